@@ -1,0 +1,10 @@
+// Package tensor is the one tensor struct that every part of carve shares: the non-owning tensor of the
+// cross-framework discussion, today's DLPack. It also reads and writes the file forms of a tensor: npy, npz and ONNX's
+// TensorProto.
+//
+// A [Tensor] is a view: storage on one device, an offset into it, a dtype, a shape and strides. It owns nothing; what
+// keeps the storage alive is its maker's concern. A [Value] is what a graph's edge can carry at run time: a Tensor, a
+// Sequence, an Optional or a Map.
+//
+// The package imports nothing of carve.
+package tensor
