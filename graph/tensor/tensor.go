@@ -256,9 +256,7 @@ func From[T Element](data []T, shape ...int) *Tensor {
 }
 
 // Scalar returns a tensor of rank 0 that holds v.
-func Scalar[T Element](v T) *Tensor { return From([]T{v}, []int{}...).reshaped([]int{}) }
-
-func (t *Tensor) reshaped(shape []int) *Tensor { t.Shape = shape; return t }
+func Scalar[T Element](v T) *Tensor { return From([]T{v}, []int{}...) }
 
 // FromStrings returns a String tensor that shares data.
 func FromStrings(data []string, shape ...int) *Tensor {
