@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Verify runs the generator gen (a file in the current folder, which in a test is the package's) into a temporary folder
-// and compares every file it writes with the one checked in. The error names the first file that differs or is missing.
+// Verify runs the generator made of the files gen (in the current folder, which in a test is the package's) into a
+// temporary folder and compares every file it writes with the one checked in. The error names the first file that differs or is missing.
 // It needs the go command: LookPath's error (exec.ErrNotFound) says that there is none.
-func Verify(ctx context.Context, gen string) error {
+func Verify(ctx context.Context, gen ...string) error {
 	goCmd, err := exec.LookPath("go")
 	if err != nil {
 		return err
@@ -22,16 +22,16 @@ func Verify(ctx context.Context, gen string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.CommandContext(ctx, goCmd, "run", gen, "-dir", dir)
+	cmd := exec.CommandContext(ctx, goCmd, append(append([]string{"run"}, gen...), "-dir", dir)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go run %s: %w\n%s", gen, err, out)
+		return fmt.Errorf("go run %v: %w\n%s", gen, err, out)
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s wrote no files", gen)
+		return fmt.Errorf("%v wrote no files", gen)
 	}
 	for _, f := range files {
 		want, err := os.ReadFile(filepath.Join(dir, f.Name()))
