@@ -1,0 +1,15 @@
+// Package pool is the process-wide worker pool that carve's host kernels run their loops on.
+//
+// Waking a parked goroutine costs about 20 µs, which is as long as a whole operator, so the workers spin while a Run is
+// active and for a short time after the last one ended. A loop is cut into about four chunks per worker; the calling
+// goroutine and the workers claim chunks one by one from a single atomic word, and the caller waits only for chunks that
+// were claimed and are not finished yet. When the operating system takes a worker off its core, the caller therefore does
+// the rest of the loop itself; a static split would wait for the sleeper.
+//
+// One loop at a time uses the workers. A loop that starts while another one runs, from a concurrent Run or from inside a
+// loop body, runs serially on its own goroutine, which keeps all cores busy without any queue. Where GOMAXPROCS is one
+// (js/wasm, for example) every loop is serial and no goroutine is started.
+//
+// The pool lives as long as somebody holds it: Acquire and Release count its users, and the last Release ends the workers
+// before it returns. The package depends on the standard library alone.
+package pool

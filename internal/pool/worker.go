@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// pausesPerRound is how often a worker looks at the claim word between two looks at everything else (about 1 µs).
+const pausesPerRound = 32
+
+// worker is one goroutine of the pool. Index 0 is the goroutine that calls For, so workers count from 1.
+type worker struct {
+	pool   *workers
+	index  int
+	token  chan struct{} // holds at most one: sent by whoever turns parked to false
+	parked atomic.Bool
+	quit   atomic.Bool
+}
+
+// main runs chunks until the pool ends. A loop body that calls runtime.Goexit ends the goroutine; its place is taken by a
+// new one, because the index must stay served.
+func (w *worker) main() {
+	over := false
+	defer func() {
+		if !over {
+			go w.main()
+		}
+	}()
+	w.serve()
+	over = true
+	w.pool.started.Done()
+}
+
+// serve claims chunks, spins between loops and parks when nobody has wanted it for long enough.
+func (w *worker) serve() {
+	p := w.pool
+	last := time.Now() // when a chunk was last seen
+	for round := 1; ; round++ {
+		if w.spin() {
+			for left := p.take(w.index); left > 0; left = p.take(w.index) {
+				p.chunk(w.index, left)
+			}
+			last, round = time.Now(), 0
+			continue
+		}
+		if w.quit.Load() {
+			return
+		}
+		if round%pausesPerRound == 0 {
+			runtime.Gosched()
+		}
+		wanted := int32(w.index) < p.want.Load()
+		idle := time.Since(last)
+		if idle > loopGap || !wanted && (idle > lingerTime || p.hush.Load()) {
+			w.park(wanted)
+			last, round = time.Now(), 0
+		}
+	}
+}
+
+// spin looks at the claim word for about a microsecond and reports whether there is a chunk for this worker.
+func (w *worker) spin() bool {
+	for range pausesPerRound {
+		if threads, left := split(w.pool.word.Load()); left > 0 && w.index < threads {
+			return true
+		}
+		pause()
+	}
+	return false
+}
+
+// park blocks until somebody wakes the worker; wanted says whether an active Run wanted it when it decided to park. What
+// arrived between the decision and the announcement is seen by the second look, because whoever brings it looks at sleeping
+// after publishing it.
+func (w *worker) park(wanted bool) {
+	p := w.pool
+	p.sleeping.Add(1)
+	w.parked.Store(true)
+	threads, left := split(p.word.Load())
+	work := left > 0 && w.index < threads
+	if work || w.quit.Load() || !wanted && int32(w.index) < p.want.Load() {
+		if w.parked.CompareAndSwap(true, false) {
+			p.sleeping.Add(-1)
+			return
+		}
+	}
+	<-w.token
+}
