@@ -1,0 +1,52 @@
+package graph
+
+// Signature is one way in which a backend can run a node or claim: a format for every port. Formats may be variables, so
+// that an Add follows its neighbours: ports with the same variable take the same format, one of the variable's set.
+type Signature struct {
+	Name    string     // identifies the kernel, for reports: "nchw16c", "row-major"
+	Inputs  []Port     // one per input of the node, omitted ones included; constants are ports too
+	Outputs []Port     // one per output of the node
+	Vars    [][]Format // the formats that each variable may take, best first
+}
+
+// Port is the format of one port: fixed, or variable number Var-1 of the signature.
+type Port struct {
+	Format Format
+	Var    int // 0 for a fixed format
+}
+
+// Fixed returns a port of a fixed format.
+func Fixed(f Format) Port { return Port{Format: f} }
+
+// Variable returns a port that takes variable i (from 0) of its signature.
+func Variable(i int) Port { return Port{Var: i + 1} }
+
+// UniformSignature returns the signature of a node with all ports in one format.
+func UniformSignature(name string, n *Node, f Format) Signature {
+	s := Signature{Name: name}
+	for range n.Inputs {
+		s.Inputs = append(s.Inputs, Fixed(f))
+	}
+	for range n.Outputs {
+		s.Outputs = append(s.Outputs, Fixed(f))
+	}
+	return s
+}
+
+// Resolve returns a copy of s without variables, given a choice (an index into Vars[i]) for each of them.
+func (s Signature) Resolve(choice []int) Signature {
+	if len(s.Vars) == 0 {
+		return s
+	}
+	fix := func(ports []Port) []Port {
+		out := make([]Port, len(ports))
+		for i, p := range ports {
+			if p.Var > 0 {
+				p = Fixed(s.Vars[p.Var-1][choice[p.Var-1]])
+			}
+			out[i] = p
+		}
+		return out
+	}
+	return Signature{Name: s.Name, Inputs: fix(s.Inputs), Outputs: fix(s.Outputs)}
+}
