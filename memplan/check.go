@@ -1,0 +1,100 @@
+package memplan
+
+import (
+	"math"
+	"slices"
+)
+
+// checkBuffers returns an *InputError for the first faulty buffer.
+func checkBuffers(bufs []Buffer) error {
+	for i := range bufs {
+		if field, reason := checkBuffer(&bufs[i], i, len(bufs)); reason != "" {
+			return &InputError{Buffer: i, ID: bufs[i].ID, Field: field, Reason: reason}
+		}
+	}
+	return nil
+}
+
+// checkBuffer returns the faulty field and what is wrong with it, or "", "".
+func checkBuffer(b *Buffer, self, n int) (field, reason string) {
+	switch {
+	case b.Size < 0:
+		return "size", "is negative"
+	case b.Align < 0 || b.Align&(b.Align-1) != 0:
+		return "alignment", "is not a power of two"
+	case b.Lower > b.Upper:
+		return "lifetime", "ends before it begins"
+	case b.Fixed && b.Offset < 0:
+		return "offset", "is negative"
+	case b.Fixed && b.Align > 1 && b.Offset&(b.Align-1) != 0:
+		return "offset", "is not a multiple of the alignment"
+	case b.Fixed && b.Offset > math.MaxInt64-b.Size:
+		return "offset", "plus size overflows"
+	}
+	for _, g := range b.Gaps {
+		if g.Lower > g.Upper {
+			return "gaps", "a gap ends before it begins"
+		}
+		if g.Lower < b.Lower || g.Upper > b.Upper {
+			return "gaps", "a gap lies outside the lifetime"
+		}
+	}
+	for _, s := range b.Share {
+		if s < 0 || s >= n || s == self {
+			return "share", "names no other buffer"
+		}
+	}
+	return "", ""
+}
+
+// checkOptions returns an *InputError for a faulty option.
+func checkOptions(o *Options) error {
+	switch {
+	case o.Capacity < 0:
+		return &InputError{Buffer: -1, Field: "capacity", Reason: "is negative"}
+	case o.Threads < 0:
+		return &InputError{Buffer: -1, Field: "threads", Reason: "is negative"}
+	}
+	return nil
+}
+
+// takesSpace reports whether b ever occupies memory, gaps apart.
+func (b *Buffer) takesSpace() bool { return b.Size > 0 && b.Lower < b.Upper }
+
+// alignment returns the alignment of b, at least 1.
+func (b *Buffer) alignment() int64 { return max(b.Align, 1) }
+
+// appendSpans appends the intervals in which b occupies its space: its
+// lifetime without its gaps, in order of time, none empty.
+func appendSpans(dst []Interval, b *Buffer) []Interval {
+	if !b.takesSpace() {
+		return dst
+	}
+	if len(b.Gaps) == 0 {
+		return append(dst, Interval{b.Lower, b.Upper})
+	}
+	gaps := slices.Clone(b.Gaps)
+	slices.SortFunc(gaps, func(x, y Interval) int {
+		switch {
+		case x.Lower < y.Lower:
+			return -1
+		case x.Lower > y.Lower:
+			return 1
+		}
+		return 0
+	})
+	from := b.Lower
+	for _, g := range gaps {
+		if g.Lower >= g.Upper {
+			continue
+		}
+		if g.Lower > from {
+			dst = append(dst, Interval{from, g.Lower})
+		}
+		from = max(from, g.Upper)
+	}
+	if from < b.Upper {
+		dst = append(dst, Interval{from, b.Upper})
+	}
+	return dst
+}

@@ -1,0 +1,193 @@
+package memplan
+
+import "math/bits"
+
+// extent is the half-open range of addresses [lo, hi).
+type extent struct{ lo, hi int64 }
+
+// occupancy knows which addresses are taken in which sections. It is a
+// segment tree over the sections. A node holds two sets of extents: cover, of
+// what is taken in every section below it, and touch, of what is taken in
+// some. Sets are unions, and in a dense arena unions are short: that is what
+// makes a query cheap where thousands of buffers are alive. A query reads
+// O(log sections) sets.
+type occupancy struct {
+	leaves int32
+	cover  [][]extent
+	touch  [][]extent
+	dirty  []int32 // nodes with a set that is not empty
+	merge  merger
+}
+
+// newOccupancy returns an empty occupancy of the given number of sections.
+func newOccupancy(sections int32) *occupancy {
+	n := int32(1)
+	if sections > 1 {
+		n = 1 << bits.Len32(uint32(sections-1))
+	}
+	o := &occupancy{leaves: n, cover: make([][]extent, 2*n), touch: make([][]extent, 2*n)}
+	return o
+}
+
+// reset empties o and keeps its memory.
+func (o *occupancy) reset() {
+	for _, i := range o.dirty {
+		o.cover[i], o.touch[i] = o.cover[i][:0], o.touch[i][:0]
+	}
+	o.dirty = o.dirty[:0]
+}
+
+// add takes e in the sections [first, last).
+func (o *occupancy) add(first, last int32, e extent) {
+	l, r := first+o.leaves, last+o.leaves
+	for ; l < r; l, r = l>>1, r>>1 {
+		if l&1 == 1 {
+			o.addNode(l, e)
+			l++
+		}
+		if r&1 == 1 {
+			r--
+			o.addNode(r, e)
+		}
+	}
+}
+
+func (o *occupancy) addNode(i int32, e extent) {
+	if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
+		o.dirty = append(o.dirty, i)
+	}
+	o.cover[i], _ = insertExtent(o.cover[i], e)
+	for ; i > 0; i >>= 1 {
+		if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
+			o.dirty = append(o.dirty, i)
+		}
+		var grown bool
+		if o.touch[i], grown = insertExtent(o.touch[i], e); !grown {
+			return // then it is in all sets above as well
+		}
+	}
+}
+
+// gather appends the sets that together are what is taken in [first, last).
+func (o *occupancy) gather(first, last int32) {
+	l, r := first+o.leaves, last+o.leaves
+	for ; l < r; l, r = l>>1, r>>1 {
+		if l&1 == 1 {
+			o.merge.run(o.touch[l])
+			l++
+		}
+		if r&1 == 1 {
+			r--
+			o.merge.run(o.touch[r])
+		}
+	}
+	// What covers a proper ancestor of a node read above. Ancestors inside
+	// the range were read already, through touch.
+	l, r = first+o.leaves, last-1+o.leaves
+	width := int32(1)
+	for l, r = l>>1, r>>1; l > 0; l, r = l>>1, r>>1 {
+		width <<= 1
+		if lo := l*width - o.leaves; lo < first || lo+width > last {
+			o.merge.run(o.cover[l])
+		}
+		if l == r {
+			continue
+		}
+		if lo := r*width - o.leaves; lo < first || lo+width > last {
+			o.merge.run(o.cover[r])
+		}
+	}
+}
+
+// insertExtent adds e to a sorted set of disjoint, non-touching extents. It
+// reports whether that changed the set.
+func insertExtent(set []extent, e extent) ([]extent, bool) {
+	n := len(set)
+	if n == 0 || set[n-1].hi < e.lo {
+		return append(set, e), true
+	}
+	// i is the first extent that ends at e.lo or later.
+	i, j := 0, n
+	for i < j {
+		if m := int(uint(i+j) >> 1); set[m].hi < e.lo {
+			i = m + 1
+		} else {
+			j = m
+		}
+	}
+	if set[i].lo <= e.lo && e.hi <= set[i].hi {
+		return set, false
+	}
+	if set[i].lo > e.hi {
+		set = append(set, extent{})
+		copy(set[i+1:], set[i:n])
+		set[i] = e
+		return set, true
+	}
+	k := i + 1
+	for k < n && set[k].lo <= e.hi {
+		k++
+	}
+	set[i] = extent{min(set[i].lo, e.lo), max(set[k-1].hi, e.hi)}
+	if k > i+1 {
+		set = append(set[:i+1], set[k:]...)
+	}
+	return set, true
+}
+
+// merger sorts a few sorted runs of extents into one.
+type merger struct {
+	a, b []extent
+	ends []int
+}
+
+func (m *merger) reset() { m.a, m.ends = m.a[:0], m.ends[:0] }
+
+// run adds a sorted run.
+func (m *merger) run(r []extent) {
+	if len(r) > 0 {
+		m.a = append(m.a, r...)
+		m.ends = append(m.ends, len(m.a))
+	}
+}
+
+// sorted returns all extents added, ordered by their lower end. The result is
+// valid until the next reset.
+func (m *merger) sorted() []extent {
+	for len(m.ends) > 1 {
+		if cap(m.b) < len(m.a) {
+			m.b = make([]extent, 0, 2*len(m.a))
+		}
+		b := m.b[:len(m.a)]
+		from, out := 0, 0
+		for i := 0; i < len(m.ends); i += 2 {
+			if i+1 == len(m.ends) {
+				copy(b[from:], m.a[from:])
+				m.ends[out] = len(m.a)
+				out++
+				break
+			}
+			mid, end := m.ends[i], m.ends[i+1]
+			mergeRuns(b[from:end], m.a[from:mid], m.a[mid:end])
+			m.ends[out] = end
+			out++
+			from = end
+		}
+		m.ends = m.ends[:out]
+		m.a, m.b = b, m.a
+	}
+	return m.a
+}
+
+func mergeRuns(dst, x, y []extent) {
+	i, j := 0, 0
+	for k := range dst {
+		if j == len(y) || i < len(x) && x[i].lo <= y[j].lo {
+			dst[k] = x[i]
+			i++
+		} else {
+			dst[k] = y[j]
+			j++
+		}
+	}
+}

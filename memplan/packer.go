@@ -1,0 +1,101 @@
+package memplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// packer is one call of Pack.
+type packer struct {
+	ctx  context.Context
+	h    halt
+	bufs []Buffer
+	opt  Options
+
+	p      *problem
+	bound  int64 // lower bound so far
+	best   Plan  // Offsets is nil until there is one
+	nodes  int64
+	sorter sorter
+}
+
+func newPacker(ctx context.Context, bufs []Buffer, opt Options) *packer {
+	return &packer{ctx: ctx, h: newHalt(ctx), bufs: bufs, opt: opt}
+}
+
+func (k *packer) run() (Plan, error) {
+	if k.h.stopped() {
+		return k.result()
+	}
+	k.p = newProblem(k.bufs, true, k.h)
+	if k.p == nil {
+		return k.result()
+	}
+	k.bound = k.p.bound
+	if k.p.endless || k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
+		return Plan{LowerBound: k.bound}, fmt.Errorf("%w: lower bound %d", ErrInfeasible, k.bound)
+	}
+	k.heuristics(k.p)
+	if k.p.merged && !k.done() {
+		// Buffers put together may have been better apart.
+		if apart := newProblem(k.bufs, false, k.h); apart != nil {
+			k.heuristics(apart)
+		}
+	}
+	return k.result()
+}
+
+// goal is the height at which nothing is left to do.
+func (k *packer) goal() int64 { return max(k.bound, k.opt.Capacity) }
+
+// done reports whether the best plan is good enough.
+func (k *packer) done() bool { return k.best.Offsets != nil && k.best.Height <= k.goal() }
+
+// limit is the height that a new plan must stay below to be of use.
+func (k *packer) limit() int64 {
+	if k.best.Offsets == nil {
+		return math.MaxInt64
+	}
+	return k.best.Height
+}
+
+// accept keeps a layout of p that is lower than the best plan.
+func (k *packer) accept(p *problem, offset []int64, height int64, method string) {
+	if k.best.Offsets == nil || height < k.best.Height {
+		k.best = Plan{Offsets: p.offsets(offset), Height: height, Method: method}
+	}
+}
+
+// heuristics runs the tactics until one meets the goal.
+func (k *packer) heuristics(p *problem) {
+	g := newGreedy(p)
+	for _, t := range tactics {
+		if k.done() || k.h.stopped() {
+			return
+		}
+		order, ok := p.order(t.rule, &k.sorter, k.h)
+		if !ok {
+			return
+		}
+		if height, ok := g.place(order, t.fit, k.limit(), k.h); ok {
+			k.accept(p, g.offs, height, t.name())
+		}
+	}
+}
+
+// result returns what Pack returns.
+func (k *packer) result() (Plan, error) {
+	plan := k.best
+	plan.LowerBound = k.bound
+	plan.Nodes = k.nodes
+	plan.Optimal = plan.Offsets != nil && plan.Height <= k.bound
+	if plan.Offsets != nil && (k.opt.Capacity == 0 || plan.Height <= k.opt.Capacity) {
+		return plan, nil
+	}
+	if cause := context.Cause(k.ctx); cause != nil && k.h.stopped() {
+		return plan, errors.Join(ErrNoPlan, cause)
+	}
+	return plan, ErrNoPlan
+}
