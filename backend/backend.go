@@ -1,0 +1,155 @@
+// Package backend is what a processor looks like to carve: the four interfaces of the accelerator proposal (processor
+// info, supported operators, executor, notify), memory and data movement, and the registry of backends.
+//
+// A backend registers itself from init, like a database/sql driver. Optional interfaces add abilities; the base interface
+// does not grow.
+package backend
+
+import (
+	"context"
+	"errors"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// Backend runs subgraphs on one kind of processor. Implementations are safe for concurrent use.
+type Backend interface {
+	// Info describes the processor and the implementation.
+	Info() Info
+	// Supports tells whether and how the backend runs a node: its signatures and cost, or the reason why not. It is asked
+	// about plain operators and about the carve.Fused nodes of its own properties. It must not change the node.
+	Supports(n *graph.Node) Support
+	// Properties says how the backend wants nodes grouped, in order of priority.
+	Properties() []property.SubgraphProperty
+	// Compile prepares a subgraph. Its values carry the formats that were chosen; Convert nodes in it are the backend's to
+	// run. The graph must not be changed and may be kept.
+	Compile(ctx context.Context, sub *graph.Graph, o CompileOptions) (Executable, error)
+	// Devices returns the memory spaces that the backend works in; the first is where its groups' values live.
+	Devices() []device.Device
+	// Converters returns converters from and to the host row-major format, and direct ones.
+	Converters() []convert.Converter
+	// Close frees what the backend holds. Nothing of it is used afterwards.
+	Close() error
+}
+
+// Info describes a processor and the implementation behind a backend.
+type Info struct {
+	Name      string // registry name
+	Version   string // of the implementation: a change makes saved plans invalid
+	Processor string // such as "AMD EPYC, AVX-512"
+	Path      string // of the library that was opened, "" where there is none
+	Memory    int64  // bytes of device memory, 0 for the host's
+	Threads   bool   // it has threads of its own: carve parks its pool while it runs
+}
+
+// Support is the answer about one node. Reason is nil where the node is supported.
+type Support struct {
+	Signatures []graph.Signature // best first
+	Cost       property.Cost
+	Reason     *property.Reason
+}
+
+// No returns the answer of a backend that turns a node down.
+func No(code property.Code, format string, args ...any) Support {
+	return Support{Reason: property.Because(code, format, args...)}
+}
+
+// CompileOptions are the settings of a compilation.
+type CompileOptions struct {
+	Threads int // most workers of a run
+}
+
+// Executable is a compiled subgraph, generic in symbolic dims. It is safe for concurrent use.
+type Executable interface {
+	// Specialize returns the instance for concrete values of the symbols. It may refuse, with an error: the group then
+	// falls back for these shapes. Where the shapes of the group depend on data, bindings lack the unbacked symbols and
+	// the outputs are allocated by RunArgs.Alloc.
+	Specialize(ctx context.Context, b graph.Bindings) (Instance, error)
+	Close() error
+}
+
+// Instance is a subgraph for concrete shapes. It is immutable and safe for concurrent use by sessions.
+type Instance interface {
+	// Requirements tells what memory the instance needs and how its buffers may be shared.
+	Requirements() Requirements
+	// Enqueue starts a run. The Event, nil where the run is over, reports its end. a is the session's: the same for every
+	// run of this instance in that session.
+	Enqueue(ctx context.Context, a *RunArgs) (device.Event, error)
+}
+
+// Requirements are an instance's needs. Times are sub-steps, counted from 0 to Steps-1: the planner may give the same
+// memory to buffers whose [First, Last] ranges do not touch.
+type Requirements struct {
+	Steps   int        // number of sub-steps; 0 counts as 1
+	Inputs  []PortUse  // one per input of the subgraph
+	Outputs []PortUse  // one per output
+	Buffers []Buffer   // intermediate values and workspace, in the device's memory
+	InPlace []InPlace  // pairs that may share storage
+	NoReuse bool       // the buffers must not share memory with each other
+	Labels  []StepInfo // one per sub-step, for profiles; may be nil
+}
+
+// PortUse tells the physical size of a port and the sub-steps that touch it.
+type PortUse struct {
+	Bytes       int64
+	First, Last int
+}
+
+// Buffer is memory that the instance needs from First to Last, both included. Align 0 means tensor.Alignment.
+type Buffer struct {
+	Bytes       int64
+	Align       int64
+	First, Last int
+}
+
+// InPlace says that Output may overwrite Input: the instance reads each element of the input before it writes the same
+// place of the output.
+type InPlace struct{ Output, Input int }
+
+// StepInfo describes a sub-step for profiles.
+type StepInfo struct {
+	Name    string   // of the node
+	Op      string   // operator or pattern
+	Origins []string // the model's nodes
+	FLOPs   float64
+}
+
+// RunArgs are the arguments of a run. Tensors describe logical shapes; their storage is in the formats of the subgraph's
+// values, PhysicalSize bytes long. They live as long as the session and are patched between runs.
+type RunArgs struct {
+	Inputs    []*tensor.Tensor
+	Outputs   []*tensor.Tensor // nil entries: to be allocated with Alloc
+	Constants []*tensor.Tensor // in the order of the subgraph's Constants; nil for dims values
+	Buffers   []*tensor.Tensor // one per Requirements.Buffers, as uint8 vectors
+	Stream    device.Stream
+	// Alloc provides the storage of an output whose shape depends on data, once the shape is known. A backend allocates
+	// nothing else by itself.
+	Alloc func(output int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
+	// Trace, where it is not nil, is called at the end of each sub-step.
+	Trace func(step int)
+	// Local is the instance's own state for this session: nil at first, then whatever the instance stored.
+	Local any
+}
+
+// Negotiator names the formats that a finished group wants at its edges and for its constants.
+type Negotiator interface {
+	// Negotiate returns wanted formats for the inputs, outputs and constants of a group (keys are values of sub). What it
+	// leaves out stays as the assignment chose it.
+	Negotiate(ctx context.Context, sub *graph.Graph) (map[*graph.Value]graph.Format, error)
+}
+
+// Claimer is implemented by backends that claim sets of nodes by means of their own, beyond properties.
+type Claimer interface {
+	Claims(ctx context.Context, g *graph.Graph) ([]property.Claim, error)
+}
+
+// Errors for errors.Is.
+var (
+	ErrUnknown     = errors.New("unknown backend")
+	ErrUnavailable = errors.New("backend is unavailable")
+	ErrOption      = errors.New("bad backend option")
+)

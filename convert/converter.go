@@ -1,0 +1,47 @@
+// Package convert changes the format of tensors: it knows who can convert what, finds the cheapest path over these
+// converters, puts Convert nodes where the formats of a value's producer and consumers differ, takes superfluous ones
+// away, and lowers the rest to single hops.
+//
+// Every backend brings converters from and to the host row-major format, the "MXNet" format of the proposals; direct ones
+// between two backends are welcome. Reorder kernels for described host layouts are the package's own.
+//
+// The package imports graph, graph/device and internal/kernel.
+package convert
+
+import (
+	"context"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Converter is one way to change the format of a tensor. It is immutable and safe for concurrent use.
+type Converter struct {
+	Name     string // for reports: "host-reorder", "opencl-upload"
+	From, To graph.Format
+	Cost     Cost
+	// Supports tells whether the converter handles that dtype and rank; nil means all of them.
+	Supports func(dt tensor.DType, rank int) bool
+	// Size returns the bytes of a tensor in the opaque layouts among From and To. It is required where one is opaque.
+	Size func(f graph.Format, dt tensor.DType, dims []int) (int64, error)
+	// Plan prepares the conversion of tensors of one dtype and logical shape. The Move that it returns is called any number
+	// of times, also concurrently, and should not allocate.
+	Plan func(dt tensor.DType, dims []int) (Move, error)
+}
+
+// Move converts src to dst. Both describe the same logical tensor; their storage is in the converter's From and To
+// formats. s may be nil: work is serial then.
+type Move func(ctx context.Context, dst, src *tensor.Tensor, s device.Stream) error
+
+// Cost models the time of a conversion: Fixed nanoseconds and PerByte nanoseconds for every byte of the source.
+type Cost struct {
+	Fixed   float64
+	PerByte float64
+}
+
+// Of returns the nanoseconds for a tensor of that many bytes.
+func (c Cost) Of(bytes int64) float64 { return c.Fixed + c.PerByte*float64(bytes) }
+
+// HostCost is the built-in cost of a reorder in host memory: 10 GB/s and half a microsecond.
+var HostCost = Cost{Fixed: 500, PerByte: 0.1}
