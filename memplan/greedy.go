@@ -29,10 +29,10 @@ func newGreedy(p *problem) *greedy {
 }
 
 // place puts the items at the offsets that f chooses, fixed ones first, and
-// returns the height. It gives up with false once the height would reach
-// limit, on overflow of offsets, and when h ends. The offsets are in g.offs.
+// returns the height. It gives up with false once the height would exceed
+// ceiling, on overflow of offsets, and when h ends. The offsets are in g.offs.
 // Cost O(items log sections) set reads.
-func (g *greedy) place(order []int32, f fit, limit int64, h halt) (int64, bool) {
+func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool) {
 	p := g.p
 	g.taken.reset()
 	height := int64(0)
@@ -50,7 +50,7 @@ func (g *greedy) place(order []int32, f fit, limit int64, h halt) (int64, bool) 
 			continue
 		}
 		off, ok := g.findOffset(it, f)
-		if !ok || off > math.MaxInt64-it.size || off+it.size >= limit {
+		if !ok || off > ceiling-it.size {
 			return 0, false
 		}
 		g.put(i, off)
@@ -59,7 +59,7 @@ func (g *greedy) place(order []int32, f fit, limit int64, h halt) (int64, bool) 
 			return 0, false
 		}
 	}
-	return height, height < limit
+	return height, height <= ceiling
 }
 
 // put takes the space of item i at off.

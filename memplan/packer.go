@@ -53,12 +53,12 @@ func (k *packer) goal() int64 { return max(k.bound, k.opt.Capacity) }
 // done reports whether the best plan is good enough.
 func (k *packer) done() bool { return k.best.Offsets != nil && k.best.Height <= k.goal() }
 
-// limit is the height that a new plan must stay below to be of use.
-func (k *packer) limit() int64 {
+// ceiling is the greatest height at which a new plan is of use.
+func (k *packer) ceiling() int64 {
 	if k.best.Offsets == nil {
 		return math.MaxInt64
 	}
-	return k.best.Height
+	return k.best.Height - 1
 }
 
 // accept keeps a layout of p that is lower than the best plan.
@@ -79,7 +79,7 @@ func (k *packer) heuristics(p *problem) {
 		if !ok {
 			return
 		}
-		if height, ok := g.place(order, t.fit, k.limit(), k.h); ok {
+		if height, ok := g.place(order, t.fit, k.ceiling(), k.h); ok {
 			k.accept(p, g.offs, height, t.name())
 		}
 	}
