@@ -72,6 +72,8 @@ type Node struct {
 	Origins  []string // provenance: names of the model's nodes; nil means the node's own Name
 	Backend  string   // name of the backend that owns the node, "" before assignment
 	SigName  string   // name of the chosen signature, "" before assignment
+	// Ports is the chosen signature, without variables, nil before assignment. Verifiers check operands' formats by it.
+	Ports *Signature
 
 	graph *Graph
 	pos   int     // index in graph.nodes

@@ -15,6 +15,8 @@ type Schema struct {
 	Types map[string][]string
 	// Infer sets the types of the results. It may be nil: results are then unknown.
 	Infer func(*Inference) error
+	// Deprecated marks a form that ONNX has withdrawn; models that still use it are understood.
+	Deprecated bool
 	// Random marks operators whose results are not a function of their operands: never folded, never merged.
 	Random bool
 }
@@ -24,7 +26,7 @@ type Param struct {
 	Name     string
 	Type     string // a type variable or an ONNX type string
 	Optional bool
-	Variadic bool // the last one only: any number
+	Variadic bool // the last one only: any number, at least one unless Optional
 	Hetero   bool // of a variadic one: types may differ
 }
 

@@ -7,6 +7,7 @@ type Signature struct {
 	Inputs  []Port     // one per input of the node, omitted ones included; constants are ports too
 	Outputs []Port     // one per output of the node
 	Vars    [][]Format // the formats that each variable may take, best first
+	Extra   float64    // modelled nanoseconds beyond the node's cost with its best signature
 }
 
 // Port is the format of one port: fixed, or variable number Var-1 of the signature.
@@ -48,5 +49,5 @@ func (s Signature) Resolve(choice []int) Signature {
 		}
 		return out
 	}
-	return Signature{Name: s.Name, Inputs: fix(s.Inputs), Outputs: fix(s.Outputs)}
+	return Signature{Name: s.Name, Inputs: fix(s.Inputs), Outputs: fix(s.Outputs), Extra: s.Extra}
 }

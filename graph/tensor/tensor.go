@@ -68,6 +68,8 @@ var (
 	ErrNotHost     = errors.New("storage is not on the host")
 	ErrNotCompact  = errors.New("tensor is not compact row-major")
 	ErrUnsupported = errors.New("not supported")
+	ErrSyntax      = errors.New("malformed")
+	ErrTruncated   = errors.New("truncated")
 )
 
 // NumElements returns the product of dims, or an error wrapping ErrTooLarge where it overflows or a dim is negative.
