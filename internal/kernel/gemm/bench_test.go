@@ -1,0 +1,55 @@
+package gemm_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+)
+
+// filled returns n floats that are no zero page.
+func filled(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i%7) - 3
+	}
+	return x
+}
+
+// BenchmarkGemm reports, for one core, the share of the multiply-add peak measured just before (%peak) and, where B is
+// large against the work, the rate at which B is read (GB/s).
+func BenchmarkGemm(b *testing.B) {
+	for _, l := range cpuid.Levels()[1:] {
+		for _, s := range []gemm.Spec{
+			{M: 504, N: 512, K: 512}, {M: 128, N: 768, K: 768}, {M: 128, N: 3072, K: 768}, {M: 128, N: 768, K: 3072},
+			{M: 197, N: 768, K: 768}, {M: 1008, N: 1024, K: 1024}, {M: 64, N: 80, K: 48}, {M: 32, N: 128, K: 128},
+			{M: 1, N: 768, K: 768}, {M: 1, N: 4096, K: 4096}, {M: 4, N: 768, K: 768}, {M: 7, N: 768, K: 768},
+			{M: 128, N: 64, K: 128, B: gemm.Rows, LDA: 128, LDB: 768, LDC: 768}, {M: 128, N: 128, K: 64, LDA: 768},
+			{M: 1, N: 1024, K: 64, B: gemm.Columns}, {M: 1, N: 4096, K: 4096, B: gemm.Columns}, {M: 4, N: 768, K: 768, B: gemm.Columns},
+		} {
+			b.Run(fmt.Sprintf("%v/%v/%dx%dx%d", l, s.B, s.M, s.N, s.K), func(b *testing.B) {
+				defer cpuid.Force(l)()
+				plan, err := gemm.NewPlan(s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				f := plan.Spec()
+				x := gemm.Args{A: filled(f.M * f.LDA), B: filled(max(gemm.PackedLen(f.K, f.N), f.N*f.LDB, f.K*f.LDB)), C: filled(f.M * f.LDC)}
+				peak := gemm.Peak(l, 10*time.Millisecond)
+				b.ReportAllocs()
+				best := math.Inf(1)
+				for b.Loop() {
+					t := time.Now()
+					plan.Run(0, plan.Chunks(), x)
+					best = min(best, float64(time.Since(t).Nanoseconds()))
+				}
+				b.ReportMetric(100*float64(plan.Flops())/best/peak, "%peak")
+				b.ReportMetric(4*float64(f.N*f.K)/best, "GB/s")
+				b.ReportMetric(float64(plan.Chunks()), "chunks")
+			})
+		}
+	}
+}

@@ -1,0 +1,21 @@
+// Package gemm multiplies float32 matrices: C[M, N] = act(A[M, K] · B[K, N] + bias[N] + residual[M, N]).
+//
+// A is read in place, row by row, with any row stride; it is never copied. B comes in one of three forms (Layout): packed
+// into panels of 16 columns, which is how weights are kept (PackB and PackBT make it, once), as plain rows [K, N], or as
+// plain columns [N, K]. C is written once, with the epilogue applied before the store.
+//
+// A product is planned (NewPlan) and then run any number of times. A Plan is immutable; it divides the product into
+// independent chunks of some tens of microseconds, and Run computes a range of them, so that the caller's worker pool
+// decides who computes what. Run allocates nothing and calls assembly in pieces of well under 100 µs.
+//
+// Every element of C is one chain of fused multiply-adds over k in ascending order, starting from the bias (Columns:
+// a fixed number of interleaved chains, then a fixed tree). So the result depends neither on the number of threads nor on
+// how M and N are divided, and is the same, bit for bit, for the AVX2 and AVX-512 kernels of Packed and Rows.
+//
+// Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
+// that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
+//
+// This is a leaf: it imports internal/cpuid and internal/kernel/vec only.
+package gemm
+
+//go:generate go run gen.go gen_rest.go

@@ -1,0 +1,225 @@
+package gemm_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+)
+
+var layouts = []gemm.Layout{gemm.Packed, gemm.Rows, gemm.Columns}
+
+// eachLevel runs body once per instruction set of this machine.
+func eachLevel(body func(cpuid.Level)) {
+	for _, l := range cpuid.Levels() {
+		restore := cpuid.Force(l)
+		body(l)
+		restore()
+	}
+}
+
+var _ = Describe("generated files", func() {
+	It("are up to date", func() {
+		err := asm.Verify(context.Background(), "gen.go", "gen_rest.go")
+		if errors.Is(err, exec.ErrNotFound) {
+			Skip("no go command")
+		}
+		Expect(err).NotTo(HaveOccurred())
+	})
+})
+
+var _ = Describe("Run", func() {
+	It("computes every tile height and width, without touching what lies outside", func() {
+		rng := rand.New(rand.NewPCG(1, 2))
+		eachLevel(func(cpuid.Level) {
+			for _, layout := range layouts {
+				for m := 1; m <= 17; m++ {
+					for _, n := range []int{1, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 97, 144} {
+						s := gemm.Spec{M: m, N: n, K: 1 + rng.IntN(12), B: layout, Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
+						if rng.IntN(2) == 0 {
+							s.Clip, s.Lo, s.Hi = true, -0.5, float32(math.Inf(1))
+						}
+						newProduct(s, rng, guard.Side(rng.IntN(2))).check()
+					}
+				}
+			}
+		})
+	})
+
+	It("computes every K", func() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		eachLevel(func(cpuid.Level) {
+			for _, layout := range layouts {
+				for _, k := range []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 1536, 1537, 2500, 4097} {
+					for _, m := range []int{1, 7} {
+						newProduct(gemm.Spec{M: m, N: 21, K: k, B: layout, Bias: true, Residual: true, Clip: true, Lo: -1, Hi: 2}, rng, guard.End).check()
+					}
+				}
+			}
+		})
+	})
+
+	It("honours strides and leaves the gaps between rows alone", func() {
+		rng := rand.New(rand.NewPCG(5, 6))
+		eachLevel(func(cpuid.Level) {
+			for _, layout := range layouts {
+				for _, n := range []int{5, 16, 70} {
+					s := gemm.Spec{M: 11, N: n, K: 9, LDA: 13, LDC: n + 3, LDR: n + 1, B: layout, Bias: true, Residual: true}
+					s.LDB = map[gemm.Layout]int{gemm.Packed: 0, gemm.Rows: n + 5, gemm.Columns: 12}[layout]
+					newProduct(s, rng, guard.End).check()
+				}
+			}
+		})
+	})
+
+	It("gives the same bits for every order and division of chunks", func() {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for _, layout := range layouts {
+			s := gemm.Spec{M: 90, N: 300, K: 1600, B: layout, Bias: true}
+			p := newProduct(s, rng, guard.End)
+			plan, err := gemm.NewPlan(s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(plan.Chunks()).To(BeNumerically(">", 4))
+			plan.Run(0, plan.Chunks(), p.args)
+			Expect(p.verify(s.N)).To(Succeed())
+
+			again := p.args
+			again.C = make([]float32, s.M*s.N)
+			var wg sync.WaitGroup
+			for _, i := range rng.Perm(plan.Chunks()) {
+				wg.Go(func() { plan.Run(i, i+1, again) })
+			}
+			wg.Wait()
+			Expect(again.C).To(Equal(p.args.C))
+
+			// Rows one by one: other kernels, the same bits.
+			one := s
+			one.M = 1
+			row, err := gemm.NewPlan(one)
+			Expect(err).NotTo(HaveOccurred())
+			for i := range s.M {
+				x := gemm.Args{A: p.args.A[i*s.K:], B: p.args.B, Bias: p.args.Bias, C: make([]float32, s.N)}
+				row.Run(0, row.Chunks(), x)
+				Expect(x.C).To(Equal(p.args.C[i*s.N:][:s.N]), "%v row %d", layout, i)
+			}
+			p.free()
+		}
+	})
+
+	It("gives the same bits with AVX2 and AVX-512", func() {
+		if cpuid.Detected() < cpuid.AVX512 {
+			Skip("no AVX-512 here")
+		}
+		rng := rand.New(rand.NewPCG(9, 10))
+		for _, layout := range []gemm.Layout{gemm.Packed, gemm.Rows} {
+			s := gemm.Spec{M: 23, N: 75, K: 333, B: layout, Bias: true, Residual: true}
+			p := newProduct(s, rng, guard.End)
+			p.run()
+			first := append([]float32(nil), p.args.C...)
+			restore := cpuid.Force(cpuid.AVX2)
+			p.run()
+			restore()
+			Expect(p.args.C).To(Equal(first))
+			p.free()
+		}
+	})
+
+	It("adds a residual that is C itself", func() {
+		eachLevel(func(cpuid.Level) {
+			c := []float32{10, 20, 30, 40, 50, 60}
+			plan, err := gemm.NewPlan(gemm.Spec{M: 2, N: 3, K: 1, B: gemm.Rows, Residual: true})
+			Expect(err).NotTo(HaveOccurred())
+			plan.Run(0, plan.Chunks(), gemm.Args{A: []float32{1, 2}, B: []float32{1, 2, 3}, Res: c, C: c})
+			Expect(c).To(Equal([]float32{11, 22, 33, 42, 54, 66}))
+		})
+	})
+
+	It("keeps NaN through the clip", func() {
+		eachLevel(func(cpuid.Level) {
+			for _, layout := range layouts {
+				c := make([]float32, 1)
+				plan, err := gemm.NewPlan(gemm.Spec{M: 1, N: 1, K: 1, B: layout, Clip: true, Lo: 0, Hi: 6})
+				Expect(err).NotTo(HaveOccurred())
+				plan.Run(0, plan.Chunks(), gemm.Args{A: []float32{float32(math.NaN())}, B: make([]float32, 16), C: c})
+				Expect(math.IsNaN(float64(c[0]))).To(BeTrue(), "%v", layout)
+			}
+		})
+	})
+
+	It("calls Post once for every element, after it was written", func() {
+		eachLevel(func(cpuid.Level) {
+			for _, layout := range layouts {
+				m, n, k := 37, 150, 8
+				s := gemm.Spec{M: m, N: n, K: k, B: layout, LDC: 151, Post: func(c []float32, ldc, rows, cols int) {
+					for i := range rows {
+						for j := range cols {
+							c[i*ldc+j] = -c[i*ldc+j]
+						}
+					}
+				}}
+				p := newProduct(s, rand.New(rand.NewPCG(11, 12)), guard.End)
+				for i := range p.want {
+					p.want[i] = -p.want[i]
+				}
+				p.check()
+			}
+		})
+	})
+
+	It("does nothing for an empty C and panics on a range outside of the plan or a short slice", func() {
+		plan, err := gemm.NewPlan(gemm.Spec{M: 0, N: 5, K: 3})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(plan.Chunks()).To(BeZero())
+		plan.Run(0, 0, gemm.Args{})
+		plan, err = gemm.NewPlan(gemm.Spec{M: 2, N: 2, K: 2, B: gemm.Rows})
+		Expect(err).NotTo(HaveOccurred())
+		four, three := make([]float32, 4), make([]float32, 3)
+		Expect(func() { plan.Run(0, 2, gemm.Args{A: four, B: four, C: four}) }).To(Panic())
+		for _, x := range []gemm.Args{{A: three, B: four, C: four}, {A: four, B: three, C: four}, {A: four, B: four, C: three}} {
+			Expect(func() { plan.Run(0, 1, x) }).To(Panic())
+		}
+	})
+
+	It("allocates nothing", func() {
+		s := gemm.Spec{M: 40, N: 100, K: 60, Bias: true}
+		p := newProduct(s, rand.New(rand.NewPCG(13, 14)), guard.End)
+		plan, err := gemm.NewPlan(s)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(testingAllocs(func() { plan.Run(0, plan.Chunks(), p.args) })).To(BeZero())
+		p.free()
+	})
+})
+
+func (p *product) run() {
+	plan, err := gemm.NewPlan(p.spec)
+	Expect(err).NotTo(HaveOccurred())
+	plan.Run(0, plan.Chunks(), p.args)
+}
+
+var _ = DescribeTable("NewPlan refuses", func(s gemm.Spec, field string) {
+	_, err := gemm.NewPlan(s)
+	Expect(err).To(MatchError(gemm.ErrSpec))
+	var se *gemm.SpecError
+	Expect(errors.As(err, &se)).To(BeTrue())
+	Expect(se.Field).To(Equal(field))
+	Expect(se.Error()).To(ContainSubstring(field))
+},
+	Entry("negative M", gemm.Spec{M: -1, N: 1, K: 1}, "M"),
+	Entry("huge N", gemm.Spec{M: 1, N: math.MaxInt, K: 1}, "N"),
+	Entry("short LDA", gemm.Spec{M: 1, N: 1, K: 3, LDA: 2}, "LDA"),
+	Entry("short LDB of rows", gemm.Spec{M: 1, N: 4, K: 3, LDB: 3, B: gemm.Rows}, "LDB"),
+	Entry("short LDB of columns", gemm.Spec{M: 1, N: 3, K: 4, LDB: 3, B: gemm.Columns}, "LDB"),
+	Entry("short LDC", gemm.Spec{M: 1, N: 4, K: 3, LDC: 3}, "LDC"),
+	Entry("unknown layout", gemm.Spec{M: 1, N: 1, K: 1, B: 7}, "B"),
+	Entry("empty clip range", gemm.Spec{M: 1, N: 1, K: 1, Clip: true, Lo: 1, Hi: 0}, "Lo"),
+)

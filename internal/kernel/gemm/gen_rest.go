@@ -1,0 +1,267 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// peaks writes the register-only multiply-add loops that speeds are compared with.
+func peaks(f *asm.File) {
+	for _, w := range []asm.Width{16, 8} {
+		n := map[asm.Width]int{16: 24, 8: 12}[w]
+		name := map[asm.Width]string{16: "peak512", 8: "peak2"}[w]
+		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
+		fn.Load("n", "CX")
+		for i := range n + 2 {
+			x := w.R(i)
+			if w == 16 {
+				fn.I("VPXORD %s, %s, %s", x, x, x)
+			} else {
+				fn.I("VXORPS %s, %s, %s", x, x, x)
+			}
+		}
+		fn.Loop("CX", func() {
+			for i := range n {
+				fn.I("VFMADD231PS %s, %s, %s", w.R(n), w.R(n+1), w.R(i))
+			}
+		})
+		fn.Ret()
+	}
+}
+
+// packs writes the copy of rows of B into panels.
+func packs(f *asm.File) {
+	fn := f.Func("packPanels", "packPanels copies k rows of np full panels of 16 columns from src, whose rows are lds bytes apart,\n"+
+		"to dst, whose panels are ldd bytes apart; k, np > 0.",
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Int("k"), asm.Int("np"), asm.Int("lds"), asm.Int("ldd"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("k", "CX")
+	fn.Load("lds", "R8")
+	fn.Load("ldd", "R9")
+	fn.Loop("CX", func() {
+		fn.Load("np", "DX")
+		fn.I("MOVQ SI, AX")
+		fn.I("MOVQ DI, BX")
+		fn.Loop("DX", func() {
+			fn.I("VMOVUPS (AX), Y0")
+			fn.I("VMOVUPS 32(AX), Y1")
+			fn.I("VMOVUPS Y0, (BX)")
+			fn.I("VMOVUPS Y1, 32(BX)")
+			fn.I("ADDQ $64, AX")
+			fn.I("ADDQ R9, BX")
+		})
+		fn.I("ADDQ R8, SI")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+}
+
+// dots writes the kernels for B given column by column, [n][k], and a function per instruction set that selects one.
+func dots(f *asm.File) {
+	var words []uint32
+	for range 16 {
+		words = append(words, 0xffffffff)
+	}
+	f.Data("dotmask", append(words, make([]uint32, 16)...)...)
+	for _, w := range []asm.Width{16, 8} {
+		isa := map[asm.Width]string{16: "512", 8: "2"}[w]
+		var table strings.Builder
+		fmt.Fprintf(&table, "// callDot%s runs the AVX-%s dot kernel of rows x cols elements on n groups of columns.\n", isa, isa)
+		fmt.Fprintf(&table, "func callDot%s(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {\n", isa)
+		fmt.Fprintf(&table, "\tswitch cols<<8 | rows {\n")
+		for _, nr := range []int{1, 4} {
+			for mr := 1; mr <= map[asm.Width]int{16: 4, 8: 2}[w]; mr++ {
+				name := fmt.Sprintf("dot%s_%dx%d", isa, mr, nr)
+				(&dot{w: w, mr: mr, nr: nr}).emit(f, name)
+				fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, n)\n", nr, mr, name)
+			}
+		}
+		table.WriteString("\t}\n}\n")
+		f.Go(table.String())
+	}
+}
+
+// dot is one dot kernel being written: C[mr][nr] = A[mr][k] . B[nr][k], repeated over n groups of nr columns. Every element
+// has one vector accumulator, reduced as halves, quarters, then (0+1)+(2+3), so that its value does not depend on mr and nr.
+//
+// Registers: AX a, BX lda, CX 3*lda, R8 b, R9 step from column to column, R10 three times it, DX b of this group, DI k,
+// R11 c, R12 bias, SI res, R13 params, R14 scratch, R15 address of the tail mask (AVX2).
+type dot struct {
+	*asm.Func
+	w      asm.Width
+	mr, nr int
+}
+
+func (d *dot) acc(r, j int) string { return d.w.R(r*d.nr + j) }
+func (d *dot) a(r int) string      { return d.w.R(d.mr*d.nr + r) }
+func (d *dot) b() string           { return d.w.R(d.mr*d.nr + d.mr) }
+func (d *dot) mask() string        { return d.w.R(d.mr*d.nr + d.mr + 1) }
+
+func (d *dot) emit(f *asm.File, name string) {
+	d.Func = f.Func(name, fmt.Sprintf("%s computes %d rows of n groups of %d columns; n > 0; see tileParams.", name, d.mr, d.nr),
+		asm.Typed("p", "*tileParams"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("bias"), asm.Ptr("res"), asm.Ptr("c"), asm.Int("n"))
+	d.Load("p", "R13")
+	d.Load("b", "DX")
+	d.Load("bias", "R12")
+	d.Load("res", "SI")
+	d.Load("c", "R11")
+	d.I("MOVQ %d(R13), R9", offBPanel)
+	d.I("LEAQ (R9)(R9*2), R10")
+	d.I("MOVQ %d(R13), BX", offLDA)
+	d.I("LEAQ (BX)(BX*2), CX")
+	if d.w == 16 {
+		d.I("MOVL %d(R13), R14", offMask)
+		d.I("KMOVW R14, K1")
+	} else {
+		d.I("LEAQ %s, R15", asm.DataAt("dotmask", 0))
+		d.I("ADDQ %d(R13), R15", offMaskRow)
+	}
+	d.Label("group")
+	d.Load("a", "AX")
+	d.I("MOVQ DX, R8")
+	d.I("MOVQ %d(R13), DI", offK)
+	for i := range d.mr * d.nr {
+		x := d.w.R(i)
+		if d.w == 16 {
+			d.I("VPXORD %s, %s, %s", x, x, x)
+		} else {
+			d.I("VXORPS %s, %s, %s", x, x, x)
+		}
+	}
+	d.While("DI", int(d.w), func() {
+		d.step(false)
+		d.I("ADDQ $%d, AX", d.w.Bytes())
+		d.I("ADDQ $%d, R8", d.w.Bytes())
+	})
+	d.I("TESTQ DI, DI")
+	d.I("JZ reduce")
+	d.step(true)
+	d.Label("reduce")
+	for r := range d.mr {
+		d.reduce(r)
+	}
+	d.finish()
+	if d.nr == 4 {
+		d.I("LEAQ (DX)(R9*4), DX")
+	} else {
+		d.I("ADDQ R9, DX")
+	}
+	d.I("ADDQ $%d, R11", 4*d.nr)
+	for _, p := range []string{"R12", "SI"} {
+		skip := d.NewLabel("nil")
+		d.I("TESTQ %s, %s", p, p)
+		d.I("JZ %s", skip)
+		d.I("ADDQ $%d, %s", 4*d.nr, p)
+		d.Label(skip)
+	}
+	d.I("DECQ %s", d.Addr("n"))
+	d.I("JNZ group")
+	d.Ret()
+}
+
+// step multiplies one vector of each row by one of each column.
+func (d *dot) step(tail bool) {
+	load := func(addr, x string) {
+		switch {
+		case !tail:
+			d.I("VMOVUPS %s, %s", addr, x)
+		case d.w == 16:
+			d.I("VMOVUPS.Z %s, K1, %s", addr, x)
+		default:
+			d.I("VMASKMOVPS %s, %s, %s", addr, d.mask(), x)
+		}
+	}
+	if tail && d.w == 8 {
+		d.I("VMOVUPS (R15), %s", d.mask())
+	}
+	for r := range d.mr {
+		load([]string{"(AX)", "(AX)(BX*1)", "(AX)(BX*2)", "(AX)(CX*1)"}[r], d.a(r))
+	}
+	for j := range d.nr {
+		addr := []string{"(R8)", "(R8)(R9*1)", "(R8)(R9*2)", "(R8)(R10*1)"}[j]
+		if d.mr == 1 && !tail {
+			d.I("VFMADD231PS %s, %s, %s", addr, d.a(0), d.acc(0, j))
+			continue
+		}
+		load(addr, d.b())
+		for r := range d.mr {
+			d.I("VFMADD231PS %s, %s, %s", d.b(), d.a(r), d.acc(r, j))
+		}
+	}
+}
+
+// reduce sums the accumulators of row r into one 128-bit register, that of its first: its lanes are the nr columns (one
+// column fills all lanes).
+func (d *dot) reduce(r int) {
+	n := func(j int) int { return r*d.nr + j }
+	t := d.mr*d.nr + d.mr
+	for j := range d.nr {
+		if d.w == 16 {
+			d.I("VEXTRACTF64X4 $1, Z%d, Y%d", n(j), t)
+			d.I("VADDPS Y%d, Y%d, Y%d", t, n(j), n(j))
+		}
+		if n(j) < 16 && t < 16 {
+			d.I("VEXTRACTF128 $1, Y%d, X%d", n(j), t)
+		} else {
+			d.I("VEXTRACTF32X4 $1, Y%d, X%d", n(j), t)
+		}
+		d.I("VADDPS X%d, X%d, X%d", t, n(j), n(j))
+	}
+	if d.nr == 1 {
+		d.I("VHADDPS X%d, X%d, X%d", n(0), n(0), n(0))
+		d.I("VHADDPS X%d, X%d, X%d", n(0), n(0), n(0))
+		return
+	}
+	d.I("VHADDPS X%d, X%d, X%d", n(1), n(0), n(0))
+	d.I("VHADDPS X%d, X%d, X%d", n(3), n(2), n(2))
+	d.I("VHADDPS X%d, X%d, X%d", n(2), n(0), n(0))
+}
+
+// finish adds bias and residual, clips and stores.
+func (d *dot) finish() {
+	mov, add, maxi, mini := "VMOVUPS", "VADDPS", "VMAXPS", "VMINPS"
+	if d.nr == 1 {
+		mov, add, maxi, mini = "VMOVSS", "VADDSS", "VMAXSS", "VMINSS"
+	}
+	t := d.mr*d.nr + d.mr
+	x := func(r int) string { return asm.X(r * d.nr) }
+	d.I("TESTQ R12, R12")
+	d.I("JZ nobias")
+	d.I("%s (R12), X%d", mov, t)
+	for r := range d.mr {
+		d.I("%s X%d, %s, %s", add, t, x(r), x(r))
+	}
+	d.Label("nobias")
+	d.I("TESTQ SI, SI")
+	d.I("JZ nores")
+	d.I("MOVQ SI, R14")
+	for r := range d.mr {
+		d.I("%s (R14), %s, %s", add, x(r), x(r))
+		if r < d.mr-1 {
+			d.I("ADDQ %d(R13), R14", offLDR)
+		}
+	}
+	d.Label("nores")
+	d.I("TESTL $%d, %d(R13)", flagClip, offFlags)
+	d.I("JZ noclip")
+	lo, hi := asm.X(t), asm.X(t+1)
+	d.I("VBROADCASTSS %d(R13), %s", offLo, lo)
+	d.I("VBROADCASTSS %d(R13), %s", offHi, hi)
+	for r := range d.mr {
+		d.I("%s %s, %s, %s", maxi, x(r), lo, x(r))
+		d.I("%s %s, %s, %s", mini, x(r), hi, x(r))
+	}
+	d.Label("noclip")
+	d.I("MOVQ R11, R14")
+	for r := range d.mr {
+		d.I("%s %s, (R14)", mov, x(r))
+		if r < d.mr-1 {
+			d.I("ADDQ %d(R13), R14", offLDC)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package gemm
+
+import "unsafe"
+
+// Panel is the number of columns of a panel of packed B.
+const Panel = 16
+
+// Panels returns the number of panels of n columns.
+func Panels(n int) int { return (n + Panel - 1) / Panel }
+
+// PackedLen returns the number of elements of a packed B[k, n].
+func PackedLen(k, n int) int { return Panels(n) * k * Panel }
+
+// packRows is how many rows are copied before the next panels are: reads stay in few pages, writes in few streams.
+const (
+	packRows   = 64
+	packPanelN = 8
+)
+
+// PackB packs B[k, n], given as rows with stride ldb ≥ n, into dst[PackedLen(k, n)] and zeroes the padding. It runs at
+// memory bandwidth. Slices that are too short panic.
+func PackB(dst, src []float32, k, n, ldb int) { PackBPanels(dst, src, k, n, ldb, 0, Panels(n)) }
+
+// PackBPanels packs panels lo to hi-1 of B only, at their places in dst; disjoint ranges may be packed at the same time.
+// Any range will do: the work is divided inside into short calls of assembly.
+func PackBPanels(dst, src []float32, k, n, ldb, lo, hi int) {
+	if k == 0 || lo >= hi {
+		return
+	}
+	d, s := at(dst, PackedLen(k, n)), at(src, extent(k, n, ldb))
+	full := min(hi, n/Panel)
+	for p := lo; p < full; p += packPanelN {
+		np := min(packPanelN, full-p)
+		for r := 0; r < k; r += packRows {
+			copyPanels(advance(d, (p*k+r)*Panel), advance(s, r*ldb+p*Panel), min(packRows, k-r), np, ldb, k*Panel)
+		}
+	}
+	if hi > n/Panel && n%Panel != 0 {
+		w := n % Panel
+		p := n / Panel
+		for r := range k {
+			row := dst[(p*k+r)*Panel:][:Panel]
+			copy(row, src[r*ldb+p*Panel:][:w])
+			clear(row[w:])
+		}
+	}
+}
+
+// genericPanels is the portable form of copyPanels.
+func genericPanels(dst, src *float32, k, np, lds, ldd int) {
+	for r := range k {
+		for p := range np {
+			*(*[Panel]float32)(unsafe.Pointer(advance(dst, r*Panel+p*ldd))) = *(*[Panel]float32)(unsafe.Pointer(advance(src, r*lds+p*Panel)))
+		}
+	}
+}

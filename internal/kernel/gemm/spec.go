@@ -1,0 +1,130 @@
+package gemm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Layout is the form in which B[K, N] is given.
+type Layout uint8
+
+const (
+	// Packed is [⌈N/16⌉][K][16]: panels of 16 columns, zero-padded, as PackB and PackBT write them. The fastest form for
+	// any M, and the one for constant weights. LDB is not used.
+	Packed Layout = iota
+	// Rows is [K, N] with row stride LDB: attention's P·V, or a B that is used too few times to be packed. As fast as Packed
+	// while 64 columns of B stay in the second-level cache.
+	Rows
+	// Columns is [N, K] with row stride LDB (B is given transposed) and is computed by dot products along K. Meant for
+	// few rows (M ≤ 4 or so) or for K far above 64; with more rows, packing with PackBT first is faster.
+	Columns
+)
+
+// String returns the name of the layout.
+func (l Layout) String() string {
+	switch l {
+	case Packed:
+		return "packed"
+	case Rows:
+		return "rows"
+	case Columns:
+		return "columns"
+	}
+	return fmt.Sprintf("layout(%d)", uint8(l))
+}
+
+// Spec describes one product. Strides are in elements.
+type Spec struct {
+	// M, N and K are the sizes; each may be 0. With K = 0, C is act(bias + residual).
+	M, N, K int
+	// LDA, LDC and LDR are the row strides of A, C and the residual; 0 means K, N and N. LDB is that of B as Layout
+	// says; 0 means N for Rows and K for Columns.
+	LDA, LDB, LDC, LDR int
+	// B is the form of B.
+	B Layout
+	// Bias says that Args.Bias[N] is added, Residual that Args.Res[M, N] is.
+	Bias, Residual bool
+	// Clip bounds the result: max(Lo, min(Hi, x)), NaN stays NaN. ReLU is Lo = 0, Hi = +Inf.
+	Clip   bool
+	Lo, Hi float32
+	// Post, when not nil, is called after each finished block of C while that block is in the first- or second-level cache:
+	// c[i*ldc+j] for i < rows, j < cols is the block. It runs on the caller's goroutines, concurrently for different
+	// blocks, once for each element of C.
+	Post func(c []float32, ldc, rows, cols int)
+}
+
+// ErrSpec is wrapped by every error of this package.
+var ErrSpec = errors.New("gemm: invalid product")
+
+// SpecError says which field of a Spec is out of range. It wraps ErrSpec.
+type SpecError struct {
+	Field  string
+	Value  int
+	Reason string
+}
+
+func (e *SpecError) Error() string {
+	return fmt.Sprintf("%v: %s = %d: %s", ErrSpec, e.Field, e.Value, e.Reason)
+}
+
+// Unwrap returns ErrSpec.
+func (e *SpecError) Unwrap() error { return ErrSpec }
+
+// complete checks a Spec and fills in the strides that are 0.
+func (s Spec) complete() (Spec, error) {
+	for _, d := range []struct {
+		name  string
+		value int
+	}{{"M", s.M}, {"N", s.N}, {"K", s.K}, {"LDA", s.LDA}, {"LDB", s.LDB}, {"LDC", s.LDC}, {"LDR", s.LDR}} {
+		if d.value < 0 {
+			return s, &SpecError{d.name, d.value, "is negative"}
+		}
+		if d.value > math.MaxInt32 {
+			return s, &SpecError{d.name, d.value, "exceeds 2^31-1"}
+		}
+	}
+	rows, cols := s.K, s.N
+	switch s.B {
+	case Packed, Rows:
+	case Columns:
+		rows, cols = s.N, s.K
+	default:
+		return s, &SpecError{"B", int(s.B), "is no layout"}
+	}
+	for _, d := range []struct {
+		name   string
+		stride *int
+		rows   int
+		cols   int
+	}{{"LDA", &s.LDA, s.M, s.K}, {"LDB", &s.LDB, rows, cols}, {"LDC", &s.LDC, s.M, s.N}, {"LDR", &s.LDR, s.M, s.N}} {
+		if *d.stride == 0 {
+			*d.stride = d.cols
+		}
+		if *d.stride < d.cols {
+			return s, &SpecError{d.name, *d.stride, fmt.Sprintf("is below the row length %d", d.cols)}
+		}
+		if d.rows > 0 && *d.stride > math.MaxInt/4/d.rows {
+			return s, &SpecError{d.name, *d.stride, fmt.Sprintf("times %d rows overflows", d.rows)}
+		}
+	}
+	if s.Clip && !(s.Lo <= s.Hi) {
+		return s, &SpecError{"Lo", int(clampInt(s.Lo)), "is not at most Hi"}
+	}
+	return s, nil
+}
+
+func clampInt(x float32) float32 {
+	if x != x {
+		return 0
+	}
+	return max(math.MinInt32, min(x, 1<<30))
+}
+
+// extent returns how many elements a matrix of rows x cols with stride ld reaches over.
+func extent(rows, cols, ld int) int {
+	if rows == 0 || cols == 0 {
+		return 0
+	}
+	return (rows-1)*ld + cols
+}
