@@ -1,0 +1,385 @@
+package partition
+
+import (
+	"context"
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// formatChooser picks a signature for every node so that the modelled time of conversions is small. The objective is
+//
+//	Σ nodes Extra(signature) + Σ values Σ distinct wanted formats ≠ the value's own: cost(own → wanted)
+//
+// A conversion counts once per (value, target), not once per edge. Constants cost nothing: they are converted when the
+// model is compiled. The search is iterated conditional modes: sweeps over the nodes, forward and backward in topological
+// order, each node taking its best signature given its neighbours', until nothing changes. Chains of layout-neutral nodes
+// move together: a node whose signature has a variable also tries its neighbours' format along the whole chain.
+type formatChooser struct {
+	a      *assignment
+	order  []*graph.Node
+	sigs   [][]graph.Signature // resolved candidates, by node id
+	choice []int               // by node id
+	bytes  []int64             // estimated size, by value id
+	memo   map[costKey]float64 // nanoseconds for typical sizes
+}
+
+type costKey struct{ from, to graph.Format }
+
+// maxResolved bounds the candidates that one signature's variables expand to.
+const maxResolved = 16
+
+// assumedDim stands for a symbol when sizes are estimated.
+const assumedDim = 8
+
+func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
+	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
+		bytes: make([]int64, a.g.ValueIDs()), memo: map[costKey]float64{}}
+	alternatives := false
+	for _, n := range order {
+		c.sigs[n.ID] = resolve(a.options[n.ID])
+		alternatives = alternatives || len(c.sigs[n.ID]) > 1
+		for _, v := range n.Outputs {
+			if v != nil {
+				c.bytes[v.ID] = estimateBytes(v.Type)
+			}
+		}
+	}
+	for _, v := range a.g.Inputs {
+		c.bytes[v.ID] = estimateBytes(v.Type)
+	}
+	if !alternatives {
+		return c, nil
+	}
+	c.forward()
+	for sweep := 0; sweep < 8; sweep++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		changed := c.sweep(sweep%2 == 0)
+		if !changed && sweep > 0 {
+			break
+		}
+	}
+	return c, nil
+}
+
+// resolve expands variables to fixed formats, best first.
+func resolve(sigs []graph.Signature) []graph.Signature {
+	var out []graph.Signature
+	for _, s := range sigs {
+		if len(s.Vars) == 0 {
+			out = append(out, s)
+			continue
+		}
+		choice := make([]int, len(s.Vars))
+		for k := 0; k < maxResolved; k++ {
+			out = append(out, s.Resolve(choice))
+			i := len(choice) - 1
+			for ; i >= 0; i-- {
+				if choice[i]++; choice[i] < len(s.Vars[i]) {
+					break
+				}
+				choice[i] = 0
+			}
+			if i < 0 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+func estimateBytes(t graph.Type) int64 {
+	if !t.IsTensor() || t.Shape == nil {
+		return 4096
+	}
+	b := graph.Bindings{}
+	set := map[string]bool{}
+	n := 1.0
+	for _, d := range t.Shape {
+		if v, ok := d.Const(); ok {
+			n *= float64(v)
+			continue
+		}
+		d.Symbols(set)
+		for s := range set {
+			b[s] = assumedDim
+		}
+		if v, err := d.Eval(b); err == nil && v > 0 {
+			n *= float64(v)
+		}
+	}
+	return int64(min(n*float64(max(t.DType.Bits(), 8))/8, 1<<50))
+}
+
+// cost returns the modelled nanoseconds of converting v.
+func (c *formatChooser) cost(v *graph.Value, from, to graph.Format) float64 {
+	if from == to {
+		return 0
+	}
+	if v.IsConst() || v.IsDims() {
+		return 0
+	}
+	x := c.a.o.Registry.Cost(from, to, c.bytes[v.ID])
+	if math.IsInf(x, 1) {
+		return 1e18
+	}
+	return x
+}
+
+// format returns the format in which v is produced, given the choices.
+func (c *formatChooser) format(v *graph.Value) graph.Format {
+	if p := v.Producer; p != nil {
+		if s := c.sigs[p.ID]; s != nil {
+			return s[c.choice[p.ID]].Outputs[v.Index].Format
+		}
+	}
+	return graph.HostFormat
+}
+
+// wanted returns the format that an operand is read in, given the choices.
+func (c *formatChooser) wanted(u graph.Use) graph.Format {
+	s := c.sigs[u.Node.ID]
+	if s == nil || u.Slot >= len(u.Node.Inputs) {
+		return graph.HostFormat
+	}
+	return s[c.choice[u.Node.ID]].Inputs[u.Slot].Format
+}
+
+// valueCost returns the cost of all conversions of v.
+func (c *formatChooser) valueCost(v *graph.Value) float64 {
+	from := c.format(v)
+	var seen [8]graph.Format
+	n, sum := 0, 0.0
+	add := func(f graph.Format) {
+		if f == from {
+			return
+		}
+		for _, s := range seen[:n] {
+			if s == f {
+				return
+			}
+		}
+		if n < len(seen) {
+			seen[n] = f
+			n++
+		}
+		sum += c.cost(v, from, f)
+	}
+	uses := v.Uses()
+	if len(uses) > 256 { // a value with very many readers: a sample decides
+		uses = uses[:256]
+	}
+	for _, u := range uses {
+		add(c.wanted(u))
+	}
+	if v.IsOutput() {
+		add(graph.HostFormat)
+	}
+	return sum
+}
+
+// around returns the cost that depends on node n's choice.
+func (c *formatChooser) around(n *graph.Node) float64 {
+	sum := c.sigs[n.ID][c.choice[n.ID]].Extra
+	for k, v := range n.Inputs {
+		if v == nil || v.IsConst() || v.IsDims() {
+			continue
+		}
+		again := false
+		for _, w := range n.Inputs[:k] {
+			again = again || w == v
+		}
+		if !again {
+			sum += c.valueCost(v)
+		}
+	}
+	for _, v := range n.Outputs {
+		if v != nil {
+			sum += c.valueCost(v)
+		}
+	}
+	return sum
+}
+
+// forward makes the first choice: each node takes the signature with the cheapest operands.
+func (c *formatChooser) forward() {
+	for _, n := range c.order {
+		sigs := c.sigs[n.ID]
+		if len(sigs) < 2 {
+			continue
+		}
+		best, at := math.Inf(1), 0
+		for i, s := range sigs {
+			cost := s.Extra
+			for k, v := range n.Inputs {
+				if v != nil {
+					cost += c.cost(v, c.format(v), s.Inputs[k].Format)
+				}
+			}
+			if cost < best {
+				best, at = cost, i
+			}
+		}
+		c.choice[n.ID] = at
+	}
+}
+
+// sweep lets every node reconsider; it reports whether one changed.
+func (c *formatChooser) sweep(backward bool) bool {
+	changed := false
+	for i := range c.order {
+		n := c.order[i]
+		if backward {
+			n = c.order[len(c.order)-1-i]
+		}
+		if len(c.sigs[n.ID]) < 2 {
+			continue
+		}
+		if c.improve(n) || c.improveChain(n) {
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (c *formatChooser) improve(n *graph.Node) bool {
+	was := c.choice[n.ID]
+	best, at := c.around(n), was
+	for i := range c.sigs[n.ID] {
+		if i == was {
+			continue
+		}
+		c.choice[n.ID] = i
+		if x := c.around(n); x < best-1e-6 {
+			best, at = x, i
+		}
+	}
+	c.choice[n.ID] = at
+	return at != was
+}
+
+// chainLimit bounds the nodes that change together.
+const chainLimit = 64
+
+// improveChain tries to move n and the layout-neutral nodes connected with it to another format of their outputs all at
+// once, which single moves cannot do where each of them alone would only shift a conversion.
+func (c *formatChooser) improveChain(n *graph.Node) bool {
+	cur := c.sigs[n.ID][c.choice[n.ID]]
+	if len(cur.Outputs) == 0 {
+		return false
+	}
+	tried := map[graph.Format]bool{cur.Outputs[0].Format: true}
+	for _, s := range c.sigs[n.ID] {
+		f := s.Outputs[0].Format
+		if tried[f] {
+			continue
+		}
+		tried[f] = true
+		if c.moveChain(n, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// uniformIn returns the candidate of n with every activation port in format f, -1 where there is none.
+func (c *formatChooser) uniformIn(n *graph.Node, f graph.Format) int {
+next:
+	for i, s := range c.sigs[n.ID] {
+		for _, p := range s.Outputs {
+			if p.Format != f {
+				continue next
+			}
+		}
+		for k, p := range s.Inputs {
+			if v := n.Inputs[k]; v != nil && !v.IsConst() && !v.IsDims() && p.Format != f {
+				continue next
+			}
+		}
+		return i
+	}
+	return -1
+}
+
+func (c *formatChooser) moveChain(start *graph.Node, f graph.Format) bool {
+	if c.uniformIn(start, f) < 0 {
+		return false
+	}
+	chain := []*graph.Node{start}
+	in := map[*graph.Node]bool{start: true}
+	visit := func(m *graph.Node) {
+		if m == nil || in[m] || len(chain) >= chainLimit || len(c.sigs[m.ID]) < 2 {
+			return
+		}
+		if i := c.uniformIn(m, f); i >= 0 && i != c.choice[m.ID] {
+			in[m] = true
+			chain = append(chain, m)
+		}
+	}
+	for i := 0; i < len(chain); i++ {
+		for _, v := range chain[i].Inputs {
+			if v != nil {
+				visit(v.Producer)
+			}
+		}
+		for _, v := range chain[i].Outputs {
+			if v != nil && v.NumUses() <= chainLimit {
+				for _, u := range v.Uses() {
+					visit(u.Node)
+				}
+			}
+		}
+	}
+	if len(chain) < 2 {
+		return false
+	}
+	before, old := c.chainCost(chain), make([]int, len(chain))
+	for i, m := range chain {
+		old[i] = c.choice[m.ID]
+		c.choice[m.ID] = c.uniformIn(m, f)
+	}
+	if c.chainCost(chain) < before-1e-6 {
+		return true
+	}
+	for i, m := range chain {
+		c.choice[m.ID] = old[i]
+	}
+	return false
+}
+
+func (c *formatChooser) chainCost(chain []*graph.Node) float64 {
+	seen := map[*graph.Value]bool{}
+	sum := 0.0
+	for _, m := range chain {
+		sum += c.sigs[m.ID][c.choice[m.ID]].Extra
+		for _, vs := range [][]*graph.Value{m.Inputs, m.Outputs} {
+			for _, v := range vs {
+				if v != nil && !v.IsConst() && !v.IsDims() && !seen[v] {
+					seen[v] = true
+					sum += c.valueCost(v)
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// apply writes the choices into the graph: signatures on nodes, formats on values.
+func (c *formatChooser) apply() {
+	for _, n := range c.order {
+		s := c.sigs[n.ID]
+		if s == nil {
+			continue
+		}
+		sig := s[c.choice[n.ID]]
+		n.SigName, n.Ports = sig.Name, &sig
+		for i, v := range n.Outputs {
+			if v != nil {
+				v.Format = sig.Outputs[i].Format
+			}
+		}
+	}
+}
+

@@ -1,0 +1,122 @@
+package partition
+
+import (
+	"log/slog"
+	"path"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// Options are the settings of a partition. Backends and Registry are required.
+type Options struct {
+	// Backends in order of priority: an earlier one wins a node that several support.
+	Backends []backend.Backend
+	// Properties are the user's own, by backend name; they come before the backend's.
+	Properties map[string][]property.SubgraphProperty
+	// Pins bind or exclude nodes; the first that matches a node counts.
+	Pins []Pin
+	// Registry answers for the cost of conversions.
+	Registry *convert.Registry
+	// Connected false allows groups of several unconnected parts, which makes their number minimal.
+	Disconnected bool
+	// MinNodes drops groups of fewer nodes of backends that are not the last resort; 0 keeps all.
+	MinNodes int
+	// Failed names backends that must not get a node (by its id), with the reason; the compiler adds to it when a group did
+	// not compile.
+	Failed func(n *graph.Node, backend string) *property.Reason
+	// Logger receives what was decided; nil discards it.
+	Logger *slog.Logger
+}
+
+// Pin binds nodes to a backend, or keeps them away from it.
+type Pin struct {
+	Node    string // a name in the model, as path.Match reads it; "" matches all
+	Op      string // an operator such as "Conv"; "" matches all
+	Backend string // registry name
+	Exclude bool   // keep the nodes away from Backend instead of binding them to it
+}
+
+// matches reports whether the pin speaks of n.
+func (p Pin) matches(n *graph.Node) bool {
+	if p.Op != "" && p.Op != n.Op.String() {
+		return false
+	}
+	if p.Node == "" {
+		return true
+	}
+	for _, name := range n.Provenance() {
+		if ok, err := path.Match(p.Node, name); name == p.Node || (err == nil && ok) {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed returns nil where pins let backend b have n.
+func (o *Options) allowed(n *graph.Node, b string) *property.Reason {
+	if o.Failed != nil {
+		if r := o.Failed(n, b); r != nil {
+			return r
+		}
+	}
+	for _, p := range o.Pins {
+		if !p.matches(n) {
+			continue
+		}
+		switch {
+		case p.Exclude && p.Backend == b:
+			return property.Because(property.Pinned, "the user excluded it from %s", b)
+		case !p.Exclude && p.Backend != b:
+			return property.Because(property.Pinned, "the user pinned it to %s", p.Backend)
+		case !p.Exclude:
+			return nil
+		}
+	}
+	return nil
+}
+
+// HostBackend is the name under which the host scheduler's nodes are reported.
+const HostBackend = "host"
+
+// HostScheduled reports whether the host scheduler runs n itself: control flow, and whatever touches sequences,
+// optionals or maps.
+func HostScheduled(n *graph.Node) bool {
+	if n.Op.Domain == "" {
+		switch n.Op.Name {
+		case "If", "Loop", "Scan", "SequenceMap":
+			return true
+		}
+	}
+	carried := func(v *graph.Value) bool {
+		return v != nil && v.Type.Kind != graph.KindTensor && v.Type.Kind != graph.KindUnknown
+	}
+	for _, v := range n.Operands() {
+		if carried(v) {
+			return true
+		}
+	}
+	for _, v := range n.Outputs {
+		if carried(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// Dynamic reports whether the shape of an operand or result of n depends on data, so that its memory cannot be planned.
+func Dynamic(n *graph.Node) bool {
+	for _, v := range n.Operands() {
+		if !v.Type.Backed() {
+			return true
+		}
+	}
+	for _, v := range n.Outputs {
+		if v != nil && !v.Type.Backed() {
+			return true
+		}
+	}
+	return false
+}
