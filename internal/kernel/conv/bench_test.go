@@ -1,0 +1,108 @@
+package conv_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+)
+
+// peak measures the multiply-adds of 16 lanes per second of a register-only loop of a level: the best of several tries.
+func peak(level cpuid.Level) float64 {
+	run, lanes := conv.Peak512, 16.0
+	if level == cpuid.AVX2 {
+		run, lanes = conv.Peak256, 8
+	}
+	if run == nil || level == cpuid.Generic {
+		return math.NaN()
+	}
+	best := 0.0
+	for range 20 {
+		const n = 40_000
+		start := time.Now()
+		run(n)
+		best = max(best, 12*n*lanes/16/time.Since(start).Seconds())
+	}
+	return best
+}
+
+func randomFloats(n int) []float32 {
+	r := rand.New(rand.NewPCG(3, 4))
+	x := make([]float32, n+16)
+	for i := range x {
+		x[i] = r.Float32() - 0.5
+	}
+	return x[:n]
+}
+
+// benchPlan measures a plan on one goroutine and reports the share of the peak, counting padding as work.
+func benchPlan(b *testing.B, level cpuid.Level, p *conv.Plan, src, dst int, steps float64, s *conv.Spec) {
+	t := conv.Tensors{Src: randomFloats(src), Dst: randomFloats(dst), Weights: randomFloats(p.WeightFloats()), Bias: randomFloats(p.BiasFloats())}
+	if s.Residual {
+		t.Residual = randomFloats(dst)
+	}
+	top := peak(level)
+	best := math.Inf(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, time.Since(start).Seconds())
+	}
+	top = max(top, peak(level))
+	b.ReportMetric(steps/best/top*100, "%peak")
+	b.ReportMetric(best*1e6, "µs-best")
+	b.ReportMetric(float64(p.Chunks()), "chunks")
+}
+
+func BenchmarkConv(b *testing.B) {
+	type row struct {
+		ic, oc, h, k, stride, groups int
+		planar                       bool
+	}
+	rows := []row{
+		{64, 64, 56, 3, 1, 1, false}, {128, 128, 28, 3, 1, 1, false}, {256, 256, 14, 3, 1, 1, false}, {512, 512, 7, 3, 1, 1, false},
+		{128, 128, 56, 3, 2, 1, false},
+		{64, 256, 56, 1, 1, 1, false}, {256, 64, 56, 1, 1, 1, false}, {128, 512, 28, 1, 1, 1, false}, {512, 128, 28, 1, 1, 1, false},
+		{1024, 256, 14, 1, 1, 1, false}, {256, 1024, 14, 1, 1, 1, false}, {2048, 512, 7, 1, 1, 1, false}, {512, 1024, 28, 1, 2, 1, false},
+		{3, 64, 224, 7, 2, 1, true}, {3, 32, 224, 3, 2, 1, true}, {3, 64, 224, 3, 1, 1, true},
+		{144, 144, 56, 3, 1, 144, false}, {384, 384, 14, 3, 1, 384, false}, {96, 96, 112, 3, 2, 96, false}, {960, 960, 7, 3, 1, 960, false},
+		{240, 240, 28, 5, 1, 240, false}, {672, 672, 14, 5, 1, 672, false}, {240, 240, 28, 5, 2, 240, false},
+		{16, 96, 112, 1, 1, 1, false}, {96, 24, 56, 1, 1, 1, false}, {24, 144, 56, 1, 1, 1, false}, {48, 48, 35, 3, 1, 1, false},
+		{32, 16, 112, 1, 1, 1, false}, {64, 1, 56, 3, 1, 1, false}, {192, 32, 28, 3, 1, 1, false}, {128, 128, 28, 3, 1, 32, false},
+	}
+	for i := len(cpuid.Levels()) - 1; i >= 0; i-- {
+		level := cpuid.Levels()[i]
+		for _, r := range rows {
+			if level == cpuid.Generic && (r.k != 3 || r.ic != 64) {
+				continue
+			}
+			name := fmt.Sprintf("level=%s/k=%d/s=%d/%d-%d@%d", level, r.k, r.stride, r.ic, r.oc, r.h)
+			if r.groups > 1 {
+				name += fmt.Sprintf("/groups=%d", r.groups)
+			}
+			b.Run(name, func(b *testing.B) {
+				defer cpuid.Force(level)()
+				s := conv.Spec{N: 1, C: r.ic, OC: r.oc, Groups: r.groups, Map: conv.Map{H: r.h, W: r.h, Kernel: [2]int{r.k, r.k}, Stride: [2]int{r.stride, r.stride}, Pad: [4]int{r.k / 2, r.k / 2, r.k / 2, r.k / 2}}}
+				s.Hi = float32(math.Inf(1))
+				if r.planar {
+					s.Source = conv.Planar
+				}
+				p, err := conv.NewConv(s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _, oh, ow := p.Shape()
+				blocks := func(c int) int { return (c + 15) / 16 }
+				steps := float64(r.ic/r.groups) * float64(r.k*r.k*oh*ow) * float64(r.oc) / 16
+				benchPlan(b, level, p, blocks(r.ic)*16*r.h*r.h, blocks(r.oc)*16*oh*ow, steps, &s)
+			})
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package conv computes float32 convolutions, transposed convolutions, pooling and the channel-wise operators that go
+// with them on tensors in the blocked layout NCHW16c.
+//
+// # Layouts
+//
+// NCHW16c is [N][ceil(C/16)][H][W][16] ("aBcd16b"): channel c of a pixel is lane c%16 of block c/16. Lanes behind C in
+// the last block are zero in every source and are made zero in every destination. There is no halo: kernels know which
+// taps of an output pixel fall outside the map and leave them out.
+//
+// Weights of a convolution are [OC/16][IC/16][KH][KW][16 ic][16 oc], of a depthwise one [C/16][KH][KW][16], of one that
+// reads planar NCHW [OC/16][IC][KH][KW][16 oc]; Plan.PackWeights makes each from OIHW (transposed: from IOHW).
+//
+// # Plans
+//
+// A Plan is made once from shapes and attributes (NewConv, NewPool), is immutable and may be used by many goroutines at
+// once. Plan.Run computes chunks [lo, hi) out of Chunks(); chunks are independent, write disjoint parts of the
+// destination, may run in any order and on any goroutine, and the result does not depend on how they are cut: every
+// output is one chain of multiply-adds in the order input channel block, kernel row, kernel column, channel. Run does
+// not allocate, and one uninterruptible stretch of assembly stays near or under 100 µs.
+//
+// A tensor may be a channel slice of a bigger one: pass the slice of memory that starts at its first channel block of
+// image 0 and the distance between images in the Spec.
+//
+// The package depends on internal/cpuid alone; internal/kernel/asm is needed to generate its assembly.
+package conv
+
+//go:generate go run gen_main.go gen_tile.go

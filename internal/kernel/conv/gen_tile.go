@@ -1,0 +1,445 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// kind is what a kernel does with a tap.
+type kind int
+
+const (
+	dense   kind = iota // multiply broadcast source values by rows of 16 weights
+	depth               // multiply source pixels by one row of 16 weights
+	maxPool             // maximum
+	sumPool             // sum, scaled per pixel at the end
+)
+
+// Offsets of the fields of tileCall, in its order; checkOffsets emits a compile-time check.
+const (
+	offSrc = 8 * iota
+	offW
+	offDst
+	offRes
+	offBias
+	offTaps
+	offScale
+	offTiles
+	offN
+	offSrcCol
+	offSrcGroup
+	offDstCol
+	offDstGroup
+	offSrcBlk
+	offWBlk
+	offWOC
+	offDstOC
+	offFull
+	offTail
+	offFlags
+	offLo
+	offLeft
+	offList
+	offListTail
+	offAt
+	offUnused
+	offMask
+)
+
+const offHi = offLo + 4
+
+// checkOffsets emits Go source that does not compile where tileCall and this program disagree.
+func checkOffsets(f *asm.File) {
+	f.Import("unsafe")
+	src := "// The offsets that the assembly assumes.\nvar (\n"
+	for _, c := range []struct {
+		name string
+		off  int
+	}{
+		{"src", offSrc}, {"w", offW}, {"dst", offDst}, {"res", offRes}, {"bias", offBias}, {"taps", offTaps}, {"scale", offScale},
+		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
+		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
+		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"mask", offMask},
+	} {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
+	}
+	src += ")\n"
+	f.Go(src)
+}
+
+// Register plan. The dispatcher keeps: R14 the call, R12 the source and R13 the weights of the current channel block, CX
+// the next tap; a body gets SI and BX (source of pixel groups A and B), DI and DX (weights, start and end), R8, R9, R10
+// (1, 3 and 5 times the bytes between pixels), R11 (bytes of weights between output channel blocks).
+type kernel struct {
+	name   string
+	kind   kind
+	lanes  asm.Width
+	pixels int // of a tile
+	group  int // pixels of group A; group B has the rest
+	blocks int // output channel blocks of a tile
+	fn     *asm.Func
+}
+
+func (k *kernel) halves() int { return 16 / int(k.lanes) }
+func (k *kernel) vecs() int   { return k.blocks * k.halves() }
+
+// acc is the accumulator of pixel p, vector v.
+func (k *kernel) acc(p, v int) string { return k.lanes.R(p*k.vecs() + v) }
+
+// free is the i-th register behind the accumulators.
+func (k *kernel) free(i int) string { return k.lanes.R(k.pixels*k.vecs() + i) }
+
+// pixel is the operand of pixel p at byte off, groups A and B starting at registers a and b.
+func (k *kernel) pixel(p, off int, a, b string) string {
+	base := a
+	if p >= k.group {
+		base, p = b, p-k.group
+	}
+	index := []string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[p]
+	if off == 0 {
+		return fmt.Sprintf("(%s)%s", base, index)
+	}
+	return fmt.Sprintf("%d(%s)%s", off, base, index)
+}
+
+// multiples emits R8, R9, R10 = 1, 3, 5 times the field at off.
+func (k *kernel) multiples(off int) {
+	k.fn.I("MOVQ %d(R14), R8", off)
+	k.fn.I("LEAQ (R8)(R8*2), R9")
+	k.fn.I("LEAQ (R8)(R8*4), R10")
+}
+
+// text starts a part of the kernel that other parts jump to. Parts have no frame, so that the return address is at the
+// top of the stack in all of them.
+func (k *kernel) text(part string) {
+	k.fn.I("")
+	k.fn.I("TEXT %s_%s<>(SB), NOSPLIT|NOFRAME, $0-0", k.name, part)
+}
+
+// next emits the jump to the body of the tap at CX.
+func (k *kernel) next() {
+	fn := k.fn
+	fn.I("MOVQ 24(CX), AX")
+	fn.I("MOVQ (CX), SI")
+	fn.I("MOVQ 8(CX), DI")
+	if k.kind == dense {
+		fn.I("MOVQ 16(CX), DX")
+	}
+	fn.I("ADDQ R12, SI")
+	fn.I("ADDQ R13, DI")
+	if k.kind == dense {
+		fn.I("ADDQ DI, DX")
+	}
+	fn.I("MOVQ %d(R14), BX", offSrcGroup)
+	fn.I("ADDQ SI, BX")
+	fn.I("ADDQ $32, CX")
+	fn.I("JMP AX")
+}
+
+func (k *kernel) generate(f *asm.File) {
+	doc := k.name + " computes the tiles of a call."
+	k.fn = f.Func(k.name, doc, asm.Typed("c", "*tileCall"))
+	k.fn.Load("c", "R14")
+	k.fn.I("MOVQ %d(R14), AX", offTiles)
+	k.fn.I("MOVQ AX, %d(R14)", offAt)
+	k.fn.I("JMP %s_tile<>(SB)", k.name)
+	k.start()
+	k.end()
+	k.finish()
+	subsets := k.subsets()
+	for i, s := range subsets {
+		k.text(fmt.Sprintf("b%d", i))
+		k.body(i, s)
+	}
+	k.table(f, len(subsets))
+}
+
+// start emits the beginning of a tile: accumulators and the first tap.
+func (k *kernel) start() {
+	fn := k.fn
+	k.text("tile")
+	fn.I("MOVQ %d(R14), DX", offAt)
+	fn.I("MOVQ %d(R14), R13", offW)
+	fn.I("MOVQ %d(R14), R11", offWOC)
+	fn.I("MOVQ %d(R14), R12", offSrc)
+	fn.I("ADDQ 16(DX), R12")
+	fn.I("TESTQ $1, %d(R14)", offFlags)
+	fn.I("JNE %s_load", k.name)
+	fn.I("MOVQ %d(R14), SI", offBias)
+	for v := range k.vecs() {
+		fn.I("VMOVUPS %d(SI), %s", v*int(k.lanes)*4, k.acc(0, v))
+	}
+	for p := 1; p < k.pixels; p++ {
+		for v := range k.vecs() {
+			fn.I("VMOVAPS %s, %s", k.acc(0, v), k.acc(p, v))
+		}
+	}
+	fn.Label(k.name + "_ready")
+	k.multiples(offSrcCol)
+	fn.I("MOVQ %d(R14), SI", offTaps)
+	fn.I("MOVQ SI, BX")
+	fn.I("ADDQ (DX), SI")
+	fn.I("ADDQ 8(DX), BX")
+	fn.I("MOVQ SI, CX")
+	fn.I("MOVQ SI, %d(R14)", offList)
+	fn.I("MOVQ BX, %d(R14)", offListTail)
+	fn.I("MOVQ %d(R14), AX", offFull)
+	fn.I("MOVQ AX, %d(R14)", offLeft)
+	fn.I("TESTQ AX, AX")
+	fn.I("JEQ %s_onlytail", k.name)
+	fn.I("CMPQ %d(R14), $0", offTail)
+	fn.I("JNE %s_first", k.name)
+	fn.I("MOVQ $0, %d(R14)", offListTail)
+	fn.Label(k.name + "_first")
+	k.next()
+	fn.Label(k.name + "_onlytail")
+	fn.I("MOVQ BX, CX")
+	fn.I("MOVQ $0, %d(R14)", offListTail)
+	k.next()
+	fn.Label(k.name + "_load")
+	k.multiples(offDstCol)
+	k.perPixel("acc", offDst, func(p, v, off int, at string) {
+		fn.I("VMOVUPS %s, %s", at, k.acc(p, v))
+	})
+	fn.I("MOVQ %d(R14), DX", offAt)
+	fn.I("JMP %s_ready", k.name)
+}
+
+// end emits the code behind the last tap of a list.
+func (k *kernel) end() {
+	fn := k.fn
+	k.text("end")
+	fn.I("DECQ %d(R14)", offLeft)
+	fn.I("JLE %s_last", k.name)
+	fn.I("ADDQ %d(R14), R12", offSrcBlk)
+	fn.I("ADDQ %d(R14), R13", offWBlk)
+	fn.I("MOVQ %d(R14), CX", offList)
+	k.next()
+	fn.Label(k.name + "_last")
+	fn.I("MOVQ %d(R14), CX", offListTail)
+	fn.I("TESTQ CX, CX")
+	fn.I("JEQ %s_finish", k.name)
+	fn.I("MOVQ $0, %d(R14)", offListTail)
+	fn.I("ADDQ %d(R14), R12", offSrcBlk)
+	fn.I("ADDQ %d(R14), R13", offWBlk)
+	k.next()
+	fn.Label(k.name + "_finish")
+	fn.I("JMP %s_fin<>(SB)", k.name)
+}
+
+// perPixel emits op for each vector of each pixel of the tile that is in use, with the operand of that pixel in the
+// tensor whose pointer is at offset base of the call. It uses SI, BX, DX (the tile), AX and DI.
+func (k *kernel) perPixel(tag string, base int, op func(p, v, off int, at string)) {
+	fn := k.fn
+	label := func(s string) string { return fmt.Sprintf("%s_%s_%s", k.name, tag, s) }
+	pixelOps := func(p, q int) {
+		for h := range k.halves() {
+			op(p, q*k.halves()+h, h*32, k.pixel(p, h*32, "SI", "BX"))
+		}
+	}
+	fn.I("MOVQ %d(R14), SI", base)
+	fn.I("ADDQ 24(DX), SI")
+	fn.I("MOVQ %d(R14), BX", offDstGroup)
+	fn.I("ADDQ SI, BX")
+	fn.I("MOVQ 32(DX), AX")
+	fn.I("MOVQ 40(DX), DI")
+	fn.I("MOVQ AX, R15")
+	fn.I("ADDQ DI, R15")
+	fn.I("CMPQ R15, $%d", k.pixels)
+	fn.I("JNE %s", label("part"))
+	for q := range k.blocks {
+		for p := range k.pixels {
+			pixelOps(p, q)
+		}
+		if q+1 < k.blocks {
+			fn.I("ADDQ %d(R14), SI", offDstOC)
+			fn.I("ADDQ %d(R14), BX", offDstOC)
+		}
+	}
+	fn.I("JMP %s", label("done"))
+	fn.Label(label("part"))
+	for q := range k.blocks {
+		for p := range k.group {
+			fn.I("CMPQ AX, $%d", p)
+			fn.I("JLE %s", label(fmt.Sprintf("a%d", q)))
+			pixelOps(p, q)
+		}
+		fn.Label(label(fmt.Sprintf("a%d", q)))
+		for p := k.group; p < k.pixels; p++ {
+			fn.I("CMPQ DI, $%d", p-k.group)
+			fn.I("JLE %s", label(fmt.Sprintf("b%d", q)))
+			pixelOps(p, q)
+		}
+		fn.Label(label(fmt.Sprintf("b%d", q)))
+		if q+1 < k.blocks {
+			fn.I("ADDQ %d(R14), SI", offDstOC)
+			fn.I("ADDQ %d(R14), BX", offDstOC)
+		}
+	}
+	fn.Label(label("done"))
+}
+
+// finish emits the epilogue of a tile: scale, residual, limits, mask, store; then the next tile or the return.
+func (k *kernel) finish() {
+	fn := k.fn
+	k.text("fin")
+	fn.I("MOVQ %d(R14), DX", offAt)
+	if k.kind == sumPool {
+		fn.I("MOVQ %d(R14), SI", offScale)
+		fn.I("ADDQ 48(DX), SI")
+		for p := range k.pixels {
+			fn.I("VBROADCASTSS %d(SI), %s", 4*p, k.free(0))
+			for v := range k.vecs() {
+				fn.I("VMULPS %s, %s, %s", k.free(0), k.acc(p, v), k.acc(p, v))
+			}
+		}
+	}
+	k.multiples(offDstCol)
+	fn.I("CMPQ %d(R14), $0", offRes)
+	fn.I("JEQ %s_nores", k.name)
+	k.perPixel("res", offRes, func(p, v, off int, at string) {
+		fn.I("VADDPS %s, %s, %s", at, k.acc(p, v), k.acc(p, v))
+	})
+	fn.Label(k.name + "_nores")
+	fn.I("MOVQ %d(R14), AX", offFlags)
+	for _, l := range []struct {
+		bit, off int
+		op       string
+	}{{2, offLo, "VMAXPS"}, {4, offHi, "VMINPS"}} {
+		label := fmt.Sprintf("%s_no%s", k.name, l.op)
+		fn.I("TESTQ $%d, AX", l.bit)
+		fn.I("JEQ %s", label)
+		fn.I("VBROADCASTSS %d(R14), %s", l.off, k.free(0))
+		for p := range k.pixels {
+			for v := range k.vecs() {
+				// The accumulator is the operand that VMAXPS returns where one is NaN.
+				fn.I("%s %s, %s, %s", l.op, k.acc(p, v), k.free(0), k.acc(p, v))
+			}
+		}
+		fn.Label(label)
+	}
+	fn.I("TESTQ $8, AX")
+	fn.I("JEQ %s_nomask", k.name)
+	for h := range k.halves() {
+		fn.I("VMOVUPS %d(R14), %s", offMask+h*32, k.free(0))
+		for p := range k.pixels {
+			a := k.acc(p, (k.blocks-1)*k.halves()+h)
+			fn.I("VANDPS %s, %s, %s", k.free(0), a, a)
+		}
+	}
+	fn.Label(k.name + "_nomask")
+	k.perPixel("out", offDst, func(p, v, off int, at string) {
+		fn.I("VMOVUPS %s, %s", k.acc(p, v), at)
+	})
+	fn.I("ADDQ $64, %d(R14)", offAt)
+	fn.I("DECQ %d(R14)", offN)
+	fn.I("JLE %s_return", k.name)
+	fn.I("JMP %s_tile<>(SB)", k.name)
+	fn.Label(k.name + "_return")
+	fn.Ret()
+}
+
+// span is a half-open interval of pixels of a tile.
+type span struct{ lo, hi int }
+
+// subsets lists the sets of pixels that a tap may reach: every interval of the tile, and the same interval of both
+// groups. subsetIndex in lattice.go computes the place of a set in this list.
+func (k *kernel) subsets() [][]span {
+	var out [][]span
+	for lo := range k.pixels {
+		for hi := lo + 1; hi <= k.pixels; hi++ {
+			out = append(out, []span{{lo, hi}})
+		}
+	}
+	if k.pixels == 2*k.group {
+		for lo := range k.group {
+			for hi := lo + 1; hi <= k.group; hi++ {
+				out = append(out, []span{{lo, hi}, {k.group + lo, k.group + hi}})
+			}
+		}
+	}
+	return out
+}
+
+// body emits the code of a tap that reaches the pixels of set.
+func (k *kernel) body(i int, set []span) {
+	fn := k.fn
+	each := func(op func(p int)) {
+		for _, s := range set {
+			for p := s.lo; p < s.hi; p++ {
+				op(p)
+			}
+		}
+	}
+	switch k.kind {
+	case dense:
+		label := fmt.Sprintf("%s_l%d", k.name, i)
+		fn.Label(label)
+		for q := range k.blocks {
+			at := []string{"(DI)", "(DI)(R11*1)", "(DI)(R11*2)"}[q]
+			for h := range k.halves() {
+				off := ""
+				if h > 0 {
+					off = fmt.Sprint(h * 32)
+				}
+				fn.I("VMOVUPS %s%s, %s", off, at, k.free(q*k.halves()+h))
+			}
+		}
+		spare := 32
+		if k.lanes == 8 {
+			spare = 16
+		}
+		spare -= (k.pixels + 1) * k.vecs()
+		n := 0
+		each(func(p int) {
+			x := k.free(k.vecs() + n%min(spare, 4))
+			n++
+			fn.I("VBROADCASTSS %s, %s", k.pixel(p, 0, "SI", "BX"), x)
+			for v := range k.vecs() {
+				fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
+			}
+		})
+		fn.I("ADDQ $64, DI")
+		fn.I("ADDQ $4, SI")
+		fn.I("ADDQ $4, BX")
+		fn.I("CMPQ DI, DX")
+		fn.I("JNE %s", label)
+	case depth:
+		for v := range k.vecs() {
+			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(v))
+		}
+		each(func(p int) {
+			for v := range k.vecs() {
+				fn.I("VFMADD231PS %s, %s, %s", k.pixel(p, v*32, "SI", "BX"), k.free(v), k.acc(p, v))
+			}
+		})
+	case maxPool, sumPool:
+		op := map[kind]string{maxPool: "VMAXPS", sumPool: "VADDPS"}[k.kind]
+		each(func(p int) {
+			for v := range k.vecs() {
+				fn.I("%s %s, %s, %s", op, k.pixel(p, v*32, "SI", "BX"), k.acc(p, v), k.acc(p, v))
+			}
+		})
+	}
+	k.next()
+}
+
+// table emits the addresses of the bodies, the end of the list last, and the function that returns the table.
+func (k *kernel) table(f *asm.File, n int) {
+	fn := k.fn
+	fn.I("")
+	for i := range n {
+		fn.I("DATA %s_bodies<>+%d(SB)/8, $%s_b%d<>(SB)", k.name, 8*i, k.name, i)
+	}
+	fn.I("DATA %s_bodies<>+%d(SB)/8, $%s_end<>(SB)", k.name, 8*n, k.name)
+	fn.I("GLOBL %s_bodies<>(SB), RODATA|NOPTR, $%d", k.name, 8*(n+1))
+	get := f.Func(k.name+"Bodies", fmt.Sprintf("%sBodies returns the addresses of the %d tap bodies of %s, the end of the list last.", k.name, n, k.name))
+	get.Result("table", fmt.Sprintf("*[%d]uintptr", n+1))
+	get.I("LEAQ %s_bodies<>(SB), AX", k.name)
+	get.I("MOVQ AX, %s", get.Addr("table"))
+	get.Ret()
+}

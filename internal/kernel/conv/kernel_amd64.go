@@ -1,0 +1,78 @@
+package conv
+
+import "github.com/carve-dev/carve/internal/cpuid"
+
+// kernelOf returns the kernel for tiles of that many output channel blocks, and the code of its tap bodies.
+func kernelOf(level cpuid.Level, k kind, blocks int) (kernelID, []uintptr) {
+	if level == cpuid.AVX512 {
+		switch k {
+		case kindDense:
+			switch blocks {
+			case 1:
+				return idDense512q1, dense512q1Bodies()[:]
+			case 2:
+				return idDense512q2, dense512q2Bodies()[:]
+			}
+			return idDense512q3, dense512q3Bodies()[:]
+		case kindDepth:
+			return idDepth512, depth512Bodies()[:]
+		case kindMax:
+			return idMax512, max512Bodies()[:]
+		}
+		return idSum512, sum512Bodies()[:]
+	}
+	if level == cpuid.AVX2 {
+		switch k {
+		case kindDense:
+			return idDense256, dense256q1Bodies()[:]
+		case kindDepth:
+			return idDepth256, depth256Bodies()[:]
+		case kindMax:
+			return idMax256, max256Bodies()[:]
+		}
+		return idSum256, sum256Bodies()[:]
+	}
+	return portableKernel(k)
+}
+
+// Kernels in assembly.
+const (
+	idDense512q1 = firstAssembly + iota
+	idDense512q2
+	idDense512q3
+	idDepth512
+	idMax512
+	idSum512
+	idDense256
+	idDepth256
+	idMax256
+	idSum256
+)
+
+// runKernel is a switch and not a table, so that the call does not escape.
+func runKernel(id kernelID, c *tileCall) {
+	switch id {
+	case idDense512q1:
+		dense512q1(c)
+	case idDense512q2:
+		dense512q2(c)
+	case idDense512q3:
+		dense512q3(c)
+	case idDepth512:
+		depth512(c)
+	case idMax512:
+		max512(c)
+	case idSum512:
+		sum512(c)
+	case idDense256:
+		dense256q1(c)
+	case idDepth256:
+		depth256(c)
+	case idMax256:
+		max256(c)
+	case idSum256:
+		sum256(c)
+	default:
+		runPortable(id, c)
+	}
+}

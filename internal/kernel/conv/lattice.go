@@ -1,0 +1,319 @@
+package conv
+
+// axis is one dimension of a lattice of output positions. Position i lies above source position i*step + taps[k].at for
+// each of its taps, where that is inside [0, size).
+type axis struct {
+	n    int // positions
+	step int
+	size int // of the source
+	taps []axisTap
+}
+
+// axisTap is kernel position k and the source position under it for output position 0.
+type axisTap struct{ k, at int }
+
+// reach returns which of the positions [from, from+n) have a source position under tap t, as an interval from from.
+func (a *axis) reach(t axisTap, from, n int) span {
+	// 0 <= (from+p)*step + at < size
+	lo := ceilDiv(-t.at, a.step) - from
+	hi := ceilDiv(a.size-t.at, a.step) - from
+	lo, hi = max(lo, 0), min(hi, n)
+	if lo >= hi {
+		return span{}
+	}
+	return span{lo, hi}
+}
+
+func ceilDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && a > 0 {
+		q++
+	}
+	return q
+}
+
+// span is a half-open interval.
+type span struct{ lo, hi int }
+
+func (s span) empty() bool { return s.lo >= s.hi }
+
+// convAxis is the axis of a convolution or pool.
+func convAxis(size, out, kernel, stride, dilate, pad int) axis {
+	a := axis{n: out, step: stride, size: size}
+	for k := range kernel {
+		a.taps = append(a.taps, axisTap{k, k*dilate - pad})
+	}
+	return a
+}
+
+// phaseAxis is the axis of those outputs of a transposed convolution whose position is phase modulo stride.
+func phaseAxis(size, out, kernel, stride, dilate, pad, phase int) axis {
+	a := axis{n: max(0, (out-phase+stride-1)/stride), step: 1, size: size}
+	// Source positions ascend with falling k; the order of k is kept, so that sums have the order of a convolution.
+	for k := range kernel {
+		if d := phase + pad - k*dilate; mod(d, stride) == 0 {
+			a.taps = append(a.taps, axisTap{k, floorDiv(d, stride)})
+		}
+	}
+	return a
+}
+
+func mod(a, b int) int { return ((a % b) + b) % b }
+
+func floorDiv(a, b int) int { return (a - mod(a, b)) / b }
+
+// lattice is a set of output pixels with a common set of taps: all of them for a convolution, every stride-th in both
+// directions for a transposed one.
+type lattice struct {
+	y, x         axis
+	dst          int // offset of position (0, 0) in pixels
+	dstRow       int // pixels between rows
+	dstCol       int // pixels between columns
+	sourceRow    int // source pixels in a row
+	sourcePixel  int // bytes of a source pixel
+	tapBytes     int // bytes of weights of a tap
+	kernelWidth  int
+	steps        int  // channels of a tap in a full block (0: not dense)
+	tailSteps    int  // channels of a tap in the last block, 0: none
+	planar       bool // neighbouring taps of a row are steps of one tap
+	padded       *Map // not nil: average pooling that counts padding
+	countsPixels bool // average pooling
+}
+
+// geometry of the tiles of a kernel.
+type geometry struct {
+	pixels int // of a tile
+	group  int // of group A
+	blocks int // output channel blocks
+}
+
+// subset returns the number of the body for an interval of pixels, in one row or (pair) the same in both groups.
+// subsets in gen_tile.go lists them in this order.
+func (g geometry) subset(s span, pair bool) int {
+	before := func(n, lo int) int { return lo*n - lo*(lo-1)/2 }
+	if pair {
+		return before(g.pixels, g.pixels) + before(g.group, s.lo) + s.hi - s.lo - 1
+	}
+	return before(g.pixels, s.lo) + s.hi - s.lo - 1
+}
+
+func (g geometry) subsets() int {
+	n := g.pixels * (g.pixels + 1) / 2
+	if g.pixels == 2*g.group {
+		n += g.group * (g.group + 1) / 2
+	}
+	return n
+}
+
+// table is the tiles of an output plane for one kernel. Tiles of unit u are tiles[unit[u]:unit[u+1]].
+type table struct {
+	geometry
+	taps     []tap
+	tiles    []tile
+	unit     []int32
+	scales   []float32
+	pairs    bool  // tiles cover two rows
+	steps    int64 // multiply-adds of 16 lanes for one output block in the whole plane, channel blocks not counted
+	bodies   []uintptr
+	lists    map[listKey]listAt
+	rowClass map[string]int
+	colClass map[string]int
+}
+
+type listKey struct{ lattice, row, col int }
+
+// listAt is where a tap list was put: byte offsets of the full and the tail version, and its steps.
+type listAt struct {
+	taps, tail int64
+	steps      int64
+}
+
+// row classes are kept per lattice by prefixing the key with its number.
+func class(m map[string]int, key []byte) int {
+	if c, ok := m[string(key)]; ok {
+		return c
+	}
+	c := len(m)
+	m[string(key)] = c
+	return c
+}
+
+func newTable(g geometry, bodies []uintptr) *table {
+	return &table{geometry: g, bodies: bodies, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
+}
+
+// done drops what only building needs.
+func (t *table) done() { t.lists, t.rowClass, t.colClass = nil, nil, nil }
+
+// cut splits n pixels into the fewest pieces of at most limit, as equal as possible, and calls f with each.
+func cut(n, limit int, f func(from, n int)) {
+	pieces := (n + limit - 1) / limit
+	from := 0
+	for i := range pieces {
+		w := n / pieces
+		if i < n%pieces {
+			w++
+		}
+		f(from, w)
+		from += w
+	}
+}
+
+// addRow appends the tiles of one row of columns [from, from+n) of lattice l.
+func (t *table) addRow(id int, l *lattice, row, from, n int) {
+	rows := t.rows(l, row, 1)
+	cut(n, t.pixels, func(at, w int) { t.add(id, l, row, rows, from+at, w, min(w, t.group), w-min(w, t.group)) })
+}
+
+// addPair appends the tiles of rows row and row+1 (where that exists).
+func (t *table) addPair(id int, l *lattice, row int) {
+	if row+1 == l.y.n {
+		t.add(id, l, row, t.rows(l, row, 1), 0, l.x.n, l.x.n, 0)
+		return
+	}
+	t.add(id, l, row, t.rows(l, row, 2), 0, l.x.n, l.x.n, l.x.n)
+}
+
+// rows tells for each tap of the column which of n rows it reaches, as bits.
+func (t *table) rows(l *lattice, row, n int) []byte {
+	bits := make([]byte, len(l.y.taps))
+	for i, ty := range l.y.taps {
+		for r := range n {
+			if !l.y.reach(ty, row+r, 1).empty() {
+				bits[i] |= 1 << r
+			}
+		}
+	}
+	return bits
+}
+
+func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1 int) {
+	cols := make([]span, len(l.x.taps))
+	key := make([]byte, 0, 2*len(cols)+2)
+	key = append(key, byte(n0), byte(n1))
+	for i, tx := range l.x.taps {
+		cols[i] = l.x.reach(tx, col, width)
+		key = append(key, byte(cols[i].lo), byte(cols[i].hi))
+	}
+	k := listKey{id, class(t.rowClass, rows), class(t.colClass, key)}
+	at, ok := t.lists[k]
+	if !ok {
+		at.taps, at.steps = t.list(l, rows, cols, l.steps)
+		if l.tailSteps > 0 {
+			at.tail, _ = t.list(l, rows, cols, l.tailSteps)
+		}
+		t.lists[k] = at
+	}
+	one := tile{
+		taps: at.taps, tail: at.tail, n0: int64(n0), n1: int64(n1),
+		src: int64((row*l.y.step*l.sourceRow + col*l.x.step) * l.sourcePixel),
+		dst: int64(l.dst+row*l.dstRow+col*l.dstCol) * 64,
+	}
+	if l.countsPixels {
+		one.scale = t.addScales(l, row, col, n0, n1)
+	}
+	t.steps += at.steps
+	t.tiles = append(t.tiles, one)
+}
+
+// list appends a tap list and returns its offset and the multiply-adds that it takes for one output block.
+func (t *table) list(l *lattice, rows []byte, cols []span, count int) (offset, steps int64) {
+	offset = int64(len(t.taps)) * tapSize
+	for iy, ty := range l.y.taps {
+		bits := rows[iy]
+		if bits == 0 {
+			continue
+		}
+		for ix := 0; ix < len(l.x.taps); ix++ {
+			s, tx := cols[ix], l.x.taps[ix]
+			if s.empty() {
+				continue
+			}
+			run := 1
+			if l.planar {
+				for ix+run < len(cols) && cols[ix+run] == s && l.x.taps[ix+run].at == tx.at+run {
+					run++
+				}
+				ix += run - 1
+			}
+			n := s.hi - s.lo
+			var body int
+			switch {
+			case bits == 1:
+				body = t.subset(s, false)
+			case bits == 2:
+				body = t.subset(span{t.group + s.lo, t.group + s.hi}, false)
+			case s == span{0, t.group}:
+				n *= 2
+				body = t.subset(span{0, t.pixels}, false)
+			default:
+				n *= 2
+				body = t.subset(s, true)
+			}
+			t.taps = append(t.taps, tap{
+				src:   int64((ty.at*l.sourceRow + tx.at) * l.sourcePixel),
+				w:     int64((ty.k*l.kernelWidth + tx.k) * l.tapBytes),
+				count: int64(max(1, count)*run) * 64,
+				body:  t.bodies[body],
+			})
+			steps += int64(max(1, count) * run * n)
+		}
+	}
+	t.taps = append(t.taps, tap{body: t.bodies[t.subsets()]})
+	return offset, steps
+}
+
+// addScales appends the reciprocal counts of a tile's pixels and returns their offset in bytes.
+func (t *table) addScales(l *lattice, row, col, n0, n1 int) int64 {
+	offset := int64(len(t.scales)) * 4
+	scales := make([]float32, t.pixels)
+	one := func(p, r, c int) {
+		if n := l.count(r, c); n > 0 {
+			scales[p] = 1 / float32(n)
+		}
+	}
+	if t.pairs {
+		for c := range n0 {
+			one(c, row, col+c)
+		}
+		for c := range n1 {
+			one(t.group+c, row+1, col+c)
+		}
+	} else {
+		for c := range n0 + n1 {
+			one(c, row, col+c)
+		}
+	}
+	// Neighbouring tiles often have the same scales.
+	if n := len(t.scales); n >= t.pixels && equalScales(t.scales[n-t.pixels:], scales) {
+		return int64(n-t.pixels) * 4
+	}
+	t.scales = append(t.scales, scales...)
+	return offset
+}
+
+func equalScales(a, b []float32) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// count is the divisor of an average.
+func (l *lattice) count(row, col int) int {
+	in := func(a *axis, i, before, after int) (n int) {
+		for _, t := range a.taps {
+			if p := i*a.step + t.at; p >= -before && p < a.size+after {
+				n++
+			}
+		}
+		return n
+	}
+	if l.padded == nil {
+		return in(&l.y, row, 0, 0) * in(&l.x, col, 0, 0)
+	}
+	p := l.padded.Pad
+	return in(&l.y, row, p[0], p[2]) * in(&l.x, col, p[1], p[3])
+}

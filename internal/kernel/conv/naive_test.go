@@ -1,0 +1,149 @@
+package conv_test
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/carve-dev/carve/internal/kernel/conv"
+)
+
+// plain is a tensor in NCHW with float64 elements.
+type plain struct {
+	n, c, h, w int
+	v          []float64
+}
+
+func newPlain(n, c, h, w int) *plain { return &plain{n, c, h, w, make([]float64, n*c*h*w)} }
+
+func (p *plain) at(n, c, y, x int) *float64 { return &p.v[((n*p.c+c)*p.h+y)*p.w+x] }
+
+func (p *plain) random(r *rand.Rand) *plain {
+	for i := range p.v {
+		p.v[i] = float64(float32(r.NormFloat64()))
+	}
+	return p
+}
+
+// blocked writes the tensor as NCHW16c into a buffer of images that lie image floats apart.
+func (p *plain) blocked(dst []float32, image int) {
+	for n := range p.n {
+		for c := range p.c {
+			for y := range p.h {
+				for x := range p.w {
+					dst[n*image+((c/16*p.h+y)*p.w+x)*16+c%16] = float32(*p.at(n, c, y, x))
+				}
+			}
+		}
+	}
+}
+
+func (p *plain) planar(dst []float32, image int) {
+	for i, v := range p.v {
+		per := p.c * p.h * p.w
+		dst[i/per*image+i%per] = float32(v)
+	}
+}
+
+// naiveConv is the definition of the operator.
+func naiveConv(s *conv.Spec, src *plain, w []float64, bias []float64, oh, ow int) *plain {
+	groups := max(1, s.Groups)
+	dst := newPlain(s.N, s.OC, oh, ow)
+	one := func(v int) int { return max(1, v) }
+	sh, sw, dh, dw := one(s.Stride[0]), one(s.Stride[1]), one(s.Dilate[0]), one(s.Dilate[1])
+	icg, ocg := s.C/groups, s.OC/groups
+	for n := range s.N {
+		for oc := range s.OC {
+			for y := range oh {
+				for x := range ow {
+					*dst.at(n, oc, y, x) = bias[oc]
+				}
+			}
+		}
+		for g := range groups {
+			for o := range ocg {
+				for i := range icg {
+					for ky := range s.Kernel[0] {
+						for kx := range s.Kernel[1] {
+							oc, ic := g*ocg+o, g*icg+i
+							if s.Transposed {
+								wv := w[((ic*ocg+o)*s.Kernel[0]+ky)*s.Kernel[1]+kx]
+								for y := range s.H {
+									for x := range s.W {
+										ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
+										if ty >= 0 && tx >= 0 && ty < oh && tx < ow {
+											*dst.at(n, oc, ty, tx) += wv * *src.at(n, ic, y, x)
+										}
+									}
+								}
+								continue
+							}
+							wv := w[((oc*icg+i)*s.Kernel[0]+ky)*s.Kernel[1]+kx]
+							for y := range oh {
+								for x := range ow {
+									ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
+									if ty >= 0 && tx >= 0 && ty < s.H && tx < s.W {
+										*dst.at(n, oc, y, x) += wv * *src.at(n, ic, ty, tx)
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return dst
+}
+
+func naivePool(s *conv.PoolSpec, src *plain, oh, ow int) *plain {
+	one := func(v int) int { return max(1, v) }
+	sh, sw, dh, dw := one(s.Stride[0]), one(s.Stride[1]), one(s.Dilate[0]), one(s.Dilate[1])
+	dst := newPlain(s.N, s.C, oh, ow)
+	for n := range s.N {
+		for c := range s.C {
+			for y := range oh {
+				for x := range ow {
+					best, sum, count, padded := math.Inf(-1), 0.0, 0, 0
+					for ky := range s.Kernel[0] {
+						for kx := range s.Kernel[1] {
+							ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
+							if ty >= -s.Pad[0] && tx >= -s.Pad[1] && ty < s.H+s.Pad[2] && tx < s.W+s.Pad[3] {
+								padded++
+							}
+							if ty >= 0 && tx >= 0 && ty < s.H && tx < s.W {
+								v := *src.at(n, c, ty, tx)
+								best, sum, count = max(best, v), sum+v, count+1
+							}
+						}
+					}
+					out := best
+					switch {
+					case s.Pooling == conv.Average:
+						out = sum / float64(max(1, count))
+					case s.Pooling == conv.AveragePadded:
+						out = sum / float64(max(1, padded))
+					}
+					*dst.at(n, c, y, x) = out
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// finish applies the epilogue.
+func (p *plain) finish(e *conv.Epilogue, res *plain, post func(float64) float64) {
+	for i := range p.v {
+		v := p.v[i]
+		if e.Residual {
+			v += res.v[i]
+		}
+		if e.Lo != 0 || e.Hi != 0 {
+			v = math.Min(math.Max(v, float64(e.Lo)), float64(e.Hi))
+		}
+		if post != nil {
+			v = post(v)
+		}
+		p.v[i] = v
+	}
+}

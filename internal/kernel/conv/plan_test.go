@@ -1,0 +1,265 @@
+package conv_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+)
+
+// layoutCase is how one comparison lays its tensors out.
+type layoutCase struct {
+	seed  uint64
+	front bool // guard pages before the buffers, not behind
+	slice bool // tensors are channel slices of bigger ones
+	bias  bool
+	post  bool
+}
+
+// checkConv compares a plan with the definition, on buffers between guard pages, whole and cut into chunks.
+func checkConv(s conv.Spec, l layoutCase) error {
+	r := rand.New(rand.NewPCG(l.seed, 1))
+	groups := max(1, s.Groups)
+	if l.post {
+		s.Post = func(tile []float32) {
+			for i, v := range tile {
+				tile[i] = v*v + 1 // makes padded lanes not zero
+			}
+		}
+	}
+	srcChannels, dstChannels := (s.C+15)/16*16, (s.OC+15)/16*16
+	if s.Source == conv.Planar {
+		srcChannels = s.C
+	}
+	if l.slice {
+		probe, err := conv.NewConv(s)
+		if err != nil {
+			return err
+		}
+		_, _, oh, ow := probe.Shape()
+		s.SrcImage = (srcChannels + 16) * s.H * s.W
+		s.DstImage = (dstChannels + 32) * oh * ow
+		s.ResImage = (dstChannels + 16) * oh * ow
+	}
+	p, err := conv.NewConv(s)
+	if err != nil {
+		return err
+	}
+	_, _, oh, ow := p.Shape()
+	image := func(given, c, h, w int) int {
+		if given != 0 {
+			return given
+		}
+		return c * h * w
+	}
+	srcImage, dstImage, resImage := image(s.SrcImage, srcChannels, s.H, s.W), image(s.DstImage, dstChannels, oh, ow), image(s.ResImage, dstChannels, oh, ow)
+	need := func(image, c, h, w int) int { return (s.N-1)*image + c*h*w }
+
+	src := newPlain(s.N, s.C, s.H, s.W).random(r)
+	res := newPlain(s.N, s.OC, oh, ow).random(r)
+	weights := newPlain(s.OC*(s.C/groups), 1, s.Kernel[0], s.Kernel[1]).random(r)
+	biases := make([]float64, dstChannels)
+	if l.bias {
+		for i := range s.OC {
+			biases[i] = float64(float32(r.NormFloat64()))
+		}
+	}
+	var frees []func()
+	defer func() {
+		for _, f := range frees {
+			f()
+		}
+	}()
+	alloc := func(n int) []float32 {
+		b, free := guarded(n, l.front)
+		frees = append(frees, free)
+		return b
+	}
+	t := conv.Tensors{
+		Src: alloc(need(srcImage, srcChannels, s.H, s.W)), Dst: alloc(need(dstImage, dstChannels, oh, ow)),
+		Weights: alloc(p.WeightFloats()), Residual: alloc(need(resImage, dstChannels, oh, ow)),
+	}
+	if s.Source == conv.Planar {
+		src.planar(t.Src, srcImage)
+	} else {
+		src.blocked(t.Src, srcImage)
+	}
+	res.blocked(t.Residual, resImage)
+	if l.bias {
+		t.Bias = alloc(p.BiasFloats())
+		for i, b := range biases {
+			t.Bias[i] = float32(b)
+		}
+	}
+	raw := alloc(len(weights.v))
+	weights.planar(raw, s.Kernel[0]*s.Kernel[1])
+	for i := range t.Weights {
+		t.Weights[i] = float32(math.NaN())
+	}
+	// Packed in reverse, so that chunks cannot lean on each other.
+	for i := p.PackChunks() - 1; i >= 0; i-- {
+		if err := p.PackWeights(t.Weights, conv.Float32s(raw), i, i+1); err != nil {
+			return err
+		}
+	}
+	fill(t.Dst)
+	if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+		return err
+	}
+	want := naiveConv(&s, src, weights.v, biases, oh, ow)
+	var post func(float64) float64
+	if l.post {
+		post = func(v float64) float64 { return v*v + 1 }
+	}
+	want.finish(&s.Epilogue, res, post)
+	terms := float64(s.C / groups * s.Kernel[0] * s.Kernel[1])
+	if err := compare(want, t.Dst, dstImage, 3e-6*math.Sqrt(terms)+2e-6); err != nil {
+		return err
+	}
+	whole := append([]float32(nil), t.Dst...)
+	fill(t.Dst)
+	for _, i := range r.Perm(p.Chunks()) {
+		if err := p.Run(i, i+1, nil, &t); err != nil {
+			return err
+		}
+	}
+	return bitEqual(whole, t.Dst)
+}
+
+// canary fills what a kernel must not touch.
+const canary = 12345
+
+func fill(x []float32) {
+	for i := range x {
+		x[i] = canary
+	}
+}
+
+func bitEqual(a, b []float32) error {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return fmt.Errorf("float %d is %g in one cut and %g in another", i, a[i], b[i])
+		}
+	}
+	return nil
+}
+
+// compare checks a blocked result, its zero lanes and what lies between images.
+func compare(want *plain, got []float32, image int, tol float64) error {
+	blocks := (want.c + 15) / 16
+	plane := want.h * want.w * 16
+	for n := range want.n {
+		for i := range blocks * plane {
+			c, y, x := i/plane*16+i%16, i%plane/16/want.w, i/16%want.w
+			v := float64(got[n*image+i])
+			switch {
+			case c >= want.c && v != 0:
+				return fmt.Errorf("lane of missing channel %d at %d,%d is %g", c, y, x, v)
+			case c < want.c:
+				w := *want.at(n, c, y, i/16%(want.h*want.w)%want.w)
+				if w != v && !(math.Abs(w-v) <= tol*(1+math.Abs(w))) {
+					return fmt.Errorf("image %d, channel %d, pixel %d,%d: %g, want %g", n, c, y, x, v, w)
+				}
+			}
+		}
+		if n+1 < want.n {
+			for i := blocks * plane; i < image; i++ {
+				if got[n*image+i] != canary {
+					return fmt.Errorf("float %d behind image %d was written", i, n)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// atLevels registers a spec per level of this machine.
+func atLevels(text string, body func()) {
+	for _, l := range cpuid.Levels() {
+		It(fmt.Sprintf("%s (%s)", text, l), func() {
+			defer cpuid.Force(l)()
+			body()
+		})
+	}
+}
+
+func randomMap(r *rand.Rand, transposed bool) conv.Map {
+	m := conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(20)}
+	kernels := [][2]int{{1, 1}, {1, 1}, {3, 3}, {3, 3}, {3, 3}, {2, 2}, {1, 3}, {5, 1}, {5, 5}, {7, 7}, {2, 4}}
+	m.Kernel = kernels[r.IntN(len(kernels))]
+	for i := range 2 {
+		m.Stride[i] = []int{1, 1, 1, 2, 2, 3}[r.IntN(6)]
+		m.Dilate[i] = []int{1, 1, 1, 1, 2, 3}[r.IntN(6)]
+	}
+	if r.IntN(2) == 0 {
+		for i := range m.Pad {
+			m.Pad[i] = m.Dilate[i%2] * (m.Kernel[i%2] - 1) / 2
+		}
+	} else {
+		for i := range m.Pad {
+			m.Pad[i] = r.IntN(4)
+			if r.IntN(12) == 0 && !transposed {
+				m.Pad[i] = -r.IntN(2)
+			}
+		}
+	}
+	return m
+}
+
+var _ = Describe("Plan", func() {
+	limits := [][2]float32{{0, 0}, {0, float32(math.Inf(1))}, {0, 1.5}, {-0.5, 0.75}, {0.25, 2}, {float32(math.Inf(-1)), 0.5}}
+
+	fuzz := func(count int, seed uint64, change func(r *rand.Rand, s *conv.Spec)) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		for done := 0; done < count; {
+			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), OC: 1 + r.IntN(70)}
+			change(r, &s)
+			s.Map = randomMap(r, s.Transposed)
+			lim := limits[r.IntN(len(limits))]
+			s.Lo, s.Hi, s.Residual = lim[0], lim[1], r.IntN(3) == 0
+			l := layoutCase{seed: r.Uint64(), front: r.IntN(2) == 0, slice: r.IntN(4) == 0, bias: r.IntN(2) == 0, post: r.IntN(8) == 0}
+			err := checkConv(s, l)
+			if errors.Is(err, conv.ErrShape) {
+				continue // an empty destination
+			}
+			s.Post = nil
+			Expect(err).NotTo(HaveOccurred(), "%+v %+v", s, l)
+			done++
+		}
+	}
+
+	atLevels("computes convolutions", func() { fuzz(150, 1, func(r *rand.Rand, s *conv.Spec) {}) })
+	atLevels("computes convolutions of planar sources", func() {
+		fuzz(60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
+	})
+	atLevels("computes depthwise convolutions", func() {
+		fuzz(80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups = s.C, s.C })
+	})
+	atLevels("computes grouped convolutions", func() {
+		fuzz(80, 4, func(r *rand.Rand, s *conv.Spec) {
+			s.Groups = 1 + r.IntN(6)
+			ic, oc := []int{1, 3, 4, 8, 16, 20, 32}[r.IntN(7)], []int{1, 2, 4, 8, 16, 17, 48}[r.IntN(7)]
+			s.C, s.OC = ic*s.Groups, oc*s.Groups
+		})
+	})
+	atLevels("computes transposed convolutions", func() {
+		fuzz(80, 5, func(r *rand.Rand, s *conv.Spec) { s.Transposed = true })
+	})
+	atLevels("computes transposed convolutions with groups", func() {
+		fuzz(40, 6, func(r *rand.Rand, s *conv.Spec) {
+			s.Transposed, s.Groups = true, 1+r.IntN(4)
+			s.C, s.OC = s.Groups*(1+r.IntN(20)), s.Groups*(1+r.IntN(20))
+		})
+	})
+	atLevels("cuts what is too long for one call along the input channels", func() {
+		s := conv.Spec{N: 1, C: 1800, OC: 33, Map: conv.Map{H: 5, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
+		s.Lo, s.Hi, s.Residual = -20, 1000, true
+		Expect(checkConv(s, layoutCase{seed: 9, bias: true})).To(Succeed())
+	})
+})

@@ -1,0 +1,184 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
+
+// kernelID names a kernel. The portable ones come first, in the order of kind.
+type kernelID uint8
+
+const firstAssembly kernelID = 4
+
+// portableGeometry is the tile of the portable and of the AVX2 kernels.
+var portableGeometry = geometry{pixels: 6, group: 3, blocks: 1}
+
+// portableBodies numbers the subsets of a portable tile, as bodies do in assembly, the end of the list last.
+var portableBodies = func() []uintptr {
+	b := make([]uintptr, portableGeometry.subsets()+1)
+	for i := range b {
+		b[i] = uintptr(i)
+	}
+	return b
+}()
+
+// portablePixels lists the pixels of each subset.
+var portablePixels = func() [][]int {
+	g := portableGeometry
+	var out [][]int
+	add := func(spans ...span) {
+		var ps []int
+		for _, s := range spans {
+			for p := s.lo; p < s.hi; p++ {
+				ps = append(ps, p)
+			}
+		}
+		out = append(out, ps)
+	}
+	for lo := range g.pixels {
+		for hi := lo + 1; hi <= g.pixels; hi++ {
+			add(span{lo, hi})
+		}
+	}
+	for lo := range g.group {
+		for hi := lo + 1; hi <= g.group; hi++ {
+			add(span{lo, hi}, span{g.group + lo, g.group + hi})
+		}
+	}
+	return out
+}()
+
+func portableKernel(k kind) (kernelID, []uintptr) { return kernelID(k), portableBodies }
+
+// geometryOf returns the tile of a kernel.
+func geometryOf(level cpuid.Level, k kind, blocks int) geometry {
+	if level != cpuid.AVX512 {
+		return portableGeometry
+	}
+	if blocks == 3 {
+		return geometry{pixels: 9, group: 7, blocks: 3}
+	}
+	return geometry{pixels: 14, group: 7, blocks: blocks}
+}
+
+// pixelRow is the 16 channels of one pixel.
+type pixelRow = [16]float32
+
+// runPortable does in Go what the kernels do in assembly, for tiles of one output channel block.
+func runPortable(id kernelID, c *tileCall) {
+	g := portableGeometry
+	var acc [6]pixelRow
+	end := uintptr(len(portableBodies) - 1)
+	for i := range c.n {
+		t := (*tile)(unsafe.Add(c.tiles, i*tileSize))
+		dst := unsafe.Add(c.dst, t.dst)
+		at := func(base unsafe.Pointer, p int) *pixelRow {
+			if p >= g.group {
+				return (*pixelRow)(unsafe.Add(base, c.dstGroup+int64(p-g.group)*c.dstCol))
+			}
+			return (*pixelRow)(unsafe.Add(base, int64(p)*c.dstCol))
+		}
+		inUse := func(p int) bool {
+			return p < g.group && int64(p) < t.n0 || p >= g.group && int64(p-g.group) < t.n1
+		}
+		for p := range acc {
+			acc[p] = *(*pixelRow)(c.bias)
+			if c.flags&flagAccumulate != 0 && inUse(p) {
+				acc[p] = *at(dst, p)
+			}
+		}
+		// Offsets, not pointers: the place of pixel 0 may lie outside the source where no tap reaches that pixel.
+		src, w := t.src, int64(0)
+		for b := range c.full + c.tail {
+			list := unsafe.Add(c.taps, t.taps)
+			if b >= c.full {
+				list = unsafe.Add(c.taps, t.tail)
+			}
+			for {
+				tp := (*tap)(list)
+				if tp.body == end {
+					break
+				}
+				for _, p := range portablePixels[tp.body] {
+					off := src + tp.src + int64(p)*c.srcCol
+					if p >= g.group {
+						off += c.srcGroup - int64(g.group)*c.srcCol
+					}
+					portableTap(kind(id), &acc[p], unsafe.Add(c.src, off), unsafe.Add(c.w, w+tp.w), tp.count/64)
+				}
+				list = unsafe.Add(list, tapSize)
+			}
+			src, w = src+c.srcBlk, w+c.wBlk
+		}
+		for p := range acc {
+			if !inUse(p) {
+				continue
+			}
+			scale, res := float32(1), (*pixelRow)(nil)
+			if kind(id) == kindSum {
+				scale = *(*float32)(unsafe.Add(c.scale, t.scale+int64(4*p)))
+			}
+			if c.res != nil {
+				res = at(unsafe.Add(c.res, t.dst), p)
+			}
+			portableFinish(c, &acc[p], scale, res)
+			*at(dst, p) = acc[p]
+		}
+	}
+}
+
+// portableTap adds one tap to one pixel.
+func portableTap(k kind, acc *pixelRow, src, w unsafe.Pointer, steps int64) {
+	switch k {
+	case kindDense:
+		x := unsafe.Slice((*float32)(src), steps)
+		rows := unsafe.Slice((*pixelRow)(w), steps)
+		for l := 0; l < 16; l += 4 {
+			a, b, c, d := acc[l], acc[l+1], acc[l+2], acc[l+3]
+			for i, v := range x {
+				r := &rows[i]
+				a += v * r[l]
+				b += v * r[l+1]
+				c += v * r[l+2]
+				d += v * r[l+3]
+			}
+			acc[l], acc[l+1], acc[l+2], acc[l+3] = a, b, c, d
+		}
+	case kindDepth:
+		x, y := (*pixelRow)(src), (*pixelRow)(w)
+		for l := range acc {
+			acc[l] += x[l] * y[l]
+		}
+	case kindMax:
+		for l, v := range (*pixelRow)(src) {
+			if !(acc[l] > v) {
+				acc[l] = v
+			}
+		}
+	case kindSum:
+		for l, v := range (*pixelRow)(src) {
+			acc[l] += v
+		}
+	}
+}
+
+// portableFinish is the epilogue of one pixel.
+func portableFinish(c *tileCall, acc *pixelRow, scale float32, res *pixelRow) {
+	for l := range acc {
+		v := acc[l] * scale
+		if res != nil {
+			v += res[l]
+		}
+		if c.flags&flagMax != 0 && v < c.lo {
+			v = c.lo
+		}
+		if c.flags&flagMin != 0 && v > c.hi {
+			v = c.hi
+		}
+		if c.flags&flagMask != 0 && c.mask[l] == 0 {
+			v = 0
+		}
+		acc[l] = v
+	}
+}

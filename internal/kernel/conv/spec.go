@@ -1,0 +1,176 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Causes of errors, for errors.Is.
+var (
+	// ErrShape says that the numbers of a Spec contradict each other or are out of range.
+	ErrShape = errors.New("bad shape")
+	// ErrBuffer says that a slice given to Run or to a packer is too short or missing.
+	ErrBuffer = errors.New("buffer too short")
+	// ErrUnsupported says that there is no kernel for what a Spec asks.
+	ErrUnsupported = errors.New("unsupported")
+)
+
+// Error is the error type of this package: what was being done, and why it failed.
+type Error struct {
+	Op    string // "plan", "run" or "pack"
+	What  string // the number or buffer at fault
+	Cause error  // one of the sentinels
+}
+
+func (e *Error) Error() string { return "conv: " + e.Op + ": " + e.What + ": " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+func failf(op string, cause error, format string, args ...any) error {
+	return &Error{Op: op, What: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Layout of a source.
+type Layout uint8
+
+const (
+	// Blocked is NCHW16c.
+	Blocked Layout = iota
+	// Planar is NCHW. It is meant for the first convolution of a net (few channels).
+	Planar
+)
+
+// Map gives the sizes of the maps of a convolution or pool and the window that slides over them. Rows come first in each
+// pair. A one-dimensional operator is one with height, kernel height, stride and dilation of one.
+type Map struct {
+	H, W   int    // source
+	OH, OW int    // destination; zero: computed from the rest, rounding down
+	Kernel [2]int // at least 1
+	Stride [2]int // zero: 1
+	Dilate [2]int // distance between taps; zero: 1
+	Pad    [4]int // top, left, bottom, right; may be negative (crop)
+}
+
+// Epilogue is what happens to each result before it is stored, in this order: bias, residual, limits, Post.
+type Epilogue struct {
+	Residual bool    // add Tensors.Residual, which has the shape and layout of the destination
+	Lo, Hi   float32 // limits; both zero: none. ReLU is 0, +Inf. NaN stays NaN.
+	// Post, if not nil, is called on every run of results just written (a multiple of 16 floats: whole pixels of one channel
+	// block, while they are in the L1 or L2 cache). Lanes behind the last channel are set to zero again after it. It must be
+	// safe for concurrent use.
+	Post func(tile []float32)
+}
+
+// Spec describes a convolution.
+type Spec struct {
+	N, C, OC int
+	Map
+	Groups     int  // zero: 1
+	Transposed bool // gradient of a convolution: ConvTranspose; weights are IOHW then
+	Source     Layout
+	// SrcImage, DstImage and ResImage are the distances between images in floats; zero: tensors are not slices of bigger
+	// ones.
+	SrcImage, DstImage, ResImage int
+	Epilogue
+}
+
+// Pooling says what NewPool computes.
+type Pooling uint8
+
+const (
+	// Max takes the maximum of the source pixels under the window; a window without any gives -Inf.
+	Max Pooling = iota
+	// Average divides by the number of source pixels under the window; a window without any gives 0.
+	Average
+	// AveragePadded counts the padding too (count_include_pad), but not what lies beyond it.
+	AveragePadded
+)
+
+// PoolSpec describes a pooling operator. Source and destination are NCHW16c.
+type PoolSpec struct {
+	N, C int
+	Map
+	Pooling                      Pooling
+	SrcImage, DstImage, ResImage int
+	Epilogue
+}
+
+const maxDim = 1 << 30
+
+// normal fills in defaults and checks ranges.
+func (m *Map) normal(transposed bool) error {
+	for i := range 2 {
+		if m.Stride[i] == 0 {
+			m.Stride[i] = 1
+		}
+		if m.Dilate[i] == 0 {
+			m.Dilate[i] = 1
+		}
+		if m.Kernel[i] < 1 || m.Stride[i] < 1 || m.Dilate[i] < 1 || m.Kernel[i] > 1<<12 || m.Stride[i] > maxDim || m.Dilate[i] > 1<<20 {
+			return failf("plan", ErrShape, "kernel %v, stride %v, dilation %v", m.Kernel, m.Stride, m.Dilate)
+		}
+	}
+	for _, p := range m.Pad {
+		if p < -maxDim || p > maxDim {
+			return failf("plan", ErrShape, "pads %v", m.Pad)
+		}
+	}
+	if m.H < 1 || m.W < 1 || m.H > maxDim || m.W > maxDim {
+		return failf("plan", ErrShape, "source map %dx%d", m.H, m.W)
+	}
+	out := func(in, axis int) int {
+		window := (m.Kernel[axis]-1)*m.Dilate[axis] + 1
+		pads := m.Pad[axis] + m.Pad[axis+2]
+		if transposed {
+			return (in-1)*m.Stride[axis] + window - pads
+		}
+		if in+pads < window {
+			return 0
+		}
+		return (in+pads-window)/m.Stride[axis] + 1
+	}
+	if m.OH == 0 {
+		m.OH = out(m.H, 0)
+	}
+	if m.OW == 0 {
+		m.OW = out(m.W, 1)
+	}
+	if m.OH < 1 || m.OW < 1 || m.OH > maxDim || m.OW > maxDim {
+		return failf("plan", ErrShape, "destination map %dx%d", m.OH, m.OW)
+	}
+	return nil
+}
+
+// plane checks that n images of c channels of h by w fit the address arithmetic, and returns the distance between images,
+// which is given or, if zero, compact.
+func imageStride(n, channels, h, w, given int, what string) (int, error) {
+	size := float64(channels) * float64(h) * float64(w)
+	if size > 1<<40 {
+		return 0, failf("plan", ErrShape, "%s of %d channels, %dx%d", what, channels, h, w)
+	}
+	compact := channels * h * w
+	if given == 0 {
+		given = compact
+	}
+	if given < compact && n > 1 || given < 0 || float64(given)*float64(n) > 1<<42 {
+		return 0, failf("plan", ErrShape, "%s images %d floats apart, %d long", what, given, compact)
+	}
+	return given, nil
+}
+
+func (e *Epilogue) limits() (flags int64) {
+	if e.Lo == 0 && e.Hi == 0 {
+		return 0
+	}
+	if !math.IsInf(float64(e.Lo), -1) {
+		flags |= flagMax
+	}
+	if !math.IsInf(float64(e.Hi), 1) {
+		flags |= flagMin
+	}
+	return flags
+}
+
+func blocksOf(c int) int { return (c + 15) / 16 }

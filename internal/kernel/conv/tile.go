@@ -1,0 +1,67 @@
+package conv
+
+import "unsafe"
+
+// The kernels of this package are interpreters of small programs. A tile is up to 14 output pixels of one or two rows
+// times one to three blocks of 16 output channels, held in registers. Its program is a list of taps: a tap says where
+// its source pixels and its weights lie and which pixels of the tile it reaches (at an edge of the map some of them have
+// no source pixel under that tap). For every subset of pixels that can occur there is a separate loop in assembly, and
+// the tap holds its address, so that padding costs nothing: a tap that falls outside is neither computed nor tested for.
+
+// tap is one entry of a tap list. The list ends with a tap whose body is the end of the list.
+type tap struct {
+	src   int64   // bytes from the source of the tile in the current channel block
+	w     int64   // bytes from the weights of the current channel block
+	count int64   // 64 times the number of steps: each moves 4 bytes on in the source and 64 in the weights
+	body  uintptr // code that handles this tap's subset of pixels (in portable Go: the number of the subset)
+}
+
+const tapSize = int64(unsafe.Sizeof(tap{}))
+
+// tile is one tile of an output plane. Offsets are in bytes from the pointers of a tileCall.
+type tile struct {
+	taps  int64 // tap list for full channel blocks
+	tail  int64 // tap list for the last, partial channel block
+	src   int64
+	dst   int64
+	n0    int64 // pixels in group A
+	n1    int64 // pixels in group B
+	scale int64 // offset into the scale table (average pooling)
+	_     int64
+}
+
+const tileSize = int64(unsafe.Sizeof(tile{}))
+
+// Flags of a tileCall.
+const (
+	flagAccumulate = 1 << iota // start from what dst holds, not from bias
+	flagMax                    // result = max(result, lo)
+	flagMin                    // result = min(result, hi)
+	flagMask                   // and the last channel block with mask
+)
+
+// tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
+// offsets of the fields, so change them together.
+type tileCall struct {
+	src, w, dst, res, bias unsafe.Pointer
+	taps                   unsafe.Pointer // base of tile.taps and tile.tail
+	scale                  unsafe.Pointer // base of tile.scale
+	tiles                  unsafe.Pointer
+	n                      int64 // tiles, at least one
+	srcCol                 int64 // bytes between source pixels of neighbouring output pixels
+	srcGroup               int64 // bytes from the source of pixel group A to that of group B
+	dstCol                 int64
+	dstGroup               int64
+	srcBlk                 int64 // bytes between input channel blocks
+	wBlk                   int64 // bytes of weights between input channel blocks
+	wOC                    int64 // bytes of weights between output channel blocks
+	dstOC                  int64 // bytes between output channel blocks
+	full                   int64 // full input channel blocks
+	tail                   int64 // 1 where a partial block follows
+	flags                  int64
+	lo, hi                 float32
+	left, list, listTail   int64 // scratch of the kernel
+	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
+	_                      int64
+	mask                   [16]uint32
+}

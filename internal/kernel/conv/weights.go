@@ -1,0 +1,196 @@
+package conv
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+)
+
+// weightForm is the order of packed weights.
+type weightForm uint8
+
+const (
+	formDense  weightForm = iota // [OC/16][IC/16][KH][KW][16 ic][16 oc]
+	formMixed                    // the same, with zeros where a block of outputs spans groups
+	formPlanar                   // [OC/16][IC][KH][KW][16 oc]
+	formDepth                    // [C/16][KH][KW][16]
+	formNone                     // pooling
+)
+
+// weights computes the input channel blocks of one output and the size of the packed weights.
+func (p *Plan) weights() error {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	ocb := blocksOf(s.OC)
+	switch p.form {
+	case formDense:
+		p.blocks = blocksOf(s.C / s.Groups)
+	case formMixed:
+		for b := range ocb {
+			lo, hi := s.mixedRange(b)
+			p.blocks = max(p.blocks, hi-lo)
+		}
+	case formPlanar:
+		p.blocks = s.C
+	case formDepth, formNone:
+		p.blocks = 1
+	}
+	per := map[weightForm]int{formDense: 256, formMixed: 256, formPlanar: 16, formDepth: 16, formNone: 0}[p.form]
+	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); size > 1<<36 {
+		return failf("plan", ErrShape, "%g packed weights", size)
+	}
+	p.weightNeed = ocb * p.blocks * taps * per
+	return nil
+}
+
+// mixedRange returns the input channel blocks that output channel block b depends on.
+func (s *Spec) mixedRange(b int) (lo, hi int) {
+	ic, oc := s.C/s.Groups, s.OC/s.Groups
+	first, last := 16*b/oc, (min(16*b+16, s.OC)-1)/oc
+	return first * ic / 16, blocksOf((last + 1) * ic)
+}
+
+// mixedStart returns the first input channel block that output channel block b reads when each reads count of them.
+func (s *Spec) mixedStart(b, count int) int {
+	lo, _ := s.mixedRange(b)
+	return min(lo, blocksOf(s.C)-count)
+}
+
+// WeightFloats returns the length of the packed weights in floats.
+func (p *Plan) WeightFloats() int { return p.weightNeed }
+
+// BiasFloats returns the length that a bias must have: OC rounded up to a multiple of 16, zero behind OC.
+func (p *Plan) BiasFloats() int { return p.biasNeed }
+
+// PackChunks returns the number of chunks that PackWeights accepts.
+func (p *Plan) PackChunks() int {
+	switch p.form {
+	case formNone:
+		return 0
+	case formDepth, formPlanar:
+		return blocksOf(p.spec.OC)
+	}
+	return blocksOf(p.spec.OC) * p.blocks
+}
+
+// PackWeights writes chunks [lo, hi) out of PackChunks() of the packed weights to dst, which has WeightFloats() floats.
+// src holds the weights as little-endian float32 in the order OIHW ([OC][C/Groups][KH][KW]), or IOHW
+// ([C][OC/Groups][KH][KW]) for a transposed convolution; it need not be aligned, so that it may be a mapped file. Chunks
+// may be packed at once by several goroutines.
+func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
+	s := &p.spec
+	if p.form == formNone {
+		return failf("pack", ErrUnsupported, "pooling has no weights")
+	}
+	if lo < 0 || hi > p.PackChunks() || lo > hi {
+		return failf("pack", ErrShape, "chunks [%d, %d) of %d", lo, hi, p.PackChunks())
+	}
+	taps := s.Kernel[0] * s.Kernel[1]
+	if want := s.OC * (s.C / s.Groups) * taps * 4; len(src) < want {
+		return failf("pack", ErrBuffer, "source has %d bytes, needs %d", len(src), want)
+	}
+	if len(dst) < p.weightNeed {
+		return failf("pack", ErrBuffer, "destination has %d floats, needs %d", len(dst), p.weightNeed)
+	}
+	for i := lo; i < hi; i++ {
+		switch p.form {
+		case formDense:
+			p.packDense(dst[i*taps*256:(i+1)*taps*256], src, i/p.blocks, i%p.blocks)
+		case formMixed:
+			p.packMixed(dst[i*taps*256:(i+1)*taps*256], src, i/p.blocks, i%p.blocks)
+		case formPlanar:
+			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
+		case formDepth:
+			p.packDepth(dst[i*taps*16:(i+1)*taps*16], src, i)
+		}
+	}
+	return nil
+}
+
+// Float32s returns the bytes of x in memory order, for PackWeights on little-endian machines that have the weights as a
+// slice of floats.
+func Float32s(x []float32) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
+func float(src []byte, i int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+}
+
+// source returns the index of the weight of output channel oc and input channel ic of its group for tap 0, and the
+// distances to the next output and input channel of the group.
+func (s *Spec) weightAt(oc, ic int) int {
+	taps := s.Kernel[0] * s.Kernel[1]
+	icg, ocg := s.C/s.Groups, s.OC/s.Groups
+	if s.Transposed {
+		return ((oc/ocg*icg+ic)*ocg + oc%ocg) * taps
+	}
+	return (oc*icg + ic) * taps
+}
+
+// packDense packs the weights from input block ib to output block ob.
+func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	icg := s.C / s.Groups
+	ocs, ics := min(16, s.OC-16*ob), min(16, icg-16*ib)
+	if ocs < 16 || ics < 16 {
+		clear(dst)
+	}
+	for ic := range ics {
+		for o := range ocs {
+			at := src[4*s.weightAt(16*ob+o, 16*ib+ic):]
+			at = at[:4*taps]
+			for k := range taps {
+				dst[k*256+ic*16+o] = math.Float32frombits(binary.LittleEndian.Uint32(at[4*k:]))
+			}
+		}
+	}
+}
+
+// packMixed packs the weights from the ib-th input block that output block ob reads; weights between groups are zero.
+func (p *Plan) packMixed(dst []float32, src []byte, ob, ib int) {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	icg, ocg := s.C/s.Groups, s.OC/s.Groups
+	clear(dst)
+	first := 16 * (s.mixedStart(ob, p.blocks) + ib)
+	for o := range min(16, s.OC-16*ob) {
+		oc := 16*ob + o
+		from := oc / ocg * icg
+		for c := max(first, from); c < min(first+16, from+icg); c++ {
+			at := s.weightAt(oc, c-from)
+			for k := range taps {
+				dst[k*256+(c-first)*16+o] = float(src, at+k)
+			}
+		}
+	}
+}
+
+func (p *Plan) packPlanar(dst []float32, src []byte, ob int) {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	clear(dst)
+	for o := range min(16, s.OC-16*ob) {
+		for ic := range s.C {
+			at := s.weightAt(16*ob+o, ic)
+			for k := range taps {
+				dst[(ic*taps+k)*16+o] = float(src, at+k)
+			}
+		}
+	}
+}
+
+func (p *Plan) packDepth(dst []float32, src []byte, b int) {
+	s := &p.spec
+	taps := s.Kernel[0] * s.Kernel[1]
+	clear(dst)
+	for o := range min(16, s.OC-16*b) {
+		for k := range taps {
+			dst[k*16+o] = float(src, (16*b+o)*taps+k)
+		}
+	}
+}
