@@ -1,15 +1,29 @@
 package graph
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// InferNode sets the types of n's results from those of its operands. Nodes without a schema leave them as they are. The
-// error is the schema's, wrapped with the node; regions are inferred by the schemas of the operators that own them, by
-// InferGraph.
+// InferNode checks n against its schema and sets the types and the known integer contents of its results from those of
+// its operands. Nodes without a schema leave them as they are. The error is an *InferError, or whatever a registered
+// schema's Infer returns, wrapped with the node; regions are inferred by the schemas of the operators that own them.
 func InferNode(n *Node) error {
-	if n.Schema == nil || n.Schema.Infer == nil {
+	if n.Schema == nil || n.graph == nil {
 		return nil
 	}
-	if err := n.Schema.Infer(&Inference{Node: n, g: n.graph}); err != nil {
+	c := Inference{Node: n, g: n.graph}
+	if err := n.Schema.checkOperands(n, &c.bound); err != nil {
+		return err
+	}
+	if n.Schema.Infer == nil {
+		return nil
+	}
+	if err := n.Schema.Infer(&c); err != nil {
+		var own *InferError
+		if errors.As(err, &own) {
+			return err
+		}
 		return fmt.Errorf("%v: %w", n, err)
 	}
 	return nil

@@ -41,8 +41,9 @@ type AttrSpec struct {
 // Inference is what a schema's Infer sees of a node: types, constants and known integer contents of the operands. It
 // writes results through SetType and SetDims.
 type Inference struct {
-	Node *Node
-	g    *Graph
+	Node  *Node
+	g     *Graph
+	bound []binding // what the type variables of the schema stand for
 }
 
 // NumInputs returns the number of inputs, omitted ones included.
@@ -88,14 +89,16 @@ func (c *Inference) Dims(i int) (dims []Dim, ok bool) {
 // Fresh returns a new unbacked symbol.
 func (c *Inference) Fresh() Dim { return c.g.Fresh() }
 
-// SetType sets the type of output i; it is ignored where the output is omitted.
+// SetType sets the type of output i; it is ignored where the output is omitted. Dims that are unbacked or too complex
+// give way to what was known of the output before, from the model's value_info, say.
 func (c *Inference) SetType(i int, t Type) {
 	if v := c.Node.Output(i); v != nil {
-		v.Type = mergeTypes(v.Type, t)
+		v.Type = c.mergeTypes(v.Type, t)
+		v.Dims = nil
 	}
 }
 
-// SetDims sets the known elements of integer output i.
+// SetDims sets the known elements of integer output i, after its type.
 func (c *Inference) SetDims(i int, dims []Dim) {
 	if v := c.Node.Output(i); v != nil && len(dims) <= maxDimsContent {
 		for _, d := range dims {
@@ -110,27 +113,101 @@ func (c *Inference) SetDims(i int, dims []Dim) {
 // maxDimsContent bounds the length of integer contents that inference follows.
 const maxDimsContent = 64
 
-// mergeTypes returns what is known of a value whose type was old (from the model's value_info, say) and is now inferred
-// to be t: the inferred part wins where it is a number or an expression of bound symbols, the old one fills what is
-// unknown.
-func mergeTypes(old, t Type) Type {
+// mergeTypes returns what is known of a value whose type was old and is now inferred to be t: the inferred part wins
+// where it is a number or an expression of bound symbols, the old one fills what is unknown.
+func (c *Inference) mergeTypes(old, t Type) Type {
 	if t.Kind == KindUnknown {
 		return old
 	}
-	if old.Kind != t.Kind {
+	if t.Kind == KindTensor {
+		if old.Kind != KindTensor {
+			old = Type{}
+		}
+		if t.DType == tensor.Invalid {
+			t.DType = old.DType
+		}
+		t.Shape = c.mergeShapes(old.Shape, t.Shape)
 		return t
 	}
-	if t.Kind != KindTensor {
-		if t.Elem == nil || (t.Elem.Kind == KindUnknown && old.Elem != nil) {
-			t.Elem = old.Elem
-		} else if old.Elem != nil {
-			m := mergeTypes(*old.Elem, *t.Elem)
-			t.Elem = &m
-		}
+	if old.Kind != t.Kind || old.Elem == nil {
 		return t
 	}
 	if t.DType == tensor.Invalid {
 		t.DType = old.DType
 	}
+	if t.Elem == nil {
+		t.Elem = old.Elem
+	} else {
+		m := c.mergeTypes(*old.Elem, *t.Elem)
+		t.Elem = &m
+	}
 	return t
+}
+
+// mergeShapes fills unknown dims of s from old. Symbols of old that no graph input binds are names of the exporter's for
+// what it did not know either; they become unbacked.
+func (c *Inference) mergeShapes(old, s Shape) Shape {
+	if s == nil {
+		if old == nil {
+			return nil
+		}
+		s = make(Shape, len(old))
+		for i, d := range old {
+			if d = c.trusted(d); d.TooComplex() {
+				d = c.Fresh()
+			}
+			s[i] = d
+		}
+		return s
+	}
+	out := s
+	for i, d := range s {
+		if d.Backed() && !d.TooComplex() {
+			continue
+		}
+		if len(old) != len(s) {
+			if d.TooComplex() {
+				d = c.Fresh()
+			}
+		} else if o := c.trusted(old[i]); o.TooComplex() {
+			d = c.Fresh()
+		} else {
+			d = o
+		}
+		if &out[0] == &s[0] {
+			out = append(Shape(nil), s...)
+		}
+		out[i] = d
+	}
+	return out
+}
+
+// trusted returns d where a run can evaluate it, else a fresh symbol.
+func (c *Inference) trusted(d Dim) Dim {
+	if _, ok := d.Const(); ok {
+		return d
+	}
+	names := map[string]bool{}
+	d.Symbols(names)
+	bound := c.g.inputSymbols()
+	for name := range names {
+		if name[0] != '?' && !bound[name] {
+			return c.Fresh()
+		}
+	}
+	return d
+}
+
+// inputSymbols returns the symbols of the inputs of the outermost graph.
+func (g *Graph) inputSymbols() map[string]bool {
+	for g.owner != nil {
+		g = g.owner.graph
+	}
+	set := map[string]bool{}
+	for _, v := range g.Inputs {
+		for _, d := range v.Type.Shape {
+			d.Symbols(set)
+		}
+	}
+	return set
 }

@@ -1,0 +1,242 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// outputType returns what the schema alone says of output i: the type that its type variable stands for, without the
+// shape, or the only type that the port admits; the zero Type where neither is known.
+func (c *Inference) outputType(i int) Type {
+	if c.Node.Schema == nil {
+		return Type{}
+	}
+	p := formal(c.Node.Schema.Outputs, i)
+	if p == nil {
+		return Type{}
+	}
+	list, isVar := c.Node.Schema.Types[p.Type]
+	if !isVar {
+		return parseTypeName(p.Type)
+	}
+	if !p.Hetero {
+		for _, b := range c.bound {
+			if b.name == p.Type {
+				t := b.t
+				t.Shape = nil
+				return t
+			}
+		}
+	}
+	if len(list) == 1 {
+		return parseTypeName(list[0])
+	}
+	return Type{Kind: KindTensor}
+}
+
+// SetShape sets the type of tensor output i: the element type that the schema implies, and that shape. Dims that are
+// negative numbers are an error.
+func (c *Inference) SetShape(i int, s Shape) error {
+	dt := tensor.Invalid
+	if t := c.outputType(i); t.Kind == KindTensor {
+		dt = t.DType
+	}
+	return c.SetTensor(i, dt, s)
+}
+
+// SetTensor sets the type of tensor output i. Dims that are negative numbers are an error.
+func (c *Inference) SetTensor(i int, dt tensor.DType, s Shape) error {
+	if c.Node.Output(i) == nil {
+		return nil
+	}
+	for _, d := range s {
+		if n, ok := d.Const(); ok && n < 0 {
+			return portError(c.Node, true, i, ErrShapeMismatch, "dims of at least 0", s.String())
+		}
+	}
+	c.SetType(i, TensorType(dt, s))
+	return nil
+}
+
+// rank returns the rank of input i; ok is false where it is unknown.
+func (c *Inference) rank(i int) (r int, ok bool) {
+	s := c.Shape(i)
+	return len(s), s != nil
+}
+
+// needRank checks the rank of input i, where it is known: at least lo, at most hi.
+func (c *Inference) needRank(i, lo, hi int) error {
+	r, ok := c.rank(i)
+	switch {
+	case !ok || r >= lo && r <= hi:
+		return nil
+	case lo == hi:
+		return c.shapeError(i, fmt.Sprintf("rank %d", lo))
+	case hi >= anyRank:
+		return c.shapeError(i, fmt.Sprintf("a rank of at least %d", lo))
+	}
+	return c.shapeError(i, fmt.Sprintf("a rank from %d to %d", lo, hi))
+}
+
+// anyRank stands for no upper bound of a rank.
+const anyRank = 1 << 20
+
+// maxRank bounds ranks that attributes or contents ask for.
+const maxRank = 1 << 12
+
+// dim returns dim axis of input i, or a fresh symbol where the rank is unknown.
+func (c *Inference) dim(i, axis int) Dim {
+	if s := c.Shape(i); axis >= 0 && axis < len(s) {
+		return s[axis]
+	}
+	return c.Fresh()
+}
+
+// freshShape returns a shape of that rank with fresh dims.
+func (c *Inference) freshShape(rank int) Shape {
+	s := make(Shape, rank)
+	for i := range s {
+		s[i] = c.Fresh()
+	}
+	return s
+}
+
+// sameDim returns the better known of two dims that must be equal; ok is false where both are different numbers.
+func sameDim(a, b Dim) (d Dim, ok bool) {
+	an, ac := a.Const()
+	bn, bc := b.Const()
+	switch {
+	case ac && bc:
+		return a, an == bn
+	case ac:
+		return a, true
+	case bc:
+		return b, true
+	case !a.Backed() && b.Backed():
+		return b, true
+	}
+	return a, true
+}
+
+// needDim checks that dim axis of input i can be d.
+func (c *Inference) needDim(i, axis int, d Dim) error {
+	s := c.Shape(i)
+	if axis < 0 {
+		axis += len(s)
+	}
+	if axis < 0 || axis >= len(s) {
+		return nil
+	}
+	if _, ok := sameDim(s[axis], d); !ok {
+		return c.shapeError(i, fmt.Sprintf("%v at axis %d", d, axis))
+	}
+	return nil
+}
+
+// maxContents bounds the length of constant operands whose elements inference reads.
+const maxContents = 1 << 16
+
+// ints returns the elements of integer input i where all are known as numbers, in row-major order.
+func (c *Inference) ints(i int) (vals []int64, ok bool) {
+	v := c.Node.Input(i)
+	if v == nil {
+		return nil, false
+	}
+	if t := v.Const; t != nil && (t.DType.IsInt() || t.DType == tensor.Bool) && t.Len() <= maxContents {
+		vals = make([]int64, t.Len())
+		if tensor.DecodeInts(vals, t) == nil {
+			return vals, true
+		}
+		return nil, false
+	}
+	if v.Dims == nil {
+		return nil, false
+	}
+	for _, d := range v.Dims {
+		n, ok := d.Const()
+		if !ok {
+			return nil, false
+		}
+		vals = append(vals, n)
+	}
+	return vals, true
+}
+
+// floats returns the elements of constant float input i.
+func (c *Inference) floats(i int) (vals []float64, ok bool) {
+	t := c.Const(i)
+	if t == nil || t.Len() > maxContents || !t.DType.IsFloat() && !t.DType.IsInt() {
+		return nil, false
+	}
+	vals = make([]float64, t.Len())
+	return vals, tensor.Decode(vals, t) == nil
+}
+
+// contents returns the elements of integer input i as dims where they are known, its constants of any integer type and
+// rank included.
+func (c *Inference) contents(i int) (dims []Dim, ok bool) {
+	if dims, ok = c.Dims(i); ok {
+		return dims, true
+	}
+	vals, ok := c.ints(i)
+	if !ok {
+		return nil, false
+	}
+	dims = make([]Dim, len(vals))
+	for k, n := range vals {
+		dims[k] = Dim{c: n}
+	}
+	return dims, true
+}
+
+// length returns the number of elements of rank-1 input i, where it is known as a number.
+func (c *Inference) length(i int) (n int, ok bool) {
+	s := c.Shape(i)
+	if len(s) != 1 {
+		return 0, false
+	}
+	k, ok := s[0].Const()
+	if !ok || k < 0 || k > 1<<30 {
+		return 0, false
+	}
+	return int(k), true
+}
+
+// scalar returns the number that input i of one element holds.
+func (c *Inference) scalar(i int) (n int64, ok bool) {
+	vals, ok := c.ints(i)
+	if !ok || len(vals) != 1 {
+		return 0, false
+	}
+	return vals[0], true
+}
+
+// hasAttr reports whether this version of the operator takes the attribute of that name.
+func (c *Inference) hasAttr(name string) bool { return c.Node.Schema.attr(name) != nil }
+
+// listOf returns a list of integers that older versions of an operator take as an attribute and newer ones as an input.
+// present is false where the node has none; known is false where the elements are not numbers.
+func (c *Inference) listOf(attr string, input int) (vals []int64, present, known bool) {
+	if c.hasAttr(attr) {
+		vals, present = c.Node.Ints(attr)
+		return vals, present, true
+	}
+	if !c.Has(input) {
+		return nil, false, true
+	}
+	vals, known = c.ints(input)
+	return vals, true, known
+}
+
+// dtypeAttr returns the element type that an integer attribute names; Invalid where the node lacks it.
+func (c *Inference) dtypeAttr(name string) (tensor.DType, error) {
+	a := c.Node.Attrs.Lookup(name)
+	if a == nil {
+		return tensor.Invalid, nil
+	}
+	if a.Int <= 0 || a.Int > 255 || !tensor.DType(a.Int).Valid() {
+		return tensor.Invalid, c.attrError(name, "an element type", a.Int)
+	}
+	return tensor.DType(a.Int), nil
+}
