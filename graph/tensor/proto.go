@@ -1,0 +1,407 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of TensorProto, from onnx.proto.
+const (
+	tpDims = iota + 1
+	tpDataType
+	tpSegment
+	tpFloatData
+	tpInt32Data
+	tpStringData
+	tpInt64Data
+	tpName
+	tpRawData
+	tpDoubleData
+	tpUint64Data
+	tpDocString
+	tpExternalData
+	tpDataLocation
+)
+
+// maxRank bounds the rank of a tensor in a file.
+const maxRank = 64
+
+// External says where the data of a tensor in a model file lies outside of that file.
+type External struct {
+	Name     string // of the tensor
+	DType    DType
+	Shape    []int
+	Bytes    int    // that dtype and shape need
+	Location string // slash-separated path relative to the model's folder, as in the file: not to be trusted
+	Offset   int64  // in bytes; 0 where the file says nothing
+	Length   int64  // in bytes; -1 where the file says nothing
+	Checksum string // SHA-1 in hexadecimal, or empty
+}
+
+// ProtoOptions settles what a TensorProto alone does not. nil means the defaults.
+type ProtoOptions struct {
+	// External returns exactly x.Bytes bytes of data kept outside; nil refuses such tensors with ErrUnsupported.
+	External func(x External) ([]byte, error)
+	// MaxDense bounds the bytes of a sparse tensor made dense; default 64 MiB.
+	MaxDense int
+}
+
+// protoTensor is what a first pass over a TensorProto finds.
+type protoTensor struct {
+	name     string
+	dt       DType
+	dims     []int
+	raw      []byte
+	hasRaw   bool
+	external bool
+	ext      External
+	counts   [tpUint64Data + 1]int // numbers in each typed field
+	packed   [tpUint64Data + 1][]byte
+	chunks   [tpUint64Data + 1]int // occurrences of each typed field
+}
+
+// typedField returns the field that holds elements of dt one by one, the wire type of its numbers, and how many
+// numbers n elements take.
+func typedField(dt DType, n int) (num int, elem protowire.Type, count int) {
+	switch dt {
+	case Float32:
+		return tpFloatData, protowire.Fixed32Type, n
+	case Complex64:
+		return tpFloatData, protowire.Fixed32Type, 2 * n
+	case Float64:
+		return tpDoubleData, protowire.Fixed64Type, n
+	case Complex128:
+		return tpDoubleData, protowire.Fixed64Type, 2 * n
+	case Int64:
+		return tpInt64Data, protowire.VarintType, n
+	case Uint32, Uint64:
+		return tpUint64Data, protowire.VarintType, n
+	case String:
+		return tpStringData, protowire.BytesType, n
+	}
+	if dt.IsPacked() { // one number per byte of packed elements
+		return tpInt32Data, protowire.VarintType, dt.Bytes(n)
+	}
+	return tpInt32Data, protowire.VarintType, n
+}
+
+// ParseProto reads an ONNX TensorProto. Data in raw_data, and packed float_data and double_data, is referenced and not
+// copied: the tensor keeps b alive, and its elements may lie at any address (see Elements). The host is taken to be
+// little-endian. Errors wrap ErrSyntax, ErrTruncated, ErrDType, ErrShape, ErrTooLarge or ErrUnsupported; the name is
+// returned with them where it was read. Memory is bounded by a small multiple of len(b).
+func ParseProto(b []byte, o *ProtoOptions) (name string, t *Tensor, err error) {
+	p, err := scanProto(b)
+	if err != nil {
+		return p.name, nil, err
+	}
+	if !p.dt.Valid() {
+		return p.name, nil, fmt.Errorf("%w: data type %d of a tensor", ErrDType, p.dt)
+	}
+	n, err := NumElements(p.dims)
+	if err != nil {
+		return p.name, nil, err
+	}
+	size := p.dt.Bytes(n)
+	if size < 0 {
+		return p.name, nil, fmt.Errorf("%w: shape %v of %v", ErrTooLarge, p.dims, p.dt)
+	}
+	t = &Tensor{DType: p.dt, Shape: p.dims}
+	num, elem, count := typedField(p.dt, n)
+	for k, c := range p.counts {
+		if c > 0 && (k != num || p.hasRaw && len(p.raw) > 0 || p.external) {
+			return p.name, nil, fmt.Errorf("%w: tensor of %v with data in field %d", ErrSyntax, p.dt, k)
+		}
+	}
+	switch {
+	case p.external:
+		if t.Data, err = p.outside(o, size); err != nil {
+			return p.name, nil, err
+		}
+	case p.hasRaw && p.counts[num] == 0 && p.dt != String:
+		if len(p.raw) != size {
+			return p.name, nil, fmt.Errorf("%w: %d bytes of raw data for %v%v, %d expected", ErrShape, len(p.raw), p.dt, p.dims, size)
+		}
+		t.Data = p.raw
+	case p.counts[num] != count:
+		return p.name, nil, fmt.Errorf("%w: %d numbers in field %d for %v%v, %d expected", ErrShape, p.counts[num], num, p.dt, p.dims, count)
+	case p.dt == String:
+		err = p.strings(b, t, n)
+	case p.chunks[num] == 1 && len(p.packed[num]) == size && elem != protowire.VarintType:
+		t.Data = p.packed[num]
+	default:
+		t.Data = alignedBytes(size)
+		err = fillTyped(b, t, protowire.Number(num), elem)
+	}
+	if err != nil {
+		return p.name, nil, err
+	}
+	if p.dt == Bool {
+		t.Data = cleanBools(t.Data)
+	}
+	return p.name, t, nil
+}
+
+// cleanBools returns b, or a copy with every byte above 1 made 1: Go's bool has no other values.
+func cleanBools(b []byte) []byte {
+	for _, v := range b {
+		if v > 1 {
+			c := alignedBytes(len(b))
+			for i, v := range b {
+				c[i] = min(v, 1)
+			}
+			return c
+		}
+	}
+	return b
+}
+
+func scanProto(b []byte) (*protoTensor, error) {
+	p := &protoTensor{dims: []int{}, ext: External{Length: -1}}
+	err := eachField(b, func(f field) error {
+		var err error
+		var v int64
+		var s []byte
+		switch f.num {
+		case tpDims:
+			fault := false
+			err = f.each(protowire.VarintType, func(v uint64) {
+				if len(p.dims) < maxRank {
+					p.dims = append(p.dims, int(int64(v)))
+				} else {
+					fault = true
+				}
+			})
+			if fault {
+				return fmt.Errorf("%w: tensor of rank above %d", ErrTooLarge, maxRank)
+			}
+		case tpDataType:
+			if v, err = f.int(); v < 0 || v >= numDTypes {
+				return fmt.Errorf("%w: data type %d of a tensor", ErrDType, v)
+			}
+			p.dt = DType(v)
+		case tpSegment:
+			return fmt.Errorf("%w: tensor in segments", ErrUnsupported)
+		case tpName:
+			s, err = f.bytes()
+			p.name = string(s)
+		case tpRawData:
+			p.raw, err = f.bytes()
+			p.hasRaw = true
+		case tpFloatData:
+			err = p.count(f, protowire.Fixed32Type)
+		case tpDoubleData:
+			err = p.count(f, protowire.Fixed64Type)
+		case tpInt32Data, tpInt64Data, tpUint64Data:
+			err = p.count(f, protowire.VarintType)
+		case tpStringData:
+			err = p.count(f, protowire.BytesType)
+		case tpDataLocation:
+			v, err = f.int()
+			p.external = v == 1
+		case tpExternalData:
+			if s, err = f.bytes(); err == nil {
+				err = p.ext.entry(s)
+			}
+		}
+		return err
+	})
+	return p, err
+}
+
+func (p *protoTensor) count(f field, elem protowire.Type) error {
+	n, err := f.count(elem)
+	p.counts[f.num] += n
+	p.chunks[f.num]++
+	p.packed[f.num] = f.b
+	return err
+}
+
+// entry reads one key with its value of external_data.
+func (x *External) entry(b []byte) error {
+	var key, value string
+	err := eachField(b, func(f field) error {
+		s, err := f.bytes()
+		switch f.num {
+		case 1:
+			key = string(s)
+		case 2:
+			value = string(s)
+		default:
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch key {
+	case "location":
+		x.Location = value
+	case "checksum":
+		x.Checksum = value
+	case "offset", "length":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%w: %s %.40q of external data", ErrSyntax, key, value)
+		}
+		if key == "offset" {
+			x.Offset = n
+		} else {
+			x.Length = n
+		}
+	}
+	return nil
+}
+
+// outside fetches external data.
+func (p *protoTensor) outside(o *ProtoOptions, size int) ([]byte, error) {
+	if o == nil || o.External == nil {
+		return nil, fmt.Errorf("%w: external data in %.80q", ErrUnsupported, p.ext.Location)
+	}
+	if p.dt == String {
+		return nil, fmt.Errorf("%w: strings as external data", ErrUnsupported)
+	}
+	x := p.ext
+	x.Name, x.DType, x.Shape, x.Bytes = p.name, p.dt, p.dims, size
+	if x.Length >= 0 && x.Length != int64(size) {
+		return nil, fmt.Errorf("%w: %d bytes of external data for %v%v, %d expected", ErrShape, x.Length, p.dt, p.dims, size)
+	}
+	data, err := o.External(x)
+	if err == nil && len(data) != size {
+		err = fmt.Errorf("%w: %d bytes of external data for %v%v, %d expected", ErrShape, len(data), p.dt, p.dims, size)
+	}
+	return data, err
+}
+
+func (p *protoTensor) strings(b []byte, t *Tensor, n int) error {
+	t.Strings = make([]string, 0, n)
+	return eachField(b, func(f field) error {
+		if f.num == tpStringData {
+			t.Strings = append(t.Strings, string(f.b))
+		}
+		return nil
+	})
+}
+
+// fillTyped writes the numbers of a typed field, already counted, to t.
+func fillTyped(b []byte, t *Tensor, num protowire.Number, elem protowire.Type) error {
+	i, size := 0, t.DType.Size()
+	if t.DType.IsPacked() {
+		size = 1
+	}
+	if t.DType.IsComplex() {
+		size /= 2
+	}
+	le := binary.LittleEndian
+	return eachField(b, func(f field) error {
+		if f.num != num {
+			return nil
+		}
+		return f.each(elem, func(v uint64) {
+			if i+size > len(t.Data) { // a malformed varint counts otherwise than it reads
+				return
+			}
+			switch size {
+			case 1:
+				t.Data[i] = byte(v)
+			case 2:
+				le.PutUint16(t.Data[i:], uint16(v))
+			case 4:
+				le.PutUint32(t.Data[i:], uint32(v))
+			case 8:
+				le.PutUint64(t.Data[i:], v)
+			}
+			i += size
+		})
+	})
+}
+
+// AppendProto appends t as an ONNX TensorProto to b. The tensor must be on the host and not be bigger than 2 GiB, which
+// is protobuf's limit.
+func AppendProto(b []byte, name string, t *Tensor) ([]byte, error) {
+	b, payload, err := AppendProtoHead(b, name, t)
+	if err != nil {
+		return b, err
+	}
+	return append(b, payload...), nil
+}
+
+// AppendProtoHead appends all of a TensorProto but its elements, which must follow as they are: the message is what
+// was appended with payload behind it. It spares a copy where a file is written. The payload of a String tensor is nil.
+// A compact tensor's payload is its storage.
+func AppendProtoHead(b []byte, name string, t *Tensor) (head, payload []byte, err error) {
+	data, err := hostBytes(t)
+	if err != nil {
+		return b, nil, err
+	}
+	if len(data) > 1<<31-1 {
+		return b, nil, fmt.Errorf("%w: tensor of %d bytes in a message", ErrTooLarge, len(data))
+	}
+	b = appendProtoType(b, t.DType, t.Shape)
+	if t.DType == String {
+		s := t
+		if !t.IsCompact() {
+			if s, err = t.Clone(); err != nil {
+				return b, nil, err
+			}
+		}
+		for _, e := range s.Strings[:t.Len()] {
+			b = protowire.AppendTag(b, tpStringData, protowire.BytesType)
+			b = protowire.AppendString(b, e)
+		}
+	}
+	b = appendName(b, tpName, name)
+	if t.DType == String {
+		return b, nil, nil
+	}
+	b = protowire.AppendTag(b, tpRawData, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(data)))
+	return b, data, nil
+}
+
+// AppendExternalProto appends a TensorProto whose data lies outside, as x says.
+func AppendExternalProto(b []byte, x External) []byte {
+	b = appendProtoType(b, x.DType, x.Shape)
+	b = appendName(b, tpName, x.Name)
+	entry := func(key, value string) {
+		var e []byte
+		e = appendName(e, 1, key)
+		e = appendName(e, 2, value)
+		b = protowire.AppendTag(b, tpExternalData, protowire.BytesType)
+		b = protowire.AppendBytes(b, e)
+	}
+	entry("location", x.Location)
+	entry("offset", strconv.FormatInt(x.Offset, 10))
+	if x.Length >= 0 {
+		entry("length", strconv.FormatInt(x.Length, 10))
+	}
+	if x.Checksum != "" {
+		entry("checksum", x.Checksum)
+	}
+	b = protowire.AppendTag(b, tpDataLocation, protowire.VarintType)
+	return protowire.AppendVarint(b, 1)
+}
+
+func appendProtoType(b []byte, dt DType, shape []int) []byte {
+	if len(shape) > 0 {
+		var dims []byte
+		for _, d := range shape {
+			dims = protowire.AppendVarint(dims, uint64(d))
+		}
+		b = protowire.AppendTag(b, tpDims, protowire.BytesType)
+		b = protowire.AppendBytes(b, dims)
+	}
+	b = protowire.AppendTag(b, tpDataType, protowire.VarintType)
+	return protowire.AppendVarint(b, uint64(dt))
+}
+
+func appendName(b []byte, num protowire.Number, name string) []byte {
+	if name == "" {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	return protowire.AppendString(b, name)
+}

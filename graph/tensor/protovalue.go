@@ -1,0 +1,275 @@
+package tensor
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Kind is what a Value is. The numbers are those of ONNX's SequenceProto.DataType.
+type Kind uint8
+
+// The kinds of values, and that of the sparse tensors of files, which are made dense.
+const (
+	KindNone     Kind = 0
+	KindTensor   Kind = 1
+	KindSparse   Kind = 2
+	KindSequence Kind = 3
+	KindMap      Kind = 4
+	KindOptional Kind = 5
+)
+
+// String returns "tensor", "sequence" and so on.
+func (k Kind) String() string {
+	switch k {
+	case KindTensor:
+		return "tensor"
+	case KindSparse:
+		return "sparse tensor"
+	case KindSequence:
+		return "sequence"
+	case KindMap:
+		return "map"
+	case KindOptional:
+		return "optional"
+	}
+	return "none"
+}
+
+// KindOf returns the kind of v; KindNone for nil.
+func KindOf(v Value) Kind {
+	switch v.(type) {
+	case *Tensor:
+		return KindTensor
+	case *Sequence:
+		return KindSequence
+	case *Map:
+		return KindMap
+	case *Optional:
+		return KindOptional
+	}
+	return KindNone
+}
+
+// maxNesting bounds how deep sequences, optionals and maps of a file contain one another.
+const maxNesting = 32
+
+// ParseValue reads a TensorProto, SparseTensorProto, SequenceProto, MapProto or OptionalProto, which are not told apart
+// by their bytes: the kind comes from a model's type. Errors are those of ParseProto.
+func ParseValue(b []byte, kind Kind, o *ProtoOptions) (name string, v Value, err error) {
+	return parseValue(b, kind, o, 0)
+}
+
+func parseValue(b []byte, kind Kind, o *ProtoOptions, depth int) (name string, v Value, err error) {
+	if depth > maxNesting {
+		return "", nil, fmt.Errorf("%w: values nested deeper than %d", ErrTooLarge, maxNesting)
+	}
+	switch kind {
+	case KindTensor, KindSparse:
+		parse := ParseProto
+		if kind == KindSparse {
+			parse = ParseSparseProto
+		}
+		name, t, err := parse(b, o)
+		if err != nil {
+			return name, nil, err
+		}
+		return name, t, nil
+	case KindSequence:
+		return parseSequence(b, o, depth)
+	case KindMap:
+		return parseMap(b, o, depth)
+	case KindOptional:
+		return parseOptional(b, o, depth)
+	}
+	return "", nil, fmt.Errorf("%w: value of kind %v", ErrSyntax, kind)
+}
+
+// itemKind returns the kind of the values that field num of a SequenceProto or OptionalProto holds.
+func itemKind(num protowire.Number) Kind {
+	if num < 3 || num > 7 {
+		return KindNone
+	}
+	return Kind(num - 2)
+}
+
+// parseItems reads the fields that SequenceProto and OptionalProto have in common.
+func parseItems(b []byte, o *ProtoOptions, depth int) (name string, elem Kind, items []Value, err error) {
+	err = eachField(b, func(f field) error {
+		k := itemKind(f.num)
+		switch {
+		case f.num == 1:
+			s, err := f.bytes()
+			name = string(s)
+			return err
+		case f.num == 2:
+			v, err := f.int()
+			if v < 0 || v > int64(KindOptional) {
+				return fmt.Errorf("%w: element kind %d", ErrSyntax, v)
+			}
+			elem = Kind(v)
+			return err
+		case k != KindNone:
+			s, err := f.bytes()
+			if err != nil {
+				return err
+			}
+			_, v, err := parseValue(s, k, o, depth+1)
+			if err == nil && len(items) > 0 && (KindOf(items[0]) != KindOf(v)) {
+				err = fmt.Errorf("%w: %v beside %v in one value", ErrSyntax, KindOf(v), KindOf(items[0]))
+			}
+			items = append(items, v)
+			return err
+		}
+		return nil
+	})
+	return name, elem, items, err
+}
+
+func parseSequence(b []byte, o *ProtoOptions, depth int) (string, Value, error) {
+	name, _, items, err := parseItems(b, o, depth)
+	if err != nil {
+		return name, nil, err
+	}
+	s := &Sequence{Items: items}
+	for i, v := range items {
+		t, ok := v.(*Tensor)
+		if !ok {
+			break
+		}
+		if i > 0 && t.DType != s.DType {
+			return name, nil, fmt.Errorf("%w: %v and %v in one sequence", ErrDType, s.DType, t.DType)
+		}
+		s.DType = t.DType
+	}
+	return name, s, nil
+}
+
+func parseOptional(b []byte, o *ProtoOptions, depth int) (string, Value, error) {
+	name, _, items, err := parseItems(b, o, depth)
+	if err != nil {
+		return name, nil, err
+	}
+	if len(items) > 1 {
+		return name, nil, fmt.Errorf("%w: optional with %d values", ErrSyntax, len(items))
+	}
+	v := &Optional{}
+	if len(items) == 1 {
+		v.Item = items[0]
+	}
+	return name, v, nil
+}
+
+func parseMap(b []byte, o *ProtoOptions, depth int) (name string, v Value, err error) {
+	m := &Map{}
+	keyType := DType(Invalid)
+	n := -1
+	err = eachField(b, func(f field) error {
+		var s []byte
+		var err error
+		switch f.num {
+		case 1:
+			s, err = f.bytes()
+			name = string(s)
+		case 2:
+			var k int64
+			if k, err = f.int(); k < 0 || k >= numDTypes || DType(k) != String && !DType(k).IsInt() {
+				return fmt.Errorf("%w: key type %d of a map", ErrDType, k)
+			}
+			keyType = DType(k)
+		case 3:
+			err = f.each(protowire.VarintType, func(v uint64) { m.IntKeys = append(m.IntKeys, int64(v)) })
+		case 4:
+			s, err = f.bytes()
+			m.StringKeys = append(m.StringKeys, string(s))
+		case 5:
+			if s, err = f.bytes(); err == nil {
+				_, m.Values, err = parseValue(s, KindSequence, o, depth+1)
+			}
+			if err == nil {
+				n = len(m.Values.(*Sequence).Items)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return name, nil, err
+	}
+	keys := len(m.IntKeys)
+	if keyType == String {
+		keys = len(m.StringKeys)
+	}
+	if m.Values == nil {
+		m.Values, n = &Sequence{}, 0
+	}
+	if keys != n || keyType == Invalid || len(m.IntKeys) > 0 && len(m.StringKeys) > 0 {
+		return name, nil, fmt.Errorf("%w: map of %d keys and %d values", ErrSyntax, len(m.IntKeys)+len(m.StringKeys), n)
+	}
+	return name, m, nil
+}
+
+// AppendValue appends v to b as the message of its kind. Tensors in it must be on the host.
+func AppendValue(b []byte, name string, v Value) ([]byte, error) {
+	switch v := v.(type) {
+	case *Tensor:
+		return AppendProto(b, name, v)
+	case *Sequence:
+		elem := KindTensor
+		if len(v.Items) > 0 {
+			elem = KindOf(v.Items[0])
+		}
+		return appendItems(appendName(b, 1, name), elem, v.Items)
+	case *Optional:
+		if v.Item == nil {
+			return appendItems(appendName(b, 1, name), KindNone, nil)
+		}
+		return appendItems(appendName(b, 1, name), KindOf(v.Item), []Value{v.Item})
+	case *Map:
+		return appendMap(appendName(b, 1, name), v)
+	}
+	return b, fmt.Errorf("%w: value of kind %v", ErrUnsupported, KindOf(v))
+}
+
+func appendItems(b []byte, elem Kind, items []Value) ([]byte, error) {
+	b = protowire.AppendTag(b, 2, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(elem))
+	for _, v := range items {
+		if KindOf(v) != elem {
+			return b, fmt.Errorf("%w: %v beside %v in one value", ErrSyntax, KindOf(v), elem)
+		}
+		item, err := AppendValue(nil, "", v)
+		if err != nil {
+			return b, err
+		}
+		b = protowire.AppendTag(b, protowire.Number(elem)+2, protowire.BytesType)
+		b = protowire.AppendBytes(b, item)
+	}
+	return b, nil
+}
+
+func appendMap(b []byte, m *Map) ([]byte, error) {
+	key := Int64
+	if len(m.StringKeys) > 0 {
+		key = String
+	}
+	b = protowire.AppendTag(b, 2, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(key))
+	for _, k := range m.IntKeys {
+		b = protowire.AppendTag(b, 3, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(k))
+	}
+	for _, k := range m.StringKeys {
+		b = protowire.AppendTag(b, 4, protowire.BytesType)
+		b = protowire.AppendString(b, k)
+	}
+	seq, ok := m.Values.(*Sequence)
+	if !ok || len(seq.Items) != len(m.IntKeys)+len(m.StringKeys) {
+		return b, fmt.Errorf("%w: map whose values are no sequence as long as its keys", ErrShape)
+	}
+	values, err := AppendValue(nil, "", seq)
+	if err != nil {
+		return b, err
+	}
+	b = protowire.AppendTag(b, 5, protowire.BytesType)
+	return protowire.AppendBytes(b, values), nil
+}
