@@ -45,7 +45,7 @@ const (
 	offList
 	offListTail
 	offAt
-	offUnused
+	offStep
 	offMask
 )
 
@@ -63,7 +63,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"mask", offMask},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"mask", offMask},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -73,7 +73,7 @@ func checkOffsets(f *asm.File) {
 
 // Register plan. The dispatcher keeps: R14 the call, R12 the source and R13 the weights of the current channel block, CX
 // the next tap; a body gets SI and BX (source of pixel groups A and B), DI and DX (weights, start and end), R8, R9, R10
-// (1, 3 and 5 times the bytes between pixels), R11 (bytes of weights between output channel blocks).
+// (1, 3 and 5 times the bytes between pixels), R11 (dense: bytes of weights between output channel blocks; else the step).
 type kernel struct {
 	name   string
 	kind   kind
@@ -126,14 +126,10 @@ func (k *kernel) next() {
 	fn.I("MOVQ 24(CX), AX")
 	fn.I("MOVQ (CX), SI")
 	fn.I("MOVQ 8(CX), DI")
-	if k.kind == dense {
-		fn.I("MOVQ 16(CX), DX")
-	}
+	fn.I("MOVQ 16(CX), DX")
 	fn.I("ADDQ R12, SI")
 	fn.I("ADDQ R13, DI")
-	if k.kind == dense {
-		fn.I("ADDQ DI, DX")
-	}
+	fn.I("ADDQ DI, DX")
 	fn.I("MOVQ %d(R14), BX", offSrcGroup)
 	fn.I("ADDQ SI, BX")
 	fn.I("ADDQ $32, CX")
@@ -164,7 +160,7 @@ func (k *kernel) start() {
 	k.text("tile")
 	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.I("MOVQ %d(R14), R13", offW)
-	fn.I("MOVQ %d(R14), R11", offWOC)
+	fn.I("MOVQ %d(R14), R11", map[bool]int{true: offWOC, false: offStep}[k.kind == dense])
 	fn.I("MOVQ %d(R14), R12", offSrc)
 	fn.I("ADDQ 16(DX), R12")
 	fn.I("TESTQ $1, %d(R14)", offFlags)
@@ -375,10 +371,10 @@ func (k *kernel) body(i int, set []span) {
 			}
 		}
 	}
+	label := fmt.Sprintf("%s_l%d", k.name, i)
+	fn.Label(label)
 	switch k.kind {
 	case dense:
-		label := fmt.Sprintf("%s_l%d", k.name, i)
-		fn.Label(label)
 		for q := range k.blocks {
 			at := []string{"(DI)", "(DI)(R11*1)", "(DI)(R11*2)"}[q]
 			for h := range k.halves() {
@@ -403,11 +399,6 @@ func (k *kernel) body(i int, set []span) {
 				fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
 			}
 		})
-		fn.I("ADDQ $64, DI")
-		fn.I("ADDQ $4, SI")
-		fn.I("ADDQ $4, BX")
-		fn.I("CMPQ DI, DX")
-		fn.I("JNE %s", label)
 	case depth:
 		for v := range k.vecs() {
 			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(v))
@@ -425,6 +416,16 @@ func (k *kernel) body(i int, set []span) {
 			}
 		})
 	}
+	fn.I("ADDQ $64, DI")
+	if k.kind == dense {
+		fn.I("ADDQ $4, SI")
+		fn.I("ADDQ $4, BX")
+	} else {
+		fn.I("ADDQ R11, SI")
+		fn.I("ADDQ R11, BX")
+	}
+	fn.I("CMPQ DI, DX")
+	fn.I("JNE %s", label)
 	k.next()
 }
 

@@ -75,7 +75,7 @@ type lattice struct {
 	kernelWidth  int
 	steps        int  // channels of a tap in a full block (0: not dense)
 	tailSteps    int  // channels of a tap in the last block, 0: none
-	planar       bool // neighbouring taps of a row are steps of one tap
+	merge        int  // source pixels between neighbouring taps of a row that become steps of one tap, 0: never
 	padded       *Map // not nil: average pooling that counts padding
 	countsPixels bool // average pooling
 }
@@ -230,12 +230,10 @@ func (t *table) list(l *lattice, rows []byte, cols []span, count int) (offset, s
 				continue
 			}
 			run := 1
-			if l.planar {
-				for ix+run < len(cols) && cols[ix+run] == s && l.x.taps[ix+run].at == tx.at+run {
-					run++
-				}
-				ix += run - 1
+			for l.merge > 0 && ix+run < len(cols) && cols[ix+run] == s && l.x.taps[ix+run] == (axisTap{tx.k + run, tx.at + run*l.merge}) {
+				run++
 			}
+			ix += run - 1
 			n := s.hi - s.lo
 			var body int
 			switch {
@@ -305,7 +303,7 @@ func equalScales(a, b []float32) bool {
 func (l *lattice) count(row, col int) int {
 	in := func(a *axis, i, before, after int) (n int) {
 		for _, t := range a.taps {
-			if p := i*a.step + t.at; p >= -before && p < a.size+after {
+			if p := i*a.step + t.at; p >= -before && p < a.size+max(0, after) {
 				n++
 			}
 		}

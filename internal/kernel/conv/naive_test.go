@@ -107,7 +107,7 @@ func naivePool(s *conv.PoolSpec, src *plain, oh, ow int) *plain {
 					for ky := range s.Kernel[0] {
 						for kx := range s.Kernel[1] {
 							ty, tx := y*sh+ky*dh-s.Pad[0], x*sw+kx*dw-s.Pad[1]
-							if ty >= -s.Pad[0] && tx >= -s.Pad[1] && ty < s.H+s.Pad[2] && tx < s.W+s.Pad[3] {
+							if ty >= -s.Pad[0] && tx >= -s.Pad[1] && ty < s.H+max(0, s.Pad[2]) && tx < s.W+max(0, s.Pad[3]) {
 								padded++
 							}
 							if ty >= 0 && tx >= 0 && ty < s.H && tx < s.W {

@@ -191,6 +191,7 @@ func (p *Plan) prototype() {
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
 	c.dstOC = int64(s.OH) * int64(s.OW) * 64
+	c.step = int64(s.Dilate[1]) * 64
 	c.dstCol = 64
 	c.srcCol = int64(pixel * s.Stride[1])
 	if s.Transposed {
@@ -377,9 +378,11 @@ func (p *Plan) lattices(padded *Map) []lattice {
 			base.tailSteps = s.C % 16
 		}
 	case formPlanar:
-		base.sourcePixel, base.steps, base.planar = 4, 1, true
+		base.sourcePixel, base.steps, base.merge = 4, 1, 1
 	}
-	base.countsPixels = p.kind == kindSum
+	if p.kind != kindDense {
+		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
+	}
 	if !s.Transposed {
 		base.y = convAxis(s.H, s.OH, s.Kernel[0], s.Stride[0], s.Dilate[0], s.Pad[0])
 		base.x = convAxis(s.W, s.OW, s.Kernel[1], s.Stride[1], s.Dilate[1], s.Pad[1])

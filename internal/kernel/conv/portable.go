@@ -105,7 +105,7 @@ func runPortable(id kernelID, c *tileCall) {
 					if p >= g.group {
 						off += c.srcGroup - int64(g.group)*c.srcCol
 					}
-					portableTap(kind(id), &acc[p], unsafe.Add(c.src, off), unsafe.Add(c.w, w+tp.w), tp.count/64)
+					portableTap(kind(id), &acc[p], unsafe.Add(c.src, off), c.w, w+tp.w, tp.count/64, c.step)
 				}
 				list = unsafe.Add(list, tapSize)
 			}
@@ -128,38 +128,47 @@ func runPortable(id kernelID, c *tileCall) {
 	}
 }
 
-// portableTap adds one tap to one pixel.
-func portableTap(k kind, acc *pixelRow, src, w unsafe.Pointer, steps int64) {
-	switch k {
-	case kindDense:
-		x := unsafe.Slice((*float32)(src), steps)
-		rows := unsafe.Slice((*pixelRow)(w), steps)
-		for l := 0; l < 16; l += 4 {
-			a, b, c, d := acc[l], acc[l+1], acc[l+2], acc[l+3]
-			for i, v := range x {
-				r := &rows[i]
-				a += v * r[l]
-				b += v * r[l+1]
-				c += v * r[l+2]
-				d += v * r[l+3]
+// portableTap adds one tap to one pixel; w is the offset of its weights (pools have none).
+func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, step int64) {
+	if k == kindDense {
+		portableDense(acc, unsafe.Slice((*float32)(src), steps), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps))
+		return
+	}
+	for i := range steps {
+		x := (*pixelRow)(unsafe.Add(src, i*step))
+		switch k {
+		case kindDepth:
+			y := (*pixelRow)(unsafe.Add(weights, w+i*64))
+			for l := range acc {
+				acc[l] += x[l] * y[l]
 			}
-			acc[l], acc[l+1], acc[l+2], acc[l+3] = a, b, c, d
-		}
-	case kindDepth:
-		x, y := (*pixelRow)(src), (*pixelRow)(w)
-		for l := range acc {
-			acc[l] += x[l] * y[l]
-		}
-	case kindMax:
-		for l, v := range (*pixelRow)(src) {
-			if !(acc[l] > v) {
-				acc[l] = v
+		case kindMax:
+			for l, v := range x {
+				if !(acc[l] > v) {
+					acc[l] = v
+				}
+			}
+		case kindSum:
+			for l, v := range x {
+				acc[l] += v
 			}
 		}
-	case kindSum:
-		for l, v := range (*pixelRow)(src) {
-			acc[l] += v
+	}
+}
+
+// portableDense adds the products of source channels x and their rows of weights.
+func portableDense(acc *pixelRow, x []float32, rows []pixelRow) {
+	rows = rows[:len(x)]
+	for l := 0; l < 16; l += 4 {
+		a, b, c, d := acc[l], acc[l+1], acc[l+2], acc[l+3]
+		for i, v := range x {
+			r := &rows[i]
+			a += v * r[l]
+			b += v * r[l+1]
+			c += v * r[l+2]
+			d += v * r[l+3]
 		}
+		acc[l], acc[l+1], acc[l+2], acc[l+3] = a, b, c, d
 	}
 }
 

@@ -12,7 +12,7 @@ import "unsafe"
 type tap struct {
 	src   int64   // bytes from the source of the tile in the current channel block
 	w     int64   // bytes from the weights of the current channel block
-	count int64   // 64 times the number of steps: each moves 4 bytes on in the source and 64 in the weights
+	count int64   // 64 times the number of steps: each moves on by 64 bytes in the weights and by a channel or tap in the source
 	body  uintptr // code that handles this tap's subset of pixels (in portable Go: the number of the subset)
 }
 
@@ -62,6 +62,6 @@ type tileCall struct {
 	lo, hi                 float32
 	left, list, listTail   int64 // scratch of the kernel
 	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
-	_                      int64
+	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
 	mask                   [16]uint32
 }

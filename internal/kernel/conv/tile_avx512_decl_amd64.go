@@ -92,5 +92,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.list)-176]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.listTail)-184]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.at)-192]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.step)-200]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-208]
 )

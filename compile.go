@@ -1,0 +1,489 @@
+package carve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/partition"
+	"github.com/carve-dev/carve/property"
+)
+
+// pass is one stage of the pipeline.
+type pass struct {
+	name string
+	fn   func(*compilation) error
+	again bool // the pass is run again after groups failed to compile
+}
+
+// passes is the pipeline, in order. Each arrow of the architecture is one entry.
+var passes = []pass{
+	{name: "pin-dims", fn: (*compilation).pinDims},
+	{name: "infer", fn: (*compilation).infer},
+	{name: "simplify", fn: (*compilation).simplify},
+	{name: "partition", fn: (*compilation).partition, again: true},
+	{name: "eliminate-conversions", fn: (*compilation).eliminate, again: true},
+	{name: "lower-conversions", fn: (*compilation).lower, again: true},
+	{name: "pack-constants", fn: (*compilation).pack, again: true},
+	{name: "compile-groups", fn: (*compilation).compileGroups, again: true},
+}
+
+// compilation is the state that passes share.
+type compilation struct {
+	ctx      context.Context
+	model    *Model
+	o        Options
+	backends []backend.Backend
+	registry *convert.Registry
+	devices  map[tensor.DeviceID]device.Device
+
+	g       *graph.Graph
+	results map[*graph.Graph]*partition.Result
+	hops    map[*graph.Graph]map[*graph.Node]*convert.Converter
+	folded  []graph.Folded
+	failed  map[failKey]*property.Reason
+	exes    map[*graph.Node]backend.Executable
+	retry   bool
+	started time.Time
+	pass    string
+}
+
+type failKey struct{ node, backend string }
+
+// Compile runs the pipeline over a model. The Program is generic in the symbols that stay open: plans for concrete shapes
+// are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
+// are typed: *PassError around the cause. Compile stops soon after ctx ends.
+func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
+	opts := o.withDefaults()
+	list, opened, err := opts.openBackends()
+	if err != nil {
+		return nil, err
+	}
+	closeAll := func() {
+		for _, b := range opened {
+			b.Close()
+		}
+	}
+	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, failed: map[failKey]*property.Reason{},
+		devices: map[tensor.DeviceID]device.Device{}}
+	if c.g, err = m.graph.Clone(); err != nil {
+		closeAll()
+		return nil, err
+	}
+	if err := c.openRegistry(); err != nil {
+		closeAll()
+		return nil, err
+	}
+	if err := c.run(); err != nil {
+		c.closeExecutables()
+		closeAll()
+		return nil, err
+	}
+	p, err := newProgram(c, opened)
+	if err != nil {
+		c.closeExecutables()
+		closeAll()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *compilation) openRegistry() error {
+	var converters []convert.Converter
+	for _, b := range c.backends {
+		converters = append(converters, b.Converters()...)
+		for _, d := range b.Devices() {
+			c.devices[canonical(d.ID())] = d
+		}
+	}
+	c.devices[tensor.DeviceID{}] = device.Host
+	var err error
+	c.registry, err = convert.NewRegistry(converters, graph.On(graph.NCHW16c), graph.On(graph.NHWC))
+	return err
+}
+
+func canonical(d tensor.DeviceID) tensor.DeviceID {
+	if d.IsHost() {
+		return tensor.DeviceID{}
+	}
+	return d
+}
+
+// maxAttempts bounds how often groups that fail to compile send the pipeline back to partitioning.
+const maxAttempts = 16
+
+func (c *compilation) run() error {
+	first := slices.IndexFunc(passes, func(p pass) bool { return p.again })
+	if err := c.runPasses(passes[:first]); err != nil {
+		return err
+	}
+	simplified := c.g
+	for attempt := 0; ; attempt++ {
+		var err error
+		if c.g, err = simplified.Clone(); err != nil {
+			return err
+		}
+		c.retry = false
+		if err := c.runPasses(passes[first:]); err != nil {
+			return err
+		}
+		if !c.retry {
+			return nil
+		}
+		if attempt == maxAttempts {
+			return &PassError{Pass: "compile-groups", Err: errors.New("groups still fail to compile after every fallback")}
+		}
+		c.closeExecutables()
+	}
+}
+
+func (c *compilation) runPasses(list []pass) error {
+	for _, p := range list {
+		if err := c.ctx.Err(); err != nil {
+			return &PassError{Pass: p.name, Err: err}
+		}
+		c.pass, c.started = p.name, time.Now()
+		c.o.Observer(Progress{Pass: p.name})
+		if err := c.guarded(p); err != nil {
+			return &PassError{Pass: p.name, Err: err}
+		}
+		if c.o.Verify {
+			if err := graph.Verify(c.g); err != nil {
+				return &PassError{Pass: p.name, Err: err}
+			}
+		}
+		if c.o.Dump != nil {
+			c.o.Dump(p.name, c.g)
+		}
+		c.o.Logger.DebugContext(c.ctx, "pass", "name", p.name, "elapsed", time.Since(c.started))
+	}
+	return nil
+}
+
+// guarded runs a pass and turns a panic, a programmer's error, into an error that names the pass.
+func (c *compilation) guarded(p pass) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.o.Logger.ErrorContext(c.ctx, "panic", "pass", p.name, "value", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	return p.fn(c)
+}
+
+// blocks calls fn for the main graph and every region that the host scheduler runs, inner ones first.
+func (c *compilation) blocks(fn func(g *graph.Graph) error) error {
+	return eachBlock(c.g, fn)
+}
+
+func eachBlock(g *graph.Graph, fn func(g *graph.Graph) error) error {
+	for n := range g.Nodes() {
+		if n.Op.Domain == graph.CarveDomain {
+			continue
+		}
+		for _, r := range n.Regions {
+			if err := eachBlock(r.Graph, fn); err != nil {
+				return err
+			}
+		}
+	}
+	return fn(g)
+}
+
+// pinDims gives symbols and inputs the values that Options.Dims and Options.Shapes name.
+func (c *compilation) pinDims() error {
+	sub := map[string]graph.Dim{}
+	for name, n := range c.o.Dims {
+		if n < 0 {
+			return fmt.Errorf("%w: dim %s is %d", graph.ErrDimValue, name, n)
+		}
+		sub[name] = graph.D(n)
+	}
+	known := map[string]bool{}
+	for _, v := range c.g.Inputs {
+		for _, d := range v.Type.Shape {
+			d.Symbols(known)
+		}
+	}
+	for _, name := range sortedKeys(c.o.Dims) {
+		if !known[name] {
+			return &InputError{Name: name, Problem: "no input has a dim of that name", kind: ErrInput}
+		}
+	}
+	for _, name := range sortedKeys(c.o.Shapes) {
+		i := slices.IndexFunc(c.g.Inputs, func(v *graph.Value) bool { return v.Name == name })
+		if i < 0 {
+			return &InputError{Name: name, Problem: "the model has no such input", kind: ErrInput}
+		}
+		t, shape := c.g.Inputs[i].Type, c.o.Shapes[name]
+		if t.Shape.Known() && len(t.Shape) != len(shape) {
+			return &InputError{Name: name, Problem: "wrong rank", Expected: t.Shape.String(), Found: fmt.Sprint(shape), kind: ErrInput}
+		}
+		for k, n := range shape {
+			if n < 0 {
+				return &InputError{Name: name, Problem: "negative dim", Found: fmt.Sprint(shape), kind: ErrInput}
+			}
+			if !t.Shape.Known() {
+				continue
+			}
+			d := t.Shape[k].Subst(sub)
+			if s, ok := d.Symbol(); ok {
+				sub[s] = graph.D(n)
+			} else if v, ok := d.Const(); ok && v != int64(n) {
+				return &InputError{Name: name, Problem: "wrong shape", Expected: t.Shape.String(), Found: fmt.Sprint(shape), kind: ErrInput}
+			}
+		}
+		if !t.Shape.Known() {
+			c.g.Inputs[i].Type.Shape = graph.ShapeOf(shape...)
+		}
+	}
+	for _, v := range c.g.Inputs {
+		if v.Type.Shape == nil {
+			continue
+		}
+		shape := slices.Clone(v.Type.Shape)
+		for k := range shape {
+			shape[k] = shape[k].Subst(sub)
+		}
+		v.Type.Shape = shape
+	}
+	return nil
+}
+
+func (c *compilation) infer() error { return graph.InferGraph(c.g) }
+
+// folder evaluates constants with the reference kernels.
+type folder struct{}
+
+func (folder) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
+	return reference.Evaluate(ctx, n, inputs)
+}
+
+func (c *compilation) simplify() error {
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folder{}, MaxFold: c.o.MaxFold})
+	if err != nil {
+		return err
+	}
+	c.folded = r.Folded
+	return nil
+}
+
+func (c *compilation) partition() error {
+	c.results = map[*graph.Graph]*partition.Result{}
+	return c.blocks(func(g *graph.Graph) error {
+		r, err := partition.Partition(c.ctx, g, &partition.Options{
+			Backends: c.backends, Properties: c.o.Properties, Pins: c.o.Pins, Registry: c.registry, Logger: c.o.Logger,
+			Failed: func(n *graph.Node, b string) *property.Reason {
+				for _, name := range n.Provenance() {
+					if why := c.failed[failKey{name, b}]; why != nil {
+						return why
+					}
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			return err
+		}
+		c.results[g] = r
+		return nil
+	})
+}
+
+func (c *compilation) eliminate() error {
+	return c.blocks(func(g *graph.Graph) error {
+		_, err := convert.Eliminate(g)
+		return err
+	})
+}
+
+func (c *compilation) lower() error {
+	c.hops = map[*graph.Graph]map[*graph.Node]*convert.Converter{}
+	return c.blocks(func(g *graph.Graph) error {
+		hops, err := convert.Lower(g, c.registry)
+		if err != nil {
+			return err
+		}
+		c.hops[g] = hops
+		return g.Sort()
+	})
+}
+
+// pack converts constants, once per constant and format for all Programs of the model, several at a time.
+func (c *compilation) pack() error {
+	var work []partition.Pack
+	if err := c.blocks(func(g *graph.Graph) error {
+		work = append(work, c.results[g].Packs...)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return c.parallel(len(work), func(i int) error { return c.packOne(work[i]) })
+}
+
+// parallel calls fn for 0 to n-1 on as many goroutines as the program may use threads, and returns the error of the
+// lowest index. It reports progress.
+func (c *compilation) parallel(n int, fn func(i int) error) error {
+	errs := make([]error, n)
+	var next, done atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range min(n, max(c.o.Threads, runtime.GOMAXPROCS(0))) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || c.ctx.Err() != nil {
+					return
+				}
+				func() {
+					defer func() {
+						if r := recover(); r != nil {
+							errs[i] = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
+						}
+					}()
+					errs[i] = fn(i)
+				}()
+				mu.Lock()
+				c.o.Observer(Progress{Pass: c.pass, Done: int(done.Add(1)), Total: n, Elapsed: time.Since(c.started)})
+				mu.Unlock()
+			}
+		}()
+	}
+	wg.Wait()
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compilation) packOne(p partition.Pack) error {
+	w, err := c.model.weight(packKey{p.Constant, p.Format})
+	if err != nil {
+		return err
+	}
+	w.once.Do(func() { w.block, w.err = c.convertConstant(p) })
+	if w.err != nil {
+		return fmt.Errorf("constant %q to %v: %w", p.Name, p.Format, w.err)
+	}
+	p.Packed.Data = w.block.Bytes()
+	return nil
+}
+
+// convertConstant runs the conversion path of a constant on host memory.
+func (c *compilation) convertConstant(p partition.Pack) (*offheap.Block, error) {
+	src := p.Constant
+	path, err := c.registry.Path(graph.HostFormat, p.Format)
+	if err != nil {
+		return nil, err
+	}
+	var block *offheap.Block
+	for _, hop := range path {
+		size, err := c.registry.Size(hop.To, src.DType, src.Shape)
+		if err != nil {
+			return nil, err
+		}
+		next, err := offheap.Alloc(int(size), tensor.Alignment)
+		if err != nil {
+			return nil, err
+		}
+		move, err := hop.Plan(src.DType, src.Shape)
+		if err != nil {
+			next.Free()
+			return nil, err
+		}
+		dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Bytes()[:size]}
+		if err := move(c.ctx, dst, src, nil); err != nil {
+			next.Free()
+			return nil, err
+		}
+		if block != nil {
+			block.Free()
+		}
+		block, src = next, dst
+	}
+	return block, nil
+}
+
+// compileGroups compiles every group. A group that fails is given to the next backend: its nodes are marked, and the
+// pipeline goes back to partitioning.
+func (c *compilation) compileGroups() error {
+	type job struct {
+		group *partition.Group
+		b     backend.Backend
+	}
+	var jobs []job
+	if err := c.blocks(func(g *graph.Graph) error {
+		for _, gr := range c.results[g].Groups {
+			i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == gr.Backend })
+			jobs = append(jobs, job{gr, c.backends[i]})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	c.exes = map[*graph.Node]backend.Executable{}
+	exes := make([]backend.Executable, len(jobs))
+	fails := make([]error, len(jobs))
+	err := c.parallel(len(jobs), func(i int) error {
+		defer func() {
+			if r := recover(); r != nil {
+				fails[i] = fmt.Errorf("panic: %v", r)
+			}
+		}()
+		exes[i], fails[i] = jobs[i].b.Compile(c.ctx, jobs[i].group.Body, backend.CompileOptions{Threads: c.o.Threads})
+		return nil
+	})
+	for i, e := range exes {
+		if e != nil {
+			c.exes[jobs[i].group.Node] = e
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for i, fail := range fails {
+		if fail == nil {
+			continue
+		}
+		gr := jobs[i].group
+		name := gr.Backend
+		if c.o.Strict || jobs[i].b == c.backends[len(c.backends)-1] {
+			return &StepError{Nodes: capped(gr.Node.Provenance()), Backend: name, Err: fail}
+		}
+		c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(gr.Node.Provenance()), "error", fail)
+		c.retry = true
+		for _, node := range gr.Node.Provenance() {
+			c.failed[failKey{node, name}] = property.Because(property.CompileFailed, "%v", fail)
+		}
+	}
+	return nil
+}
+
+func (c *compilation) closeExecutables() {
+	for _, e := range c.exes {
+		e.Close()
+	}
+	c.exes = nil
+}
+
+func capped(names []string) []string { return names[:min(len(names), 8)] }

@@ -1,0 +1,127 @@
+package carve
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/partition"
+	"github.com/carve-dev/carve/property"
+)
+
+// Options are the settings of Compile. The zero value and nil mean the defaults.
+type Options struct {
+	// Backends in order of priority, by registry name; the embedded "cpu" and then "reference" follow implicitly, unless the
+	// list is only "reference" or Strict is set. Empty means "cpu".
+	Backends []backend.Config
+	// Open holds backends that the caller opened, by the name in Backends that stands for them. Close of the Program leaves
+	// them open.
+	Open map[string]backend.Backend
+	// Properties are the user's own, by backend name; they come before the backend's.
+	Properties map[string][]property.SubgraphProperty
+	// Pins bind nodes to backends or keep them away.
+	Pins []partition.Pin
+	// Dims gives symbols of input shapes a value at compile time.
+	Dims map[string]int
+	// Shapes gives whole inputs a shape at compile time, by name.
+	Shapes map[string][]int
+	// Threads is the most workers of a Run; 0 means GOMAXPROCS. Results do not depend on it.
+	Threads int
+	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
+	MaxSessions int
+	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit.
+	MaxArenaBytes int64
+	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
+	MaxFold int64
+	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 16.
+	MaxSpecializations int
+	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm.
+	CopyWeights bool
+	// Strict appends no implicit backend and makes the first node that no backend takes, and the first group that does not
+	// compile, an error.
+	Strict bool
+	// Verify checks the graph between all passes and every memory plan.
+	Verify bool
+	// Logger receives what the compiler decides; nil discards it.
+	Logger *slog.Logger
+	// Observer is told of progress; nil means nobody.
+	Observer func(Progress)
+	// Dump, where it is not nil, receives the graph after each pass. It must not change the graph.
+	Dump func(pass string, g *graph.Graph)
+}
+
+// Progress is one report to Options.Observer. Calls come from one goroutine at a time.
+type Progress struct {
+	Pass    string        // name in the pass table
+	Done    int           // units of the pass that are done: groups compiled, constants packed
+	Total   int           // units of the pass; 0 where it has none
+	Elapsed time.Duration // since the pass began
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Threads <= 0 {
+		out.Threads = runtime.GOMAXPROCS(0)
+	}
+	if out.MaxSessions <= 0 {
+		out.MaxSessions = runtime.GOMAXPROCS(0)
+	}
+	if out.MaxFold <= 0 {
+		out.MaxFold = 64 << 20
+	}
+	if out.MaxSpecializations <= 0 {
+		out.MaxSpecializations = 16
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	if out.Observer == nil {
+		out.Observer = func(Progress) {}
+	}
+	return out
+}
+
+// openBackends opens the list of backends with its implicit tail. opened are the ones that the Program has to close.
+func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
+	configs := slices.Clone(o.Backends)
+	if len(configs) == 0 {
+		configs = []backend.Config{{Name: "cpu"}}
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(configs, func(c backend.Config) bool { return c.Name == name })
+	}
+	if !o.Strict {
+		onlyReference := len(configs) == 1 && configs[0].Name == "reference"
+		for _, name := range []string{"cpu", "reference"} {
+			if !has(name) && !(name == "cpu" && onlyReference) {
+				configs = append(configs, backend.Config{Name: name})
+			}
+		}
+	}
+	for i, c := range configs {
+		for _, d := range configs[:i] {
+			if c.Name == d.Name {
+				return nil, nil, fmt.Errorf("backend %q is listed twice", c.Name)
+			}
+		}
+		b := o.Open[c.Name]
+		if b == nil {
+			if b, err = backend.Open(c); err != nil {
+				for _, p := range opened {
+					p.Close()
+				}
+				return nil, nil, err
+			}
+			opened = append(opened, b)
+		}
+		list = append(list, b)
+	}
+	return list, opened, nil
+}
