@@ -17,7 +17,6 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -381,47 +380,64 @@ func (c *compilation) packOne(p partition.Pack) error {
 	if err != nil {
 		return err
 	}
-	w.once.Do(func() { w.block, w.err = c.convertConstant(p) })
-	if w.err != nil {
-		return fmt.Errorf("constant %q to %v: %w", p.Name, p.Format, w.err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.done {
+		if w.mem, err = c.convertConstant(p); err != nil {
+			return fmt.Errorf("constant %q to %v: %w", p.Name, p.Format, err)
+		}
+		w.device, w.done = c.devices[canonical(p.Format.Device)], true
 	}
-	p.Packed.Data = w.block.Bytes()
+	p.Packed.Data, p.Packed.Handle = w.mem.Data, w.mem.Handle
 	return nil
 }
 
-// convertConstant runs the conversion path of a constant on host memory.
-func (c *compilation) convertConstant(p partition.Pack) (*offheap.Block, error) {
+// convertConstant runs the conversion path of a constant.
+func (c *compilation) convertConstant(p partition.Pack) (device.Memory, error) {
 	src := p.Constant
+	var held device.Memory
+	var holder device.Device
+	free := func() {
+		if holder != nil {
+			holder.Free(held)
+		}
+	}
 	path, err := c.registry.Path(graph.HostFormat, p.Format)
 	if err != nil {
-		return nil, err
+		return held, err
 	}
-	var block *offheap.Block
 	for _, hop := range path {
 		size, err := c.registry.Size(hop.To, src.DType, src.Shape)
 		if err != nil {
-			return nil, err
-		}
-		next, err := offheap.Alloc(int(size), tensor.Alignment)
-		if err != nil {
-			return nil, err
+			free()
+			return held, err
 		}
 		move, err := hop.Plan(src.DType, src.Shape)
 		if err != nil {
-			next.Free()
-			return nil, err
+			free()
+			return held, err
 		}
-		dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Bytes()[:size]}
-		if err := move(c.ctx, dst, src, nil); err != nil {
-			next.Free()
-			return nil, err
+		dev := c.devices[canonical(hop.To.Device)]
+		if dev == nil {
+			free()
+			return held, fmt.Errorf("%w: no backend has device %v", convert.ErrNoPath, hop.To.Device)
 		}
-		if block != nil {
-			block.Free()
+		next, err := dev.Alloc(size)
+		if err != nil {
+			free()
+			return held, err
 		}
-		block, src = next, dst
+		dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Data, Handle: next.Handle}
+		err = move(c.ctx, dst, src, nil)
+		free()
+		held, holder = next, dev
+		if err != nil {
+			free()
+			return held, err
+		}
+		src = dst
 	}
-	return block, nil
+	return held, nil
 }
 
 // compileGroups compiles every group. A group that fails is given to the next backend: its nodes are marked, and the

@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // Model is a loaded model: its graph, and the weights in every format in which a Program wanted them, shared by all
@@ -28,9 +28,10 @@ type packKey struct {
 }
 
 type packedWeight struct {
-	once  sync.Once
-	block *offheap.Block
-	err   error
+	mu     sync.Mutex
+	done   bool
+	mem    device.Memory
+	device device.Device
 }
 
 // Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights.
@@ -86,8 +87,8 @@ func (m *Model) Close() error {
 	}
 	m.closed = true
 	for _, p := range m.packed {
-		if p.block != nil {
-			p.block.Free()
+		if p.done {
+			p.device.Free(p.mem)
 		}
 	}
 	m.packed = nil
@@ -118,9 +119,7 @@ func (m *Model) packedBytes() int64 {
 	defer m.mu.Unlock()
 	var n int64
 	for _, p := range m.packed {
-		if p.block != nil {
-			n += int64(len(p.block.Bytes()))
-		}
+		n += p.mem.Size
 	}
 	return n
 }

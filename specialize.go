@@ -1,0 +1,245 @@
+package carve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/memplan/schedule"
+)
+
+// spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable.
+type spec struct {
+	block    *block
+	bindings graph.Bindings
+	dims     [][]int // concrete shape per slot; nil where it is not known
+	sizes    []int64 // physical bytes per slot
+	content  []*tensor.Tensor
+	inst     []backend.Instance // per step
+	reqs     []backend.Requirements
+	moves    []convert.Move
+	inner    [][]*spec // per step and region
+	plan     *schedule.Plan
+}
+
+// specialize makes the instances and the memory plan of a block.
+func (p *Program) specialize(ctx context.Context, b *block, bind graph.Bindings) (*spec, error) {
+	s := &spec{block: b, bindings: bind, dims: make([][]int, len(b.slots)), sizes: make([]int64, len(b.slots)),
+		content: make([]*tensor.Tensor, len(b.slots)), inst: make([]backend.Instance, len(b.steps)),
+		reqs: make([]backend.Requirements, len(b.steps)), moves: make([]convert.Move, len(b.steps)), inner: make([][]*spec, len(b.steps))}
+	if err := s.shapes(p); err != nil {
+		return nil, err
+	}
+	for i := range b.steps {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := p.specializeStep(ctx, s, i); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.makePlan(ctx, p)
+}
+
+// shapes evaluates the shapes of all values that follow from the symbols.
+func (s *spec) shapes(p *Program) error {
+	for i, sl := range s.block.slots {
+		v := sl.v
+		switch sl.kind {
+		case slotConst:
+			s.dims[i] = v.Const.Shape
+			continue
+		case slotDims:
+			t, err := evalDims(v, s.bindings)
+			if err != nil {
+				return fmt.Errorf("value %v: %w", v, err)
+			}
+			s.content[i], s.dims[i] = t, t.Shape
+			continue
+		}
+		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+			continue
+		}
+		dims, err := v.Type.Shape.Eval(s.bindings, make([]int, 0, len(v.Type.Shape)))
+		if errors.Is(err, graph.ErrUnbound) && sl.kind != slotPlanned {
+			continue // known at run time
+		}
+		if err != nil {
+			return fmt.Errorf("value %v %v: %w", v, v.Type, err)
+		}
+		s.dims[i] = dims
+		if sl.kind == slotPlanned {
+			if s.sizes[i], err = p.registry.Size(v.Format, v.Type.DType, dims); err != nil {
+				return fmt.Errorf("value %v %v: %w", v, v.Type, err)
+			}
+		}
+	}
+	return nil
+}
+
+// evalDims returns the int64 tensor that a dims value is.
+func evalDims(v *graph.Value, b graph.Bindings) (*tensor.Tensor, error) {
+	data := make([]int64, len(v.Dims))
+	for i, d := range v.Dims {
+		n, err := d.Eval(b)
+		if err != nil {
+			return nil, err
+		}
+		data[i] = n
+	}
+	if v.Type.DType == tensor.Int32 {
+		narrow := make([]int32, len(data))
+		for i, n := range data {
+			narrow[i] = int32(n)
+		}
+		return dimsTensor(narrow, len(v.Type.Shape) == 0), nil
+	}
+	return dimsTensor(data, len(v.Type.Shape) == 0), nil
+}
+
+func dimsTensor[T tensor.Element](data []T, scalar bool) *tensor.Tensor {
+	if scalar {
+		return tensor.Scalar(data[0])
+	}
+	return tensor.From(data, len(data))
+}
+
+func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
+	st := &s.block.steps[i]
+	switch st.kind {
+	case stepGroup:
+		inst, err := st.exe.Specialize(ctx, s.bindings)
+		if err != nil {
+			if ctx.Err() != nil || p.o.Strict {
+				return stepError(st, err)
+			}
+			p.o.Logger.WarnContext(ctx, "group refused the shapes and falls back", "backend", st.node.Backend, "error", err)
+			if inst, err = p.fallback(ctx, st, s.bindings, err); err != nil {
+				return stepError(st, err)
+			}
+		}
+		s.inst[i] = inst
+		if !st.dynamic {
+			s.reqs[i] = inst.Requirements()
+		}
+	case stepConvert:
+		if s.dims[st.in[0]] == nil || st.dynamic {
+			return nil // planned when the shape is known
+		}
+		move, err := st.hop.Plan(st.node.Inputs[0].Type.DType, s.dims[st.in[0]])
+		if err != nil {
+			return stepError(st, err)
+		}
+		s.moves[i] = move
+	case stepHost:
+		for _, r := range st.regions {
+			inner, err := p.specialize(ctx, r, s.bindings)
+			if err != nil {
+				return err
+			}
+			s.inner[i] = append(s.inner[i], inner)
+		}
+	}
+	return nil
+}
+
+func stepError(st *step, err error) error {
+	name := st.node.Backend
+	if st.kind == stepHost {
+		name = "host"
+	}
+	if name == "" {
+		name = "convert"
+	}
+	nodes := st.node.Provenance()
+	if st.kind == stepConvert {
+		nodes = []string{st.node.Inputs[0].String()}
+	}
+	var inner *StepError
+	if errors.As(err, &inner) {
+		return err
+	}
+	return &StepError{Nodes: capped(nodes), Backend: name, Err: err}
+}
+
+// makePlan asks for offsets of everything in the block: values, the groups' buffers, and the arenas of regions.
+func (s *spec) makePlan(ctx context.Context, p *Program) error {
+	b := s.block
+	prob := &schedule.Problem{Values: make([]schedule.Value, len(b.slots))}
+	for i, sl := range b.slots {
+		prob.Values[i] = schedule.Value{Bytes: s.sizes[i], Device: sl.v.Format.Device, Planned: sl.kind == slotPlanned && sl.direct < 0}
+	}
+	for _, o := range b.outputs {
+		prob.Values[o].Keep = true
+	}
+	for i := range b.steps {
+		prob.Steps = append(prob.Steps, s.scheduleStep(i))
+	}
+	plan, err := schedule.Make(ctx, prob, p.o.Verify)
+	if err != nil {
+		return fmt.Errorf("memory plan: %w", err)
+	}
+	s.plan = plan
+	return nil
+}
+
+func (s *spec) scheduleStep(i int) schedule.Step {
+	st, r := &s.block.steps[i], &s.reqs[i]
+	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse}
+	last := out.Substeps - 1
+	for k, v := range st.in {
+		port := schedule.Port{Value: v, Last: last}
+		if k < len(r.Inputs) {
+			port.First, port.Last = r.Inputs[k].First, r.Inputs[k].Last
+		}
+		out.Inputs = append(out.Inputs, port)
+	}
+	for k, v := range st.out {
+		port := schedule.Port{Value: v, Last: last}
+		if k < len(r.Outputs) {
+			port.First, port.Last = r.Outputs[k].First, max(r.Outputs[k].Last, r.Outputs[k].First)
+		}
+		out.Outputs = append(out.Outputs, port)
+	}
+	for _, b := range r.Buffers {
+		out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
+	}
+	for _, pair := range r.InPlace {
+		out.InPlace = append(out.InPlace, schedule.Pair{Output: pair.Output, Input: pair.Input})
+	}
+	switch st.kind {
+	case stepGroup:
+		out.Device = deviceOf(st.backend)
+	case stepHost:
+		// Regions run one after the other: they share one rectangle, the largest of their arenas.
+		var most int64
+		for _, inner := range s.inner[i] {
+			most = max(most, inner.hostArena())
+		}
+		if most > 0 {
+			out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: most})
+		}
+	}
+	return out
+}
+
+func deviceOf(b backend.Backend) tensor.DeviceID {
+	if ds := b.Devices(); len(ds) > 0 {
+		return canonical(ds[0].ID())
+	}
+	return tensor.DeviceID{}
+}
+
+// hostArena returns the bytes of the host's arena.
+func (s *spec) hostArena() int64 {
+	for _, a := range s.plan.Arenas {
+		if a.Device.IsHost() {
+			return a.Height
+		}
+	}
+	return 0
+}
