@@ -1,0 +1,322 @@
+package carve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// frame is a specialised block bound to a session's arenas: what a run reads and writes. It belongs to one session.
+type frame struct {
+	s        *spec
+	session  *Session
+	tensors  []tensor.Tensor // descriptor per slot; steps point at them
+	values   []tensor.Value  // what a slot holds now; nil before it is made
+	args     []*backend.RunArgs
+	inner    [][]*frame
+	arenas   map[tensor.DeviceID]device.Memory
+	owned    []device.Memory // arenas that the frame allocated itself
+	hostBase int64
+}
+
+// newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
+// devices are allocated for the frame.
+func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
+	b := s.block
+	f := &frame{s: s, session: ss, tensors: make([]tensor.Tensor, len(b.slots)), values: make([]tensor.Value, len(b.slots)),
+		args: make([]*backend.RunArgs, len(b.steps)), inner: make([][]*frame, len(b.steps)), arenas: map[tensor.DeviceID]device.Memory{{}: host}}
+	for _, a := range s.plan.Arenas {
+		if a.Device.IsHost() || a.Height == 0 {
+			continue
+		}
+		dev := ss.p.devices[a.Device]
+		if dev == nil {
+			return f, fmt.Errorf("%w: no backend has device %v", backend.ErrUnavailable, a.Device)
+		}
+		m, err := ss.alloc(dev, a.Height)
+		if err != nil {
+			return f, err
+		}
+		f.arenas[a.Device] = m
+		f.owned = append(f.owned, m)
+	}
+	for i, sl := range b.slots {
+		t := &f.tensors[i]
+		t.DType, t.Shape, t.Device = sl.v.Type.DType, s.dims[i], sl.v.Format.Device
+		f.values[i] = t
+		switch sl.kind {
+		case slotConst:
+			*t = *sl.v.Const
+		case slotDims:
+			*t = *s.content[i]
+		case slotPlanned:
+			if sl.direct < 0 {
+				f.place(t, s.plan.Values[i], s.sizes[i])
+			}
+		default:
+			f.values[i] = nil
+		}
+	}
+	for i := range b.steps {
+		if err := f.bindStep(i); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// place points t at offset off of the arena of its device.
+func (f *frame) place(t *tensor.Tensor, off, size int64) {
+	m := f.arenas[canonical(t.Device)]
+	if canonical(t.Device).IsHost() {
+		t.Data, t.Offset = m.Data[off:off+size:off+size], 0
+		return
+	}
+	t.Handle, t.Offset = m.Handle, int(off)
+}
+
+func (f *frame) bindStep(i int) error {
+	st, s := &f.s.block.steps[i], f.s
+	switch st.kind {
+	case stepGroup:
+		a := &backend.RunArgs{Constants: st.constants, Stream: f.session.stream(deviceOf(st.backend))}
+		for _, k := range st.in {
+			a.Inputs = append(a.Inputs, f.tensorAt(k))
+		}
+		for _, k := range st.out {
+			if k >= 0 && f.s.block.slots[k].kind == slotPlanned {
+				a.Outputs = append(a.Outputs, f.tensorAt(k))
+			} else {
+				a.Outputs = append(a.Outputs, nil)
+			}
+		}
+		for j, r := range s.reqs[i].Buffers {
+			t := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{int(r.Bytes)}, Device: deviceOf(st.backend)}
+			f.place(t, s.plan.Buffers[i][j], r.Bytes)
+			a.Buffers = append(a.Buffers, t)
+		}
+		a.Alloc = func(out int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+			return f.allocOutput(st, out, dt, shape)
+		}
+		f.args[i] = a
+	case stepHost:
+		var host device.Memory
+		if n := len(s.plan.Buffers[i]); n > 0 {
+			off := s.plan.Buffers[i][n-1]
+			host = f.arenas[tensor.DeviceID{}]
+			host.Data = host.Data[off:]
+		}
+		for _, inner := range s.inner[i] {
+			g, err := f.session.newFrame(inner, host)
+			f.inner[i] = append(f.inner[i], g)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *frame) tensorAt(slot int) *tensor.Tensor {
+	if slot < 0 {
+		return nil
+	}
+	return &f.tensors[slot]
+}
+
+// allocOutput is RunArgs.Alloc: storage for an output whose shape depends on data.
+func (f *frame) allocOutput(st *step, out int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if out < 0 || out >= len(st.out) || st.out[out] < 0 {
+		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.node, out)
+	}
+	n, err := tensor.NumElements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if limit := f.session.p.o.MaxArenaBytes; limit > 0 && int64(dt.Bytes(n)) > limit {
+		return nil, fmt.Errorf("%w: %d bytes for %v%v", ErrMemoryLimit, dt.Bytes(n), dt, shape)
+	}
+	v := f.s.block.slots[st.out[out]].v
+	if !v.Format.Device.IsHost() || !v.Format.Layout.IsRowMajor() {
+		return nil, fmt.Errorf("%w: output %v of a shape that depends on data in %v", backend.ErrUnavailable, v, v.Format)
+	}
+	t, err := tensor.New(dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	slot := st.out[out]
+	f.tensors[slot] = *t
+	f.values[slot] = &f.tensors[slot]
+	return &f.tensors[slot], nil
+}
+
+// free gives back what the frame allocated.
+func (f *frame) free() {
+	if f == nil {
+		return
+	}
+	for _, m := range f.owned {
+		f.session.release(f.session.p.devices[canonical(m.Device)], m)
+	}
+	f.owned = nil
+	for _, list := range f.inner {
+		for _, g := range list {
+			g.free()
+		}
+	}
+}
+
+// run executes the steps in order. Inputs and captures have been set.
+func (f *frame) run(ctx context.Context) error {
+	prof := f.session.profile
+	for i := range f.s.block.steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		st := &f.s.block.steps[i]
+		var start time.Time
+		if prof != nil {
+			start = prof.begin(f, i)
+		}
+		var err error
+		switch st.kind {
+		case stepGroup:
+			err = f.runGroup(ctx, i, st)
+		case stepConvert:
+			err = f.runConvert(ctx, i, st)
+		case stepHost:
+			err = f.runHost(ctx, i, st)
+		}
+		if prof != nil {
+			prof.end(f, i, start)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return stepError(st, err)
+		}
+	}
+	return nil
+}
+
+func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
+	a := f.args[i]
+	if st.dynamic {
+		for k, slot := range st.in {
+			if slot < 0 {
+				continue
+			}
+			t, ok := f.values[slot].(*tensor.Tensor)
+			if !ok {
+				return fmt.Errorf("%w: operand %d is no tensor", ErrRun, k)
+			}
+			a.Inputs[k] = t
+		}
+		for k, slot := range st.out {
+			a.Outputs[k] = nil
+			if slot >= 0 {
+				f.values[slot] = nil
+			}
+		}
+	}
+	event, err := f.s.inst[i].Enqueue(ctx, a)
+	if err == nil && event != nil {
+		err = event.Wait(ctx)
+	}
+	if err != nil {
+		if ctx.Err() != nil || f.session.p.o.Strict {
+			return err
+		}
+		err = f.session.p.runFallback(ctx, st, f.s.bindings, a, err)
+	}
+	if err != nil {
+		return err
+	}
+	for k, slot := range st.out {
+		if slot >= 0 && f.values[slot] == nil {
+			return fmt.Errorf("%w: output %d was not made", ErrRun, k)
+		}
+	}
+	return nil
+}
+
+func (f *frame) runConvert(ctx context.Context, i int, st *step) error {
+	in, out := st.in[0], st.out[0]
+	src, ok := f.values[in].(*tensor.Tensor)
+	if !ok {
+		return fmt.Errorf("%w: operand is no tensor", ErrRun)
+	}
+	move := f.s.moves[i]
+	if move == nil { // the shape depends on data
+		var err error
+		if move, err = st.hop.Plan(src.DType, src.Shape); err != nil {
+			return err
+		}
+		if err := f.allocConverted(st, src); err != nil {
+			return err
+		}
+	}
+	return move(ctx, &f.tensors[out], src, f.session.stream(tensor.DeviceID{}))
+}
+
+// allocConverted makes the target of a conversion whose shape depends on data.
+func (f *frame) allocConverted(st *step, src *tensor.Tensor) error {
+	out := st.out[0]
+	format := f.s.block.slots[out].v.Format
+	size, err := f.session.p.registry.Size(format, src.DType, src.Shape)
+	if err != nil {
+		return err
+	}
+	t := &f.tensors[out]
+	*t = tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: format.Device}
+	if format.Device.IsHost() {
+		data, err := tensor.New(tensor.Uint8, int(size))
+		if err != nil {
+			return err
+		}
+		t.Data = data.Data
+	} else {
+		m, err := f.session.alloc(f.session.p.devices[canonical(format.Device)], size)
+		if err != nil {
+			return err
+		}
+		t.Handle = m.Handle
+		f.owned = append(f.owned, m)
+	}
+	f.values[out] = t
+	return nil
+}
+
+// copyValue returns v with storage of its own, so that it outlives the arena.
+func copyValue(v tensor.Value) (tensor.Value, error) {
+	switch v := v.(type) {
+	case *tensor.Tensor:
+		return v.Clone()
+	case *tensor.Sequence:
+		out := &tensor.Sequence{DType: v.DType, Items: make([]tensor.Value, len(v.Items))}
+		copy(out.Items, v.Items) // items were copied when they went in
+		return out, nil
+	}
+	return v, nil
+}
+
+// checkMade reports whether the value of a slot exists.
+func (f *frame) value(slot int) (tensor.Value, error) {
+	if slot < 0 {
+		return nil, nil
+	}
+	if f.values[slot] == nil {
+		return nil, fmt.Errorf("%w: value %v was not made", ErrRun, f.s.block.slots[slot].v)
+	}
+	return f.values[slot], nil
+}
+
+var _ convert.Move
+var _ graph.Format

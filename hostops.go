@@ -1,0 +1,518 @@
+package carve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// runHost executes a node of the host scheduler: control flow here, operators on sequences, optionals and maps by the
+// reference kernels.
+func (f *frame) runHost(ctx context.Context, i int, st *step) error {
+	n := st.node
+	in := make([]tensor.Value, len(n.Inputs))
+	for k := range n.Inputs {
+		v, err := f.value(st.in[k])
+		if err != nil {
+			return err
+		}
+		in[k] = v
+	}
+	var out []tensor.Value
+	var err error
+	switch n.Op.Name {
+	case "If":
+		out, err = f.runIf(ctx, i, st, in)
+	case "Loop":
+		out, err = f.runLoop(ctx, i, st, in)
+	case "Scan":
+		out, err = f.runScan(ctx, i, st, in)
+	case "SequenceMap":
+		out, err = f.runSequenceMap(ctx, i, st, in)
+	default:
+		for k, v := range in {
+			if t, ok := v.(*tensor.Tensor); ok { // results may refer to operands, whose arena is used again
+				if in[k], err = t.Clone(); err != nil {
+					return err
+				}
+			}
+		}
+		out, err = reference.Evaluate(ctx, n, in)
+	}
+	if err != nil {
+		return err
+	}
+	for k, slot := range st.out {
+		if slot < 0 {
+			continue
+		}
+		if k >= len(out) || out[k] == nil {
+			return fmt.Errorf("%w: output %d was not made", ErrRun, k)
+		}
+		f.setValue(slot, out[k])
+	}
+	return nil
+}
+
+// setValue makes v the value of a dynamic slot or input.
+func (f *frame) setValue(slot int, v tensor.Value) {
+	if t, ok := v.(*tensor.Tensor); ok {
+		f.tensors[slot] = *t
+		f.values[slot] = &f.tensors[slot]
+		return
+	}
+	f.values[slot] = v
+}
+
+// call runs region r of step i with these inputs. Results have storage of their own.
+func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]tensor.Value, error) {
+	st, g := &f.s.block.steps[i], f.inner[i][r]
+	b := g.s.block
+	if len(inputs) != len(b.inputs) {
+		return nil, fmt.Errorf("%w: region %s takes %d inputs, found %d", ErrRun, st.node.Regions[r].Name, len(b.inputs), len(inputs))
+	}
+	for k, v := range inputs {
+		g.setValue(b.inputs[k], v)
+	}
+	first := len(st.node.Inputs)
+	for k, slot := range b.captures {
+		v, err := f.value(st.in[first+k])
+		if err != nil {
+			return nil, err
+		}
+		g.setValue(slot, v)
+	}
+	if err := g.prepareDirect(); err != nil {
+		return nil, err
+	}
+	if err := g.run(ctx); err != nil {
+		return nil, err
+	}
+	out := make([]tensor.Value, len(b.outputs))
+	for k, slot := range b.outputs {
+		v, err := g.value(slot)
+		if err != nil {
+			return nil, err
+		}
+		if out[k], err = copyValue(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// prepareDirect gives outputs that are written in place fresh storage.
+func (f *frame) prepareDirect() error {
+	for i, sl := range f.s.block.slots {
+		if sl.direct < 0 {
+			continue
+		}
+		t, err := tensor.New(sl.v.Type.DType, f.s.dims[i]...)
+		if err != nil {
+			return err
+		}
+		f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0
+	}
+	return nil
+}
+
+// truth returns the value of a boolean of one element.
+func truth(v tensor.Value) (bool, error) {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.DType != tensor.Bool || t.Len() != 1 {
+		return false, fmt.Errorf("%w: condition is no single bool", ErrRun)
+	}
+	return t.Bytes()[0] != 0, nil
+}
+
+// count returns the value of an int64 of one element.
+func count(v tensor.Value) (int64, error) {
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.DType != tensor.Int64 || t.Len() != 1 {
+		return 0, fmt.Errorf("%w: trip count is no single int64", ErrRun)
+	}
+	return tensor.Of[int64](t)[0], nil
+}
+
+func (f *frame) runIf(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+	cond, err := truth(in[0])
+	if err != nil {
+		return nil, err
+	}
+	want := "else_branch"
+	if cond {
+		want = "then_branch"
+	}
+	for r, region := range st.node.Regions {
+		if region.Name == want {
+			return f.call(ctx, i, r, nil)
+		}
+	}
+	return nil, fmt.Errorf("%w: no %s", ErrRun, want)
+}
+
+// runLoop is ONNX's Loop: inputs M, cond, carried…; the body takes (iteration, cond, carried…) and gives (cond, carried…,
+// scan outputs…).
+func (f *frame) runLoop(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+	body := f.inner[i][0].s.block
+	trips := int64(-1)
+	var err error
+	if in[0] != nil {
+		if trips, err = count(in[0]); err != nil {
+			return nil, err
+		}
+		trips = max(trips, 0)
+	}
+	cond := true
+	if len(in) > 1 && in[1] != nil {
+		if cond, err = truth(in[1]); err != nil {
+			return nil, err
+		}
+	}
+	carried := append([]tensor.Value{}, in[2:]...)
+	scans := make([][]*tensor.Tensor, len(body.outputs)-1-len(carried))
+	for k, v := range carried { // the caller's storage is not the loop's to change
+		if carried[k], err = copyValue(v); err != nil {
+			return nil, err
+		}
+	}
+	for it := int64(0); cond && (trips < 0 || it < trips); it++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		args := append([]tensor.Value{tensor.Scalar(it), tensor.Scalar(cond)}, carried...)
+		out, err := f.call(ctx, i, 0, args)
+		if err != nil {
+			return nil, err
+		}
+		if cond, err = truth(out[0]); err != nil {
+			return nil, err
+		}
+		copy(carried, out[1:])
+		for k := range scans {
+			t, ok := out[1+len(carried)+k].(*tensor.Tensor)
+			if !ok {
+				return nil, fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
+			}
+			scans[k] = append(scans[k], t)
+		}
+	}
+	out := carried
+	for k, list := range scans {
+		t, err := stack(list, 0, body.slots[body.outputs[1+len(carried)+k]].v.Type)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// stack joins tensors of equal type along a new axis. Of none it makes an empty tensor, its unknown dims 0.
+func stack(list []*tensor.Tensor, axis int, t graph.Type) (*tensor.Tensor, error) {
+	if len(list) == 0 {
+		shape := []int{0}
+		for _, d := range t.Shape {
+			n, ok := d.Const()
+			if !ok {
+				n = 0
+			}
+			shape = append(shape, int(n))
+		}
+		return tensor.New(t.DType, shape...)
+	}
+	first := list[0]
+	if axis < 0 {
+		axis += len(first.Shape) + 1
+	}
+	if axis < 0 || axis > len(first.Shape) {
+		return nil, fmt.Errorf("%w: axis %d of rank %d", ErrRun, axis, len(first.Shape)+1)
+	}
+	shape := append([]int{}, first.Shape[:axis]...)
+	shape = append(append(shape, len(list)), first.Shape[axis:]...)
+	out, err := tensor.New(first.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	outer, inner := 1, 1
+	for _, d := range first.Shape[:axis] {
+		outer *= d
+	}
+	for _, d := range first.Shape[axis:] {
+		inner *= d
+	}
+	for k, s := range list {
+		if s.DType != first.DType || fmt.Sprint(s.Shape) != fmt.Sprint(first.Shape) {
+			return nil, fmt.Errorf("%w: iteration %d gives %v, iteration 0 %v", ErrRun, k, s, first)
+		}
+		for o := range outer {
+			if s.DType == tensor.String {
+				copy(out.Strings[(o*len(list)+k)*inner:], s.Strings[o*inner:(o+1)*inner])
+				continue
+			}
+			n := inner * s.DType.Size()
+			copy(out.Data[(o*len(list)+k)*n:], s.Bytes()[o*n:(o+1)*n])
+		}
+	}
+	return out, nil
+}
+
+// runScan is ONNX's Scan: N state variables and M scan inputs; the body takes and gives slices.
+func (f *frame) runScan(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+	n := st.node
+	if n.Op.Since < 9 {
+		return f.runScan8(ctx, i, st, in)
+	}
+	scans := int(n.Int("num_scan_inputs", 0))
+	if scans < 1 || scans > len(in) {
+		return nil, fmt.Errorf("%w: num_scan_inputs is %d of %d inputs", ErrRun, scans, len(in))
+	}
+	return f.scan(ctx, i, in[:len(in)-scans], in[len(in)-scans:], scanAttrs(n, scans))
+}
+
+// scanSpec holds axes and directions of a Scan.
+type scanSpec struct {
+	inAxes, inDirs   []int64
+	outAxes, outDirs []int64
+}
+
+func scanAttrs(n *graph.Node, _ int) scanSpec {
+	var s scanSpec
+	s.inAxes, _ = n.Ints("scan_input_axes")
+	s.inDirs, _ = n.Ints("scan_input_directions")
+	s.outAxes, _ = n.Ints("scan_output_axes")
+	s.outDirs, _ = n.Ints("scan_output_directions")
+	return s
+}
+
+func at(list []int64, i int) int {
+	if i < len(list) {
+		return int(list[i])
+	}
+	return 0
+}
+
+func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s scanSpec) ([]tensor.Value, error) {
+	body := f.inner[i][0].s.block
+	length := -1
+	src := make([]*tensor.Tensor, len(seqs))
+	for k, v := range seqs {
+		t, ok := v.(*tensor.Tensor)
+		if !ok || len(t.Shape) == 0 {
+			return nil, fmt.Errorf("%w: scan input %d has no axis", ErrRun, k)
+		}
+		axis := at(s.inAxes, k)
+		if axis < 0 {
+			axis += len(t.Shape)
+		}
+		if axis < 0 || axis >= len(t.Shape) {
+			return nil, fmt.Errorf("%w: scan input %d has no axis %d", ErrRun, k, at(s.inAxes, k))
+		}
+		if length >= 0 && t.Shape[axis] != length {
+			return nil, fmt.Errorf("%w: scan inputs of %d and %d steps", ErrRun, length, t.Shape[axis])
+		}
+		length = t.Shape[axis]
+		src[k] = t
+	}
+	carried := make([]tensor.Value, len(state))
+	for k, v := range state {
+		c, err := copyValue(v)
+		if err != nil {
+			return nil, err
+		}
+		carried[k] = c
+	}
+	outs := make([][]*tensor.Tensor, len(body.outputs)-len(carried))
+	for it := range length {
+		args := append([]tensor.Value{}, carried...)
+		for k, t := range src {
+			axis, pos := at(s.inAxes, k), it
+			if axis < 0 {
+				axis += len(t.Shape)
+			}
+			if at(s.inDirs, k) != 0 {
+				pos = length - 1 - it
+			}
+			piece, err := takeSlice(t, axis, pos)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, piece)
+		}
+		res, err := f.call(ctx, i, 0, args)
+		if err != nil {
+			return nil, err
+		}
+		copy(carried, res)
+		for k := range outs {
+			t, ok := res[len(carried)+k].(*tensor.Tensor)
+			if !ok {
+				return nil, fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
+			}
+			outs[k] = append(outs[k], t)
+		}
+	}
+	for k, list := range outs {
+		if at(s.outDirs, k) != 0 {
+			for a, b := 0, len(list)-1; a < b; a, b = a+1, b-1 {
+				list[a], list[b] = list[b], list[a]
+			}
+		}
+		t, err := stack(list, at(s.outAxes, k), body.slots[body.outputs[len(carried)+k]].v.Type)
+		if err != nil {
+			return nil, err
+		}
+		carried = append(carried, t)
+	}
+	return carried, nil
+}
+
+// takeSlice returns a compact copy of index pos of an axis, without that axis.
+func takeSlice(t *tensor.Tensor, axis, pos int) (*tensor.Tensor, error) {
+	shape := append(append([]int{}, t.Shape[:axis]...), t.Shape[axis+1:]...)
+	outer, inner := 1, 1
+	for _, d := range t.Shape[:axis] {
+		outer *= d
+	}
+	for _, d := range t.Shape[axis+1:] {
+		inner *= d
+	}
+	out, err := tensor.New(t.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	for o := range outer {
+		from := (o*t.Shape[axis] + pos) * inner
+		if t.DType == tensor.String {
+			copy(out.Strings[o*inner:(o+1)*inner], t.Strings[from:])
+			continue
+		}
+		size := t.DType.Size()
+		copy(out.Data[o*inner*size:(o+1)*inner*size], t.Bytes()[from*size:])
+	}
+	return out, nil
+}
+
+// runScan8 is Scan of operator set 8: a batch axis in front, sequence lengths as the first input, directions only.
+func (f *frame) runScan8(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+	n := st.node
+	scans := int(n.Int("num_scan_inputs", 0))
+	if scans < 1 || scans > len(in)-1 {
+		return nil, fmt.Errorf("%w: num_scan_inputs is %d of %d inputs", ErrRun, scans, len(in)-1)
+	}
+	dirs, _ := n.Ints("directions")
+	var lens []int64
+	if t, ok := in[0].(*tensor.Tensor); ok && t != nil {
+		lens = tensor.Of[int64](t)
+	}
+	rest := in[1:]
+	first, ok := rest[len(rest)-1].(*tensor.Tensor)
+	if !ok || len(first.Shape) < 2 {
+		return nil, fmt.Errorf("%w: scan input has no batch and sequence axes", ErrRun)
+	}
+	batches := make([][]*tensor.Tensor, 0)
+	for b := range first.Shape[0] {
+		var args []tensor.Value
+		for k, v := range rest {
+			t, ok := v.(*tensor.Tensor)
+			if !ok || len(t.Shape) == 0 || b >= t.Shape[0] {
+				return nil, fmt.Errorf("%w: input %d has no batch %d", ErrRun, k+1, b)
+			}
+			piece, err := takeSlice(t, 0, b)
+			if err != nil {
+				return nil, err
+			}
+			if k >= len(rest)-scans && b < len(lens) {
+				cut, err := piece.Slice(0, 0, int(min(lens[b], int64(piece.Shape[0]))))
+				if err != nil {
+					return nil, err
+				}
+				if piece, err = cut.Clone(); err != nil {
+					return nil, err
+				}
+			}
+			args = append(args, piece)
+		}
+		out, err := f.scan(ctx, i, args[:len(args)-scans], args[len(args)-scans:], scanSpec{inDirs: dirs})
+		if err != nil {
+			return nil, err
+		}
+		row := make([]*tensor.Tensor, len(out))
+		for k, v := range out {
+			row[k] = v.(*tensor.Tensor)
+			if k >= len(out)-(len(out)-(len(args)-scans)) && len(row[k].Shape) > 0 && row[k].Shape[0] < first.Shape[1] {
+				if row[k], err = padRows(row[k], first.Shape[1]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		batches = append(batches, row)
+	}
+	out := make([]tensor.Value, len(n.Outputs))
+	for k := range out {
+		var list []*tensor.Tensor
+		for _, row := range batches {
+			list = append(list, row[k])
+		}
+		t, err := stack(list, 0, graph.Type{Kind: graph.KindTensor, DType: first.DType})
+		if err != nil {
+			return nil, err
+		}
+		out[k] = t
+	}
+	return out, nil
+}
+
+// padRows returns t with zero rows up to n.
+func padRows(t *tensor.Tensor, n int) (*tensor.Tensor, error) {
+	out, err := tensor.New(t.DType, append([]int{n}, t.Shape[1:]...)...)
+	if err != nil {
+		return nil, err
+	}
+	copy(out.Data, t.Bytes())
+	copy(out.Strings, t.Strings)
+	return out, nil
+}
+
+// runSequenceMap calls the body for each item of the first input; further sequences are read item by item, tensors whole.
+func (f *frame) runSequenceMap(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+	seq, ok := in[0].(*tensor.Sequence)
+	if !ok {
+		return nil, fmt.Errorf("%w: the first input is no sequence", ErrRun)
+	}
+	out := make([]tensor.Value, len(st.node.Outputs))
+	for k := range out {
+		s := &tensor.Sequence{}
+		if v := st.node.Outputs[k]; v != nil && v.Type.Elem != nil {
+			s.DType = v.Type.Elem.DType
+		}
+		out[k] = s
+	}
+	for it := range seq.Items {
+		args := make([]tensor.Value, len(in))
+		for k, v := range in {
+			if s, ok := v.(*tensor.Sequence); ok {
+				if it >= len(s.Items) {
+					return nil, fmt.Errorf("%w: input %d has %d items of %d", ErrRun, k, len(s.Items), len(seq.Items))
+				}
+				v = s.Items[it]
+			}
+			args[k] = v
+		}
+		res, err := f.call(ctx, i, 0, args)
+		if err != nil {
+			return nil, err
+		}
+		for k := range out {
+			s := out[k].(*tensor.Sequence)
+			s.Items = append(s.Items, res[k])
+			if t, ok := res[k].(*tensor.Tensor); ok {
+				s.DType = t.DType
+			}
+		}
+	}
+	return out, nil
+}
