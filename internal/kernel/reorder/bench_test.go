@@ -1,0 +1,100 @@
+package reorder_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+)
+
+func filled(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i % 251)
+	}
+	return x
+}
+
+// BenchmarkReorder counts bytes read plus bytes written; the copy of the same size is the bound.
+func BenchmarkReorder(b *testing.B) {
+	shapes := []struct{ c, hw int }{{64, 56 * 56}, {256, 14 * 14}, {512, 7 * 7}, {60, 56 * 56}}
+	for _, s := range shapes {
+		dst, src := filled(s.c*s.hw), filled(s.c*s.hw)
+		b.Run(fmt.Sprintf("copy/%dx%d", s.c, s.hw), func(b *testing.B) {
+			b.SetBytes(int64(8 * s.c * s.hw))
+			for b.Loop() {
+				copy(dst, src)
+			}
+		})
+	}
+	for _, level := range cpuid.Levels() {
+		for _, s := range shapes {
+			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+					if from == to {
+						continue
+					}
+					b.Run(fmt.Sprintf("level=%s/%v-%v/%dx%d", level, from, to, s.c, s.hw), func(b *testing.B) {
+						defer cpuid.Force(level)()
+						p, err := reorder.New(reorder.Spec{N: 1, C: s.c, HW: s.hw, From: from, To: to})
+						if err != nil {
+							b.Fatal(err)
+						}
+						dst, src := filled(to.Floats(s.c, s.hw)), filled(from.Floats(s.c, s.hw))
+						b.SetBytes(int64(8 * s.c * s.hw))
+						for b.Loop() {
+							if err := p.Run(0, p.Chunks(), dst, src); err != nil {
+								b.Fatal(err)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkGather concatenates 24 and 40 channels and shuffles 116 as ShuffleNet does.
+func BenchmarkGather(b *testing.B) {
+	var concat, shuffle []reorder.Channel
+	for c := range 64 {
+		if c < 24 {
+			concat = append(concat, reorder.Channel{Channel: c})
+		} else {
+			concat = append(concat, reorder.Channel{Tensor: 1, Channel: c - 24})
+		}
+	}
+	for c := range 116 {
+		shuffle = append(shuffle, reorder.Channel{Channel: c%2*58 + c/2})
+	}
+	const hw = 28 * 28
+	for _, level := range cpuid.Levels() {
+		for _, row := range []struct {
+			name     string
+			channels []int
+			table    []reorder.Channel
+		}{{"concat", []int{24, 40}, concat}, {"shuffle", []int{116}, shuffle}} {
+			b.Run(fmt.Sprintf("level=%s/%s", level, row.name), func(b *testing.B) {
+				defer cpuid.Force(level)()
+				var sources []reorder.Source
+				var data [][]float32
+				for _, c := range row.channels {
+					sources = append(sources, reorder.Source{C: c})
+					data = append(data, filled(reorder.NCHW16c.Floats(c, hw)))
+				}
+				g, err := reorder.NewGather(1, hw, sources, row.table, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				dst := filled(reorder.NCHW16c.Floats(len(row.table), hw))
+				b.SetBytes(int64(8 * len(row.table) * hw))
+				for b.Loop() {
+					if err := g.Run(0, g.Chunks(), dst, data); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,12 @@
+// Package reorder moves float32 tensors between layouts: row-major NCHW, NHWC and the blocked NCHW16c of package conv,
+// and picks channels out of blocked tensors (split, concat, shuffle) where channel counts are not multiples of 16.
+//
+// A Plan or Gather is made once from shapes, is immutable and safe for concurrent use; Run moves a range of its chunks,
+// which write disjoint parts of the destination, and allocates nothing. Kernels read and write exactly the tensors, so
+// that sources may be callers' buffers and mapped files and need no alignment beyond the element's on most machines
+// (amd64: none at all). Lanes behind the last channel of a blocked destination become zero.
+//
+// The package depends on internal/cpuid alone.
+package reorder
+
+//go:generate go run gen_main.go

@@ -1,0 +1,294 @@
+package reorder_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"testing"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+)
+
+// offset is where element (c, px) of an image is.
+func offset(l reorder.Layout, channels, hw, c, px int) int {
+	switch l {
+	case reorder.NCHW:
+		return c*hw + px
+	case reorder.NHWC:
+		return px*channels + c
+	}
+	return (c/16*hw+px)*16 + c%16
+}
+
+const canary = 12345
+
+// atLevels registers a spec per level of this machine.
+func atLevels(text string, body func()) {
+	for _, l := range cpuid.Levels() {
+		It(fmt.Sprintf("%s (%s)", text, l), func() {
+			defer cpuid.Force(l)()
+			body()
+		})
+	}
+}
+
+// checkReorder compares a plan with the definition, element by element, run whole and in a random order of chunks.
+func checkReorder(s reorder.Spec, r *rand.Rand, front bool) error {
+	p, err := reorder.New(s)
+	if err != nil {
+		return err
+	}
+	s = p.Spec
+	src, free := guarded((s.N-1)*s.SrcImage+s.From.Floats(s.C, s.HW), front)
+	defer free()
+	dst, freeDst := guarded((s.N-1)*s.DstImage+s.To.Floats(s.C, s.HW), front)
+	defer freeDst()
+	for i := range src {
+		src[i] = r.Float32() + 1
+	}
+	want := make([]float32, len(dst))
+	for i := range want {
+		want[i] = canary
+	}
+	for n := range s.N {
+		image := want[n*s.DstImage:]
+		if s.To == reorder.NCHW16c {
+			clear(image[:s.To.Floats(s.C, s.HW)])
+		}
+		for c := range s.C {
+			for px := range s.HW {
+				if s.From == reorder.NCHW16c && c == s.C-1 {
+					for l := s.C % 16; l > 0 && l < 16; l++ {
+						src[n*s.SrcImage+offset(s.From, s.C, s.HW, c/16*16+l, px)] = 0
+					}
+				}
+				image[offset(s.To, s.C, s.HW, c, px)] = src[n*s.SrcImage+offset(s.From, s.C, s.HW, c, px)]
+			}
+		}
+	}
+	for round := range 2 {
+		for i := range dst {
+			dst[i] = canary
+		}
+		order := r.Perm(p.Chunks())
+		if round == 0 {
+			if err := p.Run(0, p.Chunks(), dst, src); err != nil {
+				return err
+			}
+			order = nil
+		}
+		for _, i := range order {
+			if err := p.Run(i, i+1, dst, src); err != nil {
+				return err
+			}
+		}
+		for i := range dst {
+			if dst[i] != want[i] {
+				return fmt.Errorf("round %d: float %d is %g, want %g", round, i, dst[i], want[i])
+			}
+		}
+	}
+	return nil
+}
+
+var _ = Describe("Plan", func() {
+	atLevels("moves every element between all layouts", func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 40 {
+			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+					s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), HW: 1 + r.IntN(90), From: from, To: to}
+					if r.IntN(2) == 0 {
+						s.SrcImage, s.DstImage = from.Floats(s.C, s.HW)+r.IntN(40), to.Floats(s.C, s.HW)+r.IntN(40)
+					}
+					Expect(checkReorder(s, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+				}
+			}
+		}
+	})
+	atLevels("cuts long tensors into chunks", func() {
+		r := rand.New(rand.NewPCG(3, 4))
+		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
+				p, err := reorder.New(s)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(p.Chunks()).To(BeNumerically(">", 1))
+				Expect(checkReorder(s, r, true)).To(Succeed(), "%+v", s)
+			}
+		}
+	})
+	It("turns down impossible shapes, short buffers and wrong ranges", func() {
+		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 30, C: 1 << 30, HW: 1 << 30}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
+			_, err := reorder.New(s)
+			Expect(err).To(MatchError(reorder.ErrShape))
+			var typed *reorder.Error
+			Expect(errors.As(err, &typed)).To(BeTrue())
+		}
+		p, err := reorder.New(reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Run(0, 1, make([]float32, 79), make([]float32, 15))).To(MatchError(reorder.ErrBuffer))
+		Expect(p.Run(0, 1, make([]float32, 80), make([]float32, 14))).To(MatchError(reorder.ErrBuffer))
+		Expect(p.Run(0, 2, make([]float32, 80), make([]float32, 15))).To(MatchError(reorder.ErrShape))
+		Expect(p.Run(0, 1, make([]float32, 80), make([]float32, 15))).To(Succeed())
+	})
+	It("does not allocate when it runs", func() {
+		p, err := reorder.New(reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NCHW16c})
+		Expect(err).NotTo(HaveOccurred())
+		dst, src := make([]float32, 1600), make([]float32, 1500)
+		Expect(testing.AllocsPerRun(10, func() { _ = p.Run(0, p.Chunks(), dst, src) })).To(BeZero())
+	})
+})
+
+var _ = Describe("Gather", func() {
+	check := func(r *rand.Rand, n, hw int, channels []int, table []reorder.Channel, front bool) error {
+		var sources []reorder.Source
+		var data [][]float32
+		for i, c := range channels {
+			s := reorder.Source{C: c}
+			image := reorder.NCHW16c.Floats(c, hw)
+			if r.IntN(2) == 0 {
+				s.Image = image + 16*hw
+				image = s.Image
+			}
+			sources = append(sources, s)
+			x, free := guarded((n-1)*image+reorder.NCHW16c.Floats(c, hw), front)
+			defer free()
+			for k := range x {
+				x[k] = float32(1000*(i+1)) + r.Float32()
+			}
+			data = append(data, x)
+		}
+		blocks := (len(table) + 15) / 16
+		dstImage := blocks*hw*16 + 32
+		g, err := reorder.NewGather(n, hw, sources, table, dstImage)
+		if err != nil {
+			return err
+		}
+		dst, free := guarded((n-1)*dstImage+blocks*hw*16, front)
+		defer free()
+		for i := range dst {
+			dst[i] = canary
+		}
+		for _, i := range r.Perm(g.Chunks()) {
+			if err := g.Run(i, i+1, dst, data); err != nil {
+				return err
+			}
+		}
+		for i := range n {
+			for c := range blocks * 16 {
+				for px := range hw {
+					want := float32(0)
+					if c < len(table) && table[c].Tensor >= 0 {
+						from := table[c]
+						image := reorder.NCHW16c.Floats(channels[from.Tensor], hw)
+						if sources[from.Tensor].Image != 0 {
+							image = sources[from.Tensor].Image
+						}
+						want = data[from.Tensor][i*image+offset(reorder.NCHW16c, 0, hw, from.Channel, px)]
+					}
+					if got := dst[i*dstImage+offset(reorder.NCHW16c, 0, hw, c, px)]; got != want {
+						return fmt.Errorf("image %d, channel %d, pixel %d: %g, want %g", i, c, px, got, want)
+					}
+				}
+			}
+			if i+1 < n && dst[i*dstImage+blocks*hw*16] != canary {
+				return fmt.Errorf("wrote behind image %d", i)
+			}
+		}
+		return nil
+	}
+	atLevels("takes any channel from anywhere", func() {
+		r := rand.New(rand.NewPCG(5, 6))
+		for range 60 {
+			channels := []int{1 + r.IntN(40), 1 + r.IntN(70), 16}
+			table := make([]reorder.Channel, 1+r.IntN(60))
+			for c := range table {
+				t := r.IntN(4) - 1
+				if t >= 0 {
+					table[c] = reorder.Channel{Tensor: t, Channel: r.IntN(channels[t])}
+				} else {
+					table[c].Tensor = -1
+				}
+			}
+			Expect(check(r, 1+r.IntN(2), 1+r.IntN(300), channels, table, r.IntN(2) == 0)).To(Succeed())
+		}
+	})
+	atLevels("concatenates, splits and shuffles", func() {
+		r := rand.New(rand.NewPCG(7, 8))
+		var concat, split, shuffle []reorder.Channel
+		for i, c := range []int{24, 32, 7} {
+			for k := range c {
+				concat = append(concat, reorder.Channel{Tensor: i, Channel: k})
+			}
+		}
+		for k := range 32 {
+			split = append(split, reorder.Channel{Tensor: 1, Channel: k})
+		}
+		for k := range 24 {
+			shuffle = append(shuffle, reorder.Channel{Tensor: 0, Channel: k%3*8 + k/3})
+		}
+		for _, table := range [][]reorder.Channel{concat, split, split[3:], shuffle} {
+			Expect(check(r, 2, 49, []int{24, 32, 7}, table, true)).To(Succeed())
+		}
+	})
+	It("turns down what does not exist", func() {
+		one := []reorder.Source{{C: 4}}
+		for _, table := range [][]reorder.Channel{nil, {{Tensor: 1}}, {{Channel: 4}}, {{Channel: -1}}} {
+			_, err := reorder.NewGather(1, 1, one, table, 0)
+			Expect(err).To(MatchError(reorder.ErrShape))
+		}
+		g, err := reorder.NewGather(1, 1, one, []reorder.Channel{{Channel: 3}}, 0)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(g.Run(0, 1, make([]float32, 16), nil)).To(MatchError(reorder.ErrBuffer))
+		Expect(g.Run(0, 1, make([]float32, 15), [][]float32{make([]float32, 16)})).To(MatchError(reorder.ErrBuffer))
+		Expect(g.Run(0, 1, make([]float32, 16), [][]float32{make([]float32, 15)})).To(MatchError(reorder.ErrBuffer))
+		Expect(g.Run(-1, 1, make([]float32, 16), [][]float32{make([]float32, 16)})).To(MatchError(reorder.ErrShape))
+	})
+})
+
+var _ = Describe("Tile", func() {
+	atLevels("transposes small matrices", func() {
+		for rows := range 17 {
+			for cols := range 17 {
+				src, free := guarded(max(1, (max(rows, 1)-1)*20+cols), false)
+				for i := range src {
+					src[i] = float32(i + 1)
+				}
+				var dst [256]float32
+				for i := range dst {
+					dst[i] = canary
+				}
+				reorder.Tile(&dst, unsafe.Pointer(&src[0]), 80, rows, cols)
+				for i, v := range dst {
+					want := float32(canary)
+					if c, r := i/16, i%16; c < cols {
+						want = 0
+						if r < rows {
+							want = src[r*20+c]
+						}
+					}
+					Expect(v).To(Equal(want), "%d rows, %d cols, float %d", rows, cols, i)
+				}
+				free()
+			}
+		}
+	})
+})
+
+var _ = Describe("generated files", func() {
+	It("are what the generator writes", func(ctx SpecContext) {
+		err := asm.Verify(ctx, "gen_main.go")
+		if errors.Is(err, exec.ErrNotFound) {
+			Skip("no go command to run the generator with")
+		}
+		Expect(err).NotTo(HaveOccurred())
+	})
+})
