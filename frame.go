@@ -6,23 +6,20 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/convert"
-	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // frame is a specialised block bound to a session's arenas: what a run reads and writes. It belongs to one session.
 type frame struct {
-	s        *spec
-	session  *Session
-	tensors  []tensor.Tensor // descriptor per slot; steps point at them
-	values   []tensor.Value  // what a slot holds now; nil before it is made
-	args     []*backend.RunArgs
-	inner    [][]*frame
-	arenas   map[tensor.DeviceID]device.Memory
-	owned    []device.Memory // arenas that the frame allocated itself
-	hostBase int64
+	s       *spec
+	session *Session
+	tensors []tensor.Tensor // descriptor per slot; steps point at them
+	values  []tensor.Value  // what a slot holds now; nil before it is made
+	args    []*backend.RunArgs
+	inner   [][]*frame
+	arenas  map[tensor.DeviceID]device.Memory
+	owned   []device.Memory // arenas that the frame allocated itself
 }
 
 // newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
@@ -317,6 +314,3 @@ func (f *frame) value(slot int) (tensor.Value, error) {
 	}
 	return f.values[slot], nil
 }
-
-var _ convert.Move
-var _ graph.Format

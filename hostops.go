@@ -270,7 +270,7 @@ func (f *frame) runScan(ctx context.Context, i int, st *step, in []tensor.Value)
 	if scans < 1 || scans > len(in) {
 		return nil, fmt.Errorf("%w: num_scan_inputs is %d of %d inputs", ErrRun, scans, len(in))
 	}
-	return f.scan(ctx, i, in[:len(in)-scans], in[len(in)-scans:], scanAttrs(n, scans))
+	return f.scan(ctx, i, in[:len(in)-scans], in[len(in)-scans:], scanAttrs(n))
 }
 
 // scanSpec holds axes and directions of a Scan.
@@ -279,7 +279,7 @@ type scanSpec struct {
 	outAxes, outDirs []int64
 }
 
-func scanAttrs(n *graph.Node, _ int) scanSpec {
+func scanAttrs(n *graph.Node) scanSpec {
 	var s scanSpec
 	s.inAxes, _ = n.Ints("scan_input_axes")
 	s.inDirs, _ = n.Ints("scan_input_directions")
@@ -443,7 +443,7 @@ func (f *frame) runScan8(ctx context.Context, i int, st *step, in []tensor.Value
 		row := make([]*tensor.Tensor, len(out))
 		for k, v := range out {
 			row[k] = v.(*tensor.Tensor)
-			if k >= len(out)-(len(out)-(len(args)-scans)) && len(row[k].Shape) > 0 && row[k].Shape[0] < first.Shape[1] {
+			if k >= len(args)-scans && len(row[k].Shape) > 0 && row[k].Shape[0] < first.Shape[1] {
 				if row[k], err = padRows(row[k], first.Shape[1]); err != nil {
 					return nil, err
 				}

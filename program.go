@@ -1,0 +1,322 @@
+package carve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/pool"
+	"github.com/carve-dev/carve/partition"
+)
+
+// Port describes an input or output of a Program.
+type Port struct {
+	Name string
+	Type graph.Type // dims may be symbols
+}
+
+// Program is a compiled model. It is immutable and safe for concurrent use; each concurrent Run has a Session of its own.
+type Program struct {
+	o        Options
+	model    *Model
+	main     *block
+	registry *convert.Registry
+	devices  map[tensor.DeviceID]device.Device
+	opened   []backend.Backend
+	backends []backend.Backend
+	results  map[*graph.Graph]*partition.Result
+	folded   []graph.Folded
+	exes     map[*graph.Node]backend.Executable
+
+	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
+	tickets  chan struct{} // rights to make one more
+
+	mu       sync.Mutex
+	specs    []*entry // most recently used first
+	closed   bool
+	live     map[*Session]bool
+	fallbacks map[*graph.Node]backend.Executable
+}
+
+// entry is a cached specialisation of the main block, for one list of input shapes.
+type entry struct {
+	shapes [][]int
+	once   sync.Mutex
+	spec   *spec
+}
+
+func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
+	p := &Program{o: c.o, model: c.model, registry: c.registry, devices: c.devices, opened: opened, backends: c.backends,
+		results: c.results, folded: c.folded, exes: c.exes, live: map[*Session]bool{}, fallbacks: map[*graph.Node]backend.Executable{}}
+	var err error
+	if p.main, err = c.buildBlock(c.g); err != nil {
+		return nil, err
+	}
+	p.sessions = make(chan *Session, c.o.MaxSessions)
+	p.tickets = make(chan struct{}, c.o.MaxSessions)
+	for range c.o.MaxSessions {
+		p.tickets <- struct{}{}
+	}
+	pool.Acquire()
+	if shapes, ok := p.staticShapes(); ok {
+		if _, err := p.spec(c.ctx, shapes); err != nil {
+			pool.Release()
+			return nil, &PassError{Pass: "specialize", Err: err}
+		}
+	}
+	return p, nil
+}
+
+// staticShapes returns the input shapes where no symbol is open.
+func (p *Program) staticShapes() ([][]int, bool) {
+	var out [][]int
+	for _, v := range p.main.g.Inputs {
+		dims, ok := v.Type.Shape.Static()
+		if !ok && v.Type.IsTensor() {
+			return nil, false
+		}
+		out = append(out, dims)
+	}
+	return out, true
+}
+
+// Inputs returns the inputs in the model's order.
+func (p *Program) Inputs() []Port { return ports(p.main.g.Inputs, nil) }
+
+// Outputs returns the outputs in the model's order.
+func (p *Program) Outputs() []Port { return ports(p.main.g.Outputs, p.model.graph.Outputs) }
+
+func ports(vs, named []*graph.Value) []Port {
+	out := make([]Port, len(vs))
+	for i, v := range vs {
+		out[i] = Port{Name: v.Name, Type: v.Type}
+		if named != nil {
+			out[i].Name = named[i].Name
+		}
+	}
+	return out
+}
+
+// Run computes the outputs for inputs given by name. Results are new. It draws a Session from the Program's pool and waits
+// for one, honouring ctx, where MaxSessions are in use. Errors: *InputError (ErrInput), *StepError (ErrRun), ErrMemoryLimit,
+// ErrClosed, ctx's.
+func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
+	s, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.giveBack(s)
+	return s.Run(ctx, inputs)
+}
+
+// RunInto computes into outputs that the caller provides, one per output in the model's order, nil for those that are not
+// wanted: compact host tensors of the right dtype and shape. At a shape that has been run before it allocates nothing.
+// Inputs are given in the model's order. Inputs and outputs must not overlap (ErrOutput).
+func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
+	s, err := p.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.giveBack(s)
+	return s.RunInto(ctx, inputs, outputs)
+}
+
+func (p *Program) acquire(ctx context.Context) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case s, ok := <-p.sessions:
+		if !ok {
+			return nil, ErrClosed
+		}
+		return s, nil
+	default:
+	}
+	select {
+	case s, ok := <-p.sessions:
+		if !ok {
+			return nil, ErrClosed
+		}
+		return s, nil
+	case <-p.tickets:
+		s, err := p.NewSession()
+		if err != nil {
+			p.tickets <- struct{}{}
+		}
+		return s, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *Program) giveBack(s *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		delete(p.live, s)
+		s.free()
+		return
+	}
+	p.sessions <- s
+}
+
+// NewSession returns a Session of the caller's own, outside of the pool of Run. Close it.
+func (p *Program) NewSession() (*Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	s := &Session{p: p, streams: map[tensor.DeviceID]device.Stream{}}
+	p.live[s] = true
+	return s, nil
+}
+
+// Close ends the Program: idle sessions and plans are freed at once, a session in use when its Run returns. Closing twice
+// does nothing.
+func (p *Program) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	close(p.sessions)
+	for s := range p.sessions {
+		delete(p.live, s)
+		s.free()
+	}
+	p.specs = nil
+	busy := len(p.live)
+	p.mu.Unlock()
+	if busy == 0 {
+		p.closeBackends()
+	}
+	pool.Release()
+	return nil
+}
+
+func (p *Program) closeBackends() {
+	for _, n := range sortedNodes(p.exes) {
+		p.exes[n].Close()
+	}
+	for _, n := range sortedNodes(p.fallbacks) {
+		p.fallbacks[n].Close()
+	}
+	for _, b := range p.opened {
+		b.Close()
+	}
+}
+
+func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {
+	out := make([]*graph.Node, 0, len(m))
+	for n := range m {
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b *graph.Node) int { return a.ID - b.ID })
+	return out
+}
+
+// spec returns the specialisation for concrete input shapes, from the cache or new.
+func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
+	p.mu.Lock()
+	var e *entry
+	for i, x := range p.specs {
+		if sameShapes(x.shapes, shapes) {
+			e = x
+			copy(p.specs[1:i+1], p.specs[:i])
+			p.specs[0] = e
+			break
+		}
+	}
+	if e == nil {
+		e = &entry{shapes: cloneShapes(shapes)}
+		p.specs = append([]*entry{e}, p.specs...)
+		if len(p.specs) > p.o.MaxSpecializations {
+			p.specs = p.specs[:p.o.MaxSpecializations]
+		}
+	}
+	p.mu.Unlock()
+	e.once.Lock()
+	defer e.once.Unlock()
+	if e.spec != nil {
+		return e.spec, nil
+	}
+	bind, err := p.bind(shapes)
+	if err == nil {
+		e.spec, err = p.specialize(ctx, p.main, bind)
+	}
+	if err != nil {
+		p.forget(e)
+		return nil, err
+	}
+	return e.spec, nil
+}
+
+func (p *Program) forget(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.specs = slices.DeleteFunc(p.specs, func(x *entry) bool { return x == e })
+}
+
+// cached reports whether the specialisation is still kept.
+func (p *Program) cached(s *spec) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.specs, func(e *entry) bool { return e.spec == s })
+}
+
+func sameShapes(a, b [][]int) bool {
+	return slices.EqualFunc(a, b, func(x, y []int) bool { return slices.Equal(x, y) })
+}
+
+func cloneShapes(s [][]int) [][]int {
+	out := make([][]int, len(s))
+	for i := range s {
+		out[i] = slices.Clone(s[i])
+	}
+	return out
+}
+
+// bind gives symbols the values that the input shapes imply.
+func (p *Program) bind(shapes [][]int) (graph.Bindings, error) {
+	b := graph.Bindings{}
+	for i, v := range p.main.g.Inputs {
+		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+			continue
+		}
+		if len(shapes[i]) != len(v.Type.Shape) {
+			return nil, &InputError{Name: v.Name, Problem: "wrong rank", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), kind: ErrInput}
+		}
+		for k, d := range v.Type.Shape {
+			n := int64(shapes[i][k])
+			if s, ok := d.Symbol(); ok {
+				if old, had := b[s]; had && old != n {
+					return nil, &InputError{Name: v.Name, Problem: "dim " + s + " has another value in another input",
+						Expected: fmt.Sprint(old), Found: fmt.Sprint(n), kind: ErrInput}
+				}
+				b[s] = n
+			} else if c, ok := d.Const(); ok && c != n {
+				return nil, &InputError{Name: v.Name, Problem: "wrong shape", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), kind: ErrInput}
+			}
+		}
+	}
+	return b, nil
+}
+
+// overlaps reports whether two host storages share a byte.
+func overlaps(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	a0, b0 := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return a0 < b0+uintptr(len(b)) && b0 < a0+uintptr(len(a))
+}
