@@ -23,8 +23,8 @@ import (
 
 // pass is one stage of the pipeline.
 type pass struct {
-	name string
-	fn   func(*compilation) error
+	name  string
+	fn    func(*compilation) error
 	again bool // the pass is run again after groups failed to compile
 }
 

@@ -38,10 +38,10 @@ type Program struct {
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
 
-	mu       sync.Mutex
-	specs    []*entry // most recently used first
-	closed   bool
-	live     map[*Session]bool
+	mu        sync.Mutex
+	specs     []*entry // most recently used first
+	closed    bool
+	live      map[*Session]bool
 	fallbacks map[*graph.Node]backend.Executable
 }
 

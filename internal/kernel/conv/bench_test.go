@@ -106,3 +106,23 @@ func BenchmarkConv(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPackWeights counts bytes read plus bytes written.
+func BenchmarkPackWeights(b *testing.B) {
+	for _, r := range []struct{ ic, oc, k, groups int }{{512, 512, 3, 1}, {1024, 256, 1, 1}, {960, 960, 3, 960}, {64, 512, 7, 1}} {
+		b.Run(fmt.Sprintf("k=%d/%d-%d", r.k, r.ic, r.oc), func(b *testing.B) {
+			p, err := conv.NewConv(conv.Spec{N: 1, C: r.ic, OC: r.oc, Groups: r.groups, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{r.k, r.k}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			src := conv.Float32s(randomFloats(r.oc * (r.ic / r.groups) * r.k * r.k))
+			dst := randomFloats(p.WeightFloats())
+			b.SetBytes(int64(2 * len(src)))
+			for b.Loop() {
+				if err := p.PackWeights(dst, src, 0, p.PackChunks()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -21,7 +21,7 @@
 // A tensor may be a channel slice of a bigger one: pass the slice of memory that starts at its first channel block of
 // image 0 and the distance between images in the Spec.
 //
-// The package depends on internal/cpuid alone; internal/kernel/asm is needed to generate its assembly.
+// The package depends on internal/cpuid and internal/kernel/reorder (which transposes weights); internal/kernel/asm is needed to generate its assembly.
 package conv
 
 //go:generate go run gen_main.go gen_tile.go

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 // weightForm is the order of packed weights.
@@ -120,8 +122,7 @@ func float(src []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 }
 
-// source returns the index of the weight of output channel oc and input channel ic of its group for tap 0, and the
-// distances to the next output and input channel of the group.
+// weightAt returns the index of the weight of output channel oc and input channel ic of its group for tap 0.
 func (s *Spec) weightAt(oc, ic int) int {
 	taps := s.Kernel[0] * s.Kernel[1]
 	icg, ocg := s.C/s.Groups, s.OC/s.Groups
@@ -131,23 +132,64 @@ func (s *Spec) weightAt(oc, ic int) int {
 	return (oc*icg + ic) * taps
 }
 
+// littleEndian says that floats in memory have the order of bytes that packed sources have.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// transpose stores the transpose of a matrix of rows by cols floats (at most 16 each) of src, whose rows start at index at
+// and then stride floats apart, as cols rows of 16 floats, zero behind rows.
+func transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
+	if littleEndian {
+		_ = src[4*(at+(rows-1)*stride+cols)-1]
+		reorder.Tile(dst, unsafe.Pointer(&src[4*at]), 4*stride, rows, cols)
+		return
+	}
+	for c := range cols {
+		clear(dst[16*c+rows : 16*c+16])
+		for r := range rows {
+			dst[16*c+r] = float(src, at+r*stride+c)
+		}
+	}
+}
+
+// packRows transposes rows by cols floats of src, any number of cols, and gives each row of 16 results to put.
+func packRows(src []byte, at, stride, rows, cols int, put func(c int, row *[16]float32)) {
+	var t [256]float32
+	for from := 0; from < cols; from += 16 {
+		n := min(16, cols-from)
+		transpose(&t, src, at+from, stride, rows, n)
+		for c := range n {
+			put(from+c, (*[16]float32)(t[16*c:]))
+		}
+	}
+}
+
 // packDense packs the weights from input block ib to output block ob.
 func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
 	s := &p.spec
 	taps := s.Kernel[0] * s.Kernel[1]
 	icg := s.C / s.Groups
 	ocs, ics := min(16, s.OC-16*ob), min(16, icg-16*ib)
-	if ocs < 16 || ics < 16 {
+	if ics < 16 {
 		clear(dst)
 	}
-	for ic := range ics {
-		for o := range ocs {
-			at := src[4*s.weightAt(16*ob+o, 16*ib+ic):]
-			at = at[:4*taps]
-			for k := range taps {
-				dst[k*256+ic*16+o] = math.Float32frombits(binary.LittleEndian.Uint32(at[4*k:]))
-			}
+	at := s.weightAt(16*ob, 16*ib)
+	switch {
+	case s.Transposed:
+		for ic := range ics {
+			packRows(src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps, func(k int, row *[16]float32) {
+				*(*[16]float32)(dst[k*256+ic*16:]) = *row
+			})
 		}
+	case taps == 1:
+		transpose((*[256]float32)(dst), src, at, icg, ocs, ics)
+	default:
+		ic, k := 0, 0
+		packRows(src, at, icg*taps, ocs, ics*taps, func(_ int, row *[16]float32) {
+			*(*[16]float32)(dst[k*256+ic*16:]) = *row
+			if k++; k == taps {
+				ic, k = ic+1, 0
+			}
+		})
 	}
 }
 
@@ -170,27 +212,28 @@ func (p *Plan) packMixed(dst []float32, src []byte, ob, ib int) {
 	}
 }
 
+// packPlanar packs output block ob.
 func (p *Plan) packPlanar(dst []float32, src []byte, ob int) {
 	s := &p.spec
 	taps := s.Kernel[0] * s.Kernel[1]
-	clear(dst)
-	for o := range min(16, s.OC-16*ob) {
-		for ic := range s.C {
-			at := s.weightAt(16*ob+o, ic)
-			for k := range taps {
-				dst[(ic*taps+k)*16+o] = float(src, at+k)
-			}
-		}
+	ocs := min(16, s.OC-16*ob)
+	if !s.Transposed {
+		packRows(src, 16*ob*s.C*taps, s.C*taps, ocs, s.C*taps, func(c int, row *[16]float32) {
+			*(*[16]float32)(dst[16*c:]) = *row
+		})
+		return
+	}
+	for ic := range s.C {
+		packRows(src, s.weightAt(16*ob, ic), taps, ocs, taps, func(k int, row *[16]float32) {
+			*(*[16]float32)(dst[(ic*taps+k)*16:]) = *row
+		})
 	}
 }
 
+// packDepth packs channel block b.
 func (p *Plan) packDepth(dst []float32, src []byte, b int) {
-	s := &p.spec
-	taps := s.Kernel[0] * s.Kernel[1]
-	clear(dst)
-	for o := range min(16, s.OC-16*b) {
-		for k := range taps {
-			dst[k*16+o] = float(src, (16*b+o)*taps+k)
-		}
-	}
+	taps := p.spec.Kernel[0] * p.spec.Kernel[1]
+	packRows(src, 16*b*taps, taps, min(16, p.spec.OC-16*b), taps, func(k int, row *[16]float32) {
+		*(*[16]float32)(dst[16*k:]) = *row
+	})
 }

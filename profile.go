@@ -1,0 +1,126 @@
+package carve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Profile is what one run spent where.
+type Profile struct {
+	Total time.Duration
+	Spans []Span // in the order of time
+}
+
+// Span is one sub-step of a run.
+type Span struct {
+	Name    string   // of the node, or what is converted
+	Op      string   // operator, pattern, or "Convert"
+	Backend string   // "host" for the host scheduler
+	Nodes   []string // of the model
+	Start   time.Duration
+	Time    time.Duration
+	FLOPs   float64 // 0 where not known
+}
+
+// profiler collects spans of one run.
+type profiler struct {
+	zero  time.Time
+	spans []Span
+	last  time.Time
+}
+
+// RunProfiled is Run with a profile of every node.
+func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, *Profile, error) {
+	s, err := p.acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer p.giveBack(s)
+	s.profile = &profiler{zero: time.Now()}
+	defer func() { s.profile = nil }()
+	out, err := s.Run(ctx, inputs)
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, &Profile{Total: time.Since(s.profile.zero), Spans: s.profile.spans}, nil
+}
+
+// begin starts the timing of a step; a group with labelled sub-steps reports them one by one.
+func (p *profiler) begin(f *frame, i int) time.Time {
+	now := time.Now()
+	p.last = now
+	st, r := &f.s.block.steps[i], &f.s.reqs[i]
+	if st.kind == stepGroup && len(r.Labels) > 0 {
+		f.args[i].Trace = func(sub int) {
+			t := time.Now()
+			if sub < len(r.Labels) {
+				l := &r.Labels[sub]
+				p.spans = append(p.spans, Span{Name: l.Name, Op: l.Op, Backend: st.node.Backend, Nodes: l.Origins,
+					Start: p.last.Sub(p.zero), Time: t.Sub(p.last), FLOPs: l.FLOPs})
+			}
+			p.last = t
+		}
+	}
+	return now
+}
+
+func (p *profiler) end(f *frame, i int, start time.Time) {
+	st := &f.s.block.steps[i]
+	if st.kind == stepGroup {
+		if f.args[i].Trace != nil {
+			f.args[i].Trace = nil
+			return
+		}
+	}
+	s := Span{Name: st.node.Name, Op: st.node.Op.String(), Backend: st.node.Backend, Nodes: st.node.Provenance(),
+		Start: start.Sub(p.zero), Time: time.Since(start)}
+	switch st.kind {
+	case stepHost:
+		s.Backend = "host"
+	case stepConvert:
+		s.Op, s.Backend = "Convert", "convert"
+	}
+	p.spans = append(p.spans, s)
+	p.last = time.Now()
+}
+
+// Slowest returns the spans of the n nodes that took longest, the slowest first.
+func (p *Profile) Slowest(n int) []Span {
+	out := slices.Clone(p.Spans)
+	slices.SortStableFunc(out, func(a, b Span) int { return int(b.Time - a.Time) })
+	return out[:min(n, len(out))]
+}
+
+// WriteChromeTrace writes the profile in the trace event format that Chrome's about:tracing and Perfetto read.
+func (p *Profile) WriteChromeTrace(w io.Writer) error {
+	type event struct {
+		Name string         `json:"name"`
+		Cat  string         `json:"cat"`
+		Ph   string         `json:"ph"`
+		TS   float64        `json:"ts"`
+		Dur  float64        `json:"dur"`
+		PID  int            `json:"pid"`
+		TID  int            `json:"tid"`
+		Args map[string]any `json:"args"`
+	}
+	events := make([]event, 0, len(p.Spans))
+	for _, s := range p.Spans {
+		e := event{Name: s.Name, Cat: s.Backend, Ph: "X", TS: float64(s.Start.Nanoseconds()) / 1e3,
+			Dur: float64(s.Time.Nanoseconds()) / 1e3, PID: 1, TID: 1, Args: map[string]any{"op": s.Op, "nodes": s.Nodes}}
+		if s.FLOPs > 0 && s.Time > 0 {
+			e.Args["gflops"] = s.FLOPs / float64(s.Time.Nanoseconds())
+		}
+		events = append(events, e)
+	}
+	enc := json.NewEncoder(w)
+	if err := enc.Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ms"}); err != nil {
+		return fmt.Errorf("chrome trace: %w", err)
+	}
+	return nil
+}
