@@ -49,6 +49,12 @@ var _ = Describe("File", func() {
 			"// It is a test.\n//\n//go:noescape\nfunc mixed(x *float32, s float32, flag uint8, h uint16, n int, v []float32) (sum int)\n"))
 	})
 
+	It("ends the arguments where the last one ends, as go vet wants it", func() {
+		f := asm.New("p", "amd64")
+		f.Func("f", "f does nothing.", asm.Ptr("x"), asm.Float("s")).Ret()
+		Expect(string(f.Text())).To(ContainSubstring("$0-12\n"))
+	})
+
 	It("omits VZEROUPPER where no wide register was used", func() {
 		f := asm.New("p", "amd64")
 		f.Func("f", "f does nothing.").Ret()

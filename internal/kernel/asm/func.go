@@ -88,8 +88,10 @@ func (fn *Func) layout() (offsets map[string]int, total int) {
 		}
 	}
 	place(fn.args)
-	off = (off + 7) &^ 7
-	place(fn.results)
+	if len(fn.results) > 0 {
+		off = (off + 7) &^ 7
+		place(fn.results)
+	}
 	return offsets, off
 }
 

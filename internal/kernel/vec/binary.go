@@ -1,0 +1,166 @@
+package vec
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
+
+// BinaryOp is an element-wise function of two operands.
+type BinaryOp uint8
+
+// The functions of two operands.
+const (
+	Add BinaryOp = iota // a + b
+	Sub                 // a - b
+	Mul                 // a · b
+	Div                 // a / b
+	Max                 // the greater; NaN if either is
+	Min                 // the lesser; NaN if either is
+	numBinaryOps
+)
+
+// Form says which operands of a BinaryOp are vectors.
+type Form uint8
+
+// The forms of operands, a before b.
+const (
+	VV Form = iota // both have an element per column
+	VS             // b has one element per row
+	SV             // a has one element per row
+)
+
+// Binary writes a op b for slices of the same length.
+func Binary(op BinaryOp, dst, a, b []float32) {
+	n := len(a)
+	BinaryRows(op, VV, dst, n, a, n, b, n, 1, n)
+}
+
+// BinaryScalar writes a op s for each element of a.
+func BinaryScalar(op BinaryOp, dst, a []float32, s float32) {
+	x := [1]float32{s}
+	BinaryRows(op, VS, dst, len(a), a, len(a), x[:], 1, 1, len(a))
+}
+
+// ScalarBinary writes s op b for each element of b.
+func ScalarBinary(op BinaryOp, dst []float32, s float32, b []float32) {
+	x := [1]float32{s}
+	BinaryRows(op, SV, dst, len(b), x[:], 1, b, len(b), 1, len(b))
+}
+
+// BinaryRows writes dst[r, c] = a op b for [rows, cols] matrices with row strides ldd, lda and ldb. A stride of 0 repeats a
+// row (or, in the form VS or SV, a scalar); the scalar of row r is at r times its stride.
+func BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []float32, lda int, b []float32, ldb, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	if op >= numBinaryOps || form > SV {
+		panic("vec: no such binary function or form")
+	}
+	acols, bcols := cols, cols
+	switch form {
+	case VS:
+		bcols = 1
+	case SV:
+		acols = 1
+	}
+	d, x, y := at(dst, extent(rows, cols, ldd)), at(a, extent(rows, acols, lda)), at(b, extent(rows, bcols, ldb))
+	level := cpuid.Best()
+	if rows*cols <= blockElements {
+		binary(level, op, form, d, x, y, cols, rows, ldd, lda, ldb)
+		return
+	}
+	blocks(rows, cols, func(r, c, rows, cols int) {
+		binary(level, op, form, advance(d, r*ldd+c), advance(x, r*lda+min(c, acols-1)), advance(y, r*ldb+min(c, bcols-1)), cols, rows, ldd, lda, ldb)
+	})
+}
+
+// genericBinary is the portable form of the binary kernels.
+func genericBinary(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int) {
+	var sa, sb int // step from element to element
+	if form != SV {
+		sa = 1
+	}
+	if form != VS {
+		sb = 1
+	}
+	for r := range rows {
+		d := view(advance(dst, r*ldd), n)
+		x, y := view(advance(a, r*lda), sa*(n-1)+1), view(advance(b, r*ldb), sb*(n-1)+1)
+		switch op {
+		case Add:
+			for i := range d {
+				d[i] = x[i*sa] + y[i*sb]
+			}
+		case Sub:
+			for i := range d {
+				d[i] = x[i*sa] - y[i*sb]
+			}
+		case Mul:
+			for i := range d {
+				d[i] = x[i*sa] * y[i*sb]
+			}
+		case Div:
+			for i := range d {
+				d[i] = x[i*sa] / y[i*sb]
+			}
+		case Max:
+			for i := range d {
+				d[i] = max(x[i*sa], y[i*sb])
+			}
+		case Min:
+			for i := range d {
+				d[i] = min(x[i*sa], y[i*sb])
+			}
+		}
+	}
+}
+
+// Unbounded are the bounds of MulAdd… that change nothing.
+func Unbounded() (lo, hi float32) { return float32(math.Inf(-1)), float32(math.Inf(1)) }
+
+// MulAddColumns writes dst[r, c] = x[r, c]·scale[c] + shift[c], bounded by lo and hi (NaN stays), for a [rows, cols] matrix:
+// a batch normalisation of channels-last data, for example.
+func MulAddColumns(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
+	k, b := at(scale, cols), at(shift, cols)
+	level := cpuid.Best()
+	blocks(rows, cols, func(r, c, rows, cols int) {
+		mulAdd(level, false, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, c), advance(b, c), cols, rows, ldd, ldx, lo, hi)
+	})
+}
+
+// MulAddRows writes dst[r, c] = x[r, c]·scale[r] + shift[r], bounded by lo and hi (NaN stays), for a [rows, cols] matrix: a
+// batch normalisation of one image of channels-first data, for example.
+func MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
+	k, b := at(scale, rows), at(shift, rows)
+	level := cpuid.Best()
+	blocks(rows, cols, func(r, c, rows, cols int) {
+		mulAdd(level, true, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, r), advance(b, r), cols, rows, ldd, ldx, lo, hi)
+	})
+}
+
+// genericMulAdd is the portable form of the multiply-add kernels.
+func genericMulAdd(perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32) {
+	for r := range rows {
+		d, s := view(advance(dst, r*ldd), n), view(advance(x, r*ldx), n)
+		if perRow {
+			k, b := *advance(scale, r), *advance(shift, r)
+			for i, v := range s {
+				d[i] = clip(v*k+b, lo, hi)
+			}
+			continue
+		}
+		k, b := view(scale, n), view(shift, n)
+		for i, v := range s {
+			d[i] = clip(v*k[i]+b[i], lo, hi)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// Package vec holds the float32 kernels that touch each element a fixed number of times: element-wise functions, binary
+// operators, softmax, normalisation and reduction of rows, transposition, and the gates of recurrent cells.
+//
+// Each kernel exists for AVX-512, for AVX2 and in portable Go, chosen by cpuid.Best at each call. A call costs some
+// nanoseconds beside its work, allocates nothing, and divides long work so that no single call of assembly exceeds about
+// 100 µs. Nothing is parallel here: the caller divides rows or elements over its workers. Element-wise results depend on
+// the element alone; results of rows depend on the row alone; so no division changes a bit.
+//
+// Slices start at the first element and must reach to the last that the sizes imply; a shorter one is the caller's bug and
+// panics before anything is written. Strides (ld…) are in elements, from row to row. No alignment is needed, and nothing
+// outside of the named elements is read or written, also between rows. dst may be the same slice as a source, with the
+// same stride, wherever a function works element by element or row by row; any other overlap is not allowed.
+//
+// Accuracy against the exact result: Exp 2 ulp; Log, Sigmoid, Silu, Softplus, Elu, Rsqrt, Mish 4 ulp; Sqrt, Reciprocal and
+// the rest without an approximation 1 ulp; Tanh, Erf, GeluErf, GeluTanh 1e-6, absolute or relative, whichever is larger. NaN gives NaN;
+// infinities give the limit, but for x·f(x) at the end where f is 0 (Silu, Mish and both Gelus at -Inf), which is NaN, as
+// the product is.
+//
+// This is a leaf: it imports internal/cpuid only.
+package vec
+
+//go:generate go run gen.go gen_math.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_transpose.go

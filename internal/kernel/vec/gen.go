@@ -1,0 +1,328 @@
+//go:build ignore
+
+// Command gen writes the vector kernels of package vec.
+package main
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	var units []asm.Unit
+	for _, isa := range []struct {
+		name string
+		w    asm.Width
+	}{{"512", 16}, {"2", 8}} {
+		for _, u := range []struct {
+			base string
+			gen  func(*asm.File, asm.Width, string)
+		}{{"unary", unaries}, {"binary", binaries}, {"rows", rowKernels}, {"gates", gates}} {
+			units = append(units, asm.Unit{Base: u.base + isa.name, Generate: func(f *asm.File) { u.gen(f, isa.w, isa.name) }})
+		}
+	}
+	units = append(units, asm.Unit{Base: "transpose", Generate: transposes})
+	asm.Main("vec", units...)
+}
+
+// ctx is one kernel being written, for vectors of w lanes.
+//
+// Vector registers 0 to 7 are for the body. Constants and parameters are spread over registers from the top (31, or 14 on
+// AVX2) down to 8; what does not fit is a memory operand. Register 15 (AVX2) or K1 is the mask of the tail. The body is
+// run twice: once to see which constants it uses, once to write.
+type ctx struct {
+	*asm.Func
+	file   *asm.File
+	w      asm.Width
+	keys   map[string]*constant
+	order  []string
+	params string // register that points to the parameters
+}
+
+// constant is a broadcast value: a constant or, with param ≥ 0, an element of the parameters.
+type constant struct {
+	bits   uint32
+	param  int
+	sticky bool // must be in a register
+	place  string
+}
+
+// kernel writes a function. body is called with an argument that collects constants first.
+func kernel(f *asm.File, w asm.Width, name, doc string, args []asm.Arg, body func(c *ctx)) {
+	scratch := asm.New("scratch", "amd64")
+	first := &ctx{Func: scratch.Func(name, doc, args...), file: scratch, w: w, keys: map[string]*constant{}}
+	body(first)
+	rank := func(k string) int {
+		if c := first.keys[k]; c.sticky || c.param >= 0 {
+			return 0
+		}
+		return 1
+	}
+	sort.SliceStable(first.order, func(i, j int) bool { return rank(first.order[i]) < rank(first.order[j]) })
+	c := &ctx{Func: f.Func(name, doc, args...), file: f, w: w, keys: first.keys, order: first.order}
+	top := map[asm.Width]int{16: 31, 8: 14}[w]
+	for i, k := range c.order {
+		if reg := top - i; reg >= 8 {
+			c.keys[k].place = w.R(reg)
+		} else if rank(k) == 0 {
+			panic(name + ": too many constants that must be in registers")
+		} else {
+			c.keys[k].place = c.table(c.keys[k].bits)
+		}
+	}
+	body(c)
+}
+
+// table returns the address of a constant in memory, eight times over.
+func (c *ctx) table(bits uint32) string {
+	return c.file.Data(fmt.Sprintf("k%08x", bits), bits, bits, bits, bits, bits, bits, bits, bits)
+}
+
+// preload loads the constants that have registers. params is the register that points to the parameters, if there are any.
+func (c *ctx) preload(params string) {
+	for _, k := range c.order {
+		v := c.keys[k]
+		switch {
+		case v.place == "" || strings.Contains(v.place, "<>"):
+		case v.param >= 0:
+			c.I("VBROADCASTSS %d(%s), %s", 4*v.param, params, v.place)
+		default:
+			c.I("VBROADCASTSS %s, %s", c.table(v.bits), v.place)
+		}
+	}
+}
+
+func (c *ctx) use(key string, v constant) string {
+	old, ok := c.keys[key]
+	if !ok {
+		c.keys[key] = &v
+		c.order = append(c.order, key)
+		return c.w.R(8)
+	}
+	old.sticky = old.sticky || v.sticky
+	if old.place == "" {
+		return c.w.R(8)
+	}
+	return old.place
+}
+
+// k returns the operand of a constant: a register, or memory, which may stand only as an instruction's first source.
+func (c *ctx) k(v float64) string { return c.bits(math.Float32bits(float32(v))) }
+
+// reg returns the register of a constant.
+func (c *ctx) reg(v float64) string {
+	b := math.Float32bits(float32(v))
+	return c.use(fmt.Sprintf("%08x", b), constant{bits: b, param: -1, sticky: true})
+}
+
+// bits is k for a bit pattern.
+func (c *ctx) bits(b uint32) string {
+	return c.use(fmt.Sprintf("%08x", b), constant{bits: b, param: -1})
+}
+
+// param returns the register of parameter i.
+func (c *ctx) param(i int) string { return c.use(fmt.Sprintf("p%d", i), constant{param: i}) }
+
+// op writes an instruction on whole vectors; a constant in memory is broadcast where the instruction set asks for it.
+func (c *ctx) op(name string, operands ...string) {
+	list := strings.Join(operands, ", ")
+	if c.w == 16 && strings.Contains(list, "<>") {
+		name += ".BCST"
+	}
+	c.I("%s %s", name, list)
+}
+
+// set copies a constant to a register.
+func (c *ctx) set(operand, x string) {
+	if c.w == 16 && strings.Contains(operand, "<>") {
+		c.I("VBROADCASTSS %s, %s", operand, x)
+		return
+	}
+	c.I("VMOVUPS %s, %s", operand, x)
+}
+
+// r returns body register i.
+func (c *ctx) r(i int) string {
+	if i > 7 {
+		panic("body registers are 0 to 7")
+	}
+	return c.w.R(i)
+}
+
+// zero clears a register.
+func (c *ctx) zero(x string) {
+	if c.w == 16 {
+		c.I("VPXORD %s, %s, %s", x, x, x)
+		return
+	}
+	c.I("VXORPS %s, %s, %s", x, x, x)
+}
+
+// tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX, and R15 on AVX2.
+func (c *ctx) tailMask() {
+	c.Load("n", "CX")
+	c.I("ANDQ $%d, CX", int(c.w)-1)
+	if c.w == 16 {
+		c.I("MOVL $1, DX")
+		c.I("SHLL CX, DX")
+		c.I("DECL DX")
+		c.I("KMOVW DX, K1")
+		return
+	}
+	var words []uint32
+	for range 8 {
+		words = append(words, 0xffffffff)
+	}
+	c.I("SHLQ $2, CX")
+	c.I("NEGQ CX")
+	c.I("LEAQ %s, DX", c.file.Data("tail", append(words, make([]uint32, 8)...)...))
+	c.I("VMOVUPS 32(DX)(CX*1), Y15")
+}
+
+// load and store move a vector, masked in the tail.
+func (c *ctx) load(addr, x string, tail bool) {
+	switch {
+	case !tail:
+		c.I("VMOVUPS %s, %s", addr, x)
+	case c.w == 16:
+		c.I("VMOVUPS.Z %s, K1, %s", addr, x)
+	default:
+		c.I("VMASKMOVPS %s, Y15, %s", addr, x)
+	}
+}
+
+func (c *ctx) store(x, addr string, tail bool) {
+	switch {
+	case !tail:
+		c.I("VMOVUPS %s, %s", x, addr)
+	case c.w == 16:
+		c.I("VMOVUPS %s, K1, %s", x, addr)
+	default:
+		c.I("VMASKMOVPS %s, Y15, %s", x, addr)
+	}
+}
+
+// row runs body for each vector of a row of n elements (an argument), advancing the pointers; the tail comes last. CX counts.
+func (c *ctx) row(ptrs []string, body func(tail bool)) {
+	c.rowUnrolled(ptrs, 1, func(_ int, tail bool) { body(tail) })
+}
+
+// rowUnrolled runs body for unroll vectors at a time, u = 0 to unroll-1, the first at the pointers and the others at
+// 4*w*u bytes after; then, with u = 0, vector by vector, then the tail.
+func (c *ctx) rowUnrolled(ptrs []string, unroll int, body func(u int, tail bool)) {
+	c.Load("n", "CX")
+	if unroll > 1 {
+		c.While("CX", unroll*int(c.w), func() {
+			for u := range unroll {
+				body(u, false)
+			}
+			for _, p := range ptrs {
+				c.I("ADDQ $%d, %s", unroll*c.w.Bytes(), p)
+			}
+		})
+	}
+	c.While("CX", int(c.w), func() {
+		body(0, false)
+		for _, p := range ptrs {
+			c.I("ADDQ $%d, %s", c.w.Bytes(), p)
+		}
+	})
+	end := c.NewLabel("rowend")
+	c.I("TESTQ CX, CX")
+	c.I("JZ %s", end)
+	body(0, true)
+	c.Label(end)
+}
+
+// rows runs body for each of the rows (an argument, above zero), then adds the strides (arguments, bytes) to the
+// registers of the row pointers.
+func (c *ctx) rows(strides map[string]string, body func()) {
+	top := c.NewLabel("row")
+	c.Label(top)
+	body()
+	for _, p := range sorted(strides) {
+		if s := strides[p]; strings.HasPrefix(s, "$") {
+			c.I("ADDQ %s, %s", s, p)
+		} else {
+			c.I("ADDQ %s, %s", c.Addr(s), p)
+		}
+	}
+	c.I("DECQ %s", c.Addr("rows"))
+	c.I("JNZ %s", top)
+}
+
+func sorted(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// args is a list of arguments: names with a type after a colon, pointers by default, integers for the usual names.
+func args(names ...string) []asm.Arg {
+	ints := map[string]bool{"n": true, "rows": true, "op": true}
+	var list []asm.Arg
+	for _, n := range names {
+		name, typ, ok := strings.Cut(n, ":")
+		switch {
+		case ok:
+		case ints[n] || strings.HasPrefix(n, "ld"):
+			typ = "int"
+		default:
+			typ = "*float32"
+		}
+		list = append(list, asm.Typed(name, typ))
+	}
+	return list
+}
+
+// fold combines the lanes of x into all lanes of x with a commutative instruction: halves, quarters, pairs. t is scratch.
+func (c *ctx) fold(op string, x, t int) {
+	if c.w == 16 {
+		c.I("VEXTRACTF64X4 $1, Z%d, Y%d", x, t)
+		c.I("%s Y%d, Y%d, Y%d", op, t, x, x)
+	}
+	c.I("VEXTRACTF128 $1, Y%d, X%d", x, t)
+	c.I("%s X%d, X%d, X%d", op, t, x, x)
+	c.I("VPERMILPS $0x4e, X%d, X%d", x, t)
+	c.I("%s X%d, X%d, X%d", op, t, x, x)
+	c.I("VPERMILPS $0xb1, X%d, X%d", x, t)
+	c.I("%s X%d, X%d, X%d", op, t, x, x)
+	c.I("VBROADCASTSS X%d, %s", x, c.w.R(x))
+}
+
+// selectIf writes dst = (a cmp b) ? yes : dst, where cmp is the predicate of VCMPPS and b may be memory. t is scratch and may
+// be a or b.
+func (c *ctx) selectIf(cmp int, a, b, yes, dst, t string) {
+	if c.w == 16 {
+		c.op(fmt.Sprintf("VCMPPS"), fmt.Sprintf("$%d", cmp), b, a, "K2")
+		c.set2(yes, "K2", dst)
+		return
+	}
+	c.op("VCMPPS", fmt.Sprintf("$%d", cmp), b, a, t)
+	c.I("VBLENDVPS %s, %s, %s, %s", t, yes, dst, dst)
+}
+
+// set2 copies under a mask.
+func (c *ctx) set2(yes, mask, dst string) {
+	if strings.Contains(yes, "<>") {
+		c.I("VBROADCASTSS %s, %s, %s", yes, mask, dst)
+		return
+	}
+	c.I("VMOVUPS %s, %s, %s", yes, mask, dst)
+}
+
+// Predicates of VCMPPS.
+const (
+	cmpEQ    = 0
+	cmpLT    = 1
+	cmpUnord = 3
+	cmpNLT   = 5
+	cmpGT    = 14
+)

@@ -1,0 +1,130 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// binaryOps are the functions of two operands; the instruction's first source is b.
+var binaryOps = []struct{ name, instruction string }{
+	{"Add", "VADDPS"}, {"Sub", "VSUBPS"}, {"Mul", "VMULPS"}, {"Div", "VDIVPS"}, {"Max", "VMAXPS"}, {"Min", "VMINPS"},
+}
+
+// binaries writes dst = a op b in three forms (vectors, b one scalar per row, a one scalar per row) and the multiply-add.
+func binaries(f *asm.File, w asm.Width, isa string) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "// callBinary%s runs the kernel of op in a form. Strides are in bytes.\n", isa)
+	fmt.Fprintf(&table, "func callBinary%s(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int) {\n\tswitch uint8(op)<<2 | uint8(form) {\n", isa)
+	for _, op := range binaryOps {
+		for _, form := range []string{"VV", "VS", "SV"} {
+			name := strings.ToLower(op.name) + form + isa
+			kernel(f, w, name, name+" writes rows of n elements of a "+op.name+" b; strides in bytes; rows > 0.",
+				args("dst", "a", "b", "n", "rows", "ldd", "lda", "ldb"), func(c *ctx) { binary(c, op.instruction, form) })
+			fmt.Fprintf(&table, "\tcase uint8(%s)<<2 | uint8(%s):\n\t\t%s(dst, a, b, n, rows, ldd, lda, ldb)\n", op.name, form, name)
+		}
+	}
+	table.WriteString("\t}\n}\n")
+	f.Go(table.String())
+	for _, perRow := range []bool{false, true} {
+		mulAdd(f, w, isa, perRow)
+	}
+}
+
+func binary(c *ctx, instruction, form string) {
+	c.Load("dst", "DI")
+	c.Load("a", "SI")
+	c.Load("b", "R8")
+	c.tailMask()
+	c.preload("")
+	c.rows(map[string]string{"DI": "ldd", "SI": "lda", "R8": "ldb"}, func() {
+		c.I("MOVQ DI, BX")
+		c.I("MOVQ SI, AX")
+		c.I("MOVQ R8, R9")
+		ptrs := []string{"BX"}
+		if form[0] == 'S' {
+			c.I("VBROADCASTSS (AX), %s", c.r(5))
+		} else {
+			ptrs = append(ptrs, "AX")
+		}
+		if form[1] == 'S' {
+			c.I("VBROADCASTSS (R9), %s", c.r(6))
+		} else {
+			ptrs = append(ptrs, "R9")
+		}
+		c.rowUnrolled(ptrs, 2, func(u int, tail bool) {
+			at := func(p string) string { return fmt.Sprintf("%d(%s)", u*c.w.Bytes(), p) }
+			a, b, d := c.r(2*u), c.r(2*u+1), c.r(4)
+			if form[0] == 'S' {
+				a = c.r(5)
+			} else {
+				c.load(at("AX"), a, tail)
+			}
+			if form[1] == 'S' {
+				b = c.r(6)
+			} else {
+				c.load(at("R9"), b, tail)
+			}
+			c.I("%s %s, %s, %s", instruction, b, a, d)
+			if instruction == "VMAXPS" || instruction == "VMINPS" {
+				// The instruction returns b where either is NaN: right but for a NaN in a.
+				c.selectIf(cmpUnord, a, a, a, d, c.r(7))
+			}
+			c.store(d, at("BX"), tail)
+		})
+	})
+	c.Ret()
+}
+
+// mulAdd writes dst = clip(x*scale + shift), with one scale and shift per column or per row.
+func mulAdd(f *asm.File, w asm.Width, isa string, perRow bool) {
+	name, what := "mulAddLanes"+isa, "n scales and shifts, one per column"
+	if perRow {
+		name, what = "mulAddRows"+isa, "one scale and shift per row"
+	}
+	kernel(f, w, name, name+" writes rows of x*scale + shift, with "+what+", bounded by lo and hi; strides in bytes; rows > 0.",
+		args("dst", "x", "scale", "shift", "n", "rows", "ldd", "ldx", "lo:float32", "hi:float32"), func(c *ctx) {
+			c.Load("dst", "DI")
+			c.Load("x", "SI")
+			c.Load("scale", "R8")
+			c.Load("shift", "R9")
+			c.tailMask()
+			c.preload("")
+			lo, hi := c.r(6), c.r(7)
+			c.I("VBROADCASTSS %s, %s", c.Addr("lo"), lo)
+			c.I("VBROADCASTSS %s, %s", c.Addr("hi"), hi)
+			strides := map[string]string{"DI": "ldd", "SI": "ldx"}
+			if perRow {
+				strides["R8"], strides["R9"] = "$4", "$4"
+			}
+			c.rows(strides, func() {
+				c.I("MOVQ DI, BX")
+				c.I("MOVQ SI, AX")
+				ptrs := []string{"BX", "AX"}
+				if perRow {
+					c.I("VBROADCASTSS (R8), %s", c.r(4))
+					c.I("VBROADCASTSS (R9), %s", c.r(5))
+				} else {
+					c.I("MOVQ R8, R10")
+					c.I("MOVQ R9, R11")
+					ptrs = append(ptrs, "R10", "R11")
+				}
+				c.row(ptrs, func(tail bool) {
+					x, scale, shift := c.r(0), c.r(4), c.r(5)
+					c.load("(AX)", x, tail)
+					if !perRow {
+						c.load("(R10)", scale, tail)
+						c.load("(R11)", shift, tail)
+					}
+					c.I("VFMADD213PS %s, %s, %s", shift, scale, x)
+					c.I("VMAXPS %s, %s, %s", x, lo, x)
+					c.I("VMINPS %s, %s, %s", x, hi, x)
+					c.store(x, "(BX)", tail)
+				})
+			})
+			c.Ret()
+		})
+}

@@ -1,0 +1,181 @@
+//go:build ignore
+
+package main
+
+// The functions below write the evaluation of one function on a vector: argument and result in x, the other registers
+// scratch. Coefficients are weighted minimax fits (Lawson's iteration, 40 digits) rounded to float32; errors named are those
+// of the fit, before rounding.
+
+// horner writes p = c[0] + c[1]*x + …; the last coefficients come first.
+func (c *ctx) horner(x, p string, coefs ...float64) {
+	c.set(c.k(coefs[len(coefs)-1]), p)
+	for i := len(coefs) - 2; i >= 0; i-- {
+		c.op("VFMADD213PS", c.k(coefs[i]), x, p)
+	}
+}
+
+// clamp bounds x, keeping NaN: the bounds are first operands, so that NaN in x is what the instructions return.
+func (c *ctx) clamp(x string, lo, hi float64) {
+	c.op("VMAXPS", x, c.reg(lo), x)
+	c.op("VMINPS", x, c.reg(hi), x)
+}
+
+func (c *ctx) round(mode int, x, y string) {
+	if c.w == 16 {
+		c.I("VRNDSCALEPS $%d, %s, %s", mode, x, y)
+		return
+	}
+	c.I("VROUNDPS $%d, %s, %s", mode, x, y)
+}
+
+// reduceExp splits x into n*ln 2 + r: n in n, r in x.
+func (c *ctx) reduceExp(x, n string) {
+	c.op("VMULPS", c.k(1.4426950408889634), x, n)
+	c.round(8, n, n)
+	c.op("VFNMADD231PS", c.k(0.693359375), n, x)
+	c.op("VFNMADD231PS", c.k(-2.12194440054690583e-4), n, x)
+}
+
+// exp writes e^x. e^r = 1 + r + r²(c0 + …), relative error 3.1e-9 for |r| ≤ ln 2 / 2.
+func (c *ctx) exp(x, n, p string) {
+	c.clamp(x, -104, 89)
+	c.reduceExp(x, n)
+	c.horner(x, p, 1, 1, 0.4999999403953552, 0.1666651964187622, 0.04166838899254799, 0.00836884044110775, 0.0013815108686685562)
+	if c.w == 16 {
+		c.I("VSCALEFPS %s, %s, %s", n, p, x)
+		return
+	}
+	// Two factors, so that results below the normal range are rounded once and those above become infinite.
+	c.I("VCVTPS2DQ %s, %s", n, n)
+	c.I("VPSRAD $1, %s, %s", n, x)
+	c.I("VPSUBD %s, %s, %s", x, n, n)
+	for _, e := range []string{x, n} {
+		c.op("VPADDD", c.bits(127), e, e)
+		c.I("VPSLLD $23, %s, %s", e, e)
+	}
+	c.I("VMULPS %s, %s, %s", x, p, p)
+	c.I("VMULPS %s, %s, %s", n, p, x)
+}
+
+// expm1 writes e^x - 1 for x ≤ 0 (greater x count as 0). e^r - 1 = r + r²q(r), relative error 1.3e-8.
+func (c *ctx) expm1(x, n, p, t string) {
+	c.clamp(x, -80, 0)
+	c.reduceExp(x, n)
+	c.horner(x, p, 0.4999999701976776, 0.1666654348373413, 0.041667185723781586, 0.008366627618670464, 0.0013883823994547129)
+	c.I("VMULPS %s, %s, %s", x, x, t)
+	c.I("VFMADD213PS %s, %s, %s", x, t, p)
+	c.I("VCVTPS2DQ %s, %s", n, n)
+	c.op("VPADDD", c.bits(127), n, n)
+	c.I("VPSLLD $23, %s, %s", n, n)
+	c.op("VSUBPS", c.k(1), n, x)
+	c.I("VFMADD231PS %s, %s, %s", p, n, x)
+}
+
+// sigmoid writes 1 / (1 + e^-x).
+func (c *ctx) sigmoid(x, n, p string) {
+	c.op("VXORPS", c.bits(0x80000000), x, x)
+	c.exp(x, n, p)
+	c.op("VADDPS", c.k(1), x, x)
+	c.I("VDIVPS %s, %s, %s", x, c.reg(1), x)
+}
+
+// tanh writes x*P(x²)/Q(x²), relative error 2.1e-8 up to 9.02, where the result rounds to 1. All coefficients are positive:
+// nothing cancels.
+func (c *ctx) tanh(x, y, p, q string) {
+	c.clamp(x, -9.02, 9.02)
+	c.I("VMULPS %s, %s, %s", x, x, y)
+	c.horner(y, p, 1, 0.1337965726852417, 0.003493959316983819, 2.0582152501447126e-05, 1.3317115410416136e-08)
+	c.horner(y, q, 1, 0.46712973713874817, 0.0258707944303751, 0.0003282965626567602, 7.761240112813539e-07)
+	c.I("VMULPS %s, %s, %s", x, p, x)
+	c.I("VDIVPS %s, %s, %s", q, x, x)
+	c.clamp(x, -1, 1)
+}
+
+// erf writes x*P(x²)/Q(x²), relative error 1.9e-8 up to 3.92, where the result rounds to 1.
+func (c *ctx) erf(x, y, p, q string) {
+	c.clamp(x, -3.92, 3.92)
+	c.I("VMULPS %s, %s, %s", x, x, y)
+	c.horner(y, p, 1.1283791065216064, 0.1904035061597824, 0.05274747684597969, 0.0037652188912034035, 0.0002848301373887807, 2.0495717762969434e-06)
+	c.horner(y, q, 1, 0.5020734667778015, 0.11410710960626602, 0.014968499541282654, 0.0011623543687164783, 3.808354085776955e-05)
+	c.I("VMULPS %s, %s, %s", x, p, x)
+	c.I("VDIVPS %s, %s, %s", q, x, x)
+	c.clamp(x, -1, 1)
+}
+
+// log writes ln x: x = m*2^e with m in [3/4, 3/2), ln(1+f) = f - f²/2 + f³P(f), relative error 4.9e-9.
+func (c *ctx) log(x, e, p, y, t string) {
+	if c.w == 16 {
+		c.I("VGETMANTPS $0xb, %s, %s", x, p)
+		c.I("VGETEXPPS %s, %s", x, e)
+		c.I("VGETEXPPS %s, %s", p, t)
+		c.I("VSUBPS %s, %s, %s", t, e, e)
+		c.op("VSUBPS", c.k(1), p, x)
+	} else {
+		// Small numbers are scaled up first.
+		c.I("VMOVUPS %s, %s", x, t)
+		c.zero(e)
+		c.op("VCMPPS", "$1", c.bits(0x00800000), x, y)
+		c.op("VANDPS", c.k(-23), y, e)
+		c.op("VMULPS", c.k(8388608), x, p)
+		c.I("VBLENDVPS %s, %s, %s, %s", y, p, x, x)
+		c.op("VPSUBD", c.bits(0x3f400000), x, p)
+		c.I("VPSRAD $23, %s, %s", p, p)
+		c.I("VPSLLD $23, %s, %s", p, y)
+		c.I("VPSUBD %s, %s, %s", y, x, x)
+		c.I("VCVTDQ2PS %s, %s", p, p)
+		c.I("VADDPS %s, %s, %s", p, e, e)
+		c.op("VSUBPS", c.k(1), x, x)
+	}
+	c.horner(x, p, 0.33333447575569153, -0.2500009536743164, 0.19990864396095276, -0.16647282242774963,
+		0.1447831690311432, -0.13161449134349823, 0.10463933646678925, -0.045081689953804016)
+	c.I("VMULPS %s, %s, %s", x, x, y)
+	c.I("VMULPS %s, %s, %s", x, p, p)
+	c.I("VMULPS %s, %s, %s", y, p, p)
+	c.op("VFMADD231PS", c.k(1.42860677e-6), e, p)
+	c.op("VFNMADD231PS", c.k(0.5), y, p)
+	c.I("VADDPS %s, %s, %s", x, p, x)
+	c.op("VFMADD231PS", c.k(0.693145752), e, x)
+	if c.w == 8 {
+		// t still is the argument: infinity and NaN stay, 0 gives -Inf, what is below 0 gives NaN.
+		c.op("VCMPPS", "$5", c.bits(0x7f800000), t, y)
+		c.I("VBLENDVPS %s, %s, %s, %s", y, t, x, x)
+		c.zero(p)
+		c.I("VCMPPS $0, %s, %s, %s", p, t, y)
+		c.set(c.bits(0xff800000), e)
+		c.I("VBLENDVPS %s, %s, %s, %s", y, e, x, x)
+		c.I("VCMPPS $1, %s, %s, %s", p, t, y)
+		c.I("VORPS %s, %s, %s", y, x, x)
+	}
+}
+
+// softplus writes max(x, 0) + ln(1+u), u = e^-|x|, with ln(1+u) = 2 artanh(s), s = u/(2+u); relative error 4.5e-9.
+func (c *ctx) softplus(x, t, n, p string) {
+	c.op("VORPS", c.bits(0x80000000), x, t)
+	c.exp(t, n, p)
+	c.op("VADDPS", c.k(2), t, n)
+	c.I("VDIVPS %s, %s, %s", n, t, t)
+	c.I("VMULPS %s, %s, %s", t, t, n)
+	c.horner(n, p, 2, 0.6666641235351562, 0.40021583437919617, 0.28000879287719727, 0.28016769886016846)
+	c.op("VMAXPS", x, c.reg(0), x)
+	c.I("VFMADD231PS %s, %s, %s", p, t, x)
+}
+
+// geluErf writes x/2 * (1 + erf(x/√2)).
+func (c *ctx) geluErf(x, t, y, p, q string) {
+	c.op("VMULPS", c.k(0.7071067811865476), x, t)
+	c.erf(t, y, p, q)
+	c.op("VMULPS", c.k(0.5), x, x)
+	c.I("VFMADD213PS %s, %s, %s", x, t, x)
+}
+
+// geluTanh writes x/2 * (1 + tanh(√(2/π)(x + 0.044715x³))) as x / (1 + e^-2u), which is the same and keeps its digits for
+// negative x.
+func (c *ctx) geluTanh(x, t, n, p string) {
+	c.I("VMULPS %s, %s, %s", x, x, n)
+	c.set(c.k(-2*0.7978845608028654*0.044715), t)
+	c.op("VFMADD213PS", c.k(-2*0.7978845608028654), n, t)
+	c.I("VMULPS %s, %s, %s", x, t, t)
+	c.exp(t, n, p)
+	c.op("VADDPS", c.k(1), t, t)
+	c.I("VDIVPS %s, %s, %s", t, x, x)
+}

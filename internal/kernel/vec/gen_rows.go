@@ -1,0 +1,357 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// rowKernels writes the functions of whole rows.
+func rowKernels(f *asm.File, w asm.Width, isa string) {
+	softmax(f, w, isa, false)
+	softmax(f, w, isa, true)
+	norm(f, w, isa, false)
+	norm(f, w, isa, true)
+	reductions(f, w, isa)
+}
+
+// softmax writes e^(y-max) / sum, or y - max - ln(sum), for y = x*scale + mask. Register 5 holds the maximum, 6 the sum, 7
+// the scale.
+func softmax(f *asm.File, w asm.Width, isa string, logarithm bool) {
+	name, what := "softmax"+isa, "e^y / sum(e^y)"
+	if logarithm {
+		name, what = "logSoftmax"+isa, "y - ln(sum(e^y))"
+	}
+	kernel(f, w, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
+		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "scale:float32"), func(c *ctx) {
+			c.Load("dst", "DI")
+			c.Load("src", "SI")
+			c.Load("mask", "R8")
+			c.tailMask()
+			c.preload("")
+			top, sum, scale := c.r(5), c.r(6), c.r(7)
+			x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
+			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
+				c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
+				// y puts the next vector of y into x; lanes beyond the row are 0.
+				y := func(masked, tail bool) {
+					c.load("(AX)", x, tail)
+					if masked {
+						c.load("(R9)", n, tail)
+						c.I("VFMADD213PS %s, %s, %s", n, scale, x)
+					} else {
+						c.I("VMULPS %s, %s, %s", scale, x, x)
+					}
+				}
+				// pass runs body over the row, once with and once without mask.
+				pass := func(ptrs []string, body func(tail bool)) {
+					plain, end := c.NewLabel("plain"), c.NewLabel("passed")
+					c.I("MOVQ SI, AX")
+					c.I("MOVQ DI, BX")
+					c.I("MOVQ R8, R9")
+					c.I("TESTQ R8, R8")
+					c.I("JZ %s", plain)
+					c.row(append([]string{"R9"}, ptrs...), func(tail bool) {
+						y(true, tail)
+						body(tail)
+					})
+					c.I("JMP %s", end)
+					c.Label(plain)
+					c.row(ptrs, func(tail bool) {
+						y(false, tail)
+						body(tail)
+					})
+					c.Label(end)
+				}
+				c.set(c.bits(0xff800000), top)
+				pass([]string{"AX"}, func(tail bool) { c.into("VMAXPS", x, top, p, tail) })
+				c.fold("VMAXPS", 5, 4)
+				c.zero(sum)
+				pass([]string{"AX", "BX"}, func(tail bool) {
+					c.I("VSUBPS %s, %s, %s", top, x, x)
+					c.exp(x, n, p)
+					if !logarithm {
+						c.store(x, "(BX)", tail)
+					}
+					c.into("VADDPS", x, sum, p, tail)
+				})
+				c.fold("VADDPS", 6, 4)
+				if logarithm {
+					c.log(sum, n, p, s, t)
+					pass([]string{"AX", "BX"}, func(tail bool) {
+						c.I("VSUBPS %s, %s, %s", top, x, x)
+						c.I("VSUBPS %s, %s, %s", sum, x, x)
+						c.store(x, "(BX)", tail)
+					})
+				} else {
+					c.I("VDIVPS %s, %s, %s", sum, c.reg(1), sum)
+					c.I("MOVQ DI, BX")
+					c.row([]string{"BX"}, func(tail bool) {
+						c.load("(BX)", x, tail)
+						c.I("VMULPS %s, %s, %s", sum, x, x)
+						c.store(x, "(BX)", tail)
+					})
+				}
+				skip := c.NewLabel("nomask")
+				c.I("TESTQ R8, R8")
+				c.I("JNZ %s", skip)
+				c.I("SUBQ %s, R8", c.Addr("ldm"))
+				c.Label(skip)
+			})
+			c.Ret()
+		})
+}
+
+// into writes acc = acc op x, only in the lanes of the row where tail is set. t is scratch.
+func (c *ctx) into(op, x, acc, t string, tail bool) {
+	switch {
+	case !tail:
+		c.I("%s %s, %s, %s", op, x, acc, acc)
+	case c.w == 16:
+		c.I("%s %s, %s, K1, %s", op, x, acc, acc)
+	default:
+		c.I("%s %s, %s, %s", op, x, acc, t)
+		c.I("VBLENDVPS Y15, %s, %s, %s", t, acc, acc)
+	}
+}
+
+// norm writes layer normalisation, or RMS normalisation: mean and variance in two passes, four sums each.
+func norm(f *asm.File, w asm.Width, isa string, rms bool) {
+	name, what := "layerNorm"+isa, "(x-mean) / sqrt(var+eps) * gamma + beta"
+	if rms {
+		name, what = "rmsNorm"+isa, "x / sqrt(mean(x*x)+eps) * gamma + beta"
+	}
+	kernel(f, w, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
+		args("dst", "src", "gamma", "beta", "n", "rows", "ldd", "lds", "eps:float32"), func(c *ctx) {
+			c.Load("dst", "DI")
+			c.Load("src", "SI")
+			c.Load("gamma", "R8")
+			c.Load("beta", "R9")
+			c.tailMask()
+			c.preload("")
+			mean, rstd, x := c.r(6), c.r(7), c.r(4)
+			// sum4 folds the sums 0 to 3 into register 0 and divides by n.
+			sum4 := func() {
+				c.I("VADDPS %s, %s, %s", c.r(1), c.r(0), c.r(0))
+				c.I("VADDPS %s, %s, %s", c.r(3), c.r(2), c.r(2))
+				c.I("VADDPS %s, %s, %s", c.r(2), c.r(0), c.r(0))
+				c.fold("VADDPS", 0, 1)
+				c.Load("n", "CX")
+				c.I("VXORPS X1, X1, X1")
+				c.I("VCVTSI2SSQ CX, X1, X1")
+				c.I("VDIVSS X1, X0, X0")
+			}
+			c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
+				for i := range 4 {
+					c.zero(c.r(i))
+				}
+				if !rms {
+					c.I("MOVQ SI, AX")
+					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
+						c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+						c.I("VADDPS %s, %s, %s", x, c.r(u), c.r(u))
+					})
+					sum4()
+					c.I("VBROADCASTSS X0, %s", mean)
+					for i := range 4 {
+						c.zero(c.r(i))
+					}
+				}
+				c.I("MOVQ SI, AX")
+				c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
+					c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+					if !rms {
+						c.I("VSUBPS %s, %s, %s", mean, x, x)
+						if tail && w == 16 {
+							c.I("VMOVAPS.Z %s, K1, %s", x, x)
+						} else if tail {
+							c.I("VANDPS Y15, %s, %s", x, x)
+						}
+					}
+					c.I("VFMADD231PS %s, %s, %s", x, x, c.r(u))
+				})
+				sum4()
+				c.I("VADDSS %s, X0, X0", c.Addr("eps"))
+				c.I("VSQRTSS X0, X0, X0")
+				c.I("VMOVAPS %s, %s", c.reg(1), c.r(1))
+				c.I("VDIVSS X0, X1, X0")
+				c.I("VBROADCASTSS X0, %s", rstd)
+				last := func(gamma, beta bool) {
+					c.I("MOVQ SI, AX")
+					c.I("MOVQ DI, BX")
+					ptrs := []string{"AX", "BX"}
+					if gamma {
+						c.I("MOVQ R8, R10")
+						ptrs = append(ptrs, "R10")
+					}
+					if beta {
+						c.I("MOVQ R9, R11")
+						ptrs = append(ptrs, "R11")
+					}
+					c.row(ptrs, func(tail bool) {
+						c.load("(AX)", x, tail)
+						if !rms {
+							c.I("VSUBPS %s, %s, %s", mean, x, x)
+						}
+						c.I("VMULPS %s, %s, %s", rstd, x, x)
+						if gamma {
+							c.load("(R10)", c.r(0), tail)
+						}
+						switch {
+						case beta:
+							c.load("(R11)", c.r(1), tail)
+							c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
+						case gamma:
+							c.I("VMULPS %s, %s, %s", c.r(0), x, x)
+						}
+						c.store(x, "(BX)", tail)
+					})
+				}
+				gamma, beta, end := c.NewLabel("gamma"), c.NewLabel("beta"), c.NewLabel("normed")
+				c.I("TESTQ R9, R9")
+				c.I("JNZ %s", beta)
+				c.I("TESTQ R8, R8")
+				c.I("JNZ %s", gamma)
+				last(false, false)
+				c.I("JMP %s", end)
+				c.Label(gamma)
+				last(true, false)
+				c.I("JMP %s", end)
+				c.Label(beta)
+				last(true, true)
+				c.Label(end)
+			})
+			c.Ret()
+		})
+}
+
+// reductionOps are the reductions of a row; prepare maps an element before it is combined.
+var reductionOps = []struct {
+	name, instruction string
+	start             uint32
+	prepare           func(c *ctx, x string)
+}{
+	{"ReduceSum", "VADDPS", 0, func(c *ctx, x string) {}},
+	{"ReduceMax", "VMAXPS", 0xff800000, func(c *ctx, x string) {}},
+	{"ReduceMin", "VMINPS", 0x7f800000, func(c *ctx, x string) {}},
+	{"ReduceSumSquares", "VADDPS", 0, func(c *ctx, x string) { c.I("VMULPS %s, %s, %s", x, x, x) }},
+	{"ReduceSumAbs", "VADDPS", 0, func(c *ctx, x string) { c.op("VANDPS", c.bits(0x7fffffff), x, x) }},
+}
+
+// reductions writes reductions along rows (one result per row) and over rows (one result per column).
+func reductions(f *asm.File, w asm.Width, isa string) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "// callReduce%s runs the kernel of op along rows. Strides are in bytes.\n", isa)
+	fmt.Fprintf(&table, "func callReduce%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", isa)
+	columns := strings.Builder{}
+	fmt.Fprintf(&columns, "// callReduceColumns%s runs the kernel of op over rows. Strides are in bytes.\n", isa)
+	fmt.Fprintf(&columns, "func callReduceColumns%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", isa)
+	for _, op := range reductionOps {
+		name := strings.ToLower(op.name[:1]) + op.name[1:] + isa
+		nan := op.instruction != "VADDPS"
+		kernel(f, w, name, name+" writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.",
+			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
+				c.Load("dst", "DI")
+				c.Load("src", "SI")
+				c.tailMask()
+				c.preload("")
+				x, bad := c.r(4), c.r(6)
+				c.rows(map[string]string{"DI": "$4", "SI": "lds"}, func() {
+					for i := range 4 {
+						c.set(c.bits(op.start), c.r(i))
+					}
+					if nan {
+						c.zero(bad)
+					}
+					c.I("MOVQ SI, AX")
+					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
+						c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+						if nan {
+							c.collectNaN(x, bad, c.r(5))
+						}
+						op.prepare(c, x)
+						c.into(op.instruction, x, c.r(u), c.r(5), tail)
+					})
+					c.I("%s %s, %s, %s", op.instruction, c.r(1), c.r(0), c.r(0))
+					c.I("%s %s, %s, %s", op.instruction, c.r(3), c.r(2), c.r(2))
+					c.I("%s %s, %s, %s", op.instruction, c.r(2), c.r(0), c.r(0))
+					c.fold(op.instruction, 0, 1)
+					if nan {
+						// bad is all ones, a NaN, in the lanes that met one.
+						c.fold("VORPS", 6, 1)
+						c.I("VORPS X6, X0, X0")
+					}
+					c.I("VMOVSS X0, (DI)")
+				})
+				c.Ret()
+			})
+		fmt.Fprintf(&table, "\tcase %s:\n\t\t%s(dst, src, n, rows, lds)\n", op.name, name)
+
+		name = "columns" + op.name[len("Reduce"):] + isa
+		kernel(f, w, name, name+" combines each of n columns of rows into the number at its place in dst, rows in order; stride in bytes; rows, n > 0.",
+			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
+				c.Load("dst", "DI")
+				c.Load("src", "SI")
+				c.Load("lds", "R8")
+				c.tailMask()
+				c.preload("")
+				const wide = 4
+				column := func(count int, tail bool) {
+					off := func(p string, u int) string { return fmt.Sprintf("%d(%s)", u*w.Bytes(), p) }
+					for u := range count {
+						c.load(off("DI", u), c.r(u), tail)
+					}
+					c.I("MOVQ SI, AX")
+					c.Load("rows", "DX")
+					c.Loop("DX", func() {
+						for u := range count {
+							x := c.r(4)
+							c.load(off("AX", u), x, tail)
+							op.prepare(c, x)
+							if nan {
+								// A NaN in x is what the instruction returns; one in the result so far must stay.
+								c.I("VMOVUPS %s, %s", c.r(u), c.r(5))
+								c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
+								c.selectIf(cmpUnord, c.r(5), c.r(5), c.r(5), c.r(u), c.r(6))
+							} else {
+								c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
+							}
+						}
+						c.I("ADDQ R8, AX")
+					})
+					for u := range count {
+						c.store(c.r(u), off("DI", u), tail)
+					}
+				}
+				c.Load("n", "CX")
+				for _, count := range []int{wide, 1} {
+					c.While("CX", count*int(w), func() {
+						column(count, false)
+						c.I("ADDQ $%d, DI", count*w.Bytes())
+						c.I("ADDQ $%d, SI", count*w.Bytes())
+					})
+				}
+				c.I("TESTQ CX, CX")
+				c.I("JZ end")
+				column(1, true)
+				c.Label("end")
+				c.Ret()
+			})
+		fmt.Fprintf(&columns, "\tcase %s:\n\t\t%s(dst, src, n, rows, lds)\n", op.name, name)
+	}
+	f.Go(table.String() + "\t}\n}\n\n" + columns.String() + "\t}\n}\n")
+}
+
+// collectNaN sets all bits of the lanes of bad where x is NaN.
+func (c *ctx) collectNaN(x, bad, t string) {
+	if c.w == 16 {
+		c.I("VCMPPS $3, %s, %s, K2", x, x)
+		c.I("VPTERNLOGD $0xff, %s, %s, K2, %s", bad, bad, bad)
+		return
+	}
+	c.I("VCMPPS $3, %s, %s, %s", x, x, t)
+	c.I("VORPS %s, %s, %s", t, bad, bad)
+}

@@ -1,0 +1,127 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// unaryOps are the element-wise functions by the name of their Op; argument and result are in register 0.
+var unaryOps = []struct {
+	name string
+	emit func(c *ctx, r []string)
+}{
+	{"Exp", func(c *ctx, r []string) { c.exp(r[0], r[1], r[2]) }},
+	{"Log", func(c *ctx, r []string) { c.log(r[0], r[1], r[2], r[3], r[4]) }},
+	{"Tanh", func(c *ctx, r []string) { c.tanh(r[0], r[1], r[2], r[3]) }},
+	{"Sigmoid", func(c *ctx, r []string) { c.sigmoid(r[0], r[1], r[2]) }},
+	{"Erf", func(c *ctx, r []string) { c.erf(r[0], r[1], r[2], r[3]) }},
+	{"Sqrt", func(c *ctx, r []string) { c.I("VSQRTPS %s, %s", r[0], r[0]) }},
+	{"Rsqrt", func(c *ctx, r []string) {
+		c.I("VSQRTPS %s, %s", r[0], r[0])
+		c.I("VDIVPS %s, %s, %s", r[0], c.reg(1), r[0])
+	}},
+	{"Reciprocal", func(c *ctx, r []string) { c.I("VDIVPS %s, %s, %s", r[0], c.reg(1), r[0]) }},
+	{"Abs", func(c *ctx, r []string) { c.op("VANDPS", c.bits(0x7fffffff), r[0], r[0]) }},
+	{"Neg", func(c *ctx, r []string) { c.op("VXORPS", c.bits(0x80000000), r[0], r[0]) }},
+	{"Square", func(c *ctx, r []string) { c.I("VMULPS %s, %s, %s", r[0], r[0], r[0]) }},
+	{"Cube", func(c *ctx, r []string) {
+		c.I("VMULPS %s, %s, %s", r[0], r[0], r[1])
+		c.I("VMULPS %s, %s, %s", r[1], r[0], r[0])
+	}},
+	{"Relu", func(c *ctx, r []string) { c.op("VMAXPS", r[0], c.reg(0), r[0]) }},
+	{"LeakyRelu", func(c *ctx, r []string) {
+		c.I("VMULPS %s, %s, %s", c.param(0), r[0], r[1])
+		c.selectSign(r[0], r[1], r[0])
+	}},
+	{"Clip", func(c *ctx, r []string) {
+		c.op("VMAXPS", r[0], c.param(0), r[0])
+		c.op("VMINPS", r[0], c.param(1), r[0])
+	}},
+	{"Elu", func(c *ctx, r []string) {
+		c.I("VMULPS %s, %s, %s", c.param(1), r[0], r[1])
+		c.expm1(r[1], r[2], r[3], r[4])
+		c.I("VMULPS %s, %s, %s", c.param(0), r[1], r[1])
+		c.I("VMULPS %s, %s, %s", c.param(2), r[0], r[2])
+		c.selectIf(cmpGT, r[0], c.reg(0), r[2], r[1], r[0])
+		c.I("VMOVUPS %s, %s", r[1], r[0])
+	}},
+	{"HardSigmoid", func(c *ctx, r []string) {
+		c.I("VFMADD213PS %s, %s, %s", c.param(1), c.param(0), r[0])
+		c.clamp(r[0], 0, 1)
+	}},
+	{"HardSwish", func(c *ctx, r []string) {
+		c.set(c.k(1.0/6), r[1])
+		c.op("VFMADD213PS", c.k(0.5), r[0], r[1])
+		c.clamp(r[1], 0, 1)
+		c.I("VMULPS %s, %s, %s", r[1], r[0], r[0])
+	}},
+	{"Silu", func(c *ctx, r []string) {
+		c.op("VXORPS", c.bits(0x80000000), r[0], r[1])
+		c.exp(r[1], r[2], r[3])
+		c.op("VADDPS", c.k(1), r[1], r[1])
+		c.I("VDIVPS %s, %s, %s", r[1], r[0], r[0])
+	}},
+	{"GeluErf", func(c *ctx, r []string) { c.geluErf(r[0], r[1], r[2], r[3], r[4]) }},
+	{"GeluTanh", func(c *ctx, r []string) { c.geluTanh(r[0], r[1], r[2], r[3]) }},
+	{"Softplus", func(c *ctx, r []string) { c.softplus(r[0], r[1], r[2], r[3]) }},
+	{"Mish", func(c *ctx, r []string) {
+		// tanh(ln(1+e)) = e(e+2) / (e(e+2) + 2); from x = 20 on it is 1.
+		c.op("VMINPS", r[0], c.reg(20), r[1])
+		c.exp(r[1], r[2], r[3])
+		c.op("VADDPS", c.k(2), r[1], r[2])
+		c.I("VMULPS %s, %s, %s", r[1], r[2], r[1])
+		c.op("VADDPS", c.k(2), r[1], r[2])
+		c.I("VDIVPS %s, %s, %s", r[2], r[1], r[1])
+		c.I("VMULPS %s, %s, %s", r[1], r[0], r[0])
+	}},
+	{"Floor", func(c *ctx, r []string) { c.round(9, r[0], r[0]) }},
+	{"Ceil", func(c *ctx, r []string) { c.round(10, r[0], r[0]) }},
+	{"Trunc", func(c *ctx, r []string) { c.round(11, r[0], r[0]) }},
+	{"Round", func(c *ctx, r []string) { c.round(8, r[0], r[0]) }},
+}
+
+// selectSign writes dst = x has its sign bit set ? yes : dst.
+func (c *ctx) selectSign(x, yes, dst string) {
+	if c.w == 16 {
+		c.I("VPMOVD2M %s, K2", x)
+		c.I("VMOVUPS %s, K2, %s", yes, dst)
+		return
+	}
+	c.I("VBLENDVPS %s, %s, %s, %s", x, yes, dst, dst)
+}
+
+// unaries writes the element-wise functions on rows of n elements and the function that selects one.
+func unaries(f *asm.File, w asm.Width, isa string) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "// callUnary%s runs the kernel of op and reports whether there is one. Strides are in bytes.\n", isa)
+	fmt.Fprintf(&table, "func callUnary%s(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) bool {\n\tswitch op {\n", isa)
+	for _, op := range unaryOps {
+		name := strings.ToLower(op.name[:1]) + op.name[1:] + isa
+		kernel(f, w, name, name+" applies "+op.name+" to rows of n elements; strides in bytes; rows > 0.",
+			args("dst", "src", "n", "rows", "ldd", "lds", "p"), func(c *ctx) {
+				c.Load("dst", "DI")
+				c.Load("src", "SI")
+				c.Load("p", "R8")
+				c.tailMask()
+				c.preload("R8")
+				c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
+					c.I("MOVQ SI, AX")
+					c.I("MOVQ DI, BX")
+					r := []string{c.r(0), c.r(1), c.r(2), c.r(3), c.r(4), c.r(5)}
+					c.row([]string{"AX", "BX"}, func(tail bool) {
+						c.load("(AX)", r[0], tail)
+						op.emit(c, r)
+						c.store(r[0], "(BX)", tail)
+					})
+				})
+				c.Ret()
+			})
+		fmt.Fprintf(&table, "\tcase %s:\n\t\t%s(dst, src, n, rows, ldd, lds, p)\n", op.name, name)
+	}
+	table.WriteString("\tdefault:\n\t\treturn false\n\t}\n\treturn true\n}\n")
+	f.Go(table.String())
+}

@@ -1,0 +1,43 @@
+package vec
+
+import "github.com/carve-dev/carve/internal/cpuid"
+
+// transposeTile is the side of the square tiles in which matrices are transposed: each row of dst gets 4 cache lines at a
+// time, and a tile's pages stay in the first-level translation buffer.
+const transposeTile = 64
+
+// Transpose2D writes dst[c, r] = src[r, c] for src[rows, cols] with row stride ldSrc ≥ cols and dst with row stride
+// ldDst ≥ rows. Elements are moved as 32-bit words, so any 4-byte type may be passed as float32: no bit changes. dst and
+// src do not overlap.
+func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	d, s := at(dst, extent(cols, rows, ldDst)), at(src, extent(rows, cols, ldSrc))
+	level := cpuid.Best()
+	if rows < 16 {
+		// One strip: as long as it may be.
+		for c := 0; c < cols; c += blockElements / 16 {
+			transposeStrip(level, advance(d, c*ldDst), advance(s, c), rows, min(blockElements/16, cols-c), ldDst, ldSrc)
+		}
+		return
+	}
+	for r0 := 0; r0 < rows; r0 += transposeTile {
+		r1 := min(r0+transposeTile, rows)
+		for c0 := 0; c0 < cols; c0 += transposeTile {
+			w := min(transposeTile, cols-c0)
+			for r := r0; r < r1; r += 16 {
+				transposeStrip(level, advance(d, c0*ldDst+r), advance(s, r*ldSrc+c0), min(16, r1-r), w, ldDst, ldSrc)
+			}
+		}
+	}
+}
+
+// genericStrip transposes rows x cols elements.
+func genericStrip(dst, src *float32, rows, cols, ldd, lds int) {
+	for r := range rows {
+		for c, x := range view(advance(src, r*lds), cols) {
+			*advance(dst, c*ldd+r) = x
+		}
+	}
+}
