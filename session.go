@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
@@ -20,7 +21,7 @@ type Session struct {
 	arena   device.Memory // the host's, as large as the largest plan so far
 	streams map[tensor.DeviceID]device.Stream
 	run     pool.Run
-	bytes   int64 // of all device memory held
+	held    atomic.Int64 // bytes of all device memory
 	profile *profiler
 	in      []*tensor.Tensor // inputs of the current run
 }
@@ -50,19 +51,19 @@ func (s *Session) stream(d tensor.DeviceID) device.Stream {
 
 // alloc takes device memory within MaxArenaBytes.
 func (s *Session) alloc(d device.Device, n int64) (device.Memory, error) {
-	if limit := s.p.o.MaxArenaBytes; limit > 0 && s.bytes+n > limit {
-		return device.Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, s.bytes, limit)
+	if limit := s.p.o.MaxArenaBytes; limit > 0 && s.held.Load()+n > limit {
+		return device.Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, s.held.Load(), limit)
 	}
 	m, err := d.Alloc(n)
 	if err == nil {
 		m.Device = d.ID()
-		s.bytes += m.Size
+		s.held.Add(m.Size)
 	}
 	return m, err
 }
 
 func (s *Session) release(d device.Device, m device.Memory) {
-	s.bytes -= m.Size
+	s.held.Add(-m.Size)
 	d.Free(m)
 }
 

@@ -67,7 +67,7 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 		o.Logger.LogAttrs(ctx, slog.LevelDebug, "partitioned", slog.Int("groups", len(res.Groups)), slog.Int("packs", len(res.Packs)))
 	}
 	for _, bk := range o.Backends {
-		for _, p := range append(append([]property.SubgraphProperty(nil), o.Properties[bk.Info().Name]...), bk.Properties()...) {
+		for _, p := range propertiesOf(o, bk) {
 			if post, ok := p.(property.PostPartitioner); ok {
 				if err := post.PostPartition(g); err != nil {
 					return nil, fmt.Errorf("property %s: %w", p.Name(), err)

@@ -100,8 +100,7 @@ func (a *assignment) claim(ctx context.Context, i int32, b backend.Backend) erro
 	free := func(n *graph.Node) bool {
 		return n.ID < len(a.backend) && a.backend[n.ID] == unassigned && a.o.allowed(n, name) == nil
 	}
-	props := append(append([]property.SubgraphProperty(nil), a.o.Properties[name]...), b.Properties()...)
-	for _, p := range props {
+	for _, p := range propertiesOf(a.o, b) {
 		if pre, ok := p.(property.PrePartitioner); ok {
 			if err := pre.PrePartition(a.g); err != nil {
 				return fmt.Errorf("property %s: %w", p.Name(), err)

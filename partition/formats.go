@@ -382,4 +382,3 @@ func (c *formatChooser) apply() {
 		}
 	}
 }
-

@@ -280,13 +280,13 @@ func (r *run) place(v *graph.Value, dt tensor.DType, shape []int) (*tensor.Tenso
 	if t == nil {
 		return nil, nil
 	}
-	if t.DType != dt || !equal(t.Shape, shape) {
+	if t.DType != dt || !sameDims(t.Shape, shape) {
 		return nil, fmt.Errorf("%w: %v is %v%v, inferred as %v%v", tensor.ErrShape, v, dt, shape, t.DType, t.Shape)
 	}
 	return t, nil
 }
 
-func equal(a, b []int) bool {
+func sameDims(a, b []int) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -311,7 +311,7 @@ func (r *run) keep(ctx context.Context, v *graph.Value, x tensor.Value) error {
 		return nil
 	}
 	r.stored[v.ID] = dst
-	if t.DType != dst.DType || !equal(t.Shape, dst.Shape) {
+	if t.DType != dst.DType || !sameDims(t.Shape, dst.Shape) {
 		return fmt.Errorf("%w: %v is %v, inferred as %v", tensor.ErrShape, v, t, dst)
 	}
 	if v.Format != graph.HostFormat {
@@ -345,7 +345,7 @@ func (r *run) outputs() error {
 			copy(dst.Strings, src.Strings)
 			continue
 		}
-		if !equal(src.Shape, dst.Shape) {
+		if !sameDims(src.Shape, dst.Shape) {
 			return fmt.Errorf("%w: output %v is %v, expected %v", tensor.ErrShape, v, src, dst)
 		}
 		if r.in.dims[v.ID] == nil || v.Producer == nil {

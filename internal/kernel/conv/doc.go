@@ -24,4 +24,4 @@
 // The package depends on internal/cpuid and internal/kernel/reorder (which transposes weights); internal/kernel/asm is needed to generate its assembly.
 package conv
 
-//go:generate go run gen_main.go gen_tile.go
+//go:generate go run gen_main.go gen_tile.go gen_channel.go

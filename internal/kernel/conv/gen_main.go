@@ -32,6 +32,7 @@ func main() {
 				k.generate(f)
 			}
 		}},
+		asm.Unit{Base: "channel", Generate: generateChannel},
 		asm.Unit{Base: "peak", Generate: generatePeak},
 	)
 }

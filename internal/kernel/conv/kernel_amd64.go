@@ -76,3 +76,31 @@ func runKernel(id kernelID, c *tileCall) {
 		runPortable(id, c)
 	}
 }
+
+// reducePixels reduces n pixels of a channel block to their maximum or sum, times scale.
+func reducePixels(level cpuid.Level, maximum bool, dst, src *float32, n int, scale float32) {
+	switch {
+	case level == cpuid.AVX512 && maximum:
+		maxPixels512(dst, src, scale, n)
+	case level == cpuid.AVX512:
+		sumPixels512(dst, src, scale, n)
+	case level == cpuid.AVX2 && maximum:
+		maxPixels256(dst, src, scale, n)
+	case level == cpuid.AVX2:
+		sumPixels256(dst, src, scale, n)
+	default:
+		portableReduce(maximum, dst, src, n, scale)
+	}
+}
+
+// linearRow interpolates a row between two rows.
+func linearRow(level cpuid.Level, dst, a, b *float32, at *int32, wx *float32, wy float32, n int) {
+	switch level {
+	case cpuid.AVX512:
+		linearRow512(dst, a, b, at, wx, wy, n)
+	case cpuid.AVX2:
+		linearRow256(dst, a, b, at, wx, wy, n)
+	default:
+		portableLinear(dst, a, b, at, wx, wy, n)
+	}
+}

@@ -31,6 +31,8 @@ type Plan struct {
 	resNeed     int
 	weightNeed  int
 	biasNeed    int
+	weightImage int // floats between the weights of two images, 0: all images have the same
+	biasImage   int
 	cost        int64
 	tailLanes   int // lanes in use in the last output block, 16: all
 	lastBlock   int
@@ -255,7 +257,7 @@ func pick(level cpuid.Level, left int) int {
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
 	lattices := p.lattices(padded)
-	flat := p.kind == kindDense && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
+	flat := p.kind <= kindDepth && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
 	used := [maxBlocks + 1]bool{}
 	for _, t := range p.tiles {
@@ -276,7 +278,7 @@ func (p *Plan) plane(padded *Map) {
 	segment := s.H * s.W
 	if flat {
 		// So many pixels that their source stays in the L1 cache while all output channels are computed.
-		per := max(1, sourceInL1/(g.pixels*64*max(1, p.blocks)))
+		per := max(1, sourceInL1/(g.pixels*64*p.blocks))
 		segment = per * g.pixels
 	}
 	for q := range used {
@@ -553,12 +555,12 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 				c.res = unsafe.Pointer(&t.Residual[n*s.ResImage+ct.block*s.OH*s.OW*16])
 			}
 			if t.Bias != nil && p.needsWeight {
-				c.bias = unsafe.Pointer(&t.Bias[16*ct.block])
+				c.bias = unsafe.Pointer(&t.Bias[n*p.biasImage+16*ct.block])
 			} else {
 				c.bias = unsafe.Pointer(&p.start[0])
 			}
 			if p.needsWeight {
-				c.w = unsafe.Add(unsafe.Pointer(&t.Weights[0]), ct.weight)
+				c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
 			}
 			p.call(c, ct, u, end)
 			if s.Post != nil {

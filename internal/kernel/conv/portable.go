@@ -191,3 +191,18 @@ func portableFinish(c *tileCall, acc *pixelRow, scale float32, res *pixelRow) {
 		acc[l] = v
 	}
 }
+
+// rowAt is the pixel at off bytes from base.
+func rowAt(base *float32, off int) *pixelRow {
+	return (*pixelRow)(unsafe.Add(unsafe.Pointer(base), off))
+}
+
+func floatAt(base *float32, i int) *float32 {
+	return (*float32)(unsafe.Add(unsafe.Pointer(base), 4*i))
+}
+
+// offsets returns the i-th pair of a table.
+func offsets(at *int32, i int) (first, second int) {
+	pair := (*[2]int32)(unsafe.Add(unsafe.Pointer(at), 8*i))
+	return int(pair[0]), int(pair[1])
+}

@@ -12,7 +12,7 @@ const maxSweeps = 3
 type candidate struct {
 	from, to int32
 	gain     float32
-	tried    int32 // members of both ends when it was last refused: groups only grow, so an equal number is the same pair
+	tried    int32 // members of both ends when it was found illegal: groups only grow, so an equal number is the same pair
 }
 
 // candidates returns the edges that may be contracted, by falling benefit, then by head in topological order, then by tail
@@ -106,11 +106,18 @@ func (s *state) merge(c int32, pol Policy) (merged bool, err error) {
 	}
 	m := s.newMerger(s.q, s.sizes(pol))
 	defer m.close()
-	for some, sweep := true, 0; some && sweep < maxSweeps && len(list) > 0; sweep++ {
-		if list, some, err = s.sweep(m, list, pol.MaxSize); err != nil {
+	for sweep := range maxSweeps {
+		var some bool
+		if list, some, err = s.sweep(m, list, pol.MaxSize, sweep == 0); err != nil {
 			return false, err
 		}
 		merged = merged || some
+		if len(list) == 0 || sweep > 0 && !some {
+			break
+		}
+	}
+	for _, c := range list {
+		s.short = s.short || c.tried == 0
 	}
 	if merged {
 		to, n := m.number()
@@ -120,7 +127,7 @@ func (s *state) merge(c int32, pol Policy) (merged bool, err error) {
 }
 
 // sweep tries every candidate once and returns those that are worth another try.
-func (s *state) sweep(m *merger, list []candidate, most int64) (left []candidate, merged bool, err error) {
+func (s *state) sweep(m *merger, list []candidate, most int64, first bool) (left []candidate, merged bool, err error) {
 	left = list[:0]
 	for i, c := range list {
 		if i&1023 == 0 {
@@ -134,11 +141,19 @@ func (s *state) sweep(m *merger, list []candidate, most int64) (left []candidate
 		}
 		members := m.count[g] + m.count[h]
 		if c.tried != members {
-			if m.contract(g, h) == legal {
+			budget := int64(firstSteps)
+			if !first {
+				budget = max(leastSteps, s.steps>>4)
+			}
+			switch m.contract(g, h, budget) {
+			case legal:
 				merged = true
 				continue
+			case illegal:
+				c.tried = members
+			case unknown:
+				c.tried = 0
 			}
-			c.tried = members
 		}
 		left = append(left, c)
 	}

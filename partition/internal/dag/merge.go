@@ -39,9 +39,12 @@ const (
 	unknown // the steps ran out
 )
 
-// leastSteps is what a search may always spend while there are steps left; above, it may spend a sixteenth of what is left,
-// so that a few large searches cannot take all.
-const leastSteps = 256
+// Bounds of one search, in steps. The first sweep over the candidates makes the easy merges; later ones may also spend a
+// sixteenth of what is left on a search, so that a few large searches cannot take all.
+const (
+	firstSteps = 64
+	leastSteps = 256
+)
 
 // newMerger begins with every node of q a root, in the order of their numbers, which must be topological. size is by node,
 // or nil, and becomes the merger's.
@@ -80,8 +83,9 @@ func (m *merger) number() (to []int32, n int32) {
 	return to, n
 }
 
-// contract merges the roots g and h, which an edge connects from g to h, unless another path does or a cut edge does.
-func (m *merger) contract(g, h int32) verdict {
+// contract merges the roots g and h, which an edge connects from g to h, unless another path does or a cut edge does, or it
+// would take more than budget steps to find out.
+func (m *merger) contract(g, h int32, budget int64) verdict {
 	if m.order.next[g] == h && m.q.cut == nil { // nothing stands between them
 		m.fore.found = m.fore.found[:0]
 		m.joinAtHead(g, h)
@@ -89,12 +93,11 @@ func (m *merger) contract(g, h int32) verdict {
 	}
 	m.fore.begin(g, m.q.ptr)
 	m.back.begin(h, m.q.pptr)
-	budget := max(leastSteps, m.w.steps>>4)
+	budget = min(budget, m.w.steps)
 	spent := int64(0)
 	for {
-		if spent >= budget || spent >= m.w.steps {
+		if spent >= budget {
 			m.w.steps -= spent
-			m.w.short = true
 			return unknown
 		}
 		spent += 2
@@ -201,7 +204,6 @@ func (m *merger) contractSet(set []int32) verdict {
 	budget := min(m.w.steps, max(leastSteps, m.w.steps>>2))
 	for done := false; !done; m.w.steps-- {
 		if budget--; budget < 0 {
-			m.w.short = true
 			return unknown
 		}
 		var slot int32

@@ -1,0 +1,143 @@
+package partition
+
+import (
+	"context"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/partition/internal/dag"
+	"github.com/carve-dev/carve/property"
+)
+
+// groupInfo describes a finished group.
+type groupInfo struct {
+	backend string
+	dynamic bool
+}
+
+// group merges the nodes of each backend into groups that together are acyclic. order is a topological order of a's
+// graph. It returns the group of each node by id, -1 for the host scheduler's nodes.
+//
+// Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
+// others' is not.
+func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []groupInfo, error) {
+	at := make([]int32, a.g.NodeIDs())
+	for i, n := range order {
+		at[n.ID] = int32(i)
+	}
+	edges := 0
+	for _, n := range order {
+		edges += n.NumOperands()
+	}
+	from, to := make([]int32, 0, edges), make([]int32, 0, edges)
+	p := &dag.Problem{Color: make([]int32, len(order)), Bound: make([]int32, len(order))}
+	for i, n := range order {
+		for k := range n.NumOperands() {
+			if v := n.Operand(k); v != nil && v.Producer != nil {
+				from, to = append(from, at[v.Producer.ID]), append(to, int32(i))
+			}
+		}
+		p.Bound[i] = -1
+		switch b := a.backend[n.ID]; {
+		case b == hostScheduled:
+			p.Color[i] = dag.Host
+		case Dynamic(n):
+			p.Color[i] = 2*b + 1
+		default:
+			p.Color[i] = 2 * b
+		}
+	}
+	var err error
+	if p.Graph, err = dag.New(len(order), from, to); err != nil {
+		return nil, nil, err
+	}
+	if err := bounds(ctx, a, order, at, p.Bound); err != nil {
+		return nil, nil, err
+	}
+	p.Cut = cuts(a, order, p, from, to)
+	for range a.o.Backends {
+		pol := dag.Policy{Disconnected: a.o.Disconnected}
+		p.Policy = append(p.Policy, pol, pol)
+	}
+	r, err := dag.Group(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := dag.Verify(p, r); err != nil {
+		return nil, nil, err
+	}
+	groupOf := make([]int32, a.g.NodeIDs())
+	for i := range groupOf {
+		groupOf[i] = -1
+	}
+	var infos []groupInfo
+	number := make([]int32, r.Len())
+	for i, c := range r.Color {
+		number[i] = -1
+		if c >= 0 {
+			number[i] = int32(len(infos))
+			infos = append(infos, groupInfo{a.o.Backends[c/2].Info().Name, c%2 == 1})
+		}
+	}
+	for i, n := range order {
+		groupOf[n.ID] = number[r.Of[i]]
+	}
+	return groupOf, infos, nil
+}
+
+// bounds numbers the nodes by the bounding claims that hold them.
+func bounds(ctx context.Context, a *assignment, order []*graph.Node, at, bound []int32) error {
+	next := int32(0)
+	for i, b := range a.o.Backends {
+		for _, p := range propertiesOf(a.o, b) {
+			k, ok := p.(property.Kinded)
+			if !ok || k.Kind() != property.Bounding {
+				continue
+			}
+			free := func(n *graph.Node) bool { return a.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
+			accept := func(set []*graph.Node) bool {
+				for _, n := range set {
+					bound[at[n.ID]] = next
+				}
+				next++
+				return true
+			}
+			if err := property.Sets(ctx, a.g, p, free, accept, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func propertiesOf(o *Options, b backend.Backend) []property.SubgraphProperty {
+	return append(append([]property.SubgraphProperty(nil), o.Properties[b.Info().Name]...), b.Properties()...)
+}
+
+// cuts marks the edges that an edge predicate forbids inside a group, nil where no property has one.
+func cuts(a *assignment, order []*graph.Node, p *dag.Problem, from, to []int32) []bool {
+	var filters [][]property.EdgeFilter
+	any := false
+	for _, b := range a.o.Backends {
+		var fs []property.EdgeFilter
+		for _, pr := range propertiesOf(a.o, b) {
+			if f, ok := pr.(property.EdgeFilter); ok {
+				fs = append(fs, f)
+				any = true
+			}
+		}
+		filters = append(filters, fs)
+	}
+	if !any {
+		return nil
+	}
+	cut := make([]bool, len(from))
+	for e, u := range from {
+		if c := p.Color[u]; c >= 0 && c == p.Color[to[e]] {
+			for _, f := range filters[c/2] {
+				cut[e] = cut[e] || !f.AllowEdge(order[u], order[to[e]])
+			}
+		}
+	}
+	return cut
+}

@@ -1,0 +1,253 @@
+package carve
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/partition"
+)
+
+// Report tells how a Program is carved: for people, and as JSON for tools.
+type Report struct {
+	Groups      []GroupReport      `json:"groups"`
+	Folded      []FoldedReport     `json:"folded"`
+	Conversions []ConversionReport `json:"conversions"`
+	Devices     []DeviceReport     `json:"devices"`
+	Rejected    []RejectedReport   `json:"rejected"`
+	Dims        map[string]int64   `json:"dims"`
+}
+
+// GroupReport is a subgraph. Nodes are the model's.
+type GroupReport struct {
+	ID      int      `json:"id"`
+	Backend string   `json:"backend"`
+	Nodes   []string `json:"nodes"`
+	// Ops are the operators and patterns that the backend runs, in order, Convert nodes included.
+	Ops []string `json:"ops,omitempty"`
+}
+
+// FoldedReport is a node of the model that nobody runs. Kind is constant, forwarded, dead or shape.
+type FoldedReport struct {
+	Node string `json:"node"`
+	Kind string `json:"kind"`
+}
+
+// ConversionReport is one change of format. Group is the group inside of which it happens, nil between groups; Constant
+// says that it happened when the model was compiled.
+type ConversionReport struct {
+	Value    string `json:"value"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Bytes    int64  `json:"bytes"`
+	Constant bool   `json:"constant"`
+	Group    *int   `json:"group"`
+}
+
+// DeviceReport is one device's memory plan, in bytes.
+type DeviceReport struct {
+	Name       string `json:"name"`
+	Arena      int64  `json:"arena_bytes"`
+	LowerBound int64  `json:"lower_bound_bytes"`
+	Naive      int64  `json:"naive_bytes"`
+}
+
+// RejectedReport says why a node is not on a backend that was asked for it.
+type RejectedReport struct {
+	Node    string `json:"node"`
+	Backend string `json:"backend"`
+	Reason  string `json:"reason"`
+}
+
+// Report describes the plan. Sizes are those of the most recent concrete shapes; where the Program has not run yet and
+// symbols are open, shapes gives the inputs' shapes by name, and a symbol that no shape binds counts as 1.
+func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report, error) {
+	s, err := p.reportSpec(ctx, shapes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Groups: []GroupReport{}, Folded: []FoldedReport{}, Conversions: []ConversionReport{}, Devices: []DeviceReport{},
+		Rejected: []RejectedReport{}, Dims: s.bindings}
+	w := reportWriter{p: p, r: r, seen: map[string]bool{}}
+	w.block(s)
+	for _, f := range p.folded {
+		if !w.seen[f.Name] {
+			w.seen[f.Name] = true
+			r.Folded = append(r.Folded, FoldedReport{f.Name, f.Kind.String()})
+		}
+	}
+	for _, a := range s.plan.Arenas {
+		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive})
+	}
+	if len(r.Devices) == 0 {
+		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
+	}
+	return r, nil
+}
+
+// reportSpec returns the specialisation that a report speaks of.
+func (p *Program) reportSpec(ctx context.Context, shapes map[string][]int) (*spec, error) {
+	if len(shapes) == 0 {
+		p.mu.Lock()
+		for _, e := range p.specs {
+			if e.spec != nil {
+				p.mu.Unlock()
+				return e.spec, nil
+			}
+		}
+		p.mu.Unlock()
+	}
+	list := make([][]int, len(p.main.g.Inputs))
+	for i, v := range p.main.g.Inputs {
+		if given, ok := shapes[v.Name]; ok {
+			list[i] = given
+			continue
+		}
+		bind := graph.Bindings{}
+		set := map[string]bool{}
+		for _, d := range v.Type.Shape {
+			d.Symbols(set)
+		}
+		for name := range set {
+			bind[name] = 1
+		}
+		dims, err := v.Type.Shape.Eval(bind, []int{})
+		if err != nil {
+			return nil, err
+		}
+		list[i] = dims
+	}
+	return p.spec(ctx, list)
+}
+
+type reportWriter struct {
+	p    *Program
+	r    *Report
+	seen map[string]bool // nodes of the model that are accounted for
+}
+
+// block reports the steps of a block, and of the regions in it.
+func (w *reportWriter) block(s *spec) {
+	w.packs(s.block.g)
+	for i := range s.block.steps {
+		st := &s.block.steps[i]
+		switch st.kind {
+		case stepGroup:
+			id := len(w.r.Groups)
+			g := GroupReport{ID: id, Backend: st.node.Backend, Nodes: w.fresh(st.node.Provenance())}
+			for n := range st.node.Regions[0].Graph.Nodes() {
+				op := n.Op.String()
+				if n.IsCarve(graph.OpFused) {
+					op = n.Str("pattern", op)
+				}
+				g.Ops = append(g.Ops, op)
+			}
+			w.r.Groups = append(w.r.Groups, g)
+			w.inside(s, st.node.Regions[0].Graph, id)
+		case stepConvert:
+			in := s.block.slots[st.in[0]].v
+			w.convert(in, st.node.Outputs[0].Format, s.bindings, nil)
+		case stepHost:
+			w.r.Groups = append(w.r.Groups, GroupReport{ID: len(w.r.Groups), Backend: partition.HostBackend,
+				Nodes: w.fresh(st.node.Provenance()), Ops: []string{st.node.Op.String()}})
+			for _, inner := range s.inner[i] {
+				w.block(inner)
+			}
+		}
+	}
+	if res := w.p.results[s.block.g]; res != nil {
+		for _, x := range res.Rejected {
+			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
+		}
+	}
+}
+
+// fresh returns the names that no group has yet: a node that was duplicated stands with the first.
+func (w *reportWriter) fresh(names []string) []string {
+	out := []string{}
+	for _, n := range names {
+		if !w.seen[n] {
+			w.seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (w *reportWriter) inside(s *spec, body *graph.Graph, id int) {
+	for n := range body.Nodes() {
+		if n.IsCarve(graph.OpConvert) {
+			w.convert(n.Inputs[0], n.Outputs[0].Format, s.bindings, &id)
+		}
+	}
+}
+
+// packs reports the conversions of constants.
+func (w *reportWriter) packs(g *graph.Graph) {
+	res := w.p.results[g]
+	if res == nil {
+		return
+	}
+	for _, x := range res.Packs {
+		n, _ := w.p.registry.Size(x.Format, x.Constant.DType, x.Constant.Shape)
+		rank := len(x.Constant.Shape)
+		w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: x.Name, From: graph.HostFormat.Name(rank),
+			To: x.Format.Name(rank), Bytes: n, Constant: true})
+	}
+}
+
+func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, group *int) {
+	c := ConversionReport{Value: valueName(v), From: v.Format.Name(len(v.Type.Shape)), To: to.Name(len(v.Type.Shape)), Group: group}
+	if dims, err := v.Type.Shape.Eval(b, nil); err == nil {
+		if n, err := w.p.registry.Size(v.Format, v.Type.DType, dims); err == nil {
+			c.Bytes = n
+		}
+	}
+	w.r.Conversions = append(w.r.Conversions, c)
+}
+
+// valueName returns the model's name of a value; for what conversions made, that of what they convert.
+func valueName(v *graph.Value) string {
+	for v.Producer != nil && v.Producer.IsCarve(graph.OpConvert) {
+		v = v.Producer.Inputs[0]
+	}
+	return v.String()
+}
+
+// Why returns the reasons for which a node of the model is not on the backends that were asked before the one that has
+// it, and where it is: "backend" of its group, or the kind of its folding. found is false for an unknown node.
+func (r *Report) Why(node string) (where string, reasons []RejectedReport, found bool) {
+	for _, g := range r.Groups {
+		if slices.Contains(g.Nodes, node) {
+			where, found = g.Backend, true
+		}
+	}
+	for _, f := range r.Folded {
+		if f.Node == node {
+			where, found = "folded: "+f.Kind, true
+		}
+	}
+	for _, x := range r.Rejected {
+		if x.Node == node {
+			reasons = append(reasons, x)
+		}
+	}
+	return where, reasons, found
+}
+
+// Memory is what a Program holds outside of Go's heap, in bytes.
+type Memory struct {
+	Arenas        int64 // of all sessions
+	PackedWeights int64 // of the model, shared by its Programs
+}
+
+// Memory returns what the Program holds now.
+func (p *Program) Memory() Memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := Memory{PackedWeights: p.model.packedBytes()}
+	for s := range p.live {
+		m.Arenas += s.held.Load()
+	}
+	return m
+}
