@@ -1,0 +1,201 @@
+package conv
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
+
+// ResizeAxis says where the output positions of one axis lie in the source: between First and Second, with weight Weight of
+// the second. A nearest-neighbour axis has Second nil.
+type ResizeAxis struct {
+	First, Second []int32
+	Weight        []float32
+}
+
+// Coordinates is how an output position becomes a source position (ONNX Resize, coordinate_transformation_mode).
+type Coordinates uint8
+
+const (
+	HalfPixel        Coordinates = iota // (x+0.5)/scale - 0.5
+	PytorchHalfPixel                    // the same, 0 where there is one output
+	AlignCorners                        // x*(in-1)/(out-1)
+	Asymmetric                          // x/scale
+)
+
+// Rounding is how a nearest neighbour is chosen (ONNX Resize, nearest_mode).
+type Rounding uint8
+
+const (
+	RoundPreferFloor Rounding = iota // halves down
+	RoundPreferCeil                  // halves up
+	Floor
+	Ceil
+)
+
+// at returns the source position of output x.
+func (c Coordinates) at(x, in, out int, scale float64) float64 {
+	switch {
+	case c == AlignCorners && out == 1, c == PytorchHalfPixel && out == 1:
+		return 0
+	case c == AlignCorners:
+		return float64(x) * float64(in-1) / float64(out-1)
+	case c == Asymmetric:
+		return float64(x) / scale
+	}
+	return (float64(x)+0.5)/scale - 0.5
+}
+
+// NearestAxis returns the table of an axis of in source and out output positions, both at least 1; scale is out/in unless
+// the model says otherwise (zero: out/in).
+func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAxis {
+	if scale <= 0 {
+		scale = float64(out) / float64(in)
+	}
+	a := ResizeAxis{First: make([]int32, max(0, out))}
+	for x := range a.First {
+		p := c.at(x, in, out, scale)
+		switch r {
+		case RoundPreferCeil:
+			p = math.Floor(p + 0.5)
+		case Floor:
+			p = math.Floor(p)
+		case Ceil:
+			p = math.Ceil(p)
+		default:
+			p = math.Ceil(p - 0.5)
+		}
+		a.First[x] = int32(min(max(p, 0), float64(in-1)))
+	}
+	return a
+}
+
+// LinearAxis returns the table of an axis for linear interpolation; its arguments are those of NearestAxis. Positions
+// outside the source are moved to its edge.
+func LinearAxis(in, out int, scale float64, c Coordinates) ResizeAxis {
+	if scale <= 0 {
+		scale = float64(out) / float64(in)
+	}
+	n := max(0, out)
+	a := ResizeAxis{First: make([]int32, n), Second: make([]int32, n), Weight: make([]float32, n)}
+	for x := range n {
+		p := min(max(c.at(x, in, out, scale), 0), float64(in-1))
+		first := math.Floor(p)
+		a.First[x] = int32(first)
+		a.Second[x] = int32(min(first+1, float64(in-1)))
+		a.Weight[x] = float32(p - first)
+	}
+	return a
+}
+
+// Resize is a nearest-neighbour or bilinear resize made ready for given shapes. It is immutable and safe for concurrent use.
+type Resize struct {
+	n, blocks, h, w    int
+	y, x               ResizeAxis
+	at                 []int32 // byte offsets of the two source pixels of each column
+	srcImage, dstImage int
+	linear             bool
+	level              cpuid.Level
+	rows               int // of a chunk
+}
+
+// NewResize plans the resize of n images of c channels, h by w, in layout NCHW16c, to len(y.First) by len(x.First). Both
+// axes are nearest or both linear. srcImage and dstImage are distances between images in floats, zero: compact. Errors are
+// as for NewConv; a table that points outside the source is ErrShape.
+func NewResize(n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize, error) {
+	oh, ow := len(y.First), len(x.First)
+	if n < 1 || c < 1 || h < 1 || w < 1 || oh < 1 || ow < 1 || n > maxDim || c > maxDim || h > maxDim || w > maxDim/64 || oh > maxDim || ow > maxDim {
+		return nil, failf("plan", ErrShape, "%d images, %d channels, %dx%d to %dx%d", n, c, h, w, oh, ow)
+	}
+	r := &Resize{n: n, blocks: blocksOf(c), h: h, w: w, y: y, x: x, linear: y.Second != nil, level: cpuid.Best()}
+	for _, a := range []struct {
+		ResizeAxis
+		size int
+	}{{y, h}, {x, w}} {
+		if (a.Second != nil) != r.linear || r.linear && (len(a.Second) != len(a.First) || len(a.Weight) != len(a.First)) {
+			return nil, failf("plan", ErrShape, "tables of %d, %d and %d positions", len(a.First), len(a.Second), len(a.Weight))
+		}
+		for _, list := range [][]int32{a.First, a.Second} {
+			for _, i := range list {
+				if i < 0 || int(i) >= a.size {
+					return nil, failf("plan", ErrShape, "position %d of %d", i, a.size)
+				}
+			}
+		}
+	}
+	var err error
+	if r.srcImage, err = imageStride(n, 16*r.blocks, h, w, srcImage, "source"); err != nil {
+		return nil, err
+	}
+	if r.dstImage, err = imageStride(n, 16*r.blocks, oh, ow, dstImage, "destination"); err != nil {
+		return nil, err
+	}
+	if r.linear {
+		for i := range x.First {
+			r.at = append(r.at, 64*x.First[i], 64*x.Second[i])
+		}
+	}
+	r.rows = max(1, min(oh, (64<<10)/(64*ow)))
+	return r, nil
+}
+
+func (r *Resize) pieces() int { return (len(r.y.First) + r.rows - 1) / r.rows }
+
+// Chunks returns the number of chunks that Run accepts, at least 1.
+func (r *Resize) Chunks() int { return r.n * r.blocks * r.pieces() }
+
+// Run computes chunks [lo, hi) out of Chunks(). Errors are as for Plan.Run.
+func (r *Resize) Run(lo, hi int, dst, src []float32) error {
+	if lo < 0 || hi > r.Chunks() || lo > hi {
+		return failf("run", ErrShape, "chunks [%d, %d) of %d", lo, hi, r.Chunks())
+	}
+	oh, ow := len(r.y.First), len(r.x.First)
+	if need := (r.n-1)*r.srcImage + r.blocks*16*r.h*r.w; len(src) < need {
+		return failf("run", ErrBuffer, "source has %d floats, needs %d", len(src), need)
+	}
+	if need := (r.n-1)*r.dstImage + r.blocks*16*oh*ow; len(dst) < need {
+		return failf("run", ErrBuffer, "destination has %d floats, needs %d", len(dst), need)
+	}
+	pieces := r.pieces()
+	for i := lo; i < hi; i++ {
+		from := i % pieces * r.rows
+		b := i / pieces % r.blocks
+		n := i / pieces / r.blocks
+		in := src[n*r.srcImage+b*16*r.h*r.w:][:16*r.h*r.w]
+		out := dst[n*r.dstImage+b*16*oh*ow:][:16*oh*ow]
+		for y := from; y < min(from+r.rows, oh); y++ {
+			row := out[16*ow*y : 16*ow*(y+1)]
+			switch {
+			case r.linear:
+				a, b := in[16*r.w*int(r.y.First[y]):], in[16*r.w*int(r.y.Second[y]):]
+				linearRow(r.level, &row[0], &a[0], &b[0], &r.at[0], &r.x.Weight[0], r.y.Weight[y], ow)
+			case y > from && r.y.First[y] == r.y.First[y-1]:
+				copy(row, out[16*ow*(y-1):16*ow*y])
+			default:
+				nearestRow(row, in[16*r.w*int(r.y.First[y]):], r.x.First)
+			}
+		}
+	}
+	return nil
+}
+
+// nearestRow copies the pixels of src that x names.
+func nearestRow(row, src []float32, x []int32) {
+	for i, from := range x {
+		*(*pixelRow)(row[16*i:]) = *(*pixelRow)(src[16*from:])
+	}
+}
+
+// portableLinear does in Go what linearRow512 does.
+func portableLinear(dst, a, b *float32, at *int32, wx *float32, wy float32, n int) {
+	for i := range n {
+		first, second := offsets(at, i)
+		p, q, r, s := rowAt(a, first), rowAt(a, second), rowAt(b, first), rowAt(b, second)
+		out, w := rowAt(dst, 64*i), *floatAt(wx, i)
+		for l := range out {
+			top := p[l] + (q[l]-p[l])*w
+			bottom := r[l] + (s[l]-r[l])*w
+			out[l] = top + (bottom-top)*wy
+		}
+	}
+}
