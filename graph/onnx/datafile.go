@@ -1,0 +1,176 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
+)
+
+// dataFiles gives out the bytes of a model file and of the external data beside it, each file once.
+type dataFiles struct {
+	dir   string // the model's folder, which external data must not leave
+	fsys  fs.FS  // nil: the system's files
+	none  bool   // there is no place for external data
+	copy  bool
+	root  *os.Root
+	files map[string][]byte
+	maps  []*offheap.Mapping
+	bytes int64
+}
+
+// release closes what is needed while loading only.
+func (d *dataFiles) release() {
+	if d.root != nil {
+		_ = d.root.Close() // only ever read
+		d.root = nil
+	}
+}
+
+// model maps the model file.
+func (d *dataFiles) model(name string) ([]byte, error) {
+	f, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.take(f)
+}
+
+// take maps or reads an open file and closes it.
+func (d *dataFiles) take(f *os.File) (b []byte, err error) {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, err
+	}
+	d.bytes += info.Size()
+	if d.copy {
+		return readAll(f, info.Size())
+	}
+	m, err := offheap.MapFile(f, 0, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	d.maps = append(d.maps, m)
+	return m.Bytes(), nil
+}
+
+// readAll reads a file of a known size, and no more where it has grown since.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	if size > 1<<46 {
+		return nil, fmt.Errorf("%w: file of %d bytes", ErrTooLarge, size)
+	}
+	t, err := tensor.New(tensor.Uint8, int(size)) // aligned
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(r, t.Data); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("%w: the file is shorter than it was", ErrTruncated)
+		}
+		return nil, err
+	}
+	return t.Data, nil
+}
+
+// read returns the bytes of a tensor outside the model file.
+func (d *dataFiles) read(x tensor.External) ([]byte, error) {
+	b, ok := d.files[x.Location]
+	if !ok {
+		var err error
+		if b, err = d.open(x.Location); err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrExternalData, short(x.Location), err)
+		}
+		if d.files == nil {
+			d.files = map[string][]byte{}
+		}
+		d.files[x.Location] = b
+	}
+	if x.Offset > int64(len(b)) || int64(x.Bytes) > int64(len(b))-x.Offset {
+		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor's are [%d, +%d): %w", ErrExternalData, short(x.Location),
+			len(b), x.Offset, x.Bytes, ErrTruncated)
+	}
+	return b[x.Offset : x.Offset+int64(x.Bytes) : x.Offset+int64(x.Bytes)], nil
+}
+
+var errOutside = errors.New("path leaves the model's folder")
+
+func (d *dataFiles) open(location string) ([]byte, error) {
+	local := filepath.FromSlash(location)
+	if d.none {
+		return nil, fmt.Errorf("%w: no place for external data is given", ErrUnsupported)
+	}
+	if location == "" || !filepath.IsLocal(local) || strings.Contains(location, `\`) || strings.ContainsRune(location, 0) {
+		return nil, errOutside
+	}
+	if d.fsys != nil {
+		return d.readFS(path.Join(d.dir, path.Clean(location)))
+	}
+	if d.root == nil {
+		root, err := os.OpenRoot(d.dir)
+		if err != nil {
+			return nil, err
+		}
+		d.root = root
+	}
+	info, err := d.root.Stat(local) // follows links, but not out of the folder
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(local, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	return d.take(f)
+}
+
+// readFS reads a file of d.fsys. Links are refused on the way, where the file system can tell.
+func (d *dataFiles) readFS(name string) ([]byte, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		info, err := fs.Lstat(d.fsys, name[:i])
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%q: %w: link", name[:i], ErrNotRegular)
+		}
+		if i == len(name) {
+			if err := regular(info); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f, err := d.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, err
+	}
+	d.bytes += info.Size()
+	return readAll(f, info.Size())
+}

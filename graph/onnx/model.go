@@ -1,0 +1,167 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
+)
+
+// Options settles how a model is read. nil means the defaults.
+type Options struct {
+	// Copy reads files into memory instead of mapping them: a mapped file that another process cuts short is fatal to
+	// whoever reads the pages that are gone. Default false.
+	Copy bool
+	// Overridable keeps initializers that are inputs as well, which models of IR version 4 and above offer as inputs with
+	// a default, as inputs; their data is in Model.Defaults. By default they are constants.
+	Overridable bool
+	// DataDir is the folder of external data, for Load; default the model's own.
+	DataDir string
+	// Data is where Parse finds external data; nil refuses it. Load and LoadFS do not look at it.
+	Data fs.FS
+	// MaxNodes bounds the nodes of the graph with all regions, functions inlined; default 4 Mi.
+	MaxNodes int
+	// MaxDense bounds the bytes of all sparse tensors made dense; default 256 MiB.
+	MaxDense int
+}
+
+// Model is a graph with what an ONNX file says beside it. It is safe for concurrent reads. Constants of its graph refer to
+// the file: what uses them keeps the Model.
+type Model struct {
+	Graph           *graph.Graph
+	File            string // path or name, for messages; empty for Parse
+	IRVersion       int64
+	Opsets          map[string]int // version by domain; the default domain is ""
+	Producer        string
+	ProducerVersion string
+	Domain          string
+	Version         int64
+	Doc             string
+	Metadata        map[string]string
+	Outputs         []string                  // names of Graph.Outputs in the file, whatever passes do to the values
+	Defaults        map[string]*tensor.Tensor // of inputs that have data too; only with Options.Overridable
+	FileBytes       int64                     // size of the model file and of the external data that it uses
+
+	maps []*offheap.Mapping
+}
+
+// Close unmaps the model's files. Nothing that refers to its constants may be used afterwards. Closing again does nothing.
+func (m *Model) Close() error {
+	var errs []error
+	for _, f := range m.maps {
+		errs = append(errs, f.Close())
+	}
+	m.maps = nil
+	return errors.Join(errs...)
+}
+
+// Load reads the model at a path. File and external data are mapped into memory and stay so until Close, or until nobody
+// can reach Model.Graph. Only regular files are read, and external data only inside the model's folder. It stops soon
+// after ctx ends. Faults are an *Error. It costs time and memory in the size of the graph, not of the weights.
+func Load(ctx context.Context, file string, o *Options) (*Model, error) {
+	dir := filepath.Dir(file)
+	if o != nil && o.DataDir != "" {
+		dir = o.DataDir
+	}
+	data := &dataFiles{dir: dir, copy: o != nil && o.Copy}
+	b, err := data.model(file)
+	if err != nil {
+		return nil, &Error{Op: "load", File: file, Err: err}
+	}
+	return load(ctx, file, b, data, o)
+}
+
+// LoadFS reads a model from a file system, such as one that go:embed fills. name is a path in it. External data is read
+// as Load does, and links on its way are refused where the file system can tell. Faults are an *Error.
+func LoadFS(ctx context.Context, fsys fs.FS, name string, o *Options) (*Model, error) {
+	data := &dataFiles{fsys: fsys, dir: path.Dir(name)}
+	b, err := data.readFS(name)
+	if err != nil {
+		return nil, &Error{Op: "load", File: name, Err: err}
+	}
+	return load(ctx, name, b, data, o)
+}
+
+// Parse reads a model from its bytes, to which its constants refer: they must not change. External data is found in
+// Options.Data. Faults are an *Error.
+func Parse(ctx context.Context, b []byte, o *Options) (*Model, error) {
+	data := &dataFiles{dir: ".", bytes: int64(len(b))}
+	if o != nil {
+		data.fsys = o.Data
+	}
+	data.none = data.fsys == nil
+	return load(ctx, "", b, data, o)
+}
+
+func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Options) (m *Model, err error) {
+	l := &loader{ctx: ctx, data: data, symbols: map[string]string{}, taken: newNames(), labels: 256 << 20}
+	if o != nil {
+		l.o = *o
+	}
+	if l.o.MaxNodes <= 0 {
+		l.o.MaxNodes = 4 << 20
+	}
+	if l.o.MaxDense <= 0 {
+		l.o.MaxDense = 256 << 20
+	}
+	l.nodes, l.dense = l.o.MaxNodes, l.o.MaxDense
+	defer func() {
+		data.release()
+		if err == nil {
+			return
+		}
+		for _, f := range data.maps {
+			err = errors.Join(err, f.Close())
+		}
+		var own *Error
+		if !errors.As(err, &own) {
+			own = &Error{Op: "load", Err: err}
+		}
+		own.File = file
+		m, err = nil, own
+	}()
+	r := &reader{ctx: ctx, names: map[string]string{}}
+	if l.proto, err = r.model(b); err != nil {
+		return nil, err
+	}
+	outputs, defaults, err := l.build()
+	if err != nil {
+		return nil, err
+	}
+	p := l.proto
+	m = &Model{Graph: l.top, File: file, IRVersion: p.ir, Opsets: p.opsets, Producer: p.producer[0],
+		ProducerVersion: p.producer[1], Domain: p.domain, Version: p.version, Doc: p.doc, Metadata: p.meta,
+		Outputs: outputs, Defaults: defaults, FileBytes: data.bytes, maps: data.maps}
+	if len(m.maps) > 0 {
+		// A mapping ends when nobody holds it; whoever holds the graph and not the Model must still be able to read.
+		runtime.AddCleanup(m.Graph, func([]*offheap.Mapping) {}, m.maps)
+	}
+	return m, nil
+}
+
+// regular refuses what is no regular file: a FIFO blocks, a device has no size.
+func regular(info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return ErrNotRegular
+	}
+	return nil
+}
+
+// openFile opens a regular file by its path.
+func openFile(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(info); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_RDONLY|openFlags, 0)
+}
