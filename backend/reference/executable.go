@@ -137,7 +137,7 @@ func dimsTensor(v *graph.Value, b graph.Bindings) (*tensor.Tensor, error) {
 	if v.Type.DType == tensor.Int64 {
 		return t, nil
 	}
-	return tensor.Convert(t, v.Type.DType, true)
+	return tensor.Convert(t, v.Type.DType, nil)
 }
 
 // Requirements implements backend.Instance.
