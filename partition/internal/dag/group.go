@@ -3,7 +3,7 @@ package dag
 import "context"
 
 // stepsPerItem is the search budget of one colour per node and edge. Ordinary graphs need a fraction of one step.
-const stepsPerItem = 16
+const stepsPerItem = 8
 
 // state is a problem half solved: the quotient so far and how the problem's nodes map to it.
 type state struct {

@@ -2,63 +2,74 @@ package dag
 
 import "slices"
 
-// divide copies the units, takes host nodes out of them, and divides units whose nodes differ in colour or bound into parts
-// that do not, which it reports as split.
+// divide copies the units, takes host nodes out of them, and divides units that differ inside in colour or bound, or have
+// lost nodes to the host, into connected parts that do not differ. Those units are reported as split.
 func (s *state) divide() {
-	p := s.p
-	n := s.base.n
-	s.unit = make([]int32, n)
-	copy(s.unit, p.Unit)
-	first := s.take(n) // first coloured node of each unit
+	p, n := s.p, s.base.n
+	s.unit = append([]int32(nil), p.Unit...)
+	s.units = n
+	first, torn := s.take(n), make([]bool, n) // by unit: its first node
 	for i := range first {
 		first[i] = -1
 	}
-	torn := make([]bool, n)
-	bound := func(v int32) int32 {
-		if p.Bound == nil {
-			return -1
-		}
-		return p.Bound[v]
+	alike := func(u, v int32) bool {
+		return p.Color[u] == p.Color[v] && (p.Bound == nil || p.Bound[u] == p.Bound[v])
 	}
-	host := make([]bool, n) // units with host nodes
+	some := false
 	for v := range n {
 		u := p.Unit[v]
+		if p.Color[v] < 0 {
+			s.unit[v] = -1
+		}
 		if u < 0 {
 			continue
 		}
-		if p.Color[v] < 0 {
-			s.unit[v], host[u] = -1, true
-			continue
-		}
-		if f := first[u]; f < 0 {
+		if first[u] < 0 {
 			first[u] = v
-		} else if p.Color[f] != p.Color[v] || bound(f) != bound(v) {
-			torn[u] = true
+		} else if !alike(first[u], v) && (p.Color[v] >= 0 || p.Color[first[u]] >= 0) {
+			torn[u], some = true, true
 		}
 	}
-	s.units = n
-	type part struct{ unit, color, bound int32 }
-	parts := map[part]int32{} // looked up only, never iterated
-	for v := range n {
-		u := s.unit[v]
-		if u < 0 || !torn[u] {
-			continue
-		}
-		k := part{u, p.Color[v], bound(v)}
-		number, ok := parts[k]
-		if !ok {
-			number = s.units
-			s.units++
-			parts[k] = number
-		}
-		s.unit[v] = number
+	if some {
+		s.parts(torn, alike)
 	}
-	for u := range n {
-		if torn[u] || host[u] && first[u] >= 0 {
-			s.split = append(s.split, u)
+	for u, t := range torn {
+		if t {
+			s.split = append(s.split, int32(u))
 		}
 	}
 	s.give(first)
+}
+
+// parts makes a unit of each connected part, alike throughout, of the torn units.
+func (s *state) parts(torn []bool, alike func(u, v int32) bool) {
+	g, n := s.p.Graph, s.base.n
+	parent := s.take(n)
+	singletons(parent)
+	inTorn := func(v int32) bool { return s.unit[v] >= 0 && torn[s.p.Unit[v]] }
+	for u := range n {
+		if !inTorn(u) {
+			continue
+		}
+		for _, v := range g.Succ(u) {
+			if s.unit[u] == s.unit[v] && alike(u, v) {
+				unite(parent, u, v)
+			}
+		}
+	}
+	number := s.take(n)
+	for v := range n { // roots are the lowest of their sets
+		if inTorn(v) && find(parent, v) == v {
+			number[v] = s.units
+			s.units++
+		}
+	}
+	for v := range n {
+		if inTorn(v) {
+			s.unit[v] = number[find(parent, v)]
+		}
+	}
+	s.give(parent, number)
 }
 
 // unite maps the nodes of each unit for which whole says so to one number, all others to one of their own, ascending by
