@@ -53,3 +53,28 @@ func BenchmarkGemm(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPack reports the rate at which B is read by the packers.
+func BenchmarkPack(b *testing.B) {
+	for _, n := range []int{768, 4096} {
+		src, dst := filled(n*n), filled(gemm.PackedLen(n, n))
+		b.Run(fmt.Sprintf("rows/%d", n), func(b *testing.B) {
+			b.SetBytes(int64(4 * n * n))
+			for b.Loop() {
+				gemm.PackB(dst, src, n, n, n)
+			}
+		})
+		b.Run(fmt.Sprintf("columns/%d", n), func(b *testing.B) {
+			b.SetBytes(int64(4 * n * n))
+			for b.Loop() {
+				gemm.PackBT(dst, src, n, n, n)
+			}
+		})
+		b.Run(fmt.Sprintf("copy/%d", n), func(b *testing.B) {
+			b.SetBytes(int64(4 * n * n))
+			for b.Loop() {
+				copy(dst, src)
+			}
+		})
+	}
+}

@@ -48,6 +48,19 @@ var _ = Describe("packing", func() {
 						gemm.PackB(dst.Data, src.Data, k, n, n+pad)
 						Expect(dst.Data).To(Equal(want), "k=%d n=%d", k, n)
 						Expect(dst.Check()).To(Succeed())
+
+						cols, err := guard.New((n-1)*(k+pad)+k, guard.End)
+						Expect(err).NotTo(HaveOccurred())
+						for c := range n {
+							for r := range k {
+								cols.Data[c*(k+pad)+r] = b[r*n+c]
+							}
+						}
+						clear(dst.Data)
+						gemm.PackBT(dst.Data, cols.Data, k, n, k+pad)
+						Expect(dst.Data).To(Equal(want), "transposed k=%d n=%d", k, n)
+						Expect(dst.Check()).To(Succeed())
+						Expect(cols.Free()).To(Succeed())
 						Expect(src.Free()).To(Succeed())
 						Expect(dst.Free()).To(Succeed())
 					}

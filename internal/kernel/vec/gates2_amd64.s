@@ -260,14 +260,14 @@ DATA k80000000<>+24(SB)/4, $0x80000000
 DATA k80000000<>+28(SB)/4, $0x80000000
 GLOBL k80000000<>(SB), RODATA|NOPTR, $32
 
-// func lstm2(i *float32, o *float32, f *float32, g *float32, prev *float32, cell *float32, hidden *float32, n int)
+// func lstm2(in *float32, out *float32, forget *float32, candidate *float32, prev *float32, cell *float32, hidden *float32, n int)
 TEXT ·lstm2(SB), NOSPLIT, $0-64
+	MOVQ candidate+24(FP), DI
 	MOVQ cell+40(FP), R9
-	MOVQ f+16(FP), SI
-	MOVQ g+24(FP), DI
+	MOVQ forget+16(FP), SI
 	MOVQ hidden+48(FP), R10
-	MOVQ i+0(FP), AX
-	MOVQ o+8(FP), BX
+	MOVQ in+0(FP), AX
+	MOVQ out+8(FP), BX
 	MOVQ prev+32(FP), R8
 	MOVQ n+56(FP), CX
 	ANDQ $7, CX
@@ -406,9 +406,9 @@ loop1:
 	VDIVPS Y6, Y12, Y6
 	VMULPS Y5, Y6, Y6
 	VMOVUPS Y6, (R10)
+	ADDQ $32, DI
 	ADDQ $32, R9
 	ADDQ $32, SI
-	ADDQ $32, DI
 	ADDQ $32, R10
 	ADDQ $32, AX
 	ADDQ $32, BX

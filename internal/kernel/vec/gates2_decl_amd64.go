@@ -2,10 +2,10 @@
 
 package vec
 
-// lstm2 writes cell = sigmoid(f)*prev + sigmoid(i)*tanh(g) and hidden = sigmoid(o)*tanh(cell).
+// lstm2 writes cell = sigmoid(forget)*prev + sigmoid(in)*tanh(candidate) and hidden = sigmoid(out)*tanh(cell).
 //
 //go:noescape
-func lstm2(i *float32, o *float32, f *float32, g *float32, prev *float32, cell *float32, hidden *float32, n int)
+func lstm2(in *float32, out *float32, forget *float32, candidate *float32, prev *float32, cell *float32, hidden *float32, n int)
 
 // gruReset2 writes dst = sigmoid(r)*x + y; y may be nil, which counts as 0.
 //

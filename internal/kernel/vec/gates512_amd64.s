@@ -232,14 +232,14 @@ DATA k3eef2ba1<>+24(SB)/4, $0x3eef2ba1
 DATA k3eef2ba1<>+28(SB)/4, $0x3eef2ba1
 GLOBL k3eef2ba1<>(SB), RODATA|NOPTR, $32
 
-// func lstm512(i *float32, o *float32, f *float32, g *float32, prev *float32, cell *float32, hidden *float32, n int)
+// func lstm512(in *float32, out *float32, forget *float32, candidate *float32, prev *float32, cell *float32, hidden *float32, n int)
 TEXT ·lstm512(SB), NOSPLIT, $0-64
+	MOVQ candidate+24(FP), DI
 	MOVQ cell+40(FP), R9
-	MOVQ f+16(FP), SI
-	MOVQ g+24(FP), DI
+	MOVQ forget+16(FP), SI
 	MOVQ hidden+48(FP), R10
-	MOVQ i+0(FP), AX
-	MOVQ o+8(FP), BX
+	MOVQ in+0(FP), AX
+	MOVQ out+8(FP), BX
 	MOVQ prev+32(FP), R8
 	MOVQ n+56(FP), CX
 	ANDQ $15, CX
@@ -370,9 +370,9 @@ loop1:
 	VDIVPS Z6, Z29, Z6
 	VMULPS Z5, Z6, Z6
 	VMOVUPS Z6, (R10)
+	ADDQ $64, DI
 	ADDQ $64, R9
 	ADDQ $64, SI
-	ADDQ $64, DI
 	ADDQ $64, R10
 	ADDQ $64, AX
 	ADDQ $64, BX

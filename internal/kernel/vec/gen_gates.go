@@ -6,9 +6,9 @@ import "github.com/carve-dev/carve/internal/kernel/asm"
 
 // gates writes the element-wise parts of recurrent cells, on n elements.
 func gates(f *asm.File, w asm.Width, isa string) {
-	kernel(f, w, "lstm"+isa, "lstm"+isa+" writes cell = sigmoid(f)*prev + sigmoid(i)*tanh(g) and hidden = sigmoid(o)*tanh(cell).",
-		args("i", "o", "f", "g", "prev", "cell", "hidden", "n"), func(c *ctx) {
-			regs := map[string]string{"i": "AX", "o": "BX", "f": "SI", "g": "DI", "prev": "R8", "cell": "R9", "hidden": "R10"}
+	kernel(f, w, "lstm"+isa, "lstm"+isa+" writes cell = sigmoid(forget)*prev + sigmoid(in)*tanh(candidate) and hidden = sigmoid(out)*tanh(cell).",
+		args("in", "out", "forget", "candidate", "prev", "cell", "hidden", "n"), func(c *ctx) {
+			regs := map[string]string{"in": "AX", "out": "BX", "forget": "SI", "candidate": "DI", "prev": "R8", "cell": "R9", "hidden": "R10"}
 			ptrs := loadAll(c, regs)
 			c.row(ptrs, func(tail bool) {
 				c.load("(SI)", c.r(0), tail)

@@ -65,9 +65,9 @@ func ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 			reduce(level, op, &part, advance(s, r*lds+c), min(reduceBlock, cols-c), 1, lds)
 			switch op {
 			case ReduceMax:
-				total = math.Max(total, float64(part))
+				total = max(total, float64(part))
 			case ReduceMin:
-				total = math.Min(total, float64(part))
+				total = min(total, float64(part))
 			default:
 				total += float64(part)
 			}

@@ -1,0 +1,335 @@
+package vec_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+)
+
+// lengths are row lengths with every kind of tail.
+var lengths = []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128, 197, 768}
+
+var _ = Describe("Softmax", func() {
+	It("computes rows with scale and mask, to probabilities or their logarithms", func() {
+		rng := rand.New(rand.NewPCG(1, 2))
+		eachLevel(func(l cpuid.Level) {
+			for i, cols := range append(lengths, 40_000) {
+				for _, logarithm := range []bool{false, true} {
+					for _, masked := range []int{0, 1, 2} { // none, one row for all, a row each
+						rows, side := 1+i%3, guard.Side(i%2)
+						src := newMatrix(rows, cols, cols+i%3, side, func(int, int) float32 { return rng.Float32()*40 - 20 })
+						dst := newMatrix(rows, cols, cols+i%4, side, nil)
+						others := []*matrix{src}
+						var mask []float32
+						ldm := 0
+						if masked > 0 {
+							m := newMatrix(1+(masked-1)*(rows-1), cols, cols, side, func(_, c int) float32 {
+								if c > 0 && rng.IntN(3) == 0 {
+									return -inf
+								}
+								return rng.Float32()
+							})
+							others = append(others, m)
+							mask, ldm = m.Data, (masked-1)*cols
+						}
+						const scale = 0.125
+						f := vec.Softmax
+						if logarithm {
+							f = vec.LogSoftmax
+						}
+						f(dst.Data, dst.ld, src.Data, src.ld, mask, ldm, rows, cols, scale)
+						y := func(r, c int) float64 {
+							v := float64(src.at(r, c)) * scale
+							if mask != nil {
+								v += float64(mask[r*ldm+c])
+							}
+							return v
+						}
+						lse := make([]float64, rows)
+						for r := range rows {
+							top, sum := math.Inf(-1), 0.0
+							for c := range cols {
+								top = math.Max(top, y(r, c))
+							}
+							for c := range cols {
+								sum += math.Exp(y(r, c) - top)
+							}
+							lse[r] = top + math.Log(sum)
+						}
+						what := fmt.Sprint(l, cols, logarithm, masked)
+						dst.verify(what, func(r, c int) (float64, float64) {
+							v := y(r, c) - lse[r]
+							if logarithm {
+								return v, 3e-6
+							}
+							return math.Exp(v), 2e-6*math.Exp(v) + 1e-40
+						}, others...)
+					}
+				}
+			}
+		})
+	})
+
+	It("works in place and gives NaN where there is nothing to weigh", func() {
+		eachLevel(func(cpuid.Level) {
+			x := []float32{1, 1, 1, 1}
+			vec.Softmax(x, 4, x, 4, nil, 0, 1, 4, 1)
+			Expect(x).To(Equal([]float32{0.25, 0.25, 0.25, 0.25}))
+			for _, bad := range [][]float32{{-inf, -inf}, {1, nan}, {nan, 1}, {inf, 1}} {
+				y := make([]float32, 2)
+				vec.Softmax(y, 2, bad, 2, nil, 0, 1, 2, 1)
+				Expect(math.IsNaN(float64(y[0])) || math.IsNaN(float64(y[1]))).To(BeTrue(), "%v %v", bad, y)
+			}
+			y := make([]float32, 2)
+			vec.Softmax(y, 2, []float32{-inf, 3}, 2, nil, 0, 1, 2, 1)
+			Expect(y).To(Equal([]float32{0, 1}))
+			vec.Softmax(nil, 0, nil, 0, nil, 0, 0, 5, 1)
+		})
+	})
+})
+
+var _ = Describe("LayerNorm and RMSNorm", func() {
+	It("normalise rows", func() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		eachLevel(func(l cpuid.Level) {
+			for i, cols := range append(lengths, 40_000) {
+				for _, rms := range []bool{false, true} {
+					for _, affine := range []int{0, 1, 2} {
+						rows, side := 1+i%3, guard.Side(i%2)
+						shift := float32(10)
+						src := newMatrix(rows, cols, cols+i%3, side, func(int, int) float32 { return rng.Float32()*4 + shift })
+						dst := newMatrix(rows, cols, cols+i%4, side, nil)
+						gamma := newMatrix(1, cols, cols, side, func(int, int) float32 { return rng.Float32() + 0.5 })
+						beta := newMatrix(1, cols, cols, side, func(int, int) float32 { return rng.Float32() - 0.5 })
+						var g, b []float32
+						if affine > 0 {
+							g = gamma.Data
+						}
+						if affine > 1 {
+							b = beta.Data
+						}
+						const eps = 1e-5
+						f := vec.LayerNorm
+						if rms {
+							f = vec.RMSNorm
+						}
+						f(dst.Data, dst.ld, src.Data, src.ld, g, b, rows, cols, eps)
+						mean, k := make([]float64, rows), make([]float64, rows)
+						for r := range rows {
+							for c := range cols {
+								if !rms {
+									mean[r] += float64(src.at(r, c)) / float64(cols)
+								}
+							}
+							for c := range cols {
+								d := float64(src.at(r, c)) - mean[r]
+								k[r] += d * d / float64(cols)
+							}
+							k[r] = 1 / math.Sqrt(k[r]+eps)
+						}
+						dst.verify(fmt.Sprint(l, cols, rms, affine), func(r, c int) (float64, float64) {
+							v := (float64(src.at(r, c)) - mean[r]) * k[r]
+							tol := 2e-6*math.Abs(v) + 2e-6*(1+10*min(k[r], 1))
+							if g != nil {
+								v *= float64(g[c])
+							}
+							if b != nil {
+								v += float64(b[c])
+							}
+							return v, tol
+						}, src, gamma, beta)
+					}
+				}
+			}
+		})
+	})
+
+	It("keep their digits where the mean is large against the deviation", func() {
+		eachLevel(func(cpuid.Level) {
+			n := 768
+			x, y := make([]float32, n), make([]float32, n)
+			for i := range x {
+				x[i] = 1000 + float32(i%2)
+			}
+			vec.LayerNorm(y, n, x, n, nil, nil, 1, n, 0)
+			for i, v := range y {
+				if math.Abs(float64(v)-float64(i%2*2-1)) > 1e-5 {
+					Fail(fmt.Sprint(i, v))
+				}
+			}
+		})
+	})
+
+	It("refuse beta without gamma", func() {
+		x := make([]float32, 2)
+		Expect(func() { vec.LayerNorm(x, 2, x, 2, nil, x, 1, 2, 0) }).To(Panic())
+	})
+})
+
+var _ = Describe("reductions", func() {
+	ops := []struct {
+		op   vec.ReduceOp
+		zero float64
+		f    func(acc, x float64) float64
+	}{
+		{vec.ReduceSum, 0, func(a, x float64) float64 { return a + x }},
+		{vec.ReduceMax, math.Inf(-1), func(a, x float64) float64 { return max(a, x) }},
+		{vec.ReduceMin, math.Inf(1), func(a, x float64) float64 { return min(a, x) }},
+		{vec.ReduceSumSquares, 0, func(a, x float64) float64 { return a + x*x }},
+		{vec.ReduceSumAbs, 0, func(a, x float64) float64 { return a + math.Abs(x) }},
+	}
+
+	It("reduce rows and columns of every shape", func() {
+		rng := rand.New(rand.NewPCG(5, 6))
+		eachLevel(func(l cpuid.Level) {
+			for _, o := range ops {
+				for i, cols := range append(lengths, 9000, 70_000) {
+					rows := []int{1, 2, 5, 64, 65, 130}[i%6]
+					if cols > 1000 {
+						rows = 2
+					}
+					for _, bad := range []bool{false, true} {
+						src := newMatrix(rows, cols, cols+i%3, guard.Side(i%2), func(int, int) float32 {
+							if bad && rng.IntN(rows*cols) < 3 {
+								return []float32{nan, inf, -inf}[rng.IntN(3)]
+							}
+							return rng.Float32()*2 - 1
+						})
+						byRow, byCol := newMatrix(rows, 1, 1, guard.End, nil), newMatrix(1, cols, cols, guard.End, nil)
+						vec.ReduceRows(o.op, byRow.Data, src.Data, src.ld, rows, cols)
+						vec.ReduceColumns(o.op, byCol.Data, src.Data, src.ld, rows, cols)
+						byRow.verify(fmt.Sprint(l, o.op, cols, " rows"), func(r, _ int) (float64, float64) {
+							acc := o.zero
+							for c := range cols {
+								acc = o.f(acc, float64(src.at(r, c)))
+							}
+							return acc, 1e-6 * math.Sqrt(float64(cols)) * 4
+						})
+						byCol.verify(fmt.Sprint(l, o.op, cols, " columns"), func(_, c int) (float64, float64) {
+							acc := o.zero
+							for r := range rows {
+								acc = o.f(acc, float64(src.at(r, c)))
+							}
+							return acc, 1e-5
+						}, src)
+					}
+				}
+			}
+		})
+	})
+
+	It("give the neutral element for nothing", func() {
+		d := []float32{5, 5}
+		vec.ReduceRows(vec.ReduceMax, d, nil, 0, 2, 0)
+		Expect(d).To(Equal([]float32{-inf, -inf}))
+		vec.ReduceColumns(vec.ReduceMin, d, nil, 2, 0, 2)
+		Expect(d).To(Equal([]float32{inf, inf}))
+		vec.ReduceRows(vec.ReduceSum, d, nil, 0, 2, 0)
+		Expect(d).To(Equal([]float32{0, 0}))
+		vec.Mean(d, []float32{1, 2, 3, 5, 7, 9}, 3, 2, 3)
+		Expect(d).To(Equal([]float32{2, 7}))
+		Expect(func() { vec.ReduceRows(vec.ReduceOp(77), d, d, 1, 1, 1) }).To(Panic())
+	})
+})
+
+var _ = Describe("Transpose2D", func() {
+	It("transposes every shape and stride, bit for bit", func() {
+		eachLevel(func(l cpuid.Level) {
+			sizes := []int{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 48, 63, 64, 65, 80, 130}
+			for i, rows := range sizes {
+				for j, cols := range sizes {
+					side := guard.Side((i + j) % 2)
+					src := newMatrix(rows, cols, cols+j%3, side, func(r, c int) float32 { return math.Float32frombits(uint32(0x7f800001 + r*1000 + c)) })
+					dst := newMatrix(cols, rows, rows+i%3, side, nil)
+					vec.Transpose2D(dst.Data, src.Data, rows, cols, src.ld, dst.ld)
+					for r := range rows {
+						for c := range cols {
+							if got := math.Float32bits(dst.at(c, r)); got != uint32(0x7f800001+r*1000+c) && got != uint32(0x7fc00001+r*1000+c) {
+								Fail(fmt.Sprintf("%v %dx%d: [%d, %d] = %#x", l, rows, cols, c, r, got))
+							}
+						}
+					}
+					for _, m := range []*matrix{src, dst} {
+						Expect(m.Check()).To(Succeed())
+						Expect(m.CheckGaps(m.cols, m.ld)).To(Succeed())
+						Expect(m.Free()).To(Succeed())
+					}
+				}
+			}
+		})
+	})
+
+	It("transposes thin and long matrices", func() {
+		eachLevel(func(cpuid.Level) {
+			for _, shape := range [][2]int{{3, 50_001}, {50_001, 3}, {1, 9000}} {
+				rows, cols := shape[0], shape[1]
+				src, dst := make([]float32, rows*cols), make([]float32, rows*cols)
+				for i := range src {
+					src[i] = float32(i)
+				}
+				vec.Transpose2D(dst, src, rows, cols, cols, rows)
+				for i := range dst {
+					if dst[i] != float32(i%rows*cols+i/rows) {
+						Fail(fmt.Sprint(shape, i, dst[i]))
+					}
+				}
+			}
+			vec.Transpose2D(nil, nil, 0, 5, 5, 1)
+		})
+	})
+})
+
+var _ = Describe("recurrent gates", func() {
+	It("compute LSTM and GRU cells of every length", func() {
+		rng := rand.New(rand.NewPCG(7, 8))
+		eachLevel(func(l cpuid.Level) {
+			for _, n := range append(lengths, 33_000) {
+				fresh := func() *matrix {
+					return newMatrix(1, n, n, guard.End, func(int, int) float32 { return rng.Float32()*8 - 4 })
+				}
+				i, o, f, g, prev := fresh(), fresh(), fresh(), fresh(), fresh()
+				cell, hidden := newMatrix(1, n, n, guard.End, nil), newMatrix(1, n, n, guard.End, nil)
+				vec.LSTM(cell.Data, hidden.Data, i.Data, o.Data, f.Data, g.Data, prev.Data)
+				state := func(c int) float64 {
+					return logistic(float64(f.at(0, c)))*float64(prev.at(0, c)) + logistic(float64(i.at(0, c)))*math.Tanh(float64(g.at(0, c)))
+				}
+				Expect(cell.compare(func(_, c int) (float64, float64) { return state(c), 3e-6 })).To(Succeed())
+				Expect(hidden.compare(func(_, c int) (float64, float64) {
+					return logistic(float64(o.at(0, c))) * math.Tanh(state(c)), 3e-6
+				})).To(Succeed())
+
+				for _, y := range []*matrix{nil, f} {
+					d := newMatrix(1, n, n, guard.End, nil)
+					var add []float32
+					if y != nil {
+						add = y.Data
+					}
+					vec.GRUReset(d.Data, i.Data, o.Data, add)
+					d.verify(fmt.Sprint(l, n, " reset"), func(_, c int) (float64, float64) {
+						v := logistic(float64(i.at(0, c))) * float64(o.at(0, c))
+						if y != nil {
+							v += float64(y.at(0, c))
+						}
+						return v, 2e-6
+					})
+				}
+				d := newMatrix(1, n, n, guard.End, nil)
+				vec.GRU(d.Data, i.Data, g.Data, prev.Data)
+				d.verify(fmt.Sprint(l, n, " gru"), func(_, c int) (float64, float64) {
+					u := logistic(float64(i.at(0, c)))
+					return (1-u)*math.Tanh(float64(g.at(0, c))) + u*float64(prev.at(0, c)), 3e-6
+				}, i, o, f, g, prev, cell, hidden)
+			}
+		})
+		vec.LSTM(nil, nil, nil, nil, nil, nil, nil)
+		vec.GRU(nil, nil, nil, nil)
+		vec.GRUReset(nil, nil, nil, nil)
+	})
+})

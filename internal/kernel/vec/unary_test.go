@@ -1,0 +1,237 @@
+package vec_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+)
+
+// unaryCase is a function with its exact value and how far the kernel may be from it, in units in the last place, or (with
+// ulps = 0) by 1e-6 absolute or relative.
+type unaryCase struct {
+	op   vec.Op
+	p    vec.Params
+	ulps float64
+	f    func(x float64) float64
+}
+
+func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func bound(x, lo, hi float64) float64 {
+	if x < lo {
+		return lo
+	}
+	if x > hi {
+		return hi
+	}
+	return x
+}
+
+var unaryCases = []unaryCase{
+	{vec.Exp, vec.Params{}, 2, math.Exp},
+	{vec.Log, vec.Params{}, 4, math.Log},
+	{vec.Tanh, vec.Params{}, 0, math.Tanh},
+	{vec.Sigmoid, vec.Params{}, 4, logistic},
+	{vec.Erf, vec.Params{}, 0, math.Erf},
+	{vec.Sqrt, vec.Params{}, 0.5, math.Sqrt},
+	{vec.Rsqrt, vec.Params{}, 1.5, func(x float64) float64 { return 1 / math.Sqrt(x) }},
+	{vec.Reciprocal, vec.Params{}, 0.5, func(x float64) float64 { return 1 / x }},
+	{vec.Abs, vec.Params{}, 0, math.Abs},
+	{vec.Neg, vec.Params{}, 0, func(x float64) float64 { return -x }},
+	{vec.Square, vec.Params{}, 0.5, func(x float64) float64 { return x * x }},
+	{vec.Cube, vec.Params{}, 1.5, func(x float64) float64 { return x * x * x }},
+	{vec.Relu, vec.Params{}, 0.5, func(x float64) float64 { return math.Max(x, 0) }},
+	{vec.LeakyRelu, vec.Params{A: 0.125}, 0.5, func(x float64) float64 {
+		if x < 0 {
+			return 0.125 * x
+		}
+		return x
+	}},
+	{vec.Clip, vec.Params{A: -1.5, B: 2}, 0.5, func(x float64) float64 { return bound(x, -1.5, 2) }},
+	{vec.Elu, vec.EluParams(0.75), 4, func(x float64) float64 {
+		if x > 0 {
+			return x
+		}
+		return 0.75 * math.Expm1(x)
+	}},
+	{vec.Elu, vec.SeluParams(1.5, 1.25), 4, func(x float64) float64 {
+		if x > 0 {
+			return 1.25 * x
+		}
+		return 1.25 * 1.5 * math.Expm1(x)
+	}},
+	{vec.Elu, vec.CeluParams(2), 4, func(x float64) float64 {
+		if x > 0 {
+			return x
+		}
+		return 2 * math.Expm1(x/2)
+	}},
+	{vec.HardSigmoid, vec.Params{A: 0.25, B: 0.5}, 1.5, func(x float64) float64 { return bound(0.25*x+0.5, 0, 1) }},
+	{vec.HardSwish, vec.Params{}, 0, func(x float64) float64 { return x * bound(x/6+0.5, 0, 1) }},
+	{vec.Silu, vec.Params{}, 4, func(x float64) float64 { return x / (1 + math.Exp(-x)) }},
+	{vec.GeluErf, vec.Params{}, 0, func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) }},
+	{vec.GeluTanh, vec.Params{}, 0, func(x float64) float64 {
+		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}},
+	{vec.Softplus, vec.Params{}, 4, softplus},
+	{vec.Mish, vec.Params{}, 4, func(x float64) float64 { return x * math.Tanh(softplus(x)) }},
+	{vec.Floor, vec.Params{}, 0.5, math.Floor},
+	{vec.Ceil, vec.Params{}, 0.5, math.Ceil},
+	{vec.Trunc, vec.Params{}, 0.5, math.Trunc},
+	{vec.Round, vec.Params{}, 0.5, math.RoundToEven},
+}
+
+// tolerance returns how far a result may be from want.
+func (u unaryCase) tolerance(want float64) float64 {
+	if u.ulps == 0 {
+		return max(1e-6, 1e-6*math.Abs(want))
+	}
+	least := 0x1p-149
+	if u.op == vec.Sigmoid || u.op == vec.Silu || u.op == vec.Mish {
+		least = 1e-36
+	}
+	return u.ulps*ulp(want) + least
+}
+
+// samples are values over the whole range of float32 and densely where functions bend.
+func samples() []float32 {
+	xs := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, inf, -inf, nan, math.MaxFloat32, -math.MaxFloat32,
+		0x1p-126, -0x1p-126, 0x1p-149, -0x1p-149, 0x1p-130, 88.72284, 88.72283, -87.33655, -87.5, -103.9, -104.5, 8388609, -8388609, 0.75, 0.74999994, 1.4999999}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for x := -110.0; x <= 110; x += 0.0137 {
+		xs = append(xs, float32(x))
+	}
+	for x := -10.0; x <= 10; x += 0.00091 {
+		xs = append(xs, float32(x))
+	}
+	for range 20000 {
+		xs = append(xs, math.Float32frombits(rng.Uint32()))
+	}
+	for e := -30; e <= 10; e++ {
+		for range 50 {
+			xs = append(xs, float32(math.Ldexp(1+rng.Float64(), e)), float32(-math.Ldexp(1+rng.Float64(), e)))
+		}
+	}
+	return xs
+}
+
+var _ = Describe("Apply", func() {
+	It("has a case for each function", func() {
+		seen := map[vec.Op]bool{}
+		for _, u := range unaryCases {
+			seen[u.op] = true
+		}
+		for _, op := range vec.Ops() {
+			Expect(seen).To(HaveKey(op), "%v", op)
+		}
+	})
+
+	for _, u := range unaryCases {
+		It(fmt.Sprintf("computes %v(%v)", u.op, u.p), func() {
+			xs := samples()
+			eachLevel(func(l cpuid.Level) {
+				got := make([]float32, len(xs))
+				vec.Apply(u.op, got, xs, u.p)
+				worst, where := 0.0, float32(0)
+				for i, x := range xs {
+					want := u.f(float64(x))
+					if math.IsInf(float64(x), -1) && (u.op == vec.Silu || u.op == vec.Mish || u.op == vec.GeluErf || u.op == vec.GeluTanh) {
+						want = math.NaN()
+					}
+					if u.op == vec.GeluTanh && math.Abs(float64(x)) > 1e12 && math.Abs(float64(x)) < math.MaxFloat64 {
+						want = math.Max(float64(x), 0) // x³ leaves the range of float32
+					}
+					if !same(got[i], want, u.tolerance(want)) {
+						Fail(fmt.Sprintf("%v %v(%v) = %v, not %v: %.2f ulp", l, u.op, x, got[i], want, (float64(got[i])-want)/ulp(want)))
+					}
+					if d := math.Abs(float64(got[i])-want) / ulp(want); d > worst && math.Abs(want) >= 0x1p-126 && math.Abs(want) <= math.MaxFloat32 {
+						worst, where = d, x
+					}
+				}
+				AddReportEntry(fmt.Sprintf("%v: worst %.2f ulp at %v", l, worst, where), ReportEntryVisibilityFailureOrVerbose)
+			})
+		})
+	}
+
+	It("works on every length and stride, in place or not, and touches nothing else", func() {
+		rng := rand.New(rand.NewPCG(3, 4))
+		eachLevel(func(l cpuid.Level) {
+			for _, u := range unaryCases {
+				for cols := 1; cols <= 35; cols++ {
+					rows := 1 + cols%3
+					side := guard.Side(cols % 2)
+					src := newMatrix(rows, cols, cols+cols%4, side, func(int, int) float32 { return rng.Float32()*4 + 0.1 })
+					dst := newMatrix(rows, cols, cols+cols%5, side, nil)
+					vec.ApplyRows(u.op, dst.Data, dst.ld, src.Data, src.ld, rows, cols, u.p)
+					want := func(r, c int) (float64, float64) {
+						v := u.f(float64(src.at(r, c)))
+						return v, u.tolerance(v)
+					}
+					Expect(dst.compare(want)).To(Succeed(), "%v %v %d", l, u.op, cols)
+					first := append([]float32(nil), src.Data...)
+					vec.ApplyRows(u.op, src.Data, src.ld, src.Data, src.ld, rows, cols, u.p)
+					for r := range rows {
+						for c := range cols {
+							Expect(src.at(r, c)).To(Equal(dst.at(r, c)))
+						}
+					}
+					copy(src.Data, first)
+					dst.verify(u.op.String(), want, src)
+				}
+			}
+		})
+	})
+
+	It("divides long work without a seam", func() {
+		eachLevel(func(cpuid.Level) {
+			for _, shape := range [][2]int{{1, 100_003}, {3, 40_001}, {70_000, 1}, {700, 101}} {
+				x := make([]float32, shape[0]*shape[1])
+				for i := range x {
+					x[i] = float32(i)
+				}
+				y := make([]float32, len(x))
+				vec.ApplyRows(vec.Neg, y, shape[1], x, shape[1], shape[0], shape[1], vec.Params{})
+				for i := range y {
+					if y[i] != -float32(i) {
+						Fail(fmt.Sprintf("%v: element %d is %v", shape, i, y[i]))
+					}
+				}
+			}
+		})
+	})
+
+	It("panics on short slices and unknown functions, and does nothing for no elements", func() {
+		Expect(func() { vec.Apply(vec.Exp, make([]float32, 2), make([]float32, 3), vec.Params{}) }).To(Panic())
+		Expect(func() { vec.Apply(vec.Op(200), make([]float32, 3), make([]float32, 3), vec.Params{}) }).To(Panic())
+		Expect(vec.Op(200).String()).To(Equal("op(200)"))
+		vec.Apply(vec.Exp, nil, nil, vec.Params{})
+	})
+})
+
+var _ = Describe("Pow", func() {
+	It("agrees with math.Pow", func() {
+		xs := samples()
+		for _, y := range []float32{2, 3, 1, -1, 0, 0.5, -0.5, 2.5, -3, 0.1, inf, nan} {
+			eachLevel(func(l cpuid.Level) {
+				got := make([]float32, len(xs))
+				vec.Pow(got, xs, y)
+				for i, x := range xs {
+					want := math.Pow(float64(x), float64(y))
+					if !same(got[i], want, 2*ulp(want)+0x1p-149) {
+						Fail(fmt.Sprintf("%v %v^%v = %v, not %v", l, x, y, got[i], want))
+					}
+				}
+			})
+		}
+		vec.Pow(nil, nil, 2)
+	})
+})
