@@ -126,3 +126,21 @@ func BenchmarkPackWeights(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkNewConv is the time to plan.
+func BenchmarkNewConv(b *testing.B) {
+	for _, m := range []conv.Map{
+		{H: 56, W: 56, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}, {H: 56, W: 56, Kernel: [2]int{1, 1}},
+		{H: 224, W: 224, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Pad: [4]int{3, 3, 3, 3}}, {H: 7, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}},
+		{H: 112, W: 112, Kernel: [2]int{1, 1}},
+	} {
+		b.Run(fmt.Sprintf("k=%d/%d", m.Kernel[0], m.H), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := conv.NewConv(conv.Spec{N: 1, C: 64, OC: 64, Map: m}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

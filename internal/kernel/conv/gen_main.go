@@ -34,6 +34,7 @@ func main() {
 		}},
 		asm.Unit{Base: "channel", Generate: generateChannel},
 		asm.Unit{Base: "peak", Generate: generatePeak},
+		asm.Unit{Base: "vendor", Generate: generateVendor},
 	)
 }
 
@@ -53,4 +54,18 @@ func generatePeak(f *asm.File) {
 		})
 		fn.Ret()
 	}
+}
+
+// generateVendor writes the question for the maker and the model of the processor.
+func generateVendor(f *asm.File) {
+	fn := f.Func("signature", "signature returns EBX of CPUID leaf 0, which names the vendor, and EAX of leaf 1, the model.")
+	fn.Result("vendor", "uint32")
+	fn.Result("model", "uint32")
+	for _, leaf := range []struct{ n, reg, result string }{{"0", "BX", "vendor"}, {"1", "AX", "model"}} {
+		fn.I("MOVL $%s, AX", leaf.n)
+		fn.I("XORL CX, CX")
+		fn.I("CPUID")
+		fn.I("MOVL %s, %s", leaf.reg, fn.Addr(leaf.result))
+	}
+	fn.Ret()
 }

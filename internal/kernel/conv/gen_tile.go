@@ -372,6 +372,7 @@ func (k *kernel) body(i int, set []span) {
 		}
 	}
 	label := fmt.Sprintf("%s_l%d", k.name, i)
+	fn.I("PCALIGN $64")
 	fn.Label(label)
 	switch k.kind {
 	case dense:
@@ -386,7 +387,7 @@ func (k *kernel) body(i int, set []span) {
 			}
 		}
 		spare := 32
-		if k.lanes == 8 {
+		if k.pixels*k.vecs() < 16 {
 			spare = 16
 		}
 		spare -= (k.pixels + 1) * k.vecs()

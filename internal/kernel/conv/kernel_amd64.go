@@ -2,6 +2,15 @@ package conv
 
 import "github.com/carve-dev/carve/internal/cpuid"
 
+// splitsVectors says that the processor computes 512-bit vectors in two halves (AMD Zen 4). A tile of one output channel
+// block has a broadcast per multiply-add, which takes such a processor longer than the multiply-add; with vectors of 256
+// bits there are two multiply-adds per broadcast.
+var splitsVectors = func() bool {
+	vendor, model := signature()
+	const authenticAMD = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24
+	return vendor == authenticAMD && model>>8&15+model>>20&255 == 0x19
+}()
+
 // kernelOf returns the kernel for tiles of that many output channel blocks, and the code of its tap bodies.
 func kernelOf(level cpuid.Level, k kind, blocks int) (kernelID, []uintptr) {
 	if level == cpuid.AVX512 {
@@ -9,6 +18,9 @@ func kernelOf(level cpuid.Level, k kind, blocks int) (kernelID, []uintptr) {
 		case kindDense:
 			switch blocks {
 			case 1:
+				if splitsVectors {
+					return idDense256, dense256q1Bodies()[:]
+				}
 				return idDense512q1, dense512q1Bodies()[:]
 			case 2:
 				return idDense512q2, dense512q2Bodies()[:]

@@ -4,6 +4,8 @@ package conv
 
 import "github.com/carve-dev/carve/internal/cpuid"
 
+const splitsVectors = false
+
 func kernelOf(_ cpuid.Level, k kind, _ int) (kernelID, []uintptr) { return portableKernel(k) }
 
 func runKernel(id kernelID, c *tileCall) { runPortable(id, c) }

@@ -1,5 +1,7 @@
 package conv
 
+import "github.com/carve-dev/carve/internal/cpuid"
+
 // axis is one dimension of a lattice of output positions. Position i lies above source position i*step + taps[k].at for
 // each of its taps, where that is inside [0, size).
 type axis struct {
@@ -87,6 +89,17 @@ type geometry struct {
 	blocks int // output channel blocks
 }
 
+// geometryOf returns the tile of the kernel that kernelOf returns.
+func geometryOf(level cpuid.Level, k kind, blocks int) geometry {
+	switch {
+	case level != cpuid.AVX512, k == kindDense && blocks == 1 && splitsVectors:
+		return portableGeometry
+	case blocks == 3:
+		return geometry{pixels: 9, group: 7, blocks: 3}
+	}
+	return geometry{pixels: 14, group: 7, blocks: blocks}
+}
+
 // subset returns the number of the body for an interval of pixels, in one row or (pair) the same in both groups.
 // subsets in gen_tile.go lists them in this order.
 func (g geometry) subset(s span, pair bool) int {
@@ -118,6 +131,8 @@ type table struct {
 	lists    map[listKey]listAt
 	rowClass map[string]int
 	colClass map[string]int
+	cols     []span // scratch of add
+	key      []byte
 }
 
 type listKey struct{ lattice, row, col int }
@@ -143,7 +158,7 @@ func newTable(g geometry, bodies []uintptr) *table {
 }
 
 // done drops what only building needs.
-func (t *table) done() { t.lists, t.rowClass, t.colClass = nil, nil, nil }
+func (t *table) done() { t.lists, t.rowClass, t.colClass, t.cols, t.key = nil, nil, nil, nil, nil }
 
 // cut splits n pixels into the fewest pieces of at most limit, as equal as possible, and calls f with each.
 func cut(n, limit int, f func(from, n int)) {
@@ -188,13 +203,12 @@ func (t *table) rows(l *lattice, row, n int) []byte {
 }
 
 func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1 int) {
-	cols := make([]span, len(l.x.taps))
-	key := make([]byte, 0, 2*len(cols)+2)
-	key = append(key, byte(n0), byte(n1))
-	for i, tx := range l.x.taps {
-		cols[i] = l.x.reach(tx, col, width)
-		key = append(key, byte(cols[i].lo), byte(cols[i].hi))
+	cols, key := t.cols[:0], append(t.key[:0], byte(n0), byte(n1))
+	for _, tx := range l.x.taps {
+		s := l.x.reach(tx, col, width)
+		cols, key = append(cols, s), append(key, byte(s.lo), byte(s.hi))
 	}
+	t.cols, t.key = cols, key
 	k := listKey{id, class(t.rowClass, rows), class(t.colClass, key)}
 	at, ok := t.lists[k]
 	if !ok {

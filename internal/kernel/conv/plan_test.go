@@ -185,6 +185,10 @@ func atLevels(text string, body func()) {
 		It(fmt.Sprintf("%s (%s)", text, l), func() {
 			defer cpuid.Force(l)()
 			body()
+			if l == cpuid.AVX512 {
+				defer conv.UseWholeVectors()()
+				body()
+			}
 		})
 	}
 }

@@ -1,10 +1,6 @@
 package conv
 
-import (
-	"unsafe"
-
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "unsafe"
 
 // kernelID names a kernel. The portable ones come first, in the order of kind.
 type kernelID uint8
@@ -50,17 +46,6 @@ var portablePixels = func() [][]int {
 }()
 
 func portableKernel(k kind) (kernelID, []uintptr) { return kernelID(k), portableBodies }
-
-// geometryOf returns the tile of a kernel.
-func geometryOf(level cpuid.Level, k kind, blocks int) geometry {
-	if level != cpuid.AVX512 {
-		return portableGeometry
-	}
-	if blocks == 3 {
-		return geometry{pixels: 9, group: 7, blocks: 3}
-	}
-	return geometry{pixels: 14, group: 7, blocks: blocks}
-}
 
 // pixelRow is the 16 channels of one pixel.
 type pixelRow = [16]float32

@@ -362,6 +362,7 @@ dense256q1_return:
 	RET
 	
 	TEXT dense256q1_b0<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l0:
 	VMOVUPS (DI), Y12
@@ -387,6 +388,7 @@ dense256q1_l0:
 	JMP AX
 	
 	TEXT dense256q1_b1<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l1:
 	VMOVUPS (DI), Y12
@@ -415,6 +417,7 @@ dense256q1_l1:
 	JMP AX
 	
 	TEXT dense256q1_b2<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l2:
 	VMOVUPS (DI), Y12
@@ -446,6 +449,7 @@ dense256q1_l2:
 	JMP AX
 	
 	TEXT dense256q1_b3<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l3:
 	VMOVUPS (DI), Y12
@@ -480,6 +484,7 @@ dense256q1_l3:
 	JMP AX
 	
 	TEXT dense256q1_b4<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l4:
 	VMOVUPS (DI), Y12
@@ -517,6 +522,7 @@ dense256q1_l4:
 	JMP AX
 	
 	TEXT dense256q1_b5<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l5:
 	VMOVUPS (DI), Y12
@@ -557,6 +563,7 @@ dense256q1_l5:
 	JMP AX
 	
 	TEXT dense256q1_b6<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l6:
 	VMOVUPS (DI), Y12
@@ -582,6 +589,7 @@ dense256q1_l6:
 	JMP AX
 	
 	TEXT dense256q1_b7<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l7:
 	VMOVUPS (DI), Y12
@@ -610,6 +618,7 @@ dense256q1_l7:
 	JMP AX
 	
 	TEXT dense256q1_b8<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l8:
 	VMOVUPS (DI), Y12
@@ -641,6 +650,7 @@ dense256q1_l8:
 	JMP AX
 	
 	TEXT dense256q1_b9<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l9:
 	VMOVUPS (DI), Y12
@@ -675,6 +685,7 @@ dense256q1_l9:
 	JMP AX
 	
 	TEXT dense256q1_b10<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l10:
 	VMOVUPS (DI), Y12
@@ -712,6 +723,7 @@ dense256q1_l10:
 	JMP AX
 	
 	TEXT dense256q1_b11<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l11:
 	VMOVUPS (DI), Y12
@@ -737,6 +749,7 @@ dense256q1_l11:
 	JMP AX
 	
 	TEXT dense256q1_b12<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l12:
 	VMOVUPS (DI), Y12
@@ -765,6 +778,7 @@ dense256q1_l12:
 	JMP AX
 	
 	TEXT dense256q1_b13<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l13:
 	VMOVUPS (DI), Y12
@@ -796,6 +810,7 @@ dense256q1_l13:
 	JMP AX
 	
 	TEXT dense256q1_b14<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l14:
 	VMOVUPS (DI), Y12
@@ -830,6 +845,7 @@ dense256q1_l14:
 	JMP AX
 	
 	TEXT dense256q1_b15<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l15:
 	VMOVUPS (DI), Y12
@@ -855,6 +871,7 @@ dense256q1_l15:
 	JMP AX
 	
 	TEXT dense256q1_b16<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l16:
 	VMOVUPS (DI), Y12
@@ -883,6 +900,7 @@ dense256q1_l16:
 	JMP AX
 	
 	TEXT dense256q1_b17<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l17:
 	VMOVUPS (DI), Y12
@@ -914,6 +932,7 @@ dense256q1_l17:
 	JMP AX
 	
 	TEXT dense256q1_b18<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l18:
 	VMOVUPS (DI), Y12
@@ -939,6 +958,7 @@ dense256q1_l18:
 	JMP AX
 	
 	TEXT dense256q1_b19<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l19:
 	VMOVUPS (DI), Y12
@@ -967,6 +987,7 @@ dense256q1_l19:
 	JMP AX
 	
 	TEXT dense256q1_b20<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l20:
 	VMOVUPS (DI), Y12
@@ -992,6 +1013,7 @@ dense256q1_l20:
 	JMP AX
 	
 	TEXT dense256q1_b21<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l21:
 	VMOVUPS (DI), Y12
@@ -1020,6 +1042,7 @@ dense256q1_l21:
 	JMP AX
 	
 	TEXT dense256q1_b22<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l22:
 	VMOVUPS (DI), Y12
@@ -1054,6 +1077,7 @@ dense256q1_l22:
 	JMP AX
 	
 	TEXT dense256q1_b23<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l23:
 	VMOVUPS (DI), Y12
@@ -1094,6 +1118,7 @@ dense256q1_l23:
 	JMP AX
 	
 	TEXT dense256q1_b24<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l24:
 	VMOVUPS (DI), Y12
@@ -1122,6 +1147,7 @@ dense256q1_l24:
 	JMP AX
 	
 	TEXT dense256q1_b25<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l25:
 	VMOVUPS (DI), Y12
@@ -1156,6 +1182,7 @@ dense256q1_l25:
 	JMP AX
 	
 	TEXT dense256q1_b26<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 dense256q1_l26:
 	VMOVUPS (DI), Y12
@@ -1579,6 +1606,7 @@ depth256_return:
 	RET
 	
 	TEXT depth256_b0<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l0:
 	VMOVUPS 0(DI), Y12
@@ -1603,6 +1631,7 @@ depth256_l0:
 	JMP AX
 	
 	TEXT depth256_b1<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l1:
 	VMOVUPS 0(DI), Y12
@@ -1629,6 +1658,7 @@ depth256_l1:
 	JMP AX
 	
 	TEXT depth256_b2<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l2:
 	VMOVUPS 0(DI), Y12
@@ -1657,6 +1687,7 @@ depth256_l2:
 	JMP AX
 	
 	TEXT depth256_b3<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l3:
 	VMOVUPS 0(DI), Y12
@@ -1687,6 +1718,7 @@ depth256_l3:
 	JMP AX
 	
 	TEXT depth256_b4<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l4:
 	VMOVUPS 0(DI), Y12
@@ -1719,6 +1751,7 @@ depth256_l4:
 	JMP AX
 	
 	TEXT depth256_b5<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l5:
 	VMOVUPS 0(DI), Y12
@@ -1753,6 +1786,7 @@ depth256_l5:
 	JMP AX
 	
 	TEXT depth256_b6<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l6:
 	VMOVUPS 0(DI), Y12
@@ -1777,6 +1811,7 @@ depth256_l6:
 	JMP AX
 	
 	TEXT depth256_b7<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l7:
 	VMOVUPS 0(DI), Y12
@@ -1803,6 +1838,7 @@ depth256_l7:
 	JMP AX
 	
 	TEXT depth256_b8<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l8:
 	VMOVUPS 0(DI), Y12
@@ -1831,6 +1867,7 @@ depth256_l8:
 	JMP AX
 	
 	TEXT depth256_b9<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l9:
 	VMOVUPS 0(DI), Y12
@@ -1861,6 +1898,7 @@ depth256_l9:
 	JMP AX
 	
 	TEXT depth256_b10<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l10:
 	VMOVUPS 0(DI), Y12
@@ -1893,6 +1931,7 @@ depth256_l10:
 	JMP AX
 	
 	TEXT depth256_b11<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l11:
 	VMOVUPS 0(DI), Y12
@@ -1917,6 +1956,7 @@ depth256_l11:
 	JMP AX
 	
 	TEXT depth256_b12<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l12:
 	VMOVUPS 0(DI), Y12
@@ -1943,6 +1983,7 @@ depth256_l12:
 	JMP AX
 	
 	TEXT depth256_b13<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l13:
 	VMOVUPS 0(DI), Y12
@@ -1971,6 +2012,7 @@ depth256_l13:
 	JMP AX
 	
 	TEXT depth256_b14<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l14:
 	VMOVUPS 0(DI), Y12
@@ -2001,6 +2043,7 @@ depth256_l14:
 	JMP AX
 	
 	TEXT depth256_b15<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l15:
 	VMOVUPS 0(DI), Y12
@@ -2025,6 +2068,7 @@ depth256_l15:
 	JMP AX
 	
 	TEXT depth256_b16<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l16:
 	VMOVUPS 0(DI), Y12
@@ -2051,6 +2095,7 @@ depth256_l16:
 	JMP AX
 	
 	TEXT depth256_b17<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l17:
 	VMOVUPS 0(DI), Y12
@@ -2079,6 +2124,7 @@ depth256_l17:
 	JMP AX
 	
 	TEXT depth256_b18<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l18:
 	VMOVUPS 0(DI), Y12
@@ -2103,6 +2149,7 @@ depth256_l18:
 	JMP AX
 	
 	TEXT depth256_b19<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l19:
 	VMOVUPS 0(DI), Y12
@@ -2129,6 +2176,7 @@ depth256_l19:
 	JMP AX
 	
 	TEXT depth256_b20<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l20:
 	VMOVUPS 0(DI), Y12
@@ -2153,6 +2201,7 @@ depth256_l20:
 	JMP AX
 	
 	TEXT depth256_b21<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l21:
 	VMOVUPS 0(DI), Y12
@@ -2179,6 +2228,7 @@ depth256_l21:
 	JMP AX
 	
 	TEXT depth256_b22<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l22:
 	VMOVUPS 0(DI), Y12
@@ -2209,6 +2259,7 @@ depth256_l22:
 	JMP AX
 	
 	TEXT depth256_b23<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l23:
 	VMOVUPS 0(DI), Y12
@@ -2243,6 +2294,7 @@ depth256_l23:
 	JMP AX
 	
 	TEXT depth256_b24<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l24:
 	VMOVUPS 0(DI), Y12
@@ -2269,6 +2321,7 @@ depth256_l24:
 	JMP AX
 	
 	TEXT depth256_b25<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l25:
 	VMOVUPS 0(DI), Y12
@@ -2299,6 +2352,7 @@ depth256_l25:
 	JMP AX
 	
 	TEXT depth256_b26<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 depth256_l26:
 	VMOVUPS 0(DI), Y12
@@ -2720,6 +2774,7 @@ max256_return:
 	RET
 	
 	TEXT max256_b0<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l0:
 	VMAXPS (SI), Y0, Y0
@@ -2742,6 +2797,7 @@ max256_l0:
 	JMP AX
 	
 	TEXT max256_b1<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l1:
 	VMAXPS (SI), Y0, Y0
@@ -2766,6 +2822,7 @@ max256_l1:
 	JMP AX
 	
 	TEXT max256_b2<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l2:
 	VMAXPS (SI), Y0, Y0
@@ -2792,6 +2849,7 @@ max256_l2:
 	JMP AX
 	
 	TEXT max256_b3<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l3:
 	VMAXPS (SI), Y0, Y0
@@ -2820,6 +2878,7 @@ max256_l3:
 	JMP AX
 	
 	TEXT max256_b4<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l4:
 	VMAXPS (SI), Y0, Y0
@@ -2850,6 +2909,7 @@ max256_l4:
 	JMP AX
 	
 	TEXT max256_b5<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l5:
 	VMAXPS (SI), Y0, Y0
@@ -2882,6 +2942,7 @@ max256_l5:
 	JMP AX
 	
 	TEXT max256_b6<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l6:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -2904,6 +2965,7 @@ max256_l6:
 	JMP AX
 	
 	TEXT max256_b7<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l7:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -2928,6 +2990,7 @@ max256_l7:
 	JMP AX
 	
 	TEXT max256_b8<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l8:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -2954,6 +3017,7 @@ max256_l8:
 	JMP AX
 	
 	TEXT max256_b9<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l9:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -2982,6 +3046,7 @@ max256_l9:
 	JMP AX
 	
 	TEXT max256_b10<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l10:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -3012,6 +3077,7 @@ max256_l10:
 	JMP AX
 	
 	TEXT max256_b11<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l11:
 	VMAXPS (SI)(R8*2), Y4, Y4
@@ -3034,6 +3100,7 @@ max256_l11:
 	JMP AX
 	
 	TEXT max256_b12<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l12:
 	VMAXPS (SI)(R8*2), Y4, Y4
@@ -3058,6 +3125,7 @@ max256_l12:
 	JMP AX
 	
 	TEXT max256_b13<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l13:
 	VMAXPS (SI)(R8*2), Y4, Y4
@@ -3084,6 +3152,7 @@ max256_l13:
 	JMP AX
 	
 	TEXT max256_b14<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l14:
 	VMAXPS (SI)(R8*2), Y4, Y4
@@ -3112,6 +3181,7 @@ max256_l14:
 	JMP AX
 	
 	TEXT max256_b15<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l15:
 	VMAXPS (BX), Y6, Y6
@@ -3134,6 +3204,7 @@ max256_l15:
 	JMP AX
 	
 	TEXT max256_b16<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l16:
 	VMAXPS (BX), Y6, Y6
@@ -3158,6 +3229,7 @@ max256_l16:
 	JMP AX
 	
 	TEXT max256_b17<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l17:
 	VMAXPS (BX), Y6, Y6
@@ -3184,6 +3256,7 @@ max256_l17:
 	JMP AX
 	
 	TEXT max256_b18<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l18:
 	VMAXPS (BX)(R8*1), Y8, Y8
@@ -3206,6 +3279,7 @@ max256_l18:
 	JMP AX
 	
 	TEXT max256_b19<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l19:
 	VMAXPS (BX)(R8*1), Y8, Y8
@@ -3230,6 +3304,7 @@ max256_l19:
 	JMP AX
 	
 	TEXT max256_b20<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l20:
 	VMAXPS (BX)(R8*2), Y10, Y10
@@ -3252,6 +3327,7 @@ max256_l20:
 	JMP AX
 	
 	TEXT max256_b21<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l21:
 	VMAXPS (SI), Y0, Y0
@@ -3276,6 +3352,7 @@ max256_l21:
 	JMP AX
 	
 	TEXT max256_b22<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l22:
 	VMAXPS (SI), Y0, Y0
@@ -3304,6 +3381,7 @@ max256_l22:
 	JMP AX
 	
 	TEXT max256_b23<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l23:
 	VMAXPS (SI), Y0, Y0
@@ -3336,6 +3414,7 @@ max256_l23:
 	JMP AX
 	
 	TEXT max256_b24<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l24:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -3360,6 +3439,7 @@ max256_l24:
 	JMP AX
 	
 	TEXT max256_b25<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l25:
 	VMAXPS (SI)(R8*1), Y2, Y2
@@ -3388,6 +3468,7 @@ max256_l25:
 	JMP AX
 	
 	TEXT max256_b26<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 max256_l26:
 	VMAXPS (SI)(R8*2), Y4, Y4
@@ -3827,6 +3908,7 @@ sum256_return:
 	RET
 	
 	TEXT sum256_b0<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l0:
 	VADDPS (SI), Y0, Y0
@@ -3849,6 +3931,7 @@ sum256_l0:
 	JMP AX
 	
 	TEXT sum256_b1<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l1:
 	VADDPS (SI), Y0, Y0
@@ -3873,6 +3956,7 @@ sum256_l1:
 	JMP AX
 	
 	TEXT sum256_b2<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l2:
 	VADDPS (SI), Y0, Y0
@@ -3899,6 +3983,7 @@ sum256_l2:
 	JMP AX
 	
 	TEXT sum256_b3<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l3:
 	VADDPS (SI), Y0, Y0
@@ -3927,6 +4012,7 @@ sum256_l3:
 	JMP AX
 	
 	TEXT sum256_b4<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l4:
 	VADDPS (SI), Y0, Y0
@@ -3957,6 +4043,7 @@ sum256_l4:
 	JMP AX
 	
 	TEXT sum256_b5<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l5:
 	VADDPS (SI), Y0, Y0
@@ -3989,6 +4076,7 @@ sum256_l5:
 	JMP AX
 	
 	TEXT sum256_b6<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l6:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4011,6 +4099,7 @@ sum256_l6:
 	JMP AX
 	
 	TEXT sum256_b7<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l7:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4035,6 +4124,7 @@ sum256_l7:
 	JMP AX
 	
 	TEXT sum256_b8<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l8:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4061,6 +4151,7 @@ sum256_l8:
 	JMP AX
 	
 	TEXT sum256_b9<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l9:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4089,6 +4180,7 @@ sum256_l9:
 	JMP AX
 	
 	TEXT sum256_b10<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l10:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4119,6 +4211,7 @@ sum256_l10:
 	JMP AX
 	
 	TEXT sum256_b11<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l11:
 	VADDPS (SI)(R8*2), Y4, Y4
@@ -4141,6 +4234,7 @@ sum256_l11:
 	JMP AX
 	
 	TEXT sum256_b12<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l12:
 	VADDPS (SI)(R8*2), Y4, Y4
@@ -4165,6 +4259,7 @@ sum256_l12:
 	JMP AX
 	
 	TEXT sum256_b13<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l13:
 	VADDPS (SI)(R8*2), Y4, Y4
@@ -4191,6 +4286,7 @@ sum256_l13:
 	JMP AX
 	
 	TEXT sum256_b14<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l14:
 	VADDPS (SI)(R8*2), Y4, Y4
@@ -4219,6 +4315,7 @@ sum256_l14:
 	JMP AX
 	
 	TEXT sum256_b15<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l15:
 	VADDPS (BX), Y6, Y6
@@ -4241,6 +4338,7 @@ sum256_l15:
 	JMP AX
 	
 	TEXT sum256_b16<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l16:
 	VADDPS (BX), Y6, Y6
@@ -4265,6 +4363,7 @@ sum256_l16:
 	JMP AX
 	
 	TEXT sum256_b17<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l17:
 	VADDPS (BX), Y6, Y6
@@ -4291,6 +4390,7 @@ sum256_l17:
 	JMP AX
 	
 	TEXT sum256_b18<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l18:
 	VADDPS (BX)(R8*1), Y8, Y8
@@ -4313,6 +4413,7 @@ sum256_l18:
 	JMP AX
 	
 	TEXT sum256_b19<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l19:
 	VADDPS (BX)(R8*1), Y8, Y8
@@ -4337,6 +4438,7 @@ sum256_l19:
 	JMP AX
 	
 	TEXT sum256_b20<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l20:
 	VADDPS (BX)(R8*2), Y10, Y10
@@ -4359,6 +4461,7 @@ sum256_l20:
 	JMP AX
 	
 	TEXT sum256_b21<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l21:
 	VADDPS (SI), Y0, Y0
@@ -4383,6 +4486,7 @@ sum256_l21:
 	JMP AX
 	
 	TEXT sum256_b22<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l22:
 	VADDPS (SI), Y0, Y0
@@ -4411,6 +4515,7 @@ sum256_l22:
 	JMP AX
 	
 	TEXT sum256_b23<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l23:
 	VADDPS (SI), Y0, Y0
@@ -4443,6 +4548,7 @@ sum256_l23:
 	JMP AX
 	
 	TEXT sum256_b24<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l24:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4467,6 +4573,7 @@ sum256_l24:
 	JMP AX
 	
 	TEXT sum256_b25<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l25:
 	VADDPS (SI)(R8*1), Y2, Y2
@@ -4495,6 +4602,7 @@ sum256_l25:
 	JMP AX
 	
 	TEXT sum256_b26<>(SB), NOSPLIT|NOFRAME, $0-0
+	PCALIGN $64
 
 sum256_l26:
 	VADDPS (SI)(R8*2), Y4, Y4
