@@ -19,7 +19,7 @@ func inferBody(c *Inference) error {
 		return regionError(c.Node, "body", ErrArity, fmt.Sprintf("%d outputs", len(c.Node.Outputs)), fmt.Sprint(len(body.Outputs)))
 	}
 	for i, p := range body.Inputs {
-		if v := c.Node.Inputs[i]; v != nil {
+		if v := c.Node.Inputs[i]; v != nil && v.Type.Kind != KindUnknown {
 			p.Type, p.Dims = v.Type, v.Dims
 		}
 	}
@@ -31,24 +31,4 @@ func inferBody(c *Inference) error {
 		c.SetDims(i, v.Dims)
 	}
 	return nil
-}
-
-// inferRegion gives the captures of a region the types of the owner's operands and infers its nodes.
-func inferRegion(n *Node, name string) error {
-	r := n.Region(name)
-	if len(r.Captures) != len(n.Captures) {
-		return regionError(n, name, ErrArity, fmt.Sprintf("%d captures", len(n.Captures)), fmt.Sprint(len(r.Captures)))
-	}
-	for i, p := range r.Captures {
-		if v := n.Captures[i]; v != nil {
-			p.Type, p.Dims = v.Type, v.Dims
-		}
-	}
-	return InferGraph(r)
-}
-
-func regionError(n *Node, name string, cause error, expected, found string) *InferError {
-	e := nodeError(n, cause, expected, found)
-	e.Port = fmt.Sprintf("region %q", capped(name))
-	return e
 }

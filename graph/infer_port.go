@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -134,6 +135,34 @@ func (c *Inference) needDim(i, axis int, d Dim) error {
 	return nil
 }
 
+// constOf returns the data of a constant, also of one that a region sees as a capture, or as an input where the region
+// runs once.
+func constOf(v *Value) *tensor.Tensor {
+	for v != nil && v.Const == nil {
+		owner := v.graph.owner
+		if owner == nil {
+			return nil
+		}
+		params, operands := v.graph.Captures, owner.Captures
+		switch {
+		case v.IsCapture():
+		case v.IsInput() && owner.Op.Domain == CarveDomain:
+			params, operands = v.graph.Inputs, owner.Inputs
+		default:
+			return nil
+		}
+		i := slices.Index(params, v)
+		if i < 0 || i >= len(operands) {
+			return nil
+		}
+		v = operands[i]
+	}
+	if v == nil {
+		return nil
+	}
+	return v.Const
+}
+
 // maxContents bounds the length of constant operands whose elements inference reads.
 const maxContents = 1 << 16
 
@@ -143,7 +172,7 @@ func (c *Inference) ints(i int) (vals []int64, ok bool) {
 	if v == nil {
 		return nil, false
 	}
-	if t := v.Const; t != nil && (t.DType.IsInt() || t.DType == tensor.Bool) && t.Len() <= maxContents {
+	if t := constOf(v); t != nil && (t.DType.IsInt() || t.DType == tensor.Bool) && t.Len() <= maxContents {
 		vals = make([]int64, t.Len())
 		if tensor.DecodeInts(vals, t) == nil {
 			return vals, true

@@ -69,13 +69,8 @@ func (c *Inference) DType(i int) tensor.DType { return c.Type(i).DType }
 // Shape returns the shape of tensor input i, nil where it is unknown.
 func (c *Inference) Shape(i int) Shape { return c.Type(i).Shape }
 
-// Const returns the data of input i where it is a constant, else nil.
-func (c *Inference) Const(i int) *tensor.Tensor {
-	if v := c.Node.Input(i); v != nil {
-		return v.Const
-	}
-	return nil
-}
+// Const returns the data of input i where it is a constant, else nil. Constants are seen through the captures of regions.
+func (c *Inference) Const(i int) *tensor.Tensor { return constOf(c.Node.Input(i)) }
 
 // Dims returns the elements of integer input i of rank 0 or 1 where they are known as expressions.
 func (c *Inference) Dims(i int) (dims []Dim, ok bool) {

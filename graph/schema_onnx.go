@@ -83,7 +83,7 @@ func onnxSchemas(key [2]string) []*Schema {
 		}
 	}
 	for _, s := range list {
-		s.Infer = onnxInfer(s.Domain, s.Name, s.Since)
+		s.Infer = onnxInfer(s.Domain, s.Name)
 		s.Random = isRandom(s.Domain, s.Name)
 	}
 	return list

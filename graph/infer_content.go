@@ -1,0 +1,455 @@
+package graph
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// followed reports whether contents of that element type are followed as dims.
+func followed(dt tensor.DType) bool { return dt == tensor.Int64 || dt == tensor.Int32 }
+
+// zipDims applies f to the known elements of inputs i and j, of which one may be a single element, and sets the contents
+// of output 0 where f knows all.
+func (c *Inference) zipDims(i, j int, f func(a, b Dim) (Dim, bool)) {
+	a, ok := c.Dims(i)
+	b, ok2 := c.Dims(j)
+	if !ok || !ok2 || !c.vectorOutput() {
+		return
+	}
+	n := len(a)
+	switch {
+	case len(a) == len(b):
+	case len(b) == 1:
+	case len(a) == 1:
+		n = len(b)
+	default:
+		return
+	}
+	out := make([]Dim, n)
+	for k := range out {
+		d, ok := f(a[min(k, len(a)-1)], b[min(k, len(b)-1)])
+		if !ok {
+			return
+		}
+		out[k] = d
+	}
+	c.SetDims(0, out)
+}
+
+// vectorOutput reports whether output 0 is of a type whose contents are followed, with rank 0 or 1.
+func (c *Inference) vectorOutput() bool {
+	v := c.Node.Output(0)
+	return v != nil && v.Type.Kind == KindTensor && followed(v.Type.DType) && v.Type.Shape != nil && len(v.Type.Shape) <= 1
+}
+
+// mapDims applies f to the known elements of input i.
+func (c *Inference) mapDims(i int, f func(Dim) (Dim, bool)) {
+	a, ok := c.Dims(i)
+	if !ok || !c.vectorOutput() {
+		return
+	}
+	out := make([]Dim, len(a))
+	for k, d := range a {
+		if out[k], ok = f(d); !ok {
+			return
+		}
+	}
+	c.SetDims(0, out)
+}
+
+// dimArith returns what an elementwise operator does to integers; nil for operators whose contents are not followed.
+func (c *Inference) dimArith() func(a, b Dim) (Dim, bool) {
+	switch c.Node.Op.Name {
+	case "Add", "Sum":
+		return func(a, b Dim) (Dim, bool) { return a.Add(b), true }
+	case "Sub":
+		return func(a, b Dim) (Dim, bool) { return a.Sub(b), true }
+	case "Mul":
+		return mulDims
+	case "Div":
+		return divDims
+	case "Mod":
+		if c.Node.Int("fmod", 0) != 0 {
+			return func(a, b Dim) (Dim, bool) {
+				if b.Is(0) || !a.NonNegative() || !b.NonNegative() {
+					return Dim{}, false
+				}
+				return a.Mod(b), true
+			}
+		}
+		return func(a, b Dim) (Dim, bool) {
+			if b.Is(0) {
+				return Dim{}, false
+			}
+			return a.Mod(b), true
+		}
+	case "Min":
+		return func(a, b Dim) (Dim, bool) { return a.Min(b), true }
+	case "Max":
+		return maxDims
+	}
+	return nil
+}
+
+// mulDims returns a·b; ok is false where expressions grow too large or numbers overflow.
+func mulDims(a, b Dim) (Dim, bool) {
+	an, ac := a.Const()
+	bn, bc := b.Const()
+	if ac && bc {
+		p, ok := mulChecked(an, bn)
+		return Dim{c: p}, ok
+	}
+	if len(a.terms())*len(b.terms()) > maxTerms {
+		return Dim{}, false
+	}
+	p := a.Mul(b)
+	return p, !p.TooComplex()
+}
+
+// divDims returns a/b, truncated as ONNX does; ok is false where the sign of an operand is not known.
+func divDims(a, b Dim) (Dim, bool) {
+	an, ac := a.Const()
+	bn, bc := b.Const()
+	switch {
+	case bc && bn == 0:
+		return Dim{}, false
+	case ac && bc:
+		return Dim{c: an / bn}, true
+	case !a.NonNegative() || !b.NonNegative():
+		return Dim{}, false
+	}
+	return quotient(a, b), true
+}
+
+// quotient returns ⌊a/b⌋ and cancels what both have in common: products of symbols, and the numbers before them.
+func quotient(a, b Dim) Dim {
+	if len(a.terms()) == 1 && len(b.terms()) == 1 && a.c == 0 && b.c == 0 {
+		x, y := a.e.terms[0], b.e.terms[0]
+		if rest, ok := removeAtoms(x.atoms, y.atoms); ok && y.coef > 0 {
+			q := D(1)
+			for _, at := range rest {
+				q = q.Mul(fromAtom(at))
+			}
+			g := gcd(x.coef, y.coef)
+			return q.Scale(x.coef / g).FloorDiv(Dim{c: y.coef / g})
+		}
+	}
+	if q, ok := exactQuotient(a, b); ok {
+		return q
+	}
+	return a.FloorDiv(b)
+}
+
+// exactQuotient divides every term of a by the single term b, as in (2·N·S + N)/N.
+func exactQuotient(a, b Dim) (Dim, bool) {
+	if len(b.terms()) != 1 || b.c != 0 || a.c != 0 || a.e == nil {
+		return Dim{}, false
+	}
+	y := b.e.terms[0]
+	sum := Dim{}
+	for _, x := range a.e.terms {
+		rest, ok := removeAtoms(x.atoms, y.atoms)
+		if !ok || x.coef%y.coef != 0 {
+			return Dim{}, false
+		}
+		q := Dim{c: x.coef / y.coef}
+		for _, at := range rest {
+			q = q.Mul(fromAtom(at))
+		}
+		sum = sum.Add(q)
+	}
+	return sum, true
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	if a < 0 {
+		return -a
+	}
+	return max(a, 1)
+}
+
+// maxDims returns the larger of two dims, without an expression where the sign of one settles it.
+func maxDims(a, b Dim) (Dim, bool) {
+	if sign, ok := compareDims(a, b); ok {
+		if sign >= 0 {
+			return a, true
+		}
+		return b, true
+	}
+	if b.Is(0) && a.NonNegative() {
+		return a, true
+	}
+	if a.Is(0) && b.NonNegative() {
+		return b, true
+	}
+	return a.Max(b), true
+}
+
+// compareDims returns the sign of a-b where it is the same for all values that symbols can have.
+func compareDims(a, b Dim) (sign int, ok bool) {
+	d := a.Sub(b)
+	if n, ok := d.Const(); ok {
+		switch {
+		case n < 0:
+			return -1, true
+		case n > 0:
+			return 1, true
+		}
+		return 0, true
+	}
+	if d.c > 0 && d.NonNegative() {
+		return 1, true
+	}
+	if m := d.Scale(-1); m.c > 0 && m.NonNegative() {
+		return -1, true
+	}
+	return 0, false
+}
+
+// followDepth bounds how many producers are looked through.
+const followDepth = 12
+
+// bools returns the known elements of a Bool value of rank 0 or 1, looking through the comparisons that make it.
+func bools(v *Value, depth int) (out []bool, ok bool) {
+	if v == nil || depth == 0 {
+		return nil, false
+	}
+	if t := constOf(v); t != nil {
+		if t.DType != tensor.Bool || len(t.Shape) > 1 || t.Len() > maxDimsContent {
+			return nil, false
+		}
+		vals := make([]int64, t.Len())
+		if tensor.DecodeInts(vals, t) != nil {
+			return nil, false
+		}
+		for _, x := range vals {
+			out = append(out, x != 0)
+		}
+		return out, true
+	}
+	n := v.Producer
+	if n == nil || n.Op.Domain != "" {
+		return nil, false
+	}
+	switch n.Op.Name {
+	case "Identity":
+		return bools(n.Input(0), depth-1)
+	case "Not":
+		out, ok = bools(n.Input(0), depth-1)
+		for i := range out {
+			out[i] = !out[i]
+		}
+		return out, ok
+	case "And", "Or":
+		a, ok := bools(n.Input(0), depth-1)
+		b, ok2 := bools(n.Input(1), depth-1)
+		if !ok || !ok2 {
+			return nil, false
+		}
+		and := n.Op.Name == "And"
+		return zip(a, b, func(x, y bool) (bool, bool) { return and && x && y || !and && (x || y), true })
+	case "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual":
+		a, b := n.Input(0), n.Input(1)
+		if a == nil || b == nil || a.Dims == nil || b.Dims == nil {
+			return nil, false
+		}
+		return zip(a.Dims, b.Dims, func(x, y Dim) (bool, bool) {
+			sign, ok := compareDims(x, y)
+			switch n.Op.Name {
+			case "Equal":
+				return sign == 0, ok
+			case "Less":
+				return sign < 0, ok
+			case "LessOrEqual":
+				return sign <= 0, ok
+			case "Greater":
+				return sign > 0, ok
+			}
+			return sign >= 0, ok
+		})
+	}
+	return nil, false
+}
+
+// zip applies f to lists of equal length, or of which one has a single element; ok is false where f does not know.
+func zip[A, B any](a, b []A, f func(x, y A) (B, bool)) (out []B, ok bool) {
+	n := max(len(a), len(b))
+	if len(a) == 0 || len(b) == 0 || len(a) != n && len(a) != 1 || len(b) != n && len(b) != 1 {
+		return nil, false
+	}
+	for i := range n {
+		v, ok := f(a[min(i, len(a)-1)], b[min(i, len(b)-1)])
+		if !ok {
+			return nil, false
+		}
+		out = append(out, v)
+	}
+	return out, true
+}
+
+// ratio is num/den, an element of a float tensor that comes from dims.
+type ratio struct {
+	num Dim
+	den int64 // above 0
+}
+
+// ratios returns the known elements of a float value of rank 0 or 1 that is computed from integer contents, as exporters
+// do for sizes: Cast, Mul, Div, Add, Sub, Floor, Ceil with constants that floats hold exactly.
+func ratios(v *Value, depth int) (out []ratio, ok bool) {
+	if v == nil || depth == 0 {
+		return nil, false
+	}
+	if v.Dims != nil {
+		for _, d := range v.Dims {
+			out = append(out, ratio{d, 1})
+		}
+		return out, true
+	}
+	if t := constOf(v); t != nil {
+		return constRatios(t)
+	}
+	n := v.Producer
+	if n == nil || n.Op.Domain != "" {
+		return nil, false
+	}
+	switch n.Op.Name {
+	case "Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape":
+		if n.Op.Name == "Cast" && !tensor.DType(n.Int("to", 0)&255).IsFloat() {
+			return nil, false
+		}
+		in := n.Input(0)
+		if v.Type.Shape == nil || len(v.Type.Shape) > 1 {
+			return nil, false
+		}
+		return ratios(in, depth-1)
+	case "Floor", "Ceil":
+		in, ok := ratios(n.Input(0), depth-1)
+		for _, r := range in {
+			if n.Op.Name == "Floor" {
+				out = append(out, ratio{r.num.FloorDiv(Dim{c: r.den}), 1})
+			} else {
+				out = append(out, ratio{r.num.CeilDiv(Dim{c: r.den}), 1})
+			}
+		}
+		return out, ok
+	case "Concat":
+		for _, in := range n.Inputs {
+			part, ok := ratios(in, depth-1)
+			if !ok || len(out)+len(part) > maxDimsContent {
+				return nil, false
+			}
+			out = append(out, part...)
+		}
+		return out, true
+	case "Add", "Sub", "Mul", "Div":
+		a, ok := ratios(n.Input(0), depth-1)
+		b, ok2 := ratios(n.Input(1), depth-1)
+		if !ok || !ok2 {
+			return nil, false
+		}
+		return zip(a, b, func(x, y ratio) (ratio, bool) { return arithRatios(n.Op.Name, x, y) })
+	}
+	return nil, false
+}
+
+func constRatios(t *tensor.Tensor) (out []ratio, ok bool) {
+	if len(t.Shape) > 1 || t.Len() > maxDimsContent || !t.DType.IsFloat() {
+		return nil, false
+	}
+	vals := make([]float64, t.Len())
+	if tensor.Decode(vals, t) != nil {
+		return nil, false
+	}
+	for _, f := range vals {
+		r, ok := ratioOf(f)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, r)
+	}
+	return out, true
+}
+
+// ratioOf returns f as a fraction with a denominator of at most 4096.
+func ratioOf(f float64) (ratio, bool) {
+	if math.Abs(f) > 1<<24 || f != f {
+		return ratio{}, false
+	}
+	for den := int64(1); den <= 4096; den *= 2 {
+		if p := f * float64(den); p == math.Trunc(p) {
+			return ratio{Dim{c: int64(p)}, den}, true
+		}
+	}
+	return ratio{}, false
+}
+
+func arithRatios(op string, x, y ratio) (ratio, bool) {
+	if x.den > 1<<20 || y.den > 1<<20 {
+		return ratio{}, false
+	}
+	num, ok := Dim{}, true
+	den := x.den * y.den
+	switch op {
+	case "Add":
+		num = x.num.Scale(y.den).Add(y.num.Scale(x.den))
+	case "Sub":
+		num = x.num.Scale(y.den).Sub(y.num.Scale(x.den))
+	case "Mul":
+		num, ok = mulDims(x.num, y.num)
+	default:
+		k, isConst := y.num.Const()
+		if !isConst || k <= 0 || k > 1<<20 {
+			return ratio{}, false
+		}
+		num, den = x.num.Scale(y.den), x.den*k
+	}
+	if !ok || num.TooComplex() {
+		return ratio{}, false
+	}
+	// Shorten by what divides the denominator and every coefficient.
+	g := gcd(den, num.c)
+	for _, t := range num.terms() {
+		g = gcd(g, t.coef)
+	}
+	if g > 1 {
+		num, den = num.FloorDiv(Dim{c: g}), den/g
+	}
+	return ratio{num, den}, true
+}
+
+// castToDims sets the contents of an integer output from float contents that were computed from dims.
+func (c *Inference) castToDims() {
+	if !c.vectorOutput() {
+		return
+	}
+	in, ok := ratios(c.Node.Input(0), followDepth)
+	if !ok || len(in) > maxDimsContent {
+		return
+	}
+	out := make([]Dim, len(in))
+	for i, r := range in {
+		if r.den != 1 && !r.num.NonNegative() { // Cast truncates
+			return
+		}
+		out[i] = r.num.FloorDiv(Dim{c: r.den})
+	}
+	c.SetDims(0, out)
+}
+
+// numElements returns the product of dims; ok is false where the rank is unknown or the product too complex.
+func numElements(s Shape) (n Dim, ok bool) {
+	if s == nil {
+		return Dim{}, false
+	}
+	n = D(1)
+	for _, d := range s {
+		if n, ok = mulDims(n, d); !ok {
+			return Dim{}, false
+		}
+	}
+	return n, true
+}

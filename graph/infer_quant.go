@@ -1,0 +1,82 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// quantScale checks scale and zero point of a quantisation of input 0: scalars, vectors along the axis, or one value per
+// block of block_size along it.
+func (c *Inference) quantScale() error {
+	in, scale := c.Shape(0), c.Shape(1)
+	if err := c.sameShapes(1, 2); err != nil {
+		return err
+	}
+	if in == nil || len(scale) == 0 || len(scale) == 1 && scale[0].Is(1) {
+		return nil
+	}
+	if !c.hasAttr("axis") {
+		return nil
+	}
+	axis := c.Node.Int("axis", 1)
+	a, err := NormAxis(axis, len(in))
+	if err != nil {
+		return c.attrError("axis", fmt.Sprintf("an axis of %v", in), axis)
+	}
+	block := c.Node.Int("block_size", 0)
+	switch {
+	case block < 0:
+		return c.attrError("block_size", "at least 0", block)
+	case block > 0:
+		return c.needRank(1, len(in), len(in))
+	case len(scale) == 1:
+		return c.needDim(1, 0, in[a])
+	}
+	return c.needRank(1, 0, len(in))
+}
+
+// inferQuantizeLinear: the type is that of the zero point, else output_dtype, else uint8.
+func inferQuantizeLinear(c *Inference) error {
+	if err := c.quantScale(); err != nil {
+		return err
+	}
+	dt, err := c.dtypeAttr("output_dtype")
+	if err != nil {
+		return err
+	}
+	switch zp := c.DType(2); {
+	case c.Has(2) && dt != tensor.Invalid && zp != tensor.Invalid && zp != dt:
+		return c.attrError("output_dtype", zp.String()+" as the zero point", dt)
+	case c.Has(2):
+		dt = zp
+	case dt == tensor.Invalid:
+		dt = tensor.Uint8
+	}
+	return c.SetTensor(0, dt, c.Shape(0))
+}
+
+// inferDequantizeLinear: the type is output_dtype, else that of the scale.
+func inferDequantizeLinear(c *Inference) error {
+	if err := c.quantScale(); err != nil {
+		return err
+	}
+	dt, err := c.dtypeAttr("output_dtype")
+	if err != nil {
+		return err
+	}
+	if dt == tensor.Invalid {
+		dt = c.DType(1)
+	}
+	return c.SetTensor(0, dt, c.Shape(0))
+}
+
+// inferDynamicQuantizeLinear: y like x in uint8, and its scale and zero point.
+func inferDynamicQuantizeLinear(c *Inference) error {
+	for i, s := range []Shape{c.Shape(0), {}, {}} {
+		if err := c.SetShape(i, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
