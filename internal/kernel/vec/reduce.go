@@ -87,8 +87,11 @@ func Mean(dst, src []float32, lds, rows, cols int) {
 // columnRows is how many rows one call of a column kernel takes.
 const columnRows = 64
 
-// ReduceColumns writes the reduction of each column of src[rows, cols] to dst[cols]: rows are combined in order, one by one, so
-// that a division of the columns changes nothing.
+// columnWidth is how many columns it takes.
+const columnWidth = 2048
+
+// ReduceColumns writes the reduction of each column of src[rows, cols] to dst[cols]: blocks of 64 rows are combined row by row,
+// then the blocks in order, so that a division of the columns changes nothing.
 func ReduceColumns(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 	if cols <= 0 {
 		return
@@ -106,12 +109,29 @@ func ReduceColumns(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 	}
 	s := at(src, extent(rows, cols, lds))
 	level := cpuid.Best()
-	const width = blockElements / columnRows * 4
-	for c := 0; c < cols; c += width {
-		for r := 0; r < rows; r += columnRows {
-			reduceColumns(level, op, advance(d, c), advance(s, r*lds+c), min(width, cols-c), min(columnRows, rows-r), lds)
+	for c := 0; c < cols; c += columnWidth {
+		n := min(columnWidth, cols-c)
+		reduceColumns(level, op, advance(d, c), advance(s, c), n, min(columnRows, rows), lds)
+		for r := columnRows; r < rows; r += columnRows {
+			var part [columnWidth]float32
+			for i := range n {
+				part[i] = first
+			}
+			reduceColumns(level, op, &part[0], advance(s, r*lds+c), n, min(columnRows, rows-r), lds)
+			binary(level, op.join(), VV, advance(d, c), advance(d, c), &part[0], n, 1, 0, 0, 0)
 		}
 	}
+}
+
+// join combines partial results.
+func (o ReduceOp) join() BinaryOp {
+	switch o {
+	case ReduceMax:
+		return Max
+	case ReduceMin:
+		return Min
+	}
+	return Add
 }
 
 // combine is one step of a reduction.

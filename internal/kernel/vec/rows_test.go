@@ -217,7 +217,7 @@ var _ = Describe("reductions", func() {
 							for r := range rows {
 								acc = o.f(acc, float64(src.at(r, c)))
 							}
-							return acc, 1e-5
+							return acc, 3e-5
 						}, src)
 					}
 				}
