@@ -1,0 +1,217 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// scalarOf returns the number that a constant of one element holds.
+func scalarOf(v *graph.Value) (float32, bool) {
+	if v == nil || !v.IsConst() || v.Const.DType != tensor.Float32 || v.Const.Len() != 1 {
+		return 0, false
+	}
+	t := v.Const
+	s := tensor.Of[float32](t)
+	if s == nil {
+		c, err := t.Clone()
+		if err != nil {
+			return 0, false
+		}
+		s = tensor.Of[float32](c)
+	}
+	return s[0], true
+}
+
+// activationOf returns the function of a unary float node, whose limits are constants.
+func activationOf(n *graph.Node) (activation, bool) {
+	simple := func(op vec.Op) (activation, bool) { return activation{some: true, op: op}, true }
+	with := func(op vec.Op, p vec.Params) (activation, bool) {
+		return activation{some: true, op: op, params: p}, true
+	}
+	if n.Op.Domain != "" {
+		return activation{}, false
+	}
+	switch n.Op.Name {
+	case "Relu":
+		return activation{some: true, clip: true, lo: 0, hi: inf, op: vec.Relu}, true
+	case "Clip":
+		lo, hi := -inf, inf
+		if n.Op.Since < 11 {
+			lo, hi = n.Float("min", -math.MaxFloat32), n.Float("max", math.MaxFloat32)
+		} else {
+			for i, at := range []*float32{&lo, &hi} {
+				v := n.Input(i + 1)
+				if v == nil {
+					continue
+				}
+				x, ok := scalarOf(constantBehind(v))
+				if !ok {
+					return activation{}, false
+				}
+				*at = x
+			}
+		}
+		return activation{some: true, clip: lo <= hi, lo: lo, hi: hi, op: vec.Clip, params: vec.Params{A: lo, B: hi}}, true
+	case "LeakyRelu":
+		return with(vec.LeakyRelu, vec.Params{A: n.Float("alpha", 0.01)})
+	case "Elu":
+		return with(vec.Elu, vec.EluParams(n.Float("alpha", 1)))
+	case "Selu":
+		return with(vec.Elu, vec.SeluParams(n.Float("alpha", 1.67326319217681884765625), n.Float("gamma", 1.05070102214813232421875)))
+	case "Celu":
+		return with(vec.Elu, vec.CeluParams(n.Float("alpha", 1)))
+	case "HardSigmoid":
+		return with(vec.HardSigmoid, vec.Params{A: n.Float("alpha", 0.2), B: n.Float("beta", 0.5)})
+	case "Swish":
+		if n.Float("alpha", 1) == 1 {
+			return simple(vec.Silu)
+		}
+		return activation{}, false
+	case "Gelu":
+		if n.Str("approximate", "none") == "tanh" {
+			return simple(vec.GeluTanh)
+		}
+		return simple(vec.GeluErf)
+	}
+	op, ok := unaryOps[n.Op.Name]
+	return activation{some: ok, op: op}, ok
+}
+
+var unaryOps = map[string]vec.Op{
+	"Exp": vec.Exp, "Log": vec.Log, "Tanh": vec.Tanh, "Sigmoid": vec.Sigmoid, "Erf": vec.Erf, "Sqrt": vec.Sqrt,
+	"Reciprocal": vec.Reciprocal, "Abs": vec.Abs, "Neg": vec.Neg, "HardSwish": vec.HardSwish, "Softplus": vec.Softplus,
+	"Mish": vec.Mish, "Floor": vec.Floor, "Ceil": vec.Ceil, "Round": vec.Round,
+}
+
+// constantBehind returns the constant that a value is, or that the fused node gets for a parameter of its body.
+func constantBehind(v *graph.Value) *graph.Value {
+	if !isBodyInput(v) {
+		return v
+	}
+	for i, in := range v.Graph().Inputs {
+		if in == v {
+			return v.Graph().Owner().Inputs[i]
+		}
+	}
+	return v
+}
+
+// keepsZero reports whether the function maps 0 to 0, so that padding lanes stay zero.
+func (a activation) keepsZero() bool {
+	in, out := []float32{0}, []float32{0}
+	vec.Apply(a.op, out, in, a.params)
+	return out[0] == 0
+}
+
+func unarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Input(0)
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if _, ok := activationOf(n); !ok {
+		return nil, property.Because(property.Attribute, "limits of %v must be constant", n)
+	}
+	return followSignatures(n, 1), nil
+}
+
+// followSignatures has the first few inputs and all outputs in one format, blocked or row-major, and the rest row-major.
+func followSignatures(n *graph.Node, follow int) []graph.Signature {
+	if !is4D(n.Outputs[0]) {
+		return plainSignature(n)
+	}
+	for _, v := range n.Inputs[:follow] {
+		if !is4D(v) {
+			return plainSignature(n)
+		}
+	}
+	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{blocked, rowMaj}}}
+	for i := range n.Inputs {
+		if i < follow {
+			s.Inputs = append(s.Inputs, graph.Variable(0))
+		} else {
+			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
+		}
+	}
+	for range n.Outputs {
+		s.Outputs = append(s.Outputs, graph.Variable(0))
+	}
+	return []graph.Signature{s}
+}
+
+func planUnary(p *planner, n *graph.Node) error {
+	a, _ := activationOf(n)
+	x, y := n.Inputs[0], n.Outputs[0]
+	p.inPlace(y, x)
+	src, dst := p.in(x), p.out(y)
+	p.unary(a, src, dst, p.usedLanes(y))
+	return nil
+}
+
+// usedLanes returns how many lanes of the last channel block of a blocked value hold channels, and the elements of one
+// block; lanes is 0 where nothing is padded.
+func (p *planner) usedLanes(v *graph.Value) padding {
+	if v.Format != blocked {
+		return padding{}
+	}
+	d := p.dims[v.ID]
+	if d[1]%16 == 0 {
+		return padding{}
+	}
+	return padding{lanes: d[1] % 16, blocks: (d[1] + 15) / 16, hw: d[2] * d[3], images: d[0]}
+}
+
+// padding says where the padding of a blocked tensor is.
+type padding struct{ lanes, blocks, hw, images int }
+
+// clear sets the padding lanes of dst to zero.
+func (q padding) clear(dst []float32) {
+	if q.lanes == 0 {
+		return
+	}
+	for i := range q.images {
+		at := ((i+1)*q.blocks - 1) * q.hw * 16
+		conv.ClearLanes(dst[at:at+q.hw*16], q.lanes)
+	}
+}
+
+// elementsPerChunk is how many elements of an element-wise operator make a chunk.
+const elementsPerChunk = 4096
+
+// unary emits an element-wise function.
+func (p *planner) unary(a activation, src, dst memory, pad padding) {
+	count := dst.size / 4
+	op, params := a.op, a.params
+	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * unaryNanos(op)), body: func(st *state, _, lo, hi int) {
+		d, s := st.f32(dst), st.f32(src)
+		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
+		vec.Apply(op, d[from:to], s[from:to], params)
+	}}, []memory{src}, []memory{dst})
+	if pad.lanes > 0 && !a.keepsZero() {
+		p.emit(step{serial: func(st *state) { pad.clear(st.f32(dst)) }}, []memory{dst}, []memory{dst})
+	}
+}
+
+// unaryNanos is a rough time per element.
+func unaryNanos(op vec.Op) float64 {
+	switch op {
+	case vec.Relu, vec.Clip, vec.Abs, vec.Neg, vec.Square, vec.HardSwish, vec.HardSigmoid, vec.LeakyRelu, vec.Floor, vec.Ceil, vec.Round:
+		return 0.1
+	}
+	return 0.4
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func init() {
+	for name := range unaryOps {
+		register(name, operator{unarySignatures, planUnary})
+	}
+	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
+		register(name, operator{unarySignatures, planUnary})
+	}
+}

@@ -1,0 +1,163 @@
+// Package cpu is the embedded backend: float32 networks on the host's processor in pure Go and Go assembly, with AVX-512,
+// AVX2 and portable kernels chosen at run time.
+//
+// Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups;
+// everything else is row-major. Weights are packed when a model is compiled, as formats of constants. Bias, activation and
+// residual addition are fused into convolutions and matrix products by the properties of this package.
+//
+// A subgraph is compiled to a list of nodes, and specialised to a list of steps over planned buffers: views alias their
+// source, element-wise operators run in place, and concatenations are written in place by their producers where the layout
+// permits. A run calls the steps one after the other, each spread over the worker pool in chunks; it allocates nothing.
+// Results do not depend on the number of threads.
+//
+// The package imports backend and what is below it, and internal/kernel.
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/property"
+)
+
+func init() { backend.Register("cpu", Open) }
+
+// Version changes with the kernels and formats of the backend.
+const Version = "1"
+
+type cpu struct{}
+
+// Open opens the backend. It has no options.
+func Open(c backend.Config) (backend.Backend, error) {
+	for k := range c.Options {
+		return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+	}
+	return cpu{}, nil
+}
+
+// Info implements backend.Backend.
+func (cpu) Info() backend.Info {
+	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, cpuid.Best())}
+}
+
+// Devices implements backend.Backend: the host.
+func (cpu) Devices() []device.Device { return []device.Device{device.Host} }
+
+// Converters implements backend.Backend: its layouts are described, so that convert's own reorders serve.
+func (cpu) Converters() []convert.Converter { return nil }
+
+// Close implements backend.Backend.
+func (cpu) Close() error { return nil }
+
+// operator is what the backend knows of one kind of node.
+type operator struct {
+	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
+	signatures func(n *graph.Node) ([]graph.Signature, *property.Reason)
+	// plan emits the steps of n for concrete shapes.
+	plan func(p *planner, n *graph.Node) error
+}
+
+// operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
+var operators map[string]operator
+
+// lookup returns the operator of a node.
+func lookup(n *graph.Node) (operator, bool) {
+	switch {
+	case n.IsCarve(graph.OpFused):
+		op, ok := operators["pattern:"+n.Str("pattern", "")]
+		return op, ok
+	case n.IsCarve(graph.OpConvert):
+		return operator{plan: planConvert}, true
+	case n.Op.Domain == "":
+		op, ok := operators[n.Op.Name]
+		return op, ok
+	}
+	return operator{}, false
+}
+
+// Supports implements backend.Backend.
+func (cpu) Supports(n *graph.Node) backend.Support {
+	op, ok := lookup(n)
+	if !ok || op.signatures == nil {
+		return backend.No(property.Unsupported, "no kernel for %v", n.Op)
+	}
+	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v == nil {
+				continue
+			}
+			if !v.Type.Backed() {
+				return backend.No(property.DynamicShape, "the shape of %v depends on data", v)
+			}
+			if v.Type.DType.Size() == 0 {
+				return backend.No(property.DTypeReason, "%v has element type %v", v, v.Type.DType)
+			}
+		}
+	}
+	sigs, why := op.signatures(n)
+	if why != nil {
+		return backend.Support{Reason: why}
+	}
+	return backend.Support{Signatures: sigs}
+}
+
+// Compile implements backend.Backend.
+func (cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	order, err := sub.Topo()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range order {
+		if _, ok := lookup(n); !ok {
+			return nil, fmt.Errorf("%w: no kernel for %v", backend.ErrUnavailable, n)
+		}
+	}
+	return &executable{sub: sub, order: order, threads: max(o.Threads, 1)}, ctx.Err()
+}
+
+// Signatures.
+
+var (
+	blocked = graph.On(graph.NCHW16c)
+	rowMaj  = graph.HostFormat
+)
+
+// plainSignature has every port row-major.
+func plainSignature(n *graph.Node) []graph.Signature {
+	return []graph.Signature{graph.UniformSignature("row-major", n, rowMaj)}
+}
+
+// isF32 reports whether every present value is a float32 tensor.
+func isF32(vs ...*graph.Value) bool {
+	for _, v := range vs {
+		if v != nil && v.Type.DType != tensor.Float32 {
+			return false
+		}
+	}
+	return true
+}
+
+func wrongDType(v *graph.Value) *property.Reason {
+	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
+}
+
+// is4D reports whether v is a float32 tensor of rank 4, which may be blocked.
+func is4D(v *graph.Value) bool {
+	return v != nil && v.Type.DType == tensor.Float32 && len(v.Type.Shape) == 4
+}
+
+// dimConst returns a dim that is a number.
+func dimConst(v *graph.Value, axis int) (int, bool) {
+	if v == nil || axis >= len(v.Type.Shape) {
+		return 0, false
+	}
+	n, ok := v.Type.Shape[axis].Const()
+	return int(n), ok
+}
