@@ -144,3 +144,87 @@ func BenchmarkNewConv(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPool counts bytes of the source.
+func BenchmarkPool(b *testing.B) {
+	for i := len(cpuid.Levels()) - 1; i > 0; i-- {
+		level := cpuid.Levels()[i]
+		for _, r := range []struct {
+			name string
+			s    conv.PoolSpec
+		}{
+			{"max/k=3/s=2/64@112", conv.PoolSpec{C: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Pad: [4]int{1, 1, 1, 1}}}},
+			{"max/k=2/s=2/64@112", conv.PoolSpec{C: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}}},
+			{"average/k=3/s=1/192@35", conv.PoolSpec{C: 192, Pooling: conv.Average, Map: conv.Map{H: 35, W: 35, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}},
+		} {
+			b.Run(fmt.Sprintf("level=%s/%s", level, r.name), func(b *testing.B) {
+				defer cpuid.Force(level)()
+				r.s.N = 1
+				p, err := conv.NewPool(r.s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, c, oh, ow := p.Shape()
+				t := conv.Tensors{Src: randomFloats(c * r.s.H * r.s.W), Dst: randomFloats(c * oh * ow)}
+				b.SetBytes(int64(4 * len(t.Src)))
+				for b.Loop() {
+					if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		b.Run(fmt.Sprintf("level=%s/global/2048@7", level), func(b *testing.B) {
+			defer cpuid.Force(level)()
+			g, err := conv.NewGlobalPool(1, 2048, 49, conv.Average, 0, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			src, dst := randomFloats(2048*49), randomFloats(2048)
+			b.SetBytes(int64(4 * len(src)))
+			for b.Loop() {
+				if err := g.Run(0, g.Chunks(), dst, src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("level=%s/scale/256@28", level), func(b *testing.B) {
+			defer cpuid.Force(level)()
+			p, err := conv.NewScale(conv.ScaleSpec{N: 1, C: 256, HW: 28 * 28})
+			if err != nil {
+				b.Fatal(err)
+			}
+			t := conv.Tensors{Src: randomFloats(256 * 784), Dst: randomFloats(256 * 784), Weights: randomFloats(256), Bias: randomFloats(256)}
+			b.SetBytes(int64(4 * len(t.Src)))
+			for b.Loop() {
+				if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("level=%s/linear/64@56", level), func(b *testing.B) {
+			defer cpuid.Force(level)()
+			a := conv.LinearAxis(28, 56, 0, conv.HalfPixel)
+			p, err := conv.NewResize(1, 64, 28, 28, a, a, 0, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			src, dst := randomFloats(64*784), randomFloats(64*3136)
+			b.SetBytes(int64(4 * len(dst)))
+			for b.Loop() {
+				if err := p.Run(0, p.Chunks(), dst, src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("level=%s/transposed/k=2/s=2/128-64@28", level), func(b *testing.B) {
+			defer cpuid.Force(level)()
+			s := conv.Spec{N: 1, C: 128, OC: 64, Transposed: true, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}}
+			p, err := conv.NewConv(s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			benchPlan(b, level, p, 128*784, 64*3136, 128*3136*4, &s)
+		})
+	}
+}
