@@ -210,7 +210,7 @@ var _ = Describe("reductions", func() {
 							for c := range cols {
 								acc = o.f(acc, float64(src.at(r, c)))
 							}
-							return acc, 1e-6 * math.Sqrt(float64(cols)) * 4
+							return acc, 1e-6*math.Sqrt(float64(cols))*4 + 1e-6*math.Abs(acc)
 						})
 						byCol.verify(fmt.Sprint(l, o.op, cols, " columns"), func(_, c int) (float64, float64) {
 							acc := o.zero

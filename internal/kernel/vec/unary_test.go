@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -206,6 +207,17 @@ var _ = Describe("Apply", func() {
 					}
 				}
 			}
+		})
+	})
+
+	It("allocates nothing", func() {
+		x := make([]float32, 100)
+		eachLevel(func(cpuid.Level) {
+			Expect(testing.AllocsPerRun(5, func() {
+				vec.Apply(vec.GeluErf, x, x, vec.Params{})
+				vec.BinaryScalar(vec.Add, x, x, 1)
+				vec.ReduceColumns(vec.ReduceMax, x[:1], x, 1, 100, 1)
+			})).To(BeZero())
 		})
 	})
 

@@ -1,0 +1,75 @@
+package vec_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+)
+
+// filled returns n floats between -2 and 2.
+func filled(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i%97)/97*4 - 2
+	}
+	return x
+}
+
+// measure reports the best time of a run as nanoseconds per element and as the rate at which bytes are read and written.
+func measure(b *testing.B, elements, bytes int, run func()) {
+	b.ReportAllocs()
+	best := math.Inf(1)
+	for b.Loop() {
+		t := time.Now()
+		run()
+		best = min(best, float64(time.Since(t).Nanoseconds()))
+	}
+	b.ReportMetric(best/float64(elements), "ns/element")
+	b.ReportMetric(float64(bytes)/best, "GB/s")
+}
+
+// BenchmarkVec times each kernel on data that stays in the second-level cache (transpositions: as named).
+func BenchmarkVec(b *testing.B) {
+	const n = 48 * 768
+	x, y, d := filled(n), filled(n), make([]float32, n)
+	for _, l := range cpuid.Levels()[1:] {
+		run := func(name string, elements, bytes int, f func()) {
+			b.Run(fmt.Sprintf("%v/%s", l, name), func(b *testing.B) {
+				defer cpuid.Force(l)()
+				measure(b, elements, bytes, f)
+			})
+		}
+		for _, op := range vec.Ops() {
+			run(op.String(), n, 8*n, func() { vec.Apply(op, d, x, vec.Params{A: 1, B: 1, C: 1}) })
+		}
+		run("gelu-erf-tile-48x64", 48*64, 8*48*64, func() {
+			vec.ApplyRows(vec.GeluErf, d, 768, d, 768, 48, 64, vec.Params{})
+		})
+		run("add", n, 12*n, func() { vec.Binary(vec.Add, d, x, y) })
+		run("max", n, 12*n, func() { vec.Binary(vec.Max, d, x, y) })
+		run("mul-add-columns", n, 8*n, func() { vec.MulAddColumns(d, 768, x, 768, y, y, 48, 768, -1, 1) })
+		run("softmax-128", n, 8*n, func() { vec.Softmax(d, 128, x, 128, nil, 0, n/128, 128, 0.125) })
+		run("softmax-128-mask", n, 8*n, func() { vec.Softmax(d, 128, x, 128, y, 0, n/128, 128, 0.125) })
+		run("softmax-768", n, 8*n, func() { vec.Softmax(d, 768, x, 768, nil, 0, 48, 768, 0.125) })
+		run("log-softmax-768", n, 8*n, func() { vec.LogSoftmax(d, 768, x, 768, nil, 0, 48, 768, 1) })
+		run("layer-norm-768", n, 8*n, func() { vec.LayerNorm(d, 768, x, 768, y, y, 48, 768, 1e-5) })
+		run("rms-norm-768", n, 8*n, func() { vec.RMSNorm(d, 768, x, 768, y, nil, 48, 768, 1e-5) })
+		run("sum-rows-768", n, 4*n, func() { vec.ReduceRows(vec.ReduceSum, d, x, 768, 48, 768) })
+		run("max-rows-768", n, 4*n, func() { vec.ReduceRows(vec.ReduceMax, d, x, 768, 48, 768) })
+		run("sum-columns-768", n, 4*n, func() { vec.ReduceColumns(vec.ReduceSum, d, x, 768, 48, 768) })
+		run("lstm-768", 768, 28*768, func() { vec.LSTM(d[:768], d[768:], x, x[768:], x[1536:], x[2304:], y) })
+		run("gru-768", 768, 16*768, func() { vec.GRU(d[:768], x, x[768:], y) })
+		for _, s := range [][2]int{{128, 64}, {197, 768}, {768, 768}, {3, 12_000}, {12_000, 3}, {2048, 2048}} {
+			n := s[0] * s[1]
+			x, d := filled(n), filled(n)
+			run(fmt.Sprintf("transpose-%dx%d", s[0], s[1]), n, 8*n, func() { vec.Transpose2D(d, x, s[0], s[1], s[1], s[0]) })
+			if l == cpuid.AVX512 {
+				run(fmt.Sprintf("copy-%dx%d", s[0], s[1]), n, 8*n, func() { copy(d, x) })
+			}
+		}
+	}
+}
