@@ -298,6 +298,9 @@ func (l *loader) regions(s *scope, name string, b binding, label string, set *ca
 		} else if i > 0 {
 			return nil, at(fmt.Errorf("%w: %d graphs, 1 expected", ErrSyntax, len(b.attr.graphs)), label, name)
 		}
+		if s.frame.depth == graph.MaxRegionDepth {
+			return nil, fmt.Errorf("%w: regions, more than %d", ErrDepth, graph.MaxRegionDepth)
+		}
 		f := set.addRegion(g.name, s.frame)
 		g.reserve(f.names)
 		inner := &scope{parent: b.scope, frame: f, types: g.types, opsets: b.scope.opsets, label: label + "/" + region + "/",

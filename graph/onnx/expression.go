@@ -85,7 +85,7 @@ func (p *exprParser) factor(depth int) (d graph.Dim, ok bool) {
 		return d, ok && p.next(')')
 	}
 	start := p.i
-	for p.i < len(p.s) && (p.s[p.i] == '_' || p.s[p.i] >= '0' && p.s[p.i] <= '9' || p.s[p.i]|32 >= 'a' && p.s[p.i]|32 <= 'z') {
+	for p.i < len(p.s) && (p.s[p.i] == '_' || p.s[p.i] == '.' || p.s[p.i] >= '0' && p.s[p.i] <= '9' || p.s[p.i]|32 >= 'a' && p.s[p.i]|32 <= 'z') {
 		p.i++
 	}
 	word := p.s[start:p.i]

@@ -56,6 +56,7 @@ type binding struct {
 type frame struct {
 	g      *graph.Graph
 	parent *frame
+	depth  int
 	set    *captures // shared by the regions of one node; nil for the model's graph
 	memo   map[*graph.Value]*graph.Value
 	names  *names // of its values; nil where they cannot clash
@@ -70,7 +71,7 @@ type captures struct {
 
 // addRegion makes the graph of one more region. It has a parameter for every capture so far.
 func (c *captures) addRegion(name string, parent *frame) *frame {
-	f := &frame{g: graph.New(name), parent: parent, set: c, memo: map[*graph.Value]*graph.Value{}, names: newNames()}
+	f := &frame{g: graph.New(name), parent: parent, depth: parent.depth + 1, set: c, memo: map[*graph.Value]*graph.Value{}, names: newNames()}
 	for _, v := range c.outer {
 		f.addParam(v)
 	}

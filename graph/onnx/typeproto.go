@@ -190,7 +190,7 @@ func (l *loader) newSymbol(s string) string { return l.taken.unique(s) }
 func identifier(name string) string {
 	b := []byte(name)
 	for i, c := range b {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || i > 0 && c >= '0' && c <= '9'
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || i > 0 && (c >= '0' && c <= '9' || c == '.')
 		if !letter {
 			b[i] = '_'
 		}

@@ -1,0 +1,155 @@
+package onnx
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// SaveOptions settles how a model is written. nil means the defaults.
+type SaveOptions struct {
+	// External is the name of a file for the data of large constants, in the model's folder; "" keeps all data in the
+	// model file, which protobuf limits to 2 GiB.
+	External string
+	// MinExternal is the size in bytes from which constants go there; default 1024.
+	MinExternal int
+}
+
+// Save writes a model to a path, and its external data beside it. Each file is complete before it takes the place of one
+// that was there: a model may be saved over the files that it is mapped from. Faults are an *Error.
+//
+// Constants, inputs and operators are written as Load reads them: loading the file gives the same graph. Functions stay
+// inlined. Dims values of symbols, and conversions of layout, which only carve has, give ErrUnsupported.
+func Save(ctx context.Context, path string, m *Model, o *SaveOptions) (err error) {
+	defer func() { err = saved(err, path) }()
+	e, err := newExporter(ctx, m, o)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	var data *pending
+	if e.o.External != "" {
+		if data, err = newPending(filepath.Join(dir, e.o.External)); err != nil {
+			return err
+		}
+		defer data.abort()
+		e.data = data.w
+	}
+	r, err := e.model(m)
+	if err != nil {
+		return err
+	}
+	file, err := newPending(path)
+	if err != nil {
+		return err
+	}
+	defer file.abort()
+	if _, err := r.WriteTo(file.w); err != nil {
+		return err
+	}
+	if data != nil {
+		if err := data.commit(); err != nil {
+			return err
+		}
+	}
+	return file.commit()
+}
+
+// Write writes a model to w, and constants of at least o.MinExternal bytes to data where that is not nil: the content of
+// the file o.External beside the model. Faults are an *Error.
+func Write(ctx context.Context, w, data io.Writer, m *Model, o *SaveOptions) (err error) {
+	defer func() { err = saved(err, "") }()
+	e, err := newExporter(ctx, m, o)
+	if err != nil {
+		return err
+	}
+	if (data == nil) != (e.o.External == "") {
+		return fmt.Errorf("%w: external data needs both a name and a writer", ErrUnsupported)
+	}
+	e.data = data
+	r, err := e.model(m)
+	if err != nil {
+		return err
+	}
+	_, err = r.WriteTo(w)
+	return err
+}
+
+func newExporter(ctx context.Context, m *Model, o *SaveOptions) (*exporter, error) {
+	e := &exporter{ctx: ctx}
+	if o != nil {
+		e.o = *o
+	}
+	if e.o.MinExternal <= 0 {
+		e.o.MinExternal = 1024
+	}
+	if s := e.o.External; s != "" && (s != filepath.Base(s) || !filepath.IsLocal(s) || s == ".") {
+		return nil, fmt.Errorf("%w: %q is no name of a file in the model's folder", ErrUnsupported, short(s))
+	}
+	if len(m.Outputs) == len(m.Graph.Outputs) {
+		e.outputs = m.Outputs
+	}
+	return e, nil
+}
+
+// saved makes an *Error of err.
+func saved(err error, file string) error {
+	if err == nil {
+		return nil
+	}
+	var own *Error
+	if !errors.As(err, &own) {
+		own = &Error{Err: err}
+	}
+	own.Op, own.File = "save", file
+	return own
+}
+
+// pending is a file that takes the place of another when it is complete.
+type pending struct {
+	f    *os.File
+	w    *bufio.Writer
+	path string
+}
+
+func newPending(path string) (*pending, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, err
+	}
+	return &pending{f: f, w: bufio.NewWriterSize(f, 1<<16), path: path}, nil
+}
+
+// commit puts the file in its place.
+func (p *pending) commit() error {
+	f := p.f
+	p.f = nil
+	err := p.w.Flush()
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), p.path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+	}
+	return err
+}
+
+// abort removes the file where it was not committed.
+func (p *pending) abort() {
+	if p.f != nil {
+		_ = p.f.Close()
+		_ = os.Remove(p.f.Name())
+		p.f = nil
+	}
+}
