@@ -47,6 +47,11 @@ func (c *Inference) carried(name string, params, results []*Value, initial []Typ
 				continue
 			}
 			joined, ok := joinTypes(inside[i], v.Type, c.Fresh)
+			if opt := inside[i]; !ok && opt.Kind == KindOptional && opt.Elem != nil { // what is absent at first only
+				if _, ok = joinTypes(*opt.Elem, v.Type, c.Fresh); ok {
+					joined = opt
+				}
+			}
 			if !ok {
 				e := regionError(c.Node, name, ErrTypeMismatch, inside[i].String()+" as it was passed in", v.Type.String())
 				e.Value = v.String()
@@ -63,6 +68,11 @@ func (c *Inference) carried(name string, params, results []*Value, initial []Typ
 			inside[i] = joined
 		}
 		if !changed {
+			for i, v := range results {
+				if inside[i].Kind == KindOptional && v.Type.Kind != KindOptional && v.Type.Kind != KindUnknown {
+					inside[i] = v.Type
+				}
+			}
 			return inside, nil
 		}
 	}

@@ -10,11 +10,11 @@ import (
 // block of block_size along it.
 func (c *Inference) quantScale() error {
 	in, scale := c.Shape(0), c.Shape(1)
-	if err := c.sameShapes(1, 2); err != nil {
-		return err
-	}
-	if in == nil || len(scale) == 0 || len(scale) == 1 && scale[0].Is(1) {
+	if single(scale) && single(c.Shape(2)) {
 		return nil
+	}
+	if err := c.sameShapes(1, 2); err != nil || in == nil || scale == nil {
+		return err
 	}
 	if !c.hasAttr("axis") {
 		return nil
@@ -34,6 +34,16 @@ func (c *Inference) quantScale() error {
 		return c.needDim(1, 0, in[a])
 	}
 	return c.needRank(1, 0, len(in))
+}
+
+// single reports whether a shape is that of one element, or unknown: exporters write scalars as vectors of one.
+func single(s Shape) bool {
+	for _, d := range s {
+		if !d.Is(1) {
+			return false
+		}
+	}
+	return true
 }
 
 // inferQuantizeLinear: the type is that of the zero point, else output_dtype, else uint8.
