@@ -22,6 +22,7 @@
 //     side is exhausted. The order is a list with labels (Bender, Cole, Demaine, Farach-Colton and Zito, Two simplified
 //     algorithms for maintaining order in a list, ESA 2002, doi:10.1007/3-540-45749-6_17), so that only the exhausted
 //     side's nodes move.
+//     Where benefits are given, this comes first and the levels pick up what the search budget left.
 //  3. Review. A group that the caller's Accept turns down is given back to the host.
 //
 // Searching has a budget of steps that is linear in the size of the graph. Running out of it costs merges, never soundness.

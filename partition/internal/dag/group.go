@@ -116,6 +116,11 @@ func (s *state) sizes(pol Policy) []int64 {
 // group finds the groups of one colour on the quotient.
 func (s *state) group(c int32) error {
 	pol := s.p.policy(c)
+	if s.p.Benefit != nil && !pol.Disconnected { // the level method is blind to benefits: heaviest edges first
+		if _, err := s.merge(c, pol); err != nil {
+			return err
+		}
+	}
 	if err := s.seed(c, pol); err != nil {
 		return err
 	}
