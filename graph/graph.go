@@ -55,6 +55,9 @@ type Graph struct {
 	nodeIDs   int32 // next node id
 	freshDims int32
 	consts    []*Value // constants and dims values, in creation order; holes are nil
+	order     *ranks   // a topological numbering while Extract works, nil where there is none
+	// sources tells of the constants of an extracted body which outer ones they were cloned from.
+	sources map[*Value]*Value
 }
 
 // Node is one operation. Fields are read freely; operands, results and regions change through methods only, which keep
@@ -464,6 +467,9 @@ func (v *Value) String() string {
 func (v *Value) addUse(n *Node, slot int) {
 	if v.graph != n.graph {
 		panic(fmt.Sprintf("graph: operand %v of %v belongs to another graph", v, n))
+	}
+	if v.graph.order != nil {
+		v.graph.edge(v, n)
 	}
 	n.slots[slot] = int32(len(v.uses))
 	v.uses = append(v.uses, Use{n, slot})

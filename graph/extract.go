@@ -1,0 +1,247 @@
+package graph
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Errors of Extract and Inline, for errors.Is.
+var (
+	ErrNotConvex = errors.New("the set of nodes is not convex")
+	ErrNodeSet   = errors.New("bad set of nodes")
+	ErrNoBody    = errors.New("the node has no body that could be inlined")
+)
+
+// Extract moves nodes of g into the region "body" of a new node that takes their place, and returns that node. Operator,
+// name and attributes come from spec; its operands, results and regions are ignored.
+//
+// The nodes keep their identity but get ids of the body; so do the values between them. Order in the body is the given
+// one where that is topological, otherwise a topological one. The inputs of the new node are the distinct values from
+// outside, in order of first use, whatever reads them inside taking the body's input of the same index; constants and
+// dims values are cloned inside instead, sharing their data, and removed outside where nothing else reads them. Its
+// outputs are the values that are read outside, or are outputs of g, in order of definition. Names, types, formats and
+// known contents go with the values. The provenance is that of the nodes in order, unless spec gives another.
+//
+// The error wraps ErrNodeSet (an empty set, a node given twice, one that is not g's) or ErrNotConvex. The first call costs
+// O(V+E); others cost O(set + boundary + what lies between the set's first and last node in topological order), as long as
+// edges are not changed by other means against that order.
+func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) {
+	set := make(map[*Node]bool, len(nodes))
+	for _, n := range nodes {
+		if n == nil || n.graph != g || set[n] {
+			return nil, fmt.Errorf("%w: %v is not of the graph, or given twice", ErrNodeSet, n)
+		}
+		set[n] = true
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrNodeSet)
+	}
+	r, err := g.ranked()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes { // nodes without operands have no rank when they are new
+		if r.grow(n.ID); r.of[n.ID] == 0 {
+			g.order = nil
+			if r, err = g.ranked(); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	before, after, ok := r.region(set, nodes)
+	if !ok {
+		return nil, fmt.Errorf("%w: %d nodes from %v on", ErrNotConvex, len(nodes), nodes[0])
+	}
+	nodes = inOrder(nodes, set, r)
+	x := extraction{g: g, body: New(spec.Name), set: set, inner: map[*Value]*Value{}}
+	g.order = nil // use lists are taken apart
+	members := make([]int64, len(nodes))
+	place := 0
+	for i, n := range nodes {
+		members[i], r.of[n.ID] = r.of[n.ID], 0
+		place = max(place, n.pos)
+	}
+	x.move(nodes)
+	x.operands()
+	n := x.node(spec, place)
+	r.contract(n, members, before, after)
+	g.order = r
+	return n, nil
+}
+
+// inOrder returns the nodes in the given order where that is topological, else by rank.
+func inOrder(nodes []*Node, set map[*Node]bool, r *ranks) []*Node {
+	seen := make(map[*Node]bool, len(nodes))
+	for _, n := range nodes {
+		for _, v := range n.Operands() {
+			if p := v.Producer; p != nil && set[p] && !seen[p] {
+				out := slices.Clone(nodes)
+				slices.SortFunc(out, func(a, b *Node) int { return cmp.Compare(r.of[a.ID], r.of[b.ID]) })
+				return out
+			}
+		}
+		seen[n] = true
+	}
+	return nodes
+}
+
+// extraction is one call of Extract.
+type extraction struct {
+	g, body *Graph
+	set     map[*Node]bool
+	inner   map[*Value]*Value // values of g that the body has its own of
+	inputs  []*Value          // of the new node
+}
+
+// move takes the nodes and their results out of g and into the body.
+func (x *extraction) move(nodes []*Node) {
+	for _, n := range nodes {
+		x.g.nodes[n.pos] = nil
+		x.g.live--
+		x.body.adopt(n)
+	}
+}
+
+// adopt appends a node that belongs to no list, with its results. Its operands stay as they are.
+func (g *Graph) adopt(n *Node) {
+	n.graph, n.ID, n.pos = g, int(g.nodeIDs), len(g.nodes)
+	g.nodeIDs++
+	g.nodes = append(g.nodes, n)
+	g.live++
+	for _, v := range n.Outputs {
+		if v != nil {
+			g.adoptValue(v)
+		}
+	}
+}
+
+func (g *Graph) adoptValue(v *Value) {
+	v.graph, v.ID = g, int(g.values)
+	g.values++
+}
+
+// operands makes the nodes read the body's own values in place of those outside.
+func (x *extraction) operands() {
+	for _, n := range x.body.nodes {
+		for k, v := range n.Operands() {
+			if v.graph == x.body {
+				continue
+			}
+			v.removeUse(n, k)
+			in := x.param(v)
+			if k < len(n.Inputs) {
+				n.Inputs[k] = in
+			} else {
+				n.Captures[k-len(n.Inputs)] = in
+			}
+			in.addUse(n, k)
+		}
+	}
+}
+
+// param returns the body's value for v of g.
+func (x *extraction) param(v *Value) *Value {
+	if in := x.inner[v]; in != nil {
+		return in
+	}
+	var in *Value
+	if v.kind == kindConst || v.kind == kindDims {
+		in = x.body.cloneConst(v)
+		if x.body.sources == nil {
+			x.body.sources = map[*Value]*Value{}
+		}
+		x.body.sources[in] = v
+	} else {
+		in = x.body.AddInput(v.Name, v.Type)
+		in.Format, in.Dims = v.Format, v.Dims
+		x.inputs = append(x.inputs, v)
+	}
+	x.inner[v] = in
+	return in
+}
+
+// cloneConst adds a constant or dims value that shares the data of v.
+func (g *Graph) cloneConst(v *Value) *Value {
+	c := g.newValue(v.Name, v.Type, v.kind)
+	c.Const, c.Dims, c.Format = v.Const, v.Dims, v.Format
+	c.pos = int32(len(g.consts))
+	g.consts = append(g.consts, c)
+	return c
+}
+
+// node makes the new node at that position of the list, and hands the results that are read outside over to it.
+func (x *extraction) node(spec NodeSpec, place int) *Node {
+	for _, v := range x.body.consts {
+		if src := x.body.sources[v]; len(src.uses) == 0 && src.outputs == 0 {
+			x.g.RemoveConst(src)
+		}
+	}
+	origins := spec.Origins
+	if origins == nil {
+		origins = mergedProvenance(x.body.nodes)
+	}
+	n := x.g.AddNode(NodeSpec{Op: spec.Op, Name: spec.Name, Attrs: spec.Attrs, Inputs: x.inputs,
+		Regions: []Region{{"body", x.body}}, Origins: origins})
+	x.g.nodes = x.g.nodes[:n.pos]
+	n.pos = place
+	x.g.nodes[place] = n
+	var outputs []*Value
+	for _, m := range x.body.nodes {
+		for _, v := range m.Outputs {
+			if v == nil {
+				continue
+			}
+			if outer := x.handOver(n, v); outer != nil {
+				outputs = append(outputs, v)
+			}
+		}
+	}
+	x.body.SetOutputs(outputs...)
+	return n
+}
+
+// handOver gives n an output in place of the inner value v where something outside reads v; nil where nothing does.
+func (x *extraction) handOver(n *Node, v *Value) *Value {
+	var outer *Value
+	need := func() *Value {
+		if outer == nil {
+			n.Outputs = append(n.Outputs, nil)
+			outer = n.newOutput(len(n.Outputs)-1, v.Name)
+			outer.Type, outer.Format, outer.Dims = v.Type, v.Format, v.Dims
+		}
+		return outer
+	}
+	for i := len(v.uses) - 1; i >= 0; i-- { // SetOperand moves the last use into the gap, which was looked at before
+		if u := v.uses[i]; u.Node.graph == x.g {
+			u.Node.SetOperand(u.Slot, need())
+		}
+	}
+	if v.outputs > 0 {
+		need().outputs = v.outputs
+		v.outputs = 0
+		for i, o := range x.g.Outputs {
+			if o == v {
+				x.g.Outputs[i] = outer
+			}
+		}
+	}
+	return outer
+}
+
+// mergedProvenance returns the provenance of all nodes, in order, each name once. It is never nil.
+func mergedProvenance(nodes []*Node) []string {
+	out := []string{}
+	seen := map[string]bool{}
+	for _, n := range nodes {
+		for _, s := range n.Provenance() {
+			if !seen[s] {
+				seen[s] = true
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
