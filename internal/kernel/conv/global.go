@@ -21,7 +21,7 @@ type GlobalPool struct {
 // the same layout ([n][16*ceil(c/16)], which is row-major [n, c] where c is a multiple of 16 or n is 1). Pooling is Max, or
 // Average. srcImage and dstImage are distances between images in floats, zero: compact. Errors are as for NewConv.
 func NewGlobalPool(n, c, hw int, pooling Pooling, srcImage, dstImage int) (*GlobalPool, error) {
-	if n < 1 || c < 1 || hw < 1 || n > maxDim || c > maxDim || hw > maxDim {
+	if n < 1 || c < 1 || hw < 1 || n > maxDim || c > maxDim || hw > maxPlane {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels", n, c, hw)
 	}
 	if pooling > Average {

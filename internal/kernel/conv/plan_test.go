@@ -243,7 +243,7 @@ var _ = Describe("Plan", func() {
 		fuzz(60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
 	})
 	atLevels("computes depthwise convolutions", func() {
-		fuzz(80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups = s.C, s.C })
+		fuzz(80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups, s.Transposed = s.C, s.C, r.IntN(4) == 0 })
 	})
 	atLevels("computes grouped convolutions", func() {
 		fuzz(80, 4, func(r *rand.Rand, s *conv.Spec) {

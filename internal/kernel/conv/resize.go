@@ -104,7 +104,7 @@ type Resize struct {
 // as for NewConv; a table that points outside the source is ErrShape.
 func NewResize(n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize, error) {
 	oh, ow := len(y.First), len(x.First)
-	if n < 1 || c < 1 || h < 1 || w < 1 || oh < 1 || ow < 1 || n > maxDim || c > maxDim || h > maxDim || w > maxDim/64 || oh > maxDim || ow > maxDim {
+	if n < 1 || c < 1 || h < 1 || w < 1 || oh < 1 || ow < 1 || n > maxDim || c > maxDim || h > maxDim || w > maxDim || oh > maxDim || ow > maxDim {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %dx%d to %dx%d", n, c, h, w, oh, ow)
 	}
 	r := &Resize{n: n, blocks: blocksOf(c), h: h, w: w, y: y, x: x, linear: y.Second != nil, level: cpuid.Best()}

@@ -17,8 +17,8 @@ type ScaleSpec struct {
 // image, zero behind C, which is the layout of a NCHW16c tensor of one pixel. The destination may be the source. Errors are
 // as for NewConv.
 func NewScale(s ScaleSpec) (*Plan, error) {
-	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxDim ||
-		s.ScaleImage < 0 || s.ShiftImage < 0 || float64(s.N)*float64(max(s.ScaleImage, s.ShiftImage)) > 1<<42 {
+	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxPlane ||
+		s.ScaleImage < 0 || s.ShiftImage < 0 || !fits(float64(s.N)*float64(max(s.ScaleImage, s.ShiftImage))) {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels", s.N, s.C, s.HW)
 	}
 	p := &Plan{

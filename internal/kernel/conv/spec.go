@@ -97,7 +97,14 @@ type PoolSpec struct {
 	Epilogue
 }
 
-const maxDim = 1 << 30
+// maxDim bounds every size, so that sums and products of two fit an int where it has 32 bits, after the checks here.
+const maxDim = 1 << 24
+
+// maxPlane bounds the pixels of a map where they are given as one number.
+const maxPlane = 1 << 28
+
+// fits reports whether an image of that many floats, or a distance to the last one, can be addressed in bytes.
+func fits(floats float64) bool { return floats <= min(math.MaxInt/8, 1<<42) }
 
 // normal fills in defaults and checks ranges.
 func (m *Map) normal(transposed bool) error {
@@ -108,7 +115,7 @@ func (m *Map) normal(transposed bool) error {
 		if m.Dilate[i] == 0 {
 			m.Dilate[i] = 1
 		}
-		if m.Kernel[i] < 1 || m.Stride[i] < 1 || m.Dilate[i] < 1 || m.Kernel[i] > 1<<12 || m.Stride[i] > maxDim || m.Dilate[i] > 1<<20 {
+		if m.Kernel[i] < 1 || m.Stride[i] < 1 || m.Dilate[i] < 1 || m.Kernel[i] > 1<<10 || m.Stride[i] > maxDim || m.Dilate[i] > 1<<16 {
 			return failf("plan", ErrShape, "kernel %v, stride %v, dilation %v", m.Kernel, m.Stride, m.Dilate)
 		}
 	}
@@ -124,7 +131,7 @@ func (m *Map) normal(transposed bool) error {
 		window := (m.Kernel[axis]-1)*m.Dilate[axis] + 1
 		pads := m.Pad[axis] + m.Pad[axis+2]
 		if transposed {
-			return (in-1)*m.Stride[axis] + window - pads
+			return int(min(int64(in-1)*int64(m.Stride[axis])+int64(window-pads), maxDim+1))
 		}
 		if in+pads < window {
 			return 0
@@ -140,21 +147,23 @@ func (m *Map) normal(transposed bool) error {
 	if m.OH < 1 || m.OW < 1 || m.OH > maxDim || m.OW > maxDim {
 		return failf("plan", ErrShape, "destination map %dx%d", m.OH, m.OW)
 	}
+	if float64(m.OH)*float64(m.Stride[0]) > 1<<30 || float64(m.OW)*float64(m.Stride[1]) > 1<<30 {
+		return failf("plan", ErrShape, "destination map %dx%d with stride %v", m.OH, m.OW, m.Stride)
+	}
 	return nil
 }
 
-// plane checks that n images of c channels of h by w fit the address arithmetic, and returns the distance between images,
+// imageStride checks that n images of c channels of h by w fit the address arithmetic, and returns the distance between images,
 // which is given or, if zero, compact.
 func imageStride(n, channels, h, w, given int, what string) (int, error) {
-	size := float64(channels) * float64(h) * float64(w)
-	if size > 1<<40 {
+	if !fits(float64(channels) * float64(h) * float64(w)) {
 		return 0, failf("plan", ErrShape, "%s of %d channels, %dx%d", what, channels, h, w)
 	}
 	compact := channels * h * w
 	if given == 0 {
 		given = compact
 	}
-	if given < compact && n > 1 || given < 0 || float64(given)*float64(n) > 1<<42 {
+	if given < compact && n > 1 || given < 0 || !fits(float64(given)*float64(n)) {
 		return 0, failf("plan", ErrShape, "%s images %d floats apart, %d long", what, given, compact)
 	}
 	return given, nil

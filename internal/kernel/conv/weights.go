@@ -38,7 +38,7 @@ func (p *Plan) weights() error {
 		p.blocks = 1
 	}
 	per := map[weightForm]int{formDense: 256, formMixed: 256, formPlanar: 16, formDepth: 16, formNone: 0}[p.form]
-	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); size > 1<<36 {
+	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); !fits(size) {
 		return failf("plan", ErrShape, "%g packed weights", size)
 	}
 	p.weightNeed = ocb * p.blocks * taps * per

@@ -42,7 +42,7 @@ type Gather struct {
 // len(table) channels in that layout whose images are dstImage floats apart (zero: compact). It returns an *Error with
 // ErrShape where a number is out of range. Cost: O(len(table)).
 func NewGather(n, hw int, sources []Source, table []Channel, dstImage int) (*Gather, error) {
-	if n < 1 || hw < 1 || n > maxDim || hw > maxDim || len(table) < 1 || len(table) > maxDim || float64(n)*float64(hw)*float64(len(table)+16) > 1<<42 {
+	if n < 1 || hw < 1 || n > maxDim || hw > maxDim || len(table) < 1 || len(table) > maxDim || float64(n)*float64(hw)*float64(len(table)+16) > maxFloats {
 		return nil, failf("plan", ErrShape, "%d images, %d pixels, %d channels", n, hw, len(table))
 	}
 	g := &Gather{n: n, hw: hw, c: len(table), sources: append([]Source(nil), sources...), level: cpuid.Best()}
@@ -52,7 +52,7 @@ func NewGather(n, hw int, sources []Source, table []Channel, dstImage int) (*Gat
 	}
 	for i := range g.sources {
 		s := &g.sources[i]
-		if s.C < 1 || s.C > maxDim || float64(s.C)*float64(hw)*float64(n) > 1<<42 {
+		if s.C < 1 || s.C > maxDim || float64(s.C)*float64(hw)*float64(n) > maxFloats {
 			return nil, failf("plan", ErrShape, "source %d has %d channels", i, s.C)
 		}
 		if s.Image, err = imageOf(n, hw, s.C, s.Image); err != nil {
@@ -79,7 +79,7 @@ func imageOf(n, hw, c, given int) (int, error) {
 	if given == 0 {
 		return size, nil
 	}
-	if given < size && n > 1 || given < 0 || float64(given)*float64(n) > 1<<42 {
+	if given < size && n > 1 || given < 0 || float64(given)*float64(n) > maxFloats {
 		return 0, failf("plan", ErrShape, "images %d floats apart, %d long", given, size)
 	}
 	return given, nil

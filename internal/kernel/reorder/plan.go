@@ -3,6 +3,7 @@ package reorder
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/internal/cpuid"
 )
@@ -81,14 +82,15 @@ type Plan struct {
 }
 
 const (
-	maxDim     = 1 << 30
+	maxDim     = 1 << 28                   // of every size
+	maxFloats  = min(math.MaxInt/8, 1<<42) // of a tensor
 	chunkBytes = 128 << 10
 )
 
 // New plans a reorder for the best kernels of this machine. It returns an *Error with ErrShape for impossible sizes.
 func New(s Spec) (*Plan, error) {
 	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxDim || s.From > NCHW16c || s.To > NCHW16c ||
-		float64(s.C+16)*float64(s.HW)*float64(s.N) > 1<<42 {
+		float64(s.C+16)*float64(s.HW)*float64(s.N) > maxFloats {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels, %v to %v", s.N, s.C, s.HW, s.From, s.To)
 	}
 	for _, image := range []struct {
@@ -98,7 +100,7 @@ func New(s Spec) (*Plan, error) {
 		if *image.given == 0 {
 			*image.given = image.size
 		}
-		if *image.given < image.size && s.N > 1 || *image.given < 0 || float64(*image.given)*float64(s.N) > 1<<42 {
+		if *image.given < image.size && s.N > 1 || *image.given < 0 || float64(*image.given)*float64(s.N) > maxFloats {
 			return nil, failf("plan", ErrShape, "images %d floats apart, %d long", *image.given, image.size)
 		}
 	}

@@ -126,7 +126,7 @@ var _ = Describe("Plan", func() {
 		}
 	})
 	It("turns down impossible shapes, short buffers and wrong ranges", func() {
-		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 30, C: 1 << 30, HW: 1 << 30}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
+		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 20, C: 1 << 20, HW: 1 << 20}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
 			_, err := reorder.New(s)
 			Expect(err).To(MatchError(reorder.ErrShape))
 			var typed *reorder.Error

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package conv_test
-
-// guarded returns n floats; this platform has no guard pages.
-func guarded(n int, _ bool) ([]float32, func()) { return make([]float32, n), func() {} }
