@@ -15,9 +15,9 @@ import (
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
 type executable struct {
-	sub      *graph.Graph
-	order    []*graph.Node
-	threads  int
+	sub     *graph.Graph
+	order   []*graph.Node
+	threads int
 }
 
 // Close implements backend.Executable.
@@ -351,11 +351,11 @@ func (in *instance) Requirements() backend.Requirements { return in.reqs }
 
 // state is an instance bound to a session's memory.
 type state struct {
-	in   *instance
-	mem  [][]byte // by slot
-	run  *pool.Run
-	ctx  context.Context
-	cur  *step
+	in  *instance
+	mem [][]byte // by slot
+	run *pool.Run
+	ctx context.Context
+	cur *step
 }
 
 var errShort = errors.New("storage is smaller than planned")

@@ -1,0 +1,395 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+var floatBinary = map[string]vec.BinaryOp{"Add": vec.Add, "Sub": vec.Sub, "Mul": vec.Mul, "Div": vec.Div, "Max": vec.Max, "Min": vec.Min}
+
+// binarySignatures are those of Add and its like: both operands blocked or both row-major; in the blocked layout one of
+// them may have a single value per channel, or be a single number.
+func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if len(n.Inputs) != 2 {
+		return nil, property.Because(property.Unsupported, "%d operands", len(n.Inputs))
+	}
+	a, b := n.Inputs[0], n.Inputs[1]
+	if a.Type.DType != b.Type.DType {
+		return nil, wrongDType(b)
+	}
+	if !isF32(a) {
+		if _, ok := integerBinary[n.Op.Name]; !ok || a.Type.DType != tensor.Int64 && a.Type.DType != tensor.Int32 {
+			return nil, wrongDType(a)
+		}
+		return plainSignature(n), nil
+	}
+	y := n.Outputs[0]
+	plain := plainSignature(n)
+	if !is4D(y) {
+		return plain, nil
+	}
+	sameA, sameB := a.Type.Shape.Equal(y.Type.Shape), b.Type.Shape.Equal(y.Type.Shape)
+	if sameA && sameB {
+		return followSignatures(n, 2), nil
+	}
+	block := graph.Signature{Name: "per-channel", Outputs: []graph.Port{graph.Fixed(blocked)}}
+	full, other, swap := a, b, false
+	if !sameA && sameB {
+		full, other, swap = b, a, true
+	}
+	if !full.Type.Shape.Equal(y.Type.Shape) || !scaleShaped(n, other, swap) {
+		return plain, nil
+	}
+	small := rowMaj
+	if !other.IsConst() && len(other.Type.Shape) == 4 && other.Type.Shape[1].Equal(y.Type.Shape[1]) {
+		small = blocked
+	}
+	block.Inputs = []graph.Port{graph.Fixed(blocked), graph.Fixed(small)}
+	if swap {
+		block.Inputs[0], block.Inputs[1] = block.Inputs[1], block.Inputs[0]
+	}
+	return append([]graph.Signature{block}, plain...), nil
+}
+
+// scaleShaped reports whether a blocked kernel exists for full ∘ other: other has one value per channel (and image), or is
+// a constant of one element.
+func scaleShaped(n *graph.Node, other *graph.Value, swapped bool) bool {
+	if n.Op.Name == "Max" || n.Op.Name == "Min" || (n.Op.Name == "Div" || n.Op.Name == "Sub") && swapped {
+		return false
+	}
+	if _, ok := scalarOf(other); ok {
+		return true
+	}
+	s := other.Type.Shape
+	if n.Op.Name == "Div" && !other.IsConst() || n.Op.Name == "Sub" && !other.IsConst() {
+		return false
+	}
+	switch len(s) {
+	case 4:
+		return s[2].Is(1) && s[3].Is(1) && !s[1].Is(1) && (s[0].Is(1) && other.IsConst() || !other.IsConst())
+	case 3:
+		return other.IsConst() && s[1].Is(1) && s[2].Is(1) && !s[0].Is(1)
+	}
+	return false
+}
+
+func planBinary(p *planner, n *graph.Node) error {
+	a, b, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	if !isF32(a) {
+		return p.integerBinary(n)
+	}
+	op := floatBinary[n.Op.Name]
+	if y.Format == blocked && (a.Format != blocked || b.Format != blocked || !sameDims(p.dims[a.ID], p.dims[b.ID])) {
+		return p.perChannel(n, op)
+	}
+	p.binary(op, a, b, y)
+	pad := p.usedLanes(y)
+	if pad.lanes > 0 && op == vec.Div {
+		dst := p.out(y)
+		p.emit(step{serial: func(st *state) { pad.clear(st.f32(dst)) }}, []memory{dst}, []memory{dst})
+	}
+	return nil
+}
+
+func sameDims(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// perChannel runs full ∘ other with one value of other per channel as a scale or shift.
+func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
+	full, other, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	if !sameDims(p.dims[full.ID], p.dims[y.ID]) {
+		full, other = other, full
+	}
+	d := p.dims[y.ID]
+	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
+	width := (d[1] + 15) / 16 * 16
+	ones := func(x float32) []float32 {
+		out := make([]float32, width)
+		for i := range d[1] {
+			out[i] = x
+		}
+		return out
+	}
+	var scale, shift []float32
+	dynamic := memory{slot: -1}
+	isShift := op == vec.Add || op == vec.Sub
+	if c := p.constant(other); c != nil {
+		vals := ones(1)
+		if x, ok := scalarOf(other); ok {
+			vals = ones(x)
+		} else {
+			src, err := paddedFloats(c, width)
+			if err != nil {
+				return err
+			}
+			vals = src
+		}
+		switch op {
+		case vec.Sub:
+			for i := range vals {
+				vals[i] = -vals[i]
+			}
+		case vec.Div:
+			for i := range d[1] {
+				vals[i] = 1 / vals[i]
+			}
+		}
+		if isShift {
+			scale, shift = ones(1), vals
+		} else {
+			scale = vals
+		}
+	} else {
+		dynamic = p.in(other)
+		image := width
+		if p.dims[other.ID][0] == 1 {
+			image = 0
+		}
+		if isShift {
+			scale = ones(1)
+			spec.ShiftImage = image
+		} else {
+			spec.ScaleImage = image
+		}
+	}
+	plan, err := conv.NewScale(spec)
+	if err != nil {
+		return err
+	}
+	p.inPlace(y, full)
+	src, dst := p.in(full), p.out(y)
+	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) / float64(plan.Chunks()) * 0.1), body: func(st *state, _, lo, hi int) {
+		t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
+		if dynamic.slot >= 0 {
+			if isShift {
+				t.Bias = st.f32(dynamic)
+			} else {
+				t.Weights = st.f32(dynamic)
+			}
+		}
+		if err := plan.Run(lo, hi, nil, &t); err != nil {
+			panic(err)
+		}
+	}}, []memory{src, dynamic}, []memory{dst})
+	return nil
+}
+
+// binary emits a broadcasting float operator on row-major tensors, or on blocked ones of one shape.
+func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
+	da, db, dy := p.dims[a.ID], p.dims[b.ID], p.dims[y.ID]
+	if sameDims(da, dy) {
+		p.inPlace(y, a)
+	}
+	if sameDims(db, dy) && p.where[y.ID].slot < 0 {
+		p.inPlace(y, b)
+	}
+	ma, mb, dst := p.in(a), p.in(b), p.out(y)
+	if y.Format == blocked {
+		dy = []int{dst.size / 4}
+		da, db = dy, dy
+	}
+	p.binaryOver(op, newBroadcast(dy, da, db), ma, mb, dst)
+}
+
+// broadcast is an element-wise loop over coalesced dims: rows of inner elements, with the strides of each operand.
+type broadcast struct {
+	outer   []int   // dims above the inner row
+	strides [][]int // per operand, per outer dim, in elements
+	inner   int
+	step    []int // per operand: 1 for vectors, 0 for a repeated scalar
+	rows    int
+	total   int
+}
+
+// newBroadcast coalesces the dims of out over operands that broadcast to it.
+func newBroadcast(out []int, operands ...[]int) *broadcast {
+	rank := len(out)
+	strides := make([][]int, len(operands))
+	for i, d := range operands {
+		strides[i] = make([]int, rank)
+		n := 1
+		for k := rank - 1; k >= 0; k-- {
+			j := k - (rank - len(d))
+			if j < 0 {
+				continue
+			}
+			if d[j] != 1 {
+				strides[i][k] = n
+			}
+			n *= d[j]
+		}
+	}
+	var dims []int
+	kept := make([][]int, len(operands))
+	for k := 0; k < rank; k++ {
+		if out[k] == 1 {
+			continue
+		}
+		join := len(dims) > 0
+		for i := range operands {
+			if join {
+				last := kept[i][len(kept[i])-1]
+				join = last == strides[i][k]*out[k]
+			}
+		}
+		if join {
+			dims[len(dims)-1] *= out[k]
+			for i := range operands {
+				kept[i][len(kept[i])-1] = strides[i][k]
+			}
+			continue
+		}
+		dims = append(dims, out[k])
+		for i := range operands {
+			kept[i] = append(kept[i], strides[i][k])
+		}
+	}
+	b := &broadcast{inner: 1, rows: 1, step: make([]int, len(operands)), total: product(out)}
+	if len(dims) > 0 {
+		last := len(dims) - 1
+		b.inner = dims[last]
+		b.outer = dims[:last]
+		for i := range operands {
+			b.step[i] = kept[i][last]
+			kept[i] = kept[i][:last]
+		}
+	} else {
+		for i := range b.step {
+			b.step[i] = 1
+		}
+	}
+	b.strides = kept
+	for _, d := range b.outer {
+		b.rows *= d
+	}
+	return b
+}
+
+// offset returns where operand i's row begins.
+func (b *broadcast) offset(i, row int) int {
+	off := 0
+	for k := len(b.outer) - 1; k >= 0; k-- {
+		off += row % b.outer[k] * b.strides[i][k]
+		row /= b.outer[k]
+	}
+	return off
+}
+
+func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst memory) {
+	if b.total == 0 {
+		return
+	}
+	s := step{}
+	switch {
+	case b.rows == 1 || b.inner >= elementsPerChunk: // long rows: chunks of elements
+		per := ceilDiv(b.inner, elementsPerChunk)
+		s.chunks, s.grain = b.rows*per, grainFor(400)
+		s.body = func(st *state, _, lo, hi int) {
+			d, x, y := st.f32(dst), st.f32(ma), st.f32(mb)
+			for c := lo; c < hi; c++ {
+				row, part := c/per, c%per
+				from, to := part*elementsPerChunk, min((part+1)*elementsPerChunk, b.inner)
+				b.run(op, d[row*b.inner+from:row*b.inner+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
+			}
+		}
+	default:
+		s.chunks, s.grain = b.rows, grainFor(float64(b.inner)*0.1+10)
+		s.body = func(st *state, _, lo, hi int) {
+			d, x, y := st.f32(dst), st.f32(ma), st.f32(mb)
+			for row := lo; row < hi; row++ {
+				b.run(op, d[row*b.inner:(row+1)*b.inner], x, y, b.offset(0, row), b.offset(1, row), 0, b.inner)
+			}
+		}
+	}
+	p.emit(s, []memory{ma, mb}, []memory{dst})
+}
+
+// run computes elements [from, to) of one row.
+func (b *broadcast) run(op vec.BinaryOp, d, x, y []float32, ox, oy, from, to int) {
+	switch {
+	case b.step[0] == 0 && b.step[1] == 0:
+		vec.ScalarBinary(op, d[:1], x[ox], y[oy:oy+1])
+		for i := 1; i < len(d); i++ {
+			d[i] = d[0]
+		}
+	case b.step[1] == 0:
+		vec.BinaryScalar(op, d, x[ox+from:ox+to], y[oy])
+	case b.step[0] == 0:
+		vec.ScalarBinary(op, d, x[ox], y[oy+from:oy+to])
+	default:
+		vec.Binary(op, d, x[ox+from:ox+to], y[oy+from:oy+to])
+	}
+}
+
+// integer operators and comparisons: small tensors of masks and positions.
+
+var integerBinary = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Max": true, "Min": true}
+
+func (p *planner) integerBinary(n *graph.Node) error {
+	if n.Inputs[0].Type.DType == tensor.Int32 {
+		return elementwise2(p, n, integerFunc[int32](n.Op.Name))
+	}
+	return elementwise2(p, n, integerFunc[int64](n.Op.Name))
+}
+
+func integerFunc[T int32 | int64](name string) func(a, b T) T {
+	switch name {
+	case "Add":
+		return func(a, b T) T { return a + b }
+	case "Sub":
+		return func(a, b T) T { return a - b }
+	case "Mul":
+		return func(a, b T) T { return a * b }
+	case "Max":
+		return func(a, b T) T { return max(a, b) }
+	case "Min":
+		return func(a, b T) T { return min(a, b) }
+	}
+	return func(a, b T) T {
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	}
+}
+
+// elementwise2 emits a broadcasting operator by a Go function.
+func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.Node, fn func(a A, b B) R) error {
+	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	b := newBroadcast(p.dims[r.ID], p.dims[x.ID], p.dims[y.ID])
+	mx, my, dst := p.in(x), p.in(y), p.out(r)
+	if b.total == 0 {
+		return nil
+	}
+	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*2 + 10), body: func(st *state, _, lo, hi int) {
+		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
+		for row := lo; row < hi; row++ {
+			ox, oy := b.offset(0, row), b.offset(1, row)
+			out := d[row*b.inner : (row+1)*b.inner]
+			for i := range out {
+				out[i] = fn(s[ox], t[oy])
+				ox += b.step[0]
+				oy += b.step[1]
+			}
+		}
+	}}, []memory{mx, my}, []memory{dst})
+	return nil
+}
+
+func init() {
+	for name := range floatBinary {
+		register(name, operator{binarySignatures, planBinary})
+	}
+}

@@ -1,0 +1,576 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// Operators that only move elements: Transpose, Slice, Split, Expand, Tile, Pad, Gather. All of them become copies
+// described by strides.
+
+// copySpec copies a strided box of elements: dst[i…] = src[i…].
+type copySpec struct {
+	dims     []int
+	src, dst []int // strides in elements
+	srcOff   int
+	dstOff   int
+	size     int // of an element
+}
+
+// coalesced drops dims of 1 and joins dims that lie together on both sides.
+func (c copySpec) coalesced() copySpec {
+	out := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: c.size}
+	for k, d := range c.dims {
+		if d == 1 {
+			continue
+		}
+		if last := len(out.dims) - 1; last >= 0 && out.src[last] == c.src[k]*d && out.dst[last] == c.dst[k]*d {
+			out.dims[last] *= d
+			out.src[last], out.dst[last] = c.src[k], c.dst[k]
+			continue
+		}
+		out.dims, out.src, out.dst = append(out.dims, d), append(out.src, c.src[k]), append(out.dst, c.dst[k])
+	}
+	return out
+}
+
+// strided emits a copy.
+func (p *planner) strided(c copySpec, src, dst memory) {
+	for _, d := range c.dims {
+		if d == 0 {
+			return
+		}
+	}
+	c = c.coalesced()
+	last := len(c.dims) - 1
+	switch {
+	case last < 0:
+		c.dims, c.src, c.dst = []int{1}, []int{1}, []int{1}
+		p.copyRows(c, src, dst)
+	case c.src[last] == 1 && c.dst[last] == 1:
+		p.copyRows(c, src, dst)
+	case c.size == 4 && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
+	default:
+		p.copyElements(c, src, dst)
+	}
+}
+
+// copyRows copies contiguous rows.
+func (p *planner) copyRows(c copySpec, src, dst memory) {
+	last := len(c.dims) - 1
+	rows, n := product(c.dims[:last]), c.dims[last]*c.size
+	parts := max(1, n>>16)
+	per := ceilDiv(n, parts)
+	p.emit(step{chunks: rows * parts, grain: grainFor(float64(per)*0.05 + 5), body: func(st *state, _, lo, hi int) {
+		d, s := st.bytes(dst), st.bytes(src)
+		for i := lo; i < hi; i++ {
+			row, part := i/parts, i%parts
+			do, so := c.offsets(row, last)
+			from, to := part*per, min((part+1)*per, n)
+			copy(d[do+from:do+to], s[so+from:so+to])
+		}
+	}}, []memory{src}, []memory{dst})
+}
+
+// offsets returns where row r of the dims before last begins on both sides, in bytes.
+func (c *copySpec) offsets(r, last int) (dst, src int) {
+	dst, src = c.dstOff, c.srcOff
+	for k := last - 1; k >= 0; k-- {
+		i := r % c.dims[k]
+		r /= c.dims[k]
+		dst += i * c.dst[k]
+		src += i * c.src[k]
+	}
+	return dst * c.size, src * c.size
+}
+
+// transposed handles a copy of 4-byte elements whose innermost target dim is contiguous there, and another dim that is
+// contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
+func (p *planner) transposed(c copySpec, src, dst memory) bool {
+	last := len(c.dims) - 1
+	inner := -1
+	for k := range last {
+		if c.src[k] == 1 {
+			inner = k
+		}
+	}
+	if inner < 0 || c.src[last] < c.dims[inner] || c.dst[inner] < c.dims[last] {
+		return false
+	}
+	rows, cols := c.dims[last], c.dims[inner] // of the source
+	ldSrc, ldDst := c.src[last], c.dst[inner]
+	rest := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: 4}
+	for k := range last {
+		if k != inner {
+			rest.dims, rest.src, rest.dst = append(rest.dims, c.dims[k]), append(rest.src, c.src[k]), append(rest.dst, c.dst[k])
+		}
+	}
+	batches := product(rest.dims)
+	const band = 64
+	bands := ceilDiv(cols, band)
+	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
+		d, s := st.f32(dst), st.f32(src)
+		for i := lo; i < hi; i++ {
+			b, c0 := i/bands, i%bands*band
+			do, so := rest.offsets(b, len(rest.dims))
+			do, so = do/4, so/4
+			vec.Transpose2D(d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+		}
+	}}, []memory{src}, []memory{dst})
+	return true
+}
+
+// copyElements copies one element at a time along the innermost dim.
+func (p *planner) copyElements(c copySpec, src, dst memory) {
+	last := len(c.dims) - 1
+	rows := product(c.dims[:last])
+	body := func(st *state, _, lo, hi int) { copyLoop(&c, st.bytes(dst), st.bytes(src), last, lo, hi) }
+	switch c.size {
+	case 4:
+		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint32](st, dst), of[uint32](st, src), last, lo, hi) }
+	case 8:
+		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint64](st, dst), of[uint64](st, src), last, lo, hi) }
+	case 1:
+		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint8](st, dst), of[uint8](st, src), last, lo, hi) }
+	}
+	p.emit(step{chunks: rows, grain: grainFor(float64(c.dims[last]) + 10), body: body}, []memory{src}, []memory{dst})
+}
+
+func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
+	ds, ss, n := c.dst[last], c.src[last], c.dims[last]
+	for r := lo; r < hi; r++ {
+		do, so := c.offsets(r, last)
+		do, so = do/c.size, so/c.size
+		for range n {
+			d[do] = s[so]
+			do += ds
+			so += ss
+		}
+	}
+}
+
+func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
+	ds, ss, n := c.dst[last]*c.size, c.src[last]*c.size, c.dims[last]
+	for r := lo; r < hi; r++ {
+		do, so := c.offsets(r, last)
+		for range n {
+			copy(d[do:do+c.size], s[so:so+c.size])
+			do += ds
+			so += ss
+		}
+	}
+}
+
+func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) { return plainSignature(n), nil }
+
+func permOf(n *graph.Node, rank int) []int {
+	perm := make([]int, rank)
+	v, ok := n.Ints("perm")
+	for i := range perm {
+		perm[i] = rank - 1 - i
+		if ok && i < len(v) {
+			perm[i] = int(v[i])
+		}
+	}
+	return perm
+}
+
+func planTranspose(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	perm := permOf(n, len(dx))
+	sx := tensor.CompactStrides(dx)
+	c := copySpec{dims: dy, dst: tensor.CompactStrides(dy), size: x.Type.DType.Size()}
+	for _, a := range perm {
+		c.src = append(c.src, sx[a])
+	}
+	same := true // only dims of 1 move: the bytes stay
+	seen := -1
+	for _, a := range perm {
+		if dx[a] != 1 {
+			same = same && a > seen
+			seen = a
+		}
+	}
+	if same {
+		p.alias(y, x)
+		return nil
+	}
+	p.strided(c, p.in(x), p.out(y))
+	return nil
+}
+
+// knownInts returns the content of a small integer operand that is known when shapes are.
+func (p *planner) knownInts(v *graph.Value) ([]int, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if v.Dims == nil {
+		return nil, fmt.Errorf("%v is not known at compile time", v)
+	}
+	out := make([]int, len(v.Dims))
+	for i, d := range v.Dims {
+		n, err := d.Eval(p.bind)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = int(n)
+	}
+	return out, nil
+}
+
+// known reports whether operands from the first on are small integers known when shapes are.
+func known(n *graph.Node, first int) *property.Reason {
+	for i := first; i < len(n.Inputs); i++ {
+		if v := n.Inputs[i]; v != nil && (v.Dims == nil || !(v.IsConst() || v.IsDims())) {
+			return property.Because(property.Unsupported, "operand %v is not known at compile time", v)
+		}
+	}
+	return nil
+}
+
+func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if n.Op.Since < 10 {
+		return plainSignature(n), nil
+	}
+	if why := known(n, 1); why != nil {
+		return nil, why
+	}
+	return plainSignature(n), nil
+}
+
+func planSlice(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	var starts, axes, steps []int
+	if n.Op.Since < 10 {
+		starts, axes = toInts(n, "starts"), toInts(n, "axes")
+	} else {
+		var err error
+		for i, at := range []*[]int{&starts, nil, &axes, &steps} {
+			if at != nil {
+				if *at, err = p.knownInts(n.Input(i + 1)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	strides := tensor.CompactStrides(dx)
+	c := copySpec{dims: dy, src: append([]int(nil), strides...), dst: tensor.CompactStrides(dy), size: x.Type.DType.Size()}
+	for i, s := range starts {
+		axis, step := i, 1
+		if len(axes) > 0 {
+			axis = axes[i]
+		}
+		if axis < 0 {
+			axis += len(dx)
+		}
+		if i < len(steps) {
+			step = steps[i]
+		}
+		if s < 0 {
+			s += dx[axis]
+		}
+		if step > 0 {
+			s = min(max(s, 0), dx[axis])
+		} else {
+			s = min(max(s, 0), dx[axis]-1)
+		}
+		c.srcOff += s * strides[axis]
+		c.src[axis] = strides[axis] * step
+	}
+	src := p.in(x)
+	if contiguous(dy, c.src) && c.srcOff*c.size+p.bytes(y) <= src.size && p.want[y.ID].slot < 0 {
+		p.bindValue(y, memory{src.slot, src.off + c.srcOff*c.size, p.bytes(y)})
+		return nil
+	}
+	p.strided(c, src, p.out(y))
+	return nil
+}
+
+func contiguous(dims, strides []int) bool {
+	want := 1
+	for k := len(dims) - 1; k >= 0; k-- {
+		if dims[k] != 1 && strides[k] != want {
+			return false
+		}
+		want *= dims[k]
+	}
+	return true
+}
+
+func toInts(n *graph.Node, name string) []int {
+	v, _ := n.Ints(name)
+	out := make([]int, len(v))
+	for i, x := range v {
+		out[i] = int(x)
+	}
+	return out
+}
+
+func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return plainSignature(n), nil
+}
+
+func planSplit(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	dx := p.dims[x.ID]
+	axis := int(n.Int("axis", 0))
+	if axis < 0 {
+		axis += len(dx)
+	}
+	strides := tensor.CompactStrides(dx)
+	at := 0
+	src := p.in(x)
+	for _, y := range n.Outputs {
+		if y == nil {
+			continue
+		}
+		dy := p.dims[y.ID]
+		c := copySpec{dims: dy, src: strides, dst: tensor.CompactStrides(dy), srcOff: at * strides[axis], size: x.Type.DType.Size()}
+		at += dy[axis]
+		if contiguous(dy, strides) && p.want[y.ID].slot < 0 {
+			p.bindValue(y, memory{src.slot, src.off + c.srcOff*c.size, p.bytes(y)})
+			continue
+		}
+		p.strided(c, src, p.out(y))
+	}
+	return nil
+}
+
+func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) { return plainSignature(n), nil }
+
+func planExpand(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dy := p.dims[y.ID]
+	if product(p.dims[x.ID]) == product(dy) {
+		p.alias(y, x)
+		return nil
+	}
+	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: make([]int, len(dy)), size: x.Type.DType.Size()}
+	dx := p.dims[x.ID]
+	sx := tensor.CompactStrides(dx)
+	for k := range dy {
+		if j := k - (len(dy) - len(dx)); j >= 0 && dx[j] != 1 {
+			b.src[k] = sx[j]
+		}
+	}
+	p.strided(b, p.in(x), p.out(y))
+	return nil
+}
+
+func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if n.Str("mode", "constant") != "constant" {
+		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", ""))
+	}
+	if n.Op.Since >= 11 {
+		for _, i := range []int{1, 3} {
+			if v := n.Input(i); v != nil && (v.Dims == nil || !(v.IsConst() || v.IsDims())) {
+				return nil, property.Because(property.Unsupported, "operand %v is not known at compile time", v)
+			}
+		}
+		if v := n.Input(2); v != nil && !v.IsConst() {
+			return nil, property.Because(property.Unsupported, "value %v is not constant", v)
+		}
+	}
+	plain := plainSignature(n)
+	if is4D(n.Inputs[0]) && padsSpatially(n) && padValue(n) == 0 {
+		s := graph.Signature{Name: "nchw16c", Inputs: []graph.Port{graph.Fixed(blocked)}, Outputs: []graph.Port{graph.Fixed(blocked)}}
+		for range n.Inputs[1:] {
+			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
+		}
+		return append([]graph.Signature{s}, plain...), nil
+	}
+	return plain, nil
+}
+
+// padValue returns the constant that Pad fills with.
+func padValue(n *graph.Node) float32 {
+	if n.Op.Since < 11 {
+		return n.Float("value", 0)
+	}
+	if v := n.Input(2); v != nil {
+		x, ok := scalarOf(v)
+		if !ok {
+			return float32(nonZero(v))
+		}
+		return x
+	}
+	return 0
+}
+
+// nonZero returns 1 for a constant with a bit set, so that non-float fill values count as not zero.
+func nonZero(v *graph.Value) int {
+	for _, b := range v.Const.Bytes() {
+		if b != 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// padsSpatially reports whether constant pads leave batch and channels alone.
+func padsSpatially(n *graph.Node) bool {
+	var pads []int64
+	if n.Op.Since < 11 {
+		pads, _ = n.Ints("pads")
+	} else {
+		if n.Input(3) != nil {
+			return false
+		}
+		for _, d := range n.Input(1).Dims {
+			c, ok := d.Const()
+			if !ok {
+				return false
+			}
+			pads = append(pads, c)
+		}
+	}
+	return len(pads) == 8 && pads[0] == 0 && pads[1] == 0 && pads[4] == 0 && pads[5] == 0
+}
+
+func planPad(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dx, dy := append([]int{}, p.dims[x.ID]...), append([]int{}, p.dims[y.ID]...)
+	pads := toInts(n, "pads")
+	var axes []int
+	if n.Op.Since >= 11 {
+		var err error
+		if pads, err = p.knownInts(n.Input(1)); err != nil {
+			return err
+		}
+		if axes, err = p.knownInts(n.Input(3)); err != nil {
+			return err
+		}
+	}
+	before := make([]int, len(dx))
+	for i := range len(pads) / 2 {
+		axis := i
+		if len(axes) > 0 {
+			axis = axes[i]
+		}
+		if axis < 0 {
+			axis += len(dx)
+		}
+		before[axis] = pads[i]
+	}
+	size := x.Type.DType.Size()
+	if x.Format == blocked { // as [N, C/16, H, W·16]
+		for _, d := range [][]int{dx, dy} {
+			d[1], d[3] = ceilDiv(d[1], 16), d[3]*16
+		}
+		before[3] *= 16
+	}
+	src, dst := p.in(x), p.out(y)
+	p.fill(n, dst, size)
+	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
+	c := copySpec{src: sx, dst: sy, size: size}
+	for k := range dx {
+		lo, hi := max(-before[k], 0), min(dx[k], dy[k]-before[k])
+		c.dims = append(c.dims, max(hi-lo, 0))
+		c.srcOff += lo * sx[k]
+		c.dstOff += (lo + before[k]) * sy[k]
+	}
+	p.strided(c, src, dst)
+	return nil
+}
+
+// fill emits the filling of Pad's result with its constant.
+func (p *planner) fill(n *graph.Node, dst memory, size int) {
+	pattern := make([]byte, size)
+	if n.Op.Since >= 11 {
+		if v := n.Input(2); v != nil {
+			copy(pattern, v.Const.Bytes())
+		}
+	} else {
+		copy(pattern, tensor.Scalar(n.Float("value", 0)).Bytes())
+	}
+	const part = 1 << 16
+	p.emit(step{chunks: ceilDiv(dst.size, part), grain: 1, body: func(st *state, _, lo, hi int) {
+		d := st.bytes(dst)
+		d = d[lo*part : min(hi*part, len(d))]
+		for at := copy(d, pattern); at < len(d); at *= 2 {
+			copy(d[at:], d[:at])
+		}
+	}}, nil, []memory{dst})
+}
+
+func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := known(n, 1); why != nil {
+		return nil, why
+	}
+	return plainSignature(n), nil
+}
+
+func planTile(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	c := copySpec{size: x.Type.DType.Size()} // each dim as (repeat, dim)
+	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
+	for k := range dx {
+		if dx[k] == 0 {
+			return nil
+		}
+		c.dims = append(c.dims, dy[k]/dx[k], dx[k])
+		c.src = append(c.src, 0, sx[k])
+		c.dst = append(c.dst, dx[k]*sy[k], sy[k])
+	}
+	p.strided(c, p.in(x), p.out(y))
+	return nil
+}
+
+func gatherSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if dt := n.Inputs[1].Type.DType; dt != tensor.Int64 && dt != tensor.Int32 {
+		return nil, wrongDType(n.Inputs[1])
+	}
+	return plainSignature(n), nil
+}
+
+func planGather(p *planner, n *graph.Node) error {
+	x, idx, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	dx := p.dims[x.ID]
+	axis := int(n.Int("axis", 0))
+	if axis < 0 {
+		axis += len(dx)
+	}
+	outer, inner := product(dx[:axis]), product(dx[axis+1:])*x.Type.DType.Size()
+	count, length := product(p.dims[idx.ID]), dx[axis]
+	src, index, dst := p.in(x), p.in(idx), p.out(y)
+	wide := idx.Type.DType == tensor.Int64
+	if outer*count*inner == 0 {
+		return nil
+	}
+	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
+		d, s := st.bytes(dst), st.bytes(src)
+		for i := lo; i < hi; i++ {
+			var k int
+			if wide {
+				k = int(of[int64](st, index)[i%count])
+			} else {
+				k = int(of[int32](st, index)[i%count])
+			}
+			if k < 0 {
+				k += length
+			}
+			if k < 0 || k >= length {
+				panic(fmt.Errorf("%w: index %d of an axis of %d", errIndex, k, length))
+			}
+			copy(d[i*inner:(i+1)*inner], s[(i/count*length+k)*inner:])
+		}
+	}}, []memory{src, index}, []memory{dst})
+	return nil
+}
+
+func init() {
+	register("Transpose", operator{transposeSignatures, planTranspose})
+	register("Slice", operator{sliceSignatures, planSlice})
+	register("Split", operator{splitSignatures, planSplit})
+	register("Expand", operator{expandSignatures, planExpand})
+	register("Pad", operator{padSignatures, planPad})
+	register("Tile", operator{tileSignatures, planTile})
+	register("Gather", operator{gatherSignatures, planGather})
+}
