@@ -2,7 +2,8 @@ package dag
 
 import "context"
 
-// stepsPerItem is the search budget of one colour per node and edge. Ordinary graphs need a fraction of one step.
+// stepsPerItem is the search budget of one colour per node and edge. Graphs with some locality need less; where every node
+// may read any earlier one, 10⁵ nodes are about where it runs out.
 const stepsPerItem = 8
 
 // state is a problem half solved: the quotient so far and how the problem's nodes map to it.
@@ -25,10 +26,12 @@ type state struct {
 // method can (see the package comment), not provably to the fewest groups, except that colours with Disconnected groups get
 // the fewest that the groups of the colours before them leave room for, if neither bounds, MaxSize nor Alone interfere.
 //
-// Equal problems give equal groupings. The numbers of the nodes matter only for breaking ties.
+// Equal problems give equal groupings. The numbers of the nodes matter only for breaking ties: with Disconnected groups
+// renumbering changes nothing but the names, with connected ones it moves the number of groups by a few in a hundred at
+// most, and not to one side (random graphs of 200 nodes and two colours).
 //
-// It fails with an *Error wrapping ErrSize, ErrRange or ErrCycle (the graph itself has a cycle, or edges that a nil Graph
-// cannot have), and with ctx's error soon after ctx ends. The cost is O((nodes + edges) · colours).
+// It fails with an *Error wrapping ErrSize, ErrRange or ErrCycle (the graph itself has a cycle), and with ctx's error soon
+// after ctx ends. The cost is O((nodes + edges) · colours), about 120 bytes of memory per node.
 func Group(ctx context.Context, p *Problem) (*Grouping, error) {
 	if err := p.check("group"); err != nil {
 		return nil, err
