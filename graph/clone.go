@@ -1,20 +1,32 @@
 package graph
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
 
 // Clone returns a copy of g and of all graphs nested in it, which shares tensors, shapes and attributes but nothing that
 // rewriting changes. Nodes and values of the copy have the ids of the originals, so that facts in tables by id hold for
-// both; NodesByID and ValuesByID find counterparts. The copy of a region has no owner. Cost: O(V+E).
-func (g *Graph) Clone() *Graph {
+// both; NodesByID and ValuesByID find counterparts. The copy of a region has no owner. Cost: O(V+E). Graphs that violate invariants 2 or 4, or nest deeper than MaxRegionDepth,
+// give a *VerifyError.
+func (g *Graph) Clone() (*Graph, error) { return g.clone(0) }
+
+func (g *Graph) clone(depth int) (*Graph, error) {
+	if depth > MaxRegionDepth {
+		return nil, &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("regions are nested deeper than %d", MaxRegionDepth)}
+	}
+	var bad *VerifyError
 	h := &Graph{Name: g.Name, Opsets: maps.Clone(g.Opsets), Doc: g.Doc, Meta: maps.Clone(g.Meta),
 		live: g.live, values: g.values, nodeIDs: g.nodeIDs, freshDims: g.freshDims}
 	values := make([]*Value, g.values)
 	clone := func(v *Value) *Value {
 		if v == nil {
 			return nil
+		}
+		if v.graph != g || v.ID < 0 || v.ID >= len(values) {
+			bad = &VerifyError{Invariant: InvValues, Graph: g.Name, Value: v.String(), Reason: "belongs to another graph"}
+			return v
 		}
 		c := new(Value)
 		*c = *v
@@ -49,7 +61,10 @@ func (g *Graph) Clone() *Graph {
 		m.slots, m.Origins = slices.Clone(n.slots), slices.Clone(n.Origins)
 		m.Regions = slices.Clone(n.Regions)
 		for k := range m.Regions {
-			r := m.Regions[k].Graph.Clone()
+			r, err := m.Regions[k].Graph.clone(depth + 1)
+			if err != nil {
+				return nil, err
+			}
 			r.owner = m
 			m.Regions[k].Graph = r
 		}
@@ -61,11 +76,19 @@ func (g *Graph) Clone() *Graph {
 		}
 		out := make([]*Value, len(vs))
 		for i, v := range vs {
-			if v != nil {
-				out[i] = values[v.ID]
+			if v == nil {
+				continue
 			}
+			if v.graph != g || v.ID < 0 || v.ID >= len(values) || values[v.ID] == nil {
+				bad = &VerifyError{Invariant: InvOperands, Graph: g.Name, Value: v.String(), Reason: "is no value of the graph"}
+				continue
+			}
+			out[i] = values[v.ID]
 		}
 		return out
+	}
+	if bad != nil {
+		return nil, bad
 	}
 	for i, n := range g.nodes {
 		if n == nil {
@@ -73,12 +96,17 @@ func (g *Graph) Clone() *Graph {
 		}
 		m := h.nodes[i]
 		m.Inputs, m.Captures = look(n.Inputs), look(n.Captures)
+		if bad != nil {
+			return nil, bad
+		}
 		for k, v := range m.Operands() {
 			v.uses[m.slots[k]] = Use{m, k}
 		}
 	}
-	h.Outputs = look(g.Outputs)
-	return h
+	if h.Outputs = look(g.Outputs); bad != nil {
+		return nil, bad
+	}
+	return h, nil
 }
 
 // NodesByID returns the nodes of g in a table by id, nil where no node has the id.

@@ -267,7 +267,8 @@ var _ = Describe("Clone", func() {
 		g := parse(strings.Replace(verified, "%w: =", "%w =", 1))
 		g.Remove(g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Gone"}}))
 		text := g.String()
-		h := g.Clone()
+		h, err := g.Clone()
+		Expect(err).NotTo(HaveOccurred())
 		Expect(graph.Verify(h)).To(Succeed())
 		Expect(h.String()).To(Equal(text))
 		for id, n := range g.NodesByID() {
@@ -289,6 +290,9 @@ var _ = Describe("Clone", func() {
 		Expect(graph.Verify(h)).To(Succeed())
 		Expect(graph.Verify(g)).To(Succeed())
 		Expect(g.String()).To(Equal(text))
+		node(g, "a").Inputs[0] = h.Inputs[0]
+		_, err = g.Clone()
+		Expect(err).To(MatchError(ContainSubstring("no value of the graph")))
 	})
 })
 

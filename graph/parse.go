@@ -20,7 +20,9 @@ type ParseError struct {
 }
 
 // Error returns "line 3, column 7: …".
-func (e *ParseError) Error() string { return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Col, e.Err) }
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Col, e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *ParseError) Unwrap() error { return e.Err }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
 )
 
 // node reads a node with its results, operands, attributes, clauses and regions.
@@ -391,4 +390,3 @@ func (p *parser) list(a *Attr) {
 		p.expect(",")
 	}
 }
-
