@@ -123,6 +123,16 @@ func (t *tile) emit(f *asm.File, name string) {
 		t.I("LEAQ (CX)(BX*4), SI")
 	}
 	t.loadMask()
+	// The lines of C that the tile will be stored to.
+	t.Load("c", "R14")
+	for r := range t.mr {
+		for j := range t.np {
+			t.I("PREFETCHT0 %d(R14)", 64*j)
+		}
+		if r < t.mr-1 {
+			t.I("ADDQ %d(R13), R14", offLDC)
+		}
+	}
 	t.start()
 
 	t.I("MOVL %d(R13), R14", offFlags)

@@ -18,9 +18,11 @@ type Plan struct {
 	perChunk           int // units per chunk
 }
 
-// group is a range of columns that one row of tiles covers: panels of 16, the last of them possibly ragged.
+// group is a range of columns whose part of B stays in the second-level cache: panels of 16, the last of them possibly
+// ragged, of which one tile covers width.
 type group struct {
 	col, cols, panels int
+	width             int
 	maxRows           int // of a tile
 }
 
@@ -41,18 +43,20 @@ const (
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
 	superBytes    = 512 << 10 // of A
-	phaseK        = 1024      // aim for the length of a phase
-	phaseMaxK     = 1536      // longest phase before k is divided
+	phaseK        = 1024      // aim for the length of a phase; three quarters of it below AVX-512, where second-level caches may be small
+	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
 )
 
-// tiling is what the kernels of a level can do: maxRows[p] is the highest number of rows of a tile of p panels, 0 if there are
-// none; with exactly one or two rows another choice of panels may be better.
+// tiling is what the kernels of a level can do: maxRows[p] is the highest number of rows of a tile of p panels, 0 where there is
+// no such tile or it is not wanted for the number of rows at hand.
 type tiling struct {
 	maxRows [5]int
 }
 
-func (t tiling) rows(panels int) int { return t.maxRows[panels] }
+// groupPanels is how many panels make a group, where a tile has fewer: the elements of A that a row of tiles reads come from the
+// first-level cache for all tiles but the first.
+const groupPanels = 4
 
 // tilingOf returns the tile sizes for m rows.
 func tilingOf(l cpuid.Level, m int) tiling {
@@ -94,20 +98,23 @@ func (p *Plan) planTiles() {
 	t := tilingOf(p.level, s.M)
 	total := (s.N + 15) / 16
 	for at := 0; at < total; {
-		n := panelsAt(t, total-at)
-		p.groups = append(p.groups, group{col: 16 * at, cols: min(16*n, s.N-16*at), panels: n, maxRows: t.rows(n)})
+		width := panelsAt(t, total-at)
+		n := width
+		if width < groupPanels && t.maxRows[width+1] == 0 {
+			n = min(total-at, groupPanels) / width * width
+		}
+		p.groups = append(p.groups, group{col: 16 * at, cols: min(16*n, s.N-16*at), panels: n, width: width, maxRows: t.maxRows[width]})
 		at += n
 	}
-	longest := phaseMaxK
-	if s.M <= p.groups[0].maxRows {
-		longest = phaseMaxKOnce
+	aim, longest := phaseK, phaseMaxK
+	switch {
+	case s.M <= p.groups[0].maxRows:
+		aim, longest = phaseMaxKOnce, phaseMaxKOnce
+	case p.level != cpuid.AVX512:
+		aim, longest = phaseK*3/4, phaseMaxK*3/4
 	}
 	count := 1
 	if s.K > longest {
-		aim := phaseK
-		if longest == phaseMaxKOnce {
-			aim = longest
-		}
 		count = (s.K + aim - 1) / aim
 	}
 	for i := range count {

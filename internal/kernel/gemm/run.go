@@ -105,11 +105,11 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 	bias := advance(m.bias, g.col)
 	for i := range p.phases {
 		ph := &p.phases[i]
-		params := &ph.full
+		last := &ph.full
 		if g.cols%16 != 0 {
-			params = &ph.tail
+			last = &ph.tail
 		}
-		b := advance(m.b, bcol+ph.k0*params.bstep/4)
+		b := advance(m.b, bcol+ph.k0*ph.full.bstep/4)
 		a := advance(m.a, row*s.LDA+ph.k0)
 		c := advance(m.c, row*s.LDC+g.col)
 		var res *float32
@@ -121,7 +121,17 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 			if t < more {
 				n++
 			}
-			callTile(p.level, n, g.panels, params, a, b, bias, res, c)
+			if g.width == g.panels {
+				callTile(p.level, n, g.width, last, a, b, bias, res, c)
+			} else {
+				params := &ph.full
+				for q := 0; q < g.panels; q += g.width {
+					if q+g.width == g.panels {
+						params = last
+					}
+					callTile(p.level, n, g.width, params, a, advance(b, q*params.bpanel/4), advance(bias, 16*q), advance(res, 16*q), advance(c, 16*q))
+				}
+			}
 			if t+1 < tiles {
 				a, c, res = advance(a, n*s.LDA), advance(c, n*s.LDC), advance(res, n*s.LDR)
 			}
