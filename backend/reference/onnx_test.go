@@ -228,6 +228,9 @@ func runCase(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
+		if len(want) == 0 {
+			return errors.New("no expected outputs")
+		}
 		for i, w := range want {
 			if random && fmt.Sprint(got[i]) == fmt.Sprint(w) {
 				continue // only shape and type are determined
@@ -241,7 +244,7 @@ func runCase(ctx context.Context, dir string) error {
 }
 
 // nodeCases is the number of single-operator cases of the standard that the kernels must pass at least.
-const nodeCases = 0
+const nodeCases = 1380
 
 var _ = Describe("ONNX's own node tests", func() {
 	It("pass", func(ctx SpecContext) {

@@ -228,15 +228,7 @@ func (c *Call) fillTaps(t *taps, r resizing, mode, rounding string, o float64) {
 		weight = func(d float64) float64 { return math.Max(0, 1-d) }
 	case "cubic":
 		radius = 2
-		weight = func(d float64) float64 {
-			switch {
-			case d <= 1:
-				return ((a+2)*d-(a+3))*d*d + 1
-			case d < 2:
-				return ((a*d-5*a)*d+8*a)*d - 4*a
-			}
-			return 0
-		}
+		weight = func(d float64) float64 { return cubicWeight(d, a) }
 	default:
 		c.fail("mode", ErrAttribute, "%q", mode)
 	}

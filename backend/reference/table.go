@@ -34,21 +34,27 @@ var families = []struct {
 	{"", selectKernels},
 	{"", generateKernels},
 	{"", resizeKernels},
+	{"", gridKernels},
 	{"", recurrentKernels},
+	{"", quantizeKernels},
+	{"", lossKernels},
+	{"", attentionKernels},
+	{"", stateKernels},
+	{"", einsumKernels},
+	{"ai.onnx.preview", previewKernels},
 }
 
-var table = index()
+// table holds all kernels. It is filled by init, since kernels with regions run other kernels.
+var table = map[opKey]kernel{}
 
-func index() map[opKey]kernel {
-	m := map[opKey]kernel{}
+func init() {
 	for _, f := range families {
 		for _, k := range f.kernels {
 			key := opKey{f.domain, k.name}
-			if _, ok := m[key]; ok {
+			if _, ok := table[key]; ok {
 				panic(fmt.Sprintf("reference: two kernels for %v", key))
 			}
-			m[key] = k
+			table[key] = k
 		}
 	}
-	return m
 }
