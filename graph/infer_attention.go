@@ -114,7 +114,7 @@ func inferFlexAttention(c *Inference) error {
 }
 
 // inferLinearAttention: query [B, T, Hq·dk], key [B, T, Hkv·dk], value [B, T, Hkv·dv] give [B, T, Hq·dv] and the state
-// [B, Hkv, dk, dv].
+// [B, Hkv, dk, dv], of the type of the past state where there is one.
 func inferLinearAttention(c *Inference) error {
 	for i := range 3 {
 		if err := c.needRank(i, 3, 3); err != nil {
@@ -136,5 +136,9 @@ func inferLinearAttention(c *Inference) error {
 	if err := c.SetShape(0, Shape{b, t, hq.Mul(dv)}); err != nil {
 		return err
 	}
-	return c.SetShape(1, Shape{b, hk, dk, dv})
+	dt := c.DType(0)
+	if c.Has(3) {
+		dt = c.DType(3)
+	}
+	return c.SetTensor(1, dt, Shape{b, hk, dk, dv})
 }

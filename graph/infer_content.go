@@ -345,7 +345,29 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 			out = append(out, part...)
 		}
 		return out, true
-	case "Add", "Sub", "Mul", "Div":
+	case "Gather":
+		data, ok := ratios(n.Input(0), depth-1)
+		i, ok2 := constIndex(n.Input(1), len(data))
+		if !ok || !ok2 || n.Input(0).Type.Shape == nil || len(n.Input(0).Type.Shape) != 1 {
+			return nil, false
+		}
+		return data[i : i+1], true
+	case "ReduceMax", "ReduceMin", "ReduceSum":
+		in, ok := ratios(n.Input(0), depth-1)
+		if !ok || len(in) == 0 || n.Input(0).Type.Shape == nil || len(n.Input(0).Type.Shape) != 1 {
+			return nil, false
+		}
+		acc := in[0]
+		for _, r := range in[1:] {
+			if acc, ok = arithRatios(n.Op.Name[len("Reduce"):], acc, r); !ok {
+				return nil, false
+			}
+		}
+		return []ratio{acc}, true
+	case "Add", "Sub", "Mul", "Div", "Min", "Max":
+		if len(n.Inputs) != 2 {
+			return nil, false
+		}
 		a, ok := ratios(n.Input(0), depth-1)
 		b, ok2 := ratios(n.Input(1), depth-1)
 		if !ok || !ok2 {
@@ -354,6 +376,18 @@ func ratios(v *Value, depth int) (out []ratio, ok bool) {
 		return zip(a, b, func(x, y ratio) (ratio, bool) { return arithRatios(n.Op.Name, x, y) })
 	}
 	return nil, false
+}
+
+// constIndex returns the number that an input of one element holds, counted from the end of n elements where negative.
+func constIndex(v *Value, n int) (int, bool) {
+	if v == nil || len(v.Dims) != 1 {
+		return 0, false
+	}
+	i, ok := v.Dims[0].Const()
+	if i < 0 {
+		i += int64(n)
+	}
+	return int(i), ok && i >= 0 && i < int64(n)
 }
 
 func constRatios(t *tensor.Tensor) (out []ratio, ok bool) {
@@ -394,8 +428,12 @@ func arithRatios(op string, x, y ratio) (ratio, bool) {
 	num, ok := Dim{}, true
 	den := x.den * y.den
 	switch op {
-	case "Add":
+	case "Add", "Sum":
 		num = x.num.Scale(y.den).Add(y.num.Scale(x.den))
+	case "Max":
+		num, ok = maxDims(x.num.Scale(y.den), y.num.Scale(x.den))
+	case "Min":
+		num = minDims(x.num.Scale(y.den), y.num.Scale(x.den))
 	case "Sub":
 		num = x.num.Scale(y.den).Sub(y.num.Scale(x.den))
 	case "Mul":

@@ -103,11 +103,41 @@ func broadcastDims(a, b Shape) (out Shape, ok bool) {
 	off := len(a) - len(b)
 	out = append(Shape{}, a...)
 	for i, d := range b {
-		if out[off+i], ok = a[off+i].Broadcast(d); !ok {
+		if out[off+i], ok = broadcastDim(a[off+i], d); !ok {
 			return nil, false
 		}
 	}
 	return out, true
+}
+
+// broadcastDim is Dim.Broadcast, but gives the plain dim where the other one is a part of it: min(x, n) with n, as where a
+// table of positions is cut to the length of a sequence, and the broadcast of n and something with n.
+func broadcastDim(a, b Dim) (Dim, bool) {
+	if isPart(a, b) {
+		return b, true
+	}
+	if isPart(b, a) {
+		return a, true
+	}
+	return a.Broadcast(b)
+}
+
+// isPart reports whether a, wherever it broadcasts with b, gives b: it is min(x, b), or b is the broadcast of a and
+// something else.
+func isPart(a, b Dim) bool {
+	if at, ok := a.atom(); ok && at.kind == atomMin && (at.a.Equal(b) || at.b.Equal(b)) {
+		return true
+	}
+	at, ok := b.atom()
+	return ok && at.kind == atomBroadcast && (at.a.Equal(a) || at.b.Equal(a))
+}
+
+// atom returns the only atom that d is.
+func (d Dim) atom() (atom, bool) {
+	if d.c == 0 && len(d.terms()) == 1 && d.e.terms[0].coef == 1 && len(d.e.terms[0].atoms) == 1 {
+		return d.e.terms[0].atoms[0], true
+	}
+	return atom{}, false
 }
 
 // inferBroadcast: elementwise operators of any number of inputs.

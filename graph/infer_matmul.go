@@ -110,7 +110,7 @@ func inferEinsum(c *Inference) error {
 				} else {
 					d = s[off+k]
 					if seen[l] {
-						m, ok := dims[l].Broadcast(d)
+						m, ok := broadcastDim(dims[l], d)
 						if !ok {
 							return c.shapeError(i, fmt.Sprintf("%v for %q", dims[l], string(l)))
 						}

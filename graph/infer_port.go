@@ -135,10 +135,24 @@ func (c *Inference) needDim(i, axis int, d Dim) error {
 	return nil
 }
 
-// constOf returns the data of a constant, also of one that a region sees as a capture, or as an input where the region
-// runs once.
+// constOf returns the data of a constant, also of the result of a node Constant, and of what a region sees as a capture,
+// or as an input where the region runs once.
 func constOf(v *Value) *tensor.Tensor {
 	for v != nil && v.Const == nil {
+		if n := v.Producer; n != nil {
+			if !n.Is("Constant") || len(n.Attrs) != 1 {
+				return nil
+			}
+			switch a := &n.Attrs[0]; a.Kind {
+			case AttrTensor:
+				return a.Tensor
+			case AttrFloat:
+				return tensor.Scalar(a.Float)
+			case AttrFloats:
+				return tensor.From(a.Floats, len(a.Floats))
+			}
+			return nil
+		}
 		owner := v.graph.owner
 		if owner == nil {
 			return nil

@@ -38,8 +38,10 @@ func inferReshape(c *Inference) error {
 	if err := c.SetShape(0, out); err != nil {
 		return err
 	}
-	if len(out) <= 1 {
-		c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+	if c.vectorOutput() {
+		if dims, _, ok := gridOf(c.Node.Inputs[0], followDepth); ok {
+			c.SetDims(0, dims)
+		}
 	}
 	return nil
 }

@@ -332,6 +332,14 @@ func sliceDim(d, start, end, step Dim) (n Dim, ok bool) {
 		}
 		return Dim{}, false
 	}
+	if length := end.Sub(start); start.NonNegative() && length.NonNegative() && !end.Equal(d) && !(ec && e >= farAway) {
+		rest, _ := maxDims(d.Sub(start), D(0)) // what is left of d from the start on
+		n = minDims(length, rest)
+		if t != 1 {
+			n = n.CeilDiv(Dim{c: t})
+		}
+		return n, !n.TooComplex()
+	}
 	lo, ok := clampPosition(start, d)
 	hi, ok2 := clampPosition(end, d)
 	if !ok || !ok2 {
