@@ -154,3 +154,12 @@ func transposeStrip(l cpuid.Level, dst, src *float32, rows, cols, ldd, lds int) 
 		genericStrip(dst, src, rows, cols, ldd, lds)
 	}
 }
+
+// streamStrip transposes 16 rows with stores that bypass the caches, and reports whether the level has them.
+func streamStrip(l cpuid.Level, dst, src *float32, cols, ldd, lds int) bool {
+	if l != cpuid.AVX512 {
+		return false
+	}
+	transposeStream512(dst, src, cols, 4*ldd, 4*lds)
+	return true
+}

@@ -47,3 +47,5 @@ func gru(_ cpuid.Level, dst, z, h, prev *float32, n int) {
 func transposeStrip(_ cpuid.Level, dst, src *float32, rows, cols, ldd, lds int) {
 	genericStrip(dst, src, rows, cols, ldd, lds)
 }
+
+func streamStrip(cpuid.Level, *float32, *float32, int, int, int) bool { return false }

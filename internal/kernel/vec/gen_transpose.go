@@ -9,6 +9,7 @@ import (
 // transposes writes the transposition of a strip: 16 (AVX-512) or 8 (AVX2) rows and any number of columns.
 func transposes(f *asm.File) {
 	strip512(f)
+	stream512(f)
 	strip2(f)
 }
 
@@ -77,6 +78,35 @@ func strip512(f *asm.File) {
 	fn.I("ADDQ $64, SI")
 	fn.I("JMP edge")
 	fn.Label("end")
+	fn.Ret()
+}
+
+// stream512 is strip512 for whole blocks and aligned destinations, with stores that bypass the caches: a result larger than
+// they are is not read into them first.
+func stream512(f *asm.File) {
+	fn := f.Func("transposeStream512", "transposeStream512 writes dst[c, r] = src[r, c] for r < 16, c < cols; strides in bytes; cols > 0 is a multiple of 16, dst and\nldd are of 64.",
+		args("dst", "src", "cols:int", "ldd", "lds")...)
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("cols", "DX")
+	fn.Load("ldd", "R8")
+	fn.Load("lds", "R9")
+	fn.While("DX", 16, func() {
+		fn.I("MOVQ SI, AX")
+		for r := range 16 {
+			fn.I("VMOVUPS (AX), Z%d", r)
+			if r < 15 {
+				fn.I("ADDQ R9, AX")
+			}
+		}
+		transpose16(fn)
+		for c := range 16 {
+			fn.I("VMOVNTPS Z%d, (DI)", c)
+			fn.I("ADDQ R8, DI")
+		}
+		fn.I("ADDQ $64, SI")
+	})
+	fn.I("SFENCE")
 	fn.Ret()
 }
 

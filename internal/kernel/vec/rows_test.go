@@ -266,9 +266,9 @@ var _ = Describe("Transpose2D", func() {
 		})
 	})
 
-	It("transposes thin and long matrices", func() {
+	It("transposes thin, long and large matrices", func() {
 		eachLevel(func(cpuid.Level) {
-			for _, shape := range [][2]int{{3, 50_001}, {50_001, 3}, {1, 9000}} {
+			for _, shape := range [][2]int{{3, 50_001}, {50_001, 3}, {1, 9000}, {2048, 1031}, {1040, 2048}} {
 				rows, cols := shape[0], shape[1]
 				src, dst := make([]float32, rows*cols), make([]float32, rows*cols)
 				for i := range src {

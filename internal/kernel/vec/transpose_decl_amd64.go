@@ -7,6 +7,12 @@ package vec
 //go:noescape
 func transposeStrip512(dst *float32, src *float32, rows int, cols int, ldd int, lds int)
 
+// transposeStream512 writes dst[c, r] = src[r, c] for r < 16, c < cols; strides in bytes; cols > 0 is a multiple of 16, dst and
+// ldd are of 64.
+//
+//go:noescape
+func transposeStream512(dst *float32, src *float32, cols int, ldd int, lds int)
+
 // transposeStrip2 writes dst[c, r] = src[r, c] for r < 8, c < cols; strides in bytes; cols > 0 is a multiple of 8.
 //
 //go:noescape
