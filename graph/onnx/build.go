@@ -168,7 +168,7 @@ func (l *loader) buildNodes(s *scope, nodes []nodeProto) error {
 			return at(err, short(nodes[i].name), "")
 		}
 		n := &nodes[i]
-		if err := l.charge(1 + (len(n.in)+len(n.out)+len(n.attrs))/16); err != nil {
+		if err := l.charge(s, 1+(len(n.in)+len(n.out)+len(n.attrs))/16); err != nil {
 			return at(err, label, "")
 		}
 		if err := l.buildNode(s, &nodes[i], label); err != nil {
@@ -180,7 +180,12 @@ func (l *loader) buildNodes(s *scope, nodes []nodeProto) error {
 
 // charge takes n off the number of nodes that may still be made. Long lists count as several nodes, so that functions
 // cannot multiply them.
-func (l *loader) charge(n int) error {
+func (l *loader) charge(s *scope, n int) error {
+	if s.call != nil {
+		if l.inlined -= n; l.inlined < 0 {
+			return fmt.Errorf("%w: more than %d nodes in functions", ErrTooLarge, l.o.MaxInlined)
+		}
+	}
 	if l.nodes -= n; l.nodes < 0 {
 		return fmt.Errorf("%w: more than %d nodes", ErrTooLarge, l.o.MaxNodes)
 	}

@@ -158,10 +158,14 @@ func (e *exporter) name(g *graph.Graph, ly *layer, owner *graph.Node) (own []*gr
 		give(v)
 	}
 	if ly.parent == nil {
-		for i, v := range g.Outputs { // outputs keep the names that users know
-			if _, ok := ly.names[v]; i < len(e.outputs) && !ok && v.Producer != nil && !taken.taken[e.outputs[i]] {
-				ly.names[v] = taken.unique(e.outputs[i])
+		for i, v := range g.Outputs { // outputs keep the names that users know; others make way
+			if i >= len(e.outputs) || taken.taken[e.outputs[i]] {
+				continue
 			}
+			if _, ok := ly.names[v]; !ok {
+				ly.names[v] = e.outputs[i]
+			}
+			taken.unique(e.outputs[i])
 		}
 	}
 	for _, v := range own {

@@ -38,7 +38,7 @@ func (l *loader) inline(s *scope, n *nodeProto, label string, fn *functionProto,
 	if v := fn.opsets[""]; v > newestOpset {
 		return fmt.Errorf("%w: version %d of the default domain in function %s", ErrUnsupportedOpset, v, short(fn.key.String()))
 	}
-	if err := l.charge(1 + (len(fn.inputs)+len(fn.defaults))/16); err != nil {
+	if err := l.charge(s, 1+(len(fn.inputs)+len(fn.defaults))/16); err != nil {
 		return err
 	}
 	if l.labels -= len(label); l.labels < 0 {

@@ -28,6 +28,8 @@ type Options struct {
 	Data fs.FS
 	// MaxNodes bounds the nodes of the graph with all regions, functions inlined; default 4 Mi.
 	MaxNodes int
+	// MaxInlined bounds those of them that calls of functions make, since few bytes can call for many; default 256 Ki.
+	MaxInlined int
 	// MaxDense bounds the bytes of all sparse tensors made dense; default 256 MiB.
 	MaxDense int
 }
@@ -108,10 +110,13 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 	if l.o.MaxNodes <= 0 {
 		l.o.MaxNodes = 4 << 20
 	}
+	if l.o.MaxInlined <= 0 {
+		l.o.MaxInlined = 256 << 10
+	}
 	if l.o.MaxDense <= 0 {
 		l.o.MaxDense = 256 << 20
 	}
-	l.nodes, l.dense = l.o.MaxNodes, l.o.MaxDense
+	l.nodes, l.inlined, l.dense = l.o.MaxNodes, l.o.MaxInlined, l.o.MaxDense
 	defer func() {
 		data.release()
 		if err == nil {

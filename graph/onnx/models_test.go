@@ -126,6 +126,49 @@ var _ = Describe("real models", func() {
 	})
 })
 
+var _ = Describe("weights", func() {
+	It("lie where the manifest of the model says", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		manifest, err := os.ReadFile(shared("models", "squeezenet1_1.weights.txt"))
+		Expect(err).NotTo(HaveOccurred())
+		data := make([]byte, weightBytes(shared("models", "squeezenet1_1.weights.txt")))
+		want := map[string][]byte{}
+		for line := range strings.Lines(string(manifest)) {
+			var off, count int
+			var seed uint64
+			var lo, hi float64
+			var dims, name string
+			if _, err := fmt.Sscanf(line, "%d %d %x %g %g %s %s", &off, &count, &seed, &lo, &hi, &dims, &name); err != nil {
+				continue
+			}
+			for i := range 4 * count { // any bytes that differ between tensors
+				data[off+i] = byte(seed>>(i%8*8)) + byte(i>>8)
+			}
+			want[name] = data[off : off+4*count]
+		}
+		Expect(want).NotTo(BeEmpty())
+		b, err := os.ReadFile(shared("models", "squeezenet1_1.onnx"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(dir, "squeezenet1_1.onnx"), b, 0o600)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(dir, "squeezenet1_1.bin"), data, 0o600)).To(Succeed())
+		for _, o := range []*onnx.Options{nil, {Copy: true}} {
+			m, err := onnx.Load(ctx, filepath.Join(dir, "squeezenet1_1.onnx"), o)
+			Expect(err).NotTo(HaveOccurred())
+			found := 0
+			for v := range m.Graph.Constants() {
+				if w, ok := want[v.Name]; ok {
+					Expect(bytes.Equal(v.Const.Bytes(), w)).To(BeTrue(), v.Name)
+					found++
+				}
+			}
+			Expect(found).To(Equal(len(want)))
+			Expect(m.FileBytes).To(Equal(int64(len(b) + len(data))))
+			Expect(m.Close()).To(Succeed())
+			Expect(m.Close()).To(Succeed())
+		}
+	})
+})
+
 // weightBytes reads the size of a weights file from its manifest.
 func weightBytes(manifest string) int64 {
 	GinkgoHelper()

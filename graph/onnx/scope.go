@@ -19,6 +19,7 @@ type loader struct {
 	taken   *names            // symbols
 	dense   int               // bytes that sparse tensors may still take
 	nodes   int               // nodes that may still be made
+	inlined int               // those of them that functions may make
 	labels  int               // bytes that composed names may still take
 	polls   int               // of the context
 }
