@@ -18,6 +18,12 @@
 // output is one chain of multiply-adds in the order input channel block, kernel row, kernel column, channel. Run does
 // not allocate, and one uninterruptible stretch of assembly stays near or under 100 µs.
 //
+// The levels AVX2 and AVX-512 give the same bits, for convolutions; portable Go rounds each product. A Spec is planned for the
+// level in force when it is planned.
+//
+// Three-dimensional convolutions are sums of two-dimensional ones over the kernel's depth: run the first with the bias, and
+// each further one with the destination as residual.
+//
 // A tensor may be a channel slice of a bigger one: pass the slice of memory that starts at its first channel block of
 // image 0 and the distance between images in the Spec.
 //

@@ -151,7 +151,15 @@ func (k *kernel) generate(f *asm.File) {
 		k.text(fmt.Sprintf("b%d", i))
 		k.body(i, s)
 	}
-	k.table(f, len(subsets))
+	var rows []rowBody
+	if k.kind == depth && k.lanes == 16 {
+		rows = rowBodies()
+	}
+	for i, r := range rows {
+		k.text(fmt.Sprintf("r%d", i))
+		k.row(r)
+	}
+	k.table(f, len(subsets), len(rows))
 }
 
 // start emits the beginning of a tile: accumulators and the first tap.
@@ -430,17 +438,76 @@ func (k *kernel) body(i int, set []span) {
 	k.next()
 }
 
-// table emits the addresses of the bodies, the end of the list last, and the function that returns the table.
-func (k *kernel) table(f *asm.File, n int) {
+// rowBody is the code for a whole row of a depthwise kernel under one pixel group: kernel taps stride apart over width
+// pixels, of whose source pixels the first lo and the last hi lie outside the map.
+type rowBody struct{ kernel, stride, width, group, lo, hi int }
+
+// rowBodies lists the rows for which there is code. rowBodyList in rows.go lists them in the same order.
+func rowBodies() []rowBody {
+	var out []rowBody
+	for _, kernel := range []int{3, 5} {
+		for _, stride := range []int{1, 2} {
+			for width := 5; width <= 14; width++ {
+				if kernel == 5 && width != 7 && width != 10 && width < 13 {
+					continue
+				}
+				for group := range 2 {
+					if group == 1 && width > 7 {
+						continue
+					}
+					for lo := range kernel/2 + 1 {
+						for hi := range kernel/2 + 1 {
+							out = append(out, rowBody{kernel, stride, width, group, lo, hi})
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// row emits a row: each source pixel is loaded once and multiplied by every weight that it meets. Accumulators see their
+// taps in the order of the kernel, as in the other bodies.
+func (k *kernel) row(r rowBody) {
+	fn := k.fn
+	first, base := 0, "SI"
+	if r.group == 1 {
+		first, base = k.group, "BX"
+	}
+	for t := range r.kernel {
+		fn.I("VMOVUPS %d(DI), %s", 64*t, k.free(t))
+	}
+	spare := 32 - k.pixels - r.kernel
+	n := (r.width-1)*r.stride + r.kernel
+	for j := r.lo; j < n-r.hi; j++ {
+		x := k.free(r.kernel + j%spare)
+		fn.I("VMOVUPS %d(%s), %s", 64*j, base, x)
+		for t := r.kernel - 1; t >= 0; t-- {
+			if p := j - t; p >= 0 && p%r.stride == 0 && p/r.stride < r.width {
+				fn.I("VFMADD231PS %s, %s, %s", x, k.free(t), k.acc(first+p/r.stride, 0))
+			}
+		}
+	}
+	k.next()
+}
+
+// table emits the addresses of the bodies, of the end of the list and of the bodies of rows, and the function that returns
+// the table.
+func (k *kernel) table(f *asm.File, n, rows int) {
 	fn := k.fn
 	fn.I("")
+	entry := func(i int, part string) { fn.I("DATA %s_bodies<>+%d(SB)/8, $%s_%s<>(SB)", k.name, 8*i, k.name, part) }
 	for i := range n {
-		fn.I("DATA %s_bodies<>+%d(SB)/8, $%s_b%d<>(SB)", k.name, 8*i, k.name, i)
+		entry(i, fmt.Sprintf("b%d", i))
 	}
-	fn.I("DATA %s_bodies<>+%d(SB)/8, $%s_end<>(SB)", k.name, 8*n, k.name)
-	fn.I("GLOBL %s_bodies<>(SB), RODATA|NOPTR, $%d", k.name, 8*(n+1))
-	get := f.Func(k.name+"Bodies", fmt.Sprintf("%sBodies returns the addresses of the %d tap bodies of %s, the end of the list last.", k.name, n, k.name))
-	get.Result("table", fmt.Sprintf("*[%d]uintptr", n+1))
+	entry(n, "end")
+	for i := range rows {
+		entry(n+1+i, fmt.Sprintf("r%d", i))
+	}
+	fn.I("GLOBL %s_bodies<>(SB), RODATA|NOPTR, $%d", k.name, 8*(n+1+rows))
+	get := f.Func(k.name+"Bodies", fmt.Sprintf("%sBodies returns the addresses of the %d tap bodies of %s, the end of the list, and %d bodies of rows.", k.name, n, k.name, rows))
+	get.Result("table", fmt.Sprintf("*[%d]uintptr", n+1+rows))
 	get.I("LEAQ %s_bodies<>(SB), AX", k.name)
 	get.I("MOVQ AX, %s", get.Addr("table"))
 	get.Ret()

@@ -212,7 +212,9 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	k := listKey{id, class(t.rowClass, rows), class(t.colClass, key)}
 	at, ok := t.lists[k]
 	if !ok {
-		at.taps, at.steps = t.list(l, rows, cols, l.steps)
+		if at.taps, at.steps, ok = t.rowList(l, rows, cols, col, n0, n1); !ok {
+			at.taps, at.steps = t.list(l, rows, cols, l.steps)
+		}
 		if l.tailSteps > 0 {
 			at.tail, _ = t.list(l, rows, cols, l.tailSteps)
 		}

@@ -452,7 +452,7 @@ func (p *Plan) chunks() {
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.kind == kindDense && len(p.tiles) > 1 {
-		unitBytes := p.spec.SourceBytesPerUnit(units, p.blocks)
+		unitBytes := p.spec.sourceBytesPerUnit(units, p.blocks)
 		p.callUnits = max(1, min(p.callUnits, sourceInL1/max(1, unitBytes)))
 	}
 	if p.spec.Post != nil {
@@ -469,8 +469,8 @@ func (p *Plan) chunks() {
 	}
 }
 
-// SourceBytesPerUnit estimates the source that one unit reads.
-func (s *Spec) SourceBytesPerUnit(units, blocks int) int {
+// sourceBytesPerUnit estimates the source that one unit reads.
+func (s *Spec) sourceBytesPerUnit(units, blocks int) int {
 	pixel := 64
 	if s.Source == Planar {
 		pixel = 4

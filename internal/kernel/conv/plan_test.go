@@ -245,6 +245,27 @@ var _ = Describe("Plan", func() {
 	atLevels("computes depthwise convolutions", func() {
 		fuzz(80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups, s.Transposed = s.C, s.C, r.IntN(4) == 0 })
 	})
+	atLevels("computes depthwise rows of every width at every edge", func() {
+		seed := uint64(0)
+		for _, kernel := range []int{3, 5} {
+			for _, stride := range []int{1, 2} {
+				for ow := 4; ow <= 15; ow++ {
+					for left := range kernel/2 + 1 {
+						for right := range kernel/2 + 1 {
+							w := (ow-1)*stride + kernel - left - right
+							s := conv.Spec{N: 1, C: 5, OC: 5, Groups: 5, Map: conv.Map{
+								H: 3 + kernel, W: w, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Pad: [4]int{1, left, 1, right}}}
+							if w < 1 {
+								continue
+							}
+							seed++
+							Expect(checkConv(s, layoutCase{seed: seed, front: seed%2 == 0, bias: true})).To(Succeed(), "%+v", s)
+						}
+					}
+				}
+			}
+		}
+	})
 	atLevels("computes grouped convolutions", func() {
 		fuzz(80, 4, func(r *rand.Rand, s *conv.Spec) {
 			s.Groups = 1 + r.IntN(6)

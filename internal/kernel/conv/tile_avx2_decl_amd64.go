@@ -7,7 +7,7 @@ package conv
 //go:noescape
 func dense256q1(c *tileCall)
 
-// dense256q1Bodies returns the addresses of the 27 tap bodies of dense256q1, the end of the list last.
+// dense256q1Bodies returns the addresses of the 27 tap bodies of dense256q1, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func dense256q1Bodies() (table *[28]uintptr)
@@ -17,7 +17,7 @@ func dense256q1Bodies() (table *[28]uintptr)
 //go:noescape
 func depth256(c *tileCall)
 
-// depth256Bodies returns the addresses of the 27 tap bodies of depth256, the end of the list last.
+// depth256Bodies returns the addresses of the 27 tap bodies of depth256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func depth256Bodies() (table *[28]uintptr)
@@ -27,7 +27,7 @@ func depth256Bodies() (table *[28]uintptr)
 //go:noescape
 func max256(c *tileCall)
 
-// max256Bodies returns the addresses of the 27 tap bodies of max256, the end of the list last.
+// max256Bodies returns the addresses of the 27 tap bodies of max256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func max256Bodies() (table *[28]uintptr)
@@ -37,7 +37,7 @@ func max256Bodies() (table *[28]uintptr)
 //go:noescape
 func sum256(c *tileCall)
 
-// sum256Bodies returns the addresses of the 27 tap bodies of sum256, the end of the list last.
+// sum256Bodies returns the addresses of the 27 tap bodies of sum256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func sum256Bodies() (table *[28]uintptr)

@@ -9,7 +9,7 @@ import "unsafe"
 //go:noescape
 func dense512q1(c *tileCall)
 
-// dense512q1Bodies returns the addresses of the 133 tap bodies of dense512q1, the end of the list last.
+// dense512q1Bodies returns the addresses of the 133 tap bodies of dense512q1, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func dense512q1Bodies() (table *[134]uintptr)
@@ -19,7 +19,7 @@ func dense512q1Bodies() (table *[134]uintptr)
 //go:noescape
 func dense512q2(c *tileCall)
 
-// dense512q2Bodies returns the addresses of the 133 tap bodies of dense512q2, the end of the list last.
+// dense512q2Bodies returns the addresses of the 133 tap bodies of dense512q2, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func dense512q2Bodies() (table *[134]uintptr)
@@ -29,7 +29,7 @@ func dense512q2Bodies() (table *[134]uintptr)
 //go:noescape
 func dense512q3(c *tileCall)
 
-// dense512q3Bodies returns the addresses of the 45 tap bodies of dense512q3, the end of the list last.
+// dense512q3Bodies returns the addresses of the 45 tap bodies of dense512q3, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func dense512q3Bodies() (table *[46]uintptr)
@@ -39,17 +39,17 @@ func dense512q3Bodies() (table *[46]uintptr)
 //go:noescape
 func depth512(c *tileCall)
 
-// depth512Bodies returns the addresses of the 133 tap bodies of depth512, the end of the list last.
+// depth512Bodies returns the addresses of the 133 tap bodies of depth512, the end of the list, and 194 bodies of rows.
 //
 //go:noescape
-func depth512Bodies() (table *[134]uintptr)
+func depth512Bodies() (table *[328]uintptr)
 
 // max512 computes the tiles of a call.
 //
 //go:noescape
 func max512(c *tileCall)
 
-// max512Bodies returns the addresses of the 133 tap bodies of max512, the end of the list last.
+// max512Bodies returns the addresses of the 133 tap bodies of max512, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func max512Bodies() (table *[134]uintptr)
@@ -59,7 +59,7 @@ func max512Bodies() (table *[134]uintptr)
 //go:noescape
 func sum512(c *tileCall)
 
-// sum512Bodies returns the addresses of the 133 tap bodies of sum512, the end of the list last.
+// sum512Bodies returns the addresses of the 133 tap bodies of sum512, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
 func sum512Bodies() (table *[134]uintptr)
