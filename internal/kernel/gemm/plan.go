@@ -160,12 +160,13 @@ func panelsAt(t tiling, left int) int {
 	return n
 }
 
-// planDot divides columns for the dot kernels: groups of up to 64, a multiple of 4 but for the last.
+// planDot divides columns for the dot kernels: groups of up to 64, a multiple of 4 but for the last, and of up to 1 MiB of B.
 func (p *Plan) planDot() {
 	s := &p.spec
 	rows := map[cpuid.Level]int{cpuid.AVX512: 4, cpuid.AVX2: 2, cpuid.Generic: 1}[p.level]
-	for at := 0; at < s.N; at += 64 {
-		n := min(64, s.N-at)
+	wide := max(4, min(64, 1<<18/max(1, s.K))&^3)
+	for at := 0; at < s.N; at += wide {
+		n := min(wide, s.N-at)
 		p.groups = append(p.groups, group{col: at, cols: n, maxRows: rows})
 	}
 	t := tileParams{lda: 4 * s.LDA, bpanel: 4 * s.LDB, ldc: 4 * s.LDC, ldr: 4 * s.LDR, k: s.K, lo: s.Lo, hi: s.Hi}
