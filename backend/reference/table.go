@@ -41,7 +41,14 @@ var families = []struct {
 	{"", attentionKernels},
 	{"", stateKernels},
 	{"", einsumKernels},
+	{"", signalKernels},
+	{"", textKernels},
+	{"", sequenceKernels},
 	{"ai.onnx.preview", previewKernels},
+	{"ai.onnx.preview.training", trainingKernels},
+	{"ai.onnx.ml", mlKernels},
+	{"ai.onnx.ml", treeKernels},
+	{"ai.onnx.ml", svmKernels},
 }
 
 // table holds all kernels. It is filled by init, since kernels with regions run other kernels.
