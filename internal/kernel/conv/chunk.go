@@ -1,0 +1,95 @@
+package conv
+
+const (
+	maxCallSteps  = 300_000 // multiply-adds of 16 lanes in one call: about 80 µs at one per cycle
+	chunkSteps    = 150_000 // wanted in a chunk
+	minChunkSteps = 20_000  // below this, cutting costs more than it gains
+	weightsInL2   = 384 << 10
+	sourceInL1    = 16 << 10
+	tileInL1      = 16 << 10 // results between two calls of Post
+)
+
+// chunks decides how the work is cut into calls and chunks.
+func (p *Plan) chunks() {
+	units := len(p.spans)
+	blocks := int64(max(1, p.blocks))
+	if p.kind != kindDense {
+		blocks = 1
+	}
+	stepsOf := func(t channelTile) int64 {
+		// A tile costs at least its fixed overhead of some 30 cycles.
+		tab := p.tables[t.count]
+		return tab.steps*blocks*int64(t.count) + 30*int64(len(tab.tiles))
+	}
+	var total, most int64
+	for _, t := range p.tiles {
+		total += stepsOf(t)
+		most = max(most, stepsOf(t))
+	}
+	p.cost = total * int64(p.spec.N)
+	want := max(minChunkSteps, min(chunkSteps, p.cost/16))
+	// Channel groups: what shares a source while its weights stay in the L2 cache.
+	p.groups = append(p.groups, 0)
+	var bytes, steps int64
+	for i, t := range p.tiles {
+		b, c := int64(0), stepsOf(t)
+		if p.kind == kindDense {
+			b = p.proto.wOC * int64(t.count)
+		}
+		full := bytes+b > weightsInL2
+		if p.kind != kindDense {
+			full = steps+c > want
+		}
+		if i > 0 && full {
+			p.groups = append(p.groups, int32(i))
+			bytes, steps = 0, 0
+		}
+		bytes, steps = bytes+b, steps+c
+	}
+	p.groups = append(p.groups, int32(len(p.tiles)))
+	groupCost := max(1, total/int64(len(p.groups)-1)/int64(units))
+	p.chunkUnits = int(max(1, min(int64(units), (want+groupCost/2)/groupCost)))
+	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
+	p.chunkUnits = (units + p.unitChunks - 1) / p.unitChunks
+	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
+
+	perUnit := max(1, most/int64(units))
+	p.callUnits = int(max(1, maxCallSteps/perUnit))
+	if p.kind == kindDense && len(p.tiles) > 1 {
+		unitBytes := p.spec.sourceBytesPerUnit(units, p.blocks)
+		p.callUnits = max(1, min(p.callUnits, sourceInL1/max(1, unitBytes)))
+	}
+	if p.spec.Post != nil {
+		widest := 1
+		for _, sp := range p.spans {
+			widest = max(widest, 4*(sp.hi-sp.lo))
+		}
+		p.callUnits = max(1, min(p.callUnits, tileInL1/widest))
+	}
+	p.callBlocks = int(blocks)
+	if perUnit > maxCallSteps && p.kind == kindDense {
+		// One unit alone is too long: cut it along the input channels, which continues the same chain of sums.
+		p.callBlocks = int(max(1, blocks*maxCallSteps/perUnit))
+	}
+}
+
+// sourceBytesPerUnit estimates the source that one unit reads.
+func (s *Spec) sourceBytesPerUnit(units, blocks int) int {
+	pixel := 64
+	if s.Source == Planar {
+		pixel = 4
+	}
+	return s.H * s.W / max(1, units) * pixel * blocks * min(s.Kernel[0], 3)
+}
+
+// Chunks returns the number of chunks that Run accepts, at least 1. They take about equally long.
+func (p *Plan) Chunks() int { return p.spec.N * (len(p.groups) - 1) * p.unitChunks }
+
+// Workspace returns the bytes of scratch memory that Run needs with that many goroutines: none for any plan at present.
+func (p *Plan) Workspace(threads int) int64 { return 0 }
+
+// Cost estimates the work of all chunks in multiply-adds of 16 lanes, about cycles of a processor that does one per cycle.
+func (p *Plan) Cost() int64 { return p.cost }
+
+// Shape returns the sizes of the destination: images, channels, height and width.
+func (p *Plan) Shape() (n, oc, oh, ow int) { return p.spec.N, p.spec.OC, p.spec.OH, p.spec.OW }

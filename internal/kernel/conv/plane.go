@@ -1,0 +1,153 @@
+package conv
+
+// plane makes the tile tables.
+func (p *Plan) plane(padded *Map) {
+	s := &p.spec
+	lattices := p.lattices(padded)
+	flat := p.kind <= kindDepth && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
+		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
+	used := [maxBlocks + 1]bool{}
+	for _, t := range p.tiles {
+		used[t.count] = true
+	}
+	main := 0
+	for q := range used {
+		if used[q] && (main == 0 || q == 2) {
+			main = q
+		}
+	}
+	var rows, cols int
+	for i := range lattices {
+		rows, cols = max(rows, lattices[i].y.n), max(cols, lattices[i].x.n)
+	}
+	g := geometryOf(p.level, p.kind, main)
+	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
+	segment := s.H * s.W
+	if flat {
+		// So many pixels that their source stays in the L1 cache while all output channels are computed.
+		per := max(1, sourceInL1/(g.pixels*64*p.blocks))
+		segment = per * g.pixels
+	}
+	for q := range used {
+		if !used[q] {
+			continue
+		}
+		g := geometryOf(p.level, p.kind, q)
+		var bodies []uintptr
+		p.ids[q], bodies = kernelOf(p.level, p.kind, q)
+		t := newTable(g, bodies)
+		t.pairs = pairs && g.pixels == 2*g.group
+		if flat {
+			t.flat(&lattices[0], segment)
+		} else {
+			t.rowUnits(lattices, rows, pairs)
+		}
+		t.done()
+		p.tables[q] = t
+	}
+	p.spansOf(flat, pairs, segment, rows)
+}
+
+// flat makes units of segments of a map that is one long row.
+func (t *table) flat(l *lattice, segment int) {
+	l.x.n, l.y.n = l.x.n*l.y.n, 1
+	l.x.size, l.y.size = l.x.size*l.y.size, 1
+	eachSegment(l.x.n, segment, func(from, n int) {
+		t.unit = append(t.unit, int32(len(t.tiles)))
+		t.addRow(0, l, 0, from, n)
+	})
+	t.unit = append(t.unit, int32(len(t.tiles)))
+}
+
+// eachSegment cuts n pixels into segments; a short rest joins the last one.
+func eachSegment(n, segment int, f func(from, n int)) {
+	for from := 0; from < n; {
+		w := min(segment, n-from)
+		if rest := n - from - w; rest < segment/4 {
+			w += rest
+		}
+		f(from, w)
+		from += w
+	}
+}
+
+// rowUnits makes units of one row, or two, of every lattice.
+func (t *table) rowUnits(ls []lattice, rows int, pairs bool) {
+	step := 1
+	if pairs {
+		step = 2
+	}
+	for row := 0; row < rows; row += step {
+		t.unit = append(t.unit, int32(len(t.tiles)))
+		for id := range ls {
+			l := &ls[id]
+			switch {
+			case row >= l.y.n || l.x.n == 0:
+			case t.pairs:
+				t.addPair(id, l, row)
+			default:
+				for r := row; r < min(row+step, l.y.n); r++ {
+					t.addRow(id, l, r, 0, l.x.n)
+				}
+			}
+		}
+	}
+	t.unit = append(t.unit, int32(len(t.tiles)))
+}
+
+// spansOf computes the part of a channel plane that each unit fills.
+func (p *Plan) spansOf(flat, pairs bool, segment, rows int) {
+	s := &p.spec
+	if flat {
+		eachSegment(s.H*s.W, segment, func(from, n int) { p.spans = append(p.spans, span{16 * from, 16 * (from + n)}) })
+		return
+	}
+	per := 1
+	if s.Transposed {
+		per = s.Stride[0]
+	}
+	step := per
+	if pairs {
+		step *= 2
+	}
+	for row := 0; row < rows*per; row += step {
+		lo, hi := min(row, s.OH), min(row+step, s.OH)
+		p.spans = append(p.spans, span{16 * s.OW * lo, 16 * s.OW * hi})
+	}
+}
+
+// lattices returns the sets of output pixels of the spec.
+func (p *Plan) lattices(padded *Map) []lattice {
+	s := &p.spec
+	base := lattice{sourceRow: s.W, sourcePixel: 64, tapBytes: 64, kernelWidth: s.Kernel[1], padded: padded}
+	switch p.form {
+	case formDense, formMixed:
+		base.tapBytes, base.steps = 1024, 16
+		if p.proto.tail != 0 {
+			base.tailSteps = s.C % 16
+		}
+	case formPlanar:
+		base.sourcePixel, base.steps, base.merge = 4, 1, 1
+	}
+	if p.kind != kindDense {
+		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
+	}
+	if !s.Transposed {
+		base.y = convAxis(s.H, s.OH, s.Kernel[0], s.Stride[0], s.Dilate[0], s.Pad[0])
+		base.x = convAxis(s.W, s.OW, s.Kernel[1], s.Stride[1], s.Dilate[1], s.Pad[1])
+		base.dstRow, base.dstCol = s.OW, 1
+		return []lattice{base}
+	}
+	var out []lattice
+	for py := range min(s.Stride[0], s.OH) {
+		for px := range min(s.Stride[1], s.OW) {
+			l := base
+			l.y = phaseAxis(s.H, s.OH, s.Kernel[0], s.Stride[0], s.Dilate[0], s.Pad[0], py)
+			l.x = phaseAxis(s.W, s.OW, s.Kernel[1], s.Stride[1], s.Dilate[1], s.Pad[1], px)
+			l.dst = py*s.OW + px
+			l.dstRow, l.dstCol = s.Stride[0]*s.OW, s.Stride[1]
+			out = append(out, l)
+		}
+	}
+	return out
+}

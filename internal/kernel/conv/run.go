@@ -1,0 +1,177 @@
+package conv
+
+import "unsafe"
+
+// Tensors are the operands of Run.
+type Tensors struct {
+	Src     []float32
+	Weights []float32 // as PackWeights made them; nil for pooling
+	Bias    []float32 // 16*ceil(OC/16) floats, zero behind OC; nil: none
+	// Residual is added before the limits; it may be Dst itself. It is read only if the spec says so.
+	Residual []float32
+	Dst      []float32
+}
+
+func (p *Plan) check(t *Tensors) error {
+	for _, b := range []struct {
+		name      string
+		have, min int
+		want      bool
+	}{
+		{"source", len(t.Src), p.srcNeed, true},
+		{"destination", len(t.Dst), p.dstNeed, true},
+		{"weights", len(t.Weights), p.weightNeed, p.needsWeight},
+		{"residual", len(t.Residual), p.resNeed, p.spec.Residual},
+		{"bias", len(t.Bias), p.biasNeed, t.Bias != nil},
+	} {
+		if b.want && b.have < b.min {
+			return failf("run", ErrBuffer, "%s has %d floats, needs %d", b.name, b.have, b.min)
+		}
+	}
+	return nil
+}
+
+// Run computes chunks [lo, hi) out of Chunks(). Dst must not overlap Src. The error is ErrBuffer for a short slice or
+// ErrShape for a range outside the chunks; nothing is written then. work is scratch memory of the calling goroutine
+// (Workspace), not used at present.
+func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
+	if lo < 0 || hi > p.Chunks() || lo > hi {
+		return failf("run", ErrShape, "chunks [%d, %d) of %d", lo, hi, p.Chunks())
+	}
+	if err := p.check(t); err != nil {
+		return err
+	}
+	c := p.proto
+	groups := len(p.groups) - 1
+	for i := lo; i < hi; i++ {
+		u := i % p.unitChunks
+		g := i / p.unitChunks % groups
+		n := i / p.unitChunks / groups
+		p.chunk(&c, t, n, int(p.groups[g]), int(p.groups[g+1]), u*p.chunkUnits, min((u+1)*p.chunkUnits, len(p.spans)))
+	}
+	return nil
+}
+
+// chunk computes channel tiles [t0, t1) of units [u0, u1) of image n.
+func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
+	s := &p.spec
+	src := unsafe.Pointer(&t.Src[n*s.SrcImage])
+	for u := u0; u < u1; u += p.callUnits {
+		end := min(u+p.callUnits, u1)
+		for i := t0; i < t1; i++ {
+			ct := &p.tiles[i]
+			plane := n*s.DstImage + ct.block*s.OH*s.OW*16
+			c.src = unsafe.Add(src, ct.source)
+			c.dst = unsafe.Pointer(&t.Dst[plane])
+			if s.Residual {
+				c.res = unsafe.Pointer(&t.Residual[n*s.ResImage+ct.block*s.OH*s.OW*16])
+			}
+			if t.Bias != nil && p.needsWeight {
+				c.bias = unsafe.Pointer(&t.Bias[n*p.biasImage+16*ct.block])
+			} else {
+				c.bias = unsafe.Pointer(&p.start[0])
+			}
+			if p.needsWeight {
+				c.w = unsafe.Add(unsafe.Pointer(&t.Weights[n*p.weightImage]), ct.weight)
+			}
+			p.call(c, ct, u, end)
+			if s.Post != nil {
+				p.post(t.Dst, plane, ct, p.spans[u].lo, p.spans[end-1].hi)
+			}
+		}
+	}
+}
+
+// call computes one channel tile of units [u0, u1).
+func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
+	tab := p.tables[ct.count]
+	first, last := tab.unit[u0], tab.unit[u1]
+	if first == last {
+		return
+	}
+	c.taps = unsafe.Pointer(&tab.taps[0])
+	if len(tab.scales) > 0 {
+		c.scale = unsafe.Pointer(&tab.scales[0])
+	}
+	c.srcGroup, c.dstGroup = c.srcCol*int64(tab.group), c.dstCol*int64(tab.group)
+	if tab.pairs {
+		c.srcGroup, c.dstGroup = p.pairSrc(), p.pairDst()
+	}
+	flags := p.proto.flags
+	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock {
+		flags |= flagMask
+	}
+	if p.callBlocks >= p.blocks || p.kind != kindDense {
+		c.flags = flags
+		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
+		runKernel(p.ids[ct.count], c)
+		return
+	}
+	p.callParts(c, ct, tab, first, last, flags)
+}
+
+// callParts computes tiles in several calls, each with some of the input channel blocks.
+func (p *Plan) callParts(c *tileCall, ct *channelTile, tab *table, first, last int32, flags int64) {
+	src, w, res := c.src, c.w, c.res
+	for b := 0; b < p.blocks; b += p.callBlocks {
+		end := min(b+p.callBlocks, p.blocks)
+		c.src = unsafe.Add(src, b*int(c.srcBlk))
+		c.w = unsafe.Add(w, b*int(c.wBlk))
+		c.flags, c.res, c.tail, c.full = 0, nil, 0, int64(end-b)
+		if b > 0 {
+			c.flags = flagAccumulate
+		}
+		if end == p.blocks {
+			c.flags |= flags
+			c.res, c.tail = res, p.proto.tail
+			c.full -= c.tail
+		}
+		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
+		runKernel(p.ids[ct.count], c)
+	}
+	c.full, c.tail = p.proto.full, p.proto.tail
+}
+
+// pairSrc is the distance between the sources of two neighbouring rows.
+func (p *Plan) pairSrc() int64 {
+	s := &p.spec
+	row := int64(s.W) * 64
+	if s.Source == Planar {
+		row = int64(s.W) * 4
+	}
+	if s.Transposed {
+		return row
+	}
+	return row * int64(s.Stride[0])
+}
+
+func (p *Plan) pairDst() int64 {
+	s := &p.spec
+	row := int64(s.OW) * 64
+	if s.Transposed {
+		return row * int64(s.Stride[0])
+	}
+	return row
+}
+
+// post calls the hook on floats [lo, hi) of each channel plane of a tile and clears the lanes that have no channel.
+func (p *Plan) post(dst []float32, plane int, ct *channelTile, lo, hi int) {
+	if lo >= hi {
+		return
+	}
+	size := p.spec.OH * p.spec.OW * 16
+	for b := range ct.count {
+		run := dst[plane+b*size+lo : plane+b*size+hi : plane+b*size+hi]
+		p.spec.Post(run)
+		if p.tailLanes < 16 && ct.block+b == p.lastBlock {
+			ClearLanes(run, p.tailLanes)
+		}
+	}
+}
+
+// ClearLanes sets lanes [used, 16) of every pixel of a run of NCHW16c pixels to zero.
+func ClearLanes(run []float32, used int) {
+	for ; len(run) >= 16; run = run[16:] {
+		clear(run[used:16])
+	}
+}
