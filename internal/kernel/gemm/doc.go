@@ -18,4 +18,4 @@
 // This is a leaf: it imports internal/cpuid and internal/kernel/vec only.
 package gemm
 
-//go:generate go run gen.go gen_rest.go
+//go:generate go run gen.go gen_dot.go gen_loop.go
