@@ -27,7 +27,13 @@ var (
 // The error wraps ErrNodeSet (an empty set, a node given twice, one that is not g's) or ErrNotConvex. The first call costs
 // O(V+E); others cost O(set + boundary + what lies between the set's first and last node in topological order), as long as
 // edges are not changed by other means against that order.
-func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) {
+func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) { return g.extract(nodes, spec, false) }
+
+// Fuse is Extract for units that are run as one operator: constants are inputs of the new node like other values, so that
+// its signatures can name formats for them.
+func (g *Graph) Fuse(nodes []*Node, spec NodeSpec) (*Node, error) { return g.extract(nodes, spec, true) }
+
+func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) {
 	set := make(map[*Node]bool, len(nodes))
 	for _, n := range nodes {
 		if n == nil || n.graph != g || set[n] {
@@ -56,7 +62,7 @@ func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) {
 		return nil, fmt.Errorf("%w: %d nodes from %v on", ErrNotConvex, len(nodes), nodes[0])
 	}
 	nodes = inOrder(nodes, set, r)
-	x := extraction{g: g, body: New(spec.Name), set: set, inner: map[*Value]*Value{}}
+	x := extraction{g: g, body: New(spec.Name), open: open, set: set, inner: map[*Value]*Value{}}
 	g.order = nil // use lists are taken apart
 	members := make([]int64, len(nodes))
 	place := 0
@@ -91,6 +97,7 @@ func inOrder(nodes []*Node, set map[*Node]bool, r *ranks) []*Node {
 // extraction is one call of Extract.
 type extraction struct {
 	g, body *Graph
+	open    bool // constants are inputs
 	set     map[*Node]bool
 	inner   map[*Value]*Value // values of g that the body has its own of
 	inputs  []*Value          // of the new node
@@ -148,7 +155,7 @@ func (x *extraction) param(v *Value) *Value {
 		return in
 	}
 	var in *Value
-	if v.kind == kindConst || v.kind == kindDims {
+	if v.kind == kindConst && !x.open || v.kind == kindDims {
 		in = x.body.cloneConst(v)
 		if x.body.sources == nil {
 			x.body.sources = map[*Value]*Value{}

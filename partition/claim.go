@@ -168,7 +168,7 @@ func (a *assignment) fuse(i int32, b backend.Backend, p property.SubgraphPropert
 		}
 		return true, nil
 	}
-	n, err := a.g.Extract(set, graph.NodeSpec{
+	n, err := a.g.Fuse(set, graph.NodeSpec{
 		Op:    graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused},
 		Name:  set[len(set)-1].Name,
 		Attrs: []graph.Attr{graph.StringAttr("pattern", p.Name())},
@@ -182,9 +182,8 @@ func (a *assignment) fuse(i int32, b backend.Backend, p property.SubgraphPropert
 			why.Property = p.Name()
 		}
 		a.rejected(n, name, why)
-		inlined, err := a.g.Inline(n)
+		_, err := a.g.Inline(n)
 		a.grow()
-		_ = inlined
 		return false, err
 	}
 	if rev, ok := p.(property.Reviewer); ok {

@@ -165,7 +165,9 @@ func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 	}
 }
 
-func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) { return plainSignature(n), nil }
+func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return plainSignature(n), nil
+}
 
 func permOf(n *graph.Node, rank int) []int {
 	perm := make([]int, rank)
@@ -240,11 +242,21 @@ func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := known(n, 1); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	plain := plainSignature(n)
+	if _, ok := channelSlice(n); ok {
+		s := graph.UniformSignature("nchw16c", n, rowMaj)
+		s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
+		return append([]graph.Signature{s}, plain...), nil
+	}
+	return plain, nil
 }
 
 func planSlice(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
+	if x.Format == blocked {
+		start, _ := channelSlice(n)
+		return p.takeChannels(x, y, start)
+	}
 	dx, dy := p.dims[x.ID], p.dims[y.ID]
 	var starts, axes, steps []int
 	if n.Op.Since < 10 {
@@ -313,7 +325,24 @@ func toInts(n *graph.Node, name string) []int {
 }
 
 func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return plainSignature(n), nil
+	plain := plainSignature(n)
+	if !is4D(n.Inputs[0]) || axisOf(n, 0, 4) != 1 {
+		return plain, nil
+	}
+	for _, v := range n.Outputs {
+		if v == nil {
+			return plain, nil
+		}
+		if _, ok := dimConst(v, 1); !ok {
+			return plain, nil
+		}
+	}
+	s := graph.UniformSignature("nchw16c", n, rowMaj)
+	s.Inputs[0] = graph.Fixed(blocked)
+	for i := range s.Outputs {
+		s.Outputs[i] = graph.Fixed(blocked)
+	}
+	return append([]graph.Signature{s}, plain...), nil
 }
 
 func planSplit(p *planner, n *graph.Node) error {
@@ -322,6 +351,16 @@ func planSplit(p *planner, n *graph.Node) error {
 	axis := int(n.Int("axis", 0))
 	if axis < 0 {
 		axis += len(dx)
+	}
+	if x.Format == blocked {
+		start := 0
+		for _, y := range n.Outputs {
+			if err := p.takeChannels(x, y, start); err != nil {
+				return err
+			}
+			start += p.dims[y.ID][1]
+		}
+		return nil
 	}
 	strides := tensor.CompactStrides(dx)
 	at := 0
@@ -342,7 +381,9 @@ func planSplit(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) { return plainSignature(n), nil }
+func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return plainSignature(n), nil
+}
 
 func planExpand(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]

@@ -1,0 +1,199 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// LSTM with the default activations: the input's part of all gates is one matrix product over the whole sequence; each
+// time step then adds the recurrent part and applies the cell.
+
+func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for i, v := range n.Inputs {
+		if i != 4 && !isF32(v) {
+			return nil, wrongDType(v)
+		}
+	}
+	if n.Input(4) != nil || n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 ||
+		n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
+		return nil, property.Because(property.Attribute, "sequence lengths, peepholes, layout, clip or activations of %v", n)
+	}
+	for _, i := range []int{1, 2, 3} {
+		if v := n.Input(i); v != nil && !v.IsConst() {
+			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
+		}
+	}
+	return plainSignature(n), nil
+}
+
+func defaultLSTM(n *graph.Node) bool {
+	for i, a := range n.Strs("activations") {
+		if a != [...]string{"Sigmoid", "Tanh", "Tanh"}[i%3] {
+			return false
+		}
+	}
+	return true
+}
+
+func planLSTM(p *planner, n *graph.Node) error {
+	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
+	dx := p.dims[x.ID]
+	seq, batch, in := dx[0], dx[1], dx[2]
+	dirs, hidden := p.dims[w.ID][0], p.dims[r.ID][2]
+	gates := 4 * hidden
+	// The result Y is [seq, dirs, batch, hidden].
+	none := memory{slot: -1}
+	y := none
+	if v := n.Output(0); v != nil {
+		y = p.out(v)
+	} else {
+		y = p.temp(seq * dirs * batch * hidden * 4)
+	}
+	lastH, lastC := none, none
+	if v := n.Output(1); v != nil {
+		lastH = p.out(v)
+	}
+	if v := n.Output(2); v != nil {
+		lastC = p.out(v)
+	}
+	initial := func(i int) memory {
+		if v := n.Input(i); v != nil {
+			return p.in(v)
+		}
+		return none
+	}
+	h0, c0 := initial(5), initial(6)
+	weights, err := paddedFloats(w.Const, w.Const.Len())
+	if err != nil {
+		return err
+	}
+	recurrent, err := paddedFloats(r.Const, r.Const.Len())
+	if err != nil {
+		return err
+	}
+	var bias []float32
+	if b := n.Input(3); b != nil {
+		if bias, err = paddedFloats(b.Const, b.Const.Len()); err != nil {
+			return err
+		}
+	}
+	source := p.in(x)
+	pre, err := gemm.NewPlan(gemm.Spec{M: seq * batch, N: gates, K: in, B: gemm.Packed, Bias: true})
+	if err != nil {
+		return err
+	}
+	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true})
+	if err != nil {
+		return err
+	}
+	for d := range dirs {
+		packedW := make([]float32, gemm.PackedLen(in, gates))
+		gemm.PackBT(packedW, weights[d*gates*in:(d+1)*gates*in], in, gates, in)
+		packedR := make([]float32, gemm.PackedLen(hidden, gates))
+		gemm.PackBT(packedR, recurrent[d*gates*hidden:(d+1)*gates*hidden], hidden, gates, hidden)
+		sum := make([]float32, gates)
+		if bias != nil {
+			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
+		}
+		all := p.temp(seq * batch * gates * 4)
+		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: packedW, Bias: sum, C: st.f32(all)})
+		}}
+		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
+		s.label.FLOPs = float64(pre.Flops())
+		p.emit(s, []memory{source}, []memory{all})
+		state0 := p.temp(batch * hidden * 4)
+		zero := p.temp(batch * hidden * 4)
+		reverse := n.Str("direction", "forward") == "reverse" || d == 1
+		p.recurrence(n, recurrence{cell: cell, r: packedR, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: reverse,
+			all: all, y: y, c: state0, zero: zero, h0: h0, c0: c0, lastH: lastH, lastC: lastC})
+	}
+	return nil
+}
+
+// recurrence is the sequential part of one direction.
+type recurrence struct {
+	cell                        *gemm.Plan
+	r                           []float32
+	seq, batch, hidden, dirs, d int
+	reverse                     bool
+	all, y, c, zero             memory
+	h0, c0, lastH, lastC        memory
+}
+
+func (p *planner) recurrence(n *graph.Node, q recurrence) {
+	bh := q.batch * q.hidden
+	part := func(m []float32) []float32 { return m[q.d*bh : (q.d+1)*bh] }
+	prepare := func(st *state) {
+		c := st.f32(q.c)
+		if q.c0.slot >= 0 {
+			copy(c, part(st.f32(q.c0)))
+		} else {
+			clear(c)
+		}
+		if q.h0.slot >= 0 {
+			copy(st.f32(q.zero), part(st.f32(q.h0)))
+		} else {
+			clear(st.f32(q.zero))
+		}
+	}
+
+	p.emit(step{serial: prepare}, []memory{q.h0, q.c0}, []memory{q.c, q.zero})
+	at := func(k int) int {
+		if q.reverse {
+			return q.seq - 1 - k
+		}
+		return k
+	}
+	gates := 4 * q.hidden
+	pointwise := func(st *state, k int) {
+		all, y, c := st.f32(q.all), st.f32(q.y), st.f32(q.c)
+		t := at(k)
+		g := all[t*q.batch*gates : (t+1)*q.batch*gates]
+		h := y[(t*q.dirs+q.d)*bh : (t*q.dirs+q.d+1)*bh]
+		for b := range q.batch {
+			row := g[b*gates : (b+1)*gates]
+			cb := c[b*q.hidden : (b+1)*q.hidden]
+			// ONNX orders the gates i, o, f, c.
+			vec.LSTM(cb, h[b*q.hidden:(b+1)*q.hidden], row[:q.hidden], row[q.hidden:2*q.hidden], row[2*q.hidden:3*q.hidden], row[3*q.hidden:], cb)
+		}
+	}
+	for k := range q.seq {
+		s := step{chunks: q.cell.Chunks(), grain: grainFor(float64(q.cell.Flops()) / float64(max(q.cell.Chunks(), 1)) / 60), body: func(st *state, _, lo, hi int) {
+			h := st.f32(q.zero)
+			if k > 0 {
+				prev := (at(k-1)*q.dirs + q.d) * bh
+				h = st.f32(q.y)[prev : prev+bh]
+			}
+			t := at(k)
+			g := st.f32(q.all)[t*q.batch*gates : (t+1)*q.batch*gates]
+			q.cell.Run(lo, hi, gemm.Args{A: h, B: q.r, Res: g, C: g})
+		}}
+		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
+		s.label.FLOPs = float64(q.cell.Flops())
+		if k > 0 {
+			s.serial = func(st *state) { pointwise(st, k-1) }
+		}
+		p.emit(s, []memory{q.all, q.zero}, []memory{q.all, q.y, q.c})
+	}
+	p.emit(step{serial: func(st *state) {
+		if q.seq > 0 {
+			pointwise(st, q.seq-1)
+		}
+		if q.lastH.slot >= 0 {
+			h := st.f32(q.zero)
+			if q.seq > 0 {
+				last := (at(q.seq-1)*q.dirs + q.d) * bh
+				h = st.f32(q.y)[last : last+bh]
+			}
+			copy(part(st.f32(q.lastH)), h)
+		}
+		if q.lastC.slot >= 0 {
+			copy(part(st.f32(q.lastC)), st.f32(q.c))
+		}
+	}}, []memory{q.all, q.c, q.y, q.zero}, []memory{q.y, q.c, q.lastH, q.lastC})
+}
+
+func init() { register("LSTM", operator{lstmSignatures, planLSTM}) }

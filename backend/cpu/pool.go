@@ -1,0 +1,195 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !is4D(x) {
+		return nil, property.Because(property.ShapeReason, "two-dimensional float32 pooling only, %v is %v", x, x.Type)
+	}
+	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
+		return nil, property.Because(property.Unsupported, "indices as an output")
+	}
+	return []graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}, nil
+}
+
+func planPool(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	kernel := toInts(n, "kernel_shape")
+	if len(kernel) != 2 {
+		return property.Because(property.Attribute, "kernel_shape %v", kernel)
+	}
+	m, err := p.window(n, dx[2:], kernel, dy[2:], false)
+	if err != nil {
+		return err
+	}
+	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: m, Pooling: conv.Max}
+	if n.Is("AveragePool") {
+		spec.Pooling = conv.Average
+		if n.Int("count_include_pad", 0) != 0 {
+			spec.Pooling = conv.AveragePadded
+		}
+	}
+	plan, err := conv.NewPool(spec)
+	if err != nil {
+		return err
+	}
+	src, dst := p.in(x), p.out(y)
+	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(plan.Cost()) / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
+		t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst)}
+		if err := plan.Run(lo, hi, nil, &t); err != nil {
+			panic(err)
+		}
+	}}, []memory{src}, []memory{dst})
+	return nil
+}
+
+// globalPoolSignatures: from blocked to row-major, or to blocked where the result keeps rank 4.
+func globalPoolSignatures(n *graph.Node, keeps bool) []graph.Signature {
+	rest := make([]graph.Port, len(n.Inputs)-1)
+	in := append([]graph.Port{graph.Fixed(blocked)}, rest...)
+	plain := graph.Signature{Name: "nchw16c-nchw", Inputs: in, Outputs: []graph.Port{graph.Fixed(rowMaj)}}
+	if !keeps {
+		return []graph.Signature{plain}
+	}
+	return []graph.Signature{{Name: "nchw16c", Inputs: in, Outputs: []graph.Port{graph.Fixed(blocked)}}, plain}
+}
+
+func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !is4D(n.Inputs[0]) {
+		return nil, property.Because(property.ShapeReason, "two-dimensional float32 pooling only")
+	}
+	return globalPoolSignatures(n, true), nil
+}
+
+func planGlobalPool(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	d := p.dims[x.ID]
+	kind := conv.Average
+	if n.Is("GlobalMaxPool") {
+		kind = conv.Max
+	}
+	plan, err := conv.NewGlobalPool(d[0], d[1], d[2]*d[3], kind, 0, 0)
+	if err != nil {
+		return err
+	}
+	padded := ceilDiv(d[1], 16) * 16
+	src, dst := p.in(x), p.out(y)
+	made := dst
+	squeeze := y.Format != blocked && d[1]%16 != 0
+	if squeeze { // the kernel writes whole blocks
+		made = p.temp(d[0] * padded * 4)
+	}
+	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
+		if err := plan.Run(lo, hi, st.f32(made), st.f32(src)); err != nil {
+			panic(err)
+		}
+	}}, []memory{src}, []memory{made})
+	if squeeze {
+		p.strided(copySpec{dims: []int{d[0], d[1]}, src: []int{padded, 1}, dst: []int{d[1], 1}, size: 4}, made, dst)
+	}
+	return nil
+}
+
+func batchNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 {
+		return nil, property.Because(property.Unsupported, "float32 inference only")
+	}
+	for _, v := range n.Inputs[1:] {
+		if v == nil || !constantBehind(v).IsConst() {
+			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
+		}
+	}
+	for _, o := range n.Outputs[1:] {
+		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
+			return nil, property.Because(property.Unsupported, "statistics as outputs")
+		}
+	}
+	if len(n.Inputs[0].Type.Shape) < 2 {
+		return nil, property.Because(property.ShapeReason, "rank %d", len(n.Inputs[0].Type.Shape))
+	}
+	return followSignatures(n, 1), nil
+}
+
+// batchNormScale returns scale and shift per channel.
+func (p *planner) batchNormScale(n *graph.Node, in []*graph.Value, width int) (scale, shift []float32, err error) {
+	var part [4][]float32
+	for i := range part {
+		if part[i], err = paddedFloats(in[i+1].Const, width); err != nil {
+			return nil, nil, err
+		}
+	}
+	eps := float64(n.Float("epsilon", 1e-5))
+	c := in[1].Const.Len()
+	scale, shift = make([]float32, width), make([]float32, width)
+	for i := range c {
+		s := float64(part[0][i]) / math.Sqrt(float64(part[3][i])+eps)
+		scale[i] = float32(s)
+		shift[i] = float32(float64(part[1][i]) - float64(part[2][i])*s)
+	}
+	return scale, shift, nil
+}
+
+func planBatchNorm(p *planner, n *graph.Node) error {
+	return p.batchNorm(n, n.Inputs[0], n.Outputs[0], activation{})
+}
+
+func (p *planner) batchNorm(n *graph.Node, x, y *graph.Value, act activation) error {
+	d := p.dims[x.ID]
+	width := ceilDiv(d[1], 16) * 16
+	scale, shift, err := p.batchNormScale(n, width)
+	if err != nil {
+		return err
+	}
+	for _, o := range n.Outputs[1:] {
+		if o != nil && p.where != nil && o.Graph() == p.e.sub {
+			p.out(o)
+		}
+	}
+	p.inPlace(y, x)
+	src, dst := p.in(x), p.out(y)
+	lo, hi := vec.Unbounded()
+	if act.clip {
+		lo, hi = act.lo, act.hi
+	}
+	if x.Format == blocked {
+		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
+		tail{act: act}.epilogue(&spec.Epilogue, d[1])
+		plan, err := conv.NewScale(spec)
+		if err != nil {
+			return err
+		}
+		p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
+			t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
+			if err := plan.Run(lo, hi, nil, &t); err != nil {
+				panic(err)
+			}
+		}}, []memory{src}, []memory{dst})
+		return nil
+	}
+	channels, hw := d[1], product(d[2:])
+	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.1 + 5), body: func(st *state, _, from, to int) {
+		o, s := st.f32(dst), st.f32(src)
+		for i := from; i < to; i++ {
+			c := i % channels
+			vec.MulAddRows(o[i*hw:(i+1)*hw], hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
+		}
+	}}, []memory{src}, []memory{dst})
+	return nil
+}
+
+func init() {
+	register("MaxPool", operator{poolSignatures, planPool})
+	register("AveragePool", operator{poolSignatures, planPool})
+	register("GlobalAveragePool", operator{globalSignatures, planGlobalPool})
+	register("GlobalMaxPool", operator{globalSignatures, planGlobalPool})
+	register("BatchNormalization", operator{batchNormSignatures, planBatchNorm})
+}
