@@ -1,6 +1,7 @@
 package carve
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -35,8 +36,8 @@ type packedWeight struct {
 }
 
 // Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights.
-func Open(path string) (*Model, error) {
-	m, err := onnx.Load(path, nil)
+func Open(ctx context.Context, path string) (*Model, error) {
+	m, err := onnx.Load(ctx, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +45,8 @@ func Open(path string) (*Model, error) {
 }
 
 // OpenFS loads an ONNX model from a file system, such as an embed.FS.
-func OpenFS(fsys fs.FS, name string) (*Model, error) {
-	m, err := onnx.LoadFS(fsys, name, nil)
+func OpenFS(ctx context.Context, fsys fs.FS, name string) (*Model, error) {
+	m, err := onnx.LoadFS(ctx, fsys, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,8 @@ func OpenFS(fsys fs.FS, name string) (*Model, error) {
 }
 
 // Parse loads an ONNX model from memory. It refers to data, which must not change.
-func Parse(data []byte) (*Model, error) {
-	m, err := onnx.Parse(data, nil)
+func Parse(ctx context.Context, data []byte) (*Model, error) {
+	m, err := onnx.Parse(ctx, data, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func InferNode(n *Node) error {
 	if n.Schema == nil || n.graph == nil {
 		return nil
 	}
-	c := Inference{Node: n, g: n.graph}
+	c := Inference{Node: n, g: n.graph, mark: n.graph.outermost().freshDims}
 	if err := n.Schema.checkOperands(n, &c.bound); err != nil {
 		return err
 	}

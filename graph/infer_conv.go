@@ -69,7 +69,7 @@ func (c *Inference) convRanks(x, w, bias int) error {
 			return err
 		}
 	}
-	if bias >= 0 {
+	if bias >= 0 && c.Has(bias) {
 		if err := c.needRank(bias, 1, 1); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -86,7 +87,7 @@ func keepOwn(before, joined, initial Type) Type {
 	out := append(Shape{}, joined.Shape...)
 	for i, d := range before.Shape {
 		name, isSymbol := d.Symbol()
-		own := isSymbol && name[0] == '?' && (len(initial.Shape) != len(out) || !initial.Shape[i].Equal(d))
+		own := isSymbol && strings.HasPrefix(name, "?") && (len(initial.Shape) != len(out) || !initial.Shape[i].Equal(d))
 		if own {
 			out[i] = d
 		}

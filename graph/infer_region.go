@@ -1,6 +1,9 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // inferRegion gives the captures of a region the types of the owner's operands and infers its nodes.
 func inferRegion(n *Node, name string) error {
@@ -118,7 +121,7 @@ func (c *Inference) outerShape(s Shape) Shape {
 		syms := map[string]bool{}
 		d.Symbols(syms)
 		for name := range syms {
-			if name[0] == '?' && !known[name] {
+			if strings.HasPrefix(name, "?") && !known[name] {
 				out[i] = c.Fresh()
 				break
 			}

@@ -1,6 +1,11 @@
 package graph
 
-import "github.com/carve-dev/carve/graph/tensor"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // Schema describes one version of an operator: its ports, attributes and types, and how the types of its results follow
 // from its operands. Schemas are immutable and shareable.
@@ -44,6 +49,7 @@ type Inference struct {
 	Node  *Node
 	g     *Graph
 	bound []binding // what the type variables of the schema stand for
+	mark  int32     // number of the last fresh symbol before this inference
 }
 
 // NumInputs returns the number of inputs, omitted ones included.
@@ -139,8 +145,9 @@ func (c *Inference) mergeTypes(old, t Type) Type {
 	return t
 }
 
-// mergeShapes fills unknown dims of s from old. Symbols of old that no graph input binds are names of the exporter's for
-// what it did not know either; they become unbacked.
+// mergeShapes fills unknown dims of s from old. A dim of s that only this inference names gives way to any old one, others
+// that no input binds to numbers alone, so that dims that are equal stay so. Symbols of old that no graph input binds are
+// names of the exporter's for what it did not know either; they become unbacked.
 func (c *Inference) mergeShapes(old, s Shape) Shape {
 	if s == nil {
 		if old == nil {
@@ -148,10 +155,7 @@ func (c *Inference) mergeShapes(old, s Shape) Shape {
 		}
 		s = make(Shape, len(old))
 		for i, d := range old {
-			if d = c.trusted(d); d.TooComplex() {
-				d = c.Fresh()
-			}
-			s[i] = d
+			s[i] = c.bounded(c.trusted(d))
 		}
 		return s
 	}
@@ -160,21 +164,39 @@ func (c *Inference) mergeShapes(old, s Shape) Shape {
 		if d.Backed() && !d.TooComplex() {
 			continue
 		}
-		if len(old) != len(s) {
-			if d.TooComplex() {
-				d = c.Fresh()
+		was := c.bounded(d)
+		if len(old) == len(s) {
+			if _, number := old[i].Const(); number || c.isFresh(d) || d.TooComplex() {
+				was = c.bounded(c.trusted(old[i]))
 			}
-		} else if o := c.trusted(old[i]); o.TooComplex() {
-			d = c.Fresh()
-		} else {
-			d = o
+		}
+		if was.Equal(d) {
+			continue
 		}
 		if &out[0] == &s[0] {
 			out = append(Shape(nil), s...)
 		}
-		out[i] = d
+		out[i] = was
 	}
 	return out
+}
+
+// bounded returns d, or a fresh symbol where d is too complex.
+func (c *Inference) bounded(d Dim) Dim {
+	if d.TooComplex() {
+		return c.Fresh()
+	}
+	return d
+}
+
+// isFresh reports whether d is a symbol that was made since this inference began.
+func (c *Inference) isFresh(d Dim) bool {
+	name, ok := d.Symbol()
+	if !ok || !strings.HasPrefix(name, "?") {
+		return false
+	}
+	k, err := strconv.Atoi(name[1:])
+	return err == nil && k > int(c.mark)
 }
 
 // trusted returns d where a run can evaluate it, else a fresh symbol.
@@ -186,18 +208,24 @@ func (c *Inference) trusted(d Dim) Dim {
 	d.Symbols(names)
 	bound := c.g.inputSymbols()
 	for name := range names {
-		if name[0] != '?' && !bound[name] {
+		if !strings.HasPrefix(name, "?") && !bound[name] {
 			return c.Fresh()
 		}
 	}
 	return d
 }
 
-// inputSymbols returns the symbols of the inputs of the outermost graph.
-func (g *Graph) inputSymbols() map[string]bool {
+// outermost returns the graph that g is nested in, g itself for a top-level graph.
+func (g *Graph) outermost() *Graph {
 	for g.owner != nil {
 		g = g.owner.graph
 	}
+	return g
+}
+
+// inputSymbols returns the symbols of the inputs of the outermost graph.
+func (g *Graph) inputSymbols() map[string]bool {
+	g = g.outermost()
 	set := map[string]bool{}
 	for _, v := range g.Inputs {
 		for _, d := range v.Type.Shape {

@@ -142,7 +142,7 @@ func (p *planner) boundary() error {
 			t := tensor.From(data)
 			if v.Type.DType != tensor.Int64 {
 				var err error
-				if t, err = tensor.Convert(t, v.Type.DType, true); err != nil {
+				if t, err = tensor.Convert(t, v.Type.DType, nil); err != nil {
 					return err
 				}
 			}

@@ -139,20 +139,20 @@ func (p *planner) batchNormScale(n *graph.Node, in []*graph.Value, width int) (s
 }
 
 func planBatchNorm(p *planner, n *graph.Node) error {
-	return p.batchNorm(n, n.Inputs[0], n.Outputs[0], activation{})
+	for _, o := range n.Outputs[1:] {
+		p.out(o)
+	}
+	return p.fusedBatchNorm(n, n.Inputs, n.Outputs[0], activation{})
 }
 
-func (p *planner) batchNorm(n *graph.Node, x, y *graph.Value, act activation) error {
+// fusedBatchNorm emits a batch normalisation with its activation; in are its operands as the subgraph knows them.
+func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, act activation) error {
+	x := in[0]
 	d := p.dims[x.ID]
 	width := ceilDiv(d[1], 16) * 16
-	scale, shift, err := p.batchNormScale(n, width)
+	scale, shift, err := p.batchNormScale(n, in, width)
 	if err != nil {
 		return err
-	}
-	for _, o := range n.Outputs[1:] {
-		if o != nil && p.where != nil && o.Graph() == p.e.sub {
-			p.out(o)
-		}
 	}
 	p.inPlace(y, x)
 	src, dst := p.in(x), p.out(y)

@@ -23,9 +23,12 @@ import (
 // errControlFlow marks cases whose regions only the host scheduler runs.
 var errControlFlow = errors.New("control flow")
 
-// evaluate runs a graph node by node.
-func evaluate(ctx context.Context, g *graph.Graph, inputs []tensor.Value) ([]tensor.Value, error) {
+// evaluate runs a graph node by node. Of control flow it knows If.
+func evaluate(ctx context.Context, g *graph.Graph, inputs, captures []tensor.Value) ([]tensor.Value, error) {
 	values := make([]tensor.Value, g.ValueIDs())
+	for i, v := range g.Captures {
+		values[v.ID] = captures[i]
+	}
 	for i, v := range g.Inputs {
 		if i < len(inputs) {
 			values[v.ID] = inputs[i]
@@ -53,14 +56,28 @@ func evaluate(ctx context.Context, g *graph.Graph, inputs []tensor.Value) ([]ten
 		return nil, err
 	}
 	for _, n := range order {
-		if len(n.Regions) > 0 {
-			return nil, errControlFlow
+		in := make([]tensor.Value, n.NumOperands())
+		for i, v := range n.Operands() {
+			in[i] = values[v.ID]
 		}
-		in := make([]tensor.Value, len(n.Inputs))
-		for i, v := range n.Inputs {
-			if v != nil {
-				in[i] = values[v.ID]
+		if n.Is("If") {
+			branch := n.Region("else_branch")
+			if in[0].(*tensor.Tensor).Int64At(0) != 0 {
+				branch = n.Region("then_branch")
 			}
+			out, err := evaluate(ctx, branch, nil, in[len(n.Inputs):])
+			if err != nil {
+				return nil, err
+			}
+			for i, v := range n.Outputs {
+				if v != nil {
+					values[v.ID] = out[i]
+				}
+			}
+			continue
+		}
+		if n.Is("Loop", "Scan", "SequenceMap") {
+			return nil, errControlFlow
 		}
 		if err := reference.Supports(n); err != nil {
 			return nil, fmt.Errorf("%v: %w", n, err)
@@ -224,7 +241,7 @@ func runCase(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		got, err := evaluate(ctx, m.Graph, in)
+		got, err := evaluate(ctx, m.Graph, in, nil)
 		if err != nil {
 			return err
 		}

@@ -215,7 +215,7 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 		return fmt.Errorf("%w: the model imports no version of the default domain", ErrUnsupportedOpset)
 	}
 	spec := graph.NodeSpec{Op: l.schemaOf(n.domain, n.op, s.opsets), Name: label, Inputs: in, Outputs: make([]string, len(n.out))}
-	set := &captures{index: map[*graph.Value]int{}}
+	var set captures
 	for _, a := range n.attrs {
 		if a.ref != "" && s.call == nil {
 			return at(fmt.Errorf("%w: reference to attribute %q outside of a function", ErrSyntax, short(a.ref)), label, a.name)
@@ -225,7 +225,7 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 			continue
 		}
 		if b.attr.isGraph() {
-			regions, err := l.regions(s, a.name, b, label, set)
+			regions, err := l.regions(s, a.name, b, label, &set)
 			if err != nil {
 				return err
 			}

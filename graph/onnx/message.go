@@ -218,7 +218,23 @@ func (r *reader) graph(b []byte, depth int) (*graphProto, error) {
 		return nil, fmt.Errorf("%w: graphs in attributes, more than %d", ErrDepth, maxDepth)
 	}
 	g := &graphProto{types: map[string][]byte{}}
+	nodes, inits := 0, 0
 	err := eachField(b, func(f field) error {
+		switch f.num {
+		case 1:
+			nodes++
+		case 5, 15:
+			inits++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A message of a node or initializer has at least 8 bytes where it is right.
+	g.nodes = make([]nodeProto, 0, min(nodes, len(b)/8))
+	g.inits = make([]initProto, 0, min(inits, len(b)/8))
+	err = eachField(b, func(f field) error {
 		switch f.num {
 		case 1:
 			return r.node(f, &g.nodes, depth)
@@ -258,7 +274,9 @@ func (r *reader) graph(b []byte, depth int) (*graphProto, error) {
 			g.types[o.name] = o.typ
 		}
 	}
-	g.findFree()
+	if depth > 0 {
+		g.findFree()
+	}
 	return g, nil
 }
 

@@ -107,6 +107,9 @@ func (f *frame) bring(v *graph.Value) *graph.Value {
 	}
 	outer := f.parent.bring(v)
 	if _, ok := f.set.index[outer]; !ok {
+		if f.set.index == nil {
+			f.set.index = map[*graph.Value]int{}
+		}
 		f.set.index[outer] = len(f.set.outer)
 		f.set.outer = append(f.set.outer, outer)
 		for _, in := range f.set.in {

@@ -58,9 +58,11 @@ type protoTensor struct {
 	hasRaw   bool
 	external bool
 	ext      External
-	counts   [tpUint64Data + 1]int // numbers in each typed field
-	packed   [tpUint64Data + 1][]byte
-	chunks   [tpUint64Data + 1]int // occurrences of each typed field
+	typed    int    // the typed field that there is; 0 for none
+	mixed    bool   // there is another one too
+	count    int    // numbers in it
+	chunks   int    // its occurrences
+	packed   []byte // the last one's content
 }
 
 // typedField returns the field that holds elements of dt one by one, the wire type of its numbers, and how many
@@ -110,27 +112,25 @@ func ParseProto(b []byte, o *ProtoOptions) (name string, t *Tensor, err error) {
 	}
 	t = &Tensor{DType: p.dt, Shape: p.dims}
 	num, elem, count := typedField(p.dt, n)
-	for k, c := range p.counts {
-		if c > 0 && (k != num || p.hasRaw && len(p.raw) > 0 || p.external) {
-			return p.name, nil, fmt.Errorf("%w: tensor of %v with data in field %d", ErrSyntax, p.dt, k)
-		}
+	if p.count > 0 && (p.mixed || p.typed != num || len(p.raw) > 0 || p.external) {
+		return p.name, nil, fmt.Errorf("%w: tensor of %v with data in field %d", ErrSyntax, p.dt, p.typed)
 	}
 	switch {
 	case p.external:
 		if t.Data, err = p.outside(o, size); err != nil {
 			return p.name, nil, err
 		}
-	case p.hasRaw && p.counts[num] == 0 && p.dt != String:
+	case p.hasRaw && p.count == 0 && p.dt != String:
 		if len(p.raw) != size {
 			return p.name, nil, fmt.Errorf("%w: %d bytes of raw data for %v%v, %d expected", ErrShape, len(p.raw), p.dt, p.dims, size)
 		}
 		t.Data = p.raw
-	case p.counts[num] != count:
-		return p.name, nil, fmt.Errorf("%w: %d numbers in field %d for %v%v, %d expected", ErrShape, p.counts[num], num, p.dt, p.dims, count)
+	case p.count != count:
+		return p.name, nil, fmt.Errorf("%w: %d numbers in field %d for %v%v, %d expected", ErrShape, p.count, num, p.dt, p.dims, count)
 	case p.dt == String:
 		err = p.strings(b, t, n)
-	case p.chunks[num] == 1 && len(p.packed[num]) == size && elem != protowire.VarintType:
-		t.Data = p.packed[num]
+	case p.chunks == 1 && len(p.packed) == size && elem != protowire.VarintType:
+		t.Data = p.packed
 	default:
 		t.Data = alignedBytes(size)
 		err = fillTyped(b, t, protowire.Number(num), elem)
@@ -191,13 +191,13 @@ func scanProto(b []byte) (*protoTensor, error) {
 			p.raw, err = f.bytes()
 			p.hasRaw = true
 		case tpFloatData:
-			err = p.count(f, protowire.Fixed32Type)
+			err = p.typedField(f, protowire.Fixed32Type)
 		case tpDoubleData:
-			err = p.count(f, protowire.Fixed64Type)
+			err = p.typedField(f, protowire.Fixed64Type)
 		case tpInt32Data, tpInt64Data, tpUint64Data:
-			err = p.count(f, protowire.VarintType)
+			err = p.typedField(f, protowire.VarintType)
 		case tpStringData:
-			err = p.count(f, protowire.BytesType)
+			err = p.typedField(f, protowire.BytesType)
 		case tpDataLocation:
 			v, err = f.int()
 			p.external = v == 1
@@ -211,11 +211,16 @@ func scanProto(b []byte) (*protoTensor, error) {
 	return p, err
 }
 
-func (p *protoTensor) count(f field, elem protowire.Type) error {
+func (p *protoTensor) typedField(f field, elem protowire.Type) error {
 	n, err := f.count(elem)
-	p.counts[f.num] += n
-	p.chunks[f.num]++
-	p.packed[f.num] = f.b
+	if n == 0 {
+		return err
+	}
+	p.mixed = p.mixed || p.typed != 0 && p.typed != int(f.num)
+	p.typed = int(f.num)
+	p.count += n
+	p.chunks++
+	p.packed = f.b
 	return err
 }
 
