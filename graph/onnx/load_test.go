@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -346,6 +347,40 @@ var _ = Describe("damaged models", func() {
 			}
 			try(b)
 		}
+	})
+})
+
+var _ = Describe("memory", func() {
+	It("follows the file's size, not what it claims", func() {
+		for _, b := range [][]byte{
+			relu(initializer(msg{}.int(1, 1<<40).int(2, 1).str(8, "w"))),
+			relu(initializer(msg{}.int(1, 1<<40).int(2, 8).str(8, "w"))),
+			relu(msg{}.sub(15, msg{}.sub(1, vector("w", 1)).sub(2, indices(1)).int(3, 1<<40))),
+			relu(gnode(nestedIf(80))),
+			model(input("x", nestedType(1000))),
+			relu(gnode(node("Relu", "n", make([]string, 1000), names("z")))),
+		} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _ = onnx.Parse(context.Background(), b, nil) // whether it is right does not matter here
+			runtime.ReadMemStats(&after)
+			Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 1<<20))
+		}
+	})
+})
+
+var _ = Describe("operator sets", func() {
+	It("are read up to the newest that the schemas know", func() {
+		newest := 0
+		for _, op := range graph.Operators() {
+			if op.Domain == "" {
+				newest = max(newest, op.Since)
+			}
+		}
+		for v := int64(1); v <= int64(newest); v++ {
+			parse(msg{}.int(1, 10).sub(7, gname("g")).sub(8, msg{}.int(2, v)))
+		}
+		Expect(fault(msg{}.int(1, 10).sub(7, gname("g")).sub(8, msg{}.int(2, int64(newest)+1)), nil)).To(MatchError(onnx.ErrUnsupportedOpset))
 	})
 })
 
