@@ -1,0 +1,305 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Evaluator runs single operators, for constant folding.
+type Evaluator interface {
+	// Eval returns the results of n for inputs, nil standing for an omitted one. Results may share storage with inputs. An
+	// error says that the node is not to be folded, unless ctx has ended.
+	Eval(ctx context.Context, n *Node, inputs []tensor.Value) ([]tensor.Value, error)
+}
+
+// SimplifyOptions are the settings of Simplify; nil means the defaults.
+type SimplifyOptions struct {
+	// Evaluator computes nodes whose operands are constants. Without one only Constant nodes become constants.
+	Evaluator Evaluator
+	// MaxFold bounds the bytes of the results of a node that is evaluated, and of weights that a scale is folded into; 0
+	// means 64 MiB, a negative number folds nothing. Nodes whose results have no known size are evaluated only where their
+	// operands bound it.
+	MaxFold int64
+	// Skip names passes that are left out; see SimplifyPasses.
+	Skip []string
+	// NewOps tells whether a fusion may bring in an operator, such as Gelu since 20 or LayerNormalization since 17. Nil
+	// admits all.
+	NewOps func(Op) bool
+	// After is called after each pass that changed the graph, with the graph that it changed; an error ends Simplify. A
+	// verifier fits here, or a dump.
+	After func(pass string, g *Graph) error
+}
+
+// pass is one entry of the table of passes.
+type pass struct {
+	name string
+	fn   func(*simplifier) error
+}
+
+// passes in the order in which they run. Folding comes first, since constants enable everything else; twins are merged
+// before patterns are sought, so that patterns see one value where the exporter wrote two; what patterns leave behind
+// dies at the end. Then come the regions of the nodes that are left, each with the whole table of its own; all that is
+// repeated until nothing changes.
+var passes = []pass{
+	{"infer-types", (*simplifier).inferTypes},
+	{"fold-constants", (*simplifier).foldConstants},
+	{"fold-shapes", (*simplifier).foldShapes},
+	{"remove-no-ops", (*simplifier).removeNoOps},
+	{"merge-views", (*simplifier).mergeViews},
+	{"merge-twins", (*simplifier).mergeTwins},
+	{"fold-batchnorm", (*simplifier).foldBatchNorms},
+	{"fold-scale", (*simplifier).foldScales},
+	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
+	{"fuse-activation", (*simplifier).fuseActivations},
+	{"remove-dead", (*simplifier).removeDead},
+}
+
+// SimplifyPasses returns the names of Simplify's passes, in order.
+func SimplifyPasses() []string {
+	names := make([]string, len(passes))
+	for i, p := range passes {
+		names[i] = p.name
+	}
+	return names
+}
+
+// maxRounds bounds how often the table of passes is repeated for one graph.
+const maxRounds = 16
+
+// Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
+// arithmetic are folded, no-ops, twins and dead nodes removed, normalisation and scales folded into the weights before
+// them, and the sequences that exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
+// operator. Results are the same up to rounding, and exactly the same where only folding, removal and merging took place.
+//
+// Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;
+// outputs may become inputs, constants or dims values, and two may become one value, so that whoever needs the names of
+// outputs takes them before. Provenance is kept: every name is an origin of exactly one remaining node, or in the report.
+//
+// Cost: a few passes of O(V+E), plus evaluation. Errors are those of inference on improved types, of ctx, of After, and of
+// regions that are nested deeper than MaxRegionDepth; the graph is consistent then, but only simplified in part, and the
+// report tells what vanished.
+func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyReport, error) {
+	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, works: map[*Graph]*work{},
+		owned: map[*Node]bool{}, failed: map[*Node]bool{}}
+	if o != nil {
+		s.o = *o
+	}
+	if s.o.MaxFold == 0 {
+		s.o.MaxFold = 64 << 20
+	}
+	for i, p := range passes {
+		s.report.Passes[i].Name = p.name
+	}
+	s.bound = g.inputSymbols()
+	err := s.graph(g)
+	s.finish()
+	return s.report, err
+}
+
+// simplifier is one call of Simplify.
+type simplifier struct {
+	ctx     context.Context
+	o       SimplifyOptions
+	report  *SimplifyReport
+	bound   map[string]bool // symbols that the outermost inputs bind
+	works   map[*Graph]*work
+	g       *Graph // the graph that passes work on
+	w       *work  // its state
+	depth   int
+	changes int            // counts rewrites
+	owned   map[*Node]bool // nodes whose Origins are this call's own
+	failed  map[*Node]bool // nodes that could not be evaluated
+}
+
+// work is what is known of one graph between passes.
+type work struct {
+	stale  []bool // by node id: operands have changed since the types of the results were inferred
+	order  []*Node
+	sorted int // the value of changes when order was made, plus 1
+	merged int // the value of changes when twins were last merged, plus 1
+	consts int // the length of the list of constants then
+}
+
+// graph runs the table of passes on g until nothing changes.
+func (s *simplifier) graph(g *Graph) error {
+	if s.depth > MaxRegionDepth {
+		return &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("regions are nested deeper than %d", MaxRegionDepth)}
+	}
+	outer, outerWork := s.g, s.w
+	defer func() { s.g, s.w = outer, outerWork }()
+	for range maxRounds {
+		before := s.changes
+		for i, p := range passes {
+			if slices.Contains(s.o.Skip, p.name) {
+				continue
+			}
+			if err := s.ctx.Err(); err != nil {
+				return err
+			}
+			s.enter(g)
+			start := s.changes
+			if err := p.fn(s); err != nil {
+				return err
+			}
+			s.report.Passes[i].Changes += s.changes - start
+			if err := s.after(p.name, start); err != nil {
+				return err
+			}
+		}
+		s.enter(g)
+		if err := s.regions(); err != nil {
+			return err
+		}
+		if s.changes == before {
+			break
+		}
+	}
+	s.enter(g)
+	g.Compact()
+	return nil
+}
+
+// after calls the caller's After where something has changed since start.
+func (s *simplifier) after(pass string, start int) error {
+	if s.changes == start || s.o.After == nil {
+		return nil
+	}
+	if err := s.o.After(pass, s.g); err != nil {
+		return fmt.Errorf("after %s: %w", pass, err)
+	}
+	return nil
+}
+
+func (s *simplifier) enter(g *Graph) {
+	s.g = g
+	if s.w = s.works[g]; s.w == nil {
+		s.w = &work{}
+		s.works[g] = s.w
+	}
+	for len(s.w.stale) < g.NodeIDs() {
+		s.w.stale = append(s.w.stale, false)
+	}
+}
+
+// order returns the nodes in topological order. Nodes that were removed since are among them: each asks live.
+func (s *simplifier) order() ([]*Node, error) {
+	if s.w.sorted == s.changes+1 {
+		return s.w.order, nil
+	}
+	order, err := s.g.Topo()
+	if err != nil {
+		return nil, err
+	}
+	s.w.order, s.w.sorted = order, s.changes+1
+	return order, nil
+}
+
+// each calls fn for every node that is still there, in topological order, its types inferred anew where they were stale.
+func (s *simplifier) each(fn func(*Node) error) error {
+	order, err := s.order()
+	if err != nil {
+		return err
+	}
+	for i, n := range order {
+		if i%1024 == 0 && s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		if n.graph != s.g {
+			continue
+		}
+		if err := s.refresh(n); err != nil {
+			return err
+		}
+		if err := fn(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh infers the types of n's results where operands have changed, and passes the word on.
+func (s *simplifier) refresh(n *Node) error {
+	if n.ID >= len(s.w.stale) || !s.w.stale[n.ID] {
+		return nil
+	}
+	s.w.stale[n.ID] = false
+	var before [4]Value
+	old := before[:0]
+	for _, v := range n.Outputs {
+		if v != nil {
+			old = append(old, Value{Type: v.Type, Dims: v.Dims})
+		}
+	}
+	if err := InferNode(n); err != nil {
+		return err
+	}
+	k := 0
+	for _, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if !old[k].Type.Equal(v.Type) || !sameContent(old[k].Dims, v.Dims) {
+			s.touch(v)
+		}
+		k++
+	}
+	return nil
+}
+
+func sameContent(a, b []Dim) bool {
+	return (a == nil) == (b == nil) && slices.EqualFunc(a, b, Dim.Equal)
+}
+
+// touch marks the readers of v as stale.
+func (s *simplifier) touch(v *Value) {
+	for _, u := range v.uses {
+		s.stale(u.Node)
+	}
+}
+
+func (s *simplifier) stale(n *Node) {
+	for n.ID >= len(s.w.stale) {
+		s.w.stale = append(s.w.stale, false)
+	}
+	s.w.stale[n.ID] = true
+}
+
+func (s *simplifier) inferTypes() error {
+	return s.each(func(*Node) error { return nil })
+}
+
+// replace makes the readers of old read v. An inner value takes over the name of an output of the outermost graph.
+func (s *simplifier) replace(old, v *Value) {
+	if v.Const != nil || !old.Type.Equal(v.Type) || !sameContent(old.Dims, v.Dims) {
+		s.touch(old)
+	}
+	if old.outputs > 0 && v.outputs == 0 && v.Producer != nil && old.Name != "" {
+		v.Name, old.Name = old.Name, v.Name
+	}
+	s.g.ReplaceUses(old, v)
+	s.changes++
+}
+
+// forward removes n, whose result 0 is src, and tells that src's producer stands for it.
+func (s *simplifier) forward(n *Node, src *Value) {
+	out := n.Outputs[0]
+	if src.Type.Kind == KindUnknown && src.Producer != nil {
+		src.Type = out.Type
+	}
+	s.replace(out, src)
+	s.vanish(n, Forwarded)
+	s.g.Remove(n)
+}
+
+// onlyFirst reports whether nothing reads a result of n but result 0, which it has.
+func onlyFirst(n *Node) bool {
+	for i, v := range n.Outputs {
+		if i > 0 && v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+			return false
+		}
+	}
+	return n.Output(0) != nil
+}

@@ -1,0 +1,28 @@
+package graph
+
+import "math"
+
+// foldBatchNorms folds BatchNormalization in inference mode, with constant parameters, into the Conv, ConvTranspose or
+// Gemm before it. One that follows something else stays.
+func (s *simplifier) foldBatchNorms() error {
+	return s.each(func(n *Node) error {
+		if !n.Is("BatchNormalization") || len(n.Inputs) != 5 || n.Inputs[0] == nil || n.Inputs[1] == nil || !onlyFirst(n) {
+			return nil
+		}
+		if n.Op.Since < 7 || n.Op.Since < 9 && n.Int("spatial", 1) == 0 || n.Int("training_mode", 0) != 0 || n.Inputs[1].Const == nil {
+			return nil
+		}
+		c := n.Inputs[1].Const.Len()
+		scale, shift, mean, variance := vector(n.Inputs[1], c), vector(n.Inputs[2], c), vector(n.Inputs[3], c), vector(n.Inputs[4], c)
+		if scale == nil || shift == nil || mean == nil || variance == nil {
+			return nil
+		}
+		epsilon := float64(n.Float("epsilon", 1e-5))
+		for i := range scale {
+			scale[i] /= math.Sqrt(variance[i] + epsilon)
+			shift[i] -= mean[i] * scale[i]
+		}
+		s.absorbAffine(n, n.Inputs[0], affine{scale, shift})
+		return nil
+	})
+}

@@ -1,0 +1,198 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// foldConstants computes nodes whose operands are constants, and replaces each If whose condition is a constant by the
+// arm that it chooses. Random operators, nodes with other regions, carve's own operators and unknown ones stay.
+func (s *simplifier) foldConstants() error {
+	return s.each(func(n *Node) error {
+		switch {
+		case len(n.Regions) > 0:
+			s.chooseArm(n)
+			return nil
+		case n.Schema == nil || n.Schema.Random || n.Op.Domain == CarveDomain || len(n.Outputs) == 0 || s.failed[n]:
+			return nil
+		case n.Is("Constant") && constantOf(n) != nil:
+			s.becomeConstants(n, []tensor.Value{constantOf(n)})
+			return nil
+		}
+		inputs := make([]tensor.Value, 0, 4)
+		for _, v := range n.Inputs {
+			switch {
+			case v == nil:
+				inputs = append(inputs, nil)
+			case v.Const != nil:
+				inputs = append(inputs, v.Const)
+			default:
+				return nil
+			}
+		}
+		if s.o.Evaluator == nil || !s.worthwhile(n) {
+			return nil
+		}
+		results, err := s.o.Evaluator.Eval(s.ctx, n, inputs)
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		if err != nil || !s.acceptable(n, results) {
+			s.failed[n] = true
+			return nil
+		}
+		s.becomeConstants(n, results)
+		return nil
+	})
+}
+
+// worthwhile reports whether the results of n are tensors that fit in MaxFold, by their inferred types or, for operators
+// that choose elements of their operands, by those.
+func (s *simplifier) worthwhile(n *Node) bool {
+	total := int64(0)
+	for _, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if !v.Type.IsTensor() {
+			return false
+		}
+		dims, ok := v.Type.Shape.Static()
+		if !ok {
+			return s.chosen(n)
+		}
+		count, err := tensor.NumElements(dims)
+		if err != nil {
+			return false
+		}
+		size := v.Type.DType.Bytes(count)
+		if v.Type.DType.Bits() == 0 { // strings, or not known
+			size = v.Type.DType.Bytes(0) + 16*count
+		}
+		if size < 0 || int64(size) > s.o.MaxFold || total+int64(size) > s.o.MaxFold {
+			return false
+		}
+		total += int64(size)
+	}
+	return true
+}
+
+// chosen reports whether n is an operator whose results, of sizes that depend on data, are bounded by its operands.
+func (s *simplifier) chosen(n *Node) bool {
+	if !n.Is("NonZero", "Unique", "Compress", "NonMaxSuppression", "StringSplit") {
+		return false
+	}
+	total := int64(0)
+	for _, v := range n.Inputs {
+		if v != nil {
+			total += int64(v.Const.Len()) * 64 // indices of every axis, 8 bytes each
+		}
+	}
+	return total <= s.o.MaxFold
+}
+
+// acceptable reports whether results are host tensors of the inferred types, one for every output of n.
+func (s *simplifier) acceptable(n *Node, results []tensor.Value) bool {
+	if len(results) < len(n.Outputs) {
+		return false
+	}
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		t, ok := results[i].(*tensor.Tensor)
+		if !ok || t == nil || t.Check() != nil || !t.Device.IsHost() || int64(t.NumBytes()) > s.o.MaxFold {
+			return false
+		}
+		want := v.Type
+		if want.DType != tensor.Invalid && want.DType != t.DType || want.Shape != nil && len(want.Shape) != len(t.Shape) {
+			return false
+		}
+		for k, d := range want.Shape {
+			if n, ok := d.Const(); ok && n != int64(t.Shape[k]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *simplifier) becomeConstants(n *Node, results []tensor.Value) {
+	for i, v := range n.Outputs {
+		if v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+			s.replace(v, s.g.AddConst(v.Name, results[i].(*tensor.Tensor)))
+		}
+	}
+	s.vanish(n, FoldedConstant)
+	s.g.Remove(n)
+}
+
+// constantOf returns the tensor of a Constant node, nil where it has none or a malformed one.
+func constantOf(n *Node) *tensor.Tensor {
+	if len(n.Attrs) != 1 || n.Output(0) == nil {
+		return nil
+	}
+	a := &n.Attrs[0]
+	var t *tensor.Tensor
+	switch {
+	case a.Name == "value" && a.Kind == AttrTensor:
+		t = a.Tensor
+	case a.Name == "value_float" && a.Kind == AttrFloat:
+		t = tensor.Scalar(a.Float)
+	case a.Name == "value_floats" && a.Kind == AttrFloats:
+		t = tensor.From(slices.Clone(a.Floats))
+	case a.Name == "value_int" && a.Kind == AttrInt:
+		t = tensor.Scalar(a.Int)
+	case a.Name == "value_ints" && a.Kind == AttrInts:
+		t = tensor.From(slices.Clone(a.Ints))
+	case a.Name == "value_string" && a.Kind == AttrString:
+		t = &tensor.Tensor{DType: tensor.String, Shape: []int{}, Strings: []string{a.Str}}
+	case a.Name == "value_strings" && a.Kind == AttrStrings:
+		t = tensor.FromStrings(slices.Clone(a.Strs))
+	}
+	if t == nil || t.Check() != nil {
+		return nil
+	}
+	return t
+}
+
+// chooseArm replaces an If with a constant condition by the nodes of the arm that it chooses.
+func (s *simplifier) chooseArm(n *Node) {
+	if !n.Is("If") || len(n.Inputs) != 1 || n.Inputs[0] == nil || n.Inputs[0].Const == nil {
+		return
+	}
+	cond := n.Inputs[0].Const
+	if cond.DType != tensor.Bool || cond.Len() != 1 {
+		return
+	}
+	names := [2]string{"else_branch", "then_branch"}
+	arm, other := n.Region(names[cond.Int64At(0)]), n.Region(names[1-cond.Int64At(0)])
+	if arm == nil || other == nil || len(arm.Inputs) > 0 || len(arm.Captures) != len(n.Captures) || len(arm.Outputs) != len(n.Outputs) {
+		return
+	}
+	for _, name := range n.Provenance() {
+		s.report.Folded = append(s.report.Folded, Folded{name, Forwarded})
+	}
+	s.vanishAll(other)
+	keep := make([]string, len(n.Outputs)) // names of outputs of the graph
+	for i, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		if s.touch(v); v.outputs > 0 {
+			keep[i] = v.Name
+		}
+	}
+	results := slices.Clone(arm.Outputs)
+	delete(s.works, arm)
+	for _, m := range s.g.inline(n, arm, nil) {
+		s.stale(m)
+	}
+	for i, v := range results {
+		if keep[i] != "" && v.graph == s.g && v.kind == kindResult {
+			v.Name = keep[i]
+		}
+	}
+	s.changes++
+}

@@ -1,0 +1,217 @@
+package graph
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// removeNoOps removes nodes whose result is one of their operands: in inference mode, and exactly, NaNs and signs of zeros
+// included.
+func (s *simplifier) removeNoOps() error {
+	return s.each(func(n *Node) error {
+		if n.Op.Domain != "" {
+			return nil
+		}
+		rule := noOps[n.Op.Name]
+		if rule == nil || !onlyFirst(n) {
+			return nil
+		}
+		src, out := rule(n), n.Output(0)
+		if src == nil || src.Format != out.Format || src.Type.Kind != out.Type.Kind && src.Type.Kind != KindUnknown && out.Type.Kind != KindUnknown {
+			return nil
+		}
+		s.forward(n, src)
+		return nil
+	})
+}
+
+// noOps gives for operators the operand that is the result of a node, nil where none is.
+var noOps = map[string]func(*Node) *Value{
+	"Identity":   func(n *Node) *Value { return n.Input(0) },
+	"Dropout":    dropoutSource,
+	"Cast":       func(n *Node) *Value { return sameDType(n, tensor.DType(n.Int("to", 0))) },
+	"CastLike":   castLikeSource,
+	"Transpose":  transposeSource,
+	"Reshape":    sameShape,
+	"Flatten":    sameShape,
+	"Squeeze":    sameShape,
+	"Unsqueeze":  sameShape,
+	"Expand":     sameShape,
+	"Slice":      sliceSource,
+	"Pad":        padSource,
+	"Tile":       tileSource,
+	"Concat":     onlyInput,
+	"Sum":        onlyInput,
+	"Max":        onlyInput,
+	"Min":        onlyInput,
+	"Mean":       onlyInput,
+	"Add":        func(n *Node) *Value { return neutral(n, negativeZero, true) },
+	"Sub":        func(n *Node) *Value { return neutral(n, positiveZero, false) },
+	"Mul":        func(n *Node) *Value { return neutral(n, one, true) },
+	"Div":        func(n *Node) *Value { return neutral(n, one, false) },
+	"Pow":        func(n *Node) *Value { return neutral(n, one, false) },
+	"BitShift":   func(n *Node) *Value { return neutral(n, positiveZero, false) },
+	"BitwiseOr":  func(n *Node) *Value { return neutral(n, positiveZero, true) },
+	"BitwiseXor": func(n *Node) *Value { return neutral(n, positiveZero, true) },
+}
+
+// sameShape returns input 0 where the result has its shape and element type.
+func sameShape(n *Node) *Value {
+	x, y := n.Input(0), n.Output(0)
+	if x == nil || !x.Type.IsTensor() || x.Type.Shape == nil || x.Type.DType == tensor.Invalid || !x.Type.Equal(y.Type) {
+		return nil
+	}
+	return x
+}
+
+func sameDType(n *Node, to tensor.DType) *Value {
+	if x := n.Input(0); x != nil && x.Type.IsTensor() && to != tensor.Invalid && x.Type.DType == to {
+		return x
+	}
+	return nil
+}
+
+func castLikeSource(n *Node) *Value {
+	if like := n.Input(1); like != nil && like.Type.IsTensor() {
+		return sameDType(n, like.Type.DType)
+	}
+	return nil
+}
+
+func onlyInput(n *Node) *Value {
+	if len(n.Inputs) == 1 {
+		return n.Inputs[0]
+	}
+	return nil
+}
+
+// dropoutSource: until version 12 Dropout had no training input, and does nothing in inference.
+func dropoutSource(n *Node) *Value {
+	if n.Op.Since < 7 && n.Int("is_test", 0) == 0 {
+		return nil
+	}
+	if mode := n.Input(2); mode != nil {
+		if mode.Const == nil || mode.Const.Len() != 1 || mode.Const.Int64At(0) != 0 {
+			return nil
+		}
+	}
+	return n.Input(0)
+}
+
+func transposeSource(n *Node) *Value {
+	x := n.Input(0)
+	if x == nil || !x.Type.IsTensor() {
+		return nil
+	}
+	perm, ok := n.Ints("perm")
+	if !ok {
+		if x.Type.Shape != nil && len(x.Type.Shape) <= 1 {
+			return x
+		}
+		return nil
+	}
+	for i, p := range perm {
+		if p != int64(i) {
+			return nil
+		}
+	}
+	return x
+}
+
+// sliceSource: a slice of the operand's shape whose steps go forward takes everything.
+func sliceSource(n *Node) *Value {
+	if steps := n.Input(4); steps != nil {
+		if steps.Const == nil || !allInts(steps.Const, func(k int64) bool { return k > 0 }) {
+			return nil
+		}
+	}
+	return sameShape(n)
+}
+
+func padSource(n *Node) *Value {
+	pads, ok := n.Ints("pads")
+	if p := n.Input(1); p != nil {
+		if p.Const == nil || !allInts(p.Const, func(k int64) bool { return k == 0 }) {
+			return nil
+		}
+		return n.Input(0)
+	}
+	for _, p := range pads {
+		if p != 0 {
+			return nil
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return n.Input(0)
+}
+
+func tileSource(n *Node) *Value {
+	if len(n.Inputs) != 2 || n.Inputs[1] == nil || n.Inputs[1].Const == nil || !allInts(n.Inputs[1].Const, func(k int64) bool { return k == 1 }) {
+		return nil
+	}
+	return n.Inputs[0]
+}
+
+// allInts reports whether ok holds for every element of an integer tensor.
+func allInts(t *tensor.Tensor, ok func(int64) bool) bool {
+	if !t.DType.IsInt() || t.Len() > 1024 {
+		return false
+	}
+	for i := range t.Len() {
+		if !ok(t.Int64At(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// neutral returns the operand of a binary operator that the other one, a constant whose elements all are neutral, leaves
+// as it is: result and operand have the same shape and type. The second operand is asked, with both the first too.
+func neutral(n *Node, is func(*tensor.Tensor, int) bool, both bool) *Value {
+	if len(n.Inputs) != 2 || n.Inputs[0] == nil || n.Inputs[1] == nil {
+		return nil
+	}
+	for k := 1; k >= 0; k-- {
+		c, x := n.Inputs[k], n.Inputs[1-k]
+		if c.Const != nil && c.Const.Len() <= 1024 && x.Type.IsTensor() && x.Type.Shape != nil &&
+			x.Type.Equal(n.Outputs[0].Type) && (c.Type.DType == x.Type.DType || n.Is("Pow")) && allElements(c.Const, is) {
+			return x
+		}
+		if !both {
+			return nil
+		}
+	}
+	return nil
+}
+
+func allElements(t *tensor.Tensor, is func(*tensor.Tensor, int) bool) bool {
+	for i := range t.Len() {
+		if !is(t, i) {
+			return false
+		}
+	}
+	return true
+}
+
+func one(t *tensor.Tensor, i int) bool {
+	return t.DType != tensor.String && !t.DType.IsComplex() && t.Float64At(i) == 1
+}
+
+// positiveZero: x - 0 is x for every x, -0 included.
+func positiveZero(t *tensor.Tensor, i int) bool {
+	if t.DType.IsFloat() {
+		return t.Float64At(i) == 0 && !math.Signbit(t.Float64At(i))
+	}
+	return t.DType.IsInt() && t.Int64At(i) == 0
+}
+
+// negativeZero: x + 0 is not x for the float -0, but x + -0 is.
+func negativeZero(t *tensor.Tensor, i int) bool {
+	if t.DType.IsFloat() {
+		return t.Float64At(i) == 0 && math.Signbit(t.Float64At(i))
+	}
+	return t.DType.IsInt() && t.Int64At(i) == 0
+}

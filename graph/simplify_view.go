@@ -1,0 +1,80 @@
+package graph
+
+import "slices"
+
+// mergeViews merges a transposition with the one before it, and a Reshape with the Reshape, Flatten, Squeeze or Unsqueeze
+// before it, where nothing else reads what lies between.
+func (s *simplifier) mergeViews() error {
+	return s.each(func(n *Node) error {
+		x := n.Input(0)
+		if x == nil || x.Producer == nil || !x.HasOneUse() || x.Format != n.Output(0).Format || !onlyFirst(n) {
+			return nil
+		}
+		switch p := x.Producer; {
+		case n.Is("Transpose") && p.Is("Transpose"):
+			s.mergeTransposes(p, n)
+		case n.Is("Reshape") && p.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") && onlyFirst(p):
+			s.mergeReshapes(p, n)
+		}
+		return nil
+	})
+}
+
+// permutation returns what a Transpose node does to the dims of its operand, nil where that is not known or malformed.
+func permutation(n *Node) []int64 {
+	x := n.Input(0)
+	perm, ok := n.Ints("perm")
+	if !ok {
+		if x == nil || x.Type.Shape == nil {
+			return nil
+		}
+		for i := len(x.Type.Shape) - 1; i >= 0; i-- {
+			perm = append(perm, int64(i))
+		}
+	}
+	for i := range perm {
+		if !slices.Contains(perm, int64(i)) {
+			return nil
+		}
+	}
+	return perm
+}
+
+func (s *simplifier) mergeTransposes(first, second *Node) {
+	p, q := permutation(first), permutation(second)
+	src := first.Input(0)
+	if p == nil || len(p) != len(q) || src == nil || src.Format != first.Output(0).Format {
+		return
+	}
+	perm := make([]int64, len(p))
+	for i, k := range q {
+		perm[i] = p[k]
+	}
+	second.Attrs = second.Attrs.With(IntsAttr("perm", perm...))
+	s.bypass(first, second, src)
+}
+
+// mergeReshapes merges where the second shape does not speak of the first result: it has no 0, which copies a dim, and no
+// symbol that may be 0 in a run but where the first operand has the same dim.
+func (s *simplifier) mergeReshapes(first, second *Node) {
+	src, shape := first.Input(0), second.Input(1)
+	if src == nil || shape == nil || shape.Dims == nil || src.Format != first.Output(0).Format {
+		return
+	}
+	for i, d := range shape.Dims {
+		n, ok := d.Const()
+		if ok && n == 0 || !ok && (i >= len(src.Type.Shape) || !d.Equal(src.Type.Shape[i])) {
+			return
+		}
+	}
+	s.bypass(first, second, src)
+}
+
+// bypass lets second read what first does, and merges first into it.
+func (s *simplifier) bypass(first, second *Node, src *Value) {
+	second.SetOperand(0, src)
+	s.absorbBefore(second, []*Node{first})
+	s.g.Remove(first)
+	s.stale(second)
+	s.changes++
+}
