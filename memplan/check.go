@@ -58,8 +58,13 @@ func checkOptions(o *Options) error {
 	return nil
 }
 
-// takesSpace reports whether b ever occupies memory, gaps apart.
-func (b *Buffer) takesSpace() bool { return b.Size > 0 && b.Lower < b.Upper }
+// takesSpace reports whether b ever occupies memory.
+func (b *Buffer) takesSpace() bool {
+	if b.Size <= 0 || b.Lower >= b.Upper {
+		return false
+	}
+	return len(b.Gaps) == 0 || len(appendSpans(nil, b)) > 0
+}
 
 // alignment returns the alignment of b, at least 1.
 func (b *Buffer) alignment() int64 { return max(b.Align, 1) }
@@ -67,7 +72,7 @@ func (b *Buffer) alignment() int64 { return max(b.Align, 1) }
 // appendSpans appends the intervals in which b occupies its space: its
 // lifetime without its gaps, in order of time, none empty.
 func appendSpans(dst []Interval, b *Buffer) []Interval {
-	if !b.takesSpace() {
+	if b.Size <= 0 || b.Lower >= b.Upper {
 		return dst
 	}
 	if len(b.Gaps) == 0 {

@@ -34,8 +34,11 @@ func (k *packer) run() (Plan, error) {
 		return k.result()
 	}
 	k.bound = k.p.bound
-	if k.p.endless || k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
-		return Plan{LowerBound: k.bound}, fmt.Errorf("%w: lower bound %d", ErrInfeasible, k.bound)
+	if k.p.endless {
+		return Plan{LowerBound: k.bound}, fmt.Errorf("%w: more than 2^63-1 bytes are alive at one time", ErrInfeasible)
+	}
+	if k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
+		return k.result()
 	}
 	k.heuristics(k.p)
 	if k.p.merged && !k.done() {
@@ -43,6 +46,9 @@ func (k *packer) run() (Plan, error) {
 		if apart := newProblem(k.bufs, false, k.h); apart != nil {
 			k.heuristics(apart)
 		}
+	}
+	if !k.done() {
+		k.improve()
 	}
 	return k.result()
 }
@@ -93,6 +99,9 @@ func (k *packer) result() (Plan, error) {
 	plan.Optimal = plan.Offsets != nil && plan.Height <= k.bound
 	if plan.Offsets != nil && (k.opt.Capacity == 0 || plan.Height <= k.opt.Capacity) {
 		return plan, nil
+	}
+	if k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
+		return plan, fmt.Errorf("%w: the height is at least %d", ErrInfeasible, k.bound)
 	}
 	if cause := context.Cause(k.ctx); cause != nil && k.h.stopped() {
 		return plan, errors.Join(ErrNoPlan, cause)

@@ -119,18 +119,13 @@ func (p *problem) compress(h halt) ([]span, bool) {
 func (p *problem) makeItems(spans []span, leader []int32) {
 	n := len(p.bufs)
 	p.itemOf = make([]int32, n)
-	for i := range p.itemOf {
-		p.itemOf[i] = -1
-	}
-	for _, s := range spans {
-		p.itemOf[s.buffer] = 0 // takes space, and gaps leave some of its time
-	}
 	p.items = make([]item, 0, n)
 	p.plain = true
 	itemOfLeader := p.itemOf // filled in order: a leader has the least index
 	for i := range n {
 		b := &p.bufs[i]
-		if p.itemOf[i] < 0 {
+		if !b.takesSpace() {
+			p.itemOf[i] = -1
 			continue
 		}
 		if l := leader[i]; int(l) != i {

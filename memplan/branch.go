@@ -1,0 +1,201 @@
+package memplan
+
+// choice says which section search branches at.
+type choice int
+
+const (
+	fewestFirst choice = iota // fewest items to choose from
+	leastSlack                // least space to waste
+	weighted                  // fewest per failure seen there
+	lowestFloor               // lowest floor of all
+)
+
+// style is how a search branches. Any style finds a plan if there is one.
+type style struct {
+	choice choice
+	walls  bool // prefer items whose top is level with a neighbouring floor
+}
+
+// A valley is a maximal run of sections with the same floor and higher floors
+// (or nothing) on both sides. An unplaced item of a valley whose lowest offset
+// is the floor lies inside the valley, and nothing can be put below it. So at
+// any section of a valley, one of these items lies on the floor, or none does;
+// then each of them rests on top of some other unplaced item. These are the
+// branches. Valleys may be taken in any order, and taking the one with the
+// fewest branches first is what makes the search fast.
+
+// choose returns the section of [lo, hi) to branch at and its valley, or -1
+// when nothing there is unplaced.
+func (s *search) choose(lo, hi int32) (at, from, to int32) {
+	at = -1
+	var best, tie int64
+	for a := lo; a < hi; {
+		f := s.floor[a]
+		z := a + 1
+		for z < hi && s.floor[z] == f {
+			z++
+		}
+		if f == noFloor || a > lo && s.floor[a-1] < f || z < hi && s.floor[z] < f {
+			a = z
+			continue
+		}
+		for q := a; q < z; q++ {
+			slack := s.capacity - f - s.rest[q]
+			score, second := int64(s.atFloor[q]), slack
+			switch s.style.choice {
+			case leastSlack:
+				score, second = slack, f
+			case weighted:
+				score = score << 16 / (1 + s.weight[q])
+			case lowestFloor:
+				score = f
+			}
+			if at < 0 || score < best || score == best && second < tie {
+				at, from, to, best, tie = q, a, z, score, second
+			}
+		}
+		a = z
+	}
+	return at, from, to
+}
+
+// offer appends the items that may lie on the floor of section q, which lies
+// in the valley [from, to) of the range [lo, hi), best first, and of items
+// that may change places only one.
+func (s *search) offer(q, from, to, lo, hi int32) {
+	start := len(s.candidates)
+	f := s.floor[q]
+	left, right := int64(-1), int64(-1)
+	if s.style.walls {
+		if from > lo {
+			left = s.floor[from-1]
+		}
+		if to < hi {
+			right = s.floor[to]
+		}
+	}
+	s.scores = s.scores[:0]
+	at := s.memberAt[q]
+	for _, b := range s.members[at : at+s.open[q]] {
+		if s.low[b] != f || s.offered(start, b) {
+			continue
+		}
+		score := s.rank[b]
+		if end := f + s.size[b]; s.first[b] == from && end == left || s.last[b] == to && end == right {
+			score -= s.n
+		}
+		s.candidates, s.scores = append(s.candidates, b), append(s.scores, score)
+		list, scores := s.candidates[start:], s.scores
+		j := len(list) - 1
+		for ; j > 0 && scores[j-1] > score; j-- {
+			list[j], scores[j] = list[j-1], scores[j-1]
+		}
+		list[j], scores[j] = b, score
+	}
+}
+
+// offered reports whether an equal of b is among the candidates.
+func (s *search) offered(start int, b int32) bool {
+	for _, c := range s.candidates[start:] {
+		if s.class[c] == s.class[b] {
+			return true
+		}
+	}
+	return false
+}
+
+// solve places all items of the sections [lo, hi). Parts that no unplaced item
+// connects are solved one after the other.
+func (s *search) solve(lo, hi int32) bool {
+	for lo < hi {
+		q := lo
+		for q+1 < hi && s.cross[q] != 0 {
+			q++
+		}
+		if !s.branch(lo, q+1) {
+			return false
+		}
+		lo = q + 1
+	}
+	return true
+}
+
+// tick counts a node and reports whether search may go on.
+func (s *search) tick() bool {
+	s.nodes++
+	if s.nodes > s.limit || s.nodes&15 == 0 && (s.halt.stopped() || s.quit != nil && s.quit()) {
+		s.abort = true
+	}
+	return !s.abort
+}
+
+// branch solves a connected range.
+func (s *search) branch(lo, hi int32) bool {
+	q, from, to := s.choose(lo, hi)
+	if q < 0 {
+		return true
+	}
+	if !s.tick() {
+		return false
+	}
+	key := s.key(lo, hi)
+	if _, ok := s.failed[key]; ok {
+		return false
+	}
+	start := len(s.candidates)
+	s.offer(q, from, to, lo, hi)
+	end := len(s.candidates)
+	back := s.mark()
+	for i := start; i < end; i++ {
+		if s.place(s.candidates[i]) && s.solve(lo, hi) {
+			return true
+		}
+		s.unwind(back)
+		if s.abort {
+			return false
+		}
+	}
+	if s.capacity-s.floor[q]-s.rest[q] > 0 && s.lift(q) && s.branch(lo, hi) {
+		return true
+	}
+	s.unwind(back)
+	s.candidates = s.candidates[:start]
+	if !s.abort && len(s.failed) < maxFailed {
+		s.failed[key] = struct{}{}
+	}
+	return false
+}
+
+// lift raises all items at the floor of q to where they can rest on others.
+func (s *search) lift(q int32) bool {
+	s.stamp++
+	f := s.floor[q]
+	at := s.memberAt[q]
+	start := len(s.candidates)
+	for _, b := range s.members[at : at+s.open[q]] {
+		if s.low[b] == f {
+			s.candidates = append(s.candidates, b)
+		}
+	}
+	lifted := s.candidates[start:]
+	s.candidates = s.candidates[:start]
+	goal := s.goals[:0]
+	for _, b := range lifted {
+		v := int64(noFloor)
+		for _, c := range s.conflict[s.conflictAt[b]:s.conflictAt[b+1]] {
+			if !s.placed[c] {
+				v = min(v, s.low[c]+s.size[c])
+			}
+		}
+		if v > s.top[b] {
+			return false
+		}
+		goal = append(goal, v)
+	}
+	s.goals = goal
+	ok := true
+	for i, b := range lifted {
+		ok = s.raise(b, goal[i]) && ok
+	}
+	return s.settle() && ok
+}

@@ -1,0 +1,161 @@
+package memplan
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// verdict is the outcome of a search within a capacity.
+type verdict int
+
+const (
+	unknown    verdict = iota // steps or time ran out
+	solved                    // offsets were found
+	infeasible                // all possibilities are exhausted
+)
+
+// portfolio searches a model with many short runs in different styles and
+// orders, as hard instances are easy for some run: search has a heavy tail.
+// Run number i is a function of the model, the capacity and i. Threads take
+// runs in turn; the first run in number that decides is the answer, so that
+// it does not depend on the number of threads.
+type portfolio struct {
+	model   *model
+	orders  [][][]float64
+	halt    halt
+	threads int
+	strict  bool // wait for runs of lower number; else the first in time wins
+	idle    []*search
+}
+
+func newPortfolio(m *model, threads int, strict bool, h halt) *portfolio {
+	return &portfolio{model: m, orders: m.traits().orders(), halt: h, threads: threads, strict: strict}
+}
+
+// styles are taken in turn by runs.
+var styles = []style{
+	{fewestFirst, true},
+	{weighted, true},
+	{fewestFirst, false},
+	{weighted, false},
+	{weighted, true},
+	{leastSlack, true},
+}
+
+// limit is the step limit of run i: it grows so slowly that the tail of long
+// runs does not starve the many short ones, and fast enough to exhaust
+// instances that have no plan.
+func (f *portfolio) limit(i int) int64 {
+	base := max(1000, 4*int64(f.model.n))
+	for ; i >= 8; i -= 8 {
+		base += base / 4
+		if base > 1<<40 {
+			break
+		}
+	}
+	return base
+}
+
+// prepare readies s for run i.
+func (f *portfolio) prepare(s *search, i int, capacity int64) {
+	s.reset(capacity)
+	r := rand.New(rand.NewPCG(uint64(i), 0x6d656d706c616e))
+	k, noise := i, 0.0
+	if i >= len(f.orders) {
+		k = r.IntN(len(f.orders))
+		noise = [...]float64{0.1, 0.3, 1}[r.IntN(3)]
+	}
+	rankItems(s.rank, f.orders[k], noise, r)
+	s.style = styles[i%len(styles)]
+}
+
+// result is what a run of runs ends with.
+type result struct {
+	verdict verdict
+	offset  []int64 // in bytes, per item
+	nodes   int64
+}
+
+// tally is what the threads of one portfolio share.
+type tally struct {
+	sync.Mutex
+	next, first int   // first: least number of a deciding run
+	reserved    int64 // limits of the runs handed out
+	nodes       []int64
+	best        result
+	winner      atomic.Int64 // first, for polling
+}
+
+// run searches for a plan within capacity, in bytes, for at most steps nodes.
+func (f *portfolio) run(capacity, steps int64) result {
+	const none = 1 << 40
+	t := &tally{first: none}
+	t.winner.Store(none)
+	threads := max(1, f.threads)
+	for len(f.idle) < threads {
+		f.idle = append(f.idle, newSearch(f.model, f.halt))
+	}
+	if threads == 1 {
+		f.work(t, f.idle[0], capacity, steps)
+	} else {
+		var wg sync.WaitGroup
+		for _, s := range f.idle[:threads] {
+			wg.Go(func() { f.work(t, s, capacity, steps) })
+		}
+		wg.Wait()
+	}
+	for i, n := range t.nodes {
+		if i <= t.first {
+			t.best.nodes += n
+		}
+	}
+	return t.best
+}
+
+// work takes runs until one has decided or the steps are spent.
+func (f *portfolio) work(t *tally, s *search, capacity, steps int64) {
+	for {
+		t.Lock()
+		i := t.next
+		left := steps - t.reserved
+		if i > t.first || left <= 0 || f.halt.stopped() {
+			t.Unlock()
+			return
+		}
+		limit := min(f.limit(i), left)
+		t.next++
+		t.reserved += limit
+		t.nodes = append(t.nodes, 0)
+		t.Unlock()
+
+		f.prepare(s, i, capacity)
+		s.limit = limit
+		s.quit = func() bool {
+			w := t.winner.Load()
+			return w < int64(i) || !f.strict && w != 1<<40
+		}
+		found := s.solve(0, s.sections)
+
+		t.Lock()
+		t.nodes[i] = min(s.nodes, limit)
+		if (found || !s.abort) && i < t.first && (f.strict || t.best.verdict == unknown) {
+			t.first = i
+			t.winner.Store(int64(i))
+			t.best.verdict = infeasible
+			if found {
+				t.best.verdict, t.best.offset = solved, s.offsets()
+			}
+		}
+		t.Unlock()
+	}
+}
+
+// offsets returns the offsets found, in bytes.
+func (s *search) offsets() []int64 {
+	out := make([]int64, s.n)
+	for i, v := range s.low {
+		out[i] = v * s.unit
+	}
+	return out
+}
