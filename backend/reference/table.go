@@ -44,6 +44,7 @@ var families = []struct {
 	{"", signalKernels},
 	{"", textKernels},
 	{"", sequenceKernels},
+	{"", imageKernels},
 	{"ai.onnx.preview", previewKernels},
 	{"ai.onnx.preview.training", trainingKernels},
 	{"ai.onnx.ml", mlKernels},

@@ -1,0 +1,356 @@
+package reference
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+var imageKernels = []kernel{{"ImageDecoder", 20, imageDecoder}}
+
+// picture is a decoded image, 3 bytes a pixel, rows from top to bottom.
+type picture struct {
+	w, h int
+	rgb  []byte
+}
+
+// imageDecoder decodes PNG, JPEG, BMP, TIFF (uncompressed) and portable pixmaps, chosen by their first bytes. A file that
+// cannot be read gives an empty image, as the operator has it; a format that is not known is an error.
+func imageDecoder(c *Call) {
+	x := c.input(0)
+	if x.DType != tensor.Uint8 || len(x.Shape) != 1 {
+		c.wantType(0, x, false)
+	}
+	b := x.Bytes()
+	format := c.Node.Str("pixel_format", "RGB")
+	depth := 3
+	switch format {
+	case "RGB", "BGR":
+	case "Grayscale":
+		depth = 1
+	default:
+		c.fail("pixel_format", ErrAttribute, "%q", format)
+	}
+	var p *picture
+	switch {
+	case bytes.HasPrefix(b, []byte("\x89PNG")):
+		p = c.decodeStandard(b, png.DecodeConfig, png.Decode)
+	case bytes.HasPrefix(b, []byte("\xff\xd8")):
+		p = c.decodeStandard(b, jpeg.DecodeConfig, jpeg.Decode)
+	case bytes.HasPrefix(b, []byte("BM")):
+		p = c.decodeBMP(b)
+	case bytes.HasPrefix(b, []byte("II*\x00")) || bytes.HasPrefix(b, []byte("MM\x00*")):
+		p = c.decodeTIFF(b)
+	case len(b) > 2 && b[0] == 'P' && b[1] >= '1' && b[1] <= '6':
+		p = c.decodePNM(b)
+	default:
+		c.fail(c.portName(0), tensor.ErrUnsupported, "an image that begins with %q", b[:min(len(b), 12)])
+	}
+	if p == nil {
+		c.result(0, tensor.Uint8, []int{0, 0, depth})
+		return
+	}
+	dst := c.result(0, tensor.Uint8, []int{p.h, p.w, depth}).Bytes()
+	switch format {
+	case "RGB":
+		copy(dst, p.rgb)
+	case "BGR":
+		for i := 0; i < len(dst); i += 3 {
+			dst[i], dst[i+1], dst[i+2] = p.rgb[i+2], p.rgb[i+1], p.rgb[i]
+		}
+	case "Grayscale":
+		for i := range dst {
+			r, g, b := uint32(p.rgb[3*i]), uint32(p.rgb[3*i+1]), uint32(p.rgb[3*i+2])
+			dst[i] = byte((r*19595 + g*38470 + b*7471 + 1<<15) >> 16)
+		}
+	}
+}
+
+// newPicture returns an empty image, nil for sizes that make no sense.
+func (c *Call) newPicture(w, h int) *picture {
+	if w < 1 || h < 1 || w > 1<<24 || h > 1<<24 {
+		return nil
+	}
+	return &picture{w: w, h: h, rgb: make([]byte, c.count("output image", []int{h, w, 3}, 1))}
+}
+
+// decodeStandard uses a decoder of Go's library.
+func (c *Call) decodeStandard(b []byte, config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) *picture {
+	head, err := config(bytes.NewReader(b))
+	if err != nil {
+		return nil
+	}
+	p := c.newPicture(head.Width, head.Height)
+	if p == nil {
+		return nil
+	}
+	img, err := decode(bytes.NewReader(b))
+	if err != nil {
+		return nil
+	}
+	if y, ok := img.(*image.YCbCr); ok && y.Rect.Min == (image.Point{}) {
+		p.fromYCbCr(y)
+		return p
+	}
+	o := img.Bounds().Min
+	for i := range p.w * p.h {
+		n := color.NRGBAModel.Convert(img.At(o.X+i%p.w, o.Y+i/p.w)).(color.NRGBA)
+		p.rgb[3*i], p.rgb[3*i+1], p.rgb[3*i+2] = n.R, n.G, n.B
+		c.work(4)
+	}
+	return p
+}
+
+// fromYCbCr converts by JFIF's formula. Chroma planes of half width or half size are interpolated between their pixels.
+func (p *picture) fromYCbCr(y *image.YCbCr) {
+	cb, cr := p.chroma(y, y.Cb), p.chroma(y, y.Cr)
+	clip := func(v int) byte { return byte(min(max(v, 0), 255)) }
+	for i := range p.w * p.h {
+		l := y.Y[i/p.w*y.YStride+i%p.w]
+		b, r := int(cb[i])-128, int(cr[i])-128
+		p.rgb[3*i] = clip(int(l) + (91881*r+1<<15)>>16)
+		p.rgb[3*i+1] = clip(int(l) + (-22554*b-46802*r+1<<15)>>16)
+		p.rgb[3*i+2] = clip(int(l) + (116130*b+1<<15)>>16)
+	}
+}
+
+// chroma returns a chroma plane at full size.
+func (p *picture) chroma(y *image.YCbCr, plane []byte) []byte {
+	out := make([]byte, p.w*p.h)
+	cw, ch := (p.w+1)/2, (p.h+1)/2
+	at := func(row, col int) int { return int(plane[row*y.CStride+col]) }
+	switch y.SubsampleRatio {
+	case image.YCbCrSubsampleRatio420:
+		for i := range out {
+			r, k := i/p.w, i%p.w
+			far := min(max(r/2-1+r%2*2, 0), ch-1)
+			sum := func(col int) int { return 3*at(r/2, col) + at(far, col) }
+			side := min(max(k/2-1+k%2*2, 0), cw-1)
+			out[i] = byte((3*sum(k/2) + sum(side) + 8 - k%2) >> 4)
+		}
+	case image.YCbCrSubsampleRatio422:
+		for i := range out {
+			r, k := i/p.w, i%p.w
+			side := min(max(k/2-1+k%2*2, 0), cw-1)
+			out[i] = byte((3*at(r, k/2) + at(r, side) + 1 + k%2) >> 2)
+		}
+	default:
+		for i := range out {
+			out[i] = plane[y.COffset(i%p.w, i/p.w)]
+		}
+	}
+	return out
+}
+
+// decodeBMP reads uncompressed bitmaps of 8 (with a palette), 24 and 32 bits.
+func (c *Call) decodeBMP(b []byte) *picture {
+	if len(b) < 54 {
+		return nil
+	}
+	le := binary.LittleEndian
+	start, head := int(le.Uint32(b[10:])), int(le.Uint32(b[14:]))
+	w, h := int(int32(le.Uint32(b[18:]))), int(int32(le.Uint32(b[22:])))
+	bits, compression := int(le.Uint16(b[28:])), le.Uint32(b[30:])
+	if bits != 8 && bits != 24 && bits != 32 || compression != 0 || head < 40 || head > 1<<10 {
+		return nil
+	}
+	up := h > 0
+	p := c.newPicture(w, max(h, -h))
+	if p == nil {
+		return nil
+	}
+	stride := (p.w*bits/8 + 3) &^ 3
+	if start > len(b) || (len(b)-start)/stride < p.h {
+		return nil
+	}
+	palette := b[min(14+head, len(b)):]
+	for r := range p.h {
+		row := b[start+r*stride:]
+		to := r
+		if up {
+			to = p.h - 1 - r
+		}
+		for x := range p.w {
+			px := row[x*bits/8:]
+			if bits == 8 {
+				if len(palette) < 4*int(px[0])+4 {
+					return nil
+				}
+				px = palette[4*int(px[0]):]
+			}
+			copy(p.rgb[(to*p.w+x)*3:], []byte{px[2], px[1], px[0]})
+		}
+		c.work(4 * p.w)
+	}
+	return p
+}
+
+// decodeTIFF reads the first image of a baseline file: uncompressed strips of 8-bit grey or RGB pixels.
+func (c *Call) decodeTIFF(b []byte) *picture {
+	var order binary.ByteOrder = binary.LittleEndian
+	if b[0] == 'M' {
+		order = binary.BigEndian
+	}
+	if len(b) < 8 {
+		return nil
+	}
+	at := int(order.Uint32(b[4:]))
+	if at > len(b)-2 {
+		return nil
+	}
+	entries := map[uint16][]uint32{}
+	for k := range int(order.Uint16(b[at:])) {
+		e := at + 2 + 12*k
+		if e+12 > len(b) {
+			return nil
+		}
+		tag, kind, n := order.Uint16(b[e:]), order.Uint16(b[e+2:]), int(order.Uint32(b[e+4:]))
+		size := map[uint16]int{3: 2, 4: 4}[kind]
+		data := b[e+8 : e+12]
+		if size == 0 || n > len(b) {
+			continue
+		}
+		if n*size > 4 {
+			off := int(order.Uint32(data))
+			if off > len(b) || n*size > len(b)-off {
+				return nil
+			}
+			data = b[off:]
+		}
+		for i := range n {
+			if size == 2 {
+				entries[tag] = append(entries[tag], uint32(order.Uint16(data[2*i:])))
+			} else {
+				entries[tag] = append(entries[tag], order.Uint32(data[4*i:]))
+			}
+		}
+	}
+	one := func(tag uint16, def uint32) int {
+		if v := entries[tag]; len(v) > 0 {
+			def = v[0]
+		}
+		return int(def)
+	}
+	samples := one(277, 1)
+	if one(259, 1) != 1 || one(258, 1) != 8 || one(284, 1) != 1 || samples != 1 && samples != 3 && samples != 4 {
+		return nil
+	}
+	p := c.newPicture(one(256, 0), one(257, 0))
+	if p == nil {
+		return nil
+	}
+	var data []byte
+	counts := entries[279]
+	for i, off := range entries[273] {
+		if i >= len(counts) || int(off) > len(b) || int(counts[i]) > len(b)-int(off) {
+			return nil
+		}
+		data = append(data, b[off:int(off)+int(counts[i])]...)
+		if len(data) >= p.w*p.h*samples {
+			break
+		}
+	}
+	if len(data) < p.w*p.h*samples {
+		return nil
+	}
+	invert := byte(0)
+	if samples == 1 && one(262, 1) == 0 { // white is zero
+		invert = 0xff
+	}
+	for i := range p.w * p.h {
+		px := data[i*samples:]
+		if samples == 1 {
+			px = []byte{px[0], px[0], px[0]}
+		}
+		for k := range 3 {
+			p.rgb[3*i+k] = px[k] ^ invert
+		}
+		c.work(4)
+	}
+	return p
+}
+
+// decodePNM reads portable bitmaps, graymaps and pixmaps, plain and raw, of up to 255 levels.
+func (c *Call) decodePNM(b []byte) *picture {
+	kind := b[1] - '0'
+	pos := 2
+	number := func() (int, bool) {
+		for pos < len(b) && (b[pos] <= ' ' || b[pos] == '#') {
+			if b[pos] == '#' {
+				for pos < len(b) && b[pos] != '\n' {
+					pos++
+				}
+				continue
+			}
+			pos++
+		}
+		n, start := 0, pos
+		for pos < len(b) && b[pos] >= '0' && b[pos] <= '9' && n < 1<<30 {
+			n = n*10 + int(b[pos]-'0')
+			pos++
+		}
+		return n, pos > start
+	}
+	w, ok1 := number()
+	h, ok2 := number()
+	levels, ok3 := 1, true
+	if kind != 1 && kind != 4 {
+		levels, ok3 = number()
+	}
+	if !ok1 || !ok2 || !ok3 || levels < 1 || levels > 255 {
+		return nil
+	}
+	p := c.newPicture(w, h)
+	if p == nil {
+		return nil
+	}
+	channels := 1
+	if kind == 3 || kind == 6 {
+		channels = 3
+	}
+	raw := b[min(pos+1, len(b)):]
+	stride := p.w * channels
+	if kind == 4 {
+		stride = (p.w + 7) / 8
+	}
+	if kind >= 4 && len(raw)/stride < p.h {
+		return nil
+	}
+	for i := range p.w * p.h {
+		for k := range 3 {
+			v, ok := 0, true
+			switch {
+			case k >= channels:
+				v = int(p.rgb[3*i])
+				p.rgb[3*i+k] = byte(v)
+				continue
+			case kind == 4:
+				v = 1 - int(raw[i/p.w*stride+i%p.w/8]>>(7-i%p.w%8)&1)
+			case kind > 4:
+				v = int(raw[i*channels+k])
+			case kind == 1:
+				for pos < len(b) && b[pos] != '0' && b[pos] != '1' {
+					pos++
+				}
+				if ok = pos < len(b); ok {
+					v = 1 - int(b[pos]-'0')
+					pos++
+				}
+			default:
+				v, ok = number()
+			}
+			if !ok || v > levels {
+				return nil
+			}
+			p.rgb[3*i+k] = byte((v*255 + levels/2) / levels)
+		}
+		c.work(4)
+	}
+	return p
+}
