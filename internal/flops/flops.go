@@ -1,0 +1,252 @@
+// Package flops counts the floating-point operations of a model from its shapes: 2 for every multiply-add of Conv,
+// ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN, taps in padding included, and nothing for anything else. Counted over
+// the model's own graph, before any rewriting, it is a measure of the model and not of who runs it.
+//
+// The package imports graph and nothing above it.
+package flops
+
+import (
+	"errors"
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// Work is what one node of the model does when it runs once.
+type Work struct {
+	Node  string  // its name in the model
+	Op    string  // operator
+	FLOPs float64 // 0 for operators that are not counted
+	Bytes float64 // of operands and results; 0 where a shape is not known
+	Runs  float64 // how often it runs: more than 1 in loops of a known number of iterations
+}
+
+// Count is the work of a graph.
+type Count struct {
+	Nodes []Work // in list order; those of regions before their owner
+	// Unknown names the nodes that should count and whose shapes depend on data: Total lacks them.
+	Unknown []string
+	// Partial names the loops whose number of iterations depends on data: Total has one of them.
+	Partial []string
+	Total   float64 // FLOP of one run: of the arms of an If, the larger counts
+}
+
+// Of counts g, whose types must have been inferred, for these values of the symbols. It costs O(V+E).
+func Of(g *graph.Graph, b graph.Bindings) (*Count, error) {
+	c := &Count{}
+	total, err := c.graph(g, b, 1)
+	if err != nil {
+		return nil, err
+	}
+	c.Total = total
+	return c, nil
+}
+
+func (c *Count) graph(g *graph.Graph, b graph.Bindings, runs float64) (float64, error) {
+	var total float64
+	for n := range g.Nodes() {
+		inner := runs
+		if len(n.Regions) > 0 {
+			k, known := iterations(n, b)
+			if !known {
+				c.Partial = append(c.Partial, nameOf(n))
+			}
+			inner *= k
+		}
+		var regions []float64
+		for _, r := range n.Regions {
+			t, err := c.graph(r.Graph, b, inner)
+			if err != nil {
+				return 0, err
+			}
+			regions = append(regions, t)
+		}
+		w := Work{Node: nameOf(n), Op: n.Op.String(), Runs: runs}
+		adds, err := multiplyAdds(n, b)
+		if errors.Is(err, graph.ErrUnbound) {
+			c.Unknown = append(c.Unknown, w.Node)
+		} else if err != nil {
+			return 0, err
+		}
+		w.FLOPs = 2 * adds
+		if w.Bytes, err = traffic(n, b); err != nil {
+			return 0, err
+		}
+		c.Nodes = append(c.Nodes, w)
+		total += w.FLOPs * runs
+		if n.Is("If") {
+			most := 0.0
+			for _, t := range regions {
+				most = max(most, t)
+			}
+			total += most
+			continue
+		}
+		for _, t := range regions {
+			total += t
+		}
+	}
+	return total, nil
+}
+
+func nameOf(n *graph.Node) string {
+	if p := n.Provenance(); len(p) > 0 {
+		return p[0]
+	}
+	return n.Name
+}
+
+// iterations returns how often the regions of n run; 1 and false where that depends on data.
+func iterations(n *graph.Node, b graph.Bindings) (k float64, known bool) {
+	switch {
+	case n.Is("Loop"):
+		v := n.Input(0)
+		if v == nil || len(v.Dims) == 0 || !endless(n) {
+			return 1, false
+		}
+		trips, err := v.Dims[0].Eval(b)
+		if err != nil {
+			return 1, false
+		}
+		return float64(max(trips, 0)), true
+	case n.Is("Scan"):
+		first := len(n.Inputs) - int(n.Int("num_scan_inputs", 0))
+		if first < 0 || first >= len(n.Inputs) {
+			return 1, false
+		}
+		dims, err := shapeOf(n.Input(first), b)
+		axis := 0
+		if axes, ok := n.Ints("scan_input_axes"); ok && len(axes) > 0 {
+			axis = int(axes[0])
+		}
+		if err == nil && axis < 0 {
+			axis += len(dims)
+		}
+		if err != nil || axis < 0 || axis >= len(dims) {
+			return 1, false
+		}
+		return float64(dims[axis]), true
+	case n.Is("SequenceMap"):
+		return 1, false
+	}
+	return 1, true
+}
+
+// endless reports whether only the trip count ends a Loop: its condition is absent or true, and stays so.
+func endless(n *graph.Node) bool {
+	body := n.Region("body")
+	if body == nil || len(body.Outputs) == 0 || len(body.Inputs) < 2 {
+		return false
+	}
+	if !always(n.Input(1)) {
+		return false
+	}
+	out := body.Outputs[0]
+	for out.Producer != nil && out.Producer.Is("Identity") {
+		out = out.Producer.Inputs[0]
+	}
+	return out == body.Inputs[1] || out.IsConst() && always(out)
+}
+
+// always reports whether a condition is absent or a constant true.
+func always(v *graph.Value) bool {
+	if v == nil {
+		return true
+	}
+	t := v.Const
+	if t == nil && v.Producer != nil && v.Producer.Is("Constant") {
+		t = v.Producer.TensorAttr("value")
+	}
+	return t != nil && t.Check() == nil && t.Len() == 1 && t.Float64At(0) != 0
+}
+
+// shapeOf returns the dims of v. The error wraps graph.ErrUnbound where they depend on data.
+func shapeOf(v *graph.Value, b graph.Bindings) ([]int, error) {
+	if v == nil || !v.Type.IsTensor() || !v.Type.Shape.Known() {
+		return nil, graph.ErrUnbound
+	}
+	return v.Type.Shape.Eval(b, []int{})
+}
+
+// traffic returns the bytes of all operands and results; those of unknown shape do not count.
+func traffic(n *graph.Node, b graph.Bindings) (float64, error) {
+	var sum float64
+	add := func(v *graph.Value) error {
+		dims, err := shapeOf(v, b)
+		if errors.Is(err, graph.ErrUnbound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sum += product(dims) * float64(v.Type.DType.Bits()) / 8
+		return nil
+	}
+	for _, v := range n.Inputs {
+		if v != nil {
+			if err := add(v); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, v := range n.Outputs {
+		if v != nil {
+			if err := add(v); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return sum, nil
+}
+
+func product(dims []int) float64 {
+	p := 1.0
+	for _, d := range dims {
+		p *= float64(d)
+	}
+	return p
+}
+
+// multiplyAdds returns those of one run of n. The error wraps graph.ErrUnbound where a shape that matters is unknown.
+func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
+	if !n.Is("Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN") {
+		return 0, nil
+	}
+	var in [3][]int
+	var err error
+	for i := range in {
+		if i == 2 && !n.Is("LSTM", "GRU", "RNN") {
+			break
+		}
+		if in[i], err = shapeOf(n.Input(i), b); err != nil {
+			return 0, err
+		}
+	}
+	out := []int(nil)
+	if n.Is("Conv", "MatMul", "Gemm") {
+		if out, err = shapeOf(n.Output(0), b); err != nil {
+			return 0, err
+		}
+	}
+	switch n.Op.Name {
+	case "Conv":
+		if len(in[1]) > 0 {
+			return product(out) * product(in[1][1:]), nil
+		}
+	case "ConvTranspose":
+		if len(in[1]) > 0 {
+			return product(in[0]) * product(in[1][1:]), nil
+		}
+	case "MatMul":
+		if len(in[0]) > 0 {
+			return product(out) * float64(in[0][len(in[0])-1]), nil
+		}
+	case "Gemm": // M·N·K is the root of M·K · K·N · M·N, whatever is transposed
+		return math.Floor(math.Sqrt(product(in[0])*product(in[1])*product(out)) + 0.5), nil
+	default: // W is [directions, gates·hidden, input], R is [directions, gates·hidden, hidden]
+		if len(in[0]) >= 2 {
+			return float64(in[0][0]) * float64(in[0][1]) * (product(in[1]) + product(in[2])), nil
+		}
+	}
+	return 0, nil
+}
