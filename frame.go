@@ -184,7 +184,12 @@ func (f *frame) run(ctx context.Context) error {
 		var err error
 		switch st.kind {
 		case stepGroup:
-			err = f.runGroup(ctx, i, st)
+			if f.session.check != nil {
+				f.session.check.before(ctx, f, i)
+			}
+			if err = f.runGroup(ctx, i, st); err == nil && f.session.check != nil {
+				f.session.check.after(ctx, f, i)
+			}
 		case stepConvert:
 			err = f.runConvert(ctx, i, st)
 		case stepHost:
@@ -223,10 +228,7 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 			}
 		}
 	}
-	event, err := f.s.inst[i].Enqueue(ctx, a)
-	if err == nil && event != nil {
-		err = event.Wait(ctx)
-	}
+	err := enqueue(ctx, f.s.inst[i], a)
 	if err != nil {
 		if ctx.Err() != nil || f.session.p.o.Strict {
 			return err
@@ -242,6 +244,24 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 		}
 	}
 	return nil
+}
+
+// enqueue runs an instance and waits for its end. A panic of a backend's kernel becomes an error.
+func enqueue(ctx context.Context, inst backend.Instance, a *backend.RunArgs) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if e, ok := r.(error); ok {
+				err = fmt.Errorf("kernel: %w", e)
+			} else {
+				err = fmt.Errorf("kernel: %v", r)
+			}
+		}
+	}()
+	event, err := inst.Enqueue(ctx, a)
+	if err == nil && event != nil {
+		err = event.Wait(ctx)
+	}
+	return err
 }
 
 func (f *frame) runConvert(ctx context.Context, i int, st *step) error {

@@ -138,6 +138,13 @@ func quotient(a, b Dim) Dim {
 	if q, ok := exactQuotient(a, b); ok {
 		return q
 	}
+	if k, ok := b.Const(); ok && k > 0 {
+		g := gcd(k, a.c)
+		for _, t := range a.terms() {
+			g = gcd(g, t.coef)
+		}
+		return a.FloorDiv(Dim{c: g}).FloorDiv(Dim{c: k / g})
+	}
 	return a.FloorDiv(b)
 }
 

@@ -240,9 +240,10 @@ func inferTopK(c *Inference) error {
 
 // inferNonZero: [rank, count].
 func inferNonZero(c *Inference) error {
-	rank := c.Fresh()
-	if r, ok := c.rank(0); ok {
-		rank = D(r)
+	r, ok := c.rank(0)
+	rank := D(r)
+	if !ok {
+		rank = c.Fresh()
 	}
 	return c.SetShape(0, Shape{rank, c.Fresh()})
 }

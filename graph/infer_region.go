@@ -176,7 +176,7 @@ func inferIf(c *Inference) error {
 	a, b := c.Node.Region(names[0]), c.Node.Region(names[1])
 	for i := range c.NumOutputs() {
 		va, vb := a.Outputs[i], b.Outputs[i]
-		ta, tb := va.Type, vb.Type
+		ta, tb := c.outerType(va.Type), c.outerType(vb.Type)
 		t, ok := joinTypes(ta, tb, c.Fresh)
 		if !ok {
 			return portError(c.Node, true, i, ErrTypeMismatch, ta.String()+" as in then_branch", tb.String())
@@ -190,7 +190,7 @@ func inferIf(c *Inference) error {
 		case !equalDims(va.Dims, vb.Dims):
 			dims = nil
 		}
-		c.SetType(i, c.outerType(t))
+		c.SetType(i, t)
 		if dims != nil && c.ownDims(dims) {
 			c.SetDims(i, dims)
 		}

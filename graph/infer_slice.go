@@ -332,9 +332,12 @@ func sliceDim(d, start, end, step Dim) (n Dim, ok bool) {
 		}
 		return Dim{}, false
 	}
-	if length := end.Sub(start); start.NonNegative() && length.NonNegative() && !end.Equal(d) && !(ec && e >= farAway) {
-		rest, _ := maxDims(d.Sub(start), D(0)) // what is left of d from the start on
-		n = minDims(length, rest)
+	toEnd := ec && e >= farAway || end.Equal(d)
+	if length := end.Sub(start); start.NonNegative() && (toEnd || length.NonNegative()) {
+		n, _ = maxDims(d.Sub(start), D(0)) // what is left of d from the start on
+		if !toEnd {
+			n = minDims(length, n)
+		}
 		if t != 1 {
 			n = n.CeilDiv(Dim{c: t})
 		}

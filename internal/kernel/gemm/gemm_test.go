@@ -144,6 +144,27 @@ var _ = Describe("Run", func() {
 		})
 	})
 
+	It("adds a residual that is C itself where K is long enough to be cut", func() {
+		eachLevel(func(cpuid.Level) {
+			const m, n, k = 13, 40, 4099
+			rng := rand.New(rand.NewPCG(1, 2))
+			fill := func(n int) []float32 {
+				out := make([]float32, n)
+				for i := range out {
+					out[i] = rng.Float32() - 0.5
+				}
+				return out
+			}
+			plan, err := gemm.NewPlan(gemm.Spec{M: m, N: n, K: k, B: gemm.Rows, Residual: true})
+			Expect(err).NotTo(HaveOccurred())
+			a, b, res := fill(m*k), fill(k*n), fill(m*n)
+			apart, same := make([]float32, m*n), append([]float32(nil), res...)
+			plan.Run(0, plan.Chunks(), gemm.Args{A: a, B: b, Res: res, C: apart})
+			plan.Run(0, plan.Chunks(), gemm.Args{A: a, B: b, Res: same, C: same})
+			Expect(same).To(Equal(apart))
+		})
+	})
+
 	It("keeps NaN through the clip", func() {
 		eachLevel(func(cpuid.Level) {
 			for _, layout := range layouts {

@@ -113,7 +113,7 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 		a := advance(m.a, row*s.LDA+ph.k0)
 		c := advance(m.c, row*s.LDC+g.col)
 		var res *float32
-		if ph.last {
+		if ph.k0 == 0 { // before C is written for the first time: the residual may be C itself
 			res = advance(m.res, row*s.LDR+g.col)
 		}
 		for t := range tiles {
