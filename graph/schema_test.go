@@ -1,6 +1,8 @@
 package graph_test
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -18,6 +20,9 @@ var _ = Describe("Operator schemas", func() {
 			for i, s := range versions {
 				Expect(s.Name).To(Equal(op.Name))
 				Expect(s.Since).To(BeNumerically(">", 0))
+				if !strings.HasPrefix(op.Domain, "test.") {
+					Expect(s.Infer).NotTo(BeNil(), op.String())
+				}
 				if i > 0 {
 					Expect(s.Since).To(BeNumerically(">", versions[i-1].Since), op.String())
 				}
