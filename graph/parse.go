@@ -46,7 +46,7 @@ func ParseElided(text string, data func(Elided) (*tensor.Tensor, error)) (g *Gra
 	p := parser{lexer: lexer{text: text}, data: data}
 	defer p.recovered(&err)
 	p.space()
-	g = p.graph(0)
+	g = p.graph(nil, 0)
 	p.space()
 	if p.pos < len(p.text) {
 		p.fail("expected the end of the text")
@@ -77,13 +77,14 @@ type pending struct {
 	slot int
 }
 
-// graph reads `graph "name" { … }`.
-func (p *parser) graph(depth int) *Graph {
+// graph reads `graph "name" { … }`. A region has its owner from the start, whose operator sets it shares.
+func (p *parser) graph(owner *Node, depth int) *Graph {
 	if depth > MaxRegionDepth {
 		p.fail("regions are nested deeper than %d", MaxRegionDepth)
 	}
 	p.keyword("graph")
 	g := New("")
+	g.owner = owner
 	p.blank()
 	if p.peek() == '"' {
 		g.Name = p.quoted()

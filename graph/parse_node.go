@@ -260,7 +260,7 @@ func (p *parser) regions(n *Node, depth int) {
 		p.blank()
 		p.expect(":")
 		p.blank()
-		n.AddRegion(strings.Clone(name), p.graph(depth+1))
+		n.Regions = append(n.Regions, Region{strings.Clone(name), p.graph(n, depth+1)})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -153,10 +152,8 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 		case nil:
 		case fault:
 			results, err = nil, r.err
-		case runtime.Error:
-			results, err = nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: %v", ErrKernel, r)}
 		default:
-			panic(r)
+			results, err = nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: %v", ErrKernel, r)}
 		}
 	}()
 	if err := c.Ctx.Err(); err != nil {

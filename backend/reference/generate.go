@@ -199,12 +199,11 @@ func multinomial(c *Call) {
 func dropout(c *Call) {
 	x := c.input(0)
 	ratio := c.one(1, 0.5)
-	training := c.optional(2)
 	mask := make([]bool, x.Len())
 	for i := range mask {
 		mask[i] = true
 	}
-	if training == nil || training.Int64At(0) == 0 || ratio == 0 {
+	if c.oneInt(2, 0) == 0 || ratio == 0 {
 		c.copyWhole(0, x.Shape)
 	} else {
 		r := rand.New(rand.NewPCG(uint64(c.Node.Int("seed", int64(c.Node.ID))), 3))
