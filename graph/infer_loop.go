@@ -7,11 +7,11 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// Limits of the search for the types of carried values: beyond maxPasses their shapes are given up, and loops nested
-// deeper than maxLoopDepth do so from the start, which bounds the cost of hostile nests.
+// Limits of the search for the types of carried values, which bound the cost of hostile nests: beyond maxPasses their
+// shapes are given up; loops inside more than maxLoopDepth others do so from the start and are inferred once.
 const (
 	maxPasses    = 4
-	maxLoopDepth = 4
+	maxLoopDepth = 2
 )
 
 // carried infers a region that is run many times: params take the types of initial at first, and then what covers both
@@ -44,10 +44,10 @@ func (c *Inference) carried(name string, params, results []*Value, initial []Typ
 		}
 		changed = false
 		for i, v := range results {
-			if v.Type.Kind == KindUnknown {
-				continue
-			}
 			joined, ok := joinTypes(inside[i], v.Type, c.Fresh)
+			if v.Type.Kind == KindUnknown { // the kind cannot change, but the shape may
+				joined = withoutShape(inside[i])
+			}
 			if opt := inside[i]; !ok && opt.Kind == KindOptional && opt.Elem != nil { // what is absent at first only
 				if _, ok = joinTypes(*opt.Elem, v.Type, c.Fresh); ok {
 					joined = opt
@@ -67,6 +67,13 @@ func (c *Inference) carried(name string, params, results []*Value, initial []Typ
 				joined = withoutShape(joined)
 			}
 			inside[i] = joined
+		}
+		if changed && deep { // nothing is known of the body then
+			forget(r)
+			for i, p := range params {
+				inside[i], p.Type = Type{}, Type{}
+			}
+			return inside, nil
 		}
 		if !changed {
 			for i, v := range results {

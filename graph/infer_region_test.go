@@ -9,14 +9,14 @@ import (
 )
 
 // region makes a graph of the inputs; body adds nodes and returns the outputs.
-func region(inputs []string, body func(c chain, in []*graph.Value) []*graph.Value) *graph.Graph {
+func region(inputs []string, body func(c steps, in []*graph.Value) []*graph.Value) *graph.Graph {
 	GinkgoHelper()
 	g := graph.New("region")
 	var in []*graph.Value
 	for _, s := range inputs {
 		in = append(in, operand(g, s))
 	}
-	g.SetOutputs(body(chain{g}, in)...)
+	g.SetOutputs(body(steps{g}, in)...)
 	return g
 }
 
@@ -92,7 +92,7 @@ var _ = Describe("Inference of regions", func() {
 		return owner(g, "Loop", outputs, in, nil, graph.Region{Name: "body", Graph: body})
 	}
 	It("keeps the shapes of carried values that no iteration changes, and stacks scan outputs", func() {
-		body := region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			return vals{in[1], plain(c.g, "Relu", vals{in[2]}), plain(c.g, "Neg", vals{in[2]})}
 		})
 		n := loop("#T", "", ins("f32[N,4]"), 2, body)
@@ -101,7 +101,7 @@ var _ = Describe("Inference of regions", func() {
 		Expect(shown(n.Outputs[1])).To(Equal("f32[T,N,4]"))
 	})
 	It("gives up the dims that an iteration changes, and no others", func() {
-		body := region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			twice := plain(c.g, "Concat", vals{in[2], in[2]}, num("axis", 0))
 			return vals{in[1], twice, plain(c.g, "Neg", vals{in[2]})}
 		})
@@ -114,7 +114,7 @@ var _ = Describe("Inference of regions", func() {
 		}
 	})
 	It("gives up a rank that grows", func() {
-		body := region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			return vals{in[1], plain(c.g, "Unsqueeze", vals{in[2], operand(c.g, "=[0]")})}
 		})
 		n := loop("=5", "", ins("f32[3]"), 1, body)
@@ -122,7 +122,7 @@ var _ = Describe("Inference of regions", func() {
 		Expect(shown(n.Outputs[0])).To(Equal("f32[*]"))
 	})
 	It("does not know how often a loop runs that ends by its condition", func() {
-		body := region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			stop := plain(c.g, "Greater", vals{in[0], operand(c.g, "=3")})
 			return vals{stop, in[2], in[0]}
 		})
@@ -131,20 +131,29 @@ var _ = Describe("Inference of regions", func() {
 		Expect(shown(n.Outputs[0])).To(Equal("f32[3]"))
 		Expect(shown(n.Outputs[1])).To(MatchRegexp(`^i64\[\?\d+\]$`))
 	})
+	It("trusts no shape that passes through an unknown operator", func() {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
+			n := c.g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "com.example", Name: "Thing"}, Inputs: in[2:], Outputs: []string{"t"}})
+			return vals{in[1], n.Outputs[0]}
+		})
+		n := loop("=5", "", ins("f32[3]"), 1, body)
+		Expect(graph.InferNode(n)).To(Succeed())
+		Expect(shown(n.Outputs[0])).To(Equal("f32[*]"))
+	})
 	It("refuses a carried value that changes its type", func() {
-		body := region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			return vals{in[1], plain(c.g, "Cast", vals{in[2]}, num("to", 7))}
 		})
 		Expect(graph.InferNode(loop("=5", "", ins("f32[3]"), 1, body))).To(MatchError(graph.ErrTypeMismatch))
 	})
 	It("refuses a body with other ports than its owner", func() {
-		body := region(ins("i64[]", "bool[]"), func(c chain, in []*graph.Value) []*graph.Value { return vals{in[1]} })
+		body := region(ins("i64[]", "bool[]"), func(c steps, in []*graph.Value) []*graph.Value { return vals{in[1]} })
 		Expect(graph.InferNode(loop("=5", "", ins("f32[3]"), 1, body))).To(MatchError(graph.ErrArity))
 	})
 	It("ends soon for loops nested deep", func() {
 		var nest func(depth int) *graph.Graph
 		nest = func(depth int) *graph.Graph {
-			return region(ins("i64[]", "bool[]", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+			return region(ins("i64[]", "bool[]", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 				x := plain(c.g, "Concat", vals{in[2], in[2]}, num("axis", 0))
 				if depth > 0 {
 					n := owner(c.g, "Loop", 1, vals{operand(c.g, "=2"), nil, x}, nil, graph.Region{Name: "body", Graph: nest(depth - 1)})
@@ -158,7 +167,7 @@ var _ = Describe("Inference of regions", func() {
 	})
 
 	It("scans", func() {
-		body := region(ins("?", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("?", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			sum := plain(c.g, "Add", vals{in[0], in[1]})
 			return vals{sum, sum}
 		})
@@ -170,13 +179,13 @@ var _ = Describe("Inference of regions", func() {
 		Expect(shown(n.Outputs[1])).To(Equal("f32[B,T,4]"))
 	})
 	It("maps sequences", func() {
-		body := region(ins("?"), func(c chain, in []*graph.Value) []*graph.Value { return vals{plain(c.g, "Shape", vals{in[0]})} })
+		body := region(ins("?"), func(c steps, in []*graph.Value) []*graph.Value { return vals{plain(c.g, "Shape", vals{in[0]})} })
 		n := owner(g, "SequenceMap", 1, vals{operand(g, "seq(f32[3,H])")}, nil, graph.Region{Name: "body", Graph: body})
 		Expect(graph.InferNode(n)).To(Succeed())
 		Expect(shown(n.Outputs[0])).To(Equal("seq(i64[2])"))
 	})
 	DescribeTable("infers carve's own operators through their bodies", func(op string) {
-		body := region(ins("?", "?"), func(c chain, in []*graph.Value) []*graph.Value {
+		body := region(ins("?", "?"), func(c steps, in []*graph.Value) []*graph.Value {
 			return vals{plain(c.g, "Relu", vals{plain(c.g, "MatMul", in)}), plain(c.g, "Shape", vals{in[0]})}
 		})
 		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: graph.CarveDomain, Name: op}, Inputs: vals{operand(g, "f32[N,4]"), operand(g, "f32[4,8]")},

@@ -102,12 +102,12 @@ var _ = DescribeTable("Inference of shapes", infers,
 	Entry("convert", "carve.Convert", ins("f32[N,3]"), "f32[N,3]"),
 )
 
-// chain makes a graph from an input and infers it; each step makes a node from what the steps before made.
-type chain struct{ g *graph.Graph }
+// steps makes nodes one after another and infers each at once.
+type steps struct{ g *graph.Graph }
 
-func (c chain) input(t string) *graph.Value { return operand(c.g, t) }
+func (c steps) input(t string) *graph.Value { return operand(c.g, t) }
 
-func (c chain) op(name string, inputs []*graph.Value, attrs ...graph.Attr) *graph.Value {
+func (c steps) op(name string, inputs []*graph.Value, attrs ...graph.Attr) *graph.Value {
 	GinkgoHelper()
 	n := c.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: name}, Name: name, Inputs: inputs, Outputs: []string{name}, Attrs: attrs})
 	Expect(graph.InferNode(n)).To(Succeed())
@@ -116,8 +116,8 @@ func (c chain) op(name string, inputs []*graph.Value, attrs ...graph.Attr) *grap
 
 var _ = Describe("Inference through shape arithmetic", func() {
 	vals := func(vs ...*graph.Value) []*graph.Value { return vs }
-	var c chain
-	BeforeEach(func() { c = chain{graph.New("g")} })
+	var c steps
+	BeforeEach(func() { c = steps{graph.New("g")} })
 
 	It("follows Where over a comparison, as an Expand that keeps -1", func() {
 		x := c.input("f32[1,N]")
