@@ -30,7 +30,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 		}
 		c := new(Value)
 		*c = *v
-		c.graph, c.Producer, c.uses = h, nil, make([]Use, len(v.uses))
+		c.graph, c.Producer, c.uses, c.first = h, nil, make([]Use, len(v.uses)), [1]Use{}
 		values[v.ID] = c
 		return c
 	}

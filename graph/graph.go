@@ -107,6 +107,7 @@ type Value struct {
 	pos     int32 // index among the graph's constants
 	outputs int32 // occurrences in Graph.Outputs
 	uses    []Use
+	first   [1]Use // storage of the only use that most values have
 }
 
 type valueKind uint8
@@ -166,6 +167,7 @@ func (g *Graph) Constants() iter.Seq[*Value] {
 
 func (g *Graph) newValue(name string, t Type, kind valueKind) *Value {
 	v := &Value{ID: int(g.values), Name: name, Type: t, graph: g, kind: kind}
+	v.uses = v.first[:0]
 	g.values++
 	return v
 }
@@ -256,7 +258,8 @@ type NodeSpec struct {
 // AddNode appends a node. Types of its outputs are unknown until inference. Operands must belong to g and regions to no
 // other node; it panics otherwise, which is a programmer's error.
 func (g *Graph) AddNode(s NodeSpec) *Node {
-	n := &Node{ID: int(g.nodeIDs), Op: s.Op, Name: s.Name, Regions: s.Regions, Origins: s.Origins, graph: g, pos: len(g.nodes)}
+	n := newNode(len(s.Inputs), len(s.Outputs))
+	n.ID, n.Op, n.Name, n.Regions, n.Origins, n.graph, n.pos = int(g.nodeIDs), s.Op, s.Name, s.Regions, s.Origins, g, len(g.nodes)
 	g.nodeIDs++
 	g.live++
 	g.nodes = append(g.nodes, n)
@@ -278,15 +281,19 @@ func (g *Graph) AddNode(s NodeSpec) *Node {
 	if n.Schema != nil {
 		n.Op.Since = n.Schema.Since
 	}
-	n.Inputs = slices.Clone(s.Inputs)
+	n.Inputs = append(n.Inputs, s.Inputs...)
 	n.Captures = slices.Clone(s.Captures)
-	n.slots = make([]int32, len(n.Inputs)+len(n.Captures))
+	for range len(n.Inputs) + len(n.Captures) {
+		n.slots = append(n.slots, 0)
+	}
 	for k := range n.slots {
 		if v := n.Operand(k); v != nil {
 			v.addUse(n, k)
 		}
 	}
-	n.Outputs = make([]*Value, len(s.Outputs))
+	for range s.Outputs {
+		n.Outputs = append(n.Outputs, nil)
+	}
 	for i, name := range s.Outputs {
 		if name == "" && len(s.Outputs) > 1 {
 			continue
@@ -300,6 +307,22 @@ func (g *Graph) AddNode(s NodeSpec) *Node {
 		r.Graph.owner = n
 	}
 	return n
+}
+
+// newNode returns a node with room for inputs and outputs. Small nodes, which are nearly all, have it in one allocation.
+func newNode(inputs, outputs int) *Node {
+	if inputs > 3 || outputs > 1 {
+		return &Node{Inputs: make([]*Value, 0, inputs), Outputs: make([]*Value, 0, outputs), slots: make([]int32, 0, inputs)}
+	}
+	var small struct {
+		n     Node
+		in    [3]*Value
+		out   [1]*Value
+		slots [3]int32
+	}
+	p := &small
+	p.n.Inputs, p.n.Outputs, p.n.slots = p.in[:0], p.out[:0], p.slots[:0]
+	return &p.n
 }
 
 func versionFor(g *Graph, op Op) int {
