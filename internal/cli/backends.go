@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carve-dev/carve/backend"
+)
+
+func (a *app) backendsCommand() *cobra.Command {
+	var options []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "backends",
+		Short: "Lists the backends that this program knows, and which are available here",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return a.backends(options, asJSON) },
+	}
+	cmd.Flags().StringArrayVar(&options, "backend-option", nil, "option of a backend, `BACKEND.KEY=VALUE` (repeatable)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// backendReport is one backend, and its JSON. Reason says why it is not available.
+type backendReport struct {
+	Name      string `json:"name"`
+	Available bool   `json:"available"`
+	Version   string `json:"version"`
+	Processor string `json:"processor"`
+	Path      string `json:"path"`
+	Reason    string `json:"reason"`
+}
+
+func (a *app) backends(options []string, asJSON bool) error {
+	configs := map[string]map[string]string{}
+	for _, s := range options {
+		name, key, value, err := cutOption(s)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(backend.Names(), name) {
+			return fmt.Errorf("--backend-option %s: %w (known: %s)", s, backend.ErrUnknown, strings.Join(backend.Names(), ", "))
+		}
+		if configs[name] == nil {
+			configs[name] = map[string]string{}
+		}
+		configs[name][key] = value
+	}
+	list := []backendReport{}
+	for _, name := range backend.Names() {
+		r := backendReport{Name: name}
+		b, err := backend.Open(backend.Config{Name: name, Options: configs[name]})
+		if err != nil {
+			r.Reason = oneLine(err.Error())
+		} else {
+			i := b.Info()
+			r.Available, r.Version, r.Processor, r.Path = true, i.Version, i.Processor, i.Path
+			if err := b.Close(); err != nil {
+				return err
+			}
+		}
+		list = append(list, r)
+	}
+	if asJSON {
+		return writeJSON(a.stdout, list)
+	}
+	t := newTable(a.stdout)
+	row(t, "name", "available", "version", "processor", "path", "why not")
+	for _, r := range list {
+		available := "no"
+		if r.Available {
+			available = "yes"
+		}
+		row(t, r.Name, available, r.Version, r.Processor, r.Path, r.Reason)
+	}
+	return t.Flush()
+}

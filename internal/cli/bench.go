@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/flops"
+)
+
+type benchFlags struct {
+	modelFlags
+	feedFlags
+	json bool
+}
+
+// How long bench measures.
+const (
+	warmups      = 3
+	benchRuns    = 20
+	benchSeconds = 3
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	f := &benchFlags{}
+	cmd := &cobra.Command{
+		Use:   "bench MODEL",
+		Short: "Measures how long a model takes to compile and to run",
+		Long: fmt.Sprintf("bench compiles a model and runs it, after %d warm-up runs, at least %d times and for at least %d s. Outputs go to\n"+
+			"memory that is allocated once where their shapes are known before the run.\n\n"+
+			"compile_ms counts loading, compiling, packing weights and the first plan. gflop counts 2 per multiply-add of Conv,\n"+
+			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n",
+			warmups, benchRuns, benchSeconds) + defaultData,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
+	}
+	f.modelFlags.shapeFlags.add(cmd)
+	f.modelFlags.backendFlags.add(cmd)
+	f.feedFlags.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// benchReport is what bench prints, and its JSON. Where a figure is not known it is 0.
+type benchReport struct {
+	Model      string           `json:"model"`
+	Backend    string           `json:"backend"`
+	Threads    int              `json:"threads"`
+	Dims       map[string]int64 `json:"dims"`
+	CompileMS  float64          `json:"compile_ms"`
+	MedianMS   float64          `json:"median_ms"`
+	P10MS      float64          `json:"p10_ms"`
+	P90MS      float64          `json:"p90_ms"`
+	Runs       int              `json:"runs"`
+	PeakRSS    int64            `json:"peak_rss_bytes"`
+	Arena      int64            `json:"arena_bytes"`
+	LowerBound int64            `json:"lower_bound_bytes"`
+	GFLOP      float64          `json:"gflop"`
+	GFLOPS     float64          `json:"gflops"`
+}
+
+func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
+	j, err := a.compile(ctx, path, &f.modelFlags, &f.feedFlags)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	j.binding.say(a)
+	if err := complete(j.model.Graph(), j.binding, j.feeds); err != nil {
+		return err
+	}
+	run, err := runner(j)
+	if err != nil {
+		return err
+	}
+	times, err := a.measure(ctx, run)
+	if err != nil {
+		return err
+	}
+	r := &benchReport{Model: path, Backend: f.list(), Threads: f.threads, Dims: j.binding.report(), Runs: len(times),
+		CompileMS: milliseconds(j.compiled), MedianMS: quantile(times, 0.5), P10MS: quantile(times, 0.1), P90MS: quantile(times, 0.9),
+		PeakRSS: peakRSS()}
+	if r.Threads == 0 {
+		r.Threads = runtime.GOMAXPROCS(0)
+	}
+	plan, err := j.report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range plan.Devices {
+		r.Arena += d.Arena
+		r.LowerBound += d.LowerBound
+	}
+	g, err := concrete(j.model.Graph(), j.binding)
+	if err != nil {
+		return err
+	}
+	count, err := flops.Of(g, j.binding.bindings())
+	if err != nil {
+		return err
+	}
+	r.GFLOP = count.Total / 1e9
+	if r.MedianMS > 0 {
+		r.GFLOPS = r.GFLOP / r.MedianMS * 1e3
+	}
+	if f.json {
+		return writeJSON(a.stdout, r)
+	}
+	a.printBench(r)
+	return nil
+}
+
+// runner returns a function that runs the program once: into memory of its own where inputs and outputs are tensors of
+// known shape.
+func runner(j *job) (func(ctx context.Context) error, error) {
+	anew := func(ctx context.Context) error {
+		_, err := j.program.Run(ctx, j.feeds)
+		return err
+	}
+	var in, out []*tensor.Tensor
+	for _, p := range j.program.Inputs() {
+		t, ok := j.feeds[p.Name].(*tensor.Tensor)
+		if !ok {
+			return anew, nil
+		}
+		in = append(in, t)
+	}
+	for _, p := range j.program.Outputs() {
+		dims, ok := p.Type.Shape.Static()
+		if !ok || !p.Type.IsTensor() || p.Type.DType == tensor.String {
+			return anew, nil
+		}
+		t, err := tensor.New(p.Type.DType, dims...)
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", p.Name, err)
+		}
+		out = append(out, t)
+	}
+	return func(ctx context.Context) error { return j.program.RunInto(ctx, in, out) }, nil
+}
+
+// measure runs and returns the sorted times.
+func (a *app) measure(ctx context.Context, run func(context.Context) error) ([]time.Duration, error) {
+	for range warmups {
+		if err := run(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p := a.progress("run", -1)
+	defer p.end()
+	var times []time.Duration
+	for begin := time.Now(); len(times) < benchRuns || time.Since(begin) < benchSeconds*time.Second; {
+		start := time.Now()
+		if err := run(ctx); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(start))
+		p.step()
+	}
+	slices.Sort(times)
+	return times, nil
+}
+
+// quantile returns a quantile of sorted times in milliseconds.
+func quantile(times []time.Duration, q float64) float64 {
+	return milliseconds(times[min(len(times)-1, int(q*float64(len(times))))])
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// peakRSS returns the most physical memory that this process has had, in bytes; 0 where the system does not tell.
+func peakRSS() int64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int64
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			if _, err := fmt.Sscan(rest, &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return 0
+}
+
+func (a *app) printBench(r *benchReport) {
+	t := newTable(a.stdout)
+	row(t, "backend", r.Backend)
+	row(t, "threads", r.Threads)
+	row(t, "compile", fmt.Sprintf("%.4g ms", r.CompileMS))
+	row(t, "run", fmt.Sprintf("%.4g ms (10%%: %.4g, 90%%: %.4g; %s)", r.MedianMS, r.P10MS, r.P90MS, counted(r.Runs, "run")))
+	row(t, "speed", fmt.Sprintf("%.4g GFLOP/s of %.4g GFLOP", r.GFLOPS, r.GFLOP))
+	row(t, "arena", fmt.Sprintf("%s (lower bound %s)", byteSize(r.Arena), byteSize(r.LowerBound)))
+	if r.PeakRSS > 0 {
+		row(t, "peak RSS", byteSize(r.PeakRSS))
+	}
+	t.Flush()
+}

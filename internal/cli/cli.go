@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	_ "github.com/carve-dev/carve/backend/cpu"       // always linked
+	_ "github.com/carve-dev/carve/backend/reference" // always linked
+)
+
+// Exit codes of Run.
+const (
+	ExitOK         = 0
+	ExitError      = 1 // a fault of input, a check or test that failed
+	ExitInfeasible = 3 // memplan: it is proven that no plan exists
+	ExitNoPlan     = 4 // memplan: time ran out without a plan
+)
+
+// Run runs the tool with arguments, without the program's name, and returns the exit code. Canceling ctx ends every
+// command soon. It is safe for concurrent use.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	a := &app{stdout: stdout, stderr: stderr}
+	defer func() {
+		if r := recover(); r != nil {
+			a.fail(fmt.Errorf("internal error: %v", r))
+			code = ExitError
+		}
+	}()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		a.fail(err)
+		return ExitError
+	}
+	if exit.err != nil {
+		a.fail(exit.err)
+	}
+	return exit.code
+}
+
+// exitError ends a command with a code of its own. Where err is nil nothing is printed: what there is to say is on stdout.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// app is one run of the tool.
+type app struct {
+	stdout, stderr io.Writer
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "carve",
+		Short: "Carves deep-learning models for several processors and runs them",
+		Long: "carve compiles an ONNX model: it carves the graph into subgraphs, each owned by one backend, puts layout and\n" +
+			"device conversions on the edges between them, plans memory, and runs the whole.",
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q; carve --help lists the commands", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.onnxtestCommand(), a.benchCommand(),
+		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
+	return root
+}
+
+// fail prints an error as one line.
+func (a *app) fail(err error) {
+	fmt.Fprintf(a.stderr, "carve: %s\n", oneLine(err.Error()))
+}
+
+// note prints a remark beside the result.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
+}
+
+// maxLine bounds the bytes of a message, which may quote a hostile model.
+const maxLine = 4000
+
+// oneLine makes text from anywhere fit for one line of a terminal: without a stack trace that follows it, line ends
+// turned into "; ", control characters into spaces.
+func oneLine(s string) string {
+	if i := strings.Index(s, "\ngoroutine "); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > maxLine {
+		s = strings.ToValidUTF8(s[:maxLine], "") + "…"
+	}
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	s = strings.Join(lines, "; ")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/flops"
+	"github.com/carve-dev/carve/partition"
+)
+
+type inspectFlags struct {
+	shapeFlags
+	json bool
+}
+
+func (a *app) inspectCommand() *cobra.Command {
+	f := &inspectFlags{}
+	cmd := &cobra.Command{
+		Use:   "inspect MODEL",
+		Short: "Shows a model's inputs, outputs, operators, weights and FLOPs",
+		Long: "inspect shows what a model holds, as its file says it: inputs, outputs, operator sets, operators by count, weights,\n" +
+			"floating-point operations (2 per multiply-add of Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN), and the\n" +
+			"operators that none of the backends in this program supports.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], f) },
+	}
+	f.shapeFlags.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// inspection is what inspect prints, and its JSON.
+type inspection struct {
+	Model       string            `json:"model"`
+	Producer    string            `json:"producer"`
+	IRVersion   int64             `json:"ir_version"`
+	Opsets      map[string]int    `json:"opsets"`
+	Inputs      []portReport      `json:"inputs"`
+	Outputs     []portReport      `json:"outputs"`
+	Nodes       int               `json:"nodes"`
+	Operators   []operatorReport  `json:"operators"`
+	Weights     weightReport      `json:"weights"`
+	GFLOP       float64           `json:"gflop"`
+	Uncounted   []string          `json:"gflop_lacks"`
+	Unsupported []unsupportedNode `json:"unsupported"`
+	Dims        map[string]int64  `json:"dims"`
+}
+
+type portReport struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+type operatorReport struct {
+	Op    string `json:"op"`
+	Count int    `json:"count"`
+}
+
+type weightReport struct {
+	Count      int   `json:"count"`
+	Parameters int64 `json:"parameters"`
+	Bytes      int64 `json:"bytes"`
+	FileBytes  int64 `json:"file_bytes"`
+}
+
+type unsupportedNode struct {
+	Op     string   `json:"op"`
+	Nodes  []string `json:"nodes"`
+	Reason string   `json:"reason"`
+}
+
+func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
+	m, err := carve.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	b, err := bind(m.Graph(), &f.shapeFlags, nil)
+	if err != nil {
+		return err
+	}
+	g, err := concrete(m.Graph(), b)
+	if err != nil {
+		return err
+	}
+	count, err := flops.Of(g, b.bindings())
+	if err != nil {
+		return err
+	}
+	src := m.Source()
+	r := &inspection{Model: path, Producer: strings.TrimSpace(src.Producer + " " + src.ProducerVersion), IRVersion: src.IRVersion,
+		Opsets: src.Opsets, Inputs: ports(m.Graph().Inputs, nil), Outputs: ports(g.Outputs, src.Outputs), GFLOP: count.Total / 1e9,
+		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{}}
+	r.Weights.FileBytes = src.FileBytes
+	r.survey(g)
+	if r.Unsupported, err = unsupported(g); err != nil {
+		return err
+	}
+	b.say(a)
+	if f.json {
+		return writeJSON(a.stdout, r)
+	}
+	a.printInspection(r)
+	return nil
+}
+
+// concrete returns a copy of g whose inputs have the shapes of b, with all types inferred.
+func concrete(g *graph.Graph, b *binding) (*graph.Graph, error) {
+	c, err := g.Clone()
+	if err != nil {
+		return nil, err
+	}
+	sub := map[string]graph.Dim{}
+	for s, n := range b.dims {
+		sub[s] = graph.D(n)
+	}
+	for _, v := range c.Inputs {
+		if shape, ok := b.shapes[v.Name]; ok && !v.Type.Shape.Known() && v.Type.IsTensor() {
+			v.Type.Shape = graph.ShapeOf(shape...)
+			continue
+		}
+		if v.Type.Shape == nil {
+			continue
+		}
+		shape := slices.Clone(v.Type.Shape)
+		for k := range shape {
+			shape[k] = shape[k].Subst(sub)
+		}
+		v.Type.Shape = shape
+	}
+	return c, graph.InferGraph(c)
+}
+
+func ports(vs []*graph.Value, names []string) []portReport {
+	out := []portReport{}
+	for i, v := range vs {
+		p := portReport{Name: v.String(), Type: v.Type.String()}
+		if i < len(names) {
+			p.Name = names[i]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// eachNode calls fn for every node of g and of the regions in it.
+func eachNode(g *graph.Graph, fn func(n *graph.Node)) {
+	for n := range g.Nodes() {
+		fn(n)
+		for _, r := range n.Regions {
+			eachNode(r.Graph, fn)
+		}
+	}
+}
+
+// survey counts operators and weights.
+func (r *inspection) survey(g *graph.Graph) {
+	count := map[string]int{}
+	seen := map[*byte]bool{}
+	weigh := func(g *graph.Graph) {
+		for v := range g.Constants() {
+			if !v.IsConst() {
+				continue
+			}
+			if len(v.Const.Data) > 0 {
+				if seen[&v.Const.Data[0]] {
+					continue // shared with a region
+				}
+				seen[&v.Const.Data[0]] = true
+			}
+			r.Weights.Count++
+			r.Weights.Parameters += int64(v.Const.Len())
+			r.Weights.Bytes += int64(v.Const.NumBytes())
+		}
+	}
+	weigh(g)
+	eachNode(g, func(n *graph.Node) {
+		r.Nodes++
+		count[n.Op.String()]++
+		for _, region := range n.Regions {
+			weigh(region.Graph)
+		}
+	})
+	r.Operators = []operatorReport{}
+	for _, op := range slices.Sorted(maps.Keys(count)) {
+		r.Operators = append(r.Operators, operatorReport{op, count[op]})
+	}
+	slices.SortStableFunc(r.Operators, func(x, y operatorReport) int { return cmp.Compare(y.Count, x.Count) })
+}
+
+// unsupported returns the operators that none of the backends in this program runs, with the reason of the last one asked.
+func unsupported(g *graph.Graph) ([]unsupportedNode, error) {
+	var all []backend.Backend
+	for _, name := range backend.Names() {
+		b, err := backend.Open(backend.Config{Name: name})
+		if err != nil {
+			continue // not on this machine
+		}
+		defer b.Close()
+		all = append(all, b)
+	}
+	type key struct{ op, reason string }
+	index := map[key]int{}
+	out := []unsupportedNode{}
+	eachNode(g, func(n *graph.Node) {
+		if partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") {
+			return
+		}
+		reason := "no backend is available"
+		for _, b := range all {
+			why := b.Supports(n).Reason
+			if why == nil {
+				return
+			}
+			reason = b.Info().Name + ": " + why.String()
+		}
+		k := key{n.Op.String(), reason}
+		i, ok := index[k]
+		if !ok {
+			i = len(out)
+			index[k] = i
+			out = append(out, unsupportedNode{Op: k.op, Reason: k.reason})
+		}
+		name := n.Name
+		if p := n.Provenance(); len(p) > 0 {
+			name = p[0]
+		}
+		out[i].Nodes = append(out[i].Nodes, name)
+	})
+	slices.SortStableFunc(out, func(x, y unsupportedNode) int { return strings.Compare(x.Op, y.Op) })
+	return out, nil
+}
+
+func (a *app) printInspection(r *inspection) {
+	t := newTable(a.stdout)
+	if r.Producer != "" {
+		row(t, "producer", r.Producer)
+	}
+	row(t, "IR version", r.IRVersion)
+	for _, d := range slices.Sorted(maps.Keys(r.Opsets)) {
+		name := d
+		if d == "" {
+			name = "ai.onnx"
+		}
+		row(t, "opset", fmt.Sprintf("%s %d", name, r.Opsets[d]))
+	}
+	for _, p := range r.Inputs {
+		row(t, "input", p.Name, p.Type)
+	}
+	for _, p := range r.Outputs {
+		row(t, "output", p.Name, p.Type)
+	}
+	row(t, "weights", fmt.Sprintf("%s, %d parameters, %s", counted(r.Weights.Count, "tensor"), r.Weights.Parameters, byteSize(r.Weights.Bytes)))
+	lacks := ""
+	if n := len(r.Uncounted); n > 0 {
+		lacks = fmt.Sprintf("without %s whose work depends on data", counted(n, "node"))
+	}
+	row(t, "GFLOP", fmt.Sprintf("%.4g", r.GFLOP), lacks)
+	row(t, "nodes", r.Nodes)
+	for _, o := range r.Operators {
+		row(t, fmt.Sprintf("  %s", o.Op), o.Count)
+	}
+	t.Flush()
+	for _, u := range r.Unsupported {
+		fmt.Fprintf(a.stdout, "unsupported: %s\n", cell(fmt.Sprintf("%s (%s): %s", u.Op, counted(len(u.Nodes), "node"), u.Reason)))
+	}
+}

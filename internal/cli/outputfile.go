@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// outputNames gives out names of files: those of outputs with every character outside of [A-Za-z0-9._-] made "_", and
+// "_2", "_3" and so on behind a name that is taken. A name holds no separator, so that it stays inside its folder.
+type outputNames struct {
+	taken map[string]bool
+}
+
+// maxName bounds the bytes of a name, so that its file's fits every file system.
+const maxName = 200
+
+// next returns the name for an output.
+func (o *outputNames) next(output string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, output)
+	if name == "" {
+		name = "_"
+	}
+	name = name[:min(len(name), maxName)]
+	try := name
+	for i := 2; o.taken[fold(try)]; i++ {
+		try = fmt.Sprintf("%s_%d", name, i)
+	}
+	if o.taken == nil {
+		o.taken = map[string]bool{}
+	}
+	o.taken[fold(try)] = true
+	return try
+}
+
+// fold makes names equal that are one name in the usual file systems of this platform.
+func fold(name string) string {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// writeOutput writes a value to dir as NAME.npy, or as NAME.pb where npy cannot hold it, and returns the path.
+func writeOutput(dir, name string, v tensor.Value) (string, error) {
+	if t, ok := v.(*tensor.Tensor); ok {
+		path := filepath.Join(dir, name+".npy")
+		err := replaceFile(path, func(w io.Writer) error { return tensor.WriteNPY(w, t) })
+		if !errors.Is(err, tensor.ErrUnsupported) {
+			return path, err
+		}
+	}
+	b, err := tensor.AppendValue(nil, name, v)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name+".pb")
+	return path, replaceFile(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// replaceFile gives path its content in one step. What was there is replaced and not written through: a link to
+// somewhere else stays a matter of that folder.
+func replaceFile(path string, fill func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".carve-*")
+	if err != nil {
+		return err
+	}
+	err = fill(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+	}
+	return err
+}

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/internal/flops"
+)
+
+type partitionFlags struct {
+	modelFlags
+	json bool
+	why  string
+}
+
+func (a *app) partitionCommand() *cobra.Command {
+	f := &partitionFlags{}
+	cmd := &cobra.Command{
+		Use:   "partition MODEL",
+		Short: "Shows how a model is carved: groups, conversions, memory",
+		Long: "partition compiles a model and shows its subgraphs, the share of nodes and of modelled time per backend, conversions\n" +
+			"with their bytes, and per device the arena, its lower bound and the total without any sharing.\n\n" +
+			"The modelled time of a node is the larger of its FLOPs at 100 GFLOP/s and its operands and results at 20 GB/s.\n\n" +
+			"Nodes go by their names in the model; one without a unique name by its first output; those in branches as\n" +
+			"owner/attribute/name, and in called functions as caller/name.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.partition(cmd.Context(), args[0], f) },
+	}
+	f.modelFlags.shapeFlags.add(cmd)
+	f.modelFlags.backendFlags.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, and why it is not on the backends before")
+	return cmd
+}
+
+// whyReport is the answer of --why with --json.
+type whyReport struct {
+	Node     string                 `json:"node"`
+	Where    string                 `json:"where"`
+	Rejected []carve.RejectedReport `json:"rejected"`
+}
+
+func (a *app) partition(ctx context.Context, path string, f *partitionFlags) error {
+	j, err := a.compile(ctx, path, &f.modelFlags, nil)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	r, err := j.report(ctx)
+	if err != nil {
+		return err
+	}
+	j.binding.say(a)
+	if f.why != "" {
+		return a.why(r, f)
+	}
+	if f.json {
+		return writeJSON(a.stdout, r)
+	}
+	g, err := concrete(j.model.Graph(), j.binding)
+	if err != nil {
+		return err
+	}
+	count, err := flops.Of(g, j.binding.bindings())
+	if err != nil {
+		return err
+	}
+	a.printPartition(r, count)
+	return nil
+}
+
+// why tells where a node is and which backends turned it down.
+func (a *app) why(r *carve.Report, f *partitionFlags) error {
+	where, reasons, found := r.Why(f.why)
+	if !found {
+		return fmt.Errorf("--why %s: the model has no such node", f.why)
+	}
+	if f.json {
+		if reasons == nil {
+			reasons = []carve.RejectedReport{}
+		}
+		return writeJSON(a.stdout, whyReport{f.why, where, reasons})
+	}
+	fmt.Fprintln(a.stdout, cell(f.why+": "+where))
+	for _, x := range reasons {
+		fmt.Fprintln(a.stdout, "  "+cell(fmt.Sprintf("not on %s: %s", x.Backend, x.Reason)))
+	}
+	return nil
+}
+
+// modelled returns the modelled time of a node's work, in seconds.
+func modelled(w *flops.Work) float64 {
+	const flopsPerSecond, bytesPerSecond = 100e9, 20e9
+	return w.Runs * max(w.FLOPs/flopsPerSecond, w.Bytes/bytesPerSecond)
+}
+
+// part is what a backend has of a model.
+type part struct {
+	backend       string
+	groups, nodes int
+	seconds       float64
+}
+
+// parts adds the groups up by backend, in the order of their first groups.
+func parts(r *carve.Report, count *flops.Count) []*part {
+	cost := map[string]float64{}
+	for i := range count.Nodes {
+		cost[count.Nodes[i].Node] += modelled(&count.Nodes[i])
+	}
+	index := map[string]*part{}
+	var out []*part
+	for _, g := range r.Groups {
+		p := index[g.Backend]
+		if p == nil {
+			p = &part{backend: g.Backend}
+			index[g.Backend] = p
+			out = append(out, p)
+		}
+		p.groups++
+		p.nodes += len(g.Nodes)
+		for _, n := range g.Nodes {
+			p.seconds += cost[n]
+		}
+	}
+	return out
+}
+
+func (a *app) printPartition(r *carve.Report, count *flops.Count) {
+	list := parts(r, count)
+	var nodes int
+	var seconds float64
+	for _, p := range list {
+		nodes += p.nodes
+		seconds += p.seconds
+	}
+	t := newTable(a.stdout)
+	row(t, "backend", "groups", "nodes", "modelled time")
+	for _, p := range list {
+		row(t, p.backend, p.groups, fmt.Sprintf("%d (%s)", p.nodes, share(float64(p.nodes), float64(nodes))), share(p.seconds, seconds))
+	}
+	t.Flush()
+	folded := map[string]int{}
+	for _, f := range r.Folded {
+		folded[f.Kind]++
+	}
+	var kinds []string
+	for _, k := range []string{"constant", "forwarded", "dead", "shape"} {
+		if folded[k] > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", folded[k], k))
+		}
+	}
+	if len(kinds) > 0 {
+		fmt.Fprintf(a.stdout, "folded: %s\n", strings.Join(kinds, ", "))
+	}
+	a.printGroups(r)
+	a.printConversions(r)
+	fmt.Fprintln(a.stdout)
+	t = newTable(a.stdout)
+	row(t, "device", "arena", "lower bound", "naive")
+	for _, d := range r.Devices {
+		row(t, d.Name, byteSize(d.Arena), byteSize(d.LowerBound), byteSize(d.Naive))
+	}
+	t.Flush()
+}
+
+// most is how many groups and conversions the tables list.
+const most = 40
+
+func (a *app) printGroups(r *carve.Report) {
+	fmt.Fprintln(a.stdout)
+	t := newTable(a.stdout)
+	row(t, "group", "backend", "nodes", "from", "to")
+	for i, g := range r.Groups {
+		if i == most {
+			row(t, "…", "", fmt.Sprintf("%d more", len(r.Groups)-most))
+			break
+		}
+		from, to := "", ""
+		if n := len(g.Nodes); n > 0 {
+			from, to = g.Nodes[0], g.Nodes[n-1]
+		}
+		row(t, g.ID, g.Backend, len(g.Nodes), from, to)
+	}
+	t.Flush()
+}
+
+func (a *app) printConversions(r *carve.Report) {
+	var constants, inside, between int
+	var packed, moved int64
+	for _, c := range r.Conversions {
+		switch {
+		case c.Constant:
+			constants++
+			packed += c.Bytes
+		case c.Group != nil:
+			inside++
+			moved += c.Bytes
+		default:
+			between++
+			moved += c.Bytes
+		}
+	}
+	fmt.Fprintf(a.stdout, "\nconversions: %d between groups, %d inside groups, %s a run; %d of constants, %s once\n", between, inside,
+		byteSize(moved), constants, byteSize(packed))
+	t := newTable(a.stdout)
+	n := 0
+	for _, c := range r.Conversions {
+		if c.Constant {
+			continue
+		}
+		if n++; n > most {
+			row(t, fmt.Sprintf("… %d more", between+inside-most))
+			break
+		}
+		where := "between groups"
+		if c.Group != nil {
+			where = fmt.Sprintf("in group %d", *c.Group)
+		}
+		row(t, "  "+c.Value, c.From+" → "+c.To, byteSize(c.Bytes), where)
+	}
+	t.Flush()
+}

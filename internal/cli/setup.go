@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// job is a model on its way to a run: opened, its shapes decided, compiled.
+type job struct {
+	model    *carve.Model
+	feeds    map[string]tensor.Value // from --input
+	binding  *binding
+	program  *carve.Program
+	compiled time.Duration // loading and compiling, with the first plan
+}
+
+// modelFlags are the flags of commands that compile a model.
+type modelFlags struct {
+	shapeFlags
+	backendFlags
+}
+
+// compile opens and compiles the model at path. feed may be nil. Close the job.
+func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *feedFlags) (j *job, err error) {
+	j = &job{}
+	defer func() {
+		if err != nil {
+			j.close()
+			j = nil
+		}
+	}()
+	var o carve.Options
+	if err := f.backendFlags.apply(&o); err != nil {
+		return j, err
+	}
+	start := time.Now()
+	if j.model, err = carve.Open(ctx, path); err != nil {
+		return j, err
+	}
+	j.compiled = time.Since(start)
+	g := j.model.Graph()
+	if feed != nil {
+		if j.feeds, err = feed.read(g); err != nil {
+			return j, err
+		}
+	}
+	if j.binding, err = bind(g, &f.shapeFlags, j.feeds); err != nil {
+		return j, err
+	}
+	j.binding.apply(&o)
+	p := a.progress("compile", 1)
+	defer p.end()
+	o.Observer, o.Logger = p.observe, a.logger()
+	start = time.Now()
+	j.program, err = carve.Compile(ctx, j.model, &o)
+	j.compiled += time.Since(start)
+	return j, err
+}
+
+// shapes returns the concrete shape of every tensor input, for reports.
+func (j *job) shapes() (map[string][]int, error) {
+	out := map[string][]int{}
+	for _, v := range j.model.Graph().Inputs {
+		if !v.Type.IsTensor() {
+			continue
+		}
+		shape, err := j.binding.shapeOf(v)
+		if err != nil {
+			return nil, err
+		}
+		out[v.Name] = shape
+	}
+	return out, nil
+}
+
+// report describes the plan for the job's shapes.
+func (j *job) report(ctx context.Context) (*carve.Report, error) {
+	shapes, err := j.shapes()
+	if err != nil {
+		return nil, err
+	}
+	r, err := j.program.Report(ctx, shapes)
+	if err != nil {
+		return nil, err
+	}
+	r.Dims = j.binding.report()
+	return r, nil
+}
+
+// close frees program and model.
+func (j *job) close() {
+	if j.program != nil {
+		j.program.Close()
+	}
+	if j.model != nil {
+		j.model.Close()
+	}
+}
+
+// logger returns one that prints warnings on stderr, a line each.
+func (a *app) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: plain}))
+}
+
+// plain leaves out times and stack traces.
+func plain(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Key == slog.TimeKey || attr.Key == "stack" {
+		return slog.Attr{}
+	}
+	if s, ok := attr.Value.Any().(error); ok {
+		attr.Value = slog.StringValue(oneLine(s.Error()))
+	}
+	return attr
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// binding is the concrete shape of everything that enters a model.
+type binding struct {
+	dims   map[string]int   // every symbol of the inputs
+	shapes map[string][]int // inputs of unknown rank, and those that --shape names
+	unset  []string         // the symbols that nobody set: they are 1
+}
+
+// bind decides all symbols of the inputs of g: --dim counts first, then --shape, then the shapes of the tensors that
+// are fed; what is left is 1.
+func bind(g *graph.Graph, f *shapeFlags, feeds map[string]tensor.Value) (*binding, error) {
+	dims, shapes, err := f.parse()
+	if err != nil {
+		return nil, err
+	}
+	b := &binding{dims: map[string]int{}, shapes: shapes}
+	known := map[string]bool{}
+	for _, v := range g.Inputs {
+		for _, d := range v.Type.Shape {
+			d.Symbols(known)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		symbol, ok := symbolOf(known, name)
+		if !ok {
+			return nil, fmt.Errorf("--dim %s: no input has a dim of that name (there are: %s)", name, nameList(known))
+		}
+		b.dims[symbol] = dims[name]
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		if !slices.ContainsFunc(g.Inputs, func(v *graph.Value) bool { return v.Name == name }) {
+			return nil, fmt.Errorf("--shape %s: %w", name, noInput(g, name))
+		}
+	}
+	for _, v := range g.Inputs {
+		shape, given := shapes[v.Name]
+		if t, ok := feeds[v.Name].(*tensor.Tensor); ok && !given {
+			shape, given = t.Shape, true
+			if !v.Type.Shape.Known() {
+				b.shapes[v.Name] = shape
+			}
+		}
+		if given && len(shape) == len(v.Type.Shape) {
+			for k, d := range v.Type.Shape {
+				if s, ok := d.Symbol(); ok {
+					if _, had := b.dims[s]; !had {
+						b.dims[s] = shape[k]
+					}
+				}
+			}
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(known)) {
+		if _, ok := b.dims[s]; !ok {
+			b.dims[s] = 1
+			b.unset = append(b.unset, s)
+		}
+	}
+	return b, nil
+}
+
+// symbolOf finds the symbol for a dim's name in the model file, where it need not be an identifier.
+func symbolOf(known map[string]bool, name string) (string, bool) {
+	if known[name] {
+		return name, true
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return plain, known[plain]
+}
+
+func nameList(set map[string]bool) string {
+	if len(set) == 0 {
+		return "none"
+	}
+	names := slices.Sorted(maps.Keys(set))
+	if len(names) > 20 {
+		names = append(names[:20], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// noInput says that g lacks an input, and which it has.
+func noInput(g *graph.Graph, name string) error {
+	set := map[string]bool{}
+	for _, v := range g.Inputs {
+		set[v.Name] = true
+	}
+	return fmt.Errorf("the model has no input %q (there are: %s)", name, nameList(set))
+}
+
+// bindings returns the symbols' values as graph wants them.
+func (b *binding) bindings() graph.Bindings {
+	out := graph.Bindings{}
+	for s, n := range b.dims {
+		out[s] = int64(n)
+	}
+	return out
+}
+
+// report returns the symbols' values for JSON.
+func (b *binding) report() map[string]int64 { return b.bindings() }
+
+// apply puts the shapes into options.
+func (b *binding) apply(o *carve.Options) {
+	o.Dims, o.Shapes = b.dims, b.shapes
+}
+
+// say tells which symbols nobody set.
+func (b *binding) say(a *app) {
+	if len(b.unset) > 0 {
+		a.note("dims not set, taken as 1: %s (--dim NAME=N)", strings.Join(b.unset, ", "))
+	}
+}
+
+// shapeOf returns the concrete shape of an input.
+func (b *binding) shapeOf(v *graph.Value) ([]int, error) {
+	if shape, ok := b.shapes[v.Name]; ok {
+		return shape, nil
+	}
+	if !v.Type.Shape.Known() {
+		return nil, fmt.Errorf("input %q has an unknown rank: --shape %s=…", v.Name, v.Name)
+	}
+	return v.Type.Shape.Eval(b.bindings(), []int{})
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// statistics are what run prints of a tensor: of the finite elements the extremes, the mean and the standard deviation.
+type statistics struct {
+	n, nan, inf    int
+	min, max, mean float64
+	std            float64
+}
+
+// measure returns the statistics of a tensor of numbers. It reads the elements twice.
+func measure(t *tensor.Tensor) (statistics, error) {
+	v := make([]float64, t.Len())
+	if err := tensor.Decode(v, t); err != nil {
+		return statistics{}, err
+	}
+	s := statistics{n: len(v), min: math.Inf(1), max: math.Inf(-1)}
+	finite, sum := 0, 0.0
+	for _, x := range v {
+		switch {
+		case math.IsNaN(x):
+			s.nan++
+		case math.IsInf(x, 0):
+			s.inf++
+		default:
+			finite++
+			sum += x
+			s.min, s.max = min(s.min, x), max(s.max, x)
+		}
+	}
+	if finite == 0 {
+		s.min, s.max = math.NaN(), math.NaN()
+		s.mean, s.std = math.NaN(), math.NaN()
+		return s, nil
+	}
+	s.mean = sum / float64(finite)
+	var squares float64
+	for _, x := range v {
+		if !math.IsNaN(x) && !math.IsInf(x, 0) {
+			squares += (x - s.mean) * (x - s.mean)
+		}
+	}
+	s.std = math.Sqrt(squares / float64(finite))
+	return s, nil
+}
+
+// String returns the statistics in words.
+func (s statistics) String() string {
+	if s.n == 0 {
+		return "empty"
+	}
+	out := fmt.Sprintf("min %.6g  max %.6g  mean %.6g  std %.6g", s.min, s.max, s.mean, s.std)
+	if s.nan > 0 {
+		out += fmt.Sprintf("  nan %d", s.nan)
+	}
+	if s.inf > 0 {
+		out += fmt.Sprintf("  inf %d", s.inf)
+	}
+	return out
+}
+
+// describe returns type and statistics of a value.
+func describe(v tensor.Value) (typ, stats string) {
+	switch v := v.(type) {
+	case *tensor.Tensor:
+		typ = v.DType.Name() + dimList(v.Shape)
+		s, err := measure(v)
+		if err != nil {
+			return typ, fmt.Sprintf("%d elements", v.Len())
+		}
+		return typ, s.String()
+	case *tensor.Sequence:
+		return fmt.Sprintf("sequence[%d]", len(v.Items)), counted(len(v.Items), "item")
+	case *tensor.Optional:
+		if v.Item == nil {
+			return "optional", "without a value"
+		}
+		typ, stats := describe(v.Item)
+		return "optional " + typ, stats
+	case *tensor.Map:
+		n := max(len(v.IntKeys), len(v.StringKeys))
+		return fmt.Sprintf("map[%d]", n), counted(n, "key")
+	}
+	return "nothing", ""
+}
+
+// dimList returns "[1,3,224,224]".
+func dimList(shape []int) string {
+	return "[" + strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ",") + "]"
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// newTable returns a writer that aligns cells separated by tabs. Flush it.
+func newTable(w io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+}
+
+// row writes one row of cells, none of which can break the table.
+func row(w io.Writer, cells ...any) {
+	text := make([]string, len(cells))
+	for i, c := range cells {
+		text[i] = cell(fmt.Sprint(c))
+	}
+	fmt.Fprintln(w, strings.TrimRight(strings.Join(text, "\t"), "\t"))
+}
+
+// cell makes text from a model fit for a table.
+func cell(s string) string {
+	s = strings.ReplaceAll(oneLine(s), "\t", " ")
+	const most = 120
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	return s
+}
+
+// writeJSON writes v as indented JSON.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// byteSize returns n bytes in words, such as "1.5 MiB".
+func byteSize(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+}
+
+// counted returns "1 node" or "n nodes".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
