@@ -122,10 +122,7 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 				return stepError(st, err)
 			}
 		}
-		s.inst[i] = inst
-		if !st.dynamic {
-			s.reqs[i] = inst.Requirements()
-		}
+		s.inst[i], s.reqs[i] = inst, inst.Requirements()
 	case stepConvert:
 		if s.dims[st.in[0]] == nil || st.dynamic {
 			return nil // planned when the shape is known
