@@ -236,6 +236,10 @@ func nonMaxSuppression(c *Call) {
 		for i := range all {
 			all[i] = boxOf(boxes[(b*n+i)*4:], center)
 		}
+		var grid *boxGrid
+		if iou >= 0 {
+			grid = newBoxGrid(all)
+		}
 		for cl := range classes {
 			s := scores[(b*classes+cl)*n:][:n]
 			order = order[:0]
@@ -251,19 +255,24 @@ func nonMaxSuppression(c *Call) {
 				return i - j
 			})
 			kept = kept[:0]
+			if grid != nil {
+				grid.reset()
+			}
 			for _, i := range order {
 				if int64(len(kept)) >= limit {
 					break
 				}
-				covered := false
-				for _, k := range kept {
-					if all[i].overlap(&all[k]) > iou {
-						covered = true
-						break
-					}
+				covered, looked := false, 0
+				if grid != nil {
+					covered, looked = grid.covered(all, i, iou)
+				} else {
+					covered, looked = coveredByAny(all, kept, i, iou)
 				}
-				c.work(4 * (len(kept) + 1))
+				c.work(4 * (looked + 1))
 				if !covered {
+					if grid != nil {
+						grid.keep(all, i)
+					}
 					kept = append(kept, i)
 					out = append(out, int64(b), int64(cl), int64(i))
 				}
@@ -271,6 +280,16 @@ func nonMaxSuppression(c *Call) {
 		}
 	}
 	c.putInts(0, tensor.Int64, []int{len(out) / 3, 3}, out)
+}
+
+// coveredByAny reports whether a kept box overlaps box i by more than iou, and how many it looked at.
+func coveredByAny(all []box, kept []int, i int, iou float64) (bool, int) {
+	for at, k := range kept {
+		if all[i].overlap(&all[k]) > iou {
+			return true, at + 1
+		}
+	}
+	return false, len(kept)
 }
 
 // unique finds the different elements, or the different slices along an axis.
