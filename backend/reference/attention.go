@@ -37,7 +37,7 @@ func (c *Call) headsOf(i int, count int64) *heads {
 		return &heads{v, t.Shape[0], t.Shape[1], t.Shape[2], t.Shape[3]}
 	}
 	c.require(len(t.Shape) == 3, c.portName(i), "rank 3 or 4 is expected, found %v", t)
-	c.require(count > 0 && int64(t.Shape[2])%count == 0, c.portName(i), "%v for %d heads", t, count)
+	c.require(count > 0 && count <= 1<<20 && int64(t.Shape[2])%count == 0, c.portName(i), "%v for %d heads", t, count)
 	n := int(count)
 	h := &heads{make([]float64, len(v)), t.Shape[0], n, t.Shape[1], t.Shape[2] / n}
 	for b := range h.b {
@@ -45,6 +45,7 @@ func (c *Call) headsOf(i int, count int64) *heads {
 			for k := range n {
 				copy(h.row(b, k, s), v[((b*h.len+s)*n+k)*h.dim:])
 			}
+			c.work(n * (h.dim + 1))
 		}
 	}
 	return h
@@ -62,12 +63,13 @@ func (c *Call) putHeads(i int, dt tensor.DType, h *heads, packed bool) {
 			for k := range h.n {
 				v = append(v, h.row(b, k, s)...)
 			}
+			c.work(h.n * (h.dim + 1))
 		}
 	}
 	c.putFloats(i, dt, []int{h.b, h.len, h.n * h.dim}, v)
 }
 
-// append returns the concatenation of two along the length.
+// appendHeads returns the concatenation of two along the length.
 func (c *Call) appendHeads(i int, past, h *heads) *heads {
 	c.require(past.b == h.b && past.n == h.n && past.dim == h.dim, c.portName(i), "%v before %v", past.shape(), h.shape())
 	out := &heads{b: h.b, n: h.n, len: past.len + h.len, dim: h.dim}
@@ -80,6 +82,7 @@ func (c *Call) appendHeads(i int, past, h *heads) *heads {
 				} else {
 					copy(out.row(b, k, s), h.row(b, k, s-past.len))
 				}
+				c.work(h.dim + 1)
 			}
 		}
 	}

@@ -186,9 +186,10 @@ func (c *Call) require(ok bool, port, format string, args ...any) {
 // pollEvery is the work, in element operations, between two looks at the context: about a millisecond.
 const pollEvery = 1 << 19
 
-// work accounts for n element operations and ends the kernel soon after the context has ended.
+// work accounts for n element operations, and for the step of the loop that did them, and ends the kernel soon after the
+// context has ended.
 func (c *Call) work(n int) {
-	if c.spent += n; c.spent >= pollEvery {
+	if c.spent += n + 4; c.spent >= pollEvery {
 		c.spent = 0
 		if err := c.Ctx.Err(); err != nil {
 			panic(fault{err})
@@ -210,7 +211,21 @@ func (c *Call) count(port string, shape []int, size int) int {
 	if n > c.maxBytes()/max(size, 1) {
 		c.fail(port, tensor.ErrTooLarge, "%v elements of %d bytes are more than %d bytes", shape, size, c.maxBytes())
 	}
+	if n == 0 {
+		c.boundEmpty(port, shape)
+	}
 	return n
+}
+
+// boundEmpty ends the kernel where the other dims of an empty shape are so large that loops over them would not end.
+func (c *Call) boundEmpty(port string, shape []int) {
+	n := 1
+	for _, d := range shape {
+		if d > c.maxBytes()/n {
+			c.fail(port, tensor.ErrTooLarge, "%v", shape)
+		}
+		n *= max(d, 1)
+	}
 }
 
 // wants reports whether output i is used at all.
@@ -257,6 +272,9 @@ func (c *Call) optional(i int) *tensor.Tensor {
 		c.fail(c.portName(i), tensor.ErrDType, "a tensor is expected, found %T", v)
 	}
 	c.check(c.portName(i), t.Check())
+	if t.Len() == 0 {
+		c.boundEmpty(c.portName(i), t.Shape)
+	}
 	if !t.Device.IsHost() {
 		c.fail(c.portName(i), tensor.ErrNotHost, "%v", t.Device)
 	}

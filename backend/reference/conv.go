@@ -119,6 +119,7 @@ func convolve[S accumulator](c *Call, v convolution, x, w []S) []S {
 					for i := range m {
 						copy(out[((n*v.groups+g)*v.cout+oc+i)*outSize+r*rowOut:], acc[i])
 					}
+					c.work(rowOut)
 					advanceAll(at, v.out[:last])
 				}
 			}

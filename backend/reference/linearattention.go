@@ -26,7 +26,7 @@ func linearAttention(c *Call) {
 	var decay, beta *heads
 	if gated {
 		decay = c.headsOf(4, kn)
-		c.require(decay.b == k.b && decay.len == k.len && (decay.dim == 1 || decay.dim == k.dim), c.portName(4), "%v for %v",
+		c.require(decay.b == k.b && decay.n == k.n && decay.len == k.len && (decay.dim == 1 || decay.dim == k.dim), c.portName(4), "%v for %v",
 			c.input(4), c.input(1))
 	}
 	if delta {
@@ -35,7 +35,7 @@ func linearAttention(c *Call) {
 			n = 1
 		}
 		beta = c.headsOf(5, n)
-		c.require(beta.b == k.b && beta.len == k.len && beta.dim == 1, c.portName(5), "%v for %v", c.input(5), c.input(1))
+		c.require(beta.b == k.b && (beta.n == k.n || beta.n == 1) && beta.len == k.len && beta.dim == 1, c.portName(5), "%v for %v", c.input(5), c.input(1))
 	}
 	dt, sdt := c.input(0).DType, c.input(0).DType
 	stateShape := []int{k.b, k.n, k.dim, v.dim}

@@ -43,6 +43,7 @@ var poolKernels = []kernel{
 func (c *Call) pooling(x *tensor.Tensor) (w window, shape []int) {
 	rank := len(x.Shape) - 2
 	c.require(rank >= 1, c.portName(0), "[N, C, D1, ...] is expected, found %v", x)
+	c.wantType(0, x, x.DType.IsFloat() || x.DType.IsInt())
 	w = c.windowOf(x.Shape[2:], c.spatial("kernel_shape", rank, 0, 1))
 	shape = append([]int{x.Shape[0], x.Shape[1]}, w.out...)
 	c.count("output Y", shape, 8)

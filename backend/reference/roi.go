@@ -15,7 +15,7 @@ func (c *Call) image4() (n, ch, h, w int) {
 
 // bilinear returns the value of a plane at (y, x), and 0 further than one pixel outside it. Within that border the
 // nearest pixels count.
-func bilinear(plane []float64, h, w int, y, x float64, each func(v, weight float64)) {
+func bilinear(plane []float64, h, w int, y, x float64, add func(v, weight float64)) {
 	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return
 	}
@@ -29,10 +29,10 @@ func bilinear(plane []float64, h, w int, y, x float64, each func(v, weight float
 	if x0 == w-1 {
 		fx = 0
 	}
-	each(plane[y0*w+x0], (1-fy)*(1-fx))
-	each(plane[y0*w+x1], (1-fy)*fx)
-	each(plane[y1*w+x0], fy*(1-fx))
-	each(plane[y1*w+x1], fy*fx)
+	add(plane[y0*w+x0], (1-fy)*(1-fx))
+	add(plane[y0*w+x1], (1-fy)*fx)
+	add(plane[y1*w+x0], fy*(1-fx))
+	add(plane[y1*w+x1], fy*fx)
 }
 
 // maxRoiAlignGrid bounds the samples of a bin along an axis, which follow from the data of the regions.
@@ -40,6 +40,7 @@ const maxRoiAlignGrid = 1 << 14
 
 func roiAlign(c *Call) {
 	n, channels, h, w := c.image4()
+	c.require(h > 0 && w > 0, c.portName(0), "nothing to sample in %v", c.input(0))
 	x, rois, batch := c.floats(0), c.floats(1), c.ints(2)
 	c.require(len(rois) == 4*len(batch), c.portName(1), "%v for %d regions", c.input(1), len(batch))
 	oh, ow := c.positive("output_height", 1), c.positive("output_width", 1)
