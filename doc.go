@@ -1,0 +1,28 @@
+// Package carve compiles deep-learning models for several processors at once. It carves the graph of a model into
+// subgraphs, each owned by one backend; puts explicit layout and device conversions on the edges between them; plans the
+// memory of every subgraph and of the whole; and hands each subgraph to native kernels.
+//
+// A model is opened with Open, OpenFS or Parse, compiled with Compile, and run with Program.Run or, without allocations,
+// Program.RunInto:
+//
+//	m, err := carve.Open(ctx, "model.onnx")
+//	p, err := carve.Compile(ctx, m, nil)
+//	out, err := p.Run(ctx, map[string]tensor.Value{"image": tensor.From(pixels, 1, 3, 224, 224)})
+//
+// The backends "cpu" (float32 kernels in Go and Go assembly, with blocked layouts and packed weights) and "reference"
+// (plain kernels for every operator) are always linked. Others register themselves from init, like database/sql drivers, or
+// are handed over in Options.Open. Options.Backends names them in order of priority: earlier wins.
+//
+// Program.Report tells how a model was carved: groups, conversions with their bytes, the memory plan of each device, and
+// for each node the reasons why it is not on a backend that was asked for it.
+//
+// A Program is immutable and safe for concurrent use. It is generic in the symbols of its input shapes (a batch size, a
+// sequence length): what concrete shapes need is made at their first run and kept. The same model and options give the same
+// plan, and the same inputs the same outputs for every number of threads.
+//
+// A model file is untrusted: faults are typed errors that name file, node and value. The package uses no cgo.
+package carve
+
+import (
+	_ "github.com/carve-dev/carve/backend/cpu" // the default backend is always linked
+)
