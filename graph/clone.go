@@ -20,6 +20,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 	h := &Graph{Name: g.Name, Opsets: maps.Clone(g.Opsets), Doc: g.Doc, Meta: maps.Clone(g.Meta),
 		live: g.live, values: g.values, nodeIDs: g.nodeIDs, freshDims: g.freshDims}
 	values := make([]*Value, g.values)
+	store := cloneStore{}
 	clone := func(v *Value) *Value {
 		if v == nil {
 			return nil
@@ -28,9 +29,12 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 			bad = &VerifyError{Invariant: InvValues, Graph: g.Name, Value: v.String(), Reason: "belongs to another graph"}
 			return v
 		}
-		c := new(Value)
+		c := store.value()
 		*c = *v
-		c.graph, c.Producer, c.uses, c.first = h, nil, make([]Use, len(v.uses)), [1]Use{}
+		c.graph, c.Producer, c.first = h, nil, [1]Use{}
+		if c.uses = c.first[:]; len(v.uses) != 1 {
+			c.uses = make([]Use, len(v.uses))
+		}
 		values[v.ID] = c
 		return c
 	}
@@ -38,7 +42,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 		if vs == nil {
 			return nil
 		}
-		out := make([]*Value, len(vs))
+		out := store.list(len(vs))
 		for i, v := range vs {
 			out[i] = clone(v)
 		}
@@ -50,7 +54,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 		if n == nil {
 			continue
 		}
-		m := new(Node)
+		m := store.node()
 		*m = *n
 		m.graph, m.Outputs = h, cloneAll(n.Outputs)
 		for _, v := range m.Outputs {
@@ -58,7 +62,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 				v.Producer = m
 			}
 		}
-		m.slots, m.Origins = slices.Clone(n.slots), slices.Clone(n.Origins)
+		m.slots, m.Origins = store.slots(n.slots), slices.Clone(n.Origins)
 		m.Regions = slices.Clone(n.Regions)
 		for k := range m.Regions {
 			r, err := m.Regions[k].Graph.clone(depth + 1)
@@ -74,7 +78,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 		if vs == nil {
 			return nil
 		}
-		out := make([]*Value, len(vs))
+		out := store.list(len(vs))
 		for i, v := range vs {
 			if v == nil {
 				continue
@@ -107,6 +111,62 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 		return nil, bad
 	}
 	return h, nil
+}
+
+// cloneStore hands out what a copy consists of, from pieces that are allocated for many at a time.
+type cloneStore struct {
+	nodes  []Node
+	values []Value
+	lists  []*Value
+	ints   []int32
+}
+
+// clonePiece is the number of things in a piece: enough to make allocation cheap, few enough that one survivor does not
+// keep much alive.
+const clonePiece = 128
+
+func (s *cloneStore) node() *Node {
+	if len(s.nodes) == 0 {
+		s.nodes = make([]Node, clonePiece)
+	}
+	n := &s.nodes[0]
+	s.nodes = s.nodes[1:]
+	return n
+}
+
+func (s *cloneStore) value() *Value {
+	if len(s.values) == 0 {
+		s.values = make([]Value, clonePiece)
+	}
+	v := &s.values[0]
+	s.values = s.values[1:]
+	return v
+}
+
+// list returns a list of n values without room to grow.
+func (s *cloneStore) list(n int) []*Value {
+	if n > clonePiece {
+		return make([]*Value, n)
+	}
+	if len(s.lists) < n {
+		s.lists = make([]*Value, 4*clonePiece)
+	}
+	out := s.lists[:n:n]
+	s.lists = s.lists[n:]
+	return out
+}
+
+func (s *cloneStore) slots(of []int32) []int32 {
+	if len(of) > clonePiece {
+		return slices.Clone(of)
+	}
+	if len(s.ints) < len(of) {
+		s.ints = make([]int32, 4*clonePiece)
+	}
+	out := s.ints[:len(of):len(of)]
+	s.ints = s.ints[len(of):]
+	copy(out, of)
+	return out
 }
 
 // NodesByID returns the nodes of g in a table by id, nil where no node has the id.

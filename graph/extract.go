@@ -27,11 +27,15 @@ var (
 // The error wraps ErrNodeSet (an empty set, a node given twice, one that is not g's) or ErrNotConvex. The first call costs
 // O(V+E); others cost O(set + boundary + what lies between the set's first and last node in topological order), as long as
 // edges are not changed by other means against that order.
-func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) { return g.extract(nodes, spec, false) }
+func (g *Graph) Extract(nodes []*Node, spec NodeSpec) (*Node, error) {
+	return g.extract(nodes, spec, false)
+}
 
 // Fuse is Extract for units that are run as one operator: constants are inputs of the new node like other values, so that
 // its signatures can name formats for them.
-func (g *Graph) Fuse(nodes []*Node, spec NodeSpec) (*Node, error) { return g.extract(nodes, spec, true) }
+func (g *Graph) Fuse(nodes []*Node, spec NodeSpec) (*Node, error) {
+	return g.extract(nodes, spec, true)
+}
 
 func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) {
 	set := make(map[*Node]bool, len(nodes))

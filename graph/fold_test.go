@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // data returns the text of a tensor of that dtype and shape with reproducible elements; positive ones on demand.
@@ -163,6 +164,29 @@ var _ = Describe("Folding into weights", func() {
   output %z, %y
 `, "Conv Div Div", 0.0),
 	)
+	It("scales weights of many elements, every one by its channel", func() {
+		g := graph.New("g")
+		x := g.AddInput("x", graph.TensorType(tensor.Float32, graph.ShapeOf(1, 700, 4, 4)))
+		weights := make([]float32, 1000*700)
+		for i := range weights {
+			weights[i] = float32(i % 97)
+		}
+		scale := make([]float32, 1000)
+		for i := range scale {
+			scale[i] = float32(i)
+		}
+		w, s := g.AddConst("w", tensor.From(weights, 1000, 700, 1, 1)), g.AddConst("s", tensor.From(scale, 1000, 1, 1))
+		c := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Conv"}, Name: "linear", Inputs: []*graph.Value{x, w}, Outputs: []string{"c"}})
+		y := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Mul"}, Name: "n", Inputs: []*graph.Value{c.Outputs[0], s}, Outputs: []string{"y"}})
+		g.SetOutputs(y.Outputs[0])
+		simplify(g, graph.SimplifyOptions{})
+		got := tensor.Of[float32](g.Outputs[0].Producer.Inputs[1].Const)
+		for i := range got {
+			if got[i] != float32(i%97)*float32(i/700) {
+				Fail(fmt.Sprint("element ", i, " is ", got[i]))
+			}
+		}
+	})
 	It("folds a shift where the weights are no constants", func() {
 		g := parse(statements(13, `
   input %x: f32[N,4,5]

@@ -65,7 +65,9 @@ func (s *simplifier) fuseScaled(root, mul *Node, beta *Value, m *match) bool {
 	return false
 }
 
-func (m *match) produces(v *Value) bool { return v != nil && v.Producer != nil && slices.Contains(m.nodes, v.Producer) }
+func (m *match) produces(v *Value) bool {
+	return v != nil && v.Producer != nil && slices.Contains(m.nodes, v.Producer)
+}
 
 func ofShape(v *Value, s Shape) bool {
 	return v != nil && v.Type.IsTensor() && v.Type.DType == tensor.Float32 && v.Type.Shape.Known() && v.Type.Shape.Equal(s)

@@ -2,6 +2,8 @@ package graph
 
 import (
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -186,13 +188,15 @@ func (l linear) scaled(t *tensor.Tensor, scale []float64) *tensor.Tensor {
 		if len(src) != len(dst) {
 			return nil
 		}
-		for i := 0; i < len(src); i += l.run {
-			f := scale[l.channelOf(i)]
-			from, to := src[i:i+l.run], dst[i:i+l.run]
-			for k, v := range from {
-				to[k] = float32(float64(v) * f)
+		inPieces(len(src)/l.run, l.run, func(lo, hi int) {
+			for i := lo * l.run; i < hi*l.run; i += l.run {
+				f := scale[l.channelOf(i)]
+				from, to := src[i:i+l.run], dst[i:i+l.run]
+				for k, v := range from {
+					to[k] = float32(float64(v) * f)
+				}
 			}
-		}
+		})
 		return out
 	}
 	v := make([]float64, t.Len())
@@ -209,6 +213,21 @@ func (l linear) scaled(t *tensor.Tensor, scale []float64) *tensor.Tensor {
 		return nil
 	}
 	return out
+}
+
+// inPieces calls fn for ranges that cover [0, n), at once on several processors where the n items of that size are many
+// elements.
+func inPieces(n, size int, fn func(lo, hi int)) {
+	pieces := min(runtime.GOMAXPROCS(0), n*size>>18)
+	if pieces < 2 {
+		fn(0, n)
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range pieces {
+		wg.Go(func() { fn(n*i/pieces, n*(i+1)/pieces) })
+	}
+	wg.Wait()
 }
 
 func finite(v []float64) bool {
