@@ -96,13 +96,23 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	if err != nil {
 		return err
 	}
+	symbolic, err := m.Graph().Clone()
+	if err != nil {
+		return err
+	}
+	if err := graph.InferGraph(symbolic); err != nil {
+		return err
+	}
 	src := m.Source()
 	r := &inspection{Model: path, Producer: strings.TrimSpace(src.Producer + " " + src.ProducerVersion), IRVersion: src.IRVersion,
-		Opsets: src.Opsets, Inputs: ports(m.Graph().Inputs, nil), Outputs: ports(g.Outputs, src.Outputs), GFLOP: count.Total / 1e9,
+		Opsets: src.Opsets, Inputs: ports(symbolic.Inputs, nil), Outputs: ports(symbolic.Outputs, src.Outputs), GFLOP: count.Total / 1e9,
 		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{}}
 	r.Weights.FileBytes = src.FileBytes
 	r.survey(g)
 	if r.Unsupported, err = unsupported(g); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	b.say(a)

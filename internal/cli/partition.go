@@ -54,10 +54,10 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 	if err != nil {
 		return err
 	}
-	j.binding.say(a)
 	if f.why != "" {
 		return a.why(r, f)
 	}
+	j.binding.say(a)
 	if f.json {
 		return writeJSON(a.stdout, r)
 	}

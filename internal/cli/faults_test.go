@@ -1,0 +1,104 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cli"
+)
+
+var _ = Describe("faults", func() {
+	DescribeTable("are one line on stderr and exit code 1", func(ctx SpecContext, want string, args ...string) {
+		path := save(ctx, affine())
+		for i, a := range args {
+			if a == "MODEL" {
+				args[i] = path
+			}
+		}
+		Expect(fails(ctx, args...)).To(ContainSubstring(want))
+	},
+		Entry("unknown command", `unknown command "walk"`, "walk"),
+		Entry("unknown flag", "unknown flag: --fast", "run", "MODEL", "--fast"),
+		Entry("no model", "accepts 1 arg(s), received 0", "run"),
+		Entry("no such file", "no such file", "run", "nowhere.onnx"),
+		Entry("unknown backend", `unknown backend (known:`, "run", "MODEL", "--backend", "gpu"),
+		Entry("backend twice", `"cpu" is named twice`, "run", "MODEL", "--backend", "cpu,cpu"),
+		Entry("empty backend", "a name is empty", "run", "MODEL", "--backend", "cpu,,reference"),
+		Entry("option without a key", "expected BACKEND.KEY=VALUE", "run", "MODEL", "--backend-option", "cpu=3"),
+		Entry("option of an absent backend", `--backend does not name "reference"`, "run", "MODEL", "--backend-option", "reference.a=3"),
+		Entry("option that the backend does not know", "bad backend option", "run", "MODEL", "--backend-option", "cpu.magic=3"),
+		Entry("dim without a number", "expected NAME=N", "run", "MODEL", "--dim", "N=many"),
+		Entry("negative dim", "expected NAME=N", "run", "MODEL", "--dim", "N=-1"),
+		Entry("dim twice", "set twice", "run", "MODEL", "--dim", "N=1", "--dim", "N=2"),
+		Entry("unknown dim", "no input has a dim of that name (there are: N)", "run", "MODEL", "--dim", "M=1"),
+		Entry("shape of an unknown input", `no input "z" (there are: x)`, "run", "MODEL", "--shape", "z=1,2"),
+		Entry("shape that is none", `"a" is no dim`, "run", "MODEL", "--shape", "x=1,a"),
+		Entry("shape of the wrong rank", "wrong rank", "run", "MODEL", "--shape", "x=1,2,3"),
+		Entry("shape that the model forbids", "wrong shape", "run", "MODEL", "--shape", "x=1,4"),
+		Entry("input without a file", "expected NAME=FILE", "run", "MODEL", "--input", "x"),
+		Entry("unknown input", `no input "z"`, "run", "MODEL", "--input", "z=z.npy"),
+		Entry("input file of an unknown kind", "expected a .npy or .pb file", "run", "MODEL", "--input", "x=x.csv"),
+		Entry("absent input file", "no such file", "run", "MODEL", "--input", "x=none.npy"),
+		Entry("negative threads", "must not be negative", "run", "MODEL", "--threads", "-2"),
+		Entry("node that does not exist", "the model has no such node", "partition", "MODEL", "--why", "nobody"),
+		Entry("jobs", "at least 1", "onnxtest", ".", "--jobs", "0"),
+	)
+
+	It("name an input of the wrong shape or dtype", func(ctx SpecContext) {
+		path := save(ctx, affine())
+		Expect(fails(ctx, "run", path, "--input", "x="+writeNPY(tensor.From([]float64{1, 2, 3}, 1, 3)))).To(ContainSubstring(`"x": wrong dtype`))
+		Expect(fails(ctx, "run", path, "--input", "x="+writeNPY(tensor.From([]float32{1, 2}, 1, 2)))).To(ContainSubstring(`"x": wrong shape`))
+		Expect(fails(ctx, "run", path, "--dim", "N=2", "--input", "x="+writeNPY(tensor.From([]float32{1, 2, 3}, 1, 3)))).To(ContainSubstring(`"x"`))
+	})
+
+	It("name an operator that nobody runs, which inspect only lists", func(ctx SpecContext) {
+		g := newGraph()
+		x := g.AddInput("x", f32(2))
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "com.example", Name: "Magic"}, Name: "wand", Inputs: []*graph.Value{x}, Outputs: []string{"y"}})
+		g.Opsets["com.example"] = 1
+		g.SetOutputs(n.Outputs[0])
+		path := save(ctx, g)
+		Expect(fails(ctx, "run", path)).To(And(ContainSubstring(`"wand"`), ContainSubstring("com.example.Magic")))
+		Expect(succeeds(ctx, "inspect", path).stdout).To(ContainSubstring("unsupported: com.example.Magic (1 node)"))
+	})
+
+	It("hide control characters of a model", func(ctx SpecContext) {
+		g := newGraph()
+		x := g.AddInput("x", f32(2))
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "d", Name: "Magic"}, Name: "\x1b[2J\nwand\x07", Inputs: []*graph.Value{x}, Outputs: []string{"\x1b]0;y"}})
+		g.Opsets["d"] = 1
+		g.SetOutputs(n.Outputs[0])
+		path := save(ctx, g)
+		Expect(fails(ctx, "run", path)).NotTo(ContainSubstring("\x1b"))
+		Expect(succeeds(ctx, "inspect", path).stdout).NotTo(ContainSubstring("\x1b"))
+	})
+
+	It("include an interruption", func(ctx SpecContext) {
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		path := save(ctx, affine())
+		for _, args := range [][]string{{"run", path}, {"bench", path}, {"partition", path}, {"inspect", path}} {
+			Expect(fails(canceled, args...)).To(ContainSubstring("interrupted"), args[0])
+		}
+	})
+
+	It("do not read FIFOs or folders", func(ctx SpecContext) {
+		dir := GinkgoT().TempDir()
+		Expect(os.Mkdir(filepath.Join(dir, "x.npy"), 0o755)).To(Succeed())
+		Expect(fails(ctx, "run", save(ctx, affine()), "--input", "x="+filepath.Join(dir, "x.npy"))).To(ContainSubstring("regular file"))
+		Expect(fails(ctx, "run", dir)).To(ContainSubstring("regular file"))
+	})
+
+	It("leave help and version alone", func(ctx SpecContext) {
+		Expect(succeeds(ctx).stdout).To(ContainSubstring("onnxtest"))
+		Expect(succeeds(ctx, "version").stdout).To(MatchRegexp(`\Acarve \S+.* go1\S+ \S+/\S+\n\z`))
+		Expect(cli.ExitInfeasible).To(Equal(3))
+		Expect(cli.ExitNoPlan).To(Equal(4))
+	})
+})
