@@ -20,7 +20,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 	h := &Graph{Name: g.Name, Opsets: maps.Clone(g.Opsets), Doc: g.Doc, Meta: maps.Clone(g.Meta),
 		live: g.live, values: g.values, nodeIDs: g.nodeIDs, freshDims: g.freshDims}
 	values := make([]*Value, g.values)
-	store := cloneStore{}
+	store := cloneStore{moreNodes: g.live, moreValues: int(g.values)}
 	clone := func(v *Value) *Value {
 		if v == nil {
 			return nil
@@ -119,6 +119,8 @@ type cloneStore struct {
 	values []Value
 	lists  []*Value
 	ints   []int32
+
+	moreNodes, moreValues int // how many are still to come, at most
 }
 
 // clonePiece is the number of things in a piece: enough to make allocation cheap, few enough that one survivor does not
@@ -127,7 +129,8 @@ const clonePiece = 128
 
 func (s *cloneStore) node() *Node {
 	if len(s.nodes) == 0 {
-		s.nodes = make([]Node, clonePiece)
+		s.nodes = make([]Node, max(1, min(clonePiece, s.moreNodes)))
+		s.moreNodes -= len(s.nodes)
 	}
 	n := &s.nodes[0]
 	s.nodes = s.nodes[1:]
@@ -136,7 +139,8 @@ func (s *cloneStore) node() *Node {
 
 func (s *cloneStore) value() *Value {
 	if len(s.values) == 0 {
-		s.values = make([]Value, clonePiece)
+		s.values = make([]Value, max(1, min(clonePiece, s.moreValues)))
+		s.moreValues -= len(s.values)
 	}
 	v := &s.values[0]
 	s.values = s.values[1:]
@@ -149,7 +153,7 @@ func (s *cloneStore) list(n int) []*Value {
 		return make([]*Value, n)
 	}
 	if len(s.lists) < n {
-		s.lists = make([]*Value, 4*clonePiece)
+		s.lists = make([]*Value, max(n, 4*min(clonePiece, s.moreValues)))
 	}
 	out := s.lists[:n:n]
 	s.lists = s.lists[n:]
@@ -161,7 +165,7 @@ func (s *cloneStore) slots(of []int32) []int32 {
 		return slices.Clone(of)
 	}
 	if len(s.ints) < len(of) {
-		s.ints = make([]int32, 4*clonePiece)
+		s.ints = make([]int32, max(len(of), 4*min(clonePiece, s.moreValues)))
 	}
 	out := s.ints[:len(of):len(of)]
 	s.ints = s.ints[len(of):]
