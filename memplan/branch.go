@@ -5,9 +5,8 @@ type choice int
 
 const (
 	fewestFirst choice = iota // fewest items to choose from
+	weighted                  // fewest per contradiction seen there
 	leastSlack                // least space to waste
-	weighted                  // fewest per failure seen there
-	lowestFloor               // lowest floor of all
 )
 
 // style is how a search branches. Any style finds a plan if there is one.
@@ -22,7 +21,8 @@ type style struct {
 // any section of a valley, one of these items lies on the floor, or none does;
 // then each of them rests on top of some other unplaced item. These are the
 // branches. Valleys may be taken in any order, and taking the one with the
-// fewest branches first is what makes the search fast.
+// fewest branches first, rather than the lowest as MiniMalloc does, is what
+// makes the search fast.
 
 // choose returns the section of [lo, hi) to branch at and its valley, or -1
 // when nothing there is unplaced.
@@ -40,15 +40,12 @@ func (s *search) choose(lo, hi int32) (at, from, to int32) {
 			continue
 		}
 		for q := a; q < z; q++ {
-			slack := s.capacity - f - s.rest[q]
-			score, second := int64(s.atFloor[q]), slack
+			score, second := int64(s.atFloor[q]), s.capacity-f-s.rest[q]
 			switch s.style.choice {
-			case leastSlack:
-				score, second = slack, f
 			case weighted:
 				score = score << 16 / (1 + s.weight[q])
-			case lowestFloor:
-				score = f
+			case leastSlack:
+				score, second = second, f
 			}
 			if at < 0 || score < best || score == best && second < tie {
 				at, from, to, best, tie = q, a, z, score, second
@@ -59,9 +56,9 @@ func (s *search) choose(lo, hi int32) (at, from, to int32) {
 	return at, from, to
 }
 
-// offer appends the items that may lie on the floor of section q, which lies
-// in the valley [from, to) of the range [lo, hi), best first, and of items
-// that may change places only one.
+// offer appends the items that may lie on the floor of section q, in the
+// valley [from, to) of the range [lo, hi): best first, and of items that may
+// change places only one.
 func (s *search) offer(q, from, to, lo, hi int32) {
 	start := len(s.candidates)
 	f := s.floor[q]
@@ -129,7 +126,9 @@ func (s *search) tick() bool {
 	return !s.abort
 }
 
-// branch solves a connected range.
+// branch solves a connected range. When it fails without abort, cause is a set
+// of placements that the failure follows from: while they stand, nothing else
+// helps.
 func (s *search) branch(lo, hi int32) bool {
 	q, from, to := s.choose(lo, hi)
 	if q < 0 {
@@ -138,36 +137,49 @@ func (s *search) branch(lo, hi int32) bool {
 	if !s.tick() {
 		return false
 	}
-	key := s.key(lo, hi)
-	if _, ok := s.failed[key]; ok {
-		return false
-	}
-	start := len(s.candidates)
+	start, base := len(s.candidates), s.sets.size()
 	s.offer(q, from, to, lo, hi)
 	end := len(s.candidates)
+	why := s.sets.push() // what keeps the candidates off the floor
 	back := s.mark()
 	for i := start; i < end; i++ {
-		if s.place(s.candidates[i]) && s.solve(lo, hi) {
+		b := s.candidates[i]
+		if s.place(b) && s.solve(lo, hi) {
 			return true
 		}
 		s.unwind(back)
 		if s.abort {
 			return false
 		}
+		if !hasItem(s.cause, b) {
+			// The failure has nothing to do with b.
+			s.candidates = s.candidates[:start]
+			s.sets.drop(base)
+			return false
+		}
+		w := s.sets.set(why)
+		union(w, s.cause)
+		removeItem(w, b)
 	}
-	if s.capacity-s.floor[q]-s.rest[q] > 0 && s.lift(q) && s.branch(lo, hi) {
-		return true
-	}
-	s.unwind(back)
 	s.candidates = s.candidates[:start]
-	if !s.abort && len(s.failed) < maxFailed {
-		s.failed[key] = struct{}{}
+	if s.capacity-s.floor[q]-s.rest[q] > 0 {
+		if s.lift(q, why) && s.branch(lo, hi) {
+			return true
+		}
+		s.unwind(back)
+	} else {
+		copy(s.cause, s.sets.set(why))
+		s.explain(s.cause, q)
 	}
+	s.sets.drop(base)
 	return false
 }
 
-// lift raises all items at the floor of q to where they can rest on others.
-func (s *search) lift(q int32) bool {
+// lift raises all items at the floor of q, which the placements in why keep
+// off the floor, to where they can rest on others. It adds to why what that
+// follows from, and reports whether no contradiction shows; if one does, cause
+// is set.
+func (s *search) lift(q, why int32) bool {
 	s.stamp++
 	f := s.floor[q]
 	at := s.memberAt[q]
@@ -179,23 +191,46 @@ func (s *search) lift(q int32) bool {
 	}
 	lifted := s.candidates[start:]
 	s.candidates = s.candidates[:start]
-	goal := s.goals[:0]
+	w := s.sets.set(why)
+	s.goals = s.goals[:0]
+	s.sets.begin()
 	for _, b := range lifted {
-		v := int64(noFloor)
-		for _, c := range s.conflict[s.conflictAt[b]:s.conflictAt[b+1]] {
-			if !s.placed[c] {
-				v = min(v, s.low[c]+s.size[c])
-			}
-		}
+		s.sets.unite(w, s.reason[b])
+		v := s.support(b, w)
 		if v > s.top[b] {
+			copy(s.cause, w)
 			return false
 		}
-		goal = append(goal, v)
+		s.goals = append(s.goals, v)
 	}
-	s.goals = goal
-	ok := true
 	for i, b := range lifted {
-		ok = s.raise(b, goal[i]) && ok
+		if !s.raise(b, s.goals[i], why) {
+			copy(s.cause, w)
+			s.dirty = s.dirty[:0]
+			return false
+		}
 	}
-	return s.settle() && ok
+	return s.settle()
+}
+
+// support returns the lowest offset at which b may rest on an unplaced item,
+// and adds to w what that follows from.
+func (s *search) support(b int32, w []uint64) int64 {
+	v := int64(noFloor)
+	conflicts := s.conflict[s.conflictAt[b]:s.conflictAt[b+1]]
+	for _, c := range conflicts {
+		if !s.placed[c] {
+			v = min(v, s.low[c]+s.size[c])
+		}
+	}
+	for _, c := range conflicts {
+		if s.size[c] >= v {
+			continue // whatever holds of c, resting on it is no lower
+		}
+		s.sets.unite(w, s.reason[c])
+		if s.placed[c] {
+			addItem(w, c)
+		}
+	}
+	return v
 }

@@ -1,6 +1,7 @@
 package memplan
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -43,18 +44,16 @@ var styles = []style{
 	{leastSlack, true},
 }
 
-// limit is the step limit of run i: it grows so slowly that the tail of long
-// runs does not starve the many short ones, and fast enough to exhaust
-// instances that have no plan.
+// limit is the step limit of run i: what a dive to a plan without failures
+// takes, and an allowance that grows so slowly that the tail of long runs does
+// not starve the many short ones, and fast enough to exhaust instances that
+// have no plan.
 func (f *portfolio) limit(i int) int64 {
-	base := max(1000, 4*int64(f.model.n))
-	for ; i >= 8; i -= 8 {
-		base += base / 4
-		if base > 1<<40 {
-			break
-		}
+	spare := int64(400)
+	for ; i >= 8 && spare < 1<<40; i -= 8 {
+		spare += spare / 4
 	}
-	return base
+	return int64(f.model.n) + spare
 }
 
 // prepare readies s for run i.
@@ -69,6 +68,9 @@ func (f *portfolio) prepare(s *search, i int, capacity int64) {
 	rankItems(s.rank, f.orders[k], noise, r)
 	s.style = styles[i%len(styles)]
 }
+
+// none is the number of no run.
+const none = math.MaxInt32
 
 // result is what a run of runs ends with.
 type result struct {
@@ -89,7 +91,6 @@ type tally struct {
 
 // run searches for a plan within capacity, in bytes, for at most steps nodes.
 func (f *portfolio) run(capacity, steps int64) result {
-	const none = 1 << 40
 	t := &tally{first: none}
 	t.winner.Store(none)
 	threads := max(1, f.threads)
@@ -133,7 +134,7 @@ func (f *portfolio) work(t *tally, s *search, capacity, steps int64) {
 		s.limit = limit
 		s.quit = func() bool {
 			w := t.winner.Load()
-			return w < int64(i) || !f.strict && w != 1<<40
+			return w < int64(i) || !f.strict && w != none
 		}
 		found := s.solve(0, s.sections)
 
