@@ -65,7 +65,7 @@ func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visi
 	}
 	for v := range g.Constants() {
 		if v.IsDims() {
-			t, err := evalDims(v, in.bindings)
+			t, err := v.EvalDims(in.bindings)
 			if err != nil {
 				return nil, err
 			}

@@ -23,8 +23,8 @@ type Session struct {
 	run     pool.Run
 	held    atomic.Int64 // bytes of all device memory
 	profile *profiler
-	check   *checker // looks at each group; nil otherwise
-	in      []*tensor.Tensor                              // inputs of the current run
+	check   *checker         // looks at each group; nil otherwise
+	in      []*tensor.Tensor // inputs of the current run
 }
 
 type boundFrame struct {

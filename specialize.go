@@ -54,9 +54,9 @@ func (s *spec) shapes(p *Program) error {
 			s.dims[i] = v.Const.Shape
 			continue
 		case slotDims:
-			t, err := evalDims(v, s.bindings)
+			t, err := v.EvalDims(s.bindings)
 			if err != nil {
-				return fmt.Errorf("value %v: %w", v, err)
+				return err
 			}
 			s.content[i], s.dims[i] = t, t.Shape
 			continue
@@ -79,33 +79,6 @@ func (s *spec) shapes(p *Program) error {
 		}
 	}
 	return nil
-}
-
-// evalDims returns the int64 tensor that a dims value is.
-func evalDims(v *graph.Value, b graph.Bindings) (*tensor.Tensor, error) {
-	data := make([]int64, len(v.Dims))
-	for i, d := range v.Dims {
-		n, err := d.Eval(b)
-		if err != nil {
-			return nil, err
-		}
-		data[i] = n
-	}
-	if v.Type.DType == tensor.Int32 {
-		narrow := make([]int32, len(data))
-		for i, n := range data {
-			narrow[i] = int32(n)
-		}
-		return dimsTensor(narrow, len(v.Type.Shape) == 0), nil
-	}
-	return dimsTensor(data, len(v.Type.Shape) == 0), nil
-}
-
-func dimsTensor[T tensor.Element](data []T, scalar bool) *tensor.Tensor {
-	if scalar {
-		return tensor.Scalar(data[0])
-	}
-	return tensor.From(data, len(data))
 }
 
 func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {

@@ -18,6 +18,7 @@ type executable struct {
 	sub     *graph.Graph
 	order   []*graph.Node
 	threads int
+	kernels map[string]backend.KernelProvider // the user's, by pattern
 }
 
 // Close implements backend.Executable.
@@ -73,6 +74,7 @@ type planner struct {
 	want  []memory // by value id: where its reader would like it to be made
 	node  *graph.Node
 	reqs  backend.Requirements
+	calls int // of users' kernels
 }
 
 // instance is a subgraph for concrete shapes.
@@ -101,7 +103,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 			return nil, err
 		}
 		p.node = n
-		op, _ := lookup(n)
+		op, _ := e.lookup(n)
 		if err := op.plan(p, n); err != nil {
 			return nil, fmt.Errorf("%v: %w", n, err)
 		}
@@ -131,20 +133,9 @@ func (p *planner) boundary() error {
 	i := 0
 	for v := range sub.Constants() {
 		if v.IsDims() {
-			data := make([]int64, len(v.Dims))
-			for k, d := range v.Dims {
-				n, err := d.Eval(p.bind)
-				if err != nil {
-					return fmt.Errorf("value %v: %w", v, err)
-				}
-				data[k] = n
-			}
-			t := tensor.From(data)
-			if v.Type.DType != tensor.Int64 {
-				var err error
-				if t, err = tensor.Convert(t, v.Type.DType, nil); err != nil {
-					return err
-				}
+			t, err := v.EvalDims(p.bind)
+			if err != nil {
+				return err
 			}
 			if err := p.eval(v); err != nil {
 				return err
@@ -356,6 +347,9 @@ type state struct {
 	run *pool.Run
 	ctx context.Context
 	cur *step
+
+	calls []*backend.KernelArgs // of users' kernels
+	err   error                 // of the last one
 }
 
 var errShort = errors.New("storage is smaller than planned")
@@ -367,7 +361,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		st = &state{in: in, mem: make([][]byte, len(in.slots))}
 		a.Local = st
 	}
-	st.ctx, st.run = ctx, nil
+	st.ctx, st.run, st.err = ctx, nil, nil
 	if h, ok := a.Stream.(*device.HostStream); ok {
 		st.run = h.Run
 	}
@@ -377,7 +371,9 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	for i := range in.steps {
 		s := &in.steps[i]
 		if s.serial != nil {
-			s.serial(st)
+			if s.serial(st); st.err != nil {
+				return nil, st.err
+			}
 		}
 		if s.chunks > 0 {
 			st.cur = s

@@ -45,7 +45,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	in := &instance{e: e, dims: make([][]int, n), consts: make([]*tensor.Tensor, n), buffer: make([]int, n)}
 	for v := range e.sub.Constants() {
 		if v.IsDims() {
-			t, err := dimsTensor(v, b)
+			t, err := v.EvalDims(b)
 			if err != nil {
 				return nil, err
 			}
@@ -118,26 +118,6 @@ func (in *instance) ports(size func(*graph.Value) (int64, error), steps []int) e
 		in.reqs.Outputs = append(in.reqs.Outputs, use)
 	}
 	return nil
-}
-
-func dimsTensor(v *graph.Value, b graph.Bindings) (*tensor.Tensor, error) {
-	data := make([]int64, len(v.Dims))
-	for i, d := range v.Dims {
-		n, err := d.Eval(b)
-		if err != nil {
-			return nil, fmt.Errorf("value %v: %w", v, err)
-		}
-		data[i] = n
-	}
-	shape := []int{len(data)}
-	if len(v.Type.Shape) == 0 {
-		shape = []int{}
-	}
-	t := tensor.From(data, shape...)
-	if v.Type.DType == tensor.Int64 {
-		return t, nil
-	}
-	return tensor.Convert(t, v.Type.DType, nil)
 }
 
 // Requirements implements backend.Instance.
