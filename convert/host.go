@@ -3,7 +3,6 @@ package convert
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
@@ -23,7 +22,8 @@ func hostConverter(from, to graph.Format) Converter {
 
 // PlanHost prepares the reorder of a tensor between two described layouts in host memory. Padding of the target is
 // written as zeros. Packed dtypes and strings are not supported (tensor.ErrUnsupported). The Move checks the sizes of the
-// storage that it is given.
+// storage that it is given (tensor.ErrShape), spreads its work over the stream, and stops with the context's error at the
+// next chunk, some 100 KiB, after ctx has ended. It allocates nothing. Storage need not be aligned; it must not overlap.
 func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
 	size := dt.Size()
 	if size == 0 {
@@ -38,28 +38,45 @@ func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) 
 		return nil, err
 	}
 	need := [2]int{src.elements * size, dst.elements * size}
-	run := fastReorder(src, dst, size, dims)
-	if run == nil {
-		run = genericReorder(src, dst, size, dims)
+	every, fast := copyReorder(&src, &dst, size), (*reorderer)(nil)
+	if every == nil {
+		every, fast = genericReorder(src, dst, size), fastReorder(src, dst, size)
 	}
-	return func(_ context.Context, d, s *tensor.Tensor, st device.Stream) error {
+	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
 			return fmt.Errorf("%w: reorder of %v %v from %d to %d bytes", tensor.ErrShape, dt, dims, len(s.Data)-s.Offset, len(d.Data)-d.Offset)
 		}
-		run(d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]], st)
-		return nil
+		to, from := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
+		if fast != nil && (unalignedAccess || aligned(to, size) && aligned(from, size)) {
+			return fast.run(ctx, to, from, st)
+		}
+		return every.run(ctx, to, from, st)
 	}, nil
 }
 
-// reorderFunc moves whole storages.
-type reorderFunc func(dst, src []byte, s device.Stream)
+// fastReorder returns a specialised reorder for the pair of layouts, or nil. It needs aligned storage where the processor
+// does.
+func fastReorder(src, dst strided, size int) *reorderer {
+	if src.elements == 0 || dst.elements == 0 {
+		return nil
+	}
+	if size == 4 {
+		for _, plan := range []func(src, dst *strided) *reorderer{activationReorder, weightReorder, transposeReorder} {
+			if r := plan(&src, &dst); r != nil {
+				return r
+			}
+		}
+	}
+	return tableReorder(src, dst, size)
+}
 
 // strided is a described layout of concrete dims: physical axes from outermost to innermost, each a stride of a logical
 // dim.
 type strided struct {
-	layout   graph.Layout
-	axes     []axis
-	elements int
+	described graph.Dims
+	dims      []int
+	axes      []axis
+	elements  int
 }
 
 // axis steps through dim by step logical elements, count times; stride is its distance in storage, in elements.
@@ -70,7 +87,7 @@ func newStrided(l graph.Layout, dims []int) (strided, error) {
 	if err != nil {
 		return strided{}, err
 	}
-	s := strided{layout: l}
+	s := strided{described: d, dims: dims}
 	if s.elements, err = l.PhysicalElements(dims); err != nil {
 		return strided{}, err
 	}
@@ -96,62 +113,50 @@ func newStrided(l graph.Layout, dims []int) (strided, error) {
 	return s, nil
 }
 
-// offset returns the element offset of a logical index.
-func (s *strided) offset(idx []int) int {
+// along returns the part of an element's offset that index i of a dim contributes; the offset is the sum over the dims.
+func (s *strided) along(dim, i int) int {
 	off := 0
 	for _, a := range s.axes {
-		off += idx[a.dim] / a.step % a.count * a.stride
+		if a.dim == dim {
+			off += i / a.step % a.count * a.stride
+		}
 	}
 	return off
 }
 
-// genericReorder walks the target's storage in order and fetches every element; it handles every pair of layouts.
-func genericReorder(src, dst strided, size int, dims []int) reorderFunc {
-	rows := 1 // all but the innermost axis
-	inner := axis{count: 1}
-	if len(dst.axes) > 0 {
-		inner = dst.axes[len(dst.axes)-1]
-		rows = dst.elements / max(inner.count, 1)
+// ordered reports whether the outer axes follow that order of dims and the blocks are those.
+func (s *strided) ordered(order []int, blocks ...graph.Block) bool {
+	if len(s.described.Order) != len(order) || len(s.described.Blocks) != len(blocks) {
+		return false
 	}
-	if dst.elements == 0 {
-		return func([]byte, []byte, device.Stream) {}
-	}
-	scratch := sync.Pool{New: func() any { s := make([]int, len(dims)); return &s }}
-	body := func(d, s []byte, lo, hi int) {
-		p := scratch.Get().(*[]int)
-		defer scratch.Put(p)
-		idx := *p
-		for r := lo; r < hi; r++ {
-			clear(idx)
-			rest := r * inner.count
-			for _, a := range dst.axes {
-				idx[a.dim] += rest / a.stride * a.step
-				rest %= a.stride
-			}
-			at := r * inner.count * size
-			inside := true
-			for i, x := range idx {
-				inside = inside && x < dims[i]
-			}
-			for j := 0; j < inner.count; j++ {
-				if inside && (len(dims) == 0 || idx[inner.dim] < dims[inner.dim]) {
-					o := src.offset(idx) * size
-					copy(d[at:at+size], s[o:o+size])
-				} else {
-					clear(d[at : at+size])
-				}
-				at += size
-				if len(dims) > 0 {
-					idx[inner.dim] += inner.step
-				}
-			}
+	for i, d := range s.described.Order {
+		if d != order[i] {
+			return false
 		}
 	}
-	return func(d, s []byte, st device.Stream) {
-		if st == nil || dst.elements*size < 1<<15 {
-			body(d, s, 0, rows)
-			return
+	for i, b := range s.described.Blocks {
+		if b != blocks[i] {
+			return false
 		}
-		st.Parallel(rows, func(lo, hi int) { body(d, s, lo, hi) })
 	}
+	return true
+}
+
+// inOrder returns the dims in their own order, with those named first in front.
+func (s *strided) inOrder(first ...int) []int {
+	order := append([]int(nil), first...)
+	for i := range s.dims {
+		if i >= len(first) {
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
 }

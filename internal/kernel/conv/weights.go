@@ -151,14 +151,21 @@ func transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
 	}
 }
 
-// packRows transposes rows by cols floats of src, any number of cols, and gives each row of 16 results to put.
-func packRows(src []byte, at, stride, rows, cols int, put func(c int, row *[16]float32)) {
+// places says where packRows puts its rows: row c at (c/count)*outer + (c%count)*inner floats.
+type places struct{ count, outer, inner int }
+
+// packRows transposes rows by cols floats of src, any number of cols, to cols rows of 16 floats in dst.
+func packRows(dst []float32, to places, src []byte, at, stride, rows, cols int) {
 	var t [256]float32
+	outer, k := 0, 0
 	for from := 0; from < cols; from += 16 {
 		n := min(16, cols-from)
 		transpose(&t, src, at+from, stride, rows, n)
 		for c := range n {
-			put(from+c, (*[16]float32)(t[16*c:]))
+			*(*[16]float32)(dst[outer+k*to.inner:]) = *(*[16]float32)(t[16*c:])
+			if k++; k == to.count {
+				outer, k = outer+to.outer, 0
+			}
 		}
 	}
 }
@@ -176,20 +183,12 @@ func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
 	switch {
 	case s.Transposed:
 		for ic := range ics {
-			packRows(src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps, func(k int, row *[16]float32) {
-				*(*[16]float32)(dst[k*256+ic*16:]) = *row
-			})
+			packRows(dst[ic*16:], places{taps, 0, 256}, src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps)
 		}
 	case taps == 1:
 		transpose((*[256]float32)(dst), src, at, icg, ocs, ics)
 	default:
-		ic, k := 0, 0
-		packRows(src, at, icg*taps, ocs, ics*taps, func(_ int, row *[16]float32) {
-			*(*[16]float32)(dst[k*256+ic*16:]) = *row
-			if k++; k == taps {
-				ic, k = ic+1, 0
-			}
-		})
+		packRows(dst, places{taps, 16, 256}, src, at, icg*taps, ocs, ics*taps)
 	}
 }
 
@@ -218,22 +217,16 @@ func (p *Plan) packPlanar(dst []float32, src []byte, ob int) {
 	taps := s.Kernel[0] * s.Kernel[1]
 	ocs := min(16, s.OC-16*ob)
 	if !s.Transposed {
-		packRows(src, 16*ob*s.C*taps, s.C*taps, ocs, s.C*taps, func(c int, row *[16]float32) {
-			*(*[16]float32)(dst[16*c:]) = *row
-		})
+		packRows(dst, places{1, 16, 0}, src, 16*ob*s.C*taps, s.C*taps, ocs, s.C*taps)
 		return
 	}
 	for ic := range s.C {
-		packRows(src, s.weightAt(16*ob, ic), taps, ocs, taps, func(k int, row *[16]float32) {
-			*(*[16]float32)(dst[(ic*taps+k)*16:]) = *row
-		})
+		packRows(dst[ic*taps*16:], places{1, 16, 0}, src, s.weightAt(16*ob, ic), taps, ocs, taps)
 	}
 }
 
 // packDepth packs channel block b.
 func (p *Plan) packDepth(dst []float32, src []byte, b int) {
 	taps := p.spec.Kernel[0] * p.spec.Kernel[1]
-	packRows(src, 16*b*taps, taps, min(16, p.spec.OC-16*b), taps, func(k int, row *[16]float32) {
-		*(*[16]float32)(dst[16*k:]) = *row
-	})
+	packRows(dst, places{1, 16, 0}, src, 16*b*taps, taps, min(16, p.spec.OC-16*b), taps)
 }

@@ -1,0 +1,42 @@
+package convert
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+)
+
+// activationReorder is the move of 4-byte elements between NCHW, NHWC and NCHW16c with any number of spatial dims; nil for
+// other pairs.
+func activationReorder(src, dst *strided) *reorderer {
+	from, ok1 := src.activation()
+	to, ok2 := dst.activation()
+	if !ok1 || !ok2 {
+		return nil
+	}
+	p, err := reorder.New(reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to})
+	if err != nil {
+		return nil
+	}
+	return newReorderer(p.Chunks(), dst.elements*4/p.Chunks(), func(d, s []byte, lo, hi int) {
+		if err := p.Run(lo, hi, elements[float32](d), elements[float32](s)); err != nil {
+			panic(err) // sizes were checked
+		}
+	})
+}
+
+// activation returns the kernel's name of a layout.
+func (s *strided) activation() (reorder.Layout, bool) {
+	if len(s.dims) < 2 {
+		return 0, false
+	}
+	last := append([]int{0}, s.inOrder()[2:]...)
+	switch {
+	case s.ordered(s.inOrder()):
+		return reorder.NCHW, true
+	case s.ordered(s.inOrder(), graph.Block{Dim: 1, Size: 16}):
+		return reorder.NCHW16c, true
+	case s.ordered(append(last, 1)):
+		return reorder.NHWC, true
+	}
+	return 0, false
+}

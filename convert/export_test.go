@@ -1,0 +1,26 @@
+package convert
+
+import (
+	"context"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// PlanGeneric is PlanHost by the definition alone, and by the kernel for any pair of layouts where table is set.
+func PlanGeneric(from, to graph.Layout, dt tensor.DType, dims []int, table bool) (Move, error) {
+	src, err := newStrided(from, dims)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := newStrided(to, dims)
+	if err != nil {
+		return nil, err
+	}
+	r := genericReorder(src, dst, dt.Size())
+	if table && dst.elements > 0 {
+		r = tableReorder(src, dst, dt.Size())
+	}
+	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error { return r.run(ctx, d.Data, s.Data, st) }, nil
+}

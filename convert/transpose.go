@@ -1,0 +1,60 @@
+package convert
+
+import "github.com/carve-dev/carve/internal/kernel/vec"
+
+// transposeRows is how many rows of a long transposition are moved at a time.
+const transposeRows = 64
+
+// transposeReorder is the move of 4-byte elements between layouts without padding that differ by one transposition of a
+// batch of matrices: [batch, rows, cols] to [batch, cols, rows]. It returns nil for other pairs.
+func transposeReorder(src, dst *strided) *reorderer {
+	batch, rows, cols, ok := transposition(src, dst)
+	if !ok {
+		return nil
+	}
+	cuts := (rows + transposeRows - 1) / transposeRows
+	return newReorderer(batch*cuts, 4*min(rows, transposeRows)*cols, func(d, s []byte, lo, hi int) {
+		to, from := elements[float32](d), elements[float32](s)
+		for ; lo < hi; lo++ {
+			b, r := lo/cuts*rows*cols, lo%cuts*transposeRows
+			n := min(transposeRows, rows-r)
+			vec.Transpose2D(to[b+r:b+rows*cols], from[b+r*cols:b+(r+n)*cols], n, cols, cols, rows)
+		}
+	})
+}
+
+// transposition finds the matrices: the axes that both begin with are the batch, the source's next axes, which the target
+// ends with, the rows.
+func transposition(src, dst *strided) (batch, rows, cols int, ok bool) {
+	if src.elements != product(src.dims) || dst.elements != src.elements {
+		return 0, 0, 0, false
+	}
+	a, b := src.merged(), dst.merged()
+	if len(a) != len(b) {
+		return 0, 0, 0, false
+	}
+	same := func(x, y axis) bool { return x.dim == y.dim && x.step == y.step && x.count == y.count }
+	batch, rows, cols = 1, 1, 1
+	for len(a) > 0 && same(a[0], b[0]) {
+		batch *= a[0].count
+		a, b = a[1:], b[1:]
+	}
+	for split := 1; split < len(a); split++ {
+		match := true
+		for i := range a {
+			match = match && same(a[(i+split)%len(a)], b[i])
+		}
+		if !match {
+			continue
+		}
+		for i, x := range a {
+			if i < split {
+				rows *= x.count
+			} else {
+				cols *= x.count
+			}
+		}
+		return batch, rows, cols, true
+	}
+	return 0, 0, 0, false
+}
