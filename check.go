@@ -210,7 +210,9 @@ func (c *checker) single(ctx context.Context, b backend.Backend, n *graph.Node, 
 		return nil, err
 	}
 	body := group.Regions[0].Graph
-	exe, err := b.Compile(ctx, body, backend.CompileOptions{Threads: 1})
+	o := c.p.o.compileOptions(b)
+	o.Threads = 1
+	exe, err := b.Compile(ctx, body, o)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,10 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 			b.Close()
 		}
 	}
+	if err := opts.checkProperties(list); err != nil {
+		closeAll()
+		return nil, err
+	}
 	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, failed: map[failKey]*property.Reason{},
 		devices: map[tensor.DeviceID]device.Device{}}
 	if c.g, err = m.graph.Clone(); err != nil {
@@ -466,7 +470,7 @@ func (c *compilation) compileGroups() error {
 				fails[i] = fmt.Errorf("panic: %v", r)
 			}
 		}()
-		exes[i], fails[i] = jobs[i].b.Compile(c.ctx, jobs[i].group.Body, backend.CompileOptions{Threads: c.o.Threads})
+		exes[i], fails[i] = jobs[i].b.Compile(c.ctx, jobs[i].group.Body, c.o.compileOptions(jobs[i].b))
 		return nil
 	})
 	for i, e := range exes {

@@ -61,6 +61,8 @@ func No(code property.Code, format string, args ...any) Support {
 // CompileOptions are the settings of a compilation.
 type CompileOptions struct {
 	Threads int // most workers of a run
+	// Properties are the user's own that are attached to the backend; some bring kernels, see KernelProvider.
+	Properties []property.SubgraphProperty
 }
 
 // Executable is a compiled subgraph, generic in symbolic dims. It is safe for concurrent use.

@@ -114,12 +114,13 @@ func (cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptio
 	if err != nil {
 		return nil, err
 	}
+	e := &executable{sub: sub, order: order, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
 	for _, n := range order {
-		if _, ok := lookup(n); !ok {
+		if _, ok := e.lookup(n); !ok {
 			return nil, fmt.Errorf("%w: no kernel for %v", backend.ErrUnavailable, n)
 		}
 	}
-	return &executable{sub: sub, order: order, threads: max(o.Threads, 1)}, ctx.Err()
+	return e, ctx.Err()
 }
 
 // Signatures.
