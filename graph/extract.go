@@ -77,7 +77,10 @@ func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) 
 	x.move(nodes)
 	x.operands()
 	n := x.node(spec, place)
-	r.contract(n, members, before, after)
+	if r.contract(n, members, before, after) {
+		slices.Sort(members)
+		x.body.members = members
+	}
 	g.order = r
 	return n, nil
 }
@@ -103,7 +106,7 @@ type extraction struct {
 	g, body *Graph
 	open    bool // constants are inputs
 	set     map[*Node]bool
-	inner   map[*Value]*Value // values of g that the body has its own of
+	inner   map[*Value]*Value // values of g that the body has its own of; at the end also those of the body that g has
 	inputs  []*Value          // of the new node
 }
 
@@ -207,7 +210,15 @@ func (x *extraction) node(spec NodeSpec, place int) *Node {
 			}
 			if outer := x.handOver(n, v); outer != nil {
 				outputs = append(outputs, v)
+				if outer.outputs > 0 {
+					x.inner[v] = outer
+				}
 			}
+		}
+	}
+	for i, o := range x.g.Outputs {
+		if o.graph == x.body {
+			x.g.Outputs[i] = x.inner[o]
 		}
 	}
 	x.body.SetOutputs(outputs...)
@@ -233,11 +244,6 @@ func (x *extraction) handOver(n *Node, v *Value) *Value {
 	if v.outputs > 0 {
 		need().outputs = v.outputs
 		v.outputs = 0
-		for i, o := range x.g.Outputs {
-			if o == v {
-				x.g.Outputs[i] = outer
-			}
-		}
 	}
 	return outer
 }

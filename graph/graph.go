@@ -58,6 +58,7 @@ type Graph struct {
 	order     *ranks   // a topological numbering while Extract works, nil where there is none
 	// sources tells of the constants of an extracted body which outer ones they were cloned from.
 	sources map[*Value]*Value
+	members []int64 // the ranks that the nodes of an extracted body had, ascending; nil where others have them now
 }
 
 // Node is one operation. Fields are read freely; operands, results and regions change through methods only, which keep

@@ -97,3 +97,29 @@ func BenchmarkExtract(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkInline extracts groups of ten and puts every other one back at once.
+func BenchmarkInline(b *testing.B) {
+	for _, n := range []int{10000, 100000} {
+		b.Run(fmt.Sprint("nodes=", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				g := randomDAG(rand.New(rand.NewPCG(1, 1)), n, 20)
+				all := slices.Collect(g.Nodes())
+				b.StartTimer()
+				for lo := 0; lo < n; lo += 10 {
+					u, err := g.Extract(all[lo:lo+10], fused("u"))
+					if err != nil {
+						b.Fatal(err)
+					}
+					if lo%20 == 0 {
+						if _, err := g.Inline(u); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			}
+		})
+	}
+}

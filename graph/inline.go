@@ -27,6 +27,7 @@ func (g *Graph) Inline(n *Node) ([]*Node, error) {
 
 // inline replaces n by the content of its region, whose inputs stand for args, and removes n with its other regions.
 func (g *Graph) inline(n *Node, body *Graph, args []*Value) []*Node {
+	order, members := g.order, body.members
 	g.order = nil
 	outer := make(map[*Value]*Value, len(body.Inputs)+len(body.Captures)+len(body.consts))
 	for i, p := range body.Inputs {
@@ -87,5 +88,8 @@ func (g *Graph) inline(n *Node, body *Graph, args []*Value) []*Node {
 	body.nodes, body.consts, body.live = nil, nil, 0
 	body.Outputs = nil
 	g.Remove(n)
+	if order != nil && order.expand(n, moved, members) {
+		g.order = order
+	}
 	return moved
 }

@@ -123,12 +123,13 @@ func (r *ranks) region(set map[*Node]bool, members []*Node) (before, after []*No
 	return before, after, true
 }
 
-// contract gives the node that takes the place of the members its rank, and moves what region found around it.
-func (r *ranks) contract(n *Node, members []int64, before, after []*Node) {
+// contract gives the node that takes the place of the members its rank, and moves what region found around it. It
+// reports whether nothing had to be moved, so that the other ranks of the members stay free.
+func (r *ranks) contract(n *Node, members []int64, before, after []*Node) bool {
 	r.grow(n.ID)
 	if len(after) == 0 {
 		r.of[n.ID] = slices.Max(members)
-		return
+		return true
 	}
 	byRank := func(a, b *Node) int { return cmp.Compare(r.of[a.ID], r.of[b.ID]) }
 	slices.SortFunc(before, byRank)
@@ -148,4 +149,36 @@ func (r *ranks) contract(n *Node, members []int64, before, after []*Node) {
 	for i, m := range after {
 		r.of[m.ID] = pool[len(pool)-len(after)+i]
 	}
+	return false
+}
+
+// expand gives nodes that took the place of n, in topological order, the ranks that they had before n took theirs. It
+// reports whether the numbering is one still.
+func (r *ranks) expand(n *Node, nodes []*Node, members []int64) bool {
+	if len(members) != len(nodes) || len(nodes) == 0 || r.rank(n) != members[len(members)-1] {
+		return false
+	}
+	r.of[n.ID] = 0
+	for i, m := range nodes {
+		r.grow(m.ID)
+		r.of[m.ID] = members[i]
+	}
+	for _, m := range nodes {
+		for _, v := range m.Operands() {
+			if p := v.Producer; p != nil && (r.rank(p) == 0 || r.rank(p) >= r.rank(m)) {
+				return false
+			}
+		}
+		for _, v := range m.Outputs {
+			if v == nil {
+				continue
+			}
+			for _, u := range v.uses {
+				if r.rank(u.Node) <= r.rank(m) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }

@@ -14,7 +14,7 @@ func (s *simplifier) foldConstants() error {
 		case len(n.Regions) > 0:
 			s.chooseArm(n)
 			return nil
-		case n.Schema == nil || n.Schema.Random || n.Op.Domain == CarveDomain || len(n.Outputs) == 0 || s.failed[n]:
+		case n.Schema == nil || isRandomNode(n) || n.Op.Domain == CarveDomain || len(n.Outputs) == 0 || s.failed[n]:
 			return nil
 		case n.Is("Constant") && constantOf(n) != nil:
 			s.becomeConstants(n, []tensor.Value{constantOf(n)})
@@ -45,6 +45,14 @@ func (s *simplifier) foldConstants() error {
 		s.becomeConstants(n, results)
 		return nil
 	})
+}
+
+// isRandomNode reports whether two runs of a node may differ: its operator is random, or it is a Dropout in training.
+func isRandomNode(n *Node) bool {
+	if n.Is("Dropout") && n.Input(2) != nil {
+		return dropoutSource(n) == nil
+	}
+	return n.Schema != nil && n.Schema.Random
 }
 
 // worthwhile reports whether the results of n are tensors that fit in MaxFold, by their inferred types or, for operators
@@ -186,6 +194,7 @@ func (s *simplifier) chooseArm(n *Node) {
 	}
 	results := slices.Clone(arm.Outputs)
 	delete(s.works, arm)
+	s.w.outputs = nil
 	for _, m := range s.g.inline(n, arm, nil) {
 		s.stale(m)
 	}

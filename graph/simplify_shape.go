@@ -7,7 +7,7 @@ import "github.com/carve-dev/carve/graph/tensor"
 // values are evaluated when shapes are known; no backend sees them.
 func (s *simplifier) foldShapes() error {
 	return s.each(func(n *Node) error {
-		if len(n.Regions) > 0 || len(n.Outputs) == 0 || n.Op.Domain == CarveDomain || n.Schema != nil && n.Schema.Random {
+		if len(n.Regions) > 0 || len(n.Outputs) == 0 || n.Op.Domain == CarveDomain || isRandomNode(n) {
 			return nil
 		}
 		for _, v := range n.Outputs {

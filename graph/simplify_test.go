@@ -223,6 +223,21 @@ var _ = Describe("Simplify", func() {
   %z: f32[2] = RandomNormalLike(%a) "z"
   output %y, %z
 `, ""),
+		Entry("nor Dropout in training", 13, `
+  const %a = f32[2]{1, 2}
+  const %r = f32[]{0.5}
+  const %t = bool[]{true}
+  %y = Dropout(%a, %r, %t) "y"
+  %z = Dropout(%a, %r, %t) "z"
+  output %y, %z
+`, `
+  const %a = f32[2]{1, 2}
+  const %r = f32[]{0.5}
+  const %t = bool[]{true}
+  %y: f32[2] = Dropout(%a, %r, %t) "y"
+  %z: f32[2] = Dropout(%a, %r, %t) "z"
+  output %y, %z
+`, ""),
 		Entry("not unknown ones", 13, `
   const %a = f32[2]{1, 2}
   %y: f32[2] = com.example::Op(%a) "y"
@@ -662,6 +677,22 @@ var _ = Describe("Simplify", func() {
   %y = Sub(%g, %h) "y"
   output %y, %c
 `)), 0)
+	})
+	It("replaces each of many outputs", func() {
+		g := graph.New("g")
+		x := g.AddInput("x", graph.TensorType(tensor.Float32, graph.ShapeOf(2)))
+		var outputs []*graph.Value
+		for i := range 200 {
+			n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: []string{"Neg", "Abs"}[i%2]}, Name: fmt.Sprint("n", i), Inputs: []*graph.Value{x}, Outputs: []string{fmt.Sprint("v", i)}})
+			m := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Identity"}, Name: fmt.Sprint("m", i), Inputs: n.Outputs, Outputs: []string{fmt.Sprint("w", i)}})
+			outputs = append(outputs, m.Outputs[0])
+		}
+		g.SetOutputs(outputs...)
+		simplify(g, graph.SimplifyOptions{})
+		Expect(operators(g)).To(Equal("Neg Abs"))
+		for i, v := range g.Outputs {
+			Expect(v.Producer.Op.Name).To(Equal([]string{"Neg", "Abs"}[i%2]))
+		}
 	})
 	It("leaves out passes that are skipped, and names all", func() {
 		text := statements(13, "  input %x: f32[2]\n  %a = Identity(%x) \"a\"\n  %y = Neg(%a) \"y\"\n  output %y\n")

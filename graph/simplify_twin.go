@@ -73,7 +73,7 @@ func (t *twins) nodes() error {
 	}
 	table, hashes := twinTable(len(order)), make([]uint32, len(order))
 	for i, n := range order {
-		if n.graph != t.s.g || n.Schema == nil || n.Schema.Random || len(n.Regions) > 0 || len(n.Outputs) == 0 || n.Op.Domain == CarveDomain {
+		if n.graph != t.s.g || n.Schema == nil || isRandomNode(n) || len(n.Regions) > 0 || len(n.Outputs) == 0 || n.Op.Domain == CarveDomain {
 			continue
 		}
 		hashes[i] = fold32(t.hashNode(n))
@@ -158,6 +158,7 @@ func (t *twins) constants() {
 		hashes[i] = fold32(h)
 		j := findTwin(table, hashes, i, func(j int) bool { return equalConsts(list[j], v) })
 		if j >= 0 {
+			t.s.moveOutputs(v, list[j])
 			t.s.g.ReplaceUses(v, list[j])
 			t.s.g.RemoveConst(v)
 			t.s.changes++
