@@ -127,7 +127,7 @@ func complete(g *graph.Graph, b *binding, feeds map[string]tensor.Value) error {
 }
 
 // maxDefaultBytes bounds default data, whose size a model decides.
-const maxDefaultBytes = 1 << 30
+const maxDefaultBytes = 256 << 20
 
 func defaultValue(v *graph.Value, b *binding) (tensor.Value, error) {
 	switch v.Type.Kind {

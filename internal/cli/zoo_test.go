@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -55,7 +56,10 @@ var _ = Describe("the zoo", func() {
 		It("agrees with the reference outputs on "+name, func(ctx SpecContext) { zooRun(ctx, name) })
 	}
 
-	It("agrees with the reference outputs on all other models", Label("zoo"), func(ctx SpecContext) {
+	It("agrees with the reference outputs on all other models", Label("slow"), func(ctx SpecContext) {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long and some GB: -ginkgo.label-filter=slow")
+		}
 		names, err := zootest.Names()
 		if errors.Is(err, zootest.ErrAbsent) {
 			Skip(err.Error())
