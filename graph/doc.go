@@ -32,7 +32,8 @@
 //  12. schema: nodes satisfy their schemas: see CheckNode.
 //  13. formats: they change across Convert nodes only, which keep the type. A node with a chosen signature has its ports'
 //     formats at its operands and results; one without has a single format at those that are no constants; values have the
-//     same format inside and outside the body of a Fused or Subgraph node.
+//     same format inside and outside the body of a Subgraph node, and of a Fused node without a chosen signature. Data
+//     of constants in another format than the host's come with packing.
 //
 // Names of values and nodes are labels, and may repeat.
 //

@@ -174,7 +174,7 @@ func (c *verifier) contents(v *Value) {
 		c.fail(InvConstants, nil, v, "has data but is no constant")
 		return
 	case v.kind == kindConst:
-		if err := v.Const.Check(); err != nil {
+		if err := checkStorage(v); err != nil {
 			c.fail(InvConstants, nil, v, "%v", err)
 		} else if !v.Type.IsTensor() || v.Type.DType != v.Const.DType || !sameDims(v.Type.Shape, v.Const.Shape) {
 			c.fail(InvConstants, nil, v, "is of type %v with data of type %v", v.Type, v.Const)
@@ -367,4 +367,17 @@ func (c *verifier) regions(n *Node, depth int) {
 			}
 		}
 	}
+}
+
+// checkStorage checks a constant's data against its shape. A constant in another format than the host's is made by
+// packing: its storage is there only after that pass, and as large as its format wants.
+func checkStorage(v *Value) error {
+	if v.Format == HostFormat {
+		return v.Const.Check()
+	}
+	if !v.Const.DType.Valid() {
+		return fmt.Errorf("%w: %v", tensor.ErrDType, v.Const.DType)
+	}
+	_, err := tensor.NumElements(v.Const.Shape)
+	return err
 }

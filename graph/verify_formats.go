@@ -42,7 +42,8 @@ func (c *verifier) ports(n *Node) {
 	}
 }
 
-// boundary checks a fused or subgraph node: values keep their formats across the border of the region.
+// boundary checks a fused or subgraph node. Values keep their formats across the border of a subgraph, which is part of
+// the schedule. The body of a fused node that has its ports only says what the node computes, in formats of its own.
 func (c *verifier) boundary(n *Node) {
 	body := n.Region("body")
 	if body == nil || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) != len(n.Outputs) {
@@ -54,15 +55,17 @@ func (c *verifier) boundary(n *Node) {
 			c.fail(InvFormats, n, outer, "is in %v outside of the body and in %v inside", outer.Format, inner.Format)
 		}
 	}
-	for i, v := range n.Inputs {
-		pair(v, body.Inputs[i])
-	}
-	for i, v := range n.Outputs {
-		pair(v, body.Outputs[i])
-	}
-	for i, v := range n.Captures {
-		if i < len(body.Captures) {
-			pair(v, body.Captures[i])
+	if n.IsCarve(OpSubgraph) || n.Ports == nil {
+		for i, v := range n.Inputs {
+			pair(v, body.Inputs[i])
+		}
+		for i, v := range n.Outputs {
+			pair(v, body.Outputs[i])
+		}
+		for i, v := range n.Captures {
+			if i < len(body.Captures) {
+				pair(v, body.Captures[i])
+			}
 		}
 	}
 	if n.Ports != nil {

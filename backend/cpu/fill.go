@@ -1,0 +1,34 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// ConstantOfShape: one element, repeated. The shape is known when the instance is made, so the operand is not read.
+
+func fillSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if v := n.TensorAttr("value"); v != nil && (v.Check() != nil || v.Len() != 1 || len(v.Bytes()) == 0) {
+		return nil, property.Because(property.Attribute, "the value is no single element: %v", v)
+	}
+	return plainSignature(n), nil
+}
+
+func planFill(p *planner, n *graph.Node) error {
+	unit := make([]byte, n.Outputs[0].Type.DType.Size())
+	if v := n.TensorAttr("value"); v != nil {
+		copy(unit, v.Bytes())
+	} // zero bits are the zero of every dtype
+	dst := p.out(n.Outputs[0])
+	const part = 1 << 15
+	p.emit(step{chunks: ceilDiv(dst.size, part), body: func(st *state, _, lo, hi int) {
+		d := st.bytes(dst)
+		d = d[lo*part : min(hi*part, len(d))]
+		for k := copy(d, unit); k < len(d); k *= 2 { // part is a multiple of every size
+			copy(d[k:], d[:k])
+		}
+	}}, nil, []memory{dst})
+	return nil
+}
+
+func init() { register("ConstantOfShape", operator{fillSignatures, planFill}) }
