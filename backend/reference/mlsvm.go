@@ -187,9 +187,8 @@ func svmClassifier(c *Call) {
 		switch {
 		case len(pa) > 0:
 			copy(dst, pairProbabilities(scores, pa, pb, classes))
-			picked[r] = argMax(dst)
 		case classes == 2:
-			dst[0], dst[1] = scores[0], -scores[0]
+			dst[0], dst[1] = -scores[0], scores[0]
 		default:
 			copy(dst, scores)
 		}

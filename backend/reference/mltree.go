@@ -305,8 +305,8 @@ func treeRegressor(c *Call) {
 	c.putFloats(0, tensor.Float32, []int{n, targets}, v)
 }
 
-// treeClassifier adds up votes per class. Where the weights of two classes all belong to one, its score decides alone:
-// above 0.5 if all weights are positive, above 0 otherwise.
+// treeClassifier adds up votes per class. Where there are two classes and all votes are for the first, its score decides
+// alone: above 0.5 if all weights are positive, above 0 otherwise.
 func treeClassifier(c *Call) {
 	l := c.labels("classlabels_strings", "classlabels_int64s")
 	classes := max(l.len(), 1)
@@ -318,7 +318,7 @@ func treeClassifier(c *Call) {
 	single, positive := classes == 2, true
 	for _, t := range f.nodes {
 		for _, w := range t.votes {
-			single = single && w.target == f.firstTarget()
+			single = single && w.target == 0
 			positive = positive && w.weight >= 0
 		}
 	}
@@ -334,12 +334,11 @@ func treeClassifier(c *Call) {
 		return
 	}
 	v := f.score(c, classes, "SUM", nil)
-	first := f.firstTarget()
 	for r := range n {
 		row := v[2*r:][:2]
-		s := row[first]
+		s := row[0]
 		if base != nil {
-			s += base[first%len(base)]
+			s += base[0]
 		}
 		threshold := 0.0
 		if positive {
@@ -362,14 +361,4 @@ func treeClassifier(c *Call) {
 	}
 	c.putLabels(l, picked)
 	c.putFloats(1, tensor.Float32, []int{n, 2}, v)
-}
-
-// firstTarget returns the target of the first vote.
-func (f *forest) firstTarget() int {
-	for _, t := range f.nodes {
-		if len(t.votes) > 0 {
-			return t.votes[0].target
-		}
-	}
-	return 0
 }

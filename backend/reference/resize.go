@@ -120,7 +120,7 @@ func (c *Call) origin(r resizing, mode string, i int) float64 {
 		return y*(r.end-r.start)*(in-1)/(out-1) + r.start*(in-1)
 	case "pytorch_half_pixel":
 		if r.out == 1 {
-			return -0.5
+			return 0
 		}
 	case "half_pixel_symmetric":
 		return in/2*(1-float64(r.out)/out) + (y+0.5)/r.scale - 0.5
@@ -133,9 +133,15 @@ func (c *Call) origin(r resizing, mode string, i int) float64 {
 	return (y+0.5)/r.scale - 0.5
 }
 
-// nearest rounds a coordinate by nearest_mode.
-func (c *Call) nearest(x float64, mode string) float64 {
+// nearest rounds a coordinate by nearest_mode. "simple" is what versions before 11 did: up where the axis shrinks, else
+// down.
+func (c *Call) nearest(x, scale float64, mode string) float64 {
 	switch mode {
+	case "simple":
+		if scale < 1 {
+			return math.Ceil(x)
+		}
+		return math.Floor(x)
 	case "round_prefer_floor":
 		return math.Ceil(x - 0.5)
 	case "round_prefer_ceil":
@@ -161,7 +167,7 @@ func resize(c *Call) {
 	coordinates := c.Node.Str("coordinate_transformation_mode", "half_pixel")
 	rounding := c.Node.Str("nearest_mode", "round_prefer_floor")
 	if c.version < 11 {
-		coordinates, rounding = "asymmetric", "floor"
+		coordinates, rounding = "asymmetric", "simple"
 	}
 	all := make([][]taps, len(rs))
 	for a, r := range rs {
@@ -213,7 +219,7 @@ func resize(c *Call) {
 func (c *Call) fillTaps(t *taps, r resizing, mode, rounding string, o float64) {
 	clampIndex := func(f float64) int { return int(math.Min(math.Max(f, 0), float64(r.in-1))) }
 	if mode == "nearest" {
-		t.at, t.weights = []int{clampIndex(c.nearest(o, rounding))}, []float64{1}
+		t.at, t.weights = []int{clampIndex(c.nearest(o, r.scale, rounding))}, []float64{1}
 		return
 	}
 	shrink := 1.0
