@@ -153,7 +153,7 @@ func (a *app) measure(ctx context.Context, run func(context.Context) error) ([]t
 			return nil, err
 		}
 	}
-	p := a.progress("run", -1)
+	p := a.progress("run", benchRuns)
 	defer p.end()
 	var times []time.Duration
 	for begin := time.Now(); len(times) < benchRuns || time.Since(begin) < benchSeconds*time.Second; {

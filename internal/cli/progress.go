@@ -24,7 +24,7 @@ func (a *app) terminal() bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// progress returns a display for total units, -1 where their number is not known.
+// progress returns a display for total units; more are not shown.
 func (a *app) progress(what string, total int) *progress {
 	p := &progress{max: total}
 	if a.terminal() {
