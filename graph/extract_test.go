@@ -163,6 +163,18 @@ var _ = Describe("Extract and Inline", func() {
 		Entry("a gap through a capture", func(g *graph.Graph) []*graph.Node { return nodes(g, "s", "r") }, graph.ErrNotConvex),
 		Entry("a long gap", func(g *graph.Graph) []*graph.Node { return nodes(g, "a", "s") }, graph.ErrNotConvex),
 	)
+	It("fuses with constants as inputs, and puts back", func() {
+		text := strings.Replace(extractable, " @host:aB16b", "", 1)
+		g := parse(text)
+		n, err := g.Fuse(nodes(g, "a", "b"), fused("u"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.Verify(g)).To(Succeed())
+		Expect(g.String()).To(ContainSubstring("%a: f32[N], %b: f32[N] = carve::Fused(%x, %one, %two)"))
+		_, err = g.Inline(n)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.Verify(g)).To(Succeed())
+		Expect(lineSet(g.String())).To(Equal(lineSet(text)))
+	})
 	It("refuses to inline what has no body", func() {
 		g := parse(extractable)
 		_, err := g.Inline(node(g, "a"))

@@ -115,6 +115,28 @@ var _ = Describe("Folding into weights", func() {
   %y = Sub(%g, %s) "n"
   output %y
 `, "Conv", 1e-5),
+		Entry("BatchNormalization in float16", `
+  input %x: f16[N,2,5]
+  const %w = `+data(5, "f16", false, 3, 2, 3)+"\n"+batchNorm("f16", 3)+`
+  %c = Conv(%x, %w) "linear"
+  %y = BatchNormalization(%c, %scale, %shift, %mean, %var) "n"
+  output %y
+`, "Conv", 2e-2),
+		Entry("not in training", `
+  input %x: f32[N,4,5]
+  const %w = `+data(5, "f32", false, 6, 4, 3)+"\n"+batchNorm("f32", 6)+`
+  %c = Conv(%x, %w) "linear"
+  %y, %p, %q = BatchNormalization/14(%c, %scale, %shift, %mean, %var; training_mode=1) "n"
+  output %y
+`, "Conv BatchNormalization", 0.0),
+		Entry("not with a bias that is no constant", `
+  input %x: f32[N,4,5]
+  input %b: f32[6]
+  const %w = `+data(5, "f32", false, 6, 4, 3)+"\n"+batchNorm("f32", 6)+`
+  %c = Conv(%x, %w, %b) "linear"
+  %y = BatchNormalization(%c, %scale, %shift, %mean, %var) "n"
+  output %y
+`, "Conv BatchNormalization", 0.0),
 		Entry("not where something else reads the result", `
   input %x: f32[N,4,5]
   const %w = `+data(5, "f32", false, 6, 4, 3)+"\n"+batchNorm("f32", 6)+`

@@ -409,6 +409,27 @@ var _ = Describe("Simplify", func() {
   %z: i64[2] = Neg(%i) "z"
   output %y, %z
 `, "a:forwarded b:forwarded c:forwarded d:forwarded e:forwarded f:forwarded"),
+		Entry("casts and pads of other forms", 10, `
+  input %x: f32[2]
+  input %u: u8[2]
+  const %zero = u8[2]{0, 0}
+  %a = Pad(%x; pads=[0, 0]) "a"
+  %b = Pad(%a; pads=[0, 1]) "b"
+  %c = Cast(%b; to=11) "c"
+  %d = CastLike/15(%c, %c) "d"
+  %e = CastLike/15(%d, %x) "e"
+  %f = BitShift/11(%u, %zero; direction="LEFT") "f"
+  %g = Cast(%f; to=1) "g"
+  output %e, %g
+`, `
+  input %x: f32[2]
+  input %u: u8[2]
+  %b: f32[3] = Pad(%x; pads=[0, 1]) "b"
+  %c: f64[3] = Cast(%b; to=11) "c"
+  %e: f32[3] = CastLike/15(%c, %x) "e"
+  %g: f32[2] = Cast(%u; to=1) "g"
+  output %e, %g
+`, "a:forwarded d:forwarded f:forwarded"),
 		Entry("not those that are inexact or change the shape", 13, `
   input %x: f32[2]
   const %zero = f32[]{0}
@@ -531,6 +552,27 @@ var _ = Describe("Simplify", func() {
   %y: f32[2] = Mul(%d, %d) "y"
   output %y, %d
 `, ""),
+		Entry("with attributes of several kinds", 13, `
+  input %x: f32[N,2]
+  %s = Shape(%x) "s"
+  %a = ConstantOfShape(%s; value=f32[1]{1}) "a"
+  %b = ConstantOfShape(%s; value=f32[1]{1}) "b"
+  %c = ConstantOfShape(%s; value=f32[1]{2}) "c"
+  %f = LeakyRelu(%c; alpha=0.5) "f"
+  %g = LeakyRelu(%c; alpha=0.25) "g"
+  %h = ReduceMax(%f; axes=[0, 1]) "h"
+  %i = ReduceMax(%f; axes=[0, 1]) "i"
+  output %a, %b, %g, %h, %i
+`, `
+  input %x: f32[N,2]
+  dims %s = i64 [N,2]
+  %a: f32[N,2] = ConstantOfShape(%s; value=f32[1]{1}) "a" from("a", "b")
+  %c: f32[N,2] = ConstantOfShape(%s; value=f32[1]{2}) "c"
+  %f: f32[N,2] = LeakyRelu(%c; alpha=0.5) "f"
+  %g: f32[N,2] = LeakyRelu(%c; alpha=0.25) "g"
+  %h: f32[1,1] = ReduceMax(%f; axes=[0, 1]) "h" from("h", "i")
+  output %a, %a, %g, %h, %h
+`, "s:shape"),
 		Entry("not where attributes, order, dtype or shape differ", 13, `
   input %x: f32[2,2]
   const %one = f32[]{1}
