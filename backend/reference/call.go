@@ -83,6 +83,10 @@ func Supports(n *graph.Node) error {
 	if n.Schema == nil {
 		return nil
 	}
+	if v := n.Input(0); v != nil && v.Type.IsTensor() && onlyNumbers(n) && !(v.Type.DType.IsFloat() || v.Type.DType.IsInt()) &&
+		v.Type.DType != tensor.Invalid {
+		return property.Because(property.DTypeReason, "the reference kernel of %v has no form for %v", n.Op, v.Type.DType)
+	}
 	for i, p := range n.Schema.Inputs {
 		v := n.Input(i)
 		if v == nil || !v.Type.IsTensor() || v.Type.DType == tensor.Invalid {
@@ -94,6 +98,11 @@ func Supports(n *graph.Node) error {
 		}
 	}
 	return nil
+}
+
+// onlyNumbers reports whether the kernel computes with input 0 although the operator admits types that are no numbers.
+func onlyNumbers(n *graph.Node) bool {
+	return n.Is("Col2Im", "GridSample") || n.Is("Resize", "Upsample") && n.Str("mode", "nearest") != "nearest"
 }
 
 // onnxNames are the names of element types in ONNX type strings where they differ from DType.Name.

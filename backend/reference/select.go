@@ -24,6 +24,14 @@ func (c *Call) ordering(i int) func(a, b int) int {
 	case t.DType == tensor.String:
 		v := c.strings(i)
 		return func(a, b int) int { return cmp.Compare(v[a], v[b]) }
+	case t.DType.IsComplex(): // by real part, then by imaginary part
+		v := c.complexes(i)
+		return func(a, b int) int {
+			if r := cmp.Compare(real(v[a]), real(v[b])); r != 0 {
+				return r
+			}
+			return cmp.Compare(imag(v[a]), imag(v[b]))
+		}
 	case t.DType.IsFloat():
 		v := c.floats(i)
 		return func(a, b int) int {
@@ -101,6 +109,12 @@ func nonZero(c *Call) {
 	case x.DType == tensor.String:
 		for i, v := range c.strings(0) {
 			if v != "" {
+				hits = append(hits, i)
+			}
+		}
+	case x.DType.IsComplex():
+		for i, v := range c.complexes(0) {
+			if v != 0 {
 				hits = append(hits, i)
 			}
 		}

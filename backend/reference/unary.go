@@ -17,7 +17,7 @@ var unaryKernels = []kernel{
 	{"Ceil", 6, unary(math.Ceil, nil)},
 	{"Cos", 7, unary(math.Cos, nil)},
 	{"Cosh", 9, unary(math.Cosh, nil)},
-	{"Erf", 9, unary(math.Erf, nil)},
+	{"Erf", 9, unary(math.Erf, func(x int64) int64 { return int64(math.Erf(float64(x))) })},
 	{"Exp", 6, unary(math.Exp, nil)},
 	{"Floor", 6, unary(math.Floor, nil)},
 	{"Log", 6, unary(math.Log, nil)},

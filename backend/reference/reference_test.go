@@ -1,0 +1,299 @@
+package reference_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// node returns a node of the newest operator set, or of that version, on operands of these types; nil omits one.
+func node(op string, version int, inputs []*tensor.Tensor, outputs int, attrs ...graph.Attr) *graph.Node {
+	g := graph.New("test")
+	g.Opsets[""] = version
+	s := graph.NodeSpec{Op: graph.Op{Name: op}, Name: "n", Attrs: attrs}
+	for i, t := range inputs {
+		if t == nil {
+			s.Inputs = append(s.Inputs, nil)
+			continue
+		}
+		s.Inputs = append(s.Inputs, g.AddInput("x"+string(rune('0'+i)), graph.TypeOf(t)))
+	}
+	for i := range outputs {
+		s.Outputs = append(s.Outputs, "y"+string(rune('0'+i)))
+	}
+	return g.AddNode(s)
+}
+
+func values(ts []*tensor.Tensor) []tensor.Value {
+	out := make([]tensor.Value, len(ts))
+	for i, t := range ts {
+		if t != nil {
+			out[i] = t
+		}
+	}
+	return out
+}
+
+// eval runs an operator and returns its first output.
+func eval(op string, version int, inputs []*tensor.Tensor, attrs ...graph.Attr) *tensor.Tensor {
+	GinkgoHelper()
+	out, err := reference.Evaluate(context.Background(), node(op, version, inputs, 1, attrs...), values(inputs))
+	Expect(err).NotTo(HaveOccurred())
+	return out[0].(*tensor.Tensor)
+}
+
+func f32(shape []int, v ...float32) *tensor.Tensor { return tensor.From(v, shape...) }
+
+func i64(v ...int64) *tensor.Tensor { return tensor.From(v) }
+
+func half(v ...float32) *tensor.Tensor {
+	t, err := tensor.Convert(tensor.From(v), tensor.Float16, nil)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+var _ = Describe("results", func() {
+	DescribeTable("of integers wrap around and divide as ONNX says", func(op string, a, b, want []int8, attrs ...graph.Attr) {
+		got := eval(op, 28, []*tensor.Tensor{tensor.From(a), tensor.From(b)}, attrs...)
+		Expect(tensor.Of[int8](got)).To(Equal(want))
+	},
+		Entry("Add", "Add", []int8{127, -128}, []int8{1, -1}, []int8{-128, 127}),
+		Entry("Mul", "Mul", []int8{16, -3}, []int8{16, 50}, []int8{0, 106}),
+		Entry("Div truncates", "Div", []int8{-7, 7}, []int8{2, -2}, []int8{-3, -3}),
+		Entry("Div by zero", "Div", []int8{5}, []int8{0}, []int8{0}),
+		Entry("Mod has the divisor's sign", "Mod", []int8{-7, 7, 6}, []int8{3, -3, 0}, []int8{2, -2, 0}),
+		Entry("fmod has the dividend's sign", "Mod", []int8{-7, 7}, []int8{3, -3}, []int8{-1, 1}, graph.IntAttr("fmod", 1)),
+	)
+
+	It("of uint64 are unsigned", func() {
+		big := tensor.From([]uint64{1 << 63, 3})
+		two := tensor.From([]uint64{2, 2})
+		Expect(tensor.Of[uint64](eval("Div", 28, []*tensor.Tensor{big, two}))).To(Equal([]uint64{1 << 62, 1}))
+		Expect(tensor.Of[uint64](eval("Max", 28, []*tensor.Tensor{big, two}))).To(Equal([]uint64{1 << 63, 3}))
+		Expect(tensor.Of[bool](eval("Greater", 28, []*tensor.Tensor{big, two}))).To(Equal([]bool{true, true}))
+		Expect(tensor.Of[uint64](eval("ReduceMax", 28, []*tensor.Tensor{big}, graph.IntAttr("keepdims", 0)))).To(Equal([]uint64{1 << 63}))
+	})
+
+	It("of narrow floats are rounded once", func() {
+		got := eval("Add", 28, []*tensor.Tensor{half(2048, 1), half(1, 1)})
+		Expect(got.DType).To(Equal(tensor.Float16))
+		Expect(got.Float64At(0)).To(Equal(2048.0)) // 2049 lies between 2048 and 2050: ties to even
+		Expect(got.Float64At(1)).To(Equal(2.0))
+	})
+
+	It("of sums do not depend on float32's precision", func() {
+		v := make([]float32, 1<<17)
+		v[0] = 1 << 24
+		for i := 1; i < len(v); i++ {
+			v[i] = 1
+		}
+		got := eval("ReduceSum", 28, []*tensor.Tensor{f32([]int{len(v)}, v...)}, graph.IntAttr("keepdims", 0))
+		Expect(got.Float64At(0)).To(Equal(float64(float32(1<<24 + 1<<17 - 1))))
+	})
+
+	It("read strided operands", func() {
+		x := f32([]int{2, 3}, 1, 2, 3, 4, 5, 6)
+		x.Shape, x.Strides = []int{3, 2}, []int{1, 3}
+		got := eval("Neg", 28, []*tensor.Tensor{x})
+		Expect(got.Shape).To(Equal([]int{3, 2}))
+		Expect(tensor.Of[float32](got)).To(Equal([]float32{-1, -4, -2, -5, -3, -6}))
+	})
+
+	It("take the form of the operator set: attributes before, inputs after", func() {
+		x := f32([]int{1, 2, 1}, 3, 4)
+		old := eval("Squeeze", 11, []*tensor.Tensor{x}, graph.IntsAttr("axes", 0))
+		Expect(old.Shape).To(Equal([]int{2, 1}))
+		fresh := eval("Squeeze", 13, []*tensor.Tensor{x, i64(-1)})
+		Expect(fresh.Shape).To(Equal([]int{1, 2}))
+		flat := eval("Softmax", 11, []*tensor.Tensor{f32([]int{1, 2, 2}, 0, 0, 0, 0)}, graph.IntAttr("axis", 1))
+		Expect(flat.Float64At(0)).To(Equal(0.25)) // all dims from the axis on are one row
+	})
+
+	It("pack types of less than a byte", func() {
+		x := &tensor.Tensor{DType: tensor.Int4, Shape: []int{3}, Data: []byte{0xF1, 0x07}} // 1, -1, 7
+		got := eval("Concat", 28, []*tensor.Tensor{x, x}, graph.IntAttr("axis", 0))
+		v := make([]int64, 6)
+		Expect(tensor.DecodeInts(v, got)).To(Succeed())
+		Expect(v).To(Equal([]int64{1, -1, 7, 1, -1, 7}))
+	})
+
+	It("multiply matrices of every size", func() {
+		for _, d := range [][3]int{{1, 1, 1}, {3, 5, 7}, {33, 129, 257}, {2, 300, 4}, {65, 3, 520}} {
+			m, n, k := d[0], d[1], d[2]
+			a, b := make([]float32, m*k), make([]float32, k*n)
+			for i := range a {
+				a[i] = float32(i%7) - 3
+			}
+			for i := range b {
+				b[i] = float32(i%5) - 2
+			}
+			got := tensor.Of[float32](eval("MatMul", 28, []*tensor.Tensor{f32([]int{m, k}, a...), f32([]int{k, n}, b...)}))
+			for i := range m {
+				for j := range n {
+					want := float32(0)
+					for p := range k {
+						want += a[i*k+p] * b[p*n+j]
+					}
+					Expect(got[i*n+j]).To(Equal(want), "%v at %d, %d", d, i, j)
+				}
+			}
+		}
+	})
+})
+
+var _ = Describe("Run", func() {
+	It("writes to planned storage and clears what it does not write", func() {
+		x := f32([]int{2}, 1, 2)
+		in := []*tensor.Tensor{x, i64(1, 1)}
+		storage := f32([]int{4}, 9, 9, 9, 9)
+		out, err := reference.Run(context.Background(), node("Pad", 13, in, 1), values(in),
+			func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+				Expect(i).To(Equal(0))
+				Expect(shape).To(Equal([]int{4}))
+				return storage, nil
+			})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out[0]).To(BeIdenticalTo(storage))
+		Expect(tensor.Of[float32](storage)).To(Equal([]float32{0, 1, 2, 0}))
+	})
+
+	It("refuses planned storage of another type", func() {
+		in := []*tensor.Tensor{f32([]int{2}, 1, 2)}
+		_, err := reference.Run(context.Background(), node("Neg", 13, in, 1), values(in),
+			func(int, tensor.DType, []int) (*tensor.Tensor, error) { return f32([]int{1}, 0), nil })
+		Expect(err).To(MatchError(tensor.ErrShape))
+	})
+
+	It("shares no storage with operands", func() {
+		x := f32([]int{2}, 1, 2)
+		in := []*tensor.Tensor{x}
+		y := eval("Identity", 13, in)
+		tensor.Of[float32](y)[0] = 7
+		Expect(x.Float64At(0)).To(Equal(1.0))
+		s, err := reference.Evaluate(context.Background(), node("SequenceConstruct", 13, in, 1), values(in))
+		Expect(err).NotTo(HaveOccurred())
+		tensor.Of[float32](s[0].(*tensor.Sequence).Items[0].(*tensor.Tensor))[0] = 7
+		Expect(x.Float64At(0)).To(Equal(1.0))
+	})
+
+	It("leaves out what the node leaves out", func() {
+		in := []*tensor.Tensor{f32([]int{2}, 1, 2), i64(1)}
+		g := graph.New("g")
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "TopK"}, Inputs: []*graph.Value{
+			g.AddInput("x", graph.TypeOf(in[0])), g.AddInput("k", graph.TypeOf(in[1]))}, Outputs: []string{"", "at"}})
+		out, err := reference.Evaluate(context.Background(), n, values(in))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out[0]).To(BeNil())
+		Expect(out[1].(*tensor.Tensor).Int64At(0)).To(Equal(int64(1)))
+	})
+
+	DescribeTable("refuses sizes before it allocates", func(op string, in []*tensor.Tensor, attrs ...graph.Attr) {
+		_, err := reference.Evaluate(context.Background(), node(op, 28, in, 1, attrs...), values(in))
+		Expect(err).To(MatchError(tensor.ErrTooLarge))
+		var typed *reference.Error
+		Expect(errors.As(err, &typed)).To(BeTrue())
+		Expect(typed.Node).To(Equal("n"))
+	},
+		Entry("ConstantOfShape", "ConstantOfShape", []*tensor.Tensor{i64(1<<20, 1<<20)}),
+		Entry("overflow", "ConstantOfShape", []*tensor.Tensor{i64(1<<40, 1<<40)}),
+		Entry("an empty tensor with endless dims", "ConstantOfShape", []*tensor.Tensor{i64(0, 1<<50)}),
+		Entry("Expand", "Expand", []*tensor.Tensor{f32([]int{1}, 1), i64(1 << 40)}),
+		Entry("Tile", "Tile", []*tensor.Tensor{f32([]int{1}, 1), i64(1 << 40)}),
+		Entry("Range", "Range", []*tensor.Tensor{tensor.Scalar(int64(0)), tensor.Scalar(int64(1 << 40)), tensor.Scalar(int64(1))}),
+		Entry("Pad", "Pad", []*tensor.Tensor{f32([]int{1, 1}, 1), i64(1<<29, 1<<29, 1<<29, 1<<29)}),
+		Entry("OneHot", "OneHot", []*tensor.Tensor{i64(1), i64(1 << 39), f32([]int{2}, 0, 1)}),
+		Entry("HannWindow", "HannWindow", []*tensor.Tensor{tensor.Scalar(int64(1 << 40))}),
+	)
+
+	It("bounds results by MaxBytes", func() {
+		in := []*tensor.Tensor{f32([]int{1}, 1), i64(100)}
+		c := reference.Call{Node: node("Tile", 13, in, 1), Inputs: values(in), MaxBytes: 399}
+		_, err := c.Run()
+		Expect(err).To(MatchError(tensor.ErrTooLarge))
+		c.MaxBytes = 400
+		_, err = c.Run()
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("names node, operator and port in errors", func() {
+		in := []*tensor.Tensor{f32([]int{2}, 1, 2), f32([]int{3}, 1, 2, 3)}
+		_, err := reference.Evaluate(context.Background(), node("Add", 13, in, 1), values(in))
+		Expect(err).To(MatchError(tensor.ErrShape))
+		Expect(err).To(MatchError(ContainSubstring(`Add "n", input B: `)))
+	})
+
+	It("stops soon after the context ends", func() {
+		side := 3000
+		v := make([]float32, side*side)
+		in := []*tensor.Tensor{f32([]int{side, side}, v...), f32([]int{side, side}, v...)}
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := reference.Evaluate(ctx, node("MatMul", 13, in, 1), values(in))
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+		Expect(time.Since(start)).To(BeNumerically("<", 2*time.Second))
+	})
+})
+
+var _ = Describe("Supports", func() {
+	reason := func(n *graph.Node) property.Code {
+		var r *property.Reason
+		if errors.As(reference.Supports(n), &r) {
+			return r.Code
+		}
+		return ""
+	}
+	x := f32([]int{2}, 1, 2)
+
+	It("accepts what it has kernels for", func() {
+		Expect(reference.Supports(node("Neg", 13, []*tensor.Tensor{x}, 1))).To(Succeed())
+	})
+	It("says that an operator is unknown", func() {
+		Expect(reason(node("Frobnicate", 13, []*tensor.Tensor{x}, 1))).To(Equal(property.Unsupported))
+	})
+	It("says that a version is too old", func() {
+		Expect(reason(node("Add", 6, []*tensor.Tensor{x, x}, 1))).To(Equal(property.Version))
+	})
+	It("says that an element type is not admitted", func() {
+		Expect(reason(node("Sin", 13, []*tensor.Tensor{i64(1)}, 1))).To(Equal(property.DTypeReason))
+	})
+	It("runs nothing that it does not support", func() {
+		_, err := reference.Evaluate(context.Background(), node("Frobnicate", 13, []*tensor.Tensor{x}, 1), values([]*tensor.Tensor{x}))
+		Expect(err).To(MatchError(tensor.ErrUnsupported))
+	})
+})
+
+var _ = Describe("random operators", func() {
+	It("repeat themselves by seed, and differ by node", func() {
+		draw := func(attrs ...graph.Attr) []float32 {
+			return tensor.Of[float32](eval("RandomUniform", 13, nil, append(attrs, graph.IntsAttr("shape", 4))...))
+		}
+		Expect(draw(graph.FloatAttr("seed", 3))).To(Equal(draw(graph.FloatAttr("seed", 3))))
+		Expect(draw(graph.FloatAttr("seed", 3))).NotTo(Equal(draw(graph.FloatAttr("seed", 4))))
+		for _, v := range draw() {
+			Expect(v).To(And(BeNumerically(">=", 0), BeNumerically("<", 1)))
+		}
+	})
+	It("draw with the probability that Bernoulli gets", func() {
+		p := make([]float32, 4000)
+		for i := range p {
+			p[i] = 0.25
+		}
+		s := 0.0
+		for _, v := range tensor.Of[float32](eval("Bernoulli", 22, []*tensor.Tensor{f32([]int{len(p)}, p...)}, graph.FloatAttr("seed", 1))) {
+			s += float64(v)
+		}
+		Expect(math.Abs(s/float64(len(p)) - 0.25)).To(BeNumerically("<", 0.03))
+	})
+})
