@@ -14,6 +14,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve"
@@ -65,14 +66,7 @@ func (s *snakeSelector) Filter(candidates []*graph.Node) []*graph.Node {
 // Reset implements property.Selector.
 func (s *snakeSelector) Reset() {}
 
-func (u *snakeUnit) has(n *graph.Node) bool {
-	for _, m := range u.nodes {
-		if m == n {
-			return true
-		}
-	}
-	return false
-}
+func (u *snakeUnit) has(n *graph.Node) bool { return slices.Contains(u.nodes, n) }
 
 // matchSnake looks around a Sin for Mul(x, a), Sin, Mul(s, s), Div(q, a), Add(x, d), float32, with a scalar a, and no other
 // reader of what lies between them.
@@ -131,7 +125,7 @@ func (snake) Kernel(fused *graph.Node, _ graph.Bindings) (backend.Kernel, error)
 		if !ok {
 			continue
 		}
-		x, a := indexOf(body.Inputs, u.x), indexOf(body.Inputs, u.a)
+		x, a := slices.Index(body.Inputs, u.x), slices.Index(body.Inputs, u.a)
 		return backend.Kernel{Run: func(_ context.Context, args *backend.KernelArgs) error {
 			src, dst := tensor.Of[float32](args.Inputs[x]), tensor.Of[float32](args.Outputs[0])
 			scale := tensor.Of[float32](args.Inputs[a])[0]
@@ -145,15 +139,6 @@ func (snake) Kernel(fused *graph.Node, _ graph.Bindings) (backend.Kernel, error)
 		}}, nil
 	}
 	return backend.Kernel{}, fmt.Errorf("the body of %v is no snake activation", fused)
-}
-
-func indexOf(vs []*graph.Value, v *graph.Value) int {
-	for i, w := range vs {
-		if w == v {
-			return i
-		}
-	}
-	return -1
 }
 
 func main() {
