@@ -54,6 +54,7 @@ type compilation struct {
 	hops    map[*graph.Graph]map[*graph.Node]*convert.Converter
 	folded  []graph.Folded
 	failed  map[failKey]*property.Reason
+	packed  packedSet // constants that the compilation made itself
 	exes    map[*graph.Node]backend.Executable
 	retry   bool
 	started time.Time
@@ -92,12 +93,14 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	}
 	if err := c.run(); err != nil {
 		c.closeExecutables()
+		c.packed.free()
 		closeAll()
 		return nil, err
 	}
 	p, err := newProgram(c, opened)
 	if err != nil {
 		c.closeExecutables()
+		c.packed.free()
 		closeAll()
 		return nil, err
 	}
@@ -325,18 +328,6 @@ func (c *compilation) lower() error {
 	})
 }
 
-// pack converts constants, once per constant and format for all Programs of the model, several at a time.
-func (c *compilation) pack() error {
-	var work []partition.Pack
-	if err := c.blocks(func(g *graph.Graph) error {
-		work = append(work, c.results[g].Packs...)
-		return nil
-	}); err != nil {
-		return err
-	}
-	return c.parallel(len(work), func(i int) error { return c.packOne(work[i]) })
-}
-
 // parallel calls fn for 0 to n-1 on as many goroutines as the program may use threads, and returns the error of the
 // lowest index. It reports progress.
 func (c *compilation) parallel(n int, fn func(i int) error) error {
@@ -377,71 +368,6 @@ func (c *compilation) parallel(n int, fn func(i int) error) error {
 		}
 	}
 	return nil
-}
-
-func (c *compilation) packOne(p partition.Pack) error {
-	w, err := c.model.weight(packKey{p.Constant, p.Format})
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.done {
-		if w.mem, err = c.convertConstant(p); err != nil {
-			return fmt.Errorf("constant %q to %v: %w", p.Name, p.Format, err)
-		}
-		w.device, w.done = c.devices[canonical(p.Format.Device)], true
-	}
-	p.Packed.Data, p.Packed.Handle = w.mem.Data, w.mem.Handle
-	return nil
-}
-
-// convertConstant runs the conversion path of a constant.
-func (c *compilation) convertConstant(p partition.Pack) (device.Memory, error) {
-	src := p.Constant
-	var held device.Memory
-	var holder device.Device
-	free := func() {
-		if holder != nil {
-			holder.Free(held)
-		}
-	}
-	path, err := c.registry.Path(graph.HostFormat, p.Format)
-	if err != nil {
-		return held, err
-	}
-	for _, hop := range path {
-		size, err := c.registry.Size(hop.To, src.DType, src.Shape)
-		if err != nil {
-			free()
-			return held, err
-		}
-		move, err := hop.Plan(src.DType, src.Shape)
-		if err != nil {
-			free()
-			return held, err
-		}
-		dev := c.devices[canonical(hop.To.Device)]
-		if dev == nil {
-			free()
-			return held, fmt.Errorf("%w: no backend has device %v", convert.ErrNoPath, hop.To.Device)
-		}
-		next, err := dev.Alloc(size)
-		if err != nil {
-			free()
-			return held, err
-		}
-		dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Data, Handle: next.Handle}
-		err = move(c.ctx, dst, src, nil)
-		free()
-		held, holder = next, dev
-		if err != nil {
-			free()
-			return held, err
-		}
-		src = dst
-	}
-	return held, nil
 }
 
 // compileGroups compiles every group. A group that fails is given to the next backend: its nodes are marked, and the

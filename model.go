@@ -2,12 +2,10 @@ package carve
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"sync"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -18,21 +16,13 @@ type Model struct {
 	graph  *graph.Graph
 	source *onnx.Model // nil for models made from a graph
 
+	once   sync.Once
+	consts map[*tensor.Tensor]bool
+
+	turn   chan struct{} // held by the compilation that packs constants
 	mu     sync.Mutex
-	packed map[packKey]*packedWeight
+	packed packedSet
 	closed bool
-}
-
-type packKey struct {
-	t *tensor.Tensor
-	f graph.Format
-}
-
-type packedWeight struct {
-	mu     sync.Mutex
-	done   bool
-	mem    device.Memory
-	device device.Device
 }
 
 // Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights.
@@ -64,7 +54,7 @@ func Parse(ctx context.Context, data []byte) (*Model, error) {
 
 // FromGraph makes a Model of a graph, which must not change afterwards.
 func FromGraph(g *graph.Graph) *Model {
-	return &Model{graph: g, packed: map[packKey]*packedWeight{}}
+	return &Model{graph: g, turn: make(chan struct{}, 1)}
 }
 
 func fromSource(s *onnx.Model) *Model {
@@ -87,40 +77,9 @@ func (m *Model) Close() error {
 		return nil
 	}
 	m.closed = true
-	for _, p := range m.packed {
-		if p.done {
-			p.device.Free(p.mem)
-		}
-	}
-	m.packed = nil
+	m.packed.free()
 	if m.source != nil {
 		return m.source.Close()
 	}
 	return nil
-}
-
-// weight returns the entry for a constant in a format, which the first caller fills.
-func (m *Model) weight(k packKey) (*packedWeight, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil, fmt.Errorf("model: %w", fs.ErrClosed)
-	}
-	w := m.packed[k]
-	if w == nil {
-		w = &packedWeight{}
-		m.packed[k] = w
-	}
-	return w, nil
-}
-
-// packedBytes returns the memory of all packed weights.
-func (m *Model) packedBytes() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var n int64
-	for _, p := range m.packed {
-		n += p.mem.Size
-	}
-	return n
 }

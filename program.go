@@ -34,6 +34,7 @@ type Program struct {
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
 	exes     map[*graph.Node]backend.Executable
+	packed   packedSet // constants that are the Program's own; those of the model are the Model's
 
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
@@ -64,6 +65,7 @@ func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	for range c.o.MaxSessions {
 		p.tickets <- struct{}{}
 	}
+	p.packed = packedSet{blocks: c.packed.blocks, bytes: c.packed.bytes} // without the keys, which hold what was packed
 	pool.Acquire()
 	if shapes, ok := p.staticShapes(); ok {
 		if _, err := p.spec(c.ctx, shapes); err != nil {
@@ -161,11 +163,19 @@ func (p *Program) giveBack(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		delete(p.live, s)
-		s.free()
+		p.drop(s)
 		return
 	}
 	p.sessions <- s
+}
+
+// drop frees a session; the last one of a closed Program takes everything else with it. It is called with mu held.
+func (p *Program) drop(s *Session) {
+	delete(p.live, s)
+	s.free()
+	if p.closed && len(p.live) == 0 {
+		p.closeBackends()
+	}
 }
 
 // NewSession returns a Session of the caller's own, outside of the pool of Run. Close it.
@@ -214,6 +224,7 @@ func (p *Program) closeBackends() {
 	for _, b := range p.opened {
 		b.Close()
 	}
+	p.packed.free()
 }
 
 func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {

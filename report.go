@@ -238,14 +238,14 @@ func (r *Report) Why(node string) (where string, reasons []RejectedReport, found
 // Memory is what a Program holds outside of Go's heap, in bytes.
 type Memory struct {
 	Arenas        int64 // of all sessions
-	PackedWeights int64 // of the model, shared by its Programs
+	PackedWeights int64 // of the model, shared by its Programs, and of constants that were folded for this one
 }
 
 // Memory returns what the Program holds now.
 func (p *Program) Memory() Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := Memory{PackedWeights: p.model.packedBytes()}
+	m := Memory{PackedWeights: p.model.packedBytes() + p.packed.bytes}
 	for s := range p.live {
 		m.Arenas += s.held.Load()
 	}

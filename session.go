@@ -410,8 +410,7 @@ func (s *Session) Close() error {
 	if !s.p.live[s] {
 		return nil
 	}
-	delete(s.p.live, s)
-	s.free()
+	s.p.drop(s)
 	return nil
 }
 
