@@ -27,8 +27,7 @@
 //  9. regions: each belongs to its node alone, under a name of its own, with one parameter per capture of the node, of the
 //     same kind and element type where both are known; they nest no deeper than MaxRegionDepth. Bodies of carve's Fused
 //     and Subgraph have the inputs and outputs of their node.
-//  10. constants: a constant has well-formed data, whose type is the value's (in a packed format the storage may come
-//     later); no other value has data.
+//  10. constants: a constant has well-formed data, whose type is the value's; no other value has data.
 //  11. dims: a value with known content is an int64 or int32 scalar or vector of that length, and a dims value has one.
 //  12. schema: nodes satisfy their schemas: see CheckNode.
 //  13. formats: they change across Convert nodes only, which keep the type. A node with a chosen signature has its ports'
