@@ -80,6 +80,16 @@ func Supports(n *graph.Node) error {
 	if v := version(n); v < k.since {
 		return property.Because(property.Version, "%v since %d; the kernel begins with version %d", n.Op, v, k.since)
 	}
+	if len(n.Captures) > 0 {
+		return property.Because(property.Unsupported, "%v captures values; a reference kernel's regions see only their inputs", n.Op)
+	}
+	for _, r := range n.Regions {
+		for inner := range r.Graph.Nodes() {
+			if err := Supports(inner); err != nil {
+				return err
+			}
+		}
+	}
 	if n.Schema == nil {
 		return nil
 	}
