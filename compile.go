@@ -197,8 +197,8 @@ func (c *compilation) blocks(fn func(g *graph.Graph) error) error {
 
 func eachBlock(g *graph.Graph, fn func(g *graph.Graph) error) error {
 	for n := range g.Nodes() {
-		if n.Op.Domain == graph.CarveDomain {
-			continue
+		if !partition.HostScheduled(n) {
+			continue // whoever runs the node runs its regions
 		}
 		for _, r := range n.Regions {
 			if err := eachBlock(r.Graph, fn); err != nil {

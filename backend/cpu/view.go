@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -17,10 +18,22 @@ func viewSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !isView(n) {
 		return nil, property.Because(property.Unsupported, "the second output of %v", n.Op)
 	}
+	if n.Is("Dropout") && trains(n) {
+		return nil, property.Because(property.Attribute, "training mode of %v is not known to be off", n)
+	}
 	if n.Is("Identity", "Dropout") {
 		return followSignatures(n, 1), nil
 	}
 	return plainSignature(n), nil
+}
+
+// trains reports whether a Dropout may drop something: its training_mode is there and not a constant false.
+func trains(n *graph.Node) bool {
+	v := n.Input(2)
+	if v == nil {
+		return n.Op.Since < 7 && n.Int("is_test", 0) == 0
+	}
+	return !v.IsConst() || v.Const.Len() != 1 || v.Const.DType != tensor.Bool || v.Const.Bytes()[0] != 0
 }
 
 func planView(p *planner, n *graph.Node) error {

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -67,10 +68,14 @@ func (b *Backend) Supports(n *graph.Node) backend.Support {
 	if b.Accept != nil && !b.Accept(n) {
 		return backend.No(property.Unsupported, "not accepted by this instance")
 	}
-	if n.IsCarve(graph.OpFused) || len(n.Regions) > 0 {
-		return backend.No(property.Unsupported, "fused nodes and control flow are not the reference backend's")
+	if n.IsCarve(graph.OpFused) {
+		return backend.No(property.Unsupported, "fused nodes are their property's backend's")
 	}
 	if err := Supports(n); err != nil {
+		var why *property.Reason
+		if errors.As(err, &why) {
+			return backend.Support{Reason: why}
+		}
 		return backend.No(property.Unsupported, "%v", err)
 	}
 	s := graph.Signature{Name: "plain"}
