@@ -36,6 +36,9 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := negotiate(ctx, a, order, groupOf, groups); err != nil {
+		return nil, err
+	}
 	b := &builder{a: a, g: g, groupOf: groupOf, packs: map[packKey]*graph.Value{}}
 	b.constants()
 	for _, v := range g.Inputs {
