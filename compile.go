@@ -37,6 +37,7 @@ var passes = []pass{
 	{name: "eliminate-conversions", fn: (*compilation).eliminate, again: true},
 	{name: "lower-conversions", fn: (*compilation).lower, again: true},
 	{name: "pack-constants", fn: (*compilation).pack, again: true},
+	{name: "own-constants", fn: (*compilation).ownConstants, again: true},
 	{name: "compile-groups", fn: (*compilation).compileGroups, again: true},
 }
 
@@ -46,6 +47,7 @@ type compilation struct {
 	model    *Model
 	o        Options
 	backends []backend.Backend
+	opened   []backend.Backend // those of them that end with the Program
 	registry *convert.Registry
 	devices  map[tensor.DeviceID]device.Device
 
@@ -81,7 +83,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		closeAll()
 		return nil, err
 	}
-	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, failed: map[failKey]*property.Reason{},
+	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, opened: opened, failed: map[failKey]*property.Reason{},
 		devices: map[tensor.DeviceID]device.Device{}}
 	if c.g, err = m.graph.Clone(); err != nil {
 		closeAll()
