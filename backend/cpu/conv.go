@@ -156,7 +156,7 @@ func (p *planner) emitConv(n *graph.Node, plan *conv.Plan, x, w, bias, residual,
 			return err
 		}
 	}
-	if residual != nil {
+	if residual != nil && residual != x { // a window of x is read after its middle was overwritten
 		p.inPlace(out, residual)
 	}
 	src, dst := p.in(x), p.out(out)

@@ -15,6 +15,11 @@ var (
 	packedNK = mustFormat("Ab16a") // of B[N, K], transposed
 )
 
+// unpackedRows is the most rows of A for which a constant B[N, K] stays as it is in the model: each of its elements is read
+// once or twice in a run, so dot products along K run at the speed of memory like packed panels do, and compiling the model
+// neither reads nor copies it.
+const unpackedRows = 4
+
 func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	a, b := n.Inputs[0], n.Inputs[1]
 	if !isF32(n.Inputs...) {
@@ -41,10 +46,12 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	b := n.Inputs[1]
 	if b.IsConst() || isBodyInput(b) && constantBehind(b).IsConst() {
-		s.Name = "packed"
-		s.Inputs[1] = graph.Fixed(packedKN)
-		if n.Int("transB", 0) != 0 {
-			s.Inputs[1] = graph.Fixed(packedNK)
+		rows, known := dimConst(n.Inputs[0], 0)
+		switch {
+		case n.Int("transB", 0) == 0:
+			s.Name, s.Inputs[1] = "packed", graph.Fixed(packedKN)
+		case !known || rows > unpackedRows:
+			s.Name, s.Inputs[1] = "packed", graph.Fixed(packedNK)
 		}
 	}
 	return []graph.Signature{s}, nil
@@ -72,7 +79,7 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if len(in) > 2 && in[2] != nil {
 		c := in[2]
 		switch dc := p.dims[c.ID]; {
-		case product(dc) == cols && dc[len(dc)-1] == cols:
+		case len(dc) > 0 && product(dc) == cols && dc[len(dc)-1] == cols:
 			bias = c
 		case sameDims(dc, []int{m, cols}) && t.residual == nil:
 			t.residual = c
@@ -181,7 +188,7 @@ func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, a, b, bias 
 	if err != nil {
 		return err
 	}
-	if t.residual != nil && batch == 1 {
+	if t.residual != nil && batch == 1 && t.residual != a && t.residual != b { // operands are read after results are written
 		p.inPlace(out, t.residual)
 	}
 	ma, mb, dst := p.in(a), p.in(b), p.out(out)
