@@ -3,9 +3,11 @@ package carve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -20,6 +22,7 @@ type frame struct {
 	inner   [][]*frame
 	arenas  map[tensor.DeviceID]device.Memory
 	owned   []device.Memory // arenas that the frame allocated itself
+	loose   []device.Memory // per slot: storage outside of the plan, on other devices than the host
 }
 
 // newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
@@ -83,6 +86,9 @@ func (f *frame) bindStep(i int) error {
 	switch st.kind {
 	case stepGroup:
 		a := &backend.RunArgs{Constants: st.constants, Stream: f.session.stream(deviceOf(st.backend))}
+		if a.Stream == nil {
+			return fmt.Errorf("%w: device %v gave no stream", backend.ErrUnavailable, deviceOf(st.backend))
+		}
 		for _, k := range st.in {
 			a.Inputs = append(a.Inputs, f.tensorAt(k))
 		}
@@ -139,18 +145,53 @@ func (f *frame) allocOutput(st *step, out int, dt tensor.DType, shape []int) (*t
 	if limit := f.session.p.o.MaxArenaBytes; limit > 0 && int64(dt.Bytes(n)) > limit {
 		return nil, fmt.Errorf("%w: %d bytes for %v%v", ErrMemoryLimit, dt.Bytes(n), dt, shape)
 	}
-	v := f.s.block.slots[st.out[out]].v
-	if !v.Format.Device.IsHost() || !v.Format.Layout.IsRowMajor() {
-		return nil, fmt.Errorf("%w: output %v of a shape that depends on data in %v", backend.ErrUnavailable, v, v.Format)
+	return f.makeLoose(st.out[out], dt, shape)
+}
+
+// makeLoose gives a slot storage outside of the plan, in the slot's format: its shape depends on data. On the host it is
+// Go's; on other devices it lives until the slot's next or the frame's end.
+func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+	t, format := &f.tensors[slot], f.s.block.slots[slot].v.Format
+	if format == graph.HostFormat {
+		n, err := tensor.New(dt, shape...)
+		if err != nil {
+			return nil, err
+		}
+		*t, f.values[slot] = *n, t
+		return t, nil
 	}
-	t, err := tensor.New(dt, shape...)
+	size, err := f.session.p.registry.Size(format, dt, shape)
 	if err != nil {
 		return nil, err
 	}
-	slot := st.out[out]
-	f.tensors[slot] = *t
-	f.values[slot] = &f.tensors[slot]
-	return &f.tensors[slot], nil
+	made := tensor.Tensor{DType: dt, Shape: slices.Clone(shape), Device: format.Device}
+	if format.Device.IsHost() {
+		data, err := tensor.New(tensor.Uint8, int(size))
+		if err != nil {
+			return nil, err
+		}
+		made.Data = data.Data
+	} else {
+		if f.loose == nil {
+			f.loose = make([]device.Memory, len(f.s.block.slots))
+		}
+		f.releaseLoose(slot)
+		m, err := f.session.alloc(f.session.p.devices[canonical(format.Device)], size)
+		if err != nil {
+			return nil, err
+		}
+		made.Handle, f.loose[slot] = m.Handle, m
+	}
+	*t, f.values[slot] = made, t
+	return t, nil
+}
+
+// releaseLoose gives back what a slot has outside of the plan.
+func (f *frame) releaseLoose(slot int) {
+	if m := f.loose[slot]; m.Device != (tensor.DeviceID{}) {
+		f.session.release(f.session.p.devices[canonical(m.Device)], m)
+		f.loose[slot] = device.Memory{}
+	}
 }
 
 // free gives back what the frame allocated.
@@ -162,6 +203,9 @@ func (f *frame) free() {
 		f.session.release(f.session.p.devices[canonical(m.Device)], m)
 	}
 	f.owned = nil
+	for i := range f.loose {
+		f.releaseLoose(i)
+	}
 	for _, list := range f.inner {
 		for _, g := range list {
 			g.free()
@@ -259,7 +303,9 @@ func enqueue(ctx context.Context, inst backend.Instance, a *backend.RunArgs) (er
 	}()
 	event, err := inst.Enqueue(ctx, a)
 	if err == nil && event != nil {
-		err = event.Wait(ctx)
+		if err = event.Wait(ctx); err != nil && ctx.Err() != nil {
+			_ = event.Wait(context.WithoutCancel(ctx)) // the memory is used again after this: the work has to be over
+		}
 	}
 	return err
 }
@@ -276,39 +322,11 @@ func (f *frame) runConvert(ctx context.Context, i int, st *step) error {
 		if move, err = st.hop.Plan(src.DType, src.Shape); err != nil {
 			return err
 		}
-		if err := f.allocConverted(st, src); err != nil {
+		if _, err := f.makeLoose(out, src.DType, src.Shape); err != nil {
 			return err
 		}
 	}
 	return move(ctx, &f.tensors[out], src, f.session.stream(tensor.DeviceID{}))
-}
-
-// allocConverted makes the target of a conversion whose shape depends on data.
-func (f *frame) allocConverted(st *step, src *tensor.Tensor) error {
-	out := st.out[0]
-	format := f.s.block.slots[out].v.Format
-	size, err := f.session.p.registry.Size(format, src.DType, src.Shape)
-	if err != nil {
-		return err
-	}
-	t := &f.tensors[out]
-	*t = tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: format.Device}
-	if format.Device.IsHost() {
-		data, err := tensor.New(tensor.Uint8, int(size))
-		if err != nil {
-			return err
-		}
-		t.Data = data.Data
-	} else {
-		m, err := f.session.alloc(f.session.p.devices[canonical(format.Device)], size)
-		if err != nil {
-			return err
-		}
-		t.Handle = m.Handle
-		f.owned = append(f.owned, m)
-	}
-	f.values[out] = t
-	return nil
 }
 
 // copyValue returns v with storage of its own, so that it outlives the arena.

@@ -119,7 +119,7 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 	for _, p := range work {
 		k := packKey{p.Constant, p.Format}
 		_, have := c.packed.weights[k]
-		if !have {
+		if !have && !c.ownDevice(p.Format.Device) {
 			_, have = c.model.packed.weights[k]
 		}
 		if have || seen[k] {
@@ -127,12 +127,27 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 		}
 		seen[k] = true
 		set := own
-		if ofModel[p.Constant] {
+		if ofModel[p.Constant] && !c.ownDevice(p.Format.Device) {
 			set = shared
 		}
 		todo = append(todo, &packing{Pack: *p, key: k, set: set})
 	}
 	return todo
+}
+
+// ownDevice reports whether a device ends with this Program, because its backend does: what lies on it is not shared.
+func (c *compilation) ownDevice(id tensor.DeviceID) bool {
+	if id.IsHost() {
+		return false
+	}
+	for _, b := range c.opened {
+		for _, d := range b.Devices() {
+			if d.ID() == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // packAll gives every packing its memory and fills it.

@@ -49,8 +49,8 @@ type Program struct {
 // entry is a cached specialisation of the main block, for one list of input shapes.
 type entry struct {
 	shapes [][]int
-	once   sync.Mutex
-	spec   *spec
+	turn   chan struct{} // held by the caller that makes spec
+	spec   *spec         // written once, with the Program's mu held
 }
 
 func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
@@ -221,10 +221,10 @@ func (p *Program) closeBackends() {
 	for _, n := range sortedNodes(p.fallbacks) {
 		p.fallbacks[n].Close()
 	}
+	p.packed.free()
 	for _, b := range p.opened {
 		b.Close()
 	}
-	p.packed.free()
 }
 
 func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {
@@ -249,27 +249,41 @@ func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
 		}
 	}
 	if e == nil {
-		e = &entry{shapes: cloneShapes(shapes)}
+		e = &entry{shapes: cloneShapes(shapes), turn: make(chan struct{}, 1)}
 		p.specs = append([]*entry{e}, p.specs...)
 		if len(p.specs) > p.o.MaxSpecializations {
-			p.specs = p.specs[:p.o.MaxSpecializations]
+			p.specs = slices.Delete(p.specs, p.o.MaxSpecializations, len(p.specs))
 		}
 	}
+	s := e.spec
 	p.mu.Unlock()
-	e.once.Lock()
-	defer e.once.Unlock()
-	if e.spec != nil {
-		return e.spec, nil
+	if s != nil {
+		return s, nil
+	}
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-e.turn }()
+	p.mu.Lock()
+	s = e.spec
+	p.mu.Unlock()
+	if s != nil { // made by the caller before
+		return s, nil
 	}
 	bind, err := p.bind(shapes)
 	if err == nil {
-		e.spec, err = p.specialize(ctx, p.main, bind)
+		s, err = p.specialize(ctx, p.main, bind)
 	}
 	if err != nil {
 		p.forget(e)
 		return nil, err
 	}
-	return e.spec, nil
+	p.mu.Lock()
+	e.spec = s
+	p.mu.Unlock()
+	return s, nil
 }
 
 func (p *Program) forget(e *entry) {
