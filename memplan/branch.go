@@ -120,7 +120,7 @@ func (s *search) solve(lo, hi int32) bool {
 // tick counts a node and reports whether search may go on.
 func (s *search) tick() bool {
 	s.nodes++
-	if s.nodes > s.limit || s.nodes&15 == 0 && (s.halt.stopped() || s.quit != nil && s.quit()) {
+	if s.nodes > s.limit || s.nodes&15 == 0 && s.halt.stopped() {
 		s.abort = true
 	}
 	return !s.abort

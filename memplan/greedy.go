@@ -10,13 +10,6 @@ const (
 	firstFit            // the lowest
 )
 
-// layout is an assignment of offsets to items.
-type layout struct {
-	offset []int64
-	height int64
-	method string
-}
-
 // greedy places items one after the other, in a given order.
 type greedy struct {
 	p     *problem
@@ -24,8 +17,8 @@ type greedy struct {
 	offs  []int64
 }
 
-func newGreedy(p *problem) *greedy {
-	return &greedy{p: p, taken: newOccupancy(p.sections), offs: make([]int64, len(p.items))}
+func newGreedy(p *problem, offs []int64) *greedy {
+	return &greedy{p: p, taken: newOccupancy(p.sections), offs: offs}
 }
 
 // place puts the items at the offsets that f chooses, fixed ones first, and
@@ -74,9 +67,10 @@ func (g *greedy) put(i int32, off int64) {
 // findOffset returns the offset for it, or false where it overflows.
 func (g *greedy) findOffset(it *item, f fit) (int64, bool) {
 	m := &g.taken.merge
-	m.reset()
+	m.reset(it.size)
 	for _, q := range g.p.pieces[it.lo:it.hi] {
 		from := len(m.a)
+		m.size = q.size
 		g.taken.gather(q.first, q.last)
 		if d := it.size - q.size; d > 0 {
 			// An obstacle to a piece of size s allows starts up to lo - s,
@@ -90,6 +84,7 @@ func (g *greedy) findOffset(it *item, f fit) (int64, bool) {
 			}
 		}
 	}
+	m.size = it.size
 	mask := it.align - 1
 	end := int64(0) // start of the free range, before alignment
 	best, bestGap := int64(-1), int64(math.MaxInt64)

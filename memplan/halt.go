@@ -2,24 +2,29 @@ package memplan
 
 import "context"
 
-// halt polls the end of a context cheaply. The zero value never ends. It may
-// be copied and used by several goroutines.
+// halt says when to stop: when a context ends, or when another goroutine has
+// made the work useless. The zero value never stops. It may be copied and used
+// by several goroutines.
 type halt struct {
 	done <-chan struct{}
+	quit func() bool // nil never quits
 }
 
-func newHalt(ctx context.Context) halt { return halt{ctx.Done()} }
+func newHalt(ctx context.Context) halt { return halt{done: ctx.Done()} }
 
-// stopped reports whether the context has ended.
+// orWhen returns a halt that also stops when quit returns true.
+func (h halt) orWhen(quit func() bool) halt { return halt{h.done, quit} }
+
+// stopped reports whether to stop. It takes some nanoseconds.
 func (h halt) stopped() bool {
 	select {
 	case <-h.done:
 		return true
 	default:
-		return false
+		return h.quit != nil && h.quit()
 	}
 }
 
 // pollMask spaces polls in loops whose single step takes up to a few
 // microseconds: they poll when step&pollMask == 0.
-const pollMask = 1<<8 - 1
+const pollMask = 1<<6 - 1

@@ -2,30 +2,40 @@ package memplan
 
 import "math"
 
-// improve searches exactly for lower plans, or for one that fits the capacity,
-// until it is proven that there is none or the budget is spent.
+// budget returns the steps of search that the options allow.
+func (k *packer) budget() int64 {
+	_, timed := k.ctx.Deadline()
+	switch {
+	case k.opt.Steps != 0:
+		return max(k.opt.Steps, 0)
+	case timed:
+		return math.MaxInt64 / 4
+	case k.opt.Capacity > 0:
+		return DefaultSteps << 10
+	}
+	return DefaultSteps
+}
+
+// improve searches for lower plans, or for one that fits the capacity, until
+// it is proven that there is none or the budget is spent.
 func (k *packer) improve() {
-	m := newModel(k.p)
-	if m == nil || k.opt.Steps < 0 {
+	budget := k.budget()
+	if budget == 0 {
+		return
+	}
+	local := newLocalSearch(k, k.p)
+	m := newModel(k.p, k.h)
+	if m == nil {
+		local.run(budget)
 		return
 	}
 	_, timed := k.ctx.Deadline()
-	budget := k.opt.Steps
-	switch {
-	case budget > 0:
-	case timed:
-		budget = math.MaxInt64 / 4
-	case k.opt.Capacity > 0:
-		budget = DefaultSteps << 10
-	default:
-		budget = DefaultSteps
-	}
 	f := newPortfolio(m, k.opt.Threads, k.opt.Steps > 0 || !timed, k.h)
 	if k.opt.Capacity > 0 {
 		k.try(f, k.opt.Capacity, budget)
 		return
 	}
-	k.descend(f, budget)
+	k.descend(f, local, budget)
 }
 
 // try searches for a plan within capacity and reports what it came to.
@@ -45,25 +55,33 @@ func (k *packer) try(f *portfolio, capacity, steps int64) verdict {
 	return r.verdict
 }
 
+// localItems is how many items an instance must have for local search to be of
+// use beside exact search.
+const localItems = 1500
+
+// halvings is how often a pass of descend halves the range of heights.
+const halvings = 4
+
 // descend lowers the height. It tries the lower bound first, which most
 // instances meet, and then halves the range in which the least height may lie,
-// with a budget per height that doubles from pass to pass.
-func (k *packer) descend(f *portfolio, budget int64) {
-	slice := max(1<<12, 16*int64(f.model.n))
-	for !k.done() && !k.h.stopped() {
-		left := func() int64 { return min(slice, budget-k.nodes) }
-		if left() <= 0 {
-			return
-		}
-		if k.try(f, k.bound, left()) != unknown {
-			slice *= 2
-			continue
-		}
-		tried := k.bound // nothing was found at or below it in this pass
-		for k.best.Height-tried > f.model.grain && left() > 0 && !k.h.stopped() {
-			middle := tried + (k.best.Height-tried)/2
-			if k.try(f, middle, left()) != solved {
-				tried = middle
+// with budgets that double from pass to pass. Of large instances local search
+// gets a share.
+func (k *packer) descend(f *portfolio, local *localSearch, budget int64) {
+	slice := max(1<<12, 8*int64(f.model.n))
+	spend := func(height, steps int64) verdict {
+		return k.try(f, height, min(steps, budget-k.nodes))
+	}
+	for !k.done() && k.nodes < budget && !k.h.stopped() {
+		if spend(k.bound, 2*slice) == unknown {
+			low := k.bound // nothing at or below it was found in this pass
+			for i := 0; i < halvings && k.best.Height-low > f.model.grain && k.nodes < budget; i++ {
+				middle := low + (k.best.Height-low)/2
+				if spend(middle, slice) != solved {
+					low = middle
+				}
+			}
+			if len(k.p.items) >= localItems {
+				local.run(min(slice, budget-k.nodes))
 			}
 		}
 		slice *= 2

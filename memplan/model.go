@@ -31,15 +31,16 @@ type model struct {
 }
 
 // maxConflicts bounds the memory of a model: 4 bytes each.
-const maxConflicts = 1 << 24
+const maxConflicts = 1 << 23
 
-// newModel returns nil when p is not plain or too large to search exactly.
-func newModel(p *problem) *model {
+// newModel returns nil when p is not plain or too large to search exactly, and
+// when h ended.
+func newModel(p *problem, h halt) *model {
 	if !p.plain || len(p.items) == 0 {
 		return nil
 	}
 	m := &model{n: int32(len(p.items)), sections: p.sections}
-	if !m.list(p) {
+	if !m.list(p, h) {
 		return nil
 	}
 	m.measure(p)
@@ -48,7 +49,7 @@ func newModel(p *problem) *model {
 }
 
 // list fills the members of sections and the conflicts of items.
-func (m *model) list(p *problem) bool {
+func (m *model) list(p *problem, h halt) bool {
 	n, slots := int(m.n), 0
 	m.first, m.last = make([]int32, n), make([]int32, n)
 	m.slotAt = make([]int32, n+1)
@@ -84,12 +85,12 @@ func (m *model) list(p *problem) bool {
 			fill[s]++
 		}
 	}
-	return m.listConflicts()
+	return m.listConflicts(h)
 }
 
 // listConflicts lists for each item those that share a section with it: all of
 // its first section, and those that begin in a later one of its sections.
-func (m *model) listConflicts() bool {
+func (m *model) listConflicts(h halt) bool {
 	n := int(m.n)
 	begins := make([]int32, m.sections+1) // items by first section
 	for i := range n {
@@ -129,6 +130,9 @@ func (m *model) listConflicts() bool {
 			}
 		}
 		m.conflict = append(m.conflict, m.byFirst[begins[f+1]:begins[l]]...)
+		if i&pollMask == 0 && h.stopped() {
+			return false
+		}
 	}
 	return true
 }

@@ -135,41 +135,46 @@ func insertExtent(set []extent, e extent) ([]extent, bool) {
 	return set, true
 }
 
-// merger sorts a few sorted runs of extents into one.
+// merger unites a few sorted sets of extents into one, closing gaps that are
+// too small to matter.
 type merger struct {
+	size int64 // gaps that are smaller do not matter
 	a, b []extent
 	ends []int
 }
 
-func (m *merger) reset() { m.a, m.ends = m.a[:0], m.ends[:0] }
+func (m *merger) reset(size int64) { m.size, m.a, m.ends = size, m.a[:0], m.ends[:0] }
 
-// run adds a sorted run.
+// run adds a sorted set.
 func (m *merger) run(r []extent) {
-	if len(r) > 0 {
-		m.a = append(m.a, r...)
-		m.ends = append(m.ends, len(m.a))
+	if len(r) == 0 {
+		return
 	}
+	e := r[0]
+	for _, x := range r[1:] {
+		if x.lo-e.hi >= m.size {
+			m.a = append(m.a, e)
+			e.lo = x.lo
+		}
+		e.hi = x.hi
+	}
+	m.a = append(m.a, e)
+	m.ends = append(m.ends, len(m.a))
 }
 
-// sorted returns all extents added, ordered by their lower end. The result is
-// valid until the next reset.
+// sorted returns the union of all sets added, ordered by lower end. The result
+// is valid until the next reset.
 func (m *merger) sorted() []extent {
 	for len(m.ends) > 1 {
-		if cap(m.b) < len(m.a) {
-			m.b = make([]extent, 0, 2*len(m.a))
-		}
-		b := m.b[:len(m.a)]
+		b := m.b[:0]
 		from, out := 0, 0
 		for i := 0; i < len(m.ends); i += 2 {
-			if i+1 == len(m.ends) {
-				copy(b[from:], m.a[from:])
-				m.ends[out] = len(m.a)
-				out++
-				break
+			mid, end := m.ends[i], len(m.a)
+			if i+1 < len(m.ends) {
+				end = m.ends[i+1]
 			}
-			mid, end := m.ends[i], m.ends[i+1]
-			mergeRuns(b[from:end], m.a[from:mid], m.a[mid:end])
-			m.ends[out] = end
+			b = uniteRuns(b, m.a[from:mid], m.a[mid:end], m.size)
+			m.ends[out] = len(b)
 			out++
 			from = end
 		}
@@ -179,15 +184,28 @@ func (m *merger) sorted() []extent {
 	return m.a
 }
 
-func mergeRuns(dst, x, y []extent) {
-	i, j := 0, 0
-	for k := range dst {
-		if j == len(y) || i < len(x) && x[i].lo <= y[j].lo {
-			dst[k] = x[i]
-			i++
-		} else {
-			dst[k] = y[j]
-			j++
+// uniteRuns appends the union of the sorted sets x, which is not empty, and y.
+func uniteRuns(dst, x, y []extent, size int64) []extent {
+	if len(y) == 0 {
+		return append(dst, x...)
+	}
+	if y[0].lo < x[0].lo {
+		x, y = y, x
+	}
+	e := x[0]
+	x = x[1:]
+	for len(x) > 0 || len(y) > 0 {
+		if len(x) == 0 || len(y) > 0 && y[0].lo < x[0].lo {
+			x, y = y, x
+		}
+		next := x[0]
+		x = x[1:]
+		if next.lo-e.hi >= size {
+			dst = append(dst, e)
+			e = next
+		} else if next.hi > e.hi {
+			e.hi = next.hi
 		}
 	}
+	return append(dst, e)
 }

@@ -6,12 +6,6 @@ type rule struct {
 	key  func(p *problem, it *item) uint64 // items with smaller keys first
 }
 
-// duration returns the lifetime in units of the caller's time.
-func (p *problem) duration(i int32) float64 {
-	b := &p.bufs[i]
-	return float64(b.Upper) - float64(b.Lower)
-}
-
 // sectionsOf is the number of sections that an item spans, gaps included.
 func sectionsOf(it *item) float64 { return float64(it.last - it.first) }
 
@@ -30,37 +24,56 @@ var (
 	}}
 )
 
-// tactic is a heuristic: an order and a fit.
+// tactic is a heuristic: it fills offs with offsets for the items of p and
+// returns the height, or false when that would exceed ceiling or h ended.
 type tactic struct {
-	rule rule
-	fit  fit
+	name string
+	run  func(p *problem, ceiling int64, offs []int64, h halt) (int64, bool)
 }
 
-func (t tactic) name() string {
-	if t.fit == firstFit {
-		return t.rule.name + "/first-fit"
+// inOrder is the tactic of placing items greedily in the order of r.
+func inOrder(r rule, f fit) tactic {
+	name := r.name + "/best-fit"
+	if f == firstFit {
+		name = r.name + "/first-fit"
 	}
-	return t.rule.name + "/best-fit"
+	return tactic{name, func(p *problem, ceiling int64, offs []int64, h halt) (int64, bool) {
+		order, ok := p.order(r, h)
+		if !ok {
+			return 0, false
+		}
+		return newGreedy(p, offs).place(order, f, ceiling, h)
+	}}
 }
 
 // tactics are tried in this order until one meets the lower bound.
 var tactics = []tactic{
-	{sizeFirst, bestFit},
-	{areaFirst, firstFit},
-	{birthFirst, bestFit},
-	{durationFirst, firstFit},
-	{sizeFirst, firstFit},
-	{areaFirst, bestFit},
-	{durationFirst, bestFit},
-	{birthFirst, firstFit},
+	inOrder(sizeFirst, bestFit),
+	{"birth/both-ends", bothEnds},
+	inOrder(areaFirst, firstFit),
+	inOrder(birthFirst, bestFit),
+	inOrder(durationFirst, firstFit),
+	inOrder(sizeFirst, firstFit),
+	inOrder(areaFirst, bestFit),
+	inOrder(durationFirst, bestFit),
+	inOrder(birthFirst, firstFit),
+}
+
+// tacticsFor returns the tactics that p is worth before any search: fewer when
+// one of them takes most of a second.
+func tacticsFor(p *problem) []tactic {
+	if len(p.items) > 50000 {
+		return tactics[:2]
+	}
+	return tactics
 }
 
 // order returns the items as r has them, ties by number, or false when h
 // ended.
-func (p *problem) order(r rule, s *sorter, h halt) ([]int32, bool) {
+func (p *problem) order(r rule, h halt) ([]int32, bool) {
 	keys := make([]uint64, len(p.items))
 	for i := range p.items {
 		keys[i] = r.key(p, &p.items[i])
 	}
-	return s.sort(keys, h)
+	return new(sorter).sort(keys, h)
 }

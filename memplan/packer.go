@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 )
 
 // packer is one call of Pack.
@@ -14,11 +16,10 @@ type packer struct {
 	bufs []Buffer
 	opt  Options
 
-	p      *problem
-	bound  int64 // lower bound so far
-	best   Plan  // Offsets is nil until there is one
-	nodes  int64
-	sorter sorter
+	p     *problem
+	bound int64 // lower bound so far
+	best  Plan  // Offsets is nil until there is one
+	nodes int64
 }
 
 func newPacker(ctx context.Context, bufs []Buffer, opt Options) *packer {
@@ -74,19 +75,61 @@ func (k *packer) accept(p *problem, offset []int64, height int64, method string)
 	}
 }
 
-// heuristics runs the tactics until one meets the goal.
+// manyItems is how many items a tactic must have for a thread of its own.
+const manyItems = 4096
+
+// heuristics runs the tactics and keeps the lowest plan, ties going to the
+// earlier one. It stops when one meets the goal.
 func (k *packer) heuristics(p *problem) {
-	g := newGreedy(p)
-	for _, t := range tactics {
-		if k.done() || k.h.stopped() {
-			return
+	list := tacticsFor(p)
+	if k.opt.Threads == 1 || len(p.items) < manyItems {
+		offs := make([]int64, len(p.items))
+		for _, t := range list {
+			if k.done() || k.h.stopped() {
+				return
+			}
+			if height, ok := t.run(p, k.ceiling(), offs, k.h); ok {
+				k.accept(p, offs, height, t.name)
+			}
 		}
-		order, ok := p.order(t.rule, &k.sorter, k.h)
-		if !ok {
-			return
-		}
-		if height, ok := g.place(order, t.fit, k.ceiling(), k.h); ok {
-			k.accept(p, g.offs, height, t.name())
+		return
+	}
+	type outcome struct {
+		offs   []int64
+		height int64
+		ok     bool
+	}
+	out := make([]outcome, len(list))
+	ceiling, goal := k.ceiling(), k.goal()
+	var next, first atomic.Int64 // first: least number of a tactic that meets the goal
+	first.Store(int64(len(list)))
+	var wg sync.WaitGroup
+	for range min(k.opt.Threads, len(list)) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(len(list)) {
+					return
+				}
+				h := k.h.orWhen(func() bool { return first.Load() < i })
+				if h.stopped() {
+					return
+				}
+				o := &out[i]
+				o.offs = make([]int64, len(p.items))
+				o.height, o.ok = list[i].run(p, ceiling, o.offs, h)
+				for o.ok && o.height <= goal {
+					if f := first.Load(); f <= i || first.CompareAndSwap(f, i) {
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, o := range out {
+		if o.ok && int64(i) <= first.Load() {
+			k.accept(p, o.offs, o.height, list[i].name)
 		}
 	}
 }

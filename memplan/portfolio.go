@@ -27,6 +27,7 @@ type portfolio struct {
 	halt    halt
 	threads int
 	strict  bool // wait for runs of lower number; else the first in time wins
+	runs    int  // number of the next run
 	idle    []*search
 }
 
@@ -82,16 +83,17 @@ type result struct {
 // tally is what the threads of one portfolio share.
 type tally struct {
 	sync.Mutex
-	next, first int   // first: least number of a deciding run
-	reserved    int64 // limits of the runs handed out
-	nodes       []int64
-	best        result
-	winner      atomic.Int64 // first, for polling
+	from, next int   // number of the first run, and of the next
+	first      int   // least number of a deciding run
+	reserved   int64 // limits of the runs handed out
+	nodes      []int64
+	best       result
+	winner     atomic.Int64 // first, for polling
 }
 
 // run searches for a plan within capacity, in bytes, for at most steps nodes.
 func (f *portfolio) run(capacity, steps int64) result {
-	t := &tally{first: none}
+	t := &tally{from: f.runs, next: f.runs, first: none}
 	t.winner.Store(none)
 	threads := max(1, f.threads)
 	for len(f.idle) < threads {
@@ -106,10 +108,12 @@ func (f *portfolio) run(capacity, steps int64) result {
 		}
 		wg.Wait()
 	}
-	for i, n := range t.nodes {
-		if i <= t.first {
-			t.best.nodes += n
-		}
+	f.runs = t.next
+	if t.first != none {
+		f.runs = t.first + 1
+	}
+	for _, n := range t.nodes[:f.runs-t.from] {
+		t.best.nodes += n
 	}
 	return t.best
 }
@@ -132,14 +136,14 @@ func (f *portfolio) work(t *tally, s *search, capacity, steps int64) {
 
 		f.prepare(s, i, capacity)
 		s.limit = limit
-		s.quit = func() bool {
+		s.halt = f.halt.orWhen(func() bool {
 			w := t.winner.Load()
 			return w < int64(i) || !f.strict && w != none
-		}
+		})
 		found := s.solve(0, s.sections)
 
 		t.Lock()
-		t.nodes[i] = min(s.nodes, limit)
+		t.nodes[i-t.from] = min(s.nodes, limit)
 		if (found || !s.abort) && i < t.first && (f.strict || t.best.verdict == unknown) {
 			t.first = i
 			t.winner.Store(int64(i))

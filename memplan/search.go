@@ -51,8 +51,7 @@ type search struct {
 	nodes int64
 	limit int64
 	halt  halt
-	quit  func() bool // asked now and then; nil never quits
-	abort bool        // out of nodes or time
+	abort bool // out of nodes or time
 }
 
 type lowEntry struct {

@@ -1,0 +1,129 @@
+package memplan
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// localSearch changes the orders in which items are placed greedily: it draws
+// items that reach up to the height forward and shuffles the rest a little,
+// and goes on from what is no higher than before. It is a function of the
+// problem and of the budgets it is given, unless a context ends.
+type localSearch struct {
+	k     *packer
+	p     *problem
+	late  []tactic // still to be tried as they are
+	walks []*walk
+	g     *greedy
+	rand  *rand.Rand
+	moves int
+}
+
+func newLocalSearch(k *packer, p *problem) *localSearch {
+	l := &localSearch{k: k, p: p, late: tactics[len(tacticsFor(p)):]}
+	l.g = newGreedy(p, make([]int64, len(p.items)))
+	l.rand = rand.New(rand.NewPCG(uint64(len(p.items)), 0x72656f72646572))
+	return l
+}
+
+// run spends up to budget steps; one step is one item placed.
+func (l *localSearch) run(budget int64) {
+	k, n := l.k, int64(len(l.p.items))
+	for n > 0 && budget >= n && !k.done() && !k.h.stopped() {
+		budget -= n
+		k.nodes += n
+		switch {
+		case len(l.late) > 0:
+			if height, ok := l.late[0].run(l.p, k.ceiling(), l.g.offs, k.h); ok {
+				k.accept(l.p, l.g.offs, height, l.late[0].name)
+			}
+			l.late = l.late[1:]
+		case len(l.walks) < len(walkStarts):
+			l.start(walkStarts[len(l.walks)])
+		default:
+			l.move()
+		}
+	}
+}
+
+// walkStarts are the orders that walks begin with.
+var walkStarts = []struct {
+	rule rule
+	fit  fit
+}{
+	{sizeFirst, bestFit}, {birthFirst, bestFit}, {durationFirst, bestFit}, {areaFirst, firstFit},
+}
+
+// start adds a walk.
+func (l *localSearch) start(from struct {
+	rule rule
+	fit  fit
+}) {
+	w := &walk{fit: from.fit, height: math.MaxInt64, offs: make([]int64, len(l.p.items))}
+	if order, ok := l.p.order(from.rule, l.k.h); ok {
+		l.step(w, order)
+	}
+	l.walks = append(l.walks, w)
+}
+
+// move takes a step of the lowest walk or, every other time, of any.
+func (l *localSearch) move() {
+	l.moves++
+	w := l.walks[l.rand.IntN(len(l.walks))]
+	if l.moves%2 == 0 {
+		for _, v := range l.walks {
+			if v.height < w.height {
+				w = v
+			}
+		}
+	}
+	if w.order != nil {
+		l.step(w, w.propose(l.p, l.rand))
+	}
+}
+
+// step tries an order and keeps it in w unless it is higher than before.
+func (l *localSearch) step(w *walk, order []int32) {
+	height, ok := l.g.place(order, w.fit, w.height, l.k.h)
+	if !ok {
+		return
+	}
+	w.order, w.height = order, height
+	copy(w.offs, l.g.offs)
+	l.k.accept(l.p, w.offs, height, "local search")
+}
+
+// walk is an order that changes from step to step.
+type walk struct {
+	order  []int32
+	fit    fit
+	offs   []int64
+	height int64
+}
+
+// propose returns a changed copy of the order.
+func (w *walk) propose(p *problem, r *rand.Rand) []int32 {
+	n := len(w.order)
+	high := w.height - int64(float64(w.height-p.bound)*r.Float64())
+	chance := math.Exp(-r.Float64() * math.Log(float64(n)+1)) // of an item to be moved
+	reach := float64(n) * math.Exp(-r.Float64()*6)
+	keys := make([]uint64, n)
+	for pos, i := range w.order {
+		at := float64(pos)
+		switch it := &p.items[i]; {
+		case w.offs[i]+it.size >= high && r.IntN(4) > 0:
+			at *= r.Float64()
+		case r.Float64() < chance:
+			at += reach * r.NormFloat64()
+		}
+		keys[pos] = math.Float64bits(max(0, at+1))
+	}
+	perm, ok := new(sorter).sort(keys, halt{})
+	if !ok {
+		return w.order
+	}
+	for k, pos := range perm {
+		perm[k] = w.order[pos]
+	}
+	return perm
+}
