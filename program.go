@@ -238,6 +238,10 @@ func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {
 
 // spec returns the specialisation for concrete input shapes, from the cache or new.
 func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
+	bind, err := p.bind(shapes)
+	if err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	var e *entry
 	for i, x := range p.specs {
@@ -272,11 +276,7 @@ func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
 	if s != nil { // made by the caller before
 		return s, nil
 	}
-	bind, err := p.bind(shapes)
-	if err == nil {
-		s, err = p.specialize(ctx, p.main, bind)
-	}
-	if err != nil {
+	if s, err = p.specialize(ctx, p.main, bind); err != nil {
 		p.forget(e)
 		return nil, err
 	}

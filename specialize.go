@@ -85,7 +85,7 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 	st := &s.block.steps[i]
 	switch st.kind {
 	case stepGroup:
-		inst, err := st.exe.Specialize(ctx, s.bindings)
+		inst, err := instantiate(ctx, st.exe, s.bindings)
 		if err != nil {
 			if ctx.Err() != nil || p.o.Strict {
 				return stepError(st, err)
@@ -115,6 +115,16 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 		}
 	}
 	return nil
+}
+
+// instantiate is Specialize of a backend, whose panic becomes an error.
+func instantiate(ctx context.Context, exe backend.Executable, b graph.Bindings) (inst backend.Instance, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			inst, err = nil, fmt.Errorf("specialize: panic: %v", r)
+		}
+	}()
+	return exe.Specialize(ctx, b)
 }
 
 func stepError(st *step, err error) error {

@@ -49,14 +49,20 @@ func openZoo(ctx context.Context, name string) zooModel {
 		Skip(err.Error())
 	}
 	Expect(err).NotTo(HaveOccurred())
-	path, err := zootest.Materialize(name)
-	Expect(err).NotTo(HaveOccurred())
-	m, err := carve.Open(ctx, path)
+	m, err := carve.Open(ctx, zooPath(name))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(m.Close)
 	feeds, err := ref.Feeds()
 	Expect(err).NotTo(HaveOccurred())
 	return zooModel{m, ref, feeds}
+}
+
+// zooPath returns the file of a model, complete with its weights.
+func zooPath(name string) string {
+	GinkgoHelper()
+	path, err := zootest.Materialize(name)
+	Expect(err).NotTo(HaveOccurred())
+	return path
 }
 
 // compile compiles a model, and closes the program at the spec's end.
