@@ -196,16 +196,25 @@ func (p *Program) move(ctx context.Context, dst, src *tensor.Tensor, from, to gr
 }
 
 // fallback returns the instance that stands in for a group whose backend refused the shapes.
-func (p *Program) fallback(_ context.Context, st *step, b graph.Bindings, _ error) (backend.Instance, error) {
-	return &interpreter{p: p, body: st.node.Regions[0].Graph, bindings: b}, nil
+func (p *Program) fallback(ctx context.Context, st *step, b graph.Bindings, cause error) backend.Instance {
+	p.warnOnce(ctx, st, "group refused the shapes and falls back to the reference kernels", cause)
+	return &interpreter{p: p, body: st.node.Regions[0].Graph, bindings: b}
+}
+
+// warnOnce logs the first fallback of a group.
+func (p *Program) warnOnce(ctx context.Context, st *step, what string, cause error) {
+	p.mu.Lock()
+	known := p.warned[st.node]
+	p.warned[st.node] = true
+	p.mu.Unlock()
+	if !known {
+		p.o.Logger.WarnContext(ctx, what, "backend", st.node.Backend, "nodes", nodeList(st.node.Provenance()), "error", cause)
+	}
 }
 
 // runFallback runs a group again, after a failure at run time, with the reference kernels, once.
 func (p *Program) runFallback(ctx context.Context, st *step, b graph.Bindings, a *backend.RunArgs, cause error) error {
-	p.o.Logger.WarnContext(ctx, "group failed and is run again by the reference kernels", "backend", st.node.Backend, "error", cause)
-	if st.node.Backend == "reference" {
-		return cause
-	}
+	p.warnOnce(ctx, st, "group failed and is run again by the reference kernels", cause)
 	in := &interpreter{p: p, body: st.node.Regions[0].Graph, bindings: b}
 	if _, err := in.Enqueue(ctx, a); err != nil {
 		return fmt.Errorf("%w (and its fallback failed: %w)", cause, err)

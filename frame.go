@@ -274,7 +274,7 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 	}
 	err := enqueue(ctx, f.s.inst[i], a)
 	if err != nil {
-		if ctx.Err() != nil || f.session.p.o.Strict {
+		if ctx.Err() != nil || f.session.p.o.Strict || st.node.Backend == "reference" || !f.s.canRepeat(i) {
 			return err
 		}
 		err = f.session.p.runFallback(ctx, st, f.s.bindings, a, err)

@@ -39,11 +39,11 @@ type Program struct {
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
 
-	mu        sync.Mutex
-	specs     []*entry // most recently used first
-	closed    bool
-	live      map[*Session]bool
-	fallbacks map[*graph.Node]backend.Executable
+	mu     sync.Mutex
+	specs  []*entry // most recently used first
+	closed bool
+	live   map[*Session]bool
+	warned map[*graph.Node]bool // groups whose fallback was logged
 }
 
 // entry is a cached specialisation of the main block, for one list of input shapes.
@@ -55,7 +55,7 @@ type entry struct {
 
 func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, registry: c.registry, devices: c.devices, opened: opened, backends: c.backends,
-		results: c.results, folded: c.folded, exes: c.exes, live: map[*Session]bool{}, fallbacks: map[*graph.Node]backend.Executable{}}
+		results: c.results, folded: c.folded, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
 	var err error
 	if p.main, err = c.buildBlock(c.g); err != nil {
 		return nil, err
@@ -217,9 +217,6 @@ func (p *Program) Close() error {
 func (p *Program) closeBackends() {
 	for _, n := range sortedNodes(p.exes) {
 		p.exes[n].Close()
-	}
-	for _, n := range sortedNodes(p.fallbacks) {
-		p.fallbacks[n].Close()
 	}
 	p.packed.free()
 	for _, b := range p.opened {

@@ -90,10 +90,7 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 			if ctx.Err() != nil || p.o.Strict {
 				return stepError(st, err)
 			}
-			p.o.Logger.WarnContext(ctx, "group refused the shapes and falls back", "backend", st.node.Backend, "error", err)
-			if inst, err = p.fallback(ctx, st, s.bindings, err); err != nil {
-				return stepError(st, err)
-			}
+			inst = p.fallback(ctx, st, s.bindings, err)
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
 	case stepConvert:
@@ -173,7 +170,7 @@ func (s *spec) scheduleStep(i int) schedule.Step {
 	last := out.Substeps - 1
 	for k, v := range st.in {
 		port := schedule.Port{Value: v, Last: last}
-		if k < len(r.Inputs) {
+		if k < len(r.Inputs) && !mayFail(st) {
 			port.First, port.Last = r.Inputs[k].First, r.Inputs[k].Last
 		}
 		out.Inputs = append(out.Inputs, port)
@@ -189,6 +186,9 @@ func (s *spec) scheduleStep(i int) schedule.Step {
 		out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
 	}
 	for _, pair := range r.InPlace {
+		if mayFail(st) {
+			break
+		}
 		out.InPlace = append(out.InPlace, schedule.Pair{Output: pair.Output, Input: pair.Input})
 	}
 	switch st.kind {
@@ -205,6 +205,27 @@ func (s *spec) scheduleStep(i int) schedule.Step {
 		}
 	}
 	return out
+}
+
+// mayFail reports whether a step's group is of a backend from outside, which may fail at run time: its inputs then stay as
+// they are until its end, for the fallback. What is embedded fails by a fault of the model's data or of a user's kernel
+// only.
+func mayFail(st *step) bool {
+	return st.kind == stepGroup && st.node.Backend != "cpu" && st.node.Backend != "reference"
+}
+
+// canRepeat reports whether a group's inputs are still there when it has failed, so that a fallback may read them.
+func (s *spec) canRepeat(i int) bool {
+	st, r := &s.block.steps[i], &s.reqs[i]
+	if mayFail(st) {
+		return true
+	}
+	for _, in := range r.Inputs {
+		if in.Last < r.Steps-1 {
+			return false
+		}
+	}
+	return len(r.InPlace) == 0
 }
 
 func deviceOf(b backend.Backend) tensor.DeviceID {

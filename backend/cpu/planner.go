@@ -331,6 +331,11 @@ func (p *planner) finish() *instance {
 			}
 		}
 	}
+	if p.calls > 0 { // a user's kernel may fail, and the fallback reads the inputs then
+		for i := range r.Inputs {
+			r.Inputs[i].Last = r.Steps - 1
+		}
+	}
 	for i := range p.steps {
 		r.Labels = append(r.Labels, p.steps[i].label)
 	}
