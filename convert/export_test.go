@@ -22,5 +22,7 @@ func PlanGeneric(from, to graph.Layout, dt tensor.DType, dims []int, table bool)
 	if table && dst.elements > 0 {
 		r = tableReorder(src, dst, dt.Size())
 	}
-	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error { return r.run(ctx, d.Data, s.Data, st) }, nil
+	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error {
+		return r.run(ctx, d.Data, s.Data, st)
+	}, nil
 }

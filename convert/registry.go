@@ -99,23 +99,42 @@ func (r *Registry) vertex(f graph.Format) int64 {
 }
 
 // Path returns the cheapest sequence of single-hop converters from one format to another; it is empty for equal formats.
-// The error wraps ErrNoPath. Formats that the registry has not seen are reached directly where both are the host's.
+// The error wraps ErrNoPath. Described host layouts that the registry has not seen are reordered directly where both are the
+// host's, and from or to row-major where a path of converters follows or precedes.
 func (r *Registry) Path(from, to graph.Format) ([]*Converter, error) {
 	if from == to {
 		return nil, nil
 	}
 	i, ok1 := r.index[from]
 	j, ok2 := r.index[to]
-	if !ok1 || !ok2 {
-		if isHostDescribed(from) && isHostDescribed(to) {
-			c := hostConverter(from, to)
-			return []*Converter{&c}, nil
-		}
-		return nil, fmt.Errorf("%w: %v to %v", ErrNoPath, from, to)
+	if ok1 && ok2 {
+		return r.known(i, j)
 	}
+	if isHostDescribed(from) && isHostDescribed(to) {
+		c := hostConverter(from, to)
+		return []*Converter{&c}, nil
+	}
+	host := r.index[graph.HostFormat]
+	if ok1 && isHostDescribed(to) {
+		if hops, err := r.known(i, host); err == nil {
+			c := hostConverter(graph.HostFormat, to)
+			return append(hops, &c), nil
+		}
+	}
+	if ok2 && isHostDescribed(from) {
+		if hops, err := r.known(host, j); err == nil {
+			c := hostConverter(from, graph.HostFormat)
+			return append([]*Converter{&c}, hops...), nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %v to %v", ErrNoPath, from, to)
+}
+
+// known returns the path between two vertices.
+func (r *Registry) known(i, j int64) ([]*Converter, error) {
 	nodes, w, _ := r.paths.Between(i, j)
 	if math.IsInf(w, 1) || len(nodes) < 2 {
-		return nil, fmt.Errorf("%w: %v to %v", ErrNoPath, from, to)
+		return nil, fmt.Errorf("%w: %v to %v", ErrNoPath, r.formats[i], r.formats[j])
 	}
 	hops := make([]*Converter, len(nodes)-1)
 	for k := range hops {
