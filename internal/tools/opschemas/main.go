@@ -4,7 +4,7 @@
 //
 // Usage:
 //
-//	go run ./internal/tools/opschemas operators.json > graph/schemas.txt
+//	go -C internal/tools run ./opschemas operators.json > graph/schemas.txt
 package main
 
 import (
