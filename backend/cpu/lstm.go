@@ -25,8 +25,14 @@ func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
 		}
 	}
-	return plainSignature(n), nil
+	s := graph.UniformSignature("packed", n, rowMaj)
+	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)
+	return []graph.Signature{s}, nil
 }
+
+// packedGates is the format of W[directions, gates, inputs] and R: for each direction panels of 16 gates, as gemm.PackBT
+// writes them.
+var packedGates = mustFormat("aBc16b")
 
 func defaultLSTM(n *graph.Node) bool {
 	for i, a := range n.Strs("activations") {
@@ -65,16 +71,9 @@ func planLSTM(p *planner, n *graph.Node) error {
 		return none
 	}
 	h0, c0 := initial(5), initial(6)
-	weights, err := paddedFloats(w.Const, w.Const.Len())
-	if err != nil {
-		return err
-	}
-	recurrent, err := paddedFloats(r.Const, r.Const.Len())
-	if err != nil {
-		return err
-	}
 	var bias []float32
 	if b := n.Input(3); b != nil {
+		var err error
 		if bias, err = paddedFloats(b.Const, b.Const.Len()); err != nil {
 			return err
 		}
@@ -89,21 +88,18 @@ func planLSTM(p *planner, n *graph.Node) error {
 		return err
 	}
 	for d := range dirs {
-		packedW := make([]float32, gemm.PackedLen(in, gates))
-		gemm.PackBT(packedW, weights[d*gates*in:(d+1)*gates*in], in, gates, in)
-		packedR := make([]float32, gemm.PackedLen(hidden, gates))
-		gemm.PackBT(packedR, recurrent[d*gates*hidden:(d+1)*gates*hidden], hidden, gates, hidden)
+		packedW, packedR := direction(p.in(w), dirs, d), direction(p.in(r), dirs, d)
 		sum := make([]float32, gates)
 		if bias != nil {
 			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		all := p.temp(seq * batch * gates * 4)
 		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: packedW, Bias: sum, C: st.f32(all)})
+			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(packedW), Bias: sum, C: st.f32(all)})
 		}}
 		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 		s.label.FLOPs = float64(pre.Flops())
-		p.emit(s, []memory{source}, []memory{all})
+		p.emit(s, []memory{source, packedW}, []memory{all})
 		state0 := p.temp(batch * hidden * 4)
 		zero := p.temp(batch * hidden * 4)
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
@@ -113,10 +109,16 @@ func planLSTM(p *planner, n *graph.Node) error {
 	return nil
 }
 
+// direction returns the part of packed weights that belongs to direction d.
+func direction(m memory, dirs, d int) memory {
+	size := m.size / dirs
+	return memory{slot: m.slot, off: m.off + d*size, size: size}
+}
+
 // recurrence is the sequential part of one direction.
 type recurrence struct {
 	cell                        *gemm.Plan
-	r                           []float32
+	r                           memory
 	seq, batch, hidden, dirs, d int
 	reverse                     bool
 	all, y, c, zero             memory
@@ -169,14 +171,14 @@ func (p *planner) recurrence(n *graph.Node, q recurrence) {
 			}
 			t := at(k)
 			g := st.f32(q.all)[t*q.batch*gates : (t+1)*q.batch*gates]
-			q.cell.Run(lo, hi, gemm.Args{A: h, B: q.r, Res: g, C: g})
+			q.cell.Run(lo, hi, gemm.Args{A: h, B: st.f32(q.r), Res: g, C: g})
 		}}
 		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 		s.label.FLOPs = float64(q.cell.Flops())
 		if k > 0 {
 			s.serial = func(st *state) { pointwise(st, k-1) }
 		}
-		p.emit(s, []memory{q.all, q.zero}, []memory{q.all, q.y, q.c})
+		p.emit(s, []memory{q.all, q.zero, q.r}, []memory{q.all, q.y, q.c})
 	}
 	p.emit(step{serial: func(st *state) {
 		if q.seq > 0 {
