@@ -70,14 +70,19 @@ type failKey struct{ node, backend string }
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	opts := o.withDefaults()
+	if err := m.retain(); err != nil {
+		return nil, err
+	}
 	list, opened, err := opts.openBackends()
 	if err != nil {
+		m.release()
 		return nil, err
 	}
 	closeAll := func() {
 		for _, b := range opened {
 			b.Close()
 		}
+		m.release()
 	}
 	if err := opts.checkProperties(list); err != nil {
 		closeAll()

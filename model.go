@@ -2,6 +2,7 @@ package carve
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"sync"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Model is a loaded model: its graph, and the weights in every format in which a Program wanted them, shared by all
-// Programs of the Model. It is safe for concurrent use; the graph must not be changed. Close it after its Programs.
+// Programs of the Model. It is safe for concurrent use; the graph must not be changed.
 type Model struct {
 	graph  *graph.Graph
 	source *onnx.Model // nil for models made from a graph
@@ -22,6 +23,7 @@ type Model struct {
 	turn   chan struct{} // held by the compilation that packs constants
 	mu     sync.Mutex
 	packed packedSet
+	users  int // Programs that are open and compilations under way
 	closed bool
 }
 
@@ -69,7 +71,8 @@ func (m *Model) Graph() *graph.Graph { return m.graph }
 // Source returns what the model file says beside the graph; nil for a model made from a graph.
 func (m *Model) Source() *onnx.Model { return m.source }
 
-// Close frees the weights and the mapped file. Programs of the model must be closed before.
+// Close ends the Model: it cannot be compiled any more. Its weights and the mapped file are freed at once, or when the
+// last of its Programs is closed. Closing twice does nothing.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,6 +80,33 @@ func (m *Model) Close() error {
 		return nil
 	}
 	m.closed = true
+	return m.freeUnused()
+}
+
+// retain counts one more user of the weights, until release. The error wraps fs.ErrClosed after Close.
+func (m *Model) retain() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("model: %w", fs.ErrClosed)
+	}
+	m.users++
+	return nil
+}
+
+// release undoes a retain.
+func (m *Model) release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users--
+	_ = m.freeUnused() // an error of unmapping concerns nobody here
+}
+
+// freeUnused frees everything once the Model is closed and has no users. It is called with mu held.
+func (m *Model) freeUnused() error {
+	if !m.closed || m.users > 0 {
+		return nil
+	}
 	m.packed.free()
 	if m.source != nil {
 		return m.source.Close()

@@ -3,7 +3,6 @@ package carve
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/carve-dev/carve/convert"
@@ -308,13 +307,6 @@ func (m *Model) lockPacking(ctx context.Context) (unlock func(), err error) {
 	case m.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-	m.mu.Lock()
-	closed := m.closed
-	m.mu.Unlock()
-	if closed {
-		<-m.turn
-		return nil, fmt.Errorf("model: %w", fs.ErrClosed)
 	}
 	return func() { <-m.turn }, nil
 }

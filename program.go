@@ -3,8 +3,10 @@ package carve
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
@@ -39,9 +41,11 @@ type Program struct {
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
 
+	clock atomic.Int64 // counts uses of specialisations
+
 	mu     sync.Mutex
-	specs  []*entry // most recently used first
-	closed bool
+	specs  []*entry
+	closed atomic.Bool // written with mu held
 	live   map[*Session]bool
 	warned map[*graph.Node]bool // groups whose fallback was logged
 }
@@ -162,7 +166,7 @@ func (p *Program) acquire(ctx context.Context) (*Session, error) {
 func (p *Program) giveBack(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		p.drop(s)
 		return
 	}
@@ -173,7 +177,7 @@ func (p *Program) giveBack(s *Session) {
 func (p *Program) drop(s *Session) {
 	delete(p.live, s)
 	s.free()
-	if p.closed && len(p.live) == 0 {
+	if p.closed.Load() && len(p.live) == 0 {
 		p.closeBackends()
 	}
 }
@@ -182,7 +186,7 @@ func (p *Program) drop(s *Session) {
 func (p *Program) NewSession() (*Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return nil, ErrClosed
 	}
 	s := &Session{p: p, streams: map[tensor.DeviceID]device.Stream{}}
@@ -194,11 +198,11 @@ func (p *Program) NewSession() (*Session, error) {
 // does nothing.
 func (p *Program) Close() error {
 	p.mu.Lock()
-	if p.closed {
+	if p.closed.Load() {
 		p.mu.Unlock()
 		return nil
 	}
-	p.closed = true
+	p.closed.Store(true)
 	close(p.sessions)
 	for s := range p.sessions {
 		delete(p.live, s)
@@ -222,6 +226,7 @@ func (p *Program) closeBackends() {
 	for _, b := range p.opened {
 		b.Close()
 	}
+	p.model.release()
 }
 
 func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {
@@ -240,25 +245,22 @@ func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
 		return nil, err
 	}
 	p.mu.Lock()
-	var e *entry
-	for i, x := range p.specs {
-		if sameShapes(x.shapes, shapes) {
-			e = x
-			copy(p.specs[1:i+1], p.specs[:i])
-			p.specs[0] = e
-			break
-		}
+	if p.closed.Load() {
+		p.mu.Unlock()
+		return nil, ErrClosed
 	}
-	if e == nil {
+	var e *entry
+	if i := slices.IndexFunc(p.specs, func(x *entry) bool { return sameShapes(x.shapes, shapes) }); i >= 0 {
+		e = p.specs[i]
+	} else {
+		p.evict(p.o.MaxSpecializations - 1)
 		e = &entry{shapes: cloneShapes(shapes), turn: make(chan struct{}, 1)}
-		p.specs = append([]*entry{e}, p.specs...)
-		if len(p.specs) > p.o.MaxSpecializations {
-			p.specs = slices.Delete(p.specs, p.o.MaxSpecializations, len(p.specs))
-		}
+		p.specs = append(p.specs, e)
 	}
 	s := e.spec
 	p.mu.Unlock()
 	if s != nil {
+		p.touch(s)
 		return s, nil
 	}
 	select {
@@ -277,10 +279,47 @@ func (p *Program) spec(ctx context.Context, shapes [][]int) (*spec, error) {
 		p.forget(e)
 		return nil, err
 	}
+	p.touch(s)
 	p.mu.Lock()
 	e.spec = s
 	p.mu.Unlock()
 	return s, nil
+}
+
+// touch notes that s is used now.
+func (p *Program) touch(s *spec) { s.used.Store(p.clock.Add(1)) }
+
+// evict drops the specialisations that were used longest ago until n are left. Those in the making come last. It is called
+// with mu held.
+func (p *Program) evict(n int) {
+	age := func(e *entry) int64 {
+		if e.spec == nil {
+			return math.MaxInt64
+		}
+		return e.spec.used.Load()
+	}
+	for len(p.specs) > n {
+		oldest := 0
+		for i, e := range p.specs {
+			if age(e) < age(p.specs[oldest]) {
+				oldest = i
+			}
+		}
+		p.specs = slices.Delete(p.specs, oldest, oldest+1)
+	}
+}
+
+// newest returns the specialisation that was used last, nil where there is none.
+func (p *Program) newest() *spec {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var s *spec
+	for _, e := range p.specs {
+		if e.spec != nil && (s == nil || e.spec.used.Load() > s.used.Load()) {
+			s = e.spec
+		}
+	}
+	return s
 }
 
 func (p *Program) forget(e *entry) {

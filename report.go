@@ -50,6 +50,8 @@ type DeviceReport struct {
 	Arena      int64  `json:"arena_bytes"`
 	LowerBound int64  `json:"lower_bound_bytes"`
 	Naive      int64  `json:"naive_bytes"`
+	// Method names what found the plan: a heuristic of memplan, or its search.
+	Method string `json:"method,omitempty"`
 }
 
 // RejectedReport says why a node is not on a backend that was asked for it.
@@ -77,7 +79,7 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 		}
 	}
 	for _, a := range s.plan.Arenas {
-		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive})
+		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})
 	}
 	if len(r.Devices) == 0 {
 		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
@@ -88,14 +90,9 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 // reportSpec returns the specialisation that a report speaks of.
 func (p *Program) reportSpec(ctx context.Context, shapes map[string][]int) (*spec, error) {
 	if len(shapes) == 0 {
-		p.mu.Lock()
-		for _, e := range p.specs {
-			if e.spec != nil {
-				p.mu.Unlock()
-				return e.spec, nil
-			}
+		if s := p.newest(); s != nil {
+			return s, nil
 		}
-		p.mu.Unlock()
 	}
 	list := make([][]int, len(p.main.g.Inputs))
 	for i, v := range p.main.g.Inputs {

@@ -74,6 +74,7 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		if matches(b.shapes, in) {
 			copy(s.frames[1:i+1], s.frames[:i])
 			s.frames[0] = b
+			s.p.touch(b.f.s)
 			return b.f, nil
 		}
 	}
@@ -184,6 +185,9 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 
 // begin validates inputs, finds the frame, and sets the inputs.
 func (s *Session) begin(ctx context.Context, values []tensor.Value) (*frame, error) {
+	if s.p.closed.Load() {
+		return nil, ErrClosed
+	}
 	main := s.p.main
 	if cap(s.in) < len(values) {
 		s.in = make([]*tensor.Tensor, len(values))
@@ -266,6 +270,9 @@ func misaligned(t *tensor.Tensor, size int) bool {
 
 // RunInto computes into the caller's outputs, like Program.RunInto, in this session.
 func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
+	if s.p.closed.Load() {
+		return ErrClosed
+	}
 	main := s.p.main
 	if len(inputs) != len(main.inputs) {
 		return &InputError{Name: "inputs", Problem: "wrong number", Expected: fmt.Sprint(len(main.inputs)), Found: fmt.Sprint(len(inputs)), kind: ErrInput}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -12,8 +13,10 @@ import (
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
-// spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable.
+// spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable but for
+// the note of its last use.
 type spec struct {
+	used     atomic.Int64 // Program.clock
 	block    *block
 	bindings graph.Bindings
 	dims     [][]int // concrete shape per slot; nil where it is not known
