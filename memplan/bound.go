@@ -69,7 +69,7 @@ func (p *problem) computeBound(spans []span, h halt) bool {
 		load[s.first].add(pad)
 		load[s.last].sub(size)
 		load[s.last].sub(pad)
-		if i&0xffff == 0 && h.stopped() {
+		if i&chunkMask == 0 && h.stopped() {
 			return false
 		}
 	}

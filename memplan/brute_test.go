@@ -13,7 +13,7 @@ import (
 	"github.com/carve-dev/carve/memplan"
 )
 
-var bruteInstances = flag.Int("memplan.brute", 2000, "random instances per property that brute force checks")
+var bruteInstances = flag.Int("memplan.brute", 300, "random instances that brute force checks, for each of seven properties")
 
 // brute returns the least height of any plan. Some order of placing every
 // buffer as low as the ones before it allow leads there. It knows nothing of

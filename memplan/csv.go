@@ -29,7 +29,7 @@ var columnNames = map[string]string{
 // beside one, are inclusive.
 //
 // Every fault is an *InputError with the line, counted from 1: faulty cells,
-// missing or repeated columns, repeated ids, gaps with a window
+// missing or repeated columns, empty or repeated ids, gaps with a window
 // ("10-20@0:64"), and all that Pack refuses in a single buffer. Cost O(n).
 func ReadCSV(r io.Reader) ([]Buffer, error) {
 	in := csv.NewReader(r)
@@ -64,6 +64,8 @@ func ReadCSV(r io.Reader) ([]Buffer, error) {
 		if err == nil {
 			if field, reason := checkBuffer(&b, -1, math.MaxInt); reason != "" {
 				err = &InputError{Field: field, Reason: reason}
+			} else if b.ID == "" {
+				err = &InputError{Field: "id", Reason: "is empty"}
 			} else if first, ok := lineOf[b.ID]; ok {
 				err = &InputError{Field: "id", Reason: fmt.Sprintf("%.40q is used on line %d already", b.ID, first)}
 			}

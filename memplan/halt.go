@@ -28,3 +28,6 @@ func (h halt) stopped() bool {
 // pollMask spaces polls in loops whose single step takes up to a few
 // microseconds: they poll when step&pollMask == 0.
 const pollMask = 1<<6 - 1
+
+// chunkMask does the same for loops whose single step takes nanoseconds.
+const chunkMask = 1<<14 - 1

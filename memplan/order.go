@@ -74,6 +74,9 @@ func (p *problem) order(r rule, h halt) ([]int32, bool) {
 	keys := make([]uint64, len(p.items))
 	for i := range p.items {
 		keys[i] = r.key(p, &p.items[i])
+		if i&chunkMask == 0 && h.stopped() {
+			return nil, false
+		}
 	}
 	return new(sorter).sort(keys, h)
 }

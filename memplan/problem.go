@@ -56,7 +56,9 @@ func newProblem(bufs []Buffer, share bool, h halt) *problem {
 	if share {
 		p.merged = mergeShared(bufs, leader)
 	}
-	p.makeItems(spans, leader)
+	if !p.makeItems(spans, leader, h) {
+		return nil
+	}
 	return p
 }
 
@@ -79,7 +81,7 @@ func (p *problem) compress(h halt) ([]span, bool) {
 		for len(spans) < len(times) {
 			spans = append(spans, span{buffer: int32(i)})
 		}
-		if i&0xffff == 0 && h.stopped() {
+		if i&chunkMask == 0 && h.stopped() {
 			return nil, false
 		}
 	}
@@ -108,21 +110,25 @@ func (p *problem) compress(h halt) ([]span, bool) {
 			started = false
 		}
 		spans[ends[j]].last = p.sections
-		if j&0xffff == 0 && h.stopped() {
+		if j&chunkMask == 0 && h.stopped() {
 			return nil, false
 		}
 	}
 	return spans, true
 }
 
-// makeItems turns buffers with the same leader into one item.
-func (p *problem) makeItems(spans []span, leader []int32) {
+// makeItems turns buffers with the same leader into one item. It reports
+// whether it came to an end before h did.
+func (p *problem) makeItems(spans []span, leader []int32, h halt) bool {
 	n := len(p.bufs)
 	p.itemOf = make([]int32, n)
 	p.items = make([]item, 0, n)
 	p.plain = true
 	itemOfLeader := p.itemOf // filled in order: a leader has the least index
 	for i := range n {
+		if i&chunkMask == 0 && h.stopped() {
+			return false
+		}
 		b := &p.bufs[i]
 		if !b.takesSpace() {
 			p.itemOf[i] = -1
@@ -154,7 +160,10 @@ func (p *problem) makeItems(spans []span, leader []int32) {
 		p.items[i].lo, p.items[i].hi = count[i], count[i]
 	}
 	p.pieces = make([]piece, count[len(p.items)])
-	for _, s := range spans {
+	for i, s := range spans {
+		if i&chunkMask == 0 && h.stopped() {
+			return false
+		}
 		k := p.itemOf[s.buffer]
 		if k < 0 {
 			continue
@@ -167,6 +176,7 @@ func (p *problem) makeItems(spans []span, leader []int32) {
 		it.first, it.last = min(it.first, s.first), max(it.last, s.last)
 		it.hi++
 	}
+	return true
 }
 
 // offsets spreads the offsets of items to buffers.

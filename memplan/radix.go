@@ -49,15 +49,15 @@ func (s *sorter) sort(keys []uint64, h halt) ([]int32, bool) {
 			for _, k := range keys {
 				s.count[b][k>>(8*b)&0xff]++
 			}
+			if h.stopped() {
+				return nil, false
+			}
 		}
 	}
 	srcK, srcI, dstK, dstI := keys, idx, s.tmpK[:n], s.tmpI[:n]
 	for b := range s.count {
 		if differ>>(8*b)&0xff == 0 {
 			continue
-		}
-		if h.stopped() {
-			return nil, false
 		}
 		count, sum := &s.count[b], int32(0)
 		for d := range count {
@@ -67,6 +67,9 @@ func (s *sorter) sort(keys []uint64, h halt) ([]int32, bool) {
 			d := k >> (8 * b) & 0xff
 			dstK[count[d]], dstI[count[d]] = k, srcI[i]
 			count[d]++
+			if i&chunkMask == chunkMask && h.stopped() {
+				return nil, false
+			}
 		}
 		srcK, srcI, dstK, dstI = dstK, dstI, srcK, srcI
 	}

@@ -66,11 +66,11 @@ func (l *localSearch) start(from struct {
 	l.walks = append(l.walks, w)
 }
 
-// move takes a step of the lowest walk or, every other time, of any.
+// move takes a step of the lowest walk or, every fourth time, of any.
 func (l *localSearch) move() {
 	l.moves++
 	w := l.walks[l.rand.IntN(len(l.walks))]
-	if l.moves%2 == 0 {
+	if l.moves%4 != 0 {
 		for _, v := range l.walks {
 			if v.height < w.height {
 				w = v
@@ -101,19 +101,27 @@ type walk struct {
 	height int64
 }
 
-// propose returns a changed copy of the order.
+// propose returns a changed copy of the order: items that reach high are drawn
+// forward, and in some proposals others move about.
 func (w *walk) propose(p *problem, r *rand.Rand) []int32 {
 	n := len(w.order)
-	high := w.height - int64(float64(w.height-p.bound)*r.Float64())
-	chance := math.Exp(-r.Float64() * math.Log(float64(n)+1)) // of an item to be moved
-	reach := float64(n) * math.Exp(-r.Float64()*6)
+	depth := r.Float64()
+	if r.IntN(2) == 0 {
+		depth *= r.Float64() * r.Float64()
+	}
+	high := w.height - int64(float64(w.height-p.bound)*depth)
+	chance, reach := 0.0, 0.0 // of an item to move, and how far
+	if r.IntN(4) == 0 {
+		chance = math.Exp(-r.Float64() * math.Log(float64(n)+1))
+		reach = float64(n) * math.Exp(-r.Float64()*6)
+	}
 	keys := make([]uint64, n)
 	for pos, i := range w.order {
 		at := float64(pos)
-		switch it := &p.items[i]; {
-		case w.offs[i]+it.size >= high && r.IntN(4) > 0:
+		switch {
+		case w.offs[i]+p.items[i].size >= high && r.IntN(4) > 0:
 			at *= r.Float64()
-		case r.Float64() < chance:
+		case chance > 0 && r.Float64() < chance:
 			at += reach * r.NormFloat64()
 		}
 		keys[pos] = math.Float64bits(max(0, at+1))

@@ -1,0 +1,196 @@
+package memplan
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// SVGOptions are the settings of WriteSVG. Nil and the zero value mean
+// defaults.
+type SVGOptions struct {
+	Title         string // heading; empty means none
+	Capacity      int64  // drawn as a line; 0 means none
+	Width, Height int    // of the picture in pixels; 0 means 1200 and 800
+}
+
+const (
+	svgLeft, svgRight = 90.0, 20.0 // margins in pixels
+	svgTop, svgBottom = 60.0, 40.0
+	svgMaxSide        = 1 << 15
+)
+
+// svgFrame maps time and offset to pixels.
+type svgFrame struct {
+	out            *bufio.Writer
+	begin, end     float64 // time
+	high           float64 // offset
+	left, top      float64
+	width, height  float64
+	pixelW, pixelH int
+}
+
+// WriteSVG draws the arena over time: time to the right, offsets upwards, and
+// every buffer a rectangle for each interval in which it takes space, with its
+// id, size, offset and lifetime as a tooltip, and its id where there is room.
+// Lines show the height, the lower bound and the capacity. The same input
+// gives the same bytes. It returns *InputError for faulty buffers or options,
+// *ConflictError when the plan has not one offset per buffer, and what w
+// returns. Cost O(n).
+func WriteSVG(w io.Writer, bufs []Buffer, plan Plan, o *SVGOptions) error {
+	var opt SVGOptions
+	if o != nil {
+		opt = *o
+	}
+	if err := checkBuffers(bufs); err != nil {
+		return err
+	}
+	if opt.Width < 0 || opt.Height < 0 || opt.Width > svgMaxSide || opt.Height > svgMaxSide {
+		return &InputError{Buffer: -1, Field: "width and height", Reason: fmt.Sprintf("must be from 0 to %d", svgMaxSide)}
+	}
+	if len(plan.Offsets) != len(bufs) {
+		return &ConflictError{A: len(bufs), B: -1,
+			Reason: fmt.Sprintf("is the number of buffers, but there are %d offsets", len(plan.Offsets))}
+	}
+	f := newSVGFrame(w, bufs, plan, &opt)
+	f.head(bufs, plan, &opt)
+	f.axes()
+	var spans []Interval
+	for i := range bufs {
+		spans = appendSpans(spans[:0], &bufs[i])
+		f.buffer(&bufs[i], i, plan.Offsets[i], spans)
+	}
+	f.line(float64(plan.LowerBound), "bound", "lower bound "+decimal(plan.LowerBound))
+	f.line(float64(plan.Height), "height", "height "+decimal(plan.Height))
+	if opt.Capacity > 0 {
+		f.line(float64(opt.Capacity), "capacity", "capacity "+decimal(opt.Capacity))
+	}
+	f.out.WriteString("</svg>\n")
+	if err := f.out.Flush(); err != nil {
+		return fmt.Errorf("memplan: writing SVG: %w", err)
+	}
+	return nil
+}
+
+func newSVGFrame(w io.Writer, bufs []Buffer, plan Plan, opt *SVGOptions) *svgFrame {
+	f := &svgFrame{out: bufio.NewWriter(w), begin: math.Inf(1), end: math.Inf(-1), pixelW: opt.Width, pixelH: opt.Height}
+	if f.pixelW == 0 {
+		f.pixelW = 1200
+	}
+	if f.pixelH == 0 {
+		f.pixelH = 800
+	}
+	f.high = max(float64(plan.Height), float64(opt.Capacity), float64(plan.LowerBound), 1)
+	for i := range bufs {
+		if bufs[i].takesSpace() {
+			f.begin = min(f.begin, float64(bufs[i].Lower))
+			f.end = max(f.end, float64(bufs[i].Upper))
+		}
+	}
+	if f.begin >= f.end {
+		f.begin, f.end = 0, 1
+	}
+	f.left, f.top = svgLeft, svgTop
+	f.width = max(1, float64(f.pixelW)-svgLeft-svgRight)
+	f.height = max(1, float64(f.pixelH)-svgTop-svgBottom)
+	return f
+}
+
+func (f *svgFrame) x(t float64) float64 { return f.left + (t-f.begin)/(f.end-f.begin)*f.width }
+
+func (f *svgFrame) y(offset float64) float64 { return f.top + f.height - offset/f.high*f.height }
+
+const svgStyle = `<style>
+text{font:12px sans-serif;fill:#222}
+.id{font-size:10px;text-anchor:middle;pointer-events:none}
+.tick{font-size:10px;fill:#555}
+rect.b{stroke:#222;stroke-width:.4}
+rect.b:hover{stroke-width:2}
+.grid{stroke:#ddd;stroke-width:.5}
+.height{stroke:#1a6;stroke-width:1.5}
+.bound{stroke:#06c;stroke-width:1;stroke-dasharray:6 3}
+.capacity{stroke:#c22;stroke-width:1.5}
+</style>
+`
+
+func (f *svgFrame) head(bufs []Buffer, plan Plan, opt *SVGOptions) {
+	fmt.Fprintf(f.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">`+"\n",
+		f.pixelW, f.pixelH, f.pixelW, f.pixelH)
+	f.out.WriteString(svgStyle)
+	fmt.Fprintf(f.out, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", f.pixelW, f.pixelH)
+	if opt.Title != "" {
+		fmt.Fprintf(f.out, `<text x="%.0f" y="20" style="font-size:15px">%s</text>`+"\n", f.left, escapeXML(opt.Title))
+	}
+	ratio := 1.0
+	if plan.LowerBound > 0 {
+		ratio = float64(plan.Height) / float64(plan.LowerBound)
+	}
+	fmt.Fprintf(f.out, `<text x="%.0f" y="40">%d buffers, height %d, lower bound %d, ratio %.4f, %s</text>`+"\n",
+		f.left, len(bufs), plan.Height, plan.LowerBound, ratio, escapeXML(plan.Method))
+}
+
+// axes draws the grid, with rounded numbers at the lines.
+func (f *svgFrame) axes() {
+	for _, v := range ticks(0, f.high, 10) {
+		y := f.y(v)
+		fmt.Fprintf(f.out, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, f.left, y, f.left+f.width, y)
+		fmt.Fprintf(f.out, `<text class="tick" x="%.1f" y="%.1f" text-anchor="end">%.0f</text>`+"\n", f.left-6, y+3, v)
+	}
+	for _, v := range ticks(f.begin, f.end, 12) {
+		x := f.x(v)
+		fmt.Fprintf(f.out, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x, f.top, x, f.top+f.height)
+		fmt.Fprintf(f.out, `<text class="tick" x="%.1f" y="%.1f" text-anchor="middle">%.0f</text>`+"\n", x, f.top+f.height+16, v)
+	}
+}
+
+// ticks returns about count round numbers in [from, to].
+func ticks(from, to float64, count int) []float64 {
+	step := math.Pow(10, math.Floor(math.Log10((to-from)/float64(count))))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if (to-from)/(step*m) <= float64(count) {
+			step *= m
+			break
+		}
+	}
+	step = max(step, 1)
+	var out []float64
+	for k := math.Ceil(from / step); k*step <= to && len(out) <= 2*count; k++ {
+		out = append(out, k*step)
+	}
+	return out
+}
+
+func (f *svgFrame) buffer(b *Buffer, i int, offset int64, spans []Interval) {
+	// Neighbouring indices get hues far apart.
+	hue := math.Mod(float64(i)*137.508, 360)
+	name := escapeXML(nameOf(b, i))
+	for _, s := range spans {
+		x0, x1 := f.x(float64(s.Lower)), f.x(float64(s.Upper))
+		y0, y1 := f.y(float64(offset)+float64(b.Size)), f.y(float64(offset))
+		fmt.Fprintf(f.out, `<rect class="b" x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="hsl(%.0f,65%%,72%%)">`,
+			x0, y0, x1-x0, y1-y0, hue)
+		fmt.Fprintf(f.out, "<title>%s: size %d, offset %d, alive [%d, %d)</title></rect>\n", name, b.Size, offset, b.Lower, b.Upper)
+		if y1-y0 >= 11 && x1-x0 >= 6*float64(len(nameOf(b, i)))+4 {
+			fmt.Fprintf(f.out, `<text class="id" x="%.2f" y="%.2f">%s</text>`+"\n", (x0+x1)/2, (y0+y1)/2+3.5, name)
+		}
+	}
+}
+
+// line draws a horizontal line at an offset.
+func (f *svgFrame) line(offset float64, class, label string) {
+	y := f.y(offset)
+	fmt.Fprintf(f.out, `<line class="%s" x1="%.1f" y1="%.2f" x2="%.1f" y2="%.2f"><title>%s</title></line>`+"\n",
+		class, f.left, y, f.left+f.width, y, label)
+}
+
+// escapeXML returns s as character data; what XML cannot hold is replaced.
+func escapeXML(s string) string {
+	var out strings.Builder
+	if err := xml.EscapeText(&out, []byte(s)); err != nil {
+		return ""
+	}
+	return out.String()
+}
