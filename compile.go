@@ -36,6 +36,7 @@ var passes = []pass{
 	{name: "partition", fn: (*compilation).partition, again: true},
 	{name: "eliminate-conversions", fn: (*compilation).eliminate, again: true},
 	{name: "lower-conversions", fn: (*compilation).lower, again: true},
+	{name: "order-nodes", fn: (*compilation).order, again: true},
 	{name: "pack-constants", fn: (*compilation).pack, again: true},
 	{name: "own-constants", fn: (*compilation).ownConstants, again: true},
 	{name: "compile-groups", fn: (*compilation).compileGroups, again: true},
@@ -54,6 +55,7 @@ type compilation struct {
 	g       *graph.Graph
 	results map[*graph.Graph]*partition.Result
 	hops    map[*graph.Graph]map[*graph.Node]*convert.Converter
+	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
 	failed  map[failKey]*property.Reason
 	packed  packedSet // constants that the compilation made itself

@@ -29,6 +29,10 @@ type Options struct {
 	Dims map[string]int
 	// Shapes gives whole inputs a shape at compile time, by name.
 	Shapes map[string][]int
+	// Bounds gives symbols of input shapes the largest value that they will have. The arena is allocated for the bounds, so
+	// that smaller shapes reuse it, and the plan made for the bounds serves every smaller shape that it is sound for. Larger
+	// shapes are turned down with ErrInput.
+	Bounds map[string]int
 	// Threads is the most workers of a Run; 0 means GOMAXPROCS. Results do not depend on it.
 	Threads int
 	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
@@ -44,6 +48,8 @@ type Options struct {
 	// Strict appends no implicit backend and makes the first node that no backend takes, and the first group that does not
 	// compile, an error.
 	Strict bool
+	// KeepOrder leaves nodes in the order of the model. By default they run in the order that needs the least memory.
+	KeepOrder bool
 	// Verify checks the graph between all passes and every memory plan.
 	Verify bool
 	// Logger receives what the compiler decides; nil discards it.

@@ -35,6 +35,7 @@ type Program struct {
 	backends []backend.Backend
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
+	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     map[*graph.Node]backend.Executable
 	packed   packedSet // constants that are the Program's own; those of the model are the Model's
 
@@ -59,7 +60,7 @@ type entry struct {
 
 func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, registry: c.registry, devices: c.devices, opened: opened, backends: c.backends,
-		results: c.results, folded: c.folded, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
+		results: c.results, folded: c.folded, before: c.before, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
 	var err error
 	if p.main, err = c.buildBlock(c.g); err != nil {
 		return nil, err

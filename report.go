@@ -16,6 +16,14 @@ type Report struct {
 	Devices     []DeviceReport     `json:"devices"`
 	Rejected    []RejectedReport   `json:"rejected"`
 	Dims        map[string]int64   `json:"dims"`
+	Peak        PeakReport         `json:"peak"`
+}
+
+// PeakReport is the largest sum of bytes that are alive at one time, over all devices, as the compiler's model of memory has
+// it: workspaces of kernels are left out. Before is that of the model's order of execution, After that of the compiler's.
+type PeakReport struct {
+	Before int64 `json:"before_bytes"`
+	After  int64 `json:"after_bytes"`
 }
 
 // GroupReport is a subgraph. Nodes are the model's.
@@ -81,6 +89,10 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	for _, a := range s.plan.Arenas {
 		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})
 	}
+	m := memoryModel{registry: p.registry, bindings: s.bindings}
+	r.Peak.After = m.peak(p.main.g)
+	m.orders = p.before
+	r.Peak.Before = m.peak(p.main.g)
 	if len(r.Devices) == 0 {
 		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
 	}

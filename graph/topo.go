@@ -9,6 +9,9 @@ import (
 // ErrCycle is wrapped by errors about graphs that are not acyclic.
 var ErrCycle = errors.New("graph has a cycle")
 
+// ErrOrder is wrapped by errors about lists of nodes that are no topological order of their graph.
+var ErrOrder = errors.New("not a topological order")
+
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // Topo returns the nodes in a topological order: the list order where that is topological, otherwise the list order with
@@ -55,4 +58,29 @@ func (g *Graph) Topo() ([]*Node, error) {
 		}
 	}
 	return order, nil
+}
+
+// Reorder puts the node list into the given order, which has to hold every node of g once, each behind the nodes whose
+// results it reads. Otherwise g stays as it is and the error wraps ErrOrder. O(V+E).
+func (g *Graph) Reorder(order []*Node) error {
+	if len(order) != g.live {
+		return fmt.Errorf("%w: %d nodes of %d", ErrOrder, len(order), g.live)
+	}
+	done := make([]bool, g.NodeIDs())
+	for _, n := range order {
+		if n == nil || n.graph != g || n.ID >= len(done) || done[n.ID] {
+			return fmt.Errorf("%w: %v is no node of the graph or comes twice", ErrOrder, n)
+		}
+		for k := range n.NumOperands() {
+			if v := n.Operand(k); v != nil && v.Producer != nil && !done[v.Producer.ID] {
+				return fmt.Errorf("%w: %v comes before %v", ErrOrder, n, v.Producer)
+			}
+		}
+		done[n.ID] = true
+	}
+	g.nodes = append(g.nodes[:0:0], order...)
+	for i, n := range g.nodes {
+		n.pos = i
+	}
+	return nil
 }

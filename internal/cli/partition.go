@@ -165,6 +165,8 @@ func (a *app) printPartition(r *carve.Report, count *flops.Count) {
 		row(t, d.Name, byteSize(d.Arena), byteSize(d.LowerBound), byteSize(d.Naive))
 	}
 	t.Flush()
+	fmt.Fprintf(a.stdout, "peak of live bytes without workspace: %s in the model's order, %s in the chosen one\n", byteSize(r.Peak.Before),
+		byteSize(r.Peak.After))
 }
 
 // most is how many groups and conversions the tables list.

@@ -8,8 +8,10 @@ import (
 
 // Graph is what Order orders: nodes that read and make values, in some topological order, the default order.
 type Graph struct {
-	Bytes []int64 // per value; 0 for values that take no memory of the arena's (constants, the caller's)
-	Keep  []bool  // per value: alive to the end; nil for none
+	// Bytes per value; 0 for what takes no memory of the arena's: constants, the caller's. A value that no node makes is there
+	// from the start.
+	Bytes []int64
+	Keep  []bool // per value: alive to the end; nil for none
 	// Within names per value another one in whose memory it lies, itself for none: a view lies in what it is a view of, a
 	// part in the whole that is concatenated of it. Such values take no memory of their own; what they lie in is alive from
 	// the first of them that is made to the last that is read. Nil where every value has its own.
@@ -132,6 +134,7 @@ type orderer struct {
 	root    []int   // value whose memory a value lies in
 	total   []int   // reads of a class, kept values counted as one more
 	left    []int   // scratch: reads of a class that are still to come
+	given   []bool  // classes with a value that is there from the start
 	alive   []bool  // scratch: a value of the class has been made
 	pos     []int   // scratch: position of a node
 	usage   []int64 // where it is not nil: bytes alive at each position
@@ -143,7 +146,7 @@ func newOrderer(g *Graph) (*orderer, error) {
 		return nil, fmt.Errorf("%w: %d values, but %d in Keep and %d in Within", ErrProblem, v, len(g.Keep), len(g.Within))
 	}
 	s := &orderer{g: g, maker: make([]int, v), readers: make([][]int, v), root: make([]int, v), left: make([]int, v), total: make([]int, v),
-		alive: make([]bool, v), pos: make([]int, n)}
+		given: make([]bool, v), alive: make([]bool, v), pos: make([]int, n)}
 	for i := range s.maker {
 		s.maker[i], s.root[i] = -1, i
 	}
@@ -181,9 +184,11 @@ func newOrderer(g *Graph) (*orderer, error) {
 		if b < 0 {
 			return nil, fmt.Errorf("%w: value %d has %d bytes", ErrProblem, x, b)
 		}
+		r := s.root[x]
 		if g.Keep != nil && g.Keep[x] {
-			s.total[s.root[x]]++
+			s.total[r]++
 		}
+		s.given[r] = s.given[r] || s.maker[x] < 0
 	}
 	return s, nil
 }
@@ -223,10 +228,10 @@ func (s *orderer) findRoots() error {
 // holds after its last node: it serves prefixes as well.
 func (s *orderer) evaluate(order []int) cost {
 	copy(s.left, s.total)
-	clear(s.alive)
+	copy(s.alive, s.given)
 	s.steps += len(order)
-	var live int64
-	var c cost
+	live := s.there()
+	c := cost{peak: live}
 	for at, i := range order {
 		made, saved, freed := s.apply(&s.g.Nodes[i])
 		most := live + made - saved + s.g.Nodes[i].Work
@@ -240,6 +245,17 @@ func (s *orderer) evaluate(order []int) cost {
 		c.sum += live >> 10
 	}
 	return c
+}
+
+// there returns the bytes that are alive from the start.
+func (s *orderer) there() int64 {
+	var n int64
+	for r, given := range s.given {
+		if given && s.total[r] > 0 {
+			n += s.g.Bytes[r]
+		}
+	}
+	return n
 }
 
 // apply runs a node: it returns the bytes that it makes, how many of them it needs not where it overwrites an input, and

@@ -52,6 +52,9 @@ func peakOf(g *schedule.Graph, order []int) int64 {
 				if g.Keep != nil && g.Keep[x] && root(g, x) == r {
 					last = len(order)
 				}
+				if given(g, x) && root(g, x) == r {
+					made = -1
+				}
 			}
 			if made <= at && at <= last {
 				sum += g.Bytes[r]
@@ -60,6 +63,11 @@ func peakOf(g *schedule.Graph, order []int) int64 {
 		peak = max(peak, sum-saved(g, pos, i))
 	}
 	return peak
+}
+
+// given reports whether no node makes x.
+func given(g *schedule.Graph, x int) bool {
+	return !slices.ContainsFunc(g.Nodes, func(n schedule.Node) bool { return slices.Contains(n.Outputs, x) })
 }
 
 // saved returns the bytes that node i needs not, since its first output overwrites an input.
@@ -71,6 +79,11 @@ func saved(g *schedule.Graph, pos []int, i int) int64 {
 	out := node.Outputs[0]
 	if root(g, out) != out {
 		return 0
+	}
+	for x := range g.Bytes {
+		if given(g, x) && root(g, x) == out {
+			return 0
+		}
 	}
 	for k := range g.Nodes { // a part of it was there before
 		for j, x := range g.Nodes[k].Outputs {
@@ -96,6 +109,7 @@ func saved(g *schedule.Graph, pos []int, i int) int64 {
 			if g.Keep != nil && g.Keep[x] && root(g, x) == r {
 				reads++
 			}
+			made = made || root(g, x) == r && given(g, x)
 		}
 		if made && reads == 1 && g.Bytes[r] >= g.Bytes[out] {
 			return g.Bytes[out]
@@ -153,8 +167,8 @@ func randomGraph(r *rand.Rand, n int) *schedule.Graph {
 		g.Within = append(g.Within, len(g.Within))
 		return len(g.Bytes) - 1
 	}
-	value() // external
-	g.Bytes[0] = 0
+	value() // nobody makes these
+	value()
 	for i := range n {
 		node := schedule.Node{}
 		for range 1 + r.IntN(2) {
