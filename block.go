@@ -45,6 +45,7 @@ type step struct {
 	// of groups
 	exe       backend.Executable
 	backend   backend.Backend
+	threads   bool // the backend has threads of its own
 	dynamic   bool
 	constants []*tensor.Tensor
 
@@ -140,7 +141,7 @@ func (c *compilation) fillStep(g *graph.Graph, s *step) error {
 		}
 		for _, b := range c.backends {
 			if b.Info().Name == n.Backend {
-				s.backend = b
+				s.backend, s.threads = b, b.Info().Threads
 			}
 		}
 		for v := range n.Regions[0].Graph.Constants() {

@@ -272,7 +272,13 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 			}
 		}
 	}
+	if st.threads {
+		f.session.run.Park() // the cores are the backend's
+	}
 	err := enqueue(ctx, f.s.inst[i], a)
+	if st.threads {
+		f.session.run.Resume()
+	}
 	if err != nil {
 		if ctx.Err() != nil || f.session.p.o.Strict || st.node.Backend == "reference" || !f.s.canRepeat(i) {
 			return err
