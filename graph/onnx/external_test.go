@@ -43,6 +43,8 @@ var _ = Describe("external data", func() {
 		Expect(err).NotTo(HaveOccurred())
 		for v := range m.Graph.Constants() {
 			Expect(tensor.Elements[float32](v.Const)).To(Equal(want))
+			Expect(m.Evict()).To(Succeed())
+			Expect(tensor.Elements[float32](v.Const)).To(Equal(want))
 		}
 		Expect(m.Close()).To(Succeed())
 		Expect(offheap.Total().Files).To(Equal(before))

@@ -64,6 +64,16 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
+// Evict tells the system that the mapped files will not be read soon: their pages stop counting as memory of the process,
+// and are mapped again when they are read. It does nothing for data that was copied.
+func (m *Model) Evict() error {
+	var errs []error
+	for _, f := range m.maps {
+		errs = append(errs, f.Evict())
+	}
+	return errors.Join(errs...)
+}
+
 // Load reads the model at a path. File and external data are mapped into memory and stay so until Close, or until nobody
 // can reach Model.Graph. Only regular files are read, and external data only inside the model's folder. It stops soon
 // after ctx ends. Faults are an *Error. It costs time and memory in the size of the graph, not of the weights.
