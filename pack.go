@@ -66,6 +66,9 @@ const (
 	largePack = 1 << 20
 	packAlign = 64
 	packSlack = 64 // behind each constant, so that kernels may read whole vectors
+	// evictEvery is how much is packed before the pages of the model's files that were read are given back: they are not
+	// needed any more, but would count as the process's memory.
+	evictEvery = 64 << 20
 )
 
 // pack converts constants, once per constant and format: those of the model for all its Programs, those that simplification
@@ -94,6 +97,9 @@ func (c *compilation) pack() error {
 		shared.free()
 		own.free()
 		return err
+	}
+	if len(todo) > 0 {
+		c.model.evict()
 	}
 	c.packed.add(&own)
 	c.model.keep(&shared)
@@ -173,9 +179,14 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 		run := pool.BeginRun(0)
 		defer run.End()
 		s := &device.HostStream{Run: run}
+		var read int64
 		for i, p := range large {
 			if err := p.hop(c.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, s); err != nil {
 				return packError(p, err)
+			}
+			if read += p.mem.Size; read >= evictEvery {
+				c.model.evict()
+				read = 0
 			}
 			c.o.Observer(Progress{Pass: c.pass, Done: len(small) + i + 1, Total: len(todo), Elapsed: time.Since(c.started)})
 		}
@@ -309,6 +320,13 @@ func (m *Model) lockPacking(ctx context.Context) (unlock func(), err error) {
 		return nil, ctx.Err()
 	}
 	return func() { <-m.turn }, nil
+}
+
+// evict gives the pages of the model's files back; constants that are still read are mapped again.
+func (m *Model) evict() {
+	if m.source != nil {
+		_ = m.source.Evict() // advice: where it fails the pages stay
+	}
 }
 
 // keep adds packed constants to the model's.
