@@ -9,8 +9,11 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/memplan/schedule"
+	"github.com/carve-dev/carve/partition"
 )
 
 // spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable but for
@@ -72,14 +75,45 @@ func (s *spec) shapes(p *Program) error {
 			continue // known at run time
 		}
 		if err != nil {
-			return fmt.Errorf("value %v %v: %w", v, v.Type, err)
+			return valueError(v, err)
 		}
 		s.dims[i] = dims
 		if sl.kind == slotPlanned {
-			if s.sizes[i], err = p.registry.Size(v.Format, v.Type.DType, dims); err != nil {
-				return fmt.Errorf("value %v %v: %w", v, v.Type, err)
+			if s.sizes[i], err = p.registry.Size(v.Format, v.Type.DType, dims); err == nil {
+				err = p.fits(s.sizes[i])
+			}
+			if err != nil {
+				return valueError(v, err)
 			}
 		}
+	}
+	return nil
+}
+
+// valueError blames the node that makes a value.
+func valueError(v *graph.Value, err error) error {
+	err = fmt.Errorf("value %v %v: %w", v, v.Type, err)
+	n := v.Producer
+	if n == nil {
+		return err
+	}
+	name := n.Backend
+	for n.IsCarve(graph.OpSubgraph) && n.Regions[0].Graph.Outputs[v.Index].Producer != nil {
+		n = n.Regions[0].Graph.Outputs[v.Index].Producer
+	}
+	if name == "" {
+		name = partition.HostBackend
+	}
+	return &StepError{Nodes: capped(n.Provenance()), Backend: name, Err: err}
+}
+
+// fits reports an error for a buffer that can never be had: beyond MaxArenaBytes, or more than the memory that is left.
+func (p *Program) fits(n int64) error {
+	if limit := p.o.MaxArenaBytes; limit > 0 && n > limit {
+		return fmt.Errorf("%w: %d bytes, limit %d", ErrMemoryLimit, n, limit)
+	}
+	if !offheap.Fits(n) {
+		return fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, n)
 	}
 	return nil
 }
@@ -96,6 +130,11 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 			inst = p.fallback(ctx, st, s.bindings, err)
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
+		for _, b := range s.reqs[i].Buffers {
+			if err := p.fits(b.Bytes); err != nil {
+				return bufferError(st, &s.reqs[i], b.First, err)
+			}
+		}
 	case stepConvert:
 		if s.dims[st.in[0]] == nil || st.dynamic {
 			return nil // planned when the shape is known
@@ -125,6 +164,14 @@ func instantiate(ctx context.Context, exe backend.Executable, b graph.Bindings) 
 		}
 	}()
 	return exe.Specialize(ctx, b)
+}
+
+// bufferError blames the node that makes a buffer of a group.
+func bufferError(st *step, r *backend.Requirements, sub int, err error) error {
+	if sub < len(r.Labels) {
+		return &StepError{Nodes: capped(r.Labels[sub].Origins), Backend: st.node.Backend, Err: err}
+	}
+	return stepError(st, err)
 }
 
 func stepError(st *step, err error) error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // DeviceType is the kind of a memory space, numbered as DLPack's DLDeviceType.
@@ -94,7 +96,8 @@ func NumElements(dims []int) (int, error) {
 }
 
 // New returns a compact host tensor of zeros in memory managed by Go, aligned to 64 bytes.
-// The shape is copied. Where the shape cannot be allocated it returns an error wrapping ErrTooLarge.
+// The shape is copied. Where the shape cannot be allocated, or is more than the memory that is left, it returns an error
+// wrapping ErrTooLarge.
 func New(dt DType, shape ...int) (*Tensor, error) {
 	if !dt.Valid() {
 		return nil, fmt.Errorf("%w: %v", ErrDType, dt)
@@ -105,11 +108,14 @@ func New(dt DType, shape ...int) (*Tensor, error) {
 	}
 	t := &Tensor{DType: dt, Shape: append([]int{}, shape...)}
 	if dt == String {
+		if !offheap.Fits(int64(n) * 16) { // a string header each
+			return nil, fmt.Errorf("%w: shape %v of %v", ErrTooLarge, shape, dt)
+		}
 		t.Strings = make([]string, n)
 		return t, nil
 	}
 	b := dt.Bytes(n)
-	if b < 0 {
+	if b < 0 || !offheap.Fits(int64(b)) {
 		return nil, fmt.Errorf("%w: shape %v of %v", ErrTooLarge, shape, dt)
 	}
 	t.Data = alignedBytes(b)

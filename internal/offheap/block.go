@@ -26,8 +26,8 @@ type Block struct {
 }
 
 // Alloc returns a Block of n zeroed bytes that begin at a multiple of align, a power of two up to 1 GiB (0 means 64). The
-// memory is returned by Free, or after the Block has become unreachable. It fails with an *Error wrapping ErrSize, ErrAlign
-// or the system's error. The cost is that of a system call; the pages are made at first touch.
+// memory is returned by Free, or after the Block has become unreachable. It fails with an *Error wrapping ErrSize, ErrAlign,
+// ErrNoMemory or the system's error. The cost is that of a system call; the pages are made at first touch.
 func Alloc(n, align int) (*Block, error) {
 	if align == 0 {
 		align = defaultAlign
@@ -42,6 +42,9 @@ func Alloc(n, align int) (*Block, error) {
 	}
 	if n < 0 || n > math.MaxInt-align {
 		return fail(ErrSize)
+	}
+	if !Fits(int64(n)) {
+		return fail(ErrNoMemory)
 	}
 	if n == 0 {
 		return &Block{data: []byte{}}, nil

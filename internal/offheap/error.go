@@ -8,6 +8,8 @@ import (
 var (
 	// ErrSize is the cause for a negative size, or one that the platform cannot address.
 	ErrSize = errors.New("size out of range")
+	// ErrNoMemory is the cause for a size beyond what the system has left.
+	ErrNoMemory = errors.New("more memory than there is")
 	// ErrAlign is the cause for an alignment that is not a power of two of at most 1 GiB.
 	ErrAlign = errors.New("alignment is not a power of two up to 1 GiB")
 	// ErrNotRegular is the cause for a file that is a directory, pipe, device or socket: its size says nothing.

@@ -1,0 +1,5 @@
+//go:build !darwin && !linux && !windows
+
+package offheap
+
+func available() int64 { return mostMemory }
