@@ -10,7 +10,7 @@
 //	out, err := p.Run(ctx, map[string]tensor.Value{"image": tensor.From(pixels, 1, 3, 224, 224)})
 //
 // The backends "cpu" (float32 kernels in Go and Go assembly, with blocked layouts and packed weights) and "reference"
-// (plain kernels for every operator) are always linked. Others register themselves from init, like database/sql drivers, or
+// (plain kernels for the standard operators) are always linked. Others register themselves from init, like database/sql drivers, or
 // are handed over in Options.Open. Options.Backends names them in order of priority: earlier wins.
 //
 // Program.Report tells how a model was carved: groups, conversions with their bytes, the memory plan of each device, and
