@@ -123,11 +123,10 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if x.Format == rowMaj {
 		spec.Source = conv.Planar
 	}
-	pads, err := p.window(n, dx[2:], dw[2:], dy[2:], transposed)
-	if err != nil {
+	var err error
+	if spec.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
 		return err
 	}
-	spec.Map = pads
 	t.epilogue(&spec.Epilogue, dy[1])
 	plan, err := conv.NewConv(spec)
 	if err != nil {
@@ -254,73 +253,32 @@ func (p *planner) data(b []byte) memory {
 	return memory{slot: len(p.slots) - 1, size: len(b)}
 }
 
-// window translates attributes to the kernel's terms.
-func (p *planner) window(n *graph.Node, in, kernel, out []int, transposed bool) (conv.Map, error) {
-	m := conv.Map{H: in[0], W: in[1], OH: out[0], OW: out[1], Kernel: [2]int{kernel[0], kernel[1]}}
-	m.Stride = pair(n, "strides")
-	m.Dilate = pair(n, "dilations")
-	pads, err := resolvePads(n, in, kernel, out, m.Stride, m.Dilate, transposed)
+// convWindow returns the window of a convolution, transposed or not, over a source of spatial dims in.
+func convWindow(n *graph.Node, in, kernel, out []int) (conv.Map, error) {
+	w, err := graph.ConvAttrs(n, kernel)
 	if err != nil {
-		return m, err
+		return conv.Map{}, err
 	}
-	m.Pad = pads
+	if !n.Is("ConvTranspose") {
+		return windowMap(&w, in, out), nil
+	}
+	_, begin, end, err := w.ResolveTranspose(in)
+	if err != nil {
+		return conv.Map{}, err
+	}
+	m := windowMap(&w, in, out)
+	m.Pad = [4]int{begin[0], begin[1], end[0], end[1]}
 	return m, nil
 }
 
-func pair(n *graph.Node, name string) [2]int {
-	if v, ok := n.Ints(name); ok && len(v) == 2 {
-		return [2]int{int(v[0]), int(v[1])}
+// windowMap translates a window over two axes to the kernel's terms.
+func windowMap(w *graph.Window, in, out []int) conv.Map {
+	m := conv.Map{H: in[0], W: in[1], OH: out[0], OW: out[1]}
+	for i := range 2 {
+		m.Kernel[i], m.Stride[i], m.Dilate[i] = w.Kernel[i], w.Strides[i], w.Dilations[i]
+		m.Pad[i], m.Pad[i+2] = w.Pads(i, in[i], out[i])
 	}
-	return [2]int{1, 1}
-}
-
-// resolvePads returns top, left, bottom and right padding from pads or auto_pad.
-func resolvePads(n *graph.Node, in, kernel, out []int, stride, dilate [2]int, transposed bool) ([4]int, error) {
-	auto := n.Str("auto_pad", "NOTSET")
-	var pads [4]int
-	switch auto {
-	case "NOTSET", "":
-		if v, ok := n.Ints("pads"); ok {
-			if len(v) != 4 {
-				return pads, fmt.Errorf("%d pads", len(v))
-			}
-			for i := range pads {
-				pads[i] = int(v[i])
-			}
-		}
-		if transposed {
-			if _, given := n.Ints("output_shape"); given {
-				for i := range 2 {
-					total := stride[i]*(in[i]-1) + (kernel[i]-1)*dilate[i] + 1 + outputPadding(n, i) - out[i]
-					pads[i], pads[i+2] = total-total/2, total/2
-				}
-			}
-		}
-	case "VALID":
-	case "SAME_UPPER", "SAME_LOWER":
-		for i := range 2 {
-			total := (out[i]-1)*stride[i] + (kernel[i]-1)*dilate[i] + 1 - in[i]
-			if transposed {
-				total = stride[i]*(in[i]-1) + (kernel[i]-1)*dilate[i] + 1 + outputPadding(n, i) - out[i]
-			}
-			total = max(total, 0)
-			small, large := total/2, total-total/2
-			if auto == "SAME_LOWER" {
-				small, large = large, small
-			}
-			pads[i], pads[i+2] = small, large
-		}
-	default:
-		return pads, fmt.Errorf("auto_pad %q", auto)
-	}
-	return pads, nil
-}
-
-func outputPadding(n *graph.Node, i int) int {
-	if v, ok := n.Ints("output_padding"); ok && i < len(v) {
-		return int(v[i])
-	}
-	return 0
+	return m
 }
 
 func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -362,7 +320,7 @@ func (t tail) epilogue(e *conv.Epilogue, _ int) {
 	e.Residual = t.residual != nil
 	switch {
 	case !t.act.some:
-	case t.act.clip:
+	case t.act.clip && (t.act.lo != 0 || t.act.hi != 0): // both zero mean no limits there
 		e.Lo, e.Hi = t.act.lo, t.act.hi
 	default:
 		op, params := t.act.op, t.act.params

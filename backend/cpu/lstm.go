@@ -7,8 +7,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// LSTM with the default activations: the input's part of all gates is one matrix product over the whole sequence; each
-// time step then adds the recurrent part and applies the cell.
+// LSTM with the default activations: the input's part of all gates is one matrix product over a block of the sequence; each
+// time step of the block then adds the recurrent part and applies the cell.
 
 func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for i, v := range n.Inputs {
@@ -78,11 +78,6 @@ func planLSTM(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	source := p.in(x)
-	pre, err := gemm.NewPlan(gemm.Spec{M: seq * batch, N: gates, K: in, B: gemm.Packed, Bias: true})
-	if err != nil {
-		return err
-	}
 	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true})
 	if err != nil {
 		return err
@@ -93,21 +88,26 @@ func planLSTM(p *planner, n *graph.Node) error {
 		if bias != nil {
 			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
-		all := p.temp(seq * batch * gates * 4)
-		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(packedW), Bias: sum, C: st.f32(all)})
-		}}
-		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
-		s.label.FLOPs = float64(pre.Flops())
-		p.emit(s, []memory{source, packedW}, []memory{all})
+		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
+		all := p.temp(min(block, seq) * batch * gates * 4)
 		state0 := p.temp(batch * hidden * 4)
 		zero := p.temp(batch * hidden * 4)
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
-		p.recurrence(n, recurrence{cell: cell, r: packedR, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: reverse,
+		err := p.recurrence(n, recurrence{cell: cell, r: packedR, w: packedW, x: p.in(x), bias: sum, in: in, block: block, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: reverse,
 			all: all, y: y, c: state0, zero: zero, h0: h0, c0: c0, lastH: lastH, lastC: lastC})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// A block of the sequence has as many rows of gates as lstmBytes hold, which keeps them in the second cache and the arena
+// small, but enough rows that the matrix product reads its weights at the speed of multiplying.
+const (
+	lstmBytes = 48 << 10
+	lstmRows  = 12
+)
 
 // direction returns the part of packed weights that belongs to direction d.
 func direction(m memory, dirs, d int) memory {
@@ -118,14 +118,16 @@ func direction(m memory, dirs, d int) memory {
 // recurrence is the sequential part of one direction.
 type recurrence struct {
 	cell                        *gemm.Plan
-	r                           memory
+	r, w, x                     memory
+	bias                        []float32
+	in, block                   int // elements of a row of x, time steps of a block
 	seq, batch, hidden, dirs, d int
 	reverse                     bool
-	all, y, c, zero             memory
+	all, y, c, zero             memory // all holds the gates of one block
 	h0, c0, lastH, lastC        memory
 }
 
-func (p *planner) recurrence(n *graph.Node, q recurrence) {
+func (p *planner) recurrence(n *graph.Node, q recurrence) error {
 	bh := q.batch * q.hidden
 	part := func(m []float32) []float32 { return m[q.d*bh : (q.d+1)*bh] }
 	prepare := func(st *state) {
@@ -150,10 +152,19 @@ func (p *planner) recurrence(n *graph.Node, q recurrence) {
 		return k
 	}
 	gates := 4 * q.hidden
+	// first returns the earliest time of the block that the k-th step belongs to.
+	first := func(k int) int {
+		k -= k % q.block
+		if q.reverse {
+			return q.seq - min(k+q.block, q.seq)
+		}
+		return k
+	}
 	pointwise := func(st *state, k int) {
 		all, y, c := st.f32(q.all), st.f32(q.y), st.f32(q.c)
 		t := at(k)
-		g := all[t*q.batch*gates : (t+1)*q.batch*gates]
+		row := (t - first(k)) * q.batch * gates
+		g := all[row : row+q.batch*gates]
 		h := y[(t*q.dirs+q.d)*bh : (t*q.dirs+q.d+1)*bh]
 		for b := range q.batch {
 			row := g[b*gates : (b+1)*gates]
@@ -163,19 +174,24 @@ func (p *planner) recurrence(n *graph.Node, q recurrence) {
 		}
 	}
 	for k := range q.seq {
+		if k%q.block == 0 {
+			if err := p.lstmGates(n, &q, k, first(k), pointwise); err != nil {
+				return err
+			}
+		}
 		s := step{chunks: q.cell.Chunks(), grain: grainFor(float64(q.cell.Flops()) / float64(max(q.cell.Chunks(), 1)) / 60), body: func(st *state, _, lo, hi int) {
 			h := st.f32(q.zero)
 			if k > 0 {
 				prev := (at(k-1)*q.dirs + q.d) * bh
 				h = st.f32(q.y)[prev : prev+bh]
 			}
-			t := at(k)
-			g := st.f32(q.all)[t*q.batch*gates : (t+1)*q.batch*gates]
+			row := (at(k) - first(k)) * q.batch * gates
+			g := st.f32(q.all)[row : row+q.batch*gates]
 			q.cell.Run(lo, hi, gemm.Args{A: h, B: st.f32(q.r), Res: g, C: g})
 		}}
 		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 		s.label.FLOPs = float64(q.cell.Flops())
-		if k > 0 {
+		if k%q.block > 0 {
 			s.serial = func(st *state) { pointwise(st, k-1) }
 		}
 		p.emit(s, []memory{q.all, q.zero, q.r}, []memory{q.all, q.y, q.c})
@@ -196,6 +212,29 @@ func (p *planner) recurrence(n *graph.Node, q recurrence) {
 			copy(part(st.f32(q.lastC)), st.f32(q.c))
 		}
 	}}, []memory{q.all, q.c, q.y, q.zero}, []memory{q.y, q.c, q.lastH, q.lastC})
+	return nil
+}
+
+// lstmGates emits the input's part of the gates of a block, that of step k, whose earliest time is first. The cell of the
+// step before reads the gates of the block before, and goes first.
+func (p *planner) lstmGates(n *graph.Node, q *recurrence, k, first int, pointwise func(*state, int)) error {
+	rows := min(q.block, q.seq-k) * q.batch
+	pre, err := gemm.NewPlan(gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
+	if err != nil {
+		return err
+	}
+	source := memory{slot: q.x.slot, off: q.x.off + first*q.batch*q.in*4, size: rows * q.in * 4}
+	all, weights, bias := q.all, q.w, q.bias
+	s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+		pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(weights), Bias: bias, C: st.f32(all)})
+	}}
+	if k > 0 {
+		s.serial = func(st *state) { pointwise(st, k-1) }
+	}
+	s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
+	s.label.FLOPs = float64(pre.Flops())
+	p.emit(s, []memory{source, weights, q.y, q.c}, []memory{all})
+	return nil
 }
 
 func init() { register("LSTM", operator{lstmSignatures, planLSTM}) }

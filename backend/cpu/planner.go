@@ -102,9 +102,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p.node = n
-		op, _ := e.lookup(n)
-		if err := op.plan(p, n); err != nil {
+		if err := p.plan(n); err != nil {
 			return nil, fmt.Errorf("%v: %w", n, err)
 		}
 		for _, v := range n.Inputs {
@@ -119,6 +117,33 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		}
 	}
 	return p.finish(), nil
+}
+
+// plan emits the steps of a node; none where there is nothing to compute.
+func (p *planner) plan(n *graph.Node) error {
+	p.node = n
+	op, _ := p.e.lookup(n)
+	if !p.nothing(n) {
+		return op.plan(p, n)
+	}
+	for _, v := range n.Outputs {
+		p.out(v)
+	}
+	return nil
+}
+
+// nothing reports whether all results of a node are empty. Kernels need not know of such shapes. A user's kernel is called
+// all the same.
+func (p *planner) nothing(n *graph.Node) bool {
+	if n.IsCarve(graph.OpFused) && p.e.kernels[n.Str("pattern", "")] != nil {
+		return false
+	}
+	for _, v := range n.Outputs {
+		if v != nil && p.bytes(v) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // boundary makes slots of inputs, outputs, constants and dims values.

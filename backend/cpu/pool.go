@@ -14,6 +14,9 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !is4D(x) {
 		return nil, property.Because(property.ShapeReason, "two-dimensional float32 pooling only, %v is %v", x, x.Type)
 	}
+	if w, err := graph.PoolAttrs(n); err != nil || len(w.Kernel) != 2 {
+		return nil, property.Because(property.Attribute, "window of %v", n)
+	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
 	}
@@ -23,15 +26,11 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	dx, dy := p.dims[x.ID], p.dims[y.ID]
-	kernel := toInts(n, "kernel_shape")
-	if len(kernel) != 2 {
-		return property.Because(property.Attribute, "kernel_shape %v", kernel)
-	}
-	m, err := p.window(n, dx[2:], kernel, dy[2:], false)
+	w, err := graph.PoolAttrs(n)
 	if err != nil {
 		return err
 	}
-	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: m, Pooling: conv.Max}
+	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, dx[2:], dy[2:]), Pooling: conv.Max}
 	if n.Is("AveragePool") {
 		spec.Pooling = conv.Average
 		if n.Int("count_include_pad", 0) != 0 {
@@ -180,7 +179,11 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		o, s := st.f32(dst), st.f32(src)
 		for i := from; i < to; i++ {
 			c := i % channels
-			vec.MulAddRows(o[i*hw:(i+1)*hw], hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
+			row := o[i*hw : (i+1)*hw]
+			vec.MulAddRows(row, hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
+			if act.some && !act.clip {
+				vec.Apply(act.op, row, row, act.params)
+			}
 		}
 	}}, []memory{src}, []memory{dst})
 	return nil

@@ -1,0 +1,257 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// convolution is a random window over a map.
+type convolution struct {
+	n, c, oc, groups int
+	in, kernel       [2]int
+	attrs            []graph.Attr
+	bias, pool       bool
+}
+
+// channels returns input channels, output channels and groups of one of the kinds that kernels differ by.
+func channels(m *model) (c, oc, groups int) {
+	switch m.r.IntN(6) {
+	case 0: // read from NCHW
+		return m.between(1, 4), m.between(1, 40), 1
+	case 1: // depthwise
+		c = m.between(1, 40)
+		return c, c, c
+	case 2: // groups that fall on blocks
+		return 32, 32 * m.between(1, 2), 2
+	case 3: // groups that do not
+		g := m.between(2, 3)
+		return g * m.between(1, 9), g * m.between(1, 9), g
+	case 4: // depthwise with a multiplier
+		c = m.between(2, 7)
+		return c, c * 2, c
+	}
+	return m.between(5, 40), m.between(1, 40), 1
+}
+
+func (m *model) int64s(n, lo, hi int) []int64 {
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = int64(m.between(lo, hi))
+	}
+	return out
+}
+
+// window adds attributes of a window over two axes.
+func (v *convolution) window(m *model) {
+	v.kernel = [2]int{m.between(1, 4), m.between(1, 4)}
+	if m.chance(3) {
+		v.kernel = [2]int{1, 1}
+	}
+	v.in = [2]int{m.between(1, 12), m.between(1, 30)}
+	d := []int64{1, 1}
+	if m.chance(3) {
+		d = m.int64s(2, 1, 2)
+		v.attrs = append(v.attrs, dilations(d...))
+	}
+	for i := range 2 {
+		v.in[i] = max(v.in[i], (v.kernel[i]-1)*int(d[i])+1)
+	}
+	if m.chance(2) {
+		v.attrs = append(v.attrs, strides(m.int64s(2, 1, 3)...))
+	}
+	switch m.r.IntN(5) {
+	case 0:
+		v.attrs = append(v.attrs, graph.StringAttr("auto_pad", pick(m, "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET")))
+	case 1, 2:
+		v.attrs = append(v.attrs, pads(m.int64s(4, 0, 2)...))
+		if v.pool { // a window over pads alone has no mean
+			k, l := v.kernel[0]-1, v.kernel[1]-1
+			v.attrs[len(v.attrs)-1] = pads(int64(m.between(0, k)), int64(m.between(0, l)), int64(m.between(0, k)), int64(m.between(0, l)))
+		}
+	}
+}
+
+// build adds the convolution to m; x has v.c channels.
+func (v *convolution) build(m *model, x *graph.Value) *graph.Value {
+	GinkgoHelper()
+	args := []any{x, m.constant(v.oc, v.c/v.groups, v.kernel[0], v.kernel[1])}
+	if v.bias {
+		args = append(args, m.constant(v.oc))
+	}
+	for _, a := range v.attrs {
+		args = append(args, a)
+	}
+	if v.groups != 1 {
+		args = append(args, group(v.groups))
+	}
+	return m.op("Conv", args...)
+}
+
+func randomConv(m *model) *convolution {
+	v := &convolution{n: m.between(1, 3), bias: m.chance(2)}
+	v.c, v.oc, v.groups = channels(m)
+	v.window(m)
+	return v
+}
+
+// activate adds an activation that kernels may take as a tail.
+func activate(m *model, x *graph.Value) *graph.Value {
+	GinkgoHelper()
+	switch m.r.IntN(12) {
+	case 0:
+		return m.op("Relu", x)
+	case 1:
+		return m.op("Clip", x, m.scalar(0), m.scalar(6))
+	case 2:
+		return m.op("Clip", x, m.scalar(0.25), m.scalar(1.5)) // does not keep zero
+	case 3:
+		return m.op("Clip", x, nil, m.scalar(-0.5))
+	case 4:
+		return m.op("Sigmoid", x)
+	case 5:
+		return m.op("HardSwish", x)
+	case 6:
+		return m.op("LeakyRelu", x, graph.FloatAttr("alpha", 0.3))
+	case 7:
+		return m.op("Mul", x, m.op("Sigmoid", x))
+	case 8:
+		return m.op("Mul", m.op("Sigmoid", x), x)
+	case 9:
+		return m.op("Exp", m.op("Tanh", x))
+	case 10:
+		return m.op("Gelu", x)
+	}
+	return x
+}
+
+var _ = Describe("Conv", func() {
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		v := randomConv(m)
+		m.sample(v.build(m, m.input(v.n, v.c, v.in[0], v.in[1])))
+	}))
+
+	It("takes activations and residuals as tails", seeds(50, func(m *model) {
+		v := randomConv(m)
+		x := m.input(v.n, v.c, v.in[0], v.in[1])
+		y := v.build(m, x)
+		r := m.input(m.known[y].Shape...)
+		switch m.r.IntN(4) {
+		case 0:
+			y = m.op("Add", y, r)
+		case 1:
+			y = m.op("Add", m.op("Relu", r), y)
+		case 2:
+			y = m.op("Add", y, m.op("Mul", r, y)) // the residual depends on the convolution
+		}
+		m.sample(activate(m, y))
+	}))
+
+	It("runs in every way", func() {
+		m := newModel(1)
+		x := m.input(2, 3, 9, 11)
+		a := m.op("Relu", m.op("Conv", x, m.constant(20, 3, 3, 3), m.constant(20), pads(1, 1, 1, 1)))
+		b := m.op("Clip", m.op("Conv", a, m.constant(20, 1, 3, 3), m.constant(20), pads(1, 1, 1, 1), group(20)), m.scalar(0.5), m.scalar(6))
+		c := m.op("Add", m.op("Conv", b, m.constant(20, 20, 1, 1)), a)
+		d := m.op("Mul", c, m.op("Sigmoid", c))
+		e := m.op("Conv", d, m.constant(32, 5, 3, 3), strides(2, 2), group(4))
+		m.check(e)
+	})
+
+	It("with limits that are both zero gives zeros", func() {
+		m := newModel(1)
+		m.check(m.op("Clip", m.op("Conv", m.input(1, 5, 4, 4), m.constant(7, 5, 3, 3)), m.scalar(0), m.scalar(0)))
+	})
+
+	It("of an empty batch gives an empty result", func() {
+		m := newModel(1)
+		y := m.op("Relu", m.op("Conv", m.input(0, 5, 4, 4), m.constant(7, 5, 3, 3)))
+		m.check(y, m.op("GlobalAveragePool", y), m.op("MaxPool", y, kernel(2, 2)))
+	})
+
+	It("of a batch that is a symbol runs for every size", func() {
+		m := newModel(1)
+		x := m.feedAs(graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("N"), graph.D(6), graph.Sym("H"), graph.Sym("W")}), m.floats(3, 6, 7, 5))
+		y := m.op("Relu", m.op("Conv", x, m.constant(9, 6, 3, 3), pads(1, 1, 1, 1)))
+		m.check(m.op("Concat", y, m.op("Sigmoid", y), axis(1)))
+	})
+})
+
+var _ = Describe("ConvTranspose", func() {
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		g := 1
+		c, oc := m.between(1, 24), m.between(1, 24)
+		if m.chance(3) {
+			g = m.between(2, 3)
+			c, oc = g*m.between(1, 6), g*m.between(1, 6)
+		}
+		k := [2]int{m.between(1, 4), m.between(1, 4)}
+		x := m.input(m.between(1, 2), c, m.between(1, 7), m.between(1, 9))
+		s := m.int64s(2, 1, 3)
+		args := []any{x, m.constant(c, oc/g, k[0], k[1])}
+		if m.chance(2) {
+			args = append(args, m.constant(oc))
+		}
+		args = append(args, strides(s...), group(g))
+		switch m.r.IntN(5) {
+		case 0:
+			args = append(args, graph.StringAttr("auto_pad", pick(m, "SAME_UPPER", "SAME_LOWER", "VALID")))
+		case 1:
+			args = append(args, graph.IntsAttr("output_padding", int64(m.r.IntN(int(s[0]))), int64(m.r.IntN(int(s[1])))))
+		case 2:
+			d := m.known[x].Shape
+			args = append(args, graph.IntsAttr("output_shape", int64(d[2])*s[0]+int64(m.r.IntN(2)), int64(d[3])*s[1]+1))
+		case 3:
+			args = append(args, pads(int64(m.r.IntN(k[0])), int64(m.r.IntN(k[1])), 0, 0), dilations(m.int64s(2, 1, 2)...))
+		}
+		values := make([]*graph.Value, 0, 3)
+		var attrs []graph.Attr
+		for _, a := range args {
+			if v, ok := a.(*graph.Value); ok {
+				values = append(values, v)
+			} else {
+				attrs = append(attrs, a.(graph.Attr))
+			}
+		}
+		if y := m.try("ConvTranspose", 1, values, attrs...); y != nil {
+			m.sample(activate(m, y[0]))
+		}
+	}))
+})
+
+var _ = Describe("pooling", func() {
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		v := &convolution{pool: true}
+		v.window(m)
+		x := m.input(m.between(1, 3), m.between(1, 40), v.in[0], v.in[1])
+		attrs := append(v.attrs, kernel(int64(v.kernel[0]), int64(v.kernel[1])))
+		op := pick(m, "MaxPool", "AveragePool")
+		if m.chance(2) {
+			attrs = append(attrs, graph.IntAttr("ceil_mode", 1))
+		}
+		if op == "AveragePool" && m.chance(2) {
+			attrs = append(attrs, graph.IntAttr("count_include_pad", 1))
+		}
+		if y := m.try(op, 1, []*graph.Value{x}, attrs...); y != nil {
+			m.sample(y[0], m.op("Exp", y[0]))
+		}
+	}))
+
+	It("of whole maps agrees with the reference kernels", seeds(12, func(m *model) {
+		x := m.op("Relu", m.input(m.between(1, 3), m.between(1, 40), m.between(1, 9), m.between(1, 9)))
+		c := m.op("Conv", x, m.constant(m.between(1, 40), m.known[x].Shape[1], 1, 1))
+		p := m.op(pick(m, "GlobalAveragePool", "GlobalMaxPool"), c)
+		m.sample(p, m.op("Mul", c, m.op("Sigmoid", p)), m.op("Flatten", p))
+	}))
+})
+
+var _ = Describe("BatchNormalization", func() {
+	It("agrees with the reference kernels", seeds(16, func(m *model) {
+		c := m.between(1, 40)
+		shape := [][]int{{2, c}, {2, c, 5}, {1, c, 4, 3}, {3, c, 4, 5}, {2, c, 2, 3, 4}}[m.r.IntN(5)]
+		x := m.op("Neg", m.input(shape...))
+		y := m.op("BatchNormalization", x, m.constant(c), m.constant(c), m.constant(c), m.op("Abs", m.constant(c)), graph.FloatAttr("epsilon", 0.01))
+		m.sample(activate(m, y))
+	}))
+})
