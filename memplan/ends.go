@@ -20,8 +20,9 @@ type resident struct {
 
 // bothEnds tries the lower bound as height, and then a little more. It is for
 // plain problems where few items are alive at one time.
-func bothEnds(p *problem, ceiling int64, offs []int64, h halt) (int64, bool) {
-	const maxAlive = 2048
+func bothEnds(g *greedy, ceiling int64, h halt) (int64, bool) {
+	p, offs := g.p, g.offs
+	const maxAlive = 256
 	alive := int64(0)
 	for i := range p.items {
 		alive += int64(p.items[i].last - p.items[i].first)
@@ -29,7 +30,7 @@ func bothEnds(p *problem, ceiling int64, offs []int64, h halt) (int64, bool) {
 	if !p.plain || alive > maxAlive*int64(p.sections) {
 		return 0, false
 	}
-	order, ok := p.order(birthFirst, h)
+	order, ok := g.order(birthFirst, h)
 	if !ok {
 		return 0, false
 	}

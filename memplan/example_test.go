@@ -60,6 +60,6 @@ func ExampleWriteCSV() {
 	}
 	// Output:
 	// id,lower,upper,size,offset
-	// a,0,3,4,8
-	// b,2,5,8,0
+	// a,0,3,4,0
+	// b,2,5,8,4
 }

@@ -10,15 +10,19 @@ const (
 	firstFit            // the lowest
 )
 
-// greedy places items one after the other, in a given order.
+// greedy places items one after the other, in a given order. It may be used
+// again and again, by one goroutine.
 type greedy struct {
-	p     *problem
-	taken *occupancy
-	offs  []int64
+	p      *problem
+	taken  *occupancy // nil before it is needed
+	offs   []int64    // per item
+	keys   []uint64
+	sorter sorter
 }
 
-func newGreedy(p *problem, offs []int64) *greedy {
-	return &greedy{p: p, taken: newOccupancy(p.sections), offs: offs}
+func newGreedy(p *problem) *greedy {
+	n := len(p.items)
+	return &greedy{p: p, offs: make([]int64, n), keys: make([]uint64, n)}
 }
 
 // place puts the items at the offsets that f chooses, fixed ones first, and
@@ -27,6 +31,9 @@ func newGreedy(p *problem, offs []int64) *greedy {
 // Cost O(items log sections) set reads.
 func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool) {
 	p := g.p
+	if g.taken == nil {
+		g.taken = newOccupancy(p.sections)
+	}
 	g.taken.reset()
 	height := int64(0)
 	if p.rigid {

@@ -16,6 +16,7 @@ type occupancy struct {
 	cover  [][]extent
 	touch  [][]extent
 	dirty  []int32 // nodes with a set that is not empty
+	slab   []extent
 	merge  merger
 }
 
@@ -56,16 +57,31 @@ func (o *occupancy) addNode(i int32, e extent) {
 	if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
 		o.dirty = append(o.dirty, i)
 	}
+	o.grow(&o.cover[i])
 	o.cover[i], _ = insertExtent(o.cover[i], e)
 	for ; i > 0; i >>= 1 {
 		if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
 			o.dirty = append(o.dirty, i)
 		}
+		o.grow(&o.touch[i])
 		var grown bool
 		if o.touch[i], grown = insertExtent(o.touch[i], e); !grown {
 			return // then it is in all sets above as well
 		}
 	}
+}
+
+// grow gives a set without memory its first few extents.
+func (o *occupancy) grow(set *[]extent) {
+	const first = 4
+	if cap(*set) > 0 {
+		return
+	}
+	if len(o.slab) < first {
+		o.slab = make([]extent, first*min(1024, int(o.leaves)))
+	}
+	*set = o.slab[:0:first]
+	o.slab = o.slab[first:]
 }
 
 // gather appends the sets that together are what is taken in [first, last).

@@ -24,11 +24,11 @@ var (
 	}}
 )
 
-// tactic is a heuristic: it fills offs with offsets for the items of p and
+// tactic is a heuristic: it fills g.offs with offsets for the items of g.p and
 // returns the height, or false when that would exceed ceiling or h ended.
 type tactic struct {
 	name string
-	run  func(p *problem, ceiling int64, offs []int64, h halt) (int64, bool)
+	run  func(g *greedy, ceiling int64, h halt) (int64, bool)
 }
 
 // inOrder is the tactic of placing items greedily in the order of r.
@@ -37,19 +37,19 @@ func inOrder(r rule, f fit) tactic {
 	if f == firstFit {
 		name = r.name + "/first-fit"
 	}
-	return tactic{name, func(p *problem, ceiling int64, offs []int64, h halt) (int64, bool) {
-		order, ok := p.order(r, h)
+	return tactic{name, func(g *greedy, ceiling int64, h halt) (int64, bool) {
+		order, ok := g.order(r, h)
 		if !ok {
 			return 0, false
 		}
-		return newGreedy(p, offs).place(order, f, ceiling, h)
+		return g.place(order, f, ceiling, h)
 	}}
 }
 
 // tactics are tried in this order until one meets the lower bound.
 var tactics = []tactic{
-	inOrder(sizeFirst, bestFit),
 	{"birth/both-ends", bothEnds},
+	inOrder(sizeFirst, bestFit),
 	inOrder(areaFirst, firstFit),
 	inOrder(birthFirst, bestFit),
 	inOrder(durationFirst, firstFit),
@@ -70,13 +70,13 @@ func tacticsFor(p *problem) []tactic {
 
 // order returns the items as r has them, ties by number, or false when h
 // ended.
-func (p *problem) order(r rule, h halt) ([]int32, bool) {
-	keys := make([]uint64, len(p.items))
-	for i := range p.items {
-		keys[i] = r.key(p, &p.items[i])
+func (g *greedy) order(r rule, h halt) ([]int32, bool) {
+	keys := g.keys
+	for i := range g.p.items {
+		keys[i] = r.key(g.p, &g.p.items[i])
 		if i&chunkMask == 0 && h.stopped() {
 			return nil, false
 		}
 	}
-	return new(sorter).sort(keys, h)
+	return g.sorter.sort(keys, h)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -83,13 +84,13 @@ const manyItems = 4096
 func (k *packer) heuristics(p *problem) {
 	list := tacticsFor(p)
 	if k.opt.Threads == 1 || len(p.items) < manyItems {
-		offs := make([]int64, len(p.items))
+		g := newGreedy(p)
 		for _, t := range list {
 			if k.done() || k.h.stopped() {
 				return
 			}
-			if height, ok := t.run(p, k.ceiling(), offs, k.h); ok {
-				k.accept(p, offs, height, t.name)
+			if height, ok := t.run(g, k.ceiling(), k.h); ok {
+				k.accept(p, g.offs, height, t.name)
 			}
 		}
 		return
@@ -106,6 +107,7 @@ func (k *packer) heuristics(p *problem) {
 	var wg sync.WaitGroup
 	for range min(k.opt.Threads, len(list)) {
 		wg.Go(func() {
+			g := newGreedy(p)
 			for {
 				i := next.Add(1) - 1
 				if i >= int64(len(list)) {
@@ -116,8 +118,9 @@ func (k *packer) heuristics(p *problem) {
 					return
 				}
 				o := &out[i]
-				o.offs = make([]int64, len(p.items))
-				o.height, o.ok = list[i].run(p, ceiling, o.offs, h)
+				if o.height, o.ok = list[i].run(g, ceiling, h); o.ok {
+					o.offs = slices.Clone(g.offs)
+				}
 				for o.ok && o.height <= goal {
 					if f := first.Load(); f <= i || first.CompareAndSwap(f, i) {
 						break

@@ -21,7 +21,7 @@ type localSearch struct {
 
 func newLocalSearch(k *packer, p *problem) *localSearch {
 	l := &localSearch{k: k, p: p, late: tactics[len(tacticsFor(p)):]}
-	l.g = newGreedy(p, make([]int64, len(p.items)))
+	l.g = newGreedy(p)
 	l.rand = rand.New(rand.NewPCG(uint64(len(p.items)), 0x72656f72646572))
 	return l
 }
@@ -34,7 +34,7 @@ func (l *localSearch) run(budget int64) {
 		k.nodes += n
 		switch {
 		case len(l.late) > 0:
-			if height, ok := l.late[0].run(l.p, k.ceiling(), l.g.offs, k.h); ok {
+			if height, ok := l.late[0].run(l.g, k.ceiling(), k.h); ok {
 				k.accept(l.p, l.g.offs, height, l.late[0].name)
 			}
 			l.late = l.late[1:]
@@ -60,7 +60,7 @@ func (l *localSearch) start(from struct {
 	fit  fit
 }) {
 	w := &walk{fit: from.fit, height: math.MaxInt64, offs: make([]int64, len(l.p.items))}
-	if order, ok := l.p.order(from.rule, l.k.h); ok {
+	if order, ok := l.g.order(from.rule, l.k.h); ok {
 		l.step(w, order)
 	}
 	l.walks = append(l.walks, w)
@@ -78,7 +78,7 @@ func (l *localSearch) move() {
 		}
 	}
 	if w.order != nil {
-		l.step(w, w.propose(l.p, l.rand))
+		l.step(w, w.propose(l.g, l.rand))
 	}
 }
 
@@ -103,30 +103,30 @@ type walk struct {
 
 // propose returns a changed copy of the order: items that reach high are drawn
 // forward, and in some proposals others move about.
-func (w *walk) propose(p *problem, r *rand.Rand) []int32 {
+func (w *walk) propose(g *greedy, r *rand.Rand) []int32 {
 	n := len(w.order)
 	depth := r.Float64()
 	if r.IntN(2) == 0 {
 		depth *= r.Float64() * r.Float64()
 	}
-	high := w.height - int64(float64(w.height-p.bound)*depth)
+	high := w.height - int64(float64(w.height-g.p.bound)*depth)
 	chance, reach := 0.0, 0.0 // of an item to move, and how far
 	if r.IntN(4) == 0 {
 		chance = math.Exp(-r.Float64() * math.Log(float64(n)+1))
 		reach = float64(n) * math.Exp(-r.Float64()*6)
 	}
-	keys := make([]uint64, n)
+	keys := g.keys
 	for pos, i := range w.order {
 		at := float64(pos)
 		switch {
-		case w.offs[i]+p.items[i].size >= high && r.IntN(4) > 0:
+		case w.offs[i]+g.p.items[i].size >= high && r.IntN(4) > 0:
 			at *= r.Float64()
 		case chance > 0 && r.Float64() < chance:
 			at += reach * r.NormFloat64()
 		}
 		keys[pos] = math.Float64bits(max(0, at+1))
 	}
-	perm, ok := new(sorter).sort(keys, halt{})
+	perm, ok := g.sorter.sort(keys, halt{})
 	if !ok {
 		return w.order
 	}
