@@ -105,6 +105,12 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 	if body {
 		m.boundary(g, s)
 		m.share(nodes, s)
+	} else {
+		for _, v := range g.Outputs {
+			if direct(v) {
+				s.Bytes[v.ID] = 0
+			}
+		}
 	}
 	for i, n := range nodes {
 		s.Nodes[i] = m.node(n, s)
@@ -134,7 +140,7 @@ func (m *memoryModel) boundary(g *graph.Graph, s *schedule.Graph) {
 // direct reports whether a value is written to the caller's memory.
 func direct(v *graph.Value) bool {
 	g := v.Graph()
-	if g.Owner() != nil || v.Format != graph.HostFormat || !v.Type.Backed() {
+	if v.Producer == nil || g.Owner() != nil || v.Format != graph.HostFormat || !v.Type.Backed() {
 		return false
 	}
 	n := 0

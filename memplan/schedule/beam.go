@@ -34,8 +34,8 @@ type beam struct {
 	classes []class
 	words   int
 	hash    []uint64
-	floor   int64 // peaks below it are as good as it
-	limit   int64 // peaks from it on are of no use
+	floor   int64    // peaks below it are as good as it
+	limit   int64    // peaks from it on are of no use
 	budget  int      // places to try, at most twice that
 	trail   [][]link // per level, how each of its states was reached
 	slabs   [2]slab  // storage of the states of this level and of the next

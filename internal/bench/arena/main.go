@@ -28,7 +28,7 @@ type row struct {
 	model            string
 	naive            int64
 	before, after    carve.DeviceReport // of the host, in the model's order and in carve's
-	peak             carve.PeakReport // without workspace, in the model's order and in carve's
+	peak             carve.PeakReport   // without workspace, in the model's order and in carve's
 	groups, converts [2]int
 	published        float64 // MiB; NaN where there is none
 }
