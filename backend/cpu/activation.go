@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -182,16 +183,38 @@ func (q padding) clear(dst []float32) {
 // elementsPerChunk is how many elements of an element-wise operator make a chunk.
 const elementsPerChunk = 4096
 
+// elements emits a function of parts of src to the same parts of dst, which has as many elements; nanos is its time per
+// element.
+func elements[S, D tensor.Element](p *planner, src, dst memory, nanos float64, fn func(dst []D, src []S)) {
+	var unit D
+	count := dst.size / int(unsafe.Sizeof(unit))
+	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, _, lo, hi int) {
+		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
+		fn(of[D](st, dst)[from:to], of[S](st, src)[from:to])
+	}}, []memory{src}, []memory{dst})
+}
+
+// elementwise1 emits an operator of one operand by a Go function.
+func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) error {
+	elements(p, p.in(n.Inputs[0]), p.out(n.Outputs[0]), 0.6, func(d []D, s []S) {
+		for i, x := range s {
+			d[i] = fn(x)
+		}
+	})
+	return nil
+}
+
 // unary emits an element-wise function.
 func (p *planner) unary(a activation, src, dst memory, pad padding) {
-	count := dst.size / 4
-	op, params := a.op, a.params
-	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * unaryNanos(op)), body: func(st *state, _, lo, hi int) {
-		d, s := st.f32(dst), st.f32(src)
-		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
-		vec.Apply(op, d[from:to], s[from:to], params)
-	}}, []memory{src}, []memory{dst})
-	if pad.lanes > 0 && !a.keepsZero() {
+	elements(p, src, dst, unaryNanos(a.op), func(d, s []float32) { vec.Apply(a.op, d, s, a.params) })
+	if !a.keepsZero() {
+		p.clearLanes(pad, dst)
+	}
+}
+
+// clearLanes emits the zeroing of padding lanes.
+func (p *planner) clearLanes(pad padding, dst memory) {
+	if pad.lanes > 0 {
 		p.emit(step{serial: func(st *state) { pad.clear(st.f32(dst)) }}, []memory{dst}, []memory{dst})
 	}
 }

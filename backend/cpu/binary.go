@@ -44,7 +44,7 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return plain, nil
 	}
 	small := rowMaj
-	if !other.IsConst() && len(other.Type.Shape) == 4 && other.Type.Shape[1].Equal(y.Type.Shape[1]) {
+	if !other.IsConst() {
 		small = blocked
 	}
 	block.Inputs = []graph.Port{graph.Fixed(blocked), graph.Fixed(small)}
@@ -60,20 +60,40 @@ func scaleShaped(n *graph.Node, other *graph.Value, swapped bool) bool {
 	if n.Op.Name == "Max" || n.Op.Name == "Min" || (n.Op.Name == "Div" || n.Op.Name == "Sub") && swapped {
 		return false
 	}
+	if n.Op.Name == "Div" && !invertible(other) {
+		return false
+	}
 	if _, ok := scalarOf(other); ok {
 		return true
 	}
-	s := other.Type.Shape
-	if n.Op.Name == "Div" && !other.IsConst() || n.Op.Name == "Sub" && !other.IsConst() {
+	if n.Op.Name == "Sub" && !other.IsConst() {
 		return false
 	}
-	switch len(s) {
+	switch s := other.Type.Shape; len(s) {
 	case 4:
-		return s[2].Is(1) && s[3].Is(1) && !s[1].Is(1) && (s[0].Is(1) && other.IsConst() || !other.IsConst())
+		return s[2].Is(1) && s[3].Is(1) && s[1].Equal(n.Outputs[0].Type.Shape[1]) && !s[1].Is(1) && (s[0].Is(1) || !other.IsConst())
 	case 3:
 		return other.IsConst() && s[1].Is(1) && s[2].Is(1) && !s[0].Is(1)
 	}
 	return false
+}
+
+// invertible reports whether v is a constant by whose reciprocals one may multiply: they are ordinary numbers.
+func invertible(v *graph.Value) bool {
+	if !v.IsConst() {
+		return false
+	}
+	vals, err := paddedFloats(v.Const, v.Const.Len())
+	if err != nil {
+		return false
+	}
+	const least, most = 0x1p-126, 0x1p126
+	for _, x := range vals {
+		if x = max(x, -x); !(x >= least && x <= most) {
+			return false
+		}
+	}
+	return true
 }
 
 func planBinary(p *planner, n *graph.Node) error {
@@ -86,10 +106,8 @@ func planBinary(p *planner, n *graph.Node) error {
 		return p.perChannel(n, op)
 	}
 	p.binary(op, a, b, y)
-	pad := p.usedLanes(y)
-	if pad.lanes > 0 && op == vec.Div {
-		dst := p.out(y)
-		p.emit(step{serial: func(st *state) { pad.clear(st.f32(dst)) }}, []memory{dst}, []memory{dst})
+	if op == vec.Div { // 0/0
+		p.clearLanes(p.usedLanes(y), p.out(y))
 	}
 	return nil
 }

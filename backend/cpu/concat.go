@@ -29,12 +29,6 @@ func concatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return append([]graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}, plain...), nil
 }
 
-// concatPart is where an operand of a Concat lies in its result.
-type concatPart struct {
-	off   int // bytes
-	whole bool
-}
-
 // concatLayout returns the places of a Concat's operands in its result where each of them is contiguous there: nothing is
 // in front of the axis, and in the blocked layout channels fall on blocks. ok is false otherwise.
 func (p *planner) concatLayout(n *graph.Node) (parts []int, ok bool) {
@@ -82,12 +76,10 @@ func (p *planner) placeConcats() {
 			continue
 		}
 		if p.want[y.ID].slot < 0 {
-			m := memory{slot: -1}
 			if y.IsOutput() {
 				continue
 			}
-			m = memory{slot: p.buffer(p.bytes(y)), size: p.bytes(y)}
-			p.want[y.ID] = m
+			p.want[y.ID] = memory{slot: p.buffer(p.bytes(y)), size: p.bytes(y)}
 		}
 		base := p.want[y.ID]
 		seen := map[*graph.Value]bool{}

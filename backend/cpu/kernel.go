@@ -14,7 +14,7 @@ import (
 func kernelProviders(properties []property.SubgraphProperty) map[string]backend.KernelProvider {
 	m := map[string]backend.KernelProvider{}
 	for _, p := range properties {
-		if k, ok := p.(backend.KernelProvider); ok {
+		if k, ok := property.As[backend.KernelProvider](p); ok {
 			m[p.Name()] = k
 		}
 	}

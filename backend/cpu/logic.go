@@ -71,14 +71,7 @@ func planBool(p *planner, n *graph.Node) error {
 }
 
 func planNot(p *planner, n *graph.Node) error {
-	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
-	p.emit(step{chunks: ceilDiv(dst.size, elementsPerChunk), grain: 4, body: func(st *state, _, lo, hi int) {
-		d, s := of[bool](st, dst), of[bool](st, src)
-		for i := lo * elementsPerChunk; i < min(hi*elementsPerChunk, len(d)); i++ {
-			d[i] = !s[i]
-		}
-	}}, []memory{src}, []memory{dst})
-	return nil
+	return elementwise1(p, n, func(x bool) bool { return !x })
 }
 
 func whereSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -140,56 +133,53 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planCast(p *planner, n *graph.Node) error {
 	switch n.Inputs[0].Type.DType {
 	case tensor.Float32:
-		return castFrom[float32](p, n)
+		return castFrom(p, n, wholeOf[float32])
 	case tensor.Float64:
-		return castFrom[float64](p, n)
+		return castFrom(p, n, wholeOf[float64])
 	case tensor.Int32:
-		return castFrom[int32](p, n)
+		return castFrom(p, n, func(x int32) int64 { return int64(x) })
 	case tensor.Int64:
-		return castFrom[int64](p, n)
+		return castFrom(p, n, func(x int64) int64 { return x })
 	case tensor.Int8:
-		return castFrom[int8](p, n)
+		return castFrom(p, n, func(x int8) int64 { return int64(x) })
 	}
-	return castFrom[uint8](p, n) // Bool is stored as 0 or 1
+	return castFrom(p, n, func(x uint8) int64 { return int64(x) }) // Bool is stored as 0 or 1
+}
+
+// wholeOf truncates: NaN becomes 0, and what int64 cannot hold its nearest end, as tensor.Convert says. Go leaves both to
+// the processor.
+func wholeOf[F float32 | float64](x F) int64 {
+	switch {
+	case x != x:
+		return 0
+	case x >= 1<<63:
+		return math.MaxInt64
+	case x < -1<<63:
+		return math.MinInt64
+	}
+	return int64(x)
 }
 
 type number interface {
 	~float32 | ~float64 | ~int8 | ~int32 | ~int64 | ~uint8
 }
 
-func castFrom[S number](p *planner, n *graph.Node) error {
+func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
 	switch n.Outputs[0].Type.DType {
 	case tensor.Float32:
-		return castTo(p, n, func(s S) float32 { return float32(s) })
+		return elementwise1(p, n, func(s S) float32 { return float32(s) })
 	case tensor.Float64:
-		return castTo(p, n, func(s S) float64 { return float64(s) })
+		return elementwise1(p, n, func(s S) float64 { return float64(s) })
 	case tensor.Int32:
-		return castTo(p, n, func(s S) int32 { return int32(int64(s)) })
+		return elementwise1(p, n, func(s S) int32 { return int32(whole(s)) })
 	case tensor.Int64:
-		return castTo(p, n, func(s S) int64 { return int64(s) })
+		return elementwise1(p, n, whole)
 	case tensor.Int8:
-		return castTo(p, n, func(s S) int8 { return int8(int64(s)) })
+		return elementwise1(p, n, func(s S) int8 { return int8(whole(s)) })
 	case tensor.Bool:
-		return castTo(p, n, func(s S) uint8 {
-			if s != 0 {
-				return 1
-			}
-			return 0
-		})
+		return elementwise1(p, n, func(s S) bool { return s != 0 })
 	}
-	return castTo(p, n, func(s S) uint8 { return uint8(int64(s)) })
-}
-
-func castTo[S, D number](p *planner, n *graph.Node, fn func(S) D) error {
-	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
-	count := product(p.dims[n.Outputs[0].ID])
-	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: 2, body: func(st *state, _, lo, hi int) {
-		d, s := of[D](st, dst), of[S](st, src)
-		for i := lo * elementsPerChunk; i < min(hi*elementsPerChunk, count); i++ {
-			d[i] = fn(s[i])
-		}
-	}}, []memory{src}, []memory{dst})
-	return nil
+	return elementwise1(p, n, func(s S) uint8 { return uint8(whole(s)) })
 }
 
 func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -205,13 +195,7 @@ func planPow(p *planner, n *graph.Node) error {
 		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
 	}
 	p.inPlace(n.Outputs[0], n.Inputs[0])
-	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
-	count := dst.size / 4
-	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(500), body: func(st *state, _, lo, hi int) {
-		d, s := st.f32(dst), st.f32(src)
-		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
-		vec.Pow(d[from:to], s[from:to], y)
-	}}, []memory{src}, []memory{dst})
+	elements(p, p.in(n.Inputs[0]), p.out(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
 	return nil
 }
 

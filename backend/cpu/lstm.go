@@ -51,7 +51,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 	gates := 4 * hidden
 	// The result Y is [seq, dirs, batch, hidden].
 	none := memory{slot: -1}
-	y := none
+	var y memory
 	if v := n.Output(0); v != nil {
 		y = p.out(v)
 	} else {
