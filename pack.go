@@ -56,7 +56,9 @@ type packing struct {
 	key packKey
 	mem device.Memory
 	set *packedSet
-	hop convert.Move // where one hop between host layouts does it
+	hop convert.Move // where one hop in host memory does it
+
+	done bool
 }
 
 // Sizes of the pass pack-constants, in bytes. Constants from largePack on are packed one after the other by all threads
@@ -170,7 +172,14 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 			small = append(small, p)
 		}
 	}
-	if err := c.parallel(len(small), func(i int) error { return c.packOne(small[i]) }); err != nil {
+	err := c.parallel(len(small), func(i int) error { return c.packOne(small[i]) })
+	for _, p := range small {
+		if p.hop == nil && p.done { // its device gave it a block of its own
+			p.set.blocks = append(p.set.blocks, ownedMemory{c.devices[canonical(p.Format.Device)], p.mem})
+			p.set.bytes += p.mem.Size
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if len(large) > 0 {
@@ -192,10 +201,6 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 		}
 	}
 	for _, p := range todo {
-		if p.hop == nil { // its device gave it a block of its own
-			p.set.blocks = append(p.set.blocks, ownedMemory{c.devices[canonical(p.Format.Device)], p.mem})
-			p.set.bytes += p.mem.Size
-		}
 		if p.set.weights == nil {
 			p.set.weights = map[packKey]device.Memory{}
 		}
@@ -261,6 +266,7 @@ func (c *compilation) packOne(p *packing) error {
 	if err != nil {
 		return packError(p, err)
 	}
+	p.done = true
 	return nil
 }
 

@@ -210,15 +210,15 @@ func (p *Program) Close() error {
 		s.free()
 	}
 	p.specs = nil
-	busy := len(p.live)
-	p.mu.Unlock()
-	if busy == 0 {
+	if len(p.live) == 0 {
 		p.closeBackends()
 	}
+	p.mu.Unlock()
 	pool.Release()
 	return nil
 }
 
+// closeBackends frees what sessions no longer need. It is called with mu held.
 func (p *Program) closeBackends() {
 	for _, n := range sortedNodes(p.exes) {
 		p.exes[n].Close()
