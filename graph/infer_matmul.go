@@ -100,7 +100,7 @@ func inferEinsum(c *Inference) error {
 		bind := func(letters string, off int) error {
 			for k := range len(letters) {
 				l := letters[k]
-				d := D(1)
+				var d Dim
 				if s == nil {
 					if !seen[l] {
 						dims[l] = c.Fresh()

@@ -15,7 +15,7 @@ func (p *parser) tensor(name string) *tensor.Tensor {
 	start := p.pos
 	dt := p.dtype()
 	s := p.shape()
-	dims, ok := Shape(s).Static()
+	dims, ok := s.Static()
 	if !ok || dt == tensor.Invalid {
 		p.pos = start
 		p.fail("data need an element type and a shape of numbers")

@@ -11,5 +11,5 @@ func usage() (own time.Duration, peak int64) {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0, 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Maxrss) << 10
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Maxrss) << 10 //nolint:unconvert // it is 32 bits wide on 32-bit machines
 }

@@ -21,10 +21,7 @@ type formatChooser struct {
 	sigs   [][]graph.Signature // resolved candidates, by node id
 	choice []int               // by node id
 	bytes  []int64             // estimated size, by value id
-	memo   map[costKey]float64 // nanoseconds for typical sizes
 }
-
-type costKey struct{ from, to graph.Format }
 
 // maxResolved bounds the candidates that one signature's variables expand to.
 const maxResolved = 16
@@ -34,7 +31,7 @@ const assumedDim = 8
 
 func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
-		bytes: make([]int64, a.g.ValueIDs()), memo: map[costKey]float64{}}
+		bytes: make([]int64, a.g.ValueIDs())}
 	alternatives := false
 	for _, n := range order {
 		c.sigs[n.ID] = resolve(a.options[n.ID])

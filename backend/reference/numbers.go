@@ -189,19 +189,6 @@ func (c *Call) putStrings(i int, shape []int, v []string) {
 	copy(c.result(i, tensor.String, shape).Strings, v)
 }
 
-// putComplexes stores v as output i.
-func (c *Call) putComplexes(i int, dt tensor.DType, shape []int, v []complex128) {
-	t := c.result(i, dt, shape)
-	if dt == tensor.Complex128 {
-		copy(tensor.Of[complex128](t), v)
-		return
-	}
-	dst := tensor.Of[complex64](t)
-	for k, x := range v {
-		dst[k] = complex64(x)
-	}
-}
-
 // floatBuffer returns zeroed working memory for a shape.
 func (c *Call) floatBuffer(shape ...int) []float64 { return make([]float64, c.count("", shape, 8)) }
 

@@ -51,7 +51,7 @@ func reshape(c *Call) {
 	want, ok := c.list(1, "shape")
 	c.require(ok, "shape", "the shape is missing")
 	shape := make([]int, len(want))
-	free, known := -1, 1
+	free := -1
 	for i, d := range want {
 		switch {
 		case d == -1 && free < 0:
@@ -68,9 +68,8 @@ func reshape(c *Call) {
 	if free >= 0 {
 		rest := append([]int{}, shape...)
 		rest[free] = 1
-		n, err := tensor.NumElements(rest)
+		known, err := tensor.NumElements(rest)
 		c.check("shape", err)
-		known = n
 		c.require(known > 0 && x.Len()%known == 0, "shape", "%v for %v", want, x)
 		shape[free] = x.Len() / known
 	}

@@ -15,7 +15,7 @@ func fieldNumber(n int) protowire.Number { return protowire.Number(n) }
 func attrMessage(a *graph.Attr) (*rope, error) {
 	r := &rope{}
 	r.str(1, a.Name)
-	kind := attrUndefined
+	var kind int
 	switch a.Kind {
 	case graph.AttrFloat:
 		kind = attrFloat

@@ -212,9 +212,9 @@ func formatFloat(v float64, bits int, dt DType) string {
 	case v != v:
 		return "nan"
 	}
-	digits := -1
 	if s := &smallFloats[dt]; s.sign != 0 { // as few digits as the small format needs
-		for digits = 1; digits < 17; digits++ {
+		digits := 1
+		for ; digits < 17; digits++ {
 			r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
 			if err == nil && s.decode(s.encode(r, false)) == v {
 				break

@@ -73,7 +73,7 @@ func parseNPYHeader(text []byte) (*npyHeader, error) {
 		if !ok || !p.next(':') {
 			return nil, p.fault()
 		}
-		slot := -1
+		var slot int
 		switch key {
 		case "descr":
 			slot = 0

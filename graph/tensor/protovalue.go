@@ -162,7 +162,7 @@ func parseOptional(b []byte, o *ProtoOptions, depth int) (string, Value, error) 
 
 func parseMap(b []byte, o *ProtoOptions, depth int) (name string, v Value, err error) {
 	m := &Map{}
-	keyType := DType(Invalid)
+	keyType := Invalid
 	n := -1
 	err = eachField(b, func(f field) error {
 		var s []byte

@@ -91,14 +91,14 @@ var _ = Describe("Of", func() {
 
 	It("agrees with the zoo's published figures", func(ctx SpecContext) {
 		for name, want := range map[string]float64{"resnet50": 8.18, "bert_tiny": 0.0262, "gpt2_tiny": 0.00623, "lstm_tagger": 0.303, "squeezenet1_1": 0.698} {
-			path, err := zootest.Shared("models/" + name + ".onnx")
+			_, err := zootest.Shared("models/" + name + ".onnx")
 			if errors.Is(err, zootest.ErrAbsent) {
 				Skip(err.Error())
 			}
 			Expect(err).NotTo(HaveOccurred())
 			ref, err := zootest.ReadReference(name)
 			Expect(err).NotTo(HaveOccurred())
-			path, err = zootest.Materialize(name)
+			path, err := zootest.Materialize(name)
 			Expect(err).NotTo(HaveOccurred(), path)
 			m, err := onnx.Load(context.Context(ctx), path, nil)
 			Expect(err).NotTo(HaveOccurred())
