@@ -335,20 +335,7 @@ func (f *frame) runConvert(ctx context.Context, i int, st *step) error {
 	return move(ctx, &f.tensors[out], src, f.session.stream(tensor.DeviceID{}))
 }
 
-// copyValue returns v with storage of its own, so that it outlives the arena.
-func copyValue(v tensor.Value) (tensor.Value, error) {
-	switch v := v.(type) {
-	case *tensor.Tensor:
-		return v.Clone()
-	case *tensor.Sequence:
-		out := &tensor.Sequence{DType: v.DType, Items: make([]tensor.Value, len(v.Items))}
-		copy(out.Items, v.Items) // items were copied when they went in
-		return out, nil
-	}
-	return v, nil
-}
-
-// checkMade reports whether the value of a slot exists.
+// value returns what a slot holds: nil for none, an error where it was not made.
 func (f *frame) value(slot int) (tensor.Value, error) {
 	if slot < 0 {
 		return nil, nil

@@ -175,7 +175,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 			out[s.p.model.graph.Outputs[i].Name] = &c
 			continue
 		}
-		if v, err = copyValue(v); err != nil {
+		if v, err = ownValue(v); err != nil {
 			return nil, err
 		}
 		out[s.p.model.graph.Outputs[i].Name] = v
@@ -195,18 +195,12 @@ func (s *Session) begin(ctx context.Context, values []tensor.Value) (*frame, err
 	s.in = s.in[:len(values)]
 	for i, v := range main.g.Inputs {
 		s.in[i] = nil
-		t, isTensor := values[i].(*tensor.Tensor)
-		if isTensor != v.Type.IsTensor() && v.Type.Kind != graph.KindUnknown {
-			return nil, &InputError{Name: v.Name, Problem: "wrong type", Expected: v.Type.String(), Found: fmt.Sprintf("%T", values[i]), kind: ErrInput}
-		}
-		if !isTensor {
-			continue
-		}
-		t, err := hostInput(v, t)
+		x, err := hostValue(v, values[i])
 		if err != nil {
 			return nil, err
 		}
-		s.in[i] = t
+		values[i] = x
+		s.in[i], _ = x.(*tensor.Tensor)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
