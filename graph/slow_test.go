@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -39,6 +40,9 @@ func processorTime() time.Duration {
 
 var _ = Describe("A chain of a million nodes", Label("slow"), func() {
 	It("is built, inferred, verified, simplified and printed in 10 s and 2 GiB", func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long: -ginkgo.label-filter=slow")
+		}
 		const nodes = 1_000_000
 		start, cpu := time.Now(), processorTime()
 		lap := func(what string) time.Duration {
