@@ -23,7 +23,7 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	order, err := g.Topo()
+	order, groupOf, groups, err := grouped(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +32,6 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 		return nil, err
 	}
 	formats.apply()
-	groupOf, groups, err := group(ctx, a, order)
-	if err != nil {
-		return nil, err
-	}
 	if err := negotiate(ctx, a, order, groupOf, groups); err != nil {
 		return nil, err
 	}
@@ -69,9 +65,9 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 	if o.Logger != nil {
 		o.Logger.LogAttrs(ctx, slog.LevelDebug, "partitioned", slog.Int("groups", len(res.Groups)), slog.Int("packs", len(res.Packs)))
 	}
-	for _, bk := range o.Backends {
-		for _, p := range propertiesOf(o, bk) {
-			if post, ok := p.(property.PostPartitioner); ok {
+	for _, ps := range a.props {
+		for _, p := range ps {
+			if post, ok := property.As[property.PostPartitioner](p); ok {
 				if err := post.PostPartition(g); err != nil {
 					return nil, fmt.Errorf("property %s: %w", p.Name(), err)
 				}
@@ -198,16 +194,17 @@ func (b *builder) extract(groups []groupInfo, res *Result) error {
 			continue
 		}
 		info := groups[k]
+		name := b.a.names[info.backend]
 		n, err := b.g.Extract(nodes, graph.NodeSpec{
 			Op:    graph.Op{Domain: graph.CarveDomain, Name: graph.OpSubgraph},
-			Name:  fmt.Sprintf("%s_%d", info.backend, k),
-			Attrs: []graph.Attr{graph.StringAttr("backend", info.backend)},
+			Name:  fmt.Sprintf("%s_%d", name, k),
+			Attrs: []graph.Attr{graph.StringAttr("backend", name)},
 		})
 		if err != nil {
-			return fmt.Errorf("group %d of %s: %w", k, info.backend, err)
+			return fmt.Errorf("group %d of %s: %w", k, name, err)
 		}
-		n.Backend = info.backend
-		res.Groups = append(res.Groups, &Group{Backend: info.backend, Node: n, Body: n.Regions[0].Graph, Dynamic: info.dynamic})
+		n.Backend = name
+		res.Groups = append(res.Groups, &Group{Backend: name, Node: n, Body: n.Regions[0].Graph, Dynamic: info.dynamic})
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -12,11 +13,40 @@ import (
 
 // assignment is what the claims stage decides for each node, by id.
 type assignment struct {
-	g       *graph.Graph
-	o       *Options
-	backend []int32 // index into Options.Backends, hostScheduled or unassigned
-	options [][]graph.Signature
-	reject  []Rejection
+	g        *graph.Graph
+	o        *Options
+	names    []string                      // of the backends
+	props    [][]property.SubgraphProperty // of each backend: the user's, then its own
+	backend  []int32                       // index into Options.Backends, hostScheduled or unassigned
+	options  [][]graph.Signature
+	reject   []Rejection
+	borders  []border
+	prepared []bool                // backends whose properties have seen the graph before selection
+	banned   map[*graph.Node][]ban // backends that turned a node down when its group was finished
+}
+
+// border is a bounding claim that a backend made by itself.
+type border struct {
+	backend int32
+	nodes   []*graph.Node
+}
+
+// ban keeps a node away from a backend.
+type ban struct {
+	backend int32
+	why     *property.Reason
+}
+
+func newAssignment(g *graph.Graph, o *Options) *assignment {
+	a := &assignment{g: g, o: o, banned: map[*graph.Node][]ban{}}
+	for _, b := range o.Backends {
+		name := b.Info().Name
+		a.names = append(a.names, name)
+		a.props = append(a.props, slices.Concat(o.Properties[name], b.Properties()))
+	}
+	a.prepared = make([]bool, len(a.names))
+	a.grow()
+	return a
 }
 
 const (
@@ -53,31 +83,39 @@ func (e *UnplacedError) Unwrap() error { return ErrUnplaced }
 // then taking every single node that it supports. This is priority order; the place of assignment by measured cost is
 // here, over the same claims.
 func assign(ctx context.Context, g *graph.Graph, o *Options) (*assignment, error) {
-	a := &assignment{g: g, o: o}
-	a.grow()
-	for n := range g.Nodes() {
-		if HostScheduled(n) {
-			a.backend[n.ID] = hostScheduled
-		}
-	}
-	for i, b := range o.Backends {
-		if err := a.claim(ctx, int32(i), b); err != nil {
+	a := newAssignment(g, o)
+	for i := range o.Backends {
+		if err := a.claim(ctx, int32(i)); err != nil {
 			return nil, err
 		}
 	}
-	for n := range g.Nodes() {
-		if a.backend[n.ID] == unassigned {
-			return nil, a.unplaced(n)
-		}
-	}
-	return a, nil
+	return a, a.complete()
 }
 
-// grow makes room for nodes that fusion added.
+// complete returns the error about the first node that nobody has.
+func (a *assignment) complete() error {
+	for n := range a.g.Nodes() {
+		if a.backend[n.ID] == unassigned {
+			return a.unplaced(n)
+		}
+	}
+	return nil
+}
+
+// grow makes room for nodes that were added, and takes out those that are the host scheduler's.
 func (a *assignment) grow() {
+	first := len(a.backend)
 	for len(a.backend) < a.g.NodeIDs() {
 		a.backend = append(a.backend, unassigned)
 		a.options = append(a.options, nil)
+	}
+	if first > 0 {
+		return // what is added later is made of nodes that were looked at
+	}
+	for n := range a.g.Nodes() {
+		if HostScheduled(n) {
+			a.backend[n.ID] = hostScheduled
+		}
 	}
 }
 
@@ -94,40 +132,166 @@ func (a *assignment) unplaced(n *graph.Node) error {
 	return e
 }
 
-// claim runs backend i's turn.
-func (a *assignment) claim(ctx context.Context, i int32, b backend.Backend) error {
-	name := b.Info().Name
-	free := func(n *graph.Node) bool {
-		return n.ID < len(a.backend) && a.backend[n.ID] == unassigned && a.o.allowed(n, name) == nil
+// allowed returns why a node must not go to backend i, nil where it may.
+func (a *assignment) allowed(n *graph.Node, i int32) *property.Reason {
+	for _, b := range a.banned[n] {
+		if b.backend == i {
+			return b.why
+		}
 	}
-	for _, p := range propertiesOf(a.o, b) {
-		if pre, ok := p.(property.PrePartitioner); ok {
+	return a.o.allowed(n, a.names[i])
+}
+
+// claim runs backend i's turn.
+func (a *assignment) claim(ctx context.Context, i int32) error {
+	for _, p := range a.props[i] {
+		if pre, ok := property.As[property.PrePartitioner](p); ok && !a.prepared[i] {
 			if err := pre.PrePartition(a.g); err != nil {
 				return fmt.Errorf("property %s: %w", p.Name(), err)
 			}
-		}
-		if k, ok := p.(property.Kinded); ok && k.Kind() != property.Atomic {
-			continue // bounding claims take part in grouping
-		}
-		var fail error
-		accept := func(set []*graph.Node) bool {
-			ok, err := a.fuse(i, b, p, set)
-			if err != nil && fail == nil {
-				fail = err
-			}
-			return ok
-		}
-		declined := func(n *graph.Node, why *property.Reason) {
-			why.Property = p.Name()
-			a.rejected(n, name, why)
-		}
-		if err := property.Sets(ctx, a.g, p, free, accept, declined); err != nil {
-			return err
-		}
-		if fail != nil {
-			return fail
+			a.added()
 		}
 	}
+	a.prepared[i] = true
+	shut, err := a.admit(ctx, i)
+	if err != nil {
+		return err
+	}
+	free := func(n *graph.Node) bool {
+		return n.ID < len(a.backend) && a.backend[n.ID] == unassigned && shut[n] == nil && a.allowed(n, i) == nil
+	}
+	if err := a.ownClaims(ctx, i, free); err != nil {
+		return err
+	}
+	for _, p := range a.props[i] {
+		if property.KindOf(p) != property.Atomic {
+			continue // bounding claims take part in grouping
+		}
+		if err := a.sets(ctx, i, p, free, func(set []*graph.Node) (bool, error) { return a.fuse(i, p, set) }); err != nil {
+			return err
+		}
+	}
+	return a.singles(ctx, i, shut)
+}
+
+// sets drives a property and carries the first error of accept out. Reasons are recorded.
+func (a *assignment) sets(ctx context.Context, i int32, p property.SubgraphProperty, free func(*graph.Node) bool,
+	accept func(set []*graph.Node) (bool, error)) error {
+	var fail error
+	err := property.Sets(ctx, a.g, p, free, func(set []*graph.Node) bool {
+		if fail != nil {
+			return false
+		}
+		ok, err := accept(set)
+		fail = err
+		return ok
+	}, func(n *graph.Node, why *property.Reason) { a.rejected(n, i, why) })
+	if fail != nil {
+		return fail
+	}
+	return err
+}
+
+// added takes note of nodes that a property added.
+func (a *assignment) added() {
+	first := len(a.backend)
+	a.grow()
+	for n := range a.g.Nodes() {
+		if n.ID >= first && HostScheduled(n) {
+			a.backend[n.ID] = hostScheduled
+		}
+	}
+}
+
+// admit returns the nodes that backend i may not take because one of its admitting properties did not choose them.
+func (a *assignment) admit(ctx context.Context, i int32) (map[*graph.Node]*property.Reason, error) {
+	var shut map[*graph.Node]*property.Reason
+	for _, p := range a.props[i] {
+		if property.KindOf(p) != property.Admitting {
+			continue
+		}
+		free := func(n *graph.Node) bool {
+			return a.backend[n.ID] == unassigned && shut[n] == nil && a.allowed(n, i) == nil
+		}
+		in := make([]bool, a.g.NodeIDs())
+		why := map[*graph.Node]*property.Reason{}
+		err := property.Sets(ctx, a.g, p, func(n *graph.Node) bool { return !in[n.ID] && free(n) }, func(set []*graph.Node) bool {
+			for _, n := range set {
+				in[n.ID] = true
+			}
+			return true
+		}, func(n *graph.Node, r *property.Reason) { why[n] = r })
+		if err != nil {
+			return nil, err
+		}
+		if shut == nil {
+			shut = map[*graph.Node]*property.Reason{}
+		}
+		for n := range a.g.Nodes() {
+			if in[n.ID] || !free(n) {
+				continue
+			}
+			r := why[n]
+			if r == nil {
+				r = property.Because(property.NotSelected, "it is in none of its sets")
+				r.Property = p.Name()
+			}
+			shut[n] = r
+		}
+	}
+	return shut, nil
+}
+
+// ownClaims takes what backend i claims by means of its own. Sets that are not convex are divided.
+func (a *assignment) ownClaims(ctx context.Context, i int32, free func(*graph.Node) bool) error {
+	c, ok := a.o.Backends[i].(backend.Claimer)
+	if !ok {
+		return nil
+	}
+	claims, err := c.Claims(ctx, a.g)
+	if err != nil {
+		return fmt.Errorf("backend %s: %w", a.names[i], err)
+	}
+	for _, cl := range claims {
+		var nodes []*graph.Node
+		for _, n := range cl.Nodes {
+			if n != nil && n.Graph() == a.g && free(n) && !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
+		}
+		if len(nodes) == 0 {
+			continue
+		}
+		if cl.Kind == property.Bounding {
+			a.borders = append(a.borders, border{i, nodes})
+			continue
+		}
+		parts, err := a.g.ConvexParts(nodes)
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			if _, err := a.fuse(i, ownClaim(cl.Name), part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ownClaim stands for the property of a claim that a backend made by itself.
+type ownClaim string
+
+// Name implements property.SubgraphProperty.
+func (c ownClaim) Name() string { return string(c) }
+
+// NewSelector implements property.SubgraphProperty; it is not asked.
+func (c ownClaim) NewSelector(*graph.Graph) property.Selector { return nil }
+
+// singles gives backend i every node that it supports and nobody has.
+func (a *assignment) singles(ctx context.Context, i int32, shut map[*graph.Node]*property.Reason) error {
+	a.grow()
+	b, name := a.o.Backends[i], a.names[i]
 	for n := range a.g.Nodes() {
 		if a.backend[n.ID] != unassigned {
 			continue
@@ -135,97 +299,32 @@ func (a *assignment) claim(ctx context.Context, i int32, b backend.Backend) erro
 		if n.ID%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if why := a.o.allowed(n, name); why != nil {
-			a.rejected(n, name, why)
+		why := shut[n]
+		if why == nil {
+			why = a.allowed(n, i)
+		}
+		if why != nil {
+			a.rejected(n, i, why)
 			continue
 		}
 		s := b.Supports(n)
-		if s.Reason == nil {
-			if err := checkSignatures(n, s.Signatures); err != nil {
-				return fmt.Errorf("backend %s, node %v: %w", name, n, err)
-			}
-			a.backend[n.ID], a.options[n.ID] = i, s.Signatures
-			n.Backend = name
+		if s.Reason != nil {
+			a.rejected(n, i, s.Reason)
 			continue
 		}
-		a.rejected(n, name, s.Reason)
+		if err := checkSignatures(n, s.Signatures); err != nil {
+			return fmt.Errorf("backend %s, node %v: %w", name, n, err)
+		}
+		a.backend[n.ID], a.options[n.ID] = i, s.Signatures
+		n.Backend = name
 	}
 	return nil
 }
 
-func (a *assignment) rejected(n *graph.Node, backend string, why *property.Reason) {
+func (a *assignment) rejected(n *graph.Node, i int32, why *property.Reason) {
 	for _, name := range n.Provenance() {
-		a.reject = append(a.reject, Rejection{Node: name, Backend: backend, Reason: why})
+		a.reject = append(a.reject, Rejection{Node: name, Backend: a.names[i], Reason: why})
 	}
-}
-
-// fuse contracts an atomic claim into one node where the backend supports that, and undoes it otherwise.
-func (a *assignment) fuse(i int32, b backend.Backend, p property.SubgraphProperty, set []*graph.Node) (bool, error) {
-	name := b.Info().Name
-	if adj, ok := p.(property.Adjuster); ok {
-		if err := adj.Adjust(set); err != nil {
-			return false, fmt.Errorf("property %s: %w", p.Name(), err)
-		}
-		return true, nil
-	}
-	n, err := a.g.Fuse(set, graph.NodeSpec{
-		Op:    graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused},
-		Name:  set[len(set)-1].Name,
-		Attrs: []graph.Attr{graph.StringAttr("pattern", p.Name())},
-	})
-	if err != nil {
-		return false, fmt.Errorf("property %s: %w", p.Name(), err)
-	}
-	a.grow()
-	undo := func(why *property.Reason) (bool, error) {
-		if why.Property == "" {
-			why.Property = p.Name()
-		}
-		a.rejected(n, name, why)
-		_, err := a.g.Inline(n)
-		a.grow()
-		return false, err
-	}
-	if rev, ok := p.(property.Reviewer); ok {
-		keep, why := rev.Review(n.Regions[0].Graph)
-		if len(keep) != len(set) {
-			if why == nil {
-				why = property.Because(property.Veto, "the property kept %d of %d nodes", len(keep), len(set))
-			}
-			return undo(why)
-		}
-	}
-	if c, ok := p.(property.NodeCreator); ok {
-		spec, err := c.CreateSubgraphNode(n.Regions[0].Graph)
-		if err != nil {
-			return undo(property.Because(property.Veto, "%v", err))
-		}
-		if spec != nil {
-			n.Attrs = n.Attrs.With(graph.StringAttr("pattern", p.Name()))
-			for _, at := range spec.Attrs {
-				n.Attrs = n.Attrs.With(at)
-			}
-			if spec.Name != "" {
-				n.Name = spec.Name
-			}
-		}
-	}
-	var sigs []graph.Signature
-	if s, ok := p.(property.Signer); ok {
-		sigs = s.Signatures(n)
-	} else {
-		s := b.Supports(n)
-		if s.Reason != nil {
-			return undo(s.Reason)
-		}
-		sigs = s.Signatures
-	}
-	if err := checkSignatures(n, sigs); err != nil {
-		return false, fmt.Errorf("backend %s, property %s: %w", name, p.Name(), err)
-	}
-	a.backend[n.ID], a.options[n.ID] = i, sigs
-	n.Backend = name
-	return true, nil
 }
 
 // ErrSignature is wrapped by errors about signatures that do not fit their node.

@@ -12,8 +12,7 @@ type Assigned struct{ a *assignment }
 
 // Assign returns the assignment of each node of g to one of the backends.
 func Assign(g *graph.Graph, backends []backend.Backend, of func(n *graph.Node) int) *Assigned {
-	a := &assignment{g: g, o: &Options{Backends: backends}}
-	a.grow()
+	a := newAssignment(g, &Options{Backends: backends})
 	for n := range g.Nodes() {
 		a.backend[n.ID] = hostScheduled
 		if b := of(n); b >= 0 {

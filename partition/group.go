@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 
-	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/partition/internal/dag"
 	"github.com/carve-dev/carve/property"
@@ -11,7 +10,7 @@ import (
 
 // groupInfo describes a finished group.
 type groupInfo struct {
-	backend string
+	backend int32
 	dynamic bool
 }
 
@@ -30,14 +29,13 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 		edges += n.NumOperands()
 	}
 	from, to := make([]int32, 0, edges), make([]int32, 0, edges)
-	p := &dag.Problem{Color: make([]int32, len(order)), Bound: make([]int32, len(order))}
+	p := &dag.Problem{Color: make([]int32, len(order))}
 	for i, n := range order {
 		for k := range n.NumOperands() {
 			if v := n.Operand(k); v != nil && v.Producer != nil {
 				from, to = append(from, at[v.Producer.ID]), append(to, int32(i))
 			}
 		}
-		p.Bound[i] = -1
 		switch b := a.backend[n.ID]; {
 		case b == hostScheduled:
 			p.Color[i] = dag.Host
@@ -51,7 +49,7 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	if p.Graph, err = dag.New(len(order), from, to); err != nil {
 		return nil, nil, err
 	}
-	if err := bounds(ctx, a, order, at, p.Bound); err != nil {
+	if p.Bound, err = bounds(ctx, a, at, len(order)); err != nil {
 		return nil, nil, err
 	}
 	p.Cut = cuts(a, order, p, from, to)
@@ -70,13 +68,13 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	for i := range groupOf {
 		groupOf[i] = -1
 	}
-	var infos []groupInfo
+	infos := make([]groupInfo, 0, r.Colored())
 	number := make([]int32, r.Len())
 	for i, c := range r.Color {
 		number[i] = -1
 		if c >= 0 {
 			number[i] = int32(len(infos))
-			infos = append(infos, groupInfo{a.o.Backends[c/2].Info().Name, c%2 == 1})
+			infos = append(infos, groupInfo{c / 2, c%2 == 1})
 		}
 	}
 	for i, n := range order {
@@ -85,43 +83,65 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	return groupOf, infos, nil
 }
 
-// bounds numbers the nodes by the bounding claims that hold them.
-func bounds(ctx context.Context, a *assignment, order []*graph.Node, at, bound []int32) error {
+// bounds numbers the nodes, by place in the order, by the bounding claims that hold them, -1 for those that none does; nil
+// where there are no such claims. The first claim that holds a node counts.
+func bounds(ctx context.Context, a *assignment, at []int32, nodes int) ([]int32, error) {
+	var bound []int32
 	next := int32(0)
-	for i, b := range a.o.Backends {
-		for _, p := range propertiesOf(a.o, b) {
-			k, ok := p.(property.Kinded)
-			if !ok || k.Kind() != property.Bounding {
-				continue
-			}
-			free := func(n *graph.Node) bool { return a.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
-			accept := func(set []*graph.Node) bool {
-				for _, n := range set {
-					bound[at[n.ID]] = next
-				}
-				next++
-				return true
-			}
-			if err := property.Sets(ctx, a.g, p, free, accept, nil); err != nil {
-				return err
+	add := func(set []*graph.Node) bool {
+		for _, n := range set {
+			bound[at[n.ID]] = next
+		}
+		next++
+		return true
+	}
+	begin := func() {
+		if bound == nil {
+			bound = make([]int32, nodes)
+			for i := range bound {
+				bound[i] = -1
 			}
 		}
 	}
-	return nil
-}
-
-func propertiesOf(o *Options, b backend.Backend) []property.SubgraphProperty {
-	return append(append([]property.SubgraphProperty(nil), o.Properties[b.Info().Name]...), b.Properties()...)
+	for _, b := range a.borders {
+		begin()
+		var set []*graph.Node
+		for _, n := range b.nodes {
+			for n.Graph() != a.g && n.Graph() != nil && n.Graph().Owner() != nil { // it was fused
+				n = n.Graph().Owner()
+			}
+			if n.Graph() == a.g && a.backend[n.ID] == b.backend && bound[at[n.ID]] < 0 {
+				set = append(set, n)
+			}
+		}
+		add(set)
+	}
+	for i, ps := range a.props {
+		for _, p := range ps {
+			if property.KindOf(p) != property.Bounding {
+				continue
+			}
+			begin()
+			free := func(n *graph.Node) bool { return a.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
+			if err := property.Sets(ctx, a.g, p, free, add, nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if next == 0 {
+		return nil, nil
+	}
+	return bound, nil
 }
 
 // cuts marks the edges that an edge predicate forbids inside a group, nil where no property has one.
 func cuts(a *assignment, order []*graph.Node, p *dag.Problem, from, to []int32) []bool {
 	var filters [][]property.EdgeFilter
 	any := false
-	for _, b := range a.o.Backends {
+	for _, ps := range a.props {
 		var fs []property.EdgeFilter
-		for _, pr := range propertiesOf(a.o, b) {
-			if f, ok := pr.(property.EdgeFilter); ok {
+		for _, p := range ps {
+			if f, ok := property.As[property.EdgeFilter](p); ok {
 				fs = append(fs, f)
 				any = true
 			}

@@ -15,13 +15,13 @@ import (
 func negotiate(ctx context.Context, a *assignment, order []*graph.Node, groupOf []int32, groups []groupInfo) error {
 	talks := make([]backend.Negotiator, len(groups))
 	any := false
-	for _, b := range a.o.Backends {
+	for i, b := range a.o.Backends {
 		t, ok := b.(backend.Negotiator)
 		if !ok {
 			continue
 		}
 		for k, info := range groups {
-			if info.backend == b.Info().Name && !info.dynamic {
+			if info.backend == int32(i) && !info.dynamic {
 				talks[k], any = t, true
 			}
 		}
@@ -56,7 +56,7 @@ func negotiate(ctx context.Context, a *assignment, order []*graph.Node, groupOf 
 		}
 		wishes, err := t.Negotiate(ctx, n.Regions[0].Graph)
 		if err != nil {
-			return fmt.Errorf("group %d of %s: %w", k, groups[k].backend, err)
+			return fmt.Errorf("group %d of %s: %w", k, a.names[groups[k].backend], err)
 		}
 		x.grant(int32(k), n, wishes)
 	}

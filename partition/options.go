@@ -2,7 +2,6 @@ package partition
 
 import (
 	"log/slog"
-	"path"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -20,9 +19,11 @@ type Options struct {
 	Pins []Pin
 	// Registry answers for the cost of conversions.
 	Registry *convert.Registry
-	// Connected false allows groups of several unconnected parts, which makes their number minimal.
+	// Disconnected allows groups of several unconnected parts, which makes their number minimal. By default groups are
+	// connected.
 	Disconnected bool
-	// MinNodes drops groups of fewer nodes of backends that are not the last resort; 0 keeps all.
+	// MinNodes gives groups of fewer nodes to backends further down the list, if these take them; 0 keeps all. What a fused
+	// node stands for counts.
 	MinNodes int
 	// Failed names backends that must not get a node (by its id), with the reason; the compiler adds to it when a group did
 	// not compile.
@@ -32,28 +33,7 @@ type Options struct {
 }
 
 // Pin binds nodes to a backend, or keeps them away from it.
-type Pin struct {
-	Node    string // a name in the model, as path.Match reads it; "" matches all
-	Op      string // an operator such as "Conv"; "" matches all
-	Backend string // registry name
-	Exclude bool   // keep the nodes away from Backend instead of binding them to it
-}
-
-// matches reports whether the pin speaks of n.
-func (p Pin) matches(n *graph.Node) bool {
-	if p.Op != "" && p.Op != n.Op.String() {
-		return false
-	}
-	if p.Node == "" {
-		return true
-	}
-	for _, name := range n.Provenance() {
-		if ok, err := path.Match(p.Node, name); name == p.Node || (err == nil && ok) {
-			return true
-		}
-	}
-	return false
-}
+type Pin = property.Pin
 
 // allowed returns nil where pins let backend b have n.
 func (o *Options) allowed(n *graph.Node, b string) *property.Reason {
@@ -63,7 +43,7 @@ func (o *Options) allowed(n *graph.Node, b string) *property.Reason {
 		}
 	}
 	for _, p := range o.Pins {
-		if !p.matches(n) {
+		if !p.Matches(n) {
 			continue
 		}
 		switch {

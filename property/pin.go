@@ -1,0 +1,76 @@
+package property
+
+import (
+	"unicode/utf8"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// Pin binds nodes to a backend, or keeps them away from it. Of several pins the first that matches a node counts.
+type Pin struct {
+	Node    string // a name in the model, or a glob (see MatchName); "" matches all
+	Op      string // an operator such as "Conv" or "com.microsoft.Gelu"; "" matches all
+	Backend string // registry name
+	Exclude bool   // keep the nodes away from Backend instead of binding them to it
+}
+
+// Matches reports whether the pin speaks of n: of its operator, and of one of the model's nodes that it comes from.
+func (p Pin) Matches(n *graph.Node) bool {
+	if p.Op != "" && p.Op != n.Op.String() {
+		return false
+	}
+	if p.Node == "" {
+		return true
+	}
+	for _, name := range n.Provenance() {
+		if MatchName(p.Node, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchName reports whether a name matches a glob. A name matches itself. In a glob, * stands for any run of characters
+// other than '/', ** for any run of characters, and ? for one character other than '/'; everything else, brackets and
+// backslashes included, stands for itself. The cost is at most len(glob)·len(name).
+func MatchName(glob, name string) bool {
+	if glob == name {
+		return true
+	}
+	type point struct{ g, n int }
+	var one, two point // where to go on after the latest * and the latest **; g 0 means none
+	at := point{}
+	for {
+		switch {
+		case at.g+1 < len(glob) && glob[at.g] == '*' && glob[at.g+1] == '*':
+			at.g += 2
+			one, two = point{}, at
+			continue
+		case at.g < len(glob) && glob[at.g] == '*':
+			at.g++
+			one = at
+			continue
+		case at.n == len(name):
+			return at.g == len(glob)
+		case at.g < len(glob) && glob[at.g] == '?' && name[at.n] != '/':
+			_, size := utf8.DecodeRuneInString(name[at.n:])
+			at.g++
+			at.n += size
+			continue
+		case at.g < len(glob) && glob[at.g] == name[at.n]:
+			at.g++
+			at.n++
+			continue
+		}
+		switch {
+		case one.g > 0 && name[one.n] != '/':
+			one.n++
+			at = one
+		case two.g > 0 && two.n < len(name):
+			two.n++
+			one, at = point{}, two
+		default:
+			return false
+		}
+	}
+}
