@@ -1,0 +1,168 @@
+package mkl
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+var binaryAlgs = map[string]binaryAlg{"Add": binaryAdd, "Mul": binaryMul, "Max": binaryMax, "Min": binaryMin, "Div": binaryDiv, "Sub": binarySub}
+
+func commutes(alg binaryAlg) bool { return alg != binaryDiv && alg != binarySub }
+
+func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	if len(n.Inputs) != 2 || n.Op.Since < 7 && (n.Is("Add", "Sub", "Mul", "Div")) {
+		return nil, property.Because(property.Unsupported, "%d operands, version %d", len(n.Inputs), n.Op.Since)
+	}
+	x, y := n.Inputs[0], n.Inputs[1]
+	alg := binaryAlgs[n.Op.Name]
+	dz := assumed(n.Outputs[0])
+	if x.Type.Shape.Equal(y.Type.Shape) {
+		if why := refused(b.l.ask(b.answers, 0, b.l.binary(alg, plain(1024), plain(1024), plain(1024), nil))); why != nil {
+			return nil, why
+		}
+		return b.followSignatures(n, 2), nil
+	}
+	dx, dy := assumed(x), assumed(y)
+	if !slices.Equal(withOnes(dx, len(dz)), dz) {
+		if !commutes(alg) || !slices.Equal(withOnes(dy, len(dz)), dz) {
+			return nil, property.Because(property.ShapeReason, "both operands broadcast, or the first one does")
+		}
+		dx, dy, x = dy, dx, y
+	}
+	sx, sy := collapse(withOnes(dx, len(dz)), withOnes(dy, len(dz)))
+	if why := refused(b.l.ask(b.answers, 0, b.l.binary(alg, plain(sx...), plain(sy...), plain(sx...), nil))); why != nil {
+		return nil, why
+	}
+	sigs := plainSignature(n)
+	// One value per channel of blocked activations: the second operand is as good as blocked.
+	act := b.activations(len(dz))
+	if act == graph.HostFormat || len(dx) != len(dz) || len(dy) != len(dz) || dy[1] != dz[1] || product(dy[2:]) != 1 || dy[0] != 1 && dy[0] != dz[0] {
+		return sigs, nil
+	}
+	if c, ok := dimConst(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers, 0,
+		b.l.binary(alg, in(act.Layout, dz), in(act.Layout, dy), in(act.Layout, dz), nil))) == nil && !isConst(n.Inputs[0]) && !isConst(n.Inputs[1]) {
+		return append([]graph.Signature{graph.UniformSignature("per-channel", n, act)}, sigs...), nil
+	}
+	return sigs, nil
+}
+
+// withOnes puts dims of 1 in front up to a rank.
+func withOnes(d []int, rank int) []int {
+	if len(d) >= rank {
+		return d
+	}
+	return append(slices.Repeat([]int{1}, rank-len(d)), d...)
+}
+
+// collapse puts neighbouring dims together in which the second operand broadcasts alike.
+func collapse(x, y []int) (a, b []int) {
+	for i := range x {
+		switch n := len(a); {
+		case x[i] == 1:
+		case n > 0 && (b[n-1] == 1) == (y[i] == 1):
+			a[n-1] *= x[i]
+			b[n-1] *= y[i]
+		default:
+			a, b = append(a, x[i]), append(b, y[i])
+		}
+	}
+	if len(a) == 0 {
+		a, b = []int{1}, []int{1}
+	}
+	if len(a) == 1 { // the library broadcasts a scalar along a matrix best
+		a, b = append([]int{1}, a...), append([]int{1}, b...)
+	}
+	return a, b
+}
+
+func planBinary(p *planner, n *graph.Node) error {
+	return p.binary(binaryAlgs[n.Op.Name], n.Inputs[0], n.Inputs[1], n.Outputs[0], nil)
+}
+
+// binary emits an operation on two operands, the second of which may broadcast.
+func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) error {
+	dz := p.dims[z.ID]
+	rank := len(dz)
+	if !slices.Equal(withOnes(p.dims[x.ID], rank), dz) && commutes(alg) {
+		x, y = y, x
+	}
+	if !slices.Equal(withOnes(p.dims[x.ID], rank), dz) {
+		return property.Because(property.ShapeReason, "operands %v and %v", p.dims[x.ID], p.dims[y.ID])
+	}
+	same := slices.Equal(withOnes(p.dims[y.ID], rank), dz)
+	var sx, sy shape
+	switch {
+	case z.Format != graph.HostFormat && same && alg != binaryDiv:
+		sx = plain(p.bytes(z) / 4)
+		sy = sx
+	case z.Format != graph.HostFormat:
+		sx, sy = p.shape(z), in(z.Format.Layout, withOnes(p.dims[y.ID], rank))
+	case same:
+		sx = plain(product(dz))
+		sy = sx
+	default:
+		a, b := collapse(withOnes(p.dims[x.ID], rank), withOnes(p.dims[y.ID], rank))
+		sx, sy = plain(a...), plain(b...)
+	}
+	pr, err := p.make(p.l.binary(alg, sx, sy, sx, posts))
+	if err != nil {
+		return err
+	}
+	d, err := p.desc(sy)
+	if err != nil {
+		return err
+	}
+	p.inPlace(z, x)
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argSrc1, p.in(y), d, false}, arg{argDst, p.out(z), pr.dst, true})
+	return nil
+}
+
+// sumSignatures: tensors of one shape are added by one primitive.
+func sumSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	for _, v := range n.Inputs {
+		if !v.Type.Shape.Equal(n.Outputs[0].Type.Shape) {
+			return nil, property.Because(property.ShapeReason, "operands broadcast")
+		}
+	}
+	if len(n.Inputs) > 16 {
+		return nil, property.Because(property.ShapeReason, "%d operands", len(n.Inputs))
+	}
+	if why := refused(b.l.ask(b.answers, 0, b.l.sum(len(n.Inputs), plain(1024)))); why != nil {
+		return nil, why
+	}
+	return b.followSignatures(n, len(n.Inputs)), nil
+}
+
+func planSum(p *planner, n *graph.Node) error {
+	z := n.Outputs[0]
+	s := plain(p.bytes(z) / 4)
+	pr, err := p.make(p.l.sum(len(n.Inputs), s))
+	if err != nil {
+		return err
+	}
+	d, err := p.desc(s)
+	if err != nil {
+		return err
+	}
+	args := []arg{{argDst, p.out(z), d, true}}
+	for i, v := range n.Inputs {
+		args = append(args, arg{argMany + int32(i), p.in(v), d, false})
+	}
+	p.run(pr, 0, args...)
+	return nil
+}
+
+func init() {
+	for name := range binaryAlgs {
+		register(name, operator{binarySignatures, planBinary})
+	}
+	register("Sum", operator{sumSignatures, planSum})
+}

@@ -1,0 +1,227 @@
+package mkl
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// planarChannels is the most input channels for which a convolution reads row-major images directly.
+const planarChannels = 4
+
+// convDims are the shapes of a convolution.
+type convDims struct {
+	x, w, y    []int // as ONNX has them
+	weights    []int // as the library has them
+	groups     int
+	single     bool // one output per group
+	transposed bool
+	window     window
+}
+
+// resolveConv brings a Conv or ConvTranspose into the library's terms.
+func resolveConv(n *graph.Node, x, w, y []int) (*convDims, *property.Reason) {
+	c := &convDims{x: x, w: w, y: y, groups: int(n.Int("group", 1)), transposed: n.Is("ConvTranspose")}
+	if len(x) < 3 || len(x) > 5 || len(w) != len(x) || len(y) != len(x) || c.groups < 1 {
+		return nil, property.Because(property.ShapeReason, "one to three spatial dims, found %v and %v", x, w)
+	}
+	var err error
+	if c.window, err = resolveWindow(n, x[2:], w[2:], y[2:], c.transposed); err != nil {
+		return nil, property.Because(property.Attribute, "%v", err)
+	}
+	oc, ic := w[0], w[1]
+	if c.transposed {
+		oc, ic = w[1]*c.groups, w[0]/c.groups
+	}
+	if oc%c.groups != 0 || oc < 1 || ic < 1 {
+		return nil, property.Because(property.ShapeReason, "%d groups of %v", c.groups, w)
+	}
+	c.weights = append([]int{oc, ic}, w[2:]...)
+	if c.groups > 1 {
+		c.weights = append([]int{c.groups, oc / c.groups, ic}, w[2:]...)
+		c.single = oc == c.groups
+	}
+	return c, nil
+}
+
+// format decodes the library's choice of weights into a layout of the constant.
+func (c *convDims) format(b blocking) (graph.Layout, bool) {
+	switch {
+	case c.groups > 1 && c.transposed:
+		return graph.Layout{}, false
+	case c.groups > 1:
+		return foldGroups(b)
+	}
+	l, ok := b.layout()
+	if ok && c.transposed {
+		return swapped(l, len(b.dims))
+	}
+	return l, ok
+}
+
+// weightShape describes a constant in layout f to the library; ok is false where that is not possible.
+func (c *convDims) weightShape(f graph.Layout) (shape, bool) {
+	rank := len(c.w)
+	switch {
+	case c.groups > 1 && c.transposed:
+		if !f.IsRowMajor() {
+			return shape{}, false
+		}
+		return c.rowMajor(), true
+	case c.groups > 1:
+		l, ok := unfoldGroups(f, rank, c.single)
+		return in(l, c.weights), ok
+	case c.transposed:
+		l, ok := swapped(f, rank)
+		return in(l, c.weights), ok
+	}
+	return in(f, c.weights), true
+}
+
+// rowMajor describes the constant as it is in the model.
+func (c *convDims) rowMajor() shape {
+	k := product(c.w[2:])
+	spatial := make([]int, len(c.w)-2)
+	n := 1
+	for i := len(spatial) - 1; i >= 0; i-- {
+		spatial[i] = n
+		n *= c.w[2+i]
+	}
+	s := shape{dims: c.weights, dtype: dtypeF32}
+	switch {
+	case c.groups > 1 && c.transposed: // [G·I, O, …]
+		s.strides = append([]int{c.weights[2] * c.weights[1] * k, k, c.weights[1] * k}, spatial...)
+	case c.transposed: // [I, O, …]
+		s.strides = append([]int{k, c.weights[0] * k}, spatial...)
+	}
+	return s
+}
+
+func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, w := n.Input(0), n.Input(1)
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(x)
+	}
+	for i, v := range n.Inputs[1:] {
+		if v != nil && !isConst(v) {
+			return nil, property.Because(property.Unsupported, "input %d, %v, is not constant", i+1, v)
+		}
+	}
+	for i := range w.Type.Shape {
+		if _, ok := dimConst(w, i); !ok {
+			return nil, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
+		}
+	}
+	dx, dy := assumed(x), assumed(n.Outputs[0])
+	c, why := resolveConv(n, dx, assumed(w), dy)
+	if why != nil {
+		return nil, why
+	}
+	var bias shape
+	if n.Input(2) != nil {
+		bias = plain(dy[1])
+	}
+	act := b.activations(len(dx))
+	src := act
+	if c.groups == 1 && dx[1] <= planarChannels && !c.transposed && b.block > 0 {
+		src = graph.HostFormat
+	}
+	a := b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+	if (a.err != nil || slow(a.impl)) && src != act {
+		src = act
+		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+	}
+	if (a.err != nil || slow(a.impl)) && act != graph.HostFormat {
+		src, act = graph.HostFormat, graph.HostFormat
+		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+	}
+	if why := refused(a); why != nil {
+		return nil, why
+	}
+	weights := graph.HostFormat
+	if a.weightsKnown {
+		if l, ok := c.format(a.weights); ok {
+			weights = graph.On(l)
+		}
+	}
+	s := graph.Signature{Name: a.impl, Inputs: []graph.Port{graph.Fixed(src), graph.Fixed(weights)}, Outputs: []graph.Port{graph.Fixed(act)}}
+	for range n.Inputs[2:] {
+		s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
+	}
+	return []graph.Signature{s}, nil
+}
+
+// refused is the reason why the library's answer is none to build on, nil where it is.
+func refused(a answer) *property.Reason {
+	if a.err != nil {
+		return property.Because(property.Unsupported, "%v", a.err)
+	}
+	if slow(a.impl) {
+		return property.Because(property.Unsupported, "the library has its plain implementation only, %s", a.impl)
+	}
+	return nil
+}
+
+func planConv(p *planner, n *graph.Node) error {
+	return p.conv(n, n.Inputs, n.Outputs[0], tail{})
+}
+
+// conv emits a convolution or transposed convolution with its tail; in are its operands as the subgraph knows them.
+func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
+	x, w := in[0], in[1]
+	c, why := resolveConv(n, p.dims[x.ID], p.dims[w.ID], p.dims[out.ID])
+	if why != nil {
+		return why
+	}
+	var bias *graph.Value
+	if len(in) > 2 {
+		bias = in[2]
+	}
+	posts, residual := p.tail(t, out, p.shape(out))
+	flops := 2 * float64(product(c.weights[len(c.weights)-len(c.w)+1:])) * float64(product(c.y))
+	if c.transposed {
+		flops = 2 * float64(product(c.w[1:])) * float64(product(c.x))
+	}
+	given, ok := c.weightShape(w.Format.Layout)
+	var pr *primitive
+	var err error
+	if ok && w.Format != graph.HostFormat {
+		pr, err = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
+	}
+	weights := p.in(w)
+	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes
+		if pr, err = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts)); err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("weights in %v", w.Format)
+		}
+		if w.Format == graph.HostFormat {
+			given = c.rowMajor()
+		}
+		if weights, err = p.ownPack(w, given, pr.weights, fmt.Sprint(" for ", pr.impl, c.weights, c.window.key(), c.x, p.e.threads)); err != nil {
+			return err
+		}
+	}
+	p.run(pr, flops, append(residual, arg{argSrc, p.in(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
+		p.plainArg(argBias, bias), arg{argDst, p.out(out), pr.dst, true})...)
+	return nil
+}
+
+// plainArg is the argument of an operand in its own format.
+func (p *planner) plainArg(id int32, v *graph.Value) arg {
+	if v == nil {
+		return arg{at: nowhere}
+	}
+	d, err := p.desc(p.shape(v))
+	if err != nil {
+		return arg{at: nowhere}
+	}
+	return arg{id, p.in(v), d, false}
+}
+
+func init() {
+	register("Conv", operator{convSignatures, planConv})
+	register("ConvTranspose", operator{convSignatures, planConv})
+}

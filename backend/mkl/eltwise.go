@@ -1,0 +1,57 @@
+package mkl
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+func unarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Input(0)
+	if x == nil || !isF32(x, n.Outputs[0]) {
+		return nil, property.Because(property.DTypeReason, "float32 only")
+	}
+	if len(n.Outputs) > 1 {
+		return nil, property.Because(property.Unsupported, "several outputs")
+	}
+	posts, ok := b.l.activationOf(n)
+	if !ok {
+		return nil, property.Because(property.Attribute, "no algorithm for %v with these limits", n)
+	}
+	for _, x := range posts {
+		if why := refused(b.l.ask(b.answers, 0, b.l.elementwise(x.alg, x.alpha, x.beta, plain(1024)))); why != nil {
+			return nil, why
+		}
+	}
+	return b.followSignatures(n, 1), nil
+}
+
+func planUnary(p *planner, n *graph.Node) error {
+	posts, _ := p.l.activationOf(n)
+	return p.activation(posts, n.Inputs[0], n.Outputs[0])
+}
+
+// activation emits element-wise operations, in place where nothing else reads the operand.
+func (p *planner) activation(posts []post, x, y *graph.Value) error {
+	p.inPlace(y, x)
+	src, dst := p.in(x), p.out(y)
+	s := p.shape(y)
+	if keepsZero(posts) || p.bytes(y) == product(s.dims)*4 { // whatever the layout, a vector
+		s = plain(p.bytes(y) / 4)
+	}
+	for _, x := range posts {
+		pr, err := p.make(p.l.elementwise(x.alg, x.alpha, x.beta, s))
+		if err != nil {
+			return err
+		}
+		p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
+		src = dst
+	}
+	return nil
+}
+
+func init() {
+	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
+		"Exp", "Log", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
+		register(name, operator{unarySignatures, planUnary})
+	}
+}

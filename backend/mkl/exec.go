@@ -1,0 +1,247 @@
+package mkl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/offheap"
+)
+
+// instance is a subgraph for concrete shapes.
+type instance struct {
+	e     *executable
+	steps []step
+	slots []slotInfo
+	reqs  backend.Requirements
+}
+
+// Requirements implements backend.Instance.
+func (in *instance) Requirements() backend.Requirements { return in.reqs }
+
+// state is an instance bound to a session's memory. What the library sees of it lies outside of Go's heap.
+type state struct {
+	in       *instance
+	ctx      context.Context
+	mem      [][]byte      // by slot
+	calls    []call        // one per step
+	lists    [][][]float32 // of host steps, by step
+	single   *dl.Frame
+	trace    func(int)
+	finished chan struct{}
+	err      error
+	block    *offheap.Block
+}
+
+// call is a step's call of the library, prepared once.
+type call struct {
+	frame *dl.Frame
+	args  []boundArg
+}
+
+// boundArg is an argument: a memory object of the library's, and the address that it was given last.
+type boundArg struct {
+	memory uintptr
+	at     unsafe.Pointer
+}
+
+// execArg is the library's dnnl_exec_arg_t.
+type execArg struct {
+	id     int32
+	_      int32
+	memory uintptr
+}
+
+var errShort = errors.New("storage is smaller than planned")
+
+// Enqueue implements backend.Instance: it runs the steps and returns when they are done.
+func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
+	if in.e.b.fail == "run" {
+		return nil, errInjected
+	}
+	st, ok := a.Local.(*state)
+	if !ok || st.in != in {
+		var err error
+		if st, err = in.newState(); err != nil {
+			return nil, err
+		}
+		a.Local = st
+	}
+	if err := st.bind(a); err != nil {
+		return nil, err
+	}
+	st.ctx, st.trace = ctx, a.Trace
+	if h, ok := a.Stream.(*device.HostStream); ok && in.e.threads > 1 {
+		h.Run.Park()
+		defer h.Run.Resume()
+	}
+	in.e.team.run(st)
+	st.ctx, st.trace = nil, nil
+	return nil, st.err
+}
+
+// held are a state's objects in the library.
+type held struct {
+	l        *library
+	memories []uintptr
+	stream   uintptr
+}
+
+func (h *held) free() {
+	for _, m := range h.memories {
+		_ = h.l.call("dnnl_memory_destroy", m)
+	}
+	if h.stream != 0 {
+		_ = h.l.call("dnnl_stream_destroy", h.stream)
+	}
+}
+
+// newState prepares the calls of a session.
+func (in *instance) newState() (*state, error) {
+	l := in.e.b.l
+	st := &state{in: in, mem: make([][]byte, len(in.slots)), calls: make([]call, len(in.steps)),
+		lists: make([][][]float32, len(in.steps)), finished: make(chan struct{}, 1)}
+	frame, arg := int(unsafe.Sizeof(dl.Frame{})), int(unsafe.Sizeof(execArg{}))
+	size := frame
+	for i := range in.steps {
+		size += frame + arg*len(in.steps[i].args)
+	}
+	var err error
+	if st.block, err = offheap.Alloc(size, 64); err != nil {
+		return nil, err
+	}
+	at := unsafe.Pointer(unsafe.SliceData(st.block.Bytes()))
+	take := func(n int) unsafe.Pointer {
+		p := at
+		at = unsafe.Add(at, n)
+		return p
+	}
+	h := &held{l: l}
+	runtime.AddCleanup(st, (*held).free, h)
+	out := new(cell)
+	if err := l.call("dnnl_stream_create", uintptr(unsafe.Pointer(out)), l.engine, 1); err != nil {
+		return nil, err
+	}
+	h.stream = out.v
+	st.single = (*dl.Frame)(take(frame))
+	for i := range in.steps {
+		s := &in.steps[i]
+		if s.primitive == nil {
+			st.lists[i] = make([][]float32, len(s.sources))
+			continue
+		}
+		c := &st.calls[i]
+		c.frame = (*dl.Frame)(take(frame))
+		args := take(arg * len(s.args))
+		*c.frame = dl.Frame{Fn: l.fn["dnnl_primitive_execute"], Args: [6]uintptr{s.primitive.handle, h.stream, uintptr(len(s.args)), uintptr(args)}}
+		for k, x := range s.args {
+			// Without an address yet: giving one clears padding, which only the step's own turn may do.
+			if err := l.call("dnnl_memory_create", uintptr(unsafe.Pointer(out)), x.d.c(), l.engine, 0); err != nil {
+				return nil, err
+			}
+			runtime.KeepAlive(x.d)
+			h.memories = append(h.memories, out.v)
+			c.args = append(c.args, boundArg{memory: out.v})
+			*(*execArg)(unsafe.Add(args, k*arg)) = execArg{id: x.id, memory: out.v}
+		}
+	}
+	return st, nil
+}
+
+// bind points slots at this run's memory.
+func (st *state) bind(a *backend.RunArgs) error {
+	for i := range st.in.slots {
+		s := &st.in.slots[i]
+		var t *tensor.Tensor
+		switch s.kind {
+		case fromInput:
+			t = a.Inputs[s.index]
+		case fromOutput:
+			t = a.Outputs[s.index]
+		case fromConst:
+			t = a.Constants[s.index]
+		case fromBuffer:
+			t = a.Buffers[s.index]
+		case fromData:
+			st.mem[i] = s.data
+			continue
+		}
+		if t == nil || t.Offset > len(t.Data) || len(t.Data)-t.Offset < s.least {
+			if s.least == 0 {
+				st.mem[i] = nil
+				continue
+			}
+			return errShort
+		}
+		st.mem[i] = t.Data[t.Offset:]
+	}
+	return nil
+}
+
+// pollEvery is how many steps run between looks at the context.
+const pollEvery = 8
+
+// steps runs the steps in order, on a thread with the library's number of threads set.
+func (st *state) steps() error {
+	for i := range st.in.steps {
+		s := &st.in.steps[i]
+		if s.host != nil {
+			if err := s.host(st); err != nil {
+				return err
+			}
+		} else if err := st.invoke(s, &st.calls[i]); err != nil {
+			return err
+		}
+		if st.trace != nil {
+			st.trace(i)
+		}
+		if i%pollEvery == pollEvery-1 {
+			if err := st.ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	runtime.KeepAlive(st.in)
+	return st.ctx.Err()
+}
+
+// invoke executes one primitive. It gives the library addresses that changed since the session's last run.
+func (st *state) invoke(s *step, c *call) error {
+	for k := range c.args {
+		x, m := &c.args[k], s.args[k].at
+		p := unsafe.Pointer(&st.mem[m.slot][m.off])
+		if p == x.at {
+			continue
+		}
+		l := st.in.e.b.l
+		*st.single = dl.Frame{Fn: l.setData, Args: [6]uintptr{x.memory, uintptr(p)}}
+		dl.Invoke(st.single)
+		if err := status("dnnl_memory_set_data_handle", int32(st.single.Ret)); err != nil {
+			return err
+		}
+		x.at = p
+	}
+	dl.Invoke(c.frame)
+	if int32(c.frame.Ret) != 0 {
+		return fmt.Errorf("%v: %w", s.label.Name, status("dnnl_primitive_execute", int32(c.frame.Ret)))
+	}
+	return nil
+}
+
+// bytes returns a place's memory.
+func (st *state) bytes(m memory) []byte { return st.mem[m.slot][m.off : m.off+m.size] }
+
+// floats returns a place's memory as float32.
+func (st *state) floats(m memory) []float32 {
+	if m.slot < 0 || m.size == 0 {
+		return nil
+	}
+	b := st.bytes(m)
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), m.size/4)
+}

@@ -1,0 +1,359 @@
+// Package mkl is the oneDNN backend: Intel's Math Kernel Library for deep neural networks, found at run time. Nothing of it
+// is needed to build, and where it is absent, too old or not what its name says, the backend is unavailable and says why.
+//
+// Importing the package registers the backend as "mkl", and makes a program on Linux a dynamic one. The library is looked
+// for under the path that the option "library" gives, or under the system's names for it: libdnnl.so.3, libdnnl.so.2 and
+// libdnnl.so on Linux. Versions 2.6 and later and 3.x are told apart by what the library says of itself.
+//
+// Options:
+//
+//	library   path of the library
+//	layout    of activations inside of convolutional parts: NCHW16c, NCHW8c, NHWC or row-major; what suits the library's
+//	          kernels on this processor by default
+//	fail      "compile" or "run": the backend refuses at that time, to try what happens then
+//
+// The library is asked which layout it prefers for weights; what it answers is decoded into carve's terms, so that constants
+// are packed when a model is compiled, once per constant and format, by package convert. Activations are in a layout that
+// cpu has too, so that nothing stands between the two. Reorders inside of a group are the library's own.
+//
+// A group is handed over to the library at once. Runs on several threads execute on fixed threads of their own, because the
+// library's teams belong to operating-system threads, while carve's pool is parked; there are at most as many at a time as
+// processors allow. Scratch memory is planned with the group's buffers, primitives are shared between sessions and
+// programs, and a run allocates nothing once it is warm.
+package mkl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+func init() { backend.Register("mkl", Open) }
+
+// mkl is an opened backend.
+type mkl struct {
+	l       *library
+	blocked graph.Layout // of activations with two spatial dims; row-major where the library has no other
+	block   int          // channels that lie together in it, 0 where they all do or none
+	answers *answers
+	fail    string
+}
+
+// Open opens the backend. The error wraps backend.ErrUnavailable where there is no library that serves.
+func Open(c backend.Config) (backend.Backend, error) {
+	for k := range c.Options {
+		if k != "library" && k != "layout" && k != "fail" {
+			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		}
+	}
+	b := &mkl{answers: &answers{}, fail: c.Options["fail"]}
+	if b.fail != "" && b.fail != "compile" && b.fail != "run" {
+		return nil, fmt.Errorf("%w: fail %q", backend.ErrOption, b.fail)
+	}
+	var err error
+	if b.l, err = openLibrary(c.Options["library"]); err != nil {
+		return nil, err
+	}
+	return b, b.chooseLayout(c.Options["layout"])
+}
+
+// chooseLayout sets the layout of activations: the first in which the library has a fast kernel for a usual convolution.
+func (b *mkl) chooseLayout(name string) error {
+	list := []string{"NCHW16c", "NCHW8c", "NHWC", "row-major"}
+	if name != "" {
+		list = []string{name}
+	}
+	for i, s := range list {
+		l, err := graph.ParseLayout(s)
+		if err != nil {
+			return fmt.Errorf("%w: layout: %w", backend.ErrOption, err)
+		}
+		if d, err := l.Describe(4); err != nil || len(d.Blocks) > 1 || len(d.Blocks) == 1 && (d.Blocks[0].Dim != 1 || d.Order[1] != 1) {
+			return fmt.Errorf("%w: layout %q is none of activations with channels in one block", backend.ErrOption, s)
+		} else if b.block = 0; len(d.Blocks) == 1 {
+			b.block = d.Blocks[0].Size
+		}
+		b.blocked = l
+		if i == len(list)-1 {
+			return nil
+		}
+		dims := []int{1, 64, 56, 56}
+		w := window{kernel: []int{3, 3}, strides: []int{1, 1}, dilations: []int{1, 1}, padL: []int{1, 1}, padR: []int{1, 1}}
+		a := b.l.ask(b.answers, 4, b.l.convolution(false, w, in(l, dims), anyOf([]int{64, 64, 3, 3}), plain(64), in(l, dims), nil))
+		if a.err == nil && (strings.HasPrefix(a.impl, "jit") || strings.HasPrefix(a.impl, "br")) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// activations returns the format of activations of that rank inside of convolutional parts.
+func (b *mkl) activations(rank int) graph.Format {
+	if rank == 4 {
+		return graph.On(b.blocked)
+	}
+	d, err := b.blocked.Describe(4)
+	if err != nil || rank < 3 || rank > 5 || b.blocked.IsRowMajor() {
+		return graph.HostFormat
+	}
+	last := d.Order[3] == 1 // channels last
+	order := []int{0}
+	if !last {
+		order = append(order, 1)
+	}
+	for i := 2; i < rank; i++ {
+		order = append(order, i)
+	}
+	if last {
+		order = append(order, 1)
+	}
+	var blocks []graph.Block
+	for _, x := range d.Blocks {
+		blocks = append(blocks, graph.Block{Dim: x.Dim, Size: x.Size})
+	}
+	l, ok := tagLayout(order, blocks)
+	if !ok {
+		return graph.HostFormat
+	}
+	return graph.On(l)
+}
+
+// Info implements backend.Backend.
+func (b *mkl) Info() backend.Info {
+	return backend.Info{Name: "mkl", Version: "oneDNN " + b.l.version(), Path: b.l.path, Threads: true,
+		Processor: fmt.Sprintf("%s, %s, %s, %s", runtime.GOARCH, b.l.isa(), b.l.runtime, b.blocked.Name(4))}
+}
+
+// Devices implements backend.Backend: the host.
+func (*mkl) Devices() []device.Device { return []device.Device{device.Host} }
+
+// Converters implements backend.Backend: its layouts are described, so that convert's own reorders serve.
+func (*mkl) Converters() []convert.Converter { return nil }
+
+// Close implements backend.Backend. The library stays open: its threads and exit handlers may still run.
+func (*mkl) Close() error { return nil }
+
+// operator is what the backend knows of one kind of node.
+type operator struct {
+	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
+	signatures func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
+	// plan emits the steps of n for concrete shapes.
+	plan func(p *planner, n *graph.Node) error
+}
+
+// operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
+var operators = map[string]operator{}
+
+func register(name string, op operator) { operators[name] = op }
+
+func lookup(n *graph.Node) (operator, bool) {
+	switch {
+	case n.IsCarve(graph.OpFused):
+		op, ok := operators["pattern:"+n.Str("pattern", "")]
+		return op, ok
+	case n.IsCarve(graph.OpConvert):
+		return operator{plan: planConvert}, true
+	case n.Op.Domain == "":
+		op, ok := operators[n.Op.Name]
+		return op, ok
+	}
+	return operator{}, false
+}
+
+// Supports implements backend.Backend. It asks the library for an implementation where the operator has one of its own, and
+// leaves nodes for which the library has none but its plain one to other backends.
+func (b *mkl) Supports(n *graph.Node) backend.Support {
+	op, ok := lookup(n)
+	if !ok || op.signatures == nil {
+		return backend.No(property.Unsupported, "no primitive for %v", n.Op)
+	}
+	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v == nil {
+				continue
+			}
+			if !v.Type.Backed() {
+				return backend.No(property.DynamicShape, "the shape of %v depends on data", v)
+			}
+			for _, d := range v.Type.Shape {
+				if x, known := d.Const(); known && x == 0 {
+					return backend.No(property.ShapeReason, "%v is empty", v)
+				}
+			}
+		}
+	}
+	sigs, why := op.signatures(b, n)
+	if why != nil {
+		return backend.Support{Reason: why}
+	}
+	return backend.Support{Signatures: sigs}
+}
+
+// errInjected is what the option "fail" asks for.
+var errInjected = errors.New("failure by option")
+
+// Compile implements backend.Backend.
+func (b *mkl) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	if b.fail == "compile" {
+		return nil, errInjected
+	}
+	order, err := sub.Topo()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range order {
+		if _, ok := lookup(n); !ok {
+			return nil, fmt.Errorf("%w: no primitive for %v", backend.ErrUnavailable, n)
+		}
+	}
+	threads := o.Threads
+	if threads <= 0 || threads > runtime.GOMAXPROCS(0) {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	e := &executable{b: b, sub: sub, order: order, threads: threads, team: b.l.teams.acquire(b.l, threads)}
+	return e, ctx.Err()
+}
+
+// isF32 reports whether every present value is a float32 tensor.
+func isF32(vs ...*graph.Value) bool {
+	for _, v := range vs {
+		if v != nil && v.Type.DType != tensor.Float32 {
+			return false
+		}
+	}
+	return true
+}
+
+func wrongDType(v *graph.Value) *property.Reason {
+	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
+}
+
+// assumedDim stands for a dim that is not known yet when the library is asked how it would run a node.
+const assumedDim = 8
+
+// assumed returns the dims of a value, with assumptions where they are symbols.
+func assumed(v *graph.Value) []int {
+	out := make([]int, len(v.Type.Shape))
+	for i, d := range v.Type.Shape {
+		if x, ok := d.Const(); ok {
+			out[i] = int(x)
+			continue
+		}
+		out[i] = assumedDim
+		set := map[string]bool{}
+		d.Symbols(set)
+		bind := graph.Bindings{}
+		for s := range set {
+			bind[s] = assumedDim
+		}
+		if x, err := d.Eval(bind); err == nil && x > 0 {
+			out[i] = int(x)
+		}
+	}
+	return out
+}
+
+// dimConst returns a dim that is a number.
+func dimConst(v *graph.Value, axis int) (int, bool) {
+	if v == nil || axis < 0 || axis >= len(v.Type.Shape) {
+		return 0, false
+	}
+	n, ok := v.Type.Shape[axis].Const()
+	return int(n), ok
+}
+
+// plainSignature has every port row-major.
+func plainSignature(n *graph.Node) []graph.Signature {
+	return []graph.Signature{graph.UniformSignature("row-major", n, graph.HostFormat)}
+}
+
+// followSignatures has the first few inputs and all outputs in one format, that of activations or row-major, and the rest
+// row-major.
+func (b *mkl) followSignatures(n *graph.Node, follow int) []graph.Signature {
+	rank := len(n.Outputs[0].Type.Shape)
+	f := b.activations(rank)
+	if f == graph.HostFormat {
+		return plainSignature(n)
+	}
+	for _, v := range n.Inputs[:follow] {
+		if v == nil || len(v.Type.Shape) != rank {
+			return plainSignature(n)
+		}
+	}
+	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{f, graph.HostFormat}}}
+	for i := range n.Inputs {
+		if i < follow {
+			s.Inputs = append(s.Inputs, graph.Variable(0))
+		} else {
+			s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
+		}
+	}
+	for range n.Outputs {
+		s.Outputs = append(s.Outputs, graph.Variable(0))
+	}
+	return []graph.Signature{s}
+}
+
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// isBodyInput reports whether v is a parameter of a fused node's body; the constants are the fused node's operands then.
+func isBodyInput(v *graph.Value) bool {
+	o := v.Graph().Owner()
+	return v.IsInput() && o != nil && o.IsCarve(graph.OpFused)
+}
+
+// constantBehind returns the value that the fused node gets for a parameter of its body, v itself elsewhere.
+func constantBehind(v *graph.Value) *graph.Value {
+	if v == nil || !isBodyInput(v) {
+		return v
+	}
+	for i, in := range v.Graph().Inputs {
+		if in == v {
+			return v.Graph().Owner().Inputs[i]
+		}
+	}
+	return v
+}
+
+// isConst reports whether the value is a constant, also through the body of a fused node.
+func isConst(v *graph.Value) bool { c := constantBehind(v); return c != nil && c.IsConst() }
+
+// scalarOf returns the number that a constant float32 of one element holds.
+func scalarOf(v *graph.Value) (float32, bool) {
+	v = constantBehind(v)
+	if v == nil || !v.IsConst() || v.Const.DType != tensor.Float32 || v.Const.Len() != 1 {
+		return 0, false
+	}
+	s := floatsOf(v.Const)
+	if len(s) != 1 {
+		return 0, false
+	}
+	return s[0], true
+}
+
+// floatsOf returns the elements of a constant, nil where they are no float32.
+func floatsOf(t *tensor.Tensor) []float32 {
+	if s := tensor.Of[float32](t); s != nil {
+		return s
+	}
+	c, err := t.Clone()
+	if err != nil {
+		return nil
+	}
+	return tensor.Of[float32](c)
+}

@@ -1,0 +1,281 @@
+package mkl
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// Views: operators that give a row-major tensor another shape. They cost nothing: the result lies where the operand lies.
+
+var viewOps = map[string]bool{"Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Identity": true, "Dropout": true}
+
+func isView(n *graph.Node) bool {
+	return n.Op.Domain == "" && viewOps[n.Op.Name] && (len(n.Outputs) == 1 || n.Outputs[1] == nil) && !(n.Is("Dropout") && trainingDropout(n))
+}
+
+// trainingDropout reports whether a Dropout may be random.
+func trainingDropout(n *graph.Node) bool {
+	return n.Input(2) != nil || n.Int("is_test", 1) == 0 && n.Op.Since < 7
+}
+
+func viewSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isView(n) {
+		return nil, property.Because(property.Unsupported, "the second output of %v", n.Op)
+	}
+	if dtypeOf(n.Inputs[0].Type.DType) == 0 {
+		return nil, property.Because(property.DTypeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type.DType)
+	}
+	if n.Inputs[0].Type.DType != tensor.Float32 {
+		return nil, property.Because(property.DTypeReason, "a view of %v alone earns no group", n.Inputs[0].Type.DType)
+	}
+	if n.Is("Identity", "Dropout") {
+		return b.followSignatures(n, 1), nil
+	}
+	return plainSignature(n), nil
+}
+
+func planView(p *planner, n *graph.Node) error {
+	p.alias(n.Outputs[0], n.Inputs[0])
+	return nil
+}
+
+// Moves: the library's reorder between row-major tensors with strides.
+
+func moveSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if len(x.Type.Shape) == 0 || len(x.Type.Shape) > 6 {
+		return nil, property.Because(property.ShapeReason, "rank %d", len(x.Type.Shape))
+	}
+	return plainSignature(n), nil
+}
+
+// permOf returns the permutation of a Transpose, nil where it is none of that rank.
+func permOf(n *graph.Node, rank int) []int {
+	out := make([]int, rank)
+	v, ok := n.Ints("perm")
+	if ok && len(v) != rank {
+		return nil
+	}
+	seen := make([]bool, rank)
+	for i := range out {
+		out[i] = rank - 1 - i
+		if ok {
+			out[i] = int(v[i])
+		}
+		if out[i] < 0 || out[i] >= rank || seen[out[i]] {
+			return nil
+		}
+		seen[out[i]] = true
+	}
+	return out
+}
+
+func planTranspose(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	d := p.dims[x.ID]
+	perm := permOf(n, len(d))
+	if perm == nil {
+		return property.Because(property.Attribute, "perm of %v", n)
+	}
+	s := tensor.CompactStrides(d)
+	strides := make([]int, len(d))
+	moved := -1 // the stored order of the dims that count
+	alike := true
+	for i, k := range perm {
+		strides[i] = s[k]
+		if d[k] != 1 {
+			alike = alike && k > moved
+			moved = k
+		}
+	}
+	if alike {
+		p.alias(y, x)
+		return nil
+	}
+	return p.strided(p.dims[y.ID], p.in(x), strides, p.out(y), nil)
+}
+
+// strided emits a copy of a tensor of dims; nil strides are compact.
+func (p *planner) strided(dims []int, src memory, srcStrides []int, dst memory, dstStrides []int) error {
+	from, to := shape{dims: dims, strides: srcStrides, dtype: dtypeF32}, shape{dims: dims, strides: dstStrides, dtype: dtypeF32}
+	pr, err := p.make(p.l.reorder(from, to))
+	if err != nil {
+		return err
+	}
+	p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
+	return nil
+}
+
+// sliceForm are the first indexes and steps of a Slice.
+func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	sigs, why := moveSignatures(b, n)
+	if why != nil {
+		return nil, why
+	}
+	if n.Op.Since < 10 {
+		return nil, property.Because(property.Version, "version %d", n.Op.Since)
+	}
+	if _, ok := channelStart(n); ok {
+		if f := b.activations(4); f != graph.HostFormat && b.block > 0 {
+			s := graph.UniformSignature("channels", n, graph.HostFormat)
+			s.Inputs[0], s.Outputs[0] = graph.Fixed(f), graph.Fixed(f)
+			sigs = append([]graph.Signature{s}, sigs...)
+		}
+	}
+	for i, v := range n.Inputs[1:] {
+		if v == nil {
+			continue
+		}
+		if len(v.Dims) == 0 || len(v.Type.Shape) != 1 {
+			return nil, property.Because(property.DynamicShape, "input %d, %v, is not known", i+1, v)
+		}
+	}
+	return sigs, nil
+}
+
+// evalDims returns the numbers of a dims value.
+func (p *planner) evalDims(v *graph.Value) ([]int, bool) {
+	if v == nil {
+		return nil, true
+	}
+	out := make([]int, len(v.Dims))
+	for i, d := range v.Dims {
+		x, err := d.Eval(p.bind)
+		if err != nil {
+			return nil, false
+		}
+		out[i] = int(x)
+	}
+	return out, true
+}
+
+func planSlice(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	if x.Format != graph.HostFormat {
+		start, ok := channelStart(n)
+		if !ok {
+			return property.Because(property.Layout, "slice in %v", x.Format)
+		}
+		return p.takeChannels(x, y, start)
+	}
+	d := p.dims[x.ID]
+	starts, ok1 := p.evalDims(n.Input(1))
+	axes, ok2 := p.evalDims(n.Input(3))
+	steps, ok3 := p.evalDims(n.Input(4))
+	if !ok1 || !ok2 || !ok3 {
+		return property.Because(property.DynamicShape, "bounds of %v", n)
+	}
+	strides := tensor.CompactStrides(d)
+	off := 0
+	from := append([]int(nil), strides...)
+	for i, s := range starts {
+		axis, step := i, 1
+		if axes != nil {
+			axis = axes[i]
+		}
+		if steps != nil {
+			step = steps[i]
+		}
+		if axis < 0 {
+			axis += len(d)
+		}
+		if axis < 0 || axis >= len(d) || step < 1 {
+			return property.Because(property.Attribute, "axis %d, step %d", axis, step)
+		}
+		if s < 0 {
+			s += d[axis]
+		}
+		off += min(max(s, 0), d[axis]) * strides[axis]
+		from[axis] *= step
+	}
+	return p.window(x, y, off, from)
+}
+
+// window emits the copy of a part of x: its first element, and strides. Where the part is contiguous it is a view.
+func (p *planner) window(x, y *graph.Value, off int, strides []int) error {
+	dy := p.dims[y.ID]
+	m := p.in(x)
+	compact := tensor.CompactStrides(dy)
+	whole := true
+	for i, n := range dy {
+		whole = whole && (n == 1 || strides[i] == compact[i])
+	}
+	size := 4
+	for i, n := range dy {
+		size += 4 * (n - 1) * strides[i]
+	}
+	part := memory{m.slot, m.off + 4*off, size}
+	if whole && p.want[y.ID].slot < 0 && (m.off+4*off)%64 == 0 {
+		p.bindValue(y, memory{m.slot, m.off + 4*off, p.bytes(y)})
+		return nil
+	}
+	return p.strided(dy, part, strides, p.out(y), nil)
+}
+
+func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	sigs, why := moveSignatures(b, n)
+	if why != nil {
+		return nil, why
+	}
+	for _, o := range n.Outputs {
+		if o == nil {
+			return nil, property.Because(property.Unsupported, "an output that is left out")
+		}
+	}
+	axis := int(n.Int("axis", 0))
+	if rank := len(n.Inputs[0].Type.Shape); rank == 4 && (axis == 1 || axis == -3) && b.block > 0 {
+		ok := true
+		for _, v := range append([]*graph.Value{n.Inputs[0]}, n.Outputs...) {
+			_, known := dimConst(v, 1)
+			ok = ok && known
+		}
+		if f := b.activations(4); ok && f != graph.HostFormat {
+			s := graph.UniformSignature("channels", n, f)
+			for i := range n.Inputs[1:] {
+				s.Inputs[i+1] = graph.Fixed(graph.HostFormat)
+			}
+			sigs = append([]graph.Signature{s}, sigs...)
+		}
+	}
+	return sigs, nil
+}
+
+func planSplit(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d := p.dims[x.ID]
+	axis := int(n.Int("axis", 0))
+	if axis < 0 {
+		axis += len(d)
+	}
+	if axis < 0 || axis >= len(d) {
+		return property.Because(property.Attribute, "axis %d", axis)
+	}
+	strides := tensor.CompactStrides(d)
+	at := 0
+	for _, y := range n.Outputs {
+		var err error
+		if x.Format != graph.HostFormat {
+			err = p.takeChannels(x, y, at)
+		} else {
+			err = p.window(x, y, at*strides[axis], strides)
+		}
+		if err != nil {
+			return err
+		}
+		at += p.dims[y.ID][axis]
+	}
+	return nil
+}
+
+func init() {
+	for name := range viewOps {
+		register(name, operator{viewSignatures, planView})
+	}
+	register("Transpose", operator{moveSignatures, planTranspose})
+	register("Slice", operator{sliceSignatures, planSlice})
+	register("Split", operator{splitSignatures, planSplit})
+}

@@ -1,0 +1,221 @@
+package mkl
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Input(0)
+	if !isF32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
+		return nil, property.Because(property.Unsupported, "float32 inference only")
+	}
+	for _, v := range n.Inputs[1:] {
+		if v == nil || !isConst(v) {
+			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
+		}
+	}
+	for _, o := range n.Outputs[1:] {
+		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
+			return nil, property.Because(property.Unsupported, "statistics as outputs")
+		}
+	}
+	dx := assumed(x)
+	if len(dx) < 2 || len(dx) > 5 {
+		return nil, property.Because(property.ShapeReason, "rank %d", len(dx))
+	}
+	act := b.activations(len(dx))
+	var sigs []graph.Signature
+	for _, f := range []graph.Format{act, graph.HostFormat} {
+		a := b.l.ask(b.answers, 0, b.l.batchNorm(n.Float("epsilon", 1e-5), in(f.Layout, dx), nil))
+		if refused(a) != nil {
+			continue
+		}
+		s := graph.UniformSignature(a.impl, n, graph.HostFormat)
+		s.Inputs[0], s.Outputs[0] = graph.Fixed(f), graph.Fixed(f)
+		sigs = append(sigs, s)
+		if act == graph.HostFormat {
+			break
+		}
+	}
+	if len(sigs) == 0 {
+		return nil, property.Because(property.Unsupported, "no fast implementation for %v", dx)
+	}
+	return sigs, nil
+}
+
+func planBatchNorm(p *planner, n *graph.Node) error {
+	for _, o := range n.Outputs[1:] {
+		p.out(o)
+	}
+	return p.batchNorm(n, n.Inputs, n.Outputs[0], tail{})
+}
+
+// batchNorm emits a batch normalisation with an activation; in are its operands as the subgraph knows them.
+func (p *planner) batchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t tail) error {
+	x := in[0]
+	pr, err := p.make(p.l.batchNorm(n.Float("epsilon", 1e-5), p.shape(x), t.act))
+	if err != nil {
+		return err
+	}
+	d, err := p.desc(plain(p.dims[x.ID][1]))
+	if err != nil {
+		return err
+	}
+	p.inPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argScale, p.in(in[1]), d, false}, arg{argShift, p.in(in[2]), d, false},
+		arg{argMean, p.in(in[3]), d, false}, arg{argVariance, p.in(in[4]), d, false}, arg{argDst, p.out(y), pr.dst, true})
+	return nil
+}
+
+// layerNormForm is a LayerNormalization over the last dims as rows.
+func layerNormForm(n *graph.Node, x []int) (rows, width int, why *property.Reason) {
+	axis := int(n.Int("axis", -1))
+	if axis < 0 {
+		axis += len(x)
+	}
+	if axis < 0 || axis >= len(x) {
+		return 0, 0, property.Because(property.Attribute, "axis %d", axis)
+	}
+	return product(x[:axis]), product(x[axis:]), nil
+}
+
+func layerNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	for _, o := range n.Outputs[1:] {
+		if o != nil {
+			return nil, property.Because(property.Unsupported, "statistics as outputs")
+		}
+	}
+	rows, width, why := layerNormForm(n, assumed(n.Inputs[0]))
+	if why != nil {
+		return nil, why
+	}
+	for _, v := range n.Inputs[1:] {
+		if v != nil && product(assumed(v)) != width {
+			return nil, property.Because(property.ShapeReason, "scale %v of rows of %d", v.Type, width)
+		}
+	}
+	a := b.l.ask(b.answers, 0, b.l.layerNorm(n.Float("epsilon", 1e-5), n.Input(2) != nil, plain(rows, width)))
+	if why := refused(a); why != nil {
+		return nil, why
+	}
+	return plainSignature(n), nil
+}
+
+func planLayerNorm(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	rows, width, why := layerNormForm(n, p.dims[x.ID])
+	if why != nil {
+		return why
+	}
+	pr, err := p.make(p.l.layerNorm(n.Float("epsilon", 1e-5), n.Input(2) != nil, plain(rows, width)))
+	if err != nil {
+		return err
+	}
+	d, err := p.desc(plain(width))
+	if err != nil {
+		return err
+	}
+	p.inPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argScale, p.in(n.Inputs[1]), d, false}, arg{argShift, p.in(n.Input(2)), d, false},
+		arg{argDst, p.out(y), pr.dst, true})
+	return nil
+}
+
+func lrnSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	dx := assumed(x)
+	if len(dx) != 4 {
+		return nil, property.Because(property.ShapeReason, "rank %d", len(dx))
+	}
+	if n.Int("size", 1)%2 == 0 {
+		return nil, property.Because(property.Attribute, "an even number of channels")
+	}
+	for _, f := range []graph.Format{b.activations(4), graph.HostFormat} {
+		a := b.l.ask(b.answers, 0, lrnRecipe(b.l, n, in(f.Layout, dx)))
+		if refused(a) == nil {
+			return []graph.Signature{graph.UniformSignature(a.impl, n, f)}, nil
+		}
+	}
+	return nil, property.Because(property.Unsupported, "no fast implementation for %v", dx)
+}
+
+func lrnRecipe(l *library, n *graph.Node, x shape) recipe {
+	return l.lrn(int(n.Int("size", 1)), n.Float("alpha", 1e-4), n.Float("beta", 0.75), n.Float("bias", 1), x)
+}
+
+func planLRN(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	pr, err := p.make(lrnRecipe(p.l, n, p.shape(x)))
+	if err != nil {
+		return err
+	}
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	return nil
+}
+
+// softmaxForm is a Softmax as [outer, n, inner] over the middle dim.
+func softmaxForm(n *graph.Node, x []int) (dims []int, why *property.Reason) {
+	def := int64(-1)
+	if n.Op.Since < 13 {
+		def = 1
+	}
+	axis := int(n.Int("axis", def))
+	if axis < 0 {
+		axis += len(x)
+	}
+	if axis < 0 || axis >= len(x) {
+		return nil, property.Because(property.Attribute, "axis %d of rank %d", axis, len(x))
+	}
+	if n.Op.Since < 13 {
+		return []int{product(x[:axis]), product(x[axis:])}, nil
+	}
+	dims = []int{product(x[:axis]), x[axis]}
+	if inner := product(x[axis+1:]); inner != 1 {
+		dims = append(dims, inner)
+	}
+	return dims, nil
+}
+
+func softmaxSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs[0]) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	d, why := softmaxForm(n, assumed(n.Inputs[0]))
+	if why != nil {
+		return nil, why
+	}
+	if why := refused(b.l.ask(b.answers, 0, b.l.softmax(n.Is("LogSoftmax"), 1, plain(d...)))); why != nil {
+		return nil, why
+	}
+	return plainSignature(n), nil
+}
+
+func planSoftmax(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	d, why := softmaxForm(n, p.dims[x.ID])
+	if why != nil {
+		return why
+	}
+	pr, err := p.make(p.l.softmax(n.Is("LogSoftmax"), 1, plain(d...)))
+	if err != nil {
+		return err
+	}
+	p.inPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	return nil
+}
+
+func init() {
+	register("BatchNormalization", operator{batchNormSignatures, planBatchNorm})
+	register("LayerNormalization", operator{layerNormSignatures, planLayerNorm})
+	register("LRN", operator{lrnSignatures, planLRN})
+	register("Softmax", operator{softmaxSignatures, planSoftmax})
+	register("LogSoftmax", operator{softmaxSignatures, planSoftmax})
+}

@@ -1,0 +1,114 @@
+package mkl
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// poolForm is a pooling in the library's terms.
+type poolForm struct {
+	alg    int
+	window window
+}
+
+func resolvePool(n *graph.Node, x, y []int) (poolForm, *property.Reason) {
+	f := poolForm{alg: poolMax}
+	if len(x) < 3 || len(x) > 5 || len(y) != len(x) {
+		return f, property.Because(property.ShapeReason, "one to three spatial dims, found %v", x)
+	}
+	spatial := x[2:]
+	if n.Is("GlobalAveragePool", "GlobalMaxPool") {
+		if n.Is("GlobalAveragePool") {
+			f.alg = poolInside
+		}
+		ones, zeros := slices.Repeat([]int{1}, len(spatial)), make([]int, len(spatial))
+		f.window = window{kernel: spatial, strides: ones, dilations: ones, padL: zeros, padR: zeros}
+		return f, nil
+	}
+	kernel, err := intsOr(n, "kernel_shape", len(spatial), 0)
+	if err != nil {
+		return f, property.Because(property.Attribute, "%v", err)
+	}
+	if f.window, err = resolveWindow(n, spatial, kernel, y[2:], false); err != nil {
+		return f, property.Because(property.Attribute, "%v", err)
+	}
+	w := f.window
+	if n.Is("AveragePool") {
+		f.alg = poolInside
+		if n.Int("count_include_pad", 0) != 0 {
+			f.alg = poolPadded
+			pads, _ := intsOr(n, "pads", 2*len(spatial), 0)
+			for i := range spatial {
+				if n.Int("ceil_mode", 0) != 0 && w.padR[i] > pads[len(spatial)+i] {
+					return f, property.Because(property.Attribute, "windows beyond the padding that is counted")
+				}
+			}
+		}
+	}
+	for i := range spatial {
+		if span := (kernel[i]-1)*w.dilations[i] + 1; w.padL[i] >= span || w.padR[i] >= span || w.padL[i] < 0 {
+			return f, property.Because(property.Attribute, "padding %v, %v of a window of %v", w.padL, w.padR, kernel)
+		}
+		if w.dilations[i] != 1 && f.alg != poolMax {
+			return f, property.Because(property.Attribute, "dilated average")
+		}
+	}
+	return f, nil
+}
+
+func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
+		return nil, property.Because(property.Unsupported, "indices as an output")
+	}
+	dx, dy := assumed(x), assumed(n.Outputs[0])
+	f, why := resolvePool(n, dx, dy)
+	if why != nil {
+		return nil, why
+	}
+	act := b.activations(len(dx))
+	a := b.l.ask(b.answers, 0, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
+	if (a.err != nil || slow(a.impl)) && act != graph.HostFormat {
+		act = graph.HostFormat
+		a = b.l.ask(b.answers, 0, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
+	}
+	if why := refused(a); why != nil {
+		return nil, why
+	}
+	same := graph.UniformSignature(a.impl, n, act)
+	if c, ok := dimConst(x, 1); ok && n.Is("GlobalAveragePool", "GlobalMaxPool") && act != graph.HostFormat && (b.block == 0 || c%b.block == 0) {
+		flat := graph.UniformSignature(a.impl, n, act) // one pixel: the channels lie alike in both formats
+		flat.Outputs[0] = graph.Fixed(graph.HostFormat)
+		return []graph.Signature{same, flat}, nil
+	}
+	return []graph.Signature{same}, nil
+}
+
+func planPool(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	f, why := resolvePool(n, p.dims[x.ID], p.dims[y.ID])
+	if why != nil {
+		return why
+	}
+	dst := p.shape(y)
+	if p.bytes(y) == product(dst.dims)*4 && sameOrder(y.Format.Layout, x.Format.Layout, dst.dims) {
+		dst = in(x.Format.Layout, dst.dims)
+	}
+	pr, err := p.make(p.l.pooling(f.alg, f.window, p.shape(x), dst))
+	if err != nil {
+		return err
+	}
+	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	return nil
+}
+
+func init() {
+	for _, name := range []string{"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"} {
+		register(name, operator{poolSignatures, planPool})
+	}
+}

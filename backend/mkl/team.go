@@ -1,0 +1,112 @@
+package mkl
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/carve-dev/carve/internal/dl"
+)
+
+// teams are the executors of a library, by the number of threads of a run.
+type teams struct {
+	mu sync.Mutex
+	m  map[int]*team
+}
+
+// team runs groups on a number of threads. The library's worker threads belong to the thread that calls it, so that calls
+// come from few, fixed threads: executors, locked to theirs. There are as many as processors allow, at least one, which
+// also bounds the runs inside of the library at a time. They end with the last executable.
+//
+// A run on one thread needs no workers: it is executed by its caller, with the same bound.
+type team struct {
+	l       *library
+	threads int
+	refs    int
+	jobs    chan *state   // to the executors; nil for one thread
+	turn    chan struct{} // bounds runs on their callers' threads; nil for more
+	done    sync.WaitGroup
+}
+
+// acquire returns the team for that many threads, with its executors running.
+func (t *teams) acquire(l *library, threads int) *team {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.m[threads]
+	if m == nil {
+		m = &team{l: l, threads: threads}
+		if t.m == nil {
+			t.m = map[int]*team{}
+		}
+		t.m[threads] = m
+	}
+	if m.refs++; m.refs > 1 {
+		return m
+	}
+	width := max(runtime.GOMAXPROCS(0)/threads, 1)
+	if threads == 1 {
+		m.turn = make(chan struct{}, width)
+		return m
+	}
+	m.jobs = make(chan *state)
+	for range width {
+		m.done.Add(1)
+		go m.execute(m.jobs)
+	}
+	return m
+}
+
+// release gives a team back; the last one ends its executors and waits for them.
+func (t *teams) release(m *team) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.refs--; m.refs > 0 {
+		return
+	}
+	if m.jobs != nil {
+		close(m.jobs)
+		m.done.Wait()
+		m.jobs = nil
+	}
+}
+
+// execute is an executor. Its thread is never given back to other goroutines: it ends with it, and its workers too.
+func (m *team) execute(jobs <-chan *state) {
+	runtime.LockOSThread()
+	defer m.done.Done()
+	if m.l.setThreads != 0 {
+		dl.Call(m.l.setThreads, uintptr(m.threads))
+	}
+	for st := range jobs {
+		st.guarded()
+		st.finished <- struct{}{}
+	}
+}
+
+// run executes a session's run and returns when it is over.
+func (m *team) run(st *state) {
+	if m.threads > 1 {
+		m.jobs <- st
+		<-st.finished
+		return
+	}
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if m.l.setThreads != 0 {
+		st.single.Fn, st.single.Args[0] = m.l.setThreads, 1
+		dl.Invoke(st.single)
+	}
+	st.guarded()
+}
+
+// guarded runs the steps; a panic becomes the run's error.
+func (st *state) guarded() {
+	defer func() {
+		if r := recover(); r != nil {
+			st.err = fmt.Errorf("%w: panic: %v", ErrStatus, r)
+		}
+	}()
+	st.err = st.steps()
+}
