@@ -22,6 +22,7 @@ type frame struct {
 	inner   [][]*frame
 	arenas  map[tensor.DeviceID]device.Memory
 	owned   []device.Memory // arenas that the frame allocated itself
+	poison  *poison         // of the test mode; nil otherwise
 	loose   []device.Memory // per slot: storage outside of the plan, on other devices than the host
 }
 
@@ -67,6 +68,9 @@ func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
 		if err := f.bindStep(i); err != nil {
 			return f, err
 		}
+	}
+	if ss.p.o.Poison {
+		f.poison = newPoison(s, host.Data)
 	}
 	return f, nil
 }
@@ -216,6 +220,9 @@ func (f *frame) free() {
 // run executes the steps in order. Inputs and captures have been set.
 func (f *frame) run(ctx context.Context) error {
 	prof := f.session.profile
+	if f.poison != nil {
+		f.poison.begin()
+	}
 	for i := range f.s.block.steps {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -224,6 +231,9 @@ func (f *frame) run(ctx context.Context) error {
 		var start time.Time
 		if prof != nil {
 			start = prof.begin(f, i)
+		}
+		if f.poison != nil {
+			f.poisonSteps(i)
 		}
 		var err error
 		switch st.kind {
@@ -238,6 +248,9 @@ func (f *frame) run(ctx context.Context) error {
 			err = f.runConvert(ctx, i, st)
 		case stepHost:
 			err = f.runHost(ctx, i, st)
+		}
+		if f.poison != nil {
+			f.poison.until(f.s.plan.Start[i+1])
 		}
 		if prof != nil {
 			prof.end(f, i, start)

@@ -52,6 +52,9 @@ type Options struct {
 	KeepOrder bool
 	// Verify checks the graph between all passes and every memory plan.
 	Verify bool
+	// Poison fills an arena with NaN when a run begins, and each buffer when its lifetime ends: a test mode that shows reads
+	// of memory that belongs to others by then. Outputs stay the same; runs take longer.
+	Poison bool
 	// Logger receives what the compiler decides; nil discards it.
 	Logger *slog.Logger
 	// Observer is told of progress; nil means nobody.

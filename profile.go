@@ -73,8 +73,8 @@ func (p *profiler) begin(f *frame, i int) time.Time {
 func (p *profiler) end(f *frame, i int, start time.Time) {
 	st := &f.s.block.steps[i]
 	if st.kind == stepGroup {
-		if f.args[i].Trace != nil {
-			f.args[i].Trace = nil
+		f.args[i].Trace = nil
+		if len(f.s.reqs[i].Labels) > 0 {
 			return
 		}
 	}

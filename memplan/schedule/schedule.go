@@ -13,9 +13,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/memplan"
 )
 
 // Problem is what Make plans: values and the steps that make and read them, in the order of execution.
@@ -64,6 +64,7 @@ type Plan struct {
 	Buffers [][]int64 // per step and buffer
 	Arenas  []Arena   // in the order in which devices first appear
 	Shared  int       // in-place pairs that were granted
+	Start   []int64   // first sub-step of each step, counted from the beginning, and the number of all sub-steps
 }
 
 // Arena is one device's part of the plan, in bytes.
@@ -73,19 +74,20 @@ type Arena struct {
 	LowerBound int64  // no plan needs less
 	Naive      int64  // with a buffer of its own for everything
 	Method     string // what found the plan
+	// Placed lists everything that takes space, values first. A value that shares its memory with others, since they
+	// overwrite it, stands for all of them.
+	Placed []Placed
+}
+
+// Placed is a rectangle of an arena: bytes [Offset, Offset+Bytes) in the sub-steps [Lower, Upper).
+type Placed struct {
+	Step, Index   int // of a step's Buffers; Step is -1 and Index that of Problem.Values for values
+	Bytes, Offset int64
+	Lower, Upper  int64
 }
 
 // ErrProblem is wrapped by errors about problems that make no sense.
 var ErrProblem = errors.New("bad schedule")
-
-// life is the lifetime of a value or of a class of values that share their storage.
-type life struct {
-	lo, hi int64 // half open; lo < 0: never defined
-	bytes  int64
-	parent int // of the class
-	last   int // step of the last read, -1 for none
-	made   int // step that makes it
-}
 
 // Make plans the memory of p: one arena per device. verify checks every arena with memplan.Verify. The search budget is
 // that of memplan's heuristics; a context only stops it.
@@ -95,7 +97,7 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{Values: make([]int64, len(p.Values)), Buffers: make([][]int64, len(p.Steps))}
-	plan.Shared = shareInPlace(p, lives)
+	plan.Shared, plan.Start = shareInPlace(p, lives), base
 	var devices []tensor.DeviceID
 	seen := map[tensor.DeviceID]bool{}
 	note := func(d tensor.DeviceID) {
@@ -119,11 +121,11 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 		}
 	}
 	for _, d := range devices {
-		a, err := packDevice(ctx, p, lives, base, d, plan, verify)
-		if err != nil {
+		k := packer{p: p, lives: lives, base: base, device: d, arena: Arena{Device: d}}
+		if err := k.pack(ctx, plan, verify); err != nil {
 			return nil, fmt.Errorf("device %v: %w", d, err)
 		}
-		plan.Arenas = append(plan.Arenas, a)
+		plan.Arenas = append(plan.Arenas, k.arena)
 	}
 	for i := range p.Values {
 		if !p.Values[i].Planned {
@@ -133,166 +135,16 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 	return plan, nil
 }
 
-// liveness returns the lifetimes of values and the first time of each step.
-func liveness(p *Problem) ([]life, []int64, error) {
-	lives := make([]life, len(p.Values))
-	for i := range lives {
-		lives[i] = life{lo: -1, parent: i, bytes: p.Values[i].Bytes, last: -1, made: -1}
-	}
-	base := make([]int64, len(p.Steps)+1)
-	for i, s := range p.Steps {
-		base[i+1] = base[i] + int64(max(s.Substeps, 1))
-		for _, in := range s.Inputs {
-			if in.Value < 0 {
-				continue
-			}
-			if in.Value >= len(lives) || in.Last < 0 || in.Last >= max(s.Substeps, 1) {
-				return nil, nil, fmt.Errorf("%w: step %d reads value %d until sub-step %d", ErrProblem, i, in.Value, in.Last)
-			}
-			l := &lives[in.Value]
-			l.hi = max(l.hi, base[i]+int64(in.Last)+1)
-			l.last = i
-		}
-		for _, out := range s.Outputs {
-			if out.Value < 0 {
-				continue
-			}
-			if out.Value >= len(lives) || out.First < 0 || out.First >= max(s.Substeps, 1) {
-				return nil, nil, fmt.Errorf("%w: step %d writes value %d from sub-step %d", ErrProblem, i, out.Value, out.First)
-			}
-			l := &lives[out.Value]
-			if l.made >= 0 {
-				return nil, nil, fmt.Errorf("%w: value %d is made by steps %d and %d", ErrProblem, out.Value, l.made, i)
-			}
-			l.made, l.lo = i, base[i]+int64(out.First)
-			l.hi = max(l.hi, base[i]+int64(max(out.Last, out.First))+1)
-		}
-	}
-	end := base[len(p.Steps)]
-	for i := range lives {
-		l := &lives[i]
-		if !p.Values[i].Planned {
-			continue
-		}
-		if l.made < 0 {
-			l.lo = 0 // it is there from the start
-		}
-		if p.Values[i].Keep {
-			l.hi = end + 1
-		}
-		if l.hi > 0 && l.lo >= l.hi {
-			return nil, nil, fmt.Errorf("%w: value %d is read before it is made", ErrProblem, i)
-		}
-	}
-	return lives, base, nil
+// Covers reports whether a plan that was made for p is right for q as well: q has the same values and steps, with the same
+// lifetimes, and nothing in it is larger. O(values + ports + buffers).
+func (p *Problem) Covers(q *Problem) bool {
+	return slices.EqualFunc(p.Values, q.Values, func(a, b Value) bool {
+		return a.Device == b.Device && a.Planned == b.Planned && a.Keep == b.Keep && a.Bytes >= b.Bytes
+	}) && slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
+		return max(a.Substeps, 1) == max(b.Substeps, 1) && a.Device == b.Device && a.NoReuse == b.NoReuse &&
+			slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Outputs, b.Outputs) && slices.Equal(a.InPlace, b.InPlace) &&
+			slices.EqualFunc(a.Buffers, b.Buffers, func(x, y Buffer) bool {
+				return x.First == y.First && x.Last == y.Last && x.Align == y.Align && x.Bytes >= y.Bytes
+			})
+	})
 }
-
-// shareInPlace merges the storage of outputs with the inputs that they may overwrite: planned inputs whose last reader is
-// this step, of at least the output's size, on the same device. It returns how many pairs it granted.
-func shareInPlace(p *Problem, lives []life) int {
-	granted := 0
-	for i, s := range p.Steps {
-		taken := map[int]bool{}
-		for _, pair := range s.InPlace {
-			if pair.Output >= len(s.Outputs) || pair.Input >= len(s.Inputs) || pair.Output < 0 || pair.Input < 0 {
-				continue
-			}
-			o, in := s.Outputs[pair.Output].Value, s.Inputs[pair.Input].Value
-			if o < 0 || in < 0 || taken[o] || taken[in] {
-				continue
-			}
-			vo, vi := &p.Values[o], &p.Values[in]
-			if !vo.Planned || !vi.Planned || vi.Keep || vo.Device != vi.Device || lives[in].last != i || lives[o].made != i {
-				continue
-			}
-			read := 0 // the same value at another port of the step would be read after it is overwritten
-			for _, other := range s.Inputs {
-				if other.Value == in {
-					read++
-				}
-			}
-			root := find(lives, in)
-			if read != 1 || lives[root].bytes < vo.Bytes {
-				continue
-			}
-			lives[o].parent = root
-			lives[root].hi = max(lives[root].hi, lives[o].hi)
-			taken[o], taken[in] = true, true
-			granted++
-		}
-	}
-	return granted
-}
-
-func find(lives []life, i int) int {
-	for lives[i].parent != i {
-		lives[i].parent = lives[lives[i].parent].parent
-		i = lives[i].parent
-	}
-	return i
-}
-
-func packDevice(ctx context.Context, p *Problem, lives []life, base []int64, d tensor.DeviceID, plan *Plan, verify bool) (Arena, error) {
-	same := func(x tensor.DeviceID) bool { return x == d || (x.IsHost() && d.IsHost()) }
-	a := Arena{Device: d}
-	var bufs []memplan.Buffer
-	align := func(n int64) int64 { return (n + tensor.Alignment - 1) &^ (tensor.Alignment - 1) }
-	at := make([]int, len(p.Values))
-	for i, v := range p.Values {
-		at[i] = -1
-		if !v.Planned || !same(v.Device) {
-			continue
-		}
-		a.Naive += align(v.Bytes)
-		if l := lives[i]; l.parent == i && l.hi > l.lo && v.Bytes > 0 {
-			at[i] = len(bufs)
-			bufs = append(bufs, memplan.Buffer{Size: align(v.Bytes), Align: tensor.Alignment, Lower: l.lo, Upper: l.hi})
-		}
-	}
-	first := make([]int, len(p.Steps))
-	for i, s := range p.Steps {
-		first[i] = len(bufs)
-		if !same(s.Device) {
-			continue
-		}
-		for _, b := range s.Buffers {
-			lo, hi := base[i]+int64(b.First), base[i]+int64(b.Last)+1
-			if s.NoReuse {
-				lo, hi = base[i], base[i+1]
-			}
-			if b.First < 0 || b.Last < b.First || hi > base[i+1] || b.Bytes < 0 {
-				return a, fmt.Errorf("%w: step %d has a buffer of %d bytes from %d to %d", ErrProblem, i, b.Bytes, b.First, b.Last)
-			}
-			a.Naive += align(b.Bytes)
-			bufs = append(bufs, memplan.Buffer{Size: align(b.Bytes), Align: max(b.Align, tensor.Alignment), Lower: lo, Upper: hi})
-		}
-	}
-	packed, err := memplan.Pack(ctx, bufs, &memplan.Options{Steps: searchSteps, Threads: 1})
-	if err != nil {
-		return a, err
-	}
-	a.Height, a.LowerBound, a.Method = packed.Height, packed.LowerBound, packed.Method
-	if verify {
-		if err := memplan.Verify(bufs, packed.Offsets, packed.Height); err != nil {
-			return a, err
-		}
-	}
-	for i, v := range p.Values {
-		if v.Planned && same(v.Device) {
-			if k := at[find(lives, i)]; k >= 0 {
-				plan.Values[i] = packed.Offsets[k]
-			}
-		}
-	}
-	for i, s := range p.Steps {
-		if same(s.Device) {
-			for j := range s.Buffers {
-				plan.Buffers[i][j] = packed.Offsets[first[i]+j]
-			}
-		}
-	}
-	return a, nil
-}
-
-// searchSteps is the budget of exact search where the heuristics do not meet the lower bound: a few milliseconds.
-const searchSteps = 2000
