@@ -73,7 +73,7 @@ type Options struct {
 	// function of buffers and options, for any number of threads, as long
 	// as the context does not end first. 0 means that search ends with the
 	// context's deadline; where the context has none, DefaultSteps when
-	// minimising and 1024 times as many for a capacity. A negative value
+	// minimising and 2048 times as many for a capacity. A negative value
 	// means no search at all.
 	Steps int64
 
@@ -82,6 +82,6 @@ type Options struct {
 }
 
 // DefaultSteps is the budget of search when the height is minimised, and
-// neither Options.Steps nor a deadline says otherwise. It takes about a
-// second.
-const DefaultSteps = 1 << 17
+// neither Options.Steps nor a deadline says otherwise. It takes at most
+// a second or so.
+const DefaultSteps = 1 << 16

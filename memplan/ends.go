@@ -39,11 +39,7 @@ func bothEnds(g *greedy, ceiling int64, h halt) (int64, bool) {
 			break
 		}
 		if endsSweep(p, order, p.bound+spare, offs, h) {
-			height := int64(0)
-			for i, off := range offs {
-				height = max(height, off+p.items[i].size)
-			}
-			return height, true
+			return p.height(offs), true
 		}
 	}
 	return 0, false

@@ -11,79 +11,103 @@ func (k *packer) budget() int64 {
 	case timed:
 		return math.MaxInt64 / 4
 	case k.opt.Capacity > 0:
-		return DefaultSteps << 10
+		return DefaultSteps << 11
 	}
 	return DefaultSteps
 }
 
-// improve searches for lower plans, or for one that fits the capacity, until
-// it is proven that there is none or the budget is spent.
-func (k *packer) improve() {
-	budget := k.budget()
-	if budget == 0 {
-		return
-	}
-	local := newLocalSearch(k, k.p)
-	m := newModel(k.p, k.h)
-	if m == nil {
-		local.run(budget)
-		return
-	}
-	_, timed := k.ctx.Deadline()
-	f := newPortfolio(m, k.opt.Threads, k.opt.Steps > 0 || !timed, k.h)
-	if k.opt.Capacity > 0 {
-		k.try(f, k.opt.Capacity, budget)
-		return
-	}
-	k.descend(f, local, budget)
-}
-
-// try searches for a plan within capacity and reports what it came to.
-func (k *packer) try(f *portfolio, capacity, steps int64) verdict {
-	r := f.run(capacity, steps)
-	k.nodes += r.nodes
-	switch r.verdict {
-	case solved:
-		height := int64(0)
-		for i, off := range r.offset {
-			height = max(height, off+k.p.items[i].size)
-		}
-		k.accept(k.p, r.offset, height, "search")
-	case infeasible:
-		k.bound = max(k.bound, capacity+1)
-	}
-	return r.verdict
+// descent lowers the height of the best plan, or looks for one that fits the
+// capacity.
+type descent struct {
+	k      *packer
+	budget int64 // of steps, for the whole call
+	runs   *portfolio
+	local  *localSearch
+	reach  int64 // exact search has proven that it finds nothing lower
 }
 
 // localItems is how many items an instance must have for local search to be of
 // use beside exact search.
 const localItems = 1500
 
-// halvings is how often a pass of descend halves the range of heights.
-const halvings = 4
+// maxShort is how many tries of a pass may run out of steps.
+const maxShort = 3
 
-// descend lowers the height. It tries the lower bound first, which most
-// instances meet, and then halves the range in which the least height may lie,
-// with budgets that double from pass to pass. Of large instances local search
-// gets a share.
-func (k *packer) descend(f *portfolio, local *localSearch, budget int64) {
-	slice := max(1<<12, 8*int64(f.model.n))
-	spend := func(height, steps int64) verdict {
-		return k.try(f, height, min(steps, budget-k.nodes))
+// improve searches for lower plans, or for one that fits the capacity, until
+// it is proven that there is none or the budget is spent.
+func (k *packer) improve() {
+	d := &descent{k: k, budget: k.budget(), reach: k.bound}
+	if d.budget == 0 {
+		return
 	}
-	for !k.done() && k.nodes < budget && !k.h.stopped() {
-		if spend(k.bound, 2*slice) == unknown {
-			low := k.bound // nothing at or below it was found in this pass
-			for i := 0; i < halvings && k.best.Height-low > f.model.grain && k.nodes < budget; i++ {
-				middle := low + (k.best.Height-low)/2
-				if spend(middle, slice) != solved {
-					low = middle
-				}
-			}
-			if len(k.p.items) >= localItems {
-				local.run(min(slice, budget-k.nodes))
-			}
+	d.local = newLocalSearch(k, k.p)
+	m := newModel(k.p, k.h)
+	if m == nil {
+		d.local.run(d.budget)
+		return
+	}
+	_, timed := k.ctx.Deadline()
+	d.runs = newPortfolio(m, k.opt.Threads, k.opt.Steps > 0 || !timed, k.h)
+	for steps := max(1<<12, 8*int64(m.n)); !d.over(); {
+		if d.pass(steps) && steps < 1<<40 {
+			steps *= 2
 		}
-		slice *= 2
 	}
+	if !m.exact {
+		d.local.run(d.budget - k.nodes)
+	}
+}
+
+// over reports whether exact search has nothing left to do.
+func (d *descent) over() bool {
+	k := d.k
+	return k.done() || k.nodes >= d.budget || k.h.stopped() || d.goal() > k.ceiling() ||
+		k.opt.Capacity > 0 && d.reach > k.opt.Capacity
+}
+
+// goal is the height to try first.
+func (d *descent) goal() int64 { return max(d.reach, d.k.opt.Capacity) }
+
+// pass tries the goal, which most instances meet, and then, where the height
+// is to be as low as possible, halves the range in which the least height may
+// lie, each time with the given number of steps. Large instances and those
+// that exact search sees only in part get a share of local search. It reports
+// whether tries ran out of steps.
+func (d *descent) pass(steps int64) bool {
+	k := d.k
+	low, short := d.goal(), 0
+	for at := low; ; {
+		v := d.try(at, steps)
+		if v == unknown {
+			short++
+		}
+		if v != solved {
+			low = max(at, d.reach)
+		}
+		if k.opt.Capacity > 0 || short >= maxShort || d.over() || k.best.Height-low <= d.runs.model.unit {
+			break
+		}
+		at = low + (k.best.Height-low)/2
+	}
+	if short > 0 && (len(k.p.items) >= localItems || !d.runs.model.exact) {
+		d.local.run(min(steps, d.budget-k.nodes))
+	}
+	return short > 0
+}
+
+// try searches for a plan within capacity and reports what it came to.
+func (d *descent) try(capacity, steps int64) verdict {
+	k := d.k
+	r := d.runs.run(capacity, min(steps, d.budget-k.nodes))
+	k.nodes += r.nodes
+	switch r.verdict {
+	case solved:
+		k.accept(k.p, r.offset, k.p.height(r.offset), "search")
+	case infeasible:
+		d.reach = max(d.reach, d.runs.model.above(capacity))
+		if d.runs.model.exact {
+			k.bound = d.reach
+		}
+	}
+	return r.verdict
 }

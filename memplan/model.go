@@ -1,8 +1,12 @@
 package memplan
 
-// model is a plain problem in the form that exact search works on, in units
-// that divide all sizes. It is immutable and shared by the searches of all
-// threads; the capacity is not part of it.
+import "math"
+
+// model is a problem in the form that exact search works on, in units that
+// divide all sizes: every item is one rectangle. Items with gaps or steps get
+// the rectangle around them, and then search proves nothing when it fails. A
+// model is immutable and shared by the searches of all threads; the capacity
+// is not part of it.
 //
 // Search places items in canonical positions only: every feasible plan can be
 // slid down until each item lies at 0 or on top of another, as far as its
@@ -27,19 +31,19 @@ type model struct {
 	crossing   []int32 // number of items in both section s and s+1
 	byFirst    []int32 // items ordered by first section
 	begins     []int32 // those with first section s are byFirst[begins[s]:begins[s+1]]
-	aligned    bool    // some mask is not 0
+	exact      bool    // no item is smaller than its rectangle
 }
 
 // maxConflicts bounds the memory of a model: 4 bytes each.
 const maxConflicts = 1 << 23
 
-// newModel returns nil when p is not plain or too large to search exactly, and
-// when h ended.
+// newModel returns nil when p has fixed items or is too large to search
+// exactly, and when h ended.
 func newModel(p *problem, h halt) *model {
-	if !p.plain || len(p.items) == 0 {
+	if p.rigid || len(p.items) == 0 {
 		return nil
 	}
-	m := &model{n: int32(len(p.items)), sections: p.sections}
+	m := &model{n: int32(len(p.items)), sections: p.sections, exact: p.plain}
 	if !m.list(p, h) {
 		return nil
 	}
@@ -160,7 +164,6 @@ func (m *model) measure(p *problem) {
 		if m.mask[i] != 0 {
 			m.mask[i] = m.mask[i]/m.unit - 1
 		}
-		m.aligned = m.aligned || m.mask[i] != 0
 		for s := m.first[i]; s < m.last[i]; s++ {
 			m.load[s] += m.size[i]
 		}
@@ -203,4 +206,18 @@ func (m *model) fits(capacity int64) int64 {
 		}
 	}
 	return down / m.unit
+}
+
+// above returns the least height above the given one that a canonical plan
+// can have: a multiple of unit plus the size of some item.
+func (m *model) above(height int64) int64 {
+	next := int64(math.MaxInt64)
+	for _, b := range m.bytes {
+		if h := b; h > height {
+			next = min(next, h)
+		} else if rest := (height - h) % m.unit; height <= math.MaxInt64-m.unit {
+			next = min(next, height-rest+m.unit)
+		}
+	}
+	return next
 }

@@ -21,9 +21,13 @@ import (
 // the capacity, where there is one.
 //
 // When ctx ends, Pack stops within milliseconds with the best plan so far.
-// Buffers with gaps or fixed offsets, and buffers put together because they
-// share space, are packed by heuristics and local search alone; Plan.Optimal
-// is true for them only where the height meets the lower bound.
+//
+// Exact search proves optimality and infeasibility for buffers without gaps
+// and fixed offsets that do not share space. Buffers with gaps, and buffers of
+// different sizes put together because they share, are searched as if they took
+// the rectangle around them, and instances with fixed offsets and very large
+// ones are left to heuristics and local search: for all of those Plan.Optimal
+// is true only where the height meets the lower bound.
 //
 // Pack reads bufs and keeps no reference to them. It is safe for concurrent
 // use.

@@ -37,9 +37,9 @@ func newPortfolio(m *model, threads int, strict bool, h halt) *portfolio {
 
 // styles are taken in turn by runs.
 var styles = []style{
-	{fewestFirst, true},
 	{weighted, true},
 	{fewestFirst, false},
+	{fewestFirst, true},
 	{weighted, false},
 	{weighted, true},
 	{leastSlack, true},
@@ -50,7 +50,7 @@ var styles = []style{
 // not starve the many short ones, and fast enough to exhaust instances that
 // have no plan.
 func (f *portfolio) limit(i int) int64 {
-	spare := int64(400)
+	spare := max(400, int64(f.model.n))
 	for ; i >= 8 && spare < 1<<40; i -= 8 {
 		spare += spare / 4
 	}

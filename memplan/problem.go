@@ -1,5 +1,10 @@
 package memplan
 
+import (
+	"cmp"
+	"slices"
+)
+
 // item is what the solvers place: one buffer, or several sharing ones at one
 // offset.
 type item struct {
@@ -155,7 +160,6 @@ func (p *problem) makeItems(spans []span, leader []int32, h halt) bool {
 		}
 	}
 	for i := range p.items {
-		p.plain = p.plain && count[i+1] == 1
 		count[i+1] += count[i]
 		p.items[i].lo, p.items[i].hi = count[i], count[i]
 	}
@@ -176,7 +180,41 @@ func (p *problem) makeItems(spans []span, leader []int32, h halt) bool {
 		it.first, it.last = min(it.first, s.first), max(it.last, s.last)
 		it.hi++
 	}
+	for i := range p.items {
+		p.joinPieces(&p.items[i])
+		p.plain = p.plain && p.items[i].hi-p.items[i].lo == 1
+	}
 	return true
+}
+
+// joinPieces puts the pieces of an item in order of time, and makes one of
+// those that have the same size and meet.
+func (p *problem) joinPieces(it *item) {
+	all := p.pieces[it.lo:it.hi]
+	if len(all) < 2 {
+		return
+	}
+	slices.SortFunc(all, func(x, y piece) int {
+		return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.last, y.last), cmp.Compare(x.size, y.size))
+	})
+	kept := all[:1]
+	for _, q := range all[1:] {
+		if l := &kept[len(kept)-1]; q.size == l.size && q.first <= l.last {
+			l.last = max(l.last, q.last)
+		} else {
+			kept = append(kept, q)
+		}
+	}
+	it.hi = it.lo + int32(len(kept))
+}
+
+// height returns the height of a layout of items.
+func (p *problem) height(ofItem []int64) int64 {
+	height := int64(0)
+	for i, off := range ofItem {
+		height = max(height, off+p.items[i].size)
+	}
+	return height
 }
 
 // offsets spreads the offsets of items to buffers.
