@@ -19,7 +19,7 @@ type affine struct {
 // bias. It reports whether it could.
 func (s *simplifier) absorbAffine(n *Node, x *Value, a affine) bool {
 	p := x.Producer
-	if p == nil || !x.HasOneUse() || x.Format != n.Outputs[0].Format || !onlyFirst(n) {
+	if p == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
 		return false
 	}
 	l, ok := linearOf(p)

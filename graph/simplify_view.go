@@ -7,7 +7,7 @@ import "slices"
 func (s *simplifier) mergeViews() error {
 	return s.each(func(n *Node) error {
 		x := n.Input(0)
-		if x == nil || x.Producer == nil || !x.HasOneUse() || x.Format != n.Output(0).Format || !onlyFirst(n) {
+		if x == nil || x.Producer == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
 			return nil
 		}
 		switch p := x.Producer; {

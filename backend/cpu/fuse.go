@@ -164,14 +164,7 @@ func (c *chain) follow(head *graph.Node) *links {
 
 // canAdd reports whether the kernel adds a residual.
 func (c *chain) canAdd(head *graph.Node) bool {
-	if head.Is("ConvTranspose") {
-		return false
-	}
-	if head.Is("Gemm") && head.Input(2) != nil {
-		b := head.Input(2).Type.Shape
-		return len(b) > 0 && len(b) <= 2 && (len(b) == 1 || b[0].Is(1))
-	}
-	return true
+	return !head.Is("ConvTranspose")
 }
 
 // isRow reports whether b is a constant with one value per column of v.

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
@@ -35,9 +34,6 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !isF32(n.Inputs...) {
 		return nil, wrongDType(n.Inputs[0])
 	}
-	if n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1 && n.Input(2) != nil || n.Int("transA", 0) != 0 {
-		return nil, property.Because(property.Attribute, "alpha, beta or transA of %v", n)
-	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	b := n.Inputs[1]
 	if b.IsConst() || isBodyInput(b) && constantBehind(b).IsConst() {
@@ -57,44 +53,69 @@ func planMatMul(p *planner, n *graph.Node) error {
 
 func planGemm(p *planner, n *graph.Node) error { return p.gemm(n, n.Inputs, n.Outputs[0], tail{}) }
 
-// gemm emits a Gemm with its tail: C is the bias where it has one value per column.
+// gemm emits a Gemm with its tail. C is the product's bias where it has one value per column, and its residual where it is
+// a whole matrix; everything else takes steps of its own behind the product.
 func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	a, b := in[0], in[1]
 	da, db := p.dims[a.ID], p.dims[b.ID]
-	m, k, cols := da[0], da[1], db[1]
-	form := gemm.Rows
+	spec := gemm.Spec{M: da[0], K: da[1], N: db[1], B: gemm.Rows}
 	if n.Int("transB", 0) != 0 {
-		cols, form = db[0], gemm.Columns
+		spec.N, spec.B = db[0], gemm.Columns
 	}
 	if b.Format != rowMaj {
-		form = gemm.Packed
+		spec.B = gemm.Packed
 	}
-	var bias *graph.Value
-	if len(in) > 2 && in[2] != nil {
-		c := in[2]
+	ma := p.in(a)
+	if n.Int("transA", 0) != 0 {
+		spec.M, spec.K = da[1], da[0]
+		ma = p.temp(ma.size)
+		p.strided(copySpec{dims: []int{spec.M, spec.K}, src: []int{1, spec.M}, dst: []int{spec.K, 1}, size: 4}, p.in(a), ma)
+	}
+	var c, bias *graph.Value
+	if len(in) > 2 {
+		c = in[2]
+	}
+	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
+	if c != nil && alpha == 1 && beta == 1 {
 		switch dc := p.dims[c.ID]; {
-		case len(dc) > 0 && product(dc) == cols && dc[len(dc)-1] == cols:
-			bias = c
-		case sameDims(dc, []int{m, cols}) && t.residual == nil:
-			t.residual = c
-		default:
-			return p.gemmBroadcast(n, in, out, t)
+		case len(dc) > 0 && product(dc) == spec.N && dc[len(dc)-1] == spec.N:
+			bias, c = c, nil
+		case sameDims(dc, []int{spec.M, spec.N}) && t.residual == nil:
+			t.residual, c = c, nil
 		}
 	}
-	spec := gemm.Spec{M: m, N: cols, K: k, B: form}
-	return p.product(spec, 1, batchStrides{}, a, b, bias, t, out)
-}
-
-// gemmBroadcast handles a C that is neither a row nor a whole matrix: product first, then a broadcasting addition.
-func (p *planner) gemmBroadcast(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
-	if t.residual != nil || t.act.some {
-		return fmt.Errorf("fused Gemm with C of shape %v", p.dims[in[2].ID])
+	if c == nil && alpha == 1 {
+		return p.product(spec, 1, batchStrides{}, ma, p.in(b), bias, t, out)
 	}
-	if err := p.gemm(n, in[:2], out, t); err != nil {
+	if err := p.product(spec, 1, batchStrides{}, ma, p.in(b), nil, tail{}, out); err != nil {
 		return err
 	}
-	dst := p.in(out)
-	p.binaryOver(vec.Add, newBroadcast(p.dims[out.ID], p.dims[out.ID], p.dims[in[2].ID]), dst, p.in(in[2]), dst)
+	return p.gemmTail(alpha, beta, c, t, out)
+}
+
+// gemmTail finishes a product in out: out·alpha + C·beta, then the tail.
+func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *graph.Value) error {
+	dst, dims := p.in(out), p.dims[out.ID]
+	scale := func(dst, src memory, by float32) {
+		elements(p, src, dst, 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+	}
+	if alpha != 1 {
+		scale(dst, dst, alpha)
+	}
+	if c != nil {
+		add := p.in(c)
+		if beta != 1 {
+			add = p.temp(add.size)
+			scale(add, p.in(c), beta)
+		}
+		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.dims[c.ID]), dst, add, dst)
+	}
+	if t.residual != nil {
+		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.dims[t.residual.ID]), dst, p.in(t.residual), dst)
+	}
+	if t.act.some {
+		p.unary(t.act, dst, dst, padding{})
+	}
 	return nil
 }
 
@@ -115,11 +136,11 @@ func (p *planner) matmul(n *graph.Node, in []*graph.Value, out *graph.Value, bia
 	}
 	if product(db[:len(db)-2]) == 1 { // all batches of A are rows of one product
 		m *= product(da[:len(da)-2])
-		return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, 1, batchStrides{}, a, b, bias, t, out)
+		return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, 1, batchStrides{}, p.in(a), p.in(b), bias, t, out)
 	}
 	batch := batchDims(da[:len(da)-2], db[:len(db)-2])
 	s := batchStrides{c: m * cols, offA: batchOffsets(batch, da[:len(da)-2], m*k), offB: batchOffsets(batch, db[:len(db)-2], k*cols)}
-	return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, product(batch), s, a, b, bias, t, out)
+	return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, product(batch), s, p.in(a), p.in(b), bias, t, out)
 }
 
 func batchDims(a, b []int) []int {
@@ -168,7 +189,7 @@ type batchStrides struct {
 }
 
 // product emits a matrix product, batched or not.
-func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, a, b, bias *graph.Value, t tail, out *graph.Value) error {
+func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb memory, bias *graph.Value, t tail, out *graph.Value) error {
 	spec.Bias, spec.Residual = bias != nil, t.residual != nil
 	if t.act.some {
 		if t.act.clip {
@@ -182,12 +203,14 @@ func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, a, b, bias 
 	if err != nil {
 		return err
 	}
-	if t.residual != nil && batch == 1 && t.residual != a && t.residual != b { // operands are read after results are written
-		p.inPlace(out, t.residual)
-	}
-	ma, mb, dst := p.in(a), p.in(b), p.out(out)
 	none := memory{slot: -1}
 	mbias, mres := none, none
+	if t.residual != nil && batch == 1 { // operands are read after results are written
+		if at := p.in(t.residual).slot; at != ma.slot && at != mb.slot {
+			p.inPlace(out, t.residual)
+		}
+	}
+	dst := p.out(out)
 	if bias != nil {
 		mbias = p.in(bias)
 	}

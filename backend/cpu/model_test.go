@@ -283,7 +283,6 @@ func kernel(v ...int64) graph.Attr    { return graph.IntsAttr("kernel_shape", v.
 func group(n int) graph.Attr          { return graph.IntAttr("group", int64(n)) }
 func axis(a int) graph.Attr           { return graph.IntAttr("axis", int64(a)) }
 
-
 // sample is check in two ways only: as usual, and a guarded one that the seed chooses.
 func (m *model) sample(outputs ...*graph.Value) {
 	GinkgoHelper()

@@ -295,12 +295,7 @@ func planSlice(p *planner, n *graph.Node) error {
 		c.srcOff += s * strides[axis]
 		c.src[axis] = strides[axis] * step
 	}
-	src := p.in(x)
-	if contiguous(dy, c.src) && c.srcOff*c.size+p.bytes(y) <= src.size && p.want[y.ID].slot < 0 {
-		p.bindValue(y, memory{src.slot, src.off + c.srcOff*c.size, p.bytes(y)})
-		return nil
-	}
-	p.strided(c, src, p.out(y))
+	p.take(c, p.in(x), y)
 	return nil
 }
 
@@ -325,17 +320,17 @@ func toInts(n *graph.Node, name string) []int {
 }
 
 func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	plain := plainSignature(n)
-	if !is4D(n.Inputs[0]) || axisOf(n, 0, 4) != 1 {
-		return plain, nil
-	}
-	for _, v := range n.Outputs {
+	blocks := is4D(n.Inputs[0]) && axisOf(n, 0, 4) == 1
+	for i, v := range n.Outputs {
 		if v == nil {
-			return plain, nil
+			return nil, property.Because(property.Unsupported, "part %d is omitted, so that its size is not known", i)
 		}
-		if _, ok := dimConst(v, 1); !ok {
-			return plain, nil
-		}
+		_, ok := dimConst(v, 1)
+		blocks = blocks && ok
+	}
+	plain := plainSignature(n)
+	if !blocks {
+		return plain, nil
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0] = graph.Fixed(blocked)
@@ -348,10 +343,7 @@ func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planSplit(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	dx := p.dims[x.ID]
-	axis := int(n.Int("axis", 0))
-	if axis < 0 {
-		axis += len(dx)
-	}
+	axis := axisOf(n, 0, len(dx))
 	if x.Format == blocked {
 		start := 0
 		for _, y := range n.Outputs {
@@ -366,19 +358,22 @@ func planSplit(p *planner, n *graph.Node) error {
 	at := 0
 	src := p.in(x)
 	for _, y := range n.Outputs {
-		if y == nil {
-			continue
-		}
 		dy := p.dims[y.ID]
 		c := copySpec{dims: dy, src: strides, dst: tensor.CompactStrides(dy), srcOff: at * strides[axis], size: x.Type.DType.Size()}
 		at += dy[axis]
-		if contiguous(dy, strides) && p.want[y.ID].slot < 0 {
-			p.bindValue(y, memory{src.slot, src.off + c.srcOff*c.size, p.bytes(y)})
-			continue
-		}
-		p.strided(c, src, p.out(y))
+		p.take(c, src, y)
 	}
 	return nil
+}
+
+// take makes y the part of src that c describes: a view where its elements lie together, else a copy.
+func (p *planner) take(c copySpec, src memory, y *graph.Value) {
+	off, size := c.srcOff*c.size, p.bytes(y)
+	if contiguous(c.dims, c.src) && off >= 0 && off+size <= src.size && p.want[y.ID].slot < 0 {
+		p.bindValue(y, memory{src.slot, src.off + off, size})
+		return
+	}
+	p.strided(c, src, p.out(y))
 }
 
 func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

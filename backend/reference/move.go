@@ -192,7 +192,7 @@ func sliceRange(start, end, step, d int64) (lo, n, by int) {
 		count := (end - start - 1) / step
 		return int(start), int(count) + 1, stepOf(step, count)
 	}
-	start, end = clamp(start, -1, d-1), clamp(end, -1, d-1)
+	start, end = clamp(start, 0, d-1), clamp(end, -1, d-1)
 	if start <= end {
 		return 0, 0, 1
 	}

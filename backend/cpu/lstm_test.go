@@ -1,0 +1,72 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// recurrent adds a recurrent operator with that many gates and, as results, those whose bit in outputs is set. States are
+// how many initial states it takes.
+func recurrent(m *model, op string, gates, states, results int, attrs ...graph.Attr) []*graph.Value {
+	GinkgoHelper()
+	seq, batch, in, hidden := m.between(1, 6), m.between(1, 3), m.between(1, 10), m.between(1, 20)
+	dirs, direction := 1, pick(m, "forward", "reverse", "bidirectional")
+	if direction == "bidirectional" {
+		dirs = 2
+	}
+	if m.chance(12) {
+		seq = 0
+	}
+	values := []*graph.Value{operand(m, seq, batch, in), m.constant(dirs, gates*hidden, in), m.constant(dirs, gates*hidden, hidden), nil, nil}
+	if m.chance(2) {
+		values[3] = m.constant(dirs, 2*gates*hidden)
+	}
+	for i := range states {
+		if m.chance(2) {
+			for len(values) <= 5+i {
+				values = append(values, nil)
+			}
+			values[5+i] = operand(m, dirs, batch, hidden)
+		}
+	}
+	spec := graph.NodeSpec{Op: graph.Op{Name: op}, Name: "r", Inputs: values,
+		Attrs: append(attrs, graph.IntAttr("hidden_size", int64(hidden)), graph.StringAttr("direction", direction))}
+	mask := m.between(1, 1<<results-1)
+	for i := range results {
+		name := ""
+		if mask>>i&1 != 0 {
+			name = string(rune('p' + i))
+		}
+		spec.Outputs = append(spec.Outputs, name)
+	}
+	out := m.add(spec)
+	if out == nil {
+		Fail(m.err.Error())
+	}
+	var present []*graph.Value
+	for _, v := range out {
+		if v != nil {
+			present = append(present, v)
+		}
+	}
+	return present
+}
+
+var _ = Describe("LSTM", func() {
+	It("agrees with the reference kernels", seeds(50, func(m *model) {
+		out := recurrent(m, "LSTM", 4, 2, 3)
+		if m.chance(2) {
+			out = append(out, m.op("Neg", out[0]))
+		}
+		m.sample(out...)
+	}))
+
+	It("runs in every way and for every length", func() {
+		m := newModel(1)
+		x := m.feedAs(graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("S"), graph.Sym("N"), graph.D(7)}), m.floats(9, 3, 7))
+		out := m.ops("LSTM", 3, x, m.constant(2, 4*21, 7), m.constant(2, 4*21, 21), m.constant(2, 8*21), graph.IntAttr("hidden_size", 21), graph.StringAttr("direction", "bidirectional"))
+		m.check(out...)
+	})
+})

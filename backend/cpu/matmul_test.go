@@ -1,0 +1,81 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+var _ = Describe("MatMul", func() {
+	It("broadcasts ranks from 1 to 5", seeds(80, func(m *model) {
+		rows, k, cols := m.between(1, 20), m.between(1, 40), m.between(1, 40)
+		if m.chance(12) {
+			k = 0
+		}
+		batch := m.shape(m.between(0, 3), 1, 3)
+		a, b := append(broadcastTo(m, batch), rows, k), append(broadcastTo(m, batch), k, cols)
+		if m.chance(2) {
+			a = append(append([]int{}, batch...), rows, k)
+		} else if m.chance(2) {
+			b = append(append([]int{}, batch...), k, cols)
+		}
+		if m.chance(8) {
+			a = []int{k}
+		}
+		if m.chance(8) {
+			b = []int{k}
+		}
+		y := m.op("MatMul", operand(m, a...), operand(m, b...))
+		if m.chance(3) && len(m.known[y].Shape) > 0 {
+			y = m.op("Add", y, m.constant(broadcastTo(m, m.known[y].Shape)...))
+		}
+		if m.chance(3) {
+			y = m.op("Add", operand(m, m.known[y].Shape...), y)
+		}
+		if m.chance(2) {
+			y = activate(m, y)
+		}
+		m.sample(y)
+	}))
+
+	It("adds rows of a greater rank", func() {
+		m := newModel(1)
+		x := m.op("Neg", m.input(4, 5))
+		m.check(m.op("Relu", m.op("Add", m.op("MatMul", x, m.constant(5, 7)), m.constant(1, 1, 7))),
+			m.op("Relu", m.op("Add", m.op("MatMul", x, m.constant(5, 1)), m.constant(4, 1))),
+			m.op("Relu", m.op("Add", m.constant(3, 4, 7), m.op("MatMul", x, m.constant(5, 7)))))
+	})
+})
+
+var _ = Describe("Gemm", func() {
+	It("agrees with the reference kernels", seeds(80, func(m *model) {
+		rows, k, cols := pick(m, 1, 2, 5, 17), m.between(1, 40), pick(m, 1, 3, 16, 40)
+		ta, tb := m.chance(4), m.chance(2)
+		a, b := []int{rows, k}, []int{k, cols}
+		var attrs []any
+		if ta {
+			a, attrs = []int{k, rows}, append(attrs, graph.IntAttr("transA", 1))
+		}
+		if tb {
+			b, attrs = []int{cols, k}, append(attrs, graph.IntAttr("transB", 1))
+		}
+		if m.chance(4) {
+			attrs = append(attrs, graph.FloatAttr("alpha", 0.5))
+		}
+		if m.chance(4) {
+			attrs = append(attrs, graph.FloatAttr("beta", 1.5))
+		}
+		args := []any{operand(m, a...), operand(m, b...)}
+		if m.chance(4) {
+			args[1] = m.constant(b...)
+		}
+		if !m.chance(4) {
+			args = append(args, operand(m, pick(m, []int{}, []int{1}, []int{cols}, []int{1, cols}, []int{rows, 1}, []int{1, 1}, []int{rows, cols})...))
+		}
+		y := m.op("Gemm", append(args, attrs...)...)
+		if m.chance(2) {
+			y = m.op("Add", y, operand(m, rows, cols))
+		}
+		m.sample(activate(m, y))
+	}))
+})

@@ -1,0 +1,69 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+var _ = Describe("Softmax", func() {
+	It("over the last axis agrees with the reference kernels", seeds(24, func(m *model) {
+		x := operand(m, append(m.shape(m.between(0, 3), 1, 4), m.between(1, 40))...)
+		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), x))
+	}))
+
+	It("over all axes from one on, before operator set 13", seeds(16, func(m *model) {
+		m.version(11)
+		shape := m.shape(m.between(1, 4), 1, 6)
+		args := []any{operand(m, shape...)}
+		if m.chance(2) || len(shape) == 1 {
+			args = append(args, axis(m.between(-len(shape), len(shape)-1)))
+		}
+		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), args...))
+	}))
+})
+
+var _ = Describe("normalisation of rows", func() {
+	It("agrees with the reference kernels", seeds(24, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 12)
+		a := m.r.IntN(len(shape))
+		args := []any{operand(m, shape...), m.constant(shape[a:]...)}
+		op := pick(m, "LayerNormalization", "RMSNormalization")
+		if op == "LayerNormalization" && m.chance(2) {
+			args = append(args, operand(m, shape[a:]...))
+		}
+		m.sample(m.op(op, append(args, axis(a-pick(m, 0, len(shape))), graph.FloatAttr("epsilon", 0.01))...))
+	}))
+})
+
+var _ = Describe("reductions", func() {
+	It("agree with the reference kernels", seeds(60, func(m *model) {
+		shape := m.shape(m.between(0, 4), 1, 20)
+		rank := len(shape)
+		if m.chance(12) && rank > 0 {
+			shape[m.r.IntN(rank)] = 0
+		}
+		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
+		args := []any{operand(m, shape...)}
+		if rank > 0 && !m.chance(5) {
+			first := m.r.IntN(rank)
+			var axes []int64
+			for a := first; a <= m.between(first, rank-1); a++ {
+				axes = append(axes, int64(a-pick(m, 0, rank)))
+			}
+			args = append(args, m.ints(axes...))
+		}
+		m.sample(m.op(op, append(args, graph.IntAttr("keepdims", int64(m.r.IntN(2))))...))
+	}))
+
+	It("by attributes agree with the reference kernels", seeds(10, func(m *model) {
+		m.version(11)
+		m.sample(m.op(pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), operand(m, 3, 4, 5), graph.IntsAttr("axes", pick(m, []int64{1, 2}, []int64{0}, []int64{-2}, []int64{0, 1, 2})...)))
+	}))
+
+	It("of maps in the blocked layout agree with the reference kernels", seeds(12, func(m *model) {
+		c := m.between(1, 33)
+		x := m.op("Conv", m.input(m.between(1, 2), 5, 3, 4), m.constant(c, 5, 1, 1))
+		m.sample(m.op("ReduceMean", x, m.ints(2, 3), graph.IntAttr("keepdims", int64(m.r.IntN(2)))))
+	}))
+})
