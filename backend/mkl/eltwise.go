@@ -51,7 +51,7 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 
 func init() {
 	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
-		"Exp", "Log", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
+		"Exp", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
 		register(name, operator{unarySignatures, planUnary})
 	}
 }

@@ -69,8 +69,6 @@ func (l *library) activationOf(n *graph.Node) ([]post, bool) {
 		return one(eltTanh, 0, 0)
 	case "Exp":
 		return one(eltExp, 0, 0)
-	case "Log":
-		return one(eltLog, 0, 0)
 	case "Abs":
 		return one(eltAbs, 0, 0)
 	case "Sqrt":
