@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/property"
 )
 
 // guardedBackend is a backend whose instances run with every input, output, constant and buffer between pages that may not
@@ -18,9 +19,28 @@ import (
 // are zero, in every mode.
 type guardedBackend struct {
 	backend.Backend
+	name   string
+	accept func(node string) bool // by the model's name of a node; nil: everything
 	side   guard.Side
 	on     bool
 	faults []error
+}
+
+func (b *guardedBackend) Info() backend.Info {
+	i := b.Backend.Info()
+	i.Name = b.name
+	return i
+}
+
+func (b *guardedBackend) Supports(n *graph.Node) backend.Support {
+	if b.accept != nil {
+		for _, name := range n.Provenance() {
+			if !b.accept(name) {
+				return backend.No(property.Veto, "refused by the test")
+			}
+		}
+	}
+	return b.Backend.Supports(n)
 }
 
 func (b *guardedBackend) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {

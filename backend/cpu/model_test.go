@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -151,12 +152,20 @@ type way struct {
 	side    guard.Side
 	threads int
 	strict  bool // cpu has to run every node
+	refuse  int  // one node in so many is not the backend's; 0: none
+	second  bool // a second instance of the backend takes half of the nodes
 }
 
 func (w way) String() string {
 	s := fmt.Sprintf("%v, %d threads", w.level, w.threads)
 	if w.guarded {
 		s += fmt.Sprintf(", guarded at %d", w.side)
+	}
+	if w.refuse > 0 {
+		s += fmt.Sprintf(", one node in %d refused", w.refuse)
+	}
+	if w.second {
+		s += ", two instances"
 	}
 	return s
 }
@@ -165,7 +174,8 @@ func (w way) String() string {
 func ways(strict bool) []way {
 	var out []way
 	for _, l := range cpuid.Levels() {
-		out = append(out, way{l, false, guard.End, 2, strict}, way{l, true, guard.End, 1, strict}, way{l, true, guard.Start, 1, strict})
+		out = append(out, way{level: l, threads: 2, strict: strict}, way{level: l, guarded: true, threads: 1, strict: strict},
+			way{level: l, guarded: true, side: guard.Start, threads: 1, strict: strict})
 	}
 	return out
 }
@@ -177,9 +187,17 @@ func (m *model) run(w way) error {
 	if err != nil {
 		return err
 	}
-	wrapped := &guardedBackend{Backend: b, side: w.side, on: w.guarded}
+	wrapped := &guardedBackend{Backend: b, name: "cpu", side: w.side, on: w.guarded}
+	if w.refuse > 0 {
+		wrapped.accept = func(node string) bool { return hash(node)%uint32(w.refuse) != 0 }
+	}
 	o := &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Open: map[string]backend.Backend{"cpu": wrapped},
 		Strict: w.strict, Threads: w.threads, Verify: true}
+	other := &guardedBackend{Backend: b, name: "other", side: w.side, on: w.guarded, accept: func(node string) bool { return hash(node)/7%2 == 0 }}
+	if w.second {
+		o.Backends = []backend.Config{{Name: "other"}, {Name: "cpu"}}
+		o.Open["other"] = other
+	}
 	cm := carve.FromGraph(m.g)
 	defer cm.Close()
 	ctx := context.Background()
@@ -190,7 +208,7 @@ func (m *model) run(w way) error {
 	defer p.Close()
 	for range 2 { // the second run finds memory that was used
 		got, err := p.Run(ctx, m.feeds)
-		if err := errors.Join(append(wrapped.faults, err)...); err != nil {
+		if err := errors.Join(errors.Join(wrapped.faults...), errors.Join(other.faults...), err); err != nil {
 			return err
 		}
 		for _, v := range m.g.Outputs {
@@ -200,6 +218,12 @@ func (m *model) run(w way) error {
 		}
 	}
 	return nil
+}
+
+func hash(s string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum32()
 }
 
 // check makes values the graph's outputs and compares them, every way, with cpu running every node.
@@ -289,7 +313,7 @@ func (m *model) sample(outputs ...*graph.Value) {
 	m.g.SetOutputs(outputs...)
 	all := ways(true)
 	levels := cpuid.Levels()
-	for _, w := range []way{{levels[len(levels)-1], false, guard.End, 2, true}, all[m.r.IntN(len(all)/3)*3+1+m.r.IntN(2)]} {
+	for _, w := range []way{{level: levels[len(levels)-1], threads: 2, strict: true}, all[m.r.IntN(len(all)/3)*3+1+m.r.IntN(2)]} {
 		Expect(m.run(w)).To(Succeed(), "seed %d, %v\n%v", m.seed, w, m)
 	}
 }
