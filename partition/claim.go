@@ -22,6 +22,7 @@ type assignment struct {
 	reject   []Rejection
 	borders  []border
 	prepared []bool                // backends whose properties have seen the graph before selection
+	told     map[told]bool         // reasons that properties gave
 	banned   map[*graph.Node][]ban // backends that turned a node down when its group was finished
 }
 
@@ -38,7 +39,7 @@ type ban struct {
 }
 
 func newAssignment(g *graph.Graph, o *Options) *assignment {
-	a := &assignment{g: g, o: o, banned: map[*graph.Node][]ban{}}
+	a := &assignment{g: g, o: o, banned: map[*graph.Node][]ban{}, told: map[told]bool{}}
 	for _, b := range o.Backends {
 		name := b.Info().Name
 		a.names = append(a.names, name)
@@ -321,10 +322,26 @@ func (a *assignment) singles(ctx context.Context, i int32, shut map[*graph.Node]
 	return nil
 }
 
+// rejected records a reason for every node of the model that n stands for. A property may give the same reason for a node
+// from several seeds; it is recorded once.
 func (a *assignment) rejected(n *graph.Node, i int32, why *property.Reason) {
 	for _, name := range n.Provenance() {
+		if why.Property != "" {
+			k := told{name, i, *why}
+			if a.told[k] {
+				continue
+			}
+			a.told[k] = true
+		}
 		a.reject = append(a.reject, Rejection{Node: name, Backend: a.names[i], Reason: why})
 	}
+}
+
+// told is what a property gave as its reason.
+type told struct {
+	node    string
+	backend int32
+	why     property.Reason
 }
 
 // ErrSignature is wrapped by errors about signatures that do not fit their node.
