@@ -238,6 +238,9 @@ func (c *compilation) pinDims() error {
 			return &InputError{Name: name, Problem: "no input has a dim of that name", kind: ErrInput}
 		}
 	}
+	if err := c.checkBounds(known); err != nil {
+		return err
+	}
 	for _, name := range sortedKeys(c.o.Shapes) {
 		i := slices.IndexFunc(c.g.Inputs, func(v *graph.Value) bool { return v.Name == name })
 		if i < 0 {

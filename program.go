@@ -35,6 +35,7 @@ type Program struct {
 	backends []backend.Backend
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
+	bound    *spec                          // for Options.Bounds; nil where there is none
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     map[*graph.Node]backend.Executable
 	packed   packedSet // constants that are the Program's own; those of the model are the Model's
@@ -72,6 +73,10 @@ func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	}
 	p.packed = packedSet{blocks: c.packed.blocks, bytes: c.packed.bytes} // without the keys, which hold what was packed
 	pool.Acquire()
+	if err := p.planBounds(c.ctx); err != nil {
+		pool.Release()
+		return nil, err
+	}
 	if shapes, ok := p.staticShapes(); ok {
 		if _, err := p.spec(c.ctx, shapes); err != nil {
 			pool.Release()
@@ -364,6 +369,9 @@ func (p *Program) bind(shapes [][]int) (graph.Bindings, error) {
 				if old, had := b[s]; had && old != n {
 					return nil, &InputError{Name: v.Name, Problem: "dim " + s + " has another value in another input",
 						Expected: fmt.Sprint(old), Found: fmt.Sprint(n), kind: ErrInput}
+				}
+				if err := p.checkBound(v, s, n); err != nil {
+					return nil, err
 				}
 				b[s] = n
 			} else if c, ok := d.Const(); ok && c != n {

@@ -95,7 +95,7 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		b.f.free()
 		return true
 	})
-	if need := sp.hostArena(); need > int64(len(s.arena.Data)) {
+	if need := s.p.arenaFor(sp); need > int64(len(s.arena.Data)) {
 		if err := s.growArena(need); err != nil {
 			return nil, err
 		}

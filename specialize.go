@@ -30,6 +30,7 @@ type spec struct {
 	moves    []convert.Move
 	inner    [][]*spec // per step and region
 	plan     *schedule.Plan
+	problem  *schedule.Problem // what plan was made for; kept for the bounds
 }
 
 // specialize makes the instances and the memory plan of a block.
@@ -206,11 +207,16 @@ func (s *spec) makePlan(ctx context.Context, p *Program) error {
 	for i := range b.steps {
 		prob.Steps = append(prob.Steps, s.scheduleStep(i))
 	}
+	if s.problem = prob; s.planOfBounds(p) {
+		return nil
+	}
 	plan, err := schedule.Make(ctx, prob, p.o.Verify)
 	if err != nil {
 		return fmt.Errorf("memory plan: %w", err)
 	}
-	s.plan = plan
+	if s.plan = plan; b != p.main || len(p.o.Bounds) == 0 || p.bound != nil {
+		s.problem = nil
+	}
 	return nil
 }
 
