@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,8 @@ type memplanFlags struct {
 	timeout  time.Duration
 	threads  int
 	output   string
+	svg      string
+	title    string // of the picture
 	json     bool
 }
 
@@ -37,6 +40,7 @@ func (a *app) memplanCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "most time of the search")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads that search; 0 means all cores")
 	cmd.Flags().StringVar(&f.output, "output", "", "write the buffers with their offsets to `FILE.csv`")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the arena over time to `FILE.svg`")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -57,6 +61,7 @@ func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
 	if f.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: must be positive", f.timeout)
 	}
+	f.title = filepath.Base(path)
 	bufs, err := readBuffers(path)
 	if err != nil {
 		return err
@@ -124,10 +129,17 @@ func readBuffers(path string) ([]memplan.Buffer, error) {
 
 // write writes the files that the flags name.
 func (f *memplanFlags) write(bufs []memplan.Buffer, plan *memplan.Plan) error {
-	if f.output == "" {
+	if f.output != "" {
+		if err := replaceFile(f.output, func(w io.Writer) error { return memplan.WriteCSV(w, bufs, plan.Offsets) }); err != nil {
+			return err
+		}
+	}
+	if f.svg == "" {
 		return nil
 	}
-	return replaceFile(f.output, func(w io.Writer) error { return memplan.WriteCSV(w, bufs, plan.Offsets) })
+	return replaceFile(f.svg, func(w io.Writer) error {
+		return memplan.WriteSVG(w, bufs, *plan, &memplan.SVGOptions{Title: f.title, Capacity: f.capacity})
+	})
 }
 
 func (a *app) printMemplan(r *memplanReport) {

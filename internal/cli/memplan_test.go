@@ -37,6 +37,14 @@ var _ = Describe("memplan", func() {
 		return r
 	}
 
+	It("draws the arena", func(ctx SpecContext) {
+		out := filepath.Join(GinkgoT().TempDir(), "arena.svg")
+		succeeds(ctx, "memplan", csv(three), "--svg", out)
+		b, err := os.ReadFile(out)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(b)).To(HavePrefix("<svg"))
+	})
+
 	It("packs, prints and writes offsets", func(ctx SpecContext) {
 		out := filepath.Join(GinkgoT().TempDir(), "out.csv")
 		r := succeeds(ctx, "memplan", csv(three), "--json", "--output", out)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ type partitionFlags struct {
 	modelFlags
 	json bool
 	why  string
+	svg  string
 }
 
 func (a *app) partitionCommand() *cobra.Command {
@@ -34,7 +36,35 @@ func (a *app) partitionCommand() *cobra.Command {
 	f.modelFlags.backendFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, and why it is not on the backends before")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the arena over time to `FILE.svg`; with several devices, FILE-DEVICE.svg for all but the first")
 	return cmd
+}
+
+// drawPlans writes a picture of every device's memory plan.
+func (a *app) drawPlans(ctx context.Context, j *job, path string) error {
+	shapes, err := j.shapes()
+	if err != nil {
+		return err
+	}
+	plans, err := j.program.Plan(ctx, shapes)
+	if err != nil {
+		return err
+	}
+	if len(plans) == 0 { // nothing is planned: an empty arena
+		plans = []carve.MemoryPlan{{Device: "host"}}
+	}
+	names := outputNames{}
+	for i := range plans {
+		file := path
+		if i > 0 {
+			ext := filepath.Ext(path)
+			file = strings.TrimSuffix(path, ext) + "-" + names.next(plans[i].Device) + ext
+		}
+		if err := replaceFile(file, plans[i].WriteSVG); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whyReport is the answer of --why with --json.
@@ -53,6 +83,11 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 	r, err := j.report(ctx)
 	if err != nil {
 		return err
+	}
+	if f.svg != "" {
+		if err := a.drawPlans(ctx, j, f.svg); err != nil {
+			return err
+		}
 	}
 	if f.why != "" {
 		return a.why(r, f)

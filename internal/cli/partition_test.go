@@ -2,6 +2,9 @@ package cli_test
 
 import (
 	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -57,6 +60,19 @@ type partitionJSON struct {
 }
 
 var _ = Describe("partition", func() {
+	It("draws the arena", func(ctx SpecContext) {
+		out := filepath.Join(GinkgoT().TempDir(), "arena.svg")
+		r := succeeds(ctx, "partition", save(ctx, branched()), "--svg", out, "--dim", "N=64")
+		Expect(r.stdout).To(MatchRegexp(`(?m)^peak of live bytes without workspace: .* in the chosen one$`))
+		b, err := os.ReadFile(out)
+		Expect(err).NotTo(HaveOccurred())
+		var root struct{ XMLName xml.Name }
+		Expect(xml.Unmarshal(b, &root)).To(Succeed())
+		Expect(root.XMLName.Local).To(Equal("svg"))
+		Expect(string(b)).To(ContainSubstring("arena of"))
+		Expect(fails(ctx, "partition", save(ctx, branched()), "--svg", filepath.Join(out, "no", "folder"))).NotTo(BeEmpty())
+	})
+
 	It("accounts for every node once", func(ctx SpecContext) {
 		r := succeeds(ctx, "partition", save(ctx, branched()), "--json")
 		var p partitionJSON
