@@ -4,6 +4,8 @@
 //
 //	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-threads 1,2] [-rounds 5] [-seconds 1] [-json FILE]
 //
+//	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
+//
 // PYTHON is an interpreter that has onnxruntime and numpy. Without it carve is measured alone. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
 package main
@@ -67,11 +69,14 @@ func main() {
 	backends := flag.String("backend", "cpu", "backends of carve, comma-separated")
 	worker := flag.String("worker", "", "internal: measure this model file")
 	feeds := flag.String("feeds", "", "internal: folder of inputs")
+	orders := flag.Bool("compare-order", false, "measure the model's order of execution against carve's instead")
 	flag.Parse()
 	var err error
 	if *worker != "" {
 		n, _ := strconv.Atoi(*threads)
 		err = work(*worker, *feeds, *backends, n, *seconds)
+	} else if *orders {
+		err = compare(*models, *threads, *seconds)
 	} else {
 		err = measure(*python, *models, *threads, *backends, *rounds, *seconds, *out)
 	}
@@ -81,13 +86,35 @@ func main() {
 	}
 }
 
-func measure(python, models, threads, backends string, rounds int, seconds float64, out string) error {
-	names, err := zootest.Names()
+// selected returns the models of a comma-separated list; all for "".
+func selected(models string) ([]string, error) {
+	if models != "" {
+		return strings.Split(models, ","), nil
+	}
+	return zootest.Names()
+}
+
+// compare is compareOrder with the flags' values.
+func compare(models, threads string, seconds float64) error {
+	names, err := selected(models)
 	if err != nil {
 		return err
 	}
-	if models != "" {
-		names = strings.Split(models, ",")
+	var counts []int
+	for _, t := range strings.Split(threads, ",") {
+		n, err := strconv.Atoi(t)
+		if err != nil {
+			return err
+		}
+		counts = append(counts, n)
+	}
+	return compareOrder(names, counts, seconds)
+}
+
+func measure(python, models, threads, backends string, rounds int, seconds float64, out string) error {
+	names, err := selected(models)
+	if err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "carve-bench")
 	if err != nil {
