@@ -144,7 +144,7 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 	dynamic := memory{slot: -1}
 	isShift := op == vec.Add || op == vec.Sub
 	if c := p.constant(other); c != nil {
-		vals := ones(1)
+		var vals []float32
 		if x, ok := scalarOf(other); ok {
 			vals = ones(x)
 		} else {

@@ -187,7 +187,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	var pr *primitive
 	var err error
 	if ok && w.Format != graph.HostFormat {
-		pr, err = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
+		pr, _ = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
 	}
 	weights := p.in(w)
 	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes

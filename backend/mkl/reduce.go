@@ -51,7 +51,7 @@ func reduceForm(n *graph.Node, x []int, axes []int) (from, to []int, why *proper
 
 // constAxes are the axes of a reduction that are known when the model is compiled.
 func constAxes(n *graph.Node) ([]int, bool) {
-	v, ok := n.Ints("axes")
+	v, _ := n.Ints("axes")
 	if w := n.Input(1); w != nil {
 		v = nil
 		for _, d := range w.Dims {
@@ -61,8 +61,7 @@ func constAxes(n *graph.Node) ([]int, bool) {
 			}
 			v = append(v, x)
 		}
-		ok = w.IsDims() && len(w.Type.Shape) == 1
-		if !ok {
+		if !w.IsDims() || len(w.Type.Shape) != 1 {
 			return nil, false
 		}
 	}
