@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -146,14 +147,17 @@ func (c *chain) follow(head *graph.Node) *links {
 	l := &links{head: head, out: head.Outputs[0]}
 	if c.bias && head.Is("MatMul") && constantBehind(head.Inputs[1]).IsConst() && len(head.Inputs[1].Type.Shape) == 2 {
 		if n := next(l.out); n != nil && n.Is("Add") {
-			if b := other(n, l.out); b != nil && isRow(constantBehind(b), l.out) {
+			if b := other(n, l.out); b != nil && isRow(constantBehind(b), l.out) && !slices.Contains(head.Inputs, b) {
 				l.add, l.bias, l.out = n, b, n.Outputs[0]
 			}
 		}
 	}
+	if head.Is("Gemm") && !rowBehind(head) {
+		return l // the kernel has no place for a tail: C is added behind it
+	}
 	if !c.noResidual && c.canAdd(head) {
 		if n := next(l.out); n != nil && n.Is("Add") {
-			if r := other(n, l.out); r != nil && r.Type.Equal(l.out.Type) && n.Outputs[0].Type.Shape.Equal(l.out.Type.Shape) {
+			if r := other(n, l.out); r != nil && r.Type.Equal(l.out.Type) && n.Outputs[0].Type.Shape.Equal(l.out.Type.Shape) && mayRepeat(head, r) {
 				l.sum, l.residual, l.out = n, r, n.Outputs[0]
 			}
 		}
@@ -165,6 +169,40 @@ func (c *chain) follow(head *graph.Node) *links {
 // canAdd reports whether the kernel adds a residual.
 func (c *chain) canAdd(head *graph.Node) bool {
 	return !head.Is("ConvTranspose")
+}
+
+// mayRepeat reports whether a residual has the format that the head wants of it where it is an operand of the head too.
+func mayRepeat(head *graph.Node, r *graph.Value) bool {
+	k := slices.Index(head.Inputs, r)
+	switch {
+	case k < 0:
+		return true
+	case k > 0:
+		return false
+	case head.Is("Conv"):
+		kind, why := convKindOf(head)
+		return why == nil && kind != convPlanar
+	}
+	return true
+}
+
+// rowBehind reports whether a Gemm adds nothing, or one value per column.
+func rowBehind(gemm *graph.Node) bool {
+	c := gemm.Input(2)
+	if c == nil {
+		return true
+	}
+	s, y := c.Type.Shape, gemm.Outputs[0].Type.Shape
+	if len(s) == 0 || len(s) > 2 || len(y) != 2 {
+		return false
+	}
+	last, known := s[len(s)-1].Const()
+	cols, static := y[1].Const()
+	rows := int64(1)
+	if len(s) == 2 {
+		rows, _ = s[0].Const()
+	}
+	return known && static && last == cols && rows == 1
 }
 
 // isRow reports whether b is a constant with one value per column of v.
