@@ -77,10 +77,6 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		return nil, err
 	}
 	st.ctx, st.trace = ctx, a.Trace
-	if h, ok := a.Stream.(*device.HostStream); ok && in.e.threads > 1 {
-		h.Run.Park()
-		defer h.Run.Resume()
-	}
 	in.e.team.run(st)
 	st.ctx, st.trace = nil, nil
 	return nil, st.err

@@ -1,0 +1,115 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+)
+
+// testCase is a graph whose results are compared with the oracle's. Its text leaves out the braces.
+type testCase struct{ name, text string }
+
+// parse returns the graph of a case, with its types.
+func (c testCase) parse(t *testing.T) *graph.Graph {
+	t.Helper()
+	g, err := graph.Parse("graph {\n" + c.expand() + "\n}")
+	if err == nil {
+		err = graph.InferGraph(g)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", c.name, err)
+	}
+	for n := range g.Nodes() {
+		n.Name = n.Outputs[0].Name // reports, and fallbacks, go by names
+	}
+	return g
+}
+
+// expand writes the data of constants: "const %w = f32[2,3]{~}" stands for numbers in (-1, 1), "{+}" for numbers in
+// (0.5, 1.5).
+func (c testCase) expand() string {
+	lines := strings.Split(c.text, "\n")
+	r := source(7)
+	for i, line := range lines {
+		mark := strings.LastIndexAny(line, "~+")
+		open, end := strings.Index(line, "["), strings.Index(line, "]")
+		if !strings.Contains(line, "const ") || mark < 0 || open < 0 || end < open {
+			continue
+		}
+		n := 1
+		for _, d := range strings.Split(line[open+1:end], ",") {
+			var k int
+			if _, err := fmt.Sscan(d, &k); err == nil {
+				n *= k
+			}
+		}
+		numbers := make([]string, n)
+		for k := range numbers {
+			x := r.unit()
+			if line[mark] == '+' {
+				x = 1 + x/2
+			}
+			numbers[k] = fmt.Sprintf("%.4f", x)
+		}
+		lines[i] = line[:mark] + strings.Join(numbers, ", ") + line[mark+1:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// operators compares every case with the oracle.
+func (s *suite) operators(t *testing.T) {
+	mine, all := 0, 0
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := s.backend(t)
+			p := must(t, c.parse(t), b)
+			agree(t, c, p, nil)
+			m, n := share(t, p, b.Info().Name)
+			mine, all = mine+m, all+n
+		})
+	}
+	t.Logf("the backend ran %d of %d nodes", mine, all)
+}
+
+// symbols runs one program for several values of its symbols.
+func (s *suite) symbols(t *testing.T) {
+	for _, c := range symbolic {
+		t.Run(c.name, func(t *testing.T) {
+			p := must(t, c.parse(t), s.backend(t))
+			for _, n := range []int64{1, 3, 2, 3, 8} {
+				agree(t, c, p, graph.Bindings{"N": n, "M": 4 * n})
+			}
+		})
+	}
+}
+
+// agree runs a program twice, with two sets of inputs, and compares the results with the oracle's.
+func agree(t *testing.T, c testCase, p *carve.Program, bind graph.Bindings) {
+	t.Helper()
+	ref := oracle(t, c.parse(t))
+	for seed := range uint64(2) {
+		in, err := feeds(c.parse(t), bind, seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ref.Run(context.Background(), in)
+		if err != nil {
+			t.Fatalf("reference: %v", err)
+		}
+		got, err := p.Run(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if why := compare(got[name], want[name]); why != "" {
+				t.Errorf("%v: output %s %s", bind, name, why)
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package mkl_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
+	"github.com/carve-dev/carve/backend/mkl"
+	_ "github.com/carve-dev/carve/backend/reference"
+)
+
+func TestMKL(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "mkl")
+}
+
+// libraries are the libraries to test with: what the system finds, and those that the files below a folder named by
+// CARVE_TEST_ONEDNN (a list) are, such as another version.
+func libraries() []string {
+	list := []string{""}
+	for _, dir := range filepath.SplitList(os.Getenv("CARVE_TEST_ONEDNN")) {
+		list = append(list, dir)
+	}
+	return list
+}
+
+// options are the backend's options for a library.
+func options(library string) map[string]string {
+	if library == "" {
+		return nil
+	}
+	return map[string]string{"library": library}
+}
+
+// open opens the backend with a library, and skips the spec where there is none.
+func open(library string) backend.Backend {
+	GinkgoHelper()
+	b, err := mkl.Open(backend.Config{Name: "mkl", Options: options(library)})
+	if err != nil {
+		Skip("no oneDNN here: " + err.Error())
+	}
+	DeferCleanup(b.Close)
+	return b
+}

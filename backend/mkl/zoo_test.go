@@ -1,0 +1,83 @@
+package mkl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/internal/zootest"
+)
+
+// quickZoo are models that compile and run in well under a second.
+var quickZoo = []string{"bert_tiny", "gpt2_tiny", "lstm_tagger", "mobilenet_v2", "shufflenet_v2_x1_0", "squeezenet1_1"}
+
+// checkZoo runs a model of the zoo on mkl, with the rest where it falls, and compares the outputs with the reference's.
+func checkZoo(ctx context.Context, library, name string, o carve.Options) *carve.Report {
+	GinkgoHelper()
+	ref, err := zootest.ReadReference(name)
+	if errors.Is(err, zootest.ErrAbsent) {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	path, err := zootest.Materialize(name)
+	Expect(err).NotTo(HaveOccurred())
+	m, err := carve.Open(ctx, path)
+	Expect(err).NotTo(HaveOccurred())
+	defer m.Close()
+	feeds, err := ref.Feeds()
+	Expect(err).NotTo(HaveOccurred())
+	if o.Backends == nil {
+		o.Backends = []backend.Config{{Name: "mkl", Options: options(library)}}
+	}
+	o.Verify = true
+	p, err := carve.Compile(ctx, m, &o)
+	Expect(err).NotTo(HaveOccurred(), name)
+	defer p.Close()
+	for range 2 {
+		out, err := p.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred(), name)
+		ds, err := ref.Compare(out)
+		Expect(err).NotTo(HaveOccurred(), name)
+		fmt.Fprintf(GinkgoWriter, "%s: %v\n", name, ds)
+	}
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	nodes := map[string]int{}
+	for _, g := range r.Groups {
+		nodes[g.Backend] += len(g.Nodes)
+	}
+	fmt.Fprintf(GinkgoWriter, "%s: nodes %v in %d groups\n", name, nodes, len(r.Groups))
+	Expect(nodes).To(HaveKey("mkl"), name)
+	return r
+}
+
+var _ = Describe("the zoo on mkl", func() {
+	for _, lib := range libraries() {
+		for _, name := range quickZoo {
+			It(strings.TrimSpace("agrees with the reference: "+name+" "+lib), func(ctx SpecContext) {
+				open(lib)
+				checkZoo(ctx, lib, name, carve.Options{})
+			})
+		}
+		It(strings.TrimSpace("agrees with the reference: the other models "+lib), Label("zoo"), func(ctx SpecContext) {
+			open(lib)
+			names, err := zootest.Names()
+			if errors.Is(err, zootest.ErrAbsent) {
+				Skip(err.Error())
+			}
+			Expect(err).NotTo(HaveOccurred())
+			for _, name := range names {
+				if !slices.Contains(quickZoo, name) {
+					checkZoo(ctx, lib, name, carve.Options{})
+				}
+			}
+		})
+	}
+})
