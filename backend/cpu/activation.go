@@ -232,7 +232,7 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func init() {
 	for name := range unaryOps {
-		register(name, operator{unarySignatures, planUnary})
+		register(name, orInteger(operator{unarySignatures, planUnary}))
 	}
 	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
 		register(name, operator{unarySignatures, planUnary})

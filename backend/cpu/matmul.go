@@ -1,7 +1,6 @@
 package cpu
 
 import (
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"

@@ -183,13 +183,8 @@ func permOf(n *graph.Node, rank int) []int {
 
 func planTranspose(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	dx := p.dims[x.ID]
 	perm := permOf(n, len(dx))
-	sx := tensor.CompactStrides(dx)
-	c := copySpec{dims: dy, dst: tensor.CompactStrides(dy), size: x.Type.DType.Size()}
-	for _, a := range perm {
-		c.src = append(c.src, sx[a])
-	}
 	same := true // only dims of 1 move: the bytes stay
 	seen := -1
 	for _, a := range perm {
@@ -202,8 +197,19 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	p.strided(c, p.in(x), p.out(y))
+	p.permute(dx, perm, x.Type.DType.Size(), p.in(x), p.out(y))
 	return nil
+}
+
+// permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src.
+func (p *planner) permute(dims, perm []int, size int, src, dst memory) {
+	strides := tensor.CompactStrides(dims)
+	c := copySpec{size: size}
+	for _, a := range perm {
+		c.dims, c.src = append(c.dims, dims[a]), append(c.src, strides[a])
+	}
+	c.dst = tensor.CompactStrides(c.dims)
+	p.strided(c, src, dst)
 }
 
 // knownInts returns the content of a small integer operand that is known when shapes are.
@@ -561,7 +567,7 @@ func planTile(p *planner, n *graph.Node) error {
 
 func gatherSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if dt := n.Inputs[1].Type.DType; dt != tensor.Int64 && dt != tensor.Int32 {
-		return nil, wrongDType(n.Inputs[1])
+		return nil, property.Because(property.DTypeReason, "indices %v are %v", n.Inputs[1], dt)
 	}
 	return plainSignature(n), nil
 }
@@ -576,25 +582,11 @@ func planGather(p *planner, n *graph.Node) error {
 	outer, inner := product(dx[:axis]), product(dx[axis+1:])*x.Type.DType.Size()
 	count, length := product(p.dims[idx.ID]), dx[axis]
 	src, index, dst := p.in(x), p.in(idx), p.out(y)
-	wide := idx.Type.DType == tensor.Int64
-	if outer*count*inner == 0 {
-		return nil
-	}
+	read := indexAt(idx)
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s := st.bytes(dst), st.bytes(src)
 		for i := lo; i < hi; i++ {
-			var k int
-			if wide {
-				k = int(of[int64](st, index)[i%count])
-			} else {
-				k = int(of[int32](st, index)[i%count])
-			}
-			if k < 0 {
-				k += length
-			}
-			if k < 0 || k >= length {
-				panic(fmt.Errorf("%w: index %d of an axis of %d", errIndex, k, length))
-			}
+			k := read(st, index, i%count, length)
 			copy(d[i*inner:(i+1)*inner], s[(i/count*length+k)*inner:])
 		}
 	}}, []memory{src, index}, []memory{dst})

@@ -275,12 +275,20 @@ func (p *planner) temp(n int) memory { return memory{slot: p.buffer(n), size: n}
 // in returns where an operand lies.
 func (p *planner) in(v *graph.Value) memory { return p.where[v.ID] }
 
-// inPlace gives out the place of in where nothing else reads it any more; it reports whether it did.
+// inPlace gives out the place of in where nothing else reads it any more; it reports whether it did. Where in is an input
+// of the group and out an output, it leaves the choice to the planner of the whole.
 func (p *planner) inPlace(out, in *graph.Value) bool {
-	if out == nil || p.where[out.ID].slot >= 0 || p.want[out.ID].slot >= 0 {
+	if out == nil || p.where[out.ID].slot >= 0 {
 		return false
 	}
 	m := p.where[in.ID]
+	if w := p.want[out.ID]; w.slot >= 0 {
+		if m.slot >= 0 && p.slots[m.slot].kind == fromInput && p.slots[m.slot].left == 1 && p.slots[w.slot].kind == fromOutput && w.off == 0 &&
+			m == (memory{m.slot, 0, w.size}) {
+			p.reqs.InPlace = append(p.reqs.InPlace, backend.InPlace{Output: p.slots[w.slot].index, Input: p.slots[m.slot].index})
+		}
+		return false
+	}
 	if m.slot < 0 || p.slots[m.slot].kind != fromBuffer || p.slots[m.slot].left != 1 || m.off != 0 || m.size != p.bytes(out) ||
 		int64(m.size) != p.reqs.Buffers[p.slots[m.slot].index].Bytes {
 		return false
@@ -465,26 +473,28 @@ func (st *state) bind(a *backend.RunArgs) error {
 	return nil
 }
 
-// bytes returns a place's memory.
-func (st *state) bytes(m memory) []byte { return st.mem[m.slot][m.off : m.off+m.size] }
-
-// f32 returns a place's memory as float32, nil for no place.
-func (st *state) f32(m memory) []float32 {
+// bytes returns a place's memory, nil where there is none.
+func (st *state) bytes(m memory) []byte {
 	if m.slot < 0 || m.size == 0 {
 		return nil
 	}
-	b := st.mem[m.slot][m.off : m.off+m.size]
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), m.size/4)
+	return st.mem[m.slot][m.off : m.off+m.size]
+}
+
+// f32 returns a place's memory as float32, nil for no place.
+func (st *state) f32(m memory) []float32 {
+	return elementsOf[float32](st.bytes(m))
 }
 
 // of returns a place's memory as elements of T.
 func of[T tensor.Element](st *state, m memory) []T {
-	if m.slot < 0 || m.size == 0 {
-		return nil
-	}
-	b := st.mem[m.slot][m.off : m.off+m.size]
+	return elementsOf[T](st.bytes(m))
+}
+
+// elementsOf returns bytes as elements of T.
+func elementsOf[T tensor.Element](b []byte) []T {
 	var z T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), m.size/int(unsafe.Sizeof(z)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(z)))
 }
 
 // grainFor returns the fewest chunks worth a call when each costs that many nanoseconds.

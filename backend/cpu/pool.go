@@ -63,8 +63,12 @@ func globalPoolSignatures(n *graph.Node, keeps bool) []graph.Signature {
 }
 
 func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !is4D(n.Inputs[0]) {
-		return nil, property.Because(property.ShapeReason, "two-dimensional float32 pooling only")
+	x := n.Inputs[0]
+	if !isF32(x) || len(x.Type.Shape) < 3 {
+		return nil, property.Because(property.ShapeReason, "float32 images only, %v is %v", x, x.Type)
+	}
+	if !is4D(x) {
+		return plainSignature(n), nil
 	}
 	return globalPoolSignatures(n, true), nil
 }
@@ -72,6 +76,15 @@ func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planGlobalPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	d := p.dims[x.ID]
+	src, dst := p.in(x), p.out(y)
+	if x.Format != blocked {
+		r := reduction{op: vec.ReduceMax}
+		if n.Is("GlobalAveragePool") {
+			r = reduction{op: vec.ReduceSum, mean: true}
+		}
+		p.reduceRows(r, src, dst, d[0]*d[1], product(d[2:]))
+		return nil
+	}
 	kind := conv.Average
 	if n.Is("GlobalMaxPool") {
 		kind = conv.Max
@@ -81,7 +94,6 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 		return err
 	}
 	padded := ceilDiv(d[1], 16) * 16
-	src, dst := p.in(x), p.out(y)
 	made := dst
 	squeeze := y.Format != blocked && d[1]%16 != 0
 	if squeeze { // the kernel writes whole blocks

@@ -6,7 +6,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Operators on rows: softmax and normalisation over the last axes, and reductions.
+// Operators on rows: softmax along an axis and normalisation over the last ones.
 
 func axisOf(n *graph.Node, def int64, rank int) int {
 	a := int(n.Int("axis", def))
@@ -17,13 +17,8 @@ func axisOf(n *graph.Node, def int64, rank int) int {
 }
 
 func softmaxSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x := n.Inputs[0]
-	if !isF32(x) {
+	if x := n.Inputs[0]; !isF32(x) {
 		return nil, wrongDType(x)
-	}
-	rank := len(x.Type.Shape)
-	if n.Op.Since >= 13 && axisOf(n, -1, rank) != rank-1 {
-		return nil, property.Because(property.Attribute, "axis %d of rank %d", axisOf(n, -1, rank), rank)
 	}
 	return plainSignature(n), nil
 }
@@ -31,20 +26,29 @@ func softmaxSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planSoftmax(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	d := p.dims[x.ID]
-	axis := len(d) - 1
+	var outer, cols, inner int
 	if n.Op.Since < 13 { // everything from the axis on is one row
-		axis = axisOf(n, 1, len(d))
+		axis := axisOf(n, 1, len(d))
+		outer, cols, inner = product(d[:axis]), product(d[axis:]), 1
+	} else {
+		axis := axisOf(n, -1, len(d))
+		outer, cols, inner = product(d[:axis]), product(d[axis:axis+1]), product(d[min(axis+1, len(d)):])
 	}
-	rows, cols := product(d[:axis]), product(d[axis:])
+	fn := vec.Softmax
+	if n.Op.Name == "LogSoftmax" {
+		fn = vec.LogSoftmax
+	}
+	each := func(dst, src []float32, rows int) { fn(dst, cols, src, cols, nil, 0, rows, cols, 1) }
 	p.inPlace(y, x)
-	log := n.Op.Name == "LogSoftmax"
-	p.rows(p.in(x), p.out(y), rows, float64(cols)*0.6, func(dst, src []float32, rows int) {
-		if log {
-			vec.LogSoftmax(dst, cols, src, cols, nil, 0, rows, cols, 1)
-		} else {
-			vec.Softmax(dst, cols, src, cols, nil, 0, rows, cols, 1)
-		}
-	}, cols, cols)
+	src, dst := p.in(x), p.out(y)
+	if inner == 1 {
+		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
+		return nil
+	}
+	t := p.temp(src.size) // the axis last
+	p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 4, src, t)
+	p.rows(t, t, outer*inner, float64(cols)*0.6, each, cols, cols)
+	p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 4, t, dst)
 	return nil
 }
 
@@ -116,128 +120,9 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// reductions
-
-var reductions = map[string]vec.ReduceOp{"ReduceSum": vec.ReduceSum, "ReduceMean": vec.ReduceSum, "ReduceMax": vec.ReduceMax, "ReduceMin": vec.ReduceMin}
-
-// reduceAxes returns the axes of a reduction, known at compile time.
-func reduceAxes(n *graph.Node) (axes []int, ok bool) {
-	rank := len(n.Inputs[0].Type.Shape)
-	var list []int64
-	given := false
-	if v := n.Input(1); v != nil {
-		if !v.IsConst() || v.Dims == nil {
-			return nil, false
-		}
-		given = true
-		for _, d := range v.Dims {
-			c, _ := d.Const()
-			list = append(list, c)
-		}
-	} else if l, has := n.Ints("axes"); has {
-		list, given = l, true
-	}
-	if !given || len(list) == 0 {
-		if n.Int("noop_with_empty_axes", 0) != 0 {
-			return nil, false
-		}
-		for i := range rank {
-			axes = append(axes, i)
-		}
-		return axes, true
-	}
-	seen := make([]bool, rank)
-	for _, a := range list {
-		if a < 0 {
-			a += int64(rank)
-		}
-		if a < 0 || int(a) >= rank {
-			return nil, false
-		}
-		seen[a] = true
-	}
-	for i, s := range seen {
-		if s {
-			axes = append(axes, i)
-		}
-	}
-	return axes, true
-}
-
-func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x := n.Inputs[0]
-	if !isF32(x) {
-		return nil, wrongDType(x)
-	}
-	axes, ok := reduceAxes(n)
-	if !ok {
-		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
-	}
-	for i := range axes {
-		if axes[i] != axes[0]+i {
-			return nil, property.Because(property.Attribute, "axes %v are not adjacent", axes)
-		}
-	}
-	plain := plainSignature(n)
-	if n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
-		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
-	}
-	return plain, nil
-}
-
-func planReduce(p *planner, n *graph.Node) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	if x.Format == blocked {
-		return planGlobalPool(p, n)
-	}
-	axes, _ := reduceAxes(n)
-	d := p.dims[x.ID]
-	outer, count, inner := 1, 1, 1
-	for i, k := range d {
-		switch {
-		case len(axes) > 0 && i < axes[0]:
-			outer *= k
-		case len(axes) > 0 && i <= axes[len(axes)-1]:
-			count *= k
-		default:
-			inner *= k
-		}
-	}
-	op, mean := reductions[n.Op.Name], n.Op.Name == "ReduceMean"
-	scale := 1 / float32(max(count, 1))
-	src, dst := p.in(x), p.out(y)
-	if outer*inner == 0 {
-		return nil
-	}
-	if inner == 1 {
-		p.rows(src, dst, outer, float64(count)*0.1, func(o, s []float32, rows int) {
-			if mean {
-				vec.Mean(o, s, count, rows, count)
-			} else {
-				vec.ReduceRows(op, o, s, count, rows, count)
-			}
-		}, 1, count)
-		return nil
-	}
-	p.emit(step{chunks: outer, grain: grainFor(float64(count*inner) * 0.1), body: func(st *state, _, lo, hi int) {
-		o, s := st.f32(dst), st.f32(src)
-		for i := lo; i < hi; i++ {
-			row := o[i*inner : (i+1)*inner]
-			vec.ReduceColumns(op, row, s[i*count*inner:(i+1)*count*inner], inner, count, inner)
-			if mean {
-				vec.BinaryScalar(vec.Mul, row, row, scale)
-			}
-		}
-	}}, []memory{src}, []memory{dst})
-	return nil
-}
-
 func init() {
 	register("Softmax", operator{softmaxSignatures, planSoftmax})
 	register("LogSoftmax", operator{softmaxSignatures, planSoftmax})
 	register("LayerNormalization", operator{layerNormSignatures, planLayerNorm})
 	register("RMSNormalization", operator{layerNormSignatures, planLayerNorm})
-	for name := range reductions {
-		register(name, operator{reduceSignatures, planReduce})
-	}
 }

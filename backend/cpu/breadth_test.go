@@ -1,0 +1,263 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+var _ = Describe("operators of any number of operands", func() {
+	It("agree with the reference kernels", seeds(40, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 5)
+		var in []any
+		for range m.between(1, 4) {
+			if m.chance(2) {
+				in = append(in, operand(m, shape...))
+			} else {
+				in = append(in, operand(m, broadcastTo(m, shape)...))
+			}
+		}
+		m.sample(m.op(pick(m, "Sum", "Mean", "Max", "Min"), in...))
+	}))
+
+	It("agree with the reference kernels in the blocked layout", seeds(10, func(m *model) {
+		x := m.op("Conv", m.input(2, 5, 3, 4), m.constant(7, 5, 1, 1))
+		y := m.op(pick(m, "Sum", "Mean", "Max"), x, m.op("Neg", x), m.op("Exp", x))
+		m.sample(m.op("Conv", y, m.constant(3, 7, 1, 1)))
+	}))
+})
+
+var _ = Describe("functions", func() {
+	for _, op := range []string{"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Softsign", "Sign", "ThresholdedRelu"} {
+		It("agree with the reference kernels: "+op, func() {
+			m := newModel(3)
+			x := m.op("Mul", m.op("Tanh", m.input(3, 50)), m.scalar(0.9))
+			if op == "Acosh" {
+				x = m.op("Add", x, m.scalar(2))
+			}
+			m.check(m.op(op, x))
+		})
+	}
+
+	It("of integers agree with the reference kernels", func() {
+		m := newModel(1)
+		for _, dt := range []tensor.DType{tensor.Int64, tensor.Int32} {
+			x := small(m, dt, 3, 7)
+			m.check(m.op("Abs", x), m.op("Neg", x), m.op("Sign", x))
+		}
+	})
+
+	It("test for NaN and infinities", func() {
+		m := newModel(1)
+		x := m.op("Div", m.input(6), m.data(tensor.From([]float32{0, 1, 0, 1, 0, 1}, 6)))
+		y := m.op("Concat", x, m.op("Sub", x, x), axis(0))
+		m.check(m.op("IsNaN", y), m.op("IsInf", y), m.op("IsInf", y, graph.IntAttr("detect_negative", 0)), m.op("IsInf", y, graph.IntAttr("detect_positive", 0)))
+	})
+})
+
+var _ = Describe("PRelu", func() {
+	It("agrees with the reference kernels", seeds(20, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 7)
+		m.sample(m.op("PRelu", operand(m, shape...), operand(m, broadcastTo(m, shape)...)))
+	}))
+})
+
+var _ = Describe("normalisation of images", func() {
+	It("over groups of channels agrees with the reference kernels", seeds(24, func(m *model) {
+		g, per := m.between(1, 4), m.between(1, 5)
+		c := g * per
+		shape := append([]int{m.between(1, 3), c}, m.shape(m.between(1, 3), 2, 5)...)
+		x := operand(m, shape...)
+		eps := graph.FloatAttr("epsilon", 0.01)
+		switch m.r.IntN(3) {
+		case 0:
+			m.sample(m.op("InstanceNormalization", x, operand(m, c), operand(m, c), eps))
+		case 1:
+			m.version(18)
+			m.sample(m.op("GroupNormalization", x, operand(m, g), operand(m, g), eps, graph.IntAttr("num_groups", int64(g))))
+		case 2:
+			m.sample(m.op("GroupNormalization", x, operand(m, c), operand(m, c), eps, graph.IntAttr("num_groups", int64(g))))
+		}
+	}))
+
+	It("over neighbouring channels agrees with the reference kernels", seeds(16, func(m *model) {
+		x := operand(m, append([]int{m.between(1, 2), m.between(1, 9)}, m.shape(m.between(1, 3), 1, 5)...)...)
+		args := []any{x, graph.IntAttr("size", int64(m.between(1, 6)))}
+		if m.chance(2) {
+			args = append(args, graph.FloatAttr("alpha", 0.3), graph.FloatAttr("beta", 0.6), graph.FloatAttr("bias", 1.5))
+		}
+		m.sample(m.op("LRN", args...))
+	}))
+})
+
+var _ = Describe("softmax and reductions of any axes", func() {
+	It("agree with the reference kernels", seeds(24, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 9)
+		m.sample(m.op(pick(m, "Softmax", "LogSoftmax"), operand(m, shape...), axis(m.between(-len(shape), len(shape)-1))))
+	}))
+
+	It("that lie apart agree with the reference kernels", seeds(50, func(m *model) {
+		shape := m.shape(m.between(1, 5), 1, 6)
+		var axes []int64
+		for a := range shape {
+			if m.chance(2) {
+				axes = append(axes, int64(a))
+			}
+		}
+		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum")
+		x := operand(m, shape...)
+		if op == "ReduceLogSum" {
+			x = away(m, x)
+		}
+		m.sample(m.op(op, x, m.ints(axes...), graph.IntAttr("keepdims", int64(m.r.IntN(2)))))
+	}))
+
+	It("of images of any rank agree with the reference kernels", seeds(10, func(m *model) {
+		x := operand(m, append([]int{m.between(1, 2), m.between(1, 9)}, m.shape(pick(m, 1, 3), 1, 5)...)...)
+		m.sample(m.op(pick(m, "GlobalAveragePool", "GlobalMaxPool"), x))
+	}))
+})
+
+var _ = Describe("blocks", func() {
+	It("move between depth and space as in the reference kernels", seeds(16, func(m *model) {
+		b := m.between(1, 3)
+		n, c, h, w := m.between(1, 2), m.between(1, 4), m.between(1, 4), m.between(1, 4)
+		size := graph.IntAttr("blocksize", int64(b))
+		m.sample(m.op("SpaceToDepth", operand(m, n, c, h*b, w*b), size),
+			m.op("DepthToSpace", operand(m, n, c*b*b, h, w), size, graph.StringAttr("mode", pick(m, "DCR", "CRD"))))
+	}))
+})
+
+var _ = Describe("order", func() {
+	It("of elements agrees with the reference kernels", seeds(40, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 7)
+		a := m.between(-len(shape), len(shape)-1)
+		d := shape[(a+len(shape))%len(shape)]
+		x := small(m, tensor.Float32, shape...) // with many ties
+		if m.chance(2) {
+			x = operand(m, shape...)
+		}
+		if m.chance(2) {
+			m.sample(m.op(pick(m, "ArgMax", "ArgMin"), x, axis(a), graph.IntAttr("keepdims", int64(m.r.IntN(2))), graph.IntAttr("select_last_index", int64(m.r.IntN(2)))))
+			return
+		}
+		m.sample(m.ops("TopK", 2, x, m.ints(int64(m.between(0, d))), axis(a), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
+	}))
+
+	It("puts NaN where the reference kernels do", func() {
+		m := newModel(1)
+		zero := m.op("Mul", m.input(2), m.scalar(0))
+		x := m.op("Concat", m.input(3), m.op("Div", zero, zero), m.input(2), axis(0))
+		out := m.ops("TopK", 2, x, m.ints(5))
+		m.check(append(out, m.op("ArgMax", x), m.op("ArgMin", x), m.op("ArgMax", x, graph.IntAttr("select_last_index", 1)))...)
+	})
+})
+
+var _ = Describe("scans", func() {
+	It("agree with the reference kernels", seeds(30, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 7)
+		a := m.between(-len(shape), len(shape)-1)
+		x := operand(m, shape...)
+		if m.chance(2) {
+			x = small(m, pick(m, tensor.Int64, tensor.Int32), shape...)
+		}
+		m.sample(m.op("CumSum", x, m.data(tensor.Scalar(int64(a))), graph.IntAttr("exclusive", int64(m.r.IntN(2))), graph.IntAttr("reverse", int64(m.r.IntN(2)))))
+	}))
+
+	It("keep triangles as the reference kernels do", seeds(30, func(m *model) {
+		x := anyType(m, m.shape(m.between(2, 4), 1, 7)...)
+		args := []any{x}
+		if m.chance(2) {
+			args = append(args, m.data(tensor.Scalar(int64(m.between(-9, 9)))))
+		}
+		m.sample(m.op("Trilu", append(args, graph.IntAttr("upper", int64(m.r.IntN(2))))...))
+	}))
+})
+
+// places adds an input of indices below and, from the end, above limits.
+func places(m *model, limit func(i int) int, shape ...int) *graph.Value {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	v := make([]int64, n)
+	for i := range v {
+		l := limit(i)
+		v[i] = int64(m.between(-l, l-1))
+	}
+	return m.feed(tensor.From(v, shape...))
+}
+
+var _ = Describe("gathering and scattering", func() {
+	It("of elements agree with the reference kernels", seeds(30, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 6)
+		a := m.r.IntN(len(shape))
+		part := make([]int, len(shape))
+		for i, d := range shape {
+			part[i] = m.between(1, d)
+		}
+		idx := places(m, func(int) int { return shape[a] }, part...)
+		if m.chance(3) {
+			idx = m.op("Cast", idx, to(tensor.Int32))
+		}
+		dt := pick(m, tensor.Float32, tensor.Int64)
+		x := small(m, dt, shape...)
+		reduction := graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
+		m.sample(m.op("GatherElements", x, idx, axis(a-pick(m, 0, len(shape)))), m.op("ScatterElements", x, idx, small(m, dt, part...), axis(a), reduction))
+	}))
+
+	It("of slices agree with the reference kernels", seeds(30, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 5)
+		batch := m.between(0, len(shape)-1)
+		k := m.between(1, len(shape)-batch)
+		si := append(append([]int{}, shape[:batch]...), append(m.shape(m.between(0, 2), 1, 3), k)...)
+		if len(si) == batch {
+			return
+		}
+		idx := places(m, func(i int) int { return shape[batch+i%k] }, si...)
+		x := anyType(m, shape...)
+		out := []*graph.Value{m.op("GatherND", x, idx, graph.IntAttr("batch_dims", int64(batch)))}
+		if batch == 0 {
+			updates := append(append([]int{}, si[:len(si)-1]...), shape[k:]...)
+			dt := pick(m, tensor.Float32, tensor.Int64)
+			out = append(out, m.op("ScatterND", small(m, dt, shape...), idx, small(m, dt, updates...), graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))))
+		}
+		m.sample(out...)
+	}))
+})
+
+var _ = Describe("Resize", func() {
+	It("agrees with the reference kernels", seeds(50, func(m *model) {
+		c := m.between(1, 33)
+		h, w := m.between(1, 6), m.between(1, 6)
+		x := m.op("Conv", m.input(m.between(1, 2), 5, h, w), m.constant(c, 5, 1, 1))
+		args := []any{x, nil}
+		if m.chance(2) {
+			args = append(args, m.data(tensor.From([]float32{1, 1, pick[float32](m, 1, 2, 1.5, 0.7), pick[float32](m, 1, 3, 2, 0.6)}, 4)))
+		} else {
+			args = append(args, nil, m.ints(int64(m.known[x].Shape[0]), int64(c), int64(m.between(1, 9)), int64(m.between(1, 9))))
+		}
+		args = append(args, graph.StringAttr("mode", pick(m, "nearest", "linear")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))
+		y := m.op("Resize", args...)
+		m.sample(y, m.op("Exp", m.op("Mul", y, m.scalar(0.1))))
+	}))
+
+	It("of older operator sets agrees with the reference kernels", func() {
+		for _, mode := range []string{"nearest", "linear"} {
+			for opset, op := range map[int]string{9: "Upsample", 10: "Resize"} {
+				m := newModel(1).version(opset)
+				m.check(m.op(op, m.input(2, 5, 3, 4), m.data(tensor.From([]float32{1, 1, 2, 3}, 4)), graph.StringAttr("mode", mode)))
+			}
+		}
+	})
+})
+
+var _ = Describe("GRU", func() {
+	It("agrees with the reference kernels", seeds(50, func(m *model) {
+		out := recurrent(m, "GRU", 3, 1, 2, graph.IntAttr("linear_before_reset", int64(m.r.IntN(2))))
+		m.sample(out...)
+	}))
+})

@@ -1,0 +1,196 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// GRU with the default activations: the input's part of all gates is one matrix product over the whole sequence; each time
+// step adds the recurrent part of the gates z and r, then that of the candidate.
+
+func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for i, v := range n.Inputs {
+		if i != 4 && !isF32(v) {
+			return nil, wrongDType(v)
+		}
+	}
+	for i, a := range n.Strs("activations") {
+		if a != [...]string{"Sigmoid", "Tanh"}[i%2] {
+			return nil, property.Because(property.Attribute, "activation %q", a)
+		}
+	}
+	if n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
+		return nil, property.Because(property.Attribute, "sequence lengths, layout or clip of %v", n)
+	}
+	for _, i := range []int{1, 2, 3} {
+		if v := n.Input(i); v != nil && !v.IsConst() {
+			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
+		}
+	}
+	s := graph.UniformSignature("packed", n, rowMaj)
+	s.Inputs[1] = graph.Fixed(packedGates)
+	return []graph.Signature{s}, nil
+}
+
+// gru is one direction of a GRU. Gates are ordered z, r, h.
+type gru struct {
+	seq, batch, hidden, dirs, d int
+	linear, reverse             bool
+	first, second               *gemm.Plan // recurrent products: of z and r (and h, where linear), and of h
+	recurrentBias               []float32  // where linear
+	input                       memory     // the input's part of the gates, [seq, batch, 3·hidden]
+	r                           memory     // recurrent weights of the direction, [3·hidden, hidden]
+	y                           memory     // [seq, dirs, batch, hidden]
+	h0                          memory     // state before the first step, [batch, hidden]
+	gates, reset, candidate     memory     // scratch of a time step
+}
+
+func planGRU(p *planner, n *graph.Node) error {
+	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
+	dx := p.dims[x.ID]
+	g := gru{seq: dx[0], batch: dx[1], dirs: p.dims[w.ID][0], hidden: p.dims[r.ID][2], linear: n.Int("linear_before_reset", 0) != 0}
+	in, bh := dx[2], g.batch*g.hidden
+	g.y = p.out(n.Output(0))
+	if g.y.slot < 0 {
+		g.y = p.temp(g.seq * g.dirs * bh * 4)
+	}
+	last := p.out(n.Output(1))
+	bias := make([]float32, g.dirs*6*g.hidden)
+	if b := n.Input(3); b != nil {
+		var err error
+		if bias, err = paddedFloats(b.Const, len(bias)); err != nil {
+			return err
+		}
+	}
+	pre, err := gemm.NewPlan(gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true})
+	if err != nil {
+		return err
+	}
+	if err := g.plan(); err != nil {
+		return err
+	}
+	source, initial := p.in(x), memory{slot: -1}
+	if v := n.Input(5); v != nil {
+		initial = p.in(v)
+	}
+	for d := range g.dirs {
+		g.d, g.reverse = d, n.Str("direction", "forward") == "reverse" || d == 1
+		inputBias := g.biases(bias[d*6*g.hidden : (d+1)*6*g.hidden])
+		g.r = direction(p.in(r), g.dirs, d)
+		g.input, g.h0 = p.temp(g.seq*g.batch*3*g.hidden*4), p.temp(bh*4)
+		g.gates, g.reset, g.candidate = p.temp(bh*3*4), p.temp(bh*4), p.temp(bh*4)
+		weights, all, h0 := direction(p.in(w), g.dirs, d), g.input, g.h0
+		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(weights), Bias: inputBias, C: st.f32(all)})
+		}}
+		p.emit(s, []memory{source, weights}, []memory{all})
+		p.emit(step{serial: func(st *state) {
+			if initial.slot >= 0 {
+				copy(st.f32(h0), st.f32(initial)[d*bh:(d+1)*bh])
+			} else {
+				clear(st.f32(h0))
+			}
+		}}, []memory{initial}, []memory{h0})
+		one := g
+		for k := range g.seq {
+			p.gruStep(&one, k)
+		}
+		if last.slot >= 0 {
+			p.emit(step{serial: func(st *state) { copy(st.f32(last)[d*bh:(d+1)*bh], one.state(st, one.seq)) }}, []memory{one.y, h0}, []memory{last})
+		}
+	}
+	return nil
+}
+
+// plan makes the recurrent products.
+func (g *gru) plan() (err error) {
+	gates := 2
+	if g.linear {
+		gates = 3
+	}
+	h := g.hidden
+	spec := gemm.Spec{M: g.batch, N: gates * h, K: h, B: gemm.Columns, LDC: 3 * h, LDR: 3 * h, Bias: g.linear, Residual: !g.linear}
+	if g.first, err = gemm.NewPlan(spec); err != nil {
+		return err
+	}
+	g.second, err = gemm.NewPlan(gemm.Spec{M: g.batch, N: h, K: h, B: gemm.Columns, LDR: 3 * h, Residual: true})
+	return err
+}
+
+// biases returns the bias of the input's part; the recurrent one is added to it unless the reset gate has to be applied to
+// it.
+func (g *gru) biases(b []float32) []float32 {
+	input := make([]float32, 3*g.hidden)
+	copy(input, b)
+	g.recurrentBias = b[3*g.hidden:]
+	if !g.linear {
+		vec.Binary(vec.Add, input, input, g.recurrentBias)
+	}
+	return input
+}
+
+// at returns the time that step k computes.
+func (g *gru) at(k int) int {
+	if g.reverse {
+		return g.seq - 1 - k
+	}
+	return k
+}
+
+// state returns the hidden state before step k.
+func (g *gru) state(st *state, k int) []float32 {
+	bh := g.batch * g.hidden
+	if k == 0 {
+		return st.f32(g.h0)
+	}
+	from := (g.at(k-1)*g.dirs + g.d) * bh
+	return st.f32(g.y)[from : from+bh]
+}
+
+// inputs returns the input's part of the gates of step k.
+func (g *gru) inputs(st *state, k int) []float32 {
+	n := g.batch * 3 * g.hidden
+	return st.f32(g.input)[g.at(k)*n : (g.at(k)+1)*n]
+}
+
+// gruStep emits a time step.
+func (p *planner) gruStep(g *gru, k int) {
+	h := g.hidden
+	grain := grainFor(float64(g.first.Flops()) / float64(max(g.first.Chunks(), 1)) / 60)
+	p.emit(step{chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.f32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.f32(g.gates)})
+	}}, []memory{g.h0, g.y, g.r, g.input}, []memory{g.gates})
+	if !g.linear {
+		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []memory{g.gates, g.h0, g.y}, []memory{g.reset})
+		p.emit(step{chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+			g.second.Run(lo, hi, gemm.Args{A: st.f32(g.reset), B: st.f32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.f32(g.candidate)})
+		}}, []memory{g.reset, g.r, g.input}, []memory{g.candidate})
+	}
+	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []memory{g.gates, g.candidate, g.input, g.h0}, []memory{g.y})
+}
+
+// resetState writes what the candidate's recurrent weights are applied to: the state, as far as the reset gate lets it.
+func (g *gru) resetState(st *state, k int) {
+	h, gates, reset, prev := g.hidden, st.f32(g.gates), st.f32(g.reset), g.state(st, k)
+	for b := range g.batch {
+		vec.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*h:(b+1)*h], nil)
+	}
+}
+
+// finish writes the state behind step k.
+func (g *gru) finish(st *state, k int) {
+	h, gates, candidate, prev, next, input := g.hidden, st.f32(g.gates), st.f32(g.candidate), g.state(st, k), g.state(st, k+1), g.inputs(st, k)
+	for b := range g.batch {
+		z, c := gates[b*3*h:b*3*h+h], candidate[b*h:(b+1)*h]
+		if g.linear {
+			own, in := gates[b*3*h:(b+1)*3*h], input[b*3*h:(b+1)*3*h]
+			vec.Binary(vec.Add, own[:2*h], own[:2*h], in[:2*h])
+			vec.GRUReset(c, own[h:2*h], own[2*h:], in[2*h:])
+		}
+		vec.GRU(next[b*h:(b+1)*h], z, c, prev[b*h:(b+1)*h])
+	}
+}
+
+func init() { register("GRU", operator{gruSignatures, planGRU}) }

@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// Sum, Mean, Max and Min of any number of operands: a chain of binary operators in the result's place.
+
+var naryOps = map[string]vec.BinaryOp{"Sum": vec.Add, "Mean": vec.Add, "Max": vec.Max, "Min": vec.Min}
+
+func narySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if len(n.Inputs) == 2 && n.Op.Name != "Mean" && n.Op.Name != "Sum" {
+		return binarySignatures(n)
+	}
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	for _, v := range n.Inputs {
+		if v == nil || !v.Type.Shape.Equal(n.Outputs[0].Type.Shape) {
+			return plainSignature(n), nil
+		}
+	}
+	return followSignatures(n, len(n.Inputs)), nil
+}
+
+func planNary(p *planner, n *graph.Node) error {
+	if len(n.Inputs) == 2 && n.Op.Name != "Mean" && n.Op.Name != "Sum" {
+		return planBinary(p, n)
+	}
+	y := n.Outputs[0]
+	dst := p.out(y)
+	dims := func(v *graph.Value) []int {
+		if y.Format == blocked { // all of one shape
+			return []int{dst.size / 4}
+		}
+		return p.dims[v.ID]
+	}
+	first, out := n.Inputs[0], dims(y)
+	if len(n.Inputs) == 1 {
+		p.copyStep(dst, p.in(first))
+		return nil
+	}
+	op := naryOps[n.Op.Name]
+	p.binaryOver(op, newBroadcast(out, dims(first), dims(n.Inputs[1])), p.in(first), p.in(n.Inputs[1]), dst)
+	for _, v := range n.Inputs[2:] {
+		p.binaryOver(op, newBroadcast(out, out, dims(v)), dst, p.in(v), dst)
+	}
+	if n.Op.Name == "Mean" {
+		by := 1 / float32(len(n.Inputs))
+		elements(p, dst, dst, 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+	}
+	return nil
+}
+
+func init() {
+	for name := range naryOps {
+		register(name, operator{narySignatures, planNary})
+	}
+}

@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// Normalisation of images over groups of channels, and over neighbouring channels; row-major.
+
+// groupsOf returns the number of groups that a normalisation has: one per channel, or an attribute.
+func groupsOf(n *graph.Node, channels int) int {
+	if n.Is("InstanceNormalization") {
+		return channels
+	}
+	return int(n.Int("num_groups", 0))
+}
+
+func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	c, ok := dimConst(n.Inputs[0], 1)
+	if !ok || len(n.Inputs[0].Type.Shape) < 3 {
+		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)
+	}
+	g := groupsOf(n, c)
+	if c == 0 || g < 1 || c%g != 0 {
+		return nil, property.Because(property.Attribute, "%d groups of %d channels", g, c)
+	}
+	want := c
+	if n.Is("GroupNormalization") && n.Op.Since < 21 { // scales belong to groups
+		want = g
+	}
+	for _, v := range n.Inputs[1:] {
+		if s := v.Type.Shape; len(s) != 1 || !s[0].Is(int64(want)) {
+			return nil, property.Because(property.ShapeReason, "%v is %v, not of %d", v, v.Type, want)
+		}
+	}
+	return plainSignature(n), nil
+}
+
+func planGroupNorm(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d := p.dims[x.ID]
+	channels, hw := d[1], product(d[2:])
+	groups := groupsOf(n, channels)
+	per := channels / groups
+	row := per * hw
+	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21
+	eps := n.Float("epsilon", 1e-5)
+	from, to := vec.Unbounded()
+	src, gamma, beta, dst := p.in(x), p.in(n.Inputs[1]), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
+		o, s, g, b := st.f32(dst), st.f32(src), st.f32(gamma), st.f32(beta)
+		for i := lo; i < hi; i++ {
+			vec.LayerNorm(o[i*row:(i+1)*row], row, s[i*row:(i+1)*row], row, nil, nil, 1, row, eps)
+			for k := range per {
+				at := i%groups*per + k
+				if perGroup {
+					at = i % groups
+				}
+				plane := o[i*row+k*hw : i*row+(k+1)*hw]
+				vec.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
+			}
+		}
+	}}, []memory{src, gamma, beta}, []memory{dst})
+	return nil
+}
+
+func lrnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if len(x.Type.Shape) < 2 || n.Int("size", 0) < 1 {
+		return nil, property.Because(property.Attribute, "size %d over %v", n.Int("size", 0), x.Type)
+	}
+	return plainSignature(n), nil
+}
+
+// planLRN emits x / (bias + alpha/size·Σ x²)^beta, the sum being over size channels around each.
+func planLRN(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d := p.dims[x.ID]
+	channels, hw, size := d[1], product(d[2:]), int(n.Int("size", 0))
+	alpha, beta, bias := n.Float("alpha", 1e-4)/float32(size), n.Float("beta", 0.75), n.Float("bias", 1)
+	src, dst := p.in(x), p.out(n.Outputs[0])
+	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw) * (30 + float64(min(size, channels)))), body: func(st *state, _, lo, hi int) {
+		o, s := st.f32(dst), st.f32(src)
+		for i := lo; i < hi; i++ {
+			image, c := i/channels*channels, i%channels
+			out := o[i*hw : (i+1)*hw]
+			clear(out)
+			for k := max(0, c-(size-1)/2); k <= min(channels-1, c+size/2); k++ {
+				for j, v := range s[(image+k)*hw : (image+k+1)*hw] {
+					out[j] += v * v
+				}
+			}
+			vec.BinaryScalar(vec.Mul, out, out, alpha)
+			vec.BinaryScalar(vec.Add, out, out, bias)
+			vec.Pow(out, out, -beta)
+			vec.Binary(vec.Mul, out, out, s[i*hw:(i+1)*hw])
+		}
+	}}, []memory{src}, []memory{dst})
+	return nil
+}
+
+func init() {
+	register("InstanceNormalization", operator{groupNormSignatures, planGroupNorm})
+	register("GroupNormalization", operator{groupNormSignatures, planGroupNorm})
+	register("LRN", operator{lrnSignatures, planLRN})
+}

@@ -1,0 +1,128 @@
+package cpu
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// ArgMax, ArgMin and TopK of float32: NaN counts as larger than every number, and the first of equals wins.
+
+func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if x := n.Inputs[0]; !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if len(n.Inputs[0].Type.Shape) == 0 {
+		return nil, property.Because(property.ShapeReason, "a scalar")
+	}
+	return plainSignature(n), nil
+}
+
+// less orders floats with NaN last.
+func less(a, b float32) bool { return a < b || b != b && a == a }
+
+func planArg(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d := p.dims[x.ID]
+	axis := axisOf(n, 0, len(d))
+	count, inner := d[axis], product(d[axis+1:])
+	if count == 0 {
+		return property.Because(property.ShapeReason, "no element along axis %d of %v", axis, d)
+	}
+	before := func(a, b float32) bool { return less(b, a) }
+	if n.Is("ArgMin") {
+		before = less
+	}
+	last := n.Int("select_last_index", 0) != 0
+	src, dst := p.in(x), p.out(n.Outputs[0])
+	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
+		o, s := of[int64](st, dst), st.f32(src)
+		for i := lo; i < hi; i++ {
+			base, best := i/inner*count*inner+i%inner, 0
+			for k := 1; k < count; k++ {
+				a, b := s[base+k*inner], s[base+best*inner]
+				if before(a, b) || last && !before(b, a) {
+					best = k
+				}
+			}
+			o[i] = int64(best)
+		}
+	}}, []memory{src}, []memory{dst})
+	return nil
+}
+
+// topKOf returns how many elements TopK takes, and its axis.
+func topKOf(n *graph.Node) (k, axis int, ok bool) {
+	rank := len(n.Inputs[0].Type.Shape)
+	axis = axisOf(n, -1, rank)
+	if n.Op.Since < 10 {
+		return int(n.Int("k", 0)), axis, rank > 0
+	}
+	v, ok := constInt(n.Input(1), 0)
+	return int(v), axis, ok && rank > 0
+}
+
+func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	if _, _, ok := topKOf(n); !ok {
+		return nil, property.Because(property.Unsupported, "number of elements %v is not known at compile time", n.Input(1))
+	}
+	return plainSignature(n), nil
+}
+
+func planTopK(p *planner, n *graph.Node) error {
+	d := p.dims[n.Inputs[0].ID]
+	k, axis, _ := topKOf(n)
+	count, inner := d[axis], product(d[axis+1:])
+	if k < 0 || k > count {
+		return property.Because(property.ShapeReason, "%d of %d elements", k, count)
+	}
+	largest := n.Int("largest", 1) != 0
+	src, values, indices := p.in(n.Inputs[0]), p.out(n.Output(0)), p.out(n.Output(1))
+	rows := product(d[:axis]) * inner
+	order := p.temp(rows * count * 4)
+	p.emit(step{chunks: rows, grain: grainFor(float64(count) * 20), body: func(st *state, _, lo, hi int) {
+		s, o, at := st.f32(src), st.f32(values), of[int64](st, indices)
+		for i := lo; i < hi; i++ {
+			base := i/inner*count*inner + i%inner
+			list := of[int32](st, order)[i*count : (i+1)*count]
+			for j := range list {
+				list[j] = int32(j)
+			}
+			slices.SortFunc(list, func(a, b int32) int {
+				x, y := s[base+int(a)*inner], s[base+int(b)*inner]
+				if !largest {
+					x, y = y, x
+				}
+				switch {
+				case less(y, x):
+					return -1
+				case less(x, y):
+					return 1
+				}
+				return cmp.Compare(a, b)
+			})
+			out := i/inner*k*inner + i%inner
+			for j, e := range list[:k] {
+				if o != nil {
+					o[out+j*inner] = s[base+int(e)*inner]
+				}
+				if at != nil {
+					at[out+j*inner] = int64(e)
+				}
+			}
+		}
+	}}, []memory{src}, []memory{values, indices, order})
+	return nil
+}
+
+func init() {
+	register("ArgMax", operator{argSignatures, planArg})
+	register("ArgMin", operator{argSignatures, planArg})
+	register("TopK", operator{topKSignatures, planTopK})
+}

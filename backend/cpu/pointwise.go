@@ -1,0 +1,141 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// Functions without kernels in package vec, which models apply to few elements: plain loops over Go functions, row-major.
+
+var floatFunctions = map[string]func(float64) float64{
+	"Sin": math.Sin, "Cos": math.Cos, "Tan": math.Tan, "Asin": math.Asin, "Acos": math.Acos, "Atan": math.Atan,
+	"Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
+	"Softsign": func(x float64) float64 { return x / (1 + math.Abs(x)) },
+	"Sign": func(x float64) float64 {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -1
+		}
+		return x // 0 and NaN
+	},
+}
+
+func functionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if x := n.Inputs[0]; !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	return plainSignature(n), nil
+}
+
+func planFunction(p *planner, n *graph.Node) error {
+	fn := floatFunctions[n.Op.Name]
+	return elementwise1(p, n, func(x float32) float32 { return float32(fn(float64(x))) })
+}
+
+func planTest(p *planner, n *graph.Node) error {
+	if n.Is("IsNaN") {
+		return elementwise1(p, n, func(x float32) bool { return x != x })
+	}
+	up, down := n.Int("detect_positive", 1) != 0, n.Int("detect_negative", 1) != 0
+	return elementwise1(p, n, func(x float32) bool { return up && x > math.MaxFloat32 || down && x < -math.MaxFloat32 })
+}
+
+func planThreshold(p *planner, n *graph.Node) error {
+	alpha := n.Float("alpha", 1)
+	return elementwise1(p, n, func(x float32) float32 {
+		if x <= alpha {
+			return 0
+		}
+		return x
+	})
+}
+
+// PRelu: x where it is not negative, x times a slope elsewhere. Rows with one slope are a LeakyRelu.
+
+func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
+	}
+	return plainSignature(n), nil
+}
+
+func planPRelu(p *planner, n *graph.Node) error {
+	x, slope, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	b := newBroadcast(p.dims[y.ID], p.dims[x.ID], p.dims[slope.ID])
+	if b.step[0] != 1 || b.step[1] != 0 {
+		return elementwise2(p, n, func(x, s float32) float32 {
+			if x < 0 {
+				return x * s
+			}
+			return x
+		})
+	}
+	src, slopes, dst := p.in(x), p.in(slope), p.out(y)
+	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
+		d, s, a := st.f32(dst), st.f32(src), st.f32(slopes)
+		for row := lo; row < hi; row++ {
+			at := b.offset(0, row)
+			vec.Apply(vec.LeakyRelu, d[row*b.inner:(row+1)*b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
+		}
+	}}, []memory{src, slopes}, []memory{dst})
+	return nil
+}
+
+// Abs, Neg and Sign of integers.
+
+func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
+	if !n.Is("Abs", "Neg", "Sign") {
+		return nil
+	}
+	switch n.Inputs[0].Type.DType {
+	case tensor.Int32:
+		return planInteger[int32]
+	case tensor.Int64:
+		return planInteger[int64]
+	}
+	return nil
+}
+
+func planInteger[T int32 | int64](p *planner, n *graph.Node) error {
+	switch n.Op.Name {
+	case "Neg":
+		return elementwise1(p, n, func(x T) T { return -x })
+	case "Abs":
+		return elementwise1(p, n, func(x T) T { return max(x, -x) })
+	}
+	return elementwise1(p, n, func(x T) T { return min(max(x, -1), 1) })
+}
+
+// orInteger extends an operator of floats to integers.
+func orInteger(float operator) operator {
+	return operator{
+		func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+			if integerUnary(n) != nil {
+				return plainSignature(n), nil
+			}
+			return float.signatures(n)
+		},
+		func(p *planner, n *graph.Node) error {
+			if fn := integerUnary(n); fn != nil {
+				return fn(p, n)
+			}
+			return float.plan(p, n)
+		},
+	}
+}
+
+func init() {
+	for name := range floatFunctions {
+		register(name, orInteger(operator{functionSignatures, planFunction}))
+	}
+	register("ThresholdedRelu", operator{functionSignatures, planThreshold})
+	register("IsNaN", operator{functionSignatures, planTest})
+	register("IsInf", operator{functionSignatures, planTest})
+	register("PRelu", operator{preluSignatures, planPRelu})
+}

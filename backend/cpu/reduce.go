@@ -1,0 +1,191 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/property"
+)
+
+// reduction is how one of the Reduce operators is made of a kernel and a function of its result.
+type reduction struct {
+	op   vec.ReduceOp
+	mean bool
+	then activation
+}
+
+var reductions = map[string]reduction{
+	"ReduceSum":       {op: vec.ReduceSum},
+	"ReduceMean":      {op: vec.ReduceSum, mean: true},
+	"ReduceMax":       {op: vec.ReduceMax},
+	"ReduceMin":       {op: vec.ReduceMin},
+	"ReduceSumSquare": {op: vec.ReduceSumSquares},
+	"ReduceL1":        {op: vec.ReduceSumAbs},
+	"ReduceL2":        {op: vec.ReduceSumSquares, then: activation{some: true, op: vec.Sqrt}},
+	"ReduceLogSum":    {op: vec.ReduceSum, then: activation{some: true, op: vec.Log}},
+}
+
+// reduceAxes returns the axes of a reduction, known at compile time.
+func reduceAxes(n *graph.Node) (axes []int, ok bool) {
+	rank := len(n.Inputs[0].Type.Shape)
+	var list []int64
+	given := false
+	if v := n.Input(1); v != nil {
+		if !v.IsConst() || v.Dims == nil {
+			return nil, false
+		}
+		given = true
+		for _, d := range v.Dims {
+			c, _ := d.Const()
+			list = append(list, c)
+		}
+	} else if l, has := n.Ints("axes"); has {
+		list, given = l, true
+	}
+	if !given || len(list) == 0 {
+		if n.Int("noop_with_empty_axes", 0) != 0 {
+			return nil, false
+		}
+		for i := range rank {
+			axes = append(axes, i)
+		}
+		return axes, true
+	}
+	seen := make([]bool, rank)
+	for _, a := range list {
+		if a < 0 {
+			a += int64(rank)
+		}
+		if a < 0 || int(a) >= rank {
+			return nil, false
+		}
+		seen[a] = true
+	}
+	for i, s := range seen {
+		if s {
+			axes = append(axes, i)
+		}
+	}
+	return axes, true
+}
+
+func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !isF32(x) {
+		return nil, wrongDType(x)
+	}
+	axes, ok := reduceAxes(n)
+	if !ok {
+		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
+	}
+	plain := plainSignature(n)
+	if n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
+		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
+	}
+	return plain, nil
+}
+
+func planReduce(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	if x.Format == blocked {
+		return planGlobalPool(p, n)
+	}
+	axes, _ := reduceAxes(n)
+	d, src, dst := p.dims[x.ID], p.in(x), p.out(y)
+	outer, count, inner, ok := adjacentAxes(d, axes)
+	if !ok { // bring the axes to the end
+		perm, kept := lastAxes(len(d), axes)
+		t := p.temp(src.size)
+		p.permute(d, perm, 4, src, t)
+		src, outer, count, inner = t, 1, 1, 1
+		for i, a := range perm {
+			if i < kept {
+				outer *= d[a]
+			} else {
+				count *= d[a]
+			}
+		}
+	}
+	r := reductions[n.Op.Name]
+	if inner == 1 {
+		p.reduceRows(r, src, dst, outer, count)
+	} else {
+		p.reduceColumns(r, src, dst, outer, count, inner)
+	}
+	return nil
+}
+
+// adjacentAxes returns dims as [outer, count, inner] where the axes to reduce, which are sorted, lie together as count: only
+// dims of 1 lie between them.
+func adjacentAxes(d, axes []int) (outer, count, inner int, ok bool) {
+	outer, count, inner = 1, 1, 1
+	reduced := make([]bool, len(d))
+	for _, a := range axes {
+		reduced[a] = true
+	}
+	begun, ended := false, false
+	for a, k := range d {
+		switch {
+		case k == 1:
+		case reduced[a]:
+			if ended {
+				return 0, 0, 0, false
+			}
+			begun = true
+			count *= k
+		case begun:
+			ended = true
+			inner *= k
+		default:
+			outer *= k
+		}
+	}
+	return outer, count, inner, true
+}
+
+// lastAxes returns a permutation that puts axes behind the others, and the number of those.
+func lastAxes(rank int, axes []int) (perm []int, kept int) {
+	for a := range rank {
+		if !slices.Contains(axes, a) {
+			perm = append(perm, a)
+		}
+	}
+	return append(perm, axes...), len(perm)
+}
+
+func (p *planner) reduceRows(r reduction, src, dst memory, rows, count int) {
+	p.rows(src, dst, rows, float64(count)*0.1, func(o, s []float32, rows int) {
+		if r.mean {
+			vec.Mean(o, s, count, rows, count)
+		} else {
+			vec.ReduceRows(r.op, o, s, count, rows, count)
+		}
+		if r.then.some {
+			vec.Apply(r.then.op, o, o, r.then.params)
+		}
+	}, 1, count)
+}
+
+func (p *planner) reduceColumns(r reduction, src, dst memory, outer, count, inner int) {
+	scale := 1 / float32(max(count, 1))
+	p.emit(step{chunks: outer, grain: grainFor(float64(count*inner) * 0.1), body: func(st *state, _, lo, hi int) {
+		o, s := st.f32(dst), st.f32(src)
+		for i := lo; i < hi; i++ {
+			row := o[i*inner : (i+1)*inner]
+			vec.ReduceColumns(r.op, row, s[i*count*inner:(i+1)*count*inner], inner, count, inner)
+			if r.mean {
+				vec.BinaryScalar(vec.Mul, row, row, scale)
+			}
+			if r.then.some {
+				vec.Apply(r.then.op, row, row, r.then.params)
+			}
+		}
+	}}, []memory{src}, []memory{dst})
+}
+
+func init() {
+	for name := range reductions {
+		register(name, operator{reduceSignatures, planReduce})
+	}
+}

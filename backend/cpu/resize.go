@@ -1,0 +1,116 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/property"
+)
+
+// Resize and Upsample of images over height and width, in the blocked layout: nearest neighbours and bilinear.
+
+// resizing is how Resize maps positions.
+type resizing struct {
+	linear      bool
+	coordinates conv.Coordinates
+	rounding    conv.Rounding
+	scales      [2]float64 // 0: the quotient of the sizes
+}
+
+var coordinateModes = map[string]conv.Coordinates{"half_pixel": conv.HalfPixel, "pytorch_half_pixel": conv.PytorchHalfPixel,
+	"align_corners": conv.AlignCorners, "asymmetric": conv.Asymmetric}
+
+var nearestModes = map[string]conv.Rounding{"round_prefer_floor": conv.RoundPreferFloor, "round_prefer_ceil": conv.RoundPreferCeil,
+	"floor": conv.Floor, "ceil": conv.Ceil}
+
+// resizingOf reads the attributes and constant scales of a Resize or Upsample.
+func resizingOf(n *graph.Node) (r resizing, why *property.Reason) {
+	no := func(format string, args ...any) (resizing, *property.Reason) {
+		return resizing{}, property.Because(property.Attribute, format, args...)
+	}
+	switch mode := n.Str("mode", "nearest"); mode {
+	case "nearest":
+	case "linear", "bilinear":
+		r.linear = true
+	default:
+		return no("mode %q", mode)
+	}
+	r.coordinates, r.rounding = conv.Asymmetric, conv.Floor // Upsample, and Resize of operator set 10
+	scales := n.Input(1)
+	if n.Is("Resize") && n.Op.Since >= 11 {
+		var ok1, ok2 bool
+		r.coordinates, ok1 = coordinateModes[n.Str("coordinate_transformation_mode", "half_pixel")]
+		r.rounding, ok2 = nearestModes[n.Str("nearest_mode", "round_prefer_floor")]
+		if !ok1 || !ok2 || n.Int("antialias", 0) != 0 || n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
+			return no("coordinates, rounding, antialias or aspect ratio of %v", n)
+		}
+		if axes, ok := n.Ints("axes"); ok && len(axes) > 0 {
+			return no("axes %v", axes)
+		}
+		scales = n.Input(2)
+		if n.Input(3) != nil { // sizes: the shape of the result tells them
+			scales = nil
+		}
+	}
+	factors := n.Floats("scales")
+	if scales != nil {
+		if !scales.IsConst() || scales.Const.DType != tensor.Float32 {
+			return no("scales %v are not constant", scales)
+		}
+		var err error
+		if factors, err = paddedFloats(scales.Const, scales.Const.Len()); err != nil {
+			return no("%v", err)
+		}
+	}
+	if len(factors) == 4 {
+		r.scales = [2]float64{float64(factors[2]), float64(factors[3])}
+	}
+	return r, nil
+}
+
+func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, y := n.Inputs[0], n.Outputs[0]
+	if !is4D(x) || !is4D(y) {
+		return nil, property.Because(property.ShapeReason, "two-dimensional float32 images only, %v is %v", x, x.Type)
+	}
+	for i := range 2 {
+		if !x.Type.Shape[i].Equal(y.Type.Shape[i]) {
+			return nil, property.Because(property.ShapeReason, "axis %d changes: %v to %v", i, x.Type, y.Type)
+		}
+	}
+	if _, why := resizingOf(n); why != nil {
+		return nil, why
+	}
+	s := graph.UniformSignature("nchw16c", n, rowMaj)
+	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
+	return []graph.Signature{s}, nil
+}
+
+func planResize(p *planner, n *graph.Node) error {
+	r, _ := resizingOf(n)
+	dx, dy := p.dims[n.Inputs[0].ID], p.dims[n.Outputs[0].ID]
+	var axes [2]conv.ResizeAxis
+	for i := range axes {
+		if r.linear {
+			axes[i] = conv.LinearAxis(dx[2+i], dy[2+i], r.scales[i], r.coordinates)
+		} else {
+			axes[i] = conv.NearestAxis(dx[2+i], dy[2+i], r.scales[i], r.coordinates, r.rounding)
+		}
+	}
+	plan, err := conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], 0, 0)
+	if err != nil {
+		return err
+	}
+	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
+	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(dst.size) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
+		if err := plan.Run(lo, hi, st.f32(dst), st.f32(src)); err != nil {
+			panic(err)
+		}
+	}}, []memory{src}, []memory{dst})
+	return nil
+}
+
+func init() {
+	register("Resize", operator{resizeSignatures, planResize})
+	register("Upsample", operator{resizeSignatures, planResize})
+}

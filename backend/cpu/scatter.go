@@ -1,0 +1,205 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// GatherElements, GatherND, ScatterElements and ScatterND, row-major.
+
+// indexAt returns a reader of an index operand, int64 or int32; the index is counted from the end where it is negative, and
+// a panic with errIndex says that an axis of length has no such element: Enqueue's caller makes it an error.
+func indexAt(v *graph.Value) func(st *state, m memory, i, length int) int {
+	wide := v.Type.DType == tensor.Int64
+	return func(st *state, m memory, i, length int) int {
+		var k int
+		if wide {
+			k = int(of[int64](st, m)[i])
+		} else {
+			k = int(of[int32](st, m)[i])
+		}
+		if k < 0 {
+			k += length
+		}
+		if k < 0 || k >= length {
+			panic(fmt.Errorf("%w: index %d of an axis of %d", errIndex, k, length))
+		}
+		return k
+	}
+}
+
+// indexed returns a signature for an operator whose operand at is an index.
+func indexed(at int) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		if dt := n.Inputs[at].Type.DType; dt != tensor.Int64 && dt != tensor.Int32 {
+			return nil, property.Because(property.DTypeReason, "indices %v are %v", n.Inputs[at], dt)
+		}
+		if len(n.Inputs[0].Type.Shape) == 0 || len(n.Inputs[at].Type.Shape) == 0 {
+			return nil, property.Because(property.ShapeReason, "a scalar operand")
+		}
+		return plainSignature(n), nil
+	}
+}
+
+// along returns where element i of a tensor of dims idx lies in one of dims d, with its place along axis left out, and the
+// distance of two elements of d along axis. Both in elements.
+func along(d, idx []int, axis, i int) (base, stride int) {
+	n := 1
+	for k := len(d) - 1; k >= 0; k-- {
+		at := i % idx[k]
+		i /= idx[k]
+		if k == axis {
+			stride = n
+		} else {
+			base += at * n
+		}
+		n *= d[k]
+	}
+	return base, stride
+}
+
+func planGatherElements(p *planner, n *graph.Node) error {
+	x, idx := n.Inputs[0], n.Inputs[1]
+	d, di := p.dims[x.ID], p.dims[idx.ID]
+	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
+	src, index, dst := p.in(x), p.in(idx), p.out(n.Outputs[0])
+	read := indexAt(idx)
+	count := product(di)
+	const part = 256
+	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
+		o, s := st.bytes(dst), st.bytes(src)
+		for i := lo * part; i < min(hi*part, count); i++ {
+			base, stride := along(d, di, axis, i)
+			at := base + read(st, index, i, d[axis])*stride
+			copy(o[i*size:(i+1)*size], s[at*size:])
+		}
+	}}, []memory{src, index}, []memory{dst})
+	return nil
+}
+
+func planGatherND(p *planner, n *graph.Node) error {
+	x, idx := n.Inputs[0], n.Inputs[1]
+	d, di := p.dims[x.ID], p.dims[idx.ID]
+	batch := int(n.Int("batch_dims", 0))
+	k := di[len(di)-1]
+	if batch < 0 || batch >= len(di) || batch+k > len(d) {
+		return property.Because(property.ShapeReason, "indices %v into %v", di, d)
+	}
+	rows := product(di[:len(di)-1])
+	perBatch := rows / max(product(di[:batch]), 1)
+	image, inner := product(d[batch:]), product(d[batch+k:])
+	size := inner * x.Type.DType.Size()
+	src, index, dst := p.in(x), p.in(idx), p.out(n.Outputs[0])
+	read := indexAt(idx)
+	p.emit(step{chunks: rows, grain: grainFor(float64(size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
+		o, s := st.bytes(dst), st.bytes(src)
+		for i := lo; i < hi; i++ {
+			at := 0
+			for j := range k {
+				at = at*d[batch+j] + read(st, index, i*k+j, d[batch+j])
+			}
+			off := (i/perBatch*image/max(inner, 1) + at) * size
+			copy(o[i*size:(i+1)*size], s[off:])
+		}
+	}}, []memory{src, index}, []memory{dst})
+	return nil
+}
+
+func scatterSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	switch r := n.Str("reduction", "none"); r {
+	case "none":
+	case "add", "mul", "max", "min":
+		if n.Inputs[0].Type.DType != tensor.Float32 && n.Inputs[0].Type.DType != tensor.Int64 {
+			return nil, property.Because(property.DTypeReason, "reduction %q of %v", r, n.Inputs[0].Type.DType)
+		}
+	default:
+		return nil, property.Because(property.Attribute, "reduction %q", r)
+	}
+	return indexed(1)(n)
+}
+
+// combine returns how a scattered run of bytes joins what is there.
+func combine(n *graph.Node) func(dst, src []byte) {
+	r := n.Str("reduction", "none")
+	switch {
+	case r == "none":
+		return func(dst, src []byte) { copy(dst, src) }
+	case n.Inputs[0].Type.DType == tensor.Float32:
+		return combineElements(reducer[float32](r))
+	}
+	return combineElements(reducer[int64](r))
+}
+
+func reducer[T float32 | int64](name string) func(a, b T) T {
+	switch name {
+	case "add":
+		return func(a, b T) T { return a + b }
+	case "mul":
+		return func(a, b T) T { return a * b }
+	case "max":
+		return func(a, b T) T { return max(a, b) }
+	}
+	return func(a, b T) T { return min(a, b) }
+}
+
+func combineElements[T float32 | int64](fn func(a, b T) T) func(dst, src []byte) {
+	return func(dst, src []byte) {
+		d, s := elementsOf[T](dst), elementsOf[T](src)
+		for i, x := range s {
+			d[i] = fn(d[i], x)
+		}
+	}
+}
+
+func planScatterElements(p *planner, n *graph.Node) error {
+	x, idx := n.Inputs[0], n.Inputs[1]
+	d, di := p.dims[x.ID], p.dims[idx.ID]
+	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
+	src, index, updates, dst := p.in(x), p.in(idx), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	read, join, count := indexAt(idx), combine(n), product(di)
+	p.copyStep(dst, src)
+	p.emit(step{serial: func(st *state) { // in order: a later update wins
+		o, u := st.bytes(dst), st.bytes(updates)
+		for i := range count {
+			base, stride := along(d, di, axis, i)
+			at := base + read(st, index, i, d[axis])*stride
+			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
+		}
+	}}, []memory{index, updates}, []memory{dst})
+	return nil
+}
+
+func planScatterND(p *planner, n *graph.Node) error {
+	x, idx := n.Inputs[0], n.Inputs[1]
+	d, di := p.dims[x.ID], p.dims[idx.ID]
+	k := di[len(di)-1]
+	if k > len(d) {
+		return property.Because(property.ShapeReason, "indices %v into %v", di, d)
+	}
+	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
+	src, index, updates, dst := p.in(x), p.in(idx), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	read, join := indexAt(idx), combine(n)
+	p.copyStep(dst, src)
+	p.emit(step{serial: func(st *state) {
+		o, u := st.bytes(dst), st.bytes(updates)
+		for i := range rows {
+			at := 0
+			for j := range k {
+				at = at*d[j] + read(st, index, i*k+j, d[j])
+			}
+			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
+		}
+	}}, []memory{index, updates}, []memory{dst})
+	return nil
+}
+
+func init() {
+	register("GatherElements", operator{indexed(1), planGatherElements})
+	register("GatherND", operator{indexed(1), planGatherND})
+	register("ScatterElements", operator{scatterSignatures, planScatterElements})
+	register("Scatter", operator{scatterSignatures, planScatterElements})
+	register("ScatterND", operator{scatterSignatures, planScatterND})
+}
