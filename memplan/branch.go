@@ -137,6 +137,11 @@ func (s *search) branch(lo, hi int32) bool {
 	if !s.tick() {
 		return false
 	}
+	if from == lo && to == hi && !s.aligned {
+		if b := s.spanning(q, lo, hi); b >= 0 {
+			return s.sink(b, lo, hi)
+		}
+	}
 	start, base := len(s.candidates), s.sets.size()
 	s.offer(q, from, to, lo, hi)
 	end := len(s.candidates)
@@ -172,6 +177,36 @@ func (s *search) branch(lo, hi int32) bool {
 		s.explain(s.cause, q)
 	}
 	s.sets.drop(base)
+	return false
+}
+
+// spanning returns an item at the floor of q that lies in all sections of the
+// range [lo, hi) and whose size is not rounded up, or -1.
+func (s *search) spanning(q, lo, hi int32) int32 {
+	at := s.memberAt[q]
+	for _, b := range s.members[at : at+s.open[q]] {
+		if s.first[b] == lo && s.last[b] == hi && s.low[b] == s.floor[q] && s.bytes[b]&(s.grain-1) == 0 {
+			return b
+		}
+	}
+	return -1
+}
+
+// sink solves a range with an even floor by putting b, which lies in all of
+// its sections, on the floor. That is no choice: in any plan all else lies
+// above or below b, and what lies below can be shifted up by b's size.
+func (s *search) sink(b, lo, hi int32) bool {
+	back := s.mark()
+	if s.place(b) && s.solve(lo, hi) {
+		return true
+	}
+	s.unwind(back)
+	if !s.abort && hasItem(s.cause, b) {
+		removeItem(s.cause, b)
+		for q := lo; q < hi; q++ {
+			s.explain(s.cause, q)
+		}
+	}
 	return false
 }
 

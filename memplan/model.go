@@ -31,6 +31,7 @@ type model struct {
 	crossing   []int32 // number of items in both section s and s+1
 	byFirst    []int32 // items ordered by first section
 	begins     []int32 // those with first section s are byFirst[begins[s]:begins[s+1]]
+	aligned    bool    // some mask is not 0
 	exact      bool    // no item is smaller than its rectangle
 }
 
@@ -38,9 +39,9 @@ type model struct {
 const maxConflicts = 1 << 23
 
 // newModel returns nil when p has fixed items or is too large to search
-// exactly, and when h ended.
+// exactly, when sums of sizes could overflow, and when h ended.
 func newModel(p *problem, h halt) *model {
-	if p.rigid || len(p.items) == 0 {
+	if p.rigid || len(p.items) == 0 || p.stacked() > math.MaxInt64/4 {
 		return nil
 	}
 	m := &model{n: int32(len(p.items)), sections: p.sections, exact: p.plain}
@@ -50,6 +51,16 @@ func newModel(p *problem, h halt) *model {
 	m.measure(p)
 	m.classify()
 	return m
+}
+
+// stacked returns what all items would take one above the other, alignment
+// included, approximately. No offset of a canonical plan is higher.
+func (p *problem) stacked() float64 {
+	sum := 0.0
+	for i := range p.items {
+		sum += float64(p.items[i].size) + float64(p.items[i].align)
+	}
+	return sum
 }
 
 // list fills the members of sections and the conflicts of items.
@@ -163,6 +174,7 @@ func (m *model) measure(p *problem) {
 		m.size[i] /= m.unit
 		if m.mask[i] != 0 {
 			m.mask[i] = m.mask[i]/m.unit - 1
+			m.aligned = m.aligned || m.mask[i] != 0
 		}
 		for s := m.first[i]; s < m.last[i]; s++ {
 			m.load[s] += m.size[i]

@@ -41,6 +41,8 @@ var _ = Describe("Pack", func() {
 		Entry("one after the other", []memplan.Buffer{buf(7, 0, 3), buf(4, 3, 9)}, int64(7)),
 		Entry("all at once", []memplan.Buffer{buf(7, 0, 3), buf(4, 2, 9), buf(1, 0, 9)}, int64(12)),
 		Entry("sizes near the largest number", []memplan.Buffer{buf(math.MaxInt64, 0, 1), buf(math.MaxInt64, 1, 2)}, int64(math.MaxInt64)),
+		Entry("sizes near the largest number that leave a choice", []memplan.Buffer{
+			buf(math.MaxInt64-9, 0, 2), buf(9, 1, 4), buf(math.MaxInt64-9, 3, 6), buf(5, 5, 7), buf(math.MaxInt64-5, 6, 8)}, int64(math.MaxInt64)),
 		Entry("times near the largest numbers", []memplan.Buffer{buf(3, math.MinInt64, math.MaxInt64), buf(4, 0, math.MaxInt64)}, int64(7)),
 		Entry("a gap that another fills", []memplan.Buffer{
 			{Size: 8, Lower: 0, Upper: 10, Gaps: []memplan.Interval{{Lower: 3, Upper: 6}}}, buf(8, 3, 6)}, int64(8)),

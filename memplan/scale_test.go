@@ -123,7 +123,7 @@ var _ = Describe("cancelling", func() {
 	DescribeTable("stops soon", func(bufs []memplan.Buffer, o *memplan.Options, after ...time.Duration) {
 		for _, wait := range after {
 			least := time.Hour
-			for range 5 {
+			for range 20 {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan time.Time, 1)
 				time.AfterFunc(wait, func() {
