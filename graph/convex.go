@@ -31,7 +31,7 @@ func (g *Graph) Offender(nodes []*Node, limit int) (*Node, error) {
 				continue
 			}
 			for _, u := range v.uses {
-				if w.set[u.Node] && (worst == nil || w.r.rank(u.Node) > w.r.rank(worst)) {
+				if w.set.has(u.Node) && (worst == nil || w.r.rank(u.Node) > w.r.rank(worst)) {
 					worst = u.Node
 				}
 			}
@@ -72,20 +72,20 @@ func (g *Graph) ConvexParts(nodes []*Node) ([][]*Node, error) {
 		most := 0
 		for _, v := range n.Operands() {
 			if l, reached := level[v.Producer]; reached {
-				if w.set[v.Producer] && !w.set[n] {
+				if w.set.has(v.Producer) && !w.set.has(n) {
 					l++
 				}
 				most = max(most, l)
 			}
 		}
 		level[n] = most
-		if !w.set[n] {
+		if !w.set.has(n) {
 			continue
 		}
 		part[n] = len(parent)
 		parent = append(parent, len(parent))
 		for _, v := range n.Operands() {
-			if p := v.Producer; p != nil && w.set[p] && level[p] == level[n] {
+			if p := v.Producer; p != nil && w.set.has(p) && level[p] == level[n] {
 				a, b := find(part[p]), find(part[n])
 				parent[max(a, b)] = min(a, b)
 			}
@@ -94,7 +94,7 @@ func (g *Graph) ConvexParts(nodes []*Node) ([][]*Node, error) {
 	at := make([]int, len(parent)) // index of a root's part, plus one
 	var out [][]*Node
 	for _, n := range all {
-		if !w.set[n] {
+		if !w.set.has(n) {
 			continue
 		}
 		p := find(part[n])
@@ -110,20 +110,20 @@ func (g *Graph) ConvexParts(nodes []*Node) ([][]*Node, error) {
 // window is what a set of nodes reaches before its last node in topological order.
 type window struct {
 	r       *ranks
-	set     map[*Node]bool
-	seen    map[*Node]bool
+	set     marks
+	seen    marks
 	members []*Node
 	last    *Node
 }
 
 func (g *Graph) window(nodes []*Node) (*window, error) {
-	w := &window{set: make(map[*Node]bool, len(nodes)), seen: map[*Node]bool{}}
+	w := &window{set: g.marks(len(nodes)), seen: g.marks(len(nodes))}
 	for _, n := range nodes {
 		if n == nil || n.graph != g {
 			return nil, fmt.Errorf("%w: %v is not of the graph", ErrNodeSet, n)
 		}
-		if !w.set[n] {
-			w.set[n] = true
+		if !w.set.has(n) {
+			w.set.add(n)
 			w.members = append(w.members, n)
 		}
 	}
@@ -157,12 +157,41 @@ func (w *window) enter(list, nodes []*Node) []*Node {
 				continue
 			}
 			for _, u := range v.uses {
-				if m := u.Node; !w.set[m] && !w.seen[m] && w.r.rank(m) <= hi {
-					w.seen[m] = true
+				if m := u.Node; !w.set.has(m) && !w.seen.has(m) && w.r.rank(m) <= hi {
+					w.seen.add(m)
 					list = append(list, m)
 				}
 			}
 		}
 	}
 	return list
+}
+
+// marks is a set of nodes of one graph: by id where it is about a large part of them.
+type marks struct {
+	few  map[*Node]bool
+	many []bool
+}
+
+// marks returns an empty set for about n nodes.
+func (g *Graph) marks(n int) marks {
+	if n > 256 && n > g.NodeIDs()/64 {
+		return marks{many: make([]bool, g.NodeIDs())}
+	}
+	return marks{few: make(map[*Node]bool, min(n, 64))}
+}
+
+func (m *marks) has(n *Node) bool {
+	if m.many != nil {
+		return m.many[n.ID]
+	}
+	return m.few[n]
+}
+
+func (m *marks) add(n *Node) {
+	if m.many != nil {
+		m.many[n.ID] = true
+	} else {
+		m.few[n] = true
+	}
 }
