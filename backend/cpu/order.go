@@ -8,7 +8,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// ArgMax, ArgMin and TopK of float32: NaN counts as larger than every number, and the first of equals wins.
+// ArgMax, ArgMin and TopK of float32. The first of equals wins. ONNX leaves NaN open: here, as in package reference, TopK
+// counts it as larger than every number, and ArgMax and ArgMin pass it over unless it comes first.
 
 func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if x := n.Inputs[0]; !isF32(x) {
@@ -20,9 +21,6 @@ func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
 }
 
-// less orders floats with NaN last.
-func less(a, b float32) bool { return a < b || b != b && a == a }
-
 func planArg(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.dims[x.ID]
@@ -31,9 +29,9 @@ func planArg(p *planner, n *graph.Node) error {
 	if count == 0 {
 		return property.Because(property.ShapeReason, "no element along axis %d of %v", axis, d)
 	}
-	before := func(a, b float32) bool { return less(b, a) }
+	sign := float32(1)
 	if n.Is("ArgMin") {
-		before = less
+		sign = -1
 	}
 	last := n.Int("select_last_index", 0) != 0
 	src, dst := p.in(x), p.out(n.Outputs[0])
@@ -42,8 +40,8 @@ func planArg(p *planner, n *graph.Node) error {
 		for i := lo; i < hi; i++ {
 			base, best := i/inner*count*inner+i%inner, 0
 			for k := 1; k < count; k++ {
-				a, b := s[base+k*inner], s[base+best*inner]
-				if before(a, b) || last && !before(b, a) {
+				a, b := s[base+k*inner]*sign, s[base+best*inner]*sign
+				if a > b || last && a == b {
 					best = k
 				}
 			}
@@ -74,6 +72,9 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	return plainSignature(n), nil
 }
+
+// less orders floats with NaN last.
+func less(a, b float32) bool { return a < b || b != b && a == a }
 
 func planTopK(p *planner, n *graph.Node) error {
 	d := p.dims[n.Inputs[0].ID]
