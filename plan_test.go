@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan"
+	"github.com/carve-dev/carve/partition"
 )
 
 // branches is a model whose order of nodes keeps a wide value alive while another branch swells.
@@ -221,5 +222,39 @@ var _ = Describe("memory plans of the zoo", Label("zoo"), func() {
 			Expect(groups[1]).To(BeNumerically("<=", groups[0]), name)
 			Expect(conversions[1]).To(BeNumerically("<=", conversions[0]), name)
 		}
+	})
+})
+
+var _ = Describe("in-place at the edges of groups", func() {
+	It("gives an element-wise result its operand's memory, and leaves the caller's alone", func(ctx SpecContext) {
+		m := textModel(`graph {
+  opset 17
+  input %x: f32[N,50]
+  %n = Neg(%x) "n"
+  %e = Exp(%n) "e"
+  %a = Abs(%e) "a"
+  %s = Sigmoid(%a) "s"
+  %y = Sqrt(%s) "y"
+  output %y
+}`)
+		pins := []partition.Pin{{Node: "n", Backend: "reference"}, {Node: "a", Backend: "reference"}, {Node: "y", Backend: "reference"}}
+		p := compile(ctx, m, &carve.Options{Pins: pins, Verify: true, Poison: true})
+		in := map[string]tensor.Value{"x": wave(3, 50)}
+		was := bits(in["x"])
+		got, err := p.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(bits(in["x"])).To(Equal(was))
+		want := referenceOutputs(ctx, m, in)
+		for i, w := range floats(want["y"]) {
+			Expect(floats(got["y"])[i]).To(BeNumerically("~", w, 1e-5))
+		}
+		plans, err := p.Plan(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, b := range plans[0].Buffers {
+			names = append(names, b.Name)
+		}
+		// e lies in n and s in a.
+		Expect(names).To(Equal([]string{"n", "a"}))
 	})
 })

@@ -281,7 +281,16 @@ func (s *spec) canRepeat(i int) bool {
 			return false
 		}
 	}
-	return len(r.InPlace) == 0
+	for _, pair := range r.InPlace {
+		if pair.Input < 0 || pair.Input >= len(st.in) || pair.Output < 0 || pair.Output >= len(st.out) {
+			continue // no such pair is granted
+		}
+		in, out := st.in[pair.Input], st.out[pair.Output]
+		if in >= 0 && out >= 0 && s.plan.Values[in] >= 0 && s.plan.Values[in] == s.plan.Values[out] {
+			return false
+		}
+	}
+	return true
 }
 
 func deviceOf(b backend.Backend) tensor.DeviceID {
