@@ -127,14 +127,20 @@ func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 	if c.groups == 1 && dx[1] <= planarChannels && !c.transposed && b.block > 0 {
 		src = graph.HostFormat
 	}
-	a := b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+	if c.winograd() {
+		a := b.l.ask(b.answers, 0, b.l.convolution(convWinograd, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		if refused(a) == nil { // weights in the frequency domain: no layout that carve could describe
+			return []graph.Signature{convSignature(n, a.impl, src, graph.HostFormat, act)}, nil
+		}
+	}
+	a := b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	if (a.err != nil || slow(a.impl)) && src != act {
 		src = act
-		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	}
 	if (a.err != nil || slow(a.impl)) && act != graph.HostFormat {
 		src, act = graph.HostFormat, graph.HostFormat
-		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.transposed, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	}
 	if why := refused(a); why != nil {
 		return nil, why
@@ -145,11 +151,43 @@ func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 			weights = graph.On(l)
 		}
 	}
-	s := graph.Signature{Name: a.impl, Inputs: []graph.Port{graph.Fixed(src), graph.Fixed(weights)}, Outputs: []graph.Port{graph.Fixed(act)}}
+	return []graph.Signature{convSignature(n, a.impl, src, weights, act)}, nil
+}
+
+func convSignature(n *graph.Node, impl string, src, weights, dst graph.Format) graph.Signature {
+	s := graph.Signature{Name: impl, Inputs: []graph.Port{graph.Fixed(src), graph.Fixed(weights)}, Outputs: []graph.Port{graph.Fixed(dst)}}
 	for range n.Inputs[2:] {
 		s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
 	}
-	return []graph.Signature{s}, nil
+	return s
+}
+
+// alg is the direct algorithm.
+func (c *convDims) alg() int {
+	if c.transposed {
+		return deconvDirect
+	}
+	return convDirect
+}
+
+// Winograd's algorithm needs fewer multiplications for windows of 3 by 3, and pays where channels and pixels are many.
+const (
+	winogradChannels = 64
+	winogradPixels   = 14 * 14
+)
+
+// winograd reports whether Winograd's algorithm may be worth it. Its results differ from the direct sum's by some 1e-5 of
+// the largest.
+func (c *convDims) winograd() bool {
+	if c.transposed || c.groups != 1 || len(c.x) != 4 || min(c.x[1], c.y[1]) < winogradChannels || c.y[2]*c.y[3] < winogradPixels {
+		return false
+	}
+	for i := range 2 {
+		if c.window.kernel[i] != 3 || c.window.strides[i] != 1 || c.window.dilations[i] != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // refused is the reason why the library's answer is none to build on, nil where it is.
@@ -183,16 +221,23 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if c.transposed {
 		flops = 2 * float64(product(c.w[1:])) * float64(product(c.x))
 	}
+	alg := c.alg()
 	given, ok := c.weightShape(w.Format.Layout)
 	var pr *primitive
 	var err error
 	if ok && w.Format != graph.HostFormat {
-		pr, _ = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
+		pr, _ = p.make(p.l.convolution(alg, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
 	}
 	weights := p.in(w)
-	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes
-		if pr, err = p.make(p.l.convolution(c.transposed, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts)); err != nil {
-			return err
+	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes, or in no layout that carve knows
+		pr = nil
+		if c.winograd() {
+			pr, err = p.make(p.l.convolution(convWinograd, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts))
+		}
+		if pr == nil {
+			if pr, err = p.make(p.l.convolution(alg, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts)); err != nil {
+				return err
+			}
 		}
 		if !ok {
 			return fmt.Errorf("weights in %v", w.Format)

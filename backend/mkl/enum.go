@@ -18,6 +18,7 @@ const (
 	forwardInference = 96
 
 	convDirect   = 1
+	convWinograd = 2
 	deconvDirect = 0xa
 
 	poolMax     = 0x1ff

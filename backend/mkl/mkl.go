@@ -88,7 +88,7 @@ func (b *mkl) chooseLayout(name string) error {
 		}
 		dims := []int{1, 64, 56, 56}
 		w := window{kernel: []int{3, 3}, strides: []int{1, 1}, dilations: []int{1, 1}, padL: []int{1, 1}, padR: []int{1, 1}}
-		a := b.l.ask(b.answers, 4, b.l.convolution(false, w, in(l, dims), anyOf([]int{64, 64, 3, 3}), plain(64), in(l, dims), nil))
+		a := b.l.ask(b.answers, 4, b.l.convolution(convDirect, w, in(l, dims), anyOf([]int{64, 64, 3, 3}), plain(64), in(l, dims), nil))
 		if a.err == nil && (strings.HasPrefix(a.impl, "jit") || strings.HasPrefix(a.impl, "br")) {
 			return nil
 		}

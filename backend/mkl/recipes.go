@@ -26,20 +26,21 @@ func (w window) blocks() (strides, dilations, padL, padR *dimsBlock) {
 }
 
 // convolution is src[N, C, …] with weights[O, I, …] or [G, O, I, …], bias[O] or none, to dst[N, O, …].
-func (l *library) convolution(transposed bool, w window, src, weights, bias, dst shape, posts []post) recipe {
-	name, alg := "convolution", uintptr(convDirect)
-	if transposed {
-		name, alg = "deconvolution", deconvDirect
+// alg is convDirect, convWinograd or deconvDirect.
+func (l *library) convolution(alg int, w window, src, weights, bias, dst shape, posts []post) recipe {
+	name := "convolution"
+	if alg == deconvDirect {
+		name = "deconvolution"
 	}
-	return recipe{key: name + w.key(), shapes: []shape{src, weights, bias, dst}, posts: posts,
+	return recipe{key: fmt.Sprint(name, alg, w.key()), shapes: []shape{src, weights, bias, dst}, posts: posts,
 		v2: func(op uintptr, d []*desc) error {
 			s, x, a, b := w.blocks()
-			return l.call("dnnl_dilated_"+name+"_forward_desc_init", op, forwardInference, alg, d[0].c(), d[1].c(), d[2].c(), d[3].c(),
+			return l.call("dnnl_dilated_"+name+"_forward_desc_init", op, forwardInference, uintptr(alg), d[0].c(), d[1].c(), d[2].c(), d[3].c(),
 				uintptr(unsafe.Pointer(s)), uintptr(unsafe.Pointer(x)), uintptr(unsafe.Pointer(a)), uintptr(unsafe.Pointer(b)))
 		},
 		v3: func(out, attr uintptr, d []*desc) error {
 			s, x, a, b := w.blocks()
-			return l.call("dnnl_"+name+"_forward_primitive_desc_create", out, l.engine, forwardInference, alg, d[0].c(), d[1].c(), d[2].c(), d[3].c(),
+			return l.call("dnnl_"+name+"_forward_primitive_desc_create", out, l.engine, forwardInference, uintptr(alg), d[0].c(), d[1].c(), d[2].c(), d[3].c(),
 				uintptr(unsafe.Pointer(s)), uintptr(unsafe.Pointer(x)), uintptr(unsafe.Pointer(a)), uintptr(unsafe.Pointer(b)), attr)
 		}}
 }
