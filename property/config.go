@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // Config is what a configuration file says: pins, and properties by the name of their backend, both in the file's order.
@@ -186,9 +187,25 @@ func (c *configReader) entry(at int64, where string, into any) error {
 		return nil
 	}
 	if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) {
-		return c.fail(at+t.Offset-1, where, fmt.Errorf("%s: a %s, expected %v", t.Field, t.Value, t.Type))
+		if t.Field != "" {
+			where += "." + t.Field
+		}
+		return c.fail(at+t.Offset-1, where, fmt.Errorf("found %s, expected %s", t.Value, jsonName(t.Type.Kind())))
 	}
 	return c.fail(at, where, err)
+}
+
+// jsonName returns what JSON calls the values of a kind.
+func jsonName(k reflect.Kind) string {
+	switch k {
+	case reflect.Struct:
+		return "object"
+	case reflect.Slice:
+		return "array"
+	case reflect.Int:
+		return "integer"
+	}
+	return k.String()
 }
 
 func (c *configReader) pin(at int64, where string) error {
