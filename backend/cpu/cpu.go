@@ -105,7 +105,7 @@ func (cpu) Supports(n *graph.Node) backend.Support {
 	if why != nil {
 		return backend.Support{Reason: why}
 	}
-	return backend.Support{Signatures: sigs}
+	return backend.Support{Signatures: sigs, Cost: costOf(n)}
 }
 
 // Compile implements backend.Backend.
