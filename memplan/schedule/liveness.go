@@ -15,6 +15,9 @@ type life struct {
 func liveness(p *Problem) ([]life, []int64, error) {
 	lives := make([]life, len(p.Values))
 	for i := range lives {
+		if p.Values[i].Bytes < 0 {
+			return nil, nil, fmt.Errorf("%w: value %d has %d bytes", ErrProblem, i, p.Values[i].Bytes)
+		}
 		lives[i] = life{lo: -1, parent: i, bytes: p.Values[i].Bytes, last: -1, made: -1}
 	}
 	base := make([]int64, len(p.Steps)+1)
@@ -24,7 +27,7 @@ func liveness(p *Problem) ([]life, []int64, error) {
 			if in.Value < 0 {
 				continue
 			}
-			if in.Value >= len(lives) || in.Last < 0 || in.Last >= max(s.Substeps, 1) {
+			if in.Value >= len(lives) || in.First < 0 || in.Last < in.First || in.Last >= max(s.Substeps, 1) {
 				return nil, nil, fmt.Errorf("%w: step %d reads value %d until sub-step %d", ErrProblem, i, in.Value, in.Last)
 			}
 			l := &lives[in.Value]
@@ -35,7 +38,7 @@ func liveness(p *Problem) ([]life, []int64, error) {
 			if out.Value < 0 {
 				continue
 			}
-			if out.Value >= len(lives) || out.First < 0 || out.First >= max(s.Substeps, 1) {
+			if out.Value >= len(lives) || out.First < 0 || max(out.First, out.Last) >= max(s.Substeps, 1) {
 				return nil, nil, fmt.Errorf("%w: step %d writes value %d from sub-step %d", ErrProblem, i, out.Value, out.First)
 			}
 			l := &lives[out.Value]
