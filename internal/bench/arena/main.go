@@ -16,11 +16,14 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/carve-dev/carve"
 	_ "github.com/carve-dev/carve/backend/cpu"
 	_ "github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/zootest"
+	"github.com/carve-dev/carve/memplan"
 )
 
 // row is a model's plan, in bytes.
@@ -29,6 +32,9 @@ type row struct {
 	naive            int64
 	before, after    carve.DeviceReport // of the host, in the model's order and in carve's
 	peak             carve.PeakReport   // without workspace, in the model's order and in carve's
+	buffers          int
+	greedy           int64         // height of heuristics alone
+	took             time.Duration // by them, the least of some runs
 	groups, converts [2]int
 	published        float64 // MiB; NaN where there is none
 }
@@ -70,8 +76,11 @@ func measure(models string, threads int, path string) ([]row, error) {
 			r.published = v
 		}
 		for i, keep := range []bool{true, false} {
-			rep, err := plan(name, threads, keep)
+			rep, bufs, err := plan(name, threads, keep)
 			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			if err := r.heuristics(bufs); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			d := rep.Devices[0]
@@ -87,32 +96,59 @@ func measure(models string, threads int, path string) ([]row, error) {
 	return rows, nil
 }
 
-// plan compiles a model of the zoo and returns the report at its reference dims.
-func plan(name string, threads int, keep bool) (*carve.Report, error) {
+// heuristics packs with heuristics alone.
+func (r *row) heuristics(bufs []memplan.Buffer) error {
+	r.buffers, r.took = len(bufs), time.Hour
+	for range 20 {
+		start := time.Now()
+		p, err := memplan.Greedy(bufs)
+		if err != nil {
+			return err
+		}
+		r.greedy, r.took = p.Height, min(r.took, time.Since(start))
+	}
+	return nil
+}
+
+// plan compiles a model of the zoo and returns the report at its reference dims, and what the host's arena holds.
+func plan(name string, threads int, keep bool) (*carve.Report, []memplan.Buffer, error) {
 	path, err := zootest.Materialize(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ref, err := zootest.ReadReference(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx := context.Background()
 	m, err := carve.Open(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer m.Close()
 	p, err := carve.Compile(ctx, m, &carve.Options{Threads: threads, KeepOrder: keep, Verify: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.Close()
 	shapes := map[string][]int{}
 	for _, in := range ref.Inputs {
 		shapes[in.Name] = in.Dims
 	}
-	return p.Report(ctx, shapes)
+	r, err := p.Report(ctx, shapes)
+	if err != nil {
+		return nil, nil, err
+	}
+	plans, err := p.Plan(ctx, shapes)
+	if err != nil || len(plans) == 0 {
+		return r, nil, err
+	}
+	var bufs []memplan.Buffer
+	for _, b := range plans[0].Buffers {
+		size := (b.Bytes + tensor.Alignment - 1) &^ (tensor.Alignment - 1)
+		bufs = append(bufs, memplan.Buffer{Size: size, Align: tensor.Alignment, Lower: b.First, Upper: b.End})
+	}
+	return r, bufs, nil
 }
 
 // baseline reads the column "plan MiB" of the first table that has one.
@@ -156,15 +192,16 @@ func baseline(path string) (map[string]float64, error) {
 
 // table prints the rows and reports whether every arena meets its lower bound.
 func table(rows []row) bool {
-	fmt.Println("| model | naive | peak without workspace, model's order | carve's order | lower bound | arena, model's order | carve's order | of bound | method | ONNX Runtime | ratio |")
-	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|")
+	fmt.Println("| model | naive | peak without workspace, model's order | carve's order | lower bound | arena, model's order | carve's order | of bound | method | buffers | heuristics of bound | ms | ONNX Runtime | ratio |")
+	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|")
 	tight, sum, n, worst := true, 0.0, 0, 0.0
 	mib := func(b int64) float64 { return float64(b) / (1 << 20) }
 	for _, r := range rows {
 		ratio := mib(r.after.Arena) / r.published
-		fmt.Printf("| %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.4f | %s | %.3f | %.2f |\n", r.model, mib(r.naive), mib(r.peak.Before),
+		fmt.Printf("| %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.4f | %s | %d | %.4f | %.3f | %.3f | %.2f |\n", r.model, mib(r.naive), mib(r.peak.Before),
 			mib(r.peak.After), mib(r.after.LowerBound),
-			mib(r.before.Arena), mib(r.after.Arena), float64(r.after.Arena)/float64(max(r.after.LowerBound, 1)), r.after.Method, r.published, ratio)
+			mib(r.before.Arena), mib(r.after.Arena), float64(r.after.Arena)/float64(max(r.after.LowerBound, 1)), r.after.Method,
+			r.buffers, float64(r.greedy)/float64(max(r.after.LowerBound, 1)), float64(r.took.Microseconds())/1000, r.published, ratio)
 		tight = tight && r.after.Arena == r.after.LowerBound && r.before.Arena == r.before.LowerBound
 		if r.groups[0] != r.groups[1] || r.converts[0] != r.converts[1] {
 			fmt.Fprintf(os.Stderr, "%s: the order changes groups from %d to %d, conversions from %d to %d\n", r.model, r.groups[0], r.groups[1],
