@@ -132,8 +132,8 @@ func (b *builder) constants() {
 			p := b.packs[k]
 			if p == nil {
 				t := &tensor.Tensor{DType: v.Const.DType, Shape: v.Const.Shape, Device: f.Device}
-				p = b.g.AddConst(v.Name, t)
-				p.Format = f
+				p = b.g.AddConst(v.Name, v.Const) // t has no data yet that its content could be read from
+				p.Const, p.Format = t, f
 				b.packs[k] = p
 				b.made = append(b.made, Pack{Name: v.Name, Constant: v.Const, Format: f, Packed: t})
 			}

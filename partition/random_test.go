@@ -60,6 +60,10 @@ func randomGraph(rng *rand.Rand, limit int) *graph.Graph {
 			values = append(values, node([]string{"Add", "Mul", "Sub"}[rng.IntN(3)], one, pick(), pick())...)
 		case k < 18:
 			values = append(values, node("Sum", one, pick(), pick(), pick())...)
+			if rng.IntN(2) == 0 { // an operand whose content is known, and is packed where a backend wants that
+				shape := g.AddConst("shape", tensor.From([]int64{1, 16, 4, 4}, 4))
+				values = append(values, node("Reshape", one, pick(), shape)...)
+			}
 		case k == 18:
 			h := node("Split", []graph.Type{half, half}, pick())
 			second := h[rng.IntN(2)]
