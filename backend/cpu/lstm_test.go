@@ -70,3 +70,25 @@ var _ = Describe("LSTM", func() {
 		m.check(out...)
 	})
 })
+
+var _ = Describe("LSTM over a long sequence", func() {
+	It("computes gates by blocks", seeds(6, func(m *model) {
+		seq, batch, hidden := m.between(13, 40), m.between(1, 3), m.between(250, 300) // 12 rows of gates at a time
+		x := m.op("Neg", m.input(seq, batch, 8))
+		direction := pick(m, "forward", "reverse", "bidirectional")
+		dirs := 1
+		if direction == "bidirectional" {
+			dirs = 2
+		}
+		small := func(shape ...int) *graph.Value {
+			t := m.floats(shape...)
+			for i, s := 0, tensor.Of[float32](t); i < len(s); i++ {
+				s[i] /= 16
+			}
+			return m.data(t)
+		}
+		out := m.ops("LSTM", 3, x, small(dirs, 4*hidden, 8), small(dirs, 4*hidden, hidden), small(dirs, 8*hidden), graph.IntAttr("hidden_size", int64(hidden)),
+			graph.StringAttr("direction", direction))
+		m.sample(out...)
+	}))
+})
