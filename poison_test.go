@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -34,10 +36,42 @@ func checkPoisoned(ctx context.Context, name string, o carve.Options) {
 	Expect(poisoned.Close()).To(Succeed())
 }
 
+// peek is negAbs with a kernel that notes what it finds in its workspace.
+type peek struct {
+	negAbs
+	first byte
+}
+
+func (p *peek) Name() string { return "peek" }
+
+func (p *peek) Kernel(n *graph.Node, b graph.Bindings) (backend.Kernel, error) {
+	p.format = graph.HostFormat
+	k, err := p.negAbs.Kernel(n, b)
+	run := k.Run
+	k.Run = func(ctx context.Context, a *backend.KernelArgs) error {
+		p.first = a.Workspace[0]
+		return run(ctx, a)
+	}
+	return k, err
+}
+
 var _ = Describe("Poison", func() {
 	for _, name := range smallZoo {
 		It("changes no output: "+name, func(ctx SpecContext) { checkPoisoned(ctx, name, carve.Options{}) })
 	}
+
+	It("shows a kernel that counts on what its workspace holds", func(ctx SpecContext) {
+		m := negAbsModel()
+		in := negAbsInput(2)
+		for _, poison := range []bool{false, true} {
+			seen := &peek{}
+			o := with(seen)
+			o.Poison = poison
+			_, err := compile(ctx, m, o).Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(seen.first == 0xff).To(Equal(poison))
+		}
+	})
 
 	It("changes no output: the other models", Label("zoo"), func(ctx SpecContext) {
 		for _, name := range largeZoo() {

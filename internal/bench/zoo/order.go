@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/carve-dev/carve"
@@ -14,7 +15,8 @@ import (
 
 // compareOrder measures what the order of execution costs: for every model and number of threads, one process runs the
 // program in the model's order and the one in carve's by turns, run by run, each round beginning with the other one. It
-// prints the medians over all runs, their ratio, and the geometric mean of the ratios.
+// prints the lower quartiles over all runs, which other load disturbs less than medians, their ratio, and the geometric
+// mean of the ratios. Where both orders are the same, so are the programs, and the ratio is noise.
 func compareOrder(names []string, threads []int, seconds float64) error {
 	fmt.Println("| model | threads | model's order ms | carve's order ms | ratio | same order |")
 	fmt.Println("|---|--:|--:|--:|--:|---|")
@@ -35,7 +37,7 @@ func compareOrder(names []string, threads []int, seconds float64) error {
 	return nil
 }
 
-// byTurns returns the median times of a model in both orders, in ms, and whether the orders are the same.
+// byTurns returns the lower quartiles of a model's times in both orders, in ms, and whether the orders are the same.
 func byTurns(name string, threads int, seconds float64) (kept, chosen float64, same bool, err error) {
 	path, err := zootest.Materialize(name)
 	if err != nil {
@@ -91,8 +93,10 @@ func byTurns(name string, threads int, seconds float64) (kept, chosen float64, s
 	if len(times[0]) < 5 {
 		fmt.Fprintf(os.Stderr, "%s: %d runs only\n", name, len(times[0]))
 	}
-	return median(times[0]), median(times[1]), labels[0] == labels[1], nil
+	return quartile(times[0]), quartile(times[1]), labels[0] == labels[1], nil
 }
+
+func quartile(v []float64) float64 { return slices.Sorted(slices.Values(v))[(len(v)-1)/4] }
 
 func once(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value) (time.Duration, error) {
 	start := time.Now()
