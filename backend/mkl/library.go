@@ -223,7 +223,7 @@ func (l *library) version() string { return fmt.Sprintf("%d.%d.%d", l.major, l.m
 // isa names the instructions that the library uses on this processor.
 func (l *library) isa() string {
 	names := map[int32]string{0x1: "SSE4.1", 0x3: "AVX", 0x7: "AVX2", 0xf: "AVX2-VNNI", 0x1f: "AVX2-VNNI-2", 0x27: "AVX-512",
-		0x67: "AVX-512 VNNI", 0xef: "AVX-512 BF16", 0x1ef: "AVX-512 FP16", 0xfef: "AMX"}
+		0x67: "AVX-512 VNNI", 0x6f: "AVX-512 VNNI", 0xe7: "AVX-512 BF16", 0xef: "AVX-512 BF16", 0x1ef: "AVX-512 FP16", 0x3e7: "AMX", 0xfef: "AMX"}
 	isa := int32(dl.Call(l.fn["dnnl_get_effective_cpu_isa"]))
 	if s := names[isa]; s != "" {
 		return s

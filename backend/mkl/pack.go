@@ -9,7 +9,7 @@ import (
 	"weak"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/offheap"
 )
 
@@ -17,15 +17,16 @@ import (
 // of Go's heap and are shared between all instances that want them.
 type packed struct{ block *offheap.Block }
 
-// packs are the packed weights that are in use, by where the constant lies and what it was turned into.
+// packs are the packed weights that are in use, by the constant and what it was turned into. A constant is known by its
+// identity: another one may come to lie at the address of one that is gone.
 type packs struct {
 	mu sync.Mutex
 	m  map[packKey]weak.Pointer[packed]
 }
 
 type packKey struct {
-	data *byte
-	how  string
+	constant weak.Pointer[tensor.Tensor]
+	how      string
 }
 
 // ownPack emits no step: it reorders a constant now, once for all who want it so, and makes a slot of the result.
@@ -38,7 +39,7 @@ func (p *planner) ownPack(v *graph.Value, from shape, to *desc, how string) (mem
 	if len(data) == 0 {
 		return nowhere, fmt.Errorf("weights %v are empty", v)
 	}
-	key := packKey{unsafe.SliceData(data), from.key() + how}
+	key := packKey{weak.Make(c.Const), from.key() + how}
 	t := &p.l.packs
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,5 +145,3 @@ func (p *planner) hostConvert(x, y *graph.Value) error {
 
 // hostMove copies between two places.
 type hostMove func(ctx context.Context, dst, src []byte) error
-
-var _ = dl.Supported

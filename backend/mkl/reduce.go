@@ -87,10 +87,50 @@ func reduceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if len(from) > 5 || slices.Equal(from, to) {
 		return nil, property.Because(property.ShapeReason, "axes %v", axes)
 	}
+	if s, ok := b.spatialMean(n, axes); ok {
+		return []graph.Signature{s}, nil
+	}
 	if why := refused(b.l.ask(b.answers, 0, b.reduceRecipe(n, from, to))); why != nil {
 		return nil, why
 	}
 	return plainSignature(n), nil
+}
+
+// spatialMean is the signature of a mean or maximum over all spatial dims, which reads activations in their own layout: the
+// result is one pixel, whose channels lie as in a row.
+func (b *mkl) spatialMean(n *graph.Node, axes []int) (s graph.Signature, ok bool) {
+	x := n.Inputs[0]
+	rank := len(x.Type.Shape)
+	act := b.activations(rank)
+	c, known := dimConst(x, 1)
+	if act == graph.HostFormat || len(axes) != rank-2 || !known || b.block > 0 && c%b.block != 0 || !n.Is("ReduceMean", "ReduceMax") {
+		return s, false
+	}
+	for _, a := range axes {
+		if a < 0 {
+			a += rank
+		}
+		if a < 2 {
+			return s, false
+		}
+	}
+	if refused(b.l.ask(b.answers, 0, b.l.pooling(spatialPool(n, assumed(x), act.Layout)))) != nil {
+		return s, false
+	}
+	s = graph.UniformSignature("pooling", n, graph.HostFormat)
+	s.Inputs[0] = graph.Fixed(act)
+	return s, true
+}
+
+// spatialPool are the arguments of the pooling that a mean or maximum over all spatial dims is.
+func spatialPool(n *graph.Node, x []int, l graph.Layout) (alg int, w window, src, dst shape) {
+	alg = poolInside
+	if n.Is("ReduceMax") {
+		alg = poolMax
+	}
+	ones, zeros := slices.Repeat([]int{1}, len(x)-2), make([]int, len(x)-2)
+	w = window{kernel: x[2:], strides: ones, dilations: ones, padL: zeros, padR: zeros}
+	return alg, w, in(l, x), in(l, append([]int{x[0], x[1]}, ones...))
 }
 
 // reduceRecipe is a reduction, as an average pooling over two dims where that is what it is.
@@ -116,7 +156,11 @@ func planReduce(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	pr, err := p.make(p.b.reduceRecipe(n, from, to))
+	r := p.b.reduceRecipe(n, from, to)
+	if x.Format != graph.HostFormat {
+		r = p.l.pooling(spatialPool(n, p.dims[x.ID], x.Format.Layout))
+	}
+	pr, err := p.make(r)
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,9 @@ var _ = Describe("the zoo on mkl", func() {
 			})
 		}
 		It(strings.TrimSpace("agrees with the reference: the other models "+lib), Label("zoo"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "zoo") {
+				Skip("minutes; ask for it with -ginkgo.label-filter=zoo")
+			}
 			open(lib)
 			names, err := zootest.Names()
 			if errors.Is(err, zootest.ErrAbsent) {

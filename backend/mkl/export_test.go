@@ -1,0 +1,52 @@
+package mkl
+
+import (
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+)
+
+// Decoded makes the descriptor of a layout and reads it back.
+func Decoded(b backend.Backend, l graph.Layout, dims []int) (graph.Layout, bool, error) {
+	d, err := b.(*mkl).l.desc(in(l, dims))
+	if err != nil {
+		return l, false, err
+	}
+	got, ok := d.layout(len(dims))
+	return got, ok, nil
+}
+
+// DescriptorBytes returns the size that the library gives a tensor.
+func DescriptorBytes(b backend.Backend, l graph.Layout, dims []int) (int64, error) {
+	d, err := b.(*mkl).l.desc(in(l, dims))
+	return d.bytes(), err
+}
+
+// Folded writes a layout over [G, O, I, …] of these dims as one over [G·O, I, …] and turns it back.
+func Folded(b backend.Backend, tag string, dims []int) (folded, back string) {
+	l, err := graph.ParseLayout(tag)
+	if err != nil {
+		return err.Error(), ""
+	}
+	d, err := b.(*mkl).l.desc(in(l, dims))
+	if err != nil {
+		return err.Error(), ""
+	}
+	s, _ := d.blocking(len(dims))
+	f, ok := foldGroups(s)
+	if !ok {
+		return "none", ""
+	}
+	u, ok := unfoldGroups(f, len(dims)-1, dims[1] == 1)
+	if !ok {
+		return f.String(), "none"
+	}
+	return f.String(), u.String()
+}
+
+// Primitives returns how many primitives the library's cache knows.
+func Primitives(b backend.Backend) int {
+	c := &b.(*mkl).l.primitives
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.m)
+}

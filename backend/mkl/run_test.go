@@ -1,0 +1,194 @@
+package mkl_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/mkl"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// small is a network with branches of several primitives.
+const small = `
+  input %x: f32[1,3,16,16]
+  const %w = f32[32,3,3,3]{~}
+  const %b = f32[32]{~}
+  const %v = f32[32,32,1,1]{~}
+  const %d = f32[32,10]{~}
+  %c = Conv(%x, %w, %b; pads=[1,1,1,1])
+  %r = Relu(%c)
+  %k = Conv(%r, %v)
+  %s = Add(%k, %r)
+  %t = Relu(%s)
+  %p = MaxPool(%t; kernel_shape=[2,2], strides=[2,2])
+  %g = GlobalAveragePool(%p)
+  %f = Flatten(%g)
+  %m = MatMul(%f, %d)
+  %y = Softmax(%m)
+  output %y`
+
+// arguments returns what RunInto takes.
+func arguments(ctx context.Context, p *carve.Program, g *graph.Graph) (in, out []*tensor.Tensor) {
+	GinkgoHelper()
+	res, err := p.Run(ctx, feeds(g))
+	Expect(err).NotTo(HaveOccurred())
+	for _, port := range p.Inputs() {
+		in = append(in, feeds(g)[port.Name].(*tensor.Tensor))
+	}
+	for _, port := range p.Outputs() {
+		t, err := tensor.New(tensor.Float32, res[port.Name].(*tensor.Tensor).Shape...)
+		Expect(err).NotTo(HaveOccurred())
+		out = append(out, t)
+	}
+	return in, out
+}
+
+// threads returns the number of the process's threads, 0 where that is not known.
+func threads() int {
+	list, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return 0
+	}
+	return len(list)
+}
+
+var _ = Describe("runs", func() {
+	for _, lib := range libraries() {
+		It(strings.TrimSpace("allocate nothing "+lib), func(ctx SpecContext) {
+			open(lib)
+			g := parse(small)
+			for _, n := range []int{1, 2} {
+				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}})
+				expectAgreement(ctx, p, g)
+				in, out := arguments(ctx, p, g)
+				Expect(p.RunInto(ctx, in, out)).To(Succeed())
+				var err error
+				count := testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(ctx, in, out)) })
+				Expect(err).NotTo(HaveOccurred())
+				Expect(count).To(BeZero(), "%d threads", n)
+			}
+		})
+
+		It(strings.TrimSpace("agree from many goroutines, without growth "+lib), func(ctx SpecContext) {
+			open(lib)
+			runs := 20
+			if strings.Contains(GinkgoLabelFilter(), "slow") {
+				runs = 1000
+			}
+			g := parse(small)
+			for _, n := range []int{1, 2} {
+				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}})
+				want, err := p.Run(ctx, feeds(g))
+				Expect(err).NotTo(HaveOccurred())
+				many(ctx, p, g, 10, want)
+				before, memory := threads(), p.Memory()
+				many(ctx, p, g, runs, want)
+				Expect(threads()).To(BeNumerically("<=", before+2))
+				Expect(p.Memory()).To(Equal(memory))
+			}
+		})
+	}
+
+	It("work from fresh goroutines, set-up included", func(ctx SpecContext) {
+		open("")
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Add(1)
+			go func() {
+				defer GinkgoRecover()
+				defer wg.Done()
+				g := parse(small)
+				expectAgreement(ctx, program(ctx, g, carve.Options{}), g)
+			}()
+		}
+		wg.Wait()
+	})
+
+	It("share primitives, and let go of them", func(ctx SpecContext) {
+		b := open("")
+		g := parse(small)
+		in := feeds(g)
+		m := carve.FromGraph(g)
+		o := &carve.Options{Backends: []backend.Config{{Name: "mkl"}}}
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = p.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		before := mkl.Primitives(b)
+		Expect(before).To(BeNumerically(">", 3))
+		q, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = q.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mkl.Primitives(b)).To(Equal(before))
+		Expect(errors.Join(p.Close(), q.Close(), m.Close())).To(Succeed())
+		p, q, m = nil, nil, nil
+		Eventually(func() int {
+			runtime.GC()
+			return mkl.Primitives(b)
+		}).Should(BeNumerically("<", before))
+	})
+
+	DescribeTable("that fail are done otherwise", func(ctx SpecContext, stage string) {
+		open("")
+		g := parse(small)
+		p := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}})
+		expectAgreement(ctx, p, g)
+		o := &carve.Options{Strict: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}}
+		strict, err := carve.Compile(ctx, carve.FromGraph(g), o)
+		if stage == "run" {
+			Expect(err).NotTo(HaveOccurred())
+			defer strict.Close()
+			_, err = strict.Run(ctx, feeds(g))
+		}
+		Expect(err).To(MatchError(ContainSubstring("failure by option")))
+	},
+		Entry("when they are compiled", "compile"),
+		Entry("when they run", "run"),
+	)
+
+	DescribeTable("in other layouts of activations", func(ctx SpecContext, layout string) {
+		open("")
+		g := parse(small)
+		p := program(ctx, g, carve.Options{Verify: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"layout": layout}}}})
+		expectAgreement(ctx, p, g)
+	}, Entry(nil, "NCHW16c"), Entry(nil, "NCHW8c"), Entry(nil, "NHWC"), Entry(nil, "row-major"))
+})
+
+// many runs a program from 64 goroutines and compares the results.
+func many(ctx context.Context, p *carve.Program, g *graph.Graph, runs int, want map[string]tensor.Value) {
+	GinkgoHelper()
+	in := feeds(g)
+	bad := make(chan string, 64)
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range runs {
+				got, err := p.Run(ctx, in)
+				if err != nil {
+					bad <- err.Error()
+					return
+				}
+				if string(got["y"].(*tensor.Tensor).Bytes()) != string(want["y"].(*tensor.Tensor).Bytes()) {
+					bad <- "results differ"
+					return
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	Expect(bad).To(BeEmpty())
+}
