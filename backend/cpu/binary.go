@@ -132,52 +132,22 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 	}
 	d := p.dims[y.ID]
 	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
-	width := (d[1] + 15) / 16 * 16
-	ones := func(x float32) []float32 {
-		out := make([]float32, width)
-		for i := range d[1] {
-			out[i] = x
-		}
-		return out
-	}
-	var scale, shift []float32
+	shifts := op == vec.Add || op == vec.Sub
 	dynamic := memory{slot: -1}
-	isShift := op == vec.Add || op == vec.Sub
+	var scale, shift []float32
 	if c := p.constant(other); c != nil {
-		var vals []float32
-		if x, ok := scalarOf(other); ok {
-			vals = ones(x)
-		} else {
-			src, err := paddedFloats(c, width)
-			if err != nil {
-				return err
-			}
-			vals = src
-		}
-		switch op {
-		case vec.Sub:
-			for i := range vals {
-				vals[i] = -vals[i]
-			}
-		case vec.Div:
-			for i := range d[1] {
-				vals[i] = 1 / vals[i]
-			}
-		}
-		if isShift {
-			scale, shift = ones(1), vals
-		} else {
-			scale = vals
+		var err error
+		if scale, shift, err = constantScale(c, op, d[1]); err != nil {
+			return err
 		}
 	} else {
 		dynamic = p.in(other)
-		image := width
+		image := ceilDiv(d[1], 16) * 16
 		if p.dims[other.ID][0] == 1 {
 			image = 0
 		}
-		if isShift {
-			scale = ones(1)
-			spec.ShiftImage = image
+		if shifts {
+			scale, spec.ShiftImage = channelValues(d[1], 1), image
 		} else {
 			spec.ScaleImage = image
 		}
@@ -188,20 +158,50 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 	}
 	p.inPlace(y, full)
 	src, dst := p.in(full), p.out(y)
-	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) / float64(plan.Chunks()) * 0.1), body: func(st *state, _, lo, hi int) {
+	p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
 		t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
-		if dynamic.slot >= 0 {
-			if isShift {
-				t.Bias = st.f32(dynamic)
-			} else {
-				t.Weights = st.f32(dynamic)
-			}
+		switch {
+		case dynamic.slot < 0:
+		case shifts:
+			t.Bias = st.f32(dynamic)
+		default:
+			t.Weights = st.f32(dynamic)
 		}
-		if err := plan.Run(lo, hi, nil, &t); err != nil {
-			panic(err)
-		}
-	}}, []memory{src, dynamic}, []memory{dst})
+		return t
+	}), []memory{src, dynamic}, []memory{dst})
 	return nil
+}
+
+// channelValues returns x for each channel, and zeros up to a whole block.
+func channelValues(channels int, x float32) []float32 {
+	out := make([]float32, ceilDiv(channels, 16)*16)
+	for i := range channels {
+		out[i] = x
+	}
+	return out
+}
+
+// constantScale returns ∘ c as a scale and a shift (nil: none) per channel; c has one element, or one per channel.
+func constantScale(c *tensor.Tensor, op vec.BinaryOp, channels int) (scale, shift []float32, err error) {
+	vals, err := paddedFloats(c, ceilDiv(channels, 16)*16)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Len() == 1 {
+		vals = channelValues(channels, vals[0])
+	}
+	for i := range channels {
+		switch op {
+		case vec.Sub:
+			vals[i] = -vals[i]
+		case vec.Div:
+			vals[i] = 1 / vals[i]
+		}
+	}
+	if op == vec.Add || op == vec.Sub {
+		return channelValues(channels, 1), vals, nil
+	}
+	return vals, nil, nil
 }
 
 // binary emits a broadcasting float operator on row-major tensors, or on blocked ones of one shape.

@@ -17,6 +17,11 @@ var (
 	denseWeights     = mustFormat("ABcd16b16a")
 	slimWeights      = mustFormat("Abcd16a") // depthwise, and first convolutions that read NCHW
 	transposeWeights = mustFormat("BAcd16a16b")
+
+	// The same for convolutions over one axis.
+	denseLineWeights     = mustFormat("ABc16b16a")
+	slimLineWeights      = mustFormat("Abc16a")
+	transposeLineWeights = mustFormat("BAc16a16b")
 )
 
 func mustFormat(tag string) graph.Format {
@@ -46,8 +51,8 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	if !isF32(n.Inputs...) {
 		return 0, wrongDType(x)
 	}
-	if !is4D(x) || len(w.Type.Shape) != 4 {
-		return 0, property.Because(property.ShapeReason, "two-dimensional convolutions only, %v is %v", x, x.Type)
+	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
+		return 0, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
 	}
 	oc, ok1 := dimConst(w, 0)
 	ic, ok2 := dimConst(w, 1)
@@ -79,11 +84,21 @@ func isBodyInput(v *graph.Value) bool {
 	return v.IsInput() && o != nil && o.IsCarve(graph.OpFused)
 }
 
-func weightFormat(k convKind) graph.Format {
-	switch k {
-	case convDense:
+// isImage reports whether v is float32 of one or two spatial axes.
+func isImage(v *graph.Value) bool {
+	return is4D(v) || isF32(v) && v != nil && len(v.Type.Shape) == 3
+}
+
+// weightFormat returns the format of weights of that rank.
+func weightFormat(k convKind, rank int) graph.Format {
+	switch {
+	case k == convDense && rank == 3:
+		return denseLineWeights
+	case k == convDense:
 		return denseWeights
-	case convDepthwise, convPlanar:
+	case (k == convDepthwise || k == convPlanar) && rank == 3:
+		return slimLineWeights
+	case k == convDepthwise || k == convPlanar:
 		return slimWeights
 	}
 	return rowMaj
@@ -94,13 +109,16 @@ func convSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why != nil {
 		return nil, why
 	}
-	return []graph.Signature{convSignature(n, k, weightFormat(k))}, nil
+	return []graph.Signature{convSignature(n, k, weightFormat(k, len(n.Inputs[1].Type.Shape)))}, nil
 }
 
 func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signature {
 	s := graph.Signature{Name: "nchw16c", Outputs: []graph.Port{graph.Fixed(blocked)}}
 	src := blocked
-	if k == convPlanar {
+	switch {
+	case !is4D(n.Inputs[0]): // lines change their layout within the operator
+		s.Name, src, s.Outputs[0] = "ncw", rowMaj, graph.Fixed(rowMaj)
+	case k == convPlanar:
 		s.Name, src = "nchw-nchw16c", rowMaj
 	}
 	s.Inputs = append(s.Inputs, graph.Fixed(src), graph.Fixed(weights))
@@ -114,17 +132,25 @@ func planConv(p *planner, n *graph.Node) error {
 	return p.conv(n, n.Inputs, n.Outputs[0], tail{})
 }
 
+// planar returns dims of an image of one or two spatial axes as [N, C, H, W].
+func planar(d []int) []int {
+	if len(d) == 3 {
+		return []int{d[0], d[1], 1, d[2]}
+	}
+	return d
+}
+
 // conv emits a convolution or transposed convolution with its tail.
 func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
-	transposed := n.Is("ConvTranspose")
-	dx, dw, dy := p.dims[x.ID], p.dims[w.ID], p.dims[out.ID]
-	spec := conv.Spec{N: dx[0], C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: transposed}
-	if x.Format == rowMaj {
+	dx, dw, dy := planar(p.dims[x.ID]), planar(p.dims[w.ID]), planar(p.dims[out.ID])
+	spec := conv.Spec{N: dx[0], C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
+	line := len(p.dims[x.ID]) == 3
+	if x.Format == rowMaj && (!line || spec.C <= planarChannels && spec.Groups == 1 && !spec.Transposed) {
 		spec.Source = conv.Planar
 	}
 	var err error
-	if spec.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
+	if spec.Map, err = convWindow(n, p.dims[x.ID][2:], p.dims[w.ID][2:], p.dims[out.ID][2:]); err != nil {
 		return err
 	}
 	t.epilogue(&spec.Epilogue, dy[1])
@@ -132,55 +158,85 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err != nil {
 		return err
 	}
+	c := convCall{plan: plan, src: p.in(x), flops: 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dy))}
+	if spec.Transposed {
+		c.flops = 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dx))
+	}
 	var bias *graph.Value
 	if len(in) > 2 {
 		bias = in[2]
 	}
-	return p.emitConv(n, plan, x, w, bias, t.residual, out)
+	if err := p.convConstants(&c, w, bias); err != nil {
+		return err
+	}
+	if line {
+		return p.convLine(&c, dx, dy, out, spec.Source == conv.Planar)
+	}
+	c.residual = memory{slot: -1}
+	if t.residual != nil {
+		if t.residual != x { // a window of x is read after its middle was overwritten
+			p.inPlace(out, t.residual)
+		}
+		c.residual = p.in(t.residual)
+	}
+	c.dst = p.out(out)
+	p.emitConv(c)
+	return nil
 }
 
-func (p *planner) emitConv(n *graph.Node, plan *conv.Plan, x, w, bias, residual, out *graph.Value) error {
-	weights := p.in(w)
-	if w.Format == rowMaj { // packed by the backend: groups that do not fall on blocks
-		packed, err := p.ownPack(n, plan, w)
-		if err != nil {
-			return err
-		}
-		weights = packed
-	}
-	var padded []float32
-	if bias != nil {
+// convLine emits a convolution over one axis: its row-major operand and result are blocked for the kernel.
+func (p *planner) convLine(c *convCall, dx, dy []int, out *graph.Value, planarSource bool) error {
+	if !planarSource {
 		var err error
-		if padded, err = p.paddedBias(n, bias, plan.BiasFloats()); err != nil {
+		if c.src, err = p.toBlocked(dx, c.src); err != nil {
 			return err
 		}
 	}
-	if residual != nil && residual != x { // a window of x is read after its middle was overwritten
-		p.inPlace(out, residual)
+	c.residual, c.dst = memory{slot: -1}, p.temp(blockedBytes(dy))
+	p.emitConv(*c)
+	return p.fromBlocked(dy, c.dst, p.out(out))
+}
+
+// convCall is a convolution of known places.
+type convCall struct {
+	plan                        *conv.Plan
+	src, weights, residual, dst memory
+	bias                        []float32
+	flops                       float64
+}
+
+// convConstants makes weights and bias ready.
+func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
+	c.weights = p.in(w)
+	if w.Format == rowMaj { // packed by the backend: groups that do not fall on blocks
+		if c.weights, err = p.ownPack(c.plan, w); err != nil {
+			return err
+		}
 	}
-	src, dst := p.in(x), p.out(out)
-	var res memory
-	res.slot = -1
-	if residual != nil {
-		res = p.in(residual)
+	if bias != nil {
+		c.bias, err = p.paddedBias(bias, c.plan.BiasFloats())
 	}
-	dw := p.dims[w.ID]
-	flops := 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(p.dims[out.ID]))
-	if n.Is("ConvTranspose") {
-		flops = 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(p.dims[x.ID]))
-	}
-	s := step{chunks: plan.Chunks(), grain: 1}
-	s.label.FLOPs = flops
+	return err
+}
+
+func (p *planner) emitConv(c convCall) {
+	s := p.convStep(c.plan, float64(c.plan.Cost())/3, func(st *state) conv.Tensors {
+		return conv.Tensors{Src: st.f32(c.src), Weights: st.f32(c.weights), Bias: c.bias, Residual: st.f32(c.residual), Dst: st.f32(c.dst)}
+	})
+	s.label.FLOPs = c.flops
 	s.label.Name, s.label.Op, s.label.Origins = p.node.Name, labelOp(p.node), p.node.Provenance()
-	s.grain = grainFor(float64(plan.Cost()) / float64(max(plan.Chunks(), 1)) / 3)
-	s.body = func(st *state, _, lo, hi int) {
-		t := conv.Tensors{Src: st.f32(src), Weights: st.f32(weights), Bias: padded, Residual: st.f32(res), Dst: st.f32(dst)}
+	p.emit(s, []memory{c.src, c.weights, c.residual}, []memory{c.dst})
+}
+
+// convStep returns a step that runs a plan of package conv; nanos is the time of all its chunks.
+func (p *planner) convStep(plan *conv.Plan, nanos float64, tensors func(st *state) conv.Tensors) step {
+	chunks := plan.Chunks()
+	return step{chunks: chunks, grain: grainFor(nanos / float64(max(chunks, 1))), body: func(st *state, _, lo, hi int) {
+		t := tensors(st)
 		if err := plan.Run(lo, hi, nil, &t); err != nil {
 			panic(err)
 		}
-	}
-	p.emit(s, []memory{src, weights, res}, []memory{dst})
-	return nil
+	}}
 }
 
 func labelOp(n *graph.Node) string {
@@ -198,7 +254,7 @@ func product(dims []int) int {
 	return n
 }
 
-// constant returns the data of a constant operand, looked up through the body of a fused node.
+// constant returns the data of an operand, nil where it is no constant.
 func (p *planner) constant(v *graph.Value) *tensor.Tensor {
 	if v != nil && v.IsConst() {
 		return v.Const
@@ -207,7 +263,7 @@ func (p *planner) constant(v *graph.Value) *tensor.Tensor {
 }
 
 // paddedBias returns a bias padded with zeros, made once at compile time.
-func (p *planner) paddedBias(n *graph.Node, bias *graph.Value, length int) ([]float32, error) {
+func (p *planner) paddedBias(bias *graph.Value, length int) ([]float32, error) {
 	t := p.constant(bias)
 	if t == nil {
 		return nil, fmt.Errorf("bias %v is not constant", bias)
@@ -235,7 +291,7 @@ func paddedFloats(t *tensor.Tensor, length int) ([]float32, error) {
 }
 
 // ownPack packs row-major weights for a plan, in memory of Go, once per instance.
-func (p *planner) ownPack(n *graph.Node, plan *conv.Plan, w *graph.Value) (memory, error) {
+func (p *planner) ownPack(plan *conv.Plan, w *graph.Value) (memory, error) {
 	t := p.constant(w)
 	if t == nil {
 		return memory{slot: -1}, fmt.Errorf("weights %v are not constant", w)
@@ -267,16 +323,23 @@ func convWindow(n *graph.Node, in, kernel, out []int) (conv.Map, error) {
 		return conv.Map{}, err
 	}
 	m := windowMap(&w, in, out)
-	m.Pad = [4]int{begin[0], begin[1], end[0], end[1]}
+	for i := range w.Kernel {
+		k := i + 2 - len(w.Kernel)
+		m.Pad[k], m.Pad[k+2] = begin[i], end[i]
+	}
 	return m, nil
 }
 
-// windowMap translates a window over two axes to the kernel's terms.
+// windowMap translates a window over one or two axes to the kernel's terms; one axis is the width.
 func windowMap(w *graph.Window, in, out []int) conv.Map {
-	m := conv.Map{H: in[0], W: in[1], OH: out[0], OW: out[1]}
-	for i := range 2 {
-		m.Kernel[i], m.Stride[i], m.Dilate[i] = w.Kernel[i], w.Strides[i], w.Dilations[i]
-		m.Pad[i], m.Pad[i+2] = w.Pads(i, in[i], out[i])
+	m := conv.Map{H: 1, W: in[len(in)-1], OH: 1, OW: out[len(out)-1], Kernel: [2]int{1, 1}, Stride: [2]int{1, 1}, Dilate: [2]int{1, 1}}
+	if len(in) == 2 {
+		m.H, m.OH = in[0], out[0]
+	}
+	for i := range w.Kernel {
+		k := i + 2 - len(w.Kernel)
+		m.Kernel[k], m.Stride[k], m.Dilate[k] = w.Kernel[i], w.Strides[i], w.Dilations[i]
+		m.Pad[k], m.Pad[k+2] = w.Pads(i, in[i], out[i])
 	}
 	return m
 }
@@ -286,8 +349,8 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if !isF32(n.Inputs...) {
 		return nil, wrongDType(x)
 	}
-	if !is4D(x) || len(w.Type.Shape) != 4 || !w.IsConst() && !isBodyInput(w) {
-		return nil, property.Because(property.ShapeReason, "two-dimensional with constant weights only, %v is %v", w, w.Type)
+	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) || !w.IsConst() && !isBodyInput(w) {
+		return nil, property.Because(property.ShapeReason, "over one or two axes with constant weights only, %v is %v", w, w.Type)
 	}
 	if b := n.Input(2); b != nil && !b.IsConst() && !isBodyInput(b) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", b)
@@ -295,7 +358,11 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if n.Int("group", 1) != 1 {
 		return []graph.Signature{convSignature(n, convMixed, rowMaj)}, nil
 	}
-	return []graph.Signature{convSignature(n, convDense, transposeWeights)}, nil
+	weights := transposeWeights
+	if !is4D(x) {
+		weights = transposeLineWeights
+	}
+	return []graph.Signature{convSignature(n, convDense, weights)}, nil
 }
 
 // Tails: what is fused behind a convolution or matrix product.

@@ -17,7 +17,11 @@ func planConvert(p *planner, n *graph.Node) error {
 		from, ok1 := reorderLayout(x.Format)
 		to, ok2 := reorderLayout(y.Format)
 		if ok1 && ok2 {
-			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, x, y)
+			if d[2]*d[3] == 1 && d[1]%16 == 0 && p.where[y.ID].slot < 0 { // the same bytes
+				p.alias(y, x)
+				return nil
+			}
+			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, p.in(x), p.out(y))
 		}
 	}
 	move, err := convert.PlanHost(x.Format.Layout, y.Format.Layout, x.Type.DType, d)
@@ -48,21 +52,43 @@ func reorderLayout(f graph.Format) (reorder.Layout, bool) {
 	return 0, false
 }
 
-func (p *planner) reorder(spec reorder.Spec, x, y *graph.Value) error {
-	same := spec.HW == 1 && spec.C%16 == 0
-	if same && p.where[y.ID].slot < 0 { // the same bytes
-		p.alias(y, x)
-		return nil
-	}
+// reorder emits a change between layouts that the reorder kernels know.
+func (p *planner) reorder(spec reorder.Spec, src, dst memory) error {
 	plan, err := reorder.New(spec)
 	if err != nil {
 		return err
 	}
-	src, dst := p.in(x), p.out(y)
-	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(dst.size) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
-		if err := plan.Run(lo, hi, st.f32(dst), st.f32(src)); err != nil {
+	p.runMover(plan, src, dst)
+	return nil
+}
+
+// blockedBytes returns the size of an image [N, C, H, W] in the blocked layout.
+func blockedBytes(d []int) int { return d[0] * ceilDiv(d[1], 16) * 16 * d[2] * d[3] * 4 }
+
+// toBlocked emits a copy of a row-major image [N, C, H, W] in the blocked layout and returns its place.
+func (p *planner) toBlocked(d []int, src memory) (memory, error) {
+	t := p.temp(blockedBytes(d))
+	return t, p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: reorder.NCHW, To: reorder.NCHW16c}, src, t)
+}
+
+// fromBlocked emits the opposite.
+func (p *planner) fromBlocked(d []int, src, dst memory) error {
+	return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: reorder.NCHW16c, To: reorder.NCHW}, src, dst)
+}
+
+// mover is a planned kernel that reads one tensor, writes another, and is bound by memory.
+type mover interface {
+	Chunks() int
+	Run(lo, hi int, dst, src []float32) error
+}
+
+// runMover emits a mover.
+func (p *planner) runMover(m mover, src, dst memory) {
+	chunks := m.Chunks()
+	nanos := max(float64(src.size)*0.025, float64(dst.size)*0.1) / float64(max(chunks, 1))
+	p.emit(step{chunks: chunks, grain: grainFor(nanos), body: func(st *state, _, lo, hi int) {
+		if err := m.Run(lo, hi, st.f32(dst), st.f32(src)); err != nil {
 			panic(err)
 		}
 	}}, []memory{src}, []memory{dst})
-	return nil
 }

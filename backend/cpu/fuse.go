@@ -168,7 +168,7 @@ func (c *chain) follow(head *graph.Node) *links {
 
 // canAdd reports whether the kernel adds a residual.
 func (c *chain) canAdd(head *graph.Node) bool {
-	return !head.Is("ConvTranspose")
+	return !head.Is("ConvTranspose") && (!head.Is("Conv") || is4D(head.Inputs[0]))
 }
 
 // mayRepeat reports whether a residual has the format that the head wants of it where it is an operand of the head too.

@@ -11,26 +11,29 @@ import (
 
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !is4D(x) {
-		return nil, property.Because(property.ShapeReason, "two-dimensional float32 pooling only, %v is %v", x, x.Type)
+	if !isImage(x) {
+		return nil, property.Because(property.ShapeReason, "float32 pooling over one or two axes only, %v is %v", x, x.Type)
 	}
-	if w, err := graph.PoolAttrs(n); err != nil || len(w.Kernel) != 2 {
+	if w, err := graph.PoolAttrs(n); err != nil || len(w.Kernel) != len(x.Type.Shape)-2 {
 		return nil, property.Because(property.Attribute, "window of %v", n)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
+	}
+	if !is4D(x) {
+		return plainSignature(n), nil
 	}
 	return []graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}, nil
 }
 
 func planPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	dx, dy := planar(p.dims[x.ID]), planar(p.dims[y.ID])
 	w, err := graph.PoolAttrs(n)
 	if err != nil {
 		return err
 	}
-	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, dx[2:], dy[2:]), Pooling: conv.Max}
+	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.dims[x.ID][2:], p.dims[y.ID][2:]), Pooling: conv.Max}
 	if n.Is("AveragePool") {
 		spec.Pooling = conv.Average
 		if n.Int("count_include_pad", 0) != 0 {
@@ -41,13 +44,21 @@ func planPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	line := len(p.dims[x.ID]) == 3
 	src, dst := p.in(x), p.out(y)
-	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(plan.Cost()) / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
-		t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst)}
-		if err := plan.Run(lo, hi, nil, &t); err != nil {
-			panic(err)
+	made := dst
+	if line {
+		if src, err = p.toBlocked(dx, src); err != nil {
+			return err
 		}
-	}}, []memory{src}, []memory{dst})
+		made = p.temp(blockedBytes(dy))
+	}
+	p.emit(p.convStep(plan, float64(plan.Cost()), func(st *state) conv.Tensors {
+		return conv.Tensors{Src: st.f32(src), Dst: st.f32(made)}
+	}), []memory{src}, []memory{made})
+	if line {
+		return p.fromBlocked(dy, made, dst)
+	}
 	return nil
 }
 
@@ -99,11 +110,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	if squeeze { // the kernel writes whole blocks
 		made = p.temp(d[0] * padded * 4)
 	}
-	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
-		if err := plan.Run(lo, hi, st.f32(made), st.f32(src)); err != nil {
-			panic(err)
-		}
-	}}, []memory{src}, []memory{made})
+	p.runMover(plan, src, made)
 	if squeeze {
 		p.strided(copySpec{dims: []int{d[0], d[1]}, src: []int{padded, 1}, dst: []int{d[1], 1}, size: 4}, made, dst)
 	}
@@ -178,12 +185,9 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		if err != nil {
 			return err
 		}
-		p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(product(d)) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
-			t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
-			if err := plan.Run(lo, hi, nil, &t); err != nil {
-				panic(err)
-			}
-		}}, []memory{src}, []memory{dst})
+		p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
+			return conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
+		}), []memory{src}, []memory{dst})
 		return nil
 	}
 	channels, hw := d[1], product(d[2:])

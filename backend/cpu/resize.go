@@ -102,11 +102,7 @@ func planResize(p *planner, n *graph.Node) error {
 		return err
 	}
 	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
-	p.emit(step{chunks: plan.Chunks(), grain: grainFor(float64(dst.size) * 0.1 / float64(max(plan.Chunks(), 1))), body: func(st *state, _, lo, hi int) {
-		if err := plan.Run(lo, hi, st.f32(dst), st.f32(src)); err != nil {
-			panic(err)
-		}
-	}}, []memory{src}, []memory{dst})
+	p.runMover(plan, src, dst)
 	return nil
 }
 
