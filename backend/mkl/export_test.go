@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/dl"
 )
 
 // Decoded makes the descriptor of a layout and reads it back.
@@ -49,4 +50,28 @@ func Primitives(b backend.Backend) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.m)
+}
+
+// Executions runs one small primitive again and again, with nothing around it but the call.
+func Executions(b backend.Backend, elements, n int) error {
+	m := b.(*mkl)
+	pr, err := m.l.primitive(1, m.l.elementwise(eltTanh, 0, 0, plain(elements)))
+	if err != nil {
+		return err
+	}
+	at := memory{slot: 0, size: elements * 4}
+	in := &instance{e: &executable{b: m, threads: 1}, slots: []slotInfo{{kind: fromData}},
+		steps: []step{{primitive: pr, args: []arg{{argSrc, at, pr.src, false}, {argDst, at, pr.dst, true}}}}}
+	st, err := in.newState()
+	if err != nil {
+		return err
+	}
+	st.mem[0] = make([]byte, elements*4)
+	if err := st.invoke(&in.steps[0], &st.calls[0]); err != nil {
+		return err
+	}
+	for range n {
+		dl.Invoke(st.calls[0].frame)
+	}
+	return nil
 }
