@@ -1,7 +1,3 @@
-// Package partition carves a graph into subgraphs, each owned by one backend: claims, assignment, formats, grouping, and
-// construction, with a verifier of the result.
-//
-// Partition is the entry point. It is deterministic: the same graph and options give the same result.
 package partition
 
 import (
@@ -17,7 +13,10 @@ import (
 
 // Partition rewrites g so that its nodes are Subgraph nodes, one per group, Convert nodes between them, and the host
 // scheduler's nodes. Types must have been inferred. Regions of the host scheduler's nodes are left alone: they are
-// partitioned by themselves. The error is typed: *UnplacedError for a node that nobody runs.
+// partitioned by themselves. It stops soon after ctx ends.
+//
+// The error is an *UnplacedError for a node that nobody runs; it wraps ErrSignature or ErrReview where a backend or property
+// misbehaves, graph.ErrCycle where g has a cycle, and is ctx's where that ended. The graph is of no use after an error.
 func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error) {
 	a, err := assign(ctx, g, o)
 	if err != nil {
