@@ -16,6 +16,7 @@ func (b *mkl) Properties() []property.SubgraphProperty {
 		&chain{b: b, name: "norm-activation", head: (*mkl).isNormHead, noResidual: true},
 		silu{},
 		&shuffle{},
+		&padPool{b: b},
 	}
 }
 

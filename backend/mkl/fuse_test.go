@@ -117,6 +117,21 @@ var _ = DescribeTable("fusion", func(ctx SpecContext, text string, ops ...string
   %n = BatchNormalization(%z, %v, %b, %b, %v)
   %y = Relu(%n)
   output %y`, "Sigmoid", "norm-activation"),
+	Entry("zeros around an average", `
+  input %x: f32[1,16,6,6]
+  const %p = i64[8]{0, 0, 1, 1, 0, 0, 1, 1}
+  const %w = f32[16,16,1,1]{~}
+  %c = Conv(%x, %w)
+  %a = Pad(%c, %p)
+  %y = AveragePool(%a; kernel_shape=[3,3])
+  output %y`, "Conv", "pad-average"),
+	Entry("not ones around an average", `
+  input %x: f32[1,16,6,6]
+  const %p = i64[8]{0, 0, 1, 1, 0, 0, 1, 1}
+  const %v = f32[]{1}
+  %a = Pad(%x, %p, %v)
+  %y = AveragePool(%a; kernel_shape=[3,3])
+  output %y`, "AveragePool"),
 	Entry("channel shuffle", `
   input %x: f32[1,32,4,4]
   const %w = f32[32,32,1,1]{~}
