@@ -236,18 +236,7 @@ func newBroadcast(out []int, operands ...[]int) *broadcast {
 	rank := len(out)
 	strides := make([][]int, len(operands))
 	for i, d := range operands {
-		strides[i] = make([]int, rank)
-		n := 1
-		for k := rank - 1; k >= 0; k-- {
-			j := k - (rank - len(d))
-			if j < 0 {
-				continue
-			}
-			if d[j] != 1 {
-				strides[i][k] = n
-			}
-			n *= d[j]
-		}
+		strides[i] = broadcastStrides(d, rank)
 	}
 	var dims []int
 	kept := make([][]int, len(operands))
@@ -293,6 +282,20 @@ func newBroadcast(out []int, operands ...[]int) *broadcast {
 		b.rows *= d
 	}
 	return b
+}
+
+// broadcastStrides returns the distances of elements of a compact tensor of dims d that is broadcast to a rank: 0 along dims
+// that it repeats.
+func broadcastStrides(d []int, rank int) []int {
+	strides := make([]int, rank)
+	n := 1
+	for j := len(d) - 1; j >= 0; j-- {
+		if d[j] != 1 {
+			strides[rank-len(d)+j] = n
+		}
+		n *= d[j]
+	}
+	return strides
 }
 
 // offset returns where operand i's row begins.

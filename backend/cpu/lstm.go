@@ -49,26 +49,15 @@ func planLSTM(p *planner, n *graph.Node) error {
 	seq, batch, in := dx[0], dx[1], dx[2]
 	dirs, hidden := p.dims[w.ID][0], p.dims[r.ID][2]
 	gates := 4 * hidden
-	// The result Y is [seq, dirs, batch, hidden].
-	none := memory{slot: -1}
-	var y memory
-	if v := n.Output(0); v != nil {
-		y = p.out(v)
-	} else {
+	y, lastH, lastC := p.out(n.Output(0)), p.out(n.Output(1)), p.out(n.Output(2))
+	if y.slot < 0 { // [seq, dirs, batch, hidden]
 		y = p.temp(seq * dirs * batch * hidden * 4)
-	}
-	lastH, lastC := none, none
-	if v := n.Output(1); v != nil {
-		lastH = p.out(v)
-	}
-	if v := n.Output(2); v != nil {
-		lastC = p.out(v)
 	}
 	initial := func(i int) memory {
 		if v := n.Input(i); v != nil {
 			return p.in(v)
 		}
-		return none
+		return memory{slot: -1}
 	}
 	h0, c0 := initial(5), initial(6)
 	var bias []float32
@@ -89,12 +78,10 @@ func planLSTM(p *planner, n *graph.Node) error {
 			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		all := p.temp(min(block, seq) * batch * gates * 4)
-		state0 := p.temp(batch * hidden * 4)
-		zero := p.temp(batch * hidden * 4)
-		reverse := n.Str("direction", "forward") == "reverse" || d == 1
-		err := p.recurrence(n, recurrence{cell: cell, r: packedR, w: packedW, x: p.in(x), bias: sum, in: in, block: block, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: reverse,
-			all: all, y: y, c: state0, zero: zero, h0: h0, c0: c0, lastH: lastH, lastC: lastC})
+		err := p.recurrence(n, &recurrence{cell: cell, r: packedR, w: packedW, x: p.in(x), bias: sum, in: in, block: block,
+			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
+			all: p.temp(min(block, seq) * batch * gates * 4), y: y, c: p.temp(batch * hidden * 4), zero: p.temp(batch * hidden * 4),
+			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
 		if err != nil {
 			return err
 		}
@@ -127,113 +114,122 @@ type recurrence struct {
 	h0, c0, lastH, lastC        memory
 }
 
-func (p *planner) recurrence(n *graph.Node, q recurrence) error {
-	bh := q.batch * q.hidden
-	part := func(m []float32) []float32 { return m[q.d*bh : (q.d+1)*bh] }
-	prepare := func(st *state) {
-		c := st.f32(q.c)
-		if q.c0.slot >= 0 {
-			copy(c, part(st.f32(q.c0)))
-		} else {
-			clear(c)
-		}
-		if q.h0.slot >= 0 {
-			copy(st.f32(q.zero), part(st.f32(q.h0)))
-		} else {
-			clear(st.f32(q.zero))
-		}
+// at returns the time that step k computes.
+func (q *recurrence) at(k int) int {
+	if q.reverse {
+		return q.seq - 1 - k
 	}
+	return k
+}
 
-	p.emit(step{serial: prepare}, []memory{q.h0, q.c0}, []memory{q.c, q.zero})
-	at := func(k int) int {
-		if q.reverse {
-			return q.seq - 1 - k
-		}
-		return k
+// first returns the earliest time of the block that step k belongs to.
+func (q *recurrence) first(k int) int {
+	k -= k % q.block
+	if q.reverse {
+		return q.seq - min(k+q.block, q.seq)
 	}
-	gates := 4 * q.hidden
-	// first returns the earliest time of the block that the k-th step belongs to.
-	first := func(k int) int {
-		k -= k % q.block
-		if q.reverse {
-			return q.seq - min(k+q.block, q.seq)
-		}
-		return k
+	return k
+}
+
+// part returns the direction's part of a state [dirs, batch, hidden].
+func (q *recurrence) part(m []float32) []float32 {
+	bh := q.batch * q.hidden
+	return m[q.d*bh : (q.d+1)*bh]
+}
+
+// gates returns the gates of step k.
+func (q *recurrence) gates(st *state, k int) []float32 {
+	n := q.batch * 4 * q.hidden
+	row := (q.at(k) - q.first(k)) * n
+	return st.f32(q.all)[row : row+n]
+}
+
+// state returns the hidden state before step k.
+func (q *recurrence) state(st *state, k int) []float32 {
+	if k == 0 {
+		return st.f32(q.zero)
 	}
-	pointwise := func(st *state, k int) {
-		all, y, c := st.f32(q.all), st.f32(q.y), st.f32(q.c)
-		t := at(k)
-		row := (t - first(k)) * q.batch * gates
-		g := all[row : row+q.batch*gates]
-		h := y[(t*q.dirs+q.d)*bh : (t*q.dirs+q.d+1)*bh]
-		for b := range q.batch {
-			row := g[b*gates : (b+1)*gates]
-			cb := c[b*q.hidden : (b+1)*q.hidden]
-			// ONNX orders the gates i, o, f, c.
-			vec.LSTM(cb, h[b*q.hidden:(b+1)*q.hidden], row[:q.hidden], row[q.hidden:2*q.hidden], row[2*q.hidden:3*q.hidden], row[3*q.hidden:], cb)
+	bh := q.batch * q.hidden
+	from := (q.at(k-1)*q.dirs + q.d) * bh
+	return st.f32(q.y)[from : from+bh]
+}
+
+// prepare sets the states before the first step.
+func (q *recurrence) prepare(st *state) {
+	for _, s := range [][2]memory{{q.c, q.c0}, {q.zero, q.h0}} {
+		if s[1].slot >= 0 {
+			copy(st.f32(s[0]), q.part(st.f32(s[1])))
+		} else {
+			clear(st.f32(s[0]))
 		}
 	}
+}
+
+// pointwise applies the cell of step k to its gates.
+func (q *recurrence) pointwise(st *state, k int) {
+	g, c, y, h := q.gates(st, k), st.f32(q.c), q.state(st, k+1), q.hidden
+	for b := range q.batch {
+		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
+		// ONNX orders the gates i, o, f, c.
+		vec.LSTM(cb, y[b*h:(b+1)*h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
+	}
+}
+
+// finish applies the last cell and writes the last states.
+func (q *recurrence) finish(st *state) {
+	if q.seq > 0 {
+		q.pointwise(st, q.seq-1)
+	}
+	if q.lastH.slot >= 0 {
+		copy(q.part(st.f32(q.lastH)), q.state(st, q.seq))
+	}
+	if q.lastC.slot >= 0 {
+		copy(q.part(st.f32(q.lastC)), st.f32(q.c))
+	}
+}
+
+func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
+	p.emit(step{serial: q.prepare}, []memory{q.h0, q.c0}, []memory{q.c, q.zero})
 	for k := range q.seq {
 		if k%q.block == 0 {
-			if err := p.lstmGates(n, &q, k, first(k), pointwise); err != nil {
+			if err := p.lstmGates(n, q, k); err != nil {
 				return err
 			}
 		}
 		s := step{chunks: q.cell.Chunks(), grain: grainFor(float64(q.cell.Flops()) / float64(max(q.cell.Chunks(), 1)) / 60), body: func(st *state, _, lo, hi int) {
-			h := st.f32(q.zero)
-			if k > 0 {
-				prev := (at(k-1)*q.dirs + q.d) * bh
-				h = st.f32(q.y)[prev : prev+bh]
-			}
-			row := (at(k) - first(k)) * q.batch * gates
-			g := st.f32(q.all)[row : row+q.batch*gates]
-			q.cell.Run(lo, hi, gemm.Args{A: h, B: st.f32(q.r), Res: g, C: g})
+			g := q.gates(st, k)
+			q.cell.Run(lo, hi, gemm.Args{A: q.state(st, k), B: st.f32(q.r), Res: g, C: g})
 		}}
 		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 		s.label.FLOPs = float64(q.cell.Flops())
 		if k%q.block > 0 {
-			s.serial = func(st *state) { pointwise(st, k-1) }
+			s.serial = func(st *state) { q.pointwise(st, k-1) }
 		}
 		p.emit(s, []memory{q.all, q.zero, q.r}, []memory{q.all, q.y, q.c})
 	}
-	p.emit(step{serial: func(st *state) {
-		if q.seq > 0 {
-			pointwise(st, q.seq-1)
-		}
-		if q.lastH.slot >= 0 {
-			h := st.f32(q.zero)
-			if q.seq > 0 {
-				last := (at(q.seq-1)*q.dirs + q.d) * bh
-				h = st.f32(q.y)[last : last+bh]
-			}
-			copy(part(st.f32(q.lastH)), h)
-		}
-		if q.lastC.slot >= 0 {
-			copy(part(st.f32(q.lastC)), st.f32(q.c))
-		}
-	}}, []memory{q.all, q.c, q.y, q.zero}, []memory{q.y, q.c, q.lastH, q.lastC})
+	p.emit(step{serial: q.finish}, []memory{q.all, q.c, q.y, q.zero}, []memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
 }
 
-// lstmGates emits the input's part of the gates of a block, that of step k, whose earliest time is first. The cell of the
-// step before reads the gates of the block before, and goes first.
-func (p *planner) lstmGates(n *graph.Node, q *recurrence, k, first int, pointwise func(*state, int)) error {
+// lstmGates emits the input's part of the gates of a block, that of step k. The cell of the step before reads the gates of
+// the block before, and goes first.
+func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 	rows := min(q.block, q.seq-k) * q.batch
 	pre, err := gemm.NewPlan(gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
 	if err != nil {
 		return err
 	}
-	source := memory{slot: q.x.slot, off: q.x.off + first*q.batch*q.in*4, size: rows * q.in * 4}
+	source := memory{slot: q.x.slot, off: q.x.off + q.first(k)*q.batch*q.in*4, size: rows * q.in * 4}
 	all, weights, bias := q.all, q.w, q.bias
 	s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 		pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(weights), Bias: bias, C: st.f32(all)})
 	}}
 	if k > 0 {
-		s.serial = func(st *state) { pointwise(st, k-1) }
+		s.serial = func(st *state) { q.pointwise(st, k-1) }
 	}
 	s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 	s.label.FLOPs = float64(pre.Flops())
-	p.emit(s, []memory{source, weights, q.y, q.c}, []memory{all})
+	p.emit(s, []memory{source, weights, q.zero}, []memory{all, q.y, q.c})
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package cpu_test
 
 import (
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/carve-dev/carve/graph"
@@ -12,6 +14,9 @@ import (
 func recurrent(m *model, op string, gates, states, results int, attrs ...graph.Attr) []*graph.Value {
 	GinkgoHelper()
 	seq, batch, in, hidden := m.between(1, 6), m.between(1, 3), m.between(1, 10), m.between(1, 20)
+	if m.long {
+		seq, hidden = m.between(12, 30), m.between(100, 200)
+	}
 	dirs, direction := 1, pick(m, "forward", "reverse", "bidirectional")
 	if direction == "bidirectional" {
 		dirs = 2
@@ -19,7 +24,7 @@ func recurrent(m *model, op string, gates, states, results int, attrs ...graph.A
 	if m.chance(12) {
 		seq = 0
 	}
-	values := []*graph.Value{operand(m, seq, batch, in), m.constant(dirs, gates*hidden, in), m.constant(dirs, gates*hidden, hidden), nil, nil}
+	values := []*graph.Value{operand(m, seq, batch, in), m.constant(dirs, gates*hidden, in), m.scaled(1/math.Sqrt(float64(hidden)), dirs, gates*hidden, hidden), nil, nil}
 	if m.chance(2) {
 		values[3] = m.constant(dirs, 2*gates*hidden)
 	}
@@ -61,6 +66,11 @@ var _ = Describe("LSTM", func() {
 			out = append(out, m.op("Neg", out[0]))
 		}
 		m.sample(out...)
+	}))
+
+	It("agrees with the reference kernels over sequences of several blocks", seeds(8, func(m *model) {
+		m.long = true
+		m.sample(recurrent(m, "LSTM", 4, 2, 3)...)
 	}))
 
 	It("runs in every way and for every length", func() {

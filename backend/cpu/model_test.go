@@ -27,6 +27,7 @@ import (
 type model struct {
 	g     *graph.Graph
 	seed  uint64
+	long  bool // recurrent operators run over long sequences of large states
 	r     *rand.Rand
 	feeds map[string]tensor.Value
 	known map[*graph.Value]*tensor.Tensor // what each value holds
@@ -70,6 +71,15 @@ func (m *model) feedAs(ty graph.Type, t *tensor.Tensor) *graph.Value {
 
 // constant adds a constant of normal deviates.
 func (m *model) constant(shape ...int) *graph.Value { return m.data(m.floats(shape...)) }
+
+// scaled adds a constant of normal deviates times a factor.
+func (m *model) scaled(by float64, shape ...int) *graph.Value {
+	t := m.floats(shape...)
+	for i, s := 0, tensor.Of[float32](t); i < len(s); i++ {
+		s[i] *= float32(by)
+	}
+	return m.data(t)
+}
 
 // data adds a constant with that content.
 func (m *model) data(t *tensor.Tensor) *graph.Value {

@@ -393,14 +393,7 @@ func planExpand(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: make([]int, len(dy)), size: x.Type.DType.Size()}
-	dx := p.dims[x.ID]
-	sx := tensor.CompactStrides(dx)
-	for k := range dy {
-		if j := k - (len(dy) - len(dx)); j >= 0 && dx[j] != 1 {
-			b.src[k] = sx[j]
-		}
-	}
+	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: broadcastStrides(p.dims[x.ID], len(dy)), size: x.Type.DType.Size()}
 	p.strided(b, p.in(x), p.out(y))
 	return nil
 }

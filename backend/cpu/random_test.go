@@ -130,12 +130,7 @@ func (r *randomGraph) convolve() {
 		}
 	}
 	scaled := func(shape ...int) *graph.Value {
-		t := r.floats(shape...)
-		s, by := tensor.Of[float32](t), float32(1/math.Sqrt(float64(shape[1]*shape[2]*shape[3])))
-		for i := range s {
-			s[i] *= by
-		}
-		return r.data(t)
+		return r.scaled(1/math.Sqrt(float64(shape[1]*shape[2]*shape[3])), shape...)
 	}
 	in := []*graph.Value{x, nil}
 	if r.chance(2) {
