@@ -13,6 +13,9 @@ var floatBinary = map[string]vec.BinaryOp{"Add": vec.Add, "Sub": vec.Sub, "Mul":
 // binarySignatures are those of Add and its like: both operands blocked or both row-major; in the blocked layout one of
 // them may have a single value per channel, or be a single number.
 func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := alignsByAxis(n); why != nil {
+		return nil, why
+	}
 	if len(n.Inputs) != 2 {
 		return nil, property.Because(property.Unsupported, "%d operands", len(n.Inputs))
 	}
@@ -52,6 +55,15 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		block.Inputs[0], block.Inputs[1] = block.Inputs[1], block.Inputs[0]
 	}
 	return append([]graph.Signature{block}, plain...), nil
+}
+
+// alignsByAxis turns down the broadcasting of operator sets before 7 where an attribute says which axes of the operands
+// belong together.
+func alignsByAxis(n *graph.Node) *property.Reason {
+	if n.Op.Since < 7 && n.Attrs.Lookup("axis") != nil {
+		return property.Because(property.Version, "broadcasting along an axis, as %v before operator set 7", n.Op.Name)
+	}
+	return nil
 }
 
 // scaleShaped reports whether a blocked kernel exists for full ∘ other: other has one value per channel (and image), or is
@@ -389,11 +401,11 @@ func integerFunc[T int32 | int64](name string) func(a, b T) T {
 // elementwise2 emits a broadcasting operator by a Go function.
 func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.Node, fn func(a A, b B) R) error {
 	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	b := newBroadcast(p.dims[r.ID], p.dims[x.ID], p.dims[y.ID])
-	mx, my, dst := p.in(x), p.in(y), p.out(r)
-	if b.total == 0 {
-		return nil
-	}
+	elementwise2Over(p, newBroadcast(p.dims[r.ID], p.dims[x.ID], p.dims[y.ID]), p.in(x), p.in(y), p.out(r), fn)
+	return nil
+}
+
+func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broadcast, mx, my, dst memory, fn func(a A, b B) R) {
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*2 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
 		for row := lo; row < hi; row++ {
@@ -406,7 +418,6 @@ func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.No
 			}
 		}
 	}}, []memory{mx, my}, []memory{dst})
-	return nil
 }
 
 func init() {

@@ -2,9 +2,11 @@ package cpu_test
 
 import (
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 var _ = Describe("operators of any number of operands", func() {
@@ -260,4 +262,35 @@ var _ = Describe("GRU", func() {
 		out := recurrent(m, "GRU", 3, 1, 2, graph.IntAttr("linear_before_reset", int64(m.r.IntN(2))))
 		m.sample(out...)
 	}))
+})
+
+var _ = Describe("operator sets before 7", func() {
+	It("have PRelu with one slope per channel", func() {
+		for _, shape := range [][]int{{2, 5, 3, 4}, {2, 5, 3}, {2, 5, 1}, {2, 5}} {
+			m := newModel(1)
+			x, slope := m.input(shape...), m.constant(5)
+			ones := []int{5}
+			for range len(shape) - 2 {
+				ones = append(ones, 1)
+			}
+			want := m.op("PRelu", x, m.data(tensor.From(tensor.Of[float32](slope.Const), ones...)))
+			m.version(6)
+			n := m.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "PRelu"}, Name: "old", Inputs: []*graph.Value{x, slope}, Outputs: []string{"old"}})
+			Expect(graph.InferNode(n)).To(Succeed())
+			m.known[n.Outputs[0]] = m.known[want]
+			m.check(want, n.Outputs[0])
+		}
+	})
+
+	It("and their broadcasting along an axis are not taken for today's", func() {
+		for _, op := range []string{"Add", "Mul", "Pow", "Less"} {
+			m := newModel(1).version(6)
+			n := m.g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op}, Inputs: []*graph.Value{m.input(2, 3, 4), m.input(3)}, Outputs: []string{"y"},
+				Attrs: []graph.Attr{graph.IntAttr("broadcast", 1), axis(1)}})
+			_ = graph.InferNode(n)
+			if n.Outputs[0].Type.Backed() {
+				Expect(supports(n.Outputs[0]).Reason.Code).To(Equal(property.Version), op)
+			}
+		}
+	})
 })

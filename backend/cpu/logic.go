@@ -18,6 +18,9 @@ type ordered interface {
 var comparisons = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 
 func compareSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := alignsByAxis(n); why != nil {
+		return nil, why
+	}
 	a := n.Input(0)
 	switch a.Type.DType {
 	case tensor.Float32, tensor.Int32, tensor.Int64:
@@ -57,6 +60,9 @@ func compareFunc[T ordered](name string) func(a, b T) bool {
 }
 
 func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := alignsByAxis(n); why != nil {
+		return nil, why
+	}
 	return plainSignature(n), nil
 }
 
@@ -183,6 +189,9 @@ func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
 }
 
 func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := alignsByAxis(n); why != nil {
+		return nil, why
+	}
 	if !isF32(n.Inputs...) {
 		return nil, wrongDType(n.Inputs[0])
 	}

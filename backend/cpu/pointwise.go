@@ -67,16 +67,23 @@ func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planPRelu(p *planner, n *graph.Node) error {
 	x, slope, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	b := newBroadcast(p.dims[y.ID], p.dims[x.ID], p.dims[slope.ID])
+	ds := p.dims[slope.ID]
+	if n.Op.Since < 7 && len(ds) == 1 { // one slope per channel
+		for range len(p.dims[x.ID]) - 2 {
+			ds = append(ds[:len(ds):len(ds)], 1)
+		}
+	}
+	b := newBroadcast(p.dims[y.ID], p.dims[x.ID], ds)
+	src, slopes, dst := p.in(x), p.in(slope), p.out(y)
 	if b.step[0] != 1 || b.step[1] != 0 {
-		return elementwise2(p, n, func(x, s float32) float32 {
+		elementwise2Over(p, b, src, slopes, dst, func(x, s float32) float32 {
 			if x < 0 {
 				return x * s
 			}
 			return x
 		})
+		return nil
 	}
-	src, slopes, dst := p.in(x), p.in(slope), p.out(y)
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, a := st.f32(dst), st.f32(src), st.f32(slopes)
 		for row := lo; row < hi; row++ {
