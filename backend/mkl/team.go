@@ -83,14 +83,32 @@ func (m *team) execute(jobs <-chan *state) {
 	}
 }
 
-// run executes a session's run and returns when it is over.
+// run executes a session's run and returns when it is over. Waiting for its turn ends with the run's context.
 func (m *team) run(st *state) {
 	if m.threads > 1 {
-		m.jobs <- st
+		select {
+		case m.jobs <- st:
+		default:
+			select {
+			case m.jobs <- st:
+			case <-st.ctx.Done():
+				st.err = st.ctx.Err()
+				return
+			}
+		}
 		<-st.finished
 		return
 	}
-	m.turn <- struct{}{}
+	select {
+	case m.turn <- struct{}{}:
+	default:
+		select {
+		case m.turn <- struct{}{}:
+		case <-st.ctx.Done():
+			st.err = st.ctx.Err()
+			return
+		}
+	}
 	defer func() { <-m.turn }()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
