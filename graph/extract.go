@@ -203,6 +203,7 @@ func (x *extraction) node(spec NodeSpec, place int) *Node {
 	n.pos = place
 	x.g.nodes[place] = n
 	var outputs []*Value
+	given := false // an output of g was in the body
 	for _, m := range x.body.nodes {
 		for _, v := range m.Outputs {
 			if v == nil {
@@ -211,14 +212,16 @@ func (x *extraction) node(spec NodeSpec, place int) *Node {
 			if outer := x.handOver(n, v); outer != nil {
 				outputs = append(outputs, v)
 				if outer.outputs > 0 {
-					x.inner[v] = outer
+					x.inner[v], given = outer, true
 				}
 			}
 		}
 	}
-	for i, o := range x.g.Outputs {
-		if o.graph == x.body {
-			x.g.Outputs[i] = x.inner[o]
+	if given {
+		for i, o := range x.g.Outputs {
+			if o.graph == x.body {
+				x.g.Outputs[i] = x.inner[o]
+			}
 		}
 	}
 	x.body.SetOutputs(outputs...)
