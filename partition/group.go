@@ -30,19 +30,37 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	}
 	from, to := make([]int32, 0, edges), make([]int32, 0, edges)
 	p := &dag.Problem{Color: make([]int32, len(order))}
+	unplanned := make([]bool, a.g.ValueIDs()) // values whose shape depends on data
+	for v := range a.g.Constants() {
+		unplanned[v.ID] = !v.Type.Backed()
+	}
+	for _, vs := range [][]*graph.Value{a.g.Inputs, a.g.Captures} {
+		for _, v := range vs {
+			unplanned[v.ID] = !v.Type.Backed()
+		}
+	}
 	for i, n := range order {
+		dynamic := int32(0)
 		for k := range n.NumOperands() {
-			if v := n.Operand(k); v != nil && v.Producer != nil {
+			v := n.Operand(k)
+			if v == nil {
+				continue
+			}
+			if v.Producer != nil {
 				from, to = append(from, at[v.Producer.ID]), append(to, int32(i))
 			}
+			if unplanned[v.ID] {
+				dynamic = 1
+			}
 		}
-		switch b := a.backend[n.ID]; {
-		case b == hostScheduled:
-			p.Color[i] = dag.Host
-		case Dynamic(n):
-			p.Color[i] = 2*b + 1
-		default:
-			p.Color[i] = 2 * b
+		for _, v := range n.Outputs {
+			if v != nil && !v.Type.Backed() {
+				unplanned[v.ID], dynamic = true, 1
+			}
+		}
+		p.Color[i] = dag.Host
+		if b := a.backend[n.ID]; b != hostScheduled {
+			p.Color[i] = 2*b + dynamic
 		}
 	}
 	var err error

@@ -85,18 +85,3 @@ func HostScheduled(n *graph.Node) bool {
 	}
 	return false
 }
-
-// Dynamic reports whether the shape of an operand or result of n depends on data, so that its memory cannot be planned.
-func Dynamic(n *graph.Node) bool {
-	for _, v := range n.Operands() {
-		if !v.Type.Backed() {
-			return true
-		}
-	}
-	for _, v := range n.Outputs {
-		if v != nil && !v.Type.Backed() {
-			return true
-		}
-	}
-	return false
-}
