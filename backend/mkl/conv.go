@@ -232,9 +232,10 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes, or in no layout that carve knows
 		pr = nil
 		if c.winograd() {
-			pr, err = p.make(p.l.convolution(convWinograd, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts))
+			pr, _ = p.make(p.l.convolution(convWinograd, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts))
 		}
 		if pr == nil {
+			var err error
 			if pr, err = p.make(p.l.convolution(alg, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts)); err != nil {
 				return err
 			}

@@ -22,11 +22,7 @@ func TestMKL(t *testing.T) {
 // libraries are the libraries to test with: what the system finds, and those that the files below a folder named by
 // CARVE_TEST_ONEDNN (a list) are, such as another version.
 func libraries() []string {
-	list := []string{""}
-	for _, dir := range filepath.SplitList(os.Getenv("CARVE_TEST_ONEDNN")) {
-		list = append(list, dir)
-	}
-	return list
+	return append([]string{""}, filepath.SplitList(os.Getenv("CARVE_TEST_ONEDNN"))...)
 }
 
 // options are the backend's options for a library.
