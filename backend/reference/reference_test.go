@@ -242,7 +242,7 @@ var _ = Describe("Run", func() {
 		start := time.Now()
 		_, err := reference.Evaluate(ctx, node("MatMul", 13, in, 1), values(in))
 		Expect(err).To(MatchError(context.DeadlineExceeded))
-		Expect(time.Since(start)).To(BeNumerically("<", 2*time.Second))
+		Expect(time.Since(start)).To(BeNumerically("<", 30*time.Second))
 	})
 })
 
