@@ -59,9 +59,16 @@ func conv(c *Call) {
 // addBias adds one number per channel of [N, C, ...].
 func (c *Call) addBias(out, bias []float64, shape []int) {
 	c.require(len(bias) == shape[1], "input B", "%d elements for %d channels", len(bias), shape[1])
+	if len(out) == 0 {
+		return
+	}
 	size := product(shape[2:])
-	for i := range out {
-		out[i] += bias[i/size%shape[1]]
+	for plane := range len(out) / size {
+		b := bias[plane%shape[1]]
+		for i := range out[plane*size : (plane+1)*size] {
+			out[plane*size+i] += b
+		}
+		c.work(size)
 	}
 }
 
