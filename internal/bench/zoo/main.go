@@ -1,8 +1,8 @@
 // Command zoo measures carve beside ONNX Runtime on the model zoo, in one run: for every model and number of threads,
-// rounds in which a fresh process of each, one after the other, loads the model and runs it for some time. It prints
+// rounds in which a fresh process of each side, one after the other, loads the model and runs it for some time. It prints
 // medians over the rounds, their ratios, and geometric means, as a Markdown table, and writes all figures as JSON.
 //
-//	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-threads 1,2] [-rounds 5] [-seconds 1] [-json FILE]
+//	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-seconds 1] [-json FILE]
 //
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
@@ -46,18 +46,31 @@ type sample struct {
 	RunMS    []float64 `json:"run_ms"`
 }
 
-// row is a model at a number of threads: medians over rounds.
-type row struct {
-	Model       string  `json:"model"`
-	Threads     int     `json:"threads"`
-	Carve       float64 `json:"carve_ms"`
-	ORT         float64 `json:"ort_ms"`
-	Ratio       float64 `json:"ratio"`
-	CarveCreate float64 `json:"carve_create_ms"`
-	ORTCreate   float64 `json:"ort_create_ms"`
-	CreateRatio float64 `json:"create_ratio"`
-	Rounds      int     `json:"rounds"`
+// figure is what one side needs for a model: medians over rounds, and their ratios to ONNX Runtime's.
+type figure struct {
+	Side        string  `json:"side"`
+	RunMS       float64 `json:"run_ms"`
+	CreateMS    float64 `json:"create_ms"`
+	Ratio       float64 `json:"ratio,omitempty"`
+	CreateRatio float64 `json:"create_ratio,omitempty"`
 }
+
+// row is a model at a number of threads. Its figures are those of carve, one for every list of backends, and ONNX
+// Runtime's, which come last.
+type row struct {
+	Model   string   `json:"model"`
+	Threads int      `json:"threads"`
+	Rounds  int      `json:"rounds"`
+	Figures []figure `json:"figures"`
+}
+
+// side is one of those that are compared.
+type side struct {
+	name    string
+	measure func(path, feeds, threads string) (sample, error)
+}
+
+const rival = "ONNX Runtime"
 
 func main() {
 	python := flag.String("python", "", "Python interpreter that has onnxruntime")
@@ -66,7 +79,7 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
 	out := flag.String("json", "", "file for all figures")
-	backends := flag.String("backend", "cpu", "backends of carve, comma-separated")
+	backends := flag.String("backend", "cpu", "backends of carve, comma-separated; several lists, separated by semicolons, are measured side by side")
 	worker := flag.String("worker", "", "internal: measure this model file")
 	feeds := flag.String("feeds", "", "internal: folder of inputs")
 	orders := flag.Bool("compare-order", false, "measure the model's order of execution against carve's instead")
@@ -121,11 +134,7 @@ func measure(python, models, threads, backends string, rounds int, seconds float
 		return err
 	}
 	defer os.RemoveAll(dir)
-	script := filepath.Join(dir, "ort_worker.py")
-	if err := os.WriteFile(script, ortWorker, 0o600); err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	sides, err := contenders(python, backends, dir, fmt.Sprint(seconds))
 	if err != nil {
 		return err
 	}
@@ -140,27 +149,28 @@ func measure(python, models, threads, backends string, rounds int, seconds float
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			var mine, theirs []sample
+			samples := make([][]sample, len(sides))
 			for range rounds {
-				s, err := run(self, "-worker", path, "-feeds", folder, "-threads", t, "-seconds", fmt.Sprint(seconds), "-backend", backends)
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+				for i, s := range sides {
+					one, err := s.measure(path, folder, t)
+					if err != nil {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+					samples[i] = append(samples[i], one)
 				}
-				mine = append(mine, s)
-				if python == "" {
-					continue
-				}
-				if s, err = run(python, script, path, folder, t, fmt.Sprint(seconds)); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				theirs = append(theirs, s)
 			}
-			r := row{Model: name, Threads: n, Rounds: rounds, Carve: overall(mine), ORT: overall(theirs),
-				CarveCreate: creation(mine), ORTCreate: creation(theirs)}
-			r.Ratio, r.CreateRatio = r.Carve/r.ORT, r.CarveCreate/r.ORTCreate
+			r := row{Model: name, Threads: n, Rounds: rounds}
+			for i, s := range sides {
+				r.Figures = append(r.Figures, figure{Side: s.name, RunMS: overall(samples[i]), CreateMS: creation(samples[i])})
+			}
+			if last := r.Figures[len(r.Figures)-1]; last.Side == rival {
+				for i := range r.Figures[:len(r.Figures)-1] {
+					f := &r.Figures[i]
+					f.Ratio, f.CreateRatio = f.RunMS/last.RunMS, f.CreateMS/last.CreateMS
+				}
+			}
 			rows = append(rows, r)
-			fmt.Fprintf(os.Stderr, "%s @%d: %.3f ms, ONNX Runtime %.3f ms, ratio %.2f; create %.1f and %.1f ms\n",
-				name, n, r.Carve, r.ORT, r.Ratio, r.CarveCreate, r.ORTCreate)
+			fmt.Fprintf(os.Stderr, "%s @%d: %+v\n", name, n, r.Figures)
 		}
 	}
 	table(rows)
@@ -172,6 +182,30 @@ func measure(python, models, threads, backends string, rounds int, seconds float
 		return err
 	}
 	return os.WriteFile(out, append(b, '\n'), 0o644)
+}
+
+// contenders returns carve with each list of backends, and ONNX Runtime where there is a Python for it.
+func contenders(python, backends, dir, seconds string) ([]side, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var sides []side
+	for _, list := range strings.Split(backends, ";") {
+		sides = append(sides, side{list, func(path, feeds, threads string) (sample, error) {
+			return run(self, "-worker", path, "-feeds", feeds, "-threads", threads, "-seconds", seconds, "-backend", list)
+		}})
+	}
+	if python == "" {
+		return sides, nil
+	}
+	script := filepath.Join(dir, "ort_worker.py")
+	if err := os.WriteFile(script, ortWorker, 0o600); err != nil {
+		return nil, err
+	}
+	return append(sides, side{rival, func(path, feeds, threads string) (sample, error) {
+		return run(python, script, path, feeds, threads, seconds)
+	}}), nil
 }
 
 // prepare writes a model's weights and inputs.
@@ -302,19 +336,63 @@ func creation(ss []sample) float64 {
 const apart = "ssdlite320_mobilenet_v3_large"
 
 func table(rows []row) {
-	fmt.Println("| model | threads | carve ms | ONNX Runtime ms | ratio | carve create ms | ONNX Runtime create ms | ratio |")
-	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|")
-	sum, sumCreate, n := map[int]float64{}, map[int]float64{}, map[int]int{}
-	for _, r := range rows {
-		fmt.Printf("| %s | %d | %.3f | %.3f | %.2f | %.1f | %.1f | %.2f |\n", r.Model, r.Threads, r.Carve, r.ORT, r.Ratio, r.CarveCreate, r.ORTCreate, r.CreateRatio)
-		if r.Model != apart {
-			sum[r.Threads] += math.Log(r.Ratio)
-			sumCreate[r.Threads] += math.Log(r.CreateRatio)
-			n[r.Threads]++
+	if len(rows) == 0 {
+		return
+	}
+	head := []string{"model", "threads"}
+	for _, what := range []string{"", " create"} {
+		for _, f := range rows[0].Figures {
+			head = append(head, f.Side+what+" ms")
+			if f.Side != rival {
+				head = append(head, "ratio")
+			}
 		}
 	}
-	for _, t := range slices.Sorted(maps.Keys(n)) {
-		fmt.Printf("\nGeometric mean at %d threads, %d models without %s: run %.2f, create %.2f\n", t, n[t], apart,
-			math.Exp(sum[t]/float64(n[t])), math.Exp(sumCreate[t]/float64(n[t])))
+	line(head)
+	fmt.Println("|---|" + strings.Repeat("--:|", len(head)-1))
+	for _, r := range rows {
+		cells := []string{r.Model, strconv.Itoa(r.Threads)}
+		for _, f := range r.Figures {
+			cells = append(cells, fmt.Sprintf("%.3f", f.RunMS))
+			if f.Side != rival {
+				cells = append(cells, fmt.Sprintf("%.2f", f.Ratio))
+			}
+		}
+		for _, f := range r.Figures {
+			cells = append(cells, fmt.Sprintf("%.1f", f.CreateMS))
+			if f.Side != rival {
+				cells = append(cells, fmt.Sprintf("%.2f", f.CreateRatio))
+			}
+		}
+		line(cells)
+	}
+	means(rows)
+}
+
+func line(cells []string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
+
+// means prints the geometric means of the ratios, and the largest of them.
+func means(rows []row) {
+	for i, f := range rows[0].Figures {
+		if f.Side == rival || f.Ratio == 0 {
+			continue
+		}
+		byThreads := map[int][]figure{}
+		for _, r := range rows {
+			if r.Model != apart {
+				byThreads[r.Threads] = append(byThreads[r.Threads], r.Figures[i])
+			}
+		}
+		for _, t := range slices.Sorted(maps.Keys(byThreads)) {
+			var runs, creates, worst, worstCreate float64
+			for _, f := range byThreads[t] {
+				runs += math.Log(f.Ratio)
+				creates += math.Log(f.CreateRatio)
+				worst, worstCreate = max(worst, f.Ratio), max(worstCreate, f.CreateRatio)
+			}
+			n := float64(len(byThreads[t]))
+			fmt.Printf("\n%s at %d threads, %.0f models without %s: geometric mean of run %.2f (largest %.2f), of create %.2f (largest %.2f)\n",
+				f.Side, t, n, apart, math.Exp(runs/n), worst, math.Exp(creates/n), worstCreate)
+		}
 	}
 }
