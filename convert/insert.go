@@ -36,12 +36,7 @@ func Insert(v *graph.Value, wants []Want, output *graph.Format) []*graph.Node {
 		}
 	}
 	if output != nil && v.IsOutput() && *output != v.Format {
-		c := converted(*output)
-		for i, o := range g.Outputs {
-			if o == v {
-				g.SetOutput(i, c)
-			}
-		}
+		g.MoveOutputs(v, converted(*output))
 	}
 	return made
 }

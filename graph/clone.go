@@ -107,6 +107,7 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 			v.uses[m.slots[k]] = Use{m, k}
 		}
 	}
+	h.nextOutput = slices.Clone(g.nextOutput)
 	if h.Outputs = look(g.Outputs); bad != nil {
 		return nil, bad
 	}

@@ -106,7 +106,7 @@ type extraction struct {
 	g, body *Graph
 	open    bool // constants are inputs
 	set     map[*Node]bool
-	inner   map[*Value]*Value // values of g that the body has its own of; at the end also those of the body that g has
+	inner   map[*Value]*Value // values of g that the body has its own of
 	inputs  []*Value          // of the new node
 }
 
@@ -189,7 +189,7 @@ func (g *Graph) cloneConst(v *Value) *Value {
 // node makes the new node at that position of the list, and hands the results that are read outside over to it.
 func (x *extraction) node(spec NodeSpec, place int) *Node {
 	for _, v := range x.body.consts {
-		if src := x.body.sources[v]; len(src.uses) == 0 && src.outputs == 0 {
+		if src := x.body.sources[v]; len(src.uses) == 0 && src.output == 0 {
 			x.g.RemoveConst(src)
 		}
 	}
@@ -203,24 +203,13 @@ func (x *extraction) node(spec NodeSpec, place int) *Node {
 	n.pos = place
 	x.g.nodes[place] = n
 	var outputs []*Value
-	given := false // an output of g was in the body
 	for _, m := range x.body.nodes {
 		for _, v := range m.Outputs {
 			if v == nil {
 				continue
 			}
-			if outer := x.handOver(n, v); outer != nil {
+			if x.handOver(n, v) {
 				outputs = append(outputs, v)
-				if outer.outputs > 0 {
-					x.inner[v], given = outer, true
-				}
-			}
-		}
-	}
-	if given {
-		for i, o := range x.g.Outputs {
-			if o.graph == x.body {
-				x.g.Outputs[i] = x.inner[o]
 			}
 		}
 	}
@@ -228,8 +217,8 @@ func (x *extraction) node(spec NodeSpec, place int) *Node {
 	return n
 }
 
-// handOver gives n an output in place of the inner value v where something outside reads v; nil where nothing does.
-func (x *extraction) handOver(n *Node, v *Value) *Value {
+// handOver gives n an output in place of the inner value v where something outside reads v, and reports whether it did.
+func (x *extraction) handOver(n *Node, v *Value) bool {
 	var outer *Value
 	need := func() *Value {
 		if outer == nil {
@@ -244,11 +233,10 @@ func (x *extraction) handOver(n *Node, v *Value) *Value {
 			u.Node.SetOperand(u.Slot, need())
 		}
 	}
-	if v.outputs > 0 {
-		need().outputs = v.outputs
-		v.outputs = 0
+	if v.output > 0 {
+		x.g.MoveOutputs(v, need())
 	}
-	return outer
+	return outer != nil
 }
 
 // mergedProvenance returns the provenance of all nodes, in order, each name once. It is never nil.

@@ -42,7 +42,7 @@ func (m *match) closed(root *Node) bool {
 			if v == nil {
 				continue
 			}
-			if v.outputs > 0 {
+			if v.output > 0 {
 				return false
 			}
 			for _, u := range v.uses {

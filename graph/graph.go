@@ -55,7 +55,9 @@ type Graph struct {
 	nodeIDs   int32 // next node id
 	freshDims int32
 	consts    []*Value // constants and dims values, in creation order; holes are nil
-	order     *ranks   // a topological numbering while Extract works, nil where there is none
+	// nextOutput has, for each output, one more than the next place of the same value, 0 where it is the last.
+	nextOutput []int32
+	order      *ranks // a topological numbering while Extract works, nil where there is none
 	// sources tells of the constants of an extracted body which outer ones they were cloned from.
 	sources map[*Value]*Value
 	members []int64 // the ranks that the nodes of an extracted body had, ascending; nil where others have them now
@@ -103,12 +105,12 @@ type Value struct {
 	Producer *Node
 	Index    int // which of the producer's outputs
 
-	graph   *Graph
-	kind    valueKind
-	pos     int32 // index among the graph's constants
-	outputs int32 // occurrences in Graph.Outputs
-	uses    []Use
-	first   [1]Use // storage of the only use that most values have
+	graph  *Graph
+	kind   valueKind
+	pos    int32 // index among the graph's constants
+	output int32 // one more than its first place in Graph.Outputs, 0 where it is none
+	uses   []Use
+	first  [1]Use // storage of the only use that most values have
 }
 
 type valueKind uint8
@@ -459,7 +461,7 @@ func (v *Value) IsConst() bool { return v.kind == kindConst }
 func (v *Value) IsDims() bool { return v.kind == kindDims }
 
 // IsOutput reports whether v is an output of its graph.
-func (v *Value) IsOutput() bool { return v.outputs > 0 }
+func (v *Value) IsOutput() bool { return v.output > 0 }
 
 // Uses returns the operands that read v. The slice is shared and changes with the graph; its order is not meaningful.
 func (v *Value) Uses() []Use { return v.uses }
@@ -468,7 +470,7 @@ func (v *Value) Uses() []Use { return v.uses }
 func (v *Value) NumUses() int { return len(v.uses) }
 
 // HasOneUse reports whether exactly one operand reads v and v is no output.
-func (v *Value) HasOneUse() bool { return len(v.uses) == 1 && v.outputs == 0 }
+func (v *Value) HasOneUse() bool { return len(v.uses) == 1 && v.output == 0 }
 
 // Consumers returns the distinct nodes that read v, by id.
 func (v *Value) Consumers() []*Node {

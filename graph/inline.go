@@ -6,8 +6,7 @@ import "fmt"
 // captures give way to n's operands, n's results to the body's outputs, which keep names, types and formats of their own
 // but for values that n's operands or constants are. Constants that Extract cloned from ones that are still there give
 // way to these; others move. The nodes get ids of g. n must have a body with as many inputs and outputs as it has itself;
-// otherwise the error wraps ErrNoBody. It costs O(size of the body + uses of the results), and O(outputs of g) where a
-// result is one.
+// otherwise the error wraps ErrNoBody. It costs O(size of the body + uses of the results).
 func (g *Graph) Inline(n *Node) ([]*Node, error) {
 	body := n.Region("body")
 	switch {
@@ -18,7 +17,7 @@ func (g *Graph) Inline(n *Node) ([]*Node, error) {
 		return nil, fmt.Errorf("%w: %v", ErrNoBody, n)
 	}
 	for i, v := range n.Inputs {
-		if v == nil && (len(body.Inputs[i].uses) > 0 || body.Inputs[i].outputs > 0) {
+		if v == nil && (len(body.Inputs[i].uses) > 0 || body.Inputs[i].output > 0) {
 			return nil, fmt.Errorf("%w: input %d of %v is omitted but read", ErrNoBody, i, n)
 		}
 	}
@@ -50,7 +49,7 @@ func (g *Graph) inline(n *Node, body *Graph, args []*Value) []*Node {
 	}
 	results := make([]*Value, len(body.Outputs))
 	for i, v := range body.Outputs {
-		v.outputs--
+		v.output = 0
 		results[i] = v
 		if o, ok := outer[v]; ok {
 			results[i] = o
@@ -81,12 +80,12 @@ func (g *Graph) inline(n *Node, body *Graph, args []*Value) []*Node {
 		}
 	}
 	for i, v := range n.Outputs {
-		if v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+		if v != nil && (len(v.uses) > 0 || v.output > 0) {
 			g.ReplaceUses(v, results[i])
 		}
 	}
 	body.nodes, body.consts, body.live = nil, nil, 0
-	body.Outputs = nil
+	body.Outputs, body.nextOutput = nil, nil
 	g.Remove(n)
 	if order != nil && order.expand(n, moved, members) {
 		g.order = order

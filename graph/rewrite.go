@@ -64,27 +64,6 @@ func (n *Node) RemoveCapture(i int) {
 	}
 }
 
-// SetOutputs declares the outputs of g, in order.
-func (g *Graph) SetOutputs(vs ...*Value) {
-	for _, v := range g.Outputs {
-		v.outputs--
-	}
-	g.Outputs = slices.Clone(vs)
-	for _, v := range vs {
-		if v.graph != g {
-			panic("graph: output belongs to another graph")
-		}
-		v.outputs++
-	}
-}
-
-// SetOutput makes v output i of g.
-func (g *Graph) SetOutput(i int, v *Value) {
-	g.Outputs[i].outputs--
-	g.Outputs[i] = v
-	v.outputs++
-}
-
 // ReplaceUses makes every reader of old, graph outputs included, read v instead. It costs O(uses).
 func (g *Graph) ReplaceUses(old, v *Value) {
 	if old == v {
@@ -94,19 +73,13 @@ func (g *Graph) ReplaceUses(old, v *Value) {
 		u := old.uses[len(old.uses)-1]
 		u.Node.SetOperand(u.Slot, v)
 	}
-	if old.outputs > 0 {
-		for i, o := range g.Outputs {
-			if o == old {
-				g.SetOutput(i, v)
-			}
-		}
-	}
+	g.MoveOutputs(old, v)
 }
 
 // Remove removes a node whose outputs nobody reads. It panics where somebody does: a programmer's error.
 func (g *Graph) Remove(n *Node) {
 	for _, o := range n.Outputs {
-		if o != nil && (len(o.uses) > 0 || o.outputs > 0) {
+		if o != nil && (len(o.uses) > 0 || o.output > 0) {
 			panic("graph: removing " + n.String() + ", whose result is used")
 		}
 	}
@@ -127,7 +100,7 @@ func (g *Graph) Remove(n *Node) {
 
 // RemoveConst removes a constant or dims value that nobody reads.
 func (g *Graph) RemoveConst(v *Value) {
-	if len(v.uses) > 0 || v.outputs > 0 || g.consts[v.pos] != v {
+	if len(v.uses) > 0 || v.output > 0 || g.consts[v.pos] != v {
 		panic("graph: removing constant " + v.String() + ", which is used")
 	}
 	g.consts[v.pos] = nil

@@ -121,8 +121,6 @@ type work struct {
 	sorted int // the value of changes when order was made, plus 1
 	merged int // the value of changes when twins were last merged, plus 1
 	consts int // the length of the list of constants then
-
-	outputs map[*Value][]int32 // where values are outputs of the graph, if that was needed
 }
 
 // graph runs the table of passes on g until nothing changes.
@@ -278,35 +276,11 @@ func (s *simplifier) replace(old, v *Value) {
 	if v.Const != nil || !old.Type.Equal(v.Type) || !sameContent(old.Dims, v.Dims) {
 		s.touch(old)
 	}
-	if old.outputs > 0 && v.outputs == 0 && v.Producer != nil && old.Name != "" {
+	if old.output > 0 && v.output == 0 && v.Producer != nil && old.Name != "" {
 		v.Name, old.Name = old.Name, v.Name
 	}
-	s.moveOutputs(old, v)
 	s.g.ReplaceUses(old, v)
 	s.changes++
-}
-
-// manyOutputs is the number of outputs from which on they are looked up in an index.
-const manyOutputs = 64
-
-// moveOutputs makes v the graph's output wherever old is, for graphs with so many outputs that looking at all for each
-// replacement would be quadratic.
-func (s *simplifier) moveOutputs(old, v *Value) {
-	if old.outputs == 0 || len(s.g.Outputs) < manyOutputs {
-		return
-	}
-	if s.w.outputs == nil {
-		s.w.outputs = make(map[*Value][]int32, len(s.g.Outputs))
-		for i, o := range s.g.Outputs {
-			s.w.outputs[o] = append(s.w.outputs[o], int32(i))
-		}
-	}
-	at := s.w.outputs[old]
-	for _, i := range at {
-		s.g.SetOutput(int(i), v)
-	}
-	s.w.outputs[v] = append(s.w.outputs[v], at...)
-	delete(s.w.outputs, old)
 }
 
 // forward removes n, whose result 0 is src, and tells that src's producer stands for it.
@@ -323,7 +297,7 @@ func (s *simplifier) forward(n *Node, src *Value) {
 // onlyFirst reports whether nothing reads a result of n but result 0, which it has.
 func onlyFirst(n *Node) bool {
 	for i, v := range n.Outputs {
-		if i > 0 && v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+		if i > 0 && v != nil && (len(v.uses) > 0 || v.output > 0) {
 			return false
 		}
 	}

@@ -128,7 +128,7 @@ func (s *simplifier) acceptable(n *Node, results []tensor.Value) bool {
 
 func (s *simplifier) becomeConstants(n *Node, results []tensor.Value) {
 	for i, v := range n.Outputs {
-		if v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+		if v != nil && (len(v.uses) > 0 || v.output > 0) {
 			s.replace(v, s.g.AddConst(v.Name, results[i].(*tensor.Tensor)))
 		}
 	}
@@ -188,13 +188,12 @@ func (s *simplifier) chooseArm(n *Node) {
 		if v == nil {
 			continue
 		}
-		if s.touch(v); v.outputs > 0 {
+		if s.touch(v); v.output > 0 {
 			keep[i] = v.Name
 		}
 	}
 	results := slices.Clone(arm.Outputs)
 	delete(s.works, arm)
-	s.w.outputs = nil
 	for _, m := range s.g.inline(n, arm, nil) {
 		s.stale(m)
 	}

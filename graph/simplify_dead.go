@@ -16,7 +16,7 @@ func (s *simplifier) removeDead() error {
 		s.g.Remove(n)
 	}
 	for v := range s.g.Constants() {
-		if len(v.uses) == 0 && v.outputs == 0 {
+		if len(v.uses) == 0 && v.output == 0 {
 			s.g.RemoveConst(v)
 			s.changes++
 		}
@@ -26,7 +26,7 @@ func (s *simplifier) removeDead() error {
 
 func isDead(n *Node) bool {
 	for _, v := range n.Outputs {
-		if v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+		if v != nil && (len(v.uses) > 0 || v.output > 0) {
 			return false
 		}
 	}

@@ -45,7 +45,7 @@ func (s *simplifier) captures(n *Node) error {
 		read := false
 		for _, r := range n.Regions {
 			p := r.Graph.Captures[i]
-			if len(p.uses) == 0 && p.outputs == 0 {
+			if len(p.uses) == 0 && p.output == 0 {
 				continue
 			}
 			s.enter(r.Graph)

@@ -22,7 +22,7 @@ func (s *simplifier) foldShapes() error {
 			}
 		}
 		for _, v := range n.Outputs {
-			if v != nil && (len(v.uses) > 0 || v.outputs > 0) {
+			if v != nil && (len(v.uses) > 0 || v.output > 0) {
 				s.replace(v, s.g.addKnown(v.Name, v.Dims, v.Type))
 			}
 		}

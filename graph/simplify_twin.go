@@ -83,7 +83,7 @@ func (t *twins) nodes() error {
 		}
 		first := order[j]
 		for k, v := range n.Outputs {
-			if v == nil || len(v.uses) == 0 && v.outputs == 0 {
+			if v == nil || len(v.uses) == 0 && v.output == 0 {
 				continue
 			}
 			if w := first.Outputs[k]; w.Type.Kind == KindUnknown {
@@ -158,7 +158,6 @@ func (t *twins) constants() {
 		hashes[i] = fold32(h)
 		j := findTwin(table, hashes, i, func(j int) bool { return equalConsts(list[j], v) })
 		if j >= 0 {
-			t.s.moveOutputs(v, list[j])
 			t.s.g.ReplaceUses(v, list[j])
 			t.s.g.RemoveConst(v)
 			t.s.changes++

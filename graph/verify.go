@@ -282,7 +282,7 @@ func (c *verifier) uses() {
 
 // outputs checks invariant 6.
 func (c *verifier) outputs() {
-	count := make(map[*Value]int32, len(c.g.Outputs))
+	count := make(map[*Value]int, len(c.g.Outputs))
 	for i, v := range c.g.Outputs {
 		if v == nil || v.graph != c.g || v.kind == kindRemoved {
 			c.fail(InvOutputs, nil, v, "output %d is not a value of the graph", i)
@@ -291,8 +291,18 @@ func (c *verifier) outputs() {
 		count[v]++
 	}
 	check := func(v *Value) {
-		if v != nil && v.outputs != count[v] {
-			c.fail(InvOutputs, nil, v, "is listed %d times as an output, counted %d", count[v], v.outputs)
+		if v == nil {
+			return
+		}
+		places := 0
+		for at := v.output; at > 0 && places <= count[v]; at = c.g.nextOutput[at-1] {
+			if int(at) > len(c.g.Outputs) || int(at) > len(c.g.nextOutput) || c.g.Outputs[at-1] != v {
+				break
+			}
+			places++
+		}
+		if places != count[v] {
+			c.fail(InvOutputs, nil, v, "is listed %d times as an output, counted %d", count[v], places)
 		}
 	}
 	for _, list := range [][]*Value{c.g.Inputs, c.g.Captures, c.g.consts} {
