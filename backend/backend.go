@@ -140,7 +140,9 @@ type RunArgs struct {
 // Negotiator names the formats that a finished group wants at its edges and for its constants.
 type Negotiator interface {
 	// Negotiate returns wanted formats for the inputs, outputs and constants of a group (keys are values of sub). What it
-	// leaves out stays as the assignment chose it.
+	// leaves out stays as the assignment chose it, and what sub does not have is ignored. Each format has to be one that the
+	// value can be converted to. An error that wraps ErrRefused gives the group's nodes to backends further down the list;
+	// another one ends the compilation.
 	Negotiate(ctx context.Context, sub *graph.Graph) (map[*graph.Value]graph.Format, error)
 }
 
@@ -154,4 +156,5 @@ var (
 	ErrUnknown     = errors.New("unknown backend")
 	ErrUnavailable = errors.New("backend is unavailable")
 	ErrOption      = errors.New("bad backend option")
+	ErrRefused     = errors.New("the backend refuses the group")
 )

@@ -22,16 +22,8 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	order, groupOf, groups, err := grouped(ctx, a)
+	order, groupOf, groups, err := agreed(ctx, a)
 	if err != nil {
-		return nil, err
-	}
-	formats, err := chooseFormats(ctx, a, order)
-	if err != nil {
-		return nil, err
-	}
-	formats.apply()
-	if err := negotiate(ctx, a, order, groupOf, groups); err != nil {
 		return nil, err
 	}
 	b := &builder{a: a, g: g, groupOf: groupOf, packs: map[packKey]*graph.Value{}}
