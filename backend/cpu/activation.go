@@ -6,27 +6,12 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
-
-// scalarOf returns the number that a constant of one element holds.
-func scalarOf(v *graph.Value) (float32, bool) {
-	if v == nil || !v.IsConst() || v.Const.DType != tensor.Float32 || v.Const.Len() != 1 {
-		return 0, false
-	}
-	t := v.Const
-	s := tensor.Of[float32](t)
-	if s == nil {
-		c, err := t.Clone()
-		if err != nil {
-			return 0, false
-		}
-		s = tensor.Of[float32](c)
-	}
-	return s[0], true
-}
 
 // activationOf returns the function of a unary float node, whose limits are constants.
 func activationOf(n *graph.Node) (activation, bool) {
@@ -50,7 +35,7 @@ func activationOf(n *graph.Node) (activation, bool) {
 				if v == nil {
 					continue
 				}
-				x, ok := scalarOf(constantBehind(v))
+				x, ok := fuse.Scalar(v)
 				if !ok {
 					return activation{}, false
 				}
@@ -87,19 +72,6 @@ var unaryOps = map[string]vec.Op{
 	"Exp": vec.Exp, "Log": vec.Log, "Tanh": vec.Tanh, "Sigmoid": vec.Sigmoid, "Erf": vec.Erf, "Sqrt": vec.Sqrt,
 	"Reciprocal": vec.Reciprocal, "Abs": vec.Abs, "Neg": vec.Neg, "HardSwish": vec.HardSwish, "Softplus": vec.Softplus,
 	"Mish": vec.Mish, "Floor": vec.Floor, "Ceil": vec.Ceil, "Round": vec.Round,
-}
-
-// constantBehind returns the constant that a value is, or that the fused node gets for a parameter of its body.
-func constantBehind(v *graph.Value) *graph.Value {
-	if !isBodyInput(v) {
-		return v
-	}
-	for i, in := range v.Graph().Inputs {
-		if in == v {
-			return v.Graph().Owner().Inputs[i]
-		}
-	}
-	return v
 }
 
 // keepsZero reports whether the function maps 0 to 0, so that padding lanes stay zero.
@@ -148,7 +120,7 @@ func planUnary(p *planner, n *graph.Node) error {
 	a, _ := activationOf(n)
 	x, y := n.Inputs[0], n.Outputs[0]
 	p.inPlace(y, x)
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	p.unary(a, src, dst, p.usedLanes(y))
 	return nil
 }
@@ -159,7 +131,7 @@ func (p *planner) usedLanes(v *graph.Value) padding {
 	if v.Format != blocked {
 		return padding{}
 	}
-	d := p.dims[v.ID]
+	d := p.Dims[v.ID]
 	if d[1]%16 == 0 {
 		return padding{}
 	}
@@ -185,18 +157,18 @@ const elementsPerChunk = 4096
 
 // elements emits a function of parts of src to the same parts of dst, which has as many elements; nanos is its time per
 // element.
-func elements[S, D tensor.Element](p *planner, src, dst memory, nanos float64, fn func(dst []D, src []S)) {
+func elements[S, D tensor.Element](p *planner, src, dst place.Memory, nanos float64, fn func(dst []D, src []S)) {
 	var unit D
-	count := dst.size / int(unsafe.Sizeof(unit))
+	count := dst.Size / int(unsafe.Sizeof(unit))
 	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, _, lo, hi int) {
 		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
 		fn(of[D](st, dst)[from:to], of[S](st, src)[from:to])
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // elementwise1 emits an operator of one operand by a Go function.
 func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) error {
-	elements(p, p.in(n.Inputs[0]), p.out(n.Outputs[0]), 0.6, func(d []D, s []S) {
+	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), 0.6, func(d []D, s []S) {
 		for i, x := range s {
 			d[i] = fn(x)
 		}
@@ -205,7 +177,7 @@ func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) 
 }
 
 // unary emits an element-wise function.
-func (p *planner) unary(a activation, src, dst memory, pad padding) {
+func (p *planner) unary(a activation, src, dst place.Memory, pad padding) {
 	elements(p, src, dst, unaryNanos(a.op), func(d, s []float32) { vec.Apply(a.op, d, s, a.params) })
 	if !a.keepsZero() {
 		p.clearLanes(pad, dst)
@@ -213,9 +185,9 @@ func (p *planner) unary(a activation, src, dst memory, pad padding) {
 }
 
 // clearLanes emits the zeroing of padding lanes.
-func (p *planner) clearLanes(pad padding, dst memory) {
+func (p *planner) clearLanes(pad padding, dst place.Memory) {
 	if pad.lanes > 0 {
-		p.emit(step{serial: func(st *state) { pad.clear(st.f32(dst)) }}, []memory{dst}, []memory{dst})
+		p.emit(step{serial: func(st *state) { pad.clear(st.F32(dst)) }}, []place.Memory{dst}, []place.Memory{dst})
 	}
 }
 

@@ -3,8 +3,10 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -75,7 +77,7 @@ func scaleShaped(n *graph.Node, other *graph.Value, swapped bool) bool {
 	if n.Op.Name == "Div" && !invertible(other) {
 		return false
 	}
-	if _, ok := scalarOf(other); ok {
+	if _, ok := fuse.Scalar(other); ok {
 		return true
 	}
 	if n.Op.Name == "Sub" && !other.IsConst() {
@@ -114,12 +116,12 @@ func planBinary(p *planner, n *graph.Node) error {
 		return p.integerBinary(n)
 	}
 	op := floatBinary[n.Op.Name]
-	if y.Format == blocked && (a.Format != blocked || b.Format != blocked || !sameDims(p.dims[a.ID], p.dims[b.ID])) {
+	if y.Format == blocked && (a.Format != blocked || b.Format != blocked || !sameDims(p.Dims[a.ID], p.Dims[b.ID])) {
 		return p.perChannel(n, op)
 	}
 	p.binary(op, a, b, y)
 	if op == vec.Div { // 0/0
-		p.clearLanes(p.usedLanes(y), p.out(y))
+		p.clearLanes(p.usedLanes(y), p.Out(y))
 	}
 	return nil
 }
@@ -139,13 +141,13 @@ func sameDims(a, b []int) bool {
 // perChannel runs full ∘ other with one value of other per channel as a scale or shift.
 func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 	full, other, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	if !sameDims(p.dims[full.ID], p.dims[y.ID]) {
+	if !sameDims(p.Dims[full.ID], p.Dims[y.ID]) {
 		full, other = other, full
 	}
-	d := p.dims[y.ID]
+	d := p.Dims[y.ID]
 	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
 	shifts := op == vec.Add || op == vec.Sub
-	dynamic := memory{slot: -1}
+	dynamic := place.Nowhere
 	var scale, shift []float32
 	if c := p.constant(other); c != nil {
 		var err error
@@ -153,9 +155,9 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 			return err
 		}
 	} else {
-		dynamic = p.in(other)
+		dynamic = p.In(other)
 		image := ceilDiv(d[1], 16) * 16
-		if p.dims[other.ID][0] == 1 {
+		if p.Dims[other.ID][0] == 1 {
 			image = 0
 		}
 		if shifts {
@@ -169,18 +171,18 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 		return err
 	}
 	p.inPlace(y, full)
-	src, dst := p.in(full), p.out(y)
+	src, dst := p.In(full), p.Out(y)
 	p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
-		t := conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
+		t := conv.Tensors{Src: st.F32(src), Dst: st.F32(dst), Weights: scale, Bias: shift}
 		switch {
-		case dynamic.slot < 0:
+		case dynamic.Slot < 0:
 		case shifts:
-			t.Bias = st.f32(dynamic)
+			t.Bias = st.F32(dynamic)
 		default:
-			t.Weights = st.f32(dynamic)
+			t.Weights = st.F32(dynamic)
 		}
 		return t
-	}), []memory{src, dynamic}, []memory{dst})
+	}), []place.Memory{src, dynamic}, []place.Memory{dst})
 	return nil
 }
 
@@ -218,16 +220,16 @@ func constantScale(c *tensor.Tensor, op vec.BinaryOp, channels int) (scale, shif
 
 // binary emits a broadcasting float operator on row-major tensors, or on blocked ones of one shape.
 func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
-	da, db, dy := p.dims[a.ID], p.dims[b.ID], p.dims[y.ID]
+	da, db, dy := p.Dims[a.ID], p.Dims[b.ID], p.Dims[y.ID]
 	if sameDims(da, dy) {
 		p.inPlace(y, a)
 	}
-	if sameDims(db, dy) && p.where[y.ID].slot < 0 {
+	if sameDims(db, dy) && p.Where[y.ID].Slot < 0 {
 		p.inPlace(y, b)
 	}
-	ma, mb, dst := p.in(a), p.in(b), p.out(y)
+	ma, mb, dst := p.In(a), p.In(b), p.Out(y)
 	if y.Format == blocked {
-		dy = []int{dst.size / 4}
+		dy = []int{dst.Size / 4}
 		da, db = dy, dy
 	}
 	p.binaryOver(op, newBroadcast(dy, da, db), ma, mb, dst)
@@ -320,7 +322,7 @@ func (b *broadcast) offset(i, row int) int {
 	return off
 }
 
-func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst memory) {
+func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Memory) {
 	if b.total == 0 {
 		return
 	}
@@ -330,7 +332,7 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst memory) 
 		per := ceilDiv(b.inner, elementsPerChunk)
 		s.chunks, s.grain = b.rows*per, grainFor(400)
 		s.body = func(st *state, _, lo, hi int) {
-			d, x, y := st.f32(dst), st.f32(ma), st.f32(mb)
+			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
 			for c := lo; c < hi; c++ {
 				row, part := c/per, c%per
 				from, to := part*elementsPerChunk, min((part+1)*elementsPerChunk, b.inner)
@@ -340,13 +342,13 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst memory) 
 	default:
 		s.chunks, s.grain = b.rows, grainFor(float64(b.inner)*0.1+10)
 		s.body = func(st *state, _, lo, hi int) {
-			d, x, y := st.f32(dst), st.f32(ma), st.f32(mb)
+			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
 			for row := lo; row < hi; row++ {
 				b.run(op, d[row*b.inner:(row+1)*b.inner], x, y, b.offset(0, row), b.offset(1, row), 0, b.inner)
 			}
 		}
 	}
-	p.emit(s, []memory{ma, mb}, []memory{dst})
+	p.emit(s, []place.Memory{ma, mb}, []place.Memory{dst})
 }
 
 // run computes elements [from, to) of one row.
@@ -401,11 +403,11 @@ func integerFunc[T int32 | int64](name string) func(a, b T) T {
 // elementwise2 emits a broadcasting operator by a Go function.
 func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.Node, fn func(a A, b B) R) error {
 	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	elementwise2Over(p, newBroadcast(p.dims[r.ID], p.dims[x.ID], p.dims[y.ID]), p.in(x), p.in(y), p.out(r), fn)
+	elementwise2Over(p, newBroadcast(p.Dims[r.ID], p.Dims[x.ID], p.Dims[y.ID]), p.In(x), p.In(y), p.Out(r), fn)
 	return nil
 }
 
-func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broadcast, mx, my, dst memory, fn func(a A, b B) R) {
+func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broadcast, mx, my, dst place.Memory, fn func(a A, b B) R) {
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*2 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
 		for row := lo; row < hi; row++ {
@@ -417,7 +419,7 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 				oy += b.step[1]
 			}
 		}
-	}}, []memory{mx, my}, []memory{dst})
+	}}, []place.Memory{mx, my}, []place.Memory{dst})
 }
 
 func init() {

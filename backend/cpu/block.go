@@ -16,7 +16,7 @@ func blockSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planBlock(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d, b := p.dims[x.ID], int(n.Int("blocksize", 0))
+	d, b := p.Dims[x.ID], int(n.Int("blocksize", 0))
 	var dims, perm []int
 	switch {
 	case n.Is("SpaceToDepth"):
@@ -29,7 +29,7 @@ func planBlock(p *planner, n *graph.Node) error {
 	if product(dims) != product(d) {
 		return property.Because(property.ShapeReason, "blocks of %d do not divide %v", b, d)
 	}
-	p.permute(dims, perm, x.Type.DType.Size(), p.in(x), p.out(n.Outputs[0]))
+	p.permute(dims, perm, x.Type.DType.Size(), p.In(x), p.Out(n.Outputs[0]))
 	return nil
 }
 

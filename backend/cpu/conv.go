@@ -7,8 +7,10 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -60,7 +62,7 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
 	for i, v := range n.Inputs[1:] {
-		if v != nil && !v.IsConst() && !isBodyInput(v) {
+		if v != nil && !v.IsConst() && !fuse.InBody(v) {
 			return 0, property.Because(property.Unsupported, "input %d, %v, is not constant", i+1, v)
 		}
 	}
@@ -76,12 +78,6 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 		return convDense, nil
 	}
 	return convMixed, nil
-}
-
-// isBodyInput reports whether v is a parameter of a fused node's body; the constants are the fused node's operands then.
-func isBodyInput(v *graph.Value) bool {
-	o := v.Graph().Owner()
-	return v.IsInput() && o != nil && o.IsCarve(graph.OpFused)
 }
 
 // isImage reports whether v is float32 of one or two spatial axes.
@@ -143,14 +139,14 @@ func planar(d []int) []int {
 // conv emits a convolution or transposed convolution with its tail.
 func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
-	dx, dw, dy := planar(p.dims[x.ID]), planar(p.dims[w.ID]), planar(p.dims[out.ID])
+	dx, dw, dy := planar(p.Dims[x.ID]), planar(p.Dims[w.ID]), planar(p.Dims[out.ID])
 	spec := conv.Spec{N: dx[0], C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
-	line := len(p.dims[x.ID]) == 3
+	line := len(p.Dims[x.ID]) == 3
 	if x.Format == rowMaj && (!line || spec.C <= planarChannels && spec.Groups == 1 && !spec.Transposed) {
 		spec.Source = conv.Planar
 	}
 	var err error
-	if spec.Map, err = convWindow(n, p.dims[x.ID][2:], p.dims[w.ID][2:], p.dims[out.ID][2:]); err != nil {
+	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
 	}
 	t.epilogue(&spec.Epilogue, dy[1])
@@ -158,7 +154,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err != nil {
 		return err
 	}
-	c := convCall{plan: plan, src: p.in(x), flops: 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dy))}
+	c := convCall{plan: plan, src: p.In(x), flops: 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dy))}
 	if spec.Transposed {
 		c.flops = 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dx))
 	}
@@ -172,14 +168,14 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if line {
 		return p.convLine(&c, dx, dy, out, spec.Source == conv.Planar)
 	}
-	c.residual = memory{slot: -1}
+	c.residual = place.Nowhere
 	if t.residual != nil {
 		if t.residual != x { // a window of x is read after its middle was overwritten
 			p.inPlace(out, t.residual)
 		}
-		c.residual = p.in(t.residual)
+		c.residual = p.In(t.residual)
 	}
-	c.dst = p.out(out)
+	c.dst = p.Out(out)
 	p.emitConv(c)
 	return nil
 }
@@ -192,22 +188,22 @@ func (p *planner) convLine(c *convCall, dx, dy []int, out *graph.Value, planarSo
 			return err
 		}
 	}
-	c.residual, c.dst = memory{slot: -1}, p.temp(blockedBytes(dy))
+	c.residual, c.dst = place.Nowhere, p.Temp(blockedBytes(dy))
 	p.emitConv(*c)
-	return p.fromBlocked(dy, c.dst, p.out(out))
+	return p.fromBlocked(dy, c.dst, p.Out(out))
 }
 
 // convCall is a convolution of known places.
 type convCall struct {
 	plan                        *conv.Plan
-	src, weights, residual, dst memory
+	src, weights, residual, dst place.Memory
 	bias                        []float32
 	flops                       float64
 }
 
 // convConstants makes weights and bias ready.
 func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
-	c.weights = p.in(w)
+	c.weights = p.In(w)
 	if w.Format == rowMaj { // packed by the backend: groups that do not fall on blocks
 		if c.weights, err = p.ownPack(c.plan, w); err != nil {
 			return err
@@ -221,11 +217,11 @@ func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
 
 func (p *planner) emitConv(c convCall) {
 	s := p.convStep(c.plan, float64(c.plan.Cost())/3, func(st *state) conv.Tensors {
-		return conv.Tensors{Src: st.f32(c.src), Weights: st.f32(c.weights), Bias: c.bias, Residual: st.f32(c.residual), Dst: st.f32(c.dst)}
+		return conv.Tensors{Src: st.F32(c.src), Weights: st.F32(c.weights), Bias: c.bias, Residual: st.F32(c.residual), Dst: st.F32(c.dst)}
 	})
 	s.label.FLOPs = c.flops
-	s.label.Name, s.label.Op, s.label.Origins = p.node.Name, labelOp(p.node), p.node.Provenance()
-	p.emit(s, []memory{c.src, c.weights, c.residual}, []memory{c.dst})
+	s.label.Name, s.label.Op, s.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
+	p.emit(s, []place.Memory{c.src, c.weights, c.residual}, []place.Memory{c.dst})
 }
 
 // convStep returns a step that runs a plan of package conv; nanos is the time of all its chunks.
@@ -272,14 +268,7 @@ func (p *planner) paddedBias(bias *graph.Value, length int) ([]float32, error) {
 }
 
 func paddedFloats(t *tensor.Tensor, length int) ([]float32, error) {
-	vals := tensor.Of[float32](t)
-	if vals == nil {
-		c, err := t.Clone()
-		if err != nil {
-			return nil, err
-		}
-		vals = tensor.Of[float32](c)
-	}
+	vals := fuse.Floats(t)
 	buf := make([]float32, length+16)
 	off := 0
 	if r := int(uintptr(unsafe.Pointer(&buf[0])) & 63); r != 0 {
@@ -291,22 +280,16 @@ func paddedFloats(t *tensor.Tensor, length int) ([]float32, error) {
 }
 
 // ownPack packs row-major weights for a plan, in memory of Go, once per instance.
-func (p *planner) ownPack(plan *conv.Plan, w *graph.Value) (memory, error) {
+func (p *planner) ownPack(plan *conv.Plan, w *graph.Value) (place.Memory, error) {
 	t := p.constant(w)
 	if t == nil {
-		return memory{slot: -1}, fmt.Errorf("weights %v are not constant", w)
+		return place.Nowhere, fmt.Errorf("weights %v are not constant", w)
 	}
 	dst := make([]float32, plan.WeightFloats())
 	if err := plan.PackWeights(dst, t.Bytes(), 0, plan.PackChunks()); err != nil {
-		return memory{slot: -1}, err
+		return place.Nowhere, err
 	}
-	return p.data(conv.Float32s(dst)), nil
-}
-
-// data makes a slot of bytes that the planner computed.
-func (p *planner) data(b []byte) memory {
-	p.slots = append(p.slots, slotInfo{kind: fromData, data: b, first: -1})
-	return memory{slot: len(p.slots) - 1, size: len(b)}
+	return p.Own(conv.Float32s(dst), nil), nil
 }
 
 // convWindow returns the window of a convolution, transposed or not, over a source of spatial dims in.
@@ -349,10 +332,10 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if !isF32(n.Inputs...) {
 		return nil, wrongDType(x)
 	}
-	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) || !w.IsConst() && !isBodyInput(w) {
+	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) || !w.IsConst() && !fuse.InBody(w) {
 		return nil, property.Because(property.ShapeReason, "over one or two axes with constant weights only, %v is %v", w, w.Type)
 	}
-	if b := n.Input(2); b != nil && !b.IsConst() && !isBodyInput(b) {
+	if b := n.Input(2); b != nil && !b.IsConst() && !fuse.InBody(b) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", b)
 	}
 	if n.Int("group", 1) != 1 {

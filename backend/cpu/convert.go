@@ -7,36 +7,37 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // planConvert emits a change of layout inside of a group.
 func planConvert(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	if x.Type.DType == tensor.Float32 && len(d) == 4 {
 		from, ok1 := reorderLayout(x.Format)
 		to, ok2 := reorderLayout(y.Format)
 		if ok1 && ok2 {
-			if d[2]*d[3] == 1 && d[1]%16 == 0 && p.where[y.ID].slot < 0 { // the same bytes
+			if d[2]*d[3] == 1 && d[1]%16 == 0 && p.Where[y.ID].Slot < 0 { // the same bytes
 				p.alias(y, x)
 				return nil
 			}
-			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, p.in(x), p.out(y))
+			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, p.In(x), p.Out(y))
 		}
 	}
 	move, err := convert.PlanHost(x.Format.Layout, y.Format.Layout, x.Type.DType, d)
 	if err != nil {
 		return fmt.Errorf("%v to %v: %w", x.Format, y.Format, err)
 	}
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	dt := x.Type.DType
 	p.emit(step{serial: func(st *state) {
-		s := tensor.Tensor{DType: dt, Shape: d, Data: st.bytes(src)}
-		t := tensor.Tensor{DType: dt, Shape: d, Data: st.bytes(dst)}
+		s := tensor.Tensor{DType: dt, Shape: d, Data: st.Bytes(src)}
+		t := tensor.Tensor{DType: dt, Shape: d, Data: st.Bytes(dst)}
 		if err := move(st.ctx, &t, &s, nil); err != nil {
 			panic(err)
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 
@@ -53,7 +54,7 @@ func reorderLayout(f graph.Format) (reorder.Layout, bool) {
 }
 
 // reorder emits a change between layouts that the reorder kernels know.
-func (p *planner) reorder(spec reorder.Spec, src, dst memory) error {
+func (p *planner) reorder(spec reorder.Spec, src, dst place.Memory) error {
 	plan, err := reorder.New(spec)
 	if err != nil {
 		return err
@@ -66,13 +67,13 @@ func (p *planner) reorder(spec reorder.Spec, src, dst memory) error {
 func blockedBytes(d []int) int { return d[0] * ceilDiv(d[1], 16) * 16 * d[2] * d[3] * 4 }
 
 // toBlocked emits a copy of a row-major image [N, C, H, W] in the blocked layout and returns its place.
-func (p *planner) toBlocked(d []int, src memory) (memory, error) {
-	t := p.temp(blockedBytes(d))
+func (p *planner) toBlocked(d []int, src place.Memory) (place.Memory, error) {
+	t := p.Temp(blockedBytes(d))
 	return t, p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: reorder.NCHW, To: reorder.NCHW16c}, src, t)
 }
 
 // fromBlocked emits the opposite.
-func (p *planner) fromBlocked(d []int, src, dst memory) error {
+func (p *planner) fromBlocked(d []int, src, dst place.Memory) error {
 	return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: reorder.NCHW16c, To: reorder.NCHW}, src, dst)
 }
 
@@ -83,12 +84,12 @@ type mover interface {
 }
 
 // runMover emits a mover.
-func (p *planner) runMover(m mover, src, dst memory) {
+func (p *planner) runMover(m mover, src, dst place.Memory) {
 	chunks := m.Chunks()
-	nanos := max(float64(src.size)*0.025, float64(dst.size)*0.1) / float64(max(chunks, 1))
+	nanos := max(float64(src.Size)*0.025, float64(dst.Size)*0.1) / float64(max(chunks, 1))
 	p.emit(step{chunks: chunks, grain: grainFor(nanos), body: func(st *state, _, lo, hi int) {
-		if err := m.Run(lo, hi, st.f32(dst), st.f32(src)); err != nil {
+		if err := m.Run(lo, hi, st.F32(dst), st.F32(src)); err != nil {
 			panic(err)
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -27,7 +28,7 @@ func flopsPerNano() float64 {
 // costOf models one run of a node: the greater of the time that its arithmetic and its memory take. It is zero, not known,
 // where a dim is a symbol.
 func costOf(n *graph.Node) property.Cost {
-	if isView(n) {
+	if place.IsView(n) {
 		return property.Cost{}
 	}
 	var c property.Cost

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -19,15 +20,15 @@ func planFill(p *planner, n *graph.Node) error {
 	if v := n.TensorAttr("value"); v != nil {
 		copy(unit, v.Bytes())
 	} // zero bits are the zero of every dtype
-	dst := p.out(n.Outputs[0])
+	dst := p.Out(n.Outputs[0])
 	const part = 1 << 15
-	p.emit(step{chunks: ceilDiv(dst.size, part), body: func(st *state, _, lo, hi int) {
-		d := st.bytes(dst)
+	p.emit(step{chunks: ceilDiv(dst.Size, part), body: func(st *state, _, lo, hi int) {
+		d := st.Bytes(dst)
 		d = d[lo*part : min(hi*part, len(d))]
 		for k := copy(d, unit); k < len(d); k *= 2 { // part is a multiple of every size
 			copy(d[k:], d[:k])
 		}
-	}}, nil, []memory{dst})
+	}}, nil, []place.Memory{dst})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -38,25 +39,25 @@ func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 type gru struct {
 	seq, batch, hidden, dirs, d int
 	linear, reverse             bool
-	first, second               *gemm.Plan // recurrent products: of z and r (and h, where linear), and of h
-	recurrentBias               []float32  // where linear
-	input                       memory     // the input's part of the gates, [seq, batch, 3·hidden]
-	r                           memory     // recurrent weights of the direction, [3·hidden, hidden]
-	y                           memory     // [seq, dirs, batch, hidden]
-	h0                          memory     // state before the first step, [batch, hidden]
-	gates, reset, candidate     memory     // scratch of a time step
+	first, second               *gemm.Plan   // recurrent products: of z and r (and h, where linear), and of h
+	recurrentBias               []float32    // where linear
+	input                       place.Memory // the input's part of the gates, [seq, batch, 3·hidden]
+	r                           place.Memory // recurrent weights of the direction, [3·hidden, hidden]
+	y                           place.Memory // [seq, dirs, batch, hidden]
+	h0                          place.Memory // state before the first step, [batch, hidden]
+	gates, reset, candidate     place.Memory // scratch of a time step
 }
 
 func planGRU(p *planner, n *graph.Node) error {
 	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
-	dx := p.dims[x.ID]
-	g := gru{seq: dx[0], batch: dx[1], dirs: p.dims[w.ID][0], hidden: p.dims[r.ID][2], linear: n.Int("linear_before_reset", 0) != 0}
+	dx := p.Dims[x.ID]
+	g := gru{seq: dx[0], batch: dx[1], dirs: p.Dims[w.ID][0], hidden: p.Dims[r.ID][2], linear: n.Int("linear_before_reset", 0) != 0}
 	in, bh := dx[2], g.batch*g.hidden
-	g.y = p.out(n.Output(0))
-	if g.y.slot < 0 {
-		g.y = p.temp(g.seq * g.dirs * bh * 4)
+	g.y = p.Out(n.Output(0))
+	if g.y.Slot < 0 {
+		g.y = p.Temp(g.seq * g.dirs * bh * 4)
 	}
-	last := p.out(n.Output(1))
+	last := p.Out(n.Output(1))
 	bias := make([]float32, g.dirs*6*g.hidden)
 	if b := n.Input(3); b != nil {
 		var err error
@@ -71,34 +72,34 @@ func planGRU(p *planner, n *graph.Node) error {
 	if err := g.plan(); err != nil {
 		return err
 	}
-	source, initial := p.in(x), memory{slot: -1}
+	source, initial := p.In(x), place.Nowhere
 	if v := n.Input(5); v != nil {
-		initial = p.in(v)
+		initial = p.In(v)
 	}
 	for d := range g.dirs {
 		g.d, g.reverse = d, n.Str("direction", "forward") == "reverse" || d == 1
 		inputBias := g.biases(bias[d*6*g.hidden : (d+1)*6*g.hidden])
-		g.r = direction(p.in(r), g.dirs, d)
-		g.input, g.h0 = p.temp(g.seq*g.batch*3*g.hidden*4), p.temp(bh*4)
-		g.gates, g.reset, g.candidate = p.temp(bh*3*4), p.temp(bh*4), p.temp(bh*4)
-		weights, all, h0 := direction(p.in(w), g.dirs, d), g.input, g.h0
+		g.r = direction(p.In(r), g.dirs, d)
+		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(bh*4)
+		g.gates, g.reset, g.candidate = p.Temp(bh*3*4), p.Temp(bh*4), p.Temp(bh*4)
+		weights, all, h0 := direction(p.In(w), g.dirs, d), g.input, g.h0
 		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-			pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(weights), Bias: inputBias, C: st.f32(all)})
+			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: inputBias, C: st.F32(all)})
 		}}
-		p.emit(s, []memory{source, weights}, []memory{all})
+		p.emit(s, []place.Memory{source, weights}, []place.Memory{all})
 		p.emit(step{serial: func(st *state) {
-			if initial.slot >= 0 {
-				copy(st.f32(h0), st.f32(initial)[d*bh:(d+1)*bh])
+			if initial.Slot >= 0 {
+				copy(st.F32(h0), st.F32(initial)[d*bh:(d+1)*bh])
 			} else {
-				clear(st.f32(h0))
+				clear(st.F32(h0))
 			}
-		}}, []memory{initial}, []memory{h0})
+		}}, []place.Memory{initial}, []place.Memory{h0})
 		one := g
 		for k := range g.seq {
 			p.gruStep(&one, k)
 		}
-		if last.slot >= 0 {
-			p.emit(step{serial: func(st *state) { copy(st.f32(last)[d*bh:(d+1)*bh], one.state(st, one.seq)) }}, []memory{one.y, h0}, []memory{last})
+		if last.Slot >= 0 {
+			p.emit(step{serial: func(st *state) { copy(st.F32(last)[d*bh:(d+1)*bh], one.state(st, one.seq)) }}, []place.Memory{one.y, h0}, []place.Memory{last})
 		}
 	}
 	return nil
@@ -143,16 +144,16 @@ func (g *gru) at(k int) int {
 func (g *gru) state(st *state, k int) []float32 {
 	bh := g.batch * g.hidden
 	if k == 0 {
-		return st.f32(g.h0)
+		return st.F32(g.h0)
 	}
 	from := (g.at(k-1)*g.dirs + g.d) * bh
-	return st.f32(g.y)[from : from+bh]
+	return st.F32(g.y)[from : from+bh]
 }
 
 // inputs returns the input's part of the gates of step k.
 func (g *gru) inputs(st *state, k int) []float32 {
 	n := g.batch * 3 * g.hidden
-	return st.f32(g.input)[g.at(k)*n : (g.at(k)+1)*n]
+	return st.F32(g.input)[g.at(k)*n : (g.at(k)+1)*n]
 }
 
 // gruStep emits a time step.
@@ -160,20 +161,20 @@ func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
 	grain := grainFor(float64(g.first.Flops()) / float64(max(g.first.Chunks(), 1)) / 60)
 	p.emit(step{chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.f32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.f32(g.gates)})
-	}}, []memory{g.h0, g.y, g.r, g.input}, []memory{g.gates})
+		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
+	}}, []place.Memory{g.h0, g.y, g.r, g.input}, []place.Memory{g.gates})
 	if !g.linear {
-		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []memory{g.gates, g.h0, g.y}, []memory{g.reset})
+		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset})
 		p.emit(step{chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-			g.second.Run(lo, hi, gemm.Args{A: st.f32(g.reset), B: st.f32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.f32(g.candidate)})
-		}}, []memory{g.reset, g.r, g.input}, []memory{g.candidate})
+			g.second.Run(lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
+		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
 	}
-	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []memory{g.gates, g.candidate, g.input, g.h0}, []memory{g.y})
+	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0}, []place.Memory{g.y})
 }
 
 // resetState writes what the candidate's recurrent weights are applied to: the state, as far as the reset gate lets it.
 func (g *gru) resetState(st *state, k int) {
-	h, gates, reset, prev := g.hidden, st.f32(g.gates), st.f32(g.reset), g.state(st, k)
+	h, gates, reset, prev := g.hidden, st.F32(g.gates), st.F32(g.reset), g.state(st, k)
 	for b := range g.batch {
 		vec.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*h:(b+1)*h], nil)
 	}
@@ -181,7 +182,7 @@ func (g *gru) resetState(st *state, k int) {
 
 // finish writes the state behind step k.
 func (g *gru) finish(st *state, k int) {
-	h, gates, candidate, prev, next, input := g.hidden, st.f32(g.gates), st.f32(g.candidate), g.state(st, k), g.state(st, k+1), g.inputs(st, k)
+	h, gates, candidate, prev, next, input := g.hidden, st.F32(g.gates), st.F32(g.candidate), g.state(st, k), g.state(st, k+1), g.inputs(st, k)
 	for b := range g.batch {
 		z, c := gates[b*3*h:b*3*h+h], candidate[b*h:(b+1)*h]
 		if g.linear {

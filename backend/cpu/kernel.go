@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -33,20 +34,20 @@ func (e *executable) lookup(n *graph.Node) (operator, bool) {
 
 // userKernel emits a user's kernel as a step of its own.
 func (p *planner) userKernel(provider backend.KernelProvider, n *graph.Node) error {
-	k, err := provider.Kernel(n, p.bind)
+	k, err := provider.Kernel(n, p.Bind)
 	if err != nil {
 		return err
 	}
 	if k.Run == nil || k.Workspace < 0 {
 		return fmt.Errorf("%w: a kernel without Run, or with a workspace of %d bytes", backend.ErrUnavailable, k.Workspace)
 	}
-	c := &userCall{kernel: k, index: p.calls, workspace: memory{slot: -1}}
+	c := &userCall{kernel: k, index: p.calls, workspace: place.Nowhere}
 	p.calls++
-	var reads, writes []memory
+	var reads, writes []place.Memory
 	for _, v := range n.Inputs {
 		port := p.userPort(v)
 		if v != nil {
-			port.at = p.in(v)
+			port.at = p.In(v)
 			reads = append(reads, port.at)
 		}
 		c.in = append(c.in, port)
@@ -54,13 +55,13 @@ func (p *planner) userKernel(provider backend.KernelProvider, n *graph.Node) err
 	for _, v := range n.Outputs {
 		port := p.userPort(v)
 		if v != nil {
-			port.at = p.out(v)
+			port.at = p.Out(v)
 			writes = append(writes, port.at)
 		}
 		c.out = append(c.out, port)
 	}
 	if k.Workspace > 0 {
-		c.workspace = p.temp(int(k.Workspace))
+		c.workspace = p.Temp(int(k.Workspace))
 		writes = append(writes, c.workspace)
 	}
 	p.emit(step{serial: c.run}, reads, writes)
@@ -69,9 +70,9 @@ func (p *planner) userKernel(provider backend.KernelProvider, n *graph.Node) err
 
 func (p *planner) userPort(v *graph.Value) userPort {
 	if v == nil {
-		return userPort{at: memory{slot: -1}}
+		return userPort{at: place.Nowhere}
 	}
-	return userPort{dtype: v.Type.DType, dims: p.dims[v.ID]}
+	return userPort{dtype: v.Type.DType, dims: p.Dims[v.ID]}
 }
 
 // userCall is one call of a user's kernel. It is immutable; what a session passes lies in its state.
@@ -79,13 +80,13 @@ type userCall struct {
 	kernel    backend.Kernel
 	index     int // among the instance's user calls
 	in, out   []userPort
-	workspace memory
+	workspace place.Memory
 }
 
 type userPort struct {
 	dtype tensor.DType
 	dims  []int
-	at    memory
+	at    place.Memory
 }
 
 // run calls the kernel on the session's memory. It allocates in the first run of a session only.
@@ -100,8 +101,8 @@ func (c *userCall) run(st *state) {
 	}
 	point(st, a.Inputs, c.in)
 	point(st, a.Outputs, c.out)
-	if c.workspace.slot >= 0 {
-		a.Workspace = st.bytes(c.workspace)
+	if c.workspace.Slot >= 0 {
+		a.Workspace = st.Bytes(c.workspace)
 	}
 	a.Stream.(*device.HostStream).Run = st.run
 	st.err = c.kernel.Run(st.ctx, a)
@@ -110,7 +111,7 @@ func (c *userCall) run(st *state) {
 func tensorsOf(ports []userPort) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(ports))
 	for i, p := range ports {
-		if p.at.slot >= 0 {
+		if p.at.Slot >= 0 {
 			out[i] = &tensor.Tensor{DType: p.dtype, Shape: p.dims}
 		}
 	}
@@ -120,8 +121,8 @@ func tensorsOf(ports []userPort) []*tensor.Tensor {
 // point sets the storage of tensors to the ports' places in this run.
 func point(st *state, ts []*tensor.Tensor, ports []userPort) {
 	for i, p := range ports {
-		if p.at.slot >= 0 {
-			b := st.bytes(p.at)
+		if p.at.Slot >= 0 {
+			b := st.Bytes(p.at)
 			ts[i].Data = b[:len(b):len(b)]
 		}
 	}

@@ -5,7 +5,9 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -100,8 +102,8 @@ func planWhere(p *planner, n *graph.Node) error {
 
 func where[T tensor.Element](p *planner, n *graph.Node) error {
 	c, x, y, r := n.Inputs[0], n.Inputs[1], n.Inputs[2], n.Outputs[0]
-	b := newBroadcast(p.dims[r.ID], p.dims[c.ID], p.dims[x.ID], p.dims[y.ID])
-	mc, mx, my, dst := p.in(c), p.in(x), p.in(y), p.out(r)
+	b := newBroadcast(p.Dims[r.ID], p.Dims[c.ID], p.Dims[x.ID], p.Dims[y.ID])
+	mc, mx, my, dst := p.In(c), p.In(x), p.In(y), p.Out(r)
 	if b.total == 0 {
 		return nil
 	}
@@ -121,7 +123,7 @@ func where[T tensor.Element](p *planner, n *graph.Node) error {
 				oy += b.step[2]
 			}
 		}
-	}}, []memory{mc, mx, my}, []memory{dst})
+	}}, []place.Memory{mc, mx, my}, []place.Memory{dst})
 	return nil
 }
 
@@ -199,12 +201,12 @@ func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planPow(p *planner, n *graph.Node) error {
-	y, ok := scalarOf(n.Inputs[1])
-	if !ok || !sameDims(p.dims[n.Inputs[0].ID], p.dims[n.Outputs[0].ID]) {
+	y, ok := fuse.Scalar(n.Inputs[1])
+	if !ok || !sameDims(p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]) {
 		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
 	}
 	p.inPlace(n.Outputs[0], n.Inputs[0])
-	elements(p, p.in(n.Inputs[0]), p.out(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
+	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -45,19 +46,19 @@ func defaultLSTM(n *graph.Node) bool {
 
 func planLSTM(p *planner, n *graph.Node) error {
 	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
-	dx := p.dims[x.ID]
+	dx := p.Dims[x.ID]
 	seq, batch, in := dx[0], dx[1], dx[2]
-	dirs, hidden := p.dims[w.ID][0], p.dims[r.ID][2]
+	dirs, hidden := p.Dims[w.ID][0], p.Dims[r.ID][2]
 	gates := 4 * hidden
-	y, lastH, lastC := p.out(n.Output(0)), p.out(n.Output(1)), p.out(n.Output(2))
-	if y.slot < 0 { // [seq, dirs, batch, hidden]
-		y = p.temp(seq * dirs * batch * hidden * 4)
+	y, lastH, lastC := p.Out(n.Output(0)), p.Out(n.Output(1)), p.Out(n.Output(2))
+	if y.Slot < 0 { // [seq, dirs, batch, hidden]
+		y = p.Temp(seq * dirs * batch * hidden * 4)
 	}
-	initial := func(i int) memory {
+	initial := func(i int) place.Memory {
 		if v := n.Input(i); v != nil {
-			return p.in(v)
+			return p.In(v)
 		}
-		return memory{slot: -1}
+		return place.Nowhere
 	}
 	h0, c0 := initial(5), initial(6)
 	var bias []float32
@@ -72,15 +73,15 @@ func planLSTM(p *planner, n *graph.Node) error {
 		return err
 	}
 	for d := range dirs {
-		packedW, packedR := direction(p.in(w), dirs, d), direction(p.in(r), dirs, d)
+		packedW, packedR := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
 		sum := make([]float32, gates)
 		if bias != nil {
 			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		err := p.recurrence(n, &recurrence{cell: cell, r: packedR, w: packedW, x: p.in(x), bias: sum, in: in, block: block,
+		err := p.recurrence(n, &recurrence{cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
-			all: p.temp(min(block, seq) * batch * gates * 4), y: y, c: p.temp(batch * hidden * 4), zero: p.temp(batch * hidden * 4),
+			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * hidden * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
 		if err != nil {
 			return err
@@ -97,21 +98,21 @@ const (
 )
 
 // direction returns the part of packed weights that belongs to direction d.
-func direction(m memory, dirs, d int) memory {
-	size := m.size / dirs
-	return memory{slot: m.slot, off: m.off + d*size, size: size}
+func direction(m place.Memory, dirs, d int) place.Memory {
+	size := m.Size / dirs
+	return m.Part(d*size, size)
 }
 
 // recurrence is the sequential part of one direction.
 type recurrence struct {
 	cell                        *gemm.Plan
-	r, w, x                     memory
+	r, w, x                     place.Memory
 	bias                        []float32
 	in, block                   int // elements of a row of x, time steps of a block
 	seq, batch, hidden, dirs, d int
 	reverse                     bool
-	all, y, c, zero             memory // all holds the gates of one block
-	h0, c0, lastH, lastC        memory
+	all, y, c, zero             place.Memory // all holds the gates of one block
+	h0, c0, lastH, lastC        place.Memory
 }
 
 // at returns the time that step k computes.
@@ -141,33 +142,33 @@ func (q *recurrence) part(m []float32) []float32 {
 func (q *recurrence) gates(st *state, k int) []float32 {
 	n := q.batch * 4 * q.hidden
 	row := (q.at(k) - q.first(k)) * n
-	return st.f32(q.all)[row : row+n]
+	return st.F32(q.all)[row : row+n]
 }
 
 // state returns the hidden state before step k.
 func (q *recurrence) state(st *state, k int) []float32 {
 	if k == 0 {
-		return st.f32(q.zero)
+		return st.F32(q.zero)
 	}
 	bh := q.batch * q.hidden
 	from := (q.at(k-1)*q.dirs + q.d) * bh
-	return st.f32(q.y)[from : from+bh]
+	return st.F32(q.y)[from : from+bh]
 }
 
 // prepare sets the states before the first step.
 func (q *recurrence) prepare(st *state) {
-	for _, s := range [][2]memory{{q.c, q.c0}, {q.zero, q.h0}} {
-		if s[1].slot >= 0 {
-			copy(st.f32(s[0]), q.part(st.f32(s[1])))
+	for _, s := range [][2]place.Memory{{q.c, q.c0}, {q.zero, q.h0}} {
+		if s[1].Slot >= 0 {
+			copy(st.F32(s[0]), q.part(st.F32(s[1])))
 		} else {
-			clear(st.f32(s[0]))
+			clear(st.F32(s[0]))
 		}
 	}
 }
 
 // pointwise applies the cell of step k to its gates.
 func (q *recurrence) pointwise(st *state, k int) {
-	g, c, y, h := q.gates(st, k), st.f32(q.c), q.state(st, k+1), q.hidden
+	g, c, y, h := q.gates(st, k), st.F32(q.c), q.state(st, k+1), q.hidden
 	for b := range q.batch {
 		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
 		// ONNX orders the gates i, o, f, c.
@@ -180,16 +181,16 @@ func (q *recurrence) finish(st *state) {
 	if q.seq > 0 {
 		q.pointwise(st, q.seq-1)
 	}
-	if q.lastH.slot >= 0 {
-		copy(q.part(st.f32(q.lastH)), q.state(st, q.seq))
+	if q.lastH.Slot >= 0 {
+		copy(q.part(st.F32(q.lastH)), q.state(st, q.seq))
 	}
-	if q.lastC.slot >= 0 {
-		copy(q.part(st.f32(q.lastC)), st.f32(q.c))
+	if q.lastC.Slot >= 0 {
+		copy(q.part(st.F32(q.lastC)), st.F32(q.c))
 	}
 }
 
 func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
-	p.emit(step{serial: q.prepare}, []memory{q.h0, q.c0}, []memory{q.c, q.zero})
+	p.emit(step{serial: q.prepare}, []place.Memory{q.h0, q.c0}, []place.Memory{q.c, q.zero})
 	for k := range q.seq {
 		if k%q.block == 0 {
 			if err := p.lstmGates(n, q, k); err != nil {
@@ -198,16 +199,16 @@ func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
 		}
 		s := step{chunks: q.cell.Chunks(), grain: grainFor(float64(q.cell.Flops()) / float64(max(q.cell.Chunks(), 1)) / 60), body: func(st *state, _, lo, hi int) {
 			g := q.gates(st, k)
-			q.cell.Run(lo, hi, gemm.Args{A: q.state(st, k), B: st.f32(q.r), Res: g, C: g})
+			q.cell.Run(lo, hi, gemm.Args{A: q.state(st, k), B: st.F32(q.r), Res: g, C: g})
 		}}
 		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 		s.label.FLOPs = float64(q.cell.Flops())
 		if k%q.block > 0 {
 			s.serial = func(st *state) { q.pointwise(st, k-1) }
 		}
-		p.emit(s, []memory{q.all, q.zero, q.r}, []memory{q.all, q.y, q.c})
+		p.emit(s, []place.Memory{q.all, q.zero, q.r}, []place.Memory{q.all, q.y, q.c})
 	}
-	p.emit(step{serial: q.finish}, []memory{q.all, q.c, q.y, q.zero}, []memory{q.y, q.c, q.lastH, q.lastC})
+	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
 }
 
@@ -219,17 +220,17 @@ func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 	if err != nil {
 		return err
 	}
-	source := memory{slot: q.x.slot, off: q.x.off + q.first(k)*q.batch*q.in*4, size: rows * q.in * 4}
+	source := q.x.Part(q.first(k)*q.batch*q.in*4, rows*q.in*4)
 	all, weights, bias := q.all, q.w, q.bias
 	s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
-		pre.Run(lo, hi, gemm.Args{A: st.f32(source), B: st.f32(weights), Bias: bias, C: st.f32(all)})
+		pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias, C: st.F32(all)})
 	}}
 	if k > 0 {
 		s.serial = func(st *state) { q.pointwise(st, k-1) }
 	}
 	s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
 	s.label.FLOPs = float64(pre.Flops())
-	p.emit(s, []memory{source, weights, q.zero}, []memory{all, q.y, q.c})
+	p.emit(s, []place.Memory{source, weights, q.zero}, []place.Memory{all, q.y, q.c})
 	return nil
 }
 

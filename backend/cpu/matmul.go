@@ -2,8 +2,10 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -22,7 +24,7 @@ func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(a.Type.Shape), len(b.Type.Shape))
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
-	if (b.IsConst() || isBodyInput(b) && constantBehind(b).IsConst()) && len(b.Type.Shape) == 2 {
+	if fuse.IsConst(b) && len(b.Type.Shape) == 2 {
 		s.Name = "packed"
 		s.Inputs[1] = graph.Fixed(packedKN)
 	}
@@ -35,7 +37,7 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	b := n.Inputs[1]
-	if b.IsConst() || isBodyInput(b) && constantBehind(b).IsConst() {
+	if fuse.IsConst(b) {
 		// Few rows could read B[N, K] as it is in the model, and compiling it would not read or copy it. But a mapped file has
 		// small pages: with one row of A that costs vgg11, whose classifier has 494 MB, 7 to 9 % of its time.
 		s.Name, s.Inputs[1] = "packed", graph.Fixed(packedKN)
@@ -56,7 +58,7 @@ func planGemm(p *planner, n *graph.Node) error { return p.gemm(n, n.Inputs, n.Ou
 // a whole matrix; everything else takes steps of its own behind the product.
 func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	a, b := in[0], in[1]
-	da, db := p.dims[a.ID], p.dims[b.ID]
+	da, db := p.Dims[a.ID], p.Dims[b.ID]
 	spec := gemm.Spec{M: da[0], K: da[1], N: db[1], B: gemm.Rows}
 	if n.Int("transB", 0) != 0 {
 		spec.N, spec.B = db[0], gemm.Columns
@@ -64,11 +66,11 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if b.Format != rowMaj {
 		spec.B = gemm.Packed
 	}
-	ma := p.in(a)
+	ma := p.In(a)
 	if n.Int("transA", 0) != 0 {
 		spec.M, spec.K = da[1], da[0]
-		ma = p.temp(ma.size)
-		p.strided(copySpec{dims: []int{spec.M, spec.K}, src: []int{1, spec.M}, dst: []int{spec.K, 1}, size: 4}, p.in(a), ma)
+		ma = p.Temp(ma.Size)
+		p.strided(copySpec{dims: []int{spec.M, spec.K}, src: []int{1, spec.M}, dst: []int{spec.K, 1}, size: 4}, p.In(a), ma)
 	}
 	var c, bias *graph.Value
 	if len(in) > 2 {
@@ -76,7 +78,7 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	}
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
 	if c != nil && alpha == 1 && beta == 1 {
-		switch dc := p.dims[c.ID]; {
+		switch dc := p.Dims[c.ID]; {
 		case len(dc) > 0 && product(dc) == spec.N && dc[len(dc)-1] == spec.N:
 			bias, c = c, nil
 		case sameDims(dc, []int{spec.M, spec.N}) && t.residual == nil:
@@ -84,9 +86,9 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		}
 	}
 	if c == nil && alpha == 1 {
-		return p.product(spec, 1, batchStrides{}, ma, p.in(b), bias, t, out)
+		return p.product(spec, 1, batchStrides{}, ma, p.In(b), bias, t, out)
 	}
-	if err := p.product(spec, 1, batchStrides{}, ma, p.in(b), nil, tail{}, out); err != nil {
+	if err := p.product(spec, 1, batchStrides{}, ma, p.In(b), nil, tail{}, out); err != nil {
 		return err
 	}
 	return p.gemmTail(alpha, beta, c, t, out)
@@ -94,23 +96,23 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 
 // gemmTail finishes a product in out: out·alpha + C·beta, then the tail.
 func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *graph.Value) error {
-	dst, dims := p.in(out), p.dims[out.ID]
-	scale := func(dst, src memory, by float32) {
+	dst, dims := p.In(out), p.Dims[out.ID]
+	scale := func(dst, src place.Memory, by float32) {
 		elements(p, src, dst, 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
 	}
 	if alpha != 1 {
 		scale(dst, dst, alpha)
 	}
 	if c != nil {
-		add := p.in(c)
+		add := p.In(c)
 		if beta != 1 {
-			add = p.temp(add.size)
-			scale(add, p.in(c), beta)
+			add = p.Temp(add.Size)
+			scale(add, p.In(c), beta)
 		}
-		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.dims[c.ID]), dst, add, dst)
+		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.Dims[c.ID]), dst, add, dst)
 	}
 	if t.residual != nil {
-		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.dims[t.residual.ID]), dst, p.in(t.residual), dst)
+		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.Dims[t.residual.ID]), dst, p.In(t.residual), dst)
 	}
 	if t.act.some {
 		p.unary(t.act, dst, dst, padding{})
@@ -121,7 +123,7 @@ func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *gra
 // matmul emits a MatMul with its tail; bias has one value per column.
 func (p *planner) matmul(n *graph.Node, in []*graph.Value, out *graph.Value, bias *graph.Value, t tail) error {
 	a, b := in[0], in[1]
-	da, db := p.dims[a.ID], p.dims[b.ID]
+	da, db := p.Dims[a.ID], p.Dims[b.ID]
 	if len(da) == 1 {
 		da = []int{1, da[0]}
 	}
@@ -135,11 +137,11 @@ func (p *planner) matmul(n *graph.Node, in []*graph.Value, out *graph.Value, bia
 	}
 	if product(db[:len(db)-2]) == 1 { // all batches of A are rows of one product
 		m *= product(da[:len(da)-2])
-		return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, 1, batchStrides{}, p.in(a), p.in(b), bias, t, out)
+		return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, 1, batchStrides{}, p.In(a), p.In(b), bias, t, out)
 	}
 	batch := batchDims(da[:len(da)-2], db[:len(db)-2])
 	s := batchStrides{c: m * cols, offA: batchOffsets(batch, da[:len(da)-2], m*k), offB: batchOffsets(batch, db[:len(db)-2], k*cols)}
-	return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, product(batch), s, p.in(a), p.in(b), bias, t, out)
+	return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, product(batch), s, p.In(a), p.In(b), bias, t, out)
 }
 
 func batchDims(a, b []int) []int {
@@ -188,7 +190,7 @@ type batchStrides struct {
 }
 
 // product emits a matrix product, batched or not.
-func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb memory, bias *graph.Value, t tail, out *graph.Value) error {
+func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb place.Memory, bias *graph.Value, t tail, out *graph.Value) error {
 	spec.Bias, spec.Residual = bias != nil, t.residual != nil
 	if t.act.some {
 		if t.act.clip {
@@ -202,31 +204,31 @@ func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb memo
 	if err != nil {
 		return err
 	}
-	none := memory{slot: -1}
+	none := place.Nowhere
 	mbias, mres := none, none
 	if t.residual != nil && batch == 1 { // operands are read after results are written
-		if at := p.in(t.residual).slot; at != ma.slot && at != mb.slot {
+		if at := p.In(t.residual).Slot; at != ma.Slot && at != mb.Slot {
 			p.inPlace(out, t.residual)
 		}
 	}
-	dst := p.out(out)
+	dst := p.Out(out)
 	if bias != nil {
-		mbias = p.in(bias)
+		mbias = p.In(bias)
 	}
 	if t.residual != nil {
-		mres = p.in(t.residual)
+		mres = p.In(t.residual)
 	}
 	chunks := plan.Chunks()
 	st := step{chunks: batch * chunks, grain: grainFor(float64(plan.Flops()) / float64(max(chunks, 1)) / 60)}
 	st.label.FLOPs = float64(plan.Flops() * batch)
-	st.label.Name, st.label.Op, st.label.Origins = p.node.Name, labelOp(p.node), p.node.Provenance()
+	st.label.Name, st.label.Op, st.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
 	if batch == 1 {
 		st.body = func(st *state, _, lo, hi int) {
-			plan.Run(lo, hi, gemm.Args{A: st.f32(ma), B: st.f32(mb), Bias: st.f32(mbias), Res: st.f32(mres), C: st.f32(dst)})
+			plan.Run(lo, hi, gemm.Args{A: st.F32(ma), B: st.F32(mb), Bias: st.F32(mbias), Res: st.F32(mres), C: st.F32(dst)})
 		}
 	} else {
 		st.body = func(st *state, _, lo, hi int) {
-			av, bv, bias, res, cv := st.f32(ma), st.f32(mb), st.f32(mbias), st.f32(mres), st.f32(dst)
+			av, bv, bias, res, cv := st.F32(ma), st.F32(mb), st.F32(mbias), st.F32(mres), st.F32(dst)
 			for lo < hi {
 				i := lo / chunks
 				end := min(hi, (i+1)*chunks)
@@ -239,7 +241,7 @@ func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb memo
 			}
 		}
 	}
-	p.emit(st, []memory{ma, mb, mbias, mres}, []memory{dst})
+	p.emit(st, []place.Memory{ma, mb, mbias, mres}, []place.Memory{dst})
 	return nil
 }
 

@@ -1,11 +1,11 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -39,7 +39,7 @@ func (c copySpec) coalesced() copySpec {
 }
 
 // strided emits a copy.
-func (p *planner) strided(c copySpec, src, dst memory) {
+func (p *planner) strided(c copySpec, src, dst place.Memory) {
 	for _, d := range c.dims {
 		if d == 0 {
 			return
@@ -60,20 +60,20 @@ func (p *planner) strided(c copySpec, src, dst memory) {
 }
 
 // copyRows copies contiguous rows.
-func (p *planner) copyRows(c copySpec, src, dst memory) {
+func (p *planner) copyRows(c copySpec, src, dst place.Memory) {
 	last := len(c.dims) - 1
 	rows, n := product(c.dims[:last]), c.dims[last]*c.size
 	parts := max(1, n>>16)
 	per := ceilDiv(n, parts)
 	p.emit(step{chunks: rows * parts, grain: grainFor(float64(per)*0.05 + 5), body: func(st *state, _, lo, hi int) {
-		d, s := st.bytes(dst), st.bytes(src)
+		d, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
 			row, part := i/parts, i%parts
 			do, so := c.offsets(row, last)
 			from, to := part*per, min((part+1)*per, n)
 			copy(d[do+from:do+to], s[so+from:so+to])
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 // offsets returns where row r of the dims before last begins on both sides, in bytes.
@@ -90,7 +90,7 @@ func (c *copySpec) offsets(r, last int) (dst, src int) {
 
 // transposed handles a copy of 4-byte elements whose innermost target dim is contiguous there, and another dim that is
 // contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
-func (p *planner) transposed(c copySpec, src, dst memory) bool {
+func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	last := len(c.dims) - 1
 	inner := -1
 	for k := range last {
@@ -113,22 +113,22 @@ func (p *planner) transposed(c copySpec, src, dst memory) bool {
 	const band = 64
 	bands := ceilDiv(cols, band)
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
-		d, s := st.f32(dst), st.f32(src)
+		d, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			b, c0 := i/bands, i%bands*band
 			do, so := rest.offsets(b, len(rest.dims))
 			do, so = do/4, so/4
 			vec.Transpose2D(d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return true
 }
 
 // copyElements copies one element at a time along the innermost dim.
-func (p *planner) copyElements(c copySpec, src, dst memory) {
+func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
 	last := len(c.dims) - 1
 	rows := product(c.dims[:last])
-	body := func(st *state, _, lo, hi int) { copyLoop(&c, st.bytes(dst), st.bytes(src), last, lo, hi) }
+	body := func(st *state, _, lo, hi int) { copyLoop(&c, st.Bytes(dst), st.Bytes(src), last, lo, hi) }
 	switch c.size {
 	case 4:
 		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint32](st, dst), of[uint32](st, src), last, lo, hi) }
@@ -137,7 +137,7 @@ func (p *planner) copyElements(c copySpec, src, dst memory) {
 	case 1:
 		body = func(st *state, _, lo, hi int) { copyTyped(&c, of[uint8](st, dst), of[uint8](st, src), last, lo, hi) }
 	}
-	p.emit(step{chunks: rows, grain: grainFor(float64(c.dims[last]) + 10), body: body}, []memory{src}, []memory{dst})
+	p.emit(step{chunks: rows, grain: grainFor(float64(c.dims[last]) + 10), body: body}, []place.Memory{src}, []place.Memory{dst})
 }
 
 func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
@@ -169,22 +169,13 @@ func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
 }
 
-func permOf(n *graph.Node, rank int) []int {
-	perm := make([]int, rank)
-	v, ok := n.Ints("perm")
-	for i := range perm {
-		perm[i] = rank - 1 - i
-		if ok && i < len(v) {
-			perm[i] = int(v[i])
-		}
-	}
-	return perm
-}
-
 func planTranspose(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx := p.dims[x.ID]
-	perm := permOf(n, len(dx))
+	dx := p.Dims[x.ID]
+	perm := fuse.Perm(n, len(dx))
+	if perm == nil {
+		return property.Because(property.Attribute, "perm of %v", n)
+	}
 	same := true // only dims of 1 move: the bytes stay
 	seen := -1
 	for _, a := range perm {
@@ -197,12 +188,12 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	p.permute(dx, perm, x.Type.DType.Size(), p.in(x), p.out(y))
+	p.permute(dx, perm, x.Type.DType.Size(), p.In(x), p.Out(y))
 	return nil
 }
 
 // permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src.
-func (p *planner) permute(dims, perm []int, size int, src, dst memory) {
+func (p *planner) permute(dims, perm []int, size int, src, dst place.Memory) {
 	strides := tensor.CompactStrides(dims)
 	c := copySpec{size: size}
 	for _, a := range perm {
@@ -210,25 +201,6 @@ func (p *planner) permute(dims, perm []int, size int, src, dst memory) {
 	}
 	c.dst = tensor.CompactStrides(c.dims)
 	p.strided(c, src, dst)
-}
-
-// knownInts returns the content of a small integer operand that is known when shapes are.
-func (p *planner) knownInts(v *graph.Value) ([]int, error) {
-	if v == nil {
-		return nil, nil
-	}
-	if v.Dims == nil {
-		return nil, fmt.Errorf("%v is not known at compile time", v)
-	}
-	out := make([]int, len(v.Dims))
-	for i, d := range v.Dims {
-		n, err := d.Eval(p.bind)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = int(n)
-	}
-	return out, nil
 }
 
 // known reports whether operands from the first on are small integers known when shapes are.
@@ -249,7 +221,7 @@ func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, why
 	}
 	plain := plainSignature(n)
-	if _, ok := channelSlice(n); ok {
+	if _, ok := place.ChannelSlice(n); ok {
 		s := graph.UniformSignature("nchw16c", n, rowMaj)
 		s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
 		return append([]graph.Signature{s}, plain...), nil
@@ -260,10 +232,10 @@ func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planSlice(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if x.Format == blocked {
-		start, _ := channelSlice(n)
+		start, _ := place.ChannelSlice(n)
 		return p.takeChannels(x, y, start)
 	}
-	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
 	var starts, axes, steps []int
 	if n.Op.Since < 10 {
 		starts, axes = toInts(n, "starts"), toInts(n, "axes")
@@ -271,7 +243,7 @@ func planSlice(p *planner, n *graph.Node) error {
 		var err error
 		for i, at := range []*[]int{&starts, nil, &axes, &steps} {
 			if at != nil {
-				if *at, err = p.knownInts(n.Input(i + 1)); err != nil {
+				if *at, err = p.Ints(n.Input(i + 1)); err != nil {
 					return err
 				}
 			}
@@ -301,7 +273,7 @@ func planSlice(p *planner, n *graph.Node) error {
 		c.srcOff += s * strides[axis]
 		c.src[axis] = strides[axis] * step
 	}
-	p.take(c, p.in(x), y)
+	p.take(c, p.In(x), y)
 	return nil
 }
 
@@ -348,7 +320,7 @@ func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planSplit(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	dx := p.dims[x.ID]
+	dx := p.Dims[x.ID]
 	axis := axisOf(n, 0, len(dx))
 	if x.Format == blocked {
 		start := 0
@@ -356,15 +328,15 @@ func planSplit(p *planner, n *graph.Node) error {
 			if err := p.takeChannels(x, y, start); err != nil {
 				return err
 			}
-			start += p.dims[y.ID][1]
+			start += p.Dims[y.ID][1]
 		}
 		return nil
 	}
 	strides := tensor.CompactStrides(dx)
 	at := 0
-	src := p.in(x)
+	src := p.In(x)
 	for _, y := range n.Outputs {
-		dy := p.dims[y.ID]
+		dy := p.Dims[y.ID]
 		c := copySpec{dims: dy, src: strides, dst: tensor.CompactStrides(dy), srcOff: at * strides[axis], size: x.Type.DType.Size()}
 		at += dy[axis]
 		p.take(c, src, y)
@@ -373,13 +345,13 @@ func planSplit(p *planner, n *graph.Node) error {
 }
 
 // take makes y the part of src that c describes: a view where its elements lie together, else a copy.
-func (p *planner) take(c copySpec, src memory, y *graph.Value) {
-	off, size := c.srcOff*c.size, p.bytes(y)
-	if contiguous(c.dims, c.src) && off >= 0 && off+size <= src.size && p.want[y.ID].slot < 0 {
-		p.bindValue(y, memory{src.slot, src.off + off, size})
+func (p *planner) take(c copySpec, src place.Memory, y *graph.Value) {
+	off, size := c.srcOff*c.size, p.Bytes(y)
+	if contiguous(c.dims, c.src) && off >= 0 && off+size <= src.Size && p.Want[y.ID].Slot < 0 {
+		p.Put(y, src.Part(off, size))
 		return
 	}
-	p.strided(c, src, p.out(y))
+	p.strided(c, src, p.Out(y))
 }
 
 func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -388,13 +360,13 @@ func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planExpand(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dy := p.dims[y.ID]
-	if product(p.dims[x.ID]) == product(dy) {
+	dy := p.Dims[y.ID]
+	if product(p.Dims[x.ID]) == product(dy) {
 		p.alias(y, x)
 		return nil
 	}
-	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: broadcastStrides(p.dims[x.ID], len(dy)), size: x.Type.DType.Size()}
-	p.strided(b, p.in(x), p.out(y))
+	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: broadcastStrides(p.Dims[x.ID], len(dy)), size: x.Type.DType.Size()}
+	p.strided(b, p.In(x), p.Out(y))
 	return nil
 }
 
@@ -429,7 +401,7 @@ func padValue(n *graph.Node) float32 {
 		return n.Float("value", 0)
 	}
 	if v := n.Input(2); v != nil {
-		x, ok := scalarOf(v)
+		x, ok := fuse.Scalar(v)
 		if !ok {
 			return float32(nonZero(v))
 		}
@@ -470,15 +442,15 @@ func padsSpatially(n *graph.Node) bool {
 
 func planPad(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := append([]int{}, p.dims[x.ID]...), append([]int{}, p.dims[y.ID]...)
+	dx, dy := append([]int{}, p.Dims[x.ID]...), append([]int{}, p.Dims[y.ID]...)
 	pads := toInts(n, "pads")
 	var axes []int
 	if n.Op.Since >= 11 {
 		var err error
-		if pads, err = p.knownInts(n.Input(1)); err != nil {
+		if pads, err = p.Ints(n.Input(1)); err != nil {
 			return err
 		}
-		if axes, err = p.knownInts(n.Input(3)); err != nil {
+		if axes, err = p.Ints(n.Input(3)); err != nil {
 			return err
 		}
 	}
@@ -500,7 +472,7 @@ func planPad(p *planner, n *graph.Node) error {
 		}
 		before[3] *= 16
 	}
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	p.fill(n, dst, size)
 	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
 	c := copySpec{src: sx, dst: sy, size: size}
@@ -515,7 +487,7 @@ func planPad(p *planner, n *graph.Node) error {
 }
 
 // fill emits the filling of Pad's result with its constant.
-func (p *planner) fill(n *graph.Node, dst memory, size int) {
+func (p *planner) fill(n *graph.Node, dst place.Memory, size int) {
 	pattern := make([]byte, size)
 	if n.Op.Since >= 11 {
 		if v := n.Input(2); v != nil {
@@ -525,13 +497,13 @@ func (p *planner) fill(n *graph.Node, dst memory, size int) {
 		copy(pattern, tensor.Scalar(n.Float("value", 0)).Bytes())
 	}
 	const part = 1 << 16
-	p.emit(step{chunks: ceilDiv(dst.size, part), grain: 1, body: func(st *state, _, lo, hi int) {
-		d := st.bytes(dst)
+	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {
+		d := st.Bytes(dst)
 		d = d[lo*part : min(hi*part, len(d))]
 		for at := copy(d, pattern); at < len(d); at *= 2 {
 			copy(d[at:], d[:at])
 		}
-	}}, nil, []memory{dst})
+	}}, nil, []place.Memory{dst})
 }
 
 func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -543,7 +515,7 @@ func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planTile(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := p.dims[x.ID], p.dims[y.ID]
+	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
 	c := copySpec{size: x.Type.DType.Size()} // each dim as (repeat, dim)
 	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
 	for k := range dx {
@@ -554,7 +526,7 @@ func planTile(p *planner, n *graph.Node) error {
 		c.src = append(c.src, 0, sx[k])
 		c.dst = append(c.dst, dx[k]*sy[k], sy[k])
 	}
-	p.strided(c, p.in(x), p.out(y))
+	p.strided(c, p.In(x), p.Out(y))
 	return nil
 }
 
@@ -567,22 +539,22 @@ func gatherSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planGather(p *planner, n *graph.Node) error {
 	x, idx, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	dx := p.dims[x.ID]
+	dx := p.Dims[x.ID]
 	axis := int(n.Int("axis", 0))
 	if axis < 0 {
 		axis += len(dx)
 	}
 	outer, inner := product(dx[:axis]), product(dx[axis+1:])*x.Type.DType.Size()
-	count, length := product(p.dims[idx.ID]), dx[axis]
-	src, index, dst := p.in(x), p.in(idx), p.out(y)
+	count, length := product(p.Dims[idx.ID]), dx[axis]
+	src, index, dst := p.In(x), p.In(idx), p.Out(y)
 	read := indexAt(idx)
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
-		d, s := st.bytes(dst), st.bytes(src)
+		d, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
 			k := read(st, index, i%count, length)
 			copy(d[i*inner:(i+1)*inner], s[(i/count*length+k)*inner:])
 		}
-	}}, []memory{src, index}, []memory{dst})
+	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
 }
 

@@ -30,22 +30,22 @@ func planNary(p *planner, n *graph.Node) error {
 		return planBinary(p, n)
 	}
 	y := n.Outputs[0]
-	dst := p.out(y)
+	dst := p.Out(y)
 	dims := func(v *graph.Value) []int {
 		if y.Format == blocked { // all of one shape
-			return []int{dst.size / 4}
+			return []int{dst.Size / 4}
 		}
-		return p.dims[v.ID]
+		return p.Dims[v.ID]
 	}
 	first, out := n.Inputs[0], dims(y)
 	if len(n.Inputs) == 1 {
-		p.copyStep(dst, p.in(first))
+		p.copyStep(dst, p.In(first))
 		return nil
 	}
 	op := naryOps[n.Op.Name]
-	p.binaryOver(op, newBroadcast(out, dims(first), dims(n.Inputs[1])), p.in(first), p.in(n.Inputs[1]), dst)
+	p.binaryOver(op, newBroadcast(out, dims(first), dims(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst)
 	for _, v := range n.Inputs[2:] {
-		p.binaryOver(op, newBroadcast(out, out, dims(v)), dst, p.in(v), dst)
+		p.binaryOver(op, newBroadcast(out, out, dims(v)), dst, p.In(v), dst)
 	}
 	if n.Op.Name == "Mean" {
 		by := 1 / float32(len(n.Inputs))

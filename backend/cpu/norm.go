@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -42,7 +43,7 @@ func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planGroupNorm(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	channels, hw := d[1], product(d[2:])
 	groups := groupsOf(n, channels)
 	per := channels / groups
@@ -50,9 +51,9 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21
 	eps := n.Float("epsilon", 1e-5)
 	from, to := vec.Unbounded()
-	src, gamma, beta, dst := p.in(x), p.in(n.Inputs[1]), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
-		o, s, g, b := st.f32(dst), st.f32(src), st.f32(gamma), st.f32(beta)
+		o, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		for i := lo; i < hi; i++ {
 			vec.LayerNorm(o[i*row:(i+1)*row], row, s[i*row:(i+1)*row], row, nil, nil, 1, row, eps)
 			for k := range per {
@@ -64,7 +65,7 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 				vec.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
 			}
 		}
-	}}, []memory{src, gamma, beta}, []memory{dst})
+	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil
 }
 
@@ -82,12 +83,12 @@ func lrnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // planLRN emits x / (bias + alpha/size·Σ x²)^beta, the sum being over size channels around each.
 func planLRN(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	channels, hw, size := d[1], product(d[2:]), int(n.Int("size", 0))
 	alpha, beta, bias := n.Float("alpha", 1e-4)/float32(size), n.Float("beta", 0.75), n.Float("bias", 1)
-	src, dst := p.in(x), p.out(n.Outputs[0])
+	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw) * (30 + float64(min(size, channels)))), body: func(st *state, _, lo, hi int) {
-		o, s := st.f32(dst), st.f32(src)
+		o, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			image, c := i/channels*channels, i%channels
 			out := o[i*hw : (i+1)*hw]
@@ -102,7 +103,7 @@ func planLRN(p *planner, n *graph.Node) error {
 			vec.Pow(out, out, -beta)
 			vec.Binary(vec.Mul, out, out, s[i*hw:(i+1)*hw])
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -23,7 +24,7 @@ func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planArg(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	axis := axisOf(n, 0, len(d))
 	count, inner := d[axis], product(d[axis+1:])
 	if count == 0 {
@@ -34,9 +35,9 @@ func planArg(p *planner, n *graph.Node) error {
 		sign = -1
 	}
 	last := n.Int("select_last_index", 0) != 0
-	src, dst := p.in(x), p.out(n.Outputs[0])
+	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
-		o, s := of[int64](st, dst), st.f32(src)
+		o, s := of[int64](st, dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			base, best := i/inner*count*inner+i%inner, 0
 			for k := 1; k < count; k++ {
@@ -47,7 +48,7 @@ func planArg(p *planner, n *graph.Node) error {
 			}
 			o[i] = int64(best)
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 
@@ -77,18 +78,18 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func less(a, b float32) bool { return a < b || b != b && a == a }
 
 func planTopK(p *planner, n *graph.Node) error {
-	d := p.dims[n.Inputs[0].ID]
+	d := p.Dims[n.Inputs[0].ID]
 	k, axis, _ := topKOf(n)
 	count, inner := d[axis], product(d[axis+1:])
 	if k < 0 || k > count {
 		return property.Because(property.ShapeReason, "%d of %d elements", k, count)
 	}
 	largest := n.Int("largest", 1) != 0
-	src, values, indices := p.in(n.Inputs[0]), p.out(n.Output(0)), p.out(n.Output(1))
+	src, values, indices := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
 	rows := product(d[:axis]) * inner
-	order := p.temp(rows * count * 4)
+	order := p.Temp(rows * count * 4)
 	p.emit(step{chunks: rows, grain: grainFor(float64(count) * 20), body: func(st *state, _, lo, hi int) {
-		s, o, at := st.f32(src), st.f32(values), of[int64](st, indices)
+		s, o, at := st.F32(src), st.F32(values), of[int64](st, indices)
 		for i := lo; i < hi; i++ {
 			base := i/inner*count*inner + i%inner
 			list := of[int32](st, order)[i*count : (i+1)*count]
@@ -118,7 +119,7 @@ func planTopK(p *planner, n *graph.Node) error {
 				}
 			}
 		}
-	}}, []memory{src}, []memory{values, indices, order})
+	}}, []place.Memory{src}, []place.Memory{values, indices, order})
 	return nil
 }
 

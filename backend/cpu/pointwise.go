@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -67,14 +68,14 @@ func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planPRelu(p *planner, n *graph.Node) error {
 	x, slope, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	ds := p.dims[slope.ID]
+	ds := p.Dims[slope.ID]
 	if n.Op.Since < 7 && len(ds) == 1 { // one slope per channel
-		for range len(p.dims[x.ID]) - 2 {
+		for range len(p.Dims[x.ID]) - 2 {
 			ds = append(ds[:len(ds):len(ds)], 1)
 		}
 	}
-	b := newBroadcast(p.dims[y.ID], p.dims[x.ID], ds)
-	src, slopes, dst := p.in(x), p.in(slope), p.out(y)
+	b := newBroadcast(p.Dims[y.ID], p.Dims[x.ID], ds)
+	src, slopes, dst := p.In(x), p.In(slope), p.Out(y)
 	if b.step[0] != 1 || b.step[1] != 0 {
 		elementwise2Over(p, b, src, slopes, dst, func(x, s float32) float32 {
 			if x < 0 {
@@ -85,12 +86,12 @@ func planPRelu(p *planner, n *graph.Node) error {
 		return nil
 	}
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
-		d, s, a := st.f32(dst), st.f32(src), st.f32(slopes)
+		d, s, a := st.F32(dst), st.F32(src), st.F32(slopes)
 		for row := lo; row < hi; row++ {
 			at := b.offset(0, row)
 			vec.Apply(vec.LeakyRelu, d[row*b.inner:(row+1)*b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
 		}
-	}}, []memory{src, slopes}, []memory{dst})
+	}}, []place.Memory{src, slopes}, []place.Memory{dst})
 	return nil
 }
 

@@ -4,8 +4,10 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -28,12 +30,12 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	dx, dy := planar(p.dims[x.ID]), planar(p.dims[y.ID])
+	dx, dy := planar(p.Dims[x.ID]), planar(p.Dims[y.ID])
 	w, err := graph.PoolAttrs(n)
 	if err != nil {
 		return err
 	}
-	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.dims[x.ID][2:], p.dims[y.ID][2:]), Pooling: conv.Max}
+	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]), Pooling: conv.Max}
 	if n.Is("AveragePool") {
 		spec.Pooling = conv.Average
 		if n.Int("count_include_pad", 0) != 0 {
@@ -44,18 +46,18 @@ func planPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	line := len(p.dims[x.ID]) == 3
-	src, dst := p.in(x), p.out(y)
+	line := len(p.Dims[x.ID]) == 3
+	src, dst := p.In(x), p.Out(y)
 	made := dst
 	if line {
 		if src, err = p.toBlocked(dx, src); err != nil {
 			return err
 		}
-		made = p.temp(blockedBytes(dy))
+		made = p.Temp(blockedBytes(dy))
 	}
 	p.emit(p.convStep(plan, float64(plan.Cost()), func(st *state) conv.Tensors {
-		return conv.Tensors{Src: st.f32(src), Dst: st.f32(made)}
-	}), []memory{src}, []memory{made})
+		return conv.Tensors{Src: st.F32(src), Dst: st.F32(made)}
+	}), []place.Memory{src}, []place.Memory{made})
 	if line {
 		return p.fromBlocked(dy, made, dst)
 	}
@@ -86,8 +88,8 @@ func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planGlobalPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.dims[x.ID]
-	src, dst := p.in(x), p.out(y)
+	d := p.Dims[x.ID]
+	src, dst := p.In(x), p.Out(y)
 	if x.Format != blocked {
 		r := reduction{op: vec.ReduceMax}
 		if n.Is("GlobalAveragePool") {
@@ -108,7 +110,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	made := dst
 	squeeze := y.Format != blocked && d[1]%16 != 0
 	if squeeze { // the kernel writes whole blocks
-		made = p.temp(d[0] * padded * 4)
+		made = p.Temp(d[0] * padded * 4)
 	}
 	p.runMover(plan, src, made)
 	if squeeze {
@@ -122,7 +124,7 @@ func batchNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Unsupported, "float32 inference only")
 	}
 	for _, v := range n.Inputs[1:] {
-		if v == nil || !constantBehind(v).IsConst() {
+		if v == nil || !fuse.IsConst(v) {
 			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
 		}
 	}
@@ -158,7 +160,7 @@ func (p *planner) batchNormScale(n *graph.Node, in []*graph.Value, width int) (s
 
 func planBatchNorm(p *planner, n *graph.Node) error {
 	for _, o := range n.Outputs[1:] {
-		p.out(o)
+		p.Out(o)
 	}
 	return p.fusedBatchNorm(n, n.Inputs, n.Outputs[0], activation{})
 }
@@ -166,14 +168,14 @@ func planBatchNorm(p *planner, n *graph.Node) error {
 // fusedBatchNorm emits a batch normalisation with its activation; in are its operands as the subgraph knows them.
 func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, act activation) error {
 	x := in[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	width := ceilDiv(d[1], 16) * 16
 	scale, shift, err := p.batchNormScale(n, in, width)
 	if err != nil {
 		return err
 	}
 	p.inPlace(y, x)
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	lo, hi := vec.Unbounded()
 	if act.clip {
 		lo, hi = act.lo, act.hi
@@ -186,13 +188,13 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 			return err
 		}
 		p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
-			return conv.Tensors{Src: st.f32(src), Dst: st.f32(dst), Weights: scale, Bias: shift}
-		}), []memory{src}, []memory{dst})
+			return conv.Tensors{Src: st.F32(src), Dst: st.F32(dst), Weights: scale, Bias: shift}
+		}), []place.Memory{src}, []place.Memory{dst})
 		return nil
 	}
 	channels, hw := d[1], product(d[2:])
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.1 + 5), body: func(st *state, _, from, to int) {
-		o, s := st.f32(dst), st.f32(src)
+		o, s := st.F32(dst), st.F32(src)
 		for i := from; i < to; i++ {
 			c := i % channels
 			row := o[i*hw : (i+1)*hw]
@@ -201,7 +203,7 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 				vec.Apply(act.op, row, row, act.params)
 			}
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 

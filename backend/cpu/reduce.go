@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -92,11 +93,11 @@ func planReduce(p *planner, n *graph.Node) error {
 		return planGlobalPool(p, n)
 	}
 	axes, _ := reduceAxes(n)
-	d, src, dst := p.dims[x.ID], p.in(x), p.out(y)
+	d, src, dst := p.Dims[x.ID], p.In(x), p.Out(y)
 	outer, count, inner, ok := adjacentAxes(d, axes)
 	if !ok { // bring the axes to the end
 		perm, kept := lastAxes(len(d), axes)
-		t := p.temp(src.size)
+		t := p.Temp(src.Size)
 		p.permute(d, perm, 4, src, t)
 		src, outer, count, inner = t, 1, 1, 1
 		for i, a := range perm {
@@ -154,7 +155,7 @@ func lastAxes(rank int, axes []int) (perm []int, kept int) {
 	return append(perm, axes...), len(perm)
 }
 
-func (p *planner) reduceRows(r reduction, src, dst memory, rows, count int) {
+func (p *planner) reduceRows(r reduction, src, dst place.Memory, rows, count int) {
 	p.rows(src, dst, rows, float64(count)*0.1, func(o, s []float32, rows int) {
 		if r.mean {
 			vec.Mean(o, s, count, rows, count)
@@ -167,10 +168,10 @@ func (p *planner) reduceRows(r reduction, src, dst memory, rows, count int) {
 	}, 1, count)
 }
 
-func (p *planner) reduceColumns(r reduction, src, dst memory, outer, count, inner int) {
+func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count, inner int) {
 	scale := 1 / float32(max(count, 1))
 	p.emit(step{chunks: outer, grain: grainFor(float64(count*inner) * 0.1), body: func(st *state, _, lo, hi int) {
-		o, s := st.f32(dst), st.f32(src)
+		o, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			row := o[i*inner : (i+1)*inner]
 			vec.ReduceColumns(r.op, row, s[i*count*inner:(i+1)*count*inner], inner, count, inner)
@@ -181,7 +182,7 @@ func (p *planner) reduceColumns(r reduction, src, dst memory, outer, count, inne
 				vec.Apply(r.then.op, row, row, r.then.params)
 			}
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 func init() {

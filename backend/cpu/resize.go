@@ -88,7 +88,7 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planResize(p *planner, n *graph.Node) error {
 	r, _ := resizingOf(n)
-	dx, dy := p.dims[n.Inputs[0].ID], p.dims[n.Outputs[0].ID]
+	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	var axes [2]conv.ResizeAxis
 	for i := range axes {
 		if r.linear {
@@ -101,7 +101,7 @@ func planResize(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	p.runMover(plan, src, dst)
 	return nil
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -25,7 +26,7 @@ func softmaxSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planSoftmax(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	var outer, cols, inner int
 	if n.Op.Since < 13 { // everything from the axis on is one row
 		axis := axisOf(n, 1, len(d))
@@ -40,12 +41,12 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	}
 	each := func(dst, src []float32, rows int) { fn(dst, cols, src, cols, nil, 0, rows, cols, 1) }
 	p.inPlace(y, x)
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	if inner == 1 {
 		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
 		return nil
 	}
-	t := p.temp(src.size) // the axis last
+	t := p.Temp(src.Size) // the axis last
 	p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 4, src, t)
 	p.rows(t, t, outer*inner, float64(cols)*0.6, each, cols, cols)
 	p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 4, t, dst)
@@ -53,14 +54,14 @@ func planSoftmax(p *planner, n *graph.Node) error {
 }
 
 // rows emits a function of rows of colsIn elements to rows of colsOut; nanos is its time per row.
-func (p *planner) rows(src, dst memory, rows int, nanos float64, fn func(dst, src []float32, rows int), colsOut, colsIn int) {
+func (p *planner) rows(src, dst place.Memory, rows int, nanos float64, fn func(dst, src []float32, rows int), colsOut, colsIn int) {
 	if rows == 0 {
 		return
 	}
 	p.emit(step{chunks: rows, grain: grainFor(nanos + 5), body: func(st *state, _, lo, hi int) {
-		d, s := st.f32(dst), st.f32(src)
+		d, s := st.F32(dst), st.F32(src)
 		fn(d[lo*colsOut:hi*colsOut], s[lo*colsIn:hi*colsIn], hi-lo)
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
 func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -84,39 +85,39 @@ func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 func planLayerNorm(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	axis := axisOf(n, -1, len(d))
 	rows, cols := product(d[:axis]), product(d[axis:])
 	eps := n.Float("epsilon", 1e-5)
 	p.inPlace(y, x)
-	none := memory{slot: -1}
+	none := place.Nowhere
 	gamma, beta := none, none
 	if v := n.Input(1); v != nil {
-		gamma = p.in(v)
+		gamma = p.In(v)
 	}
 	if v := n.Input(2); v != nil {
-		beta = p.in(v)
+		beta = p.In(v)
 	}
-	for _, m := range []memory{gamma, beta} {
-		if m.slot >= 0 && m.size != cols*4 {
-			return property.Because(property.ShapeReason, "scale of %d bytes for rows of %d", m.size, cols)
+	for _, m := range []place.Memory{gamma, beta} {
+		if m.Slot >= 0 && m.Size != cols*4 {
+			return property.Because(property.ShapeReason, "scale of %d bytes for rows of %d", m.Size, cols)
 		}
 	}
-	src, dst := p.in(x), p.out(y)
+	src, dst := p.In(x), p.Out(y)
 	for _, o := range n.Outputs[1:] {
 		if o != nil {
-			p.out(o)
+			p.Out(o)
 		}
 	}
 	rms := n.Op.Name == "RMSNormalization"
 	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.3 + 10), body: func(st *state, _, lo, hi int) {
-		d, s, g, b := st.f32(dst), st.f32(src), st.f32(gamma), st.f32(beta)
+		d, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		if rms {
 			vec.RMSNorm(d[lo*cols:hi*cols], cols, s[lo*cols:hi*cols], cols, g, b, hi-lo, cols, eps)
 		} else {
 			vec.LayerNorm(d[lo*cols:hi*cols], cols, s[lo*cols:hi*cols], cols, g, b, hi-lo, cols, eps)
 		}
-	}}, []memory{src, gamma, beta}, []memory{dst})
+	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil
 }
 

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -46,7 +47,7 @@ func planCumSum(p *planner, n *graph.Node) error {
 
 // cumSum adds up elements T in A.
 func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) error {
-	d := p.dims[n.Inputs[0].ID]
+	d := p.Dims[n.Inputs[0].ID]
 	a, _ := constInt(n.Input(1), 0)
 	axis := int(a)
 	if axis < 0 {
@@ -54,7 +55,7 @@ func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) e
 	}
 	count, inner := d[axis], product(d[axis+1:])
 	exclusive, reverse := n.Int("exclusive", 0) != 0, n.Int("reverse", 0) != 0
-	src, dst := p.in(n.Inputs[0]), p.out(n.Outputs[0])
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[T](st, dst), of[T](st, src)
 		for i := lo; i < hi; i++ {
@@ -75,7 +76,7 @@ func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) e
 				at += by
 			}
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 
@@ -92,14 +93,14 @@ func triluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // planTrilu copies the part of each row on one side of a diagonal and zeroes the rest.
 func planTrilu(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d, size := p.dims[x.ID], x.Type.DType.Size()
+	d, size := p.Dims[x.ID], x.Type.DType.Size()
 	rows, cols := d[len(d)-2], d[len(d)-1]
 	k, _ := constInt(n.Input(1), 0)
 	k = min(max(k, int64(-rows)), int64(cols))
 	upper := n.Int("upper", 1) != 0
-	src, dst := p.in(x), p.out(n.Outputs[0])
+	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:len(d)-1]), grain: grainFor(float64(cols*size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
-		o, s := st.bytes(dst), st.bytes(src)
+		o, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
 			from, to := 0, min(max(i%rows+int(k)+1, 0), cols) // below the diagonal
 			if upper {
@@ -110,7 +111,7 @@ func planTrilu(p *planner, n *graph.Node) error {
 			copy(row[from*size:to*size], s[(i*cols+from)*size:])
 			clear(row[to*size:])
 		}
-	}}, []memory{src}, []memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 

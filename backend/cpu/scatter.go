@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -12,9 +13,9 @@ import (
 
 // indexAt returns a reader of an index operand, int64 or int32; the index is counted from the end where it is negative, and
 // a panic with errIndex says that an axis of length has no such element: Enqueue's caller makes it an error.
-func indexAt(v *graph.Value) func(st *state, m memory, i, length int) int {
+func indexAt(v *graph.Value) func(st *state, m place.Memory, i, length int) int {
 	wide := v.Type.DType == tensor.Int64
-	return func(st *state, m memory, i, length int) int {
+	return func(st *state, m place.Memory, i, length int) int {
 		var k int
 		if wide {
 			k = int(of[int64](st, m)[i])
@@ -63,26 +64,26 @@ func along(d, idx []int, axis, i int) (base, stride int) {
 
 func planGatherElements(p *planner, n *graph.Node) error {
 	x, idx := n.Inputs[0], n.Inputs[1]
-	d, di := p.dims[x.ID], p.dims[idx.ID]
+	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
-	src, index, dst := p.in(x), p.in(idx), p.out(n.Outputs[0])
+	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
 	read := indexAt(idx)
 	count := product(di)
 	const part = 256
 	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
-		o, s := st.bytes(dst), st.bytes(src)
+		o, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo * part; i < min(hi*part, count); i++ {
 			base, stride := along(d, di, axis, i)
 			at := base + read(st, index, i, d[axis])*stride
 			copy(o[i*size:(i+1)*size], s[at*size:])
 		}
-	}}, []memory{src, index}, []memory{dst})
+	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
 }
 
 func planGatherND(p *planner, n *graph.Node) error {
 	x, idx := n.Inputs[0], n.Inputs[1]
-	d, di := p.dims[x.ID], p.dims[idx.ID]
+	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	batch := int(n.Int("batch_dims", 0))
 	k := di[len(di)-1]
 	if batch < 0 || batch >= len(di) || batch+k > len(d) {
@@ -92,10 +93,10 @@ func planGatherND(p *planner, n *graph.Node) error {
 	perBatch := rows / max(product(di[:batch]), 1)
 	image, inner := product(d[batch:]), product(d[batch+k:])
 	size := inner * x.Type.DType.Size()
-	src, index, dst := p.in(x), p.in(idx), p.out(n.Outputs[0])
+	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
 	read := indexAt(idx)
 	p.emit(step{chunks: rows, grain: grainFor(float64(size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
-		o, s := st.bytes(dst), st.bytes(src)
+		o, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
 			at := 0
 			for j := range k {
@@ -104,7 +105,7 @@ func planGatherND(p *planner, n *graph.Node) error {
 			off := (i/perBatch*image/max(inner, 1) + at) * size
 			copy(o[i*size:(i+1)*size], s[off:])
 		}
-	}}, []memory{src, index}, []memory{dst})
+	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
 }
 
@@ -147,7 +148,7 @@ func reducer[T float32 | int64](name string) func(a, b T) T {
 
 func combineElements[T float32 | int64](fn func(a, b T) T) func(dst, src []byte) {
 	return func(dst, src []byte) {
-		d, s := elementsOf[T](dst), elementsOf[T](src)
+		d, s := place.Elements[T](dst), place.Elements[T](src)
 		for i, x := range s {
 			d[i] = fn(d[i], x)
 		}
@@ -156,35 +157,35 @@ func combineElements[T float32 | int64](fn func(a, b T) T) func(dst, src []byte)
 
 func planScatterElements(p *planner, n *graph.Node) error {
 	x, idx := n.Inputs[0], n.Inputs[1]
-	d, di := p.dims[x.ID], p.dims[idx.ID]
+	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
-	src, index, updates, dst := p.in(x), p.in(idx), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	read, join, count := indexAt(idx), combine(n), product(di)
 	p.copyStep(dst, src)
 	p.emit(step{serial: func(st *state) { // in order: a later update wins
-		o, u := st.bytes(dst), st.bytes(updates)
+		o, u := st.Bytes(dst), st.Bytes(updates)
 		for i := range count {
 			base, stride := along(d, di, axis, i)
 			at := base + read(st, index, i, d[axis])*stride
 			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
 		}
-	}}, []memory{index, updates}, []memory{dst})
+	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
 }
 
 func planScatterND(p *planner, n *graph.Node) error {
 	x, idx := n.Inputs[0], n.Inputs[1]
-	d, di := p.dims[x.ID], p.dims[idx.ID]
+	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	k := di[len(di)-1]
 	if k > len(d) {
 		return property.Because(property.ShapeReason, "indices %v into %v", di, d)
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
-	src, index, updates, dst := p.in(x), p.in(idx), p.in(n.Inputs[2]), p.out(n.Outputs[0])
+	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	read, join := indexAt(idx), combine(n)
 	p.copyStep(dst, src)
 	p.emit(step{serial: func(st *state) {
-		o, u := st.bytes(dst), st.bytes(updates)
+		o, u := st.Bytes(dst), st.Bytes(updates)
 		for i := range rows {
 			at := 0
 			for j := range k {
@@ -192,7 +193,7 @@ func planScatterND(p *planner, n *graph.Node) error {
 			}
 			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
 		}
-	}}, []memory{index, updates}, []memory{dst})
+	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil
 }
 

@@ -4,24 +4,22 @@ import (
 	"fmt"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
-// attention fuses what stands around a product of two activations into its strides and its post operations, as in
-// attention: Transposes of the operands, and a scale, by which the product is multiplied or divided.
-type attention struct{ b *mkl }
+// attentionName is the name of the property of what stands around a product of two activations and is fused into its
+// strides and its post operations, as in attention: Transposes of the operands, and a scale, by which the product is
+// multiplied or divided.
+const attentionName = "matmul-transposes-scale"
 
-// Name implements property.SubgraphProperty.
-func (*attention) Name() string { return "matmul-transposes-scale" }
-
-// NewSelector implements property.SubgraphProperty.
-func (a *attention) NewSelector(*graph.Graph) property.Selector {
-	return &listSelector{list: func(n *graph.Node) []*graph.Node {
-		if f := a.b.parseAttention(n); f != nil {
+func (b *mkl) attention() property.SubgraphProperty {
+	return property.Found(attentionName, 2, func(n *graph.Node) []*graph.Node {
+		if f := b.parseAttention(n); f != nil {
 			return f.nodes
 		}
 		return nil
-	}}
+	})
 }
 
 // attentionForm is a parsed pattern.
@@ -35,17 +33,17 @@ type attentionForm struct {
 
 // parseAttention reads the pattern around a MatMul, nil where there is nothing to fuse.
 func (b *mkl) parseAttention(n *graph.Node) *attentionForm {
-	if !n.Is("MatMul") || !isF32(n.Inputs...) || isConst(n.Inputs[1]) || !n.Inputs[0].Type.Backed() || !n.Inputs[1].Type.Backed() ||
+	if !n.Is("MatMul") || !isF32(n.Inputs...) || fuse.IsConst(n.Inputs[1]) || !n.Inputs[0].Type.Backed() || !n.Inputs[1].Type.Backed() ||
 		!n.Outputs[0].Type.Backed() || len(n.Inputs[0].Type.Shape) < 2 || len(n.Inputs[1].Type.Shape) < 2 {
 		return nil
 	}
 	f := &attentionForm{product: n, a: n.Inputs[0], b: n.Inputs[1], out: n.Outputs[0], scale: 1}
 	before := func(v *graph.Value) (*graph.Value, []int) {
 		t := v.Producer
-		if t == nil || !t.Is("Transpose") || next(v) != n {
+		if t == nil || !t.Is("Transpose") || fuse.Next(v) != n {
 			return v, nil
 		}
-		perm := permOf(t, len(v.Type.Shape))
+		perm := fuse.Perm(t, len(v.Type.Shape))
 		if perm == nil {
 			return v, nil
 		}
@@ -57,8 +55,8 @@ func (b *mkl) parseAttention(n *graph.Node) *attentionForm {
 		f.b, f.permB = before(f.b)
 	}
 	f.nodes = append(f.nodes, n)
-	if m := next(f.out); m != nil && m.Is("Mul", "Div") {
-		if s, ok := scalarOf(other(m, f.out)); ok && len(other(m, f.out).Type.Shape) <= len(f.out.Type.Shape) && (m.Is("Mul") || m.Inputs[0] == f.out && s != 0) {
+	if m := fuse.Next(f.out); m != nil && m.Is("Mul", "Div") {
+		if s, ok := fuse.Scalar(fuse.Other(m, f.out)); ok && len(fuse.Other(m, f.out).Type.Shape) <= len(f.out.Type.Shape) && (m.Is("Mul") || m.Inputs[0] == f.out && s != 0) {
 			f.scale = s
 			if m.Is("Div") {
 				f.scale = 1 / s
@@ -111,9 +109,9 @@ func planAttention(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	return p.batched(outer(n, f.a), outer(n, f.b), n.Outputs[0], f.permA, f.permB, tail{act: f.posts()})
+	return p.batched(fuse.Outer(n, f.a), fuse.Outer(n, f.b), n.Outputs[0], f.permA, f.permB, tail{act: f.posts()})
 }
 
 func init() {
-	register("pattern:matmul-transposes-scale", operator{attentionSignatures, planAttention})
+	register("pattern:"+attentionName, operator{attentionSignatures, planAttention})
 }

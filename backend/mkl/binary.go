@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -45,7 +46,7 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		return sigs, nil
 	}
 	if c, ok := dimConst(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers, 0,
-		b.l.binary(alg, in(act.Layout, dz), in(act.Layout, dy), in(act.Layout, dz), nil))) == nil && !isConst(n.Inputs[0]) && !isConst(n.Inputs[1]) {
+		b.l.binary(alg, in(act.Layout, dz), in(act.Layout, dy), in(act.Layout, dz), nil))) == nil && !fuse.IsConst(n.Inputs[0]) && !fuse.IsConst(n.Inputs[1]) {
 		return append([]graph.Signature{graph.UniformSignature("per-channel", n, act)}, sigs...), nil
 	}
 	return sigs, nil
@@ -86,27 +87,27 @@ func planBinary(p *planner, n *graph.Node) error {
 
 // binary emits an operation on two operands, the second of which may broadcast.
 func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) error {
-	dz := p.dims[z.ID]
+	dz := p.Dims[z.ID]
 	rank := len(dz)
-	if !slices.Equal(withOnes(p.dims[x.ID], rank), dz) && commutes(alg) {
+	if !slices.Equal(withOnes(p.Dims[x.ID], rank), dz) && commutes(alg) {
 		x, y = y, x
 	}
-	if !slices.Equal(withOnes(p.dims[x.ID], rank), dz) {
-		return property.Because(property.ShapeReason, "operands %v and %v", p.dims[x.ID], p.dims[y.ID])
+	if !slices.Equal(withOnes(p.Dims[x.ID], rank), dz) {
+		return property.Because(property.ShapeReason, "operands %v and %v", p.Dims[x.ID], p.Dims[y.ID])
 	}
-	same := slices.Equal(withOnes(p.dims[y.ID], rank), dz)
+	same := slices.Equal(withOnes(p.Dims[y.ID], rank), dz)
 	var sx, sy shape
 	switch {
 	case z.Format != graph.HostFormat && same && alg != binaryDiv:
-		sx = plain(p.bytes(z) / 4)
+		sx = plain(p.Bytes(z) / 4)
 		sy = sx
 	case z.Format != graph.HostFormat:
-		sx, sy = p.shape(z), in(z.Format.Layout, withOnes(p.dims[y.ID], rank))
+		sx, sy = p.shape(z), in(z.Format.Layout, withOnes(p.Dims[y.ID], rank))
 	case same:
 		sx = plain(product(dz))
 		sy = sx
 	default:
-		a, b := collapse(withOnes(p.dims[x.ID], rank), withOnes(p.dims[y.ID], rank))
+		a, b := collapse(withOnes(p.Dims[x.ID], rank), withOnes(p.Dims[y.ID], rank))
 		sx, sy = plain(a...), plain(b...)
 	}
 	pr, err := p.make(p.l.binary(alg, sx, sy, sx, posts))
@@ -117,8 +118,8 @@ func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) erro
 	if err != nil {
 		return err
 	}
-	p.inPlace(z, x)
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argSrc1, p.in(y), d, false}, arg{argDst, p.out(z), pr.dst, true})
+	p.InPlace(z, x)
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, p.In(y), d, false}, arg{argDst, p.Out(z), pr.dst, true})
 	return nil
 }
 
@@ -143,7 +144,7 @@ func sumSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) 
 
 func planSum(p *planner, n *graph.Node) error {
 	z := n.Outputs[0]
-	s := plain(p.bytes(z) / 4)
+	s := plain(p.Bytes(z) / 4)
 	pr, err := p.make(p.l.sum(len(n.Inputs), s))
 	if err != nil {
 		return err
@@ -152,9 +153,9 @@ func planSum(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	args := []arg{{argDst, p.out(z), d, true}}
+	args := []arg{{argDst, p.Out(z), d, true}}
 	for i, v := range n.Inputs {
-		args = append(args, arg{argMany + int32(i), p.in(v), d, false})
+		args = append(args, arg{argMany + int32(i), p.In(v), d, false})
 	}
 	p.run(pr, 0, args...)
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -104,7 +106,7 @@ func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		return nil, wrongDType(x)
 	}
 	for i, v := range n.Inputs[1:] {
-		if v != nil && !isConst(v) {
+		if v != nil && !fuse.IsConst(v) {
 			return nil, property.Because(property.Unsupported, "input %d, %v, is not constant", i+1, v)
 		}
 	}
@@ -208,7 +210,7 @@ func planConv(p *planner, n *graph.Node) error {
 // conv emits a convolution or transposed convolution with its tail; in are its operands as the subgraph knows them.
 func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
-	c, why := resolveConv(n, p.dims[x.ID], p.dims[w.ID], p.dims[out.ID])
+	c, why := resolveConv(n, p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID])
 	if why != nil {
 		return why
 	}
@@ -228,7 +230,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if ok && w.Format != graph.HostFormat {
 		pr, _ = p.make(p.l.convolution(alg, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
 	}
-	weights := p.in(w)
+	weights := p.In(w)
 	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes, or in no layout that carve knows
 		pr = nil
 		if c.winograd() {
@@ -250,21 +252,21 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 			return err
 		}
 	}
-	p.run(pr, flops, append(residual, arg{argSrc, p.in(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
-		p.plainArg(argBias, bias), arg{argDst, p.out(out), pr.dst, true})...)
+	p.run(pr, flops, append(residual, arg{argSrc, p.In(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
+		p.plainArg(argBias, bias), arg{argDst, p.Out(out), pr.dst, true})...)
 	return nil
 }
 
 // plainArg is the argument of an operand in its own format.
 func (p *planner) plainArg(id int32, v *graph.Value) arg {
 	if v == nil {
-		return arg{at: nowhere}
+		return arg{at: place.Nowhere}
 	}
 	d, err := p.desc(p.shape(v))
 	if err != nil {
-		return arg{at: nowhere}
+		return arg{at: place.Nowhere}
 	}
-	return arg{id, p.in(v), d, false}
+	return arg{id, p.In(v), d, false}
 }
 
 func init() {

@@ -32,11 +32,11 @@ func planUnary(p *planner, n *graph.Node) error {
 
 // activation emits element-wise operations, in place where nothing else reads the operand.
 func (p *planner) activation(posts []post, x, y *graph.Value) error {
-	p.inPlace(y, x)
-	src, dst := p.in(x), p.out(y)
+	p.InPlace(y, x)
+	src, dst := p.In(x), p.Out(y)
 	s := p.shape(y)
-	if keepsZero(posts) || p.bytes(y) == product(s.dims)*4 { // whatever the layout, a vector
-		s = plain(p.bytes(y) / 4)
+	if keepsZero(posts) || p.Bytes(y) == product(s.dims)*4 { // whatever the layout, a vector
+		s = plain(p.Bytes(y) / 4)
 	}
 	for _, x := range posts {
 		pr, err := p.make(p.l.elementwise(x.alg, x.alpha, x.beta, s))

@@ -2,23 +2,22 @@ package mkl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/device"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // instance is a subgraph for concrete shapes.
 type instance struct {
 	e     *executable
 	steps []step
-	slots []slotInfo
+	slots []place.Slot
 	reqs  backend.Requirements
 }
 
@@ -27,9 +26,9 @@ func (in *instance) Requirements() backend.Requirements { return in.reqs }
 
 // state is an instance bound to a session's memory. What the library sees of it lies outside of Go's heap.
 type state struct {
+	place.Storage
 	in       *instance
 	ctx      context.Context
-	mem      [][]byte      // by slot
 	calls    []call        // one per step
 	lists    [][][]float32 // of host steps, by step
 	single   *dl.Frame
@@ -58,8 +57,6 @@ type execArg struct {
 	memory uintptr
 }
 
-var errShort = errors.New("storage is smaller than planned")
-
 // Enqueue implements backend.Instance: it runs the steps and returns when they are done.
 func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
 	if in.e.b.fail == "run" {
@@ -73,7 +70,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		}
 		a.Local = st
 	}
-	if err := st.bind(a); err != nil {
+	if err := st.BindTo(a); err != nil {
 		return nil, err
 	}
 	st.ctx, st.trace = ctx, a.Trace
@@ -101,7 +98,7 @@ func (h *held) free() {
 // newState prepares the calls of a session.
 func (in *instance) newState() (*state, error) {
 	l := in.e.b.l
-	st := &state{in: in, mem: make([][]byte, len(in.slots)), calls: make([]call, len(in.steps)),
+	st := &state{in: in, Storage: place.NewStorage(in.slots), calls: make([]call, len(in.steps)),
 		lists: make([][][]float32, len(in.steps)), finished: make(chan struct{}, 1)}
 	frame, arg := int(unsafe.Sizeof(dl.Frame{})), int(unsafe.Sizeof(execArg{}))
 	size := frame
@@ -150,36 +147,6 @@ func (in *instance) newState() (*state, error) {
 	return st, nil
 }
 
-// bind points slots at this run's memory.
-func (st *state) bind(a *backend.RunArgs) error {
-	for i := range st.in.slots {
-		s := &st.in.slots[i]
-		var t *tensor.Tensor
-		switch s.kind {
-		case fromInput:
-			t = a.Inputs[s.index]
-		case fromOutput:
-			t = a.Outputs[s.index]
-		case fromConst:
-			t = a.Constants[s.index]
-		case fromBuffer:
-			t = a.Buffers[s.index]
-		case fromData:
-			st.mem[i] = s.data
-			continue
-		}
-		if t == nil || t.Offset > len(t.Data) || len(t.Data)-t.Offset < s.least {
-			if s.least == 0 {
-				st.mem[i] = nil
-				continue
-			}
-			return errShort
-		}
-		st.mem[i] = t.Data[t.Offset:]
-	}
-	return nil
-}
-
 // pollEvery is how many steps run between looks at the context.
 const pollEvery = 8
 
@@ -191,7 +158,7 @@ func (st *state) steps() error {
 			if err := s.host(st); err != nil {
 				return err
 			}
-		} else if err := st.invoke(s, &st.calls[i]); err != nil {
+		} else if err := st.invoke(i); err != nil {
 			return err
 		}
 		if st.trace != nil {
@@ -208,10 +175,11 @@ func (st *state) steps() error {
 }
 
 // invoke executes one primitive. It gives the library addresses that changed since the session's last run.
-func (st *state) invoke(s *step, c *call) error {
+func (st *state) invoke(i int) error {
+	s, c := &st.in.steps[i], &st.calls[i]
 	for k := range c.args {
-		x, m := &c.args[k], s.args[k].at
-		p := unsafe.Pointer(&st.mem[m.slot][m.off])
+		x := &c.args[k]
+		p := st.At(s.args[k].at)
 		if p == x.at {
 			continue
 		}
@@ -225,19 +193,7 @@ func (st *state) invoke(s *step, c *call) error {
 	}
 	dl.Invoke(c.frame)
 	if int32(c.frame.Ret) != 0 {
-		return fmt.Errorf("%v: %w", s.label.Name, status("dnnl_primitive_execute", int32(c.frame.Ret)))
+		return fmt.Errorf("%v: %w", st.in.reqs.Labels[i].Name, status("dnnl_primitive_execute", int32(c.frame.Ret)))
 	}
 	return nil
-}
-
-// bytes returns a place's memory.
-func (st *state) bytes(m memory) []byte { return st.mem[m.slot][m.off : m.off+m.size] }
-
-// floats returns a place's memory as float32.
-func (st *state) floats(m memory) []float32 {
-	if m.slot < 0 || m.size == 0 {
-		return nil
-	}
-	b := st.bytes(m)
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), m.size/4)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // Decoded makes the descriptor of a layout and reads it back.
@@ -59,15 +60,17 @@ func Executions(b backend.Backend, elements, n int) error {
 	if err != nil {
 		return err
 	}
-	at := memory{slot: 0, size: elements * 4}
-	in := &instance{e: &executable{b: m, threads: 1}, slots: []slotInfo{{kind: fromData}},
+	at := place.Memory{Size: elements * 4}
+	in := &instance{e: &executable{b: m, threads: 1}, slots: []place.Slot{{Kind: place.Data, Data: make([]byte, elements*4)}},
 		steps: []step{{primitive: pr, args: []arg{{argSrc, at, pr.src, false}, {argDst, at, pr.dst, true}}}}}
 	st, err := in.newState()
 	if err != nil {
 		return err
 	}
-	st.mem[0] = make([]byte, elements*4)
-	if err := st.invoke(&in.steps[0], &st.calls[0]); err != nil {
+	if err := st.BindTo(&backend.RunArgs{}); err != nil {
+		return err
+	}
+	if err := st.invoke(0); err != nil {
 		return err
 	}
 	for range n {

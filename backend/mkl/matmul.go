@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -16,7 +17,7 @@ type productForm struct {
 
 // constantProduct returns the form of a MatMul or Gemm whose second operand is a constant matrix.
 func constantProduct(n *graph.Node, a, b []int) (f productForm, ok bool) {
-	if len(b) != 2 || len(a) < 1 || !isConst(n.Inputs[1]) {
+	if len(b) != 2 || len(a) < 1 || !fuse.IsConst(n.Inputs[1]) {
 		return f, false
 	}
 	f.transposed = n.Is("MatMul") || n.Int("transB", 0) == 0
@@ -64,7 +65,7 @@ func matmulSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	s := graph.UniformSignature("row-major", n, graph.HostFormat)
 	f, ok := constantProduct(n, da, db)
 	if !ok {
-		if n.Is("Gemm") && !isConst(n.Inputs[1]) {
+		if n.Is("Gemm") && !fuse.IsConst(n.Inputs[1]) {
 			return nil, property.Because(property.Unsupported, "operand %v is not constant", n.Inputs[1])
 		}
 		if len(da) < 2 || len(db) < 2 {
@@ -120,7 +121,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 		bias = in[2]
 	}
 	a, b := in[0], in[1]
-	f, ok := constantProduct(n, p.dims[a.ID], p.dims[b.ID])
+	f, ok := constantProduct(n, p.Dims[a.ID], p.Dims[b.ID])
 	if !ok {
 		if bias != nil {
 			return fmt.Errorf("bias of a product of two activations")
@@ -139,7 +140,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 	if !ok {
 		return fmt.Errorf("weights in %v", b.Format)
 	}
-	weights := p.in(b)
+	weights := p.In(b)
 	pr, err = p.make(p.l.innerProduct(plain(f.rows, f.k), given, biasShape, dst, posts))
 	if err != nil || slow(pr.impl) || b.Format == graph.HostFormat {
 		best, err2 := p.make(p.l.innerProduct(plain(f.rows, f.k), anyOf(f.weights()), biasShape, dst, posts))
@@ -153,13 +154,13 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 			return err
 		}
 	}
-	args = append(args, arg{argSrc, p.in(a), pr.src, false}, arg{argWeights, weights, pr.weights, false}, arg{argDst, p.out(out), pr.dst, true})
+	args = append(args, arg{argSrc, p.In(a), pr.src, false}, arg{argWeights, weights, pr.weights, false}, arg{argDst, p.Out(out), pr.dst, true})
 	if bias != nil {
 		d, err := p.desc(biasShape)
 		if err != nil {
 			return err
 		}
-		args = append(args, arg{argBias, p.in(bias), d, false})
+		args = append(args, arg{argBias, p.In(bias), d, false})
 	}
 	p.run(pr, 2*float64(f.rows)*float64(f.k)*float64(f.columns), args...)
 	return nil
@@ -242,7 +243,7 @@ func mergeBatch(a, w, y shape) (shape, shape, shape) {
 
 // batched emits a product of two activations with its tail.
 func (p *planner) batched(a, b, out *graph.Value, permA, permB []int, t tail) error {
-	da, db, dy := transposed(p.dims[a.ID], permA), transposed(p.dims[b.ID], permB), p.dims[out.ID]
+	da, db, dy := transposed(p.Dims[a.ID], permA), transposed(p.Dims[b.ID], permB), p.Dims[out.ID]
 	if len(da) < 2 || len(db) < 2 {
 		return fmt.Errorf("product of %v and %v", da, db)
 	}
@@ -257,8 +258,8 @@ func (p *planner) batched(a, b, out *graph.Value, permA, permB []int, t tail) er
 	if err != nil {
 		return err
 	}
-	p.run(pr, 2*float64(product(dy))*float64(da[len(da)-1]), arg{argSrc, p.in(a), pr.src, false}, arg{argWeights, p.in(b), pr.weights, false},
-		arg{argDst, p.out(out), pr.dst, true})
+	p.run(pr, 2*float64(product(dy))*float64(da[len(da)-1]), arg{argSrc, p.In(a), pr.src, false}, arg{argWeights, p.In(b), pr.weights, false},
+		arg{argDst, p.Out(out), pr.dst, true})
 	return nil
 }
 

@@ -3,24 +3,15 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// Views: operators that give a row-major tensor another shape. They cost nothing: the result lies where the operand lies.
-
-var viewOps = map[string]bool{"Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Identity": true, "Dropout": true}
-
-func isView(n *graph.Node) bool {
-	return n.Op.Domain == "" && viewOps[n.Op.Name] && (len(n.Outputs) == 1 || n.Outputs[1] == nil) && !(n.Is("Dropout") && trainingDropout(n))
-}
-
-// trainingDropout reports whether a Dropout may be random.
-func trainingDropout(n *graph.Node) bool {
-	return n.Input(2) != nil || n.Int("is_test", 1) == 0 && n.Op.Since < 7
-}
+// Views, which cost nothing.
 
 func viewSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isView(n) {
+	if !place.IsView(n) {
 		return nil, property.Because(property.Unsupported, "the second output of %v", n.Op)
 	}
 	if dtypeOf(n.Inputs[0].Type.DType) == 0 {
@@ -53,31 +44,10 @@ func moveSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 	return plainSignature(n), nil
 }
 
-// permOf returns the permutation of a Transpose, nil where it is none of that rank.
-func permOf(n *graph.Node, rank int) []int {
-	out := make([]int, rank)
-	v, ok := n.Ints("perm")
-	if ok && len(v) != rank {
-		return nil
-	}
-	seen := make([]bool, rank)
-	for i := range out {
-		out[i] = rank - 1 - i
-		if ok {
-			out[i] = int(v[i])
-		}
-		if out[i] < 0 || out[i] >= rank || seen[out[i]] {
-			return nil
-		}
-		seen[out[i]] = true
-	}
-	return out
-}
-
 func planTranspose(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.dims[x.ID]
-	perm := permOf(n, len(d))
+	d := p.Dims[x.ID]
+	perm := fuse.Perm(n, len(d))
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
@@ -96,11 +66,11 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	return p.strided(p.dims[y.ID], p.in(x), strides, p.out(y), nil)
+	return p.strided(p.Dims[y.ID], p.In(x), strides, p.Out(y), nil)
 }
 
 // strided emits a copy of a tensor of dims; nil strides are compact.
-func (p *planner) strided(dims []int, src memory, srcStrides []int, dst memory, dstStrides []int) error {
+func (p *planner) strided(dims []int, src place.Memory, srcStrides []int, dst place.Memory, dstStrides []int) error {
 	from, to := shape{dims: dims, strides: srcStrides, dtype: dtypeF32}, shape{dims: dims, strides: dstStrides, dtype: dtypeF32}
 	pr, err := p.make(p.l.reorder(from, to))
 	if err != nil {
@@ -119,7 +89,7 @@ func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 	if n.Op.Since < 10 {
 		return nil, property.Because(property.Version, "version %d", n.Op.Since)
 	}
-	if _, ok := channelStart(n); ok {
+	if _, ok := place.ChannelSlice(n); ok {
 		if f := b.activations(4); f != graph.HostFormat && b.block > 0 {
 			s := graph.UniformSignature("channels", n, graph.HostFormat)
 			s.Inputs[0], s.Outputs[0] = graph.Fixed(f), graph.Fixed(f)
@@ -137,38 +107,24 @@ func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 	return sigs, nil
 }
 
-// evalDims returns the numbers of a dims value.
-func (p *planner) evalDims(v *graph.Value) ([]int, bool) {
-	if v == nil {
-		return nil, true
-	}
-	out := make([]int, len(v.Dims))
-	for i, d := range v.Dims {
-		x, err := d.Eval(p.bind)
-		if err != nil {
-			return nil, false
-		}
-		out[i] = int(x)
-	}
-	return out, true
-}
-
 func planSlice(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if x.Format != graph.HostFormat {
-		start, ok := channelStart(n)
+		start, ok := place.ChannelSlice(n)
 		if !ok {
 			return property.Because(property.Layout, "slice in %v", x.Format)
 		}
 		return p.takeChannels(x, y, start)
 	}
-	d := p.dims[x.ID]
-	starts, ok1 := p.evalDims(n.Input(1))
-	axes, ok2 := p.evalDims(n.Input(3))
-	steps, ok3 := p.evalDims(n.Input(4))
-	if !ok1 || !ok2 || !ok3 {
-		return property.Because(property.DynamicShape, "bounds of %v", n)
+	d := p.Dims[x.ID]
+	var bounds [3][]int
+	for i, k := range []int{1, 3, 4} {
+		var err error
+		if bounds[i], err = p.Ints(n.Input(k)); err != nil {
+			return err
+		}
 	}
+	starts, axes, steps := bounds[0], bounds[1], bounds[2]
 	strides := tensor.CompactStrides(d)
 	off := 0
 	from := append([]int(nil), strides...)
@@ -197,8 +153,8 @@ func planSlice(p *planner, n *graph.Node) error {
 
 // window emits the copy of a part of x: its first element, and strides. Where the part is contiguous it is a view.
 func (p *planner) window(x, y *graph.Value, off int, strides []int) error {
-	dy := p.dims[y.ID]
-	m := p.in(x)
+	dy := p.Dims[y.ID]
+	m := p.In(x)
 	compact := tensor.CompactStrides(dy)
 	whole := true
 	for i, n := range dy {
@@ -208,12 +164,11 @@ func (p *planner) window(x, y *graph.Value, off int, strides []int) error {
 	for i, n := range dy {
 		size += 4 * (n - 1) * strides[i]
 	}
-	part := memory{m.slot, m.off + 4*off, size}
-	if whole && p.want[y.ID].slot < 0 && (m.off+4*off)%64 == 0 {
-		p.bindValue(y, memory{m.slot, m.off + 4*off, p.bytes(y)})
+	if whole && p.Want[y.ID].Slot < 0 && (m.Off+4*off)%64 == 0 {
+		p.Put(y, m.Part(4*off, p.Bytes(y)))
 		return nil
 	}
-	return p.strided(dy, part, strides, p.out(y), nil)
+	return p.strided(dy, m.Part(4*off, size), strides, p.Out(y), nil)
 }
 
 func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -246,7 +201,7 @@ func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 
 func planSplit(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	d := p.dims[x.ID]
+	d := p.Dims[x.ID]
 	axis := int(n.Int("axis", 0))
 	if axis < 0 {
 		axis += len(d)
@@ -266,13 +221,13 @@ func planSplit(p *planner, n *graph.Node) error {
 		if err != nil {
 			return err
 		}
-		at += p.dims[y.ID][axis]
+		at += p.Dims[y.ID][axis]
 	}
 	return nil
 }
 
 func init() {
-	for name := range viewOps {
+	for _, name := range place.Views {
 		register(name, operator{viewSignatures, planView})
 	}
 	register("Transpose", operator{moveSignatures, planTranspose})

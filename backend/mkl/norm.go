@@ -2,6 +2,7 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -11,7 +12,7 @@ func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 		return nil, property.Because(property.Unsupported, "float32 inference only")
 	}
 	for _, v := range n.Inputs[1:] {
-		if v == nil || !isConst(v) {
+		if v == nil || !fuse.IsConst(v) {
 			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
 		}
 	}
@@ -46,7 +47,7 @@ func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 
 func planBatchNorm(p *planner, n *graph.Node) error {
 	for _, o := range n.Outputs[1:] {
-		p.out(o)
+		p.Out(o)
 	}
 	return p.batchNorm(n, n.Inputs, n.Outputs[0], tail{})
 }
@@ -58,13 +59,13 @@ func (p *planner) batchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	if err != nil {
 		return err
 	}
-	d, err := p.desc(plain(p.dims[x.ID][1]))
+	d, err := p.desc(plain(p.Dims[x.ID][1]))
 	if err != nil {
 		return err
 	}
-	p.inPlace(y, x)
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argScale, p.in(in[1]), d, false}, arg{argShift, p.in(in[2]), d, false},
-		arg{argMean, p.in(in[3]), d, false}, arg{argVariance, p.in(in[4]), d, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.InPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(in[1]), d, false}, arg{argShift, p.In(in[2]), d, false},
+		arg{argMean, p.In(in[3]), d, false}, arg{argVariance, p.In(in[4]), d, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
@@ -107,7 +108,7 @@ func layerNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 
 func planLayerNorm(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	rows, width, why := layerNormForm(n, p.dims[x.ID])
+	rows, width, why := layerNormForm(n, p.Dims[x.ID])
 	if why != nil {
 		return why
 	}
@@ -119,9 +120,9 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.inPlace(y, x)
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argScale, p.in(n.Inputs[1]), d, false}, arg{argShift, p.in(n.Input(2)), d, false},
-		arg{argDst, p.out(y), pr.dst, true})
+	p.InPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(n.Inputs[1]), d, false}, arg{argShift, p.In(n.Input(2)), d, false},
+		arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
@@ -156,7 +157,7 @@ func planLRN(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
@@ -199,7 +200,7 @@ func softmaxSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 
 func planSoftmax(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	d, why := softmaxForm(n, p.dims[x.ID])
+	d, why := softmaxForm(n, p.Dims[x.ID])
 	if why != nil {
 		return why
 	}
@@ -207,8 +208,8 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.inPlace(y, x)
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.InPlace(y, x)
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // packed are weights in a layout that carve cannot describe, or that were chosen for concrete shapes only. They lie outside
@@ -30,14 +32,14 @@ type packKey struct {
 }
 
 // ownPack emits no step: it reorders a constant now, once for all who want it so, and makes a slot of the result.
-func (p *planner) ownPack(v *graph.Value, from shape, to *desc, how string) (memory, error) {
-	c := constantBehind(v)
+func (p *planner) ownPack(v *graph.Value, from shape, to *desc, how string) (place.Memory, error) {
+	c := fuse.Behind(v)
 	if c == nil || !c.IsConst() {
-		return nowhere, fmt.Errorf("weights %v are not constant", v)
+		return place.Nowhere, fmt.Errorf("weights %v are not constant", v)
 	}
 	data := c.Const.Bytes()
 	if len(data) == 0 {
-		return nowhere, fmt.Errorf("weights %v are empty", v)
+		return place.Nowhere, fmt.Errorf("weights %v are empty", v)
 	}
 	key := packKey{weak.Make(c.Const), from.key() + how}
 	t := &p.l.packs
@@ -47,10 +49,10 @@ func (p *planner) ownPack(v *graph.Value, from shape, to *desc, how string) (mem
 	if w == nil {
 		src, err := p.l.desc(from)
 		if err != nil {
-			return nowhere, err
+			return place.Nowhere, err
 		}
 		if w, err = p.l.reorderNow(src, to, data); err != nil {
-			return nowhere, err
+			return place.Nowhere, err
 		}
 		if t.m == nil {
 			t.m = map[packKey]weak.Pointer[packed]{}
@@ -58,9 +60,7 @@ func (p *planner) ownPack(v *graph.Value, from shape, to *desc, how string) (mem
 		t.m[key] = weak.Make(w)
 		runtime.AddCleanup(w, t.forget, key)
 	}
-	b := w.block.Bytes()
-	p.slots = append(p.slots, slotInfo{kind: fromData, data: b, keep: w, first: -1})
-	return memory{slot: len(p.slots) - 1, size: len(b)}, nil
+	return p.Own(w.block.Bytes(), w), nil
 }
 
 func (t *packs) forget(key packKey) {
@@ -74,7 +74,7 @@ func (t *packs) forget(key packKey) {
 // reorderNow copies data, which src describes, to new memory as to describes it.
 func (l *library) reorderNow(src, to *desc, data []byte) (*packed, error) {
 	if int64(len(data)) < src.bytes() {
-		return nil, errShort
+		return nil, place.ErrShort
 	}
 	block, err := offheap.Alloc(int(max(to.bytes(), 1)), 64)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *library) reorderNow(src, to *desc, data []byte) (*packed, error) {
 // planConvert emits a change of layout inside of a group.
 func planConvert(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	if p.bytes(x) == p.bytes(y) && sameOrder(x.Format.Layout, y.Format.Layout, p.dims[x.ID]) {
+	if p.Bytes(x) == p.Bytes(y) && sameOrder(x.Format.Layout, y.Format.Layout, p.Dims[x.ID]) {
 		p.alias(y, x)
 		return nil
 	}
@@ -128,18 +128,18 @@ func planConvert(p *planner, n *graph.Node) error {
 	if err != nil {
 		return p.hostConvert(x, y)
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
 // hostConvert is a reorder of carve's own, for what the library does not reorder.
 func (p *planner) hostConvert(x, y *graph.Value) error {
-	move, err := planMove(x, y, p.dims[x.ID])
+	move, err := planMove(x, y, p.Dims[x.ID])
 	if err != nil {
 		return err
 	}
-	src, dst := p.in(x), p.out(y)
-	p.emit(step{host: func(st *state) error { return move(st.ctx, st.bytes(dst), st.bytes(src)) }}, []memory{src}, []memory{dst})
+	src, dst := p.In(x), p.Out(y)
+	p.emit(step{host: func(st *state) error { return move(st.ctx, st.Bytes(dst), st.Bytes(src)) }}, []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 

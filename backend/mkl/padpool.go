@@ -2,24 +2,21 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
-// padPool fuses a Pad with zeros into the average pooling that reads it, which then counts its own padding: frameworks
-// export padded averages so.
-type padPool struct{ b *mkl }
+// padPoolName is the name of the property of a Pad with zeros that is fused into the average pooling that reads it, which
+// then counts its own padding: frameworks export padded averages so.
+const padPoolName = "pad-average"
 
-// Name implements property.SubgraphProperty.
-func (*padPool) Name() string { return "pad-average" }
-
-// NewSelector implements property.SubgraphProperty.
-func (p *padPool) NewSelector(*graph.Graph) property.Selector {
-	return &listSelector{list: func(n *graph.Node) []*graph.Node {
+func padPool() property.SubgraphProperty {
+	return property.Found(padPoolName, 2, func(n *graph.Node) []*graph.Node {
 		if pool, _ := parsePadPool(n); pool != nil {
 			return []*graph.Node{n, pool}
 		}
 		return nil
-	}}
+	})
 }
 
 // parsePadPool returns the pooling behind a Pad, and the pads of the spatial dims, ends after beginnings; nil where the two
@@ -30,11 +27,11 @@ func parsePadPool(n *graph.Node) (pool *graph.Node, pads []int) {
 		return nil, nil
 	}
 	if c := n.Input(2); c != nil {
-		if x, ok := scalarOf(c); !ok || x != 0 {
+		if x, ok := fuse.Scalar(c); !ok || x != 0 {
 			return nil, nil
 		}
 	}
-	if pool = next(n.Outputs[0]); pool == nil || !pool.Is("AveragePool") || pool.Int("ceil_mode", 0) != 0 ||
+	if pool = fuse.Next(n.Outputs[0]); pool == nil || !pool.Is("AveragePool") || pool.Int("ceil_mode", 0) != 0 ||
 		pool.Str("auto_pad", "NOTSET") != "NOTSET" {
 		return nil, nil
 	}
@@ -83,7 +80,7 @@ func padPoolForm(n *graph.Node, x, y []int) (f poolForm, image *graph.Value, why
 				return f, nil, property.Because(property.Attribute, "padding %v of a window of %v", pads, f.window.kernel)
 			}
 		}
-		return f, outer(n, m.Inputs[0]), nil
+		return f, fuse.Outer(n, m.Inputs[0]), nil
 	}
 	return f, nil, property.Because(property.Veto, "body of %v is no padded average", n)
 }
@@ -92,7 +89,7 @@ func padPoolForm(n *graph.Node, x, y []int) (f poolForm, image *graph.Value, why
 func imageOf(n *graph.Node) *graph.Value {
 	for m := range n.Regions[0].Graph.Nodes() {
 		if m.Is("Pad") {
-			return outer(n, m.Inputs[0])
+			return fuse.Outer(n, m.Inputs[0])
 		}
 	}
 	return nil
@@ -129,7 +126,7 @@ func planPadPool(p *planner, n *graph.Node) error {
 	if x == nil {
 		return property.Because(property.Veto, "body of %v is no padded average", n)
 	}
-	f, _, why := padPoolForm(n, p.dims[x.ID], p.dims[y.ID])
+	f, _, why := padPoolForm(n, p.Dims[x.ID], p.Dims[y.ID])
 	if why != nil {
 		return why
 	}
@@ -137,8 +134,8 @@ func planPadPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
-func init() { register("pattern:pad-average", operator{padPoolSignatures, planPadPool}) }
+func init() { register("pattern:"+padPoolName, operator{padPoolSignatures, planPadPool}) }

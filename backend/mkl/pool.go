@@ -91,19 +91,19 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 
 func planPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	f, why := resolvePool(n, p.dims[x.ID], p.dims[y.ID])
+	f, why := resolvePool(n, p.Dims[x.ID], p.Dims[y.ID])
 	if why != nil {
 		return why
 	}
 	dst := p.shape(y)
-	if p.bytes(y) == product(dst.dims)*4 && sameOrder(y.Format.Layout, x.Format.Layout, dst.dims) {
+	if p.Bytes(y) == product(dst.dims)*4 && sameOrder(y.Format.Layout, x.Format.Layout, dst.dims) {
 		dst = in(x.Format.Layout, dst.dims)
 	}
 	pr, err := p.make(p.l.pooling(f.alg, f.window, p.shape(x), dst))
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

@@ -152,19 +152,19 @@ func (b *mkl) reduceRecipe(n *graph.Node, from, to []int) recipe {
 func planReduce(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	axes, _ := constAxes(n)
-	from, to, why := reduceForm(n, p.dims[x.ID], axes)
+	from, to, why := reduceForm(n, p.Dims[x.ID], axes)
 	if why != nil {
 		return why
 	}
 	r := p.b.reduceRecipe(n, from, to)
 	if x.Format != graph.HostFormat {
-		r = p.l.pooling(spatialPool(n, p.dims[x.ID], x.Format.Layout))
+		r = p.l.pooling(spatialPool(n, p.Dims[x.ID], x.Format.Layout))
 	}
 	pr, err := p.make(r)
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

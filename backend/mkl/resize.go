@@ -2,6 +2,7 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -85,13 +86,13 @@ func exactScale(n *graph.Node, x, y []int) *property.Reason {
 		at = 1
 	}
 	v := n.Input(at)
-	if v == nil || !isConst(v) {
+	if v == nil || !fuse.IsConst(v) {
 		if v == nil {
 			return nil // by sizes
 		}
 		return property.Because(property.DynamicShape, "scales %v are not constant", v)
 	}
-	s := floatsOf(constantBehind(v).Const)
+	s := fuse.Floats(fuse.Behind(v).Const)
 	if len(s) == 0 {
 		return nil
 	}
@@ -106,7 +107,7 @@ func exactScale(n *graph.Node, x, y []int) *property.Reason {
 
 func planResize(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	alg, why := resizeAlg(n, p.dims[x.ID], p.dims[y.ID])
+	alg, why := resizeAlg(n, p.Dims[x.ID], p.Dims[y.ID])
 	if why != nil {
 		return why
 	}
@@ -114,7 +115,7 @@ func planResize(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.in(x), pr.src, false}, arg{argDst, p.out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

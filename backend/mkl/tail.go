@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
 )
 
 // tail is what is fused behind a convolution or matrix product: first a residual that is added, then an activation.
@@ -16,13 +17,13 @@ type tail struct {
 // it; otherwise it is an argument of its own.
 func (p *planner) tail(t tail, out *graph.Value, as shape) (posts []post, args []arg) {
 	if t.residual != nil {
-		if p.inPlace(out, t.residual) {
+		if p.InPlace(out, t.residual) {
 			posts = append(posts, post{kind: postSum})
 		} else {
 			d, err := p.desc(as)
 			if err == nil {
 				posts = append(posts, post{kind: postBinaryAdd, src: as})
-				args = append(args, arg{p.l.binaryArg(0), p.in(t.residual), d, false})
+				args = append(args, arg{p.l.binaryArg(0), p.In(t.residual), d, false})
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func clipOf(n *graph.Node) ([]post, bool) {
 	} else {
 		for i, at := range []*float32{&lo, &hi} {
 			if v := n.Input(i + 1); v != nil {
-				x, ok := scalarOf(v)
+				x, ok := fuse.Scalar(v)
 				if !ok {
 					return nil, false
 				}

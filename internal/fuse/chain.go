@@ -1,0 +1,149 @@
+package fuse
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// Chain fuses a kernel with what follows it: a bias (of matrix products), a residual addition, an activation, in that
+// order, as far as each result has one reader. x·sigmoid(x) at the end counts as an activation.
+type Chain struct {
+	Name string
+	// Head reports whether a chain may begin with a node.
+	Head func(*graph.Node) bool
+	// Bias lets a MatMul with a constant matrix take one value per column.
+	Bias bool
+	// Residual reports whether the kernel of a head adds a tensor of its result's shape; nil: none does.
+	Residual func(head *graph.Node, residual *graph.Value) bool
+	// Activation reports whether the kernel applies a unary node.
+	Activation func(*graph.Node) bool
+}
+
+// Links is a chain that was read.
+type Links struct {
+	Head     *graph.Node
+	Add      *graph.Node // of the bias
+	Bias     *graph.Value
+	Sum      *graph.Node // residual addition
+	Residual *graph.Value
+	Acts     []*graph.Node // one node, or Sigmoid and Mul
+	Out      *graph.Value
+}
+
+// Silu reports whether the activation is x·sigmoid(x) in two nodes.
+func (l *Links) Silu() bool { return len(l.Acts) == 2 }
+
+func (l *Links) nodes() []*graph.Node {
+	out := []*graph.Node{l.Head}
+	if l.Add != nil {
+		out = append(out, l.Add)
+	}
+	if l.Sum != nil {
+		out = append(out, l.Sum)
+	}
+	return append(out, l.Acts...)
+}
+
+// Property returns the property of the chains. Where something on the way belongs to another unit, what hangs together with
+// the head still makes a chain.
+func (c *Chain) Property() property.SubgraphProperty {
+	return property.Found(c.Name, 2, func(seed *graph.Node) []*graph.Node {
+		if !c.Head(seed) {
+			return nil
+		}
+		return c.follow(seed).nodes()
+	})
+}
+
+// follow walks down from the head.
+func (c *Chain) follow(head *graph.Node) *Links {
+	l := &Links{Head: head, Out: head.Outputs[0]}
+	if c.Bias && head.Is("MatMul") && IsConst(head.Inputs[1]) && len(head.Inputs[1].Type.Shape) == 2 {
+		if n := Next(l.Out); n != nil && n.Is("Add") {
+			if b := Other(n, l.Out); isRow(Behind(b), l.Out) && !slices.Contains(head.Inputs, b) {
+				l.Add, l.Bias, l.Out = n, b, n.Outputs[0]
+			}
+		}
+	}
+	if c.Residual != nil {
+		if n := Next(l.Out); n != nil && n.Is("Add") {
+			if r := Other(n, l.Out); r != nil && r.Type.Equal(l.Out.Type) && n.Outputs[0].Type.Shape.Equal(l.Out.Type.Shape) && c.Residual(head, r) {
+				l.Sum, l.Residual, l.Out = n, r, n.Outputs[0]
+			}
+		}
+	}
+	v := l.Out
+	if n := Next(v); n != nil {
+		if n.Input(0) == v && n.Outputs[0].Type.DType == v.Type.DType && c.Activation(n) {
+			l.Acts, l.Out = []*graph.Node{n}, n.Outputs[0]
+		}
+		return l
+	}
+	if s, m := siluOf(v); s != nil {
+		l.Acts, l.Out = []*graph.Node{s, m}, m.Outputs[0]
+	}
+	return l
+}
+
+// isRow reports whether b is a constant with one value per column of v.
+func isRow(b, v *graph.Value) bool {
+	if b == nil || !b.IsConst() || len(v.Type.Shape) == 0 {
+		return false
+	}
+	n, ok := v.Type.Shape[len(v.Type.Shape)-1].Const()
+	s := b.Const.Shape
+	return ok && len(s) > 0 && s[len(s)-1] == int(n) && b.Const.Len() == int(n)
+}
+
+// Parse reads the body of a fused node.
+func (c *Chain) Parse(fused *graph.Node) (*Links, error) {
+	body := fused.Regions[0].Graph
+	for m := range body.Nodes() {
+		if !c.Head(m) {
+			continue
+		}
+		l := c.follow(m)
+		if len(l.nodes()) != body.NumNodes() || len(body.Outputs) != 1 || body.Outputs[0] != l.Out {
+			return nil, fmt.Errorf("body of %v is no chain", fused)
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("body of %v has no head", fused)
+}
+
+// Signatures derives a fused node's signatures from those of its head: operands of the head as there, the residual in the
+// format of the result, everything else row-major.
+func (c *Chain) Signatures(fused *graph.Node, of func(head *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+	l, err := c.Parse(fused)
+	if err != nil {
+		return nil, property.Because(property.Veto, "%v", err)
+	}
+	heads, why := of(l.Head)
+	if why != nil {
+		return nil, why
+	}
+	var out []graph.Signature
+	for _, h := range heads {
+		s := graph.Signature{Name: h.Name, Vars: h.Vars, Extra: h.Extra, Outputs: []graph.Port{h.Outputs[0]}}
+		for _, v := range fused.Regions[0].Graph.Inputs {
+			port := graph.Fixed(graph.HostFormat)
+			for k, hv := range l.Head.Inputs {
+				if hv == v {
+					port = h.Inputs[k]
+					if v == l.Residual && port != h.Outputs[0] {
+						return nil, property.Because(property.Layout, "the residual is read in two formats")
+					}
+				}
+			}
+			if v == l.Residual {
+				port = h.Outputs[0]
+			}
+			s.Inputs = append(s.Inputs, port)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

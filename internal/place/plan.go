@@ -1,0 +1,293 @@
+package place
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+)
+
+// Plan places the values of a subgraph of concrete shapes. It is used by one goroutine.
+type Plan struct {
+	Sub   *graph.Graph
+	Order []*graph.Node
+	Bind  graph.Bindings
+	Dims  [][]int // by value id
+	// Where values lie, by id; Nowhere before they are placed.
+	Where []Memory
+	// Want is where the readers of values would like them to be made, by id.
+	Want  []Memory
+	Slots []Slot
+	Node  *graph.Node // whose steps are emitted
+	// Reqs are complete when Finish has run. Users' of Plan may add to InPlace.
+	Reqs backend.Requirements
+}
+
+// New evaluates the shapes of a subgraph, whose nodes are given in an order of execution, and places its inputs and
+// constants.
+func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error) {
+	ids := sub.ValueIDs()
+	p := &Plan{Sub: sub, Order: order, Bind: b, Dims: make([][]int, ids), Where: make([]Memory, ids), Want: make([]Memory, ids)}
+	for i := range ids {
+		p.Where[i], p.Want[i] = Nowhere, Nowhere
+	}
+	for i, v := range sub.Inputs {
+		if err := p.eval(v); err != nil {
+			return nil, err
+		}
+		p.newSlot(v, Slot{Kind: Input, Index: i})
+	}
+	i := 0
+	for v := range sub.Constants() {
+		if err := p.constant(v, i); err != nil {
+			return nil, err
+		}
+		i++
+	}
+	for _, n := range order {
+		for _, v := range n.Outputs {
+			if v == nil {
+				continue
+			}
+			if err := p.eval(v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// constant places constant i, or dims that are known now.
+func (p *Plan) constant(v *graph.Value, i int) error {
+	if !v.IsDims() {
+		p.Dims[v.ID] = v.Const.Shape
+		p.newSlot(v, Slot{Kind: Const, Index: i})
+		return nil
+	}
+	t, err := v.EvalDims(p.Bind)
+	if err != nil {
+		return err
+	}
+	if err := p.eval(v); err != nil {
+		return err
+	}
+	b := t.Bytes()
+	p.newSlot(v, Slot{Kind: Data, Data: append(b, make([]byte, 64)...)[:len(b)]}) // with room behind the end for kernels
+	return nil
+}
+
+func (p *Plan) newSlot(v *graph.Value, s Slot) {
+	s.first, s.left = -1, v.NumUses()
+	p.Where[v.ID] = Memory{Slot: len(p.Slots), Size: p.Bytes(v)}
+	p.Slots = append(p.Slots, s)
+}
+
+func (p *Plan) eval(v *graph.Value) error {
+	dims, err := v.Type.Shape.Eval(p.Bind, make([]int, 0, len(v.Type.Shape)))
+	if err != nil {
+		return fmt.Errorf("value %v: %w", v, err)
+	}
+	p.Dims[v.ID] = dims
+	if _, err := graph.PhysicalSize(v.Format, v.Type.DType, dims); err != nil {
+		return fmt.Errorf("value %v: %w", v, err)
+	}
+	return nil
+}
+
+// Bytes returns the physical size of v.
+func (p *Plan) Bytes(v *graph.Value) int {
+	n, err := graph.PhysicalSize(v.Format, v.Type.DType, p.Dims[v.ID])
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// Ints returns the numbers of a small integer operand that are known when shapes are; nil for an absent one.
+func (p *Plan) Ints(v *graph.Value) ([]int, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if v.Dims == nil {
+		return nil, fmt.Errorf("%v is not known at compile time", v)
+	}
+	out := make([]int, len(v.Dims))
+	for i, d := range v.Dims {
+		n, err := d.Eval(p.Bind)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = int(n)
+	}
+	return out, nil
+}
+
+// Each calls plan for every node in order, as the Plan's Node. It fails where plan does, where a result is left without a
+// place, and when the context ends.
+func (p *Plan) Each(ctx context.Context, plan func(n *graph.Node) error) error {
+	for _, n := range p.Order {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.Node = n
+		if err := plan(n); err != nil {
+			return fmt.Errorf("%v: %w", n, err)
+		}
+		for _, v := range n.Inputs {
+			if v != nil && p.Where[v.ID].Slot >= 0 {
+				p.Slots[p.Where[v.ID].Slot].left--
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil && p.Where[v.ID].Slot < 0 && (v.NumUses() > 0 || v.IsOutput()) {
+				return fmt.Errorf("%v: result %v was not planned", n, v)
+			}
+		}
+	}
+	return nil
+}
+
+// In returns where an operand lies.
+func (p *Plan) In(v *graph.Value) Memory {
+	if v == nil {
+		return Nowhere
+	}
+	return p.Where[v.ID]
+}
+
+// Out gives a result its place: where its reader wants it, or a new buffer.
+func (p *Plan) Out(v *graph.Value) Memory {
+	if v == nil {
+		return Nowhere
+	}
+	if m := p.Where[v.ID]; m.Slot >= 0 {
+		return m
+	}
+	m := p.Want[v.ID]
+	if m.Slot < 0 {
+		m = p.Temp(p.Bytes(v))
+	}
+	p.Put(v, m)
+	return m
+}
+
+// Put says that v lies at m.
+func (p *Plan) Put(v *graph.Value, m Memory) {
+	p.Where[v.ID] = m
+	p.Slots[m.Slot].left += v.NumUses()
+	if v.IsOutput() && p.Slots[m.Slot].Kind != Output {
+		p.Slots[m.Slot].left++ // never free for others
+	}
+}
+
+// Temp returns n bytes of the arena, for steps that are about to be emitted.
+func (p *Plan) Temp(n int) Memory {
+	p.Slots = append(p.Slots, Slot{Kind: Buffer, Index: len(p.Reqs.Buffers), first: -1})
+	p.Reqs.Buffers = append(p.Reqs.Buffers, backend.Buffer{Bytes: int64(n)})
+	return Memory{Slot: len(p.Slots) - 1, Size: n}
+}
+
+// Own returns the place of bytes that the planner computed. keep is what they belong to, nil where that is Go's heap.
+func (p *Plan) Own(b []byte, keep any) Memory {
+	p.Slots = append(p.Slots, Slot{Kind: Data, Data: b, keep: keep, first: -1})
+	return Memory{Slot: len(p.Slots) - 1, Size: len(b)}
+}
+
+// InPlace gives out the place of in where nothing else reads it any more; it reports whether it did.
+func (p *Plan) InPlace(out, in *graph.Value) bool {
+	if out == nil || p.Where[out.ID].Slot >= 0 || p.Want[out.ID].Slot >= 0 {
+		return false
+	}
+	m := p.Where[in.ID]
+	if m.Slot < 0 || p.Slots[m.Slot].Kind != Buffer || p.Slots[m.Slot].left != 1 || m.Off != 0 || m.Size != p.Bytes(out) ||
+		int64(m.Size) != p.Reqs.Buffers[p.Slots[m.Slot].Index].Bytes {
+		return false
+	}
+	p.Put(out, m)
+	return true
+}
+
+// Offer leaves the choice to let out overwrite in to the planner of the whole, where in is an input of the group that
+// nothing else reads any more and out is an output of it.
+func (p *Plan) Offer(out, in *graph.Value) {
+	if out == nil || p.Where[out.ID].Slot >= 0 {
+		return
+	}
+	m, w := p.Where[in.ID], p.Want[out.ID]
+	if m.Slot < 0 || w.Slot < 0 {
+		return
+	}
+	from, to := &p.Slots[m.Slot], &p.Slots[w.Slot]
+	if from.Kind == Input && from.left == 1 && to.Kind == Output && m.Off == 0 && w.Off == 0 && m.Size == w.Size {
+		p.Reqs.InPlace = append(p.Reqs.InPlace, backend.InPlace{Output: to.Index, Input: from.Index})
+	}
+}
+
+// View makes out a view of in, both in the same format and of one size. It reports false where out has to be made
+// elsewhere: it has to be copied then.
+func (p *Plan) View(out, in *graph.Value) bool {
+	m := p.Where[in.ID]
+	if w := p.Want[out.ID]; w.Slot >= 0 && w != m {
+		return false
+	}
+	p.Put(out, m.Part(0, p.Bytes(out)))
+	return true
+}
+
+// Step notes that the next step reads and writes these places. What info leaves out is the current node's.
+func (p *Plan) Step(info backend.StepInfo, reads, writes []Memory) {
+	if n := p.Node; info.Op == "" {
+		info.Name, info.Op, info.Origins = n.Name, n.Op.String(), n.Provenance()
+		if n.IsCarve(graph.OpFused) {
+			info.Op = n.Str("pattern", info.Op)
+		}
+	}
+	at := len(p.Reqs.Labels)
+	for _, m := range reads {
+		p.touch(m, at)
+	}
+	for _, m := range writes {
+		p.touch(m, at)
+	}
+	p.Reqs.Labels = append(p.Reqs.Labels, info)
+}
+
+func (p *Plan) touch(m Memory, at int) {
+	if m.Slot < 0 {
+		return
+	}
+	s := &p.Slots[m.Slot]
+	if !s.used {
+		s.first, s.used = at, true
+	}
+	s.last = at
+	s.least = max(s.least, m.Off+m.Size)
+}
+
+// Finish returns the requirements of the steps.
+func (p *Plan) Finish() backend.Requirements {
+	r := &p.Reqs
+	r.Steps = max(len(r.Labels), 1)
+	r.Inputs = make([]backend.PortUse, len(p.Sub.Inputs))
+	r.Outputs = make([]backend.PortUse, len(p.Sub.Outputs))
+	for i, v := range p.Sub.Outputs {
+		r.Outputs[i] = backend.PortUse{Bytes: int64(p.Bytes(v)), First: 0, Last: r.Steps - 1}
+	}
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		switch s.Kind {
+		case Input:
+			r.Inputs[s.Index] = backend.PortUse{Bytes: int64(p.Bytes(p.Sub.Inputs[s.Index])), Last: s.last}
+		case Output:
+			r.Outputs[s.Index].First, r.Outputs[s.Index].Last = max(s.first, 0), s.last
+		case Buffer:
+			b := &r.Buffers[s.Index]
+			b.First, b.Last = max(s.first, 0), max(s.last, 0)
+			if !s.used {
+				b.Bytes = 0
+			}
+		}
+	}
+	return *r
+}
