@@ -8,6 +8,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // The numbers of AttributeProto.AttributeType.
@@ -42,43 +43,43 @@ func (l *loader) value(a *attrProto, s *scope) (*graph.Attr, error) {
 	v := graph.Attr{Name: a.name}
 	var types []graph.Type
 	kind := a.kind
-	err := eachField(a.msg, func(f field) error {
+	err := wire.Each(a.msg, func(f wire.Field) error {
 		var b []byte
-		switch f.num {
+		switch f.Num {
 		case 2, 3, 4, 5, 7, 8, 9, 10, 14, 15, 22, 23:
 			if kind == attrUndefined { // models of version 1 do not say
-				kind = kindOfField[f.num]
+				kind = kindOfField[f.Num]
 			}
-			if kindOfField[f.num] != kind {
+			if kindOfField[f.Num] != kind {
 				return nil // a field that the attribute's type does not name has no meaning
 			}
 		}
-		switch f.num {
+		switch f.Num {
 		case 2:
-			v.Float = math.Float32frombits(uint32(f.v))
+			v.Float = math.Float32frombits(uint32(f.Val))
 		case 3:
-			return f.int(&v.Int)
+			return f.Int(&v.Int)
 		case 4:
-			return f.str(&v.Str)
+			return f.Str(&v.Str)
 		case 7:
-			return f.floats(&v.Floats)
+			return f.Floats(&v.Floats)
 		case 8:
-			return f.ints(&v.Ints)
+			return f.Ints(&v.Ints)
 		case 9:
 			var e string
-			err := f.str(&e)
+			err := f.Str(&e)
 			v.Strs = append(v.Strs, e)
 			return err
 		case 5, 10, 22, 23:
-			if err := f.bytes(&b); err != nil {
+			if err := f.Bytes(&b); err != nil {
 				return err
 			}
-			_, t, err := l.tensor(b, f.num >= 22)
+			_, t, err := l.tensor(b, f.Num >= 22)
 			v.Tensor = t
 			v.Tensors = append(v.Tensors, t)
 			return err
 		case 14, 15:
-			if err := f.bytes(&b); err != nil {
+			if err := f.Bytes(&b); err != nil {
 				return err
 			}
 			t, err := l.typ(b, s.dims, 0)
@@ -147,7 +148,8 @@ func (l *loader) tensor(msg []byte, sparse bool) (string, *tensor.Tensor, error)
 	if sparse {
 		parse = tensor.ParseSparseProto
 	}
-	name, t, err := parse(msg, &tensor.ProtoOptions{External: l.data.read, MaxDense: max(l.dense, 1)})
+	l.parse.MaxDense = max(l.dense, 1)
+	name, t, err := parse(msg, &l.parse)
 	if err != nil {
 		return name, nil, at(err, "", name)
 	}

@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -29,13 +30,13 @@ func (l *loader) build() (outputs []string, defaults map[string]*tensor.Tensor, 
 		f.names = newNames()
 		p.graph.reserve(f.names)
 	}
-	s := &scope{frame: f, types: p.graph.types, opsets: p.opsets, dims: l.newDims(false)}
+	s := &scope{frame: f, opsets: newOpsets(p.opsets), dims: l.newDims(false)}
 	defaults, err = l.graphInto(s, p.graph)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, o := range p.graph.outputs {
-		outputs = append(outputs, o.name)
+		outputs = append(outputs, p.graph.names[o.name])
 	}
 	return outputs, defaults, l.finishOutputs(outputs)
 }
@@ -43,15 +44,15 @@ func (l *loader) build() (outputs []string, defaults map[string]*tensor.Tensor, 
 // reserve takes the names that values of the file have: values of functions get others.
 func (g *graphProto) reserve(n *names) {
 	for i := range g.nodes {
-		for _, s := range g.nodes[i].out {
-			n.taken[s] = true
+		for _, s := range g.nodes[i].out() {
+			n.taken[g.names[s]] = true
 		}
 	}
 	for _, v := range g.inputs {
-		n.taken[v.name] = true
+		n.taken[g.names[v.name]] = true
 	}
 	for _, v := range g.inits {
-		n.taken[v.name] = true
+		n.taken[g.names[v.name]] = true
 	}
 }
 
@@ -63,7 +64,7 @@ func (l *loader) finishOutputs(names []string) error {
 			if _, ok := l.top.Opsets[""]; !ok {
 				l.top.Opsets[""] = newestOpset
 			}
-			n := l.top.AddNode(graph.NodeSpec{Op: l.schemaOf("", "Identity", l.top.Opsets), Name: name,
+			n := l.top.AddNode(graph.NodeSpec{Op: newOpsets(l.top.Opsets).op(&opProto{opKey{name: "Identity"}}), Name: name,
 				Inputs: []*graph.Value{v}, Outputs: []string{name}})
 			n.Outputs[0].Type = v.Type
 			l.top.SetOutput(i, n.Outputs[0])
@@ -73,64 +74,58 @@ func (l *loader) finishOutputs(names []string) error {
 }
 
 func (l *loader) newDims(own bool) *innerDims {
-	return &innerDims{l: l, own: own, fresh: map[string]graph.Dim{}}
+	return &innerDims{l: l, own: own, seen: map[string]graph.Dim{}}
 }
 
 // graphInto builds inputs, initializers, nodes and outputs of a graph of the file.
 func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor.Tensor, err error) {
-	s.values = make(map[string]*graph.Value, len(p.inputs)+len(p.inits)+len(p.nodes))
-	inits := make(map[string]int, len(p.inits))
-	for i, init := range p.inits {
-		if _, ok := inits[init.name]; ok {
-			return nil, at(fmt.Errorf("%w: initializer", ErrDuplicate), "", init.name)
-		}
-		inits[init.name] = i
-	}
-	isTop := s.frame.parent == nil
-	keep := !isTop || l.o.Overridable && l.proto.ir >= 4 // the owner of a region always gives its inputs
-	for _, in := range p.inputs {
-		if _, constant := inits[in.name]; isTop && (keep || !constant) {
-			if _, err := l.typ(in.typ, identifiers{l}, 0); err != nil {
-				return nil, at(err, "", in.name)
-			}
+	if s.call != nil { // a function may be called often
+		if err := l.charge(s, len(p.names)/16); err != nil {
+			return nil, err
 		}
 	}
-	kept := map[string]bool{}
-	for _, in := range p.inputs {
-		if in.name == "" {
-			return nil, at(fmt.Errorf("%w: input without a name", ErrSyntax), "", "")
+	s.body, s.outer = &p.body, p.outer
+	s.values = make([]*graph.Value, len(p.names))
+	isInit := make([]bool, len(p.names))
+	for _, init := range p.inits {
+		if isInit[init.name] {
+			return nil, at(fmt.Errorf("%w: initializer", ErrDuplicate), "", s.text(init.name))
 		}
-		_, constant := inits[in.name]
-		if constant && !keep {
-			continue
-		}
-		kept[in.name] = true
+		isInit[init.name] = true
+	}
+	given, err := l.givenInputs(s, p, isInit)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range given {
 		var dims dimNames = s.dims
-		if isTop {
-			dims = &inputDims{l: l, input: in.name}
+		name := s.text(in.name)
+		if s.frame.parent == nil {
+			dims = &inputDims{l: l, input: name}
 		}
 		t, err := l.typ(in.typ, dims, 0)
+		if err == nil {
+			err = s.define(in.name, nil)
+		}
 		if err != nil {
-			return nil, at(err, "", in.name)
+			return nil, at(err, "", name)
 		}
-		if err := s.define(in.name, nil); err != nil {
-			return nil, at(err, "", in.name)
-		}
-		s.values[in.name] = s.frame.g.AddInput(in.name, t)
+		s.values[in.name] = s.frame.g.AddInput(name, t)
 	}
 	for _, init := range p.inits {
+		name := s.text(init.name)
 		_, t, err := l.tensor(init.msg, init.sparse)
 		if err != nil {
-			return nil, at(err, "", init.name)
+			return nil, at(err, "", name)
 		}
-		if kept[init.name] {
-			if defaults == nil {
-				defaults = map[string]*tensor.Tensor{}
-			}
-			defaults[init.name] = t
+		if s.values[init.name] == nil {
+			s.values[init.name] = s.frame.g.AddConst(name, t)
 			continue
 		}
-		s.values[init.name] = s.frame.g.AddConst(init.name, t)
+		if defaults == nil {
+			defaults = map[string]*tensor.Tensor{}
+		}
+		defaults[name] = t
 	}
 	if err := l.buildNodes(s, p.nodes); err != nil {
 		return nil, err
@@ -142,17 +137,54 @@ func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor
 			err = ErrDangling
 		}
 		if err != nil {
-			return nil, at(fmt.Errorf("output %d: %w", i, err), "", o.name)
+			return nil, at(fmt.Errorf("output %d: %w", i, err), "", s.text(o.name))
 		}
 		if v.Type.Kind == graph.KindUnknown { // results of functions, whose bodies name them otherwise
 			if v.Type, err = l.typ(o.typ, s.dims, 0); err != nil {
-				return nil, at(err, "", o.name)
+				return nil, at(err, "", s.text(o.name))
 			}
 		}
 		outs[i] = v
 	}
 	s.frame.g.SetOutputs(outs...)
 	return defaults, nil
+}
+
+// givenInputs returns the inputs of a graph that its caller gives: all of a region's; of the model's those without data,
+// and those with data that Options.Override names. It takes the symbols of the model's inputs.
+func (l *loader) givenInputs(s *scope, p *graphProto, isInit []bool) ([]valueInfo, error) {
+	isTop := s.frame.parent == nil
+	var out []valueInfo
+	for _, in := range p.inputs {
+		if in.name == 0 {
+			return nil, at(fmt.Errorf("%w: input without a name", ErrSyntax), "", "")
+		}
+		if isTop && isInit[in.name] {
+			name := s.text(in.name)
+			if l.proto.ir < 4 { // every initializer had to be an input
+				continue
+			}
+			l.overridable = append(l.overridable, name)
+			if !slices.Contains(l.o.Override, name) {
+				continue
+			}
+		}
+		out = append(out, in)
+	}
+	if !isTop {
+		return out, nil
+	}
+	for _, name := range l.o.Override {
+		if !slices.Contains(l.overridable, name) {
+			return nil, at(fmt.Errorf("%w", ErrOverride), "", name)
+		}
+	}
+	for _, in := range out {
+		if _, err := l.typ(in.typ, identifiers{l}, 0); err != nil {
+			return nil, at(err, "", s.text(in.name))
+		}
+	}
+	return out, nil
 }
 
 // buildNodes builds a list of nodes in topological order.
@@ -165,10 +197,10 @@ func (l *loader) buildNodes(s *scope, nodes []nodeProto) error {
 	for _, i := range order {
 		label, err := l.nodeLabel(s, &nodes[i], i)
 		if err != nil {
-			return at(err, short(nodes[i].name), "")
+			return at(err, short(s.text(nodes[i].name)), "")
 		}
 		n := &nodes[i]
-		if err := l.charge(s, 1+(len(n.in)+len(n.out)+len(n.attrs))/16); err != nil {
+		if err := l.charge(s, 1+(len(n.args)+len(n.attrs))/16); err != nil {
 			return at(err, label, "")
 		}
 		if err := l.buildNode(s, &nodes[i], label); err != nil {
@@ -197,25 +229,26 @@ func (l *loader) charge(s *scope, n int) error {
 
 // buildNode builds a node, or the body of the function that it calls.
 func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
-	in := make([]*graph.Value, len(n.in))
-	for i, name := range n.in {
-		if name == "" {
+	in := append(l.inputs[:0], make([]*graph.Value, n.inputs)...)
+	l.inputs = nil // regions have nodes of their own
+	for i, name := range n.in() {
+		if name == 0 {
 			continue
 		}
 		v, err := s.resolve(name)
 		if err != nil {
-			return at(err, label, name)
+			return at(err, label, s.text(name))
 		}
 		in[i] = v
 	}
-	if fn := l.proto.functions[functionKey{n.domain, n.op, n.overload}]; fn != nil {
+	if fn := l.proto.functions[n.op.opKey]; fn != nil {
 		return l.inline(s, n, label, fn, in)
 	}
-	if _, ok := s.opsets[""]; !ok && n.domain == "" {
+	if n.op.domain == "" && !s.opsets.has("") {
 		return fmt.Errorf("%w: the model imports no version of the default domain", ErrUnsupportedOpset)
 	}
-	spec := graph.NodeSpec{Op: l.schemaOf(n.domain, n.op, s.opsets), Name: label, Inputs: in, Outputs: make([]string, len(n.out))}
-	var set captures
+	spec := graph.NodeSpec{Op: s.opsets.op(n.op), Name: label, Inputs: in, Outputs: append(l.outputs[:0], make([]string, len(n.out()))...)}
+	var set *captures
 	for _, a := range n.attrs {
 		if a.ref != "" && s.call == nil {
 			return at(fmt.Errorf("%w: reference to attribute %q outside of a function", ErrSyntax, short(a.ref)), label, a.name)
@@ -225,7 +258,10 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 			continue
 		}
 		if b.attr.isGraph() {
-			regions, err := l.regions(s, a.name, b, label, &set)
+			if set == nil {
+				set = &captures{}
+			}
+			regions, err := l.regions(s, a.name, b, label, set)
 			if err != nil {
 				return err
 			}
@@ -243,9 +279,11 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 	if spec.Op.Domain == "" && spec.Op.Name == "Constant" {
 		spec.Attrs = normalConstant(spec.Attrs)
 	}
-	spec.Captures = set.outer
-	for i, name := range n.out {
-		if name == "" {
+	if set != nil {
+		spec.Captures = set.outer
+	}
+	for i, name := range n.out() {
+		if name == 0 {
 			continue
 		}
 		var err error
@@ -254,6 +292,7 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 		}
 	}
 	node := s.frame.g.AddNode(spec)
+	l.inputs, l.outputs = in, spec.Outputs
 	if node.Schema == nil {
 		node.Op.Since = 0
 	}
@@ -262,35 +301,21 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 
 // results defines the results of a node and gives them the types of value_info.
 func (l *loader) results(s *scope, n *nodeProto, node *graph.Node) error {
-	for i, name := range n.out {
-		if name == "" {
+	for i, name := range n.out() {
+		if name == 0 {
 			continue
 		}
 		v := node.Outputs[i]
-		if typ := s.types[name]; typ != nil {
+		if typ := s.body.typeOf(name); typ != nil {
 			t, err := l.typ(typ, s.dims, 0)
 			if err != nil {
-				return at(err, node.Name, name)
+				return at(err, node.Name, s.text(name))
 			}
 			v.Type = t
 		}
 		s.values[name] = v
 	}
 	return nil
-}
-
-// schemaOf returns the operator in the form that the imported version of its domain has. Where there is none, Since is
-// that version, so that no other form is taken for it.
-func (l *loader) schemaOf(domain, name string, opsets map[string]int) graph.Op {
-	version, ok := opsets[domain]
-	if !ok {
-		version = 1 << 30
-	}
-	op := graph.Op{Domain: domain, Name: name, Since: version}
-	if s := graph.LookupSchema(domain, name, version); s != nil {
-		op.Since = s.Since
-	}
-	return op
 }
 
 // regions builds the graphs of an attribute. A list of graphs becomes regions named "attribute/0" and so on.
@@ -308,7 +333,7 @@ func (l *loader) regions(s *scope, name string, b binding, label string, set *ca
 		}
 		f := set.addRegion(g.name, s.frame)
 		g.reserve(f.names)
-		inner := &scope{parent: b.scope, frame: f, types: g.types, opsets: b.scope.opsets, label: label + "/" + region + "/",
+		inner := &scope{parent: b.scope, frame: f, opsets: b.scope.opsets, label: label + "/" + region + "/",
 			attrs: b.scope.attrs, call: s.call, dims: b.scope.dims}
 		if l.labels -= len(inner.label); l.labels < 0 {
 			return nil, errLabels

@@ -22,6 +22,7 @@ var (
 	ErrRecursion        = errors.New("function calls itself")
 	ErrDepth            = errors.New("nested too deep")
 	ErrNotRegular       = errors.New("not a regular file")
+	ErrOverride         = errors.New("not an initializer that the model offers as an input")
 )
 
 // Error says what is wrong with a model, and where. Fields that do not apply are empty.

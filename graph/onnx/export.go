@@ -16,13 +16,14 @@ const minIRVersion = 4
 
 // exporter turns a graph into messages.
 type exporter struct {
-	ctx     context.Context
-	o       SaveOptions
-	data    io.Writer // external data, or nil
-	offset  int64     // in data
-	opsets  map[string]int
-	polls   int
-	outputs []string // names of the model's outputs
+	ctx      context.Context
+	o        SaveOptions
+	data     io.Writer // external data, or nil
+	offset   int64     // in data
+	opsets   map[string]int
+	polls    int
+	outputs  []string                  // names of the model's outputs
+	defaults map[string]*tensor.Tensor // of the model's inputs
 }
 
 // layer is a graph that is written: the names of its values, and what the graphs around it offer by name.
@@ -35,7 +36,7 @@ type layer struct {
 
 // model writes a ModelProto.
 func (e *exporter) model(m *Model) (*rope, error) {
-	e.opsets = map[string]int{}
+	e.opsets, e.defaults = map[string]int{}, m.Defaults
 	for domain, v := range m.Graph.Opsets {
 		e.opsets[domain] = v
 	}
@@ -107,6 +108,11 @@ func (e *exporter) graph(g *graph.Graph, parent *layer, label string, owner *gra
 	for _, v := range own {
 		if err := e.initializer(r, v, ly.names[v]); err != nil {
 			return nil, at(err, "", v.Name)
+		}
+	}
+	if parent == nil {
+		if err := e.writeDefaults(r, g, ly); err != nil {
+			return nil, err
 		}
 	}
 	for _, v := range g.Inputs {
@@ -234,7 +240,19 @@ func (e *exporter) aliases(g *graph.Graph, ly *layer, top bool) (extra []*rope, 
 	return extra, outs
 }
 
-// initializer writes a constant, into external data where that is asked for and worth it.
+// writeDefaults writes the data of inputs that have some: initializers of the inputs' names.
+func (e *exporter) writeDefaults(r *rope, g *graph.Graph, ly *layer) error {
+	for _, v := range g.Inputs {
+		if t := e.defaults[v.Name]; t != nil {
+			if err := e.tensor(r, t, ly.names[v]); err != nil {
+				return at(err, "", v.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// initializer writes a constant.
 func (e *exporter) initializer(r *rope, v *graph.Value, name string) error {
 	t := v.Const
 	if t == nil {
@@ -243,6 +261,11 @@ func (e *exporter) initializer(r *rope, v *graph.Value, name string) error {
 			return err
 		}
 	}
+	return e.tensor(r, t, name)
+}
+
+// tensor writes an initializer, into external data where that is asked for and worth it.
+func (e *exporter) tensor(r *rope, t *tensor.Tensor, name string) error {
 	if e.data != nil && t.NumBytes() >= e.o.MinExternal && t.DType != tensor.String {
 		return e.external(r, t, name)
 	}

@@ -31,32 +31,34 @@ func (l *loader) inline(s *scope, n *nodeProto, label string, fn *functionProto,
 	if depth > maxCalls {
 		return fmt.Errorf("%w: calls of functions, more than %d", ErrDepth, maxCalls)
 	}
-	if len(n.in) > len(fn.inputs) || len(n.out) > len(fn.outputs) {
+	if len(n.in()) > len(fn.inputs) || len(n.out()) > len(fn.outputs) {
 		return fmt.Errorf("%w: %d inputs and %d outputs for function %s, which has %d and %d", ErrSyntax,
-			len(n.in), len(n.out), short(fn.key.String()), len(fn.inputs), len(fn.outputs))
+			len(n.in()), len(n.out()), short(fn.key.String()), len(fn.inputs), len(fn.outputs))
 	}
-	if v := fn.opsets[""]; v > newestOpset {
+	versions := fn.opsets
+	if versions == nil {
+		versions = s.opsets
+	}
+	if v := versions.versions[""]; v > newestOpset {
 		return fmt.Errorf("%w: version %d of the default domain in function %s", ErrUnsupportedOpset, v, short(fn.key.String()))
-	}
-	if err := l.charge(s, 1+(len(fn.inputs)+len(fn.defaults))/16); err != nil {
-		return err
 	}
 	if l.labels -= len(label); l.labels < 0 {
 		return errLabels
 	}
-	body := &scope{frame: s.frame, values: map[string]*graph.Value{}, types: fn.types, opsets: fn.opsets, label: label + "/",
-		prefix: label + "/", rename: map[string]string{}, attrs: map[string]binding{}, call: &call{s.call, fn, depth},
+	body := &scope{frame: s.frame, body: &fn.body, opsets: versions, label: label + "/",
+		prefix: label + "/", rename: map[int32]string{}, attrs: map[string]binding{}, call: &call{s.call, fn, depth},
 		dims: l.newDims(true)}
-	if len(fn.opsets) == 0 {
-		body.opsets = s.opsets
+	if err := l.charge(body, 1+(len(fn.names)+len(fn.defaults))/16); err != nil {
+		return err
 	}
+	body.values = make([]*graph.Value, len(fn.names))
 	for i, name := range fn.inputs {
 		var v *graph.Value
 		if i < len(in) {
 			v = in[i]
 		}
 		if err := body.define(name, v); err != nil {
-			return at(err, label, name)
+			return at(err, label, body.text(name))
 		}
 	}
 	l.bindAttrs(s, n, fn, body)
@@ -66,8 +68,8 @@ func (l *loader) inline(s *scope, n *nodeProto, label string, fn *functionProto,
 	if err := l.buildNodes(body, fn.nodes); err != nil {
 		return err
 	}
-	for i, name := range n.out {
-		if name == "" {
+	for i, name := range n.out() {
+		if name == 0 {
 			continue
 		}
 		v, err := body.resolve(fn.outputs[i])
@@ -75,11 +77,11 @@ func (l *loader) inline(s *scope, n *nodeProto, label string, fn *functionProto,
 			err = ErrDangling
 		}
 		if err != nil {
-			return at(err, label, fn.outputs[i])
+			return at(err, label, body.text(fn.outputs[i]))
 		}
-		if v.Type.Kind == graph.KindUnknown && s.types[name] != nil {
-			if v.Type, err = l.typ(s.types[name], s.dims, 0); err != nil {
-				return at(err, label, name)
+		if typ := s.body.typeOf(name); typ != nil && v.Type.Kind == graph.KindUnknown {
+			if v.Type, err = l.typ(typ, s.dims, 0); err != nil {
+				return at(err, label, s.text(name))
 			}
 		}
 		s.values[name] = v
@@ -101,8 +103,8 @@ func (l *loader) bindAttrs(s *scope, n *nodeProto, fn *functionProto, body *scop
 
 // bindResults settles what the results of a function are called: as the caller calls them.
 func (l *loader) bindResults(s *scope, n *nodeProto, fn *functionProto, body *scope) error {
-	for i, name := range n.out {
-		if name == "" {
+	for i, name := range n.out() {
+		if name == 0 {
 			continue
 		}
 		if _, ok := body.rename[fn.outputs[i]]; ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -225,19 +226,48 @@ var _ = DescribeTable("odd models that are legal", func(b []byte, check func(*on
 var _ = Describe("inputs with data", func() {
 	b := relu(initializer(vector("w", 1)), input("w", f32(1)))
 
-	It("stay inputs where that is asked for", func() {
-		m, err := onnx.Parse(context.Background(), b, &onnx.Options{Overridable: true})
+	It("are constants, and listed", func() {
+		m, err := onnx.Parse(context.Background(), b, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(m.Graph.Inputs).To(HaveLen(1))
+		Expect(m.Overridable).To(Equal([]string{"w"}))
+		Expect(m.Defaults).To(BeEmpty())
+	})
+
+	It("stay inputs with a default where that is asked for", func() {
+		m, err := onnx.Parse(context.Background(), b, &onnx.Options{Override: []string{"w"}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(m.Graph.Inputs).To(HaveLen(2))
-		Expect(m.Defaults).To(HaveKey("w"))
+		Expect(m.Overridable).To(Equal([]string{"w"}))
+		Expect(m.Defaults).To(HaveLen(1))
+		Expect(m.Defaults["w"].Shape).To(Equal([]int{1}))
+
+		path := filepath.Join(GinkgoT().TempDir(), "again.onnx")
+		Expect(onnx.Save(context.Background(), path, m, nil)).To(Succeed())
+		again, err := onnx.Load(context.Background(), path, &onnx.Options{Override: []string{"w"}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.Graph.String()).To(Equal(m.Graph.String()))
+		Expect(again.Defaults["w"].Bytes()).To(Equal(m.Defaults["w"].Bytes()))
+		Expect(again.Close()).To(Succeed())
 	})
 
 	It("are constants in old models, whose constants all had to be inputs", func() {
 		old := append([]byte{}, b...)
 		old[1] = 3
-		m, err := onnx.Parse(context.Background(), old, &onnx.Options{Overridable: true})
+		m, err := onnx.Parse(context.Background(), old, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(m.Graph.Inputs).To(HaveLen(1))
+		Expect(m.Overridable).To(BeEmpty())
+		_, err = onnx.Parse(context.Background(), old, &onnx.Options{Override: []string{"w"}})
+		Expect(err).To(MatchError(onnx.ErrOverride))
+	})
+
+	It("are the only ones to override", func() {
+		_, err := onnx.Parse(context.Background(), b, &onnx.Options{Override: []string{"x"}})
+		Expect(err).To(MatchError(onnx.ErrOverride))
+		var own *onnx.Error
+		Expect(errors.As(err, &own)).To(BeTrue())
+		Expect(own.Value).To(Equal("x"))
 	})
 })
 

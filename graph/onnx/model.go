@@ -19,9 +19,10 @@ type Options struct {
 	// Copy reads files into memory instead of mapping them: a mapped file that another process cuts short is fatal to
 	// whoever reads the pages that are gone. Default false.
 	Copy bool
-	// Overridable keeps initializers that are inputs as well, which models of IR version 4 and above offer as inputs with
-	// a default, as inputs; their data is in Model.Defaults. By default they are constants.
-	Overridable bool
+	// Override names initializers that stay inputs, with their data as the default (Model.Defaults): of those that a model
+	// of IR version 4 or above lists among its inputs, so that a caller may give another value. The rest of them are
+	// constants, which are folded and packed. A name that is none of them is an error (ErrOverride).
+	Override []string
 	// DataDir is the folder of external data, for Load; default the model's own.
 	DataDir string
 	// Data is where Parse finds external data; nil refuses it. Load and LoadFS do not look at it.
@@ -48,7 +49,8 @@ type Model struct {
 	Doc             string
 	Metadata        map[string]string
 	Outputs         []string                  // names of Graph.Outputs in the file, whatever passes do to the values
-	Defaults        map[string]*tensor.Tensor // of inputs that have data too; only with Options.Overridable
+	Overridable     []string                  // initializers that Options.Override may name, in the order of the inputs
+	Defaults        map[string]*tensor.Tensor // of inputs that have data too: those that Options.Override names
 	FileBytes       int64                     // size of the model file and of the external data that it uses
 
 	maps []*offheap.Mapping
@@ -113,7 +115,7 @@ func Parse(ctx context.Context, b []byte, o *Options) (*Model, error) {
 }
 
 func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Options) (m *Model, err error) {
-	l := &loader{ctx: ctx, data: data, symbols: map[string]string{}, taken: newNames(), labels: 256 << 20}
+	l := &loader{ctx: ctx, data: data, words: words{}, symbols: map[string]string{}, taken: newNames(), labels: 256 << 20}
 	if o != nil {
 		l.o = *o
 	}
@@ -142,7 +144,8 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 		own.File = file
 		m, err = nil, own
 	}()
-	r := &reader{ctx: ctx, names: map[string]string{}}
+	l.parse.External = data.read
+	r := newReader(ctx)
 	if l.proto, err = r.model(b); err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 	p := l.proto
 	m = &Model{Graph: l.top, File: file, IRVersion: p.ir, Opsets: p.opsets, Producer: p.producer[0],
 		ProducerVersion: p.producer[1], Domain: p.domain, Version: p.version, Doc: p.doc, Metadata: p.meta,
-		Outputs: outputs, Defaults: defaults, FileBytes: data.bytes, maps: data.maps}
+		Outputs: outputs, Overridable: l.overridable, Defaults: defaults, FileBytes: data.bytes, maps: data.maps}
 	if len(m.maps) > 0 {
 		// A mapping ends when nobody holds it; whoever holds the graph and not the Model must still be able to read.
 		runtime.AddCleanup(m.Graph, func([]*offheap.Mapping) {}, m.maps)

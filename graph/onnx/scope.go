@@ -10,34 +10,40 @@ import (
 
 // loader builds a graph from the messages of a model.
 type loader struct {
-	ctx     context.Context
-	o       Options
-	proto   *modelProto
-	data    *dataFiles
-	top     *graph.Graph
-	symbols map[string]string // names of the model's dims, and their symbols
-	taken   *names            // symbols
-	dense   int               // bytes that sparse tensors may still take
-	nodes   int               // nodes that may still be made
-	inlined int               // those of them that functions may make
-	labels  int               // bytes that composed names may still take
-	polls   int               // of the context
+	ctx         context.Context
+	o           Options
+	proto       *modelProto
+	data        *dataFiles
+	top         *graph.Graph
+	words       words             // names of dims
+	symbols     map[string]string // names of the model's dims, and their symbols
+	taken       *names            // symbols
+	parse       tensor.ProtoOptions
+	inputs      []*graph.Value // storage for those of a node under construction
+	outputs     []string       // the same for the names of its outputs
+	overridable []string       // initializers that the model offers as inputs
+	dense       int            // bytes that sparse tensors may still take
+	nodes       int            // nodes that may still be made
+	inlined     int            // those of them that functions may make
+	labels      int            // bytes that composed names may still take
+	polls       int            // of the context
 }
 
 // scope is where names are looked up: a graph of the file, or the body of one call of a function.
 type scope struct {
-	parent *scope // around it in the file; nil for the model's graph and for functions
-	frame  *frame // where its nodes go
-	values map[string]*graph.Value
-	types  map[string][]byte
-	opsets map[string]int
-	label  string            // before the names of its nodes: "", "owner/attribute/" or "caller/"
-	prefix string            // before the names of its values: those of functions get their caller's name
-	rename map[string]string // results of a function: what the caller calls them
-	attrs  map[string]binding
-	call   *call
-	dims   *innerDims
-	count  map[string]int // how many nodes bear a name
+	parent  *scope         // around it in the file; nil for the model's graph and for functions
+	frame   *frame         // where its nodes go
+	body    *body          // whose names it looks up
+	outer   []int32        // of body's names: their numbers in parent's body
+	values  []*graph.Value // by name; nil where it is not defined yet, omitted where it stands for no value
+	opsets  *opsets
+	label   string           // before the names of its nodes: "", "owner/attribute/" or "caller/"
+	prefix  string           // before the names of its values: those of functions get their caller's name
+	rename  map[int32]string // results of a function: what the caller calls them
+	attrs   map[string]binding
+	call    *call
+	dims    *innerDims
+	bearers []uint8 // by name: how many nodes bear it, 2 for more
 }
 
 // call is one call of a function on the way to where the loader is.
@@ -131,31 +137,46 @@ func constantOf(v *graph.Value) *tensor.Tensor {
 	return nil
 }
 
+// omitted stands for an argument of a function that the call omits, and for names that are taken already.
+var omitted = new(graph.Value)
+
 // resolve returns the value of a name, in the graph that s builds. A nil value stands for an omitted argument of a
 // function.
-func (s *scope) resolve(name string) (*graph.Value, error) {
-	for at := s; at != nil; at = at.parent {
-		if v, ok := at.values[name]; ok {
+func (s *scope) resolve(name int32) (*graph.Value, error) {
+	for at := s; ; at = at.parent {
+		switch v := at.values[name]; {
+		case v == omitted:
+			return nil, nil
+		case v != nil:
 			return s.frame.bring(v), nil
+		case at.parent == nil || at.outer[name] == 0:
+			return nil, ErrDangling
 		}
+		name = at.outer[name]
 	}
-	return nil, ErrDangling
 }
 
-// define gives a name its value.
-func (s *scope) define(name string, v *graph.Value) error {
-	if _, ok := s.values[name]; ok {
+// define gives a name its value; nil for an argument that is omitted.
+func (s *scope) define(name int32, v *graph.Value) error {
+	if s.values[name] != nil {
 		return fmt.Errorf("%w in one graph", ErrDuplicate)
+	}
+	if v == nil {
+		v = omitted
 	}
 	s.values[name] = v
 	return nil
 }
 
+// text returns the name with a number.
+func (s *scope) text(name int32) string { return s.body.names[name] }
+
 // valueName returns the name in the graph for a name of the file.
-func (l *loader) valueName(s *scope, name string) (string, error) {
-	if r, ok := s.rename[name]; ok {
+func (l *loader) valueName(s *scope, number int32) (string, error) {
+	if r, ok := s.rename[number]; ok {
 		return r, nil
 	}
+	name := s.text(number)
 	if s.prefix == "" { // names of the file are reserved
 		return name, nil
 	}
@@ -170,12 +191,12 @@ var errLabels = fmt.Errorf("%w: names of nodes in functions and branches", ErrTo
 // nodeLabel returns the name by which the user knows node i of a list: its own where that is unique, else that of its
 // first result, below the name of the branch or call that holds it.
 func (l *loader) nodeLabel(s *scope, n *nodeProto, i int) (string, error) {
-	name := n.name
-	if name == "" || s.count[name] > 1 {
-		if first := n.firstOutput(); first != "" {
-			name = first
+	name := s.text(n.name)
+	if name == "" || s.bearers[n.name] > 1 {
+		if first := n.firstOutput(); first != 0 {
+			name = s.text(first)
 		} else if name == "" {
-			name = fmt.Sprintf("%s_%d", n.op, i)
+			name = fmt.Sprintf("%s_%d", n.op.name, i)
 		}
 	}
 	if s.label == "" {
@@ -187,30 +208,27 @@ func (l *loader) nodeLabel(s *scope, n *nodeProto, i int) (string, error) {
 	return s.label + name, nil
 }
 
-// countNames fills s.count.
+// countNames fills s.bearers.
 func (s *scope) countNames(nodes []nodeProto) {
-	s.count = make(map[string]int, len(nodes))
+	s.bearers = make([]uint8, len(s.body.names))
 	for i := range nodes {
-		if n := nodes[i].name; n != "" {
-			s.count[n]++
-		}
+		s.bearers[nodes[i].name] = min(s.bearers[nodes[i].name]+1, 2)
 	}
 }
 
 // order returns the indices of nodes in a topological order: the file's own where it is one, else that with every node
 // preceded by what it needs. The error wraps ErrCycle or ErrDuplicate.
 func (s *scope) order(nodes []nodeProto) ([]int, error) {
-	producer := make(map[string]int, len(nodes))
+	producer := make([]int32, len(s.body.names)) // 1 + the index of the node; 0 for none
 	for i := range nodes {
-		for _, out := range nodes[i].out {
-			if out == "" {
+		for _, out := range nodes[i].out() {
+			if out == 0 {
 				continue
 			}
-			_, defined := s.values[out]
-			if _, twice := producer[out]; twice || defined {
-				return nil, at(fmt.Errorf("%w in one graph", ErrDuplicate), nodes[i].label(i), out)
+			if producer[out] != 0 || s.values[out] != nil {
+				return nil, at(fmt.Errorf("%w in one graph", ErrDuplicate), nodes[i].label(s.body.names, i), s.text(out))
 			}
-			producer[out] = i
+			producer[out] = int32(i + 1)
 		}
 	}
 	order := make([]int, 0, len(nodes))
@@ -220,39 +238,39 @@ func (s *scope) order(nodes []nodeProto) ([]int, error) {
 	)
 	state := make([]uint8, len(nodes))
 	type step struct {
-		node int
-		deps []int
+		node    int
+		missing []int // nodes that it needs and that were not done when it was opened
 	}
-	deps := func(i int) (out []int) {
-		nodes[i].eachName(func(name string) {
-			if p, ok := producer[name]; ok && state[p] != done {
+	missing := func(i int) (out []int) {
+		nodes[i].eachName(func(name int32) {
+			if p := int(producer[name]) - 1; p >= 0 && state[p] != done {
 				out = append(out, p)
 			}
 		})
 		return out
 	}
+	var stack []step
 	for root := range nodes {
 		if state[root] != 0 {
 			continue
 		}
 		state[root] = open
-		stack := []step{{root, deps(root)}}
-		for len(stack) > 0 {
+		for stack = append(stack[:0], step{root, missing(root)}); len(stack) > 0; {
 			top := &stack[len(stack)-1]
-			if len(top.deps) == 0 {
+			if len(top.missing) == 0 {
 				state[top.node] = done
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			p := top.deps[0]
-			top.deps = top.deps[1:]
+			p := top.missing[0]
+			top.missing = top.missing[1:]
 			switch state[p] {
 			case open:
-				return nil, at(fmt.Errorf("%w", ErrCycle), nodes[p].label(p), nodes[p].firstOutput())
+				return nil, at(fmt.Errorf("%w", ErrCycle), nodes[p].label(s.body.names, p), s.text(nodes[p].firstOutput()))
 			case 0:
 				state[p] = open
-				stack = append(stack, step{p, deps(p)})
+				stack = append(stack, step{p, missing(p)})
 			}
 		}
 	}

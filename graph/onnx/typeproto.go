@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // maxTypeDepth bounds how deep types are nested.
@@ -24,17 +25,17 @@ func (l *loader) typ(msg []byte, dims dimNames, depth int) (graph.Type, error) {
 	if depth > maxTypeDepth {
 		return t, fmt.Errorf("%w: types, more than %d", ErrDepth, maxTypeDepth)
 	}
-	err := eachField(msg, func(f field) (err error) {
+	err := wire.Each(msg, func(f wire.Field) (err error) {
 		var b []byte
-		switch f.num {
+		switch f.Num {
 		case 1, 8: // tensor, sparse tensor
-			if err = f.bytes(&b); err == nil {
+			if err = f.Bytes(&b); err == nil {
 				t, err = l.tensorType(b, dims)
 			}
 		case 4, 5, 9: // sequence, map, optional
-			if err = f.bytes(&b); err == nil {
-				t, err = l.elemType(b, f.num == 5, dims, depth)
-				switch f.num {
+			if err = f.Bytes(&b); err == nil {
+				t, err = l.elemType(b, f.Num == 5, dims, depth)
+				switch f.Num {
 				case 4:
 					t.Kind = graph.KindSequence
 				case 5:
@@ -52,13 +53,13 @@ func (l *loader) typ(msg []byte, dims dimNames, depth int) (graph.Type, error) {
 // elemType reads the messages Sequence, Optional and Map, which differ by the map's keys.
 func (l *loader) elemType(msg []byte, isMap bool, dims dimNames, depth int) (graph.Type, error) {
 	t := graph.Type{Elem: &graph.Type{}}
-	err := eachField(msg, func(f field) (err error) {
+	err := wire.Each(msg, func(f wire.Field) (err error) {
 		switch {
-		case isMap && f.num == 1:
+		case isMap && f.Num == 1:
 			t.DType, err = elemDType(f)
-		case !isMap && f.num == 1, isMap && f.num == 2:
+		case !isMap && f.Num == 1, isMap && f.Num == 2:
 			var b []byte
-			if err = f.bytes(&b); err == nil {
+			if err = f.Bytes(&b); err == nil {
 				*t.Elem, err = l.typ(b, dims, depth+1)
 			}
 		}
@@ -67,9 +68,9 @@ func (l *loader) elemType(msg []byte, isMap bool, dims dimNames, depth int) (gra
 	return t, err
 }
 
-func elemDType(f field) (tensor.DType, error) {
+func elemDType(f wire.Field) (tensor.DType, error) {
 	var v int64
-	if err := f.int(&v); err != nil {
+	if err := f.Int(&v); err != nil {
 		return tensor.Invalid, err
 	}
 	if v == 0 {
@@ -83,14 +84,14 @@ func elemDType(f field) (tensor.DType, error) {
 
 func (l *loader) tensorType(msg []byte, dims dimNames) (graph.Type, error) {
 	t := graph.Type{Kind: graph.KindTensor}
-	err := eachField(msg, func(f field) (err error) {
-		switch f.num {
+	err := wire.Each(msg, func(f wire.Field) (err error) {
+		switch f.Num {
 		case 1:
 			t.DType, err = elemDType(f)
 		case 2:
 			var b []byte
-			if err = f.bytes(&b); err == nil {
-				t.Shape, err = shape(b, dims)
+			if err = f.Bytes(&b); err == nil {
+				t.Shape, err = l.shape(b, dims)
 			}
 		}
 		return err
@@ -99,29 +100,29 @@ func (l *loader) tensorType(msg []byte, dims dimNames) (graph.Type, error) {
 }
 
 // shape reads a TensorShapeProto.
-func shape(msg []byte, dims dimNames) (graph.Shape, error) {
+func (l *loader) shape(msg []byte, dims dimNames) (graph.Shape, error) {
 	s := graph.Shape{}
-	err := eachField(msg, func(f field) error {
-		if f.num != 1 {
+	err := wire.Each(msg, func(f wire.Field) error {
+		if f.Num != 1 {
 			return nil
 		}
 		if len(s) == 64 {
 			return fmt.Errorf("%w: rank above 64", ErrTooLarge)
 		}
 		var b []byte
-		if err := f.bytes(&b); err != nil {
+		if err := f.Bytes(&b); err != nil {
 			return err
 		}
 		var n int64
 		var name string
 		known := false
-		err := eachField(b, func(f field) error {
-			switch f.num {
+		err := wire.Each(b, func(f wire.Field) error {
+			switch f.Num {
 			case 1:
 				known = true
-				return f.int(&n)
+				return f.Int(&n)
 			case 2:
-				return f.str(&name)
+				return l.words.of(f, &name)
 			}
 			return nil
 		})
@@ -206,29 +207,34 @@ func identifier(name string) string {
 // innerDims makes dims of the types of other values: symbols of the inputs where they are named so, else unbacked ones,
 // the same for the same name. Names in functions are the function's own.
 type innerDims struct {
-	l     *loader
-	own   bool // of a function
-	fresh map[string]graph.Dim
+	l    *loader
+	own  bool // of a function
+	seen map[string]graph.Dim
 }
 
 func (d *innerDims) named(name string) graph.Dim {
-	if !d.own {
-		if s, ok := d.l.symbols[name]; ok {
-			return graph.Sym(s)
-		}
-		if e, ok := d.l.expression(name); ok {
-			return e
-		}
+	if v, ok := d.seen[name]; ok {
+		return v
 	}
-	if strings.Trim(name, "?") == "" {
-		return d.unknown()
-	}
-	v, ok := d.fresh[name]
+	v, ok := d.outer(name)
 	if !ok {
 		v = d.unknown()
-		d.fresh[name] = v
+	}
+	if strings.Trim(name, "?") != "" {
+		d.seen[name] = v
 	}
 	return v
+}
+
+// outer returns the dim that a name stands for among the inputs' symbols.
+func (d *innerDims) outer(name string) (graph.Dim, bool) {
+	if d.own {
+		return graph.Dim{}, false
+	}
+	if s, ok := d.l.symbols[name]; ok {
+		return graph.Sym(s), true
+	}
+	return d.l.expression(name)
 }
 
 func (d *innerDims) unknown() graph.Dim { return d.l.top.Fresh() }

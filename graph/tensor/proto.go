@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // Field numbers of TensorProto, from onnx.proto.
@@ -95,8 +97,8 @@ func typedField(dt DType, n int) (num int, elem protowire.Type, count int) {
 // little-endian. Errors wrap ErrSyntax, ErrTruncated, ErrDType, ErrShape, ErrTooLarge or ErrUnsupported; the name is
 // returned with them where it was read. Memory is bounded by a small multiple of len(b).
 func ParseProto(b []byte, o *ProtoOptions) (name string, t *Tensor, err error) {
-	p, err := scanProto(b)
-	if err != nil {
+	p := protoTensor{dims: []int{}, ext: External{Length: -1}}
+	if err := p.scan(b); err != nil {
 		return p.name, nil, err
 	}
 	if !p.dt.Valid() {
@@ -158,16 +160,16 @@ func cleanBools(b []byte) []byte {
 	return b
 }
 
-func scanProto(b []byte) (*protoTensor, error) {
-	p := &protoTensor{dims: []int{}, ext: External{Length: -1}}
-	err := eachField(b, func(f field) error {
+// scan is the first pass.
+func (p *protoTensor) scan(b []byte) error {
+	return wire.Each(b, func(f wire.Field) error {
 		var err error
 		var v int64
 		var s []byte
-		switch f.num {
+		switch f.Num {
 		case tpDims:
 			fault := false
-			err = f.each(protowire.VarintType, func(v uint64) {
+			err = f.Numbers(protowire.VarintType, func(v uint64) {
 				if len(p.dims) < maxRank {
 					p.dims = append(p.dims, int(int64(v)))
 				} else {
@@ -178,17 +180,16 @@ func scanProto(b []byte) (*protoTensor, error) {
 				return fmt.Errorf("%w: tensor of rank above %d", ErrTooLarge, maxRank)
 			}
 		case tpDataType:
-			if v, err = f.int(); v < 0 || v >= numDTypes {
+			if err = f.Int(&v); v < 0 || v >= numDTypes {
 				return fmt.Errorf("%w: data type %d of a tensor", ErrDType, v)
 			}
 			p.dt = DType(v)
 		case tpSegment:
 			return fmt.Errorf("%w: tensor in segments", ErrUnsupported)
 		case tpName:
-			s, err = f.bytes()
-			p.name = string(s)
+			err = f.Str(&p.name)
 		case tpRawData:
-			p.raw, err = f.bytes()
+			err = f.Bytes(&p.raw)
 			p.hasRaw = true
 		case tpFloatData:
 			err = p.typedField(f, protowire.Fixed32Type)
@@ -199,45 +200,41 @@ func scanProto(b []byte) (*protoTensor, error) {
 		case tpStringData:
 			err = p.typedField(f, protowire.BytesType)
 		case tpDataLocation:
-			v, err = f.int()
+			err = f.Int(&v)
 			p.external = v == 1
 		case tpExternalData:
-			if s, err = f.bytes(); err == nil {
+			if err = f.Bytes(&s); err == nil {
 				err = p.ext.entry(s)
 			}
 		}
 		return err
 	})
-	return p, err
 }
 
-func (p *protoTensor) typedField(f field, elem protowire.Type) error {
-	n, err := f.count(elem)
+func (p *protoTensor) typedField(f wire.Field, elem protowire.Type) error {
+	n, err := f.Count(elem)
 	if n == 0 {
 		return err
 	}
-	p.mixed = p.mixed || p.typed != 0 && p.typed != int(f.num)
-	p.typed = int(f.num)
+	p.mixed = p.mixed || p.typed != 0 && p.typed != int(f.Num)
+	p.typed = int(f.Num)
 	p.count += n
 	p.chunks++
-	p.packed = f.b
+	p.packed = f.Buf
 	return err
 }
 
 // entry reads one key with its value of external_data.
 func (x *External) entry(b []byte) error {
 	var key, value string
-	err := eachField(b, func(f field) error {
-		s, err := f.bytes()
-		switch f.num {
+	err := wire.Each(b, func(f wire.Field) error {
+		switch f.Num {
 		case 1:
-			key = string(s)
+			return f.Str(&key)
 		case 2:
-			value = string(s)
-		default:
-			err = nil
+			return f.Str(&value)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
@@ -283,9 +280,9 @@ func (p *protoTensor) outside(o *ProtoOptions, size int) ([]byte, error) {
 
 func (p *protoTensor) strings(b []byte, t *Tensor, n int) error {
 	t.Strings = make([]string, 0, n)
-	return eachField(b, func(f field) error {
-		if f.num == tpStringData {
-			t.Strings = append(t.Strings, string(f.b))
+	return wire.Each(b, func(f wire.Field) error {
+		if f.Num == tpStringData {
+			t.Strings = append(t.Strings, string(f.Buf))
 		}
 		return nil
 	})
@@ -301,11 +298,11 @@ func fillTyped(b []byte, t *Tensor, num protowire.Number, elem protowire.Type) e
 		size /= 2
 	}
 	le := binary.LittleEndian
-	return eachField(b, func(f field) error {
-		if f.num != num {
+	return wire.Each(b, func(f wire.Field) error {
+		if f.Num != num {
 			return nil
 		}
-		return f.each(elem, func(v uint64) {
+		return f.Numbers(elem, func(v uint64) {
 			if i+size > len(t.Data) { // a malformed varint counts otherwise than it reads
 				return
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // ParseSparseProto reads an ONNX SparseTensorProto and returns it as a dense tensor, with the name of its values. The
@@ -12,15 +14,15 @@ import (
 func ParseSparseProto(b []byte, o *ProtoOptions) (name string, t *Tensor, err error) {
 	var values, indices *Tensor
 	dims := []int{}
-	err = eachField(b, func(f field) error {
-		switch f.num {
+	err = wire.Each(b, func(f wire.Field) error {
+		switch f.Num {
 		case 1, 2:
-			s, err := f.bytes()
-			if err != nil {
+			var s []byte
+			if err := f.Bytes(&s); err != nil {
 				return err
 			}
 			n, v, err := ParseProto(s, o)
-			if f.num == 1 {
+			if f.Num == 1 {
 				name, values = n, v
 			} else {
 				indices = v
@@ -28,7 +30,7 @@ func ParseSparseProto(b []byte, o *ProtoOptions) (name string, t *Tensor, err er
 			return err
 		case 3:
 			fault := false
-			err := f.each(protowire.VarintType, func(v uint64) {
+			err := f.Numbers(protowire.VarintType, func(v uint64) {
 				if fault = fault || len(dims) == maxRank; !fault {
 					dims = append(dims, int(int64(v)))
 				}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // Kind is what a Value is. The numbers are those of ONNX's SequenceProto.DataType.
@@ -95,23 +97,22 @@ func itemKind(num protowire.Number) Kind {
 
 // parseItems reads the fields that SequenceProto and OptionalProto have in common.
 func parseItems(b []byte, o *ProtoOptions, depth int) (name string, elem Kind, items []Value, err error) {
-	err = eachField(b, func(f field) error {
-		k := itemKind(f.num)
+	err = wire.Each(b, func(f wire.Field) error {
+		k := itemKind(f.Num)
 		switch {
-		case f.num == 1:
-			s, err := f.bytes()
-			name = string(s)
-			return err
-		case f.num == 2:
-			v, err := f.int()
+		case f.Num == 1:
+			return f.Str(&name)
+		case f.Num == 2:
+			var v int64
+			err := f.Int(&v)
 			if v < 0 || v > int64(KindOptional) {
 				return fmt.Errorf("%w: element kind %d", ErrSyntax, v)
 			}
 			elem = Kind(v)
 			return err
 		case k != KindNone:
-			s, err := f.bytes()
-			if err != nil {
+			var s []byte
+			if err := f.Bytes(&s); err != nil {
 				return err
 			}
 			_, v, err := parseValue(s, k, o, depth+1)
@@ -164,26 +165,26 @@ func parseMap(b []byte, o *ProtoOptions, depth int) (name string, v Value, err e
 	m := &Map{}
 	keyType := Invalid
 	n := -1
-	err = eachField(b, func(f field) error {
+	err = wire.Each(b, func(f wire.Field) error {
 		var s []byte
 		var err error
-		switch f.num {
+		switch f.Num {
 		case 1:
-			s, err = f.bytes()
-			name = string(s)
+			err = f.Str(&name)
 		case 2:
 			var k int64
-			if k, err = f.int(); k < 0 || k >= numDTypes || DType(k) != String && !DType(k).IsInt() {
+			if err = f.Int(&k); k < 0 || k >= numDTypes || DType(k) != String && !DType(k).IsInt() {
 				return fmt.Errorf("%w: key type %d of a map", ErrDType, k)
 			}
 			keyType = DType(k)
 		case 3:
-			err = f.each(protowire.VarintType, func(v uint64) { m.IntKeys = append(m.IntKeys, int64(v)) })
+			err = f.Ints(&m.IntKeys)
 		case 4:
-			s, err = f.bytes()
-			m.StringKeys = append(m.StringKeys, string(s))
+			var k string
+			err = f.Str(&k)
+			m.StringKeys = append(m.StringKeys, k)
 		case 5:
-			if s, err = f.bytes(); err == nil {
+			if err = f.Bytes(&s); err == nil {
 				_, m.Values, err = parseValue(s, KindSequence, o, depth+1)
 			}
 			if err == nil {

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/wire"
 )
 
 // DeviceType is the kind of a memory space, numbered as DLPack's DLDeviceType.
@@ -70,8 +71,8 @@ var (
 	ErrNotHost     = errors.New("storage is not on the host")
 	ErrNotCompact  = errors.New("tensor is not compact row-major")
 	ErrUnsupported = errors.New("not supported")
-	ErrSyntax      = errors.New("malformed")
-	ErrTruncated   = errors.New("truncated")
+	ErrSyntax      = wire.ErrSyntax
+	ErrTruncated   = wire.ErrTruncated
 )
 
 // NumElements returns the product of dims, or an error wrapping ErrTooLarge where it overflows or a dim is negative.
