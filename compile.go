@@ -58,7 +58,9 @@ type compilation struct {
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
 	failed  map[failKey]*property.Reason
-	packed  packedSet // constants that the compilation made itself
+	packed  packedSet                         // constants that the compilation made itself
+	copied  packedSet                         // memory of copies
+	copies  map[*tensor.Tensor]*tensor.Tensor // of constants and defaults, by what they are copied from
 	exes    map[*graph.Node]backend.Executable
 	retry   bool
 	started time.Time
@@ -91,6 +93,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, err
 	}
 	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, opened: opened, failed: map[failKey]*property.Reason{},
+		copies:  map[*tensor.Tensor]*tensor.Tensor{},
 		devices: map[tensor.DeviceID]device.Device{}}
 	if c.g, err = m.graph.Clone(); err != nil {
 		closeAll()
@@ -103,6 +106,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	if err := c.run(); err != nil {
 		c.closeExecutables()
 		c.packed.free()
+		c.copied.free()
 		closeAll()
 		return nil, err
 	}
@@ -110,6 +114,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	if err != nil {
 		c.closeExecutables()
 		c.packed.free()
+		c.copied.free()
 		closeAll()
 		return nil, err
 	}

@@ -27,13 +27,14 @@ type Model struct {
 	closed bool
 }
 
-// Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights.
+// Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights. Initializers that the
+// model lists among its inputs are constants; see FromONNX.
 func Open(ctx context.Context, path string) (*Model, error) {
 	m, err := onnx.Load(ctx, path, nil)
 	if err != nil {
 		return nil, err
 	}
-	return fromSource(m), nil
+	return FromONNX(m), nil
 }
 
 // OpenFS loads an ONNX model from a file system, such as an embed.FS.
@@ -42,7 +43,7 @@ func OpenFS(ctx context.Context, fsys fs.FS, name string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromSource(m), nil
+	return FromONNX(m), nil
 }
 
 // Parse loads an ONNX model from memory. It refers to data, which must not change.
@@ -51,7 +52,7 @@ func Parse(ctx context.Context, data []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromSource(m), nil
+	return FromONNX(m), nil
 }
 
 // FromGraph makes a Model of a graph, which must not change afterwards.
@@ -59,7 +60,9 @@ func FromGraph(g *graph.Graph) *Model {
 	return &Model{graph: g, turn: make(chan struct{}, 1)}
 }
 
-func fromSource(s *onnx.Model) *Model {
+// FromONNX makes a Model of an ONNX model that the caller loaded with options of its own, such as onnx.Options.Override:
+// the initializers that it names stay inputs, and a run that does not give one takes its data. The Model closes it.
+func FromONNX(s *onnx.Model) *Model {
 	m := FromGraph(s.Graph)
 	m.source = s
 	return m
@@ -70,6 +73,14 @@ func (m *Model) Graph() *graph.Graph { return m.graph }
 
 // Source returns what the model file says beside the graph; nil for a model made from a graph.
 func (m *Model) Source() *onnx.Model { return m.source }
+
+// defaults returns the data of inputs that have some, by name.
+func (m *Model) defaults() map[string]*tensor.Tensor {
+	if m.source == nil {
+		return nil
+	}
+	return m.source.Defaults
+}
 
 // Close ends the Model: it cannot be compiled any more. Its weights and the mapped file are freed at once, or when the
 // last of its Programs is closed. Closing twice does nothing.

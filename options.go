@@ -43,7 +43,8 @@ type Options struct {
 	MaxFold int64
 	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 16.
 	MaxSpecializations int
-	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm.
+	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm. The copies lie
+	// outside of Go's heap and belong to the Program (Memory.CopiedWeights).
 	CopyWeights bool
 	// Strict appends no implicit backend and makes the first node that no backend takes, and the first group that does not
 	// compile, an error.

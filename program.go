@@ -22,6 +22,8 @@ import (
 type Port struct {
 	Name string
 	Type graph.Type // dims may be symbols
+	// Optional says that a run need not give the input: the model has data for it (see FromONNX).
+	Optional bool
 }
 
 // Program is a compiled model. It is immutable and safe for concurrent use; each concurrent Run has a Session of its own.
@@ -38,7 +40,9 @@ type Program struct {
 	bound    *spec                          // for Options.Bounds; nil where there is none
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     map[*graph.Node]backend.Executable
-	packed   packedSet // constants that are the Program's own; those of the model are the Model's
+	packed   packedSet        // constants that are the Program's own; those of the model are the Model's
+	copied   packedSet        // copies of the model's constants, as it stores them
+	defaults []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
 
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
@@ -71,6 +75,8 @@ func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	for range c.o.MaxSessions {
 		p.tickets <- struct{}{}
 	}
+	p.copied = c.copied
+	p.takeDefaults(c)
 	p.packed = packedSet{blocks: c.packed.blocks, bytes: c.packed.bytes} // without the keys, which hold what was packed
 	pool.Acquire()
 	if err := p.planBounds(c.ctx); err != nil {
@@ -84,6 +90,18 @@ func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 		}
 	}
 	return p, nil
+}
+
+// takeDefaults finds the data of inputs that need not be given.
+func (p *Program) takeDefaults(c *compilation) {
+	p.defaults = make([]*tensor.Tensor, len(p.main.g.Inputs))
+	for i, v := range p.main.g.Inputs {
+		t := p.model.defaults()[v.Name]
+		if own := c.copies[t]; own != nil {
+			t = own
+		}
+		p.defaults[i] = t
+	}
 }
 
 // staticShapes returns the input shapes where no symbol is open.
@@ -100,7 +118,13 @@ func (p *Program) staticShapes() ([][]int, bool) {
 }
 
 // Inputs returns the inputs in the model's order.
-func (p *Program) Inputs() []Port { return ports(p.main.g.Inputs, nil) }
+func (p *Program) Inputs() []Port {
+	out := ports(p.main.g.Inputs, nil)
+	for i := range out {
+		out[i].Optional = p.defaults[i] != nil
+	}
+	return out
+}
 
 // Outputs returns the outputs in the model's order.
 func (p *Program) Outputs() []Port { return ports(p.main.g.Outputs, p.model.graph.Outputs) }
@@ -116,7 +140,7 @@ func ports(vs, named []*graph.Value) []Port {
 	return out
 }
 
-// Run computes the outputs for inputs given by name. Results are new. It draws a Session from the Program's pool and waits
+// Run computes the outputs for inputs given by name; those that are Optional may be left out. Results are new. It draws a Session from the Program's pool and waits
 // for one, honouring ctx, where MaxSessions are in use. Errors: *InputError (ErrInput), *StepError (ErrRun), ErrMemoryLimit,
 // ErrClosed, ctx's.
 func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
@@ -130,7 +154,7 @@ func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 
 // RunInto computes into outputs that the caller provides, one per output in the model's order, nil for those that are not
 // wanted: compact host tensors of the right dtype and shape. At a shape that has been run before it allocates nothing.
-// Inputs are given in the model's order. Inputs and outputs must not overlap (ErrOutput).
+// Inputs are given in the model's order, nil for one that is Optional. Inputs and outputs must not overlap (ErrOutput).
 func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
 	s, err := p.acquire(ctx)
 	if err != nil {
@@ -229,6 +253,7 @@ func (p *Program) closeBackends() {
 		p.exes[n].Close()
 	}
 	p.packed.free()
+	p.copied.free()
 	for _, b := range p.opened {
 		b.Close()
 	}

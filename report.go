@@ -248,13 +248,14 @@ func (r *Report) Why(node string) (where string, reasons []RejectedReport, found
 type Memory struct {
 	Arenas        int64 // of all sessions
 	PackedWeights int64 // of the model, shared by its Programs, and of constants that were folded for this one
+	CopiedWeights int64 // of this Program: what was copied out of the model's file as it is
 }
 
 // Memory returns what the Program holds now.
 func (p *Program) Memory() Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := Memory{PackedWeights: p.model.packedBytes() + p.packed.bytes}
+	m := Memory{PackedWeights: p.model.packedBytes() + p.packed.bytes, CopiedWeights: p.copied.bytes}
 	for s := range p.live {
 		m.Arenas += s.held.Load()
 	}

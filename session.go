@@ -142,6 +142,9 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 	values := make([]tensor.Value, len(main.inputs))
 	for i, v := range main.g.Inputs {
 		x, ok := inputs[v.Name]
+		if d := s.p.defaults[i]; d != nil && (!ok || x == nil) {
+			x, ok = d, true
+		}
 		if !ok || x == nil {
 			return nil, &InputError{Name: v.Name, Problem: "missing", Expected: v.Type.String(), Found: "nothing", kind: ErrInput}
 		}
@@ -346,7 +349,11 @@ func (s *Session) beginTensors(ctx context.Context, inputs []*tensor.Tensor) (*f
 	}
 	s.in = s.in[:len(inputs)]
 	for i, v := range main.g.Inputs {
-		t, err := hostInput(v, inputs[i])
+		t := inputs[i]
+		if t == nil {
+			t = s.p.defaults[i]
+		}
+		t, err := hostInput(v, t)
 		if err != nil {
 			return nil, err
 		}
@@ -392,7 +399,7 @@ func (s *Session) checkOutput(f *frame, i, slot int, inputs, outputs []*tensor.T
 	}
 	b := o.Bytes()
 	for k, in := range inputs {
-		if overlaps(b, in.Bytes()) {
+		if in != nil && overlaps(b, in.Bytes()) {
 			return s.badOutput(i, "overlaps input "+s.p.main.g.Inputs[k].Name, "", "")
 		}
 	}

@@ -37,12 +37,11 @@ func (a *app) benchCommand() *cobra.Command {
 			"memory that is allocated once where their shapes are known before the run.\n\n"+
 			"compile_ms counts loading, compiling, packing weights and the first plan. gflop counts 2 per multiply-add of Conv,\n"+
 			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n",
-			warmups, benchRuns, benchSeconds) + defaultData,
+			warmups, benchRuns, benchSeconds) + defaultData + "\n\n" + overrideHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.shapeFlags.add(cmd)
-	f.modelFlags.backendFlags.add(cmd)
+	f.modelFlags.add(cmd)
 	f.feedFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd

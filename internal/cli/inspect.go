@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/flops"
@@ -19,6 +18,7 @@ import (
 
 type inspectFlags struct {
 	shapeFlags
+	overrideFlags
 	json bool
 }
 
@@ -34,6 +34,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], f) },
 	}
 	f.shapeFlags.add(cmd)
+	f.overrideFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -45,6 +46,7 @@ type inspection struct {
 	IRVersion   int64             `json:"ir_version"`
 	Opsets      map[string]int    `json:"opsets"`
 	Inputs      []portReport      `json:"inputs"`
+	Overridable []string          `json:"overridable"`
 	Outputs     []portReport      `json:"outputs"`
 	Nodes       int               `json:"nodes"`
 	Operators   []operatorReport  `json:"operators"`
@@ -79,7 +81,7 @@ type unsupportedNode struct {
 }
 
 func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
-	m, err := carve.Open(ctx, path)
+	m, err := f.overrideFlags.open(ctx, path, nil)
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,8 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	src := m.Source()
 	r := &inspection{Model: path, Producer: strings.TrimSpace(src.Producer + " " + src.ProducerVersion), IRVersion: src.IRVersion,
 		Opsets: src.Opsets, Inputs: ports(symbolic.Inputs, nil), Outputs: ports(symbolic.Outputs, src.Outputs), GFLOP: count.Total / 1e9,
-		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{}}
+		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{},
+		Overridable: append([]string{}, src.Overridable...)}
 	r.Weights.FileBytes = src.FileBytes
 	r.survey(g)
 	if r.Unsupported, err = unsupported(g); err != nil {
@@ -265,6 +268,9 @@ func (a *app) printInspection(r *inspection) {
 	}
 	for _, p := range r.Inputs {
 		row(t, "input", p.Name, p.Type)
+	}
+	if n := len(r.Overridable); n > 0 {
+		row(t, "overridable", counted(n, "initializer"), strings.Join(r.Overridable[:min(n, 20)], ", "))
 	}
 	for _, p := range r.Outputs {
 		row(t, "output", p.Name, p.Type)

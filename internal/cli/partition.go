@@ -32,8 +32,7 @@ func (a *app) partitionCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.partition(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.shapeFlags.add(cmd)
-	f.modelFlags.backendFlags.add(cmd)
+	f.modelFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, and why it is not on the backends before")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the arena over time to `FILE.svg`; with several devices, FILE-DEVICE.svg for all but the first")

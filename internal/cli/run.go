@@ -25,7 +25,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run MODEL",
 		Short: "Runs a model once and prints its outputs' shapes and statistics",
-		Long: "run compiles and runs a model once, and prints type, shape and statistics of each output.\n\n" + defaultData + "\n\n" +
+		Long: "run compiles and runs a model once, and prints type, shape and statistics of each output.\n\n" + defaultData + "\n\n" + overrideHelp + "\n\n" +
 			"--output writes one file per output, DIR/NAME.npy; characters of the name outside of [A-Za-z0-9._-] become _, and a\n" +
 			"name that is taken gets _2. What npy cannot hold, such as bfloat16, packed types and sequences, is written as NAME.pb.\n\n" +
 			"--check compares every group with the reference backend on the same operands, and fails where a value differs by\n" +
@@ -33,8 +33,7 @@ func (a *app) runCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.shapeFlags.add(cmd)
-	f.modelFlags.backendFlags.add(cmd)
+	f.modelFlags.add(cmd)
 	f.feedFlags.add(cmd)
 	cmd.Flags().StringVar(&f.output, "output", "", "folder for the outputs, `DIR`; it is made where it does not exist")
 	cmd.Flags().BoolVar(&f.check, "check", false, "compare every group with the reference backend")

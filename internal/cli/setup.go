@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -22,6 +24,13 @@ type job struct {
 type modelFlags struct {
 	shapeFlags
 	backendFlags
+	overrideFlags
+}
+
+func (f *modelFlags) add(cmd *cobra.Command) {
+	f.shapeFlags.add(cmd)
+	f.backendFlags.add(cmd)
+	f.overrideFlags.add(cmd)
 }
 
 // compile opens and compiles the model at path. feed may be nil. Close the job.
@@ -38,14 +47,20 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *fee
 		return j, err
 	}
 	start := time.Now()
-	if j.model, err = carve.Open(ctx, path); err != nil {
+	if j.model, err = f.overrideFlags.open(ctx, path, feed); err != nil {
 		return j, err
 	}
 	j.compiled = time.Since(start)
 	g := j.model.Graph()
-	if feed != nil {
-		if j.feeds, err = feed.read(g); err != nil {
-			return j, err
+	if feed == nil {
+		feed = &feedFlags{}
+	}
+	if j.feeds, err = feed.read(g); err != nil {
+		return j, err
+	}
+	for name, t := range j.model.Source().Defaults {
+		if _, ok := j.feeds[name]; !ok {
+			j.feeds[name] = t
 		}
 	}
 	if j.binding, err = bind(g, &f.shapeFlags, j.feeds); err != nil {
