@@ -8,15 +8,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// formats returns the formats that the backend names: in its converters, and in signatures for the cases.
-func (s *suite) formats(t *testing.T) (list []graph.Format, converters []convert.Converter) {
-	b := s.backend(t)
+// formats returns the formats that a backend names: in its converters, and in signatures for the cases.
+func formats(t *testing.T, b backend.Backend) (list []graph.Format, converters []convert.Converter) {
 	seen := map[graph.Format]bool{}
 	add := func(f graph.Format) {
 		if !seen[f] {
@@ -52,13 +52,14 @@ func (s *suite) formats(t *testing.T) (list []graph.Format, converters []convert
 
 // converters brings tensors from the host format to every format of the backend and back, bit by bit.
 func (s *suite) converters(t *testing.T) {
-	list, converters := s.formats(t)
+	b := s.backend(t)
+	list, converters := formats(t, b)
 	registry, err := convert.NewRegistry(converters, list...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	devices := map[tensor.DeviceID]device.Device{{}: device.Host}
-	for _, d := range s.backend(t).Devices() {
+	for _, d := range b.Devices() {
 		devices[d.ID()] = d
 	}
 	for _, f := range list {
