@@ -79,5 +79,6 @@ func (m *MemoryPlan) WriteSVG(w io.Writer) error {
 		bufs[i] = memplan.Buffer{ID: b.Name, Size: b.Bytes, Lower: b.First, Upper: b.End}
 		plan.Offsets[i] = b.Offset
 	}
-	return memplan.WriteSVG(w, bufs, plan, &memplan.SVGOptions{Title: "arena of " + m.Device})
+	return memplan.WriteSVG(w, bufs, plan, &memplan.SVGOptions{
+		Title: "arena of " + m.Device, Times: "sub-step of the schedule", Offsets: "offset in bytes"})
 }

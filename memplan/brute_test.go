@@ -2,18 +2,16 @@ package memplan_test
 
 import (
 	"context"
-	"flag"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/memplan"
 )
-
-var bruteInstances = flag.Int("memplan.brute", 300, "random instances that brute force checks, for each of seven properties")
 
 // brute returns the least height of any plan. Some order of placing every
 // buffer as low as the ones before it allow leads there. It knows nothing of
@@ -94,10 +92,15 @@ func taken(b memplan.Buffer, t int64) bool {
 	return b.Lower <= t && t < b.Upper
 }
 
-var _ = Describe("against brute force", func() {
-	DescribeTable("the least height", func(ctx SpecContext, seed uint64, change func(*rand.Rand, *memplan.Buffer)) {
-		r := rand.New(rand.NewPCG(seed, 7))
-		for range *bruteInstances {
+// bruteProperties is the number of specs in againstBruteForce.
+const bruteProperties = 7
+
+// againstBruteForce checks that many random instances of at most seven buffers, drawn from seed.
+func againstBruteForce(instances int, seed uint64) {
+	each := (instances + bruteProperties - 1) / bruteProperties
+	DescribeTable("the least height", func(ctx SpecContext, property uint64, change func(*rand.Rand, *memplan.Buffer)) {
+		r := rand.New(rand.NewPCG(property, seed))
+		for range each {
 			bufs := randomBuffers(r, 1+r.IntN(7), 12, 8)
 			for i := range bufs {
 				change(r, &bufs[i])
@@ -118,8 +121,8 @@ var _ = Describe("against brute force", func() {
 	)
 
 	It("agrees on what fits and what does not", func(ctx SpecContext) {
-		r := rand.New(rand.NewPCG(6, 7))
-		for range *bruteInstances {
+		r := rand.New(rand.NewPCG(6, seed))
+		for range each {
 			bufs := randomBuffers(r, 1+r.IntN(7), 12, 8)
 			if r.IntN(2) == 0 {
 				for i := range bufs {
@@ -140,8 +143,8 @@ var _ = Describe("against brute force", func() {
 	})
 
 	It("stays between the bound and the truth with gaps and fixed offsets", func(ctx SpecContext) {
-		r := rand.New(rand.NewPCG(8, 7))
-		for range *bruteInstances {
+		r := rand.New(rand.NewPCG(8, seed))
+		for range each {
 			bufs := randomBuffers(r, 1+r.IntN(6), 12, 8)
 			for i := range bufs {
 				if b := &bufs[i]; r.IntN(2) == 0 {
@@ -164,6 +167,17 @@ var _ = Describe("against brute force", func() {
 			}
 		}
 	})
+}
+
+var _ = Describe("against brute force", func() { againstBruteForce(2_000, 7) })
+
+var _ = Describe("against brute force, in great number", Label("slow"), func() {
+	BeforeEach(func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long: -ginkgo.label-filter=slow")
+		}
+	})
+	againstBruteForce(100_000, 11)
 })
 
 var _ = Describe("determinism", func() {

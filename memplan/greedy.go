@@ -32,7 +32,7 @@ func newGreedy(p *problem) *greedy {
 func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool) {
 	p := g.p
 	if g.taken == nil {
-		g.taken = newOccupancy(p.sections)
+		g.taken = newOccupancy(p.blocking())
 	}
 	g.taken.reset()
 	height := int64(0)

@@ -5,29 +5,41 @@ import "math/bits"
 // extent is the half-open range of addresses [lo, hi).
 type extent struct{ lo, hi int64 }
 
-// occupancy knows which addresses are taken in which sections. It is a
-// segment tree over the sections. A node holds two sets of extents: cover, of
-// what is taken in every section below it, and touch, of what is taken in
-// some. Sets are unions, and in a dense arena unions are short: that is what
-// makes a query cheap where thousands of buffers are alive. A query reads
-// O(log sections) sets.
+// occupancy knows which addresses are taken in which sections. It divides the
+// sections into blocks, and has a segment tree over these. A node of the tree
+// holds two sets of extents: cover, of what is taken in every section below
+// it, and touch, of what is taken in some. Sets are unions, and in a dense
+// arena unions are short: that is what makes a query cheap where thousands of
+// buffers are alive. What is taken in a part of a block only is in the block's
+// list of stays, which is short as well: most lifetimes are short, and the
+// tree above the blocks has few levels. A query reads O(log blocks) sets and
+// at most two lists.
 type occupancy struct {
+	*blocking
 	leaves int32
 	cover  [][]extent
 	touch  [][]extent
 	dirty  []int32 // nodes with a set that is not empty
+	stays  []stay
+	used   []int32 // stays of block k are stays[at[k]:][:used[k]]
 	slab   []extent
 	merge  merger
 }
 
-// newOccupancy returns an empty occupancy of the given number of sections.
-func newOccupancy(sections int32) *occupancy {
-	n := int32(1)
-	if sections > 1 {
-		n = 1 << bits.Len32(uint32(sections-1))
+// stay is what an item takes for a time.
+type stay struct {
+	lo, hi      int64
+	first, last int32
+}
+
+// newOccupancy returns an empty occupancy of blocks.
+func newOccupancy(b *blocking) *occupancy {
+	count, n := b.count(), int32(1)
+	if count > 1 {
+		n = 1 << bits.Len32(uint32(count-1))
 	}
-	o := &occupancy{leaves: n, cover: make([][]extent, 2*n), touch: make([][]extent, 2*n)}
-	return o
+	return &occupancy{blocking: b, leaves: n, cover: make([][]extent, 2*n), touch: make([][]extent, 2*n),
+		stays: make([]stay, b.at[count]), used: make([]int32, count)}
 }
 
 // reset empties o and keeps its memory.
@@ -36,38 +48,60 @@ func (o *occupancy) reset() {
 		o.cover[i], o.touch[i] = o.cover[i][:0], o.touch[i][:0]
 	}
 	o.dirty = o.dirty[:0]
+	clear(o.used)
 }
 
-// add takes e in the sections [first, last).
+// add takes e in the sections [first, last), which are those of a piece that
+// the blocks were made for.
 func (o *occupancy) add(first, last int32, e extent) {
-	l, r := first+o.leaves, last+o.leaves
-	for ; l < r; l, r = l>>1, r>>1 {
+	from, to, head, tail := o.split(first, last)
+	if head >= 0 {
+		o.addStay(head, stay{e.lo, e.hi, first, last})
+	}
+	if tail >= 0 {
+		o.addStay(tail, stay{e.lo, e.hi, first, last})
+	}
+	for l, r := from+o.leaves, to+o.leaves; l < r; l, r = l>>1, r>>1 {
 		if l&1 == 1 {
-			o.addNode(l, e)
+			o.addCover(l, e)
 			l++
 		}
 		if r&1 == 1 {
 			r--
-			o.addNode(r, e)
+			o.addCover(r, e)
 		}
 	}
 }
 
-func (o *occupancy) addNode(i int32, e extent) {
-	if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
-		o.dirty = append(o.dirty, i)
-	}
+func (o *occupancy) addStay(k int32, s stay) {
+	o.stays[o.at[k]+o.used[k]] = s
+	o.used[k]++
+	o.addTouch(k+o.leaves, extent{s.lo, s.hi})
+}
+
+func (o *occupancy) addCover(i int32, e extent) {
+	o.note(i)
 	o.grow(&o.cover[i])
 	o.cover[i], _ = insertExtent(o.cover[i], e)
+	o.addTouch(i, e)
+}
+
+// addTouch adds e to what is taken below node i and all above.
+func (o *occupancy) addTouch(i int32, e extent) {
 	for ; i > 0; i >>= 1 {
-		if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
-			o.dirty = append(o.dirty, i)
-		}
+		o.note(i)
 		o.grow(&o.touch[i])
 		var grown bool
 		if o.touch[i], grown = insertExtent(o.touch[i], e); !grown {
 			return // then it is in all sets above as well
 		}
+	}
+}
+
+// note remembers that node i is about to hold something.
+func (o *occupancy) note(i int32) {
+	if len(o.cover[i]) == 0 && len(o.touch[i]) == 0 {
+		o.dirty = append(o.dirty, i)
 	}
 }
 
@@ -84,35 +118,46 @@ func (o *occupancy) grow(set *[]extent) {
 	o.slab = o.slab[first:]
 }
 
-// gather appends the sets that together are what is taken in [first, last).
+// gather adds to o.merge sets that together are what is taken in [first, last).
 func (o *occupancy) gather(first, last int32) {
-	l, r := first+o.leaves, last+o.leaves
-	for ; l < r; l, r = l>>1, r>>1 {
+	m := &o.merge
+	from, to, head, tail := o.split(first, last)
+	for _, k := range [2]int32{head, tail} {
+		if k < 0 {
+			continue
+		}
+		list := o.stays[o.at[k]:][:o.used[k]]
+		for i := range list {
+			if s := &list[i]; s.first < last && first < s.last {
+				m.add(extent{s.lo, s.hi})
+			}
+		}
+	}
+	for l, r := from+o.leaves, to+o.leaves; l < r; l, r = l>>1, r>>1 {
 		if l&1 == 1 {
-			o.merge.run(o.touch[l])
+			m.run(o.touch[l])
 			l++
 		}
 		if r&1 == 1 {
 			r--
-			o.merge.run(o.touch[r])
+			m.run(o.touch[r])
 		}
 	}
-	// What covers a proper ancestor of a node read above. Ancestors inside
-	// the range were read already, through touch.
-	l, r = first+o.leaves, last-1+o.leaves
-	width := int32(1)
-	for l, r = l>>1, r>>1; l > 0; l, r = l>>1, r>>1 {
-		width <<= 1
-		if lo := l*width - o.leaves; lo < first || lo+width > last {
-			o.merge.run(o.cover[l])
+	// What covers a node above: of a block that was read in part, or of a node
+	// that was read through touch, which has what lies inside the range only.
+	l, r := o.block[first]+o.leaves, o.block[last-1]+o.leaves
+	for width := int32(1); l > 0; l, r, width = l>>1, r>>1, width<<1 {
+		if lo := l*width - o.leaves; lo < from || lo+width > to {
+			m.run(o.cover[l])
 		}
 		if l == r {
 			continue
 		}
-		if lo := r*width - o.leaves; lo < first || lo+width > last {
-			o.merge.run(o.cover[r])
+		if lo := r*width - o.leaves; lo < from || lo+width > to {
+			m.run(o.cover[r])
 		}
 	}
+	m.flush()
 }
 
 // insertExtent adds e to a sorted set of disjoint, non-touching extents. It
@@ -154,18 +199,68 @@ func insertExtent(set []extent, e extent) ([]extent, bool) {
 // merger unites a few sorted sets of extents into one, closing gaps that are
 // too small to matter.
 type merger struct {
-	size int64 // gaps that are smaller do not matter
-	a, b []extent
-	ends []int
+	size  int64 // gaps that are smaller do not matter
+	union []extent
+	a, b  []extent
+	ends  []int
 }
 
-func (m *merger) reset(size int64) { m.size, m.a, m.ends = size, m.a[:0], m.ends[:0] }
+func (m *merger) reset(size int64) {
+	m.size, m.union, m.a, m.ends = size, m.union[:0], m.a[:0], m.ends[:0]
+}
+
+// add adds one extent.
+func (m *merger) add(e extent) {
+	set, size := m.union, m.size
+	i, j := 0, len(set) // i is the first that e joins or comes before
+	for i < j {
+		if k := int(uint(i+j) >> 1); e.lo-set[k].hi >= size {
+			i = k + 1
+		} else {
+			j = k
+		}
+	}
+	n := len(set)
+	if i == n {
+		m.union = append(set, e)
+		return
+	}
+	at := &set[i]
+	if at.lo-e.hi >= size {
+		set = append(set, extent{})
+		copy(set[i+1:], set[i:n])
+		set[i] = e
+		m.union = set
+		return
+	}
+	at.lo = min(at.lo, e.lo)
+	if e.hi <= at.hi {
+		return
+	}
+	at.hi = e.hi
+	k := i + 1
+	for ; k < n && set[k].lo-at.hi < size; k++ {
+		at.hi = max(at.hi, set[k].hi)
+	}
+	if k > i+1 {
+		m.union = append(set[:i+1], set[k:]...)
+	}
+}
 
 // run adds a sorted set.
 func (m *merger) run(r []extent) {
-	if len(r) == 0 {
+	const few = 6 // are added one by one
+	if len(r) <= few {
+		for _, e := range r {
+			m.add(e)
+		}
 		return
 	}
+	m.append(r)
+}
+
+// append adds a sorted set, which is not empty, as it is.
+func (m *merger) append(r []extent) {
 	e := r[0]
 	for _, x := range r[1:] {
 		if x.lo-e.hi >= m.size {
@@ -178,8 +273,16 @@ func (m *merger) run(r []extent) {
 	m.ends = append(m.ends, len(m.a))
 }
 
-// sorted returns the union of all sets added, ordered by lower end. The result
-// is valid until the next reset.
+// flush puts what was added one by one with the rest.
+func (m *merger) flush() {
+	if len(m.union) > 0 {
+		m.append(m.union)
+		m.union = m.union[:0]
+	}
+}
+
+// sorted returns the union of all that was added and flushed, ordered by lower
+// end. The result is valid until the next reset.
 func (m *merger) sorted() []extent {
 	for len(m.ends) > 1 {
 		b := m.b[:0]
@@ -205,23 +308,36 @@ func uniteRuns(dst, x, y []extent, size int64) []extent {
 	if len(y) == 0 {
 		return append(dst, x...)
 	}
-	if y[0].lo < x[0].lo {
-		x, y = y, x
-	}
 	e := x[0]
-	x = x[1:]
-	for len(x) > 0 || len(y) > 0 {
-		if len(x) == 0 || len(y) > 0 && y[0].lo < x[0].lo {
-			x, y = y, x
+	if y[0].lo < e.lo {
+		e = y[0]
+	}
+	i, j := 0, 0
+	for i < len(x) && j < len(y) {
+		next := x[i]
+		if y[j].lo < next.lo {
+			next = y[j]
+			j++
+		} else {
+			i++
 		}
-		next := x[0]
-		x = x[1:]
 		if next.lo-e.hi >= size {
 			dst = append(dst, e)
 			e = next
 		} else if next.hi > e.hi {
 			e.hi = next.hi
 		}
+	}
+	rest := x[i:]
+	if len(rest) == 0 {
+		rest = y[j:]
+	}
+	for ; len(rest) > 0; rest = rest[1:] {
+		if rest[0].lo-e.hi >= size {
+			dst = append(dst, e)
+			return append(dst, rest...)
+		}
+		e.hi = max(e.hi, rest[0].hi)
 	}
 	return append(dst, e)
 }

@@ -1,5 +1,7 @@
 package memplan
 
+import "math"
+
 // rule is an order of placing items.
 type rule struct {
 	name string
@@ -59,13 +61,12 @@ var tactics = []tactic{
 	inOrder(birthFirst, firstFit),
 }
 
-// tacticsFor returns the tactics that p is worth before any search: fewer when
-// one of them takes most of a second.
+// tacticsFor returns the tactics that p is worth before any search: as many as
+// take half a second together, by an estimate, and at least the first two.
 func tacticsFor(p *problem) []tactic {
-	if len(p.items) > 50000 {
-		return tactics[:2]
-	}
-	return tactics
+	const patience, perItem, perDepth = 5e8, 700, 120 // nanoseconds
+	one := float64(len(p.items)) * (perItem + perDepth*math.Sqrt(p.alive()))
+	return tactics[:min(len(tactics), max(2, 1+int(patience/max(one, 1))))]
 }
 
 // order returns the items as r has them, ties by number, or false when h

@@ -3,6 +3,7 @@ package memplan
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // item is what the solvers place: one buffer, or several sharing ones at one
@@ -36,6 +37,9 @@ type problem struct {
 	rigid    bool  // some item is fixed
 	plain    bool  // each item has one piece and none is fixed
 	merged   bool  // some item holds several buffers
+
+	once   sync.Once
+	blocks *blocking // through blocking only
 }
 
 // span is an interval of time in which one buffer takes space.
@@ -65,6 +69,23 @@ func newProblem(bufs []Buffer, share bool, h halt) *problem {
 		return nil
 	}
 	return p
+}
+
+// alive is the number of pieces that are alive at one time, on average over
+// the sections.
+func (p *problem) alive() float64 {
+	sum := int64(0)
+	for _, q := range p.pieces {
+		sum += int64(q.last - q.first)
+	}
+	return float64(sum) / float64(max(p.sections, 1))
+}
+
+// blocking returns the blocks of p's sections, made when they are first asked
+// for.
+func (p *problem) blocking() *blocking {
+	p.once.Do(func() { p.blocks = newBlocking(p) })
+	return p.blocks
 }
 
 func identity(n int) []int32 {

@@ -53,6 +53,19 @@ func heavyTailed(n int) []memplan.Buffer {
 	return bufs
 }
 
+// dense returns buffers as heavyTailed does, with longer lifetimes: of n
+// buffers some 3.5 times the root of n are alive at one time.
+func dense(n int) []memplan.Buffer {
+	r := rand.New(rand.NewPCG(4, 1))
+	bufs := make([]memplan.Buffer, n)
+	for i := range bufs {
+		from, u := r.Int64N(int64(n)), 1e-9+r.Float64()
+		life := min(float64(n), 3/(u*u))
+		bufs[i] = buf(int64(min(1e9, 16*math.Pow(1/(1e-9+r.Float64()), 0.8))), from, from+1+int64(life))
+	}
+	return bufs
+}
+
 // bySizeBestFit is greedy by size with best fit, in the plainest form: the
 // height that heuristics must not exceed.
 func bySizeBestFit(bufs []memplan.Buffer) int64 {
@@ -189,7 +202,7 @@ func BenchmarkGreedy(b *testing.B) {
 	for _, kind := range []struct {
 		name string
 		make func(int) []memplan.Buffer
-	}{{"chain", chain}, {"nested", nested}, {"heavy-tailed", heavyTailed}} {
+	}{{"chain", chain}, {"nested", nested}, {"heavy-tailed", heavyTailed}, {"dense", dense}} {
 		for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 			b.Run(fmt.Sprintf("kind=%s/buffers=%d", kind.name, n), func(b *testing.B) {
 				bufs := kind.make(n)

@@ -55,6 +55,7 @@ type memplanReport struct {
 	Method     string  `json:"method"`
 	Seconds    float64 `json:"seconds"`
 	Buffers    int     `json:"buffers"`
+	Nodes      int64   `json:"nodes"` // of the search
 }
 
 func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
@@ -70,7 +71,7 @@ func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
 	defer cancel()
 	start := time.Now()
 	plan, err := memplan.Pack(limited, bufs, &memplan.Options{Capacity: f.capacity, Threads: f.threads})
-	r := &memplanReport{Status: "solved", LowerBound: plan.LowerBound, Method: plan.Method, Seconds: time.Since(start).Seconds(), Buffers: len(bufs)}
+	r := &memplanReport{Status: "solved", LowerBound: plan.LowerBound, Method: plan.Method, Seconds: time.Since(start).Seconds(), Buffers: len(bufs), Nodes: plan.Nodes}
 	code := ExitOK
 	switch {
 	case ctx.Err() != nil:
@@ -158,6 +159,7 @@ func (a *app) printMemplan(r *memplanReport) {
 		row(t, "ratio", fmt.Sprintf("%.6f", r.Ratio))
 		row(t, "method", r.Method)
 	}
+	row(t, "nodes searched", r.Nodes)
 	row(t, "time", fmt.Sprintf("%.3f s", r.Seconds))
 	t.Flush()
 }

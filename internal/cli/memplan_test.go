@@ -30,7 +30,7 @@ var _ = Describe("memplan", func() {
 		GinkgoHelper()
 		var keys map[string]json.RawMessage
 		Expect(json.Unmarshal([]byte(s), &keys)).To(Succeed())
-		for _, k := range []string{"status", "height", "lower_bound", "ratio", "optimal", "method", "seconds", "buffers"} {
+		for _, k := range []string{"status", "height", "lower_bound", "ratio", "optimal", "method", "seconds", "buffers", "nodes"} {
 			Expect(keys).To(HaveKey(k))
 		}
 		Expect(json.Unmarshal([]byte(s), &r)).To(Succeed())

@@ -34,9 +34,19 @@ func (k *packer) add(place Placed, align int64) {
 	k.arena.Placed = append(k.arena.Placed, place)
 }
 
+// reserve makes room for all that add may be called with.
+func (k *packer) reserve() {
+	n := len(k.p.Values)
+	for i := range k.p.Steps {
+		n += len(k.p.Steps[i].Buffers)
+	}
+	k.bufs, k.arena.Placed = make([]memplan.Buffer, 0, n), make([]Placed, 0, n)
+}
+
 func (k *packer) values() {
 	k.at = make([]int, len(k.p.Values))
-	for i, v := range k.p.Values {
+	for i := range k.p.Values {
+		v := &k.p.Values[i]
 		k.at[i] = -1
 		if !v.Planned || !k.mine(v.Device) {
 			continue
@@ -50,8 +60,9 @@ func (k *packer) values() {
 }
 
 func (k *packer) buffers() error {
-	for i, s := range k.p.Steps {
-		if !k.mine(s.Device) {
+	for i := range k.p.Steps {
+		s := &k.p.Steps[i]
+		if len(s.Buffers) == 0 || !k.mine(s.Device) {
 			continue
 		}
 		for j, b := range s.Buffers {
@@ -73,6 +84,7 @@ func (k *packer) buffers() error {
 
 // pack fills in the device's part of plan.
 func (k *packer) pack(ctx context.Context, plan *Plan, verify bool) error {
+	k.reserve()
 	k.values()
 	if err := k.buffers(); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package schedule
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // life is the lifetime of a value or of a class of values that share their storage.
 type life struct {
@@ -21,7 +24,8 @@ func liveness(p *Problem) ([]life, []int64, error) {
 		lives[i] = life{lo: -1, parent: i, bytes: p.Values[i].Bytes, last: -1, made: -1}
 	}
 	base := make([]int64, len(p.Steps)+1)
-	for i, s := range p.Steps {
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		base[i+1] = base[i] + int64(max(s.Substeps, 1))
 		for _, in := range s.Inputs {
 			if in.Value < 0 {
@@ -75,14 +79,15 @@ func liveness(p *Problem) ([]life, []int64, error) {
 // this step, of at least the output's size, on the same device. It returns how many pairs it granted.
 func shareInPlace(p *Problem, lives []life) int {
 	granted := 0
-	for i, s := range p.Steps {
-		taken := map[int]bool{}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		var taken []int
 		for _, pair := range s.InPlace {
 			if pair.Output >= len(s.Outputs) || pair.Input >= len(s.Inputs) || pair.Output < 0 || pair.Input < 0 {
 				continue
 			}
 			o, in := s.Outputs[pair.Output].Value, s.Inputs[pair.Input].Value
-			if o < 0 || in < 0 || taken[o] || taken[in] {
+			if o < 0 || in < 0 || slices.Contains(taken, o) || slices.Contains(taken, in) {
 				continue
 			}
 			vo, vi := &p.Values[o], &p.Values[in]
@@ -101,7 +106,7 @@ func shareInPlace(p *Problem, lives []life) int {
 			}
 			lives[o].parent = root
 			lives[root].hi = max(lives[root].hi, lives[o].hi)
-			taken[o], taken[in] = true, true
+			taken = append(taken, o, in)
 			granted++
 		}
 	}
