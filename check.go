@@ -240,6 +240,9 @@ func (c *checker) single(ctx context.Context, b backend.Backend, n *graph.Node, 
 	for v := range body.Constants() {
 		a.Constants = append(a.Constants, v.Const)
 	}
+	if a.Constants, err = c.p.withForms(ctx, body, a.Constants, inst.Requirements().Constants); err != nil {
+		return nil, err
+	}
 	for _, v := range body.Outputs {
 		w, ok := results[v.Index].(*tensor.Tensor)
 		if !ok {

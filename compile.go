@@ -131,8 +131,15 @@ func (c *compilation) openRegistry() error {
 	}
 	c.devices[tensor.DeviceID{}] = device.Host
 	var err error
-	c.registry, err = convert.NewRegistry(converters, graph.On(graph.NCHW16c), graph.On(graph.NHWC))
-	return err
+	if c.registry, err = convert.NewRegistry(converters, graph.On(graph.NCHW16c), graph.On(graph.NHWC)); err != nil {
+		return err
+	}
+	for _, b := range c.backends {
+		if s, ok := b.(convert.Source); ok {
+			c.registry.AddSource(s)
+		}
+	}
+	return nil
 }
 
 func canonical(d tensor.DeviceID) tensor.DeviceID {

@@ -89,7 +89,7 @@ func (f *frame) bindStep(i int) error {
 	st, s := &f.s.block.steps[i], f.s
 	switch st.kind {
 	case stepGroup:
-		a := &backend.RunArgs{Constants: st.constants, Stream: f.session.stream(deviceOf(st.backend))}
+		a := &backend.RunArgs{Constants: s.consts[i], Stream: f.session.stream(deviceOf(st.backend))}
 		if a.Stream == nil {
 			return fmt.Errorf("%w: device %v gave no stream", backend.ErrUnavailable, deviceOf(st.backend))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
@@ -126,7 +127,7 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 	for _, p := range work {
 		k := packKey{p.Constant, p.Format}
 		_, have := c.packed.weights[k]
-		if !have && !c.ownDevice(p.Format.Device) {
+		if !have && !ownDevice(c.opened, p.Format.Device) {
 			_, have = c.model.packed.weights[k]
 		}
 		if have || seen[k] {
@@ -134,7 +135,7 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 		}
 		seen[k] = true
 		set := own
-		if ofModel[p.Constant] && !c.ownDevice(p.Format.Device) {
+		if ofModel[p.Constant] && !ownDevice(c.opened, p.Format.Device) {
 			set = shared
 		}
 		todo = append(todo, &packing{Pack: *p, key: k, set: set})
@@ -142,12 +143,13 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 	return todo
 }
 
-// ownDevice reports whether a device ends with this Program, because its backend does: what lies on it is not shared.
-func (c *compilation) ownDevice(id tensor.DeviceID) bool {
+// ownDevice reports whether a device ends with a Program, because the backend does, which it opened: what lies on it is not
+// shared.
+func ownDevice(opened []backend.Backend, id tensor.DeviceID) bool {
 	if id.IsHost() {
 		return false
 	}
-	for _, b := range c.opened {
+	for _, b := range opened {
 		for _, d := range b.Devices() {
 			if d.ID() == id {
 				return true
@@ -166,7 +168,7 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 	}
 	var small, large []*packing
 	for _, p := range todo {
-		if p.hop != nil && p.mem.Size >= largePack {
+		if p.hop != nil && p.mem.Size >= largePack && !p.Format.Layout.IsOpaque() { // others' converters may be serial
 			large = append(large, p)
 		} else {
 			small = append(small, p)
@@ -261,7 +263,7 @@ func (c *compilation) packOne(p *packing) error {
 	if p.hop != nil {
 		err = p.hop(c.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, nil)
 	} else {
-		p.mem, err = c.convertConstant(&p.Pack)
+		p.mem, err = convertConstant(c.ctx, c.registry, c.devices, p.Constant, graph.HostFormat, p.Format)
 	}
 	if err != nil {
 		return packError(p, err)
@@ -270,9 +272,10 @@ func (c *compilation) packOne(p *packing) error {
 	return nil
 }
 
-// convertConstant runs the conversion path of a constant, hop by hop.
-func (c *compilation) convertConstant(p *partition.Pack) (device.Memory, error) {
-	src := p.Constant
+// convertConstant runs the conversion path of a constant, hop by hop, and returns memory of the last format's device.
+func convertConstant(ctx context.Context, registry *convert.Registry, devices map[tensor.DeviceID]device.Device, src *tensor.Tensor,
+	from, to graph.Format,
+) (device.Memory, error) {
 	var held device.Memory
 	var holder device.Device
 	free := func() {
@@ -280,42 +283,51 @@ func (c *compilation) convertConstant(p *partition.Pack) (device.Memory, error) 
 			holder.Free(held)
 		}
 	}
-	path, err := c.registry.Path(graph.HostFormat, p.Format)
+	path, err := registry.Path(from, to)
 	if err != nil {
 		return held, err
 	}
+	if len(path) == 0 {
+		return held, fmt.Errorf("%w: from %v to itself", convert.ErrNoPath, from)
+	}
 	for _, hop := range path {
-		size, err := c.registry.Size(hop.To, src.DType, src.Shape)
-		if err != nil {
-			free()
-			return held, err
-		}
-		move, err := hop.Plan(src.DType, src.Shape)
-		if err != nil {
-			free()
-			return held, err
-		}
-		dev := c.devices[canonical(hop.To.Device)]
-		if dev == nil {
-			free()
-			return held, fmt.Errorf("%w: no backend has device %v", convert.ErrNoPath, hop.To.Device)
-		}
-		next, err := dev.Alloc(size)
-		if err != nil {
-			free()
-			return held, err
-		}
-		dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Data, Handle: next.Handle}
-		err = move(c.ctx, dst, src, nil)
+		next, err := convertHop(ctx, registry, devices, hop, src)
 		free()
-		held, holder = next, dev
 		if err != nil {
-			free()
-			return held, err
+			return device.Memory{}, err
 		}
-		src = dst
+		held, holder = next, devices[canonical(hop.To.Device)]
+		src = &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: next.Data, Handle: next.Handle}
 	}
 	return held, nil
+}
+
+// convertHop converts a constant by one converter.
+func convertHop(ctx context.Context, registry *convert.Registry, devices map[tensor.DeviceID]device.Device, hop *convert.Converter,
+	src *tensor.Tensor,
+) (device.Memory, error) {
+	size, err := registry.Size(hop.To, src.DType, src.Shape)
+	if err != nil {
+		return device.Memory{}, err
+	}
+	move, err := hop.Plan(src.DType, src.Shape)
+	if err != nil {
+		return device.Memory{}, err
+	}
+	dev := devices[canonical(hop.To.Device)]
+	if dev == nil {
+		return device.Memory{}, fmt.Errorf("%w: no backend has device %v", convert.ErrNoPath, hop.To.Device)
+	}
+	m, err := dev.Alloc(size)
+	if err != nil {
+		return device.Memory{}, err
+	}
+	dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: m.Data, Handle: m.Handle}
+	if err := move(ctx, dst, src, nil); err != nil {
+		dev.Free(m)
+		return device.Memory{}, err
+	}
+	return m, nil
 }
 
 // lockPacking makes the caller the only one that packs constants of the model; packing is parallel in itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/partition"
 )
@@ -153,6 +154,7 @@ func (w *reportWriter) block(s *spec) {
 			}
 			w.r.Groups = append(w.r.Groups, g)
 			w.inside(s, st.node.Regions[0].Graph, id)
+			w.forms(st.node.Regions[0].Graph, s.reqs[i].Constants)
 		case stepConvert:
 			in := s.block.slots[st.in[0]].v
 			w.convert(in, st.node.Outputs[0].Format, s.bindings, nil)
@@ -202,6 +204,21 @@ func (w *reportWriter) packs(g *graph.Graph) {
 		rank := len(x.Constant.Shape)
 		w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: x.Name, From: graph.HostFormat.Name(rank),
 			To: x.Format.Name(rank), Bytes: n, Constant: true})
+	}
+}
+
+// forms reports the constants that an instance wanted in formats of its own.
+func (w *reportWriter) forms(body *graph.Graph, forms []backend.ConstantForm) {
+	var constants []*graph.Value
+	for v := range body.Constants() {
+		constants = append(constants, v)
+	}
+	for _, f := range forms {
+		v := constants[f.Index]
+		rank := len(v.Const.Shape)
+		n, _ := w.p.registry.Size(f.Format, v.Const.DType, v.Const.Shape)
+		w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: v.Name, From: v.Format.Name(rank), To: f.Format.Name(rank),
+			Bytes: n, Constant: true})
 	}
 }
 

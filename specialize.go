@@ -27,6 +27,7 @@ type spec struct {
 	content  []*tensor.Tensor
 	inst     []backend.Instance // per step
 	reqs     []backend.Requirements
+	consts   [][]*tensor.Tensor // per step, of groups: RunArgs.Constants
 	moves    []convert.Move
 	inner    [][]*spec // per step and region
 	plan     *schedule.Plan
@@ -37,7 +38,7 @@ type spec struct {
 func (p *Program) specialize(ctx context.Context, b *block, bind graph.Bindings) (*spec, error) {
 	s := &spec{block: b, bindings: bind, dims: make([][]int, len(b.slots)), sizes: make([]int64, len(b.slots)),
 		content: make([]*tensor.Tensor, len(b.slots)), inst: make([]backend.Instance, len(b.steps)),
-		reqs: make([]backend.Requirements, len(b.steps)), moves: make([]convert.Move, len(b.steps)), inner: make([][]*spec, len(b.steps))}
+		reqs: make([]backend.Requirements, len(b.steps)), consts: make([][]*tensor.Tensor, len(b.steps)), moves: make([]convert.Move, len(b.steps)), inner: make([][]*spec, len(b.steps))}
 	if err := s.shapes(p); err != nil {
 		return nil, err
 	}
@@ -124,11 +125,14 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 	switch st.kind {
 	case stepGroup:
 		inst, err := instantiate(ctx, st.exe, s.bindings)
+		if err == nil {
+			s.consts[i], err = p.withForms(ctx, st.node.Regions[0].Graph, st.constants, inst.Requirements().Constants)
+		}
 		if err != nil {
 			if ctx.Err() != nil || p.o.Strict {
 				return stepError(st, err)
 			}
-			inst = p.fallback(ctx, st, s.bindings, err)
+			inst, s.consts[i] = p.fallback(ctx, st, s.bindings, err), st.constants
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
 		for _, b := range s.reqs[i].Buffers {

@@ -93,6 +93,16 @@ type Requirements struct {
 	InPlace []InPlace  // pairs that may share storage
 	NoReuse bool       // the buffers must not share memory with each other
 	Labels  []StepInfo // one per sub-step, for profiles; may be nil
+	// Constants are constants in formats that suit these shapes better than those that the subgraph has them in.
+	// RunArgs.Constants has them behind the subgraph's own, in this order. Each is made once, for all who want it.
+	Constants []ConstantForm
+}
+
+// ConstantForm is constant Index, in the order of the subgraph's Constants, in another format: a described layout of the
+// host, or one that converters of the registry know.
+type ConstantForm struct {
+	Index  int
+	Format graph.Format
 }
 
 // PortUse tells the physical size of a port and the sub-steps that touch it.
@@ -125,7 +135,7 @@ type StepInfo struct {
 type RunArgs struct {
 	Inputs    []*tensor.Tensor
 	Outputs   []*tensor.Tensor // nil entries: to be allocated with Alloc
-	Constants []*tensor.Tensor // in the order of the subgraph's Constants; nil for dims values
+	Constants []*tensor.Tensor // in the order of the subgraph's Constants, nil for dims values; then Requirements.Constants
 	Buffers   []*tensor.Tensor // one per Requirements.Buffers, as uint8 vectors
 	Stream    device.Stream
 	// Alloc provides the storage of an output whose shape depends on data, once the shape is known. A backend allocates

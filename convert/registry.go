@@ -27,6 +27,7 @@ type Registry struct {
 	direct     map[[2]int64]*Converter // cheapest single hop
 	paths      path.AllShortest
 	sizes      map[graph.Layout]*Converter // who knows an opaque layout's size
+	sources    []Source
 }
 
 // typicalBytes is the size of the tensor for which path costs are compared.
@@ -110,6 +111,9 @@ func (r *Registry) Path(from, to graph.Format) ([]*Converter, error) {
 	if ok1 && ok2 {
 		return r.known(i, j)
 	}
+	if hops := r.askedPath(from, to); hops != nil {
+		return hops, nil
+	}
 	if isHostDescribed(from) && isHostDescribed(to) {
 		c := hostConverter(from, to)
 		return []*Converter{&c}, nil
@@ -164,6 +168,9 @@ func (r *Registry) Size(f graph.Format, dt tensor.DType, dims []int) (int64, err
 		return graph.PhysicalSize(f, dt, dims)
 	}
 	c := r.sizes[f.Layout]
+	if c == nil {
+		c = r.askedSize(f)
+	}
 	if c == nil {
 		return 0, fmt.Errorf("%w: no converter of %v", graph.ErrOpaque, f)
 	}

@@ -73,6 +73,7 @@ var convolutions = []testCase{
 	conv("depthwise", "2,24,9,9", "24,1,3,3", "group=24, pads=[1,1,1,1]"),
 	conv("depthwise, two outputs each", "1,8,9,9", "16,1,3,3", "group=8"),
 	conv("channels off blocks", "1,17,5,5", "19,17,3,3", ""),
+	conv("many channels", "1,64,14,14", "64,64,3,3", "pads=[1,1,1,1]"),
 	conv("one dim", "2,16,20", "24,16,5", "pads=[2,2]"),
 	conv("three dims", "1,4,6,6,6", "8,4,3,3,3", "pads=[1,1,1,1,1,1]"),
 	transposed("plain", "1,16,5,5", "16,8,2,2", "strides=[2,2]"),

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 )
@@ -36,6 +37,14 @@ func (f faulty) Compile(ctx context.Context, sub *graph.Graph, o backend.Compile
 	}
 	e, err := f.Backend.Compile(ctx, sub, o)
 	return faultyExecutable{e, f}, err
+}
+
+// ConvertersOf implements convert.Source where the backend below does.
+func (f faulty) ConvertersOf(l graph.Layout) []convert.Converter {
+	if s, ok := f.Backend.(convert.Source); ok {
+		return s.ConvertersOf(l)
+	}
+	return nil
 }
 
 // Close leaves the backend below open: the test closes it.

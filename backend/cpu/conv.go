@@ -289,7 +289,7 @@ func (p *planner) ownPack(plan *conv.Plan, w *graph.Value) (place.Memory, error)
 	if err := plan.PackWeights(dst, t.Bytes(), 0, plan.PackChunks()); err != nil {
 		return place.Nowhere, err
 	}
-	return p.Own(conv.Float32s(dst), nil), nil
+	return p.Own(conv.Float32s(dst)), nil
 }
 
 // convWindow returns the window of a convolution, transposed or not, over a source of spatial dims in.

@@ -98,7 +98,7 @@ func attentionSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 	if err != nil {
 		return nil, property.Because(property.ShapeReason, "%v", err)
 	}
-	if why := refused(b.l.ask(b.answers, 0, r)); why != nil {
+	if why := refused(b.l.ask(b.answers, r)); why != nil {
 		return nil, why
 	}
 	return plainSignature(n), nil

@@ -23,7 +23,7 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	alg := binaryAlgs[n.Op.Name]
 	dz := assumed(n.Outputs[0])
 	if x.Type.Shape.Equal(y.Type.Shape) {
-		if why := refused(b.l.ask(b.answers, 0, b.l.binary(alg, plain(1024), plain(1024), plain(1024), nil))); why != nil {
+		if why := refused(b.l.ask(b.answers, b.l.binary(alg, plain(1024), plain(1024), plain(1024), nil))); why != nil {
 			return nil, why
 		}
 		return b.followSignatures(n, 2), nil
@@ -36,7 +36,7 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		dx, dy, x = dy, dx, y
 	}
 	sx, sy := collapse(withOnes(dx, len(dz)), withOnes(dy, len(dz)))
-	if why := refused(b.l.ask(b.answers, 0, b.l.binary(alg, plain(sx...), plain(sy...), plain(sx...), nil))); why != nil {
+	if why := refused(b.l.ask(b.answers, b.l.binary(alg, plain(sx...), plain(sy...), plain(sx...), nil))); why != nil {
 		return nil, why
 	}
 	sigs := plainSignature(n)
@@ -45,7 +45,7 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if act == graph.HostFormat || len(dx) != len(dz) || len(dy) != len(dz) || dy[1] != dz[1] || product(dy[2:]) != 1 || dy[0] != 1 && dy[0] != dz[0] {
 		return sigs, nil
 	}
-	if c, ok := dimConst(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers, 0,
+	if c, ok := dimConst(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers,
 		b.l.binary(alg, in(act.Layout, dz), in(act.Layout, dy), in(act.Layout, dz), nil))) == nil && !fuse.IsConst(n.Inputs[0]) && !fuse.IsConst(n.Inputs[1]) {
 		return append([]graph.Signature{graph.UniformSignature("per-channel", n, act)}, sigs...), nil
 	}
@@ -136,7 +136,7 @@ func sumSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) 
 	if len(n.Inputs) > 16 {
 		return nil, property.Because(property.ShapeReason, "%d operands", len(n.Inputs))
 	}
-	if why := refused(b.l.ask(b.answers, 0, b.l.sum(len(n.Inputs), plain(1024)))); why != nil {
+	if why := refused(b.l.ask(b.answers, b.l.sum(len(n.Inputs), plain(1024)))); why != nil {
 		return nil, why
 	}
 	return b.followSignatures(n, len(n.Inputs)), nil

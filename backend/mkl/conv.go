@@ -2,6 +2,7 @@ package mkl
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -81,6 +82,17 @@ func (c *convDims) weightShape(f graph.Layout) (shape, bool) {
 	return in(f, c.weights), true
 }
 
+// weightsIn describes a constant in a format to the library; ok is false where that is not possible.
+func (b *mkl) weightsIn(c *convDims, f graph.Format) (shape, bool) {
+	if w := b.form(f.Layout); w != nil {
+		return w.to, slices.Equal(w.dims, c.w)
+	}
+	if f.Layout.IsOpaque() {
+		return shape{}, false
+	}
+	return c.weightShape(f.Layout)
+}
+
 // rowMajor describes the constant as it is in the model.
 func (c *convDims) rowMajor() shape {
 	k := product(c.w[2:])
@@ -90,7 +102,7 @@ func (c *convDims) rowMajor() shape {
 		spatial[i] = n
 		n *= c.w[2+i]
 	}
-	s := shape{dims: c.weights, dtype: dtypeF32}
+	s := plain(c.weights...)
 	switch {
 	case c.groups > 1 && c.transposed: // [G·I, O, …]
 		s.strides = append([]int{c.weights[2] * c.weights[1] * k, k, c.weights[1] * k}, spatial...)
@@ -130,38 +142,41 @@ func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		src = graph.HostFormat
 	}
 	if c.winograd() {
-		a := b.l.ask(b.answers, 0, b.l.convolution(convWinograd, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
-		if refused(a) == nil { // weights in the frequency domain: no layout that carve could describe
-			return []graph.Signature{convSignature(n, a.impl, src, graph.HostFormat, act)}, nil
+		a := b.l.ask(b.answers, b.l.convolution(convWinograd, c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		if refused(a) == nil {
+			return b.convSignature(n, c, a, src, act)
 		}
 	}
-	a := b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+	a := b.l.ask(b.answers, b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	if (a.err != nil || slow(a.impl)) && src != act {
 		src = act
-		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		a = b.l.ask(b.answers, b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	}
 	if (a.err != nil || slow(a.impl)) && act != graph.HostFormat {
 		src, act = graph.HostFormat, graph.HostFormat
-		a = b.l.ask(b.answers, len(c.weights), b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
+		a = b.l.ask(b.answers, b.l.convolution(c.alg(), c.window, in(src.Layout, dx), anyOf(c.weights), bias, in(act.Layout, dy), nil))
 	}
 	if why := refused(a); why != nil {
 		return nil, why
 	}
-	weights := graph.HostFormat
-	if a.weightsKnown {
-		if l, ok := c.format(a.weights); ok {
-			weights = graph.On(l)
-		}
-	}
-	return []graph.Signature{convSignature(n, a.impl, src, weights, act)}, nil
+	return b.convSignature(n, c, a, src, act)
 }
 
-func convSignature(n *graph.Node, impl string, src, weights, dst graph.Format) graph.Signature {
-	s := graph.Signature{Name: impl, Inputs: []graph.Port{graph.Fixed(src), graph.Fixed(weights)}, Outputs: []graph.Port{graph.Fixed(dst)}}
+// convSignature is the signature of a convolution that the library answered for. While shapes are open, weights for which
+// carve has no layout of its own stay as they are: what they have to be is known with the shapes.
+func (b *mkl) convSignature(n *graph.Node, c *convDims, a answer, src, dst graph.Format) ([]graph.Signature, *property.Reason) {
+	weights, err := b.weightFormat(c.w, c.rowMajor(), a.weights, c.format, a.how)
+	if err != nil {
+		return nil, property.Because(property.Unsupported, "%v", err)
+	}
+	if _, static := n.Inputs[0].Type.Shape.Static(); !static && weights.Layout.IsOpaque() {
+		weights = graph.HostFormat
+	}
+	s := graph.Signature{Name: a.impl, Inputs: []graph.Port{graph.Fixed(src), graph.Fixed(weights)}, Outputs: []graph.Port{graph.Fixed(dst)}}
 	for range n.Inputs[2:] {
 		s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
 	}
-	return s
+	return []graph.Signature{s}, nil
 }
 
 // alg is the direct algorithm.
@@ -170,6 +185,14 @@ func (c *convDims) alg() int {
 		return deconvDirect
 	}
 	return convDirect
+}
+
+// algOf is the algorithm that weights are for.
+func (c *convDims) algOf(weights shape) int {
+	if weights.known != nil && weights.known.isWinograd() {
+		return convWinograd
+	}
+	return c.alg()
 }
 
 // Winograd's algorithm needs fewer multiplications for windows of 3 by 3, and pays where channels and pixels are many.
@@ -223,34 +246,33 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if c.transposed {
 		flops = 2 * float64(product(c.w[1:])) * float64(product(c.x))
 	}
-	alg := c.alg()
-	given, ok := c.weightShape(w.Format.Layout)
-	var pr *primitive
-	var err error
-	if ok && w.Format != graph.HostFormat {
-		pr, _ = p.make(p.l.convolution(alg, c.window, p.shape(x), given, p.shape(bias), p.shape(out), posts))
+	try := func(alg int, weights shape) (*primitive, error) {
+		return p.make(p.l.convolution(alg, c.window, p.shape(x), weights, p.shape(bias), p.shape(out), posts))
 	}
-	weights := p.In(w)
-	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes, or in no layout that carve knows
+	var pr *primitive
+	format := w.Format
+	if given, ok := p.b.weightsIn(c, format); ok && format != graph.HostFormat {
+		pr, _ = try(c.algOf(given), given)
+	}
+	if pr == nil || slow(pr.impl) { // the library wants them otherwise for these shapes
 		pr = nil
 		if c.winograd() {
-			pr, _ = p.make(p.l.convolution(convWinograd, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts))
+			pr, _ = try(convWinograd, anyOf(c.weights))
 		}
+		var err error
 		if pr == nil {
-			var err error
-			if pr, err = p.make(p.l.convolution(alg, c.window, p.shape(x), anyOf(c.weights), p.shape(bias), p.shape(out), posts)); err != nil {
+			if pr, err = try(c.alg(), anyOf(c.weights)); err != nil {
 				return err
 			}
 		}
-		if !ok {
-			return fmt.Errorf("weights in %v", w.Format)
-		}
-		if w.Format == graph.HostFormat {
-			given = c.rowMajor()
-		}
-		if weights, err = p.ownPack(w, given, pr.weights, fmt.Sprint(" for ", pr.impl, c.weights, c.window.key(), c.x, p.e.threads)); err != nil {
+		how := fmt.Sprint(pr.impl, c.weights, c.window.key(), c.x, p.e.threads)
+		if format, err = p.b.weightFormat(c.w, c.rowMajor(), pr.weights, c.format, how); err != nil {
 			return err
 		}
+	}
+	weights, err := p.constant(w, format)
+	if err != nil {
+		return err
 	}
 	p.run(pr, flops, append(residual, arg{argSrc, p.In(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
 		p.plainArg(argBias, bias), arg{argDst, p.Out(out), pr.dst, true})...)

@@ -20,6 +20,7 @@ type shape struct {
 	layout  graph.Layout
 	strides []int
 	any     bool
+	known   *desc // a descriptor of the library's own, which layout names
 	dtype   int32
 }
 
@@ -36,6 +37,8 @@ func (s shape) key() string {
 		return "-"
 	case s.any:
 		return fmt.Sprintf("%d%v?", s.dtype, s.dims)
+	case s.known != nil:
+		return fmt.Sprintf("%d%v=%v", s.dtype, s.dims, s.layout)
 	case s.strides != nil:
 		return fmt.Sprintf("%d%v/%v", s.dtype, s.dims, s.strides)
 	}
@@ -101,6 +104,9 @@ func (l *library) desc(s shape) (*desc, error) {
 	}
 	if len(s.dims) > maxDims || len(s.dims) == 0 {
 		return nil, fmt.Errorf("%w: rank %d", ErrStatus, len(s.dims))
+	}
+	if s.known != nil {
+		return s.known, nil
 	}
 	if s.any {
 		return l.descByTag(s.dims, s.dtype, tagAny)
@@ -204,7 +210,14 @@ const (
 	atBlockSize   = 424
 	atBlockDim    = 520
 	atFlags       = 616
+
+	winogradBytes = 40 // of what describes Winograd's weights, at atStrides
 )
+
+// isWinograd reports whether d is one of weights in Winograd's frequency domain, which version 3 has not.
+func (d *desc) isWinograd() bool {
+	return d.l.major == 2 && *(*int32)(unsafe.Pointer(&d.raw[atKind])) == formatWinograd
+}
 
 func (d *desc) blocking2(rank int) (blocking, bool) {
 	at := func(off, n int) []int64 {
@@ -258,6 +271,15 @@ func (d *desc) blocking3(rank int) (blocking, bool) {
 		}
 	}
 	return b, true
+}
+
+// elements returns the number of elements, padding included.
+func (b blocking) elements() int {
+	n := 1
+	for _, d := range b.padded {
+		n *= int(d)
+	}
+	return n
 }
 
 // layout decodes a descriptor of that rank; ok is false where carve's layouts cannot describe it.
@@ -388,4 +410,13 @@ func dtypeOf(dt tensor.DType) int32 {
 		return dtypeU8
 	}
 	return 0
+}
+
+// dtypeBytes is the size of an element, in bytes.
+func dtypeBytes(dtype int32) int {
+	switch dtype {
+	case dtypeS8, dtypeU8:
+		return 1
+	}
+	return 4
 }

@@ -18,7 +18,7 @@ func unarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 		return nil, property.Because(property.Attribute, "no algorithm for %v with these limits", n)
 	}
 	for _, x := range posts {
-		if why := refused(b.l.ask(b.answers, 0, b.l.elementwise(x.alg, x.alpha, x.beta, plain(1024)))); why != nil {
+		if why := refused(b.l.ask(b.answers, b.l.elementwise(x.alg, x.alpha, x.beta, plain(1024)))); why != nil {
 			return nil, why
 		}
 	}

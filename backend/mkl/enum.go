@@ -13,7 +13,8 @@ const (
 
 	tagAny = 1
 
-	formatBlocked = 2
+	formatBlocked  = 2
+	formatWinograd = 3 // of version 2
 
 	forwardInference = 96
 

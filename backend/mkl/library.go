@@ -26,7 +26,6 @@ type library struct {
 
 	tags       tagTable
 	primitives cache
-	packs      packs
 	teams      teams
 }
 

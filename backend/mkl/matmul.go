@@ -40,6 +40,23 @@ func (f productForm) format(b blocking) (graph.Layout, bool) {
 	return l, ok
 }
 
+// rowMajor describes the constant as it is in the model.
+func (f productForm) rowMajor() shape {
+	s, _ := f.shape(graph.RowMajor)
+	return s
+}
+
+// weightsIn describes a constant in a format to the library; ok is false where that is not possible.
+func (f productForm) weightsIn(b *mkl, format graph.Format) (shape, bool) {
+	if w := b.form(format.Layout); w != nil {
+		return w.to, slices.Equal(w.from.dims, f.weights())
+	}
+	if format.Layout.IsOpaque() {
+		return shape{}, false
+	}
+	return f.shape(format.Layout)
+}
+
 // shape describes a constant in layout l to the library.
 func (f productForm) shape(l graph.Layout) (shape, bool) {
 	ok := true
@@ -75,22 +92,24 @@ func matmulSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		if err != nil {
 			return nil, property.Because(property.ShapeReason, "%v", err)
 		}
-		if why := refused(b.l.ask(b.answers, 0, r)); why != nil {
+		if why := refused(b.l.ask(b.answers, r)); why != nil {
 			return nil, why
 		}
 		s.Name = "matmul"
 		return []graph.Signature{s}, nil
 	}
-	a := b.l.ask(b.answers, 2, b.l.innerProduct(plain(f.rows, f.k), anyOf(f.weights()), shape{}, plain(f.rows, f.columns), nil))
+	a := b.l.ask(b.answers, b.l.innerProduct(plain(f.rows, f.k), anyOf(f.weights()), shape{}, plain(f.rows, f.columns), nil))
 	if why := refused(a); why != nil {
 		return nil, why
 	}
-	s.Name = a.impl
-	if a.weightsKnown {
-		if l, ok := f.format(a.weights); ok {
-			s.Inputs[1] = graph.Fixed(graph.On(l))
-		}
+	weights, err := b.weightFormat(db, f.rowMajor(), a.weights, f.format, a.how)
+	if err != nil {
+		return nil, property.Because(property.Unsupported, "%v", err)
 	}
+	if _, static := n.Inputs[0].Type.Shape.Static(); static || !weights.Layout.IsOpaque() {
+		s.Inputs[1] = graph.Fixed(weights)
+	}
+	s.Name = a.impl
 	return []graph.Signature{s}, nil
 }
 
@@ -136,23 +155,28 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 	posts, args := p.tail(t, out, dst)
 	var pr *primitive
 	var err error
-	given, ok := f.shape(b.Format.Layout)
+	format := b.Format
+	given, ok := f.weightsIn(p.b, format)
 	if !ok {
-		return fmt.Errorf("weights in %v", b.Format)
+		return fmt.Errorf("weights in %v", format)
 	}
-	weights := p.In(b)
 	pr, err = p.make(p.l.innerProduct(plain(f.rows, f.k), given, biasShape, dst, posts))
-	if err != nil || slow(pr.impl) || b.Format == graph.HostFormat {
+	if err != nil || slow(pr.impl) || format == graph.HostFormat {
 		best, err2 := p.make(p.l.innerProduct(plain(f.rows, f.k), anyOf(f.weights()), biasShape, dst, posts))
 		switch {
 		case err2 == nil:
 			pr = best
-			if weights, err = p.ownPack(b, given, pr.weights, fmt.Sprint(" for ", pr.impl, f, p.e.threads)); err != nil {
+			how := fmt.Sprint(pr.impl, f, p.e.threads)
+			if format, err = p.b.weightFormat(p.Dims[b.ID], f.rowMajor(), pr.weights, f.format, how); err != nil {
 				return err
 			}
 		case err != nil:
 			return err
 		}
+	}
+	weights, err := p.constant(b, format)
+	if err != nil {
+		return err
 	}
 	args = append(args, arg{argSrc, p.In(a), pr.src, false}, arg{argWeights, weights, pr.weights, false}, arg{argDst, p.Out(out), pr.dst, true})
 	if bias != nil {

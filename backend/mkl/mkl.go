@@ -12,8 +12,8 @@
 //	          kernels on this processor by default
 //	fail      "compile" or "run": the backend refuses at that time, to try what happens then
 //
-// The library is asked which layout it prefers for weights; what it answers is decoded into carve's terms, so that constants
-// are packed when a model is compiled, once per constant and format, by package convert. Activations are in a layout that
+// The library is asked which layout it prefers for weights; what it answers is decoded into carve's terms, or named where
+// these do not suffice, so that constants are packed when a model is compiled, once per constant and format. Activations are in a layout that
 // cpu has too, so that nothing stands between the two. Reorders inside of a group are the library's own.
 //
 // A group is handed over to the library at once. Runs on several threads execute on fixed threads of their own, because the
@@ -45,6 +45,7 @@ type mkl struct {
 	blocked graph.Layout // of activations with two spatial dims; row-major where the library has no other
 	block   int          // channels that lie together in it, 0 where they all do or none
 	answers *answers
+	forms   weightForms
 	fail    string
 }
 
@@ -88,7 +89,7 @@ func (b *mkl) chooseLayout(name string) error {
 		}
 		dims := []int{1, 64, 56, 56}
 		w := window{kernel: []int{3, 3}, strides: []int{1, 1}, dilations: []int{1, 1}, padL: []int{1, 1}, padR: []int{1, 1}}
-		a := b.l.ask(b.answers, 4, b.l.convolution(convDirect, w, in(l, dims), anyOf([]int{64, 64, 3, 3}), plain(64), in(l, dims), nil))
+		a := b.l.ask(b.answers, b.l.convolution(convDirect, w, in(l, dims), anyOf([]int{64, 64, 3, 3}), plain(64), in(l, dims), nil))
 		if a.err == nil && (strings.HasPrefix(a.impl, "jit") || strings.HasPrefix(a.impl, "br")) {
 			return nil
 		}

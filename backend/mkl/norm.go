@@ -28,7 +28,7 @@ func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 	act := b.activations(len(dx))
 	var sigs []graph.Signature
 	for _, f := range []graph.Format{act, graph.HostFormat} {
-		a := b.l.ask(b.answers, 0, b.l.batchNorm(n.Float("epsilon", 1e-5), in(f.Layout, dx), nil))
+		a := b.l.ask(b.answers, b.l.batchNorm(n.Float("epsilon", 1e-5), in(f.Layout, dx), nil))
 		if refused(a) != nil {
 			continue
 		}
@@ -99,7 +99,7 @@ func layerNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 			return nil, property.Because(property.ShapeReason, "scale %v of rows of %d", v.Type, width)
 		}
 	}
-	a := b.l.ask(b.answers, 0, b.l.layerNorm(n.Float("epsilon", 1e-5), n.Input(2) != nil, plain(rows, width)))
+	a := b.l.ask(b.answers, b.l.layerNorm(n.Float("epsilon", 1e-5), n.Input(2) != nil, plain(rows, width)))
 	if why := refused(a); why != nil {
 		return nil, why
 	}
@@ -139,7 +139,7 @@ func lrnSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) 
 		return nil, property.Because(property.Attribute, "an even number of channels")
 	}
 	for _, f := range []graph.Format{b.activations(4), graph.HostFormat} {
-		a := b.l.ask(b.answers, 0, lrnRecipe(b.l, n, in(f.Layout, dx)))
+		a := b.l.ask(b.answers, lrnRecipe(b.l, n, in(f.Layout, dx)))
 		if refused(a) == nil {
 			return []graph.Signature{graph.UniformSignature(a.impl, n, f)}, nil
 		}
@@ -192,7 +192,7 @@ func softmaxSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 	if why != nil {
 		return nil, why
 	}
-	if why := refused(b.l.ask(b.answers, 0, b.l.softmax(n.Is("LogSoftmax"), 1, plain(d...)))); why != nil {
+	if why := refused(b.l.ask(b.answers, b.l.softmax(n.Is("LogSoftmax"), 1, plain(d...)))); why != nil {
 		return nil, why
 	}
 	return plainSignature(n), nil

@@ -106,7 +106,7 @@ func padPoolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 		return nil, why
 	}
 	act := b.activations(len(dx))
-	a := b.l.ask(b.answers, 0, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
+	a := b.l.ask(b.answers, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
 	if why := refused(a); why != nil {
 		return nil, why
 	}

@@ -72,10 +72,10 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		return nil, why
 	}
 	act := b.activations(len(dx))
-	a := b.l.ask(b.answers, 0, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
+	a := b.l.ask(b.answers, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
 	if (a.err != nil || slow(a.impl)) && act != graph.HostFormat {
 		act = graph.HostFormat
-		a = b.l.ask(b.answers, 0, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
+		a = b.l.ask(b.answers, b.l.pooling(f.alg, f.window, in(act.Layout, dx), in(act.Layout, dy)))
 	}
 	if why := refused(a); why != nil {
 		return nil, why

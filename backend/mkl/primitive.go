@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // primitive is a kernel for concrete shapes. It is immutable, may be executed by several threads at a time, as its scratch
@@ -272,10 +273,10 @@ func slow(impl string) bool { return strings.HasPrefix(impl, "ref") }
 
 // answer is what the library says about a recipe without making the primitive.
 type answer struct {
-	impl         string
-	weights      blocking
-	weightsKnown bool
-	err          error
+	impl    string
+	weights *desc // that it likes best
+	how     string
+	err     error
 }
 
 // answers remembers them.
@@ -284,32 +285,59 @@ type answers struct {
 	m  map[string]answer
 }
 
-// ask finds out how the library would do something: the implementation, and the layout of weights of that rank.
-func (l *library) ask(a *answers, rank int, r recipe) answer {
+// ask finds out how the library would do something on all processors: the implementation, and the layout of weights.
+func (l *library) ask(a *answers, r recipe) answer {
 	key := r.fullKey(0)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x, ok := a.m[key]; ok {
 		return x
 	}
-	var x answer
-	pd, err := l.describe(r)
-	if err != nil {
-		x.err = err
-	} else {
-		x.impl = l.implOf(pd)
-		if rank > 0 {
-			var w *desc
-			if w, x.err = l.borrowed(dl.Call(l.fn["dnnl_primitive_desc_query_md"], pd, queryWeights, 0)); w != nil && x.err == nil {
-				x.weights, x.weightsKnown = w.blocking(rank)
-				x.weightsKnown = x.weightsKnown && x.weights.plainOffset
-			}
+	x := answer{how: key}
+	x.err = l.withThreads(runtime.GOMAXPROCS(0), func() error {
+		pd, err := l.describe(r)
+		if err != nil {
+			return err
 		}
-		_ = l.call("dnnl_primitive_desc_destroy", pd)
-	}
+		x.impl = l.implOf(pd)
+		x.weights, _ = l.borrowed(dl.Call(l.fn["dnnl_primitive_desc_query_md"], pd, queryWeights, 0)) // many have none
+		return l.call("dnnl_primitive_desc_destroy", pd)
+	})
 	if a.m == nil {
 		a.m = map[string]answer{}
 	}
 	a.m[key] = x
 	return x
+}
+
+// operand is an argument of a primitive that runs by itself.
+type operand struct {
+	id   int32
+	d    *desc
+	data []byte
+}
+
+// execute runs a primitive by itself, outside of any plan, on the calling thread.
+func (p *primitive) execute(list []operand) error {
+	l, stream := p.l, new(cell)
+	if err := l.call("dnnl_stream_create", uintptr(unsafe.Pointer(stream)), l.engine, 1); err != nil {
+		return err
+	}
+	defer func() { _ = l.call("dnnl_stream_destroy", stream.v) }()
+	args := make([]execArg, len(list))
+	for i, a := range list {
+		if int64(len(a.data)) < a.d.bytes() {
+			return place.ErrShort
+		}
+		m := new(cell)
+		if err := l.call("dnnl_memory_create", uintptr(unsafe.Pointer(m)), a.d.c(), l.engine, uintptr(unsafe.Pointer(unsafe.SliceData(a.data)))); err != nil {
+			return err
+		}
+		defer func() { _ = l.call("dnnl_memory_destroy", m.v) }()
+		args[i] = execArg{id: a.id, memory: m.v}
+	}
+	err := l.call("dnnl_primitive_execute", p.handle, stream.v, uintptr(len(args)), uintptr(unsafe.Pointer(unsafe.SliceData(args))))
+	runtime.KeepAlive(list)
+	runtime.KeepAlive(p)
+	return err
 }

@@ -90,7 +90,7 @@ func reduceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if s, ok := b.spatialMean(n, axes); ok {
 		return []graph.Signature{s}, nil
 	}
-	if why := refused(b.l.ask(b.answers, 0, b.reduceRecipe(n, from, to))); why != nil {
+	if why := refused(b.l.ask(b.answers, b.reduceRecipe(n, from, to))); why != nil {
 		return nil, why
 	}
 	return plainSignature(n), nil
@@ -114,7 +114,7 @@ func (b *mkl) spatialMean(n *graph.Node, axes []int) (s graph.Signature, ok bool
 			return s, false
 		}
 	}
-	if refused(b.l.ask(b.answers, 0, b.l.pooling(spatialPool(n, assumed(x), act.Layout)))) != nil {
+	if refused(b.l.ask(b.answers, b.l.pooling(spatialPool(n, assumed(x), act.Layout)))) != nil {
 		return s, false
 	}
 	s = graph.UniformSignature("pooling", n, graph.HostFormat)
@@ -142,7 +142,7 @@ func (b *mkl) reduceRecipe(n *graph.Node, from, to []int) recipe {
 		}
 		w := window{kernel: []int{1, from[1]}, strides: []int{1, 1}, dilations: []int{1, 1}, padL: []int{0, 0}, padR: []int{0, 0}}
 		r := b.l.pooling(alg, w, plain(1, from[0], 1, from[1]), plain(1, from[0], 1, 1))
-		if a := b.l.ask(b.answers, 0, r); a.err == nil && !slow(a.impl) {
+		if a := b.l.ask(b.answers, r); a.err == nil && !slow(a.impl) {
 			return r
 		}
 	}

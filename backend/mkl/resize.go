@@ -69,7 +69,7 @@ func resizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		return nil, why
 	}
 	for _, f := range []graph.Format{b.activations(len(dx)), graph.HostFormat} {
-		a := b.l.ask(b.answers, 0, b.l.resampling(alg, in(f.Layout, dx), in(f.Layout, dy)))
+		a := b.l.ask(b.answers, b.l.resampling(alg, in(f.Layout, dx), in(f.Layout, dy)))
 		if refused(a) == nil {
 			s := graph.UniformSignature(a.impl, n, graph.HostFormat)
 			s.Inputs[0], s.Outputs[0] = graph.Fixed(f), graph.Fixed(f)

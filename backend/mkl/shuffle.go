@@ -15,7 +15,7 @@ func shuffleSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 	}
 	act := b.activations(4)
 	d := assumed(x)
-	if why := refused(b.l.ask(b.answers, 0, b.l.shuffle(1, d[1]/groups, in(act.Layout, d)))); why != nil {
+	if why := refused(b.l.ask(b.answers, b.l.shuffle(1, d[1]/groups, in(act.Layout, d)))); why != nil {
 		return nil, why
 	}
 	return fuse.ShuffleSignatures(n, "shuffle", act)

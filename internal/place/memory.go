@@ -40,7 +40,7 @@ const (
 	Output
 	Const
 	Buffer
-	Data // the planner's own: dims, tables, packed weights
+	Data // the planner's own: dims, tables
 )
 
 // Slot is a piece of memory that places lie in.
@@ -49,7 +49,6 @@ type Slot struct {
 	Index int    // of the input, output, constant or buffer
 	Data  []byte // of kind Data
 
-	keep        any  // what Data belongs to
 	least       int  // bytes that steps touch
 	left        int  // operands that still read something in it
 	first, last int  // steps that touch it first and last

@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -22,6 +23,8 @@ type Plan struct {
 	Node  *graph.Node // whose steps are emitted
 	// Reqs are complete when Finish has run. Users' of Plan may add to InPlace.
 	Reqs backend.Requirements
+
+	constants int // of the subgraph
 }
 
 // New evaluates the shapes of a subgraph, whose nodes are given in an order of execution, and places its inputs and
@@ -45,6 +48,7 @@ func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error)
 		}
 		i++
 	}
+	p.constants = i
 	for _, n := range order {
 		for _, v := range n.Outputs {
 			if v == nil {
@@ -188,10 +192,27 @@ func (p *Plan) Temp(n int) Memory {
 	return Memory{Slot: len(p.Slots) - 1, Size: n}
 }
 
-// Own returns the place of bytes that the planner computed. keep is what they belong to, nil where that is Go's heap.
-func (p *Plan) Own(b []byte, keep any) Memory {
-	p.Slots = append(p.Slots, Slot{Kind: Data, Data: b, keep: keep, first: -1})
+// Own returns the place of bytes that the planner computed.
+func (p *Plan) Own(b []byte) Memory {
+	p.Slots = append(p.Slots, Slot{Kind: Data, Data: b, first: -1})
 	return Memory{Slot: len(p.Slots) - 1, Size: len(b)}
+}
+
+// Form returns the place of a constant of the subgraph in format f, in which it takes size bytes. The requirements ask for
+// it where it is another than the constant's own.
+func (p *Plan) Form(v *graph.Value, f graph.Format, size int) Memory {
+	m := p.Where[v.ID]
+	if v.Format == f {
+		return Memory{Slot: m.Slot, Off: m.Off, Size: size}
+	}
+	want := backend.ConstantForm{Index: p.Slots[m.Slot].Index, Format: f}
+	k := slices.Index(p.Reqs.Constants, want)
+	if k < 0 {
+		k = len(p.Reqs.Constants)
+		p.Reqs.Constants = append(p.Reqs.Constants, want)
+	}
+	p.Slots = append(p.Slots, Slot{Kind: Const, Index: p.constants + k, first: -1})
+	return Memory{Slot: len(p.Slots) - 1, Size: size}
 }
 
 // InPlace gives out the place of in where nothing else reads it any more; it reports whether it did.

@@ -1,0 +1,41 @@
+package mkl
+
+import (
+	"context"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// planConvert emits a change of layout inside of a group.
+func planConvert(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	if p.Bytes(x) == p.Bytes(y) && sameOrder(x.Format.Layout, y.Format.Layout, p.Dims[x.ID]) {
+		p.alias(y, x)
+		return nil
+	}
+	from, to := p.shape(x), p.shape(y)
+	if from.dtype == 0 {
+		return p.hostConvert(x, y)
+	}
+	pr, err := p.make(p.l.reorder(from, to))
+	if err != nil {
+		return p.hostConvert(x, y)
+	}
+	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	return nil
+}
+
+// hostConvert is a reorder of carve's own, for what the library does not reorder.
+func (p *planner) hostConvert(x, y *graph.Value) error {
+	move, err := planMove(x, y, p.Dims[x.ID])
+	if err != nil {
+		return err
+	}
+	src, dst := p.In(x), p.Out(y)
+	p.emit(step{host: func(st *state) error { return move(st.ctx, st.Bytes(dst), st.Bytes(src)) }}, []place.Memory{src}, []place.Memory{dst})
+	return nil
+}
+
+// hostMove copies between two places.
+type hostMove func(ctx context.Context, dst, src []byte) error

@@ -1,0 +1,250 @@
+package mkl
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Weights are formats of constants: what the library chose for them is decoded into a layout of carve's where it is a
+// permutation and blocking, and gets a name as an opaque layout of this backend's elsewhere, such as weights in Winograd's
+// frequency domain. Either way package convert packs them, once per constant and format.
+
+// weightForm is a layout of weights that carve cannot describe. It is one of tensors of its dims only, and immutable.
+type weightForm struct {
+	l      *library
+	format graph.Format
+	dims   []int // of the constant
+	from   shape // the constant as the model has it, in the library's terms
+	to     shape
+	packed int  // bytes of the library's form, rounded up to whole cache lines
+	keeps  bool // the constant as the model has it lies behind: the library knows no way back
+}
+
+// weightForms are those that the backend has come across, by layout.
+type weightForms struct {
+	mu sync.Mutex
+	m  map[graph.Layout]*weightForm
+}
+
+// formAlign is the alignment of both parts of a form, in bytes.
+const formAlign = 64
+
+// weightFormat returns the format of a constant of these dims for the descriptor that the library chose. from describes the
+// constant as the model has it; decode turns a structure in the library's terms into a layout of the constant, and how says
+// what the descriptor was chosen for.
+func (b *mkl) weightFormat(dims []int, from shape, to *desc, decode func(blocking) (graph.Layout, bool), how string) (graph.Format, error) {
+	if to == nil {
+		return graph.Format{}, fmt.Errorf("%w: it names no layout of weights", ErrStatus)
+	}
+	s, blocked := to.blocking(len(from.dims))
+	simple := blocked && s.plainOffset && int64(s.elements()*dtypeBytes(from.dtype)) == to.bytes()
+	if simple {
+		if l, ok := decode(s); ok {
+			return graph.On(l), nil
+		}
+	}
+	kind, content := "packed", how
+	switch {
+	case simple:
+		kind, content = "blocked", fmt.Sprint(s)
+	case to.isWinograd():
+		kind, content = "winograd", fmt.Sprint(to.raw[atStrides:atStrides+winogradBytes])
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, from.key(), content)
+	name := kind
+	for _, d := range from.dims {
+		name += fmt.Sprintf("-%d", d)
+	}
+	l, err := graph.OpaqueLayout("mkl", b.l.version(), fmt.Sprintf("%s-%016x", name, h.Sum64()))
+	if err != nil {
+		return graph.Format{}, err
+	}
+	b.forms.mu.Lock()
+	defer b.forms.mu.Unlock()
+	if b.forms.m[l] != nil {
+		return graph.On(l), nil
+	}
+	f := &weightForm{l: b.l, format: graph.On(l), dims: slices.Clone(dims), from: from,
+		to: shape{dims: from.dims, layout: l, dtype: from.dtype, known: to}}
+	f.packed = (int(to.bytes()) + formAlign - 1) / formAlign * formAlign
+	f.keeps = !simple || !b.l.reorders(f.to, f.from)
+	if b.forms.m == nil {
+		b.forms.m = map[graph.Layout]*weightForm{}
+	}
+	b.forms.m[l] = f
+	return graph.On(l), nil
+}
+
+// form returns what stands behind an opaque layout, nil for another's.
+func (b *mkl) form(l graph.Layout) *weightForm {
+	b.forms.mu.Lock()
+	defer b.forms.mu.Unlock()
+	return b.forms.m[l]
+}
+
+// ConvertersOf implements convert.Source.
+func (b *mkl) ConvertersOf(l graph.Layout) []convert.Converter {
+	f := b.form(l)
+	if f == nil {
+		return nil
+	}
+	one := func(name string, from, to graph.Format, plan func() (convert.Move, error)) convert.Converter {
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost,
+			Supports: func(dt tensor.DType, rank int) bool { return dtypeOf(dt) == f.from.dtype && rank == len(f.dims) },
+			Size: func(_ graph.Format, dt tensor.DType, dims []int) (int64, error) {
+				return int64(f.bytes()), f.check(dt, dims)
+			},
+			Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
+				if err := f.check(dt, dims); err != nil {
+					return nil, err
+				}
+				return plan()
+			}}
+	}
+	return []convert.Converter{one("mkl-pack", graph.HostFormat, f.format, f.pack), one("mkl-unpack", f.format, graph.HostFormat, f.unpack)}
+}
+
+// check returns why a tensor cannot be in the form.
+func (f *weightForm) check(dt tensor.DType, dims []int) error {
+	if dtypeOf(dt) != f.from.dtype || !slices.Equal(dims, f.dims) {
+		return fmt.Errorf("%w: %v%v in %v, which is for %v", tensor.ErrShape, dt, dims, f.format, f.dims)
+	}
+	return nil
+}
+
+// plainBytes is the size of the constant as the model has it.
+func (f *weightForm) plainBytes() int { return product(f.dims) * dtypeBytes(f.from.dtype) }
+
+// bytes is the size of the form.
+func (f *weightForm) bytes() int {
+	if f.keeps {
+		return f.packed + f.plainBytes()
+	}
+	return f.packed
+}
+
+// pack plans the way into the form.
+func (f *weightForm) pack() (convert.Move, error) {
+	r, err := f.l.newReordering(f.from, f.to)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+		d, s, err := f.storage(ctx, dst, src, f.bytes(), f.plainBytes())
+		if err != nil {
+			return err
+		}
+		if f.keeps {
+			copy(d[f.packed:], s)
+		}
+		return r.run(d, s)
+	}, nil
+}
+
+// unpack plans the way back.
+func (f *weightForm) unpack() (convert.Move, error) {
+	if f.keeps {
+		return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+			d, s, err := f.storage(ctx, dst, src, f.plainBytes(), f.bytes())
+			if err == nil {
+				copy(d, s[f.packed:])
+			}
+			return err
+		}, nil
+	}
+	r, err := f.l.newReordering(f.to, f.from)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+		d, s, err := f.storage(ctx, dst, src, f.plainBytes(), f.bytes())
+		if err != nil {
+			return err
+		}
+		return r.run(d, s)
+	}, nil
+}
+
+// storage returns the bytes of both ends of a conversion.
+func (f *weightForm) storage(ctx context.Context, dst, src *tensor.Tensor, to, from int) (d, s []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if len(dst.Data)-dst.Offset < to || len(src.Data)-src.Offset < from {
+		return nil, nil, fmt.Errorf("%w: %v from %d to %d bytes", tensor.ErrShape, f.format, len(src.Data)-src.Offset, len(dst.Data)-dst.Offset)
+	}
+	return dst.Data[dst.Offset : dst.Offset+to], src.Data[src.Offset : src.Offset+from], nil
+}
+
+// reorders reports whether the library knows a way from one layout to another.
+func (l *library) reorders(from, to shape) bool {
+	pd, err := l.describe(l.reorder(from, to))
+	if err == nil {
+		_ = l.call("dnnl_primitive_desc_destroy", pd)
+	}
+	return err == nil
+}
+
+// reordering copies constants from one layout to another, on one thread.
+type reordering struct {
+	pr       *primitive
+	src, dst *desc
+	size     int // of elements
+}
+
+func (l *library) newReordering(from, to shape) (*reordering, error) {
+	pr, err := l.primitive(1, l.reorder(from, to))
+	if err != nil {
+		return nil, err
+	}
+	src, err := l.desc(from)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := l.desc(to)
+	return &reordering{pr: pr, src: src, dst: dst, size: dtypeBytes(from.dtype)}, err
+}
+
+// run reorders. Storage that is not aligned to its elements, as a file may have it, is copied first.
+func (r *reordering) run(dst, src []byte) error {
+	if uintptr(unsafe.Pointer(unsafe.SliceData(src)))%uintptr(r.size) != 0 {
+		aligned := make([]float64, (len(src)+7)/8)
+		bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(aligned))), len(src))
+		copy(bytes, src)
+		src = bytes
+	}
+	args := []operand{{argSrc, r.src, src}, {argDst, r.dst, dst}}
+	if r.pr.scratchBytes > 0 {
+		args = append(args, operand{argScratchpad, r.pr.scratch, make([]byte, r.pr.scratchBytes)})
+	}
+	return r.pr.l.withThreads(1, func() error { return r.pr.execute(args) })
+}
+
+// constant returns where a constant lies in a format: as the subgraph has it, or as one that the instance asks for.
+func (p *planner) constant(v *graph.Value, f graph.Format) (place.Memory, error) {
+	if !v.IsConst() {
+		return place.Nowhere, fmt.Errorf("weights %v are no constant of the group", v)
+	}
+	size, err := p.b.formatBytes(f, v)
+	return p.Form(v, f, size), err
+}
+
+// formatBytes returns the size of a constant in a format.
+func (b *mkl) formatBytes(f graph.Format, v *graph.Value) (int, error) {
+	if w := b.form(f.Layout); w != nil {
+		return w.bytes(), w.check(v.Const.DType, v.Const.Shape)
+	}
+	n, err := graph.PhysicalSize(f, v.Const.DType, v.Const.Shape)
+	return int(n), err
+}
