@@ -67,6 +67,10 @@ func (p *Program) formOf(ctx context.Context, v *graph.Value, f graph.Format) (*
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed.Load() && len(p.live) == 0 { // nobody would free it
+		set.free()
+		return nil, ErrClosed
+	}
 	p.packed.add(&set)
 	return made(m), nil
 }
