@@ -47,6 +47,7 @@ var passes = []pass{
 	{"infer-types", (*simplifier).inferTypes},
 	{"fold-constants", (*simplifier).foldConstants},
 	{"fold-shapes", (*simplifier).foldShapes},
+	{"lower-einsum", (*simplifier).lowerEinsums},
 	{"remove-no-ops", (*simplifier).removeNoOps},
 	{"merge-views", (*simplifier).mergeViews},
 	{"merge-twins", (*simplifier).mergeTwins},
@@ -71,7 +72,7 @@ const maxRounds = 16
 
 // Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
 // arithmetic are folded, no-ops, twins and dead nodes removed, normalisation and scales folded into the weights before
-// them, and the sequences that exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
+// them, Einsum lowered to products, and the sequences that exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator. Results are the same up to rounding, and exactly the same where only folding, removal and merging took place.
 //
 // Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;

@@ -86,13 +86,17 @@ func onlyInput(n *Node) *Value {
 	return nil
 }
 
-// dropoutSource: until version 12 Dropout had no training input, and does nothing in inference.
+// dropoutSource: until version 12 Dropout had no training input, and does nothing in inference. With a ratio of 0 it does
+// nothing in training either; exporters write that for a drop-out whose caller left the mode to its default.
 func dropoutSource(n *Node) *Value {
 	if n.Op.Since < 7 && n.Int("is_test", 0) == 0 {
 		return nil
 	}
 	if mode := n.Input(2); mode != nil {
-		if mode.Const == nil || mode.Const.Len() != 1 || mode.Const.Int64At(0) != 0 {
+		off := mode.Const != nil && mode.Const.Len() == 1 && mode.Const.Int64At(0) == 0
+		ratio := n.Input(1)
+		never := ratio != nil && ratio.Const != nil && ratio.Const.Len() == 1 && ratio.Const.Float64At(0) == 0
+		if !off && !never {
 			return nil
 		}
 	}

@@ -41,12 +41,19 @@ func (s *simplifier) isShape(v *Value) bool {
 	if len(v.Type.Shape) == 0 && len(v.Dims) != 1 || len(v.Type.Shape) == 1 && !v.Type.Shape[0].Is(int64(len(v.Dims))) {
 		return false
 	}
-	var names map[string]bool
 	for _, d := range v.Dims {
-		if n, ok := d.Const(); ok {
-			if v.Type.DType == tensor.Int32 && n != int64(int32(n)) {
-				return false
-			}
+		if n, ok := d.Const(); ok && v.Type.DType == tensor.Int32 && n != int64(int32(n)) {
+			return false
+		}
+	}
+	return s.computable(v.Dims)
+}
+
+// computable reports whether a run can evaluate dims: the inputs bind their symbols.
+func (s *simplifier) computable(dims []Dim) bool {
+	var names map[string]bool
+	for _, d := range dims {
+		if _, ok := d.Const(); ok {
 			continue
 		}
 		if names == nil {

@@ -447,6 +447,18 @@ var _ = Describe("Simplify", func() {
   %c: f32[2] = Sub(%zero, %x) "c"
   output %b, %c
 `, ""),
+		Entry("Dropout in training that drops nothing", 13, `
+  input %x: f32[2]
+  const %t = bool[]{true}
+  const %ratio = f32[]{0}
+  %a = Neg(%x) "a"
+  %b, %m = Dropout(%a, %ratio, %t) "b"
+  output %b
+`, `
+  input %x: f32[2]
+  %b: f32[2] = Neg(%x) "a"
+  output %b
+`, "b:forwarded"),
 		Entry("nor Dropout in training, with its mask read, or a slice backwards", 13, `
   input %x: f32[2]
   input %t: bool[]

@@ -1,0 +1,273 @@
+package graph
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// lowerEinsums replaces an Einsum of floating-point operands by the operators that it stands for, which backends know and
+// the other passes see through: sums over letters of one operand alone, transpositions, reshapes, and for two operands one
+// MatMul, or one Mul where no letter is summed over. What is left are equations with more operands, with a letter twice in
+// one of them, and with dims that broadcast or are not known to be equal.
+func (s *simplifier) lowerEinsums() error {
+	return s.each(func(n *Node) error {
+		if !n.Is("Einsum") || len(n.Inputs) > 2 || !onlyFirst(n) {
+			return nil
+		}
+		l := &einsumLowering{s: s, n: n, reshape: Op{Name: "Reshape"}}
+		if !l.read() {
+			return nil
+		}
+		s.changes++
+		return l.write()
+	})
+}
+
+// einsumTerm is an operand with a letter for each of its dims.
+type einsumTerm struct {
+	v       *Value
+	letters string
+}
+
+// einsumLowering is the work on one node.
+type einsumLowering struct {
+	s       *simplifier
+	n       *Node
+	terms   []einsumTerm
+	out     string
+	dims    map[byte]Dim
+	reshape Op
+	err     error
+}
+
+// read finds the letters of all operands, those behind an ellipsis included, and reports whether they can be lowered.
+func (l *einsumLowering) read() bool {
+	eq, err := ParseEinsum(l.n.Str("equation", ""))
+	if err != nil || len(eq.Inputs) != len(l.n.Inputs) {
+		return false
+	}
+	l.dims = map[byte]Dim{}
+	const hidden = "0123456789"
+	most := 0 // dims of an ellipsis
+	for i, v := range l.n.Inputs {
+		if v == nil || !v.Type.IsTensor() || v.Type.Shape == nil || !floating(v.Type.DType) {
+			return false
+		}
+		t := eq.Inputs[i]
+		free := len(v.Type.Shape) - len(t.Before) - len(t.After)
+		if free < 0 || free > len(hidden) || free > 0 && !t.Ellipsis {
+			return false
+		}
+		most = max(most, free)
+		letters := t.Before + hidden[len(hidden)-free:] + t.After
+		for k := range letters {
+			d, seen := l.dims[letters[k]]
+			if seen && !d.Equal(v.Type.Shape[k]) || strings.Count(letters, letters[k:k+1]) > 1 {
+				return false
+			}
+			l.dims[letters[k]] = v.Type.Shape[k]
+		}
+		l.terms = append(l.terms, einsumTerm{v, letters})
+	}
+	if most > 0 && !eq.Output.Ellipsis {
+		return false
+	}
+	l.out = eq.Output.Before + hidden[len(hidden)-most:] + eq.Output.After
+	return l.writable()
+}
+
+// writable reports whether the shapes of intermediate results can be written down, and chooses the Reshape that takes a 0
+// for an empty dim where there may be one.
+func (l *einsumLowering) writable() bool {
+	for _, d := range l.dims {
+		if !l.s.computable([]Dim{d}) {
+			return false
+		}
+		if n, ok := d.Const(); !ok || n == 0 {
+			l.reshape.Since = 14
+		}
+	}
+	return l.reshape.Since == 0 || l.s.o.NewOps == nil || l.s.o.NewOps(l.reshape)
+}
+
+func (l *einsumLowering) write() error {
+	for i := range l.terms {
+		kept := l.out
+		if len(l.terms) == 2 {
+			kept += l.terms[1-i].letters
+		}
+		l.sum(&l.terms[i], kept)
+	}
+	switch {
+	case len(l.terms) == 1:
+		l.last(l.terms[0])
+	case strings.Trim(l.terms[0].letters, l.out) == "" && strings.Trim(l.terms[1].letters, l.out) == "":
+		l.multiply()
+	default:
+		l.contract()
+	}
+	if l.err == nil {
+		l.err = InferNode(l.n)
+	}
+	return l.err
+}
+
+// sum sums an operand over its letters that are not kept.
+func (l *einsumLowering) sum(t *einsumTerm, kept string) {
+	var axes []int64
+	for k := range t.letters {
+		if strings.IndexByte(kept, t.letters[k]) < 0 {
+			axes = append(axes, int64(k))
+		}
+	}
+	if len(axes) == 0 {
+		return
+	}
+	attrs, in := []Attr{IntAttr("keepdims", 0)}, []*Value{t.v}
+	if versionFor(l.s.g, Op{}) >= 13 {
+		in = append(in, l.s.g.AddConst("", tensor.From(axes)))
+	} else {
+		attrs = append(attrs, IntsAttr("axes", axes...))
+	}
+	*t = einsumTerm{l.add(Op{Name: "ReduceSum"}, attrs, in...), within(t.letters, kept)}
+}
+
+// multiply lowers an equation that sums over no letter of both operands: the operands are aligned with the result.
+func (l *einsumLowering) multiply() {
+	var in []*Value
+	for _, t := range l.terms {
+		letters := within(l.out, t.letters)
+		v := l.order(t, letters)
+		if !strings.HasSuffix(l.out, letters) {
+			groups := strings.Split(l.out, "")
+			for i, letter := range groups {
+				if !strings.Contains(letters, letter) {
+					groups[i] = ""
+				}
+			}
+			v = l.reshaped(v, groups)
+		}
+		in = append(in, v)
+	}
+	l.n.Rewrite(Op{Name: "Mul"}, nil, in...)
+}
+
+// contract lowers an equation to [batch, m, k] times [batch, k, n]. The operands change places where the result then needs
+// no transposition.
+func (l *einsumLowering) contract() {
+	x, y := l.terms[0], l.terms[1]
+	both := within(x.letters, y.letters)
+	batch := within(l.out, both)
+	k := without(both, batch)
+	m, n := within(l.out, without(x.letters, both)), within(l.out, without(y.letters, both))
+	if l.out == batch+n+m && l.out != batch+m+n {
+		x, y, m, n = y, x, n, m
+	}
+	rows := []string{m}
+	if batch == "" && m != "" { // the product takes them all
+		rows = strings.Split(m, "")
+	}
+	left := l.merged(l.order(x, batch+m+k), batch+m+k, append(append(strings.Split(batch, ""), rows...), k))
+	right := l.merged(l.order(y, batch+k+n), batch+k+n, append(strings.Split(batch, ""), k, n))
+	if len(n) == 1 && len(rows) == 1 && len(m) == 1 && l.out == batch+m+n || batch == "" && len(n) == 1 && m != "" && l.out == m+n {
+		l.n.Rewrite(Op{Name: "MatMul"}, nil, left, right)
+		return
+	}
+	v := l.add(Op{Name: "MatMul"}, nil, left, right)
+	if len(n) != 1 || len(rows) != len(m) {
+		if l.out == batch+m+n {
+			l.n.Rewrite(l.reshape, l.reshapeAttrs(), v, l.shape(strings.Split(l.out, "")))
+			return
+		}
+		v = l.reshaped(v, strings.Split(batch+m+n, ""))
+	}
+	l.last(einsumTerm{v, batch + m + n})
+}
+
+// merged reshapes v, whose dims are letters, to one dim per group of letters.
+func (l *einsumLowering) merged(v *Value, letters string, groups []string) *Value {
+	if len(groups) == len(letters) && !slices.Contains(groups, "") {
+		return v
+	}
+	return l.reshaped(v, groups)
+}
+
+// reshaped reshapes v to one dim per group of letters.
+func (l *einsumLowering) reshaped(v *Value, groups []string) *Value {
+	return l.add(l.reshape, l.reshapeAttrs(), v, l.shape(groups))
+}
+
+// shape returns the shape of dims that are products of letters' dims, 1 for an empty group.
+func (l *einsumLowering) shape(groups []string) *Value {
+	dims := make([]Dim, len(groups))
+	for i, g := range groups {
+		dims[i] = D(1)
+		for k := range g {
+			dims[i] = dims[i].Mul(l.dims[g[k]])
+		}
+	}
+	return l.s.g.addKnown("", dims, TensorType(tensor.Int64, Shape{D(len(dims))}))
+}
+
+func (l *einsumLowering) reshapeAttrs() []Attr {
+	if l.reshape.Since == 0 {
+		return nil
+	}
+	return []Attr{IntAttr("allowzero", 1)}
+}
+
+// order transposes an operand to the order of letters.
+func (l *einsumLowering) order(t einsumTerm, letters string) *Value {
+	if t.letters == letters {
+		return t.v
+	}
+	return l.add(Op{Name: "Transpose"}, []Attr{permAttr(t.letters, letters)}, t.v)
+}
+
+// last makes the node a transposition to the order of the result.
+func (l *einsumLowering) last(t einsumTerm) {
+	l.n.Rewrite(Op{Name: "Transpose"}, []Attr{permAttr(t.letters, l.out)}, t.v)
+}
+
+// add adds a node that is none of the model's and returns its result.
+func (l *einsumLowering) add(op Op, attrs []Attr, in ...*Value) *Value {
+	name := l.n.Name
+	if name != "" {
+		name += "/" + strings.ToLower(op.Name) + strconv.Itoa(l.s.g.NodeIDs())
+	}
+	n := l.s.g.AddNode(NodeSpec{Op: op, Name: name, Attrs: attrs, Inputs: in, Outputs: []string{""}, Origins: []string{}})
+	if l.err == nil {
+		l.err = InferNode(n)
+	}
+	return n.Outputs[0]
+}
+
+func permAttr(from, to string) Attr {
+	perm := make([]int64, len(to))
+	for i := range perm {
+		perm[i] = int64(strings.IndexByte(from, to[i]))
+	}
+	return IntsAttr("perm", perm...)
+}
+
+// within returns the letters of a that b has too, without those that it has not.
+func within(a, b string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(b, r) {
+			return r
+		}
+		return -1
+	}, a)
+}
+
+func without(a, b string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(b, r) {
+			return -1
+		}
+		return r
+	}, a)
+}

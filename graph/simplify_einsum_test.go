@@ -1,0 +1,116 @@
+package graph_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// einsum returns the text of a model of one Einsum, with inputs x0, x1 of these types.
+func einsum(opset int, equation string, types []string) string {
+	var b, args strings.Builder
+	for i, t := range types {
+		fmt.Fprintf(&b, "  input %%x%d: %s\n", i, t)
+		fmt.Fprintf(&args, ", %%x%d", i)
+	}
+	return statements(opset, fmt.Sprintf("\n%s  %%y = Einsum(%s; equation=%q) \"e\"\n  output %%y\n", b.String(), args.String()[2:], equation))
+}
+
+func einsums(g *graph.Graph) int {
+	k := 0
+	for n := range g.Nodes() {
+		if n.Is("Einsum") {
+			k++
+		}
+	}
+	return k
+}
+
+var _ = Describe("Lowering of Einsum", func() {
+	DescribeTable("computes the same", func(equation string, ops string, types ...string) {
+		for _, opset := range []int{12, 13, 18} {
+			text := einsum(opset, equation, types)
+			g, before := parse(text), parse(text)
+			Expect(graph.InferGraph(before)).To(Succeed())
+			simplify(g, graph.SimplifyOptions{})
+			Expect(einsums(g)).To(BeZero())
+			Expect(g.Outputs[0].Type.Equal(before.Outputs[0].Type)).To(BeTrue(), "%v", g.Outputs[0].Type)
+			order, err := g.Topo()
+			Expect(err).NotTo(HaveOccurred())
+			var names []string
+			for _, n := range order {
+				names = append(names, n.Op.Name)
+			}
+			Expect(strings.Join(names, " ")).To(Equal(ops))
+
+			feed := map[string]*tensor.Tensor{}
+			sizes := graph.Bindings{"A": 2, "B": 3, "C": 4, "D": 5}
+			for i, v := range g.Inputs {
+				shape, err := v.Type.Shape.Eval(sizes, nil)
+				Expect(err).NotTo(HaveOccurred())
+				x, err := tensor.New(tensor.Float32, shape...)
+				Expect(err).NotTo(HaveOccurred())
+				for k, e := range tensor.Of[float32](x) {
+					tensor.Of[float32](x)[k] = e + float32(math.Sin(float64(7*k+i)))
+				}
+				feed[v.Name] = x
+			}
+			want, got := execute(before, feed)[0], execute(g, feed)[0]
+			Expect(got.Shape).To(Equal(want.Shape))
+			for k, w := range tensor.Of[float32](want) {
+				Expect(tensor.Of[float32](got)[k]).To(BeNumerically("~", w, 1e-5), "element %d", k)
+			}
+		}
+	},
+		Entry("matrix product", "ij,jk->ik", "MatMul", "f32[2,3]", "f32[3,4]"),
+		Entry("batched", "bij,bjk->bik", "MatMul", "f32[A,B,C]", "f32[A,C,D]"),
+		Entry("with the result turned", "bij,bjk->bki", "Transpose Transpose MatMul", "f32[A,B,C]", "f32[A,C,D]"),
+		Entry("keys transposed", "bhse,bhte->bhst", "Transpose MatMul", "f32[A,B,3,4]", "f32[A,B,C,4]"),
+		Entry("weights of heads", "bsd,hed->bhse", "Transpose Reshape MatMul Reshape Transpose", "f32[A,B,4]", "f32[2,3,4]"),
+		Entry("two letters summed", "bshd,hdk->bsk", "Reshape Reshape MatMul", "f32[A,B,2,3]", "f32[2,3,5]"),
+		Entry("rows of several letters in a batch", "bacd,bde->bace", "Reshape MatMul Reshape", "f32[A,2,3,4]", "f32[A,4,5]"),
+		Entry("outer product", "i,j->ij", "Reshape Mul", "f32[A]", "f32[B]"),
+		Entry("inner product", "i,i->", "Reshape Reshape MatMul Reshape", "f32[B]", "f32[B]"),
+		Entry("matrix and vector", "ij,j", "Reshape MatMul Reshape", "f32[A,B]", "f32[B]"),
+		Entry("elementwise", "bc,cb->bc", "Transpose Mul", "f32[A,B]", "f32[B,A]"),
+		Entry("scaled per row", "bct,bc->tbc", "Transpose Mul", "f32[A,B,C]", "f32[A,B]"),
+		Entry("sums of one operand", "ijk->ki", "ReduceSum Transpose", "f32[2,3,4]"),
+		Entry("all summed", "bsd,btd->", "ReduceSum Reshape ReduceSum Reshape MatMul Reshape", "f32[A,B,D]", "f32[A,C,D]"),
+		Entry("a transposition", "ijk->kij", "Transpose", "f32[A,B,C]"),
+		Entry("ellipses", "...ij,...jk->...ik", "MatMul", "f32[A,B,3,4]", "f32[A,B,4,5]"),
+		Entry("ellipses of different ranks", "...ij,...jk->...ik", "MatMul", "f32[7,3,4]", "f32[4,5]"),
+		Entry("experts", "td,edf->tef", "Transpose Reshape MatMul Reshape", "f32[A,3]", "f32[2,3,4]"),
+		Entry("products per expert", "tef,efd->ted", "Transpose MatMul Transpose", "f32[A,2,3]", "f32[2,3,4]"),
+	)
+	DescribeTable("leaves", func(equation string, types ...string) {
+		g := parse(einsum(13, equation, types))
+		simplify(g, graph.SimplifyOptions{})
+		Expect(einsums(g)).To(Equal(1))
+	},
+		Entry("diagonals", "ii->i", "f32[3,3]"),
+		Entry("traces in a batch", "bii->b", "f32[A,3,3]"),
+		Entry("dims that broadcast", "ij,jk->ik", "f32[2,1]", "f32[3,4]"),
+		Entry("dims not known to be equal", "ij,jk->ik", "f32[2,A]", "f32[B,4]"),
+		Entry("three operands", "i,j,k->ijk", "f32[2]", "f32[3]", "f32[4]"),
+		Entry("integers", "ij,jk->ik", "i32[2,3]", "i32[3,4]"),
+	)
+	It("writes shapes of symbols that may be 0 so that they stay", func() {
+		g := parse(einsum(18, "bshd,hdk->bsk", []string{"f32[A,B,2,3]", "f32[2,3,5]"}))
+		simplify(g, graph.SimplifyOptions{})
+		Expect(g.String()).To(ContainSubstring("allowzero=1"))
+		feed := map[string]*tensor.Tensor{"x0": tensor.From([]float32{}, 0, 4, 2, 3), "x1": tensor.From(slices.Repeat([]float32{1}, 30), 2, 3, 5)}
+		Expect(execute(g, feed)[0].Shape).To(Equal([]int{0, 4, 5}))
+	})
+	It("asks for the Reshape that it needs", func() {
+		g := parse(einsum(12, "bshd,hdk->bsk", []string{"f32[A,B,2,3]", "f32[2,3,5]"}))
+		simplify(g, graph.SimplifyOptions{NewOps: func(op graph.Op) bool { return op.Since < 14 }})
+		Expect(einsums(g)).To(Equal(1))
+	})
+})
