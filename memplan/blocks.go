@@ -13,11 +13,14 @@ type blocking struct {
 // tree higher; where few items are alive at one time the tree is nearly empty.
 func maxInside(alive float64) int32 { return int32(min(max(16, 2*alive), 128)) }
 
-// newBlocking makes blocks for the pieces of p, as long as they may be. Cost
-// O(pieces + sections).
-func newBlocking(p *problem) *blocking {
+// newBlocking makes blocks for the pieces of p, as long as they may be, or
+// returns nil when h ended. Cost O(pieces + sections).
+func newBlocking(p *problem, h halt) *blocking {
 	events := make([]int32, p.sections+1) // pieces that begin or end right before a section
 	for i := range p.items {
+		if i&chunkMask == 0 && h.stopped() {
+			return nil
+		}
 		for _, q := range p.pieces[p.items[i].lo:p.items[i].hi] {
 			events[q.first]++
 			events[q.last]++
@@ -36,6 +39,9 @@ func newBlocking(p *problem) *blocking {
 	b.start = append(b.start, p.sections)
 	b.at = make([]int32, len(b.start))
 	for i := range p.items {
+		if i&chunkMask == 0 && h.stopped() {
+			return nil
+		}
 		for _, q := range p.pieces[p.items[i].lo:p.items[i].hi] {
 			_, _, head, tail := b.split(q.first, q.last)
 			for _, k := range [2]int32{head, tail} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/bits"
-	"slices"
 )
 
 // LowerBound returns a height that no plan for bufs can go below: the largest
@@ -58,7 +57,10 @@ func (p *problem) computeBound(spans []span, h halt) bool {
 			p.bound = max(p.bound, b.Offset+b.Size)
 		}
 	}
-	counted := countedSpans(p.bufs, spans)
+	counted, ok := countedSpans(p.bufs, spans, h)
+	if !ok {
+		return false
+	}
 	load := make([]wide, p.sections+1)
 	padded := false
 	for i, s := range counted {
@@ -76,7 +78,10 @@ func (p *problem) computeBound(spans []span, h halt) bool {
 	// The topmost buffer of a section needs no padding behind it.
 	var spare []int64
 	if padded {
-		spare = largestPads(p.bufs, counted, p.sections, grain)
+		var ok bool
+		if spare, ok = largestPads(p.bufs, counted, p.sections, grain, h); !ok {
+			return false
+		}
 	}
 	var sum wide
 	for s := range p.sections {
@@ -94,11 +99,19 @@ func (p *problem) computeBound(spans []span, h halt) bool {
 	return true
 }
 
-// largestPads returns for every section the largest padding of a buffer in it.
-func largestPads(bufs []Buffer, spans []span, sections int32, grain int64) []int64 {
-	order := identity(len(spans))
+// largestPads returns for every section the largest padding of a buffer in it,
+// or false when h ended.
+func largestPads(bufs []Buffer, spans []span, sections int32, grain int64, h halt) ([]int64, bool) {
 	pad := func(i int32) int64 { return -bufs[spans[i].buffer].Size & (grain - 1) }
-	slices.SortStableFunc(order, func(x, y int32) int { return int(pad(y) - pad(x)) })
+	keys := make([]uint64, len(spans))
+	for i := range keys {
+		keys[i] = descending(pad(int32(i)))
+	}
+	var byPad sorter
+	order, ok := byPad.sort(keys, h)
+	if !ok {
+		return nil, false
+	}
 	out := make([]int64, sections)
 	next := identity(int(sections) + 1) // next[s]: first section from s on that has none yet
 	find := func(s int32) int32 {
@@ -108,11 +121,14 @@ func largestPads(bufs []Buffer, spans []span, sections int32, grain int64) []int
 		}
 		return s
 	}
-	for _, i := range order {
+	for k, i := range order {
+		if k&chunkMask == 0 && h.stopped() {
+			return nil, false
+		}
 		for s := find(spans[i].first); s < spans[i].last; s = find(s) {
 			out[s] = pad(i)
 			next[s] = s + 1
 		}
 	}
-	return out
+	return out, true
 }

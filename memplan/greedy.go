@@ -32,7 +32,11 @@ func newGreedy(p *problem) *greedy {
 func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool) {
 	p := g.p
 	if g.taken == nil {
-		g.taken = newOccupancy(p.blocking())
+		blocks := p.blocking(h)
+		if blocks == nil {
+			return 0, false
+		}
+		g.taken = newOccupancy(blocks)
 	}
 	g.taken.reset()
 	height := int64(0)

@@ -62,8 +62,8 @@ func newProblem(bufs []Buffer, share bool, h halt) *problem {
 		return nil
 	}
 	leader := identity(len(bufs))
-	if share {
-		p.merged = mergeShared(bufs, leader)
+	if share && !p.mergeShared(leader, h) {
+		return nil
 	}
 	if !p.makeItems(spans, leader, h) {
 		return nil
@@ -82,9 +82,9 @@ func (p *problem) alive() float64 {
 }
 
 // blocking returns the blocks of p's sections, made when they are first asked
-// for.
-func (p *problem) blocking() *blocking {
-	p.once.Do(func() { p.blocks = newBlocking(p) })
+// for, or nil when the context of h had ended by then.
+func (p *problem) blocking(h halt) *blocking {
+	p.once.Do(func() { p.blocks = newBlocking(p, halt{done: h.done}) })
 	return p.blocks
 }
 

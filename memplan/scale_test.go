@@ -162,12 +162,32 @@ var _ = Describe("cancelling", func() {
 	},
 		Entry("in heuristics", heavyTailed(300_000), nil,
 			time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond),
-		Entry("in search", tiling(400, 9), &memplan.Options{Steps: 1 << 40},
+		Entry("with padding, gaps and shared space", varied(200_000), nil,
+			time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond),
+		Entry("in search", tiling(500, 9)[:470], &memplan.Options{Steps: 1 << 40},
 			10*time.Millisecond, 100*time.Millisecond),
 		Entry("in local search", heavyTailed(20_000), &memplan.Options{Steps: 1 << 40},
 			100*time.Millisecond, 400*time.Millisecond),
 	)
 })
+
+// varied returns heavy-tailed buffers that are aligned, every third with a
+// gap, and every fifth in place of the one before.
+func varied(n int) []memplan.Buffer {
+	bufs := heavyTailed(n)
+	for i := range bufs {
+		b := &bufs[i]
+		b.Align = 64
+		if third := (b.Upper - b.Lower) / 3; i%3 == 0 && third > 0 {
+			b.Gaps = []memplan.Interval{{Lower: b.Lower + third, Upper: b.Upper - third}}
+		}
+		if i%5 == 4 {
+			b.Lower, b.Upper = bufs[i-1].Upper-1, max(b.Upper, bufs[i-1].Upper+1)
+			b.Gaps, b.Share = nil, []int{i - 1}
+		}
+	}
+	return bufs
+}
 
 // tiling returns about n buffers that fill a square of 1024 by 1024 without
 // gaps, in random order: hard to pack again.

@@ -35,41 +35,43 @@ func shares(list [][]int32, i, j int32) bool {
 	return found
 }
 
-// bySize orders sharing buffers with the largest first, ties by index.
-func bySize(bufs []Buffer, list [][]int32) []int32 {
-	var order []int32
+// bySize orders sharing buffers with the largest first, ties by index,
+// or false when h ended.
+func bySize(bufs []Buffer, list [][]int32, h halt) ([]int32, bool) {
+	var some []int32
+	var keys []uint64
 	for i := range bufs {
 		if list[i] != nil && bufs[i].takesSpace() {
-			order = append(order, int32(i))
+			some, keys = append(some, int32(i)), append(keys, descending(bufs[i].Size))
 		}
 	}
-	slices.SortStableFunc(order, func(x, y int32) int {
-		switch {
-		case bufs[x].Size > bufs[y].Size:
-			return -1
-		case bufs[x].Size < bufs[y].Size:
-			return 1
-		}
-		return 0
-	})
-	return order
+	var s sorter
+	order, ok := s.sort(keys, h)
+	for k, x := range order {
+		order[k] = some[x]
+	}
+	return order, ok
 }
 
 // countedSpans returns the spans that count towards the lower bound: all but
 // the times of a sharing buffer when a larger one that it may share with is
 // counted already. No two counted buffers of one time may share, so that their
-// sizes add up in every plan.
-func countedSpans(bufs []Buffer, spans []span) []span {
+// sizes add up in every plan. It returns false when h ended.
+func countedSpans(bufs []Buffer, spans []span, h halt) ([]span, bool) {
 	list := sharers(bufs)
 	if list == nil {
-		return spans
+		return spans, true
 	}
 	counted := make([][]span, len(bufs))
 	for _, s := range spans {
 		counted[s.buffer] = append(counted[s.buffer], s)
 	}
 	done := make([]bool, len(bufs))
-	for _, i := range bySize(bufs, list) {
+	order, ok := bySize(bufs, list, h)
+	for k, i := range order {
+		if k&pollMask == 0 && h.stopped() {
+			return nil, false
+		}
 		for _, j := range list[i] {
 			if done[j] {
 				counted[i] = subtractSpans(counted[i], counted[j])
@@ -81,7 +83,7 @@ func countedSpans(bufs []Buffer, spans []span) []span {
 	for _, s := range counted {
 		out = append(out, s...)
 	}
-	return out
+	return out, ok
 }
 
 // subtractSpans returns a without the sections of b, both in order of time.
@@ -112,32 +114,33 @@ const maxMerge = 1 << 12
 
 // mergeShared chooses which sharing buffers start at the same offset, those
 // first that save most, and sets leader to the least index of each group. Any
-// two buffers of a group share or are never alive together. It reports whether
-// it merged any.
-func mergeShared(bufs []Buffer, leader []int32) bool {
+// two buffers of a group share or are never alive together. It notes whether
+// it merged any, and returns false when h ended.
+func (p *problem) mergeShared(leader []int32, h halt) bool {
+	bufs := p.bufs
 	list := sharers(bufs)
 	if list == nil {
-		return false
+		return true
 	}
 	type pair struct{ i, j int32 }
 	var pairs []pair
+	var keys []uint64 // by what they save
 	for i := range list {
+		if i&pollMask == 0 && h.stopped() {
+			return false
+		}
 		for _, j := range list[i] {
 			if int32(i) < j && collide(&bufs[i], &bufs[j]) {
 				pairs = append(pairs, pair{int32(i), j})
+				keys = append(keys, descending(min(bufs[i].Size, bufs[j].Size)))
 			}
 		}
 	}
-	saved := func(p pair) int64 { return min(bufs[p.i].Size, bufs[p.j].Size) }
-	slices.SortStableFunc(pairs, func(x, y pair) int {
-		switch a, b := saved(x), saved(y); {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	var s sorter
+	order, ok := s.sort(keys, h)
+	if !ok {
+		return false
+	}
 	members := make(map[int32][]int32)
 	group := func(i int32) []int32 {
 		if g, ok := members[i]; ok {
@@ -145,9 +148,11 @@ func mergeShared(bufs []Buffer, leader []int32) bool {
 		}
 		return []int32{i}
 	}
-	merged := false
-	for _, p := range pairs {
-		a, b := leader[p.i], leader[p.j]
+	for k, x := range order {
+		if k&pollMask == 0 && h.stopped() {
+			return false
+		}
+		a, b := leader[pairs[x].i], leader[pairs[x].j]
 		if a == b {
 			continue
 		}
@@ -161,9 +166,9 @@ func mergeShared(bufs []Buffer, leader []int32) bool {
 		}
 		members[a] = append(ga, gb...)
 		delete(members, b)
-		merged = true
+		p.merged = true
 	}
-	return merged
+	return true
 }
 
 // compatible reports whether all buffers of two groups may start at one

@@ -138,8 +138,11 @@ func (f *svgFrame) head(bufs []Buffer, plan Plan, opt *SVGOptions) {
 	if plan.LowerBound > 0 {
 		ratio = float64(plan.Height) / float64(plan.LowerBound)
 	}
-	fmt.Fprintf(f.out, `<text x="%.0f" y="40">%d buffers, height %d, lower bound %d, ratio %.4f, %s</text>`+"\n",
-		f.left, len(bufs), plan.Height, plan.LowerBound, ratio, escapeXML(plan.Method))
+	method := ""
+	if plan.Method != "" {
+		method = ", found by " + plan.Method
+	}
+	fmt.Fprintf(f.out, `<text x="%.0f" y="40">%d buffers, height / lower bound = %.4f%s</text>`+"\n", f.left, len(bufs), ratio, escapeXML(method))
 }
 
 // axes draws the grid, with rounded numbers at the lines, and names the axes.

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"context"
 	"math/bits"
 	"slices"
 )
@@ -34,6 +35,7 @@ type beam struct {
 	classes []class
 	words   int
 	hash    []uint64
+	ctx     context.Context
 	floor   int64    // peaks below it are as good as it
 	limit   int64    // peaks from it on are of no use
 	budget  int      // places to try, at most twice that
@@ -62,7 +64,7 @@ type state struct {
 func (s *orderer) searchSegment(order []int, g segment, floor int64) (found []int, peak int64, exact bool) {
 	s.evaluate(order[:g.lo])
 	b := s.newBeam(order[g.lo:g.hi])
-	b.floor, b.limit = floor, g.peak
+	b.ctx, b.floor, b.limit = s.ctx, floor, g.peak
 	var live int64
 	for i := range s.alive {
 		if s.alive[i] && s.left[i] > 0 && s.root[i] == i {
@@ -221,7 +223,7 @@ func (b *beam) run(live int64) (best *state, tried int, complete bool) {
 	var spare []state
 	at := map[uint64]int{}
 	for depth := range b.nodes {
-		if tried > 2*b.budget {
+		if tried > 2*b.budget || b.ctx.Err() != nil {
 			return nil, tried, false
 		}
 		next, before := spare[:0], tried

@@ -116,6 +116,9 @@ func (s *orderer) improve(best []int, top *cost, try func([]int) bool) error {
 				if s.steps >= s.budget {
 					return nil
 				}
+				if err := s.ctx.Err(); err != nil {
+					return err
+				}
 				copy(work, best)
 				move(work, from, to)
 				if better = try(work); better {
