@@ -9,7 +9,7 @@ import (
 // Properties implements backend.Backend: what is fused, in order of priority.
 func (b *mkl) Properties() []property.SubgraphProperty {
 	c := b.chains()
-	return []property.SubgraphProperty{c[0].Property(), b.attention(), c[1].Property(), c[2].Property(), fuse.Silu(), fuse.Shuffle(), padPool()}
+	return []property.SubgraphProperty{&operands{b: b}, b.integerProduct(), c[0].Property(), b.attention(), c[1].Property(), c[2].Property(), fuse.Silu(), fuse.Shuffle(), padPool()}
 }
 
 // chainNames are the names of the properties of chains.
@@ -17,16 +17,30 @@ var chainNames = []string{"conv-sum-activation", "inner-product-sum-activation",
 
 // chains are the primitives that are fused with what follows them, in the order of chainNames.
 func (b *mkl) chains() []fuse.Chain {
-	activation := func(n *graph.Node) bool {
-		_, ok := b.l.activationOf(n)
-		return ok
-	}
 	residual := func(_ *graph.Node, r *graph.Value) bool { return !fuse.IsConst(r) }
 	return []fuse.Chain{
-		{Name: chainNames[0], Head: b.isConvHead, Residual: residual, Activation: activation},
-		{Name: chainNames[1], Head: b.isProductHead, Bias: true, Residual: residual, Activation: activation},
-		{Name: chainNames[2], Head: b.isNormHead, Activation: activation},
+		{Name: chainNames[0], Head: b.isConvHead, Residual: residual, Activation: b.activates},
+		{Name: chainNames[1], Head: b.isProductHead, Bias: true, Residual: residual, Activation: b.activates},
+		{Name: chainNames[2], Head: b.isNormHead, Activation: b.activates},
 	}
+}
+
+// activates reports whether the library applies a node behind a primitive.
+func (b *mkl) activates(n *graph.Node) bool {
+	_, ok := b.l.activationOf(n)
+	return ok
+}
+
+// activation returns the operations of a chain's activation.
+func (b *mkl) activation(l *fuse.Links) []post {
+	if l.Silu() {
+		return []post{{alg: eltSwish, alpha: 1}}
+	}
+	if len(l.Acts) == 0 {
+		return nil
+	}
+	list, _ := b.l.activationOf(l.Acts[0])
+	return list
 }
 
 func (b *mkl) isConvHead(n *graph.Node) bool {
@@ -71,13 +85,7 @@ func (p *planner) planChain(i int, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	t := tail{residual: fuse.Outer(n, l.Residual)}
-	switch {
-	case l.Silu():
-		t.act = []post{{alg: eltSwish, alpha: 1}}
-	case len(l.Acts) == 1:
-		t.act, _ = p.l.activationOf(l.Acts[0])
-	}
+	t := tail{residual: fuse.Outer(n, l.Residual), act: p.b.activation(l)}
 	in, out := fuse.Outers(n, l.Head.Inputs), n.Outputs[0]
 	switch {
 	case l.Head.Is("MatMul", "Gemm"):

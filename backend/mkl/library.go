@@ -80,6 +80,7 @@ var common = strings.Fields(`
 var own = map[int][]string{
 	2: strings.Fields(`
 	dnnl_memory_desc_init_by_strides dnnl_memory_desc_init_by_tag dnnl_memory_desc_init_submemory
+	dnnl_primitive_attr_set_output_scales dnnl_primitive_attr_set_zero_points
 	dnnl_primitive_desc_create dnnl_dilated_convolution_forward_desc_init dnnl_dilated_deconvolution_forward_desc_init
 	dnnl_matmul_desc_init dnnl_inner_product_forward_desc_init dnnl_pooling_v2_forward_desc_init dnnl_binary_desc_init
 	dnnl_softmax_forward_desc_init dnnl_logsoftmax_forward_desc_init dnnl_shuffle_forward_desc_init
@@ -88,6 +89,7 @@ var own = map[int][]string{
 	3: strings.Fields(`
 	dnnl_memory_desc_create_with_strides dnnl_memory_desc_create_with_tag dnnl_memory_desc_create_submemory
 	dnnl_memory_desc_clone dnnl_memory_desc_destroy dnnl_memory_desc_query
+	dnnl_primitive_attr_set_scales_mask dnnl_primitive_attr_set_zero_points_mask
 	dnnl_convolution_forward_primitive_desc_create dnnl_deconvolution_forward_primitive_desc_create
 	dnnl_matmul_primitive_desc_create dnnl_inner_product_forward_primitive_desc_create
 	dnnl_pooling_forward_primitive_desc_create dnnl_binary_primitive_desc_create dnnl_softmax_forward_primitive_desc_create
@@ -223,12 +225,15 @@ func (l *library) version() string { return fmt.Sprintf("%d.%d.%d", l.major, l.m
 func (l *library) isa() string {
 	names := map[int32]string{0x1: "SSE4.1", 0x3: "AVX", 0x7: "AVX2", 0xf: "AVX2-VNNI", 0x1f: "AVX2-VNNI-2", 0x27: "AVX-512",
 		0x67: "AVX-512 VNNI", 0x6f: "AVX-512 VNNI", 0xe7: "AVX-512 BF16", 0xef: "AVX-512 BF16", 0x1ef: "AVX-512 FP16", 0x3e7: "AMX", 0xfef: "AMX"}
-	isa := int32(dl.Call(l.fn["dnnl_get_effective_cpu_isa"]))
+	isa := l.isaBits()
 	if s := names[isa]; s != "" {
 		return s
 	}
 	return fmt.Sprintf("instruction set %#x", isa)
 }
+
+// isaBits is the library's number of those instructions: a bit for each of its steps.
+func (l *library) isaBits() int32 { return int32(dl.Call(l.fn["dnnl_get_effective_cpu_isa"])) }
 
 // call calls a function that returns a status.
 //

@@ -46,6 +46,7 @@ type mkl struct {
 	block   int          // channels that lie together in it, 0 where they all do or none
 	answers *answers
 	forms   weightForms
+	quants  *quants
 	fail    string
 }
 
@@ -56,7 +57,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
-	b := &mkl{answers: &answers{}, fail: c.Options["fail"]}
+	b := &mkl{answers: &answers{}, quants: &quants{}, fail: c.Options["fail"]}
 	if b.fail != "" && b.fail != "compile" && b.fail != "run" {
 		return nil, fmt.Errorf("%w: fail %q", backend.ErrOption, b.fail)
 	}

@@ -53,8 +53,8 @@ func (l *library) binaryArg(i int) int32 {
 	return base*int32(i+1) | argSrc1
 }
 
-// attr makes the attributes of a primitive: scratch memory of the caller's, and post operations.
-func (l *library) attr(list []post) (handle uintptr, free func(), err error) {
+// attr makes the attributes of a primitive: scratch memory of the caller's, scales and zero points, and post operations.
+func (l *library) attr(list []post, q scaling) (handle uintptr, free func(), err error) {
 	a, o := new(cell), new(cell)
 	free = func() {
 		if o.v != 0 {
@@ -73,6 +73,9 @@ func (l *library) attr(list []post) (handle uintptr, free func(), err error) {
 		return 0, nil, err
 	}
 	if err = l.call("dnnl_primitive_attr_set_scratchpad_mode", a.v, scratchpadUser); err != nil {
+		return 0, nil, err
+	}
+	if err = l.setScaling(a.v, q); err != nil {
 		return 0, nil, err
 	}
 	if len(list) == 0 {
@@ -130,6 +133,7 @@ type recipe struct {
 	key    string // everything beside shapes and posts that the primitive depends on
 	shapes []shape
 	posts  []post
+	scaled scaling
 	v2     func(op uintptr, d []*desc) error        // fills in version 2's operation descriptor
 	v3     func(out, attr uintptr, d []*desc) error // makes version 3's primitive descriptor
 	direct func(out, attr uintptr, d []*desc) error // makes it in both versions, where they agree
@@ -143,7 +147,7 @@ func (l *library) describe(r recipe) (pd uintptr, err error) {
 			return 0, err
 		}
 	}
-	attr, free, err := l.attr(r.posts)
+	attr, free, err := l.attr(r.posts, r.scaled)
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +178,7 @@ type cache struct {
 
 // primitive returns the primitive of a recipe, for that many threads.
 func (l *library) primitive(threads int, r recipe) (*primitive, error) {
-	key := r.fullKey(threads)
+	key := l.fullKey(r, threads)
 	l.primitives.mu.Lock()
 	p := l.primitives.m[key].Value()
 	l.primitives.mu.Unlock()
@@ -210,7 +214,7 @@ func (l *library) forget(key string) {
 	}
 }
 
-func (r recipe) fullKey(threads int) string {
+func (l *library) fullKey(r recipe, threads int) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%d %s", threads, r.key)
 	for _, x := range r.shapes {
@@ -218,6 +222,7 @@ func (r recipe) fullKey(threads int) string {
 		s.WriteString(x.key())
 	}
 	s.WriteString(postKey(r.posts))
+	s.WriteString(l.scalingKey(r.scaled))
 	return s.String()
 }
 
@@ -287,7 +292,7 @@ type answers struct {
 
 // ask finds out how the library would do something on all processors: the implementation, and the layout of weights.
 func (l *library) ask(a *answers, r recipe) answer {
-	key := r.fullKey(0)
+	key := l.fullKey(r, 0)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x, ok := a.m[key]; ok {

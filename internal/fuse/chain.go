@@ -36,7 +36,8 @@ type Links struct {
 // Silu reports whether the activation is x·sigmoid(x) in two nodes.
 func (l *Links) Silu() bool { return len(l.Acts) == 2 }
 
-func (l *Links) nodes() []*graph.Node {
+// Nodes returns the chain's nodes, operands first.
+func (l *Links) Nodes() []*graph.Node {
 	out := []*graph.Node{l.Head}
 	if l.Add != nil {
 		out = append(out, l.Add)
@@ -54,12 +55,12 @@ func (c *Chain) Property() property.SubgraphProperty {
 		if !c.Head(seed) {
 			return nil
 		}
-		return c.follow(seed).nodes()
+		return c.Follow(seed).Nodes()
 	})
 }
 
-// follow walks down from the head.
-func (c *Chain) follow(head *graph.Node) *Links {
+// Follow reads the chain behind a head, as far as it goes: at least the head.
+func (c *Chain) Follow(head *graph.Node) *Links {
 	l := &Links{Head: head, Out: head.Outputs[0]}
 	if c.Bias && head.Is("MatMul") && IsConst(head.Inputs[1]) && len(head.Inputs[1].Type.Shape) == 2 {
 		if n := Next(l.Out); n != nil && n.Is("Add") {
@@ -105,8 +106,8 @@ func (c *Chain) Parse(fused *graph.Node) (*Links, error) {
 		if !c.Head(m) {
 			continue
 		}
-		l := c.follow(m)
-		if len(l.nodes()) != body.NumNodes() || len(body.Outputs) != 1 || body.Outputs[0] != l.Out {
+		l := c.Follow(m)
+		if len(l.Nodes()) != body.NumNodes() || len(body.Outputs) != 1 || body.Outputs[0] != l.Out {
 			return nil, fmt.Errorf("body of %v is no chain", fused)
 		}
 		return l, nil

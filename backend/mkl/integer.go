@@ -1,0 +1,362 @@
+package mkl
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/property"
+)
+
+// integerJob is a convolution or matrix product on integers of eight bits, with what is fused behind it:
+//
+//	(x - x.zero) · w.q, · x.scale · w.scales, + bias, + residual, activation, and to the integers of y
+type integerJob struct {
+	n       *graph.Node // Conv, MatMul, Gemm or a QLinear operator: it has the attributes
+	x, w    *graph.Value
+	out     *graph.Value // of the node
+	conv    bool
+	qx, qy  quant
+	float   bool // the result is no integer
+	weights *integers
+	bias    []float64 // nil, or one number per output
+
+	residual      *graph.Value // nil, or what is added, of the result's shape
+	qr            quant
+	floatResidual bool
+	posts         []post // the activation
+}
+
+// job is what a chain asks for. Values are those of the graph that the chain is in.
+func (l *qlinks) job(b *mkl) *integerJob {
+	j := &integerJob{n: l.Head, x: l.dx.Inputs[0], w: l.Head.Inputs[1], out: l.Head.Outputs[0], conv: l.Head.Is("Conv"), qx: l.x, qy: l.y,
+		float: l.q == nil, weights: l.w, posts: l.posts}
+	bias := l.Bias
+	if bias == nil {
+		bias = l.Head.Input(2)
+	}
+	if c := fuse.Behind(bias); c != nil && c.Const != nil {
+		for _, x := range fuse.Floats(c.Const) {
+			j.bias = append(j.bias, float64(x))
+		}
+	}
+	if l.Sum != nil {
+		j.residual, j.qr, j.floatResidual = l.Residual, l.r, l.dr == nil
+		if l.dr != nil {
+			j.residual = l.dr.Inputs[0]
+		}
+	}
+	return j
+}
+
+// channelsLast is the format of images of integers: the library's kernels for them read all channels of a pixel at once.
+func channelsLast(rank int) graph.Format {
+	if rank < 3 || rank > 5 {
+		return graph.HostFormat
+	}
+	order := []int{0}
+	for i := 2; i < rank; i++ {
+		order = append(order, i)
+	}
+	l, ok := tagLayout(append(order, 1), nil)
+	if !ok {
+		return graph.HostFormat
+	}
+	return graph.On(l)
+}
+
+// rescalable reports whether an activation of numbers in any unit is the same activation with other limits.
+func rescalable(posts []post) bool {
+	for _, x := range posts {
+		if x.kind != postEltwise || x.alg != eltRelu && x.alg != eltClip {
+			return false
+		}
+	}
+	return true
+}
+
+// epilogue returns the unit in which scaled products are handed on, and the operations that follow: the residual, the
+// activation, and the way to the integers of y, to which zero is still to be added. It works in steps of y where the
+// activation allows that.
+func (j *integerJob) epilogue(residual shape) (unit float64, list []post, zero int) {
+	unit = 1
+	if !j.float && rescalable(j.posts) {
+		unit = float64(j.qy.scale)
+	}
+	domain := unit
+	a, c := 1.0, 0.0 // what is left to do: · a + c
+	flush := func() {
+		if a != 1 || c != 0 {
+			list = append(list, post{alg: eltLinear, alpha: float32(a), beta: float32(c)})
+		}
+		a, c = 1, 0
+	}
+	if j.residual != nil {
+		list = append(list, post{kind: postBinaryAdd, src: residual})
+		unit = 1
+		if !j.floatResidual {
+			unit = float64(j.qr.scale)
+			c = -unit / domain * float64(j.qr.zero)
+		}
+		a = unit / domain
+	}
+	for _, x := range j.posts {
+		if x.alg == eltRelu && x.alpha == 0 && !j.float && domain != 1 && j.qy.zero == j.qy.least() {
+			continue // what is below zero saturates
+		}
+		flush()
+		if x.alg == eltClip {
+			x.alpha, x.beta = bounded(float64(x.alpha)/domain), bounded(float64(x.beta)/domain)
+		}
+		list = append(list, x)
+	}
+	if !j.float {
+		s := domain / float64(j.qy.scale)
+		a, c = a*s, c*s
+		if a == 1 && c == 0 && slices.ContainsFunc(list, func(x post) bool { return x.kind == postEltwise && x.alg == eltLinear }) {
+			return unit, list, j.qy.zero
+		}
+		c += float64(j.qy.zero)
+	}
+	flush()
+	return unit, list, 0
+}
+
+// repeated reports whether an algorithm comes twice in a list: kernels of version 2 give both the numbers of the first.
+func repeated(list []post) bool {
+	for i, x := range list {
+		if slices.ContainsFunc(list[:i], func(y post) bool { return x.kind == postEltwise && y.kind == postEltwise && x.alg == y.alg }) {
+			return true
+		}
+	}
+	return false
+}
+
+func bounded(x float64) float32 { return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32)) }
+
+// integerPlan is a job for concrete shapes.
+type integerPlan struct {
+	recipe   recipe
+	weights  shape // as the constant is stored
+	decode   func(blocking) (graph.Layout, bool)
+	bias     []float32
+	residual shape
+	flops    float64
+}
+
+// integerPlan resolves a job for these dims of x, its weights and the result, in formats of source and result.
+func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format) (*integerPlan, *property.Reason) {
+	p := &integerPlan{}
+	dtype := dtypeOf(j.qy.dtype)
+	if j.float {
+		dtype = dtypeF32
+	}
+	var from, to, bias, weights shape
+	scaled := scaling{of: argWeights, result: 1 << 1}
+	var c *convDims
+	var rows, columns int
+	if j.conv {
+		var why *property.Reason
+		if c, why = resolveConv(j.n, dx, dw, dy); why != nil {
+			return nil, why
+		}
+		from, to, weights = in(src.Layout, dx), in(dst.Layout, dy), anyOf(c.weights)
+		scaled.operand = 1
+		if c.groups > 1 {
+			scaled.operand = 3
+		}
+		columns, bias, p.weights, p.decode = dy[1], plain(dy[1]), c.rowMajor(), c.format
+		p.flops = 2 * float64(product(c.weights[len(c.weights)-len(c.w)+1:])) * float64(product(c.y))
+	} else {
+		f, ok := integerMatrix(j.n, dx, dw)
+		if !ok {
+			return nil, property.Because(property.ShapeReason, "product of %v and %v", dx, dw)
+		}
+		rows, columns = f.rows, f.columns
+		from, to, weights, bias = plain(rows, f.k), plain(rows, columns), anyOf([]int{f.k, columns}), plain(1, columns)
+		scaled.operand = 1 << 1
+		p.weights = shape{dims: []int{f.k, columns}, strides: []int{columns, 1}}
+		if !f.transposed {
+			p.weights.strides = []int{1, f.k}
+		}
+		p.decode = func(b blocking) (graph.Layout, bool) {
+			l, ok := b.layout()
+			if ok && !f.transposed {
+				return swapped(l, 2)
+			}
+			return l, ok
+		}
+		p.flops = 2 * float64(rows) * float64(f.k) * float64(columns)
+	}
+	if len(j.weights.scales) != columns || j.bias != nil && len(j.bias) != columns {
+		return nil, property.Because(property.ShapeReason, "%d scales and %d biases for %d outputs", len(j.weights.scales), len(j.bias), columns)
+	}
+	from.dtype, weights.dtype, p.weights.dtype, to.dtype = dtypeOf(j.qx.dtype), dtypeS8, dtypeS8, dtype
+	p.residual = to
+	if j.residual != nil {
+		p.residual.dtype = dtypeF32
+		if !j.floatResidual {
+			p.residual.dtype = dtypeOf(j.qr.dtype)
+		}
+	}
+	unit, posts, zero := j.epilogue(p.residual)
+	if repeated(posts) {
+		return nil, property.Because(property.Unsupported, "the library does not tell two linear steps behind a product apart")
+	}
+	scaled.dst = int32(zero)
+	if j.conv && !unpadded(c.window) {
+		scaled.src = int32(j.qx.zero)
+	}
+	scaled.factors = p.numbers(b, j, unit, scaled.src == 0)
+	if p.bias == nil {
+		bias = shape{}
+	}
+	if j.conv {
+		p.recipe = b.l.convolution(convDirect, c.window, from, weights, bias, to, posts)
+	} else {
+		p.recipe = b.l.matmul(from, weights, bias, to, posts)
+	}
+	p.recipe.scaled = scaled
+	return p, nil
+}
+
+// unpadded reports whether a window never leaves the image, so that a zero point is the same for every place.
+func unpadded(w window) bool {
+	positive := func(x int) bool { return x > 0 }
+	return !slices.ContainsFunc(w.padL, positive) && !slices.ContainsFunc(w.padR, positive)
+}
+
+// numbers fills in biases and returns factors. A zero point that the library is not told of becomes a part of the bias.
+func (p *integerPlan) numbers(b *mkl, j *integerJob, unit float64, folded bool) []float32 {
+	n := len(j.weights.scales)
+	factors := numbers[float32](n)
+	if j.bias != nil || folded && j.qx.zero != 0 {
+		p.bias = numbers[float32](n)
+	}
+	for i, s := range j.weights.scales {
+		scale := float64(j.qx.scale) * float64(s) / unit
+		factors[i] = float32(scale)
+		if p.bias == nil {
+			continue
+		}
+		x := 0.0
+		if j.bias != nil {
+			x = j.bias[i] / unit
+		}
+		if folded {
+			x -= float64(j.qx.zero) * float64(j.weights.sums[i]) * scale
+		}
+		p.bias[i] = b.l.biasOf(x, scale)
+	}
+	return factors
+}
+
+// integerMatrix returns the form of a matrix product.
+func integerMatrix(n *graph.Node, a, b []int) (f productForm, ok bool) {
+	if len(b) != 2 || len(a) < 1 {
+		return f, false
+	}
+	f.transposed = !n.Is("Gemm") || n.Int("transB", 0) == 0
+	f.k, f.columns = b[0], b[1]
+	if !f.transposed {
+		f.k, f.columns = b[1], b[0]
+	}
+	f.rows = product(a[:len(a)-1])
+	return f, a[len(a)-1] == f.k && f.rows > 0 && f.k > 0 && f.columns > 0
+}
+
+// integerPorts returns the format of the job's image and result, and the name of the library's implementation.
+func (b *mkl) integerPorts(j *integerJob) (s graph.Signature, why *property.Reason) {
+	f := graph.HostFormat
+	if j.conv {
+		if f = channelsLast(len(j.x.Type.Shape)); f == graph.HostFormat {
+			return s, property.Because(property.ShapeReason, "one to three spatial dims, found %v", j.x.Type)
+		}
+	}
+	p, why := b.integerPlan(j, assumed(j.x), assumed(j.w), assumed(j.out), f, f)
+	if why != nil {
+		return s, why
+	}
+	a := b.l.ask(b.answers, p.recipe)
+	if why := refused(a); why != nil {
+		return s, why
+	}
+	return graph.Signature{Name: a.impl, Inputs: []graph.Port{graph.Fixed(f)}, Outputs: []graph.Port{graph.Fixed(f)}}, nil
+}
+
+// integers emits a job: x, w, r and out are its operands, residual and result as the subgraph knows them.
+func (p *planner) integers(j *integerJob, x, w, r, out *graph.Value) error {
+	q, why := p.b.integerPlan(j, p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID], x.Format, out.Format)
+	if why != nil {
+		return why
+	}
+	pr, err := p.make(q.recipe)
+	if err != nil {
+		return err
+	}
+	how := fmt.Sprint(pr.impl, q.recipe.key, q.recipe.shapes, p.e.threads)
+	format, err := p.b.weightFormat(p.Dims[w.ID], q.weights, pr.weights, q.decode, how)
+	if err != nil {
+		return err
+	}
+	weights, err := p.constant(w, format)
+	if err != nil {
+		return err
+	}
+	args, err := p.scalingArgs(q.recipe.scaled)
+	args = append(args, arg{argSrc, p.In(x), pr.src, false}, arg{argWeights, weights, pr.weights, false})
+	add := func(a arg, err2 error) {
+		args = append(args, a)
+		if err == nil {
+			err = err2
+		}
+	}
+	if q.bias != nil {
+		d, err2 := p.desc(q.recipe.shapes[2])
+		add(arg{argBias, data(p, q.bias), d, false}, err2)
+	}
+	if r != nil {
+		d, err2 := p.desc(q.residual)
+		add(arg{p.l.binaryArg(0), p.In(r), d, false}, err2)
+	}
+	if err != nil {
+		return err
+	}
+	p.run(pr, q.flops, append(args, arg{argDst, p.Out(out), pr.dst, true})...)
+	return nil
+}
+
+// integerSignatures: image, residual and result in one format, everything else row-major.
+func integerSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	l, err := b.parseIntegers(n)
+	if err != nil {
+		return nil, property.Because(property.Veto, "%v", err)
+	}
+	j := l.job(b)
+	ports, why := b.integerPorts(j)
+	if why != nil {
+		return nil, why
+	}
+	s := graph.Signature{Name: ports.Name, Outputs: ports.Outputs}
+	for _, v := range n.Regions[0].Graph.Inputs {
+		port := graph.Fixed(graph.HostFormat)
+		if v == j.x || v == j.residual {
+			port = ports.Inputs[0]
+		}
+		s.Inputs = append(s.Inputs, port)
+	}
+	return []graph.Signature{s}, nil
+}
+
+func planIntegers(p *planner, n *graph.Node) error {
+	l, err := p.b.parseIntegers(n)
+	if err != nil {
+		return err
+	}
+	j := l.job(p.b)
+	return p.integers(j, fuse.Outer(n, j.x), fuse.Outer(n, l.dw.Inputs[0]), fuse.Outer(n, j.residual), n.Outputs[0])
+}
+
+func init() { register("pattern:"+integerPattern, operator{integerSignatures, planIntegers}) }

@@ -1,0 +1,326 @@
+package mkl_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+const quantizedProduct = "quantized-product"
+
+// integers is the text of a tensor of reproducible integers in [lo, hi].
+func integers(dtype string, lo, hi int, dims ...int) string {
+	n, shape := 1, make([]string, len(dims))
+	rng := rand.New(rand.NewPCG(uint64(lo*1000+hi), uint64(len(dims))))
+	for i, d := range dims {
+		n *= d
+		shape[i] = fmt.Sprint(d)
+	}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(lo + rng.IntN(hi-lo+1))
+	}
+	return fmt.Sprintf("%s[%s]{%s}", dtype, strings.Join(shape, ","), strings.Join(list, ", "))
+}
+
+// scales is the text of n reproducible scales around s.
+func scales(n int, s float64) string {
+	rng := rand.New(rand.NewPCG(uint64(n), 5))
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(float32(s * (0.5 + rng.Float64())))
+	}
+	return fmt.Sprintf("f32[%d]{%s}", n, strings.Join(list, ", "))
+}
+
+// quantizedFeeds are random operands over the whole range of integers, and floats of unit deviation.
+func quantizedFeeds(g *graph.Graph, seed uint64) map[string]tensor.Value {
+	GinkgoHelper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	out := map[string]tensor.Value{}
+	for _, v := range g.Inputs {
+		dims, err := v.Type.Shape.Eval(graph.Bindings{"N": 3}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		t, err := tensor.New(v.Type.DType, dims...)
+		Expect(err).NotTo(HaveOccurred())
+		data := make([]float64, t.Len())
+		for i := range data {
+			switch v.Type.DType {
+			case tensor.Uint8:
+				data[i] = float64(rng.IntN(256))
+			case tensor.Int8:
+				data[i] = float64(rng.IntN(256) - 128)
+			default:
+				data[i] = rng.NormFloat64()
+			}
+		}
+		Expect(tensor.Encode(t, data)).To(Succeed())
+		out[v.Name] = t
+	}
+	return out
+}
+
+// steps compares results with the reference's: integers by quantisation steps, floats by a step of the result's size.
+func steps(got, want map[string]tensor.Value, step float64) {
+	GinkgoHelper()
+	Expect(got).To(HaveLen(len(want)))
+	for name, w := range want {
+		a, b := got[name].(*tensor.Tensor), w.(*tensor.Tensor)
+		Expect(a.DType).To(Equal(b.DType))
+		Expect(a.Shape).To(Equal(b.Shape))
+		unit := 1.0
+		if b.DType.IsFloat() {
+			unit = step
+		}
+		off := 0
+		for i := range b.Len() {
+			d := (a.Float64At(i) - b.Float64At(i)) / unit
+			Expect(d).To(BeNumerically("~", 0, 2), "%s[%d]: %v, was %v", name, i, a.Float64At(i), b.Float64At(i))
+			if d > 1 || d < -1 {
+				off++
+			}
+		}
+		Expect(off).To(BeNumerically("<=", b.Len()/1000), "%s: values more than a step off, of %d", name, b.Len())
+	}
+}
+
+// agreesInSteps runs a graph with backends and with the reference alone, which keeps every node of the model.
+func agreesInSteps(ctx context.Context, g *graph.Graph, step float64, backends ...backend.Config) *carve.Program {
+	GinkgoHelper()
+	p := program(ctx, g, carve.Options{Verify: true, Backends: backends})
+	ref := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+	for seed := range uint64(3) {
+		in := quantizedFeeds(g, seed)
+		want, err := ref.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		got, err := p.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		steps(got, want, step)
+	}
+	return p
+}
+
+// mklWith is the configuration of mkl with a library.
+func mklWith(library string) backend.Config {
+	return backend.Config{Name: "mkl", Options: options(library)}
+}
+
+// quantizedConv is a graph of a convolution between quantisations. w and its scale replace those of the model where they
+// are given.
+func quantizedConv(x, xz, w, ws, conv, y, yz string) string {
+	return `
+  input %x: ` + x + `
+  const %xs = f32[]{0.02}
+  const %xz = ` + xz + `
+  const %wq = ` + w + `
+  const %ws = ` + ws + `
+  const %ys = f32[]{0.5}
+  const %yz = ` + yz + `
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws; axis=0)
+  ` + conv + `
+  %y = QuantizeLinear(` + y + `, %ys, %yz) "y"
+  output %y`
+}
+
+var _ = Describe("operators on integers", func() {
+	for _, lib := range libraries() {
+		DescribeTable(strings.TrimSpace("agree with the reference "+lib), func(ctx SpecContext, text string, ops ...string) {
+			open(lib)
+			g := parse(text)
+			p := agreesInSteps(ctx, g, 0.02, mklWith(lib))
+			Expect(opsOf(ctx, p)).To(Equal(ops))
+		},
+			Entry("a convolution, one scale", quantizedConv("u8[2,16,9,9]", "u8[]{0}", integers("i8", -127, 127, 24, 16, 3, 3), "f32[]{0.004}",
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a scale per output", quantizedConv("u8[2,16,9,9]", "u8[]{0}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a zero point of the image, padded", quantizedConv("u8[2,16,9,9]", "u8[]{131}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a zero point of the image, not padded", quantizedConv("u8[2,16,9,9]", "u8[]{131}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w)", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("signed", quantizedConv("i8[2,16,9,9]", "i8[]{0}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{0}"), quantizedProduct),
+			Entry("signed, with zero points", quantizedConv("i8[2,16,9,9]", "i8[]{-7}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{5}"), quantizedProduct),
+			Entry("unsigned to signed", quantizedConv("u8[2,16,9,9]", "u8[]{3}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{5}"), quantizedProduct),
+			Entry("an image of three channels, a large window", quantizedConv("u8[1,3,21,21]", "u8[]{114}", integers("i8", -127, 127, 24, 3, 7, 7), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[3,3,3,3], strides=[2,2])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("odd channels", quantizedConv("u8[1,7,5,6]", "u8[]{114}", integers("i8", -127, 127, 13, 7, 1, 1), scales(13, 0.004),
+				"%c = Conv(%xd, %w)", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("groups", quantizedConv("u8[1,32,9,9]", "u8[]{0}", integers("i8", -127, 127, 32, 16, 3, 3), scales(32, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1], group=2)", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("depthwise", quantizedConv("u8[1,32,9,9]", "u8[]{12}", integers("i8", -127, 127, 32, 1, 3, 3), scales(32, 0.04),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1], group=32)", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("one dim", quantizedConv("u8[2,16,30]", "u8[]{12}", integers("i8", -127, 127, 24, 16, 3), scales(24, 0.01),
+				"%c = Conv(%xd, %w; pads=[1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("three dims", quantizedConv("u8[1,16,4,5,6]", "u8[]{12}", integers("i8", -127, 127, 24, 16, 2, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[0,1,1,0,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a symbolic batch", quantizedConv("u8[N,16,9,9]", "u8[]{12}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a float bias", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"const %b = "+scales(24, 20)+"\n  %c = Conv(%xd, %w, %b; pads=[1,1,1,1])", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("a bias in integers", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), "f32[]{0.004}",
+				"const %bq = "+integers("i32", -100000, 100000, 24)+"\n  const %bs = f32[]{0.00008}\n  %b = DequantizeLinear(%bq, %bs)\n  %c = Conv(%xd, %w, %b; pads=[1,1,1,1])",
+				"%c", "u8[]{121}"), quantizedProduct),
+			Entry("relu, by saturation", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])\n  %r = Relu(%c)", "%r", "u8[]{0}"), quantizedProduct),
+			Entry("relu above the least integer", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])\n  %r = Relu(%c)", "%r", "u8[]{9}"), quantizedProduct),
+			Entry("limits", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"const %lo = f32[]{-3}\n  const %hi = f32[]{20}\n  %c = Conv(%xd, %w; pads=[1,1,1,1])\n  %r = Clip(%c, %lo, %hi)", "%r", "u8[]{9}"), quantizedProduct),
+			Entry("an activation with a curve", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.0004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])\n  %r = HardSwish(%c)", "%r", "u8[]{9}"), quantizedProduct),
+			Entry("x·sigmoid(x)", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.0004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])\n  %g = Sigmoid(%c)\n  %r = Mul(%c, %g)", "%r", "u8[]{9}"), quantizedProduct),
+			Entry("a float result", `
+  input %x: u8[2,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %wq = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %ws = `+scales(24, 0.004)+`
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws; axis=0)
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %y = Relu(%c) "y"
+  output %y`, quantizedProduct),
+			Entry("a residual in integers", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
+  input %r: i8[2,24,9,9]
+  const %rs = f32[]{0.3}
+  const %rz = i8[]{-9}
+  %rd = DequantizeLinear(%r, %rs, %rz)
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %s = Add(%rd, %c)
+  %a = Relu(%s)`, "%a", "u8[]{9}"), quantizedProduct),
+			Entry("a residual in floats", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
+  input %r: f32[2,24,9,9]
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %s = Add(%c, %r)`, "%s", "u8[]{9}"), quantizedProduct),
+			Entry("x + conv(x)", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %s = Add(%c, %xd)`, "%s", "u8[]{9}"), quantizedProduct),
+			Entry("unsigned weights", `
+  input %x: u8[2,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %wq = `+integers("u8", 0, 255, 24, 16, 3, 3)+`
+  const %ws = f32[]{0.004}
+  const %wz = u8[]{128}
+  const %yz = u8[]{100}
+  const %ys = f32[]{0.5}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws, %wz)
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %y = QuantizeLinear(%c, %ys, %yz) "y"
+  output %y`, quantizedProduct),
+			Entry("a matrix product", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", 1, "", "%m"), quantizedProduct),
+			Entry("a scale per column", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
+			Entry("signed, of three dims", product("MatMul", "i8[2,5,64]", "i8[]{3}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
+			Entry("one row", product("MatMul", "u8[1,64]", "u8[]{0}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
+			Entry("bias, sum and activation", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, `
+  input %r: u8[5,40]
+  const %b = `+scales(40, 4)+`
+  const %rs = f32[]{0.2}
+  const %rz = u8[]{50}
+  %rd = DequantizeLinear(%r, %rs, %rz)
+  %a = Add(%b, %m)
+  %s = Add(%a, %rd)
+  %t = Relu(%s)`, "%t"), quantizedProduct),
+			Entry("Gemm", product("Gemm", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
+			Entry("transposed, with bias", `
+  input %x: u8[5,64]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{77}
+  const %wq = `+integers("i8", -127, 127, 40, 64)+`
+  const %ws = `+scales(40, 0.004)+`
+  const %b = `+scales(40, 4)+`
+  const %ys = f32[]{0.3}
+  const %yz = u8[]{121}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws; axis=0)
+  %m = Gemm(%xd, %w, %b; transB=1)
+  %y = QuantizeLinear(%m, %ys, %yz) "y"
+  output %y`, quantizedProduct),
+			Entry("QLinearConv", `
+  input %x: u8[2,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %w = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %ws = `+scales(24, 0.004)+`
+  const %wz = `+integers("i8", 0, 0, 24)+`
+  const %ys = f32[]{0.5}
+  const %yz = u8[]{100}
+  const %b = `+integers("i32", -100000, 100000, 24)+`
+  %y = QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz, %b; pads=[1,1,1,1]) "y"
+  output %y`, "QLinearConv"),
+			Entry("QLinearConv of unsigned weights", `
+  input %x: u8[2,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %w = `+integers("u8", 1, 255, 24, 16, 3, 3)+`
+  const %ws = f32[]{0.004}
+  const %wz = u8[]{128}
+  const %ys = f32[]{0.5}
+  const %yz = u8[]{100}
+  %y = QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz) "y"
+  output %y`, "QLinearConv"),
+			Entry("QLinearMatMul", `
+  input %x: i8[2,5,64]
+  const %xs = f32[]{0.02}
+  const %xz = i8[]{10}
+  const %w = `+integers("i8", -127, 127, 64, 40)+`
+  const %ws = `+scales(40, 0.004)+`
+  const %wz = `+integers("i8", 0, 0, 40)+`
+  const %ys = f32[]{0.5}
+  const %yz = i8[]{-3}
+  %y = QLinearMatMul(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz) "y"
+  output %y`, "QLinearMatMul"),
+			Entry("QuantizeLinear", `
+  input %x: f32[2,19,5,5]
+  const %s = f32[]{0.013}
+  const %z = u8[]{117}
+  %y = QuantizeLinear(%x, %s, %z) "y"
+  output %y`, "QuantizeLinear"),
+			Entry("QuantizeLinear to signed", `
+  input %x: f32[19,5]
+  const %s = f32[]{0.013}
+  const %z = i8[]{-17}
+  %y = QuantizeLinear(%x, %s, %z) "y"
+  output %y`, "QuantizeLinear"),
+			Entry("DequantizeLinear", `
+  input %x: u8[2,19,5,5]
+  const %s = f32[]{0.02}
+  const %z = u8[]{117}
+  %y = DequantizeLinear(%x, %s, %z) "y"
+  output %y`, "DequantizeLinear"),
+		)
+	}
+})
+
+// product is a graph of a matrix product between quantisations; rest follows %m and y is quantised.
+func product(op, x, xz, w, ws string, axis int, rest, y string) string {
+	return fmt.Sprintf(`
+  input %%x: %s
+  const %%xs = f32[]{0.02}
+  const %%xz = %s
+  const %%wq = %s
+  const %%ws = %s
+  const %%ys = f32[]{0.3}
+  const %%yz = %s[]{21}
+  %%xd = DequantizeLinear(%%x, %%xs, %%xz)
+  %%w = DequantizeLinear(%%wq, %%ws; axis=%d)
+  %%m = %s(%%xd, %%w)
+  %s
+  %%y = QuantizeLinear(%s, %%ys, %%yz) "y"
+  output %%y`, x, xz, w, ws, strings.Split(x, "[")[0], axis, op, strings.TrimPrefix(rest, "\n  "), y)
+}

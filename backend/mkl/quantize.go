@@ -1,0 +1,146 @@
+package mkl
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/property"
+)
+
+// quantizeSignatures: QuantizeLinear and DequantizeLinear are reorders that scale, between the format of activations and
+// that of images of integers.
+func quantizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	q, why := quantOf(n)
+	if why != nil {
+		return nil, why
+	}
+	x, y := n.Inputs[0], n.Outputs[0]
+	rank := len(x.Type.Shape)
+	if rank == 0 || rank > 6 {
+		return nil, property.Because(property.ShapeReason, "rank %d", rank)
+	}
+	r := b.requantize(q, isQuantize(n), shapeOf(x, assumed(x)), shapeOf(y, assumed(y)))
+	if why := refused(b.l.ask(b.answers, r)); why != nil {
+		return nil, why
+	}
+	floats, bytes := b.activations(rank), channelsLast(rank)
+	if floats == graph.HostFormat && bytes == graph.HostFormat {
+		return plainSignature(n), nil
+	}
+	in, out := []graph.Format{floats, graph.HostFormat}, []graph.Format{bytes, graph.HostFormat}
+	if isDequantize(n) {
+		in, out = out, in
+	}
+	s := graph.UniformSignature("reorder", n, graph.HostFormat)
+	s.Vars = [][]graph.Format{in, out}
+	s.Inputs[0], s.Outputs[0] = graph.Variable(0), graph.Variable(1)
+	return []graph.Signature{s}, nil
+}
+
+// shapeOf describes a value of these dims, in its own format.
+func shapeOf(v *graph.Value, dims []int) shape {
+	return shape{dims: dims, layout: v.Format.Layout, dtype: dtypeOf(v.Type.DType)}
+}
+
+// requantize is the reorder between floats and integers, to the integers or from them.
+func (b *mkl) requantize(q quant, to bool, src, dst shape) recipe {
+	r := b.l.reorder(src, dst)
+	r.scaled = scaling{of: argSrc, factors: numbers[float32](1)}
+	if to {
+		r.scaled.factors[0], r.scaled.dst = float32(1/float64(q.scale)), int32(q.zero)
+	} else {
+		r.scaled.factors[0], r.scaled.src = q.scale, int32(q.zero)
+	}
+	return r
+}
+
+func planQuantize(p *planner, n *graph.Node) error {
+	q, why := quantOf(n)
+	if why != nil {
+		return why
+	}
+	x, y := n.Inputs[0], n.Outputs[0]
+	r := p.b.requantize(q, isQuantize(n), p.shape(x), p.shape(y))
+	pr, err := p.make(r)
+	if err != nil {
+		return err
+	}
+	args, err := p.scalingArgs(r.scaled)
+	if err != nil {
+		return err
+	}
+	p.run(pr, 0, append(args, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})...)
+	return nil
+}
+
+// qlinearJob is what QLinearConv and QLinearMatMul ask for: they say in their operands what chains say in nodes.
+func qlinearJob(b *mkl, n *graph.Node) (*integerJob, *property.Reason) {
+	x, w, y := n.Inputs[0], n.Inputs[3], n.Outputs[0]
+	if !isByte(x) || !isByte(y) {
+		return nil, property.Because(property.DTypeReason, "integers of eight bits only, found %v and %v", x.Type, y.Type)
+	}
+	j := &integerJob{n: n, x: x, w: w, out: y, conv: n.Is("QLinearConv")}
+	var why *property.Reason
+	if j.qx, why = quantFrom(x.Type.DType, n.Inputs[1], n.Inputs[2]); why != nil {
+		return nil, why
+	}
+	if j.qy, why = quantFrom(y.Type.DType, n.Inputs[6], n.Inputs[7]); why != nil {
+		return nil, why
+	}
+	axis := 1
+	if j.conv {
+		axis = 0
+	}
+	t, scale, zero := fuse.Behind(w), fuse.Behind(n.Inputs[4]), fuse.Behind(n.Inputs[5])
+	if !isTensorConst(t) || !isTensorConst(scale) || !isTensorConst(zero) || !j.conv && len(t.Const.Shape) != 2 {
+		return nil, property.Because(property.Unsupported, "weights %v are not constant", w)
+	}
+	if j.weights = b.weightsOf(t.Const, scale.Const, zero.Const, axis); j.weights == nil {
+		return nil, property.Because(property.Unsupported, "weights %v do not fit into signed integers about their zero point", w)
+	}
+	if why := b.inexact(j.qx.dtype, j.weights); why != nil {
+		return nil, why
+	}
+	if bias := n.Input(8); bias != nil {
+		c := fuse.Behind(bias)
+		if !isTensorConst(c) || c.Const.DType != tensor.Int32 || c.Const.Len() != len(j.weights.scales) {
+			return nil, property.Because(property.Unsupported, "bias %v is not constant", bias)
+		}
+		for i, s := range j.weights.scales {
+			j.bias = append(j.bias, float64(c.Const.Int64At(i))*float64(j.qx.scale)*float64(s))
+		}
+	}
+	return j, nil
+}
+
+func qlinearSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	j, why := qlinearJob(b, n)
+	if why != nil {
+		return nil, why
+	}
+	if j.weights.q != nil {
+		return nil, property.Because(property.Unsupported, "weights %v have a zero point", j.w)
+	}
+	ports, why := b.integerPorts(j)
+	if why != nil {
+		return nil, why
+	}
+	s := graph.UniformSignature(ports.Name, n, graph.HostFormat)
+	s.Inputs[0], s.Outputs[0] = ports.Inputs[0], ports.Outputs[0]
+	return []graph.Signature{s}, nil
+}
+
+func planQLinear(p *planner, n *graph.Node) error {
+	j, why := qlinearJob(p.b, n)
+	if why != nil {
+		return why
+	}
+	return p.integers(j, n.Inputs[0], n.Inputs[3], nil, n.Outputs[0])
+}
+
+func init() {
+	register("QuantizeLinear", operator{quantizeSignatures, planQuantize})
+	register("DequantizeLinear", operator{quantizeSignatures, planQuantize})
+	register("QLinearConv", operator{qlinearSignatures, planQLinear})
+	register("QLinearMatMul", operator{qlinearSignatures, planQLinear})
+}
