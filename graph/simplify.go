@@ -51,6 +51,7 @@ var passes = []pass{
 	{"remove-no-ops", (*simplifier).removeNoOps},
 	{"merge-views", (*simplifier).mergeViews},
 	{"merge-twins", (*simplifier).mergeTwins},
+	{"cancel-quantize", (*simplifier).cancelQuantize},
 	{"fold-batchnorm", (*simplifier).foldBatchNorms},
 	{"fold-scale", (*simplifier).foldScales},
 	{"fuse-layernorm", (*simplifier).fuseLayerNorms},
@@ -71,8 +72,9 @@ func SimplifyPasses() []string {
 const maxRounds = 16
 
 // Simplify rewrites g, and the graphs nested in it, to fewer and simpler nodes that compute the same: constants and shape
-// arithmetic are folded, no-ops, twins and dead nodes removed, normalisation and scales folded into the weights before
-// them, Einsum lowered to products, and the sequences that exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
+// arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
+// too, normalisation and scales folded into the weights before them, Einsum lowered to products, and the sequences that
+// exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
 // operator. Results are the same up to rounding, and exactly the same where only folding, removal and merging took place.
 //
 // Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;

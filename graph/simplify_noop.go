@@ -30,7 +30,8 @@ func (s *simplifier) removeNoOps() error {
 var noOps = map[string]func(*Node) *Value{
 	"Identity":   func(n *Node) *Value { return n.Input(0) },
 	"Dropout":    dropoutSource,
-	"Cast":       func(n *Node) *Value { return sameDType(n, tensor.DType(n.Int("to", 0))) },
+	"Cast":       castSource,
+	"Relu":       reluSource,
 	"CastLike":   castLikeSource,
 	"Transpose":  transposeSource,
 	"Reshape":    sameShape,
@@ -70,6 +71,57 @@ func sameDType(n *Node, to tensor.DType) *Value {
 		return x
 	}
 	return nil
+}
+
+// castSource: a cast to the type that the operand has, or that what it was cast from has, if all its numbers have the type
+// between.
+func castSource(n *Node) *Value {
+	to := tensor.DType(n.Int("to", 0))
+	if src := sameDType(n, to); src != nil {
+		return src
+	}
+	x := n.Input(0)
+	if x == nil || x.Producer == nil || !x.Producer.Is("Cast") {
+		return nil
+	}
+	if src := x.Producer.Input(0); src != nil && src.Type.IsTensor() && src.Type.DType == to && holds(x.Type.DType, to) {
+		return src
+	}
+	return nil
+}
+
+// holds reports whether every number of type small is one of type wide, and a cast there and back gives the same.
+func holds(wide, small tensor.DType) bool {
+	digits := map[tensor.DType]int{tensor.Float64: 53, tensor.Float32: 24, tensor.Float16: 11, tensor.BFloat16: 8}
+	switch {
+	case small.IsFloat():
+		return digits[small] > 0 && (wide == tensor.Float64 || wide == tensor.Float32 && small != tensor.Float64)
+	case !small.IsInt() || small.Bits() < 8:
+		return false
+	case wide.IsFloat():
+		return digits[wide] >= small.Bits() && wide != tensor.BFloat16
+	case !wide.IsInt():
+		return false
+	}
+	return wide.Bits() > small.Bits() && (small.IsUnsigned() || !wide.IsUnsigned())
+}
+
+// reluSource: numbers that were dequantised about the least integer are not negative.
+func reluSource(n *Node) *Value {
+	x := n.Input(0)
+	if x == nil || x.Producer == nil || !x.Producer.Is("DequantizeLinear") {
+		return nil
+	}
+	q, ok := quantizationOf(x.Producer)
+	if !ok {
+		return nil
+	}
+	for i := range q.scale.Len() {
+		if q.zeroAt(i) != least(q.dtype) {
+			return nil
+		}
+	}
+	return x
 }
 
 func castLikeSource(n *Node) *Value {

@@ -19,7 +19,7 @@ func (cpu) Properties() []property.SubgraphProperty {
 // Chains of a kernel and what is fused behind it.
 var (
 	convTail   = &fuse.Chain{Name: "conv-tail", Head: isConvHead, Residual: mayAdd, Activation: isActivation}
-	matmulTail = &fuse.Chain{Name: "matmul-tail", Head: isMatMulHead, Bias: true, Residual: mayAdd, Activation: isActivation}
+	matmulTail = &fuse.Chain{Name: "matmul-tail", Head: isMatMulHead, Bias: fuse.ConstantMatrix, Residual: mayAdd, Activation: isActivation}
 	scaleTail  = &fuse.Chain{Name: "scale-tail", Head: isScaleHead, Activation: isActivation}
 )
 

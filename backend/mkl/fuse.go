@@ -20,7 +20,7 @@ func (b *mkl) chains() []fuse.Chain {
 	residual := func(_ *graph.Node, r *graph.Value) bool { return !fuse.IsConst(r) }
 	return []fuse.Chain{
 		{Name: chainNames[0], Head: b.isConvHead, Residual: residual, Activation: b.activates},
-		{Name: chainNames[1], Head: b.isProductHead, Bias: true, Residual: residual, Activation: b.activates},
+		{Name: chainNames[1], Head: b.isProductHead, Bias: fuse.ConstantMatrix, Residual: residual, Activation: b.activates},
 		{Name: chainNames[2], Head: b.isNormHead, Activation: b.activates},
 	}
 }

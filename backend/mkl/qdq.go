@@ -160,7 +160,7 @@ func (b *mkl) followIntegers(head *graph.Node, own bool) (*qlinks, *property.Rea
 	if bias := head.Input(2); bias != nil && (!fuse.IsConst(bias) || !isF32(bias)) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", bias)
 	}
-	tail := &fuse.Chain{Bias: true, Activation: b.activates, Residual: func(_ *graph.Node, r *graph.Value) bool {
+	tail := &fuse.Chain{Bias: func(*graph.Node) bool { return true }, Activation: b.activates, Residual: func(_ *graph.Node, r *graph.Value) bool {
 		if fuse.IsConst(r) || r.Producer == nil || !isDequantize(r.Producer) {
 			return !fuse.IsConst(r)
 		}

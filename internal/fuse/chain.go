@@ -14,8 +14,8 @@ type Chain struct {
 	Name string
 	// Head reports whether a chain may begin with a node.
 	Head func(*graph.Node) bool
-	// Bias lets a MatMul with a constant matrix take one value per column.
-	Bias bool
+	// Bias reports whether the kernel of a head, a MatMul, adds one value per column; nil: none does.
+	Bias func(head *graph.Node) bool
 	// Residual reports whether the kernel of a head adds a tensor of its result's shape; nil: none does.
 	Residual func(head *graph.Node, residual *graph.Value) bool
 	// Activation reports whether the kernel applies a unary node.
@@ -62,7 +62,7 @@ func (c *Chain) Property() property.SubgraphProperty {
 // Follow reads the chain behind a head, as far as it goes: at least the head.
 func (c *Chain) Follow(head *graph.Node) *Links {
 	l := &Links{Head: head, Out: head.Outputs[0]}
-	if c.Bias && head.Is("MatMul") && IsConst(head.Inputs[1]) && len(head.Inputs[1].Type.Shape) == 2 {
+	if c.Bias != nil && head.Is("MatMul") && c.Bias(head) {
 		if n := Next(l.Out); n != nil && n.Is("Add") {
 			if b := Other(n, l.Out); isRow(Behind(b), l.Out) && !slices.Contains(head.Inputs, b) {
 				l.Add, l.Bias, l.Out = n, b, n.Outputs[0]
@@ -87,6 +87,11 @@ func (c *Chain) Follow(head *graph.Node) *Links {
 		l.Acts, l.Out = []*graph.Node{s, m}, m.Outputs[0]
 	}
 	return l
+}
+
+// ConstantMatrix reports whether a product's second operand is a constant matrix: a Bias of chains.
+func ConstantMatrix(head *graph.Node) bool {
+	return IsConst(head.Inputs[1]) && len(head.Inputs[1].Type.Shape) == 2
 }
 
 // isRow reports whether b is a constant with one value per column of v.

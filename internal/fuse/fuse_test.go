@@ -40,7 +40,7 @@ func fused(ctx SpecContext, g *graph.Graph, p property.SubgraphProperty) (n *gra
 }
 
 // product are chains behind matrix products. The kernel adds no residual that is an operand too.
-var product = &fuse.Chain{Name: "product", Bias: true,
+var product = &fuse.Chain{Name: "product", Bias: fuse.ConstantMatrix,
 	Head:       func(n *graph.Node) bool { return n.Is("MatMul") },
 	Residual:   func(head *graph.Node, r *graph.Value) bool { return r != head.Inputs[0] },
 	Activation: func(n *graph.Node) bool { return n.Is("Relu") },
