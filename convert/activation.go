@@ -13,11 +13,16 @@ func activationReorder(src, dst *strided) *reorderer {
 	if !ok1 || !ok2 {
 		return nil
 	}
-	p, err := reorder.New(reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to})
+	return planReorder(reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to})
+}
+
+// planReorder is the reorder that the kernels make of a spec, nil where they cannot.
+func planReorder(spec reorder.Spec) *reorderer {
+	p, err := reorder.New(spec)
 	if err != nil {
 		return nil
 	}
-	return newReorderer(p.Chunks(), dst.elements*4/p.Chunks(), func(d, s []byte, lo, hi int) {
+	return newReorderer(p.Chunks(), 4*spec.N*spec.To.Floats(spec.C, spec.HW)/p.Chunks(), func(d, s []byte, lo, hi int) {
 		if err := p.Run(lo, hi, elements[float32](d), elements[float32](s)); err != nil {
 			panic(err) // sizes were checked
 		}

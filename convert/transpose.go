@@ -1,9 +1,6 @@
 package convert
 
-import "github.com/carve-dev/carve/internal/kernel/vec"
-
-// transposeRows is how many rows of a long transposition are moved at a time.
-const transposeRows = 64
+import "github.com/carve-dev/carve/internal/kernel/reorder"
 
 // transposeReorder is the move of 4-byte elements between layouts without padding that differ by one transposition of a
 // batch of matrices: [batch, rows, cols] to [batch, cols, rows]. It returns nil for other pairs.
@@ -12,15 +9,7 @@ func transposeReorder(src, dst *strided) *reorderer {
 	if !ok {
 		return nil
 	}
-	cuts := (rows + transposeRows - 1) / transposeRows
-	return newReorderer(batch*cuts, 4*min(rows, transposeRows)*cols, func(d, s []byte, lo, hi int) {
-		to, from := elements[float32](d), elements[float32](s)
-		for ; lo < hi; lo++ {
-			b, r := lo/cuts*rows*cols, lo%cuts*transposeRows
-			n := min(transposeRows, rows-r)
-			vec.Transpose2D(to[b+r:b+rows*cols], from[b+r*cols:b+(r+n)*cols], n, cols, cols, rows)
-		}
-	})
+	return planReorder(reorder.Spec{N: batch, C: rows, HW: cols, From: reorder.NCHW, To: reorder.NHWC})
 }
 
 // transposition finds the matrices: the axes that both begin with are the batch, the source's next axes, which the target

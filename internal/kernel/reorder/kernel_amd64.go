@@ -32,6 +32,50 @@ func copyLanes(level cpuid.Level, dst *float32, dstStride int, src *float32, src
 	}
 }
 
+// tiles transposes n whole tiles. What lies ahead bytes behind is asked for, unless that is 0: with each row, or, streaming,
+// with each tile from src on. The caller knows that the level has streaming stores where it asks for them.
+func tiles(level cpuid.Level, stream bool, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
+	switch {
+	case level == cpuid.AVX512 && stream && ahead != 0:
+		tilesStreamFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+	case level == cpuid.AVX512 && stream:
+		tilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+	case level == cpuid.AVX512 && ahead != 0:
+		tilesFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+	case level == cpuid.AVX512:
+		tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+	case level == cpuid.AVX2 && ahead != 0:
+		tilesFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+	case level == cpuid.AVX2:
+		tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+	default:
+		portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+	}
+}
+
+// streamsTiles and streamsRows report whether tiles and copyRows have streaming stores: tiles of AVX2 are half a line wide.
+func streamsTiles(level cpuid.Level) bool { return level == cpuid.AVX512 }
+func streamsRows(level cpuid.Level) bool  { return level >= cpuid.AVX2 }
+
+// fence comes after streaming stores.
+func fence() { storeFence() }
+
+// copyRows copies n rows of 16 floats of each block.
+func copyRows(level cpuid.Level, stream bool, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
+	switch {
+	case level == cpuid.AVX512 && stream:
+		rowsStream512(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+	case level == cpuid.AVX512:
+		rows512(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+	case level == cpuid.AVX2 && stream:
+		rowsStream256(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+	case level == cpuid.AVX2:
+		rows256(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+	default:
+		portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+	}
+}
+
 func gatherLanes(level cpuid.Level, dst, a, b *float32, m *mixture, keep, n int) {
 	switch level {
 	case cpuid.AVX512:

@@ -15,6 +15,18 @@ func copyLanes(_ cpuid.Level, dst *float32, dstStride int, src *float32, srcStri
 	portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)
 }
 
+func tiles(_ cpuid.Level, _ bool, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, _, n int) {
+	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
+}
+
+func streamsTiles(cpuid.Level) bool { return false }
+func streamsRows(cpuid.Level) bool  { return false }
+func fence()                        {}
+
+func copyRows(_ cpuid.Level, _ bool, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
+	portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
+}
+
 func gatherLanes(_ cpuid.Level, dst, a, b *float32, m *mixture, keep, n int) {
 	portableGather(dst, a, b, m, keep, n)
 }

@@ -76,9 +76,10 @@ type Spec struct {
 type Plan struct {
 	Spec
 	level             cpuid.Level
-	segment, segments int // pixels of a chunk, and chunks of an image along the pixels
-	across            int // chunks of an image along the channels
-	perAcross         int // channel blocks of each
+	stream            bool // the result is too large for the caches, and its rows begin at cache lines where it does
+	segment, segments int  // pixels of a chunk, and chunks of an image along the pixels
+	across            int  // chunks of an image along the channels
+	perAcross         int  // channel blocks of each
 }
 
 const (
@@ -105,12 +106,15 @@ func New(s Spec) (*Plan, error) {
 		}
 	}
 	p := &Plan{Spec: s, level: cpuid.Best()}
+	p.stream = p.streams(streamBytes)
 	blocks := (s.C + 15) / 16
-	// Pixels come in multiples of 16. Where an image row of one of the layouts has all channels of a pixel, a chunk has them
-	// too, so that its lines are not shared between chunks.
-	p.perAcross = blocks
-	if s.From != NHWC && s.To != NHWC {
+	// Pixels come in multiples of 16.
+	switch p.perAcross = blocks; {
+	case s.From != NHWC && s.To != NHWC:
 		p.perAcross = max(1, min(blocks, chunkBytes/(64*min(s.HW, 1<<20))))
+	case s.From == NCHW || s.To == NCHW:
+		p.perAcross = min(blocks, tileRows/16)
+	default: // all channels of a pixel, so that cache lines are not shared between chunks
 	}
 	p.across = (blocks + p.perAcross - 1) / p.perAcross
 	p.segment = max(16, min((s.HW+15)/16*16, chunkBytes/(64*p.perAcross)/16*16))
@@ -133,33 +137,100 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 	if need := (p.N-1)*p.DstImage + p.To.Floats(p.C, p.HW); len(dst) < need {
 		return failf("run", ErrBuffer, "destination has %d floats, needs %d", len(dst), need)
 	}
+	stream := p.stream && aligned(dst)
 	for i := lo; i < hi; i++ {
 		seg := i % p.segments
 		b := i / p.segments % p.across * p.perAcross
 		n := i / p.segments / p.across
 		from := seg * p.segment
-		p.chunk(dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
+		p.chunk(stream, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
+	}
+	if stream {
+		fence()
 	}
 	return nil
 }
 
+// streams reports whether a result of so many bytes at least is written past the caches, where it begins at a cache line.
+func (p *Plan) streams(least int) bool {
+	if p.From == p.To || 4*p.N*p.To.Floats(p.C, p.HW) < least || p.N > 1 && p.DstImage%16 != 0 {
+		return false
+	}
+	switch p.To {
+	case NCHW:
+		return streamsTiles(p.level) && p.HW%16 == 0
+	case NHWC:
+		return p.C%16 == 0 && (p.From == NCHW && streamsTiles(p.level) || p.From == NCHW16c && streamsRows(p.level))
+	}
+	return p.From == NCHW && streamsTiles(p.level) || p.From == NHWC && streamsRows(p.level)
+}
+
 // chunk moves pixels [p0, p1) of channel blocks [b0, b1).
-func (p *Plan) chunk(dst, src []float32, b0, b1, p0, p1 int) {
-	if p.From == p.To {
+func (p *Plan) chunk(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
+	c0, c1 := 16*b0, min(16*b1, p.C)
+	switch {
+	case p.From == p.To:
 		p.copySame(dst, src, b0, b1, p0, p1)
-		return
-	}
-	// Sixteen rows at a time, so that lines that several channel blocks share stay in the L1 cache.
-	step := 16
-	if p.From != NHWC && p.To != NHWC {
-		step = p1 - p0
-	}
-	for from := p0; from < p1; from += step {
-		to := min(from+step, p1)
+	case p.From == NCHW && p.To == NHWC:
+		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0)
+	case p.From == NHWC && p.To == NCHW:
+		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0)
+	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
-			p.block(dst, src, b, from, to)
+			p.block(stream, dst, src, b, p0, p1)
+		}
+	default:
+		p.rows(stream, dst, src, b0, b1, p0, p1)
+	}
+}
+
+// rows moves pixels [p0, p1) of channel blocks [b0, b1) between NHWC and NCHW16c, some rows at a time: few where blocks share
+// cache lines, so that these stay in the first-level cache.
+func (p *Plan) rows(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
+	whole := min(b1, p.C/16)
+	step := 16
+	if p.C%16 == 0 {
+		step = 64
+	}
+	for px := p0; px < p1; px += step {
+		n := min(step, p1-px)
+		if b0 < whole {
+			d, dp, _ := p.at(p.To, b0, px)
+			s, sp, _ := p.at(p.From, b0, px)
+			if p.byPixel(whole - b0) {
+				copyRows(p.level, stream, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
+			} else {
+				copyRows(p.level, stream, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
+			}
+		}
+		for b := max(b0, whole); b < b1; b++ {
+			channels := min(16, p.C-16*b)
+			lanes := channels
+			if p.To == NCHW16c {
+				lanes = 16
+			}
+			d, dp, _ := p.at(p.To, b, px)
+			s, sp, _ := p.at(p.From, b, px)
+			copyLanes(p.level, &dst[d], 4*dp, &src[s], 4*sp, channels, lanes, n)
 		}
 	}
+}
+
+// byPixel reports whether rows moves all blocks of a pixel before the next pixel: the tensor with pixels in a row is then
+// read or written from front to back, the other in as many places at a time as there are blocks. They must be some to pay,
+// and no more than one set of the first-level cache has lines (64 sets of 8) where they all fall into the same.
+func (p *Plan) byPixel(blocks int) bool {
+	const sets, ways = 64, 8
+	apart := p.HW & -p.HW // the power of two in the distance of blocks, in cache lines
+	return blocks >= 4 && (p.To == NHWC || blocks <= ways*max(1, sets/apart))
+}
+
+// between returns the distance between channel blocks of a layout with 16 channels in a row.
+func (p *Plan) between(l Layout) int {
+	if l == NHWC {
+		return 16
+	}
+	return 16 * p.HW
 }
 
 // at returns the offset of pixel px of channel block b in a layout, and the distances between its pixels and its channels.
@@ -173,33 +244,42 @@ func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
 	return (b*p.HW + px) * 16, 16, 1
 }
 
-// block moves pixels [p0, p1) of one channel block.
-func (p *Plan) block(dst, src []float32, b, p0, p1 int) {
+// block moves pixels [p0, p1) of one channel block between NCHW and NCHW16c.
+func (p *Plan) block(stream bool, dst, src []float32, b, p0, p1 int) {
 	channels := min(16, p.C-16*b)
-	lanes := channels
-	if p.To == NCHW16c {
-		lanes = 16
-	}
+	side := tileSide(p.level)
+	whole := (p1 - p0) / side * side
 	d, dp, dc := p.at(p.To, b, p0)
 	s, sp, sc := p.at(p.From, b, p0)
-	switch {
-	case sc == 1 && dc == 1:
-		copyLanes(p.level, &dst[d], 4*dp, &src[s], 4*sp, channels, lanes, p1-p0)
-	case sp == 1:
-		// Rows of the source are channels.
-		side := tileSide(p.level)
-		for half := 0; half < lanes; half += side {
-			rows := max(0, min(side, channels-half))
+	for half := 0; half < 16; half += side {
+		rows := max(0, min(side, channels-half))
+		switch {
+		case p.From == NCHW && rows == side:
+			// Tiles lie along the rows, which are channels; the lines behind a few tiles are asked for with them.
+			ahead := 64 * nearLines
+			if stream {
+				ahead = 4 * tileCols
+			}
+			for px := 0; px < whole; px += tileCols {
+				n := min(tileCols, whole-px) / side
+				tiles(p.level, stream, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
+			}
+			if whole < p1-p0 {
+				alongCols(p.level, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
+			}
+		case p.From == NCHW:
 			in := s
 			if rows > 0 {
 				in += half * sc
 			}
-			alongCols(p.level, dst[d+half:], dp, src[in:], sc, rows, min(side, lanes-half), p1-p0)
-		}
-	default:
-		side := tileSide(p.level)
-		for half := 0; half < channels; half += side {
-			alongRows(p.level, dst[d+half*dc:], dc, src[s+half:], sp, min(side, channels-half), p1-p0)
+			alongCols(p.level, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
+		case rows == side && whole > 0:
+			tiles(p.level, stream, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
+			if whole < p1-p0 {
+				alongRows(p.level, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
+			}
+		case rows > 0:
+			alongRows(p.level, dst[d+half*dc:], dc, src[s+half:], sp, rows, p1-p0)
 		}
 	}
 }

@@ -25,6 +25,15 @@ func portableTranspose(dst *float32, dstStride, dstStep int, src *float32, srcSt
 	}
 }
 
+// portableRows does what rows512 does.
+func portableRows(dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
+	for b := range blocks {
+		for i := range n {
+			copy(row(dst, b*dstBlock+i*dstStride, 16), row(src, b*srcBlock+i*srcStride, 16))
+		}
+	}
+}
+
 // portableCopy does what copy512 does.
 func portableCopy(dst *float32, dstStride int, src *float32, srcStride, lanes, stored, n int) {
 	for i := range n {

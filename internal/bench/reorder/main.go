@@ -1,0 +1,123 @@
+// Command reorder prints how fast carve changes the layout of tensors in memory, beside a copy of as many bytes and beside
+// oneDNN's own reorders, all by turns in one process, on the same memory and the same number of threads. Speed is bytes read
+// plus bytes written per second.
+//
+//	go run ./internal/bench/reorder [-set sizes|shapes|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT]
+//
+// The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes.
+// Figures are the lower quartiles of the times of the rounds, which other load disturbs less than medians; in each round,
+// everything is run for some milliseconds by turns. Where oneDNN is not to be had, or has no such reorder, its columns are
+// empty.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// task is a reorder to measure, named like "NCHW→NCHW16c".
+type task struct {
+	from, to string // tags; a blocked one is aBcd16b
+	src, dst tensor.DType
+	dims     []int
+}
+
+func (t task) String() string {
+	names := map[string]string{"abcd": "NCHW", "acdb": "NHWC", "aBcd16b": "NCHW16c", "aBcd8b": "NCHW8c", "ab": "rows", "ba": "columns"}
+	s := names[t.from] + "→" + names[t.to]
+	if t.src != t.dst {
+		s += fmt.Sprintf(" %v→%v", t.src, t.dst)
+	}
+	return s
+}
+
+// kinds are the pairs of layouts for activations.
+var kinds = [][2]string{{"abcd", "aBcd16b"}, {"aBcd16b", "abcd"}, {"acdb", "aBcd16b"}, {"aBcd16b", "acdb"}, {"abcd", "acdb"}, {"acdb", "abcd"}}
+
+// sizes are shapes of 64 KiB, 256 KiB, 1, 4, 16 and 64 MiB, and matrices of these sizes.
+func sizes() (list []task) {
+	for _, k := range kinds {
+		for _, d := range [][]int{{1, 64, 16, 16}, {1, 64, 32, 32}, {1, 64, 64, 64}, {1, 64, 128, 128}, {4, 64, 128, 128}, {16, 64, 128, 128}} {
+			list = append(list, task{k[0], k[1], tensor.Float32, tensor.Float32, d})
+		}
+	}
+	for n := 128; n <= 4096; n *= 2 {
+		list = append(list, task{"ab", "ba", tensor.Float32, tensor.Float32, []int{n, n}})
+	}
+	return list
+}
+
+// shapes are maps of real models: channels and sizes that are no multiples of 16, and batches.
+func shapes() (list []task) {
+	for _, k := range kinds {
+		for _, d := range [][]int{{1, 3, 224, 224}, {1, 24, 149, 149}, {1, 58, 28, 28}, {1, 100, 14, 14}, {1, 512, 7, 7}, {1, 96, 55, 55}, {1, 256, 56, 56},
+			{8, 58, 28, 28}, {8, 256, 14, 14}, {8, 2048, 7, 7}, {8, 64, 56, 56}} {
+			list = append(list, task{k[0], k[1], tensor.Float32, tensor.Float32, d})
+		}
+	}
+	for _, d := range [][]int{{128, 768}, {768, 128}, {1000, 1031}, {768, 3072}, {3, 50176}, {50176, 3}} {
+		list = append(list, task{"ab", "ba", tensor.Float32, tensor.Float32, d})
+	}
+	return list
+}
+
+func main() {
+	set := flag.String("set", "sizes", "sizes, shapes or all")
+	threads := flag.String("threads", "1", "numbers of threads, comma-separated")
+	rounds := flag.Int("rounds", 15, "rounds of which lower quartiles are taken")
+	path := flag.String("library", "", "oneDNN's library; by default what the system finds")
+	match := flag.String("match", "", "measure only rows whose name contains this")
+	flag.Parse()
+	if err := run(*set, *threads, *rounds, *path, *match); err != nil {
+		fmt.Fprintln(os.Stderr, "reorder:", err)
+		os.Exit(1)
+	}
+}
+
+func run(set, threads string, rounds int, path, match string) error {
+	var list []task
+	for _, s := range []struct {
+		name string
+		make func() []task
+	}{{"sizes", sizes}, {"shapes", shapes}} {
+		if set == s.name || set == "all" {
+			list = append(list, s.make()...)
+		}
+	}
+	if list == nil {
+		return fmt.Errorf("there is no set %q", set)
+	}
+	runtime.LockOSThread() // oneDNN's workers belong to this thread
+	l, err := openLibrary(path)
+	name := "oneDNN"
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "reorder: without oneDNN:", err)
+	} else {
+		name += " " + l.version
+	}
+	for _, text := range strings.Split(threads, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("bad number of threads %q", text)
+		}
+		fmt.Printf("\n%d threads\n\n| reorder | shape | MiB | carve GB/s | copy GB/s | %s GB/s | carve / copy | carve / %s |\n|---|---|--:|--:|--:|--:|--:|--:|\n", n, name, name)
+		for _, t := range list {
+			row := fmt.Sprintf("%v %v", t, t.dims)
+			if !strings.Contains(row, match) {
+				continue
+			}
+			m, err := measure(t, n, rounds, l)
+			if err != nil {
+				return fmt.Errorf("%s: %w", row, err)
+			}
+			fmt.Println(m.row(t))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/pool"
+)
+
+// result is what was measured of a task, in nanoseconds; NaN where there was nothing to measure.
+type result struct {
+	bytes              int // read plus written
+	carve, copy, other float64
+}
+
+// row writes a result as a row of the table.
+func (r result) row(t task) string {
+	speed := func(ns float64) string { return number(float64(r.bytes)/ns, "%.1f") }
+	return fmt.Sprintf("| %v | %v | %.3g | %s | %s | %s | %s | %s |", t, t.dims, float64(r.bytes)/2/(1<<20), speed(r.carve), speed(r.copy), speed(r.other),
+		number(r.copy/r.carve, "%.2f"), number(r.other/r.carve, "%.2f"))
+}
+
+func number(x float64, format string) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// slice is how long each contestant runs in a round.
+const slice = 4 * time.Millisecond
+
+// measure times a task's contestants by turns.
+func measure(t task, threads, rounds int, l *library) (result, error) {
+	from, to := layoutOf(t.from), layoutOf(t.to)
+	src, srcBlock, err := storage(from, t.src, t.dims)
+	if err != nil {
+		return result{}, err
+	}
+	defer srcBlock.Free()
+	dst, dstBlock, err := storage(to, t.dst, t.dims)
+	if err != nil {
+		return result{}, err
+	}
+	defer dstBlock.Free()
+	move, err := convert.PlanHost(from, to, t.src, t.dims)
+	if err != nil {
+		return result{}, err
+	}
+	pool.Acquire()
+	defer pool.Release()
+	var r pool.Run
+	stream := &device.HostStream{Run: &r}
+	inPool := func(f func()) func(n int) {
+		return func(n int) {
+			r.Begin(threads)
+			defer r.End()
+			for range n {
+				f()
+			}
+		}
+	}
+	ctx := context.Background()
+	runs := []func(n int){
+		inPool(func() { err = move(ctx, dst, src, stream) }),
+		inPool(copyOf(dst.Data, src.Data, threads, stream)),
+	}
+	if l != nil {
+		if f, err := l.task(t, threads, dst.Data, src.Data); err == nil {
+			runs = append(runs, f)
+		}
+	}
+	out := result{bytes: len(src.Data) + len(dst.Data), other: math.NaN()}
+	times := byTurns(runs, rounds)
+	if out.carve, out.copy = times[0], times[1]; len(times) > 2 {
+		out.other = times[2]
+	}
+	return out, err
+}
+
+// copyOf returns a copy in as many parts as threads.
+func copyOf(dst, src []byte, threads int, s device.Stream) func() {
+	n := (len(dst) + len(src)) / 2
+	// Where one of the two is shorter, its beginning is used again for the rest.
+	piece := func(lo, hi int) {
+		for lo < hi {
+			a, b := lo%len(dst), lo%len(src)
+			k := min(hi-lo, len(dst)-a, len(src)-b)
+			copy(dst[a:a+k], src[b:b+k])
+			lo += k
+		}
+	}
+	if threads == 1 {
+		return func() { piece(0, n) }
+	}
+	part := func(lo, hi int) { piece(n*lo/threads, n*hi/threads) }
+	return func() { s.Parallel(threads, part) }
+}
+
+// byTurns returns the lower quartile of the times of one call of each function.
+func byTurns(runs []func(n int), rounds int) []float64 {
+	calls := make([]int, len(runs))
+	for i, f := range runs {
+		f(2)
+		for calls[i] = 1; ; calls[i] *= 2 {
+			start := time.Now()
+			f(calls[i])
+			if took := time.Since(start); took > slice/2 {
+				calls[i] = max(1, int(float64(calls[i])*float64(slice)/float64(took)))
+				break
+			}
+		}
+	}
+	times := make([][]float64, len(runs))
+	for round := range rounds {
+		for k := range runs {
+			i := (k + round) % len(runs)
+			f := runs[i]
+			f(1) // another's data may be in the caches
+			start := time.Now()
+			f(calls[i])
+			times[i] = append(times[i], float64(time.Since(start).Nanoseconds())/float64(calls[i]))
+			time.Sleep(time.Millisecond) // threads that spin go to sleep
+		}
+	}
+	lows := make([]float64, len(runs))
+	for i, ts := range times {
+		slices.Sort(ts)
+		lows[i] = ts[len(ts)/4]
+	}
+	return lows
+}
+
+func layoutOf(tag string) graph.Layout {
+	l, err := graph.ParseLayout(tag)
+	if err != nil {
+		panic(err) // one of this program's own
+	}
+	return l
+}
+
+// storage returns memory for a tensor, filled with small numbers.
+func storage(l graph.Layout, dt tensor.DType, dims []int) (*tensor.Tensor, *offheap.Block, error) {
+	n, err := graph.PhysicalSize(graph.On(l), dt, dims)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := offheap.Alloc(int(n), 64)
+	if err != nil {
+		return nil, nil, err
+	}
+	data := b.Bytes()
+	one := map[tensor.DType][]byte{tensor.Float32: {0, 0, 0x80, 0x3f}, tensor.Float16: {0, 0x3c}, tensor.BFloat16: {0x80, 0x3f}, tensor.Int8: {1}, tensor.Uint8: {1}}[dt]
+	for i := 0; i < len(data); i += len(one) {
+		copy(data[i:], one)
+	}
+	return &tensor.Tensor{DType: dt, Shape: dims, Data: data}, b, nil
+}
+
+// task prepares oneDNN's reorder for a task.
+func (l *library) task(t task, threads int, dst, src []byte) (func(n int), error) {
+	describe := func(tag string, dt tensor.DType) (uintptr, error) {
+		if tag == "aBcd16b" {
+			return l.byTag(dt, t.dims, l.blocked)
+		}
+		d, err := layoutOf(tag).Describe(len(t.dims))
+		if err != nil {
+			return 0, err
+		}
+		strides := make([]int, len(t.dims))
+		n := 1
+		for k := len(d.Order) - 1; k >= 0; k-- {
+			strides[d.Order[k]] = n
+			n *= t.dims[d.Order[k]]
+		}
+		return l.byStrides(dt, t.dims, strides)
+	}
+	from, err := describe(t.from, t.src)
+	if err != nil {
+		return nil, err
+	}
+	to, err := describe(t.to, t.dst)
+	if err != nil {
+		return nil, err
+	}
+	return l.reorder(threads, from, to, dst, src)
+}

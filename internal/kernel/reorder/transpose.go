@@ -1,0 +1,75 @@
+package reorder
+
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
+
+// A matrix is transposed in pieces of tileRows by tileCols floats, each in strips down its columns, so that rows of the
+// result are written in long runs. What is read, a cache line at a time from rows far apart, is asked for before: in the
+// caches by the line next to it, in memory, while the piece before is transposed, four lines of a row at once. Measured on
+// one core of a Zen 4 against strips along the rows: 1.9 times as fast where both matrices lie in the last-level cache, and
+// three times in memory.
+const (
+	tileRows = 256
+	tileCols = 64
+
+	nearLines = 2 // how far ahead lines of a row are asked for
+)
+
+// streamBytes is from which size on a result is written past the caches: it would not stay there, and its lines are then not
+// read before they are written. It is the share that one of several busy cores has of a usual last-level cache.
+const streamBytes = 8 << 20
+
+// aligned reports whether a slice begins at a cache line.
+func aligned(x []float32) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(x)))%64 == 0 }
+
+// Transpose2D writes dst[c, r] = src[r, c] for src[rows, cols] with row stride ldSrc ≥ cols and dst with row stride
+// ldDst ≥ rows. Elements are moved as 32-bit words, so any 4-byte type may be passed as float32: no bit changes. dst and
+// src do not overlap.
+func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	level := cpuid.Best()
+	stream := 4*rows*cols >= streamBytes && streamsTiles(level) && ldDst%16 == 0 && aligned(dst)
+	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols)
+	if stream {
+		fence()
+	}
+}
+
+// transpose is Transpose2D without the fence that streaming needs behind it.
+func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols int) {
+	side := tileSide(level)
+	for r0 := 0; r0 < rows; r0 += tileRows {
+		n := min(tileRows, rows-r0) / side // whole tiles of a strip
+		if n == 0 {
+			alongCols(level, dst[r0:], ldDst, src[r0*ldSrc:], ldSrc, rows-r0, rows-r0, cols)
+			return
+		}
+		for c0 := 0; c0 < cols; c0 += tileCols {
+			width := min(tileCols, cols-c0)
+			next := tileCols // from this piece to the one behind it
+			if c0+tileCols >= cols {
+				next = tileRows*ldSrc - c0
+			}
+			c := 0
+			for ; c+side <= width; c += side {
+				at := r0*ldSrc + c0 + c
+				ahead := nearLines * 16
+				if stream {
+					ahead = next + n*c/tileCols*side*ldSrc - c
+				}
+				tiles(level, stream, &dst[(c0+c)*ldDst+r0], 4*ldDst, 4*side, &src[at], 4*ldSrc, 4*side*ldSrc, 4*ahead, n)
+			}
+			if c < width {
+				alongRows(level, dst[(c0+c)*ldDst+r0:], ldDst, src[r0*ldSrc+c0+c:], ldSrc, width-c, n*side)
+			}
+			if done := r0 + n*side; done < rows && done < r0+tileRows {
+				alongCols(level, dst[c0*ldDst+done:], ldDst, src[done*ldSrc+c0:], ldSrc, rows-done, rows-done, width)
+			}
+		}
+	}
+}
