@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
@@ -156,18 +157,21 @@ func direct(v *graph.Value) bool {
 func (m *memoryModel) share(nodes []*graph.Node, s *schedule.Graph) {
 	var concats []*graph.Node
 	for _, n := range nodes {
-		switch {
-		case isView(n):
-			s.Within[n.Outputs[0].ID] = n.Inputs[0].ID
-		case n.Is("Concat"):
+		if n.Is("Concat") {
 			concats = append(concats, n)
+			continue
+		}
+		for _, v := range n.Outputs {
+			if v != nil && m.isPart(n, v) {
+				s.Within[v.ID] = n.Inputs[0].ID
+			}
 		}
 	}
 	slices.SortStableFunc(concats, func(a, b *graph.Node) int { return cmp.Compare(len(b.Inputs), len(a.Inputs)) })
 	longest := map[*graph.Value]*graph.Node{} // the longest that begins with a value
 	for _, n := range concats {
 		y := n.Outputs[0]
-		if !m.contiguous(n) || s.Bytes[y.ID] == 0 {
+		if !m.contiguous(n) || m.size(y) == 0 {
 			continue
 		}
 		if big := longest[n.Inputs[0]]; big != nil && !y.IsOutput() && y.Format == big.Outputs[0].Format && len(n.Inputs) < len(big.Inputs) &&
@@ -176,6 +180,9 @@ func (m *memoryModel) share(nodes []*graph.Node, s *schedule.Graph) {
 			continue
 		}
 		for _, v := range n.Inputs {
+			for isView(v.Producer) && v.Producer.Inputs[0].HasOneUse() && s.Within[v.ID] == v.Producer.Inputs[0].ID {
+				v = v.Producer.Inputs[0] // made in the result for the view's sake
+			}
 			if v.Producer != nil && !v.IsOutput() && s.Within[v.ID] == v.ID && !v.Producer.Is("Concat", "Slice", "Split") && s.Within[y.ID] != v.ID {
 				s.Within[v.ID] = y.ID
 			}
@@ -186,15 +193,99 @@ func (m *memoryModel) share(nodes []*graph.Node, s *schedule.Graph) {
 	}
 }
 
+// isPart reports whether the result y of n lies in n's first operand: the operand in another shape, or what a Slice or a
+// Split takes of it where that lies together and is nobody's output.
+func (m *memoryModel) isPart(n *graph.Node, y *graph.Value) bool {
+	if isView(n) {
+		return true
+	}
+	if n.Op.Domain != "" || len(n.Inputs) == 0 || n.Inputs[0] == nil || y.IsOutput() {
+		return false
+	}
+	x := n.Inputs[0]
+	dx, dy := m.dims(x), m.dims(y)
+	if x.IsConst() || x.Format != y.Format || len(dx) == 0 || dy == nil {
+		return false
+	}
+	switch n.Op.Name {
+	case "Transpose":
+		perm, ok := n.Ints("perm")
+		if !ok {
+			for k := range dx {
+				perm = append(perm, int64(len(dx)-1-k))
+			}
+		}
+		last := int64(-1) // only dims of 1 move
+		for _, a := range perm {
+			if a < 0 || a >= int64(len(dx)) || dx[a] != 1 && a < last {
+				return false
+			}
+			if dx[a] != 1 {
+				last = a
+			}
+		}
+		return x.Format.Layout.IsRowMajor()
+	case "Slice", "Split":
+		return m.liesTogether(n, y, dx, dy)
+	}
+	return false
+}
+
+// liesTogether reports whether what a Slice or a Split takes of its operand lies together there: ones in front of the dim
+// that is cut, and all of those behind it; in a blocked layout whole blocks of channels.
+func (m *memoryModel) liesTogether(n *graph.Node, y *graph.Value, dx, dy []int) bool {
+	if len(dx) != len(dy) {
+		return false
+	}
+	if steps := n.Input(4); steps != nil && n.Is("Slice") {
+		for _, d := range steps.Dims {
+			if c, ok := d.Const(); !ok || c != 1 {
+				return false
+			}
+		}
+		if steps.Dims == nil {
+			return false
+		}
+	}
+	cut := len(dx) - 1 // the last dim that is cut
+	for cut >= 0 && dx[cut] == dy[cut] {
+		cut--
+	}
+	for k := range cut {
+		if dy[k] != 1 {
+			return false
+		}
+	}
+	if y.Format.Layout.IsRowMajor() || cut < 0 {
+		return true
+	}
+	if cut != 1 || len(dx) != 4 {
+		return false
+	}
+	start := 0
+	if n.Is("Slice") {
+		var ok bool
+		if start, ok = place.ChannelSlice(n); !ok {
+			return false
+		}
+	} else {
+		for _, v := range n.Outputs[:y.Index] {
+			d := m.dims(v)
+			if len(d) != 4 {
+				return false
+			}
+			start += d[1]
+		}
+	}
+	return place.WholeChannels(y.Format, dx, start, dy[1])
+}
+
 // contiguous reports whether the operands of a Concat are contiguous in the result: nothing but ones in front of the axis,
 // and in a blocked layout whole blocks.
 func (m *memoryModel) contiguous(n *graph.Node) bool {
 	y := n.Outputs[0]
 	shape := m.dims(y)
-	axis := int(n.Int("axis", 1))
-	if axis < 0 {
-		axis += len(shape)
-	}
+	axis := place.ConcatAxis(n)
 	if axis < 0 || axis >= len(shape) {
 		return false
 	}
@@ -295,10 +386,9 @@ func (m *memoryModel) dims(v *graph.Value) []int {
 	return dims
 }
 
-// isView reports whether n gives its operand another shape and nothing else.
+// isView reports whether n, if there is one, gives its operand another shape and nothing else.
 func isView(n *graph.Node) bool {
-	return n.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity") && n.Inputs[0] != nil && !n.Inputs[0].IsConst() &&
-		n.Inputs[0].Format == n.Outputs[0].Format
+	return n != nil && place.IsView(n) && n.Inputs[0] != nil && !n.Inputs[0].IsConst() && n.Inputs[0].Format == n.Outputs[0].Format
 }
 
 // overwrites reports whether n may write its first result over the operand v.

@@ -146,6 +146,69 @@ var _ = Describe("Plan", func() {
 	})
 })
 
+var _ = Describe("views and concatenations", func() {
+	// plan returns the plan of the host for a model of one group, and checks its outputs and that the order of execution
+	// counted what was planned.
+	plan := func(ctx SpecContext, text string, x tensor.Value) carve.MemoryPlan {
+		GinkgoHelper()
+		m := textModel(text)
+		p := compile(ctx, m, &carve.Options{Verify: true, Poison: true})
+		in := map[string]tensor.Value{"x": x}
+		got, err := p.Run(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		for name, want := range referenceOutputs(ctx, m, in) {
+			w := floats(want)
+			for i, g := range floats(got[name]) {
+				Expect(g).To(BeNumerically("~", w[i], 1e-4), name)
+			}
+		}
+		plans, err := p.Plan(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		if len(plans) == 0 { // all lies in the caller's memory
+			Expect(r.Peak.After).To(BeZero())
+			return carve.MemoryPlan{}
+		}
+		Expect(r.Peak.After).To(Equal(r.Devices[0].LowerBound))
+		Expect(plans[0].Arena).To(Equal(plans[0].LowerBound))
+		return plans[0]
+	}
+
+	DescribeTable("take neither steps nor memory", func(ctx SpecContext, shape []int, steps int, buffers []string, lines ...string) {
+		text := "graph {\n  opset 17\n  const %i0 = i64[1]{0}\n  const %i1 = i64[1]{1}\n  const %i2 = i64[1]{2}\n  const %i5 = i64[1]{5}\n" +
+			"  const %s = i64[2]{2, -1}\n"
+		m := plan(ctx, text+strings.Join(lines, "\n")+"\n}", wave(shape...))
+		var names []string
+		for _, b := range m.Buffers {
+			names = append(names, b.Name)
+		}
+		Expect(names).To(Equal(buffers))
+		if len(buffers) > 0 {
+			Expect(m.Steps).To(Equal(int64(steps)))
+		}
+	},
+		Entry("Slice along the first dim", []int{6, 50}, 2, []string{"e #1"},
+			`input %x: f32[6,50]`, `%e = Exp(%x) "e"`, `%p = Slice(%e, %i2, %i5, %i0) "p"`, `%y = Transpose(%p; perm=[1, 0]) "y"`, `output %y`),
+		Entry("Slice behind dims of one", []int{1, 6, 50}, 2, []string{"e #1"},
+			`input %x: f32[1,6,50]`, `%e = Exp(%x) "e"`, `%p = Slice(%e, %i2, %i5, %i1) "p"`, `%y = Transpose(%p; perm=[0, 2, 1]) "y"`, `output %y`),
+		Entry("Split", []int{1, 6, 50}, 3, []string{"e #1", "b #1"},
+			`input %x: f32[1,6,50]`, `%e = Exp(%x) "e"`, `%a, %c = Split(%e; axis=1) "p"`, `%b = Transpose(%a; perm=[0, 2, 1]) "b"`,
+			`%y = MatMul(%b, %c) "y"`, `output %y`),
+		Entry("Transpose that moves ones", []int{1, 6, 50}, 2, []string{"e #1"},
+			`input %x: f32[1,6,50]`, `%e = Exp(%x) "e"`, `%t = Transpose(%e; perm=[1, 0, 2]) "t"`, `%y = Transpose(%t; perm=[2, 0, 1]) "y"`,
+			`output %y`),
+		Entry("Concat", []int{3, 50}, 3, []string{"a #1"},
+			`input %x: f32[3,50]`, `%a = Exp(%x) "a"`, `%b = Neg(%x) "b"`, `%c = Concat(%a, %b; axis=0) "c"`, `%y = Transpose(%c; perm=[1, 0]) "y"`,
+			`output %y`),
+		Entry("Concat that is an output", []int{3, 50}, 2, nil,
+			`input %x: f32[3,50]`, `%a = Exp(%x) "a"`, `%b = Neg(%x) "b"`, `%y = Concat(%a, %b; axis=0) "y"`, `output %y`),
+		Entry("Concat of another shape", []int{3, 50}, 2, nil,
+			`input %x: f32[3,50]`, `%a = Exp(%x) "a"`, `%r = Reshape(%a, %s) "r"`, `%b = Neg(%x) "b"`, `%q = Reshape(%b, %s) "q"`,
+			`%y = Concat(%r, %q; axis=0) "y"`, `output %y`),
+	)
+})
+
 var _ = Describe("Bounds", func() {
 	image := func(n int) map[string]tensor.Value { return map[string]tensor.Value{"x": wave(n, 3, 12, 12)} }
 	shape := func(n int) map[string][]int { return map[string][]int{"x": {n, 3, 12, 12}} }

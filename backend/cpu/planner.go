@@ -55,8 +55,8 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	p := &planner{Plan: plan, e: e}
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") })
 	p.WantOutputs()
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") })
 	if err := p.Each(ctx, p.plan); err != nil {
 		return nil, err
 	}

@@ -64,8 +64,8 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l}
-	p.WantConcats(placeAlign, mayAlias)
 	p.WantOutputs()
+	p.WantConcats(placeAlign, mayAlias)
 	err = p.Each(ctx, func(n *graph.Node) error {
 		op, _ := lookup(n)
 		return op.plan(p, n)

@@ -54,7 +54,8 @@ func (p *Plan) ConcatParts(n *graph.Node) (parts []int, ok bool) {
 // WantConcats decides which values are made directly in the result of a Concat that reads them, and which results of a
 // Concat are the beginning of another's: a chain of concatenations that grow, as in DenseNet, shares one buffer. The
 // longest concatenation gets its operands first. Operands have to begin at multiples of align bytes; those of nodes that
-// may alias their own operand instead are left alone.
+// may alias their own operand instead are left alone, but for views of what can be made there. WantOutputs comes before:
+// operands of a Concat that is an output are made in the caller's memory.
 func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool) {
 	var list []*graph.Node
 	for _, n := range slices.Backward(p.Order) {
@@ -67,7 +68,7 @@ func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool) {
 	for _, n := range list {
 		y := n.Outputs[0]
 		parts, ok := p.ConcatParts(n)
-		if !ok || y.IsOutput() {
+		if !ok {
 			continue
 		}
 		big := byFirst[n.Inputs[0]]
@@ -95,11 +96,16 @@ func begins(short, long *graph.Node) bool {
 func (p *Plan) wantParts(n *graph.Node, parts []int, align int, mayAlias func(*graph.Node) bool) {
 	base := p.Want[n.Outputs[0].ID]
 	for i, v := range n.Inputs {
-		if v.Producer == nil || v.IsOutput() || p.Want[v.ID].Slot >= 0 || p.Where[v.ID].Slot >= 0 || mayAlias(v.Producer) ||
-			(base.Off+parts[i])%align != 0 {
+		if v.Producer == nil || v.IsOutput() || p.Want[v.ID].Slot >= 0 || p.Where[v.ID].Slot >= 0 || (base.Off+parts[i])%align != 0 {
 			continue
 		}
-		p.Want[v.ID] = base.Part(parts[i], p.Bytes(v))
+		list := p.behind(v)
+		if maker := list[len(list)-1].Producer; maker == nil || mayAlias(maker) {
+			continue
+		}
+		for _, u := range list {
+			p.Want[u.ID] = base.Part(parts[i], p.Bytes(v))
+		}
 	}
 }
 

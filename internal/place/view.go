@@ -31,16 +31,25 @@ func (p *Plan) WantOutputs() {
 		}
 		m := Memory{Slot: len(p.Slots), Size: p.Bytes(v)}
 		p.Slots = append(p.Slots, Slot{Kind: Output, Index: i, first: -1})
-		p.Want[v.ID] = m
-		for n := v.Producer; n != nil && IsView(n) && n.Inputs[0].Format == n.Outputs[0].Format; {
-			src := n.Inputs[0]
-			if src.Producer == nil || !src.HasOneUse() || p.Want[src.ID].Slot >= 0 || p.Bytes(src) != m.Size {
-				break
-			}
-			p.Want[src.ID] = m
-			n = src.Producer
+		for _, u := range p.behind(v) {
+			p.Want[u.ID] = m
 		}
 	}
+}
+
+// behind returns v, and what it is a view of, and what that is one of, as far as nothing else reads those and nobody wants
+// them elsewhere: whoever makes the last of them can make it where v has to be.
+func (p *Plan) behind(v *graph.Value) []*graph.Value {
+	list := []*graph.Value{v}
+	for n := v.Producer; IsView(n) && n.Inputs[0].Format == n.Outputs[0].Format; {
+		src := n.Inputs[0]
+		if src.Producer == nil || !src.HasOneUse() || src.IsOutput() || p.Want[src.ID].Slot >= 0 || p.Bytes(src) != p.Bytes(v) {
+			break
+		}
+		list = append(list, src)
+		n = src.Producer
+	}
+	return list
 }
 
 // block returns how many channels, the second dim, lie together in a format: 1 where it is row-major, 0 where other dims
@@ -90,12 +99,18 @@ func ChannelSlice(n *graph.Node) (start int, ok bool) {
 	return int(min(max(s, 0), c)), true
 }
 
-// ViewChannels makes y the channels of the float32 images x from start on, where they are whole blocks of one image and
-// nobody wants y elsewhere. It reports whether it did.
+// WholeChannels reports whether count channels of images of these dims, from start on, lie together: whole blocks of one
+// image.
+func WholeChannels(f graph.Format, dims []int, start, count int) bool {
+	b := block(f, len(dims))
+	return b > 0 && dims[0] == 1 && start%b == 0 && (count%b == 0 || start+count == dims[1])
+}
+
+// ViewChannels makes y the channels of the float32 images x from start on, where they lie together and nobody wants y
+// elsewhere. It reports whether it did.
 func (p *Plan) ViewChannels(x, y *graph.Value, start int) bool {
-	d, count := p.Dims[x.ID], p.Dims[y.ID][1]
-	b := block(x.Format, len(d))
-	if b == 0 || start%b != 0 || count%b != 0 && start+count != d[1] || d[0] != 1 || p.Want[y.ID].Slot >= 0 {
+	d := p.Dims[x.ID]
+	if !WholeChannels(x.Format, d, start, p.Dims[y.ID][1]) || p.Want[y.ID].Slot >= 0 {
 		return false
 	}
 	p.Put(y, p.In(x).Part(start*d[2]*d[3]*4, p.Bytes(y)))
