@@ -10,6 +10,11 @@ import (
 // formatChooser picks a signature for every node so that the modelled time of conversions is small. The objective is
 //
 //	Σ nodes Extra(signature) + Σ values Σ distinct wanted formats ≠ the value's own: cost(own → wanted)
+//	+ Σ values padding(own)
+//
+// A conversion moves the bytes of both formats, their padding included: its cost is that of their mean. What a blocked
+// layout pads is written by the producer of a value and read again, so that an image of 3 channels is not kept in blocks of
+// 16 where nothing else is gained by it.
 //
 // A conversion counts once per (value, target), not once per edge. Constants cost nothing: they are converted when the
 // model is compiled. The search is iterated conditional modes: sweeps over the nodes, forward and backward in topological
@@ -20,8 +25,18 @@ type formatChooser struct {
 	order  []*graph.Node
 	sigs   [][]graph.Signature // resolved candidates, by node id
 	choice []int               // by node id
-	bytes  []int64             // estimated size, by value id
+	sizes  []sizes             // estimated, by value id
 }
+
+// sizes are the estimated bytes of a value: without padding, and in the format that was asked for last.
+type sizes struct {
+	logical, physical int64
+	format            graph.Format
+}
+
+// paddingCost is what a byte of padding costs, in nanoseconds. It is written once and read once, as a byte that is
+// converted is.
+const paddingCost = 0.1
 
 // maxResolved bounds the candidates that one signature's variables expand to.
 const maxResolved = 16
@@ -31,19 +46,19 @@ const assumedDim = 8
 
 func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
-		bytes: make([]int64, a.g.ValueIDs())}
+		sizes: make([]sizes, a.g.ValueIDs())}
 	alternatives := false
 	for _, n := range order {
 		c.sigs[n.ID] = resolve(a.options[n.ID])
 		alternatives = alternatives || len(c.sigs[n.ID]) > 1
 		for _, v := range n.Outputs {
 			if v != nil {
-				c.bytes[v.ID] = estimateBytes(v.Type)
+				c.estimate(v)
 			}
 		}
 	}
 	for _, v := range a.g.Inputs {
-		c.bytes[v.ID] = estimateBytes(v.Type)
+		c.estimate(v)
 	}
 	if !alternatives {
 		return c, nil
@@ -87,27 +102,62 @@ func resolve(sigs []graph.Signature) []graph.Signature {
 	return out
 }
 
+// mostBytes bounds estimates.
+const mostBytes = 1 << 50
+
+func (c *formatChooser) estimate(v *graph.Value) {
+	n := estimateBytes(v.Type)
+	c.sizes[v.ID] = sizes{logical: n, physical: n}
+}
+
 func estimateBytes(t graph.Type) int64 {
 	if !t.IsTensor() || t.Shape == nil {
 		return 4096
 	}
-	b := graph.Bindings{}
-	set := map[string]bool{}
 	n := 1.0
 	for _, d := range t.Shape {
-		if v, ok := d.Const(); ok {
-			n *= float64(v)
-			continue
-		}
-		d.Symbols(set)
-		for s := range set {
-			b[s] = assumedDim
-		}
-		if v, err := d.Eval(b); err == nil && v > 0 {
-			n *= float64(v)
+		n *= float64(estimateDim(d))
+	}
+	return int64(min(n*float64(max(t.DType.Bits(), 8))/8, mostBytes))
+}
+
+// estimateDim returns a dim with assumedDim for its symbols, 1 where that is none.
+func estimateDim(d graph.Dim) int64 {
+	if v, ok := d.Const(); ok {
+		return v
+	}
+	set, b := map[string]bool{}, graph.Bindings{}
+	d.Symbols(set)
+	for s := range set {
+		b[s] = assumedDim
+	}
+	if v, err := d.Eval(b); err == nil && v > 0 {
+		return v
+	}
+	return 1
+}
+
+// physical returns the estimated bytes of v in a format, padding included.
+func (c *formatChooser) physical(v *graph.Value, f graph.Format) int64 {
+	s := &c.sizes[v.ID]
+	if s.format == f {
+		return s.physical
+	}
+	s.format, s.physical = f, s.logical
+	if f.Layout.IsRowMajor() || !v.Type.IsTensor() || v.Type.Shape == nil {
+		return s.physical
+	}
+	d, err := f.Layout.Describe(len(v.Type.Shape))
+	if err != nil { // opaque, or of another rank
+		return s.physical
+	}
+	for _, b := range d.Blocks {
+		if n := estimateDim(v.Type.Shape[b.Dim]); n > 0 {
+			blocks := (n + int64(b.Size) - 1) / int64(b.Size)
+			s.physical = int64(min(float64(s.physical)*float64(blocks*int64(b.Size))/float64(n), mostBytes))
 		}
 	}
-	return int64(min(n*float64(max(t.DType.Bits(), 8))/8, 1<<50))
+	return s.physical
 }
 
 // cost returns the modelled nanoseconds of converting v.
@@ -118,7 +168,7 @@ func (c *formatChooser) cost(v *graph.Value, from, to graph.Format) float64 {
 	if v.IsConst() || v.IsDims() {
 		return 0
 	}
-	x := c.a.o.Registry.Cost(from, to, c.bytes[v.ID])
+	x := c.a.o.Registry.Cost(from, to, (c.physical(v, from)+c.physical(v, to))/2)
 	if math.IsInf(x, 1) {
 		return 1e18
 	}
@@ -144,11 +194,11 @@ func (c *formatChooser) wanted(u graph.Use) graph.Format {
 	return s[c.choice[u.Node.ID]].Inputs[u.Slot].Format
 }
 
-// valueCost returns the cost of all conversions of v.
+// valueCost returns the cost of v's padding and of all its conversions.
 func (c *formatChooser) valueCost(v *graph.Value) float64 {
 	from := c.format(v)
 	var seen [8]graph.Format
-	n, sum := 0, 0.0
+	n, sum := 0, paddingCost*float64(c.physical(v, from)-c.sizes[v.ID].logical)
 	add := func(f graph.Format) {
 		if f == from {
 			return

@@ -234,6 +234,10 @@ var _ = Describe("Resize", func() {
 		c := m.between(1, 33)
 		h, w := m.between(1, 6), m.between(1, 6)
 		x := m.op("Conv", m.input(m.between(1, 2), 5, h, w), m.constant(c, 5, 1, 1))
+		if m.chance(3) { // an image, which the blocked layout would pad
+			c = m.between(1, 5)
+			x = m.input(m.between(1, 2), c, h, w)
+		}
 		args := []any{x, nil}
 		if m.chance(2) {
 			args = append(args, m.data(tensor.From([]float32{1, 1, pick[float32](m, 1, 2, 1.5, 0.7), pick[float32](m, 1, 3, 2, 0.6)}, 4)))
@@ -246,6 +250,22 @@ var _ = Describe("Resize", func() {
 		y := m.op("Resize", args...)
 		m.sample(y, m.op("Exp", m.op("Mul", y, m.scalar(0.1))))
 	}))
+
+	It("by scales that make no whole size, with corners aligned, is ONNX's", func() {
+		m := newModel(1)
+		x := m.feed(tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 1, 2, 4))
+		y := m.op("Resize", x, nil, m.data(tensor.From([]float32{1, 1, 0.6, 0.6}, 4)), graph.StringAttr("mode", "linear"),
+			graph.StringAttr("coordinate_transformation_mode", "align_corners"))
+		Expect(tensor.Of[float32](m.known[y])).To(Equal([]float32{1, 22.0 / 7}))
+		m.check(y)
+	})
+
+	It("of sizes that scales reach in float32 alone has those of the inferred type", func() {
+		m := newModel(1)
+		y := m.op("Resize", m.input(1, 1, 10, 10), nil, m.data(tensor.From([]float32{1, 1, 0.7, 0.7}, 4)))
+		Expect(m.known[y].Shape).To(Equal([]int{1, 1, 7, 7}))
+		m.check(y)
+	})
 
 	It("of older operator sets agrees with the reference kernels", func() {
 		for _, mode := range []string{"nearest", "linear"} {

@@ -7,7 +7,11 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Resize and Upsample of images over height and width, in the blocked layout: nearest neighbours and bilinear.
+// Resize and Upsample of images over height and width: nearest neighbours and bilinear, in the blocked layout, and for
+// images of few channels, which it would pad, in the row-major one.
+
+// fewChannels is the number of channels up to which images are resized in the row-major layout as well.
+const fewChannels = 4
 
 // resizing is how Resize maps positions.
 type resizing struct {
@@ -83,6 +87,9 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
+	if c, ok := dimConst(x, 1); ok && c <= fewChannels {
+		return []graph.Signature{s, graph.UniformSignature("row-major", n, rowMaj)}, nil
+	}
 	return []graph.Signature{s}, nil
 }
 
@@ -97,12 +104,17 @@ func planResize(p *planner, n *graph.Node) error {
 			axes[i] = conv.NearestAxis(dx[2+i], dy[2+i], r.scales[i], r.coordinates, r.rounding)
 		}
 	}
-	plan, err := conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], 0, 0)
+	var plan mover
+	var err error
+	if n.Inputs[0].Format == blocked {
+		plan, err = conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], 0, 0)
+	} else {
+		plan, err = conv.NewPlaneResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1])
+	}
 	if err != nil {
 		return err
 	}
-	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
-	p.runMover(plan, src, dst)
+	p.runMover(plan, p.In(n.Inputs[0]), p.Out(n.Outputs[0]))
 	return nil
 }
 

@@ -16,6 +16,7 @@ var resizeKernels = []kernel{
 type resizing struct {
 	in, out    int
 	scale      float64
+	length     float64 // of the result, before it is rounded down
 	start, end float64 // region of tf_crop_and_resize
 }
 
@@ -31,7 +32,7 @@ func (c *Call) resizeAxes(x *tensor.Tensor) []resizing {
 	rank := len(x.Shape)
 	rs := make([]resizing, rank)
 	for a, d := range x.Shape {
-		rs[a] = resizing{in: d, out: d, scale: 1, end: 1}
+		rs[a] = resizing{in: d, out: d, scale: 1, length: float64(d), end: 1}
 	}
 	var scales []float64
 	var sizes []int
@@ -69,13 +70,13 @@ func (c *Call) resizeAxes(x *tensor.Tensor) []resizing {
 	for i, a := range axes {
 		r := &rs[a]
 		if scales != nil {
-			f := math.Floor(float64(r.in) * scales[i])
+			f := math.Floor(float64(float32(r.in) * float32(scales[i]))) // as shape inference has it
 			if !(scales[i] > 0 && f < 1<<40) {
 				c.fail("scales", ErrAttribute, "%v", scales[i])
 			}
-			r.scale, r.out = scales[i], int(f)
+			r.scale, r.out, r.length = scales[i], int(f), scales[i]*float64(r.in)
 		} else {
-			r.out = sizes[i]
+			r.out, r.length = sizes[i], float64(sizes[i])
 			r.scale = float64(r.out) / float64(max(r.in, 1))
 		}
 	}
@@ -97,14 +98,14 @@ func (c *Call) keepAspect(rs []resizing, axes []int, sized bool) {
 		}
 	}
 	for _, a := range axes {
-		rs[a].scale = s
+		rs[a].scale, rs[a].length = s, s*float64(rs[a].in)
 		rs[a].out = int(math.Floor(s*float64(rs[a].in) + 0.5))
 	}
 }
 
 // origin returns the coordinate in the input of element i of the result.
 func (c *Call) origin(r resizing, mode string, i int) float64 {
-	y, in, out := float64(i), float64(r.in), r.scale*float64(r.in)
+	y, in, out := float64(i), float64(r.in), r.length
 	switch mode {
 	case "asymmetric":
 		return y / r.scale

@@ -217,6 +217,21 @@ func BenchmarkPool(b *testing.B) {
 				}
 			}
 		})
+		b.Run(fmt.Sprintf("level=%s/linear/3@320/planes", level), func(b *testing.B) {
+			defer cpuid.Force(level)()
+			a := conv.LinearAxis(300, 320, 0, conv.HalfPixel)
+			p, err := conv.NewPlaneResize(1, 3, 300, 300, a, a)
+			if err != nil {
+				b.Fatal(err)
+			}
+			src, dst := randomFloats(3*300*300), randomFloats(3*320*320)
+			b.SetBytes(int64(4 * len(dst)))
+			for b.Loop() {
+				if err := p.Run(0, p.Chunks(), dst, src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 		b.Run(fmt.Sprintf("level=%s/transposed/k=2/s=2/128-64@28", level), func(b *testing.B) {
 			defer cpuid.Force(level)()
 			s := conv.Spec{N: 1, C: 128, OC: 64, Transposed: true, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}}

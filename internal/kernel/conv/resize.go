@@ -19,7 +19,7 @@ type Coordinates uint8
 const (
 	HalfPixel        Coordinates = iota // (x+0.5)/scale - 0.5
 	PytorchHalfPixel                    // the same, 0 where there is one output
-	AlignCorners                        // x*(in-1)/(out-1)
+	AlignCorners                        // x*(in-1)/(scale*in-1)
 	Asymmetric                          // x/scale
 )
 
@@ -33,13 +33,20 @@ const (
 	Ceil
 )
 
-// at returns the source position of output x.
+// at returns the source position of output x. A scale that the model gives need not make a whole length of the source's;
+// aligned corners are those of that length, as in ONNX's tests.
 func (c Coordinates) at(x, in, out int, scale float64) float64 {
+	length := float64(out)
+	if scale > 0 {
+		length = scale * float64(in)
+	} else {
+		scale = length / float64(in)
+	}
 	switch {
-	case c == AlignCorners && out == 1, c == PytorchHalfPixel && out == 1:
+	case c == AlignCorners && length == 1, c == PytorchHalfPixel && out == 1:
 		return 0
 	case c == AlignCorners:
-		return float64(x) * float64(in-1) / float64(out-1)
+		return float64(x) * float64(in-1) / (length - 1)
 	case c == Asymmetric:
 		return float64(x) / scale
 	}
@@ -49,9 +56,6 @@ func (c Coordinates) at(x, in, out int, scale float64) float64 {
 // NearestAxis returns the table of an axis of in source and out output positions, both at least 1; scale is out/in unless
 // the model says otherwise (zero: out/in).
 func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAxis {
-	if scale <= 0 {
-		scale = float64(out) / float64(in)
-	}
 	a := ResizeAxis{First: make([]int32, max(0, out))}
 	for x := range a.First {
 		p := c.at(x, in, out, scale)
@@ -73,9 +77,6 @@ func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAx
 // LinearAxis returns the table of an axis for linear interpolation; its arguments are those of NearestAxis. Positions
 // outside the source are moved to its edge.
 func LinearAxis(in, out int, scale float64, c Coordinates) ResizeAxis {
-	if scale <= 0 {
-		scale = float64(out) / float64(in)
-	}
 	n := max(0, out)
 	a := ResizeAxis{First: make([]int32, n), Second: make([]int32, n), Weight: make([]float32, n)}
 	for x := range n {
@@ -103,26 +104,11 @@ type Resize struct {
 // axes are nearest or both linear. srcImage and dstImage are distances between images in floats, zero: compact. Errors are
 // as for NewConv; a table that points outside the source is ErrShape.
 func NewResize(n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize, error) {
+	if err := checkAxes(n, c, h, w, y, x); err != nil {
+		return nil, err
+	}
 	oh, ow := len(y.First), len(x.First)
-	if n < 1 || c < 1 || h < 1 || w < 1 || oh < 1 || ow < 1 || n > maxDim || c > maxDim || h > maxDim || w > maxDim || oh > maxDim || ow > maxDim {
-		return nil, failf("plan", ErrShape, "%d images, %d channels, %dx%d to %dx%d", n, c, h, w, oh, ow)
-	}
 	r := &Resize{n: n, blocks: blocksOf(c), h: h, w: w, y: y, x: x, linear: y.Second != nil, level: cpuid.Best()}
-	for _, a := range []struct {
-		ResizeAxis
-		size int
-	}{{y, h}, {x, w}} {
-		if (a.Second != nil) != r.linear || r.linear && (len(a.Second) != len(a.First) || len(a.Weight) != len(a.First)) {
-			return nil, failf("plan", ErrShape, "tables of %d, %d and %d positions", len(a.First), len(a.Second), len(a.Weight))
-		}
-		for _, list := range [][]int32{a.First, a.Second} {
-			for _, i := range list {
-				if i < 0 || int(i) >= a.size {
-					return nil, failf("plan", ErrShape, "position %d of %d", i, a.size)
-				}
-			}
-		}
-	}
 	var err error
 	if r.srcImage, err = imageStride(n, 16*r.blocks, h, w, srcImage, "source"); err != nil {
 		return nil, err
@@ -137,6 +123,31 @@ func NewResize(n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize
 	}
 	r.rows = max(1, min(oh, (64<<10)/(64*ow)))
 	return r, nil
+}
+
+// checkAxes checks sizes, and that the tables fit each other and the source.
+func checkAxes(n, c, h, w int, y, x ResizeAxis) error {
+	oh, ow := len(y.First), len(x.First)
+	if n < 1 || c < 1 || h < 1 || w < 1 || oh < 1 || ow < 1 || n > maxDim || c > maxDim || h > maxDim || w > maxDim || oh > maxDim || ow > maxDim {
+		return failf("plan", ErrShape, "%d images, %d channels, %dx%d to %dx%d", n, c, h, w, oh, ow)
+	}
+	linear := y.Second != nil
+	for _, a := range []struct {
+		ResizeAxis
+		size int
+	}{{y, h}, {x, w}} {
+		if (a.Second != nil) != linear || linear && (len(a.Second) != len(a.First) || len(a.Weight) != len(a.First)) {
+			return failf("plan", ErrShape, "tables of %d, %d and %d positions", len(a.First), len(a.Second), len(a.Weight))
+		}
+		for _, list := range [][]int32{a.First, a.Second} {
+			for _, i := range list {
+				if i < 0 || int(i) >= a.size {
+					return failf("plan", ErrShape, "position %d of %d", i, a.size)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Resize) pieces() int { return (len(r.y.First) + r.rows - 1) / r.rows }
