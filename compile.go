@@ -58,6 +58,7 @@ type compilation struct {
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
 	failed  map[failKey]*property.Reason
+	removed int                               // conversions that were superfluous
 	packed  packedSet                         // constants that the compilation made itself
 	copied  packedSet                         // memory of copies
 	copies  map[*tensor.Tensor]*tensor.Tensor // of constants and defaults, by what they are copied from
@@ -334,8 +335,10 @@ func (c *compilation) partition() error {
 }
 
 func (c *compilation) eliminate() error {
+	c.removed = 0
 	return c.blocks(func(g *graph.Graph) error {
-		_, err := convert.Eliminate(g)
+		n, err := convert.Eliminate(g)
+		c.removed += n
 		return err
 	})
 }

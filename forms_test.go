@@ -122,7 +122,7 @@ var _ = Describe("constants in formats that instances want", func() {
 		return &carve.Options{Backends: []backend.Config{{Name: "choosy"}}, Open: map[string]backend.Backend{"choosy": c}, Verify: true}
 	}
 
-	DescribeTable("are packed once, for all shapes, sessions and programs", func(ctx SpecContext, l graph.Layout, bytes int) {
+	DescribeTable("are packed once, for all shapes, sessions and programs", func(ctx SpecContext, l graph.Layout, bytes int, via string) {
 		m, c := sums(), newChoosy(backend.ConstantForm{Format: graph.On(l)})
 		before := offheap.Total().Anonymous
 		p, err := carve.Compile(ctx, m, options(c))
@@ -148,14 +148,14 @@ var _ = Describe("constants in formats that instances want", func() {
 		Expect(q.Memory().PackedWeights).To(Equal(p.Memory().PackedWeights))
 		r, err := p.Report(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(r.Conversions).To(ContainElement(carve.ConversionReport{Value: "c", From: "host:row-major", To: graph.On(l).String(), Bytes: int64(bytes), Constant: true}))
+		Expect(r.Conversions).To(ContainElement(carve.ConversionReport{Value: "c", From: "host:row-major", To: graph.On(l).String(), Bytes: int64(bytes), Constant: true, Via: via}))
 		Expect(p.Close()).To(Succeed())
 		Expect(q.Close()).To(Succeed())
 		Expect(m.Close()).To(Succeed())
 		Expect(offheap.Total().Anonymous).To(Equal(before))
 	},
-		Entry("in a described layout", columns, 24),
-		Entry("in one that a source of converters knows", opaque, 48),
+		Entry("in a described layout", columns, 24, "host-reorder"),
+		Entry("in one that a source of converters knows", opaque, 48, "there"),
 	)
 
 	DescribeTable("that cannot be had make the group fall back", func(ctx SpecContext, form backend.ConstantForm) {

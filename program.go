@@ -28,21 +28,22 @@ type Port struct {
 
 // Program is a compiled model. It is immutable and safe for concurrent use; each concurrent Run has a Session of its own.
 type Program struct {
-	o        Options
-	model    *Model
-	main     *block
-	registry *convert.Registry
-	devices  map[tensor.DeviceID]device.Device
-	opened   []backend.Backend
-	backends []backend.Backend
-	results  map[*graph.Graph]*partition.Result
-	folded   []graph.Folded
-	bound    *spec                          // for Options.Bounds; nil where there is none
-	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
-	exes     map[*graph.Node]backend.Executable
-	packed   packedSet        // constants that are the Program's own; those of the model are the Model's
-	copied   packedSet        // copies of the model's constants, as it stores them
-	defaults []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
+	o          Options
+	model      *Model
+	main       *block
+	registry   *convert.Registry
+	devices    map[tensor.DeviceID]device.Device
+	opened     []backend.Backend
+	backends   []backend.Backend
+	results    map[*graph.Graph]*partition.Result
+	folded     []graph.Folded
+	bound      *spec                          // for Options.Bounds; nil where there is none
+	before     map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
+	exes       map[*graph.Node]backend.Executable
+	eliminated int              // conversions that were superfluous
+	packed     packedSet        // constants that are the Program's own; those of the model are the Model's
+	copied     packedSet        // copies of the model's constants, as it stores them
+	defaults   []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
 
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
@@ -65,7 +66,7 @@ type entry struct {
 
 func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, registry: c.registry, devices: c.devices, opened: opened, backends: c.backends,
-		results: c.results, folded: c.folded, before: c.before, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
+		results: c.results, folded: c.folded, before: c.before, eliminated: c.removed, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
 	var err error
 	if p.main, err = c.buildBlock(c.g); err != nil {
 		return nil, err

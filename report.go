@@ -3,9 +3,11 @@ package carve
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -14,10 +16,28 @@ type Report struct {
 	Groups      []GroupReport      `json:"groups"`
 	Folded      []FoldedReport     `json:"folded"`
 	Conversions []ConversionReport `json:"conversions"`
-	Devices     []DeviceReport     `json:"devices"`
-	Rejected    []RejectedReport   `json:"rejected"`
-	Dims        map[string]int64   `json:"dims"`
-	Peak        PeakReport         `json:"peak"`
+	// Run adds up the conversions of a run, and Alone those that there would be if every operator, or fused unit, took its
+	// operands row-major on the host and gave its results so.
+	Run   ConversionSum `json:"conversions_run"`
+	Alone ConversionSum `json:"conversions_alone"`
+	// Eliminated is how many conversions between formats that are equal, that undo others, or that others have done were
+	// removed once all were in place.
+	Eliminated int              `json:"conversions_eliminated"`
+	Devices    []DeviceReport   `json:"devices"`
+	Rejected   []RejectedReport `json:"rejected"`
+	Dims       map[string]int64 `json:"dims"`
+	Peak       PeakReport       `json:"peak"`
+}
+
+// ConversionSum is a number of conversions and the bytes of what they convert.
+type ConversionSum struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (s *ConversionSum) add(bytes int64) {
+	s.Count++
+	s.Bytes += bytes
 }
 
 // PeakReport is the largest sum of bytes that are alive at one time, over all devices, as the compiler's model of memory has
@@ -43,7 +63,8 @@ type FoldedReport struct {
 }
 
 // ConversionReport is one change of format. Group is the group inside of which it happens, nil between groups; Constant
-// says that it happened when the model was compiled.
+// says that it happened when the model was compiled. Via are who makes it: the converters of the path, or the backend inside
+// of whose group it is. Bytes are those of From, for constants of To.
 type ConversionReport struct {
 	Value    string `json:"value"`
 	From     string `json:"from"`
@@ -51,6 +72,7 @@ type ConversionReport struct {
 	Bytes    int64  `json:"bytes"`
 	Constant bool   `json:"constant"`
 	Group    *int   `json:"group"`
+	Via      string `json:"via"`
 }
 
 // DeviceReport is one device's memory plan, in bytes.
@@ -78,9 +100,14 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 		return nil, err
 	}
 	r := &Report{Groups: []GroupReport{}, Folded: []FoldedReport{}, Conversions: []ConversionReport{}, Devices: []DeviceReport{},
-		Rejected: []RejectedReport{}, Dims: s.bindings}
+		Rejected: []RejectedReport{}, Dims: s.bindings, Eliminated: p.eliminated}
 	w := reportWriter{p: p, r: r, seen: map[string]bool{}}
 	w.block(s)
+	for _, c := range r.Conversions {
+		if !c.Constant {
+			r.Run.add(c.Bytes)
+		}
+	}
 	for _, f := range p.folded {
 		if !w.seen[f.Name] {
 			w.seen[f.Name] = true
@@ -153,11 +180,11 @@ func (w *reportWriter) block(s *spec) {
 				g.Ops = append(g.Ops, op)
 			}
 			w.r.Groups = append(w.r.Groups, g)
-			w.inside(s, st.node.Regions[0].Graph, id)
+			w.inside(s, st.node, id)
 			w.forms(st.node.Regions[0].Graph, s.reqs[i].Constants)
 		case stepConvert:
 			in := s.block.slots[st.in[0]].v
-			w.convert(in, st.node.Outputs[0].Format, s.bindings, nil)
+			w.convert(in, st.node.Outputs[0].Format, s.bindings, st.hop.Name, nil)
 		case stepHost:
 			w.r.Groups = append(w.r.Groups, GroupReport{ID: len(w.r.Groups), Backend: partition.HostBackend,
 				Nodes: w.fresh(st.node.Provenance()), Ops: []string{st.node.Op.String()}})
@@ -185,12 +212,50 @@ func (w *reportWriter) fresh(names []string) []string {
 	return out
 }
 
-func (w *reportWriter) inside(s *spec, body *graph.Graph, id int) {
-	for n := range body.Nodes() {
+// inside reports the conversions in a group, and counts those that its nodes would need by themselves.
+func (w *reportWriter) inside(s *spec, group *graph.Node, id int) {
+	for n := range group.Regions[0].Graph.Nodes() {
 		if n.IsCarve(graph.OpConvert) {
-			w.convert(n.Inputs[0], n.Outputs[0].Format, s.bindings, &id)
+			w.convert(n.Inputs[0], n.Outputs[0].Format, s.bindings, group.Backend, &id)
+			continue
+		}
+		for _, v := range n.Inputs {
+			if v != nil && !v.IsConst() && !v.IsDims() && v.Format != graph.HostFormat {
+				w.r.Alone.add(w.bytes(v, graph.HostFormat, s.bindings))
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil && (v.NumUses() > 0 || v.IsOutput()) && v.Format != graph.HostFormat {
+				w.r.Alone.add(w.bytes(v, v.Format, s.bindings))
+			}
 		}
 	}
+}
+
+// bytes returns the size of a value in a format, 0 where it is not known.
+func (w *reportWriter) bytes(v *graph.Value, f graph.Format, b graph.Bindings) int64 {
+	dims, err := v.Type.Shape.Eval(b, nil)
+	if err != nil {
+		return 0
+	}
+	n, err := w.p.registry.Size(f, v.Type.DType, dims)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// constant reports a constant that was converted.
+func (w *reportWriter) constant(name string, t *tensor.Tensor, from, to graph.Format) {
+	n, _ := w.p.registry.Size(to, t.DType, t.Shape)
+	path, _ := w.p.registry.Path(from, to)
+	via := make([]string, len(path))
+	for i, c := range path {
+		via[i] = c.Name
+	}
+	rank := len(t.Shape)
+	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: name, From: from.Name(rank), To: to.Name(rank), Bytes: n,
+		Constant: true, Via: strings.Join(via, ", ")})
 }
 
 // packs reports the conversions of constants.
@@ -200,10 +265,7 @@ func (w *reportWriter) packs(g *graph.Graph) {
 		return
 	}
 	for _, x := range res.Packs {
-		n, _ := w.p.registry.Size(x.Format, x.Constant.DType, x.Constant.Shape)
-		rank := len(x.Constant.Shape)
-		w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: x.Name, From: graph.HostFormat.Name(rank),
-			To: x.Format.Name(rank), Bytes: n, Constant: true})
+		w.constant(x.Name, x.Constant, graph.HostFormat, x.Format)
 	}
 }
 
@@ -215,21 +277,14 @@ func (w *reportWriter) forms(body *graph.Graph, forms []backend.ConstantForm) {
 	}
 	for _, f := range forms {
 		v := constants[f.Index]
-		rank := len(v.Const.Shape)
-		n, _ := w.p.registry.Size(f.Format, v.Const.DType, v.Const.Shape)
-		w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: v.Name, From: v.Format.Name(rank), To: f.Format.Name(rank),
-			Bytes: n, Constant: true})
+		w.constant(v.Name, v.Const, v.Format, f.Format)
 	}
 }
 
-func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, group *int) {
-	c := ConversionReport{Value: valueName(v), From: v.Format.Name(len(v.Type.Shape)), To: to.Name(len(v.Type.Shape)), Group: group}
-	if dims, err := v.Type.Shape.Eval(b, nil); err == nil {
-		if n, err := w.p.registry.Size(v.Format, v.Type.DType, dims); err == nil {
-			c.Bytes = n
-		}
-	}
-	w.r.Conversions = append(w.r.Conversions, c)
+func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, via string, group *int) {
+	rank := len(v.Type.Shape)
+	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: valueName(v), From: v.Format.Name(rank), To: to.Name(rank),
+		Bytes: w.bytes(v, v.Format, b), Group: group, Via: via})
 }
 
 // valueName returns the model's name of a value; for what conversions made, that of what they convert.

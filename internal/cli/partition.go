@@ -203,7 +203,7 @@ func (a *app) printPartition(r *carve.Report, count *flops.Count) {
 		byteSize(r.Peak.After))
 }
 
-// most is how many groups and conversions the tables list.
+// most is how many groups the table lists.
 const most = 40
 
 func (a *app) printGroups(r *carve.Report) {
@@ -224,9 +224,11 @@ func (a *app) printGroups(r *carve.Report) {
 	t.Flush()
 }
 
+// printConversions lists every conversion, those of a run first, and compares them with what operators would need that know
+// nothing of each other.
 func (a *app) printConversions(r *carve.Report) {
-	var constants, inside, between int
-	var packed, moved int64
+	var constants, inside int
+	var packed int64
 	for _, c := range r.Conversions {
 		switch {
 		case c.Constant:
@@ -234,29 +236,27 @@ func (a *app) printConversions(r *carve.Report) {
 			packed += c.Bytes
 		case c.Group != nil:
 			inside++
-			moved += c.Bytes
-		default:
-			between++
-			moved += c.Bytes
 		}
 	}
-	fmt.Fprintf(a.stdout, "\nconversions: %d between groups, %d inside groups, %s a run; %d of constants, %s once\n", between, inside,
-		byteSize(moved), constants, byteSize(packed))
+	fmt.Fprintf(a.stdout, "\nconversions: %d between groups, %d inside groups, %s a run; %d of constants, %s once\n", r.Run.Count-inside, inside,
+		byteSize(r.Run.Bytes), constants, byteSize(packed))
+	fmt.Fprintf(a.stdout, "saved: %d, %s a run, of the %d, %s, of operators that convert on their own; removed as superfluous: %d\n",
+		r.Alone.Count-r.Run.Count, byteSize(r.Alone.Bytes-r.Run.Bytes), r.Alone.Count, byteSize(r.Alone.Bytes), r.Eliminated)
 	t := newTable(a.stdout)
-	n := 0
-	for _, c := range r.Conversions {
-		if c.Constant {
-			continue
+	for _, once := range []bool{false, true} {
+		for _, c := range r.Conversions {
+			if c.Constant != once {
+				continue
+			}
+			where := "between groups"
+			switch {
+			case once:
+				where = "once"
+			case c.Group != nil:
+				where = fmt.Sprintf("in group %d", *c.Group)
+			}
+			row(t, "  "+c.Value, c.From+" → "+c.To, byteSize(c.Bytes), where, c.Via)
 		}
-		if n++; n > most {
-			row(t, fmt.Sprintf("… %d more", between+inside-most))
-			break
-		}
-		where := "between groups"
-		if c.Group != nil {
-			where = fmt.Sprintf("in group %d", *c.Group)
-		}
-		row(t, "  "+c.Value, c.From+" → "+c.To, byteSize(c.Bytes), where)
 	}
 	t.Flush()
 }

@@ -32,6 +32,28 @@ func branched() *graph.Graph {
 	return g
 }
 
+type conversionSum struct {
+	Count int
+	Bytes int64
+}
+
+// stem is a convolution of an image, a pool and another convolution.
+func stem() *graph.Graph {
+	g := newGraph()
+	weights := func(name string, dims ...int) *graph.Value {
+		t, err := tensor.New(tensor.Float32, dims...)
+		Expect(err).NotTo(HaveOccurred())
+		return g.AddConst(name, t)
+	}
+	x := g.AddInput("x", f32(1, 3, 8, 8))
+	a := add(g, "Conv", "a", "va", []*graph.Value{x, weights("wa", 16, 3, 3, 3)})
+	b := add(g, "Relu", "b", "vb", []*graph.Value{a})
+	c := add(g, "GlobalMaxPool", "c", "vc", []*graph.Value{b})
+	d := add(g, "Conv", "d", "vd", []*graph.Value{c, weights("wd", 16, 16, 1, 1)})
+	g.SetOutputs(d)
+	return g
+}
+
 type partitionJSON struct {
 	Groups []struct {
 		ID      int
@@ -46,7 +68,10 @@ type partitionJSON struct {
 		Bytes           int64
 		Constant        bool
 		Group           *int
+		Via             string
 	}
+	Run     conversionSum `json:"conversions_run"`
+	Alone   conversionSum `json:"conversions_alone"`
 	Devices []struct {
 		Name           string
 		ArenaBytes     int64 `json:"arena_bytes"`
@@ -117,6 +142,34 @@ var _ = Describe("partition", func() {
 		Expect(r.stdout).To(MatchRegexp(`(?m)^host +1 +1 \(25\.0%\)`))
 		Expect(r.stdout).To(MatchRegexp(`(?m)^folded: 1 constant, 1 dead$`))
 		Expect(r.stdout).To(MatchRegexp(`(?m)^device +arena +lower bound +naive$`))
+	})
+
+	It("shows every conversion, and what operators would need on their own", func(ctx SpecContext) {
+		path := save(ctx, stem())
+		r := succeeds(ctx, "partition", path, "--json")
+		var p partitionJSON
+		Expect(json.Unmarshal([]byte(r.stdout), &p)).To(Succeed())
+		var run, bytes, constants int
+		for _, c := range p.Conversions {
+			Expect(c.Via).NotTo(BeEmpty())
+			if c.Constant {
+				constants++
+				continue
+			}
+			run++
+			bytes += int(c.Bytes)
+		}
+		Expect(constants).To(Equal(2))
+		Expect(p.Run).To(Equal(conversionSum{run, int64(bytes)}))
+		// The first convolution, fused with its rectifier, writes 16 maps of 6 by 6; the pool and the second one read and write.
+		const maps, pixels = 16 * 6 * 6 * 4, 16 * 4
+		Expect(p.Alone).To(Equal(conversionSum{5, 2*maps + 3*pixels}))
+		Expect(p.Run.Count).To(Equal(1), "of the result")
+		r = succeeds(ctx, "partition", path)
+		Expect(r.stdout).To(MatchRegexp(`(?m)^conversions: 1 between groups, 0 inside groups, 64 B a run; 2 of constants, .* once$`))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^saved: 4, 4\.6 KiB a run, of the 5, 4\.7 KiB, of operators that convert on their own; removed as superfluous: 0$`))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^  wa +host:NCHW → host:\S+ +\d\.\d KiB +once +host-reorder$`))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^  vd +host:NCHW16c → host:NCHW +64 B +between groups +host-reorder$`))
 	})
 
 	It("says where a node is and why", func(ctx SpecContext) {
