@@ -31,6 +31,7 @@ type pass struct {
 // passes is the pipeline, in order. Each arrow of the architecture is one entry.
 var passes = []pass{
 	{name: "pin-dims", fn: (*compilation).pinDims},
+	{name: "name-nodes", fn: (*compilation).nameNodes},
 	{name: "infer", fn: (*compilation).infer},
 	{name: "simplify", fn: (*compilation).simplify},
 	{name: "partition", fn: (*compilation).partition, again: true},
@@ -68,7 +69,11 @@ type compilation struct {
 	pass    string
 }
 
+// failKey is a node of the model and a backend that could not compile it.
 type failKey struct{ node, backend string }
+
+// unnamed stands for the nodes that properties added without a name: they fail together.
+var unnamed = []string{""}
 
 // Compile runs the pipeline over a model. The Program is generic in the symbols that stay open: plans for concrete shapes
 // are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
@@ -318,7 +323,11 @@ func (c *compilation) partition() error {
 		r, err := partition.Partition(c.ctx, g, &partition.Options{
 			Backends: c.backends, Properties: c.o.Properties, Pins: c.o.Pins, Registry: c.registry, Logger: c.o.Logger,
 			Failed: func(n *graph.Node, b string) *property.Reason {
-				for _, name := range n.Provenance() {
+				names := n.Provenance()
+				if len(names) == 0 {
+					names = unnamed
+				}
+				for _, name := range names {
 					if why := c.failed[failKey{name, b}]; why != nil {
 						return why
 					}
@@ -445,8 +454,15 @@ func (c *compilation) compileGroups() error {
 		}
 		c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(gr.Node.Provenance()), "error", fail)
 		c.retry = true
-		for _, node := range gr.Node.Provenance() {
-			c.failed[failKey{node, name}] = property.Because(property.CompileFailed, "%v", fail)
+		why := property.Because(property.CompileFailed, "%v", fail)
+		for n := range gr.Body.Nodes() {
+			names := n.Provenance()
+			if len(names) == 0 && !n.IsCarve(graph.OpConvert) {
+				names = unnamed
+			}
+			for _, node := range names {
+				c.failed[failKey{node, name}] = why
+			}
 		}
 	}
 	return nil

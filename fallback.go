@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 // interpreter runs a group's body node by node with the reference kernels, in host row-major tensors: the fallback of a
@@ -197,15 +198,17 @@ func (p *Program) move(ctx context.Context, dst, src *tensor.Tensor, from, to gr
 
 // fallback returns the instance that stands in for a group whose backend refused the shapes.
 func (p *Program) fallback(ctx context.Context, st *step, b graph.Bindings, cause error) backend.Instance {
-	p.warnOnce(ctx, st, "group refused the shapes and falls back to the reference kernels", cause)
+	p.fell(ctx, st, property.SpecializeFail, "group refused the shapes and falls back to the reference kernels", cause)
 	return &interpreter{p: p, body: st.node.Regions[0].Graph, bindings: b}
 }
 
-// warnOnce logs the first fallback of a group.
-func (p *Program) warnOnce(ctx context.Context, st *step, what string, cause error) {
+// fell keeps the reason of a group's first fallback for the report, and logs it.
+func (p *Program) fell(ctx context.Context, st *step, code property.Code, what string, cause error) {
 	p.mu.Lock()
-	known := p.warned[st.node]
-	p.warned[st.node] = true
+	known := p.fallen[st.node] != nil
+	if !known {
+		p.fallen[st.node] = property.Because(code, "%v", cause)
+	}
 	p.mu.Unlock()
 	if !known {
 		p.o.Logger.WarnContext(ctx, what, "backend", st.node.Backend, "nodes", nodeList(st.node.Provenance()), "error", cause)
@@ -214,7 +217,7 @@ func (p *Program) warnOnce(ctx context.Context, st *step, what string, cause err
 
 // runFallback runs a group again, after a failure at run time, with the reference kernels, once.
 func (p *Program) runFallback(ctx context.Context, st *step, b graph.Bindings, a *backend.RunArgs, cause error) error {
-	p.warnOnce(ctx, st, "group failed and is run again by the reference kernels", cause)
+	p.fell(ctx, st, property.RunFailed, "group failed and is run again by the reference kernels", cause)
 	in := &interpreter{p: p, body: st.node.Regions[0].Graph, bindings: b}
 	if _, err := in.Enqueue(ctx, a); err != nil {
 		return fmt.Errorf("%w (and its fallback failed: %w)", cause, err)

@@ -2,6 +2,7 @@ package carve_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 
@@ -9,7 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 // near compares two outputs of the same network on different backends.
@@ -61,6 +65,9 @@ var _ = Describe("a group whose backend fails", func() {
 			Expect(log.lines).NotTo(BeEmpty())
 			if !compiled {
 				Expect(log.lines).To(HaveLen(groups))
+				_, reasons, _ := r.Why("conv0")
+				Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "faulty"),
+					HaveField("Reason", MatchRegexp(`^(specialize-fail|run-failed): .*(broken on purpose|kernel out of order)`)))))
 			}
 			Expect(p.Close()).To(Succeed())
 			Expect(b.executables.Load()).To(BeZero())
@@ -105,4 +112,149 @@ var _ = Describe("a group whose backend fails", func() {
 		Expect(err).NotTo(HaveOccurred())
 		near(got["y"], want["y"])
 	})
+
+	// Names are labels: a model need not have them.
+	strip := func(g *graph.Graph) *carve.Model {
+		for n := range g.Nodes() {
+			n.Name = ""
+		}
+		m := carve.FromGraph(g)
+		DeferCleanup(m.Close)
+		return m
+	}
+
+	It("falls back also where its nodes have no names", func(ctx SpecContext) {
+		named := textModel(smallNet())
+		want, err := compile(ctx, named, nil).Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		g, err := graph.Parse(smallNet())
+		Expect(err).NotTo(HaveOccurred())
+		m := strip(g)
+		b := newFaulty("faulty", "Conv", "Relu", "Add", "Sigmoid", "MatMul")
+		b.compile = fails
+		p := compile(ctx, m, withFaulty(b))
+		got, err := p.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		near(got["y"], want["y"])
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		var nodes []string
+		for _, g := range r.Groups {
+			nodes = append(nodes, g.Nodes...)
+		}
+		Expect(nodes).To(ConsistOf("a", "b", "c", "d", "e", "p", "f", "y"))
+		_, reasons, found := r.Why("a")
+		Expect(found).To(BeTrue())
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "faulty"), HaveField("Reason", ContainSubstring("compile-failed")))))
+		for n := range m.Graph().Nodes() {
+			Expect(n.Name).To(BeEmpty(), "the model stays as it is")
+		}
+		o := withFaulty(b)
+		o.Strict = true
+		o.Backends = append(o.Backends, onReference[0])
+		_, err = carve.Compile(ctx, m, o)
+		var step *carve.StepError
+		Expect(errors.As(err, &step)).To(BeTrue())
+		Expect(step.Nodes).NotTo(BeEmpty())
+	})
+
+	It("falls back also where a property added nodes without a name", func(ctx SpecContext) {
+		m := textModel("graph \"one\" {\n  opset 17\n  input %x: f32[4]\n  %y = Relu(%x) \"relu\"\n  output %y\n}")
+		b := newFaulty("faulty", "Neg", "Relu")
+		b.compile = fails
+		o := withFaulty(b)
+		o.Properties = map[string][]property.SubgraphProperty{"faulty": {negateTwice{}}}
+		p := compile(ctx, m, o)
+		got, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From([]float32{1, -2, 3, -4})})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[float32](got["y"].(*tensor.Tensor))).To(Equal([]float32{1, 0, 3, 0}))
+	})
+
+	It("gives names that are not taken", func(ctx SpecContext) {
+		g, err := graph.Parse(`graph "names" {
+  opset 17
+  input %x: f32[4]
+  %a = Relu(%x) "b"
+  %b = Neg(%a) "a"
+  %c = Abs(%b) "c"
+  %d = Sigmoid(%c) "d"
+  output %d
+}`)
+		Expect(err).NotTo(HaveOccurred())
+		for n := range g.Nodes() {
+			if n.Is("Neg", "Sigmoid") {
+				n.Name = ""
+			}
+			if n.Is("Sigmoid") {
+				n.Outputs[0].Name = ""
+			}
+		}
+		m := carve.FromGraph(g)
+		defer m.Close()
+		p := compile(ctx, m, nil)
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		var nodes []string
+		for _, g := range r.Groups {
+			nodes = append(nodes, g.Nodes...)
+		}
+		Expect(nodes).To(ConsistOf("b", "b_2", "c", "Sigmoid"))
+	})
 })
+
+// negateTwice puts two negations without names in front of a Relu, which change nothing.
+type negateTwice struct{}
+
+func (negateTwice) Name() string { return "negate-twice" }
+
+func (negateTwice) NewSelector(g *graph.Graph) property.Selector {
+	return property.Nodes("none", property.Ops()).NewSelector(g)
+}
+
+func (negateTwice) PrePartition(g *graph.Graph) error {
+	var relu *graph.Node
+	for n := range g.Nodes() {
+		if n.Is("Relu") {
+			relu = n
+		}
+	}
+	v := relu.Inputs[0]
+	for range 2 {
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Neg"}, Inputs: []*graph.Value{v}, Outputs: []string{""}})
+		n.Outputs[0].Type = v.Type
+		v = n.Outputs[0]
+	}
+	relu.SetOperand(0, v)
+	return g.Sort()
+}
+
+var _ = Describe("a backend that is not available", func() {
+	It("leaves its place to others, and the report says why", func(ctx SpecContext) {
+		var log journal
+		m := textModel(smallNet())
+		o := &carve.Options{Backends: []backend.Config{{Name: "nowhere"}}, Logger: slog.New(&log), Verify: true}
+		p := compile(ctx, m, o)
+		want, err := compile(ctx, m, nil).Run(ctx, map[string]tensor.Value{"x": wave(2, 3, 9, 11)})
+		Expect(err).NotTo(HaveOccurred())
+		got, err := p.Run(ctx, map[string]tensor.Value{"x": wave(2, 3, 9, 11)})
+		Expect(err).NotTo(HaveOccurred())
+		near(got["y"], want["y"])
+		Expect(log.lines).To(ConsistOf(SatisfyAll(ContainSubstring("nowhere"), ContainSubstring("no library of that name"))))
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		where, reasons, found := r.Why("conv0")
+		Expect(found).To(BeTrue())
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(ConsistOf(SatisfyAll(HaveField("Backend", "nowhere"), HaveField("Reason", MatchRegexp("^unavailable: .*no library of that name")))))
+
+		o.Strict = true
+		_, err = carve.Compile(ctx, m, o)
+		Expect(err).To(MatchError(backend.ErrUnavailable))
+	})
+})
+
+func init() {
+	backend.Register("nowhere", func(backend.Config) (backend.Backend, error) {
+		return nil, fmt.Errorf("%w: no library of that name", backend.ErrUnavailable)
+	})
+}

@@ -1,6 +1,7 @@
 package carve
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -16,7 +17,8 @@ import (
 // Options are the settings of Compile. The zero value and nil mean the defaults.
 type Options struct {
 	// Backends in order of priority, by registry name; the embedded "cpu" and then "reference" follow implicitly, unless the
-	// list is only "reference" or Strict is set. Empty means "cpu".
+	// list is only "reference" or Strict is set. Empty means "cpu". One that is unavailable here takes no nodes, and the
+	// Report says why.
 	Backends []backend.Config
 	// Open holds backends that the caller opened, by the name in Backends that stands for them. Close of the Program leaves
 	// them open.
@@ -46,8 +48,8 @@ type Options struct {
 	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm. The copies lie
 	// outside of Go's heap and belong to the Program (Memory.CopiedWeights).
 	CopyWeights bool
-	// Strict appends no implicit backend and makes the first node that no backend takes, and the first group that does not
-	// compile, an error.
+	// Strict appends no implicit backend and makes a backend that is unavailable, the first node that no backend takes, and
+	// the first group that does not compile or fails, an error.
 	Strict bool
 	// KeepOrder leaves nodes in the order of the model. By default they run in the order that needs the least memory.
 	KeepOrder bool
@@ -123,7 +125,12 @@ func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
 		}
 		b := o.Open[c.Name]
 		if b == nil {
-			if b, err = backend.Open(c); err != nil {
+			b, err = backend.Open(c)
+			if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
+				o.Logger.Warn("backend is unavailable: others take its place", "backend", c.Name, "error", err)
+				b, err = &absent{c.Name, err}, nil
+			}
+			if err != nil {
 				for _, p := range opened {
 					p.Close()
 				}

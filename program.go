@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/pool"
 	"github.com/carve-dev/carve/partition"
+	"github.com/carve-dev/carve/property"
 )
 
 // Port describes an input or output of a Program.
@@ -54,7 +55,7 @@ type Program struct {
 	specs  []*entry
 	closed atomic.Bool // written with mu held
 	live   map[*Session]bool
-	warned map[*graph.Node]bool // groups whose fallback was logged
+	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
 }
 
 // entry is a cached specialisation of the main block, for one list of input shapes.
@@ -66,7 +67,7 @@ type entry struct {
 
 func newProgram(c *compilation, opened []backend.Backend) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, registry: c.registry, devices: c.devices, opened: opened, backends: c.backends,
-		results: c.results, folded: c.folded, before: c.before, eliminated: c.removed, exes: c.exes, live: map[*Session]bool{}, warned: map[*graph.Node]bool{}}
+		results: c.results, folded: c.folded, before: c.before, eliminated: c.removed, exes: c.exes, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{}}
 	var err error
 	if p.main, err = c.buildBlock(c.g); err != nil {
 		return nil, err

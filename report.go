@@ -85,7 +85,7 @@ type DeviceReport struct {
 	Method string `json:"method,omitempty"`
 }
 
-// RejectedReport says why a node is not on a backend that was asked for it.
+// RejectedReport says why a node is not on a backend that was asked for it, or why the backend's group was run otherwise.
 type RejectedReport struct {
 	Node    string `json:"node"`
 	Backend string `json:"backend"`
@@ -193,9 +193,26 @@ func (w *reportWriter) block(s *spec) {
 			}
 		}
 	}
+	w.fallen(s.block)
 	if res := w.p.results[s.block.g]; res != nil {
 		for _, x := range res.Rejected {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
+		}
+	}
+}
+
+// fallen reports the groups that fell back to the reference kernels for some shapes, or in a run.
+func (w *reportWriter) fallen(b *block) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	for i := range b.steps {
+		n := b.steps[i].node
+		why := w.p.fallen[n]
+		if why == nil {
+			continue
+		}
+		for _, name := range n.Provenance() {
+			w.r.Rejected = append(w.r.Rejected, RejectedReport{name, n.Backend, why.String()})
 		}
 	}
 }

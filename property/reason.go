@@ -24,6 +24,7 @@ const (
 	HostScheduled  Code = "host-scheduled"  // control flow, sequences, optionals and maps run in the host scheduler
 	Unavailable    Code = "unavailable"     // the backend's library is absent
 	SpecializeFail Code = "specialize-fail" // the group was refused for concrete shapes
+	RunFailed      Code = "run-failed"      // the group failed at run time, and was run again by the reference kernels
 )
 
 // Reason says why a node is not on a backend.

@@ -144,6 +144,14 @@ func (in *instance) newState() (*state, error) {
 			*(*execArg)(unsafe.Add(args, k*arg)) = execArg{id: x.id, memory: out.v}
 		}
 	}
+	if in.e.b.fail == "execute" {
+		for i := len(st.calls) - 1; i >= 0; i-- {
+			if f := st.calls[i].frame; f != nil {
+				f.Args[0] = 0 // no primitive: the library refuses
+				break
+			}
+		}
+	}
 	return st, nil
 }
 

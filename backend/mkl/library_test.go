@@ -35,10 +35,25 @@ const void *dnnl_version(void) { return &v; }`)
 }
 
 var _ = Describe("the library", func() {
-	DescribeTable("is unavailable, with the reason", func(path func() string, reason string) {
-		_, err := mkl.Open(backend.Config{Options: map[string]string{"library": path()}})
+	DescribeTable("is unavailable, with the reason; programs run without it", func(ctx SpecContext, path func() string, reason string) {
+		config := backend.Config{Name: "mkl", Options: map[string]string{"library": path()}}
+		_, err := mkl.Open(config)
 		Expect(err).To(MatchError(backend.ErrUnavailable))
 		Expect(err.Error()).To(ContainSubstring(reason))
+
+		g := parse(small)
+		p := program(ctx, g, carve.Options{Backends: []backend.Config{config}})
+		expectAgreement(ctx, p, g)
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		where, reasons, found := r.Why("c")
+		Expect(found).To(BeTrue())
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(ConsistOf(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix("unavailable: ")),
+			HaveField("Reason", ContainSubstring(reason)))))
+
+		_, err = carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Strict: true, Backends: []backend.Config{config, {Name: "cpu"}}})
+		Expect(err).To(MatchError(backend.ErrUnavailable))
 	},
 		Entry("where there is none", func() string { return "/does/not/exist/libdnnl.so" }, "/does/not/exist/libdnnl.so"),
 		Entry("where another has its name", func() string { return "libc.so.6" }, "libc.so.6"),
@@ -47,15 +62,6 @@ var _ = Describe("the library", func() {
 		Entry("where it is too new", func() string { return fake(4, 0) }, "has version 4.0.0"),
 		Entry("where a symbol is missing", func() string { return fake(3, 9) }, "symbol is missing"),
 	)
-
-	It("is what programs fall back from, where it was not asked for strictly", func(ctx SpecContext) {
-		g := parse(`
-  input %x: f32[4]
-  %y = Relu(%x) "y"
-  output %y`)
-		_, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"library": "/none.so"}}}})
-		Expect(err).To(MatchError(backend.ErrUnavailable))
-	})
 
 	DescribeTable("has options", func(key, value string) {
 		open("")

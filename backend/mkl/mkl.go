@@ -10,7 +10,8 @@
 //	library   path of the library
 //	layout    of activations inside of convolutional parts: NCHW16c, NCHW8c, NHWC or row-major; what suits the library's
 //	          kernels on this processor by default
-//	fail      "compile" or "run": the backend refuses at that time, to try what happens then
+//	fail      the backend fails, to try what happens then: "compile"; "primitive", when the first primitive of a group is
+//	          made; "run"; "execute", when the last primitive of a group runs, which the library refuses
 //
 // The library is asked which layout it prefers for weights; what it answers is decoded into carve's terms, or named where
 // these do not suffice, so that constants are packed when a model is compiled, once per constant and format. Activations are in a layout that
@@ -58,7 +59,9 @@ func Open(c backend.Config) (backend.Backend, error) {
 		}
 	}
 	b := &mkl{answers: &answers{}, quants: &quants{}, fail: c.Options["fail"]}
-	if b.fail != "" && b.fail != "compile" && b.fail != "run" {
+	switch b.fail {
+	case "", "compile", "primitive", "run", "execute":
+	default:
 		return nil, fmt.Errorf("%w: fail %q", backend.ErrOption, b.fail)
 	}
 	var err error

@@ -124,7 +124,12 @@ func (p *planner) run(pr *primitive, flops float64, args ...arg) {
 }
 
 // make returns the primitive of a recipe for the executable's threads.
-func (p *planner) make(r recipe) (*primitive, error) { return p.l.primitive(p.e.threads, r) }
+func (p *planner) make(r recipe) (*primitive, error) {
+	if p.b.fail == "primitive" {
+		return nil, errInjected
+	}
+	return p.l.primitive(p.e.threads, r)
+}
 
 // desc is the descriptor of a shape for an argument.
 func (p *planner) desc(s shape) (*desc, error) { return p.l.desc(s) }

@@ -140,22 +140,33 @@ var _ = Describe("runs", func() {
 		}).Should(BeNumerically("<", before))
 	})
 
-	DescribeTable("that fail are done otherwise", func(ctx SpecContext, stage string) {
+	DescribeTable("that fail are done otherwise", func(ctx SpecContext, stage, code, text string) {
 		open("")
 		g := parse(small)
 		p := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}})
 		expectAgreement(ctx, p, g)
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		_, reasons, found := r.Why("c")
+		Expect(found).To(BeTrue())
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix(code+": ")),
+			HaveField("Reason", ContainSubstring(text)))))
 		o := &carve.Options{Strict: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}}
 		strict, err := carve.Compile(ctx, carve.FromGraph(g), o)
-		if stage == "run" {
-			Expect(err).NotTo(HaveOccurred())
+		if err == nil {
 			defer strict.Close()
 			_, err = strict.Run(ctx, feeds(g))
 		}
-		Expect(err).To(MatchError(ContainSubstring("failure by option")))
+		Expect(err).To(MatchError(ContainSubstring(text)))
+		var step *carve.StepError
+		Expect(errors.As(err, &step)).To(BeTrue())
+		Expect(step.Backend).To(Equal("mkl"))
+		Expect(step.Nodes).NotTo(BeEmpty())
 	},
-		Entry("when they are compiled", "compile"),
-		Entry("when they run", "run"),
+		Entry("when they are compiled", "compile", "compile-failed", "failure by option"),
+		Entry("when a primitive cannot be made", "primitive", "specialize-fail", "failure by option"),
+		Entry("when they run", "run", "run-failed", "failure by option"),
+		Entry("when a primitive fails between others", "execute", "run-failed", "dnnl_primitive_execute"),
 	)
 
 	DescribeTable("in other layouts of activations", func(ctx SpecContext, layout string) {

@@ -270,6 +270,15 @@ func work(path, folder, backends string, threads int, seconds float64) error {
 	for _, b := range strings.Split(backends, ",") {
 		list = append(list, backend.Config{Name: b})
 	}
+	for _, c := range list {
+		b, err := backend.Open(c) // an unavailable one would leave its place to others
+		if err != nil {
+			return err
+		}
+		if err := b.Close(); err != nil {
+			return err
+		}
+	}
 	ctx := context.Background()
 	start := time.Now()
 	m, err := carve.Open(ctx, path)
