@@ -78,3 +78,11 @@ func Executions(b backend.Backend, elements, n int) error {
 	}
 	return nil
 }
+
+// WithoutVNNI runs f while the library counts as one that adds products in 16 bits.
+func WithoutVNNI(b backend.Backend, f func()) {
+	l := b.(*mkl).l
+	l.saturates.Store(true)
+	defer l.saturates.Store(false)
+	f()
+}

@@ -9,7 +9,7 @@ import (
 // Properties implements backend.Backend: what is fused, in order of priority.
 func (b *mkl) Properties() []property.SubgraphProperty {
 	c := b.chains()
-	return []property.SubgraphProperty{&operands{b: b}, b.integerProduct(), c[0].Property(), b.attention(), c[1].Property(), c[2].Property(), fuse.Silu(), fuse.Shuffle(), padPool()}
+	return []property.SubgraphProperty{&operands{b: b}, b.integerProduct(), b.integerSum(), c[0].Property(), b.attention(), c[1].Property(), c[2].Property(), fuse.Silu(), fuse.Shuffle(), padPool()}
 }
 
 // chainNames are the names of the properties of chains.

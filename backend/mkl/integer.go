@@ -67,61 +67,79 @@ func channelsLast(rank int) graph.Format {
 	return graph.On(l)
 }
 
-// rescalable reports whether an activation of numbers in any unit is the same activation with other limits.
-func rescalable(posts []post) bool {
-	for _, x := range posts {
-		if x.kind != postEltwise || x.alg != eltRelu && x.alg != eltClip {
-			return false
-		}
-	}
-	return true
-}
-
 // epilogue returns the unit in which scaled products are handed on, and the operations that follow: the residual, the
-// activation, and the way to the integers of y, to which zero is still to be added. It works in steps of y where the
-// activation allows that.
-func (j *integerJob) epilogue(residual shape) (unit float64, list []post, zero int) {
-	unit = 1
-	if !j.float && rescalable(j.posts) {
-		unit = float64(j.qy.scale)
-	}
-	domain := unit
-	a, c := 1.0, 0.0 // what is left to do: · a + c
-	flush := func() {
-		if a != 1 || c != 0 {
-			list = append(list, post{alg: eltLinear, alpha: float32(a), beta: float32(c)})
-		}
-		a, c = 1, 0
-	}
+// activation, and the way to the integers of y. It works in steps of y where the activation allows that.
+func (j *integerJob) epilogue(residual shape) (unit float64, list []post) {
+	step := stepOf(j.posts, j.qy, j.float)
+	unit = step
+	a, c := 1.0, 0.0
 	if j.residual != nil {
 		list = append(list, post{kind: postBinaryAdd, src: residual})
 		unit = 1
 		if !j.floatResidual {
 			unit = float64(j.qr.scale)
-			c = -unit / domain * float64(j.qr.zero)
+			c = -unit / step * float64(j.qr.zero)
 		}
-		a = unit / domain
+		a = unit / step
 	}
-	for _, x := range j.posts {
-		if x.alg == eltRelu && x.alpha == 0 && !j.float && domain != 1 && j.qy.zero == j.qy.least() {
-			continue // what is below zero saturates
-		}
-		flush()
-		if x.alg == eltClip {
-			x.alpha, x.beta = bounded(float64(x.alpha)/domain), bounded(float64(x.beta)/domain)
-		}
-		list = append(list, x)
+	return unit, finish(list, a, c, j.posts, j.qy, j.float)
+}
+
+// stepOf is the unit in which an activation is applied: steps of y where limits can be told in them, else 1.
+func stepOf(posts []post, y quant, float bool) float64 {
+	if float {
+		return 1
 	}
-	if !j.float {
-		s := domain / float64(j.qy.scale)
-		a, c = a*s, c*s
-		if a == 1 && c == 0 && slices.ContainsFunc(list, func(x post) bool { return x.kind == postEltwise && x.alg == eltLinear }) {
-			return unit, list, j.qy.zero
+	for _, x := range posts {
+		if x.alg != eltRelu && x.alg != eltClip {
+			return 1
 		}
-		c += float64(j.qy.zero)
 	}
-	flush()
-	return unit, list, 0
+	return float64(y.scale)
+}
+
+// finish appends what makes results of numbers v: the activation of a·v + c, which is in the units of stepOf, and the way to
+// the integers of y. Limits are applied to the integers, those of their type by the library's saturation.
+func finish(list []post, a, c float64, posts []post, y quant, float bool) []post {
+	linear := func(a, c float64) {
+		if a != 1 || c != 0 {
+			list = append(list, post{alg: eltLinear, alpha: float32(a), beta: float32(c)})
+		}
+	}
+	step, zero := stepOf(posts, y, float), float64(y.zero)
+	lo, hi, limits := limitsOf(posts)
+	switch {
+	case float:
+		linear(a, c)
+		return append(list, posts...)
+	case limits:
+		linear(a, c+zero)
+		lo, hi = lo/step+zero, hi/step+zero
+		if least, most := float64(y.least()), float64(y.least()+math.MaxUint8); lo > least || hi < most {
+			list = append(list, post{alg: eltClip, alpha: float32(max(lo, least)), beta: float32(min(max(hi, least), most))})
+		}
+		return list
+	}
+	linear(a, c)
+	list = append(list, posts...)
+	linear(step/float64(y.scale), zero)
+	return list
+}
+
+// limitsOf returns the limits that activations set, infinite ones where there are none; ok is false for other activations.
+func limitsOf(posts []post) (lo, hi float64, ok bool) {
+	lo, hi = math.Inf(-1), math.Inf(1)
+	for _, x := range posts {
+		switch {
+		case x.alg == eltRelu && x.alpha == 0:
+			lo, hi = max(lo, 0), max(hi, 0)
+		case x.alg == eltClip:
+			lo, hi = min(max(lo, float64(x.alpha)), float64(x.beta)), max(min(hi, float64(x.beta)), float64(x.alpha))
+		default:
+			return 0, 0, false
+		}
+	}
+	return lo, hi, true
 }
 
 // repeated reports whether an algorithm comes twice in a list: kernels of version 2 give both the numbers of the first.
@@ -201,11 +219,10 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 			p.residual.dtype = dtypeOf(j.qr.dtype)
 		}
 	}
-	unit, posts, zero := j.epilogue(p.residual)
+	unit, posts := j.epilogue(p.residual)
 	if repeated(posts) {
-		return nil, property.Because(property.Unsupported, "the library does not tell two linear steps behind a product apart")
+		return nil, property.Because(property.Unsupported, "an activation that is no limit between two changes of unit")
 	}
-	scaled.dst = int32(zero)
 	if j.conv && !unpadded(c.window) {
 		scaled.src = int32(j.qx.zero)
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
@@ -23,6 +24,7 @@ type library struct {
 	setData             uintptr // dnnl_memory_set_data_handle
 	setThreads          uintptr // omp_set_num_threads, 0 where the library has other threads
 	engine              uintptr
+	saturates           atomic.Bool // set by specs: products of bytes count as inexact
 
 	tags       tagTable
 	primitives cache

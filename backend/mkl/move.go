@@ -18,7 +18,10 @@ func viewSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		return nil, property.Because(property.DTypeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type.DType)
 	}
 	if n.Inputs[0].Type.DType != tensor.Float32 {
-		return nil, property.Because(property.DTypeReason, "a view of %v alone earns no group", n.Inputs[0].Type.DType)
+		if !besideIntegers(n) {
+			return nil, property.Because(property.DTypeReason, "a view of %v alone earns no group", n.Inputs[0].Type.DType)
+		}
+		return plainSignature(n), nil
 	}
 	if n.Is("Identity", "Dropout") {
 		return b.followSignatures(n, 1), nil
@@ -35,7 +38,7 @@ func planView(p *planner, n *graph.Node) error {
 
 func moveSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
+	if !isF32(x) && !(n.Is("Transpose") && besideIntegers(n)) {
 		return nil, wrongDType(x)
 	}
 	if len(x.Type.Shape) == 0 || len(x.Type.Shape) > 6 {
@@ -66,12 +69,17 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	return p.strided(p.Dims[y.ID], p.In(x), strides, p.Out(y), nil)
+	return p.stridedOf(dtypeOf(x.Type.DType), p.Dims[y.ID], p.In(x), strides, p.Out(y), nil)
 }
 
-// strided emits a copy of a tensor of dims; nil strides are compact.
+// strided emits a copy of a float tensor of dims; nil strides are compact.
 func (p *planner) strided(dims []int, src place.Memory, srcStrides []int, dst place.Memory, dstStrides []int) error {
-	from, to := shape{dims: dims, strides: srcStrides, dtype: dtypeF32}, shape{dims: dims, strides: dstStrides, dtype: dtypeF32}
+	return p.stridedOf(dtypeF32, dims, src, srcStrides, dst, dstStrides)
+}
+
+// stridedOf is strided for elements of another type.
+func (p *planner) stridedOf(dtype int32, dims []int, src place.Memory, srcStrides []int, dst place.Memory, dstStrides []int) error {
+	from, to := shape{dims: dims, strides: srcStrides, dtype: dtype}, shape{dims: dims, strides: dstStrides, dtype: dtype}
 	pr, err := p.make(p.l.reorder(from, to))
 	if err != nil {
 		return err

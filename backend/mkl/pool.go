@@ -60,11 +60,14 @@ func resolvePool(n *graph.Node, x, y []int) (poolForm, *property.Reason) {
 
 func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
+	if !isF32(x) && !(isByte(x) && n.Is("MaxPool")) {
 		return nil, wrongDType(x)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
+	}
+	if isByte(x) {
+		return b.bytePoolSignatures(n)
 	}
 	dx, dy := assumed(x), assumed(n.Outputs[0])
 	f, why := resolvePool(n, dx, dy)
@@ -89,6 +92,23 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 	return []graph.Signature{same}, nil
 }
 
+// bytePoolSignatures: the largest integers, with the channels of a pixel together.
+func (b *mkl) bytePoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, y := n.Inputs[0], n.Outputs[0]
+	f, why := resolvePool(n, assumed(x), assumed(y))
+	if why != nil {
+		return nil, why
+	}
+	format := channelsLast(len(x.Type.Shape))
+	src, dst := in(format.Layout, assumed(x)), in(format.Layout, assumed(y))
+	src.dtype, dst.dtype = dtypeOf(x.Type.DType), dtypeOf(x.Type.DType)
+	a := b.l.ask(b.answers, b.l.pooling(f.alg, f.window, src, dst))
+	if why := refused(a); why != nil {
+		return nil, why
+	}
+	return []graph.Signature{graph.UniformSignature(a.impl, n, format)}, nil
+}
+
 func planPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	f, why := resolvePool(n, p.Dims[x.ID], p.Dims[y.ID])
@@ -96,7 +116,7 @@ func planPool(p *planner, n *graph.Node) error {
 		return why
 	}
 	dst := p.shape(y)
-	if p.Bytes(y) == product(dst.dims)*4 && sameOrder(y.Format.Layout, x.Format.Layout, dst.dims) {
+	if dst.dtype == dtypeF32 && p.Bytes(y) == product(dst.dims)*4 && sameOrder(y.Format.Layout, x.Format.Layout, dst.dims) {
 		dst = in(x.Format.Layout, dst.dims)
 	}
 	pr, err := p.make(p.l.pooling(f.alg, f.window, p.shape(x), dst))

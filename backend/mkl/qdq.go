@@ -218,6 +218,9 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 		j, why := qlinearJob(s.b, seed)
 		return why == nil && j.weights.q != nil
 	}
+	if l := s.b.followSum(seed, false); l != nil {
+		return s.b.followSum(seed, true) == nil
+	}
 	if !seed.Is("Conv", "MatMul", "Gemm") {
 		return false
 	}
@@ -254,6 +257,11 @@ func (o *operands) Adjust(nodes []*graph.Node) error {
 			if err := o.centre(head); err != nil {
 				return err
 			}
+			continue
+		}
+		if head.Is("Add") {
+			ownDequantize(head, 0)
+			ownDequantize(head, 1)
 			continue
 		}
 		l, why := o.b.followIntegers(head, false)

@@ -11,11 +11,15 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-const quantizedProduct = "quantized-product"
+const (
+	quantizedProduct = "quantized-product"
+	quantizedAdd     = "quantized-sum"
+)
 
 // integers is the text of a tensor of reproducible integers in [lo, hi].
 func integers(dtype string, lo, hi int, dims ...int) string {
@@ -285,6 +289,53 @@ var _ = Describe("operators on integers", func() {
   const %yz = i8[]{-3}
   %y = QLinearMatMul(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz) "y"
   output %y`, "QLinearMatMul"),
+			Entry("a sum", quantizedSum("u8[2,19,5,6]", "i8[2,19,5,6]", "i8[]{-5}", "%s = Add(%a, %b)", "u8[]{100}"), quantizedAdd),
+			Entry("a sum and its limits", quantizedSum("u8[2,19,5,6]", "u8[2,19,5,6]", "u8[]{90}", "%t = Add(%a, %b)\n  %s = Relu(%t)", "u8[]{10}"), quantizedAdd),
+			Entry("a sum and relu, by saturation", quantizedSum("i8[7,5]", "u8[7,5]", "u8[]{90}", "%t = Add(%a, %b)\n  %s = Relu(%t)", "u8[]{0}"), quantizedAdd),
+			Entry("a sum and a curve", quantizedSum("u8[7,5]", "u8[7,5]", "u8[]{90}", "%t = Add(%a, %b)\n  %s = LeakyRelu(%t)", "u8[]{0}"), quantizedAdd),
+			Entry("a sum with itself, in two representations", `
+  input %x: u8[2,19,5,6]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %zs = f32[]{0.01}
+  const %ys = f32[]{0.06}
+  const %yz = u8[]{100}
+  %a = DequantizeLinear(%x, %xs, %xz)
+  %b = DequantizeLinear(%x, %zs, %xz)
+  %s = Add(%a, %b)
+  %y = QuantizeLinear(%s, %ys, %yz) "y"
+  output %y`, quantizedAdd),
+			Entry("the largest of windows, and views", `
+  input %x: u8[1,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %wq = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %vq = `+integers("i8", -127, 127, 384, 10)+`
+  const %ws = f32[]{0.004}
+  const %ys = f32[]{0.5}
+  const %yz = u8[]{100}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws)
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %q = QuantizeLinear(%c, %ys, %yz)
+  %d = DequantizeLinear(%q, %ys, %yz)
+  %p = MaxPool(%d; kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1])
+  %pq = QuantizeLinear(%p, %ys, %yz)
+  %pd = DequantizeLinear(%pq, %ys, %yz)
+  %t = Transpose(%pd; perm=[0,2,3,1])
+  %f = Flatten(%t)
+  %fq = QuantizeLinear(%f, %ys, %yz)
+  %fd = DequantizeLinear(%fq, %ys, %yz)
+  %v = DequantizeLinear(%vq, %ws)
+  %m = MatMul(%fd, %v)
+  %y = QuantizeLinear(%m, %ys, %yz) "y"
+  output %y`, quantizedProduct, "MaxPool", "Transpose", "Flatten", quantizedProduct),
+			Entry("one image, read by two products and a sum", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %a = Conv(%xd, %w; pads=[1,1,1,1], auto_pad="NOTSET")
+  %d = Add(%c, %xd)
+  %e = Relu(%a)
+  %s = Add(%d, %e)`, "%s", "u8[]{9}"), quantizedProduct, quantizedProduct, "Add", "QuantizeLinear"),
 			Entry("QuantizeLinear", `
   input %x: f32[2,19,5,5]
   const %s = f32[]{0.013}
@@ -303,6 +354,170 @@ var _ = Describe("operators on integers", func() {
   const %z = u8[]{117}
   %y = DequantizeLinear(%x, %s, %z) "y"
   output %y`, "DequantizeLinear"),
+		)
+	}
+})
+
+var _ = Describe("operators that are not fused on integers", func() {
+	for _, lib := range libraries() {
+		DescribeTable(strings.TrimSpace("are right all the same "+lib), func(ctx SpecContext, text string, ops ...string) {
+			open(lib)
+			g := parse(text)
+			p := agreesInSteps(ctx, g, 0.02, mklWith(lib), backend.Config{Name: "cpu"})
+			Expect(opsOf(ctx, p)).To(Equal(ops))
+		},
+			Entry("what others read between is a float", quantizedConv("u8[1,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004), `
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %r = Relu(%c)
+  output %r`, "%c", "u8[]{9}"), quantizedProduct, "QuantizeLinear", "Relu"),
+			Entry("an output in the middle", quantizedConv("u8[1,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004), `
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  output %c`, "%c", "u8[]{9}"), quantizedProduct, "QuantizeLinear"),
+			Entry("two quantisations of one result", quantizedConv("u8[1,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004), `
+  const %zs = f32[]{0.25}
+  const %zz = i8[]{3}
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %z = QuantizeLinear(%c, %zs, %zz)
+  output %z`, "%c", "u8[]{9}"), quantizedProduct, "QuantizeLinear", "QuantizeLinear"),
+			Entry("a scale that a run brings", `
+  input %x: u8[1,16,9,9]
+  input %xs: f32[]
+  const %w = f32[24,16,3,3]{~}
+  %xd = DequantizeLinear(%x, %xs)
+  %y = Conv(%xd, %w; pads=[1,1,1,1]) "y"
+  output %y`, "Conv"),
+			Entry("a scale that is computed", `
+  input %x: f32[5,16]
+  const %w = `+multiples(16, 24)+`
+  %q, %s, %z = DynamicQuantizeLinear(%x)
+  %d = DequantizeLinear(%q, %s, %z)
+  %y = MatMul(%d, %w) "y"
+  output %y`, "MatMul"),
+			Entry("weights with scales of their inputs", `
+  input %x: u8[1,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{2}
+  const %wq = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %ws = `+scales(16, 0.004)+`
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws; axis=1)
+  %y = Conv(%xd, %w; pads=[1,1,1,1]) "y"
+  output %y`, "DequantizeLinear", "Conv"),
+			Entry("an image with scales of its channels", `
+  input %x: u8[1,16,9,9]
+  const %xs = `+scales(16, 0.02)+`
+  const %xz = `+integers("u8", 0, 9, 16)+`
+  const %wq = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %ws = f32[]{0.004}
+  %xd = DequantizeLinear(%x, %xs, %xz; axis=1)
+  %w = DequantizeLinear(%wq, %ws)
+  %y = Conv(%xd, %w; pads=[1,1,1,1]) "y"
+  output %y`, "Conv"),
+			Entry("weights that do not fit about their zero point", `
+  input %x: u8[1,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{2}
+  const %wq = `+integers("u8", 0, 255, 24, 16, 3, 3)+`
+  const %ws = f32[]{0.004}
+  const %wz = u8[]{11}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws, %wz)
+  %y = Conv(%xd, %w; pads=[1,1,1,1]) "y"
+  output %y`, "DequantizeLinear", "Conv"),
+			Entry("weights that are floats", `
+  input %x: u8[1,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{2}
+  const %w = f32[24,16,1,1]`+strings.TrimPrefix(scales(24*16, 1), "f32[384]")+`
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %y = Conv(%xd, %w) "y"
+  output %y`, "DequantizeLinear", "Conv"),
+			Entry("weights that a run brings", `
+  input %x: u8[1,16,9,9]
+  input %wq: i8[24,16,3,3]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{2}
+  const %ws = f32[]{0.004}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %w = DequantizeLinear(%wq, %ws)
+  %y = Conv(%xd, %w) "y"
+  output %y`, "DequantizeLinear", "DequantizeLinear"),
+			Entry("a residual that broadcasts", quantizedConv("u8[1,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004), `
+  input %r: f32[1,24,1,1]
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %s = Add(%c, %r)`, "%s", "u8[]{9}"), quantizedProduct, "Add", "QuantizeLinear"),
+			Entry("a sum of which others read an operand", quantizedSum("u8[7,5]", "u8[7,5]", "u8[]{90}", "%t = Tanh(%a)\n  output %t\n  %s = Add(%a, %b)", "u8[]{100}"),
+				"DequantizeLinear", "Tanh", quantizedAdd),
+			Entry("a sum that stays a float", quantizedSum("u8[7,5]", "u8[7,5]", "u8[]{90}", "%s = Add(%a, %b)\n  output %s", "u8[]{100}"),
+				"DequantizeLinear", "DequantizeLinear", "Add", "QuantizeLinear"),
+			Entry("a sum that broadcasts", quantizedSum("u8[7,5]", "u8[1,5]", "u8[]{90}", "%s = Add(%a, %b)", "u8[]{100}"),
+				"DequantizeLinear", "DequantizeLinear", "Add", "QuantizeLinear"),
+		)
+	}
+})
+
+// multiples is the text of a matrix of floats that are multiples of one number.
+func multiples(rows, columns int) string {
+	list := strings.Split(strings.TrimSuffix(strings.SplitN(integers("i8", -127, 127, rows, columns), "{", 2)[1], "}"), ", ")
+	for i, s := range list {
+		var k int
+		_, _ = fmt.Sscan(s, &k)
+		list[i] = fmt.Sprint(float32(k) * 0.004)
+	}
+	return fmt.Sprintf("f32[%d,%d]{%s}", rows, columns, strings.Join(list, ", "))
+}
+
+// quantizedSum is a graph of a sum of a and b between quantisations; body ends with s.
+func quantizedSum(x, z, zz, body, yz string) string {
+	return `
+  input %x: ` + x + `
+  input %z: ` + z + `
+  const %xs = f32[]{0.02}
+  const %xz = ` + strings.Split(x, "[")[0] + `[]{100}
+  const %zs = f32[]{0.03}
+  const %zz = ` + zz + `
+  const %ys = f32[]{0.04}
+  const %yz = ` + yz + `
+  %a = DequantizeLinear(%x, %xs, %xz)
+  %b = DequantizeLinear(%z, %zs, %zz)
+  ` + body + `
+  %y = QuantizeLinear(%s, %ys, %yz) "y"
+  output %y`
+}
+
+var _ = Describe("weights of integers", func() {
+	for _, lib := range libraries() {
+		It(strings.TrimSpace("are matched where they were folded to floats, and where they were not "+lib), func(ctx SpecContext) {
+			open(lib)
+			text := quantizedConv("u8[2,16,9,9]", "u8[]{3}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])\n  %v = DequantizeLinear(%wq, %ws; axis=0)\n  %e = Conv(%xd, %v; strides=[2,2])\n  output %e", "%c", "u8[]{121}")
+			folded := program(ctx, parse(text), carve.Options{Backends: []backend.Config{mklWith(lib)}})
+			kept := program(ctx, parse(text), carve.Options{MaxFold: -1, Backends: []backend.Config{mklWith(lib)}})
+			in := quantizedFeeds(parse(text), 1)
+			a, err := folded.Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+			b, err := kept.Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(opsOf(ctx, folded)).To(Equal([]string{quantizedProduct, quantizedProduct}))
+			Expect(opsOf(ctx, kept)).To(Equal([]string{quantizedProduct, quantizedProduct}))
+			steps(a, b, 1e-4)
+			for _, p := range []*carve.Program{folded, kept} {
+				for _, c := range packs(ctx, p) {
+					Expect(c.Bytes).To(BeNumerically("<", 2*24*16*3*3+4096), "weights of one byte, and what the library adds: %v", c)
+				}
+			}
+		})
+
+		DescribeTable(strings.TrimSpace("where products may saturate are not multiplied as integers "+lib), func(ctx SpecContext, x string, most int, ops ...string) {
+			mkl.WithoutVNNI(open(lib), func() {
+				g := parse(quantizedConv(x+"[1,16,9,9]", x+"[]{3}", integers("i8", -most, most, 24, 16, 3, 3), scales(24, 0.004),
+					"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"))
+				Expect(opsOf(ctx, agreesInSteps(ctx, g, 1, mklWith(lib)))).To(Equal(ops))
+			})
+		},
+			Entry("small ones are", "u8", 64, quantizedProduct),
+			Entry("large ones", "u8", 127, "DequantizeLinear", "Conv", "QuantizeLinear"),
+			Entry("any, by signed integers", "i8", 64, "DequantizeLinear", "Conv", "QuantizeLinear"),
 		)
 	}
 })

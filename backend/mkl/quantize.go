@@ -1,9 +1,12 @@
 package mkl
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -35,6 +38,35 @@ func quantizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Rea
 	s.Vars = [][]graph.Format{in, out}
 	s.Inputs[0], s.Outputs[0] = graph.Variable(0), graph.Variable(1)
 	return []graph.Signature{s}, nil
+}
+
+// onIntegers reports whether a node computes with eight-bit integers that stand for floats, or changes between the two.
+func onIntegers(n *graph.Node) bool {
+	if n.IsCarve(graph.OpFused) {
+		return n.Str("pattern", "") == integerPattern || n.Str("pattern", "") == sumPattern
+	}
+	return isQuantize(n) || isDequantize(n) || n.Is("QLinearConv", "QLinearMatMul")
+}
+
+// besideIntegers reports whether a node that moves bytes stands between operators on quantised integers, with nothing but
+// other moves before it: elsewhere a move of bytes earns no group.
+func besideIntegers(n *graph.Node) bool {
+	const far = 8
+	for range far {
+		x := n.Inputs[0]
+		if !isByte(x) || x.Producer == nil {
+			break
+		}
+		p := x.Producer
+		if onIntegers(p) || p.Is("MaxPool") {
+			return true
+		}
+		if !p.Is("Transpose") && !place.IsView(p) {
+			break
+		}
+		n = p
+	}
+	return isByte(n.Inputs[0]) && slices.ContainsFunc(n.Outputs[0].Consumers(), onIntegers)
 }
 
 // shapeOf describes a value of these dims, in its own format.

@@ -185,7 +185,8 @@ func recovered(t *tensor.Tensor, axis int) *integers {
 	return w
 }
 
-// scaleOf returns a scale of which all numbers are multiples, by at most 128 in magnitude: the one before it if that does.
+// scaleOf returns the largest scale of which all numbers are multiples that fit into eight bits, or the one before it if that
+// does.
 func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32, bool) {
 	if most == 0 {
 		return 1, true
@@ -203,12 +204,7 @@ func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32,
 	if before > 0 && fits(float64(before)) {
 		return before, true
 	}
-	for _, k := range []int{127, 128} { // what symmetric quantisers make of the largest
-		if s := float64(most) / float64(k); fits(s) {
-			return float32(s), true
-		}
-	}
-	for k := 126; k > 0; k-- {
+	for k := 1; k <= -math.MinInt8; k++ {
 		if s := float64(most) / float64(k); fits(s) {
 			return float32(s), true
 		}

@@ -109,7 +109,7 @@ func (l *library) biasOf(bias, scale float64) float32 {
 // bytes are halved. On others the library has plain kernels, which are exact, or dot products of 32 bits.
 func (l *library) exactProducts() bool {
 	const avx2VNNI, avx512VNNI = 0x8, 0x40
-	return runtime.GOARCH != "amd64" || l.isaBits()&(avx2VNNI|avx512VNNI) != 0
+	return !l.saturates.Load() && (runtime.GOARCH != "amd64" || l.isaBits()&(avx2VNNI|avx512VNNI) != 0)
 }
 
 // safeWeight is the largest magnitude of weights for which two products with unsigned bytes fit into 16 bits.
