@@ -1,0 +1,270 @@
+package mkl_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/mkl"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/zootest"
+)
+
+// normals is the text of a tensor of normal numbers, such that products with fan summands keep the deviation.
+func normals(seed uint64, fan int, dims ...int) string {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	n, shape := 1, make([]string, len(dims))
+	for i, d := range dims {
+		n, shape[i] = n*d, fmt.Sprint(d)
+	}
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(float32(rng.NormFloat64() * math.Sqrt(2/float64(fan))))
+	}
+	return fmt.Sprintf("f32[%s]{%s}", strings.Join(shape, ","), strings.Join(list, ", "))
+}
+
+// smallCNN is a convolutional network with a residual; features come before the classes.
+var smallCNN = `
+  input %x: f32[1,3,16,16]
+  const %w1 = ` + normals(1, 27, 16, 3, 3, 3) + `
+  const %b1 = ` + normals(2, 50, 16) + `
+  const %w2 = ` + normals(3, 144, 16, 16, 3, 3) + `
+  const %w3 = ` + normals(4, 144, 16, 16, 3, 3) + `
+  const %w4 = ` + normals(5, 16, 32, 16, 1, 1) + `
+  const %b4 = ` + normals(6, 50, 32) + `
+  %c1 = Conv(%x, %w1, %b1; pads=[1,1,1,1])
+  %r1 = Relu(%c1)
+  %p1 = MaxPool(%r1; kernel_shape=[2,2], strides=[2,2])
+  %c2 = Conv(%p1, %w2; pads=[1,1,1,1])
+  %r2 = Relu(%c2)
+  %c3 = Conv(%r2, %w3; pads=[1,1,1,1])
+  %s3 = Add(%c3, %p1)
+  %r3 = Relu(%s3)
+  %c4 = Conv(%r3, %w4, %b4; strides=[2,2])
+  %r4 = Relu(%c4)
+  %f = Flatten(%r4)`
+
+// smallMLP is a network of matrix products.
+var smallMLP = `
+  input %x: f32[1,64]
+  const %w1 = ` + normals(1, 64, 64, 96) + `
+  const %b1 = ` + normals(2, 50, 96) + `
+  const %w2 = ` + normals(3, 96, 64, 96) + `
+  const %b2 = ` + normals(4, 50, 64) + `
+  %m1 = MatMul(%x, %w1)
+  %a1 = Add(%m1, %b1)
+  %r1 = Relu(%a1)
+  %g2 = Gemm(%r1, %w2, %b2; transB=1)
+  %f = Relu(%g2)`
+
+const classes = 10
+
+// classifier adds a product to features that knows random prototypes by theirs, and returns prototypes to make inputs of.
+func classifier(ctx context.Context, features string) (*graph.Graph, []*tensor.Tensor) {
+	GinkgoHelper()
+	g := parse(features + "\n  output %f")
+	p := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "cpu"}}})
+	rng := rand.New(rand.NewPCG(7, 7))
+	var prototypes []*tensor.Tensor
+	var all [][]float32
+	for range classes {
+		dims, err := g.Inputs[0].Type.Shape.Eval(nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		t, err := tensor.New(tensor.Float32, dims...)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range tensor.Of[float32](t) {
+			tensor.Of[float32](t)[i] = float32(rng.NormFloat64())
+		}
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": t})
+		Expect(err).NotTo(HaveOccurred())
+		prototypes = append(prototypes, t)
+		all = append(all, tensor.Of[float32](out["f"].(*tensor.Tensor)))
+	}
+	n := len(all[0])
+	list, bias := make([]string, n*classes), make([]string, classes)
+	for c := range classes { // the nearest features win
+		square := float32(0)
+		for _, x := range all[c] {
+			square += x * x
+		}
+		bias[c] = fmt.Sprint(-square / float32(2*n))
+	}
+	for i := range n {
+		mean := float32(0)
+		for c := range classes {
+			mean += all[c][i] / classes
+		}
+		for c := range classes {
+			list[i*classes+c] = fmt.Sprint((all[c][i] - mean) / float32(n))
+		}
+	}
+	return parse(fmt.Sprintf("%s\n  const %%v = f32[%d,%d]{%s}\n  const %%b = f32[%d]{%s}\n  %%m = MatMul(%%f, %%v)\n  %%y = Add(%%m, %%b) \"y\"\n  output %%y",
+		features, n, classes, strings.Join(list, ", "), classes, strings.Join(bias, ", "))), prototypes
+}
+
+// noisy is a prototype with noise of that deviation.
+func noisy(t *tensor.Tensor, deviation float64, rng *rand.Rand) map[string]tensor.Value {
+	c, err := t.Clone()
+	Expect(err).NotTo(HaveOccurred())
+	for i := range tensor.Of[float32](c) {
+		tensor.Of[float32](c)[i] += float32(rng.NormFloat64() * deviation)
+	}
+	return map[string]tensor.Value{"x": c}
+}
+
+// largest returns the index of the largest element of y.
+func largest(out map[string]tensor.Value) int {
+	y := tensor.Of[float32](out["y"].(*tensor.Tensor))
+	best := 0
+	for i := range y {
+		if y[i] > y[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+var _ = Describe("models of integers", func() {
+	models := []struct{ name, features string }{{"a convolutional network with a residual", smallCNN}, {"a network of matrix products", smallMLP}}
+	lists := [][]backend.Config{{{Name: "cpu"}}}
+	for _, lib := range libraries() {
+		lists = append(lists, []backend.Config{mklWith(lib)}, []backend.Config{mklWith(lib), {Name: "cpu"}})
+	}
+	for _, model := range models {
+		for _, backends := range lists {
+			name := ""
+			for _, c := range backends {
+				name += " " + c.Name + " " + c.Options["library"]
+			}
+			It("find the same classes as the reference: "+model.name+" on"+name, func(ctx SpecContext) {
+				for _, c := range backends {
+					if c.Name == "mkl" {
+						open(c.Options["library"])
+					}
+				}
+				g, prototypes := classifier(ctx, model.features)
+				rng := rand.New(rand.NewPCG(3, 3))
+				var runs []map[string]tensor.Value
+				for _, t := range prototypes {
+					runs = append(runs, noisy(t, 0.4, rng))
+				}
+				q, err := quantizedModel(ctx, g, runs, backend.Config{Name: "cpu"})
+				Expect(err).NotTo(HaveOccurred())
+				p := program(ctx, q, carve.Options{Verify: true, Backends: backends})
+				ref := program(ctx, q, carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+				right := 0
+				for i := range 60 {
+					in := noisy(prototypes[i%classes], 0.5, rng)
+					want, err := ref.Run(ctx, in)
+					Expect(err).NotTo(HaveOccurred())
+					got, err := p.Run(ctx, in)
+					Expect(err).NotTo(HaveOccurred())
+					Expect(largest(got)).To(Equal(largest(want)), "input %d: %v, was %v", i, got["y"], want["y"])
+					if largest(got) == i%classes {
+						right++
+					}
+				}
+				Expect(right).To(BeNumerically(">", 50), "what the network was made for")
+				if backends[0].Name == "mkl" {
+					Expect(opsOf(ctx, p)).NotTo(ContainElement(Or(Equal("Conv"), Equal("MatMul"), Equal("Gemm"), Equal("conv-sum-activation"))))
+				}
+			})
+		}
+	}
+})
+
+// block is a residual block of ResNet's third stage, behind a convolution.
+func block() string {
+	return `
+  input %x: f32[1,256,14,14]
+  const %w0 = ` + normals(1, 256, 1024, 256, 1, 1) + `
+  const %w1 = ` + normals(2, 1024, 256, 1024, 1, 1) + `
+  const %w2 = ` + normals(3, 2304, 256, 256, 3, 3) + `
+  const %w3 = ` + normals(4, 512, 1024, 256, 1, 1) + `
+  %c0 = Conv(%x, %w0)
+  %r0 = Relu(%c0)
+  %c1 = Conv(%r0, %w1)
+  %r1 = Relu(%c1)
+  %c2 = Conv(%r1, %w2; pads=[1,1,1,1])
+  %r2 = Relu(%c2)
+  %c3 = Conv(%r2, %w3)
+  %s = Add(%c3, %r0)
+  %r3 = Relu(%s)
+  %c4 = Conv(%r3, %w1)
+  %y = Relu(%c4) "y"
+  output %y`
+}
+
+// BenchmarkInt8 is the latency of models in float32 and in integers of eight bits, in turns, and their ratio.
+func BenchmarkInt8(b *testing.B) {
+	if _, err := mkl.Open(backend.Config{}); err != nil {
+		b.Skip(err)
+	}
+	RegisterTestingT(b)
+	ctx := context.Background()
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("residual-block/threads=%d", threads), func(b *testing.B) {
+			in := map[string]tensor.Value{}
+			g := parse(block())
+			for name, v := range feeds(g) {
+				in[name] = v
+			}
+			compareInt8(ctx, b, g, in, threads)
+		})
+		b.Run(fmt.Sprintf("resnet50/threads=%d", threads), func(b *testing.B) {
+			path, err := zootest.Materialize("resnet50")
+			if err != nil {
+				b.Skip(err)
+			}
+			ref, err := zootest.ReadReference("resnet50")
+			Expect(err).NotTo(HaveOccurred())
+			in, err := ref.Feeds()
+			Expect(err).NotTo(HaveOccurred())
+			m, err := carve.Open(ctx, path)
+			Expect(err).NotTo(HaveOccurred())
+			defer m.Close()
+			compareInt8(ctx, b, m.Graph(), in, threads)
+		})
+	}
+}
+
+// compareInt8 runs a float model and its quantised form in turns.
+func compareInt8(ctx context.Context, b *testing.B, g *graph.Graph, in map[string]tensor.Value, threads int) {
+	q, err := quantizedModel(ctx, g, []map[string]tensor.Value{in}, backend.Config{Name: "mkl"}, backend.Config{Name: "cpu"})
+	Expect(err).NotTo(HaveOccurred())
+	var programs []*carve.Program
+	for _, g := range []*graph.Graph{g, q} {
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Threads: threads, Backends: []backend.Config{{Name: "mkl"}, {Name: "cpu"}}})
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		for range 3 {
+			_, err = p.Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		programs = append(programs, p)
+	}
+	var spent [2]time.Duration
+	for b.Loop() {
+		for i, p := range programs {
+			start := time.Now()
+			if _, err := p.Run(ctx, in); err != nil {
+				b.Fatal(err)
+			}
+			spent[i] += time.Since(start)
+		}
+	}
+	b.ReportMetric(float64(spent[0].Microseconds())/float64(b.N), "f32-µs")
+	b.ReportMetric(float64(spent[1].Microseconds())/float64(b.N), "int8-µs")
+	b.ReportMetric(float64(spent[0])/float64(spent[1]), "speed-up")
+}
