@@ -265,7 +265,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 				return err
 			}
 		}
-		how := fmt.Sprint(pr.impl, c.weights, c.window.key(), c.x, p.e.threads)
+		how := fmt.Sprint(pr.impl, c.weights, c.window.key(), c.x, pr.threads)
 		if format, err = p.b.weightFormat(c.w, c.rowMajor(), pr.weights, c.format, how); err != nil {
 			return err
 		}

@@ -27,15 +27,15 @@ func (in *instance) Requirements() backend.Requirements { return in.reqs }
 // state is an instance bound to a session's memory. What the library sees of it lies outside of Go's heap.
 type state struct {
 	place.Storage
-	in       *instance
-	ctx      context.Context
-	calls    []call        // one per step
-	lists    [][][]float32 // of host steps, by step
-	single   *dl.Frame
-	trace    func(int)
-	finished chan struct{}
-	err      error
-	block    *offheap.Block
+	in     *instance
+	ctx    context.Context
+	calls  []call        // one per step
+	lists  [][][]float32 // of host steps, by step
+	single *dl.Frame
+	trace  func(int)
+	over   chan struct{}
+	err    error
+	block  *offheap.Block
 }
 
 // call is a step's call of the library, prepared once.
@@ -74,9 +74,9 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		return nil, err
 	}
 	st.ctx, st.trace = ctx, a.Trace
-	in.e.team.run(st)
+	err := in.e.team.run(ctx, st)
 	st.ctx, st.trace = nil, nil
-	return nil, st.err
+	return nil, err
 }
 
 // held are a state's objects in the library.
@@ -99,7 +99,7 @@ func (h *held) free() {
 func (in *instance) newState() (*state, error) {
 	l := in.e.b.l
 	st := &state{in: in, Storage: place.NewStorage(in.slots), calls: make([]call, len(in.steps)),
-		lists: make([][][]float32, len(in.steps)), finished: make(chan struct{}, 1)}
+		lists: make([][][]float32, len(in.steps)), over: make(chan struct{}, 1)}
 	frame, arg := int(unsafe.Sizeof(dl.Frame{})), int(unsafe.Sizeof(execArg{}))
 	size := frame
 	for i := range in.steps {
@@ -158,16 +158,30 @@ func (in *instance) newState() (*state, error) {
 // pollEvery is how many steps run between looks at the context.
 const pollEvery = 8
 
-// steps runs the steps in order, on a thread with the library's number of threads set.
+// steps runs the steps in order, on a thread with the team's number of threads set. The library wants the number that a
+// primitive was made for when it is executed, too.
 func (st *state) steps() error {
+	l, most := st.in.e.b.l, st.in.e.threads
+	now := most
+	defer func() {
+		if now != most {
+			st.use(l, most)
+		}
+	}()
 	for i := range st.in.steps {
 		s := &st.in.steps[i]
 		if s.host != nil {
 			if err := s.host(st); err != nil {
 				return err
 			}
-		} else if err := st.invoke(i); err != nil {
-			return err
+		} else {
+			if s.primitive.threads != now {
+				now = s.primitive.threads
+				st.use(l, now)
+			}
+			if err := st.invoke(i); err != nil {
+				return err
+			}
 		}
 		if st.trace != nil {
 			st.trace(i)
@@ -180,6 +194,14 @@ func (st *state) steps() error {
 	}
 	runtime.KeepAlive(st.in)
 	return st.ctx.Err()
+}
+
+// use sets the library's number of threads for this thread.
+func (st *state) use(l *library, threads int) {
+	if l.setThreads != 0 {
+		*st.single = dl.Frame{Fn: l.setThreads, Args: [6]uintptr{uintptr(threads)}}
+		dl.Invoke(st.single)
+	}
 }
 
 // invoke executes one primitive. It gives the library addresses that changed since the session's last run.

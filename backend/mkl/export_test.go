@@ -70,13 +70,15 @@ func Executions(b backend.Backend, elements, n int) error {
 	if err := st.BindTo(&backend.RunArgs{}); err != nil {
 		return err
 	}
-	if err := st.invoke(0); err != nil {
-		return err
-	}
-	for range n {
-		dl.Invoke(st.calls[0].frame)
-	}
-	return nil
+	return m.l.withThreads(1, func() error {
+		if err := st.invoke(0); err != nil {
+			return err
+		}
+		for range n {
+			dl.Invoke(st.calls[0].frame)
+		}
+		return nil
+	})
 }
 
 // WithoutVNNI runs f while the library counts as one that adds products in 16 bits.

@@ -143,7 +143,7 @@ func pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointe
 var ErrLibrary = errors.New("library does not serve")
 
 func load(name string) (*library, error) {
-	h, err := dl.Open(name)
+	h, err := openPatient(name)
 	if err != nil {
 		return nil, err
 	}

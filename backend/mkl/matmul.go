@@ -166,7 +166,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 		switch {
 		case err2 == nil:
 			pr = best
-			how := fmt.Sprint(pr.impl, f, p.e.threads)
+			how := fmt.Sprint(pr.impl, f, pr.threads)
 			if format, err = p.b.weightFormat(p.Dims[b.ID], f.rowMajor(), pr.weights, f.format, how); err != nil {
 				return err
 			}

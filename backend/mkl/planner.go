@@ -123,12 +123,12 @@ func (p *planner) run(pr *primitive, flops float64, args ...arg) {
 	p.steps = append(p.steps, step{primitive: pr, args: args})
 }
 
-// make returns the primitive of a recipe for the executable's threads.
+// make returns the primitive of a recipe for the executable's threads or for one.
 func (p *planner) make(r recipe) (*primitive, error) {
 	if p.b.fail == "primitive" {
 		return nil, errInjected
 	}
-	return p.l.primitive(p.e.threads, r)
+	return p.l.primitive(r.threads(p.e.threads), r)
 }
 
 // desc is the descriptor of a shape for an argument.

@@ -16,6 +16,7 @@ import (
 // memory is the caller's, and is shared by everyone who asks for the same one.
 type primitive struct {
 	l                 *library
+	threads           int
 	handle, pd        uintptr
 	impl              string // the library's name of the implementation
 	src, weights, dst *desc
@@ -134,6 +135,7 @@ type recipe struct {
 	shapes []shape
 	posts  []post
 	scaled scaling
+	ops    float64                                  // operations, for an estimate of its time
 	v2     func(op uintptr, d []*desc) error        // fills in version 2's operation descriptor
 	v3     func(out, attr uintptr, d []*desc) error // makes version 3's primitive descriptor
 	direct func(out, attr uintptr, d []*desc) error // makes it in both versions, where they agree
@@ -186,7 +188,9 @@ func (l *library) primitive(threads int, r recipe) (*primitive, error) {
 		return p, nil
 	}
 	err := l.withThreads(threads, func() (err error) {
-		p, err = l.build(r)
+		if p, err = l.build(r); err == nil {
+			p.threads = threads
+		}
 		return err
 	})
 	if err != nil {

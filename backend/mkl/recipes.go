@@ -33,6 +33,7 @@ func (l *library) convolution(alg int, w window, src, weights, bias, dst shape, 
 		name = "deconvolution"
 	}
 	return recipe{key: fmt.Sprint(name, alg, w.key()), shapes: []shape{src, weights, bias, dst}, posts: posts,
+		ops: convOps(alg == deconvDirect, src, weights, dst),
 		v2: func(op uintptr, d []*desc) error {
 			s, x, a, b := w.blocks()
 			return l.call("dnnl_dilated_"+name+"_forward_desc_init", op, forwardInference, uintptr(alg), d[0].c(), d[1].c(), d[2].c(), d[3].c(),
@@ -47,7 +48,7 @@ func (l *library) convolution(alg int, w window, src, weights, bias, dst shape, 
 
 // pooling is src[N, C, …] to dst[N, C, …].
 func (l *library) pooling(alg int, w window, src, dst shape) recipe {
-	return recipe{key: fmt.Sprint("pooling", alg, w.key()), shapes: []shape{src, dst},
+	return recipe{key: fmt.Sprint("pooling", alg, w.key()), shapes: []shape{src, dst}, ops: 4 * dst.elements() * float64(product(w.kernel)),
 		v2: func(op uintptr, d []*desc) error {
 			s, x, a, b := w.blocks()
 			k := dimsOf(w.kernel)
@@ -64,7 +65,7 @@ func (l *library) pooling(alg int, w window, src, dst shape) recipe {
 
 // innerProduct is src[M, K] with weights[N, K], bias[N] or none, to dst[M, N].
 func (l *library) innerProduct(src, weights, bias, dst shape, posts []post) recipe {
-	return recipe{key: "inner-product", shapes: []shape{src, weights, bias, dst}, posts: posts,
+	return recipe{key: "inner-product", shapes: []shape{src, weights, bias, dst}, posts: posts, ops: productOps(src, dst),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_inner_product_forward_desc_init", op, forwardInference, d[0].c(), d[1].c(), d[2].c(), d[3].c())
 		},
@@ -75,7 +76,7 @@ func (l *library) innerProduct(src, weights, bias, dst shape, posts []post) reci
 
 // matmul is src[…, M, K] with weights[…, K, N], bias[1, …, N] or none, to dst[…, M, N].
 func (l *library) matmul(src, weights, bias, dst shape, posts []post) recipe {
-	return recipe{key: "matmul", shapes: []shape{src, weights, bias, dst}, posts: posts,
+	return recipe{key: "matmul", shapes: []shape{src, weights, bias, dst}, posts: posts, ops: productOps(src, dst),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_matmul_desc_init", op, d[0].c(), d[1].c(), d[2].c(), d[3].c())
 		},
@@ -87,7 +88,7 @@ func (l *library) matmul(src, weights, bias, dst shape, posts []post) recipe {
 // elementwise is alg of src to dst, of one shape and layout.
 func (l *library) elementwise(alg eltwise, alpha, beta float32, x shape) recipe {
 	n := eltwiseNumbers[l.major][alg]
-	return recipe{key: fmt.Sprint("eltwise", alg, alpha, beta), shapes: []shape{x},
+	return recipe{key: fmt.Sprint("eltwise", alg, alpha, beta), shapes: []shape{x}, ops: alg.ops() * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			if n == 0 {
 				return errUnimplemented
@@ -102,7 +103,7 @@ func (l *library) elementwise(alg eltwise, alpha, beta float32, x shape) recipe 
 
 // binary is alg of a and b, which broadcasts to a, to dst.
 func (l *library) binary(alg binaryAlg, a, b, dst shape, posts []post) recipe {
-	return recipe{key: fmt.Sprint("binary", alg), shapes: []shape{a, b, dst}, posts: posts,
+	return recipe{key: fmt.Sprint("binary", alg), shapes: []shape{a, b, dst}, posts: posts, ops: dst.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_binary_desc_init", op, uintptr(alg), d[0].c(), d[1].c(), d[2].c())
 		},
@@ -117,7 +118,7 @@ func (l *library) softmax(log bool, axis int, x shape) recipe {
 	if log {
 		name, alg = "logsoftmax", softmaxLog
 	}
-	return recipe{key: fmt.Sprint(name, axis), shapes: []shape{x},
+	return recipe{key: fmt.Sprint(name, axis), shapes: []shape{x}, ops: expOps * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_"+name+"_forward_desc_init", op, forwardInference, d[0].c(), uintptr(axis))
 		},
@@ -129,7 +130,7 @@ func (l *library) softmax(log bool, axis int, x shape) recipe {
 // batchNorm is with given statistics, scale and shift; relu puts a rectifier behind it.
 func (l *library) batchNorm(eps float32, x shape, posts []post) recipe {
 	flags := useGlobalStats | l.useScale() | l.useShift()
-	return recipe{key: fmt.Sprint("batch-norm", eps), shapes: []shape{x}, posts: posts,
+	return recipe{key: fmt.Sprint("batch-norm", eps), shapes: []shape{x}, posts: posts, ops: 2 * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return status("dnnl_batch_normalization_forward_desc_init", l.fl.batchNorm2(op, forwardInference, d[0].c(), eps, flags))
 		},
@@ -145,7 +146,7 @@ func (l *library) layerNorm(eps float32, shift bool, x shape) recipe {
 	if shift {
 		flags |= l.useShift()
 	}
-	return recipe{key: fmt.Sprint("layer-norm", eps, shift), shapes: []shape{x, plain(x.dims[:len(x.dims)-1]...)},
+	return recipe{key: fmt.Sprint("layer-norm", eps, shift), shapes: []shape{x, plain(x.dims[:len(x.dims)-1]...)}, ops: averageOps * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return status("dnnl_layer_normalization_forward_desc_init", l.fl.layerNorm2(op, forwardInference, d[0].c(), d[1].c(), eps, flags))
 		},
@@ -157,7 +158,7 @@ func (l *library) layerNorm(eps float32, shift bool, x shape) recipe {
 
 // lrn is local response normalisation across channels.
 func (l *library) lrn(size int, alpha, beta, k float32, x shape) recipe {
-	return recipe{key: fmt.Sprint("lrn", size, alpha, beta, k), shapes: []shape{x},
+	return recipe{key: fmt.Sprint("lrn", size, alpha, beta, k), shapes: []shape{x}, ops: powerOps * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return status("dnnl_lrn_forward_desc_init", l.fl.lrn2(op, forwardInference, lrnAcross, d[0].c(), int64(size), alpha, beta, k))
 		},
@@ -169,7 +170,7 @@ func (l *library) lrn(size int, alpha, beta, k float32, x shape) recipe {
 
 // reduction is over the dims of src that are 1 in dst.
 func (l *library) reduction(alg reduceAlg, p float32, src, dst shape) recipe {
-	return recipe{key: fmt.Sprint("reduction", alg, p), shapes: []shape{src, dst},
+	return recipe{key: fmt.Sprint("reduction", alg, p), shapes: []shape{src, dst}, ops: averageOps * src.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return status("dnnl_reduction_desc_init", l.fl.reduction2(op, int32(alg), d[0].c(), d[1].c(), p, 0))
 		},
@@ -180,7 +181,7 @@ func (l *library) reduction(alg reduceAlg, p float32, src, dst shape) recipe {
 
 // resampling is to the spatial dims of dst.
 func (l *library) resampling(alg int, src, dst shape) recipe {
-	return recipe{key: fmt.Sprint("resampling", alg), shapes: []shape{src, dst},
+	return recipe{key: fmt.Sprint("resampling", alg), shapes: []shape{src, dst}, ops: moveOps * dst.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_resampling_forward_desc_init", op, forwardInference, uintptr(alg), 0, d[0].c(), d[1].c())
 		},
@@ -191,7 +192,7 @@ func (l *library) resampling(alg int, src, dst shape) recipe {
 
 // shuffle reads the channels as a matrix of that many columns and transposes it.
 func (l *library) shuffle(axis, columns int, x shape) recipe {
-	return recipe{key: fmt.Sprint("shuffle", axis, columns), shapes: []shape{x},
+	return recipe{key: fmt.Sprint("shuffle", axis, columns), shapes: []shape{x}, ops: moveOps * x.elements(),
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_shuffle_forward_desc_init", op, forwardInference, d[0].c(), uintptr(axis), uintptr(columns))
 		},
@@ -202,7 +203,7 @@ func (l *library) shuffle(axis, columns int, x shape) recipe {
 
 // reorder copies src to dst, of the same dims.
 func (l *library) reorder(src, dst shape) recipe {
-	return recipe{key: "reorder", shapes: []shape{src, dst},
+	return recipe{key: "reorder", shapes: []shape{src, dst}, ops: moveOps * src.elements(),
 		direct: func(out, attr uintptr, d []*desc) error {
 			return l.call("dnnl_reorder_primitive_desc_create", out, d[0].c(), l.engine, d[1].c(), l.engine, attr)
 		}}

@@ -1,6 +1,7 @@
 package mkl
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -17,14 +18,11 @@ type teams struct {
 // team runs groups on a number of threads. The library's worker threads belong to the thread that calls it, so that calls
 // come from few, fixed threads: executors, locked to theirs. There are as many as processors allow, at least one, which
 // also bounds the runs inside of the library at a time. They end with the last executable.
-//
-// A run on one thread needs no workers: it is executed by its caller, with the same bound.
 type team struct {
 	l       *library
 	threads int
 	refs    int
-	jobs    chan *state   // to the executors; nil for one thread
-	turn    chan struct{} // bounds runs on their callers' threads; nil for more
+	jobs    chan *state // to the executors
 	done    sync.WaitGroup
 }
 
@@ -43,13 +41,8 @@ func (t *teams) acquire(l *library, threads int) *team {
 	if m.refs++; m.refs > 1 {
 		return m
 	}
-	width := max(runtime.GOMAXPROCS(0)/threads, 1)
-	if threads == 1 {
-		m.turn = make(chan struct{}, width)
-		return m
-	}
 	m.jobs = make(chan *state)
-	for range width {
+	for range max(runtime.GOMAXPROCS(0)/threads, 1) {
 		m.done.Add(1)
 		go m.execute(m.jobs)
 	}
@@ -63,11 +56,8 @@ func (t *teams) release(m *team) {
 	if m.refs--; m.refs > 0 {
 		return
 	}
-	if m.jobs != nil {
-		close(m.jobs)
-		m.done.Wait()
-		m.jobs = nil
-	}
+	close(m.jobs)
+	m.done.Wait()
 }
 
 // execute is an executor. Its thread is never given back to other goroutines: it ends with it, and its workers too.
@@ -79,44 +69,23 @@ func (m *team) execute(jobs <-chan *state) {
 	}
 	for st := range jobs {
 		st.guarded()
-		st.finished <- struct{}{}
+		st.over <- struct{}{}
 	}
 }
 
 // run executes a session's run and returns when it is over. Waiting for its turn ends with the run's context.
-func (m *team) run(st *state) {
-	if m.threads > 1 {
-		select {
-		case m.jobs <- st:
-		default:
-			select {
-			case m.jobs <- st:
-			case <-st.ctx.Done():
-				st.err = st.ctx.Err()
-				return
-			}
-		}
-		<-st.finished
-		return
-	}
+func (m *team) run(ctx context.Context, st *state) error {
 	select {
-	case m.turn <- struct{}{}:
+	case m.jobs <- st:
 	default:
 		select {
-		case m.turn <- struct{}{}:
-		case <-st.ctx.Done():
-			st.err = st.ctx.Err()
-			return
+		case m.jobs <- st:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	defer func() { <-m.turn }()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if m.l.setThreads != 0 {
-		st.single.Fn, st.single.Args[0] = m.l.setThreads, 1
-		dl.Invoke(st.single)
-	}
-	st.guarded()
+	<-st.over
+	return st.err
 }
 
 // guarded runs the steps; a panic becomes the run's error.
