@@ -53,6 +53,12 @@ func Primitives(b backend.Backend) int {
 	return len(c.m)
 }
 
+// MadeFor returns the number of threads that Tanh of so many elements is made for in runs on that many.
+func MadeFor(b backend.Backend, elements, threads int) int {
+	l := b.(*mkl).l
+	return l.elementwise(eltTanh, 0, 0, plain(elements)).threads(threads)
+}
+
 // Executions runs one small primitive again and again, with nothing around it but the call.
 func Executions(b backend.Backend, elements, n int) error {
 	m := b.(*mkl)

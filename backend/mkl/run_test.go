@@ -3,8 +3,10 @@ package mkl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +65,19 @@ func threads() int {
 	return len(list)
 }
 
+// resident returns the bytes of the process that lie in memory, without garbage; 0 where that is not known.
+func resident() int {
+	debug.FreeOSMemory()
+	var all, held int
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	_, err = fmt.Sscan(string(b), &all, &held)
+	Expect(err).NotTo(HaveOccurred())
+	return held * os.Getpagesize()
+}
+
 var _ = Describe("runs", func() {
 	for _, lib := range libraries() {
 		It(strings.TrimSpace("allocate nothing "+lib), func(ctx SpecContext) {
@@ -80,7 +95,7 @@ var _ = Describe("runs", func() {
 			}
 		})
 
-		It(strings.TrimSpace("agree from many goroutines, without growth "+lib), func(ctx SpecContext) {
+		It(strings.TrimSpace("agree from many goroutines, without growth "+lib), Label("slow"), func(ctx SpecContext) {
 			open(lib)
 			runs := 20
 			if strings.Contains(GinkgoLabelFilter(), "slow") {
@@ -92,13 +107,36 @@ var _ = Describe("runs", func() {
 				want, err := p.Run(ctx, feeds(g))
 				Expect(err).NotTo(HaveOccurred())
 				many(ctx, p, g, 10, want)
-				before, memory := threads(), p.Memory()
+				before, memory, held := threads(), p.Memory(), resident()
 				many(ctx, p, g, runs, want)
 				Expect(threads()).To(BeNumerically("<=", before+2))
 				Expect(p.Memory()).To(Equal(memory))
+				Expect(resident()).To(BeNumerically("<=", held+8<<20), "%d threads: resident memory", n)
 			}
 		})
 	}
+
+	It("make small primitives for one thread, and large ones for all", func(ctx SpecContext) {
+		b := open("")
+		Expect(mkl.MadeFor(b, 1000, 2)).To(Equal(1))
+		Expect(mkl.MadeFor(b, 1000000, 2)).To(Equal(2))
+		Expect(mkl.MadeFor(b, 1000000, 1)).To(Equal(1))
+		g := parse(`
+  input %x: f32[1,64,56,56]
+  const %w = f32[64,64,3,3]{~}
+  const %v = f32[8,64,1,1]{~}
+  %c = Conv(%x, %w; pads=[1,1,1,1])
+  %t = Tanh(%c)
+  %p = GlobalAveragePool(%t)
+  %s = Conv(%p, %v)
+  %u = Tanh(%s)
+  %z = Mul(%u, %u)
+  %l = Tanh(%x)
+  %m = MaxPool(%l; kernel_shape=[2,2], strides=[2,2])
+  output %z
+  output %m`)
+		expectAgreement(ctx, program(ctx, g, carve.Options{Threads: 2}), g)
+	})
 
 	It("work from fresh goroutines, set-up included", func(ctx SpecContext) {
 		open("")

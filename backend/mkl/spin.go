@@ -10,11 +10,12 @@ import (
 	"github.com/carve-dev/carve/internal/dl"
 )
 
-// spinTurns is how often an idle thread of GNU's OpenMP library looks for work before it sleeps: some 0.1 ms. The library's
-// own 300,000 turns, 3 ms and more, are for programs that have the processors to themselves: beside other programs, or
-// within a quota, every primitive waits that long for a thread that is not running (mobilenet_v2 on two threads of a machine
-// with a load of 10: 60 to 340 ms for 7 ms of work, against 35 ms). Threads still meet without sleeping within a group.
-const spinTurns = 10000
+// spinTurns is how often an idle thread of GNU's OpenMP library looks for work before it sleeps: some 25 µs, more than lies
+// between two primitives of a group. The library's own 300,000 turns, 3 ms and more, are for programs that have the
+// processors to themselves: beside other programs, or within a quota, every primitive waits that long for a thread that is
+// not running. Medians of mobilenet_v2 on two threads, which takes 7 ms on one, of a machine of two processors with a load
+// of 16: 70 to 430 ms with 300,000 turns, 100 to 180 with 10,000, 19 to 65 with 2,000.
+const spinTurns = 2000
 
 const (
 	spinVariable = "GOMP_SPINCOUNT"
