@@ -94,3 +94,6 @@ func WithoutVNNI(b backend.Backend, f func()) {
 	defer l.saturates.Store(false)
 	f()
 }
+
+// ExactProducts reports whether the library multiplies all integers of eight bits exactly here.
+func ExactProducts(b backend.Backend) bool { return b.(*mkl).l.exactProducts() }

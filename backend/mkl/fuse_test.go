@@ -48,6 +48,24 @@ var _ = DescribeTable("fusion", func(ctx SpecContext, text string, ops ...string
   %s = Add(%r, %c)
   %y = Relu(%s)
   output %y`, "Relu", convTail),
+	Entry("x + conv(x), which reads around what it writes", `
+  input %x: f32[1,16,9,9]
+  const %w = f32[16,16,3,3]{~}
+  %z = Sigmoid(%x)
+  %c = Conv(%z, %w; pads=[1,1,1,1])
+  %s = Add(%c, %z)
+  %t = Sigmoid(%s)
+  %y = MaxPool(%t; kernel_shape=[2,2])
+  output %y`, "Sigmoid", convTail, "MaxPool"),
+	Entry("x + product(x)", `
+  input %x: f32[5,16]
+  const %w = f32[16,16]{~}
+  %z = Sigmoid(%x)
+  %m = MatMul(%z, %w)
+  %s = Add(%m, %z)
+  %t = Sigmoid(%s)
+  %y = Softmax(%t)
+  output %y`, "Sigmoid", productTail, "Softmax"),
 	Entry("not a sum that broadcasts", `
   input %x: f32[1,16,6,6]
   input %z: f32[1,16,1,1]

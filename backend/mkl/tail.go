@@ -14,10 +14,10 @@ type tail struct {
 }
 
 // tail turns a tail into post operations, and places the result. The residual is added in place where nothing else reads
-// it; otherwise it is an argument of its own.
-func (p *planner) tail(t tail, out *graph.Value, as shape) (posts []post, args []arg) {
+// it, not even the kernel, which reads src while it writes; otherwise it is an argument of its own.
+func (p *planner) tail(t tail, src, out *graph.Value, as shape) (posts []post, args []arg) {
 	if t.residual != nil {
-		if p.InPlace(out, t.residual) {
+		if t.residual != src && p.InPlace(out, t.residual) {
 			posts = append(posts, post{kind: postSum})
 		} else {
 			d, err := p.desc(as)
