@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -39,6 +40,10 @@ func planConcat(p *planner, n *graph.Node) error {
 		}
 		return nil
 	}
+	if parts, image, ok := p.ImageParts(n); ok && y.Type.DType.Size() == 4 {
+		p.concatImages(n, dst, parts, image)
+		return nil
+	}
 	if y.Format == blocked {
 		return p.gatherChannels(n, dst)
 	}
@@ -51,6 +56,61 @@ func planConcat(p *planner, n *graph.Node) error {
 		at += dv[axis]
 	}
 	return nil
+}
+
+// concatImages copies the operands that were not made in the result of a Concat of several images, which may itself be part
+// of a larger one.
+func (p *planner) concatImages(n *graph.Node, dst place.Memory, parts []int, image int) {
+	if dst.Image != 0 {
+		image = dst.Image
+	}
+	for i, v := range n.Inputs {
+		part, src := p.Images(v, dst, parts[i], image), p.In(v)
+		if part.Size == 0 || src == part {
+			continue
+		}
+		images := p.Dims[v.ID][0]
+		own := p.Bytes(v) / images
+		c := copySpec{dims: []int{images, own / 4}, src: []int{own / 4, 1}, dst: []int{own / 4, 1}, size: 4}
+		if src.Image != 0 {
+			c.src[0] = src.Image / 4
+		}
+		if part.Image != 0 {
+			c.dst[0] = part.Image / 4
+		}
+		p.strided(c, src, part)
+	}
+}
+
+// imagesApart reports whether the kernel of n reads or writes the blocked value v where its images do not lie together:
+// convolutions, pooling and batch normalisations do, with their tails, but for residuals.
+func imagesApart(n *graph.Node, v *graph.Value) bool {
+	if v.Format != blocked || !is4D(v) {
+		return false
+	}
+	head, in := n, n.Inputs
+	for _, c := range []*fuse.Chain{convTail, scaleTail} {
+		if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == c.Name {
+			l, err := c.Parse(n)
+			if err != nil {
+				return false
+			}
+			head, in = l.Head, fuse.Outers(n, l.Head.Inputs)
+		}
+	}
+	if !head.Is("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization") {
+		return false
+	}
+	if v.Producer == n {
+		return v == n.Outputs[0]
+	}
+	reads := 0
+	for k := range n.NumOperands() {
+		if n.Operand(k) == v {
+			reads++
+		}
+	}
+	return reads == 1 && in[0] == v
 }
 
 // gatherChannels concatenates blocked tensors whose channels do not fall on blocks, or of several images.

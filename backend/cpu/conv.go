@@ -145,6 +145,9 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if x.Format == rowMaj && (!line || spec.C <= planarChannels && spec.Groups == 1 && !spec.Transposed) {
 		spec.Source = conv.Planar
 	}
+	if !line {
+		spec.SrcImage, spec.DstImage = p.In(x).Image/4, p.Want[out.ID].Image/4
+	}
 	var err error
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err

@@ -56,7 +56,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	}
 	p := &planner{Plan: plan, e: e}
 	p.WantOutputs()
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") })
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, imagesApart)
 	if err := p.Each(ctx, p.plan); err != nil {
 		return nil, err
 	}

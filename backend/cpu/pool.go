@@ -42,12 +42,13 @@ func planPool(p *planner, n *graph.Node) error {
 			spec.Pooling = conv.AveragePadded
 		}
 	}
+	line := len(p.Dims[x.ID]) == 3
+	src, dst := p.In(x), p.Out(y)
+	spec.SrcImage, spec.DstImage = src.Image/4, dst.Image/4
 	plan, err := conv.NewPool(spec)
 	if err != nil {
 		return err
 	}
-	line := len(p.Dims[x.ID]) == 3
-	src, dst := p.In(x), p.Out(y)
 	made := dst
 	if line {
 		if src, err = p.toBlocked(dx, src); err != nil {
@@ -181,7 +182,7 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		lo, hi = act.lo, act.hi
 	}
 	if x.Format == blocked {
-		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
+		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Image / 4, DstImage: dst.Image / 4}
 		tail{act: act}.epilogue(&spec.Epilogue, d[1])
 		plan, err := conv.NewScale(spec)
 		if err != nil {

@@ -65,7 +65,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	}
 	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l}
 	p.WantOutputs()
-	p.WantConcats(placeAlign, mayAlias)
+	p.WantConcats(placeAlign, mayAlias, nil)
 	err = p.Each(ctx, func(n *graph.Node) error {
 		op, _ := lookup(n)
 		return op.plan(p, n)

@@ -23,6 +23,10 @@ type Memory struct {
 	Slot int // -1: nowhere
 	Off  int
 	Size int
+	// Image is the distance in bytes between the images of a value of several where they lie apart, since what stands
+	// between them is another operand's of a concatenation; Size then reaches from the first to the end of the last. It is 0
+	// where the value lies together, and no kernel sees another that has not said that it can.
+	Image int
 }
 
 // Nowhere is the place of what is absent.
