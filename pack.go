@@ -1,8 +1,11 @@
 package carve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/carve-dev/carve/backend"
@@ -174,7 +177,18 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 			small = append(small, p)
 		}
 	}
-	err := c.parallel(len(small), func(i int) error { return c.packOne(small[i]) })
+	if err := c.packLarge(large); err != nil {
+		return err
+	}
+	var unevicted atomic.Int64
+	err := c.parallel(len(small), func(i int) error {
+		err := c.packOne(small[i])
+		if unevicted.Add(small[i].mem.Size) >= evictEvery {
+			unevicted.Store(0)
+			c.model.evict()
+		}
+		return err
+	})
 	for _, p := range small {
 		if p.hop == nil && p.done { // its device gave it a block of its own
 			p.set.blocks = append(p.set.blocks, ownedMemory{c.devices[canonical(p.Format.Device)], p.mem})
@@ -184,29 +198,37 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 	if err != nil {
 		return err
 	}
-	if len(large) > 0 {
-		pool.Acquire()
-		defer pool.Release()
-		run := pool.BeginRun(0)
-		defer run.End()
-		s := &device.HostStream{Run: run}
-		var read int64
-		for i, p := range large {
-			if err := p.hop(c.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, s); err != nil {
-				return packError(p, err)
-			}
-			if read += p.mem.Size; read >= evictEvery {
-				c.model.evict()
-				read = 0
-			}
-			c.o.Observer(Progress{Pass: c.pass, Done: len(small) + i + 1, Total: len(todo), Elapsed: time.Since(c.started)})
-		}
-	}
 	for _, p := range todo {
 		if p.set.weights == nil {
 			p.set.weights = map[packKey]device.Memory{}
 		}
 		p.set.weights[p.key] = p.mem
+	}
+	return nil
+}
+
+// packLarge packs constants one after the other, each by all threads. The largest come first, while little else has been
+// touched: what is read of a file stays in memory until a constant is done.
+func (c *compilation) packLarge(list []*packing) error {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
+	pool.Acquire()
+	defer pool.Release()
+	run := pool.BeginRun(0)
+	defer run.End()
+	s := &device.HostStream{Run: run}
+	var read int64
+	for i, p := range list {
+		if err := p.hop(c.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, s); err != nil {
+			return packError(p, err)
+		}
+		if read += p.mem.Size; read >= evictEvery {
+			c.model.evict()
+			read = 0
+		}
+		c.o.Observer(Progress{Pass: c.pass, Done: i + 1, Total: len(list), Elapsed: time.Since(c.started)})
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -216,17 +217,26 @@ func (l *library) newReordering(from, to shape) (*reordering, error) {
 	return &reordering{pr: pr, src: src, dst: dst, size: dtypeBytes(from.dtype)}, err
 }
 
-// run reorders. Storage that is not aligned to its elements, as a file may have it, is copied first.
+// run reorders. Storage that is not aligned to its elements, as a file may have it, is copied first. Copies and scratch
+// memory, which may be as large as the result, lie outside of Go's heap and are freed at once.
 func (r *reordering) run(dst, src []byte) error {
 	if uintptr(unsafe.Pointer(unsafe.SliceData(src)))%uintptr(r.size) != 0 {
-		aligned := make([]float64, (len(src)+7)/8)
-		bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(aligned))), len(src))
-		copy(bytes, src)
-		src = bytes
+		b, err := offheap.Alloc(len(src), formAlign)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = b.Free() }()
+		copy(b.Bytes(), src)
+		src = b.Bytes()
 	}
 	args := []operand{{argSrc, r.src, src}, {argDst, r.dst, dst}}
-	if r.pr.scratchBytes > 0 {
-		args = append(args, operand{argScratchpad, r.pr.scratch, make([]byte, r.pr.scratchBytes)})
+	if n := int(r.pr.scratchBytes); n > 0 {
+		b, err := offheap.Alloc(n, formAlign)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = b.Free() }()
+		args = append(args, operand{argScratchpad, r.pr.scratch, b.Bytes()})
 	}
 	return r.pr.l.withThreads(1, func() error { return r.pr.execute(args) })
 }
