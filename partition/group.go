@@ -20,15 +20,9 @@ type groupInfo struct {
 // Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
 // others' is not.
 func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []groupInfo, error) {
-	at := make([]int32, a.g.NodeIDs())
-	for i, n := range order {
-		at[n.ID] = int32(i)
-	}
-	edges := 0
-	for _, n := range order {
-		edges += n.NumOperands()
-	}
-	from, to := make([]int32, 0, edges), make([]int32, 0, edges)
+	// The graph is walked through once: a large one does not stay in the caches.
+	at, ids := make([]int32, a.g.NodeIDs()), make([]int32, len(order))
+	from, to := make([]int32, 0, 2*len(order)), make([]int32, 0, 2*len(order))
 	p := &dag.Problem{Color: make([]int32, len(order))}
 	unplanned := make([]bool, a.g.ValueIDs()) // values whose shape depends on data
 	for v := range a.g.Constants() {
@@ -40,6 +34,7 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 		}
 	}
 	for i, n := range order {
+		at[n.ID], ids[i] = int32(i), int32(n.ID) // producers come before: they have their places
 		dynamic := int32(0)
 		for k := range n.NumOperands() {
 			v := n.Operand(k)
@@ -95,8 +90,8 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 			infos = append(infos, groupInfo{c / 2, c%2 == 1})
 		}
 	}
-	for i, n := range order {
-		groupOf[n.ID] = number[r.Of[i]]
+	for i, id := range ids {
+		groupOf[id] = number[r.Of[i]]
 	}
 	return groupOf, infos, nil
 }

@@ -34,7 +34,10 @@ func (s *state) candidates(key []int32) []candidate {
 		return nil
 	}
 	s.reverse(q)
-	list := make([]candidate, 0, n)
+	if cap(s.list) < n {
+		s.list = make([]candidate, 0, n)
+	}
+	list := s.list[:0]
 	for v := range q.n {
 		if key[v] < 0 {
 			continue
@@ -93,8 +96,9 @@ func (s *state) weigh(list []candidate) {
 	s.give(slot, tails, ptr)
 }
 
-// merge contracts edges inside colour c while that is legal and reports whether it contracted any.
-func (s *state) merge(c int32, pol Policy) (merged bool, err error) {
+// merge contracts edges inside colour c while that is legal and reports whether it contracted any. final says that nothing
+// comes behind it.
+func (s *state) merge(c int32, pol Policy, final bool) (merged bool, err error) {
 	key, keyed := s.keys(c)
 	defer func() { s.give(key) }()
 	if keyed < 2 {
@@ -121,7 +125,12 @@ func (s *state) merge(c int32, pol Policy) (merged bool, err error) {
 	}
 	if merged {
 		to, n := m.number()
-		s.apply(to, n)
+		if final {
+			s.q = &quotient{n: n} // nobody looks at its edges any more
+			s.follow(to)
+		} else {
+			s.apply(to, n)
+		}
 	}
 	return merged, nil
 }

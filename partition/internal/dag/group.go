@@ -18,6 +18,7 @@ type state struct {
 	unit  []int32 // as in the problem, but -1 for host nodes and torn units divided; nil without units
 	units int32
 	split []int32
+	last  bool    // nothing comes behind the passes of this colour
 	rank  []int32 // topological rank of each node, filled when first needed
 }
 
@@ -42,7 +43,9 @@ func Group(ctx context.Context, p *Problem) (*Grouping, error) {
 		return nil, err
 	}
 	short := false
-	for _, c := range p.colors() {
+	colors := p.colors()
+	for i, c := range colors {
+		s.last = i == len(colors)-1 && p.Accept == nil
 		s.steps, s.short = s.budget(), false
 		if err := s.group(c); err != nil {
 			return nil, err
@@ -66,6 +69,11 @@ func (s *state) apply(to []int32, m int32) {
 		s.drop(s.q)
 	}
 	s.q = next
+	s.follow(to)
+}
+
+// follow maps the problem's nodes along to, and takes it into the stock.
+func (s *state) follow(to []int32) {
 	for v, x := range s.of {
 		s.of[v] = to[x]
 	}
@@ -120,7 +128,7 @@ func (s *state) sizes(pol Policy) []int64 {
 func (s *state) group(c int32) error {
 	pol := s.p.policy(c)
 	if s.p.Benefit != nil && !pol.Disconnected { // the level method is blind to benefits: heaviest edges first
-		if _, err := s.merge(c, pol); err != nil {
+		if _, err := s.merge(c, pol, false); err != nil {
 			return err
 		}
 	}
@@ -128,7 +136,7 @@ func (s *state) group(c int32) error {
 		return err
 	}
 	if !pol.Disconnected {
-		if _, err := s.merge(c, pol); err != nil {
+		if _, err := s.merge(c, pol, s.last); err != nil {
 			return err
 		}
 	}
@@ -159,15 +167,14 @@ func (s *state) seed(c int32, pol Policy) error {
 		return components(s.q, key, level, parent)
 	}
 	n := s.q.n
-	level, parent := s.take(n), s.take(n)
-	top := levels(s.q, key, level, false)
-	saved := join(level, parent, top)
-	if err := s.ctx.Err(); err != nil {
-		return err
+	level, parent, level2, parent2 := s.take(n), s.take(n), s.take(n), s.take(n)
+	var top, saved, top2, saved2 int32
+	both(int(n), func() { top = levels(s.q, key, level, false) }, func() { top2 = levels(s.q, key, level2, true) })
+	if pol.Disconnected { // classes takes lists from the stock
+		saved, saved2 = join(level, parent, top), join(level2, parent2, top2)
+	} else {
+		both(int(n), func() { saved = join(level, parent, top) }, func() { saved2 = join(level2, parent2, top2) })
 	}
-	level2, parent2 := s.take(n), s.take(n)
-	top2 := levels(s.q, key, level2, true)
-	saved2 := join(level2, parent2, top2)
 	backward := saved2 > saved
 	if backward {
 		level, level2, parent, parent2, top, saved = level2, level, parent2, parent, top2, saved2

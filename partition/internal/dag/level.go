@@ -12,6 +12,9 @@ const (
 func levels(q *quotient, key, level []int32, backward bool) int32 {
 	clear(level)
 	top := int32(0)
+	if q.cut == nil && q.gain == nil {
+		return plainLevels(q, key, level, backward)
+	}
 	if !backward {
 		for u := range q.n {
 			at, k := level[u], key[u]
@@ -35,6 +38,40 @@ func levels(q *quotient, key, level []int32, backward bool) int32 {
 			v := q.adj[s]
 			l, kv := level[v], key[v]
 			if kv != outside && (k < 0 || k != kv || q.barred(s)) {
+				l++
+			}
+			at = max(at, l)
+		}
+		level[u] = at
+		top = max(top, at)
+	}
+	return top
+}
+
+// plainLevels is levels where no edge is barred.
+func plainLevels(q *quotient, key, level []int32, backward bool) int32 {
+	top := int32(0)
+	level = level[:len(key)]
+	if !backward {
+		for u, k := range key {
+			at := level[u]
+			out := at + 1 // behind an edge that leaves the keyed set
+			for _, v := range q.adj[q.ptr[u]:q.ptr[u+1]] {
+				l := out
+				if k == outside || k >= 0 && k == key[v] {
+					l = at
+				}
+				level[v] = max(level[v], l)
+			}
+			top = max(top, at)
+		}
+		return top
+	}
+	for u := len(key) - 1; u >= 0; u-- {
+		at, k := int32(0), key[u]
+		for _, v := range q.adj[q.ptr[u]:q.ptr[u+1]] {
+			l, kv := level[v], key[v]
+			if kv != outside && (k < 0 || k != kv) {
 				l++
 			}
 			at = max(at, l)

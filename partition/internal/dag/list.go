@@ -14,7 +14,10 @@ const labelBits = 62
 
 // reset makes the list 0, 1, …, n-1.
 func (l *list) reset(w *work, n int32) {
-	l.label = make([]int64, n)
+	if cap(w.labels) < int(n) {
+		w.labels = make([]int64, n)
+	}
+	l.label = w.labels[:n]
 	l.next, l.before = w.take(n), w.take(n)
 	gap := int64(1) << labelBits / (int64(n) + 1)
 	for i := range n {

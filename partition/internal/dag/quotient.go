@@ -50,12 +50,28 @@ func (w *work) contract(q *quotient, to []int32, m int32) *quotient {
 	if q.gain != nil {
 		r.gain = make([]float32, len(q.adj))
 	}
-	plain := q.cut == nil && q.gain == nil
 	last := w.take(m) // slot of the latest edge to each node
 	for i := range last {
 		last[i] = -1
 	}
 	end := int32(0)
+	if q.cut == nil && q.gain == nil {
+		for a := range m {
+			row := end
+			r.ptr[a] = row
+			for _, u := range members[start[a]:start[a+1]] {
+				for _, v := range q.adj[q.ptr[u]:q.ptr[u+1]] {
+					if b := to[v]; b != a && last[b] < row {
+						last[b], r.adj[end] = end, b
+						end++
+					}
+				}
+			}
+		}
+		r.ptr[m], r.adj = end, r.adj[:end]
+		w.give(start, members, last)
+		return r
+	}
 	for a := range m {
 		row := end
 		r.ptr[a] = row
@@ -70,9 +86,6 @@ func (w *work) contract(q *quotient, to []int32, m int32) *quotient {
 					at = end
 					last[b], r.adj[at] = at, b
 					end++
-				}
-				if plain {
-					continue
 				}
 				if q.cut != nil {
 					r.cut[at] = r.cut[at] || q.cut[s]

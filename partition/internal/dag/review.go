@@ -19,7 +19,7 @@ func (s *state) review(c int32, pol Policy) error {
 		}
 		// A merged group gets a new number and is asked for again; what stays the same must be found again by its nodes.
 		first := s.firsts(c, accepted)
-		merged, err := s.merge(c, pol)
+		merged, err := s.merge(c, pol, false)
 		if err != nil || !merged {
 			return err
 		}

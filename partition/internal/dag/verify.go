@@ -4,7 +4,7 @@ package dag
 // empty, host nodes single, units whole unless listed in r.Split (those of rejected nodes go to the host as a whole group
 // did), bounds not crossed, cut edges between groups, Alone, MaxSize and connectedness obeyed, and the quotient of all
 // groups together without a cycle. It returns an *Error wrapping the cause. It shares no code with Group but the bucket
-// sort and union-find, takes groupings from anywhere (group numbers need no order), and costs O(nodes + edges).
+// sort, union-find and the call of two functions at a time, takes groupings from anywhere (group numbers need no order), and costs O(nodes + edges).
 func Verify(p *Problem, r *Grouping) error {
 	if err := p.check("verify"); err != nil {
 		return err
@@ -19,12 +19,17 @@ func Verify(p *Problem, r *Grouping) error {
 	}
 	c := &checker{p: p, r: r}
 	c.ptr, c.nodes = r.Members()
-	for _, check := range []func() error{c.colors, c.units, c.contents, c.cuts, c.connected, c.acyclic} {
+	for _, check := range []func() error{c.colors, c.units, c.contents, c.cuts} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
-	return nil
+	var err, second error
+	both(len(r.Of), func() { err = c.connected() }, func() { second = c.acyclic() })
+	if err == nil {
+		err = second
+	}
+	return err
 }
 
 // checker verifies one grouping.

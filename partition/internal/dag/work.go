@@ -4,9 +4,12 @@ import "slices"
 
 // work holds the memory of one call of Group: lists that a step no longer needs serve the next one.
 type work struct {
-	free  [][]int32
-	steps int64 // search steps that may still be spent
-	short bool  // a search was given up for want of steps
+	free [][]int32
+	// labels and list serve the one merger that there is at a time.
+	labels []int64
+	list   []candidate
+	steps  int64 // search steps that may still be spent
+	short  bool  // a search was given up for want of steps
 }
 
 // take returns a list of n items with undefined contents.
