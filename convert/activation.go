@@ -8,12 +8,20 @@ import (
 // activationReorder is the move of 4-byte elements between NCHW, NHWC and NCHW16c with any number of spatial dims; nil for
 // other pairs.
 func activationReorder(src, dst *strided) *reorderer {
+	spec, ok := activationSpec(src, dst)
+	if !ok {
+		return nil
+	}
+	return planReorder(spec)
+}
+
+func activationSpec(src, dst *strided) (reorder.Spec, bool) {
 	from, ok1 := src.activation()
 	to, ok2 := dst.activation()
 	if !ok1 || !ok2 {
-		return nil
+		return reorder.Spec{}, false
 	}
-	return planReorder(reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to})
+	return reorder.Spec{N: src.dims[0], C: src.dims[1], HW: product(src.dims[2:]), From: from, To: to}, true
 }
 
 // planReorder is the reorder that the kernels make of a spec, nil where they cannot.

@@ -5,11 +5,16 @@ import "github.com/carve-dev/carve/internal/kernel/reorder"
 // transposeReorder is the move of 4-byte elements between layouts without padding that differ by one transposition of a
 // batch of matrices: [batch, rows, cols] to [batch, cols, rows]. It returns nil for other pairs.
 func transposeReorder(src, dst *strided) *reorderer {
-	batch, rows, cols, ok := transposition(src, dst)
+	spec, ok := transpositionSpec(src, dst)
 	if !ok {
 		return nil
 	}
-	return planReorder(reorder.Spec{N: batch, C: rows, HW: cols, From: reorder.NCHW, To: reorder.NHWC})
+	return planReorder(spec)
+}
+
+func transpositionSpec(src, dst *strided) (reorder.Spec, bool) {
+	batch, rows, cols, ok := transposition(src, dst)
+	return reorder.Spec{N: batch, C: rows, HW: cols, From: reorder.NCHW, To: reorder.NHWC}, ok
 }
 
 // transposition finds the matrices: the axes that both begin with are the batch, the source's next axes, which the target

@@ -16,7 +16,7 @@ type Level int32
 const (
 	// Generic is portable Go. It runs everywhere and is the oracle of the other levels.
 	Generic Level = iota
-	// AVX2 needs AVX2 and FMA3, enabled by the operating system.
+	// AVX2 needs AVX2, FMA3 and F16C, enabled by the operating system.
 	AVX2
 	// AVX512 needs AVX-512 F, BW, DQ and VL besides everything AVX2 needs.
 	AVX512

@@ -55,7 +55,7 @@ var _ = Describe("Best", func() {
 			return true
 		}
 		want := cpuid.Generic
-		if has("avx2", "fma") {
+		if has("avx2", "fma", "f16c") {
 			want = cpuid.AVX2
 			if has("avx512f", "avx512bw", "avx512dq", "avx512vl") {
 				want = cpuid.AVX512

@@ -7,7 +7,7 @@ var detected = detect()
 
 func detect() Level {
 	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA {
+	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
 		return Generic
 	}
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {

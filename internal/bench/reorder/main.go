@@ -2,7 +2,7 @@
 // oneDNN's own reorders, all by turns in one process, on the same memory and the same number of threads. Speed is bytes read
 // plus bytes written per second.
 //
-//	go run ./internal/bench/reorder [-set sizes|shapes|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT]
+//	go run ./internal/bench/reorder [-set sizes|shapes|casts|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT]
 //
 // The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes.
 // Figures are the lower quartiles of the times of the rounds, which other load disturbs less than medians; in each round,
@@ -67,8 +67,20 @@ func shapes() (list []task) {
 	return list
 }
 
+// casts change the element type too.
+func casts() (list []task) {
+	for _, small := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Uint8, tensor.Int8} {
+		for _, k := range append([][2]string{{"abcd", "abcd"}}, kinds...) {
+			for _, d := range [][]int{{1, 64, 56, 56}, {8, 58, 28, 28}} {
+				list = append(list, task{k[0], k[1], tensor.Float32, small, d}, task{k[0], k[1], small, tensor.Float32, d})
+			}
+		}
+	}
+	return list
+}
+
 func main() {
-	set := flag.String("set", "sizes", "sizes, shapes or all")
+	set := flag.String("set", "sizes", "sizes, shapes, casts or all")
 	threads := flag.String("threads", "1", "numbers of threads, comma-separated")
 	rounds := flag.Int("rounds", 15, "rounds of which lower quartiles are taken")
 	path := flag.String("library", "", "oneDNN's library; by default what the system finds")
@@ -85,7 +97,7 @@ func run(set, threads string, rounds int, path, match string) error {
 	for _, s := range []struct {
 		name string
 		make func() []task
-	}{{"sizes", sizes}, {"shapes", shapes}} {
+	}{{"sizes", sizes}, {"shapes", shapes}, {"casts", casts}} {
 		if set == s.name || set == "all" {
 			list = append(list, s.make()...)
 		}

@@ -51,7 +51,7 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 		return result{}, err
 	}
 	defer dstBlock.Free()
-	move, err := convert.PlanHost(from, to, t.src, t.dims)
+	move, err := convert.PlanHostCast(from, to, t.src, t.dst, t.dims)
 	if err != nil {
 		return result{}, err
 	}

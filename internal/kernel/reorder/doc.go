@@ -1,5 +1,6 @@
 // Package reorder moves float32 tensors between layouts: row-major NCHW, NHWC and the blocked NCHW16c of package conv,
-// transposes matrices, and picks channels out of blocked tensors (split, concat, shuffle) where channel counts are not multiples of 16.
+// transposes matrices, changes types of elements on the way (Cast), and picks channels out of blocked tensors (split,
+// concat, shuffle) where channel counts are not multiples of 16.
 //
 // A Plan or Gather is made once from shapes, is immutable and safe for concurrent use; Run moves a range of its chunks,
 // which write disjoint parts of the destination, and allocates nothing. Kernels read and write exactly the tensors, so

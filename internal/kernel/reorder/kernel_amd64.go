@@ -1,6 +1,10 @@
 package reorder
 
-import "github.com/carve-dev/carve/internal/cpuid"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
 
 // tileSide returns the side of the tiles that transposeTiles takes.
 func tileSide(level cpuid.Level) int {
@@ -84,5 +88,64 @@ func gatherLanes(level cpuid.Level, dst, a, b *float32, m *mixture, keep, n int)
 		gather256(dst, a, b, m, keep, n)
 	default:
 		portableGather(dst, a, b, m, keep, n)
+	}
+}
+
+// castRows changes the type of n rows of lanes elements.
+func castRows(level cpuid.Level, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch level {
+	case cpuid.AVX512:
+		cast512(k, dst, dstStride, src, srcStride, lanes, n)
+	case cpuid.AVX2:
+		whole := lanes &^ 7
+		if whole > 0 {
+			cast256(k, dst, dstStride, src, srcStride, whole, n)
+		}
+		if whole < lanes {
+			from, to := k.sizes()
+			portableCast(k, unsafe.Add(dst, whole*to), dstStride, unsafe.Add(src, whole*from), srcStride, lanes-whole, n)
+		}
+	default:
+		portableCast(k, dst, dstStride, src, srcStride, lanes, n)
+	}
+}
+
+// cast512 calls the kernel of a kind; a table of them would make what they are given escape.
+func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch k {
+	case fromF16:
+		castFromF16512(dst, dstStride, src, srcStride, lanes, n)
+	case fromBF16:
+		castFromBF16512(dst, dstStride, src, srcStride, lanes, n)
+	case fromU8:
+		castFromU8512(dst, dstStride, src, srcStride, lanes, n)
+	case fromS8:
+		castFromS8512(dst, dstStride, src, srcStride, lanes, n)
+	case toF16:
+		castToF16512(dst, dstStride, src, srcStride, lanes, n)
+	case toBF16:
+		castToBF16512(dst, dstStride, src, srcStride, lanes, n)
+	default:
+		castToByte512(dst, dstStride, src, srcStride, lanes, n)
+	}
+}
+
+// cast256 calls the kernel of a kind; a table of them would make what they are given escape.
+func cast256(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch k {
+	case fromF16:
+		castFromF16256(dst, dstStride, src, srcStride, lanes, n)
+	case fromBF16:
+		castFromBF16256(dst, dstStride, src, srcStride, lanes, n)
+	case fromU8:
+		castFromU8256(dst, dstStride, src, srcStride, lanes, n)
+	case fromS8:
+		castFromS8256(dst, dstStride, src, srcStride, lanes, n)
+	case toF16:
+		castToF16256(dst, dstStride, src, srcStride, lanes, n)
+	case toBF16:
+		castToBF16256(dst, dstStride, src, srcStride, lanes, n)
+	default:
+		castToByte256(dst, dstStride, src, srcStride, lanes, n)
 	}
 }

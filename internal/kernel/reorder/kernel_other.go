@@ -2,7 +2,11 @@
 
 package reorder
 
-import "github.com/carve-dev/carve/internal/cpuid"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/cpuid"
+)
 
 // tileSide returns the side of the tiles that transposeTiles takes.
 func tileSide(cpuid.Level) int { return 16 }
@@ -29,4 +33,8 @@ func copyRows(_ cpuid.Level, _ bool, dst *float32, dstStride, dstBlock int, src 
 
 func gatherLanes(_ cpuid.Level, dst, a, b *float32, m *mixture, keep, n int) {
 	portableGather(dst, a, b, m, keep, n)
+}
+
+func castRows(_ cpuid.Level, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 }

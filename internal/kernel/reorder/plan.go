@@ -125,6 +125,11 @@ func New(s Spec) (*Plan, error) {
 // Chunks returns the number of chunks that Run accepts, at least 1.
 func (p *Plan) Chunks() int { return p.N * p.across * p.segments }
 
+// part returns the image, the first channel block and the first pixel of a chunk.
+func (p *Plan) part(i int) (n, block, pixel int) {
+	return i / p.segments / p.across, i / p.segments % p.across * p.perAcross, i % p.segments * p.segment
+}
+
 // Run reorders chunks [lo, hi) out of Chunks() from src to dst, which must not overlap. It returns an *Error with ErrBuffer
 // for a short slice or ErrShape for a range outside the chunks; nothing is written then.
 func (p *Plan) Run(lo, hi int, dst, src []float32) error {
@@ -139,10 +144,7 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 	}
 	stream := p.stream && aligned(dst)
 	for i := lo; i < hi; i++ {
-		seg := i % p.segments
-		b := i / p.segments % p.across * p.perAcross
-		n := i / p.segments / p.across
-		from := seg * p.segment
+		n, b, from := p.part(i)
 		p.chunk(stream, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
 	}
 	if stream {
@@ -288,7 +290,11 @@ func (p *Plan) block(stream bool, dst, src []float32, b, p0, p1 int) {
 func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, srcStride, rows, lanes, n int) {
 	side := tileSide(level)
 	if full := n / side; full > 0 {
-		transposeTiles(level, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
+		if rows == side && lanes == side {
+			tiles(level, false, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
+		} else {
+			transposeTiles(level, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
+		}
 	}
 	if rest := n % side; rest > 0 {
 		at := n - rest
@@ -300,7 +306,11 @@ func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 func alongRows(level cpuid.Level, dst []float32, dstStride int, src []float32, srcStride, cols, n int) {
 	side := tileSide(level)
 	if full := n / side; full > 0 {
-		transposeTiles(level, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
+		if cols == side {
+			tiles(level, false, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
+		} else {
+			transposeTiles(level, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
+		}
 	}
 	if rest := n % side; rest > 0 {
 		at := n - rest

@@ -1,0 +1,198 @@
+package reorder_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+)
+
+// elements are the types of casts, by their names in package tensor, whose Convert is the oracle.
+var elements = map[reorder.Element]tensor.DType{reorder.Float32: tensor.Float32, reorder.Float16: tensor.Float16, reorder.BFloat16: tensor.BFloat16,
+	reorder.Uint8: tensor.Uint8, reorder.Int8: tensor.Int8}
+
+// odd are floats at which roundings and ranges end.
+var odd = []float32{0, float32(math.Copysign(0, -1)), 0.5, 1.5, 2.5, -0.9, 255.9, 256, 300, -129, 65504, 65519, 65520, 1e-8, 6e-8, -3e-5, 1e38,
+	1 << 31, -1 << 31, 1 << 62, 1 << 63, -1 << 63, -1 << 64, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.Float32frombits(0xff812345),
+	math.MaxFloat32, math.SmallestNonzeroFloat32, math.Float32frombits(0x3f808000), math.Float32frombits(0x3f818000), math.Float32frombits(0x38800fff)}
+
+// values returns n elements of a type.
+func values(e reorder.Element, n int, r *rand.Rand) []byte {
+	out := make([]byte, n*e.Size())
+	for i := range n {
+		switch e {
+		case reorder.Float32:
+			x := odd[r.IntN(len(odd))]
+			if r.IntN(2) == 0 {
+				x = float32(r.NormFloat64() * 100)
+			}
+			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(x))
+		case reorder.Float16, reorder.BFloat16:
+			binary.LittleEndian.PutUint16(out[2*i:], uint16(r.Uint32()))
+		default:
+			out[i] = byte(r.Uint32())
+		}
+	}
+	return out
+}
+
+// guardedBytes is guarded for n bytes, the last of which lies before the page that faults.
+func guardedBytes(n int) ([]byte, func()) {
+	x, free := guarded((n+3)/4, false)
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+	return b[len(b)-n:], free
+}
+
+// quiet makes NaNs of Float32 in b quiet: a signalling one may become so on the way.
+func quiet(b []byte) {
+	for i := 0; i+4 <= len(b); i += 4 {
+		if x := binary.LittleEndian.Uint32(b[i:]); x&0x7fffffff > 0x7f800000 {
+			binary.LittleEndian.PutUint32(b[i:], x|0x400000)
+		}
+	}
+}
+
+// checkCast compares a cast with the definition, run whole and in a random order of chunks.
+func checkCast(s reorder.Spec, from, to reorder.Element, r *rand.Rand) error {
+	c, err := reorder.NewCast(s, from, to)
+	if err != nil {
+		return err
+	}
+	logical := values(from, s.N*s.C*s.HW, r)
+	t, err := tensor.Convert(&tensor.Tensor{DType: elements[from], Shape: []int{s.N * s.C * s.HW}, Data: logical}, elements[to], nil)
+	if err != nil {
+		return err
+	}
+	src, free := guardedBytes(s.N * s.From.Floats(s.C, s.HW) * from.Size())
+	defer free()
+	dst, freeDst := guardedBytes(s.N * s.To.Floats(s.C, s.HW) * to.Size())
+	defer freeDst()
+	want := make([]byte, len(dst))
+	for n := range s.N {
+		for ch := range s.C {
+			for px := range s.HW {
+				i := (n*s.C+ch)*s.HW + px
+				at := (n*s.From.Floats(s.C, s.HW) + offset(s.From, s.C, s.HW, ch, px)) * from.Size()
+				copy(src[at:], logical[i*from.Size():(i+1)*from.Size()])
+				at = (n*s.To.Floats(s.C, s.HW) + offset(s.To, s.C, s.HW, ch, px)) * to.Size()
+				copy(want[at:], t.Data[i*to.Size():(i+1)*to.Size()])
+			}
+		}
+	}
+	if to == reorder.Float32 {
+		quiet(want)
+	}
+	for round := range 2 {
+		for i := range dst {
+			dst[i] = 0xa5
+		}
+		order := r.Perm(c.Chunks())
+		if round == 0 {
+			if err := c.Run(0, c.Chunks(), dst, src); err != nil {
+				return err
+			}
+			order = nil
+		}
+		for _, i := range order {
+			if err := c.Run(i, i+1, dst, src); err != nil {
+				return err
+			}
+		}
+		if to == reorder.Float32 {
+			quiet(dst)
+		}
+		if !bytes.Equal(dst, want) {
+			for i := range dst {
+				if dst[i] != want[i] {
+					return fmt.Errorf("round %d: byte %d is %#x, want %#x", round, i, dst[i], want[i])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+var _ = Describe("Cast", func() {
+	atLevels("rounds and moves as the definition has it", func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for small := reorder.Float16; small <= reorder.Int8; small++ {
+			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+					for range 4 {
+						s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), HW: 1 + r.IntN(150), From: from, To: to}
+						Expect(checkCast(s, reorder.Float32, small, r)).To(Succeed(), "%+v to %d", s, small)
+						Expect(checkCast(s, small, reorder.Float32, r)).To(Succeed(), "%+v from %d", s, small)
+					}
+				}
+			}
+		}
+	})
+	atLevels("knows every 16-bit float", func() {
+		src := make([]byte, 2<<16)
+		for i := range 1 << 16 {
+			binary.LittleEndian.PutUint16(src[2*i:], uint16(i))
+		}
+		for _, e := range []reorder.Element{reorder.Float16, reorder.BFloat16} {
+			s := reorder.Spec{N: 1, C: 1, HW: 1 << 16}
+			there, err := reorder.NewCast(s, e, reorder.Float32)
+			Expect(err).NotTo(HaveOccurred())
+			back, err := reorder.NewCast(s, reorder.Float32, e)
+			Expect(err).NotTo(HaveOccurred())
+			f, again := make([]byte, 4<<16), make([]byte, 2<<16)
+			Expect(there.Run(0, there.Chunks(), f, src)).To(Succeed())
+			Expect(back.Run(0, back.Chunks(), again, f)).To(Succeed())
+			for i := range 1 << 16 {
+				x := math.Float32frombits(binary.LittleEndian.Uint32(f[4*i:]))
+				want := tensor.Float16ToFloat32(uint16(i))
+				if e == reorder.BFloat16 {
+					want = math.Float32frombits(uint32(i) << 16)
+				}
+				if x != want && (x == x || want == want) {
+					Fail(fmt.Sprintf("%#x is %g, want %g", i, x, want))
+				}
+				if x == x && binary.LittleEndian.Uint16(again[2*i:]) != uint16(i) {
+					Fail(fmt.Sprintf("%#x came back as %#x", i, binary.LittleEndian.Uint16(again[2*i:])))
+				}
+			}
+		}
+	})
+	It("cuts long tensors into chunks", func() {
+		r := rand.New(rand.NewPCG(3, 4))
+		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
+				Expect(checkCast(s, reorder.Float32, reorder.Uint8, r)).To(Succeed(), "%+v", s)
+			}
+		}
+	})
+	It("turns down other pairs of types, short buffers and wrong ranges", func() {
+		s := reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c}
+		for _, e := range [][2]reorder.Element{{reorder.Float32, reorder.Float32}, {reorder.Uint8, reorder.Int8}, {reorder.Float32, 5}, {9, reorder.Float32}} {
+			_, err := reorder.NewCast(s, e[0], e[1])
+			Expect(err).To(MatchError(reorder.ErrShape))
+		}
+		_, err := reorder.NewCast(reorder.Spec{}, reorder.Float32, reorder.Uint8)
+		Expect(err).To(MatchError(reorder.ErrShape))
+		c, err := reorder.NewCast(s, reorder.Float32, reorder.Float16)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Run(0, 1, make([]byte, 159), make([]byte, 60))).To(MatchError(reorder.ErrBuffer))
+		Expect(c.Run(0, 1, make([]byte, 160), make([]byte, 59))).To(MatchError(reorder.ErrBuffer))
+		Expect(c.Run(0, 2, make([]byte, 160), make([]byte, 60))).To(MatchError(reorder.ErrShape))
+		Expect(c.Run(0, 1, make([]byte, 160), make([]byte, 60))).To(Succeed())
+	})
+	It("does not allocate when it runs", func() {
+		c, err := reorder.NewCast(reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NHWC}, reorder.Float32, reorder.Float16)
+		Expect(err).NotTo(HaveOccurred())
+		dst, src := make([]byte, 3000), make([]byte, 6000)
+		Expect(testing.AllocsPerRun(10, func() { _ = c.Run(0, c.Chunks(), dst, src) })).To(BeZero())
+	})
+})
