@@ -6,24 +6,29 @@ import "math"
 type rule struct {
 	name string
 	key  func(p *problem, it *item) uint64 // items with smaller keys first
+	tie  func(p *problem, it *item) uint64 // decides between equal keys; nil: the number does
 }
 
 // sectionsOf is the number of sections that an item spans, gaps included.
 func sectionsOf(it *item) float64 { return float64(it.last - it.first) }
 
+func bySizeKey(_ *problem, it *item) uint64     { return descending(it.size) }
+func byBirthKey(_ *problem, it *item) uint64    { return ascending(int64(it.first)) }
+func byDeathKey(_ *problem, it *item) uint64    { return ascending(int64(it.last)) }
+func byDurationKey(_ *problem, it *item) uint64 { return descendingFloat(sectionsOf(it)) }
+func byAreaKey(_ *problem, it *item) uint64 {
+	return descendingFloat(float64(it.size) * sectionsOf(it))
+}
+
 var (
-	sizeFirst = rule{"size", func(_ *problem, it *item) uint64 {
-		return descending(it.size)
-	}}
-	areaFirst = rule{"area", func(_ *problem, it *item) uint64 {
-		return descendingFloat(float64(it.size) * sectionsOf(it))
-	}}
-	birthFirst = rule{"birth", func(_ *problem, it *item) uint64 {
-		return ascending(int64(it.first))
-	}}
-	durationFirst = rule{"duration", func(_ *problem, it *item) uint64 {
-		return descendingFloat(sectionsOf(it))
-	}}
+	sizeFirst     = rule{name: "size", key: bySizeKey}
+	areaFirst     = rule{name: "area", key: byAreaKey}
+	birthFirst    = rule{name: "birth", key: byBirthKey}
+	durationFirst = rule{name: "duration", key: byDurationKey}
+
+	sizeThenBirth    = rule{name: "size,birth", key: bySizeKey, tie: byBirthKey}
+	sizeThenDuration = rule{name: "size,duration", key: bySizeKey, tie: byDurationKey}
+	sizeThenDeath    = rule{name: "size,death", key: bySizeKey, tie: byDeathKey}
 )
 
 // tactic is a heuristic: it fills g.offs with offsets for the items of g.p and
@@ -59,6 +64,9 @@ var tactics = []tactic{
 	inOrder(areaFirst, bestFit),
 	inOrder(durationFirst, bestFit),
 	inOrder(birthFirst, firstFit),
+	inOrder(sizeThenBirth, bestFit),
+	inOrder(sizeThenDuration, bestFit),
+	inOrder(sizeThenDeath, bestFit),
 }
 
 // tacticsFor returns the tactics that p is worth before any search: as many as
@@ -69,15 +77,37 @@ func tacticsFor(p *problem) []tactic {
 	return tactics[:min(len(tactics), max(2, 1+int(patience/max(one, 1))))]
 }
 
-// order returns the items as r has them, ties by number, or false when h
-// ended.
+// order returns the items as r has them, or false when h ended.
 func (g *greedy) order(r rule, h halt) ([]int32, bool) {
+	if r.tie == nil {
+		return g.sorted(r.key, nil, h)
+	}
+	first, ok := g.sorted(r.tie, nil, h)
+	if !ok {
+		return nil, false
+	}
+	return g.sorted(r.key, first, h)
+}
+
+// sorted returns the items, or those of list in its order, sorted stably by
+// key, or false when h ended.
+func (g *greedy) sorted(key func(*problem, *item) uint64, list []int32, h halt) ([]int32, bool) {
 	keys := g.keys
 	for i := range g.p.items {
-		keys[i] = r.key(g.p, &g.p.items[i])
+		at := i
+		if list != nil {
+			at = int(list[i])
+		}
+		keys[i] = key(g.p, &g.p.items[at])
 		if i&chunkMask == 0 && h.stopped() {
 			return nil, false
 		}
 	}
-	return g.sorter.sort(keys, h)
+	out, ok := g.sorter.sort(keys, h)
+	if ok && list != nil {
+		for k, i := range out {
+			out[k] = list[i]
+		}
+	}
+	return out, ok
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan"
@@ -22,6 +23,7 @@ type packer struct {
 	arena  Arena
 	bufs   []memplan.Buffer
 	at     []int // per value: its buffer, -1 for none
+	nested []nested
 }
 
 // mine reports whether something on device d belongs to the arena. All host backends share one.
@@ -70,14 +72,51 @@ func (k *packer) buffers() error {
 			if b.First < 0 || b.Last < b.First || hi > k.base[i+1] || b.Bytes < 0 {
 				return fmt.Errorf("%w: step %d has a buffer of %d bytes from %d to %d", ErrProblem, i, b.Bytes, b.First, b.Last)
 			}
-			if s.NoReuse {
-				lo, hi = k.base[i], k.base[i+1]
-			}
 			k.arena.Naive += aligned(b.Bytes)
-			if b.Bytes > 0 {
+			if b.Bytes > 0 && !s.NoReuse {
 				k.add(Placed{Step: i, Index: j, Bytes: b.Bytes, Lower: lo, Upper: hi}, b.Align)
 			}
 		}
+		if s.NoReuse {
+			if err := k.nest(i, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nested is a buffer that lies at an offset in another one, which stands for all of a step that forbids reuse.
+type nested struct {
+	step, index int
+	in          int // of packer.bufs
+	offset      int64
+}
+
+// nest adds one rectangle for all buffers of step i, side by side.
+func (k *packer) nest(i int, s *Step) error {
+	place := Placed{Step: i, Index: -1, Lower: k.base[i], Upper: k.base[i+1]}
+	most := int64(tensor.Alignment)
+	for j, b := range s.Buffers {
+		if b.Bytes == 0 {
+			continue
+		}
+		align := max(b.Align, tensor.Alignment)
+		at := (place.Bytes + align - 1) &^ (align - 1)
+		if align&(align-1) != 0 {
+			return fmt.Errorf("%w: step %d has a buffer that is aligned to %d bytes", ErrProblem, i, b.Align)
+		}
+		if at < place.Bytes || at > math.MaxInt64-tensor.Alignment-b.Bytes {
+			return fmt.Errorf("%w: step %d has buffers of more than 2^63-1 bytes", ErrProblem, i)
+		}
+		if place.Index < 0 {
+			place.Index = j
+		}
+		most, place.Bytes = max(most, align), at+aligned(b.Bytes)
+		k.nested = append(k.nested, nested{i, j, len(k.bufs), at})
+	}
+	if place.Bytes > 0 {
+		k.add(place, most)
 	}
 	return nil
 }
@@ -108,6 +147,9 @@ func (k *packer) pack(ctx context.Context, plan *Plan, verify bool) error {
 		if b.Step >= 0 {
 			plan.Buffers[b.Step][b.Index] = b.Offset
 		}
+	}
+	for _, b := range k.nested {
+		plan.Buffers[b.step][b.index] = packed.Offsets[b.in] + b.offset
 	}
 	for i, v := range k.p.Values {
 		if v.Planned && k.mine(v.Device) {

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -223,6 +224,31 @@ var _ = Describe("Make", func() {
 		Expect(make1(p).Arenas[0].Height).To(BeEquivalentTo(1024))
 		p.Steps[0].NoReuse = true
 		Expect(make1(p).Arenas[0].Height).To(BeEquivalentTo(2048))
+		simulate(p, make1(p))
+	})
+
+	It("nests what must not share in one rectangle", func() {
+		p := chain(3, 1000)
+		p.Steps[1].Substeps, p.Steps[1].NoReuse = 2, true
+		p.Steps[1].Buffers = []schedule.Buffer{{}, {Bytes: 1, First: 1, Last: 1}, {Bytes: 300, Align: 4096}, {Bytes: 100}}
+		plan := make1(p)
+		a := plan.Arenas[0]
+		Expect(a.Placed).To(HaveLen(4))
+		nest := a.Placed[3]
+		Expect([]int{nest.Step, nest.Index}).To(Equal([]int{1, 1}))
+		Expect(nest.Bytes).To(BeEquivalentTo(4096 + 512 + 256))
+		Expect([]int64{nest.Lower, nest.Upper}).To(Equal([]int64{1, 3}))
+		Expect(nest.Offset % 4096).To(BeZero())
+		Expect(plan.Buffers[1][1:]).To(Equal([]int64{nest.Offset, nest.Offset + 4096, nest.Offset + 4096 + 512}))
+		Expect(a.Naive).To(BeEquivalentTo(3*1024 + 256 + 512 + 256))
+		simulate(p, plan)
+
+		p.Steps[1].Buffers = []schedule.Buffer{{Bytes: math.MaxInt64 / 2}, {Bytes: math.MaxInt64 / 2}, {Bytes: 300}}
+		_, err := schedule.Make(context.Background(), p, true)
+		Expect(err).To(MatchError(schedule.ErrProblem))
+		p.Steps[1].Buffers = []schedule.Buffer{{Bytes: 1, Align: 768}, {Bytes: 300, Align: 4096}}
+		_, err = schedule.Make(context.Background(), p, true)
+		Expect(err).To(MatchError(schedule.ErrProblem))
 	})
 
 	It("gives each device an arena, and all host devices one", func() {

@@ -2,8 +2,8 @@
 // in-place, nested plans, one arena per device.
 //
 // Time is counted in sub-steps. A step of a cooperative group has several, and the group's own buffers live within them,
-// so they are packed flat with everything else of the device; a group that forbids sharing (NoReuse) has its buffers side
-// by side. The lower bound is that of the flattened buffers after aliasing, in aligned sizes; values that live elsewhere
+// so they are packed flat with everything else of the device; those of a group that forbids sharing (NoReuse) are nested
+// side by side in one rectangle. The lower bound is that of the flattened buffers after aliasing, in aligned sizes; values that live elsewhere
 // (inputs and outputs of the caller, constants) are not part of it.
 //
 // The package knows no graph. Backends may import it.
@@ -81,7 +81,9 @@ type Arena struct {
 
 // Placed is a rectangle of an arena: bytes [Offset, Offset+Bytes) in the sub-steps [Lower, Upper).
 type Placed struct {
-	Step, Index   int // of a step's Buffers; Step is -1 and Index that of Problem.Values for values
+	// Step and Index are those of a step's Buffers, the first where it stands for all of them (NoReuse); for values Step is
+	// -1 and Index that of Problem.Values.
+	Step, Index   int
 	Bytes, Offset int64
 	Lower, Upper  int64
 }
