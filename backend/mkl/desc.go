@@ -183,6 +183,14 @@ func (d *desc) bytes() int64 {
 	return n
 }
 
+// equal reports whether two descriptors describe the same storage.
+func (d *desc) equal(o *desc) bool {
+	same := int32(dl.Call(d.l.fn["dnnl_memory_desc_equal"], d.c(), o.c())) != 0
+	runtime.KeepAlive(d)
+	runtime.KeepAlive(o)
+	return same
+}
+
 // blocking is a descriptor's structure.
 type blocking struct {
 	dims, padded, strides []int64

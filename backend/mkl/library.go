@@ -69,7 +69,7 @@ const (
 // common are the functions that both versions have with the same parameters.
 var common = strings.Fields(`
 	dnnl_engine_create dnnl_stream_create dnnl_stream_destroy
-	dnnl_memory_create dnnl_memory_set_data_handle dnnl_memory_destroy dnnl_memory_desc_get_size
+	dnnl_memory_create dnnl_memory_set_data_handle dnnl_memory_destroy dnnl_memory_desc_get_size dnnl_memory_desc_equal
 	dnnl_primitive_desc_query dnnl_primitive_desc_query_md dnnl_primitive_desc_destroy
 	dnnl_primitive_create dnnl_primitive_execute dnnl_primitive_destroy
 	dnnl_primitive_attr_create dnnl_primitive_attr_destroy dnnl_primitive_attr_set_scratchpad_mode

@@ -31,10 +31,11 @@ type weightForm struct {
 	keeps  bool // the constant as the model has it lies behind: the library knows no way back
 }
 
-// weightForms are those that the backend has come across, by layout.
+// weightForms are those that the backend has come across.
 type weightForms struct {
-	mu sync.Mutex
-	m  map[graph.Layout]*weightForm
+	mu   sync.Mutex
+	list []*weightForm
+	m    map[graph.Layout]*weightForm
 }
 
 // formAlign is the alignment of both parts of a form, in bytes.
@@ -76,6 +77,11 @@ func (b *mkl) weightFormat(dims []int, from shape, to *desc, decode func(blockin
 	if b.forms.m[l] != nil {
 		return graph.On(l), nil
 	}
+	for _, f := range b.forms.list { // chosen for something else, which other shapes of one model are
+		if f.from.key() == from.key() && slices.Equal(f.dims, dims) && f.to.known.equal(to) {
+			return f.format, nil
+		}
+	}
 	f := &weightForm{l: b.l, format: graph.On(l), dims: slices.Clone(dims), from: from,
 		to: shape{dims: from.dims, layout: l, dtype: from.dtype, known: to}}
 	f.packed = (int(to.bytes()) + formAlign - 1) / formAlign * formAlign
@@ -83,7 +89,7 @@ func (b *mkl) weightFormat(dims []int, from shape, to *desc, decode func(blockin
 	if b.forms.m == nil {
 		b.forms.m = map[graph.Layout]*weightForm{}
 	}
-	b.forms.m[l] = f
+	b.forms.m[l], b.forms.list = f, append(b.forms.list, f)
 	return graph.On(l), nil
 }
 

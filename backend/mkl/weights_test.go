@@ -151,6 +151,39 @@ var _ = Describe("weights", func() {
 			Expect(q.Memory().PackedWeights).To(Equal(bytes), "two programs share the model's weights")
 		})
 
+		It(strings.TrimSpace("of integers are packed once for all shapes "+lib), func(ctx SpecContext) {
+			open(lib)
+			g := parse(`
+  input %x: i8[N,32,9,9]
+  const %s = f32[]{0.05}
+  const %z = i8[]{3}
+  const %o = i8[]{0}
+  const %w = ` + integers("i8", -127, 127, 32, 32, 3, 3) + `
+  const %t = ` + scales(32, 0.01) + `
+  const %u = i8[32]{` + strings.TrimSuffix(strings.Repeat("0, ", 32), ", ") + `}
+  %y = QLinearConv(%x, %s, %z, %w, %t, %u, %s, %o; pads=[1,1,1,1])
+  output %y`)
+			p := program(ctx, g, carve.Options{Verify: true, Backends: []backend.Config{mklWith(lib)}})
+			var bytes int64
+			names := map[string]bool{}
+			for n := range 4 {
+				t, err := tensor.New(tensor.Int8, n+1, 32, 9, 9)
+				Expect(err).NotTo(HaveOccurred())
+				_, err = p.Run(ctx, map[string]tensor.Value{"x": t})
+				Expect(err).NotTo(HaveOccurred())
+				for _, c := range packs(ctx, p) {
+					names[c.To] = true
+				}
+				if n == 0 {
+					bytes = p.Memory().PackedWeights
+				}
+			}
+			Expect(names).NotTo(BeEmpty())
+			Expect(bytes).To(BeNumerically(">=", 32*32*3*3))
+			Expect(p.Memory().PackedWeights).To(Equal(int64(len(names))*bytes), "%v", names)
+			Expect(len(names)).To(BeNumerically("<", 3), "%v", names)
+		})
+
 		It(strings.TrimSpace("turn tensors of other shapes and types down "+lib), func() {
 			b := open(lib)
 			g := parse(`
