@@ -152,8 +152,6 @@ func repeated(list []post) bool {
 	return false
 }
 
-func bounded(x float64) float32 { return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32)) }
-
 // integerPlan is a job for concrete shapes.
 type integerPlan struct {
 	recipe   recipe

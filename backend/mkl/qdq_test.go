@@ -515,6 +515,46 @@ var _ = Describe("weights of integers", func() {
 			}
 		})
 
+		It(strings.TrimSpace("pass Program.Check where halves are rounded to the other side, and fall back "+lib), func(ctx SpecContext) {
+			open(lib)
+			g := parse(`
+  input %x: f32[4,16]
+  const %one = f32[]{1}
+  const %z = u8[]{1}
+  const %wq = ` + integers("i8", -3, 3, 16, 8) + `
+  %q = QuantizeLinear(%x, %one, %z)
+  %d = DequantizeLinear(%q, %one, %z)
+  %w = DequantizeLinear(%wq, %one)
+  %m = MatMul(%d, %w)
+  %y = QuantizeLinear(%m, %one, %z) "y"
+  output %q
+  output %m
+  output %y`)
+			x := make([]float32, 64)
+			for i := range x {
+				x[i] = float32(i%9) + 0.5
+			}
+			in := map[string]tensor.Value{"x": tensor.From(x, 4, 16)}
+			for _, fail := range []string{"", "compile", "run"} {
+				c := mklWith(lib)
+				c.Options = map[string]string{"fail": fail, "library": lib}
+				if lib == "" {
+					delete(c.Options, "library")
+				}
+				p := program(ctx, g, carve.Options{Verify: true, Backends: []backend.Config{c}})
+				got, err := p.Run(ctx, in)
+				Expect(err).NotTo(HaveOccurred())
+				for i, v := range tensor.Of[uint8](got["q"].(*tensor.Tensor)) {
+					Expect(float64(v)).To(BeNumerically("~", float64(x[i])+1, 0.5))
+				}
+				difference, err := p.Check(ctx, in)
+				if fail == "" {
+					Expect(err).NotTo(HaveOccurred())
+					Expect(difference).To(BeNil())
+				}
+			}
+		})
+
 		DescribeTable(strings.TrimSpace("where products may saturate are not multiplied as integers "+lib), func(ctx SpecContext, x string, most int, ops ...string) {
 			mkl.WithoutVNNI(open(lib), func() {
 				g := parse(quantizedConv(x+"[1,16,9,9]", x+"[]{3}", integers("i8", -most, most, 24, 16, 3, 3), scales(24, 0.004),
