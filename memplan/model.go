@@ -81,6 +81,9 @@ func (m *model) list(p *problem, h halt) bool {
 	}
 	m.slotAt[n] = int32(slots)
 	for i := range n {
+		if i&pollMask == 0 && h.stopped() {
+			return false
+		}
 		for s := m.first[i]; s < m.last[i]; s++ {
 			m.memberAt[s+1]++
 			if s+1 < m.last[i] {
@@ -94,6 +97,9 @@ func (m *model) list(p *problem, h halt) bool {
 	m.member, m.slot = make([]int32, slots), make([]int32, slots)
 	fill := make([]int32, m.sections)
 	for i := range n {
+		if i&pollMask == 0 && h.stopped() {
+			return false
+		}
 		for s := m.first[i]; s < m.last[i]; s++ {
 			m.slot[m.slotAt[i]+s-m.first[i]] = fill[s]
 			m.member[m.memberAt[s]+fill[s]] = int32(i)

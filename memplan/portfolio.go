@@ -66,7 +66,7 @@ func (f *portfolio) prepare(s *search, i int, capacity int64) {
 		k = r.IntN(len(f.orders))
 		noise = [...]float64{0.1, 0.3, 1}[r.IntN(3)]
 	}
-	rankItems(s.rank, f.orders[k], noise, r)
+	s.sorter.rankItems(s.rank, f.orders[k], noise, r, s.halt)
 	s.style = styles[i%len(styles)]
 }
 
@@ -134,12 +134,12 @@ func (f *portfolio) work(t *tally, s *search, capacity, steps int64) {
 		t.nodes = append(t.nodes, 0)
 		t.Unlock()
 
-		f.prepare(s, i, capacity)
 		s.limit = limit
 		s.halt = f.halt.orWhen(func() bool {
 			w := t.winner.Load()
 			return w < int64(i) || !f.strict && w != none
 		})
+		f.prepare(s, i, capacity)
 		found := s.solve(0, s.sections)
 
 		t.Lock()

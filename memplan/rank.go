@@ -41,8 +41,8 @@ func (t *traits) orders() [][][]float64 {
 }
 
 // rankItems sets rank from keys, each multiplied by a random factor between 1
-// and 1 + noise.
-func rankItems(rank []int32, keys [][]float64, noise float64, r *rand.Rand) {
+// and 1 + noise. It leaves it alone when h ended.
+func (o *sorter) rankItems(rank []int32, keys [][]float64, noise float64, r *rand.Rand, h halt) {
 	n := len(rank)
 	if noise > 0 {
 		shaken := make([][]float64, len(keys))
@@ -54,18 +54,20 @@ func rankItems(rank []int32, keys [][]float64, noise float64, r *rand.Rand) {
 		}
 		keys = shaken
 	}
-	order := identity(n)
-	slices.SortStableFunc(order, func(x, y int32) int {
-		for _, k := range keys {
-			switch {
-			case k[x] > k[y]:
-				return -1
-			case k[x] < k[y]:
-				return 1
-			}
+	order, bits := identity(n), make([]uint64, n)
+	for _, key := range slices.Backward(keys) { // stable: the first key decides in the end
+		for i, b := range order {
+			bits[i] = descendingFloat(key[b])
 		}
-		return 0
-	})
+		perm, ok := o.sort(bits, h)
+		if !ok {
+			return
+		}
+		for i, k := range perm {
+			perm[i] = order[k]
+		}
+		order = perm
+	}
 	for i, b := range order {
 		rank[b] = int32(i)
 	}

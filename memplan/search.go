@@ -46,6 +46,8 @@ type search struct {
 	scores     []int32
 	goals      []int64
 
+	sorter sorter // of ranks
+
 	rank  []int32 // items with lower ranks are tried first
 	style style
 	nodes int64
