@@ -101,19 +101,6 @@ func evaluate(ctx context.Context, g *graph.Graph, inputs, captures []tensor.Val
 	return results, nil
 }
 
-// kindOf returns the kind of a value of that type in a file.
-func kindOf(t graph.Type) tensor.Kind {
-	switch t.Kind {
-	case graph.KindSequence:
-		return tensor.KindSequence
-	case graph.KindOptional:
-		return tensor.KindOptional
-	case graph.KindMap:
-		return tensor.KindMap
-	}
-	return tensor.KindTensor
-}
-
 func readValues(dir, prefix string, types []graph.Type) ([]tensor.Value, error) {
 	var out []tensor.Value
 	for i, t := range types {
@@ -124,7 +111,7 @@ func readValues(dir, prefix string, types []graph.Type) ([]tensor.Value, error) 
 		if err != nil {
 			return nil, err
 		}
-		_, v, err := tensor.ParseValue(b, kindOf(t), nil)
+		_, v, err := tensor.ParseValue(b, onnx.ValueKind(t), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -5,12 +5,10 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// ValueKind returns the kind of the values of a type: files that hold a single value, such as those of ONNX's test data,
-// do not say it themselves.
+// ValueKind returns the kind of the values of a type, tensors where it is unknown: files that hold a single value, such as
+// those of ONNX's test data, do not say it themselves.
 func ValueKind(t graph.Type) tensor.Kind {
 	switch t.Kind {
-	case graph.KindTensor:
-		return tensor.KindTensor
 	case graph.KindSequence:
 		return tensor.KindSequence
 	case graph.KindOptional:
@@ -18,5 +16,5 @@ func ValueKind(t graph.Type) tensor.Kind {
 	case graph.KindMap:
 		return tensor.KindMap
 	}
-	return tensor.KindNone
+	return tensor.KindTensor
 }

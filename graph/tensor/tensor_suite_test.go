@@ -1,12 +1,14 @@
 package tensor_test
 
 import (
-	"os"
-	"path/filepath"
+	"errors"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/zootest"
 )
 
 func TestTensor(t *testing.T) {
@@ -17,17 +19,10 @@ func TestTensor(t *testing.T) {
 // shared returns a path below the folder of data that lies beside the repository, or skips the spec.
 func shared(elem ...string) string {
 	GinkgoHelper()
-	dir, err := os.Getwd()
+	path, err := zootest.Shared(strings.Join(elem, "/"))
+	if errors.Is(err, zootest.ErrAbsent) {
+		Skip(err.Error())
+	}
 	Expect(err).NotTo(HaveOccurred())
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	p := filepath.Join(append([]string{dir, "..", "shared"}, elem...)...)
-	if _, err := os.Stat(p); err != nil {
-		Skip("shared data not present: " + filepath.Join(elem...))
-	}
-	return p
+	return path
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -77,7 +78,7 @@ func readValue(file string, t graph.Type) (tensor.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, x, err := tensor.ParseValue(b, kindOf(t), nil)
+		_, x, err := tensor.ParseValue(b, onnx.ValueKind(t), nil)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -96,19 +97,6 @@ func readRegular(file string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: not a regular file", file)
 	}
 	return os.ReadFile(file)
-}
-
-// kindOf returns the kind of protobuf message that holds values of a type; tensors where it is not known.
-func kindOf(t graph.Type) tensor.Kind {
-	switch t.Kind {
-	case graph.KindSequence:
-		return tensor.KindSequence
-	case graph.KindOptional:
-		return tensor.KindOptional
-	case graph.KindMap:
-		return tensor.KindMap
-	}
-	return tensor.KindTensor
 }
 
 // complete adds default data for the inputs that feeds lacks.

@@ -1,0 +1,224 @@
+package graph_test
+
+import . "github.com/onsi/ginkgo/v2"
+
+var _ = Describe("Simplify, of what does nothing,", func() {
+	DescribeTable("removes what does nothing", simplifiesTo,
+		Entry("Identity between others", 13, `
+  input %x: f32[2]
+  %a = Neg(%x) "a"
+  %b = Identity(%a) "b"
+  %y = Neg(%b) "y"
+  output %y
+`, `
+  input %x: f32[2]
+  %a: f32[2] = Neg(%x) "a"
+  %y: f32[2] = Neg(%a) "y"
+  output %y
+`, "b:forwarded"),
+		Entry("Identity of an input", 13, `
+  input %x: f32[2]
+  %y = Identity(%x) "y"
+  output %y
+`, `
+  input %x: f32[2]
+  output %x
+`, "y:forwarded"),
+		Entry("an output's name stays with an inner value", 13, `
+  input %x: f32[2]
+  %a = Neg(%x) "a"
+  %y = Identity(%a) "b"
+  output %y
+`, `
+  input %x: f32[2]
+  %y: f32[2] = Neg(%x) "a"
+  output %y
+`, "b:forwarded"),
+		Entry("many of them", 13, `
+  input %x: f32[2,3]
+  const %no = bool[]{false}
+  const %ratio = f32[]{0.5}
+  const %shape = i64[2]{2, 3}
+  const %pads = i64[4]{0, 0, 0, 0}
+  const %ones = i64[2]{1, 1}
+  const %starts = i64[1]{0}
+  const %ends = i64[1]{9}
+  const %axes = i64[1]{1}
+  %a = Neg(%x) "a"
+  %b = Dropout(%a, %ratio, %no) "b"
+  %c = Cast(%b; to=1) "c"
+  %d = Transpose(%c; perm=[0, 1]) "d"
+  %e = Reshape(%d, %shape) "e"
+  %f = Pad(%e, %pads) "f"
+  %g = Tile(%f, %ones) "g"
+  %h = Expand(%g, %ones) "h"
+  %i = Slice(%h, %starts, %ends, %axes) "i"
+  %j = Concat(%i; axis=0) "j"
+  %k = Sum(%j) "k"
+  %l = Flatten(%k; axis=1) "l"
+  output %l
+`, `
+  input %x: f32[2,3]
+  %l: f32[2,3] = Neg(%x) "a"
+  output %l
+`, "b:forwarded c:forwarded d:forwarded e:forwarded f:forwarded g:forwarded h:forwarded i:forwarded j:forwarded k:forwarded l:forwarded"),
+		Entry("neutral elements that are exact", 13, `
+  input %x: f32[2]
+  input %i: i64[2]
+  const %minus = f32[]{-0}
+  const %zero = f32[2]{0, 0}
+  const %one = f32[1]{1}
+  const %int = i64[]{0}
+  %a = Add(%minus, %x) "a"
+  %b = Sub(%a, %zero) "b"
+  %c = Mul(%one, %b) "c"
+  %d = Div(%c, %one) "d"
+  %e = Pow(%d, %one) "e"
+  %y = Neg(%e) "y"
+  %f = Add(%i, %int) "f"
+  %z = Neg(%f) "z"
+  output %y, %z
+`, `
+  input %x: f32[2]
+  input %i: i64[2]
+  %y: f32[2] = Neg(%x) "y"
+  %z: i64[2] = Neg(%i) "z"
+  output %y, %z
+`, "a:forwarded b:forwarded c:forwarded d:forwarded e:forwarded f:forwarded"),
+		Entry("casts and pads of other forms", 10, `
+  input %x: f32[2]
+  input %u: u8[2]
+  const %zero = u8[2]{0, 0}
+  %a = Pad(%x; pads=[0, 0]) "a"
+  %b = Pad(%a; pads=[0, 1]) "b"
+  %c = Cast(%b; to=11) "c"
+  %d = CastLike/15(%c, %c) "d"
+  %e = CastLike/15(%d, %x) "e"
+  %f = BitShift/11(%u, %zero; direction="LEFT") "f"
+  %g = Cast(%f; to=1) "g"
+  output %e, %g
+`, `
+  input %x: f32[2]
+  input %u: u8[2]
+  %b: f32[3] = Pad(%x; pads=[0, 1]) "b"
+  %c: f64[3] = Cast(%b; to=11) "c"
+  %e: f32[3] = CastLike/15(%c, %x) "e"
+  %g: f32[2] = Cast(%u; to=1) "g"
+  output %e, %g
+`, "a:forwarded d:forwarded f:forwarded"),
+		Entry("not those that are inexact or change the shape", 13, `
+  input %x: f32[2]
+  const %zero = f32[]{0}
+  const %one = f32[1,1]{1}
+  %a = Add(%x, %zero) "a"
+  %b = Mul(%a, %one) "b"
+  %c = Sub(%zero, %x) "c"
+  output %b, %c
+`, `
+  input %x: f32[2]
+  const %zero = f32[]{0}
+  const %one = f32[1,1]{1}
+  %a: f32[2] = Add(%x, %zero) "a"
+  %b: f32[1,2] = Mul(%a, %one) "b"
+  %c: f32[2] = Sub(%zero, %x) "c"
+  output %b, %c
+`, ""),
+		Entry("Dropout in training that drops nothing", 13, `
+  input %x: f32[2]
+  const %t = bool[]{true}
+  const %ratio = f32[]{0}
+  %a = Neg(%x) "a"
+  %b, %m = Dropout(%a, %ratio, %t) "b"
+  output %b
+`, `
+  input %x: f32[2]
+  %b: f32[2] = Neg(%x) "a"
+  output %b
+`, "b:forwarded"),
+		Entry("nor Dropout in training, with its mask read, or a slice backwards", 13, `
+  input %x: f32[2]
+  input %t: bool[]
+  const %starts = i64[1]{-1}
+  const %ends = i64[1]{-9}
+  const %axes = i64[1]{0}
+  const %steps = i64[1]{-1}
+  %a = Dropout(%x, _, %t) "a"
+  %b, %m = Dropout(%a) "b"
+  %c = Slice(%b, %starts, %ends, %axes, %steps) "c"
+  %d = Transpose(%c) "d"
+  output %d, %m
+`, `
+  input %x: f32[2]
+  input %t: bool[]
+  const %starts = i64[1]{-1}
+  const %ends = i64[1]{-9}
+  const %axes = i64[1]{0}
+  %a: f32[2] = Dropout(%x, _, %t) "a"
+  %b: f32[2], %m: bool[2] = Dropout(%a) "b"
+  %d: f32[2] = Slice(%b, %starts, %ends, %axes, %starts) "c"
+  output %d, %m
+`, "d:forwarded"),
+	)
+	DescribeTable("merges views", simplifiesTo,
+		Entry("transpositions", 13, `
+  input %x: f32[2,3,4]
+  %a = Transpose(%x; perm=[1, 2, 0]) "a"
+  %b = Transpose(%a) "b"
+  output %b
+`, `
+  input %x: f32[2,3,4]
+  %b: f32[2,4,3] = Transpose(%x; perm=[0, 2, 1]) "b" from("a", "b")
+  output %b
+`, ""),
+		Entry("transpositions that undo each other", 13, `
+  input %x: f32[2,3,4]
+  %n = Neg(%x) "n"
+  %a = Transpose(%n; perm=[1, 2, 0]) "a"
+  %b = Transpose(%a; perm=[2, 0, 1]) "b"
+  %y = Neg(%b) "y"
+  output %y
+`, `
+  input %x: f32[2,3,4]
+  %n: f32[2,3,4] = Neg(%x) "n"
+  %y: f32[2,3,4] = Neg(%n) "y"
+  output %y
+`, "a:forwarded b:forwarded"),
+		Entry("reshapes", 13, `
+  input %x: f32[N,3,4]
+  const %s = i64[2]{-1, 12}
+  const %t = i64[3]{4, -1, 3}
+  %a = Reshape(%x, %s) "a"
+  %b = Reshape(%a, %t) "b"
+  output %b
+`, `
+  input %x: f32[N,3,4]
+  const %t = i64[3]{4, -1, 3}
+  %b: f32[4,N,3] = Reshape(%x, %t) "b" from("a", "b")
+  output %b
+`, ""),
+		Entry("not a reshape whose 0 copies what lies between", 13, `
+  input %x: f32[N,3,4]
+  const %s = i64[2]{-1, 12}
+  const %t = i64[2]{0, -1}
+  %a = Reshape(%x, %s) "a"
+  %b = Reshape(%a, %t) "b"
+  output %b
+`, `
+  input %x: f32[N,3,4]
+  const %s = i64[2]{-1, 12}
+  %b: f32[N,12] = Reshape(%x, %s) "a"
+  output %b
+`, "b:forwarded"),
+		Entry("not what others read", 13, `
+  input %x: f32[2,3,4]
+  %a = Transpose(%x; perm=[1, 2, 0]) "a"
+  %b = Transpose(%a) "b"
+  output %b, %a
+`, `
+  input %x: f32[2,3,4]
+  %a: f32[3,4,2] = Transpose(%x; perm=[1, 2, 0]) "a"
+  %b: f32[2,4,3] = Transpose(%a) "b"
+  output %b, %a
+`, ""),
+	)
+})
