@@ -130,8 +130,7 @@ var _ = Describe("Split and Slice of channels", func() {
 		d := m.between(3, 9)
 		x := operand(m, 2, d, 3)
 		k := m.between(2, 3)
-		out := m.try("Split", k, []*graph.Value{x}, axis(1), graph.IntAttr("num_outputs", int64(k)))
-		Expect(m.err).NotTo(HaveOccurred())
+		out := m.ops("Split", k, x, axis(1), graph.IntAttr("num_outputs", int64(k)))
 		m.sample(append(out, m.op("Neg", out[0]))...)
 	}))
 

@@ -205,18 +205,7 @@ var _ = Describe("ConvTranspose", func() {
 		case 3:
 			args = append(args, pads(int64(m.r.IntN(k[0])), int64(m.r.IntN(k[1])), 0, 0), dilations(m.int64s(2, 1, 2)...))
 		}
-		values := make([]*graph.Value, 0, 3)
-		var attrs []graph.Attr
-		for _, a := range args {
-			if v, ok := a.(*graph.Value); ok {
-				values = append(values, v)
-			} else {
-				attrs = append(attrs, a.(graph.Attr))
-			}
-		}
-		if y := m.try("ConvTranspose", 1, values, attrs...); y != nil {
-			m.sample(activate(m, y[0]))
-		}
+		m.sample(activate(m, m.op("ConvTranspose", args...)))
 	}))
 })
 
@@ -225,17 +214,19 @@ var _ = Describe("pooling", func() {
 		v := &convolution{pool: true}
 		v.window(m)
 		x := m.input(m.between(1, 3), m.between(1, 40), v.in[0], v.in[1])
-		attrs := append(v.attrs, kernel(int64(v.kernel[0]), int64(v.kernel[1])))
+		args := []any{kernel(int64(v.kernel[0]), int64(v.kernel[1]))}
+		for _, a := range v.attrs {
+			args = append(args, a)
+		}
 		op := pick(m, "MaxPool", "AveragePool")
 		if m.chance(2) {
-			attrs = append(attrs, graph.IntAttr("ceil_mode", 1))
+			args = append(args, graph.IntAttr("ceil_mode", 1))
 		}
 		if op == "AveragePool" && m.chance(2) {
-			attrs = append(attrs, graph.IntAttr("count_include_pad", 1))
+			args = append(args, graph.IntAttr("count_include_pad", 1))
 		}
-		if y := m.try(op, 1, []*graph.Value{x}, attrs...); y != nil {
-			m.sample(y[0], m.op("Exp", y[0]))
-		}
+		y := m.op(op, append(args, x)...)
+		m.sample(y, m.op("Exp", y))
 	}))
 
 	It("of whole maps agrees with the reference kernels", seeds(12, func(m *model) {
