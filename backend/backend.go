@@ -1,8 +1,16 @@
 // Package backend is what a processor looks like to carve: the four interfaces of the accelerator proposal (processor
 // info, supported operators, executor, notify), memory and data movement, and the registry of backends.
 //
-// A backend registers itself from init, like a database/sql driver. Optional interfaces add abilities; the base interface
-// does not grow.
+// # Where to start
+//
+// Who uses backends names them in a list of [Config] and needs no more of this package. Who writes one implements three
+// interfaces, in the order in which they are asked: [Backend] says which nodes it takes, in which formats, and compiles a
+// subgraph to an [Executable]; that makes an [Instance] for concrete shapes, which says what memory it needs and runs.
+// examples/custom-backend is one in a single file, and package backendtest proves that a backend keeps the contract.
+// [Negotiator], [Claimer] and [KernelProvider] are optional: abilities are added by interfaces, and the base interface does
+// not grow.
+//
+// A backend registers itself from init ([Register]), like a database/sql driver, or is handed over by the caller.
 package backend
 
 import (

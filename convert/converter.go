@@ -5,6 +5,12 @@
 // Every backend brings converters from and to the host row-major format, the "MXNet" format of the proposals; direct ones
 // between two backends are welcome. Reorder kernels for described host layouts are the package's own.
 //
+// # Where to start
+//
+// A backend's author writes [Converter] values and returns them from Backend.Converters: From, To, what a conversion costs,
+// and a Plan that makes the [Move] for one dtype and shape. [NewRegistry] joins those of all backends and answers for
+// paths. [Insert], [Eliminate] and [Lower] are the compiler's: they change graphs.
+//
 // The package imports graph, graph/device and internal/kernel.
 package convert
 

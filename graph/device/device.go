@@ -3,6 +3,12 @@
 // One memory space is one Device: every backend that works in the host's memory returns [Host], so that such backends
 // share one arena and need no copies between them.
 //
+// # Where to start
+//
+// Who writes a backend for memory of its own implements [Device] and [Stream]; a [Memory]'s Handle means something to its
+// Device alone, and carve reaches its content by the Device's copies and by converters. A backend in the host's memory
+// returns [Host] and implements nothing of this package but, where work goes on after Enqueue, an [Event].
+//
 // The package imports graph/tensor and the leaves internal/offheap and internal/pool.
 package device
 

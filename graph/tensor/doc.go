@@ -6,5 +6,11 @@
 // keeps the storage alive is its maker's concern. A [Value] is what a graph's edge can carry at run time: a Tensor, a
 // Sequence, an Optional or a Map.
 //
-// The package imports nothing of carve.
+// # Where to start
+//
+// [From], [Scalar] and [New] make tensors, [Of] gives their elements as a Go slice, [Encode] and Tensor.Float64At convert
+// them. [ReadNPYFile] and [WriteNPY], [ReadNPZFile] and [WriteNPZ], [ParseProto] and [AppendProto] are the file forms;
+// [ParseValue] reads sequences, optionals and maps as well.
+//
+// The package imports the leaves internal/offheap and internal/wire of carve, nothing else.
 package tensor
