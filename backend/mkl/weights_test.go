@@ -41,7 +41,7 @@ func packs(ctx context.Context, p *carve.Program) []carve.ConversionReport {
 // batch returns an input for a batch of images.
 func batch(n int) map[string]tensor.Value {
 	GinkgoHelper()
-	t, err := tensor.New(tensor.Float32, n, 64, 14, 14)
+	t, err := tensor.New(tensor.Float32, n, 64, 28, 28)
 	Expect(err).NotTo(HaveOccurred())
 	for i := range tensor.Of[float32](t) {
 		tensor.Of[float32](t)[i] = float32(i*37%101)/50 - 1
@@ -102,7 +102,7 @@ var _ = Describe("weights", func() {
 			if !strings.HasPrefix(b.Info().Version, "oneDNN 2.") {
 				Skip("only version 2 has Winograd's algorithm")
 			}
-			g := wide("1,64,14,14")
+			g := wide("1,64,28,28")
 			for _, fail := range []string{"", "run"} {
 				o := map[string]string{"fail": fail}
 				if lib != "" {
@@ -116,7 +116,7 @@ var _ = Describe("weights", func() {
 
 		It(strings.TrimSpace("that only concrete shapes decide are packed once for all of them "+lib), func(ctx SpecContext) {
 			open(lib)
-			g := wide("N,64,14,14")
+			g := wide("N,64,28,28")
 			m := carve.FromGraph(g)
 			defer m.Close()
 			o := carve.Options{Verify: true, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}}

@@ -1,0 +1,242 @@
+package place_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+func parse(text string) *graph.Graph {
+	GinkgoHelper()
+	g, err := graph.Parse("graph {\n  opset 17\n" + text + "\n}")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(graph.InferGraph(g)).To(Succeed())
+	return g
+}
+
+// planned is a plan of a backend for which every operator takes one step, views and contiguous concatenations none, and
+// unary operators run in place.
+func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
+	order, err := g.Topo()
+	if err != nil {
+		return nil, err
+	}
+	p, err := place.New(g, order, graph.Bindings{"n": 2})
+	if err != nil {
+		return nil, err
+	}
+	p.WantOutputs()
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) }, nil)
+	return p, p.Each(ctx, func(n *graph.Node) error {
+		y := n.Outputs[0]
+		switch {
+		case n.Is("Size"):
+			return nil // forgotten
+		case place.IsView(n) && p.View(y, n.Inputs[0]):
+			return nil
+		case n.Is("Concat"):
+			parts, ok := p.ConcatParts(n)
+			Expect(ok).To(BeTrue())
+			dst := p.Out(y)
+			for i, v := range n.Inputs {
+				if part := dst.Part(parts[i], p.Bytes(v)); p.In(v) != part {
+					p.Step(backend.StepInfo{Op: "copy"}, []place.Memory{p.In(v)}, []place.Memory{part})
+				}
+			}
+			return nil
+		case len(n.Inputs) == 1 && !place.IsView(n):
+			p.Offer(y, n.Inputs[0])
+			p.InPlace(y, n.Inputs[0])
+		}
+		var reads []place.Memory
+		for _, v := range n.Inputs {
+			reads = append(reads, p.In(v))
+		}
+		p.Step(backend.StepInfo{}, reads, []place.Memory{p.Out(y)})
+		return nil
+	})
+}
+
+// where tells where values lie, as "name kind+offset".
+func where(p *place.Plan, names ...string) string {
+	kinds := map[place.Kind]string{place.Input: "input", place.Output: "output", place.Const: "const", place.Buffer: "buffer", place.Data: "data"}
+	var out []string
+	tell := func(v *graph.Value) {
+		if slices.Contains(names, v.Name) {
+			m := p.In(v)
+			out = append(out, fmt.Sprintf("%s %s%d+%d", v.Name, kinds[p.Slots[m.Slot].Kind], p.Slots[m.Slot].Index, m.Off))
+		}
+	}
+	for _, v := range p.Sub.Inputs {
+		tell(v)
+	}
+	for _, n := range p.Order {
+		tell(n.Outputs[0])
+	}
+	return strings.Join(out, ", ")
+}
+
+var _ = DescribeTable("places", func(ctx SpecContext, text string, names, want string) {
+	p, err := planned(ctx, parse(text))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(where(p, strings.Fields(names)...)).To(Equal(want))
+},
+	Entry("a result overwrites what nobody reads any more, and outputs are made where they are wanted", `
+  input %x: f32[4]
+  %a = Neg(%x)
+  %b = Exp(%a)
+  %y = Tanh(%b)
+  output %y`, "x a b y", "x input0+0, a buffer0+0, b buffer0+0, y output0+0"),
+	Entry("not what another reads later", `
+  input %x: f32[4]
+  %a = Neg(%x)
+  %b = Exp(%a)
+  %c = Add(%a, %b)
+  %y = Tanh(%c)
+  output %y`, "a b", "a buffer0+0, b buffer1+0"),
+	Entry("a view lies where its operand does, and an output behind views is made in place", `
+  input %x: f32[4]
+  %a = Neg(%x)
+  %b = Identity(%a)
+  %c = Exp(%b)
+  %y = Identity(%c)
+  output %y`, "a b c y", "a buffer0+0, b buffer0+0, c output0+0, y output0+0"),
+	Entry("operands of a concatenation are made in its result", `
+  input %x: f32[2,n]
+  %a = Neg(%x)
+  %b = Exp(%x)
+  %c = Concat(%a, %b; axis=0)
+  %y = Tanh(%c)
+  output %y`, "a b c", "a buffer0+0, b buffer0+16, c buffer0+0"),
+	Entry("concatenations that grow share a buffer", `
+  input %x: f32[2,n]
+  %a = Neg(%x)
+  %b = Exp(%x)
+  %c = Concat(%a, %b; axis=0)
+  %d = Tanh(%c)
+  %e = Concat(%a, %b, %d; axis=0)
+  %y = Tanh(%e)
+  output %y`, "a b c d e", "a buffer0+0, b buffer0+16, c buffer0+0, d buffer0+32, e buffer0+0"),
+	Entry("inputs of the group are copied into a concatenation", `
+  input %x: f32[2,n]
+  %b = Exp(%x)
+  %c = Concat(%x, %b; axis=0)
+  %y = Tanh(%c)
+  output %y`, "x b c", "x input0+0, b buffer0+16, c buffer0+0"),
+)
+
+var _ = Describe("requirements", func() {
+	It("say which steps touch what", func(ctx SpecContext) {
+		p, err := planned(ctx, parse(`
+  input %x: f32[4]
+  input %z: f32[4]
+  %a = Neg(%x)
+  %b = Exp(%a)
+  %c = Add(%b, %z)
+  %y = Tanh(%c)
+  output %b
+  output %y`))
+		Expect(err).NotTo(HaveOccurred())
+		p.Temp(100) // used by nobody
+		r := p.Finish()
+		Expect(r.Steps).To(Equal(4))
+		Expect(r.Inputs).To(Equal([]backend.PortUse{{Bytes: 16, Last: 0}, {Bytes: 16, Last: 2}}))
+		Expect(r.Outputs).To(Equal([]backend.PortUse{{Bytes: 16, First: 1, Last: 2}, {Bytes: 16, First: 3, Last: 3}}))
+		Expect(r.Buffers).To(Equal([]backend.Buffer{{Bytes: 16, First: 0, Last: 1}, {Bytes: 16, First: 2, Last: 3}, {}}))
+		Expect(r.Labels[2].Op).To(Equal("Add"))
+	})
+
+	DescribeTable("offer an output the place of an input", func(ctx SpecContext, text string, want []backend.InPlace) {
+		p, err := planned(ctx, parse(text))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Finish().InPlace).To(Equal(want))
+	},
+		Entry("that nobody reads any more", `
+  input %x: f32[4]
+  %y = Neg(%x)
+  output %y`, []backend.InPlace{{Output: 0, Input: 0}}),
+		Entry("not where another reads it later", `
+  input %x: f32[4]
+  %y = Neg(%x)
+  %z = Exp(%x)
+  output %y
+  output %z`, []backend.InPlace{{Output: 1, Input: 0}}),
+	)
+})
+
+var _ = Describe("Each", func() {
+	It("fails where a result is left without a place", func(ctx SpecContext) {
+		_, err := planned(ctx, parse("  input %x: f32[4]\n  %y = Size(%x)\n  output %y"))
+		Expect(err).To(MatchError(ContainSubstring("was not planned")))
+	})
+
+	It("fails where planning does, and says where", func(ctx SpecContext) {
+		g := parse("  input %x: f32[4]\n  %y = Neg(%x) \"odd\"\n  output %y")
+		order, err := g.Topo()
+		Expect(err).NotTo(HaveOccurred())
+		p, err := place.New(g, order, nil)
+		Expect(err).NotTo(HaveOccurred())
+		cause := errors.New("cause")
+		err = p.Each(ctx, func(*graph.Node) error { return cause })
+		Expect(err).To(MatchError(cause))
+		Expect(err).To(MatchError(ContainSubstring("odd")))
+	})
+
+	It("ends with its context", func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := planned(ctx, parse("  input %x: f32[4]\n  %y = Neg(%x)\n  output %y"))
+		Expect(err).To(MatchError(context.Canceled))
+	})
+})
+
+var _ = Describe("New", func() {
+	It("fails where a symbol has no value", func() {
+		g := parse("  input %x: f32[m]\n  %y = Neg(%x)\n  output %y")
+		order, err := g.Topo()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = place.New(g, order, nil)
+		Expect(err).To(HaveOccurred())
+	})
+})
+
+var _ = Describe("a Storage", func() {
+	It("points places at a run's memory", func(ctx SpecContext) {
+		p, err := planned(ctx, parse("  input %x: f32[4]\n  %y = Neg(%x)\n  output %y"))
+		Expect(err).NotTo(HaveOccurred())
+		s := place.NewStorage(p.Slots)
+		in, out := tensor.From([]float32{1, 2, 3, 4}, 4), tensor.From(make([]float32, 4), 4)
+		Expect(s.BindTo(&backend.RunArgs{Inputs: []*tensor.Tensor{in}, Outputs: []*tensor.Tensor{out}})).To(Succeed())
+		x := p.In(p.Sub.Inputs[0])
+		Expect(s.F32(x)).To(Equal([]float32{1, 2, 3, 4}))
+		Expect(s.F32(x.Part(4, 8))).To(Equal([]float32{2, 3}))
+		Expect(place.Elements[int32](s.Bytes(x))).To(HaveLen(4))
+		Expect(*(*float32)(s.At(x.Part(8, 4)))).To(Equal(float32(3)))
+		Expect(s.Bytes(place.Nowhere)).To(BeNil())
+
+		short := tensor.From(make([]float32, 3), 3)
+		Expect(s.BindTo(&backend.RunArgs{Inputs: []*tensor.Tensor{in}, Outputs: []*tensor.Tensor{short}})).To(MatchError(place.ErrShort))
+		Expect(s.BindTo(&backend.RunArgs{Inputs: []*tensor.Tensor{nil}, Outputs: []*tensor.Tensor{out}})).To(MatchError(place.ErrShort))
+	})
+})
+
+var _ = DescribeTable("channels of a slice", func(args string, start int, ok bool) {
+	g := parse("  input %x: f32[1,32,4,4]\n  const %a = i64[1]{" + args + "}\n  const %e = i64[1]{32}\n  const %i = i64[1]{1}\n" +
+		"  %y = Slice(%x, %a, %e, %i)\n  output %y")
+	got, found := place.ChannelSlice(g.Outputs[0].Producer)
+	Expect(found).To(Equal(ok))
+	Expect(got).To(Equal(start))
+},
+	Entry("from a number", "16", 16, true),
+	Entry("counted from the end", "-4", 28, true),
+)
