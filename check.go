@@ -95,7 +95,7 @@ func (c *checker) after(ctx context.Context, f *frame, i int) {
 	}
 	a := f.args[i]
 	body := st.node.Regions[0].Graph
-	in := &interpreter{p: c.p, body: body, bindings: f.s.bindings}
+	in := &interpreter{p: c.p, body: body, bindings: f.bindings(i)}
 	hostIn := c.in
 	vals, err := in.evaluate(ctx, hostIn, nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package carve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,9 @@ type frame struct {
 	owned   []device.Memory // arenas that the frame allocated itself
 	poison  *poison         // of the test mode; nil otherwise
 	loose   []device.Memory // per slot: storage outside of the plan, on other devices than the host
+	// Per step, of late groups: the instances for the latest shapes, and memory for their buffers.
+	late      [][]*lateInstance
+	lateArena map[tensor.DeviceID]device.Memory
 }
 
 // newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
@@ -207,6 +211,14 @@ func (f *frame) free() {
 		f.session.release(f.session.p.devices[canonical(m.Device)], m)
 	}
 	f.owned = nil
+	for _, d := range sortedDevices(f.lateArena) {
+		var dev device.Device = device.Host
+		if !d.IsHost() {
+			dev = f.session.p.devices[d]
+		}
+		f.session.release(dev, f.lateArena[d])
+	}
+	f.lateArena = nil
 	for i := range f.loose {
 		f.releaseLoose(i)
 	}
@@ -288,15 +300,20 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 	if st.threads {
 		f.session.run.Park() // the cores are the backend's
 	}
-	err := enqueue(ctx, f.s.inst[i], a)
+	var err error
+	if f.s.isLate(i) {
+		err = f.runLate(ctx, i, st, a)
+	} else {
+		err = enqueue(ctx, f.s.inst[i], a)
+	}
 	if st.threads {
 		f.session.run.Resume()
 	}
 	if err != nil {
-		if ctx.Err() != nil || f.session.p.o.Strict || st.node.Backend == "reference" || !f.s.canRepeat(i) {
+		if ctx.Err() != nil || f.session.p.o.Strict || st.node.Backend == "reference" || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
 			return err
 		}
-		err = f.session.p.runFallback(ctx, st, f.s.bindings, a, err)
+		err = f.session.p.runFallback(ctx, st, f.bindings(i), a, err)
 	}
 	if err != nil {
 		return err

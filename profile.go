@@ -55,11 +55,11 @@ func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Valu
 func (p *profiler) begin(f *frame, i int) time.Time {
 	now := time.Now()
 	p.last = now
-	st, r := &f.s.block.steps[i], &f.s.reqs[i]
-	if st.kind == stepGroup && len(r.Labels) > 0 {
+	st := &f.s.block.steps[i]
+	if st.kind == stepGroup {
 		f.args[i].Trace = func(sub int) {
 			t := time.Now()
-			if sub < len(r.Labels) {
+			if r := f.requirements(i); sub < len(r.Labels) {
 				l := &r.Labels[sub]
 				p.spans = append(p.spans, Span{Name: l.Name, Op: l.Op, Backend: st.node.Backend, Nodes: l.Origins,
 					Start: p.last.Sub(p.zero), Time: t.Sub(p.last), FLOPs: l.FLOPs})
@@ -74,7 +74,7 @@ func (p *profiler) end(f *frame, i int, start time.Time) {
 	st := &f.s.block.steps[i]
 	if st.kind == stepGroup {
 		f.args[i].Trace = nil
-		if len(f.s.reqs[i].Labels) > 0 {
+		if len(f.requirements(i).Labels) > 0 {
 			return
 		}
 	}

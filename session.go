@@ -438,7 +438,7 @@ func (s *Session) free() {
 	clear(s.streams)
 }
 
-func sortedDevices(m map[tensor.DeviceID]device.Stream) []tensor.DeviceID {
+func sortedDevices[T any](m map[tensor.DeviceID]T) []tensor.DeviceID {
 	out := make([]tensor.DeviceID, 0, len(m))
 	for d := range m {
 		out = append(out, d)

@@ -128,6 +128,10 @@ func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
 		if err == nil {
 			s.consts[i], err = p.withForms(ctx, st.node.Regions[0].Graph, st.constants, inst.Requirements().Constants)
 		}
+		if err != nil && st.dynamic && errors.Is(err, graph.ErrUnbound) {
+			s.reqs[i], s.consts[i] = backend.Requirements{Steps: 1}, st.constants
+			return nil // specialised when the shapes are known: see late.go
+		}
 		if err != nil {
 			if ctx.Err() != nil || p.o.Strict {
 				return stepError(st, err)

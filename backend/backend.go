@@ -76,8 +76,9 @@ type CompileOptions struct {
 // Executable is a compiled subgraph, generic in symbolic dims. It is safe for concurrent use.
 type Executable interface {
 	// Specialize returns the instance for concrete values of the symbols. It may refuse, with an error: the group then
-	// falls back for these shapes. Where the shapes of the group depend on data, bindings lack the unbacked symbols and
-	// the outputs are allocated by RunArgs.Alloc.
+	// falls back for these shapes. Where the shapes of the group depend on data, bindings lack the unbacked symbols, and the
+	// outputs are allocated by RunArgs.Alloc; an error that wraps graph.ErrUnbound then has the group specialised in the run
+	// instead, for the shapes that its operands have, with outputs that are there.
 	Specialize(ctx context.Context, b graph.Bindings) (Instance, error)
 	Close() error
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -99,13 +100,16 @@ func (cpu) Supports(n *graph.Node) backend.Support {
 			if v == nil {
 				continue
 			}
-			if !v.Type.Backed() {
-				return backend.No(property.DynamicShape, "the shape of %v depends on data", v)
+			if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+				return backend.No(property.DynamicShape, "the rank of %v depends on data", v)
 			}
 			if v.Type.DType.Size() == 0 {
 				return backend.No(property.DTypeReason, "%v has element type %v", v, v.Type.DType)
 			}
 		}
+	}
+	if v := place.Unfounded(n); v != nil {
+		return backend.No(property.DynamicShape, "the shape of %v depends on data", v)
 	}
 	sigs, why := op.signatures(n)
 	if why != nil {

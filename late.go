@@ -1,0 +1,245 @@
+package carve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/memplan/schedule"
+)
+
+// A late group is one whose shapes depend on data and whose backend cannot do without them: its Specialize answers
+// graph.ErrUnbound. It is specialised in the run, when its operands are there, for the shapes that they have. Its results lie
+// outside of the plan, like all values whose shape depends on data, and its buffers in memory of the frame's own, which
+// late groups share, since they run one after another.
+
+// lateInstance is a late group for the shapes of its operands.
+type lateInstance struct {
+	shapes   [][]int // of the operands; nil for omitted ones
+	bindings graph.Bindings
+	inst     backend.Instance
+	reqs     backend.Requirements
+	args     *backend.RunArgs
+	plan     *schedule.Plan
+	results  [][]int
+}
+
+// maxLate is how many instances a frame keeps of a late group: shapes repeat where data does, as in loops.
+const maxLate = 4
+
+// isLate reports whether group i waits for the shapes of its operands.
+func (s *spec) isLate(i int) bool { return s.block.steps[i].kind == stepGroup && s.inst[i] == nil }
+
+// requirements returns those of the instance that a group runs.
+func (f *frame) requirements(i int) *backend.Requirements {
+	if f.s.isLate(i) && len(f.late) > 0 && len(f.late[i]) > 0 {
+		return &f.late[i][0].reqs
+	}
+	return &f.s.reqs[i]
+}
+
+// bindings returns the symbols that a group's shapes may speak of.
+func (f *frame) bindings(i int) graph.Bindings {
+	if f.s.isLate(i) && len(f.late) > 0 && len(f.late[i]) > 0 {
+		return f.late[i][0].bindings
+	}
+	return f.s.bindings
+}
+
+// runLate specialises a late group, makes room for its results, and runs it. Operands are in a.
+func (f *frame) runLate(ctx context.Context, i int, st *step, a *backend.RunArgs) error {
+	l, err := f.lateInstance(ctx, i, st, a)
+	if err != nil {
+		if ctx.Err() != nil || f.session.p.o.Strict {
+			return err
+		}
+		_, err = f.session.p.fallback(ctx, st, f.s.bindings, err).Enqueue(ctx, a)
+		return err
+	}
+	copy(l.args.Inputs, a.Inputs)
+	for k, slot := range st.out {
+		if slot < 0 {
+			continue
+		}
+		if l.args.Outputs[k], err = f.allocOutput(st, k, f.s.block.slots[slot].v.Type.DType, l.results[k]); err != nil {
+			return err
+		}
+	}
+	if err := f.lateBuffers(st, l); err != nil {
+		return err
+	}
+	l.args.Trace = a.Trace
+	return enqueue(ctx, l.inst, l.args)
+}
+
+// lateInstance returns the instance for the operands' shapes, the first of the list of the group from now on.
+func (f *frame) lateInstance(ctx context.Context, i int, st *step, a *backend.RunArgs) (*lateInstance, error) {
+	if f.late == nil {
+		f.late = make([][]*lateInstance, len(f.s.block.steps))
+	}
+	list := f.late[i]
+	at := slices.IndexFunc(list, func(l *lateInstance) bool { return matches(l.shapes, a.Inputs) })
+	if at >= 0 {
+		l := list[at]
+		copy(list[1:at+1], list[:at])
+		list[0] = l
+		return l, nil
+	}
+	l, err := f.specializeLate(ctx, i, st, a)
+	if err != nil {
+		return nil, err
+	}
+	f.late[i] = append([]*lateInstance{l}, list[:min(len(list), maxLate-1)]...)
+	return l, nil
+}
+
+func (f *frame) specializeLate(ctx context.Context, i int, st *step, a *backend.RunArgs) (*lateInstance, error) {
+	p, body := f.session.p, st.node.Regions[0].Graph
+	l := &lateInstance{}
+	var err error
+	if l.bindings, err = bindOperands(f.s.bindings, body.Inputs, a.Inputs); err != nil {
+		return nil, err
+	}
+	for _, t := range a.Inputs {
+		l.shapes = append(l.shapes, slices.Clone(t.Shape))
+	}
+	for _, v := range body.Outputs {
+		dims, err := v.Type.Shape.Eval(l.bindings, []int{})
+		if err != nil {
+			return nil, err
+		}
+		l.results = append(l.results, dims)
+	}
+	if l.inst, err = instantiate(ctx, st.exe, l.bindings); err != nil {
+		return nil, err
+	}
+	l.reqs = l.inst.Requirements()
+	problem := &schedule.Problem{Steps: []schedule.Step{{Substeps: max(l.reqs.Steps, 1), NoReuse: l.reqs.NoReuse, Device: deviceOf(st.backend)}}}
+	for _, b := range l.reqs.Buffers {
+		problem.Steps[0].Buffers = append(problem.Steps[0].Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
+	}
+	if l.plan, err = schedule.Make(ctx, problem, p.o.Verify); err != nil {
+		return nil, err
+	}
+	l.args = &backend.RunArgs{Inputs: make([]*tensor.Tensor, len(a.Inputs)), Outputs: make([]*tensor.Tensor, len(a.Outputs)), Stream: a.Stream, Alloc: a.Alloc}
+	for _, b := range l.reqs.Buffers {
+		l.args.Buffers = append(l.args.Buffers, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{int(b.Bytes)}, Device: deviceOf(st.backend)})
+	}
+	l.args.Constants, err = p.withForms(ctx, body, st.constants, l.reqs.Constants)
+	return l, err
+}
+
+// lateBuffers points the buffers of an instance at memory of the frame's, which grows where it has to.
+func (f *frame) lateBuffers(st *step, l *lateInstance) error {
+	d := canonical(deviceOf(st.backend))
+	for _, a := range l.plan.Arenas {
+		if a.Height <= f.lateArena[d].Size {
+			continue
+		}
+		var dev device.Device = device.Host
+		if !d.IsHost() {
+			dev = f.session.p.devices[d]
+		}
+		if m, ok := f.lateArena[d]; ok {
+			f.session.release(dev, m)
+			delete(f.lateArena, d)
+		}
+		m, err := f.session.alloc(dev, a.Height)
+		if err != nil {
+			return err
+		}
+		if f.lateArena == nil {
+			f.lateArena = map[tensor.DeviceID]device.Memory{}
+		}
+		f.lateArena[d] = m
+	}
+	for k, t := range l.args.Buffers {
+		off, m := l.plan.Buffers[0][k], f.lateArena[d]
+		if d.IsHost() {
+			t.Data, t.Offset = m.Data[off:off+l.reqs.Buffers[k].Bytes:off+l.reqs.Buffers[k].Bytes], 0
+		} else {
+			t.Handle, t.Offset = m.Handle, int(off)
+		}
+	}
+	return nil
+}
+
+// errOperand says that an operand has not the shape that was inferred for it.
+var errOperand = errors.New("operand is not of its inferred shape")
+
+// bindOperands adds to b the symbols that the operands' shapes determine, and verifies that these are the inferred ones.
+func bindOperands(b graph.Bindings, in []*graph.Value, operands []*tensor.Tensor) (graph.Bindings, error) {
+	b = maps.Clone(b)
+	if b == nil {
+		b = graph.Bindings{}
+	}
+	for again := true; again; { // a dim of several symbols may be solved when others are
+		again = false
+		for i, v := range in {
+			s, t := v.Type.Shape, operands[i]
+			if t == nil || !s.Known() || len(s) != len(t.Shape) {
+				return nil, fmt.Errorf("%w: %v %v is %v", errOperand, v, v.Type, t)
+			}
+			for k, d := range s {
+				if name, x, ok := solve(d, int64(t.Shape[k]), b); ok {
+					b[name], again = x, true
+				}
+			}
+		}
+	}
+	for i, v := range in {
+		dims, err := v.Type.Shape.Eval(b, []int{})
+		if err != nil {
+			return nil, fmt.Errorf("value %v %v: %w", v, v.Type, err)
+		}
+		if !slices.Equal(dims, operands[i].Shape) {
+			return nil, fmt.Errorf("%w: %v is %v, inferred as %v", errOperand, v, operands[i], dims)
+		}
+	}
+	return b, nil
+}
+
+// solve returns the value of the only symbol of d that b does not have, where d is a symbol, or affine in it.
+func solve(d graph.Dim, x int64, b graph.Bindings) (name string, value int64, ok bool) {
+	if _, isConst := d.Const(); isConst {
+		return "", 0, false
+	}
+	set := map[string]bool{}
+	d.Symbols(set)
+	for s := range set {
+		if _, bound := b[s]; bound {
+			continue
+		}
+		if name != "" {
+			return "", 0, false
+		}
+		name = s
+	}
+	if name == "" {
+		return "", 0, false
+	}
+	if _, isSymbol := d.Symbol(); isSymbol {
+		return name, x, true
+	}
+	var at [3]int64
+	for k := range at {
+		trial := maps.Clone(b)
+		trial[name] = int64(k + 1)
+		y, err := d.Eval(trial)
+		if err != nil {
+			return "", 0, false
+		}
+		at[k] = y
+	}
+	slope := at[1] - at[0]
+	if slope == 0 || at[2]-at[1] != slope || (x-at[0])%slope != 0 {
+		return "", 0, false
+	}
+	return name, 1 + (x-at[0])/slope, true
+}

@@ -1,0 +1,211 @@
+package carve_test
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// picking is the text of a model that picks the rows of x whose first element is above 0: how many there are depends on
+// data. body works on %rows: f32[?,8].
+func picking(body string) string {
+	return `graph {
+  opset 17
+  input %x: f32[N,8]
+  const %zero = f32[]{0}
+  const %first = i64[]{0}
+  %col = Gather(%x, %first; axis=1) "column"
+  %m = Greater(%col, %zero) "above"
+  %i = NonZero(%m) "find"
+  %j = Gather(%i, %first; axis=0) "indices"
+  %rows = Gather(%x, %j; axis=0) "rows"
+` + body + `
+}`
+}
+
+// rowsOf returns n rows of 8 elements, of which those that picks says are picked.
+func rowsOf(picks ...bool) *tensor.Tensor {
+	x := wave(len(picks), 8)
+	for i, picked := range picks {
+		tensor.Of[float32](x)[8*i] = -1
+		if picked {
+			tensor.Of[float32](x)[8*i] = float32(1 + i)
+		}
+	}
+	return x
+}
+
+// backendsOf returns the backend of every node of the model.
+func backendsOf(ctx context.Context, p *carve.Program, shapes map[string][]int) map[string]string {
+	GinkgoHelper()
+	r, err := p.Report(ctx, shapes)
+	Expect(err).NotTo(HaveOccurred())
+	out := map[string]string{}
+	for _, g := range r.Groups {
+		for _, n := range g.Nodes {
+			out[n] = g.Backend
+		}
+	}
+	return out
+}
+
+var _ = Describe("groups whose shapes depend on data", func() {
+	DescribeTable("run on cpu, specialised for the shapes that a run finds",
+		func(ctx SpecContext, body string, nodes ...string) {
+			m := textModel(picking(body))
+			p := compile(ctx, m, &carve.Options{Verify: true, Poison: true})
+			s, err := p.NewSession()
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(s.Close)
+			for range 2 {
+				for _, x := range []*tensor.Tensor{rowsOf(true, false, true), rowsOf(true, true, true, true, true), rowsOf(false, false, false),
+					rowsOf(false, true, false), rowsOf(true, false, true, true), rowsOf(true, true, true, false, false, false)} {
+					feeds := map[string]tensor.Value{"x": x}
+					got, err := s.Run(ctx, feeds)
+					Expect(err).NotTo(HaveOccurred())
+					want := referenceOutputs(ctx, m, feeds)
+					for _, port := range p.Outputs() {
+						Expect(got[port.Name].(*tensor.Tensor).Shape).To(Equal(want[port.Name].(*tensor.Tensor).Shape))
+						near(got[port.Name], want[port.Name])
+					}
+				}
+			}
+			on := backendsOf(ctx, p, nil)
+			for _, n := range nodes {
+				Expect(on).To(HaveKeyWithValue(n, "cpu"))
+			}
+			Expect(on).To(HaveKeyWithValue("find", "reference"))
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			for _, x := range r.Rejected {
+				Expect(x.Reason).NotTo(ContainSubstring(string(property.SpecializeFail)), "%v", x)
+			}
+			differs, err := p.Check(ctx, map[string]tensor.Value{"x": rowsOf(true, true, false)})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(differs).To(BeNil())
+			_, profile, err := p.RunProfiled(ctx, map[string]tensor.Value{"x": rowsOf(true, true, false)})
+			Expect(err).NotTo(HaveOccurred())
+			var profiled []string
+			for _, span := range profile.Spans {
+				if span.Backend == "cpu" {
+					profiled = append(profiled, span.Nodes...)
+				}
+			}
+			Expect(profiled).To(ContainElements(nodes))
+		},
+		Entry("dense layers", fmt.Sprintf(`  %s
+  %s
+  %%a = Gemm(%%rows, %%w, %%b) "dense"
+  %%r = Relu(%%a) "relu"
+  %%y = Softmax(%%r; axis=1) "softmax"
+  output %%y`, constant("w", 8, 6), constant("b", 6)), "rows", "dense", "relu", "softmax"),
+		Entry("convolutions, in a layout of the backend's", fmt.Sprintf(`  const %%shape = i64[4]{-1, 2, 2, 2}
+  %s
+  %s
+  %%a = Reshape(%%rows, %%shape) "images"
+  %%b = Conv(%%a, %%w; pads=[1, 1, 1, 1]) "conv1"
+  %%c = Relu(%%b) "relu1"
+  %%d = Conv(%%c, %%v; pads=[1, 1, 1, 1]) "conv2"
+  %%e = Add(%%d, %%c) "sum"
+  output %%e`, constant("w", 20, 2, 3, 3), constant("v", 20, 20, 3, 3)), "conv1", "relu1", "conv2", "sum"),
+		Entry("shapes that are sums and products of others", fmt.Sprintf(`  %s
+  %%a = Concat(%%rows, %%x, %%rows; axis=0) "join"
+  %%b = MatMul(%%a, %%w) "product"
+  %%c = Flatten(%%b; axis=0) "flat"
+  %%d = Mod(%%c, %%c; fmod=1) "rest"
+  %%e = Add(%%d, %%c) "sum"
+  output %%e, %%b`, constant("w", 8, 4)), "join", "product", "flat", "sum"),
+		Entry("several in one model", fmt.Sprintf(`  %s
+  %%a = MatMul(%%rows, %%w) "one"
+  %%p = Greater(%%a, %%zero) "positive"
+  %%k = NonZero(%%p) "find again"
+  %%l = Gather(%%k, %%first; axis=0) "which"
+  %%b = Gather(%%a, %%l; axis=0) "two"
+  %%y = Exp(%%b) "exp"
+  output %%y, %%a`, constant("w", 8, 3)), "one", "two", "exp"),
+	)
+
+	It("fall back where their operands do not determine the shapes", func(ctx SpecContext) {
+		m := textModel(picking(`  const %axis = i64[1]{0}
+  const %axis2 = i64[1]{1}
+  %a = ReduceSum(%rows, %axis2; keepdims=0) "sums"
+  const %axis1 = i64[1]{1}
+  %r = Unsqueeze(%a, %axis) "row"
+  %k = Unsqueeze(%a, %axis1) "column2"
+  %o = Mul(%r, %k) "outer"
+  %f = Flatten(%o; axis=0) "flat"
+  %g = Mod(%f, %f; fmod=1) "rest"
+  %y = Exp(%g) "exp"
+  output %y`))
+		p := compile(ctx, m, &carve.Options{Verify: true})
+		for _, x := range []*tensor.Tensor{rowsOf(true, false, true), rowsOf(true, true, true)} {
+			feeds := map[string]tensor.Value{"x": x}
+			got, err := p.Run(ctx, feeds)
+			Expect(err).NotTo(HaveOccurred())
+			near(got["y"], referenceOutputs(ctx, m, feeds)["y"])
+		}
+	})
+
+	It("run in loops, whose rounds have shapes of their own", func(ctx SpecContext) {
+		m := textModel(`graph {
+  opset 17
+  input %x: f32[N,8]
+  input %rounds: i64[]
+  const %go = bool[]{true}
+  const %zero = f32[]{0}
+  const %first = i64[]{0}
+  ` + constant("w", 8, 8) + `
+  %y = Loop(%rounds, %go, %x | %zero, %first, %w) "loop" {
+    body: graph {
+    input %i: i64[]
+    input %c: bool[]
+    input %s: f32[R,8]
+    capture %zero: f32[]
+    capture %first: i64[]
+    capture %w: f32[8,8]
+    %k = Gather(%s, %first; axis=1) "column"
+    %m = Greater(%k, %zero) "above"
+    %n = NonZero(%m) "find"
+    %j = Gather(%n, %first; axis=0) "indices"
+    %rows = Gather(%s, %j; axis=0) "rows"
+    %p = MatMul(%rows, %w) "product"
+    %q = Add(%p, %rows) "sum"
+    output %c, %q
+    }
+  }
+  output %y
+}`)
+		p := compile(ctx, m, &carve.Options{Verify: true, Poison: true})
+		for _, rounds := range []int64{0, 1, 3} {
+			feeds := map[string]tensor.Value{"x": wave(9, 8), "rounds": tensor.From([]int64{rounds}, []int{}...)}
+			got, err := p.Run(ctx, feeds)
+			Expect(err).NotTo(HaveOccurred())
+			want := referenceOutputs(ctx, m, feeds)
+			Expect(got["y"].(*tensor.Tensor).Shape).To(Equal(want["y"].(*tensor.Tensor).Shape))
+			near(got["y"], want["y"])
+		}
+	})
+
+	It("keep to the limit of memory", func(ctx SpecContext) {
+		// The result has 4 bytes per picked row, its operand 512 KiB.
+		m := textModel(picking(`  const %wide = i64[3]{1, 1, 16384}
+  const %last = i64[1]{2}
+  const %axis = i64[2]{1, 2}
+  %u = Unsqueeze(%rows, %last) "unsqueeze"
+  %t = Expand(%u, %wide) "expand"
+  %e = Exp(%t) "exp"
+  %y = ReduceSum(%e, %axis; keepdims=0) "sum"
+  output %y`))
+		p := compile(ctx, m, &carve.Options{MaxArenaBytes: 2 << 20})
+		_, err := p.Run(ctx, map[string]tensor.Value{"x": rowsOf(true, false)})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = p.Run(ctx, map[string]tensor.Value{"x": rowsOf(true, true, true, true, true, true, true)})
+		Expect(err).To(MatchError(carve.ErrMemoryLimit))
+	})
+})
