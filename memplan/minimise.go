@@ -48,7 +48,7 @@ func (k *packer) improve() {
 	}
 	_, timed := k.ctx.Deadline()
 	d.runs = newPortfolio(m, k.opt.Threads, k.opt.Steps > 0 || !timed, k.h)
-	for steps := max(1<<12, 8*int64(m.n)); !d.over(); {
+	for steps := max(1<<10, 2*int64(m.n)); !d.over(); {
 		if d.pass(steps) && steps < 1<<40 {
 			steps *= 2
 		}
