@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"fmt"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -217,9 +218,25 @@ var _ = Describe("functions", func() {
 		Entry("defined twice", model(gname("g"), function("f", "F", names("p"), names("q")), function("f", "F", names("p"), names("q"))), nil, onnx.ErrDuplicate, ""),
 		Entry("multiply without end", bomb(40), nil, onnx.ErrTooLarge, ""),
 		Entry("multiply beyond the limit", bomb(5), &onnx.Options{MaxInlined: 20}, onnx.ErrTooLarge, ""),
+		Entry("name many values and are called often", crowd(50_000, 1000), nil, onnx.ErrTooLarge, ""),
 		Entry("more nodes than allowed", bomb(5), &onnx.Options{MaxNodes: 20}, onnx.ErrTooLarge, ""),
 	)
 })
+
+// crowd is a model that calls a function, which gives that many values a type, that often: what names cost must not be
+// multiplied by the calls.
+func crowd(names, calls int) []byte {
+	list := func(s string) []string { return []string{s} }
+	var infos, nodes msg
+	for i := range names {
+		infos = infos.sub(12, msg{}.str(1, fmt.Sprint("t", i)))
+	}
+	for i := range calls {
+		nodes = append(nodes, gnode(call("f", node("F", "", list(fmt.Sprint("v", i)), list(fmt.Sprint("v", i+1)))))...)
+	}
+	return model(join(nodes, input("v0", f32(1)), output(fmt.Sprint("v", calls))),
+		opset("f", 1), function("f", "F", list("p"), list("q"), fnode(node("Relu", "r", list("p"), list("q"))), infos))
+}
 
 // bomb is a model whose function of level n calls that of level n-1 twice.
 func bomb(n int) []byte {
