@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -97,3 +98,13 @@ func WithoutVNNI(b backend.Backend, f func()) {
 
 // ExactProducts reports whether the library multiplies all integers of eight bits exactly here.
 func ExactProducts(b backend.Backend) bool { return b.(*mkl).l.exactProducts() }
+
+// Recovered returns the integers behind a float constant with outputs along an axis, and their scales; nil where there are
+// none.
+func Recovered(t *tensor.Tensor, axis int) ([]int8, []float32) {
+	w := recovered(t, axis)
+	if w == nil {
+		return nil, nil
+	}
+	return tensor.Of[int8](w.q), w.scales
+}

@@ -206,6 +206,9 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 		}
 		p.flops = 2 * float64(rows) * float64(f.k) * float64(columns)
 	}
+	if summands := product(dw) / max(columns, 1); summands > math.MaxInt32/math.MaxUint8/max(j.weights.most, 1) {
+		return nil, property.Because(property.ShapeReason, "sums of %d products may not fit into 32 bits", summands)
+	}
 	if len(j.weights.scales) != columns || j.bias != nil && len(j.bias) != columns {
 		return nil, property.Because(property.ShapeReason, "%d scales and %d biases for %d outputs", len(j.weights.scales), len(j.bias), columns)
 	}

@@ -312,7 +312,15 @@ func (o *operands) ownWeights(head *graph.Node, w *integers) {
 		Attrs:  []graph.Attr{graph.IntAttr("axis", int64(axis))},
 		Inputs: []*graph.Value{g.AddConst("", q), g.AddConst("", tensor.From(w.scales[:len(w.scales):len(w.scales)]))}})
 	n.Outputs[0].Type, n.Outputs[0].Format = v.Type, v.Format
-	head.SetOperand(1, n.Outputs[0])
+	replaceOperand(head, 1, n.Outputs[0])
+}
+
+// replaceOperand makes a node read another value, and lets go of the one before if that is a constant that nobody reads.
+func replaceOperand(n *graph.Node, k int, v *graph.Value) {
+	old := n.Inputs[k]
+	if n.SetOperand(k, v); old.IsConst() && old.NumUses() == 0 && !old.IsOutput() {
+		n.Graph().RemoveConst(old)
+	}
 }
 
 // integerPattern is the name of the property of chains on integers, and of the fused nodes' pattern.
@@ -340,8 +348,8 @@ func (o *operands) centre(n *graph.Node) error {
 		return err
 	}
 	g := n.Graph()
-	n.SetOperand(3, g.AddConst("", j.weights.q))
-	n.SetOperand(5, g.AddConst("", zero))
+	replaceOperand(n, 3, g.AddConst("", j.weights.q))
+	replaceOperand(n, 5, g.AddConst("", zero))
 	return nil
 }
 

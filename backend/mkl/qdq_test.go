@@ -2,9 +2,12 @@ package mkl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -566,6 +569,133 @@ var _ = Describe("weights of integers", func() {
 			Entry("large ones", "u8", 127, "DequantizeLinear", "Conv", "QuantizeLinear"),
 			Entry("any, by signed integers", "i8", 64, "DequantizeLinear", "Conv", "QuantizeLinear"),
 		)
+	}
+})
+
+var _ = Describe("integers behind floats", func() {
+	It("are found, whatever scaled them", func() {
+		rng := rand.New(rand.NewPCG(11, 3))
+		for range 300 {
+			shape := []int{1 + rng.IntN(5), 1 + rng.IntN(5), 1 + rng.IntN(3)}
+			axis := rng.IntN(3)
+			n, inner := 1, 1
+			for i, d := range shape {
+				if n *= d; i > axis {
+					inner *= d
+				}
+			}
+			scales := make([]float32, shape[axis])
+			for i := range scales {
+				scales[i] = float32(math.Exp(rng.NormFloat64() * 6))
+			}
+			w := make([]float32, n)
+			for i := range w {
+				q := rng.IntN(256) - 128
+				if rng.IntN(3) == 0 {
+					q = 0
+				}
+				w[i] = float32(q) * scales[i/inner%shape[axis]]
+			}
+			q, s := mkl.Recovered(tensor.From(w, shape...), axis)
+			Expect(q).To(HaveLen(n), "%v along %d: %v", shape, axis, w)
+			for i := range w {
+				x := float64(q[i]) * float64(s[i/inner%shape[axis]])
+				Expect(x).To(BeNumerically("~", float64(w[i]), 1e-6*math.Abs(float64(w[i]))))
+			}
+		}
+	})
+
+	DescribeTable("are not found where there are none", func(w ...float32) {
+		q, _ := mkl.Recovered(tensor.From(w, 1, len(w)), 0)
+		Expect(q).To(BeNil())
+	},
+		Entry("numbers without a common measure", float32(1), float32(math.Sqrt2), float32(math.Pi)),
+		Entry("more than eight bits", float32(1), float32(255)),
+		Entry("129 at both ends", float32(-128), float32(128), float32(1)),
+		Entry("infinite", float32(1), float32(math.Inf(1))),
+		Entry("no number", float32(1), float32(math.NaN())),
+		Entry("too small for a scale", float32(1e-45), float32(3e-45)),
+	)
+})
+
+var _ = Describe("quantised models", func() {
+	for _, lib := range libraries() {
+		DescribeTable(strings.TrimSpace("in other layouts of activations "+lib), func(ctx SpecContext, layout string) {
+			open(lib)
+			c := mklWith(lib)
+			c.Options = map[string]string{"layout": layout, "library": lib}
+			if lib == "" {
+				delete(c.Options, "library")
+			}
+			agreesInSteps(ctx, parse(`
+  input %x: f32[2,3,9,9]
+  const %w0 = f32[16,3,1,1]{~}
+  const %s = f32[]{0.02}
+  const %z = u8[]{100}
+  const %wq = `+integers("i8", -127, 127, 16, 16, 3, 3)+`
+  const %ws = f32[]{0.002}
+  %a = Conv(%x, %w0)
+  %q = QuantizeLinear(%a, %s, %z)
+  %d = DequantizeLinear(%q, %s, %z)
+  %w = DequantizeLinear(%wq, %ws)
+  %c = Conv(%d, %w; pads=[1,1,1,1])
+  %e = Sigmoid(%c)
+  %y = Add(%e, %d) "y"
+  output %y`), 0.02, c)
+		}, Entry(nil, "NCHW16c"), Entry(nil, "NHWC"), Entry(nil, "row-major"))
+
+		It(strings.TrimSpace("of an early operator set "+lib), func(ctx SpecContext) {
+			b := open(lib)
+			g, err := graph.Parse("graph {\n  opset 10" + strings.ReplaceAll(quantizedConv("u8[2,16,9,9]", "u8[]{3}", integers("i8", -127, 127, 24, 16, 3, 3),
+				"f32[]{0.004}", "%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"), "; axis=0", "") + "\n}")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(graph.InferGraph(g)).To(Succeed())
+			p := agreesInSteps(ctx, g, 1, mklWith(lib))
+			if mkl.ExactProducts(b) {
+				Expect(opsOf(ctx, p)).To(Equal([]string{quantizedProduct}))
+			}
+		})
+
+		It(strings.TrimSpace("saturate "+lib), func(ctx SpecContext) {
+			open(lib)
+			inf := float32(math.Inf(1))
+			x := []float32{1e10, -1e10, inf, -inf, 3e38, -3e38, 1e-40, 0, 255, 256, -1, -2, 127.4, 128.6, -128.4, -200}
+			for _, zero := range []string{"u8[]{0}", "u8[]{255}", "i8[]{-128}", "i8[]{127}"} {
+				g := parse("\n  input %x: f32[16]\n  const %s = f32[]{1}\n  const %z = " + zero + "\n  %y = QuantizeLinear(%x, %s, %z) \"y\"\n  output %y")
+				in := map[string]tensor.Value{"x": tensor.From(x, 16)}
+				p := program(ctx, g, carve.Options{Backends: []backend.Config{mklWith(lib)}})
+				Expect(opsOf(ctx, p)).To(Equal([]string{"QuantizeLinear"}))
+				got, err := p.Run(ctx, in)
+				Expect(err).NotTo(HaveOccurred())
+				want, err := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "reference"}}}).Run(ctx, in)
+				Expect(err).NotTo(HaveOccurred())
+				steps(got, want, 1)
+			}
+		})
+
+		It(strings.TrimSpace("allocate nothing in runs "+lib), func(ctx SpecContext) {
+			open(lib)
+			g := parse(`
+  input %x: f32[5,64]
+  const %s = f32[]{0.02}
+  const %z = u8[]{100}
+  const %wq = ` + integers("i8", -127, 127, 64, 64) + `
+  const %ws = f32[]{0.004}
+  %q = QuantizeLinear(%x, %s, %z)
+  %d = DequantizeLinear(%q, %s, %z)
+  %w = DequantizeLinear(%wq, %ws)
+  %m = MatMul(%d, %w)
+  %y = Add(%m, %d) "y"
+  output %y`)
+			for _, n := range []int{1, 2} {
+				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{mklWith(lib)}})
+				in, out := arguments(ctx, p, g)
+				var err error
+				count := testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(ctx, in, out)) })
+				Expect(err).NotTo(HaveOccurred())
+				Expect(count).To(BeZero(), "%d threads", n)
+			}
+		})
 	}
 })
 
