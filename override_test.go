@@ -89,6 +89,31 @@ var _ = Describe("initializers that are inputs too", func() {
 		Entry("strict", &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Strict: true}),
 	)
 
+	It("bring the shape of their data where nothing else says it", func(ctx SpecContext) {
+		g := graph.New("open")
+		g.Opsets[""] = 17
+		x := g.AddInput("x", graph.TensorType(tensor.Float32, graph.Shape{graph.D(2)}))
+		w := g.AddInput("w", graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("K"), graph.D(2)}))
+		y := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Add"}, Name: "add", Inputs: []*graph.Value{x, w}, Outputs: []string{"y"}})
+		g.SetOutputs(y.Outputs[0])
+		m := carve.FromONNX(&onnx.Model{Graph: g, Defaults: map[string]*tensor.Tensor{"w": tensor.From([]float32{1, 2, 3, 4}, 2, 2)}})
+		DeferCleanup(m.Close)
+		p := compile(ctx, m, nil)
+		report, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Dims).To(Equal(map[string]int64{"K": 2}))
+		feeds := map[string]tensor.Value{"x": tensor.From([]float32{10, 20})}
+		Expect(run(ctx, p, feeds)).To(Equal([]float32{11, 22, 13, 24}))
+		differs, err := p.Check(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(differs).To(BeNil())
+		out, _, err := p.RunProfiled(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(f32s(out["y"])).To(Equal([]float32{11, 22, 13, 24}))
+		feeds["w"] = tensor.From([]float32{5, 5}, 1, 2)
+		Expect(run(ctx, p, feeds)).To(Equal([]float32{15, 25}))
+	})
+
 	It("may all stay inputs, and each run gives those that it wants", func(ctx SpecContext) {
 		m := open(ctx, "w", "b")
 		DeferCleanup(m.Close)

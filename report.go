@@ -140,6 +140,10 @@ func (p *Program) reportSpec(ctx context.Context, shapes map[string][]int) (*spe
 			list[i] = given
 			continue
 		}
+		if d := p.defaults[i]; d != nil {
+			list[i] = d.Shape
+			continue
+		}
 		bind := graph.Bindings{}
 		set := map[string]bool{}
 		for _, d := range v.Type.Shape {
