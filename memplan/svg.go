@@ -195,8 +195,12 @@ func (f *svgFrame) buffer(b *Buffer, i int, offset int64, spans []Interval) {
 	for _, s := range spans {
 		x0, x1 := f.x(float64(s.Lower)), f.x(float64(s.Upper))
 		y0, y1 := f.y(float64(offset)+float64(b.Size)), f.y(float64(offset))
-		fmt.Fprintf(f.out, `<rect class="b" x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="hsl(%.0f,65%%,72%%)">`,
-			x0, y0, x1-x0, y1-y0, hue)
+		border := ""
+		if min(x1-x0, y1-y0) < 3 { // it would be nothing but border
+			border = ` style="stroke:none"`
+		}
+		fmt.Fprintf(f.out, `<rect class="b" x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="hsl(%.0f,65%%,72%%)"%s>`,
+			x0, y0, x1-x0, y1-y0, hue, border)
 		fmt.Fprintf(f.out, "<title>%s: size %d, offset %d, alive [%d, %d)</title></rect>\n", name, b.Size, offset, b.Lower, b.Upper)
 		f.label(nameOf(b, i), x0, y0, x1, y1)
 	}
