@@ -26,6 +26,13 @@ type formatChooser struct {
 	sigs   [][]graph.Signature // resolved candidates, by node id
 	choice []int               // by node id
 	sizes  []sizes             // estimated, by value id
+	blocks map[layoutRank][]graph.Block
+}
+
+// layoutRank is a layout as tensors of one rank have it.
+type layoutRank struct {
+	layout graph.Layout
+	rank   int
 }
 
 // sizes are the estimated bytes of a value: without padding, and in the format that was asked for last.
@@ -46,7 +53,7 @@ const assumedDim = 8
 
 func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
-		sizes: make([]sizes, a.g.ValueIDs())}
+		sizes: make([]sizes, a.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
 	alternatives := false
 	for _, n := range order {
 		c.sigs[n.ID] = resolve(a.options[n.ID])
@@ -137,21 +144,30 @@ func estimateDim(d graph.Dim) int64 {
 	return 1
 }
 
+// blocksOf returns the blocks of a layout; none of an opaque one, nor of one for another rank.
+func (c *formatChooser) blocksOf(l graph.Layout, rank int) []graph.Block {
+	key := layoutRank{l, rank}
+	b, ok := c.blocks[key]
+	if !ok {
+		if d, err := l.Describe(rank); err == nil {
+			b = d.Blocks
+		}
+		c.blocks[key] = b
+	}
+	return b
+}
+
 // physical returns the estimated bytes of v in a format, padding included.
 func (c *formatChooser) physical(v *graph.Value, f graph.Format) int64 {
 	s := &c.sizes[v.ID]
+	if f.Layout.IsRowMajor() || !v.Type.IsTensor() || v.Type.Shape == nil {
+		return s.logical
+	}
 	if s.format == f {
 		return s.physical
 	}
 	s.format, s.physical = f, s.logical
-	if f.Layout.IsRowMajor() || !v.Type.IsTensor() || v.Type.Shape == nil {
-		return s.physical
-	}
-	d, err := f.Layout.Describe(len(v.Type.Shape))
-	if err != nil { // opaque, or of another rank
-		return s.physical
-	}
-	for _, b := range d.Blocks {
+	for _, b := range c.blocksOf(f.Layout, len(v.Type.Shape)) {
 		if n := estimateDim(v.Type.Shape[b.Dim]); n > 0 {
 			blocks := (n + int64(b.Size) - 1) / int64(b.Size)
 			s.physical = int64(min(float64(s.physical)*float64(blocks*int64(b.Size))/float64(n), mostBytes))
