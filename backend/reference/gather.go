@@ -26,14 +26,19 @@ func (c *Call) index(i int, v int64, n int) int {
 func gather(c *Call) {
 	x, indices := c.input(0), c.ints(1)
 	axis := c.axisAttr(0, len(x.Shape))
-	outer, n, inner := split3(x.Shape, axis)
 	shape := slices.Concat(x.Shape[:axis], c.input(1).Shape, x.Shape[axis+1:])
 	at := make([]int, len(indices))
 	for k, v := range indices {
-		at[k] = c.index(1, v, n)
+		at[k] = c.index(1, v, x.Shape[axis])
 	}
+	c.take(x.Shape, axis, at, shape)
+}
+
+// take sets output 0, of that shape, to the slices of input 0, read as dims, at indices of an axis.
+func (c *Call) take(dims []int, axis int, at, shape []int) {
+	outer, n, inner := split3(dims, axis)
 	src := c.cells(0)
-	c.move(0, x.DType, shape, func(dst cells) {
+	c.move(0, c.input(0).DType, shape, func(dst cells) {
 		for o := range outer {
 			for k, i := range at {
 				dst.copy((o*len(at)+k)*inner, src, (o*n+i)*inner, inner)

@@ -144,13 +144,11 @@ func nonZero(c *Call) {
 
 func compress(c *Call) {
 	x, keep := c.input(0), c.bools(1)
-	outer, n, inner := 1, x.Len(), 1
-	shape, axis := []int{0}, 0
+	dims, axis := []int{x.Len()}, 0
 	if c.Node.Attrs.Lookup("axis") != nil {
-		axis = c.axisAttr(0, len(x.Shape))
-		outer, n, inner = split3(x.Shape, axis)
-		shape = slices.Clone(x.Shape)
+		dims, axis = x.Shape, c.axisAttr(0, len(x.Shape))
 	}
+	n := dims[axis]
 	c.require(len(keep) <= n || !slices.Contains(keep[n:], true), c.portName(1), "%d conditions for %d elements", len(keep), n)
 	var at []int
 	for i, k := range keep {
@@ -158,16 +156,9 @@ func compress(c *Call) {
 			at = append(at, i)
 		}
 	}
+	shape := slices.Clone(dims)
 	shape[axis] = len(at)
-	src := c.cells(0)
-	c.move(0, x.DType, shape, func(dst cells) {
-		for o := range outer {
-			for k, i := range at {
-				dst.copy((o*len(at)+k)*inner, src, (o*n+i)*inner, inner)
-				c.work(inner/8 + 2)
-			}
-		}
-	})
+	c.take(dims, axis, at, shape)
 }
 
 func oneHot(c *Call) {
