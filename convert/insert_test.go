@@ -168,6 +168,43 @@ var _ = Describe("Eliminate", func() {
 			%y: f32[1,16,8,8] @host:NCHW16c = Add(%d, %e)
 			output %y`, 2,
 			"%d @host:NCHW16c = carve::Convert(%x)", "%y @host:NCHW16c = Add(%d, %d)", "output %y"),
+		Entry("a circle of three", `
+			input %x: f32[1,16,8,8]
+			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			%d: f32[1,16,8,8] @host:NCHW16c = carve::Convert(%c)
+			%e: f32[1,16,8,8] = carve::Convert(%d)
+			%y: f32[1,16,8,8] = Relu(%e)
+			output %y`, 3,
+			"%y = Relu(%x)", "output %y"),
+		Entry("an inverse pair whose end is an output, several times", `
+			input %x: f32[1,16,8,8]
+			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			%d: f32[1,16,8,8] = carve::Convert(%c)
+			output %d, %x, %d`, 2,
+			"output %x, %x, %x"),
+		Entry("twins that are outputs", `
+			input %x: f32[1,16,8,8]
+			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			%d: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			output %d, %c`, 1,
+			"%c @host:NHWC = carve::Convert(%x)", "output %c, %c"),
+		Entry("half of a chain whose middle is read", `
+			input %x: f32[1,16,8,8]
+			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			%d: f32[1,16,8,8] @host:NCHW16c = carve::Convert(%c)
+			%y: f32[1,16,8,8] @host:NHWC = Relu(%c)
+			%z: f32[1,16,8,8] @host:NCHW16c = Relu(%d)
+			output %y, %z`, 0,
+			"%c @host:NHWC = carve::Convert(%x)", "%d @host:NCHW16c = carve::Convert(%x)", "%y @host:NHWC = Relu(%c)", "%z @host:NCHW16c = Relu(%d)",
+			"output %y, %z"),
+		Entry("nothing between what only looks inverse: operators stand between", `
+			input %x: f32[1,16,8,8]
+			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
+			%n: f32[1,16,8,8] @host:NHWC = Neg(%c)
+			%d: f32[1,16,8,8] = carve::Convert(%n)
+			%y: f32[1,16,8,8] = Relu(%d)
+			output %y`, 0,
+			"%c @host:NHWC = carve::Convert(%x)", "%n @host:NHWC = Neg(%c)", "%d = carve::Convert(%n)", "%y = Relu(%d)", "output %y"),
 		Entry("what nobody reads", `
 			input %x: f32[1,16,8,8]
 			%c: f32[1,16,8,8] @host:NHWC = carve::Convert(%x)
@@ -237,6 +274,30 @@ var _ = Describe("Lower", func() {
 			output %y, %e`,
 			[]string{"$0 = carve::Convert(%x)", "%c @cuda:0:own@1:b = carve::Convert($0)", "%d @host:NHWC = carve::Convert($0)", "%y @cuda:0:own@1:b = Relu(%c)", "output %y, $0"},
 			"down-a", "up-b", "host-reorder")
+	})
+	It("shares whole paths, and keeps those of different values apart", func() {
+		lower(`
+			input %x: f32[1,16,8,8] @cuda:0:own@1:a
+			input %w: f32[1,16,8,8] @cuda:0:own@1:a
+			%c: f32[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%x)
+			%d: f32[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%x)
+			%e: f32[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%w)
+			%y: f32[1,16,8,8] @cuda:0:own@1:b = Add(%c, %d)
+			%z: f32[1,16,8,8] @cuda:0:own@1:b = Add(%d, %e)
+			output %y, %z`,
+			[]string{"$0 = carve::Convert(%x)", "%c @cuda:0:own@1:b = carve::Convert($0)", "$1 = carve::Convert(%w)", "%e @cuda:0:own@1:b = carve::Convert($1)",
+				"%y @cuda:0:own@1:b = Add(%c, %c)", "%z @cuda:0:own@1:b = Add(%c, %e)", "output %y, %z"},
+			"down-a", "up-b", "down-a", "up-b")
+	})
+	It("shares a hop with a conversion that comes before it", func() {
+		lower(`
+			input %x: f32[1,16,8,8] @cuda:0:own@1:a
+			%e: f32[1,16,8,8] = carve::Convert(%x)
+			%c: f32[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%x)
+			%y: f32[1,16,8,8] @cuda:0:own@1:b = Relu(%c)
+			output %y, %e`,
+			[]string{"%e = carve::Convert(%x)", "%c @cuda:0:own@1:b = carve::Convert(%e)", "%y @cuda:0:own@1:b = Relu(%c)", "output %y, %e"},
+			"down-a", "up-b")
 	})
 	It("says which value has no path", func() {
 		g := parse(`

@@ -48,5 +48,17 @@ var _ = Describe("The choice of formats", func() {
 			"host→blocked", "a", "b", "c", "d", "blocked→host"),
 		Entry("a conversion back and forth costs more than 4 channels of padding", "f32[1,60,64,64]", []string{"a = Abs(x)", "b = Neg(a)", "c = Neg(b)", "d = Abs(c)"}, "d",
 			"host→blocked", "a", "b", "c", "d", "blocked→host"),
+		Entry("neutral operators lie between neighbours of one format", "f32[1,64,8,8]", []string{"a = Abs(x)", "b = Neg(a)", "c = Relu(b)", "d = Neg(c)", "e = Abs(d)"}, "e",
+			"host→blocked", "a", "b", "c", "d", "e", "blocked→host"),
+		Entry("a sum joins two branches", "f32[1,64,8,8]", []string{"a = Abs(x)", "b = Neg(a)", "c = Abs(y)", "d = Add(b, c)", "e = Neg(d)", "f = Exp(e)"}, "f",
+			"host→blocked", "host→blocked", "a", "b", "c", "d", "e", "blocked→host", "f"),
+		Entry("a value has readers of both formats", "f32[1,64,8,8]", []string{"a = Abs(x)", "b = Exp(a)", "c = Abs(a)", "d = Exp(a)", "e = Sum(b, d)"}, "c, e",
+			"host→blocked", "a", "blocked→host", "b", "c", "d", "e", "blocked→host"),
+		Entry("branches of a neutral operator want the same", "f32[1,64,8,8]", []string{"a = Abs(x)", "b = Neg(a)", "c = Exp(b)", "d = Exp(b)", "e = Exp(b)"}, "c, d, e",
+			"host→blocked", "a", "b", "blocked→host", "c", "d", "e"),
+		Entry("one operand of a sum comes in the other format", "f32[1,64,8,8]", []string{"a = Exp(x)", "b = Abs(y)", "c = Add(a, b)", "d = Neg(c)", "e = Abs(d)"}, "e",
+			"host→blocked", "a", "b", "host→blocked", "c", "d", "e", "blocked→host"),
+		Entry("a diamond of neutral operators ends", "f32[1,64,8,8]", []string{"a = Abs(x)", "b = Neg(a)", "c = Relu(a)", "d = Add(b, c)", "e = Abs(d)"}, "e",
+			"host→blocked", "a", "b", "c", "d", "e", "blocked→host"),
 	)
 })
