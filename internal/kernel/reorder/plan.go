@@ -174,9 +174,9 @@ func (p *Plan) chunk(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
 	case p.From == p.To:
 		p.copySame(dst, src, b0, b1, p0, p1)
 	case p.From == NCHW && p.To == NHWC:
-		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0)
+		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, p1 < p.HW)
 	case p.From == NHWC && p.To == NCHW:
-		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0)
+		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, false)
 	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
 			p.block(stream, dst, src, b, p0, p1)

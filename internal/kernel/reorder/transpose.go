@@ -34,25 +34,28 @@ func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	}
 	level := cpuid.Best()
 	stream := 4*rows*cols >= streamBytes && streamsTiles(level) && ldDst%16 == 0 && aligned(dst)
-	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols)
+	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols, false)
 	if stream {
 		fence()
 	}
 }
 
-// transpose is Transpose2D without the fence that streaming needs behind it.
-func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols int) {
+// transpose is Transpose2D without the fence that streaming needs behind it. more says that columns behind those will follow.
+func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols int, more bool) {
 	side := tileSide(level)
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
-		if n == 0 {
-			alongCols(level, dst[r0:], ldDst, src[r0*ldSrc:], ldSrc, rows-r0, rows-r0, cols)
+		if n < 2 {                         // one strip, and what is left, along the rows
+			for r := r0; r < rows; r += side {
+				lanes := min(side, rows-r)
+				alongCols(level, dst[r:], ldDst, src[r*ldSrc:], ldSrc, lanes, lanes, cols)
+			}
 			return
 		}
 		for c0 := 0; c0 < cols; c0 += tileCols {
 			width := min(tileCols, cols-c0)
 			next := tileCols // from this piece to the one behind it
-			if c0+tileCols >= cols {
+			if c0+tileCols >= cols && !more {
 				next = tileRows*ldSrc - c0
 			}
 			c := 0
