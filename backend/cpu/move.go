@@ -4,7 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
-	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -118,7 +118,7 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 			b, c0 := i/bands, i%bands*band
 			do, so := rest.offsets(b, len(rest.dims))
 			do, so = do/4, so/4
-			vec.Transpose2D(d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+			reorder.Transpose2D(d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true

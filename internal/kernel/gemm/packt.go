@@ -1,6 +1,6 @@
 package gemm
 
-import "github.com/carve-dev/carve/internal/kernel/vec"
+import "github.com/carve-dev/carve/internal/kernel/reorder"
 
 // PackBT packs B[k, n] given by columns, src[n, k] with row stride lds ≥ k, into dst[PackedLen(k, n)] and zeroes the padding: the
 // weights of a linear layer kept as [out, in], or the keys of one attention head. Slices that are too short panic.
@@ -19,6 +19,6 @@ func PackBTPanels(dst, src []float32, k, n, lds, lo, hi int) {
 		if rows < Panel {
 			clear(panel)
 		}
-		vec.Transpose2D(panel, src[p*Panel*lds:], rows, k, lds, Panel)
+		reorder.Transpose2D(panel, src[p*Panel*lds:], rows, k, lds, Panel)
 	}
 }

@@ -318,6 +318,9 @@ var _ = Describe("Transpose2D", func() {
 			}
 			check(reorder.Transpose2D, rows, cols, ldSrc, ldDst, r.IntN(2) == 0)
 		}
+		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {17, 4100}, {1, 5000}, {1040, 260}} {
+			check(reorder.Transpose2D, s[0], s[1], s[1], s[0], true)
+		}
 	})
 	atLevels("writes past the caches", func() {
 		r := rand.New(rand.NewPCG(13, 14))

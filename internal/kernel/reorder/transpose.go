@@ -15,7 +15,8 @@ const (
 	tileRows = 256
 	tileCols = 64
 
-	nearLines = 2 // how far ahead lines of a row are asked for
+	nearLines = 2       // how far ahead lines of a row are asked for
+	stripCols = 1 << 12 // of strips along the rows: a call of assembly should not take long
 )
 
 // streamBytes is from which size on a result is written past the caches: it would not stay there, and its lines are then not
@@ -46,9 +47,11 @@ func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []f
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
 		if n < 2 {                         // one strip, and what is left, along the rows
-			for r := r0; r < rows; r += side {
-				lanes := min(side, rows-r)
-				alongCols(level, dst[r:], ldDst, src[r*ldSrc:], ldSrc, lanes, lanes, cols)
+			for c := 0; c < cols; c += stripCols {
+				for r := r0; r < rows; r += side {
+					lanes := min(side, rows-r)
+					alongCols(level, dst[c*ldDst+r:], ldDst, src[r*ldSrc+c:], ldSrc, lanes, lanes, min(stripCols, cols-c))
+				}
 			}
 			return
 		}

@@ -32,7 +32,7 @@ func measure(b *testing.B, elements, bytes int, run func()) {
 	b.ReportMetric(float64(bytes)/best, "GB/s")
 }
 
-// BenchmarkVec times each kernel on data that stays in the second-level cache (transpositions: as named).
+// BenchmarkVec times each kernel on data that stays in the second-level cache.
 func BenchmarkVec(b *testing.B) {
 	const n = 48 * 768
 	x, y, d := filled(n), filled(n), make([]float32, n)
@@ -63,13 +63,5 @@ func BenchmarkVec(b *testing.B) {
 		run("sum-columns-768", n, 4*n, func() { vec.ReduceColumns(vec.ReduceSum, d, x, 768, 48, 768) })
 		run("lstm-768", 768, 28*768, func() { vec.LSTM(d[:768], d[768:], x, x[768:], x[1536:], x[2304:], y) })
 		run("gru-768", 768, 16*768, func() { vec.GRU(d[:768], x, x[768:], y) })
-		for _, s := range [][2]int{{128, 64}, {197, 768}, {768, 768}, {3, 12_000}, {12_000, 3}, {2048, 2048}} {
-			n := s[0] * s[1]
-			x, d := filled(n), filled(n)
-			run(fmt.Sprintf("transpose-%dx%d", s[0], s[1]), n, 8*n, func() { vec.Transpose2D(d, x, s[0], s[1], s[1], s[0]) })
-			if l == cpuid.AVX512 {
-				run(fmt.Sprintf("copy-%dx%d", s[0], s[1]), n, 8*n, func() { copy(d, x) })
-			}
-		}
 	}
 }

@@ -132,34 +132,3 @@ func gru(l cpuid.Level, dst, z, h, prev *float32, n int) {
 		genericGRU(dst, z, h, prev, n)
 	}
 }
-
-// transposeStrip transposes up to 16 rows. The AVX2 kernel knows 8 rows and columns by the 8; the rest is done in Go.
-func transposeStrip(l cpuid.Level, dst, src *float32, rows, cols, ldd, lds int) {
-	switch l {
-	case cpuid.AVX512:
-		transposeStrip512(dst, src, rows, cols, 4*ldd, 4*lds)
-	case cpuid.AVX2:
-		r := 0
-		for ; r+8 <= rows && cols >= 8; r += 8 {
-			full := cols &^ 7
-			transposeStrip2(advance(dst, r), advance(src, r*lds), full, 4*ldd, 4*lds)
-			if full < cols {
-				genericStrip(advance(dst, full*ldd+r), advance(src, r*lds+full), 8, cols-full, ldd, lds)
-			}
-		}
-		if r < rows {
-			genericStrip(advance(dst, r), advance(src, r*lds), rows-r, cols, ldd, lds)
-		}
-	default:
-		genericStrip(dst, src, rows, cols, ldd, lds)
-	}
-}
-
-// streamStrip transposes 16 rows with stores that bypass the caches, and reports whether the level has them.
-func streamStrip(l cpuid.Level, dst, src *float32, cols, ldd, lds int) bool {
-	if l != cpuid.AVX512 {
-		return false
-	}
-	transposeStream512(dst, src, cols, 4*ldd, 4*lds)
-	return true
-}

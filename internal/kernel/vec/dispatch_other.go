@@ -43,9 +43,3 @@ func gruReset(_ cpuid.Level, dst, r, x, y *float32, n int) {
 func gru(_ cpuid.Level, dst, z, h, prev *float32, n int) {
 	genericGRU(dst, z, h, prev, n)
 }
-
-func transposeStrip(_ cpuid.Level, dst, src *float32, rows, cols, ldd, lds int) {
-	genericStrip(dst, src, rows, cols, ldd, lds)
-}
-
-func streamStrip(cpuid.Level, *float32, *float32, int, int, int) bool { return false }

@@ -1,5 +1,5 @@
 // Package vec holds the float32 kernels that touch each element a fixed number of times: element-wise functions, binary
-// operators, softmax, normalisation and reduction of rows, transposition, and the gates of recurrent cells.
+// operators, softmax, normalisation and reduction of rows, and the gates of recurrent cells.
 //
 // Each kernel exists for AVX-512, for AVX2 and in portable Go, chosen by cpuid.Best at each call. A call costs some
 // nanoseconds beside its work, allocates nothing, and divides long work so that no single call of assembly exceeds about
@@ -20,4 +20,4 @@
 // This is a leaf: it imports internal/cpuid only.
 package vec
 
-//go:generate go run gen.go gen_math.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go gen_transpose.go
+//go:generate go run gen.go gen_math.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go

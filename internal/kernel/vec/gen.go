@@ -25,7 +25,6 @@ func main() {
 			units = append(units, asm.Unit{Base: u.base + isa.name, Generate: func(f *asm.File) { u.gen(f, isa.w, isa.name) }})
 		}
 	}
-	units = append(units, asm.Unit{Base: "transpose", Generate: transposes})
 	asm.Main("vec", units...)
 }
 

@@ -239,53 +239,6 @@ var _ = Describe("reductions", func() {
 	})
 })
 
-var _ = Describe("Transpose2D", func() {
-	It("transposes every shape and stride, bit for bit", func() {
-		eachLevel(func(l cpuid.Level) {
-			sizes := []int{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 48, 63, 64, 65, 80, 130}
-			for i, rows := range sizes {
-				for j, cols := range sizes {
-					side := guard.Side((i + j) % 2)
-					src := newMatrix(rows, cols, cols+j%3, side, func(r, c int) float32 { return math.Float32frombits(uint32(0x7f800001 + r*1000 + c)) })
-					dst := newMatrix(cols, rows, rows+i%3, side, nil)
-					vec.Transpose2D(dst.Data, src.Data, rows, cols, src.ld, dst.ld)
-					for r := range rows {
-						for c := range cols {
-							if got := math.Float32bits(dst.at(c, r)); got != uint32(0x7f800001+r*1000+c) && got != uint32(0x7fc00001+r*1000+c) {
-								Fail(fmt.Sprintf("%v %dx%d: [%d, %d] = %#x", l, rows, cols, c, r, got))
-							}
-						}
-					}
-					for _, m := range []*matrix{src, dst} {
-						Expect(m.Check()).To(Succeed())
-						Expect(m.CheckGaps(m.cols, m.ld)).To(Succeed())
-						Expect(m.Free()).To(Succeed())
-					}
-				}
-			}
-		})
-	})
-
-	It("transposes thin, long and large matrices", func() {
-		eachLevel(func(cpuid.Level) {
-			for _, shape := range [][2]int{{3, 50_001}, {50_001, 3}, {1, 9000}, {2048, 1031}, {1040, 2048}} {
-				rows, cols := shape[0], shape[1]
-				src, dst := make([]float32, rows*cols), make([]float32, rows*cols)
-				for i := range src {
-					src[i] = float32(i)
-				}
-				vec.Transpose2D(dst, src, rows, cols, cols, rows)
-				for i := range dst {
-					if dst[i] != float32(i%rows*cols+i/rows) {
-						Fail(fmt.Sprint(shape, i, dst[i]))
-					}
-				}
-			}
-			vec.Transpose2D(nil, nil, 0, 5, 5, 1)
-		})
-	})
-})
-
 var _ = Describe("recurrent gates", func() {
 	It("compute LSTM and GRU cells of every length", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
