@@ -47,33 +47,53 @@ type arg struct {
 // planner turns nodes into steps over slots for concrete shapes.
 type planner struct {
 	*place.Plan
-	e     *executable
-	b     *mkl
-	l     *library
-	steps []step
+	e       *executable
+	b       *mkl
+	l       *library
+	threads int // most that a primitive is made for
+	steps   []step
 }
 
 // placeAlign is where operands of a concatenation may begin in its result: the library's kernels are at their best on
 // whole cache lines.
 const placeAlign = 64
 
-// Specialize implements backend.Executable.
+// Specialize implements backend.Executable. A group of little work is planned again for one thread.
 func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	plan, err := place.New(e.sub, e.order, b)
-	if err != nil {
-		return nil, err
+	p, err := e.plan(ctx, b, e.threads)
+	if err == nil && e.threads > 1 && p.nanos() <= soloGroupNanos {
+		p, err = e.plan(ctx, b, 1)
 	}
-	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l}
-	p.WantOutputs()
-	p.WantConcats(placeAlign, mayAlias, nil)
-	err = p.Each(ctx, func(n *graph.Node) error {
-		op, _ := lookup(n)
-		return op.plan(p, n)
-	})
 	if err != nil {
 		return nil, err
 	}
 	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish()}, nil
+}
+
+// plan emits the steps of all nodes.
+func (e *executable) plan(ctx context.Context, b graph.Bindings, threads int) (*planner, error) {
+	plan, err := place.New(e.sub, e.order, b)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads}
+	p.WantOutputs()
+	p.WantConcats(placeAlign, mayAlias, nil)
+	return p, p.Each(ctx, func(n *graph.Node) error {
+		op, _ := lookup(n)
+		return op.plan(p, n)
+	})
+}
+
+// nanos estimates the time of the steps on one thread.
+func (p *planner) nanos() float64 {
+	sum := 0.0
+	for i := range p.steps {
+		if pr := p.steps[i].primitive; pr != nil {
+			sum += pr.nanos
+		}
+	}
+	return sum
 }
 
 // shape describes a value to the library.
@@ -128,7 +148,7 @@ func (p *planner) make(r recipe) (*primitive, error) {
 	if p.b.fail == "primitive" {
 		return nil, errInjected
 	}
-	return p.l.primitive(r.threads(p.e.threads), r)
+	return p.l.primitive(r.threads(p.threads), r)
 }
 
 // desc is the descriptor of a shape for an argument.

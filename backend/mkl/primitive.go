@@ -17,6 +17,7 @@ import (
 type primitive struct {
 	l                 *library
 	threads           int
+	nanos             float64 // estimate of its time on one thread
 	handle, pd        uintptr
 	impl              string // the library's name of the implementation
 	src, weights, dst *desc
@@ -189,7 +190,7 @@ func (l *library) primitive(threads int, r recipe) (*primitive, error) {
 	}
 	err := l.withThreads(threads, func() (err error) {
 		if p, err = l.build(r); err == nil {
-			p.threads = threads
+			p.threads, p.nanos = threads, r.nanos()
 		}
 		return err
 	})

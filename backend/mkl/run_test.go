@@ -65,6 +65,12 @@ func threads() int {
 	return len(list)
 }
 
+// sizes are networks by the number of threads that their primitives are made for.
+func sizes() map[int]*graph.Graph {
+	GinkgoHelper()
+	return map[int]*graph.Graph{1: parse(small), 2: wide("1,64,28,28")}
+}
+
 // resident returns the bytes of the process that lie in memory, without garbage; 0 where that is not known.
 func resident() int {
 	debug.FreeOSMemory()
@@ -82,8 +88,7 @@ var _ = Describe("runs", func() {
 	for _, lib := range libraries() {
 		It(strings.TrimSpace("allocate nothing "+lib), func(ctx SpecContext) {
 			open(lib)
-			g := parse(small)
-			for _, n := range []int{1, 2} {
+			for n, g := range sizes() {
 				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}})
 				expectAgreement(ctx, p, g)
 				in, out := arguments(ctx, p, g)
@@ -101,8 +106,7 @@ var _ = Describe("runs", func() {
 			if strings.Contains(GinkgoLabelFilter(), "slow") {
 				runs = 1000
 			}
-			g := parse(small)
-			for _, n := range []int{1, 2} {
+			for n, g := range sizes() {
 				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}})
 				want, err := p.Run(ctx, feeds(g))
 				Expect(err).NotTo(HaveOccurred())

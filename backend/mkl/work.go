@@ -7,7 +7,11 @@ package mkl
 // soloNanos is the time on one thread up to which a primitive is made for one thread. Two threads of GNU's OpenMP library
 // meet for 2.2 µs as long as both turn idly in between, and for 10 to 50 µs where one has gone to sleep or another program
 // has its processor (oneDNN 2.6.3, two cores of an AMD EPYC 9004).
-const soloNanos = 15000
+const soloNanos = 30000
+
+// soloGroupNanos is the time on one thread up to which all primitives of a group are made for one thread: between its few
+// larger ones, threads would go to sleep and wake up for longer than they help.
+const soloGroupNanos = 500000
 
 // What a thread does in a nanosecond, on that processor, of data in its caches.
 const (
