@@ -117,6 +117,7 @@ var _ = DescribeTable("Inference of normalisation, reduction, quantisation and s
 	Entry("dynamic", "DynamicQuantizeLinear", ins("f32[N]"), "u8[N]; f32[]; u8[]"),
 	Entry("dft", "DFT@20", ins("f32[N,10,1]", "", "=1"), "f32[N,6,2]", num("onesided", 1)),
 	Entry("dft of a length", "DFT@17", ins("f32[N,L,1]", "=16"), "f32[N,16,2]", num("axis", 1)),
+	Entry("stft of a real signal", "STFT", ins("f32[N,128]", "=8", "f32[16]"), "f32[N,15,9,2]"),
 	Entry("stft", "STFT", ins("f32[N,128,1]", "=8", "f32[16]"), "f32[N,15,9,2]"),
 	Entry("window", "HannWindow", ins("=10"), "f32[10]"),
 	Entry("mel weights", "MelWeightMatrix", ins("=8", "=16", "=100", "f32[]", "f32[]"), "f32[9,8]"),

@@ -54,9 +54,9 @@ func inferDFT(c *Inference) error {
 	return c.SetShape(0, out)
 }
 
-// inferSTFT: signal [N, L, 1 or 2] gives [N, frames, bins, 2].
+// inferSTFT: signal [N, L, 1 or 2] gives [N, frames, bins, 2]. Exporters write real signals as [N, L], and runtimes take it.
 func inferSTFT(c *Inference) error {
-	if err := c.needRank(0, 3, 3); err != nil {
+	if err := c.needRank(0, 2, 3); err != nil {
 		return err
 	}
 	var frame Dim

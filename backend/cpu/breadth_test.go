@@ -209,6 +209,26 @@ var _ = Describe("gathering and scattering", func() {
 		m.sample(m.op("GatherElements", x, idx, axis(a-pick(m, 0, len(shape)))), m.op("ScatterElements", x, idx, small(m, dt, part...), axis(a), reduction))
 	}))
 
+	It("of elements with one index for many agree with the reference kernels", seeds(30, func(m *model) {
+		shape := m.shape(m.between(2, 4), 1, 6)
+		a := m.r.IntN(len(shape))
+		part, rows := make([]int, len(shape)), make([]int, len(shape))
+		for i, d := range shape {
+			part[i], rows[i] = pick(m, d, m.between(1, d)), 1
+			if i <= a {
+				rows[i] = part[i]
+			}
+		}
+		whole := make([]int64, len(part))
+		for i, d := range part {
+			whole[i] = int64(d)
+		}
+		idx := m.op("Expand", places(m, func(int) int { return shape[a] }, rows...), m.op("Constant", graph.TensorAttr("value", tensor.From(whole, len(whole)))))
+		dt := pick(m, tensor.Float32, tensor.Int64)
+		reduction := graph.StringAttr("reduction", pick(m, "none", "add", "mul", "max", "min"))
+		m.sample(m.op("ScatterElements", small(m, dt, shape...), idx, small(m, dt, part...), axis(a), reduction))
+	}))
+
 	It("of slices agree with the reference kernels", seeds(30, func(m *model) {
 		shape := m.shape(m.between(1, 4), 1, 5)
 		batch := m.between(0, len(shape)-1)

@@ -32,6 +32,24 @@ func indexAt(v *graph.Value) func(st *state, m place.Memory, i, length int) int 
 	}
 }
 
+// runAt returns a reader of how many of n elements of an index operand, from i on, are the same.
+func runAt(v *graph.Value) func(st *state, m place.Memory, i, n int) int {
+	if v.Type.DType == tensor.Int64 {
+		return func(st *state, m place.Memory, i, n int) int { return equalFirst(of[int64](st, m)[i : i+n]) }
+	}
+	return func(st *state, m place.Memory, i, n int) int { return equalFirst(of[int32](st, m)[i : i+n]) }
+}
+
+// equalFirst returns how many elements at the start of a slice that is not empty are equal.
+func equalFirst[T comparable](s []T) int {
+	for i, x := range s {
+		if x != s[0] {
+			return i
+		}
+	}
+	return len(s)
+}
+
 // indexed returns a signature for an operator whose operand at is an index.
 func indexed(at int) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -160,14 +178,24 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, join, count := indexAt(idx), combine(n), product(di)
+	read, run, join, count := indexAt(idx), runAt(idx), combine(n), product(di)
+	inner := 1 // elements that lie together in both, but for what the index adds
+	for k := len(d) - 1; k > axis; k-- {
+		if inner *= di[k]; di[k] != d[k] {
+			break
+		}
+	}
 	p.copyStep(dst, src)
 	p.emit(step{serial: func(st *state) { // in order: a later update wins
 		o, u := st.Bytes(dst), st.Bytes(updates)
-		for i := range count {
+		for i := 0; i < count; i += inner {
 			base, stride := along(d, di, axis, i)
-			at := base + read(st, index, i, d[axis])*stride
-			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
+			for j := 0; j < inner; {
+				length := run(st, index, i+j, inner-j)
+				at := base + j + read(st, index, i+j, d[axis])*stride
+				join(o[at*size:(at+length)*size], u[(i+j)*size:(i+j+length)*size])
+				j += length
+			}
 		}
 	}}, []place.Memory{index, updates}, []place.Memory{dst})
 	return nil

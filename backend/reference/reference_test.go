@@ -15,6 +15,24 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
+var _ = Describe("STFT", func() {
+	It("takes a real signal without an axis of its own for the parts", func(ctx SpecContext) {
+		data := make([]float32, 40)
+		for i := range data {
+			data[i] = float32(math.Sin(float64(i * i)))
+		}
+		var out []*tensor.Tensor
+		for _, shape := range [][]int{{2, 20}, {2, 20, 1}} {
+			in := []*tensor.Tensor{tensor.From(data, shape...), tensor.Scalar(int64(4)), tensor.From([]float32{1, 2, 3, 4, 3, 2, 1, 0})}
+			res, err := reference.Evaluate(ctx, node("STFT", 17, in, 1), values(in))
+			Expect(err).NotTo(HaveOccurred())
+			out = append(out, res[0].(*tensor.Tensor))
+		}
+		Expect(out[0].Shape).To(Equal([]int{2, 4, 5, 2}))
+		Expect(out[0].Bytes()).To(Equal(out[1].Bytes()))
+	})
+})
+
 // node returns a node of the newest operator set, or of that version, on operands of these types; nil omits one.
 func node(op string, version int, inputs []*tensor.Tensor, outputs int, attrs ...graph.Attr) *graph.Node {
 	g := graph.New("test")

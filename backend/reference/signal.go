@@ -181,11 +181,16 @@ func dft(c *Call) {
 	c.putFloats(0, x.DType, shape, out)
 }
 
-// stft transforms windowed frames of a signal [batch, length, 1 or 2] to [batch, frames, bins, 2].
+// stft transforms windowed frames of a signal [batch, length, 1 or 2], or a real one [batch, length], to [batch, frames,
+// bins, 2].
 func stft(c *Call) {
 	x := c.input(0)
-	c.require(len(x.Shape) == 3 && (x.Shape[2] == 1 || x.Shape[2] == 2), c.portName(0), "[batch, length, 1 or 2] is expected, found %v", x)
-	length, ch := x.Shape[1], x.Shape[2]
+	ch := 1
+	if len(x.Shape) == 3 {
+		ch = x.Shape[2]
+	}
+	c.require((len(x.Shape) == 2 || len(x.Shape) == 3) && (ch == 1 || ch == 2), c.portName(0), "[batch, length, 1 or 2] is expected, found %v", x)
+	length := x.Shape[1]
 	step := c.oneInt(1, 0)
 	frame := int64(length)
 	var window []float64
