@@ -232,6 +232,29 @@ var _ = Describe("operators on integers", func() {
   %c = Conv(%xd, %w; pads=[1,1,1,1])
   %y = QuantizeLinear(%c, %ys, %yz) "y"
   output %y`, quantizedProduct),
+			Entry("float weights that the model quantizes itself", `
+  input %x: u8[2,16,9,9]
+  const %xs = f32[]{0.02}
+  const %xz = u8[]{100}
+  const %wf = `+normals(3, 144, 24, 16, 3, 3)+`
+  const %ws = `+scales(24, 0.004)+`
+  const %wz = `+integers("i8", 0, 0, 24)+`
+  const %yz = u8[]{100}
+  const %ys = f32[]{0.1}
+  %xd = DequantizeLinear(%x, %xs, %xz)
+  %wq = QuantizeLinear(%wf, %ws, %wz; axis=0)
+  %w = DequantizeLinear(%wq, %ws, %wz; axis=0)
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %y = QuantizeLinear(%c, %ys, %yz) "y"
+  output %y`, quantizedProduct),
+			Entry("a normalisation that is folded into the weights", quantizedConv("u8[2,16,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004), `
+  const %scale = `+scales(24, 2)+`
+  const %shift = `+scales(24, 3)+`
+  const %mean = `+scales(24, 4)+`
+  const %var = `+scales(24, 1)+`
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %n = BatchNormalization(%c, %scale, %shift, %mean, %var)
+  %r = Relu(%n)`, "%r", "u8[]{0}"), quantizedProduct),
 			Entry("a matrix product", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", 1, "", "%m"), quantizedProduct),
 			Entry("a scale per column", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
 			Entry("signed, of three dims", product("MatMul", "i8[2,5,64]", "i8[]{3}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
