@@ -10,12 +10,15 @@ import (
 
 // concatSignatures: along channels in the layout of activations, and row-major.
 func concatSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
-	}
 	rank := len(n.Outputs[0].Type.Shape)
 	if rank == 0 || rank > 6 {
 		return nil, property.Because(property.ShapeReason, "rank %d", rank)
+	}
+	if isByte(n.Outputs[0]) && besideIntegers(n) {
+		return b.byteConcatSignatures(n)
+	}
+	if !isF32(n.Inputs...) {
+		return nil, wrongDType(n.Inputs[0])
 	}
 	plain := plainSignature(n)
 	act := b.activations(rank)
@@ -29,6 +32,25 @@ func concatSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		}
 	}
 	return append([]graph.Signature{graph.UniformSignature("channels", n, act)}, plain...), nil
+}
+
+// byteConcatSignatures: images of integers have their channels last.
+func (b *mkl) byteConcatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	f := channelsLast(len(n.Outputs[0].Type.Shape))
+	describe := func(v *graph.Value) shape {
+		s := shapeOf(v, assumed(v))
+		s.layout = f.Layout
+		return s
+	}
+	var srcs []shape
+	for _, v := range n.Inputs {
+		srcs = append(srcs, describe(v))
+	}
+	a := b.l.ask(b.answers, b.l.concat(place.ConcatAxis(n), srcs, describe(n.Outputs[0])))
+	if why := refused(a); why != nil {
+		return nil, why
+	}
+	return []graph.Signature{graph.UniformSignature(a.impl, n, f)}, nil
 }
 
 // mayAlias reports whether a node's result may lie in its operand's memory.
@@ -45,7 +67,7 @@ func planConcat(p *planner, n *graph.Node) error {
 			if part.Size == 0 || p.In(v) == part {
 				continue
 			}
-			if part.Size%4 == 0 && dst.Off%64 == 0 { // by all threads
+			if part.Size%4 == 0 && dst.Off%64 == 0 && !isByte(y) { // by all threads
 				flat := []int{part.Size / 4}
 				if err := p.strided(flat, p.In(v), nil, part, nil); err == nil {
 					continue
@@ -56,6 +78,9 @@ func planConcat(p *planner, n *graph.Node) error {
 		return nil
 	}
 	axis := place.ConcatAxis(n)
+	if isByte(y) {
+		return p.concatBy(n, axis, dst)
+	}
 	dy := p.Dims[y.ID]
 	if y.Format != graph.HostFormat && p.b.block > 0 && !p.OnBlocks(n) {
 		return p.gatherChannels(n, dst)

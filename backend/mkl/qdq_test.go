@@ -358,6 +358,35 @@ var _ = Describe("operators on integers", func() {
   %m = MatMul(%fd, %v)
   %y = QuantizeLinear(%m, %ys, %yz) "y"
   output %y`, quantizedProduct, "MaxPool", "Transpose", "Flatten", quantizedProduct),
+			Entry("a concatenation", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 13, 24, 3, 3), scales(13, 0.004), `
+  input %r: u8[2,7,9,9]
+  const %cs = f32[]{0.5}
+  const %cz = u8[]{120}
+  %c = Conv(%xd, %w; pads=[1,1,1,1])
+  %cq = QuantizeLinear(%c, %cs, %cz)
+  %cd = DequantizeLinear(%cq, %cs, %cz)
+  %rd = DequantizeLinear(%r, %cs, %cz)
+  %k = Concat(%cd, %rd, %cd; axis=1)
+  %kq = QuantizeLinear(%k, %cs, %cz)
+  %kd = DequantizeLinear(%kq, %cs, %cz)
+  const %vq = `+integers("i8", -127, 127, 8, 33, 1, 1)+`
+  const %vs = f32[]{0.004}
+  %v = DequantizeLinear(%vq, %vs)
+  %e = Conv(%kd, %v)`, "%e", "u8[]{100}"), quantizedProduct, "Concat", quantizedProduct),
+			Entry("a concatenation of rows", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", 1, `
+  input %r: u8[3,40]
+  const %cs = f32[]{0.5}
+  const %cz = u8[]{120}
+  %cq = QuantizeLinear(%m, %cs, %cz)
+  %cd = DequantizeLinear(%cq, %cs, %cz)
+  %rd = DequantizeLinear(%r, %cs, %cz)
+  %k = Concat(%rd, %cd; axis=0)
+  %kq = QuantizeLinear(%k, %cs, %cz)
+  %kd = DequantizeLinear(%kq, %cs, %cz)
+  const %vq = `+integers("i8", -127, 127, 40, 8)+`
+  const %vs = f32[]{0.004}
+  %v = DequantizeLinear(%vq, %vs)
+  %e = MatMul(%kd, %v)`, "%e"), quantizedProduct, "Concat", quantizedProduct),
 			Entry("one image, read by two products and a sum", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
   %c = Conv(%xd, %w; pads=[1,1,1,1])
   %a = Conv(%xd, %w; pads=[1,1,1,1], auto_pad="NOTSET")
