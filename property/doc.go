@@ -9,6 +9,7 @@
 //     are combined with All, Any and Not.
 //   - Pattern and Sequence describe small trees of operators (convolution, normalisation, addition, activation) that are
 //     fused into one node; NewPattern makes a property of them, with a check function.
+//   - Found makes a property of a function that finds sets by code.
 //   - And, Where, Limit, WithKind and MinBenefit turn properties into others.
 //   - Pin binds nodes to a backend by name or operator, and ReadConfig reads pins and registered properties from a file.
 //
