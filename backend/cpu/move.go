@@ -371,8 +371,15 @@ func planExpand(p *planner, n *graph.Node) error {
 }
 
 func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if n.Str("mode", "constant") != "constant" {
-		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", ""))
+	mode := n.Str("mode", "constant")
+	switch mode {
+	case "constant":
+	case "edge", "reflect", "wrap":
+		if len(n.Inputs[0].Type.Shape) == 0 {
+			return nil, property.Because(property.ShapeReason, "a scalar operand")
+		}
+	default:
+		return nil, property.Because(property.Attribute, "mode %q", mode)
 	}
 	if n.Op.Since >= 11 {
 		for _, i := range []int{1, 3} {
@@ -385,7 +392,7 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		}
 	}
 	plain := plainSignature(n)
-	if is4D(n.Inputs[0]) && padsSpatially(n) && padValue(n) == 0 {
+	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padValue(n) == 0 {
 		s := graph.Signature{Name: "nchw16c", Inputs: []graph.Port{graph.Fixed(blocked)}, Outputs: []graph.Port{graph.Fixed(blocked)}}
 		for range n.Inputs[1:] {
 			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
@@ -464,6 +471,9 @@ func planPad(p *planner, n *graph.Node) error {
 			axis += len(dx)
 		}
 		before[axis] = pads[i]
+	}
+	if n.Str("mode", "constant") != "constant" {
+		return planPadRepeated(p, n, before)
 	}
 	size := x.Type.DType.Size()
 	if x.Format == blocked { // as [N, C/16, H, W·16]

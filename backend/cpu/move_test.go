@@ -110,6 +110,17 @@ var _ = Describe("moves", func() {
 		m.sample(m.op("Pad", args...))
 	}))
 
+	It("of Pad with elements of the operand agree with the reference kernels", seeds(40, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 6)
+		p := m.int64s(2*len(shape), -1, 8)
+		for i, d := range shape {
+			if int64(d)+p[i]+p[i+len(shape)] < 0 {
+				p[i], p[i+len(shape)] = 0, 1
+			}
+		}
+		m.sample(m.op("Pad", anyType(m, shape...), m.ints(p...), graph.StringAttr("mode", pick(m, "edge", "reflect", "wrap"))))
+	}))
+
 	It("of Pad in the blocked layout agree with the reference kernels", seeds(20, func(m *model) {
 		c := m.between(1, 33)
 		x := m.op("Conv", m.input(m.between(1, 2), 5, m.between(1, 4), m.between(1, 4)), m.constant(c, 5, 1, 1))
