@@ -3,6 +3,7 @@ package mkl
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -208,12 +209,13 @@ func (o *operands) NewSelector(*graph.Graph) property.Selector { return &operand
 
 type operandSelector struct {
 	b   *mkl
+	dx  *graph.Node // has to be free as well: it is fused with the head
 	why *property.Reason
 }
 
 // Select implements property.Selector: a head whose operands are not its own.
 func (s *operandSelector) Select(seed *graph.Node) bool {
-	s.why = nil
+	s.why, s.dx = nil, nil
 	if seed.Is("QLinearConv", "QLinearMatMul") {
 		j, why := qlinearJob(s.b, seed)
 		return why == nil && j.weights.q != nil
@@ -231,18 +233,26 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 		}
 		return false
 	}
+	if l.dx.Outputs[0].HasOneUse() {
+		s.dx = l.dx
+	}
 	_, why = s.b.followIntegers(seed, true)
 	return why != nil || l.dr != nil && !l.dr.Outputs[0].HasOneUse()
 }
 
 // SelectInput implements property.Selector.
-func (*operandSelector) SelectInput(_, _ *graph.Node) bool { return false }
+func (s *operandSelector) SelectInput(_, input *graph.Node) bool { return input == s.dx }
 
 // SelectOutput implements property.Selector.
 func (*operandSelector) SelectOutput(_, _ *graph.Node) bool { return false }
 
 // Filter implements property.Selector.
-func (*operandSelector) Filter(set []*graph.Node) []*graph.Node { return set }
+func (s *operandSelector) Filter(set []*graph.Node) []*graph.Node {
+	if s.dx != nil && !slices.Contains(set, s.dx) {
+		return nil
+	}
+	return set
+}
 
 // Reset implements property.Selector.
 func (*operandSelector) Reset() {}
@@ -262,6 +272,9 @@ func (o *operands) Adjust(nodes []*graph.Node) error {
 		if head.Is("Add") {
 			ownDequantize(head, 0)
 			ownDequantize(head, 1)
+			continue
+		}
+		if isDequantize(head) {
 			continue
 		}
 		l, why := o.b.followIntegers(head, false)

@@ -17,6 +17,7 @@ import (
 	"github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 const (
@@ -695,6 +696,26 @@ var _ = Describe("quantised models", func() {
   %y = Add(%e, %d) "y"
   output %y`), 0.02, c)
 		}, Entry(nil, "NCHW16c"), Entry(nil, "NHWC"), Entry(nil, "row-major"))
+
+		DescribeTable(strings.TrimSpace("are taken as far as pins allow "+lib), func(ctx SpecContext, pinned string, ops ...string) {
+			b := open(lib)
+			g := parse(quantizedConv("u8[2,16,9,9]", "u8[]{3}", integers("i8", -127, 127, 24, 16, 3, 3), "f32[]{0.004}",
+				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "u8[]{121}"))
+			p := program(ctx, g, carve.Options{Verify: true, Pins: []property.Pin{{Node: pinned, Backend: "reference"}}, Backends: []backend.Config{mklWith(lib)}})
+			if mkl.ExactProducts(b) {
+				Expect(opsOf(ctx, p)).To(ConsistOf(ops))
+			}
+			in := quantizedFeeds(g, 1)
+			want, err := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "reference"}}}).Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+			got, err := p.Run(ctx, in)
+			Expect(err).NotTo(HaveOccurred())
+			steps(got, want, 1)
+		},
+			Entry("not the image", "xd", "Conv", "QuantizeLinear"),
+			Entry("not the product", "c", "DequantizeLinear", "QuantizeLinear"),
+			Entry("not the result", "y", quantizedProduct),
+		)
 
 		It(strings.TrimSpace("of an early operator set "+lib), func(ctx SpecContext) {
 			b := open(lib)
