@@ -1,0 +1,81 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/property"
+)
+
+// QuantizeLinear and DequantizeLinear between float32 and 8-bit integers, with one constant scale and zero point for all
+// elements, row-major. A model that exporters quantised then runs between them on float32 kernels.
+
+// byteDType reports whether dt is an 8-bit integer type.
+func byteDType(dt tensor.DType) bool { return dt == tensor.Uint8 || dt == tensor.Int8 }
+
+// quantised returns a signature for an operator whose operand and result have these kinds of types.
+func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		x, y := n.Inputs[0], n.Outputs[0]
+		if !from(x.Type.DType) || !to(y.Type.DType) {
+			return nil, property.Because(property.DTypeReason, "%v is %v, %v is %v", x, x.Type.DType, y, y.Type.DType)
+		}
+		for i, v := range n.Inputs[1:] {
+			if v != nil && (!fuse.IsConst(v) || v.Const.Len() != 1) {
+				return nil, property.Because(property.Unsupported, "input %d, %v, is not one constant number", i+1, v)
+			}
+		}
+		if !isF32(n.Inputs[1]) || n.Int("precision", 0) != 0 && n.Int("precision", 0) != int64(tensor.Float32) {
+			return nil, property.Because(property.DTypeReason, "scale %v is %v", n.Inputs[1], n.Inputs[1].Type)
+		}
+		return plainSignature(n), nil
+	}
+}
+
+// quantum returns scale and zero point.
+func quantum(n *graph.Node) (scale float32, zero int32) {
+	if z := n.Input(2); z != nil {
+		zero = int32(z.Const.Int64At(0))
+	}
+	return float32(n.Inputs[1].Const.Float64At(0)), zero
+}
+
+// quantize rounds x/scale to even, adds the zero point and bounds the sum. NaN becomes the zero point.
+func quantize[T int8 | uint8](p *planner, n *graph.Node, lo, hi float32) error {
+	scale, zero := quantum(n)
+	z := float32(zero)
+	return elementwise1(p, n, func(x float32) T {
+		q := x / scale
+		if q != q {
+			q = 0
+		}
+		return T(min(max(float32(math.RoundToEven(float64(q)))+z, lo), hi))
+	})
+}
+
+func planQuantize(p *planner, n *graph.Node) error {
+	if n.Outputs[0].Type.DType == tensor.Uint8 {
+		return quantize[uint8](p, n, 0, math.MaxUint8)
+	}
+	return quantize[int8](p, n, math.MinInt8, math.MaxInt8)
+}
+
+func dequantize[T int8 | uint8](p *planner, n *graph.Node) error {
+	scale, zero := quantum(n)
+	return elementwise1(p, n, func(x T) float32 { return float32(int32(x)-zero) * scale })
+}
+
+func planDequantize(p *planner, n *graph.Node) error {
+	if n.Inputs[0].Type.DType == tensor.Uint8 {
+		return dequantize[uint8](p, n)
+	}
+	return dequantize[int8](p, n)
+}
+
+func init() {
+	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
+	register("QuantizeLinear", operator{quantised(isFloat, byteDType), planQuantize})
+	register("DequantizeLinear", operator{quantised(byteDType, isFloat), planDequantize})
+}
