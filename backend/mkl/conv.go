@@ -1,7 +1,6 @@
 package mkl
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -267,8 +266,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 				return err
 			}
 		}
-		how := fmt.Sprint(pr.impl, c.weights, c.window.key(), c.x, pr.threads)
-		if format, err = p.b.weightFormat(c.w, c.rowMajor(), pr.weights, c.format, how); err != nil {
+		if format, err = p.b.weightFormat(c.w, c.rowMajor(), pr.weights, c.format, pr.key); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package mkl
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -314,8 +313,7 @@ func (p *planner) integers(j *integerJob, x, w, r, out *graph.Value) error {
 	if err != nil {
 		return err
 	}
-	how := fmt.Sprint(pr.impl, q.recipe.key, q.recipe.shapes, pr.threads)
-	format, err := p.b.weightFormat(p.Dims[w.ID], q.weights, pr.weights, q.decode, how)
+	format, err := p.b.weightFormat(p.Dims[w.ID], q.weights, pr.weights, q.decode, pr.key)
 	if err != nil {
 		return err
 	}

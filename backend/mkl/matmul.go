@@ -166,8 +166,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 		switch {
 		case err2 == nil:
 			pr = best
-			how := fmt.Sprint(pr.impl, f, pr.threads)
-			if format, err = p.b.weightFormat(p.Dims[b.ID], f.rowMajor(), pr.weights, f.format, how); err != nil {
+			if format, err = p.b.weightFormat(p.Dims[b.ID], f.rowMajor(), pr.weights, f.format, pr.key); err != nil {
 				return err
 			}
 		case err != nil:

@@ -16,6 +16,7 @@ import (
 // memory is the caller's, and is shared by everyone who asks for the same one.
 type primitive struct {
 	l                 *library
+	key               string // what it is in the library's cache: all that it was made from
 	threads           int
 	nanos             float64 // estimate of its time on one thread
 	handle, pd        uintptr
@@ -190,7 +191,7 @@ func (l *library) primitive(threads int, r recipe) (*primitive, error) {
 	}
 	err := l.withThreads(threads, func() (err error) {
 		if p, err = l.build(r); err == nil {
-			p.threads, p.nanos = threads, r.nanos()
+			p.key, p.threads, p.nanos = key, threads, r.nanos()
 		}
 		return err
 	})

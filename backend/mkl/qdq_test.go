@@ -162,6 +162,24 @@ var _ = Describe("operators on integers", func() {
 				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{0}"), quantizedProduct),
 			Entry("signed, with zero points", quantizedConv("i8[2,16,9,9]", "i8[]{-7}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
 				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{5}"), quantizedProduct),
+			Entry("twins but for the zero point", `
+  input %x: i8[2,16,9,9]
+  input %z: i8[2,16,9,9]
+  const %s = f32[]{0.02}
+  const %xz = i8[]{-7}
+  const %zz = i8[]{0}
+  const %wq = `+integers("i8", -127, 127, 24, 16, 3, 3)+`
+  const %ws = `+scales(24, 0.004)+`
+  const %ys = f32[]{0.5}
+  const %yz = i8[]{5}
+  %w = DequantizeLinear(%wq, %ws; axis=0)
+  %zd = DequantizeLinear(%z, %s, %zz)
+  %b = Conv(%zd, %w; pads=[1,1,1,1])
+  %v = QuantizeLinear(%b, %ys, %yz) "v"
+  %xd = DequantizeLinear(%x, %s, %xz)
+  %a = Conv(%xd, %w; pads=[1,1,1,1])
+  %y = QuantizeLinear(%a, %ys, %yz) "y"
+  output %y, %v`, quantizedProduct, quantizedProduct),
 			Entry("unsigned to signed", quantizedConv("u8[2,16,9,9]", "u8[]{3}", integers("i8", -127, 127, 24, 16, 3, 3), scales(24, 0.004),
 				"%c = Conv(%xd, %w; pads=[1,1,1,1])", "%c", "i8[]{5}"), quantizedProduct),
 			Entry("an image of three channels, a large window", quantizedConv("u8[1,3,21,21]", "u8[]{114}", integers("i8", -127, 127, 24, 3, 7, 7), scales(24, 0.004),

@@ -42,8 +42,8 @@ type weightForms struct {
 const formAlign = 64
 
 // weightFormat returns the format of a constant of these dims for the descriptor that the library chose. from describes the
-// constant as the model has it; decode turns a structure in the library's terms into a layout of the constant, and how says
-// what the descriptor was chosen for.
+// constant as the model has it; decode turns a structure in the library's terms into a layout of the constant, and how
+// names all that the descriptor was chosen for: two descriptors never share a name.
 func (b *mkl) weightFormat(dims []int, from shape, to *desc, decode func(blocking) (graph.Layout, bool), how string) (graph.Format, error) {
 	if to == nil {
 		return graph.Format{}, fmt.Errorf("%w: it names no layout of weights", ErrStatus)
