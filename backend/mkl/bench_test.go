@@ -45,8 +45,20 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
-// BenchmarkSteps is a run of many small steps, in nanoseconds per step; with one step it is what a run and its hand-over
-// to the executor cost.
+// BenchmarkHandOver is what it costs to hand a run over to an executor and to wait for it. Groups whose primitives all have
+// one thread run without.
+func BenchmarkHandOver(b *testing.B) {
+	m, err := mkl.Open(backend.Config{})
+	if err != nil {
+		b.Skip(err)
+	}
+	b.ReportAllocs()
+	if err := mkl.HandOvers(m, b.N); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSteps is a run of many small steps, in nanoseconds per step; with one step it is what a run costs.
 func BenchmarkSteps(b *testing.B) {
 	if _, err := mkl.Open(backend.Config{}); err != nil {
 		b.Skip(err)

@@ -19,6 +19,7 @@ type instance struct {
 	steps []step
 	slots []place.Slot
 	reqs  backend.Requirements
+	solo  bool // every primitive has one thread
 }
 
 // Requirements implements backend.Instance.
@@ -162,6 +163,9 @@ const pollEvery = 8
 // primitive was made for when it is executed, too.
 func (st *state) steps() error {
 	l, most := st.in.e.b.l, st.in.e.threads
+	if st.in.solo {
+		most = 1
+	}
 	now := most
 	defer func() {
 		if now != most {

@@ -1,6 +1,8 @@
 package mkl
 
 import (
+	"context"
+
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -86,6 +88,24 @@ func Executions(b backend.Backend, elements, n int) error {
 		}
 		return nil
 	})
+}
+
+// HandOvers hands a run without steps over to an executor for two threads, again and again.
+func HandOvers(b backend.Backend, n int) error {
+	l := b.(*mkl).l
+	m := l.teams.acquire(l, 2)
+	defer l.teams.release(m)
+	st, err := (&instance{e: &executable{b: b.(*mkl), threads: 2}}).newState()
+	if err != nil {
+		return err
+	}
+	st.ctx = context.Background()
+	for range n {
+		if err := m.run(st.ctx, st); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WithoutVNNI runs f while the library counts as one that adds products in 16 bits.

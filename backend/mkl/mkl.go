@@ -19,6 +19,7 @@
 //
 // A group is handed over to the library at once: runs execute on fixed threads of their own, because the library's teams
 // belong to operating-system threads, while carve's pool is parked; there are at most as many at a time as processors allow.
+// A group whose primitives all have one thread needs no team, and runs on its caller's thread, as one of as many.
 // Primitives that take little time are made for one thread, whatever the number of a run (work.go). Threads of GNU's OpenMP
 // library sleep soon when they are idle, unless GOMP_SPINCOUNT or OMP_WAIT_POLICY is set (spin.go).
 // Scratch memory is planned with the group's buffers, primitives are shared between sessions and programs, and a run

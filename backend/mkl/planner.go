@@ -67,7 +67,8 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	if err != nil {
 		return nil, err
 	}
-	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish()}, nil
+	shared := slices.ContainsFunc(p.steps, func(s step) bool { return s.primitive != nil && s.primitive.threads > 1 })
+	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish(), solo: !shared}, nil
 }
 
 // plan emits the steps of all nodes.

@@ -17,12 +17,14 @@ type teams struct {
 
 // team runs groups on a number of threads. The library's worker threads belong to the thread that calls it, so that calls
 // come from few, fixed threads: executors, locked to theirs. There are as many as processors allow, at least one, which
-// also bounds the runs inside of the library at a time. They end with the last executable.
+// also bounds the runs inside of the library at a time. They end with the last executable. A group whose primitives all
+// have one thread has no workers: it runs on its caller's thread, within the same bound, and saves the hand-over.
 type team struct {
 	l       *library
 	threads int
 	refs    int
-	jobs    chan *state // to the executors
+	turns   chan struct{} // held by each run inside of the library
+	jobs    chan *state   // to the executors
 	done    sync.WaitGroup
 }
 
@@ -41,8 +43,9 @@ func (t *teams) acquire(l *library, threads int) *team {
 	if m.refs++; m.refs > 1 {
 		return m
 	}
-	m.jobs = make(chan *state)
-	for range max(runtime.GOMAXPROCS(0)/threads, 1) {
+	most := max(runtime.GOMAXPROCS(0)/threads, 1)
+	m.turns, m.jobs = make(chan struct{}, most), make(chan *state)
+	for range most {
 		m.done.Add(1)
 		go m.execute(m.jobs)
 	}
@@ -76,15 +79,24 @@ func (m *team) execute(jobs <-chan *state) {
 // run executes a session's run and returns when it is over. Waiting for its turn ends with the run's context.
 func (m *team) run(ctx context.Context, st *state) error {
 	select {
-	case m.jobs <- st:
+	case m.turns <- struct{}{}:
 	default:
 		select {
-		case m.jobs <- st:
+		case m.turns <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	<-st.over
+	if st.in.solo {
+		runtime.LockOSThread()
+		st.use(m.l, 1)
+		st.guarded()
+		runtime.UnlockOSThread()
+	} else {
+		m.jobs <- st
+		<-st.over
+	}
+	<-m.turns
 	return st.err
 }
 
