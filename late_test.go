@@ -129,6 +129,12 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%b = Gather(%%a, %%l; axis=0) "two"
   %%y = Exp(%%b) "exp"
   output %%y, %%a`, constant("w", 8, 3)), "one", "two", "exp"),
+		Entry("an operand from the arena, read in their last step", fmt.Sprintf(`  %s
+  %%z = Exp(%%x) "planned"
+  %%a = MatMul(%%rows, %%w) "product"
+  %%b = Softmax(%%a; axis=1) "softmax"
+  %%c = Concat(%%b, %%z; axis=0) "join"
+  output %%c`, constant("w", 8, 8)), "planned", "product", "softmax", "join"),
 	)
 
 	It("fall back where their operands do not determine the shapes", func(ctx SpecContext) {

@@ -43,10 +43,11 @@ func (p *poison) until(t int64) {
 	}
 }
 
-// poisonSteps makes step i fill what ends at each of its sub-steps.
+// poisonSteps makes step i fill what ends at each of its sub-steps. A late group is one sub-step of the plan, whatever it
+// turns out to do.
 func (f *frame) poisonSteps(i int) {
 	a := f.args[i]
-	if a == nil {
+	if a == nil || f.s.isLate(i) {
 		return
 	}
 	start, trace := f.s.plan.Start[i], f.trace(i)
