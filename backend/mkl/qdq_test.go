@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -782,7 +781,7 @@ var _ = Describe("quantised models", func() {
 				p := program(ctx, g, carve.Options{Threads: n, Backends: []backend.Config{mklWith(lib)}})
 				in, out := arguments(ctx, p, g)
 				var err error
-				count := testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(ctx, in, out)) })
+				count := allocations(func() { err = errors.Join(err, p.RunInto(ctx, in, out)) })
 				Expect(err).NotTo(HaveOccurred())
 				Expect(count).To(BeZero(), "%d threads", n)
 			}
