@@ -182,6 +182,7 @@ func (w *reportWriter) block(s *spec) {
 					op = n.Str("pattern", op)
 				}
 				g.Ops = append(g.Ops, op)
+				g.Nodes = append(g.Nodes, w.ofRegions(n)...)
 			}
 			w.r.Groups = append(w.r.Groups, g)
 			w.inside(s, st.node, id)
@@ -203,6 +204,18 @@ func (w *reportWriter) block(s *spec) {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
 		}
 	}
+}
+
+// ofRegions returns the nodes in the regions of a node whose backend runs them with it.
+func (w *reportWriter) ofRegions(n *graph.Node) []string {
+	var out []string
+	for _, r := range n.Regions {
+		for inner := range r.Graph.Nodes() {
+			out = append(out, w.fresh(inner.Provenance())...)
+			out = append(out, w.ofRegions(inner)...)
+		}
+	}
+	return out
 }
 
 // fallen reports the groups that fell back to the reference kernels for some shapes, or in a run.
