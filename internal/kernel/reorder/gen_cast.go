@@ -1,0 +1,135 @@
+//go:build ignore
+
+package main
+
+import (
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// castKind is a change of element type: the bytes of an element on both sides, and the instructions between a load of source
+// elements and a store of target elements, all in registers 0 to 3; constants are prepared in registers from 8 on.
+type castKind struct {
+	name     string
+	from, to int
+	constant []string // 32-bit words that are broadcast to registers 8, 9, …
+	wide     []string // AVX-512
+	narrow   []string // AVX2
+}
+
+// Both narrowing float casts first make every NaN the quiet one, of the same sign. A float that has no int64 becomes the
+// nearest before its higher bits are cut off: all ones from 2⁶³ on, zeros in all other cases that an int32 does not hold.
+var casts = []castKind{
+	{"castFromF16", 2, 4, nil, []string{"VCVTPH2PS Y0, Z0"}, []string{"VCVTPH2PS X0, Y0"}},
+	{"castFromBF16", 2, 4, nil, []string{"VPMOVZXWD Y0, Z0", "VPSLLD $16, Z0, Z0"}, []string{"VPMOVZXWD X0, Y0", "VPSLLD $16, Y0, Y0"}},
+	{"castFromU8", 1, 4, nil, []string{"VPMOVZXBD X0, Z0", "VCVTDQ2PS Z0, Z0"}, []string{"VPMOVZXBD X0, Y0", "VCVTDQ2PS Y0, Y0"}},
+	{"castFromS8", 1, 4, nil, []string{"VPMOVSXBD X0, Z0", "VCVTDQ2PS Z0, Z0"}, []string{"VPMOVSXBD X0, Y0", "VCVTDQ2PS Y0, Y0"}},
+	{"castToF16", 4, 2, []string{"0x80000000", "0x7fc00000"},
+		[]string{"VCMPPS $3, Z0, Z0, K2", "VPTERNLOGD $0xea, Z9, Z8, K2, Z0", "VCVTPS2PH $0, Z0, Y0"},
+		[]string{"VCMPPS $3, Y0, Y0, Y1", "VPAND Y8, Y0, Y2", "VPOR Y9, Y2, Y2", "VBLENDVPS Y1, Y2, Y0, Y0", "VCVTPS2PH $0, Y0, X0"}},
+	{"castToBF16", 4, 2, []string{"0x80000000", "0x7fc00000", "1", "0x7fff"},
+		[]string{"VCMPPS $3, Z0, Z0, K2", "VPTERNLOGD $0xea, Z9, Z8, K2, Z0", "VPSRLD $16, Z0, Z1", "VPANDD Z10, Z1, Z1", "VPADDD Z11, Z0, Z0",
+			"VPADDD Z1, Z0, Z0", "VPSRLD $16, Z0, Z0", "VPMOVDW Z0, Y0"},
+		[]string{"VCMPPS $3, Y0, Y0, Y1", "VPAND Y8, Y0, Y2", "VPOR Y9, Y2, Y2", "VBLENDVPS Y1, Y2, Y0, Y0", "VPSRLD $16, Y0, Y1", "VPAND Y10, Y1, Y1",
+			"VPADDD Y11, Y0, Y0", "VPADDD Y1, Y0, Y0", "VPSRLD $16, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0"}},
+	{"castToByte", 4, 1, []string{"0x5f000000", "0xff"},
+		[]string{"VCMPPS $13, Z8, Z0, K2", "VCVTTPS2DQ Z0, Z0", "VPTERNLOGD $0xff, Z0, Z0, K2, Z0", "VPMOVDB Z0, X0"},
+		[]string{"VCMPPS $13, Y8, Y0, Y1", "VCVTTPS2DQ Y0, Y0", "VPOR Y1, Y0, Y0", "VPAND Y9, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0",
+			"VPACKUSWB X0, X0, X0"}},
+}
+
+func castArgs() []asm.Arg {
+	return []asm.Arg{asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"), asm.Int("lanes"), asm.Int("n")}
+}
+
+const castDoc = ` changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+bytes apart. lanes and n are at least 1.`
+
+func beginCast(fn *asm.Func, k castKind, reg func(int) string) {
+	for i, c := range k.constant {
+		fn.I("MOVL $%s, AX", c)
+		fn.I("VMOVD AX, %s", asm.X(8+i))
+		fn.I("VPBROADCASTD %s, %s", asm.X(8+i), reg(8+i))
+	}
+	fn.Load("dst", "DI")
+	fn.Load("dstStride", "R8")
+	fn.Load("src", "SI")
+	fn.Load("srcStride", "R9")
+	fn.Load("lanes", "R10")
+	fn.Load("n", "R12")
+}
+
+func cast512(f *asm.File, k castKind) {
+	name := k.name + "512"
+	fn := f.Func(name, name+castDoc, castArgs()...)
+	beginCast(fn, k, asm.Z)
+	fn.I("MOVQ R10, AX")
+	fn.I("ANDQ $15, AX")
+	lowBits(fn, "AX", "BX", "K1")
+	part := map[int]string{1: "X0", 2: "Y0", 4: "Z0"}
+	moves := map[int]string{1: "VMOVDQU8", 2: "VMOVDQU16", 4: "VMOVUPS"}
+	move := func(from, to string) {
+		fn.I("%s (%s), %s", moves[k.from], from, part[k.from])
+		for _, i := range k.wide {
+			fn.I("%s", i)
+		}
+		fn.I("%s %s, (%s)", moves[k.to], part[k.to], to)
+	}
+	// Rows of one register, a block of channels, have a loop of their own.
+	fn.I("CMPQ R10, $16")
+	fn.I("JNE any")
+	fn.Loop("R12", func() {
+		move("SI", "DI")
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+	fn.Label("any")
+	fn.Loop("R12", func() {
+		fn.I("MOVQ SI, AX")
+		fn.I("MOVQ DI, BX")
+		fn.I("MOVQ R10, CX")
+		fn.While("CX", 16, func() {
+			move("AX", "BX")
+			fn.I("ADDQ $%d, AX", 16*k.from)
+			fn.I("ADDQ $%d, BX", 16*k.to)
+		})
+		none := fn.NewLabel("none")
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ %s", none)
+		fn.I("%s.Z (AX), K1, %s", moves[k.from], part[k.from])
+		for _, i := range k.wide {
+			fn.I("%s", i)
+		}
+		fn.I("%s %s, K1, (BX)", moves[k.to], part[k.to])
+		fn.Label(none)
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+}
+
+// cast256 leaves lanes behind the last multiple of eight to others.
+func cast256(f *asm.File, k castKind) {
+	name := k.name + "256"
+	fn := f.Func(name, name+castDoc+" Lanes behind the last\nmultiple of eight are left out.", castArgs()...)
+	beginCast(fn, k, asm.Y)
+	load := map[int]string{1: "VMOVQ (AX), X0", 2: "VMOVDQU (AX), X0", 4: "VMOVUPS (AX), Y0"}
+	store := map[int]string{1: "VMOVQ X0, (BX)", 2: "VMOVDQU X0, (BX)", 4: "VMOVUPS Y0, (BX)"}
+	fn.Loop("R12", func() {
+		fn.I("MOVQ SI, AX")
+		fn.I("MOVQ DI, BX")
+		fn.I("MOVQ R10, CX")
+		fn.While("CX", 8, func() {
+			fn.I("%s", load[k.from])
+			for _, i := range k.narrow {
+				fn.I("%s", i)
+			}
+			fn.I("%s", store[k.to])
+			fn.I("ADDQ $%d, AX", 8*k.from)
+			fn.I("ADDQ $%d, BX", 8*k.to)
+		})
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+}

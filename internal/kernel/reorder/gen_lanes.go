@@ -1,0 +1,166 @@
+//go:build ignore
+
+package main
+
+import (
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func copyArgs() []asm.Arg {
+	return []asm.Arg{asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("lanes"), asm.Int("stored"), asm.Int("n")}
+}
+
+const copyDoc = ` copies n rows of lanes floats (at most 16) that start srcStride bytes apart to rows that start dstStride bytes
+apart, and stores zeros behind them up to stored floats. n is at least 1.`
+
+func copy512(f *asm.File) {
+	fn := f.Func("copy512", "copy512"+copyDoc, copyArgs()...)
+	fn.Load("dst", "DI")
+	fn.Load("dstStride", "R8")
+	fn.Load("src", "SI")
+	fn.Load("srcStride", "R9")
+	fn.Load("lanes", "R10")
+	fn.Load("stored", "R11")
+	lowBits(fn, "R10", "AX", "K1")
+	lowBits(fn, "R11", "AX", "K2")
+	fn.Load("n", "R12")
+	fn.Loop("R12", func() {
+		fn.I("VMOVUPS.Z (SI), K1, Z0")
+		fn.I("VMOVUPS Z0, K2, (DI)")
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+}
+
+func copy256(f *asm.File) {
+	fn := f.Func("copy256", "copy256"+copyDoc, copyArgs()...)
+	fn.Load("dst", "DI")
+	fn.Load("dstStride", "R8")
+	fn.Load("src", "SI")
+	fn.Load("srcStride", "R9")
+	fn.Load("lanes", "R10")
+	fn.Load("stored", "R11")
+	table := laneMasks(f)
+	fn.I("LEAQ %s, AX", table)
+	for i, count := range []string{"R10", "R11"} {
+		fn.I("MOVQ $16, CX")
+		fn.I("SUBQ %s, CX", count)
+		fn.I("VMOVUPS (AX)(CX*4), Y%d", 12+2*i)
+		fn.I("VMOVUPS 32(AX)(CX*4), Y%d", 13+2*i)
+	}
+	fn.Load("n", "R12")
+	masked := fn.NewLabel("masked")
+	for _, count := range []string{"R10", "R11"} {
+		fn.I("CMPQ %s, $16", count)
+		fn.I("JNE %s", masked)
+	}
+	fn.Loop("R12", func() {
+		fn.I("VMOVUPS (SI), Y0")
+		fn.I("VMOVUPS 32(SI), Y1")
+		fn.I("VMOVUPS Y0, (DI)")
+		fn.I("VMOVUPS Y1, 32(DI)")
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+	fn.Label(masked)
+	fn.Loop("R12", func() {
+		fn.I("VMASKMOVPS (SI), Y12, Y0")
+		fn.I("VMASKMOVPS 32(SI), Y13, Y1")
+		fn.I("VMASKMOVPS Y0, Y14, (DI)")
+		fn.I("VMASKMOVPS Y1, Y15, 32(DI)")
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+}
+
+func gatherArgs() []asm.Arg {
+	return []asm.Arg{asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Typed("m", "*mixture"), asm.Int("keep"), asm.Int("n")}
+}
+
+const gatherDoc = ` computes n pixels of 16 channels from two source blocks as m says. With keep 1, lanes that m does not name keep
+what dst holds; with 0 they become zero. n is at least 1.`
+
+func gather512(f *asm.File) {
+	fn := f.Func("gather512", "gather512"+gatherDoc, gatherArgs()...)
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "BX")
+	fn.Load("m", "DX")
+	fn.I("VMOVDQU32 (DX), Z31")
+	fn.I("VPMOVD2M Z31, K2") // bit 31 set: the lane is not named
+	fn.I("KNOTW K2, K1")
+	fn.Load("n", "CX")
+	fn.Load("keep", "AX")
+	fn.I("TESTQ AX, AX")
+	fn.I("JNE keep")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Z0")
+		fn.I("VMOVDQA32 Z31, Z1")
+		fn.I("VPERMI2PS.Z (BX), Z0, K1, Z1")
+		fn.I("VMOVUPS Z1, (DI)")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $64, BX")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+	fn.Label("keep")
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Z0")
+		fn.I("VMOVDQA32 Z31, Z1")
+		fn.I("VPERMI2PS (BX), Z0, Z1")
+		fn.I("VMOVUPS Z1, K1, (DI)")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $64, BX")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+}
+
+// gather256 makes each half of the result from the four halves of the sources: permuted all alike by the low three bits of
+// the index, chosen by bits 3 and 4.
+func gather256(f *asm.File) {
+	fn := f.Func("gather256", "gather256"+gatherDoc, gatherArgs()...)
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "BX")
+	fn.Load("m", "DX")
+	for h := range 2 {
+		fn.I("VMOVDQU %d(DX), Y%d", 32*h, 12+h)  // index; bit 31: not named
+		fn.I("VPSLLD $28, Y%d, Y%d", 12+h, 10+h) // sign: bit 3, the half
+		fn.I("VPSLLD $27, Y%d, Y%d", 12+h, 8+h)  // sign: bit 4, the source
+	}
+	fn.Load("n", "CX")
+	fn.Load("keep", "AX")
+	fn.Loop("CX", func() {
+		named := fn.NewLabel("named")
+		done := fn.NewLabel("done")
+		for h := range 2 {
+			fn.I("VPERMPS (SI), Y%d, Y0", 12+h)
+			fn.I("VPERMPS 32(SI), Y%d, Y1", 12+h)
+			fn.I("VPERMPS (BX), Y%d, Y2", 12+h)
+			fn.I("VPERMPS 32(BX), Y%d, Y3", 12+h)
+			fn.I("VBLENDVPS Y%d, Y1, Y0, Y0", 10+h)
+			fn.I("VBLENDVPS Y%d, Y3, Y2, Y2", 10+h)
+			fn.I("VBLENDVPS Y%d, Y2, Y0, Y%d", 8+h, 4+h)
+		}
+		fn.I("VXORPS Y6, Y6, Y6")
+		fn.I("VXORPS Y7, Y7, Y7")
+		fn.I("TESTQ AX, AX")
+		fn.I("JEQ %s", named)
+		fn.I("VMOVUPS (DI), Y6")
+		fn.I("VMOVUPS 32(DI), Y7")
+		fn.Label(named)
+		fn.I("VBLENDVPS Y12, Y6, Y4, Y4")
+		fn.I("VBLENDVPS Y13, Y7, Y5, Y5")
+		fn.I("VMOVUPS Y4, (DI)")
+		fn.I("VMOVUPS Y5, 32(DI)")
+		fn.Label(done)
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $64, BX")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+}
