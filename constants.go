@@ -11,14 +11,14 @@ import (
 // holds at an address unfit for their dtype. The defaults of inputs are treated alike. Equal constants are copied once,
 // however often groups are compiled.
 func (c *compilation) ownConstants() error {
-	var todo []*tensor.Tensor
+	var mapped []*tensor.Tensor
 	want := func(t *tensor.Tensor) bool {
 		if t.DType == tensor.String || !c.o.CopyWeights && !misaligned(t, t.DType.Size()) {
 			return false
 		}
 		if _, ok := c.copies[t]; !ok {
 			c.copies[t] = nil
-			todo = append(todo, t)
+			mapped = append(mapped, t)
 		}
 		return true
 	}
@@ -44,7 +44,7 @@ func (c *compilation) ownConstants() error {
 	for _, name := range sortedKeys(defaults) {
 		want(defaults[name])
 	}
-	if err := c.copyOut(todo); err != nil {
+	if err := c.copyOut(mapped); err != nil {
 		return err
 	}
 	for _, v := range values {

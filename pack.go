@@ -98,13 +98,13 @@ func (c *compilation) pack() error {
 	}
 	defer unlock()
 	var shared, own packedSet
-	todo := c.missing(work, &shared, &own)
-	if err := c.packAll(todo, &shared, &own); err != nil {
+	missing := c.missing(work, &shared, &own)
+	if err := c.packAll(missing, &shared, &own); err != nil {
 		shared.free()
 		own.free()
 		return err
 	}
-	if len(todo) > 0 {
+	if len(missing) > 0 {
 		c.model.evict()
 	}
 	c.packed.add(&own)
@@ -126,7 +126,7 @@ func (c *compilation) pack() error {
 func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []*packing {
 	ofModel := c.model.constants()
 	seen := map[packKey]bool{}
-	var todo []*packing
+	var missing []*packing
 	for _, p := range work {
 		k := packKey{p.Constant, p.Format}
 		_, have := c.packed.weights[k]
@@ -141,9 +141,9 @@ func (c *compilation) missing(work []*partition.Pack, shared, own *packedSet) []
 		if ofModel[p.Constant] && !ownDevice(c.opened, p.Format.Device) {
 			set = shared
 		}
-		todo = append(todo, &packing{Pack: *p, key: k, set: set})
+		missing = append(missing, &packing{Pack: *p, key: k, set: set})
 	}
-	return todo
+	return missing
 }
 
 // ownDevice reports whether a device ends with a Program, because the backend does, which it opened: what lies on it is not
@@ -163,14 +163,14 @@ func ownDevice(opened []backend.Backend, id tensor.DeviceID) bool {
 }
 
 // packAll gives every packing its memory and fills it.
-func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
+func (c *compilation) packAll(missing []*packing, shared, own *packedSet) error {
 	for _, set := range []*packedSet{shared, own} {
-		if err := c.packBlock(todo, set); err != nil {
+		if err := c.packBlock(missing, set); err != nil {
 			return err
 		}
 	}
 	var small, large []*packing
-	for _, p := range todo {
+	for _, p := range missing {
 		if p.hop != nil && p.mem.Size >= largePack && !p.Format.Layout.IsOpaque() { // others' converters may be serial
 			large = append(large, p)
 		} else {
@@ -198,7 +198,7 @@ func (c *compilation) packAll(todo []*packing, shared, own *packedSet) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range todo {
+	for _, p := range missing {
 		if p.set.weights == nil {
 			p.set.weights = map[packKey]device.Memory{}
 		}
@@ -238,11 +238,11 @@ func packError(p *packing, err error) error {
 }
 
 // packBlock plans the conversions of a set that are single hops in host memory, and gives them one block.
-func (c *compilation) packBlock(todo []*packing, set *packedSet) error {
+func (c *compilation) packBlock(missing []*packing, set *packedSet) error {
 	var total int64
 	var offsets []int64
 	var list []*packing
-	for _, p := range todo {
+	for _, p := range missing {
 		if p.set != set || !p.Format.Device.IsHost() {
 			continue
 		}
