@@ -85,8 +85,9 @@ func isImage(v *graph.Value) bool {
 	return is4D(v) || isF32(v) && v != nil && len(v.Type.Shape) == 3
 }
 
-// weightFormat returns the format of weights of that rank.
-func weightFormat(k convKind, rank int) graph.Format {
+// weightFormat returns the format of a convolution's weights.
+func weightFormat(n *graph.Node, k convKind) graph.Format {
+	rank := len(n.Inputs[1].Type.Shape)
 	switch {
 	case k == convDense && rank == 3:
 		return denseLineWeights
@@ -97,7 +98,7 @@ func weightFormat(k convKind, rank int) graph.Format {
 	case k == convDepthwise || k == convPlanar:
 		return slimWeights
 	}
-	return rowMaj
+	return groupedWeights(int(n.Int("group", 1)), false)
 }
 
 func convSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -105,7 +106,7 @@ func convSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why != nil {
 		return nil, why
 	}
-	return []graph.Signature{convSignature(n, k, weightFormat(k, len(n.Inputs[1].Type.Shape)))}, nil
+	return []graph.Signature{convSignature(n, k, weightFormat(n, k))}, nil
 }
 
 func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signature {
@@ -206,12 +207,7 @@ type convCall struct {
 
 // convConstants makes weights and bias ready.
 func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
-	c.weights = p.In(w)
-	if w.Format == rowMaj { // packed by the backend: groups that do not fall on blocks
-		if c.weights, err = p.ownPack(c.plan, w); err != nil {
-			return err
-		}
-	}
+	c.weights = p.Form(w, w.Format, 4*c.plan.WeightFloats())
 	if bias != nil {
 		c.bias, err = p.paddedBias(bias, c.plan.BiasFloats())
 	}
@@ -282,19 +278,6 @@ func paddedFloats(t *tensor.Tensor, length int) ([]float32, error) {
 	return out, nil
 }
 
-// ownPack packs row-major weights for a plan, in memory of Go, once per instance.
-func (p *planner) ownPack(plan *conv.Plan, w *graph.Value) (place.Memory, error) {
-	t := p.constant(w)
-	if t == nil {
-		return place.Nowhere, fmt.Errorf("weights %v are not constant", w)
-	}
-	dst := make([]float32, plan.WeightFloats())
-	if err := plan.PackWeights(dst, t.Bytes(), 0, plan.PackChunks()); err != nil {
-		return place.Nowhere, err
-	}
-	return p.Own(conv.Float32s(dst)), nil
-}
-
 // convWindow returns the window of a convolution, transposed or not, over a source of spatial dims in.
 func convWindow(n *graph.Node, in, kernel, out []int) (conv.Map, error) {
 	w, err := graph.ConvAttrs(n, kernel)
@@ -341,8 +324,8 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if b := n.Input(2); b != nil && !b.IsConst() && !fuse.InBody(b) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", b)
 	}
-	if n.Int("group", 1) != 1 {
-		return []graph.Signature{convSignature(n, convMixed, rowMaj)}, nil
+	if g := int(n.Int("group", 1)); g != 1 {
+		return []graph.Signature{convSignature(n, convMixed, groupedWeights(g, true))}, nil
 	}
 	weights := transposeWeights
 	if !is4D(x) {

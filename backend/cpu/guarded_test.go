@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -30,6 +31,10 @@ func (b *guardedBackend) Info() backend.Info {
 	i := b.Backend.Info()
 	i.Name = b.name
 	return i
+}
+
+func (b *guardedBackend) ConvertersOf(l graph.Layout) []convert.Converter {
+	return b.Backend.(convert.Source).ConvertersOf(l)
 }
 
 func (b *guardedBackend) Supports(n *graph.Node) backend.Support {
@@ -177,7 +182,12 @@ func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (devi
 		constants = append(constants, v)
 	}
 	if g.Constants, consts, err = replace(a.Constants, func(k int) int {
-		n, err := graph.PhysicalSize(constants[k].Format, a.Constants[k].DType, a.Constants[k].Shape)
+		f, c := constants[k].Format, a.Constants[k]
+		size := graph.PhysicalSize
+		if f.Layout.IsOpaque() {
+			size = i.e.b.ConvertersOf(f.Layout)[0].Size
+		}
+		n, err := size(f, c.DType, c.Shape)
 		if err != nil {
 			panic(err)
 		}
