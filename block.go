@@ -90,6 +90,10 @@ func (c *compilation) buildBlock(g *graph.Graph) (*block, error) {
 			add(v, slotDims)
 		}
 	}
+	dynamic := map[*graph.Node]bool{}
+	for _, gr := range c.results[g].Groups {
+		dynamic[gr.Node] = gr.Dynamic
+	}
 	for _, n := range order {
 		s := step{node: n}
 		for k := range n.NumOperands() {
@@ -99,7 +103,7 @@ func (c *compilation) buildBlock(g *graph.Graph) (*block, error) {
 				s.in = append(s.in, -1)
 			}
 		}
-		if err := c.fillStep(g, &s); err != nil {
+		if err := c.fillStep(g, &s, dynamic); err != nil {
 			return nil, err
 		}
 		for _, v := range n.Outputs {
@@ -122,7 +126,8 @@ func (c *compilation) buildBlock(g *graph.Graph) (*block, error) {
 	return b, nil
 }
 
-func (c *compilation) fillStep(g *graph.Graph, s *step) error {
+// fillStep says how a node is run; dynamic has the groups whose shapes depend on data.
+func (c *compilation) fillStep(g *graph.Graph, s *step, dynamic map[*graph.Node]bool) error {
 	n := s.node
 	switch {
 	case n.IsCarve(graph.OpConvert):
@@ -134,11 +139,7 @@ func (c *compilation) fillStep(g *graph.Graph, s *step) error {
 	case n.IsCarve(graph.OpSubgraph):
 		s.kind = stepGroup
 		s.exe = c.exes[n]
-		for _, gr := range c.results[g].Groups {
-			if gr.Node == n {
-				s.dynamic = gr.Dynamic
-			}
-		}
+		s.dynamic = dynamic[n]
 		for _, b := range c.backends {
 			if b.Info().Name == n.Backend {
 				s.backend, s.threads = b, b.Info().Threads

@@ -321,7 +321,8 @@ func (c *compilation) partition() error {
 	c.results = map[*graph.Graph]*partition.Result{}
 	return c.blocks(func(g *graph.Graph) error {
 		r, err := partition.Partition(c.ctx, g, &partition.Options{
-			Backends: c.backends, Properties: c.o.Properties, Pins: c.o.Pins, Registry: c.registry, Logger: c.o.Logger,
+			Backends: c.backends, Properties: c.o.Properties, Pins: c.o.Pins, Registry: c.registry, Isolated: c.o.Isolated,
+			Logger: c.o.Logger,
 			Failed: func(n *graph.Node, b string) *property.Reason {
 				names := n.Provenance()
 				if len(names) == 0 {
@@ -345,6 +346,9 @@ func (c *compilation) partition() error {
 
 func (c *compilation) eliminate() error {
 	c.removed = 0
+	if c.o.Isolated {
+		return nil // what two groups do one after the other is theirs
+	}
 	return c.blocks(func(g *graph.Graph) error {
 		n, err := convert.Eliminate(g)
 		c.removed += n

@@ -230,7 +230,8 @@ func apart(got, want map[string]tensor.Value) string {
 	return ""
 }
 
-// checkNetwork runs a random network on the reference kernels, on cpu, and on cpu with two other backends in between.
+// checkNetwork runs a random network on the reference kernels, on cpu, and on cpu with two other backends in between, also
+// with every node on its own.
 func checkNetwork(ctx context.Context, seed uint64, nodes int) {
 	GinkgoHelper()
 	m := carve.FromGraph(newNetwork(seed, nodes))
@@ -255,7 +256,10 @@ func checkNetwork(ctx context.Context, seed uint64, nodes int) {
 	p, q := newFaulty("p", some()...), newFaulty("q", some()...)
 	mixed := &carve.Options{Backends: []backend.Config{{Name: "p"}, {Name: "q"}}, Open: map[string]backend.Backend{"p": p, "q": q}, Verify: true}
 	exact := &carve.Options{Backends: append([]backend.Config{{Name: "p"}, {Name: "q"}}, onReference[0]), Open: mixed.Open, Verify: true, Strict: true}
-	programs := []*carve.Program{open(&carve.Options{Verify: true, Threads: 2}), open(mixed), open(exact)}
+	isolated := *mixed
+	isolated.Isolated = true
+	programs := []*carve.Program{open(&carve.Options{Verify: true, Threads: 2}), open(mixed), open(exact),
+		open(&carve.Options{Verify: true, Isolated: true}), open(&isolated)}
 	for _, p := range programs {
 		defer p.Close()
 	}

@@ -51,6 +51,9 @@ type Options struct {
 	// Strict appends no implicit backend and makes a backend that is unavailable, the first node that no backend takes, and
 	// the first group that does not compile or fails, an error.
 	Strict bool
+	// Isolated makes each operator, what is fused being one, a subgraph of its own that takes its operands row-major on the
+	// host, gives its results so, and converts by itself. It runs slower; it shows what the partition saves.
+	Isolated bool
 	// KeepOrder leaves nodes in the order of the model. By default they run in the order that needs the least memory.
 	KeepOrder bool
 	// Verify checks the graph between all passes and every memory plan.

@@ -16,10 +16,9 @@ type Report struct {
 	Groups      []GroupReport      `json:"groups"`
 	Folded      []FoldedReport     `json:"folded"`
 	Conversions []ConversionReport `json:"conversions"`
-	// Run adds up the conversions of a run, and Alone those that there would be if every operator, or fused unit, took its
-	// operands row-major on the host and gave its results so.
-	Run   ConversionSum `json:"conversions_run"`
-	Alone ConversionSum `json:"conversions_alone"`
+	// Run adds up the conversions of a run. That of a Program compiled with Options.Isolated says what there would be if
+	// every operator converted on its own.
+	Run ConversionSum `json:"conversions_run"`
 	// Eliminated is how many conversions between formats that are equal, that undo others, or that others have done were
 	// removed once all were in place.
 	Eliminated int              `json:"conversions_eliminated"`
@@ -246,22 +245,11 @@ func (w *reportWriter) fresh(names []string) []string {
 	return out
 }
 
-// inside reports the conversions in a group, and counts those that its nodes would need by themselves.
+// inside reports the conversions in a group.
 func (w *reportWriter) inside(s *spec, group *graph.Node, id int) {
 	for n := range group.Regions[0].Graph.Nodes() {
 		if n.IsCarve(graph.OpConvert) {
 			w.convert(n.Inputs[0], n.Outputs[0].Format, s.bindings, group.Backend, &id)
-			continue
-		}
-		for _, v := range n.Inputs {
-			if v != nil && !v.IsConst() && !v.IsDims() && v.Format != graph.HostFormat {
-				w.r.Alone.add(w.bytes(v, graph.HostFormat, s.bindings))
-			}
-		}
-		for _, v := range n.Outputs {
-			if v != nil && (v.NumUses() > 0 || v.IsOutput()) && v.Format != graph.HostFormat {
-				w.r.Alone.add(w.bytes(v, v.Format, s.bindings))
-			}
 		}
 	}
 }

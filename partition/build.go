@@ -139,6 +139,10 @@ func (b *builder) constants() {
 // convertValue inserts the conversions of one value. A Convert belongs to the producer's group where a reader in that
 // group wants it; otherwise it stands between the groups.
 func (b *builder) convertValue(v *graph.Value) {
+	if b.a.o.Isolated {
+		b.isolateValue(v)
+		return
+	}
 	wants := make([]convert.Want, 0, v.NumUses())
 	for _, u := range v.Uses() {
 		if f := wantedBy(u); f != v.Format {

@@ -70,6 +70,10 @@ func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*fo
 	if !alternatives {
 		return c, nil
 	}
+	if a.o.Isolated {
+		c.isolate()
+		return c, nil
+	}
 	c.forward()
 	for sweep := 0; sweep < 8; sweep++ {
 		if err := ctx.Err(); err != nil {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/partition/internal/dag"
@@ -66,6 +67,9 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 		return nil, nil, err
 	}
 	p.Cut = cuts(a, order, p, from, to)
+	if a.o.Isolated {
+		p.Alone = slices.Repeat([]bool{true}, len(order))
+	}
 	for range a.o.Backends {
 		pol := dag.Policy{Disconnected: a.o.Disconnected}
 		p.Policy = append(p.Policy, pol, pol)

@@ -22,6 +22,9 @@ type Options struct {
 	// Disconnected allows groups of several unconnected parts, which makes their number minimal. By default groups are
 	// connected.
 	Disconnected bool
+	// Isolated makes each node, what is fused being one, a group of its own that takes its operands row-major on the host,
+	// gives its results so, and converts by itself: what a partition is compared with.
+	Isolated bool
 	// MinNodes gives groups of fewer nodes to backends further down the list, if these take them; 0 keeps all. What a fused
 	// node stands for counts.
 	MinNodes int

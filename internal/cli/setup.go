@@ -16,6 +16,7 @@ type job struct {
 	model    *carve.Model
 	feeds    map[string]tensor.Value // from --input
 	binding  *binding
+	options  carve.Options
 	program  *carve.Program
 	compiled time.Duration // loading and compiling, with the first plan
 }
@@ -71,6 +72,7 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *fee
 	defer p.end()
 	o.Observer, o.Logger = p.observe, a.logger()
 	start = time.Now()
+	j.options = o
 	j.program, err = carve.Compile(ctx, j.model, &o)
 	j.compiled += time.Since(start)
 	return j, err
@@ -104,6 +106,26 @@ func (j *job) report(ctx context.Context) (*carve.Report, error) {
 	}
 	r.Dims = j.binding.report()
 	return r, nil
+}
+
+// isolated returns what conversions cost a run of the model, for the job's shapes, if each operator converts on its own.
+func (j *job) isolated(ctx context.Context) (carve.ConversionSum, error) {
+	shapes, err := j.shapes()
+	if err != nil {
+		return carve.ConversionSum{}, err
+	}
+	o := j.options
+	o.Isolated, o.Logger, o.Observer = true, nil, nil // what they tell of was told
+	p, err := carve.Compile(ctx, j.model, &o)
+	if err != nil {
+		return carve.ConversionSum{}, err
+	}
+	defer p.Close()
+	r, err := p.Report(ctx, shapes)
+	if err != nil {
+		return carve.ConversionSum{}, err
+	}
+	return r.Run, nil
 }
 
 // close frees program and model.
