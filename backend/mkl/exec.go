@@ -34,6 +34,7 @@ type state struct {
 	lists  [][][]float32 // of host steps, by step
 	single *dl.Frame
 	trace  func(int)
+	job    func() // for an executor: runs the steps, and says so to over
 	over   chan struct{}
 	err    error
 	block  *offheap.Block
@@ -105,6 +106,10 @@ func (in *instance) newState() (*state, error) {
 	size := frame
 	for i := range in.steps {
 		size += frame + arg*len(in.steps[i].args)
+	}
+	st.job = func() {
+		st.guarded()
+		st.over <- struct{}{}
 	}
 	var err error
 	if st.block, err = offheap.Alloc(size, 64); err != nil {

@@ -65,7 +65,7 @@ func MadeFor(b backend.Backend, elements, threads int) int {
 // Executions runs one small primitive again and again, with nothing around it but the call.
 func Executions(b backend.Backend, elements, n int) error {
 	m := b.(*mkl)
-	pr, err := m.l.primitive(1, m.l.elementwise(eltTanh, 0, 0, plain(elements)))
+	pr, err := m.l.primitive(nil, 1, m.l.elementwise(eltTanh, 0, 0, plain(elements)))
 	if err != nil {
 		return err
 	}

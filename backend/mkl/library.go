@@ -255,3 +255,6 @@ func (l *library) withThreads(threads int, f func() error) error {
 	dl.Call(l.setThreads, uintptr(threads))
 	return f()
 }
+
+// alone calls f on a locked thread for which the library has one thread.
+func (l *library) alone(f func() error) error { return l.withThreads(1, f) }

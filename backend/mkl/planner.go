@@ -149,7 +149,7 @@ func (p *planner) make(r recipe) (*primitive, error) {
 	if p.b.fail == "primitive" {
 		return nil, errInjected
 	}
-	return p.l.primitive(r.threads(p.threads), r)
+	return p.l.primitive(p.e.team, r.threads(p.threads), r)
 }
 
 // desc is the descriptor of a shape for an argument.

@@ -180,8 +180,12 @@ type cache struct {
 	m  map[string]weak.Pointer[primitive]
 }
 
-// primitive returns the primitive of a recipe, for that many threads.
-func (l *library) primitive(threads int, r recipe) (*primitive, error) {
+// primitive returns the primitive of a recipe, for that many threads: one, or those of a team.
+func (l *library) primitive(m *team, threads int, r recipe) (*primitive, error) {
+	create := l.alone
+	if threads > 1 {
+		create = m.create
+	}
 	key := l.fullKey(r, threads)
 	l.primitives.mu.Lock()
 	p := l.primitives.m[key].Value()
@@ -189,7 +193,7 @@ func (l *library) primitive(threads int, r recipe) (*primitive, error) {
 	if p != nil {
 		return p, nil
 	}
-	err := l.withThreads(threads, func() (err error) {
+	err := create(func() (err error) {
 		if p, err = l.build(r); err == nil {
 			p.key, p.threads, p.nanos = key, threads, r.nanos()
 		}

@@ -122,7 +122,13 @@ var _ = Describe("runs", func() {
 				want, err := p.Run(ctx, feeds(g))
 				Expect(err).NotTo(HaveOccurred())
 				one := p.Memory()
-				many(ctx, p, g, 10, want)
+				for warm := 0; warm < 10; warm++ { // Go starts threads as it needs them
+					before := threads()
+					many(ctx, p, g, 10, want)
+					if threads() <= before {
+						break
+					}
+				}
 				before, held := threads(), resident()
 				many(ctx, p, g, runs, want)
 				Expect(threads()).To(BeNumerically("<=", before+2))

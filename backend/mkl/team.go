@@ -24,7 +24,7 @@ type team struct {
 	threads int
 	refs    int
 	turns   chan struct{} // held by each run inside of the library
-	jobs    chan *state   // to the executors
+	jobs    chan func()   // to the executors
 	done    sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ func (t *teams) acquire(l *library, threads int) *team {
 		return m
 	}
 	most := max(runtime.GOMAXPROCS(0)/threads, 1)
-	m.turns, m.jobs = make(chan struct{}, most), make(chan *state)
+	m.turns, m.jobs = make(chan struct{}, most), make(chan func())
 	for range most {
 		m.done.Add(1)
 		go m.execute(m.jobs)
@@ -64,15 +64,14 @@ func (t *teams) release(m *team) {
 }
 
 // execute is an executor. Its thread is never given back to other goroutines: it ends with it, and its workers too.
-func (m *team) execute(jobs <-chan *state) {
+func (m *team) execute(jobs <-chan func()) {
 	runtime.LockOSThread()
 	defer m.done.Done()
 	if m.l.setThreads != 0 {
 		dl.Call(m.l.setThreads, uintptr(m.threads))
 	}
-	for st := range jobs {
-		st.guarded()
-		st.over <- struct{}{}
+	for job := range jobs {
+		job()
 	}
 }
 
@@ -93,11 +92,20 @@ func (m *team) run(ctx context.Context, st *state) error {
 		st.guarded()
 		runtime.UnlockOSThread()
 	} else {
-		m.jobs <- st
+		m.jobs <- st.job
 		<-st.over
 	}
 	<-m.turns
 	return st.err
+}
+
+// create calls f on an executor, with the team's number of threads set. A primitive of several threads is created there:
+// the library starts workers for some already then, and where all threads of GNU's OpenMP library together are more than
+// the processors, none of them ever waits for the next primitive awake.
+func (m *team) create(f func() error) error {
+	over := make(chan error, 1)
+	m.jobs <- func() { over <- f() }
+	return <-over
 }
 
 // guarded runs the steps; a panic becomes the run's error.

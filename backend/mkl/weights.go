@@ -211,7 +211,7 @@ type reordering struct {
 }
 
 func (l *library) newReordering(from, to shape) (*reordering, error) {
-	pr, err := l.primitive(1, l.reorder(from, to))
+	pr, err := l.primitive(nil, 1, l.reorder(from, to))
 	if err != nil {
 		return nil, err
 	}
