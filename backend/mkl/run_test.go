@@ -161,6 +161,31 @@ var _ = Describe("runs", func() {
 		expectAgreement(ctx, program(ctx, g, carve.Options{Threads: 2}), g)
 	})
 
+	It("agree on products of many rows, by one thread and by two", func(ctx SpecContext) {
+		open("")
+		g := parse(`
+  input %x: f32[2,40,256]
+  const %w = f32[256,512]{~}
+  const %b = f32[512]{~}
+  const %v = f32[256,512]{~}
+  const %c = f32[256]{~}
+  const %u = f32[256,320]{~}
+  const %i = i64[2]{80,512}
+  const %j = i64[3]{2,40,256}
+  %m = MatMul(%x, %w)
+  %n = Add(%m, %b)
+  %r = Relu(%n)
+  %f = Reshape(%r, %i)
+  %h = Gemm(%f, %v, %c; transB=1)
+  %t = Reshape(%h, %j)
+  %s = Add(%t, %x)
+  %y = MatMul(%s, %u)
+  output %y`)
+		for _, n := range []int{1, 2} {
+			expectAgreement(ctx, program(ctx, g, carve.Options{Threads: n}), g)
+		}
+	})
+
 	It("work from fresh goroutines, set-up included", func(ctx SpecContext) {
 		open("")
 		var wg sync.WaitGroup
