@@ -14,8 +14,9 @@ const (
 // again and again, by one goroutine.
 type greedy struct {
 	p      *problem
-	taken  *occupancy // nil before it is needed
-	offs   []int64    // per item
+	near   *obstacles // one of these two, made when it is needed
+	taken  *occupancy
+	offs   []int64 // per item
 	keys   []uint64
 	sorter sorter
 }
@@ -31,14 +32,9 @@ func newGreedy(p *problem) *greedy {
 // Cost O(items log sections) set reads.
 func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool) {
 	p := g.p
-	if g.taken == nil {
-		blocks := p.blocking(h)
-		if blocks == nil {
-			return 0, false
-		}
-		g.taken = newOccupancy(blocks)
+	if !g.clear(h) {
+		return 0, false
 	}
-	g.taken.reset()
 	height := int64(0)
 	if p.rigid {
 		for i := range p.items {
@@ -53,7 +49,7 @@ func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool
 		if it.fixed >= 0 {
 			continue
 		}
-		off, ok := g.findOffset(it, f)
+		off, ok := g.findOffset(i, f)
 		if !ok || off > ceiling-it.size {
 			return 0, false
 		}
@@ -66,17 +62,43 @@ func (g *greedy) place(order []int32, f fit, ceiling int64, h halt) (int64, bool
 	return height, height <= ceiling
 }
 
+// clear makes all space free, or returns false when h ended.
+func (g *greedy) clear(h halt) bool {
+	if g.near == nil && g.taken == nil {
+		if list := g.p.neighbours(h); list != nil {
+			g.near = newObstacles(g.p, list)
+		} else if blocks := g.p.blocking(h); blocks != nil {
+			g.taken = newOccupancy(blocks)
+		}
+	}
+	switch {
+	case g.near != nil:
+		g.near.reset()
+	case g.taken != nil:
+		g.taken.reset()
+	}
+	return g.near != nil || g.taken != nil
+}
+
 // put takes the space of item i at off.
 func (g *greedy) put(i int32, off int64) {
 	it := &g.p.items[i]
 	g.offs[i] = off
+	if g.near != nil {
+		g.near.add(i, extent{off, off + it.size})
+		return
+	}
 	for _, q := range g.p.pieces[it.lo:it.hi] {
 		g.taken.add(q.first, q.last, extent{off, off + q.size})
 	}
 }
 
-// findOffset returns the offset for it, or false where it overflows.
-func (g *greedy) findOffset(it *item, f fit) (int64, bool) {
+// findOffset returns the offset for item i, or false where it overflows.
+func (g *greedy) findOffset(i int32, f fit) (int64, bool) {
+	it := &g.p.items[i]
+	if g.near != nil {
+		return it.choose(g.near.sets[g.near.place[i]], f)
+	}
 	m := &g.taken.merge
 	m.reset(it.size)
 	for _, q := range g.p.pieces[it.lo:it.hi] {
@@ -96,10 +118,16 @@ func (g *greedy) findOffset(it *item, f fit) (int64, bool) {
 		}
 	}
 	m.size = it.size
+	return it.choose(m.sorted(), f)
+}
+
+// choose returns the offset that f chooses between extents that are taken,
+// ordered by lower end, or false where it overflows.
+func (it *item) choose(taken []extent, f fit) (int64, bool) {
 	mask := it.align - 1
 	end := int64(0) // start of the free range, before alignment
 	best, bestGap := int64(-1), int64(math.MaxInt64)
-	for _, e := range m.sorted() {
+	for _, e := range taken {
 		if e.lo-end >= it.size && e.lo-end < bestGap {
 			if start := (end + mask) &^ mask; start <= e.lo-it.size {
 				if f == firstFit {

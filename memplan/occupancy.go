@@ -210,8 +210,11 @@ func (m *merger) reset(size int64) {
 }
 
 // add adds one extent.
-func (m *merger) add(e extent) {
-	set, size := m.union, m.size
+func (m *merger) add(e extent) { m.union = uniteExtent(m.union, e, m.size) }
+
+// uniteExtent adds e to a sorted set of extents between which gaps are at
+// least of the given size, which is positive.
+func uniteExtent(set []extent, e extent, size int64) []extent {
 	i, j := 0, len(set) // i is the first that e joins or comes before
 	for i < j {
 		if k := int(uint(i+j) >> 1); e.lo-set[k].hi >= size {
@@ -222,20 +225,18 @@ func (m *merger) add(e extent) {
 	}
 	n := len(set)
 	if i == n {
-		m.union = append(set, e)
-		return
+		return append(set, e)
 	}
 	at := &set[i]
 	if at.lo-e.hi >= size {
 		set = append(set, extent{})
 		copy(set[i+1:], set[i:n])
 		set[i] = e
-		m.union = set
-		return
+		return set
 	}
 	at.lo = min(at.lo, e.lo)
 	if e.hi <= at.hi {
-		return
+		return set
 	}
 	at.hi = e.hi
 	k := i + 1
@@ -243,8 +244,9 @@ func (m *merger) add(e extent) {
 		at.hi = max(at.hi, set[k].hi)
 	}
 	if k > i+1 {
-		m.union = append(set[:i+1], set[k:]...)
+		set = append(set[:i+1], set[k:]...)
 	}
+	return set
 }
 
 // run adds a sorted set.

@@ -38,8 +38,10 @@ type problem struct {
 	plain    bool  // each item has one piece and none is fixed
 	merged   bool  // some item holds several buffers
 
-	once   sync.Once
-	blocks *blocking // through blocking only
+	onceBlocks sync.Once
+	blocks     *blocking // through blocking only
+	onceNear   sync.Once
+	near       *neighbours // through neighbours only
 }
 
 // span is an interval of time in which one buffer takes space.
@@ -84,8 +86,15 @@ func (p *problem) alive() float64 {
 // blocking returns the blocks of p's sections, made when they are first asked
 // for, or nil when the context of h had ended by then.
 func (p *problem) blocking(h halt) *blocking {
-	p.once.Do(func() { p.blocks = newBlocking(p, halt{done: h.done}) })
+	p.onceBlocks.Do(func() { p.blocks = newBlocking(p, halt{done: h.done}) })
 	return p.blocks
+}
+
+// neighbours returns the neighbours of p's items, made when they are first
+// asked for, or nil where newNeighbours does.
+func (p *problem) neighbours(h halt) *neighbours {
+	p.onceNear.Do(func() { p.near = newNeighbours(p, halt{done: h.done}) })
+	return p.near
 }
 
 func identity(n int) []int32 {
