@@ -32,17 +32,17 @@ func newNeighbours(p *problem, h halt) *neighbours {
 		begins[s+1] += begins[s]
 	}
 	b := &neighbours{place: make([]int32, n), until: make([]int32, n), at: make([]int32, n+1)}
-	next, born := make([]int32, p.sections), make([]int32, n)
+	next := make([]int32, p.sections)
 	for i := range p.items {
 		s := p.items[i].first
 		k := begins[s] + next[s]
 		next[s]++
-		b.place[i], born[k] = k, int32(i)
+		b.place[i] = k
 		b.until[k] = begins[p.items[i].last]
 	}
 	var live []int32
 	b.early = make([]int32, 0, n*int(p.alive()+1))
-	for k, i := range born {
+	for k := range n {
 		if k&pollMask == 0 && h.stopped() {
 			return nil
 		}
@@ -57,10 +57,7 @@ func newNeighbours(p *problem, h halt) *neighbours {
 			return nil
 		}
 		b.at[k+1] = int32(len(b.early))
-		live = kept
-		if p.items[i].last > p.items[i].first+1 || int(b.until[k]) > k+1 {
-			live = append(live, int32(k))
-		}
+		live = append(kept, int32(k))
 	}
 	return b
 }

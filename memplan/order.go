@@ -14,7 +14,6 @@ func sectionsOf(it *item) float64 { return float64(it.last - it.first) }
 
 func bySizeKey(_ *problem, it *item) uint64     { return descending(it.size) }
 func byBirthKey(_ *problem, it *item) uint64    { return ascending(int64(it.first)) }
-func byDeathKey(_ *problem, it *item) uint64    { return ascending(int64(it.last)) }
 func byDurationKey(_ *problem, it *item) uint64 { return descendingFloat(sectionsOf(it)) }
 func byAreaKey(_ *problem, it *item) uint64 {
 	return descendingFloat(float64(it.size) * sectionsOf(it))
@@ -28,7 +27,6 @@ var (
 
 	sizeThenBirth    = rule{name: "size,birth", key: bySizeKey, tie: byBirthKey}
 	sizeThenDuration = rule{name: "size,duration", key: bySizeKey, tie: byDurationKey}
-	sizeThenDeath    = rule{name: "size,death", key: bySizeKey, tie: byDeathKey}
 )
 
 // tactic is a heuristic: it fills g.offs with offsets for the items of g.p and
@@ -59,14 +57,12 @@ var tactics = []tactic{
 	inOrder(sizeFirst, bestFit),
 	inOrder(areaFirst, firstFit),
 	inOrder(birthFirst, bestFit),
-	inOrder(durationFirst, firstFit),
 	inOrder(sizeFirst, firstFit),
-	inOrder(areaFirst, bestFit),
-	inOrder(durationFirst, bestFit),
-	inOrder(birthFirst, firstFit),
-	inOrder(sizeThenBirth, bestFit),
+	inOrder(durationFirst, firstFit),
 	inOrder(sizeThenDuration, bestFit),
-	inOrder(sizeThenDeath, bestFit),
+	inOrder(sizeThenDuration, firstFit),
+	inOrder(sizeThenBirth, bestFit),
+	inOrder(sizeThenBirth, firstFit),
 }
 
 // tacticsFor returns the tactics that p is worth before any search: as many as

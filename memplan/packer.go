@@ -76,6 +76,9 @@ func (k *packer) accept(p *problem, offset []int64, height int64, method string)
 	}
 }
 
+// searches reports whether search comes after heuristics.
+func (k *packer) searches() bool { return k.opt.Steps >= 0 }
+
 // manyItems is how many items a tactic must have for a thread of its own.
 const manyItems = 4096
 
@@ -85,7 +88,10 @@ func (k *packer) heuristics(p *problem) {
 	list := tacticsFor(p)
 	if k.opt.Threads == 1 || len(p.items) < manyItems {
 		g := newGreedy(p)
-		for _, t := range list {
+		for i, t := range list {
+			if i == promoteAfter {
+				k.promote(p, g)
+			}
 			if k.done() || k.h.stopped() {
 				return
 			}

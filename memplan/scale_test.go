@@ -53,6 +53,26 @@ func heavyTailed(n int) []memplan.Buffer {
 	return bufs
 }
 
+// blocks returns buffers as in a network of blocks of one to five steps, some
+// with workspace, the first output of each block alive beyond it.
+func blocks(n int, seed uint64) []memplan.Buffer {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	var bufs []memplan.Buffer
+	for at := int64(0); len(bufs) < n; {
+		size := 16 * (1 + r.Int64N(64))
+		first := len(bufs)
+		for range 1 + r.IntN(5) {
+			bufs = append(bufs, buf(size, at, at+2))
+			if r.IntN(3) == 0 {
+				bufs = append(bufs, buf(size<<r.IntN(3), at, at+1))
+			}
+			at++
+		}
+		bufs[first].Upper += 2 + int64(min(40, 2/(1e-9+r.Float64())))
+	}
+	return bufs
+}
+
 // dense returns buffers as heavyTailed does, with longer lifetimes: of n
 // buffers some 3.5 times the root of n are alive at one time.
 func dense(n int) []memplan.Buffer {
@@ -108,6 +128,7 @@ var _ = Describe("many buffers", func() {
 	},
 		Entry("chain", chain(100_000)),
 		Entry("nested lifetimes", nested(100_000)),
+		Entry("blocks", blocks(1000, 0)),
 	)
 
 	It("never packs higher than greedy by size", func() {
