@@ -15,6 +15,6 @@ func NewStreaming(s Spec) (*Plan, bool, error) {
 // TransposeStreaming is Transpose2D with stores past the caches, where the level has them.
 func TransposeStreaming(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	level := cpuid.Best()
-	transpose(level, streamsTiles(level), dst, ldDst, src, ldSrc, rows, cols, false)
+	transpose(level, streamsTiles(level), dst, ldDst, src, ldSrc, rows, cols, 0)
 	fence()
 }

@@ -91,8 +91,44 @@ func tile(fn *asm.Func, side int, v variant, shuffle func(*asm.Func)) {
 		fn.I("%s %s, (AX)", v.store(), reg(c))
 		fn.I("ADDQ R8, AX")
 	}
+}
+
+// tilesLoop emits the loop over tiles. Those that lie more than a page apart are taken two by two, the second of two before the
+// first: a constant distance would make the processor fetch lines at that distance behind the last tile, in vain, which costs
+// a tenth to a third of the speed where source and result are far larger than the second-level cache (measured on a Zen 4).
+func tilesLoop(fn *asm.Func, body func()) {
+	loop, done := fn.NewLabel("loop"), fn.NewLabel("done")
+	fn.I("LEAQ (R13)(R13*1), R10")
+	fn.I("LEAQ (DX)(DX*1), R11")
+	fn.I("XORL CX, CX") // how many are left when the last one, without a partner, comes next; 0: there is none
+	fn.I("CMPQ R13, $4096")
+	fn.I("JLE %s", loop)
+	fn.I("CMPQ R12, $1")
+	fn.I("JEQ %s", loop)
+	fn.I("MOVQ R12, CX")
+	fn.I("ANDQ $1, CX")
 	fn.I("ADDQ R13, SI")
 	fn.I("ADDQ DX, DI")
+	fn.I("NEGQ R13")
+	fn.I("NEGQ DX")
+	fn.I("PCALIGN $64")
+	fn.Label(loop)
+	body()
+	// Always one on, or one back and three on by turns.
+	fn.I("ADDQ R13, SI")
+	fn.I("ADDQ DX, DI")
+	fn.I("NEGQ R13")
+	fn.I("NEGQ DX")
+	fn.I("ADDQ R10, R13")
+	fn.I("ADDQ R11, DX")
+	fn.I("DECQ R12")
+	fn.I("JZ %s", done)
+	fn.I("CMPQ R12, CX")
+	fn.I("JNE %s", loop)
+	fn.I("ADDQ R13, SI")
+	fn.I("ADDQ DX, DI")
+	fn.I("JMP %s", loop)
+	fn.Label(done)
 }
 
 // tiles512 and tiles256 transpose whole tiles.
@@ -100,7 +136,7 @@ func tiles512(f *asm.File, v variant) {
 	name := v.name("tiles", 512)
 	fn := f.Func(name, name+fmt.Sprintf(tilesDoc, 16)+v.doc(16), tilesArgs()...)
 	beginTiles(fn, v)
-	fn.Loop("R12", func() { tile(fn, 16, v, shuffle16) })
+	tilesLoop(fn, func() { tile(fn, 16, v, shuffle16) })
 	fn.Ret()
 }
 
@@ -108,7 +144,7 @@ func tiles256(f *asm.File, v variant) {
 	name := v.name("tiles", 256)
 	fn := f.Func(name, name+fmt.Sprintf(tilesDoc, 8)+v.doc(8), tilesArgs()...)
 	beginTiles(fn, v)
-	fn.Loop("R12", func() { tile(fn, 8, v, shuffle8) })
+	tilesLoop(fn, func() { tile(fn, 8, v, shuffle8) })
 	fn.Ret()
 }
 

@@ -108,16 +108,20 @@ func New(s Spec) (*Plan, error) {
 	p := &Plan{Spec: s, level: cpuid.Best()}
 	p.stream = p.streams(streamBytes)
 	blocks := (s.C + 15) / 16
+	chunk := chunkBytes
+	if p.stream {
+		chunk *= 4 // a fence stands behind each
+	}
 	// Pixels come in multiples of 16.
 	switch p.perAcross = blocks; {
 	case s.From != NHWC && s.To != NHWC:
-		p.perAcross = max(1, min(blocks, chunkBytes/(64*min(s.HW, 1<<20))))
+		p.perAcross = max(1, min(blocks, chunk/(64*min(s.HW, 1<<20))))
 	case s.From == NCHW || s.To == NCHW:
 		p.perAcross = min(blocks, tileRows/16)
 	default: // all channels of a pixel, so that cache lines are not shared between chunks
 	}
 	p.across = (blocks + p.perAcross - 1) / p.perAcross
-	p.segment = max(16, min((s.HW+15)/16*16, chunkBytes/(64*p.perAcross)/16*16))
+	p.segment = max(16, min((s.HW+15)/16*16, chunk/(64*p.perAcross)/16*16))
 	p.segments = (s.HW + p.segment - 1) / p.segment
 	return p, nil
 }
@@ -174,9 +178,13 @@ func (p *Plan) chunk(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
 	case p.From == p.To:
 		p.copySame(dst, src, b0, b1, p0, p1)
 	case p.From == NCHW && p.To == NHWC:
-		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, p1 < p.HW)
+		after := p1 - p0
+		if p1 == p.HW {
+			after = (c1-c0)*p.HW - p0
+		}
+		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
 	case p.From == NHWC && p.To == NCHW:
-		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, false)
+		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
 	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
 			p.block(stream, dst, src, b, p0, p1)

@@ -35,14 +35,15 @@ func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	}
 	level := cpuid.Best()
 	stream := 4*rows*cols >= streamBytes && streamsTiles(level) && ldDst%16 == 0 && aligned(dst)
-	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols, false)
+	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols, 0)
 	if stream {
 		fence()
 	}
 }
 
-// transpose is Transpose2D without the fence that streaming needs behind it. more says that columns behind those will follow.
-func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols int, more bool) {
+// transpose is Transpose2D without the fence that streaming needs behind it. after is where in src, which may be longer, the
+// caller will go on reading.
+func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols, after int) {
 	side := tileSide(level)
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
@@ -58,8 +59,12 @@ func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []f
 		for c0 := 0; c0 < cols; c0 += tileCols {
 			width := min(tileCols, cols-c0)
 			next := tileCols // from this piece to the one behind it
-			if c0+tileCols >= cols && !more {
+			switch {
+			case c0+tileCols < cols:
+			case r0+tileRows < rows:
 				next = tileRows*ldSrc - c0
+			default:
+				next = after - r0*ldSrc - c0
 			}
 			c := 0
 			for ; c+side <= width; c += side {
