@@ -454,7 +454,7 @@ func (c *compilation) compileGroups() error {
 		gr := jobs[i].group
 		name := gr.Backend
 		if c.o.Strict || jobs[i].b == c.backends[len(c.backends)-1] {
-			return &StepError{Nodes: capped(gr.Node.Provenance()), Backend: name, Err: fail}
+			return nodesError(gr.Node.Provenance(), name, fail)
 		}
 		c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(gr.Node.Provenance()), "error", fail)
 		c.retry = true
@@ -478,5 +478,3 @@ func (c *compilation) closeExecutables() {
 	}
 	c.exes = nil
 }
-
-func capped(names []string) []string { return names[:min(len(names), 8)] }

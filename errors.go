@@ -41,13 +41,26 @@ func (e *InputError) Unwrap() error { return e.kind }
 // cause.
 type StepError struct {
 	Nodes   []string // of the model; at most eight are kept
+	More    int      // nodes beyond those
 	Backend string
 	Err     error
 }
 
+// mostNodes is how many a StepError keeps.
+const mostNodes = 8
+
+func nodesError(nodes []string, backend string, err error) *StepError {
+	kept := nodes[:min(len(nodes), mostNodes)]
+	return &StepError{Nodes: kept, More: len(nodes) - len(kept), Backend: backend, Err: err}
+}
+
 // Error names nodes, backend and cause.
 func (e *StepError) Error() string {
-	return fmt.Sprintf("%v: node %s on %s: %v", ErrRun, nodeList(e.Nodes), e.Backend, e.Err)
+	list := nodeList(e.Nodes)
+	if e.More > 0 && len(e.Nodes) > 0 {
+		list = fmt.Sprintf("%q … %q and %d more", e.Nodes[0], e.Nodes[len(e.Nodes)-1], e.More)
+	}
+	return fmt.Sprintf("%v: node %s on %s: %v", ErrRun, list, e.Backend, e.Err)
 }
 
 // Unwrap returns ErrRun and the cause.

@@ -106,7 +106,7 @@ func valueError(v *graph.Value, err error) error {
 	if name == "" {
 		name = partition.HostBackend
 	}
-	return &StepError{Nodes: capped(n.Provenance()), Backend: name, Err: err}
+	return nodesError(n.Provenance(), name, err)
 }
 
 // fits reports an error for a buffer that can never be had: beyond MaxArenaBytes, or more than the memory that is left.
@@ -178,7 +178,7 @@ func instantiate(ctx context.Context, exe backend.Executable, b graph.Bindings) 
 // bufferError blames the node that makes a buffer of a group.
 func bufferError(st *step, r *backend.Requirements, sub int, err error) error {
 	if sub < len(r.Labels) {
-		return &StepError{Nodes: capped(r.Labels[sub].Origins), Backend: st.node.Backend, Err: err}
+		return nodesError(r.Labels[sub].Origins, st.node.Backend, err)
 	}
 	return stepError(st, err)
 }
@@ -199,7 +199,7 @@ func stepError(st *step, err error) error {
 	if errors.As(err, &inner) {
 		return err
 	}
-	return &StepError{Nodes: capped(nodes), Backend: name, Err: err}
+	return nodesError(nodes, name, err)
 }
 
 // makePlan asks for offsets of everything in the block: values, the groups' buffers, and the arenas of regions.

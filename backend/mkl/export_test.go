@@ -2,6 +2,10 @@ package mkl
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -106,6 +110,49 @@ func HandOvers(b backend.Backend, n int) error {
 		}
 	}
 	return nil
+}
+
+// Inside starts runs at once in the team for that many threads, every third as one whose primitives have one thread. It
+// returns how many were inside of the library at a time, and on how many threads executors ran, 0 where that is not known.
+func Inside(b backend.Backend, threads, runs int) (most, executors int, err error) {
+	l := b.(*mkl).l
+	m := l.teams.acquire(l, threads)
+	defer l.teams.release(m)
+	var mu sync.Mutex
+	inside, ids := 0, map[int]bool{}
+	job := func(solo bool) step {
+		return step{host: func(*state) error {
+			mu.Lock()
+			inside++
+			most = max(most, inside)
+			if !solo {
+				ids[threadID()] = true
+			}
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+			mu.Lock()
+			inside--
+			mu.Unlock()
+			return nil
+		}}
+	}
+	errs := make(chan error, runs)
+	for i := range runs {
+		solo := i%3 == 0
+		st, err := (&instance{e: &executable{b: b.(*mkl), threads: threads}, solo: solo, steps: []step{job(solo)}}).newState()
+		if err != nil {
+			return 0, 0, err
+		}
+		st.ctx = context.Background()
+		go func() { errs <- m.run(st.ctx, st) }()
+	}
+	for range runs {
+		err = errors.Join(err, <-errs)
+	}
+	if runtime.GOOS != "linux" {
+		return most, 0, err
+	}
+	return most, len(ids), err
 }
 
 // WithoutVNNI runs f while the library counts as one that adds products in 16 bits.

@@ -3,6 +3,8 @@ package mkl
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -129,6 +131,11 @@ func openLibrary(path string) (*library, error) {
 			return l, nil
 		}
 		tried = append(tried, err)
+	}
+	if path != "" && filepath.Base(path) == path {
+		if _, err := os.Stat(path); err == nil {
+			tried = append(tried, fmt.Errorf("the system looks for a name in folders of its own; the file in this folder is .%c%s", filepath.Separator, path))
+		}
 	}
 	return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, errors.Join(tried...))
 }

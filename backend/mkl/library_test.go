@@ -34,6 +34,22 @@ const void *dnnl_version(void) { return &v; }`)
 	return out
 }
 
+// shortened returns a file that is no library: a line of text, or half of one.
+func shortened(part int) string {
+	GinkgoHelper()
+	out := filepath.Join(GinkgoT().TempDir(), "libdnnl.so")
+	b := []byte("not here\n")
+	if part > 0 {
+		self, err := os.Executable()
+		Expect(err).NotTo(HaveOccurred())
+		b, err = os.ReadFile(self)
+		Expect(err).NotTo(HaveOccurred())
+		b = b[:len(b)/2]
+	}
+	Expect(os.WriteFile(out, b, 0o600)).To(Succeed())
+	return out
+}
+
 var _ = Describe("the library", func() {
 	DescribeTable("is unavailable, with the reason; programs run without it", func(ctx SpecContext, path func() string, reason string) {
 		config := backend.Config{Name: "mkl", Options: map[string]string{"library": path()}}
@@ -56,12 +72,25 @@ var _ = Describe("the library", func() {
 		Expect(err).To(MatchError(backend.ErrUnavailable))
 	},
 		Entry("where there is none", func() string { return "/does/not/exist/libdnnl.so" }, "/does/not/exist/libdnnl.so"),
+		Entry("where it is a text", func() string { return shortened(0) }, "library"),
+		Entry("where it is cut off", func() string { return shortened(1) }, "library"),
+		Entry("where a folder has its name", func() string { return GinkgoT().TempDir() }, "library"),
 		Entry("where another has its name", func() string { return "libc.so.6" }, "libc.so.6"),
 		Entry("where it is too old", func() string { return fake(1, 9) }, "has version 1.9.0; 2.6 to 3.x are known"),
 		Entry("where it is an old one of a known major version", func() string { return fake(2, 5) }, "has version 2.5.0"),
 		Entry("where it is too new", func() string { return fake(4, 0) }, "has version 4.0.0"),
 		Entry("where a symbol is missing", func() string { return fake(3, 9) }, "symbol is missing"),
 	)
+
+	It("says how a file of the current folder is written", func() {
+		dir := GinkgoT().TempDir()
+		Expect(os.WriteFile(filepath.Join(dir, "libdnnl-here.so"), nil, 0o600)).To(Succeed())
+		GinkgoT().Chdir(dir)
+		_, err := mkl.Open(backend.Config{Options: map[string]string{"library": "libdnnl-here.so"}})
+		Expect(err).To(MatchError(backend.ErrUnavailable))
+		Expect(err).To(MatchError(ContainSubstring(filepath.Join(".", "libdnnl-here.so"))))
+		Expect(err).To(MatchError(HaveSuffix("the file in this folder is ." + string(filepath.Separator) + "libdnnl-here.so")))
+	})
 
 	DescribeTable("has options", func(key, value string) {
 		open("")

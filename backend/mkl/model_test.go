@@ -109,3 +109,32 @@ func opsOf(ctx context.Context, p *carve.Program) []string {
 	}
 	return out
 }
+
+var _ = Describe("a model whose shapes depend on data", func() {
+	It("keeps to mkl where they do not, and gives cpu the rest, in layouts that both have", func(ctx SpecContext) {
+		open("")
+		g := parse(`
+  input %x: f32[4,16,8,8]
+  const %w = f32[16,16,3,3]{~}
+  const %zero = f32[]{0}
+  const %first = i64[]{0}
+  const %corner = i64[3]{0, 0, 0}
+  %a = Conv(%x, %w; pads=[1,1,1,1])
+  %s = ReduceMean(%a; axes=[1,2,3], keepdims=0)
+  %p = Greater(%s, %zero)
+  %i = NonZero(%p)
+  %j = Gather(%i, %first; axis=0)
+  %k = Gather(%a, %j; axis=0)
+  %b = Conv(%k, %w; pads=[1,1,1,1])
+  %r = Relu(%b)
+  output %r`)
+		p := program(ctx, g, carve.Options{Verify: true})
+		expectAgreement(ctx, p, g)
+		Expect(opsOf(ctx, p)).To(ContainElement("Conv"))
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		where, reasons, _ := r.Why("b")
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", ContainSubstring("depends on data")))))
+	})
+})

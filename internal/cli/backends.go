@@ -68,13 +68,26 @@ func (a *app) backends(options []string, asJSON bool) error {
 		return writeJSON(a.stdout, list)
 	}
 	t := newTable(a.stdout)
-	row(t, "name", "available", "version", "processor", "path", "why not")
+	row(t, "name", "available", "version", "processor", "path")
 	for _, r := range list {
 		available := "no"
 		if r.Available {
 			available = "yes"
 		}
-		row(t, r.Name, available, r.Version, r.Processor, r.Path, r.Reason)
+		row(t, r.Name, available, r.Version, r.Processor, r.Path)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, r := range list {
+		if !r.Available {
+			fmt.Fprintf(a.stdout, "%s is not available: %s\n", r.Name, strings.TrimPrefix(r.Reason, unavailable(r.Name)))
+		}
+	}
+	return nil
+}
+
+// unavailable is how errors of backends that are not available begin.
+func unavailable(name string) string {
+	return fmt.Sprintf("backend %s: %v: ", name, backend.ErrUnavailable)
 }

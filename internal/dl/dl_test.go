@@ -1,6 +1,8 @@
 package dl_test
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -51,6 +53,42 @@ var _ = Describe("Open", func() {
 		Expect(err.Error()).To(ContainSubstring("libdoes-not-exist.so.7"))
 		_, err = dl.Open("")
 		Expect(err).To(MatchError(dl.ErrOpen))
+	})
+
+	It("says what is wrong with a file, which the loader does not survive", func() {
+		if runtime.GOOS != "linux" || !dl.Supported {
+			Skip("other loaders look at files themselves")
+		}
+		dir := GinkgoT().TempDir()
+		self, err := os.Executable()
+		Expect(err).NotTo(HaveOccurred())
+		whole, err := os.ReadFile(self)
+		Expect(err).NotTo(HaveOccurred())
+		foreign := append([]byte(nil), whole[:4096]...)
+		foreign[18]++
+		for name, file := range map[string]struct {
+			content []byte
+			reason  string
+		}{
+			"text.so":    {[]byte("GROUP ( libdnnl.so.3 )\n"), "it is no library"},
+			"empty.so":   {nil, "it is no library"},
+			"start.so":   {whole[:64], "it is cut off: it has 64 bytes"},
+			"half.so":    {whole[:len(whole)/2], "it is cut off"},
+			"foreign.so": {foreign, "it is a library for another processor than " + runtime.GOARCH},
+		} {
+			path := filepath.Join(dir, name)
+			Expect(os.WriteFile(path, file.content, 0o600)).To(Succeed())
+			_, err := dl.Open(path)
+			Expect(err).To(MatchError(dl.ErrOpen))
+			Expect(err).To(MatchError(HavePrefix("library " + path + ": cannot be opened: " + file.reason)))
+			GinkgoT().Setenv("LD_LIBRARY_PATH", "/does/not/exist:"+dir)
+			_, err = dl.Open(name)
+			Expect(err).To(MatchError(HavePrefix("library " + name + ": cannot be opened: " + path + ": " + file.reason)))
+		}
+		_, err = dl.Open(dir)
+		Expect(err).To(MatchError(ContainSubstring("it is no regular file")))
+		_, err = dl.Open(os.DevNull)
+		Expect(err).To(MatchError(ContainSubstring("it is no regular file")))
 	})
 
 	It("says which symbol is missing", func() {

@@ -8,7 +8,7 @@ import (
 // Errors for errors.Is.
 var (
 	ErrUnsupported = errors.New("this platform cannot open libraries without cgo")
-	ErrOpen        = errors.New("library cannot be opened")
+	ErrOpen        = errors.New("cannot be opened")
 	ErrSymbol      = errors.New("symbol is missing")
 )
 
@@ -56,11 +56,8 @@ func Open(name string) (*Library, error) {
 // Symbol returns the address of a function or variable. The error is an *Error that wraps ErrSymbol.
 func (l *Library) Symbol(name string) (uintptr, error) {
 	p, err := symbol(l.handle, name)
-	if err != nil || p == 0 {
-		if err == nil {
-			err = errors.New("address 0")
-		}
-		return 0, &Error{Library: l.name, Symbol: name, Err: fmt.Errorf("%w: %w", ErrSymbol, err)}
+	if err != nil || p == 0 { // what the loader says has both names once more, and no more
+		return 0, &Error{Library: l.name, Symbol: name, Err: ErrSymbol}
 	}
 	return p, nil
 }

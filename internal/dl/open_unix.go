@@ -5,6 +5,7 @@ package dl
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -14,9 +15,14 @@ import (
 const Supported = true
 
 func open(name string) (uintptr, error) {
+	if err := checkFile(name); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrOpen, err)
+	}
+	runtime.LockOSThread() // the loader keeps its messages by thread
+	defer runtime.UnlockOSThread()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrOpen, err)
+		return 0, fmt.Errorf("%w: %s", ErrOpen, strings.TrimPrefix(err.Error(), name+": ")) // the loader begins with the name
 	}
 	return h, nil
 }

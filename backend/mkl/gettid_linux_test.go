@@ -1,0 +1,5 @@
+package mkl
+
+import "syscall"
+
+func threadID() int { return syscall.Gettid() }
