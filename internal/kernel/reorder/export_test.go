@@ -8,13 +8,17 @@ func NewStreaming(s Spec) (*Plan, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	p.stream = p.streams(0)
-	return p, p.stream, nil
+	p.to = p.traffic(0)
+	return p, p.to == streamed, nil
 }
 
 // TransposeStreaming is Transpose2D with stores past the caches, where the level has them.
 func TransposeStreaming(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	level := cpuid.Best()
-	transpose(level, streamsTiles(level), dst, ldDst, src, ldSrc, rows, cols, 0)
+	to := uncached
+	if streamsTiles(level) {
+		to = streamed
+	}
+	transpose(level, to, dst, ldDst, src, ldSrc, rows, cols, 0)
 	fence()
 }

@@ -38,20 +38,29 @@ func copyLanes(level cpuid.Level, dst *float32, dstStride int, src *float32, src
 
 // tiles transposes n whole tiles. What lies ahead bytes behind is asked for, unless that is 0: with each row, or, streaming,
 // with each tile from src on. The caller knows that the level has streaming stores where it asks for them.
-func tiles(level cpuid.Level, stream bool, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
+//
+// Where tiles are more than a page apart, a constant distance makes the processor fetch lines at that distance behind the last
+// tile, in vain: two by two, the second of two first, they take a tenth to a third less time on a Zen 4. Only ordinary stores
+// to memory are faster with it.
+func tiles(level cpuid.Level, to traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, n int) {
+	const page = 4096
+	pairs := 0
+	if srcStep > page && to != uncached {
+		pairs = 1
+	}
 	switch {
-	case level == cpuid.AVX512 && stream && ahead != 0:
-		tilesStreamFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-	case level == cpuid.AVX512 && stream:
-		tilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+	case level == cpuid.AVX512 && to == streamed && ahead != 0:
+		tilesStreamFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
+	case level == cpuid.AVX512 && to == streamed:
+		tilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, pairs, n)
 	case level == cpuid.AVX512 && ahead != 0:
-		tilesFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		tilesFetch512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
 	case level == cpuid.AVX512:
-		tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+		tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, 0, pairs, n)
 	case level == cpuid.AVX2 && ahead != 0:
-		tilesFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		tilesFetch256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)
 	case level == cpuid.AVX2:
-		tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, 0, n)
+		tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, 0, pairs, n)
 	default:
 		portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
 	}
@@ -65,13 +74,13 @@ func streamsRows(level cpuid.Level) bool  { return level >= cpuid.AVX2 }
 func fence() { storeFence() }
 
 // copyRows copies n rows of 16 floats of each block.
-func copyRows(level cpuid.Level, stream bool, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
+func copyRows(level cpuid.Level, to traffic, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
 	switch {
-	case level == cpuid.AVX512 && stream:
+	case level == cpuid.AVX512 && to == streamed:
 		rowsStream512(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
 	case level == cpuid.AVX512:
 		rows512(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
-	case level == cpuid.AVX2 && stream:
+	case level == cpuid.AVX2 && to == streamed:
 		rowsStream256(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
 	case level == cpuid.AVX2:
 		rows256(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)

@@ -19,7 +19,7 @@ func copyLanes(_ cpuid.Level, dst *float32, dstStride int, src *float32, srcStri
 	portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)
 }
 
-func tiles(_ cpuid.Level, _ bool, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, _, n int) {
+func tiles(_ cpuid.Level, _ traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, _, n int) {
 	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
 }
 
@@ -27,7 +27,7 @@ func streamsTiles(cpuid.Level) bool { return false }
 func streamsRows(cpuid.Level) bool  { return false }
 func fence()                        {}
 
-func copyRows(_ cpuid.Level, _ bool, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
+func copyRows(_ cpuid.Level, _ traffic, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int) {
 	portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)
 }
 

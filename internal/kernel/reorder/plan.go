@@ -76,10 +76,10 @@ type Spec struct {
 type Plan struct {
 	Spec
 	level             cpuid.Level
-	stream            bool // the result is too large for the caches, and its rows begin at cache lines where it does
-	segment, segments int  // pixels of a chunk, and chunks of an image along the pixels
-	across            int  // chunks of an image along the channels
-	perAcross         int  // channel blocks of each
+	to                traffic // streamed only where the result's rows begin at cache lines when it does itself
+	segment, segments int     // pixels of a chunk, and chunks of an image along the pixels
+	across            int     // chunks of an image along the channels
+	perAcross         int     // channel blocks of each
 }
 
 const (
@@ -106,10 +106,10 @@ func New(s Spec) (*Plan, error) {
 		}
 	}
 	p := &Plan{Spec: s, level: cpuid.Best()}
-	p.stream = p.streams(streamBytes)
+	p.to = p.traffic(streamBytes)
 	blocks := (s.C + 15) / 16
 	chunk := chunkBytes
-	if p.stream {
+	if p.to == streamed {
 		chunk *= 4 // a fence stands behind each
 	}
 	// Pixels come in multiples of 16.
@@ -146,33 +146,44 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 	if need := (p.N-1)*p.DstImage + p.To.Floats(p.C, p.HW); len(dst) < need {
 		return failf("run", ErrBuffer, "destination has %d floats, needs %d", len(dst), need)
 	}
-	stream := p.stream && aligned(dst)
+	to := p.to
+	if to == streamed && !aligned(dst) {
+		to = uncached
+	}
 	for i := lo; i < hi; i++ {
 		n, b, from := p.part(i)
-		p.chunk(stream, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
+		p.chunk(to, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
 	}
-	if stream {
+	if to == streamed {
 		fence()
 	}
 	return nil
 }
 
-// streams reports whether a result of so many bytes at least is written past the caches, where it begins at a cache line.
-func (p *Plan) streams(least int) bool {
-	if p.From == p.To || 4*p.N*p.To.Floats(p.C, p.HW) < least || p.N > 1 && p.DstImage%16 != 0 {
-		return false
+// traffic returns where the stores of a result go that caches do not hold from so many bytes on.
+func (p *Plan) traffic(large int) traffic {
+	if 4*p.N*p.To.Floats(p.C, p.HW) < large {
+		return cached
 	}
+	lines, tiles, rows := p.N == 1 || p.DstImage%16 == 0, streamsTiles(p.level), streamsRows(p.level)
 	switch p.To {
+	case p.From:
+		lines = false
 	case NCHW:
-		return streamsTiles(p.level) && p.HW%16 == 0
+		lines = lines && tiles && p.HW%16 == 0
 	case NHWC:
-		return p.C%16 == 0 && (p.From == NCHW && streamsTiles(p.level) || p.From == NCHW16c && streamsRows(p.level))
+		lines = lines && p.C%16 == 0 && (p.From == NCHW && tiles || p.From == NCHW16c && rows)
+	default:
+		lines = lines && (p.From == NCHW && tiles || p.From == NHWC && rows)
 	}
-	return p.From == NCHW && streamsTiles(p.level) || p.From == NHWC && streamsRows(p.level)
+	if lines {
+		return streamed
+	}
+	return uncached
 }
 
 // chunk moves pixels [p0, p1) of channel blocks [b0, b1).
-func (p *Plan) chunk(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
+func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	c0, c1 := 16*b0, min(16*b1, p.C)
 	switch {
 	case p.From == p.To:
@@ -182,21 +193,21 @@ func (p *Plan) chunk(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
 		if p1 == p.HW {
 			after = (c1-c0)*p.HW - p0
 		}
-		transpose(p.level, stream, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
+		transpose(p.level, to, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
 	case p.From == NHWC && p.To == NCHW:
-		transpose(p.level, stream, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
+		transpose(p.level, to, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
 	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
-			p.block(stream, dst, src, b, p0, p1)
+			p.block(to, dst, src, b, p0, p1)
 		}
 	default:
-		p.rows(stream, dst, src, b0, b1, p0, p1)
+		p.rows(to, dst, src, b0, b1, p0, p1)
 	}
 }
 
 // rows moves pixels [p0, p1) of channel blocks [b0, b1) between NHWC and NCHW16c, some rows at a time: few where blocks share
 // cache lines, so that these stay in the first-level cache.
-func (p *Plan) rows(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
+func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	whole := min(b1, p.C/16)
 	step := 16
 	if p.C%16 == 0 {
@@ -208,9 +219,9 @@ func (p *Plan) rows(stream bool, dst, src []float32, b0, b1, p0, p1 int) {
 			d, dp, _ := p.at(p.To, b0, px)
 			s, sp, _ := p.at(p.From, b0, px)
 			if p.byPixel(whole - b0) {
-				copyRows(p.level, stream, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
+				copyRows(p.level, to, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
 			} else {
-				copyRows(p.level, stream, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
+				copyRows(p.level, to, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
 			}
 		}
 		for b := max(b0, whole); b < b1; b++ {
@@ -255,7 +266,7 @@ func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
 }
 
 // block moves pixels [p0, p1) of one channel block between NCHW and NCHW16c.
-func (p *Plan) block(stream bool, dst, src []float32, b, p0, p1 int) {
+func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	channels := min(16, p.C-16*b)
 	side := tileSide(p.level)
 	whole := (p1 - p0) / side * side
@@ -267,12 +278,12 @@ func (p *Plan) block(stream bool, dst, src []float32, b, p0, p1 int) {
 		case p.From == NCHW && rows == side:
 			// Tiles lie along the rows, which are channels; the lines behind a few tiles are asked for with them.
 			ahead := 64 * nearLines
-			if stream {
+			if to == streamed {
 				ahead = 4 * tileCols
 			}
 			for px := 0; px < whole; px += tileCols {
 				n := min(tileCols, whole-px) / side
-				tiles(p.level, stream, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
+				tiles(p.level, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
 			}
 			if whole < p1-p0 {
 				alongCols(p.level, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
@@ -284,7 +295,7 @@ func (p *Plan) block(stream bool, dst, src []float32, b, p0, p1 int) {
 			}
 			alongCols(p.level, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
 		case rows == side && whole > 0:
-			tiles(p.level, stream, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
+			tiles(p.level, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
 			if whole < p1-p0 {
 				alongRows(p.level, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
 			}
@@ -299,7 +310,7 @@ func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 	side := tileSide(level)
 	if full := n / side; full > 0 {
 		if rows == side && lanes == side {
-			tiles(level, false, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
+			tiles(level, uncached, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
 		} else {
 			transposeTiles(level, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
 		}
@@ -315,7 +326,7 @@ func alongRows(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 	side := tileSide(level)
 	if full := n / side; full > 0 {
 		if cols == side {
-			tiles(level, false, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
+			tiles(level, uncached, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
 		} else {
 			transposeTiles(level, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
 		}

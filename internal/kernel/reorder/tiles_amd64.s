@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func tiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tiles512(SB), NOSPLIT, $0-64
+// func tiles512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tiles512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -11,12 +11,13 @@ TEXT ·tiles512(SB), NOSPLIT, $0-64
 	MOVQ srcStep+40(FP), R13
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX
@@ -176,8 +177,8 @@ done2:
 	VZEROUPPER
 	RET
 
-// func tilesFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tilesFetch512(SB), NOSPLIT, $0-64
+// func tilesFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tilesFetch512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -185,12 +186,13 @@ TEXT ·tilesFetch512(SB), NOSPLIT, $0-64
 	MOVQ srcStep+40(FP), R13
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX
@@ -366,8 +368,8 @@ done2:
 	VZEROUPPER
 	RET
 
-// func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tilesStream512(SB), NOSPLIT, $0-64
+// func tilesStream512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tilesStream512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -376,12 +378,13 @@ TEXT ·tilesStream512(SB), NOSPLIT, $0-64
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
 	ADDQ SI, BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX
@@ -541,8 +544,8 @@ done2:
 	VZEROUPPER
 	RET
 
-// func tilesStreamFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tilesStreamFetch512(SB), NOSPLIT, $0-64
+// func tilesStreamFetch512(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tilesStreamFetch512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -551,12 +554,13 @@ TEXT ·tilesStreamFetch512(SB), NOSPLIT, $0-64
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
 	ADDQ SI, BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX
@@ -736,8 +740,8 @@ done2:
 	VZEROUPPER
 	RET
 
-// func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tiles256(SB), NOSPLIT, $0-64
+// func tiles256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tiles256(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -745,12 +749,13 @@ TEXT ·tiles256(SB), NOSPLIT, $0-64
 	MOVQ srcStep+40(FP), R13
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX
@@ -838,8 +843,8 @@ done2:
 	VZEROUPPER
 	RET
 
-// func tilesFetch256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, n int)
-TEXT ·tilesFetch256(SB), NOSPLIT, $0-64
+// func tilesFetch256(dst *float32, dstStride int, dstStep int, src *float32, srcStride int, srcStep int, ahead int, pairs int, n int)
+TEXT ·tilesFetch256(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ dstStride+8(FP), R8
 	MOVQ src+24(FP), SI
@@ -847,12 +852,13 @@ TEXT ·tilesFetch256(SB), NOSPLIT, $0-64
 	MOVQ srcStep+40(FP), R13
 	MOVQ dstStep+16(FP), DX
 	MOVQ ahead+48(FP), BX
-	MOVQ n+56(FP), R12
+	MOVQ n+64(FP), R12
 	LEAQ (R13)(R13*1), R10
 	LEAQ (DX)(DX*1), R11
 	XORL CX, CX
-	CMPQ R13, $4096
-	JLE loop1
+	MOVQ pairs+56(FP), AX
+	TESTQ AX, AX
+	JZ loop1
 	CMPQ R12, $1
 	JEQ loop1
 	MOVQ R12, CX

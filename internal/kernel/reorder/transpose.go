@@ -19,6 +19,15 @@ const (
 	stripCols = 1 << 12 // of strips along the rows: a call of assembly should not take long
 )
 
+// traffic is where a result's stores go.
+type traffic uint8
+
+const (
+	cached   traffic = iota // into caches that hold the result
+	uncached                // through the caches, to memory
+	streamed                // past the caches, in whole lines
+)
+
 // streamBytes is from which size on a result is written past the caches: it would not stay there, and its lines are then not
 // read before they are written. It is the share that one of several busy cores has of a usual last-level cache.
 const streamBytes = 8 << 20
@@ -34,16 +43,23 @@ func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 		return
 	}
 	level := cpuid.Best()
-	stream := 4*rows*cols >= streamBytes && streamsTiles(level) && ldDst%16 == 0 && aligned(dst)
-	transpose(level, stream, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols, 0)
-	if stream {
+	to := cached
+	switch {
+	case 4*rows*cols < streamBytes:
+	case streamsTiles(level) && ldDst%16 == 0 && aligned(dst):
+		to = streamed
+	default:
+		to = uncached
+	}
+	transpose(level, to, dst[:(cols-1)*ldDst+rows], ldDst, src[:(rows-1)*ldSrc+cols], ldSrc, rows, cols, 0)
+	if to == streamed {
 		fence()
 	}
 }
 
 // transpose is Transpose2D without the fence that streaming needs behind it. after is where in src, which may be longer, the
 // caller will go on reading.
-func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []float32, ldSrc, rows, cols, after int) {
+func transpose(level cpuid.Level, to traffic, dst []float32, ldDst int, src []float32, ldSrc, rows, cols, after int) {
 	side := tileSide(level)
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
@@ -70,10 +86,10 @@ func transpose(level cpuid.Level, stream bool, dst []float32, ldDst int, src []f
 			for ; c+side <= width; c += side {
 				at := r0*ldSrc + c0 + c
 				ahead := nearLines * 16
-				if stream {
+				if to == streamed {
 					ahead = next + n*c/tileCols*side*ldSrc - c
 				}
-				tiles(level, stream, &dst[(c0+c)*ldDst+r0], 4*ldDst, 4*side, &src[at], 4*ldSrc, 4*side*ldSrc, 4*ahead, n)
+				tiles(level, to, &dst[(c0+c)*ldDst+r0], 4*ldDst, 4*side, &src[at], 4*ldSrc, 4*side*ldSrc, 4*ahead, n)
 			}
 			if c < width {
 				alongRows(level, dst[(c0+c)*ldDst+r0:], ldDst, src[r0*ldSrc+c0+c:], ldSrc, width-c, n*side)
