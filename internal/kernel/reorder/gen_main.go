@@ -26,6 +26,15 @@ func main() {
 			}
 			fence(f)
 		}},
+		asm.Unit{Base: "weave", Generate: func(f *asm.File) {
+			for planes := 2; planes <= 4; planes++ {
+				for _, apart := range []bool{false, true} {
+					weave{planes, 16, apart}.emit(f, false)
+					weave{planes, 16, apart}.emit(f, true)
+					weave{planes, 8, apart}.emit(f, false)
+				}
+			}
+		}},
 		asm.Unit{Base: "cast", Generate: func(f *asm.File) {
 			f.Import("unsafe")
 			for _, k := range casts {

@@ -66,6 +66,65 @@ func tiles(level cpuid.Level, to traffic, dst *float32, dstStride, dstStep int, 
 	}
 }
 
+// weaveLanes returns how many pixels join and part take at a time, 0 where they do not exist.
+func weaveLanes(level cpuid.Level) int {
+	switch level {
+	case cpuid.AVX512:
+		return 16
+	case cpuid.AVX2:
+		return 8
+	}
+	return 0
+}
+
+// join makes pixels of two to four floats from as many planes, n times weaveLanes of them.
+func join(level cpuid.Level, to traffic, planes int, dst, src *float32, srcStride, n int) {
+	switch stream := to == streamed; {
+	case level == cpuid.AVX2 && planes == 2:
+		joinPairs256(dst, src, srcStride, n)
+	case level == cpuid.AVX2 && planes == 3:
+		joinTriples256(dst, src, srcStride, n)
+	case level == cpuid.AVX2:
+		joinQuads256(dst, src, srcStride, n)
+	case planes == 2 && stream:
+		joinPairsStream512(dst, src, srcStride, n)
+	case planes == 2:
+		joinPairs512(dst, src, srcStride, n)
+	case planes == 3 && stream:
+		joinTriplesStream512(dst, src, srcStride, n)
+	case planes == 3:
+		joinTriples512(dst, src, srcStride, n)
+	case stream:
+		joinQuadsStream512(dst, src, srcStride, n)
+	default:
+		joinQuads512(dst, src, srcStride, n)
+	}
+}
+
+// part makes two to four planes from pixels of as many floats, n times weaveLanes of them.
+func part(level cpuid.Level, to traffic, planes int, dst *float32, dstStride int, src *float32, n int) {
+	switch stream := to == streamed; {
+	case level == cpuid.AVX2 && planes == 2:
+		partPairs256(dst, src, dstStride, n)
+	case level == cpuid.AVX2 && planes == 3:
+		partTriples256(dst, src, dstStride, n)
+	case level == cpuid.AVX2:
+		partQuads256(dst, src, dstStride, n)
+	case planes == 2 && stream:
+		partPairsStream512(dst, src, dstStride, n)
+	case planes == 2:
+		partPairs512(dst, src, dstStride, n)
+	case planes == 3 && stream:
+		partTriplesStream512(dst, src, dstStride, n)
+	case planes == 3:
+		partTriples512(dst, src, dstStride, n)
+	case stream:
+		partQuadsStream512(dst, src, dstStride, n)
+	default:
+		partQuads512(dst, src, dstStride, n)
+	}
+}
+
 // streamsTiles and streamsRows report whether tiles and copyRows have streaming stores: tiles of AVX2 are half a line wide.
 func streamsTiles(level cpuid.Level) bool { return level == cpuid.AVX512 }
 func streamsRows(level cpuid.Level) bool  { return level >= cpuid.AVX2 }

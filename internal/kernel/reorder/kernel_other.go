@@ -23,6 +23,11 @@ func tiles(_ cpuid.Level, _ traffic, dst *float32, dstStride, dstStep int, src *
 	portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)
 }
 
+func weaveLanes(cpuid.Level) int { return 0 }
+
+func join(cpuid.Level, traffic, int, *float32, *float32, int, int) {}
+func part(cpuid.Level, traffic, int, *float32, int, *float32, int) {}
+
 func streamsTiles(cpuid.Level) bool { return false }
 func streamsRows(cpuid.Level) bool  { return false }
 func fence()                        {}

@@ -117,7 +117,7 @@ func New(s Spec) (*Plan, error) {
 	case s.From != NHWC && s.To != NHWC:
 		p.perAcross = max(1, min(blocks, chunk/(64*min(s.HW, 1<<20))))
 	case s.From == NCHW || s.To == NCHW:
-		p.perAcross = min(blocks, tileRows/16)
+		p.perAcross = min(blocks, max(tileRows/16, chunk/(64*min(s.HW, 1<<20))))
 	default: // all channels of a pixel, so that cache lines are not shared between chunks
 	}
 	p.across = (blocks + p.perAcross - 1) / p.perAcross
@@ -172,7 +172,7 @@ func (p *Plan) traffic(large int) traffic {
 	case NCHW:
 		lines = lines && tiles && p.HW%16 == 0
 	case NHWC:
-		lines = lines && p.C%16 == 0 && (p.From == NCHW && tiles || p.From == NCHW16c && rows)
+		lines = lines && (p.From == NCHW && tiles && (p.C%16 == 0 || weaves(p.C)) || p.From == NCHW16c && rows && p.C%16 == 0)
 	default:
 		lines = lines && (p.From == NCHW && tiles || p.From == NHWC && rows)
 	}

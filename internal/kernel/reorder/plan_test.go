@@ -151,6 +151,24 @@ var _ = Describe("Plan", func() {
 		}
 		Expect(streamed > 0).To(Equal(cpuid.Best() >= cpuid.AVX2))
 	})
+	atLevels("moves few channels", func() {
+		r := rand.New(rand.NewPCG(15, 16))
+		for c := 1; c <= 5; c++ {
+			for _, hw := range []int{1, 7, 8, 15, 16, 17, 40, 64, 333, 5000} {
+				for _, s := range []reorder.Spec{{N: 1, From: reorder.NCHW, To: reorder.NHWC}, {N: 2, From: reorder.NHWC, To: reorder.NCHW}} {
+					s.C, s.HW = c, hw
+					for _, front := range []bool{true, false} {
+						Expect(checkReorder(s, r, front)).To(Succeed(), "%+v", s)
+						p, stream, err := reorder.NewStreaming(s)
+						Expect(err).NotTo(HaveOccurred())
+						if stream {
+							Expect(checkPlan(p, r, front)).To(Succeed(), "%+v", s)
+						}
+					}
+				}
+			}
+		}
+	})
 	It("turns down impossible shapes, short buffers and wrong ranges", func() {
 		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 20, C: 1 << 20, HW: 1 << 20}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
 			_, err := reorder.New(s)
@@ -318,7 +336,7 @@ var _ = Describe("Transpose2D", func() {
 			}
 			check(reorder.Transpose2D, rows, cols, ldSrc, ldDst, r.IntN(2) == 0)
 		}
-		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {17, 4100}, {1, 5000}, {1040, 260}} {
+		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {2, 100}, {100, 4}, {17, 4100}, {1, 5000}, {1040, 260}} {
 			check(reorder.Transpose2D, s[0], s[1], s[1], s[0], true)
 		}
 	})
@@ -366,7 +384,7 @@ var _ = Describe("Tile", func() {
 
 var _ = Describe("generated files", func() {
 	It("are what the generator writes", func(ctx SpecContext) {
-		err := asm.Verify(ctx, "gen_main.go", "gen_transpose.go", "gen_tiles.go", "gen_lanes.go", "gen_cast.go")
+		err := asm.Verify(ctx, "gen_main.go", "gen_transpose.go", "gen_tiles.go", "gen_weave.go", "gen_lanes.go", "gen_cast.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command to run the generator with")
 		}

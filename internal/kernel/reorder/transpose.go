@@ -57,10 +57,31 @@ func Transpose2D(dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	}
 }
 
+// weaves reports whether matrices with so few rows or columns have kernels of their own: pictures, and complex numbers.
+func weaves(n int) bool { return n >= 2 && n <= 4 }
+
 // transpose is Transpose2D without the fence that streaming needs behind it. after is where in src, which may be longer, the
 // caller will go on reading.
 func transpose(level cpuid.Level, to traffic, dst []float32, ldDst int, src []float32, ldSrc, rows, cols, after int) {
 	side := tileSide(level)
+	if lanes := weaveLanes(level); lanes > 0 {
+		switch {
+		case weaves(rows) && ldDst == rows && cols >= lanes:
+			whole := cols / lanes
+			join(level, to, rows, &dst[0], &src[0], 4*ldSrc, whole)
+			if done := whole * lanes; done < cols {
+				alongCols(level, dst[done*ldDst:], ldDst, src[done:], ldSrc, rows, rows, cols-done)
+			}
+			return
+		case weaves(cols) && ldSrc == cols && rows >= lanes:
+			whole := rows / lanes
+			part(level, to, cols, &dst[0], 4*ldDst, &src[0], whole)
+			if done := whole * lanes; done < rows {
+				alongRows(level, dst[done:], ldDst, src[done*ldSrc:], ldSrc, cols, rows-done)
+			}
+			return
+		}
+	}
 	for r0 := 0; r0 < rows; r0 += tileRows {
 		n := min(tileRows, rows-r0) / side // whole tiles of a strip
 		if n < 2 {                         // one strip, and what is left, along the rows
