@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -203,6 +204,14 @@ var _ = Describe("runs", func() {
 
 	It("share primitives, and let go of them", func(ctx SpecContext) {
 		b := open("")
+		known := -1
+		Eventually(func() bool { // other specs' are let go of first
+			runtime.GC()
+			time.Sleep(5 * time.Millisecond)
+			last := known
+			known = mkl.Primitives(b)
+			return known == last
+		}).Should(BeTrue())
 		g := parse(small)
 		in := feeds(g)
 		m := carve.FromGraph(g)
