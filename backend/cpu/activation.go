@@ -94,15 +94,15 @@ func unarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 // followSignatures has the first few inputs and all outputs in one format, blocked or row-major, and the rest row-major.
 func followSignatures(n *graph.Node, follow int) []graph.Signature {
-	if !is4D(n.Outputs[0]) {
+	f, ok := blockedFormat(n.Outputs[0])
+	for _, v := range n.Inputs[:follow] {
+		of, has := blockedFormat(v)
+		ok = ok && has && of == f
+	}
+	if !ok {
 		return plainSignature(n)
 	}
-	for _, v := range n.Inputs[:follow] {
-		if !is4D(v) {
-			return plainSignature(n)
-		}
-	}
-	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{blocked, rowMaj}}}
+	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{f, rowMaj}}}
 	for i := range n.Inputs {
 		if i < follow {
 			s.Inputs = append(s.Inputs, graph.Variable(0))
@@ -128,10 +128,13 @@ func planUnary(p *planner, n *graph.Node) error {
 // usedLanes returns how many lanes of the last channel block of a blocked value hold channels, and the elements of one
 // block; lanes is 0 where nothing is padded.
 func (p *planner) usedLanes(v *graph.Value) padding {
-	if v.Format != blocked {
+	if !inBlocks(v.Format) {
 		return padding{}
 	}
 	d := p.Dims[v.ID]
+	if v.Format == volume {
+		d = slices2D(d)
+	}
 	if d[1]%16 == 0 {
 		return padding{}
 	}

@@ -33,12 +33,12 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	y := n.Outputs[0]
 	plain := plainSignature(n)
-	if !is4D(y) {
-		return plain, nil
-	}
 	sameA, sameB := a.Type.Shape.Equal(y.Type.Shape), b.Type.Shape.Equal(y.Type.Shape)
 	if sameA && sameB {
 		return followSignatures(n, 2), nil
+	}
+	if !is4D(y) {
+		return plain, nil
 	}
 	block := graph.Signature{Name: "per-channel", Outputs: []graph.Port{graph.Fixed(blocked)}}
 	full, other, swap := a, b, false
@@ -228,7 +228,7 @@ func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
 		p.inPlace(y, b)
 	}
 	ma, mb, dst := p.In(a), p.In(b), p.Out(y)
-	if y.Format == blocked {
+	if inBlocks(y.Format) {
 		dy = []int{dst.Size / 4}
 		da, db = dy, dy
 	}

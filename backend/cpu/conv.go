@@ -54,7 +54,7 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 		return 0, wrongDType(x)
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
-		return 0, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
+		return 0, property.Because(property.ShapeReason, "convolutions over one to three axes only, %v is %v", x, x.Type)
 	}
 	oc, ok1 := dimConst(w, 0)
 	ic, ok2 := dimConst(w, 1)
@@ -80,19 +80,23 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	return convMixed, nil
 }
 
-// isImage reports whether v is float32 of one or two spatial axes.
+// isImage reports whether v is float32 of one, two or three spatial axes.
 func isImage(v *graph.Value) bool {
-	return is4D(v) || isF32(v) && v != nil && len(v.Type.Shape) == 3
+	return is4D(v) || isF32(v) && v != nil && (len(v.Type.Shape) == 3 || len(v.Type.Shape) == 5)
 }
 
 // weightFormat returns the format of a convolution's weights.
 func weightFormat(n *graph.Node, k convKind) graph.Format {
 	rank := len(n.Inputs[1].Type.Shape)
 	switch {
+	case k == convDense && rank == 5:
+		return denseVolumeWeights
 	case k == convDense && rank == 3:
 		return denseLineWeights
 	case k == convDense:
 		return denseWeights
+	case (k == convDepthwise || k == convPlanar) && rank == 5:
+		return slimVolumeWeights
 	case (k == convDepthwise || k == convPlanar) && rank == 3:
 		return slimLineWeights
 	case k == convDepthwise || k == convPlanar:
@@ -113,6 +117,11 @@ func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signat
 	s := graph.Signature{Name: "nchw16c", Outputs: []graph.Port{graph.Fixed(blocked)}}
 	src := blocked
 	switch {
+	case is5D(n.Inputs[0]):
+		s.Name, src, s.Outputs[0] = "ncdhw16c", volume, graph.Fixed(volume)
+		if k == convPlanar {
+			s.Name, src = "ncdhw-ncdhw16c", rowMaj
+		}
 	case !is4D(n.Inputs[0]): // lines change their layout within the operator
 		s.Name, src, s.Outputs[0] = "ncw", rowMaj, graph.Fixed(rowMaj)
 	case k == convPlanar:
@@ -139,6 +148,9 @@ func planar(d []int) []int {
 
 // conv emits a convolution or transposed convolution with its tail.
 func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
+	if len(p.Dims[out.ID]) == 5 {
+		return p.volumeConv(n, in, out, t)
+	}
 	x, w := in[0], in[1]
 	dx, dw, dy := planar(p.Dims[x.ID]), planar(p.Dims[w.ID]), planar(p.Dims[out.ID])
 	spec := conv.Spec{N: dx[0], C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
@@ -292,20 +304,20 @@ func convWindow(n *graph.Node, in, kernel, out []int) (conv.Map, error) {
 		return conv.Map{}, err
 	}
 	m := windowMap(&w, in, out)
-	for i := range w.Kernel {
+	for i := max(len(w.Kernel)-2, 0); i < len(w.Kernel); i++ {
 		k := i + 2 - len(w.Kernel)
 		m.Pad[k], m.Pad[k+2] = begin[i], end[i]
 	}
 	return m, nil
 }
 
-// windowMap translates a window over one or two axes to the kernel's terms; one axis is the width.
+// windowMap translates a window to the kernel's terms, which has the last two axes; one axis is the width.
 func windowMap(w *graph.Window, in, out []int) conv.Map {
 	m := conv.Map{H: 1, W: in[len(in)-1], OH: 1, OW: out[len(out)-1], Kernel: [2]int{1, 1}, Stride: [2]int{1, 1}, Dilate: [2]int{1, 1}}
-	if len(in) == 2 {
-		m.H, m.OH = in[0], out[0]
+	if len(in) > 1 {
+		m.H, m.OH = in[len(in)-2], out[len(out)-2]
 	}
-	for i := range w.Kernel {
+	for i := max(len(w.Kernel)-2, 0); i < len(w.Kernel); i++ {
 		k := i + 2 - len(w.Kernel)
 		m.Kernel[k], m.Stride[k], m.Dilate[k] = w.Kernel[i], w.Strides[i], w.Dilations[i]
 		m.Pad[k], m.Pad[k+2] = w.Pads(i, in[i], out[i])
@@ -319,7 +331,7 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 		return nil, wrongDType(x)
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) || !w.IsConst() && !fuse.InBody(w) {
-		return nil, property.Because(property.ShapeReason, "over one or two axes with constant weights only, %v is %v", w, w.Type)
+		return nil, property.Because(property.ShapeReason, "over one to three axes with constant weights only, %v is %v", w, w.Type)
 	}
 	if b := n.Input(2); b != nil && !b.IsConst() && !fuse.InBody(b) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", b)
@@ -328,8 +340,11 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 		return []graph.Signature{convSignature(n, convMixed, groupedWeights(g, true))}, nil
 	}
 	weights := transposeWeights
-	if !is4D(x) {
+	switch len(x.Type.Shape) {
+	case 3:
 		weights = transposeLineWeights
+	case 5:
+		weights = transposeVolumeWeights
 	}
 	return []graph.Signature{convSignature(n, convDense, weights)}, nil
 }

@@ -25,6 +25,9 @@ func planConvert(p *planner, n *graph.Node) error {
 			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, p.In(x), p.Out(y))
 		}
 	}
+	if x.Type.DType == tensor.Float32 && len(d) == 5 && (x.Format == volume && y.Format == rowMaj || x.Format == rowMaj && y.Format == volume) {
+		return p.reorderVolume(d, y.Format == volume, p.In(x), p.Out(y))
+	}
 	move, err := convert.PlanHost(x.Format.Layout, y.Format.Layout, x.Type.DType, d)
 	if err != nil {
 		return fmt.Errorf("%v to %v: %w", x.Format, y.Format, err)

@@ -1,8 +1,8 @@
 // Package cpu is the embedded backend: float32 networks on the host's processor in pure Go and Go assembly, with AVX-512,
 // AVX2 and portable kernels chosen at run time.
 //
-// Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups;
-// everything else is row-major. Weights are packed when a model is compiled, as formats of constants. Bias, activation and
+// Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups, over three
+// axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a model is compiled, as formats of constants. Bias, activation and
 // residual addition are fused into convolutions and matrix products by the properties of this package.
 //
 // A subgraph is compiled to a list of nodes, and specialised to a list of steps over planned buffers: views alias their

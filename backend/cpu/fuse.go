@@ -57,7 +57,7 @@ func isMatMulHead(n *graph.Node) bool {
 // mayAdd reports whether the kernel of a head adds a residual. Where that is an operand of the head too, it has to have the
 // format that the head wants of it.
 func mayAdd(head *graph.Node, r *graph.Value) bool {
-	if head.Is("ConvTranspose") || head.Is("Conv") && !is4D(head.Inputs[0]) {
+	if head.Is("ConvTranspose") || head.Is("Conv") && len(head.Inputs[0].Type.Shape) == 3 {
 		return false
 	}
 	k := slices.Index(head.Inputs, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,22 +58,38 @@ func packerOf(l graph.Layout) (w weightPacker, ok bool) {
 	return w, err == nil && n > 0
 }
 
-// plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one axis instead of two.
-func (w weightPacker) plan(dims []int) (*conv.Plan, error) {
-	if len(dims) < 3 || len(dims) > 4 {
-		return nil, fmt.Errorf("%w: weights of %v", tensor.ErrShape, dims)
+// groupWeights are weights of known dims.
+type groupWeights struct {
+	*conv.Plan
+	rows, slices, taps int // [rows, slices, taps] in the model; slices is 1 but for three axes
+}
+
+// plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one or three axes instead of
+// two. Weights over three axes are packed slice by slice of the kernel's depth.
+func (w weightPacker) plan(dims []int) (g groupWeights, err error) {
+	if len(dims) < 3 || len(dims) > 5 {
+		return g, fmt.Errorf("%w: weights of %v", tensor.ErrShape, dims)
 	}
-	taps, err := tensor.NumElements(dims[2:])
-	if err != nil {
-		return nil, err
+	if _, err := tensor.NumElements(dims); err != nil {
+		return g, err
 	}
+	g.rows, g.slices = dims[0]*dims[1], 1
+	if len(dims) == 5 {
+		g.slices = dims[2]
+		dims = slices.Concat(dims[:2], dims[3:])
+	}
+	g.taps = product(dims[2:])
 	c, oc := dims[1]*w.groups, dims[0]
 	if w.transposed {
 		c, oc = dims[0], dims[1]*w.groups
 	}
-	return conv.NewConv(conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed,
-		Map: conv.Map{H: 1, W: taps, Kernel: [2]int{1, taps}}})
+	g.Plan, err = conv.NewConv(conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed,
+		Map: conv.Map{H: 1, W: g.taps, Kernel: [2]int{1, g.taps}}})
+	return g, err
 }
+
+// bytes is the size of the packed weights.
+func (g groupWeights) bytes() int { return 4 * g.slices * g.WeightFloats() }
 
 // ConvertersOf implements convert.Source.
 func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
@@ -85,11 +102,11 @@ func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 		if err != nil {
 			return 0, err
 		}
-		return 4 * int64(p.WeightFloats()), nil
+		return int64(p.bytes()), nil
 	}
-	one := func(name string, from, to graph.Format, move func(p *conv.Plan, dst, src []byte) error) convert.Converter {
+	one := func(name string, from, to graph.Format, move func(g groupWeights, dst, src []byte) error) convert.Converter {
 		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Size: size,
-			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && (rank == 3 || rank == 4) },
+			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank >= 3 && rank <= 5 },
 			Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
 				p, err := w.plan(dims)
 				if err != nil {
@@ -104,24 +121,39 @@ func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 		one("cpu-unpack-groups", graph.On(l), graph.HostFormat, unpackGroups)}
 }
 
-func packGroups(p *conv.Plan, dst, src []byte) error {
-	if len(dst) < 4*p.WeightFloats() {
+func packGroups(g groupWeights, dst, src []byte) error {
+	if len(dst) < g.bytes() {
 		return place.ErrShort
 	}
-	return p.PackWeights(place.Elements[float32](dst[:4*p.WeightFloats()]), src, 0, p.PackChunks())
+	out, one := place.Elements[float32](dst[:g.bytes()]), g.WeightFloats()
+	slice := src
+	if g.slices > 1 {
+		slice = make([]byte, 4*g.rows*g.taps)
+	}
+	for k := range g.slices {
+		if g.slices > 1 {
+			for r := range g.rows {
+				copy(slice[4*r*g.taps:4*(r+1)*g.taps], src[4*(r*g.slices+k)*g.taps:])
+			}
+		}
+		if err := g.PackWeights(out[k*one:(k+1)*one], slice, 0, g.PackChunks()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unpackGroups packs the numbers of the weights' places, and follows them back.
-func unpackGroups(p *conv.Plan, dst, src []byte) error {
-	if len(src) < 4*p.WeightFloats() {
+func unpackGroups(g groupWeights, dst, src []byte) error {
+	if len(src) < g.bytes() {
 		return place.ErrShort
 	}
 	weights, packed := place.Elements[uint32](dst), place.Elements[uint32](src)
-	numbers, at := make([]float32, len(weights)), make([]float32, p.WeightFloats())
+	numbers, at := make([]float32, len(weights)), make([]float32, g.slices*g.WeightFloats())
 	for i := range numbers {
 		numbers[i] = math.Float32frombits(uint32(i) + 1)
 	}
-	if err := p.PackWeights(at, conv.Float32s(numbers), 0, p.PackChunks()); err != nil {
+	if err := packGroups(g, conv.Float32s(at), conv.Float32s(numbers)); err != nil {
 		return err
 	}
 	for k, i := range place.Elements[uint32](conv.Float32s(at)) {

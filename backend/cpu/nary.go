@@ -32,7 +32,7 @@ func planNary(p *planner, n *graph.Node) error {
 	y := n.Outputs[0]
 	dst := p.Out(y)
 	dims := func(v *graph.Value) []int {
-		if y.Format == blocked { // all of one shape
+		if inBlocks(y.Format) { // all of one shape
 			return []int{dst.Size / 4}
 		}
 		return p.Dims[v.ID]

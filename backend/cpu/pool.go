@@ -14,13 +14,16 @@ import (
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	if !isImage(x) {
-		return nil, property.Because(property.ShapeReason, "float32 pooling over one or two axes only, %v is %v", x, x.Type)
+		return nil, property.Because(property.ShapeReason, "float32 pooling over one to three axes only, %v is %v", x, x.Type)
 	}
 	if w, err := graph.PoolAttrs(n); err != nil || len(w.Kernel) != len(x.Type.Shape)-2 {
 		return nil, property.Because(property.Attribute, "window of %v", n)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
+	}
+	if is5D(x) {
+		return []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}, nil
 	}
 	if !is4D(x) {
 		return plainSignature(n), nil
@@ -35,33 +38,42 @@ func planPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]), Pooling: conv.Max}
+	kind := conv.Max
 	if n.Is("AveragePool") {
-		spec.Pooling = conv.Average
+		kind = conv.Average
 		if n.Int("count_include_pad", 0) != 0 {
-			spec.Pooling = conv.AveragePadded
+			kind = conv.AveragePadded
 		}
 	}
+	if x.Format == volume {
+		return p.volumePool(x, y, &w, kind)
+	}
+	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]), Pooling: kind}
 	line := len(p.Dims[x.ID]) == 3
 	src, dst := p.In(x), p.Out(y)
 	spec.SrcImage, spec.DstImage = src.Image/4, dst.Image/4
+	if !line {
+		return p.pool(spec, src, dst)
+	}
+	if src, err = p.toBlocked(dx, src); err != nil {
+		return err
+	}
+	made := p.Temp(blockedBytes(dy))
+	if err := p.pool(spec, src, made); err != nil {
+		return err
+	}
+	return p.fromBlocked(dy, made, dst)
+}
+
+// pool emits a pooling of blocked images.
+func (p *planner) pool(spec conv.PoolSpec, src, dst place.Memory) error {
 	plan, err := conv.NewPool(spec)
 	if err != nil {
 		return err
 	}
-	made := dst
-	if line {
-		if src, err = p.toBlocked(dx, src); err != nil {
-			return err
-		}
-		made = p.Temp(blockedBytes(dy))
-	}
 	p.emit(p.convStep(plan, float64(plan.Cost()), func(st *state) conv.Tensors {
-		return conv.Tensors{Src: st.F32(src), Dst: st.F32(made)}
-	}), []place.Memory{src}, []place.Memory{made})
-	if line {
-		return p.fromBlocked(dy, made, dst)
-	}
+		return conv.Tensors{Src: st.F32(src), Dst: st.F32(dst)}
+	}), []place.Memory{src}, []place.Memory{dst})
 	return nil
 }
 
@@ -81,6 +93,10 @@ func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !isF32(x) || len(x.Type.Shape) < 3 {
 		return nil, property.Because(property.ShapeReason, "float32 images only, %v is %v", x, x.Type)
 	}
+	if is5D(x) {
+		s := graph.Signature{Name: "ncdhw16c-ncdhw", Inputs: []graph.Port{graph.Fixed(volume)}, Outputs: []graph.Port{graph.Fixed(rowMaj)}}
+		return append([]graph.Signature{s}, plainSignature(n)...), nil
+	}
 	if !is4D(x) {
 		return plainSignature(n), nil
 	}
@@ -91,7 +107,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	d := p.Dims[x.ID]
 	src, dst := p.In(x), p.Out(y)
-	if x.Format != blocked {
+	if !inBlocks(x.Format) {
 		r := reduction{op: vec.ReduceMax}
 		if n.Is("GlobalAveragePool") {
 			r = reduction{op: vec.ReduceSum, mean: true}
@@ -102,6 +118,9 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	kind := conv.Average
 	if n.Is("GlobalMaxPool") {
 		kind = conv.Max
+	}
+	if x.Format == volume {
+		return p.volumeGlobalPool(d, kind, src, dst)
 	}
 	plan, err := conv.NewGlobalPool(d[0], d[1], d[2]*d[3], kind, 0, 0)
 	if err != nil {
@@ -181,7 +200,10 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 	if act.clip {
 		lo, hi = act.lo, act.hi
 	}
-	if x.Format == blocked {
+	if inBlocks(x.Format) {
+		if x.Format == volume {
+			d = slices2D(d)
+		}
 		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Image / 4, DstImage: dst.Image / 4}
 		tail{act: act}.epilogue(&spec.Epilogue, d[1])
 		plan, err := conv.NewScale(spec)

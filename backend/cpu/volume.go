@@ -1,0 +1,250 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Volumes are tensors of three spatial axes. In their blocked layout, [N, D, C/16, H, W, 16], a slice of the depth is an image
+// as the kernels for two axes know it: a convolution is a sum of such over the depth of its kernel, and pooling goes over
+// slices first and then over the depth.
+
+var (
+	volume = mustFormat("acBde16b")
+
+	// Weights of convolutions over three axes: those over two, once per slice of the kernel's depth.
+	denseVolumeWeights     = mustFormat("cABde16b16a")
+	slimVolumeWeights      = mustFormat("cAbde16a")
+	transposeVolumeWeights = mustFormat("cBAde16a16b")
+)
+
+// is5D reports whether v is a float32 tensor of rank 5, which may be a blocked volume.
+func is5D(v *graph.Value) bool { return isF32(v) && v != nil && len(v.Type.Shape) == 5 }
+
+// inBlocks reports whether a format has blocks of 16 channels.
+func inBlocks(f graph.Format) bool { return f == blocked || f == volume }
+
+// blockedFormat returns the blocked layout of a value; ok is false where it has none.
+func blockedFormat(v *graph.Value) (f graph.Format, ok bool) {
+	if is5D(v) {
+		return volume, true
+	}
+	return blocked, is4D(v)
+}
+
+// slices2D returns the dims of a volume as those of images: its slices.
+func slices2D(d []int) []int { return []int{d[0] * d[2], d[1], d[3], d[4]} }
+
+// reorderVolume emits a change between the row-major and the blocked layout: the slices are brought together, or apart, on
+// the way.
+func (p *planner) reorderVolume(d []int, toBlocks bool, src, dst place.Memory) error {
+	images := slices2D(d)
+	spec := reorder.Spec{N: images[0], C: d[1], HW: d[3] * d[4], From: reorder.NCHW, To: reorder.NCHW16c}
+	if toBlocks {
+		return p.reorder(spec, p.sliced(d, src), dst)
+	}
+	spec.From, spec.To = spec.To, spec.From
+	if d[2] == 1 {
+		return p.reorder(spec, src, dst)
+	}
+	t := p.Temp(dst.Size)
+	if err := p.reorder(spec, src, t); err != nil {
+		return err
+	}
+	p.permute([]int{d[0], d[2], d[1], d[3] * d[4]}, []int{0, 2, 1, 3}, 4, t, dst)
+	return nil
+}
+
+// sliced returns where a row-major volume [N, C, D, H, W] lies as [N, D, C, H, W].
+func (p *planner) sliced(d []int, src place.Memory) place.Memory {
+	if d[2] == 1 || d[1] == 1 {
+		return src
+	}
+	t := p.Temp(product(d) * 4)
+	p.permute([]int{d[0], d[1], d[2], d[3] * d[4]}, []int{0, 2, 1, 3}, 4, src, t)
+	return t
+}
+
+// depthTap is a slice of a kernel that meets a slice of the source.
+type depthTap struct{ kernel, source int }
+
+// depthRun is a run of slices of a result to which the same slices of the kernel contribute: count of them, from first on at
+// distance apart. taps are those of the first; each further one reads step slices behind.
+type depthRun struct {
+	first, count, apart, step int
+	taps                      []depthTap
+}
+
+// depthRuns cuts the depth of a convolution's result into runs: in slices of the source and out of the result.
+func depthRuns(w *graph.Window, transposed bool, in, out, begin int) []depthRun {
+	apart, step := 1, w.Strides[0]
+	if transposed {
+		apart, step = step, apart
+	}
+	taps := func(o int) (list []depthTap) {
+		for k := range w.Kernel[0] {
+			i := o*w.Strides[0] + k*w.Dilations[0] - begin
+			if transposed {
+				if i = o + begin - k*w.Dilations[0]; i%w.Strides[0] != 0 {
+					continue
+				}
+				i /= w.Strides[0]
+			}
+			if i >= 0 && i < in {
+				list = append(list, depthTap{k, i})
+			}
+		}
+		return list
+	}
+	sameKernel := func(a, b depthTap) bool { return a.kernel == b.kernel }
+	var runs []depthRun
+	for phase := range min(apart, out) {
+		open := false
+		for o := phase; o < out; o += apart {
+			t := taps(o)
+			if open && slices.EqualFunc(t, runs[len(runs)-1].taps, sameKernel) {
+				runs[len(runs)-1].count++
+				continue
+			}
+			runs, open = append(runs, depthRun{first: o, count: 1, apart: apart, step: step, taps: t}), true
+		}
+	}
+	return runs
+}
+
+// volumeConv emits a convolution or transposed convolution over three axes with its tail.
+func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
+	x, w := in[0], in[1]
+	dx, dw, dy := p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID]
+	spec := conv.Spec{C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
+	window, err := graph.ConvAttrs(n, dw[2:])
+	if err != nil {
+		return err
+	}
+	if spec.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
+		return err
+	}
+	begin, _ := window.Pads(0, dx[2], dy[2])
+	if spec.Transposed {
+		_, cut, _, err := window.ResolveTranspose(dx[2:])
+		if err != nil {
+			return err
+		}
+		begin = cut[0]
+	}
+	src, channels := p.In(x), ceilDiv(dx[1], 16)*16
+	if x.Format == rowMaj {
+		spec.Source, src, channels = conv.Planar, p.sliced(dx, src), dx[1]
+	}
+	var bias []float32
+	if len(in) > 2 && in[2] != nil {
+		if bias, err = p.paddedBias(in[2], ceilDiv(dy[1], 16)*16); err != nil {
+			return err
+		}
+	}
+	residual := place.Nowhere
+	if t.residual != nil {
+		if t.residual != x {
+			p.inPlace(out, t.residual)
+		}
+		residual = p.In(t.residual)
+	}
+	dst := p.Out(out)
+	from, to := channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4] // floats of a slice
+	weights := place.Nowhere
+	for _, run := range depthRuns(&window, spec.Transposed, dx[2], dy[2], begin) {
+		if len(run.taps) == 0 {
+			return fmt.Errorf("slice %d of the result of %v lies in padding only", run.first, n)
+		}
+		for i, tap := range run.taps {
+			s := spec
+			s.N = run.count
+			if run.count > 1 {
+				s.SrcImage, s.DstImage, s.ResImage = run.step*from, run.apart*to, run.apart*to
+			}
+			if i == len(run.taps)-1 {
+				tail{act: t.act}.epilogue(&s.Epilogue, dy[1])
+			}
+			c := convCall{bias: bias, residual: residual}
+			s.Residual = t.residual != nil
+			if i > 0 {
+				c.bias, c.residual, s.Residual = nil, dst, true
+			}
+			if c.plan, err = conv.NewConv(s); err != nil {
+				return err
+			}
+			one := 4 * c.plan.WeightFloats()
+			if weights.Slot < 0 {
+				weights = p.Form(w, w.Format, dw[2]*one)
+			}
+			c.weights = weights.Part(tap.kernel*one, one)
+			c.flops = 2 * float64(dw[1]*dw[3]*dw[4]) * float64(run.count*dy[1]*dy[3]*dy[4])
+			if spec.Transposed {
+				c.flops = 2 * float64(dw[1]*dw[3]*dw[4]) * float64(run.count*dx[1]*dx[3]*dx[4])
+			}
+			for b := range dx[0] {
+				part := func(m place.Memory, slices, first, apart, size int) place.Memory {
+					if m.Slot < 0 {
+						return m
+					}
+					return m.Part(4*size*(b*slices+first), 4*size*((run.count-1)*apart+1))
+				}
+				one := c
+				one.src = part(src, dx[2], tap.source, run.step, from)
+				one.residual = part(c.residual, dy[2], run.first, run.apart, to)
+				one.dst = part(dst, dy[2], run.first, run.apart, to)
+				p.emitConv(one)
+			}
+		}
+	}
+	return nil
+}
+
+// volumePool emits a pooling over three axes: of slices, and then over the depth, where [H, W] of a slice is one axis. The
+// mean over a box is that of means.
+func (p *planner) volumePool(x, y *graph.Value, w *graph.Window, kind conv.Pooling) error {
+	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
+	channels := ceilDiv(dx[1], 16) * 16
+	src, dst := p.In(x), p.Out(y)
+	flat := conv.PoolSpec{N: dx[0] * dx[2], C: dx[1], Map: windowMap(w, dx[2:], dy[2:]), Pooling: kind}
+	between := dst
+	deep := w.Kernel[0] != 1 || w.Strides[0] != 1 || dx[2] != dy[2]
+	if deep {
+		between = p.Temp(4 * dx[0] * dx[2] * channels * dy[3] * dy[4])
+	}
+	if err := p.pool(flat, src, between); err != nil || !deep {
+		return err
+	}
+	begin, end := w.Pads(0, dx[2], dy[2])
+	row := channels / 16 * dy[3] * dy[4]
+	return p.pool(conv.PoolSpec{N: dx[0], C: 16, Pooling: kind, Map: conv.Map{H: dx[2], W: row, OH: dy[2], OW: row,
+		Kernel: [2]int{w.Kernel[0], 1}, Stride: [2]int{w.Strides[0], 1}, Dilate: [2]int{w.Dilations[0], 1}, Pad: [4]int{begin, 0, end, 0}}}, between, dst)
+}
+
+// volumeGlobalPool emits the mean or maximum of each channel of a blocked volume to row-major [N, C].
+func (p *planner) volumeGlobalPool(d []int, kind conv.Pooling, src, dst place.Memory) error {
+	channels := ceilDiv(d[1], 16) * 16
+	plan, err := conv.NewGlobalPool(d[0]*d[2], d[1], d[3]*d[4], kind, 0, 0)
+	if err != nil {
+		return err
+	}
+	slices := p.Temp(4 * d[0] * d[2] * channels)
+	p.runMover(plan, src, slices)
+	made := dst
+	if d[1] != channels {
+		made = p.Temp(4 * d[0] * channels)
+	}
+	row := channels / 16
+	if err := p.pool(conv.PoolSpec{N: d[0], C: 16, Pooling: kind, Map: conv.Map{H: d[2], W: row, OH: 1, OW: row, Kernel: [2]int{d[2], 1}}}, slices, made); err != nil {
+		return err
+	}
+	if d[1] != channels {
+		p.strided(copySpec{dims: []int{d[0], d[1]}, src: []int{channels, 1}, dst: []int{d[1], 1}, size: 4}, made, dst)
+	}
+	return nil
+}
