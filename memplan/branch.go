@@ -241,7 +241,7 @@ func (s *search) lift(q, why int32) bool {
 	for i, b := range lifted {
 		if !s.raise(b, s.goals[i], why) {
 			copy(s.cause, w)
-			s.dirty = s.dirty[:0]
+			s.forget()
 			return false
 		}
 	}

@@ -5,6 +5,10 @@ package memplan
 // is faster.
 const maxNear = 32
 
+// maxNeighbours is how many items neighbours are listed for, as the lists and
+// the sets take some 300 bytes for each.
+const maxNeighbours = 1 << 18
+
 // neighbours lists for every item those that it overlaps in time. Items are
 // known here by their place in order of birth: an item overlaps some that
 // come before it, which are listed, and all that come after it up to a place.
@@ -16,12 +20,12 @@ type neighbours struct {
 	early []int32
 }
 
-// newNeighbours returns nil when items overlap too many others, when some item
-// has several pieces or is fixed, and when h ended. Cost O(n) and O(1) per
+// newNeighbours returns nil when there are too many items or items overlap too
+// many others, when some item has several pieces or is fixed, and when h ended. Cost O(n) and O(1) per
 // pair.
 func newNeighbours(p *problem, h halt) *neighbours {
 	n := len(p.items)
-	if !p.plain || p.alive() > maxNear {
+	if !p.plain || n > maxNeighbours || p.alive() > maxNear {
 		return nil
 	}
 	begins := make([]int32, p.sections+1) // items born in earlier sections

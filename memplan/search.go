@@ -33,6 +33,8 @@ type search struct {
 	stamp      int64
 	savedAt    []int64 // per section: stamp of its last entry in sectionLog
 	dirty      []int32 // sections whose floor must be found again
+	queue      []int32 // sections to draw conclusions from
+	queued     []bool  // per section
 	lowLog     []lowEntry
 	sectionLog []sectionEntry
 	stack      []int32 // placed items in order
@@ -75,7 +77,7 @@ func newSearch(m *model, h halt) *search {
 		open: make([]int32, m.sections), rest: make([]int64, m.sections),
 		floor: make([]int64, m.sections), atFloor: make([]int32, m.sections),
 		cross: make([]int32, m.sections), weight: make([]int64, m.sections),
-		savedAt: make([]int64, m.sections), rank: make([]int32, m.n),
+		savedAt: make([]int64, m.sections), queued: make([]bool, m.sections), rank: make([]int32, m.n),
 		sets: newSetArena(m.n), cause: make([]uint64, (m.n+63)/64),
 	}
 }
@@ -100,7 +102,8 @@ func (s *search) reset(capacity int64) {
 		s.atFloor[q] = s.open[q]
 	}
 	s.lowLog, s.sectionLog, s.stack = s.lowLog[:0], s.sectionLog[:0], s.stack[:0]
-	s.candidates, s.dirty = s.candidates[:0], s.dirty[:0]
+	s.candidates = s.candidates[:0]
+	s.forget()
 	s.sets.drop(1)
 	s.nodes, s.abort = 0, false
 }
@@ -148,6 +151,10 @@ func (s *search) leaveFloor(q int32) {
 		s.savedAt[q] = s.stamp
 		s.sectionLog = append(s.sectionLog, sectionEntry{q, s.atFloor[q], s.floor[q]})
 	}
+	if !s.queued[q] {
+		s.queued[q] = true
+		s.queue = append(s.queue, q)
+	}
 	s.atFloor[q]--
 	if s.atFloor[q] == 0 {
 		s.dirty = append(s.dirty, q)
@@ -163,8 +170,11 @@ func (s *search) raise(c int32, v int64, why int32) bool {
 	v = (v + s.mask[c]) &^ s.mask[c]
 	s.low[c], s.reason[c] = v, why
 	for q, f := range s.floor[s.first[c]:s.last[c]] {
-		if f == old {
-			s.leaveFloor(s.first[c] + int32(q))
+		if q := s.first[c] + int32(q); f == old {
+			s.leaveFloor(q)
+		} else if s.atFloor[q] <= maxSums && !s.queued[q] {
+			s.queued[q] = true
+			s.queue = append(s.queue, q)
 		}
 	}
 	return v <= s.top[c]
@@ -213,7 +223,7 @@ func (s *search) place(b int32) bool {
 	}
 	s.touched = s.touched[:0]
 	if !ok {
-		s.dirty = s.dirty[:0]
+		s.forget()
 		return false
 	}
 	return s.settle()
@@ -243,10 +253,31 @@ func (s *search) swap(b, q, k int32) {
 	*at = k
 }
 
-// settle finds floors again and reports whether all sections hold what they
-// must; if one does not, cause is set.
+// settle finds floors again, draws conclusions, and reports whether no
+// contradiction shows; if one does, cause is set.
 func (s *search) settle() bool {
-	ok := true
+	ok := s.refloor()
+	for ok && len(s.queue) > 0 {
+		q := s.queue[len(s.queue)-1]
+		s.queue = s.queue[:len(s.queue)-1]
+		s.queued[q] = false
+		ok = s.infer(q) && s.refloor()
+	}
+	s.forget()
+	return ok
+}
+
+// forget empties the lists of what is still to be looked at.
+func (s *search) forget() {
+	for _, q := range s.queue {
+		s.queued[q] = false
+	}
+	s.queue, s.dirty = s.queue[:0], s.dirty[:0]
+}
+
+// refloor finds floors again and reports whether all sections hold what they
+// must; if one does not, cause is set.
+func (s *search) refloor() bool {
 	for _, q := range s.dirty {
 		f, count := int64(noFloor), int32(0)
 		from := s.memberAt[q]
@@ -263,12 +294,11 @@ func (s *search) settle() bool {
 			s.weight[q]++
 			clear(s.cause)
 			s.explain(s.cause, q)
-			ok = false
-			break
+			return false
 		}
 	}
 	s.dirty = s.dirty[:0]
-	return ok
+	return true
 }
 
 // explain adds to dst the placements that the state of section q follows from.
