@@ -165,6 +165,30 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
+	atLevels("rounds what lies between any two bfloat16", func() {
+		lows := []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}
+		n := len(lows) << 16
+		src, dst := make([]byte, 4*n), make([]byte, 2*n)
+		for i := range n {
+			binary.LittleEndian.PutUint32(src[4*i:], uint32(i/len(lows))<<16|lows[i%len(lows)])
+		}
+		c, err := reorder.NewCast(reorder.Spec{N: 1, C: 1, HW: n}, reorder.Float32, reorder.BFloat16)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Run(0, c.Chunks(), dst, src)).To(Succeed())
+		for i := range n {
+			up, low := uint16(i/len(lows)), lows[i%len(lows)]
+			want := up
+			switch {
+			case up&0x7fff > 0x7f80 || up&0x7fff == 0x7f80 && low != 0:
+				want = up&0x8000 | 0x7fc0
+			case low > 0x8000 || low == 0x8000 && up&1 == 1:
+				want++
+			}
+			if got := binary.LittleEndian.Uint16(dst[2*i:]); got != want {
+				Fail(fmt.Sprintf("%#04x%04x became %#x, want %#x", up, low, got, want))
+			}
+		}
+	})
 	It("cuts long tensors into chunks", func() {
 		r := rand.New(rand.NewPCG(3, 4))
 		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {

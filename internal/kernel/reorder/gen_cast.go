@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
@@ -26,9 +28,9 @@ var casts = []castKind{
 	{"castToF16", 4, 2, []string{"0x80000000", "0x7fc00000"},
 		[]string{"VCMPPS $3, Z0, Z0, K2", "VPTERNLOGD $0xea, Z9, Z8, K2, Z0", "VCVTPS2PH $0, Z0, Y0"},
 		[]string{"VCMPPS $3, Y0, Y0, Y1", "VPAND Y8, Y0, Y2", "VPOR Y9, Y2, Y2", "VBLENDVPS Y1, Y2, Y0, Y0", "VCVTPS2PH $0, Y0, X0"}},
-	{"castToBF16", 4, 2, []string{"0x80000000", "0x7fc00000", "1", "0x7fff"},
-		[]string{"VCMPPS $3, Z0, Z0, K2", "VPTERNLOGD $0xea, Z9, Z8, K2, Z0", "VPSRLD $16, Z0, Z1", "VPANDD Z10, Z1, Z1", "VPADDD Z11, Z0, Z0",
-			"VPADDD Z1, Z0, Z0", "VPSRLD $16, Z0, Z0", "VPMOVDW Z0, Y0"},
+	{"castToBF16", 4, 2, []string{"0x80000000", "0x7fc00000", "1", "0x7fff", "0x10000"},
+		[]string{"VCMPPS $3, Z0, Z0, K2", "VPTERNLOGD $0xea, Z9, Z8, K2, Z0", "VPTESTMD Z12, Z0, K3", "VPADDD Z11, Z0, Z0",
+			"VPADDD Z10, Z0, K3, Z0", "VPERMW Z0, Z13, Z0"},
 		[]string{"VCMPPS $3, Y0, Y0, Y1", "VPAND Y8, Y0, Y2", "VPOR Y9, Y2, Y2", "VBLENDVPS Y1, Y2, Y0, Y0", "VPSRLD $16, Y0, Y1", "VPAND Y10, Y1, Y1",
 			"VPADDD Y11, Y0, Y0", "VPADDD Y1, Y0, Y0", "VPSRLD $16, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0"}},
 	{"castToByte", 4, 1, []string{"0x5f000000", "0xff"},
@@ -62,37 +64,53 @@ func cast512(f *asm.File, k castKind) {
 	name := k.name + "512"
 	fn := f.Func(name, name+castDoc, castArgs()...)
 	beginCast(fn, k, asm.Z)
+	if k.name == "castToBF16" {
+		beginBF16(f, fn)
+	}
 	fn.I("MOVQ R10, AX")
 	fn.I("ANDQ $15, AX")
 	lowBits(fn, "AX", "BX", "K1")
 	part := map[int]string{1: "X0", 2: "Y0", 4: "Z0"}
 	moves := map[int]string{1: "VMOVDQU8", 2: "VMOVDQU16", 4: "VMOVUPS"}
 	move := func(from, to string) {
-		fn.I("%s (%s), %s", moves[k.from], from, part[k.from])
+		fn.I("%s %s, %s", moves[k.from], from, part[k.from])
 		for _, i := range k.wide {
 			fn.I("%s", i)
 		}
-		fn.I("%s %s, (%s)", moves[k.to], part[k.to], to)
+		fn.I("%s %s, %s", moves[k.to], part[k.to], to)
 	}
-	// Rows of one register, a block of channels, have a loop of their own.
-	fn.I("CMPQ R10, $16")
-	fn.I("JNE any")
-	fn.Loop("R12", func() {
-		move("SI", "DI")
+	// Rows of one register, a block of channels, have loops of their own.
+	row := func() {
+		move("(SI)", "(DI)")
 		fn.I("ADDQ R9, SI")
 		fn.I("ADDQ R8, DI")
+	}
+	fn.I("CMPQ R10, $16")
+	fn.I("JNE any")
+	fn.While("R12", 4, func() {
+		for range 4 {
+			row()
+		}
 	})
+	fn.While("R12", 1, row)
 	fn.Ret()
 	fn.Label("any")
 	fn.Loop("R12", func() {
 		fn.I("MOVQ SI, AX")
 		fn.I("MOVQ DI, BX")
 		fn.I("MOVQ R10, CX")
-		fn.While("CX", 16, func() {
-			move("AX", "BX")
-			fn.I("ADDQ $%d, AX", 16*k.from)
-			fn.I("ADDQ $%d, BX", 16*k.to)
-		})
+		if k.name == "castToBF16" {
+			pairToBF16(fn)
+		}
+		for _, unrolled := range []int{4, 1} {
+			fn.While("CX", 16*unrolled, func() {
+				for u := range unrolled {
+					move(fmt.Sprintf("%d(AX)", 16*k.from*u), fmt.Sprintf("%d(BX)", 16*k.to*u))
+				}
+				fn.I("ADDQ $%d, AX", 16*k.from*unrolled)
+				fn.I("ADDQ $%d, BX", 16*k.to*unrolled)
+			})
+		}
 		none := fn.NewLabel("none")
 		fn.I("TESTQ CX, CX")
 		fn.I("JZ %s", none)
@@ -106,6 +124,56 @@ func cast512(f *asm.File, k castKind) {
 		fn.I("ADDQ R8, DI")
 	})
 	fn.Ret()
+}
+
+// beginBF16 emits the constants of casts to bfloat16: in Z13 and Z14 the numbers of upper and lower 16-bit words of two
+// registers, in Z15 to Z17 words.
+func beginBF16(f *asm.File, fn *asm.Func) {
+	var upper, lower []uint32
+	for i := range uint32(16) {
+		upper = append(upper, 4*i+1|(4*i+3)<<16)
+		lower = append(lower, 4*i|(4*i+2)<<16)
+	}
+	f.Data("upperWords", upper...)
+	f.Data("lowerWords", lower...)
+	fn.I("VMOVUPS upperWords<>(SB), Z13")
+	fn.I("VMOVUPS lowerWords<>(SB), Z14")
+	for i, word := range []int{1, 0x8000, 0xffff} {
+		fn.I("MOVL $%d, AX", word)
+		fn.I("VPBROADCASTW AX, Z%d", 15+i)
+	}
+}
+
+// pairToBF16 emits a loop over 32 floats at a time. One is added to the upper half of a float where the lower, and one more if
+// the upper is odd, are above the middle.
+func pairToBF16(fn *asm.Func) {
+	numbers, nan, begin := fn.NewLabel("numbers"), fn.NewLabel("nan"), fn.NewLabel("begin")
+	fn.I("JMP %s", begin)
+	fn.Label(nan)
+	for r := range 2 {
+		fn.I("VCMPPS $3, Z%d, Z%d, K2", r, r)
+		fn.I("VPTERNLOGD $0xea, Z9, Z8, K2, Z%d", r)
+	}
+	fn.I("JMP %s", numbers)
+	fn.Label(begin)
+	fn.While("CX", 32, func() {
+		fn.I("VMOVUPS (AX), Z0")
+		fn.I("VMOVUPS 64(AX), Z1")
+		fn.I("VCMPPS $3, Z1, Z0, K2")
+		fn.I("KORTESTW K2, K2")
+		fn.I("JNZ %s", nan)
+		fn.Label(numbers)
+		fn.I("VMOVDQA64 Z13, Z2")
+		fn.I("VPERMI2W Z1, Z0, Z2")
+		fn.I("VPERMT2W Z1, Z14, Z0")
+		fn.I("VPANDD Z15, Z2, Z3")
+		fn.I("VPADDUSW Z0, Z3, Z3")
+		fn.I("VPCMPUW $6, Z16, Z3, K3")
+		fn.I("VPSUBW Z17, Z2, K3, Z2")
+		fn.I("VMOVUPS Z2, (BX)")
+		fn.I("ADDQ $128, AX")
+		fn.I("ADDQ $64, BX")
+	})
 }
 
 // cast256 leaves lanes behind the last multiple of eight to others.
