@@ -61,10 +61,8 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	if !ok1 || !ok2 {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
-	for i, v := range n.Inputs[1:] {
-		if v != nil && !v.IsConst() && !fuse.InBody(v) {
-			return 0, property.Because(property.Unsupported, "input %d, %v, is not constant", i+1, v)
-		}
+	if is5D(x) && !fixedWeights(n) {
+		return 0, property.Because(property.Unsupported, "weights %v over three axes are not constant", w)
 	}
 	groups := int(n.Int("group", 1))
 	switch {
@@ -85,10 +83,17 @@ func isImage(v *graph.Value) bool {
 	return is4D(v) || isF32(v) && v != nil && (len(v.Type.Shape) == 3 || len(v.Type.Shape) == 5)
 }
 
+// fixed reports whether a convolution's weights or bias are constants. Others are packed in each run.
+func fixed(v *graph.Value) bool { return v == nil || v.IsConst() || fuse.InBody(v) }
+
+func fixedWeights(n *graph.Node) bool { return fixed(n.Input(1)) && fixed(n.Input(2)) }
+
 // weightFormat returns the format of a convolution's weights.
 func weightFormat(n *graph.Node, k convKind) graph.Format {
 	rank := len(n.Inputs[1].Type.Shape)
 	switch {
+	case !fixed(n.Inputs[1]):
+		return rowMaj
 	case k == convDense && rank == 5:
 		return denseVolumeWeights
 	case k == convDense && rank == 3:
@@ -214,25 +219,56 @@ type convCall struct {
 	plan                        *conv.Plan
 	src, weights, residual, dst place.Memory
 	bias                        []float32
+	biasAt                      place.Memory // where bias is no constant
 	flops                       float64
 }
 
 // convConstants makes weights and bias ready.
 func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
-	c.weights = p.Form(w, w.Format, 4*c.plan.WeightFloats())
-	if bias != nil {
+	c.biasAt = place.Nowhere
+	if w.IsConst() {
+		c.weights = p.Form(w, w.Format, 4*c.plan.WeightFloats())
+	} else {
+		c.weights = p.packWeights(c.plan, p.In(w))
+	}
+	switch {
+	case bias == nil:
+	case bias.IsConst():
 		c.bias, err = p.paddedBias(bias, c.plan.BiasFloats())
+	default:
+		src, dst := p.In(bias), p.Temp(4*c.plan.BiasFloats())
+		c.biasAt = dst
+		p.emit(step{serial: func(st *state) {
+			b := st.F32(dst)
+			clear(b[copy(b, st.F32(src)):])
+		}}, []place.Memory{src}, []place.Memory{dst})
 	}
 	return err
 }
 
+// packWeights emits the packing of weights that are no constants and returns their place.
+func (p *planner) packWeights(plan *conv.Plan, src place.Memory) place.Memory {
+	dst, chunks := p.Temp(4*plan.WeightFloats()), plan.PackChunks()
+	nanos := float64(dst.Size) / bytesPerNano / float64(max(chunks, 1))
+	p.emit(step{chunks: chunks, grain: grainFor(nanos), body: func(st *state, _, lo, hi int) {
+		if err := plan.PackWeights(st.F32(dst), st.Bytes(src), lo, hi); err != nil {
+			panic(err)
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return dst
+}
+
 func (p *planner) emitConv(c convCall) {
 	s := p.convStep(c.plan, float64(c.plan.Cost())/3, func(st *state) conv.Tensors {
-		return conv.Tensors{Src: st.F32(c.src), Weights: st.F32(c.weights), Bias: c.bias, Residual: st.F32(c.residual), Dst: st.F32(c.dst)}
+		t := conv.Tensors{Src: st.F32(c.src), Weights: st.F32(c.weights), Bias: c.bias, Residual: st.F32(c.residual), Dst: st.F32(c.dst)}
+		if c.biasAt.Slot >= 0 {
+			t.Bias = st.F32(c.biasAt)
+		}
+		return t
 	})
 	s.label.FLOPs = c.flops
 	s.label.Name, s.label.Op, s.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
-	p.emit(s, []place.Memory{c.src, c.weights, c.residual}, []place.Memory{c.dst})
+	p.emit(s, []place.Memory{c.src, c.weights, c.biasAt, c.residual}, []place.Memory{c.dst})
 }
 
 // convStep returns a step that runs a plan of package conv; nanos is the time of all its chunks.
@@ -330,11 +366,14 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 	if !isF32(n.Inputs...) {
 		return nil, wrongDType(x)
 	}
-	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) || !w.IsConst() && !fuse.InBody(w) {
-		return nil, property.Because(property.ShapeReason, "over one to three axes with constant weights only, %v is %v", w, w.Type)
+	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
+		return nil, property.Because(property.ShapeReason, "over one to three axes only, %v is %v", w, w.Type)
 	}
-	if b := n.Input(2); b != nil && !b.IsConst() && !fuse.InBody(b) {
-		return nil, property.Because(property.Unsupported, "bias %v is not constant", b)
+	if is5D(x) && !fixedWeights(n) {
+		return nil, property.Because(property.Unsupported, "weights %v over three axes are not constant", w)
+	}
+	if !fixed(w) {
+		return []graph.Signature{convSignature(n, convDense, rowMaj)}, nil
 	}
 	if g := int(n.Int("group", 1)); g != 1 {
 		return []graph.Signature{convSignature(n, convMixed, groupedWeights(g, true))}, nil

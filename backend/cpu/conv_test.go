@@ -13,6 +13,16 @@ type convolution struct {
 	in, kernel       [2]int
 	attrs            []graph.Attr
 	bias, pool       bool
+	moving           bool // weights may be inputs or results
+}
+
+// fixed returns weights or a bias.
+func (v *convolution) fixed(m *model, shape ...int) *graph.Value {
+	GinkgoHelper()
+	if v.moving {
+		return operand(m, shape...)
+	}
+	return m.constant(shape...)
 }
 
 // channels returns input channels, output channels and groups of one of the kinds that kernels differ by.
@@ -76,9 +86,9 @@ func (v *convolution) window(m *model) {
 // build adds the convolution to m; x has v.c channels.
 func (v *convolution) build(m *model, x *graph.Value) *graph.Value {
 	GinkgoHelper()
-	args := []any{x, m.constant(v.oc, v.c/v.groups, v.kernel[0], v.kernel[1])}
+	args := []any{x, v.fixed(m, v.oc, v.c/v.groups, v.kernel[0], v.kernel[1])}
 	if v.bias {
-		args = append(args, m.constant(v.oc))
+		args = append(args, v.fixed(m, v.oc))
 	}
 	for _, a := range v.attrs {
 		args = append(args, a)
@@ -130,6 +140,16 @@ var _ = Describe("Conv", func() {
 	It("agrees with the reference kernels", seeds(40, func(m *model) {
 		v := randomConv(m)
 		m.sample(v.build(m, m.input(v.n, v.c, v.in[0], v.in[1])))
+	}))
+
+	It("agrees where weights are made in the run", seeds(30, func(m *model) {
+		v := randomConv(m)
+		v.moving = true
+		y := v.build(m, m.input(v.n, v.c, v.in[0], v.in[1]))
+		if m.chance(2) {
+			y = m.op("Add", y, operand(m, m.known[y].Shape...))
+		}
+		m.sample(activate(m, y))
 	}))
 
 	It("takes activations and residuals as tails", seeds(50, func(m *model) {

@@ -33,11 +33,11 @@ func isScaleHead(n *graph.Node) bool { return n.Is("BatchNormalization") && n.In
 func isConvHead(n *graph.Node) bool {
 	if n.Is("Conv") {
 		_, why := convKindOf(n)
-		return why == nil && n.Input(0).Type.Backed()
+		return why == nil && n.Input(0).Type.Backed() && fixedWeights(n)
 	}
 	if n.Is("ConvTranspose") {
 		_, why := convTransposeSignatures(n)
-		return why == nil
+		return why == nil && fixedWeights(n)
 	}
 	return false
 }

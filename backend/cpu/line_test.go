@@ -26,7 +26,7 @@ var _ = Describe("operators over one axis", func() {
 		if m.chance(2) {
 			bias = m.constant(oc)
 		}
-		args := append(present(x, m.constant(oc, c/g, k), bias), group(g), dilations(int64(d)), strides(int64(m.between(1, 3))))
+		args := append(present(x, operand(m, oc, c/g, k), bias), group(g), dilations(int64(d)), strides(int64(m.between(1, 3))))
 		switch m.r.IntN(3) {
 		case 0:
 			args = append(args, pads(int64(m.between(0, 2)), int64(m.between(0, 2))))
@@ -44,7 +44,7 @@ var _ = Describe("operators over one axis", func() {
 		g := pick(m, 1, 1, 2)
 		c, oc, k := g*m.between(1, 9), g*m.between(1, 9), m.between(1, 4)
 		s := m.between(1, 3)
-		y := m.op("ConvTranspose", operand(m, m.between(1, 2), c, m.between(1, 9)), m.constant(c, oc/g, k), m.constant(oc), group(g), strides(int64(s)),
+		y := m.op("ConvTranspose", operand(m, m.between(1, 2), c, m.between(1, 9)), operand(m, c, oc/g, k), operand(m, oc), group(g), strides(int64(s)),
 			graph.IntsAttr("output_padding", int64(m.r.IntN(s))))
 		m.sample(activate(m, y))
 	}))

@@ -170,7 +170,7 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 			if i == len(run.taps)-1 {
 				tail{act: t.act}.epilogue(&s.Epilogue, dy[1])
 			}
-			c := convCall{bias: bias, residual: residual}
+			c := convCall{bias: bias, biasAt: place.Nowhere, residual: residual}
 			s.Residual = t.residual != nil
 			if i > 0 {
 				c.bias, c.residual, s.Residual = nil, dst, true
