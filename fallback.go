@@ -157,7 +157,7 @@ func (p *Program) fromHost(ctx context.Context, dst, t *tensor.Tensor, f graph.F
 
 // move converts along the cheapest path, through host memory of Go where there is more than one hop.
 func (p *Program) move(ctx context.Context, dst, src *tensor.Tensor, from, to graph.Format) error {
-	path, err := p.registry.Path(from, to)
+	path, err := p.registry.PathOf(from, to, src.DType, len(src.Shape))
 	if err != nil {
 		return err
 	}

@@ -246,7 +246,7 @@ func (c *compilation) packBlock(missing []*packing, set *packedSet) error {
 		if p.set != set || !p.Format.Device.IsHost() {
 			continue
 		}
-		path, err := c.registry.Path(graph.HostFormat, p.Format)
+		path, err := c.registry.PathOf(graph.HostFormat, p.Format, p.Constant.DType, len(p.Constant.Shape))
 		if err != nil {
 			return packError(p, err)
 		}
@@ -305,7 +305,7 @@ func convertConstant(ctx context.Context, registry *convert.Registry, devices ma
 			holder.Free(held)
 		}
 	}
-	path, err := registry.Path(from, to)
+	path, err := registry.PathOf(from, to, src.DType, len(src.Shape))
 	if err != nil {
 		return held, err
 	}

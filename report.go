@@ -270,7 +270,7 @@ func (w *reportWriter) bytes(v *graph.Value, f graph.Format, b graph.Bindings) i
 // constant reports a constant that was converted.
 func (w *reportWriter) constant(name string, t *tensor.Tensor, from, to graph.Format) {
 	n, _ := w.p.registry.Size(to, t.DType, t.Shape)
-	path, _ := w.p.registry.Path(from, to)
+	path, _ := w.p.registry.PathOf(from, to, t.DType, len(t.Shape))
 	via := make([]string, len(path))
 	for i, c := range path {
 		via[i] = c.Name

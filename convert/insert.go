@@ -120,7 +120,11 @@ func Lower(g *graph.Graph, r *Registry) (map[*graph.Node]*Converter, error) {
 			continue
 		}
 		src, out := n.Inputs[0], n.Outputs[0]
-		path, err := r.Path(src.Format, out.Format)
+		rank := -1
+		if src.Type.Shape.Known() {
+			rank = len(src.Type.Shape)
+		}
+		path, err := r.PathOf(src.Format, out.Format, src.Type.DType, rank)
 		if err != nil {
 			return nil, fmt.Errorf("value %v: %w", src, err)
 		}

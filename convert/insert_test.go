@@ -299,6 +299,24 @@ var _ = Describe("Lower", func() {
 			[]string{"%e = carve::Convert(%x)", "%c @cuda:0:own@1:b = carve::Convert(%e)", "%y @cuda:0:own@1:b = Relu(%c)", "output %y, %e"},
 			"down-a", "up-b")
 	})
+	It("takes for each value the way that supports its elements", func() {
+		g := parse(`
+			input %x: f32[1,16,8,8] @cuda:0:own@1:a
+			input %i: i64[1,16,8,8] @cuda:0:own@1:a
+			%c: f32[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%x)
+			%d: i64[1,16,8,8] @cuda:0:own@1:b = carve::Convert(%i)
+			output %c, %d`)
+		r, err := convert.NewRegistry(append(slices.Clone(links), floats(link("peer", a, b, 10))))
+		Expect(err).NotTo(HaveOccurred())
+		by, err := convert.Lower(g, r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(g.Sort()).To(Succeed())
+		var used []string
+		for n := range g.Nodes() {
+			used = append(used, by[n].Name)
+		}
+		Expect(used).To(ConsistOf("peer", "down-a", "up-b"))
+	})
 	It("says which value has no path", func() {
 		g := parse(`
 			input %x: f32[1,16,8,8]

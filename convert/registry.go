@@ -7,8 +7,6 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"gonum.org/v1/gonum/graph/path"
-	"gonum.org/v1/gonum/graph/simple"
 )
 
 // Errors for errors.Is.
@@ -24,8 +22,8 @@ type Registry struct {
 	converters []*Converter
 	index      map[graph.Format]int64 // vertex of a format
 	formats    []graph.Format
-	direct     map[[2]int64]*Converter // cheapest single hop
-	paths      path.AllShortest
+	direct     edges // cheapest single hops
+	paths      [][]*Converter
 	sizes      map[graph.Layout]*Converter // who knows an opaque layout's size
 	sources    []Source
 }
@@ -36,7 +34,7 @@ const typicalBytes = 1 << 20
 // NewRegistry returns the registry of these converters and the formats that may be asked for; host formats among them are
 // connected with each other. Earlier converters win ties. It computes all cheapest paths, O(F³) for F formats.
 func NewRegistry(converters []Converter, formats ...graph.Format) (*Registry, error) {
-	r := &Registry{index: map[graph.Format]int64{}, direct: map[[2]int64]*Converter{}, sizes: map[graph.Layout]*Converter{}}
+	r := &Registry{index: map[graph.Format]int64{}, direct: edges{}, sizes: map[graph.Layout]*Converter{}}
 	r.vertex(graph.HostFormat)
 	for i := range converters {
 		c := &converters[i]
@@ -54,37 +52,27 @@ func NewRegistry(converters []Converter, formats ...graph.Format) (*Registry, er
 			}
 		}
 		r.converters = append(r.converters, c)
-		k := [2]int64{r.vertex(c.From), r.vertex(c.To)}
-		if old := r.direct[k]; old == nil || c.Cost.Of(typicalBytes) < old.Cost.Of(typicalBytes) {
-			r.direct[k] = c
-		}
+		r.direct.add([2]int64{r.vertex(c.From), r.vertex(c.To)}, c)
 	}
 	for _, f := range formats {
 		r.vertex(f)
 	}
+	r.addReorders(r.direct)
+	r.paths = r.direct.routes(len(r.formats))
+	return r, nil
+}
+
+// addReorders adds the package's own converters between formats of the host that have no others.
+func (r *Registry) addReorders(e edges) {
 	for i, from := range r.formats {
 		for j, to := range r.formats {
 			k := [2]int64{int64(i), int64(j)}
-			if i != j && isHostDescribed(from) && isHostDescribed(to) && r.direct[k] == nil {
+			if i != j && isHostDescribed(from) && isHostDescribed(to) && e[k] == nil {
 				c := hostConverter(from, to)
-				r.direct[k] = &c
+				e[k] = &c
 			}
 		}
 	}
-	g := simple.NewWeightedDirectedGraph(0, math.Inf(1))
-	for i := range r.formats {
-		g.AddNode(simple.Node(i))
-	}
-	for i := range r.formats {
-		for j := range r.formats {
-			if c := r.direct[[2]int64{int64(i), int64(j)}]; c != nil {
-				// A whole nanosecond more per hop: of equally cheap paths the shorter one is taken.
-				g.SetWeightedEdge(simple.WeightedEdge{F: simple.Node(i), T: simple.Node(j), W: c.Cost.Of(typicalBytes) + 1})
-			}
-		}
-	}
-	r.paths, _ = path.FloydWarshall(g)
-	return r, nil
 }
 
 func isHostDescribed(f graph.Format) bool { return f.Device.IsHost() && !f.Layout.IsOpaque() }
@@ -101,7 +89,8 @@ func (r *Registry) vertex(f graph.Format) int64 {
 
 // Path returns the cheapest sequence of single-hop converters from one format to another; it is empty for equal formats.
 // The error wraps ErrNoPath. Described host layouts that the registry has not seen are reordered directly where both are the
-// host's, and from or to row-major where a path of converters follows or precedes.
+// host's, and from or to row-major where a path of converters follows or precedes. The list is the registry's: it must not be
+// changed.
 func (r *Registry) Path(from, to graph.Format) ([]*Converter, error) {
 	if from == to {
 		return nil, nil
@@ -136,13 +125,9 @@ func (r *Registry) Path(from, to graph.Format) ([]*Converter, error) {
 
 // known returns the path between two vertices.
 func (r *Registry) known(i, j int64) ([]*Converter, error) {
-	nodes, w, _ := r.paths.Between(i, j)
-	if math.IsInf(w, 1) || len(nodes) < 2 {
+	hops := r.paths[i*int64(len(r.formats))+j]
+	if len(hops) == 0 {
 		return nil, fmt.Errorf("%w: %v to %v", ErrNoPath, r.formats[i], r.formats[j])
-	}
-	hops := make([]*Converter, len(nodes)-1)
-	for k := range hops {
-		hops[k] = r.direct[[2]int64{nodes[k].ID(), nodes[k+1].ID()}]
 	}
 	return hops, nil
 }

@@ -40,6 +40,12 @@ func link(name string, from, to graph.Format, cost float64) convert.Converter {
 	}
 }
 
+// floats makes a converter one of float32 tensors alone.
+func floats(c convert.Converter) convert.Converter {
+	c.Supports = func(dt tensor.DType, _ int) bool { return dt == tensor.Float32 }
+	return c
+}
+
 func names(path []*convert.Converter) []string {
 	out := []string{}
 	for _, c := range path {
@@ -79,6 +85,45 @@ var _ = Describe("Registry", func() {
 		Entry("from a host layout that it was not told of, to a device", []convert.Converter{link("up", host, a, 100)}, blocked, a, "host-reorder", "up"),
 		Entry("a backend's own between host layouts", []convert.Converter{link("theirs", host, nhwc, 1)}, host, nhwc, "theirs"),
 	)
+
+	DescribeTable("goes around converters that do not support a tensor", func(links []convert.Converter, from, to graph.Format, dt tensor.DType, want ...string) {
+		r, err := convert.NewRegistry(links, nhwc)
+		Expect(err).NotTo(HaveOccurred())
+		path, err := r.PathOf(from, to, dt, 4)
+		if len(want) == 0 {
+			Expect(err).To(MatchError(convert.ErrNoPath))
+			Expect(err).To(MatchError(ContainSubstring(dt.String() + " of rank 4")))
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		Expect(names(path)).To(Equal(want))
+	},
+		Entry("the direct one serves", []convert.Converter{link("down", a, host, 100), link("up", host, b, 100), floats(link("peer", a, b, 10))}, a, b, tensor.Float32, "peer"),
+		Entry("through the host", []convert.Converter{link("down", a, host, 100), link("up", host, b, 100), floats(link("peer", a, b, 10))}, a, b, tensor.Int64, "down", "up"),
+		Entry("a dearer one between the same formats", []convert.Converter{floats(link("fast", host, a, 10)), link("slow", host, a, 100)}, host, a, tensor.Int64, "slow"),
+		Entry("the package's own between host layouts", []convert.Converter{floats(link("theirs", host, nhwc, 1))}, host, nhwc, tensor.Int64, "host-reorder"),
+		Entry("there is no other", []convert.Converter{floats(link("up", host, a, 10))}, host, a, tensor.Int64),
+		Entry("nobody reorders strings", nil, host, nhwc, tensor.String),
+	)
+
+	It("takes the same of several equally cheap paths, that by the format that was named first", func() {
+		x, y := own("x", true), own("y", true)
+		for range 20 {
+			r, err := convert.NewRegistry([]convert.Converter{link("ax", a, x, 10), link("ay", a, y, 10), link("yb", y, b, 10), link("xb", x, b, 10)})
+			Expect(err).NotTo(HaveOccurred())
+			path, err := r.Path(a, b)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(names(path)).To(Equal([]string{"ax", "xb"}))
+		}
+	})
+
+	It("takes for a tensor of unknown rank the path of all", func() {
+		r, err := convert.NewRegistry([]convert.Converter{floats(link("up", host, a, 10))})
+		Expect(err).NotTo(HaveOccurred())
+		path, err := r.PathOf(host, a, tensor.Float32, -1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(names(path)).To(Equal([]string{"up"}))
+	})
 
 	It("needs no hop between equal formats", func() {
 		r, err := convert.NewRegistry(nil)

@@ -184,7 +184,7 @@ func (r *run) operand(ctx context.Context, v *graph.Value) (tensor.Value, error)
 }
 
 func (r *run) move(ctx context.Context, dst, src *tensor.Tensor, from, to graph.Format) error {
-	path, err := r.in.e.registry.Path(from, to)
+	path, err := r.in.e.registry.PathOf(from, to, src.DType, len(src.Shape))
 	if err != nil {
 		return err
 	}
