@@ -24,12 +24,26 @@ func copy512(f *asm.File) {
 	lowBits(fn, "R10", "AX", "K1")
 	lowBits(fn, "R11", "AX", "K2")
 	fn.Load("n", "R12")
-	fn.Loop("R12", func() {
+	row := func(store string) {
 		fn.I("VMOVUPS.Z (SI), K1, Z0")
-		fn.I("VMOVUPS Z0, K2, (DI)")
+		fn.I("%s", store)
 		fn.I("ADDQ R9, SI")
 		fn.I("ADDQ R8, DI")
-	})
+	}
+	// Masked stores are slow. Where rows of two to four floats adjoin, a row is written over what is too much of the one before.
+	fn.I("LEAQ -2(R11), AX")
+	fn.I("CMPQ AX, $2")
+	fn.I("JHI masked")
+	fn.I("LEAQ (R11*4), AX")
+	fn.I("CMPQ AX, R8")
+	fn.I("JNE masked")
+	fn.I("MOVQ R12, CX")
+	fn.I("DECQ CX")
+	fn.I("JZ masked")
+	fn.I("MOVQ $1, R12")
+	fn.Loop("CX", func() { row("VMOVUPS X0, (DI)") })
+	fn.Label("masked")
+	fn.Loop("R12", func() { row("VMOVUPS Z0, K2, (DI)") })
 	fn.Ret()
 }
 

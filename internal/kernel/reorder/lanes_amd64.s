@@ -55,14 +55,34 @@ TEXT ·copy512(SB), NOSPLIT, $0-56
 	DECL AX
 	KMOVW AX, K2
 	MOVQ n+48(FP), R12
+	LEAQ -2(R11), AX
+	CMPQ AX, $2
+	JHI masked
+	LEAQ (R11*4), AX
+	CMPQ AX, R8
+	JNE masked
+	MOVQ R12, CX
+	DECQ CX
+	JZ masked
+	MOVQ $1, R12
 
 loop1:
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS X0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNZ loop1
+
+masked:
+
+loop2:
 	VMOVUPS.Z (SI), K1, Z0
 	VMOVUPS Z0, K2, (DI)
 	ADDQ R9, SI
 	ADDQ R8, DI
 	DECQ R12
-	JNZ loop1
+	JNZ loop2
 	VZEROUPPER
 	RET
 

@@ -210,7 +210,10 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	whole := min(b1, p.C/16)
 	step := 16
-	if p.C%16 == 0 {
+	switch {
+	case p.C <= 16:
+		step = p1 - p0
+	case p.C%16 == 0:
 		step = 64
 	}
 	for px := p0; px < p1; px += step {

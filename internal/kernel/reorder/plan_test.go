@@ -155,7 +155,8 @@ var _ = Describe("Plan", func() {
 		r := rand.New(rand.NewPCG(15, 16))
 		for c := 1; c <= 5; c++ {
 			for _, hw := range []int{1, 7, 8, 15, 16, 17, 40, 64, 333, 5000} {
-				for _, s := range []reorder.Spec{{N: 1, From: reorder.NCHW, To: reorder.NHWC}, {N: 2, From: reorder.NHWC, To: reorder.NCHW}} {
+				for _, s := range []reorder.Spec{{N: 1, From: reorder.NCHW, To: reorder.NHWC}, {N: 2, From: reorder.NHWC, To: reorder.NCHW},
+					{N: 2, From: reorder.NCHW16c, To: reorder.NHWC}, {N: 1, From: reorder.NHWC, To: reorder.NCHW16c}} {
 					s.C, s.HW = c, hw
 					for _, front := range []bool{true, false} {
 						Expect(checkReorder(s, r, front)).To(Succeed(), "%+v", s)
