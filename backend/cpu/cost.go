@@ -92,7 +92,7 @@ func flopsOf(n *graph.Node) float64 {
 		return 2 * size(n.Outputs[0]) * dim(n.Inputs[0], len(n.Inputs[0].Type.Shape)-1)
 	case n.Is("Gemm"):
 		return 2 * size(n.Outputs[0]) * size(n.Inputs[0]) / max(dim(n.Outputs[0], 0), 1)
-	case n.Is("LSTM", "GRU"): // every weight, once for each element of sequence and batch
+	case n.Is("LSTM", "GRU", "RNN"): // every weight, once for each element of sequence and batch
 		return 2 * dim(n.Inputs[0], 0) * dim(n.Inputs[0], 1) * (size(n.Inputs[1]) + size(n.Inputs[2]))
 	}
 	sum := 0.0

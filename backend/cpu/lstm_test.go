@@ -36,6 +36,11 @@ func recurrent(m *model, op string, gates, states, results int, attrs ...graph.A
 			values[5+i] = operand(m, dirs, batch, hidden)
 		}
 	}
+	for i, a := range attrs { // one name for each direction
+		if a.Name == "activations" && dirs == 1 {
+			attrs[i] = graph.StringsAttr(a.Name, a.Strs[0])
+		}
+	}
 	spec := graph.NodeSpec{Op: graph.Op{Name: op}, Name: "r", Inputs: values,
 		Attrs: append(attrs, graph.IntAttr("hidden_size", int64(hidden)), graph.StringAttr("direction", direction))}
 	mask := m.between(1, 1<<results-1)

@@ -1,0 +1,183 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// GridSample of row-major images over two axes. Which pixels a point reads is the same for all channels, so that it is
+// computed once, before they are read.
+
+// gridTaps is how many pixels along an axis a mode reads.
+var gridTaps = map[string]int{"nearest": 1, "bilinear": 2, "linear": 2, "bicubic": 4, "cubic": 4}
+
+func gridSampleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, g := n.Inputs[0], n.Inputs[1]
+	if !is4D(x) || !is4D(g) {
+		return nil, property.Because(property.ShapeReason, "float32 images only, %v is %v, %v is %v", x, x.Type, g, g.Type)
+	}
+	if mode := n.Str("mode", "linear"); gridTaps[mode] == 0 {
+		return nil, property.Because(property.Attribute, "mode %q", mode)
+	}
+	return plainSignature(n), nil
+}
+
+// gridSampler finds the pixels of an image of h by w that points read.
+type gridSampler struct {
+	h, w, taps  int // taps along an axis
+	padding     string
+	align       bool
+	count, size int // points of an image, pixels of a plane
+}
+
+func planGridSample(p *planner, n *graph.Node) error {
+	dx, dg := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
+	images, channels := dx[0], dx[1]
+	s := gridSampler{h: dx[2], w: dx[3], taps: gridTaps[n.Str("mode", "linear")], padding: n.Str("padding_mode", "zeros"),
+		align: n.Int("align_corners", 0) != 0, count: dg[1] * dg[2], size: dx[2] * dx[3]}
+	if s.size == 0 || dg[3] != 2 || dg[0] != images {
+		return property.Because(property.ShapeReason, "points %v in images %v", dg, dx)
+	}
+	src, grid, dst := p.In(n.Inputs[0]), p.In(n.Inputs[1]), p.Out(n.Outputs[0])
+	each := s.taps * s.taps
+	offsets, weights := p.Temp(images*s.count*each*4), p.Temp(images*s.count*each*4)
+	p.emit(step{chunks: images * s.count, grain: grainFor(float64(each) * 10), body: func(st *state, _, lo, hi int) {
+		g, off, weight := st.F32(grid), of[int32](st, offsets), st.F32(weights)
+		for i := lo; i < hi; i++ {
+			s.point(g[2*i], g[2*i+1], off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
+		}
+	}}, []place.Memory{grid}, []place.Memory{offsets, weights})
+	p.emit(step{chunks: images * channels, grain: grainFor(float64(s.count*each) * 1.5), body: func(st *state, _, lo, hi int) {
+		x, y, off, weight := st.F32(src), st.F32(dst), of[int32](st, offsets), st.F32(weights)
+		for i := lo; i < hi; i++ {
+			at := i / channels * s.count * each
+			s.sum(y[i*s.count:(i+1)*s.count], x[i*s.size:(i+1)*s.size], off[at:at+s.count*each], weight[at:at+s.count*each])
+		}
+	}}, []place.Memory{src, offsets, weights}, []place.Memory{dst})
+	return nil
+}
+
+// point finds the pixels of a point and their weights; those that lie in zeros are -1.
+func (s *gridSampler) point(gx, gy float32, off []int32, weight []float32) {
+	var xs, ys [4]int
+	var wx, wy [4]float64
+	s.axis(float64(gx), s.w, &xs, &wx)
+	s.axis(float64(gy), s.h, &ys, &wy)
+	k := 0
+	for i := range s.taps {
+		for j := range s.taps {
+			off[k], weight[k] = -1, float32(wy[i]*wx[j])
+			if ys[i] >= 0 && xs[j] >= 0 {
+				off[k] = int32(ys[i]*s.w + xs[j])
+			}
+			k++
+		}
+	}
+}
+
+// axis finds the taps of a normalised coordinate along an axis of n pixels.
+func (s *gridSampler) axis(g float64, n int, at *[4]int, weight *[4]float64) {
+	x := ((g+1)*float64(n) - 1) / 2
+	if s.align {
+		x = (g + 1) / 2 * float64(n-1)
+	}
+	if !(math.Abs(x) <= 1<<40) { // beyond every padding, or no number
+		for k := range at {
+			at[k], weight[k] = -1, 0
+		}
+		if s.padding != "zeros" {
+			at[0], weight[0] = 0, 1
+		}
+		return
+	}
+	first := math.Floor(x)
+	switch s.taps {
+	case 1:
+		first, weight[0] = math.RoundToEven(x), 1
+	case 2:
+		weight[0], weight[1] = 1-(x-first), x-first
+	default:
+		for k := range weight {
+			weight[k] = keys(math.Abs(x - first - float64(k-1)))
+		}
+		first--
+	}
+	for k := range s.taps {
+		i := int(first) + k
+		switch {
+		case i >= 0 && i < n:
+		case s.padding == "border":
+			i = min(max(i, 0), n-1)
+		case s.padding == "reflection":
+			i = s.reflect(float64(i), n)
+		default:
+			i = -1
+		}
+		at[k] = i
+	}
+}
+
+// reflect folds a coordinate at the image's edges: its corner points when corners are aligned, else half a pixel beyond.
+func (s *gridSampler) reflect(x float64, n int) int {
+	lo, hi := -0.5, float64(n)-0.5
+	if s.align {
+		lo, hi = 0, float64(n-1)
+	}
+	span := hi - lo
+	if span <= 0 {
+		return 0
+	}
+	if x = math.Mod(math.Abs(x-lo), 2*span); x > span {
+		x = 2*span - x
+	}
+	return int(math.Min(math.Max(x+lo, 0), float64(n-1)))
+}
+
+// keys is the cubic convolution kernel at distance d, with a = -0.75. Source: R. Keys, doi:10.1109/TASSP.1981.1163711.
+func keys(d float64) float64 {
+	const a = -0.75
+	switch {
+	case d <= 1:
+		return ((a+2)*d-(a+3))*d*d + 1
+	case d < 2:
+		return ((a*d-5*a)*d+8*a)*d - 4*a
+	}
+	return 0
+}
+
+// sum computes the points of one channel.
+func (s *gridSampler) sum(out, plane []float32, off []int32, weight []float32) {
+	if s.taps == 2 {
+		for i := range out {
+			o, w := off[4*i:4*i+4:4*i+4], weight[4*i:4*i+4:4*i+4]
+			if o[0]|o[1]|o[2]|o[3] >= 0 {
+				out[i] = plane[o[0]]*w[0] + plane[o[1]]*w[1] + plane[o[2]]*w[2] + plane[o[3]]*w[3]
+			} else {
+				out[i] = sumInside(plane, o, w)
+			}
+		}
+		return
+	}
+	each := s.taps * s.taps
+	for i := range out {
+		out[i] = sumInside(plane, off[i*each:(i+1)*each], weight[i*each:(i+1)*each])
+	}
+}
+
+// sumInside leaves out what is -1.
+func sumInside(plane []float32, off []int32, weight []float32) float32 {
+	total := float32(0)
+	for k, o := range off {
+		if o >= 0 {
+			total += plane[o] * weight[k]
+		}
+	}
+	return total
+}
+
+func init() {
+	register("GridSample", operator{gridSampleSignatures, planGridSample})
+}

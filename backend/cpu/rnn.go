@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// RNN with Tanh, Relu or Sigmoid: the input's part is one matrix product over the whole sequence; each time step adds the
+// recurrent part and applies the activation.
+
+var rnnActivations = map[string]vec.Op{"Tanh": vec.Tanh, "Relu": vec.Relu, "Sigmoid": vec.Sigmoid}
+
+// rnnActivation returns the activation of a direction.
+func rnnActivation(n *graph.Node, d int) (vec.Op, bool) {
+	name := "Tanh"
+	if list := n.Strs("activations"); d < len(list) {
+		name = list[d]
+	}
+	op, ok := rnnActivations[name]
+	return op, ok
+}
+
+func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for i, v := range n.Inputs {
+		if i != 4 && !isF32(v) {
+			return nil, wrongDType(v)
+		}
+	}
+	_, ok1 := rnnActivation(n, 0)
+	_, ok2 := rnnActivation(n, 1)
+	if !ok1 || !ok2 || n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
+		return nil, property.Because(property.Attribute, "sequence lengths, layout, clip or activations of %v", n)
+	}
+	for _, i := range []int{1, 2, 3} {
+		if v := n.Input(i); v != nil && !v.IsConst() {
+			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
+		}
+	}
+	s := graph.UniformSignature("packed", n, rowMaj)
+	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)
+	return []graph.Signature{s}, nil
+}
+
+func planRNN(p *planner, n *graph.Node) error {
+	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
+	dx := p.Dims[x.ID]
+	seq, batch, dirs, hidden := dx[0], dx[1], p.Dims[w.ID][0], p.Dims[r.ID][2]
+	bh := batch * hidden
+	y, last, source, initial := p.Out(n.Output(0)), p.Out(n.Output(1)), p.In(x), place.Nowhere
+	if y.Slot < 0 {
+		y = p.Temp(seq * dirs * bh * 4)
+	}
+	if v := n.Input(5); v != nil {
+		initial = p.In(v)
+	}
+	bias := make([]float32, dirs*2*hidden)
+	if b := n.Input(3); b != nil {
+		var err error
+		if bias, err = paddedFloats(b.Const, len(bias)); err != nil {
+			return err
+		}
+	}
+	pre, err := gemm.NewPlan(gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true})
+	if err != nil {
+		return err
+	}
+	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true})
+	if err != nil {
+		return err
+	}
+	grain := grainFor(float64(cell.Flops()) / float64(max(cell.Chunks(), 1)) / 60)
+	for d := range dirs {
+		act, _ := rnnActivation(n, d)
+		reverse := n.Str("direction", "forward") == "reverse" || d == 1
+		sum := make([]float32, hidden)
+		vec.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
+		weights, recurrent := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
+		input, zero := p.Temp(seq*bh*4), place.Nowhere
+		p.emit(step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: sum, C: st.F32(input)})
+		}}, []place.Memory{source, weights}, []place.Memory{input})
+		prev := initial
+		if prev.Slot < 0 {
+			zero = p.Temp(bh * 4)
+			p.emit(step{serial: func(st *state) { clear(st.F32(zero)) }}, nil, []place.Memory{zero})
+			prev = zero
+		} else {
+			prev = prev.Part(d*bh*4, bh*4)
+		}
+		for k := range seq {
+			t := k
+			if reverse {
+				t = seq - 1 - k
+			}
+			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
+			p.emit(step{chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+				cell.Run(lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
+			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
+			p.emit(step{serial: func(st *state) { vec.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
+			prev = next
+		}
+		if last.Slot >= 0 {
+			p.copyStep(last.Part(d*bh*4, bh*4), prev)
+		}
+	}
+	return nil
+}
+
+func init() { register("RNN", operator{rnnSignatures, planRNN}) }
