@@ -282,7 +282,7 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			// Tiles lie along the rows, which are channels; the lines behind a few tiles are asked for with them.
 			ahead := 64 * nearLines
 			if to == streamed {
-				ahead = 4 * tileCols
+				ahead = 16 * tileCols
 			}
 			for px := 0; px < whole; px += tileCols {
 				n := min(tileCols, whole-px) / side
@@ -318,7 +318,15 @@ func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 			transposeTiles(level, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
 		}
 	}
-	if rest := n % side; rest > 0 {
+	switch rest := n % side; rest {
+	case 0:
+	case 1: // as in maps of odd width and height: a tile takes longer
+		out := dst[(n-1)*dstStride:][:lanes]
+		for r := range rows {
+			out[r] = src[r*srcStride+n-1]
+		}
+		clear(out[rows:])
+	default:
 		at := n - rest
 		transposeTiles(level, &dst[at*dstStride], 4*dstStride, 0, &src[at], 4*srcStride, 0, rows, rest, lanes, 1)
 	}
@@ -334,7 +342,13 @@ func alongRows(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 			transposeTiles(level, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
 		}
 	}
-	if rest := n % side; rest > 0 {
+	switch rest := n % side; rest {
+	case 0:
+	case 1:
+		for c, x := range src[(n-1)*srcStride:][:cols] {
+			dst[c*dstStride+n-1] = x
+		}
+	default:
 		at := n - rest
 		transposeTiles(level, &dst[at], 4*dstStride, 0, &src[at*srcStride], 4*srcStride, 0, rest, cols, rest, 1)
 	}
