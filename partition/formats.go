@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 )
@@ -27,6 +28,36 @@ type formatChooser struct {
 	choice []int               // by node id
 	sizes  []sizes             // estimated, by value id
 	blocks map[layoutRank][]graph.Block
+
+	chain   []*graph.Node // moveChain's, used again
+	inChain marks         // nodes
+	seen    marks         // values
+}
+
+// marks is a set of ids that is emptied at once.
+type marks struct {
+	of  []uint32
+	now uint32
+}
+
+// clear empties the set and makes room for so many ids.
+func (m *marks) clear(ids int) {
+	if len(m.of) < ids {
+		m.of = make([]uint32, ids)
+	}
+	if m.now++; m.now == 0 { // after 2^32 times
+		clear(m.of)
+		m.now = 1
+	}
+}
+
+// add reports whether the id was not in the set yet; it is now.
+func (m *marks) add(id int) bool {
+	if m.of[id] == m.now {
+		return false
+	}
+	m.of[id] = m.now
+	return true
 }
 
 // layoutRank is a layout as tensors of one rank have it.
@@ -337,13 +368,12 @@ func (c *formatChooser) improveChain(n *graph.Node) bool {
 	if len(cur.Outputs) == 0 {
 		return false
 	}
-	tried := map[graph.Format]bool{cur.Outputs[0].Format: true}
-	for _, s := range c.sigs[n.ID] {
-		f := s.Outputs[0].Format
-		if tried[f] {
-			continue
+	sigs := c.sigs[n.ID]
+	for i := range sigs {
+		f := sigs[i].Outputs[0].Format
+		if f == cur.Outputs[0].Format || slices.ContainsFunc(sigs[:i], func(s graph.Signature) bool { return s.Outputs[0].Format == f }) {
+			continue // it was tried
 		}
-		tried[f] = true
 		if c.moveChain(n, f) {
 			return true
 		}
@@ -374,17 +404,18 @@ func (c *formatChooser) moveChain(start *graph.Node, f graph.Format) bool {
 	if c.uniformIn(start, f) < 0 {
 		return false
 	}
-	chain := []*graph.Node{start}
-	in := map[*graph.Node]bool{start: true}
+	chain := append(c.chain[:0], start)
+	c.inChain.clear(len(c.sigs))
+	c.inChain.add(start.ID)
 	visit := func(m *graph.Node) {
-		if m == nil || in[m] || len(chain) >= chainLimit || len(c.sigs[m.ID]) < 2 {
+		if m == nil || len(chain) >= chainLimit || len(c.sigs[m.ID]) < 2 {
 			return
 		}
-		if i := c.uniformIn(m, f); i >= 0 && i != c.choice[m.ID] {
-			in[m] = true
+		if i := c.uniformIn(m, f); i >= 0 && i != c.choice[m.ID] && c.inChain.add(m.ID) {
 			chain = append(chain, m)
 		}
 	}
+	defer func() { c.chain = chain }()
 	for i := 0; i < len(chain); i++ {
 		for _, v := range chain[i].Inputs {
 			if v != nil {
@@ -402,7 +433,8 @@ func (c *formatChooser) moveChain(start *graph.Node, f graph.Format) bool {
 	if len(chain) < 2 {
 		return false
 	}
-	before, old := c.chainCost(chain), make([]int, len(chain))
+	before := c.chainCost(chain)
+	var old [chainLimit]int
 	for i, m := range chain {
 		old[i] = c.choice[m.ID]
 		c.choice[m.ID] = c.uniformIn(m, f)
@@ -417,14 +449,13 @@ func (c *formatChooser) moveChain(start *graph.Node, f graph.Format) bool {
 }
 
 func (c *formatChooser) chainCost(chain []*graph.Node) float64 {
-	seen := map[*graph.Value]bool{}
+	c.seen.clear(len(c.sizes))
 	sum := 0.0
 	for _, m := range chain {
 		sum += c.sigs[m.ID][c.choice[m.ID]].Extra
 		for _, vs := range [][]*graph.Value{m.Inputs, m.Outputs} {
 			for _, v := range vs {
-				if v != nil && !v.IsConst() && !v.IsDims() && !seen[v] {
-					seen[v] = true
+				if v != nil && !v.IsConst() && !v.IsDims() && c.seen.add(v.ID) {
 					sum += c.valueCost(v)
 				}
 			}
