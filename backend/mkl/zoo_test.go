@@ -66,6 +66,20 @@ var _ = Describe("the zoo on mkl", func() {
 				checkZoo(ctx, lib, name, carve.Options{})
 			})
 		}
+		It(strings.TrimSpace("converts next to nothing in convolutional networks "+lib), func(ctx SpecContext) {
+			open(lib)
+			names := []string{"shufflenet_v2_x1_0"}
+			if strings.Contains(GinkgoLabelFilter(), "zoo") {
+				names = append(names, "resnet50", "inception_v3", "densenet121")
+			}
+			for _, name := range names {
+				joined, alone := checkZoo(ctx, lib, name, carve.Options{}), checkZoo(ctx, lib, name, carve.Options{Isolated: true})
+				Expect(joined.Run.Count).To(BeNumerically("<=", 3), name)
+				Expect(alone.Run.Count).To(BeNumerically(">", 100), name)
+				Expect(alone.Run.Bytes).To(BeNumerically(">", 20*joined.Run.Bytes), name)
+				fmt.Fprintf(GinkgoWriter, "%s: %+v instead of %+v\n", name, joined.Run, alone.Run)
+			}
+		})
 		It(strings.TrimSpace("agrees with the reference: the other models "+lib), Label("zoo"), func(ctx SpecContext) {
 			if !strings.Contains(GinkgoLabelFilter(), "zoo") {
 				Skip("minutes; ask for it with -ginkgo.label-filter=zoo")
