@@ -121,12 +121,12 @@ func planUnary(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
-	p.unary(a, src, dst, p.usedLanes(y))
+	p.unary(a, src, dst, p.stored(y), p.usedLanes(y))
 	return nil
 }
 
-// usedLanes returns how many lanes of the last channel block of a blocked value hold channels, and the elements of one
-// block; lanes is 0 where nothing is padded.
+// usedLanes returns how many lanes of the last channel block of a blocked value, which has its place, hold channels, and the
+// elements of one block; lanes is 0 where nothing is padded.
 func (p *planner) usedLanes(v *graph.Value) padding {
 	if !inBlocks(v.Format) {
 		return padding{}
@@ -138,11 +138,16 @@ func (p *planner) usedLanes(v *graph.Value) padding {
 	if d[1]%16 == 0 {
 		return padding{}
 	}
-	return padding{lanes: d[1] % 16, blocks: (d[1] + 15) / 16, hw: d[2] * d[3], images: d[0]}
+	q := padding{lanes: d[1] % 16, blocks: (d[1] + 15) / 16, hw: d[2] * d[3], images: d[0]}
+	q.image = q.blocks * q.hw * 16
+	if m := p.In(v); m.Pitch != 0 {
+		q.image = m.Pitch / 4
+	}
+	return q
 }
 
 // padding says where the padding of a blocked tensor is.
-type padding struct{ lanes, blocks, hw, images int }
+type padding struct{ lanes, blocks, hw, images, image int }
 
 // clear sets the padding lanes of dst to zero.
 func (q padding) clear(dst []float32) {
@@ -150,7 +155,7 @@ func (q padding) clear(dst []float32) {
 		return
 	}
 	for i := range q.images {
-		at := ((i+1)*q.blocks - 1) * q.hw * 16
+		at := i*q.image + (q.blocks-1)*q.hw*16
 		conv.ClearLanes(dst[at:at+q.hw*16], q.lanes)
 	}
 }
@@ -158,20 +163,49 @@ func (q padding) clear(dst []float32) {
 // elementsPerChunk is how many elements of an element-wise operator make a chunk.
 const elementsPerChunk = 4096
 
-// elements emits a function of parts of src to the same parts of dst, which has as many elements; nanos is its time per
+// elements emits a function of parts of src to the same parts of dst, both of so many elements; nanos is its time per
 // element.
-func elements[S, D tensor.Element](p *planner, src, dst place.Memory, nanos float64, fn func(dst []D, src []S)) {
-	var unit D
-	count := dst.Size / int(unsafe.Sizeof(unit))
+func elements[S, D tensor.Element](p *planner, src, dst place.Memory, count int, nanos float64, fn func(dst []D, src []S)) {
+	var unitS S
+	var unitD D
+	sizeS, sizeD := int(unsafe.Sizeof(unitS)), int(unsafe.Sizeof(unitD))
+	if cols := rowOf(src, sizeS, dst, sizeD); cols > 0 && cols <= elementsPerChunk {
+		from, _ := src.Runs(cols * sizeS)
+		to, _ := dst.Runs(cols * sizeD)
+		p.emit(step{chunks: count / cols, grain: grainFor(float64(cols)*nanos + 5), body: func(st *state, _, lo, hi int) {
+			d, s := of[D](st, dst), of[S](st, src)
+			for lo < hi {
+				at, n := to.At(lo, hi-lo)
+				by, n := from.At(lo, n)
+				for i := range n {
+					fn(d[(at+i*to.Near)/sizeD:][:cols], s[(by+i*from.Near)/sizeS:][:cols])
+				}
+				lo += n
+			}
+		}}, []place.Memory{src}, []place.Memory{dst})
+		return
+	}
 	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * nanos), body: func(st *state, _, lo, hi int) {
-		from, to := lo*elementsPerChunk, min(hi*elementsPerChunk, count)
-		fn(of[D](st, dst)[from:to], of[S](st, src)[from:to])
+		d, s := of[D](st, dst), of[S](st, src)
+		for at, end := lo*elementsPerChunk, min(hi*elementsPerChunk, count); at < end; {
+			to, n := dst.Piece(at*sizeD, (end-at)*sizeD)
+			from, n := src.Piece(at*sizeS, n/sizeD*sizeS)
+			to, from, n = to/sizeD, from/sizeS, n/sizeS
+			fn(d[to:to+n], s[from:from+n])
+			at += n
+		}
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// rowOf returns how many elements, of these sizes in bytes, lie together on both sides, 0 where all of them do.
+func rowOf(src place.Memory, sizeS int, dst place.Memory, sizeD int) int {
+	return commonDivisor(src.Row/sizeS, dst.Row/sizeD)
 }
 
 // elementwise1 emits an operator of one operand by a Go function.
 func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) error {
-	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), 0.6, func(d []D, s []S) {
+	x, y := n.Inputs[0], n.Outputs[0]
+	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.6, func(d []D, s []S) {
 		for i, x := range s {
 			d[i] = fn(x)
 		}
@@ -179,9 +213,19 @@ func elementwise1[S, D tensor.Element](p *planner, n *graph.Node, fn func(S) D) 
 	return nil
 }
 
-// unary emits an element-wise function.
-func (p *planner) unary(a activation, src, dst place.Memory, pad padding) {
-	elements(p, src, dst, unaryNanos(a.op), func(d, s []float32) { vec.Apply(a.op, d, s, a.params) })
+// stored returns how many elements a float32 value has, with its padding.
+func (p *planner) stored(v *graph.Value) int { return p.Bytes(v) / 4 }
+
+// unary emits an element-wise function of so many elements.
+func (p *planner) unary(a activation, src, dst place.Memory, count int, pad padding) {
+	nanos := unaryNanos(a.op)
+	if cols := rowOf(src, 4, dst, 4); cols > 0 && cols <= elementsPerChunk {
+		p.rows(src, dst, count/cols, float64(cols)*nanos, func(d []float32, ldd int, s []float32, lds, rows int) {
+			vec.ApplyRows(a.op, d, ldd, s, lds, rows, cols, a.params)
+		}, cols, cols)
+	} else {
+		elements(p, src, dst, count, nanos, func(d, s []float32) { vec.Apply(a.op, d, s, a.params) })
+	}
 	if !a.keepsZero() {
 		p.clearLanes(pad, dst)
 	}
@@ -207,9 +251,9 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func init() {
 	for name := range unaryOps {
-		register(name, orInteger(operator{unarySignatures, planUnary}))
+		register(name, orInteger(operator{signatures: unarySignatures, plan: planUnary, apart: anyRows}))
 	}
 	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
-		register(name, operator{unarySignatures, planUnary})
+		register(name, operator{signatures: unarySignatures, plan: planUnary, apart: anyRows})
 	}
 }

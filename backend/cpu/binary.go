@@ -145,7 +145,9 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 		full, other = other, full
 	}
 	d := p.Dims[y.ID]
-	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3]}
+	p.inPlace(y, full)
+	src, dst := p.In(full), p.Out(y)
+	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
 	shifts := op == vec.Add || op == vec.Sub
 	dynamic := place.Nowhere
 	var scale, shift []float32
@@ -170,8 +172,6 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 	if err != nil {
 		return err
 	}
-	p.inPlace(y, full)
-	src, dst := p.In(full), p.Out(y)
 	p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
 		t := conv.Tensors{Src: st.F32(src), Dst: st.F32(dst), Weights: scale, Bias: shift}
 		switch {
@@ -227,30 +227,52 @@ func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
 	if sameDims(db, dy) && p.Where[y.ID].Slot < 0 {
 		p.inPlace(y, b)
 	}
-	ma, mb, dst := p.In(a), p.In(b), p.Out(y)
-	if inBlocks(y.Format) {
-		dy = []int{dst.Size / 4}
-		da, db = dy, dy
+	dst := p.Out(y)
+	p.binaryOver(op, newBroadcast(p.laid(y), p.laid(a), p.laid(b)), p.In(a), p.In(b), dst)
+}
+
+// laid are the dims of a tensor and the strides of its elements.
+type laid struct{ dims, strides []int }
+
+// compact returns the layout of a row-major tensor that lies together.
+func compact(dims []int) laid { return laid{dims, tensor.CompactStrides(dims)} }
+
+// laid returns how a value lies: as its dims say, or, in blocked layouts, as a vector for each image.
+func (p *planner) laid(v *graph.Value) laid {
+	d := p.Dims[v.ID]
+	if inBlocks(v.Format) {
+		d = []int{d[0], p.Bytes(v) / 4 / max(d[0], 1)}
 	}
-	p.binaryOver(op, newBroadcast(dy, da, db), ma, mb, dst)
+	return laid{d, stridesAt(p.In(v), d, v.Type.DType.Size())}
+}
+
+// binaryApart is for the row-major forms, for images of one shape, and for images with one value per channel beside them.
+func binaryApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	y := n.Outputs[0]
+	if v.Format != blocked {
+		return y.Format == rowMaj && wholeDims(p, n, v, m)
+	}
+	return sameDims(p.Dims[v.ID], p.Dims[y.ID]) && p.wholeImages(v, m)
 }
 
 // broadcast is an element-wise loop over coalesced dims: rows of inner elements, with the strides of each operand.
 type broadcast struct {
 	outer   []int   // dims above the inner row
-	strides [][]int // per operand, per outer dim, in elements
+	strides [][]int // per operand and for the result, the last one, per outer dim, in elements
 	inner   int
 	step    []int // per operand: 1 for vectors, 0 for a repeated scalar
 	rows    int
 	total   int
 }
 
-// newBroadcast coalesces the dims of out over operands that broadcast to it.
-func newBroadcast(out []int, operands ...[]int) *broadcast {
+// newBroadcast coalesces the dims of result over operands that broadcast to it.
+func newBroadcast(result laid, operands ...laid) *broadcast {
+	out := result.dims
 	rank := len(out)
+	operands = append(operands, result)
 	strides := make([][]int, len(operands))
-	for i, d := range operands {
-		strides[i] = broadcastStrides(d, rank)
+	for i, o := range operands {
+		strides[i] = o.broadcast(rank)
 	}
 	var dims []int
 	kept := make([][]int, len(operands))
@@ -298,19 +320,19 @@ func newBroadcast(out []int, operands ...[]int) *broadcast {
 	return b
 }
 
-// broadcastStrides returns the distances of elements of a compact tensor of dims d that is broadcast to a rank: 0 along dims
-// that it repeats.
-func broadcastStrides(d []int, rank int) []int {
+// broadcast returns the distances of elements of a tensor that is broadcast to a rank: 0 along dims that it repeats.
+func (l laid) broadcast(rank int) []int {
 	strides := make([]int, rank)
-	n := 1
-	for j := len(d) - 1; j >= 0; j-- {
-		if d[j] != 1 {
-			strides[rank-len(d)+j] = n
+	for j, d := range l.dims {
+		if d != 1 {
+			strides[rank-len(l.dims)+j] = l.strides[j]
 		}
-		n *= d[j]
 	}
 	return strides
 }
+
+// result returns where a row of the result begins.
+func (b *broadcast) result(row int) int { return b.offset(len(b.strides)-1, row) }
 
 // offset returns where operand i's row begins.
 func (b *broadcast) offset(i, row int) int {
@@ -336,19 +358,42 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 			for c := lo; c < hi; c++ {
 				row, part := c/per, c%per
 				from, to := part*elementsPerChunk, min((part+1)*elementsPerChunk, b.inner)
-				b.run(op, d[row*b.inner+from:row*b.inner+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
+				at := b.result(row)
+				b.run(op, d[at+from:at+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
 			}
 		}
 	default:
 		s.chunks, s.grain = b.rows, grainFor(float64(b.inner)*0.1+10)
 		s.body = func(st *state, _, lo, hi int) {
 			d, x, y := st.F32(dst), st.F32(ma), st.F32(mb)
-			for row := lo; row < hi; row++ {
-				b.run(op, d[row*b.inner:(row+1)*b.inner], x, y, b.offset(0, row), b.offset(1, row), 0, b.inner)
+			last := len(b.outer) - 1
+			for row := lo; row < hi; {
+				n := min(hi-row, b.outer[last]-row%b.outer[last])
+				b.runRows(op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
+				row += n
 			}
 		}
 	}
 	p.emit(s, []place.Memory{ma, mb}, []place.Memory{dst})
+}
+
+// runRows computes rows that lie along the last dim above the inner ones.
+func (b *broadcast) runRows(op vec.BinaryOp, d, x, y []float32, rows int) {
+	last := len(b.outer) - 1
+	lda, ldb, ldd := b.strides[0][last], b.strides[1][last], b.strides[2][last]
+	form := vec.VV
+	switch {
+	case b.step[0] == 0 && b.step[1] == 0:
+		for r := range rows {
+			b.run(op, d[r*ldd:][:b.inner], x, y, r*lda, r*ldb, 0, b.inner)
+		}
+		return
+	case b.step[1] == 0:
+		form = vec.VS
+	case b.step[0] == 0:
+		form = vec.SV
+	}
+	vec.BinaryRows(op, form, d, ldd, x, lda, y, ldb, rows, b.inner)
 }
 
 // run computes elements [from, to) of one row.
@@ -403,7 +448,8 @@ func integerFunc[T int32 | int64](name string) func(a, b T) T {
 // elementwise2 emits a broadcasting operator by a Go function.
 func elementwise2[A, B tensor.Element, R tensor.Element](p *planner, n *graph.Node, fn func(a A, b B) R) error {
 	x, y, r := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	elementwise2Over(p, newBroadcast(p.Dims[r.ID], p.Dims[x.ID], p.Dims[y.ID]), p.In(x), p.In(y), p.Out(r), fn)
+	dst := p.Out(r)
+	elementwise2Over(p, newBroadcast(p.laid(r), p.laid(x), p.laid(y)), p.In(x), p.In(y), dst, fn)
 	return nil
 }
 
@@ -412,7 +458,8 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 		d, s, t := of[R](st, dst), of[A](st, mx), of[B](st, my)
 		for row := lo; row < hi; row++ {
 			ox, oy := b.offset(0, row), b.offset(1, row)
-			out := d[row*b.inner : (row+1)*b.inner]
+			at := b.result(row)
+			out := d[at : at+b.inner]
 			for i := range out {
 				out[i] = fn(s[ox], t[oy])
 				ox += b.step[0]
@@ -424,6 +471,6 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 
 func init() {
 	for _, name := range []string{"Add", "Sub", "Mul", "Div"} { // Max and Min: nary.go
-		register(name, operator{binarySignatures, planBinary})
+		register(name, operator{signatures: binarySignatures, plan: planBinary, apart: binaryApart})
 	}
 }

@@ -34,6 +34,6 @@ func planBlock(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("DepthToSpace", operator{blockSignatures, planBlock})
-	register("SpaceToDepth", operator{blockSignatures, planBlock})
+	register("DepthToSpace", operator{signatures: blockSignatures, plan: planBlock, apart: wholeDims})
+	register("SpaceToDepth", operator{signatures: blockSignatures, plan: planBlock, apart: wholeDims})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
@@ -30,99 +29,78 @@ func concatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planConcat(p *planner, n *graph.Node) error {
 	y := n.Outputs[0]
 	dst := p.Out(y)
-	if parts, ok := p.ConcatParts(n); ok {
-		for i, v := range n.Inputs {
-			part := dst.Part(parts[i], p.Bytes(v))
-			if part.Size == 0 || p.In(v) == part {
-				continue
-			}
-			p.copyStep(part, p.In(v))
-		}
-		return nil
-	}
-	if parts, image, ok := p.ImageParts(n); ok && y.Type.DType.Size() == 4 {
-		p.concatImages(n, dst, parts, image)
-		return nil
-	}
-	if y.Format == blocked {
+	if y.Format == blocked && !p.OnBlocks(n) {
 		return p.gatherChannels(n, dst)
 	}
-	axis, dy := place.ConcatAxis(n), p.Dims[y.ID]
-	sy := tensor.CompactStrides(dy)
-	at := 0
-	for _, v := range n.Inputs {
-		dv := p.Dims[v.ID]
-		p.strided(copySpec{dims: dv, src: tensor.CompactStrides(dv), dst: sy, dstOff: at * sy[axis], size: v.Type.DType.Size()}, p.In(v), dst)
-		at += dv[axis]
+	parts, ok := p.ConcatPlaces(n, dst)
+	strides, at := p.laid(y).strides, 0
+	axis := place.ConcatAxis(n)
+	for i, v := range n.Inputs {
+		l, size := p.laid(v), v.Type.DType.Size()
+		if ok && p.In(v) == parts[i] {
+			at += l.dims[axis]
+			continue
+		}
+		p.strided(copySpec{dims: l.dims, src: l.strides, dst: strides, dstOff: at * strides[axis], size: size}, p.In(v), dst)
+		at += l.dims[axis]
 	}
 	return nil
 }
 
-// concatImages copies the operands that were not made in the result of a Concat of several images, which may itself be part
-// of a larger one.
-func (p *planner) concatImages(n *graph.Node, dst place.Memory, parts []int, image int) {
-	if dst.Image != 0 {
-		image = dst.Image
+// concatApart: copies step through rows of every kind, and choices of channels through images.
+func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v.Format == blocked {
+		return p.wholeImages(v, m)
 	}
-	for i, v := range n.Inputs {
-		part, src := p.Images(v, dst, parts[i], image), p.In(v)
-		if part.Size == 0 || src == part {
-			continue
-		}
-		images := p.Dims[v.ID][0]
-		own := p.Bytes(v) / images
-		c := copySpec{dims: []int{images, own / 4}, src: []int{own / 4, 1}, dst: []int{own / 4, 1}, size: 4}
-		if src.Image != 0 {
-			c.src[0] = src.Image / 4
-		}
-		if part.Image != 0 {
-			c.dst[0] = part.Image / 4
-		}
-		p.strided(c, src, part)
-	}
+	return wholeDims(p, n, v, m)
 }
 
-// imagesApart reports whether the kernel of n reads or writes the blocked value v where its images do not lie together:
-// convolutions, pooling and batch normalisations do, with their tails, but for residuals.
-func imagesApart(n *graph.Node, v *graph.Value) bool {
-	if v.Format != blocked || !is4D(v) {
+// imagesApart is for convolutions, pooling and batch normalisations, with their tails: in the blocked layout their images
+// may lie apart, but for those of residuals.
+func imagesApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v.Format != blocked || !is4D(v) || !p.wholeImages(v, m) {
 		return false
 	}
-	head, in := n, n.Inputs
+	in := n.Inputs
 	for _, c := range []*fuse.Chain{convTail, scaleTail} {
 		if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == c.Name {
 			l, err := c.Parse(n)
 			if err != nil {
 				return false
 			}
-			head, in = l.Head, fuse.Outers(n, l.Head.Inputs)
+			in = fuse.Outers(n, l.Head.Inputs)
 		}
-	}
-	if !head.Is("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization") {
-		return false
 	}
 	if v.Producer == n {
 		return v == n.Outputs[0]
 	}
+	return in[0] == v && onlyOnce(n, v)
+}
+
+// onlyOnce reports whether one operand of n is v, and no more.
+func onlyOnce(n *graph.Node, v *graph.Value) bool {
 	reads := 0
 	for k := range n.NumOperands() {
 		if n.Operand(k) == v {
 			reads++
 		}
 	}
-	return reads == 1 && in[0] == v
+	return reads == 1
 }
 
 // gatherChannels concatenates blocked tensors whose channels do not fall on blocks, or of several images.
 func (p *planner) gatherChannels(n *graph.Node, dst place.Memory) error {
 	d := p.Dims[n.Outputs[0].ID]
 	sources, table, reads := p.ConcatChannels(n)
+	for i, m := range reads {
+		sources[i].Image = m.Pitch / 4
+	}
 	return p.gather(d[0], d[2]*d[3], sources, table, reads, dst)
 }
 
 // gather emits a choice of channels. Sources are looked up per run in scratch memory of the state.
 func (p *planner) gather(images, hw int, sources []reorder.Source, table []reorder.Channel, reads []place.Memory, dst place.Memory) error {
-	plan, err := reorder.NewGather(images, hw, sources, table, 0)
+	plan, err := reorder.NewGather(images, hw, sources, table, dst.Pitch/4)
 	if err != nil {
 		return err
 	}
@@ -140,4 +118,6 @@ func (p *planner) gather(images, hw int, sources []reorder.Source, table []reord
 	return nil
 }
 
-func init() { register("Concat", operator{concatSignatures, planConcat}) }
+func init() {
+	register("Concat", operator{signatures: concatSignatures, plan: planConcat, apart: concatApart})
+}

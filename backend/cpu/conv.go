@@ -164,7 +164,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		spec.Source = conv.Planar
 	}
 	if !line {
-		spec.SrcImage, spec.DstImage = p.In(x).Image/4, p.Want[out.ID].Image/4
+		spec.SrcImage, spec.DstImage = p.In(x).Pitch/4, p.Want[out.ID].Pitch/4
 	}
 	var err error
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
@@ -421,8 +421,8 @@ func (t tail) epilogue(e *conv.Epilogue, _ int) {
 var inf = float32(math.Inf(1))
 
 func init() {
-	register("Conv", operator{convSignatures, planConv})
-	register("ConvTranspose", operator{convTransposeSignatures, planConv})
+	register("Conv", operator{signatures: convSignatures, plan: planConv, apart: imagesApart})
+	register("ConvTranspose", operator{signatures: convTransposeSignatures, plan: planConv, apart: imagesApart})
 }
 
 func register(name string, op operator) {

@@ -22,7 +22,8 @@ func planConvert(p *planner, n *graph.Node) error {
 				p.alias(y, x)
 				return nil
 			}
-			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to}, p.In(x), p.Out(y))
+			src, dst := p.In(x), p.Out(y)
+			return p.reorder(reorder.Spec{N: d[0], C: d[1], HW: d[2] * d[3], From: from, To: to, SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}, src, dst)
 		}
 	}
 	if x.Type.DType == tensor.Float32 && len(d) == 5 && (x.Format == volume && y.Format == rowMaj || x.Format == rowMaj && y.Format == volume) {
@@ -42,6 +43,14 @@ func planConvert(p *planner, n *graph.Node) error {
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil
+}
+
+// convertApart is for images between the layouts of the reorder kernels.
+func convertApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	x, y := n.Inputs[0], n.Outputs[0]
+	_, ok1 := reorderLayout(x.Format)
+	_, ok2 := reorderLayout(y.Format)
+	return ok1 && ok2 && is4D(x) && p.wholeImages(v, m)
 }
 
 func reorderLayout(f graph.Format) (reorder.Layout, bool) {

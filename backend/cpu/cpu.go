@@ -6,12 +6,13 @@
 // residual addition are fused into convolutions and matrix products by the properties of this package.
 //
 // A subgraph is compiled to a list of nodes, and specialised to a list of steps over planned buffers: views alias their
-// source, element-wise operators run in place, and concatenations are written in place by their producers where the layout
-// permits. A run calls the steps one after the other, each spread over the worker pool in chunks; it allocates nothing.
+// source, element-wise operators run in place, and concatenations are written in place by their producers, along
+// inner axes too where kernels deal with rows apart. A run calls the steps one after the other, each spread over the worker
+// pool in chunks; it allocates nothing.
 // Results do not depend on the number of threads.
 //
 // Where to start: cpu.go has the Backend and the table of operators, each of which is two functions, one for its signatures
-// and one that plans it; planner.go turns a subgraph into steps over places in memory, which package place gives out, and
+// and one that plans it, and a third where it deals with rows apart (apart.go); planner.go turns a subgraph into steps over places in memory, which package place gives out, and
 // runs them; fuse.go has the properties. Every other file holds a family of operators, and registers it: conv.go, pool.go,
 // binary.go, activation.go, matmul.go, rows.go, move.go and so on. A new operator is a registration and a spec against
 // package reference.
@@ -69,6 +70,8 @@ type operator struct {
 	signatures func(n *graph.Node) ([]graph.Signature, *property.Reason)
 	// plan emits the steps of n for concrete shapes.
 	plan func(p *planner, n *graph.Node) error
+	// apart reports whether plan deals with v, an operand or the result of n, at m, where it lies in rows apart. nil: never.
+	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 }
 
 // operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
@@ -81,7 +84,7 @@ func lookup(n *graph.Node) (operator, bool) {
 		op, ok := operators["pattern:"+n.Str("pattern", "")]
 		return op, ok
 	case n.IsCarve(graph.OpConvert):
-		return operator{plan: planConvert}, true
+		return operator{plan: planConvert, apart: convertApart}, true
 	case n.Op.Domain == "":
 		op, ok := operators[n.Op.Name]
 		return op, ok

@@ -32,4 +32,4 @@ func planFill(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("ConstantOfShape", operator{fillSignatures, planFill}) }
+func init() { register("ConstantOfShape", operator{signatures: fillSignatures, plan: planFill}) }

@@ -116,7 +116,7 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	in, out := fuse.Outers(n, l.Head.Inputs), n.Outputs[0]
 	switch {
 	case l.Head.Is("MatMul"):
-		return p.matmul(l.Head, in, out, fuse.Outer(n, l.Bias), t)
+		return p.matmul(in, out, fuse.Outer(n, l.Bias), t)
 	case l.Head.Is("Gemm"):
 		return p.gemm(l.Head, in, out, t)
 	case l.Head.Is("BatchNormalization"):
@@ -127,19 +127,26 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 
 func init() {
 	for _, c := range []*fuse.Chain{convTail, matmulTail, scaleTail} {
+		apart := imagesApart
+		if c == matmulTail {
+			apart = productApart
+		}
 		register("pattern:"+c.Name, operator{
-			func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
-			func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
+			signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
+			plan:       func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
+			apart:      apart,
 		})
 	}
 	register("pattern:"+fuse.SiluName, operator{
-		func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return followSignatures(n, len(n.Inputs)), nil
 		},
-		func(p *planner, n *graph.Node) error {
-			p.inPlace(n.Outputs[0], n.Inputs[0])
-			p.unary(activation{some: true, op: vec.Silu}, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), padding{})
+		plan: func(p *planner, n *graph.Node) error {
+			x, y := n.Inputs[0], n.Outputs[0]
+			p.inPlace(y, x)
+			p.unary(activation{some: true, op: vec.Silu}, p.In(x), p.Out(y), p.stored(y), padding{})
 			return nil
 		},
+		apart: anyRows,
 	})
 }

@@ -179,5 +179,5 @@ func sumInside(plane []float32, off []int32, weight []float32) float32 {
 }
 
 func init() {
-	register("GridSample", operator{gridSampleSignatures, planGridSample})
+	register("GridSample", operator{signatures: gridSampleSignatures, plan: planGridSample})
 }

@@ -44,6 +44,7 @@ type gru struct {
 	input                       place.Memory // the input's part of the gates, [seq, batch, 3·hidden]
 	r                           place.Memory // recurrent weights of the direction, [3·hidden, hidden]
 	y                           place.Memory // [seq, dirs, batch, hidden]
+	states                      states       // in y
 	h0                          place.Memory // state before the first step, [batch, hidden]
 	gates, reset, candidate     place.Memory // scratch of a time step
 }
@@ -57,6 +58,7 @@ func planGRU(p *planner, n *graph.Node) error {
 	if g.y.Slot < 0 {
 		g.y = p.Temp(g.seq * g.dirs * bh * 4)
 	}
+	g.states = statesAt(g.y, g.seq, g.dirs, g.batch, g.hidden)
 	last := p.Out(n.Output(1))
 	bias := make([]float32, g.dirs*6*g.hidden)
 	if b := n.Input(3); b != nil {
@@ -80,7 +82,7 @@ func planGRU(p *planner, n *graph.Node) error {
 		g.d, g.reverse = d, n.Str("direction", "forward") == "reverse" || d == 1
 		inputBias := g.biases(bias[d*6*g.hidden : (d+1)*6*g.hidden])
 		g.r = direction(p.In(r), g.dirs, d)
-		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(bh*4)
+		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(g.batch*g.states.row*4)
 		g.gates, g.reset, g.candidate = p.Temp(bh*3*4), p.Temp(bh*4), p.Temp(bh*4)
 		weights, all, h0 := direction(p.In(w), g.dirs, d), g.input, g.h0
 		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
@@ -88,18 +90,18 @@ func planGRU(p *planner, n *graph.Node) error {
 		}}
 		p.emit(s, []place.Memory{source, weights}, []place.Memory{all})
 		p.emit(step{serial: func(st *state) {
+			var rows []float32
 			if initial.Slot >= 0 {
-				copy(st.F32(h0), st.F32(initial)[d*bh:(d+1)*bh])
-			} else {
-				clear(st.F32(h0))
+				rows = st.F32(initial)[d*bh:]
 			}
+			g.states.begin(st.F32(h0), rows, g.batch, g.hidden)
 		}}, []place.Memory{initial}, []place.Memory{h0})
 		one := g
 		for k := range g.seq {
 			p.gruStep(&one, k)
 		}
 		if last.Slot >= 0 {
-			p.emit(step{serial: func(st *state) { copy(st.F32(last)[d*bh:(d+1)*bh], one.state(st, one.seq)) }}, []place.Memory{one.y, h0}, []place.Memory{last})
+			p.emit(step{serial: func(st *state) { g.states.end(st.F32(last)[d*bh:], one.state(st, one.seq), g.batch, g.hidden) }}, []place.Memory{one.y, h0}, []place.Memory{last})
 		}
 	}
 	return nil
@@ -112,7 +114,7 @@ func (g *gru) plan() (err error) {
 		gates = 3
 	}
 	h := g.hidden
-	spec := gemm.Spec{M: g.batch, N: gates * h, K: h, B: gemm.Columns, LDC: 3 * h, LDR: 3 * h, Bias: g.linear, Residual: !g.linear}
+	spec := gemm.Spec{M: g.batch, N: gates * h, K: h, B: gemm.Columns, LDA: g.states.row, LDC: 3 * h, LDR: 3 * h, Bias: g.linear, Residual: !g.linear}
 	if g.first, err = gemm.NewPlan(spec); err != nil {
 		return err
 	}
@@ -142,12 +144,10 @@ func (g *gru) at(k int) int {
 
 // state returns the hidden state before step k.
 func (g *gru) state(st *state, k int) []float32 {
-	bh := g.batch * g.hidden
 	if k == 0 {
 		return st.F32(g.h0)
 	}
-	from := (g.at(k-1)*g.dirs + g.d) * bh
-	return st.F32(g.y)[from : from+bh]
+	return g.states.of(st.F32(g.y), g.at(k-1), g.d)
 }
 
 // inputs returns the input's part of the gates of step k.
@@ -176,7 +176,7 @@ func (p *planner) gruStep(g *gru, k int) {
 func (g *gru) resetState(st *state, k int) {
 	h, gates, reset, prev := g.hidden, st.F32(g.gates), st.F32(g.reset), g.state(st, k)
 	for b := range g.batch {
-		vec.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*h:(b+1)*h], nil)
+		vec.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
 	}
 }
 
@@ -190,8 +190,11 @@ func (g *gru) finish(st *state, k int) {
 			vec.Binary(vec.Add, own[:2*h], own[:2*h], in[:2*h])
 			vec.GRUReset(c, own[h:2*h], own[2*h:], in[2*h:])
 		}
-		vec.GRU(next[b*h:(b+1)*h], z, c, prev[b*h:(b+1)*h])
+		row := b * g.states.row
+		vec.GRU(next[row:][:h], z, c, prev[row:][:h])
 	}
 }
 
-func init() { register("GRU", operator{gruSignatures, planGRU}) }
+func init() {
+	register("GRU", operator{signatures: gruSignatures, plan: planGRU, apart: recurrentApart})
+}

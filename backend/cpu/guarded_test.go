@@ -25,6 +25,7 @@ type guardedBackend struct {
 	side   guard.Side
 	on     bool
 	faults []error
+	steps  []string // the operators of the instances' steps
 }
 
 func (b *guardedBackend) Info() backend.Info {
@@ -67,6 +68,9 @@ func (e *guardedExecutable) Specialize(ctx context.Context, bind graph.Bindings)
 	if err != nil {
 		e.b.faults = append(e.b.faults, fmt.Errorf("specialize: %w", err))
 		return nil, err
+	}
+	for _, l := range i.Requirements().Labels {
+		e.b.steps = append(e.b.steps, l.Op)
 	}
 	return &guardedInstance{i, e}, nil
 }

@@ -102,8 +102,8 @@ func planWhere(p *planner, n *graph.Node) error {
 
 func where[T tensor.Element](p *planner, n *graph.Node) error {
 	c, x, y, r := n.Inputs[0], n.Inputs[1], n.Inputs[2], n.Outputs[0]
-	b := newBroadcast(p.Dims[r.ID], p.Dims[c.ID], p.Dims[x.ID], p.Dims[y.ID])
 	mc, mx, my, dst := p.In(c), p.In(x), p.In(y), p.Out(r)
+	b := newBroadcast(p.laid(r), p.laid(c), p.laid(x), p.laid(y))
 	if b.total == 0 {
 		return nil
 	}
@@ -111,7 +111,8 @@ func where[T tensor.Element](p *planner, n *graph.Node) error {
 		d, cond, s, t := of[T](st, dst), of[bool](st, mc), of[T](st, mx), of[T](st, my)
 		for row := lo; row < hi; row++ {
 			oc, ox, oy := b.offset(0, row), b.offset(1, row), b.offset(2, row)
-			out := d[row*b.inner : (row+1)*b.inner]
+			at := b.result(row)
+			out := d[at : at+b.inner]
 			for i := range out {
 				if cond[oc] {
 					out[i] = s[ox]
@@ -206,19 +207,19 @@ func planPow(p *planner, n *graph.Node) error {
 		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
 	}
 	p.inPlace(n.Outputs[0], n.Inputs[0])
-	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
+	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
 	return nil
 }
 
 func init() {
 	for _, name := range comparisons {
-		register(name, operator{compareSignatures, planCompare})
+		register(name, operator{signatures: compareSignatures, plan: planCompare, apart: wholeDims})
 	}
 	for _, name := range []string{"And", "Or", "Xor"} {
-		register(name, operator{boolSignatures, planBool})
+		register(name, operator{signatures: boolSignatures, plan: planBool, apart: wholeDims})
 	}
-	register("Not", operator{boolSignatures, planNot})
-	register("Where", operator{whereSignatures, planWhere})
-	register("Cast", operator{castSignatures, planCast})
-	register("Pow", operator{powSignatures, planPow})
+	register("Not", operator{signatures: boolSignatures, plan: planNot, apart: anyRows})
+	register("Where", operator{signatures: whereSignatures, plan: planWhere, apart: wholeDims})
+	register("Cast", operator{signatures: castSignatures, plan: planCast, apart: anyRows})
+	register("Pow", operator{signatures: powSignatures, plan: planPow, apart: wholeDims})
 }

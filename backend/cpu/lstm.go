@@ -68,7 +68,8 @@ func planLSTM(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true})
+	states := statesAt(y, seq, dirs, batch, hidden)
+	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row})
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
 		err := p.recurrence(n, &recurrence{cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
-			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * hidden * 4),
+			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
 		if err != nil {
 			return err
@@ -103,6 +104,43 @@ func direction(m place.Memory, dirs, d int) place.Memory {
 	return m.Part(d*size, size)
 }
 
+// states is where the hidden states lie of a recurrent operator's result [seq, dirs, batch, hidden]: the distances of time
+// steps, directions and rows of the batch, in elements. The state before the first step, which lies elsewhere, has rows at
+// the same distance.
+type states struct{ time, dir, row int }
+
+func statesAt(y place.Memory, seq, dirs, batch, hidden int) states {
+	s := stridesAt(y, []int{seq, dirs, batch, hidden}, 4)
+	return states{s[0], s[1], s[2]}
+}
+
+// of returns the hidden state of a time in a direction.
+func (s states) of(y []float32, time, dir int) []float32 { return y[time*s.time+dir*s.dir:] }
+
+// begin writes the state before the first step: compact rows, or zeros where there are none.
+func (s states) begin(to, rows []float32, batch, hidden int) {
+	for b := range batch {
+		row := to[b*s.row:][:hidden]
+		if rows == nil {
+			clear(row)
+		} else {
+			copy(row, rows[b*hidden:])
+		}
+	}
+}
+
+// end writes a state as compact rows.
+func (s states) end(rows, state []float32, batch, hidden int) {
+	for b := range batch {
+		copy(rows[b*hidden:(b+1)*hidden], state[b*s.row:])
+	}
+}
+
+// recurrentApart is for the states of all steps, whose rows in memory hold whole rows of the batch.
+func recurrentApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return v == n.Output(0) && wholeDims(p, n, v, m)
+}
+
 // recurrence is the sequential part of one direction.
 type recurrence struct {
 	cell                        *gemm.Plan
@@ -113,6 +151,7 @@ type recurrence struct {
 	reverse                     bool
 	all, y, c, zero             place.Memory // all holds the gates of one block
 	h0, c0, lastH, lastC        place.Memory
+	states                      states // in y
 }
 
 // at returns the time that step k computes.
@@ -150,20 +189,21 @@ func (q *recurrence) state(st *state, k int) []float32 {
 	if k == 0 {
 		return st.F32(q.zero)
 	}
-	bh := q.batch * q.hidden
-	from := (q.at(k-1)*q.dirs + q.d) * bh
-	return st.F32(q.y)[from : from+bh]
+	return q.states.of(st.F32(q.y), q.at(k-1), q.d)
 }
 
 // prepare sets the states before the first step.
 func (q *recurrence) prepare(st *state) {
-	for _, s := range [][2]place.Memory{{q.c, q.c0}, {q.zero, q.h0}} {
-		if s[1].Slot >= 0 {
-			copy(st.F32(s[0]), q.part(st.F32(s[1])))
-		} else {
-			clear(st.F32(s[0]))
-		}
+	if q.c0.Slot >= 0 {
+		copy(st.F32(q.c), q.part(st.F32(q.c0)))
+	} else {
+		clear(st.F32(q.c))
 	}
+	var rows []float32
+	if q.h0.Slot >= 0 {
+		rows = q.part(st.F32(q.h0))
+	}
+	q.states.begin(st.F32(q.zero), rows, q.batch, q.hidden)
 }
 
 // pointwise applies the cell of step k to its gates.
@@ -172,7 +212,7 @@ func (q *recurrence) pointwise(st *state, k int) {
 	for b := range q.batch {
 		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
 		// ONNX orders the gates i, o, f, c.
-		vec.LSTM(cb, y[b*h:(b+1)*h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
+		vec.LSTM(cb, y[b*q.states.row:][:h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
 	}
 }
 
@@ -182,7 +222,7 @@ func (q *recurrence) finish(st *state) {
 		q.pointwise(st, q.seq-1)
 	}
 	if q.lastH.Slot >= 0 {
-		copy(q.part(st.F32(q.lastH)), q.state(st, q.seq))
+		q.states.end(q.part(st.F32(q.lastH)), q.state(st, q.seq), q.batch, q.hidden)
 	}
 	if q.lastC.Slot >= 0 {
 		copy(q.part(st.F32(q.lastC)), st.F32(q.c))
@@ -234,4 +274,6 @@ func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 	return nil
 }
 
-func init() { register("LSTM", operator{lstmSignatures, planLSTM}) }
+func init() {
+	register("LSTM", operator{signatures: lstmSignatures, plan: planLSTM, apart: recurrentApart})
+}

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
@@ -49,7 +51,7 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planMatMul(p *planner, n *graph.Node) error {
-	return p.matmul(n, n.Inputs, n.Outputs[0], nil, tail{})
+	return p.matmul(n.Inputs, n.Outputs[0], nil, tail{})
 }
 
 func planGemm(p *planner, n *graph.Node) error { return p.gemm(n, n.Inputs, n.Outputs[0], tail{}) }
@@ -86,9 +88,9 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		}
 	}
 	if c == nil && alpha == 1 {
-		return p.product(spec, 1, batchStrides{}, ma, p.In(b), bias, t, out)
+		return p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, bias, t, out)
 	}
-	if err := p.product(spec, 1, batchStrides{}, ma, p.In(b), nil, tail{}, out); err != nil {
+	if err := p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, nil, tail{}, out); err != nil {
 		return err
 	}
 	return p.gemmTail(alpha, beta, c, t, out)
@@ -96,52 +98,51 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 
 // gemmTail finishes a product in out: out·alpha + C·beta, then the tail.
 func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *graph.Value) error {
-	dst, dims := p.In(out), p.Dims[out.ID]
-	scale := func(dst, src place.Memory, by float32) {
-		elements(p, src, dst, 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+	dst, result := p.In(out), p.laid(out)
+	scale := func(dst, src place.Memory, v *graph.Value, by float32) {
+		elements(p, src, dst, p.stored(v), 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
 	}
 	if alpha != 1 {
-		scale(dst, dst, alpha)
+		scale(dst, dst, out, alpha)
 	}
 	if c != nil {
 		add := p.In(c)
 		if beta != 1 {
 			add = p.Temp(add.Size)
-			scale(add, p.In(c), beta)
+			scale(add, p.In(c), c, beta)
 		}
-		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.Dims[c.ID]), dst, add, dst)
+		p.binaryOver(vec.Add, newBroadcast(result, result, compact(p.Dims[c.ID])), dst, add, dst)
 	}
 	if t.residual != nil {
-		p.binaryOver(vec.Add, newBroadcast(dims, dims, p.Dims[t.residual.ID]), dst, p.In(t.residual), dst)
+		p.binaryOver(vec.Add, newBroadcast(result, result, p.laid(t.residual)), dst, p.In(t.residual), dst)
 	}
 	if t.act.some {
-		p.unary(t.act, dst, dst, padding{})
+		p.unary(t.act, dst, dst, p.stored(out), padding{})
 	}
 	return nil
 }
 
 // matmul emits a MatMul with its tail; bias has one value per column.
-func (p *planner) matmul(n *graph.Node, in []*graph.Value, out *graph.Value, bias *graph.Value, t tail) error {
+func (p *planner) matmul(in []*graph.Value, out *graph.Value, bias *graph.Value, t tail) error {
 	a, b := in[0], in[1]
-	da, db := p.Dims[a.ID], p.Dims[b.ID]
-	if len(da) == 1 {
-		da = []int{1, da[0]}
-	}
-	if len(db) == 1 {
-		db = []int{db[0], 1}
-	}
-	m, k, cols := da[len(da)-2], da[len(da)-1], db[len(db)-1]
+	da, db := matrixDims(p.Dims[a.ID], p.Dims[b.ID])
 	form := gemm.Rows
 	if b.Format != rowMaj {
 		form = gemm.Packed
 	}
-	if product(db[:len(db)-2]) == 1 { // all batches of A are rows of one product
-		m *= product(da[:len(da)-2])
-		return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, 1, batchStrides{}, p.In(a), p.In(b), bias, t, out)
+	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: form}
+	return p.product(spec, operands{a: p.In(a), b: p.In(b), dimsA: da, dimsB: db}, bias, t, out)
+}
+
+// matrixDims returns the dims of the operands of a MatMul, vectors as matrices.
+func matrixDims(a, b []int) (da, db []int) {
+	if len(a) == 1 {
+		a = []int{1, a[0]}
 	}
-	batch := batchDims(da[:len(da)-2], db[:len(db)-2])
-	s := batchStrides{c: m * cols, offA: batchOffsets(batch, da[:len(da)-2], m*k), offB: batchOffsets(batch, db[:len(db)-2], k*cols)}
-	return p.product(gemm.Spec{M: m, N: cols, K: k, B: form}, product(batch), s, p.In(a), p.In(b), bias, t, out)
+	if len(b) == 1 {
+		b = []int{b[0], 1}
+	}
+	return a, b
 }
 
 func batchDims(a, b []int) []int {
@@ -162,35 +163,150 @@ func batchDims(a, b []int) []int {
 	return out
 }
 
-// batchOffsets returns the element offset of each batch's matrix in an operand whose batch dims broadcast.
-func batchOffsets(batch, dims []int, size int) []int {
-	n := product(batch)
-	out := make([]int, n)
-	for i := range out {
-		rest, off, stride := i, 0, size
-		for k := len(batch) - 1; k >= 0; k-- {
-			at := rest % batch[k]
-			rest /= batch[k]
-			if j := k - (len(batch) - len(dims)); j >= 0 {
-				if dims[j] != 1 {
-					off += at * stride
-				}
-				stride *= dims[j]
-			}
-		}
-		out[i] = off
+// operands are the operands of a product of matrices, which may have batch dims in front.
+type operands struct {
+	a, b         place.Memory
+	dimsA, dimsB []int
+}
+
+// matrices are the matrices of a batch in an operand or result: where they begin, and the distance of their rows, in
+// elements.
+type matrices struct {
+	off []int
+	ld  int
+}
+
+// matricesAt returns where the matrices lie of a value of dims [batch dims…, rows, columns] at m. ok is false where its
+// rows in memory are none of theirs.
+func matricesAt(m place.Memory, batch, dims []int) (x matrices, ok bool) {
+	strides, ok := m.Strides(dims, 4)
+	if !ok {
+		return x, false
 	}
-	return out
+	own, rank := len(dims)-2, len(batch)
+	x.ld = strides[own]
+	steps := laid{dims[:own], strides[:own]}.broadcast(rank)
+	for i := range product(batch) {
+		off := 0
+		for k := rank - 1; k >= 0; k-- {
+			off += i % batch[k] * steps[k]
+			i /= batch[k]
+		}
+		x.off = append(x.off, off)
+	}
+	return x, true
 }
 
-// batchStrides tells where the matrices of a batch begin.
-type batchStrides struct {
-	c          int   // elements of one result
-	offA, offB []int // element offset of each batch's operands
+// blocksAt divides a matrix of columns at m, whose rows in memory hold whole rows of it, into count blocks of as many rows.
+func blocksAt(m place.Memory, columns, count, rows int) matrices {
+	r, _ := m.Runs(4 * columns)
+	x := matrices{ld: r.Near / 4}
+	for i := range count {
+		off, _ := r.At(i*rows, rows)
+		x.off = append(x.off, off/4)
+	}
+	return x
 }
 
-// product emits a matrix product, batched or not.
-func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb place.Memory, bias *graph.Value, t tail, out *graph.Value) error {
+// division is how a product is done: as a batch of products of so many rows each.
+type division struct {
+	batch, rows int
+	a, b, c, r  matrices
+}
+
+// leastSplit is the fewest rows of a product that is made in pieces, one for each run of rows of an operand or result that
+// lies in rows apart: each of them reads B.
+const leastSplit = 64
+
+// divide divides a product with results at c and, where there is one, a residual at r. Where the second operand is one
+// matrix, all batches of A are rows of one product.
+func (o operands) divide(spec *gemm.Spec, c, r place.Memory) division {
+	da, db := o.dimsA, o.dimsB
+	if !o.oneMatrix() {
+		batch := batchDims(da[:len(da)-2], db[:len(db)-2])
+		dc := append(slices.Clone(batch), spec.M, spec.N)
+		d := division{batch: product(batch), rows: spec.M}
+		for _, x := range []struct {
+			to   *matrices
+			at   place.Memory
+			dims []int
+		}{{&d.a, o.a, da}, {&d.b, o.b, db}, {&d.c, c, dc}, {&d.r, r, dc}} {
+			*x.to, _ = matricesAt(x.at, batch, x.dims)
+		}
+		return d
+	}
+	rows := spec.M * product(da[:len(da)-2])
+	d := division{rows: rows}
+	for _, x := range []struct {
+		at  place.Memory
+		row int
+	}{{o.a, spec.K}, {c, spec.N}, {r, spec.N}} {
+		if runs, _ := x.at.Runs(4 * x.row); runs.Group > 0 {
+			d.rows = commonDivisor(d.rows, runs.Group)
+		}
+	}
+	d.batch = rows / max(d.rows, 1)
+	d.a, d.c, d.r = blocksAt(o.a, spec.K, d.batch, d.rows), blocksAt(c, spec.N, d.batch, d.rows), blocksAt(r, spec.N, d.batch, d.rows)
+	d.b = matrices{off: make([]int, d.batch), ld: spec.N}
+	return d
+}
+
+func commonDivisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// oneMatrix reports whether the second operand is a single matrix.
+func (o operands) oneMatrix() bool { return product(o.dimsB[:len(o.dimsB)-2]) == 1 }
+
+// productApart is for the first operand, the result and residuals of a product whose matrices have whole rows there.
+func productApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	head, in, residual := n, n.Inputs, (*graph.Value)(nil)
+	if n.IsCarve(graph.OpFused) {
+		l, err := matmulTail.Parse(n)
+		if err != nil {
+			return false
+		}
+		head, in, residual = l.Head, fuse.Outers(n, l.Head.Inputs), fuse.Outer(n, l.Residual)
+	}
+	y := n.Outputs[0]
+	if v != y && (v != in[0] && v != residual || !onlyOnce(n, v) || head.Int("transA", 0) != 0 && v == in[0]) {
+		return false
+	}
+	da, db, d := p.Dims[in[0].ID], p.Dims[in[1].ID], p.Dims[v.ID]
+	if len(da) < 2 || len(db) < 2 {
+		return false
+	}
+	if o := (operands{dimsA: da, dimsB: db}); o.oneMatrix() {
+		runs, ok := m.Runs(4 * d[len(d)-1])
+		return ok && (runs.Group == 0 || runs.Group >= leastSplit)
+	}
+	return wholeDims(p, n, v, m)
+}
+
+// product emits a matrix product, or a batch of them.
+func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail, out *graph.Value) error {
+	none := place.Nowhere
+	mbias, mres := none, none
+	if t.residual != nil {
+		mres = p.In(t.residual)
+	}
+	if t.residual != nil && o.oneMatrix() { // operands are read after results are written
+		if at := mres.Slot; at != o.a.Slot && at != o.b.Slot {
+			p.inPlace(out, t.residual)
+		}
+	}
+	dst := p.Out(out)
+	if bias != nil {
+		mbias = p.In(bias)
+	}
+	d := o.divide(&spec, dst, mres)
+	spec.M, spec.LDA, spec.LDC, spec.LDR = d.rows, d.a.ld, d.c.ld, d.r.ld
+	if spec.B == gemm.Rows {
+		spec.LDB = d.b.ld
+	}
 	spec.Bias, spec.Residual = bias != nil, t.residual != nil
 	if t.act.some {
 		if t.act.clip {
@@ -204,48 +320,28 @@ func (p *planner) product(spec gemm.Spec, batch int, s batchStrides, ma, mb plac
 	if err != nil {
 		return err
 	}
-	none := place.Nowhere
-	mbias, mres := none, none
-	if t.residual != nil && batch == 1 { // operands are read after results are written
-		if at := p.In(t.residual).Slot; at != ma.Slot && at != mb.Slot {
-			p.inPlace(out, t.residual)
-		}
-	}
-	dst := p.Out(out)
-	if bias != nil {
-		mbias = p.In(bias)
-	}
-	if t.residual != nil {
-		mres = p.In(t.residual)
-	}
 	chunks := plan.Chunks()
-	st := step{chunks: batch * chunks, grain: grainFor(float64(plan.Flops()) / float64(max(chunks, 1)) / 60)}
-	st.label.FLOPs = float64(plan.Flops() * batch)
+	st := step{chunks: d.batch * chunks, grain: grainFor(float64(plan.Flops()) / float64(max(chunks, 1)) / 60)}
+	st.label.FLOPs = float64(plan.Flops() * d.batch)
 	st.label.Name, st.label.Op, st.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
-	if batch == 1 {
-		st.body = func(st *state, _, lo, hi int) {
-			plan.Run(lo, hi, gemm.Args{A: st.F32(ma), B: st.F32(mb), Bias: st.F32(mbias), Res: st.F32(mres), C: st.F32(dst)})
-		}
-	} else {
-		st.body = func(st *state, _, lo, hi int) {
-			av, bv, bias, res, cv := st.F32(ma), st.F32(mb), st.F32(mbias), st.F32(mres), st.F32(dst)
-			for lo < hi {
-				i := lo / chunks
-				end := min(hi, (i+1)*chunks)
-				args := gemm.Args{A: av[s.offA[i]:], B: bv[s.offB[i]:], Bias: bias, C: cv[i*s.c:]}
-				if res != nil {
-					args.Res = res[i*s.c:]
-				}
-				plan.Run(lo-i*chunks, end-i*chunks, args)
-				lo = end
+	st.body = func(st *state, _, lo, hi int) {
+		av, bv, bias, res, cv := st.F32(o.a), st.F32(o.b), st.F32(mbias), st.F32(mres), st.F32(dst)
+		for lo < hi {
+			i := lo / chunks
+			end := min(hi, (i+1)*chunks)
+			args := gemm.Args{A: av[d.a.off[i]:], B: bv[d.b.off[i]:], Bias: bias, C: cv[d.c.off[i]:]}
+			if res != nil {
+				args.Res = res[d.r.off[i]:]
 			}
+			plan.Run(lo-i*chunks, end-i*chunks, args)
+			lo = end
 		}
 	}
-	p.emit(st, []place.Memory{ma, mb, mbias, mres}, []place.Memory{dst})
+	p.emit(st, []place.Memory{o.a, o.b, mbias, mres}, []place.Memory{dst})
 	return nil
 }
 
 func init() {
-	register("MatMul", operator{matmulSignatures, planMatMul})
-	register("Gemm", operator{gemmSignatures, planGemm})
+	register("MatMul", operator{signatures: matmulSignatures, plan: planMatMul, apart: productApart})
+	register("Gemm", operator{signatures: gemmSignatures, plan: planGemm, apart: productApart})
 }

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -192,14 +194,15 @@ func planTranspose(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src.
+// permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src. Rows of
+// both, where they lie apart, are whole dims.
 func (p *planner) permute(dims, perm []int, size int, src, dst place.Memory) {
-	strides := tensor.CompactStrides(dims)
+	strides := stridesAt(src, dims, size)
 	c := copySpec{size: size}
 	for _, a := range perm {
 		c.dims, c.src = append(c.dims, dims[a]), append(c.src, strides[a])
 	}
-	c.dst = tensor.CompactStrides(c.dims)
+	c.dst = stridesAt(dst, c.dims, size)
 	p.strided(c, src, dst)
 }
 
@@ -249,8 +252,8 @@ func planSlice(p *planner, n *graph.Node) error {
 			}
 		}
 	}
-	strides := tensor.CompactStrides(dx)
-	c := copySpec{dims: dy, src: append([]int(nil), strides...), dst: tensor.CompactStrides(dy), size: x.Type.DType.Size()}
+	strides := p.strides(x)
+	c := copySpec{dims: dy, src: slices.Clone(strides), size: x.Type.DType.Size()}
 	for i, s := range starts {
 		axis, step := i, 1
 		if len(axes) > 0 {
@@ -332,26 +335,29 @@ func planSplit(p *planner, n *graph.Node) error {
 		}
 		return nil
 	}
-	strides := tensor.CompactStrides(dx)
+	strides := p.strides(x)
 	at := 0
 	src := p.In(x)
 	for _, y := range n.Outputs {
 		dy := p.Dims[y.ID]
-		c := copySpec{dims: dy, src: strides, dst: tensor.CompactStrides(dy), srcOff: at * strides[axis], size: x.Type.DType.Size()}
+		c := copySpec{dims: dy, src: strides, srcOff: at * strides[axis], size: x.Type.DType.Size()}
 		at += dy[axis]
 		p.take(c, src, y)
 	}
 	return nil
 }
 
-// take makes y the part of src that c describes: a view where its elements lie together, else a copy.
+// take makes y the part of src that c describes, but for the strides of y: a view where its elements lie together, else a
+// copy.
 func (p *planner) take(c copySpec, src place.Memory, y *graph.Value) {
 	off, size := c.srcOff*c.size, p.Bytes(y)
 	if contiguous(c.dims, c.src) && off >= 0 && off+size <= src.Size && p.Want[y.ID].Slot < 0 {
 		p.Put(y, src.Part(off, size))
 		return
 	}
-	p.strided(c, src, p.Out(y))
+	dst := p.Out(y)
+	c.dst = p.strides(y)
+	p.strided(c, src, dst)
 }
 
 func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -365,8 +371,8 @@ func planExpand(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	b := copySpec{dims: dy, dst: tensor.CompactStrides(dy), src: broadcastStrides(p.Dims[x.ID], len(dy)), size: x.Type.DType.Size()}
-	p.strided(b, p.In(x), p.Out(y))
+	dst := p.Out(y)
+	p.strided(copySpec{dims: dy, dst: p.strides(y), src: p.laid(x).broadcast(len(dy)), size: x.Type.DType.Size()}, p.In(x), dst)
 	return nil
 }
 
@@ -526,8 +532,9 @@ func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planTile(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
+	dst := p.Out(y)
 	c := copySpec{size: x.Type.DType.Size()} // each dim as (repeat, dim)
-	sx, sy := tensor.CompactStrides(dx), tensor.CompactStrides(dy)
+	sx, sy := p.strides(x), p.strides(y)
 	for k := range dx {
 		if dx[k] == 0 {
 			return nil
@@ -536,7 +543,7 @@ func planTile(p *planner, n *graph.Node) error {
 		c.src = append(c.src, 0, sx[k])
 		c.dst = append(c.dst, dx[k]*sy[k], sy[k])
 	}
-	p.strided(c, p.In(x), p.Out(y))
+	p.strided(c, p.In(x), dst)
 	return nil
 }
 
@@ -558,22 +565,37 @@ func planGather(p *planner, n *graph.Node) error {
 	count, length := product(p.Dims[idx.ID]), dx[axis]
 	src, index, dst := p.In(x), p.In(idx), p.Out(y)
 	read := indexAt(idx)
+	from, _ := src.Runs(inner)
+	to, _ := dst.Runs(inner)
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
 			k := read(st, index, i%count, length)
-			copy(d[i*inner:(i+1)*inner], s[(i/count*length+k)*inner:])
+			at, _ := to.At(i, 1)
+			of, _ := from.At(i/count*length+k, 1)
+			copy(d[at:at+inner], s[of:])
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
 }
 
+// gatherApart is for what is gathered and the result, whose rows hold whole pieces.
+func gatherApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	x := n.Inputs[0]
+	if v != x && v.Producer != n || v == n.Inputs[1] {
+		return false
+	}
+	d := p.Dims[x.ID]
+	_, ok := m.Runs(product(d[axisOf(n, 0, len(d))+1:]) * x.Type.DType.Size())
+	return ok
+}
+
 func init() {
-	register("Transpose", operator{transposeSignatures, planTranspose})
-	register("Slice", operator{sliceSignatures, planSlice})
-	register("Split", operator{splitSignatures, planSplit})
-	register("Expand", operator{expandSignatures, planExpand})
-	register("Pad", operator{padSignatures, planPad})
-	register("Tile", operator{tileSignatures, planTile})
-	register("Gather", operator{gatherSignatures, planGather})
+	register("Transpose", operator{signatures: transposeSignatures, plan: planTranspose, apart: wholeDims})
+	register("Slice", operator{signatures: sliceSignatures, plan: planSlice, apart: wholeDims})
+	register("Split", operator{signatures: splitSignatures, plan: planSplit, apart: wholeDims})
+	register("Expand", operator{signatures: expandSignatures, plan: planExpand, apart: wholeDims})
+	register("Pad", operator{signatures: padSignatures, plan: planPad})
+	register("Tile", operator{signatures: tileSignatures, plan: planTile, apart: wholeDims})
+	register("Gather", operator{signatures: gatherSignatures, plan: planGather, apart: gatherApart})
 }

@@ -31,31 +31,25 @@ func planNary(p *planner, n *graph.Node) error {
 	}
 	y := n.Outputs[0]
 	dst := p.Out(y)
-	dims := func(v *graph.Value) []int {
-		if inBlocks(y.Format) { // all of one shape
-			return []int{dst.Size / 4}
-		}
-		return p.Dims[v.ID]
-	}
-	first, out := n.Inputs[0], dims(y)
+	first, out := n.Inputs[0], p.laid(y)
 	if len(n.Inputs) == 1 {
-		p.copyStep(dst, p.In(first))
+		p.copyStep(dst, p.In(first), p.Bytes(y))
 		return nil
 	}
 	op := naryOps[n.Op.Name]
-	p.binaryOver(op, newBroadcast(out, dims(first), dims(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst)
+	p.binaryOver(op, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst)
 	for _, v := range n.Inputs[2:] {
-		p.binaryOver(op, newBroadcast(out, out, dims(v)), dst, p.In(v), dst)
+		p.binaryOver(op, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst)
 	}
 	if n.Op.Name == "Mean" {
 		by := 1 / float32(len(n.Inputs))
-		elements(p, dst, dst, 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+		elements(p, dst, dst, p.stored(y), 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
 	}
 	return nil
 }
 
 func init() {
 	for name := range naryOps {
-		register(name, operator{narySignatures, planNary})
+		register(name, operator{signatures: narySignatures, plan: planNary, apart: binaryApart})
 	}
 }

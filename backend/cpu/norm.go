@@ -52,21 +52,36 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	eps := n.Float("epsilon", 1e-5)
 	from, to := vec.Unbounded()
 	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
+	reads, _ := src.Runs(4 * row)
+	writes, _ := dst.Runs(4 * row)
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
 		o, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
 		for i := lo; i < hi; i++ {
-			vec.LayerNorm(o[i*row:(i+1)*row], row, s[i*row:(i+1)*row], row, nil, nil, 1, row, eps)
+			of, _ := reads.At(i, 1)
+			at, _ := writes.At(i, 1)
+			whole := o[at/4:][:row]
+			vec.LayerNorm(whole, row, s[of/4:][:row], row, nil, nil, 1, row, eps)
 			for k := range per {
 				at := i%groups*per + k
 				if perGroup {
 					at = i % groups
 				}
-				plane := o[i*row+k*hw : i*row+(k+1)*hw]
+				plane := whole[k*hw : (k+1)*hw]
 				vec.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
 			}
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil
+}
+
+// groupNormApart is for images, or groups of them, whose rows in memory hold whole groups.
+func groupNormApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v != n.Inputs[0] && v != n.Outputs[0] {
+		return false
+	}
+	d := p.Dims[v.ID]
+	_, ok := m.Runs(4 * d[1] / groupsOf(n, d[1]) * product(d[2:]))
+	return ok
 }
 
 func lrnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -108,7 +123,7 @@ func planLRN(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("InstanceNormalization", operator{groupNormSignatures, planGroupNorm})
-	register("GroupNormalization", operator{groupNormSignatures, planGroupNorm})
-	register("LRN", operator{lrnSignatures, planLRN})
+	register("InstanceNormalization", operator{signatures: groupNormSignatures, plan: planGroupNorm, apart: groupNormApart})
+	register("GroupNormalization", operator{signatures: groupNormSignatures, plan: planGroupNorm, apart: groupNormApart})
+	register("LRN", operator{signatures: lrnSignatures, plan: planLRN})
 }

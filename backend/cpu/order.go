@@ -124,7 +124,7 @@ func planTopK(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("ArgMax", operator{argSignatures, planArg})
-	register("ArgMin", operator{argSignatures, planArg})
-	register("TopK", operator{topKSignatures, planTopK})
+	register("ArgMax", operator{signatures: argSignatures, plan: planArg})
+	register("ArgMin", operator{signatures: argSignatures, plan: planArg})
+	register("TopK", operator{signatures: topKSignatures, plan: planTopK})
 }

@@ -56,7 +56,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	}
 	p := &planner{Plan: plan, e: e}
 	p.WantOutputs()
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, imagesApart)
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.apart)
 	if err := p.Each(ctx, p.plan); err != nil {
 		return nil, err
 	}
@@ -72,6 +72,9 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 // plan emits the steps of a node; none where there is nothing to compute.
 func (p *planner) plan(n *graph.Node) error {
 	op, _ := p.e.lookup(n)
+	if err := p.together(n); err != nil {
+		return err
+	}
 	if !p.nothing(n) {
 		return op.plan(p, n)
 	}
@@ -102,18 +105,25 @@ func (p *planner) inPlace(out, in *graph.Value) bool {
 	return p.InPlace(out, in)
 }
 
-// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied.
+// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied;
+// so it is where in lies in rows apart and place.WantConcats has not taken the node for a view, and asked who reads it.
 func (p *planner) alias(out, in *graph.Value) {
-	if !p.View(out, in) {
-		p.copyStep(p.Out(out), p.In(in).Part(0, p.Bytes(out)))
+	if p.In(in).Pitch != 0 && !place.IsView(p.Node) || !p.View(out, in) {
+		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
 	}
 }
 
-func (p *planner) copyStep(dst, src place.Memory) {
+// copyStep emits a copy of a value of that many bytes.
+func (p *planner) copyStep(dst, src place.Memory, size int) {
 	const part = 1 << 16
-	p.emit(step{chunks: (dst.Size + part - 1) / part, body: func(st *state, _, lo, hi int) {
+	p.emit(step{chunks: ceilDiv(size, part), body: func(st *state, _, lo, hi int) {
 		d, s := st.Bytes(dst), st.Bytes(src)
-		copy(d[lo*part:min(hi*part, len(d))], s[lo*part:min(hi*part, len(s))])
+		for at, end := lo*part, min(hi*part, size); at < end; {
+			to, n := dst.Piece(at, end-at)
+			from, n := src.Piece(at, n)
+			copy(d[to:to+n], s[from:from+n])
+			at += n
+		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 

@@ -66,6 +66,11 @@ func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
 }
 
+// preluApart is for everything but slopes.
+func preluApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return v != n.Inputs[1] && wholeDims(p, n, v, m)
+}
+
 func planPRelu(p *planner, n *graph.Node) error {
 	x, slope, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 	ds := p.Dims[slope.ID]
@@ -74,8 +79,8 @@ func planPRelu(p *planner, n *graph.Node) error {
 			ds = append(ds[:len(ds):len(ds)], 1)
 		}
 	}
-	b := newBroadcast(p.Dims[y.ID], p.Dims[x.ID], ds)
 	src, slopes, dst := p.In(x), p.In(slope), p.Out(y)
+	b := newBroadcast(p.laid(y), p.laid(x), compact(ds))
 	if b.step[0] != 1 || b.step[1] != 0 {
 		elementwise2Over(p, b, src, slopes, dst, func(x, s float32) float32 {
 			if x < 0 {
@@ -88,8 +93,8 @@ func planPRelu(p *planner, n *graph.Node) error {
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, a := st.F32(dst), st.F32(src), st.F32(slopes)
 		for row := lo; row < hi; row++ {
-			at := b.offset(0, row)
-			vec.Apply(vec.LeakyRelu, d[row*b.inner:(row+1)*b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
+			at, to := b.offset(0, row), b.result(row)
+			vec.Apply(vec.LeakyRelu, d[to:to+b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
 		}
 	}}, []place.Memory{src, slopes}, []place.Memory{dst})
 	return nil
@@ -123,27 +128,28 @@ func planInteger[T int32 | int64](p *planner, n *graph.Node) error {
 // orInteger extends an operator of floats to integers.
 func orInteger(float operator) operator {
 	return operator{
-		func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			if integerUnary(n) != nil {
 				return plainSignature(n), nil
 			}
 			return float.signatures(n)
 		},
-		func(p *planner, n *graph.Node) error {
+		plan: func(p *planner, n *graph.Node) error {
 			if fn := integerUnary(n); fn != nil {
 				return fn(p, n)
 			}
 			return float.plan(p, n)
 		},
+		apart: float.apart,
 	}
 }
 
 func init() {
 	for name := range floatFunctions {
-		register(name, orInteger(operator{functionSignatures, planFunction}))
+		register(name, orInteger(operator{signatures: functionSignatures, plan: planFunction, apart: anyRows}))
 	}
-	register("ThresholdedRelu", operator{functionSignatures, planThreshold})
-	register("IsNaN", operator{functionSignatures, planTest})
-	register("IsInf", operator{functionSignatures, planTest})
-	register("PRelu", operator{preluSignatures, planPRelu})
+	register("ThresholdedRelu", operator{signatures: functionSignatures, plan: planThreshold, apart: anyRows})
+	register("IsNaN", operator{signatures: functionSignatures, plan: planTest, apart: anyRows})
+	register("IsInf", operator{signatures: functionSignatures, plan: planTest, apart: anyRows})
+	register("PRelu", operator{signatures: preluSignatures, plan: planPRelu, apart: preluApart})
 }

@@ -51,7 +51,7 @@ func planPool(p *planner, n *graph.Node) error {
 	spec := conv.PoolSpec{N: dx[0], C: dx[1], Map: windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]), Pooling: kind}
 	line := len(p.Dims[x.ID]) == 3
 	src, dst := p.In(x), p.Out(y)
-	spec.SrcImage, spec.DstImage = src.Image/4, dst.Image/4
+	spec.SrcImage, spec.DstImage = src.Pitch/4, dst.Pitch/4
 	if !line {
 		return p.pool(spec, src, dst)
 	}
@@ -103,6 +103,15 @@ func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return globalPoolSignatures(n, true), nil
 }
 
+// globalPoolApart is for what is pooled.
+func globalPoolApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v.Format == blocked {
+		return v == n.Inputs[0] && p.wholeImages(v, m)
+	}
+	_, ok := m.Runs(4 * product(p.Dims[v.ID][2:]))
+	return ok && v == n.Inputs[0] && v.Format == rowMaj
+}
+
 func planGlobalPool(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	d := p.Dims[x.ID]
@@ -122,7 +131,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	if x.Format == volume {
 		return p.volumeGlobalPool(d, kind, src, dst)
 	}
-	plan, err := conv.NewGlobalPool(d[0], d[1], d[2]*d[3], kind, 0, 0)
+	plan, err := conv.NewGlobalPool(d[0], d[1], d[2]*d[3], kind, src.Pitch/4, 0)
 	if err != nil {
 		return err
 	}
@@ -204,7 +213,7 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		if x.Format == volume {
 			d = slices2D(d)
 		}
-		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Image / 4, DstImage: dst.Image / 4}
+		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
 		tail{act: act}.epilogue(&spec.Epilogue, d[1])
 		plan, err := conv.NewScale(spec)
 		if err != nil {
@@ -231,9 +240,9 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 }
 
 func init() {
-	register("MaxPool", operator{poolSignatures, planPool})
-	register("AveragePool", operator{poolSignatures, planPool})
-	register("GlobalAveragePool", operator{globalSignatures, planGlobalPool})
-	register("GlobalMaxPool", operator{globalSignatures, planGlobalPool})
-	register("BatchNormalization", operator{batchNormSignatures, planBatchNorm})
+	register("MaxPool", operator{signatures: poolSignatures, plan: planPool, apart: imagesApart})
+	register("AveragePool", operator{signatures: poolSignatures, plan: planPool, apart: imagesApart})
+	register("GlobalAveragePool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
+	register("GlobalMaxPool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
+	register("BatchNormalization", operator{signatures: batchNormSignatures, plan: planBatchNorm, apart: imagesApart})
 }

@@ -76,6 +76,6 @@ func planDequantize(p *planner, n *graph.Node) error {
 
 func init() {
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	register("QuantizeLinear", operator{quantised(isFloat, byteDType), planQuantize})
-	register("DequantizeLinear", operator{quantised(byteDType, isFloat), planDequantize})
+	register("QuantizeLinear", operator{signatures: quantised(isFloat, byteDType), plan: planQuantize, apart: anyRows})
+	register("DequantizeLinear", operator{signatures: quantised(byteDType, isFloat), plan: planDequantize, apart: anyRows})
 }

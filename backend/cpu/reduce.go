@@ -97,7 +97,7 @@ func planReduce(p *planner, n *graph.Node) error {
 	outer, count, inner, ok := adjacentAxes(d, axes)
 	if !ok { // bring the axes to the end
 		perm, kept := lastAxes(len(d), axes)
-		t := p.Temp(src.Size)
+		t := p.Temp(p.Bytes(x))
 		p.permute(d, perm, 4, src, t)
 		src, outer, count, inner = t, 1, 1, 1
 		for i, a := range perm {
@@ -115,6 +115,25 @@ func planReduce(p *planner, n *graph.Node) error {
 		p.reduceColumns(r, src, dst, outer, count, inner)
 	}
 	return nil
+}
+
+// reduceApart is for operands of which rows in memory hold all that is reduced to one element or row of them, and results
+// whose elements are reduced by rows.
+func reduceApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	x := n.Inputs[0]
+	if x.Format == blocked {
+		return v == x && p.wholeImages(v, m)
+	}
+	axes, _ := reduceAxes(n)
+	_, count, inner, ok := adjacentAxes(p.Dims[x.ID], axes)
+	if !ok {
+		return v == x && wholeDims(p, n, v, m)
+	}
+	if v != x {
+		return inner > 1
+	}
+	_, ok = m.Runs(4 * count * inner)
+	return ok
 }
 
 // adjacentAxes returns dims as [outer, count, inner] where the axes to reduce, which are sorted, lie together as count: only
@@ -156,11 +175,11 @@ func lastAxes(rank int, axes []int) (perm []int, kept int) {
 }
 
 func (p *planner) reduceRows(r reduction, src, dst place.Memory, rows, count int) {
-	p.rows(src, dst, rows, float64(count)*0.1, func(o, s []float32, rows int) {
+	p.rows(src, dst, rows, float64(count)*0.1, func(o []float32, _ int, s []float32, lds, rows int) {
 		if r.mean {
-			vec.Mean(o, s, count, rows, count)
+			vec.Mean(o, s, lds, rows, count)
 		} else {
-			vec.ReduceRows(r.op, o, s, count, rows, count)
+			vec.ReduceRows(r.op, o, s, lds, rows, count)
 		}
 		if r.then.some {
 			vec.Apply(r.then.op, o, o, r.then.params)
@@ -170,16 +189,22 @@ func (p *planner) reduceRows(r reduction, src, dst place.Memory, rows, count int
 
 func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count, inner int) {
 	scale := 1 / float32(max(count, 1))
+	reads, _ := src.Runs(4 * count * inner)
 	p.emit(step{chunks: outer, grain: grainFor(float64(count*inner) * 0.1), body: func(st *state, _, lo, hi int) {
 		o, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
-			row := o[i*inner : (i+1)*inner]
-			vec.ReduceColumns(r.op, row, s[i*count*inner:(i+1)*count*inner], inner, count, inner)
-			if r.mean {
-				vec.BinaryScalar(vec.Mul, row, row, scale)
-			}
-			if r.then.some {
-				vec.Apply(r.then.op, row, row, r.then.params)
+			of, _ := reads.At(i, 1)
+			for k := 0; k < inner; {
+				at, n := dst.Piece(4*(i*inner+k), 4*(inner-k))
+				row := o[at/4:][:n/4]
+				vec.ReduceColumns(r.op, row, s[of/4+k:][:(count-1)*inner+len(row)], inner, count, len(row))
+				if r.mean {
+					vec.BinaryScalar(vec.Mul, row, row, scale)
+				}
+				if r.then.some {
+					vec.Apply(r.then.op, row, row, r.then.params)
+				}
+				k += len(row)
 			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
@@ -187,6 +212,6 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 
 func init() {
 	for name := range reductions {
-		register(name, operator{reduceSignatures, planReduce})
+		register(name, operator{signatures: reduceSignatures, plan: planReduce, apart: reduceApart})
 	}
 }

@@ -104,21 +104,22 @@ func planResize(p *planner, n *graph.Node) error {
 			axes[i] = conv.NearestAxis(dx[2+i], dy[2+i], r.scales[i], r.coordinates, r.rounding)
 		}
 	}
+	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
 	var plan mover
 	var err error
 	if n.Inputs[0].Format == blocked {
-		plan, err = conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], 0, 0)
+		plan, err = conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], src.Pitch/4, dst.Pitch/4)
 	} else {
 		plan, err = conv.NewPlaneResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1])
 	}
 	if err != nil {
 		return err
 	}
-	p.runMover(plan, p.In(n.Inputs[0]), p.Out(n.Outputs[0]))
+	p.runMover(plan, src, dst)
 	return nil
 }
 
 func init() {
-	register("Resize", operator{resizeSignatures, planResize})
-	register("Upsample", operator{resizeSignatures, planResize})
+	register("Resize", operator{signatures: resizeSignatures, plan: planResize, apart: imagesApart})
+	register("Upsample", operator{signatures: resizeSignatures, plan: planResize, apart: imagesApart})
 }

@@ -103,10 +103,10 @@ func planRNN(p *planner, n *graph.Node) error {
 			prev = next
 		}
 		if last.Slot >= 0 {
-			p.copyStep(last.Part(d*bh*4, bh*4), prev)
+			p.copyStep(last.Part(d*bh*4, bh*4), prev, bh*4)
 		}
 	}
 	return nil
 }
 
-func init() { register("RNN", operator{rnnSignatures, planRNN}) }
+func init() { register("RNN", operator{signatures: rnnSignatures, plan: planRNN}) }

@@ -140,5 +140,5 @@ func (r *regions) bins(out, plane []float32, off []int32, weight []float32) {
 }
 
 func init() {
-	register("RoiAlign", operator{roiAlignSignatures, planRoiAlign})
+	register("RoiAlign", operator{signatures: roiAlignSignatures, plan: planRoiAlign})
 }

@@ -39,28 +39,65 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	if n.Op.Name == "LogSoftmax" {
 		fn = vec.LogSoftmax
 	}
-	each := func(dst, src []float32, rows int) { fn(dst, cols, src, cols, nil, 0, rows, cols, 1) }
+	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
+		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)
+	}
 	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	if inner == 1 {
 		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
 		return nil
 	}
-	t := p.Temp(src.Size) // the axis last
+	t := p.Temp(p.Bytes(x)) // the axis last
 	p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 4, src, t)
 	p.rows(t, t, outer*inner, float64(cols)*0.6, each, cols, cols)
 	p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 4, t, dst)
 	return nil
 }
 
-// rows emits a function of rows of colsIn elements to rows of colsOut; nanos is its time per row.
-func (p *planner) rows(src, dst place.Memory, rows int, nanos float64, fn func(dst, src []float32, rows int), colsOut, colsIn int) {
+// rowsFrom is for operators of rows that end with the last dim and begin at an axis: the attribute, or def.
+// Where others are behind it, the axis is brought to the end.
+func rowsFrom(def int64) func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+		d := p.Dims[v.ID]
+		if v != n.Inputs[0] && v != n.Outputs[0] {
+			return false
+		}
+		_, ok := m.Runs(product(d[axisOf(n, def, len(d)):]) * 4)
+		return ok
+	}
+}
+
+// softmaxApart: rows that are whole, or an axis that is brought to the end.
+func softmaxApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	if n.Op.Since < 13 {
+		return rowsFrom(1)(p, n, v, m)
+	}
+	d := p.Dims[v.ID]
+	axis := axisOf(n, -1, len(d))
+	if inner := product(d[min(axis+1, len(d)):]); inner != 1 {
+		_, ok := m.Strides([]int{product(d[:axis]), d[axis], inner}, 4)
+		return ok
+	}
+	return rowsFrom(-1)(p, n, v, m)
+}
+
+// rows emits a function of rows of colsIn elements at distances of lds to rows of colsOut at distances of ldd; nanos is its
+// time per row. Places in rows apart hold whole rows of these.
+func (p *planner) rows(src, dst place.Memory, rows int, nanos float64, fn func(dst []float32, ldd int, src []float32, lds, rows int), colsOut, colsIn int) {
 	if rows == 0 {
 		return
 	}
+	from, _ := src.Runs(4 * colsIn)
+	to, _ := dst.Runs(4 * colsOut)
 	p.emit(step{chunks: rows, grain: grainFor(nanos + 5), body: func(st *state, _, lo, hi int) {
 		d, s := st.F32(dst), st.F32(src)
-		fn(d[lo*colsOut:hi*colsOut], s[lo*colsIn:hi*colsIn], hi-lo)
+		for lo < hi {
+			at, n := to.At(lo, hi-lo)
+			of, n := from.At(lo, n)
+			fn(d[at/4:][:(n-1)*to.Near/4+colsOut], to.Near/4, s[of/4:][:(n-1)*from.Near/4+colsIn], from.Near/4, n)
+			lo += n
+		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
@@ -109,21 +146,27 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 			p.Out(o)
 		}
 	}
-	rms := n.Op.Name == "RMSNormalization"
+	norm := vec.LayerNorm
+	if n.Op.Name == "RMSNormalization" {
+		norm = vec.RMSNorm
+	}
+	from, _ := src.Runs(4 * cols)
+	to, _ := dst.Runs(4 * cols)
 	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.3 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
-		if rms {
-			vec.RMSNorm(d[lo*cols:hi*cols], cols, s[lo*cols:hi*cols], cols, g, b, hi-lo, cols, eps)
-		} else {
-			vec.LayerNorm(d[lo*cols:hi*cols], cols, s[lo*cols:hi*cols], cols, g, b, hi-lo, cols, eps)
+		for lo < hi {
+			at, n := to.At(lo, hi-lo)
+			of, n := from.At(lo, n)
+			norm(d[at/4:], to.Near/4, s[of/4:], from.Near/4, g, b, n, cols, eps)
+			lo += n
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil
 }
 
 func init() {
-	register("Softmax", operator{softmaxSignatures, planSoftmax})
-	register("LogSoftmax", operator{softmaxSignatures, planSoftmax})
-	register("LayerNormalization", operator{layerNormSignatures, planLayerNorm})
-	register("RMSNormalization", operator{layerNormSignatures, planLayerNorm})
+	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: softmaxApart})
+	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: softmaxApart})
+	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: rowsFrom(-1)})
+	register("RMSNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: rowsFrom(-1)})
 }

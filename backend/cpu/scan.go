@@ -116,6 +116,6 @@ func planTrilu(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("CumSum", operator{cumSumSignatures, planCumSum})
-	register("Trilu", operator{triluSignatures, planTrilu})
+	register("CumSum", operator{signatures: cumSumSignatures, plan: planCumSum})
+	register("Trilu", operator{signatures: triluSignatures, plan: planTrilu})
 }

@@ -185,7 +185,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 			break
 		}
 	}
-	p.copyStep(dst, src)
+	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) { // in order: a later update wins
 		o, u := st.Bytes(dst), st.Bytes(updates)
 		for i := 0; i < count; i += inner {
@@ -211,7 +211,7 @@ func planScatterND(p *planner, n *graph.Node) error {
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	read, join := indexAt(idx), combine(n)
-	p.copyStep(dst, src)
+	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
 		o, u := st.Bytes(dst), st.Bytes(updates)
 		for i := range rows {
@@ -226,9 +226,9 @@ func planScatterND(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("GatherElements", operator{indexed(1), planGatherElements})
-	register("GatherND", operator{indexed(1), planGatherND})
-	register("ScatterElements", operator{scatterSignatures, planScatterElements})
-	register("Scatter", operator{scatterSignatures, planScatterElements})
-	register("ScatterND", operator{scatterSignatures, planScatterND})
+	register("GatherElements", operator{signatures: indexed(1), plan: planGatherElements})
+	register("GatherND", operator{signatures: indexed(1), plan: planGatherND})
+	register("ScatterElements", operator{signatures: scatterSignatures, plan: planScatterElements})
+	register("Scatter", operator{signatures: scatterSignatures, plan: planScatterElements})
+	register("ScatterND", operator{signatures: scatterSignatures, plan: planScatterND})
 }

@@ -37,4 +37,6 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 	return p.gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []place.Memory{p.In(x)}, p.Out(y))
 }
 
-func init() { register("pattern:"+fuse.ShuffleName, operator{shuffleSignatures, planShuffle}) }
+func init() {
+	register("pattern:"+fuse.ShuffleName, operator{signatures: shuffleSignatures, plan: planShuffle})
+}

@@ -113,5 +113,5 @@ func planAttention(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+attentionName, operator{attentionSignatures, planAttention})
+	register("pattern:"+attentionName, operator{signatures: attentionSignatures, plan: planAttention})
 }

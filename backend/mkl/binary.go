@@ -163,7 +163,7 @@ func planSum(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range binaryAlgs {
-		register(name, operator{binarySignatures, planBinary})
+		register(name, operator{signatures: binarySignatures, plan: planBinary, apart: byImages, single: true})
 	}
-	register("Sum", operator{sumSignatures, planSum})
+	register("Sum", operator{signatures: sumSignatures, plan: planSum, apart: byImages, single: true})
 }

@@ -2,7 +2,6 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -61,47 +60,92 @@ func mayAlias(n *graph.Node) bool {
 func planConcat(p *planner, n *graph.Node) error {
 	y := n.Outputs[0]
 	dst := p.Out(y)
-	if parts, ok := p.ConcatParts(n); ok {
+	if p.Bytes(y) == 0 {
+		return nil
+	}
+	parts, ok := p.ConcatPlaces(n, dst)
+	all := dst.Pitch == 0 // operands lie together, none of them where it belongs
+	for i, v := range n.Inputs {
+		all = all && ok && p.In(v).Pitch == 0 && p.In(v) != parts[i]
+	}
+	switch {
+	case ok && (y.Format == graph.HostFormat || parts[0].Pitch == 0 || !all):
+		return p.concatParts(n, dst, parts)
+	case !isByte(y) && y.Format != graph.HostFormat && p.b.block > 0 && !p.OnBlocks(n):
+		return p.gatherChannels(n, dst)
+	}
+	return p.concatBy(n, place.ConcatAxis(n), dst)
+}
+
+// concatParts copies the operands of a Concat that were not made where they belong in its result.
+func (p *planner) concatParts(n *graph.Node, dst place.Memory, parts []place.Memory) error {
+	if isByte(n.Outputs[0]) {
 		for i, v := range n.Inputs {
-			part := dst.Part(parts[i], p.Bytes(v))
-			if part.Size == 0 || p.In(v) == part {
-				continue
+			if p.Bytes(v) > 0 && p.In(v) != parts[i] {
+				p.copyStep(parts[i], p.In(v), p.Bytes(v))
 			}
-			if part.Size%4 == 0 && dst.Off%64 == 0 && !isByte(y) { // by all threads
-				flat := []int{part.Size / 4}
-				if err := p.strided(flat, p.In(v), nil, part, nil); err == nil {
-					continue
-				}
-			}
-			p.copyStep(part, p.In(v))
 		}
 		return nil
 	}
+	to, from := p.laid(n.Outputs[0]), 0
 	axis := place.ConcatAxis(n)
-	if isByte(y) {
-		return p.concatBy(n, axis, dst)
-	}
-	dy := p.Dims[y.ID]
-	if y.Format != graph.HostFormat && p.b.block > 0 && !p.OnBlocks(n) {
-		return p.gatherChannels(n, dst)
-	}
-	if y.Format != graph.HostFormat {
-		return p.concatBy(n, axis, dst)
-	}
-	sy := tensor.CompactStrides(dy)
-	at := 0
-	for _, v := range n.Inputs {
-		dv := p.Dims[v.ID]
-		size := 4
-		for i, k := range dv {
-			size += 4 * (k - 1) * sy[i]
+	for i, v := range n.Inputs {
+		src, size := p.laid(v), 4
+		at := 4 * from * to.strides[axis]
+		from += src.dims[axis]
+		if p.Bytes(v) == 0 || p.In(v) == parts[i] {
+			continue
 		}
-		if err := p.strided(dv, p.In(v), nil, dst.Part(4*at*sy[axis], size), sy); err != nil {
+		for k, d := range src.dims {
+			size += 4 * (d - 1) * to.strides[k]
+		}
+		dims, s, t := joined(src.dims, src.strides, to.strides)
+		if err := p.strided(dims, p.In(v), s, dst.Part(at, size), t); err != nil {
 			return err
 		}
-		at += dv[axis]
 	}
 	return nil
+}
+
+// joined puts dims together along which both sides step alike.
+func joined(dims, src, dst []int) (d, s, t []int) {
+	for k, n := range dims {
+		last := len(d) - 1
+		switch {
+		case n == 1:
+		case last >= 0 && s[last] == src[k]*n && t[last] == dst[k]*n:
+			d[last], s[last], t[last] = d[last]*n, src[k], dst[k]
+		default:
+			d, s, t = append(d, n), append(s, src[k]), append(t, dst[k])
+		}
+	}
+	if len(d) == 0 {
+		return []int{1}, []int{1}, []int{1}
+	}
+	return d, s, t
+}
+
+// laid describes a float value as it lies in its place: row-major, or in layouts of blocks as a vector for each image.
+func (p *planner) laid(v *graph.Value) shape {
+	d := p.Dims[v.ID]
+	if v.Format != graph.HostFormat {
+		d = []int{d[0], p.Bytes(v) / 4 / d[0]}
+	}
+	s := plain(d...)
+	s.strides, _ = p.In(v).Strides(d, 4)
+	return s
+}
+
+// concatApart: copies step through rows of every kind, but the library's own concatenation and choices of channels do not.
+func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	y := n.Outputs[0]
+	if !isF32(v) || y.Format != graph.HostFormat && !p.OnBlocks(n) {
+		return false
+	}
+	if v.Format == graph.HostFormat {
+		return wholeDims(p, n, v, m)
+	}
+	return m.Row*p.Dims[v.ID][0] == p.Bytes(v)
 }
 
 // concatBy emits the library's concatenation.
@@ -174,4 +218,6 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 	return p.gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []place.Memory{p.In(x)}, p.Out(y))
 }
 
-func init() { register("Concat", operator{concatSignatures, planConcat}) }
+func init() {
+	register("Concat", operator{signatures: concatSignatures, plan: planConcat, apart: concatApart})
+}

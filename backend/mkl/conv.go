@@ -292,6 +292,6 @@ func (p *planner) plainArg(id int32, v *graph.Value) arg {
 }
 
 func init() {
-	register("Conv", operator{convSignatures, planConv})
-	register("ConvTranspose", operator{convSignatures, planConv})
+	register("Conv", operator{signatures: convSignatures, plan: planConv, apart: byImages, single: true})
+	register("ConvTranspose", operator{signatures: convSignatures, plan: planConv, apart: byImages, single: true})
 }

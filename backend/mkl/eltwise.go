@@ -52,6 +52,6 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 func init() {
 	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
 		"Exp", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
-		register(name, operator{unarySignatures, planUnary})
+		register(name, operator{signatures: unarySignatures, plan: planUnary, apart: byImages, single: true})
 	}
 }

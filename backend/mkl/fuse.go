@@ -98,17 +98,23 @@ func (p *planner) planChain(i int, n *graph.Node) error {
 
 func init() {
 	for i, name := range chainNames {
+		apart := byImages
+		if name == chainNames[1] {
+			apart = manyRows
+		}
 		register("pattern:"+name, operator{
-			func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
-			func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
+			signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
+			plan:       func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
+			apart:      apart, single: true,
 		})
 	}
 	register("pattern:"+fuse.SiluName, operator{
-		func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+		signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return b.followSignatures(n, len(n.Inputs)), nil
 		},
-		func(p *planner, n *graph.Node) error {
+		plan: func(p *planner, n *graph.Node) error {
 			return p.activation([]post{{alg: eltSwish, alpha: 1}}, n.Inputs[0], n.Outputs[0])
 		},
+		apart: byImages, single: true,
 	})
 }

@@ -375,4 +375,6 @@ func planIntegers(p *planner, n *graph.Node) error {
 	return p.integers(j, fuse.Outer(n, j.x), fuse.Outer(n, l.dw.Inputs[0]), fuse.Outer(n, j.residual), n.Outputs[0])
 }
 
-func init() { register("pattern:"+integerPattern, operator{integerSignatures, planIntegers}) }
+func init() {
+	register("pattern:"+integerPattern, operator{signatures: integerSignatures, plan: planIntegers})
+}

@@ -331,6 +331,6 @@ func transposed(d, perm []int) []int {
 }
 
 func init() {
-	register("MatMul", operator{matmulSignatures, planMatMul})
-	register("Gemm", operator{matmulSignatures, planMatMul})
+	register("MatMul", operator{signatures: matmulSignatures, plan: planMatMul, apart: manyRows, single: true})
+	register("Gemm", operator{signatures: matmulSignatures, plan: planMatMul})
 }

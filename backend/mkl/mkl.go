@@ -40,6 +40,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -158,6 +159,10 @@ type operator struct {
 	signatures func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 	// plan emits the steps of n for concrete shapes.
 	plan func(p *planner, n *graph.Node) error
+	// apart reports whether n can be planned where v, an operand or the result, lies at m in rows apart. nil: never.
+	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
+	// single says that plan knows of no rows apart, and is called for one image after the other where there are some.
+	single bool
 }
 
 // operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
@@ -171,7 +176,7 @@ func lookup(n *graph.Node) (operator, bool) {
 		op, ok := operators["pattern:"+n.Str("pattern", "")]
 		return op, ok
 	case n.IsCarve(graph.OpConvert):
-		return operator{plan: planConvert}, true
+		return operator{plan: planConvert, apart: byImages, single: true}, true
 	case n.Op.Domain == "":
 		op, ok := operators[n.Op.Name]
 		return op, ok

@@ -54,7 +54,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
-	s := tensor.CompactStrides(d)
+	s, _ := p.In(x).Strides(d, x.Type.DType.Size())
 	strides := make([]int, len(d))
 	moved := -1 // the stored order of the dims that count
 	alike := true
@@ -69,7 +69,9 @@ func planTranspose(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	return p.stridedOf(dtypeOf(x.Type.DType), p.Dims[y.ID], p.In(x), strides, p.Out(y), nil)
+	dst := p.Out(y)
+	to, _ := dst.Strides(p.Dims[y.ID], y.Type.DType.Size())
+	return p.stridedOf(dtypeOf(x.Type.DType), p.Dims[y.ID], p.In(x), strides, dst, to)
 }
 
 // strided emits a copy of a float tensor of dims; nil strides are compact.
@@ -133,7 +135,7 @@ func planSlice(p *planner, n *graph.Node) error {
 		}
 	}
 	starts, axes, steps := bounds[0], bounds[1], bounds[2]
-	strides := tensor.CompactStrides(d)
+	strides, _ := p.In(x).Strides(d, 4)
 	off := 0
 	from := append([]int(nil), strides...)
 	for i, s := range starts {
@@ -176,7 +178,9 @@ func (p *planner) window(x, y *graph.Value, off int, strides []int) error {
 		p.Put(y, m.Part(4*off, p.Bytes(y)))
 		return nil
 	}
-	return p.strided(dy, m.Part(4*off, size), strides, p.Out(y), nil)
+	dst := p.Out(y)
+	to, _ := dst.Strides(dy, 4)
+	return p.strided(dy, m.Part(4*off, size), strides, dst, to)
 }
 
 func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -217,7 +221,7 @@ func planSplit(p *planner, n *graph.Node) error {
 	if axis < 0 || axis >= len(d) {
 		return property.Because(property.Attribute, "axis %d", axis)
 	}
-	strides := tensor.CompactStrides(d)
+	strides, _ := p.In(x).Strides(d, 4)
 	at := 0
 	for _, y := range n.Outputs {
 		var err error
@@ -236,9 +240,9 @@ func planSplit(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range place.Views {
-		register(name, operator{viewSignatures, planView})
+		register(name, operator{signatures: viewSignatures, plan: planView, apart: always})
 	}
-	register("Transpose", operator{moveSignatures, planTranspose})
-	register("Slice", operator{sliceSignatures, planSlice})
-	register("Split", operator{splitSignatures, planSplit})
+	register("Transpose", operator{signatures: moveSignatures, plan: planTranspose, apart: wholeDims})
+	register("Slice", operator{signatures: sliceSignatures, plan: planSlice, apart: wholeDims})
+	register("Split", operator{signatures: splitSignatures, plan: planSplit, apart: wholeDims})
 }

@@ -214,9 +214,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("BatchNormalization", operator{batchNormSignatures, planBatchNorm})
-	register("LayerNormalization", operator{layerNormSignatures, planLayerNorm})
-	register("LRN", operator{lrnSignatures, planLRN})
-	register("Softmax", operator{softmaxSignatures, planSoftmax})
-	register("LogSoftmax", operator{softmaxSignatures, planSoftmax})
+	register("BatchNormalization", operator{signatures: batchNormSignatures, plan: planBatchNorm, apart: byImages, single: true})
+	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm})
+	register("LRN", operator{signatures: lrnSignatures, plan: planLRN, apart: byImages, single: true})
+	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax})
+	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax})
 }

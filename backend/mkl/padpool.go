@@ -138,4 +138,6 @@ func planPadPool(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("pattern:"+padPoolName, operator{padPoolSignatures, planPadPool}) }
+func init() {
+	register("pattern:"+padPoolName, operator{signatures: padPoolSignatures, plan: planPadPool})
+}

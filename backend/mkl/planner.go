@@ -79,11 +79,8 @@ func (e *executable) plan(ctx context.Context, b graph.Bindings, threads int) (*
 	}
 	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads}
 	p.WantOutputs()
-	p.WantConcats(placeAlign, mayAlias, nil)
-	return p, p.Each(ctx, func(n *graph.Node) error {
-		op, _ := lookup(n)
-		return op.plan(p, n)
-	})
+	p.WantConcats(placeAlign, mayAlias, p.apart)
+	return p, p.Each(ctx, p.node)
 }
 
 // nanos estimates the time of the steps on one thread.
@@ -105,17 +102,24 @@ func (p *planner) shape(v *graph.Value) shape {
 	return shape{dims: p.Dims[v.ID], layout: v.Format.Layout, dtype: dtypeOf(v.Type.DType)}
 }
 
-// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied.
+// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied;
+// so it is where it has its place already, and where in lies in rows apart and place.WantConcats has not taken the node for a view, and asked who reads it.
 func (p *planner) alias(out, in *graph.Value) {
-	if !p.View(out, in) {
-		p.copyStep(p.Out(out), p.In(in).Part(0, p.Bytes(out)))
+	if p.In(in).Pitch != 0 && !place.IsView(p.Node) || p.Where[out.ID].Slot >= 0 || !p.View(out, in) {
+		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
 	}
 }
 
-// copyStep copies bytes.
-func (p *planner) copyStep(dst, src place.Memory) {
+// copyStep copies a value of that many bytes.
+func (p *planner) copyStep(dst, src place.Memory, size int) {
 	p.emit(step{host: func(st *state) error {
-		copy(st.Bytes(dst), st.Bytes(src))
+		d, s := st.Bytes(dst), st.Bytes(src)
+		for at := 0; at < size; {
+			to, n := dst.Piece(at, size-at)
+			from, n := src.Piece(at, n)
+			copy(d[to:to+n], s[from:from+n])
+			at += n
+		}
 		return nil
 	}}, []place.Memory{src}, []place.Memory{dst})
 }

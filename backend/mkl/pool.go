@@ -129,6 +129,6 @@ func planPool(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range []string{"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"} {
-		register(name, operator{poolSignatures, planPool})
+		register(name, operator{signatures: poolSignatures, plan: planPool, apart: byImages, single: true})
 	}
 }

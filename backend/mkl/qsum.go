@@ -141,4 +141,6 @@ func planIntegerSum(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("pattern:"+sumPattern, operator{integerSumSignatures, planIntegerSum}) }
+func init() {
+	register("pattern:"+sumPattern, operator{signatures: integerSumSignatures, plan: planIntegerSum})
+}

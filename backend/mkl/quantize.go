@@ -171,8 +171,8 @@ func planQLinear(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("QuantizeLinear", operator{quantizeSignatures, planQuantize})
-	register("DequantizeLinear", operator{quantizeSignatures, planQuantize})
-	register("QLinearConv", operator{qlinearSignatures, planQLinear})
-	register("QLinearMatMul", operator{qlinearSignatures, planQLinear})
+	register("QuantizeLinear", operator{signatures: quantizeSignatures, plan: planQuantize})
+	register("DequantizeLinear", operator{signatures: quantizeSignatures, plan: planQuantize})
+	register("QLinearConv", operator{signatures: qlinearSignatures, plan: planQLinear})
+	register("QLinearMatMul", operator{signatures: qlinearSignatures, plan: planQLinear})
 }

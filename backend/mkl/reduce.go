@@ -170,6 +170,6 @@ func planReduce(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range reduceAlgs {
-		register(name, operator{reduceSignatures, planReduce})
+		register(name, operator{signatures: reduceSignatures, plan: planReduce})
 	}
 }

@@ -120,6 +120,6 @@ func planResize(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Resize", operator{resizeSignatures, planResize})
-	register("Upsample", operator{resizeSignatures, planResize})
+	register("Resize", operator{signatures: resizeSignatures, plan: planResize, apart: byImages, single: true})
+	register("Upsample", operator{signatures: resizeSignatures, plan: planResize, apart: byImages, single: true})
 }

@@ -35,4 +35,6 @@ func planShuffle(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("pattern:"+fuse.ShuffleName, operator{shuffleSignatures, planShuffle}) }
+func init() {
+	register("pattern:"+fuse.ShuffleName, operator{signatures: shuffleSignatures, plan: planShuffle})
+}

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -31,137 +32,149 @@ func (p *Plan) OnBlocks(n *graph.Node) bool {
 	return true
 }
 
-// ConcatParts returns where the operands of a Concat begin in its result, in bytes, if each of them is contiguous there:
-// nothing is in front of the axis, and in a blocked layout channels fall on blocks. ok is false otherwise.
-func (p *Plan) ConcatParts(n *graph.Node) (parts []int, ok bool) {
+// concatRows is how the operands of a Concat lie in its result: each is count rows in count rows of row bytes.
+type concatRows struct{ count, row int }
+
+// rowsOf returns how the operands of a Concat lie in its result. ok is false where that is not rows: in blocked layouts
+// along other axes than the channels, or where channels do not fall on blocks.
+func (p *Plan) rowsOf(n *graph.Node) (r concatRows, ok bool) {
 	y := n.Outputs[0]
-	for _, d := range p.Dims[y.ID][:ConcatAxis(n)] {
-		if d != 1 {
-			return nil, false
-		}
+	d, axis := p.Dims[y.ID], ConcatAxis(n)
+	if p.Bytes(y) == 0 || block(y.Format, len(d)) != 1 && axis > 1 || !p.OnBlocks(n) {
+		return r, false
 	}
-	if !p.OnBlocks(n) {
+	r.count = 1
+	for _, k := range d[:axis] {
+		r.count *= k
+	}
+	for _, v := range n.Inputs {
+		r.row += p.Bytes(v) / r.count
+	}
+	return r, r.row*r.count == p.Bytes(y)
+}
+
+// ConcatPlaces returns where the operands of a Concat belong in its result, which lies at whole: Nowhere for those that are
+// empty, or that a Memory does not describe there. ok is false where operands are not rows of the result.
+func (p *Plan) ConcatPlaces(n *graph.Node, whole Memory) (parts []Memory, ok bool) {
+	r, ok := p.rowsOf(n)
+	if !ok {
 		return nil, false
 	}
 	off := 0
 	for _, v := range n.Inputs {
-		parts = append(parts, off)
-		off += p.Bytes(v)
+		own := p.Bytes(v) / r.count
+		m, fits := whole.Rows(off, own, r.row, r.count)
+		if !fits || own == 0 {
+			m = Nowhere
+		}
+		parts = append(parts, m)
+		off += own
 	}
-	return parts, off == p.Bytes(y)
+	return parts, true
 }
 
-// ImageParts returns where the operands of a Concat of several images along their channels begin in each image of its
-// result, and how large that is, in bytes. ok is false for other concatenations, and where channels do not fall on blocks.
-func (p *Plan) ImageParts(n *graph.Node) (parts []int, image int, ok bool) {
-	y := n.Outputs[0]
-	d := p.Dims[y.ID]
-	if len(d) < 2 || d[0] < 2 || ConcatAxis(n) != 1 || !p.OnBlocks(n) {
-		return nil, 0, false
-	}
-	for _, v := range n.Inputs {
-		parts = append(parts, image)
-		image += p.Bytes(v) / d[0]
-	}
-	return parts, image, image > 0 && image == p.Bytes(y)/d[0]
-}
-
-// Images returns the place of the images of v in a place of larger ones at the given distance, off bytes behind the
-// beginning of each.
-func (p *Plan) Images(v *graph.Value, whole Memory, off, image int) Memory {
-	n := p.Dims[v.ID][0]
-	own := p.Bytes(v) / n
-	m := Memory{Slot: whole.Slot, Off: whole.Off + off, Size: (n-1)*image + own, Image: image}
-	if own == image || own == 0 {
-		m.Size, m.Image = n*own, 0
-	}
-	return m
+// concats decides where the operands of concatenations are made.
+type concats struct {
+	*Plan
+	align    int
+	mayAlias func(n *graph.Node) bool
+	apart    func(n *graph.Node, v *graph.Value, m Memory) bool
 }
 
 // WantConcats decides which values are made directly in the result of a Concat that reads them, and which results of a
-// Concat are the beginning of another's: a chain of concatenations that grow, as in DenseNet, shares one buffer. The
-// longest concatenation gets its operands first. Operands have to begin at multiples of align bytes; those of nodes that
-// may alias their own operand instead are left alone, but for views of what can be made there. WantOutputs comes before:
-// operands of a Concat that is an output are made in the caller's memory.
+// Concat are the beginning of another's: a chain of concatenations that grow, as in DenseNet, shares one buffer. A Concat
+// whose result is part of another's comes after that one, else the longest gets its operands first. Operands have to begin
+// at multiples of align bytes; those of nodes that may alias their own operand instead are left alone where they lie
+// together, but for views of what can be made there. WantOutputs comes before: operands of a Concat that is an output are
+// made in the caller's memory.
 //
-// apart reports whether a node's kernel reads or writes v, an operand or result, where its images lie apart: concatenations
-// of several images are made in place by such kernels alone, and read by them. nil is for none.
-func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool, apart func(n *graph.Node, v *graph.Value) bool) {
-	var list []*graph.Node
-	for _, n := range slices.Backward(p.Order) {
-		if n.Is("Concat") {
-			list = append(list, n)
-		}
+// apart reports whether a node's kernel reads or writes v, an operand or result, at m, where it lies in rows apart: only
+// where that is so of its producer and of all its readers is it made there. nil is for none.
+func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool, apart func(n *graph.Node, v *graph.Value, m Memory) bool) {
+	if apart == nil {
+		apart = func(*graph.Node, *graph.Value, Memory) bool { return false }
 	}
-	slices.SortStableFunc(list, func(a, b *graph.Node) int { return len(b.Inputs) - len(a.Inputs) })
-	byFirst := map[*graph.Value]*graph.Node{} // the longest Concat that begins with a value
+	c := &concats{p, align, mayAlias, apart}
+	list := p.concatsInOrder()
+	byFirst := map[*graph.Value]*graph.Node{} // the longest Concat that begins with a value and lies together
 	for i, n := range list {
-		y := n.Outputs[0]
-		parts, ok := p.ConcatParts(n)
+		rows, ok := p.rowsOf(n)
 		if !ok {
-			if parts, image, ok := p.ImageParts(n); ok && apart != nil {
-				p.wantApart(n, list[i+1:], parts, image, align, apart)
-			}
 			continue
 		}
-		big := byFirst[n.Inputs[0]]
-		if big != nil && p.Want[y.ID].Slot < 0 && y.Format == big.Outputs[0].Format && begins(n, big) {
-			p.Want[y.ID] = p.Want[big.Outputs[0].ID].Part(0, p.Bytes(y))
-			continue
+		y := n.Outputs[0]
+		if rows.count == 1 {
+			big := byFirst[n.Inputs[0]]
+			if big != nil && p.Want[y.ID].Slot < 0 && y.Format == big.Outputs[0].Format && begins(n, big) {
+				p.Want[y.ID] = p.Want[big.Outputs[0].ID].Part(0, p.Bytes(y))
+				continue
+			}
+			if (big == nil || len(big.Inputs) < len(n.Inputs)) && p.Want[y.ID].Pitch == 0 {
+				byFirst[n.Inputs[0]] = n
+			}
 		}
 		if p.Want[y.ID].Slot < 0 {
 			p.Want[y.ID] = p.Temp(p.Bytes(y))
 		}
-		p.wantParts(n, parts, align, mayAlias)
-		if big == nil || len(big.Inputs) < len(n.Inputs) {
-			byFirst[n.Inputs[0]] = n
-		}
+		c.wantOperands(n, list[i+1:], rows)
 	}
 }
 
-// wantApart asks for the operands of a Concat of several images in its result, and for the results of those among others
-// that it begins with, as far as all who make and read them can do with that.
-func (p *Plan) wantApart(n *graph.Node, others []*graph.Node, parts []int, image, align int, apart func(*graph.Node, *graph.Value) bool) {
-	y := n.Outputs[0]
-	if p.Want[y.ID].Image != 0 {
-		return // the beginning of another, to which the operands belong
-	}
-	var short []*graph.Node // the concatenations that n begins with
-	for _, m := range others {
-		v := m.Outputs[0]
-		if begins(m, n) && v.Format == y.Format && !v.IsOutput() && p.Want[v.ID].Slot < 0 &&
-			!slices.ContainsFunc(v.Uses(), func(u graph.Use) bool { return !apart(u.Node, v) }) {
-			short = append(short, m)
-		}
-	}
-	fits := func(i int) bool {
-		v := n.Inputs[i]
-		if v.Producer == nil || v.IsOutput() || p.Want[v.ID].Slot >= 0 || p.Where[v.ID].Slot >= 0 || !apart(v.Producer, v) ||
-			(p.Want[y.ID].Off+parts[i])%align != 0 || image%align != 0 {
-			return false
-		}
-		in := 0
+// concatsInOrder returns the concatenations in the order in which they get their operands.
+func (p *Plan) concatsInOrder() []*graph.Node {
+	var list []*graph.Node
+	depth := map[*graph.Node]int{} // how many others a result ends up in, one in the other
+	var into func(v *graph.Value) int
+	into = func(v *graph.Value) int {
+		most := 0
 		for _, u := range v.Uses() {
 			switch {
-			case u.Node == n:
-				in++
-			case !slices.Contains(short, u.Node) && !apart(u.Node, v):
-				return false
+			case u.Node.Is("Concat"):
+				most = max(most, depth[u.Node]+1)
+			case IsView(u.Node):
+				most = max(most, into(u.Node.Outputs[0]))
 			}
 		}
-		return in == 1
+		return most
 	}
-	for again := true; again; { // a short one that misses an operand would be copied for nothing
-		before := len(short)
-		short = slices.DeleteFunc(short, func(m *graph.Node) bool {
-			for i := range m.Inputs {
-				if !fits(i) {
-					return true
-				}
+	for _, n := range slices.Backward(p.Order) {
+		if n.Is("Concat") {
+			depth[n] = into(n.Outputs[0])
+			list = append(list, n)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *graph.Node) int {
+		return cmp.Or(depth[a]-depth[b], len(b.Inputs)-len(a.Inputs))
+	})
+	return list
+}
+
+// wantOperands asks for the operands of a Concat in its result, and for the results of those among others that it begins
+// with.
+func (c *concats) wantOperands(n *graph.Node, others []*graph.Node, rows concatRows) {
+	whole := c.Want[n.Outputs[0].ID]
+	parts, _ := c.ConcatPlaces(n, whole)
+	var short []*graph.Node // the concatenations that n begins with; where they lie together, WantConcats knows
+	var places []Memory     // of their results
+	if rows.count > 1 {
+		for _, m := range others {
+			if at, ok := c.beginning(m, n, whole, rows); ok {
+				short, places = append(short, m), append(places, at)
 			}
-			return false
-		})
-		again = len(short) < before
+		}
+	}
+	fits := func(i int) bool { return c.fits(n, i, parts[i], short) }
+	for again := true; again; { // a short one that misses an operand would be copied for nothing
+		again = false
+		for k, m := range short {
+			for i := range m.Inputs {
+				again = again || !fits(i)
+			}
+			if again {
+				short, places = slices.Delete(short, k, k+1), slices.Delete(places, k, k+1)
+				break
+			}
+		}
 	}
 	var made []int
 	for i := range n.Inputs {
@@ -169,42 +182,71 @@ func (p *Plan) wantApart(n *graph.Node, others []*graph.Node, parts []int, image
 			made = append(made, i)
 		}
 	}
-	if len(made) == 0 {
-		return
-	}
-	if p.Want[y.ID].Slot < 0 {
-		p.Want[y.ID] = p.Temp(p.Bytes(y))
-	}
-	whole := p.Want[y.ID]
 	for _, i := range made {
-		p.Want[n.Inputs[i].ID] = p.Images(n.Inputs[i], whole, parts[i], image)
+		for _, v := range c.behind(n.Inputs[i]) {
+			c.Want[v.ID] = parts[i]
+		}
 	}
-	for _, m := range short {
-		p.Want[m.Outputs[0].ID] = p.Images(m.Outputs[0], whole, 0, image)
+	for k, m := range short {
+		c.Want[m.Outputs[0].ID] = places[k]
 	}
+}
+
+// beginning returns where the result of Concat m belongs in that of n, at whole, if n begins with the operands of m and all
+// readers of m's result can deal with that.
+func (c *concats) beginning(m, n *graph.Node, whole Memory, rows concatRows) (at Memory, ok bool) {
+	v := m.Outputs[0]
+	own, ok := c.rowsOf(m)
+	if !ok || own.count != rows.count || !begins(m, n) || v.Format != n.Outputs[0].Format || v.IsOutput() || c.Want[v.ID].Slot >= 0 {
+		return Nowhere, false
+	}
+	at, ok = whole.Rows(0, own.row, rows.row, rows.count)
+	return at, ok && at.Pitch > 0 && c.readable(v, at, nil)
+}
+
+// fits reports whether operand i of a Concat can be made at m, in its result. The concatenations in short read it there
+// without reading it.
+func (c *concats) fits(n *graph.Node, i int, m Memory, short []*graph.Node) bool {
+	v := n.Inputs[i]
+	if m.Slot < 0 || v.Producer == nil || v.IsOutput() || c.Want[v.ID].Slot >= 0 || c.Where[v.ID].Slot >= 0 ||
+		m.Off%c.align != 0 || m.Pitch%c.align != 0 || slices.Index(n.Inputs, v) < i {
+		return false
+	}
+	list := c.behind(v)
+	source := list[len(list)-1]
+	if source.Producer == nil {
+		return false
+	}
+	if m.Pitch == 0 {
+		return !c.mayAlias(source.Producer)
+	}
+	once := !slices.Contains(n.Inputs[i+1:], v)
+	return c.apart(source.Producer, source, m) &&
+		c.readable(v, m, func(r *graph.Node) bool { return r == n && once || slices.Contains(short, r) })
+}
+
+// readable reports whether all who read v, or a view of it, but for those excepted, do so where it lies at m.
+func (c *concats) readable(v *graph.Value, m Memory, except func(*graph.Node) bool) bool {
+	for _, u := range v.Uses() {
+		if except != nil && except(u.Node) {
+			continue
+		}
+		if !c.apart(u.Node, v, m) {
+			return false
+		}
+		if IsView(u.Node) && u.Slot == 0 { // elsewhere it is copied
+			if w := u.Node.Outputs[0]; c.Want[w.ID].Slot < 0 && !c.readable(w, m, nil) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // begins reports whether a Concat's operands are the first, but not all, of another's.
 func begins(short, long *graph.Node) bool {
 	k := len(short.Inputs)
 	return k < len(long.Inputs) && slices.Equal(short.Inputs, long.Inputs[:k])
-}
-
-// wantParts asks for the operands of a Concat in its result.
-func (p *Plan) wantParts(n *graph.Node, parts []int, align int, mayAlias func(*graph.Node) bool) {
-	base := p.Want[n.Outputs[0].ID]
-	for i, v := range n.Inputs {
-		if v.Producer == nil || v.IsOutput() || p.Want[v.ID].Slot >= 0 || p.Where[v.ID].Slot >= 0 || (base.Off+parts[i])%align != 0 {
-			continue
-		}
-		list := p.behind(v)
-		if maker := list[len(list)-1].Producer; maker == nil || mayAlias(maker) {
-			continue
-		}
-		for _, u := range list {
-			p.Want[u.ID] = base.Part(parts[i], p.Bytes(v))
-		}
-	}
 }
 
 // ConcatChannels is the choice of channels that a Concat of blocked tensors is, for reorder.NewGather, and where its

@@ -23,16 +23,16 @@ type Memory struct {
 	Slot int // -1: nowhere
 	Off  int
 	Size int
-	// Image is the distance in bytes between the images of a value of several where they lie apart, since what stands
-	// between them is another operand's of a concatenation; Size then reaches from the first to the end of the last. It is 0
-	// where the value lies together, and no kernel sees another that has not said that it can.
-	Image int
+	// Row and Pitch say how a value lies whose bytes are not together, since it is part of a concatenation's result: Row of
+	// them are, the next so many lie Pitch bytes behind, and Size reaches from the first row to the end of the last. Both
+	// are 0 where the value lies together, and no kernel sees another that has not said that it can.
+	Row, Pitch int
 }
 
 // Nowhere is the place of what is absent.
 var Nowhere = Memory{Slot: -1}
 
-// Part returns size bytes of a place from off on.
+// Part returns size bytes of a place that lies together, from off on.
 func (m Memory) Part(off, size int) Memory { return Memory{Slot: m.Slot, Off: m.Off + off, Size: size} }
 
 // Kind tells where the bytes of a slot come from at run time.

@@ -24,8 +24,8 @@ func parse(text string) *graph.Graph {
 	return g
 }
 
-// planned is a plan of a backend for which every operator takes one step, views and contiguous concatenations none, and
-// unary operators run in place.
+// planned is a plan of a backend for which every operator takes one step, views and concatenations of what was made in place
+// none, and unary operators run in place. Exp and Relu neither write rows apart nor read them.
 func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 	order, err := g.Topo()
 	if err != nil {
@@ -36,7 +36,8 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 		return nil, err
 	}
 	p.WantOutputs()
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) }, nil)
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) },
+		func(n *graph.Node, _ *graph.Value, m place.Memory) bool { return !n.Is("Exp", "Relu") && m.Row >= 8 })
 	return p, p.Each(ctx, func(n *graph.Node) error {
 		y := n.Outputs[0]
 		switch {
@@ -45,12 +46,12 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 		case place.IsView(n) && p.View(y, n.Inputs[0]):
 			return nil
 		case n.Is("Concat"):
-			parts, ok := p.ConcatParts(n)
-			Expect(ok).To(BeTrue())
 			dst := p.Out(y)
+			parts, ok := p.ConcatPlaces(n, dst)
+			Expect(ok).To(BeTrue())
 			for i, v := range n.Inputs {
-				if part := dst.Part(parts[i], p.Bytes(v)); p.In(v) != part {
-					p.Step(backend.StepInfo{Op: "copy"}, []place.Memory{p.In(v)}, []place.Memory{part})
+				if p.In(v) != parts[i] {
+					p.Step(backend.StepInfo{Op: "copy"}, []place.Memory{p.In(v)}, []place.Memory{dst})
 				}
 			}
 			return nil
@@ -67,14 +68,18 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 	})
 }
 
-// where tells where values lie, as "name kind+offset".
+// where tells where values lie, as "name kind+offset", and their rows as ":row/pitch".
 func where(p *place.Plan, names ...string) string {
 	kinds := map[place.Kind]string{place.Input: "input", place.Output: "output", place.Const: "const", place.Buffer: "buffer", place.Data: "data"}
 	var out []string
 	tell := func(v *graph.Value) {
 		if slices.Contains(names, v.Name) {
 			m := p.In(v)
-			out = append(out, fmt.Sprintf("%s %s%d+%d", v.Name, kinds[p.Slots[m.Slot].Kind], p.Slots[m.Slot].Index, m.Off))
+			s := fmt.Sprintf("%s %s%d+%d", v.Name, kinds[p.Slots[m.Slot].Kind], p.Slots[m.Slot].Index, m.Off)
+			if m.Pitch != 0 {
+				s += fmt.Sprintf(":%d/%d", m.Row, m.Pitch)
+			}
+			out = append(out, s)
 		}
 	}
 	for _, v := range p.Sub.Inputs {
@@ -133,6 +138,100 @@ var _ = DescribeTable("places", func(ctx SpecContext, text string, names, want s
   %c = Concat(%x, %b; axis=0)
   %y = Tanh(%c)
   output %y`, "x b c", "x input0+0, b buffer0+16, c buffer0+0"),
+	Entry("operands along another axis are made in rows apart", `
+  input %x: f32[3,2]
+  input %z: f32[3,4]
+  %a = Neg(%x)
+  %b = Neg(%z)
+  %c = Concat(%a, %b; axis=-1)
+  %y = Tanh(%c)
+  output %y`, "a b c", "a buffer0+0:8/24, b buffer0+8:16/24, c buffer0+0"),
+	Entry("also where an output is wanted, and through views", `
+  input %x: f32[3,2]
+  const %s = i64[2]{3, 4}
+  input %z: f32[12]
+  %a = Neg(%x)
+  %b = Neg(%z)
+  %r = Reshape(%b, %s)
+  %y = Concat(%a, %r; axis=1)
+  output %y`, "a b r y", "a output0+0:8/24, b output0+8:16/24, r output0+8:16/24, y output0+0"),
+	Entry("not rows that are too short", `
+  input %x: f32[3,1]
+  input %z: f32[3,4]
+  %a = Neg(%x)
+  %b = Neg(%z)
+  %c = Concat(%a, %b; axis=-1)
+  %y = Tanh(%c)
+  output %y`, "a b c", "a buffer1+0, b buffer0+4:16/20, c buffer0+0"),
+	Entry("not what a kernel writes that cannot, or another reads that cannot, be it through a view", `
+  input %x: f32[2,4]
+  %a = Exp(%x)
+  %b = Neg(%x)
+  %d = Neg(%x)
+  const %s = i64[1]{8}
+  %r = Reshape(%d, %s)
+  %c = Concat(%a, %b, %d; axis=1)
+  %e = Exp(%b)
+  %f = Exp(%r)
+  %y = Tanh(%c)
+  output %y
+  output %e
+  output %f`, "a b d", "a buffer1+0, b buffer2+0, d buffer3+0"),
+	Entry("what others read that can, or that lies together", `
+  input %x: f32[2,4]
+  %a = Neg(%x)
+  const %s = i64[1]{8}
+  %r = Reshape(%a, %s)
+  %c = Concat(%a, %x; axis=1)
+  %e = Tanh(%r)
+  %y = Tanh(%c)
+  output %y
+  output %e`, "a r c", "a buffer0+0:16/32, r buffer0+0:16/32, c buffer0+0"),
+	Entry("one in the other, along the same axis or one before", `
+  input %x: f32[2,4]
+  %a = Neg(%x)
+  %b = Neg(%x)
+  %c = Concat(%a, %b; axis=0)
+  %d = Neg(%c)
+  %e = Concat(%d, %c; axis=1)
+  %f = Neg(%e)
+  %g = Concat(%e, %f; axis=1)
+  %y = Tanh(%g)
+  output %y`, "a b c d e f g",
+		"a buffer0+16:16/64, b buffer0+144:16/64, c buffer0+16:16/64, d buffer0+0:16/64, e buffer0+0:32/64, f buffer0+32:32/64, g buffer0+0"),
+	Entry("not along an axis behind, whose rows would be divided", `
+  input %x: f32[2,3,2]
+  %a = Neg(%x)
+  %b = Neg(%x)
+  %c = Concat(%a, %b; axis=2)
+  %d = Neg(%c)
+  %e = Concat(%c, %d; axis=1)
+  %y = Tanh(%e)
+  output %y`, "a b c d", "a buffer1+0, b buffer2+0, c buffer0+0:48/96, d buffer0+48:48/96"),
+	Entry("concatenations that grow along another axis", `
+  input %x: f32[2,4]
+  %a = Neg(%x)
+  %b = Neg(%x)
+  %c = Concat(%a, %b; axis=1)
+  %d = Neg(%c)
+  %e = Concat(%a, %b, %d; axis=1)
+  %y = Tanh(%e)
+  output %y`, "a b c d e", "a buffer0+0:16/64, b buffer0+16:16/64, c buffer0+0:32/64, d buffer0+32:32/64, e buffer0+0"),
+	Entry("but for one with a reader that cannot", `
+  input %x: f32[2,4]
+  %a = Neg(%x)
+  %b = Neg(%x)
+  %c = Concat(%a, %b; axis=1)
+  %d = Exp(%c)
+  %e = Concat(%a, %b, %d; axis=1)
+  %y = Tanh(%e)
+  output %y`, "a b c d e", "a buffer0+0:16/64, b buffer0+16:16/64, c buffer1+0, d buffer1+0, e buffer0+0"),
+	Entry("an operand that comes again is copied there", `
+  input %x: f32[2,4]
+  %a = Neg(%x)
+  %c = Concat(%a, %a; axis=1)
+  %y = Tanh(%c)
+  output %y`, "a c", "a buffer0+0:16/32, c buffer0+0"),
 )
 
 var _ = Describe("requirements", func() {

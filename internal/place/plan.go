@@ -240,7 +240,7 @@ func (p *Plan) Offer(out, in *graph.Value) {
 		return
 	}
 	from, to := &p.Slots[m.Slot], &p.Slots[w.Slot]
-	if from.Kind == Input && from.left == 1 && to.Kind == Output && m.Off == 0 && w.Off == 0 && m.Size == w.Size {
+	if from.Kind == Input && from.left == 1 && to.Kind == Output && m.Off == 0 && w.Off == 0 && m.Size == w.Size && w.Pitch == 0 {
 		p.Reqs.InPlace = append(p.Reqs.InPlace, backend.InPlace{Output: to.Index, Input: from.Index})
 	}
 }
@@ -252,7 +252,9 @@ func (p *Plan) View(out, in *graph.Value) bool {
 	if w := p.Want[out.ID]; w.Slot >= 0 && w != m {
 		return false
 	}
-	p.Put(out, m.Part(0, p.Bytes(out)))
+	size := p.Bytes(out)
+	m, _ = m.Rows(0, size, size, 1)
+	p.Put(out, m)
 	return true
 }
 

@@ -1,0 +1,78 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Values in rows apart: operands of a concatenation that their producers write in its result. Which kernels can do that,
+// or read such a value, is said where they are registered (operator.apart), by one of the functions here or their own.
+
+// leastRow is the fewest bytes of a row. Kernels that step by strides count on several elements that lie together. Time
+// would allow less: with rows of 8 bytes a function, sum, product, softmax, transposition or slice of two operands takes
+// 0.4 to 0.9 of what it takes with the copies, as it does with rows of 16 to 1,024 bytes (one core of an AMD EPYC 9004).
+const leastRow = 16
+
+// apart implements what place.WantConcats asks.
+func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
+	op, ok := p.e.lookup(n)
+	return ok && op.apart != nil && m.Row >= leastRow && op.apart(p, n, v, m)
+}
+
+// together returns an error where an operand or result of n lies in rows that its kernel does not know of.
+func (p *planner) together(n *graph.Node) error {
+	check := func(v *graph.Value, m place.Memory) error {
+		if m.Pitch != 0 && !p.apart(n, v, m) {
+			return fmt.Errorf("%v lies in rows apart", v)
+		}
+		return nil
+	}
+	for _, v := range n.Inputs {
+		if v != nil {
+			if err := check(v, p.Where[v.ID]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range n.Outputs {
+		if v != nil {
+			if err := check(v, p.Want[v.ID]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// anyRows is for kernels that go through their operands and results piece by piece, in every format.
+func anyRows(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
+	return v.Format == rowMaj || v.Format == blocked && p.wholeImages(v, m)
+}
+
+// wholeDims is for row-major kernels that step through their operands and results by strides.
+func wholeDims(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v.Format != rowMaj {
+		return false
+	}
+	_, ok := m.Strides(p.Dims[v.ID], v.Type.DType.Size())
+	return ok
+}
+
+// wholeImages reports whether the rows at m are the images of v.
+func (p *planner) wholeImages(v *graph.Value, m place.Memory) bool {
+	d := p.Dims[v.ID]
+	return len(d) > 1 && m.Row*d[0] == p.Bytes(v)
+}
+
+// strides returns the strides of a value's elements where it lies, which apart has checked.
+func (p *planner) strides(v *graph.Value) []int {
+	return stridesAt(p.In(v), p.Dims[v.ID], v.Type.DType.Size())
+}
+
+// stridesAt returns the strides of the elements of a row-major tensor at m, whose rows are known to be whole dims.
+func stridesAt(m place.Memory, dims []int, size int) []int {
+	s, _ := m.Strides(dims, size)
+	return s
+}

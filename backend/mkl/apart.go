@@ -1,0 +1,146 @@
+package mkl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Values in rows apart: operands of a concatenation that are made in its result. The library has its good implementations
+// for tensors that lie together only, but for moves; asked for rows or images at a distance it names its plain one, or for
+// products another. So what works on images is planned for one of them after the other, which lies together.
+
+// Images that are computed by themselves: mostImages are the most of a tensor, leastImage is the fewest bytes of one that
+// is made or read where it belongs, since a primitive for less has too little to do.
+const (
+	mostImages = 16
+	leastImage = 4 << 10
+)
+
+// apart implements what place.WantConcats asks.
+func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
+	op, ok := lookup(n)
+	return ok && op.apart != nil && op.apart(p, n, v, m)
+}
+
+// byImages is for operators whose results for an image depend on that image of their operands alone.
+func byImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	d, dy := p.Dims[v.ID], p.Dims[n.Outputs[0].ID]
+	return isF32(v) && p.ofImages(n, v) && d[0] <= mostImages && m.Row*d[0] == p.Bytes(v) && m.Row >= leastImage && len(dy) > 2 &&
+		(p.threads == 1 || grows(v))
+}
+
+// grows reports whether v is read by several concatenations, or is the result of one with such an operand, as in DenseNet:
+// of what is copied once, several threads make all images together in less time than they make them one by one (oneDNN
+// 2.6.3, SqueezeNet of two images on two cores: 1.0 to 1.1), and copy it.
+func grows(v *graph.Value) bool {
+	several := func(v *graph.Value) bool {
+		k := 0
+		for _, u := range v.Uses() {
+			if u.Node.Is("Concat") {
+				k++
+			}
+		}
+		return k > 1
+	}
+	return several(v) || v.Producer != nil && v.Producer.Is("Concat") && slices.ContainsFunc(v.Producer.Inputs, several)
+}
+
+// manyRows is byImages for products, of which each reads the weights.
+func manyRows(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	const least = 64
+	d := p.Dims[v.ID]
+	return byImages(p, n, v, m) && d[len(d)-2] >= least
+}
+
+// ofImages reports whether operand or result v of n has its images. Constants do where they are operands like others.
+func (p *planner) ofImages(n *graph.Node, v *graph.Value) bool {
+	d, dy := p.Dims[v.ID], p.Dims[n.Outputs[0].ID]
+	return len(d) == len(dy) && len(d) > 1 && d[0] == dy[0] && (!v.IsConst() || binaryAlgs[n.Op.Name] != 0 || n.Is("Sum"))
+}
+
+// wholeDims is for moves of row-major tensors by strides.
+func wholeDims(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
+	if v.Format != graph.HostFormat {
+		return false
+	}
+	_, ok := m.Strides(p.Dims[v.ID], v.Type.DType.Size())
+	return ok
+}
+
+// always is for views, which are copied byte by byte where they have to be.
+func always(*planner, *graph.Node, *graph.Value, place.Memory) bool { return true }
+
+// node emits the steps of a node.
+func (p *planner) node(n *graph.Node) error {
+	op, _ := lookup(n)
+	some := false
+	check := func(v *graph.Value, m place.Memory) error {
+		if m.Pitch == 0 {
+			return nil
+		}
+		some = true
+		if !p.apart(n, v, m) {
+			return fmt.Errorf("%v lies in rows apart", v)
+		}
+		return nil
+	}
+	for _, v := range n.Inputs {
+		if v != nil {
+			if err := check(v, p.Where[v.ID]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range n.Outputs {
+		if v != nil {
+			if err := check(v, p.Want[v.ID]); err != nil {
+				return err
+			}
+		}
+	}
+	if some && op.single {
+		return p.images(n, op)
+	}
+	return op.plan(p, n)
+}
+
+// images emits the steps of a node for each image: dims and places of what has images are those of one of them meanwhile.
+func (p *planner) images(n *graph.Node, op operator) error {
+	var vs []*graph.Value
+	for _, v := range append(slices.Clone(n.Inputs), n.Outputs[0]) {
+		if v != nil && p.ofImages(n, v) && !slices.Contains(vs, v) {
+			vs = append(vs, v)
+		}
+	}
+	p.Out(n.Outputs[0])
+	dims, where := make([][]int, len(vs)), make([]place.Memory, len(vs))
+	for i, v := range vs {
+		dims[i], where[i] = p.Dims[v.ID], p.Where[v.ID]
+	}
+	defer func() {
+		for i, v := range vs {
+			p.Dims[v.ID], p.Where[v.ID] = dims[i], where[i]
+		}
+	}()
+	for _, v := range vs {
+		p.Dims[v.ID] = slices.Clone(p.Dims[v.ID])
+		p.Dims[v.ID][0] = 1
+	}
+	for k := range dims[len(vs)-1][0] {
+		for i, v := range vs {
+			one := p.Bytes(v)
+			m, ok := where[i].Rows(k*one, one, one, 1)
+			if !ok {
+				return fmt.Errorf("%v has no image %d", v, k)
+			}
+			p.Where[v.ID] = m
+		}
+		if err := op.plan(p, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
