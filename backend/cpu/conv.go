@@ -170,7 +170,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
 	}
-	t.epilogue(&spec.Epilogue, dy[1])
+	t.epilogue(&spec.Epilogue)
 	plan, err := conv.NewConv(spec)
 	if err != nil {
 		return err
@@ -390,10 +390,11 @@ func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 
 // Tails: what is fused behind a convolution or matrix product.
 
-// tail is bias is the kernel's own; then residual, then an activation.
+// tail is what comes behind the kernel's own bias: a residual, an activation, rounding to levels.
 type tail struct {
 	residual *graph.Value
 	act      activation
+	levels   fuse.Levels // none where the scale is 0
 }
 
 // activation is an element-wise function at the end of a kernel.
@@ -406,16 +407,47 @@ type activation struct {
 }
 
 // epilogue sets a convolution's epilogue.
-func (t tail) epilogue(e *conv.Epilogue, _ int) {
+func (t tail) epilogue(e *conv.Epilogue) {
 	e.Residual = t.residual != nil
-	switch {
-	case !t.act.some:
-	case t.act.clip && (t.act.lo != 0 || t.act.hi != 0): // both zero mean no limits there
-		e.Lo, e.Hi = t.act.lo, t.act.hi
-	default:
-		op, params := t.act.op, t.act.params
-		e.Post = func(tile []float32) { vec.Apply(op, tile, tile, params) }
+	if t.act.clip {
+		if e.Lo, e.Hi = t.act.lo, t.act.hi; e.Lo == 0 && e.Hi == 0 { // which means no limits there
+			t.act.clip = false
+		}
 	}
+	e.Post = t.post()
+}
+
+// post returns what is applied to a result behind its residual and limits, nil for nothing.
+func (t tail) post() func(x []float32) {
+	rows := t.postRows()
+	if rows == nil {
+		return nil
+	}
+	return func(x []float32) { rows(x, len(x), 1, len(x)) }
+}
+
+// postRows is post for rows of cols results, ld apart.
+func (t tail) postRows() func(x []float32, ld, rows, cols int) {
+	var list []activation
+	if t.act.some && !t.act.clip {
+		list = append(list, t.act)
+	}
+	if t.levels.Scale != 0 {
+		list = append(list, rounding(t.levels))
+	}
+	if list == nil {
+		return nil
+	}
+	return func(x []float32, ld, rows, cols int) {
+		for _, a := range list {
+			vec.ApplyRows(a.op, x, ld, x, ld, rows, cols, a.params)
+		}
+	}
+}
+
+// rounding returns the rounding to levels as an element-wise function.
+func rounding(l fuse.Levels) activation {
+	return activation{some: true, op: vec.FakeQuantize, params: vec.Params{A: l.Scale, B: l.Lo, C: l.Hi}}
 }
 
 var inf = float32(math.Inf(1))

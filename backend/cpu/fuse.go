@@ -12,15 +12,15 @@ import (
 // Properties implements backend.Backend: what is fused, in order of priority.
 func (cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
-		convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuse.Silu(), fuse.Shuffle(),
+		convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuse.Silu(), fuse.Shuffle(), roundedPool(), fuse.FakeQuantize(),
 	}
 }
 
 // Chains of a kernel and what is fused behind it.
 var (
-	convTail   = &fuse.Chain{Name: "conv-tail", Head: isConvHead, Residual: mayAdd, Activation: isActivation}
-	matmulTail = &fuse.Chain{Name: "matmul-tail", Head: isMatMulHead, Bias: fuse.ConstantMatrix, Residual: mayAdd, Activation: isActivation}
-	scaleTail  = &fuse.Chain{Name: "scale-tail", Head: isScaleHead, Activation: isActivation}
+	convTail   = &fuse.Chain{Name: "conv-tail", Head: isConvHead, Residual: mayAdd, Activation: isActivation, Rounds: true}
+	matmulTail = &fuse.Chain{Name: "matmul-tail", Head: isMatMulHead, Bias: fuse.ConstantMatrix, Residual: mayAdd, Activation: isActivation, Rounds: true}
+	scaleTail  = &fuse.Chain{Name: "scale-tail", Head: isScaleHead, Activation: isActivation, Rounds: true}
 )
 
 func isActivation(n *graph.Node) bool {
@@ -113,6 +113,9 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	case len(l.Acts) == 1:
 		t.act, _ = activationOf(l.Acts[0])
 	}
+	if l.Rounding != nil {
+		t.levels, _ = fuse.LevelsOf(l.Rounding[0])
+	}
 	in, out := fuse.Outers(n, l.Head.Inputs), n.Outputs[0]
 	switch {
 	case l.Head.Is("MatMul"):
@@ -120,7 +123,7 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	case l.Head.Is("Gemm"):
 		return p.gemm(l.Head, in, out, t)
 	case l.Head.Is("BatchNormalization"):
-		return p.fusedBatchNorm(l.Head, in, out, t.act)
+		return p.fusedBatchNorm(l.Head, in, out, t)
 	}
 	return p.conv(l.Head, in, out, t)
 }

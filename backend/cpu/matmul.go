@@ -119,6 +119,9 @@ func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *gra
 	if t.act.some {
 		p.unary(t.act, dst, dst, p.stored(out), padding{})
 	}
+	if t.levels.Scale != 0 {
+		p.unary(rounding(t.levels), dst, dst, padding{})
+	}
 	return nil
 }
 
@@ -308,14 +311,10 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 		spec.LDB = d.b.ld
 	}
 	spec.Bias, spec.Residual = bias != nil, t.residual != nil
-	if t.act.some {
-		if t.act.clip {
-			spec.Clip, spec.Lo, spec.Hi = true, t.act.lo, t.act.hi
-		} else {
-			op, params := t.act.op, t.act.params
-			spec.Post = func(c []float32, ldc, rows, cols int) { vec.ApplyRows(op, c, ldc, c, ldc, rows, cols, params) }
-		}
+	if t.act.clip {
+		spec.Clip, spec.Lo, spec.Hi = true, t.act.lo, t.act.hi
 	}
+	spec.Post = t.postRows()
 	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return err

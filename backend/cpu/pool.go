@@ -13,6 +13,9 @@ import (
 
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
+	if poolsBytes(n) {
+		return plainSignature(n), nil
+	}
 	if !isImage(x) {
 		return nil, property.Because(property.ShapeReason, "float32 pooling over one to three axes only, %v is %v", x, x.Type)
 	}
@@ -37,6 +40,10 @@ func planPool(p *planner, n *graph.Node) error {
 	w, err := graph.PoolAttrs(n)
 	if err != nil {
 		return err
+	}
+	if byteDType(x.Type.DType) {
+		planPoolBytes(p, n, windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:]))
+		return nil
 	}
 	kind := conv.Max
 	if n.Is("AveragePool") {
@@ -191,11 +198,11 @@ func planBatchNorm(p *planner, n *graph.Node) error {
 	for _, o := range n.Outputs[1:] {
 		p.Out(o)
 	}
-	return p.fusedBatchNorm(n, n.Inputs, n.Outputs[0], activation{})
+	return p.fusedBatchNorm(n, n.Inputs, n.Outputs[0], tail{})
 }
 
 // fusedBatchNorm emits a batch normalisation with its activation; in are its operands as the subgraph knows them.
-func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, act activation) error {
+func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t tail) error {
 	x := in[0]
 	d := p.Dims[x.ID]
 	width := ceilDiv(d[1], 16) * 16
@@ -206,15 +213,15 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	lo, hi := vec.Unbounded()
-	if act.clip {
-		lo, hi = act.lo, act.hi
+	if t.act.clip {
+		lo, hi = t.act.lo, t.act.hi
 	}
 	if inBlocks(x.Format) {
 		if x.Format == volume {
 			d = slices2D(d)
 		}
 		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
-		tail{act: act}.epilogue(&spec.Epilogue, d[1])
+		t.epilogue(&spec.Epilogue)
 		plan, err := conv.NewScale(spec)
 		if err != nil {
 			return err
@@ -224,15 +231,15 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		}), []place.Memory{src}, []place.Memory{dst})
 		return nil
 	}
-	channels, hw := d[1], product(d[2:])
+	channels, hw, post := d[1], product(d[2:]), t.post()
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.1 + 5), body: func(st *state, _, from, to int) {
 		o, s := st.F32(dst), st.F32(src)
 		for i := from; i < to; i++ {
 			c := i % channels
 			row := o[i*hw : (i+1)*hw]
 			vec.MulAddRows(row, hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
-			if act.some && !act.clip {
-				vec.Apply(act.op, row, row, act.params)
+			if post != nil {
+				post(row)
 			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})

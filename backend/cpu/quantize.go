@@ -1,16 +1,19 @@
 package cpu
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/property"
 )
 
 // QuantizeLinear and DequantizeLinear between float32 and 8-bit integers, with one constant scale and zero point for all
-// elements, row-major. A model that exporters quantised then runs between them on float32 kernels.
+// elements, row-major. A model that exporters quantised then runs between them on float32 kernels; where one follows the
+// other, kernels round their results to levels instead.
 
 // byteDType reports whether dt is an 8-bit integer type.
 func byteDType(dt tensor.DType) bool { return dt == tensor.Uint8 || dt == tensor.Int8 }
@@ -74,7 +77,66 @@ func planDequantize(p *planner, n *graph.Node) error {
 	return dequantize[int8](p, n)
 }
 
+// roundedPool fuses QuantizeLinear, MaxPool and DequantizeLinear: the largest of rounded numbers is the largest, rounded.
+func roundedPool() property.SubgraphProperty {
+	return property.Found("rounded-pool", 3, func(q *graph.Node) []*graph.Node {
+		if _, ok := fuse.LevelsOf(q); !ok || !is4D(q.Inputs[0]) {
+			return nil
+		}
+		m := fuse.Next(q.Outputs[0])
+		if m == nil || !m.Is("MaxPool") || len(m.Outputs) > 1 && m.Outputs[1] != nil {
+			return nil
+		}
+		if w, err := graph.PoolAttrs(m); err != nil || len(w.Kernel) != 2 {
+			return nil
+		}
+		if d := fuse.Next(m.Outputs[0]); d != nil && fuse.Undoes(d, q) {
+			return []*graph.Node{q, m, d}
+		}
+		return nil
+	})
+}
+
+func roundedPoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	s := graph.UniformSignature("nchw16c", n, rowMaj)
+	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
+	return []graph.Signature{s}, nil
+}
+
+func planRoundedPool(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	spec := conv.PoolSpec{N: p.Dims[x.ID][0], C: p.Dims[x.ID][1], Pooling: conv.Max}
+	for m := range n.Regions[0].Graph.Nodes() {
+		if l, ok := fuse.LevelsOf(m); ok {
+			tail{levels: l}.epilogue(&spec.Epilogue)
+		}
+		if m.Is("MaxPool") {
+			w, err := graph.PoolAttrs(m)
+			if err != nil {
+				return err
+			}
+			spec.Map = windowMap(&w, p.Dims[x.ID][2:], p.Dims[y.ID][2:])
+		}
+	}
+	return p.pool(spec, p.In(x), p.Out(y))
+}
+
 func init() {
+	register("pattern:rounded-pool", operator{roundedPoolSignatures, planRoundedPool})
+	register("pattern:"+fuse.FakeQuantizeName, operator{
+		func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
+		func(p *planner, n *graph.Node) error {
+			x, y := n.Inputs[0], n.Outputs[0]
+			for m := range n.Regions[0].Graph.Nodes() {
+				if l, ok := fuse.LevelsOf(m); ok {
+					p.inPlace(y, x)
+					p.unary(rounding(l), p.In(x), p.Out(y), padding{})
+					return nil
+				}
+			}
+			return fmt.Errorf("body of %v rounds nothing", n)
+		},
+	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
 	register("QuantizeLinear", operator{signatures: quantised(isFloat, byteDType), plan: planQuantize, apart: anyRows})
 	register("DequantizeLinear", operator{signatures: quantised(byteDType, isFloat), plan: planDequantize, apart: anyRows})

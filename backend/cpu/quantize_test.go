@@ -16,6 +16,16 @@ func one[T tensor.Element](m *model, v T) *graph.Value {
 	return m.op("Constant", graph.TensorAttr("value", tensor.Scalar(v)))
 }
 
+// whole returns a tensor of whole numbers up to most: sums of their products are exact.
+func whole(m *model, most int, shape ...int) *tensor.Tensor {
+	t := m.floats(shape...)
+	s := tensor.Of[float32](t)
+	for i := range s {
+		s[i] = float32(m.between(-most, most))
+	}
+	return t
+}
+
 var _ = Describe("quantisation", func() {
 	It("agrees with the reference kernels, element for element", seeds(30, func(m *model) {
 		x := m.op("Mul", operand(m, m.shape(m.between(1, 4), 1, 9)...), m.scalar(float32(m.between(1, 200))))
@@ -29,6 +39,58 @@ var _ = Describe("quantisation", func() {
 		}
 		q := m.op("QuantizeLinear", present(x, scale, zero)...)
 		m.sample(q, m.op("DequantizeLinear", present(q, scale, zero)...))
+	}))
+
+	It("is part of kernels where it is undone at once", seeds(60, func(m *model) {
+		scale, zero := one(m, pick(m, float32(0.5), 1, 2, 3)), one(m, uint8(m.between(0, 255)))
+		if m.chance(2) {
+			zero = one(m, int8(m.between(-128, 127)))
+		}
+		c := m.between(1, 20)
+		x := m.feed(whole(m, 9, m.between(1, 2), c, m.between(3, 9), m.between(3, 9)))
+		if m.chance(2) {
+			x = m.op("Neg", x)
+		}
+		var y *graph.Value
+		switch m.r.IntN(4) {
+		case 0:
+			y = m.op("Conv", x, m.data(whole(m, 2, m.between(1, 20), c, 3, 3)))
+		case 1:
+			y = m.op("MatMul", x, m.data(whole(m, 2, m.known[x].Shape[3], m.between(1, 20))))
+		case 2:
+			y = m.op("Gemm", m.op("Flatten", x), m.data(whole(m, 2, c*m.known[x].Shape[2]*m.known[x].Shape[3], 7)), m.data(whole(m, 9, 7)))
+		default:
+			y = x
+		}
+		if m.chance(3) {
+			y = m.op("Add", y, m.feed(whole(m, 9, m.known[y].Shape...)))
+		}
+		switch m.r.IntN(3) {
+		case 0:
+			y = m.op("Relu", y)
+		case 1:
+			y = m.op("Clip", y, m.scalar(-3), m.scalar(40))
+		}
+		y = m.op("QuantizeLinear", y, scale, zero)
+		if len(m.known[y].Shape) == 4 && m.known[y].Shape[2] > 1 && m.known[y].Shape[3] > 1 && m.chance(3) {
+			y = m.op("MaxPool", y, kernel(2, 2), strides(2, 1))
+		}
+		y = m.op("DequantizeLinear", y, scale, zero)
+		if m.chance(2) {
+			y = m.op("Conv", m.op("Unsqueeze", m.op("Flatten", y), m.ints(0)), m.data(whole(m, 2, 4, m.known[y].Shape[0], 1)))
+		}
+		m.sample(y)
+	}))
+
+	It("pools what is quantised", seeds(30, func(m *model) {
+		zero := one(m, uint8(128))
+		if m.chance(2) {
+			zero = one(m, int8(0))
+		}
+		k, l, d := m.between(1, 3), m.between(1, 4), m.between(1, 2)
+		x := m.feed(whole(m, 120, m.between(1, 2), m.between(1, 5), m.between((k-1)*d+1, 9), m.between((l-1)*d+1, 9)))
+		m.sample(m.op("MaxPool", m.op("QuantizeLinear", x, one(m, float32(1)), zero), kernel(int64(k), int64(l)), strides(m.int64s(2, 1, 3)...), dilations(int64(d), int64(d)),
+			pads(int64(m.between(0, k-1)), int64(m.between(0, l-1)), int64(m.between(0, k-1)), int64(m.between(0, l-1))), graph.IntAttr("ceil_mode", int64(m.r.IntN(2)))))
 	}))
 
 	It("bounds what is beyond, and takes NaN for nothing", func() {

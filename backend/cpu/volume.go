@@ -168,7 +168,7 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 				s.SrcImage, s.DstImage, s.ResImage = run.step*from, run.apart*to, run.apart*to
 			}
 			if i == len(run.taps)-1 {
-				tail{act: t.act}.epilogue(&s.Epilogue, dy[1])
+				tail{act: t.act, levels: t.levels}.epilogue(&s.Epilogue)
 			}
 			c := convCall{bias: bias, biasAt: place.Nowhere, residual: residual}
 			s.Residual = t.residual != nil

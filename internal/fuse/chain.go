@@ -9,7 +9,8 @@ import (
 )
 
 // Chain fuses a kernel with what follows it: a bias (of matrix products), a residual addition, an activation, in that
-// order, as far as each result has one reader. x·sigmoid(x) at the end counts as an activation.
+// order, as far as each result has one reader. x·sigmoid(x) at the end counts as an activation. Where the kernel can, the
+// result is then rounded to levels (FakeQuantize).
 type Chain struct {
 	Name string
 	// Head reports whether a chain may begin with a node.
@@ -20,6 +21,8 @@ type Chain struct {
 	Residual func(head *graph.Node, residual *graph.Value) bool
 	// Activation reports whether the kernel applies a unary node.
 	Activation func(*graph.Node) bool
+	// Rounds says that the kernel rounds to levels.
+	Rounds bool
 }
 
 // Links is a chain that was read.
@@ -30,6 +33,7 @@ type Links struct {
 	Sum      *graph.Node // residual addition
 	Residual *graph.Value
 	Acts     []*graph.Node // one node, or Sigmoid and Mul
+	Rounding []*graph.Node // QuantizeLinear and DequantizeLinear
 	Out      *graph.Value
 }
 
@@ -45,7 +49,7 @@ func (l *Links) Nodes() []*graph.Node {
 	if l.Sum != nil {
 		out = append(out, l.Sum)
 	}
-	return append(out, l.Acts...)
+	return append(append(out, l.Acts...), l.Rounding...)
 }
 
 // Property returns the property of the chains. Where something on the way belongs to another unit, what hangs together with
@@ -77,14 +81,17 @@ func (c *Chain) Follow(head *graph.Node) *Links {
 		}
 	}
 	v := l.Out
-	if n := Next(v); n != nil {
-		if n.Input(0) == v && n.Outputs[0].Type.DType == v.Type.DType && c.Activation(n) {
-			l.Acts, l.Out = []*graph.Node{n}, n.Outputs[0]
+	if n := Next(v); n == nil {
+		if s, m := siluOf(v); s != nil {
+			l.Acts, l.Out = []*graph.Node{s, m}, m.Outputs[0]
 		}
-		return l
+	} else if n.Input(0) == v && n.Outputs[0].Type.DType == v.Type.DType && c.Activation(n) {
+		l.Acts, l.Out = []*graph.Node{n}, n.Outputs[0]
 	}
-	if s, m := siluOf(v); s != nil {
-		l.Acts, l.Out = []*graph.Node{s, m}, m.Outputs[0]
+	if c.Rounds {
+		if l.Rounding = roundingOf(l.Out); l.Rounding != nil {
+			l.Out = l.Rounding[1].Outputs[0]
+		}
 	}
 	return l
 }

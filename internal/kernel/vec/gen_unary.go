@@ -82,6 +82,14 @@ var unaryOps = []struct {
 	{"Ceil", func(c *ctx, r []string) { c.round(10, r[0], r[0]) }},
 	{"Trunc", func(c *ctx, r []string) { c.round(11, r[0], r[0]) }},
 	{"Round", func(c *ctx, r []string) { c.round(8, r[0], r[0]) }},
+	{"FakeQuantize", func(c *ctx, r []string) {
+		c.I("VDIVPS %s, %s, %s", c.param(0), r[0], r[1])
+		c.round(8, r[1], r[1])
+		c.op("VMAXPS", r[1], c.param(1), r[1])
+		c.op("VMINPS", r[1], c.param(2), r[1])
+		c.selectIf(cmpUnord, r[0], r[0], c.reg(0), r[1], r[2])
+		c.I("VMULPS %s, %s, %s", c.param(0), r[1], r[0])
+	}},
 }
 
 // selectSign writes dst = x has its sign bit set ? yes : dst.

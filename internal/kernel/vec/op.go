@@ -7,39 +7,40 @@ type Op uint8
 
 // The functions. Where one has parameters, they are fields of Params.
 const (
-	Exp         Op = iota // e^x
-	Log                   // ln x; -Inf for 0, NaN below
-	Tanh                  // tanh x
-	Sigmoid               // 1 / (1 + e^-x)
-	Erf                   // erf x
-	Sqrt                  // √x, correctly rounded
-	Rsqrt                 // 1/√x
-	Reciprocal            // 1/x, correctly rounded
-	Abs                   // |x|
-	Neg                   // -x
-	Square                // x²
-	Cube                  // x³
-	Relu                  // max(x, 0)
-	LeakyRelu             // x < 0 ? A·x : x
-	Clip                  // max(A, min(B, x)); with A > B, B
-	Elu                   // x > 0 ? C·x : A·(e^(B·x) - 1): Elu, Selu and Celu by choice of A, B > 0, C; see EluParams
-	HardSigmoid           // max(0, min(1, A·x + B))
-	HardSwish             // x · max(0, min(1, x/6 + 1/2))
-	Silu                  // x / (1 + e^-x)
-	GeluErf               // x/2 · (1 + erf(x/√2))
-	GeluTanh              // x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))
-	Softplus              // ln(1 + e^x)
-	Mish                  // x · tanh(ln(1 + e^x))
-	Floor                 // the greatest integer not above x
-	Ceil                  // the least integer not below x
-	Trunc                 // x without its fraction
-	Round                 // the nearest integer, ties to even
+	Exp          Op = iota // e^x
+	Log                    // ln x; -Inf for 0, NaN below
+	Tanh                   // tanh x
+	Sigmoid                // 1 / (1 + e^-x)
+	Erf                    // erf x
+	Sqrt                   // √x, correctly rounded
+	Rsqrt                  // 1/√x
+	Reciprocal             // 1/x, correctly rounded
+	Abs                    // |x|
+	Neg                    // -x
+	Square                 // x²
+	Cube                   // x³
+	Relu                   // max(x, 0)
+	LeakyRelu              // x < 0 ? A·x : x
+	Clip                   // max(A, min(B, x)); with A > B, B
+	Elu                    // x > 0 ? C·x : A·(e^(B·x) - 1): Elu, Selu and Celu by choice of A, B > 0, C; see EluParams
+	HardSigmoid            // max(0, min(1, A·x + B))
+	HardSwish              // x · max(0, min(1, x/6 + 1/2))
+	Silu                   // x / (1 + e^-x)
+	GeluErf                // x/2 · (1 + erf(x/√2))
+	GeluTanh               // x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³)))
+	Softplus               // ln(1 + e^x)
+	Mish                   // x · tanh(ln(1 + e^x))
+	Floor                  // the greatest integer not above x
+	Ceil                   // the least integer not below x
+	Trunc                  // x without its fraction
+	Round                  // the nearest integer, ties to even
+	FakeQuantize           // A · max(B, min(C, Round(x/A))), A > 0; 0 for NaN
 	numOps
 )
 
 var opNames = [numOps]string{"exp", "log", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "square", "cube",
 	"relu", "leaky-relu", "clip", "elu", "hard-sigmoid", "hard-swish", "silu", "gelu-erf", "gelu-tanh", "softplus", "mish",
-	"floor", "ceil", "trunc", "round"}
+	"floor", "ceil", "trunc", "round", "fake-quantize"}
 
 // Ops returns every function, in order.
 func Ops() []Op {

@@ -2576,3 +2576,63 @@ rowend4:
 	JNZ row1
 	VZEROUPPER
 	RET
+
+// func fakeQuantize2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·fakeQuantize2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ p+48(FP), R8
+	MOVQ n+16(FP), CX
+	ANDQ $7, CX
+	SHLQ $2, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	VBROADCASTSS 0(R8), Y14
+	VBROADCASTSS 4(R8), Y13
+	VBROADCASTSS 8(R8), Y12
+	VBROADCASTSS k00000000<>+0(SB), Y11
+
+row1:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ n+16(FP), CX
+	SUBQ $8, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (AX), Y0
+	VDIVPS Y14, Y0, Y1
+	VROUNDPS $8, Y1, Y1
+	VMAXPS Y1, Y13, Y1
+	VMINPS Y1, Y12, Y1
+	VCMPPS $3, Y0, Y0, Y2
+	VBLENDVPS Y2, Y11, Y1, Y1
+	VMULPS Y14, Y1, Y0
+	VMOVUPS Y0, (BX)
+	ADDQ $32, AX
+	ADDQ $32, BX
+	SUBQ $8, CX
+	JGE loop2
+
+done3:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ rowend4
+	VMASKMOVPS (AX), Y15, Y0
+	VDIVPS Y14, Y0, Y1
+	VROUNDPS $8, Y1, Y1
+	VMAXPS Y1, Y13, Y1
+	VMINPS Y1, Y12, Y1
+	VCMPPS $3, Y0, Y0, Y2
+	VBLENDVPS Y2, Y11, Y1, Y1
+	VMULPS Y14, Y1, Y0
+	VMASKMOVPS Y0, Y15, (BX)
+
+rowend4:
+	ADDQ ldd+32(FP), DI
+	ADDQ lds+40(FP), SI
+	DECQ rows+24(FP)
+	JNZ row1
+	VZEROUPPER
+	RET

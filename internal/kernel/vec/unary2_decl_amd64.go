@@ -137,6 +137,11 @@ func trunc2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *fl
 //go:noescape
 func round2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// fakeQuantize2 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func fakeQuantize2(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // callUnary2 runs the kernel of op and reports whether there is one. Strides are in bytes.
 func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) bool {
 	switch op {
@@ -194,6 +199,8 @@ func callUnary2(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) boo
 		trunc2(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round2(dst, src, n, rows, ldd, lds, p)
+	case FakeQuantize:
+		fakeQuantize2(dst, src, n, rows, ldd, lds, p)
 	default:
 		return false
 	}

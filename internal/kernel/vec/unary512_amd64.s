@@ -2445,3 +2445,63 @@ rowend4:
 	JNZ row1
 	VZEROUPPER
 	RET
+
+// func fakeQuantize512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+TEXT ·fakeQuantize512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ p+48(FP), R8
+	MOVQ n+16(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	VBROADCASTSS 0(R8), Z31
+	VBROADCASTSS 4(R8), Z30
+	VBROADCASTSS 8(R8), Z29
+	VBROADCASTSS k00000000<>+0(SB), Z28
+
+row1:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ n+16(FP), CX
+	SUBQ $16, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (AX), Z0
+	VDIVPS Z31, Z0, Z1
+	VRNDSCALEPS $8, Z1, Z1
+	VMAXPS Z1, Z30, Z1
+	VMINPS Z1, Z29, Z1
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z28, K2, Z1
+	VMULPS Z31, Z1, Z0
+	VMOVUPS Z0, (BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	SUBQ $16, CX
+	JGE loop2
+
+done3:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ rowend4
+	VMOVUPS.Z (AX), K1, Z0
+	VDIVPS Z31, Z0, Z1
+	VRNDSCALEPS $8, Z1, Z1
+	VMAXPS Z1, Z30, Z1
+	VMINPS Z1, Z29, Z1
+	VCMPPS $3, Z0, Z0, K2
+	VMOVUPS Z28, K2, Z1
+	VMULPS Z31, Z1, Z0
+	VMOVUPS Z0, K1, (BX)
+
+rowend4:
+	ADDQ ldd+32(FP), DI
+	ADDQ lds+40(FP), SI
+	DECQ rows+24(FP)
+	JNZ row1
+	VZEROUPPER
+	RET

@@ -137,6 +137,11 @@ func trunc512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 //go:noescape
 func round512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
+// fakeQuantize512 applies FakeQuantize to rows of n elements; strides in bytes; rows > 0.
+//
+//go:noescape
+func fakeQuantize512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
+
 // callUnary512 runs the kernel of op and reports whether there is one. Strides are in bytes.
 func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) bool {
 	switch op {
@@ -194,6 +199,8 @@ func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) b
 		trunc512(dst, src, n, rows, ldd, lds, p)
 	case Round:
 		round512(dst, src, n, rows, ldd, lds, p)
+	case FakeQuantize:
+		fakeQuantize512(dst, src, n, rows, ldd, lds, p)
 	default:
 		return false
 	}

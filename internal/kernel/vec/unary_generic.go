@@ -115,6 +115,13 @@ func function(op Op) func(x float32, p Params) float32 {
 		return func(x float32, _ Params) float32 { return float32(math.Ceil(float64(x))) }
 	case Trunc:
 		return func(x float32, _ Params) float32 { return float32(math.Trunc(float64(x))) }
+	case FakeQuantize:
+		return func(x float32, p Params) float32 {
+			if x != x {
+				return 0
+			}
+			return p.A * clip(float32(math.RoundToEven(float64(x/p.A))), p.B, p.C)
+		}
 	default: // Round: ApplyRows lets no other value pass.
 		return func(x float32, _ Params) float32 { return float32(math.RoundToEven(float64(x))) }
 	}

@@ -89,6 +89,13 @@ var unaryCases = []unaryCase{
 	{vec.Ceil, vec.Params{}, 0.5, math.Ceil},
 	{vec.Trunc, vec.Params{}, 0.5, math.Trunc},
 	{vec.Round, vec.Params{}, 0.5, math.RoundToEven},
+	{vec.FakeQuantize, vec.Params{A: 0.3, B: -100, C: 155}, 0.5, func(x float64) float64 {
+		if x != x {
+			return 0
+		}
+		const scale = float32(0.3)
+		return float64(scale) * bound(math.RoundToEven(float64(float32(x)/scale)), -100, 155)
+	}},
 }
 
 // tolerance returns how far a result may be from want.
