@@ -120,7 +120,7 @@ func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *gra
 		p.unary(t.act, dst, dst, p.stored(out), padding{})
 	}
 	if t.levels.Scale != 0 {
-		p.unary(rounding(t.levels), dst, dst, padding{})
+		p.unary(rounding(t.levels), dst, dst, p.stored(out), padding{})
 	}
 	return nil
 }

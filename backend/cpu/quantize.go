@@ -122,20 +122,21 @@ func planRoundedPool(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:rounded-pool", operator{roundedPoolSignatures, planRoundedPool})
+	register("pattern:rounded-pool", operator{signatures: roundedPoolSignatures, plan: planRoundedPool})
 	register("pattern:"+fuse.FakeQuantizeName, operator{
-		func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
-		func(p *planner, n *graph.Node) error {
+		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
+		plan: func(p *planner, n *graph.Node) error {
 			x, y := n.Inputs[0], n.Outputs[0]
 			for m := range n.Regions[0].Graph.Nodes() {
 				if l, ok := fuse.LevelsOf(m); ok {
 					p.inPlace(y, x)
-					p.unary(rounding(l), p.In(x), p.Out(y), padding{})
+					p.unary(rounding(l), p.In(x), p.Out(y), p.stored(y), padding{})
 					return nil
 				}
 			}
 			return fmt.Errorf("body of %v rounds nothing", n)
 		},
+		apart: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
 	register("QuantizeLinear", operator{signatures: quantised(isFloat, byteDType), plan: planQuantize, apart: anyRows})
