@@ -201,6 +201,7 @@ var _ = Describe("a Concat of several rows", func() {
 				y := m.op("Concat", q.make(m, d), m.op("Neg", m.input(with(d, a, 17)...)), axis(a))
 				z := m.op("Concat", m.op("Exp", m.input(d...)), q.make(m, d), axis(a-len(d)))
 				Expect(m.concatSteps(m.op("Tanh", y), z)).To(BeZero(), "%v", m)
+				m.sample(m.g.Outputs...)
 			}
 		})
 	}

@@ -32,6 +32,12 @@ func byImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 		(p.threads == 1 || grows(v))
 }
 
+// withinImages is byImages for operators along an axis, or from one on, that is not the images'.
+func withinImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	axis := int(n.Int("axis", -1))
+	return axis != 0 && axis != -len(p.Dims[v.ID]) && byImages(p, n, v, m)
+}
+
 // grows reports whether v is read by several concatenations, or is the result of one with such an operand, as in DenseNet:
 // of what is copied once, several threads make all images together in less time than they make them one by one (oneDNN
 // 2.6.3, SqueezeNet of two images on two cores: 1.0 to 1.1), and copy it.

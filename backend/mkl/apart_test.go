@@ -109,6 +109,25 @@ var _ = Describe("concatenations of several images or rows", func() {
   %c = Concat(%a, %b; axis=1)
   %y = Relu(%c)
   output %y`),
+			Entry("none for normalised rows", 1, 0, `
+  input %x: f32[2,64,32]
+  input %z: f32[2,80,32]
+  const %g = f32[32]{~}
+  const %h = f32[32]{~}
+  %a = LayerNormalization(%x, %g, %h)
+  %b = Softmax(%z)
+  %c = Concat(%a, %b; axis=1)
+  %y = Relu(%c)
+  output %y`),
+			Entry("but for what is normalised across images", 1, 2, `
+  input %x: f32[2,64,32]
+  const %g = f32[2,64,32]{~}
+  const %h = f32[2,64,32]{~}
+  %a = LayerNormalization(%x, %g, %h; axis=0)
+  %b = LayerNormalization(%x, %h, %g; axis=-3)
+  %c = Concat(%a, %b; axis=1)
+  %y = Relu(%c)
+  output %y`),
 			Entry("one for each product of other rows", 1, 2, `
   input %x: f32[2,64,16]
   const %w = f32[16,32]{~}

@@ -215,8 +215,8 @@ func planSoftmax(p *planner, n *graph.Node) error {
 
 func init() {
 	register("BatchNormalization", operator{signatures: batchNormSignatures, plan: planBatchNorm, apart: byImages, single: true})
-	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm})
+	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: withinImages, single: true})
 	register("LRN", operator{signatures: lrnSignatures, plan: planLRN, apart: byImages, single: true})
-	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax})
-	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax})
+	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: withinImages, single: true})
+	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: withinImages, single: true})
 }
