@@ -45,12 +45,19 @@ var styles = []style{
 	{leastSlack, true},
 }
 
+// fewItems is up to how many items runs are long from the start: most
+// instances that are not solved at once have no plan then.
+const fewItems = 24
+
 // limit is the step limit of run i: what a dive to a plan without failures
 // takes, and an allowance that grows so slowly that the tail of long runs does
 // not starve the many short ones, and fast enough to exhaust instances that
 // have no plan.
 func (f *portfolio) limit(i int) int64 {
 	spare := max(400, int64(f.model.n))
+	if f.model.n <= fewItems {
+		spare = 1 << 13
+	}
 	for ; i >= 8 && spare < 1<<40; i -= 8 {
 		spare += spare / 4
 	}
