@@ -23,24 +23,9 @@ func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
 
 // together returns an error where an operand or result of n lies in rows that its kernel does not know of.
 func (p *planner) together(n *graph.Node) error {
-	check := func(v *graph.Value, m place.Memory) error {
-		if m.Pitch != 0 && !p.apart(n, v, m) {
+	for v, m := range p.InRows(n) {
+		if !p.apart(n, v, m) {
 			return fmt.Errorf("%v lies in rows apart", v)
-		}
-		return nil
-	}
-	for _, v := range n.Inputs {
-		if v != nil {
-			if err := check(v, p.Where[v.ID]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, v := range n.Outputs {
-		if v != nil {
-			if err := check(v, p.Want[v.ID]); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

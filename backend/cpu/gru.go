@@ -12,22 +12,12 @@ import (
 // step adds the recurrent part of the gates z and r, then that of the candidate.
 
 func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	for i, v := range n.Inputs {
-		if i != 4 && !isF32(v) {
-			return nil, wrongDType(v)
-		}
+	if why := recurrentRefused(n); why != nil {
+		return nil, why
 	}
 	for i, a := range n.Strs("activations") {
 		if a != [...]string{"Sigmoid", "Tanh"}[i%2] {
 			return nil, property.Because(property.Attribute, "activation %q", a)
-		}
-	}
-	if n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
-		return nil, property.Because(property.Attribute, "sequence lengths, layout or clip of %v", n)
-	}
-	for _, i := range []int{1, 2, 3} {
-		if v := n.Input(i); v != nil && !v.IsConst() {
-			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
 		}
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)

@@ -12,23 +12,33 @@ import (
 // time step of the block then adds the recurrent part and applies the cell.
 
 func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	for i, v := range n.Inputs {
-		if i != 4 && !isF32(v) {
-			return nil, wrongDType(v)
-		}
+	if why := recurrentRefused(n); why != nil {
+		return nil, why
 	}
-	if n.Input(4) != nil || n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 ||
-		n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
-		return nil, property.Because(property.Attribute, "sequence lengths, peepholes, layout, clip or activations of %v", n)
-	}
-	for _, i := range []int{1, 2, 3} {
-		if v := n.Input(i); v != nil && !v.IsConst() {
-			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
-		}
+	if n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 {
+		return nil, property.Because(property.Attribute, "peepholes or activations of %v", n)
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)
 	return []graph.Signature{s}, nil
+}
+
+// recurrentRefused tells why a recurrent operator is none that the backend runs, as far as all of them have the same reasons.
+func recurrentRefused(n *graph.Node) *property.Reason {
+	for i, v := range n.Inputs {
+		if i != 4 && !isF32(v) {
+			return wrongDType(v)
+		}
+	}
+	if n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
+		return property.Because(property.Attribute, "sequence lengths, layout or clip of %v", n)
+	}
+	for _, i := range []int{1, 2, 3} {
+		if v := n.Input(i); v != nil && !v.IsConst() {
+			return property.Because(property.Unsupported, "weights %v are not constant", v)
+		}
+	}
+	return nil
 }
 
 // packedGates is the format of W[directions, gates, inputs] and R: for each direction panels of 16 gates, as gemm.PackBT

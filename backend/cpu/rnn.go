@@ -24,20 +24,13 @@ func rnnActivation(n *graph.Node, d int) (vec.Op, bool) {
 }
 
 func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	for i, v := range n.Inputs {
-		if i != 4 && !isF32(v) {
-			return nil, wrongDType(v)
-		}
+	if why := recurrentRefused(n); why != nil {
+		return nil, why
 	}
 	_, ok1 := rnnActivation(n, 0)
 	_, ok2 := rnnActivation(n, 1)
-	if !ok1 || !ok2 || n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
-		return nil, property.Because(property.Attribute, "sequence lengths, layout, clip or activations of %v", n)
-	}
-	for _, i := range []int{1, 2, 3} {
-		if v := n.Input(i); v != nil && !v.IsConst() {
-			return nil, property.Because(property.Unsupported, "weights %v are not constant", v)
-		}
+	if !ok1 || !ok2 {
+		return nil, property.Because(property.Attribute, "activations of %v", n)
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)

@@ -83,28 +83,9 @@ func always(*planner, *graph.Node, *graph.Value, place.Memory) bool { return tru
 func (p *planner) node(n *graph.Node) error {
 	op, _ := lookup(n)
 	some := false
-	check := func(v *graph.Value, m place.Memory) error {
-		if m.Pitch == 0 {
-			return nil
-		}
-		some = true
-		if !p.apart(n, v, m) {
+	for v, m := range p.InRows(n) {
+		if some = true; !p.apart(n, v, m) {
 			return fmt.Errorf("%v lies in rows apart", v)
-		}
-		return nil
-	}
-	for _, v := range n.Inputs {
-		if v != nil {
-			if err := check(v, p.Where[v.ID]); err != nil {
-				return err
-			}
-		}
-	}
-	for _, v := range n.Outputs {
-		if v != nil {
-			if err := check(v, p.Want[v.ID]); err != nil {
-				return err
-			}
 		}
 	}
 	if some && op.single {

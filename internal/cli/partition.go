@@ -76,10 +76,10 @@ type whyReport struct {
 }
 
 // partitionReport is the report beside what conversions would cost if each operator converted on its own: the model is
-// compiled for that once more.
+// compiled for that once more. Alone is nil where that failed.
 type partitionReport struct {
 	*carve.Report
-	Alone carve.ConversionSum `json:"conversions_alone"`
+	Alone *carve.ConversionSum `json:"conversions_alone"`
 }
 
 func (a *app) partition(ctx context.Context, path string, f *partitionFlags) error {
@@ -100,8 +100,12 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 	if f.why != "" {
 		return a.why(r.Report, f)
 	}
-	if r.Alone, err = j.isolated(ctx); err != nil {
+	if alone, err := j.isolated(ctx); err == nil {
+		r.Alone = &alone
+	} else if ctx.Err() != nil {
 		return err
+	} else {
+		a.note("conversions of operators on their own are not known: %v", err)
 	}
 	j.binding.say(a)
 	if f.json {
@@ -236,7 +240,7 @@ func (a *app) printGroups(r *carve.Report) {
 	t.Flush()
 }
 
-// printConversions lists every conversion, those of a run first, and compares them with what operators would need that know
+// printConversions lists the conversions, those of a run first, and compares them with what operators would need that know
 // nothing of each other.
 func (a *app) printConversions(r *partitionReport) {
 	var constants, inside int
@@ -252,13 +256,21 @@ func (a *app) printConversions(r *partitionReport) {
 	}
 	fmt.Fprintf(a.stdout, "\nconversions: %d between groups, %d inside groups, %s a run; %d of constants, %s once\n", r.Run.Count-inside, inside,
 		byteSize(r.Run.Bytes), constants, byteSize(packed))
-	fmt.Fprintf(a.stdout, "saved: %d, %s a run, of the %d, %s, of operators that convert on their own; removed as superfluous: %d\n",
-		r.Alone.Count-r.Run.Count, byteSize(r.Alone.Bytes-r.Run.Bytes), r.Alone.Count, byteSize(r.Alone.Bytes), r.Eliminated)
+	if r.Alone != nil {
+		fmt.Fprintf(a.stdout, "saved: %d, %s a run, of the %d, %s, of operators that convert on their own; removed as superfluous: %d\n",
+			r.Alone.Count-r.Run.Count, byteSize(r.Alone.Bytes-r.Run.Bytes), r.Alone.Count, byteSize(r.Alone.Bytes), r.Eliminated)
+	}
 	t := newTable(a.stdout)
+	listed := 0
 	for _, once := range []bool{false, true} {
 		for _, c := range r.Conversions {
 			if c.Constant != once {
 				continue
+			}
+			if once {
+				if listed++; listed > listedConstants {
+					continue
+				}
 			}
 			where := "between groups"
 			switch {
@@ -271,4 +283,10 @@ func (a *app) printConversions(r *partitionReport) {
 		}
 	}
 	t.Flush()
+	if more := constants - listedConstants; more > 0 {
+		fmt.Fprintf(a.stdout, "  … and %d more of constants (--json lists them)\n", more)
+	}
 }
+
+// listedConstants is how many conversions of constants are listed: there is one for most weights of a model.
+const listedConstants = 20

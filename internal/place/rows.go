@@ -1,6 +1,11 @@
 package place
 
-import "github.com/carve-dev/carve/graph/tensor"
+import (
+	"iter"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // Values in rows. Bytes of a value are counted here as if it lay together, whatever rows its place has.
 
@@ -81,4 +86,18 @@ func (r Runs) At(i, n int) (off, count int) {
 		return i * r.Near, n
 	}
 	return i/r.Group*r.Far + i%r.Group*r.Near, min(n, r.Group-i%r.Group)
+}
+
+// InRows goes through the operands of a node that lie in rows apart, and the results that are wanted so.
+func (p *Plan) InRows(n *graph.Node) iter.Seq2[*graph.Value, Memory] {
+	return func(yield func(*graph.Value, Memory) bool) {
+		for i, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+			at := [][]Memory{p.Where, p.Want}[i]
+			for _, v := range vs {
+				if v != nil && at[v.ID].Pitch != 0 && !yield(v, at[v.ID]) {
+					return
+				}
+			}
+		}
+	}
 }
