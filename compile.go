@@ -309,12 +309,22 @@ func (folder) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([
 }
 
 func (c *compilation) simplify() error {
-	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folder{}, MaxFold: c.o.MaxFold})
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folder{}, MaxFold: c.o.MaxFold, Rank: c.rank})
 	if err != nil {
 		return err
 	}
 	c.folded = r.Folded
 	return nil
+}
+
+// rank returns the place, in the list, of the first backend that may have a node and takes it as it stands.
+func (c *compilation) rank(n *graph.Node) int {
+	for i, b := range c.backends {
+		if property.Allowed(c.o.Pins, n, b.Info().Name) == nil && b.Supports(n).Reason == nil {
+			return i
+		}
+	}
+	return len(c.backends)
 }
 
 func (c *compilation) partition() error {

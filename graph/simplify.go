@@ -28,6 +28,9 @@ type SimplifyOptions struct {
 	// NewOps tells whether a fusion may bring in an operator, such as Gelu since 20 or LayerNormalization since 17. Nil
 	// admits all.
 	NewOps func(Op) bool
+	// Rank says how well a node would be run as it stands: 0 is best. Nodes on float16 and bfloat16 compute in float32 where
+	// that ranks before; nil leaves them as they are. The constants that are converted are not bounded by MaxFold.
+	Rank func(*Node) int
 	// After is called after each pass that changed the graph, with the graph that it changed; an error ends Simplify. A
 	// verifier fits here, or a dump.
 	After func(pass string, g *Graph) error
@@ -40,8 +43,8 @@ type pass struct {
 }
 
 // passes in the order in which they run. Folding comes first, since constants enable everything else; twins are merged
-// before patterns are sought, so that patterns see one value where the exporter wrote two; what patterns leave behind
-// dies at the end. Then come the regions of the nodes that are left, each with the whole table of its own; all that is
+// before patterns are sought, so that patterns see one value where the exporter wrote two, and after nodes were widened,
+// since some patterns are of float32 alone; what patterns leave behind dies at the end. Then come the regions of the nodes that are left, each with the whole table of its own; all that is
 // repeated until nothing changes.
 var passes = []pass{
 	{"infer-types", (*simplifier).inferTypes},
@@ -49,6 +52,7 @@ var passes = []pass{
 	{"fold-shapes", (*simplifier).foldShapes},
 	{"lower-einsum", (*simplifier).lowerEinsums},
 	{"remove-no-ops", (*simplifier).removeNoOps},
+	{"widen", (*simplifier).widen},
 	{"merge-views", (*simplifier).mergeViews},
 	{"merge-twins", (*simplifier).mergeTwins},
 	{"cancel-quantize", (*simplifier).cancelQuantize},
@@ -75,7 +79,8 @@ const maxRounds = 16
 // arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
 // too, normalisation and scales folded into the weights before them, Einsum lowered to products, and the sequences that
 // exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
-// operator. Results are the same up to rounding, and exactly the same where only folding, removal and merging took place.
+// operator; nodes of half precision compute in float32 where SimplifyOptions.Rank wants that. Results are the same up to
+// rounding, and exactly the same where only folding, removal and merging took place.
 //
 // Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;
 // outputs may become inputs, constants or dims values, and two may become one value, so that whoever needs the names of
@@ -86,7 +91,8 @@ const maxRounds = 16
 // report tells what vanished.
 func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyReport, error) {
 	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, works: map[*Graph]*work{},
-		owned: map[*Node]bool{}, failed: map[*Node]bool{}}
+		owned: map[*Node]bool{}, failed: map[*Node]bool{},
+		wide: widening{casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}
 	if o != nil {
 		s.o = *o
 	}
@@ -115,6 +121,7 @@ type simplifier struct {
 	changes int            // counts rewrites
 	owned   map[*Node]bool // nodes whose Origins are this call's own
 	failed  map[*Node]bool // nodes that could not be evaluated
+	wide    widening
 }
 
 // work is what is known of one graph between passes.

@@ -12,6 +12,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"graph {\n}\n", verified, extractable, statements(13, layerNorm), statements(13, gelu), statements(13, hardSwish),
+		statements(20, "  input %x: f16[2]\n  const %w = f16[]{2}\n  %a = Mul(%x, %w) \"a\"\n  %b = Neg(%a) \"b\"\n  output %a, %b\n"),
 		"graph \"a\" {\n  opset 13\n  meta \"k\" = \"v\"\n  input %x: f32[N,min(N,3)] @host:NCHW16c\n  const %c = f8e5m2[2]{1, 0x7d}\n  %y: f32[?1] dims [N] = d::Op/3(%x, _ | %x; a=[1.0], t=i64[1]{2}) \"l\" from(\"p\") on \"b\" as \"s\" ports(@host:NCHW, @host:NCHW -> $0) {\n    body: graph {\n      capture %x\n      output %x\n    }\n  }\n  output %y, %x\n}\n",
 	} {
 		f.Add(seed)
@@ -44,7 +45,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		before := c.String()
-		if _, err := graph.Simplify(context.Background(), c, nil); err != nil {
+		if _, err := graph.Simplify(context.Background(), c, &graph.SimplifyOptions{Rank: floatsAlone}); err != nil {
 			return
 		}
 		if err := graph.Verify(c); err != nil {

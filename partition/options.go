@@ -45,20 +45,7 @@ func (o *Options) allowed(n *graph.Node, b string) *property.Reason {
 			return r
 		}
 	}
-	for _, p := range o.Pins {
-		if !p.Matches(n) {
-			continue
-		}
-		switch {
-		case p.Exclude && p.Backend == b:
-			return property.Because(property.Pinned, "the user excluded it from %s", b)
-		case !p.Exclude && p.Backend != b:
-			return property.Because(property.Pinned, "the user pinned it to %s", p.Backend)
-		case !p.Exclude:
-			return nil
-		}
-	}
-	return nil
+	return property.Allowed(o.Pins, n, b)
 }
 
 // HostBackend is the name under which the host scheduler's nodes are reported.

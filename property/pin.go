@@ -14,6 +14,24 @@ type Pin struct {
 	Exclude bool   // keep the nodes away from Backend instead of binding them to it
 }
 
+// Allowed returns nil where pins let a backend have n, else the reason why not.
+func Allowed(pins []Pin, n *graph.Node, backend string) *Reason {
+	for _, p := range pins {
+		if !p.Matches(n) {
+			continue
+		}
+		switch {
+		case p.Exclude && p.Backend == backend:
+			return Because(Pinned, "the user excluded it from %s", backend)
+		case !p.Exclude && p.Backend != backend:
+			return Because(Pinned, "the user pinned it to %s", p.Backend)
+		case !p.Exclude:
+			return nil
+		}
+	}
+	return nil
+}
+
 // Matches reports whether the pin speaks of n: of its operator, and of one of the model's nodes that it comes from.
 func (p Pin) Matches(n *graph.Node) bool {
 	if p.Op != "" && p.Op != n.Op.String() {

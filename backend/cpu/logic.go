@@ -11,7 +11,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Comparisons, boolean operators, Where, Cast and Pow: row-major, by plain loops except where floats are many.
+// Comparisons, boolean operators, Where and Pow: row-major, by plain loops except where floats are many.
 
 type ordered interface {
 	~float32 | ~int32 | ~int64 | ~uint8
@@ -128,69 +128,6 @@ func where[T tensor.Element](p *planner, n *graph.Node) error {
 	return nil
 }
 
-func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
-		switch v.Type.DType {
-		case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Bool, tensor.Uint8, tensor.Int8:
-		default:
-			return nil, property.Because(property.DTypeReason, "no cast for %v", v.Type.DType)
-		}
-	}
-	return plainSignature(n), nil
-}
-
-func planCast(p *planner, n *graph.Node) error {
-	switch n.Inputs[0].Type.DType {
-	case tensor.Float32:
-		return castFrom(p, n, wholeOf[float32])
-	case tensor.Float64:
-		return castFrom(p, n, wholeOf[float64])
-	case tensor.Int32:
-		return castFrom(p, n, func(x int32) int64 { return int64(x) })
-	case tensor.Int64:
-		return castFrom(p, n, func(x int64) int64 { return x })
-	case tensor.Int8:
-		return castFrom(p, n, func(x int8) int64 { return int64(x) })
-	}
-	return castFrom(p, n, func(x uint8) int64 { return int64(x) }) // Bool is stored as 0 or 1
-}
-
-// wholeOf truncates: NaN becomes 0, and what int64 cannot hold its nearest end, as tensor.Convert says. Go leaves both to
-// the processor.
-func wholeOf[F float32 | float64](x F) int64 {
-	switch {
-	case x != x:
-		return 0
-	case x >= 1<<63:
-		return math.MaxInt64
-	case x < -1<<63:
-		return math.MinInt64
-	}
-	return int64(x)
-}
-
-type number interface {
-	~float32 | ~float64 | ~int8 | ~int32 | ~int64 | ~uint8
-}
-
-func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
-	switch n.Outputs[0].Type.DType {
-	case tensor.Float32:
-		return elementwise1(p, n, func(s S) float32 { return float32(s) })
-	case tensor.Float64:
-		return elementwise1(p, n, func(s S) float64 { return float64(s) })
-	case tensor.Int32:
-		return elementwise1(p, n, func(s S) int32 { return int32(whole(s)) })
-	case tensor.Int64:
-		return elementwise1(p, n, whole)
-	case tensor.Int8:
-		return elementwise1(p, n, func(s S) int8 { return int8(whole(s)) })
-	case tensor.Bool:
-		return elementwise1(p, n, func(s S) bool { return s != 0 })
-	}
-	return elementwise1(p, n, func(s S) uint8 { return uint8(whole(s)) })
-}
-
 func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := alignsByAxis(n); why != nil {
 		return nil, why
@@ -220,6 +157,5 @@ func init() {
 	}
 	register("Not", operator{signatures: boolSignatures, plan: planNot, apart: anyRows})
 	register("Where", operator{signatures: whereSignatures, plan: planWhere, apart: wholeDims})
-	register("Cast", operator{signatures: castSignatures, plan: planCast, apart: anyRows})
 	register("Pow", operator{signatures: powSignatures, plan: planPow, apart: wholeDims})
 }

@@ -8,14 +8,6 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// onnxTypes are the numbers of element types in ONNX.
-var onnxTypes = map[tensor.DType]int64{tensor.Float32: 1, tensor.Uint8: 2, tensor.Int8: 3, tensor.Int32: 6, tensor.Int64: 7, tensor.Bool: 9,
-	tensor.Float64: 11}
-
-var castTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Bool, tensor.Uint8, tensor.Int8}
-
-func to(dt tensor.DType) graph.Attr { return graph.IntAttr("to", onnxTypes[dt]) }
-
 // small adds an input of small whole numbers of a type.
 func small(m *model, dt tensor.DType, shape ...int) *graph.Value {
 	GinkgoHelper()
@@ -44,35 +36,6 @@ func small(m *model, dt tensor.DType, shape ...int) *graph.Value {
 	}
 	return m.feed(t)
 }
-
-var _ = Describe("Cast", func() {
-	for _, from := range castTypes {
-		It("agrees with the reference kernels from "+from.String(), func() {
-			m := newModel(1)
-			x := small(m, from, 3, 7)
-			if from.IsFloat() {
-				x = m.op("Cast", m.op("Mul", m.input(3, 7), m.scalar(40)), to(from))
-			}
-			var out []*graph.Value
-			for _, dt := range castTypes {
-				if dt != from && !(dt == tensor.Uint8 && from.IsFloat()) {
-					out = append(out, m.op("Cast", x, to(dt)))
-				}
-			}
-			m.check(out...)
-		})
-	}
-
-	It("of floats that no integer holds agrees with the reference kernels", func() {
-		m := newModel(1)
-		x := m.feed(tensor.From([]float32{300, -300, 3e9, -3e9, 1e20, -1e20, 0.99, -0.99, 255.5, -1}, 10))
-		var out []*graph.Value
-		for _, dt := range castTypes[2:] {
-			out = append(out, m.op("Cast", x, to(dt)))
-		}
-		m.check(out...)
-	})
-})
 
 var _ = Describe("comparisons", func() {
 	It("agree with the reference kernels", seeds(40, func(m *model) {

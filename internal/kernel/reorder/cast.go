@@ -2,6 +2,8 @@ package reorder
 
 import (
 	"unsafe"
+
+	"github.com/carve-dev/carve/internal/cpuid"
 )
 
 // Cast is a reorder that changes the type of the elements too, from or to float32: floats are rounded to nearest, ties to
@@ -49,6 +51,23 @@ func (c *Cast) Run(lo, hi int, dst, src []byte) error {
 		c.chunk(unsafe.Add(d, n*p.DstImage*c.to), unsafe.Add(s, n*p.SrcImage*c.from), b, min(b+p.perAcross, (p.C+15)/16), p0, min(p0+p.segment, p.HW))
 	}
 	return nil
+}
+
+// FromHalf decodes elements of type e, Float16 or BFloat16, that lie together: as many as dst and src both have room for. It
+// does nothing for other types.
+func FromHalf(dst []float32, src []uint16, e Element) {
+	if n := min(len(dst), len(src)); n > 0 && (e == Float16 || e == BFloat16) {
+		k, _ := kindOf(e, Float32)
+		castRows(cpuid.Best(), k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
+	}
+}
+
+// ToHalf encodes elements as e, Float16 or BFloat16, the inverse of FromHalf, by the rules of NewCast.
+func ToHalf(dst []uint16, src []float32, e Element) {
+	if n := min(len(dst), len(src)); n > 0 && (e == Float16 || e == BFloat16) {
+		k, _ := kindOf(Float32, e)
+		castRows(cpuid.Best(), k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
+	}
 }
 
 // castPixels is how many pixels of a block are moved by way of the scratch memory at a time.

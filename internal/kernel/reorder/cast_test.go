@@ -189,6 +189,34 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
+	atLevels("changes rows of any length, as many as there is room for", func() {
+		r := rand.New(rand.NewPCG(5, 6))
+		for _, e := range []reorder.Element{reorder.Float16, reorder.BFloat16} {
+			for n := range 70 {
+				src := make([]uint16, n)
+				for i := range src {
+					src[i] = uint16(r.Uint32()) &^ 0x0400 &^ 0x0080 // no NaN
+				}
+				dst, back := make([]float32, n+1), make([]uint16, n+1)
+				dst[n], back[n] = 7, 7
+				reorder.FromHalf(dst, src, e)
+				reorder.ToHalf(back, dst[:n], e)
+				Expect(back[:n]).To(Equal(src))
+				for i, h := range src {
+					want := tensor.Float16ToFloat32(h)
+					if e == reorder.BFloat16 {
+						want = tensor.BFloat16ToFloat32(h)
+					}
+					Expect(dst[i]).To(Equal(want))
+				}
+				Expect(dst[n] == 7 && back[n] == 7).To(BeTrue())
+			}
+		}
+		dst, half := []float32{7}, []uint16{7}
+		reorder.FromHalf(dst, half, reorder.Uint8)
+		reorder.ToHalf(half, dst, reorder.Float32)
+		Expect(dst[0] == 7 && half[0] == 7).To(BeTrue(), "types that are no half precision")
+	})
 	It("cuts long tensors into chunks", func() {
 		r := rand.New(rand.NewPCG(3, 4))
 		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {

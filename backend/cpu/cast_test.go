@@ -1,0 +1,86 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+var castTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Bool, tensor.Uint8, tensor.Int8,
+	tensor.Float16, tensor.BFloat16}
+
+func to(dt tensor.DType) graph.Attr { return graph.IntAttr("to", int64(dt)) }
+
+var _ = Describe("Cast", func() {
+	for _, from := range castTypes {
+		It("agrees with the reference kernels from "+from.String(), func() {
+			m := newModel(1)
+			x := small(m, from, 3, 7)
+			if from.IsFloat() {
+				x = m.op("Cast", m.op("Mul", m.input(3, 7), m.scalar(40)), to(from))
+			}
+			var out []*graph.Value
+			for _, dt := range castTypes {
+				twice := from == tensor.Float64 && (dt == tensor.Float16 || dt == tensor.BFloat16) // rounded; the reference kernels have those
+				if dt != from && !(dt == tensor.Uint8 && from.IsFloat()) && !twice {
+					out = append(out, m.op("Cast", x, to(dt)))
+				}
+			}
+			m.check(out...)
+		})
+	}
+
+	It("of floats that no integer holds agrees with the reference kernels", func() {
+		m := newModel(1)
+		x := m.feed(tensor.From([]float32{300, -300, 3e9, -3e9, 1e20, -1e20, 0.99, -0.99, 255.5, -1}, 10))
+		var out []*graph.Value
+		for _, dt := range castTypes[2:7] {
+			out = append(out, m.op("Cast", x, to(dt)))
+		}
+		m.check(out...)
+	})
+
+	It("of integers rounds once to half precision", func() {
+		m := newModel(1)
+		big := []int64{0, 1, -1, 2049, 2051, -2049, 65504, 65519, 65520, -65520, 1<<24 + 1, 1<<24 + 1<<16, 1<<24 + 1<<16 + 1, 1<<31 - 1, 1 << 40, 1<<40 + 1<<32 + 1,
+			-1<<40 - 1<<32 - 1, 1<<53 - 1, math.MaxInt64, math.MinInt64}
+		x := m.feed(tensor.From(big, len(big)))
+		m.exact(m.op("Cast", x, to(tensor.Float16)), m.op("Cast", x, to(tensor.BFloat16)))
+	})
+
+	It("of half precision takes all numbers of it, in pieces of any length", func() {
+		for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+			m := newModel(1)
+			t, err := tensor.New(dt, 1<<16)
+			Expect(err).NotTo(HaveOccurred())
+			for i, s := 0, tensor.Of[uint16](t); i < len(s); i++ {
+				s[i] = uint16(i)
+			}
+			x := m.feed(t)
+			part := m.op("Slice", x, m.ints(3), m.ints(1<<16-6))
+			m.exact(m.op("Cast", x, to(tensor.Float32)), m.op("Cast", part, to(tensor.Float32)), m.op("Cast", part, to(tensor.Float64)),
+				m.op("Cast", m.op("Cast", part, to(tensor.Float32)), to(dt)))
+		}
+	})
+})
+
+// exact is check without a tolerance: every number is the same, and NaN where it is none.
+func (m *model) exact(outputs ...*graph.Value) {
+	GinkgoHelper()
+	m.check(outputs...)
+	got, _ := mustExecute(m.g, m.feeds, &carve.Options{Strict: true})
+	for _, v := range outputs {
+		a, b := got[v.Name].(*tensor.Tensor), m.known[v]
+		for i := range b.Len() {
+			if x, y := a.Float64At(i), b.Float64At(i); x != y && (x == x || y == y) {
+				Fail(fmt.Sprintf("%v %d is %g instead of %g", a.DType, i, x, y))
+			}
+		}
+	}
+}
