@@ -68,6 +68,17 @@ var _ = Describe("faults", func() {
 		Expect(succeeds(ctx, "inspect", path).stdout).To(ContainSubstring("unsupported: com.example.Magic (1 node)"))
 	})
 
+	It("name the dims that were taken as 1 where a model does not admit them", func(ctx SpecContext) {
+		g := newGraph()
+		x := g.AddInput("x", f32("N", 4))
+		y := add(g, "Reshape", "fold", "y", []*graph.Value{x, g.AddConst("eight", tensor.From([]int64{8}))})
+		g.SetOutputs(y)
+		path := save(ctx, g)
+		Expect(fails(ctx, "run", path)).To(HaveSuffix("; dims not set, taken as 1: N (--dim NAME=N)\n"))
+		Expect(fails(ctx, "run", path, "--dim", "N=3")).NotTo(ContainSubstring("not set"))
+		succeeds(ctx, "run", path, "--dim", "N=2")
+	})
+
 	It("hide control characters of a model", func(ctx SpecContext) {
 		g := newGraph()
 		x := g.AddInput("x", f32(2))

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -75,6 +78,9 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *fee
 	j.options = o
 	j.program, err = carve.Compile(ctx, j.model, &o)
 	j.compiled += time.Since(start)
+	if taken := j.binding.taken(); errors.Is(err, graph.ErrShapeMismatch) && taken != "" {
+		err = fmt.Errorf("%w; %s", err, taken)
+	}
 	return j, err
 }
 

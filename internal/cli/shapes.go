@@ -124,9 +124,17 @@ func (b *binding) apply(o *carve.Options) {
 
 // say tells which symbols nobody set.
 func (b *binding) say(a *app) {
-	if len(b.unset) > 0 {
-		a.note("dims not set, taken as 1: %s (--dim NAME=N)", strings.Join(b.unset, ", "))
+	if taken := b.taken(); taken != "" {
+		a.note("%s", taken)
 	}
+}
+
+// taken lists the symbols that nobody set, if there are some.
+func (b *binding) taken() string {
+	if len(b.unset) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("dims not set, taken as 1: %s (--dim NAME=N)", strings.Join(b.unset, ", "))
 }
 
 // shapeOf returns the concrete shape of an input.
