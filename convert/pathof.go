@@ -7,8 +7,9 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// PathOf is Path for tensors of one element type and rank, -1 for one that is not known: it goes around converters that do not support these. The error
-// wraps ErrNoPath. It costs what Path does where that answer serves, and O(F³) for F formats otherwise.
+// PathOf is Path for tensors of one element type and rank, -1 for one that is not known: it goes around converters that do
+// not support these. The error wraps ErrNoPath. It costs what Path does where that answer serves, and O(F³) for F formats
+// otherwise.
 func (r *Registry) PathOf(from, to graph.Format, dt tensor.DType, rank int) ([]*Converter, error) {
 	hops, err := r.Path(from, to)
 	if err != nil || rank < 0 {

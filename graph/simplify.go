@@ -44,8 +44,8 @@ type pass struct {
 
 // passes in the order in which they run. Folding comes first, since constants enable everything else; twins are merged
 // before patterns are sought, so that patterns see one value where the exporter wrote two, and after nodes were widened,
-// since some patterns are of float32 alone; what patterns leave behind dies at the end. Then come the regions of the nodes that are left, each with the whole table of its own; all that is
-// repeated until nothing changes.
+// since some patterns are of float32 alone; what patterns leave behind dies at the end. Then come the regions of the nodes
+// that are left, each with the whole table of its own; all that is repeated until nothing changes.
 var passes = []pass{
 	{"infer-types", (*simplifier).inferTypes},
 	{"fold-constants", (*simplifier).foldConstants},

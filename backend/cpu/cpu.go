@@ -2,8 +2,9 @@
 // AVX2 and portable kernels chosen at run time.
 //
 // Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups, over three
-// axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a model is compiled, as formats of constants. Bias, activation and
-// residual addition are fused into convolutions and matrix products by the properties of this package.
+// axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a
+// model is compiled, as formats of constants. Bias, activation and residual addition are fused into convolutions and matrix
+// products by the properties of this package.
 //
 // A subgraph is compiled to a list of nodes, and specialised to a list of steps over planned buffers: views alias their
 // source, element-wise operators run in place, and concatenations are written in place by their producers, along
@@ -12,10 +13,10 @@
 // Results do not depend on the number of threads.
 //
 // Where to start: cpu.go has the Backend and the table of operators, each of which is two functions, one for its signatures
-// and one that plans it, and a third where it deals with rows apart (apart.go); planner.go turns a subgraph into steps over places in memory, which package place gives out, and
-// runs them; fuse.go has the properties. Every other file holds a family of operators, and registers it: conv.go, pool.go,
-// binary.go, activation.go, matmul.go, rows.go, move.go and so on. A new operator is a registration and a spec against
-// package reference.
+// and one that plans it, and a third where it deals with rows apart (apart.go); planner.go turns a subgraph into steps over
+// places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
+// family of operators, and registers it: conv.go, pool.go, binary.go, activation.go, matmul.go, rows.go, move.go and so on.
+// A new operator is a registration and a spec against package reference.
 //
 // The package imports backend and what is below it, and internal/kernel.
 package cpu

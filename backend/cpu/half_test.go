@@ -34,8 +34,8 @@ func as(t *tensor.Tensor, dt tensor.DType, back bool) *tensor.Tensor {
 	return out
 }
 
-// half returns a copy of the model with everything of float32, and casts to it, in half precision; where back is set, it stays float32 with
-// the contents of inputs and constants rounded.
+// half returns a copy of the model with everything of float32, and casts to it, in half precision; where back is set, it
+// stays float32 with the contents of inputs and constants rounded.
 func (m *model) half(dt tensor.DType, back bool) (*graph.Graph, map[string]tensor.Value) {
 	GinkgoHelper()
 	g, err := m.g.Clone()

@@ -103,7 +103,8 @@ func (p *planner) shape(v *graph.Value) shape {
 }
 
 // alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied;
-// so it is where it has its place already, and where in lies in rows apart and place.WantConcats has not taken the node for a view, and asked who reads it.
+// so it is where it has its place already, and where in lies in rows apart and place.WantConcats has not taken the node for
+// a view, and asked who reads it.
 func (p *planner) alias(out, in *graph.Value) {
 	if p.In(in).Pitch != 0 && !place.IsView(p.Node) || p.Where[out.ID].Slot >= 0 || !p.View(out, in) {
 		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
