@@ -1,7 +1,6 @@
 package mkl_test
 
 import (
-	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,9 +12,6 @@ import (
 var _ = Describe("primitives of several threads", func() {
 	for _, lib := range libraries() {
 		It(strings.TrimSpace("are made where they run, so that workers stand by one thread only "+lib), func() {
-			if runtime.GOMAXPROCS(0) > 3 {
-				Skip("several executors")
-			}
 			creator, executor, err := mkl.Creates(open(lib), 1234567)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(creator).NotTo(BeZero())

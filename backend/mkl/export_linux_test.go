@@ -1,16 +1,18 @@
 package mkl
 
 import (
+	"runtime"
 	"syscall"
 
 	"github.com/carve-dev/carve/backend"
 )
 
-// Creates makes a primitive of many elements for two threads and returns the threads of the process that made it, and that
-// the executor is.
+// Creates makes a primitive of many elements for so many threads that there is one executor, and returns the threads of the
+// process that made it, and that the executor is.
 func Creates(b backend.Backend, elements int) (creator, executor int, err error) {
 	l := b.(*mkl).l
-	m := l.teams.acquire(l, 2)
+	threads := max(runtime.GOMAXPROCS(0), 2)
+	m := l.teams.acquire(l, threads)
 	defer l.teams.release(m)
 	r := l.elementwise(eltTanh, 0, 0, plain(elements))
 	if v2 := r.v2; v2 != nil {
@@ -25,7 +27,7 @@ func Creates(b backend.Backend, elements int) (creator, executor int, err error)
 			return v3(out, attr, d)
 		}
 	}
-	if _, err := l.primitive(m, r.threads(2), r); err != nil {
+	if _, err := l.primitive(m, r.threads(threads), r); err != nil {
 		return 0, 0, err
 	}
 	err = m.create(func() error {
