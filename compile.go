@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"maps"
 	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/carve-dev/carve/backend"
@@ -17,6 +15,9 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/internal/exec"
+	"github.com/carve-dev/carve/internal/pool"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -59,11 +60,11 @@ type compilation struct {
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
 	failed  map[failKey]*property.Reason
-	removed int                               // conversions that were superfluous
-	packed  packedSet                         // constants that the compilation made itself
-	copied  packedSet                         // memory of copies
-	copies  map[*tensor.Tensor]*tensor.Tensor // of constants and defaults, by what they are copied from
+	removed int // conversions that were superfluous
+	packer  *constants.Packer
+	copies  constants.Copies // of constants and defaults
 	exes    map[*graph.Node]backend.Executable
+	dynamic map[*graph.Node]bool // groups whose shapes depend on data
 	retry   bool
 	started time.Time
 	pass    string
@@ -99,7 +100,6 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, err
 	}
 	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, opened: opened, failed: map[failKey]*property.Reason{},
-		copies:  map[*tensor.Tensor]*tensor.Tensor{},
 		devices: map[tensor.DeviceID]device.Device{}}
 	if c.g, err = m.graph.Clone(); err != nil {
 		closeAll()
@@ -111,16 +111,16 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	}
 	if err := c.run(); err != nil {
 		c.closeExecutables()
-		c.packed.free()
-		c.copied.free()
+		c.packer.Own.Free()
+		c.copies.Free()
 		closeAll()
 		return nil, err
 	}
-	p, err := newProgram(c, opened)
+	p, err := newProgram(c)
 	if err != nil {
 		c.closeExecutables()
-		c.packed.free()
-		c.copied.free()
+		c.packer.Own.Free()
+		c.copies.Free()
 		closeAll()
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (c *compilation) openRegistry() error {
 	for _, b := range c.backends {
 		converters = append(converters, b.Converters()...)
 		for _, d := range b.Devices() {
-			c.devices[canonical(d.ID())] = d
+			c.devices[d.ID().Canonical()] = d
 		}
 	}
 	c.devices[tensor.DeviceID{}] = device.Host
@@ -145,14 +145,9 @@ func (c *compilation) openRegistry() error {
 			c.registry.AddSource(s)
 		}
 	}
+	c.packer = &constants.Packer{Shared: c.model.packed, Own: &constants.Store{}, Private: c.private,
+		Transfer: convert.Transfer{Registry: c.registry, Devices: c.devices}}
 	return nil
-}
-
-func canonical(d tensor.DeviceID) tensor.DeviceID {
-	if d.IsHost() {
-		return tensor.DeviceID{}
-	}
-	return d
 }
 
 // maxAttempts bounds how often groups that fail to compile send the pipeline back to partitioning.
@@ -251,7 +246,7 @@ func (c *compilation) pinDims() error {
 			d.Symbols(known)
 		}
 	}
-	for _, name := range sortedKeys(c.o.Dims) {
+	for _, name := range slices.Sorted(maps.Keys(c.o.Dims)) {
 		if !known[name] {
 			return &InputError{Name: name, Problem: "no input has a dim of that name", kind: ErrInput}
 		}
@@ -259,7 +254,7 @@ func (c *compilation) pinDims() error {
 	if err := c.checkBounds(known); err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(c.o.Shapes) {
+	for _, name := range slices.Sorted(maps.Keys(c.o.Shapes)) {
 		i := slices.IndexFunc(c.g.Inputs, func(v *graph.Value) bool { return v.Name == name })
 		if i < 0 {
 			return &InputError{Name: name, Problem: "the model has no such input", kind: ErrInput}
@@ -295,6 +290,23 @@ func (c *compilation) pinDims() error {
 			shape[k] = shape[k].Subst(sub)
 		}
 		v.Type.Shape = shape
+	}
+	return nil
+}
+
+// checkBounds validates Options.Bounds against the model's inputs.
+func (c *compilation) checkBounds(known map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(c.o.Bounds)) {
+		if !known[name] {
+			return &InputError{Name: name, Problem: "no input has a dim of that name", kind: ErrInput}
+		}
+		n := c.o.Bounds[name]
+		if n < 0 {
+			return fmt.Errorf("%w: bound of dim %s is %d", graph.ErrDimValue, name, n)
+		}
+		if d, pinned := c.o.Dims[name]; pinned && d > n {
+			return &InputError{Name: name, Problem: "dim is larger than its bound", Expected: fmt.Sprint(n), Found: fmt.Sprint(d), kind: ErrInput}
+		}
 	}
 	return nil
 }
@@ -378,46 +390,9 @@ func (c *compilation) lower() error {
 	})
 }
 
-// parallel calls fn for 0 to n-1 on as many goroutines as the program may use threads, and returns the error of the
-// lowest index. It reports progress.
-func (c *compilation) parallel(n int, fn func(i int) error) error {
-	errs := make([]error, n)
-	var next, done atomic.Int64
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range min(n, max(c.o.Threads, runtime.GOMAXPROCS(0))) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || c.ctx.Err() != nil {
-					return
-				}
-				func() {
-					defer func() {
-						if r := recover(); r != nil {
-							errs[i] = fmt.Errorf("internal error: %v\n%s", r, debug.Stack())
-						}
-					}()
-					errs[i] = fn(i)
-				}()
-				mu.Lock()
-				c.o.Observer(Progress{Pass: c.pass, Done: int(done.Add(1)), Total: n, Elapsed: time.Since(c.started)})
-				mu.Unlock()
-			}
-		}()
-	}
-	wg.Wait()
-	if err := c.ctx.Err(); err != nil {
-		return err
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// progress reports how far the pass is.
+func (c *compilation) progress(done, total int) {
+	c.o.Observer(Progress{Pass: c.pass, Done: done, Total: total, Elapsed: time.Since(c.started)})
 }
 
 // compileGroups compiles every group. A group that fails is given to the next backend: its nodes are marked, and the
@@ -437,10 +412,10 @@ func (c *compilation) compileGroups() error {
 	}); err != nil {
 		return err
 	}
-	c.exes = map[*graph.Node]backend.Executable{}
+	c.exes, c.dynamic = map[*graph.Node]backend.Executable{}, map[*graph.Node]bool{}
 	exes := make([]backend.Executable, len(jobs))
 	fails := make([]error, len(jobs))
-	err := c.parallel(len(jobs), func(i int) error {
+	err := pool.Each(c.ctx, len(jobs), c.o.Threads, c.progress, func(i int) error {
 		defer func() {
 			if r := recover(); r != nil {
 				fails[i] = fmt.Errorf("panic: %v", r)
@@ -451,7 +426,7 @@ func (c *compilation) compileGroups() error {
 	})
 	for i, e := range exes {
 		if e != nil {
-			c.exes[jobs[i].group.Node] = e
+			c.exes[jobs[i].group.Node], c.dynamic[jobs[i].group.Node] = e, jobs[i].group.Dynamic
 		}
 	}
 	if err != nil {
@@ -464,7 +439,7 @@ func (c *compilation) compileGroups() error {
 		gr := jobs[i].group
 		name := gr.Backend
 		if c.o.Strict || jobs[i].b == c.backends[len(c.backends)-1] {
-			return nodesError(gr.Node.Provenance(), name, fail)
+			return (*StepError)(exec.BlameNodes(gr.Node.Provenance(), name, fail))
 		}
 		c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(gr.Node.Provenance()), "error", fail)
 		c.retry = true

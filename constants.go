@@ -1,32 +1,76 @@
 package carve
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/internal/exec"
+	"github.com/carve-dev/carve/partition"
 )
 
-// ownConstants gives groups that read constants as the model stores them copies of their own where that is needed: all of
-// them under Options.CopyWeights, so that the model's file is not read after Compile, and otherwise those that a file
-// holds at an address unfit for their dtype. The defaults of inputs are treated alike. Equal constants are copied once,
-// however often groups are compiled.
-func (c *compilation) ownConstants() error {
-	var mapped []*tensor.Tensor
-	want := func(t *tensor.Tensor) bool {
-		if t.DType == tensor.String || !c.o.CopyWeights && !misaligned(t, t.DType.Size()) {
-			return false
-		}
-		if _, ok := c.copies[t]; !ok {
-			c.copies[t] = nil
-			mapped = append(mapped, t)
-		}
-		return true
+// private reports whether a device ends with the Program, because the backend does, which Compile opened: what lies on it
+// is not shared.
+func (c *compilation) private(id tensor.DeviceID) bool {
+	if id.IsHost() {
+		return false
 	}
+	for _, b := range c.opened {
+		for _, d := range b.Devices() {
+			if d.ID() == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pack is the pass that converts constants, once per constant and format: those of the model for all its Programs, those
+// that simplification made for this Program alone.
+func (c *compilation) pack() error {
+	var packs []*partition.Pack
+	var list []constants.Request
+	if err := c.blocks(func(g *graph.Graph) error {
+		for i := range c.results[g].Packs {
+			p := &c.results[g].Packs[i]
+			packs = append(packs, p)
+			list = append(list, constants.Request{Key: constants.Key{Constant: p.Constant, Format: p.Format}, Name: p.Name})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	made, err := c.packer.Pack(c.ctx, list, constants.Job{Threads: c.o.Threads, Progress: c.progress})
+	if err != nil {
+		return err
+	}
+	for i, p := range packs {
+		p.Packed.Data, p.Packed.Handle = made[i].Data, made[i].Handle
+		// Reports need the type; the data of folded constants need not be kept.
+		p.Constant = &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape}
+	}
+	return nil
+}
+
+// ownConstants is the pass that gives groups which read constants as the model stores them copies of their own where that is
+// needed: all of them under Options.CopyWeights, so that the model's file is not read after Compile, and otherwise those
+// that a file holds at an address unfit for their dtype. The defaults of inputs are treated alike. Equal constants are
+// copied once, however often groups are compiled.
+func (c *compilation) ownConstants() error {
+	var list []*tensor.Tensor
 	var values []*graph.Value
+	want := func(t *tensor.Tensor) bool {
+		return t.DType != tensor.String && (c.o.CopyWeights || exec.Misaligned(t))
+	}
 	collect := func(g *graph.Graph) {
 		for v := range g.Constants() {
 			if v.IsConst() && v.Format == graph.HostFormat && want(v.Const) {
-				values = append(values, v)
+				values, list = append(values, v), append(list, v.Const)
 			}
 		}
 	}
@@ -41,48 +85,27 @@ func (c *compilation) ownConstants() error {
 		return err
 	}
 	defaults := c.model.defaults()
-	for _, name := range sortedKeys(defaults) {
-		want(defaults[name])
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if t := defaults[name]; want(t) {
+			list = append(list, t)
+		}
 	}
-	if err := c.copyOut(mapped); err != nil {
+	if err := c.copies.Add(c.ctx, device.Host, list); err != nil {
 		return err
 	}
 	for _, v := range values {
-		v.Const = c.copies[v.Const]
+		if own := c.copies.Of(v.Const); own != nil {
+			v.Const = own
+		}
 	}
 	return nil
 }
 
-// copyOut fills c.copies for a list of tensors, with one block of memory outside of Go's heap.
-func (c *compilation) copyOut(list []*tensor.Tensor) error {
-	var total int64
-	for _, t := range list {
-		total += (int64(t.NumBytes()) + packSlack + packAlign - 1) / packAlign * packAlign
-	}
-	if total == 0 {
-		return nil
-	}
-	block, err := device.Host.Alloc(total)
-	if err != nil {
-		return err
-	}
-	c.copied.blocks = append(c.copied.blocks, ownedMemory{device.Host, block})
-	c.copied.bytes += block.Size
-	for off, i := int64(0), 0; i < len(list); i++ {
-		if err := c.ctx.Err(); err != nil {
-			return err
-		}
-		t := list[i]
-		if !t.IsCompact() {
-			if t, err = t.Clone(); err != nil {
-				return err
-			}
-		}
-		n := int64(t.NumBytes())
-		data := block.Data[off : off+n : off+n]
-		copy(data, t.Bytes())
-		c.copies[list[i]] = &tensor.Tensor{DType: t.DType, Shape: t.Shape, Data: data}
-		off += (n + packSlack + packAlign - 1) / packAlign * packAlign
-	}
-	return nil
+// Group implements exec.Code.
+func (c *compilation) Group(n *graph.Node) (exe backend.Executable, b backend.Backend, dynamic bool) {
+	i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == n.Backend })
+	return c.exes[n], c.backends[i], c.dynamic[n]
 }
+
+// Hop implements exec.Code.
+func (c *compilation) Hop(g *graph.Graph, n *graph.Node) *convert.Converter { return c.hops[g][n] }

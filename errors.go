@@ -3,16 +3,19 @@ package carve
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/exec"
 )
 
 // Errors for errors.Is. Typed errors of the passes (graph, partition, convert, backend, onnx) are wrapped and can be
 // found with errors.As.
 var (
-	ErrClosed      = errors.New("program is closed")
-	ErrInput       = errors.New("bad input")
-	ErrOutput      = errors.New("bad output")
-	ErrMemoryLimit = errors.New("more memory than Options.MaxArenaBytes")
-	ErrRun         = errors.New("run failed")
+	ErrClosed      = exec.ErrClosed
+	ErrInput       = exec.ErrInput
+	ErrOutput      = exec.ErrOutput
+	ErrMemoryLimit = exec.ErrMemoryLimit
+	ErrRun         = exec.ErrRun
 )
 
 // InputError names an input of a Run, or an output of RunInto, that is missing, unknown, of the wrong type or shape, or
@@ -27,11 +30,7 @@ type InputError struct {
 
 // Error names input, problem, expected and found.
 func (e *InputError) Error() string {
-	s := fmt.Sprintf("%v %q: %s", e.kind, e.Name, e.Problem)
-	if e.Expected != "" || e.Found != "" {
-		s += fmt.Sprintf(" (expected %s, found %s)", e.Expected, e.Found)
-	}
-	return s
+	return (&exec.PortError{Name: e.Name, Problem: e.Problem, Expected: e.Expected, Found: e.Found, Kind: e.kind}).Error()
 }
 
 // Unwrap returns ErrInput or ErrOutput.
@@ -46,22 +45,8 @@ type StepError struct {
 	Err     error
 }
 
-// mostNodes is how many a StepError keeps.
-const mostNodes = 8
-
-func nodesError(nodes []string, backend string, err error) *StepError {
-	kept := nodes[:min(len(nodes), mostNodes)]
-	return &StepError{Nodes: kept, More: len(nodes) - len(kept), Backend: backend, Err: err}
-}
-
 // Error names nodes, backend and cause.
-func (e *StepError) Error() string {
-	list := nodeList(e.Nodes)
-	if e.More > 0 && len(e.Nodes) > 0 {
-		list = fmt.Sprintf("%q … %q and %d more", e.Nodes[0], e.Nodes[len(e.Nodes)-1], e.More)
-	}
-	return fmt.Sprintf("%v: node %s on %s: %v", ErrRun, list, e.Backend, e.Err)
-}
+func (e *StepError) Error() string { return (*exec.StepError)(e).Error() }
 
 // Unwrap returns ErrRun and the cause.
 func (e *StepError) Unwrap() []error { return []error{ErrRun, e.Err} }
@@ -78,12 +63,26 @@ func (e *PassError) Error() string { return fmt.Sprintf("pass %s: %v", e.Pass, e
 // Unwrap returns the cause.
 func (e *PassError) Unwrap() error { return e.Err }
 
-func nodeList(names []string) string {
-	switch len(names) {
-	case 0:
-		return "(none)"
-	case 1:
-		return fmt.Sprintf("%q", names[0])
+// public returns an error of the run time as the package's own.
+func public(err error) error {
+	if err == nil {
+		return nil
 	}
-	return fmt.Sprintf("%q … %q (%d nodes)", names[0], names[len(names)-1], len(names))
+	var step *exec.StepError
+	var port *exec.PortError
+	switch {
+	case errors.As(err, &step):
+		return worded(err, step, (*StepError)(step))
+	case errors.As(err, &port):
+		return worded(err, port, &InputError{Name: port.Name, Problem: port.Problem, Expected: port.Expected, Found: port.Found, kind: port.Kind})
+	}
+	return err
+}
+
+// worded returns the package's error own for the part inner of err, with the words that err has around it.
+func worded(err, inner, own error) error {
+	if before, found := strings.CutSuffix(err.Error(), inner.Error()); found && before != "" {
+		return fmt.Errorf("%s%w", before, own)
+	}
+	return own
 }

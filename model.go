@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
 )
 
 // Model is a loaded model: its graph, and the weights in every format in which a Program wanted them, shared by all
@@ -17,12 +18,8 @@ type Model struct {
 	graph  *graph.Graph
 	source *onnx.Model // nil for models made from a graph
 
-	once   sync.Once
-	consts map[*tensor.Tensor]bool
-
-	turn   chan struct{} // held by the compilation that packs constants
 	mu     sync.Mutex
-	packed packedSet
+	packed *constants.Shared
 	users  int // Programs that are open and compilations under way
 	closed bool
 }
@@ -57,7 +54,9 @@ func Parse(ctx context.Context, data []byte) (*Model, error) {
 
 // FromGraph makes a Model of a graph, which must not change afterwards.
 func FromGraph(g *graph.Graph) *Model {
-	return &Model{graph: g, turn: make(chan struct{}, 1)}
+	m := &Model{graph: g}
+	m.packed = constants.NewShared(g, m.evict)
+	return m
 }
 
 // FromONNX makes a Model of an ONNX model that the caller loaded with options of its own, such as onnx.Options.Override:
@@ -118,9 +117,16 @@ func (m *Model) freeUnused() error {
 	if !m.closed || m.users > 0 {
 		return nil
 	}
-	m.packed.free()
+	m.packed.Free()
 	if m.source != nil {
 		return m.source.Close()
 	}
 	return nil
+}
+
+// evict gives the pages of the model's files back; constants that are still read are mapped again.
+func (m *Model) evict() {
+	if m.source != nil {
+		_ = m.source.Evict() // advice: where it fails the pages stay
+	}
 }

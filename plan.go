@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/carve-dev/carve/memplan"
-	"github.com/carve-dev/carve/memplan/schedule"
 )
 
 // MemoryPlan is where everything of one device lies while the main graph runs, for concrete shapes. Time is counted in
@@ -34,18 +33,19 @@ type PlannedBuffer struct {
 // Plan returns the memory plan of every device for inputs of these shapes, given by name; nil means what Report means by
 // it.
 func (p *Program) Plan(ctx context.Context, shapes map[string][]int) ([]MemoryPlan, error) {
-	s, err := p.reportSpec(ctx, shapes)
+	s, err := p.machine.Specialized(ctx, shapes)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	var out []MemoryPlan
-	for i := range s.plan.Arenas {
-		a := &s.plan.Arenas[i]
+	plan := s.Plan()
+	for i := range plan.Arenas {
+		a := &plan.Arenas[i]
 		m := MemoryPlan{Device: a.Device.String(), Arena: a.Height, LowerBound: a.LowerBound, Naive: a.Naive, Method: a.Method,
-			Steps: s.plan.Start[len(s.plan.Start)-1]}
+			Steps: plan.Start[len(plan.Start)-1]}
 		count := map[string]int{}
 		for _, b := range a.Placed {
-			name := s.placedName(b)
+			name := s.PlacedName(b)
 			if b.Step >= 0 {
 				count[name]++
 				name = fmt.Sprintf("%s #%d", name, count[name])
@@ -55,20 +55,6 @@ func (p *Program) Plan(ctx context.Context, shapes map[string][]int) ([]MemoryPl
 		out = append(out, m)
 	}
 	return out, nil
-}
-
-// placedName names a buffer by its value, or by the node that makes it.
-func (s *spec) placedName(b schedule.Placed) string {
-	if b.Step < 0 {
-		return valueName(s.block.slots[b.Index].v)
-	}
-	st, r := &s.block.steps[b.Step], &s.reqs[b.Step]
-	if b.Index < len(r.Buffers) {
-		if first := r.Buffers[b.Index].First; first < len(r.Labels) && r.Labels[first].Name != "" {
-			return r.Labels[first].Name
-		}
-	}
-	return st.node.Name
 }
 
 // WriteSVG draws the arena over time, buffers as rectangles.

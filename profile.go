@@ -28,66 +28,23 @@ type Span struct {
 	FLOPs   float64 // 0 where not known
 }
 
-// profiler collects spans of one run.
-type profiler struct {
-	zero  time.Time
-	spans []Span
-	last  time.Time
-}
-
 // RunProfiled is Run with a profile of every node.
 func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, *Profile, error) {
-	s, err := p.acquire(ctx)
+	s, err := p.machine.Acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer p.giveBack(s)
-	s.profile = &profiler{zero: time.Now()}
-	defer func() { s.profile = nil }()
+	defer p.machine.GiveBack(s)
+	stop, start := s.Profile(), time.Now()
 	out, err := s.Run(ctx, inputs)
+	prof := &Profile{Total: time.Since(start)}
+	for _, x := range stop() {
+		prof.Spans = append(prof.Spans, Span(x))
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, public(err)
 	}
-	return out, &Profile{Total: time.Since(s.profile.zero), Spans: s.profile.spans}, nil
-}
-
-// begin starts the timing of a step; a group with labelled sub-steps reports them one by one.
-func (p *profiler) begin(f *frame, i int) time.Time {
-	now := time.Now()
-	p.last = now
-	st := &f.s.block.steps[i]
-	if st.kind == stepGroup {
-		f.args[i].Trace = func(sub int) {
-			t := time.Now()
-			if r := f.requirements(i); sub < len(r.Labels) {
-				l := &r.Labels[sub]
-				p.spans = append(p.spans, Span{Name: l.Name, Op: l.Op, Backend: st.node.Backend, Nodes: l.Origins,
-					Start: p.last.Sub(p.zero), Time: t.Sub(p.last), FLOPs: l.FLOPs})
-			}
-			p.last = t
-		}
-	}
-	return now
-}
-
-func (p *profiler) end(f *frame, i int, start time.Time) {
-	st := &f.s.block.steps[i]
-	if st.kind == stepGroup {
-		f.args[i].Trace = nil
-		if len(f.requirements(i).Labels) > 0 {
-			return
-		}
-	}
-	s := Span{Name: st.node.Name, Op: st.node.Op.String(), Backend: st.node.Backend, Nodes: st.node.Provenance(),
-		Start: start.Sub(p.zero), Time: time.Since(start)}
-	switch st.kind {
-	case stepHost:
-		s.Backend = "host"
-	case stepConvert:
-		s.Op, s.Backend = "Convert", "convert"
-	}
-	p.spans = append(p.spans, s)
-	p.last = time.Now()
+	return out, prof, nil
 }
 
 // Slowest returns the spans of the n nodes that took longest, the slowest first.

@@ -2,6 +2,7 @@ package carve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
@@ -11,7 +12,7 @@ import (
 // checkProperties validates Options.Properties: they belong to listed backends, and no two properties of a backend share
 // a name, since a fused node is known by it.
 func (o *Options) checkProperties(list []backend.Backend) error {
-	for _, name := range sortedKeys(o.Properties) {
+	for _, name := range slices.Sorted(maps.Keys(o.Properties)) {
 		i := slices.IndexFunc(list, func(b backend.Backend) bool { return b.Info().Name == name })
 		if i < 0 {
 			return fmt.Errorf("%w: properties for %q, which is not among the backends", backend.ErrUnknown, name)

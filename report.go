@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -94,12 +95,12 @@ type RejectedReport struct {
 // Report describes the plan. Sizes are those of the most recent concrete shapes; where the Program has not run yet and
 // symbols are open, shapes gives the inputs' shapes by name, and a symbol that no shape binds counts as 1.
 func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report, error) {
-	s, err := p.reportSpec(ctx, shapes)
+	s, err := p.machine.Specialized(ctx, shapes)
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	r := &Report{Groups: []GroupReport{}, Folded: []FoldedReport{}, Conversions: []ConversionReport{}, Devices: []DeviceReport{},
-		Rejected: []RejectedReport{}, Dims: s.bindings, Eliminated: p.eliminated}
+		Rejected: []RejectedReport{}, Dims: s.Bindings(), Eliminated: p.removed}
 	w := reportWriter{p: p, r: r, seen: map[string]bool{}}
 	w.block(s)
 	for _, c := range r.Conversions {
@@ -113,51 +114,17 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 			r.Folded = append(r.Folded, FoldedReport{f.Name, f.Kind.String()})
 		}
 	}
-	for _, a := range s.plan.Arenas {
+	for _, a := range s.Plan().Arenas {
 		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})
 	}
-	m := memoryModel{registry: p.registry, bindings: s.bindings}
-	r.Peak.After = m.peak(p.main.g)
+	m := memoryModel{registry: p.env.Transfer.Registry, bindings: s.Bindings()}
+	r.Peak.After = m.peak(p.g)
 	m.orders = p.before
-	r.Peak.Before = m.peak(p.main.g)
+	r.Peak.Before = m.peak(p.g)
 	if len(r.Devices) == 0 {
 		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
 	}
 	return r, nil
-}
-
-// reportSpec returns the specialisation that a report speaks of.
-func (p *Program) reportSpec(ctx context.Context, shapes map[string][]int) (*spec, error) {
-	if len(shapes) == 0 {
-		if s := p.newest(); s != nil {
-			return s, nil
-		}
-	}
-	list := make([][]int, len(p.main.g.Inputs))
-	for i, v := range p.main.g.Inputs {
-		if given, ok := shapes[v.Name]; ok {
-			list[i] = given
-			continue
-		}
-		if d := p.defaults[i]; d != nil {
-			list[i] = d.Shape
-			continue
-		}
-		bind := graph.Bindings{}
-		set := map[string]bool{}
-		for _, d := range v.Type.Shape {
-			d.Symbols(set)
-		}
-		for name := range set {
-			bind[name] = 1
-		}
-		dims, err := v.Type.Shape.Eval(bind, []int{})
-		if err != nil {
-			return nil, err
-		}
-		list[i] = dims
-	}
-	return p.spec(ctx, list)
 }
 
 type reportWriter struct {
@@ -167,15 +134,16 @@ type reportWriter struct {
 }
 
 // block reports the steps of a block, and of the regions in it.
-func (w *reportWriter) block(s *spec) {
-	w.packs(s.block.g)
-	for i := range s.block.steps {
-		st := &s.block.steps[i]
-		switch st.kind {
-		case stepGroup:
-			id := len(w.r.Groups)
-			g := GroupReport{ID: id, Backend: st.node.Backend, Nodes: w.fresh(st.node.Provenance())}
-			for n := range st.node.Regions[0].Graph.Nodes() {
+func (w *reportWriter) block(s *exec.Spec) {
+	b := s.Block()
+	w.packs(b.Graph)
+	for i := range b.Steps {
+		st := &b.Steps[i]
+		switch st.Kind {
+		case exec.StepGroup:
+			id := st.ID
+			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance())}
+			for n := range st.Node.Regions[0].Graph.Nodes() {
 				op := n.Op.String()
 				if n.IsCarve(graph.OpFused) {
 					op = n.Str("pattern", op)
@@ -184,21 +152,20 @@ func (w *reportWriter) block(s *spec) {
 				g.Nodes = append(g.Nodes, w.ofRegions(n)...)
 			}
 			w.r.Groups = append(w.r.Groups, g)
-			w.inside(s, st.node, id)
-			w.forms(st.node.Regions[0].Graph, s.reqs[i].Constants)
-		case stepConvert:
-			in := s.block.slots[st.in[0]].v
-			w.convert(in, st.node.Outputs[0].Format, s.bindings, st.hop.Name, nil)
-		case stepHost:
-			w.r.Groups = append(w.r.Groups, GroupReport{ID: len(w.r.Groups), Backend: partition.HostBackend,
-				Nodes: w.fresh(st.node.Provenance()), Ops: []string{st.node.Op.String()}})
-			for _, inner := range s.inner[i] {
+			w.inside(s, st.Node, id)
+			w.forms(st.Node.Regions[0].Graph, s.Requirements(i).Constants)
+		case exec.StepConvert:
+			w.convert(st.Node.Inputs[0], st.Node.Outputs[0].Format, s.Bindings(), st.Hop.Name, nil)
+		case exec.StepHost:
+			w.r.Groups = append(w.r.Groups, GroupReport{ID: st.ID, Backend: partition.HostBackend,
+				Nodes: w.fresh(st.Node.Provenance()), Ops: []string{st.Node.Op.String()}})
+			for _, inner := range s.Inner(i) {
 				w.block(inner)
 			}
 		}
 	}
-	w.fallen(s.block)
-	if res := w.p.results[s.block.g]; res != nil {
+	w.fallen(b)
+	if res := w.p.results[b.Graph]; res != nil {
 		for _, x := range res.Rejected {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
 		}
@@ -218,12 +185,10 @@ func (w *reportWriter) ofRegions(n *graph.Node) []string {
 }
 
 // fallen reports the groups that fell back to the reference kernels for some shapes, or in a run.
-func (w *reportWriter) fallen(b *block) {
-	w.p.mu.Lock()
-	defer w.p.mu.Unlock()
-	for i := range b.steps {
-		n := b.steps[i].node
-		why := w.p.fallen[n]
+func (w *reportWriter) fallen(b *exec.Block) {
+	for i := range b.Steps {
+		n := b.Steps[i].Node
+		why := w.p.machine.Fallen(n)
 		if why == nil {
 			continue
 		}
@@ -246,10 +211,10 @@ func (w *reportWriter) fresh(names []string) []string {
 }
 
 // inside reports the conversions in a group.
-func (w *reportWriter) inside(s *spec, group *graph.Node, id int) {
+func (w *reportWriter) inside(s *exec.Spec, group *graph.Node, id int) {
 	for n := range group.Regions[0].Graph.Nodes() {
 		if n.IsCarve(graph.OpConvert) {
-			w.convert(n.Inputs[0], n.Outputs[0].Format, s.bindings, group.Backend, &id)
+			w.convert(n.Inputs[0], n.Outputs[0].Format, s.Bindings(), group.Backend, &id)
 		}
 	}
 }
@@ -260,7 +225,7 @@ func (w *reportWriter) bytes(v *graph.Value, f graph.Format, b graph.Bindings) i
 	if err != nil {
 		return 0
 	}
-	n, err := w.p.registry.Size(f, v.Type.DType, dims)
+	n, err := w.p.env.Transfer.Registry.Size(f, v.Type.DType, dims)
 	if err != nil {
 		return 0
 	}
@@ -269,8 +234,8 @@ func (w *reportWriter) bytes(v *graph.Value, f graph.Format, b graph.Bindings) i
 
 // constant reports a constant that was converted.
 func (w *reportWriter) constant(name string, t *tensor.Tensor, from, to graph.Format) {
-	n, _ := w.p.registry.Size(to, t.DType, t.Shape)
-	path, _ := w.p.registry.PathOf(from, to, t.DType, len(t.Shape))
+	n, _ := w.p.env.Transfer.Registry.Size(to, t.DType, t.Shape)
+	path, _ := w.p.env.Transfer.Registry.PathOf(from, to, t.DType, len(t.Shape))
 	via := make([]string, len(path))
 	for i, c := range path {
 		via[i] = c.Name
@@ -305,16 +270,8 @@ func (w *reportWriter) forms(body *graph.Graph, forms []backend.ConstantForm) {
 
 func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, via string, group *int) {
 	rank := len(v.Type.Shape)
-	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: valueName(v), From: v.Format.Name(rank), To: to.Name(rank),
+	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: exec.ValueName(v), From: v.Format.Name(rank), To: to.Name(rank),
 		Bytes: w.bytes(v, v.Format, b), Group: group, Via: via})
-}
-
-// valueName returns the model's name of a value; for what conversions made, that of what they convert.
-func valueName(v *graph.Value) string {
-	for v.Producer != nil && v.Producer.IsCarve(graph.OpConvert) {
-		v = v.Producer.Inputs[0]
-	}
-	return v.String()
 }
 
 // Why returns the reasons for which a node of the model is not on the backends that were asked before the one that has
@@ -336,22 +293,4 @@ func (r *Report) Why(node string) (where string, reasons []RejectedReport, found
 		}
 	}
 	return where, reasons, found
-}
-
-// Memory is what a Program holds outside of Go's heap, in bytes.
-type Memory struct {
-	Arenas        int64 // of all sessions
-	PackedWeights int64 // of the model, shared by its Programs, and of constants that were folded for this one
-	CopiedWeights int64 // of this Program: what was copied out of the model's file as it is
-}
-
-// Memory returns what the Program holds now.
-func (p *Program) Memory() Memory {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := Memory{PackedWeights: p.model.packedBytes() + p.packed.bytes, CopiedWeights: p.copied.bytes}
-	for s := range p.live {
-		m.Arenas += s.held.Load()
-	}
-	return m
 }

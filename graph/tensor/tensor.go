@@ -30,6 +30,14 @@ type DeviceID struct {
 // IsHost reports whether the memory space is the host's.
 func (d DeviceID) IsHost() bool { return d.Type == 0 || d.Type == Host }
 
+// Canonical returns d as a key: the zero value for every way of saying the host.
+func (d DeviceID) Canonical() DeviceID {
+	if d.IsHost() {
+		return DeviceID{}
+	}
+	return d
+}
+
 // String returns "host", "cuda:0", "opencl:0" or "device12:0".
 func (d DeviceID) String() string {
 	switch d.Type {

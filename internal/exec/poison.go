@@ -1,4 +1,4 @@
-package carve
+package exec
 
 // The poisoning test mode, Options.Poison: an arena is full of NaN when a run begins, and each buffer is filled with NaN
 // again when its lifetime ends, at the sub-step after which the plan gives its memory to others. A kernel that reads what
@@ -12,7 +12,7 @@ type poison struct {
 }
 
 // newPoison lists the host buffers of the frame's plan. Other devices' memory is out of reach.
-func newPoison(s *spec, host []byte) *poison {
+func newPoison(s *Spec, host []byte) *poison {
 	p := &poison{ends: make([][][]byte, s.plan.Start[len(s.plan.Start)-1])}
 	for _, a := range s.plan.Arenas {
 		if !a.Device.IsHost() {

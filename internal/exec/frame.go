@@ -1,4 +1,4 @@
-package carve
+package exec
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // frame is a specialised block bound to a session's arenas: what a run reads and writes. It belongs to one session.
 type frame struct {
-	s       *spec
+	s       *Spec
 	session *Session
 	tensors []tensor.Tensor // descriptor per slot; steps point at them
 	values  []tensor.Value  // what a slot holds now; nil before it is made
@@ -32,15 +32,15 @@ type frame struct {
 
 // newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
 // devices are allocated for the frame.
-func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
+func (ss *Session) newFrame(s *Spec, host device.Memory) (*frame, error) {
 	b := s.block
-	f := &frame{s: s, session: ss, tensors: make([]tensor.Tensor, len(b.slots)), values: make([]tensor.Value, len(b.slots)),
-		args: make([]*backend.RunArgs, len(b.steps)), inner: make([][]*frame, len(b.steps)), arenas: map[tensor.DeviceID]device.Memory{{}: host}}
+	f := &frame{s: s, session: ss, tensors: make([]tensor.Tensor, len(b.Slots)), values: make([]tensor.Value, len(b.Slots)),
+		args: make([]*backend.RunArgs, len(b.Steps)), inner: make([][]*frame, len(b.Steps)), arenas: map[tensor.DeviceID]device.Memory{{}: host}}
 	for _, a := range s.plan.Arenas {
 		if a.Device.IsHost() || a.Height == 0 {
 			continue
 		}
-		dev := ss.p.devices[a.Device]
+		dev := ss.m.env.Transfer.Devices[a.Device]
 		if dev == nil {
 			return f, fmt.Errorf("%w: no backend has device %v", backend.ErrUnavailable, a.Device)
 		}
@@ -51,16 +51,16 @@ func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
 		f.arenas[a.Device] = m
 		f.owned = append(f.owned, m)
 	}
-	for i, sl := range b.slots {
+	for i, sl := range b.Slots {
 		t := &f.tensors[i]
-		t.DType, t.Shape, t.Device = sl.v.Type.DType, s.dims[i], sl.v.Format.Device
+		t.DType, t.Shape, t.Device = sl.Value.Type.DType, s.dims[i], sl.Value.Format.Device
 		f.values[i] = t
-		switch sl.kind {
-		case slotConst:
-			*t = *sl.v.Const
-		case slotDims:
+		switch sl.Kind {
+		case SlotConst:
+			*t = *sl.Value.Const
+		case SlotDims:
 			*t = *s.content[i]
-		case slotPlanned:
+		case SlotPlanned:
 			if sl.direct < 0 {
 				f.place(t, s.plan.Values[i], s.sizes[i])
 			}
@@ -68,12 +68,12 @@ func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
 			f.values[i] = nil
 		}
 	}
-	for i := range b.steps {
+	for i := range b.Steps {
 		if err := f.bindStep(i); err != nil {
 			return f, err
 		}
 	}
-	if ss.p.o.Poison {
+	if ss.m.env.Poison {
 		f.poison = newPoison(s, host.Data)
 	}
 	return f, nil
@@ -81,8 +81,8 @@ func (ss *Session) newFrame(s *spec, host device.Memory) (*frame, error) {
 
 // place points t at offset off of the arena of its device.
 func (f *frame) place(t *tensor.Tensor, off, size int64) {
-	m := f.arenas[canonical(t.Device)]
-	if canonical(t.Device).IsHost() {
+	m := f.arenas[t.Device.Canonical()]
+	if t.Device.Canonical().IsHost() {
 		t.Data, t.Offset = m.Data[off:off+size:off+size], 0
 		return
 	}
@@ -90,9 +90,9 @@ func (f *frame) place(t *tensor.Tensor, off, size int64) {
 }
 
 func (f *frame) bindStep(i int) error {
-	st, s := &f.s.block.steps[i], f.s
-	switch st.kind {
-	case stepGroup:
+	st, s := &f.s.block.Steps[i], f.s
+	switch st.Kind {
+	case StepGroup:
 		a := &backend.RunArgs{Constants: s.consts[i], Stream: f.session.stream(deviceOf(st.backend))}
 		if a.Stream == nil {
 			return fmt.Errorf("%w: device %v gave no stream", backend.ErrUnavailable, deviceOf(st.backend))
@@ -101,7 +101,7 @@ func (f *frame) bindStep(i int) error {
 			a.Inputs = append(a.Inputs, f.tensorAt(k))
 		}
 		for _, k := range st.out {
-			if k >= 0 && f.s.block.slots[k].kind == slotPlanned {
+			if k >= 0 && f.s.block.Slots[k].Kind == SlotPlanned {
 				a.Outputs = append(a.Outputs, f.tensorAt(k))
 			} else {
 				a.Outputs = append(a.Outputs, nil)
@@ -116,7 +116,7 @@ func (f *frame) bindStep(i int) error {
 			return f.allocOutput(st, out, dt, shape)
 		}
 		f.args[i] = a
-	case stepHost:
+	case StepHost:
 		var host device.Memory
 		if n := len(s.plan.Buffers[i]); n > 0 {
 			off := s.plan.Buffers[i][n-1]
@@ -142,15 +142,15 @@ func (f *frame) tensorAt(slot int) *tensor.Tensor {
 }
 
 // allocOutput is RunArgs.Alloc: storage for an output whose shape depends on data.
-func (f *frame) allocOutput(st *step, out int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if out < 0 || out >= len(st.out) || st.out[out] < 0 {
-		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.node, out)
+		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.Node, out)
 	}
 	n, err := tensor.NumElements(shape)
 	if err != nil {
 		return nil, err
 	}
-	if limit := f.session.p.o.MaxArenaBytes; limit > 0 && int64(dt.Bytes(n)) > limit {
+	if limit := f.session.m.env.MaxArenaBytes; limit > 0 && int64(dt.Bytes(n)) > limit {
 		return nil, fmt.Errorf("%w: %d bytes for %v%v", ErrMemoryLimit, dt.Bytes(n), dt, shape)
 	}
 	return f.makeLoose(st.out[out], dt, shape)
@@ -159,7 +159,7 @@ func (f *frame) allocOutput(st *step, out int, dt tensor.DType, shape []int) (*t
 // makeLoose gives a slot storage outside of the plan, in the slot's format: its shape depends on data. On the host it is
 // Go's; on other devices it lives until the slot's next or the frame's end.
 func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
-	t, format := &f.tensors[slot], f.s.block.slots[slot].v.Format
+	t, format := &f.tensors[slot], f.s.block.Slots[slot].Value.Format
 	if format == graph.HostFormat {
 		n, err := tensor.New(dt, shape...)
 		if err != nil {
@@ -168,7 +168,7 @@ func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tenso
 		*t, f.values[slot] = *n, t
 		return t, nil
 	}
-	size, err := f.session.p.registry.Size(format, dt, shape)
+	size, err := f.session.m.env.Transfer.Registry.Size(format, dt, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +181,10 @@ func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tenso
 		made.Data = data.Data
 	} else {
 		if f.loose == nil {
-			f.loose = make([]device.Memory, len(f.s.block.slots))
+			f.loose = make([]device.Memory, len(f.s.block.Slots))
 		}
 		f.releaseLoose(slot)
-		m, err := f.session.alloc(f.session.p.devices[canonical(format.Device)], size)
+		m, err := f.session.alloc(f.session.m.env.Transfer.Devices[format.Device.Canonical()], size)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tenso
 // releaseLoose gives back what a slot has outside of the plan.
 func (f *frame) releaseLoose(slot int) {
 	if m := f.loose[slot]; m.Device != (tensor.DeviceID{}) {
-		f.session.release(f.session.p.devices[canonical(m.Device)], m)
+		f.session.release(f.session.m.env.Transfer.Devices[m.Device.Canonical()], m)
 		f.loose[slot] = device.Memory{}
 	}
 }
@@ -208,13 +208,13 @@ func (f *frame) free() {
 		return
 	}
 	for _, m := range f.owned {
-		f.session.release(f.session.p.devices[canonical(m.Device)], m)
+		f.session.release(f.session.m.env.Transfer.Devices[m.Device.Canonical()], m)
 	}
 	f.owned = nil
 	for _, d := range sortedDevices(f.lateArena) {
 		var dev device.Device = device.Host
 		if !d.IsHost() {
-			dev = f.session.p.devices[d]
+			dev = f.session.m.env.Transfer.Devices[d]
 		}
 		f.session.release(dev, f.lateArena[d])
 	}
@@ -235,11 +235,11 @@ func (f *frame) run(ctx context.Context) error {
 	if f.poison != nil {
 		f.poison.begin()
 	}
-	for i := range f.s.block.steps {
+	for i := range f.s.block.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		st := &f.s.block.steps[i]
+		st := &f.s.block.Steps[i]
 		var start time.Time
 		if prof != nil {
 			start = prof.begin(f, i)
@@ -248,17 +248,17 @@ func (f *frame) run(ctx context.Context) error {
 			f.poisonSteps(i)
 		}
 		var err error
-		switch st.kind {
-		case stepGroup:
+		switch st.Kind {
+		case StepGroup:
 			if f.session.check != nil {
 				f.session.check.before(ctx, f, i)
 			}
 			if err = f.runGroup(ctx, i, st); err == nil && f.session.check != nil {
 				f.session.check.after(ctx, f, i)
 			}
-		case stepConvert:
+		case StepConvert:
 			err = f.runConvert(ctx, i, st)
-		case stepHost:
+		case StepHost:
 			err = f.runHost(ctx, i, st)
 		}
 		if f.poison != nil {
@@ -277,7 +277,7 @@ func (f *frame) run(ctx context.Context) error {
 	return nil
 }
 
-func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
+func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 	a := f.args[i]
 	if st.dynamic {
 		for k, slot := range st.in {
@@ -310,10 +310,10 @@ func (f *frame) runGroup(ctx context.Context, i int, st *step) error {
 		f.session.run.Resume()
 	}
 	if err != nil {
-		if ctx.Err() != nil || f.session.p.o.Strict || st.node.Backend == "reference" || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
+		if ctx.Err() != nil || f.session.m.env.Strict || st.Node.Backend == "reference" || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
 			return err
 		}
-		err = f.session.p.runFallback(ctx, st, f.bindings(i), a, err)
+		err = f.session.m.runFallback(ctx, st, f.bindings(i), a, err)
 	}
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func enqueue(ctx context.Context, inst backend.Instance, a *backend.RunArgs) (er
 	return err
 }
 
-func (f *frame) runConvert(ctx context.Context, i int, st *step) error {
+func (f *frame) runConvert(ctx context.Context, i int, st *Step) error {
 	in, out := st.in[0], st.out[0]
 	src, ok := f.values[in].(*tensor.Tensor)
 	if !ok {
@@ -355,7 +355,7 @@ func (f *frame) runConvert(ctx context.Context, i int, st *step) error {
 	move := f.s.moves[i]
 	if move == nil { // the shape depends on data
 		var err error
-		if move, err = st.hop.Plan(src.DType, src.Shape); err != nil {
+		if move, err = st.Hop.Plan(src.DType, src.Shape); err != nil {
 			return err
 		}
 		if _, err := f.makeLoose(out, src.DType, src.Shape); err != nil {
@@ -371,7 +371,7 @@ func (f *frame) value(slot int) (tensor.Value, error) {
 		return nil, nil
 	}
 	if f.values[slot] == nil {
-		return nil, fmt.Errorf("%w: value %v was not made", ErrRun, f.s.block.slots[slot].v)
+		return nil, fmt.Errorf("%w: value %v was not made", ErrRun, f.s.block.Slots[slot].Value)
 	}
 	return f.values[slot], nil
 }

@@ -1,4 +1,4 @@
-package carve
+package exec
 
 import (
 	"context"
@@ -13,14 +13,13 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/memplan/schedule"
-	"github.com/carve-dev/carve/partition"
 )
 
-// spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable but for
+// Spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable but for
 // the note of its last use.
-type spec struct {
+type Spec struct {
 	used     atomic.Int64 // Program.clock
-	block    *block
+	block    *Block
 	bindings graph.Bindings
 	dims     [][]int // concrete shape per slot; nil where it is not known
 	sizes    []int64 // physical bytes per slot
@@ -29,39 +28,39 @@ type spec struct {
 	reqs     []backend.Requirements
 	consts   [][]*tensor.Tensor // per step, of groups: RunArgs.Constants
 	moves    []convert.Move
-	inner    [][]*spec // per step and region
+	inner    [][]*Spec // per step and region
 	plan     *schedule.Plan
 	problem  *schedule.Problem // what plan was made for; kept for the bounds
 }
 
 // specialize makes the instances and the memory plan of a block.
-func (p *Program) specialize(ctx context.Context, b *block, bind graph.Bindings) (*spec, error) {
-	s := &spec{block: b, bindings: bind, dims: make([][]int, len(b.slots)), sizes: make([]int64, len(b.slots)),
-		content: make([]*tensor.Tensor, len(b.slots)), inst: make([]backend.Instance, len(b.steps)),
-		reqs: make([]backend.Requirements, len(b.steps)), consts: make([][]*tensor.Tensor, len(b.steps)), moves: make([]convert.Move, len(b.steps)), inner: make([][]*spec, len(b.steps))}
-	if err := s.shapes(p); err != nil {
+func (m *Machine) specialize(ctx context.Context, b *Block, bind graph.Bindings) (*Spec, error) {
+	s := &Spec{block: b, bindings: bind, dims: make([][]int, len(b.Slots)), sizes: make([]int64, len(b.Slots)),
+		content: make([]*tensor.Tensor, len(b.Slots)), inst: make([]backend.Instance, len(b.Steps)),
+		reqs: make([]backend.Requirements, len(b.Steps)), consts: make([][]*tensor.Tensor, len(b.Steps)), moves: make([]convert.Move, len(b.Steps)), inner: make([][]*Spec, len(b.Steps))}
+	if err := s.shapes(m); err != nil {
 		return nil, err
 	}
-	for i := range b.steps {
+	for i := range b.Steps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := p.specializeStep(ctx, s, i); err != nil {
+		if err := m.specializeStep(ctx, s, i); err != nil {
 			return nil, err
 		}
 	}
-	return s, s.makePlan(ctx, p)
+	return s, s.makePlan(ctx, m)
 }
 
 // shapes evaluates the shapes of all values that follow from the symbols.
-func (s *spec) shapes(p *Program) error {
-	for i, sl := range s.block.slots {
-		v := sl.v
-		switch sl.kind {
-		case slotConst:
+func (s *Spec) shapes(m *Machine) error {
+	for i, sl := range s.block.Slots {
+		v := sl.Value
+		switch sl.Kind {
+		case SlotConst:
 			s.dims[i] = v.Const.Shape
 			continue
-		case slotDims:
+		case SlotDims:
 			t, err := v.EvalDims(s.bindings)
 			if err != nil {
 				return err
@@ -73,16 +72,16 @@ func (s *spec) shapes(p *Program) error {
 			continue
 		}
 		dims, err := v.Type.Shape.Eval(s.bindings, make([]int, 0, len(v.Type.Shape)))
-		if errors.Is(err, graph.ErrUnbound) && sl.kind != slotPlanned {
+		if errors.Is(err, graph.ErrUnbound) && sl.Kind != SlotPlanned {
 			continue // known at run time
 		}
 		if err != nil {
 			return valueError(v, err)
 		}
 		s.dims[i] = dims
-		if sl.kind == slotPlanned {
-			if s.sizes[i], err = p.registry.Size(v.Format, v.Type.DType, dims); err == nil {
-				err = p.fits(s.sizes[i])
+		if sl.Kind == SlotPlanned {
+			if s.sizes[i], err = m.env.Transfer.Registry.Size(v.Format, v.Type.DType, dims); err == nil {
+				err = m.fits(s.sizes[i])
 			}
 			if err != nil {
 				return valueError(v, err)
@@ -104,14 +103,14 @@ func valueError(v *graph.Value, err error) error {
 		n = n.Regions[0].Graph.Outputs[v.Index].Producer
 	}
 	if name == "" {
-		name = partition.HostBackend
+		name = hostName
 	}
-	return nodesError(n.Provenance(), name, err)
+	return BlameNodes(n.Provenance(), name, err)
 }
 
 // fits reports an error for a buffer that can never be had: beyond MaxArenaBytes, or more than the memory that is left.
-func (p *Program) fits(n int64) error {
-	if limit := p.o.MaxArenaBytes; limit > 0 && n > limit {
+func (m *Machine) fits(n int64) error {
+	if limit := m.env.MaxArenaBytes; limit > 0 && n > limit {
 		return fmt.Errorf("%w: %d bytes, limit %d", ErrMemoryLimit, n, limit)
 	}
 	if !offheap.Fits(n) {
@@ -120,42 +119,42 @@ func (p *Program) fits(n int64) error {
 	return nil
 }
 
-func (p *Program) specializeStep(ctx context.Context, s *spec, i int) error {
-	st := &s.block.steps[i]
-	switch st.kind {
-	case stepGroup:
+func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
+	st := &s.block.Steps[i]
+	switch st.Kind {
+	case StepGroup:
 		inst, err := instantiate(ctx, st.exe, s.bindings)
 		if err == nil {
-			s.consts[i], err = p.withForms(ctx, st.node.Regions[0].Graph, st.constants, inst.Requirements().Constants)
+			s.consts[i], err = m.withForms(ctx, st.Node.Regions[0].Graph, st.constants, inst.Requirements().Constants)
 		}
 		if err != nil && st.dynamic && errors.Is(err, graph.ErrUnbound) {
 			s.reqs[i], s.consts[i] = backend.Requirements{Steps: 1}, st.constants
 			return nil // specialised when the shapes are known: see late.go
 		}
 		if err != nil {
-			if ctx.Err() != nil || p.o.Strict {
+			if ctx.Err() != nil || m.env.Strict {
 				return stepError(st, err)
 			}
-			inst, s.consts[i] = p.fallback(ctx, st, s.bindings, err), st.constants
+			inst, s.consts[i] = m.fallback(ctx, st, s.bindings, err), st.constants
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
 		for _, b := range s.reqs[i].Buffers {
-			if err := p.fits(b.Bytes); err != nil {
+			if err := m.fits(b.Bytes); err != nil {
 				return bufferError(st, &s.reqs[i], b.First, err)
 			}
 		}
-	case stepConvert:
+	case StepConvert:
 		if s.dims[st.in[0]] == nil || st.dynamic {
 			return nil // planned when the shape is known
 		}
-		move, err := st.hop.Plan(st.node.Inputs[0].Type.DType, s.dims[st.in[0]])
+		move, err := st.Hop.Plan(st.Node.Inputs[0].Type.DType, s.dims[st.in[0]])
 		if err != nil {
 			return stepError(st, err)
 		}
 		s.moves[i] = move
-	case stepHost:
+	case StepHost:
 		for _, r := range st.regions {
-			inner, err := p.specialize(ctx, r, s.bindings)
+			inner, err := m.specialize(ctx, r, s.bindings)
 			if err != nil {
 				return err
 			}
@@ -176,60 +175,41 @@ func instantiate(ctx context.Context, exe backend.Executable, b graph.Bindings) 
 }
 
 // bufferError blames the node that makes a buffer of a group.
-func bufferError(st *step, r *backend.Requirements, sub int, err error) error {
+func bufferError(st *Step, r *backend.Requirements, sub int, err error) error {
 	if sub < len(r.Labels) {
-		return nodesError(r.Labels[sub].Origins, st.node.Backend, err)
+		return BlameNodes(r.Labels[sub].Origins, st.Node.Backend, err)
 	}
 	return stepError(st, err)
 }
 
-func stepError(st *step, err error) error {
-	name := st.node.Backend
-	if st.kind == stepHost {
-		name = "host"
-	}
-	if name == "" {
-		name = "convert"
-	}
-	nodes := st.node.Provenance()
-	if st.kind == stepConvert {
-		nodes = []string{st.node.Inputs[0].String()}
-	}
-	var inner *StepError
-	if errors.As(err, &inner) {
-		return err
-	}
-	return nodesError(nodes, name, err)
-}
-
 // makePlan asks for offsets of everything in the block: values, the groups' buffers, and the arenas of regions.
-func (s *spec) makePlan(ctx context.Context, p *Program) error {
+func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	b := s.block
-	prob := &schedule.Problem{Values: make([]schedule.Value, len(b.slots))}
-	for i, sl := range b.slots {
-		prob.Values[i] = schedule.Value{Bytes: s.sizes[i], Device: sl.v.Format.Device, Planned: sl.kind == slotPlanned && sl.direct < 0}
+	prob := &schedule.Problem{Values: make([]schedule.Value, len(b.Slots))}
+	for i, sl := range b.Slots {
+		prob.Values[i] = schedule.Value{Bytes: s.sizes[i], Device: sl.Value.Format.Device, Planned: sl.Kind == SlotPlanned && sl.direct < 0}
 	}
-	for _, o := range b.outputs {
+	for _, o := range b.Outputs {
 		prob.Values[o].Keep = true
 	}
-	for i := range b.steps {
+	for i := range b.Steps {
 		prob.Steps = append(prob.Steps, s.scheduleStep(i))
 	}
-	if s.problem = prob; s.planOfBounds(p) {
+	if s.problem = prob; s.planOfBounds(m) {
 		return nil
 	}
-	plan, err := schedule.Make(ctx, prob, p.o.Verify)
+	plan, err := schedule.Make(ctx, prob, m.env.Verify)
 	if err != nil {
 		return fmt.Errorf("memory plan: %w", err)
 	}
-	if s.plan = plan; b != p.main || len(p.o.Bounds) == 0 || p.bound != nil {
+	if s.plan = plan; b != m.main || len(m.env.Bounds) == 0 || m.bound != nil {
 		s.problem = nil
 	}
 	return nil
 }
 
-func (s *spec) scheduleStep(i int) schedule.Step {
-	st, r := &s.block.steps[i], &s.reqs[i]
+func (s *Spec) scheduleStep(i int) schedule.Step {
+	st, r := &s.block.Steps[i], &s.reqs[i]
 	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse}
 	last := out.Substeps - 1
 	for k, v := range st.in {
@@ -255,10 +235,10 @@ func (s *spec) scheduleStep(i int) schedule.Step {
 		}
 		out.InPlace = append(out.InPlace, schedule.Pair{Output: pair.Output, Input: pair.Input})
 	}
-	switch st.kind {
-	case stepGroup:
+	switch st.Kind {
+	case StepGroup:
 		out.Device = deviceOf(st.backend)
-	case stepHost:
+	case StepHost:
 		// Regions run one after the other: they share one rectangle, the largest of their arenas.
 		var most int64
 		for _, inner := range s.inner[i] {
@@ -274,13 +254,13 @@ func (s *spec) scheduleStep(i int) schedule.Step {
 // mayFail reports whether a step's group is of a backend from outside, which may fail at run time: its inputs then stay as
 // they are until its end, for the fallback. What is embedded fails by a fault of the model's data or of a user's kernel
 // only.
-func mayFail(st *step) bool {
-	return st.kind == stepGroup && st.node.Backend != "cpu" && st.node.Backend != "reference"
+func mayFail(st *Step) bool {
+	return st.Kind == StepGroup && st.Node.Backend != "cpu" && st.Node.Backend != "reference"
 }
 
 // canRepeat reports whether a group's inputs are still there when it has failed, so that a fallback may read them.
-func (s *spec) canRepeat(i int) bool {
-	st, r := &s.block.steps[i], &s.reqs[i]
+func (s *Spec) canRepeat(i int) bool {
+	st, r := &s.block.Steps[i], &s.reqs[i]
 	if mayFail(st) {
 		return true
 	}
@@ -303,13 +283,13 @@ func (s *spec) canRepeat(i int) bool {
 
 func deviceOf(b backend.Backend) tensor.DeviceID {
 	if ds := b.Devices(); len(ds) > 0 {
-		return canonical(ds[0].ID())
+		return ds[0].ID().Canonical()
 	}
 	return tensor.DeviceID{}
 }
 
 // hostArena returns the bytes of the host's arena.
-func (s *spec) hostArena() int64 {
+func (s *Spec) hostArena() int64 {
 	for _, a := range s.plan.Arenas {
 		if a.Device.IsHost() {
 			return a.Height

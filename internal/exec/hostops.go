@@ -1,18 +1,17 @@
-package carve
+package exec
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // runHost executes a node of the host scheduler: control flow here, operators on sequences, optionals and maps by the
 // reference kernels.
-func (f *frame) runHost(ctx context.Context, i int, st *step) error {
-	n := st.node
+func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
+	n := st.Node
 	in := make([]tensor.Value, len(n.Inputs))
 	for k := range n.Inputs {
 		v, err := f.value(st.in[k])
@@ -40,7 +39,7 @@ func (f *frame) runHost(ctx context.Context, i int, st *step) error {
 				}
 			}
 		}
-		out, err = reference.Evaluate(ctx, n, in)
+		out, err = f.session.m.env.Evaluate(ctx, n, in)
 	}
 	if err != nil {
 		return err
@@ -69,16 +68,16 @@ func (f *frame) setValue(slot int, v tensor.Value) {
 
 // call runs region r of step i with these inputs. Results have storage of their own.
 func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]tensor.Value, error) {
-	st, g := &f.s.block.steps[i], f.inner[i][r]
+	st, g := &f.s.block.Steps[i], f.inner[i][r]
 	b := g.s.block
-	if len(inputs) != len(b.inputs) {
-		return nil, fmt.Errorf("%w: region %s takes %d inputs, found %d", ErrRun, st.node.Regions[r].Name, len(b.inputs), len(inputs))
+	if len(inputs) != len(b.Inputs) {
+		return nil, fmt.Errorf("%w: region %s takes %d inputs, found %d", ErrRun, st.Node.Regions[r].Name, len(b.Inputs), len(inputs))
 	}
 	for k, v := range inputs {
-		g.setValue(b.inputs[k], v)
+		g.setValue(b.Inputs[k], v)
 	}
-	first := len(st.node.Inputs)
-	for k, slot := range b.captures {
+	first := len(st.Node.Inputs)
+	for k, slot := range b.Captures {
 		v, err := f.value(st.in[first+k])
 		if err != nil {
 			return nil, err
@@ -91,8 +90,8 @@ func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]te
 	if err := g.run(ctx); err != nil {
 		return nil, err
 	}
-	out := make([]tensor.Value, len(b.outputs))
-	for k, slot := range b.outputs {
+	out := make([]tensor.Value, len(b.Outputs))
+	for k, slot := range b.Outputs {
 		v, err := g.value(slot)
 		if err != nil {
 			return nil, err
@@ -106,11 +105,11 @@ func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]te
 
 // prepareDirect gives outputs that are written in place fresh storage.
 func (f *frame) prepareDirect() error {
-	for i, sl := range f.s.block.slots {
+	for i, sl := range f.s.block.Slots {
 		if sl.direct < 0 {
 			continue
 		}
-		t, err := tensor.New(sl.v.Type.DType, f.s.dims[i]...)
+		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)
 		if err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func count(v tensor.Value) (int64, error) {
 	return tensor.Of[int64](t)[0], nil
 }
 
-func (f *frame) runIf(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+func (f *frame) runIf(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
 	cond, err := truth(in[0])
 	if err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func (f *frame) runIf(ctx context.Context, i int, st *step, in []tensor.Value) (
 	if cond {
 		want = "then_branch"
 	}
-	for r, region := range st.node.Regions {
+	for r, region := range st.Node.Regions {
 		if region.Name == want {
 			return f.call(ctx, i, r, nil)
 		}
@@ -156,7 +155,7 @@ func (f *frame) runIf(ctx context.Context, i int, st *step, in []tensor.Value) (
 
 // runLoop is ONNX's Loop: inputs M, cond, carried…; the body takes (iteration, cond, carried…) and gives (cond, carried…,
 // scan outputs…).
-func (f *frame) runLoop(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+func (f *frame) runLoop(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
 	body := f.inner[i][0].s.block
 	trips := int64(-1)
 	var err error
@@ -173,7 +172,7 @@ func (f *frame) runLoop(ctx context.Context, i int, st *step, in []tensor.Value)
 		}
 	}
 	carried := append([]tensor.Value{}, in[2:]...)
-	scans := make([][]*tensor.Tensor, len(body.outputs)-1-len(carried))
+	scans := make([][]*tensor.Tensor, len(body.Outputs)-1-len(carried))
 	for k, v := range carried { // the caller's storage is not the loop's to change
 		if carried[k], err = copyValue(v); err != nil {
 			return nil, err
@@ -202,7 +201,7 @@ func (f *frame) runLoop(ctx context.Context, i int, st *step, in []tensor.Value)
 	}
 	out := carried
 	for k, list := range scans {
-		t, err := stack(list, 0, body.slots[body.outputs[1+len(carried)+k]].v.Type)
+		t, err := stack(list, 0, body.Slots[body.Outputs[1+len(carried)+k]].Value.Type)
 		if err != nil {
 			return nil, err
 		}
@@ -261,8 +260,8 @@ func stack(list []*tensor.Tensor, axis int, t graph.Type) (*tensor.Tensor, error
 }
 
 // runScan is ONNX's Scan: N state variables and M scan inputs; the body takes and gives slices.
-func (f *frame) runScan(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
-	n := st.node
+func (f *frame) runScan(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
+	n := st.Node
 	if n.Op.Since < 9 {
 		return f.runScan8(ctx, i, st, in)
 	}
@@ -325,7 +324,7 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 		}
 		carried[k] = c
 	}
-	outs := make([][]*tensor.Tensor, len(body.outputs)-len(carried))
+	outs := make([][]*tensor.Tensor, len(body.Outputs)-len(carried))
 	for it := range length {
 		args := append([]tensor.Value{}, carried...)
 		for k, t := range src {
@@ -361,7 +360,7 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 				list[a], list[b] = list[b], list[a]
 			}
 		}
-		t, err := stack(list, at(s.outAxes, k), body.slots[body.outputs[len(carried)+k]].v.Type)
+		t, err := stack(list, at(s.outAxes, k), body.Slots[body.Outputs[len(carried)+k]].Value.Type)
 		if err != nil {
 			return nil, err
 		}
@@ -397,8 +396,8 @@ func takeSlice(t *tensor.Tensor, axis, pos int) (*tensor.Tensor, error) {
 }
 
 // runScan8 is Scan of operator set 8: a batch axis in front, sequence lengths as the first input, directions only.
-func (f *frame) runScan8(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
-	n := st.node
+func (f *frame) runScan8(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
+	n := st.Node
 	scans := int(n.Int("num_scan_inputs", 0))
 	if scans < 1 || scans > len(in)-1 {
 		return nil, fmt.Errorf("%w: num_scan_inputs is %d of %d inputs", ErrRun, scans, len(in)-1)
@@ -478,15 +477,15 @@ func padRows(t *tensor.Tensor, n int) (*tensor.Tensor, error) {
 }
 
 // runSequenceMap calls the body for each item of the first input; further sequences are read item by item, tensors whole.
-func (f *frame) runSequenceMap(ctx context.Context, i int, st *step, in []tensor.Value) ([]tensor.Value, error) {
+func (f *frame) runSequenceMap(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
 	seq, ok := in[0].(*tensor.Sequence)
 	if !ok {
 		return nil, fmt.Errorf("%w: the first input is no sequence", ErrRun)
 	}
-	out := make([]tensor.Value, len(st.node.Outputs))
+	out := make([]tensor.Value, len(st.Node.Outputs))
 	for k := range out {
 		s := &tensor.Sequence{}
-		if v := st.node.Outputs[k]; v != nil && v.Type.Elem != nil {
+		if v := st.Node.Outputs[k]; v != nil && v.Type.Elem != nil {
 			s.DType = v.Type.Elem.DType
 		}
 		out[k] = s

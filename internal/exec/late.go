@@ -1,4 +1,4 @@
-package carve
+package exec
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type lateInstance struct {
 const maxLate = 4
 
 // isLate reports whether group i waits for the shapes of its operands.
-func (s *spec) isLate(i int) bool { return s.block.steps[i].kind == stepGroup && s.inst[i] == nil }
+func (s *Spec) isLate(i int) bool { return s.block.Steps[i].Kind == StepGroup && s.inst[i] == nil }
 
 // requirements returns those of the instance that a group runs.
 func (f *frame) requirements(i int) *backend.Requirements {
@@ -53,13 +53,13 @@ func (f *frame) bindings(i int) graph.Bindings {
 }
 
 // runLate specialises a late group, makes room for its results, and runs it. Operands are in a.
-func (f *frame) runLate(ctx context.Context, i int, st *step, a *backend.RunArgs) error {
+func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs) error {
 	l, err := f.lateInstance(ctx, i, st, a)
 	if err != nil {
-		if ctx.Err() != nil || f.session.p.o.Strict {
+		if ctx.Err() != nil || f.session.m.env.Strict {
 			return err
 		}
-		_, err = f.session.p.fallback(ctx, st, f.s.bindings, err).Enqueue(ctx, a)
+		_, err = f.session.m.fallback(ctx, st, f.s.bindings, err).Enqueue(ctx, a)
 		return err
 	}
 	copy(l.args.Inputs, a.Inputs)
@@ -67,7 +67,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *step, a *backend.RunArgs
 		if slot < 0 {
 			continue
 		}
-		if l.args.Outputs[k], err = f.allocOutput(st, k, f.s.block.slots[slot].v.Type.DType, l.results[k]); err != nil {
+		if l.args.Outputs[k], err = f.allocOutput(st, k, f.s.block.Slots[slot].Value.Type.DType, l.results[k]); err != nil {
 			return err
 		}
 	}
@@ -79,9 +79,9 @@ func (f *frame) runLate(ctx context.Context, i int, st *step, a *backend.RunArgs
 }
 
 // lateInstance returns the instance for the operands' shapes, the first of the list of the group from now on.
-func (f *frame) lateInstance(ctx context.Context, i int, st *step, a *backend.RunArgs) (*lateInstance, error) {
+func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.RunArgs) (*lateInstance, error) {
 	if f.late == nil {
-		f.late = make([][]*lateInstance, len(f.s.block.steps))
+		f.late = make([][]*lateInstance, len(f.s.block.Steps))
 	}
 	list := f.late[i]
 	at := slices.IndexFunc(list, func(l *lateInstance) bool { return matches(l.shapes, a.Inputs) })
@@ -99,8 +99,8 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *step, a *backend.Ru
 	return l, nil
 }
 
-func (f *frame) specializeLate(ctx context.Context, i int, st *step, a *backend.RunArgs) (*lateInstance, error) {
-	p, body := f.session.p, st.node.Regions[0].Graph
+func (f *frame) specializeLate(ctx context.Context, i int, st *Step, a *backend.RunArgs) (*lateInstance, error) {
+	m, body := f.session.m, st.Node.Regions[0].Graph
 	l := &lateInstance{}
 	var err error
 	if l.bindings, err = bindOperands(f.s.bindings, body.Inputs, a.Inputs); err != nil {
@@ -124,27 +124,27 @@ func (f *frame) specializeLate(ctx context.Context, i int, st *step, a *backend.
 	for _, b := range l.reqs.Buffers {
 		problem.Steps[0].Buffers = append(problem.Steps[0].Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
 	}
-	if l.plan, err = schedule.Make(ctx, problem, p.o.Verify); err != nil {
+	if l.plan, err = schedule.Make(ctx, problem, m.env.Verify); err != nil {
 		return nil, err
 	}
 	l.args = &backend.RunArgs{Inputs: make([]*tensor.Tensor, len(a.Inputs)), Outputs: make([]*tensor.Tensor, len(a.Outputs)), Stream: a.Stream, Alloc: a.Alloc}
 	for _, b := range l.reqs.Buffers {
 		l.args.Buffers = append(l.args.Buffers, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{int(b.Bytes)}, Device: deviceOf(st.backend)})
 	}
-	l.args.Constants, err = p.withForms(ctx, body, st.constants, l.reqs.Constants)
+	l.args.Constants, err = m.withForms(ctx, body, st.constants, l.reqs.Constants)
 	return l, err
 }
 
 // lateBuffers points the buffers of an instance at memory of the frame's, which grows where it has to.
-func (f *frame) lateBuffers(st *step, l *lateInstance) error {
-	d := canonical(deviceOf(st.backend))
+func (f *frame) lateBuffers(st *Step, l *lateInstance) error {
+	d := deviceOf(st.backend).Canonical()
 	for _, a := range l.plan.Arenas {
 		if a.Height <= f.lateArena[d].Size {
 			continue
 		}
 		var dev device.Device = device.Host
 		if !d.IsHost() {
-			dev = f.session.p.devices[d]
+			dev = f.session.m.env.Transfer.Devices[d]
 		}
 		if m, ok := f.lateArena[d]; ok {
 			f.session.release(dev, m)

@@ -1,0 +1,312 @@
+package constants
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/pool"
+)
+
+// Sizes of packing, in bytes. Constants from largePack on are packed one after the other by all threads
+// together, smaller ones by one thread each. Packed constants lie in one block: they share its large pages, whose first
+// touch costs a tenth of that of small ones.
+const (
+	largePack = 1 << 20
+	packAlign = 64
+	packSlack = 64 // behind each constant, so that kernels may read whole vectors
+	// evictEvery is how much is packed before the pages of the model's files that were read are given back: they are not
+	// needed any more, but would count as the process's memory.
+	evictEvery = 64 << 20
+)
+
+// Packer converts the constants of one Program. It is safe for concurrent use.
+type Packer struct {
+	Shared   *Shared // of the model
+	Own      *Store  // of the Program
+	Transfer convert.Transfer
+	// Private reports whether a device ends with the Program: what lies on it is not shared.
+	Private func(tensor.DeviceID) bool
+}
+
+// Request asks for a constant, row-major on the host, in another format.
+type Request struct {
+	Key
+	Name string // for errors
+}
+
+// Job is how requests are served.
+type Job struct {
+	Threads  int                   // most goroutines
+	Progress func(done, total int) // told from one goroutine at a time
+}
+
+// packing is one conversion that has to be done. Its target is given where it is part of a larger block.
+type packing struct {
+	Request
+	mem    device.Memory
+	shared bool
+	hop    convert.Move // where one hop in host memory does it
+	done   bool
+}
+
+// Pack makes what of a list is not there yet, and returns where each lies, in the order of the list.
+func (p *Packer) Pack(ctx context.Context, list []Request, job Job) ([]device.Memory, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	unlock, err := p.Shared.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	missing := p.missing(list)
+	if len(missing) > 0 {
+		w := work{Packer: p, ctx: ctx, job: job}
+		if err := w.run(missing); err != nil {
+			return nil, err
+		}
+		p.Shared.evictPages()
+	}
+	out := make([]device.Memory, len(list))
+	for i, r := range list {
+		m, ok := p.find(r.Key)
+		if !ok {
+			return nil, fmt.Errorf("constant %q to %v was not made", r.Name, r.Format)
+		}
+		out[i] = m
+	}
+	return out, nil
+}
+
+// Form returns a constant in a format, whatever format it is in.
+func (p *Packer) Form(ctx context.Context, v *graph.Value, f graph.Format) (*tensor.Tensor, error) {
+	unlock, err := p.Shared.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	k := Key{v.Const, f}
+	made := func(m device.Memory) *tensor.Tensor {
+		return &tensor.Tensor{DType: v.Const.DType, Shape: v.Const.Shape, Device: f.Device, Data: m.Data, Handle: m.Handle}
+	}
+	if m, ok := p.find(k); ok {
+		return made(m), nil
+	}
+	m, err := p.Transfer.New(ctx, v.Const, v.Format, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	store := p.Own
+	if v.Format == graph.HostFormat && p.isShared(k) {
+		store = &p.Shared.Store
+	}
+	if err := store.add(map[Key]device.Memory{k: m}, []block{{p.Transfer.Devices[f.Device.Canonical()], m}}); err != nil {
+		return nil, err
+	}
+	return made(m), nil
+}
+
+// find returns where a constant lies in a format: the Program's, or the model's.
+func (p *Packer) find(k Key) (device.Memory, bool) {
+	if m, ok := p.Own.Get(k); ok {
+		return m, true
+	}
+	if p.Private(k.Format.Device) {
+		return device.Memory{}, false
+	}
+	return p.Shared.Get(k)
+}
+
+// isShared reports whether a constant in a format is for all Programs of the model.
+func (p *Packer) isShared(k Key) bool { return !p.Private(k.Format.Device) && p.Shared.has(k.Constant) }
+
+// missing returns the conversions that nobody has done yet.
+func (p *Packer) missing(list []Request) []*packing {
+	seen := map[Key]bool{}
+	var missing []*packing
+	for _, r := range list {
+		if _, have := p.find(r.Key); have || seen[r.Key] {
+			continue
+		}
+		seen[r.Key] = true
+		missing = append(missing, &packing{Request: r, shared: p.isShared(r.Key)})
+	}
+	return missing
+}
+
+// work is one call of Pack.
+type work struct {
+	*Packer
+	ctx context.Context
+	job Job
+}
+
+// run gives every packing its memory and fills it. After an error nothing of it is kept.
+func (w *work) run(missing []*packing) (err error) {
+	var blocks [2][]block // the Program's, the model's
+	defer func() {
+		if err != nil {
+			for _, list := range blocks {
+				for _, b := range list {
+					b.device.Free(b.mem)
+				}
+			}
+		}
+	}()
+	for i, shared := range []bool{false, true} {
+		b, err := w.reserve(missing, shared)
+		if err != nil {
+			return err
+		}
+		if b.device != nil {
+			blocks[i] = append(blocks[i], b)
+		}
+	}
+	var small, large []*packing
+	for _, p := range missing {
+		if p.hop != nil && p.mem.Size >= largePack && !p.Format.Layout.IsOpaque() { // others' converters may be serial
+			large = append(large, p)
+		} else {
+			small = append(small, p)
+		}
+	}
+	if err := w.packLarge(large); err != nil {
+		return err
+	}
+	err = w.packSmall(small)
+	var made [2]map[Key]device.Memory
+	for _, p := range missing {
+		i := 0
+		if p.shared {
+			i = 1
+		}
+		if p.hop == nil && p.done { // its device gave it a block of its own
+			blocks[i] = append(blocks[i], block{w.Transfer.Devices[p.Format.Device.Canonical()], p.mem})
+		}
+		if made[i] == nil {
+			made[i] = map[Key]device.Memory{}
+		}
+		made[i][p.Key] = p.mem
+	}
+	if err != nil {
+		return err
+	}
+	for i, s := range []*Store{w.Own, &w.Shared.Store} {
+		if err := s.add(made[i], blocks[i]); err != nil {
+			blocks[i] = nil // freed by the store
+			return err
+		}
+		blocks[i] = nil
+	}
+	return nil
+}
+
+// reserve plans the conversions that are single hops in host memory, of the model's constants or of the others, and gives
+// them one block.
+func (w *work) reserve(missing []*packing, shared bool) (block, error) {
+	var total int64
+	var offsets []int64
+	var list []*packing
+	for _, p := range missing {
+		if p.shared != shared || !p.Format.Device.IsHost() {
+			continue
+		}
+		path, err := w.Transfer.Registry.PathOf(graph.HostFormat, p.Format, p.Constant.DType, len(p.Constant.Shape))
+		if err != nil {
+			return block{}, packError(p, err)
+		}
+		if len(path) != 1 {
+			continue
+		}
+		size, err := w.Transfer.Registry.Size(p.Format, p.Constant.DType, p.Constant.Shape)
+		if err != nil {
+			return block{}, packError(p, err)
+		}
+		if p.hop, err = path[0].Plan(p.Constant.DType, p.Constant.Shape); err != nil {
+			return block{}, packError(p, err)
+		}
+		p.mem.Size = size
+		offsets, list = append(offsets, total), append(list, p)
+		total += slot(size)
+	}
+	if len(list) == 0 {
+		return block{}, nil
+	}
+	host := w.Transfer.Devices[tensor.DeviceID{}]
+	mem, err := host.Alloc(total)
+	if err != nil {
+		return block{}, err
+	}
+	for i, p := range list {
+		p.mem.Data = mem.Data[offsets[i] : offsets[i]+p.mem.Size : offsets[i]+p.mem.Size]
+	}
+	return block{host, mem}, nil
+}
+
+// slot returns the bytes that a constant takes in a block.
+func slot(n int64) int64 { return (n + packSlack + packAlign - 1) / packAlign * packAlign }
+
+// packLarge packs constants one after the other, each by all threads. The largest come first, while little else has been
+// touched: what is read of a file stays in memory until a constant is done.
+func (w *work) packLarge(list []*packing) error {
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
+	pool.Acquire()
+	defer pool.Release()
+	run := pool.BeginRun(0)
+	defer run.End()
+	s := &device.HostStream{Run: run}
+	var read int64
+	for i, p := range list {
+		if err := w.fill(p, s); err != nil {
+			return err
+		}
+		if read += p.mem.Size; read >= evictEvery {
+			w.Shared.evictPages()
+			read = 0
+		}
+		w.job.Progress(i+1, len(list))
+	}
+	return nil
+}
+
+// packSmall packs constants on several goroutines, each serially.
+func (w *work) packSmall(list []*packing) error {
+	var unevicted atomic.Int64
+	return pool.Each(w.ctx, len(list), w.job.Threads, w.job.Progress, func(i int) error {
+		err := w.fill(list[i], nil)
+		if unevicted.Add(list[i].mem.Size) >= evictEvery {
+			unevicted.Store(0)
+			w.Shared.evictPages()
+		}
+		return err
+	})
+}
+
+// fill does a packing. Whatever is no single hop in host memory is given its memory here.
+func (w *work) fill(p *packing, s device.Stream) error {
+	var err error
+	if p.hop != nil {
+		err = p.hop(w.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, s)
+	} else {
+		p.mem, err = w.Transfer.New(w.ctx, p.Constant, graph.HostFormat, p.Format, s)
+	}
+	if err != nil {
+		return packError(p, err)
+	}
+	p.done = true
+	return nil
+}
+
+func packError(p *packing, err error) error {
+	return fmt.Errorf("constant %q to %v: %w", p.Name, p.Format, err)
+}

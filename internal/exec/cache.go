@@ -1,0 +1,155 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// entry is a cached specialisation of the main block, for one list of input shapes.
+type entry struct {
+	shapes [][]int
+	turn   chan struct{} // held by the caller that makes spec
+	spec   *Spec         // written once, with the Machine's mu held
+}
+
+// spec returns the specialisation for concrete input shapes, from the cache or new.
+func (m *Machine) spec(ctx context.Context, shapes [][]int) (*Spec, error) {
+	bind, err := m.bind(shapes)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	if m.closed.Load() {
+		m.mu.Unlock()
+		return nil, ErrClosed
+	}
+	var e *entry
+	if i := slices.IndexFunc(m.specs, func(x *entry) bool { return sameShapes(x.shapes, shapes) }); i >= 0 {
+		e = m.specs[i]
+	} else {
+		m.evict(m.env.MaxSpecializations - 1)
+		e = &entry{shapes: cloneShapes(shapes), turn: make(chan struct{}, 1)}
+		m.specs = append(m.specs, e)
+	}
+	s := e.spec
+	m.mu.Unlock()
+	if s != nil {
+		m.touch(s)
+		return s, nil
+	}
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-e.turn }()
+	m.mu.Lock()
+	s = e.spec
+	m.mu.Unlock()
+	if s != nil { // made by the caller before
+		return s, nil
+	}
+	if s, err = m.specialize(ctx, m.main, bind); err != nil {
+		m.forget(e)
+		return nil, err
+	}
+	m.touch(s)
+	m.mu.Lock()
+	e.spec = s
+	m.mu.Unlock()
+	return s, nil
+}
+
+// touch notes that s is used now.
+func (m *Machine) touch(s *Spec) { s.used.Store(m.clock.Add(1)) }
+
+// evict drops the specialisations that were used longest ago until n are left. Those in the making come last. It is called
+// with mu held.
+func (m *Machine) evict(n int) {
+	age := func(e *entry) int64 {
+		if e.spec == nil {
+			return math.MaxInt64
+		}
+		return e.spec.used.Load()
+	}
+	for len(m.specs) > n {
+		oldest := 0
+		for i, e := range m.specs {
+			if age(e) < age(m.specs[oldest]) {
+				oldest = i
+			}
+		}
+		m.specs = slices.Delete(m.specs, oldest, oldest+1)
+	}
+}
+
+// newest returns the specialisation that was used last, nil where there is none.
+func (m *Machine) newest() *Spec {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var s *Spec
+	for _, e := range m.specs {
+		if e.spec != nil && (s == nil || e.spec.used.Load() > s.used.Load()) {
+			s = e.spec
+		}
+	}
+	return s
+}
+
+func (m *Machine) forget(e *entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.specs = slices.DeleteFunc(m.specs, func(x *entry) bool { return x == e })
+}
+
+// cached reports whether the specialisation is still kept.
+func (m *Machine) cached(s *Spec) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.specs, func(e *entry) bool { return e.spec == s })
+}
+
+func sameShapes(a, b [][]int) bool {
+	return slices.EqualFunc(a, b, func(x, y []int) bool { return slices.Equal(x, y) })
+}
+
+func cloneShapes(s [][]int) [][]int {
+	out := make([][]int, len(s))
+	for i := range s {
+		out[i] = slices.Clone(s[i])
+	}
+	return out
+}
+
+// bind gives symbols the values that the input shapes imply.
+func (m *Machine) bind(shapes [][]int) (graph.Bindings, error) {
+	b := graph.Bindings{}
+	for i, v := range m.main.Graph.Inputs {
+		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+			continue
+		}
+		if len(shapes[i]) != len(v.Type.Shape) {
+			return nil, &PortError{Name: v.Name, Problem: "wrong rank", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), Kind: ErrInput}
+		}
+		for k, d := range v.Type.Shape {
+			n := int64(shapes[i][k])
+			if s, ok := d.Symbol(); ok {
+				if old, had := b[s]; had && old != n {
+					return nil, &PortError{Name: v.Name, Problem: "dim " + s + " has another value in another input",
+						Expected: fmt.Sprint(old), Found: fmt.Sprint(n), Kind: ErrInput}
+				}
+				if err := m.checkBound(v, s, n); err != nil {
+					return nil, err
+				}
+				b[s] = n
+			} else if c, ok := d.Const(); ok && c != n {
+				return nil, &PortError{Name: v.Name, Problem: "wrong shape", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), Kind: ErrInput}
+			}
+		}
+	}
+	return b, nil
+}

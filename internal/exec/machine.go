@@ -1,0 +1,248 @@
+// Package exec runs compiled graphs: it makes instances and memory plans for concrete shapes, binds them to memory, and walks
+// through their steps. It knows no compiler: what is run comes as a graph of Subgraph, Convert and host nodes with the
+// [Code] of its groups and conversions, and everything else in an [Env].
+//
+// # Where to start
+//
+// [NewBlock] makes a [Block], the list of steps, of each graph. A [Machine] holds the main block and, in a bounded cache, its
+// specialisations ([Spec]): instances, sizes and the memory plan for concrete values of the symbols. A [Session] binds them to
+// memory (a frame each) and runs. Step by step: step.go; control flow: control.go; groups whose shapes depend on data:
+// late.go; the interpreter that stands in for groups: interpreter.go.
+//
+// Exactly one place runs an instance, runInstance, and turns its panics into errors.
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/property"
+)
+
+// Env is what a Machine works with. It is not changed after New.
+type Env struct {
+	Transfer  convert.Transfer // converters and devices
+	Constants *constants.Packer
+	// Evaluate runs one node with the kernels of the oracle: for groups that fall back, and for Check.
+	Evaluate func(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error)
+	// Options tells a backend what it compiles a group with.
+	Options func(b backend.Backend) backend.CompileOptions
+	Logger  *slog.Logger
+
+	OutputNames []string         // the model's, where they are not those of the graph's values
+	Defaults    []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
+
+	Threads            int
+	MaxArenaBytes      int64
+	MaxSessions        int
+	MaxSpecializations int
+	Bounds             map[string]int
+	Strict             bool
+	Verify             bool
+	Poison             bool
+}
+
+// Machine runs a block. It is safe for concurrent use; each concurrent run has a Session of its own.
+type Machine struct {
+	env   Env
+	main  *Block
+	bound *Spec  // for Env.Bounds; nil where there is none
+	done  func() // called once the last session of a closed machine has ended
+
+	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
+	tickets  chan struct{} // rights to make one more
+
+	clock atomic.Int64 // counts uses of specialisations
+
+	mu     sync.Mutex
+	specs  []*entry
+	closed atomic.Bool // written with mu held
+	live   map[*Session]bool
+	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
+}
+
+// New returns a machine for a block. done is called once nothing of it runs any more after Close.
+func New(ctx context.Context, env Env, main *Block, done func()) (*Machine, error) {
+	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{},
+		sessions: make(chan *Session, env.MaxSessions), tickets: make(chan struct{}, env.MaxSessions)}
+	main.number(0)
+	for range env.MaxSessions {
+		m.tickets <- struct{}{}
+	}
+	if err := m.planBounds(ctx); err != nil {
+		return nil, err
+	}
+	if shapes, ok := m.staticShapes(); ok {
+		if _, err := m.spec(ctx, shapes); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Main returns the main block.
+func (m *Machine) Main() *Block { return m.main }
+
+// staticShapes returns the input shapes where no symbol is open.
+func (m *Machine) staticShapes() ([][]int, bool) {
+	var out [][]int
+	for _, v := range m.main.Graph.Inputs {
+		dims, ok := v.Type.Shape.Static()
+		if !ok && v.Type.IsTensor() {
+			return nil, false
+		}
+		out = append(out, dims)
+	}
+	return out, true
+}
+
+// Acquire draws a session from the pool, and waits for one, honouring ctx, where MaxSessions are in use. GiveBack it.
+func (m *Machine) Acquire(ctx context.Context) (*Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case s, ok := <-m.sessions:
+		if !ok {
+			return nil, ErrClosed
+		}
+		return s, nil
+	default:
+	}
+	select {
+	case s, ok := <-m.sessions:
+		if !ok {
+			return nil, ErrClosed
+		}
+		return s, nil
+	case <-m.tickets:
+		s, err := m.NewSession()
+		if err != nil {
+			m.tickets <- struct{}{}
+		}
+		return s, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// GiveBack returns a session to the pool.
+func (m *Machine) GiveBack(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		m.drop(s)
+		return
+	}
+	m.sessions <- s
+}
+
+// drop frees a session; the last one of a closed machine takes everything else with it. It is called with mu held.
+func (m *Machine) drop(s *Session) {
+	delete(m.live, s)
+	s.free()
+	if m.closed.Load() && len(m.live) == 0 {
+		m.done()
+	}
+}
+
+// NewSession returns a session outside of the pool. Close it.
+func (m *Machine) NewSession() (*Session, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	s := &Session{m: m, streams: map[tensor.DeviceID]device.Stream{}}
+	m.live[s] = true
+	return s, nil
+}
+
+// Close ends the machine: idle sessions and plans are freed at once, a session in use when its run returns. It reports
+// whether it was open.
+func (m *Machine) Close() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		return false
+	}
+	m.closed.Store(true)
+	close(m.sessions)
+	for s := range m.sessions {
+		delete(m.live, s)
+		s.free()
+	}
+	m.specs = nil
+	if len(m.live) == 0 {
+		m.done()
+	}
+	return true
+}
+
+// ArenaBytes returns the device memory of all sessions.
+func (m *Machine) ArenaBytes() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var sum int64
+	for s := range m.live {
+		sum += s.held.Load()
+	}
+	return sum
+}
+
+// Fallen returns why a group fell back, the first time; nil where it never did.
+func (m *Machine) Fallen(group *graph.Node) *property.Reason {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fallen[group]
+}
+
+// fell keeps the reason of a group's first fallback, and logs it.
+func (m *Machine) fell(ctx context.Context, st *Step, code property.Code, what string, cause error) {
+	m.mu.Lock()
+	known := m.fallen[st.Node] != nil
+	if !known {
+		m.fallen[st.Node] = property.Because(code, "%v", cause)
+	}
+	m.mu.Unlock()
+	if !known {
+		m.env.Logger.WarnContext(ctx, what, "backend", st.Node.Backend, "nodes", NodeList(st.Node.Provenance()), "error", cause)
+	}
+}
+
+// withForms returns a group's constants with those behind them that an instance wants in formats of its own.
+func (m *Machine) withForms(ctx context.Context, body *graph.Graph, own []*tensor.Tensor, forms []backend.ConstantForm) ([]*tensor.Tensor, error) {
+	if len(forms) == 0 {
+		return own, nil
+	}
+	var values []*graph.Value
+	for v := range body.Constants() {
+		values = append(values, v)
+	}
+	out := append([]*tensor.Tensor(nil), own...)
+	for _, f := range forms {
+		if f.Index < 0 || f.Index >= len(values) || !values[f.Index].IsConst() {
+			return nil, fmt.Errorf("%w: constant %d of %d in %v", convert.ErrConverter, f.Index, len(values), f.Format)
+		}
+		t, err := m.env.Constants.Form(ctx, values[f.Index], f.Format)
+		if errors.Is(err, fs.ErrClosed) {
+			return nil, ErrClosed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("constant %v to %v: %w", values[f.Index], f.Format, err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}

@@ -1,0 +1,70 @@
+package exec
+
+import "time"
+
+// Span is one sub-step of a run.
+type Span struct {
+	Name    string   // of the node, or what is converted
+	Op      string   // operator, pattern, or "Convert"
+	Backend string   // "host" for the host scheduler
+	Nodes   []string // of the model
+	Start   time.Duration
+	Time    time.Duration
+	FLOPs   float64 // 0 where not known
+}
+
+// profiler collects spans of one run.
+type profiler struct {
+	zero  time.Time
+	spans []Span
+	last  time.Time
+}
+
+// Profile has the session's runs timed until stop, which returns what they spent where, in the order of time.
+func (s *Session) Profile() (stop func() []Span) {
+	p := &profiler{zero: time.Now()}
+	s.profile = p
+	return func() []Span {
+		s.profile = nil
+		return p.spans
+	}
+}
+
+// begin starts the timing of a step; a group with labelled sub-steps reports them one by one.
+func (p *profiler) begin(f *frame, i int) time.Time {
+	now := time.Now()
+	p.last = now
+	st := &f.s.block.Steps[i]
+	if st.Kind == StepGroup {
+		f.args[i].Trace = func(sub int) {
+			t := time.Now()
+			if r := f.requirements(i); sub < len(r.Labels) {
+				l := &r.Labels[sub]
+				p.spans = append(p.spans, Span{Name: l.Name, Op: l.Op, Backend: st.Node.Backend, Nodes: l.Origins,
+					Start: p.last.Sub(p.zero), Time: t.Sub(p.last), FLOPs: l.FLOPs})
+			}
+			p.last = t
+		}
+	}
+	return now
+}
+
+func (p *profiler) end(f *frame, i int, start time.Time) {
+	st := &f.s.block.Steps[i]
+	if st.Kind == StepGroup {
+		f.args[i].Trace = nil
+		if len(f.requirements(i).Labels) > 0 {
+			return
+		}
+	}
+	s := Span{Name: st.Node.Name, Op: st.Node.Op.String(), Backend: st.Node.Backend, Nodes: st.Node.Provenance(),
+		Start: start.Sub(p.zero), Time: time.Since(start)}
+	switch st.Kind {
+	case StepHost:
+		s.Backend = hostName
+	case StepConvert:
+		s.Op, s.Backend = "Convert", "convert"
+	}
+	p.spans = append(p.spans, s)
+	p.last = time.Now()
+}
