@@ -17,7 +17,6 @@ import (
 
 type benchFlags struct {
 	modelFlags
-	feedFlags
 	json bool
 }
 
@@ -41,8 +40,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.add(cmd)
-	f.feedFlags.add(cmd)
+	f.add(cmd, shaping|overriding|feeding|compiling)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -66,7 +64,7 @@ type benchReport struct {
 }
 
 func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
-	j, err := a.compile(ctx, path, &f.modelFlags, &f.feedFlags)
+	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	r := &benchReport{Model: path, Backend: f.list(), Threads: f.threads, Dims: j.binding.report(), Runs: len(times),
+	r := &benchReport{Model: path, Backend: f.backendList(), Threads: f.threads, Dims: j.binding.report(), Runs: len(times),
 		CompileMS: milliseconds(j.compiled), MedianMS: quantile(times, 0.5), P10MS: quantile(times, 0.1), P90MS: quantile(times, 0.9),
 		PeakRSS: peakRSS()}
 	if r.Threads == 0 {

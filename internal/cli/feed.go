@@ -6,29 +6,18 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 )
-
-// feedFlags name the files that inputs are read from.
-type feedFlags struct {
-	inputs []string
-}
 
 // defaultData documents what inputs without a file get.
 const defaultData = "An input without --input gets data that is the same in every run: element i of a float input is the number\n" +
 	"(i+1)·2654435769 mod 2^32, divided by 2^32 and cut to the precision of its type, which spreads over [0,1); integers\n" +
 	"and bools are 0, strings and sequences empty, optionals without a value."
 
-func (f *feedFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)")
-}
-
-// read reads the files. Inputs of g without a file are left out.
-func (f *feedFlags) read(g *graph.Graph) (map[string]tensor.Value, error) {
+// readInputs reads the files of --input. Inputs of g without a file are left out.
+func (f *modelFlags) readInputs(g *graph.Graph) (map[string]tensor.Value, error) {
 	out := map[string]tensor.Value{}
 	for _, s := range f.inputs {
 		v, file, err := inputOf(g, s)

@@ -17,8 +17,7 @@ import (
 )
 
 type inspectFlags struct {
-	shapeFlags
-	overrideFlags
+	modelFlags
 	json bool
 }
 
@@ -33,8 +32,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], f) },
 	}
-	f.shapeFlags.add(cmd)
-	f.overrideFlags.add(cmd)
+	f.add(cmd, shaping|overriding)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -81,12 +79,12 @@ type unsupportedNode struct {
 }
 
 func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
-	m, err := f.overrideFlags.open(ctx, path, nil)
+	m, err := f.open(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	b, err := bind(m.Graph(), &f.shapeFlags, nil)
+	b, err := bind(m.Graph(), &f.modelFlags, nil)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func readSet(dir string) (dataSet, error) {
 func (s *dataSet) feeds(g *graph.Graph) (map[string]tensor.Value, error) {
 	out := map[string]tensor.Value{}
 	if s.arange {
-		b, err := bind(g, &shapeFlags{}, nil)
+		b, err := bind(g, &modelFlags{}, nil)
 		if err != nil {
 			return nil, err
 		}

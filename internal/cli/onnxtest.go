@@ -20,7 +20,7 @@ import (
 )
 
 type onnxtestFlags struct {
-	backendFlags
+	modelFlags
 	jobs    int
 	json    string
 	timeout time.Duration
@@ -39,7 +39,7 @@ func (a *app) onnxtestCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.onnxtest(cmd.Context(), args, f) },
 	}
-	f.backendFlags.add(cmd)
+	f.add(cmd, compiling)
 	cmd.Flags().IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "cases at a time")
 	cmd.Flags().StringVar(&f.json, "json", "", "write the results as JSON to `FILE`; - is stdout, which then holds nothing else")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "most time of one case")
@@ -77,7 +77,7 @@ func (a *app) onnxtest(ctx context.Context, dirs []string, f *onnxtestFlags) err
 		return fmt.Errorf("--timeout %v: must be positive", f.timeout)
 	}
 	var o carve.Options
-	if err := f.backendFlags.apply(&o); err != nil {
+	if err := f.apply(&o); err != nil {
 		return err
 	}
 	if o.Threads == 0 {
@@ -266,7 +266,7 @@ func (c *testCase) runSet(ctx context.Context, m *carve.Model, base *carve.Optio
 	if err != nil {
 		return err
 	}
-	b, err := bind(g, &shapeFlags{}, feeds)
+	b, err := bind(g, &modelFlags{}, feeds)
 	if err != nil {
 		return err
 	}

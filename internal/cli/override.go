@@ -5,40 +5,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 )
 
-// overrideFlags name the initializers that stay inputs.
-type overrideFlags struct {
-	names []string
-}
-
-// overrideHelp documents the flag.
+// overrideHelp documents --override.
 const overrideHelp = "Initializers that the model lists among its inputs are constants. --override NAME keeps one an input that has the\n" +
 	"initializer's data where nothing else is given, and so does --input NAME=FILE."
 
-func (f *overrideFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.names, "override", nil, "keep initializer `NAME`, which the model lists as an input, an input (repeatable)")
-}
-
 // open loads the model at path, with those initializers as inputs that --override names, or --input.
-func (f *overrideFlags) open(ctx context.Context, path string, feed *feedFlags) (*carve.Model, error) {
-	m, err := onnx.Load(ctx, path, &onnx.Options{Override: f.names})
+func (f *modelFlags) open(ctx context.Context, path string) (*carve.Model, error) {
+	m, err := onnx.Load(ctx, path, &onnx.Options{Override: f.override})
 	if err != nil {
 		return nil, err
 	}
-	if feed != nil {
-		if more := fed(m, feed.inputs); len(more) > 0 {
-			if err := m.Close(); err != nil {
-				return nil, err
-			}
-			if m, err = onnx.Load(ctx, path, &onnx.Options{Override: append(more, f.names...)}); err != nil {
-				return nil, err
-			}
+	if more := fed(m, f.inputs); len(more) > 0 {
+		if err := m.Close(); err != nil {
+			return nil, err
+		}
+		if m, err = onnx.Load(ctx, path, &onnx.Options{Override: append(more, f.override...)}); err != nil {
+			return nil, err
 		}
 	}
 	return carve.FromONNX(m), nil

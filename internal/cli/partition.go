@@ -34,7 +34,7 @@ func (a *app) partitionCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.partition(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.add(cmd)
+	f.add(cmd, shaping|overriding|compiling)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, and why it is not on the backends before")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the arena over time to `FILE.svg`; with several devices, FILE-DEVICE.svg for all but the first")
@@ -83,7 +83,7 @@ type partitionReport struct {
 }
 
 func (a *app) partition(ctx context.Context, path string, f *partitionFlags) error {
-	j, err := a.compile(ctx, path, &f.modelFlags, nil)
+	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {
 		return err
 	}

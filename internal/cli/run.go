@@ -14,7 +14,6 @@ import (
 
 type runFlags struct {
 	modelFlags
-	feedFlags
 	output  string
 	check   bool
 	profile string
@@ -33,8 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], f) },
 	}
-	f.modelFlags.add(cmd)
-	f.feedFlags.add(cmd)
+	f.add(cmd, shaping|overriding|feeding|compiling)
 	cmd.Flags().StringVar(&f.output, "output", "", "folder for the outputs, `DIR`; it is made where it does not exist")
 	cmd.Flags().BoolVar(&f.check, "check", false, "compare every group with the reference backend")
 	cmd.Flags().StringVar(&f.profile, "profile", "", "write a Chrome trace to `FILE` and print the slowest nodes")
@@ -42,7 +40,7 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(ctx context.Context, path string, f *runFlags) error {
-	j, err := a.compile(ctx, path, &f.modelFlags, &f.feedFlags)
+	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {
 		return err
 	}

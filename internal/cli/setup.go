@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -24,21 +22,8 @@ type job struct {
 	compiled time.Duration // loading and compiling, with the first plan
 }
 
-// modelFlags are the flags of commands that compile a model.
-type modelFlags struct {
-	shapeFlags
-	backendFlags
-	overrideFlags
-}
-
-func (f *modelFlags) add(cmd *cobra.Command) {
-	f.shapeFlags.add(cmd)
-	f.backendFlags.add(cmd)
-	f.overrideFlags.add(cmd)
-}
-
-// compile opens and compiles the model at path. feed may be nil. Close the job.
-func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *feedFlags) (j *job, err error) {
+// compile opens and compiles the model at path. Close the job.
+func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, err error) {
 	j = &job{}
 	defer func() {
 		if err != nil {
@@ -47,19 +32,16 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *fee
 		}
 	}()
 	var o carve.Options
-	if err := f.backendFlags.apply(&o); err != nil {
+	if err := f.apply(&o); err != nil {
 		return j, err
 	}
 	start := time.Now()
-	if j.model, err = f.overrideFlags.open(ctx, path, feed); err != nil {
+	if j.model, err = f.open(ctx, path); err != nil {
 		return j, err
 	}
 	j.compiled = time.Since(start)
 	g := j.model.Graph()
-	if feed == nil {
-		feed = &feedFlags{}
-	}
-	if j.feeds, err = feed.read(g); err != nil {
+	if j.feeds, err = f.readInputs(g); err != nil {
 		return j, err
 	}
 	for name, t := range j.model.Source().Defaults {
@@ -67,7 +49,7 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags, feed *fee
 			j.feeds[name] = t
 		}
 	}
-	if j.binding, err = bind(g, &f.shapeFlags, j.feeds); err != nil {
+	if j.binding, err = bind(g, f, j.feeds); err != nil {
 		return j, err
 	}
 	j.binding.apply(&o)

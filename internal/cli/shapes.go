@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/carve-dev/carve"
@@ -20,8 +21,8 @@ type binding struct {
 
 // bind decides all symbols of the inputs of g: --dim counts first, then --shape, then the shapes of the tensors that
 // are fed; what is left is 1.
-func bind(g *graph.Graph, f *shapeFlags, feeds map[string]tensor.Value) (*binding, error) {
-	dims, shapes, err := f.parse()
+func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*binding, error) {
+	dims, shapes, err := f.parseShapes()
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +70,53 @@ func bind(g *graph.Graph, f *shapeFlags, feeds map[string]tensor.Value) (*bindin
 		}
 	}
 	return b, nil
+}
+
+// parseShapes reads --dim and --shape.
+func (f *modelFlags) parseShapes() (dims map[string]int, shapes map[string][]int, err error) {
+	dims, shapes = map[string]int{}, map[string][]int{}
+	for _, s := range f.dims {
+		name, text, ok := cutLast(s)
+		n, err := strconv.Atoi(text)
+		if !ok || err != nil || n < 0 {
+			return nil, nil, fmt.Errorf("--dim %s: expected NAME=N with N of at least 0", s)
+		}
+		if _, twice := dims[name]; twice {
+			return nil, nil, fmt.Errorf("--dim %s: %q is set twice", s, name)
+		}
+		dims[name] = n
+	}
+	for _, s := range f.shapes {
+		name, text, ok := cutLast(s)
+		if !ok {
+			return nil, nil, fmt.Errorf("--shape %s: expected INPUT=1,128", s)
+		}
+		if _, twice := shapes[name]; twice {
+			return nil, nil, fmt.Errorf("--shape %s: %q is set twice", s, name)
+		}
+		shape := []int{}
+		for _, d := range strings.Split(text, ",") {
+			if text == "" {
+				break // a scalar
+			}
+			n, err := strconv.Atoi(strings.TrimSpace(d))
+			if err != nil || n < 0 {
+				return nil, nil, fmt.Errorf("--shape %s: %q is no dim", s, d)
+			}
+			shape = append(shape, n)
+		}
+		shapes[name] = shape
+	}
+	return dims, shapes, nil
+}
+
+// cutLast cuts at the last "=", since names may hold one and numbers do not.
+func cutLast(s string) (name, value string, ok bool) {
+	i := strings.LastIndexByte(s, '=')
+	if i <= 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
 }
 
 // symbolOf finds the symbol for a dim's name in the model file, where it need not be an identifier.

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carve-dev/carve/backend"
+)
+
+// configs returns the backends of --backend and --backend-option, in order.
+func (f *modelFlags) configs() ([]backend.Config, error) {
+	names := f.backends
+	if len(names) == 0 {
+		names = []string{"cpu"}
+	}
+	var out []backend.Config
+	for _, name := range names {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			return nil, fmt.Errorf("--backend %s: a name is empty", strings.Join(names, ","))
+		}
+		if !slices.Contains(backend.Names(), name) {
+			return nil, fmt.Errorf("--backend %s: %w (known: %s)", name, backend.ErrUnknown, strings.Join(backend.Names(), ", "))
+		}
+		if slices.ContainsFunc(out, func(c backend.Config) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("--backend %s: %q is named twice", strings.Join(names, ","), name)
+		}
+		out = append(out, backend.Config{Name: name})
+	}
+	for _, s := range f.backendOptions {
+		name, key, value, err := cutOption(s)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(out, func(c backend.Config) bool { return c.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--backend-option %s: --backend does not name %q", s, name)
+		}
+		if out[i].Options == nil {
+			out[i].Options = map[string]string{}
+		}
+		out[i].Options[key] = value
+	}
+	return out, nil
+}
+
+// cutOption reads BACKEND.KEY=VALUE.
+func cutOption(s string) (name, key, value string, err error) {
+	left, value, ok := strings.Cut(s, "=")
+	name, key, dotted := strings.Cut(left, ".")
+	if !ok || !dotted || name == "" || key == "" {
+		return "", "", "", fmt.Errorf("--backend-option %s: expected BACKEND.KEY=VALUE", s)
+	}
+	return name, key, value, nil
+}
+
+// backendList returns the names of the backends, joined by commas.
+func (f *modelFlags) backendList() string {
+	if len(f.backends) == 0 {
+		return "cpu"
+	}
+	return strings.Join(f.backends, ",")
+}
