@@ -97,27 +97,40 @@ func (m *boxMemory) at(x device.Memory, off, n int64) ([]byte, error) {
 	return b[off : off+n], nil
 }
 
-func (m *boxMemory) CopyTo(_ context.Context, dst device.Memory, off int64, src []byte) error {
+func (m *boxMemory) CopyTo(_ context.Context, s device.Stream, dst device.Memory, off int64, src []byte) error {
 	b, err := m.at(dst, off, int64(len(src)))
-	copy(b, src)
-	return err
+	if err != nil {
+		return err
+	}
+	return onQueue(s, func() error { copy(b, src); return nil })
 }
 
-func (m *boxMemory) CopyFrom(_ context.Context, dst []byte, src device.Memory, off int64) error {
+func (m *boxMemory) CopyFrom(_ context.Context, s device.Stream, dst []byte, src device.Memory, off int64) error {
 	b, err := m.at(src, off, int64(len(dst)))
-	copy(dst, b)
-	return err
+	if err != nil {
+		return err
+	}
+	return onQueue(s, func() error { copy(dst, b); return nil })
 }
 
-func (m *boxMemory) CopyBetween(ctx context.Context, dst device.Memory, do int64, src device.Memory, so, n int64) error {
+func (m *boxMemory) CopyBetween(ctx context.Context, s device.Stream, dst device.Memory, do int64, src device.Memory, so, n int64) error {
 	b, err := m.at(src, so, n)
 	if err != nil {
 		return err
 	}
-	return m.CopyTo(ctx, dst, do, b)
+	return m.CopyTo(ctx, s, dst, do, b)
 }
 
-func (m *boxMemory) NewStream() (device.Stream, error) { return &device.HostStream{}, nil }
+func (m *boxMemory) NewStream() (device.Stream, error) { return &device.Queue{}, nil }
+
+// onQueue does work on a stream of the box, at once where it is nil.
+func onQueue(s device.Stream, work func() error) error {
+	if s == nil {
+		return work()
+	}
+	s.(*device.Queue).Do(work)
+	return nil
+}
 
 func (b *box) format() graph.Format {
 	l, err := graph.OpaqueLayout(b.name, "1", "backwards")
@@ -163,11 +176,14 @@ func (b *box) Converters() []convert.Converter {
 	}
 	move := func(upload bool) func(tensor.DType, []int) (convert.Move, error) {
 		return func(tensor.DType, []int) (convert.Move, error) {
-			return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
-				if upload {
-					return b.put(ctx, dst, src.Bytes())
-				}
-				return b.get(ctx, dst.Bytes(), src)
+			return func(ctx context.Context, dst, src *tensor.Tensor, x convert.Exec) error {
+				d, s := *dst, *src
+				return onQueue(x.Stream, func() error {
+					if upload {
+						return b.put(ctx, &d, s.Bytes())
+					}
+					return b.get(ctx, d.Bytes(), &s)
+				})
 			}, nil
 		}
 	}
@@ -183,11 +199,11 @@ func (b *box) put(ctx context.Context, dst *tensor.Tensor, src []byte) error {
 	for i, x := range src {
 		back[len(src)-1-i] = x
 	}
-	return b.mem.CopyTo(ctx, device.Memory{Handle: dst.Handle}, int64(dst.Offset), back)
+	return b.mem.CopyTo(ctx, nil, device.MemoryOf(dst), int64(dst.Offset), back)
 }
 
 func (b *box) get(ctx context.Context, dst []byte, src *tensor.Tensor) error {
-	if err := b.mem.CopyFrom(ctx, dst, device.Memory{Handle: src.Handle}, int64(src.Offset)); err != nil {
+	if err := b.mem.CopyFrom(ctx, nil, dst, device.MemoryOf(src), int64(src.Offset)); err != nil {
 		return err
 	}
 	for i, j := 0, len(dst)-1; i < j; i, j = i+1, j-1 {
@@ -220,33 +236,16 @@ func (x *boxed) Specialize(_ context.Context, bind graph.Bindings) (backend.Inst
 
 func (x *boxed) Requirements() backend.Requirements { return x.req }
 
-type boxEvent struct {
-	done chan struct{}
-	err  error
-}
-
-func (e *boxEvent) Wait(ctx context.Context) error {
-	select {
-	case <-e.done:
-		return e.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func (x *boxed) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
-	e := &boxEvent{done: make(chan struct{})}
 	x.b.running.Add(1)
-	go func() {
-		defer close(e.done)
+	return a.Stream.(*device.Queue).Do(func() error {
 		defer x.b.running.Add(-1)
 		if x.b.slow != nil {
 			<-x.b.slow
 			ctx = context.WithoutCancel(ctx)
 		}
-		e.err = x.run(ctx, a)
-	}()
-	return e, nil
+		return x.run(ctx, a)
+	}), nil
 }
 
 func (x *boxed) run(ctx context.Context, a *backend.RunArgs) error {

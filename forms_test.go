@@ -40,7 +40,7 @@ func (c *choosy) ConvertersOf(l graph.Layout) []convert.Converter {
 	}
 	plan := func(dt tensor.DType, dims []int) (convert.Move, error) {
 		n, err := tensor.NumElements(dims)
-		return func(_ context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+		return func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 			k := dt.Size()
 			for i := range n {
 				for j := range k {

@@ -64,7 +64,7 @@ func (p *negAbs) Kernel(n *graph.Node, _ graph.Bindings) (backend.Kernel, error)
 		}
 		a.Workspace[63]++
 		x, y := floatBytes(a.Inputs[0]), floatBytes(a.Outputs[0])
-		a.Stream.Parallel(len(y), func(lo, hi int) {
+		a.Workers.Parallel(len(y), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				y[i] = max(x[i], -x[i])
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
@@ -198,7 +197,7 @@ func (t *turned) converters() []convert.Converter {
 			return nil, fmt.Errorf("%w: %v %v", tensor.ErrUnsupported, dt, dims)
 		}
 		s := dt.Size()
-		return func(_ context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+		return func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 			t.moves.Add(1)
 			to, from := dst.Data[dst.Offset:], src.Data[src.Offset:]
 			for i := range n {

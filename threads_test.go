@@ -48,7 +48,7 @@ type dividedInstance struct {
 }
 
 func (i *dividedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
-	a.Stream.Parallel(1000, func(int, int) { i.d.parts.Add(1) })
+	a.Workers.Parallel(1000, func(int, int) { i.d.parts.Add(1) })
 	return i.Instance.Enqueue(ctx, a)
 }
 

@@ -36,7 +36,8 @@ type Backend interface {
 	// Compile prepares a subgraph. Its values carry the formats that were chosen; Convert nodes in it are the backend's to
 	// run. The graph must not be changed and may be kept.
 	Compile(ctx context.Context, sub *graph.Graph, o CompileOptions) (Executable, error)
-	// Devices returns the memory spaces that the backend works in; the first is where its groups' values live.
+	// Devices returns the memory spaces that the backend works in; the first is where its groups' values live. Others hold
+	// its groups' values where the backend is Placeable, and may be ends of its converters.
 	Devices() []device.Device
 	// Converters returns converters from and to the host row-major format, and direct ones.
 	Converters() []convert.Converter
@@ -87,8 +88,12 @@ type Executable interface {
 type Instance interface {
 	// Requirements tells what memory the instance needs and how its buffers may be shared.
 	Requirements() Requirements
-	// Enqueue starts a run. The Event, nil where the run is over, reports its end. a is the session's: the same for every
-	// run of this instance in that session.
+	// Enqueue puts a run onto a.Stream: it begins when what was queued there before is over, and what is queued afterwards
+	// begins behind it. The Event, nil where the run is over, reports its end. On the host, whose stream has no queue, the
+	// run begins at once, and its Event alone orders what follows. An error says that nothing was queued; it is a
+	// *ContiguousError where an operand has to lie otherwise. ctx is the run's: work that has not begun when it ends need
+	// not be done, and the Event then has ctx's error. a is the session's: the same for every run of this instance in that
+	// session, and unchanged from Enqueue until the Event happens.
 	Enqueue(ctx context.Context, a *RunArgs) (device.Event, error)
 }
 
@@ -114,10 +119,15 @@ type ConstantForm struct {
 	Format graph.Format
 }
 
-// PortUse tells the physical size of a port and the sub-steps that touch it.
+// PortUse tells the physical size of a port, the sub-steps that touch it, and how its storage may lie.
 type PortUse struct {
 	Bytes       int64
 	First, Last int
+	// Strided says that the port, whose format is row-major, takes tensors with Strides of their own; Enqueue may still turn
+	// one down with a *ContiguousError. Others get compact storage alone.
+	Strided bool
+	// Align is what the address of element 0 has to be a multiple of, in bytes. 0 means the element type's own alignment.
+	Align int64
 }
 
 // Buffer is memory that the instance needs from First to Last, both included. Align 0 means tensor.Alignment.
@@ -140,17 +150,20 @@ type StepInfo struct {
 }
 
 // RunArgs are the arguments of a run. Tensors describe logical shapes; their storage is in the formats of the subgraph's
-// values, PhysicalSize bytes long. They live as long as the session and are patched between runs.
+// values, PhysicalSize bytes long, or strided where the port says so. They live as long as the session and are patched
+// between runs.
 type RunArgs struct {
 	Inputs    []*tensor.Tensor
 	Outputs   []*tensor.Tensor // nil entries: to be allocated with Alloc
 	Constants []*tensor.Tensor // in the order of the subgraph's Constants, nil for dims values; then Requirements.Constants
 	Buffers   []*tensor.Tensor // one per Requirements.Buffers, as uint8 vectors
-	Stream    device.Stream
+	Workers   *device.Workers  // the host's, until Enqueue returns; nil means serial
+	Stream    device.Stream    // of the device that the group is on
 	// Alloc provides the storage of an output whose shape depends on data, once the shape is known. A backend allocates
-	// nothing else by itself.
+	// nothing else by itself. It is called before the run's Event happens, and by one goroutine at a time: carve does nothing
+	// else in the session while such a run is under way.
 	Alloc func(output int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
-	// Trace, where it is not nil, is called at the end of each sub-step.
+	// Trace, where it is not nil, is called at the end of each sub-step, in order, before the run's Event happens.
 	Trace func(step int)
 	// Local is the instance's own state for this session: nil at first, then whatever the instance stored.
 	Local any
@@ -163,6 +176,14 @@ type Negotiator interface {
 	// value can be converted to. An error that wraps ErrRefused gives the group's nodes to backends further down the list;
 	// another one ends the compilation.
 	Negotiate(ctx context.Context, sub *graph.Graph) (map[*graph.Value]graph.Format, error)
+}
+
+// Placeable is implemented by backends that have several devices and run groups on each of them.
+type Placeable interface {
+	// On returns the backend as it works on one of its Devices: a backend whose first device is that one, and whose
+	// signatures name it, with the same library behind it. Its Info has another Name, "cuda:1" for device 1 of "cuda"; what
+	// is on the first device is the backend itself. The result is the caller's to close, before the backend it came from.
+	On(id tensor.DeviceID) (Backend, error)
 }
 
 // Claimer is implemented by backends that claim sets of nodes by means of their own, beyond properties.

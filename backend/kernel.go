@@ -20,7 +20,7 @@ type KernelProvider interface {
 
 // Kernel runs a fused node for concrete shapes. It is immutable, and safe for concurrent use by sessions.
 type Kernel struct {
-	// Run computes the outputs. It runs on one goroutine and spreads work with a.Stream; results must not depend on how.
+	// Run computes the outputs. It runs on one goroutine and spreads work with a.Workers; results must not depend on how.
 	// It polls ctx at least every 20 ms, keeps no tensor, and should not allocate. An error, or a panic, makes the group
 	// fall back for this run.
 	Run func(ctx context.Context, a *KernelArgs) error
@@ -35,5 +35,6 @@ type KernelArgs struct {
 	// output have to be written as zeros.
 	Inputs, Outputs []*tensor.Tensor
 	Workspace       []byte
-	Stream          device.Stream
+	Workers         *device.Workers // nil means serial
+	Stream          device.Stream   // where the backend's memory is a device's; nil on the host
 }

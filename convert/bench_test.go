@@ -55,7 +55,7 @@ func BenchmarkHost(b *testing.B) {
 			b.SetBytes(n)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := move(context.Background(), dst, src, nil); err != nil {
+				if err := move(context.Background(), dst, src, convert.Exec{}); err != nil {
 					b.Fatal(err)
 				}
 			}

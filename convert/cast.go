@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
@@ -36,31 +35,31 @@ func PlanHostCast(from, to graph.Layout, src, dst tensor.DType, dims []int) (Mov
 	}
 	fast := castReorder(&a, &b, src, dst)
 	need := [2]int{a.elements * src.Size(), b.elements * dst.Size()}
-	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error {
+	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
 			return fmt.Errorf("%w: reorder of %v from %d bytes of %v to %d of %v", tensor.ErrShape, dims, len(s.Data)-s.Offset, src, len(d.Data)-d.Offset, dst)
 		}
 		target, source := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(target, dst.Size()) && aligned(source, src.Size())) {
-			return fast.run(ctx, target, source, st)
+			return fast.run(ctx, target, source, x.Workers)
 		}
-		return slow(ctx, target, source, st)
+		return slow(ctx, target, source, x)
 	}, nil
 }
 
 // castFirst converts the source's storage as it lies, padding included, and reorders the result.
-func castFirst(a *strided, from, to graph.Layout, src, dst tensor.DType, dims []int) (func(ctx context.Context, d, s []byte, st device.Stream) error, error) {
+func castFirst(a *strided, from, to graph.Layout, src, dst tensor.DType, dims []int) (func(ctx context.Context, d, s []byte, x Exec) error, error) {
 	move, err := PlanHost(from, to, dst, dims)
 	if err != nil {
 		return nil, err
 	}
 	flat := []int{a.elements}
-	return func(ctx context.Context, d, s []byte, st device.Stream) error {
+	return func(ctx context.Context, d, s []byte, x Exec) error {
 		t, err := tensor.Convert(&tensor.Tensor{DType: src, Shape: flat, Data: s}, dst, nil)
 		if err != nil {
 			return err
 		}
-		return move(ctx, &tensor.Tensor{DType: dst, Shape: dims, Data: d}, t, st)
+		return move(ctx, &tensor.Tensor{DType: dst, Shape: dims, Data: d}, t, x)
 	}, nil
 }
 

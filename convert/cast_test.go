@@ -39,7 +39,7 @@ var _ = Describe("PlanHostCast", func() {
 		return t
 	}
 	// check compares a move with a cast of the logical tensor and a reorder.
-	check := func(from, to string, src, dst tensor.DType, dims []int, s device.Stream, r *rand.Rand) {
+	check := func(from, to string, src, dst tensor.DType, dims []int, w *device.Workers, r *rand.Rand) {
 		GinkgoHelper()
 		what := fmt.Sprintf("%v %q %v to %q %v", dims, from, src, to, dst)
 		logical := numbers(src, dims, r)
@@ -49,13 +49,13 @@ var _ = Describe("PlanHostCast", func() {
 			out := storage(layout(tag), t.DType, dims, 0, r)
 			move, err := convert.PlanHost(graph.RowMajor, layout(tag), t.DType, dims)
 			Expect(err).NotTo(HaveOccurred(), what)
-			Expect(move(ctx, out, t, nil)).To(Succeed(), what)
+			Expect(move(ctx, out, t, convert.Exec{})).To(Succeed(), what)
 			return out
 		}
 		in, want, got := reordered(from, logical), reordered(to, cast), storage(layout(to), dst, dims, 0, r)
 		move, err := convert.PlanHostCast(layout(from), layout(to), src, dst, dims)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, got, in, s)).To(Succeed(), what)
+		Expect(move(ctx, got, in, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(got.Data, want.Data)).To(BeTrue(), what)
 	}
 
@@ -65,11 +65,11 @@ var _ = Describe("PlanHostCast", func() {
 		defer pool.Release()
 		run := pool.BeginRun(2)
 		defer run.End()
-		s := &device.HostStream{Run: run}
+		w := &device.Workers{Run: run}
 		for _, p := range pairs {
 			for _, src := range types {
 				for _, dst := range types {
-					check(p.from, p.to, src, dst, shape(p.rank, r), s, r)
+					check(p.from, p.to, src, dst, shape(p.rank, r), w, r)
 				}
 			}
 		}
@@ -84,9 +84,9 @@ var _ = Describe("PlanHostCast", func() {
 		move, err := convert.PlanHostCast(graph.RowMajor, layout("ba"), tensor.Float32, tensor.Float16, []int{2, 3})
 		Expect(err).NotTo(HaveOccurred())
 		data := func(n int) *tensor.Tensor { return &tensor.Tensor{Data: make([]byte, n)} }
-		Expect(move(ctx, data(12), data(23), nil)).To(MatchError(tensor.ErrShape))
-		Expect(move(ctx, data(11), data(24), nil)).To(MatchError(tensor.ErrShape))
-		Expect(move(ctx, data(12), data(24), nil)).To(Succeed())
+		Expect(move(ctx, data(12), data(23), convert.Exec{})).To(MatchError(tensor.ErrShape))
+		Expect(move(ctx, data(11), data(24), convert.Exec{})).To(MatchError(tensor.ErrShape))
+		Expect(move(ctx, data(12), data(24), convert.Exec{})).To(Succeed())
 	})
 	It("does not allocate where there is a kernel", func() {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -94,6 +94,6 @@ var _ = Describe("PlanHostCast", func() {
 		move, err := convert.PlanHostCast(graph.RowMajor, graph.NCHW16c, tensor.Float32, tensor.BFloat16, dims)
 		Expect(err).NotTo(HaveOccurred())
 		src, dst := numbers(tensor.Float32, dims, r), storage(graph.NCHW16c, tensor.BFloat16, dims, 0, r)
-		Expect(testing.AllocsPerRun(20, func() { _ = move(ctx, dst, src, nil) })).To(BeNumerically("<", 1))
+		Expect(testing.AllocsPerRun(20, func() { _ = move(ctx, dst, src, convert.Exec{}) })).To(BeNumerically("<", 1))
 	})
 })

@@ -37,8 +37,26 @@ type Converter struct {
 }
 
 // Move converts src to dst. Both describe the same logical tensor; their storage is in the converter's From and To
-// formats. s may be nil: work is serial then.
-type Move func(ctx context.Context, dst, src *tensor.Tensor, s device.Stream) error
+// formats.
+//
+// A Move between formats of the host is over when it returns. One that touches a device goes on x.Stream as that device's
+// copies do: it may return before it is over, and an error after that is the stream's (see device.Device).
+type Move func(ctx context.Context, dst, src *tensor.Tensor, x Exec) error
+
+// Exec is what a Move runs with. The zero value is serial, and the Move is over when it returns.
+type Exec struct {
+	Workers *device.Workers // for work on the host; nil means that it is serial
+	Stream  device.Stream   // of the Converter's StreamDevice; nil means that the Move is over when it returns
+}
+
+// StreamDevice returns the device whose stream a conversion goes on: that of From, and that of To where From is the host's.
+// Between formats of the host there is no queue.
+func (c *Converter) StreamDevice() tensor.DeviceID {
+	if c.From.Device.IsHost() {
+		return c.To.Device
+	}
+	return c.From.Device
+}
 
 // Cost models the time of a conversion: Fixed nanoseconds and PerByte nanoseconds for every byte of the source.
 type Cost struct {

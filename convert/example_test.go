@@ -32,7 +32,7 @@ func Example() {
 	y := tensor.From(make([]float32, size/4))
 	move, err := path[0].Plan(x.DType, x.Shape)
 	if err == nil {
-		err = move(context.Background(), &tensor.Tensor{DType: x.DType, Shape: x.Shape, Data: y.Data}, x, nil)
+		err = move(context.Background(), &tensor.Tensor{DType: x.DType, Shape: x.Shape, Data: y.Data}, x, convert.Exec{})
 	}
 	fmt.Println(len(path), size, err)
 	fmt.Println(tensor.Of[float32](y)[:3], tensor.Of[float32](y)[16:19])
@@ -87,7 +87,7 @@ func ExamplePlanHostCast() {
 		y := &tensor.Tensor{DType: tensor.Float32, Shape: x.Shape, Data: make([]byte, bytes)}
 		move, err := path[0].Plan(tensor.Float32, x.Shape)
 		if err == nil {
-			err = move(context.Background(), y, x, nil)
+			err = move(context.Background(), y, x, convert.Exec{})
 		}
 		fmt.Println(path[0].Name, bytes, err)
 		x = y

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -22,7 +21,7 @@ func PlanGeneric(from, to graph.Layout, dt tensor.DType, dims []int, table bool)
 	if table && dst.elements > 0 {
 		r = tableReorder(src, dst, dt.Size())
 	}
-	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error {
-		return r.run(ctx, d.Data, s.Data, st)
+	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
+		return r.run(ctx, d.Data, s.Data, x.Workers)
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -22,7 +21,7 @@ func hostConverter(from, to graph.Format) Converter {
 
 // PlanHost prepares the reorder of a tensor between two described layouts in host memory. Padding of the target is
 // written as zeros. Packed dtypes and strings are not supported (tensor.ErrUnsupported). The Move checks the sizes of the
-// storage that it is given (tensor.ErrShape), spreads its work over the stream, and stops with the context's error at the
+// storage that it is given (tensor.ErrShape), spreads its work over the workers, and stops with the context's error at the
 // next chunk, some 100 KiB, after ctx has ended. It allocates nothing. Storage need not be aligned; it must not overlap.
 func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
 	size := dt.Size()
@@ -42,15 +41,15 @@ func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) 
 	if every == nil {
 		every, fast = genericReorder(src, dst, size), fastReorder(src, dst, size)
 	}
-	return func(ctx context.Context, d, s *tensor.Tensor, st device.Stream) error {
+	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
 			return fmt.Errorf("%w: reorder of %v %v from %d to %d bytes", tensor.ErrShape, dt, dims, len(s.Data)-s.Offset, len(d.Data)-d.Offset)
 		}
 		to, from := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(to, size) && aligned(from, size)) {
-			return fast.run(ctx, to, from, st)
+			return fast.run(ctx, to, from, x.Workers)
 		}
-		return every.run(ctx, to, from, st)
+		return every.run(ctx, to, from, x.Workers)
 	}, nil
 }
 

@@ -85,42 +85,42 @@ func shape(rank int, r *rand.Rand) []int {
 
 var _ = Describe("PlanHost", func() {
 	ctx := context.Background()
-	stream := func() *device.HostStream {
+	workers := func() *device.Workers {
 		pool.Acquire()
 		DeferCleanup(pool.Release)
 		run := pool.BeginRun(2)
 		DeferCleanup(run.End)
-		return &device.HostStream{Run: run}
+		return &device.Workers{Run: run}
 	}
 	// check compares a move with the definition, byte by byte, padding included, and takes it back.
-	check := func(from, to string, dt tensor.DType, dims []int, off int, s device.Stream, r *rand.Rand) {
+	check := func(from, to string, dt tensor.DType, dims []int, off int, w *device.Workers, r *rand.Rand) {
 		GinkgoHelper()
 		what := fmt.Sprintf("%v %v %q to %q, %d bytes off", dt, dims, from, to, off)
 		plain := logical(dt, dims, 0, r)
 		src := storage(layout(from), dt, dims, off, r)
 		move, err := convert.PlanGeneric(graph.RowMajor, layout(from), dt, dims, false)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, src, plain, nil)).To(Succeed(), what)
+		Expect(move(ctx, src, plain, convert.Exec{})).To(Succeed(), what)
 		want := storage(layout(to), dt, dims, 0, r)
 		move, err = convert.PlanGeneric(layout(from), layout(to), dt, dims, false)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, want, src, nil)).To(Succeed(), what)
+		Expect(move(ctx, want, src, convert.Exec{})).To(Succeed(), what)
 
 		got := storage(layout(to), dt, dims, 0, r)
 		move, err = convert.PlanHost(layout(from), layout(to), dt, dims)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, got, src, s)).To(Succeed(), what)
+		Expect(move(ctx, got, src, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(got.Data, want.Data)).To(BeTrue(), what)
 		table := storage(layout(to), dt, dims, 0, r)
 		move, err = convert.PlanGeneric(layout(from), layout(to), dt, dims, true)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, table, src, s)).To(Succeed(), what)
+		Expect(move(ctx, table, src, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(table.Data, want.Data)).To(BeTrue(), "by tables: "+what)
 
 		back := storage(layout(from), dt, dims, 0, r)
 		move, err = convert.PlanHost(layout(to), layout(from), dt, dims)
 		Expect(err).NotTo(HaveOccurred(), what)
-		Expect(move(ctx, back, got, s)).To(Succeed(), what)
+		Expect(move(ctx, back, got, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(back.Data, src.Data)).To(BeTrue(), "round trip: "+what)
 	}
 
@@ -128,10 +128,10 @@ var _ = Describe("PlanHost", func() {
 		It(fmt.Sprintf("moves like the definition (%v)", l), func() {
 			defer cpuid.Force(l)()
 			r := rand.New(rand.NewPCG(1, 2))
-			s := stream()
+			w := workers()
 			for _, p := range pairs {
 				for range 4 {
-					check(p.from, p.to, tensor.Float32, shape(p.rank, r), r.IntN(8), s, r)
+					check(p.from, p.to, tensor.Float32, shape(p.rank, r), r.IntN(8), w, r)
 				}
 			}
 		})
@@ -139,17 +139,17 @@ var _ = Describe("PlanHost", func() {
 
 	It("moves elements of every size", func() {
 		r := rand.New(rand.NewPCG(3, 4))
-		s := stream()
+		w := workers()
 		for _, dt := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.BFloat16, tensor.Int32, tensor.Int64, tensor.Float64, tensor.Complex128} {
 			for _, p := range pairs {
-				check(p.from, p.to, dt, shape(p.rank, r), r.IntN(8), s, r)
+				check(p.from, p.to, dt, shape(p.rank, r), r.IntN(8), w, r)
 			}
 		}
 	})
 
-	DescribeTable("spreads large tensors over the stream", func(from, to string, dims ...int) {
+	DescribeTable("spreads large tensors over the workers", func(from, to string, dims ...int) {
 		r := rand.New(rand.NewPCG(5, 6))
-		check(from, to, tensor.Float32, dims, 4, stream(), r)
+		check(from, to, tensor.Float32, dims, 4, workers(), r)
 	},
 		Entry(nil, "", "aBcd16b", 2, 50, 60, 41),
 		Entry(nil, "acdb", "aBcd16b", 1, 33, 70, 60),
@@ -176,9 +176,9 @@ var _ = Describe("PlanHost", func() {
 		move, err := convert.PlanHost(graph.RowMajor, layout("ba"), tensor.Float32, []int{2, 3})
 		Expect(err).NotTo(HaveOccurred())
 		full, short := &tensor.Tensor{Data: make([]byte, 24)}, &tensor.Tensor{Data: make([]byte, 23)}
-		Expect(move(ctx, full, short, nil)).To(MatchError(tensor.ErrShape))
-		Expect(move(ctx, short, full, nil)).To(MatchError(tensor.ErrShape))
-		Expect(move(ctx, full, full, nil)).To(Succeed())
+		Expect(move(ctx, full, short, convert.Exec{})).To(MatchError(tensor.ErrShape))
+		Expect(move(ctx, short, full, convert.Exec{})).To(MatchError(tensor.ErrShape))
+		Expect(move(ctx, full, full, convert.Exec{})).To(Succeed())
 	})
 
 	It("stops when the context ends", func() {
@@ -188,12 +188,12 @@ var _ = Describe("PlanHost", func() {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		d, s := &tensor.Tensor{Data: make([]byte, 4<<20)}, &tensor.Tensor{Data: bytes.Repeat([]byte{1}, 4<<20)}
-		Expect(move(ended, d, s, nil)).To(MatchError(context.Canceled))
+		Expect(move(ended, d, s, convert.Exec{})).To(MatchError(context.Canceled))
 		Expect(d.Data[0]).To(BeZero())
 	})
 
 	It("does not allocate when it moves", func() {
-		s := stream()
+		w := workers()
 		for _, p := range pairs {
 			dims := []int{40, 30, 20, 3, 2}[:p.rank]
 			for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64} {
@@ -201,8 +201,8 @@ var _ = Describe("PlanHost", func() {
 				src, dst := storage(layout(p.from), dt, dims, 0, r), storage(layout(p.to), dt, dims, 0, r)
 				move, err := convert.PlanHost(layout(p.from), layout(p.to), dt, dims)
 				Expect(err).NotTo(HaveOccurred())
-				for _, st := range []device.Stream{nil, s} {
-					Expect(testing.AllocsPerRun(20, func() { _ = move(ctx, dst, src, st) })).To(BeNumerically("<", 1), "%v %q to %q", dt, p.from, p.to)
+				for _, x := range []convert.Exec{{}, {Workers: w}} {
+					Expect(testing.AllocsPerRun(20, func() { _ = move(ctx, dst, src, x) })).To(BeNumerically("<", 1), "%v %q to %q", dt, p.from, p.to)
 				}
 			}
 		}

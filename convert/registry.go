@@ -17,7 +17,7 @@ var (
 
 // Registry holds the converters that a compilation may use and answers for the cheapest path between two formats. Between
 // described layouts of the host it has a converter of its own. It is built by one goroutine and safe for concurrent use
-// after Freeze.
+// when its sources have been added.
 type Registry struct {
 	converters []*Converter
 	index      map[graph.Format]int64 // vertex of a format

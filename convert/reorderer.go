@@ -42,9 +42,9 @@ func newReorderer(items, bytes int, move func(dst, src []byte, lo, hi int)) *reo
 	return r
 }
 
-// run moves src to dst, on the stream's workers where it is worth it. It returns ctx's error where ctx ended before the
+// run moves src to dst, on the workers where it is worth it. It returns ctx's error where ctx ended before the
 // last chunk was begun; the target's content is not defined then.
-func (r *reorderer) run(ctx context.Context, dst, src []byte, s device.Stream) error {
+func (r *reorderer) run(ctx context.Context, dst, src []byte, w *device.Workers) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -58,13 +58,9 @@ func (r *reorderer) run(ctx context.Context, dst, src []byte, s device.Stream) e
 	j := r.jobs.Get().(*job)
 	j.ctx, j.dst, j.src = ctx, dst, src
 	if r.zero {
-		j.clear(s)
+		j.clear(w)
 	}
-	if s == nil {
-		j.work(0, r.chunks)
-	} else {
-		s.Parallel(r.chunks, j.part)
-	}
+	w.Parallel(r.chunks, j.part)
 	j.ctx, j.dst, j.src = nil, nil, nil
 	r.jobs.Put(j)
 	return ctx.Err()
@@ -86,13 +82,8 @@ func (j *job) work(lo, hi int) {
 }
 
 // clear zeroes the target.
-func (j *job) clear(s device.Stream) {
-	n := (len(j.dst) + chunkBytes - 1) / chunkBytes
-	if s == nil {
-		j.zero(0, n)
-		return
-	}
-	s.Parallel(n, j.wipe)
+func (j *job) clear(w *device.Workers) {
+	w.Parallel((len(j.dst)+chunkBytes-1)/chunkBytes, j.wipe)
 }
 
 func (j *job) zero(lo, hi int) {

@@ -28,31 +28,31 @@ func (t *Transfer) Device(f graph.Format) (device.Device, error) {
 
 // Into converts src, stored in format from, to dst, whose storage in format to is there already. The formats are not equal.
 // The error wraps ErrNoPath where there is no way.
-func (t *Transfer) Into(ctx context.Context, dst, src *tensor.Tensor, from, to graph.Format, s device.Stream) error {
+func (t *Transfer) Into(ctx context.Context, dst, src *tensor.Tensor, from, to graph.Format, w *device.Workers) error {
 	path, err := t.path(src, from, to)
 	if err != nil {
 		return err
 	}
-	src, release, err := t.walk(ctx, path[:len(path)-1], src, s)
+	src, release, err := t.walk(ctx, path[:len(path)-1], src, w)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return t.hop(ctx, path[len(path)-1], dst, src, s)
+	return t.hop(ctx, path[len(path)-1], dst, src, w)
 }
 
 // New converts src, stored in format from, to memory of the device of format to, which belongs to the caller.
-func (t *Transfer) New(ctx context.Context, src *tensor.Tensor, from, to graph.Format, s device.Stream) (device.Memory, error) {
+func (t *Transfer) New(ctx context.Context, src *tensor.Tensor, from, to graph.Format, w *device.Workers) (device.Memory, error) {
 	path, err := t.path(src, from, to)
 	if err != nil {
 		return device.Memory{}, err
 	}
-	src, release, err := t.walk(ctx, path[:len(path)-1], src, s)
+	src, release, err := t.walk(ctx, path[:len(path)-1], src, w)
 	if err != nil {
 		return device.Memory{}, err
 	}
 	defer release()
-	_, m, err := t.step(ctx, path[len(path)-1], src, s)
+	_, m, err := t.step(ctx, path[len(path)-1], src, w)
 	return m, err
 }
 
@@ -64,10 +64,10 @@ func (t *Transfer) path(src *tensor.Tensor, from, to graph.Format) ([]*Converter
 }
 
 // walk takes src along hops. release frees what the result lies in, if that is not src.
-func (t *Transfer) walk(ctx context.Context, hops []*Converter, src *tensor.Tensor, s device.Stream) (_ *tensor.Tensor, release func(), err error) {
+func (t *Transfer) walk(ctx context.Context, hops []*Converter, src *tensor.Tensor, w *device.Workers) (_ *tensor.Tensor, release func(), err error) {
 	release = func() {}
 	for _, c := range hops {
-		next, m, err := t.step(ctx, c, src, s)
+		next, m, err := t.step(ctx, c, src, w)
 		release()
 		if err != nil {
 			return nil, nil, err
@@ -80,7 +80,7 @@ func (t *Transfer) walk(ctx context.Context, hops []*Converter, src *tensor.Tens
 }
 
 // step takes src along one hop, to memory of its own.
-func (t *Transfer) step(ctx context.Context, c *Converter, src *tensor.Tensor, s device.Stream) (*tensor.Tensor, device.Memory, error) {
+func (t *Transfer) step(ctx context.Context, c *Converter, src *tensor.Tensor, w *device.Workers) (*tensor.Tensor, device.Memory, error) {
 	size, err := t.Registry.Size(c.To, src.DType, src.Shape)
 	if err != nil {
 		return nil, device.Memory{}, err
@@ -94,17 +94,17 @@ func (t *Transfer) step(ctx context.Context, c *Converter, src *tensor.Tensor, s
 		return nil, device.Memory{}, err
 	}
 	dst := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: c.To.Device, Data: m.Data, Handle: m.Handle}
-	if err := t.hop(ctx, c, dst, src, s); err != nil {
+	if err := t.hop(ctx, c, dst, src, w); err != nil {
 		d.Free(m)
 		return nil, device.Memory{}, err
 	}
 	return dst, m, nil
 }
 
-func (t *Transfer) hop(ctx context.Context, c *Converter, dst, src *tensor.Tensor, s device.Stream) error {
+func (t *Transfer) hop(ctx context.Context, c *Converter, dst, src *tensor.Tensor, w *device.Workers) error {
 	move, err := c.Plan(src.DType, src.Shape)
 	if err != nil {
 		return err
 	}
-	return move(ctx, dst, src, s)
+	return move(ctx, dst, src, Exec{Workers: w})
 }

@@ -163,7 +163,7 @@ func move(t *testing.T, r *convert.Registry, devices map[tensor.DeviceID]device.
 		}
 		t.Cleanup(func() { d.Free(m) })
 		next := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Device: hop.To.Device, Data: m.Data, Handle: m.Handle}
-		if err := run(context.Background(), next, src, nil); err != nil {
+		if err := run(context.Background(), next, src, convert.Exec{}); err != nil {
 			t.Errorf("%s: %v", hop.Name, err)
 			return nil, false
 		}

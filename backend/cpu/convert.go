@@ -38,7 +38,7 @@ func planConvert(p *planner, n *graph.Node) error {
 	p.emit(step{serial: func(st *state) {
 		s := tensor.Tensor{DType: dt, Shape: d, Data: st.Bytes(src)}
 		t := tensor.Tensor{DType: dt, Shape: d, Data: st.Bytes(dst)}
-		if err := move(st.ctx, &t, &s, nil); err != nil {
+		if err := move(st.ctx, &t, &s, convert.Exec{}); err != nil {
 			panic(err)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/place"
@@ -112,7 +111,7 @@ func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 				if err != nil {
 					return nil, err
 				}
-				return func(_ context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+				return func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 					return move(p, dst.Data[dst.Offset:], src.Data[src.Offset:])
 				}, nil
 			}}

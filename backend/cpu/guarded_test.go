@@ -169,7 +169,7 @@ func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (devi
 		return out, fences, nil
 	}
 	r := i.Requirements()
-	g := &backend.RunArgs{Stream: a.Stream, Alloc: a.Alloc}
+	g := &backend.RunArgs{Workers: a.Workers, Stream: a.Stream, Alloc: a.Alloc}
 	var ins, outs, consts, bufs []*fence
 	var err error
 	if g.Inputs, ins, err = replace(a.Inputs, func(k int) int { return int(r.Inputs[k].Bytes) }); err != nil {

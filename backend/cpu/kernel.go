@@ -96,7 +96,7 @@ func (c *userCall) run(st *state) {
 	}
 	a := st.calls[c.index]
 	if a == nil {
-		a = &backend.KernelArgs{Inputs: tensorsOf(c.in), Outputs: tensorsOf(c.out), Stream: &device.HostStream{}}
+		a = &backend.KernelArgs{Inputs: tensorsOf(c.in), Outputs: tensorsOf(c.out), Workers: &device.Workers{}}
 		st.calls[c.index] = a
 	}
 	point(st, a.Inputs, c.in)
@@ -104,7 +104,7 @@ func (c *userCall) run(st *state) {
 	if c.workspace.Slot >= 0 {
 		a.Workspace = st.Bytes(c.workspace)
 	}
-	a.Stream.(*device.HostStream).Run = st.run
+	a.Workers.Run = st.run
 	st.err = c.kernel.Run(st.ctx, a)
 }
 

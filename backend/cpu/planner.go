@@ -156,8 +156,8 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		a.Local = st
 	}
 	st.ctx, st.run, st.err = ctx, nil, nil
-	if h, ok := a.Stream.(*device.HostStream); ok {
-		st.run = h.Run
+	if a.Workers != nil {
+		st.run = a.Workers.Run
 	}
 	if err := st.BindTo(a); err != nil {
 		return nil, err

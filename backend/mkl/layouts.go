@@ -17,7 +17,7 @@ func planMove(x, y *graph.Value, dims []int) (hostMove, error) {
 	dt := x.Type.DType
 	return func(ctx context.Context, dst, src []byte) error {
 		s, d := tensor.Tensor{DType: dt, Shape: dims, Data: src}, tensor.Tensor{DType: dt, Shape: dims, Data: dst}
-		return move(ctx, &d, &s, nil)
+		return move(ctx, &d, &s, convert.Exec{})
 	}, nil
 }
 

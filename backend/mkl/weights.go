@@ -10,7 +10,6 @@ import (
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/place"
@@ -147,7 +146,7 @@ func (f *weightForm) pack() (convert.Move, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+	return func(ctx context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 		d, s, err := f.storage(ctx, dst, src, f.bytes(), f.plainBytes())
 		if err != nil {
 			return err
@@ -162,7 +161,7 @@ func (f *weightForm) pack() (convert.Move, error) {
 // unpack plans the way back.
 func (f *weightForm) unpack() (convert.Move, error) {
 	if f.keeps {
-		return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+		return func(ctx context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 			d, s, err := f.storage(ctx, dst, src, f.plainBytes(), f.bytes())
 			if err == nil {
 				copy(d, s[f.packed:])
@@ -174,7 +173,7 @@ func (f *weightForm) unpack() (convert.Move, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+	return func(ctx context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 		d, s, err := f.storage(ctx, dst, src, f.plainBytes(), f.bytes())
 		if err != nil {
 			return err

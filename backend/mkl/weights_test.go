@@ -221,10 +221,10 @@ var _ = Describe("weights", func() {
 				move, err := c.Plan(tensor.Float32, []int{32, 16, 3, 3})
 				Expect(err).NotTo(HaveOccurred())
 				short := tensor.From(make([]float32, 4), 4)
-				Expect(move(context.Background(), short, short, nil)).To(MatchError(tensor.ErrShape))
+				Expect(move(context.Background(), short, short, convert.Exec{})).To(MatchError(tensor.ErrShape))
 				ended, cancel := context.WithCancel(context.Background())
 				cancel()
-				Expect(move(ended, short, short, nil)).To(MatchError(context.Canceled))
+				Expect(move(ended, short, short, convert.Exec{})).To(MatchError(context.Canceled))
 			}
 			other, err := graph.OpaqueLayout("mkl", "1", "unknown")
 			Expect(err).NotTo(HaveOccurred())
@@ -247,6 +247,6 @@ func converted(ctx context.Context, b backend.Backend, t *tensor.Tensor, from, t
 	move, err := path[0].Plan(t.DType, t.Shape)
 	Expect(err).NotTo(HaveOccurred())
 	out := &tensor.Tensor{DType: t.DType, Shape: t.Shape, Data: make([]byte, size)}
-	Expect(move(ctx, out, t, nil)).To(Succeed())
+	Expect(move(ctx, out, t, convert.Exec{})).To(Succeed())
 	return out
 }

@@ -195,7 +195,7 @@ func (r *run) move(ctx context.Context, dst, src *tensor.Tensor, from, to graph.
 	if err != nil {
 		return err
 	}
-	return m(ctx, dst, src, r.args.Stream)
+	return m(ctx, dst, src, convert.Exec{Workers: r.args.Workers})
 }
 
 // storage returns the planned place of v, nil where it has none.

@@ -89,67 +89,60 @@ func (u *unit) at(handle uintptr, off, n int64) ([]byte, error) {
 }
 
 // CopyTo implements device.Device.
-func (u *unit) CopyTo(_ context.Context, dst device.Memory, off int64, src []byte) error {
+func (u *unit) CopyTo(_ context.Context, s device.Stream, dst device.Memory, off int64, src []byte) error {
 	b, err := u.at(dst.Handle, off, int64(len(src)))
-	copy(b, src)
-	return err
-}
-
-// CopyFrom implements device.Device.
-func (u *unit) CopyFrom(_ context.Context, dst []byte, src device.Memory, off int64) error {
-	b, err := u.at(src.Handle, off, int64(len(dst)))
-	copy(dst, b)
-	return err
-}
-
-// CopyBetween implements device.Device.
-func (u *unit) CopyBetween(_ context.Context, dst device.Memory, dstOff int64, src device.Memory, srcOff, n int64) error {
-	d, err := u.at(dst.Handle, dstOff, n)
 	if err != nil {
 		return err
 	}
-	s, err := u.at(src.Handle, srcOff, n)
-	copy(d, s)
-	return err
+	return u.on(s, func() error {
+		copy(b, src)
+		return nil
+	})
 }
 
-// NewStream implements device.Device.
-func (u *unit) NewStream() (device.Stream, error) { return &stream{}, nil }
-
-// stream counts the work that is under way. Events order it: carve waits for each before what depends on it.
-type stream struct{ busy sync.WaitGroup }
-
-// Parallel implements device.Stream: the unit has no workers of carve's.
-func (s *stream) Parallel(n int, fn func(lo, hi int)) {
-	if n > 0 {
-		fn(0, n)
-	}
-}
-
-// Sync implements device.Stream.
-func (s *stream) Sync(ctx context.Context) error {
-	s.busy.Wait()
-	return ctx.Err()
-}
-
-// Close implements device.Stream.
-func (s *stream) Close() error {
-	s.busy.Wait()
-	return nil
-}
-
-// event is the end of a run on the unit.
-type event chan error
-
-// Wait implements device.Event.
-func (e event) Wait(ctx context.Context) error {
-	select {
-	case err := <-e:
-		e <- err // for the next one who asks
+// CopyFrom implements device.Device.
+func (u *unit) CopyFrom(_ context.Context, s device.Stream, dst []byte, src device.Memory, off int64) error {
+	b, err := u.at(src.Handle, off, int64(len(dst)))
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return u.on(s, func() error {
+		copy(dst, b)
+		return nil
+	})
+}
+
+// CopyBetween implements device.Device.
+func (u *unit) CopyBetween(_ context.Context, s device.Stream, dst device.Memory, dstOff int64, src device.Memory, srcOff, n int64) error {
+	to, err := u.at(dst.Handle, dstOff, n)
+	if err != nil {
+		return err
+	}
+	from, err := u.at(src.Handle, srcOff, n)
+	if err != nil {
+		return err
+	}
+	return u.on(s, func() error {
+		copy(to, from)
+		return nil
+	})
+}
+
+// NewStream implements device.Device. The unit does one thing after another, each by a call that returns when it is done:
+// a ready-made queue, with a goroutine of its own, makes a stream of that.
+func (u *unit) NewStream() (device.Stream, error) { return &device.Queue{}, nil }
+
+// on does work on a stream, or at once where there is none.
+func (u *unit) on(s device.Stream, work func() error) error {
+	if s == nil {
+		return work()
+	}
+	q, ok := s.(*device.Queue)
+	if !ok {
+		return device.ErrStream
+	}
+	q.Do(work)
+	return nil
 }
 
 // The layout: float32 planes [P, P] per image and channel, P a power of two, pixels in Z-order, zeros around the image.
@@ -220,7 +213,7 @@ func (u *unit) plan(dt tensor.DType, d []int, upload bool, at func(d []int, n, c
 		texture = append(texture, 4*((n*d[1]+c)*p*p+zIndex(y, x)))
 	}
 	buffers := sync.Pool{New: func() any { b := make([]byte, bytes); return &b }}
-	return func(ctx context.Context, dst, src *tensor.Tensor, _ device.Stream) error {
+	run := func(ctx context.Context, dst, src *tensor.Tensor) error {
 		buffer := buffers.Get().(*[]byte)
 		defer buffers.Put(buffer)
 		if upload {
@@ -228,9 +221,9 @@ func (u *unit) plan(dt tensor.DType, d []int, upload bool, at func(d []int, n, c
 			for i, t := range texture { // what lies around the image stays zero
 				copy((*buffer)[t:t+4], from[host[i]:])
 			}
-			return u.CopyTo(ctx, device.Memory{Handle: dst.Handle}, int64(dst.Offset), *buffer)
+			return u.CopyTo(ctx, nil, device.MemoryOf(dst), int64(dst.Offset), *buffer)
 		}
-		if err := u.CopyFrom(ctx, *buffer, device.Memory{Handle: src.Handle}, int64(src.Offset)); err != nil {
+		if err := u.CopyFrom(ctx, nil, *buffer, device.MemoryOf(src), int64(src.Offset)); err != nil {
 			return err
 		}
 		to := dst.Data[dst.Offset:]
@@ -238,6 +231,10 @@ func (u *unit) plan(dt tensor.DType, d []int, upload bool, at func(d []int, n, c
 			copy(to[host[i]:host[i]+4], (*buffer)[t:])
 		}
 		return nil
+	}
+	return func(ctx context.Context, dst, src *tensor.Tensor, x convert.Exec) error {
+		d, s := *dst, *src // the tensors may be others when the stream comes to it
+		return u.on(x.Stream, func() error { return run(ctx, &d, &s) })
 	}, nil
 }
 
@@ -372,27 +369,24 @@ func (in *instance) Requirements() backend.Requirements { return in.needs }
 
 // Enqueue implements backend.Instance: the unit works by itself, and the Event tells when it is done.
 func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
-	s, ok := a.Stream.(*stream)
+	q, ok := a.Stream.(*device.Queue)
 	if !ok {
-		return nil, fmt.Errorf("%w: a stream of another device", backend.ErrUnavailable)
+		return nil, device.ErrStream
 	}
-	done := make(event, 1)
-	s.busy.Go(func() {
-		var err error
+	return q.Do(func() error {
 		for i := range in.steps {
-			if err = ctx.Err(); err == nil {
-				err = in.pool(&in.steps[i], a)
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			if err != nil {
-				break
+			if err := in.pool(&in.steps[i], a); err != nil {
+				return err
 			}
 			if a.Trace != nil {
 				a.Trace(i)
 			}
 		}
-		done <- err
-	})
-	return done, nil
+		return nil
+	}), nil
 }
 
 // pool runs one kernel on the unit: four neighbours become one.

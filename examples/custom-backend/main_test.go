@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -61,11 +62,11 @@ var _ = Describe("custom-backend", func() {
 			there := &tensor.Tensor{DType: tensor.Float32, Shape: d, Device: u.ID(), Handle: m.Handle}
 			up, err := c.Plan(tensor.Float32, d)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(up(ctx, there, from, nil)).To(Succeed())
+			Expect(up(ctx, there, from, convert.Exec{})).To(Succeed())
 			down, err := converters(u)[2].Plan(tensor.Float32, d)
 			Expect(err).NotTo(HaveOccurred())
 			back := tensor.From(make([]float32, n), d...)
-			Expect(down(ctx, back, there, nil)).To(Succeed())
+			Expect(down(ctx, back, there, convert.Exec{})).To(Succeed())
 			Expect(tensor.Of[float32](back)).To(Equal(data))
 		}
 	},
@@ -79,13 +80,13 @@ var _ = Describe("custom-backend", func() {
 		u := newTexture().u
 		m, err := u.Alloc(8)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(u.CopyTo(ctx, m, 4, make([]byte, 5))).To(MatchError(device.ErrBounds))
-		Expect(u.CopyFrom(ctx, make([]byte, 1), m, -1)).To(MatchError(device.ErrBounds))
-		Expect(u.CopyFrom(ctx, make([]byte, 1), device.Memory{Handle: m.Handle + 1}, 0)).To(MatchError(errHandle))
-		Expect(u.CopyTo(ctx, m, 0, []byte("together"))).To(Succeed())
-		Expect(u.CopyBetween(ctx, m, 0, m, 2, 6)).To(Succeed())
+		Expect(u.CopyTo(ctx, nil, m, 4, make([]byte, 5))).To(MatchError(device.ErrBounds))
+		Expect(u.CopyFrom(ctx, nil, make([]byte, 1), m, -1)).To(MatchError(device.ErrBounds))
+		Expect(u.CopyFrom(ctx, nil, make([]byte, 1), device.Memory{Handle: m.Handle + 1}, 0)).To(MatchError(errHandle))
+		Expect(u.CopyTo(ctx, nil, m, 0, []byte("together"))).To(Succeed())
+		Expect(u.CopyBetween(ctx, nil, m, 0, m, 2, 6)).To(Succeed())
 		got := make([]byte, 8)
-		Expect(u.CopyFrom(ctx, got, m, 0)).To(Succeed())
+		Expect(u.CopyFrom(ctx, nil, got, m, 0)).To(Succeed())
 		Expect(string(got)).To(Equal("getherer"))
 	})
 

@@ -129,7 +129,7 @@ func (snake) Kernel(fused *graph.Node, _ graph.Bindings) (backend.Kernel, error)
 		return backend.Kernel{Run: func(_ context.Context, args *backend.KernelArgs) error {
 			src, dst := tensor.Of[float32](args.Inputs[x]), tensor.Of[float32](args.Outputs[0])
 			scale := tensor.Of[float32](args.Inputs[a])[0]
-			args.Stream.Parallel(len(dst), func(lo, hi int) { // on the threads of carve's pool
+			args.Workers.Parallel(len(dst), func(lo, hi int) { // on the threads of carve's pool
 				for i, v := range src[lo:hi] {
 					s := float32(math.Sin(float64(scale * v)))
 					dst[lo+i] = v + s*s/scale

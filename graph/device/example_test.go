@@ -17,8 +17,8 @@ func Example() {
 	}
 	defer d.Free(m)
 	back := make([]byte, 4)
-	fmt.Println(d.CopyTo(ctx, m, 2, []byte{1, 2, 3}), d.CopyFrom(ctx, back, m, 1), back)
-	fmt.Println(d.CopyTo(ctx, m, 6, []byte{1, 2, 3}))
+	fmt.Println(d.CopyTo(ctx, nil, m, 2, []byte{1, 2, 3}), d.CopyFrom(ctx, nil, back, m, 1), back)
+	fmt.Println(d.CopyTo(ctx, nil, m, 6, []byte{1, 2, 3}))
 	// Output:
 	// <nil> <nil> [0 1 2 3]
 	// outside of the memory block: 3 bytes at 6 of 8

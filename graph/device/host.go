@@ -8,7 +8,6 @@ import (
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/offheap"
-	"github.com/carve-dev/carve/internal/pool"
 )
 
 // Host is the host's memory. Blocks are mapped outside of Go's heap and given back to the system when they are freed.
@@ -56,7 +55,9 @@ func (h *host) Free(m Memory) {
 func (h *host) DirectFree(m Memory) { h.Free(m) }
 func (*host) ReleaseAll()           {}
 
-func (*host) CopyTo(_ context.Context, dst Memory, off int64, src []byte) error {
+// The host copies at once, whatever the stream.
+
+func (*host) CopyTo(_ context.Context, _ Stream, dst Memory, off int64, src []byte) error {
 	if off < 0 || off > int64(len(dst.Data)) || int64(len(src)) > int64(len(dst.Data))-off {
 		return fmt.Errorf("%w: %d bytes at %d of %d", ErrBounds, len(src), off, len(dst.Data))
 	}
@@ -64,7 +65,7 @@ func (*host) CopyTo(_ context.Context, dst Memory, off int64, src []byte) error 
 	return nil
 }
 
-func (*host) CopyFrom(_ context.Context, dst []byte, src Memory, off int64) error {
+func (*host) CopyFrom(_ context.Context, _ Stream, dst []byte, src Memory, off int64) error {
 	if off < 0 || off > int64(len(src.Data)) || int64(len(dst)) > int64(len(src.Data))-off {
 		return fmt.Errorf("%w: %d bytes at %d of %d", ErrBounds, len(dst), off, len(src.Data))
 	}
@@ -72,35 +73,36 @@ func (*host) CopyFrom(_ context.Context, dst []byte, src Memory, off int64) erro
 	return nil
 }
 
-func (h *host) CopyBetween(ctx context.Context, dst Memory, dstOff int64, src Memory, srcOff, n int64) error {
+func (h *host) CopyBetween(ctx context.Context, s Stream, dst Memory, dstOff int64, src Memory, srcOff, n int64) error {
 	if n < 0 || srcOff < 0 || srcOff > int64(len(src.Data)) || n > int64(len(src.Data))-srcOff {
 		return fmt.Errorf("%w: %d bytes at %d of %d", ErrBounds, n, srcOff, len(src.Data))
 	}
-	return h.CopyTo(ctx, dst, dstOff, src.Data[srcOff:srcOff+n])
+	return h.CopyTo(ctx, s, dst, dstOff, src.Data[srcOff:srcOff+n])
 }
 
-func (*host) NewStream() (Stream, error) { return &HostStream{}, nil }
+func (*host) NewStream() (Stream, error) { return HostStream{}, nil }
 
-// HostStream is the host's Stream: work is done when it is called. Run may be nil: everything is serial then.
-type HostStream struct {
-	Run *pool.Run
-}
+// HostStream is the host's Stream: work is done when it is called, so there is never anything in it. Work that an instance
+// on the host does in background is ordered by its Event alone.
+type HostStream struct{}
 
-// Parallel implements Stream.
-func (s *HostStream) Parallel(n int, fn func(lo, hi int)) {
-	switch {
-	case n <= 0:
-	case s.Run == nil:
-		fn(0, n)
-	default:
-		s.Run.For(n, 1, callRange, fn) // fn as the argument: a closure around it would be an allocation
+// Record implements Stream: everything has happened.
+func (HostStream) Record() (Event, error) { return nil, nil }
+
+// WaitFor implements Stream: the caller waits.
+func (HostStream) WaitFor(ctx context.Context, e Event) error {
+	if e == nil {
+		return nil
 	}
+	_ = e.Wait(ctx) // how the work ended is not this stream's matter
+	if done, _ := e.Done(); !done {
+		return ctx.Err()
+	}
+	return nil
 }
-
-func callRange(fn any, _, lo, hi int) { fn.(func(lo, hi int))(lo, hi) }
 
 // Sync implements Stream.
-func (*HostStream) Sync(ctx context.Context) error { return ctx.Err() }
+func (HostStream) Sync(ctx context.Context) error { return ctx.Err() }
 
 // Close implements Stream.
-func (*HostStream) Close() error { return nil }
+func (HostStream) Close() error { return nil }

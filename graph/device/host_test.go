@@ -1,6 +1,8 @@
 package device_test
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"unsafe"
 
@@ -50,31 +52,48 @@ var _ = Describe("Host", func() {
 		m, n := alloc(8), alloc(4)
 		defer device.Host.Free(m)
 		defer device.Host.Free(n)
-		Expect(device.Host.CopyTo(ctx, m, 4, []byte{1, 2, 3, 4})).To(Succeed())
-		Expect(device.Host.CopyBetween(ctx, n, 1, m, 5, 3)).To(Succeed())
+		Expect(device.Host.CopyTo(ctx, nil, m, 4, []byte{1, 2, 3, 4})).To(Succeed())
+		Expect(device.Host.CopyBetween(ctx, nil, n, 1, m, 5, 3)).To(Succeed())
 		back := make([]byte, 4)
-		Expect(device.Host.CopyFrom(ctx, back, n, 0)).To(Succeed())
+		Expect(device.Host.CopyFrom(ctx, nil, back, n, 0)).To(Succeed())
 		Expect(back).To(Equal([]byte{0, 2, 3, 4}))
 		for _, off := range []int64{-1, 5, 9, 1 << 62} {
-			Expect(device.Host.CopyTo(ctx, m, off, back)).To(MatchError(device.ErrBounds))
-			Expect(device.Host.CopyFrom(ctx, back, m, off)).To(MatchError(device.ErrBounds))
-			Expect(device.Host.CopyBetween(ctx, n, 0, m, off, 4)).To(MatchError(device.ErrBounds))
+			Expect(device.Host.CopyTo(ctx, nil, m, off, back)).To(MatchError(device.ErrBounds))
+			Expect(device.Host.CopyFrom(ctx, nil, back, m, off)).To(MatchError(device.ErrBounds))
+			Expect(device.Host.CopyBetween(ctx, nil, n, 0, m, off, 4)).To(MatchError(device.ErrBounds))
 		}
-		Expect(device.Host.CopyBetween(ctx, n, 0, m, 0, -1)).To(MatchError(device.ErrBounds))
-		Expect(device.Host.CopyBetween(ctx, n, 1, m, 0, 4)).To(MatchError(device.ErrBounds))
+		Expect(device.Host.CopyBetween(ctx, nil, n, 0, m, 0, -1)).To(MatchError(device.ErrBounds))
+		Expect(device.Host.CopyBetween(ctx, nil, n, 1, m, 0, 4)).To(MatchError(device.ErrBounds))
 	})
 
-	It("has streams that cover every range once, with workers and without", func(ctx SpecContext) {
+	It("does everything at once: nothing is ever queued on its stream", func(ctx SpecContext) {
+		s, err := device.Host.NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.Record()).To(BeNil())
+		Expect(s.WaitFor(ctx, nil)).To(Succeed())
+		e := device.NewEvent()
+		go e.Complete(errors.New("not the stream's"))
+		Expect(s.WaitFor(ctx, e)).To(Succeed())
+		Expect(device.Wait(ctx, e)).To(MatchError("not the stream's"))
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		Expect(s.WaitFor(ended, device.NewEvent())).To(MatchError(context.Canceled))
+		Expect(s.WaitFor(ended, e)).To(Succeed())
+		Expect(s.Sync(ctx)).To(Succeed())
+		Expect(s.Close()).To(Succeed())
+	})
+})
+
+var _ = Describe("Workers", func() {
+	It("cover every range once, with threads and without", func() {
 		pool.Acquire()
 		defer pool.Release()
 		run := pool.BeginRun(2)
 		defer run.End()
-		plain, err := device.Host.NewStream()
-		Expect(err).NotTo(HaveOccurred())
-		for _, s := range []device.Stream{plain, &device.HostStream{Run: run}} {
-			for _, n := range []int{0, 1, 7, 1000} {
-				seen := make([]atomic.Int32, n)
-				s.Parallel(n, func(lo, hi int) {
+		for _, w := range []*device.Workers{nil, {}, {Run: run}} {
+			for _, n := range []int{-1, 0, 1, 7, 1000} {
+				seen := make([]atomic.Int32, max(n, 0))
+				w.Parallel(n, func(lo, hi int) {
 					for i := lo; i < hi; i++ {
 						seen[i].Add(1)
 					}
@@ -83,8 +102,6 @@ var _ = Describe("Host", func() {
 					Expect(seen[i].Load()).To(BeNumerically("==", 1))
 				}
 			}
-			Expect(s.Sync(ctx)).To(Succeed())
-			Expect(s.Close()).To(Succeed())
 		}
 	})
 })

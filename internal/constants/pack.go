@@ -264,10 +264,10 @@ func (w *work) packLarge(list []*packing) error {
 	defer pool.Release()
 	run := pool.BeginRun(0)
 	defer run.End()
-	s := &device.HostStream{Run: run}
+	x := convert.Exec{Workers: &device.Workers{Run: run}}
 	var read int64
 	for i, p := range list {
-		if err := w.fill(p, s); err != nil {
+		if err := w.fill(p, x); err != nil {
 			return err
 		}
 		if read += p.mem.Size; read >= evictEvery {
@@ -283,7 +283,7 @@ func (w *work) packLarge(list []*packing) error {
 func (w *work) packSmall(list []*packing) error {
 	var unevicted atomic.Int64
 	return pool.Each(w.ctx, len(list), w.job.Threads, w.job.Progress, func(i int) error {
-		err := w.fill(list[i], nil)
+		err := w.fill(list[i], convert.Exec{})
 		if unevicted.Add(list[i].mem.Size) >= evictEvery {
 			unevicted.Store(0)
 			w.Shared.evictPages()
@@ -293,12 +293,12 @@ func (w *work) packSmall(list []*packing) error {
 }
 
 // fill does a packing. Whatever is no single hop in host memory is given its memory here.
-func (w *work) fill(p *packing, s device.Stream) error {
+func (w *work) fill(p *packing, x convert.Exec) error {
 	var err error
 	if p.hop != nil {
-		err = p.hop(w.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, s)
+		err = p.hop(w.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, x)
 	} else {
-		p.mem, err = w.Transfer.New(w.ctx, p.Constant, graph.HostFormat, p.Format, s)
+		p.mem, err = w.Transfer.New(w.ctx, p.Constant, graph.HostFormat, p.Format, x.Workers)
 	}
 	if err != nil {
 		return packError(p, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -93,7 +94,7 @@ func (f *frame) bindStep(i int) error {
 	st, s := &f.s.block.Steps[i], f.s
 	switch st.Kind {
 	case StepGroup:
-		a := &backend.RunArgs{Constants: s.consts[i], Stream: f.session.stream(deviceOf(st.backend))}
+		a := &backend.RunArgs{Constants: s.consts[i], Workers: &f.session.workers, Stream: f.session.stream(deviceOf(st.backend))}
 		if a.Stream == nil {
 			return fmt.Errorf("%w: device %v gave no stream", backend.ErrUnavailable, deviceOf(st.backend))
 		}
@@ -362,7 +363,7 @@ func (f *frame) runConvert(ctx context.Context, i int, st *Step) error {
 			return err
 		}
 	}
-	return move(ctx, &f.tensors[out], src, f.session.stream(tensor.DeviceID{}))
+	return move(ctx, &f.tensors[out], src, convert.Exec{Workers: &f.session.workers})
 }
 
 // value returns what a slot holds: nil for none, an error where it was not made.

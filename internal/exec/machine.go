@@ -24,7 +24,6 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
 	"github.com/carve-dev/carve/property"
@@ -164,7 +163,7 @@ func (m *Machine) NewSession() (*Session, error) {
 	if m.closed.Load() {
 		return nil, ErrClosed
 	}
-	s := &Session{m: m, streams: map[tensor.DeviceID]device.Stream{}}
+	s := newSession(m)
 	m.live[s] = true
 	return s, nil
 }

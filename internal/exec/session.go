@@ -19,10 +19,17 @@ type Session struct {
 	arena   device.Memory // the host's, as large as the largest plan so far
 	streams map[tensor.DeviceID]device.Stream
 	run     pool.Run
-	held    atomic.Int64 // bytes of all device memory
+	workers device.Workers // on run
+	held    atomic.Int64   // bytes of all device memory
 	profile *profiler
 	check   *checker         // looks at each group; nil otherwise
 	in      []*tensor.Tensor // inputs of the current run
+}
+
+func newSession(m *Machine) *Session {
+	s := &Session{m: m, streams: map[tensor.DeviceID]device.Stream{}}
+	s.workers.Run = &s.run
+	return s
 }
 
 type boundFrame struct {
@@ -35,10 +42,6 @@ func (s *Session) stream(d tensor.DeviceID) device.Stream {
 	d = d.Canonical()
 	if st := s.streams[d]; st != nil {
 		return st
-	}
-	if d.IsHost() {
-		s.streams[d] = &device.HostStream{Run: &s.run}
-		return s.streams[d]
 	}
 	if dev := s.m.env.Transfer.Devices[d]; dev != nil {
 		if st, err := dev.NewStream(); err == nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -28,7 +27,7 @@ func (c *checker) single(ctx context.Context, of *Step, n *graph.Node, bind grap
 	env := c.m.env
 	env.Strict, env.Poison, env.Bounds = true, false, nil
 	m := &Machine{env: env, main: b}
-	s := &Session{m: m, streams: map[tensor.DeviceID]device.Stream{}}
+	s := newSession(m)
 	defer s.free()
 	spec, err := m.specialize(ctx, b, bind)
 	if err != nil {

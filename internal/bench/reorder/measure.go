@@ -58,7 +58,7 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 	pool.Acquire()
 	defer pool.Release()
 	var r pool.Run
-	stream := &device.HostStream{Run: &r}
+	workers := &device.Workers{Run: &r}
 	inPool := func(f func()) func(n int) {
 		return func(n int) {
 			r.Begin(threads)
@@ -70,8 +70,8 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 	}
 	ctx := context.Background()
 	runs := []func(n int){
-		inPool(func() { err = move(ctx, dst, src, stream) }),
-		inPool(copyOf(dst.Data, src.Data, threads, stream)),
+		inPool(func() { err = move(ctx, dst, src, convert.Exec{Workers: workers}) }),
+		inPool(copyOf(dst.Data, src.Data, threads, workers)),
 	}
 	if l != nil {
 		if f, err := l.task(t, threads, dst.Data, src.Data); err == nil {
@@ -87,7 +87,7 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 }
 
 // copyOf returns a copy in as many parts as threads.
-func copyOf(dst, src []byte, threads int, s device.Stream) func() {
+func copyOf(dst, src []byte, threads int, w *device.Workers) func() {
 	n := (len(dst) + len(src)) / 2
 	// Where one of the two is shorter, its beginning is used again for the rest.
 	piece := func(lo, hi int) {
@@ -102,7 +102,7 @@ func copyOf(dst, src []byte, threads int, s device.Stream) func() {
 		return func() { piece(0, n) }
 	}
 	part := func(lo, hi int) { piece(n*lo/threads, n*hi/threads) }
-	return func() { s.Parallel(threads, part) }
+	return func() { w.Parallel(threads, part) }
 }
 
 // byTurns returns the lower quartile of the times of one call of each function.
