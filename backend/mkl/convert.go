@@ -14,15 +14,19 @@ func planConvert(p *planner, n *graph.Node) error {
 		p.alias(y, x)
 		return nil
 	}
-	from, to := p.shape(x), p.shape(y)
-	if from.dtype == 0 {
+	if dtypeOf(x.Type.DType) == 0 || p.reordered(p.shape(x), p.shape(y), p.In(x), p.Out(y)) != nil {
 		return p.hostConvert(x, y)
 	}
+	return nil
+}
+
+// reordered emits a change of layout alone, by the library; nothing is emitted where it knows no way.
+func (p *planner) reordered(from, to shape, src, dst place.Memory) error {
 	pr, err := p.make(p.l.reorder(from, to))
 	if err != nil {
-		return p.hostConvert(x, y)
+		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
 	return nil
 }
 

@@ -82,12 +82,7 @@ func (p *planner) strided(dims []int, src place.Memory, srcStrides []int, dst pl
 // stridedOf is strided for elements of another type.
 func (p *planner) stridedOf(dtype int32, dims []int, src place.Memory, srcStrides []int, dst place.Memory, dstStrides []int) error {
 	from, to := shape{dims: dims, strides: srcStrides, dtype: dtype}, shape{dims: dims, strides: dstStrides, dtype: dtype}
-	pr, err := p.make(p.l.reorder(from, to))
-	if err != nil {
-		return err
-	}
-	p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
-	return nil
+	return p.reordered(from, to, src, dst)
 }
 
 // sliceForm are the first indexes and steps of a Slice.

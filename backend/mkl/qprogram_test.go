@@ -74,6 +74,19 @@ var _ = Describe("quantised models", func() {
 			}
 		})
 
+		It(strings.TrimSpace("keep zero points for lengths that vectors do not divide "+lib), func(ctx SpecContext) {
+			open(lib)
+			for _, shape := range []string{"1,49,64", "1,17,64", "1,31,64", "1,64,49", "1,17,8,8", "1,50,256", "1,197,768", "16,49,192", "2,3,5,7,3"} {
+				agreesInSteps(ctx, parse(`
+  input %x: f32[`+shape+`]
+  const %s = f32[]{0.02}
+  const %z = u8[]{130}
+  %q = QuantizeLinear(%x, %s, %z)
+  %y = DequantizeLinear(%q, %s, %z) "y"
+  output %y`), 0.02, mklWith(lib))
+			}
+		})
+
 		It(strings.TrimSpace("saturate "+lib), func(ctx SpecContext) {
 			open(lib)
 			inf := float32(math.Inf(1))

@@ -10,19 +10,19 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// quantizeSignatures: QuantizeLinear and DequantizeLinear are reorders that scale, between the format of activations and
-// that of images of integers.
+// quantizeSignatures: QuantizeLinear and DequantizeLinear are between the format of activations and that of images of
+// integers, or row-major.
 func quantizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	q, why := quantOf(n)
 	if why != nil {
 		return nil, why
 	}
-	x, y := n.Inputs[0], n.Outputs[0]
+	x := n.Inputs[0]
 	rank := len(x.Type.Shape)
 	if rank == 0 || rank > 6 {
 		return nil, property.Because(property.ShapeReason, "rank %d", rank)
 	}
-	r := b.requantize(q, isQuantize(n), shapeOf(x, assumed(x)), shapeOf(y, assumed(y)))
+	r := b.requantize(q, isQuantize(n), product(assumed(x)))
 	if why := refused(b.l.ask(b.answers, r)); why != nil {
 		return nil, why
 	}
@@ -30,7 +30,7 @@ func quantizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Rea
 	if floats == graph.HostFormat && bytes == graph.HostFormat {
 		return plainSignature(n), nil
 	}
-	in, out := []graph.Format{floats, graph.HostFormat}, []graph.Format{bytes, graph.HostFormat}
+	in, out := []graph.Format{graph.HostFormat, floats}, []graph.Format{graph.HostFormat, bytes} // the order of rows, if nobody asks for another
 	if isDequantize(n) {
 		in, out = out, in
 	}
@@ -74,25 +74,34 @@ func shapeOf(v *graph.Value, dims []int) shape {
 	return shape{dims: dims, layout: v.Format.Layout, dtype: dtypeOf(v.Type.DType)}
 }
 
-// requantize is the reorder between floats and integers, to the integers or from them.
-func (b *mkl) requantize(q quant, to bool, src, dst shape) recipe {
-	r := b.l.reorder(src, dst)
-	r.scaled = scaling{of: argSrc, factors: numbers[float32](1)}
+// requantize is the change between floats and integers of n elements, to the integers or from them, in the order in which
+// they lie. It never changes that order: the library's reorders between orders drop zero points for some shapes, such as
+// those that vectors do not divide, and say nothing of it.
+func (b *mkl) requantize(q quant, to bool, n int) recipe {
+	floats, bytes := plain(n), plain(n)
+	bytes.dtype = dtypeOf(q.dtype)
 	if to {
-		r.scaled.factors[0], r.scaled.dst = float32(1/float64(q.scale)), int32(q.zero)
-	} else {
-		r.scaled.factors[0], r.scaled.src = q.scale, int32(q.zero)
+		r := b.l.reorder(floats, bytes)
+		r.scaled = scaling{of: argSrc, factors: numbers[float32](1), dst: int32(q.zero)}
+		r.scaled.factors[0] = float32(1 / float64(q.scale))
+		return r
 	}
+	r := b.l.reorder(bytes, floats)
+	r.scaled = scaling{of: argSrc, factors: numbers[float32](1), src: int32(q.zero)}
+	r.scaled.factors[0] = q.scale
 	return r
 }
 
+// planQuantize changes numbers in the order of the integers, which have no padding, and moves floats from their order to
+// that one, or back, where the two differ.
 func planQuantize(p *planner, n *graph.Node) error {
 	q, why := quantOf(n)
 	if why != nil {
 		return why
 	}
 	x, y := n.Inputs[0], n.Outputs[0]
-	r := p.b.requantize(q, isQuantize(n), p.shape(x), p.shape(y))
+	dims, src, dst := p.Dims[x.ID], p.In(x), p.Out(y)
+	r := p.b.requantize(q, isQuantize(n), product(dims))
 	pr, err := p.make(r)
 	if err != nil {
 		return err
@@ -101,8 +110,23 @@ func planQuantize(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, append(args, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})...)
-	return nil
+	change := func(src, dst place.Memory) {
+		p.run(pr, 0, append(args, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})...)
+	}
+	if sameOrder(x.Format.Layout, y.Format.Layout, dims) {
+		change(src, dst)
+		return nil
+	}
+	between := p.Temp(product(dims) * dtypeBytes(dtypeF32))
+	if isQuantize(n) {
+		if err := p.reordered(p.shape(x), in(y.Format.Layout, dims), src, between); err != nil {
+			return err
+		}
+		change(between, dst)
+		return nil
+	}
+	change(src, between)
+	return p.reordered(in(x.Format.Layout, dims), p.shape(y), between, dst)
 }
 
 // qlinearJob is what QLinearConv and QLinearMatMul ask for: they say in their operands what chains say in nodes.
