@@ -131,6 +131,20 @@ func inferRange(c *Inference) error {
 	return nil
 }
 
+// RangeLen returns how many integers an ONNX Range from start by steps of delta, which is not 0, has before limit: exactly,
+// for all operands.
+func RangeLen(start, limit, delta int64) uint64 {
+	span, step := uint64(limit)-uint64(start), uint64(delta) // right modulo 2⁶⁴, and less than that
+	if delta < 0 {
+		start, limit = limit, start
+		span, step = -span, -step
+	}
+	if limit <= start {
+		return 0
+	}
+	return (span-1)/step + 1
+}
+
 func (c *Inference) rangeLength() (Dim, bool) {
 	var v [3]Dim
 	for i := range v {
@@ -141,8 +155,19 @@ func (c *Inference) rangeLength() (Dim, bool) {
 		v[i] = d[0]
 	}
 	step, ok := v[2].Const()
-	if !ok || step == 0 || step <= -farAway {
+	if !ok || step == 0 {
 		return Dim{}, false
+	}
+	start, ok1 := v[0].Const()
+	limit, ok2 := v[1].Const()
+	if ok1 && ok2 {
+		n := RangeLen(start, limit, step)
+		return Dim{c: int64(n)}, n <= 1<<40
+	}
+	for _, d := range v { // differences of numbers that are farther apart do not fit
+		if k, ok := d.Const(); ok && (k >= farAway || k <= -farAway) {
+			return Dim{}, false
+		}
 	}
 	span := v[1].Sub(v[0])
 	if step < 0 {

@@ -92,11 +92,11 @@ func rangeOp(c *Call) {
 		return
 	}
 	start, limit, delta := c.oneInt(0, 0), c.oneInt(1, 0), c.oneInt(2, 0)
-	n := 0.0
-	if delta != 0 {
-		n = math.Max(math.Ceil((float64(limit)-float64(start))/float64(delta)), 0)
+	if delta == 0 {
+		c.fail(c.portName(2), ErrAttribute, "a step of 0")
 	}
-	if delta == 0 || n >= 1<<40 {
+	n := graph.RangeLen(start, limit, delta)
+	if n >= 1<<40 {
 		c.fail(c.portName(2), tensor.ErrTooLarge, "from %d to %d by %d", start, limit, delta)
 	}
 	v := make([]int64, c.count("output output", []int{int(n)}, 8))

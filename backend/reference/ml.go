@@ -96,6 +96,10 @@ func scaler(c *Call) {
 	c.putFloats(0, tensor.Float32, c.input(0).Shape, v)
 }
 
+// normalizer divides each row by its largest number, by the sum of its magnitudes, or by its length; by nothing where that is
+// 0. "MAX" is of the numbers with their signs, as the definition says it, max(X), and ONNX Runtime does it: the row -1, -4, -2
+// becomes 1, 4, 2. ONNX's own reference implementation takes the largest magnitude. As in ONNX Runtime NaN is no maximum,
+// L1 sums magnitudes where the definition sums, and L2 keeps signs.
 func normalizer(c *Call) {
 	n, columns := c.rowsAndColumns()
 	norm := c.Node.Str("norm", "MAX")
@@ -106,10 +110,15 @@ func normalizer(c *Call) {
 	for r := range n {
 		row := v[r*columns:][:columns]
 		s := 0.0
+		if norm == "MAX" && len(row) > 0 {
+			s = -math.MaxFloat32
+		}
 		for _, x := range row {
 			switch norm {
 			case "MAX":
-				s = math.Max(s, math.Abs(x))
+				if x > s { // not where x is NaN
+					s = x
+				}
 			case "L1":
 				s += math.Abs(x)
 			case "L2":

@@ -146,6 +146,52 @@ var _ = Describe("results", func() {
 		Expect(v).To(Equal([]int64{1, -1, 7, 1, -1, 7}))
 	})
 
+	DescribeTable("of Range are exact for large numbers", func(start, limit, delta int64, want ...int64) {
+		got := eval("Range", 28, []*tensor.Tensor{tensor.Scalar(start), tensor.Scalar(limit), tensor.Scalar(delta)})
+		Expect(append([]int64{}, tensor.Of[int64](got)...)).To(Equal(append([]int64{}, want...)))
+		n := node("Range", 28, []*tensor.Tensor{tensor.Scalar(start), tensor.Scalar(limit), tensor.Scalar(delta)}, 1)
+		for i, v := range []int64{start, limit, delta} {
+			n.SetOperand(i, n.Graph().AddConst("", tensor.Scalar(v)))
+		}
+		Expect(graph.InferNode(n)).To(Succeed())
+		Expect(n.Outputs[0].Type.Shape).To(Equal(graph.ShapeOf(len(want))))
+	},
+		Entry("three above 2⁶²", int64(1<<62), int64(1<<62+3), int64(1), int64(1<<62), int64(1<<62+1), int64(1<<62+2)),
+		Entry("from the least to the largest in two steps", int64(math.MinInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(math.MaxInt64-1)),
+		Entry("downwards by the largest step", int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MaxInt64), int64(-1)),
+		Entry("the wrong way", int64(math.MaxInt64), int64(math.MinInt64), int64(1)),
+		Entry("nothing", int64(5), int64(5), int64(-1)),
+	)
+
+	DescribeTable("of Normalizer are ONNX Runtime's", func(norm string, want ...float32) {
+		x := f32([]int{4, 3}, 1, -4, 2, -1, -4, -2, 0, 0, 0, -1, 0, -2)
+		g := graph.New("test")
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "Normalizer"}, Name: "n", Attrs: []graph.Attr{graph.StringAttr("norm", norm)},
+			Inputs: []*graph.Value{g.AddInput("x", graph.TypeOf(x))}, Outputs: []string{"y"}})
+		out, err := reference.Evaluate(context.Background(), n, []tensor.Value{x})
+		Expect(err).NotTo(HaveOccurred())
+		got := out[0].(*tensor.Tensor)
+		for i, w := range want {
+			Expect(got.Float64At(i)).To(BeNumerically("~", w, 1e-6), "element %d", i)
+		}
+	},
+		Entry("the largest number, not magnitude", "MAX", float32(0.5), float32(-2), float32(1), float32(1), float32(4), float32(2), float32(0), float32(0), float32(0),
+			float32(-1), float32(0), float32(-2)),
+		Entry("sums of magnitudes", "L1", float32(1.0/7), float32(-4.0/7), float32(2.0/7), float32(-1.0/7), float32(-4.0/7), float32(-2.0/7), float32(0), float32(0), float32(0),
+			float32(-1.0/3), float32(0), float32(-2.0/3)),
+		Entry("lengths, with signs", "L2", float32(0.21821789), float32(-0.8728716), float32(0.4364358), float32(-0.21821789), float32(-0.8728716), float32(-0.4364358), float32(0),
+			float32(0), float32(0), float32(-0.4472136), float32(0), float32(-0.8944272)),
+	)
+
+	It("of Normalizer do not take NaN for the largest number", func() {
+		x := f32([]int{1, 3}, float32(math.NaN()), 1, 2)
+		g := graph.New("test")
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "Normalizer"}, Name: "n", Inputs: []*graph.Value{g.AddInput("x", graph.TypeOf(x))}, Outputs: []string{"y"}})
+		out, err := reference.Evaluate(context.Background(), n, []tensor.Value{x})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[float32](out[0].(*tensor.Tensor))[1:]).To(Equal([]float32{0.5, 1}))
+	})
+
 	It("multiply matrices of every size", func() {
 		for _, d := range [][3]int{{1, 1, 1}, {3, 5, 7}, {33, 129, 257}, {2, 300, 4}, {65, 3, 520}} {
 			m, n, k := d[0], d[1], d[2]
@@ -229,6 +275,8 @@ var _ = Describe("Run", func() {
 		Entry("Expand", "Expand", []*tensor.Tensor{f32([]int{1}, 1), i64(1 << 40)}),
 		Entry("Tile", "Tile", []*tensor.Tensor{f32([]int{1}, 1), i64(1 << 40)}),
 		Entry("Range", "Range", []*tensor.Tensor{tensor.Scalar(int64(0)), tensor.Scalar(int64(1 << 40)), tensor.Scalar(int64(1))}),
+		Entry("Range over all integers", "Range", []*tensor.Tensor{tensor.Scalar(int64(math.MinInt64)), tensor.Scalar(int64(math.MaxInt64)), tensor.Scalar(int64(1))}),
+		Entry("Range over all integers, downwards", "Range", []*tensor.Tensor{tensor.Scalar(int64(math.MaxInt64)), tensor.Scalar(int64(math.MinInt64)), tensor.Scalar(int64(-1))}),
 		Entry("Pad", "Pad", []*tensor.Tensor{f32([]int{1, 1}, 1), i64(1<<29, 1<<29, 1<<29, 1<<29)}),
 		Entry("OneHot", "OneHot", []*tensor.Tensor{i64(1), i64(1 << 39), f32([]int{2}, 0, 1)}),
 		Entry("HannWindow", "HannWindow", []*tensor.Tensor{tensor.Scalar(int64(1 << 40))}),
