@@ -175,10 +175,9 @@ func (s *simplifier) fuse(root *Node, m *match, op Op, attrs []Attr, inputs ...*
 			}
 		}
 	}
-	if LookupSchema(op.Domain, op.Name, op.Since) == nil || s.o.NewOps != nil && !s.o.NewOps(op) {
+	if s.o.NewOps != nil && !s.o.NewOps(op) || !s.rewrite(root, op, attrs, inputs...) {
 		return false
 	}
-	root.Rewrite(op, attrs, inputs...)
 	s.absorbBefore(root, s.inOrder(m.nodes))
 	for again := true; again; { // patterns have a dozen nodes at most
 		again = false

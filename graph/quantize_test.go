@@ -92,6 +92,24 @@ var _ = DescribeTable("quantisation that cancels, exactly", func(body, want stri
   %y = QuantizeLinear(%p, %s, %z) "q"
   output %y
 `), "MaxPool"),
+	Entry("not largest of windows in 16 bits, which MaxPool has not", strings.ReplaceAll(quantized("7", `
+  %d = DequantizeLinear(%x, %s, %z) "d"
+  %p = MaxPool(%d; kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2]) "p"
+  %y = QuantizeLinear(%p, %s, %z) "q"
+  output %y
+`), "u8[", "u16["), "DequantizeLinear MaxPool QuantizeLinear"),
+	Entry("not concatenations in 4 bits, which Concat has not", strings.ReplaceAll(quantized("7", `
+  %d = DequantizeLinear(%x, %s, %z) "d"
+  %c = Concat(%d, %d; axis=1) "c"
+  %y = QuantizeLinear(%c, %s, %z) "q"
+  output %y
+`), "u8[", "u4["), "DequantizeLinear Concat QuantizeLinear"),
+	Entry("moves in 4 bits", strings.ReplaceAll(quantized("7", `
+  %d = DequantizeLinear(%x, %s, %z) "d"
+  %t = Transpose(%d; perm=[0,2,3,1]) "t"
+  %y = QuantizeLinear(%t, %s, %z) "q"
+  output %y
+`), "u8[", "u4["), "Transpose"),
 	Entry("not averages", quantized("7", `
   %d = DequantizeLinear(%x, %s, %z) "d"
   %p = AveragePool(%d; kernel_shape=[3,3]) "p"

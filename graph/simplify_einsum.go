@@ -79,8 +79,8 @@ func (l *einsumLowering) read() bool {
 	return l.writable()
 }
 
-// writable reports whether the shapes of intermediate results can be written down, and chooses the Reshape that takes a 0
-// for an empty dim where there may be one.
+// writable reports whether the shapes of intermediate results can be written down, and the operators are there for the type,
+// and chooses the Reshape that takes a 0 for an empty dim where there may be one.
 func (l *einsumLowering) writable() bool {
 	for _, d := range l.dims {
 		if !l.s.computable([]Dim{d}) {
@@ -90,7 +90,12 @@ func (l *einsumLowering) writable() bool {
 			l.reshape.Since = 14
 		}
 	}
-	return l.reshape.Since == 0 || l.s.o.NewOps == nil || l.s.o.NewOps(l.reshape)
+	if l.reshape.Since != 0 && l.s.o.NewOps != nil && !l.s.o.NewOps(l.reshape) {
+		return false
+	}
+	t := Type{Kind: KindTensor, DType: l.terms[0].v.Type.DType}
+	return l.s.has(Op{Name: "Transpose"}, t, t) && l.s.has(l.reshape, t, t) && l.s.has(Op{Name: "ReduceSum"}, t, t) &&
+		l.s.has(Op{Name: "Mul"}, t, t, t) && l.s.has(Op{Name: "MatMul"}, t, t, t)
 }
 
 func (l *einsumLowering) write() error {

@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -138,22 +139,19 @@ func isMove(n *Node) bool {
 	return n.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 }
 
-// isChoice reports whether each element of a node's result is one of its data operands', and whether the operator is there
-// for integers.
+// isChoice reports whether each element of a node's result is one of its data operands'.
 func isChoice(n *Node) bool {
-	return n.Is("MaxPool") && n.Op.Since >= 12 || n.Is("Slice", "Expand", "Concat", "DepthToSpace", "SpaceToDepth", "Gather") ||
-		n.Is("Tile") && n.Op.Since >= 6
+	return n.Is("MaxPool", "Slice", "Expand", "Concat", "DepthToSpace", "SpaceToDepth", "Gather", "Tile")
 }
 
 // computeOnIntegers lets p read the integers that were dequantised for it, where n quantizes its result in the same way. It
 // reports whether it did.
 func (s *simplifier) computeOnIntegers(p, n *Node, q quantization) (bool, error) {
-	operands := p.Inputs[:1]
-	if p.Is("Concat") {
-		operands = p.Inputs
-	}
-	src := make([]*Value, len(operands))
-	for k, v := range operands {
+	src := slices.Clone(p.Inputs)
+	for k, v := range src {
+		if k > 0 && !p.Is("Concat") {
+			break
+		}
 		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") {
 			return false, nil
 		}
@@ -162,12 +160,10 @@ func (s *simplifier) computeOnIntegers(p, n *Node, q quantization) (bool, error)
 			return false, nil
 		}
 	}
-	for k, v := range src {
-		p.SetOperand(k, v)
+	if !s.reread(p, n.Outputs[0].Type, src) {
+		return false, nil
 	}
-	p.Outputs[0].Type = n.Outputs[0].Type
 	s.forward(n, p.Outputs[0])
-	s.stale(p)
 	return true, s.refresh(p)
 }
 
@@ -242,8 +238,8 @@ func (s *simplifier) hoistQuantize(view, n *Node, q quantization) {
 	}
 }
 
-// exchange lets second, which alone reads first, come before it. One is a view, the other changes the element type alone,
-// so that the types of the results are known.
+// exchange lets second, which alone reads first, come before it, where both are there for the types that they then have. One
+// is a view, the other changes the element type alone, so that the types of the results are known.
 func (s *simplifier) exchange(first, second *Node) {
 	x, a, b := first.Inputs[0], first.Outputs[0], second.Outputs[0]
 	between := a.Type // of what is first now: the shape of the view, the element type of the other
@@ -251,6 +247,9 @@ func (s *simplifier) exchange(first, second *Node) {
 		between.DType, between.Shape = x.Type.DType, b.Type.Shape
 	} else {
 		between.DType, between.Shape = b.Type.DType, x.Type.Shape
+	}
+	if !wouldTake(second, x.Type, between) || !wouldTake(first, between, b.Type) {
+		return
 	}
 	s.g.ReplaceUses(b, a)
 	second.SetOperand(0, x)
