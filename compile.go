@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
@@ -129,15 +128,19 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 
 func (c *compilation) openRegistry() error {
 	var converters []convert.Converter
+	var formats []graph.Format
 	for _, b := range c.backends {
 		converters = append(converters, b.Converters()...)
+		for _, l := range b.Info().Layouts {
+			formats = append(formats, graph.On(l))
+		}
 		for _, d := range b.Devices() {
 			c.devices[d.ID().Canonical()] = d
 		}
 	}
 	c.devices[tensor.DeviceID{}] = device.Host
 	var err error
-	if c.registry, err = convert.NewRegistry(converters, graph.On(graph.NCHW16c), graph.On(graph.NHWC)); err != nil {
+	if c.registry, err = convert.NewRegistry(converters, formats...); err != nil {
 		return err
 	}
 	for _, b := range c.backends {
@@ -313,15 +316,8 @@ func (c *compilation) checkBounds(known map[string]bool) error {
 
 func (c *compilation) infer() error { return graph.InferGraph(c.g) }
 
-// folder evaluates constants with the reference kernels.
-type folder struct{}
-
-func (folder) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
-	return reference.Evaluate(ctx, n, inputs)
-}
-
 func (c *compilation) simplify() error {
-	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folder{}, MaxFold: c.o.MaxFold, Rank: c.rank})
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: kernels{}, MaxFold: c.o.MaxFold, Rank: c.rank})
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,7 @@
 //	p, err := carve.Compile(ctx, m, nil)
 //	out, err := p.Run(ctx, map[string]tensor.Value{"image": tensor.From(pixels, 1, 3, 224, 224)})
 //
-// The backends "cpu" (float32 kernels in Go and Go assembly, with blocked layouts and packed weights) and "reference"
-// (plain kernels for the standard operators) are always linked. Others register themselves from init, like database/sql drivers, or
+// Two backends are always linked, see Options.Backends. Others register themselves from init, like database/sql drivers, or
 // are handed over in Options.Open. Options.Backends names them in order of priority: earlier wins.
 //
 // Program.Report tells how a model was carved: groups, conversions with their bytes, the memory plan of each device, and
@@ -22,7 +21,3 @@
 //
 // A model file is untrusted: faults are typed errors that name file, node and value. The package uses no cgo.
 package carve
-
-import (
-	_ "github.com/carve-dev/carve/backend/cpu" // the default backend is always linked
-)

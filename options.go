@@ -1,6 +1,7 @@
 package carve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,16 +10,20 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu" // always linked
+	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
 
 // Options are the settings of Compile. The zero value and nil mean the defaults.
 type Options struct {
-	// Backends in order of priority, by registry name; the embedded "cpu" and then "reference" follow implicitly, unless the
-	// list is only "reference" or Strict is set. Empty means "cpu". One that is unavailable here takes no nodes, and the
-	// Report says why.
+	// Backends in order of priority, by registry name. Two are always linked: "cpu", float32 kernels in Go and Go assembly
+	// with blocked layouts and packed weights, and "reference", plain kernels for the standard operators. They follow the
+	// list implicitly in this order, unless it is only "reference" or Strict is set. Empty means "cpu". One that is
+	// unavailable here takes no nodes, and the Report says why.
 	Backends []backend.Config
 	// Open holds backends that the caller opened, by the name in Backends that stands for them. Close of the Program leaves
 	// them open.
@@ -103,23 +108,42 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// openBackends opens the list of backends with its implicit tail. opened are the ones that the Program has to close.
-func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
-	configs := slices.Clone(o.Backends)
+// implicit are the backends that follow a list, in order of priority.
+func implicit() []string { return []string{"cpu", "reference"} }
+
+// kernels run single operators on values of the host, whatever the operator: the last of the implicit backends' do, in
+// constant folding, for the host scheduler, as fallback and in Check.
+type kernels struct{}
+
+// Eval implements graph.Evaluator.
+func (kernels) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
+	return reference.Evaluate(ctx, n, inputs)
+}
+
+// configs returns the list of backends with its implicit tail. A list of one implicit backend is followed by those behind
+// that one only.
+func (o *Options) configs() []backend.Config {
+	configs, tail := slices.Clone(o.Backends), implicit()
 	if len(configs) == 0 {
-		configs = []backend.Config{{Name: "cpu"}}
+		configs = []backend.Config{{Name: tail[0]}}
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(configs, func(c backend.Config) bool { return c.Name == name })
+	if o.Strict {
+		return configs
 	}
-	if !o.Strict {
-		onlyReference := len(configs) == 1 && configs[0].Name == "reference"
-		for _, name := range []string{"cpu", "reference"} {
-			if !has(name) && !(name == "cpu" && onlyReference) {
-				configs = append(configs, backend.Config{Name: name})
-			}
+	if len(configs) == 1 {
+		tail = tail[slices.Index(tail, configs[0].Name)+1:]
+	}
+	for _, name := range tail {
+		if !slices.ContainsFunc(configs, func(c backend.Config) bool { return c.Name == name }) {
+			configs = append(configs, backend.Config{Name: name})
 		}
 	}
+	return configs
+}
+
+// openBackends opens the list of backends with its implicit tail. opened are the ones that the Program has to close.
+func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
+	configs := o.configs()
 	for i, c := range configs {
 		for _, d := range configs[:i] {
 			if c.Name == d.Name {

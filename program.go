@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
@@ -53,7 +52,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.takeDefaults(c)
 	p.packed.Forget()
 	p.env = exec.Env{
-		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: reference.Evaluate, Options: c.o.compileOptions, Logger: c.o.Logger,
+		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.Eval, Options: c.o.compileOptions, Logger: c.o.Logger,
 		OutputNames: names(c.model.graph.Outputs), Defaults: p.defaults,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,

@@ -45,7 +45,8 @@ type Backend interface {
 	Close() error
 }
 
-// Info describes a processor and the implementation behind a backend.
+// Info describes a processor and the implementation behind a backend. It is the same for as long as the backend is open.
+// Facts that are left out promise nothing.
 type Info struct {
 	Name      string // registry name
 	Version   string // of the implementation: a change makes saved plans invalid
@@ -53,6 +54,15 @@ type Info struct {
 	Path      string // of the library that was opened, "" where there is none
 	Memory    int64  // bytes of device memory, 0 for the host's
 	Threads   bool   // it has threads of its own: carve parks its pool while it runs
+	// Dependable says that instances fail at run time by a fault of the model's data or of a user's kernel only. Others keep
+	// their operands to the end of the group, whatever their Requirements say, so that the fallback finds them there.
+	Dependable bool
+	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
+	// own groups have no fallback and are not checked.
+	Oracle bool
+	// Layouts of the host, beside row-major, that the backend's signatures name. The shortest conversions between these of
+	// all backends, and to and from formats of converters, are known; others go by way of row-major.
+	Layouts []graph.Layout
 }
 
 // Support is the answer about one node. Reason is nil where the node is supported.

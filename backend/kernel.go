@@ -9,9 +9,9 @@ import (
 )
 
 // KernelProvider is implemented by a user's property that brings the kernel of the nodes that it fuses. The backend to
-// which the property is attached runs it as one sub-step among its own: "cpu" does so; a backend that does not know
-// KernelProvider turns the fused nodes down when it compiles them. The property is a property.Signer too, which says in
-// which formats the kernel reads and writes: the backend knows nothing of the fused node.
+// which the property is attached runs it as one sub-step among its own; a backend that does not know KernelProvider
+// turns the fused nodes down when it compiles them. The property is a property.Signer too, which says in which
+// formats the kernel reads and writes: the backend knows nothing of the fused node.
 type KernelProvider interface {
 	// Kernel prepares a fused node once its symbols have values. fused.Regions[0] holds the nodes that it stands for; its
 	// inputs are the body's. An error refuses: the group that holds the node then falls back for these shapes.

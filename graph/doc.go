@@ -51,7 +51,7 @@
 //	  const %w = f32[2]{1, 0.5}
 //	  const %big = f32[64,64]{... 16384 bytes #0123456789abcdef}
 //	  dims %t = i64 [N,-1]
-//	  %y: f32[N,3], _ = Dropout(%x, _; seed=1) "drop1" from("drop1", "id2") on "cpu" as "nchw16c"
+//	  %y: f32[N,3], _ = Dropout(%x, _; seed=1) "drop1" from("drop1", "id2") on "npu" as "blocked"
 //	  %z: f32[N] = If(%cond | %y) "if1" {
 //	    then_branch: graph {
 //	      capture %y: f32[N,3]

@@ -4,7 +4,7 @@ import "strconv"
 
 // node writes one node:
 //
-//	%y: f32[N], _ = com.example::Op/17(%x, _, %w | %captured; axis=1) "label" from("a", "b") on "cpu" as "sig"
+//	%y: f32[N], _ = com.example::Op/17(%x, _, %w | %captured; axis=1) "label" from("a", "b") on "npu" as "sig"
 //
 // followed by its regions in braces.
 func (p *printer) node(n *Node, depth int) {

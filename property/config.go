@@ -70,11 +70,11 @@ type selection struct {
 //
 //	{
 //	  "pins": [
-//	    {"op": "Softmax", "backend": "reference"},
-//	    {"node": "/decoder/**", "backend": "cpu", "exclude": true}
+//	    {"op": "Softmax", "backend": "dsp"},
+//	    {"node": "/decoder/**", "backend": "npu", "exclude": true}
 //	  ],
 //	  "properties": [
-//	    {"backend": "cpu", "property": "op-list", "name": "convs", "kind": "bounding",
+//	    {"backend": "npu", "property": "op-list", "name": "convs", "kind": "bounding",
 //	     "min_nodes": 2, "max_nodes": 64, "except": {"names": ["/head/*"]},
 //	     "options": {"ops": ["Conv", "Relu"]}}
 //	  ]

@@ -13,6 +13,7 @@ package backendtest
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/carve-dev/carve"
@@ -59,7 +60,7 @@ func (s *suite) information(t *testing.T) {
 	if i.Name == "" {
 		t.Error("Info has no name")
 	}
-	if i != b.Info() {
+	if !reflect.DeepEqual(i, b.Info()) {
 		t.Error("Info changes from call to call")
 	}
 	if len(b.Devices()) == 0 {

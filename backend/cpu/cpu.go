@@ -53,7 +53,8 @@ func Open(c backend.Config) (backend.Backend, error) {
 
 // Info implements backend.Backend.
 func (cpu) Info() backend.Info {
-	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, cpuid.Best())}
+	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, cpuid.Best()),
+		Dependable: true, Layouts: []graph.Layout{graph.NCHW16c}}
 }
 
 // Devices implements backend.Backend: the host.

@@ -33,6 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/backend"
@@ -140,8 +141,14 @@ func (b *mkl) activations(rank int) graph.Format {
 
 // Info implements backend.Backend.
 func (b *mkl) Info() backend.Info {
-	return backend.Info{Name: "mkl", Version: "oneDNN " + b.l.version(), Path: b.l.path, Threads: true,
+	return backend.Info{Name: "mkl", Version: "oneDNN " + b.l.version(), Path: b.l.path, Threads: true, Layouts: b.layouts(),
 		Processor: fmt.Sprintf("%s, %s, %s, %s", runtime.GOARCH, b.l.isa(), b.l.runtime, b.blocked.Name(4))}
+}
+
+// layouts returns those of images: of floats, and of integers.
+func (b *mkl) layouts() []graph.Layout {
+	list := []graph.Layout{b.blocked, graph.NHWC}
+	return slices.Compact(slices.DeleteFunc(list, graph.Layout.IsRowMajor))
 }
 
 // Devices implements backend.Backend: the host.

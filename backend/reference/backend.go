@@ -21,7 +21,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
 		return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 	}
-	return &Backend{Name: "reference", Format: graph.HostFormat}, nil
+	return &Backend{Name: "reference", Format: graph.HostFormat, opened: true}, nil
 }
 
 // Backend is the oracle and last fallback: the plain kernels behind the Backend interface. Tests open several under
@@ -36,11 +36,13 @@ type Backend struct {
 	Own []convert.Converter
 	// Accept, where it is not nil, limits the nodes that the backend takes.
 	Accept func(n *graph.Node) bool
+
+	opened bool // by Open: it is the oracle, and no test's stand-in for another backend
 }
 
 // Info implements backend.Backend.
 func (b *Backend) Info() backend.Info {
-	return backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH}
+	return backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Dependable: b.opened, Oracle: b.opened}
 }
 
 // Properties implements backend.Backend.

@@ -50,7 +50,7 @@ type Step struct {
 	// Of groups.
 	exe       backend.Executable
 	backend   backend.Backend
-	threads   bool // the backend has threads of its own
+	info      backend.Info
 	dynamic   bool
 	constants []*tensor.Tensor
 
@@ -150,7 +150,7 @@ func (s *Step) fill(g *graph.Graph, code Code) error {
 	case n.IsCarve(graph.OpSubgraph):
 		s.Kind = StepGroup
 		s.exe, s.backend, s.dynamic = code.Group(n)
-		s.threads = s.backend.Info().Threads
+		s.info = s.backend.Info()
 		for v := range n.Regions[0].Graph.Constants() {
 			s.constants = append(s.constants, v.Const)
 		}

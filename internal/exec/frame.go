@@ -298,7 +298,7 @@ func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 			}
 		}
 	}
-	if st.threads {
+	if st.info.Threads {
 		f.session.run.Park() // the cores are the backend's
 	}
 	var err error
@@ -307,11 +307,11 @@ func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 	} else {
 		err = enqueue(ctx, f.s.inst[i], a)
 	}
-	if st.threads {
+	if st.info.Threads {
 		f.session.run.Resume()
 	}
 	if err != nil {
-		if ctx.Err() != nil || f.session.m.env.Strict || st.Node.Backend == "reference" || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
+		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
 			return err
 		}
 		err = f.session.m.runFallback(ctx, st, f.bindings(i), a, err)

@@ -23,7 +23,7 @@ func (c *checker) single(ctx context.Context, of *Step, n *graph.Node, bind grap
 		return nil, err
 	}
 	defer exe.Close()
-	b := groupBlock(group, &Step{exe: exe, backend: of.backend, threads: of.threads, dynamic: of.dynamic})
+	b := groupBlock(group, &Step{exe: exe, backend: of.backend, info: of.info, dynamic: of.dynamic})
 	env := c.m.env
 	env.Strict, env.Poison, env.Bounds = true, false, nil
 	m := &Machine{env: env, main: b}

@@ -255,7 +255,7 @@ func (s *Spec) scheduleStep(i int) schedule.Step {
 // they are until its end, for the fallback. What is embedded fails by a fault of the model's data or of a user's kernel
 // only.
 func mayFail(st *Step) bool {
-	return st.Kind == StepGroup && st.Node.Backend != "cpu" && st.Node.Backend != "reference"
+	return st.Kind == StepGroup && !st.info.Dependable
 }
 
 // canRepeat reports whether a group's inputs are still there when it has failed, so that a fallback may read them.
