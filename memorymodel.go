@@ -1,23 +1,30 @@
 package carve
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
-// memoryModel tells what a graph's values take, as far as the planner will see it: views lie in what they are views of,
-// parts of a concatenation in the whole where they are contiguous there, element-wise operators overwrite an operand.
+// memoryModel tells what a graph's values take, as far as the planner will see it. How values of a group share memory is
+// what its backend says (backend.Estimator); where it says nothing each counts with its own size. Workspace does not count.
 type memoryModel struct {
+	ctx      context.Context
 	registry *convert.Registry
+	options  *Options
+	backends []backend.Backend
 	bindings graph.Bindings
 	estimate bool // symbols without a binding get a bound or an estimate
-	bounds   map[string]int
 	// orders gives graphs another order than that of their list; nil for none.
 	orders map[*graph.Graph][]*graph.Node
+	asked  map[*graph.Graph]*backend.Footprint // of groups' bodies; nil entries where it is not known
 }
 
 // peak returns the largest sum of bytes that are alive at one time in g, what its groups and regions need included.
@@ -47,18 +54,27 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 	for i := range s.Within {
 		s.Within[i] = i
 	}
-	body := g.Owner() != nil && g.Owner().IsCarve(graph.OpSubgraph)
+	var told *backend.Footprint
+	owner := g.Owner()
+	body := owner != nil && owner.IsCarve(graph.OpSubgraph)
+	if body {
+		if told = m.footprint(owner); told != nil {
+			copy(s.Within, told.Within)
+		}
+	}
 	for _, n := range nodes {
 		for _, v := range n.Outputs {
-			if v != nil {
-				s.Bytes[v.ID] = m.size(v)
-				s.Keep[v.ID] = v.IsOutput()
+			if v == nil {
+				continue
+			}
+			s.Keep[v.ID] = v.IsOutput()
+			if s.Bytes[v.ID] = m.size(v); told != nil && s.Bytes[v.ID] > 0 {
+				s.Bytes[v.ID] = told.Bytes[v.ID]
 			}
 		}
 	}
 	if body {
-		m.boundary(g, s)
-		m.share(nodes, s)
+		m.boundary(owner, s)
 	} else {
 		for _, v := range g.Outputs {
 			if direct(v) {
@@ -67,26 +83,88 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 		}
 	}
 	for i, n := range nodes {
-		s.Nodes[i] = m.node(n, s)
+		s.Nodes[i] = m.node(n)
+		if told != nil {
+			s.Nodes[i].Overwrite = told.Overwrite[n.ID]
+		}
 	}
 	return s
 }
 
+// footprint returns what the backend of a group says of its body's memory, nil where it says nothing or nonsense: a worse
+// order is all that comes of that.
+func (m *memoryModel) footprint(group *graph.Node) *backend.Footprint {
+	body := group.Regions[0].Graph
+	if f, known := m.asked[body]; known {
+		return f
+	}
+	f, err := m.ask(group, body)
+	if err == nil && f != nil {
+		err = checkFootprint(f, body)
+	}
+	if err != nil {
+		m.options.Logger.Debug("memory of a group is not known", "backend", group.Backend, "group", group.Name, "error", err)
+		f = nil
+	}
+	if m.asked == nil {
+		m.asked = map[*graph.Graph]*backend.Footprint{}
+	}
+	m.asked[body] = f
+	return f
+}
+
+// ask asks the backend of a group. A panic of the backend becomes an error.
+func (m *memoryModel) ask(group *graph.Node, body *graph.Graph) (f *backend.Footprint, err error) {
+	i := slices.IndexFunc(m.backends, func(b backend.Backend) bool { return b.Info().Name == group.Backend })
+	if i < 0 {
+		return nil, nil
+	}
+	e, ok := m.backends[i].(backend.Estimator)
+	if !ok {
+		return nil, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			f, err = nil, fmt.Errorf("estimate: panic: %v", r)
+		}
+	}()
+	return e.Estimate(m.ctx, body, m.assumed(shapesOf(body)...), m.options.compileOptions(m.backends[i]))
+}
+
+// checkFootprint returns an error where a footprint is none of a body.
+func checkFootprint(f *backend.Footprint, body *graph.Graph) error {
+	values := body.ValueIDs()
+	if len(f.Bytes) != values || len(f.Within) != values || len(f.Overwrite) != body.NodeIDs() {
+		return fmt.Errorf("a footprint of %d and %d values and %d nodes, for %d and %d", len(f.Bytes), len(f.Within), len(f.Overwrite), values, body.NodeIDs())
+	}
+	for id, in := range f.Within {
+		if in < 0 || in >= values || f.Within[in] != in || f.Bytes[id] < 0 || in != id && f.Bytes[id] != 0 {
+			return fmt.Errorf("value %d of %d bytes lies in value %d", id, f.Bytes[id], in)
+		}
+	}
+	for n := range body.Nodes() {
+		for _, id := range f.Overwrite[n.ID] {
+			if !slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool { return v != nil && v.ID == id && !v.IsConst() && !v.IsDims() }) {
+				return fmt.Errorf("%v overwrites value %d, which it does not read", n, id)
+			}
+		}
+	}
+	return nil
+}
+
 // boundary tells which values at the edges of a group's body lie in the arena: not the caller's, and inputs only where
 // the group alone reads them.
-func (m *memoryModel) boundary(g *graph.Graph, s *schedule.Graph) {
-	owner := g.Owner()
-	for i, v := range g.Inputs {
+func (m *memoryModel) boundary(owner *graph.Node, s *schedule.Graph) {
+	body := owner.Regions[0].Graph
+	for i, v := range body.Inputs {
+		s.Bytes[v.ID] = 0
 		if o := owner.Operand(i); o != nil && o.Producer != nil && o.HasOneUse() && !o.IsOutput() {
 			s.Bytes[v.ID] = m.size(v)
 		}
 	}
-	for i, v := range g.Outputs {
+	for i, v := range body.Outputs {
 		if o := owner.Outputs[i]; o != nil && v.Producer != nil && direct(o) {
-			s.Bytes[v.ID] = 0
-			for n := v.Producer; isView(n) && n.Inputs[0].HasOneUse() && n.Inputs[0].Producer != nil; n = n.Inputs[0].Producer {
-				s.Bytes[n.Inputs[0].ID] = 0 // made in the caller's memory as well
-			}
+			s.Bytes[s.Within[v.ID]] = 0
 		}
 	}
 }
@@ -106,7 +184,7 @@ func direct(v *graph.Value) bool {
 	return n == 1
 }
 
-func (m *memoryModel) node(n *graph.Node, s *schedule.Graph) schedule.Node {
+func (m *memoryModel) node(n *graph.Node) schedule.Node {
 	out := schedule.Node{}
 	for k := range n.NumOperands() {
 		if v := n.Operand(k); v != nil && !v.IsConst() && !v.IsDims() {
@@ -116,13 +194,6 @@ func (m *memoryModel) node(n *graph.Node, s *schedule.Graph) schedule.Node {
 	for _, v := range n.Outputs {
 		if v != nil {
 			out.Outputs = append(out.Outputs, v.ID)
-		}
-	}
-	if len(n.Outputs) > 0 && n.Outputs[0] != nil {
-		for _, v := range n.Inputs {
-			if v != nil && !v.IsConst() && !v.IsDims() && overwrites(n, v) {
-				out.Overwrite = append(out.Overwrite, v.ID)
-			}
 		}
 	}
 	if n.IsCarve(graph.OpSubgraph) || n.Op.Domain != graph.CarveDomain {
@@ -169,17 +240,7 @@ func (m *memoryModel) dims(v *graph.Value) []int {
 	}
 	b := m.bindings
 	if _, static := v.Type.Shape.Static(); !static && m.estimate {
-		b = graph.Bindings{}
-		set := map[string]bool{}
-		for _, d := range v.Type.Shape {
-			d.Symbols(set)
-		}
-		for name := range set {
-			b[name] = estimatedDim
-			if n, ok := m.bounds[name]; ok {
-				b[name] = int64(n)
-			}
-		}
+		b = m.assumed(v.Type.Shape)
 	}
 	dims, err := v.Type.Shape.Eval(b, make([]int, 0, len(v.Type.Shape)))
 	if err != nil {
@@ -188,34 +249,38 @@ func (m *memoryModel) dims(v *graph.Value) []int {
 	return dims
 }
 
-// overwrites reports whether n may write its first result over the operand v.
-func overwrites(n *graph.Node, v *graph.Value) bool {
-	y := n.Outputs[0]
-	if v.Format != y.Format || v.Type.DType != y.Type.DType || !v.Type.Shape.Equal(y.Type.Shape) {
-		return false
-	}
-	if !n.IsCarve(graph.OpFused) {
-		return elementwise[n.Op.Name] && n.Op.Domain == "" || n.Is("Softmax", "LogSoftmax", "LayerNormalization", "BatchNormalization")
-	}
-	body := n.Regions[0].Graph
-	for i, w := range body.Inputs {
-		if n.Operand(i) != v {
-			continue
-		}
-		for _, u := range w.Uses() {
-			if u.Node.Op.Domain != "" || !elementwise[u.Node.Op.Name] {
-				return false
-			}
+// assumed returns a value for every symbol of these shapes: its binding, its bound or graph.AssumedDim.
+func (m *memoryModel) assumed(shapes ...graph.Shape) graph.Bindings {
+	b := graph.Bindings{}
+	maps.Copy(b, m.bindings)
+	for name, n := range m.options.Bounds {
+		if _, bound := b[name]; !bound {
+			b[name] = int64(n)
 		}
 	}
-	return true
+	for _, s := range shapes {
+		b.Assume(s...)
+	}
+	return b
 }
 
-// elementwise are operators whose results depend, element by element, on those of the operands.
-var elementwise = map[string]bool{
-	"Abs": true, "Add": true, "Ceil": true, "Clip": true, "Cos": true, "Div": true, "Elu": true, "Erf": true, "Exp": true, "Floor": true,
-	"Gelu": true, "HardSigmoid": true, "HardSwish": true, "LeakyRelu": true, "Log": true, "Max": true, "Mean": true, "Min": true, "Mish": true,
-	"Mul": true, "Neg": true, "PRelu": true, "Pow": true, "Reciprocal": true, "Relu": true, "Round": true, "Selu": true, "Sigmoid": true,
-	"Sign": true, "Sin": true, "Softplus": true, "Softsign": true, "Sqrt": true, "Sub": true, "Sum": true, "Tanh": true, "ThresholdedRelu": true,
-	"Where": true,
+// shapesOf returns the shapes of all values of a graph, and as further ones the contents that are dims.
+func shapesOf(g *graph.Graph) (list []graph.Shape) {
+	add := func(v *graph.Value) {
+		if v != nil {
+			list = append(list, v.Type.Shape, v.Dims)
+		}
+	}
+	for _, v := range g.Inputs {
+		add(v)
+	}
+	for v := range g.Constants() {
+		add(v)
+	}
+	for n := range g.Nodes() {
+		for _, v := range n.Outputs {
+			add(v)
+		}
+	}
+	return list
 }

@@ -7,9 +7,7 @@ import (
 
 // The order of execution. Each group's body is put into the order that needs the least memory, and so are the graphs of
 // groups, conversions and the host's nodes. The groups are what they are by then: the order changes neither them nor the
-// conversions. Symbols without a bound count as estimatedDim.
-
-const estimatedDim = 8
+// conversions. Symbols without a bound count as graph.AssumedDim.
 
 // order is the pass: it reorders group bodies, then the graphs around them, and keeps the orders before.
 func (c *compilation) order() error {
@@ -17,7 +15,7 @@ func (c *compilation) order() error {
 	if c.o.KeepOrder {
 		return nil
 	}
-	m := memoryModel{registry: c.registry, estimate: true, bounds: c.o.Bounds}
+	m := memoryModel{ctx: c.ctx, registry: c.registry, options: &c.o, backends: c.backends, estimate: true}
 	return c.blocks(func(g *graph.Graph) error {
 		for n := range g.Nodes() {
 			if n.IsCarve(graph.OpSubgraph) {

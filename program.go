@@ -28,7 +28,8 @@ type Program struct {
 	g        *graph.Graph // of groups, conversions and the host scheduler's nodes
 	machine  *exec.Machine
 	env      exec.Env
-	opened   []backend.Backend
+	backends []backend.Backend // in order of priority
+	opened   []backend.Backend // those that the Program closes
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
@@ -40,7 +41,7 @@ type Program struct {
 }
 
 func newProgram(c *compilation) (*Program, error) {
-	p := &Program{o: c.o, model: c.model, g: c.g, opened: c.opened, results: c.results, folded: c.folded, before: c.before,
+	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, before: c.before,
 		removed: c.removed, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])

@@ -117,7 +117,7 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	for _, a := range s.Plan().Arenas {
 		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})
 	}
-	m := memoryModel{registry: p.env.Transfer.Registry, bindings: s.Bindings()}
+	m := memoryModel{ctx: ctx, registry: p.env.Transfer.Registry, options: &p.o, backends: p.backends, bindings: s.Bindings()}
 	r.Peak.After = m.peak(p.g)
 	m.orders = p.before
 	r.Peak.Before = m.peak(p.g)

@@ -7,8 +7,8 @@
 // interfaces, in the order in which they are asked: [Backend] says which nodes it takes, in which formats, and compiles a
 // subgraph to an [Executable]; that makes an [Instance] for concrete shapes, which says what memory it needs and runs.
 // examples/custom-backend is one in a single file, and package backendtest proves that a backend keeps the contract.
-// [Negotiator], [Claimer] and [KernelProvider] are optional: abilities are added by interfaces, and the base interface does
-// not grow.
+// [Negotiator], [Claimer], [Estimator] and [KernelProvider] are optional: abilities are added by interfaces, and the base
+// interface does not grow.
 //
 // A backend registers itself from init ([Register]), like a database/sql driver, or is handed over by the caller.
 package backend
@@ -199,6 +199,26 @@ type Placeable interface {
 // Claimer is implemented by backends that claim sets of nodes by means of their own, beyond properties.
 type Claimer interface {
 	Claims(ctx context.Context, g *graph.Graph) ([]property.Claim, error)
+}
+
+// Estimator is implemented by backends whose values share memory within a group, and that know how before they compile
+// it. The order of execution is chosen for the least memory by what they say; of other backends' groups each value counts
+// with its own size.
+type Estimator interface {
+	// Estimate describes the memory of a group's body, for concrete values of all its symbols: a guess where they are open.
+	// It asks for no order of the nodes. The graph must not be changed, and is not kept. An error means not known.
+	Estimate(ctx context.Context, sub *graph.Graph, b graph.Bindings, o CompileOptions) (*Footprint, error)
+}
+
+// Footprint is how the values of a group's body share memory, without workspace. Values and nodes go by their ids.
+type Footprint struct {
+	// Bytes per value of the memory that it stands for, 0 where that lies in another's, or outside of the arena.
+	Bytes []int64
+	// Within names per value the one in whose memory it lies, itself for none: a view lies in its operand, an operand of a
+	// concatenation in the result.
+	Within []int
+	// Overwrite lists per node the operands whose memory its first result may take where nobody reads them later.
+	Overwrite [][]int
 }
 
 // Errors for errors.Is.

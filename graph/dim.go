@@ -389,6 +389,24 @@ func (d Dim) TooComplex() bool {
 // Bindings gives symbols their values.
 type Bindings map[string]int64
 
+// AssumedDim stands for a symbol without a value wherever sizes or times are estimated.
+const AssumedDim = 8
+
+// Assume gives the symbols of dims that b lacks AssumedDim as their value.
+func (b Bindings) Assume(dims ...Dim) {
+	set := map[string]bool{}
+	for _, d := range dims {
+		if d.e != nil {
+			d.Symbols(set)
+		}
+	}
+	for s := range set {
+		if _, ok := b[s]; !ok {
+			b[s] = AssumedDim
+		}
+	}
+}
+
 // Errors of evaluating a Dim, for errors.Is.
 var (
 	ErrUnbound  = errors.New("dim symbol has no value")

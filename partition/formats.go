@@ -79,9 +79,6 @@ const paddingCost = 0.1
 // maxResolved bounds the candidates that one signature's variables expand to.
 const maxResolved = 16
 
-// assumedDim stands for a symbol when sizes are estimated.
-const assumedDim = 8
-
 func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
 		sizes: make([]sizes, a.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
@@ -163,16 +160,13 @@ func estimateBytes(t graph.Type) int64 {
 	return int64(min(n*float64(max(t.DType.Bits(), 8))/8, mostBytes))
 }
 
-// estimateDim returns a dim with assumedDim for its symbols, 1 where that is none.
+// estimateDim returns a dim with graph.AssumedDim for its symbols, 1 where that is none.
 func estimateDim(d graph.Dim) int64 {
 	if v, ok := d.Const(); ok {
 		return v
 	}
-	set, b := map[string]bool{}, graph.Bindings{}
-	d.Symbols(set)
-	for s := range set {
-		b[s] = assumedDim
-	}
+	b := graph.Bindings{}
+	b.Assume(d)
 	if v, err := d.Eval(b); err == nil && v > 0 {
 		return v
 	}

@@ -119,7 +119,6 @@ func followSignatures(n *graph.Node, follow int) []graph.Signature {
 func planUnary(p *planner, n *graph.Node) error {
 	a, _ := activationOf(n)
 	x, y := n.Inputs[0], n.Outputs[0]
-	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	p.unary(a, src, dst, p.stored(y), p.usedLanes(y))
 	return nil
@@ -251,9 +250,9 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func init() {
 	for name := range unaryOps {
-		register(name, orInteger(operator{signatures: unarySignatures, plan: planUnary, apart: anyRows}))
+		register(name, orInteger(operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: anyRows}))
 	}
 	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
-		register(name, operator{signatures: unarySignatures, plan: planUnary, apart: anyRows})
+		register(name, operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: anyRows})
 	}
 }

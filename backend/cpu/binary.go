@@ -110,6 +110,16 @@ func invertible(v *graph.Value) bool {
 	return true
 }
 
+// settleBinary lets the result overwrite an operand of its shape: of images and one value per channel, the images.
+func settleBinary(p *planner, n *graph.Node) {
+	y := n.Outputs[0]
+	for _, v := range n.Inputs {
+		if isF32(v) && v.Format == y.Format && sameDims(p.Dims[v.ID], p.Dims[y.ID]) && p.inPlace(y, v) {
+			return
+		}
+	}
+}
+
 func planBinary(p *planner, n *graph.Node) error {
 	a, b, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 	if !isF32(a) {
@@ -145,7 +155,6 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 		full, other = other, full
 	}
 	d := p.Dims[y.ID]
-	p.inPlace(y, full)
 	src, dst := p.In(full), p.Out(y)
 	spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
 	shifts := op == vec.Add || op == vec.Sub
@@ -220,13 +229,6 @@ func constantScale(c *tensor.Tensor, op vec.BinaryOp, channels int) (scale, shif
 
 // binary emits a broadcasting float operator on row-major tensors, or on blocked ones of one shape.
 func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
-	da, db, dy := p.Dims[a.ID], p.Dims[b.ID], p.Dims[y.ID]
-	if sameDims(da, dy) {
-		p.inPlace(y, a)
-	}
-	if sameDims(db, dy) && p.Where[y.ID].Slot < 0 {
-		p.inPlace(y, b)
-	}
 	dst := p.Out(y)
 	p.binaryOver(op, newBroadcast(p.laid(y), p.laid(a), p.laid(b)), p.In(a), p.In(b), dst)
 }
@@ -471,6 +473,6 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 
 func init() {
 	for _, name := range []string{"Add", "Sub", "Mul", "Div"} { // Max and Min: nary.go
-		register(name, operator{signatures: binarySignatures, plan: planBinary, apart: binaryApart})
+		register(name, operator{signatures: binarySignatures, settle: settleBinary, plan: planBinary, apart: binaryApart})
 	}
 }

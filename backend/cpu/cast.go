@@ -154,4 +154,13 @@ func sticky(x int64) float32 {
 	return sign * float32(kept) * float32(uint64(1)<<drop)
 }
 
-func init() { register("Cast", operator{signatures: castSignatures, plan: planCast, apart: anyRows}) }
+func init() {
+	register("Cast", operator{signatures: castSignatures, settle: settleCast, plan: planCast, apart: anyRows})
+}
+
+// settleCast makes casts of half precision to itself views.
+func settleCast(p *planner, n *graph.Node) {
+	if from := n.Inputs[0].Type.DType; isHalf(from) && from == n.Outputs[0].Type.DType {
+		viewOfFirst(p, n)
+	}
+}

@@ -191,9 +191,6 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	}
 	c.residual = place.Nowhere
 	if t.residual != nil {
-		if t.residual != x { // a window of x is read after its middle was overwritten
-			p.inPlace(out, t.residual)
-		}
 		c.residual = p.In(t.residual)
 	}
 	c.dst = p.Out(out)

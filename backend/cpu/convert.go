@@ -10,6 +10,21 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
+// sameBytes reports whether a Convert changes none: of images of one pixel, in whole blocks of channels.
+func (p *planner) sameBytes(n *graph.Node) bool {
+	x := n.Inputs[0]
+	_, ok1 := reorderLayout(x.Format)
+	_, ok2 := reorderLayout(n.Outputs[0].Format)
+	d := p.Dims[x.ID]
+	return ok1 && ok2 && is4D(x) && d[2]*d[3] == 1 && d[1]%16 == 0
+}
+
+func settleConvert(p *planner, n *graph.Node) {
+	if p.sameBytes(n) {
+		viewOfFirst(p, n)
+	}
+}
+
 // planConvert emits a change of layout inside of a group.
 func planConvert(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
@@ -18,7 +33,7 @@ func planConvert(p *planner, n *graph.Node) error {
 		from, ok1 := reorderLayout(x.Format)
 		to, ok2 := reorderLayout(y.Format)
 		if ok1 && ok2 {
-			if d[2]*d[3] == 1 && d[1]%16 == 0 && p.Where[y.ID].Slot < 0 { // the same bytes
+			if p.sameBytes(n) {
 				p.alias(y, x)
 				return nil
 			}

@@ -70,7 +70,9 @@ func (cpu) Close() error { return nil }
 type operator struct {
 	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
 	signatures func(n *graph.Node) ([]graph.Signature, *property.Reason)
-	// plan emits the steps of n for concrete shapes.
+	// settle says which operand the result may overwrite, or lies in. nil: the results of n lie elsewhere.
+	settle func(p *planner, n *graph.Node)
+	// plan emits the steps of n for concrete shapes. Its results have their places.
 	plan func(p *planner, n *graph.Node) error
 	// apart reports whether plan deals with v, an operand or the result of n, at m, where it lies in rows apart. nil: never.
 	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
@@ -86,7 +88,7 @@ func lookup(n *graph.Node) (operator, bool) {
 		op, ok := operators["pattern:"+n.Str("pattern", "")]
 		return op, ok
 	case n.IsCarve(graph.OpConvert):
-		return operator{plan: planConvert, apart: convertApart}, true
+		return operator{settle: settleConvert, plan: planConvert, apart: convertApart}, true
 	case n.Op.Domain == "":
 		op, ok := operators[n.Op.Name]
 		return op, ok
@@ -124,7 +126,15 @@ func (cpu) Supports(n *graph.Node) backend.Support {
 }
 
 // Compile implements backend.Backend.
-func (cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+func (c cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	e, err := c.compile(sub, o)
+	if err != nil {
+		return nil, err
+	}
+	return e, ctx.Err()
+}
+
+func (cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
 	order, err := sub.Topo()
 	if err != nil {
 		return nil, err
@@ -135,7 +145,7 @@ func (cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptio
 			return nil, fmt.Errorf("%w: no kernel for %v", backend.ErrUnavailable, n)
 		}
 	}
-	return e, ctx.Err()
+	return e, nil
 }
 
 // Signatures.

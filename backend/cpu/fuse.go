@@ -100,6 +100,41 @@ func chainSignatures(c *fuse.Chain, n *graph.Node) ([]graph.Signature, *property
 	})
 }
 
+// settleChain lets the result overwrite the operand of a normalisation, or the residual where the kernel adds that.
+func (p *planner) settleChain(c *fuse.Chain, n *graph.Node) {
+	l, err := c.Parse(n)
+	if err != nil {
+		return
+	}
+	in, y, residual := fuse.Outers(n, l.Head.Inputs), n.Outputs[0], fuse.Outer(n, l.Residual)
+	switch {
+	case l.Head.Is("BatchNormalization"):
+		p.inPlace(y, in[0])
+	case l.Head.Is("MatMul"):
+		if _, db := matrixDims(p.Dims[in[0].ID], p.Dims[in[1].ID]); (operands{dimsB: db}).oneMatrix() {
+			p.overAddend(y, residual, in[:2])
+		}
+	case l.Head.Is("Gemm"):
+		p.overAddend(y, p.gemmResidual(l.Head, in, y, residual), in[:2])
+	default:
+		p.overAddend(y, residual, in[:2])
+	}
+}
+
+// overAddend lets y overwrite what a product or convolution adds to its result, if it adds something, unless it reads others
+// of its operands there: it reads those after it has written results.
+func (p *planner) overAddend(y, addend *graph.Value, operands []*graph.Value) {
+	if addend == nil {
+		return
+	}
+	for _, v := range operands {
+		if p.In(v).Slot == p.In(addend).Slot {
+			return
+		}
+	}
+	p.inPlace(y, addend)
+}
+
 // planChain emits a fused node.
 func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 	l, err := c.Parse(n)
@@ -136,6 +171,7 @@ func init() {
 		}
 		register("pattern:"+c.Name, operator{
 			signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
+			settle:     func(p *planner, n *graph.Node) { p.settleChain(c, n) },
 			plan:       func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
 			apart:      apart,
 		})
@@ -144,9 +180,9 @@ func init() {
 		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return followSignatures(n, len(n.Inputs)), nil
 		},
+		settle: overFirst,
 		plan: func(p *planner, n *graph.Node) error {
 			x, y := n.Inputs[0], n.Outputs[0]
-			p.inPlace(y, x)
 			p.unary(activation{some: true, op: vec.Silu}, p.In(x), p.Out(y), p.stored(y), padding{})
 			return nil
 		},

@@ -138,12 +138,23 @@ func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
 }
 
+// scalarPower returns the exponent of a Pow that raises each element to the same one.
+func scalarPower(p *planner, n *graph.Node) (y float32, ok bool) {
+	y, ok = fuse.Scalar(n.Inputs[1])
+	return y, ok && sameDims(p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID])
+}
+
+func settlePow(p *planner, n *graph.Node) {
+	if _, ok := scalarPower(p, n); ok {
+		overFirst(p, n)
+	}
+}
+
 func planPow(p *planner, n *graph.Node) error {
-	y, ok := fuse.Scalar(n.Inputs[1])
-	if !ok || !sameDims(p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]) {
+	y, ok := scalarPower(p, n)
+	if !ok {
 		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
 	}
-	p.inPlace(n.Outputs[0], n.Inputs[0])
 	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
 	return nil
 }
@@ -157,5 +168,5 @@ func init() {
 	}
 	register("Not", operator{signatures: boolSignatures, plan: planNot, apart: anyRows})
 	register("Where", operator{signatures: whereSignatures, plan: planWhere, apart: wholeDims})
-	register("Pow", operator{signatures: powSignatures, plan: planPow, apart: wholeDims})
+	register("Pow", operator{signatures: powSignatures, settle: settlePow, plan: planPow, apart: wholeDims})
 }

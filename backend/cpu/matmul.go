@@ -74,26 +74,48 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		ma = p.Temp(ma.Size)
 		p.strided(copySpec{dims: []int{spec.M, spec.K}, src: []int{1, spec.M}, dst: []int{spec.K, 1}, size: 4}, p.In(a), ma)
 	}
-	var c, bias *graph.Value
-	if len(in) > 2 {
-		c = in[2]
-	}
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
-	if c != nil && alpha == 1 && beta == 1 {
-		switch dc := p.Dims[c.ID]; {
-		case len(dc) > 0 && product(dc) == spec.N && dc[len(dc)-1] == spec.N:
-			bias, c = c, nil
-		case sameDims(dc, []int{spec.M, spec.N}) && t.residual == nil:
-			t.residual, c = c, nil
-		}
-	}
+	bias, residual, c := p.gemmAddends(n, in, out, t.residual)
 	if c == nil && alpha == 1 {
+		t.residual = residual
 		return p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, bias, t, out)
 	}
 	if err := p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, nil, tail{}, out); err != nil {
 		return err
 	}
 	return p.gemmTail(alpha, beta, c, t, out)
+}
+
+// gemmAddends says how a Gemm adds C: as bias, in the place of a residual that is fused behind, or, as c, in steps of its
+// own.
+func (p *planner) gemmAddends(n *graph.Node, in []*graph.Value, out, fused *graph.Value) (bias, residual, c *graph.Value) {
+	if len(in) < 3 || in[2] == nil {
+		return nil, fused, nil
+	}
+	c = in[2]
+	if n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1 {
+		return nil, fused, c
+	}
+	d, dy := p.Dims[c.ID], p.Dims[out.ID]
+	switch cols := dy[1]; {
+	case len(d) > 0 && product(d) == cols && d[len(d)-1] == cols:
+		return c, fused, nil
+	case sameDims(d, dy) && fused == nil:
+		return nil, c, nil
+	}
+	return nil, fused, c
+}
+
+// gemmResidual returns what the kernel of a Gemm adds to the whole result, nil where steps behind it do.
+func (p *planner) gemmResidual(n *graph.Node, in []*graph.Value, out, fused *graph.Value) *graph.Value {
+	if _, residual, c := p.gemmAddends(n, in, out, fused); c == nil && n.Float("alpha", 1) == 1 {
+		return residual
+	}
+	return nil
+}
+
+func settleGemm(p *planner, n *graph.Node) {
+	p.overAddend(n.Outputs[0], p.gemmResidual(n, n.Inputs, n.Outputs[0], nil), n.Inputs[:2])
 }
 
 // gemmTail finishes a product in out: out·alpha + C·beta, then the tail.
@@ -296,11 +318,6 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 	if t.residual != nil {
 		mres = p.In(t.residual)
 	}
-	if t.residual != nil && o.oneMatrix() { // operands are read after results are written
-		if at := mres.Slot; at != o.a.Slot && at != o.b.Slot {
-			p.inPlace(out, t.residual)
-		}
-	}
 	dst := p.Out(out)
 	if bias != nil {
 		mbias = p.In(bias)
@@ -342,5 +359,5 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 
 func init() {
 	register("MatMul", operator{signatures: matmulSignatures, plan: planMatMul, apart: productApart})
-	register("Gemm", operator{signatures: gemmSignatures, plan: planGemm, apart: productApart})
+	register("Gemm", operator{signatures: gemmSignatures, settle: settleGemm, plan: planGemm, apart: productApart})
 }

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -171,6 +169,28 @@ func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
 }
 
+// keepsBytes reports whether a transposition moves dims of 1 only.
+func keepsBytes(dims, perm []int) bool {
+	seen := -1
+	for _, a := range perm {
+		if dims[a] == 1 {
+			continue
+		}
+		if a < seen {
+			return false
+		}
+		seen = a
+	}
+	return true
+}
+
+func settleTranspose(p *planner, n *graph.Node) {
+	dims := p.Dims[n.Inputs[0].ID]
+	if perm := fuse.Perm(n, len(dims)); perm != nil && keepsBytes(dims, perm) {
+		viewOfFirst(p, n)
+	}
+}
+
 func planTranspose(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	dx := p.Dims[x.ID]
@@ -178,15 +198,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
-	same := true // only dims of 1 move: the bytes stay
-	seen := -1
-	for _, a := range perm {
-		if dx[a] != 1 {
-			same = same && a > seen
-			seen = a
-		}
-	}
-	if same {
+	if keepsBytes(dx, perm) {
 		p.alias(y, x)
 		return nil
 	}
@@ -216,152 +228,14 @@ func known(n *graph.Node, first int) *property.Reason {
 	return nil
 }
 
-func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if n.Op.Since < 10 {
-		return plainSignature(n), nil
-	}
-	if why := known(n, 1); why != nil {
-		return nil, why
-	}
-	plain := plainSignature(n)
-	if _, ok := place.ChannelSlice(n); ok {
-		s := graph.UniformSignature("nchw16c", n, rowMaj)
-		s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
-		return append([]graph.Signature{s}, plain...), nil
-	}
-	return plain, nil
-}
-
-func planSlice(p *planner, n *graph.Node) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	if x.Format == blocked {
-		start, _ := place.ChannelSlice(n)
-		return p.takeChannels(x, y, start)
-	}
-	dx, dy := p.Dims[x.ID], p.Dims[y.ID]
-	var starts, axes, steps []int
-	if n.Op.Since < 10 {
-		starts, axes = toInts(n, "starts"), toInts(n, "axes")
-	} else {
-		var err error
-		for i, at := range []*[]int{&starts, nil, &axes, &steps} {
-			if at != nil {
-				if *at, err = p.Ints(n.Input(i + 1)); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	strides := p.strides(x)
-	c := copySpec{dims: dy, src: slices.Clone(strides), size: x.Type.DType.Size()}
-	for i, s := range starts {
-		axis, step := i, 1
-		if len(axes) > 0 {
-			axis = axes[i]
-		}
-		if axis < 0 {
-			axis += len(dx)
-		}
-		if i < len(steps) {
-			step = steps[i]
-		}
-		if s < 0 {
-			s += dx[axis]
-		}
-		if step > 0 {
-			s = min(max(s, 0), dx[axis])
-		} else {
-			s = min(max(s, 0), dx[axis]-1)
-		}
-		c.srcOff += s * strides[axis]
-		c.src[axis] = strides[axis] * step
-	}
-	p.take(c, p.In(x), y)
-	return nil
-}
-
-func contiguous(dims, strides []int) bool {
-	want := 1
-	for k := len(dims) - 1; k >= 0; k-- {
-		if dims[k] != 1 && strides[k] != want {
-			return false
-		}
-		want *= dims[k]
-	}
-	return true
-}
-
-func toInts(n *graph.Node, name string) []int {
-	v, _ := n.Ints(name)
-	out := make([]int, len(v))
-	for i, x := range v {
-		out[i] = int(x)
-	}
-	return out
-}
-
-func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	blocks := is4D(n.Inputs[0]) && axisOf(n, 0, 4) == 1
-	for i, v := range n.Outputs {
-		if v == nil {
-			return nil, property.Because(property.Unsupported, "part %d is omitted, so that its size is not known", i)
-		}
-		_, ok := dimConst(v, 1)
-		blocks = blocks && ok
-	}
-	plain := plainSignature(n)
-	if !blocks {
-		return plain, nil
-	}
-	s := graph.UniformSignature("nchw16c", n, rowMaj)
-	s.Inputs[0] = graph.Fixed(blocked)
-	for i := range s.Outputs {
-		s.Outputs[i] = graph.Fixed(blocked)
-	}
-	return append([]graph.Signature{s}, plain...), nil
-}
-
-func planSplit(p *planner, n *graph.Node) error {
-	x := n.Inputs[0]
-	dx := p.Dims[x.ID]
-	axis := axisOf(n, 0, len(dx))
-	if x.Format == blocked {
-		start := 0
-		for _, y := range n.Outputs {
-			if err := p.takeChannels(x, y, start); err != nil {
-				return err
-			}
-			start += p.Dims[y.ID][1]
-		}
-		return nil
-	}
-	strides := p.strides(x)
-	at := 0
-	src := p.In(x)
-	for _, y := range n.Outputs {
-		dy := p.Dims[y.ID]
-		c := copySpec{dims: dy, src: strides, srcOff: at * strides[axis], size: x.Type.DType.Size()}
-		at += dy[axis]
-		p.take(c, src, y)
-	}
-	return nil
-}
-
-// take makes y the part of src that c describes, but for the strides of y: a view where its elements lie together, else a
-// copy.
-func (p *planner) take(c copySpec, src place.Memory, y *graph.Value) {
-	off, size := c.srcOff*c.size, p.Bytes(y)
-	if contiguous(c.dims, c.src) && off >= 0 && off+size <= src.Size && p.Want[y.ID].Slot < 0 {
-		p.Put(y, src.Part(off, size))
-		return
-	}
-	dst := p.Out(y)
-	c.dst = p.strides(y)
-	p.strided(c, src, dst)
-}
-
 func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return plainSignature(n), nil
+}
+
+func settleExpand(p *planner, n *graph.Node) {
+	if product(p.Dims[n.Inputs[0].ID]) == product(p.Dims[n.Outputs[0].ID]) {
+		viewOfFirst(p, n)
+	}
 }
 
 func planExpand(p *planner, n *graph.Node) error {
@@ -591,10 +465,8 @@ func gatherApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 }
 
 func init() {
-	register("Transpose", operator{signatures: transposeSignatures, plan: planTranspose, apart: wholeDims})
-	register("Slice", operator{signatures: sliceSignatures, plan: planSlice, apart: wholeDims})
-	register("Split", operator{signatures: splitSignatures, plan: planSplit, apart: wholeDims})
-	register("Expand", operator{signatures: expandSignatures, plan: planExpand, apart: wholeDims})
+	register("Transpose", operator{signatures: transposeSignatures, settle: settleTranspose, plan: planTranspose, apart: wholeDims})
+	register("Expand", operator{signatures: expandSignatures, settle: settleExpand, plan: planExpand, apart: wholeDims})
 	register("Pad", operator{signatures: padSignatures, plan: planPad})
 	register("Tile", operator{signatures: tileSignatures, plan: planTile, apart: wholeDims})
 	register("Gather", operator{signatures: gatherSignatures, plan: planGather, apart: gatherApart})

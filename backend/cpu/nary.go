@@ -11,7 +11,7 @@ import (
 var naryOps = map[string]vec.BinaryOp{"Sum": vec.Add, "Mean": vec.Add, "Max": vec.Max, "Min": vec.Min}
 
 func narySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if len(n.Inputs) == 2 && n.Op.Name != "Mean" && n.Op.Name != "Sum" {
+	if isBinary(n) {
 		return binarySignatures(n)
 	}
 	if !isF32(n.Inputs...) {
@@ -25,8 +25,19 @@ func narySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return followSignatures(n, len(n.Inputs)), nil
 }
 
+// isBinary reports whether n is the binary operator of its name.
+func isBinary(n *graph.Node) bool {
+	return len(n.Inputs) == 2 && n.Op.Name != "Mean" && n.Op.Name != "Sum"
+}
+
+func settleNary(p *planner, n *graph.Node) {
+	if isBinary(n) {
+		settleBinary(p, n)
+	}
+}
+
 func planNary(p *planner, n *graph.Node) error {
-	if len(n.Inputs) == 2 && n.Op.Name != "Mean" && n.Op.Name != "Sum" {
+	if isBinary(n) {
 		return planBinary(p, n)
 	}
 	y := n.Outputs[0]
@@ -50,6 +61,6 @@ func planNary(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range naryOps {
-		register(name, operator{signatures: narySignatures, plan: planNary, apart: binaryApart})
+		register(name, operator{signatures: narySignatures, settle: settleNary, plan: planNary, apart: binaryApart})
 	}
 }

@@ -50,14 +50,11 @@ type instance struct {
 
 // Specialize implements backend.Executable.
 func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	plan, err := place.New(e.sub, e.order, b)
+	p, err := e.newPlanner(b)
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{Plan: plan, e: e}
-	p.WantOutputs()
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.apart)
-	if err := p.Each(ctx, p.plan); err != nil {
+	if err := p.Each(ctx, p.settle, p.plan); err != nil {
 		return nil, err
 	}
 	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish()}
@@ -69,19 +66,45 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	return in, nil
 }
 
+// newPlanner returns a planner that knows where outputs and operands of concatenations belong.
+func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
+	plan, err := place.New(e.sub, e.order, b)
+	if err != nil {
+		return nil, err
+	}
+	p := &planner{Plan: plan, e: e}
+	p.WantOutputs()
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.apart)
+	return p, nil
+}
+
+// Estimate implements backend.Estimator.
+func (c cpu) Estimate(ctx context.Context, sub *graph.Graph, b graph.Bindings, o backend.CompileOptions) (*backend.Footprint, error) {
+	e, err := c.compile(sub, o)
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.newPlanner(b)
+	if err != nil {
+		return nil, err
+	}
+	return p.Estimate(ctx, p.settle)
+}
+
+// settle says how a node's results lie with regard to its operands.
+func (p *planner) settle(n *graph.Node) {
+	if op, _ := p.e.lookup(n); op.settle != nil && !p.nothing(n) {
+		op.settle(p, n)
+	}
+}
+
 // plan emits the steps of a node; none where there is nothing to compute.
 func (p *planner) plan(n *graph.Node) error {
 	op, _ := p.e.lookup(n)
-	if err := p.together(n); err != nil {
+	if err := p.together(n); err != nil || p.nothing(n) {
 		return err
 	}
-	if !p.nothing(n) {
-		return op.plan(p, n)
-	}
-	for _, v := range n.Outputs {
-		p.Out(v)
-	}
-	return nil
+	return op.plan(p, n)
 }
 
 // nothing reports whether all results of a node are empty. Kernels need not know of such shapes. A user's kernel is called
@@ -105,10 +128,15 @@ func (p *planner) inPlace(out, in *graph.Value) bool {
 	return p.InPlace(out, in)
 }
 
-// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied;
-// so it is where in lies in rows apart and place.WantConcats has not taken the node for a view, and asked who reads it.
+// overFirst settles operators that may overwrite their first operand.
+func overFirst(p *planner, n *graph.Node) { p.inPlace(n.Outputs[0], n.Inputs[0]) }
+
+// viewOfFirst settles operators whose result is their first operand, in another shape or format of the same bytes.
+func viewOfFirst(p *planner, n *graph.Node) { p.View(n.Outputs[0], n.Inputs[0]) }
+
+// alias makes out a view of in, both of one size. Where out lies elsewhere, it is copied.
 func (p *planner) alias(out, in *graph.Value) {
-	if p.In(in).Pitch != 0 && !place.IsView(p.Node) || !p.View(out, in) {
+	if !p.View(out, in) {
 		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
 	}
 }

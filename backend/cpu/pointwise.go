@@ -134,6 +134,11 @@ func orInteger(float operator) operator {
 			}
 			return float.signatures(n)
 		},
+		settle: func(p *planner, n *graph.Node) {
+			if integerUnary(n) == nil && float.settle != nil {
+				float.settle(p, n)
+			}
+		},
 		plan: func(p *planner, n *graph.Node) error {
 			if fn := integerUnary(n); fn != nil {
 				return fn(p, n)

@@ -210,7 +210,6 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 	if err != nil {
 		return err
 	}
-	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	lo, hi := vec.Unbounded()
 	if t.act.clip {
@@ -251,5 +250,5 @@ func init() {
 	register("AveragePool", operator{signatures: poolSignatures, plan: planPool, apart: imagesApart})
 	register("GlobalAveragePool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
 	register("GlobalMaxPool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
-	register("BatchNormalization", operator{signatures: batchNormSignatures, plan: planBatchNorm, apart: imagesApart})
+	register("BatchNormalization", operator{signatures: batchNormSignatures, settle: overFirst, plan: planBatchNorm, apart: imagesApart})
 }

@@ -125,11 +125,11 @@ func init() {
 	register("pattern:rounded-pool", operator{signatures: roundedPoolSignatures, plan: planRoundedPool})
 	register("pattern:"+fuse.FakeQuantizeName, operator{
 		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
+		settle:     overFirst,
 		plan: func(p *planner, n *graph.Node) error {
 			x, y := n.Inputs[0], n.Outputs[0]
 			for m := range n.Regions[0].Graph.Nodes() {
 				if l, ok := fuse.LevelsOf(m); ok {
-					p.inPlace(y, x)
 					p.unary(rounding(l), p.In(x), p.Out(y), p.stored(y), padding{})
 					return nil
 				}

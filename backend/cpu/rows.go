@@ -42,7 +42,6 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
 		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)
 	}
-	p.inPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	if inner == 1 {
 		p.rows(src, dst, outer, float64(cols)*0.6, each, cols, cols)
@@ -126,7 +125,6 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	axis := axisOf(n, -1, len(d))
 	rows, cols := product(d[:axis]), product(d[axis:])
 	eps := n.Float("epsilon", 1e-5)
-	p.inPlace(y, x)
 	none := place.Nowhere
 	gamma, beta := none, none
 	if v := n.Input(1); v != nil {
@@ -165,8 +163,8 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: softmaxApart})
-	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: softmaxApart})
-	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: rowsFrom(-1)})
-	register("RMSNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: rowsFrom(-1)})
+	register("Softmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: softmaxApart})
+	register("LogSoftmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: softmaxApart})
+	register("LayerNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: rowsFrom(-1)})
+	register("RMSNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: rowsFrom(-1)})
 }

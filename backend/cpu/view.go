@@ -26,6 +26,6 @@ func planView(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range place.Views {
-		register(name, operator{signatures: viewSignatures, plan: planView, apart: anyRows})
+		register(name, operator{signatures: viewSignatures, settle: viewOfFirst, plan: planView, apart: anyRows})
 	}
 }

@@ -149,9 +149,6 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 	}
 	residual := place.Nowhere
 	if t.residual != nil {
-		if t.residual != x {
-			p.inPlace(out, t.residual)
-		}
 		residual = p.In(t.residual)
 	}
 	dst := p.Out(out)

@@ -79,6 +79,20 @@ func wholeDims(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
 // always is for views, which are copied byte by byte where they have to be.
 func always(*planner, *graph.Node, *graph.Value, place.Memory) bool { return true }
 
+// settle says how a node's results lie with regard to its operands. What is planned image by image has places of its own.
+func (p *planner) settle(n *graph.Node) {
+	op, _ := lookup(n)
+	if op.settle == nil {
+		return
+	}
+	for range p.InRows(n) {
+		if op.single {
+			return
+		}
+	}
+	op.settle(p, n)
+}
+
 // node emits the steps of a node.
 func (p *planner) node(n *graph.Node) error {
 	op, _ := lookup(n)

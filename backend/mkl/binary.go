@@ -81,6 +81,28 @@ func collapse(x, y []int) (a, b []int) {
 	return a, b
 }
 
+// settleBinary lets the result overwrite the operand of its shape that the library reads first.
+func settleBinary(p *planner, n *graph.Node) {
+	x, y, z := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	if x = p.whole(binaryAlgs[n.Op.Name], x, y, z); x != nil {
+		p.InPlace(z, x)
+	}
+}
+
+// whole returns the operand of a binary operation that has the shape of the result z, and that the other broadcasts to; nil
+// where there is none that may be the first.
+func (p *planner) whole(alg binaryAlg, x, y, z *graph.Value) *graph.Value {
+	dz := p.Dims[z.ID]
+	fits := func(v *graph.Value) bool { return slices.Equal(withOnes(p.Dims[v.ID], len(dz)), dz) }
+	switch {
+	case fits(x):
+		return x
+	case commutes(alg) && fits(y):
+		return y
+	}
+	return nil
+}
+
 func planBinary(p *planner, n *graph.Node) error {
 	return p.binary(binaryAlgs[n.Op.Name], n.Inputs[0], n.Inputs[1], n.Outputs[0], nil)
 }
@@ -89,10 +111,11 @@ func planBinary(p *planner, n *graph.Node) error {
 func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) error {
 	dz := p.Dims[z.ID]
 	rank := len(dz)
-	if !slices.Equal(withOnes(p.Dims[x.ID], rank), dz) && commutes(alg) {
+	switch p.whole(alg, x, y, z) {
+	case x:
+	case y:
 		x, y = y, x
-	}
-	if !slices.Equal(withOnes(p.Dims[x.ID], rank), dz) {
+	default:
 		return property.Because(property.ShapeReason, "operands %v and %v", p.Dims[x.ID], p.Dims[y.ID])
 	}
 	same := slices.Equal(withOnes(p.Dims[y.ID], rank), dz)
@@ -118,7 +141,6 @@ func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) erro
 	if err != nil {
 		return err
 	}
-	p.InPlace(z, x)
 	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, p.In(y), d, false}, arg{argDst, p.Out(z), pr.dst, true})
 	return nil
 }
@@ -163,7 +185,7 @@ func planSum(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range binaryAlgs {
-		register(name, operator{signatures: binarySignatures, plan: planBinary, apart: byImages, single: true})
+		register(name, operator{signatures: binarySignatures, settle: settleBinary, plan: planBinary, apart: byImages, single: true})
 	}
 	register("Sum", operator{signatures: sumSignatures, plan: planSum, apart: byImages, single: true})
 }

@@ -242,7 +242,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if len(in) > 2 {
 		bias = in[2]
 	}
-	posts, residual := p.tail(t, x, out, p.shape(out))
+	posts, residual := p.tail(t, out, p.shape(out))
 	flops := 2 * float64(product(c.weights[len(c.weights)-len(c.w)+1:])) * float64(product(c.y))
 	if c.transposed {
 		flops = 2 * float64(product(c.w[1:])) * float64(product(c.x))

@@ -7,10 +7,22 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
+// sameBytes reports whether a Convert changes none.
+func (p *planner) sameBytes(n *graph.Node) bool {
+	x, y := n.Inputs[0], n.Outputs[0]
+	return p.Bytes(x) == p.Bytes(y) && sameOrder(x.Format.Layout, y.Format.Layout, p.Dims[x.ID])
+}
+
+func settleConvert(p *planner, n *graph.Node) {
+	if p.sameBytes(n) {
+		viewOfFirst(p, n)
+	}
+}
+
 // planConvert emits a change of layout inside of a group.
 func planConvert(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	if p.Bytes(x) == p.Bytes(y) && sameOrder(x.Format.Layout, y.Format.Layout, p.Dims[x.ID]) {
+	if p.sameBytes(n) {
 		p.alias(y, x)
 		return nil
 	}

@@ -30,9 +30,8 @@ func planUnary(p *planner, n *graph.Node) error {
 	return p.activation(posts, n.Inputs[0], n.Outputs[0])
 }
 
-// activation emits element-wise operations, in place where nothing else reads the operand.
+// activation emits element-wise operations.
 func (p *planner) activation(posts []post, x, y *graph.Value) error {
-	p.InPlace(y, x)
 	src, dst := p.In(x), p.Out(y)
 	s := p.shape(y)
 	if keepsZero(posts) || p.Bytes(y) == product(s.dims)*4 { // whatever the layout, a vector
@@ -52,6 +51,6 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 func init() {
 	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
 		"Exp", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
-		register(name, operator{signatures: unarySignatures, plan: planUnary, apart: byImages, single: true})
+		register(name, operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: byImages, single: true})
 	}
 }

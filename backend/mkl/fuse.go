@@ -79,6 +79,22 @@ func (b *mkl) chainSignatures(i int, n *graph.Node) ([]graph.Signature, *propert
 	})
 }
 
+// settleChain lets the result overwrite the operand of a normalisation, or the residual where nothing else reads it, not
+// even the kernel, which reads its operand while it writes.
+func (p *planner) settleChain(i int, n *graph.Node) {
+	l, err := p.b.chains()[i].Parse(n)
+	if err != nil {
+		return
+	}
+	x, residual := fuse.Outer(n, l.Head.Inputs[0]), fuse.Outer(n, l.Residual)
+	switch {
+	case l.Head.Is("BatchNormalization"):
+		p.InPlace(n.Outputs[0], x)
+	case residual != nil && p.In(residual).Slot != p.In(x).Slot:
+		p.InPlace(n.Outputs[0], residual)
+	}
+}
+
 // planChain emits a fused node that chain i made.
 func (p *planner) planChain(i int, n *graph.Node) error {
 	l, err := p.b.chains()[i].Parse(n)
@@ -104,6 +120,7 @@ func init() {
 		}
 		register("pattern:"+name, operator{
 			signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
+			settle:     func(p *planner, n *graph.Node) { p.settleChain(i, n) },
 			plan:       func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
 			apart:      apart, single: true,
 		})
@@ -112,6 +129,7 @@ func init() {
 		signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return b.followSignatures(n, len(n.Inputs)), nil
 		},
+		settle: overFirst,
 		plan: func(p *planner, n *graph.Node) error {
 			return p.activation([]post{{alg: eltSwish, alpha: 1}}, n.Inputs[0], n.Outputs[0])
 		},

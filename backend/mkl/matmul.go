@@ -153,7 +153,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 		biasShape = plain(f.columns)
 	}
 	dst := plain(f.rows, f.columns)
-	posts, args := p.tail(t, a, out, dst)
+	posts, args := p.tail(t, out, dst)
 	var pr *primitive
 	var err error
 	format := b.Format

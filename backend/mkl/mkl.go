@@ -164,7 +164,9 @@ func (*mkl) Close() error { return nil }
 type operator struct {
 	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
 	signatures func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
-	// plan emits the steps of n for concrete shapes.
+	// settle says which operand the result may overwrite, or lies in. nil: the results of n lie elsewhere.
+	settle func(p *planner, n *graph.Node)
+	// plan emits the steps of n for concrete shapes. Its results have their places.
 	plan func(p *planner, n *graph.Node) error
 	// apart reports whether n can be planned where v, an operand or the result, lies at m in rows apart. nil: never.
 	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
@@ -183,7 +185,7 @@ func lookup(n *graph.Node) (operator, bool) {
 		op, ok := operators["pattern:"+n.Str("pattern", "")]
 		return op, ok
 	case n.IsCarve(graph.OpConvert):
-		return operator{plan: planConvert, apart: byImages, single: true}, true
+		return operator{settle: settleConvert, plan: planConvert, apart: byImages, single: true}, true
 	case n.Op.Domain == "":
 		op, ok := operators[n.Op.Name]
 		return op, ok
@@ -237,12 +239,17 @@ func (b *mkl) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOp
 			return nil, fmt.Errorf("%w: no primitive for %v", backend.ErrUnavailable, n)
 		}
 	}
-	threads := o.Threads
-	if threads <= 0 || threads > runtime.GOMAXPROCS(0) {
-		threads = runtime.GOMAXPROCS(0)
-	}
+	threads := threadsOf(o)
 	e := &executable{b: b, sub: sub, order: order, threads: threads, team: b.l.teams.acquire(b.l, threads)}
 	return e, ctx.Err()
+}
+
+// threadsOf returns the most threads that primitives are made for.
+func threadsOf(o backend.CompileOptions) int {
+	if o.Threads <= 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return min(o.Threads, runtime.GOMAXPROCS(0))
 }
 
 // isF32 reports whether every present value is a float32 tensor.
@@ -259,10 +266,8 @@ func wrongDType(v *graph.Value) *property.Reason {
 	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
 }
 
-// assumedDim stands for a dim that is not known yet when the library is asked how it would run a node.
-const assumedDim = 8
-
-// assumed returns the dims of a value, with assumptions where they are symbols.
+// assumed returns the dims of a value, with assumptions where they are symbols, for asking the library how it would run a
+// node.
 func assumed(v *graph.Value) []int {
 	out := make([]int, len(v.Type.Shape))
 	for i, d := range v.Type.Shape {
@@ -270,13 +275,9 @@ func assumed(v *graph.Value) []int {
 			out[i] = int(x)
 			continue
 		}
-		out[i] = assumedDim
-		set := map[string]bool{}
-		d.Symbols(set)
+		out[i] = graph.AssumedDim
 		bind := graph.Bindings{}
-		for s := range set {
-			bind[s] = assumedDim
-		}
+		bind.Assume(d)
 		if x, err := d.Eval(bind); err == nil && x > 0 {
 			out[i] = int(x)
 		}

@@ -63,7 +63,6 @@ func (p *planner) batchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	if err != nil {
 		return err
 	}
-	p.InPlace(y, x)
 	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(in[1]), d, false}, arg{argShift, p.In(in[2]), d, false},
 		arg{argMean, p.In(in[3]), d, false}, arg{argVariance, p.In(in[4]), d, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
@@ -120,7 +119,6 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.InPlace(y, x)
 	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(n.Inputs[1]), d, false}, arg{argShift, p.In(n.Input(2)), d, false},
 		arg{argDst, p.Out(y), pr.dst, true})
 	return nil
@@ -208,15 +206,14 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.InPlace(y, x)
 	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
 func init() {
-	register("BatchNormalization", operator{signatures: batchNormSignatures, plan: planBatchNorm, apart: byImages, single: true})
-	register("LayerNormalization", operator{signatures: layerNormSignatures, plan: planLayerNorm, apart: withinImages, single: true})
+	register("BatchNormalization", operator{signatures: batchNormSignatures, settle: overFirst, plan: planBatchNorm, apart: byImages, single: true})
+	register("LayerNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: withinImages, single: true})
 	register("LRN", operator{signatures: lrnSignatures, plan: planLRN, apart: byImages, single: true})
-	register("Softmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: withinImages, single: true})
-	register("LogSoftmax", operator{signatures: softmaxSignatures, plan: planSoftmax, apart: withinImages, single: true})
+	register("Softmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: withinImages, single: true})
+	register("LogSoftmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: withinImages, single: true})
 }

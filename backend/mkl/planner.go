@@ -73,6 +73,15 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 
 // plan emits the steps of all nodes.
 func (e *executable) plan(ctx context.Context, b graph.Bindings, threads int) (*planner, error) {
+	p, err := e.newPlanner(b, threads)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Each(ctx, p.settle, p.node)
+}
+
+// newPlanner returns a planner that knows where outputs and operands of concatenations belong.
+func (e *executable) newPlanner(b graph.Bindings, threads int) (*planner, error) {
 	plan, err := place.New(e.sub, e.order, b)
 	if err != nil {
 		return nil, err
@@ -80,7 +89,21 @@ func (e *executable) plan(ctx context.Context, b graph.Bindings, threads int) (*
 	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads}
 	p.WantOutputs()
 	p.WantConcats(placeAlign, mayAlias, p.apart)
-	return p, p.Each(ctx, p.node)
+	return p, nil
+}
+
+// Estimate implements backend.Estimator. That a group of little work is planned for one thread is not known yet.
+func (b *mkl) Estimate(ctx context.Context, sub *graph.Graph, bind graph.Bindings, o backend.CompileOptions) (*backend.Footprint, error) {
+	order, err := sub.Topo()
+	if err != nil {
+		return nil, err
+	}
+	e := &executable{b: b, sub: sub, order: order}
+	p, err := e.newPlanner(bind, threadsOf(o))
+	if err != nil {
+		return nil, err
+	}
+	return p.Estimate(ctx, p.settle)
 }
 
 // nanos estimates the time of the steps on one thread.
@@ -102,11 +125,15 @@ func (p *planner) shape(v *graph.Value) shape {
 	return shape{dims: p.Dims[v.ID], layout: v.Format.Layout, dtype: dtypeOf(v.Type.DType)}
 }
 
-// alias makes out a view of in, both in the same format and of one size. Where out has to be made elsewhere, it is copied;
-// so it is where it has its place already, and where in lies in rows apart and place.WantConcats has not taken the node for
-// a view, and asked who reads it.
+// overFirst settles operators that may overwrite their first operand.
+func overFirst(p *planner, n *graph.Node) { p.InPlace(n.Outputs[0], n.Inputs[0]) }
+
+// viewOfFirst settles operators whose result is their first operand, in another shape or format of the same bytes.
+func viewOfFirst(p *planner, n *graph.Node) { p.View(n.Outputs[0], n.Inputs[0]) }
+
+// alias makes out a view of in, both of one size. Where out lies elsewhere, it is copied.
 func (p *planner) alias(out, in *graph.Value) {
-	if p.In(in).Pitch != 0 && !place.IsView(p.Node) || p.Where[out.ID].Slot >= 0 || !p.View(out, in) {
+	if !p.View(out, in) {
 		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
 	}
 }

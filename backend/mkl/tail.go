@@ -13,11 +13,11 @@ type tail struct {
 	act      []post
 }
 
-// tail turns a tail into post operations, and places the result. The residual is added in place where nothing else reads
-// it, not even the kernel, which reads src while it writes; otherwise it is an argument of its own.
-func (p *planner) tail(t tail, src, out *graph.Value, as shape) (posts []post, args []arg) {
+// tail turns a tail into post operations. The residual is added in place where the result lies over it; otherwise it is an
+// argument of its own.
+func (p *planner) tail(t tail, out *graph.Value, as shape) (posts []post, args []arg) {
 	if t.residual != nil {
-		if t.residual != src && p.InPlace(out, t.residual) {
+		if p.In(out) == p.In(t.residual) {
 			posts = append(posts, post{kind: postSum})
 		} else {
 			d, err := p.desc(as)

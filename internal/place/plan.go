@@ -25,6 +25,9 @@ type Plan struct {
 	Reqs backend.Requirements
 
 	constants int // of the subgraph
+	// Of estimates: every result has memory of its own, and over notes by node which operands it could have overwritten.
+	estimate bool
+	over     [][]int
 }
 
 // New evaluates the shapes of a subgraph, whose nodes are given in an order of execution, and places its inputs and
@@ -127,25 +130,25 @@ func (p *Plan) Ints(v *graph.Value) ([]int, error) {
 	return out, nil
 }
 
-// Each calls plan for every node in order, as the Plan's Node. It fails where plan does, where a result is left without a
-// place, and when the context ends.
-func (p *Plan) Each(ctx context.Context, plan func(n *graph.Node) error) error {
+// Each calls settle and then emit for every node in order, as the Plan's Node. settle says with View, Part, InPlace and
+// Offer how the node's results lie with regard to its operands; all have their places when emit is called, which emits the
+// node's steps. Each fails where emit does, and when the context ends.
+func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n *graph.Node) error) error {
 	for _, n := range p.Order {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		p.Node = n
-		if err := plan(n); err != nil {
+		settle(n)
+		for _, v := range n.Outputs {
+			p.Out(v)
+		}
+		if err := emit(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
 		}
 		for _, v := range n.Inputs {
 			if v != nil && p.Where[v.ID].Slot >= 0 {
 				p.Slots[p.Where[v.ID].Slot].left--
-			}
-		}
-		for _, v := range n.Outputs {
-			if v != nil && p.Where[v.ID].Slot < 0 && (v.NumUses() > 0 || v.IsOutput()) {
-				return fmt.Errorf("%v: result %v was not planned", n, v)
 			}
 		}
 	}
@@ -215,14 +218,24 @@ func (p *Plan) Form(v *graph.Value, f graph.Format, size int) Memory {
 	return Memory{Slot: len(p.Slots) - 1, Size: size}
 }
 
-// InPlace gives out the place of in where nothing else reads it any more; it reports whether it did.
+// InPlace gives out the place of in where nothing else reads it any more. It reports whether out lies there.
 func (p *Plan) InPlace(out, in *graph.Value) bool {
-	if out == nil || p.Where[out.ID].Slot >= 0 || p.Want[out.ID].Slot >= 0 {
+	if out == nil {
 		return false
 	}
 	m := p.Where[in.ID]
-	if m.Slot < 0 || p.Slots[m.Slot].Kind != Buffer || p.Slots[m.Slot].left != 1 || m.Off != 0 || m.Size != p.Bytes(out) ||
+	if at := p.Where[out.ID]; at.Slot >= 0 || p.Want[out.ID].Slot >= 0 {
+		return at.Slot >= 0 && at == m
+	}
+	if m.Slot < 0 || p.Slots[m.Slot].Kind != Buffer || m.Off != 0 || m.Size != p.Bytes(out) ||
 		int64(m.Size) != p.Reqs.Buffers[p.Slots[m.Slot].Index].Bytes {
+		return false
+	}
+	if p.estimate {
+		p.couldOverwrite(in)
+		return false
+	}
+	if p.Slots[m.Slot].left != 1 {
 		return false
 	}
 	p.Put(out, m)
@@ -240,21 +253,43 @@ func (p *Plan) Offer(out, in *graph.Value) {
 		return
 	}
 	from, to := &p.Slots[m.Slot], &p.Slots[w.Slot]
-	if from.Kind == Input && from.left == 1 && to.Kind == Output && m.Off == 0 && w.Off == 0 && m.Size == w.Size && w.Pitch == 0 {
+	if from.Kind != Input || to.Kind != Output || m.Off != 0 || w.Off != 0 || m.Size != w.Size || w.Pitch != 0 {
+		return
+	}
+	if p.estimate {
+		p.couldOverwrite(in)
+	} else if from.left == 1 {
 		p.Reqs.InPlace = append(p.Reqs.InPlace, backend.InPlace{Output: to.Index, Input: from.Index})
 	}
 }
 
 // View makes out a view of in, both in the same format and of one size. It reports false where out has to be made
-// elsewhere: it has to be copied then.
+// elsewhere, and copied. So it has where in lies in rows apart and the node is none that WantConcats has taken for a view,
+// and asked who reads it.
 func (p *Plan) View(out, in *graph.Value) bool {
-	m := p.Where[in.ID]
-	if w := p.Want[out.ID]; w.Slot >= 0 && w != m {
+	m, size := p.Where[in.ID], p.Bytes(out)
+	if m.Pitch != 0 && !IsView(p.Node) {
 		return false
 	}
-	size := p.Bytes(out)
-	m, _ = m.Rows(0, size, size, 1)
-	p.Put(out, m)
+	m, ok := m.Rows(0, size, size, 1)
+	return ok && p.lie(out, m)
+}
+
+// Part makes out the bytes from off on of the memory in which in lies. It reports false where out has to be made elsewhere.
+func (p *Plan) Part(out, in *graph.Value, off int) bool {
+	m, size := p.Where[in.ID], p.Bytes(out)
+	return off >= 0 && off+size <= m.Size && p.lie(out, m.Part(off, size))
+}
+
+// lie puts v at m where it has no place yet and nobody wants it elsewhere. It reports whether v lies there.
+func (p *Plan) lie(v *graph.Value, m Memory) bool {
+	if at := p.Where[v.ID]; at.Slot >= 0 {
+		return at == m
+	}
+	if w := p.Want[v.ID]; m.Slot < 0 || w.Slot >= 0 && w != m {
+		return false
+	}
+	p.Put(v, m)
 	return true
 }
 

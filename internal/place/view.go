@@ -110,9 +110,5 @@ func WholeChannels(f graph.Format, dims []int, start, count int) bool {
 // elsewhere. It reports whether it did.
 func (p *Plan) ViewChannels(x, y *graph.Value, start int) bool {
 	d := p.Dims[x.ID]
-	if !WholeChannels(x.Format, d, start, p.Dims[y.ID][1]) || p.Want[y.ID].Slot >= 0 {
-		return false
-	}
-	p.Put(y, p.In(x).Part(start*d[2]*d[3]*4, p.Bytes(y)))
-	return true
+	return WholeChannels(x.Format, d, start, p.Dims[y.ID][1]) && p.Part(y, x, start*d[2]*d[3]*4)
 }
