@@ -340,6 +340,7 @@ func enqueue(ctx context.Context, inst backend.Instance, a *backend.RunArgs) (er
 	}()
 	event, err := inst.Enqueue(ctx, a)
 	if err == nil && event != nil {
+		defer event.Close()
 		if err = event.Wait(ctx); err != nil && ctx.Err() != nil {
 			_ = event.Wait(context.WithoutCancel(ctx)) // the memory is used again after this: the work has to be over
 		}
