@@ -12,6 +12,34 @@ import (
 // give a *VerifyError.
 func (g *Graph) Clone() (*Graph, error) { return g.clone(0) }
 
+// TakeOver gives g the content of h, a clone of what g was at some time, say, for passes that begin anew; whoever holds g
+// sees it changed. Nodes and values of h, ids included, become g's; what g held before is nobody's, and h is of no use
+// afterwards. Cost: O(V).
+func (g *Graph) TakeOver(h *Graph) {
+	owner := g.owner
+	*g = *h
+	g.owner, g.order = owner, nil
+	for _, n := range g.nodes {
+		if n == nil {
+			continue
+		}
+		n.graph = g
+		for _, v := range n.Outputs {
+			if v != nil {
+				v.graph = g
+			}
+		}
+	}
+	for _, vs := range [][]*Value{g.Inputs, g.Captures, g.consts} {
+		for _, v := range vs {
+			if v != nil {
+				v.graph = g
+			}
+		}
+	}
+	*h = Graph{}
+}
+
 func (g *Graph) clone(depth int) (*Graph, error) {
 	if depth > MaxRegionDepth {
 		return nil, &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("regions are nested deeper than %d", MaxRegionDepth)}
