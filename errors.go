@@ -16,6 +16,7 @@ var (
 	ErrOutput      = exec.ErrOutput
 	ErrMemoryLimit = exec.ErrMemoryLimit
 	ErrRun         = exec.ErrRun
+	ErrCompile     = errors.New("group does not compile")
 )
 
 // InputError names an input of a Run, or an output of RunInto, that is missing, unknown, of the wrong type or shape, or
@@ -36,20 +37,28 @@ func (e *InputError) Error() string {
 // Unwrap returns ErrInput or ErrOutput.
 func (e *InputError) Unwrap() error { return e.kind }
 
-// StepError is a fault of one step of a run: it names the nodes of the model and the backend. It wraps ErrRun and the
-// cause.
+// StepError is a fault of one step of a run, or of the group that would become one when it is compiled: it names the nodes of
+// the model and the backend. It wraps ErrRun or ErrCompile, and the cause.
 type StepError struct {
 	Nodes   []string // of the model; at most eight are kept
 	More    int      // nodes beyond those
 	Backend string
 	Err     error
+	Kind    error // ErrCompile; nil means ErrRun
+}
+
+// compileError is the fault of a group that a backend does not compile, or that cannot be reached there.
+func compileError(nodes []string, backend string, err error) *StepError {
+	e := (*StepError)(exec.BlameNodes(nodes, backend, err))
+	e.Kind = ErrCompile
+	return e
 }
 
 // Error names nodes, backend and cause.
 func (e *StepError) Error() string { return (*exec.StepError)(e).Error() }
 
-// Unwrap returns ErrRun and the cause.
-func (e *StepError) Unwrap() []error { return []error{ErrRun, e.Err} }
+// Unwrap returns ErrRun or ErrCompile, and the cause.
+func (e *StepError) Unwrap() []error { return (*exec.StepError)(e).Unwrap() }
 
 // PassError is a fault of a pass of the compiler.
 type PassError struct {

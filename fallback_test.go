@@ -245,7 +245,8 @@ var _ = Describe("a backend that is not available", func() {
 		where, reasons, found := r.Why("conv0")
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("cpu"))
-		Expect(reasons).To(ConsistOf(SatisfyAll(HaveField("Backend", "nowhere"), HaveField("Reason", MatchRegexp("^unavailable: .*no library of that name")))))
+		Expect(reasons).To(ConsistOf(SatisfyAll(HaveField("Backend", "nowhere"), HaveField("Reason", MatchRegexp("^unavailable: .*no library of that name"))),
+			carve.RejectedReport{Node: "conv0", Backend: "reference", Reason: "priority: cpu comes before it in the list, and has the node"}))
 
 		o.Strict = true
 		_, err = carve.Compile(ctx, m, o)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -59,9 +61,20 @@ type Options struct {
 	// Isolated makes each operator, what is fused being one, a subgraph of its own that takes its operands row-major on the
 	// host, gives its results so, and converts by itself. It runs slower; it shows what the partition saves.
 	Isolated bool
+	// CountIsolated has the Report say what conversions a run would make if each operator converted on its own (Report.Alone).
+	// The model is partitioned once more for that, as Isolated has it, but not compiled.
+	CountIsolated bool
+	// MinNodes gives groups of fewer nodes to backends further down the list, where these take them; 0 keeps all. What is
+	// fused counts with all its nodes.
+	MinNodes int
+	// Disconnected allows groups of several unconnected parts, which makes them as few as can be; their memory is held for
+	// longer. By default groups are connected.
+	Disconnected bool
+	// Passes are the user's own; see Pass.
+	Passes []Pass
 	// KeepOrder leaves nodes in the order of the model. By default they run in the order that needs the least memory.
 	KeepOrder bool
-	// Verify checks the graph between all passes and every memory plan.
+	// Verify checks the graph, and what each pass knows, between all passes, and every memory plan.
 	Verify bool
 	// Poison fills an arena with NaN when a run begins, and each buffer when its lifetime ends: a test mode that shows reads
 	// of memory that belongs to others by then. Outputs stay the same; runs take longer.
@@ -70,8 +83,12 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer is told of progress; nil means nobody.
 	Observer func(Progress)
-	// Dump, where it is not nil, receives the graph after each pass. It must not change the graph.
+	// Dump, where it is not nil, receives the graph after each pass. It must not change the graph. Passes that come again
+	// after nodes were banned from a backend are dumped again.
 	Dump func(pass string, g *graph.Graph)
+	// DumpTo, where it is not nil, is asked after each pass for where to write the graph's text and what the pass has made
+	// beside it, such as candidates, groups and bans; nil means nowhere. An error of the Writer ends Compile.
+	DumpTo func(pass string) io.Writer
 }
 
 // Progress is one report to Options.Observer. Calls come from one goroutine at a time.
@@ -168,4 +185,35 @@ func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
 		list = append(list, b)
 	}
 	return list, opened, nil
+}
+
+// checkProperties validates Options.Properties: they belong to listed backends, and no two properties of a backend share
+// a name, since a fused node is known by it.
+func (o *Options) checkProperties(list []backend.Backend) error {
+	for _, name := range slices.Sorted(maps.Keys(o.Properties)) {
+		i := slices.IndexFunc(list, func(b backend.Backend) bool { return b.Info().Name == name })
+		if i < 0 {
+			return fmt.Errorf("%w: properties for %q, which is not among the backends", backend.ErrUnknown, name)
+		}
+		seen := map[string]bool{}
+		for _, p := range append(slices.Clone(o.Properties[name]), list[i].Properties()...) {
+			if p == nil {
+				return fmt.Errorf("%w: a nil property for %s", backend.ErrOption, name)
+			}
+			if seen[p.Name()] {
+				return fmt.Errorf("%w: two properties of %s are named %q", backend.ErrOption, name, p.Name())
+			}
+			seen[p.Name()] = true
+		}
+	}
+	return nil
+}
+
+// compileOptions returns what a backend is told when it compiles a group.
+func (o *Options) compileOptions(b backend.Backend) backend.CompileOptions {
+	var own []property.SubgraphProperty
+	if o.Properties != nil {
+		own = o.Properties[b.Info().Name]
+	}
+	return backend.CompileOptions{Threads: o.Threads, Properties: own}
 }

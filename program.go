@@ -35,6 +35,7 @@ type Program struct {
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     []backend.Executable
 	removed  int               // conversions that were superfluous
+	alone    []*graph.Value    // what would be converted if every operator converted on its own; nil where that was not asked for
 	packed   *constants.Store  // constants that are the Program's own; those of the model are the Model's
 	copied   *constants.Copies // copies of the model's constants, as it stores them
 	defaults []*tensor.Tensor  // of inputs that need not be given, by index; nil for the others
@@ -42,7 +43,7 @@ type Program struct {
 
 func newProgram(c *compilation) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, before: c.before,
-		removed: c.removed, packed: c.packer.Own, copied: &c.copies}
+		removed: c.removed, alone: c.alone, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
 	}

@@ -17,9 +17,11 @@ type Report struct {
 	Groups      []GroupReport      `json:"groups"`
 	Folded      []FoldedReport     `json:"folded"`
 	Conversions []ConversionReport `json:"conversions"`
-	// Run adds up the conversions of a run. That of a Program compiled with Options.Isolated says what there would be if
-	// every operator converted on its own.
+	// Run adds up the conversions of a run.
 	Run ConversionSum `json:"conversions_run"`
+	// Alone adds up those that a run would make if every operator converted on its own, as with Options.Isolated; nil where
+	// they were not counted (Options.CountIsolated), or the model cannot be partitioned so.
+	Alone *ConversionSum `json:"conversions_alone"`
 	// Eliminated is how many conversions between formats that are equal, that undo others, or that others have done were
 	// removed once all were in place.
 	Eliminated int              `json:"conversions_eliminated"`
@@ -85,7 +87,8 @@ type DeviceReport struct {
 	Method string `json:"method,omitempty"`
 }
 
-// RejectedReport says why a node is not on a backend that was asked for it, or why the backend's group was run otherwise.
+// RejectedReport says why a node is not on a backend: why the backend turned it down, or was not asked, or why its group was
+// run otherwise.
 type RejectedReport struct {
 	Node    string `json:"node"`
 	Backend string `json:"backend"`
@@ -106,6 +109,12 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	for _, c := range r.Conversions {
 		if !c.Constant {
 			r.Run.add(c.Bytes)
+		}
+	}
+	if p.alone != nil {
+		r.Alone = &ConversionSum{}
+		for _, v := range p.alone {
+			r.Alone.add(w.bytes(v, v.Format, s.Bindings()))
 		}
 	}
 	for _, f := range p.folded {
@@ -166,7 +175,7 @@ func (w *reportWriter) block(s *exec.Spec) {
 	}
 	w.fallen(b)
 	if res := w.p.results[b.Graph]; res != nil {
-		for _, x := range res.Rejected {
+		for _, x := range res.Explain() {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
 		}
 	}
@@ -274,8 +283,9 @@ func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings
 		Bytes: w.bytes(v, v.Format, b), Group: group, Via: via})
 }
 
-// Why returns the reasons for which a node of the model is not on the backends that were asked before the one that has
-// it, and where it is: "backend" of its group, or the kind of its folding. found is false for an unknown node.
+// Why returns the reasons for which a node of the model is not on the backends that do not run it, those before the one that
+// does and those behind it, and where it is: "backend" of its group, or the kind of its folding. found is false for an
+// unknown node.
 func (r *Report) Why(node string) (where string, reasons []RejectedReport, found bool) {
 	for _, g := range r.Groups {
 		if slices.Contains(g.Nodes, node) {

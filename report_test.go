@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -34,6 +35,56 @@ var _ = Describe("the report", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Groups).To(HaveExactElements(HaveField("Nodes", ConsistOf("attend", "attend/score_mod/cap"))))
 		Expect(r.Groups[0].Backend).To(Equal("reference"))
+	})
+
+	It("gives a reason for every node and every backend that does not run it", func(ctx SpecContext) {
+		p := compile(ctx, textModel(`graph {
+  opset 17
+  input %x: f32[4]
+  input %c: bool[]
+  %a = Neg(%x) "a"
+  %b = If(%c | %a) "b" {
+    then_branch: graph {
+      capture %t: f32[4]
+      %u = Exp(%t) "u"
+      output %u
+    }
+    else_branch: graph {
+      capture %e: f32[4]
+      const %s = i64[2]{2, 2}
+      const %n = i64[1]{4}
+      %w = Reshape(%e, %s) "w"
+      %v = Det(%w) "v"
+      %y = Expand(%v, %n) "y"
+      output %y
+    }
+  }
+  output %b
+}`), &carve.Options{Verify: true, Pins: []partition.Pin{{Node: "a", Backend: "reference"}}})
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		why := func(node string) (where string, reasons []string) {
+			GinkgoHelper()
+			where, list, found := r.Why(node)
+			Expect(found).To(BeTrue())
+			for _, x := range list {
+				reasons = append(reasons, x.Backend+": "+x.Reason)
+			}
+			return where, reasons
+		}
+		where, reasons := why("a")
+		Expect(where).To(Equal("reference"))
+		Expect(reasons).To(Equal([]string{"cpu: pinned: the user pinned it to reference"}))
+		where, reasons = why("b")
+		Expect(where).To(Equal("host"))
+		host := "host-scheduled: the host scheduler runs control flow, sequences, optionals and maps"
+		Expect(reasons).To(Equal([]string{"cpu: " + host, "reference: " + host}))
+		where, reasons = why("u")
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(Equal([]string{"reference: priority: cpu comes before it in the list, and has the node"}))
+		where, reasons = why("v")
+		Expect(where).To(Equal("reference"))
+		Expect(reasons).To(HaveExactElements(HavePrefix("cpu: unsupported")))
 	})
 
 	// Two convolutions of 16 maps of 8 by 8 with a sum, which runs in any format, between them.

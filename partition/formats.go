@@ -22,7 +22,7 @@ import (
 // order, each node taking its best signature given its neighbours', until nothing changes. Chains of layout-neutral nodes
 // move together: a node whose signature has a variable also tries its neighbours' format along the whole chain.
 type formatChooser struct {
-	a      *assignment
+	s      *State
 	order  []*graph.Node
 	sigs   [][]graph.Signature // resolved candidates, by node id
 	choice []int               // by node id
@@ -79,12 +79,25 @@ const paddingCost = 0.1
 // maxResolved bounds the candidates that one signature's variables expand to.
 const maxResolved = 16
 
-func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*formatChooser, error) {
-	c := &formatChooser{a: a, order: order, sigs: make([][]graph.Signature, a.g.NodeIDs()), choice: make([]int, a.g.NodeIDs()),
-		sizes: make([]sizes, a.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
+// ChooseFormats picks a signature for every node, of those that its candidate has, so that conversions cost little.
+func (s *State) ChooseFormats(ctx context.Context) error {
+	s.enter(stageFormats)
+	c, err := chooseFormats(ctx, s, s.order)
+	if err != nil {
+		return err
+	}
+	c.apply()
+	return nil
+}
+
+func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatChooser, error) {
+	c := &formatChooser{s: s, order: order, sigs: make([][]graph.Signature, s.g.NodeIDs()), choice: make([]int, s.g.NodeIDs()),
+		sizes: make([]sizes, s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
 	alternatives := false
 	for _, n := range order {
-		c.sigs[n.ID] = resolve(a.options[n.ID])
+		if t := s.table.taken(n); t != nil {
+			c.sigs[n.ID] = resolve(t.Signatures)
+		}
 		alternatives = alternatives || len(c.sigs[n.ID]) > 1
 		for _, v := range n.Outputs {
 			if v != nil {
@@ -92,13 +105,13 @@ func chooseFormats(ctx context.Context, a *assignment, order []*graph.Node) (*fo
 			}
 		}
 	}
-	for _, v := range a.g.Inputs {
+	for _, v := range s.g.Inputs {
 		c.estimate(v)
 	}
 	if !alternatives {
 		return c, nil
 	}
-	if a.o.Isolated {
+	if s.o.Isolated {
 		c.isolate()
 		return c, nil
 	}
@@ -213,7 +226,7 @@ func (c *formatChooser) cost(v *graph.Value, from, to graph.Format) float64 {
 	if v.IsConst() || v.IsDims() {
 		return 0
 	}
-	x := c.a.o.Registry.Cost(from, to, (c.physical(v, from)+c.physical(v, to))/2)
+	x := c.s.o.Registry.Cost(from, to, (c.physical(v, from)+c.physical(v, to))/2)
 	if math.IsInf(x, 1) {
 		return 1e18
 	}

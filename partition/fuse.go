@@ -3,52 +3,56 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
 )
 
-// fuse makes an atomic claim of backend i one node where property and backend agree to that, and leaves the graph as it was
-// otherwise. It reports whether it took nodes of the set.
-func (a *assignment) fuse(i int32, p property.SubgraphProperty, set []*graph.Node) (bool, error) {
+// fuse makes an atomic claim of backend i one node where property, backend and take agree to that, and leaves the graph as it
+// was otherwise. It reports whether it took nodes of the set.
+func (s *State) fuse(i int32, p property.SubgraphProperty, cost property.Cost, set []*graph.Node, take func(*Candidate) bool) (bool, error) {
+	if s.table.known(int(i), p, set) {
+		return false, nil
+	}
 	if adj, ok := property.As[property.Adjuster](p); ok {
 		if err := adj.Adjust(set); err != nil {
 			return false, fmt.Errorf("property %s: %w", p.Name(), err)
 		}
-		a.added()
+		s.added()
 		return true, nil
 	}
 	rev, ok := property.As[property.Reviewer](p)
 	if !ok {
-		return a.contract(i, p, set)
+		return s.contract(i, p, cost, set, take)
 	}
-	n, err := a.contracted(p, set)
+	n, err := s.contracted(p, set)
 	if n == nil || err != nil {
 		return false, err
 	}
 	keep, why := rev.Review(n.Regions[0].Graph)
-	inner, err := a.g.Inline(n)
+	inner, err := s.g.Inline(n)
 	if err != nil {
 		return false, err
 	}
-	a.grow()
+	s.grow()
 	kept, dropped := divide(inner, keep)
 	if why == nil {
 		why = property.Because(property.Veto, "the property kept %d of %d nodes", len(kept), len(inner))
 	}
 	for _, n := range dropped {
-		a.rejected(n, i, named(why, p))
+		s.rejected(n, i, named(why, p))
 	}
 	if len(kept) == 0 {
 		return false, nil
 	}
-	parts, err := a.g.ConvexParts(kept)
+	parts, err := s.g.ConvexParts(kept)
 	if err != nil {
 		return false, err
 	}
 	some := false
 	for _, part := range parts {
-		ok, err := a.contract(i, p, part)
+		ok, err := s.contract(i, p, cost, part, take)
 		if err != nil {
 			return false, err
 		}
@@ -86,8 +90,8 @@ func named(why *property.Reason, p property.SubgraphProperty) *property.Reason {
 }
 
 // contracted puts a fused node in the place of a set; nil where the set is not convex.
-func (a *assignment) contracted(p property.SubgraphProperty, set []*graph.Node) (*graph.Node, error) {
-	n, err := a.g.Fuse(set, graph.NodeSpec{
+func (s *State) contracted(p property.SubgraphProperty, set []*graph.Node) (*graph.Node, error) {
+	n, err := s.g.Fuse(set, graph.NodeSpec{
 		Op:    graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused},
 		Name:  set[len(set)-1].Name,
 		Attrs: []graph.Attr{graph.StringAttr("pattern", p.Name())},
@@ -98,51 +102,65 @@ func (a *assignment) contracted(p property.SubgraphProperty, set []*graph.Node) 
 	if err != nil {
 		return nil, fmt.Errorf("property %s: %w", p.Name(), err)
 	}
-	a.grow()
+	s.grow()
 	return n, nil
 }
 
+// describe has the property, where it makes subgraph nodes, name the fused node and give it attributes.
+func describe(n *graph.Node, p property.SubgraphProperty) error {
+	c, ok := property.As[property.NodeCreator](p)
+	if !ok {
+		return nil
+	}
+	spec, err := c.CreateSubgraphNode(n.Regions[0].Graph)
+	if err != nil || spec == nil {
+		return err
+	}
+	for _, at := range spec.Attrs {
+		n.Attrs = n.Attrs.With(at)
+	}
+	n.Attrs = n.Attrs.With(graph.StringAttr("pattern", p.Name())) // backends know it by that
+	if spec.Name != "" {
+		n.Name = spec.Name
+	}
+	return nil
+}
+
 // contract is fuse without a review.
-func (a *assignment) contract(i int32, p property.SubgraphProperty, set []*graph.Node) (bool, error) {
-	n, err := a.contracted(p, set)
+func (s *State) contract(i int32, p property.SubgraphProperty, cost property.Cost, set []*graph.Node, take func(*Candidate) bool) (bool, error) {
+	n, err := s.contracted(p, set)
 	if n == nil || err != nil {
 		return false, err
 	}
 	undo := func(why *property.Reason) (bool, error) {
-		a.rejected(n, i, named(why, p))
-		_, err := a.g.Inline(n)
-		a.grow()
+		if why != nil {
+			s.rejected(n, i, named(why, p))
+		}
+		_, err := s.g.Inline(n)
+		s.grow()
 		return false, err
 	}
-	if c, ok := property.As[property.NodeCreator](p); ok {
-		spec, err := c.CreateSubgraphNode(n.Regions[0].Graph)
-		if err != nil {
-			return undo(property.Because(property.Veto, "%v", err))
-		}
-		if spec != nil {
-			for _, at := range spec.Attrs {
-				n.Attrs = n.Attrs.With(at)
-			}
-			n.Attrs = n.Attrs.With(graph.StringAttr("pattern", p.Name())) // backends know it by that
-			if spec.Name != "" {
-				n.Name = spec.Name
-			}
-		}
+	if err := describe(n, p); err != nil {
+		return undo(property.Because(property.Veto, "%v", err))
 	}
-	var sigs []graph.Signature
-	if s, ok := property.As[property.Signer](p); ok {
-		sigs = s.Signatures(n)
+	c := Candidate{Backend: int(i), Node: n, Claim: &Claim{Property: p, Nodes: slices.Clone(set)}, Cost: cost}
+	if sg, ok := property.As[property.Signer](p); ok {
+		c.Signatures = sg.Signatures(n)
 	} else {
-		s := a.o.Backends[i].Supports(n)
-		if s.Reason != nil {
-			return undo(s.Reason)
+		can := s.o.Backends[i].Supports(n)
+		if can.Reason != nil {
+			return undo(can.Reason)
 		}
-		sigs = s.Signatures
+		c.Signatures = can.Signatures
+		if c.Cost == (property.Cost{}) {
+			c.Cost = can.Cost
+		}
 	}
-	if err := checkSignatures(n, sigs); err != nil {
-		return false, fmt.Errorf("backend %s, property %s: %w", a.names[i], p.Name(), err)
+	if err := checkSignatures(n, c.Signatures); err != nil {
+		return false, fmt.Errorf("backend %s, property %s: %w", s.names[i], p.Name(), err)
 	}
-	a.backend[n.ID], a.options[n.ID] = i, sigs
-	n.Backend = a.names[i]
+	if !s.table.offer(c, take) {
+		return undo(nil)
+	}
 	return true, nil
 }

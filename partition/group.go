@@ -15,21 +15,31 @@ type groupInfo struct {
 	dynamic bool
 }
 
-// group merges the nodes of each backend into groups that together are acyclic. order is a topological order of a's
-// graph. It returns the group of each node by id, -1 for the host scheduler's nodes.
+// Group merges the nodes of each backend into groups that together are acyclic, which is proven by a verifier that knows
+// nothing of the method.
+func (s *State) Group(ctx context.Context) (err error) {
+	s.enter(stageGroup)
+	if s.order, err = s.g.Topo(); err != nil {
+		return err
+	}
+	s.groupOf, s.groups, err = s.group(ctx, s.order)
+	return err
+}
+
+// group returns the group of each node by id, -1 for the host scheduler's nodes. order is a topological order of the graph.
 //
 // Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
 // others' is not.
-func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []groupInfo, error) {
+func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []groupInfo, error) {
 	// The graph is walked through once: a large one does not stay in the caches.
-	at, ids := make([]int32, a.g.NodeIDs()), make([]int32, len(order))
+	at, ids := make([]int32, s.g.NodeIDs()), make([]int32, len(order))
 	from, to := make([]int32, 0, 2*len(order)), make([]int32, 0, 2*len(order))
 	p := &dag.Problem{Color: make([]int32, len(order))}
-	unplanned := make([]bool, a.g.ValueIDs()) // values whose shape depends on data
-	for v := range a.g.Constants() {
+	unplanned := make([]bool, s.g.ValueIDs()) // values whose shape depends on data
+	for v := range s.g.Constants() {
 		unplanned[v.ID] = !v.Type.Backed()
 	}
-	for _, vs := range [][]*graph.Value{a.g.Inputs, a.g.Captures} {
+	for _, vs := range [][]*graph.Value{s.g.Inputs, s.g.Captures} {
 		for _, v := range vs {
 			unplanned[v.ID] = !v.Type.Backed()
 		}
@@ -55,7 +65,7 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 			}
 		}
 		p.Color[i] = dag.Host
-		if b := a.backend[n.ID]; b != hostScheduled {
+		if b := s.backend[n.ID]; b != hostScheduled {
 			p.Color[i] = 2*b + dynamic
 		}
 	}
@@ -63,15 +73,15 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	if p.Graph, err = dag.New(len(order), from, to); err != nil {
 		return nil, nil, err
 	}
-	if p.Bound, err = bounds(ctx, a, at, len(order)); err != nil {
+	if p.Bound, err = s.bounds(ctx, at, len(order)); err != nil {
 		return nil, nil, err
 	}
-	p.Cut = cuts(a, order, p, from, to)
-	if a.o.Isolated {
+	p.Cut = s.cuts(order, p, from, to)
+	if s.o.Isolated {
 		p.Alone = slices.Repeat([]bool{true}, len(order))
 	}
-	for range a.o.Backends {
-		pol := dag.Policy{Disconnected: a.o.Disconnected}
+	for range s.o.Backends {
+		pol := dag.Policy{Disconnected: s.o.Disconnected}
 		p.Policy = append(p.Policy, pol, pol)
 	}
 	r, err := dag.Group(ctx, p)
@@ -81,7 +91,7 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 	if err := dag.Verify(p, r); err != nil {
 		return nil, nil, err
 	}
-	groupOf := make([]int32, a.g.NodeIDs())
+	groupOf := make([]int32, s.g.NodeIDs())
 	for i := range groupOf {
 		groupOf[i] = -1
 	}
@@ -102,7 +112,7 @@ func group(ctx context.Context, a *assignment, order []*graph.Node) ([]int32, []
 
 // bounds numbers the nodes, by place in the order, by the bounding claims that hold them, -1 for those that none does; nil
 // where there are no such claims. The first claim that holds a node counts.
-func bounds(ctx context.Context, a *assignment, at []int32, nodes int) ([]int32, error) {
+func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, error) {
 	var bound []int32
 	next := int32(0)
 	add := func(set []*graph.Node) bool {
@@ -120,27 +130,27 @@ func bounds(ctx context.Context, a *assignment, at []int32, nodes int) ([]int32,
 			}
 		}
 	}
-	for _, b := range a.borders {
+	for _, b := range s.borders {
 		begin()
 		var set []*graph.Node
 		for _, n := range b.nodes {
-			for n.Graph() != a.g && n.Graph() != nil && n.Graph().Owner() != nil { // it was fused
+			for n.Graph() != s.g && n.Graph() != nil && n.Graph().Owner() != nil { // it was fused
 				n = n.Graph().Owner()
 			}
-			if n.Graph() == a.g && a.backend[n.ID] == b.backend && bound[at[n.ID]] < 0 {
+			if n.Graph() == s.g && s.backend[n.ID] == b.backend && bound[at[n.ID]] < 0 {
 				set = append(set, n)
 			}
 		}
 		add(set)
 	}
-	for i, ps := range a.props {
+	for i, ps := range s.props {
 		for _, p := range ps {
 			if property.KindOf(p) != property.Bounding {
 				continue
 			}
 			begin()
-			free := func(n *graph.Node) bool { return a.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
-			if err := property.Sets(ctx, a.g, p, free, add, nil); err != nil {
+			free := func(n *graph.Node) bool { return s.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
+			if err := property.Sets(ctx, s.g, p, free, add, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -152,10 +162,10 @@ func bounds(ctx context.Context, a *assignment, at []int32, nodes int) ([]int32,
 }
 
 // cuts marks the edges that an edge predicate forbids inside a group, nil where no property has one.
-func cuts(a *assignment, order []*graph.Node, p *dag.Problem, from, to []int32) []bool {
+func (s *State) cuts(order []*graph.Node, p *dag.Problem, from, to []int32) []bool {
 	var filters [][]property.EdgeFilter
 	any := false
-	for _, ps := range a.props {
+	for _, ps := range s.props {
 		var fs []property.EdgeFilter
 		for _, p := range ps {
 			if f, ok := property.As[property.EdgeFilter](p); ok {

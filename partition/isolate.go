@@ -47,7 +47,7 @@ func (c *formatChooser) isolatedCost(n *graph.Node, s *graph.Signature) float64 
 // belong to the groups of these, unless they cross to another device or need a backend's converter.
 func (b *builder) isolateValue(v *graph.Value) {
 	if v.Format != graph.HostFormat {
-		n := convert.NewConvert(b.g, v, graph.HostFormat)
+		n := convert.NewConvert(b.s.g, v, graph.HostFormat)
 		b.place(n, v.Producer)
 		for _, u := range append([]graph.Use(nil), v.Uses()...) {
 			if u.Node != n {
@@ -55,7 +55,7 @@ func (b *builder) isolateValue(v *graph.Value) {
 			}
 		}
 		if v.IsOutput() {
-			b.g.MoveOutputs(v, n.Outputs[0])
+			b.s.g.MoveOutputs(v, n.Outputs[0])
 		}
 		v = n.Outputs[0]
 	}
@@ -87,12 +87,12 @@ func (b *builder) isolateValue(v *graph.Value) {
 // place puts a Convert node into the group of a node that it belongs to.
 func (b *builder) place(n, owner *graph.Node) {
 	from, to := n.Inputs[0].Format, n.Outputs[0].Format
-	if owner == nil || b.group(owner) < 0 || !reordered(from) || !reordered(to) {
-		b.setGroup(n, -1)
+	if owner == nil || b.s.groupAt(owner) < 0 || !reordered(from) || !reordered(to) {
+		b.s.setGroup(n, -1)
 		return
 	}
 	n.Backend = owner.Backend
-	b.setGroup(n, b.group(owner))
+	b.s.setGroup(n, b.s.groupAt(owner))
 }
 
 // reordered reports whether a format is one that any backend of the host can convert.

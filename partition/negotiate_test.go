@@ -191,11 +191,17 @@ var _ = Describe("Negotiation", func() {
 		Expect(err).To(MatchError(broken))
 		Expect(err).To(MatchError(ContainSubstring("group 0 of a")))
 	})
-	DescribeTable("turns down formats that nobody converts", func(ctx SpecContext, in, out, constant graph.Format) {
+	DescribeTable("gives groups that wish for formats nobody converts to backends further down", func(ctx SpecContext, in, out, constant graph.Format) {
 		backends := []backend.Backend{wishing(instance("a", graph.RowMajor, "Neg", "Mul"), in, out, constant), last()}
 		model := strings.Replace(text("b", "a = Neg(x)", "b = Mul(a, w)"), "  %a", "  const %w = f32[1]{2}\n  %a", 1)
+		_, res := carve(ctx, model, &partition.Options{Backends: backends})
+		Expect(groups(res)).To(Equal([]string{"last: a b"}))
+		Expect(reasons(res, "a", "a")).To(HaveExactElements(MatchRegexp("^no-converter: value [abxw]: no conversion between the formats: .*nobody")))
+
+		By("an error where nobody else takes the nodes")
+		backends = backends[:1]
 		_, err := partition.Partition(ctx, parse(model), &partition.Options{Backends: backends, Registry: registry(backends)})
-		Expect(err).To(MatchError(partition.ErrSignature))
+		Expect(err).To(MatchError(partition.ErrUnplaced))
 		Expect(err).To(MatchError(ContainSubstring("nobody")))
 	},
 		Entry("inputs", graph.On(opaque("nobody")), host, host),

@@ -28,25 +28,17 @@ type Options struct {
 	// MinNodes gives groups of fewer nodes to backends further down the list, if these take them; 0 keeps all. What a fused
 	// node stands for counts.
 	MinNodes int
-	// Failed names backends that must not get a node (by its id), with the reason; the compiler adds to it when a group did
-	// not compile.
-	Failed func(n *graph.Node, backend string) *property.Reason
+	// Bans is the table of what backends may not have, which the partition adds to. nil means one of its own, that begins
+	// with Pins; a table that is given has the pins already.
+	Bans *Bans
+	// Chooser decides who runs what; nil means Priority.
+	Chooser Chooser
 	// Logger receives what was decided; nil discards it.
 	Logger *slog.Logger
 }
 
 // Pin binds nodes to a backend, or keeps them away from it.
 type Pin = property.Pin
-
-// allowed returns nil where pins let backend b have n.
-func (o *Options) allowed(n *graph.Node, b string) *property.Reason {
-	if o.Failed != nil {
-		if r := o.Failed(n, b); r != nil {
-			return r
-		}
-	}
-	return property.Allowed(o.Pins, n, b)
-}
 
 // HostBackend is the name under which the host scheduler's nodes are reported.
 const HostBackend = "host"

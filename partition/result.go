@@ -12,6 +12,9 @@ type Result struct {
 	Groups   []*Group    // in topological order
 	Rejected []Rejection // nodes that a backend, asked before the one that has them, turned down
 	Packs    []Pack      // constants to be converted, each once
+
+	graph *graph.Graph
+	names []string // of the backends
 }
 
 // Group is a subgraph that one backend owns.

@@ -47,14 +47,20 @@ func Verify(g *graph.Graph) error {
 }
 
 func verifyFormats(g *graph.Graph) error {
+	return verifyFormatsIn(g, func(*graph.Node) int32 { return 0 })
+}
+
+// verifyFormatsIn is verifyFormats for a graph whose nodes will be in several graphs: place tells which.
+func verifyFormatsIn(g *graph.Graph, place func(*graph.Node) int32) error {
 	type target struct {
-		v *graph.Value
-		f graph.Format
+		v     *graph.Value
+		f     graph.Format
+		place int32
 	}
 	seen := map[target]bool{}
 	for n := range g.Nodes() {
 		if n.IsCarve(graph.OpConvert) {
-			t := target{n.Inputs[0], n.Outputs[0].Format}
+			t := target{n.Inputs[0], n.Outputs[0].Format, place(n)}
 			if t.f == t.v.Format {
 				return fmt.Errorf("%w: %v converts between equal formats", ErrPlan, n)
 			}

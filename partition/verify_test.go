@@ -104,15 +104,14 @@ var _ = Describe("Partition", func() {
 	})
 
 	It("gives nodes whose group did not compile to the next backend", func(ctx SpecContext) {
-		res := carved(ctx, parse(chain), &partition.Options{Backends: []backend.Backend{only(), instance("other", graph.RowMajor)},
-			Failed: func(n *graph.Node, b string) *property.Reason {
-				if b == "only" && n.Is("Abs") {
-					return property.Because(property.CompileFailed, "no such kernel")
-				}
-				return nil
-			}})
+		bans := partition.NewBans(nil)
+		no := partition.Ban{Node: "b", Backend: "only", Pass: "compile-groups", Reason: property.Because(property.CompileFailed, "no such kernel")}
+		Expect(bans.Add(no)).To(BeTrue())
+		Expect(bans.Add(no)).To(BeFalse(), "it is known")
+		res := carved(ctx, parse(chain), &partition.Options{Backends: []backend.Backend{only(), instance("other", graph.RowMajor)}, Bans: bans})
 		Expect(groups(res)).To(Equal([]string{"only: a", "other: b", "only: c"}))
 		Expect(reasons(res, "b", "only")).To(Equal([]string{"compile-failed: no such kernel"}))
+		Expect(bans.Len()).To(Equal(1))
 	})
 
 	It("refuses signatures that do not fit", func(ctx SpecContext) {

@@ -20,6 +20,7 @@ const (
 	Cycle          Code = "cycle"           // taking the node would make groups depend on each other
 	Veto           Code = "veto"            // a property or backend turned the finished set down
 	TooSmall       Code = "too-small"       // the set is too small, or does not earn its boundary
+	NoConverter    Code = "no-converter"    // nobody converts from or to a format that the backend works in
 	CompileFailed  Code = "compile-failed"  // the group did not compile
 	HostScheduled  Code = "host-scheduled"  // control flow, sequences, optionals and maps run in the host scheduler
 	Unavailable    Code = "unavailable"     // the backend's library is absent

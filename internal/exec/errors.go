@@ -35,12 +35,13 @@ func (e *PortError) Error() string {
 // Unwrap returns ErrInput or ErrOutput.
 func (e *PortError) Unwrap() error { return e.Kind }
 
-// StepError is a fault of one step: it names the nodes of the model and the backend. It wraps ErrRun and the cause.
+// StepError is a fault of one step: it names the nodes of the model and the backend. It wraps its kind and the cause.
 type StepError struct {
 	Nodes   []string // of the model; at most eight are kept
 	More    int      // nodes beyond those
 	Backend string
 	Err     error
+	Kind    error // what failed; nil means ErrRun
 }
 
 // hostName stands for a backend where the host scheduler runs a node.
@@ -61,11 +62,16 @@ func (e *StepError) Error() string {
 	if e.More > 0 && len(e.Nodes) > 0 {
 		list = fmt.Sprintf("%q … %q and %d more", e.Nodes[0], e.Nodes[len(e.Nodes)-1], e.More)
 	}
-	return fmt.Sprintf("%v: node %s on %s: %v", ErrRun, list, e.Backend, e.Err)
+	return fmt.Sprintf("%v: node %s on %s: %v", e.Unwrap()[0], list, e.Backend, e.Err)
 }
 
-// Unwrap returns ErrRun and the cause.
-func (e *StepError) Unwrap() []error { return []error{ErrRun, e.Err} }
+// Unwrap returns the kind and the cause.
+func (e *StepError) Unwrap() []error {
+	if e.Kind != nil {
+		return []error{e.Kind, e.Err}
+	}
+	return []error{ErrRun, e.Err}
+}
 
 // NodeList names nodes in a message: the first, the last, and how many.
 func NodeList(names []string) string {

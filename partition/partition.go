@@ -1,0 +1,69 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// MaxRounds bounds how often a partition begins anew after nodes were banned from backends. Each time there is at least one
+// ban more, so that it would come to an end anyway; a property that drops one node at a time takes long to get there.
+const MaxRounds = 256
+
+// ErrRounds is wrapped by the error of a partition that MaxRounds ended.
+var ErrRounds = errors.New("groups are still turned down")
+
+// Partition rewrites g so that its nodes are Subgraph nodes, one per group, Convert nodes between them, and the host
+// scheduler's nodes. Types must have been inferred. Regions of the host scheduler's nodes are left alone: they are
+// partitioned by themselves. It stops soon after ctx ends.
+//
+// It runs the stages one after another, and begins anew with the graph as it was where one of them bans nodes from a backend.
+//
+// The error is an *UnplacedError for a node that nobody runs; it wraps ErrSignature, ErrPlan or ErrRounds where a backend or
+// property misbehaves, graph.ErrCycle where g has a cycle, and is ctx's where that ended. The graph is of no use after an
+// error.
+func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error) {
+	opts := *o
+	if opts.Bans == nil {
+		opts.Bans = NewBans(o.Pins)
+	}
+	first, err := g.Clone()
+	if err != nil {
+		return nil, err
+	}
+	for range MaxRounds {
+		s := NewState(g, &opts, 0)
+		done, err := s.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			return s.Result(), nil
+		}
+		again, err := first.Clone()
+		if err != nil {
+			return nil, err
+		}
+		g.TakeOver(again)
+	}
+	return nil, fmt.Errorf("%w after %d rounds", ErrRounds, MaxRounds)
+}
+
+// run runs the stages up to the first that bans nodes. It reports whether it ran all.
+func (s *State) run(ctx context.Context) (bool, error) {
+	for _, stage := range Stages() {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		bans := s.barred.bans.Len()
+		if err := stage.Run(s, ctx); err != nil {
+			return false, err
+		}
+		if s.barred.bans.Len() > bans {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,242 @@
+package carve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/pool"
+	"github.com/carve-dev/carve/partition"
+	"github.com/carve-dev/carve/property"
+)
+
+// The passes that carve the graph, and those over the carved one. They are run in rounds: whenever one of them has found that
+// a backend may not have some nodes, the next round begins with the simplified graph and a longer table of bans.
+
+// blocks calls fn for the main graph and every region that the host scheduler runs, inner ones first.
+func (c *compilation) blocks(fn func(g *graph.Graph) error) error {
+	return eachBlock(c.g, fn)
+}
+
+func eachBlock(g *graph.Graph, fn func(g *graph.Graph) error) error {
+	for n := range g.Nodes() {
+		if !partition.HostScheduled(n) {
+			continue // whoever runs the node runs its regions
+		}
+		for _, r := range n.Regions {
+			if err := eachBlock(r.Graph, fn); err != nil {
+				return err
+			}
+		}
+	}
+	return fn(g)
+}
+
+// beginRound makes the state of each block's partition.
+func (c *compilation) beginRound() error {
+	c.states, c.results = nil, map[*graph.Graph]*partition.Result{}
+	o := &partition.Options{
+		Backends: c.backends, Properties: c.o.Properties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
+		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger,
+	}
+	return c.blocks(func(g *graph.Graph) error {
+		s := partition.NewState(g, o, len(c.states))
+		c.states = append(c.states, s)
+		c.results[g] = s.Result()
+		return nil
+	})
+}
+
+// countIsolated partitions the simplified graph once more, each operator by itself, as far as conversions are known, and notes
+// what these convert. Where that cannot be done the count is missing.
+func (c *compilation) countIsolated(simplified *graph.Graph) error {
+	if !c.o.CountIsolated {
+		return nil
+	}
+	x := &compilation{ctx: c.ctx, model: c.model, o: c.o, backends: c.backends, registry: c.registry, bans: partition.NewBans(c.o.Pins)}
+	x.o.Isolated, x.o.Dump, x.o.DumpTo, x.o.Observer = true, nil, nil, func(Progress) {}
+	first := slices.IndexFunc(passes, func(p pass) bool { return p.round })
+	last := slices.IndexFunc(passes, func(p pass) bool { return p.name == "lower-conversions" })
+	if err := x.rounds(simplified, passes[first:last+1]); err != nil {
+		if c.ctx.Err() != nil {
+			return err
+		}
+		c.o.Logger.WarnContext(c.ctx, "conversions of operators on their own are not known", "error", err)
+		return nil
+	}
+	c.alone = []*graph.Value{}
+	collect := func(g *graph.Graph) {
+		for n := range g.Nodes() {
+			if n.IsCarve(graph.OpConvert) {
+				v := n.Inputs[0]
+				c.alone = append(c.alone, &graph.Value{Type: v.Type, Format: v.Format}) // without the graph around it
+			}
+		}
+	}
+	return x.blocks(func(g *graph.Graph) error {
+		collect(g)
+		for _, gr := range x.results[g].Groups {
+			collect(gr.Body)
+		}
+		return nil
+	})
+}
+
+// stage makes a pass of a stage of package partition: it runs for every block.
+func stage(run func(*partition.State, context.Context) error) func(*compilation) error {
+	return func(c *compilation) error {
+		for _, s := range c.states {
+			if err := run(s, c.ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// checkStates verifies what the stages know.
+func checkStates(c *compilation) error {
+	for _, s := range c.states {
+		if err := s.Verify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCarved verifies that the graph is a sound partition.
+func checkCarved(c *compilation) error { return c.blocks(partition.Verify) }
+
+// checkHops verifies that there is a converter for every conversion between groups.
+func checkHops(c *compilation) error {
+	return c.blocks(func(g *graph.Graph) error {
+		for n := range g.Nodes() {
+			if n.IsCarve(graph.OpConvert) && c.hops[g][n] == nil {
+				return fmt.Errorf("%w: %v is no single hop", partition.ErrPlan, n)
+			}
+		}
+		return nil
+	})
+}
+
+// checkExecutables verifies that every group has been compiled, or will be in another round.
+func checkExecutables(c *compilation) error {
+	for _, s := range c.states {
+		for _, gr := range s.Result().Groups {
+			if c.exes[gr.Node] == nil && c.bans.Len() == c.banned {
+				return fmt.Errorf("%w: %v has no executable", partition.ErrPlan, gr.Node)
+			}
+		}
+	}
+	return nil
+}
+
+// dumpStates writes what the stages know.
+func dumpStates(c *compilation, w io.Writer) error {
+	for _, s := range c.states {
+		if err := s.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compilation) eliminate() error {
+	c.removed = 0
+	if c.o.Isolated {
+		return nil // what two groups do one after the other is theirs
+	}
+	return c.blocks(func(g *graph.Graph) error {
+		n, err := convert.Eliminate(g)
+		c.removed += n
+		return err
+	})
+}
+
+func (c *compilation) lower() error {
+	c.hops = map[*graph.Graph]map[*graph.Node]*convert.Converter{}
+	return c.blocks(func(g *graph.Graph) error {
+		hops, err := convert.Lower(g, c.registry)
+		if err != nil {
+			return err
+		}
+		c.hops[g] = hops
+		return g.Sort()
+	})
+}
+
+// compileGroups compiles every group. The nodes of a group that fails are banned from its backend.
+func (c *compilation) compileGroups() error {
+	var jobs []groupJob
+	for _, s := range c.states {
+		for _, gr := range s.Result().Groups {
+			i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == gr.Backend })
+			jobs = append(jobs, groupJob{state: s, group: gr, b: c.backends[i]})
+		}
+	}
+	c.exes, c.dynamic = map[*graph.Node]backend.Executable{}, map[*graph.Node]bool{}
+	err := pool.Each(c.ctx, len(jobs), c.o.Threads, c.progress, func(i int) error {
+		jobs[i].compile(c)
+		return nil
+	})
+	for i := range jobs {
+		if e := jobs[i].exe; e != nil {
+			c.exes[jobs[i].group.Node], c.dynamic[jobs[i].group.Node] = e, jobs[i].group.Dynamic
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		if jobs[i].fail == nil {
+			continue
+		}
+		if err := c.fallBack(&jobs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupJob is the compilation of one group.
+type groupJob struct {
+	state *partition.State
+	group *partition.Group
+	b     backend.Backend
+	exe   backend.Executable
+	fail  error
+}
+
+// compile asks the backend, whose panic becomes an error.
+func (j *groupJob) compile(c *compilation) {
+	defer func() {
+		if r := recover(); r != nil {
+			j.fail = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	j.exe, j.fail = j.b.Compile(c.ctx, j.group.Body, c.o.compileOptions(j.b))
+}
+
+// fallBack bans the nodes of a group that did not compile, unless nobody is left to have them, or Strict is set.
+func (c *compilation) fallBack(j *groupJob) error {
+	name, nodes := j.group.Backend, j.group.Node.Provenance()
+	if c.o.Strict || j.b == c.backends[len(c.backends)-1] {
+		return compileError(nodes, name, j.fail)
+	}
+	c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(nodes), "error", j.fail)
+	if !j.state.Ban(j.group, c.pass, property.Because(property.CompileFailed, "%v", j.fail)) {
+		return compileError(nodes, name, j.fail) // nothing would be different another time
+	}
+	return nil
+}
+
+func (c *compilation) closeExecutables() {
+	for _, e := range c.exes {
+		e.Close()
+	}
+	c.exes = nil
+}
