@@ -18,6 +18,9 @@ type modelFlags struct {
 	backendOptions []string
 	strict         bool
 	threads        int
+	minNodes       int
+	disconnected   bool
+	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
 }
 
 // flagGroup is a set of model flags that a command takes as a whole; groups are or-ed.
@@ -49,6 +52,8 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named", commaList(&f.backends), f.applyBackends},
 		{compiling, "backend-option", "option of a backend, `BACKEND.KEY=VALUE` (repeatable)", repeatable(&f.backendOptions), nil},
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
+		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
+		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 	}
 }
@@ -106,5 +111,18 @@ func (f *modelFlags) applyThreads(o *carve.Options) error {
 		return fmt.Errorf("--threads %d: must not be negative", f.threads)
 	}
 	o.Threads = f.threads
+	return nil
+}
+
+func (f *modelFlags) applyMinNodes(o *carve.Options) error {
+	if f.minNodes < 0 {
+		return fmt.Errorf("--min-nodes %d: must not be negative", f.minNodes)
+	}
+	o.MinNodes = f.minNodes
+	return nil
+}
+
+func (f *modelFlags) applyDisconnected(o *carve.Options) error {
+	o.Disconnected = f.disconnected
 	return nil
 }

@@ -26,7 +26,7 @@ func (a *app) partitionCommand() *cobra.Command {
 		Short: "Shows how a model is carved: groups, conversions, memory",
 		Long: "partition compiles a model and shows its subgraphs, the share of nodes and of modelled time per backend, conversions\n" +
 			"with their bytes, and per device the arena, its lower bound and the total without any sharing.\n\n" +
-			"Conversions are compared with those of the same model compiled a second time, with every operator (what is fused\n" +
+			"Conversions are compared with those of the same model partitioned a second time, with every operator (what is fused\n" +
 			"being one) a subgraph of its own that takes and gives row-major tensors of the host.\n\n" +
 			"The modelled time of a node is the larger of its FLOPs at 100 GFLOP/s and its operands and results at 20 GB/s.\n\n" +
 			"Nodes go by their names in the model; one without a unique name by its first output; those in branches as\n" +
@@ -75,21 +75,15 @@ type whyReport struct {
 	Rejected []carve.RejectedReport `json:"rejected"`
 }
 
-// partitionReport is the report beside what conversions would cost if each operator converted on its own: the model is
-// compiled for that once more. Alone is nil where that failed.
-type partitionReport struct {
-	*carve.Report
-	Alone *carve.ConversionSum `json:"conversions_alone"`
-}
-
 func (a *app) partition(ctx context.Context, path string, f *partitionFlags) error {
+	f.edit = func(o *carve.Options) { o.CountIsolated = f.why == "" }
 	j, err := a.compile(ctx, path, &f.modelFlags)
 	if err != nil {
 		return err
 	}
 	defer j.close()
-	r := &partitionReport{}
-	if r.Report, err = j.report(ctx); err != nil {
+	r, err := j.report(ctx)
+	if err != nil {
 		return err
 	}
 	if f.svg != "" {
@@ -98,14 +92,7 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 		}
 	}
 	if f.why != "" {
-		return a.why(r.Report, f)
-	}
-	if alone, err := j.isolated(ctx); err == nil {
-		r.Alone = &alone
-	} else if ctx.Err() != nil {
-		return err
-	} else {
-		a.note("conversions of operators on their own are not known: %v", err)
+		return a.why(r, f)
 	}
 	j.binding.say(a)
 	if f.json {
@@ -179,8 +166,8 @@ func parts(r *carve.Report, count *flops.Count) []*part {
 	return out
 }
 
-func (a *app) printPartition(r *partitionReport, count *flops.Count) {
-	list := parts(r.Report, count)
+func (a *app) printPartition(r *carve.Report, count *flops.Count) {
+	list := parts(r, count)
 	var nodes int
 	var seconds float64
 	for _, p := range list {
@@ -206,7 +193,7 @@ func (a *app) printPartition(r *partitionReport, count *flops.Count) {
 	if len(kinds) > 0 {
 		fmt.Fprintf(a.stdout, "folded: %s\n", strings.Join(kinds, ", "))
 	}
-	a.printGroups(r.Report)
+	a.printGroups(r)
 	a.printConversions(r)
 	fmt.Fprintln(a.stdout)
 	t = newTable(a.stdout)
@@ -242,7 +229,7 @@ func (a *app) printGroups(r *carve.Report) {
 
 // printConversions lists the conversions, those of a run first, and compares them with what operators would need that know
 // nothing of each other.
-func (a *app) printConversions(r *partitionReport) {
+func (a *app) printConversions(r *carve.Report) {
 	var constants, inside int
 	var packed int64
 	for _, c := range r.Conversions {

@@ -17,7 +17,6 @@ type job struct {
 	model    *carve.Model
 	feeds    map[string]tensor.Value // from --input
 	binding  *binding
-	options  carve.Options
 	program  *carve.Program
 	compiled time.Duration // loading and compiling, with the first plan
 }
@@ -56,8 +55,10 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 	p := a.progress("compile", 1)
 	defer p.end()
 	o.Observer, o.Logger = p.observe, a.logger()
+	if f.edit != nil {
+		f.edit(&o)
+	}
 	start = time.Now()
-	j.options = o
 	j.program, err = carve.Compile(ctx, j.model, &o)
 	j.compiled += time.Since(start)
 	if taken := j.binding.taken(); errors.Is(err, graph.ErrShapeMismatch) && taken != "" {
@@ -94,26 +95,6 @@ func (j *job) report(ctx context.Context) (*carve.Report, error) {
 	}
 	r.Dims = j.binding.report()
 	return r, nil
-}
-
-// isolated returns what conversions cost a run of the model, for the job's shapes, if each operator converts on its own.
-func (j *job) isolated(ctx context.Context) (carve.ConversionSum, error) {
-	shapes, err := j.shapes()
-	if err != nil {
-		return carve.ConversionSum{}, err
-	}
-	o := j.options
-	o.Isolated, o.Logger, o.Observer = true, nil, nil // what they tell of was told
-	p, err := carve.Compile(ctx, j.model, &o)
-	if err != nil {
-		return carve.ConversionSum{}, err
-	}
-	defer p.Close()
-	r, err := p.Report(ctx, shapes)
-	if err != nil {
-		return carve.ConversionSum{}, err
-	}
-	return r.Run, nil
 }
 
 // close frees program and model.
