@@ -4,7 +4,8 @@
 //		backendtest.Run(t, func() backend.Backend { return newBackend() })
 //	}
 //
-// Operators are compared with the reference backend over shapes, attributes and element types; formats and converters go
+// Operators, and random chains of them, are compared with the reference backend over shapes, attributes and element types;
+// formats and converters go
 // there and back; memory, cancellation, concurrent use and failures are tried. What a backend turns down is fallen back
 // from, and is no failure: the suite asks for right results, not for many operators.
 //
@@ -29,6 +30,7 @@ func Run(t *testing.T, open func() backend.Backend) {
 	t.Run("information", s.information)
 	t.Run("operators", s.operators)
 	t.Run("symbols", s.symbols)
+	t.Run("random", s.random)
 	t.Run("converters", s.converters)
 	t.Run("devices", s.devices)
 	t.Run("cancellation", s.cancellation)

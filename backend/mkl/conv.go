@@ -270,6 +270,12 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 			return err
 		}
 	}
+	if misplaces(pr.impl, c.groups, posts) {
+		if err := p.conv(n, in, out, tail{}); err != nil {
+			return err
+		}
+		return p.tailBehind(t, out)
+	}
 	weights, err := p.constant(w, format)
 	if err != nil {
 		return err

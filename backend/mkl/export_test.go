@@ -3,7 +3,9 @@ package mkl
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -175,3 +177,7 @@ func Recovered(t *tensor.Tensor, axis int) ([]int8, []float32) {
 	}
 	return tensor.Of[int8](w.q), w.scales
 }
+
+// Operators returns the names of the operators of the default domain that the backend has primitives for, and "pattern:" and
+// the names of its fused nodes.
+func Operators() []string { return slices.Sorted(maps.Keys(operators)) }

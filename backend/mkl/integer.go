@@ -292,6 +292,9 @@ func (b *mkl) integerPorts(j *integerJob) (s graph.Signature, why *property.Reas
 			return s, property.Because(property.ShapeReason, "one to three spatial dims, found %v", j.x.Type)
 		}
 	}
+	if j.conv && j.residual != nil && j.n.Int("group", 1) > 1 {
+		return s, property.Because(property.Unsupported, "kernels of groups add the wrong elements of %v", j.residual)
+	}
 	p, why := b.integerPlan(j, assumed(j.x), assumed(j.w), assumed(j.out), f, f)
 	if why != nil {
 		return s, why

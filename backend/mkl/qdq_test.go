@@ -103,6 +103,10 @@ var _ = Describe("operators on integers", func() {
   input %r: f32[2,24,9,9]
   %c = Conv(%xd, %w; pads=[1,1,1,1])
   %s = Add(%c, %r)`, "%s", "u8[]{9}"), quantizedProduct),
+			Entry("a residual in floats, groups of one dim", quantizedConv("u8[3,5,16]", "u8[]{27}", integers("i8", -60, 60, 5, 1, 2), scales(5, 0.004), `
+  input %r: f32[3,5,15]
+  %c = Conv(%xd, %w; group=5)
+  %s = Add(%c, %r)`, "%s", "u8[]{9}"), "DequantizeLinear", convTail, "QuantizeLinear"),
 			Entry("x + conv(x)", quantizedConv("u8[2,24,9,9]", "u8[]{2}", integers("i8", -127, 127, 24, 24, 3, 3), scales(24, 0.004), `
   %c = Conv(%xd, %w; pads=[1,1,1,1])
   %s = Add(%c, %xd)`, "%s", "u8[]{9}"), quantizedProduct),

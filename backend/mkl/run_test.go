@@ -275,6 +275,27 @@ var _ = Describe("runs", func() {
 		Entry("when a primitive fails between others", "execute", "run-failed", "dnnl_primitive_execute"),
 	)
 
+	for _, lib := range libraries() {
+		It(strings.TrimSpace("add what they should to groups whose channels lie last "+lib), func(ctx SpecContext) {
+			open(lib)
+			c := backend.Config{Name: "mkl", Options: map[string]string{"layout": "NHWC"}}
+			if lib != "" {
+				c.Options["library"] = lib
+			}
+			for _, shapes := range [][3]string{{"2,8,5", "2,8,5", "8,1,1"}, {"2,16,5,4", "2,8,5,4", "8,8,1,1"}, {"2,9,3,5,4", "2,9,3,5,4", "9,3,1,1,1"}} {
+				groups := map[string]int{"8,1,1": 8, "8,8,1,1": 2, "9,3,1,1,1": 3}[shapes[2]]
+				g := parse(fmt.Sprintf(`
+  input %%x: f32[%s]
+  input %%r: f32[%s]
+  const %%w = f32[%s]{~}
+  %%c = Conv(%%x, %%w; group=%d)
+  %%y = Add(%%c, %%r)
+  output %%y`, shapes[0], shapes[1], shapes[2], groups))
+				expectAgreement(ctx, program(ctx, g, carve.Options{Verify: true, Backends: []backend.Config{c}}), g)
+			}
+		})
+	}
+
 	DescribeTable("in other layouts of activations", func(ctx SpecContext, layout string) {
 		open("")
 		g := parse(small)

@@ -2,6 +2,8 @@ package mkl
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -28,6 +30,28 @@ func (p *planner) tail(t tail, out *graph.Value, as shape) (posts []post, args [
 		}
 	}
 	return append(posts, t.act...), args
+}
+
+// misplaces reports whether an implementation of a grouped convolution adds the wrong elements of an operand of its own:
+// products of matrices count from the first group for all groups, where channels lie last.
+func misplaces(impl string, groups int, posts []post) bool {
+	return groups > 1 && strings.Contains(impl, "gemm") && !strings.Contains(impl, "brgemm") &&
+		slices.ContainsFunc(posts, func(x post) bool { return x.kind == postBinaryAdd })
+}
+
+// tailBehind emits a tail with a residual as a step of its own.
+func (p *planner) tailBehind(t tail, out *graph.Value) error {
+	s := p.shape(out)
+	pr, err := p.make(p.l.binary(binaryAdd, s, s, s, t.act))
+	if err != nil {
+		return err
+	}
+	d, err := p.desc(s)
+	if err != nil {
+		return err
+	}
+	p.run(pr, 0, arg{argSrc, p.Out(out), d, false}, arg{argSrc1, p.In(t.residual), d, false}, arg{argDst, p.Out(out), d, true})
+	return nil
 }
 
 var inf = float32(math.Inf(1))

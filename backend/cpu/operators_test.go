@@ -1,0 +1,89 @@
+package cpu_test
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/backendtest"
+	"github.com/carve-dev/carve/backend/cpu"
+	"github.com/carve-dev/carve/internal/fuse"
+)
+
+// checkCase runs a case of package backendtest in a random way.
+func checkCase(c *backendtest.Case) {
+	GinkgoHelper()
+	m := newModel(c.Seed)
+	m.g, m.feeds, m.known, m.judge = c.Graph, c.Feeds, c.Values, c.Compare
+	w := (&randomGraph{model: m}).randomWay()
+	if !m.chance(4) {
+		w.formats = c.Seed + 1
+	}
+	Expect(m.run(w)).To(Succeed(), "%v\n%v", w, c)
+}
+
+// checkRandom runs so many cases of every operator, and of chains.
+func checkRandom(first, operators, chains int) {
+	GinkgoHelper()
+	for _, op := range backendtest.RandomOperators() {
+		for seed := range operators {
+			if c, err := backendtest.RandomOperator(op, uint64(first+seed)); err == nil {
+				checkCase(c)
+			}
+		}
+	}
+	for seed := range chains {
+		if c, err := backendtest.RandomChain(uint64(first + seed)); err == nil {
+			checkCase(c)
+		}
+	}
+}
+
+// taken reports whether there are random cases of an operator that a backend supports.
+func taken(b backend.Backend, op string) bool {
+	for seed := range uint64(60) {
+		if c, err := backendtest.RandomOperator(op, seed); err == nil && c.TakenBy(b) {
+			return true
+		}
+	}
+	return false
+}
+
+var _ = Describe("random operators, and chains of them", func() {
+	It("agree with the reference kernels", func() { checkRandom(0, 4, 200) })
+
+	It("agree with the reference kernels: thousands", Label("slow"), func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes minutes: -ginkgo.label-filter=slow")
+		}
+		checkRandom(1000, 60, 6000)
+	})
+
+	It("include every operator that the backend has", func() {
+		b, err := cpu.Open(backend.Config{Name: "cpu"})
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range cpu.Operators() {
+			if !strings.HasPrefix(name, "pattern:") {
+				Expect(taken(b, name)).To(BeTrue(), "no random case of %s is supported", name)
+			}
+		}
+	})
+
+	It("include every fused pattern that the backend has", func(ctx SpecContext) {
+		ran := map[string]int{}
+		for seed := range uint64(300) {
+			if c, err := backendtest.RandomChain(seed); err == nil {
+				Expect(c.Agree(ctx, carve.Options{Backends: []backend.Config{{Name: "cpu"}}}, ran)).To(Succeed(), "%v", c)
+			}
+		}
+		for _, name := range cpu.Operators() {
+			pattern, ok := strings.CutPrefix(name, "pattern:")
+			if ok && pattern != fuse.SiluName { // which simplification makes a Swish of
+				Expect(ran[pattern]).NotTo(BeZero(), "no chain has %s", pattern)
+			}
+		}
+	})
+})

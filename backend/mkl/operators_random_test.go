@@ -1,0 +1,93 @@
+package mkl_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/backendtest"
+	"github.com/carve-dev/carve/backend/mkl"
+	"github.com/carve-dev/carve/internal/fuse"
+)
+
+// randomly returns options for mkl in a layout of activations, with a number of threads and, mostly, with formats between
+// operators that the seed chooses.
+func randomly(lib string, seed uint64) carve.Options {
+	GinkgoHelper()
+	rng := rand.New(rand.NewPCG(seed, 9))
+	c := mklWith(lib)
+	if layout := []string{"", "", "NCHW16c", "NCHW8c", "NHWC", "row-major"}[rng.IntN(6)]; layout != "" {
+		c.Options = map[string]string{"layout": layout}
+		if lib != "" {
+			c.Options["library"] = lib
+		}
+	}
+	o := carve.Options{Threads: 1 + rng.IntN(2), Backends: []backend.Config{c}}
+	if rng.IntN(4) > 0 {
+		b, err := mkl.Open(c)
+		Expect(err).NotTo(HaveOccurred())
+		o.Open = map[string]backend.Backend{"mkl": backendtest.Scramble(b, seed)}
+	}
+	return o
+}
+
+// checkRandom runs so many cases of every operator, and of chains, and returns what mkl ran.
+func checkRandom(ctx context.Context, lib string, first, operators, chains int) map[string]int {
+	GinkgoHelper()
+	ran := map[string]int{}
+	check := func(c *backendtest.Case, err error) {
+		if err == nil {
+			o := randomly(lib, c.Seed)
+			Expect(c.Agree(ctx, o, ran)).To(Succeed(), "%v\n%v", o.Backends[0].Options, c)
+		}
+	}
+	for _, op := range backendtest.RandomOperators() {
+		n := operators
+		if op == "QuantizeLinear" || op == "DequantizeLinear" { // the library has a kernel for each kind of shape
+			n *= 60
+		}
+		for seed := range n {
+			check(backendtest.RandomOperator(op, uint64(first+seed)))
+		}
+	}
+	for seed := range chains {
+		check(backendtest.RandomChain(uint64(first + seed)))
+	}
+	return ran
+}
+
+var _ = Describe("random operators, and chains of them", func() {
+	for _, lib := range libraries() {
+		It(strings.TrimSpace("agree with the reference kernels, every fused pattern among them "+lib), func(ctx SpecContext) {
+			b := open(lib)
+			ran := checkRandom(ctx, lib, 0, 2, 300)
+			for _, name := range mkl.Operators() {
+				pattern, ok := strings.CutPrefix(name, "pattern:")
+				if ok && pattern != fuse.SiluName && mkl.ExactProducts(b) { // simplification makes a Swish of it
+					Expect(ran[pattern]).NotTo(BeZero(), "no chain has %s", pattern)
+				}
+			}
+		})
+
+		It(strings.TrimSpace("agree with the reference kernels: thousands "+lib), Label("slow"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "slow") {
+				Skip("takes minutes: -ginkgo.label-filter=slow")
+			}
+			open(lib)
+			checkRandom(ctx, lib, 1000, 40, 6000)
+		})
+	}
+
+	It("include every operator that the backend has", func() {
+		for _, name := range mkl.Operators() {
+			if !strings.HasPrefix(name, "pattern:") {
+				Expect(backendtest.RandomOperators()).To(ContainElement(name), "it has no generator")
+			}
+		}
+	})
+})
