@@ -5,9 +5,8 @@
 //	}
 //
 // Operators, and random chains of them, are compared with the reference backend over shapes, attributes and element types;
-// formats and converters go
-// there and back; memory, cancellation, concurrent use and failures are tried. What a backend turns down is fallen back
-// from, and is no failure: the suite asks for right results, not for many operators.
+// formats and converters go there and back; memory, cancellation, concurrent use and failures are tried. What a backend
+// turns down is fallen back from, and is no failure: the suite asks for right results, not for many operators.
 //
 // The package uses the whole compiler, and no test framework beyond package testing.
 package backendtest

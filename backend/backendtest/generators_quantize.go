@@ -1,0 +1,116 @@
+package backendtest
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// quantization are scale and zero point of a whole tensor in an eight-bit type.
+type quantization struct {
+	dtype tensor.DType
+	scale float32
+	zero  int
+}
+
+func (m *maker) quantization() quantization {
+	q := quantization{dtype: pick(m, tensor.Uint8, tensor.Int8), scale: float32(0.01 + 0.05*m.r.Float64())}
+	lo := 0
+	if q.dtype == tensor.Int8 {
+		lo = math.MinInt8
+	}
+	if q.zero = lo; !m.chance(4) {
+		q.zero = m.between(lo, lo+math.MaxUint8)
+	}
+	return q
+}
+
+// numbers adds the constants scale and zero point.
+func (m *maker) numbers(q quantization) (scale, zero *graph.Value) {
+	return m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return float64(q.scale) })),
+		m.constant(m.fill(q.dtype, nil, func(int) float64 { return float64(q.zero) }))
+}
+
+// bytes adds an operand of integers over the whole range of a type.
+func (m *maker) bytes(dt tensor.DType, shape ...int) *graph.Value {
+	lo := 0
+	if dt == tensor.Int8 {
+		lo = math.MinInt8
+	}
+	return m.leaf(m.fill(dt, shape, func(int) float64 { return float64(m.between(lo, lo+math.MaxUint8)) }))
+}
+
+// dequantized adds floats that are integers of an input.
+func (m *maker) dequantized(shape ...int) *graph.Value {
+	return m.dequantize(m.bytes(tensor.Uint8, shape...), quantization{dtype: tensor.Uint8, scale: float32(0.01 + 0.03*m.r.Float64()), zero: m.between(0, 255)})
+}
+
+func (m *maker) dequantize(x *graph.Value, q quantization) *graph.Value {
+	scale, zero := m.numbers(q)
+	y := m.call("DequantizeLinear", x, scale, zero).one()
+	m.c.slack[y] = m.c.slack[x] * float64(q.scale)
+	return y
+}
+
+// quantize adds QuantizeLinear. Where x differs from backend to backend by rounding, some results are a step off.
+func (m *maker) quantize(x *graph.Value, q quantization) *graph.Value {
+	scale, zero := m.numbers(q)
+	y := m.call("QuantizeLinear", x, scale, zero).one()
+	if slack := m.c.slack[x]; slack > 0 || !m.exact[x] {
+		m.c.slack[y] = math.Ceil(slack/float64(q.scale)) + 1
+	}
+	return y
+}
+
+// between steps adds an operand of floats that no rounding of a quotient by the scale takes to another step.
+func (m *maker) betweenSteps(q quantization, shape ...int) *graph.Value {
+	return m.leaf(m.fill(tensor.Float32, shape, func(int) float64 { return float64(q.scale) * (float64(m.between(-300, 300)) + 0.6*m.r.Float64() - 0.3) }))
+}
+
+// quantizeGenerators are changes between floats and integers, and products on integers.
+var quantizeGenerators = map[string]generator{
+	"QuantizeLinear": func(m *maker, op string) []*graph.Value {
+		q := m.quantization()
+		return one(m.quantize(m.betweenSteps(q, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
+	},
+	"DequantizeLinear": func(m *maker, op string) []*graph.Value {
+		q := m.quantization()
+		return one(m.dequantize(m.bytes(q.dtype, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
+	},
+	"QLinearConv": func(m *maker, op string) []*graph.Value {
+		image := m.image(pick(m, 1, 2, 2, 3))
+		out := pick(m, 1, 8, 17, 24)
+		c := m.call(op)
+		kernel := c.window(image)
+		q := m.quantization()
+		w := m.parameter(m.fill(tensor.Int8, append([]int{out, image[1]}, kernel...), func(int) float64 { return float64(m.between(-60, 60)) }))
+		return one(m.qlinear(c, m.bytes(q.dtype, image...), q, w, out))
+	},
+	"QLinearMatMul": func(m *maker, op string) []*graph.Value {
+		k, columns := pick(m, lengths...), pick(m, lengths...)
+		a := append(m.shape(m.between(1, 2)), k)
+		q := m.quantization()
+		w := m.parameter(m.fill(tensor.Int8, []int{k, columns}, func(int) float64 { return float64(m.between(-60, 60)) }))
+		return one(m.qlinear(m.call(op), m.bytes(q.dtype, a...), q, w, columns))
+	},
+}
+
+// qlinear adds a product on integers, with a scale for all weights or one for each output.
+func (m *maker) qlinear(c *call, x *graph.Value, q quantization, w *graph.Value, outputs int) *graph.Value {
+	scale, zero := m.numbers(q)
+	var shape []int
+	if m.chance(2) {
+		shape = []int{outputs}
+	}
+	ws := m.constant(m.fill(tensor.Float32, shape, func(int) float64 { return 0.001 + 0.01*m.r.Float64() }))
+	wz := m.constant(m.fill(tensor.Int8, shape, func(int) float64 { return 0 }))
+	y := quantization{dtype: q.dtype, scale: float32(0.2 + m.r.Float64()), zero: q.zero}
+	ys, yz := m.numbers(y)
+	for i, v := range []*graph.Value{x, scale, zero, w, ws, wz, ys, yz} {
+		c.operand(i, v)
+	}
+	out := c.one()
+	m.c.slack[out] = 1
+	return out
+}
