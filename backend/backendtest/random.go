@@ -161,7 +161,7 @@ func (m *maker) node(spec graph.NodeSpec, outputs int) []*graph.Value {
 		return make([]*graph.Value, outputs)
 	}
 	n := m.g.AddNode(spec)
-	if m.err = graph.InferNode(n); m.err == nil {
+	if m.err = errors.Join(graph.InferNode(n), graph.CheckNode(n)); m.err == nil {
 		m.err = m.evaluate(n)
 	}
 	return n.Outputs
