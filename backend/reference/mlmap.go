@@ -20,7 +20,7 @@ func zipMap(c *Call) {
 		for i, x := range v[r*columns:][:columns] {
 			row[i] = float32(x)
 		}
-		out.Items = append(out.Items, &tensor.Map{StringKeys: l.strs, IntKeys: l.ints, Values: tensor.From(row)})
+		out.Items = append(out.Items, &tensor.Map{StringKeys: slices.Clone(l.strs), IntKeys: slices.Clone(l.ints), Values: tensor.From(row)})
 		c.work(columns)
 	}
 	c.set(0, out)
@@ -31,10 +31,9 @@ func (c *Call) mapInput() (m *tensor.Map, values *tensor.Tensor) {
 	if !ok || m == nil {
 		c.fail(c.portName(0), tensor.ErrDType, "a map is expected, found %T", c.value(0))
 	}
-	c.Inputs = []tensor.Value{m.Values}
-	values = c.input(0)
-	c.require(max(len(m.IntKeys), len(m.StringKeys)) == values.Len(), c.portName(0), "%d keys for %v",
-		max(len(m.IntKeys), len(m.StringKeys)), values)
+	values, err := m.Dense()
+	c.check(c.portName(0), err)
+	c.require(m.Len() == values.Len(), c.portName(0), "%d keys for %v", m.Len(), values)
 	return m, values
 }
 

@@ -211,6 +211,30 @@ var _ = Describe("values", func() {
 		Entry("map of strings", &tensor.Map{StringKeys: []string{"a"}, Values: &tensor.Sequence{Items: []tensor.Value{&tensor.Optional{}}}}),
 	)
 
+	It("writes a map whose values are a tensor as one that holds a value a key", func() {
+		m := &tensor.Map{StringKeys: []string{"a", "b"}, Values: tensor.From([]float32{1, 2})}
+		b, err := tensor.AppendValue(nil, "m", m)
+		Expect(err).NotTo(HaveOccurred())
+		_, got, err := tensor.ParseValue(b, tensor.KindMap, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got).To(BeComparableTo(&tensor.Map{StringKeys: m.StringKeys, Values: &tensor.Sequence{
+			DType: tensor.Float32, Items: []tensor.Value{tensor.Scalar[float32](1), tensor.Scalar[float32](2)}}}))
+		Expect(got.(*tensor.Map).Dense()).To(BeComparableTo(m.Values))
+	})
+
+	DescribeTable("maps that do not hold a value a key", func(m *tensor.Map) {
+		_, err := tensor.AppendValue(nil, "m", m)
+		Expect(err).To(MatchError(tensor.ErrShape))
+		_, err = m.Dense()
+		Expect(err).To(MatchError(tensor.ErrShape))
+	},
+		Entry("no values", &tensor.Map{IntKeys: []int64{1}}),
+		Entry("too few", &tensor.Map{IntKeys: []int64{1, 2}, Values: tensor.From([]float32{1})}),
+		Entry("a scalar", &tensor.Map{IntKeys: []int64{1}, Values: tensor.Scalar[float32](1)}),
+		Entry("too many in a sequence", &tensor.Map{Values: &tensor.Sequence{Items: []tensor.Value{tensor.Scalar[float32](1)}}}),
+		Entry("keys of two types", &tensor.Map{IntKeys: []int64{1}, StringKeys: []string{"a"}, Values: tensor.From([]float32{1, 2})}),
+	)
+
 	DescribeTable("faults", func(m msg, kind tensor.Kind, want error) {
 		_, _, err := tensor.ParseValue(m, kind, nil)
 		Expect(err).To(MatchError(want))

@@ -263,11 +263,11 @@ func appendMap(b []byte, m *Map) ([]byte, error) {
 		b = protowire.AppendTag(b, 4, protowire.BytesType)
 		b = protowire.AppendString(b, k)
 	}
-	seq, ok := m.Values.(*Sequence)
-	if !ok || len(seq.Items) != len(m.IntKeys)+len(m.StringKeys) {
-		return b, fmt.Errorf("%w: map whose values are no sequence as long as its keys", ErrShape)
+	items, err := m.Items()
+	if err != nil {
+		return b, err
 	}
-	values, err := AppendValue(nil, "", seq)
+	values, err := AppendValue(nil, "", &Sequence{Items: items})
 	if err != nil {
 		return b, err
 	}

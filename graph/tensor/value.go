@@ -12,13 +12,6 @@ type Sequence struct {
 // Optional holds a value or nothing (nil).
 type Optional struct{ Item Value }
 
-// Map holds keys (integers or strings, one of the two) with their values, in the order of the file.
-type Map struct {
-	IntKeys    []int64
-	StringKeys []string
-	Values     Value
-}
-
 func (*Tensor) isValue()   {}
 func (*Sequence) isValue() {}
 func (*Optional) isValue() {}

@@ -60,10 +60,28 @@ func (t tolerance) compare(got, want tensor.Value) error {
 		if !slices.Equal(g.IntKeys, want.IntKeys) || !slices.Equal(g.StringKeys, want.StringKeys) {
 			return fmt.Errorf("%w: keys of a map", errDiffers)
 		}
-		return t.compare(g.Values, want.Values)
+		return t.values(g, want)
 	}
 	if got != nil {
 		return fmt.Errorf("%w: %v, expected nothing", errDiffers, tensor.KindOf(got))
+	}
+	return nil
+}
+
+// values compares what two maps of the same keys hold.
+func (t tolerance) values(got, want *tensor.Map) error {
+	g, err := got.Items()
+	if err != nil {
+		return err
+	}
+	w, err := want.Items()
+	if err != nil {
+		return err
+	}
+	for i := range w {
+		if err := t.compare(g[i], w[i]); err != nil {
+			return fmt.Errorf("value %d of a map: %w", i, err)
+		}
 	}
 	return nil
 }

@@ -24,9 +24,11 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run MODEL",
 		Short: "Runs a model once and prints its outputs' shapes and statistics",
-		Long: "run compiles and runs a model once, and prints type, shape and statistics of each output.\n\n" + defaultData + "\n\n" + overrideHelp + "\n\n" +
+		Long: "run compiles and runs a model once, and prints type, shape and statistics of each output, of sequences those of the\n" +
+			"first items, and of maps the first entries.\n\n" + defaultData + "\n\n" + overrideHelp + "\n\n" +
 			"--output writes one file per output, DIR/NAME.npy; characters of the name outside of [A-Za-z0-9._-] become _, and a\n" +
-			"name that is taken gets _2. What npy cannot hold, such as bfloat16, packed types and sequences, is written as NAME.pb.\n\n" +
+			"name that is taken gets _2. What npy cannot hold, such as bfloat16, packed types, sequences and maps, is written as\n" +
+			"NAME.pb, the protobuf message of its kind, which --input reads.\n\n" +
 			"--check compares every group with the reference backend on the same operands, and fails where a value differs by\n" +
 			"more than 1e-3 of itself plus 1e-4 of its standard deviation; it names the first such node.",
 		Args: cobra.ExactArgs(1),
@@ -121,6 +123,7 @@ func (a *app) printOutputs(ports []carve.Port, out map[string]tensor.Value, file
 			file = files[i]
 		}
 		row(t, p.Name, typ, stats, file)
+		itemRows(t, p.Name, out[p.Name], 0)
 	}
 	t.Flush()
 }

@@ -71,8 +71,8 @@ var _ = Describe("run", func() {
 		writePB(in, "x", want)
 		dir := GinkgoT().TempDir()
 		r := succeeds(ctx, "run", save(ctx, g), "--input", "x="+in, "--output", dir)
-		Expect(r.stdout).To(ContainSubstring("y  bfloat16[3]  min -3  max 2  mean 0"))
-		Expect(r.stdout).To(ContainSubstring("s  sequence[2]  2 items"))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^y +bfloat16\[3\] +min -3  max 2  mean 0`))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^s +sequence\[2\] +2 items`))
 		for name, kind := range map[string]tensor.Kind{"y": tensor.KindTensor, "s": tensor.KindSequence} {
 			b, err := os.ReadFile(filepath.Join(dir, name+".pb"))
 			Expect(err).NotTo(HaveOccurred())
@@ -86,6 +86,45 @@ var _ = Describe("run", func() {
 			Expect(ok).To(BeTrue())
 			Expect([]float64{t.Float64At(0), t.Float64At(1), t.Float64At(2)}).To(Equal([]float64{1, 2, -3}))
 		}
+	})
+
+	It("prints maps and writes them in a form that it reads", func(ctx SpecContext) {
+		rows := x
+		g := newGraph()
+		g.Opsets["ai.onnx.ml"] = 3
+		x := g.AddInput("x", f32(2, 3))
+		zip := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ZipMap"}, Inputs: []*graph.Value{x}, Outputs: []string{"p"},
+			Attrs: []graph.Attr{graph.StringsAttr("classlabels_strings", "cat", "dog", "fox")}}).Outputs[0]
+		g.SetOutputs(zip)
+		dir := GinkgoT().TempDir()
+		r := succeeds(ctx, "run", save(ctx, g), "--input", "x="+writeNPY(rows), "--output", dir)
+		Expect(r.stdout).To(MatchRegexp(`(?m)^p +sequence\[2\] +2 items +\S+/p\.pb$`))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^  p\[1\] +map\[3\] +"cat": 4, "dog": 50, "fox": 6$`))
+		b, err := os.ReadFile(filepath.Join(dir, "p.pb"))
+		Expect(err).NotTo(HaveOccurred())
+		_, p, err := tensor.ParseValue(b, tensor.KindSequence, nil)
+		Expect(err).NotTo(HaveOccurred())
+		first := filepath.Join(dir, "first.pb")
+		writePB(first, "first", p.(*tensor.Sequence).Items[0])
+
+		back := newGraph()
+		back.Opsets["ai.onnx.ml"] = 3
+		score := f32()
+		m := back.AddInput("m", graph.Type{Kind: graph.KindMap, DType: tensor.String, Elem: &score})
+		back.SetOutputs(back.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "DictVectorizer"}, Inputs: []*graph.Value{m}, Outputs: []string{"v"},
+			Attrs: []graph.Attr{graph.StringsAttr("string_vocabulary", "fox", "cow", "cat")}}).Outputs[0])
+		succeeds(ctx, "run", save(ctx, back), "--input", "m="+first, "--output", dir)
+		v, err := tensor.ReadNPYFile(filepath.Join(dir, "v.npy"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(tensor.Of[float32](v)).To(Equal([]float32{3, 0, 1}))
+	})
+
+	It("prints the first items of a long sequence", func(ctx SpecContext) {
+		g := newGraph()
+		x := g.AddInput("x", f32(12, 2))
+		g.SetOutputs(add(g, "SplitToSequence", "", "s", []*graph.Value{x}))
+		r := succeeds(ctx, "run", save(ctx, g))
+		Expect(r.stdout).To(MatchRegexp(`(?m)^  s\[9\] +float32\[1,2\] +min .*\n  … +2 more items$`))
 	})
 
 	It("feeds the documented data where there is no input", func(ctx SpecContext) {

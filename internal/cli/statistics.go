@@ -89,31 +89,6 @@ func (s statistics) String() string {
 	return out
 }
 
-// describe returns type and statistics of a value.
-func describe(v tensor.Value) (typ, stats string) {
-	switch v := v.(type) {
-	case *tensor.Tensor:
-		typ = v.DType.Name() + dimList(v.Shape)
-		s, err := measure(v)
-		if err != nil {
-			return typ, fmt.Sprintf("%d elements", v.Len())
-		}
-		return typ, s.String()
-	case *tensor.Sequence:
-		return fmt.Sprintf("sequence[%d]", len(v.Items)), counted(len(v.Items), "item")
-	case *tensor.Optional:
-		if v.Item == nil {
-			return "optional", "without a value"
-		}
-		typ, stats := describe(v.Item)
-		return "optional " + typ, stats
-	case *tensor.Map:
-		n := max(len(v.IntKeys), len(v.StringKeys))
-		return fmt.Sprintf("map[%d]", n), counted(n, "key")
-	}
-	return "nothing", ""
-}
-
 // dimList returns "[1,3,224,224]".
 func dimList(shape []int) string {
 	return "[" + strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ",") + "]"

@@ -61,9 +61,25 @@ func hostParts(v *graph.Value, t graph.Type, x tensor.Value, depth int) (tensor.
 		if x == nil || known && t.Kind != graph.KindMap || depth == maxValueDepth {
 			return bad("a map")
 		}
-		return x, nil
+		return hostMap(v, elem, x, depth)
 	}
 	return bad(fmt.Sprintf("%T", x))
+}
+
+// hostMap checks a map's keys and values, and returns it with one value a key.
+func hostMap(v *graph.Value, elem graph.Type, m *tensor.Map, depth int) (tensor.Value, error) {
+	items, err := m.Items()
+	if err != nil {
+		return nil, &PortError{Name: v.Name, Problem: err.Error(), Expected: v.Type.String(), Found: "a map", Kind: ErrInput}
+	}
+	elem.Shape = nil // files hold one number as [1] too
+	s := &tensor.Sequence{DType: elem.DType, Items: make([]tensor.Value, len(items))}
+	for i, item := range items {
+		if s.Items[i], err = hostParts(v, elem, item, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return &tensor.Map{IntKeys: m.IntKeys, StringKeys: m.StringKeys, Values: s}, nil
 }
 
 // hostInput checks an input tensor against its port and returns it compact, on the host, aligned for its dtype.

@@ -1,6 +1,10 @@
 package exec
 
-import "github.com/carve-dev/carve/graph/tensor"
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // copyValue returns v with storage of its own, so that it outlives the arena. Items of sequences, and what optionals and
 // maps hold, lie outside of it already and are shared.
@@ -34,6 +38,9 @@ func ownValue(v tensor.Value) (tensor.Value, error) {
 		}
 		item, err := ownValue(v.Item)
 		return &tensor.Optional{Item: item}, err
+	case *tensor.Map:
+		values, err := ownValue(v.Values)
+		return &tensor.Map{IntKeys: slices.Clone(v.IntKeys), StringKeys: slices.Clone(v.StringKeys), Values: values}, err
 	}
 	return copyValue(v)
 }
