@@ -430,6 +430,59 @@ func (n *Node) Provenance() []string {
 	return []string{n.Name}
 }
 
+// Label names n for people: by the first of the model's nodes that it comes from; a node that the compiler added and named
+// by its own name, and otherwise by the nearest node that reads it or that it reads.
+func (n *Node) Label() string {
+	if p := n.ModelNodes(); len(p) > 0 {
+		return p[0]
+	}
+	return n.Name
+}
+
+// ModelNodes returns the provenance of n. Where it has none, since the compiler added it, it is that of the nearest node
+// that reads its results, or else of the nearest that it reads from; nil where there is none. O(V+E) then.
+func (n *Node) ModelNodes() []string {
+	readers := func(n *Node) (out []*Node) {
+		for _, v := range n.Outputs {
+			if v != nil {
+				for _, u := range v.Uses() {
+					out = append(out, u.Node)
+				}
+			}
+		}
+		return out
+	}
+	makers := func(n *Node) (out []*Node) {
+		for _, v := range n.Inputs {
+			if v != nil && v.Producer != nil {
+				out = append(out, v.Producer)
+			}
+		}
+		return out
+	}
+	if p := n.nearest(readers); p != nil {
+		return p
+	}
+	return n.nearest(makers)
+}
+
+// nearest returns the first provenance that a search breadth first from n finds.
+func (n *Node) nearest(next func(*Node) []*Node) []string {
+	seen := map[*Node]bool{n: true}
+	for queue := []*Node{n}; len(queue) > 0; queue = queue[1:] {
+		if p := queue[0].Provenance(); len(p) > 0 {
+			return p
+		}
+		for _, m := range next(queue[0]) {
+			if m != nil && !seen[m] {
+				seen[m] = true
+				queue = append(queue, m)
+			}
+		}
+	}
+	return nil
+}
+
 // Absorb adds the provenance of other to n's, without repetition.
 func (n *Node) Absorb(other *Node) {
 	own := n.Provenance()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
@@ -47,17 +48,30 @@ var ErrUnplaced = errors.New("no backend runs the node")
 type UnplacedError struct {
 	Node    string
 	Op      string
-	Reasons []Rejection
+	Reasons []Rejection // in the order in which backends were asked
+	More    int         // further nodes that no backend takes
 }
 
-// Error lists the reasons.
+// Error lists the reasons, beginning with the backend that was asked last: it is the one of last resort, whose kernels are
+// the most general.
 func (e *UnplacedError) Error() string {
 	s := fmt.Sprintf("node %q (%s): %v", e.Node, e.Op, ErrUnplaced)
-	for i, r := range e.Reasons {
-		if i == 4 {
-			return s + "; …"
+	shown := 0
+	for i, r := range slices.Backward(e.Reasons) {
+		if i < len(e.Reasons)-1 && e.Reasons[i+1].Backend == r.Backend {
+			continue // what a property said before the backend itself
+		}
+		if shown++; shown > 4 {
+			s += "; …"
+			break
 		}
 		s += fmt.Sprintf("; %s: %v", r.Backend, r.Reason)
+	}
+	switch {
+	case e.More == 1:
+		s += "; nor does one run another node"
+	case e.More > 1:
+		s += fmt.Sprintf("; nor does one run %d other nodes", e.More)
 	}
 	return s
 }
@@ -67,19 +81,26 @@ func (e *UnplacedError) Unwrap() error { return ErrUnplaced }
 
 // complete returns the error about the first node that nobody has.
 func (s *State) complete() error {
+	var first *graph.Node
+	more := -1
 	for n := range s.g.Nodes() {
 		if s.backend[n.ID] == unassigned {
-			return s.unplaced(n)
+			if first == nil {
+				first = n
+			}
+			more++
 		}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	e := s.unplaced(first)
+	e.More = more
+	return e
 }
 
-func (s *State) unplaced(n *graph.Node) error {
-	e := &UnplacedError{Op: n.Op.String(), Node: n.Name}
-	if p := n.Provenance(); len(p) > 0 {
-		e.Node = p[0]
-	}
+func (s *State) unplaced(n *graph.Node) *UnplacedError {
+	e := &UnplacedError{Op: n.Op.String(), Node: n.Label()}
 	for _, r := range s.reject {
 		if r.Node == e.Node {
 			e.Reasons = append(e.Reasons, r)

@@ -81,8 +81,15 @@ var _ = Describe("Partition", func() {
 		Expect(u.Node).To(Equal("b"))
 		Expect(u.Op).To(Equal("Abs"))
 		Expect(u.Reasons).To(HaveLen(2))
-		Expect(err).To(MatchError(`node "b" (Abs): no backend runs the node; only: unsupported: not accepted by this instance; ` +
-			`other: unsupported: not accepted by this instance`))
+		Expect(err).To(MatchError(`node "b" (Abs): no backend runs the node; other: unsupported: not accepted by this instance; ` +
+			`only: unsupported: not accepted by this instance`))
+	})
+
+	It("counts the other nodes that nobody takes", func(ctx SpecContext) {
+		err := try(ctx, &partition.Options{Backends: []backend.Backend{only("Abs")}})
+		Expect(err).To(MatchError(HaveSuffix("; nor does one run another node")))
+		err = try(ctx, &partition.Options{Backends: []backend.Backend{only("Sin")}})
+		Expect(err).To(MatchError(HaveSuffix("; nor does one run 2 other nodes")))
 	})
 
 	It("follows pins, the first that matches", func(ctx SpecContext) {

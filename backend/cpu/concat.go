@@ -1,16 +1,12 @@
 package cpu
 
 import (
-	"errors"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
-
-var errIndex = errors.New("index out of range")
 
 // concatSignatures: in the blocked layout along channels, and row-major.
 func concatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

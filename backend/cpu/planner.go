@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -177,7 +178,14 @@ type state struct {
 }
 
 // Enqueue implements backend.Instance: it runs the steps and returns when they are done.
-func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
+func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event device.Event, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if err = outOfRange(r); err == nil {
+				panic(r)
+			}
+		}
+	}()
 	st, ok := a.Local.(*state)
 	if !ok || st.in != in {
 		st = &state{in: in, Storage: place.NewStorage(in.slots)}
@@ -214,6 +222,19 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		return nil, err
 	}
 	return nil, nil
+}
+
+// outOfRange returns the *backend.RangeError that a step panicked with, here or in a worker; nil for another fault.
+func outOfRange(r any) error {
+	err, ok := r.(error)
+	if !ok {
+		return nil
+	}
+	var data *backend.RangeError
+	if !errors.As(err, &data) {
+		return nil
+	}
+	return data
 }
 
 // chunkPoll is how many chunks run between looks at the context.

@@ -1,9 +1,9 @@
 package cpu
 
 import (
-	"fmt"
 	"math"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
@@ -71,7 +71,7 @@ func planRoiAlign(p *planner, n *graph.Node) error {
 			roi, c := i/channels, i%channels
 			b := image[roi]
 			if b < 0 || b >= int64(images) {
-				panic(fmt.Errorf("%w: image %d of %d", errIndex, b, images))
+				panic(backend.OutOfRange(n, 2, b, 0, int64(images)-1))
 			}
 			at, from := roi*samples*taps, (int(b)*channels+c)*plane
 			r.bins(y[i*bins:(i+1)*bins], x[from:from+plane], off[at:at+samples*taps], weight[at:at+samples*taps])

@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"fmt"
-
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
@@ -11,24 +10,24 @@ import (
 
 // GatherElements, GatherND, ScatterElements and ScatterND, row-major.
 
-// indexAt returns a reader of an index operand, int64 or int32; the index is counted from the end where it is negative, and
-// a panic with errIndex says that an axis of length has no such element: Enqueue's caller makes it an error.
-func indexAt(v *graph.Value) func(st *state, m place.Memory, i, length int) int {
-	wide := v.Type.DType == tensor.Int64
+// indexAt returns a reader of index operand op of n, int64 or int32; the index is counted from the end where it is negative,
+// and a panic with a *backend.RangeError, which Enqueue returns, says that an axis of length has no such element.
+func indexAt(n *graph.Node, op int) func(st *state, m place.Memory, i, length int) int {
+	wide := n.Inputs[op].Type.DType == tensor.Int64
 	return func(st *state, m place.Memory, i, length int) int {
-		var k int
+		var k int64
 		if wide {
-			k = int(of[int64](st, m)[i])
+			k = of[int64](st, m)[i]
 		} else {
-			k = int(of[int32](st, m)[i])
+			k = int64(of[int32](st, m)[i])
+		}
+		if k < -int64(length) || k >= int64(length) {
+			panic(backend.BadIndex(n, op, k, length))
 		}
 		if k < 0 {
-			k += length
+			k += int64(length)
 		}
-		if k < 0 || k >= length {
-			panic(fmt.Errorf("%w: index %d of an axis of %d", errIndex, k, length))
-		}
-		return k
+		return int(k)
 	}
 }
 
@@ -85,7 +84,7 @@ func planGatherElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(idx)
+	read := indexAt(n, 1)
 	count := product(di)
 	const part = 256
 	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
@@ -112,7 +111,7 @@ func planGatherND(p *planner, n *graph.Node) error {
 	image, inner := product(d[batch:]), product(d[batch+k:])
 	size := inner * x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(idx)
+	read := indexAt(n, 1)
 	p.emit(step{chunks: rows, grain: grainFor(float64(size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
 		o, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
@@ -178,7 +177,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, run, join, count := indexAt(idx), runAt(idx), combine(n), product(di)
+	read, run, join, count := indexAt(n, 1), runAt(idx), combine(n), product(di)
 	inner := 1 // elements that lie together in both, but for what the index adds
 	for k := len(d) - 1; k > axis; k-- {
 		if inner *= di[k]; di[k] != d[k] {
@@ -210,7 +209,7 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, join := indexAt(idx), combine(n)
+	read, join := indexAt(n, 1), combine(n)
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
 		o, u := st.Bytes(dst), st.Bytes(updates)

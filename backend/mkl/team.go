@@ -112,6 +112,10 @@ func (m *team) create(f func() error) error {
 func (st *state) guarded() {
 	defer func() {
 		if r := recover(); r != nil {
+			if err, ok := r.(error); ok {
+				st.err = fmt.Errorf("%w: panic: %w", ErrStatus, err)
+				return
+			}
 			st.err = fmt.Errorf("%w: panic: %v", ErrStatus, r)
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
@@ -58,7 +59,7 @@ type Call struct {
 }
 
 // Evaluate runs one node on host values and returns one value per output of the node, nil where the output is omitted.
-// Results share no storage with operands. Errors are *Error, or the context's.
+// Results share no storage with operands. Errors are *Error, *backend.RangeError for data that is out of range, or the context's.
 func Evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
 	return Run(ctx, n, inputs, nil)
 }
@@ -186,6 +187,11 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 func (c *Call) fail(port string, cause error, format string, args ...any) {
 	err := fmt.Errorf("%w: "+format, append([]any{cause}, args...)...)
 	panic(fault{&Error{Op: c.Node.Op, Node: c.Node.Name, Port: port, Err: err}})
+}
+
+// outOfRange ends the kernel with a *backend.RangeError about a number in input i, of which [low, high] are admitted.
+func (c *Call) outOfRange(i int, value, low, high int64) {
+	panic(fault{backend.OutOfRange(c.Node, i, value, low, high)})
 }
 
 // check ends the kernel where err is not nil.

@@ -15,7 +15,7 @@ var gatherKernels = []kernel{
 // index returns an index of an axis of n elements, counted from the end where it is negative.
 func (c *Call) index(i int, v int64, n int) int {
 	if v < -int64(n) || v >= int64(n) {
-		c.fail(c.portName(i), ErrAttribute, "index %d of %d", v, n)
+		c.outOfRange(i, v, -int64(n), int64(n)-1)
 	}
 	if v < 0 {
 		v += int64(n)

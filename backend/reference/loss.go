@@ -49,7 +49,7 @@ func (c *Call) likelihoodLoss(x *tensor.Tensor, v []float64) {
 			continue
 		}
 		if t < 0 || t >= int64(classes) {
-			c.fail(c.portName(1), ErrAttribute, "class %d of %d", t, classes)
+			c.outOfRange(1, t, 0, int64(classes)-1)
 		}
 		w := 1.0
 		if weights != nil {

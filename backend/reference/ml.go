@@ -60,7 +60,7 @@ func arrayFeatureExtractor(c *Call) {
 		for o := range product(x.Shape[:last]) {
 			for k, v := range at {
 				if v < 0 || v >= int64(n) {
-					c.fail(c.portName(1), ErrAttribute, "index %d of %d", v, n)
+					c.outOfRange(1, v, 0, int64(n)-1)
 				}
 				dst.copy(o*len(at)+k, src, o*n+int(v), 1)
 				c.work(2)

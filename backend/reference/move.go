@@ -449,7 +449,7 @@ func reverseSequence(c *Call) {
 	c.move(0, x.DType, x.Shape, func(dst cells) {
 		for b := range n {
 			if lens[b] < 0 || lens[b] > int64(t) {
-				c.fail(c.portName(1), ErrAttribute, "length %d of %d", lens[b], t)
+				c.outOfRange(1, lens[b], 0, int64(t))
 			}
 			l := int(lens[b])
 			for k := range t {

@@ -192,11 +192,12 @@ func maxUnpool(c *Call) {
 	}
 	src := c.cells(0)
 	n := c.count("output output", shape, 8)
+	limit := c.count("output output", natural, 1)
 	c.move(0, x.DType, shape, func(dst cells) {
 		for i, k := range at {
 			// Indices count within the natural shape, which lies in the corner of a larger one.
-			if k < 0 {
-				c.fail(c.portName(1), ErrAttribute, "index %d", k)
+			if k < 0 || k >= int64(limit) {
+				c.outOfRange(1, k, 0, int64(limit)-1)
 			}
 			to, rest, stride := 0, int(k), 1
 			if sameShape(shape, natural) {
@@ -210,8 +211,8 @@ func maxUnpool(c *Call) {
 					stride *= shape[a]
 				}
 			}
-			if to >= n {
-				c.fail(c.portName(1), ErrAttribute, "index %d for %v", k, shape)
+			if to >= n { // the shape that is asked for is smaller than the natural one
+				c.outOfRange(1, k, 0, int64(n)-1)
 			}
 			dst.copy(to, src, i, 1)
 		}

@@ -235,7 +235,7 @@ func (c *Call) sequenceLens(i, batch, steps int) []int {
 	c.require(len(v) == batch, c.portName(i), "%d lengths for a batch of %d", len(v), batch)
 	for b, n := range v {
 		if n < 0 || n > int64(steps) {
-			c.fail(c.portName(i), ErrAttribute, "length %d of %d", n, steps)
+			c.outOfRange(i, n, 0, int64(steps))
 		}
 		lens[b] = int(n)
 	}

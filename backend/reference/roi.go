@@ -52,7 +52,7 @@ func roiAlign(c *Call) {
 	out := c.floatBuffer(shape...)
 	for r, b := range batch {
 		if b < 0 || b >= int64(n) {
-			c.fail(c.portName(2), ErrAttribute, "image %d of %d", b, n)
+			c.outOfRange(2, b, 0, int64(n)-1)
 		}
 		shift := 0.0
 		if half {

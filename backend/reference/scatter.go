@@ -1,6 +1,8 @@
 package reference
 
 import (
+	"math"
+
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -133,7 +135,11 @@ func tensorScatter(c *Call) {
 		for o := range outer {
 			at := start[o/max(outer/max(x.Shape[0], 1), 1)]
 			if at < 0 || !circular && at > int64(n-m) {
-				c.fail(c.portName(2), ErrAttribute, "%d for %d elements of %d", at, m, n)
+				most := int64(n - m)
+				if circular {
+					most = math.MaxInt64
+				}
+				c.outOfRange(2, at, 0, most)
 			}
 			for k := range m {
 				to := int((at%int64(n) + int64(k)) % int64(n))

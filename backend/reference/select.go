@@ -59,10 +59,12 @@ func topK(c *Call) {
 	outer, n, inner := split3(x.Shape, axis)
 	k64 := c.Node.Int("k", -1)
 	if c.version >= 10 {
-		k64 = c.oneInt(1, -1)
+		if k64 = c.oneInt(1, -1); k64 < 0 || k64 > int64(n) {
+			c.outOfRange(1, k64, 0, int64(n))
+		}
 	}
 	if k64 < 0 || k64 > int64(n) {
-		c.fail("K", ErrAttribute, "%d of %d", k64, n)
+		c.fail("k", ErrAttribute, "%d of %d", k64, n)
 	}
 	k := int(k64)
 	compare := c.ordering(0)

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -71,7 +72,7 @@ func sequenceEmpty(c *Call) { c.set(0, &tensor.Sequence{DType: c.dtypeAttr("dtyp
 func (c *Call) place(i int, def int64, n, last int) int {
 	p := c.oneInt(i, def)
 	if p < -int64(n) || p > int64(last) {
-		c.fail(c.portName(i), ErrAttribute, "position %d of %d", p, n)
+		c.outOfRange(i, p, -int64(n), int64(last))
 	}
 	if p < 0 {
 		p += int64(n)
@@ -130,7 +131,7 @@ func splitToSequence(c *Call) {
 	case len(t.Shape) == 0:
 		by := c.oneInt(1, 1)
 		if by < 1 {
-			c.fail(c.portName(1), ErrAttribute, "parts of %d", by)
+			c.outOfRange(1, by, 1, math.MaxInt64)
 		}
 		for rest := n; rest > 0; rest -= int(min(by, int64(rest))) {
 			sizes = append(sizes, int(min(by, int64(rest))))

@@ -64,7 +64,8 @@ var _ = Describe("faults", func() {
 		g.Opsets["com.example"] = 1
 		g.SetOutputs(n.Outputs[0])
 		path := save(ctx, g)
-		Expect(fails(ctx, "run", path)).To(And(ContainSubstring(`"wand"`), ContainSubstring("com.example.Magic")))
+		Expect(fails(ctx, "run", path)).To(And(ContainSubstring(`"wand"`), ContainSubstring("com.example.Magic"),
+			ContainSubstring("no backend runs the node; reference: "), HaveSuffix("; carve inspect lists all such operators\n")))
 		Expect(succeeds(ctx, "inspect", path).stdout).To(ContainSubstring("unsupported: com.example.Magic (1 node)"))
 	})
 

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/partition"
 )
 
 // job is a model on its way to a run: opened, its shapes decided, compiled.
@@ -61,6 +62,9 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 	start = time.Now()
 	j.program, err = carve.Compile(ctx, j.model, &o)
 	j.compiled += time.Since(start)
+	if errors.Is(err, partition.ErrUnplaced) {
+		err = fmt.Errorf("%w; carve inspect lists all such operators", err)
+	}
 	if taken := j.binding.taken(); errors.Is(err, graph.ErrShapeMismatch) && taken != "" {
 		err = fmt.Errorf("%w; %s", err, taken)
 	}

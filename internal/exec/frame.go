@@ -311,7 +311,7 @@ func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 		f.session.run.Resume()
 	}
 	if err != nil {
-		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) {
+		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) || errors.Is(err, backend.ErrRange) {
 			return err
 		}
 		err = f.session.m.runFallback(ctx, st, f.bindings(i), a, err)

@@ -105,7 +105,7 @@ func valueError(v *graph.Value, err error) error {
 	if name == "" {
 		name = hostName
 	}
-	return BlameNodes(n.Provenance(), name, err)
+	return BlameNodes(n.ModelNodes(), name, err)
 }
 
 // fits reports an error for a buffer that can never be had: beyond MaxArenaBytes, or more than the memory that is left.
