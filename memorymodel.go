@@ -171,17 +171,7 @@ func (m *memoryModel) boundary(owner *graph.Node, s *schedule.Graph) {
 
 // direct reports whether a value is written to the caller's memory.
 func direct(v *graph.Value) bool {
-	g := v.Graph()
-	if v.Producer == nil || g.Owner() != nil || v.Format != graph.HostFormat || !v.Type.Backed() {
-		return false
-	}
-	n := 0
-	for _, o := range g.Outputs {
-		if o == v {
-			n++
-		}
-	}
-	return n == 1
+	return v.Producer != nil && v.Graph().Owner() == nil && v.Format == graph.HostFormat && v.Type.Backed() && v.NumOutputs() == 1
 }
 
 func (m *memoryModel) node(n *graph.Node) schedule.Node {
@@ -202,8 +192,8 @@ func (m *memoryModel) node(n *graph.Node) schedule.Node {
 		}
 	}
 	if n.IsCarve(graph.OpSubgraph) { // whose peak counts what stands at its edges as well
-		for _, v := range n.Regions[0].Graph.Inputs {
-			if o := n.Operand(slices.Index(n.Regions[0].Graph.Inputs, v)); o != nil && o.Producer != nil && o.HasOneUse() && !o.IsOutput() {
+		for i, v := range n.Regions[0].Graph.Inputs {
+			if o := n.Operand(i); o != nil && o.Producer != nil && o.HasOneUse() && !o.IsOutput() {
 				out.Work -= m.size(v)
 			}
 		}

@@ -35,9 +35,13 @@ func (c *compilation) pinDims() error {
 	if err := c.checkBounds(known); err != nil {
 		return err
 	}
+	inputs := map[string]int{}
+	for i, v := range c.g.Inputs {
+		inputs[v.Name] = i
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.o.Shapes)) {
-		i := slices.IndexFunc(c.g.Inputs, func(v *graph.Value) bool { return v.Name == name })
-		if i < 0 {
+		i, ok := inputs[name]
+		if !ok {
 			return &InputError{Name: name, Problem: "the model has no such input", kind: ErrInput}
 		}
 		t, shape := c.g.Inputs[i].Type, c.o.Shapes[name]

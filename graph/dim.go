@@ -152,6 +152,31 @@ func (d Dim) Add(o Dim) Dim {
 	return Dim{c: c, e: newExpr(out)}
 }
 
+// sumDims returns the sum of dims in O(t·log t) of their terms t, which adding one after the other does not.
+func sumDims(dims []Dim) Dim {
+	var sum Dim
+	var terms []term
+	for _, d := range dims {
+		sum.c += d.c
+		terms = append(terms, d.terms()...)
+	}
+	slices.SortStableFunc(terms, func(x, y term) int { return strings.Compare(x.key, y.key) })
+	out := terms[:0]
+	for i := 0; i < len(terms); {
+		t := terms[i]
+		for i++; i < len(terms) && terms[i].key == t.key; i++ {
+			t.coef += terms[i].coef
+		}
+		if t.coef != 0 {
+			out = append(out, t)
+		}
+	}
+	if len(out) > 0 {
+		sum.e = newExpr(out)
+	}
+	return sum
+}
+
 // Scale returns k × d.
 func (d Dim) Scale(k int64) Dim {
 	if k == 0 {

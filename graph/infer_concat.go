@@ -26,7 +26,8 @@ func (c *Inference) concat(n int, axis int64) error {
 		return c.attrError("axis", fmt.Sprintf("an axis of rank %d", rank), axis)
 	}
 	var out Shape
-	sum, sumKnown := Dim{}, true
+	var lengths []Dim
+	sumKnown := true
 	for i := range n {
 		s := c.Shape(i)
 		if s == nil {
@@ -36,7 +37,7 @@ func (c *Inference) concat(n int, axis int64) error {
 		if len(s) != rank {
 			return c.shapeError(i, fmt.Sprintf("rank %d", rank))
 		}
-		sum = sum.Add(s[a])
+		lengths = append(lengths, s[a])
 		if out == nil {
 			out = append(Shape{}, s...)
 			continue
@@ -52,7 +53,7 @@ func (c *Inference) concat(n int, axis int64) error {
 			out[k] = m
 		}
 	}
-	if out[a] = sum; !sumKnown {
+	if out[a] = sumDims(lengths); !sumKnown {
 		out[a] = c.Fresh()
 	}
 	if err := c.SetShape(0, out); err != nil {
@@ -149,14 +150,12 @@ func (c *Inference) checkSplit(sizes []Dim, in Shape, a int) error {
 	if len(sizes) < c.NumOutputs() {
 		return nodeError(c.Node, ErrArity, fmt.Sprintf("at most %d outputs", len(sizes)), itoa(c.NumOutputs()))
 	}
-	sum := Dim{}
 	for _, d := range sizes {
 		if n, ok := d.Const(); ok && (n < 0 || n > math.MaxInt64/maxContents/2) {
 			return nodeError(c.Node, ErrShapeMismatch, "lengths of at least 0", Shape(sizes).String())
 		}
-		sum = sum.Add(d)
 	}
-	if _, ok := sameDim(sum, in[a]); !ok {
+	if _, ok := sameDim(sumDims(sizes), in[a]); !ok {
 		return nodeError(c.Node, ErrShapeMismatch, fmt.Sprintf("lengths that add up to %v", in[a]), Shape(sizes).String())
 	}
 	return nil

@@ -150,7 +150,7 @@ func exactQuotient(a, b Dim) (Dim, bool) {
 		return Dim{}, false
 	}
 	y := b.e.terms[0]
-	sum := Dim{}
+	var parts []Dim
 	for _, x := range a.e.terms {
 		rest, ok := removeAtoms(x.atoms, y.atoms)
 		if !ok || x.coef%y.coef != 0 {
@@ -160,9 +160,9 @@ func exactQuotient(a, b Dim) (Dim, bool) {
 		for _, at := range rest {
 			q = q.Mul(fromAtom(at))
 		}
-		sum = sum.Add(q)
+		parts = append(parts, q)
 	}
-	return sum, true
+	return sumDims(parts), true
 }
 
 func gcd(a, b int64) int64 {

@@ -6,6 +6,15 @@ import "slices"
 // more than the place so that 0 ends it. So what happens to one output costs its own places, and not a look at all of them:
 // partitions of large graphs have tens of thousands.
 
+// NumOutputs returns how many outputs of its graph v is. It costs that many steps.
+func (v *Value) NumOutputs() int {
+	n := 0
+	for at := v.output; at > 0; at = v.graph.nextOutput[at-1] {
+		n++
+	}
+	return n
+}
+
 // SetOutputs declares the outputs of g, in order.
 func (g *Graph) SetOutputs(vs ...*Value) {
 	for _, v := range g.Outputs {

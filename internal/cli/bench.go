@@ -99,7 +99,7 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	count, err := flops.Of(g, j.binding.bindings())
+	count, err := flops.Of(g, j.binding.values)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	if err != nil {
 		return err
 	}
-	count, err := flops.Of(g, b.bindings())
+	count, err := flops.Of(g, b.values)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 	if err != nil {
 		return err
 	}
-	count, err := flops.Of(g, j.binding.bindings())
+	count, err := flops.Of(g, j.binding.values)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type binding struct {
 	dims   map[string]int   // every symbol of the inputs
 	shapes map[string][]int // inputs of unknown rank, and those that --shape names
 	unset  []string         // the symbols that nobody set: they are 1
+	values graph.Bindings   // dims, as graph wants them
 }
 
 // bind decides all symbols of the inputs of g: --dim counts first, then --shape, then the shapes of the tensors that
@@ -26,7 +27,7 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 	if err != nil {
 		return nil, err
 	}
-	b := &binding{dims: map[string]int{}, shapes: shapes}
+	b := &binding{dims: map[string]int{}, shapes: shapes, values: graph.Bindings{}}
 	known := map[string]bool{}
 	for _, v := range g.Inputs {
 		for _, d := range v.Type.Shape {
@@ -68,6 +69,7 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 			b.dims[s] = 1
 			b.unset = append(b.unset, s)
 		}
+		b.values[s] = int64(b.dims[s])
 	}
 	return b, nil
 }
@@ -153,17 +155,8 @@ func noInput(g *graph.Graph, name string) error {
 	return fmt.Errorf("the model has no input %q (there are: %s)", name, nameList(set))
 }
 
-// bindings returns the symbols' values as graph wants them.
-func (b *binding) bindings() graph.Bindings {
-	out := graph.Bindings{}
-	for s, n := range b.dims {
-		out[s] = int64(n)
-	}
-	return out
-}
-
 // report returns the symbols' values for JSON.
-func (b *binding) report() map[string]int64 { return b.bindings() }
+func (b *binding) report() map[string]int64 { return b.values }
 
 // apply puts the shapes into options.
 func (b *binding) apply(o *carve.Options) {
@@ -193,5 +186,5 @@ func (b *binding) shapeOf(v *graph.Value) ([]int, error) {
 	if !v.Type.Shape.Known() {
 		return nil, fmt.Errorf("input %q has an unknown rank: --shape %s=…", v.Name, v.Name)
 	}
-	return v.Type.Shape.Eval(b.bindings(), []int{})
+	return v.Type.Shape.Eval(b.values, []int{})
 }

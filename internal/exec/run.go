@@ -14,8 +14,12 @@ import (
 func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
 	main := s.m.main
 	values := make([]tensor.Value, len(main.Inputs))
+	found := 0
 	for i, v := range main.Graph.Inputs {
 		x, ok := inputs[v.Name]
+		if ok {
+			found++
+		}
 		if d := s.m.env.Defaults[i]; d != nil && (!ok || x == nil) {
 			x, ok = d, true
 		}
@@ -24,10 +28,8 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 		}
 		values[i] = x
 	}
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		if !slices.ContainsFunc(main.Graph.Inputs, func(v *graph.Value) bool { return v.Name == name }) {
-			return nil, &PortError{Name: name, Problem: "the model has no such input", Kind: ErrInput}
-		}
+	if found < len(inputs) {
+		return nil, unknownInput(main.Graph.Inputs, inputs)
 	}
 	f, err := s.begin(ctx, values)
 	if err != nil {
@@ -204,4 +206,18 @@ func (s *Session) beginTensors(ctx context.Context, inputs []*tensor.Tensor) (*f
 	}
 	s.run.Begin(s.m.env.Threads)
 	return f, nil
+}
+
+// unknownInput names the first, in the order of names, of the given inputs that is none.
+func unknownInput(known []*graph.Value, given map[string]tensor.Value) error {
+	names := map[string]bool{}
+	for _, v := range known {
+		names[v.Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !names[name] {
+			return &PortError{Name: name, Problem: "the model has no such input", Kind: ErrInput}
+		}
+	}
+	return nil
 }
