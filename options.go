@@ -46,7 +46,9 @@ type Options struct {
 	Threads int
 	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
 	MaxSessions int
-	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit.
+	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit. It counts
+	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they
+	// collect, what fallbacks hold and reference kernels work in. Inputs, outputs of known shape and weights are not counted.
 	MaxArenaBytes int64
 	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
 	MaxFold int64
@@ -81,7 +83,7 @@ type Options struct {
 	Poison bool
 	// Logger receives what the compiler decides; nil discards it.
 	Logger *slog.Logger
-	// Observer is told of progress; nil means nobody.
+	// Observer is told of progress, of the compiler and of loops that take long; nil means nobody.
 	Observer func(Progress)
 	// Dump, where it is not nil, receives the graph after each pass. It must not change the graph. Passes that come again
 	// after nodes were banned from a backend are dumped again.
@@ -91,12 +93,23 @@ type Options struct {
 	DumpTo func(pass string) io.Writer
 }
 
+// RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.
+const RunPass = "run"
+
 // Progress is one report to Options.Observer. Calls come from one goroutine at a time.
 type Progress struct {
-	Pass    string        // name in the pass table
-	Done    int           // units of the pass that are done: groups compiled, constants packed
+	Pass    string        // name in the pass table, or RunPass
+	Node    string        // of a run: the loop, by its name in the model
+	Done    int           // units of the pass that are done: groups compiled, constants packed, iterations
 	Total   int           // units of the pass; 0 where it has none
 	Elapsed time.Duration // since the pass began
+}
+
+// observeLoop tells an Observer of a loop in a run.
+func observeLoop(observer func(Progress)) func(node string, done, total int, elapsed time.Duration) {
+	return func(node string, done, total int, elapsed time.Duration) {
+		observer(Progress{Pass: RunPass, Node: node, Done: done, Total: total, Elapsed: elapsed})
+	}
 }
 
 func (o *Options) withDefaults() Options {
@@ -135,6 +148,12 @@ type kernels struct{}
 // Eval implements graph.Evaluator.
 func (kernels) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
 	return reference.Evaluate(ctx, n, inputs)
+}
+
+// evaluate is Eval with memory that is counted.
+func (kernels) evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Value, reserve func(bytes int64) error) ([]tensor.Value, error) {
+	call := reference.Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: reserve}
+	return call.Run()
 }
 
 // configs returns the list of backends with its implicit tail. A list of one implicit backend is followed by those behind

@@ -54,7 +54,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.takeDefaults(c)
 	p.packed.Forget()
 	p.env = exec.Env{
-		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.Eval, Options: c.o.compileOptions, Logger: c.o.Logger,
+		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
 		OutputNames: names(c.model.graph.Outputs), Defaults: p.defaults,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,

@@ -170,9 +170,13 @@ type RunArgs struct {
 	Workers   *device.Workers  // the host's, until Enqueue returns; nil means serial
 	Stream    device.Stream    // of the device that the group is on
 	// Alloc provides the storage of an output whose shape depends on data, once the shape is known. A backend allocates
-	// nothing else by itself. It is called before the run's Event happens, and by one goroutine at a time: carve does nothing
+	// nothing else by itself, unless it tells Reserve. It is called before the run's Event happens, and by one goroutine at a time: carve does nothing
 	// else in the session while such a run is under way.
 	Alloc func(output int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
+	// Reserve, where it is not nil, counts memory that a backend takes from elsewhere during the run, before it does, and with
+	// a negative number when it has given it back. Its error, which says that this is more than the caller allows, is the
+	// run's. It may be called from several goroutines.
+	Reserve func(bytes int64) error
 	// Trace, where it is not nil, is called at the end of each sub-step, in order, before the run's Event happens.
 	Trace func(step int)
 	// Local is the instance's own state for this session: nil at first, then whatever the instance stored.

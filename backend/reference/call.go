@@ -52,10 +52,14 @@ type Call struct {
 	// or returns nil, results are allocated.
 	Out      func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error)
 	MaxBytes int // bound of one result in bytes; 0 means DefaultMaxBytes
+	// Reserve, where it is not nil, counts what the kernel works in and its results, before they are made, and with a negative
+	// number when the call is over. Its error ends the call.
+	Reserve func(bytes int64) error
 
 	results []tensor.Value
 	version int
 	spent   int // work since the context was polled
+	taken   int64
 }
 
 // Evaluate runs one node on host values and returns one value per output of the node, nil where the output is omitted.
@@ -168,6 +172,9 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 	}
 	c.results = make([]tensor.Value, len(c.Node.Outputs))
 	defer func() {
+		if c.taken > 0 {
+			_ = c.Reserve(-c.taken) // giving back does not fail
+		}
 		switch r := recover().(type) {
 		case nil:
 		case fault:
@@ -238,6 +245,18 @@ func (c *Call) count(port string, shape []int, size int) int {
 	}
 	if n == 0 {
 		c.boundEmpty(port, shape)
+	}
+	return n
+}
+
+// reserve is count for what is allocated at once.
+func (c *Call) reserve(port string, shape []int, size int) int {
+	n := c.count(port, shape, size)
+	if bytes := int64(n) * int64(size); c.Reserve != nil && bytes > 0 {
+		if err := c.Reserve(bytes); err != nil {
+			panic(fault{fmt.Errorf("%v %q: %w", c.Node.Op, c.Node.Label(), err)})
+		}
+		c.taken += bytes
 	}
 	return n
 }
@@ -345,6 +364,7 @@ func (c *Call) result(i int, dt tensor.DType, shape []int) *tensor.Tensor {
 		}
 	}
 	if t == nil {
+		c.reserve(port, shape, size)
 		fresh, err := tensor.New(dt, shape...)
 		c.check(port, err)
 		t = fresh

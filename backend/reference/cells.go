@@ -17,7 +17,7 @@ func (c *Call) cellsOf(t *tensor.Tensor) cells {
 		return cells{s: t.Strings[:t.Len()]}
 	case t.DType.IsPacked():
 		b, bits := t.Bytes(), t.DType.Bits()
-		out := make([]byte, c.count("", t.Shape, 1))
+		out := make([]byte, c.reserve("", t.Shape, 1))
 		per := 8 / bits
 		for i := range out {
 			out[i] = b[i/per] >> (i % per * bits) & (1<<bits - 1)
@@ -37,7 +37,7 @@ func (c *Call) move(i int, dt tensor.DType, shape []int, fill func(dst cells)) {
 		fill(c.cellsOf(t))
 		return
 	}
-	dst := cells{size: 1, b: make([]byte, c.count("", shape, 1))}
+	dst := cells{size: 1, b: make([]byte, c.reserve("", shape, 1))}
 	fill(dst)
 	b, bits := t.Bytes(), dt.Bits()
 	per := 8 / bits

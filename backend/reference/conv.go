@@ -75,7 +75,7 @@ func (c *Call) addBias(out, bias []float64, shape []int) {
 // convolve computes a convolution in the accumulator's type: for each output row and four output channels at a time,
 // every kernel position adds a row of the input times a weight.
 func convolve[S accumulator](c *Call, v convolution, x, w []S) []S {
-	out := make([]S, c.count("output Y", v.shape, 8))
+	out := make([]S, c.reserve("output Y", v.shape, 8))
 	if len(out) == 0 {
 		return out
 	}

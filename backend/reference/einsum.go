@@ -137,7 +137,7 @@ func sumProducts[S accumulator](c *Call, p einsumPlan, get func(int) []S) []S {
 		ops[i] = get(i)
 		outer[i], inner[i] = p.strides[i][:p.out], p.strides[i][p.out:]
 	}
-	out := make([]S, c.count("output Output", p.dims[:p.out], 8))
+	out := make([]S, c.reserve("output Output", p.dims[:p.out], 8))
 	o := 0
 	base := make([]int, len(ops))
 	c.walk(p.dims[:p.out], make([]int, len(ops)), outer, func(off, step []int, n int) {

@@ -129,6 +129,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	for i, v := range in.e.sub.Inputs {
 		r.stored[v.ID] = a.Inputs[i]
 	}
+	defer r.release()
 	i := 0
 	for v := range in.e.sub.Constants() {
 		if v.IsDims() {
@@ -158,6 +159,30 @@ type run struct {
 	args   *backend.RunArgs
 	stored []*tensor.Tensor
 	plain  []tensor.Value
+	taken  int64 // bytes that were reserved for values without a place in the plan
+}
+
+// reserve counts a value without a place in the plan, which the run keeps to its end.
+func (r *run) reserve(dt tensor.DType, shape []int) error {
+	if r.args.Reserve == nil {
+		return nil
+	}
+	count, err := tensor.NumElements(shape)
+	if err != nil {
+		return err
+	}
+	n := int64(dt.Bytes(count))
+	if err := r.args.Reserve(n); err != nil {
+		return err
+	}
+	r.taken += n
+	return nil
+}
+
+func (r *run) release() {
+	if r.taken > 0 {
+		_ = r.args.Reserve(-r.taken) // giving back does not fail
+	}
 }
 
 // operand returns v as a row-major tensor.
@@ -170,6 +195,9 @@ func (r *run) operand(ctx context.Context, v *graph.Value) (tensor.Value, error)
 		return nil, fmt.Errorf("%w: value %v was not made", ErrKernel, v)
 	}
 	if v.Format != graph.HostFormat {
+		if err := r.reserve(t.DType, t.Shape); err != nil {
+			return nil, err
+		}
 		out, err := tensor.New(t.DType, t.Shape...)
 		if err != nil {
 			return nil, err
@@ -232,10 +260,14 @@ func (r *run) node(ctx context.Context, n *graph.Node) error {
 	var err error
 	if n.IsCarve(graph.OpConvert) {
 		results = inputs
-	} else if results, err = Run(ctx, n, inputs, func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
-		return r.place(n.Outputs[i], dt, shape)
-	}); err != nil {
-		return err
+	} else {
+		call := Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: r.args.Reserve,
+			Out: func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
+				return r.place(n.Outputs[i], dt, shape)
+			}}
+		if results, err = call.Run(); err != nil {
+			return err
+		}
 	}
 	for i, v := range n.Outputs {
 		if v == nil {
@@ -288,7 +320,7 @@ func (r *run) keep(ctx context.Context, v *graph.Value, x tensor.Value) error {
 	dst := r.storage(v)
 	if dst == nil {
 		r.stored[v.ID] = t
-		return nil
+		return r.reserve(t.DType, t.Shape)
 	}
 	r.stored[v.ID] = dst
 	if t.DType != dst.DType || !sameDims(t.Shape, dst.Shape) {

@@ -99,7 +99,7 @@ func rangeOp(c *Call) {
 	if n >= 1<<40 {
 		c.fail(c.portName(2), tensor.ErrTooLarge, "from %d to %d by %d", start, limit, delta)
 	}
-	v := make([]int64, c.count("output output", []int{int(n)}, 8))
+	v := make([]int64, c.reserve("output output", []int{int(n)}, 8))
 	for i := range v {
 		v[i] = start + int64(i)*delta
 		c.work(1)
@@ -113,7 +113,7 @@ func eyeLike(c *Call) {
 	dt := c.dtypeAttr("dtype", x.DType)
 	rows, cols := x.Shape[0], x.Shape[1]
 	k := c.Node.Int("k", 0)
-	v := make([]int64, c.count("output", x.Shape, 8))
+	v := make([]int64, c.reserve("output", x.Shape, 8))
 	for r := range rows {
 		if col := int64(r) + k; col >= 0 && col < int64(cols) && k < int64(cols) {
 			v[r*cols+int(col)] = 1
@@ -179,7 +179,7 @@ func multinomial(c *Call) {
 	c.require(len(x.Shape) == 2 && x.Shape[1] > 0, c.portName(0), "[batch, classes] is expected, found %v", x)
 	n := c.positive("sample_size", 1)
 	v := c.floats(0)
-	out := make([]int64, c.count("output", []int{x.Shape[0], n}, 8))
+	out := make([]int64, c.reserve("output", []int{x.Shape[0], n}, 8))
 	for b := range x.Shape[0] {
 		row := v[b*x.Shape[1]:][:x.Shape[1]]
 		softmax(row)

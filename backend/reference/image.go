@@ -77,7 +77,7 @@ func (c *Call) newPicture(w, h int) *picture {
 	if w < 1 || h < 1 || w > 1<<24 || h > 1<<24 {
 		return nil
 	}
-	return &picture{w: w, h: h, rgb: make([]byte, c.count("output image", []int{h, w, 3}, 1))}
+	return &picture{w: w, h: h, rgb: make([]byte, c.reserve("output image", []int{h, w, 3}, 1))}
 }
 
 // decodeStandard uses a decoder of Go's library.

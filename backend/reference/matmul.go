@@ -61,7 +61,7 @@ func (c *Call) matmulShape(a, b []int) product2 {
 
 // multiply returns the elements of the product.
 func multiply[T float32 | float64 | int64, S accumulator](c *Call, p product2, a, b []T) []S {
-	out := make([]S, c.count("output Y", p.shape, 8))
+	out := make([]S, c.reserve("output Y", p.shape, 8))
 	o, size := 0, p.m*p.n
 	c.walk(p.batch, []int{0, 0}, [][]int{p.as, p.bs}, func(off, step []int, n int) {
 		for i := range n {

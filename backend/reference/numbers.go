@@ -28,14 +28,14 @@ func (c *Call) blocks(n int, f func(lo, hi int) error) error {
 
 // floatsOf returns the elements of a compact tensor as float64.
 func (c *Call) floatsOf(port string, t *tensor.Tensor) []float64 {
-	v := make([]float64, c.count(port, t.Shape, 8))
+	v := make([]float64, c.reserve(port, t.Shape, 8))
 	c.check(port, c.blocks(len(v), func(lo, hi int) error { return tensor.Decode(v[lo:hi], part(t, lo, hi)) }))
 	return v
 }
 
 // intsOf returns the elements of a compact tensor as int64, uint64 in their bits.
 func (c *Call) intsOf(port string, t *tensor.Tensor) []int64 {
-	v := make([]int64, c.count(port, t.Shape, 8))
+	v := make([]int64, c.reserve(port, t.Shape, 8))
 	c.check(port, c.blocks(len(v), func(lo, hi int) error { return tensor.DecodeInts(v[lo:hi], part(t, lo, hi)) }))
 	return v
 }
@@ -68,7 +68,7 @@ func (c *Call) strings(i int) []string {
 // complexes returns the elements of a complex input.
 func (c *Call) complexes(i int) []complex128 {
 	t := c.input(i)
-	v := make([]complex128, c.count(c.portName(i), t.Shape, 16))
+	v := make([]complex128, c.reserve(c.portName(i), t.Shape, 16))
 	switch t.DType {
 	case tensor.Complex64:
 		for k, x := range tensor.Elements[complex64](t) {
@@ -190,7 +190,7 @@ func (c *Call) putStrings(i int, shape []int, v []string) {
 }
 
 // floatBuffer returns zeroed working memory for a shape.
-func (c *Call) floatBuffer(shape ...int) []float64 { return make([]float64, c.count("", shape, 8)) }
+func (c *Call) floatBuffer(shape ...int) []float64 { return make([]float64, c.reserve("", shape, 8)) }
 
 // round rounds v to the precision of dt and back.
 func (c *Call) round(dt tensor.DType, v []float64) []float64 {

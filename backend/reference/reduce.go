@@ -157,7 +157,7 @@ func reduce(d reducer) func(*Call) {
 		x := c.input(0)
 		r := c.reductionOf(x)
 		if x.DType.IsInt() && d.ints != nil {
-			out := make([]int64, c.count("", r.shape, 8))
+			out := make([]int64, c.reserve("", r.shape, 8))
 			rows(c, c.ints(0), r, func(o int, row []int64) { out[o] = d.ints(row, x.DType) })
 			c.putInts(0, x.DType, r.shape, out)
 			return
@@ -228,7 +228,7 @@ func reduceExtreme(largest bool) func(*Call) {
 			flip = math.MinInt64
 		}
 		lo, hi := intRange(x.DType)
-		out := make([]int64, c.count("", r.shape, 8))
+		out := make([]int64, c.reserve("", r.shape, 8))
 		rows(c, c.ints(0), r, func(o int, row []int64) {
 			s := lo
 			if !largest {

@@ -74,7 +74,7 @@ func topK(c *Call) {
 	}
 	shape := slices.Clone(x.Shape)
 	shape[axis] = k
-	from := make([]int, c.count("output Values", shape, 8))
+	from := make([]int, c.reserve("output Values", shape, 8))
 	idx := make([]int, n)
 	for o := range outer {
 		for in := range inner {
@@ -134,7 +134,7 @@ func nonZero(c *Call) {
 		}
 	}
 	rank := len(x.Shape)
-	out := make([]int64, c.count("output Y", []int{rank, len(hits)}, 8))
+	out := make([]int64, c.reserve("output Y", []int{rank, len(hits)}, 8))
 	for k, i := range hits {
 		for a := rank - 1; a >= 0; a-- {
 			out[a*len(hits)+k] = int64(i % x.Shape[a])

@@ -111,7 +111,7 @@ func (c *Call) walk(shape []int, bases []int, strides [][]int, row func(off, ste
 
 // zip applies f to the elements of two operands, each broadcast to the shape out.
 func zip[A, B, R any](c *Call, out []int, a []A, as []int, b []B, bs []int, f func(A, B) R) []R {
-	r := make([]R, c.count("", out, 8))
+	r := make([]R, c.reserve("", out, 8))
 	strides := [][]int{c.broadcastStrides("", as, out), c.broadcastStrides("", bs, out)}
 	o := 0
 	c.walk(out, []int{0, 0}, strides, func(off, step []int, n int) {
@@ -144,7 +144,7 @@ func spread[T any](c *Call, port string, v []T, from, to []int) []T {
 	if sameShape(from, to) {
 		return v
 	}
-	r := make([]T, c.count(port, to, 8))
+	r := make([]T, c.reserve(port, to, 8))
 	o := 0
 	c.walk(to, []int{0}, [][]int{c.broadcastStrides(port, from, to)}, func(off, step []int, n int) {
 		i := off[0]

@@ -46,6 +46,9 @@ var _ = Describe("faults", func() {
 		Entry("input file of an unknown kind", "expected a .npy or .pb file", "run", "MODEL", "--input", "x=x.csv"),
 		Entry("absent input file", "no such file", "run", "MODEL", "--input", "x=none.npy"),
 		Entry("negative threads", "must not be negative", "run", "MODEL", "--threads", "-2"),
+		Entry("memory that is no size", "expected a number of bytes", "run", "MODEL", "--max-memory", "much"),
+		Entry("memory of 0", "expected a number of bytes", "run", "MODEL", "--max-memory", "0"),
+		Entry("less memory than the model needs", "more memory than Options.MaxArenaBytes", "run", "MODEL", "--dim", "N=1000000", "--max-memory", "1.5 MiB"),
 		Entry("node that does not exist", "the model has no such node", "partition", "MODEL", "--why", "nobody"),
 		Entry("jobs", "at least 1", "onnxtest", ".", "--jobs", "0"),
 	)

@@ -18,6 +18,7 @@ type modelFlags struct {
 	backendOptions []string
 	strict         bool
 	threads        int
+	maxMemory      string
 	minNodes       int
 	disconnected   bool
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
@@ -55,6 +56,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
+		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
 	}
 }
 
@@ -92,6 +94,10 @@ func truth(p *bool) func(*cobra.Command, string, string) {
 	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().BoolVar(p, name, false, usage) }
 }
 
+func text(p *string) func(*cobra.Command, string, string) {
+	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().StringVar(p, name, "", usage) }
+}
+
 func number(p *int) func(*cobra.Command, string, string) {
 	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().IntVar(p, name, 0, usage) }
 }
@@ -124,5 +130,17 @@ func (f *modelFlags) applyMinNodes(o *carve.Options) error {
 
 func (f *modelFlags) applyDisconnected(o *carve.Options) error {
 	o.Disconnected = f.disconnected
+	return nil
+}
+
+func (f *modelFlags) applyMaxMemory(o *carve.Options) error {
+	if f.maxMemory == "" {
+		return nil
+	}
+	n, err := parseSize(f.maxMemory)
+	if err != nil {
+		return fmt.Errorf("--max-memory %s: %w", f.maxMemory, err)
+	}
+	o.MaxArenaBytes = n
 	return nil
 }

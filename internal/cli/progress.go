@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,14 +46,18 @@ func (p *progress) step() {
 	}
 }
 
-// observe shows the compiler's progress.
+// observe shows the compiler's progress, and that of a loop in a run.
 func (p *progress) observe(x carve.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar == nil {
 		return
 	}
-	p.bar.Describe(x.Pass)
+	if x.Pass == carve.RunPass && x.Total == 0 { // nobody knows how far it is
+		p.bar.Describe(cell(fmt.Sprintf("%s: %s", x.Node, counted(x.Done, "iteration"))))
+		return
+	}
+	p.bar.Describe(cell(strings.TrimSpace(x.Pass + " " + x.Node)))
 	if x.Total > 0 && x.Total != p.max {
 		p.max = x.Total
 		p.bar.ChangeMax(x.Total)

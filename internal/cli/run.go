@@ -51,6 +51,8 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := complete(j.model.Graph(), j.binding, j.feeds); err != nil {
 		return err
 	}
+	end := j.running(a)
+	defer end()
 	var differs *carve.Difference
 	if f.check {
 		if differs, err = j.program.Check(ctx, j.feeds); err != nil {
@@ -73,6 +75,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 		return err
 	}
 	elapsed := time.Since(start)
+	end()
 	files, err := writeOutputs(f.output, j.program.Outputs(), out)
 	if err != nil {
 		return err

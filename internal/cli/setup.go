@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/carve-dev/carve"
@@ -19,7 +20,8 @@ type job struct {
 	feeds    map[string]tensor.Value // from --input
 	binding  *binding
 	program  *carve.Program
-	compiled time.Duration // loading and compiling, with the first plan
+	shown    atomic.Pointer[progress] // what tells of the compiler's progress, or of a run's
+	compiled time.Duration            // loading and compiling, with the first plan
 }
 
 // compile opens and compiles the model at path. Close the job.
@@ -55,7 +57,8 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 	j.binding.apply(&o)
 	p := a.progress("compile", 1)
 	defer p.end()
-	o.Observer, o.Logger = p.observe, a.logger()
+	j.shown.Store(p)
+	o.Observer, o.Logger = j.observe, a.logger()
 	if f.edit != nil {
 		f.edit(&o)
 	}
@@ -69,6 +72,16 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 		err = fmt.Errorf("%w; %s", err, taken)
 	}
 	return j, err
+}
+
+// observe passes progress on to what shows it.
+func (j *job) observe(x carve.Progress) { j.shown.Load().observe(x) }
+
+// running shows progress of runs, until the function that it returns is called.
+func (j *job) running(a *app) (end func()) {
+	p := a.progress("run", 1)
+	j.shown.Store(p)
+	return p.end
 }
 
 // shapes returns the concrete shape of every tensor input, for reports.

@@ -26,6 +26,7 @@ type frame struct {
 	owned   []device.Memory // arenas that the frame allocated itself
 	poison  *poison         // of the test mode; nil otherwise
 	loose   []device.Memory // per slot: storage outside of the plan, on other devices than the host
+	beside  []int64         // per slot: bytes outside of the plan, on the host; nil before there are any
 	// Per step, of late groups: the instances for the latest shapes, and memory for their buffers.
 	late      [][]*lateInstance
 	lateArena map[tensor.DeviceID]device.Memory
@@ -116,6 +117,7 @@ func (f *frame) bindStep(i int) error {
 		a.Alloc = func(out int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 			return f.allocOutput(st, out, dt, shape)
 		}
+		a.Reserve = f.session.claim
 		f.args[i] = a
 	case StepHost:
 		var host device.Memory
@@ -147,13 +149,6 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 	if out < 0 || out >= len(st.out) || st.out[out] < 0 {
 		return nil, fmt.Errorf("%w: %v has no output %d", ErrRun, st.Node, out)
 	}
-	n, err := tensor.NumElements(shape)
-	if err != nil {
-		return nil, err
-	}
-	if limit := f.session.m.env.MaxArenaBytes; limit > 0 && int64(dt.Bytes(n)) > limit {
-		return nil, fmt.Errorf("%w: %d bytes for %v%v", ErrMemoryLimit, dt.Bytes(n), dt, shape)
-	}
 	return f.makeLoose(st.out[out], dt, shape)
 }
 
@@ -162,6 +157,13 @@ func (f *frame) allocOutput(st *Step, out int, dt tensor.DType, shape []int) (*t
 func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	t, format := &f.tensors[slot], f.s.block.Slots[slot].Value.Format
 	if format == graph.HostFormat {
+		count, err := tensor.NumElements(shape)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.hold(slot, int64(dt.Bytes(count))); err != nil {
+			return nil, fmt.Errorf("%v%v: %w", dt, shape, err)
+		}
 		n, err := tensor.New(dt, shape...)
 		if err != nil {
 			return nil, err
@@ -175,6 +177,9 @@ func (f *frame) makeLoose(slot int, dt tensor.DType, shape []int) (*tensor.Tenso
 	}
 	made := tensor.Tensor{DType: dt, Shape: slices.Clone(shape), Device: format.Device}
 	if format.Device.IsHost() {
+		if err := f.hold(slot, size); err != nil {
+			return nil, fmt.Errorf("%v%v: %w", dt, shape, err)
+		}
 		data, err := tensor.New(tensor.Uint8, int(size))
 		if err != nil {
 			return nil, err
@@ -220,6 +225,10 @@ func (f *frame) free() {
 		f.session.release(dev, f.lateArena[d])
 	}
 	f.lateArena = nil
+	for slot, n := range f.beside {
+		f.beside[slot] = 0
+		_ = f.session.claim(-n)
+	}
 	for i := range f.loose {
 		f.releaseLoose(i)
 	}
@@ -311,7 +320,7 @@ func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 		f.session.run.Resume()
 	}
 	if err != nil {
-		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) || errors.Is(err, backend.ErrRange) {
+		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) || errors.Is(err, device.ErrOutOfMemory) || errors.Is(err, backend.ErrRange) {
 			return err
 		}
 		err = f.session.m.runFallback(ctx, st, f.bindings(i), a, err)

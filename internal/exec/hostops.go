@@ -32,14 +32,19 @@ func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
 	case "SequenceMap":
 		out, err = f.runSequenceMap(ctx, i, st, in)
 	default:
+		copies := tally{s: f.session}
+		defer copies.end()
 		for k, v := range in {
 			if t, ok := v.(*tensor.Tensor); ok { // results may refer to operands, whose arena is used again
+				if err = copies.add(f.session.counted(t)); err != nil {
+					return err
+				}
 				if in[k], err = t.Clone(); err != nil {
 					return err
 				}
 			}
 		}
-		out, err = f.session.m.env.Evaluate(ctx, n, in)
+		out, err = f.session.m.env.Evaluate(ctx, n, in, f.session.claim)
 	}
 	if err != nil {
 		return err
@@ -50,6 +55,9 @@ func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
 		}
 		if k >= len(out) || out[k] == nil {
 			return fmt.Errorf("%w: output %d was not made", ErrRun, k)
+		}
+		if err := f.hold(slot, f.session.counted(out[k])); err != nil {
+			return err
 		}
 		f.setValue(slot, out[k])
 	}
@@ -173,12 +181,21 @@ func (f *frame) runLoop(ctx context.Context, i int, st *Step, in []tensor.Value)
 	}
 	carried := append([]tensor.Value{}, in[2:]...)
 	scans := make([][]*tensor.Tensor, len(body.Outputs)-1-len(carried))
+	state, collected := tally{s: f.session}, tally{s: f.session}
+	defer state.end()
+	defer collected.end()
+	if err := state.replace(carried); err != nil {
+		return nil, err
+	}
 	for k, v := range carried { // the caller's storage is not the loop's to change
 		if carried[k], err = copyValue(v); err != nil {
 			return nil, err
 		}
 	}
+	progress := f.session.beginLoop(st, trips)
+	defer progress.end()
 	for it := int64(0); cond && (trips < 0 || it < trips); it++ {
+		progress.step(it)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -191,13 +208,22 @@ func (f *frame) runLoop(ctx context.Context, i int, st *Step, in []tensor.Value)
 			return nil, err
 		}
 		copy(carried, out[1:])
+		if err := state.replace(carried); err != nil {
+			return nil, err
+		}
 		for k := range scans {
 			t, ok := out[1+len(carried)+k].(*tensor.Tensor)
 			if !ok {
 				return nil, fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
 			}
+			if err := collected.add(f.session.counted(t)); err != nil {
+				return nil, err
+			}
 			scans[k] = append(scans[k], t)
 		}
+	}
+	if err := collected.add(collected.n); err != nil { // what is stacked is there twice
+		return nil, err
 	}
 	out := carried
 	for k, list := range scans {
@@ -325,7 +351,16 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 		carried[k] = c
 	}
 	outs := make([][]*tensor.Tensor, len(body.Outputs)-len(carried))
+	held, collected := tally{s: f.session}, tally{s: f.session}
+	defer held.end()
+	defer collected.end()
+	if err := held.replace(carried); err != nil {
+		return nil, err
+	}
+	progress := f.session.beginLoop(&f.s.block.Steps[i], int64(length))
+	defer progress.end()
 	for it := range length {
+		progress.step(int64(it))
 		args := append([]tensor.Value{}, carried...)
 		for k, t := range src {
 			axis, pos := at(s.inAxes, k), it
@@ -346,13 +381,22 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 			return nil, err
 		}
 		copy(carried, res)
+		if err := held.replace(carried); err != nil {
+			return nil, err
+		}
 		for k := range outs {
 			t, ok := res[len(carried)+k].(*tensor.Tensor)
 			if !ok {
 				return nil, fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
 			}
+			if err := collected.add(f.session.counted(t)); err != nil {
+				return nil, err
+			}
 			outs[k] = append(outs[k], t)
 		}
+	}
+	if err := collected.add(collected.n); err != nil { // what is stacked is there twice
+		return nil, err
 	}
 	for k, list := range outs {
 		if at(s.outDirs, k) != 0 {
@@ -490,7 +534,12 @@ func (f *frame) runSequenceMap(ctx context.Context, i int, st *Step, in []tensor
 		}
 		out[k] = s
 	}
+	collected := tally{s: f.session}
+	defer collected.end()
+	progress := f.session.beginLoop(st, int64(len(seq.Items)))
+	defer progress.end()
 	for it := range seq.Items {
+		progress.step(int64(it))
 		args := make([]tensor.Value, len(in))
 		for k, v := range in {
 			if s, ok := v.(*tensor.Sequence); ok {
@@ -506,6 +555,9 @@ func (f *frame) runSequenceMap(ctx context.Context, i int, st *Step, in []tensor
 			return nil, err
 		}
 		for k := range out {
+			if err := collected.add(f.session.counted(res[k])); err != nil {
+				return nil, err
+			}
 			s := out[k].(*tensor.Sequence)
 			s.Items = append(s.Items, res[k])
 			if t, ok := res[k].(*tensor.Tensor); ok {

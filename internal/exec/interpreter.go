@@ -17,6 +17,7 @@ type interpreter struct {
 	m        *Machine
 	body     *graph.Graph
 	bindings graph.Bindings
+	reserve  func(bytes int64) error // counts what is held and worked in; nil: nobody counts
 }
 
 // Requirements implements backend.Instance: nothing beside the ports.
@@ -24,6 +25,13 @@ func (in *interpreter) Requirements() backend.Requirements { return backend.Requ
 
 // Enqueue implements backend.Instance.
 func (in *interpreter) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
+	var held int64
+	if a.Reserve != nil {
+		counting := *in
+		counting.reserve = a.Reserve
+		in = &counting
+		defer func() { _ = a.Reserve(-held) }() // giving back does not fail
+	}
 	inputs := make([]tensor.Value, len(in.body.Inputs))
 	for i, v := range in.body.Inputs {
 		t, err := in.m.toHost(ctx, a.Inputs[i], v.Format)
@@ -32,7 +40,20 @@ func (in *interpreter) Enqueue(ctx context.Context, a *backend.RunArgs) (device.
 		}
 		inputs[i] = t
 	}
-	vals, err := in.evaluate(ctx, inputs, nil)
+	vals, err := in.evaluate(ctx, inputs, func(_ *graph.Node, _, results []tensor.Value) error {
+		if in.reserve == nil {
+			return nil
+		}
+		var n int64
+		for _, v := range results {
+			n += valueBytes(v)
+		}
+		if err := in.reserve(n); err != nil {
+			return err
+		}
+		held += n
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +132,7 @@ func (in *interpreter) node(ctx context.Context, n *graph.Node, operands []tenso
 	case n.IsCarve(graph.OpConvert):
 		return operands[:1], nil
 	case n.IsCarve(graph.OpFused):
-		sub := &interpreter{m: in.m, body: n.Regions[0].Graph, bindings: in.bindings}
+		sub := &interpreter{m: in.m, body: n.Regions[0].Graph, bindings: in.bindings, reserve: in.reserve}
 		vals, err := sub.evaluate(ctx, operands, nil)
 		if err != nil {
 			return nil, err
@@ -122,5 +143,5 @@ func (in *interpreter) node(ctx context.Context, n *graph.Node, operands []tenso
 		}
 		return out, nil
 	}
-	return in.m.env.Evaluate(ctx, n, operands)
+	return in.m.env.Evaluate(ctx, n, operands, in.reserve)
 }

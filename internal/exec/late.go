@@ -127,7 +127,7 @@ func (f *frame) specializeLate(ctx context.Context, i int, st *Step, a *backend.
 	if l.plan, err = schedule.Make(ctx, problem, m.env.Verify); err != nil {
 		return nil, err
 	}
-	l.args = &backend.RunArgs{Inputs: make([]*tensor.Tensor, len(a.Inputs)), Outputs: make([]*tensor.Tensor, len(a.Outputs)), Workers: a.Workers, Stream: a.Stream, Alloc: a.Alloc}
+	l.args = &backend.RunArgs{Inputs: make([]*tensor.Tensor, len(a.Inputs)), Outputs: make([]*tensor.Tensor, len(a.Outputs)), Workers: a.Workers, Stream: a.Stream, Alloc: a.Alloc, Reserve: a.Reserve}
 	for _, b := range l.reqs.Buffers {
 		l.args.Buffers = append(l.args.Buffers, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{int(b.Bytes)}, Device: deviceOf(st.backend)})
 	}

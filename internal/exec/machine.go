@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -34,7 +35,11 @@ type Env struct {
 	Transfer  convert.Transfer // converters and devices
 	Constants *constants.Packer
 	// Evaluate runs one node with the kernels of the oracle: for groups that fall back, and for Check.
-	Evaluate func(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error)
+	// reserve, where it is not nil, counts what the kernels work in (backend.RunArgs.Reserve).
+	Evaluate func(ctx context.Context, n *graph.Node, inputs []tensor.Value, reserve func(bytes int64) error) ([]tensor.Value, error)
+	// Observe is told how far a loop of a run is that takes long, of total iterations, 0 where that is not known. Calls come
+	// from one goroutine at a time.
+	Observe func(node string, done, total int, elapsed time.Duration)
 	// Options tells a backend what it compiles a group with.
 	Options func(b backend.Backend) backend.CompileOptions
 	Logger  *slog.Logger
@@ -58,6 +63,8 @@ type Machine struct {
 	main  *Block
 	bound *Spec  // for Env.Bounds; nil where there is none
 	done  func() // called once the last session of a closed machine has ended
+
+	observing sync.Mutex // while Env.Observe is told
 
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more

@@ -36,6 +36,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 		return nil, err
 	}
 	defer s.run.End()
+	defer f.drop()
 	if err := f.prepareDirect(); err != nil {
 		return nil, err
 	}
@@ -116,6 +117,7 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 		return err
 	}
 	defer s.run.End()
+	defer f.drop()
 	for i, slot := range main.Outputs {
 		if err := s.checkOutput(f, i, slot, inputs, outputs); err != nil {
 			return err

@@ -21,6 +21,8 @@ type Session struct {
 	run     pool.Run
 	workers device.Workers // on run
 	held    atomic.Int64   // bytes of all device memory
+	beside  atomic.Int64   // bytes beside that, where MaxArenaBytes bounds them
+	loops   int            // that are running, in each other
 	profile *profiler
 	check   *checker         // looks at each group; nil otherwise
 	in      []*tensor.Tensor // inputs of the current run
@@ -53,8 +55,8 @@ func (s *Session) stream(d tensor.DeviceID) device.Stream {
 
 // alloc takes device memory within MaxArenaBytes.
 func (s *Session) alloc(d device.Device, n int64) (device.Memory, error) {
-	if limit := s.m.env.MaxArenaBytes; limit > 0 && s.held.Load()+n > limit {
-		return device.Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, s.held.Load(), limit)
+	if limit, used := s.m.env.MaxArenaBytes, s.held.Load()+s.beside.Load(); limit > 0 && used+n > limit {
+		return device.Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, used, limit)
 	}
 	m, err := d.Alloc(n)
 	if err == nil {
