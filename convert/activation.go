@@ -2,17 +2,18 @@ package convert
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 // activationReorder is the move of 4-byte elements between NCHW, NHWC and NCHW16c with any number of spatial dims; nil for
 // other pairs.
-func activationReorder(src, dst *strided) *reorderer {
+func activationReorder(t isa.Target, src, dst *strided) *reorderer {
 	spec, ok := activationSpec(src, dst)
 	if !ok {
 		return nil
 	}
-	return planReorder(spec)
+	return planReorder(t, spec)
 }
 
 func activationSpec(src, dst *strided) (reorder.Spec, bool) {
@@ -25,8 +26,8 @@ func activationSpec(src, dst *strided) (reorder.Spec, bool) {
 }
 
 // planReorder is the reorder that the kernels make of a spec, nil where they cannot.
-func planReorder(spec reorder.Spec) *reorderer {
-	p, err := reorder.New(spec)
+func planReorder(t isa.Target, spec reorder.Spec) *reorderer {
+	p, err := reorder.New(t, spec)
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
@@ -33,7 +34,7 @@ func PlanHostCast(from, to graph.Layout, src, dst tensor.DType, dims []int) (Mov
 	if err != nil {
 		return nil, err
 	}
-	fast := castReorder(&a, &b, src, dst)
+	fast := castReorder(isa.Host(), &a, &b, src, dst)
 	need := [2]int{a.elements * src.Size(), b.elements * dst.Size()}
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
@@ -68,7 +69,7 @@ var castElements = map[tensor.DType]reorder.Element{tensor.Float32: reorder.Floa
 	tensor.Uint8: reorder.Uint8, tensor.Int8: reorder.Int8}
 
 // castReorder is the move by a kernel, nil where there is none.
-func castReorder(src, dst *strided, from, to tensor.DType) *reorderer {
+func castReorder(t isa.Target, src, dst *strided, from, to tensor.DType) *reorderer {
 	a, ok1 := castElements[from]
 	b, ok2 := castElements[to]
 	if !ok1 || !ok2 || src.elements == 0 || dst.elements == 0 {
@@ -84,7 +85,7 @@ func castReorder(src, dst *strided, from, to tensor.DType) *reorderer {
 	if !ok {
 		return nil
 	}
-	c, err := reorder.NewCast(spec, a, b)
+	c, err := reorder.NewCast(t, spec, a, b)
 	if err != nil {
 		return nil
 	}

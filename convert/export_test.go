@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // PlanGeneric is PlanHost by the definition alone, and by the kernel for any pair of layouts where table is set.
@@ -24,4 +25,9 @@ func PlanGeneric(from, to graph.Layout, dt tensor.DType, dims []int, table bool)
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		return r.run(ctx, d.Data, s.Data, x.Workers)
 	}, nil
+}
+
+// PlanHostFor is PlanHost for a target that may not be the host's best.
+func PlanHostFor(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
+	return planHost(t, from, to, dt, dims)
 }

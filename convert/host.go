@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // hostConverter is the reorder between two described host layouts.
@@ -24,6 +25,11 @@ func hostConverter(from, to graph.Format) Converter {
 // storage that it is given (tensor.ErrShape), spreads its work over the workers, and stops with the context's error at the
 // next chunk, some 100 KiB, after ctx has ended. It allocates nothing. Storage need not be aligned; it must not overlap.
 func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
+	return planHost(isa.Host(), from, to, dt, dims)
+}
+
+// planHost is PlanHost for a target.
+func planHost(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
 	size := dt.Size()
 	if size == 0 {
 		return nil, fmt.Errorf("%w: reorder of %v", tensor.ErrUnsupported, dt)
@@ -39,7 +45,7 @@ func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) 
 	need := [2]int{src.elements * size, dst.elements * size}
 	every, fast := copyReorder(&src, &dst, size), (*reorderer)(nil)
 	if every == nil {
-		every, fast = genericReorder(src, dst, size), fastReorder(src, dst, size)
+		every, fast = genericReorder(src, dst, size), fastReorder(t, src, dst, size)
 	}
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
@@ -55,13 +61,13 @@ func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) 
 
 // fastReorder returns a specialised reorder for the pair of layouts, or nil. It needs aligned storage where the processor
 // does.
-func fastReorder(src, dst strided, size int) *reorderer {
+func fastReorder(t isa.Target, src, dst strided, size int) *reorderer {
 	if src.elements == 0 || dst.elements == 0 {
 		return nil
 	}
 	if size == 4 {
-		for _, plan := range []func(src, dst *strided) *reorderer{activationReorder, weightReorder, transposeReorder} {
-			if r := plan(&src, &dst); r != nil {
+		for _, plan := range []func(t isa.Target, src, dst *strided) *reorderer{activationReorder, weightReorder, transposeReorder} {
+			if r := plan(t, &src, &dst); r != nil {
 				return r
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/pool"
 )
 
@@ -93,7 +93,7 @@ var _ = Describe("PlanHost", func() {
 		return &device.Workers{Run: run}
 	}
 	// check compares a move with the definition, byte by byte, padding included, and takes it back.
-	check := func(from, to string, dt tensor.DType, dims []int, off int, w *device.Workers, r *rand.Rand) {
+	check := func(target isa.Target, from, to string, dt tensor.DType, dims []int, off int, w *device.Workers, r *rand.Rand) {
 		GinkgoHelper()
 		what := fmt.Sprintf("%v %v %q to %q, %d bytes off", dt, dims, from, to, off)
 		plain := logical(dt, dims, 0, r)
@@ -107,7 +107,7 @@ var _ = Describe("PlanHost", func() {
 		Expect(move(ctx, want, src, convert.Exec{})).To(Succeed(), what)
 
 		got := storage(layout(to), dt, dims, 0, r)
-		move, err = convert.PlanHost(layout(from), layout(to), dt, dims)
+		move, err = convert.PlanHostFor(target, layout(from), layout(to), dt, dims)
 		Expect(err).NotTo(HaveOccurred(), what)
 		Expect(move(ctx, got, src, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(got.Data, want.Data)).To(BeTrue(), what)
@@ -118,20 +118,19 @@ var _ = Describe("PlanHost", func() {
 		Expect(bytes.Equal(table.Data, want.Data)).To(BeTrue(), "by tables: "+what)
 
 		back := storage(layout(from), dt, dims, 0, r)
-		move, err = convert.PlanHost(layout(to), layout(from), dt, dims)
+		move, err = convert.PlanHostFor(target, layout(to), layout(from), dt, dims)
 		Expect(err).NotTo(HaveOccurred(), what)
 		Expect(move(ctx, back, got, convert.Exec{Workers: w})).To(Succeed(), what)
 		Expect(bytes.Equal(back.Data, src.Data)).To(BeTrue(), "round trip: "+what)
 	}
 
-	for _, l := range cpuid.Levels() {
-		It(fmt.Sprintf("moves like the definition (%v)", l), func() {
-			defer cpuid.Force(l)()
+	for _, target := range isa.Targets() {
+		It(fmt.Sprintf("moves like the definition (%v)", target), func() {
 			r := rand.New(rand.NewPCG(1, 2))
 			w := workers()
 			for _, p := range pairs {
 				for range 4 {
-					check(p.from, p.to, tensor.Float32, shape(p.rank, r), r.IntN(8), w, r)
+					check(target, p.from, p.to, tensor.Float32, shape(p.rank, r), r.IntN(8), w, r)
 				}
 			}
 		})
@@ -142,14 +141,14 @@ var _ = Describe("PlanHost", func() {
 		w := workers()
 		for _, dt := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.BFloat16, tensor.Int32, tensor.Int64, tensor.Float64, tensor.Complex128} {
 			for _, p := range pairs {
-				check(p.from, p.to, dt, shape(p.rank, r), r.IntN(8), w, r)
+				check(isa.Host(), p.from, p.to, dt, shape(p.rank, r), r.IntN(8), w, r)
 			}
 		}
 	})
 
 	DescribeTable("spreads large tensors over the workers", func(from, to string, dims ...int) {
 		r := rand.New(rand.NewPCG(5, 6))
-		check(from, to, tensor.Float32, dims, 4, workers(), r)
+		check(isa.Host(), from, to, tensor.Float32, dims, 4, workers(), r)
 	},
 		Entry(nil, "", "aBcd16b", 2, 50, 60, 41),
 		Entry(nil, "acdb", "aBcd16b", 1, 33, 70, 60),

@@ -1,15 +1,18 @@
 package convert
 
-import "github.com/carve-dev/carve/internal/kernel/reorder"
+import (
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+)
 
 // transposeReorder is the move of 4-byte elements between layouts without padding that differ by one transposition of a
 // batch of matrices: [batch, rows, cols] to [batch, cols, rows]. It returns nil for other pairs.
-func transposeReorder(src, dst *strided) *reorderer {
+func transposeReorder(t isa.Target, src, dst *strided) *reorderer {
 	spec, ok := transpositionSpec(src, dst)
 	if !ok {
 		return nil
 	}
-	return planReorder(spec)
+	return planReorder(t, spec)
 }
 
 func transpositionSpec(src, dst *strided) (reorder.Spec, bool) {

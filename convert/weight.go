@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // maxTaps is the largest kernel of a convolution whose weights have a packer.
@@ -12,7 +13,7 @@ const maxTaps = 1 << 10
 // weightReorder packs row-major weights of 4-byte elements for the embedded kernels: OIHW as [O/16][I/16][H][W][16i][16o] or
 // [O/16][I][H][W][16o], IOHW as [O/16][I/16][H][W][16i][16o], and matrices as panels of 16 columns. It returns nil for other
 // pairs.
-func weightReorder(src, dst *strided) *reorderer {
+func weightReorder(t isa.Target, src, dst *strided) *reorderer {
 	rank := len(dst.dims)
 	if rank < 1 || !src.ordered(src.inOrder()) {
 		return nil
@@ -20,13 +21,13 @@ func weightReorder(src, dst *strided) *reorderer {
 	rows, cols := graph.Block{Dim: 0, Size: gemm.Panel}, graph.Block{Dim: 1, Size: gemm.Panel}
 	switch {
 	case dst.ordered(dst.inOrder(), rows): // panels of dim 0; the rest is one row
-		return panelReorder(dst, product(dst.dims[1:]), dst.dims[0], 1, gemm.PackBTPanels)
+		return panelReorder(t, dst, product(dst.dims[1:]), dst.dims[0], 1, gemm.PackBTPanels)
 	case rank == 2 && dst.ordered([]int{1, 0}, cols):
-		return panelReorder(dst, dst.dims[0], dst.dims[1], rowPanels, gemm.PackBPanels)
+		return panelReorder(t, dst, dst.dims[0], dst.dims[1], rowPanels, gemm.PackBPanels)
 	case rank >= 2 && dst.ordered(dst.inOrder(), cols, rows):
-		return convReorder(dst, dst.dims[0], dst.dims[1], false)
+		return convReorder(t, dst, dst.dims[0], dst.dims[1], false)
 	case rank >= 2 && dst.ordered(dst.inOrder(1, 0), rows, cols):
-		return convReorder(dst, dst.dims[1], dst.dims[0], true)
+		return convReorder(t, dst, dst.dims[1], dst.dims[0], true)
 	}
 	return nil
 }
@@ -36,20 +37,20 @@ const rowPanels = 8
 
 // panelReorder packs B[k, n], some panels at least at a time. A packer of columns reads rows of k elements, one of rows
 // reads rows of n.
-func panelReorder(dst *strided, k, n, least int, pack func(dst, src []float32, k, n, ld, lo, hi int)) *reorderer {
+func panelReorder(t isa.Target, dst *strided, k, n, least int, pack func(t isa.Target, dst, src []float32, k, n, ld, lo, hi int)) *reorderer {
 	ld, panels := product(dst.dims[1:]), gemm.Panels(n)
 	return newReorderer((panels+least-1)/least, 4*gemm.Panel*k*least, func(d, s []byte, lo, hi int) {
-		pack(elements[float32](d), elements[float32](s), k, n, ld, lo*least, min(hi*least, panels))
+		pack(t, elements[float32](d), elements[float32](s), k, n, ld, lo*least, min(hi*least, panels))
 	})
 }
 
 // convReorder packs the weights of a convolution without groups, or transposed convolution, of oc outputs and ic inputs.
-func convReorder(dst *strided, oc, ic int, transposed bool) *reorderer {
+func convReorder(t isa.Target, dst *strided, oc, ic int, transposed bool) *reorderer {
 	taps := product(dst.dims[2:])
 	if taps > maxTaps {
 		return nil
 	}
-	p, err := conv.NewConv(conv.Spec{N: 1, C: ic, OC: oc, Map: conv.Map{H: 1, W: taps, Kernel: [2]int{1, taps}}, Transposed: transposed})
+	p, err := conv.NewConv(t, conv.Spec{N: 1, C: ic, OC: oc, Map: conv.Map{H: 1, W: taps, Kernel: [2]int{1, taps}}, Transposed: transposed})
 	if err != nil || p.WeightFloats() != dst.elements {
 		return nil
 	}

@@ -77,7 +77,7 @@ var unaryOps = map[string]vec.Op{
 // keepsZero reports whether the function maps 0 to 0, so that padding lanes stay zero.
 func (a activation) keepsZero() bool {
 	in, out := []float32{0}, []float32{0}
-	vec.Apply(a.op, out, in, a.params)
+	vec.Kernels{}.Apply(a.op, out, in, a.params)
 	return out[0] == 0
 }
 
@@ -217,13 +217,13 @@ func (p *planner) stored(v *graph.Value) int { return p.Bytes(v) / 4 }
 
 // unary emits an element-wise function of so many elements.
 func (p *planner) unary(a activation, src, dst place.Memory, count int, pad padding) {
-	nanos := unaryNanos(a.op)
+	nanos, kernels := unaryNanos(a.op), p.kernels
 	if cols := rowOf(src, 4, dst, 4); cols > 0 && cols <= elementsPerChunk {
 		p.rows(src, dst, count/cols, float64(cols)*nanos, func(d []float32, ldd int, s []float32, lds, rows int) {
-			vec.ApplyRows(a.op, d, ldd, s, lds, rows, cols, a.params)
+			kernels.ApplyRows(a.op, d, ldd, s, lds, rows, cols, a.params)
 		}, cols, cols)
 	} else {
-		elements(p, src, dst, count, nanos, func(d, s []float32) { vec.Apply(a.op, d, s, a.params) })
+		elements(p, src, dst, count, nanos, func(d, s []float32) { kernels.Apply(a.op, d, s, a.params) })
 	}
 	if !a.keepsZero() {
 		p.clearLanes(pad, dst)

@@ -177,7 +177,7 @@ func (p *planner) perChannel(n *graph.Node, op vec.BinaryOp) error {
 			spec.ScaleImage = image
 		}
 	}
-	plan, err := conv.NewScale(spec)
+	plan, err := conv.NewScale(p.target, spec)
 	if err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 	if b.total == 0 {
 		return
 	}
-	s := step{}
+	s, kernels := step{}, p.kernels
 	switch {
 	case b.rows == 1 || b.inner >= elementsPerChunk: // long rows: chunks of elements
 		per := ceilDiv(b.inner, elementsPerChunk)
@@ -361,7 +361,7 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 				row, part := c/per, c%per
 				from, to := part*elementsPerChunk, min((part+1)*elementsPerChunk, b.inner)
 				at := b.result(row)
-				b.run(op, d[at+from:at+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
+				b.run(kernels, op, d[at+from:at+to], x, y, b.offset(0, row), b.offset(1, row), from, to)
 			}
 		}
 	default:
@@ -371,7 +371,7 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 			last := len(b.outer) - 1
 			for row := lo; row < hi; {
 				n := min(hi-row, b.outer[last]-row%b.outer[last])
-				b.runRows(op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
+				b.runRows(kernels, op, d[b.result(row):], x[b.offset(0, row):], y[b.offset(1, row):], n)
 				row += n
 			}
 		}
@@ -380,14 +380,14 @@ func (p *planner) binaryOver(op vec.BinaryOp, b *broadcast, ma, mb, dst place.Me
 }
 
 // runRows computes rows that lie along the last dim above the inner ones.
-func (b *broadcast) runRows(op vec.BinaryOp, d, x, y []float32, rows int) {
+func (b *broadcast) runRows(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, rows int) {
 	last := len(b.outer) - 1
 	lda, ldb, ldd := b.strides[0][last], b.strides[1][last], b.strides[2][last]
 	form := vec.VV
 	switch {
 	case b.step[0] == 0 && b.step[1] == 0:
 		for r := range rows {
-			b.run(op, d[r*ldd:][:b.inner], x, y, r*lda, r*ldb, 0, b.inner)
+			b.run(kernels, op, d[r*ldd:][:b.inner], x, y, r*lda, r*ldb, 0, b.inner)
 		}
 		return
 	case b.step[1] == 0:
@@ -395,23 +395,23 @@ func (b *broadcast) runRows(op vec.BinaryOp, d, x, y []float32, rows int) {
 	case b.step[0] == 0:
 		form = vec.SV
 	}
-	vec.BinaryRows(op, form, d, ldd, x, lda, y, ldb, rows, b.inner)
+	kernels.BinaryRows(op, form, d, ldd, x, lda, y, ldb, rows, b.inner)
 }
 
 // run computes elements [from, to) of one row.
-func (b *broadcast) run(op vec.BinaryOp, d, x, y []float32, ox, oy, from, to int) {
+func (b *broadcast) run(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32, ox, oy, from, to int) {
 	switch {
 	case b.step[0] == 0 && b.step[1] == 0:
-		vec.ScalarBinary(op, d[:1], x[ox], y[oy:oy+1])
+		kernels.ScalarBinary(op, d[:1], x[ox], y[oy:oy+1])
 		for i := 1; i < len(d); i++ {
 			d[i] = d[0]
 		}
 	case b.step[1] == 0:
-		vec.BinaryScalar(op, d, x[ox+from:ox+to], y[oy])
+		kernels.BinaryScalar(op, d, x[ox+from:ox+to], y[oy])
 	case b.step[0] == 0:
-		vec.ScalarBinary(op, d, x[ox], y[oy+from:oy+to])
+		kernels.ScalarBinary(op, d, x[ox], y[oy+from:oy+to])
 	default:
-		vec.Binary(op, d, x[ox+from:ox+to], y[oy+from:oy+to])
+		kernels.Binary(op, d, x[ox+from:ox+to], y[oy+from:oy+to])
 	}
 }
 

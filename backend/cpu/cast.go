@@ -106,7 +106,8 @@ func castHalf(p *planner, n *graph.Node, e reorder.Element) error {
 		p.alias(y, x)
 		return nil
 	case tensor.Float32:
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []float32, s []uint16) { reorder.FromHalf(d, s, e) })
+		target := p.target
+		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, e) })
 		return nil
 	case tensor.Float64:
 		return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h, e)) })
@@ -130,7 +131,8 @@ func castHalf(p *planner, n *graph.Node, e reorder.Element) error {
 func encoded[S number](p *planner, n *graph.Node, whole func(S) int64) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if e := halves[y.Type.DType]; x.Type.DType == tensor.Float32 {
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []uint16, s []float32) { reorder.ToHalf(d, s, e) })
+		target := p.target
+		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, e) })
 		return nil
 	}
 	if y.Type.DType == tensor.Float16 {

@@ -170,8 +170,8 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
 		return err
 	}
-	t.epilogue(&spec.Epilogue)
-	plan, err := conv.NewConv(spec)
+	t.epilogue(p.kernels, &spec.Epilogue)
+	plan, err := conv.NewConv(p.target, spec)
 	if err != nil {
 		return err
 	}
@@ -404,19 +404,19 @@ type activation struct {
 }
 
 // epilogue sets a convolution's epilogue.
-func (t tail) epilogue(e *conv.Epilogue) {
+func (t tail) epilogue(kernels vec.Kernels, e *conv.Epilogue) {
 	e.Residual = t.residual != nil
 	if t.act.clip {
 		if e.Lo, e.Hi = t.act.lo, t.act.hi; e.Lo == 0 && e.Hi == 0 { // which means no limits there
 			t.act.clip = false
 		}
 	}
-	e.Post = t.post()
+	e.Post = t.post(kernels)
 }
 
 // post returns what is applied to a result behind its residual and limits, nil for nothing.
-func (t tail) post() func(x []float32) {
-	rows := t.postRows()
+func (t tail) post(kernels vec.Kernels) func(x []float32) {
+	rows := t.postRows(kernels)
 	if rows == nil {
 		return nil
 	}
@@ -424,7 +424,7 @@ func (t tail) post() func(x []float32) {
 }
 
 // postRows is post for rows of cols results, ld apart.
-func (t tail) postRows() func(x []float32, ld, rows, cols int) {
+func (t tail) postRows(kernels vec.Kernels) func(x []float32, ld, rows, cols int) {
 	var list []activation
 	if t.act.some && !t.act.clip {
 		list = append(list, t.act)
@@ -437,7 +437,7 @@ func (t tail) postRows() func(x []float32, ld, rows, cols int) {
 	}
 	return func(x []float32, ld, rows, cols int) {
 		for _, a := range list {
-			vec.ApplyRows(a.op, x, ld, x, ld, rows, cols, a.params)
+			kernels.ApplyRows(a.op, x, ld, x, ld, rows, cols, a.params)
 		}
 	}
 }

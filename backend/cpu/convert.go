@@ -82,7 +82,7 @@ func reorderLayout(f graph.Format) (reorder.Layout, bool) {
 
 // reorder emits a change between layouts that the reorder kernels know.
 func (p *planner) reorder(spec reorder.Spec, src, dst place.Memory) error {
-	plan, err := reorder.New(spec)
+	plan, err := reorder.New(p.target, spec)
 	if err != nil {
 		return err
 	}

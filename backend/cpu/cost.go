@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -15,11 +15,11 @@ const (
 )
 
 // flopsPerNano is the rate of convolutions and matrix products on one thread.
-func flopsPerNano() float64 {
-	switch cpuid.Best() {
-	case cpuid.AVX512:
+func flopsPerNano(s isa.Set) float64 {
+	switch s {
+	case isa.AVX512:
 		return 90
-	case cpuid.AVX2:
+	case isa.AVX2:
 		return 50
 	}
 	return 1.5
@@ -27,7 +27,7 @@ func flopsPerNano() float64 {
 
 // costOf models one run of a node: the greater of the time that its arithmetic and its memory take. It is zero, not known,
 // where a dim is a symbol.
-func costOf(n *graph.Node) property.Cost {
+func costOf(t isa.Target, n *graph.Node) property.Cost {
 	if place.IsView(n) {
 		return property.Cost{}
 	}
@@ -45,7 +45,7 @@ func costOf(n *graph.Node) property.Cost {
 		}
 	}
 	c.FLOPs = flopsOf(n)
-	c.Nanoseconds = max(c.FLOPs/flopsPerNano(), c.Bytes/bytesPerNano) + launchNanos
+	c.Nanoseconds = max(c.FLOPs/flopsPerNano(t.Set), c.Bytes/bytesPerNano) + launchNanos
 	return c
 }
 

@@ -31,7 +31,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -41,19 +41,28 @@ func init() { backend.Register("cpu", Open) }
 // Version changes with the kernels and formats of the backend.
 const Version = "1"
 
-type cpu struct{}
+// cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
+type cpu struct{ target isa.Target }
 
-// Open opens the backend. It has no options.
+// Open opens the backend. It has one option, "isa": the instruction set of its kernels, "portable", "avx2" or "avx512". The
+// default is the best that the processor runs; one that it does not run is an error that wraps backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
-	for k := range c.Options {
-		return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+	b := cpu{target: isa.Host()}
+	for k, v := range c.Options {
+		if k != "isa" {
+			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		}
+		var err error
+		if b.target, err = isa.Named(v); err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", backend.ErrOption, k, err)
+		}
 	}
-	return cpu{}, nil
+	return b, nil
 }
 
 // Info implements backend.Backend.
-func (cpu) Info() backend.Info {
-	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, cpuid.Best()),
+func (b cpu) Info() backend.Info {
+	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target),
 		Dependable: true, Layouts: []graph.Layout{graph.NCHW16c}}
 }
 
@@ -97,7 +106,7 @@ func lookup(n *graph.Node) (operator, bool) {
 }
 
 // Supports implements backend.Backend.
-func (cpu) Supports(n *graph.Node) backend.Support {
+func (b cpu) Supports(n *graph.Node) backend.Support {
 	op, ok := lookup(n)
 	if !ok || op.signatures == nil {
 		return backend.No(property.Unsupported, "no kernel for %v", n.Op)
@@ -122,24 +131,24 @@ func (cpu) Supports(n *graph.Node) backend.Support {
 	if why != nil {
 		return backend.Support{Reason: why}
 	}
-	return backend.Support{Signatures: sigs, Cost: costOf(n)}
+	return backend.Support{Signatures: sigs, Cost: costOf(b.target, n)}
 }
 
 // Compile implements backend.Backend.
-func (c cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
-	e, err := c.compile(sub, o)
+func (b cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	e, err := b.compile(sub, o)
 	if err != nil {
 		return nil, err
 	}
 	return e, ctx.Err()
 }
 
-func (cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
+func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
 	order, err := sub.Topo()
 	if err != nil {
 		return nil, err
 	}
-	e := &executable{sub: sub, order: order, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
+	e := &executable{target: b.target, sub: sub, order: order, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
 	for _, n := range order {
 		if _, ok := e.lookup(n); !ok {
 			return nil, fmt.Errorf("%w: no kernel for %v", backend.ErrUnavailable, n)

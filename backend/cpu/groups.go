@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -65,7 +66,7 @@ type groupWeights struct {
 
 // plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one or three axes instead of
 // two. Weights over three axes are packed slice by slice of the kernel's depth.
-func (w weightPacker) plan(dims []int) (g groupWeights, err error) {
+func (w weightPacker) plan(t isa.Target, dims []int) (g groupWeights, err error) {
 	if len(dims) < 3 || len(dims) > 5 {
 		return g, fmt.Errorf("%w: weights of %v", tensor.ErrShape, dims)
 	}
@@ -82,7 +83,7 @@ func (w weightPacker) plan(dims []int) (g groupWeights, err error) {
 	if w.transposed {
 		c, oc = dims[0], dims[1]*w.groups
 	}
-	g.Plan, err = conv.NewConv(conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed,
+	g.Plan, err = conv.NewConv(t, conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed,
 		Map: conv.Map{H: 1, W: g.taps, Kernel: [2]int{1, g.taps}}})
 	return g, err
 }
@@ -91,13 +92,13 @@ func (w weightPacker) plan(dims []int) (g groupWeights, err error) {
 func (g groupWeights) bytes() int { return 4 * g.slices * g.WeightFloats() }
 
 // ConvertersOf implements convert.Source.
-func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
+func (b cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 	w, ok := packerOf(l)
 	if !ok {
 		return nil
 	}
 	size := func(_ graph.Format, _ tensor.DType, dims []int) (int64, error) {
-		p, err := w.plan(dims)
+		p, err := w.plan(b.target, dims)
 		if err != nil {
 			return 0, err
 		}
@@ -107,7 +108,7 @@ func (cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Size: size,
 			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank >= 3 && rank <= 5 },
 			Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
-				p, err := w.plan(dims)
+				p, err := w.plan(b.target, dims)
 				if err != nil {
 					return nil, err
 				}

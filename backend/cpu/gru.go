@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -27,6 +28,7 @@ func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 // gru is one direction of a GRU. Gates are ordered z, r, h.
 type gru struct {
+	kernels                     vec.Kernels
 	seq, batch, hidden, dirs, d int
 	linear, reverse             bool
 	first, second               *gemm.Plan   // recurrent products: of z and r (and h, where linear), and of h
@@ -42,7 +44,7 @@ type gru struct {
 func planGRU(p *planner, n *graph.Node) error {
 	x, w, r := n.Inputs[0], n.Inputs[1], n.Inputs[2]
 	dx := p.Dims[x.ID]
-	g := gru{seq: dx[0], batch: dx[1], dirs: p.Dims[w.ID][0], hidden: p.Dims[r.ID][2], linear: n.Int("linear_before_reset", 0) != 0}
+	g := gru{kernels: p.kernels, seq: dx[0], batch: dx[1], dirs: p.Dims[w.ID][0], hidden: p.Dims[r.ID][2], linear: n.Int("linear_before_reset", 0) != 0}
 	in, bh := dx[2], g.batch*g.hidden
 	g.y = p.Out(n.Output(0))
 	if g.y.Slot < 0 {
@@ -57,11 +59,11 @@ func planGRU(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	pre, err := gemm.NewPlan(gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true})
 	if err != nil {
 		return err
 	}
-	if err := g.plan(); err != nil {
+	if err := g.plan(p.target); err != nil {
 		return err
 	}
 	source, initial := p.In(x), place.Nowhere
@@ -98,17 +100,17 @@ func planGRU(p *planner, n *graph.Node) error {
 }
 
 // plan makes the recurrent products.
-func (g *gru) plan() (err error) {
+func (g *gru) plan(t isa.Target) (err error) {
 	gates := 2
 	if g.linear {
 		gates = 3
 	}
 	h := g.hidden
 	spec := gemm.Spec{M: g.batch, N: gates * h, K: h, B: gemm.Columns, LDA: g.states.row, LDC: 3 * h, LDR: 3 * h, Bias: g.linear, Residual: !g.linear}
-	if g.first, err = gemm.NewPlan(spec); err != nil {
+	if g.first, err = gemm.NewPlan(t, spec); err != nil {
 		return err
 	}
-	g.second, err = gemm.NewPlan(gemm.Spec{M: g.batch, N: h, K: h, B: gemm.Columns, LDR: 3 * h, Residual: true})
+	g.second, err = gemm.NewPlan(t, gemm.Spec{M: g.batch, N: h, K: h, B: gemm.Columns, LDR: 3 * h, Residual: true})
 	return err
 }
 
@@ -119,7 +121,7 @@ func (g *gru) biases(b []float32) []float32 {
 	copy(input, b)
 	g.recurrentBias = b[3*g.hidden:]
 	if !g.linear {
-		vec.Binary(vec.Add, input, input, g.recurrentBias)
+		g.kernels.Binary(vec.Add, input, input, g.recurrentBias)
 	}
 	return input
 }
@@ -166,7 +168,7 @@ func (p *planner) gruStep(g *gru, k int) {
 func (g *gru) resetState(st *state, k int) {
 	h, gates, reset, prev := g.hidden, st.F32(g.gates), st.F32(g.reset), g.state(st, k)
 	for b := range g.batch {
-		vec.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
+		g.kernels.GRUReset(reset[b*h:(b+1)*h], gates[b*3*h+h:b*3*h+2*h], prev[b*g.states.row:][:h], nil)
 	}
 }
 
@@ -177,11 +179,11 @@ func (g *gru) finish(st *state, k int) {
 		z, c := gates[b*3*h:b*3*h+h], candidate[b*h:(b+1)*h]
 		if g.linear {
 			own, in := gates[b*3*h:(b+1)*3*h], input[b*3*h:(b+1)*3*h]
-			vec.Binary(vec.Add, own[:2*h], own[:2*h], in[:2*h])
-			vec.GRUReset(c, own[h:2*h], own[2*h:], in[2*h:])
+			g.kernels.Binary(vec.Add, own[:2*h], own[:2*h], in[:2*h])
+			g.kernels.GRUReset(c, own[h:2*h], own[2*h:], in[2*h:])
 		}
 		row := b * g.states.row
-		vec.GRU(next[row:][:h], z, c, prev[row:][:h])
+		g.kernels.GRU(next[row:][:h], z, c, prev[row:][:h])
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -155,7 +154,8 @@ func planPow(p *planner, n *graph.Node) error {
 	if !ok {
 		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
 	}
-	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { vec.Pow(d, s, y) })
+	kernels := p.kernels
+	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { kernels.Pow(d, s, y) })
 	return nil
 }
 

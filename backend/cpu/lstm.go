@@ -79,7 +79,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 		}
 	}
 	states := statesAt(y, seq, dirs, batch, hidden)
-	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row})
+	cell, err := gemm.NewPlan(p.target, gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row})
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func planLSTM(p *planner, n *graph.Node) error {
 		packedW, packedR := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
 		sum := make([]float32, gates)
 		if bias != nil {
-			vec.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
+			p.kernels.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		err := p.recurrence(n, &recurrence{cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
+		err := p.recurrence(n, &recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
@@ -153,6 +153,7 @@ func recurrentApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) b
 
 // recurrence is the sequential part of one direction.
 type recurrence struct {
+	kernels                     vec.Kernels
 	cell                        *gemm.Plan
 	r, w, x                     place.Memory
 	bias                        []float32
@@ -222,7 +223,7 @@ func (q *recurrence) pointwise(st *state, k int) {
 	for b := range q.batch {
 		row, cb := g[b*4*h:(b+1)*4*h], c[b*h:(b+1)*h]
 		// ONNX orders the gates i, o, f, c.
-		vec.LSTM(cb, y[b*q.states.row:][:h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
+		q.kernels.LSTM(cb, y[b*q.states.row:][:h], row[:h], row[h:2*h], row[2*h:3*h], row[3*h:], cb)
 	}
 }
 
@@ -266,7 +267,7 @@ func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
 // the block before, and goes first.
 func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 	rows := min(q.block, q.seq-k) * q.batch
-	pre, err := gemm.NewPlan(gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
 	if err != nil {
 		return err
 	}

@@ -120,9 +120,9 @@ func settleGemm(p *planner, n *graph.Node) {
 
 // gemmTail finishes a product in out: out·alpha + C·beta, then the tail.
 func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *graph.Value) error {
-	dst, result := p.In(out), p.laid(out)
+	dst, result, kernels := p.In(out), p.laid(out), p.kernels
 	scale := func(dst, src place.Memory, v *graph.Value, by float32) {
-		elements(p, src, dst, p.stored(v), 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+		elements(p, src, dst, p.stored(v), 0.1, func(d, s []float32) { kernels.BinaryScalar(vec.Mul, d, s, by) })
 	}
 	if alpha != 1 {
 		scale(dst, dst, out, alpha)
@@ -331,8 +331,8 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 	if t.act.clip {
 		spec.Clip, spec.Lo, spec.Hi = true, t.act.lo, t.act.hi
 	}
-	spec.Post = t.postRows()
-	plan, err := gemm.NewPlan(spec)
+	spec.Post = t.postRows(p.kernels)
+	plan, err := gemm.NewPlan(p.target, spec)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // model is a graph that is computed by the reference kernels while it is built, node by node, and then compared with what
@@ -160,7 +160,7 @@ func (m *model) ops(name string, outputs int, in ...any) []*graph.Value {
 
 // way is how a model is run.
 type way struct {
-	level   cpuid.Level
+	target  isa.Target
 	guarded bool
 	side    guard.Side
 	threads int
@@ -171,7 +171,7 @@ type way struct {
 }
 
 func (w way) String() string {
-	s := fmt.Sprintf("%v, %d threads", w.level, w.threads)
+	s := fmt.Sprintf("%v, %d threads", w.target, w.threads)
 	if w.guarded {
 		s += fmt.Sprintf(", guarded at %d", w.side)
 	}
@@ -187,20 +187,19 @@ func (w way) String() string {
 	return s
 }
 
-// ways returns every way: all levels, as usual and with guard pages on either side.
+// ways returns every way: all instruction sets, as usual and with guard pages on either side.
 func ways(strict bool) []way {
 	var out []way
-	for _, l := range cpuid.Levels() {
-		out = append(out, way{level: l, threads: 2, strict: strict}, way{level: l, guarded: true, threads: 1, strict: strict},
-			way{level: l, guarded: true, side: guard.Start, threads: 1, strict: strict})
+	for _, t := range isa.Targets() {
+		out = append(out, way{target: t, threads: 2, strict: strict}, way{target: t, guarded: true, threads: 1, strict: strict},
+			way{target: t, guarded: true, side: guard.Start, threads: 1, strict: strict})
 	}
 	return out
 }
 
 // run compiles the graph and runs it, twice in one program, and compares the outputs with the reference kernels'.
 func (m *model) run(w way) error {
-	defer cpuid.Force(w.level)()
-	b, err := cpu.Open(backend.Config{Name: "cpu"})
+	b, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"isa": w.target.String()}})
 	if err != nil {
 		return err
 	}
@@ -338,8 +337,7 @@ func (m *model) sample(outputs ...*graph.Value) {
 	GinkgoHelper()
 	m.g.SetOutputs(outputs...)
 	all := ways(true)
-	levels := cpuid.Levels()
-	for _, w := range []way{{level: levels[len(levels)-1], threads: 2, strict: true}, all[m.r.IntN(len(all)/3)*3+1+m.r.IntN(2)]} {
+	for _, w := range []way{{target: isa.Host(), threads: 2, strict: true}, all[m.r.IntN(len(all)/3)*3+1+m.r.IntN(2)]} {
 		Expect(m.run(w)).To(Succeed(), "seed %d, %v\n%v", m.seed, w, m)
 	}
 }

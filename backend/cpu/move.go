@@ -111,14 +111,14 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	}
 	batches := product(rest.dims)
 	const band = 64
-	bands := ceilDiv(cols, band)
+	bands, target := ceilDiv(cols, band), p.target
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
 		d, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			b, c0 := i/bands, i%bands*band
 			do, so := rest.offsets(b, len(rest.dims))
 			do, so = do/4, so/4
-			reorder.Transpose2D(d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+			reorder.Transpose2D(target, d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true

@@ -53,8 +53,8 @@ func planNary(p *planner, n *graph.Node) error {
 		p.binaryOver(op, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst)
 	}
 	if n.Op.Name == "Mean" {
-		by := 1 / float32(len(n.Inputs))
-		elements(p, dst, dst, p.stored(y), 0.1, func(d, s []float32) { vec.BinaryScalar(vec.Mul, d, s, by) })
+		by, kernels := 1/float32(len(n.Inputs)), p.kernels
+		elements(p, dst, dst, p.stored(y), 0.1, func(d, s []float32) { kernels.BinaryScalar(vec.Mul, d, s, by) })
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21
 	eps := n.Float("epsilon", 1e-5)
 	from, to := vec.Unbounded()
+	kernels := p.kernels
 	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	reads, _ := src.Runs(4 * row)
 	writes, _ := dst.Runs(4 * row)
@@ -60,14 +61,14 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 			of, _ := reads.At(i, 1)
 			at, _ := writes.At(i, 1)
 			whole := o[at/4:][:row]
-			vec.LayerNorm(whole, row, s[of/4:][:row], row, nil, nil, 1, row, eps)
+			kernels.LayerNorm(whole, row, s[of/4:][:row], row, nil, nil, 1, row, eps)
 			for k := range per {
 				at := i%groups*per + k
 				if perGroup {
 					at = i % groups
 				}
 				plane := whole[k*hw : (k+1)*hw]
-				vec.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
+				kernels.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
 			}
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
@@ -101,7 +102,7 @@ func planLRN(p *planner, n *graph.Node) error {
 	d := p.Dims[x.ID]
 	channels, hw, size := d[1], product(d[2:]), int(n.Int("size", 0))
 	alpha, beta, bias := n.Float("alpha", 1e-4)/float32(size), n.Float("beta", 0.75), n.Float("bias", 1)
-	src, dst := p.In(x), p.Out(n.Outputs[0])
+	src, dst, kernels := p.In(x), p.Out(n.Outputs[0]), p.kernels
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw) * (30 + float64(min(size, channels)))), body: func(st *state, _, lo, hi int) {
 		o, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
@@ -113,10 +114,10 @@ func planLRN(p *planner, n *graph.Node) error {
 					out[j] += v * v
 				}
 			}
-			vec.BinaryScalar(vec.Mul, out, out, alpha)
-			vec.BinaryScalar(vec.Add, out, out, bias)
-			vec.Pow(out, out, -beta)
-			vec.Binary(vec.Mul, out, out, s[i*hw:(i+1)*hw])
+			kernels.BinaryScalar(vec.Mul, out, out, alpha)
+			kernels.BinaryScalar(vec.Add, out, out, bias)
+			kernels.Pow(out, out, -beta)
+			kernels.Binary(vec.Mul, out, out, s[i*hw:(i+1)*hw])
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return nil

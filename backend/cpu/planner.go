@@ -8,12 +8,15 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/internal/pool"
 )
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
 type executable struct {
+	target  isa.Target
 	sub     *graph.Graph
 	order   []*graph.Node
 	threads int
@@ -37,9 +40,11 @@ type step struct {
 // planner turns nodes into steps over slots for concrete shapes.
 type planner struct {
 	*place.Plan
-	e     *executable
-	steps []step
-	calls int // of users' kernels
+	e       *executable
+	target  isa.Target
+	kernels vec.Kernels // of rows and elements, for the target
+	steps   []step
+	calls   int // of users' kernels
 }
 
 // instance is a subgraph for concrete shapes.
@@ -73,7 +78,7 @@ func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{Plan: plan, e: e}
+	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target)}
 	p.WantOutputs()
 	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.apart)
 	return p, nil

@@ -90,11 +90,12 @@ func planPRelu(p *planner, n *graph.Node) error {
 		})
 		return nil
 	}
+	kernels := p.kernels
 	p.emit(step{chunks: b.rows, grain: grainFor(float64(b.inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
 		d, s, a := st.F32(dst), st.F32(src), st.F32(slopes)
 		for row := lo; row < hi; row++ {
 			at, to := b.offset(0, row), b.result(row)
-			vec.Apply(vec.LeakyRelu, d[to:to+b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
+			kernels.Apply(vec.LeakyRelu, d[to:to+b.inner], s[at:at+b.inner], vec.Params{A: a[b.offset(1, row)]})
 		}
 	}}, []place.Memory{src, slopes}, []place.Memory{dst})
 	return nil

@@ -74,7 +74,7 @@ func planPool(p *planner, n *graph.Node) error {
 
 // pool emits a pooling of blocked images.
 func (p *planner) pool(spec conv.PoolSpec, src, dst place.Memory) error {
-	plan, err := conv.NewPool(spec)
+	plan, err := conv.NewPool(p.target, spec)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	if x.Format == volume {
 		return p.volumeGlobalPool(d, kind, src, dst)
 	}
-	plan, err := conv.NewGlobalPool(d[0], d[1], d[2]*d[3], kind, src.Pitch/4, 0)
+	plan, err := conv.NewGlobalPool(p.target, d[0], d[1], d[2]*d[3], kind, src.Pitch/4, 0)
 	if err != nil {
 		return err
 	}
@@ -220,8 +220,8 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 			d = slices2D(d)
 		}
 		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
-		t.epilogue(&spec.Epilogue)
-		plan, err := conv.NewScale(spec)
+		t.epilogue(p.kernels, &spec.Epilogue)
+		plan, err := conv.NewScale(p.target, spec)
 		if err != nil {
 			return err
 		}
@@ -230,13 +230,13 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 		}), []place.Memory{src}, []place.Memory{dst})
 		return nil
 	}
-	channels, hw, post := d[1], product(d[2:]), t.post()
+	channels, hw, post, kernels := d[1], product(d[2:]), t.post(p.kernels), p.kernels
 	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.1 + 5), body: func(st *state, _, from, to int) {
 		o, s := st.F32(dst), st.F32(src)
 		for i := from; i < to; i++ {
 			c := i % channels
 			row := o[i*hw : (i+1)*hw]
-			vec.MulAddRows(row, hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
+			kernels.MulAddRows(row, hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
 			if post != nil {
 				post(row)
 			}

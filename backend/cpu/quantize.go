@@ -108,7 +108,7 @@ func planRoundedPool(p *planner, n *graph.Node) error {
 	spec := conv.PoolSpec{N: p.Dims[x.ID][0], C: p.Dims[x.ID][1], Pooling: conv.Max}
 	for m := range n.Regions[0].Graph.Nodes() {
 		if l, ok := fuse.LevelsOf(m); ok {
-			tail{levels: l}.epilogue(&spec.Epilogue)
+			tail{levels: l}.epilogue(p.kernels, &spec.Epilogue)
 		}
 		if m.Is("MaxPool") {
 			w, err := graph.PoolAttrs(m)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // randomGraph grows a model of images, matrices and masks node by node. Results that leave what float32 resolves well
@@ -347,7 +347,7 @@ func (r *randomGraph) grow(n int) {
 
 // randomWay returns a way to run a graph; parts of it may be refused, or be run by a second instance of the backend.
 func (r *randomGraph) randomWay() way {
-	w := way{level: pick(r.model, cpuid.Levels()...), guarded: r.chance(2), side: pick(r.model, guard.End, guard.Start), threads: r.between(1, 2)}
+	w := way{target: pick(r.model, isa.Targets()...), guarded: r.chance(2), side: pick(r.model, guard.End, guard.Start), threads: r.between(1, 2)}
 	if r.chance(3) {
 		w.refuse = r.between(2, 5)
 	}

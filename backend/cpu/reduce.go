@@ -175,20 +175,21 @@ func lastAxes(rank int, axes []int) (perm []int, kept int) {
 }
 
 func (p *planner) reduceRows(r reduction, src, dst place.Memory, rows, count int) {
+	kernels := p.kernels
 	p.rows(src, dst, rows, float64(count)*0.1, func(o []float32, _ int, s []float32, lds, rows int) {
 		if r.mean {
-			vec.Mean(o, s, lds, rows, count)
+			kernels.Mean(o, s, lds, rows, count)
 		} else {
-			vec.ReduceRows(r.op, o, s, lds, rows, count)
+			kernels.ReduceRows(r.op, o, s, lds, rows, count)
 		}
 		if r.then.some {
-			vec.Apply(r.then.op, o, o, r.then.params)
+			kernels.Apply(r.then.op, o, o, r.then.params)
 		}
 	}, 1, count)
 }
 
 func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count, inner int) {
-	scale := 1 / float32(max(count, 1))
+	scale, kernels := 1/float32(max(count, 1)), p.kernels
 	reads, _ := src.Runs(4 * count * inner)
 	p.emit(step{chunks: outer, grain: grainFor(float64(count*inner) * 0.1), body: func(st *state, _, lo, hi int) {
 		o, s := st.F32(dst), st.F32(src)
@@ -197,12 +198,12 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 			for k := 0; k < inner; {
 				at, n := dst.Piece(4*(i*inner+k), 4*(inner-k))
 				row := o[at/4:][:n/4]
-				vec.ReduceColumns(r.op, row, s[of/4+k:][:(count-1)*inner+len(row)], inner, count, len(row))
+				kernels.ReduceColumns(r.op, row, s[of/4+k:][:(count-1)*inner+len(row)], inner, count, len(row))
 				if r.mean {
-					vec.BinaryScalar(vec.Mul, row, row, scale)
+					kernels.BinaryScalar(vec.Mul, row, row, scale)
 				}
 				if r.then.some {
-					vec.Apply(r.then.op, row, row, r.then.params)
+					kernels.Apply(r.then.op, row, row, r.then.params)
 				}
 				k += len(row)
 			}

@@ -108,7 +108,7 @@ func planResize(p *planner, n *graph.Node) error {
 	var plan mover
 	var err error
 	if n.Inputs[0].Format == blocked {
-		plan, err = conv.NewResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], src.Pitch/4, dst.Pitch/4)
+		plan, err = conv.NewResize(p.target, dx[0], dx[1], dx[2], dx[3], axes[0], axes[1], src.Pitch/4, dst.Pitch/4)
 	} else {
 		plan, err = conv.NewPlaneResize(dx[0], dx[1], dx[2], dx[3], axes[0], axes[1])
 	}

@@ -56,20 +56,21 @@ func planRNN(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	pre, err := gemm.NewPlan(gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true})
 	if err != nil {
 		return err
 	}
-	cell, err := gemm.NewPlan(gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true})
+	cell, err := gemm.NewPlan(p.target, gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true})
 	if err != nil {
 		return err
 	}
 	grain := grainFor(float64(cell.Flops()) / float64(max(cell.Chunks(), 1)) / 60)
+	kernels := p.kernels
 	for d := range dirs {
 		act, _ := rnnActivation(n, d)
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
 		sum := make([]float32, hidden)
-		vec.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
+		p.kernels.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
 		weights, recurrent := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
 		input, zero := p.Temp(seq*bh*4), place.Nowhere
 		p.emit(step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
@@ -92,7 +93,7 @@ func planRNN(p *planner, n *graph.Node) error {
 			p.emit(step{chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 				cell.Run(lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
-			p.emit(step{serial: func(st *state) { vec.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
+			p.emit(step{serial: func(st *state) { kernels.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
 			prev = next
 		}
 		if last.Slot >= 0 {

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -35,9 +34,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 		axis := axisOf(n, -1, len(d))
 		outer, cols, inner = product(d[:axis]), product(d[axis:axis+1]), product(d[min(axis+1, len(d)):])
 	}
-	fn := vec.Softmax
+	fn := p.kernels.Softmax
 	if n.Op.Name == "LogSoftmax" {
-		fn = vec.LogSoftmax
+		fn = p.kernels.LogSoftmax
 	}
 	each := func(dst []float32, ldd int, src []float32, lds, rows int) {
 		fn(dst, ldd, src, lds, nil, 0, rows, cols, 1)
@@ -144,9 +143,9 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 			p.Out(o)
 		}
 	}
-	norm := vec.LayerNorm
+	norm := p.kernels.LayerNorm
 	if n.Op.Name == "RMSNormalization" {
-		norm = vec.RMSNorm
+		norm = p.kernels.RMSNorm
 	}
 	from, _ := src.Runs(4 * cols)
 	to, _ := dst.Runs(4 * cols)

@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -47,8 +48,21 @@ var _ = Describe("Supports", func() {
 		Expect(supports(m.op("RoiAlign", m.input(1, 2, 4, 4), m.input(1, 4), m.ints(0), graph.StringAttr("mode", "max"), graph.IntAttr("sampling_ratio", 1))).Reason.Code).To(Equal(property.Attribute))
 	})
 
-	It("knows no options", func() {
-		_, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"speed": "high"}})
-		Expect(err).To(MatchError(backend.ErrOption))
+	It("knows no options but the instruction set, which its processor has to run", func() {
+		for _, options := range []map[string]string{{"speed": "high"}, {"isa": "mmx"}, {"isa": ""}, {"isa": "AVX2"}} {
+			_, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
+			Expect(err).To(MatchError(backend.ErrOption), "%v", options)
+		}
+	})
+
+	It("says for which instruction set it plans", func() {
+		for _, t := range isa.Targets() {
+			b, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"isa": t.String()}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(b.Info().Processor).To(HaveSuffix(", " + t.String()))
+		}
+		b, err := cpu.Open(backend.Config{Name: "cpu"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(b.Info().Processor).To(HaveSuffix(", " + isa.Host().String()))
 	})
 })

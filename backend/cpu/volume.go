@@ -165,14 +165,14 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 				s.SrcImage, s.DstImage, s.ResImage = run.step*from, run.apart*to, run.apart*to
 			}
 			if i == len(run.taps)-1 {
-				tail{act: t.act, levels: t.levels}.epilogue(&s.Epilogue)
+				tail{act: t.act, levels: t.levels}.epilogue(p.kernels, &s.Epilogue)
 			}
 			c := convCall{bias: bias, biasAt: place.Nowhere, residual: residual}
 			s.Residual = t.residual != nil
 			if i > 0 {
 				c.bias, c.residual, s.Residual = nil, dst, true
 			}
-			if c.plan, err = conv.NewConv(s); err != nil {
+			if c.plan, err = conv.NewConv(p.target, s); err != nil {
 				return err
 			}
 			one := 4 * c.plan.WeightFloats()
@@ -226,7 +226,7 @@ func (p *planner) volumePool(x, y *graph.Value, w *graph.Window, kind conv.Pooli
 // volumeGlobalPool emits the mean or maximum of each channel of a blocked volume to row-major [N, C].
 func (p *planner) volumeGlobalPool(d []int, kind conv.Pooling, src, dst place.Memory) error {
 	channels := ceilDiv(d[1], 16) * 16
-	plan, err := conv.NewGlobalPool(d[0]*d[2], d[1], d[3]*d[4], kind, 0, 0)
+	plan, err := conv.NewGlobalPool(p.target, d[0]*d[2], d[1], d[3]*d[4], kind, 0, 0)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -187,7 +188,7 @@ func (p *planner) gatherChannels(n *graph.Node, dst place.Memory) error {
 
 // gather emits a choice of channels of blocked tensors.
 func (p *planner) gather(images, pixels int, sources []reorder.Source, table []reorder.Channel, reads []place.Memory, dst place.Memory) error {
-	plan, err := reorder.NewGather(images, pixels, sources, table, 0)
+	plan, err := reorder.NewGather(isa.Host(), images, pixels, sources, table, 0)
 	if err != nil {
 		return err
 	}

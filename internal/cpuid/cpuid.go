@@ -1,69 +1,54 @@
-// Package cpuid says which family of vector kernels the processor can run.
+// Package cpuid reports what the processor offers that kernels are chosen by: instruction-set extensions that it and the
+// operating system support, and traits of its microarchitecture.
 //
-// It is a leaf: it imports nothing of carve. Kernel packages ask Best once per call of a planning function (or once per
-// kernel call where the call is large) and index a table with the answer, so that no test is made per element.
+// It is a leaf: it imports nothing of carve. It reports facts and decides nothing: package isa says which kernels they
+// admit.
 package cpuid
 
-import (
-	"fmt"
-	"sync/atomic"
-)
+import "strings"
 
-// Level is a family of instruction sets for which kernels are written. Levels are ordered: a processor that runs a level
-// runs every lower one. Results of the levels may differ in the last bits, results within a level never do.
-type Level int32
+// Features is a set of features. The zero value is a processor without any that kernels ask for.
+type Features uint64
 
+// Features of amd64 processors, each only where the operating system saves the registers that it needs.
 const (
-	// Generic is portable Go. It runs everywhere and is the oracle of the other levels.
-	Generic Level = iota
-	// AVX2 needs AVX2, FMA3 and F16C, enabled by the operating system.
-	AVX2
-	// AVX512 needs AVX-512 F, BW, DQ and VL besides everything AVX2 needs.
-	AVX512
+	AVX2 Features = 1 << iota
+	FMA
+	F16C
+	AVX512F
+	AVX512BW
+	AVX512DQ
+	AVX512VL
+	// Split512 is no extension but a trait: 512-bit vectors are computed in two halves (AMD Zen 4), so that a load
+	// broadcast to a vector costs as much as two of 256 bits and feeds no more multiply-adds.
+	Split512
+	// ASIMD is the vector unit of arm64 processors, NEON.
+	ASIMD
+	end
 )
 
-// String returns the lower-case name of the level.
-func (l Level) String() string {
-	switch l {
-	case Generic:
-		return "generic"
-	case AVX2:
-		return "avx2"
-	case AVX512:
-		return "avx512"
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "split512", "asimd"}
+
+// Has reports whether f has all of the features of want.
+func (f Features) Has(want Features) bool { return f&want == want }
+
+// String returns the lower-case names of the features, in order, with spaces between: those of /proc/cpuinfo where it has
+// them. Bits without a meaning are left out.
+func (f Features) String() string {
+	var list []string
+	for i, name := range names {
+		if f.Has(1 << i) {
+			list = append(list, name)
+		}
 	}
-	return fmt.Sprintf("level(%d)", int32(l))
+	return strings.Join(list, " ")
 }
 
-// limit is the forced level plus one, or 0 when none is forced.
-var limit atomic.Int32
+// All returns every feature that has a name.
+func All() Features { return end - 1 }
 
-// Detected returns the highest level that this processor and operating system support, whatever is forced.
-func Detected() Level { return detected }
+// Host returns the features of this processor. It does not change while the process runs.
+func Host() Features { return host }
 
-// Best returns the level that kernels are to use: Detected, or the lower level set by Force. It costs one atomic load and
-// is safe for concurrent use.
-func Best() Level {
-	if l := limit.Load(); l != 0 {
-		return Level(l - 1)
-	}
-	return detected
-}
-
-// Levels returns every level that this machine can run, lowest first. Tests range over it.
-func Levels() []Level {
-	ls := make([]Level, 0, int(detected)+1)
-	for l := Generic; l <= detected; l++ {
-		ls = append(ls, l)
-	}
-	return ls
-}
-
-// Force makes Best return min(l, Detected()) until the returned function is called, which restores what was in force
-// before. It exists for tests and for comparing levels; objects planned before the call keep the level that they were
-// planned for. Safe for concurrent use, but it acts on the whole process.
-func Force(l Level) (restore func()) {
-	l = max(Generic, min(l, detected))
-	old := limit.Swap(int32(l) + 1)
-	return func() { limit.Store(old) }
-}
+// host is computed after the initialisation of package cpu, which reads CPUID and XCR0 and obeys GODEBUG=cpu.avx512f=off.
+var host = detect()

@@ -2,6 +2,7 @@ package cpuid_test
 
 import (
 	"os"
+	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -10,29 +11,7 @@ import (
 	"github.com/carve-dev/carve/internal/cpuid"
 )
 
-var _ = Describe("Best", func() {
-	It("is the detected level when nothing is forced", func() {
-		Expect(cpuid.Best()).To(Equal(cpuid.Detected()))
-	})
-
-	It("follows Force, nested, and returns to what was in force", func() {
-		outer := cpuid.Force(cpuid.AVX2)
-		Expect(cpuid.Best()).To(Equal(min(cpuid.AVX2, cpuid.Detected())))
-		inner := cpuid.Force(cpuid.Generic)
-		Expect(cpuid.Best()).To(Equal(cpuid.Generic))
-		inner()
-		Expect(cpuid.Best()).To(Equal(min(cpuid.AVX2, cpuid.Detected())))
-		outer()
-		Expect(cpuid.Best()).To(Equal(cpuid.Detected()))
-	})
-
-	It("never exceeds what the processor can run", func() {
-		defer cpuid.Force(cpuid.AVX512 + 5)()
-		Expect(cpuid.Best()).To(Equal(cpuid.Detected()))
-		defer cpuid.Force(-3)()
-		Expect(cpuid.Best()).To(Equal(cpuid.Generic))
-	})
-
+var _ = Describe("Host", func() {
 	It("agrees with the kernel's list of processor flags", func() {
 		text, err := os.ReadFile("/proc/cpuinfo")
 		if err != nil || !strings.Contains(string(text), "flags\t") {
@@ -41,41 +20,36 @@ var _ = Describe("Best", func() {
 		if strings.Contains(os.Getenv("GODEBUG"), "cpu.") {
 			Skip("GODEBUG hides features")
 		}
-		fields := strings.Fields(string(text))
-		has := func(flags ...string) bool {
-			for _, f := range flags {
-				found := false
-				for _, w := range fields {
-					found = found || w == f
-				}
-				if !found {
-					return false
-				}
-			}
-			return true
+		flags := map[string]bool{}
+		for _, w := range strings.Fields(string(text)) {
+			flags[w] = true
 		}
-		want := cpuid.Generic
-		if has("avx2", "fma", "f16c") {
-			want = cpuid.AVX2
-			if has("avx512f", "avx512bw", "avx512dq", "avx512vl") {
-				want = cpuid.AVX512
-			}
+		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL} {
+			Expect(cpuid.Host().Has(f)).To(Equal(flags[f.String()]), "%v", f)
 		}
-		Expect(cpuid.Detected()).To(Equal(want))
+		amd := flags["AuthenticAMD"] && strings.Contains(string(text), "cpu family\t: 25\n")
+		Expect(cpuid.Host().Has(cpuid.Split512)).To(Equal(amd))
+	})
+
+	It("has the vector unit of every arm64 processor, and that of no other", func() {
+		Expect(cpuid.Host().Has(cpuid.ASIMD)).To(Equal(runtime.GOARCH == "arm64"))
 	})
 })
 
-var _ = Describe("Levels", func() {
-	It("lists every level up to the detected one", func() {
-		ls := cpuid.Levels()
-		Expect(ls[0]).To(Equal(cpuid.Generic))
-		Expect(ls[len(ls)-1]).To(Equal(cpuid.Detected()))
+var _ = Describe("Features", func() {
+	It("has what all of its parts have, and lacks what one lacks", func() {
+		f := cpuid.AVX2 | cpuid.FMA
+		Expect(f.Has(cpuid.AVX2)).To(BeTrue())
+		Expect(f.Has(cpuid.AVX2 | cpuid.FMA)).To(BeTrue())
+		Expect(f.Has(cpuid.AVX2 | cpuid.F16C)).To(BeFalse())
+		Expect(f.Has(0)).To(BeTrue())
 	})
 
-	DescribeTable("has names", func(l cpuid.Level, name string) { Expect(l.String()).To(Equal(name)) },
-		Entry(nil, cpuid.Generic, "generic"),
-		Entry(nil, cpuid.AVX2, "avx2"),
-		Entry(nil, cpuid.AVX512, "avx512"),
-		Entry(nil, cpuid.Level(9), "level(9)"),
+	DescribeTable("has names", func(f cpuid.Features, name string) { Expect(f.String()).To(Equal(name)) },
+		Entry(nil, cpuid.Features(0), ""),
+		Entry(nil, cpuid.F16C|cpuid.AVX2, "avx2 f16c"),
+		Entry(nil, cpuid.ASIMD, "asimd"),
+		Entry(nil, cpuid.Features(1<<60), ""),
+		Entry(nil, cpuid.All(), "avx2 fma f16c avx512f avx512bw avx512dq avx512vl split512 asimd"),
 	)
 })

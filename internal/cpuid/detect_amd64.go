@@ -2,16 +2,30 @@ package cpuid
 
 import "golang.org/x/sys/cpu"
 
-// detected is computed after the initialisation of the cpu package, which reads CPUID and XCR0.
-var detected = detect()
-
-func detect() Level {
+func detect() Features {
 	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
-		return Generic
+	var f Features
+	for _, e := range []struct {
+		has     bool
+		feature Features
+	}{
+		{x.HasAVX2, AVX2}, {x.HasFMA, FMA}, {x.HasF16C, F16C}, {x.HasAVX512F, AVX512F}, {x.HasAVX512BW, AVX512BW},
+		{x.HasAVX512DQ, AVX512DQ}, {x.HasAVX512VL, AVX512VL}, {splits512(signature()), Split512},
+	} {
+		if e.has {
+			f |= e.feature
+		}
 	}
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		return AVX512
-	}
-	return AVX2
+	return f
 }
+
+// splits512 reports whether a processor is an AMD of family 19h.
+func splits512(vendor, model uint32) bool {
+	const authenticAMD = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24
+	return vendor == authenticAMD && model>>8&15+model>>20&255 == 0x19
+}
+
+// signature returns EBX of CPUID leaf 0, which names the vendor, and EAX of leaf 1, the model.
+//
+//go:noescape
+func signature() (vendor uint32, model uint32)

@@ -94,10 +94,74 @@ var _ = Describe("Verify", func() {
 	})
 })
 
-var _ = Describe("Width", func() {
-	It("names registers", func() {
-		Expect([]string{asm.Width(4).R(1), asm.Width(8).R(2), asm.Width(16).R(31), asm.K(3)}).To(Equal([]string{"X1", "Y2", "Z31", "K3"}))
-		Expect(asm.Width(16).Bytes()).To(Equal(64))
-		Expect(func() { asm.Width(5).R(0) }).To(Panic())
+var _ = Describe("ISA", func() {
+	It("names registers and sizes", func() {
+		Expect([]string{asm.AVX2().R(2), asm.AVX512().R(31), asm.X(1), asm.Y(2), asm.Z(3), asm.K(3)}).To(Equal([]string{"Y2", "Z31", "X1", "Y2", "Z3", "K3"}))
+		Expect([]int{asm.AVX2().Size(), asm.AVX512().Size()}).To(Equal([]int{32, 64}))
+		Expect(func() { asm.AVX2().R(16) }).To(Panic())
 	})
+})
+
+var _ = Describe("Dispatch", func() {
+	table := asm.Table{Imports: []string{"unsafe"}, Entries: []asm.Entry{
+		{Name: "scale", Doc: "scales n floats.", Params: "x *float32, n int", Portable: "portableScale(x, n)"},
+		{Name: "side", Doc: "returns a side.", Result: "int", Portable: "return 4"},
+		{Name: "apply", Doc: "applies op.", Params: "op int, x unsafe.Pointer", Portable: "portableApply(op, x)", Declines: true},
+	}}
+
+	It("asks the sets that were generated, and portable code for the others", func() {
+		f := asm.New("p", "amd64")
+		f.Serve("scale", asm.AVX512(), "scale512(x, n)")
+		f.Serve("scale", asm.AVX2(), "scale256(x, n)")
+		f.Serve("side", asm.AVX2(), "return 8")
+		f.Serve("apply", asm.AVX2(), "apply256(op, x)")
+		files := asm.Dispatch("p", table, f)
+		Expect(files).To(HaveLen(2))
+		Expect(files["dispatch_amd64.go"]).To(ContainSubstring(`
+// scale scales n floats.
+func scale(set isa.Set, x *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		scale512(x, n)
+	case isa.AVX2:
+		scale256(x, n)
+	default:
+		portableScale(x, n)
+	}
+}
+
+// side returns a side.
+func side(set isa.Set) int {
+	switch set {
+	case isa.AVX2:
+		return 8
+	}
+	return 4
+}
+
+// apply applies op.
+func apply(set isa.Set, op int, x unsafe.Pointer) {
+	switch set {
+	case isa.AVX2:
+		if apply256(op, x) {
+			return
+		}
+	}
+	portableApply(op, x)
+}
+`))
+		Expect(files["dispatch_other.go"]).To(And(ContainSubstring("//go:build !amd64\n"), ContainSubstring("\treturn 4\n"), Not(ContainSubstring("case"))))
+	})
+
+	DescribeTable("panics on misuse", func(use func(f *asm.File)) {
+		Expect(func() {
+			f := asm.New("p", "amd64")
+			use(f)
+			asm.Dispatch("p", table, f)
+		}).To(Panic())
+	},
+		Entry("no such entry", func(f *asm.File) { f.Serve("scales", asm.AVX2(), "scale256(x, n)") }),
+		Entry("two answers", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return 8"); f.Serve("side", asm.AVX2(), "return 9") }),
+		Entry("no Go", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return )") }),
+	)
 })

@@ -1,24 +1,3 @@
-// Package asm writes Go assembly. It is imported by generator programs (`//go:build ignore`, run by `go generate`) of the
-// kernel packages and by the tests that check that the generated files are up to date; no kernel imports it.
-//
-// It knows what is tedious and easy to get wrong by hand (argument offsets and sizes as `go vet` checks them, unique
-// labels, read-only tables, the Go declarations that go with the text) and leaves the rest as text: instructions are
-// written in Go's own syntax with Func.I. Register allocators were rejected: micro-kernels need fixed register plans, and
-// instructions that the assembler lacks are written as bytes.
-//
-// A generator looks like this:
-//
-//	func main() { asm.Main("gemm", asm.Unit{Base: "kernel", Generate: generate}) }
-//
-//	func generate(f *asm.File) {
-//		fn := f.Func("scale", "scale multiplies n floats at x by s.", asm.Ptr("x"), asm.Int("n"), asm.Float("s"))
-//		fn.Load("x", "AX")
-//		...
-//		fn.Ret()
-//	}
-//
-// Misuse of this package (an unknown argument name, a label defined twice) panics: it is a programmer's error, met at
-// generation time only.
 package asm
 
 import (
@@ -39,6 +18,7 @@ type File struct {
 	names   map[string]bool
 	extra   []string
 	imports []string
+	answers []answer
 }
 
 // data is one read-only table of 32-bit words.
@@ -134,23 +114,44 @@ func (f *File) Write(dir, base string) error {
 	return os.WriteFile(filepath.Join(dir, base+"_decl_"+f.arch+".go"), f.Decl(), 0o644)
 }
 
-// Unit is one pair of files that a generator writes: the base of their names and the function that fills them.
+// Unit is one pair of files that a generator writes: the base of their names, the GOARCH that they are built for, and the
+// function that fills them.
 type Unit struct {
-	Base     string
-	Generate func(*File)
+	Base, Arch string
+	Generate   func(*File)
 }
 
-// Main is the whole main function of a generator: it fills one amd64 file per unit, in package pkg, and writes them into
-// the folder given by the flag -dir (default: the current one, which is where `go generate` runs).
-func Main(pkg string, units ...Unit) {
+// Table is what the dispatch files of a package hold: its entries, and the packages that their signatures need beside isa.
+type Table struct {
+	Entries []Entry
+	Imports []string
+}
+
+// Main is the whole main function of a generator: it fills a file per unit, in package pkg, and writes them and the
+// dispatch files into the folder given by the flag -dir (default: the current one, which is where `go generate` runs).
+func Main(pkg string, t Table, units ...Unit) {
 	dir := flag.String("dir", ".", "folder to write to")
 	flag.Parse()
+	if err := write(*dir, pkg, t, units); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func write(dir, pkg string, t Table, units []Unit) error {
+	var files []*File
 	for _, u := range units {
-		f := New(pkg, "amd64")
+		f := New(pkg, u.Arch)
 		u.Generate(f)
-		if err := f.Write(*dir, u.Base); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+		if err := f.Write(dir, u.Base); err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	for name, source := range Dispatch(pkg, t, files...) {
+		if err := os.WriteFile(filepath.Join(dir, name), source, 0o644); err != nil {
+			return err
 		}
 	}
+	return nil
 }

@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// peak measures the multiply-adds of 16 lanes per second of a register-only loop of a level: the best of several tries.
-func peak(level cpuid.Level) float64 {
+// peak measures the multiply-adds of 16 lanes per second of a register-only loop of an instruction set: the best of several tries.
+func peak(target isa.Target) float64 {
 	run, lanes := conv.Peak512, 16.0
-	if level == cpuid.AVX2 {
+	if target.Set == isa.AVX2 {
 		run, lanes = conv.Peak256, 8
 	}
-	if run == nil || level == cpuid.Generic {
+	if run == nil || target.Set == isa.Portable {
 		return math.NaN()
 	}
 	best := 0.0
@@ -40,12 +41,12 @@ func randomFloats(n int) []float32 {
 }
 
 // benchPlan measures a plan on one goroutine and reports the share of the peak, counting padding as work.
-func benchPlan(b *testing.B, level cpuid.Level, p *conv.Plan, src, dst int, steps float64, s *conv.Spec) {
+func benchPlan(b *testing.B, target isa.Target, p *conv.Plan, src, dst int, steps float64, s *conv.Spec) {
 	t := conv.Tensors{Src: randomFloats(src), Dst: randomFloats(dst), Weights: randomFloats(p.WeightFloats()), Bias: randomFloats(p.BiasFloats())}
 	if s.Residual {
 		t.Residual = randomFloats(dst)
 	}
-	top := peak(level)
+	top := peak(target)
 	best := math.Inf(1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -55,7 +56,7 @@ func benchPlan(b *testing.B, level cpuid.Level, p *conv.Plan, src, dst int, step
 		}
 		best = min(best, time.Since(start).Seconds())
 	}
-	top = max(top, peak(level))
+	top = max(top, peak(target))
 	b.ReportMetric(steps/best/top*100, "%peak")
 	b.ReportMetric(best*1e6, "µs-best")
 	b.ReportMetric(float64(p.Chunks()), "chunks")
@@ -77,31 +78,29 @@ func BenchmarkConv(b *testing.B) {
 		{16, 96, 112, 1, 1, 1, false}, {96, 24, 56, 1, 1, 1, false}, {24, 144, 56, 1, 1, 1, false}, {48, 48, 35, 3, 1, 1, false},
 		{32, 16, 112, 1, 1, 1, false}, {64, 1, 56, 3, 1, 1, false}, {192, 32, 28, 3, 1, 1, false}, {128, 128, 28, 3, 1, 32, false},
 	}
-	for i := len(cpuid.Levels()) - 1; i >= 0; i-- {
-		level := cpuid.Levels()[i]
+	for _, target := range slices.Backward(isa.Targets()) {
 		for _, r := range rows {
-			if level == cpuid.Generic && (r.k != 3 || r.ic != 64) {
+			if target.Set == isa.Portable && (r.k != 3 || r.ic != 64) {
 				continue
 			}
-			name := fmt.Sprintf("level=%s/k=%d/s=%d/%d-%d@%d", level, r.k, r.stride, r.ic, r.oc, r.h)
+			name := fmt.Sprintf("target=%v/k=%d/s=%d/%d-%d@%d", target, r.k, r.stride, r.ic, r.oc, r.h)
 			if r.groups > 1 {
 				name += fmt.Sprintf("/groups=%d", r.groups)
 			}
 			b.Run(name, func(b *testing.B) {
-				defer cpuid.Force(level)()
 				s := conv.Spec{N: 1, C: r.ic, OC: r.oc, Groups: r.groups, Map: conv.Map{H: r.h, W: r.h, Kernel: [2]int{r.k, r.k}, Stride: [2]int{r.stride, r.stride}, Pad: [4]int{r.k / 2, r.k / 2, r.k / 2, r.k / 2}}}
 				s.Hi = float32(math.Inf(1))
 				if r.planar {
 					s.Source = conv.Planar
 				}
-				p, err := conv.NewConv(s)
+				p, err := conv.NewConv(target, s)
 				if err != nil {
 					b.Fatal(err)
 				}
 				_, _, oh, ow := p.Shape()
 				blocks := func(c int) int { return (c + 15) / 16 }
 				steps := float64(r.ic/r.groups) * float64(r.k*r.k*oh*ow) * float64(r.oc) / 16
-				benchPlan(b, level, p, blocks(r.ic)*16*r.h*r.h, blocks(r.oc)*16*oh*ow, steps, &s)
+				benchPlan(b, target, p, blocks(r.ic)*16*r.h*r.h, blocks(r.oc)*16*oh*ow, steps, &s)
 			})
 		}
 	}
@@ -111,7 +110,7 @@ func BenchmarkConv(b *testing.B) {
 func BenchmarkPackWeights(b *testing.B) {
 	for _, r := range []struct{ ic, oc, k, groups int }{{512, 512, 3, 1}, {1024, 256, 1, 1}, {960, 960, 3, 960}, {64, 512, 7, 1}} {
 		b.Run(fmt.Sprintf("k=%d/%d-%d", r.k, r.ic, r.oc), func(b *testing.B) {
-			p, err := conv.NewConv(conv.Spec{N: 1, C: r.ic, OC: r.oc, Groups: r.groups, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{r.k, r.k}}})
+			p, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: r.ic, OC: r.oc, Groups: r.groups, Map: conv.Map{H: 7, W: 7, Kernel: [2]int{r.k, r.k}}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -137,7 +136,7 @@ func BenchmarkNewConv(b *testing.B) {
 		b.Run(fmt.Sprintf("k=%d/%d", m.Kernel[0], m.H), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := conv.NewConv(conv.Spec{N: 1, C: 64, OC: 64, Map: m}); err != nil {
+				if _, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: 64, OC: 64, Map: m}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -147,8 +146,7 @@ func BenchmarkNewConv(b *testing.B) {
 
 // BenchmarkPool counts bytes of the source.
 func BenchmarkPool(b *testing.B) {
-	for i := len(cpuid.Levels()) - 1; i > 0; i-- {
-		level := cpuid.Levels()[i]
+	for _, target := range slices.Backward(isa.Targets()[1:]) {
 		for _, r := range []struct {
 			name string
 			s    conv.PoolSpec
@@ -157,10 +155,9 @@ func BenchmarkPool(b *testing.B) {
 			{"max/k=2/s=2/64@112", conv.PoolSpec{C: 64, Map: conv.Map{H: 112, W: 112, Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}}},
 			{"average/k=3/s=1/192@35", conv.PoolSpec{C: 192, Pooling: conv.Average, Map: conv.Map{H: 35, W: 35, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}},
 		} {
-			b.Run(fmt.Sprintf("level=%s/%s", level, r.name), func(b *testing.B) {
-				defer cpuid.Force(level)()
+			b.Run(fmt.Sprintf("target=%v/%s", target, r.name), func(b *testing.B) {
 				r.s.N = 1
-				p, err := conv.NewPool(r.s)
+				p, err := conv.NewPool(target, r.s)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -174,9 +171,8 @@ func BenchmarkPool(b *testing.B) {
 				}
 			})
 		}
-		b.Run(fmt.Sprintf("level=%s/global/2048@7", level), func(b *testing.B) {
-			defer cpuid.Force(level)()
-			g, err := conv.NewGlobalPool(1, 2048, 49, conv.Average, 0, 0)
+		b.Run(fmt.Sprintf("target=%v/global/2048@7", target), func(b *testing.B) {
+			g, err := conv.NewGlobalPool(target, 1, 2048, 49, conv.Average, 0, 0)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -188,9 +184,8 @@ func BenchmarkPool(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("level=%s/scale/256@28", level), func(b *testing.B) {
-			defer cpuid.Force(level)()
-			p, err := conv.NewScale(conv.ScaleSpec{N: 1, C: 256, HW: 28 * 28})
+		b.Run(fmt.Sprintf("target=%v/scale/256@28", target), func(b *testing.B) {
+			p, err := conv.NewScale(target, conv.ScaleSpec{N: 1, C: 256, HW: 28 * 28})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -202,10 +197,9 @@ func BenchmarkPool(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("level=%s/linear/64@56", level), func(b *testing.B) {
-			defer cpuid.Force(level)()
+		b.Run(fmt.Sprintf("target=%v/linear/64@56", target), func(b *testing.B) {
 			a := conv.LinearAxis(28, 56, 0, conv.HalfPixel)
-			p, err := conv.NewResize(1, 64, 28, 28, a, a, 0, 0)
+			p, err := conv.NewResize(target, 1, 64, 28, 28, a, a, 0, 0)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -217,8 +211,7 @@ func BenchmarkPool(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("level=%s/linear/3@320/planes", level), func(b *testing.B) {
-			defer cpuid.Force(level)()
+		b.Run(fmt.Sprintf("target=%v/linear/3@320/planes", target), func(b *testing.B) {
 			a := conv.LinearAxis(300, 320, 0, conv.HalfPixel)
 			p, err := conv.NewPlaneResize(1, 3, 300, 300, a, a)
 			if err != nil {
@@ -232,14 +225,13 @@ func BenchmarkPool(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("level=%s/transposed/k=2/s=2/128-64@28", level), func(b *testing.B) {
-			defer cpuid.Force(level)()
+		b.Run(fmt.Sprintf("target=%v/transposed/k=2/s=2/128-64@28", target), func(b *testing.B) {
 			s := conv.Spec{N: 1, C: 128, OC: 64, Transposed: true, Map: conv.Map{H: 28, W: 28, Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}}}
-			p, err := conv.NewConv(s)
+			p, err := conv.NewConv(target, s)
 			if err != nil {
 				b.Fatal(err)
 			}
-			benchPlan(b, level, p, 128*784, 64*3136, 128*3136*4, &s)
+			benchPlan(b, target, p, 128*784, 64*3136, 128*3136*4, &s)
 		})
 	}
 }

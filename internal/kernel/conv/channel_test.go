@@ -8,10 +8,11 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 var _ = Describe("NewGlobalPool", func() {
-	atLevels("reduces each channel", func() {
+	onTargets("reduces each channel", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(8, 8))
 		for range 60 {
 			n, c, hw := 1+r.IntN(3), 1+r.IntN(50), 1+r.IntN(70)
@@ -21,7 +22,7 @@ var _ = Describe("NewGlobalPool", func() {
 			if r.IntN(2) == 0 {
 				srcImage, dstImage = srcImage+16*hw, dstImage+16
 			}
-			g, err := conv.NewGlobalPool(n, c, hw, pooling, srcImage, dstImage)
+			g, err := conv.NewGlobalPool(target, n, c, hw, pooling, srcImage, dstImage)
 			Expect(err).NotTo(HaveOccurred())
 			front := r.IntN(2) == 0
 			src, free := guarded((n-1)*srcImage+channels*hw, front)
@@ -38,7 +39,7 @@ var _ = Describe("NewGlobalPool", func() {
 			freeDst()
 		}
 	})
-	atLevels("reduces maps longer than one call", func() {
+	onTargets("reduces maps longer than one call", func(target isa.Target) {
 		const hw = 1<<17 + 5
 		src, dst := make([]float32, 16*hw), make([]float32, 16)
 		for i := range hw {
@@ -46,7 +47,7 @@ var _ = Describe("NewGlobalPool", func() {
 		}
 		src[16*(hw-1)+5] = 7
 		for pooling, want := range map[conv.Pooling][2]float64{conv.Average: {1.5, 7.0 / hw}, conv.Max: {3, 7}} {
-			g, err := conv.NewGlobalPool(1, 16, hw, pooling, 0, 0)
+			g, err := conv.NewGlobalPool(target, 1, 16, hw, pooling, 0, 0)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(g.Run(0, g.Chunks(), dst, src)).To(Succeed())
 			Expect(dst[3]).To(BeNumerically("~", want[0], 1e-4))
@@ -55,11 +56,11 @@ var _ = Describe("NewGlobalPool", func() {
 		}
 	})
 	It("turns down what it cannot do", func() {
-		_, err := conv.NewGlobalPool(1, 0, 1, conv.Max, 0, 0)
+		_, err := conv.NewGlobalPool(isa.Host(), 1, 0, 1, conv.Max, 0, 0)
 		Expect(err).To(MatchError(conv.ErrShape))
-		_, err = conv.NewGlobalPool(1, 1, 1, conv.AveragePadded, 0, 0)
+		_, err = conv.NewGlobalPool(isa.Host(), 1, 1, 1, conv.AveragePadded, 0, 0)
 		Expect(err).To(MatchError(conv.ErrUnsupported))
-		g, err := conv.NewGlobalPool(1, 17, 2, conv.Max, 0, 0)
+		g, err := conv.NewGlobalPool(isa.Host(), 1, 17, 2, conv.Max, 0, 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(g.Run(0, 1, make([]float32, 31), make([]float32, 64))).To(MatchError(conv.ErrBuffer))
 		Expect(g.Run(0, 1, make([]float32, 32), make([]float32, 63))).To(MatchError(conv.ErrBuffer))
@@ -68,7 +69,7 @@ var _ = Describe("NewGlobalPool", func() {
 })
 
 var _ = Describe("NewScale", func() {
-	atLevels("scales and shifts each channel, of each image or of all", func() {
+	onTargets("scales and shifts each channel, of each image or of all", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(9, 9))
 		for range 60 {
 			s := conv.ScaleSpec{N: 1 + r.IntN(3), C: 1 + r.IntN(50), HW: 1 + r.IntN(60)}
@@ -80,7 +81,7 @@ var _ = Describe("NewScale", func() {
 				s.Lo, s.Hi = 0.1, 6
 			}
 			s.Residual = r.IntN(2) == 0
-			p, err := conv.NewScale(s)
+			p, err := conv.NewScale(target, s)
 			Expect(err).NotTo(HaveOccurred())
 			x, res := newPlain(s.N, s.C, 1, s.HW).random(r), newPlain(s.N, s.C, 1, s.HW).random(r)
 			factors, shifts := newPlain(s.N, s.C, 1, 1).random(r), newPlain(s.N, s.C, 1, 1).random(r)
@@ -125,9 +126,9 @@ var _ = Describe("NewScale", func() {
 		}
 	})
 	It("turns down empty and short ones", func() {
-		_, err := conv.NewScale(conv.ScaleSpec{N: 1, C: 1})
+		_, err := conv.NewScale(isa.Host(), conv.ScaleSpec{N: 1, C: 1})
 		Expect(err).To(MatchError(conv.ErrShape))
-		p, err := conv.NewScale(conv.ScaleSpec{N: 2, C: 1, HW: 1, ScaleImage: 16})
+		p, err := conv.NewScale(isa.Host(), conv.ScaleSpec{N: 2, C: 1, HW: 1, ScaleImage: 16})
 		Expect(err).NotTo(HaveOccurred())
 		x := make([]float32, 32)
 		Expect(p.Run(0, p.Chunks(), nil, &conv.Tensors{Src: x, Dst: x, Weights: x[:31]})).To(MatchError(conv.ErrBuffer))
@@ -136,8 +137,8 @@ var _ = Describe("NewScale", func() {
 })
 
 // resized runs a plan on one channel of one image.
-func resized(h, w int, y, x conv.ResizeAxis, in []float64) []float64 {
-	p, err := conv.NewResize(1, 1, h, w, y, x, 0, 0)
+func resized(target isa.Target, h, w int, y, x conv.ResizeAxis, in []float64) []float64 {
+	p, err := conv.NewResize(target, 1, 1, h, w, y, x, 0, 0)
 	Expect(err).NotTo(HaveOccurred())
 	src, free := guarded(16*h*w, false)
 	defer free()
@@ -169,18 +170,18 @@ func haveValues(want ...float64) OmegaMatcher {
 var _ = Describe("NewResize", func() {
 	square, wide := []float64{1, 2, 3, 4}, []float64{1, 2, 3, 4, 5, 6, 7, 8}
 
-	atLevels("gives the results of the ONNX specification's examples", func() {
+	onTargets("gives the results of the ONNX specification's examples", func(target isa.Target) {
 		linear := func(in, out int, c conv.Coordinates) conv.ResizeAxis { return conv.LinearAxis(in, out, 0, c) }
-		Expect(resized(2, 2, linear(2, 4, conv.HalfPixel), linear(2, 4, conv.HalfPixel), square)).To(haveValues(
+		Expect(resized(target, 2, 2, linear(2, 4, conv.HalfPixel), linear(2, 4, conv.HalfPixel), square)).To(haveValues(
 			1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4))
 		third := 1.0 / 3
-		Expect(resized(2, 2, linear(2, 4, conv.AlignCorners), linear(2, 4, conv.AlignCorners), square)).To(haveValues(
+		Expect(resized(target, 2, 2, linear(2, 4, conv.AlignCorners), linear(2, 4, conv.AlignCorners), square)).To(haveValues(
 			1, 1+third, 2-third, 2, 2-third, 2, 2+third, 3-third, 2+third, 3-third, 3, 3+third, 3, 3+third, 4-third, 4))
-		Expect(resized(2, 4, conv.LinearAxis(2, 1, 0.6, conv.HalfPixel), conv.LinearAxis(4, 2, 0.6, conv.HalfPixel), wide)).To(haveValues(8.0/3, 13.0/3))
-		Expect(resized(2, 4, conv.LinearAxis(2, 1, 0.6, conv.AlignCorners), conv.LinearAxis(4, 2, 0.6, conv.AlignCorners), wide)).To(haveValues(1, 22.0/7))
-		Expect(resized(2, 2, conv.NearestAxis(2, 4, 0, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(2, 6, 0, conv.HalfPixel, conv.RoundPreferFloor), square)).To(haveValues(
+		Expect(resized(target, 2, 4, conv.LinearAxis(2, 1, 0.6, conv.HalfPixel), conv.LinearAxis(4, 2, 0.6, conv.HalfPixel), wide)).To(haveValues(8.0/3, 13.0/3))
+		Expect(resized(target, 2, 4, conv.LinearAxis(2, 1, 0.6, conv.AlignCorners), conv.LinearAxis(4, 2, 0.6, conv.AlignCorners), wide)).To(haveValues(1, 22.0/7))
+		Expect(resized(target, 2, 2, conv.NearestAxis(2, 4, 0, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(2, 6, 0, conv.HalfPixel, conv.RoundPreferFloor), square)).To(haveValues(
 			1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4))
-		Expect(resized(2, 4, conv.NearestAxis(2, 1, 0.6, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(4, 2, 0.6, conv.HalfPixel, conv.RoundPreferFloor), wide)).To(haveValues(1, 3))
+		Expect(resized(target, 2, 4, conv.NearestAxis(2, 1, 0.6, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(4, 2, 0.6, conv.HalfPixel, conv.RoundPreferFloor), wide)).To(haveValues(1, 3))
 	})
 
 	DescribeTable("nearest tables",
@@ -203,7 +204,7 @@ var _ = Describe("NewResize", func() {
 		Entry("no output", 4, 0, 0.0, conv.AlignCorners, conv.Floor),
 	)
 
-	atLevels("resizes any number of channels and images", func() {
+	onTargets("resizes any number of channels and images", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(10, 10))
 		for range 40 {
 			n, c, h, w, oh, ow := 1+r.IntN(2), 1+r.IntN(40), 1+r.IntN(9), 1+r.IntN(9), 1+r.IntN(20), 1+r.IntN(20)
@@ -216,7 +217,7 @@ var _ = Describe("NewResize", func() {
 			}
 			channels := (c + 15) / 16 * 16
 			srcImage, dstImage := channels*h*w+16, channels*oh*ow+32
-			p, err := conv.NewResize(n, c, h, w, y, x, srcImage, dstImage)
+			p, err := conv.NewResize(target, n, c, h, w, y, x, srcImage, dstImage)
 			Expect(err).NotTo(HaveOccurred())
 			front := r.IntN(2) == 0
 			src, free := guarded((n-1)*srcImage+channels*h*w, front)
@@ -272,7 +273,7 @@ var _ = Describe("NewResize", func() {
 		for _, axes := range [][2]conv.ResizeAxis{
 			{good, short}, {good, conv.NearestAxis(4, 4, 0, conv.HalfPixel, conv.Floor)}, {good, conv.LinearAxis(5, 5, 0, conv.HalfPixel)}, {good, {}},
 		} {
-			_, err := conv.NewResize(1, 1, 4, 4, axes[0], axes[1], 0, 0)
+			_, err := conv.NewResize(isa.Host(), 1, 1, 4, 4, axes[0], axes[1], 0, 0)
 			Expect(err).To(MatchError(conv.ErrShape))
 			_, err = conv.NewPlaneResize(1, 1, 4, 4, axes[0], axes[1])
 			Expect(err).To(MatchError(conv.ErrShape))
@@ -282,7 +283,7 @@ var _ = Describe("NewResize", func() {
 		Expect(planes.Run(0, 2, make([]float32, 31), make([]float32, 32))).To(MatchError(conv.ErrBuffer))
 		Expect(planes.Run(0, 2, make([]float32, 32), make([]float32, 31))).To(MatchError(conv.ErrBuffer))
 		Expect(planes.Run(1, 3, make([]float32, 32), make([]float32, 32))).To(MatchError(conv.ErrShape))
-		p, err := conv.NewResize(1, 1, 4, 4, good, good, 0, 0)
+		p, err := conv.NewResize(isa.Host(), 1, 1, 4, 4, good, good, 0, 0)
 		Expect(err).NotTo(HaveOccurred())
 		x := make([]float32, 256)
 		Expect(p.Run(0, 1, x[:255], x)).To(MatchError(conv.ErrBuffer))

@@ -6,15 +6,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 var _ = Describe("contracts", func() {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 
-	atLevels("weights may start at any byte", func() {
-		p, err := conv.NewConv(conv.Spec{N: 1, C: 17, OC: 18, Map: conv.Map{H: 3, W: 3, Kernel: [2]int{3, 3}}})
+	onTargets("weights may start at any byte", func(target isa.Target) {
+		p, err := conv.NewConv(target, conv.Spec{N: 1, C: 17, OC: 18, Map: conv.Map{H: 3, W: 3, Kernel: [2]int{3, 3}}})
 		Expect(err).NotTo(HaveOccurred())
 		weights := make([]float32, 18*17*9)
 		for i := range weights {
@@ -33,9 +33,9 @@ var _ = Describe("contracts", func() {
 		Expect(aligned[((3*9)+8)*256+0*16+1]).To(Equal(float32(18 * 17 * 9)))
 	})
 
-	atLevels("NaN stays NaN through limits, and missing lanes stay zero beside NaN and Inf", func() {
+	onTargets("NaN stays NaN through limits, and missing lanes stay zero beside NaN and Inf", func(target isa.Target) {
 		for _, groups := range []int{1, 5} {
-			p, err := conv.NewConv(conv.Spec{N: 1, C: 5, OC: 5, Groups: groups, Map: conv.Map{H: 1, W: 20, Kernel: [2]int{1, 1}}, Epilogue: conv.Epilogue{Lo: 0.5, Hi: 6}})
+			p, err := conv.NewConv(target, conv.Spec{N: 1, C: 5, OC: 5, Groups: groups, Map: conv.Map{H: 1, W: 20, Kernel: [2]int{1, 1}}, Epilogue: conv.Epilogue{Lo: 0.5, Hi: 6}})
 			Expect(err).NotTo(HaveOccurred())
 			t := conv.Tensors{Src: make([]float32, 320), Dst: make([]float32, 320), Weights: make([]float32, p.WeightFloats())}
 			w := make([]float32, 25)
@@ -56,8 +56,8 @@ var _ = Describe("contracts", func() {
 		}
 	})
 
-	atLevels("the residual may be the destination", func() {
-		p, err := conv.NewConv(conv.Spec{N: 1, C: 16, OC: 16, Map: conv.Map{H: 5, W: 17, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}, Epilogue: conv.Epilogue{Residual: true}})
+	onTargets("the residual may be the destination", func(target isa.Target) {
+		p, err := conv.NewConv(target, conv.Spec{N: 1, C: 16, OC: 16, Map: conv.Map{H: 5, W: 17, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}, Epilogue: conv.Epilogue{Residual: true}})
 		Expect(err).NotTo(HaveOccurred())
 		t := conv.Tensors{Src: randomFloats(16 * 85), Residual: randomFloats(16 * 85), Weights: randomFloats(p.WeightFloats()), Dst: make([]float32, 16*85)}
 		Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
@@ -67,18 +67,16 @@ var _ = Describe("contracts", func() {
 		Expect(t.Dst).To(Equal(want))
 	})
 
-	It("levels of assembly give the same bits", func() {
+	It("instruction sets give the same bits", func() {
 		var results [][]float32
 		src, weights := randomFloats(48*19*23), randomFloats(80*48*9)
-		for _, level := range cpuid.Levels()[1:] {
-			restore := cpuid.Force(level)
-			p, err := conv.NewConv(conv.Spec{N: 1, C: 48, OC: 80, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}})
+		for _, target := range isa.Targets()[1:] {
+			p, err := conv.NewConv(target, conv.Spec{N: 1, C: 48, OC: 80, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}})
 			Expect(err).NotTo(HaveOccurred())
 			t := conv.Tensors{Src: src, Weights: make([]float32, p.WeightFloats()), Dst: make([]float32, 80*19*23)}
 			Expect(p.PackWeights(t.Weights, conv.Float32s(weights), 0, p.PackChunks())).To(Succeed())
 			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
 			results = append(results, t.Dst)
-			restore()
 		}
 		for _, r := range results {
 			Expect(bitEqual(results[0], r)).To(Succeed())

@@ -18,8 +18,8 @@
 // output is one chain of multiply-adds in the order input channel block, kernel row, kernel column, channel. Run does
 // not allocate, and one uninterruptible stretch of assembly stays near or under 100 µs.
 //
-// The levels AVX2 and AVX-512 give the same bits, for convolutions; portable Go rounds each product. A Spec is planned for the
-// level in force when it is planned.
+// The instruction sets AVX2 and AVX-512 give the same bits, for convolutions; portable Go rounds each product. A Spec is
+// planned for a target, which says which of them runs it.
 //
 // Three-dimensional convolutions are sums of two-dimensional ones over the kernel's depth: run the first with the bias, and
 // each further one with the destination as residual.
@@ -27,7 +27,8 @@
 // A tensor may be a channel slice of a bigger one: pass the slice of memory that starts at its first channel block of
 // image 0 and the distance between images in the Spec.
 //
-// The package depends on internal/cpuid and internal/kernel/reorder (which transposes weights); internal/kernel/asm is needed to generate its assembly.
+// The package depends on internal/cpuid and, of internal/kernel, on isa and reorder (which transposes weights); asm is needed
+// to generate its assembly.
 package conv
 
-//go:generate go run gen_main.go gen_tile.go gen_channel.go
+//go:generate go run gen_main.go gen_tile.go gen_serve.go gen_channel.go

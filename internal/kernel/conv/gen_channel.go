@@ -10,24 +10,25 @@ import (
 
 // generateChannel writes the kernels of global pooling and of linear interpolation.
 func generateChannel(f *asm.File) {
-	for _, w := range []asm.Width{16, 8} {
-		reduce(f, w, "sum", "VADDPS")
-		reduce(f, w, "max", "VMAXPS")
-		linear(f, w)
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		reduce(f, isa, "sum", "VADDPS")
+		reduce(f, isa, "max", "VMAXPS")
+		linear(f, isa)
+		bits := 8 * isa.Size()
+		f.Serve("reducePixels", isa, fmt.Sprintf("if maximum {\nmaxPixels%d(dst, src, scale, n)\n} else {\nsumPixels%d(dst, src, scale, n)\n}", bits, bits))
+		f.Serve("linearRow", isa, fmt.Sprintf("linearRow%d(dst, a, b, at, wx, wy, n)", bits))
 	}
 }
 
-func bits(w asm.Width) int { return 32 * int(w) }
-
 // reduce writes the reduction of a channel block: one chain of operations for each of eight pixels in turn, which are
 // joined at the end.
-func reduce(f *asm.File, w asm.Width, name, op string) {
-	fnName := fmt.Sprintf("%sPixels%d", name, bits(w))
+func reduce(f *asm.File, isa asm.ISA, name, op string) {
+	fnName := fmt.Sprintf("%sPixels%d", name, 8*isa.Size())
 	fn := f.Func(fnName, fnName+" reduces n pixels of 16 channels, at least 1, to one, times scale.",
 		asm.Ptr("dst"), asm.Ptr("src"), asm.Float("scale"), asm.Int("n"))
-	halves := 16 / int(w)
+	halves := 16 / isa.Lanes
 	chains := 8 / halves
-	acc := func(c, h int) string { return w.R(c*halves + h) }
+	acc := func(c, h int) string { return isa.R(c*halves + h) }
 	fn.Load("dst", "DI")
 	fn.Load("src", "SI")
 	fn.Load("n", "CX")
@@ -62,44 +63,44 @@ func reduce(f *asm.File, w asm.Width, name, op string) {
 			}
 		}
 	}
-	fn.I("VBROADCASTSS %s, %s", fn.Addr("scale"), w.R(15))
+	fn.I("VBROADCASTSS %s, %s", fn.Addr("scale"), isa.R(15))
 	for h := range halves {
-		fn.I("VMULPS %s, %s, %s", w.R(15), acc(0, h), acc(0, h))
+		fn.I("VMULPS %s, %s, %s", isa.R(15), acc(0, h), acc(0, h))
 		fn.I("VMOVUPS %s, %d(DI)", acc(0, h), 32*h)
 	}
 	fn.Ret()
 }
 
 // linear writes the interpolation of a row between two rows.
-func linear(f *asm.File, w asm.Width) {
-	name := fmt.Sprintf("linearRow%d", bits(w))
+func linear(f *asm.File, isa asm.ISA) {
+	name := fmt.Sprintf("linearRow%d", 8*isa.Size())
 	fn := f.Func(name, name+` computes n pixels of 16 channels. Pixel i lies between the pixels at bytes at[2i] and at[2i+1] of rows a and b,
 with weight wx[i] of the second; row b has weight wy. n is at least 1.`,
 		asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Typed("at", "*int32"), asm.Ptr("wx"), asm.Float("wy"), asm.Int("n"))
-	halves := 16 / int(w)
+	halves := 16 / isa.Lanes
 	fn.Load("dst", "DI")
 	fn.Load("a", "SI")
 	fn.Load("b", "BX")
 	fn.Load("at", "DX")
 	fn.Load("wx", "R8")
 	fn.Load("n", "CX")
-	fn.I("VBROADCASTSS %s, %s", fn.Addr("wy"), w.R(15))
+	fn.I("VBROADCASTSS %s, %s", fn.Addr("wy"), isa.R(15))
 	fn.Loop("CX", func() {
 		fn.I("MOVLQSX (DX), R9")
 		fn.I("MOVLQSX 4(DX), R10")
-		fn.I("VBROADCASTSS (R8), %s", w.R(14))
+		fn.I("VBROADCASTSS (R8), %s", isa.R(14))
 		for h := range halves {
-			r := func(i int) string { return w.R(6*h + i) }
+			r := func(i int) string { return isa.R(6*h + i) }
 			fn.I("VMOVUPS %d(SI)(R9*1), %s", 32*h, r(0))
 			fn.I("VMOVUPS %d(SI)(R10*1), %s", 32*h, r(1))
 			fn.I("VMOVUPS %d(BX)(R9*1), %s", 32*h, r(2))
 			fn.I("VMOVUPS %d(BX)(R10*1), %s", 32*h, r(3))
 			fn.I("VSUBPS %s, %s, %s", r(0), r(1), r(1))
 			fn.I("VSUBPS %s, %s, %s", r(2), r(3), r(3))
-			fn.I("VFMADD231PS %s, %s, %s", w.R(14), r(1), r(0))
-			fn.I("VFMADD231PS %s, %s, %s", w.R(14), r(3), r(2))
+			fn.I("VFMADD231PS %s, %s, %s", isa.R(14), r(1), r(0))
+			fn.I("VFMADD231PS %s, %s, %s", isa.R(14), r(3), r(2))
 			fn.I("VSUBPS %s, %s, %s", r(0), r(2), r(2))
-			fn.I("VFMADD231PS %s, %s, %s", w.R(15), r(2), r(0))
+			fn.I("VFMADD231PS %s, %s, %s", isa.R(15), r(2), r(0))
 			fn.I("VMOVUPS %s, %d(DI)", r(0), 32*h)
 		}
 		fn.I("ADDQ $8, DX")

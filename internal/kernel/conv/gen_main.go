@@ -4,44 +4,67 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
 func main() {
-	asm.Main("conv",
-		asm.Unit{Base: "tile_avx512", Generate: func(f *asm.File) {
-			for _, k := range []kernel{
-				{name: "dense512q1", kind: dense, lanes: 16, pixels: 14, group: 7, blocks: 1},
-				{name: "dense512q2", kind: dense, lanes: 16, pixels: 14, group: 7, blocks: 2},
-				{name: "dense512q3", kind: dense, lanes: 16, pixels: 9, group: 7, blocks: 3},
-				{name: "depth512", kind: depth, lanes: 16, pixels: 14, group: 7, blocks: 1},
-				{name: "max512", kind: maxPool, lanes: 16, pixels: 14, group: 7, blocks: 1},
-				{name: "sum512", kind: sumPool, lanes: 16, pixels: 14, group: 7, blocks: 1},
-			} {
+	asm.Main("conv", asm.Table{Entries: entries},
+		asm.Unit{Base: "tile_avx512", Arch: "amd64", Generate: func(f *asm.File) {
+			for _, k := range kernels512 {
 				k.generate(f)
 			}
 			checkOffsets(f)
+			serve(f, asm.AVX512(), append(kernels512, kernels256[0].when("split")))
 		}},
-		asm.Unit{Base: "tile_avx2", Generate: func(f *asm.File) {
-			for _, k := range []kernel{
-				{name: "dense256q1", kind: dense, lanes: 8, pixels: 6, group: 3, blocks: 1},
-				{name: "depth256", kind: depth, lanes: 8, pixels: 6, group: 3, blocks: 1},
-				{name: "max256", kind: maxPool, lanes: 8, pixels: 6, group: 3, blocks: 1},
-				{name: "sum256", kind: sumPool, lanes: 8, pixels: 6, group: 3, blocks: 1},
-			} {
+		asm.Unit{Base: "tile_avx2", Arch: "amd64", Generate: func(f *asm.File) {
+			for _, k := range kernels256 {
 				k.generate(f)
 			}
+			serve(f, asm.AVX2(), kernels256)
 		}},
-		asm.Unit{Base: "channel", Generate: generateChannel},
-		asm.Unit{Base: "peak", Generate: generatePeak},
-		asm.Unit{Base: "vendor", Generate: generateVendor},
+		asm.Unit{Base: "channel", Arch: "amd64", Generate: generateChannel},
+		asm.Unit{Base: "peak", Arch: "amd64", Generate: generatePeak},
 	)
 }
 
+// entries are what plans call.
+var entries = []asm.Entry{
+	{Name: "kernelOf", Doc: "returns the kernel for tiles of that many output channel blocks. split says that wide vectors are computed in halves.",
+		Params: "k kind, blocks int, split bool", Result: "tileKernel", Portable: "return portableKernel(k)"},
+	{Name: "mostBlocks", Doc: "returns the highest number of output channel blocks of a dense tile.", Result: "int", Portable: "return 1"},
+	{Name: "runKernel", Doc: "computes the tiles of a call with a kernel that kernelOf returned for this set.",
+		Params: "id kernelID, c *tileCall", Portable: "runPortable(id, c)"},
+	{Name: "reducePixels", Doc: "reduces n pixels of a channel block to their maximum or sum, times scale.",
+		Params: "maximum bool, dst, src *float32, n int, scale float32", Portable: "portableReduce(maximum, dst, src, n, scale)"},
+	{Name: "linearRow", Doc: "interpolates a row between two rows.",
+		Params: "dst, a, b *float32, at *int32, wx *float32, wy float32, n int", Portable: "portableLinear(dst, a, b, at, wx, wy, n)"},
+}
+
+// kernels512 and kernels256 are the tile kernels. To add a tile, describe it here and generate anew: its code, the table of
+// its bodies, where each lies in that, and its case in what plans choose from (kernelOf) come together.
+var (
+	kernels512 = []kernel{
+		{name: "dense512q1", kind: dense, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+		{name: "dense512q2", kind: dense, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 2},
+		{name: "dense512q3", kind: dense, isa: asm.AVX512(), pixels: 9, group: 7, blocks: 3},
+		{name: "depth512", kind: depth, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+		{name: "max512", kind: maxPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+		{name: "sum512", kind: sumPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+	}
+	kernels256 = []kernel{
+		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+		{name: "max256", kind: maxPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+		{name: "sum256", kind: sumPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+	}
+)
+
 // generatePeak writes the register-only loops that benchmarks compare with.
 func generatePeak(f *asm.File) {
-	for _, w := range []asm.Width{16, 8} {
-		name := map[asm.Width]string{16: "peak512", 8: "peak256"}[w]
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		name := fmt.Sprint("peak", 8*isa.Size())
 		fn := f.Func(name, name+" makes n times 12 independent multiply-adds of whole registers; it is the peak that benchmarks compare with.", asm.Int("n"))
 		fn.Load("n", "CX")
 		for i := range 14 {
@@ -49,23 +72,9 @@ func generatePeak(f *asm.File) {
 		}
 		fn.Loop("CX", func() {
 			for i := range 12 {
-				fn.I("VFMADD231PS %s, %s, %s", w.R(12), w.R(13), w.R(i))
+				fn.I("VFMADD231PS %s, %s, %s", isa.R(12), isa.R(13), isa.R(i))
 			}
 		})
 		fn.Ret()
 	}
-}
-
-// generateVendor writes the question for the maker and the model of the processor.
-func generateVendor(f *asm.File) {
-	fn := f.Func("signature", "signature returns EBX of CPUID leaf 0, which names the vendor, and EAX of leaf 1, the model.")
-	fn.Result("vendor", "uint32")
-	fn.Result("model", "uint32")
-	for _, leaf := range []struct{ n, reg, result string }{{"0", "BX", "vendor"}, {"1", "AX", "model"}} {
-		fn.I("MOVL $%s, AX", leaf.n)
-		fn.I("XORL CX, CX")
-		fn.I("CPUID")
-		fn.I("MOVL %s, %s", leaf.reg, fn.Addr(leaf.result))
-	}
-	fn.Ret()
 }

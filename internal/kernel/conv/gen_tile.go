@@ -77,21 +77,22 @@ func checkOffsets(f *asm.File) {
 type kernel struct {
 	name   string
 	kind   kind
-	lanes  asm.Width
-	pixels int // of a tile
-	group  int // pixels of group A; group B has the rest
-	blocks int // output channel blocks of a tile
+	isa    asm.ISA
+	pixels int    // of a tile
+	group  int    // pixels of group A; group B has the rest
+	blocks int    // output channel blocks of a tile
+	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
 }
 
-func (k *kernel) halves() int { return 16 / int(k.lanes) }
+func (k *kernel) halves() int { return 16 / k.isa.Lanes }
 func (k *kernel) vecs() int   { return k.blocks * k.halves() }
 
 // acc is the accumulator of pixel p, vector v.
-func (k *kernel) acc(p, v int) string { return k.lanes.R(p*k.vecs() + v) }
+func (k *kernel) acc(p, v int) string { return k.isa.R(p*k.vecs() + v) }
 
 // free is the i-th register behind the accumulators.
-func (k *kernel) free(i int) string { return k.lanes.R(k.pixels*k.vecs() + i) }
+func (k *kernel) free(i int) string { return k.isa.R(k.pixels*k.vecs() + i) }
 
 // pixel is the operand of pixel p at byte off, groups A and B starting at registers a and b.
 func (k *kernel) pixel(p, off int, a, b string) string {
@@ -151,10 +152,7 @@ func (k *kernel) generate(f *asm.File) {
 		k.text(fmt.Sprintf("b%d", i))
 		k.body(i, s)
 	}
-	var rows []rowBody
-	if k.kind == depth && k.lanes == 16 {
-		rows = rowBodies()
-	}
+	rows := k.rows()
 	for i, r := range rows {
 		k.text(fmt.Sprintf("r%d", i))
 		k.row(r)
@@ -175,7 +173,7 @@ func (k *kernel) start() {
 	fn.I("JNE %s_load", k.name)
 	fn.I("MOVQ %d(R14), SI", offBias)
 	for v := range k.vecs() {
-		fn.I("VMOVUPS %d(SI), %s", v*int(k.lanes)*4, k.acc(0, v))
+		fn.I("VMOVUPS %d(SI), %s", v*k.isa.Lanes*4, k.acc(0, v))
 	}
 	for p := 1; p < k.pixels; p++ {
 		for v := range k.vecs() {
@@ -351,7 +349,7 @@ func (k *kernel) finish() {
 type span struct{ lo, hi int }
 
 // subsets lists the sets of pixels that a tap may reach: every interval of the tile, and the same interval of both
-// groups. subsetIndex in lattice.go computes the place of a set in this list.
+// groups. serve writes the list for plans.
 func (k *kernel) subsets() [][]span {
 	var out [][]span
 	for lo := range k.pixels {
@@ -442,8 +440,11 @@ func (k *kernel) body(i int, set []span) {
 // pixels, of whose source pixels the first lo and the last hi lie outside the map.
 type rowBody struct{ kernel, stride, width, group, lo, hi int }
 
-// rowBodies lists the rows for which there is code. rowBodyList in rows.go lists them in the same order.
-func rowBodies() []rowBody {
+// rows lists the rows for which there is code. serve writes the list for plans.
+func (k *kernel) rows() []rowBody {
+	if k.kind != depth || k.isa != asm.AVX512() {
+		return nil
+	}
 	var out []rowBody
 	for _, kernel := range []int{3, 5} {
 		for _, stride := range []int{1, 2} {

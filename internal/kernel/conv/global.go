@@ -4,7 +4,7 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // GlobalPool is the mean or maximum of each channel, made ready for given shapes. It is immutable and safe for concurrent
@@ -13,21 +13,21 @@ type GlobalPool struct {
 	n, c, hw           int
 	srcImage, dstImage int
 	max                bool
-	level              cpuid.Level
+	set                isa.Set
 	perChunk           int // channel blocks
 }
 
 // NewGlobalPool plans the reduction of n images of c channels of hw pixels in layout NCHW16c to one pixel per channel in
 // the same layout ([n][16*ceil(c/16)], which is row-major [n, c] where c is a multiple of 16 or n is 1). Pooling is Max, or
 // Average. srcImage and dstImage are distances between images in floats, zero: compact. Errors are as for NewConv.
-func NewGlobalPool(n, c, hw int, pooling Pooling, srcImage, dstImage int) (*GlobalPool, error) {
+func NewGlobalPool(t isa.Target, n, c, hw int, pooling Pooling, srcImage, dstImage int) (*GlobalPool, error) {
 	if n < 1 || c < 1 || hw < 1 || n > maxDim || c > maxDim || hw > maxPlane {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels", n, c, hw)
 	}
 	if pooling > Average {
 		return nil, failf("plan", ErrUnsupported, "global pooling %d", pooling)
 	}
-	g := &GlobalPool{n: n, c: c, hw: hw, max: pooling == Max, level: cpuid.Best()}
+	g := &GlobalPool{n: n, c: c, hw: hw, max: pooling == Max, set: t.Set}
 	var err error
 	if g.srcImage, err = imageStride(n, 16*blocksOf(c), 1, hw, srcImage, "source"); err != nil {
 		return nil, err
@@ -80,10 +80,10 @@ func (g *GlobalPool) reduce(out, src []float32) {
 	if !g.max {
 		scale = 1 / float32(g.hw)
 	}
-	reducePixels(g.level, g.max, &out[0], &src[0], min(g.hw, maxPixels), scale)
+	reducePixels(g.set, g.max, &out[0], &src[0], min(g.hw, maxPixels), scale)
 	for at := maxPixels; at < g.hw; at += maxPixels {
 		var more pixelRow
-		reducePixels(g.level, g.max, &more[0], &src[16*at], min(g.hw-at, maxPixels), scale)
+		reducePixels(g.set, g.max, &more[0], &src[16*at], min(g.hw-at, maxPixels), scale)
 		for l, v := range more {
 			if g.max {
 				out[l] = max(out[l], v)

@@ -1,7 +1,5 @@
 package conv
 
-import "github.com/carve-dev/carve/internal/cpuid"
-
 // axis is one dimension of a lattice of output positions. Position i lies above source position i*step + taps[k].at for
 // each of its taps, where that is inside [0, size).
 type axis struct {
@@ -82,52 +80,15 @@ type lattice struct {
 	countsPixels bool // average pooling
 }
 
-// geometry of the tiles of a kernel.
-type geometry struct {
-	pixels int // of a tile
-	group  int // of group A
-	blocks int // output channel blocks
-}
-
-// geometryOf returns the tile of the kernel that kernelOf returns.
-func geometryOf(level cpuid.Level, k kind, blocks int) geometry {
-	switch {
-	case level != cpuid.AVX512, k == kindDense && blocks == 1 && splitsVectors:
-		return portableGeometry
-	case blocks == 3:
-		return geometry{pixels: 9, group: 7, blocks: 3}
-	}
-	return geometry{pixels: 14, group: 7, blocks: blocks}
-}
-
-// subset returns the number of the body for an interval of pixels, in one row or (pair) the same in both groups.
-// subsets in gen_tile.go lists them in this order.
-func (g geometry) subset(s span, pair bool) int {
-	before := func(n, lo int) int { return lo*n - lo*(lo-1)/2 }
-	if pair {
-		return before(g.pixels, g.pixels) + before(g.group, s.lo) + s.hi - s.lo - 1
-	}
-	return before(g.pixels, s.lo) + s.hi - s.lo - 1
-}
-
-func (g geometry) subsets() int {
-	n := g.pixels * (g.pixels + 1) / 2
-	if g.pixels == 2*g.group {
-		n += g.group * (g.group + 1) / 2
-	}
-	return n
-}
-
 // table is the tiles of an output plane for one kernel. Tiles of unit u are tiles[unit[u]:unit[u+1]].
 type table struct {
-	geometry
+	tileKernel
 	taps     []tap
 	tiles    []tile
 	unit     []int32
 	scales   []float32
 	pairs    bool  // tiles cover two rows
 	steps    int64 // multiply-adds of 16 lanes for one output block in the whole plane, channel blocks not counted
-	bodies   []uintptr
 	lists    map[listKey]listAt
 	rowClass map[string]int
 	colClass map[string]int
@@ -153,8 +114,8 @@ func class(m map[string]int, key []byte) int {
 	return c
 }
 
-func newTable(g geometry, bodies []uintptr) *table {
-	return &table{geometry: g, bodies: bodies, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
+func newTable(k tileKernel) *table {
+	return &table{tileKernel: k, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
 }
 
 // done drops what only building needs.
@@ -254,15 +215,15 @@ func (t *table) list(l *lattice, rows []byte, cols []span, count int) (offset, s
 			var body int
 			switch {
 			case bits == 1:
-				body = t.subset(s, false)
+				body = t.places.of(s, false)
 			case bits == 2:
-				body = t.subset(span{t.group + s.lo, t.group + s.hi}, false)
+				body = t.places.of(span{t.group + s.lo, t.group + s.hi}, false)
 			case s == span{0, t.group}:
 				n *= 2
-				body = t.subset(span{0, t.pixels}, false)
+				body = t.places.of(span{0, t.pixels}, false)
 			default:
 				n *= 2
-				body = t.subset(s, true)
+				body = t.places.of(s, true)
 			}
 			t.taps = append(t.taps, tap{
 				src:   int64((ty.at*l.sourceRow + tx.at) * l.sourcePixel),
@@ -273,7 +234,7 @@ func (t *table) list(l *lattice, rows []byte, cols []span, count int) (offset, s
 			steps += int64(max(1, count) * run * n)
 		}
 	}
-	t.taps = append(t.taps, tap{body: t.bodies[t.subsets()]})
+	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})
 	return offset, steps
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Plan is a convolution or pooling operator made ready for given shapes. It is immutable and safe for concurrent use.
@@ -11,9 +12,8 @@ type Plan struct {
 	spec   Spec
 	kind   kind
 	form   weightForm
-	level  cpuid.Level
+	target isa.Target
 	tables [maxBlocks + 1]*table // by output channel blocks of a tile
-	ids    [maxBlocks + 1]kernelID
 	tiles  []channelTile
 	groups []int32 // tiles of channel group i: tiles[groups[i]:groups[i+1]]
 	spans  []span  // floats of unit i in a channel plane
@@ -59,9 +59,9 @@ type channelTile struct {
 	weight int // bytes from the weights
 }
 
-// NewConv plans a convolution for the best kernels of this machine (cpuid.Best). It returns an *Error: ErrShape for numbers
+// NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
 // that contradict each other, ErrUnsupported for a planar source with groups.
-func NewConv(s Spec) (*Plan, error) {
+func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	if s.Groups == 0 {
 		s.Groups = 1
 	}
@@ -74,7 +74,7 @@ func NewConv(s Spec) (*Plan, error) {
 	if s.Groups < 1 || s.C%s.Groups != 0 || s.OC%s.Groups != 0 {
 		return nil, failf("plan", ErrShape, "%d groups of %d to %d channels", s.Groups, s.C, s.OC)
 	}
-	p := &Plan{spec: s, level: cpuid.Best(), needsWeight: true}
+	p := &Plan{spec: s, target: t, needsWeight: true}
 	switch {
 	case s.Source == Planar && s.Groups > 1:
 		return nil, failf("plan", ErrUnsupported, "planar source, %d groups", s.Groups)
@@ -91,8 +91,8 @@ func NewConv(s Spec) (*Plan, error) {
 	return p, nil
 }
 
-// NewPool plans a pooling operator for the best kernels of this machine. Errors are as for NewConv.
-func NewPool(s PoolSpec) (*Plan, error) {
+// NewPool plans a pooling operator for a target. Errors are as for NewConv.
+func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
 	if err := s.Map.normal(false); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func NewPool(s PoolSpec) (*Plan, error) {
 	p := &Plan{
 		spec: Spec{N: s.N, C: s.C, OC: s.C, Map: s.Map, Groups: s.C, SrcImage: s.SrcImage, DstImage: s.DstImage,
 			ResImage: s.ResImage, Epilogue: s.Epilogue},
-		form: formNone, level: cpuid.Best(),
+		form: formNone, target: t,
 	}
 	start := float32(0)
 	switch s.Pooling {
@@ -220,7 +220,7 @@ func (p *Plan) channelTiles() {
 		perGroup := blocks / groups
 		for g := range groups {
 			for b := 0; b < perGroup; {
-				n := pick(p.level, perGroup-b)
+				n := pick(mostBlocks(p.target.Set), perGroup-b)
 				first := g*perGroup + b
 				p.tiles = append(p.tiles, channelTile{block: first, count: n, source: g * p.blocks * plane, weight: first * wOC})
 				b += n
@@ -232,13 +232,21 @@ func (p *Plan) channelTiles() {
 	}
 }
 
-// pick returns how many of left output channel blocks to compute together: two, but three where their number is odd.
-func pick(level cpuid.Level, left int) int {
-	if level != cpuid.AVX512 {
+// pick returns how many of left output channel blocks to compute together, of which a tile has room for most: two where it
+// has, but three where their number is odd.
+func pick(most, left int) int {
+	if most < 3 {
 		return 1
 	}
 	if left%2 == 1 {
 		return min(left, 3)
 	}
 	return 2
+}
+
+// kernel returns the kernel for tiles of that many output channel blocks. Where the processor computes wide vectors in
+// halves, a tile of one block has a broadcast per multiply-add, which takes longer than the multiply-add; with vectors of
+// 256 bits there are two multiply-adds per broadcast.
+func (p *Plan) kernel(blocks int) tileKernel {
+	return kernelOf(p.target.Set, p.kind, blocks, p.target.Features.Has(cpuid.Split512))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // layoutCase is how one comparison lays its tensors out.
@@ -23,7 +24,7 @@ type layoutCase struct {
 }
 
 // checkConv compares a plan with the definition, on buffers between guard pages, whole and cut into chunks.
-func checkConv(s conv.Spec, l layoutCase) error {
+func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	r := rand.New(rand.NewPCG(l.seed, 1))
 	groups := max(1, s.Groups)
 	if l.post {
@@ -38,7 +39,7 @@ func checkConv(s conv.Spec, l layoutCase) error {
 		srcChannels = s.C
 	}
 	if l.slice {
-		probe, err := conv.NewConv(s)
+		probe, err := conv.NewConv(target, s)
 		if err != nil {
 			return err
 		}
@@ -47,7 +48,7 @@ func checkConv(s conv.Spec, l layoutCase) error {
 		s.DstImage = (dstChannels + 32) * oh * ow
 		s.ResImage = (dstChannels + 16) * oh * ow
 	}
-	p, err := conv.NewConv(s)
+	p, err := conv.NewConv(target, s)
 	if err != nil {
 		return err
 	}
@@ -179,15 +180,14 @@ func compare(want *plain, got []float32, image int, tol float64) error {
 	return nil
 }
 
-// atLevels registers a spec per level of this machine.
-func atLevels(text string, body func()) {
-	for _, l := range cpuid.Levels() {
-		It(fmt.Sprintf("%s (%s)", text, l), func() {
-			defer cpuid.Force(l)()
-			body()
-			if l == cpuid.AVX512 {
-				defer conv.UseWholeVectors()()
-				body()
+// onTargets registers a spec per target of this machine. One that splits wide vectors plans as one that does not, too.
+func onTargets(text string, body func(isa.Target)) {
+	for _, t := range isa.Targets() {
+		It(fmt.Sprintf("%s (%v)", text, t), func() {
+			body(t)
+			if t.Set == isa.AVX512 {
+				t.Features ^= cpuid.Split512
+				body(t)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func randomMap(r *rand.Rand, transposed bool) conv.Map {
 var _ = Describe("Plan", func() {
 	limits := [][2]float32{{0, 0}, {0, float32(math.Inf(1))}, {0, 1.5}, {-0.5, 0.75}, {0.25, 2}, {float32(math.Inf(-1)), 0.5}}
 
-	fuzz := func(count int, seed uint64, change func(r *rand.Rand, s *conv.Spec)) {
+	fuzz := func(target isa.Target, count int, seed uint64, change func(r *rand.Rand, s *conv.Spec)) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		for done := 0; done < count; {
 			s := conv.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), OC: 1 + r.IntN(70)}
@@ -228,7 +228,7 @@ var _ = Describe("Plan", func() {
 			lim := limits[r.IntN(len(limits))]
 			s.Lo, s.Hi, s.Residual = lim[0], lim[1], r.IntN(3) == 0
 			l := layoutCase{seed: r.Uint64(), front: r.IntN(2) == 0, slice: r.IntN(4) == 0, bias: r.IntN(2) == 0, post: r.IntN(8) == 0}
-			err := checkConv(s, l)
+			err := checkConv(target, s, l)
 			if errors.Is(err, conv.ErrShape) {
 				continue // an empty destination
 			}
@@ -238,14 +238,14 @@ var _ = Describe("Plan", func() {
 		}
 	}
 
-	atLevels("computes convolutions", func() { fuzz(150, 1, func(r *rand.Rand, s *conv.Spec) {}) })
-	atLevels("computes convolutions of planar sources", func() {
-		fuzz(60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
+	onTargets("computes convolutions", func(target isa.Target) { fuzz(target, 150, 1, func(r *rand.Rand, s *conv.Spec) {}) })
+	onTargets("computes convolutions of planar sources", func(target isa.Target) {
+		fuzz(target, 60, 2, func(r *rand.Rand, s *conv.Spec) { s.Source, s.C = conv.Planar, 1+r.IntN(5) })
 	})
-	atLevels("computes depthwise convolutions", func() {
-		fuzz(80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups, s.Transposed = s.C, s.C, r.IntN(4) == 0 })
+	onTargets("computes depthwise convolutions", func(target isa.Target) {
+		fuzz(target, 80, 3, func(r *rand.Rand, s *conv.Spec) { s.OC, s.Groups, s.Transposed = s.C, s.C, r.IntN(4) == 0 })
 	})
-	atLevels("computes depthwise rows of every width at every edge", func() {
+	onTargets("computes depthwise rows of every width at every edge", func(target isa.Target) {
 		seed := uint64(0)
 		for _, kernel := range []int{3, 5} {
 			for _, stride := range []int{1, 2} {
@@ -259,32 +259,32 @@ var _ = Describe("Plan", func() {
 								continue
 							}
 							seed++
-							Expect(checkConv(s, layoutCase{seed: seed, front: seed%2 == 0, bias: true})).To(Succeed(), "%+v", s)
+							Expect(checkConv(target, s, layoutCase{seed: seed, front: seed%2 == 0, bias: true})).To(Succeed(), "%+v", s)
 						}
 					}
 				}
 			}
 		}
 	})
-	atLevels("computes grouped convolutions", func() {
-		fuzz(80, 4, func(r *rand.Rand, s *conv.Spec) {
+	onTargets("computes grouped convolutions", func(target isa.Target) {
+		fuzz(target, 80, 4, func(r *rand.Rand, s *conv.Spec) {
 			s.Groups = 1 + r.IntN(6)
 			ic, oc := []int{1, 3, 4, 8, 16, 20, 32}[r.IntN(7)], []int{1, 2, 4, 8, 16, 17, 48}[r.IntN(7)]
 			s.C, s.OC = ic*s.Groups, oc*s.Groups
 		})
 	})
-	atLevels("computes transposed convolutions", func() {
-		fuzz(80, 5, func(r *rand.Rand, s *conv.Spec) { s.Transposed = true })
+	onTargets("computes transposed convolutions", func(target isa.Target) {
+		fuzz(target, 80, 5, func(r *rand.Rand, s *conv.Spec) { s.Transposed = true })
 	})
-	atLevels("computes transposed convolutions with groups", func() {
-		fuzz(40, 6, func(r *rand.Rand, s *conv.Spec) {
+	onTargets("computes transposed convolutions with groups", func(target isa.Target) {
+		fuzz(target, 40, 6, func(r *rand.Rand, s *conv.Spec) {
 			s.Transposed, s.Groups = true, 1+r.IntN(4)
 			s.C, s.OC = s.Groups*(1+r.IntN(20)), s.Groups*(1+r.IntN(20))
 		})
 	})
-	atLevels("cuts what is too long for one call along the input channels", func() {
+	onTargets("cuts what is too long for one call along the input channels", func(target isa.Target) {
 		s := conv.Spec{N: 1, C: 1800, OC: 33, Map: conv.Map{H: 5, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}
 		s.Lo, s.Hi, s.Residual = -20, 1000, true
-		Expect(checkConv(s, layoutCase{seed: 9, bias: true})).To(Succeed())
+		Expect(checkConv(target, s, layoutCase{seed: 9, bias: true})).To(Succeed())
 	})
 })

@@ -20,7 +20,7 @@ func (p *Plan) plane(padded *Map) {
 	for i := range lattices {
 		rows, cols = max(rows, lattices[i].y.n), max(cols, lattices[i].x.n)
 	}
-	g := geometryOf(p.level, p.kind, main)
+	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
 	segment := s.H * s.W
 	if flat {
@@ -32,11 +32,9 @@ func (p *Plan) plane(padded *Map) {
 		if !used[q] {
 			continue
 		}
-		g := geometryOf(p.level, p.kind, q)
-		var bodies []uintptr
-		p.ids[q], bodies = kernelOf(p.level, p.kind, q)
-		t := newTable(g, bodies)
-		t.pairs = pairs && g.pixels == 2*g.group
+		k := p.kernel(q)
+		t := newTable(k)
+		t.pairs = pairs && k.pixels == 2*k.group
 		if flat {
 			t.flat(&lattices[0], segment)
 		} else {

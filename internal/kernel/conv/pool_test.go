@@ -9,12 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // checkPool compares a pool with the definition.
-func checkPool(s conv.PoolSpec, seed uint64, front, slice bool) error {
+func checkPool(target isa.Target, s conv.PoolSpec, seed uint64, front, slice bool) error {
 	r := rand.New(rand.NewPCG(seed, 1))
-	p, err := conv.NewPool(s)
+	p, err := conv.NewPool(target, s)
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func checkPool(s conv.PoolSpec, seed uint64, front, slice bool) error {
 	if slice {
 		s.SrcImage, s.DstImage = s.SrcImage+16*s.H*s.W, s.DstImage+16*oh*ow
 	}
-	if p, err = conv.NewPool(s); err != nil {
+	if p, err = conv.NewPool(target, s); err != nil {
 		return err
 	}
 	src, res := newPlain(s.N, s.C, s.H, s.W).random(r), newPlain(s.N, s.C, oh, ow).random(r)
@@ -57,7 +58,7 @@ func checkPool(s conv.PoolSpec, seed uint64, front, slice bool) error {
 }
 
 var _ = Describe("NewPool", func() {
-	atLevels("computes maxima and averages", func() {
+	onTargets("computes maxima and averages", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(7, 7))
 		for done := 0; done < 150; {
 			s := conv.PoolSpec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), Map: randomMap(r, false), Pooling: conv.Pooling(r.IntN(3))}
@@ -68,7 +69,7 @@ var _ = Describe("NewPool", func() {
 				// A map longer than the window reaches, as with ceil_mode.
 				s.OH, s.OW = 1+r.IntN(8), 1+r.IntN(20)
 			}
-			err := checkPool(s, r.Uint64(), r.IntN(2) == 0, r.IntN(3) == 0)
+			err := checkPool(target, s, r.Uint64(), r.IntN(2) == 0, r.IntN(3) == 0)
 			if errors.Is(err, conv.ErrShape) {
 				continue
 			}
@@ -83,7 +84,7 @@ var _ = Describe("errors", func() {
 
 	DescribeTable("a spec is turned down",
 		func(s conv.Spec, cause error) {
-			_, err := conv.NewConv(s)
+			_, err := conv.NewConv(isa.Host(), s)
 			Expect(err).To(MatchError(cause))
 			var typed *conv.Error
 			Expect(errors.As(err, &typed)).To(BeTrue())
@@ -103,7 +104,7 @@ var _ = Describe("errors", func() {
 	)
 
 	It("checks buffers and chunks before it runs", func() {
-		p, err := conv.NewConv(conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
+		p, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
 		Expect(err).NotTo(HaveOccurred())
 		ok := conv.Tensors{Src: make([]float32, 144), Dst: make([]float32, 144), Weights: make([]float32, 256)}
 		Expect(p.Run(0, p.Chunks(), nil, &ok)).To(Succeed())
@@ -124,7 +125,7 @@ var _ = Describe("errors", func() {
 	})
 
 	It("does not allocate when it runs", func() {
-		p, err := conv.NewConv(conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
+		p, err := conv.NewConv(isa.Host(), conv.Spec{N: 1, C: 16, OC: 16, Map: square(3, 3, 1)})
 		Expect(err).NotTo(HaveOccurred())
 		t := conv.Tensors{Src: make([]float32, 144), Dst: make([]float32, 144), Weights: make([]float32, 256)}
 		Expect(testing.AllocsPerRun(20, func() { _ = p.Run(0, p.Chunks(), nil, &t) })).To(BeZero())

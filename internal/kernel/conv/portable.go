@@ -2,50 +2,57 @@ package conv
 
 import "unsafe"
 
-// kernelID names a kernel. The portable ones come first, in the order of kind.
-type kernelID uint8
-
-const firstAssembly kernelID = 4
-
-// portableGeometry is the tile of the portable and of the AVX2 kernels.
+// portableGeometry is the tile of the portable kernels.
 var portableGeometry = geometry{pixels: 6, group: 3, blocks: 1}
 
-// portableBodies numbers the subsets of a portable tile, as bodies do in assembly, the end of the list last.
+// portableSets lists the sets of pixels that a tap may reach in a portable tile.
+var portableSets = func() []pixelSet {
+	g := portableGeometry
+	var sets []pixelSet
+	intervals := func(n int, pair bool) {
+		for lo := range n {
+			for hi := lo + 1; hi <= n; hi++ {
+				sets = append(sets, pixelSet{uint8(lo), uint8(hi), pair})
+			}
+		}
+	}
+	intervals(g.pixels, false)
+	intervals(g.group, true)
+	return sets
+}()
+
+var portablePlaces = newPlaces(portableSets, nil)
+
+// portableBodies numbers the sets of pixels, as bodies do in assembly, the end of the list last.
 var portableBodies = func() []uintptr {
-	b := make([]uintptr, portableGeometry.subsets()+1)
+	b := make([]uintptr, len(portableSets)+1)
 	for i := range b {
 		b[i] = uintptr(i)
 	}
 	return b
 }()
 
-// portablePixels lists the pixels of each subset.
+// portablePixels lists the pixels of each set.
 var portablePixels = func() [][]int {
-	g := portableGeometry
 	var out [][]int
-	add := func(spans ...span) {
-		var ps []int
-		for _, s := range spans {
-			for p := s.lo; p < s.hi; p++ {
-				ps = append(ps, p)
+	for _, s := range portableSets {
+		var pixels []int
+		for p := int(s.lo); p < int(s.hi); p++ {
+			pixels = append(pixels, p)
+		}
+		if s.pair {
+			for p := int(s.lo); p < int(s.hi); p++ {
+				pixels = append(pixels, portableGeometry.group+p)
 			}
 		}
-		out = append(out, ps)
-	}
-	for lo := range g.pixels {
-		for hi := lo + 1; hi <= g.pixels; hi++ {
-			add(span{lo, hi})
-		}
-	}
-	for lo := range g.group {
-		for hi := lo + 1; hi <= g.group; hi++ {
-			add(span{lo, hi}, span{g.group + lo, g.group + hi})
-		}
+		out = append(out, pixels)
 	}
 	return out
 }()
 
-func portableKernel(k kind) (kernelID, []uintptr) { return kernelID(k), portableBodies }
+func portableKernel(k kind) tileKernel {
+	return tileKernel{kernelID(k), portableGeometry, portableBodies, portablePlaces}
+}
 
 // pixelRow is the 16 channels of one pixel.
 type pixelRow = [16]float32

@@ -3,7 +3,7 @@ package conv
 import (
 	"math"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // ResizeAxis says where the output positions of one axis lie in the source: between First and Second, with weight Weight of
@@ -96,19 +96,19 @@ type Resize struct {
 	at                 []int32 // byte offsets of the two source pixels of each column
 	srcImage, dstImage int
 	linear             bool
-	level              cpuid.Level
+	set                isa.Set
 	rows               int // of a chunk
 }
 
 // NewResize plans the resize of n images of c channels, h by w, in layout NCHW16c, to len(y.First) by len(x.First). Both
 // axes are nearest or both linear. srcImage and dstImage are distances between images in floats, zero: compact. Errors are
 // as for NewConv; a table that points outside the source is ErrShape.
-func NewResize(n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize, error) {
+func NewResize(t isa.Target, n, c, h, w int, y, x ResizeAxis, srcImage, dstImage int) (*Resize, error) {
 	if err := checkAxes(n, c, h, w, y, x); err != nil {
 		return nil, err
 	}
 	oh, ow := len(y.First), len(x.First)
-	r := &Resize{n: n, blocks: blocksOf(c), h: h, w: w, y: y, x: x, linear: y.Second != nil, level: cpuid.Best()}
+	r := &Resize{n: n, blocks: blocksOf(c), h: h, w: w, y: y, x: x, linear: y.Second != nil, set: t.Set}
 	var err error
 	if r.srcImage, err = imageStride(n, 16*r.blocks, h, w, srcImage, "source"); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (r *Resize) Run(lo, hi int, dst, src []float32) error {
 			switch {
 			case r.linear:
 				a, b := in[16*r.w*int(r.y.First[y]):], in[16*r.w*int(r.y.Second[y]):]
-				linearRow(r.level, &row[0], &a[0], &b[0], &r.at[0], &r.x.Weight[0], r.y.Weight[y], ow)
+				linearRow(r.set, &row[0], &a[0], &b[0], &r.at[0], &r.x.Weight[0], r.y.Weight[y], ow)
 			case y > from && r.y.First[y] == r.y.First[y-1]:
 				copy(row, out[16*ow*(y-1):16*ow*y])
 			default:

@@ -5,47 +5,21 @@ package conv
 // loads every source pixel once, where a tap body loads it once per tap.
 type rowBody struct{ kernel, stride, width, group, lo, hi int }
 
-// rowBodyIndex gives the place of each row body behind the end of the list in a table of bodies. rowBodies in gen_tile.go
-// lists them in the same order.
-var rowBodyIndex = func() map[rowBody]int {
-	index := map[rowBody]int{}
-	for _, kernel := range []int{3, 5} {
-		for _, stride := range []int{1, 2} {
-			for width := 5; width <= 14; width++ {
-				if kernel == 5 && width != 7 && width != 10 && width < 13 {
-					continue
-				}
-				for group := range 2 {
-					if group == 1 && width > 7 {
-						continue
-					}
-					for lo := range kernel/2 + 1 {
-						for hi := range kernel/2 + 1 {
-							index[rowBody{kernel, stride, width, group, lo, hi}] = len(index)
-						}
-					}
-				}
-			}
-		}
-	}
-	return index
-}()
-
 // rowList appends a tap list whose taps are whole rows, where the kernel has code for all of them. Arguments and results are
 // as for list; col is the first column of the tile, n0 and n1 are the pixels of its groups.
 func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (offset, steps int64, ok bool) {
 	taps := l.x.taps
-	if l.merge != 1 || l.steps != 0 || len(t.bodies) <= t.subsets()+1 || len(taps) == 0 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
+	if l.merge != 1 || l.steps != 0 || len(t.places.rows) == 0 || len(taps) == 0 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
 		return 0, 0, false
 	}
 	from := col*l.x.step + taps[0].at
 	body := func(width, group int) (uintptr, bool) {
 		n := (width-1)*l.x.step + len(taps)
-		i, ok := rowBodyIndex[rowBody{len(taps), l.x.step, width, group, max(0, -from), max(0, from+n-l.x.size)}]
+		i, ok := t.places.rows[rowBody{len(taps), l.x.step, width, group, max(0, -from), max(0, from+n-l.x.size)}]
 		if !ok {
 			return 0, false
 		}
-		return t.bodies[t.subsets()+1+i], true
+		return t.bodies[i], true
 	}
 	// Where tiles are pairs of rows, each group is a row; otherwise both together are one.
 	bodies := [2]uintptr{}
@@ -77,6 +51,6 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 			steps += int64(reached)
 		}
 	}
-	t.taps = append(t.taps, tap{body: t.bodies[t.subsets()]})
+	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})
 	return offset, steps, true
 }

@@ -104,7 +104,7 @@ func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
 	if p.callBlocks >= p.blocks || p.kind != kindDense {
 		c.flags = flags
 		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
-		runKernel(p.ids[ct.count], c)
+		runKernel(p.target.Set, tab.id, c)
 		return
 	}
 	p.callParts(c, ct, tab, first, last, flags)
@@ -127,7 +127,7 @@ func (p *Plan) callParts(c *tileCall, ct *channelTile, tab *table, first, last i
 			c.full -= c.tail
 		}
 		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
-		runKernel(p.ids[ct.count], c)
+		runKernel(p.target.Set, tab.id, c)
 	}
 	c.full, c.tail = p.proto.full, p.proto.tail
 }

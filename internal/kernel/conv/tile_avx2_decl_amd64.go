@@ -41,3 +41,39 @@ func sum256(c *tileCall)
 //
 //go:noescape
 func sum256Bodies() (table *[28]uintptr)
+
+// places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
+var places6x3 = newPlaces([]pixelSet{
+	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
+	{1, 6, false}, {2, 3, false}, {2, 4, false}, {2, 5, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false},
+	{5, 6, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
+}, []rowBody{})
+
+// kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
+func kernelOf256(k kind, blocks int, split bool) tileKernel {
+	switch {
+	case k == kindDense && blocks == 1:
+		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+	case k == kindDepth:
+		return tileKernel{firstAssembly + 1, geometry{pixels: 6, group: 3, blocks: 1}, depth256Bodies()[:], places6x3}
+	case k == kindMax:
+		return tileKernel{firstAssembly + 2, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
+	case k == kindSum:
+		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
+	}
+	panic("conv: no such tile")
+}
+
+// run256 calls the kernel of a number: a switch and no table, so that the call does not escape.
+func run256(id kernelID, c *tileCall) {
+	switch id {
+	case firstAssembly + 0:
+		dense256q1(c)
+	case firstAssembly + 1:
+		depth256(c)
+	case firstAssembly + 2:
+		max256(c)
+	case firstAssembly + 3:
+		sum256(c)
+	}
+}

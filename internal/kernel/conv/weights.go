@@ -137,10 +137,10 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // transpose stores the transpose of a matrix of rows by cols floats (at most 16 each) of src, whose rows start at index at
 // and then stride floats apart, as cols rows of 16 floats, zero behind rows.
-func transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
+func (p *Plan) transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
 	if littleEndian {
 		_ = src[4*(at+(rows-1)*stride+cols)-1]
-		reorder.Tile(dst, unsafe.Pointer(&src[4*at]), 4*stride, rows, cols)
+		reorder.Tile(p.target, dst, unsafe.Pointer(&src[4*at]), 4*stride, rows, cols)
 		return
 	}
 	for c := range cols {
@@ -155,12 +155,12 @@ func transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
 type places struct{ count, outer, inner int }
 
 // packRows transposes rows by cols floats of src, any number of cols, to cols rows of 16 floats in dst.
-func packRows(dst []float32, to places, src []byte, at, stride, rows, cols int) {
+func (p *Plan) packRows(dst []float32, to places, src []byte, at, stride, rows, cols int) {
 	var t [256]float32
 	outer, k := 0, 0
 	for from := 0; from < cols; from += 16 {
 		n := min(16, cols-from)
-		transpose(&t, src, at+from, stride, rows, n)
+		p.transpose(&t, src, at+from, stride, rows, n)
 		for c := range n {
 			*(*[16]float32)(dst[outer+k*to.inner:]) = *(*[16]float32)(t[16*c:])
 			if k++; k == to.count {
@@ -183,12 +183,12 @@ func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
 	switch {
 	case s.Transposed:
 		for ic := range ics {
-			packRows(dst[ic*16:], places{taps, 0, 256}, src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps)
+			p.packRows(dst[ic*16:], places{taps, 0, 256}, src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps)
 		}
 	case taps == 1:
-		transpose((*[256]float32)(dst), src, at, icg, ocs, ics)
+		p.transpose((*[256]float32)(dst), src, at, icg, ocs, ics)
 	default:
-		packRows(dst, places{taps, 16, 256}, src, at, icg*taps, ocs, ics*taps)
+		p.packRows(dst, places{taps, 16, 256}, src, at, icg*taps, ocs, ics*taps)
 	}
 }
 
@@ -217,16 +217,16 @@ func (p *Plan) packPlanar(dst []float32, src []byte, ob int) {
 	taps := s.Kernel[0] * s.Kernel[1]
 	ocs := min(16, s.OC-16*ob)
 	if !s.Transposed {
-		packRows(dst, places{1, 16, 0}, src, 16*ob*s.C*taps, s.C*taps, ocs, s.C*taps)
+		p.packRows(dst, places{1, 16, 0}, src, 16*ob*s.C*taps, s.C*taps, ocs, s.C*taps)
 		return
 	}
 	for ic := range s.C {
-		packRows(dst[ic*taps*16:], places{1, 16, 0}, src, s.weightAt(16*ob, ic), taps, ocs, taps)
+		p.packRows(dst[ic*taps*16:], places{1, 16, 0}, src, s.weightAt(16*ob, ic), taps, ocs, taps)
 	}
 }
 
 // packDepth packs channel block b.
 func (p *Plan) packDepth(dst []float32, src []byte, b int) {
 	taps := p.spec.Kernel[0] * p.spec.Kernel[1]
-	packRows(dst, places{1, 16, 0}, src, 16*b*taps, taps, min(16, p.spec.OC-16*b), taps)
+	p.packRows(dst, places{1, 16, 0}, src, 16*b*taps, taps, min(16, p.spec.OC-16*b), taps)
 }

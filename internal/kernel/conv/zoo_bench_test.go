@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // BenchmarkZoo runs layer shapes of well-known nets that are awkward: channels that are not multiples of 32, odd widths,
@@ -32,14 +32,14 @@ func BenchmarkZoo(b *testing.B) {
 				s.Source, s.Pad = conv.Planar, [4]int{}
 			}
 			s.Hi = float32(math.Inf(1))
-			p, err := conv.NewConv(s)
+			p, err := conv.NewConv(isa.Host(), s)
 			if err != nil {
 				b.Fatal(err)
 			}
 			_, _, oh, ow := p.Shape()
 			blocks := func(c int) int { return (c + 15) / 16 }
 			steps := float64(r.ic) * float64(r.kh*r.kw*oh*ow) * float64(blocks(r.oc))
-			benchPlan(b, cpuid.Best(), p, blocks(r.ic)*16*r.h*r.w, blocks(r.oc)*16*oh*ow, steps, &s)
+			benchPlan(b, isa.Host(), p, blocks(r.ic)*16*r.h*r.w, blocks(r.oc)*16*oh*ow, steps, &s)
 		})
 	}
 }

@@ -2,6 +2,8 @@
 
 package gemm
 
+import "unsafe"
+
 // tile2_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
 //
 //go:noescape
@@ -47,8 +49,8 @@ func tile2_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float
 //go:noescape
 func tile2_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
 
-// call2 runs the AVX-2 kernel of a tile of rows x 16*panels elements.
-func call2(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+// callTile2 runs the avx2 kernel of a tile of rows x 16*panels elements.
+func callTile2(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
 		tile2_1x16(p, a, b, bias, res, c)
@@ -70,3 +72,18 @@ func call2(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
 		tile2_1x64(p, a, b, bias, res, c)
 	}
 }
+
+// The offsets that the assembly assumes.
+var (
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lda)-0]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.bstep)-8]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.bpanel)-16]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldc)-24]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldr)-32]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.k)-40]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lo)-48]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.hi)-52]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+)

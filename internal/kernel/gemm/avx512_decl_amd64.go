@@ -2,6 +2,8 @@
 
 package gemm
 
+import "unsafe"
+
 // tile512_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
 //
 //go:noescape
@@ -152,8 +154,8 @@ func tile512_5x64(p *tileParams, a *float32, b *float32, bias *float32, res *flo
 //go:noescape
 func tile512_6x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
 
-// call512 runs the AVX-512 kernel of a tile of rows x 16*panels elements.
-func call512(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+// callTile512 runs the avx512 kernel of a tile of rows x 16*panels elements.
+func callTile512(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
 		tile512_1x16(p, a, b, bias, res, c)
@@ -217,3 +219,18 @@ func call512(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
 		tile512_6x64(p, a, b, bias, res, c)
 	}
 }
+
+// The offsets that the assembly assumes.
+var (
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lda)-0]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.bstep)-8]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.bpanel)-16]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldc)-24]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldr)-32]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.k)-40]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lo)-48]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.hi)-52]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+)

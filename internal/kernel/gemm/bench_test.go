@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // filled returns n floats that are no zero page.
@@ -22,7 +22,7 @@ func filled(n int) []float32 {
 // BenchmarkGemm reports, for one core, the share of the multiply-add peak measured before and after (%peak) and, where B is
 // large against the work, the rate at which B is read (GB/s).
 func BenchmarkGemm(b *testing.B) {
-	for _, l := range cpuid.Levels()[1:] {
+	for _, target := range isa.Targets()[1:] {
 		for _, s := range []gemm.Spec{
 			{M: 504, N: 512, K: 512}, {M: 128, N: 768, K: 768}, {M: 128, N: 3072, K: 768}, {M: 128, N: 768, K: 3072},
 			{M: 197, N: 768, K: 768}, {M: 1008, N: 1024, K: 1024}, {M: 64, N: 80, K: 48}, {M: 32, N: 128, K: 128},
@@ -31,15 +31,14 @@ func BenchmarkGemm(b *testing.B) {
 			{M: 512, N: 512, K: 512, B: gemm.Rows}, {M: 256, N: 4096, K: 1024, B: gemm.Rows}, {M: 12_544, N: 64, K: 147},
 			{M: 1, N: 1024, K: 64, B: gemm.Columns}, {M: 1, N: 4096, K: 4096, B: gemm.Columns}, {M: 4, N: 768, K: 768, B: gemm.Columns},
 		} {
-			b.Run(fmt.Sprintf("%v/%v/%dx%dx%d", l, s.B, s.M, s.N, s.K), func(b *testing.B) {
-				defer cpuid.Force(l)()
-				plan, err := gemm.NewPlan(s)
+			b.Run(fmt.Sprintf("%v/%v/%dx%dx%d", target, s.B, s.M, s.N, s.K), func(b *testing.B) {
+				plan, err := gemm.NewPlan(target, s)
 				if err != nil {
 					b.Fatal(err)
 				}
 				f := plan.Spec()
 				x := gemm.Args{A: filled(f.M * f.LDA), B: filled(max(gemm.PackedLen(f.K, f.N), f.N*f.LDB, f.K*f.LDB)), C: filled(f.M * f.LDC)}
-				peak := gemm.Peak(l, 15*time.Millisecond)
+				peak := gemm.Peak(target, 15*time.Millisecond)
 				b.ReportAllocs()
 				best := math.Inf(1)
 				for b.Loop() {
@@ -47,7 +46,7 @@ func BenchmarkGemm(b *testing.B) {
 					plan.Run(0, plan.Chunks(), x)
 					best = min(best, float64(time.Since(t).Nanoseconds()))
 				}
-				peak = max(peak, gemm.Peak(l, 15*time.Millisecond))
+				peak = max(peak, gemm.Peak(target, 15*time.Millisecond))
 				b.ReportMetric(100*float64(plan.Flops())/best/peak, "%peak")
 				b.ReportMetric(4*float64(f.N*f.K)/best, "GB/s")
 				b.ReportMetric(float64(plan.Chunks()), "chunks")
@@ -63,13 +62,13 @@ func BenchmarkPack(b *testing.B) {
 		b.Run(fmt.Sprintf("rows/%d", n), func(b *testing.B) {
 			b.SetBytes(int64(4 * n * n))
 			for b.Loop() {
-				gemm.PackB(dst, src, n, n, n)
+				gemm.PackB(isa.Host(), dst, src, n, n, n)
 			}
 		})
 		b.Run(fmt.Sprintf("columns/%d", n), func(b *testing.B) {
 			b.SetBytes(int64(4 * n * n))
 			for b.Loop() {
-				gemm.PackBT(dst, src, n, n, n)
+				gemm.PackBT(isa.Host(), dst, src, n, n, n)
 			}
 		})
 		b.Run(fmt.Sprintf("copy/%d", n), func(b *testing.B) {

@@ -15,7 +15,7 @@
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
 //
-// This is a leaf: it imports internal/cpuid and internal/kernel/vec only.
+// This is a leaf: it imports packages isa and reorder of internal/kernel only.
 package gemm
 
 //go:generate go run gen.go gen_dot.go gen_loop.go

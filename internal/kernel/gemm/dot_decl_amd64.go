@@ -62,7 +62,7 @@ func dot2_1x4(p *tileParams, a *float32, b *float32, bias *float32, res *float32
 //go:noescape
 func dot2_2x4(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, n int)
 
-// callDot512 runs the AVX-512 dot kernel of rows x cols elements on n groups of columns.
+// callDot512 runs the avx512 dot kernel of rows x cols elements on n groups of columns.
 func callDot512(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	switch cols<<8 | rows {
 	case 1<<8 | 1:
@@ -84,7 +84,7 @@ func callDot512(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n in
 	}
 }
 
-// callDot2 runs the AVX-2 dot kernel of rows x cols elements on n groups of columns.
+// callDot2 runs the avx2 dot kernel of rows x cols elements on n groups of columns.
 func callDot2(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	switch cols<<8 | rows {
 	case 1<<8 | 1:

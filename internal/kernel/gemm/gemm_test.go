@@ -11,20 +11,18 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/asm"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 var layouts = []gemm.Layout{gemm.Packed, gemm.Rows, gemm.Columns}
 
-// eachLevel runs body once per instruction set of this machine.
-func eachLevel(body func(cpuid.Level)) {
-	for _, l := range cpuid.Levels() {
-		restore := cpuid.Force(l)
-		body(l)
-		restore()
+// onTargets runs body once per target of this machine.
+func onTargets(body func(isa.Target)) {
+	for _, t := range isa.Targets() {
+		body(t)
 	}
 }
 
@@ -41,7 +39,7 @@ var _ = Describe("generated files", func() {
 var _ = Describe("Run", func() {
 	It("computes every tile height and width, without touching what lies outside", func() {
 		rng := rand.New(rand.NewPCG(1, 2))
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, layout := range layouts {
 				for m := 1; m <= 17; m++ {
 					for _, n := range []int{1, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 97, 144} {
@@ -49,7 +47,7 @@ var _ = Describe("Run", func() {
 						if rng.IntN(2) == 0 {
 							s.Clip, s.Lo, s.Hi = true, -0.5, float32(math.Inf(1))
 						}
-						newProduct(s, rng, guard.Side(rng.IntN(2))).check()
+						newProduct(s, rng, guard.Side(rng.IntN(2))).check(target)
 					}
 				}
 			}
@@ -58,11 +56,11 @@ var _ = Describe("Run", func() {
 
 	It("computes every K", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, layout := range layouts {
 				for _, k := range []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 1536, 1537, 2500, 4097} {
 					for _, m := range []int{1, 7} {
-						newProduct(gemm.Spec{M: m, N: 21, K: k, B: layout, Bias: true, Residual: true, Clip: true, Lo: -1, Hi: 2}, rng, guard.End).check()
+						newProduct(gemm.Spec{M: m, N: 21, K: k, B: layout, Bias: true, Residual: true, Clip: true, Lo: -1, Hi: 2}, rng, guard.End).check(target)
 					}
 				}
 			}
@@ -71,12 +69,12 @@ var _ = Describe("Run", func() {
 
 	It("honours strides and leaves the gaps between rows alone", func() {
 		rng := rand.New(rand.NewPCG(5, 6))
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, layout := range layouts {
 				for _, n := range []int{5, 16, 70} {
 					s := gemm.Spec{M: 11, N: n, K: 9, LDA: 13, LDC: n + 3, LDR: n + 1, B: layout, Bias: true, Residual: true}
 					s.LDB = map[gemm.Layout]int{gemm.Packed: 0, gemm.Rows: n + 5, gemm.Columns: 12}[layout]
-					newProduct(s, rng, guard.End).check()
+					newProduct(s, rng, guard.End).check(target)
 				}
 			}
 		})
@@ -87,7 +85,7 @@ var _ = Describe("Run", func() {
 		for _, layout := range layouts {
 			s := gemm.Spec{M: 90, N: 300, K: 1600, B: layout, Bias: true}
 			p := newProduct(s, rng, guard.End)
-			plan, err := gemm.NewPlan(s)
+			plan, err := gemm.NewPlan(isa.Host(), s)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(plan.Chunks()).To(BeNumerically(">", 4))
 			plan.Run(0, plan.Chunks(), p.args)
@@ -105,7 +103,7 @@ var _ = Describe("Run", func() {
 			// Rows one by one: other kernels, the same bits.
 			one := s
 			one.M = 1
-			row, err := gemm.NewPlan(one)
+			row, err := gemm.NewPlan(isa.Host(), one)
 			Expect(err).NotTo(HaveOccurred())
 			for i := range s.M {
 				x := gemm.Args{A: p.args.A[i*s.K:], B: p.args.B, Bias: p.args.Bias, C: make([]float32, s.N)}
@@ -117,27 +115,25 @@ var _ = Describe("Run", func() {
 	})
 
 	It("gives the same bits with AVX2 and AVX-512", func() {
-		if cpuid.Detected() < cpuid.AVX512 {
+		if isa.Host().Set != isa.AVX512 {
 			Skip("no AVX-512 here")
 		}
 		rng := rand.New(rand.NewPCG(9, 10))
 		for _, layout := range []gemm.Layout{gemm.Packed, gemm.Rows} {
 			s := gemm.Spec{M: 23, N: 75, K: 333, B: layout, Bias: true, Residual: true}
 			p := newProduct(s, rng, guard.End)
-			p.run()
+			p.run(isa.Host())
 			first := append([]float32(nil), p.args.C...)
-			restore := cpuid.Force(cpuid.AVX2)
-			p.run()
-			restore()
+			p.run(isa.Target{Set: isa.AVX2})
 			Expect(p.args.C).To(Equal(first))
 			p.free()
 		}
 	})
 
 	It("adds a residual that is C itself", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			c := []float32{10, 20, 30, 40, 50, 60}
-			plan, err := gemm.NewPlan(gemm.Spec{M: 2, N: 3, K: 1, B: gemm.Rows, Residual: true})
+			plan, err := gemm.NewPlan(target, gemm.Spec{M: 2, N: 3, K: 1, B: gemm.Rows, Residual: true})
 			Expect(err).NotTo(HaveOccurred())
 			plan.Run(0, plan.Chunks(), gemm.Args{A: []float32{1, 2}, B: []float32{1, 2, 3}, Res: c, C: c})
 			Expect(c).To(Equal([]float32{11, 22, 33, 42, 54, 66}))
@@ -145,7 +141,7 @@ var _ = Describe("Run", func() {
 	})
 
 	It("adds a residual that is C itself where K is long enough to be cut", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			const m, n, k = 13, 40, 4099
 			rng := rand.New(rand.NewPCG(1, 2))
 			fill := func(n int) []float32 {
@@ -155,7 +151,7 @@ var _ = Describe("Run", func() {
 				}
 				return out
 			}
-			plan, err := gemm.NewPlan(gemm.Spec{M: m, N: n, K: k, B: gemm.Rows, Residual: true})
+			plan, err := gemm.NewPlan(target, gemm.Spec{M: m, N: n, K: k, B: gemm.Rows, Residual: true})
 			Expect(err).NotTo(HaveOccurred())
 			a, b, res := fill(m*k), fill(k*n), fill(m*n)
 			apart, same := make([]float32, m*n), append([]float32(nil), res...)
@@ -166,10 +162,10 @@ var _ = Describe("Run", func() {
 	})
 
 	It("keeps NaN through the clip", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, layout := range layouts {
 				c := make([]float32, 1)
-				plan, err := gemm.NewPlan(gemm.Spec{M: 1, N: 1, K: 1, B: layout, Clip: true, Lo: 0, Hi: 6})
+				plan, err := gemm.NewPlan(target, gemm.Spec{M: 1, N: 1, K: 1, B: layout, Clip: true, Lo: 0, Hi: 6})
 				Expect(err).NotTo(HaveOccurred())
 				plan.Run(0, plan.Chunks(), gemm.Args{A: []float32{float32(math.NaN())}, B: make([]float32, 16), C: c})
 				Expect(math.IsNaN(float64(c[0]))).To(BeTrue(), "%v", layout)
@@ -178,7 +174,7 @@ var _ = Describe("Run", func() {
 	})
 
 	It("calls Post once for every element, after it was written", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, layout := range layouts {
 				m, n, k := 37, 150, 8
 				s := gemm.Spec{M: m, N: n, K: k, B: layout, LDC: 151, Post: func(c []float32, ldc, rows, cols int) {
@@ -192,17 +188,17 @@ var _ = Describe("Run", func() {
 				for i := range p.want {
 					p.want[i] = -p.want[i]
 				}
-				p.check()
+				p.check(target)
 			}
 		})
 	})
 
 	It("does nothing for an empty C and panics on a range outside of the plan or a short slice", func() {
-		plan, err := gemm.NewPlan(gemm.Spec{M: 0, N: 5, K: 3})
+		plan, err := gemm.NewPlan(isa.Host(), gemm.Spec{M: 0, N: 5, K: 3})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(plan.Chunks()).To(BeZero())
 		plan.Run(0, 0, gemm.Args{})
-		plan, err = gemm.NewPlan(gemm.Spec{M: 2, N: 2, K: 2, B: gemm.Rows})
+		plan, err = gemm.NewPlan(isa.Host(), gemm.Spec{M: 2, N: 2, K: 2, B: gemm.Rows})
 		Expect(err).NotTo(HaveOccurred())
 		four, three := make([]float32, 4), make([]float32, 3)
 		Expect(func() { plan.Run(0, 2, gemm.Args{A: four, B: four, C: four}) }).To(Panic())
@@ -214,21 +210,21 @@ var _ = Describe("Run", func() {
 	It("allocates nothing", func() {
 		s := gemm.Spec{M: 40, N: 100, K: 60, Bias: true}
 		p := newProduct(s, rand.New(rand.NewPCG(13, 14)), guard.End)
-		plan, err := gemm.NewPlan(s)
+		plan, err := gemm.NewPlan(isa.Host(), s)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(testingAllocs(func() { plan.Run(0, plan.Chunks(), p.args) })).To(BeZero())
 		p.free()
 	})
 })
 
-func (p *product) run() {
-	plan, err := gemm.NewPlan(p.spec)
+func (p *product) run(target isa.Target) {
+	plan, err := gemm.NewPlan(target, p.spec)
 	Expect(err).NotTo(HaveOccurred())
 	plan.Run(0, plan.Chunks(), p.args)
 }
 
 var _ = DescribeTable("NewPlan refuses", func(s gemm.Spec, field string) {
-	_, err := gemm.NewPlan(s)
+	_, err := gemm.NewPlan(isa.Host(), s)
 	Expect(err).To(MatchError(gemm.ErrSpec))
 	var se *gemm.SpecError
 	Expect(errors.As(err, &se)).To(BeTrue())

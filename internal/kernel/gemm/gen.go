@@ -11,24 +11,51 @@ import (
 )
 
 func main() {
-	asm.Main("gemm",
-		asm.Unit{Base: "avx512", Generate: func(f *asm.File) { tiles(f, 16, maxRows512) }},
-		asm.Unit{Base: "avx2", Generate: func(f *asm.File) { tiles(f, 8, maxRows2) }},
-		asm.Unit{Base: "dot", Generate: dots},
-		asm.Unit{Base: "pack", Generate: packs},
-		asm.Unit{Base: "peak", Generate: peaks},
+	asm.Main("gemm", asm.Table{Entries: entries},
+		asm.Unit{Base: "avx512", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[0]) }},
+		asm.Unit{Base: "avx2", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[1]) }},
+		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
+		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
+		asm.Unit{Base: "peak", Arch: "amd64", Generate: peaks},
 	)
 }
 
-// maxRows512 and maxRows2 hold, for each number of panels of 16 columns, the highest number of rows of a tile: what 32
-// and 16 vector registers hold beside the columns of B and a broadcast element of A, and not above 8: rows whose stride is a
-// multiple of 4 KiB share one set of the first-level cache, which has 8 ways (14x32 fell from 98 to 75 % of peak there).
-var (
-	maxRows512 = []int{0, 8, 8, 8, 6}
-	maxRows2   = []int{0, 6, 2, 0, 1}
-)
+// entries are what plans call.
+var entries = []asm.Entry{
+	{Name: "kernelsOf", Doc: "describes the kernels of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
+	{Name: "callTile", Doc: "runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
+		Params: "rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int", Portable: "genericDot(cols, p, a, b, bias, res, c, n)"},
+	{Name: "copyPanels", Doc: "copies k rows of np full panels; strides in elements.",
+		Params: "dst, src *float32, k, np, lds, ldd int", Portable: "genericPanels(dst, src, k, np, lds, ldd)"},
+	{Name: "fmaLoop", Doc: "runs n rounds of the multiply-add loop and returns the operations done.",
+		Params: "n int", Result: "int", Portable: "return genericFMALoop(n)"},
+}
 
-// Offsets of the fields of tileParams, in bytes.
+// shape is what the kernels of an instruction set compute at a time.
+type shape struct {
+	asm.ISA
+	suffix string
+	// tileRows holds, for each number of panels of 16 columns, the highest number of rows of a tile, 0 for no tile: what the
+	// vector registers hold beside the columns of B and a broadcast element of A, and not above 8: rows whose stride is a
+	// multiple of 4 KiB share one set of the first-level cache, which has 8 ways (14x32 fell from 98 to 75 % of peak there).
+	tileRows [5]int
+	dotRows  int // the highest number of rows of a dot kernel
+	fmaSums  int // independent sums of the loop that peaks are measured with
+}
+
+// shapes are the sets that there are kernels for. To add a tile, raise the number of its rows here, and generate anew: its
+// code, its case in the dispatch and its entry in the planner's table (kernels.tileRows) come together.
+var shapes = []shape{
+	{ISA: asm.AVX512(), suffix: "512", tileRows: [5]int{0, 8, 8, 8, 6}, dotRows: 4, fmaSums: 24},
+	{ISA: asm.AVX2(), suffix: "2", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 2, fmaSums: 12},
+}
+
+// isWide reports whether a shape has the masks, and the 32 registers, of AVX-512.
+func (s shape) isWide() bool { return s.ISA == asm.AVX512() }
+
+// Offsets of the fields of tileParams, in bytes; checkOffsets emits a compile-time check.
 const (
 	offLDA     = 0
 	offBStep   = 8
@@ -43,6 +70,22 @@ const (
 	offMaskRow = 64
 )
 
+// checkOffsets emits Go source that does not compile where tileParams and this program disagree.
+func checkOffsets(f *asm.File) {
+	f.Import("unsafe")
+	src := "// The offsets that the assembly assumes.\nvar (\n"
+	for _, c := range []struct {
+		name string
+		off  int
+	}{
+		{"lda", offLDA}, {"bstep", offBStep}, {"bpanel", offBPanel}, {"ldc", offLDC}, {"ldr", offLDR}, {"k", offK}, {"lo", offLo},
+		{"hi", offHi}, {"flags", offFlags}, {"mask", offMask}, {"maskRow", offMaskRow},
+	} {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
+	}
+	f.Go(src + ")\n")
+}
+
 // Bits of tileParams.flags.
 const (
 	flagAccumulate = 1
@@ -51,10 +94,9 @@ const (
 	flagTailB      = 8
 )
 
-// tiles writes all kernels for vectors of w lanes and a function that selects one.
-func tiles(f *asm.File, w asm.Width, maxRows []int) {
-	isa := map[asm.Width]string{16: "512", 8: "2"}[w]
-	if w == 8 {
+// tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
+func tiles(f *asm.File, s shape) {
+	if !s.isWide() {
 		var words []uint32
 		for range 16 {
 			words = append(words, 0xffffffff)
@@ -62,19 +104,22 @@ func tiles(f *asm.File, w asm.Width, maxRows []int) {
 		f.Data("tailmask", append(words, make([]uint32, 16)...)...)
 	}
 	var table strings.Builder
-	fmt.Fprintf(&table, "// call%s runs the AVX-%s kernel of a tile of rows x 16*panels elements.\n", isa, isa)
-	fmt.Fprintf(&table, "func call%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {\n", isa)
+	fmt.Fprintf(&table, "// callTile%s runs the %v kernel of a tile of rows x 16*panels elements.\n", s.suffix, s.Set)
+	fmt.Fprintf(&table, "func callTile%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {\n", s.suffix)
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
-	for np, mr := range maxRows {
+	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
-			t := tile{Func: nil, w: w, mr: r, np: np}
-			name := fmt.Sprintf("tile%s_%dx%d", isa, r, 16*np)
+			t := tile{shape: s, mr: r, np: np}
+			name := fmt.Sprintf("tile%s_%dx%d", s.suffix, r, 16*np)
 			t.emit(f, name)
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
+	checkOffsets(f)
+	f.Serve("callTile", s.ISA, fmt.Sprintf("callTile%s(rows, panels, p, a, b, bias, res, c)", s.suffix))
+	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, dotRows: %d}", s.Lanes, s.tileRows, s.dotRows))
 }
 
 // tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B.
@@ -84,17 +129,16 @@ func tiles(f *asm.File, w asm.Width, maxRows []int) {
 // Vectors: the accumulators row by row, then one row of B, then broadcast elements of A.
 type tile struct {
 	*asm.Func
-	w      asm.Width
+	shape
 	mr, np int
 }
 
-func (t *tile) nv() int              { return t.np * 16 / int(t.w) }
-func (t *tile) acc(r, j int) string  { return t.w.R(r*t.nv() + j) }
-func (t *tile) b(j int) string       { return t.w.R(t.mr*t.nv() + j) }
+func (t *tile) nv() int              { return t.np * 16 / t.Lanes }
+func (t *tile) acc(r, j int) string  { return t.R(r*t.nv() + j) }
+func (t *tile) b(j int) string       { return t.R(t.mr*t.nv() + j) }
 func (t *tile) free() int            { return t.mr * t.nv() }
-func (t *tile) registers() int       { return map[asm.Width]int{16: 32, 8: 16}[t.w] }
 func (t *tile) inPlace() bool        { return t.mr == 1 }
-func (t *tile) lastPanel(j int) bool { return j*int(t.w) >= (t.np-1)*16 }
+func (t *tile) lastPanel(j int) bool { return j*t.Lanes >= (t.np-1)*16 }
 
 func (t *tile) emit(f *asm.File, name string) {
 	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 16*t.np),
@@ -149,7 +193,7 @@ func (t *tile) emit(f *asm.File, name string) {
 
 // loadMask makes the mask of the last panel: K1, or the address R15 of two vectors.
 func (t *tile) loadMask() {
-	if t.w == 16 {
+	if t.isWide() {
 		t.I("MOVL %d(R13), R14", offMask)
 		t.I("KMOVW R14, K1")
 		return
@@ -192,7 +236,7 @@ func (t *tile) start() {
 	for r := range t.mr {
 		for j := range t.nv() {
 			x := t.acc(r, j)
-			if t.w == 16 {
+			if t.isWide() {
 				t.I("VPXORD %s, %s, %s", x, x, x)
 			} else {
 				t.I("VXORPS %s, %s, %s", x, x, x)
@@ -216,14 +260,14 @@ func (t *tile) withTail(full, end string, body func(tail bool)) {
 
 // loadTail loads vector j of a row at base into x, masked in the last panel where tail is set.
 func (t *tile) loadTail(base string, j int, x string, tail bool) {
-	off := j * t.w.Bytes()
+	off := j * t.Size()
 	switch {
 	case !tail || !t.lastPanel(j):
 		t.I("VMOVUPS %d(%s), %s", off, base, x)
-	case t.w == 16:
+	case t.isWide():
 		t.I("VMOVUPS.Z %d(%s), K1, %s", off, base, x)
 	default:
-		m := t.w.R(t.registers() - 1)
+		m := t.R(t.Registers - 1)
 		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
 		t.I("VMASKMOVPS %d(%s), %s, %s", off, base, m, x)
 	}
@@ -234,14 +278,14 @@ func (t *tile) half(j int) int { return j % 2 }
 
 // storeTail is the store that goes with loadTail.
 func (t *tile) storeTail(x, base string, j int, tail bool) {
-	off := j * t.w.Bytes()
+	off := j * t.Size()
 	switch {
 	case !tail || !t.lastPanel(j):
 		t.I("VMOVUPS %s, %d(%s)", x, off, base)
-	case t.w == 16:
+	case t.isWide():
 		t.I("VMOVUPS %s, K1, %d(%s)", x, off, base)
 	default:
-		m := t.w.R(t.registers() - 1)
+		m := t.R(t.Registers - 1)
 		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
 		t.I("VMASKMOVPS %s, %s, %d(%s)", x, m, off, base)
 	}
@@ -255,9 +299,9 @@ func (t *tile) aAddr(r, k int) string {
 
 // bAddr addresses vector j of the current row of B.
 func (t *tile) bAddr(j int) string {
-	perPanel := 16 / int(t.w)
+	perPanel := 16 / t.Lanes
 	panel := []string{"(R8)", "(R8)(R11*1)", "(R8)(R11*2)", "(R8)(R12*1)"}[j/perPanel]
-	return fmt.Sprintf("%d%s", j%perPanel*t.w.Bytes(), panel)
+	return fmt.Sprintf("%d%s", j%perPanel*t.Size(), panel)
 }
 
 // loop emits the loop over k, unrolled, and its remainder.
@@ -297,21 +341,21 @@ func (t *tile) step(u int, tail bool) {
 			t.loadB(j, t.b(j), masked(j))
 		}
 	}
-	spare := t.registers() - bc
-	if masked(t.nv()-1) && t.w == 8 && spare > 1 {
+	spare := t.Registers - bc
+	if masked(t.nv()-1) && !t.isWide() && spare > 1 {
 		spare--
 	}
 	for r := range t.mr {
-		x := t.w.R(bc + r%min(spare, 4))
+		x := t.R(bc + r%min(spare, 4))
 		t.I("VBROADCASTSS %s, %s", t.aAddr(r, u), x)
 		for j := range t.nv() {
 			switch {
 			case !t.inPlace():
 				t.I("VFMADD231PS %s, %s, %s", t.b(j), x, t.acc(r, j))
 			case masked(j):
-				y := t.w.R(t.free() + 1)
-				if t.w == 8 {
-					y = t.w.R(t.registers() - 2)
+				y := t.R(t.free() + 1)
+				if !t.isWide() {
+					y = t.R(t.Registers - 2)
 				}
 				t.loadB(j, y, true)
 				t.I("VFMADD231PS %s, %s, %s", y, x, t.acc(r, j))
@@ -328,10 +372,10 @@ func (t *tile) loadB(j int, x string, masked bool) {
 	switch {
 	case !masked:
 		t.I("VMOVUPS %s, %s", t.bAddr(j), x)
-	case t.w == 16:
+	case t.isWide():
 		t.I("VMOVUPS.Z %s, K1, %s", t.bAddr(j), x)
 	default:
-		m := t.w.R(t.registers() - 1)
+		m := t.R(t.Registers - 1)
 		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
 		t.I("VMASKMOVPS %s, %s, %s", t.bAddr(j), m, x)
 	}
@@ -342,7 +386,7 @@ func (t *tile) finish() {
 	t.Load("res", "AX")
 	t.I("TESTQ AX, AX")
 	t.I("JZ clip")
-	x := t.w.R(t.free())
+	x := t.R(t.free())
 	t.withTail("resfull", "clip", func(tail bool) {
 		for r := range t.mr {
 			for j := range t.nv() {
@@ -357,7 +401,7 @@ func (t *tile) finish() {
 	t.Label("clip")
 	t.I("TESTL $%d, %d(R13)", flagClip, offFlags)
 	t.I("JZ out")
-	lo, hi := t.w.R(t.free()), t.w.R(t.free()+1)
+	lo, hi := t.R(t.free()), t.R(t.free()+1)
 	t.I("VBROADCASTSS %d(R13), %s", offLo, lo)
 	t.I("VBROADCASTSS %d(R13), %s", offHi, hi)
 	for r := range t.mr {

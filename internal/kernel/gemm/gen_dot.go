@@ -16,21 +16,21 @@ func dots(f *asm.File) {
 		words = append(words, 0xffffffff)
 	}
 	f.Data("dotmask", append(words, make([]uint32, 16)...)...)
-	for _, w := range []asm.Width{16, 8} {
-		isa := map[asm.Width]string{16: "512", 8: "2"}[w]
+	for _, s := range shapes {
 		var table strings.Builder
-		fmt.Fprintf(&table, "// callDot%s runs the AVX-%s dot kernel of rows x cols elements on n groups of columns.\n", isa, isa)
-		fmt.Fprintf(&table, "func callDot%s(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {\n", isa)
+		fmt.Fprintf(&table, "// callDot%s runs the %v dot kernel of rows x cols elements on n groups of columns.\n", s.suffix, s.Set)
+		fmt.Fprintf(&table, "func callDot%s(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {\n", s.suffix)
 		fmt.Fprintf(&table, "\tswitch cols<<8 | rows {\n")
 		for _, nr := range []int{1, 4} {
-			for mr := 1; mr <= map[asm.Width]int{16: 4, 8: 2}[w]; mr++ {
-				name := fmt.Sprintf("dot%s_%dx%d", isa, mr, nr)
-				(&dot{w: w, mr: mr, nr: nr}).emit(f, name)
+			for mr := 1; mr <= s.dotRows; mr++ {
+				name := fmt.Sprintf("dot%s_%dx%d", s.suffix, mr, nr)
+				(&dot{shape: s, mr: mr, nr: nr}).emit(f, name)
 				fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, n)\n", nr, mr, name)
 			}
 		}
 		table.WriteString("\t}\n}\n")
 		f.Go(table.String())
+		f.Serve("callDot", s.ISA, fmt.Sprintf("callDot%s(rows, cols, p, a, b, bias, res, c, n)", s.suffix))
 	}
 }
 
@@ -41,14 +41,14 @@ func dots(f *asm.File) {
 // R11 c, R12 bias, SI res, R13 params, R14 scratch, R15 address of the tail mask (AVX2).
 type dot struct {
 	*asm.Func
-	w      asm.Width
+	shape
 	mr, nr int
 }
 
-func (d *dot) acc(r, j int) string { return d.w.R(r*d.nr + j) }
-func (d *dot) a(r int) string      { return d.w.R(d.mr*d.nr + r) }
-func (d *dot) b() string           { return d.w.R(d.mr*d.nr + d.mr) }
-func (d *dot) mask() string        { return d.w.R(d.mr*d.nr + d.mr + 1) }
+func (d *dot) acc(r, j int) string { return d.R(r*d.nr + j) }
+func (d *dot) a(r int) string      { return d.R(d.mr*d.nr + r) }
+func (d *dot) b() string           { return d.R(d.mr*d.nr + d.mr) }
+func (d *dot) mask() string        { return d.R(d.mr*d.nr + d.mr + 1) }
 
 func (d *dot) emit(f *asm.File, name string) {
 	d.Func = f.Func(name, fmt.Sprintf("%s computes %d rows of n groups of %d columns; n > 0; see tileParams.", name, d.mr, d.nr),
@@ -62,7 +62,7 @@ func (d *dot) emit(f *asm.File, name string) {
 	d.I("LEAQ (R9)(R9*2), R10")
 	d.I("MOVQ %d(R13), BX", offLDA)
 	d.I("LEAQ (BX)(BX*2), CX")
-	if d.w == 16 {
+	if d.isWide() {
 		d.I("MOVL %d(R13), R14", offMask)
 		d.I("KMOVW R14, K1")
 	} else {
@@ -74,17 +74,17 @@ func (d *dot) emit(f *asm.File, name string) {
 	d.I("MOVQ DX, R8")
 	d.I("MOVQ %d(R13), DI", offK)
 	for i := range d.mr * d.nr {
-		x := d.w.R(i)
-		if d.w == 16 {
+		x := d.R(i)
+		if d.isWide() {
 			d.I("VPXORD %s, %s, %s", x, x, x)
 		} else {
 			d.I("VXORPS %s, %s, %s", x, x, x)
 		}
 	}
-	d.While("DI", int(d.w), func() {
+	d.While("DI", d.Lanes, func() {
 		d.step(false)
-		d.I("ADDQ $%d, AX", d.w.Bytes())
-		d.I("ADDQ $%d, R8", d.w.Bytes())
+		d.I("ADDQ $%d, AX", d.Size())
+		d.I("ADDQ $%d, R8", d.Size())
 	})
 	d.I("TESTQ DI, DI")
 	d.I("JZ reduce")
@@ -118,13 +118,13 @@ func (d *dot) step(tail bool) {
 		switch {
 		case !tail:
 			d.I("VMOVUPS %s, %s", addr, x)
-		case d.w == 16:
+		case d.isWide():
 			d.I("VMOVUPS.Z %s, K1, %s", addr, x)
 		default:
 			d.I("VMASKMOVPS %s, %s, %s", addr, d.mask(), x)
 		}
 	}
-	if tail && d.w == 8 {
+	if tail && !d.isWide() {
 		d.I("VMOVUPS (R15), %s", d.mask())
 	}
 	for r := range d.mr {
@@ -149,7 +149,7 @@ func (d *dot) reduce(r int) {
 	n := func(j int) int { return r*d.nr + j }
 	t := d.mr*d.nr + d.mr
 	for j := range d.nr {
-		if d.w == 16 {
+		if d.isWide() {
 			d.I("VEXTRACTF64X4 $1, Z%d, Y%d", n(j), t)
 			d.I("VADDPS Y%d, Y%d, Y%d", t, n(j), n(j))
 		}

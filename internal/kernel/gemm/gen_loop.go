@@ -10,14 +10,13 @@ import (
 
 // peaks writes the register-only multiply-add loops that speeds are compared with.
 func peaks(f *asm.File) {
-	for _, w := range []asm.Width{16, 8} {
-		n := map[asm.Width]int{16: 24, 8: 12}[w]
-		name := map[asm.Width]string{16: "peak512", 8: "peak2"}[w]
+	for _, s := range shapes {
+		n, name := s.fmaSums, "peak"+s.suffix
 		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
 		fn.Load("n", "CX")
 		for i := range n + 2 {
-			x := w.R(i)
-			if w == 16 {
+			x := s.R(i)
+			if s.isWide() {
 				fn.I("VPXORD %s, %s, %s", x, x, x)
 			} else {
 				fn.I("VXORPS %s, %s, %s", x, x, x)
@@ -25,14 +24,15 @@ func peaks(f *asm.File) {
 		}
 		fn.Loop("CX", func() {
 			for i := range n {
-				fn.I("VFMADD231PS %s, %s, %s", w.R(n), w.R(n+1), w.R(i))
+				fn.I("VFMADD231PS %s, %s, %s", s.R(n), s.R(n+1), s.R(i))
 			}
 		})
 		fn.Ret()
+		f.Serve("fmaLoop", s.ISA, fmt.Sprintf("%s(n)\nreturn n * %d * %d * 2", name, n, s.Lanes))
 	}
 }
 
-// packs writes the copy of rows of B into panels.
+// packs writes the copy of rows of B into panels, with the vectors that every amd64 set has.
 func packs(f *asm.File) {
 	fn := f.Func("packPanels", "packPanels copies k rows of np full panels of 16 columns from src, whose rows are lds bytes apart,\n"+
 		"to dst, whose panels are ldd bytes apart; k, np > 0.",
@@ -58,4 +58,7 @@ func packs(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
+	for _, s := range shapes {
+		f.Serve("copyPanels", s.ISA, "packPanels(dst, src, k, np, 4*lds, 4*ldd)")
+	}
 }

@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
 
 // Panel is the number of columns of a panel of packed B.
 const Panel = 16
@@ -19,11 +23,13 @@ const (
 
 // PackB packs B[k, n], given as rows with stride ldb ≥ n, into dst[PackedLen(k, n)] and zeroes the padding. It runs at
 // memory bandwidth. Slices that are too short panic.
-func PackB(dst, src []float32, k, n, ldb int) { PackBPanels(dst, src, k, n, ldb, 0, Panels(n)) }
+func PackB(t isa.Target, dst, src []float32, k, n, ldb int) {
+	PackBPanels(t, dst, src, k, n, ldb, 0, Panels(n))
+}
 
 // PackBPanels packs panels lo to hi-1 of B only, at their places in dst; disjoint ranges may be packed at the same time.
 // Any range will do: the work is divided inside into short calls of assembly.
-func PackBPanels(dst, src []float32, k, n, ldb, lo, hi int) {
+func PackBPanels(t isa.Target, dst, src []float32, k, n, ldb, lo, hi int) {
 	if k == 0 || lo >= hi {
 		return
 	}
@@ -32,7 +38,7 @@ func PackBPanels(dst, src []float32, k, n, ldb, lo, hi int) {
 	for p := lo; p < full; p += packPanelN {
 		np := min(packPanelN, full-p)
 		for r := 0; r < k; r += packRows {
-			copyPanels(advance(d, (p*k+r)*Panel), advance(s, r*ldb+p*Panel), min(packRows, k-r), np, ldb, k*Panel)
+			copyPanels(t.Set, advance(d, (p*k+r)*Panel), advance(s, r*ldb+p*Panel), min(packRows, k-r), np, ldb, k*Panel)
 		}
 	}
 	if hi > n/Panel && n%Panel != 0 {

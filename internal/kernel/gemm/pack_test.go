@@ -7,9 +7,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // testingAllocs counts the allocations of one call.
@@ -29,7 +29,7 @@ func packed(b []float32, k, n int) []float32 {
 var _ = Describe("packing", func() {
 	It("writes panels of 16 columns, zero-padded", func() {
 		rng := rand.New(rand.NewPCG(1, 1))
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(target isa.Target) {
 			for _, k := range []int{1, 2, 15, 16, 17, 63, 64, 65, 130} {
 				for _, n := range []int{1, 15, 16, 17, 31, 33, 128, 129, 300} {
 					b := make([]float32, k*n)
@@ -45,7 +45,7 @@ var _ = Describe("packing", func() {
 						for r := range k {
 							copy(src.Data[r*(n+pad):], b[r*n:][:n])
 						}
-						gemm.PackB(dst.Data, src.Data, k, n, n+pad)
+						gemm.PackB(target, dst.Data, src.Data, k, n, n+pad)
 						Expect(dst.Data).To(Equal(want), "k=%d n=%d", k, n)
 						Expect(dst.Check()).To(Succeed())
 
@@ -57,7 +57,7 @@ var _ = Describe("packing", func() {
 							}
 						}
 						clear(dst.Data)
-						gemm.PackBT(dst.Data, cols.Data, k, n, k+pad)
+						gemm.PackBT(target, dst.Data, cols.Data, k, n, k+pad)
 						Expect(dst.Data).To(Equal(want), "transposed k=%d n=%d", k, n)
 						Expect(dst.Check()).To(Succeed())
 						Expect(cols.Free()).To(Succeed())
@@ -77,7 +77,7 @@ var _ = Describe("packing", func() {
 		}
 		dst := make([]float32, gemm.PackedLen(k, n))
 		for p := gemm.Panels(n) - 1; p >= 0; p-- {
-			gemm.PackBPanels(dst, b, k, n, n, p, p+1)
+			gemm.PackBPanels(isa.Host(), dst, b, k, n, n, p, p+1)
 		}
 		Expect(dst).To(Equal(packed(b, k, n)))
 	})

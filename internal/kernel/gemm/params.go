@@ -1,7 +1,7 @@
 package gemm
 
 // tileParams is what a kernel reads beside its pointers. Strides are in bytes. The generator knows the offsets of the
-// fields (off… in gen.go); params_amd64.go keeps both in step.
+// fields (off… in gen.go), and emits what checks them.
 type tileParams struct {
 	lda     int // from row to row of A
 	bstep   int // from one k to the next in B (64 in panels, the row stride in Rows); unused by dot kernels

@@ -3,19 +3,19 @@ package gemm
 import (
 	"time"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Peak measures the multiply-add rate of this core at a level, in floating-point operations per nanosecond (GFLOP/s): the
+// Peak measures the multiply-add rate of this core with a target's vectors, in floating-point operations per nanosecond (GFLOP/s): the
 // best of repeated runs of a loop that touches registers only, within about the given time. Rates of kernels are quoted
 // as shares of it, since clocks differ and drift. Benchmarks call it before and after what they measure.
-func Peak(l cpuid.Level, within time.Duration) float64 {
+func Peak(t isa.Target, within time.Duration) float64 {
 	const rounds = 200_000
 	best := 0.0
 	for start := time.Now(); time.Since(start) < within || best == 0; {
-		t := time.Now()
-		flops := fmaLoop(min(l, cpuid.Detected()), rounds)
-		if d := time.Since(t); d > 0 {
+		begin := time.Now()
+		flops := fmaLoop(t.Set, rounds)
+		if d := time.Since(begin); d > 0 {
 			best = max(best, float64(flops)/float64(d.Nanoseconds()))
 		}
 	}

@@ -1,14 +1,13 @@
 package gemm
 
-import (
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "github.com/carve-dev/carve/internal/kernel/isa"
 
 // Plan is a product whose division into chunks, tiles and kernel calls is decided. It is immutable and may be used by any
 // number of goroutines at once, with different matrices.
 type Plan struct {
 	spec   Spec
-	level  cpuid.Level
+	target isa.Target
+	has    kernels
 	groups []group // of columns, left to right
 	phases []phase // of k, first to last
 	// Rows are divided into supers of superRows (A's part of them stays in the second-level cache), each into subs of subRows;
@@ -43,43 +42,45 @@ const (
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
 	superBytes    = 512 << 10 // of A
-	phaseK        = 1024      // aim for the length of a phase; three quarters of it below AVX-512, where second-level caches may be small
+	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
 )
 
-// tiling is what the kernels of a level can do: maxRows[p] is the highest number of rows of a tile of p panels, 0 where there is
-// no such tile or it is not wanted for the number of rows at hand.
-type tiling struct {
-	maxRows [5]int
+// kernels describes the kernels of an instruction set. The generator writes it with them.
+type kernels struct {
+	lanes    int    // of a vector, by which dot kernels go through k
+	tileRows [5]int // by panels: the highest number of rows of a tile, 0 where there is no such tile
+	dotRows  int    // the highest number of rows of a dot kernel
 }
+
+// portableKernels describes those in Go.
+func portableKernels() kernels { return kernels{lanes: 4, tileRows: [5]int{0, 4}, dotRows: 1} }
 
 // groupPanels is how many panels make a group, where a tile has fewer: the elements of A that a row of tiles reads come from the
 // first-level cache for all tiles but the first.
 const groupPanels = 4
 
-// tilingOf returns the tile sizes for m rows.
-func tilingOf(l cpuid.Level, m int) tiling {
-	switch {
-	case l == cpuid.AVX512:
-		return tiling{[5]int{0, 8, 8, 8, 6}}
-	case l == cpuid.AVX2 && m == 1:
-		return tiling{[5]int{0, 6, 2, 0, 1}}
-	case l == cpuid.AVX2 && m == 2:
-		return tiling{[5]int{0, 6, 2, 0, 0}}
-	case l == cpuid.AVX2:
-		return tiling{[5]int{0, 6, 0, 0, 0}}
+// rowsFor returns the tiles that are wanted for m rows: those that hold them all, or at least half as many as the narrowest
+// does. Wide tiles of few rows are for products of few rows, which they give enough independent sums; others would read B
+// too often.
+func (k kernels) rowsFor(m int) [5]int {
+	rows := k.tileRows
+	for p, r := range rows {
+		if r < min(m, rows[1]/2) {
+			rows[p] = 0
+		}
 	}
-	return tiling{[5]int{0, 4, 0, 0, 0}}
+	return rows
 }
 
-// NewPlan plans a product for the level that cpuid.Best returns now. The error is a *SpecError. Cost: O(N/64 + K/1024).
-func NewPlan(s Spec) (*Plan, error) {
+// NewPlan plans a product for a target. The error is a *SpecError. Cost: O(N/64 + K/1024).
+func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	s, err := s.complete()
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{spec: s, level: cpuid.Best()}
+	p := &Plan{spec: s, target: t, has: kernelsOf(t.Set)}
 	if s.M == 0 || s.N == 0 {
 		return p, nil
 	}
@@ -95,22 +96,22 @@ func NewPlan(s Spec) (*Plan, error) {
 // planTiles divides columns and k for the tile kernels.
 func (p *Plan) planTiles() {
 	s := &p.spec
-	t := tilingOf(p.level, s.M)
+	rows := p.has.rowsFor(s.M)
 	total := (s.N + 15) / 16
 	for at := 0; at < total; {
-		width := panelsAt(t, total-at)
+		width := panelsAt(rows, total-at)
 		n := width
-		if width < groupPanels && t.maxRows[width+1] == 0 {
+		if width < groupPanels && rows[width+1] == 0 {
 			n = min(total-at, groupPanels) / width * width
 		}
-		p.groups = append(p.groups, group{col: 16 * at, cols: min(16*n, s.N-16*at), panels: n, width: width, maxRows: t.maxRows[width]})
+		p.groups = append(p.groups, group{col: 16 * at, cols: min(16*n, s.N-16*at), panels: n, width: width, maxRows: rows[width]})
 		at += n
 	}
 	aim, longest := phaseK, phaseMaxK
 	switch {
 	case s.M <= p.groups[0].maxRows:
 		aim, longest = phaseMaxKOnce, phaseMaxKOnce
-	case p.level != cpuid.AVX512:
+	case p.has.lanes < 16:
 		aim, longest = phaseK*3/4, phaseMaxK*3/4
 	}
 	count := 1
@@ -145,16 +146,16 @@ func (p *Plan) planTiles() {
 
 // panelsAt returns how many of the remaining panels the next group takes: the widest tiles, but nine or five remaining are
 // divided so that no group is a single panel, whose tiles are short of independent sums.
-func panelsAt(t tiling, left int) int {
-	widest := len(t.maxRows) - 1
-	for t.maxRows[widest] == 0 {
+func panelsAt(rows [5]int, left int) int {
+	widest := len(rows) - 1
+	for rows[widest] == 0 {
 		widest--
 	}
 	n := min(widest, left)
-	if left > widest && left-widest < 2 && t.maxRows[widest-1] > 0 && widest > 2 {
+	if left > widest && left-widest < 2 && rows[widest-1] > 0 && widest > 2 {
 		n = widest - 1
 	}
-	for t.maxRows[n] == 0 {
+	for rows[n] == 0 {
 		n--
 	}
 	return n
@@ -163,18 +164,13 @@ func panelsAt(t tiling, left int) int {
 // planDot divides columns for the dot kernels: groups of up to 64, a multiple of 4 but for the last, and of up to 1 MiB of B.
 func (p *Plan) planDot() {
 	s := &p.spec
-	rows := map[cpuid.Level]int{cpuid.AVX512: 4, cpuid.AVX2: 2, cpuid.Generic: 1}[p.level]
 	wide := max(4, min(64, 1<<18/max(1, s.K))&^3)
 	for at := 0; at < s.N; at += wide {
 		n := min(wide, s.N-at)
-		p.groups = append(p.groups, group{col: at, cols: n, maxRows: rows})
+		p.groups = append(p.groups, group{col: at, cols: n, maxRows: p.has.dotRows})
 	}
 	t := tileParams{lda: 4 * s.LDA, bpanel: 4 * s.LDB, ldc: 4 * s.LDC, ldr: 4 * s.LDR, k: s.K, lo: s.Lo, hi: s.Hi}
-	lanes := 16
-	if p.level == cpuid.AVX2 {
-		lanes = 8
-	}
-	t.setMask(s.K % lanes)
+	t.setMask(s.K % p.has.lanes)
 	if s.Clip {
 		t.flags |= flagClip
 	}
@@ -215,8 +211,8 @@ func (p *Plan) Chunks() int {
 // Spec returns what the plan computes, with every stride filled in.
 func (p *Plan) Spec() Spec { return p.spec }
 
-// Level returns the instruction set that the plan uses.
-func (p *Plan) Level() cpuid.Level { return p.level }
+// Target returns what the plan was made for.
+func (p *Plan) Target() isa.Target { return p.target }
 
 // Flops returns the number of floating-point operations of one run, a multiply-add counting twice.
 func (p *Plan) Flops() int { return 2 * p.spec.M * p.spec.N * p.spec.K }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // product is one multiplication under test: guarded matrices and the values that C must have.
@@ -62,7 +63,7 @@ func newProduct(s gemm.Spec, rng *rand.Rand, side guard.Side) *product {
 	switch s.B {
 	case gemm.Packed:
 		b := buffer(gemm.PackedLen(k, n))
-		gemm.PackB(b.Data, p.b, k, n, n)
+		gemm.PackB(isa.Target{}, b.Data, p.b, k, n, n)
 		p.args.B = b.Data
 	case gemm.Rows:
 		ld := or(s.LDB, n)
@@ -113,11 +114,11 @@ func newProduct(s gemm.Spec, rng *rand.Rand, side guard.Side) *product {
 }
 
 // check runs the whole plan and compares C; it frees the matrices.
-func (p *product) check() {
-	plan, err := gemm.NewPlan(p.spec)
+func (p *product) check(target isa.Target) {
+	plan, err := gemm.NewPlan(target, p.spec)
 	Expect(err).NotTo(HaveOccurred())
 	plan.Run(0, plan.Chunks(), p.args)
-	Expect(p.verify(plan.Spec().LDC)).To(Succeed(), "%v %+v", plan.Level(), p.spec)
+	Expect(p.verify(plan.Spec().LDC)).To(Succeed(), "%v %+v", plan.Target(), p.spec)
 	p.free()
 }
 

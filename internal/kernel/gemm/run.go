@@ -122,14 +122,14 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 				n++
 			}
 			if g.width == g.panels {
-				callTile(p.level, n, g.width, last, a, b, bias, res, c)
+				callTile(p.target.Set, n, g.width, last, a, b, bias, res, c)
 			} else {
 				params := &ph.full
 				for q := 0; q < g.panels; q += g.width {
 					if q+g.width == g.panels {
 						params = last
 					}
-					callTile(p.level, n, g.width, params, a, advance(b, q*params.bpanel/4), advance(bias, 16*q), advance(res, 16*q), advance(c, 16*q))
+					callTile(p.target.Set, n, g.width, params, a, advance(b, q*params.bpanel/4), advance(bias, 16*q), advance(res, 16*q), advance(c, 16*q))
 				}
 			}
 			if t+1 < tiles {
@@ -148,11 +148,11 @@ func (p *Plan) dotUnit(m *matrices, g *group, row, rows int) {
 		r := row + done
 		wide := g.cols / 4
 		if wide > 0 {
-			callDot(p.level, n, 4, params, advance(m.a, r*s.LDA), advance(m.b, g.col*s.LDB), advance(m.bias, g.col),
+			callDot(p.target.Set, n, 4, params, advance(m.a, r*s.LDA), advance(m.b, g.col*s.LDB), advance(m.bias, g.col),
 				advance(m.res, r*s.LDR+g.col), advance(m.c, r*s.LDC+g.col), wide)
 		}
 		if col := g.col + 4*wide; col < g.col+g.cols {
-			callDot(p.level, n, 1, params, advance(m.a, r*s.LDA), advance(m.b, col*s.LDB), advance(m.bias, col),
+			callDot(p.target.Set, n, 1, params, advance(m.a, r*s.LDA), advance(m.b, col*s.LDB), advance(m.bias, col),
 				advance(m.res, r*s.LDR+col), advance(m.c, r*s.LDC+col), g.cols%4)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
@@ -28,16 +28,15 @@ func BenchmarkReorder(b *testing.B) {
 			}
 		})
 	}
-	for _, level := range cpuid.Levels() {
+	for _, target := range isa.Targets() {
 		for _, s := range shapes {
 			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
 				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
 					if from == to {
 						continue
 					}
-					b.Run(fmt.Sprintf("level=%s/%v-%v/%dx%d", level, from, to, s.c, s.hw), func(b *testing.B) {
-						defer cpuid.Force(level)()
-						p, err := reorder.New(reorder.Spec{N: 1, C: s.c, HW: s.hw, From: from, To: to})
+					b.Run(fmt.Sprintf("target=%v/%v-%v/%dx%d", target, from, to, s.c, s.hw), func(b *testing.B) {
+						p, err := reorder.New(target, reorder.Spec{N: 1, C: s.c, HW: s.hw, From: from, To: to})
 						if err != nil {
 							b.Fatal(err)
 						}
@@ -69,21 +68,20 @@ func BenchmarkGather(b *testing.B) {
 		shuffle = append(shuffle, reorder.Channel{Channel: c%2*58 + c/2})
 	}
 	const hw = 28 * 28
-	for _, level := range cpuid.Levels() {
+	for _, target := range isa.Targets() {
 		for _, row := range []struct {
 			name     string
 			channels []int
 			table    []reorder.Channel
 		}{{"concat", []int{24, 40}, concat}, {"shuffle", []int{116}, shuffle}} {
-			b.Run(fmt.Sprintf("level=%s/%s", level, row.name), func(b *testing.B) {
-				defer cpuid.Force(level)()
+			b.Run(fmt.Sprintf("target=%v/%s", target, row.name), func(b *testing.B) {
 				var sources []reorder.Source
 				var data [][]float32
 				for _, c := range row.channels {
 					sources = append(sources, reorder.Source{C: c})
 					data = append(data, filled(reorder.NCHW16c.Floats(c, hw)))
 				}
-				g, err := reorder.NewGather(1, hw, sources, row.table, 0)
+				g, err := reorder.NewGather(target, 1, hw, sources, row.table, 0)
 				if err != nil {
 					b.Fatal(err)
 				}

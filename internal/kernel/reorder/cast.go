@@ -3,7 +3,7 @@ package reorder
 import (
 	"unsafe"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Cast is a reorder that changes the type of the elements too, from or to float32: floats are rounded to nearest, ties to
@@ -16,12 +16,12 @@ type Cast struct {
 
 // NewCast plans a reorder from elements of one type to another. It returns an *Error with ErrShape for impossible sizes and
 // for pairs of types of which not exactly one is Float32.
-func NewCast(s Spec, from, to Element) (*Cast, error) {
+func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	k, ok := kindOf(from, to)
 	if !ok {
 		return nil, failf("plan", ErrShape, "cast from type %d to %d", from, to)
 	}
-	p, err := New(s)
+	p, err := New(t, s)
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +55,18 @@ func (c *Cast) Run(lo, hi int, dst, src []byte) error {
 
 // FromHalf decodes elements of type e, Float16 or BFloat16, that lie together: as many as dst and src both have room for. It
 // does nothing for other types.
-func FromHalf(dst []float32, src []uint16, e Element) {
+func FromHalf(t isa.Target, dst []float32, src []uint16, e Element) {
 	if n := min(len(dst), len(src)); n > 0 && (e == Float16 || e == BFloat16) {
 		k, _ := kindOf(e, Float32)
-		castRows(cpuid.Best(), k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
+		castRows(t.Set, k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
 	}
 }
 
 // ToHalf encodes elements as e, Float16 or BFloat16, the inverse of FromHalf, by the rules of NewCast.
-func ToHalf(dst []uint16, src []float32, e Element) {
+func ToHalf(t isa.Target, dst []uint16, src []float32, e Element) {
 	if n := min(len(dst), len(src)); n > 0 && (e == Float16 || e == BFloat16) {
 		k, _ := kindOf(Float32, e)
-		castRows(cpuid.Best(), k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
+		castRows(t.Set, k, unsafe.Pointer(unsafe.SliceData(dst)), 0, unsafe.Pointer(unsafe.SliceData(src)), 0, n, 1)
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *Cast) chunk(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	p := c.p
 	move := func(first, stride, lanes, n int) {
-		castRows(p.level, c.k, unsafe.Add(dst, first*c.to), stride*c.to, unsafe.Add(src, first*c.from), stride*c.from, lanes, n)
+		castRows(p.set, c.k, unsafe.Add(dst, first*c.to), stride*c.to, unsafe.Add(src, first*c.from), stride*c.from, lanes, n)
 	}
 	switch p.From {
 	case NCHW:
@@ -120,50 +120,50 @@ func (c *Cast) piece(dst, src unsafe.Pointer, b, px, n int) {
 		if lanes > channels {
 			clear(unsafe.Slice((*byte)(dst), ((n-1)*dp+lanes)*c.to))
 		}
-		castRows(p.level, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+		castRows(p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 		return
 	}
 	var scratch [16 * castPixels]float32
 	there := unsafe.Pointer(&scratch)
 	switch {
 	case c.to == 4 && sp == 1:
-		castRows(p.level, c.k, there, 4*castPixels, src, sc*c.from, n, channels)
+		castRows(p.set, c.k, there, 4*castPixels, src, sc*c.from, n, channels)
 		p.toPixels(unsafe.Slice((*float32)(dst), (n-1)*dp+lanes), dp, scratch[:], castPixels, channels, lanes, n)
 	case c.to == 4 && p.From == NCHW16c:
-		castRows(p.level, c.k, there, 0, src, 0, 16*n, 1)
+		castRows(p.set, c.k, there, 0, src, 0, 16*n, 1)
 		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], 16, channels, n)
 	case c.to == 4:
-		castRows(p.level, c.k, there, 64, src, sp*c.from, channels, n)
+		castRows(p.set, c.k, there, 64, src, sp*c.from, channels, n)
 		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], 16, channels, n)
 	case sp == 1:
 		p.toPixels(scratch[:], 16, unsafe.Slice((*float32)(src), (channels-1)*sc+n), sc, channels, lanes, n)
 		if p.To == NCHW16c {
-			castRows(p.level, c.k, dst, 0, there, 0, 16*n, 1)
+			castRows(p.set, c.k, dst, 0, there, 0, 16*n, 1)
 		} else {
-			castRows(p.level, c.k, dst, dp*c.to, there, 64, lanes, n)
+			castRows(p.set, c.k, dst, dp*c.to, there, 64, lanes, n)
 		}
 	default:
 		p.toChannels(scratch[:], castPixels, unsafe.Slice((*float32)(src), (n-1)*sp+channels), sp, channels, n)
-		castRows(p.level, c.k, dst, dc*c.to, there, 4*castPixels, n, channels)
+		castRows(p.set, c.k, dst, dc*c.to, there, 4*castPixels, n, channels)
 	}
 }
 
 // toPixels transposes rows of n pixels, one per channel, to n rows of lanes channels; those behind the last are zero.
 func (p *Plan) toPixels(dst []float32, ldDst int, src []float32, ldSrc, channels, lanes, n int) {
-	side := tileSide(p.level)
+	side := tileSide(p.set)
 	for c := 0; c < lanes; c += side {
 		rows, in := max(0, min(side, channels-c)), 0
 		if rows > 0 {
 			in = c * ldSrc
 		}
-		alongCols(p.level, dst[c:], ldDst, src[in:], ldSrc, rows, min(side, lanes-c), n)
+		alongCols(p.set, dst[c:], ldDst, src[in:], ldSrc, rows, min(side, lanes-c), n)
 	}
 }
 
 // toChannels transposes n rows of channels to rows of n pixels, one per channel.
 func (p *Plan) toChannels(dst []float32, ldDst int, src []float32, ldSrc, channels, n int) {
-	side := tileSide(p.level)
+	side := tileSide(p.set)
 	for c := 0; c < channels; c += side {
-		alongRows(p.level, dst[c*ldDst:], ldDst, src[c:], ldSrc, min(side, channels-c), n)
+		alongRows(p.set, dst[c*ldDst:], ldDst, src[c:], ldSrc, min(side, channels-c), n)
 	}
 }

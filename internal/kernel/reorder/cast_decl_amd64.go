@@ -94,3 +94,43 @@ func castToByte512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 //
 //go:noescape
 func castToByte256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// cast512 runs the kernel of a kind.
+func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch k {
+	case fromF16:
+		castFromF16512(dst, dstStride, src, srcStride, lanes, n)
+	case fromBF16:
+		castFromBF16512(dst, dstStride, src, srcStride, lanes, n)
+	case fromU8:
+		castFromU8512(dst, dstStride, src, srcStride, lanes, n)
+	case fromS8:
+		castFromS8512(dst, dstStride, src, srcStride, lanes, n)
+	case toF16:
+		castToF16512(dst, dstStride, src, srcStride, lanes, n)
+	case toBF16:
+		castToBF16512(dst, dstStride, src, srcStride, lanes, n)
+	case toByte:
+		castToByte512(dst, dstStride, src, srcStride, lanes, n)
+	}
+}
+
+// cast256 runs the kernel of a kind.
+func cast256(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch k {
+	case fromF16:
+		castFromF16256(dst, dstStride, src, srcStride, lanes, n)
+	case fromBF16:
+		castFromBF16256(dst, dstStride, src, srcStride, lanes, n)
+	case fromU8:
+		castFromU8256(dst, dstStride, src, srcStride, lanes, n)
+	case fromS8:
+		castFromS8256(dst, dstStride, src, srcStride, lanes, n)
+	case toF16:
+		castToF16256(dst, dstStride, src, srcStride, lanes, n)
+	case toBF16:
+		castToBF16256(dst, dstStride, src, srcStride, lanes, n)
+	case toByte:
+		castToByte256(dst, dstStride, src, srcStride, lanes, n)
+	}
+}

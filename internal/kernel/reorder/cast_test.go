@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
@@ -62,8 +63,8 @@ func quiet(b []byte) {
 }
 
 // checkCast compares a cast with the definition, run whole and in a random order of chunks.
-func checkCast(s reorder.Spec, from, to reorder.Element, r *rand.Rand) error {
-	c, err := reorder.NewCast(s, from, to)
+func checkCast(target isa.Target, s reorder.Spec, from, to reorder.Element, r *rand.Rand) error {
+	c, err := reorder.NewCast(target, s, from, to)
 	if err != nil {
 		return err
 	}
@@ -122,30 +123,30 @@ func checkCast(s reorder.Spec, from, to reorder.Element, r *rand.Rand) error {
 }
 
 var _ = Describe("Cast", func() {
-	atLevels("rounds and moves as the definition has it", func() {
+	onTargets("rounds and moves as the definition has it", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for small := reorder.Float16; small <= reorder.Int8; small++ {
 			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
 				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
 					for range 4 {
 						s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), HW: 1 + r.IntN(150), From: from, To: to}
-						Expect(checkCast(s, reorder.Float32, small, r)).To(Succeed(), "%+v to %d", s, small)
-						Expect(checkCast(s, small, reorder.Float32, r)).To(Succeed(), "%+v from %d", s, small)
+						Expect(checkCast(target, s, reorder.Float32, small, r)).To(Succeed(), "%+v to %d", s, small)
+						Expect(checkCast(target, s, small, reorder.Float32, r)).To(Succeed(), "%+v from %d", s, small)
 					}
 				}
 			}
 		}
 	})
-	atLevels("knows every 16-bit float", func() {
+	onTargets("knows every 16-bit float", func(target isa.Target) {
 		src := make([]byte, 2<<16)
 		for i := range 1 << 16 {
 			binary.LittleEndian.PutUint16(src[2*i:], uint16(i))
 		}
 		for _, e := range []reorder.Element{reorder.Float16, reorder.BFloat16} {
 			s := reorder.Spec{N: 1, C: 1, HW: 1 << 16}
-			there, err := reorder.NewCast(s, e, reorder.Float32)
+			there, err := reorder.NewCast(target, s, e, reorder.Float32)
 			Expect(err).NotTo(HaveOccurred())
-			back, err := reorder.NewCast(s, reorder.Float32, e)
+			back, err := reorder.NewCast(target, s, reorder.Float32, e)
 			Expect(err).NotTo(HaveOccurred())
 			f, again := make([]byte, 4<<16), make([]byte, 2<<16)
 			Expect(there.Run(0, there.Chunks(), f, src)).To(Succeed())
@@ -165,14 +166,14 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
-	atLevels("rounds what lies between any two bfloat16", func() {
+	onTargets("rounds what lies between any two bfloat16", func(target isa.Target) {
 		lows := []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}
 		n := len(lows) << 16
 		src, dst := make([]byte, 4*n), make([]byte, 2*n)
 		for i := range n {
 			binary.LittleEndian.PutUint32(src[4*i:], uint32(i/len(lows))<<16|lows[i%len(lows)])
 		}
-		c, err := reorder.NewCast(reorder.Spec{N: 1, C: 1, HW: n}, reorder.Float32, reorder.BFloat16)
+		c, err := reorder.NewCast(target, reorder.Spec{N: 1, C: 1, HW: n}, reorder.Float32, reorder.BFloat16)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.Run(0, c.Chunks(), dst, src)).To(Succeed())
 		for i := range n {
@@ -189,7 +190,7 @@ var _ = Describe("Cast", func() {
 			}
 		}
 	})
-	atLevels("changes rows of any length, as many as there is room for", func() {
+	onTargets("changes rows of any length, as many as there is room for", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for _, e := range []reorder.Element{reorder.Float16, reorder.BFloat16} {
 			for n := range 70 {
@@ -199,8 +200,8 @@ var _ = Describe("Cast", func() {
 				}
 				dst, back := make([]float32, n+1), make([]uint16, n+1)
 				dst[n], back[n] = 7, 7
-				reorder.FromHalf(dst, src, e)
-				reorder.ToHalf(back, dst[:n], e)
+				reorder.FromHalf(target, dst, src, e)
+				reorder.ToHalf(target, back, dst[:n], e)
 				Expect(back[:n]).To(Equal(src))
 				for i, h := range src {
 					want := tensor.Float16ToFloat32(h)
@@ -213,8 +214,8 @@ var _ = Describe("Cast", func() {
 			}
 		}
 		dst, half := []float32{7}, []uint16{7}
-		reorder.FromHalf(dst, half, reorder.Uint8)
-		reorder.ToHalf(half, dst, reorder.Float32)
+		reorder.FromHalf(target, dst, half, reorder.Uint8)
+		reorder.ToHalf(target, half, dst, reorder.Float32)
 		Expect(dst[0] == 7 && half[0] == 7).To(BeTrue(), "types that are no half precision")
 	})
 	It("cuts long tensors into chunks", func() {
@@ -222,19 +223,19 @@ var _ = Describe("Cast", func() {
 		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
 			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
 				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
-				Expect(checkCast(s, reorder.Float32, reorder.Uint8, r)).To(Succeed(), "%+v", s)
+				Expect(checkCast(isa.Host(), s, reorder.Float32, reorder.Uint8, r)).To(Succeed(), "%+v", s)
 			}
 		}
 	})
 	It("turns down other pairs of types, short buffers and wrong ranges", func() {
 		s := reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c}
 		for _, e := range [][2]reorder.Element{{reorder.Float32, reorder.Float32}, {reorder.Uint8, reorder.Int8}, {reorder.Float32, 5}, {9, reorder.Float32}} {
-			_, err := reorder.NewCast(s, e[0], e[1])
+			_, err := reorder.NewCast(isa.Host(), s, e[0], e[1])
 			Expect(err).To(MatchError(reorder.ErrShape))
 		}
-		_, err := reorder.NewCast(reorder.Spec{}, reorder.Float32, reorder.Uint8)
+		_, err := reorder.NewCast(isa.Host(), reorder.Spec{}, reorder.Float32, reorder.Uint8)
 		Expect(err).To(MatchError(reorder.ErrShape))
-		c, err := reorder.NewCast(s, reorder.Float32, reorder.Float16)
+		c, err := reorder.NewCast(isa.Host(), s, reorder.Float32, reorder.Float16)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.Run(0, 1, make([]byte, 159), make([]byte, 60))).To(MatchError(reorder.ErrBuffer))
 		Expect(c.Run(0, 1, make([]byte, 160), make([]byte, 59))).To(MatchError(reorder.ErrBuffer))
@@ -242,7 +243,7 @@ var _ = Describe("Cast", func() {
 		Expect(c.Run(0, 1, make([]byte, 160), make([]byte, 60))).To(Succeed())
 	})
 	It("does not allocate when it runs", func() {
-		c, err := reorder.NewCast(reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NHWC}, reorder.Float32, reorder.Float16)
+		c, err := reorder.NewCast(isa.Host(), reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NHWC}, reorder.Float32, reorder.Float16)
 		Expect(err).NotTo(HaveOccurred())
 		dst, src := make([]byte, 3000), make([]byte, 6000)
 		Expect(testing.AllocsPerRun(10, func() { _ = c.Run(0, c.Chunks(), dst, src) })).To(BeZero())

@@ -7,7 +7,7 @@
 // that sources may be callers' buffers and mapped files and need no alignment beyond the element's on most machines
 // (amd64: none at all). Lanes behind the last channel of a blocked destination become zero.
 //
-// The package depends on internal/cpuid alone.
+// The package depends on package isa of internal/kernel alone.
 package reorder
 
 //go:generate go run gen_main.go gen_transpose.go gen_tiles.go gen_weave.go gen_lanes.go gen_cast.go

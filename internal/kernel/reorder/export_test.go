@@ -1,10 +1,10 @@
 package reorder
 
-import "github.com/carve-dev/carve/internal/cpuid"
+import "github.com/carve-dev/carve/internal/kernel/isa"
 
 // NewStreaming is New for a result of any size that is written past the caches where its shape allows it, and whether it is.
-func NewStreaming(s Spec) (*Plan, bool, error) {
-	p, err := New(s)
+func NewStreaming(t isa.Target, s Spec) (*Plan, bool, error) {
+	p, err := New(t, s)
 	if err != nil {
 		return nil, false, err
 	}
@@ -12,13 +12,12 @@ func NewStreaming(s Spec) (*Plan, bool, error) {
 	return p, p.to == streamed, nil
 }
 
-// TransposeStreaming is Transpose2D with stores past the caches, where the level has them.
-func TransposeStreaming(dst, src []float32, rows, cols, ldSrc, ldDst int) {
-	level := cpuid.Best()
+// TransposeStreaming is Transpose2D with stores past the caches, where the set has them.
+func TransposeStreaming(t isa.Target, dst, src []float32, rows, cols, ldSrc, ldDst int) {
 	to := uncached
-	if streamsTiles(level) {
+	if streamsTiles(t.Set) {
 		to = streamed
 	}
-	transpose(level, to, dst, ldDst, src, ldSrc, rows, cols, 0)
-	fence()
+	transpose(t.Set, to, dst, ldDst, src, ldSrc, rows, cols, 0)
+	fence(t.Set)
 }

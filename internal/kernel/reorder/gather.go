@@ -1,7 +1,7 @@
 package reorder
 
 import (
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Channel names a channel of one of several blocked tensors. A negative Tensor names a channel of zeros.
@@ -34,18 +34,18 @@ type Gather struct {
 	sources         []Source
 	steps           []step
 	first           []int32 // steps of output block b: steps[first[b]:first[b+1]]
-	level           cpuid.Level
+	set             isa.Set
 	segment, pieces int
 }
 
 // NewGather plans a choice of channels for n images of hw pixels, from sources in layout NCHW16c to a destination of
 // len(table) channels in that layout whose images are dstImage floats apart (zero: compact). It returns an *Error with
 // ErrShape where a number is out of range. Cost: O(len(table)).
-func NewGather(n, hw int, sources []Source, table []Channel, dstImage int) (*Gather, error) {
+func NewGather(t isa.Target, n, hw int, sources []Source, table []Channel, dstImage int) (*Gather, error) {
 	if n < 1 || hw < 1 || n > maxDim || hw > maxDim || len(table) < 1 || len(table) > maxDim || float64(n)*float64(hw)*float64(len(table)+16) > maxFloats {
 		return nil, failf("plan", ErrShape, "%d images, %d pixels, %d channels", n, hw, len(table))
 	}
-	g := &Gather{n: n, hw: hw, c: len(table), sources: append([]Source(nil), sources...), level: cpuid.Best()}
+	g := &Gather{n: n, hw: hw, c: len(table), sources: append([]Source(nil), sources...), set: t.Set}
 	var err error
 	if g.dstImage, err = imageOf(n, hw, len(table), dstImage); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (g *Gather) chunk(dst []float32, sources [][]float32, n, b, p0, p1 int) {
 		to := min(from+passPixels, p1)
 		for i := range steps {
 			s := &steps[i]
-			gatherLanes(g.level, &dst[out+16*from], &sources[s.a.tensor][at(s.a, from)], &sources[s.b.tensor][at(s.b, from)], &s.m, min(i, 1), to-from)
+			gatherLanes(g.set, &dst[out+16*from], &sources[s.a.tensor][at(s.a, from)], &sources[s.b.tensor][at(s.b, from)], &s.m, min(i, 1), to-from)
 		}
 	}
 }

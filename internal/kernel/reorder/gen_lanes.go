@@ -45,6 +45,7 @@ func copy512(f *asm.File) {
 	fn.Label("masked")
 	fn.Loop("R12", func() { row("VMOVUPS Z0, K2, (DI)") })
 	fn.Ret()
+	f.Serve("copyLanes", asm.AVX512(), "copy512(dst, dstStride, src, srcStride, lanes, stored, n)")
 }
 
 func copy256(f *asm.File) {
@@ -88,6 +89,7 @@ func copy256(f *asm.File) {
 		fn.I("ADDQ R8, DI")
 	})
 	fn.Ret()
+	f.Serve("copyLanes", asm.AVX2(), "copy256(dst, dstStride, src, srcStride, lanes, stored, n)")
 }
 
 func gatherArgs() []asm.Arg {
@@ -131,6 +133,7 @@ func gather512(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
+	f.Serve("gatherLanes", asm.AVX512(), "gather512(dst, a, b, m, keep, n)")
 }
 
 // gather256 makes each half of the result from the four halves of the sources: permuted all alike by the low three bits of
@@ -177,4 +180,5 @@ func gather256(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
+	f.Serve("gatherLanes", asm.AVX2(), "gather256(dst, a, b, m, keep, n)")
 }

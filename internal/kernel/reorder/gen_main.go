@@ -8,47 +8,63 @@ import (
 )
 
 func main() {
-	asm.Main("reorder",
-		asm.Unit{Base: "transpose", Generate: func(f *asm.File) {
+	asm.Main("reorder", asm.Table{Entries: entries, Imports: []string{"unsafe"}},
+		asm.Unit{Base: "transpose", Arch: "amd64", Generate: func(f *asm.File) {
 			transpose512(f)
 			transpose256(f)
 		}},
-		asm.Unit{Base: "tiles", Generate: func(f *asm.File) {
-			for _, v := range []variant{{}, {fetch: true}, {stream: true}, {stream: true, fetch: true}} {
-				tiles512(f, v)
-			}
-			for _, v := range []variant{{}, {fetch: true}} {
-				tiles256(f, v)
-			}
-			for _, v := range []variant{{}, {stream: true}} {
-				rows512(f, v)
-				rows256(f, v)
-			}
+		asm.Unit{Base: "tiles", Arch: "amd64", Generate: func(f *asm.File) {
+			tiles512(f)
+			tiles256(f)
+			rows(f)
 			fence(f)
 		}},
-		asm.Unit{Base: "weave", Generate: func(f *asm.File) {
-			for planes := 2; planes <= 4; planes++ {
-				for _, apart := range []bool{false, true} {
-					weave{planes, 16, apart}.emit(f, false)
-					weave{planes, 16, apart}.emit(f, true)
-					weave{planes, 8, apart}.emit(f, false)
-				}
-			}
-		}},
-		asm.Unit{Base: "cast", Generate: func(f *asm.File) {
+		asm.Unit{Base: "weave", Arch: "amd64", Generate: weaves},
+		asm.Unit{Base: "cast", Arch: "amd64", Generate: func(f *asm.File) {
 			f.Import("unsafe")
 			for _, k := range casts {
 				cast512(f, k)
 				cast256(f, k)
 			}
+			castRows(f)
 		}},
-		asm.Unit{Base: "lanes", Generate: func(f *asm.File) {
+		asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
 			copy512(f)
 			copy256(f)
 			gather512(f)
 			gather256(f)
 		}},
 	)
+}
+
+// entries are what plans call. Strides and steps are in bytes.
+var entries = []asm.Entry{
+	{Name: "tileSide", Doc: "returns the side of the tiles that transposeTiles and callTiles take.", Result: "int", Portable: "return 16"},
+	{Name: "transposeTiles", Doc: "transposes n tiles of rows x cols, at most tileSide each, to rows of lanes floats.",
+		Params:   "dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, rows, cols, lanes, n int",
+		Portable: "portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, rows, cols, lanes, n)"},
+	{Name: "callTiles", Doc: "transposes n whole tiles; see tiles.",
+		Params:   "to traffic, dst *float32, dstStride, dstStep int, src *float32, srcStride, srcStep, ahead, pairs, n int",
+		Portable: "portableTranspose(dst, dstStride, dstStep, src, srcStride, srcStep, 16, 16, 16, n)"},
+	{Name: "streamsTiles", Doc: "reports whether callTiles, join and part have streaming stores.", Result: "bool", Portable: "return false"},
+	{Name: "copyRows", Doc: "copies n rows of 16 floats of each block.",
+		Params:   "to traffic, dst *float32, dstStride, dstBlock int, src *float32, srcStride, srcBlock, blocks, n int",
+		Portable: "portableRows(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)"},
+	{Name: "streamsRows", Doc: "reports whether copyRows has streaming stores.", Result: "bool", Portable: "return false"},
+	{Name: "fence", Doc: "comes after streaming stores.", Portable: "// Ordinary stores need none."},
+	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",
+		Params:   "dst *float32, dstStride int, src *float32, srcStride, lanes, stored, n int",
+		Portable: "portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)"},
+	{Name: "gatherLanes", Doc: "makes n pixels of a block from two.",
+		Params: "dst, a, b *float32, m *mixture, keep, n int", Portable: "portableGather(dst, a, b, m, keep, n)"},
+	{Name: "weaveLanes", Doc: "returns how many pixels join and part take at a time, 0 where they do not exist.", Result: "int", Portable: "return 0"},
+	{Name: "join", Doc: "makes pixels of two to four floats from as many planes, n times weaveLanes of them.",
+		Params: "to traffic, planes int, dst, src *float32, srcStride, n int", Portable: `panic("reorder: no kernel joins planes")`},
+	{Name: "part", Doc: "makes two to four planes from pixels of as many floats, n times weaveLanes of them.",
+		Params: "to traffic, planes int, dst *float32, dstStride int, src *float32, n int", Portable: `panic("reorder: no kernel parts pixels")`},
+	{Name: "castRows", Doc: "changes the type of n rows of lanes elements.",
+		Params:   "k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int",
+		Portable: "portableCast(k, dst, dstStride, src, srcStride, lanes, n)"},
 }
 
 // lowBits emits mask = the low count bits, count a register with 0 to 16; it clobbers CX.

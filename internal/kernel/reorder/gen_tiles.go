@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -39,6 +41,28 @@ func (v variant) doc(side int) string {
 	return s
 }
 
+// choose returns the Go statement that calls the variant which the parameters to and ahead ask for. Variants come with the
+// most demanding first and the plain one last; where a set has no variant that streams, nobody asks it to.
+func choose(variants []variant, call func(variant) string) string {
+	var cases strings.Builder
+	for _, v := range variants {
+		var terms []string
+		if v.stream {
+			terms = append(terms, "to == streamed")
+		}
+		if v.fetch {
+			terms = append(terms, "ahead != 0")
+		}
+		if len(terms) == 0 {
+			cases.WriteString("default:\n")
+		} else {
+			fmt.Fprintf(&cases, "case %s:\n", strings.Join(terms, " && "))
+		}
+		cases.WriteString(call(v) + "\n")
+	}
+	return "switch {\n" + cases.String() + "}"
+}
+
 func (v variant) store() string {
 	if v.stream {
 		return "VMOVNTPS"
@@ -69,9 +93,10 @@ func beginTiles(fn *asm.Func, v variant) {
 	fn.Load("n", "R12")
 }
 
-// tile emits the moves of one tile between memory and registers; side is 16 or 8, and the fetching goes with its rows.
-func tile(fn *asm.Func, side int, v variant, shuffle func(*asm.Func)) {
-	reg := asm.Width(side).R
+// tile emits the moves of one tile, as many rows as a vector has lanes, between memory and registers; the fetching goes with
+// its rows.
+func tile(fn *asm.Func, isa asm.ISA, v variant, shuffle func(*asm.Func)) {
+	side, reg := isa.Lanes, isa.R
 	fn.I("MOVQ SI, AX")
 	for r := range side {
 		fn.I("VMOVUPS (AX), %s", reg(r))
@@ -131,21 +156,28 @@ func tilesLoop(fn *asm.Func, body func()) {
 	fn.Label(done)
 }
 
-// tiles512 and tiles256 transpose whole tiles.
-func tiles512(f *asm.File, v variant) {
-	name := v.name("tiles", 512)
-	fn := f.Func(name, name+fmt.Sprintf(tilesDoc, 16)+v.doc(16), tilesArgs()...)
-	beginTiles(fn, v)
-	tilesLoop(fn, func() { tile(fn, 16, v, shuffle16) })
-	fn.Ret()
+// tiles512 and tiles256 write the kernels that transpose whole tiles. A tile of AVX2 is half a line wide: it does not stream.
+func tiles512(f *asm.File) {
+	variants := []variant{{}, {fetch: true}, {stream: true}, {stream: true, fetch: true}}
+	wholeTiles(f, asm.AVX512(), variants, shuffle16)
+	f.Serve("streamsTiles", asm.AVX512(), "return true")
 }
 
-func tiles256(f *asm.File, v variant) {
-	name := v.name("tiles", 256)
-	fn := f.Func(name, name+fmt.Sprintf(tilesDoc, 8)+v.doc(8), tilesArgs()...)
-	beginTiles(fn, v)
-	tilesLoop(fn, func() { tile(fn, 8, v, shuffle8) })
-	fn.Ret()
+func tiles256(f *asm.File) { wholeTiles(f, asm.AVX2(), []variant{{}, {fetch: true}}, shuffle8) }
+
+func wholeTiles(f *asm.File, isa asm.ISA, variants []variant, shuffle func(*asm.Func)) {
+	bits := 8 * isa.Size()
+	for _, v := range variants {
+		name := v.name("tiles", bits)
+		fn := f.Func(name, name+fmt.Sprintf(tilesDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs()...)
+		beginTiles(fn, v)
+		tilesLoop(fn, func() { tile(fn, isa, v, shuffle) })
+		fn.Ret()
+	}
+	slices.Reverse(variants)
+	f.Serve("callTiles", isa, choose(variants, func(v variant) string {
+		return v.name("tiles", bits) + "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, pairs, n)"
+	}))
 }
 
 // fence orders stores that bypass the caches.
@@ -153,6 +185,9 @@ func fence(f *asm.File) {
 	fn := f.Func("storeFence", "storeFence makes stores that bypass the caches visible to others before any later store.")
 	fn.I("SFENCE")
 	fn.Ret()
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		f.Serve("fence", isa, "storeFence()")
+	}
 }
 
 const rowsDoc = ` copies, for each of some blocks, n rows of 16 floats that start srcStride bytes apart to rows that start dstStride
@@ -197,6 +232,21 @@ func rowsLoop(fn *asm.Func, move func(from, to string, k int)) {
 		fn.I("ADDQ R11, DX")
 	})
 	fn.Ret()
+}
+
+// rows writes the kernels that copy rows, plain and streaming.
+func rows(f *asm.File) {
+	for _, v := range []variant{{}, {stream: true}} {
+		rows512(f, v)
+		rows256(f, v)
+	}
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		bits := 8 * isa.Size()
+		f.Serve("copyRows", isa, choose([]variant{{stream: true}, {}}, func(v variant) string {
+			return v.name("rows", bits) + "(dst, dstStride, dstBlock, src, srcStride, srcBlock, blocks, n)"
+		}))
+		f.Serve("streamsRows", isa, "return true")
+	}
 }
 
 func rows512(f *asm.File, v variant) {

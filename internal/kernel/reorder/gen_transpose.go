@@ -92,6 +92,13 @@ func transpose512(f *asm.File) {
 		fn.I("ADDQ DX, DI")
 	})
 	fn.Ret()
+	serveTranspose(f, asm.AVX512(), "transpose512", 16)
+}
+
+// serveTranspose makes a kernel for tiles of that side known.
+func serveTranspose(f *asm.File, v asm.ISA, name string, side int) {
+	f.Serve("tileSide", v, fmt.Sprint("return ", side))
+	f.Serve("transposeTiles", v, name+"(dst, dstStride, dstStep, src, srcStride, srcStep, rows, cols, lanes, n)")
 }
 
 // shuffle16 transposes Z0..Z15, using Z16..Z31.
@@ -202,6 +209,7 @@ func transpose256(f *asm.File) {
 		step()
 	})
 	fn.Ret()
+	serveTranspose(f, asm.AVX2(), "transpose256", 8)
 }
 
 // shuffle8 transposes Y0..Y7, using Y8..Y13.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -11,8 +12,52 @@ import (
 // A weave permutes as many vectors as there are planes to as many others: lane i of result k is lane index(k, i) of source
 // source(k, i). Few planes to one row of pixels, and back, are weaves.
 type weave struct {
-	planes, lanes int
-	apart         bool // from pixels to planes, not from planes to pixels
+	asm.ISA
+	planes int
+	apart  bool // from pixels to planes, not from planes to pixels
+}
+
+// weaves writes all weaves. Those of AVX2 do not stream.
+func weaves(f *asm.File) {
+	for planes := 2; planes <= 4; planes++ {
+		for _, apart := range []bool{false, true} {
+			weave{asm.AVX512(), planes, apart}.emit(f, variant{})
+			weave{asm.AVX512(), planes, apart}.emit(f, variant{stream: true})
+			weave{asm.AVX2(), planes, apart}.emit(f, variant{})
+		}
+	}
+	serveWeaves(f, asm.AVX512(), []variant{{stream: true}, {}})
+	serveWeaves(f, asm.AVX2(), []variant{{}})
+}
+
+// serveWeaves makes the weaves of a set known.
+func serveWeaves(f *asm.File, isa asm.ISA, variants []variant) {
+	for _, apart := range []bool{false, true} {
+		entry, args := "join", "(dst, src, srcStride, n)"
+		if apart {
+			entry, args = "part", "(dst, src, dstStride, n)"
+		}
+		var cases strings.Builder
+		for planes := 2; planes <= 4; planes++ {
+			w := weave{isa, planes, apart}
+			code := w.name(variants[0]) + args
+			if len(variants) > 1 {
+				code = choose(variants, func(v variant) string { return w.name(v) + args })
+			}
+			fmt.Fprintf(&cases, "case %d:\n%s\n", planes, code)
+		}
+		f.Serve(entry, isa, "switch planes {\n"+cases.String()+"}")
+	}
+	f.Serve("weaveLanes", isa, fmt.Sprint("return ", isa.Lanes))
+}
+
+// name is the name of the weave's function.
+func (w weave) name(v variant) string {
+	base := "join"
+	if w.apart {
+		base = "part"
+	}
+	return v.name(base+[...]string{2: "Pairs", 3: "Triples", 4: "Quads"}[w.planes], 32*w.Lanes)
 }
 
 // flat is the place of lane i of result k among the lanes of all sources.
@@ -20,16 +65,16 @@ func (w weave) flat(k, i int) int {
 	if w.apart {
 		return i*w.planes + k
 	}
-	at := k*w.lanes + i
-	return at%w.planes*w.lanes + at/w.planes
+	at := k*w.Lanes + i
+	return at%w.planes*w.Lanes + at/w.planes
 }
 
-func (w weave) index(k, i int) int  { return w.flat(k, i) % w.lanes }
-func (w weave) source(k, i int) int { return w.flat(k, i) / w.lanes }
+func (w weave) index(k, i int) int  { return w.flat(k, i) % w.Lanes }
+func (w weave) source(k, i int) int { return w.flat(k, i) / w.Lanes }
 
 // mask has a bit for each lane of result k that comes from source s.
 func (w weave) mask(k, s int) (m int) {
-	for i := range w.lanes {
+	for i := range w.Lanes {
 		if w.source(k, i) == s {
 			m |= 1 << i
 		}
@@ -38,22 +83,19 @@ func (w weave) mask(k, s int) (m int) {
 }
 
 // emit emits the function of a weave.
-func (w weave) emit(f *asm.File, stream bool) {
-	count := [...]string{2: "Pairs", 3: "Triples", 4: "Quads"}[w.planes]
-	base, doc, stride := "join", ` writes, of each pixel, %[1]d floats in a row, from %[1]d planes that lie srcStride bytes apart.`, "srcStride"
+func (w weave) emit(f *asm.File, v variant) {
+	doc, stride := ` writes, of each pixel, %[1]d floats in a row, from %[1]d planes that lie srcStride bytes apart.`, "srcStride"
 	if w.apart {
-		base, doc, stride = "part", ` writes %[1]d planes that lie dstStride bytes apart from pixels of %[1]d floats in a row.`, "dstStride"
+		doc, stride = ` writes %[1]d planes that lie dstStride bytes apart from pixels of %[1]d floats in a row.`, "dstStride"
 	}
-	v := variant{stream: stream}
-	name := v.name(base+count, 32*w.lanes)
-	fn := f.Func(name, name+fmt.Sprintf(doc+"\nThere are n times %[2]d pixels; n is at least 1.", w.planes, w.lanes)+v.doc(0),
+	name := w.name(v)
+	fn := f.Func(name, name+fmt.Sprintf(doc+"\nThere are n times %[2]d pixels; n is at least 1.", w.planes, w.Lanes)+v.doc(0),
 		asm.Ptr("dst"), asm.Ptr("src"), asm.Int(stride), asm.Int("n"))
-	width := asm.Width(w.lanes)
-	reg, bytes := width.R, width.Bytes()
+	reg, bytes := w.R, w.Size()
 	// Sources lie in registers from 0 on, indices from 8 on, results from 4 on.
 	var words []uint32
 	for k := range w.planes {
-		for i := range w.lanes {
+		for i := range w.Lanes {
 			words = append(words, uint32(w.index(k, i)))
 		}
 	}
@@ -63,7 +105,7 @@ func (w weave) emit(f *asm.File, stream bool) {
 		fn.I("VMOVUPS %s, %s", asm.DataAt(table, k*bytes), reg(8+k))
 	}
 	masks := map[int]string{}
-	if w.lanes == 16 {
+	if w.Lanes == 16 {
 		for k := range w.planes {
 			for s := 1; s < w.planes; s++ {
 				if m := w.mask(k, s); masks[m] == "" {
@@ -102,7 +144,7 @@ func (w weave) emit(f *asm.File, stream bool) {
 			out := reg(4 + k)
 			fn.I("VPERMPS %s, %s, %s", reg(0), reg(8+k), out)
 			for s := 1; s < w.planes; s++ {
-				if w.lanes == 16 {
+				if w.Lanes == 16 {
 					fn.I("VPERMPS %s, %s, %s, %s", reg(s), reg(8+k), masks[w.mask(k, s)], out)
 				} else {
 					fn.I("VPERMPS %s, %s, %s", reg(s), reg(8+k), reg(12))

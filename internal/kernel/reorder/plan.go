@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Causes of errors, for errors.Is.
@@ -75,7 +75,7 @@ type Spec struct {
 // Plan is a reorder made ready for given shapes. It is immutable and safe for concurrent use.
 type Plan struct {
 	Spec
-	level             cpuid.Level
+	set               isa.Set
 	to                traffic // streamed only where the result's rows begin at cache lines when it does itself
 	segment, segments int     // pixels of a chunk, and chunks of an image along the pixels
 	across            int     // chunks of an image along the channels
@@ -88,8 +88,8 @@ const (
 	chunkBytes = 128 << 10
 )
 
-// New plans a reorder for the best kernels of this machine. It returns an *Error with ErrShape for impossible sizes.
-func New(s Spec) (*Plan, error) {
+// New plans a reorder for a target. It returns an *Error with ErrShape for impossible sizes.
+func New(t isa.Target, s Spec) (*Plan, error) {
 	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxDim || s.From > NCHW16c || s.To > NCHW16c ||
 		float64(s.C+16)*float64(s.HW)*float64(s.N) > maxFloats {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels, %v to %v", s.N, s.C, s.HW, s.From, s.To)
@@ -105,7 +105,7 @@ func New(s Spec) (*Plan, error) {
 			return nil, failf("plan", ErrShape, "images %d floats apart, %d long", *image.given, image.size)
 		}
 	}
-	p := &Plan{Spec: s, level: cpuid.Best()}
+	p := &Plan{Spec: s, set: t.Set}
 	p.to = p.traffic(streamBytes)
 	blocks := (s.C + 15) / 16
 	chunk := chunkBytes
@@ -155,7 +155,7 @@ func (p *Plan) Run(lo, hi int, dst, src []float32) error {
 		p.chunk(to, dst[n*p.DstImage:], src[n*p.SrcImage:], b, min(b+p.perAcross, (p.C+15)/16), from, min(from+p.segment, p.HW))
 	}
 	if to == streamed {
-		fence()
+		fence(p.set)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (p *Plan) traffic(large int) traffic {
 	if 4*p.N*p.To.Floats(p.C, p.HW) < large {
 		return cached
 	}
-	lines, tiles, rows := p.N == 1 || p.DstImage%16 == 0, streamsTiles(p.level), streamsRows(p.level)
+	lines, tiles, rows := p.N == 1 || p.DstImage%16 == 0, streamsTiles(p.set), streamsRows(p.set)
 	switch p.To {
 	case p.From:
 		lines = false
@@ -193,9 +193,9 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 		if p1 == p.HW {
 			after = (c1-c0)*p.HW - p0
 		}
-		transpose(p.level, to, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
+		transpose(p.set, to, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
 	case p.From == NHWC && p.To == NCHW:
-		transpose(p.level, to, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
+		transpose(p.set, to, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
 	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
 			p.block(to, dst, src, b, p0, p1)
@@ -222,9 +222,9 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 			d, dp, _ := p.at(p.To, b0, px)
 			s, sp, _ := p.at(p.From, b0, px)
 			if p.byPixel(whole - b0) {
-				copyRows(p.level, to, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
+				copyRows(p.set, to, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
 			} else {
-				copyRows(p.level, to, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
+				copyRows(p.set, to, &dst[d], 4*dp, 4*p.between(p.To), &src[s], 4*sp, 4*p.between(p.From), whole-b0, n)
 			}
 		}
 		for b := max(b0, whole); b < b1; b++ {
@@ -235,7 +235,7 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 			}
 			d, dp, _ := p.at(p.To, b, px)
 			s, sp, _ := p.at(p.From, b, px)
-			copyLanes(p.level, &dst[d], 4*dp, &src[s], 4*sp, channels, lanes, n)
+			copyLanes(p.set, &dst[d], 4*dp, &src[s], 4*sp, channels, lanes, n)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
 // block moves pixels [p0, p1) of one channel block between NCHW and NCHW16c.
 func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	channels := min(16, p.C-16*b)
-	side := tileSide(p.level)
+	side := tileSide(p.set)
 	whole := (p1 - p0) / side * side
 	d, dp, dc := p.at(p.To, b, p0)
 	s, sp, sc := p.at(p.From, b, p0)
@@ -286,36 +286,36 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			}
 			for px := 0; px < whole; px += tileCols {
 				n := min(tileCols, whole-px) / side
-				tiles(p.level, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
+				tiles(p.set, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
 			}
 			if whole < p1-p0 {
-				alongCols(p.level, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
+				alongCols(p.set, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
 			}
 		case p.From == NCHW:
 			in := s
 			if rows > 0 {
 				in += half * sc
 			}
-			alongCols(p.level, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
+			alongCols(p.set, dst[d+half:], dp, src[in:], sc, rows, side, p1-p0)
 		case rows == side && whole > 0:
-			tiles(p.level, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
+			tiles(p.set, to, &dst[d+half*dc], 4*dc, 4*side, &src[s+half], 64, 64*side, 0, whole/side)
 			if whole < p1-p0 {
-				alongRows(p.level, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
+				alongRows(p.set, dst[d+half*dc+whole:], dc, src[s+half+16*whole:], sp, rows, p1-p0-whole)
 			}
 		case rows > 0:
-			alongRows(p.level, dst[d+half*dc:], dc, src[s+half:], sp, rows, p1-p0)
+			alongRows(p.set, dst[d+half*dc:], dc, src[s+half:], sp, rows, p1-p0)
 		}
 	}
 }
 
 // alongCols transposes a matrix of few rows and n columns to n rows of lanes floats.
-func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, srcStride, rows, lanes, n int) {
-	side := tileSide(level)
+func alongCols(set isa.Set, dst []float32, dstStride int, src []float32, srcStride, rows, lanes, n int) {
+	side := tileSide(set)
 	if full := n / side; full > 0 {
 		if rows == side && lanes == side {
-			tiles(level, uncached, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
+			tiles(set, uncached, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, 64*nearLines, full)
 		} else {
-			transposeTiles(level, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
+			transposeTiles(set, &dst[0], 4*dstStride, 4*dstStride*side, &src[0], 4*srcStride, 4*side, rows, side, lanes, full)
 		}
 	}
 	switch rest := n % side; rest {
@@ -328,18 +328,18 @@ func alongCols(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 		clear(out[rows:])
 	default:
 		at := n - rest
-		transposeTiles(level, &dst[at*dstStride], 4*dstStride, 0, &src[at], 4*srcStride, 0, rows, rest, lanes, 1)
+		transposeTiles(set, &dst[at*dstStride], 4*dstStride, 0, &src[at], 4*srcStride, 0, rows, rest, lanes, 1)
 	}
 }
 
 // alongRows transposes a matrix of n rows and few columns to cols rows of n floats.
-func alongRows(level cpuid.Level, dst []float32, dstStride int, src []float32, srcStride, cols, n int) {
-	side := tileSide(level)
+func alongRows(set isa.Set, dst []float32, dstStride int, src []float32, srcStride, cols, n int) {
+	side := tileSide(set)
 	if full := n / side; full > 0 {
 		if cols == side {
-			tiles(level, uncached, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
+			tiles(set, uncached, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, 0, full)
 		} else {
-			transposeTiles(level, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
+			transposeTiles(set, &dst[0], 4*dstStride, 4*side, &src[0], 4*srcStride, 4*srcStride*side, side, cols, side, full)
 		}
 	}
 	switch rest := n % side; rest {
@@ -350,7 +350,7 @@ func alongRows(level cpuid.Level, dst []float32, dstStride int, src []float32, s
 		}
 	default:
 		at := n - rest
-		transposeTiles(level, &dst[at], 4*dstStride, 0, &src[at*srcStride], 4*srcStride, 0, rest, cols, rest, 1)
+		transposeTiles(set, &dst[at], 4*dstStride, 0, &src[at*srcStride], 4*srcStride, 0, rest, cols, rest, 1)
 	}
 }
 

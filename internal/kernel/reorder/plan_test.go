@@ -11,8 +11,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
@@ -29,19 +29,16 @@ func offset(l reorder.Layout, channels, hw, c, px int) int {
 
 const canary = 12345
 
-// atLevels registers a spec per level of this machine.
-func atLevels(text string, body func()) {
-	for _, l := range cpuid.Levels() {
-		It(fmt.Sprintf("%s (%s)", text, l), func() {
-			defer cpuid.Force(l)()
-			body()
-		})
+// onTargets registers a spec per target of this machine.
+func onTargets(text string, body func(isa.Target)) {
+	for _, t := range isa.Targets() {
+		It(fmt.Sprintf("%s (%v)", text, t), func() { body(t) })
 	}
 }
 
 // checkReorder compares a plan with the definition, element by element, run whole and in a random order of chunks.
-func checkReorder(s reorder.Spec, r *rand.Rand, front bool) error {
-	p, err := reorder.New(s)
+func checkReorder(target isa.Target, s reorder.Spec, r *rand.Rand, front bool) error {
+	p, err := reorder.New(target, s)
 	if err != nil {
 		return err
 	}
@@ -103,7 +100,7 @@ func checkPlan(p *reorder.Plan, r *rand.Rand, front bool) error {
 }
 
 var _ = Describe("Plan", func() {
-	atLevels("moves every element between all layouts", func() {
+	onTargets("moves every element between all layouts", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 40 {
 			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
@@ -112,24 +109,24 @@ var _ = Describe("Plan", func() {
 					if r.IntN(2) == 0 {
 						s.SrcImage, s.DstImage = from.Floats(s.C, s.HW)+r.IntN(40), to.Floats(s.C, s.HW)+r.IntN(40)
 					}
-					Expect(checkReorder(s, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
+					Expect(checkReorder(target, s, r, r.IntN(2) == 0)).To(Succeed(), "%+v", s)
 				}
 			}
 		}
 	})
-	atLevels("cuts long tensors into chunks", func() {
+	onTargets("cuts long tensors into chunks", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
 			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
 				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
-				p, err := reorder.New(s)
+				p, err := reorder.New(target, s)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(p.Chunks()).To(BeNumerically(">", 1))
-				Expect(checkReorder(s, r, true)).To(Succeed(), "%+v", s)
+				Expect(checkReorder(target, s, r, true)).To(Succeed(), "%+v", s)
 			}
 		}
 	})
-	atLevels("writes large tensors past the caches, and begins anywhere", func() {
+	onTargets("writes large tensors past the caches, and begins anywhere", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(9, 10))
 		streamed := 0
 		for range 20 {
@@ -139,7 +136,7 @@ var _ = Describe("Plan", func() {
 					if r.IntN(3) > 0 {
 						s.C, s.HW = 16*(1+r.IntN(9)), 16*(1+r.IntN(24))
 					}
-					p, stream, err := reorder.NewStreaming(s)
+					p, stream, err := reorder.NewStreaming(target, s)
 					Expect(err).NotTo(HaveOccurred())
 					if stream {
 						streamed++
@@ -149,9 +146,9 @@ var _ = Describe("Plan", func() {
 				}
 			}
 		}
-		Expect(streamed > 0).To(Equal(cpuid.Best() >= cpuid.AVX2))
+		Expect(streamed > 0).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
 	})
-	atLevels("moves few channels", func() {
+	onTargets("moves few channels", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(15, 16))
 		for c := 1; c <= 5; c++ {
 			for _, hw := range []int{1, 7, 8, 15, 16, 17, 40, 64, 333, 5000} {
@@ -159,8 +156,8 @@ var _ = Describe("Plan", func() {
 					{N: 2, From: reorder.NCHW16c, To: reorder.NHWC}, {N: 1, From: reorder.NHWC, To: reorder.NCHW16c}} {
 					s.C, s.HW = c, hw
 					for _, front := range []bool{true, false} {
-						Expect(checkReorder(s, r, front)).To(Succeed(), "%+v", s)
-						p, stream, err := reorder.NewStreaming(s)
+						Expect(checkReorder(target, s, r, front)).To(Succeed(), "%+v", s)
+						p, stream, err := reorder.NewStreaming(target, s)
 						Expect(err).NotTo(HaveOccurred())
 						if stream {
 							Expect(checkPlan(p, r, front)).To(Succeed(), "%+v", s)
@@ -172,12 +169,12 @@ var _ = Describe("Plan", func() {
 	})
 	It("turns down impossible shapes, short buffers and wrong ranges", func() {
 		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 20, C: 1 << 20, HW: 1 << 20}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
-			_, err := reorder.New(s)
+			_, err := reorder.New(isa.Host(), s)
 			Expect(err).To(MatchError(reorder.ErrShape))
 			var typed *reorder.Error
 			Expect(errors.As(err, &typed)).To(BeTrue())
 		}
-		p, err := reorder.New(reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c})
+		p, err := reorder.New(isa.Host(), reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Run(0, 1, make([]float32, 79), make([]float32, 15))).To(MatchError(reorder.ErrBuffer))
 		Expect(p.Run(0, 1, make([]float32, 80), make([]float32, 14))).To(MatchError(reorder.ErrBuffer))
@@ -185,7 +182,7 @@ var _ = Describe("Plan", func() {
 		Expect(p.Run(0, 1, make([]float32, 80), make([]float32, 15))).To(Succeed())
 	})
 	It("does not allocate when it runs", func() {
-		p, err := reorder.New(reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NCHW16c})
+		p, err := reorder.New(isa.Host(), reorder.Spec{N: 1, C: 30, HW: 50, To: reorder.NCHW16c})
 		Expect(err).NotTo(HaveOccurred())
 		dst, src := make([]float32, 1600), make([]float32, 1500)
 		Expect(testing.AllocsPerRun(10, func() { _ = p.Run(0, p.Chunks(), dst, src) })).To(BeZero())
@@ -193,7 +190,7 @@ var _ = Describe("Plan", func() {
 })
 
 var _ = Describe("Gather", func() {
-	check := func(r *rand.Rand, n, hw int, channels []int, table []reorder.Channel, front bool) error {
+	check := func(target isa.Target, r *rand.Rand, n, hw int, channels []int, table []reorder.Channel, front bool) error {
 		var sources []reorder.Source
 		var data [][]float32
 		for i, c := range channels {
@@ -213,7 +210,7 @@ var _ = Describe("Gather", func() {
 		}
 		blocks := (len(table) + 15) / 16
 		dstImage := blocks*hw*16 + 32
-		g, err := reorder.NewGather(n, hw, sources, table, dstImage)
+		g, err := reorder.NewGather(target, n, hw, sources, table, dstImage)
 		if err != nil {
 			return err
 		}
@@ -250,7 +247,7 @@ var _ = Describe("Gather", func() {
 		}
 		return nil
 	}
-	atLevels("takes any channel from anywhere", func() {
+	onTargets("takes any channel from anywhere", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for range 60 {
 			channels := []int{1 + r.IntN(40), 1 + r.IntN(70), 16}
@@ -263,10 +260,10 @@ var _ = Describe("Gather", func() {
 					table[c].Tensor = -1
 				}
 			}
-			Expect(check(r, 1+r.IntN(2), 1+r.IntN(300), channels, table, r.IntN(2) == 0)).To(Succeed())
+			Expect(check(target, r, 1+r.IntN(2), 1+r.IntN(300), channels, table, r.IntN(2) == 0)).To(Succeed())
 		}
 	})
-	atLevels("concatenates, splits and shuffles", func() {
+	onTargets("concatenates, splits and shuffles", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(7, 8))
 		var concat, split, shuffle []reorder.Channel
 		for i, c := range []int{24, 32, 7} {
@@ -281,16 +278,16 @@ var _ = Describe("Gather", func() {
 			shuffle = append(shuffle, reorder.Channel{Tensor: 0, Channel: k%3*8 + k/3})
 		}
 		for _, table := range [][]reorder.Channel{concat, split, split[3:], shuffle} {
-			Expect(check(r, 2, 49, []int{24, 32, 7}, table, true)).To(Succeed())
+			Expect(check(target, r, 2, 49, []int{24, 32, 7}, table, true)).To(Succeed())
 		}
 	})
 	It("turns down what does not exist", func() {
 		one := []reorder.Source{{C: 4}}
 		for _, table := range [][]reorder.Channel{nil, {{Tensor: 1}}, {{Channel: 4}}, {{Channel: -1}}} {
-			_, err := reorder.NewGather(1, 1, one, table, 0)
+			_, err := reorder.NewGather(isa.Host(), 1, 1, one, table, 0)
 			Expect(err).To(MatchError(reorder.ErrShape))
 		}
-		g, err := reorder.NewGather(1, 1, one, []reorder.Channel{{Channel: 3}}, 0)
+		g, err := reorder.NewGather(isa.Host(), 1, 1, one, []reorder.Channel{{Channel: 3}}, 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(g.Run(0, 1, make([]float32, 16), nil)).To(MatchError(reorder.ErrBuffer))
 		Expect(g.Run(0, 1, make([]float32, 15), [][]float32{make([]float32, 16)})).To(MatchError(reorder.ErrBuffer))
@@ -301,7 +298,7 @@ var _ = Describe("Gather", func() {
 
 var _ = Describe("Transpose2D", func() {
 	// check compares a transposition between guard pages with the definition; what lies between rows is not touched.
-	check := func(transpose func(dst, src []float32, rows, cols, ldSrc, ldDst int), rows, cols, ldSrc, ldDst int, front bool) {
+	check := func(target isa.Target, transpose func(t isa.Target, dst, src []float32, rows, cols, ldSrc, ldDst int), rows, cols, ldSrc, ldDst int, front bool) {
 		GinkgoHelper()
 		src, free := guarded((rows-1)*ldSrc+cols, front)
 		defer free()
@@ -313,7 +310,7 @@ var _ = Describe("Transpose2D", func() {
 		for i := range dst {
 			dst[i] = canary
 		}
-		transpose(dst, src, rows, cols, ldSrc, ldDst)
+		transpose(target, dst, src, rows, cols, ldSrc, ldDst)
 		for i, v := range dst {
 			want := float32(canary)
 			if c, r := i/ldDst, i%ldDst; r < rows {
@@ -324,7 +321,7 @@ var _ = Describe("Transpose2D", func() {
 			}
 		}
 	}
-	atLevels("transposes matrices of any shape", func() {
+	onTargets("transposes matrices of any shape", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(11, 12))
 		for range 300 {
 			rows, cols := 1+r.IntN(90), 1+r.IntN(90)
@@ -335,27 +332,27 @@ var _ = Describe("Transpose2D", func() {
 			if r.IntN(2) == 0 {
 				ldSrc, ldDst = cols+r.IntN(20), rows+r.IntN(20)
 			}
-			check(reorder.Transpose2D, rows, cols, ldSrc, ldDst, r.IntN(2) == 0)
+			check(target, reorder.Transpose2D, rows, cols, ldSrc, ldDst, r.IntN(2) == 0)
 		}
 		for _, s := range [][2]int{{3, 9001}, {9001, 3}, {2, 100}, {100, 4}, {17, 4100}, {1, 5000}, {1040, 260}} {
-			check(reorder.Transpose2D, s[0], s[1], s[1], s[0], true)
+			check(target, reorder.Transpose2D, s[0], s[1], s[1], s[0], true)
 		}
 	})
-	atLevels("writes past the caches", func() {
+	onTargets("writes past the caches", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(13, 14))
 		for range 60 {
 			rows, cols := 1+r.IntN(600), 1+r.IntN(200)
-			check(reorder.TransposeStreaming, rows, cols, cols, (rows+15)/16*16, true)
+			check(target, reorder.TransposeStreaming, rows, cols, cols, (rows+15)/16*16, true)
 		}
 	})
 	It("moves nothing where there is nothing", func() {
-		reorder.Transpose2D(nil, nil, 0, 5, 5, 1)
-		reorder.Transpose2D(nil, nil, 5, 0, 1, 5)
+		reorder.Transpose2D(isa.Host(), nil, nil, 0, 5, 5, 1)
+		reorder.Transpose2D(isa.Host(), nil, nil, 5, 0, 1, 5)
 	})
 })
 
 var _ = Describe("Tile", func() {
-	atLevels("transposes small matrices", func() {
+	onTargets("transposes small matrices", func(target isa.Target) {
 		for rows := range 17 {
 			for cols := range 17 {
 				src, free := guarded(max(1, (max(rows, 1)-1)*20+cols), false)
@@ -366,7 +363,7 @@ var _ = Describe("Tile", func() {
 				for i := range dst {
 					dst[i] = canary
 				}
-				reorder.Tile(&dst, unsafe.Pointer(&src[0]), 80, rows, cols)
+				reorder.Tile(target, &dst, unsafe.Pointer(&src[0]), 80, rows, cols)
 				for i, v := range dst {
 					want := float32(canary)
 					if c, r := i/16, i%16; c < cols {

@@ -1,10 +1,6 @@
 package vec
 
-import (
-	"math"
-
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "math"
 
 // BinaryOp is an element-wise function of two operands.
 type BinaryOp uint8
@@ -31,26 +27,26 @@ const (
 )
 
 // Binary writes a op b for slices of the same length.
-func Binary(op BinaryOp, dst, a, b []float32) {
+func (v Kernels) Binary(op BinaryOp, dst, a, b []float32) {
 	n := len(a)
-	BinaryRows(op, VV, dst, n, a, n, b, n, 1, n)
+	v.BinaryRows(op, VV, dst, n, a, n, b, n, 1, n)
 }
 
 // BinaryScalar writes a op s for each element of a.
-func BinaryScalar(op BinaryOp, dst, a []float32, s float32) {
+func (v Kernels) BinaryScalar(op BinaryOp, dst, a []float32, s float32) {
 	x := [1]float32{s}
-	BinaryRows(op, VS, dst, len(a), a, len(a), x[:], 1, 1, len(a))
+	v.BinaryRows(op, VS, dst, len(a), a, len(a), x[:], 1, 1, len(a))
 }
 
 // ScalarBinary writes s op b for each element of b.
-func ScalarBinary(op BinaryOp, dst []float32, s float32, b []float32) {
+func (v Kernels) ScalarBinary(op BinaryOp, dst []float32, s float32, b []float32) {
 	x := [1]float32{s}
-	BinaryRows(op, SV, dst, len(b), x[:], 1, b, len(b), 1, len(b))
+	v.BinaryRows(op, SV, dst, len(b), x[:], 1, b, len(b), 1, len(b))
 }
 
 // BinaryRows writes dst[r, c] = a op b for [rows, cols] matrices with row strides ldd, lda and ldb. A stride of 0 repeats a
 // row (or, in the form VS or SV, a scalar); the scalar of row r is at r times its stride.
-func BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []float32, lda int, b []float32, ldb, rows, cols int) {
+func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []float32, lda int, b []float32, ldb, rows, cols int) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
@@ -65,13 +61,12 @@ func BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []float32, lda
 		acols = 1
 	}
 	d, x, y := at(dst, extent(rows, cols, ldd)), at(a, extent(rows, acols, lda)), at(b, extent(rows, bcols, ldb))
-	level := cpuid.Best()
 	if rows*cols <= blockElements {
-		binary(level, op, form, d, x, y, cols, rows, ldd, lda, ldb)
+		binary(v.set, op, form, d, x, y, cols, rows, ldd, lda, ldb)
 		return
 	}
 	blocks(rows, cols, func(r, c, rows, cols int) {
-		binary(level, op, form, advance(d, r*ldd+c), advance(x, r*lda+min(c, acols-1)), advance(y, r*ldb+min(c, bcols-1)), cols, rows, ldd, lda, ldb)
+		binary(v.set, op, form, advance(d, r*ldd+c), advance(x, r*lda+min(c, acols-1)), advance(y, r*ldb+min(c, bcols-1)), cols, rows, ldd, lda, ldb)
 	})
 }
 
@@ -121,29 +116,27 @@ func Unbounded() (lo, hi float32) { return float32(math.Inf(-1)), float32(math.I
 
 // MulAddColumns writes dst[r, c] = x[r, c]·scale[c] + shift[c], bounded by lo and hi (NaN stays), for a [rows, cols] matrix:
 // a batch normalisation of channels-last data, for example.
-func MulAddColumns(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
+func (v Kernels) MulAddColumns(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, cols), at(shift, cols)
-	level := cpuid.Best()
 	blocks(rows, cols, func(r, c, rows, cols int) {
-		mulAdd(level, false, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, c), advance(b, c), cols, rows, ldd, ldx, lo, hi)
+		mulAdd(v.set, false, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, c), advance(b, c), cols, rows, ldd, ldx, lo, hi)
 	})
 }
 
 // MulAddRows writes dst[r, c] = x[r, c]·scale[r] + shift[r], bounded by lo and hi (NaN stays), for a [rows, cols] matrix: a
 // batch normalisation of one image of channels-first data, for example.
-func MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
+func (v Kernels) MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale, shift []float32, rows, cols int, lo, hi float32) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(x, extent(rows, cols, ldx))
 	k, b := at(scale, rows), at(shift, rows)
-	level := cpuid.Best()
 	blocks(rows, cols, func(r, c, rows, cols int) {
-		mulAdd(level, true, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, r), advance(b, r), cols, rows, ldd, ldx, lo, hi)
+		mulAdd(v.set, true, advance(d, r*ldd+c), advance(s, r*ldx+c), advance(k, r), advance(b, r), cols, rows, ldd, ldx, lo, hi)
 	})
 }
 

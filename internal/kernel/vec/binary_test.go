@@ -8,8 +8,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 )
 
@@ -35,7 +35,7 @@ var _ = Describe("BinaryRows", func() {
 			}
 			return rng.Float32()*8 - 4
 		}
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for _, o := range binaryOps {
 				for _, form := range []vec.Form{vec.VV, vec.VS, vec.SV} {
 					for _, cols := range []int{1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 50, 64, 70} {
@@ -50,8 +50,8 @@ var _ = Describe("BinaryRows", func() {
 						a := newMatrix(rows, acols, acols+2, side, value)
 						b := newMatrix(rows, bcols, bcols+1, side, value)
 						d := newMatrix(rows, cols, cols+3, side, nil)
-						vec.BinaryRows(o.op, form, d.Data, d.ld, a.Data, a.ld, b.Data, b.ld, rows, cols)
-						d.verify(fmt.Sprint(l, o.op, form, cols), func(r, c int) (float64, float64) {
+						k.BinaryRows(o.op, form, d.Data, d.ld, a.Data, a.ld, b.Data, b.ld, rows, cols)
+						d.verify(fmt.Sprint(t, o.op, form, cols), func(r, c int) (float64, float64) {
 							return float64(o.f(a.at(r, min(c, acols-1)), b.at(r, min(c, bcols-1)))), 0
 						}, a, b)
 					}
@@ -61,7 +61,7 @@ var _ = Describe("BinaryRows", func() {
 	})
 
 	It("repeats a row or scalar with stride 0, and divides long work without a seam", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			for _, shape := range [][2]int{{5, 7}, {3, 40_001}, {700, 101}} {
 				rows, cols := shape[0], shape[1]
 				a, row := make([]float32, rows*cols), make([]float32, cols)
@@ -72,13 +72,13 @@ var _ = Describe("BinaryRows", func() {
 					row[i] = float32(-i)
 				}
 				d := make([]float32, rows*cols)
-				vec.BinaryRows(vec.Add, vec.VV, d, cols, a, cols, row, 0, rows, cols)
+				k.BinaryRows(vec.Add, vec.VV, d, cols, a, cols, row, 0, rows, cols)
 				for i := range d {
 					if d[i] != a[i]-float32(i%cols) {
 						Fail(fmt.Sprint(shape, i, d[i]))
 					}
 				}
-				vec.BinaryRows(vec.Sub, vec.SV, d, cols, []float32{3}, 0, a, cols, rows, cols)
+				k.BinaryRows(vec.Sub, vec.SV, d, cols, []float32{3}, 0, a, cols, rows, cols)
 				for i := range d {
 					if d[i] != 3-a[i] {
 						Fail(fmt.Sprint(shape, i, d[i]))
@@ -89,23 +89,23 @@ var _ = Describe("BinaryRows", func() {
 	})
 
 	It("works in place, and has short forms for one row", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			x := []float32{1, 2, 3}
-			vec.Binary(vec.Mul, x, x, x)
+			k.Binary(vec.Mul, x, x, x)
 			Expect(x).To(Equal([]float32{1, 4, 9}))
-			vec.BinaryScalar(vec.Sub, x, x, 1)
+			k.BinaryScalar(vec.Sub, x, x, 1)
 			Expect(x).To(Equal([]float32{0, 3, 8}))
-			vec.ScalarBinary(vec.Sub, x, 10, x)
+			k.ScalarBinary(vec.Sub, x, 10, x)
 			Expect(x).To(Equal([]float32{10, 7, 2}))
-			vec.Binary(vec.Add, nil, nil, nil)
+			k.Binary(vec.Add, nil, nil, nil)
 		})
 	})
 
 	It("panics on short slices and unknown functions", func() {
 		three, two := make([]float32, 3), make([]float32, 2)
-		Expect(func() { vec.Binary(vec.Add, two, three, three) }).To(Panic())
-		Expect(func() { vec.Binary(vec.Add, three, three, two) }).To(Panic())
-		Expect(func() { vec.Binary(vec.BinaryOp(99), three, three, three) }).To(Panic())
+		Expect(func() { host.Binary(vec.Add, two, three, three) }).To(Panic())
+		Expect(func() { host.Binary(vec.Add, three, three, two) }).To(Panic())
+		Expect(func() { host.Binary(vec.BinaryOp(99), three, three, three) }).To(Panic())
 	})
 })
 
@@ -113,7 +113,7 @@ var _ = Describe("MulAdd", func() {
 	It("scales and shifts by columns and by rows, bounded", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
 		value := func(int, int) float32 { return rng.Float32()*8 - 4 }
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, v vec.Kernels) {
 			for _, cols := range []int{1, 5, 8, 15, 16, 17, 40, 33_000} {
 				for _, perRow := range []bool{false, true} {
 					rows := 1 + cols%3
@@ -132,11 +132,11 @@ var _ = Describe("MulAdd", func() {
 					index := func(r, c int) int { return c }
 					if perRow {
 						index = func(r, c int) int { return r }
-						vec.MulAddRows(d.Data, d.ld, x.Data, x.ld, k.Data, b.Data, rows, cols, lo, hi)
+						v.MulAddRows(d.Data, d.ld, x.Data, x.ld, k.Data, b.Data, rows, cols, lo, hi)
 					} else {
-						vec.MulAddColumns(d.Data, d.ld, x.Data, x.ld, k.Data, b.Data, rows, cols, lo, hi)
+						v.MulAddColumns(d.Data, d.ld, x.Data, x.ld, k.Data, b.Data, rows, cols, lo, hi)
 					}
-					d.verify(fmt.Sprint(l, cols, perRow), func(r, c int) (float64, float64) {
+					d.verify(fmt.Sprint(t, cols, perRow), func(r, c int) (float64, float64) {
 						i := index(r, c)
 						v := float64(x.at(r, c))*float64(k.Data[i]) + float64(b.Data[i])
 						if math.IsNaN(v) {

@@ -14,21 +14,49 @@ import (
 
 func main() {
 	var units []asm.Unit
-	for _, isa := range []struct {
+	for _, set := range []struct {
 		name string
-		w    asm.Width
-	}{{"512", 16}, {"2", 8}} {
+		isa  asm.ISA
+	}{{"512", asm.AVX512()}, {"2", asm.AVX2()}} {
 		for _, u := range []struct {
 			base string
-			gen  func(*asm.File, asm.Width, string)
+			gen  func(*asm.File, asm.ISA, string)
 		}{{"unary", unaries}, {"binary", binaries}, {"rows", rowKernels}, {"gates", gates}} {
-			units = append(units, asm.Unit{Base: u.base + isa.name, Generate: func(f *asm.File) { u.gen(f, isa.w, isa.name) }})
+			units = append(units, asm.Unit{Base: u.base + set.name, Arch: set.isa.Arch, Generate: func(f *asm.File) { u.gen(f, set.isa, set.name) }})
 		}
 	}
-	asm.Main("vec", units...)
+	asm.Main("vec", asm.Table{Entries: entries}, units...)
 }
 
-// ctx is one kernel being written, for vectors of w lanes.
+// entries are what Kernels call. Strides are in elements here, in bytes in the assembly.
+var entries = []asm.Entry{
+	{Name: "unary", Doc: "applies op to rows of n elements.", Declines: true,
+		Params: "op Op, dst, src *float32, n, rows, ldd, lds int, p *Params", Portable: "genericUnary(op, dst, src, n, rows, ldd, lds, p)"},
+	{Name: "binary", Doc: "writes a op b for rows of n elements.",
+		Params:   "op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int",
+		Portable: "genericBinary(op, form, dst, a, b, n, rows, ldd, lda, ldb)"},
+	{Name: "mulAdd", Doc: "writes x*scale + shift, bounded, with one scale and shift per row or per column.",
+		Params:   "perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32",
+		Portable: "genericMulAdd(perRow, dst, x, scale, shift, n, rows, ldd, ldx, lo, hi)"},
+	{Name: "softmax", Doc: "writes the softmax of rows of src*scale + mask, or its logarithm.",
+		Params:   "logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm int, scale float32",
+		Portable: "genericSoftmax(logarithm, dst, src, mask, n, rows, ldd, lds, ldm, scale)"},
+	{Name: "norm", Doc: "normalises rows.",
+		Params:   "rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds int, eps float32",
+		Portable: "genericNorm(rms, dst, src, gamma, beta, n, rows, ldd, lds, eps)"},
+	{Name: "reduce", Doc: "writes one number per row.",
+		Params: "op ReduceOp, dst, src *float32, n, rows, lds int", Portable: "genericReduce(op, dst, src, n, rows, lds)"},
+	{Name: "reduceColumns", Doc: "combines each column into the number at its place in dst.",
+		Params: "op ReduceOp, dst, src *float32, n, rows, lds int", Portable: "genericReduceColumns(op, dst, src, n, rows, lds)"},
+	{Name: "lstm", Doc: "is the element-wise part of an LSTM cell.",
+		Params: "i, o, f, g, prev, cell, hidden *float32, n int", Portable: "genericLSTM(i, o, f, g, prev, cell, hidden, n)"},
+	{Name: "gruReset", Doc: "is the reset part of a GRU cell.",
+		Params: "dst, r, x, y *float32, n int", Portable: "genericGRUReset(dst, r, x, y, n)"},
+	{Name: "gru", Doc: "is the update part of a GRU cell.",
+		Params: "dst, z, h, prev *float32, n int", Portable: "genericGRU(dst, z, h, prev, n)"},
+}
+
+// ctx is one kernel being written, for one instruction set.
 //
 // Vector registers 0 to 7 are for the body. Constants and parameters are spread over registers from the top (31, or 14 on
 // AVX2) down to 8; what does not fit is a memory operand. Register 15 (AVX2) or K1 is the mask of the tail. The body is
@@ -36,7 +64,7 @@ func main() {
 type ctx struct {
 	*asm.Func
 	file   *asm.File
-	w      asm.Width
+	isa    asm.ISA
 	keys   map[string]*constant
 	order  []string
 	params string // register that points to the parameters
@@ -51,9 +79,9 @@ type constant struct {
 }
 
 // kernel writes a function. body is called with an argument that collects constants first.
-func kernel(f *asm.File, w asm.Width, name, doc string, args []asm.Arg, body func(c *ctx)) {
-	scratch := asm.New("scratch", "amd64")
-	first := &ctx{Func: scratch.Func(name, doc, args...), file: scratch, w: w, keys: map[string]*constant{}}
+func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body func(c *ctx)) {
+	scratch := asm.New("scratch", isa.Arch)
+	first := &ctx{Func: scratch.Func(name, doc, args...), file: scratch, isa: isa, keys: map[string]*constant{}}
 	body(first)
 	rank := func(k string) int {
 		if c := first.keys[k]; c.sticky || c.param >= 0 {
@@ -62,11 +90,14 @@ func kernel(f *asm.File, w asm.Width, name, doc string, args []asm.Arg, body fun
 		return 1
 	}
 	sort.SliceStable(first.order, func(i, j int) bool { return rank(first.order[i]) < rank(first.order[j]) })
-	c := &ctx{Func: f.Func(name, doc, args...), file: f, w: w, keys: first.keys, order: first.order}
-	top := map[asm.Width]int{16: 31, 8: 14}[w]
+	c := &ctx{Func: f.Func(name, doc, args...), file: f, isa: isa, keys: first.keys, order: first.order}
+	top := isa.Registers - 1
+	if !c.wide() {
+		top-- // the mask of the tail
+	}
 	for i, k := range c.order {
 		if reg := top - i; reg >= 8 {
-			c.keys[k].place = w.R(reg)
+			c.keys[k].place = isa.R(reg)
 		} else if rank(k) == 0 {
 			panic(name + ": too many constants that must be in registers")
 		} else {
@@ -75,6 +106,9 @@ func kernel(f *asm.File, w asm.Width, name, doc string, args []asm.Arg, body fun
 	}
 	body(c)
 }
+
+// wide reports whether the kernel has the masks, and the broadcast operands, of AVX-512.
+func (c *ctx) wide() bool { return c.isa == asm.AVX512() }
 
 // table returns the address of a constant in memory, eight times over.
 func (c *ctx) table(bits uint32) string {
@@ -100,11 +134,11 @@ func (c *ctx) use(key string, v constant) string {
 	if !ok {
 		c.keys[key] = &v
 		c.order = append(c.order, key)
-		return c.w.R(8)
+		return c.isa.R(8)
 	}
 	old.sticky = old.sticky || v.sticky
 	if old.place == "" {
-		return c.w.R(8)
+		return c.isa.R(8)
 	}
 	return old.place
 }
@@ -129,7 +163,7 @@ func (c *ctx) param(i int) string { return c.use(fmt.Sprintf("p%d", i), constant
 // op writes an instruction on whole vectors; a constant in memory is broadcast where the instruction set asks for it.
 func (c *ctx) op(name string, operands ...string) {
 	list := strings.Join(operands, ", ")
-	if c.w == 16 && strings.Contains(list, "<>") {
+	if c.wide() && strings.Contains(list, "<>") {
 		name += ".BCST"
 	}
 	c.I("%s %s", name, list)
@@ -137,7 +171,7 @@ func (c *ctx) op(name string, operands ...string) {
 
 // set copies a constant to a register.
 func (c *ctx) set(operand, x string) {
-	if c.w == 16 && strings.Contains(operand, "<>") {
+	if c.wide() && strings.Contains(operand, "<>") {
 		c.I("VBROADCASTSS %s, %s", operand, x)
 		return
 	}
@@ -149,12 +183,12 @@ func (c *ctx) r(i int) string {
 	if i > 7 {
 		panic("body registers are 0 to 7")
 	}
-	return c.w.R(i)
+	return c.isa.R(i)
 }
 
 // zero clears a register.
 func (c *ctx) zero(x string) {
-	if c.w == 16 {
+	if c.wide() {
 		c.I("VPXORD %s, %s, %s", x, x, x)
 		return
 	}
@@ -164,8 +198,8 @@ func (c *ctx) zero(x string) {
 // tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX, and R15 on AVX2.
 func (c *ctx) tailMask() {
 	c.Load("n", "CX")
-	c.I("ANDQ $%d, CX", int(c.w)-1)
-	if c.w == 16 {
+	c.I("ANDQ $%d, CX", c.isa.Lanes-1)
+	if c.wide() {
 		c.I("MOVL $1, DX")
 		c.I("SHLL CX, DX")
 		c.I("DECL DX")
@@ -187,7 +221,7 @@ func (c *ctx) load(addr, x string, tail bool) {
 	switch {
 	case !tail:
 		c.I("VMOVUPS %s, %s", addr, x)
-	case c.w == 16:
+	case c.wide():
 		c.I("VMOVUPS.Z %s, K1, %s", addr, x)
 	default:
 		c.I("VMASKMOVPS %s, Y15, %s", addr, x)
@@ -198,7 +232,7 @@ func (c *ctx) store(x, addr string, tail bool) {
 	switch {
 	case !tail:
 		c.I("VMOVUPS %s, %s", x, addr)
-	case c.w == 16:
+	case c.wide():
 		c.I("VMOVUPS %s, K1, %s", x, addr)
 	default:
 		c.I("VMASKMOVPS %s, Y15, %s", x, addr)
@@ -215,19 +249,19 @@ func (c *ctx) row(ptrs []string, body func(tail bool)) {
 func (c *ctx) rowUnrolled(ptrs []string, unroll int, body func(u int, tail bool)) {
 	c.Load("n", "CX")
 	if unroll > 1 {
-		c.While("CX", unroll*int(c.w), func() {
+		c.While("CX", unroll*c.isa.Lanes, func() {
 			for u := range unroll {
 				body(u, false)
 			}
 			for _, p := range ptrs {
-				c.I("ADDQ $%d, %s", unroll*c.w.Bytes(), p)
+				c.I("ADDQ $%d, %s", unroll*c.isa.Size(), p)
 			}
 		})
 	}
-	c.While("CX", int(c.w), func() {
+	c.While("CX", c.isa.Lanes, func() {
 		body(0, false)
 		for _, p := range ptrs {
-			c.I("ADDQ $%d, %s", c.w.Bytes(), p)
+			c.I("ADDQ $%d, %s", c.isa.Size(), p)
 		}
 	})
 	end := c.NewLabel("rowend")
@@ -283,7 +317,7 @@ func args(names ...string) []asm.Arg {
 
 // fold combines the lanes of x into all lanes of x with a commutative instruction: halves, quarters, pairs. t is scratch.
 func (c *ctx) fold(op string, x, t int) {
-	if c.w == 16 {
+	if c.wide() {
 		c.I("VEXTRACTF64X4 $1, Z%d, Y%d", x, t)
 		c.I("%s Y%d, Y%d, Y%d", op, t, x, x)
 	}
@@ -293,13 +327,13 @@ func (c *ctx) fold(op string, x, t int) {
 	c.I("%s X%d, X%d, X%d", op, t, x, x)
 	c.I("VPERMILPS $0xb1, X%d, X%d", x, t)
 	c.I("%s X%d, X%d, X%d", op, t, x, x)
-	c.I("VBROADCASTSS X%d, %s", x, c.w.R(x))
+	c.I("VBROADCASTSS X%d, %s", x, c.isa.R(x))
 }
 
 // selectIf writes dst = (a cmp b) ? yes : dst, where cmp is the predicate of VCMPPS and b may be memory. t is scratch and may
 // be a or b.
 func (c *ctx) selectIf(cmp int, a, b, yes, dst, t string) {
-	if c.w == 16 {
+	if c.wide() {
 		c.op(fmt.Sprintf("VCMPPS"), fmt.Sprintf("$%d", cmp), b, a, "K2")
 		c.set2(yes, "K2", dst)
 		return

@@ -15,23 +15,25 @@ var binaryOps = []struct{ name, instruction string }{
 }
 
 // binaries writes dst = a op b in three forms (vectors, b one scalar per row, a one scalar per row) and the multiply-add.
-func binaries(f *asm.File, w asm.Width, isa string) {
+func binaries(f *asm.File, isa asm.ISA, suffix string) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "// callBinary%s runs the kernel of op in a form. Strides are in bytes.\n", isa)
-	fmt.Fprintf(&table, "func callBinary%s(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int) {\n\tswitch uint8(op)<<2 | uint8(form) {\n", isa)
+	fmt.Fprintf(&table, "// callBinary%s runs the kernel of op in a form. Strides are in bytes.\n", suffix)
+	fmt.Fprintf(&table, "func callBinary%s(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int) {\n\tswitch uint8(op)<<2 | uint8(form) {\n", suffix)
 	for _, op := range binaryOps {
 		for _, form := range []string{"VV", "VS", "SV"} {
-			name := strings.ToLower(op.name) + form + isa
-			kernel(f, w, name, name+" writes rows of n elements of a "+op.name+" b; strides in bytes; rows > 0.",
+			name := strings.ToLower(op.name) + form + suffix
+			kernel(f, isa, name, name+" writes rows of n elements of a "+op.name+" b; strides in bytes; rows > 0.",
 				args("dst", "a", "b", "n", "rows", "ldd", "lda", "ldb"), func(c *ctx) { binary(c, op.instruction, form) })
 			fmt.Fprintf(&table, "\tcase uint8(%s)<<2 | uint8(%s):\n\t\t%s(dst, a, b, n, rows, ldd, lda, ldb)\n", op.name, form, name)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
+	f.Serve("binary", isa, fmt.Sprintf("callBinary%s(op, form, dst, a, b, n, rows, 4*ldd, 4*lda, 4*ldb)", suffix))
 	for _, perRow := range []bool{false, true} {
-		mulAdd(f, w, isa, perRow)
+		mulAdd(f, isa, suffix, perRow)
 	}
+	f.Serve("mulAdd", isa, either("perRow", "mulAddRows"+suffix, "mulAddLanes"+suffix, "(dst, x, scale, shift, n, rows, 4*ldd, 4*ldx, lo, hi)"))
 }
 
 func binary(c *ctx, instruction, form string) {
@@ -56,7 +58,7 @@ func binary(c *ctx, instruction, form string) {
 			ptrs = append(ptrs, "R9")
 		}
 		c.rowUnrolled(ptrs, 2, func(u int, tail bool) {
-			at := func(p string) string { return fmt.Sprintf("%d(%s)", u*c.w.Bytes(), p) }
+			at := func(p string) string { return fmt.Sprintf("%d(%s)", u*c.isa.Size(), p) }
 			a, b, d := c.r(2*u), c.r(2*u+1), c.r(4)
 			if form[0] == 'S' {
 				a = c.r(5)
@@ -80,12 +82,12 @@ func binary(c *ctx, instruction, form string) {
 }
 
 // mulAdd writes dst = clip(x*scale + shift), with one scale and shift per column or per row.
-func mulAdd(f *asm.File, w asm.Width, isa string, perRow bool) {
-	name, what := "mulAddLanes"+isa, "n scales and shifts, one per column"
+func mulAdd(f *asm.File, isa asm.ISA, suffix string, perRow bool) {
+	name, what := "mulAddLanes"+suffix, "n scales and shifts, one per column"
 	if perRow {
-		name, what = "mulAddRows"+isa, "one scale and shift per row"
+		name, what = "mulAddRows"+suffix, "one scale and shift per row"
 	}
-	kernel(f, w, name, name+" writes rows of x*scale + shift, with "+what+", bounded by lo and hi; strides in bytes; rows > 0.",
+	kernel(f, isa, name, name+" writes rows of x*scale + shift, with "+what+", bounded by lo and hi; strides in bytes; rows > 0.",
 		args("dst", "x", "scale", "shift", "n", "rows", "ldd", "ldx", "lo:float32", "hi:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("x", "SI")
@@ -127,4 +129,9 @@ func mulAdd(f *asm.File, w asm.Width, isa string, perRow bool) {
 			})
 			c.Ret()
 		})
+}
+
+// either returns the Go statement that calls one of two functions with the same arguments.
+func either(condition, yes, no, args string) string {
+	return fmt.Sprintf("if %s {\n%s%s\n} else {\n%s%s\n}", condition, yes, args, no, args)
 }

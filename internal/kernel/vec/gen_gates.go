@@ -5,8 +5,8 @@ package main
 import "github.com/carve-dev/carve/internal/kernel/asm"
 
 // gates writes the element-wise parts of recurrent cells, on n elements.
-func gates(f *asm.File, w asm.Width, isa string) {
-	kernel(f, w, "lstm"+isa, "lstm"+isa+" writes cell = sigmoid(forget)*prev + sigmoid(in)*tanh(candidate) and hidden = sigmoid(out)*tanh(cell).",
+func gates(f *asm.File, isa asm.ISA, suffix string) {
+	kernel(f, isa, "lstm"+suffix, "lstm"+suffix+" writes cell = sigmoid(forget)*prev + sigmoid(in)*tanh(candidate) and hidden = sigmoid(out)*tanh(cell).",
 		args("in", "out", "forget", "candidate", "prev", "cell", "hidden", "n"), func(c *ctx) {
 			regs := map[string]string{"in": "AX", "out": "BX", "forget": "SI", "candidate": "DI", "prev": "R8", "cell": "R9", "hidden": "R10"}
 			ptrs := loadAll(c, regs)
@@ -29,7 +29,7 @@ func gates(f *asm.File, w asm.Width, isa string) {
 			})
 			c.Ret()
 		})
-	kernel(f, w, "gruReset"+isa, "gruReset"+isa+" writes dst = sigmoid(r)*x + y; y may be nil, which counts as 0.",
+	kernel(f, isa, "gruReset"+suffix, "gruReset"+suffix+" writes dst = sigmoid(r)*x + y; y may be nil, which counts as 0.",
 		args("dst", "r", "x", "y", "n"), func(c *ctx) {
 			ptrs := loadAll(c, map[string]string{"dst": "DI", "r": "AX", "x": "BX", "y": "SI"})
 			body := func(add bool) func(bool) {
@@ -55,7 +55,7 @@ func gates(f *asm.File, w asm.Width, isa string) {
 			c.Label("end")
 			c.Ret()
 		})
-	kernel(f, w, "gru"+isa, "gru"+isa+" writes dst = (1-u)*tanh(h) + u*prev, u = sigmoid(z), as t + u*(prev-t).",
+	kernel(f, isa, "gru"+suffix, "gru"+suffix+" writes dst = (1-u)*tanh(h) + u*prev, u = sigmoid(z), as t + u*(prev-t).",
 		args("dst", "z", "h", "prev", "n"), func(c *ctx) {
 			ptrs := loadAll(c, map[string]string{"dst": "DI", "z": "AX", "h": "BX", "prev": "SI"})
 			c.row(ptrs, func(tail bool) {
@@ -70,6 +70,9 @@ func gates(f *asm.File, w asm.Width, isa string) {
 			})
 			c.Ret()
 		})
+	f.Serve("lstm", isa, "lstm"+suffix+"(i, o, f, g, prev, cell, hidden, n)")
+	f.Serve("gruReset", isa, "gruReset"+suffix+"(dst, r, x, y, n)")
+	f.Serve("gru", isa, "gru"+suffix+"(dst, z, h, prev, n)")
 }
 
 // loadAll loads pointer arguments to registers and returns the registers, sorted.

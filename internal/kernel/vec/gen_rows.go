@@ -10,22 +10,26 @@ import (
 )
 
 // rowKernels writes the functions of whole rows.
-func rowKernels(f *asm.File, w asm.Width, isa string) {
-	softmax(f, w, isa, false)
-	softmax(f, w, isa, true)
-	norm(f, w, isa, false)
-	norm(f, w, isa, true)
-	reductions(f, w, isa)
+func rowKernels(f *asm.File, isa asm.ISA, suffix string) {
+	softmax(f, isa, suffix, false)
+	softmax(f, isa, suffix, true)
+	norm(f, isa, suffix, false)
+	norm(f, isa, suffix, true)
+	reductions(f, isa, suffix)
+	f.Serve("softmax", isa, either("logarithm", "logSoftmax"+suffix, "softmax"+suffix, "(dst, src, mask, n, rows, 4*ldd, 4*lds, 4*ldm, scale)"))
+	f.Serve("norm", isa, either("rms", "rmsNorm"+suffix, "layerNorm"+suffix, "(dst, src, gamma, beta, n, rows, 4*ldd, 4*lds, eps)"))
+	f.Serve("reduce", isa, "callReduce"+suffix+"(op, dst, src, n, rows, 4*lds)")
+	f.Serve("reduceColumns", isa, "callReduceColumns"+suffix+"(op, dst, src, n, rows, 4*lds)")
 }
 
 // softmax writes e^(y-max) / sum, or y - max - ln(sum), for y = x*scale + mask. Register 5 holds the maximum, 6 the sum, 7
 // the scale.
-func softmax(f *asm.File, w asm.Width, isa string, logarithm bool) {
-	name, what := "softmax"+isa, "e^y / sum(e^y)"
+func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
+	name, what := "softmax"+suffix, "e^y / sum(e^y)"
 	if logarithm {
-		name, what = "logSoftmax"+isa, "y - ln(sum(e^y))"
+		name, what = "logSoftmax"+suffix, "y - ln(sum(e^y))"
 	}
-	kernel(f, w, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
+	kernel(f, isa, name, name+" writes "+what+" for each row of y = src*scale + mask, where mask may be nil; strides in bytes; rows, n > 0.",
 		args("dst", "src", "mask", "n", "rows", "ldd", "lds", "ldm", "scale:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
@@ -110,7 +114,7 @@ func (c *ctx) into(op, x, acc, t string, tail bool) {
 	switch {
 	case !tail:
 		c.I("%s %s, %s, %s", op, x, acc, acc)
-	case c.w == 16:
+	case c.wide():
 		c.I("%s %s, %s, K1, %s", op, x, acc, acc)
 	default:
 		c.I("%s %s, %s, %s", op, x, acc, t)
@@ -119,12 +123,12 @@ func (c *ctx) into(op, x, acc, t string, tail bool) {
 }
 
 // norm writes layer normalisation, or RMS normalisation: mean and variance in two passes, four sums each.
-func norm(f *asm.File, w asm.Width, isa string, rms bool) {
-	name, what := "layerNorm"+isa, "(x-mean) / sqrt(var+eps) * gamma + beta"
+func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
+	name, what := "layerNorm"+suffix, "(x-mean) / sqrt(var+eps) * gamma + beta"
 	if rms {
-		name, what = "rmsNorm"+isa, "x / sqrt(mean(x*x)+eps) * gamma + beta"
+		name, what = "rmsNorm"+suffix, "x / sqrt(mean(x*x)+eps) * gamma + beta"
 	}
-	kernel(f, w, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
+	kernel(f, isa, name, name+" writes "+what+" for each row; beta, or both it and gamma, may be nil; strides in bytes; rows, n > 0.",
 		args("dst", "src", "gamma", "beta", "n", "rows", "ldd", "lds", "eps:float32"), func(c *ctx) {
 			c.Load("dst", "DI")
 			c.Load("src", "SI")
@@ -151,7 +155,7 @@ func norm(f *asm.File, w asm.Width, isa string, rms bool) {
 				if !rms {
 					c.I("MOVQ SI, AX")
 					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-						c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+						c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
 						c.I("VADDPS %s, %s, %s", x, c.r(u), c.r(u))
 					})
 					sum4()
@@ -162,10 +166,10 @@ func norm(f *asm.File, w asm.Width, isa string, rms bool) {
 				}
 				c.I("MOVQ SI, AX")
 				c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-					c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+					c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
 					if !rms {
 						c.I("VSUBPS %s, %s, %s", mean, x, x)
-						if tail && w == 16 {
+						if tail && c.wide() {
 							c.I("VMOVAPS.Z %s, K1, %s", x, x)
 						} else if tail {
 							c.I("VANDPS Y15, %s, %s", x, x)
@@ -242,17 +246,17 @@ var reductionOps = []struct {
 }
 
 // reductions writes reductions along rows (one result per row) and over rows (one result per column).
-func reductions(f *asm.File, w asm.Width, isa string) {
+func reductions(f *asm.File, isa asm.ISA, suffix string) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "// callReduce%s runs the kernel of op along rows. Strides are in bytes.\n", isa)
-	fmt.Fprintf(&table, "func callReduce%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", isa)
+	fmt.Fprintf(&table, "// callReduce%s runs the kernel of op along rows. Strides are in bytes.\n", suffix)
+	fmt.Fprintf(&table, "func callReduce%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", suffix)
 	columns := strings.Builder{}
-	fmt.Fprintf(&columns, "// callReduceColumns%s runs the kernel of op over rows. Strides are in bytes.\n", isa)
-	fmt.Fprintf(&columns, "func callReduceColumns%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", isa)
+	fmt.Fprintf(&columns, "// callReduceColumns%s runs the kernel of op over rows. Strides are in bytes.\n", suffix)
+	fmt.Fprintf(&columns, "func callReduceColumns%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", suffix)
 	for _, op := range reductionOps {
-		name := strings.ToLower(op.name[:1]) + op.name[1:] + isa
+		name := strings.ToLower(op.name[:1]) + op.name[1:] + suffix
 		nan := op.instruction != "VADDPS"
-		kernel(f, w, name, name+" writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.",
+		kernel(f, isa, name, name+" writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.",
 			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
 				c.Load("dst", "DI")
 				c.Load("src", "SI")
@@ -268,7 +272,7 @@ func reductions(f *asm.File, w asm.Width, isa string) {
 					}
 					c.I("MOVQ SI, AX")
 					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-						c.load(fmt.Sprintf("%d(AX)", u*w.Bytes()), x, tail)
+						c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
 						if nan {
 							c.collectNaN(x, bad, c.r(5))
 						}
@@ -290,8 +294,8 @@ func reductions(f *asm.File, w asm.Width, isa string) {
 			})
 		fmt.Fprintf(&table, "\tcase %s:\n\t\t%s(dst, src, n, rows, lds)\n", op.name, name)
 
-		name = "columns" + op.name[len("Reduce"):] + isa
-		kernel(f, w, name, name+" combines each of n columns of rows into the number at its place in dst, rows in order; stride in bytes; rows, n > 0.",
+		name = "columns" + op.name[len("Reduce"):] + suffix
+		kernel(f, isa, name, name+" combines each of n columns of rows into the number at its place in dst, rows in order; stride in bytes; rows, n > 0.",
 			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
 				c.Load("dst", "DI")
 				c.Load("src", "SI")
@@ -300,7 +304,7 @@ func reductions(f *asm.File, w asm.Width, isa string) {
 				c.preload("")
 				const wide = 4
 				column := func(count int, tail bool) {
-					off := func(p string, u int) string { return fmt.Sprintf("%d(%s)", u*w.Bytes(), p) }
+					off := func(p string, u int) string { return fmt.Sprintf("%d(%s)", u*isa.Size(), p) }
 					for u := range count {
 						c.load(off("DI", u), c.r(u), tail)
 					}
@@ -328,10 +332,10 @@ func reductions(f *asm.File, w asm.Width, isa string) {
 				}
 				c.Load("n", "CX")
 				for _, count := range []int{wide, 1} {
-					c.While("CX", count*int(w), func() {
+					c.While("CX", count*isa.Lanes, func() {
 						column(count, false)
-						c.I("ADDQ $%d, DI", count*w.Bytes())
-						c.I("ADDQ $%d, SI", count*w.Bytes())
+						c.I("ADDQ $%d, DI", count*isa.Size())
+						c.I("ADDQ $%d, SI", count*isa.Size())
 					})
 				}
 				c.I("TESTQ CX, CX")
@@ -347,7 +351,7 @@ func reductions(f *asm.File, w asm.Width, isa string) {
 
 // collectNaN sets all bits of the lanes of bad where x is NaN.
 func (c *ctx) collectNaN(x, bad, t string) {
-	if c.w == 16 {
+	if c.wide() {
 		c.I("VCMPPS $3, %s, %s, K2", x, x)
 		c.I("VPTERNLOGD $0xff, %s, %s, K2, %s", bad, bad, bad)
 		return

@@ -94,7 +94,7 @@ var unaryOps = []struct {
 
 // selectSign writes dst = x has its sign bit set ? yes : dst.
 func (c *ctx) selectSign(x, yes, dst string) {
-	if c.w == 16 {
+	if c.wide() {
 		c.I("VPMOVD2M %s, K2", x)
 		c.I("VMOVUPS %s, K2, %s", yes, dst)
 		return
@@ -103,13 +103,13 @@ func (c *ctx) selectSign(x, yes, dst string) {
 }
 
 // unaries writes the element-wise functions on rows of n elements and the function that selects one.
-func unaries(f *asm.File, w asm.Width, isa string) {
+func unaries(f *asm.File, isa asm.ISA, suffix string) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "// callUnary%s runs the kernel of op and reports whether there is one. Strides are in bytes.\n", isa)
-	fmt.Fprintf(&table, "func callUnary%s(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) bool {\n\tswitch op {\n", isa)
+	fmt.Fprintf(&table, "// callUnary%s runs the kernel of op and reports whether there is one. Strides are in bytes.\n", suffix)
+	fmt.Fprintf(&table, "func callUnary%s(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params) bool {\n\tp := (*float32)(unsafe.Pointer(params))\n\tswitch op {\n", suffix)
 	for _, op := range unaryOps {
-		name := strings.ToLower(op.name[:1]) + op.name[1:] + isa
-		kernel(f, w, name, name+" applies "+op.name+" to rows of n elements; strides in bytes; rows > 0.",
+		name := strings.ToLower(op.name[:1]) + op.name[1:] + suffix
+		kernel(f, isa, name, name+" applies "+op.name+" to rows of n elements; strides in bytes; rows > 0.",
 			args("dst", "src", "n", "rows", "ldd", "lds", "p"), func(c *ctx) {
 				c.Load("dst", "DI")
 				c.Load("src", "SI")
@@ -132,4 +132,6 @@ func unaries(f *asm.File, w asm.Width, isa string) {
 	}
 	table.WriteString("\tdefault:\n\t\treturn false\n\t}\n\treturn true\n}\n")
 	f.Go(table.String())
+	f.Import("unsafe")
+	f.Serve("unary", isa, fmt.Sprintf("callUnary%s(op, dst, src, n, rows, 4*ldd, 4*lds, p)", suffix))
 }

@@ -1,24 +1,20 @@
 package vec
 
-import (
-	"math"
-
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "math"
 
 // LayerNorm writes (x - mean) / √(variance + eps) · gamma + beta for each row of src[rows, cols], with the mean and the
 // (biased) variance of the row, found in two passes. gamma[cols] and beta[cols] may be nil, meaning 1 and 0; beta needs
 // gamma. dst may be src.
-func LayerNorm(dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
-	normRows(false, dst, ldd, src, lds, gamma, beta, rows, cols, eps)
+func (v Kernels) LayerNorm(dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
+	v.normRows(false, dst, ldd, src, lds, gamma, beta, rows, cols, eps)
 }
 
 // RMSNorm writes x / √(mean(x²) + eps) · gamma + beta; see LayerNorm.
-func RMSNorm(dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
-	normRows(true, dst, ldd, src, lds, gamma, beta, rows, cols, eps)
+func (v Kernels) RMSNorm(dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
+	v.normRows(true, dst, ldd, src, lds, gamma, beta, rows, cols, eps)
 }
 
-func normRows(rms bool, dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
+func (v Kernels) normRows(rms bool, dst []float32, ldd int, src []float32, lds int, gamma, beta []float32, rows, cols int, eps float32) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
@@ -33,10 +29,9 @@ func normRows(rms bool, dst []float32, ldd int, src []float32, lds int, gamma, b
 		}
 		b = at(beta, cols)
 	}
-	level := cpuid.Best()
 	step := max(1, blockElements/cols)
 	for r := 0; r < rows; r += step {
-		norm(level, rms, advance(d, r*ldd), advance(s, r*lds), g, b, cols, min(step, rows-r), ldd, lds, eps)
+		norm(v.set, rms, advance(d, r*ldd), advance(s, r*lds), g, b, cols, min(step, rows-r), ldd, lds, eps)
 	}
 }
 

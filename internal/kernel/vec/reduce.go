@@ -1,10 +1,6 @@
 package vec
 
-import (
-	"math"
-
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "math"
 
 // ReduceOp is a reduction of many elements to one.
 type ReduceOp uint8
@@ -35,7 +31,7 @@ func (o ReduceOp) start() float32 {
 const reduceBlock = 1 << 13
 
 // ReduceRows writes the reduction of each row of src[rows, cols] to dst[rows]. With cols = 0 that is 0 or an infinity.
-func ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
+func (v Kernels) ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 	if rows <= 0 {
 		return
 	}
@@ -50,11 +46,10 @@ func ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 		return
 	}
 	s := at(src, extent(rows, cols, lds))
-	level := cpuid.Best()
 	if cols <= reduceBlock {
 		step := max(1, blockElements/cols)
 		for r := 0; r < rows; r += step {
-			reduce(level, op, advance(d, r), advance(s, r*lds), cols, min(step, rows-r), lds)
+			reduce(v.set, op, advance(d, r), advance(s, r*lds), cols, min(step, rows-r), lds)
 		}
 		return
 	}
@@ -62,7 +57,7 @@ func ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 		total := float64(op.start())
 		for c := 0; c < cols; c += reduceBlock {
 			var part float32
-			reduce(level, op, &part, advance(s, r*lds+c), min(reduceBlock, cols-c), 1, lds)
+			reduce(v.set, op, &part, advance(s, r*lds+c), min(reduceBlock, cols-c), 1, lds)
 			switch op {
 			case ReduceMax:
 				total = max(total, float64(part))
@@ -77,8 +72,8 @@ func ReduceRows(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 }
 
 // Mean writes the mean of each row of src[rows, cols] to dst[rows]; NaN with cols = 0.
-func Mean(dst, src []float32, lds, rows, cols int) {
-	ReduceRows(ReduceSum, dst, src, lds, rows, cols)
+func (v Kernels) Mean(dst, src []float32, lds, rows, cols int) {
+	v.ReduceRows(ReduceSum, dst, src, lds, rows, cols)
 	for r := range rows {
 		dst[r] /= float32(cols)
 	}
@@ -92,7 +87,7 @@ const columnWidth = 2048
 
 // ReduceColumns writes the reduction of each column of src[rows, cols] to dst[cols]: blocks of 64 rows are combined row by row,
 // then the blocks in order, so that a division of the columns changes nothing.
-func ReduceColumns(op ReduceOp, dst, src []float32, lds, rows, cols int) {
+func (v Kernels) ReduceColumns(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 	if cols <= 0 {
 		return
 	}
@@ -108,17 +103,16 @@ func ReduceColumns(op ReduceOp, dst, src []float32, lds, rows, cols int) {
 		return
 	}
 	s := at(src, extent(rows, cols, lds))
-	level := cpuid.Best()
 	for c := 0; c < cols; c += columnWidth {
 		n := min(columnWidth, cols-c)
-		reduceColumns(level, op, advance(d, c), advance(s, c), n, min(columnRows, rows), lds)
+		reduceColumns(v.set, op, advance(d, c), advance(s, c), n, min(columnRows, rows), lds)
 		for r := columnRows; r < rows; r += columnRows {
 			var part [columnWidth]float32
 			for i := range n {
 				part[i] = first
 			}
-			reduceColumns(level, op, &part[0], advance(s, r*lds+c), n, min(columnRows, rows-r), lds)
-			binary(level, op.join(), VV, advance(d, c), advance(d, c), &part[0], n, 1, 0, 0, 0)
+			reduceColumns(v.set, op, &part[0], advance(s, r*lds+c), n, min(columnRows, rows-r), lds)
+			binary(v.set, op.join(), VV, advance(d, c), advance(d, c), &part[0], n, 1, 0, 0, 0)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 )
 
@@ -19,7 +19,7 @@ var lengths = []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 1
 var _ = Describe("Softmax", func() {
 	It("computes rows with scale and mask, to probabilities or their logarithms", func() {
 		rng := rand.New(rand.NewPCG(1, 2))
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for i, cols := range append(lengths, 40_000) {
 				for _, logarithm := range []bool{false, true} {
 					for _, masked := range []int{0, 1, 2} { // none, one row for all, a row each
@@ -40,9 +40,9 @@ var _ = Describe("Softmax", func() {
 							mask, ldm = m.Data, (masked-1)*cols
 						}
 						const scale = 0.125
-						f := vec.Softmax
+						f := k.Softmax
 						if logarithm {
-							f = vec.LogSoftmax
+							f = k.LogSoftmax
 						}
 						f(dst.Data, dst.ld, src.Data, src.ld, mask, ldm, rows, cols, scale)
 						y := func(r, c int) float64 {
@@ -63,7 +63,7 @@ var _ = Describe("Softmax", func() {
 							}
 							lse[r] = top + math.Log(sum)
 						}
-						what := fmt.Sprint(l, cols, logarithm, masked)
+						what := fmt.Sprint(t, cols, logarithm, masked)
 						dst.verify(what, func(r, c int) (float64, float64) {
 							v := y(r, c) - lse[r]
 							if logarithm {
@@ -78,19 +78,19 @@ var _ = Describe("Softmax", func() {
 	})
 
 	It("works in place and gives NaN where there is nothing to weigh", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			x := []float32{1, 1, 1, 1}
-			vec.Softmax(x, 4, x, 4, nil, 0, 1, 4, 1)
+			k.Softmax(x, 4, x, 4, nil, 0, 1, 4, 1)
 			Expect(x).To(Equal([]float32{0.25, 0.25, 0.25, 0.25}))
 			for _, bad := range [][]float32{{-inf, -inf}, {1, nan}, {nan, 1}, {inf, 1}} {
 				y := make([]float32, 2)
-				vec.Softmax(y, 2, bad, 2, nil, 0, 1, 2, 1)
+				k.Softmax(y, 2, bad, 2, nil, 0, 1, 2, 1)
 				Expect(math.IsNaN(float64(y[0])) || math.IsNaN(float64(y[1]))).To(BeTrue(), "%v %v", bad, y)
 			}
 			y := make([]float32, 2)
-			vec.Softmax(y, 2, []float32{-inf, 3}, 2, nil, 0, 1, 2, 1)
+			k.Softmax(y, 2, []float32{-inf, 3}, 2, nil, 0, 1, 2, 1)
 			Expect(y).To(Equal([]float32{0, 1}))
-			vec.Softmax(nil, 0, nil, 0, nil, 0, 0, 5, 1)
+			k.Softmax(nil, 0, nil, 0, nil, 0, 0, 5, 1)
 		})
 	})
 })
@@ -98,7 +98,7 @@ var _ = Describe("Softmax", func() {
 var _ = Describe("LayerNorm and RMSNorm", func() {
 	It("normalise rows", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for i, cols := range append(lengths, 40_000) {
 				for _, rms := range []bool{false, true} {
 					for _, affine := range []int{0, 1, 2} {
@@ -116,9 +116,9 @@ var _ = Describe("LayerNorm and RMSNorm", func() {
 							b = beta.Data
 						}
 						const eps = 1e-5
-						f := vec.LayerNorm
+						f := k.LayerNorm
 						if rms {
-							f = vec.RMSNorm
+							f = k.RMSNorm
 						}
 						f(dst.Data, dst.ld, src.Data, src.ld, g, b, rows, cols, eps)
 						mean, k := make([]float64, rows), make([]float64, rows)
@@ -134,7 +134,7 @@ var _ = Describe("LayerNorm and RMSNorm", func() {
 							}
 							k[r] = 1 / math.Sqrt(k[r]+eps)
 						}
-						dst.verify(fmt.Sprint(l, cols, rms, affine), func(r, c int) (float64, float64) {
+						dst.verify(fmt.Sprint(t, cols, rms, affine), func(r, c int) (float64, float64) {
 							v := (float64(src.at(r, c)) - mean[r]) * k[r]
 							tol := 2e-6*math.Abs(v) + 2e-6*(1+10*min(k[r], 1))
 							if g != nil {
@@ -152,13 +152,13 @@ var _ = Describe("LayerNorm and RMSNorm", func() {
 	})
 
 	It("keep their digits where the mean is large against the deviation", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			n := 768
 			x, y := make([]float32, n), make([]float32, n)
 			for i := range x {
 				x[i] = 1000 + float32(i%2)
 			}
-			vec.LayerNorm(y, n, x, n, nil, nil, 1, n, 0)
+			k.LayerNorm(y, n, x, n, nil, nil, 1, n, 0)
 			for i, v := range y {
 				if math.Abs(float64(v)-float64(i%2*2-1)) > 1e-5 {
 					Fail(fmt.Sprint(i, v))
@@ -169,7 +169,7 @@ var _ = Describe("LayerNorm and RMSNorm", func() {
 
 	It("refuse beta without gamma", func() {
 		x := make([]float32, 2)
-		Expect(func() { vec.LayerNorm(x, 2, x, 2, nil, x, 1, 2, 0) }).To(Panic())
+		Expect(func() { host.LayerNorm(x, 2, x, 2, nil, x, 1, 2, 0) }).To(Panic())
 	})
 })
 
@@ -188,7 +188,7 @@ var _ = Describe("reductions", func() {
 
 	It("reduce rows and columns of every shape", func() {
 		rng := rand.New(rand.NewPCG(5, 6))
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for _, o := range ops {
 				for i, cols := range append(lengths, 9000, 70_000) {
 					rows := []int{1, 2, 5, 64, 65, 130}[i%6]
@@ -203,16 +203,16 @@ var _ = Describe("reductions", func() {
 							return rng.Float32()*2 - 1
 						})
 						byRow, byCol := newMatrix(rows, 1, 1, guard.End, nil), newMatrix(1, cols, cols, guard.End, nil)
-						vec.ReduceRows(o.op, byRow.Data, src.Data, src.ld, rows, cols)
-						vec.ReduceColumns(o.op, byCol.Data, src.Data, src.ld, rows, cols)
-						byRow.verify(fmt.Sprint(l, o.op, cols, " rows"), func(r, _ int) (float64, float64) {
+						k.ReduceRows(o.op, byRow.Data, src.Data, src.ld, rows, cols)
+						k.ReduceColumns(o.op, byCol.Data, src.Data, src.ld, rows, cols)
+						byRow.verify(fmt.Sprint(t, o.op, cols, " rows"), func(r, _ int) (float64, float64) {
 							acc := o.zero
 							for c := range cols {
 								acc = o.f(acc, float64(src.at(r, c)))
 							}
 							return acc, 1e-6*math.Sqrt(float64(cols))*4 + 1e-6*math.Abs(acc)
 						})
-						byCol.verify(fmt.Sprint(l, o.op, cols, " columns"), func(_, c int) (float64, float64) {
+						byCol.verify(fmt.Sprint(t, o.op, cols, " columns"), func(_, c int) (float64, float64) {
 							acc := o.zero
 							for r := range rows {
 								acc = o.f(acc, float64(src.at(r, c)))
@@ -227,29 +227,29 @@ var _ = Describe("reductions", func() {
 
 	It("give the neutral element for nothing", func() {
 		d := []float32{5, 5}
-		vec.ReduceRows(vec.ReduceMax, d, nil, 0, 2, 0)
+		host.ReduceRows(vec.ReduceMax, d, nil, 0, 2, 0)
 		Expect(d).To(Equal([]float32{-inf, -inf}))
-		vec.ReduceColumns(vec.ReduceMin, d, nil, 2, 0, 2)
+		host.ReduceColumns(vec.ReduceMin, d, nil, 2, 0, 2)
 		Expect(d).To(Equal([]float32{inf, inf}))
-		vec.ReduceRows(vec.ReduceSum, d, nil, 0, 2, 0)
+		host.ReduceRows(vec.ReduceSum, d, nil, 0, 2, 0)
 		Expect(d).To(Equal([]float32{0, 0}))
-		vec.Mean(d, []float32{1, 2, 3, 5, 7, 9}, 3, 2, 3)
+		host.Mean(d, []float32{1, 2, 3, 5, 7, 9}, 3, 2, 3)
 		Expect(d).To(Equal([]float32{2, 7}))
-		Expect(func() { vec.ReduceRows(vec.ReduceOp(77), d, d, 1, 1, 1) }).To(Panic())
+		Expect(func() { host.ReduceRows(vec.ReduceOp(77), d, d, 1, 1, 1) }).To(Panic())
 	})
 })
 
 var _ = Describe("recurrent gates", func() {
 	It("compute LSTM and GRU cells of every length", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for _, n := range append(lengths, 33_000) {
 				fresh := func() *matrix {
 					return newMatrix(1, n, n, guard.End, func(int, int) float32 { return rng.Float32()*8 - 4 })
 				}
 				i, o, f, g, prev := fresh(), fresh(), fresh(), fresh(), fresh()
 				cell, hidden := newMatrix(1, n, n, guard.End, nil), newMatrix(1, n, n, guard.End, nil)
-				vec.LSTM(cell.Data, hidden.Data, i.Data, o.Data, f.Data, g.Data, prev.Data)
+				k.LSTM(cell.Data, hidden.Data, i.Data, o.Data, f.Data, g.Data, prev.Data)
 				state := func(c int) float64 {
 					return logistic(float64(f.at(0, c)))*float64(prev.at(0, c)) + logistic(float64(i.at(0, c)))*math.Tanh(float64(g.at(0, c)))
 				}
@@ -264,8 +264,8 @@ var _ = Describe("recurrent gates", func() {
 					if y != nil {
 						add = y.Data
 					}
-					vec.GRUReset(d.Data, i.Data, o.Data, add)
-					d.verify(fmt.Sprint(l, n, " reset"), func(_, c int) (float64, float64) {
+					k.GRUReset(d.Data, i.Data, o.Data, add)
+					d.verify(fmt.Sprint(t, n, " reset"), func(_, c int) (float64, float64) {
 						v := logistic(float64(i.at(0, c))) * float64(o.at(0, c))
 						if y != nil {
 							v += float64(y.at(0, c))
@@ -274,15 +274,15 @@ var _ = Describe("recurrent gates", func() {
 					})
 				}
 				d := newMatrix(1, n, n, guard.End, nil)
-				vec.GRU(d.Data, i.Data, g.Data, prev.Data)
-				d.verify(fmt.Sprint(l, n, " gru"), func(_, c int) (float64, float64) {
+				k.GRU(d.Data, i.Data, g.Data, prev.Data)
+				d.verify(fmt.Sprint(t, n, " gru"), func(_, c int) (float64, float64) {
 					u := logistic(float64(i.at(0, c)))
 					return (1-u)*math.Tanh(float64(g.at(0, c))) + u*float64(prev.at(0, c)), 3e-6
 				}, i, o, f, g, prev, cell, hidden)
 			}
 		})
-		vec.LSTM(nil, nil, nil, nil, nil, nil, nil)
-		vec.GRU(nil, nil, nil, nil)
-		vec.GRUReset(nil, nil, nil, nil)
+		host.LSTM(nil, nil, nil, nil, nil, nil, nil)
+		host.GRU(nil, nil, nil, nil)
+		host.GRUReset(nil, nil, nil, nil)
 	})
 })

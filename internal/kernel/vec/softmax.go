@@ -1,24 +1,20 @@
 package vec
 
-import (
-	"math"
-
-	"github.com/carve-dev/carve/internal/cpuid"
-)
+import "math"
 
 // Softmax writes e^y[r, c] / Σ e^y[r, ·] for each row of y = src·scale + mask, [rows, cols]. mask may be nil; its row stride
 // ldm may be 0, which uses one row for all. The row's maximum is taken off first. A row of which every element is -Inf,
 // or one with NaN or +Inf, gives NaN. dst may be src.
-func Softmax(dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
-	softmaxRows(false, dst, ldd, src, lds, mask, ldm, rows, cols, scale)
+func (v Kernels) Softmax(dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
+	v.softmaxRows(false, dst, ldd, src, lds, mask, ldm, rows, cols, scale)
 }
 
 // LogSoftmax writes y - ln Σ e^y; see Softmax.
-func LogSoftmax(dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
-	softmaxRows(true, dst, ldd, src, lds, mask, ldm, rows, cols, scale)
+func (v Kernels) LogSoftmax(dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
+	v.softmaxRows(true, dst, ldd, src, lds, mask, ldm, rows, cols, scale)
 }
 
-func softmaxRows(logarithm bool, dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
+func (v Kernels) softmaxRows(logarithm bool, dst []float32, ldd int, src []float32, lds int, mask []float32, ldm, rows, cols int, scale float32) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
@@ -27,11 +23,10 @@ func softmaxRows(logarithm bool, dst []float32, ldd int, src []float32, lds int,
 	if mask != nil {
 		m = at(mask, extent(rows, cols, ldm))
 	}
-	level := cpuid.Best()
 	// A row is not divided: with up to 2^17 elements it takes below 100 µs.
 	step := max(1, blockElements/cols)
 	for r := 0; r < rows; r += step {
-		softmax(level, logarithm, advance(d, r*ldd), advance(s, r*lds), advance(m, r*ldm), cols, min(step, rows-r), ldd, lds, ldm, scale)
+		softmax(v.set, logarithm, advance(d, r*ldd), advance(s, r*lds), advance(m, r*ldm), cols, min(step, rows-r), ldd, lds, ldm, scale)
 	}
 }
 

@@ -1,14 +1,12 @@
 package vec
 
-import "github.com/carve-dev/carve/internal/cpuid"
-
 // Apply writes op of each element of src to dst; the slices have the same length.
-func Apply(op Op, dst, src []float32, p Params) {
-	ApplyRows(op, dst, len(src), src, len(src), 1, len(src), p)
+func (v Kernels) Apply(op Op, dst, src []float32, p Params) {
+	v.ApplyRows(op, dst, len(src), src, len(src), 1, len(src), p)
 }
 
 // ApplyRows writes op of a [rows, cols] matrix src with row stride lds to dst with row stride ldd.
-func ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, rows, cols int, p Params) {
+func (v Kernels) ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, rows, cols int, p Params) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
@@ -16,10 +14,9 @@ func ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, rows, cols int
 		panic("vec: no such function: " + op.String())
 	}
 	d, s := at(dst, extent(rows, cols, ldd)), at(src, extent(rows, cols, lds))
-	level := cpuid.Best()
 	if rows == 1 || rows*cols <= blockElements {
 		for c := 0; c < cols; c += blockElements {
-			unary(level, op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
+			unary(v.set, op, advance(d, c), advance(s, c), min(blockElements, cols-c), rows, ldd, lds, &p)
 			if rows > 1 {
 				return
 			}
@@ -27,6 +24,6 @@ func ApplyRows(op Op, dst []float32, ldd int, src []float32, lds, rows, cols int
 		return
 	}
 	blocks(rows, cols, func(r, c, rows, cols int) {
-		unary(level, op, advance(d, r*ldd+c), advance(s, r*lds+c), cols, rows, ldd, lds, &p)
+		unary(v.set, op, advance(d, r*ldd+c), advance(s, r*lds+c), cols, rows, ldd, lds, &p)
 	})
 }

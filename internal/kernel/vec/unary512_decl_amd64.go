@@ -2,6 +2,8 @@
 
 package vec
 
+import "unsafe"
+
 // exp512 applies Exp to rows of n elements; strides in bytes; rows > 0.
 //
 //go:noescape
@@ -143,7 +145,8 @@ func round512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *
 func fakeQuantize512(dst *float32, src *float32, n int, rows int, ldd int, lds int, p *float32)
 
 // callUnary512 runs the kernel of op and reports whether there is one. Strides are in bytes.
-func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, p *float32) bool {
+func callUnary512(op Op, dst, src *float32, n, rows, ldd, lds int, params *Params) bool {
+	p := (*float32)(unsafe.Pointer(params))
 	switch op {
 	case Exp:
 		exp512(dst, src, n, rows, ldd, lds, p)

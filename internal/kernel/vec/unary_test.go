@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 )
 
@@ -146,9 +146,9 @@ var _ = Describe("Apply", func() {
 	for _, u := range unaryCases {
 		It(fmt.Sprintf("computes %v(%v)", u.op, u.p), func() {
 			xs := samples()
-			eachLevel(func(l cpuid.Level) {
+			onTargets(func(t isa.Target, k vec.Kernels) {
 				got := make([]float32, len(xs))
-				vec.Apply(u.op, got, xs, u.p)
+				k.Apply(u.op, got, xs, u.p)
 				worst, where := 0.0, float32(0)
 				for i, x := range xs {
 					want := u.f(float64(x))
@@ -159,34 +159,34 @@ var _ = Describe("Apply", func() {
 						want = math.Max(float64(x), 0) // x³ leaves the range of float32
 					}
 					if !same(got[i], want, u.tolerance(want)) {
-						Fail(fmt.Sprintf("%v %v(%v) = %v, not %v: %.2f ulp", l, u.op, x, got[i], want, (float64(got[i])-want)/ulp(want)))
+						Fail(fmt.Sprintf("%v %v(%v) = %v, not %v: %.2f ulp", t, u.op, x, got[i], want, (float64(got[i])-want)/ulp(want)))
 					}
 					if d := math.Abs(float64(got[i])-want) / ulp(want); d > worst && math.Abs(want) >= 0x1p-126 && math.Abs(want) <= math.MaxFloat32 {
 						worst, where = d, x
 					}
 				}
-				AddReportEntry(fmt.Sprintf("%v: worst %.2f ulp at %v", l, worst, where), ReportEntryVisibilityFailureOrVerbose)
+				AddReportEntry(fmt.Sprintf("%v: worst %.2f ulp at %v", t, worst, where), ReportEntryVisibilityFailureOrVerbose)
 			})
 		})
 	}
 
 	It("works on every length and stride, in place or not, and touches nothing else", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
-		eachLevel(func(l cpuid.Level) {
+		onTargets(func(t isa.Target, k vec.Kernels) {
 			for _, u := range unaryCases {
 				for cols := 1; cols <= 35; cols++ {
 					rows := 1 + cols%3
 					side := guard.Side(cols % 2)
 					src := newMatrix(rows, cols, cols+cols%4, side, func(int, int) float32 { return rng.Float32()*4 + 0.1 })
 					dst := newMatrix(rows, cols, cols+cols%5, side, nil)
-					vec.ApplyRows(u.op, dst.Data, dst.ld, src.Data, src.ld, rows, cols, u.p)
+					k.ApplyRows(u.op, dst.Data, dst.ld, src.Data, src.ld, rows, cols, u.p)
 					want := func(r, c int) (float64, float64) {
 						v := u.f(float64(src.at(r, c)))
 						return v, u.tolerance(v)
 					}
-					Expect(dst.compare(want)).To(Succeed(), "%v %v %d", l, u.op, cols)
+					Expect(dst.compare(want)).To(Succeed(), "%v %v %d", t, u.op, cols)
 					first := append([]float32(nil), src.Data...)
-					vec.ApplyRows(u.op, src.Data, src.ld, src.Data, src.ld, rows, cols, u.p)
+					k.ApplyRows(u.op, src.Data, src.ld, src.Data, src.ld, rows, cols, u.p)
 					for r := range rows {
 						for c := range cols {
 							Expect(src.at(r, c)).To(Equal(dst.at(r, c)))
@@ -200,14 +200,14 @@ var _ = Describe("Apply", func() {
 	})
 
 	It("divides long work without a seam", func() {
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			for _, shape := range [][2]int{{1, 100_003}, {3, 40_001}, {70_000, 1}, {700, 101}} {
 				x := make([]float32, shape[0]*shape[1])
 				for i := range x {
 					x[i] = float32(i)
 				}
 				y := make([]float32, len(x))
-				vec.ApplyRows(vec.Neg, y, shape[1], x, shape[1], shape[0], shape[1], vec.Params{})
+				k.ApplyRows(vec.Neg, y, shape[1], x, shape[1], shape[0], shape[1], vec.Params{})
 				for i := range y {
 					if y[i] != -float32(i) {
 						Fail(fmt.Sprintf("%v: element %d is %v", shape, i, y[i]))
@@ -219,20 +219,20 @@ var _ = Describe("Apply", func() {
 
 	It("allocates nothing", func() {
 		x := make([]float32, 100)
-		eachLevel(func(cpuid.Level) {
+		onTargets(func(_ isa.Target, k vec.Kernels) {
 			Expect(testing.AllocsPerRun(5, func() {
-				vec.Apply(vec.GeluErf, x, x, vec.Params{})
-				vec.BinaryScalar(vec.Add, x, x, 1)
-				vec.ReduceColumns(vec.ReduceMax, x[:1], x, 1, 100, 1)
+				k.Apply(vec.GeluErf, x, x, vec.Params{})
+				k.BinaryScalar(vec.Add, x, x, 1)
+				k.ReduceColumns(vec.ReduceMax, x[:1], x, 1, 100, 1)
 			})).To(BeZero())
 		})
 	})
 
 	It("panics on short slices and unknown functions, and does nothing for no elements", func() {
-		Expect(func() { vec.Apply(vec.Exp, make([]float32, 2), make([]float32, 3), vec.Params{}) }).To(Panic())
-		Expect(func() { vec.Apply(vec.Op(200), make([]float32, 3), make([]float32, 3), vec.Params{}) }).To(Panic())
+		Expect(func() { host.Apply(vec.Exp, make([]float32, 2), make([]float32, 3), vec.Params{}) }).To(Panic())
+		Expect(func() { host.Apply(vec.Op(200), make([]float32, 3), make([]float32, 3), vec.Params{}) }).To(Panic())
 		Expect(vec.Op(200).String()).To(Equal("op(200)"))
-		vec.Apply(vec.Exp, nil, nil, vec.Params{})
+		host.Apply(vec.Exp, nil, nil, vec.Params{})
 	})
 })
 
@@ -240,17 +240,17 @@ var _ = Describe("Pow", func() {
 	It("agrees with math.Pow", func() {
 		xs := samples()
 		for _, y := range []float32{2, 3, 1, -1, 0, 0.5, -0.5, 2.5, -3, 0.1, inf, nan} {
-			eachLevel(func(l cpuid.Level) {
+			onTargets(func(t isa.Target, k vec.Kernels) {
 				got := make([]float32, len(xs))
-				vec.Pow(got, xs, y)
+				k.Pow(got, xs, y)
 				for i, x := range xs {
 					want := math.Pow(float64(x), float64(y))
 					if !same(got[i], want, 2*ulp(want)+0x1p-149) {
-						Fail(fmt.Sprintf("%v %v^%v = %v, not %v", l, x, y, got[i], want))
+						Fail(fmt.Sprintf("%v %v^%v = %v, not %v", t, x, y, got[i], want))
 					}
 				}
 			})
 		}
-		vec.Pow(nil, nil, 2)
+		host.Pow(nil, nil, 2)
 	})
 })

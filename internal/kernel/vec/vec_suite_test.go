@@ -11,9 +11,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/asm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 )
 
 func TestVec(t *testing.T) {
@@ -31,12 +32,13 @@ var _ = Describe("generated files", func() {
 	})
 })
 
-// eachLevel runs body once per instruction set of this machine.
-func eachLevel(body func(cpuid.Level)) {
-	for _, l := range cpuid.Levels() {
-		restore := cpuid.Force(l)
-		body(l)
-		restore()
+// host are the kernels that plans get here.
+var host = vec.For(isa.Host())
+
+// onTargets runs body once per target of this machine.
+func onTargets(body func(isa.Target, vec.Kernels)) {
+	for _, t := range isa.Targets() {
+		body(t, vec.For(t))
 	}
 }
 

@@ -1,0 +1,66 @@
+package asm
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// ISA is an instruction set as generators see it: where its kernels are built, and the vector registers that a body may
+// plan with. What a body does not take from here it writes in the instruction set's own assembly.
+type ISA struct {
+	Set       isa.Set
+	Arch      string // GOARCH
+	Lanes     int    // float32 lanes of a vector
+	Registers int    // vector registers
+	letter    string // of their names
+}
+
+// AVX512 returns the instruction set of 512-bit vectors Z0 to Z31.
+func AVX512() ISA { return describe(isa.AVX512, "amd64", 32, "Z") }
+
+// AVX2 returns the instruction set of 256-bit vectors Y0 to Y15.
+func AVX2() ISA { return describe(isa.AVX2, "amd64", 16, "Y") }
+
+// NEON returns the instruction set of 128-bit vectors V0 to V31.
+func NEON() ISA { return describe(isa.NEON, "arm64", 32, "V") }
+
+func describe(s isa.Set, arch string, registers int, letter string) ISA {
+	return ISA{Set: s, Arch: arch, Lanes: s.Lanes(), Registers: registers, letter: letter}
+}
+
+// R returns the name of vector register i.
+func (v ISA) R(i int) string {
+	if i < 0 || i >= v.Registers {
+		panic(fmt.Sprintf("asm: %v has no vector register %d", v.Set, i))
+	}
+	return fmt.Sprint(v.letter, i)
+}
+
+// Size returns the bytes of a vector.
+func (v ISA) Size() int { return 4 * v.Lanes }
+
+// Constant returns the name of the set in Go source.
+func (v ISA) Constant() string {
+	switch v.Set {
+	case isa.AVX512:
+		return "isa.AVX512"
+	case isa.AVX2:
+		return "isa.AVX2"
+	case isa.NEON:
+		return "isa.NEON"
+	}
+	panic("asm: no kernels are generated for " + v.Set.String())
+}
+
+// X returns the name of 128-bit register i of amd64, the low part of the register of that number.
+func X(i int) string { return fmt.Sprintf("X%d", i) }
+
+// Y returns the name of 256-bit register i of amd64.
+func Y(i int) string { return fmt.Sprintf("Y%d", i) }
+
+// Z returns the name of 512-bit register i of amd64.
+func Z(i int) string { return fmt.Sprintf("Z%d", i) }
+
+// K returns the name of mask register i of AVX-512.
+func K(i int) string { return fmt.Sprintf("K%d", i) }
