@@ -1,5 +1,5 @@
 // Package cpu is the embedded backend: float32 networks on the host's processor in pure Go and Go assembly, with AVX-512,
-// AVX2 and portable kernels chosen at run time.
+// AVX2, NEON (of matrix products) and portable kernels chosen at run time.
 //
 // Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups, over three
 // axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a
@@ -44,7 +44,7 @@ const Version = "1"
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct{ target isa.Target }
 
-// Open opens the backend. It has one option, "isa": the instruction set of its kernels, "portable", "avx2" or "avx512". The
+// Open opens the backend. It has one option, "isa": the instruction set of its kernels, "portable", "avx2", "avx512" or "neon". The
 // default is the best that the processor runs; one that it does not run is an error that wraps backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	b := cpu{target: isa.Host()}

@@ -33,6 +33,21 @@ func mixed(f *asm.File) {
 	fn.Ret()
 }
 
+// narrow is mixed for arm64.
+func narrow(f *asm.File) {
+	fn := f.Func("narrow", "narrow does nothing useful.", asm.Ptr("x"), asm.Typed("flag", "uint8"), asm.Typed("h", "int32"), asm.Int("n"))
+	fn.Load("x", "R0")
+	fn.Load("flag", "R1")
+	fn.Load("h", "R2")
+	fn.Load("n", "R3")
+	fn.While("R3", 4, func() { fn.I("FMOVQ.P 16(R0), F3") })
+	fn.I("ADD $1, R3")
+	fn.Loop("R3", func() {
+		fn.Words(asm.VFMLALane(2, 3, 31, 3), asm.VFADD(2, 3, 4), asm.VFMAX(2, 3, 4), asm.VFMIN(2, 3, 4))
+	})
+	fn.Ret()
+}
+
 var _ = Describe("File", func() {
 	It("lays out arguments as Go does", func() {
 		f := asm.New("p", "amd64")
@@ -61,25 +76,45 @@ var _ = Describe("File", func() {
 		Expect(string(f.Text())).NotTo(ContainSubstring("VZEROUPPER"))
 	})
 
-	It("writes what the assembler and go vet accept", func() {
+	DescribeTable("writes what the assembler and go vet accept", func(arch string, write func(*asm.File)) {
 		goCmd, err := exec.LookPath("go")
 		if err != nil {
 			Skip("no go command")
 		}
 		dir := GinkgoT().TempDir()
-		f := asm.New("p", "amd64")
-		mixed(f)
+		f := asm.New("p", arch)
+		write(f)
 		Expect(f.Write(dir, "k")).To(Succeed())
 		Expect(os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module p\n"), 0o644)).To(Succeed())
-		cmd := exec.Command(goCmd, "vet", ".")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
-		out, err := cmd.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(out))
+		for _, verb := range []string{"vet", "build"} {
+			cmd := exec.Command(goCmd, verb, ".")
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=-mod=mod -trimpath")
+			out, err := cmd.CombinedOutput()
+			Expect(err).NotTo(HaveOccurred(), string(out))
+		}
+	},
+		Entry(nil, "amd64", mixed),
+		Entry(nil, "arm64", narrow),
+	)
+
+	It("counts, loads and encodes for arm64", func() {
+		f := asm.New("p", "arm64")
+		narrow(f)
+		text := string(f.Text())
+		for _, want := range []string{
+			"TEXT ·narrow(SB), NOSPLIT, $0-24\n", "MOVD x+0(FP), R0", "MOVBU flag+8(FP), R1", "MOVW h+12(FP), R2", "MOVD n+16(FP), R3",
+			"SUBS $4, R3, R3\n\tBLT done2", "SUBS $4, R3, R3\n\tBGE loop1\n\ndone2:\n\tADD $4, R3, R3", "SUBS $1, R3, R3\n\tBNE loop3",
+			"WORD $0x4fbf1862", "WORD $0x4e24d462", "WORD $0x4e24f462", "WORD $0x4ea4f462", "\tRET\n",
+		} {
+			Expect(text).To(ContainSubstring(want))
+		}
+		Expect(text).NotTo(ContainSubstring("VZEROUPPER"))
 	})
 
 	DescribeTable("panics on misuse", func(use func(f *asm.File)) {
 		Expect(func() { use(asm.New("p", "amd64")) }).To(Panic())
 	},
+		Entry("unknown architecture", func(*asm.File) { asm.New("p", "mips") }),
 		Entry("unknown argument", func(f *asm.File) { f.Func("f", "f.").Load("x", "AX") }),
 		Entry("unknown type", func(f *asm.File) { f.Func("f", "f.", asm.Typed("x", "chan int")).Load("x", "AX") }),
 		Entry("function twice", func(f *asm.File) { f.Func("f", "f."); f.Func("f", "f.") }),
@@ -96,8 +131,9 @@ var _ = Describe("Verify", func() {
 
 var _ = Describe("ISA", func() {
 	It("names registers and sizes", func() {
-		Expect([]string{asm.AVX2().R(2), asm.AVX512().R(31), asm.X(1), asm.Y(2), asm.Z(3), asm.K(3)}).To(Equal([]string{"Y2", "Z31", "X1", "Y2", "Z3", "K3"}))
-		Expect([]int{asm.AVX2().Size(), asm.AVX512().Size()}).To(Equal([]int{32, 64}))
+		Expect([]string{asm.AVX2().R(2), asm.AVX512().R(31), asm.NEON().R(31), asm.X(1), asm.Y(2), asm.Z(3), asm.K(3)}).To(
+			Equal([]string{"Y2", "Z31", "V31", "X1", "Y2", "Z3", "K3"}))
+		Expect([]int{asm.NEON().Size(), asm.AVX2().Size(), asm.AVX512().Size()}).To(Equal([]int{16, 32, 64}))
 		Expect(func() { asm.AVX2().R(16) }).To(Panic())
 	})
 })
@@ -161,6 +197,7 @@ func apply(set isa.Set, op int, x unsafe.Pointer) {
 		}).To(Panic())
 	},
 		Entry("no such entry", func(f *asm.File) { f.Serve("scales", asm.AVX2(), "scale256(x, n)") }),
+		Entry("a set of another architecture", func(f *asm.File) { f.Serve("side", asm.NEON(), "return 4") }),
 		Entry("two answers", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return 8"); f.Serve("side", asm.AVX2(), "return 9") }),
 		Entry("no Go", func(f *asm.File) { f.Serve("side", asm.AVX2(), "return )") }),
 	)

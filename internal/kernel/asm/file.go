@@ -28,8 +28,13 @@ type data struct {
 }
 
 // New returns an empty file of package pkg for GOARCH arch. The names of the files written decide for which architecture
-// they are built (the suffix `_amd64`), so arch must be one that Go knows.
-func New(pkg, arch string) *File { return &File{pkg: pkg, arch: arch, names: map[string]bool{}} }
+// they are built (the suffix `_amd64`).
+func New(pkg, arch string) *File {
+	if machines[arch] == nil {
+		panic("asm: no assembly is written for " + arch)
+	}
+	return &File{pkg: pkg, arch: arch, names: map[string]bool{}}
+}
 
 // Data adds a read-only table of 32-bit words under name and returns the text that addresses its first byte,
 // `name<>(SB)`; DataAt addresses the others. A table may be added twice if its words are the same.

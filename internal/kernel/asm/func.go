@@ -44,6 +44,7 @@ func (a Arg) size() (size, align int) {
 // Func is one assembly function being written: NOSPLIT, a leaf, with its arguments on the stack (ABI0). Its methods
 // append text in call order.
 type Func struct {
+	machine   machine
 	name, doc string
 	args      []Arg
 	results   []Arg
@@ -61,7 +62,7 @@ func (f *File) Func(name, doc string, args ...Arg) *Func {
 		panic("asm: function " + name + " defined twice")
 	}
 	f.names[name] = true
-	fn := &Func{name: name, doc: doc, args: args, labels: map[string]bool{}}
+	fn := &Func{machine: machines[f.arch], name: name, doc: doc, args: args, labels: map[string]bool{}}
 	f.funcs = append(f.funcs, fn)
 	return fn
 }
@@ -115,27 +116,13 @@ func (fn *Func) Addr(name string) string {
 // Load emits the move of an integer or pointer argument to a general register, sign- or zero-extended to 64 bits. Float
 // arguments are used as memory operands (Addr) of the instruction that wants them, VBROADCASTSS for example.
 func (fn *Func) Load(name, reg string) {
-	op := "MOVQ"
+	typ := "int"
 	for _, a := range fn.args {
-		if a.Name != name {
-			continue
-		}
-		switch a.Type {
-		case "int32":
-			op = "MOVLQSX"
-		case "uint32":
-			op = "MOVL"
-		case "int16":
-			op = "MOVWQSX"
-		case "uint16":
-			op = "MOVWQZX"
-		case "int8":
-			op = "MOVBQSX"
-		case "uint8", "bool":
-			op = "MOVBQZX"
+		if a.Name == name {
+			typ = a.Type
 		}
 	}
-	fn.I("%s %s, %s", op, fn.Addr(name), reg)
+	fn.I("%s %s, %s", fn.machine.load(typ), fn.Addr(name), reg)
 }
 
 // I emits one instruction, formatted as by fmt.Sprintf.
@@ -187,27 +174,24 @@ func (fn *Func) NewLabel(prefix string) string {
 }
 
 // Loop emits body repeated as often as register count says, counting it down to zero. The count must be above zero
-// at entry (amd64).
+// at entry.
 func (fn *Func) Loop(count string, body func()) {
 	top := fn.NewLabel("loop")
 	fn.Label(top)
 	body()
-	fn.I("DECQ %s", count)
-	fn.I("JNZ %s", top)
+	fn.machine.countDown(fn, count, top)
 }
 
 // While emits body repeated as long as register count is at least step, subtracting step each time: zero times where
-// it is less at entry. What is left in count is below step (amd64, signed).
+// it is less at entry. What is left in count is below step (signed).
 func (fn *Func) While(count string, step int, body func()) {
 	top, end := fn.NewLabel("loop"), fn.NewLabel("done")
-	fn.I("SUBQ $%d, %s", step, count)
-	fn.I("JLT %s", end)
+	fn.machine.subtract(fn, step, count, false, end)
 	fn.Label(top)
 	body()
-	fn.I("SUBQ $%d, %s", step, count)
-	fn.I("JGE %s", top)
+	fn.machine.subtract(fn, step, count, true, top)
 	fn.Label(end)
-	fn.I("ADDQ $%d, %s", step, count)
+	fn.machine.add(fn, step, count)
 }
 
 // Bytes emits an instruction that the assembler does not know, byte by byte.

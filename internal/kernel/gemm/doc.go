@@ -10,7 +10,8 @@
 //
 // Every element of C is one chain of fused multiply-adds over k in ascending order, starting from the bias (Columns:
 // a fixed number of interleaved chains, then a fixed tree). So the result depends neither on the number of threads nor on
-// how M and N are divided, and is the same, bit for bit, for the AVX2 and AVX-512 kernels of Packed and Rows.
+// how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows. (NEON has
+// none of Columns, which portable Go computes.)
 //
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
@@ -18,4 +19,4 @@
 // This is a leaf: it imports packages isa and reorder of internal/kernel only.
 package gemm
 
-//go:generate go run gen.go gen_dot.go gen_loop.go
+//go:generate go run gen.go gen_dot.go gen_loop.go gen_neon.go

@@ -14,9 +14,11 @@ func main() {
 	asm.Main("gemm", asm.Table{Entries: entries},
 		asm.Unit{Base: "avx512", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[0]) }},
 		asm.Unit{Base: "avx2", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[1]) }},
+		asm.Unit{Base: "neon", Arch: "arm64", Generate: func(f *asm.File) { tiles(f, shapes[2]) }},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: peaks},
+		asm.Unit{Base: "peak", Arch: "arm64", Generate: neonPeak},
 	)
 }
 
@@ -50,6 +52,17 @@ type shape struct {
 var shapes = []shape{
 	{ISA: asm.AVX512(), suffix: "512", tileRows: [5]int{0, 8, 8, 8, 6}, dotRows: 4, fmaSums: 24},
 	{ISA: asm.AVX2(), suffix: "2", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 2, fmaSums: 12},
+	{ISA: asm.NEON(), suffix: "NEON", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 1, fmaSums: 24}, // dot products are portable
+}
+
+// on returns the shapes of an architecture.
+func on(arch string) (list []shape) {
+	for _, s := range shapes {
+		if s.Arch == arch {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // isWide reports whether a shape has the masks, and the 32 registers, of AVX-512.
@@ -96,7 +109,7 @@ const (
 
 // tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
 func tiles(f *asm.File, s shape) {
-	if !s.isWide() {
+	if s.ISA == asm.AVX2() {
 		var words []uint32
 		for range 16 {
 			words = append(words, 0xffffffff)
@@ -109,9 +122,12 @@ func tiles(f *asm.File, s shape) {
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
-			t := tile{shape: s, mr: r, np: np}
 			name := fmt.Sprintf("tile%s_%dx%d", s.suffix, r, 16*np)
-			t.emit(f, name)
+			if s.ISA == asm.NEON() {
+				(&neonTile{shape: s, mr: r, np: np}).emit(f, name)
+			} else {
+				(&tile{shape: s, mr: r, np: np}).emit(f, name)
+			}
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
 		}
 	}

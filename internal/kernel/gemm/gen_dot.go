@@ -16,7 +16,7 @@ func dots(f *asm.File) {
 		words = append(words, 0xffffffff)
 	}
 	f.Data("dotmask", append(words, make([]uint32, 16)...)...)
-	for _, s := range shapes {
+	for _, s := range on("amd64") {
 		var table strings.Builder
 		fmt.Fprintf(&table, "// callDot%s runs the %v dot kernel of rows x cols elements on n groups of columns.\n", s.suffix, s.Set)
 		fmt.Fprintf(&table, "func callDot%s(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {\n", s.suffix)

@@ -10,7 +10,7 @@ import (
 
 // peaks writes the register-only multiply-add loops that speeds are compared with.
 func peaks(f *asm.File) {
-	for _, s := range shapes {
+	for _, s := range on("amd64") {
 		n, name := s.fmaSums, "peak"+s.suffix
 		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
 		fn.Load("n", "CX")
@@ -58,7 +58,26 @@ func packs(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
-	for _, s := range shapes {
+	for _, s := range on("amd64") {
 		f.Serve("copyPanels", s.ISA, "packPanels(dst, src, k, np, 4*lds, 4*ldd)")
+	}
+}
+
+// neonPeak is peaks for NEON.
+func neonPeak(f *asm.File) {
+	for _, s := range on("arm64") {
+		n, name := s.fmaSums, "peak"+s.suffix
+		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
+		fn.Load("n", "R0")
+		for i := range n + 2 {
+			fn.I("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
+		}
+		fn.Loop("R0", func() {
+			for i := range n {
+				fn.Words(asm.VFMLALane(i, n, n+1, 0))
+			}
+		})
+		fn.Ret()
+		f.Serve("fmaLoop", s.ISA, fmt.Sprintf("%s(n)\nreturn n * %d * %d * 2", name, n, s.Lanes))
 	}
 }
