@@ -14,7 +14,7 @@ import (
 var _ = Describe("Host", func() {
 	It("agrees with the kernel's list of processor flags", func() {
 		text, err := os.ReadFile("/proc/cpuinfo")
-		if err != nil || !strings.Contains(string(text), "flags\t") {
+		if err != nil || runtime.GOARCH != "amd64" || !strings.Contains(string(text), "flags\t") { // an emulator shows the host's
 			Skip("no x86 /proc/cpuinfo here")
 		}
 		if strings.Contains(os.Getenv("GODEBUG"), "cpu.") {
