@@ -2,7 +2,10 @@ package gemm_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os/exec"
@@ -127,6 +130,31 @@ var _ = Describe("Run", func() {
 			p.run(isa.Target{Set: isa.AVX2})
 			Expect(p.args.C).To(Equal(first))
 			p.free()
+		}
+	})
+
+	It("gives the same bits with the vectors of every architecture", func() {
+		for _, target := range isa.Targets()[1:] {
+			rng, sum := rand.New(rand.NewPCG(5, 6)), sha256.New()
+			fill := func(n int) []float32 {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(rng.IntN(1<<20))/(1<<19) - 1
+				}
+				return x
+			}
+			for range 60 {
+				s := gemm.Spec{M: 1 + rng.IntN(20), N: 1 + rng.IntN(100), K: 1 + rng.IntN(2000), B: gemm.Layout(rng.IntN(2)), Bias: rng.IntN(2) == 0, Residual: true}
+				if rng.IntN(2) == 0 {
+					s.Clip, s.Lo, s.Hi = true, -0.5, 1
+				}
+				x := gemm.Args{A: fill(s.M * s.K), B: fill(gemm.PackedLen(s.K, s.N)), Bias: fill(s.N), Res: fill(s.M * s.N), C: make([]float32, s.M*s.N)}
+				plan, err := gemm.NewPlan(target, s)
+				Expect(err).NotTo(HaveOccurred())
+				plan.Run(0, plan.Chunks(), x)
+				Expect(binary.Write(sum, binary.LittleEndian, x.C)).To(Succeed())
+			}
+			Expect(fmt.Sprintf("%x", sum.Sum(nil)[:8])).To(Equal("c922139535a885a3"), "%v", target)
 		}
 	})
 
