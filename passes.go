@@ -18,6 +18,7 @@ type pass struct {
 	dump  func(*compilation, io.Writer) error // writes what the pass knows beside the graph; nil for nothing
 	open  graph.Invariant                     // the one that does not hold afterwards, 0 for none
 	user  bool
+	after string // the pass behind which a user put it, "" where it was put before one
 }
 
 // form is what the graph is at a place of the table.

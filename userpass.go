@@ -42,7 +42,7 @@ func (o *Options) withPasses() ([]pass, error) {
 			return nil, &PassError{Pass: p.Name, Err: err}
 		}
 		next := list[at]
-		list = slices.Insert(list, at, pass{name: p.Name, run: p.run(next.sees), round: next.round && next.sees == carved, sees: next.sees, user: true})
+		list = slices.Insert(list, at, pass{name: p.Name, run: p.run(next.sees), round: next.sees == carved, sees: next.sees, user: true, after: p.After})
 	}
 	return list, nil
 }
@@ -63,8 +63,10 @@ func (p *Pass) place(list []pass) (int, error) {
 		return 0, fmt.Errorf("%w: there is no pass %q", ErrPass, p.Before+p.After)
 	}
 	if p.After != "" {
-		// Behind those of the user's that were put there before.
-		for at++; at < len(list) && list[at].user; at++ {
+		// Behind those of the user's that were put there before, and what follows these.
+		chain := []string{p.After}
+		for at++; at < len(list) && list[at].user && slices.Contains(chain, list[at].after); at++ {
+			chain = append(chain, list[at].name)
 		}
 	}
 	if at == len(list) || list[at].sees == closed {
