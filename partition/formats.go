@@ -18,9 +18,14 @@ import (
 // 16 where nothing else is gained by it.
 //
 // A conversion counts once per (value, target), not once per edge. Constants cost nothing: they are converted when the
-// model is compiled. The search is iterated conditional modes: sweeps over the nodes, forward and backward in topological
-// order, each node taking its best signature given its neighbours', until nothing changes. Chains of layout-neutral nodes
-// move together: a node whose signature has a variable also tries its neighbours' format along the whole chain.
+// model is compiled. The search is iterated conditional modes (Besag, On the statistical analysis of dirty pictures,
+// Journal of the Royal Statistical Society B 48, 1986, doi:10.1111/j.2517-6161.1986.tb01412.x): sweeps over the nodes, forward and
+// backward in topological order, each node taking its best signature given its neighbours', until nothing changes. It never
+// makes the sum larger, and ends in a local minimum. Chains of layout-neutral nodes therefore move together, in the manner of the
+// larger moves of graph cuts (Boykov, Veksler and Zabih, Fast approximate energy minimization via graph cuts, PAMI 23, 2001,
+// doi:10.1109/34.969114): a node whose signature has a variable also tries its neighbours' format along the whole chain. The
+// problem is that of Anderson and Gregg, Optimal DNN primitive selection with partitioned boolean quadratic programming, CGO
+// 2018, doi:10.1145/3168805, but for counting a conversion once per value.
 type formatChooser struct {
 	s      *State
 	order  []*graph.Node

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cli"
 )
 
 // branched has an If whose arms hold a node each, a folded node and a dead one.
@@ -190,5 +191,47 @@ var _ = Describe("partition", func() {
 		Expect(why.Rejected).To(HaveLen(1))
 		Expect(why.Rejected[0].Backend).To(Equal("cpu"))
 		Expect(why.Rejected[0].Reason).To(HavePrefix("unsupported"))
+	})
+})
+
+var _ = Describe("dump", func() {
+	It("prints the graph after a pass, and what the pass has made", func(ctx SpecContext) {
+		path := save(ctx, stem())
+		r := succeeds(ctx, "dump", path, "--after", "group")
+		Expect(r.stdout).To(HavePrefix("graph "))
+		Expect(r.stdout).To(ContainSubstring(`) "c" on "cpu"`))
+		Expect(r.stdout).To(HaveSuffix("after group\n  group cpu: (a b) c d\n"))
+		Expect(succeeds(ctx, "dump", path).stdout).To(ContainSubstring("after finish-properties\n  group cpu: "), "of the last pass")
+		file := filepath.Join(GinkgoT().TempDir(), "text")
+		Expect(succeeds(ctx, "dump", path, "--after", "group", "-o", file).stdout).To(BeEmpty())
+		Expect(os.ReadFile(file)).To(BeEquivalentTo(r.stdout))
+	})
+
+	It("names the passes where there is none of the name", func(ctx SpecContext) {
+		Expect(fails(ctx, "dump", save(ctx, stem()), "--after", "nothing")).To(ContainSubstring("there is no such pass (there are: pin-dims, name-nodes,"))
+	})
+
+	It("prints what there is where the model does not compile", func(ctx SpecContext) {
+		g := newGraph()
+		g.Opsets["com.example"] = 1
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "com.example", Name: "Magic"}, Name: "wand", Inputs: []*graph.Value{g.AddInput("x", f32(2))}, Outputs: []string{"y"}})
+		g.SetOutputs(n.Outputs[0])
+		r := carve(ctx, "dump", save(ctx, g), "--after", "simplify")
+		Expect(r.code).To(Equal(cli.ExitError))
+		Expect(r.stdout).To(ContainSubstring("com.example::Magic(%x)"))
+		Expect(r.stderr).To(ContainSubstring("no backend runs the node"))
+	})
+
+	It("gives small groups to others where that is asked for", func(ctx SpecContext) {
+		g := newGraph()
+		x := g.AddInput("x", f32(4, 4))
+		a := add(g, "Neg", "a", "va", []*graph.Value{x})
+		b := add(g, "Det", "b", "vb", []*graph.Value{a})
+		g.SetOutputs(add(g, "Exp", "c", "vc", []*graph.Value{b}))
+		path := save(ctx, g)
+		Expect(succeeds(ctx, "dump", path, "--after", "group").stdout).To(HaveSuffix("  group cpu: a\n  group reference: b\n  group cpu: c\n"))
+		Expect(succeeds(ctx, "dump", path, "--after", "group", "--min-nodes", "2").stdout).To(HaveSuffix("  group reference: a b c\n"))
+		Expect(fails(ctx, "dump", path, "--min-nodes", "-1")).To(ContainSubstring("must not be negative"))
+		succeeds(ctx, "dump", path, "--disconnected")
 	})
 })
