@@ -23,6 +23,7 @@ func (s *State) ExtractGroups(ctx context.Context) error {
 	if err := Verify(s.g); err != nil {
 		return err
 	}
+	s.table, s.order, s.groupOf = nil, nil, nil // nobody asks for them any more, and they are large
 	if s.o.Logger != nil {
 		s.o.Logger.LogAttrs(ctx, slog.LevelDebug, "partitioned", slog.Int("groups", len(s.result.Groups)), slog.Int("packs", len(s.result.Packs)))
 	}
