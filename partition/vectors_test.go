@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -255,3 +257,30 @@ func (v vetoing) Review(sub *graph.Graph) ([]int, *property.Reason) {
 	}
 	return property.KeepAll(sub), nil
 }
+
+var _ = DescribeTable("Atomic claims that need each other are divided, whatever runs the nodes around them",
+	func(ctx SpecContext, heads string, lines []string, claims [][]string, want ...string) {
+		b := &claiming{Backend: instance("a", opaque("a"), "Max", "Neg"), claims: func(g *graph.Graph) (out []property.Claim) {
+			for i, names := range claims {
+				c := property.Claim{Name: fmt.Sprint("claim", i)}
+				for n := range g.Nodes() {
+					if slices.Contains(names, n.Name) {
+						c.Nodes = append(c.Nodes, n)
+					}
+				}
+				out = append(out, c)
+			}
+			return out
+		}}
+		res := carved(ctx, parse(text(heads, lines...)), &partition.Options{Backends: []backend.Backend{b, instance("host-ref", graph.RowMajor)}})
+		Expect(groups(res)).To(ContainElements(want))
+	},
+	Entry("two claims around each other", "n3, n5", []string{"n1 = Max(x)", "n2 = Sum(x, n1)", "n0 = Max(x)", "n3 = Max(n2, n0)", "n4 = Sum(n0, n0)", "n5 = Max(n1, n4)"},
+		[][]string{{"n1", "n5"}, {"n0", "n3"}}),
+	Entry("a long way round behind diamonds", "a2", []string{"a = Max(x)", "b = Sum(a)", "c = Sum(y)", "l = Sum(c)", "r = Sum(c)", "m = Sum(l, r)", "j = Sum(b, m)", "a2 = Max(a, j)"},
+		[][]string{{"a", "a2"}}, "a: (a)", "a: (a2)"),
+	Entry("the middle is another's", "c", []string{"a = Max(x)", "b = Sum(a)", "c = Max(b)"}, [][]string{{"a", "c"}}, "a: (a)", "a: (c)"),
+	Entry("the middle is claimed as well, but not taken", "c", []string{"a = Max(x)", "b = Sum(a)", "c = Max(b)"}, [][]string{{"a", "b", "c"}}),
+	Entry("two claims of one backend", "u, v", []string{"a = Max(x)", "b = Sum(a)", "u = Max(b)", "c = Max(b)", "v = Max(a, c)"},
+		[][]string{{"a", "u"}, {"c", "v"}}),
+)

@@ -1,21 +1,15 @@
 package dag
 
-import (
-	"cmp"
-	"slices"
-)
-
 // maxSweeps bounds how often the edges that could not be contracted are tried again after others were.
 const maxSweeps = 3
 
 // candidate is an edge of the quotient inside a colour.
 type candidate struct {
 	from, to int32
-	gain     float32
 	tried    int32 // members of both ends when it was found illegal: groups only grow, so an equal number is the same pair
 }
 
-// candidates returns the edges that may be contracted, by falling benefit, then by head in topological order, then by tail
+// candidates returns the edges that may be contracted, by head in topological order, then by tail
 // against it: what is close to the head is merged before what is farther, so that no path is left between.
 func (s *state) candidates(key []int32) []candidate {
 	q := s.q
@@ -49,26 +43,17 @@ func (s *state) candidates(key []int32) []candidate {
 			}
 		}
 	}
-	if q.gain == nil && q.cut == nil {
+	if q.cut == nil {
 		return list
 	}
-	s.weigh(list)
-	kept := list[:0]
-	for _, c := range list {
-		if c.gain > 0 {
-			kept = append(kept, c)
-		}
-	}
-	if q.gain != nil {
-		slices.SortStableFunc(kept, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
-	}
-	return kept
+	return s.uncut(list)
 }
 
-// weigh fills in what each candidate brings: nothing if it is cut.
-func (s *state) weigh(list []candidate) {
+// uncut returns the candidates that are not cut, in the list's memory.
+func (s *state) uncut(list []candidate) []candidate {
 	q := s.q
 	slot := s.take(q.n) // slot of the edge from the current tail to each node
+	cut := make([]bool, len(list))
 	byTail := make([]int32, len(list))
 	tails, ptr := s.take(int32(len(list))), s.take(q.n+1)
 	for i, c := range list {
@@ -83,37 +68,38 @@ func (s *state) weigh(list []candidate) {
 			slot[q.adj[i]] = i
 		}
 		for _, i := range byTail[ptr[u]:ptr[u+1]] {
-			c, at := &list[i], slot[list[i].to]
-			c.gain = 1
-			if q.gain != nil {
-				c.gain = q.gain[at]
-			}
-			if q.cut != nil && q.cut[at] {
-				c.gain = 0
-			}
+			cut[i] = q.cut[slot[list[i].to]]
 		}
 	}
 	s.give(slot, tails, ptr)
+	kept := list[:0]
+	for i, c := range list {
+		if !cut[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
-// merge contracts edges inside colour c while that is legal and reports whether it contracted any. final says that nothing
-// comes behind it.
-func (s *state) merge(c int32, pol Policy, final bool) (merged bool, err error) {
+// merge contracts edges inside colour c while that is legal. final says that nothing comes behind it.
+func (s *state) merge(c int32, final bool) error {
 	key, keyed := s.keys(c)
 	defer func() { s.give(key) }()
 	if keyed < 2 {
-		return false, nil
+		return nil
 	}
 	list := s.candidates(key)
 	if len(list) == 0 {
-		return false, nil
+		return nil
 	}
-	m := s.newMerger(s.q, s.sizes(pol))
+	m := s.newMerger(s.q)
 	defer m.close()
+	merged := false
 	for sweep := range maxSweeps {
 		var some bool
-		if list, some, err = s.sweep(m, list, pol.MaxSize, sweep == 0); err != nil {
-			return false, err
+		var err error
+		if list, some, err = s.sweep(m, list, sweep == 0); err != nil {
+			return err
 		}
 		merged = merged || some
 		if len(list) == 0 || sweep > 0 && !some {
@@ -132,11 +118,11 @@ func (s *state) merge(c int32, pol Policy, final bool) (merged bool, err error) 
 			s.apply(to, n)
 		}
 	}
-	return merged, nil
+	return nil
 }
 
 // sweep tries every candidate once and returns those that are worth another try.
-func (s *state) sweep(m *merger, list []candidate, most int64, first bool) (left []candidate, merged bool, err error) {
+func (s *state) sweep(m *merger, list []candidate, first bool) (left []candidate, merged bool, err error) {
 	left = list[:0]
 	for i, c := range list {
 		if i&1023 == 0 {
@@ -145,7 +131,7 @@ func (s *state) sweep(m *merger, list []candidate, most int64, first bool) (left
 			}
 		}
 		g, h := find(m.parent, c.from), find(m.parent, c.to)
-		if g == h || m.size != nil && m.size[g]+m.size[h] > most {
+		if g == h {
 			continue
 		}
 		members := m.count[g] + m.count[h]

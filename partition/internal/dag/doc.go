@@ -1,9 +1,9 @@
 // Package dag groups the nodes of an abstract directed acyclic graph that are coloured by backend, so that the graph of all
 // groups together has no cycle, and verifies such groupings.
 //
-// The words: a node has a colour (its backend) or none (it stays with the host). A unit is a set of nodes that is never
-// split (an atomic claim), a bound a set that no group of its colour crosses (a bounding claim), a cut an edge whose ends
-// never share a group. The quotient is the graph whose nodes are the groups.
+// The words: a node has a colour (its backend) or none (it stays with the host). A bound is a set that no group of its colour
+// crosses (a bounding claim), a cut an edge whose ends never share a group. Atomic claims are single nodes here: whoever
+// makes them contracts them before. The quotient is the graph whose nodes are the groups.
 //
 // # Method
 //
@@ -15,15 +15,13 @@
 //     colour, so the connected components inside a level can be contracted all at once. The levels counted from the sinks
 //     do as well; whichever gives fewer components is used. Number of levels = the fewest groups possible when groups need
 //     not be connected.
-//  2. Contraction. Remaining edges inside the colour are tried by falling benefit. Contracting an edge is legal if there is
+//  2. Contraction. Remaining edges inside the colour are tried in topological order. Contracting an edge is legal if there is
 //     no second path between its ends. The quotient's topological order is kept up to date, in the manner of Pearce and
 //     Kelly (A dynamic topological sort algorithm for directed acyclic graphs, JEA 11, 2006, doi:10.1145/1187436.1210590),
 //     and limits the search to what lies between the ends. The search runs from both ends by turns and stops as soon as one
 //     side is exhausted. The order is a list with labels (Bender, Cole, Demaine, Farach-Colton and Zito, Two simplified
 //     algorithms for maintaining order in a list, ESA 2002, doi:10.1007/3-540-45749-6_17), so that only the exhausted
 //     side's nodes move.
-//     Where benefits are given, this comes first and the levels pick up what the search budget left.
-//  3. Review. A group that the caller's Accept turns down is given back to the host.
 //
 // Searching has a budget of steps that is linear in the size of the graph. Running out of it costs merges, never soundness.
 // Everything else is linear, nothing recurses, and no map is iterated: equal problems give equal groupings.

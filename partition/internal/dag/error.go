@@ -17,16 +17,12 @@ var (
 	ErrColor = errors.New("group mixes colours")
 	// ErrEmpty is the cause for a group without nodes.
 	ErrEmpty = errors.New("group is empty")
-	// ErrUnit is the cause for a unit that lies in several groups and is not reported as split.
-	ErrUnit = errors.New("unit is split")
 	// ErrBound is the cause for a group that crosses a bound.
 	ErrBound = errors.New("group crosses a bound")
 	// ErrCut is the cause for a group with both ends of a cut edge.
 	ErrCut = errors.New("group holds both ends of a cut edge")
 	// ErrAlone is the cause for a group that joins a node that must be alone with others.
 	ErrAlone = errors.New("node must be alone in its group")
-	// ErrTooLarge is the cause for a group above its colour's MaxSize.
-	ErrTooLarge = errors.New("group is too large")
 	// ErrConnected is the cause for a group in several parts where its colour asks for connected ones.
 	ErrConnected = errors.New("group is not connected")
 )
@@ -37,7 +33,7 @@ const maxListed = 8
 // Error says what is wrong with a problem or a grouping. It unwraps to one of the sentinels.
 type Error struct {
 	Op    string  // "new graph", "group" or "verify"
-	What  string  // the list at fault ("units", …), "" where there is none
+	What  string  // the list at fault ("bounds", …), "" where there is none
 	Group int     // verify: the group at fault
 	Node  int32   // the node at fault, or -1
 	Edge  int     // new graph: the edge at fault

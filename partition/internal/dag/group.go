@@ -9,23 +9,18 @@ const stepsPerItem = 8
 // state is a problem half solved: the quotient so far and how the problem's nodes map to it.
 type state struct {
 	work
-	ctx   context.Context
-	p     *Problem
-	base  *quotient
-	q     *quotient
-	of    []int32 // quotient node of each node
-	color []int32 // as in the problem, but Host for rejected nodes
-	unit  []int32 // as in the problem, but -1 for host nodes and torn units divided; nil without units
-	units int32
-	split []int32
-	last  bool    // nothing comes behind the passes of this colour
-	rank  []int32 // topological rank of each node, filled when first needed
+	ctx  context.Context
+	p    *Problem
+	base *quotient
+	q    *quotient
+	of   []int32 // quotient node of each node
+	last bool    // nothing comes behind the passes of this colour
 }
 
 // Group divides the nodes of the problem into groups: every node in one, every host node in one of its own, the quotient of
-// all groups acyclic, units whole unless reported, bounds, cuts, sizes and connectedness as asked. It merges as far as its
+// all groups acyclic, bounds, cuts and connectedness as asked. It merges as far as its
 // method can (see the package comment), not provably to the fewest groups, except that colours with Disconnected groups get
-// the fewest that the groups of the colours before them leave room for, if neither bounds, MaxSize nor Alone interfere.
+// the fewest that the groups of the colours before them leave room for, if neither bounds nor Alone interfere.
 //
 // Equal problems give equal groupings. The numbers of the nodes matter only for breaking ties: with Disconnected groups
 // renumbering changes nothing but the names, with connected ones it moves the number of groups by a few in a hundred at
@@ -37,7 +32,7 @@ func Group(ctx context.Context, p *Problem) (*Grouping, error) {
 	if err := p.check("group"); err != nil {
 		return nil, err
 	}
-	s := &state{ctx: ctx, p: p, color: p.Color}
+	s := &state{ctx: ctx, p: p}
 	s.base = s.work.base(p)
 	if err := s.start(); err != nil {
 		return nil, err
@@ -45,7 +40,7 @@ func Group(ctx context.Context, p *Problem) (*Grouping, error) {
 	short := false
 	colors := p.colors()
 	for i, c := range colors {
-		s.last = i == len(colors)-1 && p.Accept == nil
+		s.last = i == len(colors)-1
 		s.steps, s.short = s.budget(), false
 		if err := s.group(c); err != nil {
 			return nil, err
@@ -88,7 +83,7 @@ func (s *state) keys(c int32) (key []int32, keyed int) {
 		key[i] = outside
 	}
 	for v, x := range s.of {
-		if s.color[v] != c || key[x] == alone {
+		if s.p.Color[v] != c || key[x] == alone {
 			continue
 		}
 		switch {
@@ -108,42 +103,16 @@ func (s *state) keys(c int32) (key []int32, keyed int) {
 	return key, keyed
 }
 
-// sizes returns the size of each node of the quotient, or nil if the policy asks for no bound.
-func (s *state) sizes(pol Policy) []int64 {
-	if pol.MaxSize <= 0 {
-		return nil
-	}
-	size := make([]int64, s.q.n)
-	for v, x := range s.of {
-		if s.p.Size != nil {
-			size[x] += int64(s.p.Size[v])
-		} else {
-			size[x]++
-		}
-	}
-	return size
-}
-
 // group finds the groups of one colour on the quotient.
 func (s *state) group(c int32) error {
 	pol := s.p.policy(c)
-	if s.p.Benefit != nil && !pol.Disconnected { // the level method is blind to benefits: heaviest edges first
-		if _, err := s.merge(c, pol, false); err != nil {
-			return err
-		}
-	}
 	if err := s.seed(c, pol); err != nil {
 		return err
 	}
-	if !pol.Disconnected {
-		if _, err := s.merge(c, pol, s.last); err != nil {
-			return err
-		}
-	}
-	if s.p.Accept == nil {
+	if pol.Disconnected {
 		return nil
 	}
-	return s.review(c, pol)
+	return s.merge(c, s.last)
 }
 
 // seed contracts the nodes of one colour by the level method, from whichever side gives fewer groups.
@@ -180,9 +149,6 @@ func (s *state) seed(c int32, pol Policy) error {
 		level, level2, parent, parent2, top, saved = level2, level, parent2, parent, top2, saved2
 	}
 	if saved > 0 {
-		if size := s.sizes(pol); size != nil {
-			s.chop(s.q, key, parent, size, pol.MaxSize, !pol.Disconnected)
-		}
 		to, m := s.number(s.q, key, level, parent, top, backward)
 		s.apply(to, m)
 	}
@@ -190,25 +156,13 @@ func (s *state) seed(c int32, pol Policy) error {
 	return s.ctx.Err()
 }
 
-// start makes the first quotient: units contracted, numbered topologically.
+// start makes the first quotient: numbered topologically.
 func (s *state) start() error {
 	s.q, s.of = s.base, s.take(s.base.n)
 	singletons(s.of)
-	if s.p.Unit != nil {
-		s.divide()
-		m := s.unite(func(int32) bool { return true })
-		s.q = s.contract(s.base, s.of, m)
-	}
 	order, n := s.order(s.q)
 	if n < s.q.n {
-		if s.p.Unit == nil {
-			return s.cycle(order[:n])
-		}
-		if all, n := s.order(s.base); n < s.base.n {
-			return s.cycle(all[:n])
-		}
-		s.give(order)
-		return s.repair()
+		return s.cycle(order[:n])
 	}
 	s.renumber(order)
 	return s.ctx.Err()
@@ -253,7 +207,7 @@ func (s *state) finish() *Grouping {
 	}
 	type frame struct{ group, item, pred int32 }
 	var stack []frame
-	r := &Grouping{Of: make([]int32, g.n), Color: make([]int32, n), Split: s.split}
+	r := &Grouping{Of: make([]int32, g.n), Color: make([]int32, n)}
 	next := int32(0)
 	push := func(x int32) {
 		number[x] = n // on the way; an acyclic quotient never meets it again there
@@ -279,16 +233,13 @@ func (s *state) finish() *Grouping {
 				continue
 			}
 			number[f.group] = next
-			r.Color[next] = s.color[u]
+			r.Color[next] = s.p.Color[u]
 			next++
 			stack = stack[:len(stack)-1]
 		}
 	}
 	for v, x := range s.of {
 		r.Of[v] = number[x]
-		if s.color[v] != s.p.Color[v] {
-			r.Rejected = append(r.Rejected, int32(v))
-		}
 	}
 	return r
 }

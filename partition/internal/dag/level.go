@@ -12,7 +12,7 @@ const (
 func levels(q *quotient, key, level []int32, backward bool) int32 {
 	clear(level)
 	top := int32(0)
-	if q.cut == nil && q.gain == nil {
+	if q.cut == nil {
 		return plainLevels(q, key, level, backward)
 	}
 	if !backward {
@@ -130,51 +130,6 @@ func (w *work) classes(q *quotient, key, level, parent []int32, top, keys int32)
 	}
 	w.give(ptr, list, first)
 	return saved
-}
-
-// chop divides the sets of parent whose size is above most into runs of consecutive nodes in topological order, each within
-// most where its first node is. Paths between nodes of a set stay in the set, so its runs depend on each other in one
-// direction only. With connected, runs are divided further into their components, for the same reason.
-func (w *work) chop(q *quotient, key, parent []int32, size []int64, most int64, connected bool) {
-	total := make([]int64, q.n) // of each set, by root
-	over := false
-	for v := range q.n {
-		if key[v] >= 0 {
-			r := find(parent, v)
-			total[r] += size[v]
-			over = over || total[r] > most && r != v
-		}
-	}
-	if !over {
-		return
-	}
-	root, run, head := w.take(q.n), w.take(q.n), w.take(q.n)
-	filled := make([]int64, q.n) // of the latest run of each set, which begins at head
-	for v := range q.n {
-		r := find(parent, v)
-		root[v], run[v] = r, r
-		if total[r] <= most {
-			continue
-		}
-		if r == v || filled[r]+size[v] > most { // roots come first, being the lowest of their sets
-			head[r], filled[r] = v, 0
-		}
-		filled[r] += size[v]
-		run[v] = head[r]
-	}
-	if !connected {
-		copy(parent, run)
-	} else {
-		singletons(parent)
-		for u := range q.n {
-			for s := q.ptr[u]; s < q.ptr[u+1]; s++ {
-				if v := q.adj[s]; root[u] == root[v] && run[u] == run[v] && !q.barred(s) {
-					unite(parent, u, v)
-				}
-			}
-		}
-	}
-	w.give(root, run, head)
 }
 
 // number gives the sets of parent numbers in a topological order of their quotient: by level, and inside a level first the

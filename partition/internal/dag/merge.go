@@ -13,7 +13,6 @@ type merger struct {
 	parent []int32 // union-find over the nodes of q
 	ring   []int32 // next member of the same group, in a circle
 	count  []int32 // members, by root
-	size   []int64 // by root, nil when sizes do not matter
 
 	fore, back search
 }
@@ -46,11 +45,10 @@ const (
 	leastSteps = 256
 )
 
-// newMerger begins with every node of q a root, in the order of their numbers, which must be topological. size is by node,
-// or nil, and becomes the merger's.
-func (w *work) newMerger(q *quotient, size []int64) *merger {
+// newMerger begins with every node of q a root, in the order of their numbers, which must be topological.
+func (w *work) newMerger(q *quotient) *merger {
 	w.reverse(q)
-	m := &merger{w: w, q: q, parent: w.take(q.n), ring: w.take(q.n), count: w.take(q.n), size: size}
+	m := &merger{w: w, q: q, parent: w.take(q.n), ring: w.take(q.n), count: w.take(q.n)}
 	m.order.reset(w, q.n)
 	m.fore.mark, m.back.mark = w.take(q.n), w.take(q.n)
 	clear(m.fore.mark)
@@ -186,53 +184,6 @@ func (m *merger) backward(g, h int32) (done, ok bool) {
 	return false, true
 }
 
-// contractSet merges roots, at least one, unless a path leaves the set and comes back. It spends at most a quarter of the
-// steps that are left. The set is reordered.
-func (m *merger) contractSet(set []int32) verdict {
-	label := m.order.label
-	slices.SortFunc(set, func(a, b int32) int { return cmp.Compare(label[a], label[b]) })
-	last := set[len(set)-1]
-	m.fore.begin(last, m.q.ptr)
-	m.back.stamp++
-	for _, x := range set { // the backward search's marks tell members
-		m.back.mark[x] = m.back.stamp
-		m.fore.mark[x] = m.fore.stamp
-	}
-	for _, x := range set[:len(set)-1] {
-		m.fore.stack = append(m.fore.stack, frame{x, x, m.q.ptr[x]})
-	}
-	budget := min(m.w.steps, max(leastSteps, m.w.steps>>2))
-	for done := false; !done; m.w.steps-- {
-		if budget--; budget < 0 {
-			return unknown
-		}
-		var slot int32
-		if slot, done = m.fore.advance(m.q.ptr, m.ring); slot < 0 {
-			continue
-		}
-		y := find(m.parent, m.q.adj[slot])
-		if m.back.mark[y] == m.back.stamp {
-			if root := m.fore.stack[len(m.fore.stack)-1].root; m.back.mark[root] != m.back.stamp {
-				return illegal
-			}
-		} else if m.fore.mark[y] != m.fore.stamp && label[y] < label[last] {
-			m.fore.push(y, m.q.ptr)
-		}
-	}
-	r := last
-	for _, x := range set[:len(set)-1] {
-		g := m.unite(x, r)
-		if g == r {
-			m.order.remove(x)
-		} else {
-			m.order.replace(r, x)
-		}
-		r = g
-	}
-	m.moveBehind(r, m.fore.found)
-	return legal
-}
-
 // joinAtHead merges g into the place of h; what g reaches before h moves behind it.
 func (m *merger) joinAtHead(g, h int32) {
 	r := m.unite(g, h)
@@ -278,8 +229,5 @@ func (m *merger) unite(g, h int32) int32 {
 	m.parent[s] = r
 	m.count[r] += m.count[s]
 	m.ring[r], m.ring[s] = m.ring[s], m.ring[r]
-	if m.size != nil {
-		m.size[r] += m.size[s]
-	}
 	return r
 }

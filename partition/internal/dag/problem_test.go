@@ -40,23 +40,6 @@ func parse(text, colors string) (g *dagtest.Graph, names []string, p *dag.Proble
 	return g, names, problem(g, color)
 }
 
-// unit makes a unit of the named nodes.
-func unit(p *dag.Problem, names []string, number int32, members ...string) {
-	if p.Unit == nil {
-		p.Unit = make([]int32, len(names))
-		for i := range p.Unit {
-			p.Unit[i] = -1
-		}
-	}
-	for i, name := range names {
-		for _, m := range members {
-			if m == name {
-				p.Unit[i] = number
-			}
-		}
-	}
-}
-
 // show writes the coloured groups in order: "{p1,p2} {q1}".
 func show(names []string, r *dag.Grouping) string {
 	var groups []string
@@ -86,24 +69,6 @@ func randomProblem(seed uint64, nodes int) (*dagtest.Graph, *dag.Problem) {
 	p := problem(g, dagtest.Colors(n, colors, 0.3+0.6*r.Float64(), seed))
 	some := func() bool { return r.IntN(3) == 0 }
 	if some() {
-		p.Unit = make([]int32, n)
-		units := 1 + r.IntN(n)
-		scope := 1 + r.IntN(12)
-		for v := range p.Unit {
-			p.Unit[v] = -1
-			if r.IntN(3) == 0 {
-				p.Unit[v] = int32(v / scope % units)
-			}
-		}
-		if r.IntN(4) > 0 { // as claims are: of one colour
-			for v, u := range p.Unit {
-				if u >= 0 {
-					p.Color[v] = u % int32(colors)
-				}
-			}
-		}
-	}
-	if some() {
 		p.Bound = make([]int32, n)
 		scope := 1 + r.IntN(20)
 		for v := range p.Bound {
@@ -123,31 +88,8 @@ func randomProblem(seed uint64, nodes int) (*dagtest.Graph, *dag.Problem) {
 			p.Cut[e] = r.IntN(6) == 0
 		}
 	}
-	if some() {
-		p.Benefit = make([]float32, len(g.From))
-		for e := range p.Benefit {
-			p.Benefit[e] = float32(r.IntN(12) - 2)
-		}
-	}
-	if some() {
-		p.Size = make([]int32, n)
-		for v := range p.Size {
-			p.Size[v] = int32(r.IntN(5))
-		}
-	}
 	for range colors {
-		policy := dag.Policy{Disconnected: some()}
-		if some() {
-			policy.MaxSize = int64(1 + r.IntN(12))
-		}
-		p.Policy = append(p.Policy, policy)
-	}
-	for range r.IntN(colors + 1) {
-		p.Order = append(p.Order, int32(r.IntN(colors)))
-	}
-	if some() {
-		least := 1 + r.IntN(4)
-		p.Accept = func(_ int32, nodes []int32) bool { return len(nodes) >= least && nodes[0]%7 != 3 }
+		p.Policy = append(p.Policy, dag.Policy{Disconnected: some()})
 	}
 	return g, p
 }

@@ -175,7 +175,7 @@ func fewest(g *dagtest.Graph, p *dag.Problem, mustConnect bool) int {
 				members[r.Of[v]] = append(members[r.Of[v]], int32(v))
 			}
 			for _, m := range members {
-				if mustConnect && !connected(g, p, r, m) {
+				if mustConnect && !connected(g, r, m) {
 					return
 				}
 			}

@@ -3,11 +3,10 @@ package dag
 // quotient is a graph of contracted nodes in compressed rows without parallel edges. But for the one that stands for the
 // problem's own graph, its nodes are numbered in a topological order: every edge leads to a higher number.
 type quotient struct {
-	n    int32
-	ptr  []int32
-	adj  []int32
-	cut  []bool    // by slot of adj, nil if there are none
-	gain []float32 // by slot of adj, nil if all edges are worth the same
+	n   int32
+	ptr []int32
+	adj []int32
+	cut []bool // by slot of adj, nil if there are none
 
 	// Filled by reverse.
 	pptr, padj []int32
@@ -24,22 +23,16 @@ func (w *work) base(p *Problem) *quotient {
 			q.cut[s] = p.Cut[e]
 		}
 	}
-	if p.Benefit != nil {
-		q.gain = make([]float32, len(g.succ))
-		for s, e := range g.succEdge {
-			q.gain[s] = p.Benefit[e]
-		}
-	}
 	return q
 }
 
 // barred reports whether the edge in a slot keeps the level method from joining its ends.
 func (q *quotient) barred(slot int32) bool {
-	return q.cut != nil && q.cut[slot] || q.gain != nil && !(q.gain[slot] > 0)
+	return q.cut != nil && q.cut[slot]
 }
 
 // contract returns the quotient with m nodes in which node v of q has become node to[v]. Edges inside a node vanish;
-// parallel ones become one, which is cut if one of them is and brings the sum of what they bring. The cost is linear.
+// parallel ones become one, which is cut if one of them is. The cost is linear.
 func (w *work) contract(q *quotient, to []int32, m int32) *quotient {
 	start, members := w.take(m+1), w.take(q.n)
 	bucket(to[:q.n], start, members)
@@ -47,15 +40,12 @@ func (w *work) contract(q *quotient, to []int32, m int32) *quotient {
 	if q.cut != nil {
 		r.cut = make([]bool, len(q.adj))
 	}
-	if q.gain != nil {
-		r.gain = make([]float32, len(q.adj))
-	}
 	last := w.take(m) // slot of the latest edge to each node
 	for i := range last {
 		last[i] = -1
 	}
 	end := int32(0)
-	if q.cut == nil && q.gain == nil {
+	if q.cut == nil {
 		for a := range m {
 			row := end
 			r.ptr[a] = row
@@ -87,12 +77,7 @@ func (w *work) contract(q *quotient, to []int32, m int32) *quotient {
 					last[b], r.adj[at] = at, b
 					end++
 				}
-				if q.cut != nil {
-					r.cut[at] = r.cut[at] || q.cut[s]
-				}
-				if q.gain != nil {
-					r.gain[at] += q.gain[s]
-				}
+				r.cut[at] = r.cut[at] || q.cut[s]
 			}
 		}
 	}

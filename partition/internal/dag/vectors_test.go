@@ -7,15 +7,9 @@ import (
 	"github.com/carve-dev/carve/partition/internal/dag"
 )
 
-// claim is a set of nodes that a backend wants as one group.
-type claim []string
-
 var _ = DescribeTable("Group keeps groups that could wait for each other apart",
-	func(ctx SpecContext, text, colors string, claims []claim, connected, fewest string, split ...int) {
+	func(ctx SpecContext, text, colors string, connected, fewest string) {
 		g, names, p := parse(text, colors)
-		for i, c := range claims {
-			unit(p, names, int32(i), c...)
-		}
 		for _, disconnected := range []bool{false, true} {
 			want := connected
 			if disconnected {
@@ -31,45 +25,30 @@ var _ = DescribeTable("Group keeps groups that could wait for each other apart",
 			Expect(oracle(g, p, r)).To(BeEmpty())
 			Expect(show(names, r)).To(Equal(want))
 			Expect(r.Exhausted).To(BeFalse())
-			Expect(r.Split).To(HaveLen(len(split)))
-			for i, u := range split {
-				Expect(r.Split[i]).To(BeEquivalentTo(u))
-			}
 		}
 	},
 	// Groups that are convex each for itself and need each other. TVM's merging, whose dependency sets go stale, makes
 	// {p1,p2} and {q1,q0,q2} of the first.
-	Entry("two backends", fiveNodes, "PQ", nil, "{q0} {p1,p2} {q1,q2}", "{q0} {p1,p2} {q1,q2}"),
-	Entry("two backends, the other first", fiveNodes, "QP", nil, "{p1} {q1,q0,q2} {p2}", "{p1} {q1,q0,q2} {p2}"),
-	Entry("two backends, as claims", fiveNodes, "PQ", []claim{{"p1", "p2"}, {"q0", "q1", "q2"}},
-		"{q0} {p1,p2} {q1,q2}", "{q0} {p1,p2} {q1,q2}", 1),
+	Entry("two backends", fiveNodes, "PQ", "{q0} {p1,p2} {q1,q2}", "{q0} {p1,p2} {q1,q2}"),
+	Entry("two backends, the other first", fiveNodes, "QP", "{p1} {q1,q0,q2} {p2}", "{p1} {q1,q0,q2} {p2}"),
 	// MXNet makes {n1,n5} and {n0,n3}: neighbours that another subgraph has already are not looked at.
-	Entry("one backend", sixNodes, "A", nil, "{n1} {n0,n3} {n5}", "{n1,n0} {n3,n5}"),
-	Entry("one backend, as claims", sixNodes, "A", []claim{{"n1", "n5"}, {"n0", "n3"}},
-		"{n0} {n1,n5} {n3}", "{n0} {n1,n5} {n3}", 1),
-	Entry("one backend around the other in one hop", sandwich, "AS", nil, "{s1} {a0,a1} {s2}", "{s1} {a0,a1} {s2}"),
-	Entry("the other around the one", sandwich, "SA", nil, "{s1} {a0,a1} {s2}", "{s1} {a0,a1} {s2}"),
-	Entry("around each other, as claims", sandwich, "AS", []claim{{"a0", "a1"}, {"s1", "s2"}},
-		"{s1} {a0,a1} {s2}", "{s1} {a0,a1} {s2}", 1),
+	Entry("one backend", sixNodes, "A", "{n1} {n0,n3} {n5}", "{n1,n0} {n3,n5}"),
+	Entry("one backend around the other in one hop", sandwich, "AS", "{s1} {a0,a1} {s2}", "{s1} {a0,a1} {s2}"),
+	Entry("the other around the one", sandwich, "SA", "{s1} {a0,a1} {s2}", "{s1} {a0,a1} {s2}"),
 	// MXNet's search for a path has no visited set and gives up in the diamonds.
-	Entry("a long way round behind diamonds", diamonds, "A", nil, "{a} {a2}", "{a} {a2}"),
-	Entry("a long way round behind diamonds, as a claim", diamonds, "A", []claim{{"a", "a2"}}, "{a} {a2}", "{a} {a2}", 0),
-	Entry("a filter that dropped the middle", "a=A; b=M(a); c=A(b)", "A", []claim{{"a", "c"}}, "{a} {c}", "{a} {c}", 0),
-	Entry("a claim with a node of the host inside", "a=A; b=M(a); c=A(b)", "A", []claim{{"a", "b", "c"}}, "{a} {c}", "{a} {c}", 0),
-	Entry("two claims of one backend that need each other", "a=A; b=B(a); u=A(b); c=A(b); v=A(a)", "A",
-		[]claim{{"a", "u"}, {"c", "v"}}, "{a} {u} {c,v}", "{a} {u,c,v}", 0),
+	Entry("a long way round behind diamonds", diamonds, "A", "{a} {a2}", "{a} {a2}"),
 
 	// MXNet's unit tests.
-	Entry("exp, sin and add without cos", "e=A; c=C(e); s=A(e); p=A(c,s)", "A", nil, "{e,s} {p}", "{e,s} {p}"),
-	Entry("exp, cos and add without sin", "e=A; c=A(e); s=S(e); p=A(c,s)", "A", nil, "{e,c} {p}", "{e,c} {p}"),
-	Entry("a long path outside", "s=A; c1=C(s); c2=C(c1); c3=C(c2); c4=C(c3); p=A(s,c4)", "A", nil, "{s} {p}", "{s} {p}"),
-	Entry("two inputs joined", "s1=A; s2=A; p=A(s1,s2); c1=C(p); c2=C(p); m=D(c1,c2)", "A", nil, "{s1,s2,p}", "{s1,s2,p}"),
-	Entry("batch normalisations behind it", "e=A; c=C(e); s=A(e); p=A(c,s); b0=A(p); b1=A(b0)", "A", nil,
+	Entry("exp, sin and add without cos", "e=A; c=C(e); s=A(e); p=A(c,s)", "A", "{e,s} {p}", "{e,s} {p}"),
+	Entry("exp, cos and add without sin", "e=A; c=A(e); s=S(e); p=A(c,s)", "A", "{e,c} {p}", "{e,c} {p}"),
+	Entry("a long path outside", "s=A; c1=C(s); c2=C(c1); c3=C(c2); c4=C(c3); p=A(s,c4)", "A", "{s} {p}", "{s} {p}"),
+	Entry("two inputs joined", "s1=A; s2=A; p=A(s1,s2); c1=C(p); c2=C(p); m=D(c1,c2)", "A", "{s1,s2,p}", "{s1,s2,p}"),
+	Entry("batch normalisations behind it", "e=A; c=C(e); s=A(e); p=A(c,s); b0=A(p); b1=A(b0)", "A",
 		"{e,s} {p,b0,b1}", "{e,s} {p,b0,b1}"),
 
-	Entry("a diamond of one backend", "a=A; b=A(a); c=A(a); d=A(b,c)", "A", nil, "{a,b,c,d}", "{a,b,c,d}"),
-	Entry("a diamond with a hole", "a=A; b=B(a); c=A(a); d=A(b,c)", "A", nil, "{a,c} {d}", "{a,c} {d}"),
-	Entry("levels from the sources and from the sinks differ", "a=A; b=B(a); c=B(b); d=A(c); e=A(a); f=A(d,e)", "A", nil,
+	Entry("a diamond of one backend", "a=A; b=A(a); c=A(a); d=A(b,c)", "A", "{a,b,c,d}", "{a,b,c,d}"),
+	Entry("a diamond with a hole", "a=A; b=B(a); c=A(a); d=A(b,c)", "A", "{a,c} {d}", "{a,c} {d}"),
+	Entry("levels from the sources and from the sinks differ", "a=A; b=B(a); c=B(b); d=A(c); e=A(a); f=A(d,e)", "A",
 		"{a,e} {d,f}", "{a,e} {d,f}"),
 )
 

@@ -1,10 +1,10 @@
 package dag
 
 // Verify proves a grouping of the problem from scratch: every node in exactly one group, every group of one colour and not
-// empty, host nodes single, units whole unless listed in r.Split (those of rejected nodes go to the host as a whole group
-// did), bounds not crossed, cut edges between groups, Alone, MaxSize and connectedness obeyed, and the quotient of all
-// groups together without a cycle. It returns an *Error wrapping the cause. It shares no code with Group but the bucket
-// sort, union-find and the call of two functions at a time, takes groupings from anywhere (group numbers need no order), and costs O(nodes + edges).
+// empty, host nodes single, bounds not crossed, cut edges between groups, Alone and connectedness obeyed, and the quotient of
+// all groups together without a cycle. It returns an *Error wrapping the cause. It shares no code with Group but the bucket
+// sort, union-find and the call of two functions at a time, takes groupings from anywhere (group numbers need no order), and
+// costs O(nodes + edges).
 func Verify(p *Problem, r *Grouping) error {
 	if err := p.check("verify"); err != nil {
 		return err
@@ -19,7 +19,7 @@ func Verify(p *Problem, r *Grouping) error {
 	}
 	c := &checker{p: p, r: r}
 	c.ptr, c.nodes = r.Members()
-	for _, check := range []func() error{c.colors, c.units, c.contents, c.cuts} {
+	for _, check := range []func() error{c.colors, c.contents, c.cuts} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -37,8 +37,6 @@ type checker struct {
 	p          *Problem
 	r          *Grouping
 	ptr, nodes []int32
-	rejected   []bool // nil if there are none
-	split      []bool // by unit, nil if there are none
 }
 
 func (c *checker) fail(group int32, node int32, cause error) error {
@@ -50,10 +48,6 @@ func (c *checker) members(x int32) []int32 { return c.nodes[c.ptr[x]:c.ptr[x+1]]
 
 // colors checks that every group is of one colour and that host groups are single nodes.
 func (c *checker) colors() error {
-	var err error
-	if c.rejected, err = marks(c.r.Rejected, c.p.Graph.Len(), "rejected nodes"); err != nil {
-		return err
-	}
 	for x := range int32(c.r.Len()) {
 		nodes, color := c.members(x), c.r.Color[x]
 		if len(nodes) == 0 {
@@ -63,7 +57,7 @@ func (c *checker) colors() error {
 			return c.fail(x, -1, ErrRange)
 		}
 		for _, v := range nodes {
-			if c.colorOf(v) != color || color == Host && len(nodes) > 1 {
+			if c.p.Color[v] != color || color == Host && len(nodes) > 1 {
 				return c.fail(x, v, ErrColor)
 			}
 		}
@@ -71,103 +65,26 @@ func (c *checker) colors() error {
 	return nil
 }
 
-// colorOf returns the colour that a node ended with.
-func (c *checker) colorOf(v int32) int32 {
-	if c.rejected != nil && c.rejected[v] {
-		return Host
-	}
-	return c.p.Color[v]
-}
-
-// marks turns a list of numbers below n into a set.
-func marks(list []int32, n int, what string) ([]bool, error) {
-	if list == nil {
-		return nil, nil
-	}
-	set := make([]bool, n)
-	for _, x := range list {
-		if x < 0 || int(x) >= n {
-			return nil, &Error{Op: "verify", What: what, Node: -1, Err: ErrRange}
-		}
-		set[x] = true
-	}
-	return set, nil
-}
-
-// units checks that units are whole.
-func (c *checker) units() error {
-	if c.p.Unit == nil {
-		return nil
-	}
-	var err error
-	if c.split, err = marks(c.r.Split, c.p.Graph.Len(), "split units"); err != nil {
-		return err
-	}
-	first := make([]int32, c.p.Graph.Len())
-	for i := range first {
-		first[i] = -1
-	}
-	for v := range int32(len(c.r.Of)) {
-		u := c.p.Unit[v]
-		if u < 0 || c.split != nil && c.split[u] {
-			continue
-		}
-		f := first[u]
-		if f < 0 {
-			first[u] = v
-			continue
-		}
-		bothHost := c.p.Color[f] < 0 && c.p.Color[v] < 0
-		bothRejected := c.p.Color[f] >= 0 && c.p.Color[v] >= 0 && c.colorOf(f) < 0 && c.colorOf(v) < 0
-		if c.r.Of[f] != c.r.Of[v] && !bothHost && !bothRejected {
-			return c.fail(c.r.Of[v], v, ErrUnit)
-		}
-	}
-	return nil
-}
-
-// contents checks bounds, Alone and MaxSize.
+// contents checks bounds and Alone.
 func (c *checker) contents() error {
 	for x := range int32(c.r.Len()) {
 		nodes := c.members(x)
 		if c.r.Color[x] == Host {
 			continue
 		}
-		size := int64(0)
 		for _, v := range nodes {
 			if c.p.Bound != nil && c.p.Bound[v] != c.p.Bound[nodes[0]] {
 				return c.fail(x, v, ErrBound)
 			}
-			if c.p.Alone != nil && c.p.Alone[v] && !c.oneUnit(nodes) {
+			if c.p.Alone != nil && c.p.Alone[v] && len(nodes) > 1 {
 				return c.fail(x, v, ErrAlone)
 			}
-			if c.p.Size != nil {
-				size += int64(c.p.Size[v])
-			} else {
-				size++
-			}
-		}
-		if most := c.p.policy(c.r.Color[x]).MaxSize; most > 0 && size > most && !c.oneUnit(nodes) {
-			return c.fail(x, -1, ErrTooLarge)
 		}
 	}
 	return nil
 }
 
-// oneUnit reports whether the nodes are a single one or lie in one unit.
-func (c *checker) oneUnit(nodes []int32) bool {
-	if len(nodes) == 1 {
-		return true
-	}
-	for _, v := range nodes {
-		if c.p.Unit == nil || c.p.Unit[v] < 0 || c.p.Unit[v] != c.p.Unit[nodes[0]] {
-			return false
-		}
-	}
-	return true
-}
-
-// cuts checks that no cut edge lies in a group other than inside a unit.
+// cuts checks that no cut edge lies in a group.
 func (c *checker) cuts() error {
 	if c.p.Cut == nil {
 		return nil
@@ -176,8 +93,7 @@ func (c *checker) cuts() error {
 	for u := range g.n {
 		for s := g.succPtr[u]; s < g.succPtr[u+1]; s++ {
 			v := g.succ[s]
-			if c.p.Cut[g.succEdge[s]] && c.r.Of[u] == c.r.Of[v] &&
-				(c.p.Unit == nil || c.p.Unit[u] < 0 || c.p.Unit[u] != c.p.Unit[v]) {
+			if c.p.Cut[g.succEdge[s]] && c.r.Of[u] == c.r.Of[v] {
 				return c.fail(c.r.Of[u], u, ErrCut)
 			}
 		}
@@ -185,7 +101,7 @@ func (c *checker) cuts() error {
 	return nil
 }
 
-// connected checks that groups are connected where their colour asks for it. Whole units connect.
+// connected checks that groups are connected where their colour asks for it.
 func (c *checker) connected() error {
 	g := c.p.Graph
 	parent := make([]int32, g.n)
@@ -200,23 +116,6 @@ func (c *checker) connected() error {
 	}
 	if parts == c.r.Len() { // no group has more than one
 		return nil
-	}
-	if c.p.Unit != nil {
-		first := make([]int32, g.n)
-		for i := range first {
-			first[i] = -1
-		}
-		for v := range g.n {
-			u := c.p.Unit[v]
-			if u < 0 || c.split != nil && c.split[u] || c.colorOf(v) == Host {
-				continue
-			}
-			if first[u] < 0 {
-				first[u] = v
-			} else {
-				unite(parent, first[u], v)
-			}
-		}
 	}
 	for x := range int32(c.r.Len()) {
 		if color := c.r.Color[x]; color == Host || c.p.policy(color).Disconnected {

@@ -37,13 +37,6 @@ var _ = Describe("Verify", func() {
 			p.Graph, _ = dag.New(7, nil, nil)
 			p.Policy = []dag.Policy{{Disconnected: true}}
 		}),
-		Entry("a unit that connects", grouping(0, 1, 2, 3, 1, 4, 5), func(names []string, p *dag.Problem) {
-			p.Graph, _ = dag.New(7, nil, nil)
-			unit(p, names, 0, "b", "e")
-		}),
-		Entry("rejected nodes", &dag.Grouping{
-			Of: []int32{0, 1, 2, 3, 4, 5, 6}, Color: []int32{-1, -1, 1, 0, 0, 0, -1}, Rejected: []int32{0, 1},
-		}, func(names []string, p *dag.Problem) { unit(p, names, 2, "a", "b") }),
 	)
 
 	DescribeTable("refuses", func(r *dag.Grouping, edit func(names []string, p *dag.Problem), cause error, message string) {
@@ -61,21 +54,9 @@ var _ = Describe("Verify", func() {
 		Entry("two host nodes in a group", grouping(0, 0, 1, 0, 2, 2, 2), func(_ []string, p *dag.Problem) {
 			p.Color[4], p.Color[5] = -1, -1
 		}, dag.ErrColor, "group 2"),
-		Entry("rejected nodes that keep their group", &dag.Grouping{
-			Of: []int32{0, 0, 1, 0, 2, 2, 3}, Color: []int32{0, 1, 0, -1}, Rejected: []int32{0},
-		}, func([]string, *dag.Problem) {}, dag.ErrColor, "node 0"),
-		Entry("rejected nodes out of range", &dag.Grouping{
-			Of: []int32{0, 0, 1, 0, 2, 2, 3}, Color: []int32{0, 1, 0, -1}, Rejected: []int32{7},
-		}, func([]string, *dag.Problem) {}, dag.ErrRange, "rejected"),
 		Entry("a colour below the host", &dag.Grouping{
 			Of: []int32{0, 0, 1, 0, 2, 2, 3}, Color: []int32{0, 1, -2, -1},
 		}, func([]string, *dag.Problem) {}, dag.ErrRange, "group 2"),
-		Entry("a split unit", grouping(0, 0, 1, 0, 2, 2, 3), func(names []string, p *dag.Problem) {
-			unit(p, names, 1, "d", "e")
-		}, dag.ErrUnit, "node 4"),
-		Entry("a split number out of range", &dag.Grouping{
-			Of: []int32{0, 0, 1, 0, 2, 2, 3}, Color: []int32{0, 1, 0, -1}, Split: []int32{-1},
-		}, func(names []string, p *dag.Problem) { unit(p, names, 1, "d", "e") }, dag.ErrRange, "split"),
 		Entry("a crossed bound", grouping(0, 0, 1, 0, 2, 2, 3), func(_ []string, p *dag.Problem) {
 			p.Bound = []int32{1, 1, -1, -1, -1, -1, -1}
 		}, dag.ErrBound, "group 0"),
@@ -85,9 +66,6 @@ var _ = Describe("Verify", func() {
 		Entry("company for a node alone", grouping(0, 0, 1, 0, 2, 2, 3), func(_ []string, p *dag.Problem) {
 			p.Alone = []bool{false, false, false, true, false, false, false}
 		}, dag.ErrAlone, "node 3"),
-		Entry("a group too large", grouping(0, 0, 1, 0, 2, 2, 3), func(_ []string, p *dag.Problem) {
-			p.Policy = []dag.Policy{{MaxSize: 2}}
-		}, dag.ErrTooLarge, "group 0"),
 		Entry("a disconnected group", grouping(0, 1, 2, 3, 3, 0, 4), func(_ []string, p *dag.Problem) {
 			p.Graph, _ = dag.New(7, []int32{3}, []int32{4})
 		}, dag.ErrConnected, "group 0"),
