@@ -9,7 +9,7 @@ import (
 var (
 	// ErrSize is the cause for lists whose lengths do not fit the graph, or a graph beyond 2³¹−2 nodes or edges.
 	ErrSize = errors.New("size does not fit")
-	// ErrRange is the cause for a node, colour, unit, bound or group number outside its range.
+	// ErrRange is the cause for a node, colour, bound or group number outside its range.
 	ErrRange = errors.New("number out of range")
 	// ErrCycle is the cause for a graph, or a quotient, that has a cycle.
 	ErrCycle = errors.New("cycle")
