@@ -38,7 +38,7 @@ func PlanHostCast(from, to graph.Layout, src, dst tensor.DType, dims []int) (Mov
 	need := [2]int{a.elements * src.Size(), b.elements * dst.Size()}
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
-			return fmt.Errorf("%w: reorder of %v from %d bytes of %v to %d of %v", tensor.ErrShape, dims, len(s.Data)-s.Offset, src, len(d.Data)-d.Offset, dst)
+			return sizeError(d, s, need, fmt.Sprintf("%v%v to %v", src, dims, dst))
 		}
 		target, source := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(target, dst.Size()) && aligned(source, src.Size())) {

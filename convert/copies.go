@@ -71,7 +71,7 @@ func planCopy(l graph.Layout, dt tensor.DType, dims []int, copied copier) (Move,
 // hostBytes returns n bytes of a host tensor's storage.
 func hostBytes(t *tensor.Tensor, n int64) ([]byte, error) {
 	if t.Offset < 0 || int64(len(t.Data))-int64(t.Offset) < n {
-		return nil, fmt.Errorf("%w: copy of %d bytes with %d", tensor.ErrShape, n, len(t.Data)-t.Offset)
+		return nil, fmt.Errorf("%w: a copy needs %d bytes and has %d", tensor.ErrShape, n, len(t.Data)-t.Offset)
 	}
 	return t.Data[t.Offset : int64(t.Offset)+n], nil
 }

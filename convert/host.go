@@ -49,7 +49,7 @@ func planHost(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) 
 	}
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
-			return fmt.Errorf("%w: reorder of %v %v from %d to %d bytes", tensor.ErrShape, dt, dims, len(s.Data)-s.Offset, len(d.Data)-d.Offset)
+			return sizeError(d, s, need, fmt.Sprintf("%v%v", dt, dims))
 		}
 		to, from := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(to, size) && aligned(from, size)) {
@@ -57,6 +57,12 @@ func planHost(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) 
 		}
 		return every.run(ctx, to, from, x.Workers)
 	}, nil
+}
+
+// sizeError says what a reorder needs and has.
+func sizeError(dst, src *tensor.Tensor, need [2]int, what string) error {
+	return fmt.Errorf("%w: a reorder of %s needs %d bytes and has %d, to %d and has %d", tensor.ErrShape, what,
+		need[0], len(src.Data)-src.Offset, need[1], len(dst.Data)-dst.Offset)
 }
 
 // fastReorder returns a specialised reorder for the pair of layouts, or nil. It needs aligned storage where the processor

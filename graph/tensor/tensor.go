@@ -104,9 +104,9 @@ func NumElements(dims []int) (int, error) {
 	return n, nil
 }
 
-// New returns a compact host tensor of zeros in memory managed by Go, aligned to 64 bytes.
-// The shape is copied. Where the shape cannot be allocated, or is more than the memory that is left, it returns an error
-// wrapping ErrTooLarge.
+// New returns a compact host tensor of zeros in memory managed by Go, aligned to
+// Alignment. The shape is copied. Where the shape cannot be allocated, or is more than the memory that is left, it returns
+// an error wrapping ErrTooLarge.
 func New(dt DType, shape ...int) (*Tensor, error) {
 	if !dt.Valid() {
 		return nil, fmt.Errorf("%w: %v", ErrDType, dt)
@@ -118,27 +118,35 @@ func New(dt DType, shape ...int) (*Tensor, error) {
 	t := &Tensor{DType: dt, Shape: append([]int{}, shape...)}
 	if dt == String {
 		if !offheap.Fits(int64(n) * 16) { // a string header each
-			return nil, fmt.Errorf("%w: shape %v of %v", ErrTooLarge, shape, dt)
+			return nil, fmt.Errorf("%w: shape %v of %v needs %d bytes, %d are left", ErrTooLarge, shape, dt, int64(n)*16, offheap.Available())
 		}
 		t.Strings = make([]string, n)
 		return t, nil
 	}
 	b := dt.Bytes(n)
-	if b < 0 || !offheap.Fits(int64(b)) {
+	if b < 0 {
 		return nil, fmt.Errorf("%w: shape %v of %v", ErrTooLarge, shape, dt)
+	}
+	if !offheap.Fits(int64(b)) {
+		return nil, fmt.Errorf("%w: shape %v of %v needs %d bytes, %d are left", ErrTooLarge, shape, dt, b, offheap.Available())
 	}
 	t.Data = alignedBytes(b)
 	return t, nil
 }
 
-// alignedBytes returns n zero bytes at a 64-byte boundary.
+// alignedBytes returns n zero bytes at a boundary of Alignment.
 func alignedBytes(n int) []byte {
 	if n == 0 {
 		return []byte{}
 	}
-	const align = 64
-	buf := make([]byte, n+align)
-	off := int(-uintptr(unsafe.Pointer(&buf[0])) & (align - 1))
+	const small = 32 << 10 // what is larger begins at a page
+	if n > small {
+		if buf := make([]byte, n); uintptr(unsafe.Pointer(&buf[0]))%Alignment == 0 {
+			return buf
+		}
+	}
+	buf := make([]byte, n+Alignment-1)
+	off := int(-uintptr(unsafe.Pointer(&buf[0])) & (Alignment - 1))
 	return buf[off : off+n : off+n]
 }
 
@@ -204,7 +212,9 @@ func (t *Tensor) Check() error {
 			if s < 0 || (t.Shape[i] > 1 && s > math.MaxInt64/16/t.Shape[i]) {
 				return fmt.Errorf("%w: stride %d", ErrShape, s)
 			}
-			last += s * (t.Shape[i] - 1)
+			if last += s * (t.Shape[i] - 1); last > math.MaxInt64/16 {
+				return fmt.Errorf("%w: strides %v of %v", ErrTooLarge, t.Strides, t.Shape)
+			}
 		}
 		if t.DType.IsPacked() && !t.IsCompact() {
 			return fmt.Errorf("%w: packed dtype %v with strides", ErrUnsupported, t.DType)
@@ -212,7 +222,7 @@ func (t *Tensor) Check() error {
 	}
 	need := t.DType.Bytes(last + 1)
 	if need < 0 || t.Offset < 0 || t.Offset > len(t.Data) || need > len(t.Data)-t.Offset {
-		return fmt.Errorf("%w: %d bytes from offset %d for %v %v", ErrShape, len(t.Data), t.Offset, t.DType, t.Shape)
+		return fmt.Errorf("%w: %v %v needs %d bytes, storage has %d from offset %d", ErrShape, t.DType, t.Shape, need, max(len(t.Data)-t.Offset, 0), t.Offset)
 	}
 	return nil
 }
