@@ -15,5 +15,8 @@ func Call(uintptr, ...uintptr) uintptr { return 0 }
 // Bind leaves *fptr alone, see Call.
 func Bind(any, uintptr) {}
 
+// Callback returns 0, see Call.
+func Callback(any) uintptr { return 0 }
+
 // Invoke does nothing, see Call.
 func Invoke(*Frame) {}

@@ -41,6 +41,10 @@ func Call(fn uintptr, args ...uintptr) uintptr {
 // pointers and floats. It panics where the type cannot be translated. Calls allocate.
 func Bind(fptr any, fn uintptr) { purego.RegisterFunc(fptr, fn) }
 
+// Callback returns the address of a C function that calls fn, which takes integers and pointers and returns one word. It may
+// be called on any thread. A process has some 2000 of them, which are never given back: one for each purpose.
+func Callback(fn any) uintptr { return purego.NewCallback(fn) }
+
 // Invoke calls f.Fn with f.Args and sets f.Ret. It allocates nothing and costs about 20 ns. Other goroutines go on while
 // the function runs.
 func Invoke(f *Frame) {
