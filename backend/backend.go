@@ -101,8 +101,8 @@ type Instance interface {
 	// Enqueue puts a run onto a.Stream: it begins when what was queued there before is over, and what is queued afterwards
 	// begins behind it. The Event, nil where the run is over, reports its end. On the host, whose stream has no queue, the
 	// run begins at once, and its Event alone orders what follows. An error says that nothing was queued; it is a
-	// *ContiguousError where an operand has to lie otherwise. ctx is the run's: work that has not begun when it ends need
-	// not be done, and the Event then has ctx's error. a is the session's: the same for every run of this instance in that
+	// *ContiguousError where an operand has to lie otherwise. ctx is the run's: the rest of the work is not done when it has
+	// ended, and the error, or the Event's, is then ctx's. a is the session's: the same for every run of this instance in that
 	// session, and unchanged from Enqueue until the Event happens.
 	Enqueue(ctx context.Context, a *RunArgs) (device.Event, error)
 }

@@ -3,12 +3,15 @@ package backendtest_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
+	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph"
 )
 
 func TestCPU(t *testing.T) {
@@ -24,6 +27,21 @@ func TestMKL(t *testing.T) {
 		t.Skip("no oneDNN here:", err)
 	}
 	backendtest.Run(t, func() backend.Backend { return opened(t, mkl.Open) })
+}
+
+// TestFake runs the suite on an accelerator that works by itself, with the kernels of cpu.
+func TestFake(t *testing.T) {
+	backendtest.Run(t, func() backend.Backend {
+		b := fake.New(fake.Options{Kernels: opened(t, cpu.Open), Delay: 20 * time.Microsecond, Layouts: []graph.Layout{graph.NCHW16c}})
+		t.Cleanup(func() {
+			for _, list := range [][]string{b.Faults(), b.Leaks()} {
+				for _, x := range list {
+					t.Error(x)
+				}
+			}
+		})
+		return b
+	})
 }
 
 func opened(t *testing.T, open backend.Driver) backend.Backend {

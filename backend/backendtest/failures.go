@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"testing"
 
+	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -90,9 +90,9 @@ func (in faultyInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devic
 
 // failures makes the backend fail at every stage: results are right all the same, by fallback; strict compilations and
 // runs return the error.
-func (s *suite) failures(t *testing.T) {
+func (s *suite) failures(t tester) {
 	for _, stage := range []string{"compile", "specialize", "run", "panic"} {
-		t.Run(stage, func(t *testing.T) {
+		t.sub(stage, func(t tester) {
 			f := faulty{s.backend(t), stage, &atomic.Int64{}}
 			p := must(t, network.parse(t), f)
 			agree(t, network, p, nil)
@@ -109,9 +109,9 @@ func (s *suite) failures(t *testing.T) {
 
 // strict checks that the error comes back where falling back is not allowed. A backend that does not run the whole network
 // cannot be compiled strictly at all.
-func (s *suite) strict(t *testing.T, f faulty) {
+func (s *suite) strict(t tester, f faulty) {
 	t.Helper()
-	p, err := compile(t, network.parse(t), f, true)
+	p, err := compile(t, network.parse(t), f, carve.Options{Strict: true})
 	if err == nil {
 		in, ferr := feeds(network.parse(t), nil, 1)
 		if ferr != nil {

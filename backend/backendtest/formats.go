@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math"
-	"testing"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -22,7 +21,7 @@ type stored struct {
 
 // formats returns the formats that a backend names, in its converters and in signatures for the cases, and the constants
 // that these want in a format of their own.
-func formats(t *testing.T, b backend.Backend) (list []graph.Format, constants []stored) {
+func formats(t tester, b backend.Backend) (list []graph.Format, constants []stored) {
 	t.Helper()
 	seen := map[graph.Format]bool{}
 	add := func(f graph.Format) {
@@ -72,7 +71,7 @@ var tripTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int8, tens
 
 // converters brings tensors from the host format to every format of the backend and back, bit by bit: activations of
 // several shapes and types, and constants as the backend wants them.
-func (s *suite) converters(t *testing.T) {
+func (s *suite) converters(t tester) {
 	b := s.backend(t)
 	list, constants := formats(t, b)
 	registry, err := convert.NewRegistry(b.Converters(), list...)
@@ -106,7 +105,7 @@ func (s *suite) converters(t *testing.T) {
 }
 
 // trip converts one tensor to a format and back; it reports whether there are converters.
-func trip(t *testing.T, r *convert.Registry, devices map[tensor.DeviceID]device.Device, x stored) bool {
+func trip(t tester, r *convert.Registry, devices map[tensor.DeviceID]device.Device, x stored) bool {
 	t.Helper()
 	src, err := tensor.New(x.dtype, x.dims...)
 	if err != nil {
@@ -128,7 +127,7 @@ func trip(t *testing.T, r *convert.Registry, devices map[tensor.DeviceID]device.
 }
 
 // move converts along the cheapest path. ok is false where a converter does not handle such tensors.
-func move(t *testing.T, r *convert.Registry, devices map[tensor.DeviceID]device.Device, src *tensor.Tensor, from, to graph.Format) (out *tensor.Tensor, ok bool) {
+func move(t tester, r *convert.Registry, devices map[tensor.DeviceID]device.Device, src *tensor.Tensor, from, to graph.Format) (out *tensor.Tensor, ok bool) {
 	t.Helper()
 	path, err := r.Path(from, to)
 	if err != nil {

@@ -3,7 +3,6 @@ package backendtest
 import (
 	"context"
 	"fmt"
-	"testing"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
@@ -55,13 +54,17 @@ func (c *Case) TakenBy(b backend.Backend) bool {
 }
 
 // random compares random operators and chains of them with the oracle.
-func (s *suite) random(t *testing.T) {
+func (s *suite) random(t tester) {
 	b := s.backend(t)
 	try := func(c *Case, err error) {
 		if err != nil {
 			return // the reference kernels have something against it
 		}
-		p := must(t, c.Graph, Scramble(b, c.Seed))
+		mode := modes[c.Seed%uint64(len(modes))]
+		p, err := compile(t, c.Graph, &watched{Backend: Scramble(b, c.Seed), t: t, mode: mode.name}, mode.options)
+		if err != nil {
+			t.Fatalf("%v\n%v", err, c)
+		}
 		got, err := p.Run(context.Background(), c.Feeds)
 		if err != nil {
 			t.Fatalf("%v\n%v", err, c)

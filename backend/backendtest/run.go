@@ -1,12 +1,15 @@
 // Package backendtest proves that a backend keeps the contract of package backend. A vendor runs it with
 //
-//	func TestBackend(t *testing.T) {
-//		backendtest.Run(t, func() backend.Backend { return newBackend() })
+//	func TestBackend(t tester) {
+//		backendtest.sub(t, func() backend.Backend { return newBackend() })
 //	}
 //
 // Operators, and random chains of them, are compared with the reference backend over shapes, attributes and element types;
-// formats and converters go there and back; memory, cancellation, concurrent use and failures are tried. What a backend
-// turns down is fallen back from, and is no failure: the suite asks for right results, not for many operators.
+// formats and converters go there and back; memory, cancellation, concurrent use and failures are tried. Everything runs a
+// second time with dead memory filled with NaN, and Requirements and Trace of each group are looked at.
+//
+// What a backend turns down is run by others, and is no failure: the suite asks for right results, not for many operators.
+// What it claims it has to run: a group that falls back is a failure, and so is a backend that runs much less than it claims.
 //
 // The package uses the whole compiler, and no test framework beyond package testing.
 package backendtest
@@ -26,21 +29,29 @@ import (
 // Run tries everything, as subtests. open returns a fresh backend, which Run closes; it may skip the test.
 func Run(t *testing.T, open func() backend.Backend) {
 	s := &suite{open: open}
-	t.Run("information", s.information)
-	t.Run("operators", s.operators)
-	t.Run("symbols", s.symbols)
-	t.Run("random", s.random)
-	t.Run("converters", s.converters)
-	t.Run("devices", s.devices)
-	t.Run("cancellation", s.cancellation)
-	t.Run("concurrency", s.concurrency)
-	t.Run("failures", s.failures)
+	for _, x := range s.sections() {
+		running{t}.sub(x.name, x.run)
+	}
 }
 
 type suite struct{ open func() backend.Backend }
 
+// section is one part of the suite.
+type section struct {
+	name string
+	run  func(t tester)
+}
+
+func (s *suite) sections() []section {
+	return []section{
+		{"information", s.information}, {"operators", s.operators}, {"symbols", s.symbols}, {"random", s.random},
+		{"converters", s.converters}, {"devices", s.devices}, {"allocations", s.allocations}, {"cancellation", s.cancellation},
+		{"concurrency", s.concurrency}, {"failures", s.failures},
+	}
+}
+
 // backend opens a backend for one test.
-func (s *suite) backend(t *testing.T) backend.Backend {
+func (s *suite) backend(t tester) backend.Backend {
 	t.Helper()
 	b := s.open()
 	if b == nil {
@@ -55,7 +66,7 @@ func (s *suite) backend(t *testing.T) backend.Backend {
 }
 
 // information checks what a backend says of itself.
-func (s *suite) information(t *testing.T) {
+func (s *suite) information(t tester) {
 	b := s.backend(t)
 	i := b.Info()
 	if i.Name == "" {
@@ -99,13 +110,13 @@ func (s *suite) information(t *testing.T) {
 }
 
 // compile compiles a graph for the backend, with cpu and reference behind it.
-func compile(t *testing.T, g *graph.Graph, b backend.Backend, strict bool) (*carve.Program, error) {
+func compile(t tester, g *graph.Graph, b backend.Backend, o carve.Options) (*carve.Program, error) {
 	t.Helper()
 	m := carve.FromGraph(g)
 	t.Cleanup(func() { m.Close() })
 	name := b.Info().Name
-	p, err := carve.Compile(context.Background(), m, &carve.Options{Backends: []backend.Config{{Name: name}},
-		Open: map[string]backend.Backend{name: b}, Verify: true, Strict: strict})
+	o.Backends, o.Open, o.Verify = []backend.Config{{Name: name}}, map[string]backend.Backend{name: b}, true
+	p, err := carve.Compile(context.Background(), m, &o)
 	if err == nil {
 		t.Cleanup(func() { p.Close() })
 	}
@@ -113,17 +124,23 @@ func compile(t *testing.T, g *graph.Graph, b backend.Backend, strict bool) (*car
 }
 
 // must is compile for graphs that have to compile.
-func must(t *testing.T, g *graph.Graph, b backend.Backend) *carve.Program {
+func must(t tester, g *graph.Graph, b backend.Backend) *carve.Program {
 	t.Helper()
-	p, err := compile(t, g, b, false)
+	p, err := compile(t, g, b, carve.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
+// modes are the options that cases run with.
+var modes = []struct {
+	name    string
+	options carve.Options
+}{{"", carve.Options{}}, {"with dead memory filled", carve.Options{Poison: true}}}
+
 // oracle compiles a graph for the reference backend alone.
-func oracle(t *testing.T, g *graph.Graph) *carve.Program {
+func oracle(t tester, g *graph.Graph) *carve.Program {
 	t.Helper()
 	m := carve.FromGraph(g)
 	t.Cleanup(func() { m.Close() })
@@ -136,7 +153,7 @@ func oracle(t *testing.T, g *graph.Graph) *carve.Program {
 }
 
 // share returns how many of a program's nodes the backend runs, and how many there are.
-func share(t *testing.T, p *carve.Program, name string) (mine, all int) {
+func share(t tester, p *carve.Program, name string) (mine, all int) {
 	t.Helper()
 	r, err := p.Report(context.Background(), nil)
 	if err != nil {

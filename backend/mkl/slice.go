@@ -31,6 +31,14 @@ func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 		if len(v.Dims) == 0 || len(v.Type.Shape) != 1 {
 			return nil, property.Because(property.DynamicShape, "input %d, %v, is not known", i+1, v)
 		}
+		if i+1 != 4 {
+			continue
+		}
+		for axis, d := range v.Dims {
+			if step, ok := d.Const(); !ok || step < 1 {
+				return nil, property.Because(property.Attribute, "step %d is %v", axis, d)
+			}
+		}
 	}
 	return sigs, nil
 }

@@ -186,7 +186,7 @@ func (l *local) run(ctx context.Context, p *piece, a *backend.RunArgs, late erro
 		}
 		return late
 	}
-	x.Trace = a.Trace
+	x.Trace, x.Reserve = a.Trace, a.Reserve
 	x.Alloc = func(output int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 		t, err := a.Alloc(output, dt, shape)
 		if err != nil {
