@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"sync"
+
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"runtime"
-	"sync"
 )
 
 // devices tries memory: blocks, copies there and back, bounds.

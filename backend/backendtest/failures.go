@@ -77,7 +77,8 @@ func (in faultyInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devic
 		return e, err
 	}
 	if e != nil {
-		if err := e.Wait(ctx); err != nil {
+		err := e.Wait(ctx)
+		if e.Close(); err != nil {
 			return nil, err
 		}
 	}

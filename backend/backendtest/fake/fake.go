@@ -217,9 +217,15 @@ func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.Compi
 		return nil, err
 	}
 	for _, v := range g.ValuesByID() {
-		if v != nil {
-			v.Format.Device = tensor.DeviceID{}
+		if v == nil {
+			continue
 		}
+		if v.IsConst() && v.Const.Device == b.devices[b.first].id { // kernels may be chosen by what they hold
+			if v.Const, err = b.devices[b.first].fetch(v); err != nil {
+				return nil, err
+			}
+		}
+		v.Format.Device = tensor.DeviceID{}
 	}
 	inner, err := b.kernels.Compile(ctx, g, o)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -104,6 +105,26 @@ func (d *fakeDevice) block(m device.Memory, off, n int64) (*block, error) {
 		return nil, fmt.Errorf("%w: %d bytes at %d of %d", device.ErrBounds, n, off, len(b.data))
 	}
 	return b, nil
+}
+
+// fetch returns a constant of the device as a tensor of the host.
+func (d *fakeDevice) fetch(v *graph.Value) (*tensor.Tensor, error) {
+	t := *v.Const
+	size, err := graph.PhysicalSize(v.Format, t.DType, t.Shape)
+	if err != nil || size == 0 {
+		t.Device, t.Handle, t.Offset, t.Data = tensor.DeviceID{}, 0, 0, []byte{}
+		return &t, err
+	}
+	b, err := d.block(device.MemoryOf(&t), int64(t.Offset), size)
+	if err != nil {
+		return nil, err
+	}
+	d.m.touching.Lock()
+	defer d.m.touching.Unlock()
+	d.m.watch.onHost("a look at a constant").touch(b, int64(t.Offset), size, false)
+	data := append([]byte(nil), b.data[t.Offset:int64(t.Offset)+size]...)
+	t.Device, t.Handle, t.Offset, t.Data = tensor.DeviceID{}, 0, 0, data
+	return &t, nil
 }
 
 // CopiesTo implements device.PeerCopier.
