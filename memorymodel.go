@@ -115,11 +115,8 @@ func (m *memoryModel) footprint(group *graph.Node) *backend.Footprint {
 
 // ask asks the backend of a group. A panic of the backend becomes an error.
 func (m *memoryModel) ask(group *graph.Node, body *graph.Graph) (f *backend.Footprint, err error) {
-	i := slices.IndexFunc(m.backends, func(b backend.Backend) bool { return b.Info().Name == group.Backend })
-	if i < 0 {
-		return nil, nil
-	}
-	e, ok := m.backends[i].(backend.Estimator)
+	b := m.backend(group)
+	e, ok := b.(backend.Estimator)
 	if !ok {
 		return nil, nil
 	}
@@ -128,7 +125,17 @@ func (m *memoryModel) ask(group *graph.Node, body *graph.Graph) (f *backend.Foot
 			f, err = nil, fmt.Errorf("estimate: panic: %v", r)
 		}
 	}()
-	return e.Estimate(m.ctx, body, m.assumed(shapesOf(body)...), m.options.compileOptions(m.backends[i]))
+	return e.Estimate(m.ctx, body, m.assumed(shapesOf(body)...), m.options.compileOptions(b))
+}
+
+// backend returns the one of a group, nil where it is not in the list.
+func (m *memoryModel) backend(group *graph.Node) backend.Backend {
+	for _, b := range m.backends {
+		if b.Info().Name == group.Backend {
+			return b
+		}
+	}
+	return nil
 }
 
 // checkFootprint returns an error where a footprint is none of a body.
@@ -153,11 +160,12 @@ func checkFootprint(f *backend.Footprint, body *graph.Graph) error {
 }
 
 // boundary tells which values at the edges of a group's body lie in the arena: not the caller's, and inputs only where
-// the group alone reads them.
+// the group alone reads them. They stay to the end where a fallback may want them.
 func (m *memoryModel) boundary(owner *graph.Node, s *schedule.Graph) {
-	body := owner.Regions[0].Graph
+	body, b := owner.Regions[0].Graph, m.backend(owner)
+	stay := b != nil && !b.Info().Dependable
 	for i, v := range body.Inputs {
-		s.Bytes[v.ID] = 0
+		s.Bytes[v.ID], s.Keep[v.ID] = 0, stay
 		if o := owner.Operand(i); o != nil && o.Producer != nil && o.HasOneUse() && !o.IsOutput() {
 			s.Bytes[v.ID] = m.size(v)
 		}
