@@ -268,10 +268,7 @@ var _ = Describe("memory plans of the zoo", Label("zoo"), func() {
 	It("meet the lower bound in both orders, and the order costs neither groups nor conversions", func(ctx SpecContext) {
 		for _, name := range append(largeZoo(), smallZoo...) {
 			z := openZoo(ctx, name)
-			shapes := map[string][]int{}
-			for _, in := range z.ref.Inputs {
-				shapes[in.Name] = in.Dims
-			}
+			shapes := z.shapes()
 			var groups, conversions []int
 			for _, keep := range []bool{true, false} {
 				p := compile(ctx, z.Model, &carve.Options{KeepOrder: keep, Verify: true})

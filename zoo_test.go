@@ -57,6 +57,15 @@ func openZoo(ctx context.Context, name string) zooModel {
 	return zooModel{m, ref, feeds}
 }
 
+// shapes are those of the reference inputs.
+func (z zooModel) shapes() map[string][]int {
+	shapes := map[string][]int{}
+	for _, in := range z.ref.Inputs {
+		shapes[in.Name] = in.Dims
+	}
+	return shapes
+}
+
 // zooPath returns the file of a model, complete with its weights.
 func zooPath(name string) string {
 	GinkgoHelper()
