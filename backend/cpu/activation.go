@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -83,8 +84,8 @@ func (a activation) keepsZero() bool {
 
 func unarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Input(0)
-	if !isF32(x) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
 	if _, ok := activationOf(n); !ok {
 		return nil, property.Because(property.Attribute, "limits of %v must be constant", n)
@@ -100,20 +101,9 @@ func followSignatures(n *graph.Node, follow int) []graph.Signature {
 		ok = ok && has && of == f
 	}
 	if !ok {
-		return plainSignature(n)
+		return operators.RowMajor(n)
 	}
-	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{f, rowMaj}}}
-	for i := range n.Inputs {
-		if i < follow {
-			s.Inputs = append(s.Inputs, graph.Variable(0))
-		} else {
-			s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
-		}
-	}
-	for range n.Outputs {
-		s.Outputs = append(s.Outputs, graph.Variable(0))
-	}
-	return []graph.Signature{s}
+	return operators.Follow(n, follow, f)
 }
 
 func planUnary(p *planner, n *graph.Node) error {
@@ -250,9 +240,9 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func init() {
 	for name := range unaryOps {
-		register(name, orInteger(operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: anyRows}))
+		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: anyRows}))
 	}
 	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
-		register(name, operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: anyRows})
+		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: anyRows})
 	}
 }

@@ -18,7 +18,7 @@ const leastRow = 16
 // apart implements what place.WantConcats asks.
 func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
 	op, ok := p.e.lookup(n)
-	return ok && op.apart != nil && m.Row >= leastRow && op.apart(p, n, v, m)
+	return ok && op.Apart != nil && m.Row >= leastRow && op.Apart(p, n, v, m)
 }
 
 // together returns an error where an operand or result of n lies in rows that its kernel does not know of.
@@ -34,15 +34,6 @@ func (p *planner) together(n *graph.Node) error {
 // anyRows is for kernels that go through their operands and results piece by piece, in every format.
 func anyRows(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
 	return v.Format == rowMaj || v.Format == blocked && p.wholeImages(v, m)
-}
-
-// wholeDims is for row-major kernels that step through their operands and results by strides.
-func wholeDims(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
-	if v.Format != rowMaj {
-		return false
-	}
-	_, ok := m.Strides(p.Dims[v.ID], v.Type.DType.Size())
-	return ok
 }
 
 // wholeImages reports whether the rows at m are the images of v.

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -23,16 +24,16 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	a, b := n.Inputs[0], n.Inputs[1]
 	if a.Type.DType != b.Type.DType {
-		return nil, wrongDType(b)
+		return nil, operators.NotFloat32(b)
 	}
-	if !isF32(a) {
+	if !operators.IsFloat32(a) {
 		if _, ok := integerBinary[n.Op.Name]; !ok || a.Type.DType != tensor.Int64 && a.Type.DType != tensor.Int32 {
-			return nil, wrongDType(a)
+			return nil, operators.NotFloat32(a)
 		}
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	y := n.Outputs[0]
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	sameA, sameB := a.Type.Shape.Equal(y.Type.Shape), b.Type.Shape.Equal(y.Type.Shape)
 	if sameA && sameB {
 		return followSignatures(n, 2), nil
@@ -114,7 +115,7 @@ func invertible(v *graph.Value) bool {
 func settleBinary(p *planner, n *graph.Node) {
 	y := n.Outputs[0]
 	for _, v := range n.Inputs {
-		if isF32(v) && v.Format == y.Format && sameDims(p.Dims[v.ID], p.Dims[y.ID]) && p.inPlace(y, v) {
+		if operators.IsFloat32(v) && v.Format == y.Format && sameDims(p.Dims[v.ID], p.Dims[y.ID]) && p.inPlace(y, v) {
 			return
 		}
 	}
@@ -122,7 +123,7 @@ func settleBinary(p *planner, n *graph.Node) {
 
 func planBinary(p *planner, n *graph.Node) error {
 	a, b, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
-	if !isF32(a) {
+	if !operators.IsFloat32(a) {
 		return p.integerBinary(n)
 	}
 	op := floatBinary[n.Op.Name]
@@ -252,7 +253,7 @@ func (p *planner) laid(v *graph.Value) laid {
 func binaryApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	y := n.Outputs[0]
 	if v.Format != blocked {
-		return y.Format == rowMaj && wholeDims(p, n, v, m)
+		return y.Format == rowMaj && operators.WholeDims(p, n, v, m)
 	}
 	return sameDims(p.Dims[v.ID], p.Dims[y.ID]) && p.wholeImages(v, m)
 }
@@ -473,6 +474,6 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 
 func init() {
 	for _, name := range []string{"Add", "Sub", "Mul", "Div"} { // Max and Min: nary.go
-		register(name, operator{signatures: binarySignatures, settle: settleBinary, plan: planBinary, apart: binaryApart})
+		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Apart: binaryApart})
 	}
 }

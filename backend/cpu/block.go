@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -11,7 +12,7 @@ func blockSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if len(n.Inputs[0].Type.Shape) != 4 || n.Int("blocksize", 0) < 1 {
 		return nil, property.Because(property.ShapeReason, "blocks of %d in %v", n.Int("blocksize", 0), n.Inputs[0].Type)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planBlock(p *planner, n *graph.Node) error {
@@ -34,6 +35,6 @@ func planBlock(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("DepthToSpace", operator{signatures: blockSignatures, plan: planBlock, apart: wholeDims})
-	register("SpaceToDepth", operator{signatures: blockSignatures, plan: planBlock, apart: wholeDims})
+	table.Register("DepthToSpace", operator{Signatures: blockSignatures, Plan: planBlock, Apart: operators.WholeDims[*planner]})
+	table.Register("SpaceToDepth", operator{Signatures: blockSignatures, Plan: planBlock, Apart: operators.WholeDims[*planner]})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -24,7 +25,7 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if to := n.Outputs[0].Type.DType; n.Inputs[0].Type.DType == tensor.Float64 && isHalf(to) {
 		return nil, property.Because(property.DTypeReason, "%v would be rounded twice to be %v", n.Inputs[0], to)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func isHalf(dt tensor.DType) bool { return dt == tensor.Float16 || dt == tensor.BFloat16 }
@@ -157,12 +158,12 @@ func sticky(x int64) float32 {
 }
 
 func init() {
-	register("Cast", operator{signatures: castSignatures, settle: settleCast, plan: planCast, apart: anyRows})
+	table.Register("Cast", operator{Signatures: castSignatures, Settle: settleCast, Plan: planCast, Apart: anyRows})
 }
 
 // settleCast makes casts of half precision to itself views.
 func settleCast(p *planner, n *graph.Node) {
 	if from := n.Inputs[0].Type.DType; isHalf(from) && from == n.Outputs[0].Type.DType {
-		viewOfFirst(p, n)
+		operators.View(p, n)
 	}
 }

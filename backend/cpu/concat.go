@@ -4,18 +4,19 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
 // concatSignatures: in the blocked layout along channels, and row-major.
 func concatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	if place.ConcatAxis(n) != 1 {
 		return plain, nil
 	}
 	for _, v := range append([]*graph.Value{n.Outputs[0]}, n.Inputs...) {
-		if _, ok := dimConst(v, 1); !ok || !is4D(v) {
+		if _, ok := operators.ConstDim(v, 1); !ok || !is4D(v) {
 			return plain, nil
 		}
 	}
@@ -48,7 +49,7 @@ func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 	if v.Format == blocked {
 		return p.wholeImages(v, m)
 	}
-	return wholeDims(p, n, v, m)
+	return operators.WholeDims(p, n, v, m)
 }
 
 // imagesApart is for convolutions, pooling and batch normalisations, with their tails: in the blocked layout their images
@@ -115,5 +116,5 @@ func (p *planner) gather(images, hw int, sources []reorder.Source, table []reord
 }
 
 func init() {
-	register("Concat", operator{signatures: concatSignatures, plan: planConcat, apart: concatApart})
+	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Apart: concatApart})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -50,14 +51,14 @@ const (
 // convKindOf classifies a Conv by its weights.
 func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 	x, w := n.Input(0), n.Input(1)
-	if !isF32(n.Inputs...) {
-		return 0, wrongDType(x)
+	if !operators.IsFloat32(n.Inputs...) {
+		return 0, operators.NotFloat32(x)
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
 		return 0, property.Because(property.ShapeReason, "convolutions over one to three axes only, %v is %v", x, x.Type)
 	}
-	oc, ok1 := dimConst(w, 0)
-	ic, ok2 := dimConst(w, 1)
+	oc, ok1 := operators.ConstDim(w, 0)
+	ic, ok2 := operators.ConstDim(w, 1)
 	if !ok1 || !ok2 {
 		return 0, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 	}
@@ -80,7 +81,7 @@ func convKindOf(n *graph.Node) (convKind, *property.Reason) {
 
 // isImage reports whether v is float32 of one, two or three spatial axes.
 func isImage(v *graph.Value) bool {
-	return is4D(v) || isF32(v) && v != nil && (len(v.Type.Shape) == 3 || len(v.Type.Shape) == 5)
+	return is4D(v) || operators.IsFloat32(v) && v != nil && (len(v.Type.Shape) == 3 || len(v.Type.Shape) == 5)
 }
 
 // fixed reports whether a convolution's weights or bias are constants. Others are packed in each run.
@@ -360,8 +361,8 @@ func windowMap(w *graph.Window, in, out []int) conv.Map {
 
 func convTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, w := n.Input(0), n.Input(1)
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(x)
 	}
 	if !isImage(x) || len(w.Type.Shape) != len(x.Type.Shape) {
 		return nil, property.Because(property.ShapeReason, "over one to three axes only, %v is %v", w, w.Type)
@@ -450,13 +451,6 @@ func rounding(l fuse.Levels) activation {
 var inf = float32(math.Inf(1))
 
 func init() {
-	register("Conv", operator{signatures: convSignatures, plan: planConv, apart: imagesApart})
-	register("ConvTranspose", operator{signatures: convTransposeSignatures, plan: planConv, apart: imagesApart})
-}
-
-func register(name string, op operator) {
-	if operators == nil {
-		operators = map[string]operator{}
-	}
-	operators[name] = op
+	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Apart: imagesApart})
+	table.Register("ConvTranspose", operator{Signatures: convTransposeSignatures, Plan: planConv, Apart: imagesApart})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -21,7 +22,7 @@ func (p *planner) sameBytes(n *graph.Node) bool {
 
 func settleConvert(p *planner, n *graph.Node) {
 	if p.sameBytes(n) {
-		viewOfFirst(p, n)
+		operators.View(p, n)
 	}
 }
 
@@ -119,4 +120,8 @@ func (p *planner) runMover(m mover, src, dst place.Memory) {
 			panic(err)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+func init() {
+	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Apart: convertApart})
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -80,7 +81,7 @@ func flopsOf(n *graph.Node) float64 {
 		return k
 	}
 	dim := func(v *graph.Value, axis int) float64 {
-		k, _ := dimConst(v, axis)
+		k, _ := operators.ConstDim(v, axis)
 		return float64(k)
 	}
 	switch {

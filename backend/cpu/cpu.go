@@ -32,6 +32,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -75,63 +76,35 @@ func (cpu) Converters() []convert.Converter { return nil }
 // Close implements backend.Backend.
 func (cpu) Close() error { return nil }
 
-// operator is what the backend knows of one kind of node.
-type operator struct {
-	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
-	signatures func(n *graph.Node) ([]graph.Signature, *property.Reason)
-	// settle says which operand the result may overwrite, or lies in. nil: the results of n lie elsewhere.
-	settle func(p *planner, n *graph.Node)
-	// plan emits the steps of n for concrete shapes. Its results have their places.
-	plan func(p *planner, n *graph.Node) error
-	// apart reports whether plan deals with v, an operand or the result of n, at m, where it lies in rows apart. nil: never.
-	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
-}
+// operator is what the backend knows of one kind of node. Package operators says more.
+type operator = operators.Operator[func(n *graph.Node) ([]graph.Signature, *property.Reason), *planner]
 
-// operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
-var operators map[string]operator
-
-// lookup returns the operator of a node.
-func lookup(n *graph.Node) (operator, bool) {
-	switch {
-	case n.IsCarve(graph.OpFused):
-		op, ok := operators["pattern:"+n.Str("pattern", "")]
-		return op, ok
-	case n.IsCarve(graph.OpConvert):
-		return operator{settle: settleConvert, plan: planConvert, apart: convertApart}, true
-	case n.Op.Domain == "":
-		op, ok := operators[n.Op.Name]
-		return op, ok
-	}
-	return operator{}, false
-}
+// table has the operators of the default domain, and those of patterns.
+var table = operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Reason), *planner]{}
 
 // Supports implements backend.Backend.
 func (b cpu) Supports(n *graph.Node) backend.Support {
-	op, ok := lookup(n)
-	if !ok || op.signatures == nil {
-		return backend.No(property.Unsupported, "no kernel for %v", n.Op)
-	}
-	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
-		for _, v := range vs {
-			if v == nil {
-				continue
-			}
-			if !v.Type.IsTensor() || !v.Type.Shape.Known() {
-				return backend.No(property.DynamicShape, "the rank of %v depends on data", v)
-			}
-			if v.Type.DType.Size() == 0 {
-				return backend.No(property.DTypeReason, "%v has element type %v", v, v.Type.DType)
-			}
+	s := table.Supports(n, "kernel", unfit, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+		if v := place.Unfounded(n); v != nil {
+			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
+		return signatures(n)
+	})
+	if s.Reason == nil {
+		s.Cost = costOf(b.target, n)
 	}
-	if v := place.Unfounded(n); v != nil {
-		return backend.No(property.DynamicShape, "the shape of %v depends on data", v)
+	return s
+}
+
+// unfit is the reason why a value is none for kernels, nil where it may be one.
+func unfit(v *graph.Value) *property.Reason {
+	if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+		return property.Because(property.DynamicShape, "the rank of %v depends on data", v)
 	}
-	sigs, why := op.signatures(n)
-	if why != nil {
-		return backend.Support{Reason: why}
+	if v.Type.DType.Size() == 0 {
+		return property.Because(property.DTypeReason, "%v has element type %v", v, v.Type.DType)
 	}
-	return backend.Support{Signatures: sigs, Cost: costOf(b.target, n)}
+	return nil
 }
 
 // Compile implements backend.Backend.
@@ -144,55 +117,21 @@ func (b cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOpt
 }
 
 func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
-	order, err := sub.Topo()
-	if err != nil {
-		return nil, err
-	}
-	e := &executable{target: b.target, sub: sub, order: order, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
-	for _, n := range order {
-		if _, ok := e.lookup(n); !ok {
-			return nil, fmt.Errorf("%w: no kernel for %v", backend.ErrUnavailable, n)
-		}
-	}
-	return e, nil
+	e := &executable{target: b.target, sub: sub, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
+	var err error
+	e.order, err = operators.Order(sub, "kernel", func(n *graph.Node) bool {
+		_, ok := e.lookup(n)
+		return ok
+	})
+	return e, err
 }
-
-// Signatures.
 
 var (
 	blocked = graph.On(graph.NCHW16c)
 	rowMaj  = graph.HostFormat
 )
 
-// plainSignature has every port row-major.
-func plainSignature(n *graph.Node) []graph.Signature {
-	return []graph.Signature{graph.UniformSignature("row-major", n, rowMaj)}
-}
-
-// isF32 reports whether every present value is a float32 tensor.
-func isF32(vs ...*graph.Value) bool {
-	for _, v := range vs {
-		if v != nil && v.Type.DType != tensor.Float32 {
-			return false
-		}
-	}
-	return true
-}
-
-func wrongDType(v *graph.Value) *property.Reason {
-	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
-}
-
 // is4D reports whether v is a float32 tensor of rank 4, which may be blocked.
 func is4D(v *graph.Value) bool {
 	return v != nil && v.Type.DType == tensor.Float32 && len(v.Type.Shape) == 4
-}
-
-// dimConst returns a dim that is a number.
-func dimConst(v *graph.Value, axis int) (int, bool) {
-	if v == nil || axis >= len(v.Type.Shape) {
-		return 0, false
-	}
-	n, ok := v.Type.Shape[axis].Const()
-	return int(n), ok
 }

@@ -3,8 +3,12 @@ package cpu
 import (
 	"maps"
 	"slices"
+
+	"github.com/carve-dev/carve/internal/operators"
 )
 
 // Operators returns the names of the operators of the default domain that the backend has kernels for, and "pattern:" and
 // the names of its fused nodes.
-func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
+func Operators() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(name string) bool { return name == operators.Convert })
+}

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -12,7 +13,7 @@ func fillSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if v := n.TensorAttr("value"); v != nil && (v.Check() != nil || v.Len() != 1 || len(v.Bytes()) == 0) {
 		return nil, property.Because(property.Attribute, "the value is no single element: %v", v)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planFill(p *planner, n *graph.Node) error {
@@ -32,4 +33,4 @@ func planFill(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("ConstantOfShape", operator{signatures: fillSignatures, plan: planFill}) }
+func init() { table.Register("ConstantOfShape", operator{Signatures: fillSignatures, Plan: planFill}) }

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -95,8 +96,8 @@ func rowBehind(gemm *graph.Node) bool {
 // chainSignatures are those of the head of a fused node.
 func chainSignatures(c *fuse.Chain, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return c.Signatures(n, func(head *graph.Node) ([]graph.Signature, *property.Reason) {
-		op, _ := lookup(head)
-		return op.signatures(head)
+		op, _ := table.Lookup(head)
+		return op.Signatures(head)
 	})
 }
 
@@ -169,23 +170,23 @@ func init() {
 		if c == matmulTail {
 			apart = productApart
 		}
-		register("pattern:"+c.Name, operator{
-			signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
-			settle:     func(p *planner, n *graph.Node) { p.settleChain(c, n) },
-			plan:       func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
-			apart:      apart,
+		table.Register(operators.Pattern(c.Name), operator{
+			Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
+			Settle:     func(p *planner, n *graph.Node) { p.settleChain(c, n) },
+			Plan:       func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
+			Apart:      apart,
 		})
 	}
-	register("pattern:"+fuse.SiluName, operator{
-		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	table.Register(operators.Pattern(fuse.SiluName), operator{
+		Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return followSignatures(n, len(n.Inputs)), nil
 		},
-		settle: overFirst,
-		plan: func(p *planner, n *graph.Node) error {
+		Settle: overFirst,
+		Plan: func(p *planner, n *graph.Node) error {
 			x, y := n.Inputs[0], n.Outputs[0]
 			p.unary(activation{some: true, op: vec.Silu}, p.In(x), p.Out(y), p.stored(y), padding{})
 			return nil
 		},
-		apart: anyRows,
+		Apart: anyRows,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -22,7 +23,7 @@ func gridSampleSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if mode := n.Str("mode", "linear"); gridTaps[mode] == 0 {
 		return nil, property.Because(property.Attribute, "mode %q", mode)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // gridSampler finds the pixels of an image of h by w that points read.
@@ -179,5 +180,5 @@ func sumInside(plane []float32, off []int32, weight []float32) float32 {
 }
 
 func init() {
-	register("GridSample", operator{signatures: gridSampleSignatures, plan: planGridSample})
+	table.Register("GridSample", operator{Signatures: gridSampleSignatures, Plan: planGridSample})
 }

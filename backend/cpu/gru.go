@@ -188,5 +188,5 @@ func (g *gru) finish(st *state, k int) {
 }
 
 func init() {
-	register("GRU", operator{signatures: gruSignatures, plan: planGRU, apart: recurrentApart})
+	table.Register("GRU", operator{Signatures: gruSignatures, Plan: planGRU, Apart: recurrentApart})
 }

@@ -26,10 +26,10 @@ func kernelProviders(properties []property.SubgraphProperty) map[string]backend.
 func (e *executable) lookup(n *graph.Node) (operator, bool) {
 	if n.IsCarve(graph.OpFused) {
 		if k := e.kernels[n.Str("pattern", "")]; k != nil {
-			return operator{plan: func(p *planner, n *graph.Node) error { return p.userKernel(k, n) }}, true
+			return operator{Plan: func(p *planner, n *graph.Node) error { return p.userKernel(k, n) }}, true
 		}
 	}
-	return lookup(n)
+	return table.Lookup(n)
 }
 
 // userKernel emits a user's kernel as a step of its own.

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -25,13 +26,13 @@ func compareSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	a := n.Input(0)
 	switch a.Type.DType {
 	case tensor.Float32, tensor.Int32, tensor.Int64:
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	case tensor.Bool:
 		if n.Op.Name == "Equal" {
-			return plainSignature(n), nil
+			return operators.RowMajor(n), nil
 		}
 	}
-	return nil, wrongDType(a)
+	return nil, operators.NotFloat32(a)
 }
 
 func planCompare(p *planner, n *graph.Node) error {
@@ -64,7 +65,7 @@ func boolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := alignsByAxis(n); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planBool(p *planner, n *graph.Node) error {
@@ -84,9 +85,9 @@ func planNot(p *planner, n *graph.Node) error {
 func whereSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch n.Inputs[1].Type.DType.Size() {
 	case 1, 4, 8:
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
-	return nil, wrongDType(n.Inputs[1])
+	return nil, operators.NotFloat32(n.Inputs[1])
 }
 
 func planWhere(p *planner, n *graph.Node) error {
@@ -131,10 +132,10 @@ func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := alignsByAxis(n); why != nil {
 		return nil, why
 	}
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // scalarPower returns the exponent of a Pow that raises each element to the same one.
@@ -161,12 +162,12 @@ func planPow(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range comparisons {
-		register(name, operator{signatures: compareSignatures, plan: planCompare, apart: wholeDims})
+		table.Register(name, operator{Signatures: compareSignatures, Plan: planCompare, Apart: operators.WholeDims[*planner]})
 	}
 	for _, name := range []string{"And", "Or", "Xor"} {
-		register(name, operator{signatures: boolSignatures, plan: planBool, apart: wholeDims})
+		table.Register(name, operator{Signatures: boolSignatures, Plan: planBool, Apart: operators.WholeDims[*planner]})
 	}
-	register("Not", operator{signatures: boolSignatures, plan: planNot, apart: anyRows})
-	register("Where", operator{signatures: whereSignatures, plan: planWhere, apart: wholeDims})
-	register("Pow", operator{signatures: powSignatures, settle: settlePow, plan: planPow, apart: wholeDims})
+	table.Register("Not", operator{Signatures: boolSignatures, Plan: planNot, Apart: anyRows})
+	table.Register("Where", operator{Signatures: whereSignatures, Plan: planWhere, Apart: operators.WholeDims[*planner]})
+	table.Register("Pow", operator{Signatures: powSignatures, Settle: settlePow, Plan: planPow, Apart: operators.WholeDims[*planner]})
 }

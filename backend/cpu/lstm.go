@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -26,8 +27,8 @@ func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // recurrentRefused tells why a recurrent operator is none that the backend runs, as far as all of them have the same reasons.
 func recurrentRefused(n *graph.Node) *property.Reason {
 	for i, v := range n.Inputs {
-		if i != 4 && !isF32(v) {
-			return wrongDType(v)
+		if i != 4 && !operators.IsFloat32(v) {
+			return operators.NotFloat32(v)
 		}
 	}
 	if n.Input(4) != nil || n.Int("layout", 0) != 0 || n.Attrs.Lookup("clip") != nil {
@@ -148,7 +149,7 @@ func (s states) end(rows, state []float32, batch, hidden int) {
 
 // recurrentApart is for the states of all steps, whose rows in memory hold whole rows of the batch.
 func recurrentApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
-	return v == n.Output(0) && wholeDims(p, n, v, m)
+	return v == n.Output(0) && operators.WholeDims(p, n, v, m)
 }
 
 // recurrence is the sequential part of one direction.
@@ -286,5 +287,5 @@ func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 }
 
 func init() {
-	register("LSTM", operator{signatures: lstmSignatures, plan: planLSTM, apart: recurrentApart})
+	table.Register("LSTM", operator{Signatures: lstmSignatures, Plan: planLSTM, Apart: recurrentApart})
 }

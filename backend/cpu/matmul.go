@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -19,8 +20,8 @@ var (
 
 func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	a, b := n.Inputs[0], n.Inputs[1]
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(a)
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(a)
 	}
 	if len(a.Type.Shape) == 0 || len(b.Type.Shape) == 0 {
 		return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(a.Type.Shape), len(b.Type.Shape))
@@ -34,8 +35,8 @@ func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	b := n.Inputs[1]
@@ -240,7 +241,7 @@ type division struct {
 }
 
 // leastSplit is the fewest rows of a product that is made in pieces, one for each run of rows of an operand or result that
-// lies in rows apart: each of them reads B.
+// lies in rows Apart: each of them reads B.
 const leastSplit = 64
 
 // divide divides a product with results at c and, where there is one, a residual at r. Where the second operand is one
@@ -308,7 +309,7 @@ func productApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) boo
 		runs, ok := m.Runs(4 * d[len(d)-1])
 		return ok && (runs.Group == 0 || runs.Group >= leastSplit)
 	}
-	return wholeDims(p, n, v, m)
+	return operators.WholeDims(p, n, v, m)
 }
 
 // product emits a matrix product, or a batch of them.
@@ -358,6 +359,6 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 }
 
 func init() {
-	register("MatMul", operator{signatures: matmulSignatures, plan: planMatMul, apart: productApart})
-	register("Gemm", operator{signatures: gemmSignatures, settle: settleGemm, plan: planGemm, apart: productApart})
+	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Apart: productApart})
+	table.Register("Gemm", operator{Signatures: gemmSignatures, Settle: settleGemm, Plan: planGemm, Apart: productApart})
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -166,29 +167,7 @@ func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 }
 
 func transposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return plainSignature(n), nil
-}
-
-// keepsBytes reports whether a transposition moves dims of 1 only.
-func keepsBytes(dims, perm []int) bool {
-	seen := -1
-	for _, a := range perm {
-		if dims[a] == 1 {
-			continue
-		}
-		if a < seen {
-			return false
-		}
-		seen = a
-	}
-	return true
-}
-
-func settleTranspose(p *planner, n *graph.Node) {
-	dims := p.Dims[n.Inputs[0].ID]
-	if perm := fuse.Perm(n, len(dims)); perm != nil && keepsBytes(dims, perm) {
-		viewOfFirst(p, n)
-	}
+	return operators.RowMajor(n), nil
 }
 
 func planTranspose(p *planner, n *graph.Node) error {
@@ -198,7 +177,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
-	if keepsBytes(dx, perm) {
+	if operators.KeepsBytes(dx, perm) {
 		p.alias(y, x)
 		return nil
 	}
@@ -229,12 +208,12 @@ func known(n *graph.Node, first int) *property.Reason {
 }
 
 func expandSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func settleExpand(p *planner, n *graph.Node) {
 	if product(p.Dims[n.Inputs[0].ID]) == product(p.Dims[n.Outputs[0].ID]) {
-		viewOfFirst(p, n)
+		operators.View(p, n)
 	}
 }
 
@@ -271,7 +250,7 @@ func padSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Unsupported, "value %v is not constant", v)
 		}
 	}
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	if mode == "constant" && is4D(n.Inputs[0]) && padsSpatially(n) && padValue(n) == 0 {
 		s := graph.Signature{Name: "nchw16c", Inputs: []graph.Port{graph.Fixed(blocked)}, Outputs: []graph.Port{graph.Fixed(blocked)}}
 		for range n.Inputs[1:] {
@@ -400,7 +379,7 @@ func tileSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := known(n, 1); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planTile(p *planner, n *graph.Node) error {
@@ -425,7 +404,7 @@ func gatherSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if dt := n.Inputs[1].Type.DType; dt != tensor.Int64 && dt != tensor.Int32 {
 		return nil, property.Because(property.DTypeReason, "indices %v are %v", n.Inputs[1], dt)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planGather(p *planner, n *graph.Node) error {
@@ -465,9 +444,9 @@ func gatherApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 }
 
 func init() {
-	register("Transpose", operator{signatures: transposeSignatures, settle: settleTranspose, plan: planTranspose, apart: wholeDims})
-	register("Expand", operator{signatures: expandSignatures, settle: settleExpand, plan: planExpand, apart: wholeDims})
-	register("Pad", operator{signatures: padSignatures, plan: planPad})
-	register("Tile", operator{signatures: tileSignatures, plan: planTile, apart: wholeDims})
-	register("Gather", operator{signatures: gatherSignatures, plan: planGather, apart: gatherApart})
+	table.Register("Transpose", operator{Signatures: transposeSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Apart: operators.WholeDims[*planner]})
+	table.Register("Expand", operator{Signatures: expandSignatures, Settle: settleExpand, Plan: planExpand, Apart: operators.WholeDims[*planner]})
+	table.Register("Pad", operator{Signatures: padSignatures, Plan: planPad})
+	table.Register("Tile", operator{Signatures: tileSignatures, Plan: planTile, Apart: operators.WholeDims[*planner]})
+	table.Register("Gather", operator{Signatures: gatherSignatures, Plan: planGather, Apart: gatherApart})
 }

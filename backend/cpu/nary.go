@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -14,12 +15,12 @@ func narySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if isBinary(n) {
 		return binarySignatures(n)
 	}
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	for _, v := range n.Inputs {
 		if v == nil || !v.Type.Shape.Equal(n.Outputs[0].Type.Shape) {
-			return plainSignature(n), nil
+			return operators.RowMajor(n), nil
 		}
 	}
 	return followSignatures(n, len(n.Inputs)), nil
@@ -61,6 +62,6 @@ func planNary(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range naryOps {
-		register(name, operator{signatures: narySignatures, settle: settleNary, plan: planNary, apart: binaryApart})
+		table.Register(name, operator{Signatures: narySignatures, Settle: settleNary, Plan: planNary, Apart: binaryApart})
 	}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -18,10 +19,10 @@ func groupsOf(n *graph.Node, channels int) int {
 }
 
 func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	c, ok := dimConst(n.Inputs[0], 1)
+	c, ok := operators.ConstDim(n.Inputs[0], 1)
 	if !ok || len(n.Inputs[0].Type.Shape) < 3 {
 		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)
 	}
@@ -38,7 +39,7 @@ func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.ShapeReason, "%v is %v, not of %d", v, v.Type, want)
 		}
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planGroupNorm(p *planner, n *graph.Node) error {
@@ -87,13 +88,13 @@ func groupNormApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) b
 
 func lrnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
 	if len(x.Type.Shape) < 2 || n.Int("size", 0) < 1 {
 		return nil, property.Because(property.Attribute, "size %d over %v", n.Int("size", 0), x.Type)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // planLRN emits x / (bias + alpha/size·Σ x²)^beta, the sum being over size channels around each.
@@ -124,7 +125,7 @@ func planLRN(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("InstanceNormalization", operator{signatures: groupNormSignatures, plan: planGroupNorm, apart: groupNormApart})
-	register("GroupNormalization", operator{signatures: groupNormSignatures, plan: planGroupNorm, apart: groupNormApart})
-	register("LRN", operator{signatures: lrnSignatures, plan: planLRN})
+	table.Register("InstanceNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Apart: groupNormApart})
+	table.Register("GroupNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Apart: groupNormApart})
+	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -13,13 +14,13 @@ import (
 // counts it as larger than every number, and ArgMax and ArgMin pass it over unless it comes first.
 
 func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x := n.Inputs[0]; !isF32(x) {
-		return nil, wrongDType(x)
+	if x := n.Inputs[0]; !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
 	if len(n.Inputs[0].Type.Shape) == 0 {
 		return nil, property.Because(property.ShapeReason, "a scalar")
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planArg(p *planner, n *graph.Node) error {
@@ -65,13 +66,13 @@ func topKOf(n *graph.Node) (k, axis int, ok bool) {
 
 func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
 	if _, _, ok := topKOf(n); !ok {
 		return nil, property.Because(property.Unsupported, "number of elements %v is not known at compile time", n.Input(1))
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // less orders floats with NaN last.
@@ -124,7 +125,7 @@ func planTopK(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("ArgMax", operator{signatures: argSignatures, plan: planArg})
-	register("ArgMin", operator{signatures: argSignatures, plan: planArg})
-	register("TopK", operator{signatures: topKSignatures, plan: planTopK})
+	table.Register("ArgMax", operator{Signatures: argSignatures, Plan: planArg})
+	table.Register("ArgMin", operator{Signatures: argSignatures, Plan: planArg})
+	table.Register("TopK", operator{Signatures: topKSignatures, Plan: planTopK})
 }

@@ -99,8 +99,8 @@ func (c cpu) Estimate(ctx context.Context, sub *graph.Graph, b graph.Bindings, o
 
 // settle says how a node's results lie with regard to its operands.
 func (p *planner) settle(n *graph.Node) {
-	if op, _ := p.e.lookup(n); op.settle != nil && !p.nothing(n) {
-		op.settle(p, n)
+	if op, _ := p.e.lookup(n); op.Settle != nil && !p.nothing(n) {
+		op.Settle(p, n)
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *planner) plan(n *graph.Node) error {
 	if err := p.together(n); err != nil || p.nothing(n) {
 		return err
 	}
-	return op.plan(p, n)
+	return op.Plan(p, n)
 }
 
 // nothing reports whether all results of a node are empty. Kernels need not know of such shapes. A user's kernel is called
@@ -137,9 +137,6 @@ func (p *planner) inPlace(out, in *graph.Value) bool {
 // overFirst settles operators that may overwrite their first operand.
 func overFirst(p *planner, n *graph.Node) { p.inPlace(n.Outputs[0], n.Inputs[0]) }
 
-// viewOfFirst settles operators whose result is their first operand, in another shape or format of the same bytes.
-func viewOfFirst(p *planner, n *graph.Node) { p.View(n.Outputs[0], n.Inputs[0]) }
-
 // alias makes out a view of in, both of one size. Where out lies elsewhere, it is copied.
 func (p *planner) alias(out, in *graph.Value) {
 	if !p.View(out, in) {
@@ -151,13 +148,7 @@ func (p *planner) alias(out, in *graph.Value) {
 func (p *planner) copyStep(dst, src place.Memory, size int) {
 	const part = 1 << 16
 	p.emit(step{chunks: ceilDiv(size, part), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst), st.Bytes(src)
-		for at, end := lo*part, min(hi*part, size); at < end; {
-			to, n := dst.Piece(at, end-at)
-			from, n := src.Piece(at, n)
-			copy(d[to:to+n], s[from:from+n])
-			at += n
-		}
+		st.Copy(dst, src, lo*part, min(hi*part, size))
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -28,10 +29,10 @@ var floatFunctions = map[string]func(float64) float64{
 }
 
 func functionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x := n.Inputs[0]; !isF32(x) {
-		return nil, wrongDType(x)
+	if x := n.Inputs[0]; !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planFunction(p *planner, n *graph.Node) error {
@@ -60,15 +61,15 @@ func planThreshold(p *planner, n *graph.Node) error {
 // PRelu: x where it is not negative, x times a slope elsewhere. Rows with one slope are a LeakyRelu.
 
 func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // preluApart is for everything but slopes.
 func preluApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
-	return v != n.Inputs[1] && wholeDims(p, n, v, m)
+	return v != n.Inputs[1] && operators.WholeDims(p, n, v, m)
 }
 
 func planPRelu(p *planner, n *graph.Node) error {
@@ -129,33 +130,33 @@ func planInteger[T int32 | int64](p *planner, n *graph.Node) error {
 // orInteger extends an operator of floats to integers.
 func orInteger(float operator) operator {
 	return operator{
-		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			if integerUnary(n) != nil {
-				return plainSignature(n), nil
+				return operators.RowMajor(n), nil
 			}
-			return float.signatures(n)
+			return float.Signatures(n)
 		},
-		settle: func(p *planner, n *graph.Node) {
-			if integerUnary(n) == nil && float.settle != nil {
-				float.settle(p, n)
+		Settle: func(p *planner, n *graph.Node) {
+			if integerUnary(n) == nil && float.Settle != nil {
+				float.Settle(p, n)
 			}
 		},
-		plan: func(p *planner, n *graph.Node) error {
+		Plan: func(p *planner, n *graph.Node) error {
 			if fn := integerUnary(n); fn != nil {
 				return fn(p, n)
 			}
-			return float.plan(p, n)
+			return float.Plan(p, n)
 		},
-		apart: float.apart,
+		Apart: float.Apart,
 	}
 }
 
 func init() {
 	for name := range floatFunctions {
-		register(name, orInteger(operator{signatures: functionSignatures, plan: planFunction, apart: anyRows}))
+		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planFunction, Apart: anyRows}))
 	}
-	register("ThresholdedRelu", operator{signatures: functionSignatures, plan: planThreshold, apart: anyRows})
-	register("IsNaN", operator{signatures: functionSignatures, plan: planTest, apart: anyRows})
-	register("IsInf", operator{signatures: functionSignatures, plan: planTest, apart: anyRows})
-	register("PRelu", operator{signatures: preluSignatures, plan: planPRelu, apart: preluApart})
+	table.Register("ThresholdedRelu", operator{Signatures: functionSignatures, Plan: planThreshold, Apart: anyRows})
+	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Apart: anyRows})
+	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Apart: anyRows})
+	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Apart: preluApart})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -14,7 +15,7 @@ import (
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	if poolsBytes(n) {
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	if !isImage(x) {
 		return nil, property.Because(property.ShapeReason, "float32 pooling over one to three axes only, %v is %v", x, x.Type)
@@ -29,7 +30,7 @@ func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return []graph.Signature{graph.UniformSignature("ncdhw16c", n, volume)}, nil
 	}
 	if !is4D(x) {
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	return []graph.Signature{graph.UniformSignature("nchw16c", n, blocked)}, nil
 }
@@ -97,15 +98,15 @@ func globalPoolSignatures(n *graph.Node, keeps bool) []graph.Signature {
 
 func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) || len(x.Type.Shape) < 3 {
+	if !operators.IsFloat32(x) || len(x.Type.Shape) < 3 {
 		return nil, property.Because(property.ShapeReason, "float32 images only, %v is %v", x, x.Type)
 	}
 	if is5D(x) {
 		s := graph.Signature{Name: "ncdhw16c-ncdhw", Inputs: []graph.Port{graph.Fixed(volume)}, Outputs: []graph.Port{graph.Fixed(rowMaj)}}
-		return append([]graph.Signature{s}, plainSignature(n)...), nil
+		return append([]graph.Signature{s}, operators.RowMajor(n)...), nil
 	}
 	if !is4D(x) {
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	return globalPoolSignatures(n, true), nil
 }
@@ -156,7 +157,7 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 }
 
 func batchNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 {
+	if !operators.IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 {
 		return nil, property.Because(property.Unsupported, "float32 inference only")
 	}
 	for _, v := range n.Inputs[1:] {
@@ -246,9 +247,9 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 }
 
 func init() {
-	register("MaxPool", operator{signatures: poolSignatures, plan: planPool, apart: imagesApart})
-	register("AveragePool", operator{signatures: poolSignatures, plan: planPool, apart: imagesApart})
-	register("GlobalAveragePool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
-	register("GlobalMaxPool", operator{signatures: globalSignatures, plan: planGlobalPool, apart: globalPoolApart})
-	register("BatchNormalization", operator{signatures: batchNormSignatures, settle: overFirst, plan: planBatchNorm, apart: imagesApart})
+	table.Register("MaxPool", operator{Signatures: poolSignatures, Plan: planPool, Apart: imagesApart})
+	table.Register("AveragePool", operator{Signatures: poolSignatures, Plan: planPool, Apart: imagesApart})
+	table.Register("GlobalAveragePool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Apart: globalPoolApart})
+	table.Register("GlobalMaxPool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Apart: globalPoolApart})
+	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Apart: imagesApart})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -30,10 +31,10 @@ func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Si
 				return nil, property.Because(property.Unsupported, "input %d, %v, is not one constant number", i+1, v)
 			}
 		}
-		if !isF32(n.Inputs[1]) || n.Int("precision", 0) != 0 && n.Int("precision", 0) != int64(tensor.Float32) {
+		if !operators.IsFloat32(n.Inputs[1]) || n.Int("precision", 0) != 0 && n.Int("precision", 0) != int64(tensor.Float32) {
 			return nil, property.Because(property.DTypeReason, "scale %v is %v", n.Inputs[1], n.Inputs[1].Type)
 		}
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 }
 
@@ -122,11 +123,11 @@ func planRoundedPool(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:rounded-pool", operator{signatures: roundedPoolSignatures, plan: planRoundedPool})
-	register("pattern:"+fuse.FakeQuantizeName, operator{
-		signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
-		settle:     overFirst,
-		plan: func(p *planner, n *graph.Node) error {
+	table.Register(operators.Pattern("rounded-pool"), operator{Signatures: roundedPoolSignatures, Plan: planRoundedPool})
+	table.Register(operators.Pattern(fuse.FakeQuantizeName), operator{
+		Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return followSignatures(n, 1), nil },
+		Settle:     overFirst,
+		Plan: func(p *planner, n *graph.Node) error {
 			x, y := n.Inputs[0], n.Outputs[0]
 			for m := range n.Regions[0].Graph.Nodes() {
 				if l, ok := fuse.LevelsOf(m); ok {
@@ -136,9 +137,9 @@ func init() {
 			}
 			return fmt.Errorf("body of %v rounds nothing", n)
 		},
-		apart: anyRows,
+		Apart: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	register("QuantizeLinear", operator{signatures: quantised(isFloat, byteDType), plan: planQuantize, apart: anyRows})
-	register("DequantizeLinear", operator{signatures: quantised(byteDType, isFloat), plan: planDequantize, apart: anyRows})
+	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, byteDType), Plan: planQuantize, Apart: anyRows})
+	table.Register("DequantizeLinear", operator{Signatures: quantised(byteDType, isFloat), Plan: planDequantize, Apart: anyRows})
 }

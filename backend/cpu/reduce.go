@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -73,14 +74,14 @@ func reduceAxes(n *graph.Node) (axes []int, ok bool) {
 
 func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
 	axes, ok := reduceAxes(n)
 	if !ok {
 		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
 	}
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	if n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
 		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
 	}
@@ -127,7 +128,7 @@ func reduceApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 	axes, _ := reduceAxes(n)
 	_, count, inner, ok := adjacentAxes(p.Dims[x.ID], axes)
 	if !ok {
-		return v == x && wholeDims(p, n, v, m)
+		return v == x && operators.WholeDims(p, n, v, m)
 	}
 	if v != x {
 		return inner > 1
@@ -213,6 +214,6 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 
 func init() {
 	for name := range reductions {
-		register(name, operator{signatures: reduceSignatures, plan: planReduce, apart: reduceApart})
+		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce, Apart: reduceApart})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -87,7 +88,7 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	s := graph.UniformSignature("nchw16c", n, rowMaj)
 	s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
-	if c, ok := dimConst(x, 1); ok && c <= fewChannels {
+	if c, ok := operators.ConstDim(x, 1); ok && c <= fewChannels {
 		return []graph.Signature{s, graph.UniformSignature("row-major", n, rowMaj)}, nil
 	}
 	return []graph.Signature{s}, nil
@@ -120,6 +121,6 @@ func planResize(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Resize", operator{signatures: resizeSignatures, plan: planResize, apart: imagesApart})
-	register("Upsample", operator{signatures: resizeSignatures, plan: planResize, apart: imagesApart})
+	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Apart: imagesApart})
+	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Apart: imagesApart})
 }

@@ -103,4 +103,4 @@ func planRNN(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func init() { register("RNN", operator{signatures: rnnSignatures, plan: planRNN}) }
+func init() { table.Register("RNN", operator{Signatures: rnnSignatures, Plan: planRNN}) }

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -16,10 +17,10 @@ import (
 func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, rois, batch := n.Inputs[0], n.Inputs[1], n.Inputs[2]
 	switch {
-	case !is4D(x) || !isF32(rois):
+	case !is4D(x) || !operators.IsFloat32(rois):
 		return nil, property.Because(property.DTypeReason, "float32 images and regions only, %v is %v, %v is %v", x, x.Type, rois, rois.Type)
 	case batch.Type.DType != tensor.Int64:
-		return nil, wrongDType(batch)
+		return nil, operators.NotFloat32(batch)
 	case n.Str("mode", "avg") != "avg":
 		return nil, property.Because(property.Attribute, "mode %q", n.Str("mode", "avg"))
 	case n.Int("sampling_ratio", 0) < 1:
@@ -30,7 +31,7 @@ func roiAlignSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Attribute, "%s %d", name, k)
 		}
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // regions is how a RoiAlign samples.
@@ -140,5 +141,5 @@ func (r *regions) bins(out, plane []float32, off []int32, weight []float32) {
 }
 
 func init() {
-	register("RoiAlign", operator{signatures: roiAlignSignatures, plan: planRoiAlign})
+	table.Register("RoiAlign", operator{Signatures: roiAlignSignatures, Plan: planRoiAlign})
 }

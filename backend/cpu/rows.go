@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -17,10 +18,10 @@ func axisOf(n *graph.Node, def int64, rank int) int {
 }
 
 func softmaxSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x := n.Inputs[0]; !isF32(x) {
-		return nil, wrongDType(x)
+	if x := n.Inputs[0]; !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planSoftmax(p *planner, n *graph.Node) error {
@@ -100,8 +101,8 @@ func (p *planner) rows(src, dst place.Memory, rows int, nanos float64, fn func(d
 }
 
 func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	for _, o := range n.Outputs[1:] {
 		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
@@ -115,7 +116,7 @@ func layerNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.ShapeReason, "scale %v of shape %v", v, v.Type.Shape)
 		}
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planLayerNorm(p *planner, n *graph.Node) error {
@@ -162,8 +163,8 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Softmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: softmaxApart})
-	register("LogSoftmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: softmaxApart})
-	register("LayerNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: rowsFrom(-1)})
-	register("RMSNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: rowsFrom(-1)})
+	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: softmaxApart})
+	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: softmaxApart})
+	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: rowsFrom(-1)})
+	table.Register("RMSNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: rowsFrom(-1)})
 }

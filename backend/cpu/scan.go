@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -25,14 +26,14 @@ func cumSumSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch x.Type.DType {
 	case tensor.Float32, tensor.Int32, tensor.Int64:
 	default:
-		return nil, wrongDType(x)
+		return nil, operators.NotFloat32(x)
 	}
 	a, ok := constInt(n.Input(1), 0)
 	rank := int64(len(x.Type.Shape))
 	if !ok || a < -rank || a >= rank {
 		return nil, property.Because(property.Unsupported, "axis %v is not known at compile time", n.Input(1))
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planCumSum(p *planner, n *graph.Node) error {
@@ -87,7 +88,7 @@ func triluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if len(n.Inputs[0].Type.Shape) < 2 {
 		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // planTrilu copies the part of each row on one side of a diagonal and zeroes the rest.
@@ -116,6 +117,6 @@ func planTrilu(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("CumSum", operator{signatures: cumSumSignatures, plan: planCumSum})
-	register("Trilu", operator{signatures: triluSignatures, plan: planTrilu})
+	table.Register("CumSum", operator{Signatures: cumSumSignatures, Plan: planCumSum})
+	table.Register("Trilu", operator{Signatures: triluSignatures, Plan: planTrilu})
 }

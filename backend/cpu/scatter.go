@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -58,7 +59,7 @@ func indexed(at int) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		if len(n.Inputs[0].Type.Shape) == 0 || len(n.Inputs[at].Type.Shape) == 0 {
 			return nil, property.Because(property.ShapeReason, "a scalar operand")
 		}
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 }
 
@@ -225,9 +226,9 @@ func planScatterND(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("GatherElements", operator{signatures: indexed(1), plan: planGatherElements})
-	register("GatherND", operator{signatures: indexed(1), plan: planGatherND})
-	register("ScatterElements", operator{signatures: scatterSignatures, plan: planScatterElements})
-	register("Scatter", operator{signatures: scatterSignatures, plan: planScatterElements})
-	register("ScatterND", operator{signatures: scatterSignatures, plan: planScatterND})
+	table.Register("GatherElements", operator{Signatures: indexed(1), Plan: planGatherElements})
+	table.Register("GatherND", operator{Signatures: indexed(1), Plan: planGatherND})
+	table.Register("ScatterElements", operator{Signatures: scatterSignatures, Plan: planScatterElements})
+	table.Register("Scatter", operator{Signatures: scatterSignatures, Plan: planScatterElements})
+	table.Register("ScatterND", operator{Signatures: scatterSignatures, Plan: planScatterND})
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -38,5 +39,5 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 }
 
 func init() {
-	register("pattern:"+fuse.ShuffleName, operator{signatures: shuffleSignatures, plan: planShuffle})
+	table.Register(operators.Pattern(fuse.ShuffleName), operator{Signatures: shuffleSignatures, Plan: planShuffle})
 }

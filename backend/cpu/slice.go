@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -12,12 +13,12 @@ import (
 
 func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if n.Op.Since < 10 {
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	if why := known(n, 1); why != nil {
 		return nil, why
 	}
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	if _, ok := place.ChannelSlice(n); ok {
 		s := graph.UniformSignature("nchw16c", n, rowMaj)
 		s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
@@ -119,10 +120,10 @@ func splitSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		if v == nil {
 			return nil, property.Because(property.Unsupported, "part %d is omitted, so that its size is not known", i)
 		}
-		_, ok := dimConst(v, 1)
+		_, ok := operators.ConstDim(v, 1)
 		blocks = blocks && ok
 	}
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	if !blocks {
 		return plain, nil
 	}
@@ -194,6 +195,6 @@ func (p *planner) take(c copySpec, x, y *graph.Value) {
 }
 
 func init() {
-	register("Slice", operator{signatures: sliceSignatures, settle: settleSlice, plan: planSlice, apart: wholeDims})
-	register("Split", operator{signatures: splitSignatures, settle: settleSplit, plan: planSplit, apart: wholeDims})
+	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Apart: operators.WholeDims[*planner]})
+	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Apart: operators.WholeDims[*planner]})
 }

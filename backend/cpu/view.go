@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -16,7 +17,7 @@ func viewSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if n.Is("Identity", "Dropout") {
 		return followSignatures(n, 1), nil
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planView(p *planner, n *graph.Node) error {
@@ -26,6 +27,6 @@ func planView(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range place.Views {
-		register(name, operator{signatures: viewSignatures, settle: viewOfFirst, plan: planView, apart: anyRows})
+		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Apart: anyRows})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -24,7 +25,7 @@ var (
 )
 
 // is5D reports whether v is a float32 tensor of rank 5, which may be a blocked volume.
-func is5D(v *graph.Value) bool { return isF32(v) && v != nil && len(v.Type.Shape) == 5 }
+func is5D(v *graph.Value) bool { return operators.IsFloat32(v) && v != nil && len(v.Type.Shape) == 5 }
 
 // inBlocks reports whether a format has blocks of 16 channels.
 func inBlocks(f graph.Format) bool { return f == blocked || f == volume }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -21,14 +22,14 @@ const (
 
 // apart implements what place.WantConcats asks.
 func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
-	op, ok := lookup(n)
-	return ok && op.apart != nil && op.apart(p, n, v, m)
+	op, ok := table.Lookup(n)
+	return ok && op.Apart != nil && op.Apart(p, n, v, m)
 }
 
 // byImages is for operators whose results for an image depend on that image of their operands alone.
 func byImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	d, dy := p.Dims[v.ID], p.Dims[n.Outputs[0].ID]
-	return isF32(v) && p.ofImages(n, v) && d[0] <= mostImages && m.Row*d[0] == p.Bytes(v) && m.Row >= leastImage && len(dy) > 2 &&
+	return operators.IsFloat32(v) && p.ofImages(n, v) && d[0] <= mostImages && m.Row*d[0] == p.Bytes(v) && m.Row >= leastImage && len(dy) > 2 &&
 		(p.threads == 1 || grows(v))
 }
 
@@ -67,45 +68,36 @@ func (p *planner) ofImages(n *graph.Node, v *graph.Value) bool {
 	return len(d) == len(dy) && len(d) > 1 && d[0] == dy[0] && (!v.IsConst() || binaryAlgs[n.Op.Name] != 0 || n.Is("Sum"))
 }
 
-// wholeDims is for moves of row-major tensors by strides.
-func wholeDims(p *planner, _ *graph.Node, v *graph.Value, m place.Memory) bool {
-	if v.Format != graph.HostFormat {
-		return false
-	}
-	_, ok := m.Strides(p.Dims[v.ID], v.Type.DType.Size())
-	return ok
-}
-
 // always is for views, which are copied byte by byte where they have to be.
 func always(*planner, *graph.Node, *graph.Value, place.Memory) bool { return true }
 
 // settle says how a node's results lie with regard to its operands. What is planned image by image has places of its own.
 func (p *planner) settle(n *graph.Node) {
-	op, _ := lookup(n)
-	if op.settle == nil {
+	op, _ := table.Lookup(n)
+	if op.Settle == nil {
 		return
 	}
 	for range p.InRows(n) {
-		if op.single {
+		if op.Single {
 			return
 		}
 	}
-	op.settle(p, n)
+	op.Settle(p, n)
 }
 
 // node emits the steps of a node.
 func (p *planner) node(n *graph.Node) error {
-	op, _ := lookup(n)
+	op, _ := table.Lookup(n)
 	some := false
 	for v, m := range p.InRows(n) {
 		if some = true; !p.apart(n, v, m) {
 			return fmt.Errorf("%v lies in rows apart", v)
 		}
 	}
-	if some && op.single {
+	if some && op.Single {
 		return p.images(n, op)
 	}
-	return op.plan(p, n)
+	return op.Plan(p, n)
 }
 
 // images emits the steps of a node for each image: dims and places of what has images are those of one of them meanwhile.
@@ -139,7 +131,7 @@ func (p *planner) images(n *graph.Node, op operator) error {
 			}
 			p.Where[v.ID] = m
 		}
-		if err := op.plan(p, n); err != nil {
+		if err := op.Plan(p, n); err != nil {
 			return err
 		}
 	}

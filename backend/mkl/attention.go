@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -33,7 +34,7 @@ type attentionForm struct {
 
 // parseAttention reads the pattern around a MatMul, nil where there is nothing to fuse.
 func (b *mkl) parseAttention(n *graph.Node) *attentionForm {
-	if !n.Is("MatMul") || !isF32(n.Inputs...) || fuse.IsConst(n.Inputs[1]) || !n.Inputs[0].Type.Backed() || !n.Inputs[1].Type.Backed() ||
+	if !n.Is("MatMul") || !operators.IsFloat32(n.Inputs...) || fuse.IsConst(n.Inputs[1]) || !n.Inputs[0].Type.Backed() || !n.Inputs[1].Type.Backed() ||
 		!n.Outputs[0].Type.Backed() || len(n.Inputs[0].Type.Shape) < 2 || len(n.Inputs[1].Type.Shape) < 2 {
 		return nil
 	}
@@ -93,15 +94,15 @@ func attentionSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 	if err != nil {
 		return nil, property.Because(property.Veto, "%v", err)
 	}
-	da, db := transposed(assumed(f.a), f.permA), transposed(assumed(f.b), f.permB)
-	r, err := b.batched(da, db, assumed(f.out), f.permA, f.permB, f.posts())
+	da, db := transposed(operators.AssumedDims(f.a), f.permA), transposed(operators.AssumedDims(f.b), f.permB)
+	r, err := b.batched(da, db, operators.AssumedDims(f.out), f.permA, f.permB, f.posts())
 	if err != nil {
 		return nil, property.Because(property.ShapeReason, "%v", err)
 	}
 	if why := refused(b.l.ask(b.answers, r)); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planAttention(p *planner, n *graph.Node) error {
@@ -113,5 +114,5 @@ func planAttention(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+attentionName, operator{signatures: attentionSignatures, plan: planAttention})
+	table.Register(operators.Pattern(attentionName), operator{Signatures: attentionSignatures, Plan: planAttention})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -13,22 +14,22 @@ var binaryAlgs = map[string]binaryAlg{"Add": binaryAdd, "Mul": binaryMul, "Max":
 func commutes(alg binaryAlg) bool { return alg != binaryDiv && alg != binarySub }
 
 func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	if len(n.Inputs) != 2 || n.Op.Since < 7 && (n.Is("Add", "Sub", "Mul", "Div")) {
 		return nil, property.Because(property.Unsupported, "%d operands, version %d", len(n.Inputs), n.Op.Since)
 	}
 	x, y := n.Inputs[0], n.Inputs[1]
 	alg := binaryAlgs[n.Op.Name]
-	dz := assumed(n.Outputs[0])
+	dz := operators.AssumedDims(n.Outputs[0])
 	if x.Type.Shape.Equal(y.Type.Shape) {
 		if why := refused(b.l.ask(b.answers, b.l.binary(alg, plain(1024), plain(1024), plain(1024), nil))); why != nil {
 			return nil, why
 		}
 		return b.followSignatures(n, 2), nil
 	}
-	dx, dy := assumed(x), assumed(y)
+	dx, dy := operators.AssumedDims(x), operators.AssumedDims(y)
 	if !slices.Equal(withOnes(dx, len(dz)), dz) {
 		if !commutes(alg) || !slices.Equal(withOnes(dy, len(dz)), dz) {
 			return nil, property.Because(property.ShapeReason, "both operands broadcast, or the first one does")
@@ -39,13 +40,13 @@ func binarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if why := refused(b.l.ask(b.answers, b.l.binary(alg, plain(sx...), plain(sy...), plain(sx...), nil))); why != nil {
 		return nil, why
 	}
-	sigs := plainSignature(n)
+	sigs := operators.RowMajor(n)
 	// One value per channel of blocked activations: the second operand is as good as blocked.
 	act := b.activations(len(dz))
 	if act == graph.HostFormat || len(dx) != len(dz) || len(dy) != len(dz) || dy[1] != dz[1] || product(dy[2:]) != 1 || dy[0] != 1 && dy[0] != dz[0] {
 		return sigs, nil
 	}
-	if c, ok := dimConst(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers,
+	if c, ok := operators.ConstDim(n.Outputs[0], 1); ok && c == dz[1] && refused(b.l.ask(b.answers,
 		b.l.binary(alg, in(act.Layout, dz), in(act.Layout, dy), in(act.Layout, dz), nil))) == nil && !fuse.IsConst(n.Inputs[0]) && !fuse.IsConst(n.Inputs[1]) {
 		return append([]graph.Signature{graph.UniformSignature("per-channel", n, act)}, sigs...), nil
 	}
@@ -147,8 +148,8 @@ func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) erro
 
 // sumSignatures: tensors of one shape are added by one primitive.
 func sumSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	for _, v := range n.Inputs {
 		if !v.Type.Shape.Equal(n.Outputs[0].Type.Shape) {
@@ -185,7 +186,7 @@ func planSum(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range binaryAlgs {
-		register(name, operator{signatures: binarySignatures, settle: settleBinary, plan: planBinary, apart: byImages, single: true})
+		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Apart: byImages, Single: true})
 	}
-	register("Sum", operator{signatures: sumSignatures, plan: planSum, apart: byImages, single: true})
+	table.Register("Sum", operator{Signatures: sumSignatures, Plan: planSum, Apart: byImages, Single: true})
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -17,16 +18,16 @@ func concatSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if isByte(n.Outputs[0]) && besideIntegers(n) {
 		return b.byteConcatSignatures(n)
 	}
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	plain := plainSignature(n)
+	plain := operators.RowMajor(n)
 	act := b.activations(rank)
 	if place.ConcatAxis(n) != 1 || act == graph.HostFormat {
 		return plain, nil
 	}
 	for i, v := range n.Inputs {
-		c, ok := dimConst(v, 1)
+		c, ok := operators.ConstDim(v, 1)
 		if !ok || b.block > 0 && c%b.block != 0 && i < len(n.Inputs)-1 && (b.block != gatherBlock || rank != 4) {
 			return plain, nil
 		}
@@ -38,7 +39,7 @@ func concatSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 func (b *mkl) byteConcatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	f := channelsLast(len(n.Outputs[0].Type.Shape))
 	describe := func(v *graph.Value) shape {
-		s := shapeOf(v, assumed(v))
+		s := shapeOf(v, operators.AssumedDims(v))
 		s.layout = f.Layout
 		return s
 	}
@@ -140,11 +141,11 @@ func (p *planner) laid(v *graph.Value) shape {
 // concatApart: copies step through rows of every kind, but the library's own concatenation and choices of channels do not.
 func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	y := n.Outputs[0]
-	if !isF32(v) || y.Format != graph.HostFormat && !p.OnBlocks(n) {
+	if !operators.IsFloat32(v) || y.Format != graph.HostFormat && !p.OnBlocks(n) {
 		return false
 	}
 	if v.Format == graph.HostFormat {
-		return wholeDims(p, n, v, m)
+		return operators.WholeDims(p, n, v, m)
 	}
 	return m.Row*p.Dims[v.ID][0] == p.Bytes(v)
 }
@@ -220,5 +221,5 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 }
 
 func init() {
-	register("Concat", operator{signatures: concatSignatures, plan: planConcat, apart: concatApart})
+	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Apart: concatApart})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -113,8 +114,8 @@ func (c *convDims) rowMajor() shape {
 
 func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, w := n.Input(0), n.Input(1)
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(x)
 	}
 	for i, v := range n.Inputs[1:] {
 		if v != nil && !fuse.IsConst(v) {
@@ -122,12 +123,12 @@ func convSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		}
 	}
 	for i := range w.Type.Shape {
-		if _, ok := dimConst(w, i); !ok {
+		if _, ok := operators.ConstDim(w, i); !ok {
 			return nil, property.Because(property.DynamicShape, "weights %v are %v", w, w.Type)
 		}
 	}
-	dx, dy := assumed(x), assumed(n.Outputs[0])
-	c, why := resolveConv(n, dx, assumed(w), dy)
+	dx, dy := operators.AssumedDims(x), operators.AssumedDims(n.Outputs[0])
+	c, why := resolveConv(n, dx, operators.AssumedDims(w), dy)
 	if why != nil {
 		return nil, why
 	}
@@ -298,6 +299,6 @@ func (p *planner) plainArg(id int32, v *graph.Value) arg {
 }
 
 func init() {
-	register("Conv", operator{signatures: convSignatures, plan: planConv, apart: byImages, single: true})
-	register("ConvTranspose", operator{signatures: convSignatures, plan: planConv, apart: byImages, single: true})
+	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Apart: byImages, Single: true})
+	table.Register("ConvTranspose", operator{Signatures: convSignatures, Plan: planConv, Apart: byImages, Single: true})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -15,7 +16,7 @@ func (p *planner) sameBytes(n *graph.Node) bool {
 
 func settleConvert(p *planner, n *graph.Node) {
 	if p.sameBytes(n) {
-		viewOfFirst(p, n)
+		operators.View(p, n)
 	}
 }
 
@@ -55,3 +56,7 @@ func (p *planner) hostConvert(x, y *graph.Value) error {
 
 // hostMove copies between two places.
 type hostMove func(ctx context.Context, dst, src []byte) error
+
+func init() {
+	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Apart: byImages, Single: true})
+}

@@ -2,12 +2,13 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
 func unarySignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Input(0)
-	if x == nil || !isF32(x, n.Outputs[0]) {
+	if x == nil || !operators.IsFloat32(x, n.Outputs[0]) {
 		return nil, property.Because(property.DTypeReason, "float32 only")
 	}
 	if len(n.Outputs) > 1 {
@@ -51,6 +52,6 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 func init() {
 	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
 		"Exp", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
-		register(name, operator{signatures: unarySignatures, settle: overFirst, plan: planUnary, apart: byImages, single: true})
+		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: byImages, Single: true})
 	}
 }

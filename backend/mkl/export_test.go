@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -180,4 +181,6 @@ func Recovered(t *tensor.Tensor, axis int) ([]int8, []float32) {
 
 // Operators returns the names of the operators of the default domain that the backend has primitives for, and "pattern:" and
 // the names of its fused nodes.
-func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
+func Operators() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(name string) bool { return name == operators.Convert })
+}

@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -71,11 +72,11 @@ func (b *mkl) isNormHead(n *graph.Node) bool {
 // chainSignatures are those of the head of fused node n, which chain i made.
 func (b *mkl) chainSignatures(i int, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return b.chains()[i].Signatures(n, func(head *graph.Node) ([]graph.Signature, *property.Reason) {
-		op, ok := lookup(head)
+		op, ok := table.Lookup(head)
 		if !ok {
 			return nil, property.Because(property.Unsupported, "no primitive for %v", head.Op)
 		}
-		return op.signatures(b, head)
+		return op.Signatures(b, head)
 	})
 }
 
@@ -118,21 +119,21 @@ func init() {
 		if name == chainNames[1] {
 			apart = manyRows
 		}
-		register("pattern:"+name, operator{
-			signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
-			settle:     func(p *planner, n *graph.Node) { p.settleChain(i, n) },
-			plan:       func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
-			apart:      apart, single: true,
+		table.Register(operators.Pattern(name), operator{
+			Signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
+			Settle:     func(p *planner, n *graph.Node) { p.settleChain(i, n) },
+			Plan:       func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
+			Apart:      apart, Single: true,
 		})
 	}
-	register("pattern:"+fuse.SiluName, operator{
-		signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
+	table.Register(operators.Pattern(fuse.SiluName), operator{
+		Signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return b.followSignatures(n, len(n.Inputs)), nil
 		},
-		settle: overFirst,
-		plan: func(p *planner, n *graph.Node) error {
+		Settle: overFirst,
+		Plan: func(p *planner, n *graph.Node) error {
 			return p.activation([]post{{alg: eltSwish, alpha: 1}}, n.Inputs[0], n.Outputs[0])
 		},
-		apart: byImages, single: true,
+		Apart: byImages, Single: true,
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -295,7 +296,7 @@ func (b *mkl) integerPorts(j *integerJob) (s graph.Signature, why *property.Reas
 	if j.conv && j.residual != nil && j.n.Int("group", 1) > 1 {
 		return s, property.Because(property.Unsupported, "kernels of groups add the wrong elements of %v", j.residual)
 	}
-	p, why := b.integerPlan(j, assumed(j.x), assumed(j.w), assumed(j.out), f, f)
+	p, why := b.integerPlan(j, operators.AssumedDims(j.x), operators.AssumedDims(j.w), operators.AssumedDims(j.out), f, f)
 	if why != nil {
 		return s, why
 	}
@@ -379,5 +380,5 @@ func planIntegers(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+integerPattern, operator{signatures: integerSignatures, plan: planIntegers})
+	table.Register(operators.Pattern(integerPattern), operator{Signatures: integerSignatures, Plan: planIntegers})
 }

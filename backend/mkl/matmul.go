@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -68,10 +69,10 @@ func (f productForm) shape(l graph.Layout) (shape, bool) {
 }
 
 func matmulSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	da, db := assumed(n.Inputs[0]), assumed(n.Inputs[1])
+	da, db := operators.AssumedDims(n.Inputs[0]), operators.AssumedDims(n.Inputs[1])
 	if len(da) == 0 || len(db) == 0 || len(da) > maxDims || len(db) > maxDims {
 		return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(da), len(db))
 	}
@@ -89,7 +90,7 @@ func matmulSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		if len(da) < 2 || len(db) < 2 {
 			return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(da), len(db))
 		}
-		r, err := b.batched(da, db, assumed(n.Outputs[0]), nil, nil, nil)
+		r, err := b.batched(da, db, operators.AssumedDims(n.Outputs[0]), nil, nil, nil)
 		if err != nil {
 			return nil, property.Because(property.ShapeReason, "%v", err)
 		}
@@ -123,9 +124,9 @@ func gemmRefused(n *graph.Node) *property.Reason {
 	if c == nil {
 		return nil
 	}
-	columns, ok1 := dimConst(n.Outputs[0], 1)
-	last, ok2 := dimConst(c, len(c.Type.Shape)-1)
-	if !ok1 || !ok2 || last != columns || product(assumed(c)) != columns {
+	columns, ok1 := operators.ConstDim(n.Outputs[0], 1)
+	last, ok2 := operators.ConstDim(c, len(c.Type.Shape)-1)
+	if !ok1 || !ok2 || last != columns || product(operators.AssumedDims(c)) != columns {
 		return property.Because(property.ShapeReason, "C is %v", c.Type)
 	}
 	return nil
@@ -331,6 +332,6 @@ func transposed(d, perm []int) []int {
 }
 
 func init() {
-	register("MatMul", operator{signatures: matmulSignatures, plan: planMatMul, apart: manyRows, single: true})
-	register("Gemm", operator{signatures: matmulSignatures, plan: planMatMul})
+	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Apart: manyRows, Single: true})
+	table.Register("Gemm", operator{Signatures: matmulSignatures, Plan: planMatMul})
 }

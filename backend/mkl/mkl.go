@@ -40,8 +40,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
-	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -160,66 +159,31 @@ func (*mkl) Converters() []convert.Converter { return nil }
 // Close implements backend.Backend. The library stays open: its threads and exit handlers may still run.
 func (*mkl) Close() error { return nil }
 
-// operator is what the backend knows of one kind of node.
-type operator struct {
-	// signatures returns the ways to run n, or the reason why not. Operands and results have backed shapes.
-	signatures func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
-	// settle says which operand the result may overwrite, or lies in. nil: the results of n lie elsewhere.
-	settle func(p *planner, n *graph.Node)
-	// plan emits the steps of n for concrete shapes. Its results have their places.
-	plan func(p *planner, n *graph.Node) error
-	// apart reports whether n can be planned where v, an operand or the result, lies at m in rows apart. nil: never.
-	apart func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
-	// single says that plan knows of no rows apart, and is called for one image after the other where there are some.
-	single bool
-}
+// operator is what the backend knows of one kind of node. Package operators says more.
+type operator = operators.Operator[func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason), *planner]
 
-// operators maps names of the default domain, and patterns of fused nodes, to what the backend knows of them.
-var operators = map[string]operator{}
-
-func register(name string, op operator) { operators[name] = op }
-
-func lookup(n *graph.Node) (operator, bool) {
-	switch {
-	case n.IsCarve(graph.OpFused):
-		op, ok := operators["pattern:"+n.Str("pattern", "")]
-		return op, ok
-	case n.IsCarve(graph.OpConvert):
-		return operator{settle: settleConvert, plan: planConvert, apart: byImages, single: true}, true
-	case n.Op.Domain == "":
-		op, ok := operators[n.Op.Name]
-		return op, ok
-	}
-	return operator{}, false
-}
+// table has the operators of the default domain, and those of patterns.
+var table = operators.Table[func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason), *planner]{}
 
 // Supports implements backend.Backend. It asks the library for an implementation where the operator has one of its own, and
 // leaves nodes for which the library has none but its plain one to other backends.
 func (b *mkl) Supports(n *graph.Node) backend.Support {
-	op, ok := lookup(n)
-	if !ok || op.signatures == nil {
-		return backend.No(property.Unsupported, "no primitive for %v", n.Op)
+	return table.Supports(n, "primitive", unfit, func(signatures func(*mkl, *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+		return signatures(b, n)
+	})
+}
+
+// unfit is the reason why no primitive is made for a value, nil where one may be.
+func unfit(v *graph.Value) *property.Reason {
+	if !v.Type.Backed() {
+		return property.Because(property.DynamicShape, "the shape of %v depends on data: primitives are made before runs", v)
 	}
-	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
-		for _, v := range vs {
-			if v == nil {
-				continue
-			}
-			if !v.Type.Backed() {
-				return backend.No(property.DynamicShape, "the shape of %v depends on data: primitives are made before runs", v)
-			}
-			for _, d := range v.Type.Shape {
-				if x, known := d.Const(); known && x == 0 {
-					return backend.No(property.ShapeReason, "%v is empty", v)
-				}
-			}
+	for _, d := range v.Type.Shape {
+		if x, known := d.Const(); known && x == 0 {
+			return property.Because(property.ShapeReason, "%v is empty", v)
 		}
 	}
-	sigs, why := op.signatures(b, n)
-	if why != nil {
-		return backend.Support{Reason: why}
-	}
-	return backend.Support{Signatures: sigs}
+	return nil
 }
 
 // errInjected is what the option "fail" asks for.
@@ -230,18 +194,21 @@ func (b *mkl) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOp
 	if b.fail == "compile" {
 		return nil, errInjected
 	}
-	order, err := sub.Topo()
+	order, err := orderOf(sub)
 	if err != nil {
 		return nil, err
-	}
-	for _, n := range order {
-		if _, ok := lookup(n); !ok {
-			return nil, fmt.Errorf("%w: no primitive for %v", backend.ErrUnavailable, n)
-		}
 	}
 	threads := threadsOf(o)
 	e := &executable{b: b, sub: sub, order: order, threads: threads, team: b.l.teams.acquire(b.l, threads)}
 	return e, ctx.Err()
+}
+
+// orderOf returns the nodes of a subgraph in order of execution.
+func orderOf(sub *graph.Graph) ([]*graph.Node, error) {
+	return operators.Order(sub, "primitive", func(n *graph.Node) bool {
+		_, ok := table.Lookup(n)
+		return ok
+	})
 }
 
 // threadsOf returns the most threads that primitives are made for.
@@ -252,78 +219,20 @@ func threadsOf(o backend.CompileOptions) int {
 	return min(o.Threads, runtime.GOMAXPROCS(0))
 }
 
-// isF32 reports whether every present value is a float32 tensor.
-func isF32(vs ...*graph.Value) bool {
-	for _, v := range vs {
-		if v != nil && v.Type.DType != tensor.Float32 {
-			return false
-		}
-	}
-	return true
-}
-
-func wrongDType(v *graph.Value) *property.Reason {
-	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
-}
-
-// assumed returns the dims of a value, with assumptions where they are symbols, for asking the library how it would run a
-// node.
-func assumed(v *graph.Value) []int {
-	out := make([]int, len(v.Type.Shape))
-	for i, d := range v.Type.Shape {
-		if x, ok := d.Const(); ok {
-			out[i] = int(x)
-			continue
-		}
-		out[i] = graph.AssumedDim
-		bind := graph.Bindings{}
-		bind.Assume(d)
-		if x, err := d.Eval(bind); err == nil && x > 0 {
-			out[i] = int(x)
-		}
-	}
-	return out
-}
-
-// dimConst returns a dim that is a number.
-func dimConst(v *graph.Value, axis int) (int, bool) {
-	if v == nil || axis < 0 || axis >= len(v.Type.Shape) {
-		return 0, false
-	}
-	n, ok := v.Type.Shape[axis].Const()
-	return int(n), ok
-}
-
-// plainSignature has every port row-major.
-func plainSignature(n *graph.Node) []graph.Signature {
-	return []graph.Signature{graph.UniformSignature("row-major", n, graph.HostFormat)}
-}
-
 // followSignatures has the first few inputs and all outputs in one format, that of activations or row-major, and the rest
 // row-major.
 func (b *mkl) followSignatures(n *graph.Node, follow int) []graph.Signature {
 	rank := len(n.Outputs[0].Type.Shape)
 	f := b.activations(rank)
 	if f == graph.HostFormat {
-		return plainSignature(n)
+		return operators.RowMajor(n)
 	}
 	for _, v := range n.Inputs[:follow] {
 		if v == nil || len(v.Type.Shape) != rank {
-			return plainSignature(n)
+			return operators.RowMajor(n)
 		}
 	}
-	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{f, graph.HostFormat}}}
-	for i := range n.Inputs {
-		if i < follow {
-			s.Inputs = append(s.Inputs, graph.Variable(0))
-		} else {
-			s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
-		}
-	}
-	for range n.Outputs {
-		s.Outputs = append(s.Outputs, graph.Variable(0))
-	}
-	return []graph.Signature{s}
+	return operators.Follow(n, follow, f)
 }
 
 func product(dims []int) int {

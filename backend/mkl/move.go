@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -21,12 +22,12 @@ func viewSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		if !besideIntegers(n) {
 			return nil, property.Because(property.DTypeReason, "a view of %v alone earns no group", n.Inputs[0].Type.DType)
 		}
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	if n.Is("Identity", "Dropout") {
 		return b.followSignatures(n, 1), nil
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planView(p *planner, n *graph.Node) error {
@@ -38,35 +39,13 @@ func planView(p *planner, n *graph.Node) error {
 
 func moveSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) && !(n.Is("Transpose") && besideIntegers(n)) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) && !(n.Is("Transpose") && besideIntegers(n)) {
+		return nil, operators.NotFloat32(x)
 	}
 	if len(x.Type.Shape) == 0 || len(x.Type.Shape) > 6 {
 		return nil, property.Because(property.ShapeReason, "rank %d", len(x.Type.Shape))
 	}
-	return plainSignature(n), nil
-}
-
-// keepsBytes reports whether a transposition moves dims of 1 only.
-func keepsBytes(dims, perm []int) bool {
-	seen := -1
-	for _, k := range perm {
-		if dims[k] == 1 {
-			continue
-		}
-		if k < seen {
-			return false
-		}
-		seen = k
-	}
-	return true
-}
-
-func settleTranspose(p *planner, n *graph.Node) {
-	d := p.Dims[n.Inputs[0].ID]
-	if perm := fuse.Perm(n, len(d)); perm != nil && keepsBytes(d, perm) {
-		viewOfFirst(p, n)
-	}
+	return operators.RowMajor(n), nil
 }
 
 func planTranspose(p *planner, n *graph.Node) error {
@@ -76,7 +55,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 	if perm == nil {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
-	if keepsBytes(d, perm) {
+	if operators.KeepsBytes(d, perm) {
 		p.alias(y, x)
 		return nil
 	}
@@ -103,7 +82,7 @@ func (p *planner) stridedOf(dtype int32, dims []int, src place.Memory, srcStride
 
 func init() {
 	for _, name := range place.Views {
-		register(name, operator{signatures: viewSignatures, settle: viewOfFirst, plan: planView, apart: always})
+		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Apart: always})
 	}
-	register("Transpose", operator{signatures: moveSignatures, settle: settleTranspose, plan: planTranspose, apart: wholeDims})
+	table.Register("Transpose", operator{Signatures: moveSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Apart: operators.WholeDims[*planner]})
 }

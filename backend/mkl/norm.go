@@ -3,12 +3,13 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
 func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Input(0)
-	if !isF32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
+	if !operators.IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
 		return nil, property.Because(property.Unsupported, "float32 inference only")
 	}
 	for _, v := range n.Inputs[1:] {
@@ -21,7 +22,7 @@ func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 			return nil, property.Because(property.Unsupported, "statistics as outputs")
 		}
 	}
-	dx := assumed(x)
+	dx := operators.AssumedDims(x)
 	if len(dx) < 2 || len(dx) > 5 {
 		return nil, property.Because(property.ShapeReason, "rank %d", len(dx))
 	}
@@ -81,20 +82,20 @@ func layerNormForm(n *graph.Node, x []int) (rows, width int, why *property.Reaso
 }
 
 func layerNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs...) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs...) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	for _, o := range n.Outputs[1:] {
 		if o != nil {
 			return nil, property.Because(property.Unsupported, "statistics as outputs")
 		}
 	}
-	rows, width, why := layerNormForm(n, assumed(n.Inputs[0]))
+	rows, width, why := layerNormForm(n, operators.AssumedDims(n.Inputs[0]))
 	if why != nil {
 		return nil, why
 	}
 	for _, v := range n.Inputs[1:] {
-		if v != nil && product(assumed(v)) != width {
+		if v != nil && product(operators.AssumedDims(v)) != width {
 			return nil, property.Because(property.ShapeReason, "scale %v of rows of %d", v.Type, width)
 		}
 	}
@@ -102,7 +103,7 @@ func layerNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Re
 	if why := refused(a); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planLayerNorm(p *planner, n *graph.Node) error {
@@ -126,10 +127,10 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 
 func lrnSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
 	}
-	dx := assumed(x)
+	dx := operators.AssumedDims(x)
 	if len(dx) != 4 {
 		return nil, property.Because(property.ShapeReason, "rank %d", len(dx))
 	}
@@ -183,17 +184,17 @@ func softmaxForm(n *graph.Node, x []int) (dims []int, why *property.Reason) {
 }
 
 func softmaxSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs[0]) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs[0]) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
-	d, why := softmaxForm(n, assumed(n.Inputs[0]))
+	d, why := softmaxForm(n, operators.AssumedDims(n.Inputs[0]))
 	if why != nil {
 		return nil, why
 	}
 	if why := refused(b.l.ask(b.answers, b.l.softmax(n.Is("LogSoftmax"), 1, plain(d...)))); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 func planSoftmax(p *planner, n *graph.Node) error {
@@ -211,9 +212,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("BatchNormalization", operator{signatures: batchNormSignatures, settle: overFirst, plan: planBatchNorm, apart: byImages, single: true})
-	register("LayerNormalization", operator{signatures: layerNormSignatures, settle: overFirst, plan: planLayerNorm, apart: withinImages, single: true})
-	register("LRN", operator{signatures: lrnSignatures, plan: planLRN, apart: byImages, single: true})
-	register("Softmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: withinImages, single: true})
-	register("LogSoftmax", operator{signatures: softmaxSignatures, settle: overFirst, plan: planSoftmax, apart: withinImages, single: true})
+	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Apart: byImages, Single: true})
+	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: withinImages, Single: true})
+	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN, Apart: byImages, Single: true})
+	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: withinImages, Single: true})
+	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: withinImages, Single: true})
 }

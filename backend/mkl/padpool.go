@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -22,7 +23,7 @@ func padPool() property.SubgraphProperty {
 // parsePadPool returns the pooling behind a Pad, and the pads of the spatial dims, ends after beginnings; nil where the two
 // are no pattern.
 func parsePadPool(n *graph.Node) (pool *graph.Node, pads []int) {
-	if !n.Is("Pad") || n.Op.Since < 11 || !isF32(n.Inputs[0]) || n.Str("mode", "constant") != "constant" || n.Input(3) != nil ||
+	if !n.Is("Pad") || n.Op.Since < 11 || !operators.IsFloat32(n.Inputs[0]) || n.Str("mode", "constant") != "constant" || n.Input(3) != nil ||
 		!n.Inputs[0].Type.Backed() {
 		return nil, nil
 	}
@@ -100,7 +101,7 @@ func padPoolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 	if x == nil {
 		return nil, property.Because(property.Veto, "body of %v is no padded average", n)
 	}
-	dx, dy := assumed(x), assumed(n.Outputs[0])
+	dx, dy := operators.AssumedDims(x), operators.AssumedDims(n.Outputs[0])
 	f, _, why := padPoolForm(n, dx, dy)
 	if why != nil {
 		return nil, why
@@ -139,5 +140,5 @@ func planPadPool(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+padPoolName, operator{signatures: padPoolSignatures, plan: planPadPool})
+	table.Register(operators.Pattern(padPoolName), operator{Signatures: padPoolSignatures, Plan: planPadPool})
 }

@@ -94,7 +94,7 @@ func (e *executable) newPlanner(b graph.Bindings, threads int) (*planner, error)
 
 // Estimate implements backend.Estimator. That a group of little work is planned for one thread is not known yet.
 func (b *mkl) Estimate(ctx context.Context, sub *graph.Graph, bind graph.Bindings, o backend.CompileOptions) (*backend.Footprint, error) {
-	order, err := sub.Topo()
+	order, err := orderOf(sub)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,6 @@ func (p *planner) shape(v *graph.Value) shape {
 // overFirst settles operators that may overwrite their first operand.
 func overFirst(p *planner, n *graph.Node) { p.InPlace(n.Outputs[0], n.Inputs[0]) }
 
-// viewOfFirst settles operators whose result is their first operand, in another shape or format of the same bytes.
-func viewOfFirst(p *planner, n *graph.Node) { p.View(n.Outputs[0], n.Inputs[0]) }
-
 // alias makes out a view of in, both of one size. Where out lies elsewhere, it is copied.
 func (p *planner) alias(out, in *graph.Value) {
 	if !p.View(out, in) {
@@ -141,13 +138,7 @@ func (p *planner) alias(out, in *graph.Value) {
 // copyStep copies a value of that many bytes.
 func (p *planner) copyStep(dst, src place.Memory, size int) {
 	p.emit(step{host: func(st *state) error {
-		d, s := st.Bytes(dst), st.Bytes(src)
-		for at := 0; at < size; {
-			to, n := dst.Piece(at, size-at)
-			from, n := src.Piece(at, n)
-			copy(d[to:to+n], s[from:from+n])
-			at += n
-		}
+		st.Copy(dst, src, 0, size)
 		return nil
 	}}, []place.Memory{src}, []place.Memory{dst})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -60,8 +61,8 @@ func resolvePool(n *graph.Node, x, y []int) (poolForm, *property.Reason) {
 
 func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x) && !(isByte(x) && n.Is("MaxPool")) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x) && !(isByte(x) && n.Is("MaxPool")) {
+		return nil, operators.NotFloat32(x)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
@@ -69,7 +70,7 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 	if isByte(x) {
 		return b.bytePoolSignatures(n)
 	}
-	dx, dy := assumed(x), assumed(n.Outputs[0])
+	dx, dy := operators.AssumedDims(x), operators.AssumedDims(n.Outputs[0])
 	f, why := resolvePool(n, dx, dy)
 	if why != nil {
 		return nil, why
@@ -84,7 +85,7 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 		return nil, why
 	}
 	same := graph.UniformSignature(a.impl, n, act)
-	if c, ok := dimConst(x, 1); ok && n.Is("GlobalAveragePool", "GlobalMaxPool") && act != graph.HostFormat && (b.block == 0 || c%b.block == 0) {
+	if c, ok := operators.ConstDim(x, 1); ok && n.Is("GlobalAveragePool", "GlobalMaxPool") && act != graph.HostFormat && (b.block == 0 || c%b.block == 0) {
 		flat := graph.UniformSignature(a.impl, n, act) // one pixel: the channels lie alike in both formats
 		flat.Outputs[0] = graph.Fixed(graph.HostFormat)
 		return []graph.Signature{same, flat}, nil
@@ -95,12 +96,12 @@ func poolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 // bytePoolSignatures: the largest integers, with the channels of a pixel together.
 func (b *mkl) bytePoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, y := n.Inputs[0], n.Outputs[0]
-	f, why := resolvePool(n, assumed(x), assumed(y))
+	f, why := resolvePool(n, operators.AssumedDims(x), operators.AssumedDims(y))
 	if why != nil {
 		return nil, why
 	}
 	format := channelsLast(len(x.Type.Shape))
-	src, dst := in(format.Layout, assumed(x)), in(format.Layout, assumed(y))
+	src, dst := in(format.Layout, operators.AssumedDims(x)), in(format.Layout, operators.AssumedDims(y))
 	src.dtype, dst.dtype = dtypeOf(x.Type.DType), dtypeOf(x.Type.DType)
 	a := b.l.ask(b.answers, b.l.pooling(f.alg, f.window, src, dst))
 	if why := refused(a); why != nil {
@@ -129,6 +130,6 @@ func planPool(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range []string{"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"} {
-		register(name, operator{signatures: poolSignatures, plan: planPool, apart: byImages, single: true})
+		table.Register(name, operator{Signatures: poolSignatures, Plan: planPool, Apart: byImages, Single: true})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -43,7 +44,7 @@ func quantOf(n *graph.Node) (q quant, why *property.Reason) {
 	if isQuantize(n) {
 		x, y = y, x
 	}
-	if !isByte(x) || !isF32(y, n.Input(1)) || len(n.Inputs) > 1 && n.Inputs[1] == nil {
+	if !isByte(x) || !operators.IsFloat32(y, n.Input(1)) || len(n.Inputs) > 1 && n.Inputs[1] == nil {
 		return q, property.Because(property.DTypeReason, "float32 and integers of eight bits only, found %v and %v", y.Type, x.Type)
 	}
 	if p := n.Int("precision", 0); p != 0 && tensor.DType(p) != tensor.Float32 {
@@ -132,7 +133,7 @@ func (b *mkl) followIntegers(head *graph.Node, own bool) (*qlinks, *property.Rea
 	}
 	x, w := head.Inputs[0], head.Inputs[1]
 	l := &qlinks{}
-	if l.dx, l.x = dequantized(x, own); l.dx == nil || !l.dx.Inputs[0].Type.Backed() || !head.Outputs[0].Type.Backed() || !isF32(head.Outputs[0]) {
+	if l.dx, l.x = dequantized(x, own); l.dx == nil || !l.dx.Inputs[0].Type.Backed() || !head.Outputs[0].Type.Backed() || !operators.IsFloat32(head.Outputs[0]) {
 		return nil, property.Because(property.NotSelected, "%v is not dequantised", x)
 	}
 	if head.Is("Gemm") {
@@ -158,7 +159,7 @@ func (b *mkl) followIntegers(head *graph.Node, own bool) (*qlinks, *property.Rea
 	if why := b.inexact(l.x.dtype, l.w); why != nil {
 		return nil, why
 	}
-	if bias := head.Input(2); bias != nil && (!fuse.IsConst(bias) || !isF32(bias)) {
+	if bias := head.Input(2); bias != nil && (!fuse.IsConst(bias) || !operators.IsFloat32(bias)) {
 		return nil, property.Because(property.Unsupported, "bias %v is not constant", bias)
 	}
 	tail := &fuse.Chain{Bias: func(*graph.Node) bool { return true }, Activation: b.activates, Residual: func(_ *graph.Node, r *graph.Value) bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -94,7 +95,7 @@ func integerSumSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.R
 		return nil, property.Because(property.Veto, "%v", err)
 	}
 	x, y := l.da.Inputs[0], l.db.Inputs[0]
-	r, _, why := l.recipe(b, shapeOf(x, assumed(x)), shapeOf(y, assumed(y)), shapeOf(l.Out, assumed(l.Out)))
+	r, _, why := l.recipe(b, shapeOf(x, operators.AssumedDims(x)), shapeOf(y, operators.AssumedDims(y)), shapeOf(l.Out, operators.AssumedDims(l.Out)))
 	if why != nil {
 		return nil, why
 	}
@@ -142,5 +143,5 @@ func planIntegerSum(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+sumPattern, operator{signatures: integerSumSignatures, plan: planIntegerSum})
+	table.Register(operators.Pattern(sumPattern), operator{Signatures: integerSumSignatures, Plan: planIntegerSum})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -22,13 +23,13 @@ func quantizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Rea
 	if rank == 0 || rank > 6 {
 		return nil, property.Because(property.ShapeReason, "rank %d", rank)
 	}
-	r := b.requantize(q, isQuantize(n), product(assumed(x)))
+	r := b.requantize(q, isQuantize(n), product(operators.AssumedDims(x)))
 	if why := refused(b.l.ask(b.answers, r)); why != nil {
 		return nil, why
 	}
 	floats, bytes := b.activations(rank), channelsLast(rank)
 	if floats == graph.HostFormat && bytes == graph.HostFormat {
-		return plainSignature(n), nil
+		return operators.RowMajor(n), nil
 	}
 	in, out := []graph.Format{graph.HostFormat, floats}, []graph.Format{graph.HostFormat, bytes} // the order of rows, if nobody asks for another
 	if isDequantize(n) {
@@ -195,8 +196,8 @@ func planQLinear(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("QuantizeLinear", operator{signatures: quantizeSignatures, plan: planQuantize})
-	register("DequantizeLinear", operator{signatures: quantizeSignatures, plan: planQuantize})
-	register("QLinearConv", operator{signatures: qlinearSignatures, plan: planQLinear})
-	register("QLinearMatMul", operator{signatures: qlinearSignatures, plan: planQLinear})
+	table.Register("QuantizeLinear", operator{Signatures: quantizeSignatures, Plan: planQuantize})
+	table.Register("DequantizeLinear", operator{Signatures: quantizeSignatures, Plan: planQuantize})
+	table.Register("QLinearConv", operator{Signatures: qlinearSignatures, Plan: planQLinear})
+	table.Register("QLinearMatMul", operator{Signatures: qlinearSignatures, Plan: planQLinear})
 }

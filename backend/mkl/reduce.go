@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -73,14 +74,14 @@ func constAxes(n *graph.Node) ([]int, bool) {
 }
 
 func reduceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !isF32(n.Inputs[0]) {
-		return nil, wrongDType(n.Inputs[0])
+	if !operators.IsFloat32(n.Inputs[0]) {
+		return nil, operators.NotFloat32(n.Inputs[0])
 	}
 	axes, ok := constAxes(n)
 	if !ok || len(n.Inputs[0].Type.Shape) == 0 {
 		return nil, property.Because(property.DynamicShape, "axes of %v are not known", n)
 	}
-	from, to, why := reduceForm(n, assumed(n.Inputs[0]), axes)
+	from, to, why := reduceForm(n, operators.AssumedDims(n.Inputs[0]), axes)
 	if why != nil {
 		return nil, why
 	}
@@ -93,7 +94,7 @@ func reduceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	if why := refused(b.l.ask(b.answers, b.reduceRecipe(n, from, to))); why != nil {
 		return nil, why
 	}
-	return plainSignature(n), nil
+	return operators.RowMajor(n), nil
 }
 
 // spatialMean is the signature of a mean or maximum over all spatial dims, which reads activations in their own layout: the
@@ -102,7 +103,7 @@ func (b *mkl) spatialMean(n *graph.Node, axes []int) (s graph.Signature, ok bool
 	x := n.Inputs[0]
 	rank := len(x.Type.Shape)
 	act := b.activations(rank)
-	c, known := dimConst(x, 1)
+	c, known := operators.ConstDim(x, 1)
 	if act == graph.HostFormat || len(axes) != rank-2 || !known || b.block > 0 && c%b.block != 0 || !n.Is("ReduceMean", "ReduceMax") {
 		return s, false
 	}
@@ -114,7 +115,7 @@ func (b *mkl) spatialMean(n *graph.Node, axes []int) (s graph.Signature, ok bool
 			return s, false
 		}
 	}
-	if refused(b.l.ask(b.answers, b.l.pooling(spatialPool(n, assumed(x), act.Layout)))) != nil {
+	if refused(b.l.ask(b.answers, b.l.pooling(spatialPool(n, operators.AssumedDims(x), act.Layout)))) != nil {
 		return s, false
 	}
 	s = graph.UniformSignature("pooling", n, graph.HostFormat)
@@ -170,6 +171,6 @@ func planReduce(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range reduceAlgs {
-		register(name, operator{signatures: reduceSignatures, plan: planReduce})
+		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce})
 	}
 }

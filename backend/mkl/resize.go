@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -42,8 +43,8 @@ func resizeAlg(n *graph.Node, x, y []int) (alg int, why *property.Reason) {
 
 func resizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !isF32(x, n.Outputs[0]) {
-		return nil, wrongDType(x)
+	if !operators.IsFloat32(x, n.Outputs[0]) {
+		return nil, operators.NotFloat32(x)
 	}
 	if axes, ok := n.Ints("axes"); ok && len(axes) != len(x.Type.Shape) {
 		for i, a := range axes {
@@ -56,11 +57,11 @@ func resizeSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 		return nil, property.Because(property.Attribute, "keep_aspect_ratio_policy")
 	}
 	for i := range x.Type.Shape { // the scale that the model gives has to be the ratio of the sizes
-		if _, ok := dimConst(x, i); !ok && i > 1 {
+		if _, ok := operators.ConstDim(x, i); !ok && i > 1 {
 			return nil, property.Because(property.DynamicShape, "spatial dims of %v", x.Type)
 		}
 	}
-	dx, dy := assumed(x), assumed(n.Outputs[0])
+	dx, dy := operators.AssumedDims(x), operators.AssumedDims(n.Outputs[0])
 	alg, why := resizeAlg(n, dx, dy)
 	if why != nil {
 		return nil, why
@@ -120,6 +121,6 @@ func planResize(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Resize", operator{signatures: resizeSignatures, plan: planResize, apart: byImages, single: true})
-	register("Upsample", operator{signatures: resizeSignatures, plan: planResize, apart: byImages, single: true})
+	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Apart: byImages, Single: true})
+	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Apart: byImages, Single: true})
 }

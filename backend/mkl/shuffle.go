@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -14,7 +15,7 @@ func shuffleSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 		return nil, property.Because(property.Veto, "body of %v is no shuffle", n)
 	}
 	act := b.activations(4)
-	d := assumed(x)
+	d := operators.AssumedDims(x)
 	if why := refused(b.l.ask(b.answers, b.l.shuffle(1, d[1]/groups, in(act.Layout, d)))); why != nil {
 		return nil, why
 	}
@@ -36,5 +37,5 @@ func planShuffle(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("pattern:"+fuse.ShuffleName, operator{signatures: shuffleSignatures, plan: planShuffle})
+	table.Register(operators.Pattern(fuse.ShuffleName), operator{Signatures: shuffleSignatures, Plan: planShuffle})
 }

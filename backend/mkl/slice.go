@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -146,7 +147,7 @@ func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 	if rank := len(n.Inputs[0].Type.Shape); rank == 4 && (axis == 1 || axis == -3) && b.block > 0 {
 		ok := true
 		for _, v := range append([]*graph.Value{n.Inputs[0]}, n.Outputs...) {
-			_, known := dimConst(v, 1)
+			_, known := operators.ConstDim(v, 1)
 			ok = ok && known
 		}
 		if f := b.activations(4); ok && f != graph.HostFormat {
@@ -211,6 +212,6 @@ func planSplit(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	register("Slice", operator{signatures: sliceSignatures, settle: settleSlice, plan: planSlice, apart: wholeDims})
-	register("Split", operator{signatures: splitSignatures, settle: settleSplit, plan: planSplit, apart: wholeDims})
+	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Apart: operators.WholeDims[*planner]})
+	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Apart: operators.WholeDims[*planner]})
 }

@@ -109,6 +109,17 @@ func (s *Storage) Bytes(m Memory) []byte {
 	return s.mem[m.Slot][m.Off : m.Off+m.Size]
 }
 
+// Copy copies bytes [from, to) of a value from one place to another.
+func (s *Storage) Copy(dst, src Memory, from, to int) {
+	d, b := s.Bytes(dst), s.Bytes(src)
+	for from < to {
+		at, n := dst.Piece(from, to-from)
+		of, n := src.Piece(from, n)
+		copy(d[at:at+n], b[of:of+n])
+		from += n
+	}
+}
+
 // At returns the address of a place that is not empty.
 func (s *Storage) At(m Memory) unsafe.Pointer { return unsafe.Pointer(&s.mem[m.Slot][m.Off]) }
 

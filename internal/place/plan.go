@@ -130,6 +130,9 @@ func (p *Plan) Ints(v *graph.Value) ([]int, error) {
 	return out, nil
 }
 
+// Base returns p: planners of backends embed a Plan, and are asked for it.
+func (p *Plan) Base() *Plan { return p }
+
 // Each calls settle and then emit for every node in order, as the Plan's Node. settle says with View, Part, InPlace and
 // Offer how the node's results lie with regard to its operands; all have their places when emit is called, which emits the
 // node's steps. Each fails where emit does, and when the context ends.

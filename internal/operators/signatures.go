@@ -1,0 +1,66 @@
+package operators
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// RowMajor is the one signature with every port row-major.
+func RowMajor(n *graph.Node) []graph.Signature {
+	return []graph.Signature{graph.UniformSignature("row-major", n, graph.HostFormat)}
+}
+
+// Follow has the first few inputs and all outputs in one format, f or row-major, and the other inputs row-major.
+func Follow(n *graph.Node, follow int, f graph.Format) []graph.Signature {
+	s := graph.Signature{Name: "neutral", Vars: [][]graph.Format{{f, graph.HostFormat}}}
+	for i := range n.Inputs {
+		if i < follow {
+			s.Inputs = append(s.Inputs, graph.Variable(0))
+		} else {
+			s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
+		}
+	}
+	for range n.Outputs {
+		s.Outputs = append(s.Outputs, graph.Variable(0))
+	}
+	return []graph.Signature{s}
+}
+
+// IsFloat32 reports whether every present value is a float32 tensor.
+func IsFloat32(vs ...*graph.Value) bool {
+	for _, v := range vs {
+		if v != nil && v.Type.DType != tensor.Float32 {
+			return false
+		}
+	}
+	return true
+}
+
+// NotFloat32 is the reason to turn down a node for v.
+func NotFloat32(v *graph.Value) *property.Reason {
+	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
+}
+
+// ConstDim returns a dim that is a number. ok is false where v is absent or has no such axis, too.
+func ConstDim(v *graph.Value, axis int) (n int, ok bool) {
+	if v == nil || axis < 0 || axis >= len(v.Type.Shape) {
+		return 0, false
+	}
+	k, ok := v.Type.Shape[axis].Const()
+	return int(k), ok
+}
+
+// AssumedDims returns the dims of a value, with assumptions where they are symbols.
+func AssumedDims(v *graph.Value) []int {
+	out := make([]int, len(v.Type.Shape))
+	for i, d := range v.Type.Shape {
+		out[i] = graph.AssumedDim
+		b := graph.Bindings{}
+		b.Assume(d)
+		if n, err := d.Eval(b); err == nil && (n > 0 || len(b) == 0) {
+			out[i] = int(n)
+		}
+	}
+	return out
+}
