@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/flops"
 	"github.com/carve-dev/carve/internal/kernel/isa"
-	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -32,73 +32,11 @@ func costOf(t isa.Target, n *graph.Node) property.Cost {
 	if place.IsView(n) {
 		return property.Cost{}
 	}
-	var c property.Cost
-	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
-		for _, v := range vs {
-			if v == nil {
-				continue
-			}
-			elements, ok := staticElements(v)
-			if !ok {
-				return property.Cost{}
-			}
-			c.Bytes += elements * float64(v.Type.DType.Size())
-		}
+	w, err := flops.OfNode(n, nil)
+	if err != nil {
+		return property.Cost{}
 	}
-	c.FLOPs = flopsOf(n)
+	c := property.Cost{FLOPs: w.FLOPs + w.Other, Bytes: w.Bytes}
 	c.Nanoseconds = max(c.FLOPs/flopsPerNano(t.Set), c.Bytes/bytesPerNano) + launchNanos
 	return c
-}
-
-// staticElements returns the number of elements of a value whose dims are all numbers.
-func staticElements(v *graph.Value) (float64, bool) {
-	n := 1.0
-	for _, d := range v.Type.Shape {
-		k, ok := d.Const()
-		if !ok {
-			return 0, false
-		}
-		n *= float64(k)
-	}
-	return n, true
-}
-
-// flopsOf returns the floating-point operations of a node of static shapes, a multiply-add counting twice. A fused node does
-// what its body does. Whatever is no convolution, product or recurrence counts one per element of its results.
-func flopsOf(n *graph.Node) float64 {
-	if n.IsCarve(graph.OpFused) {
-		sum := 0.0
-		for m := range n.Regions[0].Graph.Nodes() {
-			sum += flopsOf(m)
-		}
-		return sum
-	}
-	size := func(v *graph.Value) float64 {
-		if v == nil {
-			return 0
-		}
-		k, _ := staticElements(v)
-		return k
-	}
-	dim := func(v *graph.Value, axis int) float64 {
-		k, _ := operators.ConstDim(v, axis)
-		return float64(k)
-	}
-	switch {
-	case n.Is("Conv"): // every result reads one filter
-		return 2 * size(n.Outputs[0]) * size(n.Inputs[1]) / max(dim(n.Inputs[1], 0), 1)
-	case n.Is("ConvTranspose"): // every element is spread by one filter
-		return 2 * size(n.Inputs[0]) * size(n.Inputs[1]) / max(dim(n.Inputs[1], 0), 1)
-	case n.Is("MatMul"):
-		return 2 * size(n.Outputs[0]) * dim(n.Inputs[0], len(n.Inputs[0].Type.Shape)-1)
-	case n.Is("Gemm"):
-		return 2 * size(n.Outputs[0]) * size(n.Inputs[0]) / max(dim(n.Outputs[0], 0), 1)
-	case n.Is("LSTM", "GRU", "RNN"): // every weight, once for each element of sequence and batch
-		return 2 * dim(n.Inputs[0], 0) * dim(n.Inputs[0], 1) * (size(n.Inputs[1]) + size(n.Inputs[2]))
-	}
-	sum := 0.0
-	for _, v := range n.Outputs {
-		sum += size(v)
-	}
-	return sum
 }

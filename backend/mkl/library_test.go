@@ -65,7 +65,7 @@ var _ = Describe("the library", func() {
 		where, reasons, found := r.Why("c")
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("cpu"))
-		Expect(reasons).To(ConsistOf(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix("unavailable: ")),
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix("unavailable: ")),
 			HaveField("Reason", ContainSubstring(reason)))))
 
 		_, err = carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Strict: true, Backends: []backend.Config{config, {Name: "cpu"}}})

@@ -21,6 +21,52 @@ type Work struct {
 	Runs  float64 // how often it runs: more than 1 in loops of a known number of iterations
 }
 
+// NodeWork is what a node of static shapes, or one with values for its symbols, does when it runs once.
+type NodeWork struct {
+	FLOPs float64 // of what is counted; a fused node does what its body does
+	Other float64 // elements of the results of everything else
+	Bytes float64 // of operands and results
+}
+
+// OfNode counts one node. The error wraps graph.ErrUnbound where a shape is not known.
+func OfNode(n *graph.Node, b graph.Bindings) (w NodeWork, err error) {
+	known := false
+	if w.Bytes, known, err = traffic(n, b); err == nil && !known {
+		err = graph.ErrUnbound
+	}
+	if err == nil {
+		err = w.arithmetic(n, b)
+	}
+	return w, err
+}
+
+// arithmetic adds the operations of n, or of its body.
+func (w *NodeWork) arithmetic(n *graph.Node, b graph.Bindings) error {
+	if n.IsCarve(graph.OpFused) {
+		for m := range n.Regions[0].Graph.Nodes() {
+			if err := w.arithmetic(m, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	adds, err := multiplyAdds(n, b)
+	if w.FLOPs += 2 * adds; err != nil || n.Is(counted...) {
+		return err
+	}
+	for _, v := range n.Outputs {
+		if v == nil {
+			continue
+		}
+		dims, err := shapeOf(v, b)
+		if err != nil {
+			return err
+		}
+		w.Other += product(dims)
+	}
+	return nil
+}
+
 // Count is the work of a graph.
 type Count struct {
 	Nodes []Work // in list order; those of regions before their owner
@@ -69,7 +115,7 @@ func (c *Count) graph(g *graph.Graph, b graph.Bindings, runs float64) (float64, 
 			return 0, err
 		}
 		w.FLOPs = 2 * adds
-		if w.Bytes, err = traffic(n, b); err != nil {
+		if w.Bytes, _, err = traffic(n, b); err != nil {
 			return 0, err
 		}
 		c.Nodes = append(c.Nodes, w)
@@ -168,35 +214,26 @@ func shapeOf(v *graph.Value, b graph.Bindings) ([]int, error) {
 	return v.Type.Shape.Eval(b, []int{})
 }
 
-// traffic returns the bytes of all operands and results; those of unknown shape do not count.
-func traffic(n *graph.Node, b graph.Bindings) (float64, error) {
-	var sum float64
-	add := func(v *graph.Value) error {
-		dims, err := shapeOf(v, b)
-		if errors.Is(err, graph.ErrUnbound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		sum += product(dims) * float64(v.Type.DType.Bits()) / 8
-		return nil
-	}
-	for _, v := range n.Inputs {
-		if v != nil {
-			if err := add(v); err != nil {
-				return 0, err
+// traffic returns the bytes of all operands and results; those of unknown shape do not count, and known is false.
+func traffic(n *graph.Node, b graph.Bindings) (sum float64, known bool, err error) {
+	known = true
+	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+		for _, v := range vs {
+			if v == nil {
+				continue
 			}
-		}
-	}
-	for _, v := range n.Outputs {
-		if v != nil {
-			if err := add(v); err != nil {
-				return 0, err
+			dims, err := shapeOf(v, b)
+			if errors.Is(err, graph.ErrUnbound) {
+				known = false
+				continue
 			}
+			if err != nil {
+				return 0, false, err
+			}
+			sum += product(dims) * float64(v.Type.DType.Bits()) / 8
 		}
 	}
-	return sum, nil
+	return sum, known, nil
 }
 
 func product(dims []int) float64 {
@@ -207,9 +244,12 @@ func product(dims []int) float64 {
 	return p
 }
 
+// counted are the operators whose multiply-adds are counted.
+var counted = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}
+
 // multiplyAdds returns those of one run of n. The error wraps graph.ErrUnbound where a shape that matters is unknown.
 func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
-	if !n.Is("Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN") {
+	if !n.Is(counted...) {
 		return 0, nil
 	}
 	var in [3][]int

@@ -114,3 +114,30 @@ var _ = Describe("Of", func() {
 		}
 	})
 })
+
+var _ = Describe("OfNode", func() {
+	It("counts one node, and what a fused one stands for", func() {
+		g, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[N,4]
+  const %w = f32[4,2]{1, 2, 3, 4, 5, 6, 7, 8}
+  %y = MatMul(%x, %w)
+  %z = Relu(%y)
+  output %z
+}`)
+		Expect(err).NotTo(HaveOccurred())
+		inferred(g)
+		relu := g.Outputs[0].Producer
+		product := relu.Inputs[0].Producer
+		b := graph.Bindings{"N": 3}
+		Expect(flops.OfNode(product, b)).To(Equal(flops.NodeWork{FLOPs: 2 * 3 * 4 * 2, Bytes: 4 * (12 + 8 + 6)}))
+		Expect(flops.OfNode(relu, b)).To(Equal(flops.NodeWork{Other: 6, Bytes: 4 * (6 + 6)}))
+		_, err = flops.OfNode(relu, nil)
+		Expect(err).To(MatchError(graph.ErrUnbound))
+		fused, err := g.Extract([]*graph.Node{product, relu}, graph.NodeSpec{Op: graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused}})
+		Expect(err).NotTo(HaveOccurred())
+		w, err := flops.OfNode(fused, b)
+		Expect(err).NotTo(HaveOccurred())
+		Expect([]float64{w.FLOPs, w.Other}).To(Equal([]float64{48, 6}))
+	})
+})
