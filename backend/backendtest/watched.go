@@ -214,7 +214,7 @@ func (in *watchedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (dev
 	var far *backend.ContiguousError
 	if errors.As(err, &far) && !far.Output && stretched[far.Operand] {
 		a.Inputs = operands // as it may
-		stretched, told = nil, 0
+		told = 0
 		sums = in.sums(a)
 		err = in.finish(ctx, a)
 	}
