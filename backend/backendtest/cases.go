@@ -131,6 +131,8 @@ func product(name, a, b string, constant bool) testCase {
 var pools = []testCase{
 	unary("maximum pooling", "MaxPool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1])", "1,16,11,11"),
 	unary("maximum pooling, ceil", "MaxPool(%x; kernel_shape=[3,3], strides=[2,2], ceil_mode=1)", "1,20,12,12"),
+	unary("maximum pooling, windows side by side", "MaxPool(%x; kernel_shape=[2,2], strides=[2,2])", "2,16,8,6"),
+	unary("average pooling, windows side by side", "AveragePool(%x; kernel_shape=[2,2], strides=[2,2])", "1,20,4,8"),
 	unary("average pooling", "AveragePool(%x; kernel_shape=[3,3], pads=[1,1,1,1])", "2,16,8,8"),
 	unary("average pooling, padding counted", "AveragePool(%x; kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1)", "1,8,8,8"),
 	unary("average of everything", "GlobalAveragePool(%x)", "2,19,5,6"),
