@@ -35,8 +35,10 @@ type compilation struct {
 	hops    map[*graph.Graph]map[*graph.Node]*convert.Converter
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
-	removed int            // conversions that were superfluous
-	alone   []*graph.Value // what would be converted if every operator converted on its own
+	wrong   []graph.Contradiction // declarations that are wrong
+	typed   bool                  // types are inferred; before, they are the model's word
+	removed int                   // conversions that were superfluous
+	alone   []*graph.Value        // what would be converted if every operator converted on its own
 	packer  *constants.Packer
 	copies  constants.Copies // of constants and defaults
 	exes    map[*graph.Node]backend.Executable
@@ -188,7 +190,7 @@ func (c *compilation) runPasses(list []pass) (done bool, err error) {
 
 // inspect verifies what a pass has left, and dumps it.
 func (c *compilation) inspect(p pass) error {
-	if c.o.Verify || p.user {
+	if c.o.Verify && c.typed || p.user {
 		if err := graph.VerifyBut(c.g, p.open); err != nil {
 			return err
 		}

@@ -167,7 +167,25 @@ func (t *naming) unique(s string) string {
 	return name
 }
 
-func (c *compilation) infer() error { return graph.InferGraph(c.g) }
+// mostDeclared is how many contradicted declarations are logged one by one.
+const mostDeclared = 16
+
+// infer finds the types of all results, and warns of what the model declares otherwise.
+func (c *compilation) infer() error {
+	wrong, err := graph.InferModel(c.g)
+	if err != nil {
+		return err
+	}
+	for _, w := range wrong[:min(len(wrong), mostDeclared)] {
+		c.o.Logger.WarnContext(c.ctx, "declared type is wrong: the computed one counts", "value", w.Value, "declared", w.Declared.String(),
+			"computed", w.Computed.String())
+	}
+	if more := len(wrong) - mostDeclared; more > 0 {
+		c.o.Logger.WarnContext(c.ctx, "more declared types are wrong", "count", more)
+	}
+	c.wrong, c.typed = wrong, true
+	return nil
+}
 
 func (c *compilation) simplify() error {
 	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: kernels{}, MaxFold: c.o.MaxFold, Rank: c.rank})

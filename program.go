@@ -32,6 +32,7 @@ type Program struct {
 	opened   []backend.Backend // those that the Program closes
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
+	wrong    []graph.Contradiction          // declarations that compilation found to be wrong
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     []backend.Executable
 	removed  int               // conversions that were superfluous
@@ -42,7 +43,7 @@ type Program struct {
 }
 
 func newProgram(c *compilation) (*Program, error) {
-	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, before: c.before,
+	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, wrong: c.wrong, before: c.before,
 		removed: c.removed, alone: c.alone, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
@@ -55,7 +56,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.packed.Forget()
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
-		OutputNames: names(c.model.graph.Outputs), Defaults: p.defaults,
+		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}
@@ -71,6 +72,18 @@ func names(vs []*graph.Value) []string {
 	out := make([]string, len(vs))
 	for i, v := range vs {
 		out[i] = v.Name
+	}
+	return out
+}
+
+// doubtful returns the types of outputs of which the model declares more than the compiler knows: only a run shows whether
+// that is right. Those of the others have no kind.
+func doubtful(outputs, declared []*graph.Value) []graph.Type {
+	out := make([]graph.Type, len(outputs))
+	for i, v := range outputs {
+		if t := declared[i].Type; !v.Type.Backed() && !t.Equal(v.Type) {
+			out[i] = t
+		}
 	}
 	return out
 }

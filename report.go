@@ -27,8 +27,10 @@ type Report struct {
 	Eliminated int              `json:"conversions_eliminated"`
 	Devices    []DeviceReport   `json:"devices"`
 	Rejected   []RejectedReport `json:"rejected"`
-	Dims       map[string]int64 `json:"dims"`
-	Peak       PeakReport       `json:"peak"`
+	// Overruled are types that the model declares for results and that are not what is computed.
+	Overruled []OverruledReport `json:"overruled,omitempty"`
+	Dims      map[string]int64  `json:"dims"`
+	Peak      PeakReport        `json:"peak"`
 }
 
 // ConversionSum is a number of conversions and the bytes of what they convert.
@@ -95,6 +97,13 @@ type RejectedReport struct {
 	Reason  string `json:"reason"`
 }
 
+// OverruledReport is a type that the model declares for a result, and the computed one, which counts.
+type OverruledReport struct {
+	Value    string `json:"value"`
+	Declared string `json:"declared"`
+	Computed string `json:"computed"`
+}
+
 // Report describes the plan. Sizes are those of the most recent concrete shapes; where the Program has not run yet and
 // symbols are open, shapes gives the inputs' shapes by name, and a symbol that no shape binds counts as 1.
 func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report, error) {
@@ -122,6 +131,9 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 			w.seen[f.Name] = true
 			r.Folded = append(r.Folded, FoldedReport{f.Name, f.Kind.String()})
 		}
+	}
+	for _, c := range slices.Concat(p.wrong, p.machine.Overruled()) {
+		r.Overruled = append(r.Overruled, OverruledReport{c.Value, c.Declared.String(), c.Computed.String()})
 	}
 	for _, a := range s.Plan().Arenas {
 		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})

@@ -46,8 +46,8 @@ func inferUnary(c *Inference) error {
 // inferClip: min and max are scalars (inputs since version 11).
 func inferClip(c *Inference) error {
 	for i := 1; i < 3; i++ {
-		if s := c.Shape(i); len(s) > 1 || len(s) == 1 && !s[0].Is(1) {
-			return c.shapeError(i, "a scalar")
+		if err := c.needScalar(i); err != nil {
+			return err
 		}
 	}
 	if err := inferSame(c); err != nil {
@@ -333,8 +333,8 @@ func inferDtypeLike(c *Inference) error {
 // inferDropout: the result and a mask of its shape, Bool since version 10.
 func inferDropout(c *Inference) error {
 	for i := 1; i < 3; i++ {
-		if s := c.Shape(i); len(s) > 1 || len(s) == 1 && !s[0].Is(1) {
-			return c.shapeError(i, "a scalar")
+		if err := c.needScalar(i); err != nil {
+			return err
 		}
 	}
 	if err := inferSame(c); err != nil {

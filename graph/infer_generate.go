@@ -103,8 +103,8 @@ func inferConstantOfShape(c *Inference) error {
 // inferRange: max(⌈(limit-start)/delta⌉, 0) elements.
 func inferRange(c *Inference) error {
 	for i := range 3 {
-		if s := c.Shape(i); len(s) > 1 || len(s) == 1 && !s[0].Is(1) {
-			return c.shapeError(i, "a scalar")
+		if err := c.needScalar(i); err != nil {
+			return err
 		}
 	}
 	n, ok := c.rangeLength()

@@ -80,6 +80,16 @@ func (c *Inference) needRank(i, lo, hi int) error {
 	return c.shapeError(i, fmt.Sprintf("a rank from %d to %d", lo, hi))
 }
 
+// needScalar checks that input i can hold one element: as a scalar or, as exporters write it, a vector. A vector whose
+// length only a run knows is left to the kernel.
+func (c *Inference) needScalar(i int) error {
+	s := c.Shape(i)
+	if len(s) > 1 || len(s) == 1 && s[0].Backed() && !s[0].Is(1) {
+		return c.shapeError(i, "a scalar")
+	}
+	return nil
+}
+
 // anyRank stands for no upper bound of a rank.
 const anyRank = 1 << 20
 

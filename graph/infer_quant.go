@@ -36,10 +36,11 @@ func (c *Inference) quantScale() error {
 	return c.needRank(1, 0, len(in))
 }
 
-// single reports whether a shape is that of one element, or unknown: exporters write scalars as vectors of one.
+// single reports whether a shape is, or may turn out to be in a run, that of one element: exporters write scalars as vectors
+// of one.
 func single(s Shape) bool {
 	for _, d := range s {
-		if !d.Is(1) {
+		if d.Backed() && !d.Is(1) {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/flops"
@@ -53,6 +54,8 @@ type inspection struct {
 	Uncounted   []string          `json:"gflop_lacks"`
 	Unsupported []unsupportedNode `json:"unsupported"`
 	Dims        map[string]int64  `json:"dims"`
+	// Overruled are types that the model declares and that are not what is computed.
+	Overruled []carve.OverruledReport `json:"overruled,omitempty"`
 }
 
 type portReport struct {
@@ -100,7 +103,8 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := graph.InferGraph(symbolic); err != nil {
+	wrong, err := graph.InferModel(symbolic)
+	if err != nil {
 		return err
 	}
 	src := m.Source()
@@ -109,6 +113,9 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{},
 		Overridable: append([]string{}, src.Overridable...)}
 	r.Weights.FileBytes = src.FileBytes
+	for _, w := range wrong {
+		r.Overruled = append(r.Overruled, carve.OverruledReport{Value: w.Value, Declared: w.Declared.String(), Computed: w.Computed.String()})
+	}
 	r.survey(g)
 	if r.Unsupported, err = unsupported(g); err != nil {
 		return err
@@ -148,7 +155,8 @@ func concrete(g *graph.Graph, b *binding) (*graph.Graph, error) {
 		}
 		v.Type.Shape = shape
 	}
-	return c, graph.InferGraph(c)
+	_, err = graph.InferModel(c)
+	return c, err
 }
 
 func ports(vs []*graph.Value, names []string) []portReport {
@@ -284,6 +292,9 @@ func (a *app) printInspection(r *inspection) {
 		row(t, fmt.Sprintf("  %s", o.Op), o.Count)
 	}
 	t.Flush()
+	for _, w := range r.Overruled[:min(len(r.Overruled), 20)] {
+		fmt.Fprintf(a.stdout, "declared wrongly: %s\n", cell(fmt.Sprintf("%s as %s, is %s", w.Value, w.Declared, w.Computed)))
+	}
 	for _, u := range r.Unsupported {
 		fmt.Fprintf(a.stdout, "unsupported: %s\n", cell(fmt.Sprintf("%s (%s): %s", u.Op, counted(len(u.Nodes), "node"), u.Reason)))
 	}

@@ -45,6 +45,7 @@ type Env struct {
 	Logger  *slog.Logger
 
 	OutputNames []string         // the model's, where they are not those of the graph's values
+	Declared    []graph.Type     // what the model says of outputs and only a run shows; nothing of the others
 	Defaults    []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
 
 	Threads            int
@@ -76,12 +77,15 @@ type Machine struct {
 	closed atomic.Bool // written with mu held
 	live   map[*Session]bool
 	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
+
+	doubts []*doubt // of Env.Declared; what they have found is written with mu held
 }
 
 // New returns a machine for a block. done is called once nothing of it runs any more after Close.
 func New(ctx context.Context, env Env, main *Block, done func()) (*Machine, error) {
 	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{},
 		sessions: make(chan *Session, env.MaxSessions), tickets: make(chan struct{}, env.MaxSessions)}
+	m.doubts = env.doubts()
 	main.number(0)
 	for range env.MaxSessions {
 		m.tickets <- struct{}{}

@@ -43,6 +43,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 	if err := f.run(ctx); err != nil {
 		return nil, err
 	}
+	f.checkDeclared(ctx)
 	out := map[string]tensor.Value{}
 	for i, slot := range main.Outputs {
 		v, err := f.value(slot)
@@ -140,6 +141,7 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	}
 	err = f.run(ctx)
 	if err == nil {
+		f.checkDeclared(ctx)
 		err = s.copyOutputs(f, outputs)
 	}
 	for _, slot := range main.Outputs { // the caller's storage is not kept
