@@ -36,6 +36,7 @@ type compilation struct {
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
 	wrong   []graph.Contradiction // declarations that are wrong
+	shapes  *graph.ShapeChecks    // what the model asks of shapes; nil where they are all known
 	typed   bool                  // types are inferred; before, they are the model's word
 	removed int                   // conversions that were superfluous
 	alone   []*graph.Value        // what would be converted if every operator converted on its own
@@ -52,6 +53,12 @@ type compilation struct {
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	opts := o.withDefaults()
+	switch {
+	case m == nil || m.graph == nil:
+		return nil, fmt.Errorf("%w: no model", ErrInput)
+	case o != nil && o.Threads < 0:
+		return nil, fmt.Errorf("%w: %d threads", ErrInput, o.Threads)
+	}
 	if err := m.retain(); err != nil {
 		return nil, err
 	}

@@ -184,6 +184,9 @@ func (c *compilation) infer() error {
 		c.o.Logger.WarnContext(c.ctx, "more declared types are wrong", "count", more)
 	}
 	c.wrong, c.typed = wrong, true
+	if slices.ContainsFunc(c.g.Inputs, func(v *graph.Value) bool { _, static := v.Type.Shape.Static(); return !static }) {
+		c.shapes = graph.NewShapeChecks(c.g) // simplification may remove the node that would fail
+	}
 	return nil
 }
 

@@ -56,7 +56,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.packed.Forget()
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
-		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults,
+		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults, Shapes: c.shapes,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}

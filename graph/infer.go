@@ -9,7 +9,10 @@ import (
 // its operands. Nodes without a schema leave them as they are. The error is an *InferError, or whatever a registered
 // schema's Infer returns, wrapped with the node; regions are inferred by the schemas of the operators that own them.
 func InferNode(n *Node) error {
-	if n.Schema == nil || n.graph == nil {
+	if n.Schema == nil {
+		return checkVersion(n)
+	}
+	if n.graph == nil {
 		return nil
 	}
 	c := Inference{Node: n, g: n.graph, mark: n.graph.outermost().freshDims}

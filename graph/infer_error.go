@@ -3,7 +3,9 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Causes of an InferError, for errors.Is.
@@ -12,10 +14,11 @@ var (
 	ErrShapeMismatch = errors.New("shape mismatch")
 	ErrAttr          = errors.New("bad attribute")
 	ErrArity         = errors.New("wrong number of inputs or outputs")
+	ErrVersion       = errors.New("operator is newer than the operator set")
 )
 
 // InferError tells why a node does not satisfy its schema, or why the types of its results cannot be inferred. It wraps
-// one of ErrTypeMismatch, ErrShapeMismatch, ErrAttr and ErrArity.
+// one of ErrTypeMismatch, ErrShapeMismatch, ErrAttr, ErrArity and ErrVersion.
 type InferError struct {
 	Op       Op
 	Node     string // the node's label
@@ -33,7 +36,7 @@ func (e *InferError) Error() string {
 	if e.Port != "" {
 		sb.WriteString(e.Port)
 		if e.Value != "" {
-			sb.WriteString(" (" + capped(e.Value) + ")")
+			sb.WriteString(" (" + plain(capped(e.Value)) + ")")
 		}
 		sb.WriteString(": ")
 	}
@@ -50,13 +53,21 @@ func (e *InferError) Error() string {
 // Unwrap returns the cause.
 func (e *InferError) Unwrap() error { return e.Err }
 
+// plain quotes a name that would tear the line it is printed on.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 // capped shortens what a model may make arbitrarily long.
 func capped(s string) string {
 	const limit = 200
-	if len(s) <= limit {
-		return s
+	if len(s) > limit {
+		s = s[:limit] + "…"
 	}
-	return s[:limit] + "…"
+	return s
 }
 
 func nodeError(n *Node, cause error, expected, found string) *InferError {

@@ -55,11 +55,15 @@ func inferGatherElements(c *Inference) error {
 	data, idx := c.Shape(0), c.Shape(1)
 	if data != nil {
 		axis := c.Node.Int("axis", 0)
-		if _, err := NormAxis(axis, len(data)); err != nil {
+		a, err := NormAxis(axis, len(data))
+		if err != nil {
 			return c.attrError("axis", fmt.Sprintf("an axis of %v", data), axis)
 		}
 		if idx != nil && len(idx) != len(data) {
 			return c.shapeError(1, fmt.Sprintf("rank %d", len(data)))
+		}
+		if err := c.within(1, data, a); err != nil {
+			return err
 		}
 		if idx == nil {
 			idx = c.freshShape(len(data))
@@ -106,7 +110,8 @@ func inferGatherND(c *Inference) error {
 func inferScatterElements(c *Inference) error {
 	if data := c.Shape(0); data != nil {
 		axis := c.Node.Int("axis", 0)
-		if _, err := NormAxis(axis, len(data)); err != nil {
+		a, err := NormAxis(axis, len(data))
+		if err != nil {
 			return c.attrError("axis", fmt.Sprintf("an axis of %v", data), axis)
 		}
 		for i := 1; i < 3; i++ {
@@ -114,11 +119,25 @@ func inferScatterElements(c *Inference) error {
 				return err
 			}
 		}
+		if err := c.within(1, data, a); err != nil {
+			return err
+		}
 	}
 	if err := c.sameShapes(1, 2); err != nil {
 		return err
 	}
 	return inferSame(c)
+}
+
+// within checks that no dim of input i but that of the axis is larger than in data, of the same rank.
+func (c *Inference) within(i int, data Shape, axis int) error {
+	for k, d := range c.Shape(i) {
+		n, ok := d.Const()
+		if most, known := data[k].Const(); k != axis && ok && known && n > most {
+			return c.shapeError(i, fmt.Sprintf("at most %d at axis %d", most, k))
+		}
+	}
+	return nil
 }
 
 // sameShapes checks that two inputs can have one shape.
@@ -154,6 +173,12 @@ func inferScatterND(c *Inference) error {
 			}
 			if r := len(idx) - 1 + len(data) - int(k); upd != nil && len(upd) != r {
 				return c.shapeError(2, fmt.Sprintf("rank %d", r))
+			}
+			want := append(append(Shape{}, idx[:len(idx)-1]...), data[k:]...)
+			for axis, d := range want {
+				if err := c.needDim(2, axis, d); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // inferReshape: contents of the shape with 0 (copy, unless allowzero) and one -1.
@@ -22,10 +23,9 @@ func inferReshape(c *Inference) error {
 		}
 		target, known = c.contents(1)
 	}
-	if !known {
-		if n, ok := c.length(1); ok && n <= maxRank {
-			return c.SetShape(0, c.freshShape(n))
-		}
+	if n, ok := c.length(1); !known && ok && n > 0 && n <= maxRank {
+		return c.SetShape(0, c.freshShape(n))
+	} else if !known && (!ok || n > 0) { // of an empty list nothing is left to know
 		return c.SetShape(0, nil)
 	}
 	if len(target) > maxRank {
@@ -262,6 +262,11 @@ func inferUnsqueeze(c *Inference) error {
 func inferTranspose(c *Inference) error {
 	in := c.Shape(0)
 	perm, ok := c.Node.Ints("perm")
+	for i := range perm {
+		if len(perm) > maxRank || !slices.Contains(perm, int64(i)) { // unlike axes, negative ones do not count from the end
+			return c.attrError("perm", fmt.Sprintf("a permutation of %d axes", len(perm)), perm)
+		}
+	}
 	if in == nil {
 		if ok && len(perm) <= maxRank {
 			return c.SetShape(0, c.freshShape(len(perm)))
@@ -275,11 +280,10 @@ func inferTranspose(c *Inference) error {
 		}
 		return c.SetShape(0, out)
 	}
-	axes, err := NormAxes(perm, len(in))
-	if err != nil || len(axes) != len(in) {
+	if len(perm) != len(in) {
 		return c.attrError("perm", fmt.Sprintf("a permutation of %d axes", len(in)), perm)
 	}
-	for i, a := range axes {
+	for i, a := range perm {
 		out[i] = in[a]
 	}
 	if err := c.SetShape(0, out); err != nil {

@@ -192,6 +192,9 @@ func inferGridSample(c *Inference) error {
 		if err := c.needDim(1, -1, D(len(x)-2)); err != nil {
 			return err
 		}
+		if err := c.needDim(1, 0, x[0]); err != nil {
+			return err
+		}
 	}
 	if grid == nil {
 		return c.SetShape(0, c.freshShapeOf(x))
@@ -226,6 +229,13 @@ func inferRoi(c *Inference) error {
 	if err := c.needRank(1, 2, 2); err != nil {
 		return err
 	}
+	corners := 4
+	if c.Node.Op.Name == "MaxRoiPool" { // behind the number of the image
+		corners = 5
+	}
+	if err := c.needDim(1, 1, D(corners)); err != nil {
+		return err
+	}
 	h, w := c.Node.Int("output_height", 1), c.Node.Int("output_width", 1)
 	if c.Node.Op.Name == "MaxRoiPool" {
 		list, _ := c.Node.Ints("pooled_shape")
@@ -233,6 +243,10 @@ func inferRoi(c *Inference) error {
 			return c.attrError("pooled_shape", "2 numbers", list)
 		}
 		h, w = list[0], list[1]
+	} else if c.Has(2) {
+		if err := c.needDim(2, 0, c.dim(1, 0)); err != nil { // each region has its image
+			return err
+		}
 	}
 	return c.SetShape(0, Shape{c.dim(1, 0), c.dim(0, 1), Dim{c: h}, Dim{c: w}})
 }

@@ -13,7 +13,7 @@ import (
 // type each. Nodes without a schema pass. The error is an *InferError.
 func CheckNode(n *Node) error {
 	if n.Schema == nil {
-		return nil
+		return checkVersion(n)
 	}
 	var bound []binding
 	if err := n.Schema.checkOperands(n, &bound); err != nil {
@@ -29,6 +29,19 @@ func CheckNode(n *Node) error {
 		}
 	}
 	return nil
+}
+
+// checkVersion refuses a node of an operator that its operator set does not have yet: nothing would say what it takes and
+// gives. Operators that are not known at all are for backends that know them.
+func checkVersion(n *Node) error {
+	if !ownDomain(domainKey(n.Op.Domain)) {
+		return nil
+	}
+	list := schemaVersions([2]string{domainKey(n.Op.Domain), n.Op.Name})
+	if len(list) == 0 {
+		return nil
+	}
+	return nodeError(n, ErrVersion, fmt.Sprintf("at least %d", list[0].Since), "an older one")
 }
 
 // binding is what a type variable stands for in a node.
@@ -78,6 +91,9 @@ func (s *Schema) checkArity(n *Node) error {
 			return portError(n, false, i, ErrArity, "an input", "none")
 		}
 	}
+	if k := len(s.Inputs) - 1; k >= 0 && s.Inputs[k].Variadic {
+		given = len(n.Inputs) // none of a list may be left out, the last ones included
+	}
 	for i := range n.Inputs[:given] {
 		p := formal(s.Inputs, i)
 		if p == nil {
@@ -86,6 +102,9 @@ func (s *Schema) checkArity(n *Node) error {
 		if p.Variadic && n.Inputs[i] == nil {
 			return portError(n, false, i, ErrArity, "an input", "none")
 		}
+	}
+	if len(n.Outputs) == 0 && len(s.Outputs) > 0 && !s.Outputs[0].Optional {
+		return nodeError(n, ErrArity, "outputs", "none")
 	}
 	if len(n.Outputs) > len(s.Outputs) && formal(s.Outputs, len(n.Outputs)-1) == nil {
 		return nodeError(n, ErrArity, fmt.Sprintf("at most %d outputs", len(s.Outputs)), fmt.Sprint(len(n.Outputs)))

@@ -17,6 +17,11 @@ func (s *simplifier) removeNoOps() error {
 		if rule == nil || !onlyFirst(n) {
 			return nil
 		}
+		for _, v := range n.Inputs[min(len(n.Inputs), 1):] { // an operand that only a run knows may be one that it has to refuse
+			if v != nil && !v.Type.Backed() && !n.Is("CastLike") {
+				return nil
+			}
+		}
 		src, out := rule(n), n.Output(0)
 		if src == nil || src.Format != out.Format || src.Type.Kind != out.Type.Kind && src.Type.Kind != KindUnknown && out.Type.Kind != KindUnknown {
 			return nil

@@ -58,7 +58,7 @@ func (s *simplifier) mergeTransposes(first, second *Node) {
 // symbol that may be 0 in a run but where the first operand has the same dim.
 func (s *simplifier) mergeReshapes(first, second *Node) {
 	src, shape := first.Input(0), second.Input(1)
-	if src == nil || shape == nil || shape.Dims == nil || src.Format != first.Output(0).Format {
+	if src == nil || shape == nil || shape.Dims == nil || src.Format != first.Output(0).Format || !s.cannotFail(first) {
 		return
 	}
 	for i, d := range shape.Dims {
@@ -68,6 +68,19 @@ func (s *simplifier) mergeReshapes(first, second *Node) {
 		}
 	}
 	s.bypass(first, second, src)
+}
+
+// cannotFail reports whether a node that only gives its operand other dims does so in every run that gets as far. Where a
+// run binds the dims of both sides, CheckShapes has compared them before, but in regions, which may not be run; elsewhere
+// the numbers of elements have to be equal as expressions.
+func (s *simplifier) cannotFail(n *Node) bool {
+	in, out := n.Inputs[0].Type.Shape, n.Outputs[0].Type.Shape
+	if s.g.owner == nil && in.Backed() && out.Backed() {
+		return true
+	}
+	a, ok := numElements(in)
+	b, ok2 := numElements(out)
+	return ok && ok2 && a.Equal(b)
 }
 
 // bypass lets second read what first does, and merges first into it.

@@ -54,10 +54,10 @@ func (e *VerifyError) Error() string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "graph %q: ", capped(e.Graph))
 	if e.Node != "" {
-		sb.WriteString("node " + capped(e.Node) + ": ")
+		sb.WriteString("node " + plain(capped(e.Node)) + ": ")
 	}
 	if e.Value != "" {
-		sb.WriteString("value " + capped(e.Value) + ": ")
+		sb.WriteString("value " + plain(capped(e.Value)) + ": ")
 	}
 	fmt.Fprintf(&sb, "invariant %d (%v)", int(e.Invariant), e.Invariant)
 	if e.Reason != "" {

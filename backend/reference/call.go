@@ -171,6 +171,7 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 		c.Ctx = context.Background()
 	}
 	c.results = make([]tensor.Value, len(c.Node.Outputs))
+	given := c.Inputs // some kernels pass on a part of them
 	defer func() {
 		if c.taken > 0 {
 			_ = c.Reserve(-c.taken) // giving back does not fail
@@ -180,14 +181,19 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 		case fault:
 			results, err = nil, r.err
 		default:
-			results, err = nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: %v", ErrKernel, r)}
+			if results, err = nil, c.checkOperands(given); err == nil {
+				err = &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: %v", ErrKernel, r)}
+			}
+		}
+		if err != nil {
+			results = nil
 		}
 	}()
 	if err := c.Ctx.Err(); err != nil {
 		return nil, err
 	}
 	k.run(c)
-	return c.results, nil
+	return c.results, c.checkOperands(given)
 }
 
 // fail ends the kernel with an error about a port or attribute.

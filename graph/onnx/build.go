@@ -112,10 +112,19 @@ func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor
 		}
 		s.values[in.name] = s.frame.g.AddInput(name, t)
 	}
+	declaredInputs := map[int32][]byte{}
+	for _, in := range p.inputs {
+		if isInit[in.name] {
+			declaredInputs[in.name] = in.typ
+		}
+	}
 	for _, init := range p.inits {
 		name := s.text(init.name)
 		_, t, err := l.tensor(init.msg, init.sparse)
 		if err != nil {
+			return nil, at(err, "", name)
+		}
+		if err := l.checkInitializer(s, declaredInputs, init.name, t); err != nil {
 			return nil, at(err, "", name)
 		}
 		if s.values[init.name] == nil {
@@ -148,6 +157,25 @@ func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor
 	}
 	s.frame.g.SetOutputs(outs...)
 	return defaults, nil
+}
+
+// checkInitializer compares an initializer with what the graph declares under its name, as an input or in value_info.
+func (l *loader) checkInitializer(s *scope, declaredInputs map[int32][]byte, name int32, t *tensor.Tensor) error {
+	typ := s.body.typeOf(name)
+	if at, ok := declaredInputs[name]; ok {
+		typ = at
+	}
+	if typ == nil {
+		return nil
+	}
+	declared, err := l.typ(typ, s.dims, 0)
+	if err != nil {
+		return err
+	}
+	if is := graph.TensorType(t.DType, graph.ShapeOf(t.Shape...)); !declared.MayBe(is) {
+		return fmt.Errorf("%w: initializer of type %v, declared as %v", ErrSyntax, is, declared)
+	}
+	return nil
 }
 
 // givenInputs returns the inputs of a graph that its caller gives: all of a region's; of the model's those without data,
@@ -246,6 +274,9 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 	}
 	if n.op.domain == "" && !s.opsets.has("") {
 		return fmt.Errorf("%w: the model imports no version of the default domain", ErrUnsupportedOpset)
+	}
+	if err := s.opsets.admits(n.op); err != nil {
+		return err
 	}
 	spec := graph.NodeSpec{Op: s.opsets.op(n.op), Name: label, Inputs: in, Outputs: append(l.outputs[:0], make([]string, len(n.out()))...)}
 	var set *captures

@@ -2,7 +2,9 @@ package onnx
 
 import (
 	"errors"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -42,7 +44,7 @@ func (e *Error) Error() string {
 	for _, p := range [...][2]string{{" ", e.File}, {": node ", e.Node}, {": value ", e.Value}} {
 		if p[1] != "" {
 			b.WriteString(p[0])
-			b.WriteString(short(p[1]))
+			b.WriteString(plain(short(p[1])))
 		}
 	}
 	b.WriteString(": ")
@@ -52,6 +54,14 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// plain quotes a name that would tear the line it is printed on.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
 
 func short(s string) string {
 	const most = 200

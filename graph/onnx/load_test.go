@@ -91,17 +91,40 @@ var _ = Describe("Parse", func() {
 		Expect(labels).To(Equal([]string{"a", "b", "own", "mask"}))
 	})
 
-	It("keeps operators that nobody knows, and forms newer than the operator set, without a schema", func() {
+	It("keeps operators that nobody knows without a schema", func() {
 		m := parse(model(join(
 			gnode(call("com.example", node("Magic", "m", names("x"), names("a"), intAttr("n", 3)))),
-			gnode(node("NoSuchOperator", "o", names("a"), names("b"))),
-			gnode(node("RMSNormalization", "r", names("b", "b"), names("y"))), // since 23
+			gnode(node("NoSuchOperator", "o", names("a"), names("y"))),
 			input("x", f32(1)), output("y"))))
 		for n := range m.Graph.Nodes() {
 			Expect(n.Schema).To(BeNil(), n.Name)
 			Expect(n.Op.Since).To(BeZero())
 		}
 	})
+
+	DescribeTable("refuses what contradicts itself, and names the place", func(b []byte, cause error, says ...string) {
+		_, err := onnx.Parse(context.Background(), b, nil)
+		Expect(err).To(MatchError(cause))
+		for _, s := range says {
+			Expect(err).To(MatchError(ContainSubstring(s)))
+		}
+		Expect(err.Error()).NotTo(ContainSubstring("\n"))
+	},
+		Entry("an operator newer than its operator set", model(join(gnode(node("RMSNormalization", "r", names("x", "x"), names("y"))),
+			input("x", f32(1)), output("y"))), onnx.ErrUnsupportedOpset, "node r", "since version 23"),
+		Entry("an operator of a domain without a version", model(join(gnode(msg{}.str(1, "x").str(2, "y").str(3, "b").str(4, "Binarizer").str(7, "ai.onnx.ml")),
+			input("x", f32(1)), output("y"))), onnx.ErrUnsupportedOpset, "node b", "ai.onnx.ml"),
+		Entry("two versions of a domain", model(join(input("x", f32(1)), output("x")), opset("", 20)), onnx.ErrDuplicate, "20", "21"),
+		Entry("a negative ir_version", msg{}.int(1, -3).sub(8, msg{}.int(2, 21)).sub(7, join(input("x", f32(1)), output("x"))), onnx.ErrSyntax, "-3"),
+		Entry("an op_type that is no UTF-8", model(join(gnode(node("Re\xfflu", "r", names("x"), names("y"))), input("x", f32(1)), output("y"))),
+			onnx.ErrSyntax, "node r", "UTF-8"),
+		Entry("an initializer of another shape than declared", model(join(initializer(vector("w", 1, 2)), input("x", f32(1)), input("w", f32(3)), output("x"))),
+			onnx.ErrSyntax, "value w", "f32[2]", "f32[3]"),
+		Entry("an initializer of another shape than value_info says", model(join(initializer(vector("w", 1, 2)), input("x", f32(1)), output("x"),
+			msg{}.sub(13, info("w", f32(3))))), onnx.ErrSyntax, "value w"),
+		Entry("a name of two lines", model(join(gnode(node("Relu", "a\nb", names("nowhere\nat all"), names("y"))), input("x", f32(1)), output("y"))),
+			onnx.ErrDangling, `a\nb`),
+	)
 
 	It("reads sequence, optional and map types, unknown ranks and unknown dims", func() {
 		seq := msg{}.sub(4, msg{}.sub(1, f32("N")))

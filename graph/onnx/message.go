@@ -3,6 +3,7 @@ package onnx
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/wire"
@@ -215,6 +216,9 @@ func (r *reader) model(b []byte) (*modelProto, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.ir < 0 {
+		return nil, fmt.Errorf("%w: ir_version %d", ErrSyntax, m.ir)
+	}
 	if m.graphMsg == nil {
 		return nil, fmt.Errorf("%w: no graph in the model", ErrSyntax)
 	}
@@ -258,7 +262,10 @@ func opset(f wire.Field, into map[string]int) error {
 		return fmt.Errorf("%w: version %d of domain %q", ErrUnsupportedOpset, version, short(domain))
 	}
 	domain = domainKey(domain)
-	into[domain] = max(into[domain], int(version)) // the highest counts
+	if old := into[domain]; old != 0 && old != int(version) {
+		return fmt.Errorf("%w: versions %d and %d of domain %q", ErrDuplicate, old, version, short(domain))
+	}
+	into[domain] = int(version)
 	return nil
 }
 
@@ -427,6 +434,9 @@ func (r *reader) node(f wire.Field, into *[]nodeProto, depth int) error {
 	r.scratch = [2][]int32{in, out}
 	if err == nil && op.name == "" {
 		err = fmt.Errorf("%w: node without an operator", ErrSyntax)
+	}
+	if err == nil && !utf8.ValidString(op.name) {
+		err = fmt.Errorf("%w: op_type %q is no UTF-8", ErrSyntax, short(op.name))
 	}
 	if err != nil {
 		return at(err, n.label(r.symbols.names, len(*into)), "")

@@ -1,6 +1,10 @@
 package onnx
 
-import "github.com/carve-dev/carve/graph"
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+)
 
 // opsets are the versions of operator sets that a graph or function imports, by domain, and the forms of the operators
 // that they mean.
@@ -16,6 +20,24 @@ func newOpsets(versions map[string]int) *opsets {
 func (o *opsets) has(domain string) bool {
 	_, ok := o.versions[domain]
 	return ok
+}
+
+// admits reports an operator that is known, and that the imported version of its domain does not have yet.
+func (o *opsets) admits(p *opProto) error {
+	if _, ok := o.known[p]; ok {
+		return nil
+	}
+	list := graph.SchemaVersions(p.domain, p.name)
+	version, imported := o.versions[p.domain]
+	switch {
+	case len(list) == 0:
+		return nil
+	case !imported:
+		return fmt.Errorf("%w: the model imports no version of domain %q", ErrUnsupportedOpset, p.domain)
+	case list[0].Since > version:
+		return fmt.Errorf("%w: %s is an operator since version %d, the model imports %d", ErrUnsupportedOpset, p.name, list[0].Since, version)
+	}
+	return nil
 }
 
 // op returns the operator in the form that the imported version of its domain has. Where there is none, Since is that

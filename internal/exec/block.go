@@ -53,6 +53,7 @@ type Step struct {
 	info      backend.Info
 	dynamic   bool
 	constants []*tensor.Tensor
+	shapes    *graph.ShapeChecks // of groups that a run may leave out, or for whose shapes it has to come; nil for the others
 
 	// Of conversions.
 	Hop *convert.Converter
@@ -153,6 +154,9 @@ func (s *Step) fill(g *graph.Graph, code Code) error {
 		s.info = s.backend.Info()
 		for v := range n.Regions[0].Graph.Constants() {
 			s.constants = append(s.constants, v.Const)
+		}
+		if s.dynamic || g.Owner() != nil {
+			s.shapes = graph.NewShapeChecks(n.Regions[0].Graph)
 		}
 	default:
 		s.Kind = StepHost

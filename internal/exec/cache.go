@@ -53,7 +53,10 @@ func (m *Machine) spec(ctx context.Context, shapes [][]int) (*Spec, error) {
 	if s != nil { // made by the caller before
 		return s, nil
 	}
-	if s, err = m.specialize(ctx, m.main, bind); err != nil {
+	if err = m.admits(bind); err == nil {
+		s, err = m.specialize(ctx, m.main, bind)
+	}
+	if err != nil {
 		m.forget(e)
 		return nil, err
 	}

@@ -109,6 +109,9 @@ func (f *frame) specializeLate(ctx context.Context, i int, st *Step, a *backend.
 	for _, t := range a.Inputs {
 		l.shapes = append(l.shapes, slices.Clone(t.Shape))
 	}
+	if err := st.shapes.Check(l.bindings); err != nil {
+		return nil, err
+	}
 	for _, v := range body.Outputs {
 		dims, err := v.Type.Shape.Eval(l.bindings, []int{})
 		if err != nil {

@@ -47,6 +47,8 @@ type Env struct {
 	OutputNames []string         // the model's, where they are not those of the graph's values
 	Declared    []graph.Type     // what the model says of outputs and only a run shows; nothing of the others
 	Defaults    []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
+	// Shapes is what the model asks of the shapes of a run, beside what is left of it in the block; nil for nothing.
+	Shapes *graph.ShapeChecks
 
 	Threads            int
 	MaxArenaBytes      int64

@@ -123,6 +123,11 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 	st := &s.block.Steps[i]
 	switch st.Kind {
 	case StepGroup:
+		if err := m.contradictsRegion(s, st); err != nil { // if it is run at all: the reference kernels say what is wrong
+			s.inst[i], s.consts[i] = &interpreter{m: m, body: st.Node.Regions[0].Graph, bindings: s.bindings}, st.constants
+			s.reqs[i] = s.inst[i].Requirements()
+			return nil
+		}
 		inst, err := instantiate(ctx, st.exe, s.bindings)
 		if err == nil {
 			s.consts[i], err = m.withForms(ctx, st.Node.Regions[0].Graph, st.constants, inst.Requirements().Constants)

@@ -1,0 +1,146 @@
+package carve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// reshaped returns a tensor of another shape, with the elements of t again and again.
+func reshaped(t *tensor.Tensor, shape ...int) *tensor.Tensor {
+	GinkgoHelper()
+	out, err := tensor.New(t.DType, shape...)
+	Expect(err).NotTo(HaveOccurred())
+	for i := 0; i < len(out.Data) && len(t.Data) > 0; i += len(t.Data) {
+		copy(out.Data[i:], t.Bytes())
+	}
+	for i := 0; i < len(out.Strings) && len(t.Strings) > 0; i += len(t.Strings) {
+		copy(out.Strings[i:], t.Strings)
+	}
+	return out
+}
+
+// otherShapes returns shapes beside that of an operand.
+func otherShapes(shape []int) [][]int {
+	out := [][]int{append(slices.Clone(shape), 2)}
+	if len(shape) > 0 {
+		out = append(out, shape[1:])
+	}
+	for _, k := range []int{0, len(shape) - 1} {
+		if k >= 0 && k < len(shape) {
+			for _, d := range []int{1, -1} {
+				s := slices.Clone(shape)
+				if s[k] += d; s[k] >= 0 {
+					out = append(out, s)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// known returns a graph whose inputs have the shapes of the feeds, and what inference says of it.
+func known(g *graph.Graph, feeds map[string]tensor.Value) (*graph.Graph, error) {
+	c, err := g.Clone()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range c.Inputs {
+		if t, ok := feeds[v.Name].(*tensor.Tensor); ok {
+			v.Type = graph.TensorType(t.DType, graph.ShapeOf(t.Shape...))
+		}
+	}
+	k, err := c.Clone()
+	if err != nil {
+		return nil, err
+	}
+	_, err = graph.InferModel(k)
+	return c, err
+}
+
+// vague gives the inputs of a graph dims of their own that only a run knows.
+func vague(g *graph.Graph) {
+	for _, v := range g.Inputs {
+		for k := range v.Type.Shape {
+			v.Type.Shape[k] = graph.Sym(fmt.Sprintf("d%d_%d", v.ID, k))
+		}
+	}
+}
+
+var errAccepted = errors.New("accepted")
+
+// runsOrFails runs a graph and reports what is neither a result nor an error that names a cause.
+func runsOrFails(ctx context.Context, g *graph.Graph, feeds map[string]tensor.Value, wrong error, o *carve.Options) error {
+	m := carve.FromGraph(g)
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, o)
+	if err == nil {
+		defer p.Close()
+		_, err = p.Run(ctx, feeds)
+	}
+	switch {
+	case err == nil && wrong != nil:
+		return fmt.Errorf("%w: %w", errAccepted, wrong)
+	case err != nil && (strings.Contains(err.Error(), "runtime error") || strings.Contains(err.Error(), "internal error")):
+		return err
+	}
+	return nil
+}
+
+var _ = Describe("operands of shapes that contradict each other", func() {
+	all := func(ctx context.Context, every bool, change func(g *graph.Graph, feeds map[string]tensor.Value) map[string]tensor.Value, o *carve.Options) {
+		GinkgoHelper()
+		eachNodeCase(ctx, func(i int, c *nodeCase) error {
+			var bad []error
+			for k, v := range c.model.Graph.Inputs {
+				t, ok := c.feeds[v.Name].(*tensor.Tensor)
+				if !ok {
+					continue
+				}
+				for n, shape := range otherShapes(t.Shape) {
+					if !every && (i+k+n)%8 != 0 {
+						continue
+					}
+					feeds := map[string]tensor.Value{}
+					for name, x := range c.feeds {
+						feeds[name] = x
+					}
+					feeds[v.Name] = reshaped(t, shape...)
+					g, wrong := known(c.model.Graph, feeds)
+					if slices.Contains(shape, 0) {
+						wrong = nil // shapes without elements have some freedom: a dim that is computed as 0 copies none
+					}
+					if err := runsOrFails(ctx, g, change(g, feeds), wrong, o); err != nil {
+						bad = append(bad, fmt.Errorf("input %d of %v: %w", k, shape, err))
+					}
+				}
+			}
+			return errors.Join(bad...)
+		})
+	}
+
+	symbols := func(g *graph.Graph, feeds map[string]tensor.Value) map[string]tensor.Value {
+		vague(g)
+		return feeds
+	}
+
+	It("are errors where symbols stand for the dims", func(ctx SpecContext) { all(ctx, false, symbols, nil) })
+
+	It("are errors where only a run knows them", func(ctx SpecContext) { all(ctx, false, hide, nil) })
+
+	It("are errors: many, on every backend", Label("slow"), func(ctx SpecContext) {
+		for _, o := range []*carve.Options{nil, {Backends: onReference}} {
+			all(ctx, true, symbols, o)
+			all(ctx, true, hide, o)
+		}
+	})
+})

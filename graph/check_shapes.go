@@ -1,0 +1,237 @@
+package graph
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// ShapeChecks is what a graph asks of the shapes of a run. Types that were inferred for open dims hold for all runs whose
+// operands do not contradict each other; this finds those whose do. It keeps copies of nodes with open dims, one of those
+// that are alike in operator, attributes and types, and nothing else of the graph, which may change afterwards. It is
+// immutable.
+type ShapeChecks struct {
+	nodes []*Node // with types for open dims, in the order of the graph
+}
+
+// NewShapeChecks returns what an inferred graph asks of shapes. Of control flow, of which a run may leave out parts, it asks
+// nothing; the bodies of carve's own operators are part of the graph. It costs O(V+E).
+func NewShapeChecks(g *Graph) *ShapeChecks {
+	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64][]*Node{}}
+	c.collect(g)
+	return &ShapeChecks{c.nodes}
+}
+
+// Check reports whether the graph can run with the values that b gives to symbols: it infers the nodes for them, and compares
+// the results with the types for open dims. Symbols that b does not have stay open. It costs about as much as InferNode
+// for each of the nodes that are not alike. The error names the first such node: an *InferError, or one that wraps
+// ErrShapeMismatch.
+func (c *ShapeChecks) Check(b Bindings) error {
+	if c == nil || len(c.nodes) == 0 {
+		return nil
+	}
+	sub := make(map[string]Dim, len(b))
+	for name, n := range b {
+		sub[name] = Dim{c: n}
+	}
+	for _, n := range c.nodes {
+		changed := false
+		m := detached(n, func(_ int, v *Value) (Value, bool) {
+			w := Value{Name: v.Name, Type: v.Type, Const: v.Const}
+			w.Type.Shape, w.Dims = substDims(v.Type.Shape, sub, &changed), substDims(v.Dims, sub, &changed)
+			return w, true
+		})
+		if !changed {
+			continue
+		}
+		if err := InferNode(m); err != nil {
+			return err
+		}
+		for i, v := range m.Outputs {
+			if v == nil {
+				continue
+			}
+			if err := sameResult(m, i, n.Outputs[i], b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// substDims puts values in place of symbols, and notes in changed where there was one.
+func substDims(dims []Dim, sub map[string]Dim, changed *bool) []Dim {
+	if !hasSymbol(dims) {
+		return dims
+	}
+	out := make([]Dim, len(dims))
+	for k, d := range dims {
+		out[k] = d.Subst(sub)
+		*changed = *changed || !out[k].Equal(d)
+	}
+	return out
+}
+
+// sameResult compares output i of a node that was inferred for the values of symbols with what the dims that were inferred
+// for open ones come to.
+func sameResult(n *Node, i int, before *Value, b Bindings) error {
+	v := n.Outputs[i]
+	if before.Type.Shape != nil && v.Type.Shape != nil {
+		dims, err := before.Type.Shape.Eval(b, nil)
+		if t := TensorType(v.Type.DType, ShapeOf(dims...)); err == nil && !t.MayBe(v.Type) { // an error: only the run knows
+			return portError(n, true, i, ErrShapeMismatch, t.String()+", as inferred from "+before.Type.String(), v.Type.String())
+		}
+	}
+	if len(before.Dims) != len(v.Dims) {
+		return nil
+	}
+	for k, d := range before.Dims {
+		want, err := d.Eval(b)
+		if got, ok := v.Dims[k].Const(); err == nil && ok && got != want {
+			return portError(n, true, i, ErrShapeMismatch, Shape(before.Dims).String(), Shape(v.Dims).String())
+		}
+	}
+	return nil
+}
+
+// detached returns a copy of a node in a graph of its own. operand gives the copy of an operand, or that it is to be
+// omitted; results have nothing but their names and element types.
+func detached(n *Node, operand func(i int, v *Value) (_ Value, ok bool)) *Node {
+	d := &struct {
+		g      Graph
+		n      Node
+		values []Value
+		list   []*Value
+	}{values: make([]Value, len(n.Inputs)+len(n.Outputs)), list: make([]*Value, len(n.Inputs)+len(n.Outputs))}
+	d.g.Name, d.g.freshDims = n.Name, detachedDims
+	d.n = Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs, Schema: n.Schema, graph: &d.g}
+	for i, was := range n.Inputs {
+		if was == nil {
+			continue
+		}
+		v, ok := operand(i, was)
+		if !ok {
+			continue
+		}
+		v.graph = &d.g
+		d.values[i], d.list[i] = v, &d.values[i]
+	}
+	for i, was := range n.Outputs {
+		if was == nil {
+			continue
+		}
+		v := &d.values[len(n.Inputs)+i]
+		v.Name, v.Type, v.graph, v.Producer, v.Index = was.Name, withoutShape(was.Type), &d.g, &d.n, i
+		d.list[len(n.Inputs)+i] = v
+	}
+	d.n.Inputs, d.n.Outputs = d.list[:len(n.Inputs)], d.list[len(n.Inputs):]
+	return &d.n
+}
+
+// detachedDims keeps the fresh dims of detached nodes apart from those that their operands may speak of.
+const detachedDims = 1 << 30
+
+// shapeCollector finds the nodes that a ShapeChecks keeps.
+type shapeCollector struct {
+	nodes  []*Node
+	seed   maphash.Seed
+	byHash map[uint64][]*Node
+}
+
+func (c *shapeCollector) collect(g *Graph) {
+	for n := range g.Nodes() {
+		switch {
+		case n.Op.Domain == CarveDomain:
+			for _, r := range n.Regions {
+				c.collect(r.Graph)
+			}
+		case n.Schema != nil && n.Schema.Infer != nil && len(n.Regions) == 0 && hasOpenOperand(n):
+			c.add(n)
+		}
+	}
+}
+
+// hasOpenOperand reports whether an operand's dims are not all numbers: otherwise inference has seen all there is.
+func hasOpenOperand(n *Node) bool {
+	for _, v := range n.Inputs {
+		if v != nil && (hasSymbol(v.Type.Shape) || hasSymbol(v.Dims)) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSymbol(dims []Dim) bool {
+	return slices.ContainsFunc(dims, func(d Dim) bool { return d.e != nil })
+}
+
+// add keeps a copy of n, unless there is one of a node like it.
+func (c *shapeCollector) add(n *Node) {
+	h := c.hash(n)
+	for _, m := range c.byHash[h] {
+		if alike(m, n) {
+			return
+		}
+	}
+	m := detached(n, func(_ int, v *Value) (Value, bool) {
+		return Value{Name: v.Name, Type: v.Type, Dims: v.Dims, Const: readable(v)}, true
+	})
+	for i, v := range m.Outputs {
+		if v != nil {
+			v.Type, v.Dims = n.Outputs[i].Type, n.Outputs[i].Dims
+		}
+	}
+	c.byHash[h] = append(c.byHash[h], m)
+	c.nodes = append(c.nodes, m)
+}
+
+// mostRead is how many elements of a constant of floats inference may read: scales and sizes, not weights.
+const mostRead = 1 << 6
+
+// readable returns the data of a constant that inference may read.
+func readable(v *Value) *tensor.Tensor {
+	t := constOf(v)
+	if t == nil || t.DType.IsFloat() && t.Len() > mostRead {
+		return nil
+	}
+	return t
+}
+
+func (c *shapeCollector) hash(n *Node) uint64 {
+	h := mix(maphash.String(c.seed, n.Op.Name), uint64(len(n.Attrs)))
+	for i := range n.Attrs {
+		h = mix(h, uint64(n.Attrs[i].Int))
+	}
+	for _, v := range n.Inputs {
+		if v == nil {
+			h = mix(h, 1)
+			continue
+		}
+		h = mix(h, uint64(v.Type.DType)<<8|uint64(len(v.Type.Shape)))
+		for _, list := range [2][]Dim{v.Type.Shape, v.Dims} {
+			for _, d := range list {
+				if h = mix(h, uint64(d.c)); d.e != nil {
+					h = mix(h, maphash.String(c.seed, d.e.key))
+				}
+			}
+		}
+	}
+	return h
+}
+
+// alike reports whether inference has the same to say of two nodes, the first of which was added.
+func alike(m, n *Node) bool {
+	same := func(v, w *Value) bool {
+		return (v == nil) == (w == nil) && (v == nil || v.Type.Equal(w.Type) && (v.Dims == nil) == (w.Dims == nil) && slices.EqualFunc(v.Dims, w.Dims, Dim.Equal))
+	}
+	return m.Op == n.Op && m.Schema == n.Schema && slices.EqualFunc(m.Attrs, n.Attrs, equalAttrs) &&
+		slices.EqualFunc(m.Outputs, n.Outputs, same) &&
+		slices.EqualFunc(m.Inputs, n.Inputs, func(v, w *Value) bool {
+			if !same(v, w) || v == nil {
+				return v == w
+			}
+			t := readable(w)
+			return v.Const == t || v.Const != nil && t != nil && equalTensors(v.Const, t)
+		})
+}
