@@ -27,13 +27,13 @@ func (d *Difference) String() string { return (*exec.Difference)(d).String() }
 // where everything agrees. Results of eight-bit quantisation may be one step off, and what follows from that in a group is no
 // difference where none of its nodes differs by itself.
 func (p *Program) Check(ctx context.Context, inputs map[string]tensor.Value) (*Difference, error) {
-	s, err := p.machine.Acquire(ctx)
+	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
 		return nil, err
 	}
 	defer p.machine.GiveBack(s)
 	stop := s.Check()
-	_, err = s.Run(ctx, inputs)
+	_, err = s.Run(background(ctx), inputs)
 	d, failed := stop()
 	if err == nil {
 		err = failed

@@ -52,6 +52,7 @@ type compilation struct {
 // are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
+	ctx = background(ctx)
 	opts := o.withDefaults()
 	switch {
 	case m == nil || m.graph == nil:

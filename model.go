@@ -27,7 +27,7 @@ type Model struct {
 // Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights. Initializers that the
 // model lists among its inputs are constants; see FromONNX.
 func Open(ctx context.Context, path string) (*Model, error) {
-	m, err := onnx.Load(ctx, path, nil)
+	m, err := onnx.Load(background(ctx), path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func Open(ctx context.Context, path string) (*Model, error) {
 
 // OpenFS loads an ONNX model from a file system, such as an embed.FS.
 func OpenFS(ctx context.Context, fsys fs.FS, name string) (*Model, error) {
-	m, err := onnx.LoadFS(ctx, fsys, name, nil)
+	m, err := onnx.LoadFS(background(ctx), fsys, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func OpenFS(ctx context.Context, fsys fs.FS, name string) (*Model, error) {
 
 // Parse loads an ONNX model from memory. It refers to data, which must not change.
 func Parse(ctx context.Context, data []byte) (*Model, error) {
-	m, err := onnx.Parse(ctx, data, nil)
+	m, err := onnx.Parse(background(ctx), data, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -62,16 +62,29 @@ func FromGraph(g *graph.Graph) *Model {
 // FromONNX makes a Model of an ONNX model that the caller loaded with options of its own, such as onnx.Options.Override:
 // the initializers that it names stay inputs, and a run that does not give one takes its data. The Model closes it.
 func FromONNX(s *onnx.Model) *Model {
+	if s == nil {
+		return FromGraph(nil)
+	}
 	m := FromGraph(s.Graph)
 	m.source = s
 	return m
 }
 
 // Graph returns the model's graph as it was loaded. It must not be changed.
-func (m *Model) Graph() *graph.Graph { return m.graph }
+func (m *Model) Graph() *graph.Graph {
+	if m == nil {
+		return nil
+	}
+	return m.graph
+}
 
 // Source returns what the model file says beside the graph; nil for a model made from a graph.
-func (m *Model) Source() *onnx.Model { return m.source }
+func (m *Model) Source() *onnx.Model {
+	if m == nil {
+		return nil
+	}
+	return m.source
+}
 
 // defaults returns the data of inputs that have some, by name.
 func (m *Model) defaults() map[string]*tensor.Tensor {
@@ -84,6 +97,9 @@ func (m *Model) defaults() map[string]*tensor.Tensor {
 // Close ends the Model: it cannot be compiled any more. Its weights and the mapped file are freed at once, or when the
 // last of its Programs is closed. Closing twice does nothing.
 func (m *Model) Close() error {
+	if m == nil || m.packed == nil { // nobody made it
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

@@ -33,7 +33,7 @@ type PlannedBuffer struct {
 // Plan returns the memory plan of every device for inputs of these shapes, given by name; nil means what Report means by
 // it.
 func (p *Program) Plan(ctx context.Context, shapes map[string][]int) ([]MemoryPlan, error) {
-	s, err := p.machine.Specialized(ctx, shapes)
+	s, err := p.runs().Specialized(background(ctx), shapes)
 	if err != nil {
 		return nil, public(err)
 	}

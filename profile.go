@@ -30,13 +30,13 @@ type Span struct {
 
 // RunProfiled is Run with a profile of every node.
 func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, *Profile, error) {
-	s, err := p.machine.Acquire(ctx)
+	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
 	defer p.machine.GiveBack(s)
 	stop, start := s.Profile(), time.Now()
-	out, err := s.Run(ctx, inputs)
+	out, err := s.Run(background(ctx), inputs)
 	prof := &Profile{Total: time.Since(start)}
 	for _, x := range stop() {
 		prof.Spans = append(prof.Spans, Span(x))
@@ -51,7 +51,7 @@ func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Valu
 func (p *Profile) Slowest(n int) []Span {
 	out := slices.Clone(p.Spans)
 	slices.SortStableFunc(out, func(a, b Span) int { return int(b.Time - a.Time) })
-	return out[:min(n, len(out))]
+	return out[:max(0, min(n, len(out)))]
 }
 
 // WriteChromeTrace writes the profile in the trace event format that Chrome's about:tracing and Perfetto read.

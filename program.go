@@ -100,8 +100,27 @@ func (p *Program) takeDefaults(c *compilation) {
 	}
 }
 
+// runs returns what runs the Program; nil for Programs that Compile did not make, which count as closed.
+func (p *Program) runs() *exec.Machine {
+	if p == nil {
+		return nil
+	}
+	return p.machine
+}
+
+// background returns ctx, or where there is none one that never ends.
+func background(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
 // Inputs returns the inputs in the model's order.
 func (p *Program) Inputs() []Port {
+	if p.runs() == nil {
+		return nil
+	}
 	out := ports(p.g.Inputs, nil)
 	for i := range out {
 		out[i].Optional = p.defaults[i] != nil
@@ -110,7 +129,12 @@ func (p *Program) Inputs() []Port {
 }
 
 // Outputs returns the outputs in the model's order.
-func (p *Program) Outputs() []Port { return ports(p.g.Outputs, p.model.graph.Outputs) }
+func (p *Program) Outputs() []Port {
+	if p.runs() == nil {
+		return nil
+	}
+	return ports(p.g.Outputs, p.model.graph.Outputs)
+}
 
 func ports(vs, named []*graph.Value) []Port {
 	out := make([]Port, len(vs))
@@ -127,12 +151,12 @@ func ports(vs, named []*graph.Value) []Port {
 // Session from the Program's pool and waits for one, honouring ctx, where MaxSessions are in use. Errors: *InputError
 // (ErrInput), *StepError (ErrRun), ErrMemoryLimit, ErrClosed, ctx's.
 func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
-	s, err := p.machine.Acquire(ctx)
+	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
 		return nil, err
 	}
 	defer p.machine.GiveBack(s)
-	out, err := s.Run(ctx, inputs)
+	out, err := s.Run(background(ctx), inputs)
 	return out, public(err)
 }
 
@@ -140,12 +164,12 @@ func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 // wanted: compact host tensors of the right dtype and shape. At a shape that has been run before it allocates nothing.
 // Inputs are given in the model's order, nil for one that is Optional. Inputs and outputs must not overlap (ErrOutput).
 func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
-	s, err := p.machine.Acquire(ctx)
+	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
 		return err
 	}
 	defer p.machine.GiveBack(s)
-	return public(s.RunInto(ctx, inputs, outputs))
+	return public(s.RunInto(background(ctx), inputs, outputs))
 }
 
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
@@ -154,7 +178,7 @@ type Session struct{ s *exec.Session }
 
 // NewSession returns a Session of the caller's own, outside of the pool of Run. Close it.
 func (p *Program) NewSession() (*Session, error) {
-	s, err := p.machine.NewSession()
+	s, err := p.runs().NewSession()
 	if err != nil {
 		return nil, err
 	}
@@ -163,22 +187,33 @@ func (p *Program) NewSession() (*Session, error) {
 
 // Run computes the outputs for inputs given by name, like Program.Run, in this session.
 func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
-	out, err := s.s.Run(ctx, inputs)
+	if s == nil || s.s == nil {
+		return nil, ErrClosed
+	}
+	out, err := s.s.Run(background(ctx), inputs)
 	return out, public(err)
 }
 
 // RunInto computes into the caller's outputs, like Program.RunInto, in this session.
 func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
-	return public(s.s.RunInto(ctx, inputs, outputs))
+	if s == nil || s.s == nil {
+		return ErrClosed
+	}
+	return public(s.s.RunInto(background(ctx), inputs, outputs))
 }
 
 // Close frees the session's memory. It must not be in use.
-func (s *Session) Close() error { return s.s.Close() }
+func (s *Session) Close() error {
+	if s == nil || s.s == nil {
+		return nil
+	}
+	return s.s.Close()
+}
 
 // Close ends the Program: idle sessions and plans are freed at once, a session in use when its Run returns. Closing twice
 // does nothing.
 func (p *Program) Close() error {
-	if p.machine.Close() {
+	if p.runs().Close() {
 		pool.Release()
 	}
 	return nil
@@ -215,5 +250,8 @@ type Memory struct {
 
 // Memory returns what the Program holds now.
 func (p *Program) Memory() Memory {
+	if p.runs() == nil {
+		return Memory{}
+	}
 	return Memory{Arenas: p.machine.ArenaBytes(), PackedWeights: p.model.packed.Bytes() + p.packed.Bytes(), CopiedWeights: p.copied.Bytes()}
 }

@@ -107,7 +107,7 @@ type OverruledReport struct {
 // Report describes the plan. Sizes are those of the most recent concrete shapes; where the Program has not run yet and
 // symbols are open, shapes gives the inputs' shapes by name, and a symbol that no shape binds counts as 1.
 func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report, error) {
-	s, err := p.machine.Specialized(ctx, shapes)
+	s, err := p.runs().Specialized(background(ctx), shapes)
 	if err != nil {
 		return nil, public(err)
 	}

@@ -21,6 +21,7 @@ type testCase struct {
 	name  string // path below the folder that was named
 	model string // file
 	sets  []dataSet
+	err   error // why its data cannot be used
 }
 
 // dataSet is the files of one test_data_set folder, by index; "" for one that is missing.
@@ -104,7 +105,8 @@ func caseAt(path string, d fs.DirEntry) (*testCase, error) {
 		for _, f := range folders {
 			set, err := readSet(f)
 			if err != nil {
-				return nil, err
+				c.err = err // the case fails, and others go on
+				break
 			}
 			c.sets = append(c.sets, set)
 		}

@@ -235,6 +235,9 @@ const training = "ai.onnx.preview.training"
 
 // run runs all data sets of the case and counts nodes by backend.
 func (c *testCase) run(ctx context.Context, o *carve.Options, nodes map[string]int) error {
+	if c.err != nil {
+		return c.err
+	}
 	m, err := carve.Open(ctx, c.model)
 	if err != nil {
 		return err

@@ -11,6 +11,9 @@ import (
 // Specialized returns the specialisation for input shapes, from the cache or new; that of the most recent shapes where none
 // are given and the machine has one.
 func (m *Machine) Specialized(ctx context.Context, shapes map[string][]int) (*Spec, error) {
+	if m == nil {
+		return nil, ErrClosed
+	}
 	if len(shapes) == 0 {
 		if s := m.newest(); s != nil {
 			return s, nil

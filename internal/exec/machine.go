@@ -60,7 +60,7 @@ type Env struct {
 	Poison             bool
 }
 
-// Machine runs a block. It is safe for concurrent use; each concurrent run has a Session of its own.
+// Machine runs a block. It is safe for concurrent use; each concurrent run has a Session of its own. A nil Machine is closed.
 type Machine struct {
 	env   Env
 	main  *Block
@@ -121,6 +121,9 @@ func (m *Machine) staticShapes() ([][]int, bool) {
 
 // Acquire draws a session from the pool, and waits for one, honouring ctx, where MaxSessions are in use. GiveBack it.
 func (m *Machine) Acquire(ctx context.Context) (*Session, error) {
+	if m == nil {
+		return nil, ErrClosed
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -171,6 +174,9 @@ func (m *Machine) drop(s *Session) {
 
 // NewSession returns a session outside of the pool. Close it.
 func (m *Machine) NewSession() (*Session, error) {
+	if m == nil {
+		return nil, ErrClosed
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -184,6 +190,9 @@ func (m *Machine) NewSession() (*Session, error) {
 // Close ends the machine: idle sessions and plans are freed at once, a session in use when its run returns. It reports
 // whether it was open.
 func (m *Machine) Close() bool {
+	if m == nil {
+		return false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {

@@ -66,7 +66,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 
 // begin validates inputs, finds the frame, and sets the inputs.
 func (s *Session) begin(ctx context.Context, values []tensor.Value) (*frame, error) {
-	if s.m.closed.Load() {
+	if s.closed || s.m.closed.Load() {
 		return nil, ErrClosed
 	}
 	main := s.m.main
@@ -103,7 +103,7 @@ func (s *Session) begin(ctx context.Context, values []tensor.Value) (*frame, err
 
 // RunInto computes into the caller's outputs, like Program.RunInto, in this session.
 func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
-	if s.m.closed.Load() {
+	if s.closed || s.m.closed.Load() {
 		return ErrClosed
 	}
 	main := s.m.main

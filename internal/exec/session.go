@@ -26,6 +26,7 @@ type Session struct {
 	profile *profiler
 	check   *checker         // looks at each group; nil otherwise
 	in      []*tensor.Tensor // inputs of the current run
+	closed  bool
 }
 
 func newSession(m *Machine) *Session {
@@ -141,6 +142,7 @@ func matches(shapes [][]int, in []*tensor.Tensor) bool {
 
 // Close frees the session's memory. It must not be in use.
 func (s *Session) Close() error {
+	s.closed = true
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if !s.m.live[s] {
