@@ -538,7 +538,7 @@ func (v *Value) Consumers() []*Node {
 // String returns the value's name, or %id.
 func (v *Value) String() string {
 	if v.Name != "" {
-		return v.Name
+		return plain(v.Name)
 	}
 	return fmt.Sprintf("%%%d", v.ID)
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -197,6 +198,23 @@ func (c *Inference) trips(body *Graph) Dim {
 	return n
 }
 
+// scanDirections checks that each of the scanned values is walked through forwards, 0, or backwards, 1.
+func (c *Inference) scanDirections(inputs, outputs int) error {
+	for _, a := range [...]struct {
+		name string
+		n    int
+	}{{"directions", inputs}, {"scan_input_directions", inputs}, {"scan_output_directions", outputs}} {
+		list, ok := c.Node.Ints(a.name)
+		if !ok || !c.hasAttr(a.name) {
+			continue
+		}
+		if len(list) != a.n || slices.ContainsFunc(list, func(d int64) bool { return d != 0 && d != 1 }) {
+			return c.attrError(a.name, fmt.Sprintf("%d numbers, each 0 or 1", a.n), list)
+		}
+	}
+	return nil
+}
+
 // inferScan: states are carried; scan inputs lose the axis that is scanned and scan outputs get one.
 func inferScan(c *Inference) error {
 	body := c.Node.Region("body")
@@ -215,6 +233,9 @@ func inferScan(c *Inference) error {
 		return nodeError(c.Node, ErrArity, fmt.Sprintf("at least %d outputs", states), fmt.Sprint(c.NumOutputs()))
 	}
 	if err := regionPorts(c.Node, "body", total, c.NumOutputs()); err != nil {
+		return err
+	}
+	if err := c.scanDirections(int(scans), outs); err != nil {
 		return err
 	}
 	length, batch := c.Fresh(), c.Fresh()

@@ -119,7 +119,7 @@ func (f *frame) prepareDirect() error {
 		}
 		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)
 		if err != nil {
-			return err
+			return valueError(sl.Value, err)
 		}
 		f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0
 	}
