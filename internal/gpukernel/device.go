@@ -1,0 +1,31 @@
+package gpukernel
+
+// Device is what the choice of tiles depends on, and nothing else does.
+type Device struct {
+	Processors  int  // multiprocessors or compute units
+	Local       int  // bytes of local memory that a group may have
+	LocalTotal  int  // bytes of local memory of a processor
+	Matrix      bool // has the matrix instructions of CUDA's compute capability 8.0 and later
+	AsyncCopies bool // copies to local memory in the background
+}
+
+// NVIDIA returns the Device of a CUDA compute capability, 75 for 7.5, with the given number of multiprocessors.
+func NVIDIA(capability, processors int) Device {
+	d := Device{Processors: processors, Local: 64 << 10, LocalTotal: 64 << 10}
+	switch {
+	case capability >= 90 && capability < 120:
+		d.Local, d.LocalTotal = 227<<10, 228<<10
+	case capability == 80:
+		d.Local, d.LocalTotal = 163<<10, 164<<10
+	case capability > 80:
+		d.Local, d.LocalTotal = 99<<10, 100<<10
+	}
+	d.Matrix = capability >= 80
+	d.AsyncCopies = capability >= 80
+	return d
+}
+
+// Generic returns a Device of an OpenCL device with so many compute units and bytes of local memory.
+func Generic(units, local int) Device {
+	return Device{Processors: max(units, 1), Local: local, LocalTotal: local}
+}

@@ -1,0 +1,13 @@
+package gpukernel_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestGPUKernel(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "gpukernel")
+}

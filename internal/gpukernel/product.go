@@ -1,0 +1,215 @@
+package gpukernel
+
+import "fmt"
+
+// Precision is how the products of float32 operands are computed, or what type half operands have.
+type Precision uint8
+
+// Exact multiplies in float32. TF32 rounds float32 operands to 19 bits, where the device has the instruction; operands of
+// F16 and BF16 use matrix instructions, where the device has them, with either: their products are exact in float32.
+const (
+	Exact Precision = iota
+	TF32
+)
+
+// Matrix is how an operand of a product lies in memory: rows of elements, Stride elements apart, matrices of a batch of two
+// dimensions Batch0 and Batch1 elements apart (0: all the same).
+type Matrix struct {
+	Type           Type
+	Stride         int
+	Batch0, Batch1 int
+}
+
+// ProductShape is C = finish(A × B) of matrices A [M, K] and B [K, N], or [N, K] where TransposedB. The result's buffer is "c",
+// operands' "a" and "b", those of step i of Finish "operand"i. M is an argument of the launch, everything else is compiled in.
+type ProductShape struct {
+	M, N, K          int
+	Batch0, Batch1   int // sizes of the batch, 0 for 1
+	A, B, C          Matrix
+	TransposedB      bool
+	Precision        Precision
+	Finish           []Step
+	Residual         Matrix // strides of the operands of AddMatrix; the zero value: those of C
+	left             *window
+	columnsPerGroup1 int // AddColumn and MulColumn advance by so many columns per index of Batch1
+}
+
+// Product returns the plan of a matrix product. The name, an identifier, begins the names of its kernels. The error wraps
+// ErrUnsupported.
+func Product(name string, d Device, s ProductShape) (*Plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	t := s.tiles(d)
+	if len(t) == 0 {
+		return nil, unsupported("product in %d bytes of local memory", d.Local)
+	}
+	return s.plan(name, d, t[0]), nil
+}
+
+// ProductWith is Product with one of the tiles that Tiles gave for the same device and shape.
+func ProductWith(name string, d Device, s ProductShape, t Tile) (*Plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s.plan(name, d, t), nil
+}
+
+func (s *ProductShape) check() error {
+	s.Batch0, s.Batch1 = max(s.Batch0, 1), max(s.Batch1, 1)
+	if s.M < 1 || s.N < 1 || s.K < 1 {
+		return unsupported("product of %d×%d×%d", s.M, s.N, s.K)
+	}
+	if s.A.Type != s.B.Type || s.A.Type != F32 && !s.A.Type.isHalf() || s.C.Type != F32 && !s.C.Type.isHalf() {
+		return unsupported("product of %s and %s to %s", s.A.Type, s.B.Type, s.C.Type)
+	}
+	if s.Batch0 > 1<<12 || s.Batch1 > 1<<12 || s.Batch0*s.Batch1 > 1<<12 || max(s.M, s.N, s.K) > 1<<30 || s.M > 1<<30/s.N || s.K > 1<<30/s.N {
+		return unsupported("product of %d×%d×%d, %d times", s.M, s.N, s.K, s.Batch0*s.Batch1)
+	}
+	if s.Residual == (Matrix{}) {
+		s.Residual = s.C
+	}
+	return nil
+}
+
+// matrixKind tells whether the product runs on matrix instructions.
+func (s *ProductShape) matrixKind(d Device) bool {
+	return d.Matrix && (s.A.Type.isHalf() || s.Precision == TF32)
+}
+
+// vector returns how many elements of an operand one copy takes: 16 bytes where every row begins at a multiple of that, and
+// the extent along the row is one; else a single element.
+func vector(m Matrix, extent int, extra ...int) int {
+	n := 16 / m.Type.Size()
+	for _, v := range append(extra, m.Stride, m.Batch0, m.Batch1, extent) {
+		if v%n != 0 {
+			return 1
+		}
+	}
+	return n
+}
+
+func (s *ProductShape) plan(name string, d Device, t Tile) *Plan {
+	k := s.kernel(name, d, t)
+	tiles := ceilDiv(s.M, t.bm) * ceilDiv(s.N, t.bn)
+	grid := [3]int{tiles, 1, s.Batch0 * s.Batch1 * t.splits}
+	if t.splits == 1 {
+		_, _, operands := finish(s.Finish, "")
+		args := append([]Arg{buffer("a"), buffer("b"), buffer("c"), value(s.M)}, operands...)
+		return &Plan{Launches: []Launch{{k, grid, args}}}
+	}
+	c, args := s.combine(name+"_combine", t.splits)
+	partial := Scratch{"partial", 4 * int64(s.M) * int64(s.N) * int64(grid[2])}
+	return &Plan{
+		Launches: []Launch{
+			{k, grid, []Arg{buffer("a"), buffer("b"), buffer("partial"), value(s.M)}},
+			{c, [3]int{ceilDiv(s.M*s.N, c.Threads), 1, s.Batch0 * s.Batch1}, args},
+		},
+		Scratch: []Scratch{partial},
+	}
+}
+
+// result returns the defines of where the product goes, finished or not, and the parameters that finishing needs.
+func (s *ProductShape) result(steps []Step, c Matrix) ([]Define, []Param, []Arg) {
+	residual := fmt.Sprintf("(i64)batch0 * %d + (i64)batch1 * %d + (i64)(m) * %d + (n)",
+		s.Residual.Batch0, s.Residual.Batch1, s.Residual.Stride)
+	f, params, args := finish(steps, residual)
+	return []Define{
+		def("C_T", c.Type), def("LDC", c.Stride), def("C_BATCH0", c.Batch0), def("C_BATCH1", c.Batch1),
+		def("BATCH1", s.Batch1), def("COLUMNS", s.N), def("column_base", fmt.Sprintf("batch1 * %d", s.columnsPerGroup1)), f,
+	}, params, args
+}
+
+func (s *ProductShape) kernel(name string, d Device, t Tile) *Kernel {
+	steps, c := s.Finish, s.C
+	if t.splits > 1 {
+		steps, c = nil, Matrix{Type: F32, Stride: s.N}
+	}
+	defines, operands, _ := s.result(steps, c)
+	params := append([]Param{{Name: "a", Type: s.A.Type}, {Name: "b", Type: s.B.Type}, {Name: "c", Type: c.Type, Written: true},
+		{Name: "rows", Type: I32, Scalar: true}}, operands...)
+	k := &Kernel{Name: name, Params: params, Threads: t.threads, Blocks: t.blocks, Waits: true}
+	bVector := vector(s.B, s.N)
+	if s.TransposedB {
+		bVector = vector(s.B, s.K)
+	}
+	left := "dense.h"
+	aVector := vector(s.A, s.K)
+	if s.left != nil {
+		left = "convolution.h"
+		aVector = vector(s.A, s.left.channels)
+		defines = append(defines, s.left.defines()...)
+	}
+	cVector := vector(c, s.N, s.columnsPerGroup1)
+	k.Defines = append(defines,
+		def("A_T", s.A.Type), def("B_T", s.B.Type), def("LDA", s.A.Stride), def("LDB", s.B.Stride), def("DEPTH", s.K),
+		def("A_BATCH0", s.A.Batch0), def("A_BATCH1", s.A.Batch1), def("B_BATCH0", s.B.Batch0), def("B_BATCH1", s.B.Batch1),
+		def("B_TRANSPOSED", flag(s.TransposedB)), def("BM", t.bm), def("BN", t.bn), def("BK", t.bk),
+		def("STAGES", t.stages), def("SPLITS", t.splits), def("STRIP", 8))
+	if t.matrix {
+		s.matrixKernel(k, t, left, aVector, bVector, cVector)
+	} else {
+		s.plainKernel(k, t, left, aVector, bVector, cVector)
+	}
+	return k
+}
+
+func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {
+	raw := s.A.Type == F32
+	if !raw {
+		aVector, bVector = 1, 1
+	}
+	if s.TransposedB {
+		bVector = 1
+	}
+	if cVector != 4 {
+		cVector = 1
+	}
+	k.Defines = append(k.Defines, def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
+		def("A_RAW", flag(raw)), def("B_RAW", flag(raw)), def("C_VECTOR", cVector))
+	k.Files = []string{"place.h", left, "product.h"}
+	k.Body = source("product_body.h")
+	k.Arena = t.stages * 4 * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
+}
+
+func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {
+	multiply, size := "mma_"+string(s.A.Type), 2
+	if s.A.Type == F32 {
+		multiply, size = "mma_tf32", 4
+	}
+	store := "STORE(C_T, c, at, v0); STORE(C_T, c, (at) + 1, v1);"
+	if cVector > 1 {
+		switch k.Params[2].Type {
+		case F32:
+			store = "u32x2 pair; pair.x = bits_of_f32(v0); pair.y = bits_of_f32(v1); *(u32x2 *)(c + (at)) = pair;"
+		case F16:
+			store = "*(u32 *)(c + (at)) = (u32)f16_of_f32(v0) | (u32)f16_of_f32(v1) << 16;"
+		case BF16:
+			store = "*(u32 *)(c + (at)) = (u32)bf16_of_f32(v0) | (u32)bf16_of_f32(v1) << 16;"
+		}
+	}
+	k.Matrix = true
+	k.Defines = append(k.Defines, def("WM", t.tm), def("WN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
+		def("TF32", flag(size == 4)), def("MULTIPLY", multiply), Define{"STORE_PAIR(at, v0, v1)", "{ " + store + " }"})
+	k.Files = []string{"place.h", left, "matrix.h"}
+	k.Body = source("matrix_body.h")
+	pitch := 16 / size
+	right := t.bk * (t.bn + 8)
+	if s.TransposedB {
+		right = t.bn * (t.bk + pitch)
+	}
+	k.Arena = t.stages * size * (t.bm*(t.bk+pitch) + right)
+}
+
+// combine returns the kernel that adds what the splits of the depth wrote, and its arguments.
+func (s *ProductShape) combine(name string, splits int) (*Kernel, []Arg) {
+	defines, operands, args := s.result(s.Finish, s.C)
+	k := &Kernel{
+		Name:    name,
+		Params:  append([]Param{{Name: "partial", Type: F32}, {Name: "c", Type: s.C.Type, Written: true}, {Name: "rows", Type: I32, Scalar: true}}, operands...),
+		Defines: append(defines, def("SPLITS", splits)),
+		Body:    source("combine_body.h"),
+		Threads: 256,
+	}
+	return k, append([]Arg{buffer("partial"), buffer("c"), value(s.M)}, args...)
+}

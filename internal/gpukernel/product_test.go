@@ -1,0 +1,145 @@
+package gpukernel_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// productCase is a product with operands that lie close together.
+type productCase struct {
+	m, n, k, batch0, batch1 int
+	a, c                    gpukernel.Type
+	transposed              bool
+	precision               gpukernel.Precision
+	finish                  []gpukernel.Step
+	device                  gpukernel.Device
+}
+
+func (p productCase) String() string {
+	return fmt.Sprintf("%d×(%d,%d,%d)_%s_%s_t%v_p%d_m%v", p.batch0*p.batch1, p.m, p.n, p.k, p.a, p.c, p.transposed, p.precision, p.device.Matrix)
+}
+
+func (p productCase) shape() gpukernel.ProductShape {
+	s := gpukernel.ProductShape{
+		M: p.m, N: p.n, K: p.k, Batch0: p.batch0, Batch1: p.batch1,
+		A:           gpukernel.Matrix{Type: p.a, Stride: p.k, Batch0: p.batch1 * p.m * p.k, Batch1: p.m * p.k},
+		B:           gpukernel.Matrix{Type: p.a, Stride: p.n, Batch0: 0, Batch1: p.k * p.n}, // one set for all of the outer batch
+		C:           gpukernel.Matrix{Type: p.c, Stride: p.n, Batch0: p.batch1 * p.m * p.n, Batch1: p.m * p.n},
+		TransposedB: p.transposed, Precision: p.precision, Finish: p.finish,
+	}
+	if p.transposed {
+		s.B.Stride = p.k
+	}
+	return s
+}
+
+// want computes the product in float64.
+func (p productCase) want(a, b, bias, residual []float64) []float64 {
+	c := make([]float64, p.batch0*p.batch1*p.m*p.n)
+	for z := range p.batch0 * p.batch1 {
+		for m := range p.m {
+			for n := range p.n {
+				sum := 0.0
+				for k := range p.k {
+					at := (z%p.batch1)*p.k*p.n + k*p.n + n
+					if p.transposed {
+						at = (z%p.batch1)*p.k*p.n + n*p.k + k
+					}
+					sum += a[(z*p.m+m)*p.k+k] * b[at]
+				}
+				at := (z*p.m+m)*p.n + n
+				for _, s := range p.finish {
+					switch s.Op {
+					case gpukernel.AddColumn:
+						sum += bias[n]
+					case gpukernel.AddMatrix:
+						sum += residual[at]
+					case gpukernel.Relu:
+						sum = max(sum, 0)
+					case gpukernel.Gelu:
+						sum = 0.5 * sum * (1 + math.Erf(sum/math.Sqrt2))
+					}
+				}
+				c[at] = sum
+			}
+		}
+	}
+	return c
+}
+
+var _ = Describe("Product", func() {
+	var (
+		none  []gpukernel.Step
+		relu  = []gpukernel.Step{{Op: gpukernel.AddColumn, Operand: gpukernel.F32}, {Op: gpukernel.AddMatrix, Operand: gpukernel.F32}, {Op: gpukernel.Relu}}
+		gelu  = []gpukernel.Step{{Op: gpukernel.AddColumn, Operand: gpukernel.F32}, {Op: gpukernel.Gelu}}
+		plain = gpukernel.NVIDIA(75, 4)
+		hop   = gpukernel.NVIDIA(90, 132)
+		few   = gpukernel.NVIDIA(90, 1) // few processors: large tiles
+		open  = gpukernel.Generic(8, 32<<10)
+	)
+	const f32, f16, bf16 = gpukernel.F32, gpukernel.F16, gpukernel.BF16
+
+	It("computes what the definition says, at sizes about those of tiles", func(ctx SpecContext) {
+		cases := []productCase{
+			{1, 1, 1, 1, 1, f32, f32, false, 0, none, hop},
+			{129, 131, 17, 1, 1, f32, f32, false, 0, relu, few},
+			{130, 132, 36, 1, 1, f32, f32, false, 0, gelu, few},
+			{128, 128, 64, 1, 1, f32, f32, false, 0, none, few},
+			{33, 65, 67, 2, 3, f32, f32, false, 0, relu, hop},
+			{7, 36, 512, 1, 1, f32, f32, false, 0, gelu, hop},
+			{65, 33, 29, 1, 2, f32, f32, true, 0, relu, hop},
+			{130, 68, 20, 1, 1, f32, f32, true, 0, none, few},
+			{37, 41, 43, 1, 1, f32, f32, false, 0, relu, open},
+			{37, 41, 43, 1, 1, f16, f32, false, 0, relu, open},
+			{66, 70, 50, 1, 1, bf16, bf16, false, 0, none, plain},
+			{130, 260, 72, 1, 1, f16, f16, false, 0, none, few},
+			{130, 260, 72, 1, 1, bf16, f32, false, 0, relu, few},
+			{129, 131, 33, 1, 1, f16, f32, false, 0, gelu, few},
+			{65, 72, 40, 2, 2, bf16, bf16, true, 0, relu, hop},
+			{33, 67, 35, 1, 1, f16, f32, true, 0, gelu, hop},
+			{17, 24, 512, 1, 1, f16, f16, false, 0, relu, hop},
+			{130, 132, 36, 1, 1, f32, f32, false, gpukernel.TF32, relu, few},
+			{31, 37, 41, 1, 2, f32, f32, false, gpukernel.TF32, none, hop},
+			{70, 72, 44, 1, 1, f32, f32, true, gpukernel.TF32, gelu, hop},
+			{1, 8, 16, 1, 1, f32, f32, true, gpukernel.TF32, none, hop},
+		}
+		var plans []*gpukernel.Plan
+		for i, p := range cases {
+			plan, err := gpukernel.Product(fmt.Sprintf("product%d", i), p.device, p.shape())
+			Expect(err).NotTo(HaveOccurred())
+			plans = append(plans, plan)
+		}
+		program := start(ctx, plans...)
+		r := rand.New(rand.NewPCG(1, 2))
+		for i, p := range cases {
+			a := random(r, p.a, p.batch0*p.batch1*p.m*p.k)
+			b := random(r, p.a, p.batch1*p.k*p.n)
+			bias := random(r, f32, p.n)
+			residual := random(r, f32, p.batch0*p.batch1*p.m*p.n)
+			c := poison(p.c, len(residual))
+			buffers := map[string][]byte{"a": encode(p.a, a), "b": encode(p.a, b), "c": c}
+			if len(p.finish) > 0 {
+				buffers["operand0"] = encode(f32, bias)
+				buffers["operand1"] = encode(f32, residual)
+			}
+			Expect(program.Run(plans[i], buffers)).To(Succeed(), p.String())
+			tolerance := 1e-5
+			if p.precision == gpukernel.TF32 {
+				tolerance = 5e-3
+			}
+			switch p.c {
+			case f16:
+				tolerance = 2e-3
+			case bf16:
+				tolerance = 1e-2
+			}
+			near(p.String(), decode(p.c, c), p.want(a, b, bias, residual), tolerance)
+		}
+	})
+})

@@ -1,0 +1,69 @@
+/*
+ * C[rows, COLUMNS] = finish(A[rows, DEPTH] × B), in float32 by fused multiply-adds.
+ *
+ * Tiles of BM rows and BN columns; slices of BK of both operands lie in local memory, STAGES of them, copied in the
+ * background where the device can. A lies there by rows, B by rows too, so that an item reads four elements at once of either.
+ * The lanes of 32 items that follow each other form 4 × 8; their bits are dealt so that neighbours read the same words of B,
+ * and those two apart the same of A, which a 16-byte read of local memory needs to go at full speed.
+ */
+#define A_PITCH (BK + 4)
+#define B_PITCH (BN + 4)
+#define STAGE_ELEMENTS (BM * A_PITCH + BK * B_PITCH)
+#define A_CHUNKS (BK / A_VECTOR)
+#define A_COPIES ((BM * A_CHUNKS + THREADS - 1) / THREADS)
+#define A_WHOLE (BM * A_CHUNKS % THREADS == 0)
+#if B_TRANSPOSED
+#define B_CHUNKS BK
+#define B_COUNT (BN * BK)
+#else
+#define B_CHUNKS (BN / B_VECTOR)
+#define B_COUNT (BK * B_CHUNKS)
+#endif
+#define B_COPIES ((B_COUNT + THREADS - 1) / THREADS)
+#define WARPS_N (BN / (8 * TN))
+
+/* One chunk of an operand to local memory, as float32; p is evaluated only where take holds. */
+#if A_VECTOR == 4
+#define COPY_A(to, from, take) copy_async_16(to, from, take)
+#elif A_RAW
+#define COPY_A(to, from, take) copy_async_4(to, from, take)
+#else
+#define COPY_A(to, from, take) *(to) = (take) ? LOAD(A_T, from, 0) : 0.0f
+#endif
+#if B_VECTOR == 4
+#define COPY_B(to, from, take) copy_async_16(to, from, take)
+#elif B_RAW
+#define COPY_B(to, from, take) copy_async_4(to, from, take)
+#else
+#define COPY_B(to, from, take) *(to) = (take) ? LOAD(B_T, from, 0) : 0.0f
+#endif
+
+#define LOAD_STAGE(stage, slice) { \
+	LOCAL f32 *as = stages + (stage) * STAGE_ELEMENTS, *bs = as + BM * A_PITCH; \
+	int left_k = (slice) * BK + left_chunk; \
+	LEFT_COLUMN(left_k) \
+	UNROLL for (int i = 0; i < A_COPIES; i++) { \
+		int m = (item + i * THREADS) / A_CHUNKS; \
+		if (A_WHOLE || m < BM) { \
+			int take = LEFT_TAKE(i, left_k); \
+			COPY_A(as + m * A_PITCH + left_chunk, take ? LEFT_SOURCE(i, left_k) : a, take); \
+		} \
+	} \
+	UNROLL for (int i = 0; i < B_COPIES; i++) { \
+		int at = item + i * THREADS; \
+		if (B_COUNT % THREADS == 0 || at < B_COUNT) { \
+			RIGHT_AT(at) \
+			int gk = (slice) * BK + k, gn = column0 + n; \
+			int take = gk < DEPTH && gn < COLUMNS; \
+			COPY_B(bs + k * B_PITCH + n, take ? RIGHT_SOURCE(gk, gn) : b, take); \
+		} \
+	} \
+}
+#if B_TRANSPOSED
+#define RIGHT_AT(at) int n = (at) / BK, k = (at) - n * BK;
+#define RIGHT_SOURCE(k, n) (b + batch_b + (i64)(n) * LDB + (k))
+#else
+#define RIGHT_AT(at) int k = (at) / B_CHUNKS, n = ((at) - k * B_CHUNKS) * B_VECTOR;
+#define RIGHT_SOURCE(k, n) (b + batch_b + (i64)(k) * LDB + (n))
+#endif
+#define PART_4(v, k) ((k) == 0 ? v.x : (k) == 1 ? v.y : (k) == 2 ? v.z : v.w)

@@ -1,0 +1,48 @@
+/* What all kernels share, once the dialect is there: half precision, and the functions that epilogues name. */
+FUNCTION f32 f32_of_bf16(bf16 h) { return f32_of_bits((u32)h << 16); }
+
+FUNCTION bf16 bf16_of_f32(f32 x) {
+	u32 b = bits_of_f32(x);
+	if ((b & 0x7fffffffu) > 0x7f800000u) return (bf16)((b >> 16) | 0x40u);
+	return (bf16)((b + 0x7fffu + ((b >> 16) & 1u)) >> 16);
+}
+
+#define LOAD_f32(p, i) ((p)[i])
+#define LOAD_f16(p, i) f32_of_f16((p)[i])
+#define LOAD_bf16(p, i) f32_of_bf16((p)[i])
+#define STORE_f32(p, i, v) ((p)[i] = (v))
+#define STORE_f16(p, i, v) ((p)[i] = f16_of_f32(v))
+#define STORE_bf16(p, i, v) ((p)[i] = bf16_of_f32(v))
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define LOAD(T, p, i) PASTE(LOAD_, T)(p, i)
+#define STORE(T, p, i, v) PASTE(STORE_, T)(p, i, v)
+
+#define NEGATIVE_INFINITY f32_of_bits(0xff800000u)
+#define QUIET_NAN f32_of_bits(0x7fc00000u)
+
+/* Minimum and maximum hand NaN on, as ONNX's do and the languages' do not. */
+FUNCTION f32 min_f32(f32 a, f32 b) { return isnan_f32(a) || a < b ? a : b; }
+FUNCTION f32 max_f32(f32 a, f32 b) { return isnan_f32(a) || a > b ? a : b; }
+
+FUNCTION f32 relu_f32(f32 x) { return x < 0.0f ? 0.0f : x; }
+FUNCTION f32 clip_f32(f32 x, f32 lo, f32 hi) { return min_f32(max_f32(x, lo), hi); }
+FUNCTION f32 leaky_f32(f32 x, f32 slope) { return x < 0.0f ? x * slope : x; }
+FUNCTION f32 sigmoid_f32(f32 x) { return 1.0f / (1.0f + exp_f32(-x)); }
+FUNCTION f32 silu_f32(f32 x) { return x / (1.0f + exp_f32(-x)); }
+FUNCTION f32 gelu_f32(f32 x) { return 0.5f * x * (1.0f + erf_f32(x * 0.70710678118654752f)); }
+FUNCTION f32 gelu_tanh_f32(f32 x) {
+	return 0.5f * x * (1.0f + tanh_f32(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+FUNCTION f32 hard_sigmoid_f32(f32 x, f32 alpha, f32 beta) { return clip_f32(fma_f32(alpha, x, beta), 0.0f, 1.0f); }
+FUNCTION f32 hard_swish_f32(f32 x) { return x * hard_sigmoid_f32(x, 1.0f / 6.0f, 0.5f); }
+
+/* Four elements that lie together, in 16 bytes or 8. */
+#define LOAD4_f32(v, p) { f32x4 q = READ_F32X4(p); v[0] = q.x; v[1] = q.y; v[2] = q.z; v[3] = q.w; }
+#define LOAD4_HALF(v, p, from) { u32x2 q = READ_U32X2(p); v[0] = from((u16)q.x); v[1] = from((u16)(q.x >> 16)); v[2] = from((u16)q.y); v[3] = from((u16)(q.y >> 16)); }
+#define LOAD4_f16(v, p) LOAD4_HALF(v, p, f32_of_f16)
+#define LOAD4_bf16(v, p) LOAD4_HALF(v, p, f32_of_bf16)
+#define STORE4_f32(p, v) { WRITE_F32X4(p, MAKE_F32X4(v[0], v[1], v[2], v[3])); }
+#define STORE4_HALF(p, v, to) { u32x2 q; q.x = (u32)to(v[0]) | (u32)to(v[1]) << 16; q.y = (u32)to(v[2]) | (u32)to(v[3]) << 16; WRITE_U32X2(p, q); }
+#define STORE4_f16(p, v) STORE4_HALF(p, v, f16_of_f32)
+#define STORE4_bf16(p, v) STORE4_HALF(p, v, bf16_of_f32)
