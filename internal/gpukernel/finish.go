@@ -57,7 +57,7 @@ func finish(steps []Step, matrix string) (Define, []Param, []Arg) {
 }
 
 func (s Step) expression(operand, matrix string) string {
-	a, b := float32Literal(s.Alpha), float32Literal(s.Beta)
+	a, b := FloatLiteral(s.Alpha), FloatLiteral(s.Beta)
 	switch s.Op {
 	case AddColumn:
 		return fmt.Sprintf("v + LOAD(%s, %s, (n) + column_base)", s.Operand, operand)
@@ -90,8 +90,8 @@ func (s Step) expression(operand, matrix string) string {
 	}
 }
 
-// float32Literal writes a float so that every compiler of the dialect reads the same bits.
-func float32Literal(f float32) string {
+// FloatLiteral writes a float so that every compiler of the dialect reads the same bits.
+func FloatLiteral(f float32) string {
 	if f == float32(int32(f)) && math.Abs(float64(f)) < 1e6 && !math.Signbit(float64(f)) {
 		return fmt.Sprintf("%d.0f", int32(f))
 	}

@@ -18,7 +18,7 @@ import (
 // start compiles the plans' kernels for the host, or skips the spec where there is no compiler.
 func start(ctx SpecContext, plans ...*gpukernel.Plan) *fibre.Program {
 	GinkgoHelper()
-	p, err := fibre.Start(ctx, GinkgoT().TempDir(), fibre.Kernels(plans...)...)
+	p, err := fibre.Start(ctx, GinkgoT().TempDir(), fibre.All, fibre.Kernels(plans...)...)
 	if errors.Is(err, fibre.ErrNoCompiler) {
 		Skip(err.Error())
 	}

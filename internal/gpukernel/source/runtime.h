@@ -13,7 +13,7 @@
 #define FIBRES_MAX 1024
 #define STACK_BYTES (192 << 10)
 #define WARP 32
-#define COPIES_MAX 64
+#define COPIES_MAX 256
 
 static const int kernel_count = sizeof kernel_table / sizeof kernel_table[0];
 

@@ -1,0 +1,222 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// structured returns the operators that are more than one expression, by name.
+func structured() map[string]func(*lowering, *graph.Node) error {
+	list := map[string]func(*lowering, *graph.Node) error{
+		"Cast": (*lowering).cast, "Clip": (*lowering).clip, "Gelu": (*lowering).gelu,
+		"Reshape": (*lowering).reshape, "Flatten": (*lowering).reshape, "Squeeze": (*lowering).reshape, "Unsqueeze": (*lowering).reshape,
+		"Transpose": (*lowering).transpose, "Expand": (*lowering).expand, "Slice": (*lowering).slice, "Concat": (*lowering).concat,
+		"Pad": (*lowering).pad, "Gather": (*lowering).gather, "Split": (*lowering).split, "Tile": (*lowering).tile,
+		"Softmax": (*lowering).softmax, "LogSoftmax": (*lowering).softmax, "LayerNormalization": (*lowering).layerNorm,
+		"BatchNormalization": (*lowering).batchNorm,
+	}
+	for name := range reductions() {
+		list[name] = (*lowering).reduction
+	}
+	return list
+}
+
+func (l *lowering) reshape(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	return l.result(n, 0, x)
+}
+
+func (l *lowering) transpose(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	rank := len(l.p.Shape(x))
+	perm := make([]int, rank)
+	for i := range perm {
+		perm[i] = rank - 1 - i
+	}
+	if list, ok := n.Ints("perm"); ok {
+		if perm, err = graph.NormAxes(list, rank); err != nil {
+			return refuse("%v", err)
+		}
+	}
+	return l.result(n, 0, l.p.Transpose(x, perm...))
+}
+
+func (l *lowering) expand(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	_, shape, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	return l.result(n, 0, l.p.Expand(x, shape...))
+}
+
+func (l *lowering) slice(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	in := l.p.Shape(x)
+	starts, ok := n.Ints("starts")
+	axes, hasAxes := n.Ints("axes")
+	var steps []int64
+	if !ok {
+		if starts, ok, err = integers(n, 1); err != nil || !ok {
+			return refuse("starts are not constant")
+		}
+		if axes, hasAxes, err = integers(n, 3); err != nil {
+			return err
+		}
+		if steps, _, err = integers(n, 4); err != nil {
+			return err
+		}
+	}
+	if !hasAxes {
+		for i := range starts {
+			axes = append(axes, int64(i))
+		}
+	}
+	norm, err := graph.NormAxes(axes, len(in))
+	if err != nil || len(norm) != len(starts) {
+		return refuse("axes %v", axes)
+	}
+	_, shape, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	first, step := make([]int, len(in)), slices.Repeat([]int{1}, len(in))
+	for i, a := range norm {
+		by := int64(1)
+		if steps != nil {
+			by = steps[i]
+		}
+		if by == 0 || by > 1<<30 || by < -1<<30 {
+			return refuse("a step of %d", by)
+		}
+		end := int64(1 << 62)
+		if by < 0 {
+			end = -1 << 62
+		}
+		at, _ := graph.SliceRange(int64(in[a]), starts[i], end, by)
+		first[a], step[a] = int(at), int(by)
+		if last := first[a] + (shape[a]-1)*step[a]; last < 0 || last >= in[a] {
+			return refuse("a slice beyond the end")
+		}
+	}
+	return l.result(n, 0, l.p.Slice(x, shape, first, step))
+}
+
+func (l *lowering) concat(n *graph.Node) error {
+	in := make([]gpukernel.Value, len(n.Inputs))
+	for i := range in {
+		var err error
+		if in[i], err = l.operand(n, i); err != nil {
+			return err
+		}
+	}
+	axis, err := graph.NormAxis(n.Int("axis", 1), len(l.p.Shape(in[0])))
+	if err != nil {
+		return refuse("%v", err)
+	}
+	return l.result(n, 0, l.p.Concat(axis, in...))
+}
+
+func (l *lowering) pad(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	pads, ok := n.Ints("pads")
+	if !ok {
+		if pads, ok, err = integers(n, 1); err != nil || !ok {
+			return refuse("pads are not constant")
+		}
+	}
+	t, shape := l.p.Type(x), l.p.Shape(x)
+	if n.Str("mode", "constant") != "constant" || n.Input(3) != nil || len(pads) != 2*len(shape) || slices.Min(append(pads, 0)) < 0 {
+		return refuse("padding other than by a constant")
+	}
+	with := l.p.Constant(t, "0")
+	if n.Input(2) != nil {
+		if with, err = l.operand(n, 2); err != nil {
+			return err
+		}
+		with = l.p.Reshape(with)
+	} else if n.Attrs.Lookup("value") != nil {
+		with = l.p.Float(t, n.Float("value", 0))
+	}
+	before, after := make([]int, len(shape)), make([]int, len(shape))
+	for i := range shape {
+		before[i], after[i] = int(pads[i]), int(pads[len(shape)+i])
+	}
+	return l.result(n, 0, l.p.Pad(x, with, before, after))
+}
+
+func (l *lowering) gather(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	indices, err := l.operand(n, 1)
+	if err != nil {
+		return err
+	}
+	axis, err := graph.NormAxis(n.Int("axis", 0), len(l.p.Shape(x)))
+	if err != nil {
+		return refuse("%v", err)
+	}
+	return l.result(n, 0, l.p.Gather(x, indices, axis))
+}
+
+func (l *lowering) split(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	in := l.p.Shape(x)
+	axis, err := graph.NormAxis(n.Int("axis", 0), len(in))
+	if err != nil {
+		return refuse("%v", err)
+	}
+	starts, steps := make([]int, len(in)), slices.Repeat([]int{1}, len(in))
+	for i, v := range n.Outputs {
+		if v == nil {
+			return refuse("output %d is left out", i)
+		}
+		_, shape, err := typeOf(v)
+		if err != nil {
+			return err
+		}
+		if err := l.result(n, i, l.p.Slice(x, shape, starts, steps)); err != nil {
+			return err
+		}
+		starts[axis] += shape[axis]
+	}
+	return nil
+}
+
+func (l *lowering) tile(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	_, out, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	var split, repeated []int
+	for i, d := range l.p.Shape(x) {
+		split, repeated = append(split, 1, d), append(repeated, out[i]/d, d)
+	}
+	return l.result(n, 0, l.p.Expand(l.p.Reshape(x, split...), repeated...))
+}
