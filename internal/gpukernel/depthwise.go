@@ -30,6 +30,7 @@ func (s *ConvShape) depthwise(name string) (*Plan, error) {
 		Files:   []string{"across.h"},
 		Body:    source("depthwise_body.h"),
 		Threads: 128,
+		Blocks:  8,
 	}
 	grid := [3]int{ceilDiv(items, k.Threads), 1, 1}
 	return &Plan{Launches: []Launch{{k, grid, append([]Arg{buffer("a"), buffer("b"), buffer("c"), value(items)}, args...)}}}, nil

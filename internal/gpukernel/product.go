@@ -89,6 +89,19 @@ func vector(m Matrix, extent int, extra ...int) int {
 	return n
 }
 
+// vectors returns how many elements a copy takes of the operands, and of a result c.
+func (s *ProductShape) vectors(result Matrix) (a, b, c int) {
+	along := s.N
+	if s.TransposedB {
+		along = s.K
+	}
+	depth := s.K
+	if s.left != nil {
+		depth = s.left.channels
+	}
+	return vector(s.A, depth), vector(s.B, along), vector(result, s.N, s.columnsPerGroup1)
+}
+
 func (s *ProductShape) plan(name string, d Device, t Tile) *Plan {
 	k := s.kernel(name, d, t)
 	tiles := ceilDiv(s.M, t.bm) * ceilDiv(s.N, t.bn)
@@ -129,18 +142,12 @@ func (s *ProductShape) kernel(name string, d Device, t Tile) *Kernel {
 	params := append([]Param{{Name: "a", Type: s.A.Type}, {Name: "b", Type: s.B.Type}, {Name: "c", Type: c.Type, Written: true},
 		{Name: "rows", Type: I32, Scalar: true}}, operands...)
 	k := &Kernel{Name: name, Params: params, Threads: t.threads, Blocks: t.blocks, Waits: true}
-	bVector := vector(s.B, s.N)
-	if s.TransposedB {
-		bVector = vector(s.B, s.K)
-	}
+	aVector, bVector, cVector := s.vectors(c)
 	left := "dense.h"
-	aVector := vector(s.A, s.K)
 	if s.left != nil {
 		left = "convolution.h"
-		aVector = vector(s.A, s.left.channels)
 		defines = append(defines, s.left.defines()...)
 	}
-	cVector := vector(c, s.N, s.columnsPerGroup1)
 	k.Defines = append(defines,
 		def("A_T", s.A.Type), def("B_T", s.B.Type), def("LDA", s.A.Stride), def("LDB", s.B.Stride), def("DEPTH", s.K),
 		def("A_BATCH0", s.A.Batch0), def("A_BATCH1", s.A.Batch1), def("B_BATCH0", s.B.Batch0), def("B_BATCH1", s.B.Batch1),

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/gpukernel/fibre"
 )
 
 // productCase is a product with operands that lie close together.
@@ -142,4 +143,49 @@ var _ = Describe("Product", func() {
 			near(p.String(), decode(p.c, c), p.want(a, b, bias, residual), tolerance)
 		}
 	})
+
+	It("gives the same kernels and tiles for the same shapes", func() {
+		p := productCase{512, 768, 3072, 1, 1, f32, f32, false, gpukernel.TF32, gelu, hop}
+		text := func() string {
+			plan, err := gpukernel.Product("product", p.device, p.shape())
+			Expect(err).NotTo(HaveOccurred())
+			return gpukernel.Source(gpukernel.CUDA, fibre.Kernels(plan)...)
+		}
+		Expect(text()).To(Equal(text()))
+	})
+
+	It("splits the depth where tiles are too few for the processors, and only there", func() {
+		for m, launches := range map[int]int{32: 2, 8192: 1} {
+			plan, err := gpukernel.Product("product", hop, productCase{m, 256, 8192, 1, 1, f32, f32, false, 0, gelu, hop}.shape())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(plan.Launches).To(HaveLen(launches))
+			Expect(plan.Scratch).To(HaveLen(launches - 1))
+		}
+	})
+
+	It("keeps within the local memory of the device", func() {
+		for _, local := range []int{8 << 10, 16 << 10, 32 << 10, 48 << 10} {
+			d := gpukernel.Generic(16, local)
+			tiles, err := gpukernel.Tiles(d, productCase{1000, 1000, 1000, 1, 1, f32, f32, false, 0, nil, d}.shape())
+			Expect(err).NotTo(HaveOccurred())
+			for _, t := range tiles {
+				plan, err := gpukernel.ProductWith("product", d, productCase{1000, 1000, 1000, 1, 1, f32, f32, false, 0, nil, d}.shape(), t)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(plan.Launches[0].Kernel.Arena).To(BeNumerically("<=", local))
+			}
+		}
+	})
+
+	DescribeTable("refuses", func(edit func(*gpukernel.ProductShape), d gpukernel.Device) {
+		s := productCase{8, 8, 8, 1, 1, f32, f32, false, 0, nil, hop}.shape()
+		edit(&s)
+		_, err := gpukernel.Product("product", d, s)
+		Expect(err).To(MatchError(gpukernel.ErrUnsupported))
+	},
+		Entry("no rows", func(s *gpukernel.ProductShape) { s.M = 0 }, hop),
+		Entry("what overflows", func(s *gpukernel.ProductShape) { s.M, s.N = 1<<20, 1<<20 }, hop),
+		Entry("integers", func(s *gpukernel.ProductShape) { s.A.Type, s.B.Type = gpukernel.I32, gpukernel.I32 }, hop),
+		Entry("operands of two types", func(s *gpukernel.ProductShape) { s.A.Type = f16 }, hop),
+		Entry("a device without local memory", func(*gpukernel.ProductShape) {}, gpukernel.Generic(1, 0)),
+	)
 })

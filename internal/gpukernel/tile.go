@@ -70,8 +70,8 @@ func (s *ProductShape) tiles(d Device) []Tile {
 	var list []Tile
 	for _, t := range tiles {
 		t.matrix = matrix
-		if t.bk > 32 && s.A.Type == F32 && matrix {
-			continue // no registers left
+		if !s.roomFor(&t) {
+			continue
 		}
 		t, ok := s.fit(d, t)
 		if !ok {
@@ -83,6 +83,23 @@ func (s *ProductShape) tiles(d Device) []Tile {
 	}
 	slices.SortStableFunc(list, func(a, b Tile) int { return cmp.Compare(s.cost(d, a), s.cost(d, b)) })
 	return list
+}
+
+// roomFor reports whether the registers suffice for a tile. Copies of single elements need more of them than those of 16 bytes,
+// for addresses; so large tiles are left out, and of others fewer share a processor.
+func (s *ProductShape) roomFor(t *Tile) bool {
+	if t.matrix && s.A.Type == F32 {
+		if t.bk > 32 || t.bm > 128 || t.threads == 128 && t.bm*t.bn > 64*64 {
+			return false
+		}
+		t.blocks = max(1, t.blocks-1) // operands are rounded in registers
+	}
+	a, b, _ := s.vectors(s.C)
+	if a > 1 && b > 1 && (t.matrix || s.A.Type == F32 && !s.TransposedB) {
+		return true
+	}
+	t.blocks = max(1, t.blocks-1)
+	return t.bm*t.bn/t.threads <= 64
 }
 
 // fit adapts the stages of a tile to the local memory that the device has.
