@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/dl"
@@ -62,8 +63,14 @@ func openDriver() (*driver, error) {
 	return d, nil
 }
 
-// at is the address of what lies in the heap: its argument escapes through call.
-func at[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// at is the address of what p points to, for a call of the driver. Pinning moves it to the heap, where it stays in place as
+// long as it is used: a stack may move.
+func at[T any](p *T) uintptr {
+	var pin runtime.Pinner
+	pin.Pin(p)
+	pin.Unpin()
+	return uintptr(unsafe.Pointer(p))
+}
 
 func cText(b []byte) string {
 	for i, c := range b {
@@ -123,6 +130,7 @@ func (d *driver) load(binary []byte, k *gpukernel.Kernel) (uintptr, error) {
 	if err := d.call("cuModuleGetFunction", at(function), *module, at(&name[0])); err != nil {
 		return 0, err
 	}
+	runtime.KeepAlive(name)
 	if k.Arena > 48<<10 {
 		if err := d.call("cuFuncSetAttribute", *function, 8, uintptr(k.Arena)); err != nil {
 			return 0, err

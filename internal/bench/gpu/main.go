@@ -21,7 +21,7 @@ func main() {
 	library := flag.String("cublas", "", "path of libcublas; empty: the loader searches")
 	tune := flag.Int("tune", 1, "tiles to measure for each product, best by the model first")
 	budget := flag.Float64("budget", 0.05, "seconds of device time for a measurement, about")
-	parts := flag.String("parts", "ceilings,products", "what to measure, separated by commas")
+	parts := flag.String("parts", "ceilings,products,rows,convolutions,attention", "what to measure, separated by commas")
 	flag.Parse()
 	if err := run(*compiler, *library, *parts, *tune, *budget); err != nil {
 		fmt.Fprintln(os.Stderr, err)

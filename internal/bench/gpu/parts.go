@@ -18,6 +18,12 @@ func (b *bench) parts(names string, tune int) error {
 			b.products(kinds[:1], squares(), tune)
 			b.products(kinds[:1], transformers(), tune)
 			b.products(kinds[1:], append(squares(), transformers()...), tune)
+		case "rows":
+			b.tasks("element by element, and row by row", b.rowTasks())
+		case "convolutions":
+			b.tasks("convolutions, NHWC", b.convTasks())
+		case "attention":
+			b.tasks("attention", b.attentionTasks())
 		default:
 			return fmt.Errorf("no part %q", n)
 		}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// attentionTasks are those of BERT at a batch of 32, of a vision transformer, and of longer sequences.
+func (b *bench) attentionTasks() []task {
+	var list []task
+	for _, t := range []gpukernel.Type{gpukernel.F32, gpukernel.BF16} {
+		for _, size := range [][4]int{{32, 12, 128, 64}, {32, 12, 197, 64}, {8, 12, 1024, 64}, {4, 16, 2048, 128}} {
+			list = append(list, b.attention(t, size[0], size[1], size[2], size[3]))
+		}
+	}
+	return list
+}
+
+func (b *bench) attention(t gpukernel.Type, batch, heads, sequence, depth int) task {
+	rows := gpukernel.Matrix{Type: t, Stride: heads * depth, Batch0: sequence * heads * depth, Batch1: depth}
+	scale := float32(1 / math.Sqrt(float64(depth)))
+	plan, err := gpukernel.Attention("attention", b.device, gpukernel.AttentionShape{
+		Batch: batch, Heads: heads, Queries: sequence, Keys: sequence, Depth: depth, Width: depth, Q: rows, K: rows, V: rows, C: rows, Scale: scale,
+	})
+	n := batch * sequence * heads * depth
+	return task{
+		name: fmt.Sprintf("Attention %s %d×%d heads, %d×%d", t, batch, heads, sequence, depth), plan: plan, err: err,
+		inputs: map[string]operand{"q": {t, n}, "k": {t, n}, "v": {t, n}}, result: "c", out: operand{t, n},
+		operations: 4 * float64(n) * float64(sequence), bytes: 4 * float64(n*t.Size()), tolerance: tolerance(t),
+		want: func(in map[string][]byte, i int) float64 {
+			width := heads * depth
+			column, query := i%width, i/width
+			first, head := query/sequence*sequence, column/depth*depth
+			var sum, total float64
+			for key := range sequence {
+				product := 0.0
+				for d := range depth {
+					product += element(in["q"], t, query*width+head+d) * element(in["k"], t, (first+key)*width+head+d)
+				}
+				e := math.Exp(product * float64(scale))
+				sum, total = sum+e, total+e*element(in["v"], t, (first+key)*width+column)
+			}
+			return total / sum
+		},
+	}
+}
