@@ -30,6 +30,7 @@ type emitter struct {
 	declared     map[string]bool   // those among them whose variables the text at hand has
 	memo         map[string]string // what is computed already, by value, index and guard
 	memoScope    map[string]scope
+	divisions    []division
 	text         [3]strings.Builder
 	serial       int
 	statements   int
@@ -39,6 +40,7 @@ type emitter struct {
 	args         []Arg
 	// Of kernels with reductions:
 	rowAtoms    []int // of the dims that are kept, and of those that are reduced
+	row         index
 	columns     []index
 	results     map[Value]string // variables of reductions that are done
 	cache       map[string]cached
@@ -164,7 +166,7 @@ func (e *emitter) moved(n *node, at []index) []index {
 	to := make([]index, len(in))
 	switch n.kind {
 	case kindReshape:
-		return e.unflatten(flatten(at, n.shape), in)
+		return e.unflatten(e.flatten(at, n.shape), in)
 	case kindTranspose:
 		for i, a := range n.axes {
 			to[a] = at[i]
@@ -217,7 +219,7 @@ func (e *emitter) declareScoped(s scope, t Type, expression string) (string, sco
 
 // load reads an element, four at once where they lie together.
 func (e *emitter) load(buf string, n *node, at []index, guard string) (string, scope) {
-	place := flatten(at, n.shape)
+	place := e.flatten(at, n.shape)
 	p := e.param(buf, n.typ, false)
 	s := max(e.scopeOf(place), e.scopeOfText(guard))
 	if guard != "" {

@@ -163,7 +163,26 @@ func (e *emitter) split(x index, d int) (quotient, remainder index) {
 	text := e.write(x)
 	q := e.newAtom(x, fmt.Sprintf("%s / %d", text, d), top/d+1, 1)
 	r := e.newAtom(x, fmt.Sprintf("%s %% %d", text, d), min(d, top+1), gcd(d, e.multiple(x)))
+	e.divisions = append(e.divisions, division{x, d, len(q.coefficients) - 1, len(r.coefficients) - 1})
 	return q, r
+}
+
+// division is what two atoms are: the quotient and the remainder of an index.
+type division struct {
+	of                  index
+	by                  int
+	quotient, remainder int
+}
+
+// joined replaces quotients and remainders that stand side by side by what was divided, the last division first.
+func (e *emitter) joined(x index) index {
+	for i := len(e.divisions) - 1; i >= 0; i-- {
+		d := e.divisions[i]
+		if c := x.coefficient(d.remainder); c != 0 && x.coefficient(d.quotient) == c*d.by {
+			x = x.plus(variable(d.quotient), -c*d.by).plus(variable(d.remainder), -c).plus(d.of, c)
+		}
+	}
+	return x
 }
 
 // multiple returns a number that x is a multiple of; 0 where x is 0.
@@ -185,7 +204,7 @@ func gcd(a, b int) int {
 }
 
 // flatten returns the place of an element in row-major order.
-func flatten(at []index, shape []int) index {
+func (e *emitter) flatten(at []index, shape []int) index {
 	x := number(0)
 	stride := 1
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -194,7 +213,7 @@ func flatten(at []index, shape []int) index {
 		}
 		stride *= shape[i]
 	}
-	return x
+	return e.joined(x)
 }
 
 // unflatten is the inverse of flatten.

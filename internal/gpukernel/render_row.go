@@ -96,6 +96,7 @@ func (r *renderer) rowKernel(name string, outputs []output, levels [][]Value) La
 // rowPlace declares the atoms of a row's dims and of its columns', and returns the index in the whole space.
 func (e *emitter) rowPlace(s rowSpace) []index {
 	row := variable(e.loop("row", s.rows, 1, scopeRow))
+	e.row = row
 	column := variable(e.loop("column", s.columns, e.wide, scopeChunk))
 	if e.wide > 1 {
 		e.element = e.loop("e", e.wide, 1, scopeElement)
@@ -212,21 +213,18 @@ func (w *rowWriter) write(r *renderer, outputs []output, last Value, rows []inde
 	var after, ends strings.Builder
 	for _, o := range outputs {
 		shape := r.p.nodes[o.value].shape
+		at, whole := w.placeOf(shape, last, rows)
 		switch {
-		case slices.Equal(extents(shape), w.s.all):
-			at := spread(w.whole(rows), shape)
+		case whole:
 			v := e.value(o.value, at, "")
-			e.writeElement(&after, o, v, flatten(at, shape))
-		case slices.Equal(extents(shape), w.s.part(false)):
-			at := spread(rows, shape)
+			e.writeElement(&after, o, v, e.flatten(at, shape))
+		default:
 			v := e.value(o.value, slices.Clone(at), "")
 			if e.scopeOfText(v) != scopeRow {
 				panic(cut{last, "a result that is not one of the row's"})
 			}
 			t := r.p.nodes[o.value].typ
-			fmt.Fprintf(&ends, "\tif (lane == 0 && live) %s\n", store(t, e.param(o.buffer, t, true), e.write(flatten(at, shape)), v))
-		default:
-			panic(cut{last, "results of another shape than the rows'"})
+			fmt.Fprintf(&ends, "\tif (lane == 0 && live) %s\n", store(t, e.param(o.buffer, t, true), e.write(e.flatten(at, shape)), v))
 		}
 	}
 	row, chunk, element := e.endPass()
@@ -235,6 +233,23 @@ func (w *rowWriter) write(r *renderer, outputs []output, last Value, rows []inde
 		w.body.WriteString("\tif (live) {\n" + w.loop(chunk, element, after.String()) + "\t}\n")
 	}
 	w.body.WriteString(ends.String())
+}
+
+// placeOf returns the index of an output's element, for the row and, where whole, the column at hand. An output of another shape
+// than the rows' has as many elements in the same order, which it can where columns follow each other in memory.
+func (w *rowWriter) placeOf(shape []int, last Value, rows []index) (at []index, whole bool) {
+	e := w.e
+	switch total := elements(shape); {
+	case slices.Equal(extents(shape), w.s.all):
+		return spread(w.whole(rows), shape), true
+	case slices.Equal(extents(shape), w.s.part(false)):
+		return spread(rows, shape), false
+	case total == w.s.rows:
+		return e.unflatten(e.row, shape), false
+	case total == w.s.rows*w.s.columns && !slices.Contains(w.s.reduced[slices.Index(w.s.reduced, true):], false):
+		return e.unflatten(e.columns[0].plus(e.row, w.s.columns), shape), true
+	}
+	panic(cut{last, "results of another shape than the rows'"})
 }
 
 func (o ReduceOp) function(t Type) string {
