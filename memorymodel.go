@@ -160,12 +160,11 @@ func checkFootprint(f *backend.Footprint, body *graph.Graph) error {
 }
 
 // boundary tells which values at the edges of a group's body lie in the arena: not the caller's, and inputs only where
-// the group alone reads them. They stay to the end where a fallback may want them.
+// the group alone reads them.
 func (m *memoryModel) boundary(owner *graph.Node, s *schedule.Graph) {
-	body, b := owner.Regions[0].Graph, m.backend(owner)
-	stay := b != nil && !b.Info().Dependable
+	body := owner.Regions[0].Graph
 	for i, v := range body.Inputs {
-		s.Bytes[v.ID], s.Keep[v.ID] = 0, stay
+		s.Bytes[v.ID] = 0
 		if o := owner.Operand(i); o != nil && o.Producer != nil && o.HasOneUse() && !o.IsOutput() {
 			s.Bytes[v.ID] = m.size(v)
 		}

@@ -46,6 +46,9 @@ type Options struct {
 	Threads int
 	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
 	MaxSessions int
+	// Streams is how many queues of each device a session uses, so that groups which do not depend on each other overlap; 0
+	// means 1. The host has none.
+	Streams int
 	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit. It counts
 	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they
 	// collect, what fallbacks hold and reference kernels work in. Inputs, outputs of known shape and weights are not counted.

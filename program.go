@@ -48,7 +48,7 @@ func newProgram(c *compilation) (*Program, error) {
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
 	}
-	main, err := exec.NewBlock(c.g, c)
+	main, err := exec.NewBlock(c.g, c, c.o.Streams)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +171,10 @@ func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	defer p.machine.GiveBack(s)
 	return public(s.RunInto(background(ctx), inputs, outputs))
 }
+
+// Retry gives the groups that failed in a run back to their backends, and returns how many there were. Until then a group
+// that has failed once, where the fallback did not fail too, is run by the fallback.
+func (p *Program) Retry() int { return p.machine.Retry() }
 
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
 // goroutine at a time.

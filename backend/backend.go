@@ -54,9 +54,6 @@ type Info struct {
 	Path      string // of the library that was opened, "" where there is none
 	Memory    int64  // bytes of device memory, 0 for the host's
 	Threads   bool   // it has threads of its own: carve parks its pool while it runs
-	// Dependable says that instances fail at run time by a fault of the model's data or of a user's kernel only. Others keep
-	// their operands to the end of the group, whatever their Requirements say, so that the fallback finds them there.
-	Dependable bool
 	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
 	// own groups have no fallback and are not checked.
 	Oracle bool

@@ -25,7 +25,7 @@ type faulty struct {
 // Info implements backend.Backend. The name is another one, so that the backend below can be what is fallen back on.
 func (f faulty) Info() backend.Info {
 	i := f.Backend.Info()
-	i.Name, i.Dependable, i.Oracle = "faulty", false, false
+	i.Name, i.Oracle = "faulty", false
 	return i
 }
 

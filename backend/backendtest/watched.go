@@ -198,6 +198,7 @@ func (in *watchedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (dev
 		if err := in.finish(ended, a); !errors.Is(err, context.Canceled) {
 			w.errorf("%s: the context has ended, but the run returns %v", name, err)
 		}
+		_ = a.Stream.Sync(ctx) // the stream tells of that run too, which is not the next one's matter
 		return nil, in.finish(ctx, a)
 	}
 	told, trace, stray := 0, a.Trace, false

@@ -42,7 +42,7 @@ type Backend struct {
 
 // Info implements backend.Backend.
 func (b *Backend) Info() backend.Info {
-	return backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Dependable: b.opened, Oracle: b.opened}
+	return backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Oracle: b.opened}
 }
 
 // Properties implements backend.Backend.

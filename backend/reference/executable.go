@@ -312,23 +312,23 @@ func sameDims(a, b []int) bool {
 
 // keep stores a result: what a kernel wrote elsewhere is copied or converted to its planned place.
 func (r *run) keep(ctx context.Context, v *graph.Value, x tensor.Value) error {
-	r.plain[v.ID] = x
 	t, ok := x.(*tensor.Tensor)
 	if !ok {
 		return fmt.Errorf("%w: %v is no tensor", ErrKernel, v)
 	}
 	dst := r.storage(v)
 	if dst == nil {
-		r.stored[v.ID] = t
+		r.stored[v.ID], r.plain[v.ID] = t, t
 		return r.reserve(t.DType, t.Shape)
 	}
 	r.stored[v.ID] = dst
 	if t.DType != dst.DType || !sameDims(t.Shape, dst.Shape) {
 		return fmt.Errorf("%w: %v is %v, inferred as %v", tensor.ErrShape, v, t, dst)
 	}
-	if v.Format != graph.HostFormat {
+	if v.Format != graph.HostFormat { // t may be an operand, whose place in the plan others get: readers convert back
 		return r.move(ctx, dst, t, graph.HostFormat, v.Format)
 	}
+	r.plain[v.ID] = dst
 	d, s := dst.Bytes(), t.Bytes()
 	if len(d) > 0 && len(s) > 0 && &d[0] != &s[0] {
 		copy(d, s)

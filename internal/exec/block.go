@@ -2,6 +2,7 @@ package exec
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -17,6 +18,8 @@ type Block struct {
 	Steps []Step
 	// Slots of the graph's inputs, captures and outputs.
 	Inputs, Captures, Outputs []int
+
+	lanes []lane // the first is the host
 }
 
 // Slot is a value of the block.
@@ -46,6 +49,9 @@ type Step struct {
 	Node    *graph.Node
 	Kind    StepKind
 	in, out []int // slots of operands (inputs, then captures) and results; -1 for omitted ones
+	lane    int   // of Block.lanes
+	barrier bool  // it waits for all lanes
+	state   *stepState
 
 	// Of groups.
 	exe       backend.Executable
@@ -60,6 +66,12 @@ type Step struct {
 
 	// Of the host scheduler's nodes.
 	regions []*Block
+}
+
+// stepState is what a machine has learnt of a group.
+type stepState struct {
+	// failed is the error of the run that had the group fall back; nil while its backend runs it.
+	failed atomic.Pointer[error]
 }
 
 // StepKind says who runs a step.
@@ -81,7 +93,8 @@ type Code interface {
 }
 
 // NewBlock turns a partitioned, lowered and compiled graph into a schedule, with the regions of the host scheduler's nodes.
-func NewBlock(g *graph.Graph, code Code) (*Block, error) {
+// Steps on a device are spread over that many of its streams.
+func NewBlock(g *graph.Graph, code Code, streams int) (*Block, error) {
 	b := &Block{Graph: g}
 	order, err := g.Topo()
 	if err != nil {
@@ -107,7 +120,7 @@ func NewBlock(g *graph.Graph, code Code) (*Block, error) {
 		}
 	}
 	for _, n := range order {
-		s := Step{Node: n}
+		s := Step{Node: n, state: &stepState{}}
 		for k := range n.NumOperands() {
 			if v := n.Operand(k); v != nil {
 				s.in = append(s.in, at[v.ID])
@@ -115,7 +128,7 @@ func NewBlock(g *graph.Graph, code Code) (*Block, error) {
 				s.in = append(s.in, -1)
 			}
 		}
-		if err := s.fill(g, code); err != nil {
+		if err := s.fill(g, code, streams); err != nil {
 			return nil, err
 		}
 		for _, v := range n.Outputs {
@@ -135,11 +148,13 @@ func NewBlock(g *graph.Graph, code Code) (*Block, error) {
 		b.Outputs = append(b.Outputs, at[v.ID])
 	}
 	b.chooseDirect()
+	b.assignLanes(streams)
+	b.reorder()
 	return b, nil
 }
 
 // fill says how the step's node is run.
-func (s *Step) fill(g *graph.Graph, code Code) error {
+func (s *Step) fill(g *graph.Graph, code Code, streams int) error {
 	n := s.Node
 	switch {
 	case n.IsCarve(graph.OpConvert):
@@ -161,7 +176,7 @@ func (s *Step) fill(g *graph.Graph, code Code) error {
 	default:
 		s.Kind = StepHost
 		for _, r := range n.Regions {
-			inner, err := NewBlock(r.Graph, code)
+			inner, err := NewBlock(r.Graph, code, streams)
 			if err != nil {
 				return err
 			}

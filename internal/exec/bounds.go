@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // planBounds makes the specialisation for the bounds, whose plan serves smaller shapes. It does nothing where an open
@@ -53,11 +54,11 @@ func (s *Spec) planOfBounds(m *Machine) bool {
 	return true
 }
 
-// arenaFor returns the bytes of host arena that a session takes for s: those of the bounds where they are more, so that
+// arenaFor returns the bytes of arena on a device that a session takes for s: those of the bounds where they are more, so that
 // no other shape asks for another arena.
-func (m *Machine) arenaFor(s *Spec) int64 {
+func (m *Machine) arenaFor(s *Spec, d tensor.DeviceID) int64 {
 	if m.bound == nil {
-		return s.hostArena()
+		return s.arenaOn(d)
 	}
-	return max(s.hostArena(), m.bound.hostArena())
+	return max(s.arenaOn(d), m.bound.arenaOn(d))
 }

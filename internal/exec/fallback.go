@@ -2,10 +2,12 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
@@ -40,16 +42,82 @@ func (m *Machine) fromHost(ctx context.Context, dst, t *tensor.Tensor, f graph.F
 
 // fallback returns the instance that stands in for a group whose backend refused the shapes.
 func (m *Machine) fallback(ctx context.Context, st *Step, b graph.Bindings, cause error) backend.Instance {
-	m.fell(ctx, st, property.SpecializeFail, "group refused the shapes and falls back to the reference kernels", cause)
+	m.fell(ctx, st, property.SpecializeFail, "group refused the shapes and falls back to the oracle's kernels", cause)
 	return &interpreter{m: m, body: st.Node.Regions[0].Graph, bindings: b}
 }
 
-// runFallback runs a group again, after a failure at run time, with the reference kernels, once.
-func (m *Machine) runFallback(ctx context.Context, st *Step, b graph.Bindings, a *backend.RunArgs, cause error) error {
-	m.fell(ctx, st, property.RunFailed, "group failed and is run again by the reference kernels", cause)
-	in := &interpreter{m: m, body: st.Node.Regions[0].Graph, bindings: b}
-	if _, err := in.Enqueue(ctx, a); err != nil {
-		return fmt.Errorf("%w (and its fallback failed: %w)", cause, err)
+// isStandIn reports whether an instance is not a backend's but stands in for one.
+func isStandIn(inst backend.Instance) bool {
+	_, ok := inst.(*interpreter)
+	return ok
+}
+
+// retried runs the frame, and once more from the start whenever a group has failed that can fall back: from then on the
+// oracle's kernels run that group. Inputs have been set, and stay as they are. What a group fails at because of the inputs,
+// the oracle fails at too: the group is then its backend's again.
+func (f *frame) retried(ctx context.Context) error {
+	var fallen []*failure
+	for {
+		err := f.run(ctx)
+		if err == nil {
+			for _, x := range fallen {
+				f.session.m.fell(ctx, x.st, property.RunFailed, "group failed and is run by the oracle's kernels from now on", x.err)
+			}
+			return nil
+		}
+		var fail *failure
+		if !errors.As(err, &fail) {
+			forget(fallen)
+			return err
+		}
+		if len(fallen) < mostRepeats && f.session.canFallBack(ctx, fail) {
+			fail.st.state.failed.Store(&fail.err)
+			fallen = append(fallen, fail)
+			continue
+		}
+		forget(fallen)
+		for _, x := range fallen {
+			if x.st == fail.st {
+				return stepError(fail.st, fmt.Errorf("%w (and its fallback failed: %w)", x.err, fail.err))
+			}
+		}
+		return stepError(fail.st, fail.err)
 	}
-	return nil
+}
+
+// mostRepeats bounds how often a run is done again.
+const mostRepeats = 1000
+
+func forget(fallen []*failure) {
+	for _, x := range fallen {
+		x.st.state.failed.Store(nil)
+	}
+}
+
+// canFallBack reports whether the run is done again with the oracle's kernels in a failed group's place.
+func (s *Session) canFallBack(ctx context.Context, x *failure) bool {
+	if x.st.Kind != StepGroup || x.final || x.st.info.Oracle || s.m.env.Strict || ctx.Err() != nil {
+		return false
+	}
+	if errors.Is(x.err, device.ErrOutOfMemory) && x.st.device().IsHost() {
+		return false // of which the fallback needs more
+	}
+	return !errors.Is(x.err, ErrMemoryLimit) && !errors.Is(x.err, backend.ErrRange)
+}
+
+// Retry gives the groups that failed in a run back to their backends. It returns how many there were.
+func (m *Machine) Retry() int { return m.main.retry() }
+
+func (b *Block) retry() int {
+	n := 0
+	for i := range b.Steps {
+		st := &b.Steps[i]
+		if st.state.failed.Swap(nil) != nil {
+			n++
+		}
+		for _, r := range st.regions {
+			n += r.retry()
+		}
+	}
+	return n
 }

@@ -1,14 +1,10 @@
 package exec
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -22,36 +18,25 @@ type frame struct {
 	values  []tensor.Value  // what a slot holds now; nil before it is made
 	args    []*backend.RunArgs
 	inner   [][]*frame
-	arenas  map[tensor.DeviceID]device.Memory
-	owned   []device.Memory // arenas that the frame allocated itself
-	poison  *poison         // of the test mode; nil otherwise
-	loose   []device.Memory // per slot: storage outside of the plan, on other devices than the host
-	beside  []int64         // per slot: bytes outside of the plan, on the host; nil before there are any
+	arenas  map[tensor.DeviceID]arena
+	// Per step on another lane than the host's: the event that others wait for, and that of a group's run. Nil where all
+	// steps are the host's.
+	ends, runs []device.Event
+	poison     *poison         // of the test mode; nil otherwise
+	loose      []device.Memory // per slot: storage outside of the plan, on other devices than the host
+	beside     []int64         // per slot: bytes outside of the plan, on the host; nil before there are any
 	// Per step, of late groups: the instances for the latest shapes, and memory for their buffers.
 	late      [][]*lateInstance
 	lateArena map[tensor.DeviceID]device.Memory
 }
 
-// newFrame binds a spec to memory. host is the part of the session's host arena that the frame may use; arenas of other
-// devices are allocated for the frame.
-func (ss *Session) newFrame(s *Spec, host device.Memory) (*frame, error) {
+// newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
+func (ss *Session) newFrame(s *Spec, arenas map[tensor.DeviceID]arena) (*frame, error) {
 	b := s.block
 	f := &frame{s: s, session: ss, tensors: make([]tensor.Tensor, len(b.Slots)), values: make([]tensor.Value, len(b.Slots)),
-		args: make([]*backend.RunArgs, len(b.Steps)), inner: make([][]*frame, len(b.Steps)), arenas: map[tensor.DeviceID]device.Memory{{}: host}}
-	for _, a := range s.plan.Arenas {
-		if a.Device.IsHost() || a.Height == 0 {
-			continue
-		}
-		dev := ss.m.env.Transfer.Devices[a.Device]
-		if dev == nil {
-			return f, fmt.Errorf("%w: no backend has device %v", backend.ErrUnavailable, a.Device)
-		}
-		m, err := ss.alloc(dev, a.Height)
-		if err != nil {
-			return f, err
-		}
-		f.arenas[a.Device] = m
-		f.owned = append(f.owned, m)
+		args: make([]*backend.RunArgs, len(b.Steps)), inner: make([][]*frame, len(b.Steps)), arenas: arenas}
+	if len(b.lanes) > 1 {
+		f.ends, f.runs = make([]device.Event, len(b.Steps)), make([]device.Event, len(b.Steps))
 	}
 	for i, sl := range b.Slots {
 		t := &f.tensors[i]
@@ -76,29 +61,46 @@ func (ss *Session) newFrame(s *Spec, host device.Memory) (*frame, error) {
 		}
 	}
 	if ss.m.env.Poison {
-		f.poison = newPoison(s, host.Data)
+		f.poison = newPoison(s, arenas[tensor.DeviceID{}].mem.Data)
 	}
 	return f, nil
 }
 
+// arena is the part of a session's memory on one device that a frame may use: from off on.
+type arena struct {
+	mem device.Memory
+	off int64
+}
+
+// part returns the arena from off on.
+func (a arena) part(off int64) arena {
+	if a.mem.Data != nil {
+		a.mem.Data = a.mem.Data[off:]
+		return a
+	}
+	a.off += off
+	return a
+}
+
 // place points t at offset off of the arena of its device.
 func (f *frame) place(t *tensor.Tensor, off, size int64) {
-	m := f.arenas[t.Device.Canonical()]
-	if t.Device.Canonical().IsHost() {
-		t.Data, t.Offset = m.Data[off:off+size:off+size], 0
+	a := f.arenas[t.Device.Canonical()]
+	if t.Device.IsHost() {
+		t.Data, t.Offset = a.mem.Data[off:off+size:off+size], 0
 		return
 	}
-	t.Handle, t.Offset = m.Handle, int(off)
+	t.Handle, t.Offset = a.mem.Handle, int(a.off+off)
 }
 
 func (f *frame) bindStep(i int) error {
 	st, s := &f.s.block.Steps[i], f.s
 	switch st.Kind {
 	case StepGroup:
-		a := &backend.RunArgs{Constants: s.consts[i], Workers: &f.session.workers, Stream: f.session.stream(deviceOf(st.backend))}
-		if a.Stream == nil {
-			return fmt.Errorf("%w: device %v gave no stream", backend.ErrUnavailable, deviceOf(st.backend))
+		stream, err := f.session.stream(f.s.block.queue(st))
+		if err != nil {
+			return err
 		}
+		a := &backend.RunArgs{Constants: s.consts[i], Workers: &f.session.workers, Stream: stream}
 		for _, k := range st.in {
 			a.Inputs = append(a.Inputs, f.tensorAt(k))
 		}
@@ -120,14 +122,12 @@ func (f *frame) bindStep(i int) error {
 		a.Reserve = f.session.claim
 		f.args[i] = a
 	case StepHost:
-		var host device.Memory
-		if n := len(s.plan.Buffers[i]); n > 0 {
-			off := s.plan.Buffers[i][n-1]
-			host = f.arenas[tensor.DeviceID{}]
-			host.Data = host.Data[off:]
+		arenas := map[tensor.DeviceID]arena{}
+		for k, d := range s.rooms[i] {
+			arenas[d] = f.arenas[d].part(s.plan.Buffers[i][k])
 		}
 		for _, inner := range s.inner[i] {
-			g, err := f.session.newFrame(inner, host)
+			g, err := f.session.newFrame(inner, arenas)
 			f.inner[i] = append(f.inner[i], g)
 			if err != nil {
 				return err
@@ -213,10 +213,6 @@ func (f *frame) free() {
 	if f == nil {
 		return
 	}
-	for _, m := range f.owned {
-		f.session.release(f.session.m.env.Transfer.Devices[m.Device.Canonical()], m)
-	}
-	f.owned = nil
 	for _, d := range sortedDevices(f.lateArena) {
 		var dev device.Device = device.Host
 		if !d.IsHost() {
@@ -237,143 +233,6 @@ func (f *frame) free() {
 			g.free()
 		}
 	}
-}
-
-// run executes the steps in order. Inputs and captures have been set.
-func (f *frame) run(ctx context.Context) error {
-	prof := f.session.profile
-	if f.poison != nil {
-		f.poison.begin()
-	}
-	for i := range f.s.block.Steps {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		st := &f.s.block.Steps[i]
-		var start time.Time
-		if prof != nil {
-			start = prof.begin(f, i)
-		}
-		if f.poison != nil {
-			f.poisonSteps(i)
-		}
-		var err error
-		switch st.Kind {
-		case StepGroup:
-			if f.session.check != nil {
-				f.session.check.before(ctx, f, i)
-			}
-			if err = f.runGroup(ctx, i, st); err == nil && f.session.check != nil {
-				f.session.check.after(ctx, f, i)
-			}
-		case StepConvert:
-			err = f.runConvert(ctx, i, st)
-		case StepHost:
-			err = f.runHost(ctx, i, st)
-		}
-		if f.poison != nil {
-			f.poison.until(f.s.plan.Start[i+1])
-		}
-		if prof != nil {
-			prof.end(f, i, start)
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return stepError(st, err)
-		}
-	}
-	return nil
-}
-
-func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
-	a := f.args[i]
-	if st.dynamic {
-		for k, slot := range st.in {
-			if slot < 0 {
-				continue
-			}
-			t, ok := f.values[slot].(*tensor.Tensor)
-			if !ok {
-				return fmt.Errorf("%w: operand %d is no tensor", ErrRun, k)
-			}
-			a.Inputs[k] = t
-		}
-		for k, slot := range st.out {
-			a.Outputs[k] = nil
-			if slot >= 0 {
-				f.values[slot] = nil
-			}
-		}
-	}
-	if st.info.Threads {
-		f.session.run.Park() // the cores are the backend's
-	}
-	var err error
-	if f.s.isLate(i) {
-		err = f.runLate(ctx, i, st, a)
-	} else {
-		err = enqueue(ctx, f.s.inst[i], a)
-	}
-	if st.info.Threads {
-		f.session.run.Resume()
-	}
-	if err != nil {
-		if ctx.Err() != nil || f.session.m.env.Strict || st.info.Oracle || !f.s.canRepeat(i) || errors.Is(err, ErrMemoryLimit) || errors.Is(err, device.ErrOutOfMemory) || errors.Is(err, backend.ErrRange) {
-			return err
-		}
-		err = f.session.m.runFallback(ctx, st, f.bindings(i), a, err)
-	}
-	if err != nil {
-		return err
-	}
-	for k, slot := range st.out {
-		if slot >= 0 && f.values[slot] == nil {
-			return fmt.Errorf("%w: output %d was not made", ErrRun, k)
-		}
-	}
-	return nil
-}
-
-// enqueue runs an instance and waits for its end. A panic of a backend's kernel becomes an error.
-func enqueue(ctx context.Context, inst backend.Instance, a *backend.RunArgs) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if e, ok := r.(error); ok {
-				err = fmt.Errorf("kernel: %w", e)
-			} else {
-				err = fmt.Errorf("kernel: %v", r)
-			}
-		}
-	}()
-	event, err := inst.Enqueue(ctx, a)
-	if err == nil && event != nil {
-		defer event.Close()
-		if err = event.Wait(ctx); err != nil && ctx.Err() != nil {
-			_ = event.Wait(context.WithoutCancel(ctx)) // the memory is used again after this: the work has to be over
-		}
-	}
-	return err
-}
-
-func (f *frame) runConvert(ctx context.Context, i int, st *Step) error {
-	in, out := st.in[0], st.out[0]
-	src, ok := f.values[in].(*tensor.Tensor)
-	if !ok {
-		return fmt.Errorf("%w: operand is no tensor", ErrRun)
-	}
-	move := f.s.moves[i]
-	if move == nil { // the shape depends on data
-		var err error
-		if move, err = st.Hop.Plan(src.DType, src.Shape); err != nil {
-			return err
-		}
-		if _, err := f.makeLoose(out, src.DType, src.Shape); err != nil {
-			return err
-		}
-	}
-	return move(ctx, &f.tensors[out], src, convert.Exec{Workers: &f.session.workers})
 }
 
 // value returns what a slot holds: nil for none, an error where it was not made.

@@ -59,8 +59,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		if ctx.Err() != nil || f.session.m.env.Strict {
 			return err
 		}
-		_, err = f.session.m.fallback(ctx, st, f.s.bindings, err).Enqueue(ctx, a)
-		return err
+		return f.runInstance(ctx, f.session.m.fallback(ctx, st, f.s.bindings, err), a)
 	}
 	copy(l.args.Inputs, a.Inputs)
 	for k, slot := range st.out {
@@ -75,7 +74,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		return err
 	}
 	l.args.Trace = a.Trace
-	return enqueue(ctx, l.inst, l.args)
+	return f.runInstance(ctx, l.inst, l.args)
 }
 
 // lateInstance returns the instance for the operands' shapes, the first of the list of the group from now on.
@@ -123,9 +122,9 @@ func (f *frame) specializeLate(ctx context.Context, i int, st *Step, a *backend.
 		return nil, err
 	}
 	l.reqs = l.inst.Requirements()
-	problem := &schedule.Problem{Steps: []schedule.Step{{Substeps: max(l.reqs.Steps, 1), NoReuse: l.reqs.NoReuse, Device: deviceOf(st.backend)}}}
+	problem := &schedule.Problem{Steps: []schedule.Step{{Substeps: max(l.reqs.Steps, 1), NoReuse: l.reqs.NoReuse}}}
 	for _, b := range l.reqs.Buffers {
-		problem.Steps[0].Buffers = append(problem.Steps[0].Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
+		problem.Steps[0].Buffers = append(problem.Steps[0].Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last, Device: deviceOf(st.backend)})
 	}
 	if l.plan, err = schedule.Make(ctx, problem, m.env.Verify); err != nil {
 		return nil, err

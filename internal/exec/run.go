@@ -40,7 +40,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 	if err := f.prepareDirect(); err != nil {
 		return nil, err
 	}
-	if err := f.run(ctx); err != nil {
+	if err := f.retried(ctx); err != nil {
 		return nil, err
 	}
 	f.checkDeclared(ctx)
@@ -139,7 +139,7 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 			t.Data, t.Offset = n.Data, 0
 		}
 	}
-	err = f.run(ctx)
+	err = f.retried(ctx)
 	if err == nil {
 		f.checkDeclared(ctx)
 		err = s.copyOutputs(f, outputs)

@@ -1,11 +1,14 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/pool"
@@ -15,9 +18,9 @@ import (
 // goroutine at a time.
 type Session struct {
 	m       *Machine
-	frames  []*boundFrame // most recently used first
-	arena   device.Memory // the host's, as large as the largest plan so far
-	streams map[tensor.DeviceID]device.Stream
+	frames  []*boundFrame                     // most recently used first
+	arenas  map[tensor.DeviceID]device.Memory // each as large as the largest plan so far
+	streams map[lane]device.Stream
 	run     pool.Run
 	workers device.Workers // on run
 	held    atomic.Int64   // bytes of all device memory
@@ -30,7 +33,7 @@ type Session struct {
 }
 
 func newSession(m *Machine) *Session {
-	s := &Session{m: m, streams: map[tensor.DeviceID]device.Stream{}}
+	s := &Session{m: m, arenas: map[tensor.DeviceID]device.Memory{}, streams: map[lane]device.Stream{}}
 	s.workers.Run = &s.run
 	return s
 }
@@ -38,20 +41,6 @@ func newSession(m *Machine) *Session {
 type boundFrame struct {
 	shapes [][]int
 	f      *frame
-}
-
-// stream returns the session's stream of a device.
-func (s *Session) stream(d tensor.DeviceID) device.Stream {
-	d = d.Canonical()
-	if st := s.streams[d]; st != nil {
-		return st
-	}
-	if dev := s.m.env.Transfer.Devices[d]; dev != nil {
-		if st, err := dev.NewStream(); err == nil {
-			s.streams[d] = st
-		}
-	}
-	return s.streams[d]
 }
 
 // alloc takes device memory within MaxArenaBytes.
@@ -99,12 +88,11 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		b.f.free()
 		return true
 	})
-	if need := s.m.arenaFor(sp); need > int64(len(s.arena.Data)) {
-		if err := s.growArena(need); err != nil {
-			return nil, err
-		}
+	arenas, err := s.reserve(sp)
+	if err != nil {
+		return nil, err
 	}
-	f, err := s.newFrame(sp, s.arena)
+	f, err := s.newFrame(sp, arenas)
 	if err != nil {
 		f.free()
 		return nil, err
@@ -113,22 +101,38 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 	return f, nil
 }
 
-// growArena replaces the host arena by a larger one; frames bound to the old one are dropped.
-func (s *Session) growArena(need int64) error {
+// reserve returns the session's arenas for a spec. One that is too small is replaced, and the frames bound to it dropped.
+func (s *Session) reserve(sp *Spec) (map[tensor.DeviceID]arena, error) {
+	out := map[tensor.DeviceID]arena{}
+	for _, d := range sp.devices() {
+		need := s.m.arenaFor(sp, d)
+		if have := s.arenas[d]; need > have.Size {
+			s.dropFrames()
+			dev := s.m.env.Transfer.Devices[d]
+			if dev == nil {
+				return nil, fmt.Errorf("%w: no backend has device %v", backend.ErrUnavailable, d)
+			}
+			if have.Size > 0 {
+				s.release(dev, have)
+				delete(s.arenas, d)
+			}
+			m, err := s.alloc(dev, need)
+			if err != nil {
+				return nil, err
+			}
+			s.arenas[d] = m
+		}
+		out[d] = arena{mem: s.arenas[d]}
+	}
+	return out, nil
+}
+
+// dropFrames frees what is bound to the arenas.
+func (s *Session) dropFrames() {
 	for _, b := range s.frames {
 		b.f.free()
 	}
 	s.frames = nil
-	if s.arena.Size > 0 {
-		s.release(device.Host, s.arena)
-		s.arena = device.Memory{}
-	}
-	m, err := s.alloc(device.Host, need)
-	if err != nil {
-		return err
-	}
-	s.arena = m
-	return nil
 }
 
 func matches(shapes [][]int, in []*tensor.Tensor) bool {
@@ -154,16 +158,13 @@ func (s *Session) Close() error {
 
 // free gives everything back.
 func (s *Session) free() {
-	for _, b := range s.frames {
-		b.f.free()
+	s.dropFrames()
+	for _, d := range sortedDevices(s.arenas) {
+		s.release(s.m.env.Transfer.Devices[d], s.arenas[d])
+		delete(s.arenas, d)
 	}
-	s.frames = nil
-	if s.arena.Size > 0 {
-		s.release(device.Host, s.arena)
-		s.arena = device.Memory{}
-	}
-	for _, d := range sortedDevices(s.streams) {
-		s.streams[d].Close()
+	for _, l := range slices.SortedFunc(maps.Keys(s.streams), lane.compare) {
+		_ = s.streams[l].Close() // what failed there has been told of by the run
 	}
 	clear(s.streams)
 }
@@ -173,11 +174,10 @@ func sortedDevices[T any](m map[tensor.DeviceID]T) []tensor.DeviceID {
 	for d := range m {
 		out = append(out, d)
 	}
-	slices.SortFunc(out, func(a, b tensor.DeviceID) int {
-		if a.Type != b.Type {
-			return int(a.Type - b.Type)
-		}
-		return int(a.Index - b.Index)
-	})
+	slices.SortFunc(out, compareDevices)
 	return out
+}
+
+func compareDevices(a, b tensor.DeviceID) int {
+	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Index, b.Index))
 }

@@ -33,10 +33,11 @@ func (c *checker) single(ctx context.Context, of *Step, n *graph.Node, bind grap
 	if err != nil {
 		return nil, err
 	}
-	if err := s.growArena(spec.hostArena()); err != nil {
+	arenas, err := s.reserve(spec)
+	if err != nil {
 		return nil, err
 	}
-	f, err := s.newFrame(spec, s.arena)
+	f, err := s.newFrame(spec, arenas)
 	defer f.free()
 	if err != nil {
 		return nil, err
@@ -133,8 +134,8 @@ func isolate(n *graph.Node) (group, twin *graph.Node, err error) {
 // groupBlock returns a block that consists of one group: its inputs and outputs are the group's, in the group's formats.
 func groupBlock(group *graph.Node, st *Step) *Block {
 	body := group.Regions[0].Graph
-	st.Node, st.Kind = group, StepGroup
-	b := &Block{Graph: body}
+	st.Node, st.Kind, st.state = group, StepGroup, &stepState{}
+	b := &Block{Graph: body, lanes: []lane{{}}}
 	add := func(v *graph.Value, k SlotKind) int {
 		b.Slots = append(b.Slots, Slot{Value: v, Kind: k, direct: -1})
 		return len(b.Slots) - 1

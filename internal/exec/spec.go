@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
@@ -28,7 +29,10 @@ type Spec struct {
 	reqs     []backend.Requirements
 	consts   [][]*tensor.Tensor // per step, of groups: RunArgs.Constants
 	moves    []convert.Move
-	inner    [][]*Spec // per step and region
+	inner    [][]*Spec           // per step and region
+	rooms    [][]tensor.DeviceID // per step, of the host scheduler's: where its regions' arenas are, in the order of the step's buffers
+	awaited  []bool              // steps on other lanes that somebody waits for; nil where there are none
+	tails    []int               // the last step of each lane, -1 for none
 	plan     *schedule.Plan
 	problem  *schedule.Problem // what plan was made for; kept for the bounds
 }
@@ -37,7 +41,7 @@ type Spec struct {
 func (m *Machine) specialize(ctx context.Context, b *Block, bind graph.Bindings) (*Spec, error) {
 	s := &Spec{block: b, bindings: bind, dims: make([][]int, len(b.Slots)), sizes: make([]int64, len(b.Slots)),
 		content: make([]*tensor.Tensor, len(b.Slots)), inst: make([]backend.Instance, len(b.Steps)),
-		reqs: make([]backend.Requirements, len(b.Steps)), consts: make([][]*tensor.Tensor, len(b.Steps)), moves: make([]convert.Move, len(b.Steps)), inner: make([][]*Spec, len(b.Steps))}
+		reqs: make([]backend.Requirements, len(b.Steps)), consts: make([][]*tensor.Tensor, len(b.Steps)), moves: make([]convert.Move, len(b.Steps)), inner: make([][]*Spec, len(b.Steps)), rooms: make([][]tensor.DeviceID, len(b.Steps))}
 	if err := s.shapes(m); err != nil {
 		return nil, err
 	}
@@ -49,7 +53,11 @@ func (m *Machine) specialize(ctx context.Context, b *Block, bind graph.Bindings)
 			return nil, err
 		}
 	}
-	return s, s.makePlan(ctx, m)
+	if err := s.makePlan(ctx, m); err != nil {
+		return nil, err
+	}
+	s.findWaits()
+	return s, nil
 }
 
 // shapes evaluates the shapes of all values that follow from the symbols.
@@ -213,13 +221,14 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	return nil
 }
 
+// scheduleStep describes step i for the planner.
 func (s *Spec) scheduleStep(i int) schedule.Step {
 	st, r := &s.block.Steps[i], &s.reqs[i]
-	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse}
+	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse, Lane: s.lane(i), Barrier: st.barrier || s.lane(i) != st.lane}
 	last := out.Substeps - 1
 	for k, v := range st.in {
 		port := schedule.Port{Value: v, Last: last}
-		if k < len(r.Inputs) && !mayFail(st) {
+		if k < len(r.Inputs) {
 			port.First, port.Last = r.Inputs[k].First, r.Inputs[k].Last
 		}
 		out.Inputs = append(out.Inputs, port)
@@ -232,58 +241,65 @@ func (s *Spec) scheduleStep(i int) schedule.Step {
 		out.Outputs = append(out.Outputs, port)
 	}
 	for _, b := range r.Buffers {
-		out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last})
+		out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: b.Bytes, Align: b.Align, First: b.First, Last: b.Last, Device: deviceOf(st.backend)})
 	}
 	for _, pair := range r.InPlace {
-		if mayFail(st) {
-			break
-		}
 		out.InPlace = append(out.InPlace, schedule.Pair{Output: pair.Output, Input: pair.Input})
 	}
-	switch st.Kind {
-	case StepGroup:
-		out.Device = deviceOf(st.backend)
-	case StepHost:
-		// Regions run one after the other: they share one rectangle, the largest of their arenas.
-		var most int64
-		for _, inner := range s.inner[i] {
-			most = max(most, inner.hostArena())
-		}
-		if most > 0 {
-			out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: most})
+	if st.Kind == StepHost {
+		for _, d := range s.regionDevices(i) {
+			// Regions run one after the other: they share one rectangle, the largest of their arenas.
+			var most int64
+			for _, inner := range s.inner[i] {
+				most = max(most, inner.arenaOn(d))
+			}
+			s.rooms[i] = append(s.rooms[i], d)
+			out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: most, Device: d})
 		}
 	}
 	return out
 }
 
-// mayFail reports whether a step's group is of a backend from outside, which may fail at run time: its inputs then stay as
-// they are until its end, for the fallback. What is embedded fails by a fault of the model's data or of a user's kernel
-// only.
-func mayFail(st *Step) bool {
-	return st.Kind == StepGroup && !st.info.Dependable
+// regionDevices returns the devices on which the regions of step i have arenas.
+func (s *Spec) regionDevices(i int) []tensor.DeviceID {
+	set := map[tensor.DeviceID]bool{}
+	for _, inner := range s.inner[i] {
+		for _, d := range inner.devices() {
+			set[d] = true
+		}
+	}
+	return sortedDevices(set)
 }
 
-// canRepeat reports whether a group's inputs are still there when it has failed, so that a fallback may read them.
-func (s *Spec) canRepeat(i int) bool {
-	st, r := &s.block.Steps[i], &s.reqs[i]
-	if mayFail(st) {
-		return true
+// lane returns the lane that step i is on: the host's, where a stand-in runs it.
+func (s *Spec) lane(i int) int {
+	if isStandIn(s.inst[i]) {
+		return 0
 	}
-	for _, in := range r.Inputs {
-		if in.Last < r.Steps-1 {
-			return false
+	return s.block.Steps[i].lane
+}
+
+// findWaits notes, once the plan is made, which steps others wait for, and the last step of each lane.
+func (s *Spec) findWaits() {
+	s.tails = make([]int, len(s.block.lanes))
+	for l := range s.tails {
+		s.tails[l] = -1
+	}
+	if len(s.tails) == 1 {
+		return
+	}
+	s.awaited = make([]bool, len(s.block.Steps))
+	for i := range s.block.Steps {
+		if l := s.lane(i); l > 0 {
+			s.tails[l] = i
+		}
+		if s.plan.Waits == nil { // stand-ins run everything that was on a device
+			continue
+		}
+		for _, w := range s.plan.Waits[i] {
+			s.awaited[w] = true
 		}
 	}
-	for _, pair := range r.InPlace {
-		if pair.Input < 0 || pair.Input >= len(st.in) || pair.Output < 0 || pair.Output >= len(st.out) {
-			continue // no such pair is granted
-		}
-		in, out := st.in[pair.Input], st.out[pair.Output]
-		if in >= 0 && out >= 0 && s.plan.Values[in] >= 0 && s.plan.Values[in] == s.plan.Values[out] {
-			return false
-		}
-	}
-	return true
 }
 
 func deviceOf(b backend.Backend) tensor.DeviceID {
@@ -293,10 +309,22 @@ func deviceOf(b backend.Backend) tensor.DeviceID {
 	return tensor.DeviceID{}
 }
 
-// hostArena returns the bytes of the host's arena.
-func (s *Spec) hostArena() int64 {
+// devices returns those that the plan has arenas on, the host first.
+func (s *Spec) devices() []tensor.DeviceID {
+	out := []tensor.DeviceID{{}}
 	for _, a := range s.plan.Arenas {
-		if a.Device.IsHost() {
+		if !a.Device.IsHost() && a.Height > 0 {
+			out = append(out, a.Device)
+		}
+	}
+	slices.SortFunc(out, compareDevices)
+	return out
+}
+
+// arenaOn returns the bytes of the arena on a device.
+func (s *Spec) arenaOn(d tensor.DeviceID) int64 {
+	for _, a := range s.plan.Arenas {
+		if a.Device == d || a.Device.IsHost() && d.IsHost() {
 			return a.Height
 		}
 	}

@@ -24,6 +24,9 @@ type packer struct {
 	bufs   []memplan.Buffer
 	at     []int // per value: its buffer, -1 for none
 	nested []nested
+	o      *order // nil where all steps are on one lane
+	t      *touches
+	h      *horizon
 }
 
 // mine reports whether something on device d belongs to the arena. All host backends share one.
@@ -47,6 +50,9 @@ func (k *packer) reserve() {
 
 func (k *packer) values() {
 	k.at = make([]int, len(k.p.Values))
+	if k.o != nil {
+		k.h = k.o.horizon(k.p, k.device)
+	}
 	for i := range k.p.Values {
 		v := &k.p.Values[i]
 		k.at[i] = -1
@@ -56,25 +62,52 @@ func (k *packer) values() {
 		k.arena.Naive += aligned(v.Bytes)
 		if l := k.lives[i]; l.parent == i && l.hi > l.lo && v.Bytes > 0 {
 			k.at[i] = len(k.bufs)
-			k.add(Placed{Step: -1, Index: i, Bytes: v.Bytes, Lower: l.lo, Upper: l.hi}, 0)
+			k.add(Placed{Step: -1, Index: i, Bytes: v.Bytes, Lower: l.lo, Upper: k.until(i, l)}, 0)
 		}
 	}
+}
+
+// until returns the end of a value's lifetime: that in the order of the list, or where that comes later, when all who touch
+// it have ended for whoever uses the arena from then on.
+func (k *packer) until(v int, l life) int64 {
+	if k.o == nil || l.hi > k.base[len(k.p.Steps)] {
+		return l.hi
+	}
+	last := k.t.of(v)
+	at := k.h.from(l.end, last)
+	if at == l.end+1 && k.o.over(last, l.end) {
+		return l.hi
+	}
+	return max(l.hi, k.base[at])
+}
+
+// end is until for what a step has for itself.
+func (k *packer) end(i int, hi int64) int64 {
+	if k.o == nil {
+		return hi
+	}
+	last := fill(make([]int32, k.o.lanes))
+	last[k.p.Steps[i].Lane] = int32(i)
+	if at := k.h.from(i, last); at > i+1 {
+		return max(hi, k.base[at])
+	}
+	return hi
 }
 
 func (k *packer) buffers() error {
 	for i := range k.p.Steps {
 		s := &k.p.Steps[i]
-		if len(s.Buffers) == 0 || !k.mine(s.Device) {
-			continue
-		}
 		for j, b := range s.Buffers {
+			if !k.mine(b.Device) {
+				continue
+			}
 			lo, hi := k.base[i]+int64(b.First), k.base[i]+int64(b.Last)+1
 			if b.First < 0 || b.Last < b.First || hi > k.base[i+1] || b.Bytes < 0 {
 				return fmt.Errorf("%w: step %d has a buffer of %d bytes from %d to %d", ErrProblem, i, b.Bytes, b.First, b.Last)
 			}
 			k.arena.Naive += aligned(b.Bytes)
 			if b.Bytes > 0 && !s.NoReuse {
-				k.add(Placed{Step: i, Index: j, Bytes: b.Bytes, Lower: lo, Upper: hi}, b.Align)
+				k.add(Placed{Step: i, Index: j, Bytes: b.Bytes, Lower: lo, Upper: k.end(i, hi)}, b.Align)
 			}
 		}
 		if s.NoReuse {
@@ -95,10 +128,10 @@ type nested struct {
 
 // nest adds one rectangle for all buffers of step i, side by side.
 func (k *packer) nest(i int, s *Step) error {
-	place := Placed{Step: i, Index: -1, Lower: k.base[i], Upper: k.base[i+1]}
+	place := Placed{Step: i, Index: -1, Lower: k.base[i], Upper: k.end(i, k.base[i+1])}
 	most := int64(tensor.Alignment)
 	for j, b := range s.Buffers {
-		if b.Bytes == 0 {
+		if b.Bytes == 0 || !k.mine(b.Device) {
 			continue
 		}
 		align := max(b.Align, tensor.Alignment)

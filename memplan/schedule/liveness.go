@@ -12,6 +12,7 @@ type life struct {
 	parent int // of the class
 	last   int // step of the last read, -1 for none
 	made   int // step that makes it
+	end    int // last step that reads or makes it
 }
 
 // liveness returns the lifetimes of values and the first time of each step.
@@ -36,7 +37,7 @@ func liveness(p *Problem) ([]life, []int64, error) {
 			}
 			l := &lives[in.Value]
 			l.hi = max(l.hi, base[i]+int64(in.Last)+1)
-			l.last = i
+			l.last, l.end = i, i
 		}
 		for _, out := range s.Outputs {
 			if out.Value < 0 {
@@ -52,7 +53,7 @@ func liveness(p *Problem) ([]life, []int64, error) {
 			if l.last >= 0 {
 				return nil, nil, fmt.Errorf("%w: value %d is read by step %d before step %d makes it", ErrProblem, out.Value, l.last, i)
 			}
-			l.made, l.lo = i, base[i]+int64(out.First)
+			l.made, l.end, l.lo = i, i, base[i]+int64(out.First)
 			l.hi = max(l.hi, base[i]+int64(max(out.Last, out.First))+1)
 		}
 	}
@@ -76,8 +77,9 @@ func liveness(p *Problem) ([]life, []int64, error) {
 }
 
 // shareInPlace merges the storage of outputs with the inputs that they may overwrite: planned inputs whose last reader is
-// this step, of at least the output's size, on the same device. It returns how many pairs it granted.
-func shareInPlace(p *Problem, lives []life) int {
+// this step, all others having ended, of at least the output's size, on the same device. It returns how many pairs it
+// granted. t then has the touches of a class at its root.
+func shareInPlace(p *Problem, lives []life, ord *order, t *touches) int {
 	granted := 0
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -101,11 +103,17 @@ func shareInPlace(p *Problem, lives []life) int {
 				}
 			}
 			root := find(lives, in)
-			if read != 1 || lives[root].bytes < vo.Bytes {
+			if read != 1 || lives[root].bytes < vo.Bytes || ord != nil && !ord.over(t.of(root), i) {
 				continue
 			}
 			lives[o].parent = root
 			lives[root].hi = max(lives[root].hi, lives[o].hi)
+			lives[root].end = max(lives[root].end, lives[o].end)
+			if t != nil {
+				for l, x := range t.of(o) {
+					t.of(root)[l] = max(t.of(root)[l], x)
+				}
+			}
 			taken = append(taken, o, in)
 			granted++
 		}

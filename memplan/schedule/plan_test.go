@@ -55,6 +55,17 @@ func (m memory) each(d tensor.DeviceID, off, n int64, fn func(cells map[int64]st
 // simulate runs a plan step by step: everybody writes a token to its bytes, and finds it there as long as it is alive.
 func simulate(p *schedule.Problem, plan *schedule.Plan) {
 	GinkgoHelper()
+	sub, end := simulation(p, plan)
+	for i, s := range p.Steps {
+		for t := range max(s.Substeps, 1) {
+			sub(i, t)
+		}
+	}
+	end()
+}
+
+// simulation returns what runs one sub-step of a step, and what looks at the values that are kept.
+func simulation(p *schedule.Problem, plan *schedule.Plan) (sub func(i, t int), end func()) {
 	m := memory{}
 	write := func(d tensor.DeviceID, off, n int64, token string) {
 		m.each(d, off, n, func(cells map[int64]string, k int64) { cells[k] = token })
@@ -71,8 +82,8 @@ func simulate(p *schedule.Problem, plan *schedule.Plan) {
 			op(p.Values[i].Device, plan.Values[i], p.Values[i].Bytes, fmt.Sprint("value ", i))
 		}
 	}
-	for i, s := range p.Steps {
-		steps := max(s.Substeps, 1)
+	sub = func(i, t int) {
+		s := &p.Steps[i]
 		overwritten := map[int]int{} // input value, and the sub-step from which an output may lie in its place
 		for _, pair := range s.InPlace {
 			if min(pair.Input, pair.Output) < 0 || pair.Input >= len(s.Inputs) || pair.Output >= len(s.Outputs) {
@@ -83,40 +94,41 @@ func simulate(p *schedule.Problem, plan *schedule.Plan) {
 				overwritten[in] = s.Outputs[pair.Output].First
 			}
 		}
-		for t := range steps {
-			for _, o := range s.Outputs {
-				if o.First == t {
-					value(write, o.Value)
-				}
+		for _, o := range s.Outputs {
+			if o.First == t {
+				value(write, o.Value)
 			}
-			for j, b := range s.Buffers {
-				if b.First == t {
-					write(s.Device, plan.Buffers[i][j], b.Bytes, fmt.Sprint("buffer ", i, j))
-				}
+		}
+		for j, b := range s.Buffers {
+			if b.First == t {
+				write(b.Device, plan.Buffers[i][j], b.Bytes, fmt.Sprint("buffer ", i, j))
 			}
-			for _, in := range s.Inputs {
-				from, shared := overwritten[in.Value]
-				if in.First <= t && t <= in.Last && (!shared || t < from) {
-					value(read, in.Value)
-				}
+		}
+		for _, in := range s.Inputs {
+			from, shared := overwritten[in.Value]
+			if in.First <= t && t <= in.Last && (!shared || t < from) {
+				value(read, in.Value)
 			}
-			for _, o := range s.Outputs {
-				if o.First <= t {
-					value(read, o.Value)
-				}
+		}
+		for _, o := range s.Outputs {
+			if o.First <= t {
+				value(read, o.Value)
 			}
-			for j, b := range s.Buffers {
-				if b.First <= t && t <= b.Last {
-					read(s.Device, plan.Buffers[i][j], b.Bytes, fmt.Sprint("buffer ", i, j))
-				}
+		}
+		for j, b := range s.Buffers {
+			if b.First <= t && t <= b.Last {
+				read(b.Device, plan.Buffers[i][j], b.Bytes, fmt.Sprint("buffer ", i, j))
 			}
 		}
 	}
-	for i, v := range p.Values {
-		if v.Keep {
-			value(read, i)
+	end = func() {
+		for i, v := range p.Values {
+			if v.Keep {
+				value(read, i)
+			}
 		}
 	}
+	return sub, end
 }
 
 // random returns a problem of n steps. Every value is read at random later.
@@ -124,7 +136,8 @@ func random(r *rand.Rand, n int) *schedule.Problem {
 	p := &schedule.Problem{}
 	devices := []tensor.DeviceID{{}, {}, {Type: tensor.Host}, gpu}
 	for range n {
-		s := schedule.Step{Substeps: r.IntN(5), Device: devices[r.IntN(4)], NoReuse: r.IntN(8) == 0}
+		on := devices[r.IntN(4)]
+		s := schedule.Step{Substeps: r.IntN(5), NoReuse: r.IntN(8) == 0}
 		steps := max(s.Substeps, 1)
 		for range r.IntN(4) {
 			v := -1
@@ -136,11 +149,11 @@ func random(r *rand.Rand, n int) *schedule.Problem {
 		for range r.IntN(3) {
 			first := r.IntN(steps)
 			s.Outputs = append(s.Outputs, schedule.Port{Value: len(p.Values), First: first, Last: steps - 1})
-			p.Values = append(p.Values, schedule.Value{Bytes: int64(r.IntN(5)) * 300, Device: s.Device, Planned: r.IntN(6) > 0, Keep: r.IntN(10) == 0})
+			p.Values = append(p.Values, schedule.Value{Bytes: int64(r.IntN(5)) * 300, Device: on, Planned: r.IntN(6) > 0, Keep: r.IntN(10) == 0})
 		}
 		for range r.IntN(4) {
 			first := r.IntN(steps)
-			s.Buffers = append(s.Buffers, schedule.Buffer{Bytes: int64(r.IntN(2000)), Align: int64(64) << r.IntN(6), First: first, Last: first + r.IntN(steps-first)})
+			s.Buffers = append(s.Buffers, schedule.Buffer{Bytes: int64(r.IntN(2000)), Align: int64(64) << r.IntN(6), First: first, Last: first + r.IntN(steps-first), Device: on})
 		}
 		for range r.IntN(3) {
 			if len(s.Inputs) > 0 && len(s.Outputs) > 0 {

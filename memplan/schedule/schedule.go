@@ -38,9 +38,14 @@ type Step struct {
 	Inputs   []Port
 	Outputs  []Port
 	Buffers  []Buffer
-	Device   tensor.DeviceID // of Buffers
-	InPlace  []Pair          // outputs that may overwrite inputs
-	NoReuse  bool            // Buffers must not share memory with each other
+	InPlace  []Pair // outputs that may overwrite inputs
+	NoReuse  bool   // Buffers must not share memory with each other
+	// Lane is where the step runs: 0 is the host, which runs its steps one after another; others are queues, whose steps the
+	// host puts there when it comes to them in the list, and which run in the order of the queue and after the steps that make
+	// their operands. What may overlap in time shares no memory.
+	Lane int
+	// Barrier has the step wait for everything in front of it, on all lanes, and all that follow wait for it. It is on lane 0.
+	Barrier bool
 }
 
 // Port is a value as a step reads or writes it, from sub-step First to Last of the step.
@@ -53,6 +58,7 @@ type Port struct {
 type Buffer struct {
 	Bytes, Align int64
 	First, Last  int
+	Device       tensor.DeviceID // arena that it lies in
 }
 
 // Pair names an output and an input by their indices in the step.
@@ -65,6 +71,11 @@ type Plan struct {
 	Arenas  []Arena   // in the order in which devices first appear
 	Shared  int       // in-place pairs that were granted
 	Start   []int64   // first sub-step of each step, counted from the beginning, and the number of all sub-steps
+	// Waits lists, per step, the steps on other lanes that it has to wait for, the last of each lane; what its own lane and
+	// those imply is left out. Nil where all steps are on lane 0.
+	Waits [][]int
+
+	roots []int // per value: the one whose storage it shares, itself otherwise
 }
 
 // Arena is one device's part of the plan, in bytes.
@@ -98,15 +109,20 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Values: make([]int64, len(p.Values)), Buffers: make([][]int64, len(p.Steps))}
-	plan.Shared, plan.Start = shareInPlace(p, lives), base
+	o, err := happens(p)
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Values: make([]int64, len(p.Values)), Buffers: make([][]int64, len(p.Steps)), Start: base}
+	var t *touches
+	if o != nil {
+		t, plan.Waits = o.touched(p), o.waits
+	}
+	plan.Shared = shareInPlace(p, lives, o, t)
 	var devices []tensor.DeviceID
 	seen := map[tensor.DeviceID]bool{}
 	note := func(d tensor.DeviceID) {
-		if d.IsHost() {
-			d = tensor.DeviceID{}
-		}
-		if !seen[d] {
+		if d = d.Canonical(); !seen[d] {
 			seen[d] = true
 			devices = append(devices, d)
 		}
@@ -118,20 +134,27 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 	}
 	for i := range p.Steps {
 		plan.Buffers[i] = make([]int64, len(p.Steps[i].Buffers))
-		if len(p.Steps[i].Buffers) > 0 {
-			note(p.Steps[i].Device)
+		for _, b := range p.Steps[i].Buffers {
+			note(b.Device)
 		}
 	}
 	for _, d := range devices {
-		k := packer{p: p, lives: lives, base: base, device: d, arena: Arena{Device: d}}
+		k := packer{p: p, lives: lives, base: base, device: d, arena: Arena{Device: d}, o: o, t: t}
 		if err := k.pack(ctx, plan, verify); err != nil {
 			return nil, fmt.Errorf("device %v: %w", d, err)
 		}
 		plan.Arenas = append(plan.Arenas, k.arena)
 	}
+	plan.roots = make([]int, len(p.Values))
 	for i := range p.Values {
+		plan.roots[i] = find(lives, i)
 		if !p.Values[i].Planned {
 			plan.Values[i] = -1
+		}
+	}
+	if verify && o != nil {
+		if err := Verify(p, plan); err != nil {
+			return nil, err
 		}
 	}
 	return plan, nil
@@ -143,10 +166,10 @@ func (p *Problem) Covers(q *Problem) bool {
 	return slices.EqualFunc(p.Values, q.Values, func(a, b Value) bool {
 		return a.Device == b.Device && a.Planned == b.Planned && a.Keep == b.Keep && a.Bytes >= b.Bytes
 	}) && slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
-		return max(a.Substeps, 1) == max(b.Substeps, 1) && a.Device == b.Device && a.NoReuse == b.NoReuse &&
+		return max(a.Substeps, 1) == max(b.Substeps, 1) && a.Lane == b.Lane && a.Barrier == b.Barrier && a.NoReuse == b.NoReuse &&
 			slices.Equal(a.Inputs, b.Inputs) && slices.Equal(a.Outputs, b.Outputs) && slices.Equal(a.InPlace, b.InPlace) &&
 			slices.EqualFunc(a.Buffers, b.Buffers, func(x, y Buffer) bool {
-				return x.First == y.First && x.Last == y.Last && x.Align == y.Align && x.Bytes >= y.Bytes
+				return x.First == y.First && x.Last == y.Last && x.Align == y.Align && x.Device == y.Device && x.Bytes >= y.Bytes
 			})
 	})
 }

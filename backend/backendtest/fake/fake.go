@@ -80,6 +80,7 @@ type machine struct {
 	devices  []*fakeDevice
 	listed   []device.Device
 	watch    watch
+	landing  landing
 	touching sync.Mutex // held while device memory is read or written: what is not ordered is a fault, and no race of Go's
 
 	mu    sync.Mutex
