@@ -97,7 +97,7 @@ func (p *planner) gatherChannels(n *graph.Node, dst place.Memory) error {
 
 // gather emits a choice of channels. Sources are looked up per run in scratch memory of the state.
 func (p *planner) gather(images, hw int, sources []reorder.Source, table []reorder.Channel, reads []place.Memory, dst place.Memory) error {
-	plan, err := reorder.NewGather(p.target, images, hw, sources, table, dst.Pitch/4)
+	plan, err := reorder.NewGather(p.target, 16, images, hw, sources, table, dst.Pitch/4)
 	if err != nil {
 		return err
 	}

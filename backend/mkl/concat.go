@@ -28,7 +28,7 @@ func concatSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reaso
 	}
 	for i, v := range n.Inputs {
 		c, ok := operators.ConstDim(v, 1)
-		if !ok || b.block > 0 && c%b.block != 0 && i < len(n.Inputs)-1 && (b.block != gatherBlock || rank != 4) {
+		if !ok || b.block > 0 && c%b.block != 0 && i < len(n.Inputs)-1 && (!reorder.Gathers(b.block) || rank != 4) {
 			return plain, nil
 		}
 	}
@@ -176,11 +176,7 @@ func (p *planner) concatBy(n *graph.Node, axis int, dst place.Memory) error {
 	return nil
 }
 
-// gatherBlock is the block of channels for which carve has a kernel that chooses channels: the library moves whole blocks
-// only.
-const gatherBlock = 16
-
-// gatherChannels concatenates blocked tensors whose channels do not fall on blocks.
+// gatherChannels concatenates blocked tensors whose channels do not fall on blocks: the library moves whole blocks only.
 func (p *planner) gatherChannels(n *graph.Node, dst place.Memory) error {
 	d := p.Dims[n.Outputs[0].ID]
 	sources, table, reads := p.ConcatChannels(n)
@@ -189,7 +185,7 @@ func (p *planner) gatherChannels(n *graph.Node, dst place.Memory) error {
 
 // gather emits a choice of channels of blocked tensors.
 func (p *planner) gather(images, pixels int, sources []reorder.Source, table []reorder.Channel, reads []place.Memory, dst place.Memory) error {
-	plan, err := reorder.NewGather(isa.Host(), images, pixels, sources, table, 0)
+	plan, err := reorder.NewGather(isa.Host(), p.b.block, images, pixels, sources, table, 0)
 	if err != nil {
 		return err
 	}
@@ -209,9 +205,6 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 	d, count := p.Dims[x.ID], p.Dims[y.ID][1]
 	if p.ViewChannels(x, y, start) {
 		return nil
-	}
-	if p.b.block != gatherBlock {
-		return property.Because(property.Layout, "channels %d to %d in %v", start, start+count, x.Format)
 	}
 	table := make([]reorder.Channel, count)
 	for c := range table {

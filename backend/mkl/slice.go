@@ -3,6 +3,7 @@ package mkl
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -19,7 +20,7 @@ func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 		return nil, property.Because(property.Version, "version %d", n.Op.Since)
 	}
 	if _, ok := place.ChannelSlice(n); ok {
-		if f := b.activations(4); f != graph.HostFormat && b.block > 0 {
+		if f := b.activations(4); f != graph.HostFormat && reorder.Gathers(b.block) {
 			s := graph.UniformSignature("channels", n, graph.HostFormat)
 			s.Inputs[0], s.Outputs[0] = graph.Fixed(f), graph.Fixed(f)
 			sigs = append([]graph.Signature{s}, sigs...)
@@ -144,7 +145,7 @@ func splitSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason
 		}
 	}
 	axis := int(n.Int("axis", 0))
-	if rank := len(n.Inputs[0].Type.Shape); rank == 4 && (axis == 1 || axis == -3) && b.block > 0 {
+	if rank := len(n.Inputs[0].Type.Shape); rank == 4 && (axis == 1 || axis == -3) && reorder.Gathers(b.block) {
 		ok := true
 		for _, v := range append([]*graph.Value{n.Inputs[0]}, n.Outputs...) {
 			_, known := operators.ConstDim(v, 1)

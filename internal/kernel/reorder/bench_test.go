@@ -54,14 +54,14 @@ func BenchmarkReorder(b *testing.B) {
 	}
 }
 
-// BenchmarkGather concatenates 24 and 40 channels and shuffles 116 as ShuffleNet does.
+// BenchmarkGather concatenates 28 and 36 channels and shuffles 116 as ShuffleNet does.
 func BenchmarkGather(b *testing.B) {
 	var concat, shuffle []reorder.Channel
 	for c := range 64 {
-		if c < 24 {
+		if c < 28 {
 			concat = append(concat, reorder.Channel{Channel: c})
 		} else {
-			concat = append(concat, reorder.Channel{Tensor: 1, Channel: c - 24})
+			concat = append(concat, reorder.Channel{Tensor: 1, Channel: c - 28})
 		}
 	}
 	for c := range 116 {
@@ -71,17 +71,21 @@ func BenchmarkGather(b *testing.B) {
 	for _, target := range isa.Targets() {
 		for _, row := range []struct {
 			name     string
+			block    int
 			channels []int
 			table    []reorder.Channel
-		}{{"concat", []int{24, 40}, concat}, {"shuffle", []int{116}, shuffle}} {
-			b.Run(fmt.Sprintf("target=%v/%s", target, row.name), func(b *testing.B) {
+		}{
+			{"concat", 16, []int{28, 36}, concat}, {"shuffle", 16, []int{116}, shuffle},
+			{"concat", 8, []int{28, 36}, concat}, {"shuffle", 8, []int{116}, shuffle},
+		} {
+			b.Run(fmt.Sprintf("target=%v/%s/block=%d", target, row.name, row.block), func(b *testing.B) {
 				var sources []reorder.Source
 				var data [][]float32
 				for _, c := range row.channels {
 					sources = append(sources, reorder.Source{C: c})
 					data = append(data, filled(reorder.NCHW16c.Floats(c, hw)))
 				}
-				g, err := reorder.NewGather(target, 1, hw, sources, row.table, 0)
+				g, err := reorder.NewGather(target, row.block, 1, hw, sources, row.table, 0)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -123,15 +123,23 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 	}
 }
 
-// gatherLanes makes n pixels of a block from two.
-func gatherLanes(set isa.Set, dst, a, b *float32, m *mixture, keep, n int) {
+// gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
+func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
 	switch set {
 	case isa.AVX512:
-		gather512(dst, a, b, m, keep, n)
+		if w == 16 {
+			gather512(dst, a, b, m, keep, n)
+		} else {
+			gatherEights(dst, a, b, m, keep, n)
+		}
 	case isa.AVX2:
-		gather256(dst, a, b, m, keep, n)
+		if w == 16 {
+			gather256(dst, a, b, m, keep, n)
+		} else {
+			gatherEights(dst, a, b, m, keep, n)
+		}
 	default:
-		portableGather(dst, a, b, m, keep, n)
+		portableGather(w, dst, a, b, m, keep, n)
 	}
 }
 

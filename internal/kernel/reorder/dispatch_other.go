@@ -50,9 +50,9 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 	portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)
 }
 
-// gatherLanes makes n pixels of a block from two.
-func gatherLanes(set isa.Set, dst, a, b *float32, m *mixture, keep, n int) {
-	portableGather(dst, a, b, m, keep, n)
+// gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
+func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
+	portableGather(w, dst, a, b, m, keep, n)
 }
 
 // weaveLanes returns how many pixels join and part take at a time, 0 where they do not exist.

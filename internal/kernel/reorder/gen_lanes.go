@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
@@ -96,11 +98,11 @@ func gatherArgs() []asm.Arg {
 	return []asm.Arg{asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Typed("m", "*mixture"), asm.Int("keep"), asm.Int("n")}
 }
 
-const gatherDoc = ` computes n pixels of 16 channels from two source blocks as m says. With keep 1, lanes that m does not name keep
+const gatherDoc = ` computes n pixels of %d channels from two source blocks as m says. With keep 1, lanes that m does not name keep
 what dst holds; with 0 they become zero. n is at least 1.`
 
 func gather512(f *asm.File) {
-	fn := f.Func("gather512", "gather512"+gatherDoc, gatherArgs()...)
+	fn := f.Func("gather512", "gather512"+fmt.Sprintf(gatherDoc, 16), gatherArgs()...)
 	fn.Load("dst", "DI")
 	fn.Load("a", "SI")
 	fn.Load("b", "BX")
@@ -133,13 +135,12 @@ func gather512(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
-	f.Serve("gatherLanes", asm.AVX512(), "gather512(dst, a, b, m, keep, n)")
 }
 
 // gather256 makes each half of the result from the four halves of the sources: permuted all alike by the low three bits of
 // the index, chosen by bits 3 and 4.
 func gather256(f *asm.File) {
-	fn := f.Func("gather256", "gather256"+gatherDoc, gatherArgs()...)
+	fn := f.Func("gather256", "gather256"+fmt.Sprintf(gatherDoc, 16), gatherArgs()...)
 	fn.Load("dst", "DI")
 	fn.Load("a", "SI")
 	fn.Load("b", "BX")
@@ -180,5 +181,54 @@ func gather256(f *asm.File) {
 		fn.I("ADDQ $64, DI")
 	})
 	fn.Ret()
-	f.Serve("gatherLanes", asm.AVX2(), "gather256(dst, a, b, m, keep, n)")
+}
+
+// gatherEights makes blocks of 8: both sources are permuted by the low three bits of the index, and bit 3 chooses.
+func gatherEights(f *asm.File) {
+	fn := f.Func("gatherEights", "gatherEights"+fmt.Sprintf(gatherDoc, 8), gatherArgs()...)
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "BX")
+	fn.Load("m", "DX")
+	fn.I("VMOVDQU (DX), Y12")    // index; bit 31: not named
+	fn.I("VPSLLD $28, Y12, Y10") // sign: bit 3, the source
+	fn.I("VPSRAD $31, Y12, Y11") // all ones: not named
+	fn.Load("n", "CX")
+	fn.Load("keep", "AX")
+	choose := func() {
+		fn.I("VPERMPS (SI), Y12, Y0")
+		fn.I("VPERMPS (BX), Y12, Y1")
+		fn.I("VBLENDVPS Y10, Y1, Y0, Y0")
+	}
+	next := func() {
+		fn.I("VMOVUPS Y0, (DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $32, BX")
+		fn.I("ADDQ $32, DI")
+	}
+	fn.I("TESTQ AX, AX")
+	fn.I("JNE keep")
+	fn.Loop("CX", func() {
+		choose()
+		fn.I("VANDNPS Y0, Y11, Y0")
+		next()
+	})
+	fn.Ret()
+	fn.Label("keep")
+	fn.Loop("CX", func() {
+		choose()
+		fn.I("VMOVUPS (DI), Y2")
+		fn.I("VBLENDVPS Y11, Y2, Y0, Y0")
+		next()
+	})
+	fn.Ret()
+}
+
+// gatherLanes serves choices of channels. Blocks of 8 are half a register of AVX-512's.
+func gatherLanes(f *asm.File) {
+	call := func(wide string) string {
+		return "if w == 16 {\n" + wide + "(dst, a, b, m, keep, n)\n} else {\ngatherEights(dst, a, b, m, keep, n)\n}"
+	}
+	f.Serve("gatherLanes", asm.AVX512(), call("gather512"))
+	f.Serve("gatherLanes", asm.AVX2(), call("gather256"))
 }

@@ -33,6 +33,8 @@ func main() {
 			copy256(f)
 			gather512(f)
 			gather256(f)
+			gatherEights(f)
+			gatherLanes(f)
 		}},
 	)
 }
@@ -55,8 +57,8 @@ var entries = []asm.Entry{
 	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",
 		Params:   "dst *float32, dstStride int, src *float32, srcStride, lanes, stored, n int",
 		Portable: "portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)"},
-	{Name: "gatherLanes", Doc: "makes n pixels of a block from two.",
-		Params: "dst, a, b *float32, m *mixture, keep, n int", Portable: "portableGather(dst, a, b, m, keep, n)"},
+	{Name: "gatherLanes", Doc: "makes n pixels of a block of w lanes, 8 or 16, from two.",
+		Params: "w int, dst, a, b *float32, m *mixture, keep, n int", Portable: "portableGather(w, dst, a, b, m, keep, n)"},
 	{Name: "weaveLanes", Doc: "returns how many pixels join and part take at a time, 0 where they do not exist.", Result: "int", Portable: "return 0"},
 	{Name: "join", Doc: "makes pixels of two to four floats from as many planes, n times weaveLanes of them.",
 		Params: "to traffic, planes int, dst, src *float32, srcStride, n int", Portable: `panic("reorder: no kernel joins planes")`},

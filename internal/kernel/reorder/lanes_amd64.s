@@ -228,3 +228,48 @@ done3:
 	JNZ loop1
 	VZEROUPPER
 	RET
+
+// func gatherEights(dst *float32, a *float32, b *float32, m *mixture, keep int, n int)
+TEXT ·gatherEights(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), BX
+	MOVQ m+24(FP), DX
+	VMOVDQU (DX), Y12
+	VPSLLD $28, Y12, Y10
+	VPSRAD $31, Y12, Y11
+	MOVQ n+40(FP), CX
+	MOVQ keep+32(FP), AX
+	TESTQ AX, AX
+	JNE keep
+
+loop1:
+	VPERMPS (SI), Y12, Y0
+	VPERMPS (BX), Y12, Y1
+	VBLENDVPS Y10, Y1, Y0, Y0
+	VANDNPS Y0, Y11, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, BX
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+keep:
+
+loop2:
+	VPERMPS (SI), Y12, Y0
+	VPERMPS (BX), Y12, Y1
+	VBLENDVPS Y10, Y1, Y0, Y0
+	VMOVUPS (DI), Y2
+	VBLENDVPS Y11, Y2, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, BX
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop2
+	VZEROUPPER
+	RET

@@ -25,3 +25,9 @@ func gather512(dst *float32, a *float32, b *float32, m *mixture, keep int, n int
 //
 //go:noescape
 func gather256(dst *float32, a *float32, b *float32, m *mixture, keep int, n int)
+
+// gatherEights computes n pixels of 8 channels from two source blocks as m says. With keep 1, lanes that m does not name keep
+// what dst holds; with 0 they become zero. n is at least 1.
+//
+//go:noescape
+func gatherEights(dst *float32, a *float32, b *float32, m *mixture, keep int, n int)

@@ -190,31 +190,33 @@ var _ = Describe("Plan", func() {
 })
 
 var _ = Describe("Gather", func() {
-	check := func(target isa.Target, r *rand.Rand, n, hw int, channels []int, table []reorder.Channel, front bool) error {
+	check := func(target isa.Target, block int, r *rand.Rand, n, hw int, channels []int, table []reorder.Channel, front bool) error {
+		floats := func(c int) int { return (c + block - 1) / block * block * hw }
+		at := func(c, px int) int { return (c/block*hw+px)*block + c%block }
 		var sources []reorder.Source
 		var data [][]float32
 		for i, c := range channels {
 			s := reorder.Source{C: c}
-			image := reorder.NCHW16c.Floats(c, hw)
+			image := floats(c)
 			if r.IntN(2) == 0 {
-				s.Image = image + 16*hw
+				s.Image = image + block*hw
 				image = s.Image
 			}
 			sources = append(sources, s)
-			x, free := guarded((n-1)*image+reorder.NCHW16c.Floats(c, hw), front)
+			x, free := guarded((n-1)*image+floats(c), front)
 			defer free()
 			for k := range x {
 				x[k] = float32(1000*(i+1)) + r.Float32()
 			}
 			data = append(data, x)
 		}
-		blocks := (len(table) + 15) / 16
-		dstImage := blocks*hw*16 + 32
-		g, err := reorder.NewGather(target, n, hw, sources, table, dstImage)
+		blocks := (len(table) + block - 1) / block
+		dstImage := blocks*hw*block + 32
+		g, err := reorder.NewGather(target, block, n, hw, sources, table, dstImage)
 		if err != nil {
 			return err
 		}
-		dst, free := guarded((n-1)*dstImage+blocks*hw*16, front)
+		dst, free := guarded((n-1)*dstImage+blocks*hw*block, front)
 		defer free()
 		for i := range dst {
 			dst[i] = canary
@@ -225,23 +227,23 @@ var _ = Describe("Gather", func() {
 			}
 		}
 		for i := range n {
-			for c := range blocks * 16 {
+			for c := range blocks * block {
 				for px := range hw {
 					want := float32(0)
 					if c < len(table) && table[c].Tensor >= 0 {
 						from := table[c]
-						image := reorder.NCHW16c.Floats(channels[from.Tensor], hw)
+						image := floats(channels[from.Tensor])
 						if sources[from.Tensor].Image != 0 {
 							image = sources[from.Tensor].Image
 						}
-						want = data[from.Tensor][i*image+offset(reorder.NCHW16c, 0, hw, from.Channel, px)]
+						want = data[from.Tensor][i*image+at(from.Channel, px)]
 					}
-					if got := dst[i*dstImage+offset(reorder.NCHW16c, 0, hw, c, px)]; got != want {
+					if got := dst[i*dstImage+at(c, px)]; got != want {
 						return fmt.Errorf("image %d, channel %d, pixel %d: %g, want %g", i, c, px, got, want)
 					}
 				}
 			}
-			if i+1 < n && dst[i*dstImage+blocks*hw*16] != canary {
+			if i+1 < n && dst[i*dstImage+blocks*hw*block] != canary {
 				return fmt.Errorf("wrote behind image %d", i)
 			}
 		}
@@ -260,7 +262,7 @@ var _ = Describe("Gather", func() {
 					table[c].Tensor = -1
 				}
 			}
-			Expect(check(target, r, 1+r.IntN(2), 1+r.IntN(300), channels, table, r.IntN(2) == 0)).To(Succeed())
+			Expect(check(target, 8+8*r.IntN(2), r, 1+r.IntN(2), 1+r.IntN(300), channels, table, r.IntN(2) == 0)).To(Succeed())
 		}
 	})
 	onTargets("concatenates, splits and shuffles", func(target isa.Target) {
@@ -278,16 +280,18 @@ var _ = Describe("Gather", func() {
 			shuffle = append(shuffle, reorder.Channel{Tensor: 0, Channel: k%3*8 + k/3})
 		}
 		for _, table := range [][]reorder.Channel{concat, split, split[3:], shuffle} {
-			Expect(check(target, r, 2, 49, []int{24, 32, 7}, table, true)).To(Succeed())
+			for _, block := range []int{8, 16} {
+				Expect(check(target, block, r, 2, 49, []int{24, 32, 7}, table, true)).To(Succeed())
+			}
 		}
 	})
 	It("turns down what does not exist", func() {
 		one := []reorder.Source{{C: 4}}
 		for _, table := range [][]reorder.Channel{nil, {{Tensor: 1}}, {{Channel: 4}}, {{Channel: -1}}} {
-			_, err := reorder.NewGather(isa.Host(), 1, 1, one, table, 0)
+			_, err := reorder.NewGather(isa.Host(), 16, 1, 1, one, table, 0)
 			Expect(err).To(MatchError(reorder.ErrShape))
 		}
-		g, err := reorder.NewGather(isa.Host(), 1, 1, one, []reorder.Channel{{Channel: 3}}, 0)
+		g, err := reorder.NewGather(isa.Host(), 16, 1, 1, one, []reorder.Channel{{Channel: 3}}, 0)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(g.Run(0, 1, make([]float32, 16), nil)).To(MatchError(reorder.ErrBuffer))
 		Expect(g.Run(0, 1, make([]float32, 15), [][]float32{make([]float32, 16)})).To(MatchError(reorder.ErrBuffer))

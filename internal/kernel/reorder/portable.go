@@ -45,22 +45,22 @@ func portableCopy(dst *float32, dstStride int, src *float32, srcStride, lanes, s
 	}
 }
 
-// portableGather does what gather512 does.
-func portableGather(dst, a, b *float32, m *mixture, keep, n int) {
-	out, xs, ys := row(dst, 0, 16*n), row(a, 0, 16*n), row(b, 0, 16*n)
-	for l, from := range m {
+// portableGather does what gather512 does, and gatherEights, in blocks of w lanes.
+func portableGather(w int, dst, a, b *float32, m *mixture, keep, n int) {
+	out, xs, ys := row(dst, 0, w*n), row(a, 0, w*n), row(b, 0, w*n)
+	for l, from := range m[:w] {
 		switch {
 		case from == absent && keep == 0:
-			for i := l; i < len(out); i += 16 {
+			for i := l; i < len(out); i += w {
 				out[i] = 0
 			}
 		case from == absent:
 		default:
-			in := xs
-			if from >= 16 {
-				in = ys
+			in, at := xs, int(from)
+			if at >= w {
+				in, at = ys, at-w
 			}
-			for i, j := l, int(from%16); i < len(out); i, j = i+16, j+16 {
+			for i, j := l, at; i < len(out); i, j = i+w, j+w {
 				out[i] = in[j]
 			}
 		}
