@@ -363,7 +363,9 @@ func (p *planner) fill(n *graph.Node, dst place.Memory, size int) {
 			copy(pattern, v.Const.Bytes())
 		}
 	} else {
-		copy(pattern, tensor.Scalar(n.Float("value", 0)).Bytes())
+		if v, err := tensor.Convert(tensor.Scalar(n.Float("value", 0)), n.Inputs[0].Type.DType, nil); err == nil { // a number, or the fill stays 0
+			copy(pattern, v.Bytes())
+		}
 	}
 	const part = 1 << 16
 	p.emit(step{chunks: ceilDiv(dst.Size, part), grain: 1, body: func(st *state, _, lo, hi int) {

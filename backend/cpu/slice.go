@@ -19,7 +19,7 @@ func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, why
 	}
 	plain := operators.RowMajor(n)
-	if _, ok := place.ChannelSlice(n); ok {
+	if _, ok := place.ChannelSlice(n); ok && is4D(n.Inputs[0]) {
 		s := graph.UniformSignature("nchw16c", n, rowMaj)
 		s.Inputs[0], s.Outputs[0] = graph.Fixed(blocked), graph.Fixed(blocked)
 		return append([]graph.Signature{s}, plain...), nil

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -75,7 +74,8 @@ func (p *planner) sliced(d []int, src place.Memory) place.Memory {
 type depthTap struct{ kernel, source int }
 
 // depthRun is a run of slices of a result to which the same slices of the kernel contribute: count of them, from first on at
-// distance apart. taps are those of the first; each further one reads step slices behind.
+// distance apart. taps are those of the first; each further one reads step slices behind. A slice to which none contributes
+// is a run of its own.
 type depthRun struct {
 	first, count, apart, step int
 	taps                      []depthTap
@@ -108,7 +108,7 @@ func depthRuns(w *graph.Window, transposed bool, in, out, begin int) []depthRun 
 		open := false
 		for o := phase; o < out; o += apart {
 			t := taps(o)
-			if open && slices.EqualFunc(t, runs[len(runs)-1].taps, sameKernel) {
+			if open && len(t) > 0 && slices.EqualFunc(t, runs[len(runs)-1].taps, sameKernel) {
 				runs[len(runs)-1].count++
 				continue
 			}
@@ -116,6 +116,18 @@ func depthRuns(w *graph.Window, transposed bool, in, out, begin int) []depthRun 
 		}
 	}
 	return runs
+}
+
+// besideSource returns the map of a convolution with its source so far in the padding that no window meets it.
+func besideSource(s conv.Spec) conv.Map {
+	m := s.Map
+	reach := (m.Kernel[0] - 1) * max(m.Dilate[0], 1)
+	if s.Transposed {
+		m.Pad[0] = m.H*max(m.Stride[0], 1) + reach
+	} else {
+		m.Pad[0] = (m.OH-1)*max(m.Stride[0], 1) + reach + 1
+	}
+	return m
 }
 
 // volumeConv emits a convolution or transposed convolution over three axes with its tail.
@@ -156,11 +168,12 @@ func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value,
 	from, to := channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4] // floats of a slice
 	weights := place.Nowhere
 	for _, run := range depthRuns(&window, spec.Transposed, dx[2], dy[2], begin) {
-		if len(run.taps) == 0 {
-			return fmt.Errorf("slice %d of the result of %v lies in padding only", run.first, n)
+		s := spec
+		if len(run.taps) == 0 { // bias and tail are all there is
+			run.taps, s.Map = []depthTap{{}}, besideSource(spec)
 		}
 		for i, tap := range run.taps {
-			s := spec
+			s := s
 			s.N = run.count
 			if run.count > 1 {
 				s.SrcImage, s.DstImage, s.ResImage = run.step*from, run.apart*to, run.apart*to

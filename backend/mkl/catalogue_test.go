@@ -28,7 +28,7 @@ const row = `
 var _ = DescribeTable("the catalogue of fusions", func(ctx SpecContext, text string, ops ...string) {
 	open("")
 	g := parse(text)
-	p := program(ctx, g, carve.Options{Verify: true, Poison: true, KeepOrder: true})
+	p := program(ctx, g, carve.Options{Verify: true, Poison: true, KeepOrder: true}) // the model's order tells what became of what
 	expectAgreement(ctx, p, g)
 	Expect(append([]string{}, opsOf(ctx, p)...)).To(Equal(append([]string{}, ops...)))
 },
@@ -274,6 +274,28 @@ var _ = DescribeTable("the catalogue of fusions", func(ctx SpecContext, text str
   %y = Cast(%d; to=1)
   output %y`),
 )
+
+var _ = It("the order of a group lets a sum overwrite what a pool has read", func(ctx SpecContext) {
+	open("")
+	g := parse(image + `
+  %c = Conv(%x, %w)
+  %n = BatchNormalization(%c, %s, %m, %m, %s)
+  %a = Add(%n, %x)
+  %y = Relu(%a)
+  %p = MaxPool(%n; kernel_shape=[2,2])
+  output %y
+  output %p`)
+	var arenas []int64
+	for _, keep := range []bool{true, false} {
+		p := program(ctx, g, carve.Options{Verify: true, Poison: true, KeepOrder: keep})
+		expectAgreement(ctx, p, g)
+		arenas = append(arenas, p.Memory().Arenas)
+		if !keep {
+			Expect(opsOf(ctx, p)).To(Equal([]string{"Conv", "MaxPool", "Add", "Relu"}))
+		}
+	}
+	Expect(arenas[1]).To(BeNumerically("<", arenas[0]))
+})
 
 var _ = DescribeTable("activations behind a convolution and a product", func(ctx SpecContext, call string, fused bool) {
 	open("")

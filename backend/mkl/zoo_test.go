@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/zootest"
+	"github.com/carve-dev/carve/property"
 )
 
 // quickZoo are models that compile and run in well under a second.
@@ -55,6 +56,9 @@ func checkZoo(ctx context.Context, library, name string, o carve.Options) *carve
 	}
 	fmt.Fprintf(GinkgoWriter, "%s: nodes %v in %d groups\n", name, nodes, len(r.Groups))
 	Expect(nodes).To(HaveKey("mkl"), name)
+	for _, x := range r.Rejected { // outputs agree also where a group was left to the reference kernels
+		Expect(x.Reason).NotTo(HavePrefix(string(property.SpecializeFail)), "%s: %s", name, x.Node)
+	}
 	return r
 }
 
@@ -66,6 +70,16 @@ var _ = Describe("the zoo on mkl", func() {
 				checkZoo(ctx, lib, name, carve.Options{})
 			})
 		}
+		It(strings.TrimSpace("cuts channels anywhere in blocks of 8 and 16 "+lib), func(ctx SpecContext) {
+			open(lib)
+			for _, layout := range []string{"NCHW8c", "NCHW16c"} {
+				c := backend.Config{Name: "mkl", Options: map[string]string{"layout": layout}}
+				if lib != "" {
+					c.Options["library"] = lib
+				}
+				checkZoo(ctx, lib, "shufflenet_v2_x1_0", carve.Options{Backends: []backend.Config{c}})
+			}
+		})
 		It(strings.TrimSpace("converts next to nothing in convolutional networks "+lib), func(ctx SpecContext) {
 			open(lib)
 			names := []string{"shufflenet_v2_x1_0"}
