@@ -68,7 +68,8 @@ var _ = Describe("random operators, and chains of them", func() {
 			ran := checkRandom(ctx, lib, 0, 2, 300)
 			for _, name := range mkl.Operators() {
 				pattern, ok := strings.CutPrefix(name, "pattern:")
-				if ok && pattern != fuse.SiluName && mkl.ExactProducts(b) { // simplification makes a Swish of it
+				// Simplification makes a Swish of SiLU; without VNNI none of these chains has a sum on integers.
+				if ok && pattern != fuse.SiluName && (pattern != "quantized-sum" || mkl.ExactProducts(b)) {
 					Expect(ran[pattern]).NotTo(BeZero(), "no chain has %s", pattern)
 				}
 			}

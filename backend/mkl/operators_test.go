@@ -1,6 +1,7 @@
 package mkl_test
 
 import (
+	"math"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // of is a model of one operator on an input of that shape.
@@ -78,4 +80,22 @@ var _ = Describe("operators", func() {
 			Entry("softmax of before version 13", "\n  input %x: f32[3,4,5]\n  %y = Softmax/11(%x; axis=1)\n  output %y", "Softmax"),
 		)
 	}
+})
+
+var _ = It("the logarithm of a softmax over one element is 0, and NaN where that is not finite", func(ctx SpecContext) {
+	open("")
+	p := program(ctx, parse("\n  input %x: f32[5,1]\n  %y = LogSoftmax(%x)\n  output %y"), carve.Options{Verify: true})
+	Expect(opsOf(ctx, p)).To(Equal([]string{"LogSoftmax"}))
+	inf := float32(math.Inf(1))
+	x, err := tensor.New(tensor.Float32, 5, 1)
+	Expect(err).NotTo(HaveOccurred())
+	copy(tensor.Of[float32](x), []float32{-3, 0, 1e30, inf, -inf})
+	out, err := p.Run(ctx, map[string]tensor.Value{"x": x})
+	Expect(err).NotTo(HaveOccurred())
+	y := out["y"].(*tensor.Tensor)
+	for i := range 3 {
+		Expect(y.Float64At(i)).To(BeZero())
+	}
+	Expect(math.IsNaN(y.Float64At(3))).To(BeTrue())
+	Expect(math.IsNaN(y.Float64At(4))).To(BeTrue())
 })

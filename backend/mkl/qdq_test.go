@@ -57,6 +57,8 @@ var _ = Describe("operators on integers", func() {
 				"%c = Conv(%xd, %w)", "%c", "u8[]{121}"), quantizedProduct),
 			Entry("groups", quantizedConv("u8[1,32,9,9]", "u8[]{0}", integers("i8", -127, 127, 32, 16, 3, 3), scales(32, 0.004),
 				"%c = Conv(%xd, %w; pads=[1,1,1,1], group=2)", "%c", "u8[]{121}"), quantizedProduct),
+			Entry("depthwise, 8 taps, padded, which the library miscounts", quantizedConv("u8[1,32,9,9]", "u8[]{12}", integers("i8", -64, 63, 32, 1, 4, 2), scales(32, 0.04),
+				"%c = Conv(%xd, %w; pads=[1,1,2,0], group=32)", "%c", "u8[]{121}"), "DequantizeLinear", "Conv", "QuantizeLinear"),
 			Entry("depthwise", quantizedConv("u8[1,32,9,9]", "u8[]{12}", integers("i8", -127, 127, 32, 1, 3, 3), scales(32, 0.04),
 				"%c = Conv(%xd, %w; pads=[1,1,1,1], group=32)", "%c", "u8[]{121}"), quantizedProduct),
 			Entry("one dim", quantizedConv("u8[2,16,30]", "u8[]{12}", integers("i8", -127, 127, 24, 16, 3), scales(24, 0.01),
