@@ -30,8 +30,8 @@ const CarveDomain = "carve"
 // Carve's own operators.
 const (
 	OpConvert  = "Convert"  // one operand; the output's Format differs from the operand's
-	OpFused    = "Fused"    // an atomic claim: attribute "pattern", one Region "body"
-	OpSubgraph = "Subgraph" // a group: attribute "backend", one Region "body"
+	OpFused    = "Fused"    // an atomic claim: attribute "pattern", one Region "body"; see also AttrOperator
+	OpSubgraph = "Subgraph" // a group: attribute "backend", one Region "body"; see also AttrOperator
 )
 
 // Graph is a typed SSA graph. Its nodes are kept in a list; the order of the list is where ties are broken, and need not

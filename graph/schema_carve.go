@@ -25,14 +25,14 @@ func carveSchemas(name string) []*Schema {
 		return one(&Schema{
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
-			Attrs:   []AttrSpec{{Name: "pattern", Kind: AttrString}, {Name: "body", Required: true}},
+			Attrs:   []AttrSpec{{Name: "pattern", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
 			Infer:   inferBody,
 		})
 	case OpSubgraph:
 		return one(&Schema{
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
-			Attrs:   []AttrSpec{{Name: "backend", Kind: AttrString}, {Name: "body", Required: true}},
+			Attrs:   []AttrSpec{{Name: "backend", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
 			Infer:   inferBody,
 		})
 	}

@@ -77,12 +77,3 @@ func (b *Benefit) bytes(t graph.Type) int64 {
 	}
 	return int64(min(n*float64(t.DType.Bits())/8, 1<<60))
 }
-
-// nothing is a selector that takes nothing.
-type nothing struct{}
-
-func (nothing) Select(*graph.Node) bool                { return false }
-func (nothing) SelectInput(_, _ *graph.Node) bool      { return false }
-func (nothing) SelectOutput(_, _ *graph.Node) bool     { return false }
-func (nothing) Filter(set []*graph.Node) []*graph.Node { return set }
-func (nothing) Reset()                                 {}

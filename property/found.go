@@ -12,30 +12,20 @@ import (
 //
 // It is for backends whose fusions are read by code and not by a Pattern, such as chains of any length.
 func Found(name string, least int, find func(seed *graph.Node) []*graph.Node) SubgraphProperty {
-	return &found{name, max(least, 2), find}
+	least = max(least, 2)
+	return &Rule{ID: name, Selector: func(*graph.Graph) Selector { return &foundSelector{least: least, find: find} }}
 }
-
-type found struct {
-	name  string
-	least int
-	find  func(seed *graph.Node) []*graph.Node
-}
-
-// Name implements SubgraphProperty.
-func (p *found) Name() string { return p.name }
-
-// NewSelector implements SubgraphProperty.
-func (p *found) NewSelector(*graph.Graph) Selector { return &foundSelector{p: p} }
 
 type foundSelector struct {
-	p   *found
-	set []*graph.Node
+	least int
+	find  func(seed *graph.Node) []*graph.Node
+	set   []*graph.Node
 }
 
 // Select looks for the whole set at once, so that growing only confirms it.
 func (s *foundSelector) Select(seed *graph.Node) bool {
-	s.set = s.p.find(seed)
-	return len(s.set) >= s.p.least
+	s.set = s.find(seed)
+	return len(s.set) >= s.least
 }
 
 func (s *foundSelector) SelectInput(_, input *graph.Node) bool { return slices.Contains(s.set, input) }
@@ -44,7 +34,7 @@ func (s *foundSelector) SelectOutput(_, output *graph.Node) bool {
 }
 
 func (s *foundSelector) Filter(candidates []*graph.Node) []*graph.Node {
-	if len(candidates) < s.p.least {
+	if len(candidates) < s.least {
 		return nil
 	}
 	return candidates

@@ -10,30 +10,23 @@ import (
 // that begins first in topological order wins, and of those the largest that passes the check, unless that is nil; what the
 // check turns down is reported with its reason.
 //
-// A property that brings signatures or a kernel for the fused nodes embeds it:
+// A property that brings signatures or a kernel for the fused nodes is a Rule made of it:
 //
-//	type snake struct{ property.SubgraphProperty }
-//
-//	func (snake) Signatures(fused *graph.Node) []graph.Signature { … }
+//	snake := property.RuleOf(property.NewPattern("snake", pattern, nil))
+//	snake.Signatures, snake.Kernel = signatures, kernel
 func NewPattern(name string, p *Pattern, check func(*Match) *Reason) SubgraphProperty {
-	q := &fuse{name: name, p: p, check: check, ops: map[string]bool{}}
-	q.depth = p.measure(map[*Pattern]int{}, q.ops)
-	return q
+	f := &fuse{p: p, check: check, ops: map[string]bool{}}
+	f.depth = p.measure(map[*Pattern]int{}, f.ops)
+	return &Rule{ID: name, Selector: func(*graph.Graph) Selector { return &fuseSelector{f: f} }}
 }
 
+// fuse is what selectors of a pattern share.
 type fuse struct {
-	name  string
 	p     *Pattern
 	check func(*Match) *Reason
 	depth int
 	ops   map[string]bool // that nodes of a match can have
 }
-
-// Name implements SubgraphProperty.
-func (f *fuse) Name() string { return f.name }
-
-// NewSelector implements SubgraphProperty.
-func (f *fuse) NewSelector(*graph.Graph) Selector { return &fuseSelector{f: f} }
 
 type fuseSelector struct {
 	f    *fuse

@@ -6,18 +6,9 @@ import "github.com/carve-dev/carve/graph"
 // list, a rule about shapes. Its claims are atomic; WithKind makes borders or limits of them:
 //
 //	property.WithKind(property.Admitting, property.Nodes("static-shape", property.StaticShapes))
-func Nodes(name string, p Predicate) SubgraphProperty { return &nodes{name, p} }
-
-type nodes struct {
-	name string
-	p    Predicate
+func Nodes(name string, p Predicate) SubgraphProperty {
+	return &Rule{ID: name, Selector: func(*graph.Graph) Selector { return &nodesSelector{p} }}
 }
-
-// Name implements SubgraphProperty.
-func (p *nodes) Name() string { return p.name }
-
-// NewSelector implements SubgraphProperty.
-func (p *nodes) NewSelector(*graph.Graph) Selector { return &nodesSelector{p: p.p} }
 
 type nodesSelector struct{ p Predicate }
 

@@ -70,12 +70,7 @@ func (k Kind) String() string {
 type Kinded interface{ Kind() Kind }
 
 // KindOf returns the kind of a property's claims.
-func KindOf(p SubgraphProperty) Kind {
-	if k, ok := As[Kinded](p); ok {
-		return k.Kind()
-	}
-	return Atomic
-}
+func KindOf(p SubgraphProperty) Kind { return RuleOf(p).Kind }
 
 // PrePartitioner is implemented by properties that look at, or prepare, the graph before selection.
 type PrePartitioner interface{ PrePartition(g *graph.Graph) error }
@@ -91,6 +86,12 @@ type Reviewer interface {
 	Review(sub *graph.Graph) (keep []int, why *Reason)
 }
 
+// AttributeReviewer is a Reviewer that also gives the node that will stand for the set attributes; its own word counts where
+// a property is both.
+type AttributeReviewer interface {
+	ReviewAttributes(sub *graph.Graph) Verdict
+}
+
 // KeepAll returns the indices of all nodes of a graph: a Review that accepts.
 func KeepAll(sub *graph.Graph) []int {
 	keep := make([]int, sub.NumNodes())
@@ -100,11 +101,18 @@ func KeepAll(sub *graph.Graph) []int {
 	return keep
 }
 
-// NodeCreator makes the node that stands for an accepted atomic claim. sub is its region, with the claim's nodes in it;
-// the node gets the name and the attributes that the spec gives. A nil spec keeps the default: carve.Fused with the
-// attribute "pattern" set to the property's name. An error turns the claim down.
+// NodeCreator says how the node that stands for an accepted claim, or for a finished group where the property's claims are
+// not atomic, is called; see Rule.Create. sub is its region, with the nodes in it. By default an atomic claim becomes a
+// carve.Fused with the attribute "pattern", which is the property's name whatever spec says, and a group a carve.Subgraph
+// with the attribute "backend". Of the properties of a backend, the first that returns a spec for a group names it.
 type NodeCreator interface {
 	CreateSubgraphNode(sub *graph.Graph) (spec *graph.NodeSpec, err error)
+}
+
+// Connector sees, and edits, operands and results of the node that stands for a claim or a finished group when it has been
+// put in their place; see Rule.Connect.
+type Connector interface {
+	ConnectSubgraph(n *graph.Node) error
 }
 
 // Adjuster edits the chosen nodes in place instead of fusing them. Types of what it adds have to be set.
@@ -123,20 +131,22 @@ type Signer interface {
 	Signatures(fused *graph.Node) []graph.Signature
 }
 
-// Unwrapper is implemented by properties made from another one, whose optional interfaces count as theirs.
+// Unwrapper is implemented by properties made from another one, whose optional interfaces count as theirs where they have none
+// of their own.
 type Unwrapper interface{ Unwrap() SubgraphProperty }
 
-// As returns p, or the first property that it is made from, that implements T.
+// As returns p, or the first property that it is made from, that implements T: an interface that a backend asks for beyond
+// those of this package, which RuleOf has all in one.
 func As[T any](p SubgraphProperty) (T, bool) {
 	for p != nil {
 		if t, ok := p.(T); ok {
 			return t, true
 		}
-		u, ok := p.(Unwrapper)
-		if !ok {
-			break
+		if r, ok := p.(*Rule); ok {
+			p = r.base
+		} else {
+			p = within(p)
 		}
-		p = u.Unwrap()
 	}
 	var none T
 	return none, false

@@ -1,14 +1,17 @@
 package property
 
-import "github.com/carve-dev/carve/graph"
+import (
+	"slices"
 
-// wrapped is a property made from another one. Optional interfaces of the inner one are found through Unwrap.
-type wrapped struct {
-	SubgraphProperty
+	"github.com/carve-dev/carve/graph"
+)
+
+// altered returns p with selectors made otherwise.
+func altered(p SubgraphProperty, selector func(Selector) Selector) SubgraphProperty {
+	r := RuleOf(p)
+	r.Selector = func(g *graph.Graph) Selector { return selector(p.NewSelector(g)) }
+	return r
 }
-
-// Unwrap implements Unwrapper.
-func (w *wrapped) Unwrap() SubgraphProperty { return w.SubgraphProperty }
 
 // around is a selector that passes everything on to another one, optional interfaces included.
 type around struct{ Selector }
@@ -30,27 +33,15 @@ func (a *around) Why(n *graph.Node) *Reason {
 }
 
 // WithKind returns p with claims of another kind: the bounding variant of an atomic property, for instance.
-func WithKind(k Kind, p SubgraphProperty) SubgraphProperty { return &withKind{wrapped{p}, k} }
-
-type withKind struct {
-	wrapped
-	kind Kind
+func WithKind(k Kind, p SubgraphProperty) SubgraphProperty {
+	r := RuleOf(p)
+	r.Kind = k
+	return r
 }
-
-// Kind implements Kinded.
-func (w *withKind) Kind() Kind { return w.kind }
 
 // Where returns p confined to nodes that a predicate qualifies. Sets grow around the others.
-func Where(p SubgraphProperty, only Predicate) SubgraphProperty { return &where{wrapped{p}, only} }
-
-type where struct {
-	wrapped
-	only Predicate
-}
-
-// NewSelector implements SubgraphProperty.
-func (w *where) NewSelector(g *graph.Graph) Selector {
-	return &whereSelector{around: around{w.SubgraphProperty.NewSelector(g)}, only: w.only}
+func Where(p SubgraphProperty, only Predicate) SubgraphProperty {
+	return altered(p, func(s Selector) Selector { return &whereSelector{around{s}, only} })
 }
 
 type whereSelector struct {
@@ -85,16 +76,8 @@ type Bounds struct {
 }
 
 // Limit returns p with sets of bounded size.
-func Limit(p SubgraphProperty, b Bounds) SubgraphProperty { return &limit{wrapped{p}, b} }
-
-type limit struct {
-	wrapped
-	b Bounds
-}
-
-// NewSelector implements SubgraphProperty.
-func (l *limit) NewSelector(g *graph.Graph) Selector {
-	return &limitSelector{around: around{l.SubgraphProperty.NewSelector(g)}, b: l.b}
+func Limit(p SubgraphProperty, b Bounds) SubgraphProperty {
+	return altered(p, func(s Selector) Selector { return &limitSelector{around: around{s}, b: b} })
 }
 
 type limitSelector struct {
@@ -134,31 +117,22 @@ func (s *limitSelector) Judge(set []*graph.Node) *Reason {
 }
 
 // And returns the property of sets that all of the properties agree on: a node is taken if each of them takes it, and kept
-// if each Filter keeps it. Kind and other optional interfaces are the first one's. It panics without properties, which is a
-// programmer's error.
+// if each Filter keeps it. Kind and hooks are the first one's. It panics without properties, which is a programmer's error.
 func And(name string, ps ...SubgraphProperty) SubgraphProperty {
 	if len(ps) == 0 {
 		panic("property: And of nothing")
 	}
-	return &and{wrapped{ps[0]}, name, ps}
-}
-
-type and struct {
-	wrapped
-	name string
-	ps   []SubgraphProperty
-}
-
-// Name implements SubgraphProperty.
-func (a *and) Name() string { return a.name }
-
-// NewSelector implements SubgraphProperty.
-func (a *and) NewSelector(g *graph.Graph) Selector {
-	s := make(andSelector, len(a.ps))
-	for i, p := range a.ps {
-		s[i].Selector = p.NewSelector(g)
+	ps = slices.Clone(ps)
+	r := RuleOf(ps[0])
+	r.ID = name
+	r.Selector = func(g *graph.Graph) Selector {
+		s := make(andSelector, len(ps))
+		for i, p := range ps {
+			s[i].Selector = p.NewSelector(g)
+		}
+		return s
 	}
-	return s
+	return r
 }
 
 type andSelector []around
