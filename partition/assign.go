@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/property"
 )
 
 // Prepare lets properties look at the graph, and edit it, before anything is chosen: backends in the order of priority.
@@ -15,12 +14,13 @@ func (s *State) Prepare(context.Context) error {
 	s.enter(stagePrepare)
 	for i := range s.names {
 		for _, p := range s.props[i] {
-			if pre, ok := property.As[property.PrePartitioner](p); ok {
-				if err := pre.PrePartition(s.g); err != nil {
-					return fmt.Errorf("property %s: %w", p.Name(), err)
-				}
-				s.added()
+			if p.PrePartition == nil {
+				continue
 			}
+			if err := p.PrePartition(s.g); err != nil {
+				return fmt.Errorf("property %s: %w", p.ID, err)
+			}
+			s.added()
 		}
 	}
 	return nil

@@ -25,8 +25,9 @@ type Candidate struct {
 
 // Claim is the set of nodes behind a Candidate, and who chose it.
 type Claim struct {
-	Property property.SubgraphProperty
+	Property *property.Rule
 	Nodes    []*graph.Node
+	attrs    []graph.Attr // that a review gave its node
 }
 
 // Nodes returns the nodes of the model's graph that the candidate is about.
@@ -101,7 +102,7 @@ func (t *Candidates) Take(c *Candidate) (bool, error) {
 		if n == nil || err != nil {
 			return false, err
 		}
-		if err := describe(n, c.Claim.Property); err != nil {
+		if err := describe(n, c.Claim.Property, c.Claim.attrs); err != nil {
 			_, fault := t.s.g.Inline(n)
 			t.s.grow()
 			return false, fault
@@ -145,9 +146,9 @@ func (t *Candidates) offer(c Candidate, take func(*Candidate) bool) bool {
 }
 
 // known reports whether a set has been offered and left: properties find it again from other seeds.
-func (t *Candidates) known(backend int, p property.SubgraphProperty, set []*graph.Node) bool {
+func (t *Candidates) known(backend int, p *property.Rule, set []*graph.Node) bool {
 	return slices.ContainsFunc(t.left[set[0]], func(c *Candidate) bool {
-		return c.Backend == backend && c.Claim.Property.Name() == p.Name() && slices.Equal(c.Claim.Nodes, set)
+		return c.Backend == backend && c.Claim.Property.ID == p.ID && slices.Equal(c.Claim.Nodes, set)
 	})
 }
 

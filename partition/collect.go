@@ -21,7 +21,7 @@ func (s *State) collect(ctx context.Context, i int32, take func(*Candidate) bool
 		return err
 	}
 	for _, p := range s.props[i] {
-		if property.KindOf(p) != property.Atomic {
+		if p.Kind != property.Atomic {
 			continue // bounding claims take part in grouping
 		}
 		fuse := func(set []*graph.Node) (bool, error) { return s.fuse(i, p, property.Cost{}, set, take) }
@@ -33,7 +33,7 @@ func (s *State) collect(ctx context.Context, i int32, take func(*Candidate) bool
 }
 
 // sets drives a property and carries the first error of accept out. Reasons are recorded.
-func (s *State) sets(ctx context.Context, i int32, p property.SubgraphProperty, free func(*graph.Node) bool,
+func (s *State) sets(ctx context.Context, i int32, p *property.Rule, free func(*graph.Node) bool,
 	accept func(set []*graph.Node) (bool, error)) error {
 	var fail error
 	err := property.Sets(ctx, s.g, p, free, func(set []*graph.Node) bool {
@@ -54,7 +54,7 @@ func (s *State) sets(ctx context.Context, i int32, p property.SubgraphProperty, 
 func (s *State) admit(ctx context.Context, i int32) (map[*graph.Node]*property.Reason, error) {
 	var shut map[*graph.Node]*property.Reason
 	for _, p := range s.props[i] {
-		if property.KindOf(p) != property.Admitting {
+		if p.Kind != property.Admitting {
 			continue
 		}
 		free := func(n *graph.Node) bool {
@@ -118,22 +118,13 @@ func (s *State) ownClaims(ctx context.Context, i int32, free func(*graph.Node) b
 			return err
 		}
 		for _, part := range parts {
-			if _, err := s.fuse(i, ownClaim(cl.Name), cl.Cost, part, take); err != nil {
+			if _, err := s.fuse(i, &property.Rule{ID: cl.Name}, cl.Cost, part, take); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
-
-// ownClaim stands for the property of a claim that a backend made by itself.
-type ownClaim string
-
-// Name implements property.SubgraphProperty.
-func (c ownClaim) Name() string { return string(c) }
-
-// NewSelector implements property.SubgraphProperty; it is not asked.
-func (c ownClaim) NewSelector(*graph.Graph) property.Selector { return nil }
 
 // singles offers backend i's every node that it supports and nobody has.
 func (s *State) singles(ctx context.Context, i int32, shut map[*graph.Node]*property.Reason, take func(*Candidate) bool) error {

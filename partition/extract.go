@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/property"
 )
 
 // ExtractGroups makes a Subgraph node of every group, and verifies the result.
@@ -57,6 +56,9 @@ func (s *State) extract() error {
 			return fmt.Errorf("group %d of %s: %w", k, name, err)
 		}
 		n.Backend = name
+		if err := s.describeGroup(n, info); err != nil {
+			return err
+		}
 		s.result.Groups = append(s.result.Groups, &Group{Backend: name, Node: n, Body: n.Regions[0].Graph, Dynamic: info.dynamic})
 	}
 	return nil
@@ -68,16 +70,15 @@ func (s *State) Finish(context.Context) error {
 	s.enter(stageFinish)
 	for _, ps := range s.props {
 		for _, p := range ps {
-			post, ok := property.As[property.PostPartitioner](p)
-			if !ok {
+			if p.PostPartition == nil {
 				continue
 			}
-			err := post.PostPartition(s.g)
+			err := p.PostPartition(s.g)
 			if err == nil {
 				err = s.Edited()
 			}
 			if err != nil {
-				return fmt.Errorf("property %s: %w", p.Name(), err)
+				return fmt.Errorf("property %s: %w", p.ID, err)
 			}
 		}
 	}

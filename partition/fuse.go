@@ -11,32 +11,32 @@ import (
 
 // fuse makes an atomic claim of backend i one node where property, backend and take agree to that, and leaves the graph as it
 // was otherwise. It reports whether it took nodes of the set.
-func (s *State) fuse(i int32, p property.SubgraphProperty, cost property.Cost, set []*graph.Node, take func(*Candidate) bool) (bool, error) {
+func (s *State) fuse(i int32, p *property.Rule, cost property.Cost, set []*graph.Node, take func(*Candidate) bool) (bool, error) {
 	if s.table.known(int(i), p, set) {
 		return false, nil
 	}
-	if adj, ok := property.As[property.Adjuster](p); ok {
-		if err := adj.Adjust(set); err != nil {
-			return false, fmt.Errorf("property %s: %w", p.Name(), err)
+	if p.Adjust != nil {
+		if err := p.Adjust(set); err != nil {
+			return false, fmt.Errorf("property %s: %w", p.ID, err)
 		}
 		s.added()
 		return true, nil
 	}
-	rev, ok := property.As[property.Reviewer](p)
-	if !ok {
-		return s.contract(i, p, cost, set, take)
+	if p.Review == nil {
+		return s.contract(i, p, cost, set, nil, take)
 	}
 	n, err := s.contracted(p, set)
 	if n == nil || err != nil {
 		return false, err
 	}
-	keep, why := rev.Review(n.Regions[0].Graph)
+	v := p.Review(n.Regions[0].Graph)
 	inner, err := s.g.Inline(n)
 	if err != nil {
 		return false, err
 	}
 	s.grow()
-	kept, dropped := divide(inner, keep)
+	kept, dropped := divide(inner, v.Keep)
+	why := v.Why
 	if why == nil {
 		why = property.Because(property.Veto, "the property kept %d of %d nodes", len(kept), len(inner))
 	}
@@ -46,13 +46,16 @@ func (s *State) fuse(i int32, p property.SubgraphProperty, cost property.Cost, s
 	if len(kept) == 0 {
 		return false, nil
 	}
+	if len(dropped) > 0 {
+		v.Attrs = nil // they are about all of it
+	}
 	parts, err := s.g.ConvexParts(kept)
 	if err != nil {
 		return false, err
 	}
 	some := false
 	for _, part := range parts {
-		ok, err := s.contract(i, p, cost, part, take)
+		ok, err := s.contract(i, p, cost, part, v.Attrs, take)
 		if err != nil {
 			return false, err
 		}
@@ -80,54 +83,34 @@ func divide(nodes []*graph.Node, keep []int) (kept, dropped []*graph.Node) {
 }
 
 // named returns a reason as the property's, unless it is somebody's already.
-func named(why *property.Reason, p property.SubgraphProperty) *property.Reason {
+func named(why *property.Reason, p *property.Rule) *property.Reason {
 	if why.Property != "" {
 		return why
 	}
 	r := *why
-	r.Property = p.Name()
+	r.Property = p.ID
 	return &r
 }
 
 // contracted puts a fused node in the place of a set; nil where the set is not convex.
-func (s *State) contracted(p property.SubgraphProperty, set []*graph.Node) (*graph.Node, error) {
+func (s *State) contracted(p *property.Rule, set []*graph.Node) (*graph.Node, error) {
 	n, err := s.g.Fuse(set, graph.NodeSpec{
 		Op:    graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused},
 		Name:  set[len(set)-1].Name,
-		Attrs: []graph.Attr{graph.StringAttr("pattern", p.Name())},
+		Attrs: []graph.Attr{graph.StringAttr("pattern", p.ID)},
 	})
 	if errors.Is(err, graph.ErrNotConvex) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("property %s: %w", p.Name(), err)
+		return nil, fmt.Errorf("property %s: %w", p.ID, err)
 	}
 	s.grow()
 	return n, nil
 }
 
-// describe has the property, where it makes subgraph nodes, name the fused node and give it attributes.
-func describe(n *graph.Node, p property.SubgraphProperty) error {
-	c, ok := property.As[property.NodeCreator](p)
-	if !ok {
-		return nil
-	}
-	spec, err := c.CreateSubgraphNode(n.Regions[0].Graph)
-	if err != nil || spec == nil {
-		return err
-	}
-	for _, at := range spec.Attrs {
-		n.Attrs = n.Attrs.With(at)
-	}
-	n.Attrs = n.Attrs.With(graph.StringAttr("pattern", p.Name())) // backends know it by that
-	if spec.Name != "" {
-		n.Name = spec.Name
-	}
-	return nil
-}
-
-// contract is fuse without a review.
-func (s *State) contract(i int32, p property.SubgraphProperty, cost property.Cost, set []*graph.Node, take func(*Candidate) bool) (bool, error) {
+// contract is fuse without a review, which gave these attributes.
+func (s *State) contract(i int32, p *property.Rule, cost property.Cost, set []*graph.Node, attrs []graph.Attr, take func(*Candidate) bool) (bool, error) {
 	n, err := s.contracted(p, set)
 	if n == nil || err != nil {
 		return false, err
@@ -140,12 +123,14 @@ func (s *State) contract(i int32, p property.SubgraphProperty, cost property.Cos
 		s.grow()
 		return false, err
 	}
-	if err := describe(n, p); err != nil {
+	if err := describe(n, p, attrs); errors.Is(err, ErrPlan) {
+		return false, fmt.Errorf("property %s: %w", p.ID, err)
+	} else if err != nil {
 		return undo(property.Because(property.Veto, "%v", err))
 	}
-	c := Candidate{Backend: int(i), Node: n, Claim: &Claim{Property: p, Nodes: slices.Clone(set)}, Cost: cost}
-	if sg, ok := property.As[property.Signer](p); ok {
-		c.Signatures = sg.Signatures(n)
+	c := Candidate{Backend: int(i), Node: n, Claim: &Claim{Property: p, Nodes: slices.Clone(set), attrs: attrs}, Cost: cost}
+	if p.Signatures != nil {
+		c.Signatures = p.Signatures(n)
 	} else {
 		can := s.o.Backends[i].Supports(n)
 		if can.Reason != nil {
@@ -157,7 +142,7 @@ func (s *State) contract(i int32, p property.SubgraphProperty, cost property.Cos
 		}
 	}
 	if err := checkSignatures(n, c.Signatures); err != nil {
-		return false, fmt.Errorf("backend %s, property %s: %w", s.names[i], p.Name(), err)
+		return false, fmt.Errorf("backend %s, property %s: %w", s.names[i], p.ID, err)
 	}
 	if !s.table.offer(c, take) {
 		return undo(nil)

@@ -13,6 +13,7 @@ import (
 type groupInfo struct {
 	backend int32
 	dynamic bool
+	attrs   []graph.Attr // that reviews gave its node
 }
 
 // Group merges the nodes of each backend into groups that together are acyclic, which is proven by a verifier that knows
@@ -101,7 +102,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		number[i] = -1
 		if c >= 0 {
 			number[i] = int32(len(infos))
-			infos = append(infos, groupInfo{c / 2, c%2 == 1})
+			infos = append(infos, groupInfo{backend: c / 2, dynamic: c%2 == 1})
 		}
 	}
 	for i, id := range ids {
@@ -145,7 +146,7 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 	}
 	for i, ps := range s.props {
 		for _, p := range ps {
-			if property.KindOf(p) != property.Bounding {
+			if p.Kind != property.Bounding {
 				continue
 			}
 			begin()
@@ -163,13 +164,13 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 
 // cuts marks the edges that an edge predicate forbids inside a group, nil where no property has one.
 func (s *State) cuts(order []*graph.Node, p *dag.Problem, from, to []int32) []bool {
-	var filters [][]property.EdgeFilter
+	var filters [][]func(from, to *graph.Node) bool
 	any := false
 	for _, ps := range s.props {
-		var fs []property.EdgeFilter
+		var fs []func(from, to *graph.Node) bool
 		for _, p := range ps {
-			if f, ok := property.As[property.EdgeFilter](p); ok {
-				fs = append(fs, f)
+			if p.AllowEdge != nil {
+				fs = append(fs, p.AllowEdge)
 				any = true
 			}
 		}
@@ -182,7 +183,7 @@ func (s *State) cuts(order []*graph.Node, p *dag.Problem, from, to []int32) []bo
 	for e, u := range from {
 		if c := p.Color[u]; c >= 0 && c == p.Color[to[e]] {
 			for _, f := range filters[c/2] {
-				cut[e] = cut[e] || !f.AllowEdge(order[u], order[to[e]])
+				cut[e] = cut[e] || !f(order[u], order[to[e]])
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -15,6 +16,8 @@ type Options struct {
 	Backends []backend.Backend
 	// Properties are the user's own, by backend name; they come before the backend's.
 	Properties map[string][]property.SubgraphProperty
+	// Disabled names properties that are left out, by backend name: the user's or the backend's own.
+	Disabled map[string][]string
 	// Pins bind or exclude nodes; the first that matches a node counts.
 	Pins []Pin
 	// Registry answers for the cost of conversions.
@@ -35,6 +38,18 @@ type Options struct {
 	Chooser Chooser
 	// Logger receives what was decided; nil discards it.
 	Logger *slog.Logger
+}
+
+// rules returns the properties of a backend that are not switched off: the user's, then its own.
+func (o *Options) rules(b backend.Backend) []*property.Rule {
+	name := b.Info().Name
+	var list []*property.Rule
+	for _, p := range slices.Concat(o.Properties[name], b.Properties()) {
+		if !slices.Contains(o.Disabled[name], p.Name()) {
+			list = append(list, property.RuleOf(p))
+		}
+	}
+	return list
 }
 
 // Pin binds nodes to a backend, or keeps them away from it.

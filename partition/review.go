@@ -36,8 +36,12 @@ func (s *State) Review(ctx context.Context) error {
 				break
 			}
 			var err error
-			if dropped, why, err = reviewGroup(twin, nodes, p, members); err != nil {
+			var attrs []graph.Attr
+			if dropped, why, attrs, err = reviewGroup(twin, nodes, p, members); err != nil {
 				return err
+			}
+			if len(dropped) == 0 {
+				s.groups[k].attrs = append(s.groups[k].attrs, attrs...)
 			}
 			if why.Code == property.TooSmall && !s.elsewhere(i, dropped) {
 				dropped = nil
@@ -51,11 +55,11 @@ func (s *State) Review(ctx context.Context) error {
 }
 
 // reviewers returns the properties of each backend that are shown groups, and whether there are any.
-func (s *State) reviewers() (list [][]property.SubgraphProperty, some bool) {
-	list = make([][]property.SubgraphProperty, len(s.names))
+func (s *State) reviewers() (list [][]*property.Rule, some bool) {
+	list = make([][]*property.Rule, len(s.names))
 	for i, ps := range s.props {
 		for _, p := range ps {
-			if _, ok := property.As[property.Reviewer](p); ok && property.KindOf(p) != property.Atomic {
+			if p.Review != nil && p.Kind != property.Atomic {
 				list[i], some = append(list[i], p), true
 			}
 		}
@@ -77,26 +81,27 @@ func (s *State) tooSmall(i int32, nodes []*graph.Node) ([]*graph.Node, *property
 	return nodes, property.Because(property.TooSmall, "its group has %d nodes, of at least %d", size, s.o.MinNodes)
 }
 
-// reviewGroup shows one group, as a graph of its own made from a copy of the graph, and returns the nodes that p drops.
-func reviewGroup(twin *graph.Graph, nodes []*graph.Node, p property.SubgraphProperty, group []*graph.Node) ([]*graph.Node, *property.Reason, error) {
-	rev, _ := property.As[property.Reviewer](p)
+// reviewGroup shows one group, as a graph of its own made from a copy of the graph, and returns the nodes that p drops, and the
+// attributes that it gives.
+func reviewGroup(twin *graph.Graph, nodes []*graph.Node, p *property.Rule, group []*graph.Node) ([]*graph.Node, *property.Reason, []graph.Attr, error) {
 	copies := make([]*graph.Node, len(group))
 	for k, n := range group {
 		copies[k] = nodes[n.ID]
 	}
 	sub, err := twin.Extract(copies, graph.NodeSpec{Op: graph.Op{Domain: graph.CarveDomain, Name: graph.OpSubgraph}})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	keep, why := rev.Review(sub.Regions[0].Graph)
-	_, dropped := divide(group, keep)
+	v := p.Review(sub.Regions[0].Graph)
+	_, dropped := divide(group, v.Keep)
+	why := v.Why
 	if why == nil {
 		why = property.Because(property.Veto, "the property kept %d of %d nodes", len(group)-len(dropped), len(group))
 	}
 	if _, err := twin.Inline(sub); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return dropped, named(why, p), nil
+	return dropped, named(why, p), v.Attrs, nil
 }
 
 // elsewhere reports whether every node has a backend behind i that takes it.

@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
@@ -17,7 +16,7 @@ type State struct {
 	o       *Options
 	block   int
 	names   []string                      // of the backends
-	props   [][]property.SubgraphProperty // of each backend: the user's, then its own
+	props   [][]*property.Rule // of each backend: the user's, then its own
 	barred  *barred
 	reached int // stages that are done
 
@@ -56,7 +55,7 @@ func NewState(g *graph.Graph, o *Options, block int) *State {
 	for _, b := range o.Backends {
 		name := b.Info().Name
 		s.names = append(s.names, name)
-		s.props = append(s.props, slices.Concat(o.Properties[name], b.Properties()))
+		s.props = append(s.props, o.rules(b))
 	}
 	s.result.graph, s.result.names = g, s.names
 	s.table = &Candidates{s: s}

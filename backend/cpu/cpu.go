@@ -117,7 +117,7 @@ func (b cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOpt
 }
 
 func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
-	e := &executable{target: b.target, sub: sub, threads: max(o.Threads, 1), kernels: kernelProviders(o.Properties)}
+	e := &executable{target: b.target, sub: sub, threads: max(o.Threads, 1), kernels: place.KernelsOf(o.Properties)}
 	var err error
 	e.order, err = operators.Order(sub, "kernel", func(n *graph.Node) bool {
 		_, ok := e.lookup(n)

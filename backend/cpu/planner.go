@@ -20,7 +20,7 @@ type executable struct {
 	sub     *graph.Graph
 	order   []*graph.Node
 	threads int
-	kernels map[string]backend.KernelProvider // the user's, by pattern
+	kernels place.Kernels // the user's
 }
 
 // Close implements backend.Executable.
@@ -116,7 +116,7 @@ func (p *planner) plan(n *graph.Node) error {
 // nothing reports whether all results of a node are empty. Kernels need not know of such shapes. A user's kernel is called
 // all the same.
 func (p *planner) nothing(n *graph.Node) bool {
-	if n.IsCarve(graph.OpFused) && p.e.kernels[n.Str("pattern", "")] != nil {
+	if p.e.kernels.Has(n) {
 		return false
 	}
 	for _, v := range n.Outputs {

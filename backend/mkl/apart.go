@@ -22,7 +22,7 @@ const (
 
 // apart implements what place.WantConcats asks.
 func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
-	op, ok := table.Lookup(n)
+	op, ok := p.e.lookup(n)
 	return ok && op.Apart != nil && op.Apart(p, n, v, m)
 }
 
@@ -73,7 +73,7 @@ func always(*planner, *graph.Node, *graph.Value, place.Memory) bool { return tru
 
 // settle says how a node's results lie with regard to its operands. What is planned image by image has places of its own.
 func (p *planner) settle(n *graph.Node) {
-	op, _ := table.Lookup(n)
+	op, _ := p.e.lookup(n)
 	if op.Settle == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (p *planner) settle(n *graph.Node) {
 
 // node emits the steps of a node.
 func (p *planner) node(n *graph.Node) error {
-	op, _ := table.Lookup(n)
+	op, _ := p.e.lookup(n)
 	some := false
 	for v, m := range p.InRows(n) {
 		if some = true; !p.apart(n, v, m) {

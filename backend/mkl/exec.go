@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
 )
 
 // instance is a subgraph for concrete shapes.
@@ -20,6 +21,7 @@ type instance struct {
 	slots []place.Slot
 	reqs  backend.Requirements
 	solo  bool // every primitive has one thread
+	calls int  // of users' kernels
 }
 
 // Requirements implements backend.Instance.
@@ -38,6 +40,8 @@ type state struct {
 	over   chan struct{}
 	err    error
 	block  *offheap.Block
+
+	kernels []*property.KernelArgs // of users' kernels
 }
 
 // call is a step's call of the library, prepared once.

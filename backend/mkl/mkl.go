@@ -41,6 +41,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -194,21 +195,24 @@ func (b *mkl) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOp
 	if b.fail == "compile" {
 		return nil, errInjected
 	}
-	order, err := orderOf(sub)
+	e, err := b.prepare(sub, o)
 	if err != nil {
 		return nil, err
 	}
-	threads := threadsOf(o)
-	e := &executable{b: b, sub: sub, order: order, threads: threads, team: b.l.teams.acquire(b.l, threads)}
+	e.threads = threadsOf(o)
+	e.team = b.l.teams.acquire(b.l, e.threads)
 	return e, ctx.Err()
 }
 
-// orderOf returns the nodes of a subgraph in order of execution.
-func orderOf(sub *graph.Graph) ([]*graph.Node, error) {
-	return operators.Order(sub, "primitive", func(n *graph.Node) bool {
-		_, ok := table.Lookup(n)
+// prepare returns what is known of a subgraph without asking the library.
+func (b *mkl) prepare(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
+	e := &executable{b: b, sub: sub, kernels: place.KernelsOf(o.Properties)}
+	var err error
+	e.order, err = operators.Order(sub, "primitive", func(n *graph.Node) bool {
+		_, ok := e.lookup(n)
 		return ok
 	})
+	return e, err
 }
 
 // threadsOf returns the most threads that primitives are made for.

@@ -17,6 +17,7 @@ type executable struct {
 	threads int
 	team    *team
 	closed  bool
+	kernels place.Kernels // the user's
 }
 
 // Close implements backend.Executable.
@@ -52,6 +53,7 @@ type planner struct {
 	l       *library
 	threads int // most that a primitive is made for
 	steps   []step
+	calls   int // of users' kernels
 }
 
 // placeAlign is where operands of a concatenation may begin in its result: the library's kernels are at their best on
@@ -68,7 +70,7 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	shared := slices.ContainsFunc(p.steps, func(s step) bool { return s.primitive != nil && s.primitive.threads > 1 })
-	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish(), solo: !shared}, nil
+	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish(), solo: !shared, calls: p.calls}, nil
 }
 
 // plan emits the steps of all nodes.
@@ -94,11 +96,10 @@ func (e *executable) newPlanner(b graph.Bindings, threads int) (*planner, error)
 
 // Estimate implements backend.Estimator. That a group of little work is planned for one thread is not known yet.
 func (b *mkl) Estimate(ctx context.Context, sub *graph.Graph, bind graph.Bindings, o backend.CompileOptions) (*backend.Footprint, error) {
-	order, err := orderOf(sub)
+	e, err := b.prepare(sub, o)
 	if err != nil {
 		return nil, err
 	}
-	e := &executable{b: b, sub: sub, order: order}
 	p, err := e.newPlanner(bind, threadsOf(o))
 	if err != nil {
 		return nil, err
