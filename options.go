@@ -9,6 +9,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carve-dev/carve/backend"
@@ -34,6 +35,8 @@ type Options struct {
 	Open map[string]backend.Backend
 	// Properties are the user's own, by backend name; they come before the backend's.
 	Properties map[string][]property.SubgraphProperty
+	// DisabledProperties switches properties off by name, the backend's own as well as the user's, by backend name.
+	DisabledProperties map[string][]string
 	// Pins bind nodes to backends or keep them away.
 	Pins []partition.Pin
 	// Dims gives symbols of input shapes a value at compile time.
@@ -228,6 +231,30 @@ func (o *Options) checkProperties(list []backend.Backend) error {
 				return fmt.Errorf("%w: two properties of %s are named %q", backend.ErrOption, name, p.Name())
 			}
 			seen[p.Name()] = true
+		}
+	}
+	return o.checkDisabled(list)
+}
+
+// checkDisabled validates Options.DisabledProperties: an unknown name would switch nothing off. Backends that are unavailable
+// have no properties of their own to compare with.
+func (o *Options) checkDisabled(list []backend.Backend) error {
+	for _, name := range slices.Sorted(maps.Keys(o.DisabledProperties)) {
+		i := slices.IndexFunc(list, func(b backend.Backend) bool { return b.Info().Name == name })
+		if i < 0 {
+			return fmt.Errorf("%w: disabled properties of %q, which is not among the backends", backend.ErrUnknown, name)
+		}
+		if _, gone := list[i].(*absent); gone {
+			continue
+		}
+		var known []string
+		for _, p := range slices.Concat(o.Properties[name], list[i].Properties()) {
+			known = append(known, p.Name())
+		}
+		for _, p := range o.DisabledProperties[name] {
+			if !slices.Contains(known, p) {
+				return fmt.Errorf("%w: %s has no property %q to switch off (it has: %s)", property.ErrUnknown, name, p, strings.Join(known, ", "))
+			}
 		}
 	}
 	return nil

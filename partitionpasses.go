@@ -40,7 +40,7 @@ func eachBlock(g *graph.Graph, fn func(g *graph.Graph) error) error {
 func (c *compilation) beginRound() error {
 	c.states, c.results = nil, map[*graph.Graph]*partition.Result{}
 	o := &partition.Options{
-		Backends: c.backends, Properties: c.o.Properties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
+		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
 		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger,
 	}
 	return c.blocks(func(g *graph.Graph) error {

@@ -194,6 +194,56 @@ var _ = Describe("a user's property with a kernel", func() {
 		Entry("with a panic", &negAbs{fail: func() error { panic("a bug") }}, "a bug"),
 	)
 
+	It("is switched off by name, as the backend's own are", func(ctx SpecContext) {
+		m := negAbsModel()
+		DeferCleanup(m.Close)
+		p := &negAbs{name: "neg-abs"}
+		o := with(p)
+		o.DisabledProperties = map[string][]string{"cpu": {"neg-abs"}}
+		ops := func(m *carve.Model, o *carve.Options) []string {
+			prog := mustCompile(ctx, m, o)
+			DeferCleanup(prog.Close)
+			r, err := prog.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			return r.Groups[0].Ops
+		}
+		Expect(ops(m, o)).To(Equal([]string{"Exp", "Neg", "Abs", "Sqrt"}))
+		conv, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[1,1,4,4]
+  const %w = f32[1,1,1,1]{2}
+  %c = Conv(%x, %w) "c"
+  %y = Relu(%c) "y"
+  output %y
+}`)
+		Expect(err).NotTo(HaveOccurred())
+		m = carve.FromGraph(conv)
+		DeferCleanup(m.Close)
+		Expect(ops(m, nil)).To(ContainElement("conv-tail"))
+		Expect(ops(m, &carve.Options{DisabledProperties: map[string][]string{"cpu": {"conv-tail"}}})).To(ContainElements("Conv", "Relu"))
+	})
+
+	It("gives its nodes operators, which reports and profiles name", func(ctx SpecContext) {
+		m := negAbsModel()
+		DeferCleanup(m.Close)
+		fused := property.RuleOf(&negAbs{name: "neg-abs"})
+		fused.Create = func(*graph.Graph) (*graph.NodeSpec, error) {
+			return &graph.NodeSpec{Op: graph.Op{Domain: "com.acme", Name: "NegAbs"}}, nil
+		}
+		group := &property.Rule{ID: "engine", Kind: property.Bounding, Create: func(*graph.Graph) (*graph.NodeSpec, error) {
+			return &graph.NodeSpec{Op: graph.Op{Domain: "com.acme", Name: "Engine"}}, nil
+		}}
+		prog := mustCompile(ctx, m, with(fused, group))
+		DeferCleanup(prog.Close)
+		_, profile, err := prog.RunProfiled(ctx, negAbsInput(1))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(profile.Spans).To(ContainElement(HaveField("Op", "com.acme.NegAbs")))
+		r, err := prog.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Groups[0].Operator).To(Equal("com.acme.Engine"))
+		Expect(r.Groups[0].Ops).To(ContainElement("com.acme.NegAbs"))
+	})
+
 	DescribeTable("is checked", func(ctx SpecContext, o *carve.Options, want error, text string) {
 		m := negAbsModel()
 		DeferCleanup(m.Close)
@@ -203,6 +253,8 @@ var _ = Describe("a user's property with a kernel", func() {
 	},
 		Entry("two of one name", with(&negAbs{name: "twin"}, &negAbs{name: "twin"}), backend.ErrOption, `"twin"`),
 		Entry("the name of one of the backend's", with(&negAbs{name: "conv-tail"}), backend.ErrOption, `"conv-tail"`),
+		Entry("one to switch off that is not there", &carve.Options{DisabledProperties: map[string][]string{"cpu": {"x"}}}, property.ErrUnknown, `no property "x"`),
+		Entry("one to switch off of a backend that is not listed", &carve.Options{DisabledProperties: map[string][]string{"gpu": {"x"}}}, backend.ErrUnknown, `"gpu"`),
 		Entry("nil", with(nil), backend.ErrOption, "nil property"),
 		Entry("a backend that is not listed",
 			&carve.Options{Properties: map[string][]property.SubgraphProperty{"gpu": {&negAbs{name: "x"}}}}, backend.ErrUnknown, `"gpu"`),

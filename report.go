@@ -59,6 +59,8 @@ type GroupReport struct {
 	ID      int      `json:"id"`
 	Backend string   `json:"backend"`
 	Nodes   []string `json:"nodes"`
+	// Operator is the one that a property gave the group's node; "" where none did.
+	Operator string `json:"operator,omitempty"`
 	// Ops are the operators and patterns that the backend runs, in order, Convert nodes included.
 	Ops []string `json:"ops,omitempty"`
 }
@@ -167,10 +169,15 @@ func (w *reportWriter) block(s *exec.Spec) {
 		case exec.StepGroup:
 			id := st.ID
 			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance())}
+			if op := st.Node.Operator(); op != st.Node.Op {
+				g.Operator = op.String()
+			}
 			for n := range st.Node.Regions[0].Graph.Nodes() {
 				op := n.Op.String()
 				if n.IsCarve(graph.OpFused) {
-					op = n.Str("pattern", op)
+					if op = n.Operator().String(); op == n.Op.String() {
+						op = n.Str("pattern", op)
+					}
 				}
 				g.Ops = append(g.Ops, op)
 				g.Nodes = append(g.Nodes, w.ofRegions(n)...)

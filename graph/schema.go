@@ -24,6 +24,8 @@ type Schema struct {
 	Deprecated bool
 	// Random marks operators whose results are not a function of their operands: never folded, never merged.
 	Random bool
+	// Open admits attributes beside Attrs: those that properties give to the nodes that they make.
+	Open bool
 }
 
 // Param is one formal input or output.

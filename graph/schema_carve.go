@@ -26,6 +26,7 @@ func carveSchemas(name string) []*Schema {
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
 			Attrs:   []AttrSpec{{Name: "pattern", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
+			Open:    true,
 			Infer:   inferBody,
 		})
 	case OpSubgraph:
@@ -33,6 +34,7 @@ func carveSchemas(name string) []*Schema {
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
 			Attrs:   []AttrSpec{{Name: "backend", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
+			Open:    true,
 			Infer:   inferBody,
 		})
 	}

@@ -129,6 +129,9 @@ func (s *Schema) checkAttrs(n *Node) error {
 	for i := range n.Attrs {
 		a := &n.Attrs[i]
 		spec := s.attr(a.Name)
+		if spec == nil && s.Open {
+			continue
+		}
 		if spec == nil {
 			return attrError(n, a.Name, "no such attribute", a.Kind.String())
 		}

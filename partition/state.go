@@ -15,7 +15,7 @@ type State struct {
 	g       *graph.Graph
 	o       *Options
 	block   int
-	names   []string                      // of the backends
+	names   []string           // of the backends
 	props   [][]*property.Rule // of each backend: the user's, then its own
 	barred  *barred
 	reached int // stages that are done

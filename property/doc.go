@@ -13,9 +13,33 @@
 //   - And, Where, Limit, WithKind and MinBenefit turn properties into others.
 //   - Pin binds nodes to a backend by name or operator, and ReadConfig reads pins and registered properties from a file.
 //
-// Whatever these cannot say is written as a SubgraphProperty of its own, with optional interfaces beside it: Kinded,
-// Reviewer, Signer, NodeCreator, Adjuster, EdgeFilter, PrePartitioner, PostPartitioner. Properties of a backend are handed
-// to the compiler in its Options, by the backend's name.
+// Whatever these cannot say is written as a Rule, which has a function for each hook, or as a type of the user's own that is a
+// SubgraphProperty and has the optional interfaces that it needs; RuleOf makes a Rule of any property. Properties of a backend
+// are handed to the compiler in its Options, by the backend's name, and switched off there by theirs.
+//
+// # Hooks
+//
+// In the order in which they are called. Those of a claim belong to atomic properties, those of a group to the others, which
+// see every finished group of their backend. In the last column is the pass of the compiler, or what calls.
+//
+//	Rule           interface          MXNet                                       called
+//	Kind           Kinded             SgPropertyType (create)                     by whoever calls the others
+//	PrePartition   PrePartitioner     PrePartition                                prepare-properties
+//	Selector       SubgraphProperty   CreateSubgraphSelectorV2, SubgraphSelector  assign; bounding: group
+//	Adjust         Adjuster           AdjustSubgraphNode (adjust)                 assign, in place of all that follows
+//	Review         Reviewer,          reviewSubgraph, whose attributes go to      claim: assign; group: review-groups
+//	               AttributeReviewer  the node
+//	Attributes                        SetAttr of the property                     claim: assign; group: extract-groups
+//	Create         NodeCreator        CreateSubgraphNode                          claim: assign; group: extract-groups
+//	Connect        Connector          ConnectSubgraphInputs, -Outputs,            claim: assign; group: extract-groups
+//	                                  InitSubgraphInputs
+//	Signatures     Signer             none: layouts are the tensors'              assign
+//	AllowEdge      EdgeFilter         none: SelectInput, SelectOutput             group
+//	PostPartition  PostPartitioner    PostPartition                               finish-properties
+//	Kernel         KernelProvider     FCompute of the node's operator             the backend, for concrete shapes
+//
+// MXNet's attribute disable is Options.DisabledProperties of the compiler, its inference_only is always so, and its
+// dedup_subgraph too: each value crosses a border once. Nodes without operands are welcome (require_subgraph_inputs).
 //
 // # What becomes of the sets
 //
@@ -25,5 +49,5 @@
 //
 // Sets drives a property over a graph; package partition does so, and tests of properties may.
 //
-// The package imports graph and nothing above it.
+// The package imports graph, the tensors and workers that kernels see, and nothing above.
 package property

@@ -64,10 +64,8 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish()}
-	if p.calls > 0 { // a user's kernel may fail, and the fallback reads the inputs then
-		for i := range in.reqs.Inputs {
-			in.reqs.Inputs[i].Last = in.reqs.Steps - 1
-		}
+	if p.calls > 0 {
+		place.KeepInputs(&in.reqs)
 	}
 	return in, nil
 }

@@ -70,7 +70,11 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	shared := slices.ContainsFunc(p.steps, func(s step) bool { return s.primitive != nil && s.primitive.threads > 1 })
-	return &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish(), solo: !shared, calls: p.calls}, nil
+	in := &instance{e: e, steps: p.steps, slots: p.Slots, reqs: p.Finish(), solo: !shared, calls: p.calls}
+	if p.calls > 0 {
+		place.KeepInputs(&in.reqs)
+	}
+	return in, nil
 }
 
 // plan emits the steps of all nodes.

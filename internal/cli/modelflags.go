@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ type modelFlags struct {
 	override       []string
 	backends       []string
 	backendOptions []string
+	disabled       []string
 	strict         bool
 	threads        int
 	maxMemory      string
@@ -51,6 +53,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named", commaList(&f.backends), f.applyBackends},
+		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "backend-option", "option of a backend, `BACKEND.KEY=VALUE` (repeatable)", repeatable(&f.backendOptions), nil},
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
@@ -105,6 +108,20 @@ func number(p *int) func(*cobra.Command, string, string) {
 func (f *modelFlags) applyBackends(o *carve.Options) (err error) {
 	o.Backends, err = f.configs()
 	return err
+}
+
+func (f *modelFlags) applyDisabled(o *carve.Options) error {
+	for _, s := range f.disabled {
+		name, prop, ok := strings.Cut(s, ".")
+		if !ok || name == "" || prop == "" {
+			return fmt.Errorf("--disable-property %s: expected BACKEND.NAME", s)
+		}
+		if o.DisabledProperties == nil {
+			o.DisabledProperties = map[string][]string{}
+		}
+		o.DisabledProperties[name] = append(o.DisabledProperties[name], prop)
+	}
+	return nil
 }
 
 func (f *modelFlags) applyStrict(o *carve.Options) error {

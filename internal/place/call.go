@@ -79,6 +79,13 @@ func (k Kernels) Call(p *Plan, n *graph.Node) (*Call, error) {
 	return c, nil
 }
 
+// KeepInputs makes inputs live until the last step: a user's kernel may fail, and the fallback reads them then.
+func KeepInputs(r *backend.Requirements) {
+	for i := range r.Inputs {
+		r.Inputs[i].Last = r.Steps - 1
+	}
+}
+
 // Arguments returns the arguments of a session's calls, without storage yet.
 func (c *Call) Arguments() *property.KernelArgs {
 	return &property.KernelArgs{Inputs: tensorsOf(c.in), Outputs: tensorsOf(c.out), Workers: &device.Workers{}}

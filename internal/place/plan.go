@@ -301,7 +301,11 @@ func (p *Plan) Step(info backend.StepInfo, reads, writes []Memory) {
 	if n := p.Node; info.Op == "" {
 		info.Name, info.Op, info.Origins = n.Name, n.Op.String(), n.Provenance()
 		if n.IsCarve(graph.OpFused) {
-			info.Op = n.Str("pattern", info.Op)
+			if op := n.Operator(); op != n.Op {
+				info.Op = op.String()
+			} else {
+				info.Op = n.Str("pattern", info.Op)
+			}
 		}
 	}
 	at := len(p.Reqs.Labels)
