@@ -322,25 +322,9 @@ func at(list []int64, i int) int {
 
 func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s scanSpec) ([]tensor.Value, error) {
 	body := f.inner[i][0].s.block
-	length := -1
-	src := make([]*tensor.Tensor, len(seqs))
-	for k, v := range seqs {
-		t, ok := v.(*tensor.Tensor)
-		if !ok || len(t.Shape) == 0 {
-			return nil, fmt.Errorf("%w: scan input %d has no axis", ErrRun, k)
-		}
-		axis := at(s.inAxes, k)
-		if axis < 0 {
-			axis += len(t.Shape)
-		}
-		if axis < 0 || axis >= len(t.Shape) {
-			return nil, fmt.Errorf("%w: scan input %d has no axis %d", ErrRun, k, at(s.inAxes, k))
-		}
-		if length >= 0 && t.Shape[axis] != length {
-			return nil, fmt.Errorf("%w: scan inputs of %d and %d steps", ErrRun, length, t.Shape[axis])
-		}
-		length = t.Shape[axis]
-		src[k] = t
+	src, length, err := scanned(seqs, s)
+	if err != nil {
+		return nil, err
 	}
 	carried := make([]tensor.Value, len(state))
 	for k, v := range state {
@@ -411,6 +395,31 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 		carried = append(carried, t)
 	}
 	return carried, nil
+}
+
+// scanned returns the inputs of a Scan that are read slice by slice, and how many slices they have: -1 where there is none.
+func scanned(seqs []tensor.Value, s scanSpec) (src []*tensor.Tensor, length int, err error) {
+	length = -1
+	src = make([]*tensor.Tensor, len(seqs))
+	for k, v := range seqs {
+		t, ok := v.(*tensor.Tensor)
+		if !ok || len(t.Shape) == 0 {
+			return nil, 0, fmt.Errorf("%w: scan input %d has no axis", ErrRun, k)
+		}
+		axis := at(s.inAxes, k)
+		if axis < 0 {
+			axis += len(t.Shape)
+		}
+		if axis < 0 || axis >= len(t.Shape) {
+			return nil, 0, fmt.Errorf("%w: scan input %d has no axis %d", ErrRun, k, at(s.inAxes, k))
+		}
+		if length >= 0 && t.Shape[axis] != length {
+			return nil, 0, fmt.Errorf("%w: scan inputs of %d and %d steps", ErrRun, length, t.Shape[axis])
+		}
+		length = t.Shape[axis]
+		src[k] = t
+	}
+	return src, length, nil
 }
 
 // takeSlice returns a compact copy of index pos of an axis, without that axis.
