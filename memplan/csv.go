@@ -36,7 +36,7 @@ func ReadCSV(r io.Reader) ([]Buffer, error) {
 	in.FieldsPerRecord = -1
 	in.ReuseRecord = true
 	header, err := in.Read()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, &InputError{Buffer: -1, Line: 1, Reason: "the header is missing"}
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func ReadCSV(r io.Reader) ([]Buffer, error) {
 	lineOf := make(map[string]int)
 	for {
 		row, err := in.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return bufs, nil
 		}
 		if err != nil {

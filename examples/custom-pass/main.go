@@ -93,7 +93,7 @@ func run(ctx context.Context, w io.Writer) error {
 		}}}})
 	var pass *carve.PassError
 	if !errors.As(err, &pass) {
-		return fmt.Errorf("a careless pass went unnoticed: %v", err)
+		return errors.Join(errors.New("a careless pass went unnoticed"), err)
 	}
 	fmt.Fprintln(w, "refused:", pass)
 	return nil

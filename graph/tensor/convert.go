@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -315,7 +316,7 @@ func parseInt(s string, dt DType) (int64, error) {
 
 // ignoreRange keeps the infinity or zero that strconv returns for a number out of range.
 func ignoreRange(err error) error {
-	if ne, ok := err.(*strconv.NumError); ok && ne.Err == strconv.ErrRange {
+	if errors.Is(err, strconv.ErrRange) {
 		return nil
 	}
 	return err

@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,13 +48,13 @@ func parseNPY(b []byte) (*Tensor, int, error) {
 func ReadNPY(r io.Reader) (*Tensor, error) {
 	head := make([]byte, 12)
 	n, err := io.ReadFull(r, head[:10])
-	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	head = head[:n]
 	if n == 10 && head[6] != 1 {
 		m, err := io.ReadFull(r, head[10:12])
-		if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 		head = head[:10+m]

@@ -33,7 +33,7 @@ func ReadNPZ(r io.ReaderAt, size int64, o *NPZOptions) ([]Named, error) {
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%w: npz: %v", ErrSyntax, err)
+		return nil, fmt.Errorf("%w: npz: %w", ErrSyntax, err)
 	}
 	var out []Named
 	seen := map[string]bool{}
@@ -69,7 +69,7 @@ func ReadNPZ(r io.ReaderAt, size int64, o *NPZOptions) ([]Named, error) {
 func readEntry(f *zip.File) (*Tensor, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
+		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
 	defer r.Close()
 	lr := io.LimitReader(r, int64(f.UncompressedSize64))
@@ -85,9 +85,9 @@ func readEntry(f *zip.File) (*Tensor, error) {
 	case err == nil:
 		return t, nil
 	case errors.As(err, &corrupt), errors.Is(err, zip.ErrChecksum), errors.Is(err, zip.ErrFormat):
-		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
+		return nil, fmt.Errorf("%w: %w", ErrSyntax, err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("%w: %v", ErrTruncated, err)
+		return nil, fmt.Errorf("%w: %w", ErrTruncated, err)
 	}
 	return nil, err
 }

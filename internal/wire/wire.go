@@ -68,7 +68,7 @@ func fault(n int) error {
 	if n == -1 { // what protowire.ParseError turns into io.ErrUnexpectedEOF
 		return fmt.Errorf("%w: protobuf message", ErrTruncated)
 	}
-	return fmt.Errorf("%w: protobuf: %v", ErrSyntax, protowire.ParseError(n))
+	return fmt.Errorf("%w: protobuf: %w", ErrSyntax, protowire.ParseError(n))
 }
 
 // wrong reports a field of the wrong wire type.
