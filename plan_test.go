@@ -3,6 +3,7 @@ package carve_test
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 
@@ -101,7 +102,7 @@ var _ = Describe("Plan", func() {
 		rects := 0
 		for d := xml.NewDecoder(&svg); ; {
 			t, err := d.Token()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			Expect(err).NotTo(HaveOccurred())

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -76,8 +77,7 @@ var _ = Describe("Partition", func() {
 		err := try(ctx, &partition.Options{Backends: []backend.Backend{only("Neg"), instance("other", opaque("o"), "Exp")}})
 		Expect(err).To(MatchError(partition.ErrUnplaced))
 		var u *partition.UnplacedError
-		Expect(err).To(BeAssignableToTypeOf(u))
-		u = err.(*partition.UnplacedError)
+		Expect(errors.As(err, &u)).To(BeTrue())
 		Expect(u.Node).To(Equal("b"))
 		Expect(u.Op).To(Equal("Abs"))
 		Expect(u.Reasons).To(HaveLen(2))
