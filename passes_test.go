@@ -234,8 +234,8 @@ var _ = Describe("a user's pass", func() {
 				}})
 				texts = append(texts, text.String())
 			}
-			Expect(texts[1] == texts[0]).To(BeTrue(), name)
-			Expect(texts[2] == texts[0]).To(BeTrue(), name)
+			Expect(texts[1]).To(Equal(texts[0]), name)
+			Expect(texts[2]).To(Equal(texts[0]), name)
 		}
 	})
 })

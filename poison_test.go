@@ -69,7 +69,8 @@ var _ = Describe("Poison", func() {
 			o.Poison = poison
 			_, err := compile(ctx, m, o).Run(ctx, in)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(seen.first == 0xff).To(Equal(poison))
+			poisoned := seen.first == 0xff
+			Expect(poisoned).To(Equal(poison))
 		}
 	})
 
