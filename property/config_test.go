@@ -23,7 +23,7 @@ var _ = Describe("Predicates", func() {
 			for n := range g.Nodes() {
 				why := p(n)
 				if want == "" {
-					Expect(why).To(BeNil())
+					Expect(why).NotTo(HaveOccurred())
 				} else {
 					Expect(why.Error()).To(Equal(want))
 				}
@@ -183,7 +183,7 @@ var _ = Describe("The registry", func() {
 		p, err = property.Open("min-benefit", []byte(`{"per_node": 5, "least": 6}`))
 		Expect(err).NotTo(HaveOccurred())
 		_, why := p.(property.Reviewer).Review(net("a", "a = Neg(x)"))
-		Expect(why).NotTo(BeNil())
+		Expect(why).To(HaveOccurred())
 		_, err = property.Open("sequence", []byte(`{"ops": ["Conv"]} x`))
 		Expect(err).To(MatchError(property.ErrOption))
 		_, err = property.Open("none", nil)

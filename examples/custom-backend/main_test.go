@@ -95,7 +95,7 @@ var _ = Describe("custom-backend", func() {
 		x := g.AddInput("x", graph.TensorType(tensor.Float32, graph.ShapeOf(dims...)))
 		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op}, Attrs: attrs, Inputs: []*graph.Value{x}, Outputs: []string{"y"}})
 		s := newTexture().Supports(n)
-		Expect(s.Reason).NotTo(BeNil())
+		Expect(s.Reason).To(HaveOccurred())
 		Expect(s.Reason.String()).To(ContainSubstring(reason))
 	},
 		Entry("other operators", "Relu", nil, []int{1, 1, 4, 4}, "only pools"),

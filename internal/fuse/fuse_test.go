@@ -74,11 +74,12 @@ var _ = DescribeTable("chains", func(ctx SpecContext, body, ops, residual string
 		s.Inputs[0] = graph.Fixed(graph.On(graph.NCHW16c))
 		return []graph.Signature{s}, nil
 	})
-	Expect(why).To(BeNil())
+	Expect(why).NotTo(HaveOccurred())
 	Expect(sigs).To(HaveLen(1))
 	Expect(sigs[0].Inputs).To(HaveLen(len(n.Inputs)))
 	for i, v := range n.Inputs {
-		Expect(sigs[0].Inputs[i] == graph.Fixed(graph.On(graph.NCHW16c))).To(Equal(v == fuse.Outer(n, l.Head.Inputs[0])), "%v", v)
+		blocked := sigs[0].Inputs[i] == graph.Fixed(graph.On(graph.NCHW16c))
+		Expect(blocked).To(Equal(v == fuse.Outer(n, l.Head.Inputs[0])), "%v", v)
 	}
 },
 	Entry("bias, residual and activation", `
@@ -171,9 +172,10 @@ var _ = DescribeTable("channel shuffles", func(ctx SpecContext, shape, perm stri
 	Expect(got).To(Equal(groups))
 	f := graph.On(graph.NCHW16c)
 	sigs, why := fuse.ShuffleSignatures(n, "shuffle", f)
-	Expect(why).To(BeNil())
+	Expect(why).NotTo(HaveOccurred())
 	for i, v := range n.Inputs {
-		Expect(sigs[0].Inputs[i] == graph.Fixed(f)).To(Equal(v == x))
+		blocked := sigs[0].Inputs[i] == graph.Fixed(f)
+		Expect(blocked).To(Equal(v == x))
 	}
 },
 	Entry("of two groups", "1,2,3,2,2", "0,2,1,3,4", 2),

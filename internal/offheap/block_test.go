@@ -23,7 +23,7 @@ var _ = Describe("Alloc", func() {
 			Expect(err).NotTo(HaveOccurred())
 			data := b.Bytes()
 			Expect(data).To(HaveLen(n))
-			Expect(cap(data)).To(Equal(n))
+			Expect(data).To(HaveCap(n))
 			Expect(anonymous() - before).To(BeEquivalentTo(n))
 			if n > 0 {
 				Expect(uintptr(unsafe.Pointer(&data[0])) % uintptr(want)).To(BeZero())

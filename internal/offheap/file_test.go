@@ -41,7 +41,7 @@ var _ = Describe("MapFile", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(file.Close()).To(Succeed())
 		Expect(m.Bytes()).To(HaveLen(int(n)))
-		Expect(cap(m.Bytes())).To(Equal(int(n)))
+		Expect(m.Bytes()).To(HaveCap(int(n)))
 		Expect(bytes.Equal(m.Bytes(), content[off:off+n])).To(BeTrue())
 		if runtime.GOOS == "linux" && n > 0 {
 			Expect(m.Mapped()).To(BeTrue())

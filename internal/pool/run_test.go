@@ -288,7 +288,7 @@ var _ = Describe("Run", func() {
 			})
 			Expect(v.(*pool.Panic).Value).To(Equal("deep"))
 			Expect(v.(*pool.Panic).Error()).To(Equal("pool: panic in loop body: deep"))
-			Expect(v.(*pool.Panic).Unwrap()).To(BeNil())
+			Expect(v.(*pool.Panic).Unwrap()).To(Succeed())
 		})
 
 		It("survives runtime.Goexit on any goroutine", func() {

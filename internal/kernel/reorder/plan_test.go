@@ -146,7 +146,8 @@ var _ = Describe("Plan", func() {
 				}
 			}
 		}
-		Expect(streamed > 0).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
+		streams := streamed > 0
+		Expect(streams).To(Equal(target.Set == isa.AVX2 || target.Set == isa.AVX512))
 	})
 	onTargets("moves few channels", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(15, 16))
