@@ -96,6 +96,7 @@ func stepError(st *Step, err error) error {
 		name = hostName
 	case StepConvert:
 		nodes = []string{st.Node.Inputs[0].String()}
+	case StepGroup:
 	}
 	if name == "" {
 		name = "convert"

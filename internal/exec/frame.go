@@ -51,7 +51,7 @@ func (ss *Session) newFrame(s *Spec, arenas map[tensor.DeviceID]arena) (*frame, 
 			if sl.direct < 0 {
 				f.place(t, s.plan.Values[i], s.sizes[i])
 			}
-		default:
+		case SlotDynamic, SlotInput:
 			f.values[i] = nil
 		}
 	}

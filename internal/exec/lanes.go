@@ -82,6 +82,7 @@ func (st *Step) device() tensor.DeviceID {
 		return deviceOf(st.backend)
 	case StepConvert:
 		return st.Hop.StreamDevice().Canonical()
+	case StepHost:
 	}
 	return tensor.DeviceID{}
 }

@@ -64,6 +64,7 @@ func (p *profiler) end(f *frame, i int, start time.Time) {
 		s.Backend = hostName
 	case StepConvert:
 		s.Op, s.Backend = "Convert", "convert"
+	case StepGroup:
 	}
 	p.spans = append(p.spans, s)
 	p.last = time.Now()

@@ -75,6 +75,7 @@ func (s *Spec) shapes(m *Machine) error {
 			}
 			s.content[i], s.dims[i] = t, t.Shape
 			continue
+		case SlotPlanned, SlotDynamic, SlotInput:
 		}
 		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
 			continue
