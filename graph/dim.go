@@ -502,8 +502,9 @@ func (a atom) eval(b Bindings) (int64, error) {
 		return min(x, y), nil
 	case atomMax:
 		return max(x, y), nil
+	case atomSymbol, atomBroadcast: // symbols have been looked up above
 	}
-	switch { // atomBroadcast
+	switch {
 	case x == 1 || x == y:
 		return y, nil
 	case y == 1:
@@ -545,6 +546,7 @@ func (a atom) subst(sub map[string]Dim) Dim {
 		return x.Min(y)
 	case atomMax:
 		return x.Max(y)
+	case atomSymbol, atomBroadcast:
 	}
 	if d, ok := x.Broadcast(y); ok {
 		return d

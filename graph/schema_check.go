@@ -248,6 +248,7 @@ func typeNameDepth(t Type, depth int) string {
 		}
 		key := onnxDTypes[t.DType]
 		return "map(" + bareType(key) + ", " + bareType(elem) + ")"
+	case KindTensor, KindUnknown: // neither has an Elem
 	}
 	return ""
 }

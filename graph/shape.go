@@ -153,6 +153,7 @@ func (t Type) String() string {
 		return "opt(" + elem + ")"
 	case KindMap:
 		return "map(" + t.DType.String() + "," + elem + ")"
+	case KindUnknown:
 	}
 	return "?"
 }

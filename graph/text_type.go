@@ -32,6 +32,7 @@ func appendType(b []byte, t Type) []byte {
 	case KindMap:
 		b = append(append(append(b, "map("...), t.DType.String()...), ',')
 		return append(elem(b), ')')
+	case KindUnknown:
 	}
 	return append(b, '?')
 }

@@ -166,6 +166,7 @@ func (w *Window) OutDim(axis int, in Dim) Dim {
 		return in.CeilDiv(D(stride))
 	case PadValid:
 		begin, end = 0, 0
+	case PadExplicit:
 	}
 	if w.Ceil {
 		// min(⌈(in+begin+end-extent)/stride⌉ + 1, ⌈(in+begin)/stride⌉) under one division
@@ -181,6 +182,7 @@ func (w *Window) Pads(axis, in, out int) (begin, end int) {
 		return w.Begin[axis], w.End[axis]
 	case PadValid:
 		return 0, 0
+	case PadSameUpper, PadSameLower:
 	}
 	total := max(0, (out-1)*w.Strides[axis]+w.Extent(axis)-in)
 	if w.AutoPad == PadSameUpper {

@@ -46,6 +46,7 @@ func (s *search) choose(lo, hi int32) (at, from, to int32) {
 				score = score << 16 / (1 + s.weight[q])
 			case leastSlack:
 				score, second = second, f
+			case fewestFirst:
 			}
 			if at < 0 || score < best || score == best && second < tie {
 				at, from, to, best, tie = q, a, z, score, second

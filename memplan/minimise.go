@@ -108,6 +108,7 @@ func (d *descent) try(capacity, steps int64) verdict {
 		if d.runs.model.exact {
 			k.bound = d.reach
 		}
+	case unknown:
 	}
 	return r.verdict
 }

@@ -22,6 +22,7 @@ func flopsPerNano(s isa.Set) float64 {
 		return 90
 	case isa.AVX2:
 		return 50
+	case isa.NEON, isa.Portable: // NEON has not been measured
 	}
 	return 1.5
 }

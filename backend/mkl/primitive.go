@@ -112,6 +112,7 @@ func (l *library) appendPost(ops uintptr, p post) error {
 		}
 		defer runtime.KeepAlive(d)
 		return l.call("dnnl_post_ops_append_binary", ops, uintptr(binaryAdd), d.c())
+	case postEltwise:
 	}
 	n := eltwiseNumbers[l.major][p.alg]
 	if n == 0 {

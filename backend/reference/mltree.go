@@ -83,6 +83,7 @@ func (f *forest) leaf(c *Call, root int, row []float64) *treeNode {
 			for _, m := range n.members {
 				take = take || x == m
 			}
+		case leafNode: // returned above
 		}
 		if x != x && n.missing {
 			take = true

@@ -119,6 +119,7 @@ func typeMessage(t graph.Type) *rope {
 	case graph.KindOptional:
 		elem(1)
 		r.message(9, inner)
+	case graph.KindUnknown: // an empty TypeProto
 	}
 	return r
 }

@@ -15,6 +15,7 @@ func ValueKind(t graph.Type) tensor.Kind {
 		return tensor.KindOptional
 	case graph.KindMap:
 		return tensor.KindMap
+	case graph.KindTensor, graph.KindUnknown:
 	}
 	return tensor.KindTensor
 }

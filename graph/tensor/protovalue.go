@@ -34,6 +34,7 @@ func (k Kind) String() string {
 		return "map"
 	case KindOptional:
 		return "optional"
+	case KindNone:
 	}
 	return "none"
 }
@@ -83,6 +84,7 @@ func parseValue(b []byte, kind Kind, o *ProtoOptions, depth int) (name string, v
 		return parseMap(b, o, depth)
 	case KindOptional:
 		return parseOptional(b, o, depth)
+	case KindNone:
 	}
 	return "", nil, fmt.Errorf("%w: value of kind %v", ErrSyntax, kind)
 }

@@ -47,6 +47,7 @@ func (d DeviceID) String() string {
 		return fmt.Sprintf("cuda:%d", d.Index)
 	case OpenCL:
 		return fmt.Sprintf("opencl:%d", d.Index)
+	case ExtDev: // has no name
 	}
 	return fmt.Sprintf("device%d:%d", int32(d.Type), d.Index)
 }

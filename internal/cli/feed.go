@@ -118,6 +118,7 @@ func defaultValue(v *graph.Value, b *binding) (tensor.Value, error) {
 		return &tensor.Optional{}, nil
 	case graph.KindMap:
 		return nil, fmt.Errorf("there is no default for %v: --input %s=FILE.pb", v.Type, v.Name)
+	case graph.KindTensor, graph.KindUnknown:
 	}
 	dt := v.Type.DType
 	if !dt.Valid() {

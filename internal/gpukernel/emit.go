@@ -155,6 +155,7 @@ func (e *emitter) compute(v Value, n *node, at []index, guard string) (string, s
 		return e.pad(n, at, guard)
 	case kindGather:
 		return e.gather(n, at, guard)
+	case kindConstant, kindReshape, kindTranspose, kindSlice, kindExpand:
 	}
 	r := e.value(n.in[0], e.moved(n, at), guard)
 	return r, e.scopeOfText(r)
@@ -177,6 +178,7 @@ func (e *emitter) moved(n *node, at []index) []index {
 		}
 	case kindExpand:
 		copy(to, at[len(at)-len(in):])
+	case kindInput, kindConstant, kindScalar, kindReduce, kindConcat, kindPad, kindGather: // compute has them
 	}
 	return to
 }

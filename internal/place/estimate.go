@@ -74,6 +74,7 @@ func (p *Plan) capacity(slot int) int64 {
 		return int64(p.Bytes(p.Sub.Outputs[s.Index]))
 	case Buffer:
 		return p.Reqs.Buffers[s.Index].Bytes
+	case Const, Data:
 	}
 	return -1
 }

@@ -352,6 +352,7 @@ func (p *Plan) Finish() backend.Requirements {
 			if !s.used {
 				b.Bytes = 0
 			}
+		case Const, Data: // the program's and the planner's own
 		}
 	}
 	return *r

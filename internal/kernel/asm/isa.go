@@ -49,6 +49,7 @@ func (v ISA) Constant() string {
 		return "isa.AVX2"
 	case isa.NEON:
 		return "isa.NEON"
+	case isa.Portable: // written in Go
 	}
 	panic("asm: no kernels are generated for " + v.Set.String())
 }

@@ -179,6 +179,7 @@ func (p *Plan) prototype() {
 		pixel = 4
 		c.full = int64(s.C)
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
+	case formDepth, formNone: // one channel block at a time
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)

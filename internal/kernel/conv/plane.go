@@ -126,6 +126,7 @@ func (p *Plan) lattices(padded *Map) []lattice {
 		}
 	case formPlanar:
 		base.sourcePixel, base.steps, base.merge = 4, 1, 1
+	case formDepth, formNone:
 	}
 	if p.kind != kindDense {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]

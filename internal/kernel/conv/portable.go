@@ -144,6 +144,7 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 			for l, v := range x {
 				acc[l] += v
 			}
+		case kindDense: // see above
 		}
 	}
 }

@@ -66,7 +66,7 @@ func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAx
 			p = math.Floor(p)
 		case Ceil:
 			p = math.Ceil(p)
-		default:
+		case RoundPreferFloor:
 			p = math.Ceil(p - 0.5)
 		}
 		a.First[x] = int32(min(max(p, 0), float64(in-1)))

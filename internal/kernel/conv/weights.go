@@ -71,6 +71,7 @@ func (p *Plan) PackChunks() int {
 		return 0
 	case formDepth, formPlanar:
 		return blocksOf(p.spec.OC)
+	case formDense, formMixed:
 	}
 	return blocksOf(p.spec.OC) * p.blocks
 }
@@ -104,6 +105,7 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
 		case formDepth:
 			p.packDepth(dst[i*taps*16:(i+1)*taps*16], src, i)
+		case formNone: // has no chunks
 		}
 	}
 	return nil

@@ -98,7 +98,7 @@ func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 		move(16*b0*p.HW+p0, p.HW, p1-p0, min(16*b1, p.C)-16*b0)
 	case NHWC:
 		move(p0*p.C, 0, (p1-p0)*p.C, 1)
-	default:
+	case NCHW16c:
 		move((b0*p.HW+p0)*16, p.HW*16, (p1-p0)*16, b1-b0)
 	}
 }

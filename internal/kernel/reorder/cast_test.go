@@ -39,7 +39,7 @@ func values(e reorder.Element, n int, r *rand.Rand) []byte {
 			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(x))
 		case reorder.Float16, reorder.BFloat16:
 			binary.LittleEndian.PutUint16(out[2*i:], uint16(r.Uint32()))
-		default:
+		case reorder.Uint8, reorder.Int8:
 			out[i] = byte(r.Uint32())
 		}
 	}

@@ -70,7 +70,7 @@ func portableCast(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Poin
 			castRow(d, s, lanes, floatToHalf)
 		case toBF16:
 			castRow(d, s, lanes, floatToBrain)
-		default:
+		case toByte:
 			castRow(d, s, lanes, floatToByte)
 		}
 	}

@@ -173,7 +173,7 @@ func (p *Plan) traffic(large int) traffic {
 		lines = lines && tiles && p.HW%16 == 0
 	case NHWC:
 		lines = lines && (p.From == NCHW && tiles && (p.C%16 == 0 || weaves(p.C)) || p.From == NCHW16c && rows && p.C%16 == 0)
-	default:
+	case NCHW16c:
 		lines = lines && (p.From == NCHW && tiles || p.From == NHWC && rows)
 	}
 	if lines {
@@ -264,6 +264,7 @@ func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
 		return 16*b*p.HW + px, 1, p.HW
 	case NHWC:
 		return px*p.C + 16*b, p.C, 1
+	case NCHW16c:
 	}
 	return (b*p.HW + px) * 16, 16, 1
 }
@@ -363,7 +364,7 @@ func (p *Plan) copySame(dst, src []float32, b0, b1, p0, p1 int) {
 		for c := 16 * b0; c < min(16*b1, p.C); c++ {
 			copy(dst[c*p.HW+p0:c*p.HW+p1], src[c*p.HW+p0:c*p.HW+p1])
 		}
-	default:
+	case NCHW16c:
 		for b := b0; b < b1; b++ {
 			lo, hi := (b*p.HW+p0)*16, (b*p.HW+p1)*16
 			copy(dst[lo:hi], src[lo:hi])

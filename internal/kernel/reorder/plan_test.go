@@ -23,6 +23,7 @@ func offset(l reorder.Layout, channels, hw, c, px int) int {
 		return c*hw + px
 	case reorder.NHWC:
 		return px*channels + c
+	case reorder.NCHW16c:
 	}
 	return (c/16*hw+px)*16 + c%16
 }

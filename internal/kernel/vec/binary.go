@@ -59,6 +59,7 @@ func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []
 		bcols = 1
 	case SV:
 		acols = 1
+	case VV:
 	}
 	d, x, y := at(dst, extent(rows, cols, ldd)), at(a, extent(rows, acols, lda)), at(b, extent(rows, bcols, ldb))
 	if rows*cols <= blockElements {
