@@ -90,7 +90,7 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 		list[0] = l
 		return l, nil
 	}
-	l, err := f.specializeLate(ctx, i, st, a)
+	l, err := f.specializeLate(ctx, st, a)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (f *frame) lateInstance(ctx context.Context, i int, st *Step, a *backend.Ru
 	return l, nil
 }
 
-func (f *frame) specializeLate(ctx context.Context, i int, st *Step, a *backend.RunArgs) (*lateInstance, error) {
+func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs) (*lateInstance, error) {
 	m, body := f.session.m, st.Node.Regions[0].Graph
 	l := &lateInstance{}
 	var err error
