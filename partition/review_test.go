@@ -91,7 +91,7 @@ func (r reviewing) Review(sub *graph.Graph) ([]int, *property.Reason) { return r
 
 var _ = Describe("Claims", func() {
 	chain := text("f", "a = Neg(x)", "b = Neg(a)", "c = Abs(b)", "d = Neg(c)", "e = Relu(d)", "f = Neg(e)")
-	a := func(takes ...string) backend.Backend { return instance("a", opaque("a"), takes...) }
+	a := func() backend.Backend { return instance("a", opaque("a")) }
 	last := func() backend.Backend { return instance("last", graph.RowMajor) }
 
 	It("of atomic properties are trimmed by their review", func(ctx SpecContext) {
