@@ -224,7 +224,7 @@ var _ = Describe("Extract and Inline", func() {
 			var made []*graph.Node
 			for range 40 {
 				set := randomSet(rng, g)
-				convex := isConvex(g, set)
+				convex := isConvex(set)
 				n, err := g.Extract(set, fused(fmt.Sprint("u", len(made))))
 				if !convex {
 					Expect(err).To(MatchError(graph.ErrNotConvex), "round %d", round)
@@ -350,7 +350,7 @@ func randomSet(rng *rand.Rand, g *graph.Graph) []*graph.Node {
 }
 
 // isConvex looks at every path out of the set.
-func isConvex(g *graph.Graph, set []*graph.Node) bool {
+func isConvex(set []*graph.Node) bool {
 	seen := map[*graph.Node]bool{}
 	var outside func(n *graph.Node) bool
 	outside = func(n *graph.Node) bool {

@@ -39,9 +39,9 @@ func (c *Inference) vectorOutput() bool {
 	return v != nil && v.Type.Kind == KindTensor && followed(v.Type.DType) && v.Type.Shape != nil && len(v.Type.Shape) <= 1
 }
 
-// mapDims applies f to the known elements of input i.
-func (c *Inference) mapDims(i int, f func(Dim) (Dim, bool)) {
-	a, ok := c.Dims(i)
+// mapDims applies f to the known elements of input 0.
+func (c *Inference) mapDims(f func(Dim) (Dim, bool)) {
+	a, ok := c.Dims(0)
 	if !ok || !c.vectorOutput() {
 		return
 	}

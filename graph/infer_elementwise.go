@@ -27,10 +27,10 @@ func inferUnary(c *Inference) error {
 	}
 	switch c.Node.Op.Name {
 	case "Neg":
-		c.mapDims(0, func(d Dim) (Dim, bool) { return d.Scale(-1), true })
+		c.mapDims(func(d Dim) (Dim, bool) { return d.Scale(-1), true })
 	case "Abs", "Relu":
 		relu := c.Node.Op.Name == "Relu"
-		c.mapDims(0, func(d Dim) (Dim, bool) {
+		c.mapDims(func(d Dim) (Dim, bool) {
 			if n, ok := d.Const(); ok && n < 0 {
 				if relu {
 					return D(0), true
@@ -63,7 +63,7 @@ func inferClip(c *Inference) error {
 			lim[i-1] = d
 		}
 	}
-	c.mapDims(0, func(d Dim) (Dim, bool) {
+	c.mapDims(func(d Dim) (Dim, bool) {
 		if lim[0] != nil {
 			d, _ = maxDims(d, lim[0][0])
 		}
@@ -164,7 +164,7 @@ func inferBroadcast(c *Inference) error {
 	if f := c.dimArith(); f != nil {
 		switch len(inputs) {
 		case 1:
-			c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+			c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 		case 2:
 			c.zipDims(0, 1, f)
 		}
@@ -272,7 +272,7 @@ func inferCast(c *Inference) error {
 	from := c.DType(0)
 	switch {
 	case followed(from) && followed(dt):
-		c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+		c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 	case from.IsFloat() && followed(dt):
 		c.castToDims()
 	}
@@ -296,7 +296,7 @@ func inferCastLike(c *Inference) error {
 		return err
 	}
 	if followed(c.DType(0)) && followed(dt) {
-		c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+		c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 	}
 	return nil
 }

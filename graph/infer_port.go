@@ -268,11 +268,11 @@ func (c *Inference) scalar(i int) (n int64, ok bool) {
 // hasAttr reports whether this version of the operator takes the attribute of that name.
 func (c *Inference) hasAttr(name string) bool { return c.Node.Schema.attr(name) != nil }
 
-// listOf returns a list of integers that older versions of an operator take as an attribute and newer ones as an input.
+// axesOf returns the axes that older versions of an operator take as an attribute and newer ones as that input.
 // present is false where the node has none; known is false where the elements are not numbers.
-func (c *Inference) listOf(attr string, input int) (vals []int64, present, known bool) {
-	if c.hasAttr(attr) {
-		vals, present = c.Node.Ints(attr)
+func (c *Inference) axesOf(input int) (vals []int64, present, known bool) {
+	if c.hasAttr("axes") {
+		vals, present = c.Node.Ints("axes")
 		return vals, present, true
 	}
 	if !c.Has(input) {

@@ -5,7 +5,7 @@ import "fmt"
 // inferReduce: the reduced axes become 1, or vanish without keepdims.
 func inferReduce(c *Inference) error {
 	in := c.Shape(0)
-	axes, _, known := c.listOf("axes", 1)
+	axes, _, known := c.axesOf(1)
 	keep := c.Node.Int("keepdims", 1) != 0
 	if in == nil || !known {
 		if in != nil && keep {

@@ -176,7 +176,7 @@ func (c *Inference) normAxes(axes []int64, rank, port int) ([]int, error) {
 // inferSqueeze: dims of 1 are removed, those of the axes (attribute before version 13, then input 1) or all.
 func inferSqueeze(c *Inference) error {
 	in := c.Shape(0)
-	axes, present, known := c.listOf("axes", 1)
+	axes, present, known := c.axesOf(1)
 	if in == nil || !known {
 		n, ok := c.length(1)
 		if in != nil && ok && n <= len(in) {
@@ -213,14 +213,14 @@ func inferSqueeze(c *Inference) error {
 	if err := c.SetShape(0, out); err != nil {
 		return err
 	}
-	c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+	c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 	return nil
 }
 
 // inferUnsqueeze: dims of 1 are inserted at the axes of the result.
 func inferUnsqueeze(c *Inference) error {
 	in := c.Shape(0)
-	axes, present, known := c.listOf("axes", 1)
+	axes, present, known := c.axesOf(1)
 	if !present {
 		return c.attrError("axes", "a list of ints", "none")
 	}
@@ -254,7 +254,7 @@ func inferUnsqueeze(c *Inference) error {
 	if err := c.SetShape(0, out); err != nil {
 		return err
 	}
-	c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+	c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 	return nil
 }
 
@@ -289,7 +289,7 @@ func inferTranspose(c *Inference) error {
 	if err := c.SetShape(0, out); err != nil {
 		return err
 	}
-	c.mapDims(0, func(d Dim) (Dim, bool) { return d, true })
+	c.mapDims(func(d Dim) (Dim, bool) { return d, true })
 	return nil
 }
 

@@ -29,7 +29,7 @@ func inferSlice(c *Inference) error {
 			steps, okT = c.contents(4)
 		}
 	}
-	axes, present, known := c.listOf("axes", 3)
+	axes, present, known := c.axesOf(3)
 	if !known {
 		return c.SetShape(0, c.freshShape(len(in)))
 	}

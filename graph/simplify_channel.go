@@ -16,27 +16,27 @@ type affine struct {
 
 // absorbAffine folds an affine map per channel, done by n, into the weights of the Conv, ConvTranspose or Gemm that
 // produces its operand x, which nothing else reads: new constants, computed in float64, take the place of weights and
-// bias. It reports whether it could.
-func (s *simplifier) absorbAffine(n *Node, x *Value, a affine) bool {
+// bias. Where that cannot be done nothing changes.
+func (s *simplifier) absorbAffine(n *Node, x *Value, a affine) {
 	p := x.Producer
 	if p == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
-		return false
+		return
 	}
 	l, ok := linearOf(p)
 	if !ok || a.scale != nil && len(a.scale) != l.channels || a.shift != nil && len(a.shift) != l.channels {
-		return false
+		return
 	}
 	bias, ok := l.biasOf(p)
 	if !ok || !finite(a.scale) || !finite(a.shift) {
-		return false
+		return
 	}
 	if a.scale != nil {
 		if l.weight.Const == nil || int64(l.weight.Const.NumBytes()) > s.o.MaxFold || l.weight.NumUses() == 0 {
-			return false
+			return
 		}
 		w := l.scaled(l.weight.Const, a.scale)
 		if w == nil {
-			return false
+			return
 		}
 		p.SetOperand(1, s.g.AddConst(l.weight.Name, w))
 	}
@@ -56,7 +56,6 @@ func (s *simplifier) absorbAffine(n *Node, x *Value, a affine) bool {
 	s.replace(out, x)
 	s.absorb(p, n)
 	s.g.Remove(n)
-	return true
 }
 
 // linear describes where a Conv, ConvTranspose or Gemm keeps its channels.

@@ -419,7 +419,7 @@ func planGather(p *planner, n *graph.Node) error {
 	outer, inner := product(dx[:axis]), product(dx[axis+1:])*x.Type.DType.Size()
 	count, length := product(p.Dims[idx.ID]), dx[axis]
 	src, index, dst := p.In(x), p.In(idx), p.Out(y)
-	read := indexAt(n, 1)
+	read := indexAt(n)
 	from, _ := src.Runs(inner)
 	to, _ := dst.Runs(inner)
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {

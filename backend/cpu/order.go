@@ -60,7 +60,7 @@ func topKOf(n *graph.Node) (k, axis int, ok bool) {
 	if n.Op.Since < 10 {
 		return int(n.Int("k", 0)), axis, rank > 0
 	}
-	v, ok := constInt(n.Input(1), 0)
+	v, ok := constInt(n.Input(1))
 	return int(v), axis, ok && rank > 0
 }
 

@@ -10,10 +10,10 @@ import (
 
 // CumSum and Trilu.
 
-// constInt returns the integer that a constant of one element holds, def for no value.
-func constInt(v *graph.Value, def int64) (int64, bool) {
+// constInt returns the integer that a constant of one element holds, 0 for no value.
+func constInt(v *graph.Value) (int64, bool) {
 	if v == nil {
-		return def, true
+		return 0, true
 	}
 	if !v.IsConst() || v.Const.Len() != 1 || v.Const.DType != tensor.Int64 && v.Const.DType != tensor.Int32 {
 		return 0, false
@@ -28,7 +28,7 @@ func cumSumSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	default:
 		return nil, operators.NotFloat32(x)
 	}
-	a, ok := constInt(n.Input(1), 0)
+	a, ok := constInt(n.Input(1))
 	rank := int64(len(x.Type.Shape))
 	if !ok || a < -rank || a >= rank {
 		return nil, property.Because(property.Unsupported, "axis %v is not known at compile time", n.Input(1))
@@ -49,7 +49,7 @@ func planCumSum(p *planner, n *graph.Node) error {
 // cumSum adds up elements T in A.
 func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) error {
 	d := p.Dims[n.Inputs[0].ID]
-	a, _ := constInt(n.Input(1), 0)
+	a, _ := constInt(n.Input(1))
 	axis := int(a)
 	if axis < 0 {
 		axis += len(d)
@@ -82,7 +82,7 @@ func cumSum[T, A float32 | float64 | int32 | int64](p *planner, n *graph.Node) e
 }
 
 func triluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if _, ok := constInt(n.Input(1), 0); !ok {
+	if _, ok := constInt(n.Input(1)); !ok {
 		return nil, property.Because(property.Unsupported, "diagonal %v is not known at compile time", n.Input(1))
 	}
 	if len(n.Inputs[0].Type.Shape) < 2 {
@@ -96,7 +96,7 @@ func planTrilu(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d, size := p.Dims[x.ID], x.Type.DType.Size()
 	rows, cols := d[len(d)-2], d[len(d)-1]
-	k, _ := constInt(n.Input(1), 0)
+	k, _ := constInt(n.Input(1))
 	k = min(max(k, int64(-rows)), int64(cols))
 	upper := n.Int("upper", 1) != 0
 	src, dst := p.In(x), p.Out(n.Outputs[0])

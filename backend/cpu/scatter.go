@@ -11,10 +11,10 @@ import (
 
 // GatherElements, GatherND, ScatterElements and ScatterND, row-major.
 
-// indexAt returns a reader of index operand op of n, int64 or int32; the index is counted from the end where it is negative,
+// indexAt returns a reader of the indices of n, operand 1 of int64 or int32; an index is counted from the end where it is negative,
 // and a panic with a *backend.RangeError, which Enqueue returns, says that an axis of length has no such element.
-func indexAt(n *graph.Node, op int) func(st *state, m place.Memory, i, length int) int {
-	wide := n.Inputs[op].Type.DType == tensor.Int64
+func indexAt(n *graph.Node) func(st *state, m place.Memory, i, length int) int {
+	wide := n.Inputs[1].Type.DType == tensor.Int64
 	return func(st *state, m place.Memory, i, length int) int {
 		var k int64
 		if wide {
@@ -23,7 +23,7 @@ func indexAt(n *graph.Node, op int) func(st *state, m place.Memory, i, length in
 			k = int64(of[int32](st, m)[i])
 		}
 		if k < -int64(length) || k >= int64(length) {
-			panic(backend.BadIndex(n, op, k, length))
+			panic(backend.BadIndex(n, 1, k, length))
 		}
 		if k < 0 {
 			k += int64(length)
@@ -85,7 +85,7 @@ func planGatherElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(n, 1)
+	read := indexAt(n)
 	count := product(di)
 	const part = 256
 	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
@@ -112,7 +112,7 @@ func planGatherND(p *planner, n *graph.Node) error {
 	image, inner := product(d[batch:]), product(d[batch+k:])
 	size := inner * x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(n, 1)
+	read := indexAt(n)
 	p.emit(step{chunks: rows, grain: grainFor(float64(size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
 		o, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
@@ -178,7 +178,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, run, join, count := indexAt(n, 1), runAt(idx), combine(n), product(di)
+	read, run, join, count := indexAt(n), runAt(idx), combine(n), product(di)
 	inner := 1 // elements that lie together in both, but for what the index adds
 	for k := len(d) - 1; k > axis; k-- {
 		if inner *= di[k]; di[k] != d[k] {
@@ -210,7 +210,7 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, join := indexAt(n, 1), combine(n)
+	read, join := indexAt(n), combine(n)
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
 		o, u := st.Bytes(dst), st.Bytes(updates)

@@ -30,7 +30,7 @@ type integerJob struct {
 }
 
 // job is what a chain asks for. Values are those of the graph that the chain is in.
-func (l *qlinks) job(b *mkl) *integerJob {
+func (l *qlinks) job() *integerJob {
 	j := &integerJob{n: l.Head, x: l.dx.Inputs[0], w: l.Head.Inputs[1], out: l.Head.Outputs[0], conv: l.Head.Is("Conv"), qx: l.x, qy: l.y,
 		float: l.q == nil, weights: l.w, posts: l.posts}
 	bias := l.Bias
@@ -362,7 +362,7 @@ func integerSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 	if err != nil {
 		return nil, property.Because(property.Veto, "%v", err)
 	}
-	j := l.job(b)
+	j := l.job()
 	ports, why := b.integerPorts(j)
 	if why != nil {
 		return nil, why
@@ -383,7 +383,7 @@ func planIntegers(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	j := l.job(p.b)
+	j := l.job()
 	return p.integers(j, fuse.Outer(n, j.x), fuse.Outer(n, l.dw.Inputs[0]), fuse.Outer(n, j.residual), n.Outputs[0])
 }
 

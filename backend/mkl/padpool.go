@@ -60,7 +60,7 @@ func parsePadPool(n *graph.Node) (pool *graph.Node, pads []int) {
 }
 
 // padPoolForm reads the body of a fused node again.
-func padPoolForm(n *graph.Node, x, y []int) (f poolForm, image *graph.Value, why *property.Reason) {
+func padPoolForm(n *graph.Node, x, y []int) (f poolForm, why *property.Reason) {
 	for m := range n.Regions[0].Graph.Nodes() {
 		pool, pads := parsePadPool(m)
 		if pool == nil {
@@ -72,18 +72,18 @@ func padPoolForm(n *graph.Node, x, y []int) (f poolForm, image *graph.Value, why
 			padded[2+i] += pads[i] + pads[r+i]
 		}
 		if f, why = resolvePool(pool, padded, y); why != nil {
-			return f, nil, why
+			return f, why
 		}
 		f.alg = poolPadded
 		for i := range r {
 			f.window.padL[i], f.window.padR[i] = pads[i], pads[r+i]
 			if span := f.window.kernel[i]; pads[i] >= span || pads[r+i] >= span {
-				return f, nil, property.Because(property.Attribute, "padding %v of a window of %v", pads, f.window.kernel)
+				return f, property.Because(property.Attribute, "padding %v of a window of %v", pads, f.window.kernel)
 			}
 		}
-		return f, fuse.Outer(n, m.Inputs[0]), nil
+		return f, nil
 	}
-	return f, nil, property.Because(property.Veto, "body of %v is no padded average", n)
+	return f, property.Because(property.Veto, "body of %v is no padded average", n)
 }
 
 // imageOf returns the operand of a fused node that its Pad reads.
@@ -102,7 +102,7 @@ func padPoolSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 		return nil, property.Because(property.Veto, "body of %v is no padded average", n)
 	}
 	dx, dy := operators.AssumedDims(x), operators.AssumedDims(n.Outputs[0])
-	f, _, why := padPoolForm(n, dx, dy)
+	f, why := padPoolForm(n, dx, dy)
 	if why != nil {
 		return nil, why
 	}
@@ -127,7 +127,7 @@ func planPadPool(p *planner, n *graph.Node) error {
 	if x == nil {
 		return property.Because(property.Veto, "body of %v is no padded average", n)
 	}
-	f, _, why := padPoolForm(n, p.Dims[x.ID], p.Dims[y.ID])
+	f, why := padPoolForm(n, p.Dims[x.ID], p.Dims[y.ID])
 	if why != nil {
 		return why
 	}

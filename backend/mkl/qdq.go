@@ -193,7 +193,7 @@ func (b *mkl) integerChain(head *graph.Node, own bool) (*qlinks, *property.Reaso
 	if why != nil {
 		return nil, why
 	}
-	_, why = b.integerPorts(l.job(b))
+	_, why = b.integerPorts(l.job())
 	return l, why
 }
 

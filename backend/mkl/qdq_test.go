@@ -149,11 +149,11 @@ var _ = Describe("operators on integers", func() {
   %c = Conv(%xd, %w; pads=[1,1,1,1])
   %n = BatchNormalization(%c, %scale, %shift, %mean, %var)
   %r = Relu(%n)`, "%r", "u8[]{0}"), quantizedProduct),
-			Entry("a matrix product", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", 1, "", "%m"), quantizedProduct),
-			Entry("a scale per column", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
-			Entry("signed, of three dims", product("MatMul", "i8[2,5,64]", "i8[]{3}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
-			Entry("one row", product("MatMul", "u8[1,64]", "u8[]{0}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
-			Entry("bias, sum and activation", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, `
+			Entry("a matrix product", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", "", "%m"), quantizedProduct),
+			Entry("a scale per column", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), "", "%m"), quantizedProduct),
+			Entry("signed, of three dims", product("MatMul", "i8[2,5,64]", "i8[]{3}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), "", "%m"), quantizedProduct),
+			Entry("one row", product("MatMul", "u8[1,64]", "u8[]{0}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), "", "%m"), quantizedProduct),
+			Entry("bias, sum and activation", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), `
   input %r: u8[5,40]
   const %b = `+scales(40, 4)+`
   const %rs = f32[]{0.2}
@@ -162,7 +162,7 @@ var _ = Describe("operators on integers", func() {
   %a = Add(%b, %m)
   %s = Add(%a, %rd)
   %t = Relu(%s)`, "%t"), quantizedProduct),
-			Entry("Gemm", product("Gemm", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), 1, "", "%m"), quantizedProduct),
+			Entry("Gemm", product("Gemm", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), scales(40, 0.004), "", "%m"), quantizedProduct),
 			Entry("transposed, with bias", `
   input %x: u8[5,64]
   const %xs = f32[]{0.02}
@@ -267,7 +267,7 @@ var _ = Describe("operators on integers", func() {
   const %vs = f32[]{0.004}
   %v = DequantizeLinear(%vq, %vs)
   %e = Conv(%kd, %v)`, "%e", "u8[]{100}"), quantizedProduct, "Concat", quantizedProduct),
-			Entry("a concatenation of rows", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", 1, `
+			Entry("a concatenation of rows", product("MatMul", "u8[5,64]", "u8[]{77}", integers("i8", -127, 127, 64, 40), "f32[]{0.004}", `
   input %r: u8[3,40]
   const %cs = f32[]{0.5}
   const %cz = u8[]{120}

@@ -165,7 +165,7 @@ func quantizedSum(x, z, zz, body, yz string) string {
 }
 
 // product is a graph of a matrix product between quantisations; rest follows %m and y is quantised.
-func product(op, x, xz, w, ws string, axis int, rest, y string) string {
+func product(op, x, xz, w, ws string, rest, y string) string {
 	return fmt.Sprintf(`
   input %%x: %s
   const %%xs = f32[]{0.02}
@@ -175,9 +175,9 @@ func product(op, x, xz, w, ws string, axis int, rest, y string) string {
   const %%ys = f32[]{0.3}
   const %%yz = %s[]{21}
   %%xd = DequantizeLinear(%%x, %%xs, %%xz)
-  %%w = DequantizeLinear(%%wq, %%ws; axis=%d)
+  %%w = DequantizeLinear(%%wq, %%ws; axis=1)
   %%m = %s(%%xd, %%w)
   %s
   %%y = QuantizeLinear(%s, %%ys, %%yz) "y"
-  output %%y`, x, xz, w, ws, strings.Split(x, "[")[0], axis, op, strings.TrimPrefix(rest, "\n  "), y)
+  output %%y`, x, xz, w, ws, strings.Split(x, "[")[0], op, strings.TrimPrefix(rest, "\n  "), y)
 }

@@ -115,10 +115,10 @@ func (c *Call) copyBox(shape []int, dst, src view) {
 	})
 }
 
-// copyWhole stores input i as output 0 with another shape of as many elements.
-func (c *Call) copyWhole(i int, shape []int) {
-	t := c.input(i)
-	c.require(t.Len() == product(shape), c.portName(i), "%v does not become %v", t, shape)
+// copyWhole stores input 0 as output 0 with another shape of as many elements.
+func (c *Call) copyWhole(shape []int) {
+	t := c.input(0)
+	c.require(t.Len() == product(shape), c.portName(0), "%v does not become %v", t, shape)
 	out := c.result(0, t.DType, shape)
 	if t.DType == tensor.String {
 		copy(out.Strings, t.Strings[:t.Len()])

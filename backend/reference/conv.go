@@ -20,10 +20,10 @@ type convolution struct {
 	shape                []int // of the result
 }
 
-func (c *Call) convolutionOf(xi, wi int) convolution {
-	x, w := c.input(xi), c.input(wi)
+func (c *Call) convolutionOf(wi int) convolution {
+	x, w := c.input(0), c.input(wi)
 	rank := len(x.Shape) - 2
-	c.require(rank >= 1, c.portName(xi), "[N, C, D1, ...] is expected, found %v", x)
+	c.require(rank >= 1, c.portName(0), "[N, C, D1, ...] is expected, found %v", x)
 	c.require(len(w.Shape) == rank+2, c.portName(wi), "rank %d is expected, found %v", rank+2, w)
 	kernel := c.spatial("kernel_shape", rank, 0, 1)
 	if _, ok := c.Node.Ints("kernel_shape"); !ok {
@@ -48,7 +48,7 @@ func (c *Call) group() int {
 func conv(c *Call) {
 	x := c.input(0)
 	c.wantType(0, x, x.DType.IsFloat())
-	v := c.convolutionOf(0, 1)
+	v := c.convolutionOf(1)
 	out := convolve(c, v, c.floats(0), c.floats(1))
 	if b := c.optional(2); b != nil {
 		c.addBias(out, c.floats(2), v.shape)
@@ -210,7 +210,7 @@ func convolveRow[S accumulator](v *convolution, acc *[4][]S, x, w []S, ld, m int
 }
 
 func convInteger(c *Call) {
-	v := c.convolutionOf(0, 1)
+	v := c.convolutionOf(1)
 	x, w := c.convOperands(0, 2, 1, 3)
 	c.putInts(0, tensor.Int32, v.shape, convolve(c, v, x, w))
 }
@@ -235,7 +235,7 @@ func (c *Call) convOperands(xi, xz, wi, wz int) (x, w []int64) {
 }
 
 func qLinearConv(c *Call) {
-	v := c.convolutionOf(0, 3)
+	v := c.convolutionOf(3)
 	x, w := c.convOperands(0, 2, 3, 5)
 	sum := convolve(c, v, x, w)
 	xs, ws, ys := c.one(1, 1), c.floats(4), c.one(6, 1)

@@ -28,7 +28,7 @@ func constant(c *Call) {
 				c.fail(a.Name, ErrAttribute, "no tensor")
 			}
 			c.Inputs = []tensor.Value{a.Tensor}
-			c.copyWhole(0, a.Tensor.Shape)
+			c.copyWhole(a.Tensor.Shape)
 			return
 		case "value_float":
 			c.putFloats(0, tensor.Float32, []int{}, []float64{float64(a.Float)})
@@ -48,10 +48,10 @@ func constant(c *Call) {
 			c.putInts(0, tensor.Int64, []int{len(v)}, v)
 			return
 		case "value_string":
-			c.putStrings(0, []int{}, []string{a.Str})
+			c.putStrings([]int{}, []string{a.Str})
 			return
 		case "value_strings":
-			c.putStrings(0, []int{len(a.Strs)}, a.Strs)
+			c.putStrings([]int{len(a.Strs)}, a.Strs)
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func dropout(c *Call) {
 		mask[i] = true
 	}
 	if c.oneInt(2, 0) == 0 || ratio == 0 {
-		c.copyWhole(0, x.Shape)
+		c.copyWhole(x.Shape)
 	} else {
 		r := rand.New(rand.NewPCG(uint64(c.Node.Int("seed", int64(c.Node.ID))), 3))
 		v := c.floats(0)

@@ -249,7 +249,7 @@ func categoryMapper(c *Call) {
 	for i, v := range ints {
 		m[v] = strs[i]
 	}
-	c.putStrings(0, x.Shape, each(c, c.ints(0), func(v int64) string {
+	c.putStrings(x.Shape, each(c, c.ints(0), func(v int64) string {
 		if s, ok := m[v]; ok {
 			return s
 		}
@@ -431,8 +431,9 @@ type labels struct {
 	ints []int64
 }
 
-func (c *Call) labels(strs, ints string) labels {
-	l := labels{strs: c.Node.Strs(strs)}
+// labels reads the labels of a classifier. Attributes of integers are called otherwise in newer operators.
+func (c *Call) labels(ints string) labels {
+	l := labels{strs: c.Node.Strs("classlabels_strings")}
 	l.ints, _ = c.Node.Ints(ints)
 	return l
 }
@@ -446,7 +447,7 @@ func (c *Call) putLabels(l labels, classes []int) {
 		for i, k := range classes {
 			out[i] = l.strs[k]
 		}
-		c.putStrings(0, []int{len(out)}, out)
+		c.putStrings([]int{len(out)}, out)
 		return
 	}
 	out := make([]int64, len(classes))
@@ -472,7 +473,7 @@ func argMax(row []float64) int {
 // linearClassifier scores every class; one score for two classes is that of the second.
 func linearClassifier(c *Call) {
 	n, _ := c.rowsAndColumns()
-	l := c.labels("classlabels_strings", "classlabels_ints")
+	l := c.labels("classlabels_ints")
 	scores := len(c.Node.Floats("intercepts"))
 	if scores == 0 {
 		scores = max(l.len(), 1)

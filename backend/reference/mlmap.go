@@ -11,7 +11,7 @@ import (
 // zipMap makes a sequence of maps, one per row of [N, C], from the labels of the columns.
 func zipMap(c *Call) {
 	n, columns := c.rowsAndColumns()
-	l := c.labels("classlabels_strings", "classlabels_int64s")
+	l := c.labels("classlabels_int64s")
 	c.require(l.len() == columns, "classlabels_*", "%d labels for %d columns", l.len(), columns)
 	v := c.floats(0)
 	out := &tensor.Sequence{}

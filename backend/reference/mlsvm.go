@@ -113,7 +113,7 @@ func svmRegressor(c *Call) {
 // svmClassifier lets every pair of classes vote, or, without support vectors, scores classes by linear functions. With
 // prob_a and prob_b scores become probabilities.
 func svmClassifier(c *Call) {
-	l := c.labels("classlabels_strings", "classlabels_ints")
+	l := c.labels("classlabels_ints")
 	classes := max(l.len(), 1)
 	per, _ := c.Node.Ints("vectors_per_class")
 	total := 0

@@ -309,7 +309,7 @@ func treeRegressor(c *Call) {
 // treeClassifier adds up votes per class. Where there are two classes and all votes are for the first, its score decides
 // alone: above 0.5 if all weights are positive, above 0 otherwise.
 func treeClassifier(c *Call) {
-	l := c.labels("classlabels_strings", "classlabels_int64s")
+	l := c.labels("classlabels_int64s")
 	classes := max(l.len(), 1)
 	f := c.forestOf("class", classes)
 	base := c.baseValues(classes)

@@ -184,9 +184,9 @@ func (c *Call) putBools(i int, shape []int, v []bool) {
 	}
 }
 
-// putStrings stores v as output i.
-func (c *Call) putStrings(i int, shape []int, v []string) {
-	copy(c.result(i, tensor.String, shape).Strings, v)
+// putStrings stores v as output 0.
+func (c *Call) putStrings(shape []int, v []string) {
+	copy(c.result(0, tensor.String, shape).Strings, v)
 }
 
 // floatBuffer returns zeroed working memory for a shape.

@@ -165,7 +165,7 @@ func maxRoiPool(c *Call) {
 // offset [N, offset_group*kh*kw*2, oh, ow], mask [N, offset_group*kh*kw, oh, ow].
 func deformConv(c *Call) {
 	n, channels, h, w := c.image4()
-	v := c.convolutionOf(0, 1)
+	v := c.convolutionOf(1)
 	groups := c.positive("offset_group", 1)
 	c.require(channels%groups == 0, "offset_group", "%d groups of %d channels", groups, channels)
 	taps, oh, ow := product(v.kernel), v.out[0], v.out[1]

@@ -14,7 +14,7 @@ var sequenceKernels = []kernel{
 	{"SequenceErase", 11, sequenceErase},
 	{"SequenceAt", 11, sequenceAt},
 	{"SequenceLength", 11, func(c *Call) {
-		c.putInts(0, tensor.Int64, []int{}, []int64{int64(len(c.sequence(0).Items))})
+		c.putInts(0, tensor.Int64, []int{}, []int64{int64(len(c.sequence().Items))})
 	}},
 	{"SplitToSequence", 11, splitToSequence},
 	{"ConcatFromSequence", 11, concatFromSequence},
@@ -26,14 +26,15 @@ var sequenceKernels = []kernel{
 // Sequences and optionals are immutable and may share their items; tensors that enter them are copied, since the
 // storage of a planned tensor is used again.
 
-func (c *Call) sequence(i int) *tensor.Sequence {
-	v := c.value(i)
+// sequence returns input 0, a sequence or an optional one.
+func (c *Call) sequence() *tensor.Sequence {
+	v := c.value(0)
 	if o, ok := v.(*tensor.Optional); ok && o != nil {
 		v = o.Item
 	}
 	s, ok := v.(*tensor.Sequence)
 	if !ok || s == nil {
-		c.fail(c.portName(i), tensor.ErrDType, "a sequence is expected, found %T", v)
+		c.fail(c.portName(0), tensor.ErrDType, "a sequence is expected, found %T", v)
 	}
 	return s
 }
@@ -81,7 +82,7 @@ func (c *Call) place(i int, def int64, n, last int) int {
 }
 
 func sequenceInsert(c *Call) {
-	s, v := c.sequence(0), c.owned(1)
+	s, v := c.sequence(), c.owned(1)
 	if t, ok := v.(*tensor.Tensor); ok && s.DType != tensor.Invalid && t.DType != s.DType {
 		c.fail(c.portName(1), tensor.ErrDType, "%v into a sequence of %v", t, s.DType)
 	}
@@ -91,7 +92,7 @@ func sequenceInsert(c *Call) {
 }
 
 func sequenceErase(c *Call) {
-	s := c.sequence(0)
+	s := c.sequence()
 	n := len(s.Items)
 	c.require(n > 0, c.portName(0), "the sequence is empty")
 	at := c.place(1, int64(n-1), n, n-1)
@@ -102,14 +103,14 @@ func sequenceErase(c *Call) {
 func (c *Call) pass(v tensor.Value) {
 	if t, ok := v.(*tensor.Tensor); ok && t != nil {
 		c.Inputs = []tensor.Value{t}
-		c.copyWhole(0, t.Shape)
+		c.copyWhole(t.Shape)
 		return
 	}
 	c.set(0, v)
 }
 
 func sequenceAt(c *Call) {
-	s := c.sequence(0)
+	s := c.sequence()
 	n := len(s.Items)
 	c.require(n > 0, c.portName(0), "the sequence is empty")
 	c.pass(s.Items[c.place(1, 0, n, n-1)])
@@ -170,7 +171,7 @@ func (c *Call) gatherPart(x *tensor.Tensor, src cells, axis, lo int, shape []int
 }
 
 func concatFromSequence(c *Call) {
-	s := c.sequence(0)
+	s := c.sequence()
 	c.require(len(s.Items) > 0, c.portName(0), "the sequence is empty")
 	fresh := c.Node.Int("new_axis", 0) != 0
 	parts := make([]*tensor.Tensor, len(s.Items))

@@ -19,7 +19,7 @@ var shapeKernels = []kernel{
 // identity copies tensors; sequences and optionals, which are immutable, are passed on.
 func identity(c *Call) {
 	if _, ok := c.value(0).(*tensor.Tensor); ok || c.value(0) == nil {
-		c.copyWhole(0, c.input(0).Shape)
+		c.copyWhole(c.input(0).Shape)
 		return
 	}
 	c.set(0, c.value(0))
@@ -76,7 +76,7 @@ func reshape(c *Call) {
 	n, err := tensor.NumElements(shape)
 	c.check("shape", err)
 	c.require(n == x.Len(), "shape", "%v for %v", want, x)
-	c.copyWhole(0, shape)
+	c.copyWhole(shape)
 }
 
 func flatten(c *Call) {
@@ -88,7 +88,7 @@ func flatten(c *Call) {
 	if axis < 0 || axis > int64(len(x.Shape)) {
 		c.fail("axis", ErrAttribute, "%d for %v", axis, x)
 	}
-	c.copyWhole(0, []int{product(x.Shape[:axis]), product(x.Shape[axis:])})
+	c.copyWhole([]int{product(x.Shape[:axis]), product(x.Shape[axis:])})
 }
 
 func squeeze(c *Call) {
@@ -109,7 +109,7 @@ func squeeze(c *Call) {
 			shape = append(shape, d)
 		}
 	}
-	c.copyWhole(0, shape)
+	c.copyWhole(shape)
 }
 
 func unsqueeze(c *Call) {
@@ -133,7 +133,7 @@ func unsqueeze(c *Call) {
 			next++
 		}
 	}
-	c.copyWhole(0, shape)
+	c.copyWhole(shape)
 }
 
 func expand(c *Call) {

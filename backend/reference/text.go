@@ -18,7 +18,7 @@ var textKernels = []kernel{
 
 func stringConcat(c *Call) {
 	a, b, shape := c.pair()
-	c.putStrings(0, shape, zip(c, shape, c.strings(0), a.Shape, c.strings(1), b.Shape, func(x, y string) string { return x + y }))
+	c.putStrings(shape, zip(c, shape, c.strings(0), a.Shape, c.strings(1), b.Shape, func(x, y string) string { return x + y }))
 }
 
 // stringSplit splits every string at a delimiter, or at runs of white space, and pads the rows with empty strings.
@@ -55,7 +55,7 @@ func stringSplit(c *Call) {
 	for i, list := range lists {
 		copy(out[i*widest:], list)
 	}
-	c.putStrings(0, shape, out)
+	c.putStrings(shape, out)
 	c.putInts(1, tensor.Int64, x.Shape, counts)
 }
 
@@ -109,7 +109,7 @@ func stringNormalizer(c *Call) {
 	if len(x.Shape) == 2 {
 		shape = []int{1, len(out)}
 	}
-	c.putStrings(0, shape, out)
+	c.putStrings(shape, out)
 }
 
 // regexFullMatch uses RE2's syntax, which is Go's.

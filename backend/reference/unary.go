@@ -55,7 +55,7 @@ func unary(f func(float64) float64, g func(int64) int64) func(*Call) {
 
 func abs(c *Call) {
 	if c.input(0).DType == tensor.Uint64 {
-		c.copyWhole(0, c.input(0).Shape)
+		c.copyWhole(c.input(0).Shape)
 		return
 	}
 	unary(math.Abs, func(x int64) int64 {

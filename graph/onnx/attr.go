@@ -74,7 +74,7 @@ func (l *loader) value(a *attrProto, s *scope) (*graph.Attr, error) {
 			if err := f.Bytes(&b); err != nil {
 				return err
 			}
-			_, t, err := l.tensor(b, f.Num >= 22)
+			t, err := l.tensor(b, f.Num >= 22)
 			v.Tensor = t
 			v.Tensors = append(v.Tensors, t)
 			return err
@@ -143,7 +143,7 @@ func settle(v *graph.Attr, kind int64, types []graph.Type) error {
 }
 
 // tensor reads a tensor or sparse tensor, external data included.
-func (l *loader) tensor(msg []byte, sparse bool) (string, *tensor.Tensor, error) {
+func (l *loader) tensor(msg []byte, sparse bool) (*tensor.Tensor, error) {
 	parse := tensor.ParseProto
 	if sparse {
 		parse = tensor.ParseSparseProto
@@ -151,12 +151,12 @@ func (l *loader) tensor(msg []byte, sparse bool) (string, *tensor.Tensor, error)
 	l.parse.MaxDense = max(l.dense, 1)
 	name, t, err := parse(msg, &l.parse)
 	if err != nil {
-		return name, nil, at(err, "", name)
+		return nil, at(err, "", name)
 	}
 	if sparse {
 		l.dense -= t.NumBytes() + 16*len(t.Strings)
 	}
-	return name, t, nil
+	return t, nil
 }
 
 // normalConstant turns the attributes that Constant has for single numbers, lists and strings into a tensor under

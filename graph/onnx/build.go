@@ -38,7 +38,8 @@ func (l *loader) build() (outputs []string, defaults map[string]*tensor.Tensor, 
 	for _, o := range p.graph.outputs {
 		outputs = append(outputs, p.graph.names[o.name])
 	}
-	return outputs, defaults, l.finishOutputs(outputs)
+	l.finishOutputs(outputs)
+	return outputs, defaults, nil
 }
 
 // reserve takes the names that values of the file have: values of functions get others.
@@ -58,7 +59,7 @@ func (g *graphProto) reserve(n *names) {
 
 // finishOutputs puts an Identity behind outputs whose value bears another name, as where a function hands its argument
 // back.
-func (l *loader) finishOutputs(names []string) error {
+func (l *loader) finishOutputs(names []string) {
 	for i, name := range names {
 		if v := l.top.Outputs[i]; v.Name != name {
 			if _, ok := l.top.Opsets[""]; !ok {
@@ -70,7 +71,6 @@ func (l *loader) finishOutputs(names []string) error {
 			l.top.SetOutput(i, n.Outputs[0])
 		}
 	}
-	return nil
 }
 
 func (l *loader) newDims(own bool) *innerDims {
@@ -120,7 +120,7 @@ func (l *loader) graphInto(s *scope, p *graphProto) (defaults map[string]*tensor
 	}
 	for _, init := range p.inits {
 		name := s.text(init.name)
-		_, t, err := l.tensor(init.msg, init.sparse)
+		t, err := l.tensor(init.msg, init.sparse)
 		if err != nil {
 			return nil, at(err, "", name)
 		}

@@ -98,7 +98,7 @@ func itemKind(num protowire.Number) Kind {
 }
 
 // parseItems reads the fields that SequenceProto and OptionalProto have in common.
-func parseItems(b []byte, o *ProtoOptions, depth int) (name string, elem Kind, items []Value, err error) {
+func parseItems(b []byte, o *ProtoOptions, depth int) (name string, items []Value, err error) {
 	err = wire.Each(b, func(f wire.Field) error {
 		k := itemKind(f.Num)
 		switch {
@@ -110,7 +110,6 @@ func parseItems(b []byte, o *ProtoOptions, depth int) (name string, elem Kind, i
 			if v < 0 || v > int64(KindOptional) {
 				return fmt.Errorf("%w: element kind %d", ErrSyntax, v)
 			}
-			elem = Kind(v)
 			return err
 		case k != KindNone:
 			var s []byte
@@ -126,11 +125,11 @@ func parseItems(b []byte, o *ProtoOptions, depth int) (name string, elem Kind, i
 		}
 		return nil
 	})
-	return name, elem, items, err
+	return name, items, err
 }
 
 func parseSequence(b []byte, o *ProtoOptions, depth int) (string, Value, error) {
-	name, _, items, err := parseItems(b, o, depth)
+	name, items, err := parseItems(b, o, depth)
 	if err != nil {
 		return name, nil, err
 	}
@@ -149,7 +148,7 @@ func parseSequence(b []byte, o *ProtoOptions, depth int) (string, Value, error) 
 }
 
 func parseOptional(b []byte, o *ProtoOptions, depth int) (string, Value, error) {
-	name, _, items, err := parseItems(b, o, depth)
+	name, items, err := parseItems(b, o, depth)
 	if err != nil {
 		return name, nil, err
 	}

@@ -27,9 +27,9 @@ func init() {
 }
 
 // unary is a model with one node.
-func unary(op string, in graph.Type, attrs ...graph.Attr) *graph.Graph {
+func unary(op string, in graph.Type) *graph.Graph {
 	g := newGraph()
-	g.SetOutputs(add(g, op, "n", "y", []*graph.Value{g.AddInput("x", in)}, attrs...))
+	g.SetOutputs(add(g, op, "n", "y", []*graph.Value{g.AddInput("x", in)}))
 	return g
 }
 

@@ -28,9 +28,7 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 		Expect(err).NotTo(HaveOccurred())
 		plans = append(plans, p)
 	}
-	name := func(format string, args ...any) string {
-		return fmt.Sprintf("k%d_", len(plans)) + fmt.Sprintf(format, args...)
-	}
+	name := func(kernel string) string { return fmt.Sprintf("k%d_%s", len(plans), kernel) }
 	finish := []gpukernel.Step{{Op: gpukernel.AddColumn, Operand: f32}, {Op: gpukernel.AddMatrix, Operand: f32}, {Op: gpukernel.Gelu}}
 	for _, c := range []productCase{
 		{1000, 1024, 512, 1, 1, f32, f32, false, 0, finish, d}, {1000, 1023, 511, 1, 1, f32, f32, false, 0, nil, d},

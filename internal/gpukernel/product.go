@@ -103,7 +103,7 @@ func (s *ProductShape) vectors(result Matrix) (a, b, c int) {
 }
 
 func (s *ProductShape) plan(name string, d Device, t Tile) *Plan {
-	k := s.kernel(name, d, t)
+	k := s.kernel(name, t)
 	tiles := ceilDiv(s.M, t.bm) * ceilDiv(s.N, t.bn)
 	grid := [3]int{tiles, 1, s.Batch0 * s.Batch1 * t.splits}
 	if t.splits == 1 {
@@ -133,7 +133,7 @@ func (s *ProductShape) result(steps []Step, c Matrix) ([]Define, []Param, []Arg)
 	}, params, args
 }
 
-func (s *ProductShape) kernel(name string, d Device, t Tile) *Kernel {
+func (s *ProductShape) kernel(name string, t Tile) *Kernel {
 	steps, c := s.Finish, s.C
 	if t.splits > 1 {
 		steps, c = nil, Matrix{Type: F32, Stride: s.N}

@@ -109,7 +109,7 @@ func (s *ProductShape) fit(d Device, t Tile) (Tile, bool) {
 	}
 	t.splits = 1
 	for ; t.stages >= 2; t.stages-- {
-		if a := s.kernel("k", d, t).Arena; a <= d.Local && (a*t.blocks <= d.LocalTotal || t.stages == 2) {
+		if a := s.kernel("k", t).Arena; a <= d.Local && (a*t.blocks <= d.LocalTotal || t.stages == 2) {
 			t.blocks = max(1, min(t.blocks, d.LocalTotal/(a+1024)))
 			return t, true
 		}

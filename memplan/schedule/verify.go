@@ -21,7 +21,7 @@ func Verify(p *Problem, plan *Plan) error {
 		a := &plan.Arenas[k]
 		uses := make([]use, len(a.Placed))
 		for i, b := range a.Placed {
-			uses[i] = o.useOf(p, plan, t, members, b)
+			uses[i] = o.useOf(p, t, members, b)
 		}
 		by := make([]int, len(a.Placed))
 		for i := range by {
@@ -70,7 +70,7 @@ func (plan *Plan) members() map[int][]int {
 }
 
 // useOf gathers the steps that touch a rectangle: those of the values whose storage it is, or the step of a buffer.
-func (o *order) useOf(p *Problem, plan *Plan, t *touches, members map[int][]int, b Placed) use {
+func (o *order) useOf(p *Problem, t *touches, members map[int][]int, b Placed) use {
 	u := use{first: fill(make([]int32, o.lanes)), last: fill(make([]int32, o.lanes)), lower: b.Lower, upper: b.Upper}
 	if b.Step >= 0 {
 		l := o.lane[b.Step]

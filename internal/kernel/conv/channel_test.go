@@ -136,8 +136,9 @@ var _ = Describe("NewScale", func() {
 	})
 })
 
-// resized runs a plan on one channel of one image.
-func resized(target isa.Target, h, w int, y, x conv.ResizeAxis, in []float64) []float64 {
+// resized runs a plan on one channel of one image of two rows.
+func resized(target isa.Target, w int, y, x conv.ResizeAxis, in []float64) []float64 {
+	const h = 2
 	p, err := conv.NewResize(target, 1, 1, h, w, y, x, 0, 0)
 	Expect(err).NotTo(HaveOccurred())
 	src, free := guarded(16*h*w, false)
@@ -171,17 +172,17 @@ var _ = Describe("NewResize", func() {
 	square, wide := []float64{1, 2, 3, 4}, []float64{1, 2, 3, 4, 5, 6, 7, 8}
 
 	onTargets("gives the results of the ONNX specification's examples", func(target isa.Target) {
-		linear := func(in, out int, c conv.Coordinates) conv.ResizeAxis { return conv.LinearAxis(in, out, 0, c) }
-		Expect(resized(target, 2, 2, linear(2, 4, conv.HalfPixel), linear(2, 4, conv.HalfPixel), square)).To(haveValues(
+		twice := func(c conv.Coordinates) conv.ResizeAxis { return conv.LinearAxis(2, 4, 0, c) }
+		Expect(resized(target, 2, twice(conv.HalfPixel), twice(conv.HalfPixel), square)).To(haveValues(
 			1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4))
 		third := 1.0 / 3
-		Expect(resized(target, 2, 2, linear(2, 4, conv.AlignCorners), linear(2, 4, conv.AlignCorners), square)).To(haveValues(
+		Expect(resized(target, 2, twice(conv.AlignCorners), twice(conv.AlignCorners), square)).To(haveValues(
 			1, 1+third, 2-third, 2, 2-third, 2, 2+third, 3-third, 2+third, 3-third, 3, 3+third, 3, 3+third, 4-third, 4))
-		Expect(resized(target, 2, 4, conv.LinearAxis(2, 1, 0.6, conv.HalfPixel), conv.LinearAxis(4, 2, 0.6, conv.HalfPixel), wide)).To(haveValues(8.0/3, 13.0/3))
-		Expect(resized(target, 2, 4, conv.LinearAxis(2, 1, 0.6, conv.AlignCorners), conv.LinearAxis(4, 2, 0.6, conv.AlignCorners), wide)).To(haveValues(1, 22.0/7))
-		Expect(resized(target, 2, 2, conv.NearestAxis(2, 4, 0, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(2, 6, 0, conv.HalfPixel, conv.RoundPreferFloor), square)).To(haveValues(
+		Expect(resized(target, 4, conv.LinearAxis(2, 1, 0.6, conv.HalfPixel), conv.LinearAxis(4, 2, 0.6, conv.HalfPixel), wide)).To(haveValues(8.0/3, 13.0/3))
+		Expect(resized(target, 4, conv.LinearAxis(2, 1, 0.6, conv.AlignCorners), conv.LinearAxis(4, 2, 0.6, conv.AlignCorners), wide)).To(haveValues(1, 22.0/7))
+		Expect(resized(target, 2, conv.NearestAxis(2, 4, 0, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(2, 6, 0, conv.HalfPixel, conv.RoundPreferFloor), square)).To(haveValues(
 			1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4))
-		Expect(resized(target, 2, 4, conv.NearestAxis(2, 1, 0.6, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(4, 2, 0.6, conv.HalfPixel, conv.RoundPreferFloor), wide)).To(haveValues(1, 3))
+		Expect(resized(target, 4, conv.NearestAxis(2, 1, 0.6, conv.HalfPixel, conv.RoundPreferFloor), conv.NearestAxis(4, 2, 0.6, conv.HalfPixel, conv.RoundPreferFloor), wide)).To(haveValues(1, 3))
 	})
 
 	DescribeTable("nearest tables",

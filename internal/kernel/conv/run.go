@@ -107,11 +107,11 @@ func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
 		runKernel(p.target.Set, tab.id, c)
 		return
 	}
-	p.callParts(c, ct, tab, first, last, flags)
+	p.callParts(c, tab, first, last, flags)
 }
 
 // callParts computes tiles in several calls, each with some of the input channel blocks.
-func (p *Plan) callParts(c *tileCall, ct *channelTile, tab *table, first, last int32, flags int64) {
+func (p *Plan) callParts(c *tileCall, tab *table, first, last int32, flags int64) {
 	src, w, res := c.src, c.w, c.res
 	for b := 0; b < p.blocks; b += p.callBlocks {
 		end := min(b+p.callBlocks, p.blocks)
