@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -191,15 +192,12 @@ func (c *Call) decodeBMP(b []byte) *picture {
 	return p
 }
 
-// decodeTIFF reads the first image of a baseline file: uncompressed strips of 8-bit grey or RGB pixels.
-func (c *Call) decodeTIFF(b []byte) *picture {
-	var order binary.ByteOrder = binary.LittleEndian
-	if b[0] == 'M' {
-		order = binary.BigEndian
-	}
-	if len(b) < 8 {
-		return nil
-	}
+// tiffTags are the entries of a TIFF's directory that decodeTIFF reads.
+var tiffTags = []uint16{256, 257, 258, 259, 262, 273, 277, 279, 284}
+
+// tiffDirectory returns the numbers of the first directory's entries by tag; nil where the file is damaged. Of several entries
+// with one tag the first counts, so that it takes no more memory than a few files.
+func tiffDirectory(b []byte, order binary.ByteOrder) map[uint16][]uint32 {
 	at := int(order.Uint32(b[4:]))
 	if at > len(b)-2 {
 		return nil
@@ -213,7 +211,7 @@ func (c *Call) decodeTIFF(b []byte) *picture {
 		tag, kind, n := order.Uint16(b[e:]), order.Uint16(b[e+2:]), int(order.Uint32(b[e+4:]))
 		size := map[uint16]int{3: 2, 4: 4}[kind]
 		data := b[e+8 : e+12]
-		if size == 0 || n > len(b) {
+		if size == 0 || n > len(b) || entries[tag] != nil || !slices.Contains(tiffTags, tag) {
 			continue
 		}
 		if n*size > 4 {
@@ -231,6 +229,19 @@ func (c *Call) decodeTIFF(b []byte) *picture {
 			}
 		}
 	}
+	return entries
+}
+
+// decodeTIFF reads the first image of a baseline file: uncompressed strips of 8-bit grey or RGB pixels.
+func (c *Call) decodeTIFF(b []byte) *picture {
+	var order binary.ByteOrder = binary.LittleEndian
+	if b[0] == 'M' {
+		order = binary.BigEndian
+	}
+	if len(b) < 8 {
+		return nil
+	}
+	entries := tiffDirectory(b, order)
 	one := func(tag uint16, def uint32) int {
 		if v := entries[tag]; len(v) > 0 {
 			def = v[0]
@@ -238,7 +249,7 @@ func (c *Call) decodeTIFF(b []byte) *picture {
 		return int(def)
 	}
 	samples := one(277, 1)
-	if one(259, 1) != 1 || one(258, 1) != 8 || one(284, 1) != 1 || samples != 1 && samples != 3 && samples != 4 {
+	if entries == nil || one(259, 1) != 1 || one(258, 1) != 8 || one(284, 1) != 1 || samples != 1 && samples != 3 && samples != 4 {
 		return nil
 	}
 	p := c.newPicture(one(256, 0), one(257, 0))

@@ -2,8 +2,10 @@ package reference_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -358,5 +360,44 @@ var _ = Describe("random operators", func() {
 			s += float64(v)
 		}
 		Expect(math.Abs(s/float64(len(p)) - 0.25)).To(BeNumerically("<", 0.03))
+	})
+})
+
+// tiff is a little-endian TIFF of these directory entries: tag, kind, count and value or offset.
+func tiff(data []byte, entries ...[4]int) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte("II*\x00"), uint32(8+len(data)))
+	b = append(b, data...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(entries)))
+	for _, e := range entries {
+		b = binary.LittleEndian.AppendUint16(b, uint16(e[0]))
+		b = binary.LittleEndian.AppendUint16(b, uint16(e[1]))
+		b = binary.LittleEndian.AppendUint32(b, uint32(e[2]))
+		b = binary.LittleEndian.AppendUint32(b, uint32(e[3]))
+	}
+	return b
+}
+
+var _ = Describe("ImageDecoder", func() {
+	image := [][4]int{{256, 3, 1, 2}, {257, 3, 1, 1}, {258, 3, 1, 8}, {262, 3, 1, 1}, {273, 4, 1, 8}, {279, 4, 1, 2}}
+
+	It("reads a grey TIFF", func() {
+		y := eval("ImageDecoder", 20, []*tensor.Tensor{tensor.From(tiff([]byte{7, 200}, image...))})
+		Expect(y.Shape).To(Equal([]int{1, 2, 3}))
+		Expect(y.Bytes()).To(Equal([]byte{7, 7, 7, 200, 200, 200}))
+	})
+
+	It("takes no memory for entries of a TIFF that repeat or mean nothing", func() {
+		data := make([]byte, 60000)
+		data[0], data[1] = 7, 200
+		for k := range 4000 {
+			image = append(image, [4]int{273 + k%2*6, 4, 15000, 8}, [4]int{40000 + k, 4, 15000, 8})
+		}
+		x := tensor.From(tiff(data, image...))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		y := eval("ImageDecoder", 20, []*tensor.Tensor{x})
+		runtime.ReadMemStats(&after)
+		Expect(y.Bytes()).To(Equal([]byte{7, 7, 7, 200, 200, 200}))
+		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 8<<20))
 	})
 })
