@@ -44,102 +44,124 @@ func (g *Graph) clone(depth int) (*Graph, error) {
 	if depth > MaxRegionDepth {
 		return nil, &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("regions are nested deeper than %d", MaxRegionDepth)}
 	}
-	var bad *VerifyError
 	h := &Graph{Name: g.Name, Opsets: maps.Clone(g.Opsets), Doc: g.Doc, Meta: maps.Clone(g.Meta),
 		live: g.live, values: g.values, nodeIDs: g.nodeIDs, freshDims: g.freshDims}
-	values := make([]*Value, g.values)
-	store := cloneStore{moreNodes: g.live, moreValues: int(g.values)}
-	clone := func(v *Value) *Value {
-		if v == nil {
-			return nil
-		}
-		if v.graph != g || v.ID < 0 || v.ID >= len(values) {
-			bad = &VerifyError{Invariant: InvValues, Graph: g.Name, Value: v.String(), Reason: "belongs to another graph"}
-			return v
-		}
-		c := store.value()
-		*c = *v
-		c.graph, c.Producer, c.first = h, nil, [1]Use{}
-		if c.uses = c.first[:]; len(v.uses) != 1 {
-			c.uses = make([]Use, len(v.uses))
-		}
-		values[v.ID] = c
-		return c
-	}
-	cloneAll := func(vs []*Value) []*Value {
-		if vs == nil {
-			return nil
-		}
-		out := store.list(len(vs))
-		for i, v := range vs {
-			out[i] = clone(v)
-		}
-		return out
-	}
-	h.Inputs, h.Captures, h.consts = cloneAll(g.Inputs), cloneAll(g.Captures), cloneAll(g.consts)
+	c := &cloner{from: g, to: h, values: make([]*Value, g.values),
+		store: cloneStore{moreNodes: g.live, moreValues: int(g.values)}}
+	h.Inputs, h.Captures, h.consts = c.define(g.Inputs), c.define(g.Captures), c.define(g.consts)
 	h.nodes = make([]*Node, len(g.nodes))
 	for i, n := range g.nodes {
 		if n == nil {
 			continue
 		}
-		m := store.node()
-		*m = *n
-		m.graph, m.Outputs = h, cloneAll(n.Outputs)
-		for _, v := range m.Outputs {
-			if v != nil {
-				v.Producer = m
-			}
-		}
-		m.slots, m.Origins = store.slots(n.slots), slices.Clone(n.Origins)
-		m.Regions = slices.Clone(n.Regions)
-		for k := range m.Regions {
-			r, err := m.Regions[k].Graph.clone(depth + 1)
-			if err != nil {
-				return nil, err
-			}
-			r.owner = m
-			m.Regions[k].Graph = r
+		m, err := c.node(n, depth)
+		if err != nil {
+			return nil, err
 		}
 		h.nodes[i] = m
 	}
-	look := func(vs []*Value) []*Value {
-		if vs == nil {
-			return nil
-		}
-		out := store.list(len(vs))
-		for i, v := range vs {
-			if v == nil {
-				continue
-			}
-			if v.graph != g || v.ID < 0 || v.ID >= len(values) || values[v.ID] == nil {
-				bad = &VerifyError{Invariant: InvOperands, Graph: g.Name, Value: v.String(), Reason: "is no value of the graph"}
-				continue
-			}
-			out[i] = values[v.ID]
-		}
-		return out
-	}
-	if bad != nil {
-		return nil, bad
+	if c.bad != nil {
+		return nil, c.bad
 	}
 	for i, n := range g.nodes {
 		if n == nil {
 			continue
 		}
 		m := h.nodes[i]
-		m.Inputs, m.Captures = look(n.Inputs), look(n.Captures)
-		if bad != nil {
-			return nil, bad
+		m.Inputs, m.Captures = c.use(n.Inputs), c.use(n.Captures)
+		if c.bad != nil {
+			return nil, c.bad
 		}
 		for k, v := range m.Operands() {
 			v.uses[m.slots[k]] = Use{m, k}
 		}
 	}
 	h.nextOutput = slices.Clone(g.nextOutput)
-	if h.Outputs = look(g.Outputs); bad != nil {
-		return nil, bad
+	if h.Outputs = c.use(g.Outputs); c.bad != nil {
+		return nil, c.bad
 	}
 	return h, nil
+}
+
+// cloner copies one graph. bad is the last fault that it met.
+type cloner struct {
+	from, to *Graph
+	values   []*Value // copies, by id
+	store    cloneStore
+	bad      *VerifyError
+}
+
+// value copies a value where it is defined. Its uses follow.
+func (c *cloner) value(v *Value) *Value {
+	if v == nil {
+		return nil
+	}
+	if v.graph != c.from || v.ID < 0 || v.ID >= len(c.values) {
+		c.bad = &VerifyError{Invariant: InvValues, Graph: c.from.Name, Value: v.String(), Reason: "belongs to another graph"}
+		return v
+	}
+	w := c.store.value()
+	*w = *v
+	w.graph, w.Producer, w.first = c.to, nil, [1]Use{}
+	if w.uses = w.first[:]; len(v.uses) != 1 {
+		w.uses = make([]Use, len(v.uses))
+	}
+	c.values[v.ID] = w
+	return w
+}
+
+// define copies values where they are defined.
+func (c *cloner) define(vs []*Value) []*Value {
+	if vs == nil {
+		return nil
+	}
+	out := c.store.list(len(vs))
+	for i, v := range vs {
+		out[i] = c.value(v)
+	}
+	return out
+}
+
+// node copies a node with its results and regions, but without its operands.
+func (c *cloner) node(n *Node, depth int) (*Node, error) {
+	m := c.store.node()
+	*m = *n
+	m.graph, m.Outputs = c.to, c.define(n.Outputs)
+	for _, v := range m.Outputs {
+		if v != nil {
+			v.Producer = m
+		}
+	}
+	m.slots, m.Origins = c.store.slots(n.slots), slices.Clone(n.Origins)
+	m.Regions = slices.Clone(n.Regions)
+	for k := range m.Regions {
+		r, err := m.Regions[k].Graph.clone(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		r.owner = m
+		m.Regions[k].Graph = r
+	}
+	return m, nil
+}
+
+// use returns the copies of values that are read.
+func (c *cloner) use(vs []*Value) []*Value {
+	if vs == nil {
+		return nil
+	}
+	out := c.store.list(len(vs))
+	for i, v := range vs {
+		if v == nil {
+			continue
+		}
+		if v.graph != c.from || v.ID < 0 || v.ID >= len(c.values) || c.values[v.ID] == nil {
+			c.bad = &VerifyError{Invariant: InvOperands, Graph: c.from.Name, Value: v.String(), Reason: "is no value of the graph"}
+			continue
+		}
+		out[i] = c.values[v.ID]
+	}
+	return out
 }
 
 // cloneStore hands out what a copy consists of, from pieces that are allocated for many at a time.

@@ -238,27 +238,58 @@ func inferScan(c *Inference) error {
 	if err := c.scanDirections(int(scans), outs); err != nil {
 		return err
 	}
-	length, batch := c.Fresh(), c.Fresh()
-	initial := make([]Type, total)
-	for i := range initial {
-		t := c.Type(first + i)
-		s := t.Shape
-		if first == 1 && s != nil {
-			if len(s) == 0 {
-				return c.shapeError(first+i, "a batch axis")
+	p := scanPorts{first: first, states: states, scans: int(scans), outs: outs, length: c.Fresh(), batch: c.Fresh()}
+	initial, err := c.scanInitial(&p)
+	if err != nil {
+		return err
+	}
+	types, err := c.carried("body", body.Inputs, append(append([]*Value{}, body.Outputs[:states]...), body.Inputs[states:]...), initial)
+	if err != nil {
+		return err
+	}
+	for i, t := range types[:states] {
+		if t.Kind == KindTensor {
+			s := c.outerShape(t.Shape)
+			if first == 1 && s != nil {
+				s = append(Shape{p.batch}, s...)
 			}
-			batch, s = s[0], s[1:]
-		}
-		if i >= states && s != nil {
-			a, err := c.scanAxis("scan_input_axes", i-states, int(scans), len(s))
-			if err != nil {
+			if err := c.SetTensor(i, t.DType, s); err != nil {
 				return err
 			}
-			m, ok := sameDim(length, s[a])
-			if !ok {
-				return c.shapeError(first+i, fmt.Sprintf("%v at the scanned axis", length))
+		}
+	}
+	return c.scanOutputs(&p, body)
+}
+
+// scanPorts is what a Scan's inputs and outputs are: first of the inputs, states, scan inputs and scan outputs; and the dims
+// that they have in common: the length that is scanned, and that of the batch axis where first is 1.
+type scanPorts struct {
+	first, states, scans, outs int
+	length, batch              Dim
+}
+
+// scanInitial returns the types that the inputs of a Scan's body have in its first step, and notes length and batch.
+func (c *Inference) scanInitial(p *scanPorts) ([]Type, error) {
+	initial := make([]Type, p.states+p.scans)
+	for i := range initial {
+		t := c.Type(p.first + i)
+		s := t.Shape
+		if p.first == 1 && s != nil {
+			if len(s) == 0 {
+				return nil, c.shapeError(p.first+i, "a batch axis")
 			}
-			length = m
+			p.batch, s = s[0], s[1:]
+		}
+		if i >= p.states && s != nil {
+			a, err := c.scanAxis("scan_input_axes", i-p.states, p.scans, len(s))
+			if err != nil {
+				return nil, err
+			}
+			m, ok := sameDim(p.length, s[a])
+			if !ok {
+				return nil, c.shapeError(p.first+i, fmt.Sprintf("%v at the scanned axis", p.length))
+			}
+			p.length = m
 			s = append(append(Shape{}, s[:a]...), s[a+1:]...)
 		}
 		if t.Kind == KindTensor {
@@ -266,41 +297,29 @@ func inferScan(c *Inference) error {
 		}
 		initial[i] = t
 	}
-	types, err := c.carried("body", body.Inputs, append(append([]*Value{}, body.Outputs[:states]...), body.Inputs[states:]...), initial)
-	if err != nil {
-		return err
-	}
-	lead := func(s Shape) Shape {
-		if s = c.outerShape(s); first == 1 && s != nil {
-			s = append(Shape{batch}, s...)
-		}
-		return s
-	}
-	for i, t := range types[:states] {
-		if t.Kind == KindTensor {
-			if err := c.SetTensor(i, t.DType, lead(t.Shape)); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range outs {
-		t := body.Outputs[states+i].Type
+	return initial, nil
+}
+
+// scanOutputs sets the types of a Scan's scan outputs: those of the body's, with the scanned axis.
+func (c *Inference) scanOutputs(p *scanPorts, body *Graph) error {
+	for i := range p.outs {
+		t := body.Outputs[p.states+i].Type
 		if t.Kind != KindTensor {
 			continue
 		}
 		s := t.Shape
 		if s != nil {
-			a, err := c.scanAxis("scan_output_axes", i, outs, len(s)+1)
+			a, err := c.scanAxis("scan_output_axes", i, p.outs, len(s)+1)
 			if err != nil {
 				return err
 			}
 			s = c.outerShape(s)
-			s = append(append(append(Shape{}, s[:a]...), length), s[a:]...)
-			if first == 1 {
-				s = append(Shape{batch}, s...)
+			s = append(append(append(Shape{}, s[:a]...), p.length), s[a:]...)
+			if p.first == 1 {
+				s = append(Shape{p.batch}, s...)
 			}
 		}
-		if err := c.SetTensor(states+i, t.DType, s); err != nil {
+		if err := c.SetTensor(p.states+i, t.DType, s); err != nil {
 			return err
 		}
 	}

@@ -11,71 +11,34 @@ func inferSlice(c *Inference) error {
 	if in == nil {
 		return c.SetShape(0, nil)
 	}
-	var starts, ends, steps []Dim
-	okS, okE, okT := true, true, true
-	if c.hasAttr("starts") {
-		read := func(name string) (out []Dim) {
-			vals, _ := c.Node.Ints(name)
-			for _, v := range vals {
-				out = append(out, Dim{c: v})
-			}
-			return out
-		}
-		starts, ends = read("starts"), read("ends")
-	} else {
-		starts, okS = c.contents(1)
-		ends, okE = c.contents(2)
-		if c.Has(4) {
-			steps, okT = c.contents(4)
-		}
+	b := c.sliceBounds()
+	axes, n, err := c.sliceAxes(&b, len(in))
+	if err != nil {
+		return err
 	}
-	axes, present, known := c.axesOf(3)
-	if !known {
+	if axes == nil {
 		return c.SetShape(0, c.freshShape(len(in)))
 	}
-	n := len(axes)
-	if !present {
-		switch {
-		case okS:
-			n = len(starts)
-		case okE:
-			n = len(ends)
-		default:
-			k, ok := c.length(1)
-			if !ok {
-				return c.SetShape(0, c.freshShape(len(in)))
-			}
-			n = k
-		}
-		if n > len(in) {
-			return c.shapeError(0, fmt.Sprintf("a rank of at least %d", n))
-		}
-		for i := range n {
-			axes = append(axes, int64(i))
-		}
-	}
-	if okS && len(starts) != n || okE && len(ends) != n || okT && steps != nil && len(steps) != n {
+	if b.okStarts && len(b.starts) != n || b.okEnds && len(b.ends) != n || b.okSteps && b.steps != nil && len(b.steps) != n {
 		return nodeError(c.Node, ErrShapeMismatch, fmt.Sprintf("%d starts, ends and steps", n),
-			fmt.Sprintf("%d, %d and %d", len(starts), len(ends), len(steps)))
+			fmt.Sprintf("%d, %d and %d", len(b.starts), len(b.ends), len(b.steps)))
 	}
 	list, err := c.normAxes(axes, len(in), 3)
 	if err != nil {
 		return err
 	}
+	known := b.okStarts && b.okEnds && b.okSteps
 	out := append(Shape{}, in...)
 	for i, a := range list {
-		step := D(1)
-		if steps != nil {
-			step = steps[i]
-		}
+		step := b.step(i)
 		if step.Is(0) {
-			return c.valueError(4, "steps other than 0", Shape(steps).String())
+			return c.valueError(4, "steps other than 0", Shape(b.steps).String())
 		}
-		if !okS || !okE || !okT {
+		if !known {
 			out[a] = c.Fresh()
 			continue
 		}
-		d, ok := sliceDim(in[a], starts[i], ends[i], step)
+		d, ok := sliceDim(in[a], b.starts[i], b.ends[i], step)
 		if !ok {
 			d = c.Fresh()
 		}
@@ -84,14 +47,74 @@ func inferSlice(c *Inference) error {
 	if err := c.SetShape(0, out); err != nil {
 		return err
 	}
-	if okS && okE && okT && len(list) == 1 && len(in) == 1 {
-		step := D(1)
-		if steps != nil {
-			step = steps[0]
-		}
-		c.sliceContents(starts[0], ends[0], step)
+	if known && len(list) == 1 && len(in) == 1 {
+		c.sliceContents(b.starts[0], b.ends[0], b.step(0))
 	}
 	return nil
+}
+
+// sliceBounds are the bounds of a Slice, by position in its list of axes, each with whether it is known. Without steps they
+// are 1.
+type sliceBounds struct {
+	starts, ends, steps       []Dim
+	okStarts, okEnds, okSteps bool
+}
+
+func (b *sliceBounds) step(i int) Dim {
+	if b.steps == nil {
+		return D(1)
+	}
+	return b.steps[i]
+}
+
+// sliceBounds reads the bounds from attributes or inputs.
+func (c *Inference) sliceBounds() sliceBounds {
+	b := sliceBounds{okStarts: true, okEnds: true, okSteps: true}
+	if c.hasAttr("starts") {
+		read := func(name string) (out []Dim) {
+			vals, _ := c.Node.Ints(name)
+			for _, v := range vals {
+				out = append(out, Dim{c: v})
+			}
+			return out
+		}
+		b.starts, b.ends = read("starts"), read("ends")
+		return b
+	}
+	b.starts, b.okStarts = c.contents(1)
+	b.ends, b.okEnds = c.contents(2)
+	if c.Has(4) {
+		b.steps, b.okSteps = c.contents(4)
+	}
+	return b
+}
+
+// sliceAxes returns the axes that a Slice cuts, not normalised, and their number: by default the first ones, as many as there
+// are bounds. axes is nil where they are not known.
+func (c *Inference) sliceAxes(b *sliceBounds, rank int) (axes []int64, n int, err error) {
+	axes, present, known := c.axesOf(3)
+	switch {
+	case !known:
+		return nil, 0, nil
+	case present:
+		return append([]int64{}, axes...), len(axes), nil
+	case b.okStarts:
+		n = len(b.starts)
+	case b.okEnds:
+		n = len(b.ends)
+	default:
+		if n, known = c.length(1); !known {
+			return nil, 0, nil
+		}
+	}
+	if n > rank {
+		return nil, 0, c.shapeError(0, fmt.Sprintf("a rank of at least %d", n))
+	}
+	axes = []int64{}
+	for i := range n {
+		axes = append(axes, int64(i))
+	}
+	return axes, n, nil
 }
 
 // SliceRange returns, for concrete numbers, the first index, the step and the count of what ONNX's Slice takes along an

@@ -27,6 +27,8 @@ func onnxInfer(domain, name string) func(*Inference) error {
 }
 
 // inferTensorOp is the table of operators that compute.
+//
+//nolint:funlen // a table
 func inferTensorOp(name string) func(*Inference) error {
 	switch name {
 	case "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp",
@@ -129,6 +131,8 @@ func inferTensorOp(name string) func(*Inference) error {
 }
 
 // inferStructuralOp is the table of operators that move, make or hold values.
+//
+//nolint:funlen // a table
 func inferStructuralOp(name string) func(*Inference) error {
 	switch name {
 	case "Identity":

@@ -145,6 +145,19 @@ func (f *fence) spoil() {
 	}
 }
 
+// constantBytes is what a constant takes in a format.
+func (i *guardedInstance) constantBytes(f graph.Format, c *tensor.Tensor) int {
+	size := graph.PhysicalSize
+	if f.Layout.IsOpaque() {
+		size = i.e.b.ConvertersOf(f.Layout)[0].Size
+	}
+	n, err := size(f, c.DType, c.Shape)
+	if err != nil {
+		panic(err)
+	}
+	return int(n)
+}
+
 // guarded runs the instance on copies of its own.
 func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
 	var all []*fence
@@ -185,18 +198,7 @@ func (i *guardedInstance) guarded(ctx context.Context, a *backend.RunArgs) (devi
 	for v := range i.e.sub.Constants() {
 		constants = append(constants, v)
 	}
-	if g.Constants, consts, err = replace(a.Constants, func(k int) int {
-		f, c := constants[k].Format, a.Constants[k]
-		size := graph.PhysicalSize
-		if f.Layout.IsOpaque() {
-			size = i.e.b.ConvertersOf(f.Layout)[0].Size
-		}
-		n, err := size(f, c.DType, c.Shape)
-		if err != nil {
-			panic(err)
-		}
-		return int(n)
-	}); err != nil {
+	if g.Constants, consts, err = replace(a.Constants, func(k int) int { return i.constantBytes(constants[k].Format, a.Constants[k]) }); err != nil {
 		return nil, err
 	}
 	for k, f := range ins {

@@ -130,88 +130,113 @@ func besideSource(s conv.Spec) conv.Map {
 	return m
 }
 
-// volumeConv emits a convolution or transposed convolution over three axes with its tail.
+// volumeConv emits a convolution or transposed convolution over three axes with its tail: for every run of slices of the
+// result one planar convolution per tap, each of which adds to what those before it have left.
 func (p *planner) volumeConv(n *graph.Node, in []*graph.Value, out *graph.Value, t tail) error {
 	x, w := in[0], in[1]
 	dx, dw, dy := p.Dims[x.ID], p.Dims[w.ID], p.Dims[out.ID]
-	spec := conv.Spec{C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
+	v := volumeSteps{p: p, tail: t, w: w, dx: dx, dw: dw, dy: dy, weights: place.Nowhere, residual: place.Nowhere,
+		spec: conv.Spec{C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}}
 	window, err := graph.ConvAttrs(n, dw[2:])
 	if err != nil {
 		return err
 	}
-	if spec.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
+	if v.spec.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
 		return err
 	}
 	begin, _ := window.Pads(0, dx[2], dy[2])
-	if spec.Transposed {
+	if v.spec.Transposed {
 		_, cut, _, err := window.ResolveTranspose(dx[2:])
 		if err != nil {
 			return err
 		}
 		begin = cut[0]
 	}
-	src, channels := p.In(x), ceilDiv(dx[1], 16)*16
-	if x.Format == rowMaj {
-		spec.Source, src, channels = conv.Planar, p.sliced(dx, src), dx[1]
+	channels := ceilDiv(dx[1], 16) * 16
+	if v.src = p.In(x); x.Format == rowMaj {
+		v.spec.Source, v.src, channels = conv.Planar, p.sliced(dx, v.src), dx[1]
 	}
-	var bias []float32
+	v.from, v.to = channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4]
 	if len(in) > 2 && in[2] != nil {
-		if bias, err = p.paddedBias(in[2], ceilDiv(dy[1], 16)*16); err != nil {
+		if v.bias, err = p.paddedBias(in[2], ceilDiv(dy[1], 16)*16); err != nil {
 			return err
 		}
 	}
-	residual := place.Nowhere
 	if t.residual != nil {
-		residual = p.In(t.residual)
+		v.residual = p.In(t.residual)
 	}
-	dst := p.Out(out)
-	from, to := channels*dx[3]*dx[4], ceilDiv(dy[1], 16)*16*dy[3]*dy[4] // floats of a slice
-	weights := place.Nowhere
-	for _, run := range depthRuns(&window, spec.Transposed, dx[2], dy[2], begin) {
-		s := spec
+	v.dst = p.Out(out)
+	for _, run := range depthRuns(&window, v.spec.Transposed, dx[2], dy[2], begin) {
+		s := v.spec
 		if len(run.taps) == 0 { // bias and tail are all there is
-			run.taps, s.Map = []depthTap{{}}, besideSource(spec)
+			run.taps, s.Map = []depthTap{{}}, besideSource(v.spec)
 		}
-		for i, tap := range run.taps {
-			s := s
-			s.N = run.count
-			if run.count > 1 {
-				s.SrcImage, s.DstImage, s.ResImage = run.step*from, run.apart*to, run.apart*to
-			}
-			if i == len(run.taps)-1 {
-				tail{act: t.act, levels: t.levels}.epilogue(p.kernels, &s.Epilogue)
-			}
-			c := convCall{bias: bias, biasAt: place.Nowhere, residual: residual}
-			s.Residual = t.residual != nil
-			if i > 0 {
-				c.bias, c.residual, s.Residual = nil, dst, true
-			}
-			if c.plan, err = conv.NewConv(p.target, s); err != nil {
+		for i := range run.taps {
+			if err := v.emitTap(s, &run, i); err != nil {
 				return err
 			}
-			one := 4 * c.plan.WeightFloats()
-			if weights.Slot < 0 {
-				weights = p.Form(w, w.Format, dw[2]*one)
-			}
-			c.weights = weights.Part(tap.kernel*one, one)
-			c.flops = 2 * float64(dw[1]*dw[3]*dw[4]) * float64(run.count*dy[1]*dy[3]*dy[4])
-			if spec.Transposed {
-				c.flops = 2 * float64(dw[1]*dw[3]*dw[4]) * float64(run.count*dx[1]*dx[3]*dx[4])
-			}
-			for b := range dx[0] {
-				part := func(m place.Memory, slices, first, apart, size int) place.Memory {
-					if m.Slot < 0 {
-						return m
-					}
-					return m.Part(4*size*(b*slices+first), 4*size*((run.count-1)*apart+1))
-				}
-				one := c
-				one.src = part(src, dx[2], tap.source, run.step, from)
-				one.residual = part(c.residual, dy[2], run.first, run.apart, to)
-				one.dst = part(dst, dy[2], run.first, run.apart, to)
-				p.emitConv(one)
-			}
 		}
+	}
+	return nil
+}
+
+// volumeSteps is a convolution over three axes while its steps are emitted.
+type volumeSteps struct {
+	p    *planner
+	spec conv.Spec // of one slice
+	tail tail
+	bias []float32
+
+	w          *graph.Value
+	dx, dw, dy []int // of source, weights and result
+	from, to   int   // floats of a slice of source and result
+	src, dst   place.Memory
+	weights    place.Memory // Nowhere until their size is known
+	residual   place.Memory
+}
+
+// emitTap emits the convolutions, one per image, of a run's slices with the slice of the kernel of tap i. The first adds bias and
+// residual, the others the result so far; the last applies the tail.
+func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
+	p, tap := v.p, run.taps[i]
+	s.N = run.count
+	if run.count > 1 {
+		s.SrcImage, s.DstImage, s.ResImage = run.step*v.from, run.apart*v.to, run.apart*v.to
+	}
+	if i == len(run.taps)-1 {
+		tail{act: v.tail.act, levels: v.tail.levels}.epilogue(p.kernels, &s.Epilogue)
+	}
+	c := convCall{bias: v.bias, biasAt: place.Nowhere, residual: v.residual}
+	s.Residual = v.tail.residual != nil
+	if i > 0 {
+		c.bias, c.residual, s.Residual = nil, v.dst, true
+	}
+	var err error
+	if c.plan, err = conv.NewConv(p.target, s); err != nil {
+		return err
+	}
+	one := 4 * c.plan.WeightFloats()
+	if v.weights.Slot < 0 {
+		v.weights = p.Form(v.w, v.w.Format, v.dw[2]*one)
+	}
+	c.weights = v.weights.Part(tap.kernel*one, one)
+	positions := v.dy
+	if s.Transposed {
+		positions = v.dx
+	}
+	c.flops = 2 * float64(v.dw[1]*v.dw[3]*v.dw[4]) * float64(run.count*positions[1]*positions[3]*positions[4])
+	for b := range v.dx[0] {
+		part := func(m place.Memory, slices, first, apart, size int) place.Memory {
+			if m.Slot < 0 {
+				return m
+			}
+			return m.Part(4*size*(b*slices+first), 4*size*((run.count-1)*apart+1))
+		}
+		one := c
+		one.src = part(v.src, v.dx[2], tap.source, run.step, v.from)
+		one.residual = part(c.residual, v.dy[2], run.first, run.apart, v.to)
+		one.dst = part(v.dst, v.dy[2], run.first, run.apart, v.to)
+		p.emitConv(one)
 	}
 	return nil
 }

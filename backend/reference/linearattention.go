@@ -50,44 +50,12 @@ func linearAttention(c *Call) {
 	}
 	out := &heads{b: q.b, n: q.n, len: q.len, dim: v.dim}
 	out.v = c.floatBuffer(out.shape()...)
-	group := q.n / k.n
-	residual := make([]float64, v.dim)
+	m := &linearRecurrence{c: c, q: q, k: k, v: v, out: out, decay: decay, beta: beta, scale: scale, residual: make([]float64, v.dim)}
 	for b := range k.b {
 		for h := range k.n {
 			s := state[(b*k.n+h)*k.dim*v.dim:][:k.dim*v.dim]
 			for t := range k.len {
-				key := k.row(b, h, t)
-				if decay != nil {
-					g := decay.row(b, h, t)
-					for i := range s {
-						s[i] *= math.Exp(g[i/v.dim%len(g)])
-					}
-				}
-				copy(residual, v.row(b, h, t))
-				if beta != nil {
-					rate := beta.row(b, h%beta.n, t)[0]
-					for j := range residual {
-						sum := 0.0
-						for i, x := range key {
-							sum += s[i*v.dim+j] * x
-						}
-						residual[j] = rate * (residual[j] - sum)
-					}
-				}
-				for i, x := range key {
-					for j, r := range residual {
-						s[i*v.dim+j] += x * r
-					}
-				}
-				for g := range group {
-					query, dst := q.row(b, h*group+g, t), out.row(b, h*group+g, t)
-					for i, x := range query {
-						for j := range dst {
-							dst[j] += scale * x * s[i*v.dim+j]
-						}
-					}
-				}
-				c.work(len(s) * (4 + group))
+				m.step(s, b, h, t)
 			}
 		}
 	}
@@ -95,6 +63,52 @@ func linearAttention(c *Call) {
 	if c.wants(1) {
 		c.putFloats(1, sdt, stateShape, state)
 	}
+}
+
+// linearRecurrence is the recurrence over the steps of key-value heads. decay and beta are nil where the rule has none.
+type linearRecurrence struct {
+	c                         *Call
+	q, k, v, out, decay, beta *heads
+	scale                     float64
+	residual                  []float64 // [Dv], used again by each step
+}
+
+// step updates the state s [Dk, Dv] of batch element b and head h with key and value t, and asks it the queries of the
+// group.
+func (m *linearRecurrence) step(s []float64, b, h, t int) {
+	key, width := m.k.row(b, h, t), m.v.dim
+	if m.decay != nil {
+		g := m.decay.row(b, h, t)
+		for i := range s {
+			s[i] *= math.Exp(g[i/width%len(g)])
+		}
+	}
+	copy(m.residual, m.v.row(b, h, t))
+	if m.beta != nil {
+		rate := m.beta.row(b, h%m.beta.n, t)[0]
+		for j := range m.residual {
+			sum := 0.0
+			for i, x := range key {
+				sum += s[i*width+j] * x
+			}
+			m.residual[j] = rate * (m.residual[j] - sum)
+		}
+	}
+	for i, x := range key {
+		for j, r := range m.residual {
+			s[i*width+j] += x * r
+		}
+	}
+	group := m.q.n / m.k.n
+	for g := range group {
+		query, dst := m.q.row(b, h*group+g, t), m.out.row(b, h*group+g, t)
+		for i, x := range query {
+			for j := range dst {
+				dst[j] += m.scale * x * s[i*width+j]
+			}
+		}
+	}
+	m.c.work(len(s) * (4 + group))
 }
 
 // causalConv convolves every channel of [N, C, L] with its own kernel over the past, which past_state continues.

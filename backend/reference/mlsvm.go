@@ -128,24 +128,13 @@ func svmClassifier(c *Call) {
 	n, _ := c.rowsAndColumns()
 	v := c.floats(0)
 	mode := c.Node.Str("post_transform", "NONE")
-	picked := make([]int, n)
 	if total == 0 {
 		s.kind = "LINEAR"
 		c.require(len(coef) == classes*s.features && len(rho) > 0, "coefficients", "%d for %d classes of %d features", len(coef), classes, s.features)
-		out := c.floatBuffer(n, classes)
-		for r := range n {
-			row := v[r*s.features:][:s.features]
-			dst := out[r*classes:][:classes]
-			for k := range dst {
-				dst[k] = rho[k%len(rho)] + s.kernel(row, coef[k*s.features:][:s.features])
-			}
-			picked[r] = argMax(dst)
-			c.postTransform(dst, mode)
-		}
-		c.putLabels(l, picked)
-		c.putFloats(1, tensor.Float32, []int{n, classes}, out)
+		c.scoreLinearly(s, l, classes, coef, rho)
 		return
 	}
+	picked := make([]int, n)
 	pairs := classes * (classes - 1) / 2
 	c.require(len(per) == classes && len(coef) == (classes-1)*total && len(rho) == pairs, "coefficients",
 		"%d coefficients, %d rho for %d classes of %v vectors", len(coef), len(rho), classes, per)
@@ -197,6 +186,25 @@ func svmClassifier(c *Call) {
 	}
 	c.putLabels(l, picked)
 	c.putFloats(1, tensor.Float32, []int{n, width}, out)
+}
+
+// scoreLinearly is the classifier without support vectors: class k scores rho[k%len(rho)] and the product of a row with
+// coef [classes, features].
+func (c *Call) scoreLinearly(s *svm, l labels, classes int, coef, rho []float64) {
+	n, _ := c.rowsAndColumns()
+	v, mode := c.floats(0), c.Node.Str("post_transform", "NONE")
+	out, picked := c.floatBuffer(n, classes), make([]int, n)
+	for r := range n {
+		row := v[r*s.features:][:s.features]
+		dst := out[r*classes:][:classes]
+		for k := range dst {
+			dst[k] = rho[k%len(rho)] + s.kernel(row, coef[k*s.features:][:s.features])
+		}
+		picked[r] = argMax(dst)
+		c.postTransform(dst, mode)
+	}
+	c.putLabels(l, picked)
+	c.putFloats(1, tensor.Float32, []int{n, classes}, out)
 }
 
 // pairProbabilities turns the scores of pairs into probabilities of classes: a sigmoid per pair, then the fixed point of

@@ -140,8 +140,9 @@ func (c *Call) recurrent(gates int, activations []string, cell func(*cellState))
 	if c.Node.Attrs.Lookup("clip") != nil {
 		clip = c.float("clip", 0)
 	}
-	hidden, cells := c.floatBuffer(dirs, batch, h), c.floatBuffer(dirs, batch, h)
-	y := c.floatBuffer(steps, dirs, batch, h)
+	l := &recurrence{c: c, cell: cell, dirs: dirs, steps: steps, batch: batch, h: h, gh: gh, batchFirst: batchFirst,
+		reverse: direction == "reverse", lens: lens, h0: h0, c0: c0,
+		hidden: c.floatBuffer(dirs, batch, h), cells: c.floatBuffer(dirs, batch, h), y: c.floatBuffer(steps, dirs, batch, h)}
 	xs, ws, rs := c.floats(0), c.floats(1), c.floats(2)
 	for d := range dirs {
 		in := c.floatBuffer(x.Shape[0], x.Shape[1], gh)
@@ -158,31 +159,48 @@ func (c *Call) recurrent(gates int, activations []string, cell func(*cellState))
 		if peephole != nil {
 			s.peephole = peephole[d*3*h:][:3*h]
 		}
-		for b := range batch {
-			s.h, s.c = hidden[(d*batch+b)*h:][:h], cells[(d*batch+b)*h:][:h]
-			if h0 != nil {
-				copy(s.h, c.stateOf(h0, batchFirst, dirs, batch, d, b, h))
+		l.direction(d, in, &s)
+	}
+	c.putStates(x.DType, l.y, l.hidden, l.cells, steps, dirs, batch, h, batchFirst, lstm)
+}
+
+// recurrence is a recurrent layer of so many directions, steps, batch elements, hidden units and numbers of all gates.
+type recurrence struct {
+	c                         *Call
+	cell                      func(*cellState)
+	dirs, steps, batch, h, gh int
+	batchFirst, reverse       bool
+	lens                      []int     // steps of each batch element
+	h0, c0                    []float64 // initial states, nil for zeros
+	hidden, cells             []float64 // [D, B, H], the states after the last step
+	y                         []float64 // [T, D, B, H]
+}
+
+// direction runs the cell over the steps of every batch element in direction d. in holds the gates' products with the inputs.
+func (l *recurrence) direction(d int, in []float64, s *cellState) {
+	for b := range l.batch {
+		s.h, s.c = l.hidden[(d*l.batch+b)*l.h:][:l.h], l.cells[(d*l.batch+b)*l.h:][:l.h]
+		if l.h0 != nil {
+			copy(s.h, l.c.stateOf(l.h0, l.batchFirst, l.dirs, l.batch, d, b, l.h))
+		}
+		if l.c0 != nil {
+			copy(s.c, l.c.stateOf(l.c0, l.batchFirst, l.dirs, l.batch, d, b, l.h))
+		}
+		for k := range l.lens[b] {
+			t := k
+			if l.reverse || d == 1 {
+				t = l.lens[b] - 1 - k
 			}
-			if c0 != nil {
-				copy(s.c, c.stateOf(c0, batchFirst, dirs, batch, d, b, h))
+			row := t*l.batch + b
+			if l.batchFirst {
+				row = b*l.steps + t
 			}
-			for k := range lens[b] {
-				t := k
-				if direction == "reverse" || d == 1 {
-					t = lens[b] - 1 - k
-				}
-				row := t*batch + b
-				if batchFirst {
-					row = b*steps + t
-				}
-				s.gates = in[row*gh:][:gh]
-				cell(&s)
-				copy(y[((t*dirs+d)*batch+b)*h:], s.h)
-				c.work(gh * (h + 8))
-			}
+			s.gates = in[row*l.gh:][:l.gh]
+			l.cell(s)
+			copy(l.y[((t*l.dirs+d)*l.batch+b)*l.h:], s.h)
+			l.c.work(l.gh * (l.h + 8))
 		}
 	}
-	c.putStates(x.DType, y, hidden, cells, steps, dirs, batch, h, batchFirst, lstm)
 }
 
 // stateOf returns the initial state of a direction and batch element.

@@ -90,13 +90,20 @@ func newProduct(s gemm.Spec, rng *rand.Rand, side guard.Side) *product {
 	}
 	p.c = buffer(extent(m, n, ldc))
 	p.args.C = p.c.Data
-	p.want, p.tol = make([]float64, m*n), make([]float64, m*n)
-	for i := range m {
-		for j := range n {
+	p.expect(lda, ldr)
+	return p
+}
+
+// expect computes C and how far each element may be off.
+func (p *product) expect(lda, ldr int) {
+	s := &p.spec
+	p.want, p.tol = make([]float64, s.M*s.N), make([]float64, s.M*s.N)
+	for i := range s.M {
+		for j := range s.N {
 			sum, size := 0.0, 0.0
 			add := func(v float64) { sum += v; size += math.Abs(v) }
-			for l := range k {
-				add(float64(p.args.A[i*lda+l]) * float64(p.b[l*n+j]))
+			for l := range s.K {
+				add(float64(p.args.A[i*lda+l]) * float64(p.b[l*s.N+j]))
 			}
 			if s.Bias {
 				add(float64(p.args.Bias[j]))
@@ -107,10 +114,9 @@ func newProduct(s gemm.Spec, rng *rand.Rand, side guard.Side) *product {
 			if s.Clip {
 				sum = max(float64(s.Lo), min(float64(s.Hi), sum))
 			}
-			p.want[i*n+j], p.tol[i*n+j] = sum, size*float64(k+2)*0x1p-24+1e-30
+			p.want[i*s.N+j], p.tol[i*s.N+j] = sum, size*float64(s.K+2)*0x1p-24+1e-30
 		}
 	}
-	return p
 }
 
 // check runs the whole plan and compares C; it frees the matrices.

@@ -40,36 +40,7 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 			x, n, p, s, t := c.r(0), c.r(1), c.r(2), c.r(3), c.r(4)
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds", "R8": "ldm"}, func() {
 				c.I("VBROADCASTSS %s, %s", c.Addr("scale"), scale)
-				// y puts the next vector of y into x; lanes beyond the row are 0.
-				y := func(masked, tail bool) {
-					c.load("(AX)", x, tail)
-					if masked {
-						c.load("(R9)", n, tail)
-						c.I("VFMADD213PS %s, %s, %s", n, scale, x)
-					} else {
-						c.I("VMULPS %s, %s, %s", scale, x, x)
-					}
-				}
-				// pass runs body over the row, once with and once without mask.
-				pass := func(ptrs []string, body func(tail bool)) {
-					plain, end := c.NewLabel("plain"), c.NewLabel("passed")
-					c.I("MOVQ SI, AX")
-					c.I("MOVQ DI, BX")
-					c.I("MOVQ R8, R9")
-					c.I("TESTQ R8, R8")
-					c.I("JZ %s", plain)
-					c.row(append([]string{"R9"}, ptrs...), func(tail bool) {
-						y(true, tail)
-						body(tail)
-					})
-					c.I("JMP %s", end)
-					c.Label(plain)
-					c.row(ptrs, func(tail bool) {
-						y(false, tail)
-						body(tail)
-					})
-					c.Label(end)
-				}
+				pass := func(ptrs []string, body func(tail bool)) { c.softmaxPass(ptrs, x, n, scale, body) }
 				c.set(c.bits(0xff800000), top)
 				pass([]string{"AX"}, func(tail bool) { c.into("VMAXPS", x, top, p, tail) })
 				c.fold("VMAXPS", 5, 4)
@@ -109,6 +80,37 @@ func softmax(f *asm.File, isa asm.ISA, suffix string, logarithm bool) {
 		})
 }
 
+// softmaxPass runs body over a row, once with and once without mask. The next vector of y is in x; lanes beyond the row are
+// 0. n is scratch.
+func (c *ctx) softmaxPass(ptrs []string, x, n, scale string, body func(tail bool)) {
+	y := func(masked, tail bool) {
+		c.load("(AX)", x, tail)
+		if masked {
+			c.load("(R9)", n, tail)
+			c.I("VFMADD213PS %s, %s, %s", n, scale, x)
+		} else {
+			c.I("VMULPS %s, %s, %s", scale, x, x)
+		}
+	}
+	plain, end := c.NewLabel("plain"), c.NewLabel("passed")
+	c.I("MOVQ SI, AX")
+	c.I("MOVQ DI, BX")
+	c.I("MOVQ R8, R9")
+	c.I("TESTQ R8, R8")
+	c.I("JZ %s", plain)
+	c.row(append([]string{"R9"}, ptrs...), func(tail bool) {
+		y(true, tail)
+		body(tail)
+	})
+	c.I("JMP %s", end)
+	c.Label(plain)
+	c.row(ptrs, func(tail bool) {
+		y(false, tail)
+		body(tail)
+	})
+	c.Label(end)
+}
+
 // into writes acc = acc op x, only in the lanes of the row where tail is set. t is scratch.
 func (c *ctx) into(op, x, acc, t string, tail bool) {
 	switch {
@@ -137,17 +139,6 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 			c.tailMask()
 			c.preload("")
 			mean, rstd, x := c.r(6), c.r(7), c.r(4)
-			// sum4 folds the sums 0 to 3 into register 0 and divides by n.
-			sum4 := func() {
-				c.I("VADDPS %s, %s, %s", c.r(1), c.r(0), c.r(0))
-				c.I("VADDPS %s, %s, %s", c.r(3), c.r(2), c.r(2))
-				c.I("VADDPS %s, %s, %s", c.r(2), c.r(0), c.r(0))
-				c.fold("VADDPS", 0, 1)
-				c.Load("n", "CX")
-				c.I("VXORPS X1, X1, X1")
-				c.I("VCVTSI2SSQ CX, X1, X1")
-				c.I("VDIVSS X1, X0, X0")
-			}
 			c.rows(map[string]string{"DI": "ldd", "SI": "lds"}, func() {
 				for i := range 4 {
 					c.zero(c.r(i))
@@ -158,7 +149,7 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 						c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
 						c.I("VADDPS %s, %s, %s", x, c.r(u), c.r(u))
 					})
-					sum4()
+					c.meanOfFour()
 					c.I("VBROADCASTSS X0, %s", mean)
 					for i := range 4 {
 						c.zero(c.r(i))
@@ -177,43 +168,13 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 					}
 					c.I("VFMADD231PS %s, %s, %s", x, x, c.r(u))
 				})
-				sum4()
+				c.meanOfFour()
 				c.I("VADDSS %s, X0, X0", c.Addr("eps"))
 				c.I("VSQRTSS X0, X0, X0")
 				c.I("VMOVAPS %s, %s", c.reg(1), c.r(1))
 				c.I("VDIVSS X0, X1, X0")
 				c.I("VBROADCASTSS X0, %s", rstd)
-				last := func(gamma, beta bool) {
-					c.I("MOVQ SI, AX")
-					c.I("MOVQ DI, BX")
-					ptrs := []string{"AX", "BX"}
-					if gamma {
-						c.I("MOVQ R8, R10")
-						ptrs = append(ptrs, "R10")
-					}
-					if beta {
-						c.I("MOVQ R9, R11")
-						ptrs = append(ptrs, "R11")
-					}
-					c.row(ptrs, func(tail bool) {
-						c.load("(AX)", x, tail)
-						if !rms {
-							c.I("VSUBPS %s, %s, %s", mean, x, x)
-						}
-						c.I("VMULPS %s, %s, %s", rstd, x, x)
-						if gamma {
-							c.load("(R10)", c.r(0), tail)
-						}
-						switch {
-						case beta:
-							c.load("(R11)", c.r(1), tail)
-							c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
-						case gamma:
-							c.I("VMULPS %s, %s, %s", c.r(0), x, x)
-						}
-						c.store(x, "(BX)", tail)
-					})
-				}
+				last := func(gamma, beta bool) { c.normRow(x, mean, rstd, rms, gamma, beta) }
 				gamma, beta, end := c.NewLabel("gamma"), c.NewLabel("beta"), c.NewLabel("normed")
 				c.I("TESTQ R9, R9")
 				c.I("JNZ %s", beta)
@@ -232,12 +193,60 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 		})
 }
 
-// reductionOps are the reductions of a row; prepare maps an element before it is combined.
-var reductionOps = []struct {
+// meanOfFour folds the sums 0 to 3 into register 0 and divides by n.
+func (c *ctx) meanOfFour() {
+	c.I("VADDPS %s, %s, %s", c.r(1), c.r(0), c.r(0))
+	c.I("VADDPS %s, %s, %s", c.r(3), c.r(2), c.r(2))
+	c.I("VADDPS %s, %s, %s", c.r(2), c.r(0), c.r(0))
+	c.fold("VADDPS", 0, 1)
+	c.Load("n", "CX")
+	c.I("VXORPS X1, X1, X1")
+	c.I("VCVTSI2SSQ CX, X1, X1")
+	c.I("VDIVSS X1, X0, X0")
+}
+
+// normRow writes a row from its mean and the reciprocal of its deviation.
+func (c *ctx) normRow(x, mean, rstd string, rms, gamma, beta bool) {
+	c.I("MOVQ SI, AX")
+	c.I("MOVQ DI, BX")
+	ptrs := []string{"AX", "BX"}
+	if gamma {
+		c.I("MOVQ R8, R10")
+		ptrs = append(ptrs, "R10")
+	}
+	if beta {
+		c.I("MOVQ R9, R11")
+		ptrs = append(ptrs, "R11")
+	}
+	c.row(ptrs, func(tail bool) {
+		c.load("(AX)", x, tail)
+		if !rms {
+			c.I("VSUBPS %s, %s, %s", mean, x, x)
+		}
+		c.I("VMULPS %s, %s, %s", rstd, x, x)
+		if gamma {
+			c.load("(R10)", c.r(0), tail)
+		}
+		switch {
+		case beta:
+			c.load("(R11)", c.r(1), tail)
+			c.I("VFMADD213PS %s, %s, %s", c.r(1), c.r(0), x)
+		case gamma:
+			c.I("VMULPS %s, %s, %s", c.r(0), x, x)
+		}
+		c.store(x, "(BX)", tail)
+	})
+}
+
+// reduction is a way to combine elements; prepare maps each before.
+type reduction struct {
 	name, instruction string
 	start             uint32
 	prepare           func(c *ctx, x string)
-}{
+}
+
+// reductionOps are the reductions of rows and columns.
+var reductionOps = []reduction{
 	{"ReduceSum", "VADDPS", 0, func(c *ctx, x string) {}},
 	{"ReduceMax", "VMAXPS", 0xff800000, func(c *ctx, x string) {}},
 	{"ReduceMin", "VMINPS", 0x7f800000, func(c *ctx, x string) {}},
@@ -255,98 +264,106 @@ func reductions(f *asm.File, isa asm.ISA, suffix string) {
 	fmt.Fprintf(&columns, "func callReduceColumns%s(op ReduceOp, dst, src *float32, n, rows, lds int) {\n\tswitch op {\n", suffix)
 	for _, op := range reductionOps {
 		name := strings.ToLower(op.name[:1]) + op.name[1:] + suffix
-		nan := op.instruction != "VADDPS"
 		kernel(f, isa, name, name+" writes one number per row, combined in four interleaved chains of vectors; stride in bytes; rows, n > 0.",
-			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
-				c.Load("dst", "DI")
-				c.Load("src", "SI")
-				c.tailMask()
-				c.preload("")
-				x, bad := c.r(4), c.r(6)
-				c.rows(map[string]string{"DI": "$4", "SI": "lds"}, func() {
-					for i := range 4 {
-						c.set(c.bits(op.start), c.r(i))
-					}
-					if nan {
-						c.zero(bad)
-					}
-					c.I("MOVQ SI, AX")
-					c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
-						c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
-						if nan {
-							c.collectNaN(x, bad, c.r(5))
-						}
-						op.prepare(c, x)
-						c.into(op.instruction, x, c.r(u), c.r(5), tail)
-					})
-					c.I("%s %s, %s, %s", op.instruction, c.r(1), c.r(0), c.r(0))
-					c.I("%s %s, %s, %s", op.instruction, c.r(3), c.r(2), c.r(2))
-					c.I("%s %s, %s, %s", op.instruction, c.r(2), c.r(0), c.r(0))
-					c.fold(op.instruction, 0, 1)
-					if nan {
-						// bad is all ones, a NaN, in the lanes that met one.
-						c.fold("VORPS", 6, 1)
-						c.I("VORPS X6, X0, X0")
-					}
-					c.I("VMOVSS X0, (DI)")
-				})
-				c.Ret()
-			})
+			args("dst", "src", "n", "rows", "lds"), op.row)
 		fmt.Fprintf(&table, "\tcase %s:\n\t\t%s(dst, src, n, rows, lds)\n", op.name, name)
 
 		name = "columns" + op.name[len("Reduce"):] + suffix
 		kernel(f, isa, name, name+" combines each of n columns of rows into the number at its place in dst, rows in order; stride in bytes; rows, n > 0.",
-			args("dst", "src", "n", "rows", "lds"), func(c *ctx) {
-				c.Load("dst", "DI")
-				c.Load("src", "SI")
-				c.Load("lds", "R8")
-				c.tailMask()
-				c.preload("")
-				const wide = 4
-				column := func(count int, tail bool) {
-					off := func(p string, u int) string { return fmt.Sprintf("%d(%s)", u*isa.Size(), p) }
-					for u := range count {
-						c.load(off("DI", u), c.r(u), tail)
-					}
-					c.I("MOVQ SI, AX")
-					c.Load("rows", "DX")
-					c.Loop("DX", func() {
-						for u := range count {
-							x := c.r(4)
-							c.load(off("AX", u), x, tail)
-							op.prepare(c, x)
-							if nan {
-								// A NaN in x is what the instruction returns; one in the result so far must stay.
-								c.I("VMOVUPS %s, %s", c.r(u), c.r(5))
-								c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
-								c.selectIf(cmpUnord, c.r(5), c.r(5), c.r(5), c.r(u), c.r(6))
-							} else {
-								c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
-							}
-						}
-						c.I("ADDQ R8, AX")
-					})
-					for u := range count {
-						c.store(c.r(u), off("DI", u), tail)
-					}
-				}
-				c.Load("n", "CX")
-				for _, count := range []int{wide, 1} {
-					c.While("CX", count*isa.Lanes, func() {
-						column(count, false)
-						c.I("ADDQ $%d, DI", count*isa.Size())
-						c.I("ADDQ $%d, SI", count*isa.Size())
-					})
-				}
-				c.I("TESTQ CX, CX")
-				c.I("JZ end")
-				column(1, true)
-				c.Label("end")
-				c.Ret()
-			})
+			args("dst", "src", "n", "rows", "lds"), op.columns)
 		fmt.Fprintf(&columns, "\tcase %s:\n\t\t%s(dst, src, n, rows, lds)\n", op.name, name)
 	}
 	f.Go(table.String() + "\t}\n}\n\n" + columns.String() + "\t}\n}\n")
+}
+
+// nan reports whether the instruction loses a NaN, which the kernels have to keep.
+func (op reduction) nan() bool { return op.instruction != "VADDPS" }
+
+// row writes the kernel of a reduction along rows.
+func (op reduction) row(c *ctx) {
+	c.Load("dst", "DI")
+	c.Load("src", "SI")
+	c.tailMask()
+	c.preload("")
+	x, bad := c.r(4), c.r(6)
+	c.rows(map[string]string{"DI": "$4", "SI": "lds"}, func() {
+		for i := range 4 {
+			c.set(c.bits(op.start), c.r(i))
+		}
+		if op.nan() {
+			c.zero(bad)
+		}
+		c.I("MOVQ SI, AX")
+		c.rowUnrolled([]string{"AX"}, 4, func(u int, tail bool) {
+			c.load(fmt.Sprintf("%d(AX)", u*c.isa.Size()), x, tail)
+			if op.nan() {
+				c.collectNaN(x, bad, c.r(5))
+			}
+			op.prepare(c, x)
+			c.into(op.instruction, x, c.r(u), c.r(5), tail)
+		})
+		c.I("%s %s, %s, %s", op.instruction, c.r(1), c.r(0), c.r(0))
+		c.I("%s %s, %s, %s", op.instruction, c.r(3), c.r(2), c.r(2))
+		c.I("%s %s, %s, %s", op.instruction, c.r(2), c.r(0), c.r(0))
+		c.fold(op.instruction, 0, 1)
+		if op.nan() {
+			// bad is all ones, a NaN, in the lanes that met one.
+			c.fold("VORPS", 6, 1)
+			c.I("VORPS X6, X0, X0")
+		}
+		c.I("VMOVSS X0, (DI)")
+	})
+	c.Ret()
+}
+
+// columns writes the kernel of a reduction over rows.
+func (op reduction) columns(c *ctx) {
+	c.Load("dst", "DI")
+	c.Load("src", "SI")
+	c.Load("lds", "R8")
+	c.tailMask()
+	c.preload("")
+	const wide = 4
+	column := func(count int, tail bool) {
+		off := func(p string, u int) string { return fmt.Sprintf("%d(%s)", u*c.isa.Size(), p) }
+		for u := range count {
+			c.load(off("DI", u), c.r(u), tail)
+		}
+		c.I("MOVQ SI, AX")
+		c.Load("rows", "DX")
+		c.Loop("DX", func() {
+			for u := range count {
+				x := c.r(4)
+				c.load(off("AX", u), x, tail)
+				op.prepare(c, x)
+				if op.nan() {
+					// A NaN in x is what the instruction returns; one in the result so far must stay.
+					c.I("VMOVUPS %s, %s", c.r(u), c.r(5))
+					c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
+					c.selectIf(cmpUnord, c.r(5), c.r(5), c.r(5), c.r(u), c.r(6))
+				} else {
+					c.I("%s %s, %s, %s", op.instruction, x, c.r(u), c.r(u))
+				}
+			}
+			c.I("ADDQ R8, AX")
+		})
+		for u := range count {
+			c.store(c.r(u), off("DI", u), tail)
+		}
+	}
+	c.Load("n", "CX")
+	for _, count := range []int{wide, 1} {
+		c.While("CX", count*c.isa.Lanes, func() {
+			column(count, false)
+			c.I("ADDQ $%d, DI", count*c.isa.Size())
+			c.I("ADDQ $%d, SI", count*c.isa.Size())
+		})
+	}
+	c.I("TESTQ CX, CX")
+	c.I("JZ end")
+	column(1, true)
+	c.Label("end")
+	c.Ret()
 }
 
 // collectNaN sets all bits of the lanes of bad where x is NaN.

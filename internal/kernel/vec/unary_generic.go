@@ -40,6 +40,8 @@ func clip(x, lo, hi float32) float32 {
 }
 
 // function returns an element-wise function, evaluated in float64 where that is what the math package offers.
+//
+//nolint:funlen // a table
 func function(op Op) func(x float32, p Params) float32 {
 	switch op {
 	case Exp:
