@@ -69,8 +69,10 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 // Axes returns the axes that a node names, in the attribute "axes" or, for versions that take them as an operand, in
 // operand (its elements, nil where the node omits it). ok is false where the node names none.
 func Axes(n *Node, operand []int64) (axes []int64, ok bool) {
-	if v, has := n.Ints("axes"); has {
-		return v, true
+	if n != nil {
+		if v, has := n.Ints("axes"); has {
+			return v, true
+		}
 	}
 	return operand, operand != nil
 }
@@ -78,6 +80,9 @@ func Axes(n *Node, operand []int64) (axes []int64, ok bool) {
 // ReduceAxes returns which axes of that rank a reduction reduces, in ascending order: those that the node names (see
 // Axes); none where it names none and noop_with_empty_axes is set; otherwise all. The error wraps ErrAttr.
 func ReduceAxes(n *Node, operand []int64, rank int) ([]int, error) {
+	if n == nil {
+		return nil, errNilNode
+	}
 	axes, _ := Axes(n, operand)
 	if len(axes) == 0 {
 		if n.Int("noop_with_empty_axes", 0) != 0 {

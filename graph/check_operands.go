@@ -6,6 +6,9 @@ import "github.com/carve-dev/carve/graph/tensor"
 // contents satisfy the schema, as inference would find if they were constants. Nodes without a schema, and those with
 // regions, pass. It changes nothing and costs about as much as InferNode. The error is that of InferNode.
 func CheckOperands(n *Node, operands []tensor.Value) error {
+	if n == nil {
+		return errNilNode
+	}
 	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
 		return nil
 	}

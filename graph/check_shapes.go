@@ -18,6 +18,9 @@ type ShapeChecks struct {
 // NewShapeChecks returns what an inferred graph asks of shapes. Of control flow, of which a run may leave out parts, it asks
 // nothing; the bodies of carve's own operators are part of the graph. It costs O(V+E).
 func NewShapeChecks(g *Graph) *ShapeChecks {
+	if g == nil {
+		return &ShapeChecks{}
+	}
 	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64][]*Node{}}
 	c.collect(g)
 	return &ShapeChecks{c.nodes}

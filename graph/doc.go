@@ -78,5 +78,11 @@
 // removal, fuse_… for patterns. A new pass is a method of simplifier in that table: it visits nodes with each, replaces
 // values with replace, and accounts for every node that it removes with vanish, absorb or forward.
 //
+// # What is not there
+//
+// Functions that return errors return one that wraps ErrNil for a nil graph or node. Methods that build and edit a graph, or
+// ask one of its nodes and values, panic for nil ones, for values of another graph and for places that are none: those are
+// programmer's errors.
+//
 // The package imports graph/tensor and nothing else of carve; kernels for constant folding come in through Evaluator.
 package graph

@@ -9,6 +9,9 @@ import (
 // its operands. Nodes without a schema leave them as they are. The error is an *InferError, or whatever a registered
 // schema's Infer returns, wrapped with the node; regions are inferred by the schemas of the operators that own them.
 func InferNode(n *Node) error {
+	if n == nil {
+		return errNilNode
+	}
 	if n.Schema == nil {
 		return checkVersion(n)
 	}

@@ -40,7 +40,9 @@ func (e *InferError) Error() string {
 		}
 		sb.WriteString(": ")
 	}
-	sb.WriteString(e.Err.Error())
+	if e.Err != nil {
+		sb.WriteString(e.Err.Error())
+	}
 	if e.Expected != "" {
 		sb.WriteString(": expected " + e.Expected)
 	}

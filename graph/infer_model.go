@@ -17,6 +17,9 @@ type Contradiction struct {
 // that the computed types contradict, in the order of the nodes; where only a run shows that a declaration is wrong there is
 // none. The error names the node.
 func InferModel(g *Graph) ([]Contradiction, error) {
+	if g == nil {
+		return nil, errNilGraph
+	}
 	var d declarations
 	d.take(g, "")
 	if err := InferGraph(g); err != nil {

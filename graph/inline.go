@@ -8,6 +8,9 @@ import "fmt"
 // way to these; others move. The nodes get ids of g. n must have a body with as many inputs and outputs as it has itself;
 // otherwise the error wraps ErrNoBody. It costs O(size of the body + uses of the results).
 func (g *Graph) Inline(n *Node) ([]*Node, error) {
+	if n == nil {
+		return nil, fmt.Errorf("%w: node %w", ErrNodeSet, ErrNil)
+	}
 	body := n.Region("body")
 	switch {
 	case n.graph != g:

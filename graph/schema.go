@@ -46,7 +46,7 @@ type AttrSpec struct {
 }
 
 // Inference is what a schema's Infer sees of a node: types, constants and known integer contents of the operands. It
-// writes results through SetType and SetDims.
+// writes results through SetType and SetDims. InferNode makes it; the zero Inference has no node, and its methods panic.
 type Inference struct {
 	Node  *Node
 	g     *Graph

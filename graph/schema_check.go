@@ -12,6 +12,9 @@ import (
 // attributes and regions, and the types of its operands and results as far as they are known, type variables bound to one
 // type each. Nodes without a schema pass. The error is an *InferError.
 func CheckNode(n *Node) error {
+	if n == nil {
+		return errNilNode
+	}
 	if n.Schema == nil {
 		return checkVersion(n)
 	}

@@ -116,7 +116,12 @@ type Type struct {
 func TensorType(dt tensor.DType, s Shape) Type { return Type{Kind: KindTensor, DType: dt, Shape: s} }
 
 // TypeOf returns the type of a concrete tensor.
-func TypeOf(t *tensor.Tensor) Type { return TensorType(t.DType, ShapeOf(t.Shape...)) }
+func TypeOf(t *tensor.Tensor) Type {
+	if t == nil {
+		return Type{}
+	}
+	return TensorType(t.DType, ShapeOf(t.Shape...))
+}
 
 // IsTensor reports whether t is a tensor type.
 func (t Type) IsTensor() bool { return t.Kind == KindTensor }

@@ -25,6 +25,9 @@ func Variable(i int) Port { return Port{Var: i + 1} }
 // UniformSignature returns the signature of a node with all ports in one format.
 func UniformSignature(name string, n *Node, f Format) Signature {
 	s := Signature{Name: name}
+	if n == nil {
+		return s
+	}
 	for range n.Inputs {
 		s.Inputs = append(s.Inputs, Fixed(f))
 	}

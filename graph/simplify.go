@@ -90,6 +90,12 @@ const maxRounds = 16
 // regions that are nested deeper than MaxRegionDepth; the graph is consistent then, but only simplified in part, and the
 // report tells what vanished.
 func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyReport, error) {
+	if g == nil {
+		return &SimplifyReport{}, errNilGraph
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, works: map[*Graph]*work{},
 		owned: map[*Node]bool{}, failed: map[*Node]bool{},
 		wide: widening{casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}

@@ -16,6 +16,9 @@ type PrintOptions struct {
 // text tells where ties are broken; Parse reads it back, and prints the same. It streams, and costs O(size of the text).
 // A graph that violates invariants is printed as far as possible.
 func Print(w io.Writer, g *Graph, o *PrintOptions) error {
+	if g == nil {
+		return errNilGraph
+	}
 	p := printer{w: w, max: 32}
 	if o != nil && o.MaxElements != 0 {
 		p.max = o.MaxElements

@@ -48,8 +48,11 @@ func appendTensor(b []byte, t *tensor.Tensor, most int) []byte {
 }
 
 // Checksum returns the bytes of a tensor's elements and a checksum of them in row-major order (CRC-32 and CRC-32C side by
-// side, which processors compute): the text form tells elided tensors by it. Tensors that are not on the host have 0.
+// side, which processors compute): the text form tells elided tensors by it. Tensors that are nil or not on the host have 0.
 func Checksum(t *tensor.Tensor) (size int, sum uint64) {
+	if t == nil {
+		return 0, 0
+	}
 	if t.DType == tensor.String {
 		var all bytes.Buffer
 		for _, s := range t.Strings[:t.Len()] {

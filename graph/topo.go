@@ -12,12 +12,20 @@ var ErrCycle = errors.New("graph has a cycle")
 // ErrOrder is wrapped by errors about lists of nodes that are no topological order of their graph.
 var ErrOrder = errors.New("not a topological order")
 
+// ErrNil is wrapped by errors about graphs and nodes that are nil.
+var ErrNil = errors.New("is nil")
+
+var errNilGraph, errNilNode = fmt.Errorf("graph %w", ErrNil), fmt.Errorf("node %w", ErrNil)
+
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // Topo returns the nodes in a topological order: the list order where that is topological, otherwise the list order with
 // each node preceded by what it needs. It is deterministic and costs O(V+E), without recursion. The error wraps ErrCycle
-// and names a node on a cycle.
+// and names a node on a cycle; that of a nil graph wraps ErrNil.
 func (g *Graph) Topo() ([]*Node, error) {
+	if g == nil {
+		return nil, errNilGraph
+	}
 	const (
 		open = 1
 		done = 2

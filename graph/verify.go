@@ -15,6 +15,9 @@ func Verify(g *Graph) error { return VerifyBut(g, 0) }
 
 // VerifyBut is Verify without one invariant, which a pass that works in several stages leaves open in between.
 func VerifyBut(g *Graph, open Invariant) error {
+	if g == nil {
+		return errNilGraph
+	}
 	if g.owner == nil && len(g.Captures) > 0 {
 		return &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("%d captures without an owner", len(g.Captures))}
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // Window is the geometry of a convolution or pooling, with one entry per spatial axis in every slice. It is a plain value;
-// its slices may be shared with the node.
+// its slices may be shared with the node. Methods that take an axis panic where it is none, as an index of a slice does.
 type Window struct {
 	Kernel     []int
 	Strides    []int // at least 1
@@ -53,6 +53,9 @@ func PoolAttrs(n *Node) (Window, error) {
 }
 
 func windowAttrs(n *Node, kernel []int) (w Window, err error) {
+	if n == nil {
+		return w, errNilNode
+	}
 	if shape, ok := n.Ints("kernel_shape"); ok {
 		if kernel != nil && len(kernel) != len(shape) {
 			return w, attrError(n, "kernel_shape", fmt.Sprintf("%d entries", len(kernel)), fmt.Sprint(shape))

@@ -10,7 +10,13 @@ type halt struct {
 	quit func() bool // nil never quits
 }
 
-func newHalt(ctx context.Context) halt { return halt{done: ctx.Done()} }
+// newHalt returns a halt that stops when ctx ends, which a nil one never does.
+func newHalt(ctx context.Context) halt {
+	if ctx == nil {
+		return halt{}
+	}
+	return halt{done: ctx.Done()}
+}
 
 // orWhen returns a halt that also stops when quit returns true.
 func (h halt) orWhen(quit func() bool) halt { return halt{h.done, quit} }

@@ -18,7 +18,7 @@ type Ban struct {
 // Bans is the one table of what backends may not have, with the reasons: the user's pins, which hold from the start, and
 // what passes find out about groups that are turned down, refused, cannot be converted for or do not compile. Whoever asks
 // for nodes asks it. It only grows, so that a pipeline which begins anew after each ban comes to an end. It serves one
-// pipeline, one goroutine at a time.
+// pipeline, one goroutine at a time. The zero Bans has no pins and no bans.
 type Bans struct {
 	pins  []Pin
 	list  []Ban
@@ -52,6 +52,9 @@ func (b *Bans) Add(ban Ban) bool {
 func (b *Bans) add(k banKey, ban Ban) bool {
 	if b.seen[k] {
 		return false
+	}
+	if b.seen == nil {
+		b.seen, b.nodes, b.names = map[banKey]bool{}, map[int]map[int][]int32{}, map[string][]int32{}
 	}
 	b.seen[k] = true
 	at := int32(len(b.list))

@@ -39,7 +39,8 @@ func (c *Candidate) Nodes() []*graph.Node {
 }
 
 // Candidates is the table of who would run what, and of who does. A Chooser fills it backend by backend (Collect) and
-// decides: on each candidate as it comes, or, for those that it left, once it knows all (Take).
+// decides: on each candidate as it comes, or, for those that it left, once it knows all (Take). A State makes it; of the zero
+// Candidates nothing may be asked.
 type Candidates struct {
 	s    *State
 	slab []Candidate // the newest candidates are cut off its end, so that a million of them are few allocations

@@ -12,6 +12,9 @@ import (
 // partitioned graph and every backend that does not run it. It costs time and memory for nodes times backends, which is why
 // the partition does not do it by itself.
 func (r *Result) Explain() []Rejection {
+	if r.graph == nil { // Partition did not make it
+		return slices.Clone(r.Rejected)
+	}
 	e := explanation{r: r, list: slices.Clone(r.Rejected), known: map[[2]string]bool{}, after: make([]*property.Reason, len(r.names))}
 	for _, x := range r.Rejected {
 		e.known[[2]string{x.Node, x.Backend}] = true

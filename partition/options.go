@@ -61,6 +61,9 @@ const HostBackend = "host"
 // HostScheduled reports whether the host scheduler runs n itself: control flow, and whatever touches sequences,
 // optionals or maps.
 func HostScheduled(n *graph.Node) bool {
+	if n == nil {
+		return false
+	}
 	if n.Op.Domain == "" {
 		switch n.Op.Name {
 		case "If", "Loop", "Scan", "SequenceMap":

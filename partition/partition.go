@@ -25,9 +25,18 @@ var ErrRounds = errors.New("groups are still turned down")
 // property misbehaves, graph.ErrCycle where g has a cycle, and is ctx's where that ended. The graph is of no use after an
 // error.
 func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error) {
-	opts := *o
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
 	if opts.Bans == nil {
-		opts.Bans = NewBans(o.Pins)
+		opts.Bans = NewBans(opts.Pins)
+	}
+	if g == nil {
+		return nil, fmt.Errorf("graph %w", graph.ErrNil)
+	}
+	if ctx == nil {
+		ctx = context.Background()
 	}
 	first, err := g.Clone()
 	if err != nil {

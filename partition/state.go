@@ -10,7 +10,8 @@ import (
 
 // State is what the stages of a partition know of one graph, which they rewrite. Each stage is a method that is called
 // once, in the order of Stages. A stage that finds out that a backend may not have a node adds that to the table of bans;
-// the partition then has to begin anew, with a State of the graph as it was and the same table.
+// the partition then has to begin anew, with a State of the graph as it was and the same table. NewState makes it; stages of
+// the zero State, and stages out of order, are a programmer's error and panic.
 type State struct {
 	g       *graph.Graph
 	o       *Options

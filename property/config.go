@@ -31,6 +31,9 @@ func (e *ConfigError) Error() string {
 	if e.Where != "" {
 		s += e.Where + ": "
 	}
+	if e.Err == nil {
+		return s + ErrConfig.Error()
+	}
 	return s + e.Err.Error()
 }
 

@@ -44,8 +44,13 @@ type Match struct {
 	vals  []binding[*graph.Value]
 }
 
-// Root returns the last node.
-func (m *Match) Root() *graph.Node { return m.Nodes[len(m.Nodes)-1] }
+// Root returns the last node, nil for a Match of none.
+func (m *Match) Root() *graph.Node {
+	if len(m.Nodes) == 0 {
+		return nil
+	}
+	return m.Nodes[len(m.Nodes)-1]
+}
 
 // Node returns the node that matched p, nil where p is optional and absent.
 func (m *Match) Node(p *Pattern) *graph.Node {

@@ -94,6 +94,9 @@ type AttributeReviewer interface {
 
 // KeepAll returns the indices of all nodes of a graph: a Review that accepts.
 func KeepAll(sub *graph.Graph) []int {
+	if sub == nil {
+		return nil
+	}
 	keep := make([]int, sub.NumNodes())
 	for i := range keep {
 		keep[i] = i

@@ -76,7 +76,8 @@ func Accept(sub *graph.Graph, attrs ...graph.Attr) Verdict {
 }
 
 // RuleOf returns a property as a Rule, to be altered at will. Of another type than Rule, the optional interfaces are its
-// functions, and what a Rule that it embeds, or a property that it is made from (Unwrapper), says where it has none.
+// functions, and what a Rule that it embeds, or a property that it is made from (Unwrapper), says where it has none. A nil
+// property, here and in what is made of properties (And, Limit, Where, WithKind), is a programmer's error and panics.
 func RuleOf(p SubgraphProperty) *Rule {
 	r := &Rule{}
 	if inner := within(p); inner != nil {

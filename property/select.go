@@ -19,6 +19,9 @@ import (
 // come to nothing.
 func Sets(ctx context.Context, g *graph.Graph, p SubgraphProperty, free func(*graph.Node) bool,
 	accept func(set []*graph.Node) bool, declined func(*graph.Node, *Reason)) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	order, err := g.Topo()
 	if err != nil {
 		return err

@@ -47,8 +47,9 @@ func (e *Error) Error() string {
 			b.WriteString(plain(short(p[1])))
 		}
 	}
-	b.WriteString(": ")
-	b.WriteString(e.Err.Error())
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
 	return b.String()
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/carve-dev/carve/graph"
 )
 
 // SaveOptions settles how a model is written. nil means the defaults.
@@ -80,6 +82,12 @@ func Write(ctx context.Context, w, data io.Writer, m *Model, o *SaveOptions) (er
 }
 
 func newExporter(ctx context.Context, m *Model, o *SaveOptions) (*exporter, error) {
+	if m == nil || m.Graph == nil {
+		return nil, fmt.Errorf("model %w", graph.ErrNil)
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	e := &exporter{ctx: ctx}
 	if o != nil {
 		e.o = *o

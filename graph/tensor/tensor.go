@@ -185,8 +185,12 @@ func (t *Tensor) IsCompact() bool {
 }
 
 // Check reports whether the tensor is well formed: a valid dtype, dims that multiply without overflow, strides of the
-// same rank, and host storage long enough for every element. The error wraps ErrDType, ErrTooLarge or ErrShape.
+// same rank, and host storage long enough for every element. The error wraps ErrDType, ErrTooLarge or ErrShape, the last
+// for a nil tensor too.
 func (t *Tensor) Check() error {
+	if t == nil {
+		return fmt.Errorf("%w: tensor is nil", ErrShape)
+	}
 	if !t.DType.Valid() {
 		return fmt.Errorf("%w: %v", ErrDType, t.DType)
 	}

@@ -61,6 +61,9 @@ func Order(ctx context.Context, g *Graph, o *OrderOptions) (*Ordering, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	s.ctx, s.budget = ctx, DefaultOrderSteps
 	if o != nil && o.Steps > 0 {
 		s.budget = o.Steps
@@ -141,6 +144,9 @@ type orderer struct {
 }
 
 func newOrderer(g *Graph) (*orderer, error) {
+	if g == nil {
+		return nil, fmt.Errorf("%w: it is nil", ErrProblem)
+	}
 	v, n := len(g.Bytes), len(g.Nodes)
 	if (g.Keep != nil && len(g.Keep) != v) || (g.Within != nil && len(g.Within) != v) {
 		return nil, fmt.Errorf("%w: %d values, but %d in Keep and %d in Within", ErrProblem, v, len(g.Keep), len(g.Within))

@@ -105,6 +105,12 @@ var ErrProblem = errors.New("bad schedule")
 // Make plans the memory of p: one arena per device. verify checks every arena with memplan.Verify. The search budget is
 // that of memplan's heuristics; a context only stops it.
 func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
+	if p == nil {
+		return nil, fmt.Errorf("%w: it is nil", ErrProblem)
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	lives, base, err := liveness(p)
 	if err != nil {
 		return nil, err
@@ -163,7 +169,7 @@ func Make(ctx context.Context, p *Problem, verify bool) (*Plan, error) {
 // Covers reports whether a plan that was made for p is right for q as well: q has the same values and steps, with the same
 // lifetimes, and nothing in it is larger. O(values + ports + buffers).
 func (p *Problem) Covers(q *Problem) bool {
-	return slices.EqualFunc(p.Values, q.Values, func(a, b Value) bool {
+	return q != nil && slices.EqualFunc(p.Values, q.Values, func(a, b Value) bool {
 		return a.Device == b.Device && a.Planned == b.Planned && a.Keep == b.Keep && a.Bytes >= b.Bytes
 	}) && slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
 		return max(a.Substeps, 1) == max(b.Substeps, 1) && a.Lane == b.Lane && a.Barrier == b.Barrier && a.NoReuse == b.NoReuse &&

@@ -9,6 +9,9 @@ import (
 // those of one have all ended before those of the other begin. Within a step on one lane sub-steps tell. It costs O(pairs that
 // lie over each other × lanes²). The error wraps ErrProblem.
 func Verify(p *Problem, plan *Plan) error {
+	if p == nil || plan == nil {
+		return fmt.Errorf("%w: it is nil", ErrProblem)
+	}
 	o, err := happens(p)
 	if err != nil {
 		return err
