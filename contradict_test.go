@@ -90,7 +90,7 @@ func runsOrFails(ctx context.Context, g *graph.Graph, feeds map[string]tensor.Va
 	switch {
 	case err == nil && wrong != nil:
 		return fmt.Errorf("%w: %w", errAccepted, wrong)
-	case err != nil && (strings.Contains(err.Error(), "runtime error") || strings.Contains(err.Error(), "internal error")):
+	case err != nil && slices.ContainsFunc([]string{"runtime error", "internal error", "panic in loop body"}, func(s string) bool { return strings.Contains(err.Error(), s) }):
 		return err
 	}
 	return nil

@@ -19,5 +19,7 @@
 // sequence length): what concrete shapes need is made at their first run and kept. The same model and options give the same
 // plan, and the same inputs the same outputs for every number of threads.
 //
-// A model file is untrusted: faults are typed errors that name file, node and value. The package uses no cgo.
+// A model file is untrusted: faults are typed errors that name file, node and value. What the file itself says wrong is found
+// in every node. Data of a run are looked at where they are used: a node whose result nobody needs, or of which only the shape
+// is asked and known, is removed, as ONNX Runtime does, and what would be wrong in it alone is no error. The package uses no cgo.
 package carve
