@@ -158,7 +158,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		return p.volumeConv(n, in, out, t)
 	}
 	x, w := in[0], in[1]
-	dx, dw, dy := planar(p.Dims[x.ID]), planar(p.Dims[w.ID]), planar(p.Dims[out.ID])
+	dx, dy := planar(p.Dims[x.ID]), planar(p.Dims[out.ID])
 	spec := conv.Spec{N: dx[0], C: dx[1], OC: dy[1], Groups: int(n.Int("group", 1)), Transposed: n.Is("ConvTranspose")}
 	line := len(p.Dims[x.ID]) == 3
 	if x.Format == rowMaj && (!line || spec.C <= planarChannels && spec.Groups == 1 && !spec.Transposed) {
@@ -176,10 +176,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err != nil {
 		return err
 	}
-	c := convCall{plan: plan, src: p.In(x), flops: 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dy))}
-	if spec.Transposed {
-		c.flops = 2 * float64(dw[1]*dw[2]*dw[3]) * float64(product(dx))
-	}
+	c := convCall{plan: plan, src: p.In(x), work: 1}
 	var bias *graph.Value
 	if len(in) > 2 {
 		bias = in[2]
@@ -218,7 +215,7 @@ type convCall struct {
 	src, weights, residual, dst place.Memory
 	bias                        []float32
 	biasAt                      place.Memory // where bias is no constant
-	flops                       float64
+	work                        int          // its part of the node's multiply-adds
 }
 
 // convConstants makes weights and bias ready.
@@ -264,8 +261,7 @@ func (p *planner) emitConv(c convCall) {
 		}
 		return t
 	})
-	s.label.FLOPs = c.flops
-	s.label.Name, s.label.Op, s.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
+	s.work = c.work
 	p.emit(s, []place.Memory{c.src, c.weights, c.biasAt, c.residual}, []place.Memory{c.dst})
 }
 
@@ -278,13 +274,6 @@ func (p *planner) convStep(plan *conv.Plan, nanos float64, tensors func(st *stat
 			panic(err)
 		}
 	}}
-}
-
-func labelOp(n *graph.Node) string {
-	if n.IsCarve(graph.OpFused) {
-		return n.Str("pattern", n.Op.String())
-	}
-	return n.Op.String()
 }
 
 func product(dims []int) int {

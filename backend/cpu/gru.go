@@ -77,7 +77,7 @@ func planGRU(p *planner, n *graph.Node) error {
 		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(g.batch*g.states.row*4)
 		g.gates, g.reset, g.candidate = p.Temp(bh*3*4), p.Temp(bh*4), p.Temp(bh*4)
 		weights, all, h0 := direction(p.In(w), g.dirs, d), g.input, g.h0
-		s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+		s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: inputBias, C: st.F32(all)})
 		}}
 		p.emit(s, []place.Memory{source, weights}, []place.Memory{all})
@@ -151,13 +151,13 @@ func (g *gru) inputs(st *state, k int) []float32 {
 // gruStep emits a time step.
 func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
-	grain := grainFor(float64(g.first.Flops()) / float64(max(g.first.Chunks(), 1)) / 60)
-	p.emit(step{chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+	grain := productGrain(g.first)
+	p.emit(step{work: g.first.Cost(), chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
 	}}, []place.Memory{g.h0, g.y, g.r, g.input}, []place.Memory{g.gates})
 	if !g.linear {
 		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset})
-		p.emit(step{chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+		p.emit(step{work: g.second.Cost(), chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 			g.second.Run(lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
 		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
 	}

@@ -91,7 +91,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 			p.kernels.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		err := p.recurrence(n, &recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
+		err := p.recurrence(&recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
@@ -241,20 +241,18 @@ func (q *recurrence) finish(st *state) {
 	}
 }
 
-func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
+func (p *planner) recurrence(q *recurrence) error {
 	p.emit(step{serial: q.prepare}, []place.Memory{q.h0, q.c0}, []place.Memory{q.c, q.zero})
 	for k := range q.seq {
 		if k%q.block == 0 {
-			if err := p.lstmGates(n, q, k); err != nil {
+			if err := p.lstmGates(q, k); err != nil {
 				return err
 			}
 		}
-		s := step{chunks: q.cell.Chunks(), grain: grainFor(float64(q.cell.Flops()) / float64(max(q.cell.Chunks(), 1)) / 60), body: func(st *state, _, lo, hi int) {
+		s := step{work: q.cell.Cost(), chunks: q.cell.Chunks(), grain: productGrain(q.cell), body: func(st *state, _, lo, hi int) {
 			g := q.gates(st, k)
 			q.cell.Run(lo, hi, gemm.Args{A: q.state(st, k), B: st.F32(q.r), Res: g, C: g})
 		}}
-		s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
-		s.label.FLOPs = float64(q.cell.Flops())
 		if k%q.block > 0 {
 			s.serial = func(st *state) { q.pointwise(st, k-1) }
 		}
@@ -266,7 +264,7 @@ func (p *planner) recurrence(n *graph.Node, q *recurrence) error {
 
 // lstmGates emits the input's part of the gates of a block, that of step k. The cell of the step before reads the gates of
 // the block before, and goes first.
-func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
+func (p *planner) lstmGates(q *recurrence, k int) error {
 	rows := min(q.block, q.seq-k) * q.batch
 	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
 	if err != nil {
@@ -274,14 +272,12 @@ func (p *planner) lstmGates(n *graph.Node, q *recurrence, k int) error {
 	}
 	source := q.x.Part(q.first(k)*q.batch*q.in*4, rows*q.in*4)
 	all, weights, bias := q.all, q.w, q.bias
-	s := step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+	s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 		pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: bias, C: st.F32(all)})
 	}}
 	if k > 0 {
 		s.serial = func(st *state) { q.pointwise(st, k-1) }
 	}
-	s.label.Name, s.label.Op, s.label.Origins = n.Name, "LSTM", n.Provenance()
-	s.label.FLOPs = float64(pre.Flops())
 	p.emit(s, []place.Memory{source, weights, q.zero}, []place.Memory{all, q.y, q.c})
 	return nil
 }

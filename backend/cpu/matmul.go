@@ -277,6 +277,11 @@ func (o operands) divide(spec *gemm.Spec, c, r place.Memory) division {
 	return d
 }
 
+// productGrain returns the fewest chunks of a product that are worth a call.
+func productGrain(plan *gemm.Plan) int {
+	return grainFor(float64(2*plan.Cost()) / float64(max(plan.Chunks(), 1)) / 60)
+}
+
 func commonDivisor(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
@@ -338,9 +343,7 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 		return err
 	}
 	chunks := plan.Chunks()
-	st := step{chunks: d.batch * chunks, grain: grainFor(float64(plan.Flops()) / float64(max(chunks, 1)) / 60)}
-	st.label.FLOPs = float64(plan.Flops() * d.batch)
-	st.label.Name, st.label.Op, st.label.Origins = p.Node.Name, labelOp(p.Node), p.Node.Provenance()
+	st := step{chunks: d.batch * chunks, grain: productGrain(plan), work: 1}
 	st.body = func(st *state, _, lo, hi int) {
 		av, bv, bias, res, cv := st.F32(o.a), st.F32(o.b), st.F32(mbias), st.F32(mres), st.F32(dst)
 		for lo < hi {

@@ -28,7 +28,7 @@ func (e *executable) Close() error { return nil }
 
 // step is one sub-step of an instance.
 type step struct {
-	label  backend.StepInfo
+	work   int // its part of the node's multiply-adds, see place.Plan.Step
 	chunks int
 	grain  int
 	// body computes chunks [lo, hi); worker tells scratch areas apart.
@@ -152,7 +152,7 @@ func (p *planner) copyStep(dst, src place.Memory, size int) {
 
 // emit appends a step that reads and writes these places.
 func (p *planner) emit(s step, reads, writes []place.Memory) {
-	p.Step(s.label, reads, writes)
+	p.Step(s.work, reads, writes)
 	p.steps = append(p.steps, s)
 }
 

@@ -64,7 +64,7 @@ func planRNN(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	grain := grainFor(float64(cell.Flops()) / float64(max(cell.Chunks(), 1)) / 60)
+	grain := productGrain(cell)
 	kernels := p.kernels
 	for d := range dirs {
 		act, _ := rnnActivation(n, d)
@@ -73,7 +73,7 @@ func planRNN(p *planner, n *graph.Node) error {
 		p.kernels.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
 		weights, recurrent := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
 		input, zero := p.Temp(seq*bh*4), place.Nowhere
-		p.emit(step{chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
+		p.emit(step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: sum, C: st.F32(input)})
 		}}, []place.Memory{source, weights}, []place.Memory{input})
 		prev := initial
@@ -90,7 +90,7 @@ func planRNN(p *planner, n *graph.Node) error {
 				t = seq - 1 - k
 			}
 			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
-			p.emit(step{chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
+			p.emit(step{work: cell.Cost(), chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
 				cell.Run(lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
 			p.emit(step{serial: func(st *state) { kernels.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})

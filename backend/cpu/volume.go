@@ -206,7 +206,7 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 	if i == len(run.taps)-1 {
 		tail{act: v.tail.act, levels: v.tail.levels}.epilogue(p.kernels, &s.Epilogue)
 	}
-	c := convCall{bias: v.bias, biasAt: place.Nowhere, residual: v.residual}
+	c := convCall{bias: v.bias, biasAt: place.Nowhere, residual: v.residual, work: run.count}
 	s.Residual = v.tail.residual != nil
 	if i > 0 {
 		c.bias, c.residual, s.Residual = nil, v.dst, true
@@ -220,11 +220,6 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 		v.weights = p.Form(v.w, v.w.Format, v.dw[2]*one)
 	}
 	c.weights = v.weights.Part(tap.kernel*one, one)
-	positions := v.dy
-	if s.Transposed {
-		positions = v.dx
-	}
-	c.flops = 2 * float64(v.dw[1]*v.dw[3]*v.dw[4]) * float64(run.count*positions[1]*positions[3]*positions[4])
 	for b := range v.dx[0] {
 		part := func(m place.Memory, slices, first, apart, size int) place.Memory {
 			if m.Slot < 0 {

@@ -122,7 +122,9 @@ func (p *planner) images(n *graph.Node, op operator) error {
 		p.Dims[v.ID] = slices.Clone(p.Dims[v.ID])
 		p.Dims[v.ID][0] = 1
 	}
-	for k := range dims[len(vs)-1][0] {
+	p.times = dims[len(vs)-1][0]
+	defer func() { p.times = 1 }()
+	for k := range p.times {
 		for i, v := range vs {
 			one := p.Bytes(v)
 			m, ok := where[i].Rows(k*one, one, one, 1)

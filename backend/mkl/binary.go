@@ -143,7 +143,7 @@ func (p *planner) binary(alg binaryAlg, x, y, z *graph.Value, posts []post) erro
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, p.In(y), d, false}, arg{argDst, p.Out(z), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, p.In(y), d, false}, arg{argDst, p.Out(z), pr.dst, true})
 	return nil
 }
 
@@ -181,7 +181,7 @@ func planSum(p *planner, n *graph.Node) error {
 	for i, v := range n.Inputs {
 		args = append(args, arg{argMany + int32(i), p.In(v), d, false})
 	}
-	p.run(pr, 0, args...)
+	p.run(pr, args...)
 	return nil
 }
 

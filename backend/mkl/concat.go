@@ -172,7 +172,7 @@ func (p *planner) concatBy(n *graph.Node, axis int, dst place.Memory) error {
 		}
 		args = append(args, arg{argMany + int32(i), p.In(v), s, false})
 	}
-	p.run(pr, 0, args...)
+	p.run(pr, args...)
 	return nil
 }
 

@@ -244,10 +244,6 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		bias = in[2]
 	}
 	posts, residual := p.tail(t, out, p.shape(out))
-	flops := 2 * float64(product(c.weights[len(c.weights)-len(c.w)+1:])) * float64(product(c.y))
-	if c.transposed {
-		flops = 2 * float64(product(c.w[1:])) * float64(product(c.x))
-	}
 	try := func(alg int, weights shape) (*primitive, error) {
 		return p.make(p.l.convolution(alg, c.window, p.shape(x), weights, p.shape(bias), p.shape(out), posts))
 	}
@@ -281,7 +277,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err != nil {
 		return err
 	}
-	p.run(pr, flops, append(residual, arg{argSrc, p.In(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
+	p.run(pr, append(residual, arg{argSrc, p.In(x), pr.src, false}, arg{argWeights, weights, pr.weights, false},
 		p.plainArg(argBias, bias), arg{argDst, p.Out(out), pr.dst, true})...)
 	return nil
 }

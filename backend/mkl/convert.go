@@ -39,7 +39,7 @@ func (p *planner) reordered(from, to shape, src, dst place.Memory) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
+	p.run(pr, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
 	return nil
 }
 

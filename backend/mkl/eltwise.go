@@ -43,7 +43,7 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 		if err != nil {
 			return err
 		}
-		p.run(pr, 0, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
+		p.run(pr, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})
 		src = dst
 	}
 	return nil

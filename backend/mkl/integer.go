@@ -159,7 +159,6 @@ type integerPlan struct {
 	decode   func(blocking) (graph.Layout, bool)
 	bias     []float32
 	residual shape
-	flops    float64
 }
 
 // integerPlan resolves a job for these dims of x, its weights and the result, in formats of source and result.
@@ -184,7 +183,6 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 			scaled.operand = 3
 		}
 		columns, bias, p.weights, p.decode = dy[1], plain(dy[1]), c.rowMajor(), c.format
-		p.flops = 2 * float64(product(c.weights[len(c.weights)-len(c.w)+1:])) * float64(product(c.y))
 	} else {
 		f, ok := integerMatrix(j.n, dx, dw)
 		if !ok {
@@ -204,7 +202,6 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 			}
 			return l, ok
 		}
-		p.flops = 2 * float64(rows) * float64(f.k) * float64(columns)
 	}
 	if summands := product(dw) / max(columns, 1); summands > math.MaxInt32/math.MaxUint8/max(j.weights.most, 1) {
 		return nil, property.Because(property.ShapeReason, "sums of %d products may not fit into 32 bits", summands)
@@ -352,7 +349,7 @@ func (p *planner) integers(j *integerJob, x, w, r, out *graph.Value) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, q.flops, append(args, arg{argDst, p.Out(out), pr.dst, true})...)
+	p.run(pr, append(args, arg{argDst, p.Out(out), pr.dst, true})...)
 	return nil
 }
 

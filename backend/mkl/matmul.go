@@ -196,7 +196,7 @@ func (p *planner) product(n *graph.Node, in []*graph.Value, out, bias *graph.Val
 		}
 		args = append(args, arg{argBias, p.In(bias), d, false})
 	}
-	p.run(pr, 2*float64(f.rows)*float64(f.k)*float64(f.columns), args...)
+	p.run(pr, args...)
 	return nil
 }
 
@@ -314,7 +314,7 @@ func (p *planner) batched(a, b, out *graph.Value, permA, permB []int, t tail) er
 	if err != nil {
 		return err
 	}
-	p.run(pr, 2*float64(product(dy))*float64(da[len(da)-1]), arg{argSrc, p.In(a), pr.src, false}, arg{argWeights, p.In(b), pr.weights, false},
+	p.run(pr, arg{argSrc, p.In(a), pr.src, false}, arg{argWeights, p.In(b), pr.weights, false},
 		arg{argDst, p.Out(out), pr.dst, true})
 	return nil
 }

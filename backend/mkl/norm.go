@@ -64,7 +64,7 @@ func (p *planner) batchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t 
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(in[1]), d, false}, arg{argShift, p.In(in[2]), d, false},
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(in[1]), d, false}, arg{argShift, p.In(in[2]), d, false},
 		arg{argMean, p.In(in[3]), d, false}, arg{argVariance, p.In(in[4]), d, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
@@ -120,7 +120,7 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(n.Inputs[1]), d, false}, arg{argShift, p.In(n.Input(2)), d, false},
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argScale, p.In(n.Inputs[1]), d, false}, arg{argShift, p.In(n.Input(2)), d, false},
 		arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
@@ -156,7 +156,7 @@ func planLRN(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 
@@ -212,7 +212,7 @@ func planSoftmax(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

@@ -135,7 +135,7 @@ func planPadPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

@@ -52,6 +52,7 @@ type planner struct {
 	b       *mkl
 	l       *library
 	threads int // most that a primitive is made for
+	times   int // images that the node is planned for one by one; 1 where it is planned at once
 	steps   []step
 	calls   int // of users' kernels
 }
@@ -92,7 +93,7 @@ func (e *executable) newPlanner(b graph.Bindings, threads int) (*planner, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads}
+	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads, times: 1}
 	p.WantOutputs()
 	p.WantConcats(placeAlign, mayAlias, p.apart)
 	return p, nil
@@ -150,12 +151,12 @@ func (p *planner) copyStep(dst, src place.Memory, size int) {
 
 // emit appends a step that reads and writes these places.
 func (p *planner) emit(s step, reads, writes []place.Memory) {
-	p.Step(backend.StepInfo{}, reads, writes)
+	p.Step(0, reads, writes)
 	p.steps = append(p.steps, s)
 }
 
 // run emits a primitive; arguments without a place are left out. Scratch memory comes with it.
-func (p *planner) run(pr *primitive, flops float64, args ...arg) {
+func (p *planner) run(pr *primitive, args ...arg) {
 	args = slices.DeleteFunc(args, func(a arg) bool { return a.at.Slot < 0 })
 	if pr.scratchBytes > 0 {
 		args = append(args, arg{argScratchpad, p.Temp(int(pr.scratchBytes)), pr.scratch, true})
@@ -168,7 +169,11 @@ func (p *planner) run(pr *primitive, flops float64, args ...arg) {
 			reads = append(reads, a.at)
 		}
 	}
-	p.Step(backend.StepInfo{FLOPs: flops}, reads, writes)
+	work := 0
+	if pr.product {
+		work = 1
+	}
+	p.Step(work, reads, writes)
 	p.steps = append(p.steps, step{primitive: pr, args: args})
 }
 
@@ -176,6 +181,9 @@ func (p *planner) run(pr *primitive, flops float64, args ...arg) {
 func (p *planner) make(r recipe) (*primitive, error) {
 	if p.b.fail == "primitive" {
 		return nil, errInjected
+	}
+	if r.product {
+		r.ops = p.FLOPs() / float64(p.times)
 	}
 	return p.l.primitive(p.e.team, r.threads(p.threads), r)
 }

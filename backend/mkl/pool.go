@@ -124,7 +124,7 @@ func planPool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

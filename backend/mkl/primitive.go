@@ -18,6 +18,7 @@ type primitive struct {
 	l                 *library
 	key               string // what it is in the library's cache: all that it was made from
 	threads           int
+	product           bool    // a convolution or matrix product, which does the node's FLOPs
 	nanos             float64 // estimate of its time on one thread
 	handle, pd        uintptr
 	impl              string // the library's name of the implementation
@@ -138,10 +139,12 @@ type recipe struct {
 	shapes []shape
 	posts  []post
 	scaled scaling
-	ops    float64                                  // operations, for an estimate of its time
-	v2     func(op uintptr, d []*desc) error        // fills in version 2's operation descriptor
-	v3     func(out, attr uintptr, d []*desc) error // makes version 3's primitive descriptor
-	direct func(out, attr uintptr, d []*desc) error // makes it in both versions, where they agree
+	// ops are its operations, for an estimate of its time. Those of a convolution or matrix product are its node's.
+	ops     float64
+	product bool
+	v2      func(op uintptr, d []*desc) error        // fills in version 2's operation descriptor
+	v3      func(out, attr uintptr, d []*desc) error // makes version 3's primitive descriptor
+	direct  func(out, attr uintptr, d []*desc) error // makes it in both versions, where they agree
 }
 
 // describe makes the primitive descriptor of a recipe.
@@ -196,7 +199,7 @@ func (l *library) primitive(m *team, threads int, r recipe) (*primitive, error) 
 	}
 	err := create(func() (err error) {
 		if p, err = l.build(r); err == nil {
-			p.key, p.threads, p.nanos = key, threads, r.nanos()
+			p.key, p.threads, p.product, p.nanos = key, threads, r.product, r.nanos()
 		}
 		return err
 	})

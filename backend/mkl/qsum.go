@@ -137,7 +137,7 @@ func planIntegerSum(p *planner, n *graph.Node) error {
 	}
 	list := numbers[float32](1)
 	list[0] = factor
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, data(p, list), one, false}, p.plainArg(p.l.binaryArg(0), y),
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argSrc1, data(p, list), one, false}, p.plainArg(p.l.binaryArg(0), y),
 		arg{argDst, p.Out(z), pr.dst, true})
 	return nil
 }

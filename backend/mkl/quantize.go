@@ -112,7 +112,7 @@ func planQuantize(p *planner, n *graph.Node) error {
 		return err
 	}
 	change := func(src, dst place.Memory) {
-		p.run(pr, 0, append(args, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})...)
+		p.run(pr, append(args, arg{argSrc, src, pr.src, false}, arg{argDst, dst, pr.dst, true})...)
 	}
 	if sameOrder(x.Format.Layout, y.Format.Layout, dims) {
 		change(src, dst)

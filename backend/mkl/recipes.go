@@ -32,8 +32,7 @@ func (l *library) convolution(alg int, w window, src, weights, bias, dst shape, 
 	if alg == deconvDirect {
 		name = "deconvolution"
 	}
-	return recipe{key: fmt.Sprint(name, alg, w.key()), shapes: []shape{src, weights, bias, dst}, posts: posts,
-		ops: convOps(alg == deconvDirect, src, weights, dst),
+	return recipe{key: fmt.Sprint(name, alg, w.key()), shapes: []shape{src, weights, bias, dst}, posts: posts, product: true,
 		v2: func(op uintptr, d []*desc) error {
 			s, x, a, b := w.blocks()
 			return l.call("dnnl_dilated_"+name+"_forward_desc_init", op, forwardInference, uintptr(alg), d[0].c(), d[1].c(), d[2].c(), d[3].c(),
@@ -65,7 +64,7 @@ func (l *library) pooling(alg int, w window, src, dst shape) recipe {
 
 // innerProduct is src[M, K] with weights[N, K], bias[N] or none, to dst[M, N].
 func (l *library) innerProduct(src, weights, bias, dst shape, posts []post) recipe {
-	return recipe{key: "inner-product", shapes: []shape{src, weights, bias, dst}, posts: posts, ops: productOps(src, dst),
+	return recipe{key: "inner-product", shapes: []shape{src, weights, bias, dst}, posts: posts, product: true,
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_inner_product_forward_desc_init", op, forwardInference, d[0].c(), d[1].c(), d[2].c(), d[3].c())
 		},
@@ -76,7 +75,7 @@ func (l *library) innerProduct(src, weights, bias, dst shape, posts []post) reci
 
 // matmul is src[…, M, K] with weights[…, K, N], bias[1, …, N] or none, to dst[…, M, N].
 func (l *library) matmul(src, weights, bias, dst shape, posts []post) recipe {
-	return recipe{key: "matmul", shapes: []shape{src, weights, bias, dst}, posts: posts, ops: productOps(src, dst),
+	return recipe{key: "matmul", shapes: []shape{src, weights, bias, dst}, posts: posts, product: true,
 		v2: func(op uintptr, d []*desc) error {
 			return l.call("dnnl_matmul_desc_init", op, d[0].c(), d[1].c(), d[2].c(), d[3].c())
 		},

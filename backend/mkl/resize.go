@@ -116,7 +116,7 @@ func planResize(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
+	p.run(pr, arg{argSrc, p.In(x), pr.src, false}, arg{argDst, p.Out(y), pr.dst, true})
 	return nil
 }
 

@@ -32,7 +32,7 @@ func planShuffle(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.In(x), d, false}, arg{argDst, p.Out(n.Outputs[0]), d, true})
+	p.run(pr, arg{argSrc, p.In(x), d, false}, arg{argDst, p.Out(n.Outputs[0]), d, true})
 	return nil
 }
 

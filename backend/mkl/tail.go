@@ -50,7 +50,7 @@ func (p *planner) tailBehind(t tail, out *graph.Value) error {
 	if err != nil {
 		return err
 	}
-	p.run(pr, 0, arg{argSrc, p.Out(out), d, false}, arg{argSrc1, p.In(t.residual), d, false}, arg{argDst, p.Out(out), d, true})
+	p.run(pr, arg{argSrc, p.Out(out), d, false}, arg{argSrc1, p.In(t.residual), d, false}, arg{argDst, p.Out(out), d, true})
 	return nil
 }
 

@@ -47,26 +47,6 @@ func (r recipe) threads(most int) int {
 // elements returns the number of elements of a shape, as operations are counted.
 func (s shape) elements() float64 { return float64(product(s.dims)) }
 
-// convOps counts the operations of a convolution; weights are [O, I, …] or [G, O, I, …].
-func convOps(transposed bool, src, weights, dst shape) float64 {
-	w := weights.dims
-	if len(w) > len(dst.dims) {
-		w = w[1:]
-	}
-	if len(w) != len(dst.dims) {
-		return 0
-	}
-	if transposed {
-		return 2 * src.elements() * float64(w[0]*product(w[2:]))
-	}
-	return 2 * dst.elements() * float64(product(w[1:]))
-}
-
-// productOps counts the operations of a matrix product, whose rows of src are as long as the sums.
-func productOps(src, dst shape) float64 {
-	return 2 * dst.elements() * float64(src.dims[len(src.dims)-1])
-}
-
 // ops is what an element of the operation is worth.
 func (e eltwise) ops() float64 {
 	switch e {

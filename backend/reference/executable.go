@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/flops"
 )
 
 // executable is a compiled subgraph: the nodes in order, run one by one.
@@ -72,7 +73,11 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 			return nil, err
 		}
 		steps[node.ID] = i
-		in.reqs.Labels = append(in.reqs.Labels, backend.StepInfo{Name: node.Name, Op: node.Op.String(), Origins: node.Provenance()})
+		label := backend.StepInfo{Name: node.Name, Op: node.Op.String(), Origins: node.Provenance()}
+		if f, err := flops.OfArithmetic(node, b); err == nil {
+			label.FLOPs = f
+		}
+		in.reqs.Labels = append(in.reqs.Labels, label)
 		for _, v := range node.Outputs {
 			if v == nil {
 				continue

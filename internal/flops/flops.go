@@ -1,6 +1,7 @@
 // Package flops counts the floating-point operations of a model from its shapes: 2 for every multiply-add of Conv,
-// ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN, taps in padding included, and nothing for anything else. Counted over
-// the model's own graph, before any rewriting, it is a measure of the model and not of who runs it.
+// ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN, and of the quantised forms of Conv and MatMul, taps in padding included,
+// and nothing for anything else. Counted over the model's own graph, before any rewriting, it is a measure of the model and
+// not of who runs it. Profiles and cost models count nodes by it too.
 //
 // The package imports graph and nothing above it.
 package flops
@@ -35,24 +36,31 @@ func OfNode(n *graph.Node, b graph.Bindings) (w NodeWork, err error) {
 		err = graph.ErrUnbound
 	}
 	if err == nil {
-		err = w.arithmetic(n, b)
+		w.FLOPs, err = OfArithmetic(n, b)
+	}
+	if err == nil {
+		w.Other, err = others(n, b)
 	}
 	return w, err
 }
 
-// arithmetic adds the operations of n, or of its body.
-func (w *NodeWork) arithmetic(n *graph.Node, b graph.Bindings) error {
-	if n.IsCarve(graph.OpFused) {
-		for m := range n.Regions[0].Graph.Nodes() {
-			if err := w.arithmetic(m, b); err != nil {
-				return err
-			}
-		}
-		return nil
+// OfArithmetic counts the FLOPs of one node alone, or those of a fused node's body: without a look at the shapes of nodes
+// that have none. The error wraps graph.ErrUnbound where a shape that matters is not known.
+func OfArithmetic(n *graph.Node, b graph.Bindings) (float64, error) {
+	if !n.IsCarve(graph.OpFused) {
+		adds, err := multiplyAdds(n, b)
+		return 2 * adds, err
 	}
-	adds, err := multiplyAdds(n, b)
-	if w.FLOPs += 2 * adds; err != nil || n.Is(counted...) {
-		return err
+	return ofBody(n, b, OfArithmetic)
+}
+
+// others counts the elements of the results of a node that OfArithmetic does not count, or of such nodes of its body.
+func others(n *graph.Node, b graph.Bindings) (sum float64, err error) {
+	if n.IsCarve(graph.OpFused) {
+		return ofBody(n, b, others)
+	}
+	if n.Is(counted...) {
+		return 0, nil
 	}
 	for _, v := range n.Outputs {
 		if v == nil {
@@ -60,11 +68,23 @@ func (w *NodeWork) arithmetic(n *graph.Node, b graph.Bindings) error {
 		}
 		dims, err := shapeOf(v, b)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		w.Other += product(dims)
+		sum += product(dims)
 	}
-	return nil
+	return sum, nil
+}
+
+// ofBody adds up what count finds of the nodes of a fused node's body.
+func ofBody(n *graph.Node, b graph.Bindings, count func(*graph.Node, graph.Bindings) (float64, error)) (sum float64, err error) {
+	for m := range n.Regions[0].Graph.Nodes() {
+		x, err := count(m, b)
+		if err != nil {
+			return 0, err
+		}
+		sum += x
+	}
+	return sum, nil
 }
 
 // Count is the work of a graph.
@@ -245,31 +265,43 @@ func product(dims []int) float64 {
 }
 
 // counted are the operators whose multiply-adds are counted.
-var counted = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}
+var counted = []string{"Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm",
+	"LSTM", "GRU", "RNN"}
+
+// factors returns the shapes of the operands that are multiplied: of recurrent operators X, W and R, of others two.
+func factors(n *graph.Node, b graph.Bindings) (dims [3][]int, err error) {
+	at := []int{0, 1}
+	switch {
+	case n.Is("QLinearConv", "QLinearMatMul"): // x, scale, zero point, w
+		at[1] = 3
+	case n.Is("LSTM", "GRU", "RNN"):
+		at = append(at, 2)
+	}
+	for i, k := range at {
+		if dims[i], err = shapeOf(n.Input(k), b); err != nil {
+			return dims, err
+		}
+	}
+	return dims, nil
+}
 
 // multiplyAdds returns those of one run of n. The error wraps graph.ErrUnbound where a shape that matters is unknown.
 func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
 	if !n.Is(counted...) {
 		return 0, nil
 	}
-	var in [3][]int
-	var err error
-	for i := range in {
-		if i == 2 && !n.Is("LSTM", "GRU", "RNN") {
-			break
-		}
-		if in[i], err = shapeOf(n.Input(i), b); err != nil {
-			return 0, err
-		}
+	in, err := factors(n, b)
+	if err != nil {
+		return 0, err
 	}
 	out := []int(nil)
-	if n.Is("Conv", "MatMul", "Gemm") {
+	if !n.Is("ConvTranspose", "LSTM", "GRU", "RNN") {
 		if out, err = shapeOf(n.Output(0), b); err != nil {
 			return 0, err
 		}
 	}
 	switch n.Op.Name {
-	case "Conv":
+	case "Conv", "ConvInteger", "QLinearConv":
 		if len(in[1]) > 0 {
 			return product(out) * product(in[1][1:]), nil
 		}
@@ -277,7 +309,7 @@ func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
 		if len(in[1]) > 0 {
 			return product(in[0]) * product(in[1][1:]), nil
 		}
-	case "MatMul":
+	case "MatMul", "MatMulInteger", "QLinearMatMul":
 		if len(in[0]) > 0 {
 			return product(out) * float64(in[0][len(in[0])-1]), nil
 		}

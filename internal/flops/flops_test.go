@@ -39,6 +39,14 @@ func one(op string, in graph.Type, attrs []graph.Attr, shapes ...[]int) *graph.G
 	return inferred(g)
 }
 
+func parsed(text string) *graph.Graph {
+	g, err := graph.Parse("graph {\n  opset 17" + text + "\n  output %y\n}")
+	if err != nil {
+		panic(err) // of the table below
+	}
+	return inferred(g)
+}
+
 var _ = Describe("Of", func() {
 	N := graph.Sym("N")
 	DescribeTable("counts 2 for a multiply-add", func(g *graph.Graph, want float64) {
@@ -54,6 +62,26 @@ var _ = Describe("Of", func() {
 		Entry("ConvTranspose", one("ConvTranspose", f32(N, graph.D(3), graph.D(5), graph.D(5)), nil, []int{3, 4, 2, 2}), 2.0*2*3*25*16),
 		Entry("MatMul with broadcast batch", one("MatMul", f32(N, graph.D(5), graph.D(7)), nil, []int{7, 3}), 2.0*2*5*3*7),
 		Entry("Gemm, transposed", one("Gemm", f32(N, graph.D(7)), []graph.Attr{graph.IntAttr("transB", 1)}, []int{3, 7}), 2.0*2*3*7),
+		Entry("ConvInteger", parsed(`
+  input %x: u8[N,3,8,8]
+  const %w = i8[1,3,2,2]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %y = ConvInteger(%x, %w)`), 2.0*2*49*12),
+		Entry("QLinearConv", parsed(`
+  input %x: u8[N,3,8,8]
+  const %s = f32[]{0.5}
+  const %z = u8[]{3}
+  const %w = u8[1,3,2,2]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %y = QLinearConv(%x, %s, %z, %w, %s, %z, %s, %z)`), 2.0*2*49*12),
+		Entry("MatMulInteger", parsed(`
+  input %x: u8[N,3]
+  const %w = u8[3,2]{1, 2, 3, 4, 5, 6}
+  %y = MatMulInteger(%x, %w)`), 2.0*2*3*2),
+		Entry("QLinearMatMul", parsed(`
+  input %x: u8[N,3]
+  const %s = f32[]{0.5}
+  const %z = u8[]{3}
+  const %w = u8[3,2]{1, 2, 3, 4, 5, 6}
+  %y = QLinearMatMul(%x, %s, %z, %w, %s, %z, %s, %z)`), 2.0*2*3*2),
 		Entry("LSTM", one("LSTM", f32(graph.D(9), N, graph.D(5)), []graph.Attr{graph.IntAttr("hidden_size", 4)},
 			[]int{1, 16, 5}, []int{1, 16, 4}), 2.0*9*2*(16*5+16*4)),
 		Entry("nothing for Relu", one("Relu", f32(N), nil), 0.0),

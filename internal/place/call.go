@@ -75,7 +75,7 @@ func (k Kernels) Call(p *Plan, n *graph.Node) (*Call, error) {
 		c.workspace = p.Temp(int(kernel.Workspace))
 		writes = append(writes, c.workspace)
 	}
-	p.Step(backend.StepInfo{}, reads, writes)
+	p.Step(1, reads, writes)
 	return c, nil
 }
 

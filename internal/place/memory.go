@@ -7,7 +7,7 @@
 // operands that nobody reads any more, and operands of a concatenation are made inside of its result. At run time a Storage
 // points places at a session's memory.
 //
-// The package imports backend and what is below it, and internal/kernel/reorder.
+// The package imports backend and what is below it, internal/flops and internal/kernel/reorder.
 package place
 
 import (

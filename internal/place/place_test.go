@@ -71,7 +71,7 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 			Expect(ok).To(BeTrue())
 			for i, v := range n.Inputs {
 				if p.In(v) != parts[i] {
-					p.Step(backend.StepInfo{Op: "copy"}, []place.Memory{p.In(v)}, []place.Memory{dst})
+					p.Step(0, []place.Memory{p.In(v)}, []place.Memory{dst})
 				}
 			}
 			return nil
@@ -80,7 +80,7 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 		for _, v := range n.Inputs {
 			reads = append(reads, p.In(v))
 		}
-		p.Step(backend.StepInfo{}, reads, []place.Memory{p.Out(y)})
+		p.Step(1, reads, []place.Memory{p.Out(y)})
 		return nil
 	})
 }
@@ -270,6 +270,27 @@ var _ = Describe("requirements", func() {
 		Expect(r.Outputs).To(Equal([]backend.PortUse{{Bytes: 16, First: 1, Last: 2}, {Bytes: 16, First: 3, Last: 3}}))
 		Expect(r.Buffers).To(Equal([]backend.Buffer{{Bytes: 16, First: 0, Last: 1}, {Bytes: 16, First: 2, Last: 3}, {}}))
 		Expect(r.Labels[2].Op).To(Equal("Add"))
+	})
+
+	It("divides the FLOPs of a node among its steps, by their work", func(ctx SpecContext) {
+		p, err := wanted(parse(`
+  input %x: f32[2,3]
+  const %w = f32[3,4]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+  %a = Neg(%x)
+  %y = MatMul(%a, %w)
+  output %y`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Each(ctx, func(*graph.Node) {}, func(n *graph.Node) error {
+			for _, work := range []int{0, 1, 3} {
+				p.Step(work, nil, nil)
+			}
+			return nil
+		})).To(Succeed())
+		var got []float64
+		for _, l := range p.Finish().Labels {
+			got = append(got, l.FLOPs)
+		}
+		Expect(got).To(Equal([]float64{0, 0, 0, 0, 12, 36}))
 	})
 
 	DescribeTable("offer an output the place of an input", func(ctx SpecContext, text string, want []backend.InPlace) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/flops"
 )
 
 // Plan places the values of a subgraph of concrete shapes. It is used by one goroutine.
@@ -24,7 +25,9 @@ type Plan struct {
 	// Reqs are complete when Finish has run. Users' of Plan may add to InPlace.
 	Reqs backend.Requirements
 
-	constants int // of the subgraph
+	constants int     // of the subgraph
+	flops     float64 // of Node
+	work      []int   // of the node's steps
 	// Of estimates: every result has memory of its own, and over notes by node which operands it could have overwritten.
 	estimate bool
 	over     [][]int
@@ -146,9 +149,11 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		for _, v := range n.Outputs {
 			p.Out(v)
 		}
+		p.count(n)
 		if err := emit(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
 		}
+		p.share()
 		for _, v := range n.Inputs {
 			if v != nil && p.Where[v.ID].Slot >= 0 {
 				p.Slots[p.Where[v.ID].Slot].left--
@@ -157,6 +162,33 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 	}
 	return nil
 }
+
+// count notes what the node does, 0 where that is not known.
+func (p *Plan) count(n *graph.Node) {
+	var err error
+	if p.flops, err = flops.OfArithmetic(n, p.Bind); err != nil {
+		p.flops = 0
+	}
+	p.work = p.work[:0]
+}
+
+// share divides the node's FLOPs among its steps, by their work.
+func (p *Plan) share() {
+	sum := 0
+	for _, w := range p.work {
+		sum += w
+	}
+	if sum == 0 {
+		return
+	}
+	labels := p.Reqs.Labels[len(p.Reqs.Labels)-len(p.work):]
+	for i, w := range p.work {
+		labels[i].FLOPs = p.flops * float64(w) / float64(sum)
+	}
+}
+
+// FLOPs returns what the node whose steps are emitted does in one run, as package flops counts it; 0 where that is not known.
+func (p *Plan) FLOPs() float64 { return p.flops }
 
 // In returns where an operand lies.
 func (p *Plan) In(v *graph.Value) Memory {
@@ -296,18 +328,20 @@ func (p *Plan) lie(v *graph.Value, m Memory) bool {
 	return true
 }
 
-// Step notes that the next step reads and writes these places. What info leaves out is the current node's.
-func (p *Plan) Step(info backend.StepInfo, reads, writes []Memory) {
-	if n := p.Node; info.Op == "" {
-		info.Name, info.Op, info.Origins = n.Name, n.Op.String(), n.Provenance()
-		if n.IsCarve(graph.OpFused) {
-			if op := n.Operator(); op != n.Op {
-				info.Op = op.String()
-			} else {
-				info.Op = n.Str("pattern", info.Op)
-			}
+// Step notes that the next step of the node reads and writes these places. work is its part of the node's multiply-adds, in
+// whatever unit the node's steps have in common: the profile's FLOPs are divided by it. It is 0 for a step that multiplies
+// nothing, and 1 for the only one that does.
+func (p *Plan) Step(work int, reads, writes []Memory) {
+	n := p.Node
+	info := backend.StepInfo{Name: n.Name, Op: n.Op.String(), Origins: n.Provenance()}
+	if n.IsCarve(graph.OpFused) {
+		if op := n.Operator(); op != n.Op {
+			info.Op = op.String()
+		} else {
+			info.Op = n.Str("pattern", info.Op)
 		}
 	}
+	p.work = append(p.work, work)
 	at := len(p.Reqs.Labels)
 	for _, m := range reads {
 		p.touch(m, at)

@@ -214,5 +214,5 @@ func (p *Plan) Spec() Spec { return p.spec }
 // Target returns what the plan was made for.
 func (p *Plan) Target() isa.Target { return p.target }
 
-// Flops returns the number of floating-point operations of one run, a multiply-add counting twice.
-func (p *Plan) Flops() int { return 2 * p.spec.M * p.spec.N * p.spec.K }
+// Cost is the work of all chunks, in multiply-adds.
+func (p *Plan) Cost() int { return p.spec.M * p.spec.N * p.spec.K }
