@@ -92,7 +92,7 @@ func CopiesTo(d Device, id tensor.DeviceID) bool {
 
 // Allocator gives memory of the host for arenas, constants and staging. [Host] is the default; others give memory that a
 // device reads faster, that another process sees, or that lies in large pages. Implementations are safe for concurrent use.
-// Every Device of the host is one.
+// Every Device of the host is one, and [HostWith] makes a Device of one.
 type Allocator interface {
 	// Alloc returns a block of at least size bytes aligned to tensor.Alignment, with Data. Its content is not defined. Handle
 	// may name the block for who knows the allocator. The error wraps ErrOutOfMemory where there is no such block.
@@ -107,4 +107,5 @@ var (
 	ErrBounds      = errors.New("outside of the memory block")
 	ErrStream      = errors.New("a stream of another device")
 	ErrClosed      = errors.New("the stream is closed")
+	ErrAllocator   = errors.New("an allocator gave a block that is too small or not aligned")
 )

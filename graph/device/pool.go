@@ -3,7 +3,6 @@ package device
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"unsafe"
@@ -22,25 +21,31 @@ type Pool struct {
 	used map[blockKey]Memory
 	kept []keptBlock // by size
 	age  int64
+	most int64 // bytes in use at one time, since Trim
 	s    PoolStats
 }
 
 // PoolOptions are the settings of a Pool.
 type PoolOptions struct {
-	// Limit is the most bytes in use and kept together. Kept blocks are given back to stay below it; an Alloc beyond it
-	// gives ErrOutOfMemory. 0 is no limit but the device's.
+	// Limit is the most bytes in use, kept and reserved together. Kept blocks are given back to stay below it; an Alloc or a
+	// Reserve beyond it gives a *LimitError. 0 is no limit but the device's.
 	Limit int64
-	// Keep is the most bytes kept; those that were freed first are given back first. 0 is no limit but Limit.
+	// Keep is the most bytes kept; those that were freed first are given back first. 0 is no limit but Limit. With KeepPeak
+	// the pool never holds more than was in use at one time since it was made or trimmed.
 	Keep int64
 }
 
+// KeepPeak is a value of PoolOptions.Keep.
+const KeepPeak int64 = -1
+
 // PoolStats says what a Pool holds, and how well it serves.
 type PoolStats struct {
-	InUse  int64 // bytes handed out
-	Kept   int64 // bytes kept
-	Peak   int64 // most bytes in use and kept together so far
-	Hits   int64 // Allocs served by a kept block
-	Misses int64 // Allocs that the Device beneath served
+	InUse    int64 // bytes handed out
+	Kept     int64 // bytes kept
+	Reserved int64 // bytes that lie elsewhere and count against the limit
+	Peak     int64 // most bytes in use and kept together so far
+	Hits     int64 // Allocs served by a kept block
+	Misses   int64 // Allocs that the Device beneath served
 }
 
 // Held returns the bytes that the Pool has from the Device beneath.
@@ -95,20 +100,19 @@ func (p *Pool) Alloc(size int64) (Memory, error) {
 		p.mu.Unlock()
 		return m, nil
 	}
-	var old []Memory
-	if p.o.Limit > 0 {
-		old = p.dropUntil(p.o.Limit - size - p.s.InUse)
-		if held := p.s.Held(); held > p.o.Limit-size {
-			p.mu.Unlock()
-			p.giveBack(old)
-			return Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrOutOfMemory, size, held, p.o.Limit)
-		}
+	old, err := p.within(size)
+	if err != nil {
+		p.mu.Unlock()
+		return Memory{}, err
+	}
+	if p.o.Keep == KeepPeak {
+		old = append(old, p.dropUntil(max(p.most-p.s.InUse-size, 0))...)
 	}
 	p.s.InUse += size // for others that look at the limit meanwhile
 	p.mu.Unlock()
 	p.giveBack(old)
 	m, err := p.Device.Alloc(size)
-	if errors.Is(err, ErrOutOfMemory) && p.release() {
+	if errors.Is(err, ErrOutOfMemory) && p.release() > 0 {
 		m, err = p.Device.Alloc(size)
 	}
 	p.mu.Lock()
@@ -123,10 +127,38 @@ func (p *Pool) Alloc(size int64) (Memory, error) {
 	return m, nil
 }
 
+// within returns the kept blocks to give back so that size more bytes stay within the limit. It is called with mu held.
+func (p *Pool) within(size int64) (old []Memory, err error) {
+	if p.o.Limit <= 0 {
+		return nil, nil
+	}
+	if used := p.s.InUse + p.s.Reserved; used > p.o.Limit-size {
+		return nil, &LimitError{Device: p.ID().String(), Need: size, Used: used, Limit: p.o.Limit}
+	}
+	return p.dropUntil(p.o.Limit - size - p.s.InUse - p.s.Reserved), nil
+}
+
+// Reserve counts n more bytes that lie elsewhere, or -n fewer, against the limit. The error is a *LimitError.
+func (p *Pool) Reserve(n int64) error {
+	p.mu.Lock()
+	var old []Memory
+	var err error
+	if n > 0 {
+		old, err = p.within(n)
+	}
+	if err == nil {
+		p.s.Reserved += n
+	}
+	p.mu.Unlock()
+	p.giveBack(old)
+	return err
+}
+
 // handOut notes a block that is in use from now on. It is called with mu held.
 func (p *Pool) handOut(m Memory) {
 	p.used[keyOf(m)] = m
 	p.s.InUse += m.Size
+	p.most = max(p.most, p.s.InUse)
 	p.s.Peak = max(p.s.Peak, p.s.Held())
 }
 
@@ -156,7 +188,10 @@ func (p *Pool) Free(m Memory) {
 	p.kept = slices.Insert(p.kept, i, keptBlock{own, p.age})
 	p.s.Kept += own.Size
 	var old []Memory
-	if p.o.Keep > 0 {
+	switch {
+	case p.o.Keep == KeepPeak:
+		old = p.dropUntil(max(p.most-p.s.InUse, 0))
+	case p.o.Keep > 0:
 		old = p.dropUntil(p.o.Keep)
 	}
 	p.mu.Unlock()
@@ -176,17 +211,27 @@ func (p *Pool) DirectFree(m Memory) {
 
 // ReleaseAll implements Device: what is kept goes back to the system, and what the Device beneath keeps.
 func (p *Pool) ReleaseAll() {
-	p.release()
+	p.Trim()
 	p.Device.ReleaseAll()
 }
 
-// release gives back what is kept, and reports whether that was anything.
-func (p *Pool) release() bool {
+// Trim gives what is kept back to the system, and returns how many bytes that were.
+func (p *Pool) Trim() int64 {
+	n := p.release()
 	p.mu.Lock()
+	p.most = p.s.InUse
+	p.mu.Unlock()
+	return n
+}
+
+// release gives back what is kept, and returns how many bytes that were.
+func (p *Pool) release() int64 {
+	p.mu.Lock()
+	n := p.s.Kept
 	old := p.dropUntil(0)
 	p.mu.Unlock()
 	p.giveBack(old)
-	return len(old) > 0
+	return n
 }
 
 // dropUntil takes the blocks that were freed first out of the list until at most so many bytes are kept. It is called with

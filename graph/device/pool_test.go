@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
 
@@ -123,6 +124,42 @@ var _ = Describe("Pool", func() {
 		back := make([]byte, 4)
 		Expect(q.CopyFrom(ctx, nil, back, y, 0)).To(Succeed())
 		Expect(back).To(Equal([]byte{1, 2, 3, 4}))
+	})
+
+	It("names device, need, use and limit in its error, and counts what lies elsewhere", func() {
+		b := fake.New(fake.Options{})
+		p := device.NewPool(b.Devices()[0], &device.PoolOptions{Limit: 4 * mb})
+		p.Free(alloc(p, 2*mb))
+		Expect(p.Reserve(3 * mb)).To(Succeed())
+		Expect(p.Stats()).To(And(HaveField("Kept", int64(0)), HaveField("Reserved", int64(3*mb))), "what was kept is given back first")
+		_, err := p.Alloc(2 * mb)
+		Expect(err).To(MatchError(device.ErrOutOfMemory))
+		var limit *device.LimitError
+		Expect(errors.As(err, &limit)).To(BeTrue())
+		Expect(*limit).To(Equal(device.LimitError{Device: b.Devices()[0].ID().String(), Need: 2 * mb, Used: 3 * mb, Limit: 4 * mb}))
+		Expect(p.Reserve(2 * mb)).To(MatchError(device.ErrOutOfMemory))
+		Expect(p.Reserve(-3 * mb)).To(Succeed())
+		p.Free(alloc(p, 4*mb))
+		Expect(p.Trim()).To(BeEquivalentTo(4 * mb))
+		Expect(b.Leaks()).To(BeEmpty())
+	})
+
+	It("holds no more than was in use at one time, where it keeps that much", func() {
+		b := fake.New(fake.Options{})
+		p := device.NewPool(b.Devices()[0], &device.PoolOptions{Keep: device.KeepPeak})
+		p.Free(alloc(p, mb))
+		Expect(p.Stats().Held()).To(BeEquivalentTo(mb))
+		x := alloc(p, 4*mb)
+		Expect(b.Stats()).To(And(HaveField("Held", int64(4*mb)), HaveField("Peak", int64(4*mb))), "a small block makes way before the large one comes")
+		y := alloc(p, 2*mb)
+		p.Free(x)
+		p.Free(y)
+		Expect(b.Stats().Held).To(BeEquivalentTo(6 * mb))
+		Expect(p.Trim()).To(BeEquivalentTo(6 * mb))
+		p.Free(alloc(p, mb))
+		Expect(p.Stats()).To(And(HaveField("Kept", int64(mb)), HaveField("Peak", int64(6*mb))))
+		Expect(p.Trim()).To(BeEquivalentTo(mb))
+		Expect(p.Trim()).To(BeZero())
 	})
 
 	It("serves many goroutines", func() {
