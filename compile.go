@@ -26,6 +26,7 @@ type compilation struct {
 	opened   []backend.Backend // those of them that end with the Program
 	registry *convert.Registry
 	devices  map[tensor.DeviceID]device.Device
+	limits   map[tensor.DeviceID]int64 // of Options.DeviceLimits
 
 	g       *graph.Graph
 	bans    *partition.Bans
@@ -118,8 +119,11 @@ func (c *compilation) openRegistry() error {
 			c.devices[d.ID().Canonical()] = d
 		}
 	}
-	c.devices[tensor.DeviceID{}] = device.Host
+	c.devices[tensor.DeviceID{}] = device.HostWith(c.o.Allocator)
 	var err error
+	if c.limits, err = c.o.deviceLimits(c.devices); err != nil {
+		return err
+	}
 	if c.registry, err = convert.NewRegistry(converters, formats...); err != nil {
 		return err
 	}

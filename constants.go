@@ -7,18 +7,17 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
 	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/partition"
 )
 
-// private reports whether a device ends with the Program, because the backend does, which Compile opened: what lies on it
-// is not shared.
+// private reports whether a device's memory ends with the Program, because the backend does, which Compile opened, or because
+// the Program has an allocator of its own: what lies there is not shared.
 func (c *compilation) private(id tensor.DeviceID) bool {
 	if id.IsHost() {
-		return false
+		return c.o.Allocator != nil // which may end with the Program
 	}
 	for _, b := range c.opened {
 		for _, d := range b.Devices() {
@@ -90,7 +89,7 @@ func (c *compilation) ownConstants() error {
 			list = append(list, t)
 		}
 	}
-	if err := c.copies.Add(c.ctx, device.Host, list); err != nil {
+	if err := c.copies.Add(c.ctx, c.devices[tensor.DeviceID{}], list); err != nil {
 		return err
 	}
 	for _, v := range values {

@@ -58,6 +58,14 @@ type Options struct {
 	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they
 	// collect, what fallbacks hold and reference kernels work in. Inputs, outputs of known shape and weights are not counted.
 	MaxArenaBytes int64
+	// DeviceLimits bounds what all sessions together hold on a device, in bytes, by the device's name in reports: "host",
+	// "cuda:1". What the Program keeps for sessions to come counts too; of the rest what MaxArenaBytes counts. Before a Run
+	// fails with ErrMemoryLimit, whose cause is a *device.LimitError, memory of idle sessions is used.
+	DeviceLimits map[string]int64
+	// Allocator gives the host's memory for arenas, packed and copied constants, and staging: pinned, shared with another
+	// process, in large pages. nil means device.Host. Everything is given back when the Program is closed; therefore packed
+	// constants on the host are the Program's own then, and not shared with others of the Model.
+	Allocator device.Allocator
 	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
 	MaxFold int64
 	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 16.
@@ -258,6 +266,29 @@ func (o *Options) checkDisabled(list []backend.Backend) error {
 		}
 	}
 	return nil
+}
+
+// deviceLimits returns DeviceLimits by device. The error wraps ErrInput, or backend.ErrNoDevice for a name that no device has.
+func (o *Options) deviceLimits(devices map[tensor.DeviceID]device.Device) (map[tensor.DeviceID]int64, error) {
+	out := map[tensor.DeviceID]int64{}
+	for _, name := range slices.Sorted(maps.Keys(o.DeviceLimits)) {
+		n, found := o.DeviceLimits[name], false
+		if n <= 0 {
+			return nil, fmt.Errorf("%w: a limit of %d bytes on device %q", ErrInput, n, name)
+		}
+		var known []string
+		for id := range devices {
+			if id.String() == name {
+				out[id], found = n, true
+			}
+			known = append(known, id.String())
+		}
+		if !found {
+			slices.Sort(known)
+			return nil, fmt.Errorf("%w: a limit on %q (there are: %s)", backend.ErrNoDevice, name, strings.Join(known, ", "))
+		}
+	}
+	return out, nil
 }
 
 // compileOptions returns what a backend is told when it compiles a group.

@@ -57,7 +57,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
 		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults, Shapes: c.shapes,
-		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
+		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.limits, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}
 	pool.Acquire()
@@ -177,8 +177,14 @@ func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 func (p *Program) Retry() int { return p.machine.Retry() }
 
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
-// goroutine at a time.
+// goroutine at a time. Between runs its memory may be given up (Program.Trim, Options.DeviceLimits): the next run takes some anew.
 type Session struct{ s *exec.Session }
+
+// Trim gives memory that nobody uses back to the system: that of sessions between runs, what the Program keeps for sessions to
+// come, what devices keep, and plans for shapes that no run under way has, which are made anew when they come again. It
+// returns how many bytes of device memory, the host's included, went back; plans are Go's memory and not counted. It may be
+// called at any time, also during runs, which it does not hold up.
+func (p *Program) Trim() int64 { return p.runs().Trim() }
 
 // NewSession returns a Session of the caller's own, outside of the pool of Run. Close it.
 func (p *Program) NewSession() (*Session, error) {
@@ -194,6 +200,8 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 	if s == nil || s.s == nil {
 		return nil, ErrClosed
 	}
+	s.s.Enter()
+	defer s.s.Leave()
 	out, err := s.s.Run(background(ctx), inputs)
 	return out, public(err)
 }
@@ -203,10 +211,12 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	if s == nil || s.s == nil {
 		return ErrClosed
 	}
+	s.s.Enter()
+	defer s.s.Leave()
 	return public(s.s.RunInto(background(ctx), inputs, outputs))
 }
 
-// Close frees the session's memory. It must not be in use.
+// Close gives the session's memory back, to the Program, which keeps it for sessions to come (Trim). It must not be in use.
 func (s *Session) Close() error {
 	if s == nil || s.s == nil {
 		return nil
@@ -248,8 +258,22 @@ func sortedNodes[V any](m map[*graph.Node]V) []*graph.Node {
 // Memory is what a Program holds outside of Go's heap, in bytes.
 type Memory struct {
 	Arenas        int64 // of all sessions
+	Kept          int64 // for sessions to come; see Program.Trim
 	PackedWeights int64 // of the model, shared by its Programs, and of constants that were folded for this one
 	CopiedWeights int64 // of this Program: what was copied out of the model's file as it is
+	Devices       []DeviceMemory
+}
+
+// DeviceMemory is what a Program's sessions hold on one device, in bytes.
+type DeviceMemory struct {
+	Name   string // as in reports
+	InUse  int64  // arenas, and what depends on data
+	Kept   int64  // for sessions to come
+	Beside int64  // on the host, in Go's memory, where a limit counts it: results that depend on data, sequences, loops
+	Peak   int64  // most bytes in use and kept together so far
+	Limit  int64  // of Options.DeviceLimits, 0 for none
+	Reused int64  // allocations that kept memory served
+	Fresh  int64  // allocations that the device served
 }
 
 // Memory returns what the Program holds now.
@@ -257,5 +281,14 @@ func (p *Program) Memory() Memory {
 	if p.runs() == nil {
 		return Memory{}
 	}
-	return Memory{Arenas: p.machine.ArenaBytes(), PackedWeights: p.model.packed.Bytes() + p.packed.Bytes(), CopiedWeights: p.copied.Bytes()}
+	m := Memory{PackedWeights: p.model.packed.Bytes() + p.packed.Bytes(), CopiedWeights: p.copied.Bytes()}
+	devices, stats := p.machine.PoolStats()
+	for i, id := range devices {
+		s := stats[i]
+		m.Arenas += s.InUse
+		m.Kept += s.Kept
+		m.Devices = append(m.Devices, DeviceMemory{Name: id.String(), InUse: s.InUse, Kept: s.Kept, Beside: s.Reserved, Peak: s.Peak,
+			Limit: p.env.DeviceLimits[id], Reused: s.Hits, Fresh: s.Misses})
+	}
+	return m
 }

@@ -228,4 +228,6 @@ var (
 	ErrUnavailable = errors.New("backend is unavailable")
 	ErrOption      = errors.New("bad backend option")
 	ErrRefused     = errors.New("the backend refuses the group")
+	ErrNoDevice    = errors.New("no such device")
+	ErrPlaceable   = errors.New("the backend cannot be placed on one of several devices")
 )

@@ -1,38 +1,43 @@
 package exec
 
 import (
-	"fmt"
-
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/offheap"
 )
 
-// What a run holds beside its arenas is counted as well, where MaxArenaBytes bounds it: results whose shape depends on data,
+// What a run holds beside its arenas is counted as well, where MaxArenaBytes or a limit on the host bounds it: results whose shape depends on data,
 // sequences and maps, the state of loops and what they collect, and what reference kernels work in. It lies in Go's memory,
 // which is freed some time after nobody refers to it; what is counted is what is referred to. Items that several sequences
 // share are counted in each.
 
-// claim counts n more bytes, or -n fewer. An error says that they are more than the session may have, or than there are.
+// claim counts n more bytes, or -n fewer. An error says that they are more than the session may have, or than there are. It is
+// safe for concurrent use.
 func (s *Session) claim(n int64) error {
 	if n > 0 && !offheap.Fits(n) {
-		return fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, n)
+		if err := s.m.isThere(n); err != nil {
+			return err
+		}
 	}
-	limit := s.m.env.MaxArenaBytes
-	if limit <= 0 {
+	if !s.m.bounded() {
 		return nil
 	}
 	now := s.beside.Add(n)
-	if used := s.held.Load() + now; n > 0 && used > limit {
-		s.beside.Add(-n)
-		return fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, used-n, limit)
+	var err error
+	if n > 0 {
+		err = s.fitsSum(n, s.held.Load()+now-n)
 	}
-	return nil
+	if err == nil {
+		err = s.m.spaces[tensor.DeviceID{}].Reserve(n)
+	}
+	if err != nil {
+		s.beside.Add(-n)
+	}
+	return err
 }
 
 // counted returns what a value takes. Where nothing bounds it that is looked at only for tensors, which need no walk.
 func (s *Session) counted(v tensor.Value) int64 {
-	if s.m.env.MaxArenaBytes <= 0 {
+	if !s.m.bounded() {
 		if t, ok := v.(*tensor.Tensor); ok && t != nil {
 			return int64(t.NumBytes()) // which may be more than there is
 		}

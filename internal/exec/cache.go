@@ -2,11 +2,8 @@ package exec
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
-
-	"github.com/carve-dev/carve/graph"
 )
 
 // entry is a cached specialisation of the main block, for one list of input shapes.
@@ -103,6 +100,22 @@ func (m *Machine) newest() *Spec {
 	return s
 }
 
+// dropSpecs drops the specialisations that no session has bound, those in the making and that of the bounds aside.
+func (m *Machine) dropSpecs() {
+	last := m.newest()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.specs = slices.DeleteFunc(m.specs, func(e *entry) bool {
+		if e.spec == nil || e.spec == m.bound || e.spec.frames.Load() > 0 {
+			return false
+		}
+		if e.spec == last {
+			m.recent = e.shapes
+		}
+		return true
+	})
+}
+
 func (m *Machine) forget(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,33 +139,4 @@ func cloneShapes(s [][]int) [][]int {
 		out[i] = slices.Clone(s[i])
 	}
 	return out
-}
-
-// bind gives symbols the values that the input shapes imply.
-func (m *Machine) bind(shapes [][]int) (graph.Bindings, error) {
-	b := graph.Bindings{}
-	for i, v := range m.main.Graph.Inputs {
-		if !v.Type.IsTensor() || !v.Type.Shape.Known() {
-			continue
-		}
-		if len(shapes[i]) != len(v.Type.Shape) {
-			return nil, &PortError{Name: v.Name, Problem: "wrong rank", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), Kind: ErrInput}
-		}
-		for k, d := range v.Type.Shape {
-			n := int64(shapes[i][k])
-			if s, ok := d.Symbol(); ok {
-				if old, had := b[s]; had && old != n {
-					return nil, &PortError{Name: v.Name, Problem: "dim " + s + " has another value in another input",
-						Expected: fmt.Sprint(old), Found: fmt.Sprint(n), Kind: ErrInput}
-				}
-				if err := m.checkBound(v, s, n); err != nil {
-					return nil, err
-				}
-				b[s] = n
-			} else if c, ok := d.Const(); ok && c != n {
-				return nil, &PortError{Name: v.Name, Problem: "wrong shape", Expected: v.Type.Shape.String(), Found: fmt.Sprint(shapes[i]), Kind: ErrInput}
-			}
-		}
-	}
-	return b, nil
 }

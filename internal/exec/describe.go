@@ -18,6 +18,9 @@ func (m *Machine) Specialized(ctx context.Context, shapes map[string][]int) (*Sp
 		if s := m.newest(); s != nil {
 			return s, nil
 		}
+		if recent := m.lastShapes(); recent != nil {
+			return m.spec(ctx, recent)
+		}
 	}
 	list := make([][]int, len(m.main.Graph.Inputs))
 	for i, v := range m.main.Graph.Inputs {
@@ -36,6 +39,13 @@ func (m *Machine) Specialized(ctx context.Context, shapes map[string][]int) (*Sp
 		list[i] = dims
 	}
 	return m.spec(ctx, list)
+}
+
+// lastShapes returns the input shapes that were used last where their specialisation was dropped by Trim.
+func (m *Machine) lastShapes() [][]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.recent
 }
 
 // ones binds every symbol of a shape to 1.

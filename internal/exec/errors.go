@@ -10,7 +10,7 @@ var (
 	ErrClosed      = errors.New("program is closed")
 	ErrInput       = errors.New("bad input")
 	ErrOutput      = errors.New("bad output")
-	ErrMemoryLimit = errors.New("more memory than Options.MaxArenaBytes")
+	ErrMemoryLimit = errors.New("more memory than Options.MaxArenaBytes or DeviceLimits allow")
 	ErrRun         = errors.New("run failed")
 )
 

@@ -22,12 +22,10 @@ type frame struct {
 	// Per step on another lane than the host's: the event that others wait for, and that of a group's run. Nil where all
 	// steps are the host's.
 	ends, runs []device.Event
-	poison     *poison         // of the test mode; nil otherwise
-	loose      []device.Memory // per slot: storage outside of the plan, on other devices than the host
-	beside     []int64         // per slot: bytes outside of the plan, on the host; nil before there are any
-	// Per step, of late groups: the instances for the latest shapes, and memory for their buffers.
-	late      [][]*lateInstance
-	lateArena map[tensor.DeviceID]device.Memory
+	poison     *poison           // of the test mode; nil otherwise
+	loose      []device.Memory   // per slot: storage outside of the plan, on other devices than the host
+	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
+	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
@@ -213,14 +211,6 @@ func (f *frame) free() {
 	if f == nil {
 		return
 	}
-	for _, d := range sortedDevices(f.lateArena) {
-		var dev device.Device = device.Host
-		if !d.IsHost() {
-			dev = f.session.m.env.Transfer.Devices[d]
-		}
-		f.session.release(dev, f.lateArena[d])
-	}
-	f.lateArena = nil
 	for slot, n := range f.beside {
 		f.beside[slot] = 0
 		_ = f.session.claim(-n)

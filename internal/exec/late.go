@@ -9,15 +9,14 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
 // A late group is one whose shapes depend on data and whose backend cannot do without them: its Specialize answers
 // graph.ErrUnbound. It is specialised in the run, when its operands are there, for the shapes that they have. Its results lie
-// outside of the plan, like all values whose shape depends on data, and its buffers in memory of the frame's own, which
-// late groups share, since they run one after another.
+// outside of the plan, like all values whose shape depends on data, and its buffers in memory of the session's, which late
+// groups share, since they run one after another.
 
 // lateInstance is a late group for the shapes of its operands.
 type lateInstance struct {
@@ -137,32 +136,26 @@ func (f *frame) specializeLate(ctx context.Context, st *Step, a *backend.RunArgs
 	return l, err
 }
 
-// lateBuffers points the buffers of an instance at memory of the frame's, which grows where it has to.
+// lateBuffers points the buffers of an instance at memory of the session's, which grows where it has to.
 func (f *frame) lateBuffers(st *Step, l *lateInstance) error {
-	d := deviceOf(st.backend).Canonical()
+	d, s := deviceOf(st.backend).Canonical(), f.session
 	for _, a := range l.plan.Arenas {
-		if a.Height <= f.lateArena[d].Size {
+		if a.Height <= s.late[d].Size {
 			continue
 		}
-		var dev device.Device = device.Host
-		if !d.IsHost() {
-			dev = f.session.m.env.Transfer.Devices[d]
+		dev := s.m.env.Transfer.Devices[d]
+		if m, ok := s.late[d]; ok {
+			s.release(dev, m)
+			delete(s.late, d)
 		}
-		if m, ok := f.lateArena[d]; ok {
-			f.session.release(dev, m)
-			delete(f.lateArena, d)
-		}
-		m, err := f.session.alloc(dev, a.Height)
+		m, err := s.alloc(dev, a.Height)
 		if err != nil {
 			return err
 		}
-		if f.lateArena == nil {
-			f.lateArena = map[tensor.DeviceID]device.Memory{}
-		}
-		f.lateArena[d] = m
+		s.late[d] = m
 	}
 	for k, t := range l.args.Buffers {
-		off, m := l.plan.Buffers[0][k], f.lateArena[d]
+		off, m := l.plan.Buffers[0][k], s.late[d]
 		if d.IsHost() {
 			t.Data, t.Offset = m.Data[off:off+l.reqs.Buffers[k].Bytes:off+l.reqs.Buffers[k].Bytes], 0
 		} else {
@@ -205,43 +198,4 @@ func bindOperands(b graph.Bindings, in []*graph.Value, operands []*tensor.Tensor
 		}
 	}
 	return b, nil
-}
-
-// solve returns the value of the only symbol of d that b does not have, where d is a symbol, or affine in it.
-func solve(d graph.Dim, x int64, b graph.Bindings) (name string, value int64, ok bool) {
-	if _, isConst := d.Const(); isConst {
-		return "", 0, false
-	}
-	set := map[string]bool{}
-	d.Symbols(set)
-	for s := range set {
-		if _, bound := b[s]; bound {
-			continue
-		}
-		if name != "" {
-			return "", 0, false
-		}
-		name = s
-	}
-	if name == "" {
-		return "", 0, false
-	}
-	if _, isSymbol := d.Symbol(); isSymbol {
-		return name, x, true
-	}
-	var at [3]int64
-	for k := range at {
-		trial := maps.Clone(b)
-		trial[name] = int64(k + 1)
-		y, err := d.Eval(trial)
-		if err != nil {
-			return "", 0, false
-		}
-		at[k] = y
-	}
-	slope := at[1] - at[0]
-	if slope == 0 || at[2]-at[1] != slope || (x-at[0])%slope != 0 {
-		return "", 0, false
-	}
-	return name, 1 + (x-at[0])/slope, true
 }

@@ -51,7 +51,8 @@ type Env struct {
 	Shapes *graph.ShapeChecks
 
 	Threads            int
-	MaxArenaBytes      int64
+	MaxArenaBytes      int64                     // of a session, on all devices together
+	DeviceLimits       map[tensor.DeviceID]int64 // of all sessions, by canonical ID; nothing for those without
 	MaxSessions        int
 	MaxSpecializations int
 	Bounds             map[string]int
@@ -62,22 +63,26 @@ type Env struct {
 
 // Machine runs a block. It is safe for concurrent use; each concurrent run has a Session of its own. A nil Machine is closed.
 type Machine struct {
-	env   Env
-	main  *Block
-	bound *Spec  // for Env.Bounds; nil where there is none
-	done  func() // called once the last session of a closed machine has ended
+	env    Env // whose devices are the spaces
+	spaces map[tensor.DeviceID]*space
+	main   *Block
+	bound  *Spec  // for Env.Bounds; nil where there is none
+	done   func() // called once the last session of a closed machine has ended
 
 	observing sync.Mutex // while Env.Observe is told
 
 	sessions chan *Session // idle sessions of Run; holds up to MaxSessions
 	tickets  chan struct{} // rights to make one more
 
-	clock atomic.Int64 // counts uses of specialisations
+	clock atomic.Int64 // counts uses of specialisations and sessions
 
 	mu     sync.Mutex
 	specs  []*entry
+	recent [][]int     // the shapes that were used last, where Trim dropped their specialisation
 	closed atomic.Bool // written with mu held
 	live   map[*Session]bool
+	inside int                              // calls of Trim under way
+	ended  bool                             // nothing of it is held any more
 	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
 
 	doubts []*doubt // of Env.Declared; what they have found is written with mu held
@@ -87,6 +92,7 @@ type Machine struct {
 func New(ctx context.Context, env Env, main *Block, done func()) (*Machine, error) {
 	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{},
 		sessions: make(chan *Session, env.MaxSessions), tickets: make(chan struct{}, env.MaxSessions)}
+	m.makeSpaces()
 	m.doubts = env.doubts()
 	main.number(0)
 	for range env.MaxSessions {
@@ -119,8 +125,16 @@ func (m *Machine) staticShapes() ([][]int, bool) {
 	return out, true
 }
 
-// Acquire draws a session from the pool, and waits for one, honouring ctx, where MaxSessions are in use. GiveBack it.
+// Acquire draws a session from the pool, entered, and waits for one, honouring ctx, where MaxSessions are in use. GiveBack it.
 func (m *Machine) Acquire(ctx context.Context) (*Session, error) {
+	s, err := m.draw(ctx)
+	if err == nil {
+		s.Enter()
+	}
+	return s, err
+}
+
+func (m *Machine) draw(ctx context.Context) (*Session, error) {
 	if m == nil {
 		return nil, ErrClosed
 	}
@@ -154,6 +168,7 @@ func (m *Machine) Acquire(ctx context.Context) (*Session, error) {
 
 // GiveBack returns a session to the pool.
 func (m *Machine) GiveBack(s *Session) {
+	defer s.Leave()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -163,13 +178,24 @@ func (m *Machine) GiveBack(s *Session) {
 	m.sessions <- s
 }
 
-// drop frees a session; the last one of a closed machine takes everything else with it. It is called with mu held.
+// drop frees a session, which the caller has entered; the last one of a closed machine takes everything else with it. It is
+// called with mu held.
 func (m *Machine) drop(s *Session) {
 	delete(m.live, s)
 	s.free()
-	if m.closed.Load() && len(m.live) == 0 {
-		m.done()
+	m.endUnused()
+}
+
+// endUnused ends a closed machine of which nothing runs any more. It is called with mu held.
+func (m *Machine) endUnused() {
+	if !m.closed.Load() || m.ended || len(m.live) > 0 || m.inside > 0 {
+		return
 	}
+	m.ended = true
+	for _, id := range sortedDevices(m.spaces) {
+		m.spaces[id].Trim()
+	}
+	m.done()
 }
 
 // NewSession returns a session outside of the pool. Close it.
@@ -194,32 +220,19 @@ func (m *Machine) Close() bool {
 		return false
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.closed.Load() {
+		m.mu.Unlock()
 		return false
 	}
 	m.closed.Store(true)
 	close(m.sessions)
-	for s := range m.sessions {
-		delete(m.live, s)
-		s.free()
-	}
 	m.specs = nil
-	if len(m.live) == 0 {
-		m.done()
+	m.endUnused()
+	m.mu.Unlock()
+	for s := range m.sessions {
+		s.end()
 	}
 	return true
-}
-
-// ArenaBytes returns the device memory of all sessions.
-func (m *Machine) ArenaBytes() int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var sum int64
-	for s := range m.live {
-		sum += s.held.Load()
-	}
-	return sum
 }
 
 // Fallen returns why a group fell back, the first time; nil where it never did.
@@ -256,7 +269,7 @@ func (m *Machine) withForms(ctx context.Context, body *graph.Graph, own []*tenso
 		if f.Index < 0 || f.Index >= len(values) || !values[f.Index].IsConst() {
 			return nil, fmt.Errorf("%w: constant %d of %d in %v", convert.ErrConverter, f.Index, len(values), f.Format)
 		}
-		t, err := m.env.Constants.Form(ctx, values[f.Index], f.Format)
+		t, err := m.form(ctx, values[f.Index], f.Format)
 		if errors.Is(err, fs.ErrClosed) {
 			return nil, ErrClosed
 		}

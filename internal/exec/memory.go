@@ -224,8 +224,14 @@ func (m *Machine) Trim() int64 {
 	return n
 }
 
-// PoolStats returns what the pools hold, by device, the host first.
+// PoolStats returns what the pools hold, by device, the host first; nothing once the machine has ended.
 func (m *Machine) PoolStats() (devices []tensor.DeviceID, stats []device.PoolStats) {
+	m.mu.Lock()
+	ended := m.ended
+	m.mu.Unlock()
+	if ended {
+		return nil, nil
+	}
 	devices = sortedDevices(m.spaces)
 	for _, d := range devices {
 		stats = append(stats, m.spaces[d].Stats())

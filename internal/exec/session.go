@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
@@ -15,11 +16,15 @@ import (
 )
 
 // Session holds the memory of one run at a time: an arena per device, for every shape that it has run. It is used by one
-// goroutine at a time.
+// goroutine at a time, between Enter and Leave.
 type Session struct {
 	m       *Machine
+	busy    sync.Mutex                        // held by who uses the session, or takes its memory
+	used    atomic.Int64                      // Machine.clock
 	frames  []*boundFrame                     // most recently used first
+	current *frame                            // of them, that of the run under way
 	arenas  map[tensor.DeviceID]device.Memory // each as large as the largest plan so far
+	late    map[tensor.DeviceID]device.Memory // buffers of late groups, which run one after another
 	streams map[lane]device.Stream
 	run     pool.Run
 	workers device.Workers // on run
@@ -33,32 +38,29 @@ type Session struct {
 }
 
 func newSession(m *Machine) *Session {
-	s := &Session{m: m, arenas: map[tensor.DeviceID]device.Memory{}, streams: map[lane]device.Stream{}}
+	s := &Session{m: m, arenas: map[tensor.DeviceID]device.Memory{}, late: map[tensor.DeviceID]device.Memory{}, streams: map[lane]device.Stream{}}
 	s.workers.Run = &s.run
 	return s
 }
 
+// Enter begins a use of the session. Where its memory is being taken, since it was idle, it waits.
+func (s *Session) Enter() {
+	s.busy.Lock()
+	s.used.Store(s.m.clock.Add(1))
+}
+
+// Leave ends a use of the session.
+func (s *Session) Leave() { s.busy.Unlock() }
+
+// boundFrame is the frame for the main block at some shapes. Its spec counts it.
 type boundFrame struct {
 	shapes [][]int
 	f      *frame
 }
 
-// alloc takes device memory within MaxArenaBytes.
-func (s *Session) alloc(d device.Device, n int64) (device.Memory, error) {
-	if limit, used := s.m.env.MaxArenaBytes, s.held.Load()+s.beside.Load(); limit > 0 && used+n > limit {
-		return device.Memory{}, fmt.Errorf("%w: %d bytes with %d in use, limit %d", ErrMemoryLimit, n, used, limit)
-	}
-	m, err := d.Alloc(n)
-	if err == nil {
-		m.Device = d.ID()
-		s.held.Add(m.Size)
-	}
-	return m, err
-}
-
-func (s *Session) release(d device.Device, m device.Memory) {
-	s.held.Add(-m.Size)
-	d.Free(m)
+func (b *boundFrame) free() {
+	b.f.free()
+	b.f.s.frames.Add(-1)
 }
 
 // frameFor returns the frame for the session's input shapes.
@@ -67,6 +69,7 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		if matches(b.shapes, in) {
 			copy(s.frames[1:i+1], s.frames[:i])
 			s.frames[0] = b
+			s.current = b.f
 			s.m.touch(b.f.s)
 			return b.f, nil
 		}
@@ -77,17 +80,31 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 			shapes[i] = slices.Clone(t.Shape)
 		}
 	}
+	s.current = nil
 	sp, err := s.m.spec(ctx, shapes)
 	if err != nil {
 		return nil, err
 	}
+	sp.frames.Add(1)
 	s.frames = slices.DeleteFunc(s.frames, func(b *boundFrame) bool {
 		if s.m.cached(b.f.s) {
 			return false
 		}
-		b.f.free()
+		b.free()
 		return true
 	})
+	f, err := s.bind(sp)
+	if err != nil {
+		sp.frames.Add(-1)
+		return nil, err
+	}
+	s.frames = append([]*boundFrame{{shapes, f}}, s.frames...)
+	s.current = f
+	return f, nil
+}
+
+// bind returns a frame for a spec, in the session's arenas.
+func (s *Session) bind(sp *Spec) (*frame, error) {
 	arenas, err := s.reserve(sp)
 	if err != nil {
 		return nil, err
@@ -97,7 +114,6 @@ func (s *Session) frameFor(ctx context.Context, in []*tensor.Tensor) (*frame, er
 		f.free()
 		return nil, err
 	}
-	s.frames = append([]*boundFrame{{shapes, f}}, s.frames...)
 	return f, nil
 }
 
@@ -130,9 +146,9 @@ func (s *Session) reserve(sp *Spec) (map[tensor.DeviceID]arena, error) {
 // dropFrames frees what is bound to the arenas.
 func (s *Session) dropFrames() {
 	for _, b := range s.frames {
-		b.f.free()
+		b.free()
 	}
-	s.frames = nil
+	s.frames, s.current = nil, nil
 }
 
 func matches(shapes [][]int, in []*tensor.Tensor) bool {
@@ -144,25 +160,26 @@ func matches(shapes [][]int, in []*tensor.Tensor) bool {
 	return true
 }
 
-// Close frees the session's memory. It must not be in use.
+// Close gives the session's memory back, to the machine, which keeps it for the next. It must not be in use.
 func (s *Session) Close() error {
+	s.end()
+	return nil
+}
+
+func (s *Session) end() {
+	s.Enter()
+	defer s.Leave()
 	s.closed = true
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if !s.m.live[s] {
-		return nil
+	if s.m.live[s] {
+		s.m.drop(s)
 	}
-	s.m.drop(s)
-	return nil
 }
 
 // free gives everything back.
 func (s *Session) free() {
-	s.dropFrames()
-	for _, d := range sortedDevices(s.arenas) {
-		s.release(s.m.env.Transfer.Devices[d], s.arenas[d])
-		delete(s.arenas, d)
-	}
+	s.shrink()
 	for _, l := range slices.SortedFunc(maps.Keys(s.streams), lane.compare) {
 		_ = s.streams[l].Close() // what failed there has been told of by the run
 	}

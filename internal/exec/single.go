@@ -26,22 +26,18 @@ func (c *checker) single(ctx context.Context, of *Step, n *graph.Node, bind grap
 	b := groupBlock(group, &Step{exe: exe, backend: of.backend, info: of.info, dynamic: of.dynamic})
 	env := c.m.env
 	env.Strict, env.Poison, env.Bounds = true, false, nil
-	m := &Machine{env: env, main: b}
+	m := &Machine{env: env, spaces: c.m.spaces, main: b}
 	s := newSession(m)
 	defer s.free()
 	spec, err := m.specialize(ctx, b, bind)
 	if err != nil {
 		return nil, err
 	}
-	arenas, err := s.reserve(spec)
+	f, err := s.bind(spec)
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.newFrame(spec, arenas)
 	defer f.free()
-	if err != nil {
-		return nil, err
-	}
 	release, err := c.feed(ctx, f, twin, operands)
 	defer release()
 	if err != nil {

@@ -10,16 +10,15 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
 // Spec is a block for concrete values of the symbols: instances, sizes, and the memory plan. It is immutable but for
 // the note of its last use.
 type Spec struct {
-	used     atomic.Int64 // Program.clock
+	used     atomic.Int64 // Machine.clock
+	frames   atomic.Int64 // of sessions
 	block    *Block
 	bindings graph.Bindings
 	dims     [][]int // concrete shape per slot; nil where it is not known
@@ -90,7 +89,7 @@ func (s *Spec) shapes(m *Machine) error {
 		s.dims[i] = dims
 		if sl.Kind == SlotPlanned {
 			if s.sizes[i], err = m.env.Transfer.Registry.Size(v.Format, v.Type.DType, dims); err == nil {
-				err = m.fits(s.sizes[i])
+				err = m.fits(v.Format.Device, s.sizes[i])
 			}
 			if err != nil {
 				return valueError(v, err)
@@ -115,17 +114,6 @@ func valueError(v *graph.Value, err error) error {
 		name = hostName
 	}
 	return BlameNodes(n.ModelNodes(), name, err)
-}
-
-// fits reports an error for a buffer that can never be had: beyond MaxArenaBytes, or more than the memory that is left.
-func (m *Machine) fits(n int64) error {
-	if limit := m.env.MaxArenaBytes; limit > 0 && n > limit {
-		return fmt.Errorf("%w: %d bytes, limit %d", ErrMemoryLimit, n, limit)
-	}
-	if !offheap.Fits(n) {
-		return fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, n)
-	}
-	return nil
 }
 
 func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
@@ -153,7 +141,7 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
 		for _, b := range s.reqs[i].Buffers {
-			if err := m.fits(b.Bytes); err != nil {
+			if err := m.fits(deviceOf(st.backend), b.Bytes); err != nil {
 				return bufferError(st, &s.reqs[i], b.First, err)
 			}
 		}
