@@ -1,8 +1,11 @@
 package carve
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -23,7 +26,7 @@ type compilation struct {
 	model    *Model
 	o        Options
 	backends []backend.Backend
-	opened   []backend.Backend // those of them that end with the Program
+	opened   opened // those of them that end with the Program
 	registry *convert.Registry
 	devices  map[tensor.DeviceID]device.Device
 	limits   map[tensor.DeviceID]int64 // of Options.DeviceLimits
@@ -65,17 +68,19 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, err
 	}
 	list, opened, err := opts.openBackends()
-	if err != nil {
+	closeAll := func() {
+		opened.close()
 		m.release()
+	}
+	if err != nil {
+		closeAll()
 		return nil, err
 	}
-	closeAll := func() {
-		for _, b := range opened {
-			b.Close()
-		}
-		m.release()
+	opts.Properties, opts.DisabledProperties = byEntry(opts.Properties, list), byEntry(opts.DisabledProperties, list)
+	if err = opts.checkPins(list); err == nil {
+		err = opts.checkProperties(list)
 	}
-	if err := opts.checkProperties(list); err != nil {
+	if err != nil {
 		closeAll()
 		return nil, err
 	}
@@ -105,6 +110,131 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// opened are the backends that end with a Program. Their views on one of several devices are closed first.
+type opened struct {
+	backends, views []backend.Backend
+}
+
+func (x *opened) close() {
+	for _, b := range slices.Concat(x.views, x.backends) {
+		b.Close()
+	}
+}
+
+// placed is an entry of the list of backends: a backend on the device of an index.
+type placed struct {
+	backend.Config
+	index int
+	name  string // of the entry
+}
+
+// placements returns the list of backends with an entry for each device.
+func (o *Options) placements() ([]placed, error) {
+	var list []placed
+	unused := maps.Clone(o.Devices)
+	for _, c := range o.configs() {
+		base, index, named := property.CutDevice(c.Name)
+		if o.Open[c.Name] != nil && named { // the caller's, under that name
+			list = append(list, placed{Config: c, name: c.Name})
+			continue
+		}
+		indices := []int{index}
+		if !named && len(o.Devices[base]) > 0 {
+			indices = o.Devices[base]
+		}
+		if !named {
+			delete(unused, base)
+		}
+		c.Name = base
+		for _, i := range indices {
+			p := placed{Config: c, index: i, name: base}
+			if i < 0 {
+				return nil, fmt.Errorf("%w: %d of backend %q", backend.ErrNoDevice, i, base)
+			}
+			if i > 0 {
+				p.name = fmt.Sprintf("%s:%d", base, i)
+			}
+			list = append(list, p)
+		}
+	}
+	for i, p := range list {
+		for _, q := range list[:i] {
+			if p.name == q.name {
+				return nil, fmt.Errorf("backend %q is listed twice", p.name)
+			}
+		}
+	}
+	if names := slices.Sorted(maps.Keys(unused)); len(names) > 0 {
+		return nil, fmt.Errorf("%w: devices of %q, which is not among the backends", backend.ErrUnknown, names[0])
+	}
+	return list, nil
+}
+
+// openBackends opens the list of backends with its implicit tail, each once for all its devices. What is returned with an
+// error has to be closed as well.
+func (o *Options) openBackends() (list []backend.Backend, own opened, err error) {
+	entries, err := o.placements()
+	if err != nil {
+		return nil, own, err
+	}
+	known := map[string]backend.Backend{}
+	for i, e := range entries {
+		first := slices.IndexFunc(entries, func(p placed) bool { return p.Name == e.Name })
+		if first < i && len(e.Options) > 0 && !maps.Equal(e.Options, entries[first].Options) {
+			return nil, own, fmt.Errorf("%w: %q has other options than %q", backend.ErrOption, e.name, entries[first].name)
+		}
+		b := cmp.Or(known[e.Name], o.Open[e.Name])
+		if b == nil {
+			b, err = backend.Open(e.Config)
+			if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
+				o.Logger.Warn("backend is unavailable: others take its place", "backend", e.name, "error", err)
+				b, err = &absent{e.Name, err}, nil
+			}
+			if err != nil {
+				return nil, own, err
+			}
+			own.backends = append(own.backends, b)
+		}
+		known[e.Name] = b
+		if e.index > 0 {
+			if b, err = o.view(b, e); err != nil {
+				return nil, own, err
+			}
+			own.views = append(own.views, b)
+		}
+		list = append(list, b)
+	}
+	return list, own, nil
+}
+
+// view returns a backend as it works on another device than its first.
+func (o *Options) view(b backend.Backend, e placed) (backend.Backend, error) {
+	if gone, ok := b.(*absent); ok {
+		return &absent{e.name, gone.err}, nil
+	}
+	p, ok := b.(backend.Placeable)
+	devices := b.Devices()
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: %q", backend.ErrPlaceable, e.name)
+	case e.index >= len(devices):
+		return nil, fmt.Errorf("%w: %q of %d that the backend has", backend.ErrNoDevice, e.name, len(devices))
+	}
+	v, err := p.On(devices[e.index].ID())
+	if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
+		o.Logger.Warn("device is unavailable: others take its place", "backend", e.name, "error", err)
+		return &absent{e.name, err}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backend %s: %w", e.name, err)
+	}
+	if name := v.Info().Name; name != e.name {
+		v.Close()
+		return nil, fmt.Errorf("%w: %q calls itself %q there", backend.ErrPlaceable, e.name, name)
+	}
+	return v, nil
 }
 
 func (c *compilation) openRegistry() error {

@@ -19,7 +19,7 @@ func (c *compilation) private(id tensor.DeviceID) bool {
 	if id.IsHost() {
 		return c.o.Allocator != nil // which may end with the Program
 	}
-	for _, b := range c.opened {
+	for _, b := range c.opened.backends {
 		for _, d := range b.Devices() {
 			if d.ID() == id {
 				return true

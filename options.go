@@ -2,7 +2,6 @@ package carve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,12 +27,18 @@ type Options struct {
 	// Backends in order of priority, by registry name. Two are always linked: "cpu", float32 kernels in Go and Go assembly
 	// with blocked layouts and packed weights, and "reference", plain kernels for the standard operators. They follow the
 	// list implicitly in this order, unless it is only "reference" or Strict is set. Empty means "cpu". One that is
-	// unavailable here takes no nodes, and the Report says why.
+	// unavailable here takes no nodes, and the Report says why. A name with an index, "cuda:1", is the backend on that one of
+	// its devices; backends that share a name are opened once, with the options of the first.
 	Backends []backend.Config
+	// Devices has backends work on several of their devices, or on others than the first: indices by the backend's name. Each
+	// is an entry in the list, in this order, in the place of the name: [0, 1] for "cuda" stands for "cuda" and "cuda:1". The
+	// errors wrap backend.ErrPlaceable or backend.ErrNoDevice.
+	Devices map[string][]int
 	// Open holds backends that the caller opened, by the name in Backends that stands for them. Close of the Program leaves
 	// them open.
 	Open map[string]backend.Backend
-	// Properties are the user's own, by backend name; they come before the backend's.
+	// Properties are the user's own, by backend name; they come before the backend's. Those of "cuda" hold on all its devices,
+	// those of "cuda:1" on that one.
 	Properties map[string][]property.SubgraphProperty
 	// DisabledProperties switches properties off by name, the backend's own as well as the user's, by backend name.
 	DisabledProperties map[string][]string
@@ -176,6 +181,11 @@ func (kernels) evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Valu
 // that one only.
 func (o *Options) configs() []backend.Config {
 	configs, tail := slices.Clone(o.Backends), implicit()
+	for i, c := range configs {
+		if base, index, named := property.CutDevice(c.Name); named && index == 0 && o.Open[c.Name] == nil {
+			configs[i].Name = base
+		}
+	}
 	if len(configs) == 0 {
 		configs = []backend.Config{{Name: tail[0]}}
 	}
@@ -193,33 +203,47 @@ func (o *Options) configs() []backend.Config {
 	return configs
 }
 
-// openBackends opens the list of backends with its implicit tail. opened are the ones that the Program has to close.
-func (o *Options) openBackends() (list, opened []backend.Backend, err error) {
-	configs := o.configs()
-	for i, c := range configs {
-		for _, d := range configs[:i] {
-			if c.Name == d.Name {
-				return nil, nil, fmt.Errorf("backend %q is listed twice", c.Name)
-			}
-		}
-		b := o.Open[c.Name]
-		if b == nil {
-			b, err = backend.Open(c)
-			if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
-				o.Logger.Warn("backend is unavailable: others take its place", "backend", c.Name, "error", err)
-				b, err = &absent{c.Name, err}, nil
-			}
-			if err != nil {
-				for _, p := range opened {
-					p.Close()
-				}
-				return nil, nil, err
-			}
-			opened = append(opened, b)
-		}
-		list = append(list, b)
+// byEntry returns what is given by backend name by the names in the list: what holds for a backend holds on all its devices.
+// Names that are not in the list stay.
+func byEntry[T any](given map[string][]T, list []backend.Backend) map[string][]T {
+	if len(given) == 0 {
+		return given
 	}
-	return list, opened, nil
+	out := maps.Clone(given)
+	var bases []string
+	for _, b := range list {
+		name := b.Info().Name
+		base, _, named := property.CutDevice(name)
+		first := name + ":0"
+		if named {
+			bases = append(bases, base)
+			out[name] = slices.Concat(given[base], given[name])
+		} else if of := given[first]; of != nil {
+			delete(out, first)
+			out[name] = slices.Concat(given[name], of)
+		}
+	}
+	for _, base := range bases { // which may not be in the list by itself
+		if !slices.ContainsFunc(list, func(b backend.Backend) bool { return b.Info().Name == base }) {
+			delete(out, base)
+		}
+	}
+	return out
+}
+
+// checkPins validates the pins that bind nodes to one device of a backend.
+func (o *Options) checkPins(list []backend.Backend) error {
+	for _, p := range o.Pins {
+		base, index, named := property.CutDevice(p.Backend)
+		if !named || p.Exclude || slices.ContainsFunc(list, func(b backend.Backend) bool {
+			name := b.Info().Name
+			return name == p.Backend || index == 0 && name == base
+		}) {
+			continue
+		}
+		return fmt.Errorf("%w: a pin to %q, which is not among the backends (see Options.Devices)", backend.ErrNoDevice, p.Backend)
+	}
+	return nil
 }
 
 // checkProperties validates Options.Properties: they belong to listed backends, and no two properties of a backend share

@@ -29,7 +29,7 @@ type Program struct {
 	machine  *exec.Machine
 	env      exec.Env
 	backends []backend.Backend // in order of priority
-	opened   []backend.Backend // those that the Program closes
+	opened   opened            // those that the Program closes
 	results  map[*graph.Graph]*partition.Result
 	folded   []graph.Folded
 	wrong    []graph.Contradiction          // declarations that compilation found to be wrong
@@ -240,9 +240,7 @@ func (p *Program) free() {
 	}
 	p.packed.Free()
 	p.copied.Free()
-	for _, b := range p.opened {
-		b.Close()
-	}
+	p.opened.close()
 	p.model.release()
 }
 

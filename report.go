@@ -56,9 +56,11 @@ type PeakReport struct {
 
 // GroupReport is a subgraph. Nodes are the model's.
 type GroupReport struct {
-	ID      int      `json:"id"`
-	Backend string   `json:"backend"`
-	Nodes   []string `json:"nodes"`
+	ID      int    `json:"id"`
+	Backend string `json:"backend"`
+	// Device is where the group runs; "" for the host.
+	Device string   `json:"device,omitempty"`
+	Nodes  []string `json:"nodes"`
 	// Operator is the one that a property gave the group's node; "" where none did.
 	Operator string `json:"operator,omitempty"`
 	// Ops are the operators and patterns that the backend runs, in order, Convert nodes included.
@@ -169,6 +171,9 @@ func (w *reportWriter) block(s *exec.Spec) {
 		case exec.StepGroup:
 			id := st.ID
 			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance())}
+			if d := st.Device(); !d.IsHost() {
+				g.Device = d.String()
+			}
 			if op := st.Node.Operator(); op != st.Node.Op {
 				g.Operator = op.String()
 			}

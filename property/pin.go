@@ -1,6 +1,8 @@
 package property
 
 import (
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/carve-dev/carve/graph"
@@ -8,10 +10,11 @@ import (
 
 // Pin binds nodes to a backend, or keeps them away from it. Of several pins the first that matches a node counts.
 type Pin struct {
-	Node    string // a name in the model, or a glob (see MatchName); "" matches all
-	Op      string // an operator such as "Conv" or "com.microsoft.Gelu"; "" matches all
-	Backend string // registry name
-	Exclude bool   // keep the nodes away from Backend instead of binding them to it
+	Node string // a name in the model, or a glob (see MatchName); "" matches all
+	Op   string // an operator such as "Conv" or "com.microsoft.Gelu"; "" matches all
+	// Backend is a registry name, on whichever of the backend's devices, or one device of it, "cuda:1" (see CutDevice).
+	Backend string
+	Exclude bool // keep the nodes away from Backend instead of binding them to it
 }
 
 // Allowed returns nil where pins let a backend have n, else the reason why not.
@@ -21,15 +24,39 @@ func Allowed(pins []Pin, n *graph.Node, backend string) *Reason {
 			continue
 		}
 		switch {
-		case p.Exclude && p.Backend == backend:
+		case p.Exclude && p.speaksOf(backend):
 			return Because(Pinned, "the user excluded it from %s", backend)
-		case !p.Exclude && p.Backend != backend:
+		case !p.Exclude && !p.speaksOf(backend):
 			return Because(Pinned, "the user pinned it to %s", p.Backend)
 		case !p.Exclude:
 			return nil
 		}
 	}
 	return nil
+}
+
+// speaksOf reports whether the pin's backend is this one, or this one on one of its devices.
+func (p Pin) speaksOf(backend string) bool {
+	if p.Backend == backend {
+		return true
+	}
+	name, index, ok := CutDevice(backend)
+	if ok && p.Backend == name {
+		return true
+	}
+	first, at, named := CutDevice(p.Backend)
+	return named && first == name && at == index
+}
+
+// CutDevice splits the name of a backend on one of its devices, "cuda:1", into the backend's name and the index among its
+// devices. named is false where no index is given: the name is then the backend's, and means the first of them.
+func CutDevice(name string) (backend string, index int, named bool) {
+	base, digits, found := strings.Cut(name, ":")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if !found || err != nil || base == "" || strconv.FormatUint(n, 10) != digits {
+		return name, 0, false
+	}
+	return base, int(n), true
 }
 
 // Matches reports whether the pin speaks of n: of its operator, and of one of the model's nodes that it comes from.

@@ -99,7 +99,7 @@ func (s *Session) canFallBack(ctx context.Context, x *failure) bool {
 	if x.st.Kind != StepGroup || x.final || x.st.info.Oracle || s.m.env.Strict || ctx.Err() != nil {
 		return false
 	}
-	if errors.Is(x.err, device.ErrOutOfMemory) && x.st.device().IsHost() {
+	if errors.Is(x.err, device.ErrOutOfMemory) && x.st.Device().IsHost() {
 		return false // of which the fallback needs more
 	}
 	return !errors.Is(x.err, ErrMemoryLimit) && !errors.Is(x.err, backend.ErrRange)

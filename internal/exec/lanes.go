@@ -33,7 +33,7 @@ func (b *Block) assignLanes(streams int) {
 		for _, r := range st.regions {
 			st.barrier = st.barrier || len(r.lanes) > 1
 		}
-		d := st.device()
+		d := st.Device()
 		if d.IsHost() {
 			continue
 		}
@@ -75,8 +75,8 @@ func (st *Step) reads(maker *Step) bool {
 	return slices.ContainsFunc(st.in, func(in int) bool { return in >= 0 && slices.Contains(maker.out, in) })
 }
 
-// device returns where a step runs.
-func (st *Step) device() tensor.DeviceID {
+// Device returns where a step runs, the zero value for the host.
+func (st *Step) Device() tensor.DeviceID {
 	switch st.Kind {
 	case StepGroup:
 		return deviceOf(st.backend)

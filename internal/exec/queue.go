@@ -14,7 +14,7 @@ func (b *Block) queue(st *Step) lane {
 	if st.lane > 0 {
 		return b.lanes[st.lane]
 	}
-	return lane{device: st.device()}
+	return lane{device: st.Device()}
 }
 
 // stream returns the session's stream of a lane.
