@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/property"
 )
 
 // configs returns the backends of --backend and --backend-option, in order.
@@ -20,7 +21,7 @@ func (f *modelFlags) configs() ([]backend.Config, error) {
 		if name == "" {
 			return nil, fmt.Errorf("--backend %s: a name is empty", strings.Join(names, ","))
 		}
-		if !slices.Contains(backend.Names(), name) {
+		if base, _, _ := property.CutDevice(name); !slices.Contains(backend.Names(), base) {
 			return nil, fmt.Errorf("--backend %s: %w (known: %s)", name, backend.ErrUnknown, strings.Join(backend.Names(), ", "))
 		}
 		if slices.ContainsFunc(out, func(c backend.Config) bool { return c.Name == name }) {
@@ -33,14 +34,20 @@ func (f *modelFlags) configs() ([]backend.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(out, func(c backend.Config) bool { return c.Name == name })
-		if i < 0 {
+		known := false
+		for i, c := range out {
+			base, _, _ := property.CutDevice(c.Name)
+			if known = known || base == name; base != name {
+				continue
+			}
+			if c.Options == nil {
+				out[i].Options = map[string]string{}
+			}
+			out[i].Options[key] = value // on all its devices
+		}
+		if !known {
 			return nil, fmt.Errorf("--backend-option %s: --backend does not name %q", s, name)
 		}
-		if out[i].Options == nil {
-			out[i].Options = map[string]string{}
-		}
-		out[i].Options[key] = value
 	}
 	return out, nil
 }

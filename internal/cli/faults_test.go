@@ -52,6 +52,12 @@ var _ = Describe("faults", func() {
 		Entry("memory that is no size", "expected a number of bytes", "run", "MODEL", "--max-memory", "much"),
 		Entry("memory of 0", "expected a number of bytes", "run", "MODEL", "--max-memory", "0"),
 		Entry("less memory than the model needs", "more memory than Options.MaxArenaBytes", "run", "MODEL", "--dim", "N=1000000", "--max-memory", "1.5 MiB"),
+		Entry("device memory without a device", "expected DEVICE=SIZE", "run", "MODEL", "--device-memory", "1GiB"),
+		Entry("device memory that is no size", "expected a number of bytes", "run", "MODEL", "--device-memory", "host=much"),
+		Entry("device memory twice", "host is given twice", "run", "MODEL", "--device-memory", "host=1GiB", "--device-memory", "host=2GiB"),
+		Entry("memory of a device that is not there", `no such device: a limit on "cuda:3" (there are: host)`, "run", "MODEL", "--device-memory", "cuda:3=1GiB"),
+		Entry("less memory on a device than the model needs", "on host", "run", "MODEL", "--dim", "N=1000000", "--device-memory", "host=1.5MiB"),
+		Entry("a device of a backend that has none to choose from", `cannot be placed on one of several devices: "cpu:1"`, "run", "MODEL", "--backend", "cpu:1"),
 		Entry("node that does not exist", "the model has no such node", "partition", "MODEL", "--why", "nobody"),
 		Entry("jobs", "at least 1", "onnxtest", ".", "--jobs", "0"),
 	)

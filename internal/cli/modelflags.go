@@ -21,6 +21,7 @@ type modelFlags struct {
 	strict         bool
 	threads        int
 	maxMemory      string
+	deviceMemory   []string
 	minNodes       int
 	disconnected   bool
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
@@ -52,7 +53,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{shaping, "shape", "shape of an input, `INPUT=1,128` (repeatable)", repeatable(&f.shapes), nil},
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
-		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named", commaList(&f.backends), f.applyBackends},
+		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "backend-option", "option of a backend, `BACKEND.KEY=VALUE` (repeatable)", repeatable(&f.backendOptions), nil},
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
@@ -60,6 +61,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
+		{compiling, "device-memory", "most memory of all runs on a device, `DEVICE=SIZE`, such as host=1GiB or cuda:0=512MiB (repeatable)", repeatable(&f.deviceMemory), f.applyDeviceMemory},
 	}
 }
 
@@ -159,5 +161,26 @@ func (f *modelFlags) applyMaxMemory(o *carve.Options) error {
 		return fmt.Errorf("--max-memory %s: %w", f.maxMemory, err)
 	}
 	o.MaxArenaBytes = n
+	return nil
+}
+
+func (f *modelFlags) applyDeviceMemory(o *carve.Options) error {
+	for _, s := range f.deviceMemory {
+		name, size, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("--device-memory %s: expected DEVICE=SIZE", s)
+		}
+		n, err := parseSize(size)
+		if err != nil {
+			return fmt.Errorf("--device-memory %s: %w", s, err)
+		}
+		if _, twice := o.DeviceLimits[name]; twice {
+			return fmt.Errorf("--device-memory %s: %s is given twice", s, name)
+		}
+		if o.DeviceLimits == nil {
+			o.DeviceLimits = map[string]int64{}
+		}
+		o.DeviceLimits[name] = n
+	}
 	return nil
 }

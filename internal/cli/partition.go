@@ -222,7 +222,11 @@ func (a *app) printGroups(r *carve.Report) {
 		if n := len(g.Nodes); n > 0 {
 			from, to = g.Nodes[0], g.Nodes[n-1]
 		}
-		row(t, g.ID, g.Backend, len(g.Nodes), from, to)
+		where := g.Backend
+		if g.Device != "" {
+			where += " on " + g.Device
+		}
+		row(t, g.ID, where, len(g.Nodes), from, to)
 	}
 	t.Flush()
 }
