@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 // counting is an allocator that counts its blocks, knows which bytes are its own, and may run out.
@@ -320,6 +321,59 @@ var _ = Describe("Options.DeviceLimits", func() {
 			Expect(b.Faults()).To(BeEmpty(), "seed %d", seed)
 			Expect(b.Leaks()).To(BeEmpty(), "seed %d", seed)
 		}
+	})
+})
+
+var _ = Describe("a session near MaxArenaBytes", func() {
+	const found = `graph {
+  opset 17
+  input %x: f32[N]
+  %i = NonZero(%x)
+  %t = Cast(%i; to = 1)
+  %s = ReduceSum(%t; keepdims = 0)
+  output %s
+}`
+	run := func(ctx context.Context, p *carve.Program, n int) error {
+		GinkgoHelper()
+		in := make([]float32, n)
+		sum := float32(0)
+		for i := range in {
+			in[i] = 1
+			sum += float32(i)
+		}
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From(in, n)})
+		if err == nil {
+			Expect(floats(out["s"])).To(Equal([]float32{sum}))
+		}
+		return err
+	}
+
+	It("gives up what it keeps for other shapes before there is an error", func(ctx SpecContext) {
+		b := fake.New(fake.Options{Dynamic: true})
+		o := onFake(b)
+		o.Properties = map[string][]property.SubgraphProperty{"fake": {alone{}}} // values between groups
+		p := mustCompile(ctx, carve.FromGraph(parseGraph(found)), o)
+		Expect(run(ctx, p, 1000)).To(Succeed())
+		one := p.Memory().Arenas
+		Expect(run(ctx, p, 999)).To(Succeed())
+		Expect(p.Memory().Arenas).To(BeNumerically(">", one*3/2), "without a limit both shapes keep what they have")
+		Expect(p.Close()).To(Succeed())
+
+		o.MaxArenaBytes = one * 7 / 4 // the kernels count what they work in
+		p = mustCompile(ctx, carve.FromGraph(parseGraph(found)), o)
+		for _, n := range []int{1000, 999, 998, 1000} {
+			Expect(run(ctx, p, n)).To(Succeed())
+			Expect(p.Memory().Arenas).To(BeNumerically("<=", o.MaxArenaBytes))
+		}
+		err := run(ctx, p, 2000)
+		Expect(err).To(MatchError(carve.ErrMemoryLimit))
+		var at *device.LimitError
+		Expect(errors.As(err, &at)).To(BeTrue())
+		Expect(*at).To(And(HaveField("Device", ""), HaveField("Limit", o.MaxArenaBytes)))
+		Expect(run(ctx, p, 700)).To(Succeed(), "in the larger arena")
+		Expect(p.Close()).To(Succeed())
+		Expect(b.Faults()).To(BeEmpty())
+		Expect(b.Leaks()).To(BeEmpty())
 	})
 })
 

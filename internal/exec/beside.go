@@ -21,10 +21,12 @@ func (s *Session) claim(n int64) error {
 	if !s.m.bounded() {
 		return nil
 	}
-	now := s.beside.Add(n)
+	s.beside.Add(n)
 	var err error
-	if n > 0 {
-		err = s.fitsSum(n, s.held.Load()+now-n)
+	for tried := false; n > 0; tried = true {
+		if err = s.fitsSum(n, s.held.Load()+s.beside.Load()-n); err == nil || tried || !s.dropOthers() {
+			break
+		}
 	}
 	if err == nil {
 		err = s.m.spaces[tensor.DeviceID{}].Reserve(n)

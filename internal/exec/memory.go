@@ -150,8 +150,11 @@ func (r *relief) next(err error) bool {
 	return false
 }
 
-// dropOthers frees the frames of other shapes than that of the run under way. It reports whether that gave memory back.
+// dropOthers frees the frames of other shapes than that of the run under way. It reports whether that gave memory back. It may
+// be called by several goroutines of that run.
 func (s *Session) dropOthers() bool {
+	s.dropping.Lock()
+	defer s.dropping.Unlock()
 	before := s.held.Load()
 	s.frames = slices.DeleteFunc(s.frames, func(b *boundFrame) bool {
 		if b.f == s.current {
