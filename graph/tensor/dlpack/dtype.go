@@ -40,3 +40,9 @@ var dtypes = func() map[DataType]tensor.DType {
 	}
 	return m
 }()
+
+// TypeOf returns DLPack's name of an element type; false for strings, which it has none for.
+func TypeOf(dt tensor.DType) (DataType, bool) {
+	d, ok := dataTypes[dt]
+	return d, ok
+}
