@@ -179,6 +179,13 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 	if err != nil {
 		return nil, own, err
 	}
+	plugins, refused, err := backend.Plugins(o.Plugins...)
+	if err != nil {
+		return nil, own, err
+	}
+	for _, r := range refused {
+		o.Logger.Warn("a library is passed over", "path", r.Path, "error", r.Err)
+	}
 	known := map[string]backend.Backend{}
 	for i, e := range entries {
 		first := slices.IndexFunc(entries, func(p placed) bool { return p.Name == e.Name })
@@ -187,7 +194,7 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		}
 		b := cmp.Or(known[e.Name], o.Open[e.Name])
 		if b == nil {
-			b, err = backend.Open(e.Config)
+			b, err = open(plugins, e.Config)
 			if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
 				o.Logger.Warn("backend is unavailable: others take its place", "backend", e.name, "error", err)
 				b, err = &absent{e.Name, err}, nil
@@ -207,6 +214,14 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		list = append(list, b)
 	}
 	return list, own, nil
+}
+
+// open opens a backend: a plugin's processor, or one that is linked in.
+func open(plugins []backend.Processor, c backend.Config) (backend.Backend, error) {
+	if i := slices.IndexFunc(plugins, func(p backend.Processor) bool { return p.Name == c.Name }); i >= 0 {
+		return plugins[i].Driver(c)
+	}
+	return backend.Open(c)
 }
 
 // view returns a backend as it works on another device than its first.

@@ -37,6 +37,9 @@ type Options struct {
 	// Open holds backends that the caller opened, by the name in Backends that stands for them. Close of the Program leaves
 	// them open.
 	Open map[string]backend.Backend
+	// Plugins are vendors' libraries, or folders of them: their processors are backends that Backends may name. It needs an
+	// import of backend/plugin. A library runs with the rights of the process.
+	Plugins []string
 	// Properties are the user's own, by backend name; they come before the backend's. Those of "cuda" hold on all its devices,
 	// those of "cuda:1" on that one.
 	Properties map[string][]property.SubgraphProperty

@@ -15,14 +15,22 @@ func (f *modelFlags) configs() ([]backend.Config, error) {
 	if len(names) == 0 {
 		names = []string{"cpu"}
 	}
+	known := backend.Names()
+	processors, _, err := backend.Plugins(f.plugins...)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range processors {
+		known = append(known, p.Name)
+	}
 	var out []backend.Config
 	for _, name := range names {
 		name = strings.TrimSpace(name)
 		if name == "" {
 			return nil, fmt.Errorf("--backend %s: a name is empty", strings.Join(names, ","))
 		}
-		if base, _, _ := property.CutDevice(name); !slices.Contains(backend.Names(), base) {
-			return nil, fmt.Errorf("--backend %s: %w (known: %s)", name, backend.ErrUnknown, strings.Join(backend.Names(), ", "))
+		if base, _, _ := property.CutDevice(name); !slices.Contains(known, base) {
+			return nil, fmt.Errorf("--backend %s: %w (known: %s)", name, backend.ErrUnknown, strings.Join(known, ", "))
 		}
 		if slices.ContainsFunc(out, func(c backend.Config) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("--backend %s: %q is named twice", strings.Join(names, ","), name)

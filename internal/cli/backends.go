@@ -11,15 +11,16 @@ import (
 )
 
 func (a *app) backendsCommand() *cobra.Command {
-	var options []string
+	var options, plugins []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "backends",
 		Short: "Lists the backends that this program knows, and which are available here",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.backends(options, asJSON) },
+		RunE:  func(*cobra.Command, []string) error { return a.backends(options, plugins, asJSON) },
 	}
 	cmd.Flags().StringArrayVar(&options, "backend-option", nil, "option of a backend, `BACKEND.KEY=VALUE` (repeatable)")
+	cmd.Flags().StringArrayVar(&plugins, "plugin", nil, "vendor's `library`, or folder of libraries, to list as well (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -34,15 +35,24 @@ type backendReport struct {
 	Reason    string `json:"reason"`
 }
 
-func (a *app) backends(options []string, asJSON bool) error {
+func (a *app) backends(options, plugins []string, asJSON bool) error {
+	processors, refused, err := backend.Plugins(plugins...)
+	if err != nil {
+		return err
+	}
+	names, drivers := backend.Names(), map[string]backend.Driver{}
+	for _, p := range processors {
+		names = append(names, p.Name)
+		drivers[p.Name] = p.Driver
+	}
 	configs := map[string]map[string]string{}
 	for _, s := range options {
 		name, key, value, err := cutOption(s)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(backend.Names(), name) {
-			return fmt.Errorf("--backend-option %s: %w (known: %s)", s, backend.ErrUnknown, strings.Join(backend.Names(), ", "))
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("--backend-option %s: %w (known: %s)", s, backend.ErrUnknown, strings.Join(names, ", "))
 		}
 		if configs[name] == nil {
 			configs[name] = map[string]string{}
@@ -50,9 +60,13 @@ func (a *app) backends(options []string, asJSON bool) error {
 		configs[name][key] = value
 	}
 	list := []backendReport{}
-	for _, name := range backend.Names() {
+	for _, name := range names {
 		r := backendReport{Name: name}
-		b, err := backend.Open(backend.Config{Name: name, Options: configs[name]})
+		open := drivers[name]
+		if open == nil {
+			open = backend.Open
+		}
+		b, err := open(backend.Config{Name: name, Options: configs[name]})
 		if err != nil {
 			r.Reason = oneLine(err.Error())
 		} else {
@@ -63,6 +77,9 @@ func (a *app) backends(options []string, asJSON bool) error {
 			}
 		}
 		list = append(list, r)
+	}
+	for _, r := range refused {
+		list = append(list, backendReport{Path: r.Path, Reason: oneLine(r.Err.Error())})
 	}
 	if asJSON {
 		return writeJSON(a.stdout, list)
@@ -80,7 +97,11 @@ func (a *app) backends(options []string, asJSON bool) error {
 		return err
 	}
 	for _, r := range list {
-		if !r.Available {
+		switch {
+		case r.Available:
+		case r.Name == "":
+			fmt.Fprintf(a.stdout, "%s is no plugin that can be used: %s\n", r.Path, r.Reason)
+		default:
 			fmt.Fprintf(a.stdout, "%s is not available: %s\n", r.Name, strings.TrimPrefix(r.Reason, unavailable(r.Name)))
 		}
 	}

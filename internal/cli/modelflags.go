@@ -17,6 +17,7 @@ type modelFlags struct {
 	override       []string
 	backends       []string
 	backendOptions []string
+	plugins        []string
 	disabled       []string
 	strict         bool
 	threads        int
@@ -54,6 +55,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
+		{compiling, "plugin", "vendor's `library`, or folder of libraries, whose processors --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "backend-option", "option of a backend, `BACKEND.KEY=VALUE` (repeatable)", repeatable(&f.backendOptions), nil},
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
@@ -110,6 +112,11 @@ func number(p *int) func(*cobra.Command, string, string) {
 func (f *modelFlags) applyBackends(o *carve.Options) (err error) {
 	o.Backends, err = f.configs()
 	return err
+}
+
+func (f *modelFlags) applyPlugins(o *carve.Options) error {
+	o.Plugins = f.plugins
+	return nil
 }
 
 func (f *modelFlags) applyDisabled(o *carve.Options) error {

@@ -2,4 +2,8 @@
 
 package cli
 
-import _ "github.com/carve-dev/carve/backend/mkl" // a native backend: it makes the program a dynamic one
+// Native backends: they make the program a dynamic one.
+import (
+	_ "github.com/carve-dev/carve/backend/mkl"
+	_ "github.com/carve-dev/carve/backend/plugin"
+)
