@@ -153,7 +153,7 @@ type StepInfo struct {
 	Name    string   // of the node
 	Op      string   // operator or pattern
 	Origins []string // the model's nodes
-	FLOPs   float64 // that it does, a multiply-add counting twice; 0 where not known
+	FLOPs   float64  // that it does, a multiply-add counting twice; 0 where not known
 }
 
 // RunArgs are the arguments of a run. Tensors describe logical shapes; their storage is in the formats of the subgraph's
