@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,31 +17,47 @@ import (
 	"github.com/carve-dev/carve/internal/dl"
 )
 
+// folders are where libraries were built.
+var folders []string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, dir := range folders {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
 func TestPlugin(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "backend/plugin")
 }
 
-// build compiles a plugin's source once, and skips where there is no compiler.
-func build(t interface {
-	Helper()
-	Skip(...any)
-	Fatalf(string, ...any)
-}, source string, flags ...string) string {
+// built are the libraries, by source and flags: each is compiled once.
+var built sync.Map
+
+// build compiles a plugin's source, and skips where there is no compiler.
+func build(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || !dl.Supported {
 		t.Skip("a plugin cannot be built here")
 	}
-	dir, err := os.MkdirTemp("", "carve-plugin-")
-	if err != nil {
-		t.Fatalf("%v", err)
+	key := source + strings.Join(flags, " ")
+	if path, ok := built.Load(key); ok {
+		return path.(string)
 	}
+	dir, err := os.MkdirTemp("", "carve-plugin-") // libraries stay open until the process ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders = append(folders, dir)
 	out := filepath.Join(dir, filepath.Base(source)+".so")
 	args := append([]string{"-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ".", "-o", out, source}, flags...)
 	if text, err := exec.Command(gcc, append(args, "-lm", "-lpthread")...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, text)
 	}
+	built.Store(key, out)
 	return out
 }
 
