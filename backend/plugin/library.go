@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	_ "embed"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,6 +11,11 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/dl"
 )
+
+// Header is carve_plugin.h, the interface that a plugin is written against: C99 and C++11.
+//
+//go:embed carve_plugin.h
+var Header string
 
 // Library is an open plugin. It is immutable, safe for concurrent use, and stays open until the process ends.
 type Library struct {

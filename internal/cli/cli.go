@@ -93,6 +93,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.dumpCommand(), a.onnxtestCommand(), a.benchCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
+	root.AddCommand(a.nativeCommands()...)
 	return root
 }
 

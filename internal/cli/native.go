@@ -2,8 +2,53 @@
 
 package cli
 
-// Native backends: they make the program a dynamic one.
 import (
-	_ "github.com/carve-dev/carve/backend/mkl"
-	_ "github.com/carve-dev/carve/backend/plugin"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	_ "github.com/carve-dev/carve/backend/mkl" // native backends make the program a dynamic one
+	"github.com/carve-dev/carve/backend/plugin"
+	"github.com/carve-dev/carve/graph"
 )
+
+// nativeCommands are about native backends.
+func (a *app) nativeCommands() []*cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plugin",
+		Short: "For who writes a plugin: the header, and digests of schemas",
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "header",
+		Short: "Prints carve_plugin.h, which a plugin is compiled with",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(a.stdout, plugin.Header)
+			return err
+		},
+	}, &cobra.Command{
+		Use:   "digest OPERATOR VERSION [DOMAIN]",
+		Short: "Prints the digest of an operator's schema, for carve_op",
+		Args:  cobra.RangeArgs(2, 3),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.digest(args) },
+	})
+	return []*cobra.Command{cmd}
+}
+
+func (a *app) digest(args []string) error {
+	version, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("version %q is no number", args[1])
+	}
+	domain := ""
+	if len(args) == 3 && args[2] != "ai.onnx" {
+		domain = args[2]
+	}
+	s := graph.LookupSchema(domain, args[0], version)
+	if s == nil {
+		return fmt.Errorf("there is no operator %q at version %d of the operator set %q", args[0], version, domain)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%#016x  %s, since version %d\n", plugin.Digest(s), args[0], s.Since)
+	return err
+}
