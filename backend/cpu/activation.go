@@ -186,7 +186,7 @@ func elements[S, D tensor.Element](p *planner, src, dst place.Memory, count int,
 	}}, []place.Memory{src}, []place.Memory{dst})
 }
 
-// rowOf returns how many elements, of these sizes in bytes, lie together on both sides, 0 where all of them do.
+// rowOf returns how many elements, of these sizes in bytes, are contiguous on both sides, 0 where all of them are.
 func rowOf(src place.Memory, sizeS int, dst place.Memory, sizeD int) int {
 	return commonDivisor(src.Row/sizeS, dst.Row/sizeD)
 }
@@ -240,9 +240,9 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func init() {
 	for name := range unaryOps {
-		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: anyRows}))
+		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
 	}
 	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
-		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: anyRows})
+		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows})
 	}
 }

@@ -237,7 +237,7 @@ func (p *planner) binary(op vec.BinaryOp, a, b, y *graph.Value) {
 // laid are the dims of a tensor and the strides of its elements.
 type laid struct{ dims, strides []int }
 
-// compact returns the layout of a row-major tensor that lies together.
+// compact returns the dims and strides of a contiguous row-major tensor.
 func compact(dims []int) laid { return laid{dims, tensor.CompactStrides(dims)} }
 
 // laid returns how a value lies: as its dims say, or, in blocked layouts, as a vector for each image.
@@ -249,8 +249,9 @@ func (p *planner) laid(v *graph.Value) laid {
 	return laid{d, stridesAt(p.In(v), d, v.Type.DType.Size())}
 }
 
-// binaryApart is for the row-major forms, for images of one shape, and for images with one value per channel beside them.
-func binaryApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// binaryStrided is the Strided of binary operators: of row-major ones, on images of one shape, and on images with one value per
+// channel.
+func binaryStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	y := n.Outputs[0]
 	if v.Format != blocked {
 		return y.Format == rowMaj && operators.WholeDims(p, n, v, m)
@@ -474,6 +475,6 @@ func elementwise2Over[A, B tensor.Element, R tensor.Element](p *planner, b *broa
 
 func init() {
 	for _, name := range []string{"Add", "Sub", "Mul", "Div"} { // Max and Min: nary.go
-		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Apart: binaryApart})
+		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Strided: binaryStrided})
 	}
 }

@@ -35,6 +35,6 @@ func planBlock(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("DepthToSpace", operator{Signatures: blockSignatures, Plan: planBlock, Apart: operators.WholeDims[*planner]})
-	table.Register("SpaceToDepth", operator{Signatures: blockSignatures, Plan: planBlock, Apart: operators.WholeDims[*planner]})
+	table.Register("DepthToSpace", operator{Signatures: blockSignatures, Plan: planBlock, Strided: operators.WholeDims[*planner]})
+	table.Register("SpaceToDepth", operator{Signatures: blockSignatures, Plan: planBlock, Strided: operators.WholeDims[*planner]})
 }

@@ -158,7 +158,7 @@ func sticky(x int64) float32 {
 }
 
 func init() {
-	table.Register("Cast", operator{Signatures: castSignatures, Settle: settleCast, Plan: planCast, Apart: anyRows})
+	table.Register("Cast", operator{Signatures: castSignatures, Settle: settleCast, Plan: planCast, Strided: anyRows})
 }
 
 // settleCast makes casts of half precision to itself views.

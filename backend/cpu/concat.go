@@ -44,17 +44,17 @@ func planConcat(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// concatApart: copies step through rows of every kind, and choices of channels through images.
-func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// concatStrided is the Strided of Concat: copies take strided rows of every kind, choices of channels strided images.
+func concatStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v.Format == blocked {
 		return p.wholeImages(v, m)
 	}
 	return operators.WholeDims(p, n, v, m)
 }
 
-// imagesApart is for convolutions, pooling and batch normalisations, with their tails: in the blocked layout their images
-// may lie apart, but for those of residuals.
-func imagesApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// imagesStrided is the Strided of convolutions, pooling and batch normalisations, with their tails: in the blocked layout
+// their images may have any pitch, but for those of residuals.
+func imagesStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v.Format != blocked || !is4D(v) || !p.wholeImages(v, m) {
 		return false
 	}
@@ -116,5 +116,5 @@ func (p *planner) gather(images, hw int, sources []reorder.Source, table []reord
 }
 
 func init() {
-	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Apart: concatApart})
+	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Strided: concatStrided})
 }

@@ -222,7 +222,7 @@ type convCall struct {
 func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
 	c.biasAt = place.Nowhere
 	if w.IsConst() {
-		c.weights = p.Form(w, w.Format, 4*c.plan.WeightFloats())
+		c.weights = p.ConstantIn(w, w.Format, 4*c.plan.WeightFloats())
 	} else {
 		c.weights = p.packWeights(c.plan, p.In(w))
 	}
@@ -440,6 +440,6 @@ func rounding(l fuse.Levels) activation {
 var inf = float32(math.Inf(1))
 
 func init() {
-	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Apart: imagesApart})
-	table.Register("ConvTranspose", operator{Signatures: convTransposeSignatures, Plan: planConv, Apart: imagesApart})
+	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Strided: imagesStrided})
+	table.Register("ConvTranspose", operator{Signatures: convTransposeSignatures, Plan: planConv, Strided: imagesStrided})
 }

@@ -61,8 +61,8 @@ func planConvert(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// convertApart is for images between the layouts of the reorder kernels.
-func convertApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// convertStrided is the Strided of Convert: of images between the layouts of the reorder kernels.
+func convertStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	x, y := n.Inputs[0], n.Outputs[0]
 	_, ok1 := reorderLayout(x.Format)
 	_, ok2 := reorderLayout(y.Format)
@@ -123,5 +123,5 @@ func (p *planner) runMover(m mover, src, dst place.Memory) {
 }
 
 func init() {
-	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Apart: convertApart})
+	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Strided: convertStrided})
 }

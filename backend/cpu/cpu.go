@@ -8,12 +8,12 @@
 //
 // A subgraph is compiled to a list of nodes, and specialised to a list of steps over planned buffers: views alias their
 // source, element-wise operators run in place, and concatenations are written in place by their producers, along
-// inner axes too where kernels deal with rows apart. A run calls the steps one after the other, each spread over the worker
+// inner axes too where kernels take strided rows. A run calls the steps one after the other, each spread over the worker
 // pool in chunks; it allocates nothing.
 // Results do not depend on the number of threads.
 //
 // Where to start: cpu.go has the Backend and the table of operators, each of which is two functions, one for its signatures
-// and one that plans it, and a third where it deals with rows apart (apart.go); planner.go turns a subgraph into steps over
+// and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
 // family of operators, and registers it: conv.go, pool.go, binary.go, activation.go, matmul.go, rows.go, move.go and so on.
 // A new operator is a registration and a spec against package reference.

@@ -166,15 +166,15 @@ func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
 
 func init() {
 	for _, c := range []*fuse.Chain{convTail, matmulTail, scaleTail} {
-		apart := imagesApart
+		strided := imagesStrided
 		if c == matmulTail {
-			apart = productApart
+			strided = productStrided
 		}
 		table.Register(operators.Pattern(c.Name), operator{
 			Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) { return chainSignatures(c, n) },
 			Settle:     func(p *planner, n *graph.Node) { p.settleChain(c, n) },
 			Plan:       func(p *planner, n *graph.Node) error { return p.planChain(c, n) },
-			Apart:      apart,
+			Strided:    strided,
 		})
 	}
 	table.Register(operators.Pattern(fuse.SiluName), operator{
@@ -187,6 +187,6 @@ func init() {
 			p.unary(activation{some: true, op: vec.Silu}, p.In(x), p.Out(y), p.stored(y), padding{})
 			return nil
 		},
-		Apart: anyRows,
+		Strided: anyRows,
 	})
 }

@@ -188,5 +188,5 @@ func (g *gru) finish(st *state, k int) {
 }
 
 func init() {
-	table.Register("GRU", operator{Signatures: gruSignatures, Plan: planGRU, Apart: recurrentApart})
+	table.Register("GRU", operator{Signatures: gruSignatures, Plan: planGRU, Strided: recurrentStrided})
 }

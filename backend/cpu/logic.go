@@ -162,12 +162,12 @@ func planPow(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range comparisons {
-		table.Register(name, operator{Signatures: compareSignatures, Plan: planCompare, Apart: operators.WholeDims[*planner]})
+		table.Register(name, operator{Signatures: compareSignatures, Plan: planCompare, Strided: operators.WholeDims[*planner]})
 	}
 	for _, name := range []string{"And", "Or", "Xor"} {
-		table.Register(name, operator{Signatures: boolSignatures, Plan: planBool, Apart: operators.WholeDims[*planner]})
+		table.Register(name, operator{Signatures: boolSignatures, Plan: planBool, Strided: operators.WholeDims[*planner]})
 	}
-	table.Register("Not", operator{Signatures: boolSignatures, Plan: planNot, Apart: anyRows})
-	table.Register("Where", operator{Signatures: whereSignatures, Plan: planWhere, Apart: operators.WholeDims[*planner]})
-	table.Register("Pow", operator{Signatures: powSignatures, Settle: settlePow, Plan: planPow, Apart: operators.WholeDims[*planner]})
+	table.Register("Not", operator{Signatures: boolSignatures, Plan: planNot, Strided: anyRows})
+	table.Register("Where", operator{Signatures: whereSignatures, Plan: planWhere, Strided: operators.WholeDims[*planner]})
+	table.Register("Pow", operator{Signatures: powSignatures, Settle: settlePow, Plan: planPow, Strided: operators.WholeDims[*planner]})
 }

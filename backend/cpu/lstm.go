@@ -147,8 +147,9 @@ func (s states) end(rows, state []float32, batch, hidden int) {
 	}
 }
 
-// recurrentApart is for the states of all steps, whose rows in memory hold whole rows of the batch.
-func recurrentApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// recurrentStrided is the Strided of recurrent layers: of the states of all steps, where strided rows hold whole rows of the
+// batch.
+func recurrentStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	return v == n.Output(0) && operators.WholeDims(p, n, v, m)
 }
 
@@ -283,5 +284,5 @@ func (p *planner) lstmGates(q *recurrence, k int) error {
 }
 
 func init() {
-	table.Register("LSTM", operator{Signatures: lstmSignatures, Plan: planLSTM, Apart: recurrentApart})
+	table.Register("LSTM", operator{Signatures: lstmSignatures, Plan: planLSTM, Strided: recurrentStrided})
 }

@@ -240,8 +240,8 @@ type division struct {
 	a, b, c, r  matrices
 }
 
-// leastSplit is the fewest rows of a product that is made in pieces, one for each run of rows of an operand or result that
-// lies in rows Apart: each of them reads B.
+// leastSplit is the fewest rows of a product that is made in pieces, one for each of the strided
+// rows of an operand or result: each piece reads B.
 const leastSplit = 64
 
 // divide divides a product with results at c and, where there is one, a residual at r. Where the second operand is one
@@ -292,8 +292,9 @@ func commonDivisor(a, b int) int {
 // oneMatrix reports whether the second operand is a single matrix.
 func (o operands) oneMatrix() bool { return product(o.dimsB[:len(o.dimsB)-2]) == 1 }
 
-// productApart is for the first operand, the result and residuals of a product whose matrices have whole rows there.
-func productApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// productStrided is the Strided of products: of the first operand, the result and residuals whose strided rows hold whole rows
+// of the matrices.
+func productStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	head, in, residual := n, n.Inputs, (*graph.Value)(nil)
 	if n.IsCarve(graph.OpFused) {
 		l, err := matmulTail.Parse(n)
@@ -362,6 +363,6 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 }
 
 func init() {
-	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Apart: productApart})
-	table.Register("Gemm", operator{Signatures: gemmSignatures, Settle: settleGemm, Plan: planGemm, Apart: productApart})
+	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Strided: productStrided})
+	table.Register("Gemm", operator{Signatures: gemmSignatures, Settle: settleGemm, Plan: planGemm, Strided: productStrided})
 }

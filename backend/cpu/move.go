@@ -22,7 +22,7 @@ type copySpec struct {
 	size     int // of an element
 }
 
-// coalesced drops dims of 1 and joins dims that lie together on both sides.
+// coalesced drops dims of 1 and joins dims that are contiguous on both sides.
 func (c copySpec) coalesced() copySpec {
 	out := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: c.size}
 	for k, d := range c.dims {
@@ -186,7 +186,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 }
 
 // permute emits the transposition of a row-major tensor of these dims: axis i of the result is axis perm[i] of src. Rows of
-// both, where they lie apart, are whole dims.
+// both, where they are strided, are whole dims.
 func (p *planner) permute(dims, perm []int, size int, src, dst place.Memory) {
 	strides := stridesAt(src, dims, size)
 	c := copySpec{size: size}
@@ -434,8 +434,8 @@ func planGather(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// gatherApart is for what is gathered and the result, whose rows hold whole pieces.
-func gatherApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// gatherStrided is the Strided of Gather: of the operand and the result where each row holds whole slices.
+func gatherStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	x := n.Inputs[0]
 	if v != x && v.Producer != n || v == n.Inputs[1] {
 		return false
@@ -446,9 +446,9 @@ func gatherApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 }
 
 func init() {
-	table.Register("Transpose", operator{Signatures: transposeSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Apart: operators.WholeDims[*planner]})
-	table.Register("Expand", operator{Signatures: expandSignatures, Settle: settleExpand, Plan: planExpand, Apart: operators.WholeDims[*planner]})
+	table.Register("Transpose", operator{Signatures: transposeSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Strided: operators.WholeDims[*planner]})
+	table.Register("Expand", operator{Signatures: expandSignatures, Settle: settleExpand, Plan: planExpand, Strided: operators.WholeDims[*planner]})
 	table.Register("Pad", operator{Signatures: padSignatures, Plan: planPad})
-	table.Register("Tile", operator{Signatures: tileSignatures, Plan: planTile, Apart: operators.WholeDims[*planner]})
-	table.Register("Gather", operator{Signatures: gatherSignatures, Plan: planGather, Apart: gatherApart})
+	table.Register("Tile", operator{Signatures: tileSignatures, Plan: planTile, Strided: operators.WholeDims[*planner]})
+	table.Register("Gather", operator{Signatures: gatherSignatures, Plan: planGather, Strided: gatherStrided})
 }

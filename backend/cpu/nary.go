@@ -62,6 +62,6 @@ func planNary(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range naryOps {
-		table.Register(name, operator{Signatures: narySignatures, Settle: settleNary, Plan: planNary, Apart: binaryApart})
+		table.Register(name, operator{Signatures: narySignatures, Settle: settleNary, Plan: planNary, Strided: binaryStrided})
 	}
 }

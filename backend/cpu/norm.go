@@ -76,8 +76,8 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// groupNormApart is for images, or groups of them, whose rows in memory hold whole groups.
-func groupNormApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// groupNormStrided is the Strided of group normalisations: of images, or groups of channels, that strided rows hold whole.
+func groupNormStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v != n.Inputs[0] && v != n.Outputs[0] {
 		return false
 	}
@@ -125,7 +125,7 @@ func planLRN(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("InstanceNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Apart: groupNormApart})
-	table.Register("GroupNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Apart: groupNormApart})
+	table.Register("InstanceNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Strided: groupNormStrided})
+	table.Register("GroupNormalization", operator{Signatures: groupNormSignatures, Plan: planGroupNorm, Strided: groupNormStrided})
 	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN})
 }

@@ -78,7 +78,7 @@ func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
 	}
 	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target)}
 	p.WantOutputs()
-	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.apart)
+	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.takesStrided)
 	return p, nil
 }
 
@@ -105,7 +105,7 @@ func (p *planner) settle(n *graph.Node) {
 // plan emits the steps of a node; none where there is nothing to compute.
 func (p *planner) plan(n *graph.Node) error {
 	op, _ := p.e.lookup(n)
-	if err := p.together(n); err != nil || p.nothing(n) {
+	if err := p.checkStrided(n); err != nil || p.nothing(n) {
 		return err
 	}
 	return op.Plan(p, n)

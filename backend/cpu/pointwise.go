@@ -67,8 +67,8 @@ func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// preluApart is for everything but slopes.
-func preluApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// preluStrided is the Strided of PRelu: of everything but slopes.
+func preluStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	return v != n.Inputs[1] && operators.WholeDims(p, n, v, m)
 }
 
@@ -147,16 +147,16 @@ func orInteger(float operator) operator {
 			}
 			return float.Plan(p, n)
 		},
-		Apart: float.Apart,
+		Strided: float.Strided,
 	}
 }
 
 func init() {
 	for name := range floatFunctions {
-		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planFunction, Apart: anyRows}))
+		table.Register(name, orInteger(operator{Signatures: functionSignatures, Plan: planFunction, Strided: anyRows}))
 	}
-	table.Register("ThresholdedRelu", operator{Signatures: functionSignatures, Plan: planThreshold, Apart: anyRows})
-	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Apart: anyRows})
-	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Apart: anyRows})
-	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Apart: preluApart})
+	table.Register("ThresholdedRelu", operator{Signatures: functionSignatures, Plan: planThreshold, Strided: anyRows})
+	table.Register("IsNaN", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
+	table.Register("IsInf", operator{Signatures: functionSignatures, Plan: planTest, Strided: anyRows})
+	table.Register("PRelu", operator{Signatures: preluSignatures, Plan: planPRelu, Strided: preluStrided})
 }

@@ -111,8 +111,8 @@ func globalSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return globalPoolSignatures(n, true), nil
 }
 
-// globalPoolApart is for what is pooled.
-func globalPoolApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// globalPoolStrided is the Strided of global pooling: of the operand.
+func globalPoolStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v.Format == blocked {
 		return v == n.Inputs[0] && p.wholeImages(v, m)
 	}
@@ -247,9 +247,9 @@ func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Valu
 }
 
 func init() {
-	table.Register("MaxPool", operator{Signatures: poolSignatures, Plan: planPool, Apart: imagesApart})
-	table.Register("AveragePool", operator{Signatures: poolSignatures, Plan: planPool, Apart: imagesApart})
-	table.Register("GlobalAveragePool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Apart: globalPoolApart})
-	table.Register("GlobalMaxPool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Apart: globalPoolApart})
-	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Apart: imagesApart})
+	table.Register("MaxPool", operator{Signatures: poolSignatures, Plan: planPool, Strided: imagesStrided})
+	table.Register("AveragePool", operator{Signatures: poolSignatures, Plan: planPool, Strided: imagesStrided})
+	table.Register("GlobalAveragePool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Strided: globalPoolStrided})
+	table.Register("GlobalMaxPool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Strided: globalPoolStrided})
+	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Strided: imagesStrided})
 }

@@ -137,9 +137,9 @@ func init() {
 			}
 			return fmt.Errorf("body of %v rounds nothing", n)
 		},
-		Apart: anyRows,
+		Strided: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, byteDType), Plan: planQuantize, Apart: anyRows})
-	table.Register("DequantizeLinear", operator{Signatures: quantised(byteDType, isFloat), Plan: planDequantize, Apart: anyRows})
+	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, byteDType), Plan: planQuantize, Strided: anyRows})
+	table.Register("DequantizeLinear", operator{Signatures: quantised(byteDType, isFloat), Plan: planDequantize, Strided: anyRows})
 }

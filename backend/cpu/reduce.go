@@ -118,9 +118,9 @@ func planReduce(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// reduceApart is for operands of which rows in memory hold all that is reduced to one element or row of them, and results
-// whose elements are reduced by rows.
-func reduceApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// reduceStrided is the Strided of reductions: of operands whose strided rows hold all that is reduced to one element, or to a
+// row of elements, and of results that are computed row by row.
+func reduceStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	x := n.Inputs[0]
 	if x.Format == blocked {
 		return v == x && p.wholeImages(v, m)
@@ -137,7 +137,7 @@ func reduceApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool
 	return ok
 }
 
-// adjacentAxes returns dims as [outer, count, inner] where the axes to reduce, which are sorted, lie together as count: only
+// adjacentAxes returns dims as [outer, count, inner] where the axes to reduce, which are sorted, are adjacent as count: only
 // dims of 1 lie between them.
 func adjacentAxes(d, axes []int) (outer, count, inner int, ok bool) {
 	outer, count, inner = 1, 1, 1
@@ -214,6 +214,6 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 
 func init() {
 	for name := range reductions {
-		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce, Apart: reduceApart})
+		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce, Strided: reduceStrided})
 	}
 }

@@ -121,6 +121,6 @@ func planResize(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Apart: imagesApart})
-	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Apart: imagesApart})
+	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Strided: imagesStrided})
+	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Strided: imagesStrided})
 }

@@ -67,8 +67,8 @@ func rowsFrom(def int64) func(p *planner, n *graph.Node, v *graph.Value, m place
 	}
 }
 
-// softmaxApart: rows that are whole, or an axis that is brought to the end.
-func softmaxApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// softmaxStrided is the Strided of softmaxes: of whole rows, or along an axis that is transposed to the end.
+func softmaxStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if n.Op.Since < 13 {
 		return rowsFrom(1)(p, n, v, m)
 	}
@@ -82,7 +82,7 @@ func softmaxApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) boo
 }
 
 // rows emits a function of rows of colsIn elements at distances of lds to rows of colsOut at distances of ldd; nanos is its
-// time per row. Places in rows apart hold whole rows of these.
+// time per row. Each row of a strided place holds whole rows of these.
 func (p *planner) rows(src, dst place.Memory, rows int, nanos float64, fn func(dst []float32, ldd int, src []float32, lds, rows int), colsOut, colsIn int) {
 	if rows == 0 {
 		return
@@ -163,8 +163,8 @@ func planLayerNorm(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: softmaxApart})
-	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: softmaxApart})
-	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: rowsFrom(-1)})
-	table.Register("RMSNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: rowsFrom(-1)})
+	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Strided: softmaxStrided})
+	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Strided: softmaxStrided})
+	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Strided: rowsFrom(-1)})
+	table.Register("RMSNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Strided: rowsFrom(-1)})
 }

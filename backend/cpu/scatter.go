@@ -179,7 +179,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
 	read, run, join, count := indexAt(n), runAt(idx), combine(n), product(di)
-	inner := 1 // elements that lie together in both, but for what the index adds
+	inner := 1 // elements that are contiguous in both, but for what the index adds
 	for k := len(d) - 1; k > axis; k-- {
 		if inner *= di[k]; di[k] != d[k] {
 			break

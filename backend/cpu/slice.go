@@ -9,7 +9,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Slice and Split: views where what is taken lies together, else copies by strides or choices of channels.
+// Slice and Split: views where what is taken is contiguous, else copies by strides or choices of channels.
 
 func sliceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if n.Op.Since < 10 {
@@ -179,7 +179,7 @@ func (p *planner) splitOf(n *graph.Node, k, axis int) copySpec {
 	return c
 }
 
-// viewOf makes y the part of x that c describes where its elements lie together, and reports whether it did.
+// viewOf makes y the part of x that c describes where its elements are contiguous, and reports whether it did.
 func (p *planner) viewOf(c copySpec, x, y *graph.Value) bool {
 	return contiguous(c.dims, c.src) && p.Part(y, x, c.srcOff*c.size)
 }
@@ -195,6 +195,6 @@ func (p *planner) take(c copySpec, x, y *graph.Value) {
 }
 
 func init() {
-	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Apart: operators.WholeDims[*planner]})
-	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Apart: operators.WholeDims[*planner]})
+	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Strided: operators.WholeDims[*planner]})
+	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Strided: operators.WholeDims[*planner]})
 }

@@ -27,6 +27,6 @@ func planView(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range place.Views {
-		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Apart: anyRows})
+		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Strided: anyRows})
 	}
 }

@@ -40,7 +40,7 @@ func blockedFormat(v *graph.Value) (f graph.Format, ok bool) {
 // slices2D returns the dims of a volume as those of images: its slices.
 func slices2D(d []int) []int { return []int{d[0] * d[2], d[1], d[3], d[4]} }
 
-// reorderVolume emits a change between the row-major and the blocked layout: the slices are brought together, or apart, on
+// reorderVolume emits a change between the row-major and the blocked layout: slices are gathered or scattered on
 // the way.
 func (p *planner) reorderVolume(d []int, toBlocks bool, src, dst place.Memory) error {
 	images := slices2D(d)
@@ -73,9 +73,9 @@ func (p *planner) sliced(d []int, src place.Memory) place.Memory {
 // depthTap is a slice of a kernel that meets a slice of the source.
 type depthTap struct{ kernel, source int }
 
-// depthRun is a run of slices of a result to which the same slices of the kernel contribute: count of them, from first on at
-// distance apart. taps are those of the first; each further one reads step slices behind. A slice to which none contributes
-// is a run of its own.
+// depthRun is a run of slices of a result to which the same slices of the kernel contribute: count of them from first on, apart
+// slices from one to the next. taps are those of the first; each further slice reads source slices that are step behind. A
+// slice to which no slice of the kernel contributes is a run of its own.
 type depthRun struct {
 	first, count, apart, step int
 	taps                      []depthTap
@@ -217,7 +217,7 @@ func (v *volumeSteps) emitTap(s conv.Spec, run *depthRun, i int) error {
 	}
 	one := 4 * c.plan.WeightFloats()
 	if v.weights.Slot < 0 {
-		v.weights = p.Form(v.w, v.w.Format, v.dw[2]*one)
+		v.weights = p.ConstantIn(v.w, v.w.Format, v.dw[2]*one)
 	}
 	c.weights = v.weights.Part(tap.kernel*one, one)
 	for b := range v.dx[0] {

@@ -187,7 +187,7 @@ func planSum(p *planner, n *graph.Node) error {
 
 func init() {
 	for name := range binaryAlgs {
-		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Apart: byImages, Single: true})
+		table.Register(name, operator{Signatures: binarySignatures, Settle: settleBinary, Plan: planBinary, Strided: byImages, Single: true})
 	}
-	table.Register("Sum", operator{Signatures: sumSignatures, Plan: planSum, Apart: byImages, Single: true})
+	table.Register("Sum", operator{Signatures: sumSignatures, Plan: planSum, Strided: byImages, Single: true})
 }

@@ -66,7 +66,7 @@ func planConcat(p *planner, n *graph.Node) error {
 		return nil
 	}
 	parts, ok := p.ConcatPlaces(n, dst)
-	all := dst.Pitch == 0 // operands lie together, none of them where it belongs
+	all := dst.Pitch == 0 // operands are contiguous, none of them where it belongs
 	for i, v := range n.Inputs {
 		all = all && ok && p.In(v).Pitch == 0 && p.In(v) != parts[i]
 	}
@@ -138,8 +138,9 @@ func (p *planner) laid(v *graph.Value) shape {
 	return s
 }
 
-// concatApart: copies step through rows of every kind, but the library's own concatenation and choices of channels do not.
-func concatApart(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+// concatStrided is the Strided of Concat: copies take strided rows of every kind, but the library's own concatenation and choices
+// of channels take contiguous operands.
+func concatStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	y := n.Outputs[0]
 	if !operators.IsFloat32(v) || y.Format != graph.HostFormat && !p.OnBlocks(n) {
 		return false
@@ -214,5 +215,5 @@ func (p *planner) takeChannels(x, y *graph.Value, start int) error {
 }
 
 func init() {
-	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Apart: concatApart})
+	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Strided: concatStrided})
 }

@@ -295,6 +295,6 @@ func (p *planner) plainArg(id int32, v *graph.Value) arg {
 }
 
 func init() {
-	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Apart: byImages, Single: true})
-	table.Register("ConvTranspose", operator{Signatures: convSignatures, Plan: planConv, Apart: byImages, Single: true})
+	table.Register("Conv", operator{Signatures: convSignatures, Plan: planConv, Strided: byImages, Single: true})
+	table.Register("ConvTranspose", operator{Signatures: convSignatures, Plan: planConv, Strided: byImages, Single: true})
 }

@@ -58,5 +58,5 @@ func (p *planner) hostConvert(x, y *graph.Value) error {
 type hostMove func(ctx context.Context, dst, src []byte) error
 
 func init() {
-	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Apart: byImages, Single: true})
+	table.Register(operators.Convert, operator{Settle: settleConvert, Plan: planConvert, Strided: byImages, Single: true})
 }

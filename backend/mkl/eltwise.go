@@ -52,6 +52,6 @@ func (p *planner) activation(posts []post, x, y *graph.Value) error {
 func init() {
 	for _, name := range []string{"Relu", "LeakyRelu", "Clip", "Elu", "Selu", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Sigmoid", "Tanh",
 		"Exp", "Abs", "Sqrt", "Neg", "Reciprocal", "Round", "Softplus", "Mish"} {
-		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Apart: byImages, Single: true})
+		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: byImages, Single: true})
 	}
 }

@@ -115,15 +115,15 @@ func (p *planner) planChain(i int, n *graph.Node) error {
 
 func init() {
 	for i, name := range chainNames {
-		apart := byImages
+		strided := byImages
 		if name == chainNames[1] {
-			apart = manyRows
+			strided = manyRows
 		}
 		table.Register(operators.Pattern(name), operator{
 			Signatures: func(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) { return b.chainSignatures(i, n) },
 			Settle:     func(p *planner, n *graph.Node) { p.settleChain(i, n) },
 			Plan:       func(p *planner, n *graph.Node) error { return p.planChain(i, n) },
-			Apart:      apart, Single: true,
+			Strided:    strided, Single: true,
 		})
 	}
 	table.Register(operators.Pattern(fuse.SiluName), operator{
@@ -134,6 +134,6 @@ func init() {
 		Plan: func(p *planner, n *graph.Node) error {
 			return p.activation([]post{{alg: eltSwish, alpha: 1}}, n.Inputs[0], n.Outputs[0])
 		},
-		Apart: byImages, Single: true,
+		Strided: byImages, Single: true,
 	})
 }

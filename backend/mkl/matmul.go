@@ -332,6 +332,6 @@ func transposed(d, perm []int) []int {
 }
 
 func init() {
-	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Apart: manyRows, Single: true})
+	table.Register("MatMul", operator{Signatures: matmulSignatures, Plan: planMatMul, Strided: manyRows, Single: true})
 	table.Register("Gemm", operator{Signatures: matmulSignatures, Plan: planMatMul})
 }

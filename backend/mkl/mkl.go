@@ -51,7 +51,7 @@ func init() { backend.Register("mkl", Open) }
 type mkl struct {
 	l       *library
 	blocked graph.Layout // of activations with two spatial dims; row-major where the library has no other
-	block   int          // channels that lie together in it, 0 where they all do or none
+	block   int          // channels in a block of it, 0 where it is not blocked
 	answers *answers
 	forms   weightForms
 	quants  *quants

@@ -82,7 +82,7 @@ func (p *planner) stridedOf(dtype int32, dims []int, src place.Memory, srcStride
 
 func init() {
 	for _, name := range place.Views {
-		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Apart: always})
+		table.Register(name, operator{Signatures: viewSignatures, Settle: operators.View[*planner], Plan: planView, Strided: always})
 	}
-	table.Register("Transpose", operator{Signatures: moveSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Apart: operators.WholeDims[*planner]})
+	table.Register("Transpose", operator{Signatures: moveSignatures, Settle: operators.Transpose[*planner], Plan: planTranspose, Strided: operators.WholeDims[*planner]})
 }

@@ -217,9 +217,9 @@ func planSoftmax(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Apart: byImages, Single: true})
-	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Apart: withinImages, Single: true})
-	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN, Apart: byImages, Single: true})
-	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: withinImages, Single: true})
-	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Apart: withinImages, Single: true})
+	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Strided: byImages, Single: true})
+	table.Register("LayerNormalization", operator{Signatures: layerNormSignatures, Settle: overFirst, Plan: planLayerNorm, Strided: withinImages, Single: true})
+	table.Register("LRN", operator{Signatures: lrnSignatures, Plan: planLRN, Strided: byImages, Single: true})
+	table.Register("Softmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Strided: withinImages, Single: true})
+	table.Register("LogSoftmax", operator{Signatures: softmaxSignatures, Settle: overFirst, Plan: planSoftmax, Strided: withinImages, Single: true})
 }

@@ -95,7 +95,7 @@ func (e *executable) newPlanner(b graph.Bindings, threads int) (*planner, error)
 	}
 	p := &planner{Plan: plan, e: e, b: e.b, l: e.b.l, threads: threads, times: 1}
 	p.WantOutputs()
-	p.WantConcats(placeAlign, mayAlias, p.apart)
+	p.WantConcats(placeAlign, mayAlias, p.takesStrided)
 	return p, nil
 }
 

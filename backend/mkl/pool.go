@@ -130,6 +130,6 @@ func planPool(p *planner, n *graph.Node) error {
 
 func init() {
 	for _, name := range []string{"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"} {
-		table.Register(name, operator{Signatures: poolSignatures, Plan: planPool, Apart: byImages, Single: true})
+		table.Register(name, operator{Signatures: poolSignatures, Plan: planPool, Strided: byImages, Single: true})
 	}
 }

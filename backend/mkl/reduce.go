@@ -11,7 +11,7 @@ import (
 var reduceAlgs = map[string]reduceAlg{"ReduceMean": reduceMean, "ReduceSum": reduceSum, "ReduceMax": reduceMax, "ReduceMin": reduceMin,
 	"ReduceProd": reduceMul, "ReduceL2": reduceNormSum}
 
-// reduceForm returns the dims of a reduction with runs of reduced and kept dims put together, and the same with 1 for what
+// reduceForm returns the dims of a reduction with runs of reduced and kept dims merged, and the same with 1 for what
 // is reduced.
 func reduceForm(n *graph.Node, x []int, axes []int) (from, to []int, why *property.Reason) {
 	if len(axes) == 0 {

@@ -121,6 +121,6 @@ func planResize(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Apart: byImages, Single: true})
-	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Apart: byImages, Single: true})
+	table.Register("Resize", operator{Signatures: resizeSignatures, Plan: planResize, Strided: byImages, Single: true})
+	table.Register("Upsample", operator{Signatures: resizeSignatures, Plan: planResize, Strided: byImages, Single: true})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Slice and Split: views where what is taken lies together, else the library's reorder, or choices of channels.
+// Slice and Split: views where what is taken is contiguous, else the library's reorder, or choices of channels.
 
 func sliceSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
 	sigs, why := moveSignatures(b, n)
@@ -108,8 +108,8 @@ func (p *planner) sliceOf(n *graph.Node) (off int, from []int, err error) {
 	return off, from, nil
 }
 
-// viewOf makes y the part of the float tensor x that begins at element off and has these strides, where its elements lie
-// together and at a multiple of the alignment. It reports whether it did.
+// viewOf makes y the part of the float tensor x that begins at element off and has these strides, where its elements are
+// contiguous and at a multiple of the alignment. It reports whether it did.
 func (p *planner) viewOf(x, y *graph.Value, off int, strides []int) bool {
 	compact := tensor.CompactStrides(p.Dims[y.ID])
 	for i, n := range p.Dims[y.ID] {
@@ -213,6 +213,6 @@ func planSplit(p *planner, n *graph.Node) error {
 }
 
 func init() {
-	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Apart: operators.WholeDims[*planner]})
-	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Apart: operators.WholeDims[*planner]})
+	table.Register("Slice", operator{Signatures: sliceSignatures, Settle: settleSlice, Plan: planSlice, Strided: operators.WholeDims[*planner]})
+	table.Register("Split", operator{Signatures: splitSignatures, Settle: settleSplit, Plan: planSplit, Strided: operators.WholeDims[*planner]})
 }

@@ -252,7 +252,7 @@ func (p *planner) constant(v *graph.Value, f graph.Format) (place.Memory, error)
 		return place.Nowhere, fmt.Errorf("weights %v are no constant of the group", v)
 	}
 	size, err := p.b.formatBytes(f, v)
-	return p.Form(v, f, size), err
+	return p.ConstantIn(v, f, size), err
 }
 
 // formatBytes returns the size of a constant in a format.

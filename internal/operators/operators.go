@@ -21,13 +21,13 @@ type Planner interface{ Base() *place.Plan }
 type Operator[S any, P Planner] struct {
 	// Signatures returns the ways to run n, or the reason why not. Operands and results have passed the check of Supports.
 	Signatures S
-	// Settle says which operand the result may overwrite, or lies in. nil: the results of n lie elsewhere.
+	// Settle says which operand the result may overwrite, or lies in. nil: the results of n have memory of their own.
 	Settle func(p P, n *graph.Node)
 	// Plan emits the steps of n for concrete shapes. Its results have their places.
 	Plan func(p P, n *graph.Node) error
-	// Apart reports whether Plan deals with v, an operand or the result of n, at m, where it lies in rows apart. nil: never.
-	Apart func(p P, n *graph.Node, v *graph.Value, m place.Memory) bool
-	// Single says that Plan knows of no rows apart, and is called for one image after the other where there are some.
+	// Strided reports whether Plan takes v, an operand or the result of n, at m in strided rows (place.Memory). nil: never.
+	Strided func(p P, n *graph.Node, v *graph.Value, m place.Memory) bool
+	// Single says that Plan takes contiguous values only; where there are strided rows it is called image by image.
 	Single bool
 }
 

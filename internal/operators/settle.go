@@ -32,7 +32,7 @@ func KeepsBytes(dims, perm []int) bool {
 	return true
 }
 
-// WholeDims is the Apart of row-major kernels that step through their operands and results by strides.
+// WholeDims is the Strided of row-major kernels that step through their operands and results by strides.
 func WholeDims[P Planner](p P, _ *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v.Format != graph.HostFormat {
 		return false

@@ -20,7 +20,7 @@ func ConcatAxis(n *graph.Node) int {
 // OnBlocks reports whether the channels of all operands of a Concat but the last fall on blocks of its result's layout.
 func (p *Plan) OnBlocks(n *graph.Node) bool {
 	y := n.Outputs[0]
-	b := block(y.Format, len(p.Dims[y.ID]))
+	b := channelBlock(y.Format, len(p.Dims[y.ID]))
 	if b < 2 {
 		return b == 1
 	}
@@ -32,15 +32,16 @@ func (p *Plan) OnBlocks(n *graph.Node) bool {
 	return true
 }
 
-// concatRows is how the operands of a Concat lie in its result: each is count rows in count rows of row bytes.
+// concatRows is how the operands of a Concat lie in its result: the result has count rows of row bytes, and each operand is a
+// part of every one of them.
 type concatRows struct{ count, row int }
 
-// rowsOf returns how the operands of a Concat lie in its result. ok is false where that is not rows: in blocked layouts
-// along other axes than the channels, or where channels do not fall on blocks.
+// rowsOf returns how the operands of a Concat lie in its result. ok is false where these are no strided rows: in blocked
+// layouts along other axes than the channels, or where channels do not fall on blocks.
 func (p *Plan) rowsOf(n *graph.Node) (r concatRows, ok bool) {
 	y := n.Outputs[0]
 	d, axis := p.Dims[y.ID], ConcatAxis(n)
-	if p.Bytes(y) == 0 || block(y.Format, len(d)) != 1 && axis > 1 || !p.OnBlocks(n) {
+	if p.Bytes(y) == 0 || channelBlock(y.Format, len(d)) != 1 && axis > 1 || !p.OnBlocks(n) {
 		return r, false
 	}
 	r.count = 1
@@ -54,7 +55,7 @@ func (p *Plan) rowsOf(n *graph.Node) (r concatRows, ok bool) {
 }
 
 // ConcatPlaces returns where the operands of a Concat belong in its result, which lies at whole: Nowhere for those that are
-// empty, or that a Memory does not describe there. ok is false where operands are not rows of the result.
+// empty, or that no Memory can describe there. ok is false where operands are no strided rows of the result.
 func (p *Plan) ConcatPlaces(n *graph.Node, whole Memory) (parts []Memory, ok bool) {
 	r, ok := p.rowsOf(n)
 	if !ok {
@@ -78,25 +79,25 @@ type concats struct {
 	*Plan
 	align    int
 	mayAlias func(n *graph.Node) bool
-	apart    func(n *graph.Node, v *graph.Value, m Memory) bool
+	strided  func(n *graph.Node, v *graph.Value, m Memory) bool
 }
 
 // WantConcats decides which values are made directly in the result of a Concat that reads them, and which results of a
 // Concat are the beginning of another's: a chain of concatenations that grow, as in DenseNet, shares one buffer. A Concat
 // whose result is part of another's comes after that one, else the longest gets its operands first. Operands have to begin
-// at multiples of align bytes; those of nodes that may alias their own operand instead are left alone where they lie
-// together, but for views of what can be made there. WantOutputs comes before: operands of a Concat that is an output are
-// made in the caller's memory.
+// at multiples of align bytes. Contiguous operands whose producer may alias its own operand instead (mayAlias) are not asked
+// for, unless they are views of something that can be made there. Call WantOutputs before: operands of a Concat that is an
+// output are then made in the caller's memory.
 //
-// apart reports whether a node's kernel reads or writes v, an operand or result, at m, where it lies in rows apart: only
-// where that is so of its producer and of all its readers is it made there. nil is for none.
-func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool, apart func(n *graph.Node, v *graph.Value, m Memory) bool) {
-	if apart == nil {
-		apart = func(*graph.Node, *graph.Value, Memory) bool { return false }
+// strided reports whether a node's kernel can read or write v, an operand or result, at m in strided rows. An operand is made
+// there only where that holds for its producer and all its readers. nil stands for no kernel.
+func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool, strided func(n *graph.Node, v *graph.Value, m Memory) bool) {
+	if strided == nil {
+		strided = func(*graph.Node, *graph.Value, Memory) bool { return false }
 	}
-	c := &concats{p, align, mayAlias, apart}
+	c := &concats{p, align, mayAlias, strided}
 	list := p.concatsInOrder()
-	byFirst := map[*graph.Value]*graph.Node{} // the longest Concat that begins with a value and lies together
+	byFirst := map[*graph.Value]*graph.Node{} // the longest contiguous Concat that begins with a value
 	for i, n := range list {
 		rows, ok := p.rowsOf(n)
 		if !ok {
@@ -154,7 +155,7 @@ func (p *Plan) concatsInOrder() []*graph.Node {
 func (c *concats) wantOperands(n *graph.Node, others []*graph.Node, rows concatRows) {
 	whole := c.Want[n.Outputs[0].ID]
 	parts, _ := c.ConcatPlaces(n, whole)
-	var short []*graph.Node // the concatenations that n begins with; where they lie together, WantConcats knows
+	var short []*graph.Node // the concatenations that n begins with; contiguous ones are WantConcats' own matter
 	var places []Memory     // of their results
 	if rows.count > 1 {
 		for _, m := range others {
@@ -164,7 +165,7 @@ func (c *concats) wantOperands(n *graph.Node, others []*graph.Node, rows concatR
 		}
 	}
 	fits := func(i int) bool { return c.fits(n, i, parts[i], short) }
-	for again := true; again; { // a short one that misses an operand would be copied for nothing
+	for again := true; again; { // drop short ones of which an operand does not fit: they are copied anyway
 		again = false
 		for k, m := range short {
 			for i := range m.Inputs {
@@ -204,8 +205,8 @@ func (c *concats) beginning(m, n *graph.Node, whole Memory, rows concatRows) (at
 	return at, ok && at.Pitch > 0 && c.readable(v, at, nil)
 }
 
-// fits reports whether operand i of a Concat can be made at m, in its result. The concatenations in short read it there
-// without reading it.
+// fits reports whether operand i of a Concat can be made at m, in its result. Readers in short do not count: their results are
+// the beginning of this one, so that they copy nothing.
 func (c *concats) fits(n *graph.Node, i int, m Memory, short []*graph.Node) bool {
 	v := n.Inputs[i]
 	if m.Slot < 0 || v.Producer == nil || v.IsOutput() || c.Want[v.ID].Slot >= 0 || c.Where[v.ID].Slot >= 0 ||
@@ -221,17 +222,17 @@ func (c *concats) fits(n *graph.Node, i int, m Memory, short []*graph.Node) bool
 		return !c.mayAlias(source.Producer)
 	}
 	once := !slices.Contains(n.Inputs[i+1:], v)
-	return c.apart(source.Producer, source, m) &&
+	return c.strided(source.Producer, source, m) &&
 		c.readable(v, m, func(r *graph.Node) bool { return r == n && once || slices.Contains(short, r) })
 }
 
-// readable reports whether all who read v, or a view of it, but for those excepted, do so where it lies at m.
+// readable reports whether all kernels that read v, or a view of it, can do so at m; except names readers that do not count.
 func (c *concats) readable(v *graph.Value, m Memory, except func(*graph.Node) bool) bool {
 	for _, u := range v.Uses() {
 		if except != nil && except(u.Node) {
 			continue
 		}
-		if !c.apart(u.Node, v, m) {
+		if !c.strided(u.Node, v, m) {
 			return false
 		}
 		if IsView(u.Node) && u.Slot == 0 { // elsewhere it is copied

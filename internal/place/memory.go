@@ -23,16 +23,16 @@ type Memory struct {
 	Slot int // -1: nowhere
 	Off  int
 	Size int
-	// Row and Pitch say how a value lies whose bytes are not together, since it is part of a concatenation's result: Row of
-	// them are, the next so many lie Pitch bytes behind, and Size reaches from the first row to the end of the last. Both
-	// are 0 where the value lies together, and no kernel sees another that has not said that it can.
+	// Row and Pitch describe strided rows, as a value has that is part of a concatenation's result: rows of Row contiguous
+	// bytes, each of which begins Pitch bytes behind the one before; Size reaches from the start of the first to the end of
+	// the last. Both are 0 for a contiguous value. Only kernels that have said that they take strided rows get them.
 	Row, Pitch int
 }
 
 // Nowhere is the place of what is absent.
 var Nowhere = Memory{Slot: -1}
 
-// Part returns size bytes of a place that lies together, from off on.
+// Part returns size bytes of a contiguous place, from off on.
 func (m Memory) Part(off, size int) Memory { return Memory{Slot: m.Slot, Off: m.Off + off, Size: size} }
 
 // Kind tells where the bytes of a slot come from at run time.

@@ -24,7 +24,7 @@ func parse(text string) *graph.Graph {
 	return g
 }
 
-// wanted is a plan of a backend for which Exp and Relu neither write rows apart nor read them.
+// wanted is a plan of a backend for which Exp and Relu neither write strided rows nor read them.
 func wanted(g *graph.Graph) (*place.Plan, error) {
 	order, err := g.Topo()
 	if err != nil {
@@ -155,7 +155,7 @@ var _ = DescribeTable("places", func(ctx SpecContext, text string, names, want s
   %c = Concat(%x, %b; axis=0)
   %y = Tanh(%c)
   output %y`, "x b c", "x input0+0, b buffer0+16, c buffer0+0"),
-	Entry("operands along another axis are made in rows apart", `
+	Entry("operands along another axis are made in strided rows", `
   input %x: f32[3,2]
   input %z: f32[3,4]
   %a = Neg(%x)

@@ -236,9 +236,9 @@ func (p *Plan) Own(b []byte) Memory {
 	return Memory{Slot: len(p.Slots) - 1, Size: len(b)}
 }
 
-// Form returns the place of a constant of the subgraph in format f, in which it takes size bytes. The requirements ask for
+// ConstantIn returns the place of a constant of the subgraph in format f, in which it takes size bytes. The requirements ask for
 // it where it is another than the constant's own.
-func (p *Plan) Form(v *graph.Value, f graph.Format, size int) Memory {
+func (p *Plan) ConstantIn(v *graph.Value, f graph.Format, size int) Memory {
 	m := p.Where[v.ID]
 	if v.Format == f {
 		return Memory{Slot: m.Slot, Off: m.Off, Size: size}
@@ -253,7 +253,7 @@ func (p *Plan) Form(v *graph.Value, f graph.Format, size int) Memory {
 	return Memory{Slot: len(p.Slots) - 1, Size: size}
 }
 
-// InPlace gives out the place of in where nothing else reads it any more. It reports whether out lies there.
+// InPlace lets out overwrite in where nothing else reads in any more. It reports whether out lies there.
 func (p *Plan) InPlace(out, in *graph.Value) bool {
 	if out == nil {
 		return false
@@ -299,8 +299,8 @@ func (p *Plan) Offer(out, in *graph.Value) {
 }
 
 // View makes out a view of in, both in the same format and of one size. It reports false where out has to be made
-// elsewhere, and copied. So it has where in lies in rows apart and the node is none that WantConcats has taken for a view,
-// and asked who reads it.
+// elsewhere, and copied: where its reader wants it in another place, or in lies in strided rows and the node is not one of
+// Views, whose readers WantConcats has asked.
 func (p *Plan) View(out, in *graph.Value) bool {
 	m, size := p.Where[in.ID], p.Bytes(out)
 	if m.Pitch != 0 && !IsView(p.Node) {
@@ -316,7 +316,7 @@ func (p *Plan) Part(out, in *graph.Value, off int) bool {
 	return off >= 0 && off+size <= m.Size && p.lie(out, m.Part(off, size))
 }
 
-// lie puts v at m where it has no place yet and nobody wants it elsewhere. It reports whether v lies there.
+// lie puts v at m, unless it has a place already or is wanted elsewhere. It reports whether v lies there.
 func (p *Plan) lie(v *graph.Value, m Memory) bool {
 	if at := p.Where[v.ID]; at.Slot >= 0 {
 		return at == m

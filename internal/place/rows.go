@@ -7,10 +7,11 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// Values in rows. Bytes of a value are counted here as if it lay together, whatever rows its place has.
+// Values in strided rows. Offsets into a value are counted here as if it were contiguous; its place says where they lie.
 
-// Rows returns the place of count rows of row bytes, from byte off of the value at m on, each pitch bytes behind the one
-// before. ok is false where that is nothing that a Memory describes: rows of which some are divided further, for example.
+// Rows returns the place of a part of the value at m: count rows of row bytes, the first at byte off of the value, each pitch
+// bytes behind the one before. ok is false where a Memory cannot describe that, for example because a row of the part is cut
+// by the rows of m.
 func (m Memory) Rows(off, row, pitch, count int) (part Memory, ok bool) {
 	if row == pitch || count == 1 {
 		row, pitch, count = row*count, row*count, 1
@@ -37,7 +38,8 @@ func (m Memory) rows(off, row, pitch, count int) Memory {
 	return part
 }
 
-// Piece returns how far behind the beginning of m byte at of the value lies, and how many of n bytes lie together there.
+// Piece returns the offset from the beginning of m of byte at of the value, and how many of the n bytes from there on are
+// contiguous.
 func (m Memory) Piece(at, n int) (off, size int) {
 	if m.Pitch == 0 {
 		return at, n
@@ -45,8 +47,8 @@ func (m Memory) Piece(at, n int) (off, size int) {
 	return at/m.Row*m.Pitch + at%m.Row, min(n, m.Row-at%m.Row)
 }
 
-// Strides returns the distances of the elements, of size bytes, of a row-major value of these dims at m. ok is false where
-// its rows are not whole dims.
+// Strides returns the strides, in elements of size bytes, of a row-major value of these dims at m. ok is false where the rows
+// of m do not consist of whole inner dims, so that no strides describe them.
 func (m Memory) Strides(dims []int, size int) (strides []int, ok bool) {
 	strides = tensor.CompactStrides(dims)
 	if m.Pitch == 0 {
@@ -65,8 +67,7 @@ func (m Memory) Strides(dims []int, size int) (strides []int, ok bool) {
 	return strides, n == m.Row
 }
 
-// Runs returns how a value at m that consists of runs of n bytes steps from one to the next: run i lies i/group·far +
-// i%group·near bytes behind the beginning. ok is false where a run does not lie together.
+// Runs returns where the runs of n bytes lie that a value at m consists of. ok is false where a run is not contiguous.
 func (m Memory) Runs(n int) (r Runs, ok bool) {
 	switch {
 	case m.Pitch == 0:
@@ -77,10 +78,11 @@ func (m Memory) Runs(n int) (r Runs, ok bool) {
 	return Runs{Near: n, Far: m.Pitch, Group: m.Row / max(n, 1)}, n > 0 && m.Row%n == 0
 }
 
-// Runs are runs of bytes at distances of Near; where Group is not 0, groups of so many begin at distances of Far.
+// Runs are runs of bytes, each Near bytes behind the one before. Where Group is not 0, so many runs form a group, and groups
+// begin at distances of Far: run i begins at i/Group·Far + i%Group·Near.
 type Runs struct{ Near, Far, Group int }
 
-// At returns where run i begins, and how many runs from it on, at most n, are at distances of Near.
+// At returns the offset of run i, and how many runs from it on, at most n, have the pitch Near.
 func (r Runs) At(i, n int) (off, count int) {
 	if r.Group == 0 {
 		return i * r.Near, n
@@ -88,7 +90,7 @@ func (r Runs) At(i, n int) (off, count int) {
 	return i/r.Group*r.Far + i%r.Group*r.Near, min(n, r.Group-i%r.Group)
 }
 
-// InRows goes through the operands of a node that lie in rows apart, and the results that are wanted so.
+// InRows goes through the operands of a node that lie in strided rows, and the results that are wanted so.
 func (p *Plan) InRows(n *graph.Node) iter.Seq2[*graph.Value, Memory] {
 	return func(yield func(*graph.Value, Memory) bool) {
 		for i, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {

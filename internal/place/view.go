@@ -37,8 +37,8 @@ func (p *Plan) WantOutputs() {
 	}
 }
 
-// behind returns v, and what it is a view of, and what that is one of, as far as nothing else reads those and nobody wants
-// them elsewhere: whoever makes the last of them can make it where v has to be.
+// behind returns v and the chain of values that it is a view of, as far as each has no other reader and is not wanted
+// elsewhere: the producer of the last one can make it where v has to be.
 func (p *Plan) behind(v *graph.Value) []*graph.Value {
 	list := []*graph.Value{v}
 	for n := v.Producer; IsView(n) && n.Inputs[0].Format == n.Outputs[0].Format; {
@@ -52,9 +52,9 @@ func (p *Plan) behind(v *graph.Value) []*graph.Value {
 	return list
 }
 
-// block returns how many channels, the second dim, lie together in a format: 1 where it is row-major, 0 where other dims
-// lie between channels otherwise.
-func block(f graph.Format, rank int) int {
+// channelBlock returns the number of channels, the second dim, in a block of a format's layout: 1 where it is row-major, 0
+// for layouts that are neither row-major nor blocked by channels alone.
+func channelBlock(f graph.Format, rank int) int {
 	if f == graph.HostFormat {
 		return 1
 	}
@@ -99,14 +99,14 @@ func ChannelSlice(n *graph.Node) (start int, ok bool) {
 	return int(min(max(s, 0), c)), true
 }
 
-// WholeChannels reports whether count channels of images of these dims, from start on, lie together: whole blocks of one
+// WholeChannels reports whether count channels of images of these dims, from start on, are contiguous: whole blocks of one
 // image.
 func WholeChannels(f graph.Format, dims []int, start, count int) bool {
-	b := block(f, len(dims))
+	b := channelBlock(f, len(dims))
 	return b > 0 && dims[0] == 1 && start%b == 0 && (count%b == 0 || start+count == dims[1])
 }
 
-// ViewChannels makes y the channels of the float32 images x from start on, where they lie together and nobody wants y
+// ViewChannels makes y the channels of the float32 images x from start on, where these are contiguous and nobody wants y
 // elsewhere. It reports whether it did.
 func (p *Plan) ViewChannels(x, y *graph.Value, start int) bool {
 	d := p.Dims[x.ID]

@@ -9,9 +9,9 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// Values in rows apart: operands of a concatenation that are made in its result. The library has its good implementations
-// for tensors that lie together only, but for moves; asked for rows or images at a distance it names its plain one, or for
-// products another. So what works on images is planned for one of them after the other, which lies together.
+// Values in strided rows: operands of a concatenation that are made in its result. But for moves, the library has fast
+// implementations of contiguous tensors only: of strided ones it answers with its plain one, or for products another. So what
+// works on images is planned image by image, each of which is contiguous.
 
 // Images that are computed by themselves: mostImages are the most of a tensor, leastImage is the fewest bytes of one that
 // is made or read where it belongs, since a primitive for less has too little to do.
@@ -20,13 +20,13 @@ const (
 	leastImage = 4 << 10
 )
 
-// apart implements what place.WantConcats asks.
-func (p *planner) apart(n *graph.Node, v *graph.Value, m place.Memory) bool {
+// takesStrided implements what place.WantConcats asks.
+func (p *planner) takesStrided(n *graph.Node, v *graph.Value, m place.Memory) bool {
 	op, ok := p.e.lookup(n)
-	return ok && op.Apart != nil && op.Apart(p, n, v, m)
+	return ok && op.Strided != nil && op.Strided(p, n, v, m)
 }
 
-// byImages is for operators whose results for an image depend on that image of their operands alone.
+// byImages is the Strided of operators whose results for an image depend on that image of their operands alone.
 func byImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	d, dy := p.Dims[v.ID], p.Dims[n.Outputs[0].ID]
 	return operators.IsFloat32(v) && p.ofImages(n, v) && d[0] <= mostImages && m.Row*d[0] == p.Bytes(v) && m.Row >= leastImage && len(dy) > 2 &&
@@ -39,9 +39,9 @@ func withinImages(p *planner, n *graph.Node, v *graph.Value, m place.Memory) boo
 	return axis != 0 && axis != -len(p.Dims[v.ID]) && byImages(p, n, v, m)
 }
 
-// grows reports whether v is read by several concatenations, or is the result of one with such an operand, as in DenseNet:
-// of what is copied once, several threads make all images together in less time than they make them one by one (oneDNN
-// 2.6.3, SqueezeNet of two images on two cores: 1.0 to 1.1), and copy it.
+// grows reports whether v is read by several concatenations, or is the result of one with such an operand, as in DenseNet. Where
+// an operand would be copied only once, several threads compute all images in one call and copy them in less time than
+// they compute image by image in place (oneDNN 2.6.3, SqueezeNet of two images on two cores: 1.0 to 1.1).
 func grows(v *graph.Value) bool {
 	several := func(v *graph.Value) bool {
 		k := 0
@@ -62,7 +62,8 @@ func manyRows(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	return byImages(p, n, v, m) && d[len(d)-2] >= least
 }
 
-// ofImages reports whether operand or result v of n has its images. Constants do where they are operands like others.
+// ofImages reports whether operand or result v of n has one image per image of the result. Constants do only where the
+// operator treats them like other operands.
 func (p *planner) ofImages(n *graph.Node, v *graph.Value) bool {
 	d, dy := p.Dims[v.ID], p.Dims[n.Outputs[0].ID]
 	return len(d) == len(dy) && len(d) > 1 && d[0] == dy[0] && (!v.IsConst() || binaryAlgs[n.Op.Name] != 0 || n.Is("Sum"))
@@ -90,8 +91,8 @@ func (p *planner) node(n *graph.Node) error {
 	op, _ := p.e.lookup(n)
 	some := false
 	for v, m := range p.InRows(n) {
-		if some = true; !p.apart(n, v, m) {
-			return fmt.Errorf("%v lies in rows apart", v)
+		if some = true; !p.takesStrided(n, v, m) {
+			return fmt.Errorf("%v lies in strided rows", v)
 		}
 	}
 	if some && op.Single {

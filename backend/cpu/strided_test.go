@@ -14,7 +14,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// Values that are made where a Concat wants them, in rows apart.
+// Values that are made where a Concat wants them, in strided rows.
 
 // producer makes a row-major value of a shape of two to four dims.
 type producer struct {
