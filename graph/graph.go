@@ -8,7 +8,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// Op names an operator: its domain ("" is ai.onnx), name, and the version of the operator set since which this form of
+// Op names an operator: its domain ("" is ai.onnx), name, and the version of the operator set since which this version of
 // it exists (0 where no schema is known).
 type Op struct {
 	Domain string

@@ -30,7 +30,7 @@ func RegisterSchema(s *Schema) {
 	registry.ops[key] = slices.Insert(slices.Clone(list), i, s)
 }
 
-// LookupSchema returns the newest form of an operator that an operator set of that version has, or nil where it has none.
+// LookupSchema returns the newest version of an operator that the operator set of that number has, or nil where it has none.
 // The domain "ai.onnx" is the default domain "". The schemas of ONNX are read at the first lookup of each operator.
 func LookupSchema(domain, name string, version int) *Schema {
 	list := schemaVersions([2]string{domainKey(domain), name})
@@ -42,13 +42,13 @@ func LookupSchema(domain, name string, version int) *Schema {
 	return nil
 }
 
-// SchemaVersions returns every form of an operator, oldest first; none for an unknown operator.
+// SchemaVersions returns every version of an operator, oldest first; none for an unknown operator.
 func SchemaVersions(domain, name string) []*Schema {
 	return slices.Clone(schemaVersions([2]string{domainKey(domain), name}))
 }
 
 // Operators returns domain and name of every operator that has a schema, sorted by domain, then name. Since is that of
-// its newest form.
+// its newest version.
 func Operators() []Op {
 	registry.Lock()
 	defer registry.Unlock()

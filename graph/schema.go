@@ -12,7 +12,7 @@ import (
 type Schema struct {
 	Domain  string
 	Name    string
-	Since   int // operator set version since which this form exists
+	Since   int // operator set since which this version exists
 	Inputs  []Param
 	Outputs []Param
 	Attrs   []AttrSpec
@@ -20,7 +20,7 @@ type Schema struct {
 	Types map[string][]string
 	// Infer sets the types of the results. It may be nil: results are then unknown.
 	Infer func(*Inference) error
-	// Deprecated marks a form that ONNX has withdrawn; models that still use it are understood.
+	// Deprecated marks a version that ONNX has withdrawn; models that still use it are understood.
 	Deprecated bool
 	// Random marks operators whose results are not a function of their operands: never folded, never merged.
 	Random bool

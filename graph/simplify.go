@@ -96,7 +96,7 @@ func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyRepor
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, works: map[*Graph]*work{},
+	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, states: map[*Graph]*graphState{},
 		owned: map[*Node]bool{}, failed: map[*Node]bool{},
 		wide: widening{casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}
 	if o != nil {
@@ -120,9 +120,9 @@ type simplifier struct {
 	o       SimplifyOptions
 	report  *SimplifyReport
 	bound   map[string]bool // symbols that the outermost inputs bind
-	works   map[*Graph]*work
-	g       *Graph // the graph that passes work on
-	w       *work  // its state
+	states  map[*Graph]*graphState
+	g       *Graph      // the graph that passes work on
+	state   *graphState // its state
 	depth   int
 	changes int            // counts rewrites
 	owned   map[*Node]bool // nodes whose Origins are this call's own
@@ -130,8 +130,8 @@ type simplifier struct {
 	wide    widening
 }
 
-// work is what is known of one graph between passes.
-type work struct {
+// graphState is what is known of one graph between passes.
+type graphState struct {
 	stale  []bool // by node id: operands have changed since the types of the results were inferred
 	order  []*Node
 	sorted int // the value of changes when order was made, plus 1
@@ -144,8 +144,8 @@ func (s *simplifier) graph(g *Graph) error {
 	if s.depth > MaxRegionDepth {
 		return &VerifyError{Invariant: InvRegions, Graph: g.Name, Reason: fmt.Sprintf("regions are nested deeper than %d", MaxRegionDepth)}
 	}
-	outer, outerWork := s.g, s.w
-	defer func() { s.g, s.w = outer, outerWork }()
+	outer, outerWork := s.g, s.state
+	defer func() { s.g, s.state = outer, outerWork }()
 	for range maxRounds {
 		before := s.changes
 		for i, p := range passes {
@@ -191,25 +191,25 @@ func (s *simplifier) after(pass string, start int) error {
 
 func (s *simplifier) enter(g *Graph) {
 	s.g = g
-	if s.w = s.works[g]; s.w == nil {
-		s.w = &work{}
-		s.works[g] = s.w
+	if s.state = s.states[g]; s.state == nil {
+		s.state = &graphState{}
+		s.states[g] = s.state
 	}
-	for len(s.w.stale) < g.NodeIDs() {
-		s.w.stale = append(s.w.stale, false)
+	for len(s.state.stale) < g.NodeIDs() {
+		s.state.stale = append(s.state.stale, false)
 	}
 }
 
 // order returns the nodes in topological order. Nodes that were removed since are among them: each asks live.
 func (s *simplifier) order() ([]*Node, error) {
-	if s.w.sorted == s.changes+1 {
-		return s.w.order, nil
+	if s.state.sorted == s.changes+1 {
+		return s.state.order, nil
 	}
 	order, err := s.g.Topo()
 	if err != nil {
 		return nil, err
 	}
-	s.w.order, s.w.sorted = order, s.changes+1
+	s.state.order, s.state.sorted = order, s.changes+1
 	return order, nil
 }
 
@@ -238,10 +238,10 @@ func (s *simplifier) each(fn func(*Node) error) error {
 
 // refresh infers the types of n's results where operands have changed, and passes the word on.
 func (s *simplifier) refresh(n *Node) error {
-	if n.ID >= len(s.w.stale) || !s.w.stale[n.ID] {
+	if n.ID >= len(s.state.stale) || !s.state.stale[n.ID] {
 		return nil
 	}
-	s.w.stale[n.ID] = false
+	s.state.stale[n.ID] = false
 	var before [4]Value
 	old := before[:0]
 	for _, v := range n.Outputs {
@@ -277,10 +277,10 @@ func (s *simplifier) touch(v *Value) {
 }
 
 func (s *simplifier) stale(n *Node) {
-	for n.ID >= len(s.w.stale) {
-		s.w.stale = append(s.w.stale, false)
+	for n.ID >= len(s.state.stale) {
+		s.state.stale = append(s.state.stale, false)
 	}
-	s.w.stale[n.ID] = true
+	s.state.stale[n.ID] = true
 }
 
 func (s *simplifier) inferTypes() error {

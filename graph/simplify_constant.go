@@ -193,7 +193,7 @@ func (s *simplifier) chooseArm(n *Node) {
 		}
 	}
 	results := slices.Clone(arm.Outputs)
-	delete(s.works, arm)
+	delete(s.states, arm)
 	for _, m := range s.g.inline(n, arm, nil) {
 		s.stale(m)
 	}

@@ -13,18 +13,18 @@ import (
 // mergeTwins merges constants with the same content, and nodes with the same operator, attributes and operands. Random
 // operators, nodes with regions, carve's own operators and unknown ones stay apart.
 func (s *simplifier) mergeTwins() error {
-	if s.w.merged == s.changes+1 {
+	if s.state.merged == s.changes+1 {
 		return nil
 	}
 	t := twins{s: s, seed: maphash.MakeSeed()}
-	if s.w.consts != len(s.g.consts) {
+	if s.state.consts != len(s.g.consts) {
 		t.constants()
-		s.w.consts = len(s.g.consts)
+		s.state.consts = len(s.g.consts)
 	}
 	if err := t.nodes(); err != nil {
 		return err
 	}
-	s.w.merged = s.changes + 1
+	s.state.merged = s.changes + 1
 	return nil
 }
 
@@ -34,7 +34,7 @@ type twins struct {
 	seed maphash.Seed
 }
 
-// find returns the position in a list of an element that equals element i, or -1 after it has added i. The hashes are
+// findTwin returns the position in a list of an element that equals element i, or -1 after it has added i. The hashes are
 // the elements', the table is of a power of two and at most half full.
 func findTwin(table []int32, hashes []uint32, i int, equal func(j int) bool) int {
 	mask := uint32(len(table) - 1)

@@ -5,7 +5,7 @@ import "slices"
 // Rewrites that give an operator operands of other types, or bring in operators that the model had not, ask here first:
 // what computes the same in one type may not exist in another, such as MaxPool of 16-bit integers.
 
-// admits reports whether the form of an operator takes operands of these types and gives results of those; unknown types,
+// admits reports whether the version of an operator takes operands of these types and gives results of those; unknown types,
 // which stand for omitted ports too, fit everywhere. Operators without a schema take anything.
 func (s *Schema) admits(inputs, outputs []Type) bool {
 	if s == nil {

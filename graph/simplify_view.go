@@ -71,8 +71,8 @@ func (s *simplifier) mergeReshapes(first, second *Node) {
 }
 
 // cannotFail reports whether a node that only gives its operand other dims does so in every run that gets as far. Where a
-// run binds the dims of both sides, CheckShapes has compared them before, but in regions, which may not be run; elsewhere
-// the numbers of elements have to be equal as expressions.
+// run binds the symbols of both sides they have been compared before the node runs. Regions may not run at all; there the
+// numbers of elements have to be equal as expressions.
 func (s *simplifier) cannotFail(n *Node) bool {
 	in, out := n.Inputs[0].Type.Shape, n.Outputs[0].Type.Shape
 	if s.g.owner == nil && in.Backed() && out.Backed() {

@@ -160,7 +160,7 @@ func (l *loader) tensor(msg []byte, sparse bool) (*tensor.Tensor, error) {
 }
 
 // normalConstant turns the attributes that Constant has for single numbers, lists and strings into a tensor under
-// "value", so that constants have one form.
+// "value", so that constants have one spelling.
 func normalConstant(attrs []graph.Attr) []graph.Attr {
 	if len(attrs) != 1 {
 		return attrs

@@ -378,7 +378,7 @@ func (e *exporter) node(n *graph.Node, ly *layer) (*rope, error) {
 	return r, nil
 }
 
-// version checks that the operator set of the model gives n's form of its operator, and adds a domain that is missing.
+// version checks that the operator set of the model gives n's version of its operator, and adds a domain that is missing.
 func (e *exporter) version(n *graph.Node) error {
 	if n.IsCarve(graph.OpConvert) {
 		return fmt.Errorf("%w: conversions of layout", ErrUnsupported)

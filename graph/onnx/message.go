@@ -172,7 +172,7 @@ func (r *reader) begin(n int) (end func()) {
 	return func() { r.symbols = around }
 }
 
-// domain returns the key of an operator set: the default domain has two names.
+// domainKey returns the key of an operator set: the default domain has two names.
 func domainKey(s string) string {
 	if s == "ai.onnx" {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 )
 
-// opsets are the versions of operator sets that a graph or function imports, by domain, and the forms of the operators
+// opsets are the versions of operator sets that a graph or function imports, by domain, and the versions of the operators
 // that they mean.
 type opsets struct {
 	versions map[string]int
@@ -40,8 +40,8 @@ func (o *opsets) admits(p *opProto) error {
 	return nil
 }
 
-// op returns the operator in the form that the imported version of its domain has. Where there is none, Since is that
-// version, so that no other form is taken for it.
+// op returns the operator in the version that the imported operator set of its domain has. Where there is none, Since is the
+// number of that operator set, so that no other version is taken for it.
 func (o *opsets) op(p *opProto) graph.Op {
 	if op, ok := o.known[p]; ok {
 		return op

@@ -40,7 +40,7 @@ type DataType struct {
 	Lanes uint16
 }
 
-// Managed is C's DLManagedTensor, the form without a version.
+// Managed is C's DLManagedTensor, the older struct without a version.
 type Managed struct {
 	Tensor  Tensor
 	Context uintptr

@@ -51,11 +51,11 @@ func Export(t *tensor.Tensor, o *ExportOptions) (*Versioned, error) {
 	return &e.versioned, nil
 }
 
-// ExportLegacy is Export for the form without a version. It cannot say that the storage is read-only: then the error wraps
+// ExportLegacy is Export for the struct without a version. It cannot say that the storage is read-only: then the error wraps
 // tensor.ErrUnsupported.
 func ExportLegacy(t *tensor.Tensor, o *ExportOptions) (*Managed, error) {
 	if o != nil && o.ReadOnly {
-		return nil, bad("flags", tensor.ErrUnsupported, "read-only in the form without a version")
+		return nil, bad("flags", tensor.ErrUnsupported, "read-only in the struct without a version")
 	}
 	e, d, err := newExported(t, o)
 	if err != nil {

@@ -44,7 +44,7 @@ func Import(m *Versioned) (*Imported, error) {
 	return in.of(&m.Tensor, m.Flags)
 }
 
-// ImportLegacy is Import for the form without a version.
+// ImportLegacy is Import for the struct without a version.
 func ImportLegacy(m *Managed) (*Imported, error) {
 	if m == nil {
 		return nil, bad("tensor", tensor.ErrShape, "NULL")
@@ -110,7 +110,7 @@ func (in *Imported) Tensor() *tensor.Tensor { return in.t }
 // Tensor is on the host.
 func (in *Imported) Device() tensor.DeviceID { return in.device }
 
-// ReadOnly reports whether nobody may write the storage. The older form does not say so.
+// ReadOnly reports whether nobody may write the storage. The older struct does not say so.
 func (in *Imported) ReadOnly() bool { return in.readOnly }
 
 // Copied reports whether the storage is a copy, made by the producer or by Import.
