@@ -10,7 +10,7 @@ type traits struct {
 	width, area, size, total []float64
 }
 
-// measureTraits returns each item's number of sections, its area, its size and
+// traits returns each item's number of sections, its area, its size and
 // the load of its busiest section.
 func (m *model) traits() *traits {
 	t := &traits{

@@ -238,7 +238,7 @@ func gatherND(m *maker, op string) []*graph.Value {
 	return one(c.int("batch_dims", batch).one())
 }
 
-// reductions are those that newer forms of ScatterElements and ScatterND have.
+// reduction gives a call an attribute "reduction", which newer versions of ScatterElements and ScatterND have.
 func (c *call) reduction() *call {
 	if c.schema.Since >= 18 && c.m.chance(2) {
 		return c.text("reduction", pick(c.m, "none", "add", "mul", "max", "min"))

@@ -63,7 +63,8 @@ func (m *maker) quantize(x *graph.Value, q quantization) *graph.Value {
 	return y
 }
 
-// between steps adds an operand of floats that no rounding of a quotient by the scale takes to another step.
+// betweenSteps adds an operand of floats that lie at most 0.3 quantisation steps from a multiple of the scale, so that no rounding
+// of the quotient takes them to another integer.
 func (m *maker) betweenSteps(q quantization, shape ...int) *graph.Value {
 	return m.leaf(m.fill(tensor.Float32, shape, func(int) float64 { return float64(q.scale) * (float64(m.between(-300, 300)) + 0.6*m.r.Float64() - 0.3) }))
 }

@@ -24,7 +24,7 @@ type Case struct {
 	slack  map[*graph.Value]float64        // by how much values may differ beside rounding: steps of quantisation
 }
 
-// newest is an operator set beyond all: every operator has its newest form.
+// newest is an operator set beyond all: every operator has its newest version.
 const newest = 1 << 20
 
 // opsets are those that graphs are made for, the newest more often.

@@ -17,7 +17,7 @@ type call struct {
 	attrs  []graph.Attr
 }
 
-// call begins a call of an operator. Operators that the operator set has not yet get their newest form.
+// call begins a call of an operator. Operators that the operator set has not yet get their newest version.
 func (m *maker) call(op string, inputs ...*graph.Value) *call {
 	s := graph.LookupSchema("", op, m.g.Opsets[""])
 	if s == nil {

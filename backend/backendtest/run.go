@@ -1,7 +1,7 @@
 // Package backendtest proves that a backend keeps the contract of package backend. A vendor runs it with
 //
-//	func TestBackend(t tester) {
-//		backendtest.sub(t, func() backend.Backend { return newBackend() })
+//	func TestBackend(t *testing.T) {
+//		backendtest.Run(t, func() backend.Backend { return newBackend() })
 //	}
 //
 // Operators, and random chains of them, are compared with the reference backend over shapes, attributes and element types;

@@ -45,7 +45,7 @@ func (c *Call) headsOf(i int, count int64) *heads {
 			for k := range n {
 				copy(h.row(b, k, s), v[((b*h.len+s)*n+k)*h.dim:])
 			}
-			c.work(n * (h.dim + 1))
+			c.spend(n * (h.dim + 1))
 		}
 	}
 	return h
@@ -63,7 +63,7 @@ func (c *Call) putHeads(i int, dt tensor.DType, h *heads, packed bool) {
 			for k := range h.n {
 				v = append(v, h.row(b, k, s)...)
 			}
-			c.work(h.n * (h.dim + 1))
+			c.spend(h.n * (h.dim + 1))
 		}
 	}
 	c.putFloats(i, dt, []int{h.b, h.len, h.n * h.dim}, v)
@@ -82,7 +82,7 @@ func (c *Call) appendHeads(i int, past, h *heads) *heads {
 				} else {
 					copy(out.row(b, k, s), h.row(b, k, s-past.len))
 				}
-				c.work(h.dim + 1)
+				c.spend(h.dim + 1)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (c *Call) scores(q, k *heads, scale float64) []float64 {
 					}
 					dst[j] = s * scale
 				}
-				c.work(k.len * (q.dim + 1))
+				c.spend(k.len * (q.dim + 1))
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (c *Call) weigh(p []float64, q, v *heads) *heads {
 						dst[d] += w * x
 					}
 				}
-				c.work(v.len * (v.dim + 1))
+				c.spend(v.len * (v.dim + 1))
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func attention(c *Call) {
 		} else {
 			softmax(scores[o : o+k.len])
 		}
-		c.work(8 * k.len)
+		c.spend(8 * k.len)
 		if k.len == 0 {
 			break
 		}
@@ -241,7 +241,7 @@ func (c *Call) attentionBias(q *heads, keys, past int) []float64 {
 						row[j] = math.Inf(-1)
 					}
 				}
-				c.work(keys)
+				c.spend(keys)
 			}
 		}
 	}
@@ -324,7 +324,7 @@ func rotaryEmbedding(c *Call) {
 					co, si := cos[angle+k], sin[angle+k]
 					row[i], row[j] = co*row[i]-si*row[j], si*row[i]+co*row[j]
 				}
-				c.work(dim)
+				c.spend(dim)
 			}
 		}
 	}
@@ -348,7 +348,7 @@ func flexAttention(c *Call) {
 	p := c.modify("score_mod", precision, shape, c.scores(q, k, c.scaleAttr(q.dim)))
 	for o := 0; o+k.len <= len(p) && k.len > 0; o += k.len {
 		softmax(p[o : o+k.len])
-		c.work(8 * k.len)
+		c.spend(8 * k.len)
 	}
 	p = c.modify("prob_mod", precision, shape, p)
 	c.putHeads(0, dt, c.weigh(p, q, v), false)

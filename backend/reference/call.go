@@ -58,7 +58,7 @@ type Call struct {
 
 	results []tensor.Value
 	version int
-	spent   int // work since the context was polled
+	spent   int // element operations since the context was polled
 	taken   int64
 }
 
@@ -100,7 +100,7 @@ func Supports(n *graph.Node) error {
 	}
 	if v := n.Input(0); v != nil && v.Type.IsTensor() && onlyNumbers(n) && !(v.Type.DType.IsFloat() || v.Type.DType.IsInt()) &&
 		v.Type.DType != tensor.Invalid {
-		return property.Because(property.DTypeReason, "the reference kernel of %v has no form for %v", n.Op, v.Type.DType)
+		return property.Because(property.DTypeReason, "the reference kernel of %v does not take %v", n.Op, v.Type.DType)
 	}
 	for i, p := range n.Schema.Inputs {
 		v := n.Input(i)
@@ -141,7 +141,7 @@ func admits(s *graph.Schema, typ string, dt tensor.DType) bool {
 	return false
 }
 
-// version returns the operator set version that decides about the form of a node.
+// version returns the operator set version that decides about the behaviour of a node.
 func version(n *graph.Node) int {
 	if n.Op.Since > 0 {
 		return n.Op.Since
@@ -224,9 +224,9 @@ func (c *Call) require(ok bool, port, format string, args ...any) {
 // pollEvery is the work, in element operations, between two looks at the context: about a millisecond.
 const pollEvery = 1 << 19
 
-// work accounts for n element operations, and for the step of the loop that did them, and ends the kernel soon after the
+// spend accounts for n element operations, and for the step of the loop that did them, and ends the kernel soon after the
 // context has ended.
-func (c *Call) work(n int) {
+func (c *Call) spend(n int) {
 	if c.spent += n + 4; c.spent >= pollEvery {
 		c.spent = 0
 		if err := c.Ctx.Err(); err != nil {

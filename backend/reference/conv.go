@@ -68,7 +68,7 @@ func (c *Call) addBias(out, bias []float64, shape []int) {
 		for i := range out[plane*size : (plane+1)*size] {
 			out[plane*size+i] += b
 		}
-		c.work(size)
+		c.spend(size)
 	}
 }
 
@@ -121,12 +121,12 @@ func convolve[S accumulator](c *Call, v convolution, x, w []S) []S {
 								break
 							}
 						}
-						c.work(rowOut * taps)
+						c.spend(rowOut * taps)
 					}
 					for i := range m {
 						copy(out[((n*v.groups+g)*v.cout+oc+i)*outSize+r*rowOut:], acc[i])
 					}
-					c.work(rowOut)
+					c.spend(rowOut)
 					advanceAll(at, v.out[:last])
 				}
 			}

@@ -110,7 +110,7 @@ func (c *Call) scatterPlane(w *window, dst, src, kernel []float64) {
 			}
 			advance(idx, zeros, w.kernel[:last])
 		}
-		c.work(len(kernel) * w.in[last])
+		c.spend(len(kernel) * w.in[last])
 		advanceAll(at[:last], w.in[:last])
 	}
 }
@@ -169,7 +169,7 @@ func col2Im(c *Call) {
 				}
 			}
 			advance(idx, zeros, block)
-			c.work(x.Shape[0] * channels)
+			c.spend(x.Shape[0] * channels)
 		}
 		advanceAll(at, w.out)
 	}

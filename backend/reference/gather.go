@@ -42,7 +42,7 @@ func (c *Call) take(dims []int, axis int, at, shape []int) {
 		for o := range outer {
 			for k, i := range at {
 				dst.copy((o*len(at)+k)*inner, src, (o*n+i)*inner, inner)
-				c.work(inner/8 + 2)
+				c.spend(inner/8 + 2)
 			}
 		}
 	})
@@ -66,7 +66,7 @@ func gatherElements(c *Call) {
 			}
 			dst.copy(o, src, from, 1)
 			advanceAll(idx, shape)
-			c.work(4)
+			c.spend(4)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func gatherND(c *Call) {
 				from = from*d + c.index(1, indices[o*k+a], d)
 			}
 			dst.copy(o*inner, src, from*inner, inner)
-			c.work(inner/8 + 4)
+			c.spend(inner/8 + 4)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func gemm[T float32 | float64 | int64, S accumulator](c *Call, m, n, k int, a, b
 				mc := min(blockM, m-i)
 				packRows(ap, a, i, p, mc, kc)
 				multiplyBlock(ap, bp, mc, nc, kc, out[i*n+j:], n)
-				c.work(mc*nc*kc/4 + 1)
+				c.spend(mc*nc*kc/4 + 1)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func constantOfShape(c *Call) {
 	c.move(0, value.DType, shape, func(dst cells) {
 		for i := range dst.len() {
 			dst.copy(i, src, 0, 1)
-			c.work(1)
+			c.spend(1)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func rangeOp(c *Call) {
 		v := c.floatBuffer(int(n))
 		for i := range v {
 			v[i] = start + float64(i)*delta
-			c.work(1)
+			c.spend(1)
 		}
 		c.putFloats(0, t.DType, []int{len(v)}, v)
 		return
@@ -102,7 +102,7 @@ func rangeOp(c *Call) {
 	v := make([]int64, c.reserve("output output", []int{int(n)}, 8))
 	for i := range v {
 		v[i] = start + int64(i)*delta
-		c.work(1)
+		c.spend(1)
 	}
 	c.putInts(0, t.DType, []int{len(v)}, v)
 }
@@ -153,7 +153,7 @@ func random(like, normal bool) func(*Call) {
 			} else {
 				v[i] = low + (high-low)*r.Float64()
 			}
-			c.work(8)
+			c.spend(8)
 		}
 		c.putFloats(0, dt, shape, v)
 	}
@@ -168,7 +168,7 @@ func bernoulli(c *Call) {
 		if r.Float64() < p {
 			v[i] = 1
 		}
-		c.work(4)
+		c.spend(4)
 	}
 	c.putFloats(0, c.dtypeAttr("dtype", x.DType), x.Shape, v)
 }
@@ -189,7 +189,7 @@ func multinomial(c *Call) {
 				u -= row[k]
 			}
 			out[b*n+s] = int64(k)
-			c.work(len(row) + 4)
+			c.spend(len(row) + 4)
 		}
 	}
 	c.putInts(0, c.dtypeAttr("dtype", tensor.Int32), []int{x.Shape[0], n}, out)
@@ -214,7 +214,7 @@ func dropout(c *Call) {
 			} else {
 				v[i] = 0
 			}
-			c.work(4)
+			c.spend(4)
 		}
 		c.putFloats(0, x.DType, x.Shape, v)
 	}

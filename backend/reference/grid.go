@@ -150,7 +150,7 @@ func gridSample(c *Call) {
 				k := n*x.Shape[1] + ch
 				out[k*size+p] = s.sum(v[k*plane:][:plane], 0, 0)
 			}
-			c.work(x.Shape[1] * 16)
+			c.spend(x.Shape[1] * 16)
 		}
 	}
 	c.putFloats(0, x.DType, shape, out)
@@ -192,7 +192,7 @@ func affineGrid(c *Call) {
 				}
 				o++
 			}
-			c.work(rank * rank)
+			c.spend(rank * rank)
 			advanceAll(at, dims)
 		}
 	}

@@ -103,7 +103,7 @@ func (c *Call) decodeStandard(b []byte, config func(io.Reader) (image.Config, er
 	for i := range p.w * p.h {
 		n := color.NRGBAModel.Convert(img.At(o.X+i%p.w, o.Y+i/p.w)).(color.NRGBA)
 		p.rgb[3*i], p.rgb[3*i+1], p.rgb[3*i+2] = n.R, n.G, n.B
-		c.work(4)
+		c.spend(4)
 	}
 	return p
 }
@@ -187,7 +187,7 @@ func (c *Call) decodeBMP(b []byte) *picture {
 			}
 			copy(p.rgb[(to*p.w+x)*3:], []byte{px[2], px[1], px[0]})
 		}
-		c.work(4 * p.w)
+		c.spend(4 * p.w)
 	}
 	return p
 }
@@ -282,7 +282,7 @@ func (c *Call) decodeTIFF(b []byte) *picture {
 		for k := range 3 {
 			p.rgb[3*i+k] = px[k] ^ invert
 		}
-		c.work(4)
+		c.spend(4)
 	}
 	return p
 }
@@ -361,7 +361,7 @@ func (c *Call) decodePNM(b []byte) *picture {
 			}
 			p.rgb[3*i+k] = byte((v*255 + levels/2) / levels)
 		}
-		c.work(4)
+		c.spend(4)
 	}
 	return p
 }

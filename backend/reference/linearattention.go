@@ -108,7 +108,7 @@ func (m *linearRecurrence) step(s []float64, b, h, t int) {
 			}
 		}
 	}
-	m.c.work(len(s) * (4 + group))
+	m.c.spend(len(s) * (4 + group))
 }
 
 // causalConv convolves every channel of [N, C, L] with its own kernel over the past, which past_state continues.
@@ -150,7 +150,7 @@ func causalConv(c *Call) {
 			out[r*length+i] = s
 		}
 		copy(past[r*(k-1):][:k-1], row[length:])
-		c.work(length * (k + 1))
+		c.spend(length * (k + 1))
 	}
 	c.putFloats(0, x.DType, x.Shape, out)
 	if c.wants(1) {

@@ -58,7 +58,7 @@ func (c *Call) likelihoodLoss(x *tensor.Tensor, v []float64) {
 		loss[i] = -v[(i/size*classes+int(t))*size+i%size] * w
 		sum += loss[i]
 		total += w
-		c.work(1)
+		c.spend(1)
 	}
 	switch mode := c.Node.Str("reduction", "mean"); mode {
 	case "none":

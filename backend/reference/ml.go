@@ -63,7 +63,7 @@ func arrayFeatureExtractor(c *Call) {
 					c.outOfRange(1, v, 0, int64(n)-1)
 				}
 				dst.copy(o*len(at)+k, src, o*n+int(v), 1)
-				c.work(2)
+				c.spend(2)
 			}
 		}
 	})
@@ -355,7 +355,7 @@ func labelEncoder(c *Call) {
 			} else {
 				dst.copy(i, other, 0, 1)
 			}
-			c.work(4)
+			c.spend(4)
 		}
 	})
 }

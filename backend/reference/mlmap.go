@@ -21,7 +21,7 @@ func zipMap(c *Call) {
 			row[i] = float32(x)
 		}
 		out.Items = append(out.Items, &tensor.Map{StringKeys: slices.Clone(l.strs), IntKeys: slices.Clone(l.ints), Values: tensor.From(row)})
-		c.work(columns)
+		c.spend(columns)
 	}
 	c.set(0, out)
 }

@@ -66,7 +66,7 @@ func (s *svm) kernels(c *Call, row []float64) []float64 {
 	for i := range out {
 		out[i] = s.kernel(row, s.vectors[i*s.features:][:s.features])
 	}
-	c.work(s.n * (s.features + 8))
+	c.spend(s.n * (s.features + 8))
 	return out
 }
 
@@ -182,7 +182,7 @@ func svmClassifier(c *Call) {
 			copy(dst, scores)
 		}
 		c.postTransform(dst, mode)
-		c.work(total * classes)
+		c.spend(total * classes)
 	}
 	c.putLabels(l, picked)
 	c.putFloats(1, tensor.Float32, []int{n, width}, out)

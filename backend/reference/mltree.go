@@ -63,7 +63,7 @@ func (f *forest) leaf(c *Call, root int, row []float64) *treeNode {
 		if steps > len(f.nodes) || n.feature < 0 || n.feature >= len(row) {
 			c.fail("nodes_featureids", ErrAttribute, "feature %d of %d, or a tree with a cycle", n.feature, len(row))
 		}
-		c.work(1)
+		c.spend(1)
 		x := row[n.feature]
 		take := false
 		switch n.mode {
@@ -160,7 +160,7 @@ func (c *Call) places(name string, n, limit int) []int {
 	return out
 }
 
-// treeEnsemble reads the form of version 5: interior nodes and leaves in lists of their own.
+// treeEnsemble reads the attributes of version 5: interior nodes and leaves in lists of their own.
 func treeEnsemble(c *Call) {
 	modes := c.number(-1, "nodes_modes")
 	n := len(modes)
@@ -232,7 +232,7 @@ func (c *Call) enum(name string, def int64, names ...string) string {
 	return names[v]
 }
 
-// forestOf reads the older form, in which nodes have ids within trees. Votes come from attributes with that prefix.
+// forestOf reads the older attributes, in which nodes have ids within trees. Votes come from attributes with that prefix.
 func (c *Call) forestOf(prefix string, targets int) *forest {
 	modes := c.Node.Strs("nodes_modes")
 	n := len(modes)

@@ -77,7 +77,7 @@ func (c *Call) join(i int, dt tensor.DType, parts []*tensor.Tensor, axis int) {
 			src, n := c.cellsOf(t), t.Shape[axis]*inner
 			for o := range outer {
 				dst.copy(o*total*inner+at, src, o*n, n)
-				c.work(n/8 + 1)
+				c.spend(n/8 + 1)
 			}
 			at += n
 		}
@@ -131,7 +131,7 @@ func (c *Call) takeRange(i int, x *tensor.Tensor, src cells, axis, lo int, shape
 	c.move(i, x.DType, shape, func(dst cells) {
 		for o := range outer {
 			dst.copy(o*n*inner, src, (o*x.Shape[axis]+lo)*inner, n*inner)
-			c.work(n*inner/8 + 1)
+			c.spend(n*inner/8 + 1)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func (c *Call) mapCells(dst cells, shape []int, src cells, strides []int, maps [
 				dst.copy(o+i, fill, 0, 1)
 			}
 		}
-		c.work(len(row) * 2)
+		c.spend(len(row) * 2)
 		advanceAll(idx, shape[:last])
 	}
 }
@@ -426,7 +426,7 @@ func trilu(c *Call) {
 				edge = min(max(r%rows+int(k)+1, 0), cols)
 				dst.copy(r*cols, src, r*cols, edge)
 			}
-			c.work(cols/8 + 1)
+			c.spend(cols/8 + 1)
 		}
 	})
 }
@@ -458,7 +458,7 @@ func reverseSequence(c *Call) {
 					from = l - 1 - k
 				}
 				dst.copy(at(b, k), src, at(b, from), inner)
-				c.work(inner/8 + 1)
+				c.spend(inner/8 + 1)
 			}
 		}
 	})

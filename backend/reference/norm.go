@@ -67,7 +67,7 @@ func batchNorm(c *Call) {
 			mean[ch], variance[ch] = moments(row)
 			runningMean[ch] = runningMean[ch]*m + mean[ch]*(1-m)
 			runningVar[ch] = runningVar[ch]*m + variance[ch]*(1-m)
-			c.work(len(row) * 3)
+			c.spend(len(row) * 3)
 		}
 		c.putFloats(1, c.input(3).DType, []int{channels}, runningMean)
 		c.putFloats(2, c.input(4).DType, []int{channels}, runningVar)
@@ -79,7 +79,7 @@ func batchNorm(c *Call) {
 		for i, s := range row {
 			row[i] = (s-mean[ch])*f + bias[ch]
 		}
-		c.work(size)
+		c.spend(size)
 		if size == 0 {
 			break
 		}
@@ -96,7 +96,7 @@ func (c *Call) standardise(v []float64, length int, eps float64) {
 		for i, x := range row {
 			row[i] = (x - mean) * f
 		}
-		c.work(3 * length)
+		c.spend(3 * length)
 	}
 }
 
@@ -153,7 +153,7 @@ func layerNorm(c *Call) {
 		for i, s := range row {
 			row[i] = (s - mean) * inverse[r]
 		}
-		c.work(3 * n)
+		c.spend(3 * n)
 	}
 	c.scaleAndShift(v, x)
 	c.putFloats(0, c.input(1).DType, x.Shape, v)
@@ -192,7 +192,7 @@ func rmsNorm(c *Call) {
 		for i := range v[o : o+n] {
 			v[o+i] *= f
 		}
-		c.work(2 * n)
+		c.spend(2 * n)
 	}
 	c.scaleAndShift(v, x)
 	c.putFloats(0, c.input(1).DType, x.Shape, v)
@@ -282,7 +282,7 @@ func lrn(c *Call) {
 				i := (n*channels+ch)*plane + p
 				out[i] = v[i] / math.Pow(bias+alpha/float64(size)*s, beta)
 			}
-			c.work(plane * (hi - lo + 10))
+			c.spend(plane * (hi - lo + 10))
 		}
 	}
 	c.putFloats(0, x.DType, x.Shape, out)

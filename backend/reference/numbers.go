@@ -21,7 +21,7 @@ func (c *Call) blocks(n int, f func(lo, hi int) error) error {
 		if err := f(lo, hi); err != nil {
 			return err
 		}
-		c.work(hi - lo)
+		c.spend(hi - lo)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c *Call) oneInt(i int, def int64) int64 {
 	return v[0]
 }
 
-// list returns a list of integers that older forms of an operator have as an attribute and newer ones as input i.
+// list returns a list of integers that older versions of an operator have as an attribute and newer ones as input i.
 func (c *Call) list(i int, attr string) (v []int64, ok bool) {
 	if v, ok := c.Node.Ints(attr); ok {
 		return v, true

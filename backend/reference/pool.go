@@ -72,7 +72,7 @@ func maxPool(c *Call) {
 			}
 			indices[p*outSize+o] = int64(p*inSize + at)
 		}
-		c.work(planes * len(offsets))
+		c.spend(planes * len(offsets))
 	})
 	if !x.DType.IsFloat() { // a window of nothing but padding
 		lo, _ := intRange(x.DType)
@@ -119,7 +119,7 @@ func averagePool(c *Call) {
 			}
 			out[p*outSize+o] = s / float64(n)
 		}
-		c.work(planes * len(offsets))
+		c.spend(planes * len(offsets))
 	})
 	c.putFloats(0, x.DType, shape, out)
 }
@@ -150,7 +150,7 @@ func lpPool(c *Call) {
 			}
 			out[q*outSize+o] = math.Pow(s, 1/p)
 		}
-		c.work(8 * planes * len(offsets))
+		c.spend(8 * planes * len(offsets))
 	})
 	c.putFloats(0, x.DType, shape, out)
 }
@@ -167,7 +167,7 @@ func globalPool(f func([]float64) float64) func(*Call) {
 		out := c.floatBuffer(shape...)
 		for i := range out {
 			out[i] = f(v[i*size : (i+1)*size])
-			c.work(size)
+			c.spend(size)
 		}
 		c.putFloats(0, x.DType, shape, out)
 	}

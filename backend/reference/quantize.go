@@ -51,7 +51,7 @@ func (c *Call) granular(i int, x *tensor.Tensor) []float64 {
 	for o := range outer {
 		for k := range n {
 			copy(out[(o*n+k)*inner:][:inner], v[(o*s.Shape[axis]+k/block)*inner:])
-			c.work(inner)
+			c.spend(inner)
 		}
 	}
 	return out

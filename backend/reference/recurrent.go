@@ -198,7 +198,7 @@ func (l *recurrence) direction(d int, in []float64, s *cellState) {
 			s.gates = in[row*l.gh:][:l.gh]
 			l.cell(s)
 			copy(l.y[((t*l.dirs+d)*l.batch+b)*l.h:], s.h)
-			l.c.work(l.gh * (l.h + 8))
+			l.c.spend(l.gh * (l.h + 8))
 		}
 	}
 }

@@ -137,7 +137,7 @@ func rows[T any](c *Call, v []T, r reduction, f func(o int, row []T)) {
 			base := off[0] + i*step[0]
 			if contiguous {
 				f(o, v[base:base+n])
-				c.work(n)
+				c.spend(n)
 			} else {
 				row = row[:0]
 				c.walk(r.lost, []int{base}, [][]int{r.ls}, func(off, step []int, m int) {
@@ -297,7 +297,7 @@ func argExtreme(largest bool) func(*Call) {
 					}
 				}
 				out[o*inner+in] = int64(best)
-				c.work(n)
+				c.spend(n)
 			}
 		}
 		c.putInts(0, tensor.Int64, shape, out)
@@ -345,7 +345,7 @@ func scan[T any](c *Call, v []T, start T, outer, n, inner int, exclusive, revers
 				}
 				s = next
 			}
-			c.work(n)
+			c.spend(n)
 		}
 	}
 }

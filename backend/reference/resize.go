@@ -252,7 +252,7 @@ func (c *Call) fillTaps(t *taps, r resizing, mode, rounding string, o float64) {
 		}
 		t.at, t.weights = append(t.at, clampIndex(k)), append(t.weights, w)
 		sum += w
-		c.work(4)
+		c.spend(4)
 	}
 	if sum != 0 {
 		for i := range t.weights {
@@ -280,7 +280,7 @@ func (c *Call) resample(v []float64, dims []int, axis int, all []taps) []float64
 				for j, s := range v[(o*n+at)*inner:][:inner] {
 					dst[j] += w * s
 				}
-				c.work(inner + 1)
+				c.spend(inner + 1)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func roiAlign(c *Call) {
 							best = math.Max(best, 0)
 						}
 					}
-					c.work(8 * gw)
+					c.spend(8 * gw)
 				}
 				o := &out[((r*channels+ch)*oh+p/ow)*ow+p%ow]
 				switch {
@@ -154,7 +154,7 @@ func maxRoiPool(c *Call) {
 					best = 0
 				}
 				out[(r*channels+ch)*oh*ow+p] = best
-				c.work((yb-ya)*(xb-xa) + 4)
+				c.spend((yb-ya)*(xb-xa) + 4)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func deformConv(c *Call) {
 						out[((b*v.groups+g)*v.cout+oc)*size+p] += s * wt[((g*v.cout+oc)*v.cin+ch%v.cin)*taps+k]
 					}
 				}
-				c.work(size * (v.cout + 8))
+				c.spend(size * (v.cout + 8))
 			}
 		}
 	}

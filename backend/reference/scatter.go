@@ -29,7 +29,7 @@ func scatterElements(c *Call) {
 			to[o] += k * strides[a]
 		}
 		advanceAll(idx, shape)
-		c.work(4)
+		c.spend(4)
 	}
 	c.scatter(x, u, to, 1)
 }
@@ -63,7 +63,7 @@ func (c *Call) scatter(x, updates *tensor.Tensor, to []int, inner int) {
 			dst.copy(0, base, 0, x.Len())
 			for o, t := range to {
 				dst.copy(t*inner, src, o*inner, inner)
-				c.work(inner/8 + 2)
+				c.spend(inner/8 + 2)
 			}
 		})
 		return
@@ -103,7 +103,7 @@ func scatterReduce[T any](c *Call, v, u []T, to []int, inner int, f func(a, b T)
 		for i := range inner {
 			v[t*inner+i] = f(v[t*inner+i], u[o*inner+i])
 		}
-		c.work(inner + 1)
+		c.spend(inner + 1)
 	}
 }
 
@@ -144,7 +144,7 @@ func tensorScatter(c *Call) {
 			for k := range m {
 				to := int((at%int64(n) + int64(k)) % int64(n))
 				dst.copy((o*n+to)*inner, src, (o*m+k)*inner, inner)
-				c.work(inner/8 + 2)
+				c.spend(inner/8 + 2)
 			}
 		}
 	})

@@ -90,7 +90,7 @@ func topK(c *Call) {
 			for i, e := range idx[:k] {
 				from[(o*k+i)*inner+in] = e
 			}
-			c.work(n * 8)
+			c.spend(n * 8)
 		}
 	}
 	src := c.cells(0)
@@ -178,7 +178,7 @@ func oneHot(c *Call) {
 	c.move(0, values.DType, shape, func(dst cells) {
 		for i := range product(shape) {
 			dst.copy(i, src, 0, 1)
-			c.work(1)
+			c.spend(1)
 		}
 		for o := range outer {
 			for in := range inner {
@@ -275,7 +275,7 @@ func nonMaxSuppression(c *Call) {
 				} else {
 					covered, looked = coveredByAny(all, kept, i, iou)
 				}
-				c.work(4 * (looked + 1))
+				c.spend(4 * (looked + 1))
 				if !covered {
 					if grid != nil {
 						grid.keep(all, i)
@@ -325,7 +325,7 @@ func unique(c *Call) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		c.work(4)
+		c.spend(4)
 		return compare(a, b)
 	})
 	group := make([]int, n) // of every slice, by rising value

@@ -33,7 +33,7 @@ func cosineWindow(a0, a1, a2 float64) func(*Call) {
 				w = 0
 			}
 			v[i] = a0 - a1*math.Cos(w) + a2*math.Cos(2*w)
-			c.work(16)
+			c.spend(16)
 		}
 		c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, v)
 	}
@@ -81,7 +81,7 @@ func (c *Call) radix2(x []complex128, sign float64) {
 				x[i], x[i+half] = a+b, a-b
 			}
 		}
-		c.work(2 * n)
+		c.spend(2 * n)
 	}
 }
 
@@ -269,7 +269,7 @@ func melWeights(c *Call) {
 		for k := mid; k < hi; k++ {
 			set(k, b, float64(hi-k)/float64(hi-mid))
 		}
-		c.work(hi - lo + 1)
+		c.spend(hi - lo + 1)
 	}
 	c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, out)
 }

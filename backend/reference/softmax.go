@@ -71,7 +71,7 @@ func alongAxis(c *Call, v []float64, outer, n, inner int, f func(row []float64))
 	if inner == 1 {
 		for o := range outer {
 			f(v[o*n : (o+1)*n])
-			c.work(8 * n)
+			c.spend(8 * n)
 		}
 		return
 	}
@@ -85,7 +85,7 @@ func alongAxis(c *Call, v []float64, outer, n, inner int, f func(row []float64))
 			for k := range row {
 				v[(o*n+k)*inner+in] = row[k]
 			}
-			c.work(8 * n)
+			c.spend(8 * n)
 		}
 	}
 }

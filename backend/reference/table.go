@@ -2,7 +2,7 @@ package reference
 
 import "fmt"
 
-// kernel computes all forms of an operator since a version.
+// kernel computes all versions of an operator from one on.
 type kernel struct {
 	name  string
 	since int

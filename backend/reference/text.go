@@ -47,7 +47,7 @@ func stringSplit(c *Call) {
 		}
 		widest = max(widest, len(list))
 		lists, counts = append(lists, list), append(counts, int64(len(list)))
-		c.work(len(s) + 1)
+		c.spend(len(s) + 1)
 	}
 	shape := append(append([]int{}, x.Shape...), widest)
 	c.count("output Y", shape, 16)
@@ -100,7 +100,7 @@ func stringNormalizer(c *Call) {
 		if !stop[fold(s)] {
 			out = append(out, change(s))
 		}
-		c.work(len(s) + 1)
+		c.spend(len(s) + 1)
 	}
 	if len(out) == 0 {
 		out = []string{""}
@@ -120,7 +120,7 @@ func regexFullMatch(c *Call) {
 		c.fail("pattern", ErrAttribute, "%v", err)
 	}
 	c.putBools(0, c.input(0).Shape, each(c, c.strings(0), func(s string) bool {
-		c.work(len(s))
+		c.spend(len(s))
 		return re.MatchString(s)
 	}))
 }
@@ -166,7 +166,7 @@ func tfIdf(c *Call) {
 					for _, g := range grams[key] {
 						out[r*width+at[g]]++
 					}
-					c.work(8 * size)
+					c.spend(8 * size)
 				}
 			}
 		}

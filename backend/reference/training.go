@@ -75,7 +75,7 @@ func (c *Call) optimize(states int, f func(x, g float64, state []float64) float6
 			for s := range state {
 				all[2+s][i] = state[s]
 			}
-			c.work(4)
+			c.spend(4)
 		}
 		c.putUpdated(k, x, all[0])
 		for s := range states {

@@ -151,7 +151,7 @@ func (c *Call) determinant(a []float64, n int) float64 {
 			for k := i; k < n; k++ {
 				a[r*n+k] -= f * a[i*n+k]
 			}
-			c.work(n)
+			c.spend(n)
 		}
 	}
 	return d

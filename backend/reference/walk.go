@@ -84,7 +84,7 @@ func (c *Call) walk(shape []int, bases []int, strides [][]int, row func(off, ste
 		for n := dims[last]; n > 0; n -= blockLen {
 			m := min(n, blockLen)
 			row(off, steps[last], m)
-			c.work(m + 4)
+			c.spend(m + 4)
 			for s := range cur {
 				off[s] = cur[s] + (dims[last]-n+m)*steps[last][s]
 			}
@@ -134,7 +134,7 @@ func each[A, R any](c *Call, a []A, f func(A) R) []R {
 		for i, x := range a[lo:hi] {
 			r[lo+i] = f(x)
 		}
-		c.work(hi - lo)
+		c.spend(hi - lo)
 	}
 	return r
 }

@@ -118,7 +118,7 @@ func (c *Call) positions(w *window, f func(o int, at []int, offsets []int)) {
 			}
 		}
 		f(o, at, offsets)
-		c.work(len(offsets) + 1)
+		c.spend(len(offsets) + 1)
 		for a := rank - 1; a >= 0; a-- {
 			if at[a]++; at[a] < w.out[a] {
 				break

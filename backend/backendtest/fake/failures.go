@@ -37,7 +37,7 @@ type Call struct {
 // ErrInjected is the error of a failure that was asked for.
 var ErrInjected = errors.New("injected failure")
 
-// Error is an injected failure.
+// error returns the injected failure of a call.
 func (c Call) error() error {
 	return fmt.Errorf("%w: %s %d on device %d", ErrInjected, c.Op, c.N, c.Device)
 }
