@@ -11,9 +11,9 @@ import (
 // read later, or because their address there is unfit for their dtype. The zero value is empty. It is used by one goroutine
 // at a time.
 type Copies struct {
-	made   map[*tensor.Tensor]*tensor.Tensor
-	blocks []block
-	bytes  int64
+	made      map[*tensor.Tensor]*tensor.Tensor
+	allocated []allocation
+	bytes     int64
 }
 
 // Of returns the copy of a tensor, nil where there is none.
@@ -24,13 +24,13 @@ func (c *Copies) Bytes() int64 { return c.bytes }
 
 // Free gives the memory back.
 func (c *Copies) Free() {
-	for _, b := range c.blocks {
+	for _, b := range c.allocated {
 		b.device.Free(b.mem)
 	}
 	*c = Copies{}
 }
 
-// Add copies what of a list, of host tensors that are not of strings, has not been copied yet. The copies lie in one block.
+// Add copies what of a list, of host tensors that are not of strings, has not been copied yet. The copies lie in one allocation.
 func (c *Copies) Add(ctx context.Context, host device.Device, list []*tensor.Tensor) error {
 	var total int64
 	var missing []*tensor.Tensor
@@ -49,7 +49,7 @@ func (c *Copies) Add(ctx context.Context, host device.Device, list []*tensor.Ten
 	if err != nil {
 		return err
 	}
-	c.blocks = append(c.blocks, block{host, mem})
+	c.allocated = append(c.allocated, allocation{host, mem})
 	c.bytes += mem.Size
 	if c.made == nil {
 		c.made = map[*tensor.Tensor]*tensor.Tensor{}

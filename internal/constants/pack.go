@@ -15,7 +15,7 @@ import (
 )
 
 // Sizes of packing, in bytes. Constants from largePack on are packed one after the other by all threads
-// together, smaller ones by one thread each. Packed constants lie in one block: they share its large pages, whose first
+// together, smaller ones by one thread each. Packed constants lie in one allocation: they share its large pages, whose first
 // touch costs a tenth of that of small ones.
 const (
 	largePack = 1 << 20
@@ -47,7 +47,7 @@ type Job struct {
 	Progress func(done, total int) // told from one goroutine at a time
 }
 
-// packing is one conversion that has to be done. Its target is given where it is part of a larger block.
+// packing is one conversion that has to be done. Its target is given where it is part of a larger allocation.
 type packing struct {
 	Request
 	mem    device.Memory
@@ -68,7 +68,7 @@ func (p *Packer) Pack(ctx context.Context, list []Request, job Job) ([]device.Me
 	defer unlock()
 	missing := p.missing(list)
 	if len(missing) > 0 {
-		w := work{Packer: p, ctx: ctx, job: job}
+		w := packRun{Packer: p, ctx: ctx, job: job}
 		if err := w.run(missing); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (p *Packer) Form(ctx context.Context, v *graph.Value, f graph.Format) (*ten
 	if v.Format == graph.HostFormat && p.isShared(k) {
 		store = &p.Shared.Store
 	}
-	if err := store.add(map[Key]device.Memory{k: m}, []block{{p.Transfer.Devices[f.Device.Canonical()], m}}); err != nil {
+	if err := store.add(map[Key]device.Memory{k: m}, []allocation{{p.Transfer.Devices[f.Device.Canonical()], m}}); err != nil {
 		return nil, err
 	}
 	return made(m), nil
@@ -141,19 +141,19 @@ func (p *Packer) missing(list []Request) []*packing {
 	return missing
 }
 
-// work is one call of Pack.
-type work struct {
+// packRun is one call of Pack.
+type packRun struct {
 	*Packer
 	ctx context.Context
 	job Job
 }
 
 // run gives every packing its memory and fills it. After an error nothing of it is kept.
-func (w *work) run(missing []*packing) (err error) {
-	var blocks [2][]block // the Program's, the model's
+func (w *packRun) run(missing []*packing) (err error) {
+	var allocated [2][]allocation // the Program's, the model's
 	defer func() {
 		if err != nil {
-			for _, list := range blocks {
+			for _, list := range allocated {
 				for _, b := range list {
 					b.device.Free(b.mem)
 				}
@@ -166,7 +166,7 @@ func (w *work) run(missing []*packing) (err error) {
 			return err
 		}
 		if b.device != nil {
-			blocks[i] = append(blocks[i], b)
+			allocated[i] = append(allocated[i], b)
 		}
 	}
 	var small, large []*packing
@@ -187,8 +187,8 @@ func (w *work) run(missing []*packing) (err error) {
 		if p.shared {
 			i = 1
 		}
-		if p.hop == nil && p.done { // its device gave it a block of its own
-			blocks[i] = append(blocks[i], block{w.Transfer.Devices[p.Format.Device.Canonical()], p.mem})
+		if p.hop == nil && p.done { // its device gave it memory of its own
+			allocated[i] = append(allocated[i], allocation{w.Transfer.Devices[p.Format.Device.Canonical()], p.mem})
 		}
 		if made[i] == nil {
 			made[i] = map[Key]device.Memory{}
@@ -199,18 +199,18 @@ func (w *work) run(missing []*packing) (err error) {
 		return err
 	}
 	for i, s := range []*Store{w.Own, &w.Shared.Store} {
-		if err := s.add(made[i], blocks[i]); err != nil {
-			blocks[i] = nil // freed by the store
+		if err := s.add(made[i], allocated[i]); err != nil {
+			allocated[i] = nil // freed by the store
 			return err
 		}
-		blocks[i] = nil
+		allocated[i] = nil
 	}
 	return nil
 }
 
 // reserve plans the conversions that are single hops in host memory, of the model's constants or of the others, and gives
-// them one block.
-func (w *work) reserve(missing []*packing, shared bool) (block, error) {
+// them one allocation.
+func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 	var total int64
 	var offsets []int64
 	var list []*packing
@@ -220,42 +220,42 @@ func (w *work) reserve(missing []*packing, shared bool) (block, error) {
 		}
 		path, err := w.Transfer.Registry.PathOf(graph.HostFormat, p.Format, p.Constant.DType, len(p.Constant.Shape))
 		if err != nil {
-			return block{}, packError(p, err)
+			return allocation{}, packError(p, err)
 		}
 		if len(path) != 1 {
 			continue
 		}
 		size, err := w.Transfer.Registry.Size(p.Format, p.Constant.DType, p.Constant.Shape)
 		if err != nil {
-			return block{}, packError(p, err)
+			return allocation{}, packError(p, err)
 		}
 		if p.hop, err = path[0].Plan(p.Constant.DType, p.Constant.Shape); err != nil {
-			return block{}, packError(p, err)
+			return allocation{}, packError(p, err)
 		}
 		p.mem.Size = size
 		offsets, list = append(offsets, total), append(list, p)
 		total += slot(size)
 	}
 	if len(list) == 0 {
-		return block{}, nil
+		return allocation{}, nil
 	}
 	host := w.Transfer.Devices[tensor.DeviceID{}]
 	mem, err := host.Alloc(total)
 	if err != nil {
-		return block{}, err
+		return allocation{}, err
 	}
 	for i, p := range list {
 		p.mem.Data = mem.Data[offsets[i] : offsets[i]+p.mem.Size : offsets[i]+p.mem.Size]
 	}
-	return block{host, mem}, nil
+	return allocation{host, mem}, nil
 }
 
-// slot returns the bytes that a constant takes in a block.
+// slot returns the bytes that a constant takes in an allocation.
 func slot(n int64) int64 { return (n + packSlack + packAlign - 1) / packAlign * packAlign }
 
 // packLarge packs constants one after the other, each by all threads. The largest come first, while little else has been
 // touched: what is read of a file stays in memory until a constant is done.
-func (w *work) packLarge(list []*packing) error {
+func (w *packRun) packLarge(list []*packing) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (w *work) packLarge(list []*packing) error {
 }
 
 // packSmall packs constants on several goroutines, each serially.
-func (w *work) packSmall(list []*packing) error {
+func (w *packRun) packSmall(list []*packing) error {
 	var unevicted atomic.Int64
 	return pool.Each(w.ctx, len(list), w.job.Threads, w.job.Progress, func(i int) error {
 		err := w.fill(list[i], convert.Exec{})
@@ -293,7 +293,7 @@ func (w *work) packSmall(list []*packing) error {
 }
 
 // fill does a packing. Whatever is no single hop in host memory is given its memory here.
-func (w *work) fill(p *packing, x convert.Exec) error {
+func (w *packRun) fill(p *packing, x convert.Exec) error {
 	var err error
 	if p.hop != nil {
 		err = p.hop(w.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, x)

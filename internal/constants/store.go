@@ -25,15 +25,15 @@ type Key struct {
 
 // Store holds constants in formats and the memory that they lie in. The zero value is empty. It is safe for concurrent use.
 type Store struct {
-	mu     sync.Mutex
-	made   map[Key]device.Memory
-	blocks []block
-	bytes  int64
-	freed  bool
+	mu        sync.Mutex
+	made      map[Key]device.Memory
+	allocated []allocation
+	bytes     int64
+	freed     bool
 }
 
-// block is memory that constants lie in.
-type block struct {
+// allocation is memory that constants lie in.
+type allocation struct {
 	device device.Device
 	mem    device.Memory
 }
@@ -57,10 +57,10 @@ func (s *Store) Bytes() int64 {
 func (s *Store) Free() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range s.blocks {
+	for _, b := range s.allocated {
 		b.device.Free(b.mem)
 	}
-	s.made, s.blocks, s.bytes, s.freed = nil, nil, 0, true
+	s.made, s.allocated, s.bytes, s.freed = nil, nil, 0, true
 }
 
 // Forget drops the keys, which hold what the constants were made of, and keeps the memory.
@@ -71,11 +71,11 @@ func (s *Store) Forget() {
 }
 
 // add takes over what was made. The error wraps fs.ErrClosed after Free; the memory is freed then.
-func (s *Store) add(made map[Key]device.Memory, blocks []block) error {
+func (s *Store) add(made map[Key]device.Memory, allocated []allocation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.freed {
-		for _, b := range blocks {
+		for _, b := range allocated {
 			b.device.Free(b.mem)
 		}
 		return fmt.Errorf("constants: %w", fs.ErrClosed)
@@ -86,8 +86,8 @@ func (s *Store) add(made map[Key]device.Memory, blocks []block) error {
 	for k, m := range made {
 		s.made[k] = m
 	}
-	for _, b := range blocks {
-		s.blocks = append(s.blocks, b)
+	for _, b := range allocated {
+		s.allocated = append(s.allocated, b)
 		s.bytes += b.mem.Size
 	}
 	return nil
