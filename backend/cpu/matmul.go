@@ -152,11 +152,11 @@ func (p *planner) gemmTail(alpha, beta float32, c *graph.Value, t tail, out *gra
 func (p *planner) matmul(in []*graph.Value, out *graph.Value, bias *graph.Value, t tail) error {
 	a, b := in[0], in[1]
 	da, db := matrixDims(p.Dims[a.ID], p.Dims[b.ID])
-	form := gemm.Rows
+	layout := gemm.Rows
 	if b.Format != rowMaj {
-		form = gemm.Packed
+		layout = gemm.Packed
 	}
-	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: form}
+	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: layout}
 	return p.product(spec, operands{a: p.In(a), b: p.In(b), dimsA: da, dimsB: db}, bias, t, out)
 }
 

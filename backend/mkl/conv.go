@@ -84,7 +84,7 @@ func (c *convDims) weightShape(f graph.Layout) (shape, bool) {
 
 // weightsIn describes a constant in a format to the library; ok is false where that is not possible.
 func (b *mkl) weightsIn(c *convDims, f graph.Format) (shape, bool) {
-	if w := b.form(f.Layout); w != nil {
+	if w := b.packedLayout(f.Layout); w != nil {
 		return w.to, slices.Equal(w.dims, c.w)
 	}
 	if f.Layout.IsOpaque() {

@@ -50,7 +50,7 @@ func (f productForm) rowMajor() shape {
 
 // weightsIn describes a constant in a format to the library; ok is false where that is not possible.
 func (f productForm) weightsIn(b *mkl, format graph.Format) (shape, bool) {
-	if w := b.form(format.Layout); w != nil {
+	if w := b.packedLayout(format.Layout); w != nil {
 		return w.to, slices.Equal(w.from.dims, f.weights())
 	}
 	if format.Layout.IsOpaque() {

@@ -53,7 +53,7 @@ type mkl struct {
 	blocked graph.Layout // of activations with two spatial dims; row-major where the library has no other
 	block   int          // channels in a block of it, 0 where it is not blocked
 	answers *answers
-	forms   weightForms
+	packed  packedLayouts
 	quants  *quants
 	fail    string
 }

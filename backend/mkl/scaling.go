@@ -24,7 +24,7 @@ type scaling struct {
 	dst     int32 // of the result, added after scaling
 }
 
-// key is what of a scaling the primitive depends on.
+// scalingKey is what of a scaling the primitive depends on.
 func (l *library) scalingKey(s scaling) string {
 	if s.factors == nil && s.src == 0 && s.dst == 0 {
 		return ""

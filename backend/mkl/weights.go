@@ -19,26 +19,26 @@ import (
 // permutation and blocking, and gets a name as an opaque layout of this backend's elsewhere, such as weights in Winograd's
 // frequency domain. Either way package convert packs them, once per constant and format.
 
-// weightForm is a layout of weights that carve cannot describe. It is one of tensors of its dims only, and immutable.
-type weightForm struct {
+// packedLayout is a layout of weights that carve cannot describe. It is one of tensors of its dims only, and immutable.
+type packedLayout struct {
 	l      *library
 	format graph.Format
 	dims   []int // of the constant
 	from   shape // the constant as the model has it, in the library's terms
 	to     shape
-	packed int  // bytes of the library's form, rounded up to whole cache lines
+	packed int  // bytes in the library's layout, rounded up to whole cache lines
 	keeps  bool // the constant as the model has it lies behind: the library knows no way back
 }
 
-// weightForms are those that the backend has come across.
-type weightForms struct {
+// packedLayouts are those that the backend has come across.
+type packedLayouts struct {
 	mu   sync.Mutex
-	list []*weightForm
-	m    map[graph.Layout]*weightForm
+	list []*packedLayout
+	m    map[graph.Layout]*packedLayout
 }
 
-// formAlign is the alignment of both parts of a form, in bytes.
-const formAlign = 64
+// packedAlign is the alignment of both parts of packed weights, in bytes.
+const packedAlign = 64
 
 // weightFormat returns the format of a constant of these dims for the descriptor that the library chose. from describes the
 // constant as the model has it; decode turns a structure in the library's terms into a layout of the constant, and how
@@ -71,37 +71,37 @@ func (b *mkl) weightFormat(dims []int, from shape, to *desc, decode func(blockin
 	if err != nil {
 		return graph.Format{}, err
 	}
-	b.forms.mu.Lock()
-	defer b.forms.mu.Unlock()
-	if b.forms.m[l] != nil {
+	b.packed.mu.Lock()
+	defer b.packed.mu.Unlock()
+	if b.packed.m[l] != nil {
 		return graph.On(l), nil
 	}
-	for _, f := range b.forms.list { // chosen for something else, which other shapes of one model are
+	for _, f := range b.packed.list { // chosen for something else, which other shapes of one model are
 		if f.from.key() == from.key() && slices.Equal(f.dims, dims) && f.to.known.equal(to) {
 			return f.format, nil
 		}
 	}
-	f := &weightForm{l: b.l, format: graph.On(l), dims: slices.Clone(dims), from: from,
+	f := &packedLayout{l: b.l, format: graph.On(l), dims: slices.Clone(dims), from: from,
 		to: shape{dims: from.dims, layout: l, dtype: from.dtype, known: to}}
-	f.packed = (int(to.bytes()) + formAlign - 1) / formAlign * formAlign
+	f.packed = (int(to.bytes()) + packedAlign - 1) / packedAlign * packedAlign
 	f.keeps = !simple || !b.l.reorders(f.to, f.from)
-	if b.forms.m == nil {
-		b.forms.m = map[graph.Layout]*weightForm{}
+	if b.packed.m == nil {
+		b.packed.m = map[graph.Layout]*packedLayout{}
 	}
-	b.forms.m[l], b.forms.list = f, append(b.forms.list, f)
+	b.packed.m[l], b.packed.list = f, append(b.packed.list, f)
 	return graph.On(l), nil
 }
 
-// form returns what stands behind an opaque layout, nil for another's.
-func (b *mkl) form(l graph.Layout) *weightForm {
-	b.forms.mu.Lock()
-	defer b.forms.mu.Unlock()
-	return b.forms.m[l]
+// packedLayout returns what stands behind an opaque layout, nil for another's.
+func (b *mkl) packedLayout(l graph.Layout) *packedLayout {
+	b.packed.mu.Lock()
+	defer b.packed.mu.Unlock()
+	return b.packed.m[l]
 }
 
 // ConvertersOf implements convert.Source.
 func (b *mkl) ConvertersOf(l graph.Layout) []convert.Converter {
-	f := b.form(l)
+	f := b.packedLayout(l)
 	if f == nil {
 		return nil
 	}
@@ -121,8 +121,8 @@ func (b *mkl) ConvertersOf(l graph.Layout) []convert.Converter {
 	return []convert.Converter{one("mkl-pack", graph.HostFormat, f.format, f.pack), one("mkl-unpack", f.format, graph.HostFormat, f.unpack)}
 }
 
-// check returns why a tensor cannot be in the form.
-func (f *weightForm) check(dt tensor.DType, dims []int) error {
+// check returns why a tensor cannot be packed so.
+func (f *packedLayout) check(dt tensor.DType, dims []int) error {
 	if dtypeOf(dt) != f.from.dtype || !slices.Equal(dims, f.dims) {
 		return fmt.Errorf("%w: %v%v in %v, which is for %v", tensor.ErrShape, dt, dims, f.format, f.dims)
 	}
@@ -130,18 +130,18 @@ func (f *weightForm) check(dt tensor.DType, dims []int) error {
 }
 
 // plainBytes is the size of the constant as the model has it.
-func (f *weightForm) plainBytes() int { return product(f.dims) * dtypeBytes(f.from.dtype) }
+func (f *packedLayout) plainBytes() int { return product(f.dims) * dtypeBytes(f.from.dtype) }
 
-// bytes is the size of the form.
-func (f *weightForm) bytes() int {
+// bytes is the size of the packed weights.
+func (f *packedLayout) bytes() int {
 	if f.keeps {
 		return f.packed + f.plainBytes()
 	}
 	return f.packed
 }
 
-// pack plans the way into the form.
-func (f *weightForm) pack() (convert.Move, error) {
+// pack plans the way into the layout.
+func (f *packedLayout) pack() (convert.Move, error) {
 	r, err := f.l.newReordering(f.from, f.to)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (f *weightForm) pack() (convert.Move, error) {
 }
 
 // unpack plans the way back.
-func (f *weightForm) unpack() (convert.Move, error) {
+func (f *packedLayout) unpack() (convert.Move, error) {
 	if f.keeps {
 		return func(ctx context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
 			d, s, err := f.storage(ctx, dst, src, f.plainBytes(), f.bytes())
@@ -183,7 +183,7 @@ func (f *weightForm) unpack() (convert.Move, error) {
 }
 
 // storage returns the bytes of both ends of a conversion.
-func (f *weightForm) storage(ctx context.Context, dst, src *tensor.Tensor, to, from int) (d, s []byte, err error) {
+func (f *packedLayout) storage(ctx context.Context, dst, src *tensor.Tensor, to, from int) (d, s []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -226,7 +226,7 @@ func (l *library) newReordering(from, to shape) (*reordering, error) {
 // memory, which may be as large as the result, lie outside of Go's heap and are freed at once.
 func (r *reordering) run(dst, src []byte) error {
 	if uintptr(unsafe.Pointer(unsafe.SliceData(src)))%uintptr(r.size) != 0 {
-		b, err := offheap.Alloc(len(src), formAlign)
+		b, err := offheap.Alloc(len(src), packedAlign)
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (r *reordering) run(dst, src []byte) error {
 	}
 	args := []operand{{argSrc, r.src, src}, {argDst, r.dst, dst}}
 	if n := int(r.pr.scratchBytes); n > 0 {
-		b, err := offheap.Alloc(n, formAlign)
+		b, err := offheap.Alloc(n, packedAlign)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (p *planner) constant(v *graph.Value, f graph.Format) (place.Memory, error)
 
 // formatBytes returns the size of a constant in a format.
 func (b *mkl) formatBytes(f graph.Format, v *graph.Value) (int, error) {
-	if w := b.form(f.Layout); w != nil {
+	if w := b.packedLayout(f.Layout); w != nil {
 		return w.bytes(), w.check(v.Const.DType, v.Const.Shape)
 	}
 	n, err := graph.PhysicalSize(f, v.Const.DType, v.Const.Shape)

@@ -45,7 +45,7 @@
 //
 // A tile: the list of shapes in the generator (shapes in package gemm, kernels512 and kernels256 in package conv), then
 // `go generate`. A function of rows or elements: a line in the list of its family in package vec, and its constant in op.go.
-// A family: a Unit, an Entry, and its portable form. An instruction set: its line in package isa with the features that it
+// A family: a Unit, an Entry, and its portable version. An instruction set: its line in package isa with the features that it
 // needs, its ISA here, and the bodies for it; entries that it does not serve stay with portable code, and no planner
 // changes.
 //

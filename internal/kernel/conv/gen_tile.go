@@ -71,7 +71,7 @@ func checkOffsets(f *asm.File) {
 	f.Go(src)
 }
 
-// Register plan. The dispatcher keeps: R14 the call, R12 the source and R13 the weights of the current channel block, CX
+// kernel is one body of the generated file. Register plan: the dispatcher keeps R14 the call, R12 the source and R13 the weights of the current channel block, CX
 // the next tap; a body gets SI and BX (source of pixel groups A and B), DI and DX (weights, start and end), R8, R9, R10
 // (1, 3 and 5 times the bytes between pixels), R11 (dense: bytes of weights between output channel blocks; else the step).
 type kernel struct {

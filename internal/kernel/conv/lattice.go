@@ -104,7 +104,7 @@ type listAt struct {
 	steps      int64
 }
 
-// row classes are kept per lattice by prefixing the key with its number.
+// class returns the number of a key, a new one for a new key. Keys of rows begin with the number of their lattice.
 func class(m map[string]int, key []byte) int {
 	if c, ok := m[string(key)]; ok {
 		return c

@@ -11,7 +11,7 @@ import (
 type Plan struct {
 	spec   Spec
 	kind   kind
-	form   weightForm
+	order  weightOrder
 	target isa.Target
 	tables [maxBlocks + 1]*table // by output channel blocks of a tile
 	tiles  []channelTile
@@ -79,11 +79,11 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	case s.Source == Planar && s.Groups > 1:
 		return nil, failf("plan", ErrUnsupported, "planar source, %d groups", s.Groups)
 	case s.Source == Planar:
-		p.form = formPlanar
+		p.order = orderPlanar
 	case s.Groups == s.C && s.C == s.OC && s.C > 1:
-		p.kind, p.form = kindDepth, formDepth
+		p.kind, p.order = kindDepth, orderDepth
 	case s.Groups > 1 && (s.C/s.Groups%16 != 0 || s.OC/s.Groups%16 != 0):
-		p.form = formMixed
+		p.order = orderMixed
 	}
 	if err := p.build(nil); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
 	p := &Plan{
 		spec: Spec{N: s.N, C: s.C, OC: s.C, Map: s.Map, Groups: s.C, SrcImage: s.SrcImage, DstImage: s.DstImage,
 			ResImage: s.ResImage, Epilogue: s.Epilogue},
-		form: formNone, target: t,
+		order: orderNone, target: t,
 	}
 	start := float32(0)
 	switch s.Pooling {
@@ -127,7 +127,7 @@ func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
 	return p, nil
 }
 
-// build makes everything from p.spec, p.kind and p.form.
+// build makes everything from p.spec, p.kind and p.order.
 func (p *Plan) build(padded *Map) error {
 	s := &p.spec
 	var err error
@@ -167,19 +167,19 @@ func (p *Plan) prototype() {
 	s, c := &p.spec, &p.proto
 	pixel, tapBytes := 64, 64
 	c.full = 1
-	switch p.form {
-	case formDense, formMixed:
+	switch p.order {
+	case orderDense, orderMixed:
 		tapBytes = 1024
 		c.full, c.tail = int64(p.blocks), 0
-		if p.form == formDense && s.C/s.Groups%16 != 0 {
+		if p.order == orderDense && s.C/s.Groups%16 != 0 {
 			c.full, c.tail = c.full-1, 1
 		}
 		c.srcBlk = int64(s.H) * int64(s.W) * 64
-	case formPlanar:
+	case orderPlanar:
 		pixel = 4
 		c.full = int64(s.C)
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
-	case formDepth, formNone: // one channel block at a time
+	case orderDepth, orderNone: // one channel block at a time
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
@@ -212,7 +212,7 @@ func (p *Plan) channelTiles() {
 			}
 			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: b * plane, weight: w})
 		}
-	case p.form == formMixed:
+	case p.order == orderMixed:
 		for b := range blocks {
 			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: s.mixedStart(b, p.blocks) * plane, weight: b * wOC})
 		}

@@ -118,15 +118,15 @@ func (p *Plan) spansOf(flat, pairs bool, segment, rows int) {
 func (p *Plan) lattices(padded *Map) []lattice {
 	s := &p.spec
 	base := lattice{sourceRow: s.W, sourcePixel: 64, tapBytes: 64, kernelWidth: s.Kernel[1], padded: padded}
-	switch p.form {
-	case formDense, formMixed:
+	switch p.order {
+	case orderDense, orderMixed:
 		base.tapBytes, base.steps = 1024, 16
 		if p.proto.tail != 0 {
 			base.tailSteps = s.C % 16
 		}
-	case formPlanar:
+	case orderPlanar:
 		base.sourcePixel, base.steps, base.merge = 4, 1, 1
-	case formDepth, formNone:
+	case orderDepth, orderNone:
 	}
 	if p.kind != kindDense {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]

@@ -25,7 +25,7 @@ func NewScale(t isa.Target, s ScaleSpec) (*Plan, error) {
 		spec: Spec{N: s.N, C: s.C, OC: s.C, Groups: s.C, SrcImage: s.SrcImage, DstImage: s.DstImage, ResImage: s.ResImage,
 			Map:      Map{H: 1, W: s.HW, OH: 1, OW: s.HW, Kernel: [2]int{1, 1}, Stride: [2]int{1, 1}, Dilate: [2]int{1, 1}},
 			Epilogue: s.Epilogue},
-		kind: kindDepth, form: formDepth, target: t, needsWeight: true,
+		kind: kindDepth, order: orderDepth, target: t, needsWeight: true,
 		weightImage: s.ScaleImage, biasImage: s.ShiftImage,
 	}
 	if err := p.build(nil); err != nil {

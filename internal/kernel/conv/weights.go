@@ -8,15 +8,15 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
-// weightForm is the order of packed weights.
-type weightForm uint8
+// weightOrder is the order of packed weights.
+type weightOrder uint8
 
 const (
-	formDense  weightForm = iota // [OC/16][IC/16][KH][KW][16 ic][16 oc]
-	formMixed                    // the same, with zeros where a block of outputs spans groups
-	formPlanar                   // [OC/16][IC][KH][KW][16 oc]
-	formDepth                    // [C/16][KH][KW][16]
-	formNone                     // pooling
+	orderDense  weightOrder = iota // [OC/16][IC/16][KH][KW][16 ic][16 oc]
+	orderMixed                     // the same, with zeros where a block of outputs spans groups
+	orderPlanar                    // [OC/16][IC][KH][KW][16 oc]
+	orderDepth                     // [C/16][KH][KW][16]
+	orderNone                      // pooling
 )
 
 // weights computes the input channel blocks of one output and the size of the packed weights.
@@ -24,20 +24,20 @@ func (p *Plan) weights() error {
 	s := &p.spec
 	taps := s.Kernel[0] * s.Kernel[1]
 	ocb := blocksOf(s.OC)
-	switch p.form {
-	case formDense:
+	switch p.order {
+	case orderDense:
 		p.blocks = blocksOf(s.C / s.Groups)
-	case formMixed:
+	case orderMixed:
 		for b := range ocb {
 			lo, hi := s.mixedRange(b)
 			p.blocks = max(p.blocks, hi-lo)
 		}
-	case formPlanar:
+	case orderPlanar:
 		p.blocks = s.C
-	case formDepth, formNone:
+	case orderDepth, orderNone:
 		p.blocks = 1
 	}
-	per := map[weightForm]int{formDense: 256, formMixed: 256, formPlanar: 16, formDepth: 16, formNone: 0}[p.form]
+	per := map[weightOrder]int{orderDense: 256, orderMixed: 256, orderPlanar: 16, orderDepth: 16, orderNone: 0}[p.order]
 	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); !fits(size) {
 		return failf("plan", ErrShape, "%g packed weights", size)
 	}
@@ -66,12 +66,12 @@ func (p *Plan) BiasFloats() int { return p.biasNeed }
 
 // PackChunks returns the number of chunks that PackWeights accepts.
 func (p *Plan) PackChunks() int {
-	switch p.form {
-	case formNone:
+	switch p.order {
+	case orderNone:
 		return 0
-	case formDepth, formPlanar:
+	case orderDepth, orderPlanar:
 		return blocksOf(p.spec.OC)
-	case formDense, formMixed:
+	case orderDense, orderMixed:
 	}
 	return blocksOf(p.spec.OC) * p.blocks
 }
@@ -82,7 +82,7 @@ func (p *Plan) PackChunks() int {
 // may be packed at once by several goroutines.
 func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 	s := &p.spec
-	if p.form == formNone {
+	if p.order == orderNone {
 		return failf("pack", ErrUnsupported, "pooling has no weights")
 	}
 	if lo < 0 || hi > p.PackChunks() || lo > hi {
@@ -96,16 +96,16 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 		return failf("pack", ErrBuffer, "destination has %d floats, needs %d", len(dst), p.weightNeed)
 	}
 	for i := lo; i < hi; i++ {
-		switch p.form {
-		case formDense:
+		switch p.order {
+		case orderDense:
 			p.packDense(dst[i*taps*256:(i+1)*taps*256], src, i/p.blocks, i%p.blocks)
-		case formMixed:
+		case orderMixed:
 			p.packMixed(dst[i*taps*256:(i+1)*taps*256], src, i/p.blocks, i%p.blocks)
-		case formPlanar:
+		case orderPlanar:
 			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
-		case formDepth:
+		case orderDepth:
 			p.packDepth(dst[i*taps*16:(i+1)*taps*16], src, i)
-		case formNone: // has no chunks
+		case orderNone: // has no chunks
 		}
 	}
 	return nil

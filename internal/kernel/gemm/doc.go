@@ -1,6 +1,6 @@
 // Package gemm multiplies float32 matrices: C[M, N] = act(A[M, K] · B[K, N] + bias[N] + residual[M, N]).
 //
-// A is read in place, row by row, with any row stride; it is never copied. B comes in one of three forms (Layout): packed
+// A is read in place, row by row, with any row stride; it is never copied. B comes in one of three layouts (Layout): packed
 // into panels of 16 columns, which is how weights are kept (PackB and PackBT make it, once), as plain rows [K, N], or as
 // plain columns [N, K]. C is written once, with the epilogue applied before the store.
 //

@@ -6,7 +6,7 @@ import "unsafe"
 func load(p *float32, off int) float32     { return *(*float32)(unsafe.Add(unsafe.Pointer(p), off)) }
 func store(p *float32, off int, v float32) { *(*float32)(unsafe.Add(unsafe.Pointer(p), off)) = v }
 
-// genericTile is the portable form of the tile kernels: rows ≤ 4, one panel. It works in blocks of 4 columns, whose
+// genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 4 columns, whose
 // sums fit the registers of any machine.
 func genericTile(rows int, p *tileParams, a, b, bias, res, c *float32) {
 	cols := 16
@@ -119,7 +119,7 @@ func block1x4(p *tileParams, a, b *float32, acc *[4]float32) {
 	*acc = [4]float32{s0, s1, s2, s3}
 }
 
-// genericDot is the portable form of the dot kernels: one row, cols*n columns, four interleaved sums.
+// genericDot is the portable version of the dot kernels: one row, cols*n columns, four interleaved sums.
 func genericDot(cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	for j := range cols * n {
 		var s0, s1, s2, s3 float32

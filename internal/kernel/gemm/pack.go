@@ -52,7 +52,7 @@ func PackBPanels(t isa.Target, dst, src []float32, k, n, ldb, lo, hi int) {
 	}
 }
 
-// genericPanels is the portable form of copyPanels.
+// genericPanels is the portable version of copyPanels.
 func genericPanels(dst, src *float32, k, np, lds, ldd int) {
 	for r := range k {
 		for p := range np {

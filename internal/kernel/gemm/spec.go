@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// Layout is the form in which B[K, N] is given.
+// Layout is how B[K, N] is stored.
 type Layout uint8
 
 const (
-	// Packed is [⌈N/16⌉][K][16]: panels of 16 columns, zero-padded, as PackB and PackBT write them. The fastest form for
+	// Packed is [⌈N/16⌉][K][16]: panels of 16 columns, zero-padded, as PackB and PackBT write them. The fastest layout for
 	// any M, and the one for constant weights. LDB is not used.
 	Packed Layout = iota
 	// Rows is [K, N] with row stride LDB: attention's P·V, or a B that is used too few times to be packed. As fast as Packed
@@ -43,7 +43,7 @@ type Spec struct {
 	// LDA, LDC and LDR are the row strides of A, C and the residual; 0 means K, N and N. LDB is that of B as Layout
 	// says; 0 means N for Rows and K for Columns.
 	LDA, LDB, LDC, LDR int
-	// B is the form of B.
+	// B is the layout of B.
 	B Layout
 	// Bias says that Args.Bias[N] is added, Residual that Args.Res[M, N] is.
 	Bias, Residual bool

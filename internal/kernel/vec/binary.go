@@ -71,7 +71,7 @@ func (v Kernels) BinaryRows(op BinaryOp, form Form, dst []float32, ldd int, a []
 	})
 }
 
-// genericBinary is the portable form of the binary kernels.
+// genericBinary is the portable version of the binary kernels.
 func genericBinary(op BinaryOp, form Form, dst, a, b *float32, n, rows, ldd, lda, ldb int) {
 	var sa, sb int // step from element to element
 	if form != SV {
@@ -141,7 +141,7 @@ func (v Kernels) MulAddRows(dst []float32, ldd int, x []float32, ldx int, scale,
 	})
 }
 
-// genericMulAdd is the portable form of the multiply-add kernels.
+// genericMulAdd is the portable version of the multiply-add kernels.
 func genericMulAdd(perRow bool, dst, x, scale, shift *float32, n, rows, ldd, ldx int, lo, hi float32) {
 	for r := range rows {
 		d, s := view(advance(dst, r*ldd), n), view(advance(x, r*ldx), n)

@@ -35,7 +35,7 @@ func (v Kernels) normRows(rms bool, dst []float32, ldd int, src []float32, lds i
 	}
 }
 
-// genericNorm is the portable form of the normalisation kernels.
+// genericNorm is the portable version of the normalisation kernels.
 func genericNorm(rms bool, dst, src, gamma, beta *float32, n, rows, ldd, lds int, eps float32) {
 	for r := range rows {
 		d, s := view(advance(dst, r*ldd), n), view(advance(src, r*lds), n)

@@ -143,7 +143,7 @@ func combine(op ReduceOp, acc, x float32) float32 {
 	return acc + float32(math.Abs(float64(x)))
 }
 
-// genericReduce is the portable form of the reductions along rows.
+// genericReduce is the portable version of the reductions along rows.
 func genericReduce(op ReduceOp, dst, src *float32, n, rows, lds int) {
 	for r := range rows {
 		acc := [4]float32{op.start(), op.start(), op.start(), op.start()}
@@ -162,7 +162,7 @@ func genericReduce(op ReduceOp, dst, src *float32, n, rows, lds int) {
 	}
 }
 
-// genericReduceColumns is the portable form of the reductions over rows.
+// genericReduceColumns is the portable version of the reductions over rows.
 func genericReduceColumns(op ReduceOp, dst, src *float32, n, rows, lds int) {
 	d := view(dst, n)
 	for r := range rows {

@@ -30,7 +30,7 @@ func (v Kernels) softmaxRows(logarithm bool, dst []float32, ldd int, src []float
 	}
 }
 
-// genericSoftmax is the portable form of the softmax kernels.
+// genericSoftmax is the portable version of the softmax kernels.
 func genericSoftmax(logarithm bool, dst, src, mask *float32, n, rows, ldd, lds, ldm int, scale float32) {
 	for r := range rows {
 		d, s := view(advance(dst, r*ldd), n), view(advance(src, r*lds), n)

@@ -2,7 +2,7 @@ package vec
 
 import "math"
 
-// genericUnary is the portable form of the element-wise kernels.
+// genericUnary is the portable version of the element-wise kernels.
 func genericUnary(op Op, dst, src *float32, n, rows, ldd, lds int, p *Params) {
 	for r := range rows {
 		d, s := view(advance(dst, r*ldd), n), view(advance(src, r*lds), n)
