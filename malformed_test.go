@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -167,3 +168,27 @@ var _ = Describe("malformed nodes", func() {
 		Expect(strings.Join(bad, "\n")).To(BeEmpty())
 	})
 })
+
+var _ = DescribeTable("a malformed node of a file is refused, which names it", func(ctx SpecContext, opset int64, graphs wire, named error) {
+	_, err := runBytes(ctx, wire{}.num(1, 8).sub(8, wire{}.num(2, opset)).sub(7, graphs), nil)
+	Expect(err).To(MatchError(named))
+	Expect(err.Error()).To(SatisfyAll(MatchRegexp(`\bbad\b`), Not(ContainSubstring("internal error"))))
+},
+	Entry("an operator that its operator set does not have yet", int64(13),
+		wire{}.sub(1, wireNode("Mish", "bad", []string{"x"}, []string{"y"})).sub(11, wirePort("x", 2)).sub(12, wirePort("y", 2)), onnx.ErrUnsupportedOpset),
+	Entry("a Max with an operand left out", int64(17),
+		wire{}.sub(1, wireNode("Max", "bad", []string{"x", ""}, []string{"y"})).sub(11, wirePort("x", 2)).sub(12, wirePort("y", 2)), graph.ErrArity),
+	Entry("a node without outputs", int64(17), wire{}.sub(1, wireNode("Neg", "bad", []string{"x"}, nil), wireNode("Neg", "good", []string{"x"}, []string{"y"})).
+		sub(11, wirePort("x", 2)).sub(12, wirePort("y", 2)), graph.ErrArity),
+	Entry("an Identity without inputs in a body", int64(17), wireWithBody(wire{}.sub(1, wireNode("Identity", "bad", nil, []string{"r"})).sub(12, wirePort("r", 2))), graph.ErrArity),
+	Entry("an Identity without inputs or outputs in a body", int64(17), wireWithBody(wire{}.
+		sub(1, wireNode("Identity", "bad", nil, nil), wireNode("Neg", "good", []string{"x"}, []string{"r"})).sub(12, wirePort("r", 2))), graph.ErrArity),
+)
+
+// wireWithBody is a graph with an If whose branches are both that graph.
+func wireWithBody(body wire) wire {
+	branch := func(name string) wire { return wire{}.str(1, name).sub(6, body).num(20, 5) }
+	scalar := wire{}.str(1, "c").sub(2, wire{}.sub(1, wire{}.num(1, 9).sub(2, wire{})))
+	return wire{}.sub(1, wireNode("If", "if", []string{"c"}, []string{"y"}).sub(5, branch("then_branch"), branch("else_branch"))).
+		sub(11, scalar, wirePort("x", 2)).sub(12, wirePort("y", 2))
+}

@@ -97,11 +97,14 @@ func (d Dim) Equal(o Dim) bool {
 	return d.e == nil || d.e == o.e || d.e.key == o.e.key
 }
 
-// String returns the number, or the expression as ParseDim reads it.
+// String returns the number, or the expression as ParseDim reads it. Of the names of symbols it quotes those that a line would
+// not hold.
 func (d Dim) String() string {
 	switch {
 	case d.e == nil:
 		return strconv.FormatInt(d.c, 10)
+	case plain(d.e.key) != d.e.key:
+		return string(appendDim(nil, d))
 	case d.c > 0:
 		return d.e.key + "+" + strconv.FormatInt(d.c, 10)
 	case d.c < 0:

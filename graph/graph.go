@@ -16,12 +16,12 @@ type Op struct {
 	Since  int
 }
 
-// String returns "Conv" or "com.example.Conv".
+// String returns "Conv" or "com.example.Conv", quoted where a line would not hold it.
 func (o Op) String() string {
 	if o.Domain == "" {
-		return o.Name
+		return plain(o.Name)
 	}
-	return o.Domain + "." + o.Name
+	return plain(o.Domain + "." + o.Name)
 }
 
 // CarveDomain is the domain of carve's own operators.

@@ -44,10 +44,10 @@ func (e *InferError) Error() string {
 		sb.WriteString(e.Err.Error())
 	}
 	if e.Expected != "" {
-		sb.WriteString(": expected " + e.Expected)
+		sb.WriteString(": expected " + plain(e.Expected))
 	}
 	if e.Found != "" {
-		sb.WriteString(", found " + capped(e.Found))
+		sb.WriteString(", found " + plain(capped(e.Found)))
 	}
 	return sb.String()
 }

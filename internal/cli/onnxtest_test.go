@@ -130,6 +130,15 @@ var _ = Describe("onnxtest", func() {
 		Expect(r.stdout).To(And(ContainSubstring("FAIL no-nan"), ContainSubstring("FAIL no-inf"), HaveSuffix("2 passed, 2 failed, 0 skipped\n")))
 	})
 
+	It("fails a case whose data set has no outputs, and goes on with the others", func(ctx SpecContext) {
+		put(ctx, "a", unary("Neg", f32(1)), vector(1), vector(-1))
+		Expect(os.Remove(filepath.Join(dir, "a", "test_data_set_0", "output_0.pb"))).To(Succeed())
+		put(ctx, "b", unary("Neg", f32(1)), vector(1), vector(-1))
+		r := carve(ctx, "onnxtest", dir)
+		Expect(r.code).To(Equal(1))
+		Expect(r.stdout).To(And(MatchRegexp(`^FAIL a: .*test_data_set_0: no outputs\n`), HaveSuffix("1 passed, 1 failed, 0 skipped\n")))
+	})
+
 	It("survives a panic", func(ctx SpecContext) {
 		put(ctx, "case", unary("Neg", f32(1)), vector(1), vector(-1))
 		r := carve(ctx, "onnxtest", dir, "--backend", "panics", "--backend-option", "panics.now=1")
