@@ -87,7 +87,7 @@ func quantizeLinear(c *Call) {
 	v = c.round(precision, v)
 	if to.IsInt() {
 		lo, hi := intRange(to)
-		q := make([]int64, len(v))
+		q := make([]int64, c.reserve("", x.Shape, 8))
 		for i := range v {
 			z := 0.0
 			if zero != nil {

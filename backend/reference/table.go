@@ -1,6 +1,9 @@
 package reference
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // kernel computes all versions of an operator from one on.
 type kernel struct {
@@ -61,6 +64,9 @@ func init() {
 			key := opKey{f.domain, k.name}
 			if _, ok := table[key]; ok {
 				panic(fmt.Sprintf("reference: two kernels for %v", key))
+			}
+			if f.domain == "" && slices.Contains(elementwise, k.name) {
+				k.run = blockwise(k.run)
 			}
 			table[key] = k
 		}

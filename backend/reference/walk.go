@@ -128,7 +128,7 @@ func zip[A, B, R any](c *Call, out []int, a []A, as []int, b []B, bs []int, f fu
 
 // each applies f to every element.
 func each[A, R any](c *Call, a []A, f func(A) R) []R {
-	r := make([]R, len(a))
+	r := make([]R, c.reserve("", []int{len(a)}, 8))
 	for lo := 0; lo < len(a); lo += blockLen {
 		hi := min(lo+blockLen, len(a))
 		for i, x := range a[lo:hi] {

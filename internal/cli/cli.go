@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carve-dev/carve"
 	_ "github.com/carve-dev/carve/backend/cpu"       // always linked
 	_ "github.com/carve-dev/carve/backend/reference" // always linked
 )
@@ -111,8 +112,9 @@ func (a *app) note(format string, args ...any) {
 const maxLine = 4000
 
 // oneLine makes text from anywhere fit for one line of a terminal: without a stack trace that follows it, line ends
-// turned into "; ", control characters into spaces.
+// turned into "; ", control characters into spaces. The limit of memory goes by the tool's own name for it.
 func oneLine(s string) string {
+	s = strings.ReplaceAll(s, carve.ErrMemoryLimit.Error(), "more memory than --max-memory")
 	if i := strings.Index(s, "\ngoroutine "); i >= 0 {
 		s = s[:i]
 	}

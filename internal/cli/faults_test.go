@@ -51,7 +51,7 @@ var _ = Describe("faults", func() {
 		Entry("negative threads", "must not be negative", "run", "MODEL", "--threads", "-2"),
 		Entry("memory that is no size", "expected a number of bytes", "run", "MODEL", "--max-memory", "much"),
 		Entry("memory of 0", "expected a number of bytes", "run", "MODEL", "--max-memory", "0"),
-		Entry("less memory than the model needs", "more memory than Options.MaxArenaBytes", "run", "MODEL", "--dim", "N=1000000", "--max-memory", "1.5 MiB"),
+		Entry("less memory than the model needs", "more memory than --max-memory", "run", "MODEL", "--dim", "N=1000000", "--max-memory", "1.5 MiB"),
 		Entry("device memory without a device", "expected DEVICE=SIZE", "run", "MODEL", "--device-memory", "1GiB"),
 		Entry("device memory that is no size", "expected a number of bytes", "run", "MODEL", "--device-memory", "host=much"),
 		Entry("device memory twice", "host is given twice", "run", "MODEL", "--device-memory", "host=1GiB", "--device-memory", "host=2GiB"),
