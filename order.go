@@ -236,7 +236,7 @@ func (m *memoryModel) node(n *graph.Node) schedule.Node {
 			out.Outputs = append(out.Outputs, v.ID)
 		}
 	}
-	if n.IsCarve(graph.OpSubgraph) || n.Op.Domain != graph.CarveDomain {
+	if !n.IsCarve(graph.OpFused) {
 		for _, r := range n.Regions {
 			out.Work = max(out.Work, m.peak(r.Graph))
 		}

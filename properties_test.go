@@ -233,8 +233,17 @@ var _ = Describe("a user's property with a kernel", func() {
 		group := &property.Rule{ID: "engine", Kind: property.Bounding, Create: func(*graph.Graph) (*graph.NodeSpec, error) {
 			return &graph.NodeSpec{Op: graph.Op{Domain: "com.acme", Name: "Engine"}}, nil
 		}}
-		prog := mustCompile(ctx, m, with(fused, group))
+		o := with(fused, group)
+		o.Verify = true
+		prog := mustCompile(ctx, m, o)
 		DeferCleanup(prog.Close)
+		got, err := prog.Run(ctx, negAbsInput(2))
+		Expect(err).NotTo(HaveOccurred())
+		want := floats(referenceOutputs(ctx, m, negAbsInput(2))["y"])
+		for i, x := range floats(got["y"]) {
+			Expect(x).To(BeNumerically("~", want[i], 1e-6))
+		}
+		Expect(prog.Check(ctx, negAbsInput(2))).To(BeNil())
 		_, profile, err := prog.RunProfiled(ctx, negAbsInput(1))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(profile.Spans).To(ContainElement(HaveField("Op", "com.acme.NegAbs")))

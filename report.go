@@ -174,15 +174,13 @@ func (w *reportWriter) block(s *exec.Spec) {
 			if d := st.Device(); !d.IsHost() {
 				g.Device = d.String()
 			}
-			if op := st.Node.Operator(); op != st.Node.Op {
+			if op := st.Node.Op; op.Domain != graph.CarveDomain {
 				g.Operator = op.String()
 			}
 			for n := range st.Node.Regions[0].Graph.Nodes() {
 				op := n.Op.String()
-				if n.IsCarve(graph.OpFused) {
-					if op = n.Operator().String(); op == n.Op.String() {
-						op = n.Str("pattern", op)
-					}
+				if n.IsCarve(graph.OpFused) && n.Op.Domain == graph.CarveDomain {
+					op = n.Str("pattern", op)
 				}
 				g.Ops = append(g.Ops, op)
 				g.Nodes = append(g.Nodes, w.ofRegions(n)...)

@@ -3,25 +3,51 @@ package graph
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
-// AttrOperator is the attribute of a carve.Fused or carve.Subgraph node that names the operator as which its maker wants it
-// known.
-const AttrOperator = "operator"
+// AttrStandsFor is the attribute of a Fused or Subgraph node that goes by an operator of its maker's own, such as
+// com.acme.Snake: it says which of the two it is. The node has the schema of that, and IsCarve knows it as that, so that
+// whoever does not know the operator runs its region.
+const AttrStandsFor = "stands_for"
 
-// Operator returns what n is known as: Op, or, of a Fused or Subgraph node, the operator that AttrOperator names, such as
-// com.acme.Snake. Structurally the node stays what it is, so that whoever does not know the operator runs its region.
-func (n *Node) Operator() Op {
-	if n.IsCarve(OpFused) || n.IsCarve(OpSubgraph) {
-		if s := n.Str(AttrOperator, ""); s != "" {
-			if i := strings.LastIndexByte(s, '.'); i >= 0 {
-				return Op{Domain: s[:i], Name: s[i+1:]}
-			}
-			return Op{Name: s}
-		}
+// SetOperator has a Fused or Subgraph node go by an operator of its maker's own; by carve's, it is plainly what it is again.
+// The error wraps ErrNoBody for another node, and ErrOperator for an operator without a name, or in a domain of ONNX's: there
+// it would mean something else to all who know it.
+func (n *Node) SetOperator(op Op) error {
+	plain := n.carveName()
+	switch {
+	case plain != OpFused && plain != OpSubgraph:
+		return fmt.Errorf("%v: %w", n, ErrNoBody)
+	case op.Domain == CarveDomain && op.Name == plain:
+		n.Op = Op{Domain: CarveDomain, Name: plain, Since: n.Schema.Since}
+		n.Attrs = n.Attrs.Without(AttrStandsFor)
+		return nil
+	case op.Name == "" || ownDomain(domainKey(op.Domain)):
+		return fmt.Errorf("%v: %w: %v is in none of its maker's own", n, ErrOperator, op)
 	}
-	return n.Op
+	n.Op = Op{Domain: op.Domain, Name: op.Name}
+	n.Attrs = n.Attrs.With(StringAttr(AttrStandsFor, plain))
+	return nil
+}
+
+// standsFor returns the schema of what a node with an operator of its maker's own stands for, nil for others.
+func standsFor(op Op, attrs Attrs) *Schema {
+	a := attrs.Lookup(AttrStandsFor)
+	if a == nil || a.Kind != AttrString || a.Str != OpFused && a.Str != OpSubgraph || ownDomain(domainKey(op.Domain)) {
+		return nil
+	}
+	return LookupSchema(CarveDomain, a.Str, 1)
+}
+
+// carveName returns which of carve's own operators n is, "" for another node.
+func (n *Node) carveName() string {
+	switch {
+	case n.Op.Domain == CarveDomain:
+		return n.Op.Name
+	case n.Op.Domain != "" && n.Schema != nil && n.Schema.Domain == CarveDomain:
+		return n.Schema.Name
+	}
+	return ""
 }
 
 // OrderInputs brings the inputs of a Fused or Subgraph node, and those of its region, into another order: the i-th is the

@@ -145,7 +145,7 @@ type shapeCollector struct {
 func (c *shapeCollector) collect(g *Graph) {
 	for n := range g.Nodes() {
 		switch {
-		case n.Op.Domain == CarveDomain:
+		case n.carveName() != "":
 			for _, r := range n.Regions {
 				c.collect(r.Graph)
 			}

@@ -12,6 +12,7 @@ var (
 	ErrNotConvex = errors.New("the set of nodes is not convex")
 	ErrNodeSet   = errors.New("bad set of nodes")
 	ErrNoBody    = errors.New("the node has no body that could be inlined")
+	ErrOperator  = errors.New("no operator for a node that stands for others")
 )
 
 // Extract moves nodes of g into the region "body" of a new node that takes their place, and returns that node. Operator,

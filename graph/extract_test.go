@@ -274,6 +274,41 @@ var _ = Describe("Extract and Inline", func() {
 	})
 })
 
+var _ = Describe("SetOperator", func() {
+	It("has a node go by another operator, and be what it is", func() {
+		g := parse(extractable)
+		n, err := g.Extract(nodes(g, "a", "b"), fused("u"))
+		Expect(err).NotTo(HaveOccurred())
+		plain := n.Op
+		before := g.String()
+		acme := graph.Op{Domain: "com.acme", Name: "Snake"}
+		Expect(n.SetOperator(acme)).To(Succeed())
+		Expect(n.Op).To(Equal(acme))
+		Expect(n.IsCarve(graph.OpFused)).To(BeTrue())
+		Expect(n.IsCarve(graph.OpSubgraph)).To(BeFalse())
+		Expect(graph.Verify(g)).To(Succeed())
+		Expect(graph.InferGraph(g)).To(Succeed())
+		h, err := g.Clone()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(h.NodesByID()[n.ID].IsCarve(graph.OpFused)).To(BeTrue())
+		again, err := graph.Parse(g.String())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.String()).To(Equal(g.String()))
+		Expect(n.SetOperator(plain)).To(Succeed())
+		Expect(g.String()).To(Equal(before))
+	})
+
+	It("is for nodes that stand for others, and for operators of their makers", func() {
+		g := parse(extractable)
+		Expect(node(g, "e").SetOperator(graph.Op{Domain: "com.acme", Name: "Snake"})).To(MatchError(graph.ErrNoBody))
+		n, err := g.Extract(nodes(g, "a", "b"), fused("u"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, op := range []graph.Op{{Name: "Relu"}, {Domain: "ai.onnx", Name: "Relu"}, {Domain: "com.acme"}, {Domain: graph.CarveDomain, Name: graph.OpSubgraph}} {
+			Expect(n.SetOperator(op)).To(MatchError(graph.ErrOperator))
+		}
+	})
+})
+
 var _ = Describe("Clone", func() {
 	It("copies everything, with the ids of the original, and shares nothing that changes", func() {
 		g := parse(verified)

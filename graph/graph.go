@@ -30,8 +30,8 @@ const CarveDomain = "carve"
 // Carve's own operators.
 const (
 	OpConvert  = "Convert"  // one operand; the output's Format differs from the operand's
-	OpFused    = "Fused"    // an atomic claim: attribute "pattern", one Region "body"; see also AttrOperator
-	OpSubgraph = "Subgraph" // a group: attribute "backend", one Region "body"; see also AttrOperator
+	OpFused    = "Fused"    // an atomic claim: attribute "pattern", one Region "body"; see also AttrStandsFor
+	OpSubgraph = "Subgraph" // a group: attribute "backend", one Region "body"; see also AttrStandsFor
 )
 
 // Graph is a typed SSA graph. Its nodes are kept in a list; the order of the list is where ties are broken, and need not
@@ -280,9 +280,10 @@ func (g *Graph) AddNode(s NodeSpec) *Node {
 			return 0
 		})
 	}
-	n.Schema = LookupSchema(s.Op.Domain, s.Op.Name, versionFor(g, s.Op))
-	if n.Schema != nil {
-		n.Op.Since = n.Schema.Since
+	if n.Schema = standsFor(n.Op, n.Attrs); n.Schema == nil {
+		if n.Schema = LookupSchema(s.Op.Domain, s.Op.Name, versionFor(g, s.Op)); n.Schema != nil {
+			n.Op.Since = n.Schema.Since
+		}
 	}
 	n.Inputs = append(n.Inputs, s.Inputs...)
 	n.Captures = slices.Clone(s.Captures)
@@ -369,7 +370,7 @@ func (n *Node) Is(names ...string) bool {
 }
 
 // IsCarve reports whether n is carve's own operator of that name.
-func (n *Node) IsCarve(name string) bool { return n.Op.Domain == CarveDomain && n.Op.Name == name }
+func (n *Node) IsCarve(name string) bool { return name != "" && n.carveName() == name }
 
 // NumOperands returns the number of inputs and captures, omitted ones included.
 func (n *Node) NumOperands() int { return len(n.slots) }

@@ -170,7 +170,7 @@ func constOf(v *Value) *tensor.Tensor {
 		params, operands := v.graph.Captures, owner.Captures
 		switch {
 		case v.IsCapture():
-		case v.IsInput() && owner.Op.Domain == CarveDomain:
+		case v.IsInput() && owner.carveName() != "":
 			params, operands = v.graph.Inputs, owner.Inputs
 		default:
 			return nil

@@ -25,7 +25,7 @@ func carveSchemas(name string) []*Schema {
 		return one(&Schema{
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
-			Attrs:   []AttrSpec{{Name: "pattern", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
+			Attrs:   []AttrSpec{{Name: "pattern", Kind: AttrString}, {Name: AttrStandsFor, Kind: AttrString}, {Name: "body", Required: true}},
 			Open:    true,
 			Infer:   inferBody,
 		})
@@ -33,7 +33,7 @@ func carveSchemas(name string) []*Schema {
 		return one(&Schema{
 			Inputs:  many("inputs"),
 			Outputs: many("outputs"),
-			Attrs:   []AttrSpec{{Name: "backend", Kind: AttrString}, {Name: AttrOperator, Kind: AttrString}, {Name: "body", Required: true}},
+			Attrs:   []AttrSpec{{Name: "backend", Kind: AttrString}, {Name: AttrStandsFor, Kind: AttrString}, {Name: "body", Required: true}},
 			Open:    true,
 			Infer:   inferBody,
 		})

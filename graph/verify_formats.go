@@ -10,7 +10,7 @@ func (c *verifier) formats(n *Node) {
 				c.fail(InvFormats, n, n.Outputs[0], "is of type %v, converted from %v", out, in)
 			}
 		}
-	case n.Op.Domain == CarveDomain && len(n.Regions) > 0:
+	case n.carveName() != "" && len(n.Regions) > 0:
 		c.boundary(n)
 	case n.Ports != nil:
 		c.ports(n)

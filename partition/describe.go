@@ -18,7 +18,9 @@ func describe(n *graph.Node, p *property.Rule, reviewed []graph.Attr) error {
 		if err != nil {
 			return err
 		}
-		called(n, spec)
+		if err := called(n, spec); err != nil {
+			return err
+		}
 	}
 	with(n, []graph.Attr{graph.StringAttr("pattern", p.ID)}) // backends know it by that
 	return connect(n, p)
@@ -45,6 +47,7 @@ func (s *State) describeGroup(n *graph.Node, info groupInfo) error {
 		return nil
 	}
 	var spec *graph.NodeSpec
+	var creator *property.Rule
 	for _, p := range ps {
 		with(n, p.Attributes)
 		if p.Create == nil || spec != nil {
@@ -54,9 +57,12 @@ func (s *State) describeGroup(n *graph.Node, info groupInfo) error {
 		if spec, err = p.Create(n.Regions[0].Graph); err != nil {
 			return turnedDown(p, err)
 		}
+		creator = p
 	}
 	with(n, info.attrs)
-	called(n, spec)
+	if err := called(n, spec); err != nil {
+		return turnedDown(creator, err)
+	}
 	with(n, []graph.Attr{graph.StringAttr("backend", s.names[info.backend])})
 	for _, p := range ps {
 		if err := connect(n, p); err != nil {
@@ -73,18 +79,23 @@ func with(n *graph.Node, attrs []graph.Attr) {
 	}
 }
 
-// called gives a node name, attributes and operator of a spec, as far as it has them.
-func called(n *graph.Node, spec *graph.NodeSpec) {
+// called gives a node name, attributes and operator of a spec, as far as it has them. The error wraps ErrPlan where the
+// operator is none that such a node may have.
+func called(n *graph.Node, spec *graph.NodeSpec) error {
 	if spec == nil {
-		return
+		return nil
 	}
 	with(n, spec.Attrs)
-	if spec.Op.Name != "" && n.Op.String() != spec.Op.String() {
-		with(n, []graph.Attr{graph.StringAttr(graph.AttrOperator, spec.Op.String())})
-	}
 	if spec.Name != "" {
 		n.Name = spec.Name
 	}
+	if spec.Op == (graph.Op{}) {
+		return nil
+	}
+	if err := n.SetOperator(spec.Op); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	return nil
 }
 
 // connect lets a property edit operands and results of a node that it made, and checks that they still fit the region.

@@ -73,12 +73,12 @@ var _ = Describe("A node that stands for a set", func() {
 		Expect(groups(res)).To(HaveLen(1))
 		n := res.Groups[0].Node
 		if kind == property.Atomic {
-			Expect(n.Operator()).To(Equal(n.Op))
+			Expect(n.Op.Name).To(Equal(graph.OpSubgraph))
 			for m := range res.Groups[0].Body.Nodes() {
 				n = m
 			}
 		}
-		Expect(n.Operator()).To(Equal(graph.Op{Domain: "com.acme", Name: "Engine"}))
+		Expect(n.Op).To(Equal(graph.Op{Domain: "com.acme", Name: "Engine"}))
 		Expect(n.Name).To(Equal("of q"))
 		Expect([]string{n.Str("precision", ""), n.Str(known, "")}).To(Equal([]string{"half", map[string]string{"pattern": "engine", "backend": "a"}[known]}))
 		Expect(n.Int("size", 0)).To(BeEquivalentTo(3))
@@ -89,9 +89,41 @@ var _ = Describe("A node that stands for a set", func() {
 		for _, vs := range [][]*graph.Value{n.Outputs, body.Outputs} {
 			Expect(names(vs)).To(Equal([]string{"a", "q"}))
 		}
+		text := res.Groups[0].Node.Graph().String()
+		Expect(text).To(ContainSubstring("com.acme::Engine("))
+		again, err := graph.Parse(text)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.Verify(again)).To(Succeed())
+		Expect(again.String()).To(Equal(text))
+		plain := map[property.Kind]string{property.Atomic: graph.OpFused, property.Bounding: graph.OpSubgraph}[kind]
+		for m := range again.Nodes() {
+			if kind == property.Atomic {
+				for fused := range m.Regions[0].Graph.Nodes() {
+					m = fused
+				}
+			}
+			Expect(m.Op).To(Equal(n.Op))
+			Expect(m.IsCarve(plain)).To(BeTrue())
+		}
 	},
 		Entry("of a claim", property.Atomic, "pattern"),
 		Entry("of a finished group", property.Bounding, "backend"),
+	)
+
+	DescribeTable("has no operator that is ONNX's", func(ctx SpecContext, kind property.Kind, op graph.Op) {
+		r := engine(kind)
+		r.Create = func(*graph.Graph) (*graph.NodeSpec, error) { return &graph.NodeSpec{Op: op}, nil }
+		o := options([]property.SubgraphProperty{r}, a(), last())
+		o.Registry = registry(o.Backends)
+		_, err := partition.Partition(ctx, parse(net), o)
+		Expect(err).To(MatchError(partition.ErrPlan))
+		Expect(err).To(MatchError(graph.ErrOperator))
+		Expect(err).To(MatchError(ContainSubstring("property engine")))
+	},
+		Entry("a claim", property.Atomic, graph.Op{Name: "Relu"}),
+		Entry("a group", property.Bounding, graph.Op{Domain: "ai.onnx.ml", Name: "Normalizer"}),
+		Entry("a group, without a name", property.Bounding, graph.Op{Domain: "com.acme"}),
+		Entry("a claim, another of carve's", property.Atomic, graph.Op{Domain: graph.CarveDomain, Name: graph.OpConvert}),
 	)
 
 	It("may be turned down by each hook", func(ctx SpecContext) {
@@ -164,6 +196,6 @@ var _ = Describe("A node that stands for a set", func() {
 	It("is not made by properties that are switched off", func(ctx SpecContext) {
 		o := options([]property.SubgraphProperty{engine(property.Bounding)}, a(), last())
 		o.Disabled = map[string][]string{"a": {"engine"}, "last": {"none"}}
-		Expect(carved(ctx, parse(net), o).Groups[0].Node.Operator().Name).To(Equal(graph.OpSubgraph))
+		Expect(carved(ctx, parse(net), o).Groups[0].Node.Op.Name).To(Equal(graph.OpSubgraph))
 	})
 })

@@ -27,7 +27,7 @@ type Rule struct {
 	// kinds, every finished group of the backend. nil accepts all.
 	Review func(sub *graph.Graph) Verdict
 	// Create says how the node that stands for a claim, or for the other kinds a finished group, is called: its name,
-	// attributes and operator (see graph.Node.Operator). sub is its region. What spec leaves out, and all of it where it is
+	// attributes and operator, of a domain of its own (see graph.Node.SetOperator). sub is its region. What spec leaves out, and all of it where it is
 	// nil, stays as it is by default; of operands, results and regions nothing is read. An error turns the set down.
 	Create func(sub *graph.Graph) (spec *graph.NodeSpec, err error)
 	// Connect sees the new node in its place, with its operands, results and region, and may edit these: bring them into

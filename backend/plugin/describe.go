@@ -191,7 +191,7 @@ func (d *description) node(n *graph.Node) *cNode {
 	for i := range n.Attrs {
 		add(&n.Attrs[i])
 	}
-	op := n.Operator()
+	op := n.Op
 	if schema := graph.LookupSchema(op.Domain, op.Name, op.Since); schema != nil {
 		for i := range schema.Attrs {
 			if s := &schema.Attrs[i]; s.Default != nil && n.Attrs.Lookup(s.Name) == nil {

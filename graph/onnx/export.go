@@ -391,7 +391,7 @@ func (e *exporter) version(n *graph.Node) error {
 		}
 		e.opsets[n.Op.Domain] = v
 	}
-	if n.Schema == nil {
+	if n.Schema == nil || n.Op.Domain != graph.CarveDomain && n.Schema.Domain == graph.CarveDomain {
 		return nil
 	}
 	if s := graph.LookupSchema(n.Op.Domain, n.Op.Name, v); s == nil || s.Since != n.Op.Since {

@@ -154,3 +154,19 @@ var _ = Describe("Save", func() {
 		Expect(onnx.Save(ctx, path, parse(relu()), &onnx.SaveOptions{External: "../m.data"})).To(MatchError(onnx.ErrUnsupported))
 	})
 })
+
+var _ = It("a node that stands for others keeps its maker's operator", func() {
+	m := parse(relu())
+	for n := range m.Graph.Nodes() {
+		fused, err := m.Graph.Extract([]*graph.Node{n}, graph.NodeSpec{Op: graph.Op{Domain: graph.CarveDomain, Name: graph.OpFused}, Name: "f"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fused.SetOperator(graph.Op{Domain: "com.acme", Name: "Snake"})).To(Succeed())
+		break
+	}
+	again := written(m)
+	Expect(graph.Verify(again.Graph)).To(Succeed())
+	for n := range again.Graph.Nodes() {
+		Expect(n.Op.String()).To(Equal("com.acme.Snake"))
+		Expect(n.IsCarve(graph.OpFused)).To(BeTrue())
+	}
+})

@@ -334,12 +334,8 @@ func (p *Plan) lie(v *graph.Value, m Memory) bool {
 func (p *Plan) Step(work int, reads, writes []Memory) {
 	n := p.Node
 	info := backend.StepInfo{Name: n.Name, Op: n.Op.String(), Origins: n.Provenance()}
-	if n.IsCarve(graph.OpFused) {
-		if op := n.Operator(); op != n.Op {
-			info.Op = op.String()
-		} else {
-			info.Op = n.Str("pattern", info.Op)
-		}
+	if n.IsCarve(graph.OpFused) && n.Op.Domain == graph.CarveDomain {
+		info.Op = n.Str("pattern", info.Op)
 	}
 	p.work = append(p.work, work)
 	at := len(p.Reqs.Labels)
