@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/internal/pool"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -32,6 +33,7 @@ type state struct {
 	place.Storage
 	in     *instance
 	ctx    context.Context
+	run    *pool.Run     // of carve's workers, parked but while a user's kernel runs
 	calls  []call        // one per step
 	lists  [][][]float32 // of host steps, by step
 	single *dl.Frame
@@ -80,8 +82,11 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		return nil, err
 	}
 	st.ctx, st.trace = ctx, a.Trace
+	if a.Workers != nil {
+		st.run = a.Workers.Run
+	}
 	err := in.e.team.run(ctx, st)
-	st.ctx, st.trace = nil, nil
+	st.ctx, st.trace, st.run = nil, nil, nil
 	return nil, err
 }
 

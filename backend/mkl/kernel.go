@@ -14,8 +14,7 @@ func (e *executable) lookup(n *graph.Node) (operator, bool) {
 	return table.Lookup(n)
 }
 
-// userKernel emits a user's kernel as a step of its own, on the thread that calls the library. It is serial: carve's workers
-// are parked while the library's threads have the processors.
+// userKernel emits a user's kernel as a step of its own, on the thread that calls the library.
 func (p *planner) userKernel(n *graph.Node) error {
 	c, err := p.e.kernels.Call(p.Plan, n)
 	if err != nil {
@@ -27,13 +26,18 @@ func (p *planner) userKernel(n *graph.Node) error {
 	return nil
 }
 
-// call runs the instance's index-th user's kernel. It allocates in the first run of a session only.
+// call runs the instance's index-th user's kernel. Carve's workers, which are parked while the library's threads have the
+// processors, are the kernel's meanwhile. It allocates in the first run of a session only.
 func (st *state) call(c *place.Call, index int) error {
 	if st.kernels == nil {
 		st.kernels = make([]*property.KernelArgs, st.in.calls)
 	}
 	if st.kernels[index] == nil {
 		st.kernels[index] = c.Arguments()
+	}
+	st.kernels[index].Workers.Run = st.run
+	if st.run.Resume() {
+		defer st.run.Park()
 	}
 	return c.Run(st.ctx, &st.Storage, st.kernels[index])
 }

@@ -46,13 +46,14 @@ func (r *Run) Park() {
 	shared.end(r.threads, true)
 }
 
-// Resume undoes Park and wakes the workers.
-func (r *Run) Resume() {
+// Resume undoes Park and wakes the workers. It reports false where the Run was not parked.
+func (r *Run) Resume() bool {
 	if r == nil || !r.parked {
-		return
+		return false
 	}
 	r.parked = false
 	shared.begin(r.threads)
+	return true
 }
 
 // Threads returns the number of threads that loops of this Run may use, the caller's included: at least 1. Worker indexes
