@@ -6,13 +6,14 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
 )
 
 // InsertConversions puts one Convert node for each value and format, and names the constants that have to be packed: each
 // once per format.
 func (s *State) InsertConversions(context.Context) error {
 	s.enter(stageInsert)
-	b := &builder{s: s, packs: map[packKey]*graph.Value{}}
+	b := &builder{s: s, packs: map[constants.Key]*graph.Value{}}
 	b.constants()
 	for _, v := range s.g.Inputs {
 		b.convertValue(v)
@@ -30,15 +31,10 @@ func (s *State) InsertConversions(context.Context) error {
 	return nil
 }
 
-type packKey struct {
-	t *tensor.Tensor
-	f graph.Format
-}
-
 // builder puts conversions in.
 type builder struct {
 	s     *State
-	packs map[packKey]*graph.Value
+	packs map[constants.Key]*graph.Value
 }
 
 // groupAt returns the group of n, -1 outside of groups and for nil.
@@ -80,7 +76,7 @@ func (b *builder) constants() {
 			if f == v.Format {
 				continue
 			}
-			k := packKey{v.Const, f}
+			k := constants.Key{Constant: v.Const, Format: f}
 			p := b.packs[k]
 			if p == nil {
 				t := &tensor.Tensor{DType: v.Const.DType, Shape: v.Const.Shape, Device: f.Device}
