@@ -422,15 +422,15 @@ const AssumedDim = 8
 
 // Assume gives the symbols of dims that b lacks AssumedDim as their value.
 func (b Bindings) Assume(dims ...Dim) {
-	set := map[string]bool{}
 	for _, d := range dims {
-		if d.e != nil {
-			d.Symbols(set)
-		}
-	}
-	for s := range set {
-		if _, ok := b[s]; !ok {
-			b[s] = AssumedDim
+		for _, t := range d.terms() {
+			for _, a := range t.atoms {
+				if a.kind != atomSymbol {
+					b.Assume(a.a, a.b)
+				} else if _, ok := b[a.name]; !ok {
+					b[a.name] = AssumedDim
+				}
+			}
 		}
 	}
 }
@@ -444,11 +444,26 @@ var (
 // Eval returns the value of d. The error wraps ErrUnbound where a symbol is missing from b and ErrDimValue for a division
 // by zero, dims that do not broadcast, or an overflow.
 func (d Dim) Eval(b Bindings) (int64, error) {
+	if d.e == nil {
+		return d.c, nil
+	}
+	return d.eval(b, false)
+}
+
+// Estimate is Eval with AssumedDim for the symbols that are missing from b.
+func (d Dim) Estimate(b Bindings) (int64, error) {
+	if d.e == nil {
+		return d.c, nil
+	}
+	return d.eval(b, true)
+}
+
+func (d Dim) eval(b Bindings, assume bool) (int64, error) {
 	sum := d.c
 	for _, t := range d.terms() {
 		p := t.coef
-		for _, a := range t.atoms {
-			v, err := a.eval(b)
+		for i := range t.atoms {
+			v, err := t.atoms[i].eval(b, assume)
 			if err != nil {
 				return 0, err
 			}
@@ -475,19 +490,22 @@ func mulChecked(a, b int64) (int64, bool) {
 	return a * b, true
 }
 
-func (a atom) eval(b Bindings) (int64, error) {
+func (a *atom) eval(b Bindings, assume bool) (int64, error) {
 	if a.kind == atomSymbol {
 		v, ok := b[a.name]
-		if !ok {
+		switch {
+		case !ok && assume:
+			return AssumedDim, nil
+		case !ok:
 			return 0, fmt.Errorf("%w: %s", ErrUnbound, a.name)
 		}
 		return v, nil
 	}
-	x, err := a.a.Eval(b)
+	x, err := a.a.eval(b, assume)
 	if err != nil {
 		return 0, err
 	}
-	y, err := a.b.Eval(b)
+	y, err := a.b.eval(b, assume)
 	if err != nil {
 		return 0, err
 	}

@@ -3,7 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -78,12 +78,12 @@ func ParseLayout(s string) (Layout, error) {
 	if t, ok := tagOfName(s); ok {
 		tag = t
 	}
-	order, blocks, err := parseTag(tag)
-	if err != nil {
+	var p parsedTag
+	if err := p.read(tag); err != nil {
 		return Layout{}, err
 	}
-	plain := len(blocks) == 0
-	for i, d := range order {
+	plain := p.splits == 0
+	for i, d := range p.order[:p.rank] {
 		plain = plain && i == d
 	}
 	if plain {
@@ -115,8 +115,22 @@ func tagOfName(s string) (string, bool) {
 // block is one split of a dim: the innermost dims of the physical tensor, in order.
 type block struct{ dim, size int }
 
-func parseTag(tag string) (order []int, blocks []block, err error) {
-	bad := func(why string) error { return fmt.Errorf("%w: %q: %s", ErrLayout, tag, why) }
+// parsedTag is what a tag says. It is a value of fixed size, so that a tag is read without allocating.
+type parsedTag struct {
+	order  [maxLayoutRank]int // dim at each outer position, of which there are rank
+	blocks [maxBlocks]block   // of which there are splits
+	rank   int
+	splits int
+}
+
+// Bounds of the blocks of a layout: their number, and their sizes.
+const (
+	maxBlocks = 4
+	maxBlock  = 1 << 16
+)
+
+// read reads a tag into p, which is empty.
+func (p *parsedTag) read(tag string) error {
 	seen, upper := 0, 0
 	i := 0
 	for ; i < len(tag) && !(tag[i] >= '0' && tag[i] <= '9'); i++ {
@@ -127,40 +141,43 @@ func parseTag(tag string) (order []int, blocks []block, err error) {
 			upper |= 1 << d
 		}
 		if d < 0 || d >= maxLayoutRank || seen&(1<<d) != 0 {
-			return nil, nil, bad("dims must be distinct letters a to h")
+			return badTag(tag, "dims must be distinct letters a to h")
 		}
 		seen |= 1 << d
-		order = append(order, d)
+		p.order[p.rank] = d
+		p.rank++
 	}
-	if len(order) == 0 || seen != 1<<len(order)-1 {
-		return nil, nil, bad("dims must be a, b, c … without a gap")
+	if p.rank == 0 || seen != 1<<p.rank-1 {
+		return badTag(tag, "dims must be a, b, c … without a gap")
 	}
 	split := 0
 	for i < len(tag) {
-		j := i
-		for j < len(tag) && tag[j] >= '0' && tag[j] <= '9' {
-			j++
+		n, first := 0, i
+		for ; i < len(tag) && tag[i] >= '0' && tag[i] <= '9' && n <= maxBlock; i++ {
+			n = 10*n + int(tag[i]-'0')
 		}
-		n, e := strconv.Atoi(tag[i:j])
-		if e != nil || n < 2 || n > 1<<16 || j == len(tag) || tag[i] == '0' {
-			return nil, nil, bad("a block is a size of 2 to 65536 and a letter")
+		if n < 2 || n > maxBlock || i == len(tag) || tag[first] == '0' {
+			return badTag(tag, "a block is a size of 2 to 65536 and a letter")
 		}
-		d := int(tag[j] - 'a')
-		if d < 0 || d >= len(order) {
-			return nil, nil, bad("block of an unknown dim")
+		d := int(tag[i] - 'a')
+		if d < 0 || d >= p.rank {
+			return badTag(tag, "block of an unknown dim")
 		}
 		split |= 1 << d
-		blocks = append(blocks, block{d, n})
-		if len(blocks) > 4 {
-			return nil, nil, bad("more than 4 blocks")
+		if p.splits == maxBlocks {
+			return badTag(tag, "more than 4 blocks")
 		}
-		i = j + 1
+		p.blocks[p.splits] = block{d, n}
+		p.splits++
+		i++
 	}
 	if split != upper {
-		return nil, nil, bad("upper-case dims must be the split ones")
+		return badTag(tag, "upper-case dims must be the split ones")
 	}
-	return order, blocks, nil
+	return nil
 }
+
+func badTag(tag, why string) error { return fmt.Errorf("%w: %q: %s", ErrLayout, tag, why) }
 
 // IsRowMajor reports whether l is the host format's layout.
 func (l Layout) IsRowMajor() bool { return l == RowMajor }
@@ -199,9 +216,12 @@ func (l Layout) Name(rank int) string {
 			return n
 		}
 	}
-	order, blocks, _ := parseTag(l.tag)
-	if len(order) == rank && len(blocks) == 1 && blocks[0].dim == 1 {
-		n := fmt.Sprintf("%s%dc", names[0], blocks[0].size)
+	var p parsedTag
+	if err := p.read(l.tag); err != nil {
+		return l.tag
+	}
+	if p.rank == rank && p.splits == 1 && p.blocks[0].dim == 1 {
+		n := fmt.Sprintf("%s%dc", names[0], p.blocks[0].size)
 		if t, _ := tagOfName(n); t == l.tag {
 			return n
 		}
@@ -221,47 +241,59 @@ type Block struct{ Dim, Size int }
 // Describe returns the structure of a described layout for a tensor of that rank. The error wraps ErrOpaque, or
 // ErrLayout where the layout is one for another rank.
 func (l Layout) Describe(rank int) (Dims, error) {
-	if l.opaque {
-		return Dims{}, fmt.Errorf("%w: %v", ErrOpaque, l)
-	}
 	var d Dims
-	if l.tag == "" {
+	if l == RowMajor {
 		for i := range rank {
 			d.Order = append(d.Order, i)
 		}
 		return d, nil
 	}
-	order, blocks, err := parseTag(l.tag)
-	if err != nil {
+	var p parsedTag
+	if err := l.parse(&p, rank); err != nil {
 		return Dims{}, err
 	}
-	if len(order) != rank {
-		return Dims{}, fmt.Errorf("%w: %v for rank %d", ErrLayout, l, rank)
-	}
-	d.Order = order
-	for _, b := range blocks {
+	d.Order = slices.Clone(p.order[:rank])
+	for _, b := range p.blocks[:p.splits] {
 		d.Blocks = append(d.Blocks, Block{b.dim, b.size})
 	}
 	return d, nil
 }
 
-// PhysicalElements returns the number of elements, padding included, of a tensor stored in layout l.
+// parse reads the tag of a layout that is not row-major, for a tensor of that rank.
+func (l Layout) parse(p *parsedTag, rank int) error {
+	if l.opaque {
+		return fmt.Errorf("%w: %v", ErrOpaque, l)
+	}
+	if err := p.read(l.tag); err != nil {
+		return err
+	}
+	if p.rank != rank {
+		return fmt.Errorf("%w: %v for rank %d", ErrLayout, l, rank)
+	}
+	return nil
+}
+
+// PhysicalElements returns the number of elements, padding included, of a tensor stored in layout l. It allocates nothing
+// but errors.
 func (l Layout) PhysicalElements(dims []int) (int, error) {
-	d, err := l.Describe(len(dims))
-	if err != nil {
+	if l == RowMajor {
+		return tensor.NumElements(dims)
+	}
+	var p parsedTag
+	if err := l.parse(&p, len(dims)); err != nil {
 		return 0, err
 	}
-	padded := append([]int(nil), dims...)
-	mult := make([]int, len(dims))
-	for _, b := range d.Blocks {
-		mult[b.Dim] = max(mult[b.Dim], 1) * b.Size
+	var mult, padded [maxLayoutRank]int
+	for _, b := range p.blocks[:p.splits] {
+		mult[b.dim] = max(mult[b.dim], 1) * b.size
 	}
-	for i, m := range mult {
-		if m > 0 {
-			padded[i] = (padded[i] + m - 1) / m * m
+	for i, n := range dims {
+		if m := mult[i]; m > 0 {
+			n = (n + m - 1) / m * m
 		}
+		padded[i] = n
 	}
-	return tensor.NumElements(padded)
+	return tensor.NumElements(padded[:len(dims)])
 }
 
 // Format is where and how a value is stored: a device and a layout. It is comparable. The zero Format is row-major on the

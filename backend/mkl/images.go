@@ -116,12 +116,16 @@ func (p *planner) images(n *graph.Node, op operator) error {
 	}
 	defer func() {
 		for i, v := range vs {
-			p.Dims[v.ID], p.Where[v.ID] = dims[i], where[i]
+			p.Where[v.ID] = where[i]
+			_ = p.Resize(v, dims[i]) // as it was
 		}
 	}()
-	for _, v := range vs {
-		p.Dims[v.ID] = slices.Clone(p.Dims[v.ID])
-		p.Dims[v.ID][0] = 1
+	for i, v := range vs {
+		one := slices.Clone(dims[i])
+		one[0] = 1
+		if err := p.Resize(v, one); err != nil {
+			return err
+		}
 	}
 	p.times = dims[len(vs)-1][0]
 	defer func() { p.times = 1 }()

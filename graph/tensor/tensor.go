@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/offheap"
@@ -94,7 +95,7 @@ func NumElements(dims []int) (int, error) {
 		case d == 0:
 			zero = true
 		case n > math.MaxInt64/16/d:
-			return 0, fmt.Errorf("%w: shape %v", ErrTooLarge, dims)
+			return 0, fmt.Errorf("%w: shape %v", ErrTooLarge, slices.Clone(dims)) // a clone: callers' dims need no heap
 		default:
 			n *= d
 		}

@@ -8,6 +8,7 @@ package flops
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
@@ -59,18 +60,18 @@ func others(n *graph.Node, b graph.Bindings) (sum float64, err error) {
 	if n.IsCarve(graph.OpFused) {
 		return ofBody(n, b, others)
 	}
-	if n.Is(counted...) {
+	if counted(n) {
 		return 0, nil
 	}
 	for _, v := range n.Outputs {
 		if v == nil {
 			continue
 		}
-		dims, err := shapeOf(v, b)
+		k, err := elements(v, b)
 		if err != nil {
 			return 0, err
 		}
-		sum += product(dims)
+		sum += k
 	}
 	return sum, nil
 }
@@ -234,6 +235,32 @@ func shapeOf(v *graph.Value, b graph.Bindings) ([]int, error) {
 	return v.Type.Shape.Eval(b, []int{})
 }
 
+// elements returns the number of elements of v. The error wraps graph.ErrUnbound where a dim depends on data.
+func elements(v *graph.Value, b graph.Bindings) (float64, error) {
+	if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+		return 0, graph.ErrUnbound
+	}
+	p := 1.0
+	for _, d := range v.Type.Shape {
+		n, static := d.Const()
+		switch {
+		case static:
+		case len(b) == 0:
+			return 0, graph.ErrUnbound
+		default:
+			var err error
+			if n, err = d.Eval(b); err != nil {
+				return 0, err
+			}
+			if n < 0 {
+				return 0, fmt.Errorf("%w: %v is %d", graph.ErrDimValue, d, n)
+			}
+		}
+		p *= float64(n)
+	}
+	return p, nil
+}
+
 // traffic returns the bytes of all operands and results; those of unknown shape do not count, and known is false.
 func traffic(n *graph.Node, b graph.Bindings) (sum float64, known bool, err error) {
 	known = true
@@ -242,7 +269,7 @@ func traffic(n *graph.Node, b graph.Bindings) (sum float64, known bool, err erro
 			if v == nil {
 				continue
 			}
-			dims, err := shapeOf(v, b)
+			k, err := elements(v, b)
 			if errors.Is(err, graph.ErrUnbound) {
 				known = false
 				continue
@@ -250,7 +277,7 @@ func traffic(n *graph.Node, b graph.Bindings) (sum float64, known bool, err erro
 			if err != nil {
 				return 0, false, err
 			}
-			sum += product(dims) * float64(v.Type.DType.Bits()) / 8
+			sum += k * float64(v.Type.DType.Bits()) / 8
 		}
 	}
 	return sum, known, nil
@@ -264,9 +291,17 @@ func product(dims []int) float64 {
 	return p
 }
 
-// counted are the operators whose multiply-adds are counted.
-var counted = []string{"Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm",
-	"LSTM", "GRU", "RNN"}
+// counted reports whether the multiply-adds of n are counted.
+func counted(n *graph.Node) bool {
+	if n.Op.Domain != "" {
+		return false
+	}
+	switch n.Op.Name {
+	case "Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm", "LSTM", "GRU", "RNN":
+		return true
+	}
+	return false
+}
 
 // factors returns the shapes of the operands that are multiplied: of recurrent operators X, W and R, of others two.
 func factors(n *graph.Node, b graph.Bindings) (dims [3][]int, err error) {
@@ -287,7 +322,7 @@ func factors(n *graph.Node, b graph.Bindings) (dims [3][]int, err error) {
 
 // multiplyAdds returns those of one run of n. The error wraps graph.ErrUnbound where a shape that matters is unknown.
 func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
-	if !n.Is(counted...) {
+	if !counted(n) {
 		return 0, nil
 	}
 	in, err := factors(n, b)

@@ -56,9 +56,8 @@ func AssumedDims(v *graph.Value) []int {
 	out := make([]int, len(v.Type.Shape))
 	for i, d := range v.Type.Shape {
 		out[i] = graph.AssumedDim
-		b := graph.Bindings{}
-		b.Assume(d)
-		if n, err := d.Eval(b); err == nil && (n > 0 || len(b) == 0) {
+		_, static := d.Const()
+		if n, err := d.Estimate(nil); err == nil && (n > 0 || static) {
 			out[i] = int(n)
 		}
 	}

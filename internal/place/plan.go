@@ -15,7 +15,7 @@ type Plan struct {
 	Sub   *graph.Graph
 	Order []*graph.Node
 	Bind  graph.Bindings
-	Dims  [][]int // by value id
+	Dims  [][]int // by value id; see Resize
 	// Where values lie, by id; Nowhere before they are placed.
 	Where []Memory
 	// Want is where the readers of values would like them to be made, by id.
@@ -25,6 +25,7 @@ type Plan struct {
 	// Reqs are complete when Finish has run. Users' of Plan may add to InPlace.
 	Reqs backend.Requirements
 
+	sizes     []int   // physical bytes, by value id
 	constants int     // of the subgraph
 	flops     float64 // of Node
 	work      []int   // of the node's steps
@@ -37,7 +38,7 @@ type Plan struct {
 // constants.
 func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error) {
 	ids := sub.ValueIDs()
-	p := &Plan{Sub: sub, Order: order, Bind: b, Dims: make([][]int, ids), Where: make([]Memory, ids), Want: make([]Memory, ids)}
+	p := &Plan{Sub: sub, Order: order, Bind: b, Dims: make([][]int, ids), Where: make([]Memory, ids), Want: make([]Memory, ids), sizes: make([]int, ids)}
 	for i := range ids {
 		p.Where[i], p.Want[i] = Nowhere, Nowhere
 	}
@@ -72,6 +73,9 @@ func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error)
 func (p *Plan) constant(v *graph.Value, i int) error {
 	if !v.IsDims() {
 		p.Dims[v.ID] = v.Const.Shape
+		if n, err := graph.PhysicalSize(v.Format, v.Type.DType, v.Const.Shape); err == nil { // those of opaque formats have none
+			p.sizes[v.ID] = int(n)
+		}
 		p.newSlot(v, Slot{Kind: Const, Index: i})
 		return nil
 	}
@@ -98,21 +102,21 @@ func (p *Plan) eval(v *graph.Value) error {
 	if err != nil {
 		return fmt.Errorf("value %v: %w", v, err)
 	}
-	p.Dims[v.ID] = dims
-	if _, err := graph.PhysicalSize(v.Format, v.Type.DType, dims); err != nil {
+	return p.Resize(v, dims)
+}
+
+// Resize gives v these dims, for as long as it is planned piece by piece, say.
+func (p *Plan) Resize(v *graph.Value, dims []int) error {
+	n, err := graph.PhysicalSize(v.Format, v.Type.DType, dims)
+	if err != nil {
 		return fmt.Errorf("value %v: %w", v, err)
 	}
+	p.Dims[v.ID], p.sizes[v.ID] = dims, int(n)
 	return nil
 }
 
 // Bytes returns the physical size of v.
-func (p *Plan) Bytes(v *graph.Value) int {
-	n, err := graph.PhysicalSize(v.Format, v.Type.DType, p.Dims[v.ID])
-	if err != nil {
-		return 0
-	}
-	return int(n)
-}
+func (p *Plan) Bytes(v *graph.Value) int { return p.sizes[v.ID] }
 
 // Ints returns the numbers of a small integer operand that are known when shapes are; nil for an absent one.
 func (p *Plan) Ints(v *graph.Value) ([]int, error) {
