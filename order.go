@@ -41,7 +41,7 @@ func (c *compilation) orderGraph(m *memoryModel, g *graph.Graph) error {
 		return nil // at most one of three nodes has another place, and none that frees anything
 	}
 	nodes, err := g.Topo()
-	if err != nil {
+	if err != nil || forced(nodes) {
 		return err
 	}
 	o, err := schedule.Order(c.ctx, m.graph(g, nodes), nil)
@@ -56,6 +56,22 @@ func (c *compilation) orderGraph(m *memoryModel, g *graph.Graph) error {
 	return g.Reorder(sorted)
 }
 
+// forced reports whether nodes in topological order have no other one: each reads a result of that in front of it.
+func forced(nodes []*graph.Node) bool {
+	for i, n := range nodes[1:] {
+		before := nodes[i]
+		reads := false
+		for k := range n.NumOperands() {
+			v := n.Operand(k)
+			reads = reads || v != nil && v.Producer == before
+		}
+		if !reads {
+			return false
+		}
+	}
+	return true
+}
+
 // memoryModel tells what a graph's values take, as far as the planner will see it. How values of a group share memory is
 // what its backend says (backend.Estimator); where it says nothing each counts with its own size. Workspace does not count.
 type memoryModel struct {
@@ -64,10 +80,12 @@ type memoryModel struct {
 	options  *Options
 	backends []backend.Backend
 	bindings graph.Bindings
-	estimate bool // symbols without a binding get a bound or an estimate
+	estimate bool           // symbols without a binding get a bound or an estimate
+	known    graph.Bindings // bindings, and bounds of other symbols; made when first needed
 	// orders gives graphs another order than that of their list; nil for none.
 	orders map[*graph.Graph][]*graph.Node
 	asked  map[*graph.Graph]*backend.Footprint // of groups' bodies; nil entries where it is not known
+	shape  []int                               // of the value that size was asked for last
 }
 
 // peak returns the largest sum of bytes that are alive at one time in g, what its groups and regions need included.
@@ -125,8 +143,13 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 			}
 		}
 	}
+	ids := 0
+	for _, n := range nodes {
+		ids += n.NumOperands() + len(n.Outputs)
+	}
+	list := make([]int, 0, ids) // of all nodes
 	for i, n := range nodes {
-		s.Nodes[i] = m.node(n)
+		s.Nodes[i] = m.node(n, &list)
 		if told != nil {
 			s.Nodes[i].Overwrite = told.Overwrite[n.ID]
 		}
@@ -224,18 +247,23 @@ func direct(v *graph.Value) bool {
 	return v.Producer != nil && v.Graph().Owner() == nil && v.Format == graph.HostFormat && v.Type.Backed() && v.NumOutputs() == 1
 }
 
-func (m *memoryModel) node(n *graph.Node) schedule.Node {
-	out := schedule.Node{}
+// node describes a node; its lists of values are cut off the end of list.
+func (m *memoryModel) node(n *graph.Node, list *[]int) schedule.Node {
+	ids := *list
+	from := len(ids)
 	for k := range n.NumOperands() {
 		if v := n.Operand(k); v != nil && !v.IsConst() && !v.IsDims() {
-			out.Inputs = append(out.Inputs, v.ID)
+			ids = append(ids, v.ID)
 		}
 	}
+	mid := len(ids)
 	for _, v := range n.Outputs {
 		if v != nil {
-			out.Outputs = append(out.Outputs, v.ID)
+			ids = append(ids, v.ID)
 		}
 	}
+	*list = ids
+	out := schedule.Node{Inputs: ids[from:mid:mid], Outputs: ids[mid:len(ids):len(ids)]}
 	if !n.IsCarve(graph.OpFused) {
 		for _, r := range n.Regions {
 			out.Work = max(out.Work, m.peak(r.Graph))
@@ -262,42 +290,51 @@ func (m *memoryModel) size(v *graph.Value) int64 {
 	if !v.Type.IsTensor() || !v.Type.Backed() || v.Type.DType == tensor.String || v.IsConst() || v.IsDims() {
 		return 0
 	}
-	dims := m.dims(v)
-	if dims == nil {
+	if !m.dims(v) {
 		return 0
 	}
-	n, err := m.registry.Size(v.Format, v.Type.DType, dims)
+	n, err := m.registry.Size(v.Format, v.Type.DType, m.shape)
 	if err != nil || n < 0 {
 		return 0
 	}
 	return (n + tensor.Alignment - 1) &^ (tensor.Alignment - 1)
 }
 
-// dims returns the shape of a value, nil where it is not known.
-func (m *memoryModel) dims(v *graph.Value) []int {
+// dims evaluates the shape of a value; it reports false where that is not known.
+func (m *memoryModel) dims(v *graph.Value) bool {
+	m.shape = m.shape[:0]
 	if !v.Type.Shape.Known() {
-		return nil
+		return false
 	}
-	b := m.bindings
-	if _, static := v.Type.Shape.Static(); !static && m.estimate {
-		b = m.assumed(v.Type.Shape)
+	for _, d := range v.Type.Shape {
+		eval, known := graph.Dim.Eval, m.bindings
+		if m.estimate {
+			eval, known = graph.Dim.Estimate, m.bounded()
+		}
+		n, err := eval(d, known)
+		if err != nil || n < 0 {
+			return false
+		}
+		m.shape = append(m.shape, int(n))
 	}
-	dims, err := v.Type.Shape.Eval(b, make([]int, 0, len(v.Type.Shape)))
-	if err != nil {
-		return nil
+	return true
+}
+
+// bounded returns the bindings, and the bounds of symbols that have none.
+func (m *memoryModel) bounded() graph.Bindings {
+	if m.known == nil {
+		m.known = graph.Bindings{}
+		for name, n := range m.options.Bounds {
+			m.known[name] = int64(n)
+		}
+		maps.Copy(m.known, m.bindings)
 	}
-	return dims
+	return m.known
 }
 
 // assumed returns a value for every symbol of these shapes: its binding, its bound or graph.AssumedDim.
 func (m *memoryModel) assumed(shapes ...graph.Shape) graph.Bindings {
-	b := graph.Bindings{}
-	maps.Copy(b, m.bindings)
-	for name, n := range m.options.Bounds {
-		if _, bound := b[name]; !bound {
-			b[name] = int64(n)
-		}
-	}
+	b := maps.Clone(m.bounded())
 	for _, s := range shapes {
 		b.Assume(s...)
 	}
