@@ -170,7 +170,7 @@ var _ = Describe("malformed nodes", func() {
 })
 
 var _ = DescribeTable("a malformed node of a file is refused, which names it", func(ctx SpecContext, opset int64, graphs wire, named error) {
-	_, err := runBytes(ctx, wire{}.num(1, 8).sub(8, wire{}.num(2, opset)).sub(7, graphs), nil)
+	err := runBytes(ctx, wire{}.num(1, 8).sub(8, wire{}.num(2, opset)).sub(7, graphs), nil)
 	Expect(err).To(MatchError(named))
 	Expect(err.Error()).To(SatisfyAll(MatchRegexp(`\bbad\b`), Not(ContainSubstring("internal error"))))
 },

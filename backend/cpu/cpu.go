@@ -117,12 +117,10 @@ func (b cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOpt
 }
 
 func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
-	e := &executable{target: b.target, sub: sub, threads: max(o.Threads, 1), kernels: place.KernelsOf(o.Properties)}
+	e := &executable{target: b.target, sub: sub, ops: make([]operator, sub.NodeIDs()), threads: max(o.Threads, 1),
+		kernels: place.KernelsOf(o.Properties)}
 	var err error
-	e.order, err = operators.Order(sub, "kernel", func(n *graph.Node) bool {
-		_, ok := e.lookup(n)
-		return ok
-	})
+	e.order, err = operators.Order(sub, "kernel", e.find)
 	return e, err
 }
 

@@ -5,12 +5,15 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// lookup returns the operator of a node: the user's kernel for what the user's property fused, else the backend's own.
-func (e *executable) lookup(n *graph.Node) (operator, bool) {
-	if e.kernels.Has(n) {
-		return operator{Plan: (*planner).userKernel}, true
+// find looks a node's operator up: the user's kernel for what the user's property fused, else the backend's own. It reports
+// whether there is one.
+func (e *executable) find(n *graph.Node) bool {
+	op, ok := operator{Plan: (*planner).userKernel}, true
+	if !e.kernels.Has(n) {
+		op, ok = table.Lookup(n)
 	}
-	return table.Lookup(n)
+	e.ops[n.ID] = op
+	return ok
 }
 
 // userKernel emits a user's kernel as a step of its own.

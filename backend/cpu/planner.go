@@ -19,6 +19,7 @@ type executable struct {
 	target  isa.Target
 	sub     *graph.Graph
 	order   []*graph.Node
+	ops     []operator // by node id
 	threads int
 	kernels place.Kernels // the user's
 }
@@ -97,18 +98,17 @@ func (c cpu) Estimate(ctx context.Context, sub *graph.Graph, b graph.Bindings, o
 
 // settle says how a node's results lie with regard to its operands.
 func (p *planner) settle(n *graph.Node) {
-	if op, _ := p.e.lookup(n); op.Settle != nil && !p.nothing(n) {
+	if op := &p.e.ops[n.ID]; op.Settle != nil && !p.nothing(n) {
 		op.Settle(p, n)
 	}
 }
 
 // plan emits the steps of a node; none where there is nothing to compute.
 func (p *planner) plan(n *graph.Node) error {
-	op, _ := p.e.lookup(n)
 	if err := p.checkStrided(n); err != nil || p.nothing(n) {
 		return err
 	}
-	return op.Plan(p, n)
+	return p.e.ops[n.ID].Plan(p, n)
 }
 
 // nothing reports whether all results of a node are empty. Kernels need not know of such shapes. A user's kernel is called

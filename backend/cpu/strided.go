@@ -17,8 +17,8 @@ const leastRow = 16
 
 // takesStrided implements what place.WantConcats asks.
 func (p *planner) takesStrided(n *graph.Node, v *graph.Value, m place.Memory) bool {
-	op, ok := p.e.lookup(n)
-	return ok && op.Strided != nil && m.Row >= leastRow && op.Strided(p, n, v, m)
+	op := &p.e.ops[n.ID]
+	return op.Strided != nil && m.Row >= leastRow && op.Strided(p, n, v, m)
 }
 
 // checkStrided returns an error where an operand or result of n lies in strided rows and its kernel does not take them.
