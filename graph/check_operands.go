@@ -12,7 +12,7 @@ func CheckOperands(n *Node, operands []tensor.Value) error {
 	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
 		return nil
 	}
-	return InferNode(detached(n, func(i int, was *Value) (Value, bool) {
+	return InferNode(new(detachment).of(n, func(i int, was *Value) (Value, bool) {
 		if i >= len(operands) || operands[i] == nil {
 			return Value{}, false
 		}

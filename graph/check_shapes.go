@@ -21,7 +21,7 @@ func NewShapeChecks(g *Graph) *ShapeChecks {
 	if g == nil {
 		return &ShapeChecks{}
 	}
-	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64][]*Node{}}
+	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64]int32{}}
 	c.collect(g)
 	return &ShapeChecks{c.nodes}
 }
@@ -34,18 +34,15 @@ func (c *ShapeChecks) Check(b Bindings) error {
 	if c == nil || len(c.nodes) == 0 {
 		return nil
 	}
-	sub := make(map[string]Dim, len(b))
-	for name, n := range b {
-		sub[name] = Dim{c: n}
-	}
+	d, sub := &detachment{}, shapeValues{b: b}
 	for _, n := range c.nodes {
-		changed := false
-		m := detached(n, func(_ int, v *Value) (Value, bool) {
+		sub.begin()
+		m := d.of(n, func(_ int, v *Value) (Value, bool) {
 			w := Value{Name: v.Name, Type: v.Type, Const: v.Const}
-			w.Type.Shape, w.Dims = substDims(v.Type.Shape, sub, &changed), substDims(v.Dims, sub, &changed)
+			w.Type.Shape, w.Dims = sub.put(v.Type.Shape), sub.put(v.Dims)
 			return w, true
 		})
-		if !changed {
+		if !sub.changed {
 			continue
 		}
 		if err := InferNode(m); err != nil {
@@ -63,23 +60,48 @@ func (c *ShapeChecks) Check(b Bindings) error {
 	return nil
 }
 
-// substDims puts values in place of symbols, and notes in changed where there was one.
-func substDims(dims []Dim, sub map[string]Dim, changed *bool) []Dim {
+// shapeValues puts values in place of symbols, for one node after another.
+type shapeValues struct {
+	b       Bindings
+	sub     map[string]Dim // b as dims, made when first needed
+	dims    []Dim          // storage of the node's
+	changed bool           // there was a symbol that has a value
+}
+
+// begin begins with a node; what the one before was given is used again.
+func (s *shapeValues) begin() { s.dims, s.changed = s.dims[:0], false }
+
+func (s *shapeValues) put(dims []Dim) []Dim {
 	if !hasSymbol(dims) {
 		return dims
 	}
-	out := make([]Dim, len(dims))
-	for k, d := range dims {
-		out[k] = d.Subst(sub)
-		*changed = *changed || !out[k].Equal(d)
+	from := len(s.dims)
+	for _, d := range dims {
+		if n, err := d.Eval(s.b); err == nil {
+			s.changed = s.changed || d.e != nil
+			s.dims = append(s.dims, Dim{c: n})
+			continue
+		}
+		if s.sub == nil {
+			s.sub = make(map[string]Dim, len(s.b))
+			for name, n := range s.b {
+				s.sub[name] = Dim{c: n}
+			}
+		}
+		x := d.Subst(s.sub)
+		s.changed = s.changed || !x.Equal(d)
+		s.dims = append(s.dims, x)
 	}
-	return out
+	return s.dims[from:len(s.dims):len(s.dims)]
 }
 
 // sameResult compares output i of a node that was inferred for the values of symbols with what the dims that were inferred
 // for open ones come to.
 func sameResult(n *Node, i int, before *Value, b Bindings) error {
 	v := n.Outputs[i]
+	if comesTo(before.Type.Shape, v.Type.Shape, b) && before.Dims == nil && v.Dims == nil {
+		return nil // as nearly always; the rest is about the other cases
+	}
 	if before.Type.Shape != nil && v.Type.Shape != nil {
 		dims, err := before.Type.Shape.Eval(b, nil)
 		if t := TensorType(v.Type.DType, ShapeOf(dims...)); err == nil && !t.MayBe(v.Type) { // an error: only the run knows
@@ -98,16 +120,39 @@ func sameResult(n *Node, i int, before *Value, b Bindings) error {
 	return nil
 }
 
-// detached returns a copy of a node in a graph of its own. operand gives the copy of an operand, or that it is to be
-// omitted; results have nothing but their names and element types.
-func detached(n *Node, operand func(i int, v *Value) (_ Value, ok bool)) *Node {
-	d := &struct {
-		g      Graph
-		n      Node
-		values []Value
-		list   []*Value
-	}{values: make([]Value, len(n.Inputs)+len(n.Outputs)), list: make([]*Value, len(n.Inputs)+len(n.Outputs))}
-	d.g.Name, d.g.freshDims = n.Name, detachedDims
+// comesTo reports whether the dims of a shape have values, which are those of another one.
+func comesTo(open, static Shape, b Bindings) bool {
+	if open == nil || len(open) != len(static) {
+		return false
+	}
+	for k, d := range open {
+		n, err := d.Eval(b)
+		if err != nil || !static[k].Is(n) || n < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// detachment is room for a copy of a node in a graph of its own. The next copy takes the place of the last one.
+type detachment struct {
+	g      Graph
+	n      Node
+	values []Value
+	list   []*Value
+}
+
+// of returns a copy of a node. operand gives the copy of an operand, or that it is to be omitted; results have nothing but
+// their names and element types.
+func (d *detachment) of(n *Node, operand func(i int, v *Value) (_ Value, ok bool)) *Node {
+	ports := len(n.Inputs) + len(n.Outputs)
+	if cap(d.values) < ports {
+		d.values, d.list = make([]Value, ports), make([]*Value, ports)
+	}
+	d.values, d.list = d.values[:ports], d.list[:ports]
+	clear(d.values)
+	clear(d.list)
+	d.g = Graph{Name: n.Name, freshDims: detachedDims}
 	d.n = Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs, Schema: n.Schema, graph: &d.g}
 	for i, was := range n.Inputs {
 		if was == nil {
@@ -139,7 +184,25 @@ const detachedDims = 1 << 30
 type shapeCollector struct {
 	nodes  []*Node
 	seed   maphash.Seed
-	byHash map[uint64][]*Node
+	byHash map[uint64]int32 // one more than the place of the last node with a hash
+	before []int32          // of each node: the same of the one with its hash before it, 0 for none
+
+	slabs struct { // nodes, values and lists are cut off their fronts, many being one allocation
+		nodes  []Node
+		values []Value
+		lists  []*Value
+	}
+}
+
+// cut takes n off the front of a slab, which it replaces where less is left.
+func cut[T any](slab *[]T, n int) []T {
+	const piece = 32
+	if len(*slab) < n {
+		*slab = make([]T, max(n, piece))
+	}
+	out := (*slab)[:n:n]
+	*slab = (*slab)[n:]
+	return out
 }
 
 func (c *shapeCollector) collect(g *Graph) {
@@ -169,24 +232,37 @@ func hasSymbol(dims []Dim) bool {
 	return slices.ContainsFunc(dims, func(d Dim) bool { return d.e != nil })
 }
 
-// add keeps a copy of n, unless there is one of a node like it.
+// add keeps a copy of n, without a graph around it, unless there is one of a node like it.
 func (c *shapeCollector) add(n *Node) {
 	h := c.hash(n)
-	for _, m := range c.byHash[h] {
-		if alike(m, n) {
+	last := c.byHash[h]
+	for at := last; at > 0; at = c.before[at-1] {
+		if alike(c.nodes[at-1], n) {
 			return
 		}
 	}
-	m := detached(n, func(_ int, v *Value) (Value, bool) {
-		return Value{Name: v.Name, Type: v.Type, Dims: v.Dims, Const: readable(v)}, true
-	})
-	for i, v := range m.Outputs {
+	m := &cut(&c.slabs.nodes, 1)[0]
+	*m = Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs, Schema: n.Schema}
+	m.Inputs, m.Outputs = c.copies(n.Inputs), c.copies(n.Outputs)
+	for i, v := range n.Inputs {
 		if v != nil {
-			v.Type, v.Dims = n.Outputs[i].Type, n.Outputs[i].Dims
+			m.Inputs[i].Const = readable(v)
 		}
 	}
-	c.byHash[h] = append(c.byHash[h], m)
-	c.nodes = append(c.nodes, m)
+	c.nodes, c.before = append(c.nodes, m), append(c.before, last)
+	c.byHash[h] = int32(len(c.nodes))
+}
+
+// copies returns what inference has found out about values.
+func (c *shapeCollector) copies(vs []*Value) []*Value {
+	out := cut(&c.slabs.lists, len(vs))
+	for i, v := range vs {
+		if v != nil {
+			out[i] = &cut(&c.slabs.values, 1)[0]
+			*out[i] = Value{Name: v.Name, Type: v.Type, Dims: v.Dims}
+		}
+	}
+	return out
 }
 
 // mostRead is how many elements of a constant of floats inference may read: scales and sizes, not weights.

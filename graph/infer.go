@@ -19,6 +19,7 @@ func InferNode(n *Node) error {
 		return nil
 	}
 	c := Inference{Node: n, g: n.graph, mark: n.graph.outermost().freshDims}
+	c.bound = c.first[:0]
 	if err := n.Schema.checkOperands(n, &c.bound); err != nil {
 		return err
 	}

@@ -50,8 +50,9 @@ type AttrSpec struct {
 type Inference struct {
 	Node  *Node
 	g     *Graph
-	bound []binding // what the type variables of the schema stand for
-	mark  int32     // number of the last fresh symbol before this inference
+	bound []binding  // what the type variables of the schema stand for
+	mark  int32      // number of the last fresh symbol before this inference
+	first [1]binding // storage of the only type variable that most schemas have
 }
 
 // NumInputs returns the number of inputs, omitted ones included.
