@@ -42,11 +42,10 @@ func (c *Candidate) Nodes() []*graph.Node {
 // decides: on each candidate as it comes, or, for those that it left, once it knows all (Take). A State makes it; of the zero
 // Candidates nothing may be asked.
 type Candidates struct {
-	s    *State
-	slab []Candidate // the newest candidates are cut off its end, so that a million of them are few allocations
-	all  []*Candidate
-	of   []*Candidate                 // by node id: the one that was taken
-	left map[*graph.Node][]*Candidate // sets that were not taken, by their first nodes
+	s     *State
+	slabs [][]Candidate                // in the order of being offered; the last one has room
+	of    []*Candidate                 // by node id: the one that was taken
+	left  map[*graph.Node][]*Candidate // sets that were not taken, by their first nodes
 }
 
 // Graph returns the graph. Claims that were taken are carve.Fused nodes in it. It must not be changed.
@@ -61,9 +60,11 @@ func (t *Candidates) Backend(i int) string { return t.s.names[i] }
 // All returns the candidates in the order in which they were offered.
 func (t *Candidates) All() iter.Seq[*Candidate] {
 	return func(yield func(*Candidate) bool) {
-		for _, c := range t.all {
-			if !yield(c) {
-				return
+		for _, slab := range t.slabs {
+			for i := range slab {
+				if !yield(&slab[i]) {
+					return
+				}
 			}
 		}
 	}
@@ -117,18 +118,19 @@ func (t *Candidates) Take(c *Candidate) (bool, error) {
 	return true, nil
 }
 
-// slabSize is how many candidates are allocated at once.
+// slabSize is how many candidates are allocated at once, so that a million of them are few allocations.
 const slabSize = 512
 
 // add puts a candidate into the table.
 func (t *Candidates) add(c Candidate) *Candidate {
-	if len(t.slab) == cap(t.slab) {
-		t.slab = make([]Candidate, 0, slabSize)
+	last := len(t.slabs) - 1
+	if last < 0 || len(t.slabs[last]) == cap(t.slabs[last]) {
+		t.slabs = append(t.slabs, make([]Candidate, 0, max(1, min(slabSize, t.s.g.NumNodes()))))
+		last++
 	}
-	t.slab = append(t.slab, c)
-	p := &t.slab[len(t.slab)-1]
-	t.all = append(t.all, p)
-	return p
+	slab := append(t.slabs[last], c)
+	t.slabs[last] = slab
+	return &slab[len(slab)-1]
 }
 
 // offer adds a candidate and shows it to take.
@@ -157,8 +159,8 @@ func (t *Candidates) known(backend int, p *property.Rule, set []*graph.Node) boo
 func (t *Candidates) accept(c *Candidate) {
 	c.Taken = true
 	id := c.Node.ID
-	for len(t.of) <= id {
-		t.of = append(t.of, nil)
+	if more := t.s.g.NodeIDs() - len(t.of); more > 0 {
+		t.of = append(t.of, make([]*Candidate, more)...)
 	}
 	t.of[id] = c
 	t.s.backend[id] = int32(c.Backend)

@@ -133,8 +133,11 @@ func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatC
 	return c, nil
 }
 
-// resolve expands variables to fixed formats, best first.
+// resolve expands variables to fixed formats, best first. Where there are none, it returns the signatures themselves.
 func resolve(sigs []graph.Signature) []graph.Signature {
+	if !slices.ContainsFunc(sigs, func(s graph.Signature) bool { return len(s.Vars) > 0 }) {
+		return sigs
+	}
 	var out []graph.Signature
 	for _, s := range sigs {
 		if len(s.Vars) == 0 {
@@ -183,9 +186,7 @@ func estimateDim(d graph.Dim) int64 {
 	if v, ok := d.Const(); ok {
 		return v
 	}
-	b := graph.Bindings{}
-	b.Assume(d)
-	if v, err := d.Eval(b); err == nil && v > 0 {
+	if v, err := d.Estimate(nil); err == nil && v > 0 {
 		return v
 	}
 	return 1
@@ -483,8 +484,12 @@ func (c *formatChooser) apply() {
 		if s == nil {
 			continue
 		}
-		sig := s[c.choice[n.ID]]
-		n.SigName, n.Ports = sig.Name, &sig
+		sig := &s[c.choice[n.ID]]
+		if len(s) > 1 { // the others are not kept alive
+			one := *sig
+			sig = &one
+		}
+		n.SigName, n.Ports = sig.Name, sig
 		for i, v := range n.Outputs {
 			if v != nil {
 				v.Format = sig.Outputs[i].Format

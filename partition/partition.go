@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 )
 
@@ -38,18 +39,25 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	first, err := g.Clone()
-	if err != nil {
-		return nil, err
-	}
+	var first *graph.Graph // as it was, where a stage that bans nodes can leave it changed
 	for range MaxRounds {
 		s := NewState(g, &opts, 0)
+		if first == nil && s.edits() {
+			var err error
+			if first, err = g.Clone(); err != nil {
+				return nil, err
+			}
+		}
 		done, err := s.run(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if done {
 			return s.Result(), nil
+		}
+		if first == nil {
+			forget(g)
+			continue
 		}
 		again, err := first.Clone()
 		if err != nil {
@@ -58,6 +66,29 @@ func Partition(ctx context.Context, g *graph.Graph, o *Options) (*Result, error)
 		g.TakeOver(again)
 	}
 	return nil, fmt.Errorf("%w after %d rounds", ErrRounds, MaxRounds)
+}
+
+// edits reports whether a stage that bans nodes can leave the graph changed, but for the backends and signatures of nodes:
+// only properties and the claims of backends do that.
+func (s *State) edits() bool {
+	for i, b := range s.o.Backends {
+		if _, claims := b.(backend.Claimer); claims || len(s.props[i]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// forget takes back what was chosen for the nodes of a graph.
+func forget(g *graph.Graph) {
+	for n := range g.Nodes() {
+		n.Backend, n.SigName, n.Ports = "", "", nil
+		for _, v := range n.Outputs {
+			if v != nil {
+				v.Format = graph.HostFormat
+			}
+		}
+	}
 }
 
 // run runs the stages up to the first that bans nodes. It reports whether it ran all.

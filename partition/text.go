@@ -34,7 +34,7 @@ func (s *State) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "  group %s\n", gr)
 	}
 	if s.reached == stageAssign+1 {
-		for _, c := range s.table.all {
+		for c := range s.table.All() {
 			s.writeCandidate(b, c)
 		}
 	}
