@@ -20,23 +20,32 @@ func (s *State) collect(ctx context.Context, i int32, take func(*Candidate) bool
 	if err := s.ownClaims(ctx, i, free, take); err != nil {
 		return err
 	}
+	var order []*graph.Node // of the graph as it is; nil where it has to be found
 	for _, p := range s.props[i] {
 		if p.Kind != property.Atomic {
 			continue // bounding claims take part in grouping
 		}
-		fuse := func(set []*graph.Node) (bool, error) { return s.fuse(i, p, property.Cost{}, set, take) }
-		if err := s.sets(ctx, i, p, free, fuse); err != nil {
+		if order == nil {
+			if order, err = s.g.Topo(); err != nil {
+				return err
+			}
+		}
+		fuse := func(set []*graph.Node) (bool, error) {
+			order = nil // a set that is turned down may have been a node for a while, and is in another place
+			return s.fuse(i, p, property.Cost{}, set, take)
+		}
+		if err := s.sets(ctx, i, p, order, free, fuse); err != nil {
 			return err
 		}
 	}
 	return s.singles(ctx, i, shut, take)
 }
 
-// sets drives a property and carries the first error of accept out. Reasons are recorded.
-func (s *State) sets(ctx context.Context, i int32, p *property.Rule, free func(*graph.Node) bool,
+// sets drives a property over the nodes in topological order, and carries the first error of accept out. Reasons are recorded.
+func (s *State) sets(ctx context.Context, i int32, p *property.Rule, order []*graph.Node, free func(*graph.Node) bool,
 	accept func(set []*graph.Node) (bool, error)) error {
 	var fail error
-	err := property.Sets(ctx, s.g, p, free, func(set []*graph.Node) bool {
+	err := property.SetsIn(ctx, s.g, order, p, free, func(set []*graph.Node) bool {
 		if fail != nil {
 			return false
 		}

@@ -26,6 +26,13 @@ func Sets(ctx context.Context, g *graph.Graph, p SubgraphProperty, free func(*gr
 	if err != nil {
 		return err
 	}
+	return SetsIn(ctx, g, order, p, free, accept, declined)
+}
+
+// SetsIn is Sets where a topological order of g is known: several properties may look at one graph, and their sets be turned
+// down, before it is another one.
+func SetsIn(ctx context.Context, g *graph.Graph, order []*graph.Node, p SubgraphProperty, free func(*graph.Node) bool,
+	accept func(set []*graph.Node) bool, declined func(*graph.Node, *Reason)) error {
 	s := &setFinder{g: g, p: p, sel: p.NewSelector(g), free: free, accept: accept, declined: declined}
 	s.explain, _ = s.sel.(Explainer)
 	s.judge, _ = s.sel.(Judge)
