@@ -11,6 +11,9 @@
 // and a Plan that makes the [Move] for one dtype and shape. [NewRegistry] joins those of all backends and answers for
 // paths. [Insert], [Eliminate] and [Lower] are the compiler's: they change graphs.
 //
+// Who reorders tensors by hand begins with [PlanHost], between two layouts of the host, and [Registry.NewTensor], which makes a
+// tensor in any format; [Transfer] follows a path over devices. The first two have examples.
+//
 // The package imports graph, graph/device and internal/kernel.
 package convert
 

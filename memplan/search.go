@@ -13,6 +13,12 @@ const noFloor = math.MaxInt64
 // from a set of placements, its reason; a contradiction follows from the
 // reasons of what contradicts, and placements outside of that need not be
 // tried again. All changes are undone through logs.
+//
+// Sections, their floors and offsets that are as low as can be are those of
+// Moffitt, MiniMalloc: a lightweight memory allocator for hardware-accelerated
+// machine learning, ASPLOS 2023, volume 4, pages 238 to 252. Weights of what
+// contradictions were met in are those of Boussemart, Hemery, Lecoutre and Sais,
+// Boosting systematic search by weighting constraints, ECAI 2004.
 type search struct {
 	*model
 	capacity int64   // in units, for sums of sizes

@@ -29,7 +29,9 @@ type local struct {
 
 type read struct{ class, times int }
 
-// beam searches the orders of a segment, one node after another: a state is the set of nodes that are done.
+// beam searches the orders of a segment, one node after another: a state is the set of nodes that are done. With all states
+// kept that is the dynamic programming of Ahn and others, Ordering chaos: memory-aware scheduling of irregularly wired neural
+// networks for edge devices, MLSys 2020; a budget keeps the best.
 type beam struct {
 	nodes   []local
 	classes []class
