@@ -32,7 +32,7 @@ func TestMKL(t *testing.T) {
 // TestFake runs the suite on an accelerator that works by itself, with the kernels of cpu.
 func TestFake(t *testing.T) {
 	backendtest.Run(t, func() backend.Backend {
-		b := fake.New(fake.Options{Kernels: opened(t, cpu.Open), Delay: 20 * time.Microsecond, Layouts: []graph.Layout{graph.NCHW16c}})
+		b := fake.New(fake.Options{Devices: 2, Kernels: opened(t, cpu.Open), Delay: 20 * time.Microsecond, Layouts: []graph.Layout{graph.NCHW16c}})
 		t.Cleanup(func() {
 			for _, list := range [][]string{b.Faults(), b.Leaks()} {
 				for _, x := range list {

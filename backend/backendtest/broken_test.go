@@ -10,6 +10,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
+	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -217,6 +218,16 @@ var brokenBackends = []struct {
 	}}},
 }
 
+// elsewhere is a backend that mistakes its last device for the one before.
+type elsewhere struct{ *fake.Backend }
+
+func (e elsewhere) On(id tensor.DeviceID) (backend.Backend, error) {
+	if last := e.Devices()[2].ID(); id == last {
+		id = e.Devices()[1].ID()
+	}
+	return e.Backend.On(id)
+}
+
 func TestBrokenBackends(t *testing.T) {
 	for _, x := range brokenBackends {
 		t.Run(x.name, func(t *testing.T) {
@@ -230,6 +241,12 @@ func TestBrokenBackends(t *testing.T) {
 			}
 		})
 	}
+	t.Run("works on another device than it is asked to", func(t *testing.T) {
+		said := backendtest.Verdict(func() backend.Backend { return elsewhere{fake.New(fake.Options{Devices: 3})} }, "placement")
+		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "its first device is") }) {
+			t.Errorf("the suite says %.300q", said)
+		}
+	})
 	t.Run("a sound one", func(t *testing.T) {
 		for _, section := range []string{"information", "operators", "allocations", "cancellation"} {
 			if said := backendtest.Verdict(func() backend.Backend { return &broken{Backend: opened(t, cpu.Open)} }, section); len(said) > 0 {

@@ -45,7 +45,7 @@ type section struct {
 func (s *suite) sections() []section {
 	return []section{
 		{"information", s.information}, {"operators", s.operators}, {"symbols", s.symbols}, {"random", s.random},
-		{"converters", s.converters}, {"devices", s.devices}, {"allocations", s.allocations}, {"cancellation", s.cancellation},
+		{"converters", s.converters}, {"devices", s.devices}, {"placement", s.placement}, {"allocations", s.allocations}, {"cancellation", s.cancellation},
 		{"concurrency", s.concurrency}, {"failures", s.failures},
 	}
 }
