@@ -112,9 +112,9 @@ func (a *app) note(format string, args ...any) {
 const maxLine = 4000
 
 // oneLine makes text from anywhere fit for one line of a terminal: without a stack trace that follows it, line ends
-// turned into "; ", control characters into spaces. The limit of memory goes by the tool's own name for it.
+// turned into "; ", control characters into spaces. Limits of memory go by the tool's names for them.
 func oneLine(s string) string {
-	s = strings.ReplaceAll(s, carve.ErrMemoryLimit.Error(), "more memory than --max-memory")
+	s = strings.ReplaceAll(s, carve.ErrMemoryLimit.Error(), "more memory than --max-memory or --device-memory allow")
 	if i := strings.Index(s, "\ngoroutine "); i >= 0 {
 		s = s[:i]
 	}
