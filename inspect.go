@@ -37,13 +37,13 @@ func (p *Program) RunProfiled(ctx context.Context, inputs map[string]tensor.Valu
 	}
 	defer p.machine.GiveBack(s)
 	stop, start := s.Profile(), time.Now()
-	out, err := s.Run(background(ctx), inputs)
+	out, err := run(ctx, s, inputs)
 	prof := &Profile{Total: time.Since(start)}
 	for _, x := range stop() {
 		prof.Spans = append(prof.Spans, Span(x))
 	}
 	if err != nil {
-		return nil, nil, public(err)
+		return nil, nil, err
 	}
 	return out, prof, nil
 }
@@ -109,7 +109,12 @@ func (p *Program) Check(ctx context.Context, inputs map[string]tensor.Value) (*D
 	}
 	defer p.machine.GiveBack(s)
 	stop := s.Check()
-	_, err = s.Run(background(ctx), inputs)
+	out, err := run(ctx, s, inputs)
+	for _, v := range out {
+		if f, ok := v.(*Formatted); ok {
+			f.Release()
+		}
+	}
 	d, failed := stop()
 	if err == nil {
 		err = failed

@@ -62,6 +62,9 @@ type Options struct {
 	// Streams is how many queues of each device a session uses, so that groups which do not depend on each other overlap; 0
 	// means 1. The host has none.
 	Streams int
+	// OutputDevices says on which device Run leaves outputs, by name, as *Formatted, row-major: for whoever works on them there.
+	// The others, and those of the zero DeviceID, it returns on the host.
+	OutputDevices map[string]tensor.DeviceID
 	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit. It counts
 	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they
 	// collect, what fallbacks hold and reference kernels work in. Inputs, outputs of known shape and weights are not counted.

@@ -2,10 +2,13 @@ package carve
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
 	"github.com/carve-dev/carve/internal/exec"
@@ -19,6 +22,23 @@ type Port struct {
 	Type graph.Type // dims may be symbols
 	// Optional says that a run need not give the input: the model has data for it (see FromONNX).
 	Optional bool
+}
+
+// Formatted is a tensor with what a run has to know of it, or tells of it, beyond the tensor itself. It is a tensor.Value: inputs
+// of Run are given so, and outputs that it leaves on a device are returned so. A tensor alone is Formatted{Tensor: t}.
+type Formatted struct {
+	*tensor.Tensor
+	// Layout is that of the storage, row-major by default; with the tensor's Device it is its graph.Format. Strides are for
+	// row-major alone.
+	Layout graph.Layout
+	// Ready, where it is not nil, happens when the storage may be read, or written if it is an output's. Streams that use the
+	// storage wait for it, the host only where the host does. It stays the caller's to close, after the call. Where what
+	// makes an input fails, the run fails with the event's error.
+	Ready device.Event
+	// Release gives back the storage of an output that Run has left on a device: call it once nothing uses it any more, and
+	// before the backend is closed, which Close of the Program does with backends that it opened. Calls after the first do
+	// nothing. It is nil for what is the caller's.
+	Release func()
 }
 
 // Program is a compiled model. It is immutable and safe for concurrent use; each concurrent Run has a Session of its own.
@@ -53,10 +73,14 @@ func newProgram(c *compilation) (*Program, error) {
 		return nil, err
 	}
 	p.takeDefaults(c)
+	left, err := p.outputDevices(c)
+	if err != nil {
+		return nil, err
+	}
 	p.packed.Forget()
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
-		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults, Shapes: c.shapes,
+		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults, Leave: left, Shapes: c.shapes,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.limits, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}
@@ -86,6 +110,26 @@ func doubtful(outputs, declared []*graph.Value) []graph.Type {
 		}
 	}
 	return out
+}
+
+// outputDevices returns the devices that Options.OutputDevices names, by output; nil where it names none.
+func (p *Program) outputDevices(c *compilation) ([]tensor.DeviceID, error) {
+	if len(c.o.OutputDevices) == 0 {
+		return nil, nil
+	}
+	known := names(c.model.graph.Outputs)
+	list := make([]tensor.DeviceID, len(known))
+	for _, name := range slices.Sorted(maps.Keys(c.o.OutputDevices)) {
+		i, id := slices.Index(known, name), c.o.OutputDevices[name].Canonical()
+		if i < 0 {
+			return nil, &InputError{Name: name, Problem: "the model has no such output", kind: ErrOutput}
+		}
+		if c.devices[id] == nil {
+			return nil, &InputError{Name: name, Problem: "to be left on a device that no backend of the program has", Found: fmt.Sprint(id), kind: ErrOutput}
+		}
+		list[i] = id
+	}
+	return list, nil
 }
 
 // takeDefaults finds the data of inputs that need not be given.
@@ -150,19 +194,50 @@ func ports(vs, named []*graph.Value) []Port {
 // Run computes the outputs for inputs given by name; those that are Optional may be left out. Results are new. It draws a
 // Session from the Program's pool and waits for one, honouring ctx, where MaxSessions are in use. Errors: *InputError
 // (ErrInput), *StepError (ErrRun), ErrMemoryLimit, ErrClosed, ctx's.
+//
+// Tensors may lie in the memory of any device that a backend of the Program has, with strides, and as *Formatted in another
+// layout than row-major, or with the event after which they are there. A group on that device that takes an input as it lies
+// reads it in place; for groups that need it compact, better aligned or in another format it is copied once, on the device
+// where that can be, otherwise through the host. A device that no backend has, and a layout that nothing converts, are an
+// *InputError. Outputs are on the host unless Options.OutputDevices says otherwise.
+//
+// When Run returns, nothing uses the inputs any more, and the outputs are there.
 func (p *Program) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
 	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
 		return nil, err
 	}
 	defer p.machine.GiveBack(s)
+	return run(ctx, s, inputs)
+}
+
+// run is Run of a session of the run time.
+func run(ctx context.Context, s *exec.Session, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
+	for name, v := range inputs {
+		if f, ok := v.(*Formatted); ok {
+			if inputs = maps.Clone(inputs); f != nil { // a nil one is turned down like a missing one
+				inputs[name] = (*exec.Operand)(f)
+			} else {
+				inputs[name] = nil
+			}
+		}
+	}
 	out, err := s.Run(background(ctx), inputs)
+	for name, v := range out {
+		if o, ok := v.(*exec.Operand); ok {
+			out[name] = (*Formatted)(o)
+		}
+	}
 	return out, public(err)
 }
 
 // RunInto computes into outputs that the caller provides, one per output in the model's order, nil for those that are not
-// wanted: compact host tensors of the right dtype and shape. At a shape that has been run before it allocates nothing.
-// Inputs are given in the model's order, nil for one that is Optional. Inputs and outputs must not overlap (ErrOutput).
+// wanted, of the right dtype and shape. Inputs are given in the model's order, nil for one that is Optional. Both may lie on
+// devices and have strides, as for Run: an output is written in place by a group on its device that can, and copied once
+// otherwise. With compact host tensors it allocates nothing at a shape that has been run before.
+//
+// Inputs and outputs must not overlap (ErrOutput): on a device that is looked at among tensors of one Handle. When RunInto
+// returns, nothing uses them any more.
 func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
 	s, err := p.runs().Acquire(background(ctx))
 	if err != nil {
@@ -170,6 +245,36 @@ func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	}
 	defer p.machine.GiveBack(s)
 	return public(s.RunInto(background(ctx), inputs, outputs))
+}
+
+// Enqueue is RunInto for operands in any layout, with events, that does not wait for the end where devices do the work: it
+// returns when everything is on their queues, and the event tells of the end of the run, with its error. A nil event: it is
+// over. Until the event has happened inputs and outputs stay as they are, and ctx does not end; the event is the caller's to
+// close, and may be the Ready of what reads the outputs next, of this Program or another.
+//
+// A group that fails before Enqueue returns falls back like in Run. One that fails later is told of by the event, since the
+// inputs may be gone by then, and the run is not repeated; the group falls back in later runs. The session is busy until the
+// event has happened: its next run waits.
+func (p *Program) Enqueue(ctx context.Context, inputs, outputs []*Formatted) (device.Event, error) {
+	s, err := p.runs().Acquire(background(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer p.machine.GiveBack(s)
+	return enqueue(ctx, s, inputs, outputs)
+}
+
+// enqueue is Enqueue of a session of the run time.
+func enqueue(ctx context.Context, s *exec.Session, inputs, outputs []*Formatted) (device.Event, error) {
+	list := make([]*exec.Operand, 0, len(inputs)+len(outputs))
+	for _, f := range inputs {
+		list = append(list, (*exec.Operand)(f))
+	}
+	for _, f := range outputs {
+		list = append(list, (*exec.Operand)(f))
+	}
+	e, err := s.Enqueue(background(ctx), list[:len(inputs)], list[len(inputs):])
+	return e, public(err)
 }
 
 // Retry gives the groups that failed in a run back to their backends, and returns how many there were. Until then a group
@@ -202,8 +307,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[
 	}
 	s.s.Enter()
 	defer s.s.Leave()
-	out, err := s.s.Run(background(ctx), inputs)
-	return out, public(err)
+	return run(ctx, s.s, inputs)
 }
 
 // RunInto computes into the caller's outputs, like Program.RunInto, in this session.
@@ -216,7 +320,18 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	return public(s.s.RunInto(background(ctx), inputs, outputs))
 }
 
-// Close gives the session's memory back, to the Program, which keeps it for sessions to come (Trim). It must not be in use.
+// Enqueue computes into the caller's outputs without waiting for the end, like Program.Enqueue, in this session.
+func (s *Session) Enqueue(ctx context.Context, inputs, outputs []*Formatted) (device.Event, error) {
+	if s == nil || s.s == nil {
+		return nil, ErrClosed
+	}
+	s.s.Enter()
+	defer s.s.Leave()
+	return enqueue(ctx, s.s, inputs, outputs)
+}
+
+// Close gives the session's memory back, to the Program, which keeps it for sessions to come (Trim). It must not be in use; what it
+// has enqueued it waits for.
 func (s *Session) Close() error {
 	if s == nil || s.s == nil {
 		return nil

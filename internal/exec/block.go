@@ -72,6 +72,29 @@ type Step struct {
 type stepState struct {
 	// failed is the error of the run that had the group fall back; nil while its backend runs it.
 	failed atomic.Pointer[error]
+	// inputs and outputs have a bit for each of the first 64 ports that an instance could not take as it lay: from then on
+	// they get compact storage, aligned to tensor.Alignment.
+	inputs, outputs atomic.Uint64
+}
+
+// refused reports whether an input, or a result, gets compact storage alone.
+func (s *stepState) refused(result bool, k int) bool {
+	ports := &s.inputs
+	if result {
+		ports = &s.outputs
+	}
+	return k < 64 && ports.Load()&(1<<k) != 0
+}
+
+// refuse notes that an input, or a result, was not taken as it lay.
+func (s *stepState) refuse(result bool, k int) {
+	ports := &s.inputs
+	if result {
+		ports = &s.outputs
+	}
+	if k < 64 {
+		ports.Or(1 << k)
+	}
 }
 
 // StepKind says who runs a step.

@@ -95,7 +95,9 @@ func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]te
 	if err := g.prepareDirect(); err != nil {
 		return nil, err
 	}
-	if err := g.run(ctx); err != nil {
+	err := g.run(ctx)
+	g.detach()
+	if err != nil {
 		return nil, err
 	}
 	out := make([]tensor.Value, len(b.Outputs))
@@ -114,7 +116,7 @@ func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]te
 // prepareDirect gives outputs that are written in place fresh storage.
 func (f *frame) prepareDirect() error {
 	for i, sl := range f.s.block.Slots {
-		if sl.direct < 0 {
+		if sl.direct < 0 || f.special(sl.direct) {
 			continue
 		}
 		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)

@@ -12,32 +12,21 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// toHost returns t, stored in format f, as a host row-major tensor.
+// toHost returns t, stored in format f, as a compact row-major tensor of the host, aligned for its dtype.
 func (m *Machine) toHost(ctx context.Context, t *tensor.Tensor, f graph.Format) (*tensor.Tensor, error) {
-	if f == graph.HostFormat {
+	if f == graph.HostFormat && t.DType == tensor.String {
 		return t, nil
 	}
-	out, err := tensor.New(t.DType, t.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	return out, m.env.Transfer.Into(ctx, out, t, f, graph.HostFormat, nil)
+	return m.gather(ctx, &Operand{Tensor: t, Layout: f.Layout}, nil)
 }
 
-// fromHost stores the host row-major tensor t into dst, whose format is f.
+// fromHost stores the compact row-major host tensor t into dst, whose format is f.
 func (m *Machine) fromHost(ctx context.Context, dst, t *tensor.Tensor, f graph.Format) error {
-	if f != graph.HostFormat {
-		return m.env.Transfer.Into(ctx, dst, t, graph.HostFormat, f, nil)
-	}
 	if dst.DType == tensor.String {
 		copy(dst.Strings, t.Strings)
 		return nil
 	}
-	if len(dst.Bytes()) != len(t.Bytes()) {
-		return fmt.Errorf("%w: %v into %v", tensor.ErrShape, t, dst)
-	}
-	copy(dst.Bytes(), t.Bytes())
-	return nil
+	return m.scatter(ctx, &Operand{Tensor: dst, Layout: f.Layout}, t, nil)
 }
 
 // fallback returns the instance that stands in for a group whose backend refused the shapes.
@@ -54,11 +43,11 @@ func isStandIn(inst backend.Instance) bool {
 
 // retried runs the frame, and once more from the start whenever a group has failed that can fall back: from then on the
 // oracle's kernels run that group. Inputs have been set, and stay as they are. What a group fails at because of the inputs,
-// the oracle fails at too: the group is then its backend's again.
-func (f *frame) retried(ctx context.Context) error {
+// the oracle fails at too: the group is then its backend's again. walk is the frame's run, or as much of it as does not wait.
+func (f *frame) retried(ctx context.Context, walk func(*frame, context.Context) error) error {
 	var fallen []*failure
 	for {
-		err := f.run(ctx)
+		err := f.attempt(ctx, walk)
 		if err == nil {
 			for _, x := range fallen {
 				f.session.m.fell(ctx, x.st, property.RunFailed, "group failed and is run by the oracle's kernels from now on", x.err)
@@ -83,6 +72,16 @@ func (f *frame) retried(ctx context.Context) error {
 		}
 		return stepError(fail.st, fail.err)
 	}
+}
+
+// attempt runs the frame once, with the caller's operands where they are bound.
+func (f *frame) attempt(ctx context.Context, walk func(*frame, context.Context) error) error {
+	if f.edges != nil && f.edges.on {
+		if err := f.edges.bind(); err != nil {
+			return err
+		}
+	}
+	return walk(f, ctx)
 }
 
 // mostRepeats bounds how often a run is done again.

@@ -26,6 +26,9 @@ type frame struct {
 	loose      []device.Memory   // per slot: storage outside of the plan, on other devices than the host
 	beside     []int64           // per slot: bytes outside of the plan, on the host; nil before there are any
 	late       [][]*lateInstance // per step, of late groups: the instances for the latest shapes
+	edges      *edges            // nil before the first operand that is no plain tensor of the host
+	patches    []patched         // operands of groups, as they were before this run changed them
+	extra      []device.Memory   // what patches lie in, on other devices than the host
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.

@@ -3,7 +3,6 @@ package exec
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -84,45 +83,36 @@ func hostMap(v *graph.Value, elem graph.Type, m *tensor.Map, depth int) (tensor.
 
 // hostInput checks an input tensor against its port and returns it compact, on the host, aligned for its dtype.
 func hostInput(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) {
-	bad := func(problem, expected, found string) error {
-		return &PortError{Name: v.Name, Problem: problem, Expected: expected, Found: found, Kind: ErrInput}
+	bad := func(x *fault) error { return x.port(v.Name, ErrInput) }
+	o := Operand{Tensor: t}
+	if t != nil && !t.Device.IsHost() {
+		return nil, bad(&fault{"not on the host", "host", t.Device.String()})
 	}
-	if t == nil {
-		return nil, bad("missing", v.Type.String(), "nothing")
+	if x := (*Machine)(nil).checkOperand(v, &o); x != nil {
+		return nil, bad(x)
 	}
-	if t.DType != v.Type.DType && v.Type.DType != tensor.Invalid {
-		return nil, bad("wrong dtype", v.Type.DType.Name(), t.DType.Name())
+	if o.plain() {
+		return t, nil
 	}
-	if err := t.Check(); err != nil {
-		return nil, bad(err.Error(), v.Type.String(), t.String())
+	c, err := t.Clone()
+	if err != nil {
+		return nil, bad(&fault{problem: err.Error()})
 	}
-	if !t.Device.IsHost() {
-		return nil, bad("not on the host", "host", t.Device.String())
-	}
-	if s := v.Type.Shape; s.Known() {
-		ok := len(s) == len(t.Shape)
-		for k := 0; ok && k < len(s); k++ {
-			c, isConst := s[k].Const()
-			ok = !isConst || int(c) == t.Shape[k]
-		}
-		if !ok {
-			return nil, bad("wrong shape", s.String(), fmt.Sprint(t.Shape))
-		}
-	}
-	if t.DType != tensor.String && (!t.IsCompact() || Misaligned(t)) {
-		c, err := t.Clone()
-		if err != nil {
-			return nil, bad(err.Error(), "", "")
-		}
-		return c, nil
-	}
-	return t, nil
+	return c, nil
 }
 
-// Misaligned reports whether a host tensor lies at an address that is unfit for its dtype.
-func Misaligned(t *tensor.Tensor) bool {
-	b, size := t.Bytes(), t.DType.Size()
-	return size > 1 && len(b) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(min(size, 8)) != 0
+// port returns the error of an input or output.
+func (x *fault) port(name string, kind error) error {
+	return &PortError{Name: name, Problem: x.problem, Expected: x.expected, Found: x.found, Kind: kind}
+}
+
+// checkInput validates input i.
+func (s *Session) checkInput(i int) error {
+	v := s.m.main.Graph.Inputs[i]
+	if x := s.m.checkOperand(v, &s.ins[i]); x != nil {
+		return x.port(v.Name, ErrInput)
+	}
+	return nil
 }
 
 func (s *Session) badOutput(i int, problem, expected, found string) error {
@@ -130,43 +120,33 @@ func (s *Session) badOutput(i int, problem, expected, found string) error {
 }
 
 // checkOutput validates output i before the run, as far as its shape is known.
-func (s *Session) checkOutput(f *frame, i, slot int, inputs, outputs []*tensor.Tensor) error {
-	o := outputs[i]
-	if o == nil {
+func (s *Session) checkOutput(f *frame, i, slot int) error {
+	o := &s.outs[i]
+	if o.Tensor == nil {
 		return nil
 	}
-	if err := o.Check(); err != nil {
-		return s.badOutput(i, err.Error(), "", "")
-	}
 	v := s.m.main.Slots[slot].Value
-	if o.DType != v.Type.DType || !o.IsCompact() || !o.Device.IsHost() {
-		return s.badOutput(i, "must be a compact host tensor of the right dtype", v.Type.String(), o.String())
+	if x := s.m.checkOperand(v, o); x != nil {
+		return x.port(s.m.env.OutputNames[i], ErrOutput)
 	}
 	if d := f.s.dims[slot]; d != nil && !slices.Equal(d, o.Shape) {
 		return s.badOutput(i, "wrong shape", fmt.Sprint(d), fmt.Sprint(o.Shape))
 	}
-	if Misaligned(o) {
+	if o.DType == tensor.String && !o.IsCompact() || !disjoint(o.Tensor) {
+		return s.badOutput(i, "its elements share memory", "", fmt.Sprint(o.Strides))
+	}
+	if o.Device.IsHost() && !alignedTo(o.Tensor, 1) {
 		return s.badOutput(i, "storage is not aligned for its dtype", "", "")
 	}
-	b := o.Bytes()
-	for k, in := range inputs {
-		if in != nil && overlaps(b, in.Bytes()) {
+	for k := range s.ins {
+		if s.ins[k].Tensor != nil && s.m.overlap(o, &s.ins[k]) {
 			return s.badOutput(i, "overlaps input "+s.m.main.Graph.Inputs[k].Name, "", "")
 		}
 	}
-	for k, other := range outputs[:i] {
-		if other != nil && overlaps(b, other.Bytes()) {
+	for k := range s.outs[:i] {
+		if s.outs[k].Tensor != nil && s.m.overlap(o, &s.outs[k]) {
 			return s.badOutput(i, "overlaps output "+s.m.env.OutputNames[k], "", "")
 		}
 	}
 	return nil
-}
-
-// overlaps reports whether two host storages share a byte.
-func overlaps(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	a0, b0 := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return a0 < b0+uintptr(len(b)) && b0 < a0+uintptr(len(a))
 }

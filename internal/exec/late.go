@@ -58,7 +58,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		if ctx.Err() != nil || f.session.m.env.Strict {
 			return err
 		}
-		return f.runInstance(ctx, f.session.m.fallback(ctx, st, f.s.bindings, err), a)
+		return f.runInstance(ctx, i, f.session.m.fallback(ctx, st, f.s.bindings, err), a)
 	}
 	copy(l.args.Inputs, a.Inputs)
 	for k, slot := range st.out {
@@ -73,7 +73,7 @@ func (f *frame) runLate(ctx context.Context, i int, st *Step, a *backend.RunArgs
 		return err
 	}
 	l.args.Trace = a.Trace
-	return f.runInstance(ctx, l.inst, l.args)
+	return f.runInstance(ctx, i, l.inst, l.args)
 }
 
 // lateInstance returns the instance for the operands' shapes, the first of the list of the group from now on.

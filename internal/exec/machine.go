@@ -7,9 +7,10 @@
 // [NewBlock] makes a [Block], the list of steps, of each graph. A [Machine] holds the main block and, in a bounded cache, its
 // specialisations ([Spec]): instances, sizes and the memory plan for concrete values of the symbols. A [Session] binds them to
 // memory (a frame each) and runs. Step by step: step.go; control flow: control.go; groups whose shapes depend on data:
-// late.go; the interpreter that stands in for groups: interpreter.go.
+// late.go; the interpreter that stands in for groups: interpreter.go. What a caller brings that is no plain tensor of the host:
+// operand.go and edges.go.
 //
-// Exactly one place runs an instance, runInstance, and turns its panics into errors.
+// Exactly one place runs an instance, startInstance, and turns its panics into errors.
 package exec
 
 import (
@@ -47,6 +48,8 @@ type Env struct {
 	OutputNames []string         // the model's, where they are not those of the graph's values
 	Declared    []graph.Type     // what the model says of outputs and only a run shows; nothing of the others
 	Defaults    []*tensor.Tensor // of inputs that need not be given, by index; nil for the others
+	// Leave are the devices on which Session.Run leaves outputs, by index; the host where there is none.
+	Leave []tensor.DeviceID
 	// Shapes is what the model asks of the shapes of a run, beside what is left of it in the block; nil for nothing.
 	Shapes *graph.ShapeChecks
 
@@ -75,6 +78,7 @@ type Machine struct {
 	tickets  chan struct{} // rights to make one more
 
 	clock atomic.Int64 // counts uses of specialisations and sessions
+	picky atomic.Bool  // an instance has turned down an operand as it lay
 
 	mu     sync.Mutex
 	specs  []*entry

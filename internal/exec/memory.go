@@ -172,6 +172,9 @@ func (s *Session) yield(d tensor.DeviceID) bool {
 		return false
 	}
 	defer s.busy.Unlock()
+	if !s.idle() {
+		return false
+	}
 	if s.arenas[d].Size == 0 && s.late[d].Size == 0 {
 		return false
 	}
@@ -210,7 +213,9 @@ func (m *Machine) Trim() int64 {
 	m.mu.Unlock()
 	for _, s := range m.sessionsByUse() {
 		if s.busy.TryLock() {
-			s.shrink()
+			if s.idle() {
+				s.shrink()
+			}
 			s.busy.Unlock()
 		}
 	}

@@ -39,7 +39,7 @@ func (f *frame) queued(i int) bool { return f.s.lane(i) > 0 }
 
 // enqueue puts a group's run onto its lane.
 func (f *frame) enqueue(ctx context.Context, i int, inst backend.Instance, a *backend.RunArgs) error {
-	event, err := startInstance(ctx, inst, a)
+	event, err := f.start(ctx, i, inst, a)
 	if err != nil {
 		return err
 	}

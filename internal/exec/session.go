@@ -35,6 +35,11 @@ type Session struct {
 	profile  *profiler
 	check    *checker         // looks at each group; nil otherwise
 	in       []*tensor.Tensor // inputs of the current run
+	ins      []Operand        // the same, as the caller has them
+	outs     []Operand
+	wanted   []bool       // per output of the current run
+	pending  *frame       // whose run has been enqueued, and has not been settled
+	over     *atomic.Bool // that run is over
 	closed   bool
 }
 
@@ -180,6 +185,7 @@ func (s *Session) end() {
 
 // free gives everything back.
 func (s *Session) free() {
+	s.quiesce(context.Background())
 	s.shrink()
 	for _, l := range slices.SortedFunc(maps.Keys(s.streams), lane.compare) {
 		_ = s.streams[l].Close() // what failed there has been told of by the run

@@ -33,6 +33,7 @@ type Spec struct {
 	awaited  []bool              // steps on other lanes that somebody waits for; nil where there are none
 	tails    []int               // the last step of each lane, -1 for none
 	plan     *schedule.Plan
+	picky    bool              // a port asks for more alignment than its dtype does
 	problem  *schedule.Problem // what plan was made for; kept for the bounds
 }
 
@@ -140,6 +141,7 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 			inst, s.consts[i] = m.fallback(ctx, st, s.bindings, err), st.constants
 		}
 		s.inst[i], s.reqs[i] = inst, inst.Requirements()
+		s.picky = s.picky || picky(s.reqs[i].Inputs) || picky(s.reqs[i].Outputs)
 		for _, b := range s.reqs[i].Buffers {
 			if err := m.fits(deviceOf(st.backend), b.Bytes); err != nil {
 				return bufferError(st, &s.reqs[i], b.First, err)
@@ -164,6 +166,11 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 		}
 	}
 	return nil
+}
+
+// picky reports whether a port asks for an alignment of its own.
+func picky(ports []backend.PortUse) bool {
+	return slices.ContainsFunc(ports, func(p backend.PortUse) bool { return p.Align > 1 })
 }
 
 // instantiate is Specialize of a backend, whose panic becomes an error.

@@ -25,9 +25,24 @@ func (e *failure) Error() string { return stepError(e.st, e.err).Error() }
 // Unwrap returns the cause.
 func (e *failure) Unwrap() error { return e.err }
 
-// run walks through the steps: it does those of the host, and puts the others onto their lanes. It returns when all of them
-// have ended, on errors too. Inputs and captures have been set. The error is a *failure, or ctx's.
+// run walks through the steps, and returns when all of them have ended, on errors too. Inputs and captures have been set. The
+// error is a *failure, or ctx's.
 func (f *frame) run(ctx context.Context) error {
+	if err := f.walk(ctx); err != nil {
+		return err
+	}
+	if late := f.drain(ctx); late != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return late
+	}
+	return nil
+}
+
+// walk is run up to where the last step has been put onto its lane: it does those of the host. After an error everything on
+// the lanes has ended.
+func (f *frame) walk(ctx context.Context) error {
 	if f.poison != nil {
 		f.poison.begin()
 	}
@@ -52,12 +67,6 @@ func (f *frame) run(ctx context.Context) error {
 		}
 		return &failure{st: st, err: err}
 	}
-	if late := f.drain(ctx); late != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return late
-	}
 	return nil
 }
 
@@ -66,6 +75,11 @@ func (f *frame) step(ctx context.Context, i int) error {
 	st, prof := &f.s.block.Steps[i], f.session.profile
 	if err := f.await(ctx, i); err != nil {
 		return err
+	}
+	if f.edges != nil && f.edges.on {
+		if err := f.edges.prepare(ctx, i); err != nil {
+			return err
+		}
 	}
 	var start time.Time
 	if prof != nil {
@@ -125,10 +139,15 @@ func (f *frame) runGroup(ctx context.Context, i int, st *Step) error {
 				return late
 			}
 		}
+		if isStandIn(inst) && f.edges != nil && f.edges.on {
+			if err = f.edges.ready(ctx, i); err != nil {
+				return err
+			}
+		}
 		if f.poison != nil && isStandIn(inst) { // it writes the outputs at once, over what the plan has end before them
 			f.poison.until(f.s.plan.Start[i+1] - 1)
 		}
-		if err = f.runInstance(ctx, inst, a); err != nil && isStandIn(inst) {
+		if err = f.runInstance(ctx, i, inst, a); err != nil && isStandIn(inst) {
 			return &failure{st, err, true}
 		}
 	}
@@ -154,6 +173,9 @@ func (f *frame) bindDynamic(i int, st *Step) error {
 		if !ok {
 			return fmt.Errorf("%w: operand %d is no tensor", ErrRun, k)
 		}
+		if f.edges != nil && f.edges.on && f.edges.inPlace(i, k) != nil {
+			continue // it is the caller's
+		}
 		a.Inputs[k] = t
 	}
 	for k, slot := range st.out {
@@ -165,9 +187,9 @@ func (f *frame) bindDynamic(i int, st *Step) error {
 	return nil
 }
 
-// runInstance runs an instance and waits for its end.
-func (f *frame) runInstance(ctx context.Context, inst backend.Instance, a *backend.RunArgs) error {
-	event, err := startInstance(ctx, inst, a)
+// runInstance runs the instance of group i and waits for its end.
+func (f *frame) runInstance(ctx context.Context, i int, inst backend.Instance, a *backend.RunArgs) error {
+	event, err := f.start(ctx, i, inst, a)
 	if err != nil || event == nil {
 		return err
 	}
@@ -198,6 +220,16 @@ func (f *frame) runConvert(ctx context.Context, i int, st *Step) error {
 	src, ok := f.values[in].(*tensor.Tensor)
 	if !ok {
 		return fmt.Errorf("%w: operand is no tensor", ErrRun)
+	}
+	if e := f.edges; e != nil && e.on {
+		if done, err := e.convert(ctx, i); err != nil {
+			return err
+		} else if done {
+			return f.mark(i)
+		}
+		if given := e.fill[i].src; given != nil {
+			src = &given.tensor
+		}
 	}
 	move := f.s.moves[i]
 	if move == nil { // the shape depends on data
