@@ -375,7 +375,7 @@ var _ = Describe("operands on devices", func() {
 		p := program(ctx, squash, withBackends(b.Backend))
 		for _, none := range []*carve.Formatted{nil, {}} {
 			_, err := p.Enqueue(ctx, []*carve.Formatted{none}, []*carve.Formatted{none})
-			Expect(err).To(MatchError(And(MatchError(carve.ErrInput), ContainSubstring("missing"))))
+			Expect(err).To(And(MatchError(carve.ErrInput), MatchError(ContainSubstring("missing"))))
 			_, err = p.Run(ctx, map[string]tensor.Value{"x": none})
 			Expect(err).To(MatchError(carve.ErrInput))
 			e, err := p.Enqueue(ctx, []*carve.Formatted{{Tensor: b.put(ctx, wave(2, 8), 0)}}, []*carve.Formatted{none})

@@ -3,6 +3,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -28,6 +29,46 @@ func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) 
 	return planHost(isa.Host(), from, to, dt, dims)
 }
 
+// PlanStrided is PlanHost from a row-major tensor that has strides of its own, in elements, none below 0: gaps, transposed dims,
+// dims that repeat. The source's storage is as long as its last element asks for.
+func PlanStrided(strides []int, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
+	size := dt.Size()
+	if size == 0 {
+		return nil, fmt.Errorf("%w: reorder of %v", tensor.ErrUnsupported, dt)
+	}
+	if len(strides) != len(dims) {
+		return nil, fmt.Errorf("%w: %d strides for rank %d", tensor.ErrShape, len(strides), len(dims))
+	}
+	src, err := newStrided(graph.RowMajor, dims)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := newStrided(to, dims)
+	if err != nil {
+		return nil, err
+	}
+	last := 0
+	for i, s := range strides {
+		n := max(dims[i]-1, 0)
+		if s < 0 || n > 0 && s > (math.MaxInt64/64-last)/n {
+			return nil, fmt.Errorf("%w: strides %v of %v", tensor.ErrShape, strides, dims)
+		}
+		last += s * n
+	}
+	for k := range src.axes {
+		src.axes[k].stride = strides[src.axes[k].dim]
+	}
+	if src.elements > 0 {
+		src.elements = last + 1
+	}
+	need := [2]int{src.elements * size, dst.elements * size}
+	every, fast := genericReorder(src, dst, size), (*reorderer)(nil)
+	if src.elements > 0 && dst.elements > 0 {
+		fast = tableReorder(src, dst, size)
+	}
+	return moveOf(every, fast, need, size, fmt.Sprintf("%v%v", dt, dims)), nil
+}
+
 // planHost is PlanHost for a target.
 func planHost(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
 	size := dt.Size()
@@ -47,16 +88,22 @@ func planHost(t isa.Target, from, to graph.Layout, dt tensor.DType, dims []int) 
 	if every == nil {
 		every, fast = genericReorder(src, dst, size), fastReorder(t, src, dst, size)
 	}
+	return moveOf(every, fast, need, size, fmt.Sprintf("%v%v", dt, dims)), nil
+}
+
+// moveOf returns the Move of a reorder, and of a faster one, or nil, where storage is aligned. need are the bytes of source and
+// target.
+func moveOf(every, fast *reorderer, need [2]int, size int, what string) Move {
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
 		if len(s.Data)-s.Offset < need[0] || len(d.Data)-d.Offset < need[1] {
-			return sizeError(d, s, need, fmt.Sprintf("%v%v", dt, dims))
+			return sizeError(d, s, need, what)
 		}
 		to, from := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(to, size) && aligned(from, size)) {
 			return fast.run(ctx, to, from, x.Workers)
 		}
 		return every.run(ctx, to, from, x.Workers)
-	}, nil
+	}
 }
 
 // sizeError says what a reorder needs and has.

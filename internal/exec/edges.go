@@ -342,13 +342,16 @@ func (e *edges) root(slot int) *given {
 	return nil
 }
 
-// oneHop reports whether a single converter makes slot out of the input as the caller has it.
+// oneHop reports whether a single conversion makes slot out of the input as the caller has it.
 func (e *edges) oneHop(in, out int) bool {
-	g := e.root(in)
-	if g == nil || !g.IsCompact() {
+	g, to := e.root(in), e.format(out)
+	if g == nil {
 		return false
 	}
-	hops, err := e.f.session.m.env.Transfer.Registry.PathOf(g.format(), e.format(out), g.DType, len(g.Shape))
+	if !g.IsCompact() {
+		return g.Device.IsHost() && to.Device.IsHost() && !to.Layout.IsOpaque()
+	}
+	hops, err := e.f.session.m.env.Transfer.Registry.PathOf(g.format(), to, g.DType, len(g.Shape))
 	return err == nil && len(hops) == 1
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -162,13 +163,18 @@ func (m *Machine) carry(ctx context.Context, dst, src *Operand, s device.Stream,
 		}
 		return copyRows(dst.Tensor, src.Tensor, copied)
 	}
-	if dst.format() == src.format() && dst.Device.IsHost() {
+	if dst.format() == src.format() && dst.Device.IsHost() && (src.IsCompact() || !dst.IsCompact()) {
 		if dst.Layout.IsRowMajor() {
 			return copyHost(dst.Tensor, src.Tensor)
 		}
 		n := m.bytes(src)
 		copy(dst.Data[dst.Offset:int64(dst.Offset)+n], src.Data[src.Offset:])
 		return nil
+	}
+	if move, err := stridedMove(dst, src); err != nil {
+		return err
+	} else if move != nil {
+		return move(ctx, dst.Tensor, src.Tensor, convert.Exec{Workers: w})
 	}
 	if src.IsCompact() && dst.IsCompact() && dst.format() != src.format() {
 		return m.env.Transfer.Into(ctx, dst.Tensor, src.Tensor, src.format(), dst.format(), w)
@@ -178,6 +184,15 @@ func (m *Machine) carry(ctx context.Context, dst, src *Operand, s device.Stream,
 		return err
 	}
 	return m.scatter(ctx, dst, compact, w)
+}
+
+// stridedMove returns the reorder from a strided tensor of the host to compact storage in a described layout there; nil for
+// others.
+func stridedMove(dst, src *Operand) (convert.Move, error) {
+	if !src.Device.IsHost() || !dst.Device.IsHost() || src.IsCompact() || !dst.IsCompact() || dst.Layout.IsOpaque() || dst.DType.Size() == 0 {
+		return nil, nil
+	}
+	return convert.PlanStrided(src.Strides, dst.Layout, src.DType, src.Shape)
 }
 
 // gather returns src as a compact row-major tensor of the host, aligned for its dtype: src itself where it is one.
@@ -190,7 +205,7 @@ func (m *Machine) gather(ctx context.Context, src *Operand, w *device.Workers) (
 		return out, err
 	}
 	if src.format() == graph.HostFormat {
-		return out, copyHost(out, src.Tensor)
+		return out, m.carry(ctx, &Operand{Tensor: out}, src, nil, w)
 	}
 	if src.IsCompact() {
 		return out, m.env.Transfer.Into(ctx, out, src.Tensor, src.format(), graph.HostFormat, w)
@@ -204,7 +219,7 @@ func (m *Machine) gather(ctx context.Context, src *Operand, w *device.Workers) (
 	if err := dev.CopyFrom(ctx, nil, span.Data, device.MemoryOf(src.Tensor), int64(src.Offset)); err != nil {
 		return nil, err
 	}
-	return out, copyHost(out, &tensor.Tensor{DType: src.DType, Shape: src.Shape, Strides: src.Strides, Data: span.Data})
+	return out, m.carry(ctx, &Operand{Tensor: out}, &Operand{Tensor: &tensor.Tensor{DType: src.DType, Shape: src.Shape, Strides: src.Strides, Data: span.Data}}, nil, w)
 }
 
 // scatter stores a compact row-major tensor of the host into dst.

@@ -57,6 +57,9 @@ func (p *profiler) end(f *frame, i int, start time.Time) {
 			return
 		}
 	}
+	if f.edges != nil && f.edges.on && f.edges.fill[i].skip {
+		return
+	}
 	s := Span{Name: st.Node.Name, Op: st.Node.Op.String(), Backend: st.Node.Backend, Nodes: st.Node.Provenance(),
 		Start: start.Sub(p.zero), Time: time.Since(start)}
 	switch st.Kind {
