@@ -7,8 +7,10 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/graph/tensor/dlpack"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -101,4 +103,111 @@ func ExampleProgram_RunInto() {
 	fmt.Println(y)
 	// Output:
 	// [0 2 0]
+}
+
+// Inputs and outputs may lie in a device's memory: nothing is copied where a group there takes them, and runs follow each other
+// by events. The device of this example is one that exists in memory alone.
+func ExampleProgram_Enqueue() {
+	ctx := context.Background()
+	gpu := fake.New(fake.Options{Name: "gpu"})
+	g, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[N]
+  %y = Relu(%x) "relu"
+  output %y
+}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := carve.FromGraph(g)
+	defer model.Close()
+	program, err := carve.Compile(ctx, model, &carve.Options{
+		Backends: []backend.Config{{Name: "gpu"}}, Open: map[string]backend.Backend{"gpu": gpu},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+
+	dev := gpu.Devices()[0]
+	memory, err := dev.Alloc(2 * 256)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Free(memory)
+	at := func(offset int) *carve.Formatted {
+		return &carve.Formatted{Tensor: &tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Device: dev.ID(), Handle: memory.Handle, Offset: offset}}
+	}
+	x, y := at(0), at(256)
+
+	stream, err := dev.NewStream() // the caller's own: it fills x, and the program's streams wait for that
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stream.Close()
+	if err := dev.CopyTo(ctx, stream, memory, 0, tensor.From([]float32{-1, 2, -3}).Bytes()); err != nil {
+		log.Fatal(err)
+	}
+	if x.Ready, err = stream.Record(); err != nil {
+		log.Fatal(err)
+	}
+	defer x.Ready.Close()
+
+	done, err := program.Enqueue(ctx, []*carve.Formatted{x}, []*carve.Formatted{y})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer done.Close()
+	if err := done.Wait(ctx); err != nil { // or let the next stream wait for it, or give it to the next run as Ready
+		log.Fatal(err)
+	}
+	result := make([]float32, 3)
+	if err := dev.CopyFrom(ctx, nil, tensor.From(result).Bytes(), memory, 256); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result)
+	// Output:
+	// [0 2 0]
+}
+
+// What C code has made is read where it is; here the producer is carve as well. Views with strides, such as these columns, are
+// taken as they are.
+func ExampleFormatted() {
+	ctx := context.Background()
+	g, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[N,2]
+  %y = Neg(%x) "neg"
+  output %y
+}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := carve.FromGraph(g)
+	defer model.Close()
+	program, err := carve.Compile(ctx, model, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+	columns, err := tensor.From([]float32{1, 2, 3, 4, 5, 6}, 2, 3).Slice(1, 1, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	managed, err := dlpack.Export(columns, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := dlpack.Import(managed)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer in.Close()
+	out, err := program.Run(ctx, map[string]tensor.Value{"x": &carve.Formatted{Tensor: in.Tensor()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tensor.Of[float32](out["y"].(*tensor.Tensor)))
+	// Output:
+	// [-2 -3 -5 -6]
 }

@@ -380,7 +380,7 @@ var _ = Describe("operands on devices", func() {
 			Expect(err).To(MatchError(carve.ErrInput))
 			e, err := p.Enqueue(ctx, []*carve.Formatted{{Tensor: b.put(ctx, wave(2, 8), 0)}}, []*carve.Formatted{none})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(device.Wait(ctx, e)).To(Succeed())
+			Expect(e.Wait(ctx)).To(Succeed())
 			e.Close()
 		}
 	})
@@ -429,7 +429,7 @@ var _ = Describe("events of operands", func() {
 			e, err := p.Enqueue(ctx, []*carve.Formatted{x}, []*carve.Formatted{y})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(b.Stats().Waits).To(Equal(waits))
-			Expect(device.Wait(ctx, e)).To(Succeed())
+			Expect(e.Wait(ctx)).To(Succeed())
 			e.Close()
 			Expect(b.get(ctx, y.Tensor)).To(Equal(want))
 		}
@@ -453,7 +453,7 @@ var _ = Describe("events of operands", func() {
 			y := late(ctx, b, wave(3, 8)) // whoever had the storage before is not done with it
 			e, err := p.Enqueue(ctx, []*carve.Formatted{{Tensor: b.put(ctx, wave(3, 8), 0)}}, []*carve.Formatted{y})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(device.Wait(ctx, e)).To(Succeed())
+			Expect(e.Wait(ctx)).To(Succeed())
 			e.Close()
 			Expect(b.get(ctx, y.Tensor)).To(Equal(expectedOf(ctx, squash, wave(3, 8))))
 		}
@@ -560,14 +560,12 @@ var _ = Describe("events of operands", func() {
 			e, err := p.Enqueue(ctx, []*carve.Formatted{x}, []*carve.Formatted{y})
 			Expect(err).NotTo(HaveOccurred())
 			if fails {
-				Expect(device.Wait(ctx, e)).To(MatchError(fake.ErrInjected), "run %d", i)
+				Expect(e.Wait(ctx)).To(MatchError(fake.ErrInjected), "run %d", i)
 			} else {
-				Expect(device.Wait(ctx, e)).To(Succeed(), "run %d", i)
+				Expect(e.Wait(ctx)).To(Succeed(), "run %d", i)
 				Expect(b.get(ctx, y.Tensor)).To(Equal(want))
 			}
-			if e != nil {
-				e.Close()
-			}
+			e.Close()
 		}
 		Expect(p.Retry()).To(Equal(1))
 	})

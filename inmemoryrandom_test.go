@@ -173,13 +173,12 @@ func (c *operandCase) run(p *carve.Program, m *carve.Model) bool {
 		f, _ := c.operand(n, t)
 		in = append(in, f)
 	}
-	for k := range 3 {
+	for range 3 {
 		f, fn := c.operand(n, nil)
 		if c.r.IntN(5) == 0 {
 			f, fn = nil, nil
 		}
 		out, read = append(out, f), append(read, fn)
-		_ = k
 	}
 	if c.err != nil {
 		Expect(errors.Is(c.err, fake.ErrInjected)).To(BeTrue(), "%v", c.err)
@@ -203,10 +202,8 @@ func (c *operandCase) run(p *carve.Program, m *carve.Model) bool {
 	if injected(err) {
 		return false
 	}
-	err = device.Wait(c.ctx, e)
-	if e != nil {
-		e.Close()
-	}
+	err = e.Wait(c.ctx)
+	e.Close()
 	if injected(err) {
 		return false
 	}

@@ -248,9 +248,9 @@ func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 }
 
 // Enqueue is RunInto for operands in any layout, with events, that does not wait for the end where devices do the work: it
-// returns when everything is on their queues, and the event tells of the end of the run, with its error. A nil event: it is
-// over. Until the event has happened inputs and outputs stay as they are, and ctx does not end; the event is the caller's to
-// close, and may be the Ready of what reads the outputs next, of this Program or another.
+// returns when everything is on their queues, and the event, which is not nil, tells of the end of the run, with its error.
+// Until it has happened inputs and outputs stay as they are, and an end of ctx ends the run; it is the caller's to close, and
+// may be the Ready of what reads the outputs next, with this Program or another.
 //
 // A group that fails before Enqueue returns falls back like in Run. One that fails later is told of by the event, since the
 // inputs may be gone by then, and the run is not repeated; the group falls back in later runs. The session is busy until the
@@ -274,6 +274,11 @@ func enqueue(ctx context.Context, s *exec.Session, inputs, outputs []*Formatted)
 		list = append(list, (*exec.Operand)(f))
 	}
 	e, err := s.Enqueue(background(ctx), list[:len(inputs)], list[len(inputs):])
+	if e == nil && err == nil {
+		over := device.NewEvent()
+		over.Complete(nil)
+		e = over
+	}
 	return e, public(err)
 }
 

@@ -130,10 +130,11 @@ type ConstantForm struct {
 type PortUse struct {
 	Bytes       int64
 	First, Last int
-	// Strided says that the port, whose format is row-major, takes tensors with Strides of their own; Enqueue may still turn
-	// one down with a *ContiguousError. Others get compact storage alone.
+	// Strided says that the port, whose format is row-major, takes tensors with Strides of their own, which a caller's inputs
+	// and outputs may have; Enqueue may still turn one down with a *ContiguousError. Others get compact storage alone.
 	Strided bool
-	// Align is what the address of element 0 has to be a multiple of, in bytes. 0 means the element type's own alignment.
+	// Align is what the address of element 0 has to be a multiple of, in bytes, up to tensor.Alignment; on devices whose
+	// handles are no addresses, its offset. 0 means the element type's own alignment.
 	Align int64
 }
 

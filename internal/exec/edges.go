@@ -55,7 +55,8 @@ type fill struct {
 func (f *frame) edge() *edges {
 	e, b := f.edges, f.s.block
 	if e == nil {
-		e = &edges{f: f, in: make([]*given, len(b.Inputs)), out: make([]*given, len(b.Outputs)),
+		e = &edges{f: f,
+			in: make([]*given, len(b.Inputs)), out: make([]*given, len(b.Outputs)),
 			at: make([]*given, len(b.Slots)), need: make([]bool, len(b.Slots)), fill: make([]fill, len(b.Steps)), reads: make([][]*given, len(b.Steps)), made: make([]int, len(b.Slots)),
 			stages: make([]*tensor.Tensor, len(b.Inputs)), outStages: make([]*tensor.Tensor, len(b.Outputs))}
 		for s := range e.made {

@@ -86,9 +86,8 @@ func (e *edges) prepare(ctx context.Context, i int) error {
 				if err := e.tell(ctx, x.src, i); err != nil {
 					return err
 				}
-				continue
 			}
-			if x.to == nil && (x.skip || x.from != nil) {
+			if x.to == nil && (x.skip || x.from != nil || x.src != nil) {
 				continue
 			}
 		} else if here := e.inPlace(i, k); here != nil {

@@ -88,7 +88,7 @@ func hostInput(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t != nil && !t.Device.IsHost() {
 		return nil, bad(&fault{"not on the host", "host", t.Device.String()})
 	}
-	if x := (*Machine)(nil).checkOperand(v, &o); x != nil {
+	if x := checkTensor(v, &o); x != nil {
 		return nil, bad(x)
 	}
 	if o.plain() {
@@ -132,7 +132,10 @@ func (s *Session) checkOutput(f *frame, i, slot int) error {
 	if d := f.s.dims[slot]; d != nil && !slices.Equal(d, o.Shape) {
 		return s.badOutput(i, "wrong shape", fmt.Sprint(d), fmt.Sprint(o.Shape))
 	}
-	if o.DType == tensor.String && !o.IsCompact() || !disjoint(o.Tensor) {
+	if o.DType == tensor.String && !o.IsCompact() {
+		return s.badOutput(i, "strings have no strides", "", fmt.Sprint(o.Strides))
+	}
+	if !disjoint(o.Tensor) {
 		return s.badOutput(i, "its elements share memory", "", fmt.Sprint(o.Strides))
 	}
 	if o.Device.IsHost() && !alignedTo(o.Tensor, 1) {

@@ -31,14 +31,26 @@ func (o *Operand) format() graph.Format {
 
 // plain reports whether the storage is as all of the host reads it: there already, compact, row-major, aligned for its dtype.
 func (o *Operand) plain() bool {
-	return o.Ready == nil && o.Device.IsHost() && o.Layout.IsRowMajor() && (o.DType == tensor.String || o.IsCompact() && !Misaligned(o.Tensor))
+	return o.Ready == nil && o.Device.IsHost() && o.Layout.IsRowMajor() &&
+		(o.DType == tensor.String || o.IsCompact() && !Misaligned(o.Tensor))
 }
 
 // fault is what is wrong with an operand, for a PortError.
 type fault struct{ problem, expected, found string }
 
-// check compares an operand with its port. It is nil where they fit.
+// checkOperand compares an operand with its port. It is nil where they fit.
 func (m *Machine) checkOperand(v *graph.Value, o *Operand) *fault {
+	if x := checkTensor(v, o); x != nil || o.Device.IsHost() && o.Layout.IsRowMajor() {
+		return x
+	}
+	if m.env.Transfer.Devices[o.Device.Canonical()] == nil {
+		return &fault{"on a device that no backend of the program has", "", o.Device.String()}
+	}
+	return m.checkStorage(o)
+}
+
+// checkTensor is checkOperand but for storage that is not the host's, or not row-major.
+func checkTensor(v *graph.Value, o *Operand) *fault {
 	t := o.Tensor
 	if t == nil {
 		return &fault{"missing", v.Type.String(), "nothing"}
@@ -46,7 +58,6 @@ func (m *Machine) checkOperand(v *graph.Value, o *Operand) *fault {
 	if t.DType != v.Type.DType && v.Type.DType != tensor.Invalid {
 		return &fault{"wrong dtype", v.Type.DType.Name(), t.DType.Name()}
 	}
-	host := t.Device.IsHost()
 	if o.Layout.IsRowMajor() {
 		if err := t.Check(); err != nil {
 			return &fault{err.Error(), v.Type.String(), t.String()}
@@ -55,13 +66,7 @@ func (m *Machine) checkOperand(v *graph.Value, o *Operand) *fault {
 	if !fitsShape(v.Type.Shape, t.Shape) {
 		return &fault{"wrong shape", v.Type.Shape.String(), fmt.Sprint(t.Shape)}
 	}
-	if host && o.Layout.IsRowMajor() {
-		return nil
-	}
-	if m.env.Transfer.Devices[t.Device.Canonical()] == nil {
-		return &fault{"on a device that no backend of the program has", "", t.Device.String()}
-	}
-	return m.checkStorage(o)
+	return nil
 }
 
 // fitsShape reports whether a shape may be the port's.

@@ -142,7 +142,10 @@ func copyRows(dst, src *tensor.Tensor, transfer func(to, from, n int64) error) e
 
 // onDevice reports whether carry copies between the operands by copies of their device alone, which go on its streams.
 func onDevice(dst, src *Operand) bool {
-	return dst.format() == src.format() && !dst.Device.IsHost() && (dst.IsCompact() && src.IsCompact() || rowsOnDevice(dst.Tensor, src.Tensor) <= maxDeviceRows)
+	if dst.format() != src.format() || dst.Device.IsHost() {
+		return false
+	}
+	return dst.IsCompact() && src.IsCompact() || rowsOnDevice(dst.Tensor, src.Tensor) <= maxDeviceRows
 }
 
 // carry converts src to dst, whatever the format of either and strides: on the device where both are there, along the cheapest
@@ -189,7 +192,10 @@ func (m *Machine) carry(ctx context.Context, dst, src *Operand, s device.Stream,
 // stridedMove returns the reorder from a strided tensor of the host to compact storage in a described layout there; nil for
 // others.
 func stridedMove(dst, src *Operand) (convert.Move, error) {
-	if !src.Device.IsHost() || !dst.Device.IsHost() || src.IsCompact() || !dst.IsCompact() || dst.Layout.IsOpaque() || dst.DType.Size() == 0 {
+	if !src.Device.IsHost() || !dst.Device.IsHost() || dst.Layout.IsOpaque() || dst.DType.Size() == 0 {
+		return nil, nil
+	}
+	if src.IsCompact() || !dst.IsCompact() {
 		return nil, nil
 	}
 	return convert.PlanStrided(src.Strides, dst.Layout, src.DType, src.Shape)
@@ -219,7 +225,8 @@ func (m *Machine) gather(ctx context.Context, src *Operand, w *device.Workers) (
 	if err := dev.CopyFrom(ctx, nil, span.Data, device.MemoryOf(src.Tensor), int64(src.Offset)); err != nil {
 		return nil, err
 	}
-	return out, m.carry(ctx, &Operand{Tensor: out}, &Operand{Tensor: &tensor.Tensor{DType: src.DType, Shape: src.Shape, Strides: src.Strides, Data: span.Data}}, nil, w)
+	here := &tensor.Tensor{DType: src.DType, Shape: src.Shape, Strides: src.Strides, Data: span.Data}
+	return out, m.carry(ctx, &Operand{Tensor: out}, &Operand{Tensor: here}, nil, w)
 }
 
 // scatter stores a compact row-major tensor of the host into dst.
