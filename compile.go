@@ -202,6 +202,9 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 			if err != nil {
 				return nil, own, err
 			}
+			if x, ok := b.(backend.Logging); ok {
+				x.SetLogger(o.Logger)
+			}
 			own.backends = append(own.backends, b)
 		}
 		known[e.Name] = b

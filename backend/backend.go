@@ -16,6 +16,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -196,6 +197,12 @@ type Placeable interface {
 	// signatures name it, with the same library behind it. Its Info has another Name, "cuda:1" for device 1 of "cuda"; what
 	// is on the first device is the backend itself. The result is the caller's to close, before the backend it came from.
 	On(id tensor.DeviceID) (Backend, error)
+}
+
+// Logging is implemented by backends that have something to log.
+type Logging interface {
+	// SetLogger says where to. It is called before the first compilation.
+	SetLogger(l *slog.Logger)
 }
 
 // Claimer is implemented by backends that claim sets of nodes by means of their own, beyond properties.

@@ -113,20 +113,17 @@ type cNode struct {
 }
 
 type cGraph struct {
-	size        uint32
-	nNodes      uint32
-	nodes       uintptr
-	values      uintptr
-	nValues     uint32
-	nInputs     uint32
-	inputs      uintptr
-	outputs     uintptr
-	nOutputs    uint32
-	nConstants  uint32
-	constants   uintptr
-	onnx        uintptr
-	onnxLen     uint64
-	fingerprint uint64
+	size       uint32
+	nNodes     uint32
+	nodes      uintptr
+	values     uintptr
+	nValues    uint32
+	nInputs    uint32
+	inputs     uintptr
+	outputs    uintptr
+	nOutputs   uint32
+	nConstants uint32
+	constants  uintptr
 }
 
 // Flags of a processor.
@@ -134,7 +131,6 @@ const (
 	processorHostMemory = 1 << iota
 	processorOwnThreads
 	processorOneThread
-	processorONNX
 )
 
 type cProcessor struct {
@@ -153,19 +149,12 @@ type cOp struct {
 	size     uint32
 	sinceMin int32
 	sinceMax int32
-	kind     uint32
+	_        uint32
 	domain   cStr
 	name     cStr
 	types    uint64
 	digest   uint64
 }
-
-// Kinds of operators.
-const (
-	opNoWorkspace = iota
-	opWorkspace
-	opDataDependent
-)
 
 type cPortFormat struct {
 	size     uint32
@@ -296,7 +285,6 @@ type cRun struct {
 	constants uintptr
 	buffers   uintptr
 	cancel    uintptr
-	stepsDone uintptr
 	run       uint64
 }
 
@@ -306,15 +294,6 @@ type cMem struct {
 	handle  uint64
 	address uintptr
 	bytes   int64
-}
-
-type cMemoryInfo struct {
-	size   uint32
-	_      uint32
-	total  int64
-	unused int64
-	held   int64
-	kept   int64
 }
 
 // Kinds of copies.
@@ -359,44 +338,6 @@ type cLive struct {
 	blocks      int64
 }
 
-type cOpdef struct {
-	size      uint32
-	kind      uint32
-	schema    cStr
-	infer     uintptr
-	workspace uintptr
-	run       uintptr
-	self      uintptr
-}
-
-type cProperty struct {
-	size         uint32
-	kind         uint32
-	name         cStr
-	backend      cStr
-	self         uintptr
-	selectAll    uintptr
-	release      uintptr
-	begin        uintptr
-	sel          uintptr
-	selectInput  uintptr
-	selectOutput uintptr
-	filter       uintptr
-	reset        uintptr
-	end          uintptr
-}
-
-type cPass struct {
-	size    uint32
-	_       uint32
-	name    cStr
-	before  cStr
-	after   cStr
-	self    uintptr
-	run     uintptr
-	release uintptr
-}
-
 type cHost struct {
 	size        uint32
 	abiMinor    uint32
@@ -407,19 +348,17 @@ type cHost struct {
 	parallelFor uintptr
 	output      uintptr
 	done        uintptr
-	progress    uintptr
 }
 
 // cTable is carve_plugin.
 type cTable struct {
-	size       uint32
-	abiMajor   uint32
-	abiMinor   uint32
-	flags      uint32
-	name       cStr
-	version    cStr
-	vendor     cStr
-	extensions uintptr
+	size     uint32
+	abiMajor uint32
+	abiMinor uint32
+	flags    uint32
+	name     cStr
+	version  cStr
+	vendor   cStr
 
 	processors uintptr
 	open       uintptr
@@ -435,8 +374,6 @@ type cTable struct {
 
 	compile         uintptr
 	executableClose uintptr
-	save            uintptr
-	load            uintptr
 	specialize      uintptr
 	instanceClose   uintptr
 	requirements    uintptr
@@ -460,17 +397,12 @@ type cTable struct {
 	free       uintptr
 	directFree uintptr
 	releaseAll uintptr
-	memoryInfo uintptr
 	copy       uintptr
 	copiesTo   uintptr
 
 	converters    uintptr
 	convertedSize uintptr
 	convert       uintptr
-
-	opdefs     uintptr
-	properties uintptr
-	passes     uintptr
 }
 
 type cQuery struct {

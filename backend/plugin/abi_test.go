@@ -19,14 +19,14 @@ var structs = map[string]any{
 	"carve_port_format": cPortFormat{}, "carve_formats": cFormats{}, "carve_signature": cSignature{}, "carve_support": cSupport{},
 	"carve_claim": cClaim{}, "carve_claims": cClaims{}, "carve_options": cOptions{}, "carve_binding": cBinding{}, "carve_port": cPort{},
 	"carve_buffer": cBuffer{}, "carve_inplace": cInPlace{}, "carve_constant_form": cConstantForm{}, "carve_label": cLabel{},
-	"carve_requirements": cRequirements{}, "carve_run": cRun{}, "carve_mem": cMem{}, "carve_memory_info": cMemoryInfo{}, "carve_copy": cCopy{},
-	"carve_converter": cConverter{}, "carve_live": cLive{}, "carve_opdef": cOpdef{}, "carve_property": cProperty{}, "carve_pass": cPass{},
+	"carve_requirements": cRequirements{}, "carve_run": cRun{}, "carve_mem": cMem{}, "carve_copy": cCopy{},
+	"carve_converter": cConverter{}, "carve_live": cLive{},
 	"carve_host": cHost{}, "carve_plugin": cTable{}, "carve_query": cQuery{},
 }
 
-// members are the names in C where they are not those in Go with underscores.
+// members are names in C that are words of Go.
 var members = map[string]string{
-	"typ": "type", "sel": "select", "deviceTy": "device_type", "processors": "processors", "directFree": "direct_free",
+	"typ": "type",
 }
 
 // cName is the name of a member in C.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sort"
 	"sync"
@@ -168,6 +169,9 @@ func (b *Backend) Info() backend.Info {
 	return backend.Info{Name: p.info.Name, Version: p.info.Version, Processor: p.info.Arch, Path: p.l.path, Memory: p.info.Memory,
 		Threads: p.info.flags&processorOwnThreads != 0, Layouts: b.layouts}
 }
+
+// SetLogger implements backend.Logging: what the plugin logs, whichever of its processors it is about, goes to the last.
+func (b *Backend) SetLogger(l *slog.Logger) { b.p.l.host.logger.Store(l) }
 
 // Devices implements backend.Backend.
 func (b *Backend) Devices() []device.Device { return []device.Device{b.space} }

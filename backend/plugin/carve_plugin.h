@@ -2,8 +2,8 @@
  * carve_plugin.h: the interface between carve and a vendor's accelerator library, version 1.0.
  *
  * A plugin is a shared library with one exported function, carve_plugin_query, that returns a table of functions. It brings
- * processors (each becomes a backend of carve), single operators, subgraph properties, and passes, any of them or all. The
- * header is C99 and C++11, depends on <stdint.h> alone, and may be copied into other projects.
+ * processors, each of which becomes a backend of carve. The header is C99 and C++11, depends on <stdint.h> alone, and may be
+ * copied into other projects.
  *
  * Rules that hold everywhere:
  *
@@ -196,11 +196,6 @@ typedef struct carve_graph {
   uint32_t n_outputs;
   uint32_t n_constants;
   const uint32_t *constants; /* values, in the order in which carve_run has them */
-  /* The same graph as an ONNX ModelProto, where CARVE_PROCESSOR_ONNX asks for it. Constants are external data: location
-   * "carve", offset the index into `constants`. */
-  const uint8_t *onnx;
-  uint64_t onnx_len;
-  uint64_t fingerprint; /* of nodes, types, formats and constants; 0 where there is none */
 } carve_graph;
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -210,7 +205,6 @@ typedef struct carve_graph {
 #define CARVE_PROCESSOR_HOST_MEMORY 1u /* works in the host's memory: alloc, free and copy are not called */
 #define CARVE_PROCESSOR_OWN_THREADS 2u /* has threads of its own: carve parks its pool while it runs */
 #define CARVE_PROCESSOR_ONE_THREAD 4u  /* no function that is given this backend, or what came of it, is called twice at once */
-#define CARVE_PROCESSOR_ONNX 8u        /* compile and claim want carve_graph.onnx */
 
 typedef struct carve_processor {
   uint32_t size;
@@ -224,16 +218,12 @@ typedef struct carve_processor {
   carve_str version; /* of the implementation: a change makes what was saved invalid. "" for the plugin's */
 } carve_processor;
 
-#define CARVE_OP_NO_WORKSPACE 0
-#define CARVE_OP_WORKSPACE 1      /* kernels take buffers beside their operands */
-#define CARVE_OP_DATA_DEPENDENT 2 /* shapes of results depend on data: carve_host.output gives their storage */
-
 /* An operator that a backend has kernels for. */
 typedef struct carve_op {
   uint32_t size;
   int32_t since_min; /* the first and last version of the operator's schema that the kernels know, both included; */
   int32_t since_max; /* 0 as the last: the newest that this header's carve knows */
-  uint32_t kind;     /* CARVE_OP_... */
+  uint32_t reserved;
   carve_str domain;
   carve_str name;
   uint64_t types;    /* bit t: elements of ONNX's type number t */
@@ -399,7 +389,6 @@ typedef struct carve_run {
   carve_tensor *const *constants; /* the graph's, then carve_requirements.constants */
   carve_tensor *const *buffers;   /* one per carve_requirements.buffers */
   const int32_t *cancel;          /* not 0: what is left of the work need not be done */
-  int32_t *steps_done;            /* to be set to the number of sub-steps that are over, where profiles want it; may be NULL */
   uint64_t run;                   /* token for the host's services */
 } carve_run;
 
@@ -411,15 +400,6 @@ typedef struct carve_mem {
   void *address;   /* on the host, NULL where the host cannot reach it */
   int64_t bytes;
 } carve_mem;
-
-typedef struct carve_memory_info {
-  uint32_t size;
-  uint32_t reserved;
-  int64_t total;  /* bytes of the device */
-  int64_t unused; /* bytes that alloc can still give */
-  int64_t held;   /* bytes in blocks given out and not freed */
-  int64_t kept;   /* bytes freed and kept */
-} carve_memory_info;
 
 #define CARVE_COPY_TO 1      /* from the host: src is an address */
 #define CARVE_COPY_FROM 2    /* to the host: dst is an address */
@@ -463,61 +443,6 @@ typedef struct carve_live {
 } carve_live;
 
 /* ---------------------------------------------------------------------------------------------------------------------
- * More than processors
- */
-
-/* An operator in any model, of the plugin's own. It runs on the host. */
-typedef struct carve_opdef {
-  uint32_t size;
-  uint32_t kind; /* CARVE_OP_... */
-  /* The schema, in the form of carve's own tables: `DOMAIN NAME SINCE (inputs) -> (outputs) {attributes}`; `carve plugin
-   * schema` prints examples. */
-  carve_str schema;
-  /* infer sets type, ndim and dims of outs (whose dims have room for 16) from the node's operands, whose constants are there
-   * where they are known. Required. */
-  int32_t (*infer)(void *self, const carve_graph *graph, carve_value *const *outs, uint64_t n, carve_error *err);
-  /* workspace sets the bytes that run needs beside its operands. NULL: none. */
-  int32_t (*workspace)(void *self, const carve_graph *graph, int64_t *bytes, carve_error *err);
-  /* run computes the outputs. graph has the one node, with concrete shapes. Buffer 0 is the workspace. Required. */
-  int32_t (*run)(void *self, const carve_graph *graph, const carve_run *run, carve_error *err);
-  void *self;
-} carve_opdef;
-
-/* A subgraph property: it chooses sets of nodes for a backend. Either select_all, or begin and the selectors. */
-typedef struct carve_property {
-  uint32_t size;
-  uint32_t kind;       /* CARVE_CLAIM_... */
-  carve_str name;      /* lower-case words with hyphens */
-  carve_str backend;   /* whose nodes it groups */
-  void *self;
-  int32_t (*select_all)(void *self, const carve_graph *graph, const carve_claims **claims, carve_error *err);
-  void (*release)(void *self, const carve_claims *claims);
-  /* As MXNet's selectors: begin makes the state of one pass over a graph. The others return 1 for yes and 0 for no. */
-  int32_t (*begin)(void *self, const carve_graph *graph, uint64_t *state, carve_error *err);
-  int32_t (*select)(uint64_t state, uint32_t node);
-  int32_t (*select_input)(uint64_t state, uint32_t from, uint32_t to);
-  int32_t (*select_output)(uint64_t state, uint32_t from, uint32_t to);
-  /* filter sets keep[i] to 0 for nodes that are not taken. NULL: all are. */
-  int32_t (*filter)(uint64_t state, const uint32_t *nodes, uint64_t n, uint8_t *keep);
-  void (*reset)(uint64_t state); /* before each attempt but the first; NULL: nothing to do */
-  void (*end)(uint64_t state);
-} carve_property;
-
-/* A pass over the whole graph, as an ONNX ModelProto in and out. Its inputs and outputs may not change; the result is verified
- * and its types are inferred anew. */
-typedef struct carve_pass {
-  uint32_t size;
-  uint32_t reserved;
-  carve_str name;   /* lower-case words with hyphens */
-  carve_str before; /* the pass of carve's that it precedes, as `carve dump --help` lists them; "" with after set */
-  carve_str after;
-  void *self;
-  /* run returns the new model in *out and *out_len, which live until release; *out NULL: nothing has changed. */
-  int32_t (*run)(void *self, const carve_graph *model, const uint8_t **out, uint64_t *out_len, carve_error *err);
-  void (*release)(void *self, const uint8_t *out);
-} carve_pass;
-
-/* ---------------------------------------------------------------------------------------------------------------------
  * Services of the host
  */
 
@@ -544,19 +469,11 @@ typedef struct carve_host {
   /* done says that the event that `token` was given for has happened, with its status: exactly once, from any thread. It posts
    * and returns; no function of the plugin is called in it. */
   void (*done)(void *ctx, uint64_t token, int32_t status);
-  /* progress tells how far a compilation is, in millionths; it may be left alone. */
-  void (*progress)(void *ctx, uint64_t millionths);
 } carve_host;
 
 /* ---------------------------------------------------------------------------------------------------------------------
  * The plugin's table
  */
-
-typedef struct carve_ext {
-  uint32_t size;
-  uint32_t type;
-  const struct carve_ext *next;
-} carve_ext;
 
 typedef struct carve_plugin {
   uint32_t size;
@@ -566,9 +483,8 @@ typedef struct carve_plugin {
   carve_str name; /* lower-case words with hyphens */
   carve_str version;
   carve_str vendor;
-  const carve_ext *extensions; /* abilities with tables of their own, in a list; unknown types are passed over */
 
-  /* Life. open and everything below it is required where there are processors. */
+  /* Life. open and close are required where there are processors. */
 
   /* processors sets *out and *n to the processors of the machine; they live as long as the plugin. NULL: none. */
   int32_t (*processors)(const carve_processor *const **out, uint64_t *n, carve_error *err);
@@ -602,11 +518,6 @@ typedef struct carve_plugin {
   int32_t (*compile)(uint64_t backend, const carve_graph *graph, const carve_options *options, uint64_t *executable,
                      carve_error *err);
   int32_t (*executable_close)(uint64_t executable); /* required */
-  /* save writes what load makes the executable of again, and sets *len to its length; nothing is written where cap is less.
-   * load gets the same graph. NULL: it is compiled each time. */
-  int32_t (*save)(uint64_t executable, uint8_t *buf, uint64_t cap, uint64_t *len, carve_error *err);
-  int32_t (*load)(uint64_t backend, const carve_graph *graph, const uint8_t *data, uint64_t len, uint64_t *executable,
-                  carve_error *err);
   /* specialize makes the instance for concrete sizes of the symbols. CARVE_NEEDS_SHAPES: bindings lack symbols whose sizes
    * depend on data; it is then asked again in the run. Required. */
   int32_t (*specialize)(uint64_t executable, const carve_binding *bindings, uint64_t n, uint64_t *instance, carve_error *err);
@@ -644,7 +555,6 @@ typedef struct carve_plugin {
   int32_t (*free)(uint64_t backend, uint64_t handle); /* the block may be kept for later */
   int32_t (*direct_free)(uint64_t backend, uint64_t handle); /* gives it back at once. NULL: free */
   int32_t (*release_all)(uint64_t backend); /* gives kept blocks back. NULL: none are kept */
-  int32_t (*memory_info)(uint64_t backend, carve_memory_info *out);
   /* copy moves bytes, on a stream behind what is queued there, or with stream 0 before it returns. */
   int32_t (*copy)(uint64_t backend, const carve_copy *const *copies, uint64_t n, uint64_t stream, carve_error *err);
   /* copies_to reports whether CARVE_COPY_BETWEEN reaches the memory of another backend of the plugin: 1 or 0. NULL: none. */
@@ -658,12 +568,6 @@ typedef struct carve_plugin {
                             carve_error *err);
   int32_t (*convert)(uint64_t backend, uint32_t converter, const carve_tensor *dst, const carve_tensor *src, uint64_t stream,
                      carve_error *err);
-
-  /* More than processors. NULL: none. What they list lives as long as the plugin. */
-
-  int32_t (*opdefs)(const carve_opdef *const **out, uint64_t *n);
-  int32_t (*properties)(const carve_property *const **out, uint64_t *n);
-  int32_t (*passes)(const carve_pass *const **out, uint64_t *n);
 } carve_plugin;
 
 /* What the host asks with. */

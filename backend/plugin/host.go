@@ -41,7 +41,7 @@ func newHost(l *Library) (*hostLibrary, error) {
 	hosts.once.Do(func() {
 		hosts.fns = cHost{
 			alloc: dl.Callback(hostAlloc), free: dl.Callback(hostFree), log: dl.Callback(hostLog), parallelFor: dl.Callback(hostParallelFor),
-			output: dl.Callback(hostOutput), done: dl.Callback(hostDone), progress: dl.Callback(hostProgress),
+			output: dl.Callback(hostOutput), done: dl.Callback(hostDone),
 		}
 	})
 	h := &hostLibrary{l: l, blocks: map[uintptr]*offheap.Block{}}
@@ -164,8 +164,6 @@ func hostDone(_, token, st uintptr) uintptr {
 	}
 	return 0
 }
-
-func hostProgress(uintptr, uintptr) uintptr { return 0 }
 
 // tokens gives numbers to values. The zero value is ready. It is safe for concurrent use.
 type tokens[T any] struct {

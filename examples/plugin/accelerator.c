@@ -353,7 +353,7 @@ static int32_t converters(uint64_t b, const carve_converter *const **out, uint64
 enum { CONV, MAX_POOL, AVERAGE, RELU, TANH, SIGMOID, ADD, MUL, MATMUL, SOFTMAX, N_OPS, CONVERT };
 
 static const carve_op ops[N_OPS] = {
-#define OP(name, since) {sizeof(carve_op), since, 0, CARVE_OP_NO_WORKSPACE, {0, 0}, STR(name), 2, 0}
+#define OP(name, since) {sizeof(carve_op), since, 0, 0, {0, 0}, STR(name), 2, 0}
     OP("Conv", 1), OP("MaxPool", 1), OP("GlobalAveragePool", 1), OP("Relu", 6), OP("Tanh", 6),
     OP("Sigmoid", 6), OP("Add", 7), OP("Mul", 7), OP("MatMul", 1), OP("Softmax", 13),
 };
