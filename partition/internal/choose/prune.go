@@ -1,0 +1,201 @@
+package choose
+
+import "context"
+
+// facts are what the stages need of a problem beside itself: who reads and makes what, by variable, and which alternatives
+// are left.
+type facts struct {
+	p      *Problem
+	price  pricer
+	makes  lists     // values by their maker
+	reads  lists     // values by reader, twice where it reads twice
+	joined lists     // variables by the value that they join
+	alts   [][]int32 // alternatives that are left, by variable
+	claims []tie     // tied's
+	known  bool      // claims are
+}
+
+// lists are lists of numbers in one piece of memory.
+type lists struct{ first, of []int32 }
+
+func (l *lists) at(i int32) []int32 { return l.of[l.first[i]:l.first[i+1]] }
+
+// makeLists sorts pairs, which each calls its argument with in order, into n lists.
+func makeLists(n int, each func(add func(list, x int32))) lists {
+	l := lists{first: make([]int32, n+1)}
+	each(func(list, _ int32) { l.first[list+1]++ })
+	for i := range n {
+		l.first[i+1] += l.first[i]
+	}
+	l.of = make([]int32, l.first[n])
+	at := append([]int32(nil), l.first[:n]...)
+	each(func(list, x int32) {
+		l.of[at[list]] = x
+		at[list]++
+	})
+	return l
+}
+
+func newFacts(p *Problem) *facts {
+	f := &facts{p: p, price: pricer{p: p}, alts: make([][]int32, len(p.Vars))}
+	f.makes = makeLists(len(p.Vars), func(add func(list, x int32)) {
+		for i := range p.Values {
+			if m := p.Values[i].Maker; m >= 0 {
+				add(m, int32(i))
+			}
+		}
+	})
+	f.reads = makeLists(len(p.Vars), func(add func(list, x int32)) {
+		for i := range p.Values {
+			for k := range p.Values[i].Uses {
+				add(p.Values[i].Uses[k].Var, int32(i))
+			}
+		}
+	})
+	f.joined = makeLists(len(p.Values), func(add func(list, x int32)) {
+		for v := range p.Vars {
+			if j := p.Vars[v].Joins; j >= 0 {
+				add(j, int32(v))
+			}
+		}
+	})
+	total := 0
+	for v := range p.Vars {
+		total += len(p.Vars[v].Alts)
+	}
+	slab := make([]int32, 0, total)
+	for v := range p.Vars {
+		first := len(slab)
+		for a := range p.Vars[v].Alts {
+			slab = append(slab, int32(a))
+		}
+		f.alts[v] = slab[first:len(slab):len(slab)]
+	}
+	return f
+}
+
+// pruneRounds bounds how often alternatives are compared: what goes may make room for others to go.
+const pruneRounds = 3
+
+// prune drops alternatives that another one of the variable beats, or equals and comes before, whatever is chosen elsewhere. An
+// optimum is left.
+func (f *facts) prune(ctx context.Context) error {
+	for range pruneRounds {
+		some := false
+		for v := range f.alts {
+			if v%1024 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if len(f.alts[v]) > 1 && f.pruneVar(int32(v)) {
+				some = true
+			}
+		}
+		if !some {
+			break
+		}
+	}
+	return nil
+}
+
+func (f *facts) pruneVar(v int32) bool {
+	alts, alive := f.p.Vars[v].Alts, f.alts[v]
+	kept := alive[:0:0]
+	gone := make([]bool, len(alts))
+	for _, i := range alive {
+		if alts[i].Claim >= 0 {
+			kept = append(kept, i)
+			continue
+		}
+		for _, j := range alive {
+			if j == i || gone[j] || alts[j].Claim >= 0 {
+				continue
+			}
+			if d := f.most(v, i, j); d < 0 || d == 0 && j < i {
+				gone[i] = true
+				break
+			}
+		}
+		if !gone[i] {
+			kept = append(kept, i)
+		}
+	}
+	f.alts[v] = kept
+	return len(kept) < len(alive)
+}
+
+// most returns a bound of what the sum may grow by when v changes from alternative i to j.
+func (f *facts) most(v, i, j int32) int64 {
+	p := f.p
+	from, to := &p.Vars[v].Alts[i], &p.Vars[v].Alts[j]
+	d := to.Cost - from.Cost
+	if to.Color >= 0 && to.Color != from.Color {
+		d += p.Launch[to.Color]
+	}
+	if d >= Hard/2 {
+		return d
+	}
+	for _, value := range f.reads.at(v) {
+		d = sum(d, f.mostRead(value, v, i, j))
+	}
+	for _, value := range f.makes.at(v) {
+		if from.Color != to.Color && from.Color >= 0 {
+			for _, w := range f.joined.at(value) {
+				if f.hasColor(w, from.Color) {
+					d += p.Launch[from.Color]
+				}
+			}
+		}
+		d = sum(d, f.mostMade(value, i, j))
+	}
+	return d
+}
+
+func (f *facts) hasColor(v, color int32) bool {
+	for _, a := range f.alts[v] {
+		if f.p.Vars[v].Alts[a].Color == color {
+			return true
+		}
+	}
+	return false
+}
+
+// mostRead bounds what the conversions of a value cost more when v reads it as alternative j does and not as i does.
+func (f *facts) mostRead(value, v, i, j int32) int64 {
+	x := &f.p.Values[value]
+	worst := int64(0)
+	for k := range x.Uses {
+		u := &x.Uses[k]
+		if u.Var != v || u.Wants[i] == u.Wants[j] || u.Wants[j] == None {
+			continue
+		}
+		most := int64(0)
+		if x.Maker < 0 {
+			most = f.price.cost(int(value), x.Made[0], u.Wants[j])
+		} else {
+			for _, a := range f.alts[x.Maker] {
+				most = max(most, f.price.cost(int(value), x.Made[a], u.Wants[j]))
+			}
+		}
+		worst = sum(worst, most)
+	}
+	return worst
+}
+
+// mostMade bounds what the conversions of a value cost more when its maker makes it as alternative j does and not as i does.
+func (f *facts) mostMade(value, i, j int32) int64 {
+	x := &f.p.Values[value]
+	if x.Made[i] == x.Made[j] {
+		return 0
+	}
+	wants := append(f.price.wants[:0], x.Fixed...)
+	for k := range x.Uses {
+		u := &x.Uses[k]
+		for _, a := range f.alts[u.Var] {
+			if w := u.Wants[a]; w != None && !contains(wants, w) {
+				wants = append(wants, w)
+			}
+		}
+	}
+	f.price.wants = wants
+	return f.price.cost(int(value), x.Made[j], wants...)
+}

@@ -1,0 +1,98 @@
+package choose_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/partition/internal/choose"
+)
+
+// tally counts what came of random problems: solved by reductions and tables alone, with cuts, and by searches, of which some
+// found the optimum; the largest gap to that, and the sum of gaps.
+type tally struct {
+	reduced, cut, searched, found int
+	worst, sum                    float64
+}
+
+func (t *tally) String() string {
+	return fmt.Sprintf("%d reduced, %d cut, %d searched, of which %d are at the optimum, worst %.2f%%, mean %.4f%%",
+		t.reduced, t.cut, t.searched, t.found, 100*t.worst, 100*t.sum/float64(max(t.searched, 1)))
+}
+
+// againstAll compares solutions of random problems with the best of all choices.
+func againstAll(ctx context.Context, from, to uint64, s shape, o choose.Settings) (t tally) {
+	GinkgoHelper()
+	for seed := from; seed < to; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		p := random(rng, s)
+		best, _ := brute(p)
+		got, err := choose.Solve(ctx, p, &o)
+		Expect(err).NotTo(HaveOccurred())
+		say := func() string { return fmt.Sprintf("seed %d, best %d, got %+v\n%s", seed, best, got, text(p)) }
+		if best >= choose.Hard {
+			Expect(got.Cost).To(BeNumerically(">=", choose.Hard), say)
+			continue
+		}
+		Expect(got.Cost).To(Equal(price(p, got.Choice)), say)
+		Expect(got.Cost).To(Equal(p.Cost(got.Choice)), say)
+		Expect(got.Bound).To(BeNumerically("<=", best), say)
+		Expect(got.Cost).To(BeNumerically(">=", best), say)
+		if got.Searches == 0 {
+			if got.Cuts > 0 {
+				t.cut++
+			} else {
+				t.reduced++
+			}
+			Expect(got.Cost).To(Equal(best), say)
+			Expect(got.Bound).To(Equal(best), say)
+			continue
+		}
+		t.searched++
+		if got.Cost == best {
+			t.found++
+		}
+		gap := float64(got.Cost-best) / float64(max(best, 1))
+		t.worst, t.sum = max(t.worst, gap), t.sum+gap
+	}
+	return t
+}
+
+var _ = Describe("Solve", func() {
+	type method struct {
+		name  string
+		o     choose.Settings
+		shape func(*shape)
+	}
+	methods := []method{
+		{"as it is", choose.Settings{}, func(*shape) {}},
+		{"without large tables", choose.Settings{Table: -1}, func(s *shape) {}},
+		{"with two alternatives", choose.Settings{Table: -1}, func(s *shape) { s.alts, s.states, s.claims, s.vars = 2, 2, 0, 16 }},
+		{"with a state for each of two alternatives", choose.Settings{Table: -1}, func(s *shape) {
+			s.alts, s.states, s.claims, s.vars, s.near, s.operands, s.aligned = 2, 2, 0, 16, 12, 5, true
+		}},
+		{"without claims", choose.Settings{Table: -1, NoCut: true}, func(s *shape) { s.claims = 0 }},
+	}
+	run := func(ctx context.Context, from, to uint64) {
+		GinkgoHelper()
+		for _, m := range methods {
+			s := small
+			m.shape(&s)
+			t := againstAll(ctx, from, to, s, m.o)
+			AddReportEntry(m.name, t.String())
+		}
+	}
+
+	It("finds the best of all choices of small problems", func(ctx SpecContext) { run(ctx, 0, 200) })
+
+	It("does so in great number", Label("slow"), func(ctx SpecContext) {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long: -ginkgo.label-filter=slow")
+		}
+		run(ctx, 200, 10_200)
+	})
+})
