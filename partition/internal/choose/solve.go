@@ -199,49 +199,57 @@ func (s *solver) ceiling(cores [][]int32) int64 {
 
 // Bounds of message passing.
 const (
-	passes    = 200
-	passWork  = 3e9  // table entries over all passes of a core
-	enough    = 1e-4 // gap at which passing ends
-	patience  = 12   // passes without progress
-	leastStep = 1e-5 // of the gap, that counts as progress
+	passes   = 240
+	stretch  = 4    // passes between two choices
+	passWork = 6e9  // table entries over all passes of a core
+	enough   = 1e-4 // gap, as a share of the bound, at which the search ends
+	progress = 1e-5 // share of the bound that it has to rise by in a stretch
+	large    = 20_000
+	coarse   = 10 // times either in a large core
 )
 
-// pass passes messages until bound and choice are close, or nothing moves any more.
+// enough returns the gap at which the search of so many variables ends.
+func (s *solver) enough(vars int) float64 {
+	if vars > large {
+		return coarse * enough
+	}
+	return enough
+}
+
+// pass passes messages until bound and choice are close, or the bound hardly rises any more.
 func (s *solver) pass(ctx context.Context, p *passing) error {
-	work := 0.0
+	work := 1.0
 	for i := range p.arcs {
 		for k := range p.arcs[i] {
-			work += float64(len(p.arcs[i][k].d.t))
+			work += float64(len(p.arcs[i][k].t))
 		}
 	}
-	most := int(min(passes, max(8, passWork/max(work, 1))))
-	still, before, least := 0, p.bound, p.least
-	for k := 0; k < most && still < patience; k++ {
+	most := int(min(passes, max(2*stretch, passWork/work)))
+	step, gap := progress, s.enough(len(p.order))
+	if len(p.order) > large {
+		step *= coarse
+	}
+	before := 0.0
+	for k := 1; k <= most; k++ {
 		if err := p.forward(ctx); err != nil {
 			return err
 		}
 		if err := p.backward(ctx); err != nil {
 			return err
 		}
-		if s.late() && k > 0 || p.least-p.bound <= enough*p.bound {
+		late := s.late()
+		if k%stretch > 0 && !late && k < most {
+			continue
+		}
+		if err := p.round(ctx); err != nil {
+			return err
+		}
+		if late || p.least-p.bound <= gap*p.bound || p.bound-before <= step*p.bound {
 			break
 		}
-		if p.bound-before > leastStep*(p.least-p.bound) || p.least < least {
-			still = 0
-		} else {
-			still++
-		}
-		before, least = p.bound, p.least
+		before = p.bound
 	}
 	return nil
-}
-
-// floor returns the bound as a whole number: all costs are, so that it may be rounded up but for what sums of float64 are off.
-func (p *passing) floor() int64 {
-	if p.bound <= 0 {
-		return 0
-	}
-	return int64(p.bound*(1-1e-9) - 1e-6)
 }
 
 // search improves a choice by moves.
@@ -342,10 +350,11 @@ func (w *search) run(ctx context.Context, bound int64) error {
 	if s.o.NoMoves {
 		return nil
 	}
+	gap := s.enough(s.out.Vars)
 	for round := range rounds {
 		before := w.least
 		err := w.propose(func(y []int32) (bool, error) {
-			if float64(w.least-bound) <= enough*float64(bound) || s.late() {
+			if float64(w.least-bound) <= gap*float64(bound) || s.late() {
 				return false, nil
 			}
 			return true, w.fuse(ctx, y, round%2 == 1)
