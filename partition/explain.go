@@ -24,6 +24,12 @@ func (r *Result) Explain() []Rejection {
 	}
 	for i, name := range r.names {
 		e.after[i] = property.Because(property.Priority, "%s comes before it in the list, and has the node", name)
+		if r.placement != nil {
+			e.after[i] = property.Because(property.Dearer, "it costs less on %s", name)
+		}
+	}
+	for _, x := range r.lost {
+		e.add(x.Node, x.Backend, x.Reason)
 	}
 	host := property.Because(property.HostScheduled, "the host scheduler runs control flow, sequences, optionals and maps")
 	for n := range r.graph.Nodes() {
@@ -34,6 +40,9 @@ func (r *Result) Explain() []Rejection {
 		why, first := host, 0
 		if i >= 0 {
 			why, first = e.after[i], i+1
+			if r.placement != nil {
+				first = 0
+			}
 		}
 		e.node(n, func(name string) {
 			for _, b := range r.names[first:] {

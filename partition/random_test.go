@@ -214,7 +214,7 @@ func randomOptions(rng *rand.Rand) *partition.Options {
 }
 
 // partitionRandom partitions random graphs twice each, and compares and checks the results.
-func partitionRandom(ctx context.Context, from, to uint64) {
+func partitionRandom(ctx context.Context, from, to uint64, c partition.Chooser) {
 	GinkgoHelper()
 	inGroups, fusedNodes, converts, inside, packs := 0, 0, 0, 0, 0
 	for seed := from; seed < to; seed++ {
@@ -229,7 +229,9 @@ func partitionRandom(ctx context.Context, from, to uint64) {
 			if err != nil {
 				return g, nil, err
 			}
-			res, err := partition.Partition(ctx, g, randomOptions(rng))
+			o := randomOptions(rng)
+			o.Chooser = c
+			res, err := partition.Partition(ctx, g, o)
 			if err == nil {
 				err = graph.Verify(g)
 			}
@@ -276,13 +278,18 @@ func partitionRandom(ctx context.Context, from, to uint64) {
 
 var _ = Describe("Random graphs", func() {
 	It("are partitioned without cycles, losses, and missing or superfluous conversions", func(ctx SpecContext) {
-		partitionRandom(ctx, 0, 2000)
+		partitionRandom(ctx, 0, 2000, nil)
+	})
+
+	It("are so where cost decides", func(ctx SpecContext) {
+		partitionRandom(ctx, 0, 120, &partition.Modelled{Launches: []float64{3000, 100, 500, 1000}})
 	})
 
 	It("are so in great number", Label("slow"), func(ctx SpecContext) {
 		if !strings.Contains(GinkgoLabelFilter(), "slow") {
 			Skip("takes long: -ginkgo.label-filter=slow")
 		}
-		partitionRandom(ctx, 2000, 100_000)
+		partitionRandom(ctx, 2000, 100_000, nil)
+		partitionRandom(ctx, 2000, 20_000, &partition.Modelled{Launches: []float64{3000, 100, 500, 1000}})
 	})
 })

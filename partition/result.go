@@ -13,8 +13,10 @@ type Result struct {
 	Rejected []Rejection // nodes that a backend, asked before the one that has them, turned down
 	Packs    []Pack      // constants to be converted, each once
 
-	graph *graph.Graph
-	names []string // of the backends
+	graph     *graph.Graph
+	names     []string    // of the backends
+	placement *Placement  // of a choice by cost
+	lost      []Rejection // by cost
 }
 
 // Group is a subgraph that one backend owns.
@@ -40,3 +42,6 @@ type Pack struct {
 	Format   graph.Format
 	Packed   *tensor.Tensor
 }
+
+// Placement tells what a choice by cost comes to; nil where backends took turns.
+func (r *Result) Placement() *Placement { return r.placement }

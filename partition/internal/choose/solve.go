@@ -401,9 +401,11 @@ func (w *search) fuse(ctx context.Context, y []int32, lean bool) error {
 	if err != nil {
 		return err
 	}
-	if c := w.s.f.p.Cost(z); c < w.least {
-		w.least = c
-		copy(w.s.x, z)
+	for _, x := range [][]int32{z, y} {
+		if c := w.s.f.p.Cost(x); c < w.least {
+			w.least = c
+			copy(w.s.x, x)
+		}
 	}
 	return nil
 }
