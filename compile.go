@@ -63,6 +63,8 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, fmt.Errorf("%w: no model", ErrInput)
 	case o != nil && o.Threads < 0:
 		return nil, fmt.Errorf("%w: %d threads", ErrInput, o.Threads)
+	case o != nil && (o.Placement < 0 || int(o.Placement) >= len(placements) || o.Budget < 0):
+		return nil, fmt.Errorf("%w: %v with a budget of %v", ErrInput, o.Placement, o.Budget)
 	}
 	if err := m.retain(); err != nil {
 		return nil, err

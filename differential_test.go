@@ -258,8 +258,10 @@ func checkNetwork(ctx context.Context, seed uint64, nodes int) {
 	exact := &carve.Options{Backends: append([]backend.Config{{Name: "p"}, {Name: "q"}}, onReference[0]), Open: mixed.Open, Verify: true, Strict: true}
 	isolated := *mixed
 	isolated.Isolated = true
+	byCost := *mixed
+	byCost.Placement = carve.Modelled
 	programs := []*carve.Program{open(&carve.Options{Verify: true, Threads: 2}), open(mixed), open(exact),
-		open(&carve.Options{Verify: true, Isolated: true}), open(&isolated)}
+		open(&carve.Options{Verify: true, Isolated: true}), open(&isolated), open(&byCost)}
 	for _, p := range programs {
 		defer p.Close()
 	}

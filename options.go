@@ -47,6 +47,11 @@ type Options struct {
 	DisabledProperties map[string][]string
 	// Pins bind nodes to backends or keep them away.
 	Pins []partition.Pin
+	// Placement says how it is decided who runs what; the zero value is Priority.
+	Placement Placement
+	// Budget bounds the time that a choice by cost searches where it cannot be certain of the least, for each graph and loop
+	// body: it then takes the best that it found, and the Report says how far that may be off. 0 means no bound in time.
+	Budget time.Duration
 	// Dims gives symbols of input shapes a value at compile time.
 	Dims map[string]int
 	// Shapes gives whole inputs a shape at compile time, by name.
@@ -118,6 +123,44 @@ type Options struct {
 	// DumpTo, where it is not nil, is asked after each pass for where to write the graph's text and what the pass has made
 	// beside it, such as candidates, groups and bans; nil means nowhere. An error of the Writer ends Compile.
 	DumpTo func(pass string) io.Writer
+}
+
+// Placement is how it is decided which backend runs a node, of those that can.
+type Placement int
+
+const (
+	// Priority gives a node to the first backend of the list that takes it.
+	Priority Placement = iota
+	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
+	// the launches of groups, are least in sum. The order of the list decides between equals.
+	Modelled
+)
+
+// placements are the names of placements, by value.
+var placements = []string{"priority", "modelled"}
+
+// String returns the name, as ParsePlacement takes it.
+func (p Placement) String() string {
+	if p < 0 || int(p) >= len(placements) {
+		return fmt.Sprintf("Placement(%d)", int(p))
+	}
+	return placements[p]
+}
+
+// ParsePlacement returns the placement of a name; the error wraps ErrInput.
+func ParsePlacement(name string) (Placement, error) {
+	if i := slices.Index(placements, name); i >= 0 {
+		return Placement(i), nil
+	}
+	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
+}
+
+// chooser returns who decides.
+func (o *Options) chooser() partition.Chooser {
+	if o.Placement == Modelled {
+		return &partition.Modelled{Budget: o.Budget}
+	}
+	return partition.Priority{}
 }
 
 // RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.

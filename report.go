@@ -34,6 +34,15 @@ type Report struct {
 	Overruled []OverruledReport `json:"overruled,omitempty"`
 	Dims      map[string]int64  `json:"dims"`
 	Peak      PeakReport        `json:"peak"`
+	// Placement is there where cost decided who runs what (Options.Placement).
+	Placement *PlacementReport `json:"placement,omitempty"`
+}
+
+// PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
+// conversions and launches included, and a bound that no choice is below. Symbols count with an assumed size, loop bodies once.
+type PlacementReport struct {
+	Nanoseconds float64 `json:"nanoseconds"`
+	Bound       float64 `json:"bound_nanoseconds"`
 }
 
 // ConversionSum is a number of conversions and the bytes of what they convert.
@@ -200,6 +209,13 @@ func (w *reportWriter) block(s *exec.Spec) {
 	}
 	w.fallen(b)
 	if res := w.p.results[b.Graph]; res != nil {
+		if pl := res.Placement(); pl != nil {
+			if w.r.Placement == nil {
+				w.r.Placement = &PlacementReport{}
+			}
+			w.r.Placement.Nanoseconds += pl.Nanoseconds
+			w.r.Placement.Bound += pl.Bound
+		}
 		for _, x := range res.Explain() {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
 		}

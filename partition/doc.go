@@ -29,7 +29,8 @@
 // Every node that a backend or property turns down on the way leaves a reason in Result.Rejected; Result.Explain adds the
 // backends that were not asked.
 //
-// The order of priority decides who gets a node (Priority). A choice by cost is another Chooser over the same candidates.
+// The order of priority decides who gets a node (Priority), or what it costs (Modelled), with the formats: two Choosers over the
+// same candidates.
 //
 // It is deterministic: the same graph and options give the same result. Grouping and verification cost O(V+E) for each backend;
 // nothing recurses, so a million nodes are welcome.

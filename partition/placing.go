@@ -25,6 +25,7 @@ type placing struct {
 	alts    [][]alternative // by variable: those of backends by name, sets before single nodes
 	offered [][]int         // by variable: the backends that would run it by itself, or in a set
 	sets    []set
+	least   []float64 // by variable: what its node takes by itself, by those who say
 
 	problem choose.Problem
 	formats []graph.Format
@@ -154,10 +155,11 @@ func (b *placing) variables() (bool, error) {
 		b.alternatives(&b.offers[i])
 	}
 	for v := range b.alts {
-		if !slices.ContainsFunc(b.alts[v], func(a alternative) bool { return a.set < 0 }) && len(b.alts[v]) == 0 {
+		if len(b.alts[v]) == 0 {
 			return false, nil
 		}
 	}
+	b.leastTimes()
 	return true, nil
 }
 
@@ -262,7 +264,7 @@ func (b *placing) scale(ties bool) {
 	for v := range b.alts {
 		most := 0.0
 		for k := range b.alts[v] {
-			most = max(most, b.time(&b.alts[v][k]))
+			most = max(most, b.time(int32(v), &b.alts[v][k]))
 		}
 		total += most + 1e5
 		for _, r := range b.nodes[v].Outputs {
@@ -294,14 +296,46 @@ func (b *placing) nanoseconds(cost int64) float64 {
 	return float64(cost>>b.low) / b.unit
 }
 
-// time returns the modelled nanoseconds of an alternative. A candidate that says nothing of its time counts the bytes that it
-// says it moves, as fast as the host copies.
-func (b *placing) time(a *alternative) float64 {
+// time returns the modelled nanoseconds of an alternative. One that says nothing of its time counts what its nodes take at
+// least by themselves on backends that do.
+func (b *placing) time(v int32, a *alternative) float64 {
 	ns := a.c.Cost.Nanoseconds
-	if ns <= 0 {
-		ns = convert.HostCost.PerByte * a.c.Cost.Bytes
+	switch {
+	case ns > 0:
+	case a.set < 0:
+		ns = b.least[v]
+	default:
+		for _, w := range b.sets[a.set].vars {
+			ns += b.least[w]
+		}
 	}
 	return ns + a.sig.Extra
+}
+
+// leastTimes finds what nodes take at least by themselves: where no backend says, what it takes the host to copy their operands
+// and results.
+func (b *placing) leastTimes() {
+	b.least = make([]float64, len(b.nodes))
+	for v, n := range b.nodes {
+		least := math.Inf(1)
+		for k := range b.alts[v] {
+			if a := &b.alts[v][k]; a.set < 0 && a.c.Cost.Nanoseconds > 0 {
+				least = min(least, a.c.Cost.Nanoseconds)
+			}
+		}
+		if math.IsInf(least, 1) {
+			bytes := int64(0)
+			for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
+				for _, r := range vs {
+					if r != nil {
+						bytes += estimateBytes(r.Type)
+					}
+				}
+			}
+			least = convert.HostCost.Of(bytes)
+		}
+		b.least[v] = least
+	}
 }
 
 // variable makes the variable of a node. The time of a set is that of its first node's.
@@ -312,7 +346,7 @@ func (b *placing) variable(v int32, ties bool) {
 		a := &b.alts[v][k]
 		ns := 0.0
 		if a.set < 0 || b.sets[a.set].vars[0] == v {
-			ns = b.time(a)
+			ns = b.time(v, a)
 		}
 		for i, r := range n.Outputs {
 			if r == nil {

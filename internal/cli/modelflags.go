@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,8 @@ type modelFlags struct {
 	deviceMemory   []string
 	minNodes       int
 	disconnected   bool
+	placement      string
+	budget         time.Duration
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
 }
 
@@ -61,6 +64,8 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
+		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled; unset means priority", text(&f.placement), f.applyPlacement},
+		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
 		{compiling, "device-memory", "most memory of all runs on a device, `DEVICE=SIZE`, such as host=1GiB or cuda:0=512MiB (repeatable)", repeatable(&f.deviceMemory), f.applyDeviceMemory},
@@ -105,6 +110,10 @@ func text(p *string) func(*cobra.Command, string, string) {
 	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().StringVar(p, name, "", usage) }
 }
 
+func duration(p *time.Duration) func(*cobra.Command, string, string) {
+	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().DurationVar(p, name, 0, usage) }
+}
+
 func number(p *int) func(*cobra.Command, string, string) {
 	return func(cmd *cobra.Command, name, usage string) { cmd.Flags().IntVar(p, name, 0, usage) }
 }
@@ -135,6 +144,21 @@ func (f *modelFlags) applyDisabled(o *carve.Options) error {
 
 func (f *modelFlags) applyStrict(o *carve.Options) error {
 	o.Strict = f.strict
+	return nil
+}
+
+func (f *modelFlags) applyPlacement(o *carve.Options) (err error) {
+	if f.placement != "" {
+		o.Placement, err = carve.ParsePlacement(f.placement)
+	}
+	return err
+}
+
+func (f *modelFlags) applyBudget(o *carve.Options) error {
+	if f.budget < 0 {
+		return fmt.Errorf("--budget %v: must not be negative", f.budget)
+	}
+	o.Budget = f.budget
 	return nil
 }
 

@@ -193,6 +193,9 @@ func (a *app) printPartition(r *carve.Report, count *flops.Count) {
 	if len(kinds) > 0 {
 		fmt.Fprintf(a.stdout, "folded: %s\n", strings.Join(kinds, ", "))
 	}
+	if p := r.Placement; p != nil {
+		fmt.Fprintf(a.stdout, "chosen by cost: %.3f ms, of at least %.3f ms\n", p.Nanoseconds/1e6, p.Bound/1e6)
+	}
 	a.printGroups(r)
 	a.printConversions(r)
 	fmt.Fprintln(a.stdout)

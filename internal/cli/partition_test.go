@@ -234,4 +234,18 @@ var _ = Describe("dump", func() {
 		Expect(fails(ctx, "dump", path, "--min-nodes", "-1")).To(ContainSubstring("must not be negative"))
 		succeeds(ctx, "dump", path, "--disconnected")
 	})
+
+	It("chooses by cost where --placement says so, and says what nodes lost by", func(ctx SpecContext) {
+		g := graph.New("g")
+		g.Opsets[""] = 17
+		x := g.AddInput("x", f32(4, 4))
+		g.SetOutputs(add(g, "Exp", "b", "vb", []*graph.Value{add(g, "Neg", "a", "va", []*graph.Value{x})}))
+		path := save(ctx, g)
+		out := succeeds(ctx, "partition", path, "--placement", "modelled", "--budget", "1s").stdout
+		Expect(out).To(MatchRegexp(`chosen by cost: \d+\.\d{3} ms, of at least \d+\.\d{3} ms\n`))
+		Expect(succeeds(ctx, "partition", path, "--placement", "priority").stdout).NotTo(ContainSubstring("chosen by cost"))
+		Expect(succeeds(ctx, "partition", path, "--placement", "modelled", "--why", "a").stdout).To(ContainSubstring("not on reference: cost: "))
+		Expect(fails(ctx, "partition", path, "--placement", "best")).To(ContainSubstring("is none of priority, modelled"))
+		Expect(fails(ctx, "partition", path, "--budget", "-1s")).To(ContainSubstring("must not be negative"))
+	})
 })

@@ -47,8 +47,8 @@ func placed(d *dagtest.Graph, seed uint64) *choose.Problem {
 	return p
 }
 
-// BenchmarkSolve measures the choice by itself. What a problem of that size may take is in the documentation of the package
-// partition.
+// BenchmarkSolve measures the choice by itself, without candidates, groups and reports. A hundred thousand variables are meant to
+// take less than three seconds, a million less than forty and 4 GiB.
 func BenchmarkSolve(b *testing.B) {
 	graphs := []struct {
 		name string
