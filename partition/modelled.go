@@ -69,7 +69,7 @@ func (m *Modelled) Choose(ctx context.Context, t *Candidates) error {
 	if err != nil {
 		return err
 	}
-	place, err := choose.NewPlace(&b.problem, x)
+	place, err := choose.NewPlace(ctx, &b.problem, x)
 	if err != nil {
 		return err
 	}

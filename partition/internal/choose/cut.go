@@ -130,7 +130,9 @@ func (c *cutter) alone(cost int64, swap bool, of []literal) {
 func (c *cutter) move(ctx context.Context, p *pair, lean bool) ([]int32, bool, error) {
 	c.n.reset(len(p.active))
 	c.exact, c.lean = true, lean
-	p.terms(c)
+	if err := p.terms(ctx, c); err != nil {
+		return nil, false, err
+	}
 	if err := c.n.cut(ctx); err != nil {
 		return nil, false, err
 	}
@@ -227,7 +229,9 @@ func (f *facts) binary(ctx context.Context, p *pair, vars, x []int32) (bool, err
 	}
 	p.set(first, second, vars)
 	t := newTurns(len(p.active))
-	p.terms(t)
+	if err := p.terms(ctx, t); err != nil {
+		return false, err
+	}
 	if t.clash {
 		return false, nil
 	}

@@ -16,17 +16,24 @@ type wanted struct {
 	uses  int32
 }
 
-// NewPlace returns the place of a choice, which it owns from then on.
-func NewPlace(p *Problem, x []int32) (*Place, error) {
+// NewPlace returns the place of a choice, which it owns from then on. The error is ctx's, or wraps ErrProblem.
+func NewPlace(ctx context.Context, p *Problem, x []int32) (*Place, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return newPlace(newFacts(p), x), nil
+	f, err := newFacts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return newPlace(ctx, f, x)
 }
 
-func newPlace(f *facts, x []int32) *Place {
+func newPlace(ctx context.Context, f *facts, x []int32) (*Place, error) {
 	l := &Place{f: f, x: x, want: make([][]wanted, len(f.p.Values))}
 	for i := range f.p.Values {
+		if i%often == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		v := &f.p.Values[i]
 		for _, w := range v.Fixed {
 			l.count(int32(i), w, 1)
@@ -35,7 +42,7 @@ func newPlace(f *facts, x []int32) *Place {
 			l.count(int32(i), v.Uses[k].Wants[x[v.Uses[k].Var]], 1)
 		}
 	}
-	return l
+	return l, nil
 }
 
 // Choice returns the choice. It is the place's.

@@ -50,7 +50,7 @@ func (c *converter) table(t []int64) []float64 {
 	return out
 }
 
-func newPassing(m *model, core []int32, hard int64) *passing {
+func newPassing(ctx context.Context, m *model, core []int32, hard int64) (*passing, error) {
 	p := &passing{m: m, order: slices.Clone(core), hard: float64(hard), least: math.Inf(1)}
 	slices.SortStableFunc(p.order, func(a, b int32) int { return cmp.Compare(m.place[a], m.place[b]) })
 	if m.rank == nil {
@@ -74,6 +74,9 @@ func newPassing(m *model, core []int32, hard int64) *passing {
 		return s
 	}
 	for i, v := range p.order {
+		if i%often == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		p.unary[i] = take(len(m.unary[v]))
 		for x, cost := range m.unary[v] {
 			p.unary[i][x] = min(float64(cost), p.hard)
@@ -99,7 +102,7 @@ func newPassing(m *model, core []int32, hard int64) *passing {
 		slices.SortFunc(p.arcs[i], func(a, b arc) int { return cmp.Compare(a.to, b.to) })
 		p.gamma[i] = 1 / float64(max(before, after, 1))
 	}
-	return p
+	return p, nil
 }
 
 // auxiliary reports whether the variable at a rank is a value's.

@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -93,6 +94,9 @@ func (p *Problem) check() error {
 	}
 	return nil
 }
+
+// often is how many steps of a loop come between two looks at the context.
+const often = 1024
 
 // sum adds costs.
 func sum(a, b int64) int64 { return min(a+b, Hard) }
@@ -187,10 +191,19 @@ func (p *Problem) launch(v int32, x []int32) int64 {
 
 // Cost returns what a choice, of an alternative for each variable, costs; Hard where it must not be. It costs O(problem).
 func (p *Problem) Cost(x []int32) int64 {
+	total, _ := p.cost(context.Background(), x)
+	return total
+}
+
+// cost is Cost with a context, whose error it returns.
+func (p *Problem) cost(ctx context.Context, x []int32) (int64, error) {
 	c := pricer{p: p}
 	total := int64(0)
 	claims := map[int32]int{}
 	for v := range p.Vars {
+		if v%often == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 		a := &p.Vars[v].Alts[x[v]]
 		total = sum(total, sum(a.Cost, p.launch(int32(v), x)))
 		if a.Claim >= 0 {
@@ -198,6 +211,9 @@ func (p *Problem) Cost(x []int32) int64 {
 		}
 	}
 	for i := range p.Values {
+		if i%often == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 		total = sum(total, c.value(i, x))
 	}
 	if len(claims) > 0 {
@@ -210,9 +226,9 @@ func (p *Problem) Cost(x []int32) int64 {
 		}
 		for _, n := range claims {
 			if n != 0 { // of those that have it, not all took it
-				return Hard
+				return Hard, nil
 			}
 		}
 	}
-	return total
+	return total, nil
 }

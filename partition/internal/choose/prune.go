@@ -36,7 +36,7 @@ func makeLists(n int, each func(add func(list, x int32))) lists {
 	return l
 }
 
-func newFacts(p *Problem) *facts {
+func newFacts(ctx context.Context, p *Problem) (*facts, error) {
 	f := &facts{p: p, price: pricer{p: p}, alts: make([][]int32, len(p.Vars))}
 	f.makes = makeLists(len(p.Vars), func(add func(list, x int32)) {
 		for i := range p.Values {
@@ -45,6 +45,9 @@ func newFacts(p *Problem) *facts {
 			}
 		}
 	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	f.reads = makeLists(len(p.Vars), func(add func(list, x int32)) {
 		for i := range p.Values {
 			for k := range p.Values[i].Uses {
@@ -52,6 +55,9 @@ func newFacts(p *Problem) *facts {
 			}
 		}
 	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	f.joined = makeLists(len(p.Values), func(add func(list, x int32)) {
 		for v := range p.Vars {
 			if j := p.Vars[v].Joins; j >= 0 {
@@ -71,7 +77,7 @@ func newFacts(p *Problem) *facts {
 		}
 		f.alts[v] = slab[first:len(slab):len(slab)]
 	}
-	return f
+	return f, ctx.Err()
 }
 
 // pruneRounds bounds how often alternatives are compared: what goes may make room for others to go.

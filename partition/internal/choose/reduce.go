@@ -190,8 +190,11 @@ func shift(t table, first, step int, by int64) {
 }
 
 // finish gives the variables that were eliminated their labels, given those of all others: the first of the best.
-func (m *model) finish(labels []int32) {
+func (m *model) finish(ctx context.Context, labels []int32) error {
 	for k := len(m.steps) - 1; k >= 0; k-- {
+		if k%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		s := &m.steps[k]
 		best, least := int32(0), 2*Hard
 		for i, c := range m.unary[s.x] {
@@ -206,4 +209,5 @@ func (m *model) finish(labels []int32) {
 		}
 		labels[s.x] = best
 	}
+	return nil
 }

@@ -46,7 +46,11 @@ func Solve(ctx context.Context, p *Problem, o *Settings) (*Solution, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	s := &solver{o: *o, f: newFacts(p)}
+	f, err := newFacts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s := &solver{o: *o, f: f}
 	if s.o.Table == 0 {
 		s.o.Table = 1 << 16
 	}
@@ -77,11 +81,14 @@ func (s *solver) solve(ctx context.Context) (*Solution, error) {
 	if s.m, err = newModel(ctx, s.f); err != nil {
 		return nil, err
 	}
-	if err := s.m.reduce(ctx); err != nil {
+	if err = s.m.reduce(ctx); err != nil {
 		return nil, err
 	}
 	labels := make([]int32, len(s.m.unary))
-	cores := s.m.cores()
+	cores, err := s.m.cores(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var left [][]int32
 	for _, core := range cores {
 		done, err := s.m.exact(ctx, core, labels, s.o.Table)
@@ -102,33 +109,43 @@ func (s *solver) solve(ctx context.Context) (*Solution, error) {
 		}
 		bound = sum(bound, more)
 	} else {
-		s.read(labels)
+		if err := s.read(ctx, labels); err != nil {
+			return nil, err
+		}
 		if s.m.loose {
 			if err := newSearch(s).run(ctx, bound); err != nil {
 				return nil, err
 			}
 		}
 	}
-	s.out.Choice, s.out.Cost = s.x, s.f.p.Cost(s.x)
+	s.out.Choice = s.x
+	if s.out.Cost, err = s.f.p.cost(ctx, s.x); err != nil {
+		return nil, err
+	}
 	s.out.Bound = min(bound, s.out.Cost)
 	return &s.out, nil
 }
 
 // read makes a choice of labels; those of variables that were eliminated are found on the way.
-func (s *solver) read(labels []int32) {
-	s.m.finish(labels)
+func (s *solver) read(ctx context.Context, labels []int32) error {
+	if err := s.m.finish(ctx, labels); err != nil {
+		return err
+	}
 	if s.x == nil {
 		s.x = make([]int32, len(s.f.p.Vars))
 	}
 	for v := range s.x {
 		s.x[v] = s.f.alts[v][labels[v]]
 	}
+	return nil
 }
 
 // search deals with cores that are too large for tables: by minimum cuts where these are exact; otherwise it bounds each from
 // below, and looks for a good choice. It returns the sum of the bounds.
 func (s *solver) search(ctx context.Context, cores [][]int32, labels []int32) (int64, error) {
-	s.read(labels)
+	if err := s.read(ctx, labels); err != nil {
+		return 0, err
+	}
 	w := newSearch(s)
 	var open [][]int32
 	for _, core := range cores {
@@ -150,12 +167,16 @@ func (s *solver) search(ctx context.Context, cores [][]int32, labels []int32) (i
 		}
 	}
 	if len(open) == 0 && !s.m.loose {
-		return s.f.p.Cost(s.x) - s.m.base, nil // every part is at its optimum
+		cost, err := s.f.p.cost(ctx, s.x)
+		return cost - s.m.base, err // every part is at its optimum
 	}
 	hard, bound := s.ceiling(cores), int64(0)
 	found := slices.Clone(s.x)
 	for _, core := range cores {
-		p := newPassing(s.m, core, hard)
+		p, err := newPassing(ctx, s.m, core, hard)
+		if err != nil {
+			return 0, err
+		}
 		if err := s.pass(ctx, p); err != nil {
 			return 0, err
 		}
@@ -163,8 +184,15 @@ func (s *solver) search(ctx context.Context, cores [][]int32, labels []int32) (i
 			labels[v] = p.best[k]
 		}
 		bound += p.floor()
+		if !s.o.NoMoves && !s.late() {
+			if err := s.m.windows(ctx, core, labels); err != nil {
+				return 0, err
+			}
+		}
 	}
-	s.read(labels)
+	if err := s.read(ctx, labels); err != nil {
+		return 0, err
+	}
 	for v := range s.x {
 		if w.fixed[v] {
 			s.x[v] = found[v]
@@ -205,7 +233,7 @@ const (
 	enough   = 1e-4 // gap, as a share of the bound, at which the search ends
 	progress = 1e-5 // share of the bound that it has to rise by in a stretch
 	large    = 20_000
-	coarse   = 10 // times either in a large core
+	coarse   = 50 // times either in a large core
 )
 
 // enough returns the gap at which the search of so many variables ends.
@@ -374,7 +402,10 @@ func (w *search) run(ctx context.Context, bound int64) error {
 
 // polish lets single variables, and claims, change while that makes the choice better.
 func (w *search) polish(ctx context.Context) error {
-	place := newPlace(w.s.f, w.s.x)
+	place, err := newPlace(ctx, w.s.f, w.s.x)
+	if err != nil {
+		return err
+	}
 	for range rounds {
 		if err := place.improve(ctx, w.vars); err != nil {
 			return err
@@ -387,8 +418,8 @@ func (w *search) polish(ctx context.Context) error {
 			break
 		}
 	}
-	w.least = w.s.f.p.Cost(w.s.x)
-	return nil
+	w.least, err = w.s.f.p.cost(ctx, w.s.x)
+	return err
 }
 
 // fuse takes the better parts of a proposal.
@@ -402,7 +433,11 @@ func (w *search) fuse(ctx context.Context, y []int32, lean bool) error {
 		return err
 	}
 	for _, x := range [][]int32{z, y} {
-		if c := w.s.f.p.Cost(x); c < w.least {
+		c, err := w.s.f.p.cost(ctx, x)
+		if err != nil {
+			return err
+		}
+		if c < w.least {
 			w.least = c
 			copy(w.s.x, x)
 		}

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/partition/internal/choose"
+	"github.com/carve-dev/carve/partition/internal/dagtest"
 )
 
 // tally counts what came of random problems: solved by reductions and tables alone, with cuts, and by searches, of which some
@@ -94,5 +95,69 @@ var _ = Describe("Solve", func() {
 			Skip("takes long: -ginkgo.label-filter=slow")
 		}
 		run(ctx, 200, 10_200)
+	})
+})
+
+var _ = Describe("A large problem", func() {
+	It("is solved to a small gap", func(ctx SpecContext) {
+		for seed := range uint64(2) {
+			p := placed(dagtest.Random(2000, 20, seed), seed)
+			s, err := choose.Solve(ctx, p, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.Searches).To(Equal(1), "the graph is no series of reductions")
+			Expect(s.Cost).To(Equal(price(p, s.Choice)))
+			Expect(s.Gap()).To(BeNumerically("<=", 0.01))
+			again, err := choose.Solve(ctx, p, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again).To(Equal(s))
+		}
+	})
+
+	It("of two alternatives each is solved exactly by a cut", func(ctx SpecContext) {
+		p := placed(dagtest.Random(3000, 20, 7), 7)
+		for v := range p.Vars {
+			p.Vars[v].Alts = p.Vars[v].Alts[:2]
+			p.Values[v].Made = p.Values[v].Made[:2]
+			for k := range p.Values[v].Uses {
+				p.Values[v].Uses[k].Wants = p.Values[v].Uses[k].Wants[:2]
+			}
+		}
+		s, err := choose.Solve(ctx, p, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.Cuts).To(Equal(1))
+		Expect(s.Searches).To(BeZero())
+		Expect(s.Cost).To(Equal(price(p, s.Choice)))
+		Expect(s.Bound).To(Equal(s.Cost))
+		other, err := choose.Solve(ctx, p, &choose.Settings{NoCut: true})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(other.Bound).To(BeNumerically("<=", s.Cost), "the other bound agrees")
+		Expect(other.Bound).To(BeNumerically(">=", s.Cost*999/1000))
+		Expect(other.Cost).To(BeNumerically(">=", s.Cost))
+	})
+
+	It("returns the best that it found when its budget is used up", func(ctx SpecContext) {
+		p := placed(dagtest.Random(5000, 20, 1), 1)
+		s, err := choose.Solve(ctx, p, &choose.Settings{Budget: 1})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.Cost).To(Equal(price(p, s.Choice)))
+		Expect(s.Cost).To(BeNumerically("<", choose.Hard))
+		Expect(s.Bound).To(BeNumerically(">", 0))
+	})
+
+	It("makes no sense where its parts do not fit together", func(ctx SpecContext) {
+		for _, spoil := range []func(p *choose.Problem){
+			func(p *choose.Problem) { p.Vars[1].Alts = nil },
+			func(p *choose.Problem) { p.Vars[1].Joins = 100 },
+			func(p *choose.Problem) { p.Vars[1].Alts[0].Color = 9 },
+			func(p *choose.Problem) { p.Values[1].Maker = 100 },
+			func(p *choose.Problem) { p.Values[1].Made = nil },
+			func(p *choose.Problem) { p.Values[0].Uses[0].Var = 0 },
+			func(p *choose.Problem) { p.Values[0].Uses[0].Wants = nil },
+		} {
+			p := placed(dagtest.Chain(4), 1)
+			spoil(p)
+			_, err := choose.Solve(ctx, p, nil)
+			Expect(err).To(MatchError(choose.ErrProblem))
+		}
 	})
 })

@@ -1,6 +1,9 @@
 package choose
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // pair is two choices for all variables, x and y, of which a move takes one or the other for each variable. Those where the two
 // differ are active; they are numbered.
@@ -78,10 +81,13 @@ func (p *pair) side(swap int) []int32 {
 	return p.x
 }
 
-// terms hands all terms that depend on the move to a sink.
-func (p *pair) terms(s sink) {
+// terms hands all terms that depend on the move to a sink. The error is ctx's.
+func (p *pair) terms(ctx context.Context, s sink) error {
 	prob := p.f.p
 	for k, v := range p.active {
+		if k%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		alts := prob.Vars[v].Alts
 		stay, swap := alts[p.x[v]].Cost, alts[p.y[v]].Cost
 		if j := prob.Vars[v].Joins; j < 0 || prob.Values[j].Maker < 0 || p.number[prob.Values[j].Maker] < 0 {
@@ -113,9 +119,13 @@ func (p *pair) terms(s sink) {
 		}
 		s.pair(a, b, cost)
 	}
-	for _, i := range p.touched {
+	for k, i := range p.touched {
+		if k%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		p.value(i, s)
 	}
+	return nil
 }
 
 // launches returns what variable v pays for a launch, given the maker that it joins.
