@@ -25,7 +25,7 @@ type program struct {
 	High  []float64    `json:"high"`
 }
 
-// far stands for no bound of a row.
+// far stands for no bound of a row: HiGHS is told infinity, since a large number leads its presolve to wrong results.
 const far = 1e9
 
 func (l *program) column(cost int64) int {
@@ -165,9 +165,11 @@ out = []
 for l in json.load(sys.stdin):
     n, a = len(l["cost"]), np.array(l["a"])
     m = csr_matrix((a[:, 2], (a[:, 0].astype(int), a[:, 1].astype(int))), shape=(len(l["low"]), n))
+    low, high = np.array(l["low"]), np.array(l["high"])
+    low[low <= -1e9], high[high >= 1e9] = -np.inf, np.inf
     whole = np.zeros(n)
     whole[:l["whole"]] = 1
-    r = milp(l["cost"], constraints=LinearConstraint(m, l["low"], l["high"]), bounds=Bounds(0, 1), integrality=whole,
+    r = milp(l["cost"], constraints=LinearConstraint(m, low, high), bounds=Bounds(0, 1), integrality=whole,
              options={"mip_rel_gap": 0})
     out.append(r.fun if r.status == 0 else None)
 json.dump(out, sys.stdout)
