@@ -165,7 +165,7 @@ out = []
 for l in json.load(sys.stdin):
     n, a = len(l["cost"]), np.array(l["a"])
     m = csr_matrix((a[:, 2], (a[:, 0].astype(int), a[:, 1].astype(int))), shape=(len(l["low"]), n))
-    low, high = np.array(l["low"]), np.array(l["high"])
+    low, high = np.array(l["low"], dtype=float), np.array(l["high"], dtype=float)
     low[low <= -1e9], high[high >= 1e9] = -np.inf, np.inf
     whole = np.zeros(n)
     whole[:l["whole"]] = 1
