@@ -196,12 +196,12 @@ func (b *placing) pose(ctx context.Context, ties bool) error {
 	b.chooser = &formatChooser{s: b.s, sizes: make([]sizes, b.s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
 	b.state, b.formats, b.values = map[graph.Format]int32{}, nil, nil
 	b.classes, b.class, b.ways = map[class]int32{}, nil, nil
-	b.stateOf(graph.HostFormat)
+	b.enter(graph.HostFormat)
 	for v := range b.alts { // all formats have numbers before ways are kept by them
 		for k := range b.alts[v] {
 			for _, ports := range [][]graph.Port{b.alts[v][k].sig.Inputs, b.alts[v][k].sig.Outputs} {
 				for _, p := range ports {
-					b.stateOf(p.Format)
+					b.enter(p.Format)
 				}
 			}
 		}
@@ -247,14 +247,12 @@ func (b *placing) pose(ctx context.Context, ties bool) error {
 	return nil
 }
 
-func (b *placing) stateOf(f graph.Format) int32 {
-	i, ok := b.state[f]
-	if !ok {
-		i = int32(len(b.formats))
-		b.state[f] = i
+// enter gives a format a number.
+func (b *placing) enter(f graph.Format) {
+	if _, ok := b.state[f]; !ok {
+		b.state[f] = int32(len(b.formats))
 		b.formats = append(b.formats, f)
 	}
-	return i
 }
 
 // scale chooses the unit of costs, a power of two of nanoseconds: the largest sum of costs stays below 1<<56, and a unit is no

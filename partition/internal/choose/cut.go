@@ -38,7 +38,7 @@ func (c *cutter) pair(u, v int32, t [2][2]int64) {
 	c.n.sinkCost(u, t[1][0]-t[0][0])
 	c.n.sinkCost(v, t[1][1]-t[1][0])
 	if w := t[0][1] + t[1][0] - t[0][0] - t[1][1]; w > 0 {
-		c.n.arc(u, v, w, 0)
+		c.n.arc(u, v, w)
 	}
 }
 
@@ -86,9 +86,9 @@ func (c *cutter) any(cost int64, u literal, of []literal) {
 	}
 	z := c.some(swap, of)
 	if swap {
-		c.n.arc(u.v, z, cost, 0)
+		c.n.arc(u.v, z, cost)
 	} else {
-		c.n.arc(z, u.v, cost, 0)
+		c.n.arc(z, u.v, cost)
 	}
 }
 
@@ -104,9 +104,9 @@ func (c *cutter) some(swap bool, of []literal) int32 {
 	z := c.n.vertex()
 	for _, l := range of {
 		if swap {
-			c.n.arc(z, l.v, capacity, 0)
+			c.n.arc(z, l.v, capacity)
 		} else {
-			c.n.arc(l.v, z, capacity, 0)
+			c.n.arc(l.v, z, capacity)
 		}
 	}
 	return z

@@ -34,12 +34,11 @@ func (n *network) vertex() int32 {
 	return int32(len(n.head) - 1)
 }
 
-// arc adds capacities between two vertices: what is paid where u is on the source's side and v on the sink's, and the other way
-// round.
-func (n *network) arc(u, v int32, forth, back int64) {
+// arc adds a capacity between two vertices: what is paid where u is on the source's side and v on the sink's.
+func (n *network) arc(u, v int32, cost int64) {
 	k := int32(len(n.to))
 	n.to = append(n.to, v, u)
-	n.room = append(n.room, min(forth, capacity), min(back, capacity))
+	n.room = append(n.room, min(cost, capacity), 0)
 	n.next = append(n.next, n.head[u], n.head[v])
 	n.head[u], n.head[v] = k, k+1
 }
