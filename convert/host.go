@@ -13,7 +13,7 @@ import (
 // hostConverter is the reorder between two described host layouts.
 func hostConverter(from, to graph.Format) Converter {
 	return Converter{
-		Name: "host-reorder", From: from, To: to, Cost: HostCost,
+		Name: "host-reorder", From: from, To: to, Cost: hostCost(from.Layout, to.Layout),
 		Supports: func(dt tensor.DType, _ int) bool { return dt.Size() > 0 },
 		Plan: func(dt tensor.DType, dims []int) (Move, error) {
 			return PlanHost(from.Layout, to.Layout, dt, dims)

@@ -5,6 +5,7 @@
 //	go run ./internal/bench/reorder [-set sizes|shapes|casts|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT]
 //
 // The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes.
+// The last column is the time that package convert models, for one thread, over carve's.
 // Figures are the lower quartiles of the times of the rounds, which other load disturbs less than medians; in each round,
 // everything is run for some milliseconds by turns. Where oneDNN is not to be had, or has no such reorder, its columns are
 // empty.
@@ -118,7 +119,7 @@ func run(set, threads string, rounds int, path, match string) error {
 		if err != nil || n < 1 {
 			return fmt.Errorf("bad number of threads %q", text)
 		}
-		fmt.Printf("\n%d threads\n\n| reorder | shape | MiB | carve GB/s | copy GB/s | %s GB/s | carve / copy | carve / %s |\n|---|---|--:|--:|--:|--:|--:|--:|\n", n, name, name)
+		fmt.Printf("\n%d threads\n\n| reorder | shape | MiB | carve GB/s | copy GB/s | %s GB/s | carve / copy | carve / %s | modelled / measured |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n", n, name, name)
 		for _, t := range list {
 			row := fmt.Sprintf("%v %v", t, t.dims)
 			if !strings.Contains(row, match) {

@@ -19,13 +19,14 @@ import (
 type result struct {
 	bytes              int // read plus written
 	carve, copy, other float64
+	modelled           float64 // by convert's own costs
 }
 
 // row writes a result as a row of the table.
 func (r result) row(t task) string {
 	speed := func(ns float64) string { return number(float64(r.bytes)/ns, "%.1f") }
-	return fmt.Sprintf("| %v | %v | %.3g | %s | %s | %s | %s | %s |", t, t.dims, float64(r.bytes)/2/(1<<20), speed(r.carve), speed(r.copy), speed(r.other),
-		number(r.copy/r.carve, "%.2f"), number(r.other/r.carve, "%.2f"))
+	return fmt.Sprintf("| %v | %v | %.3g | %s | %s | %s | %s | %s | %s |", t, t.dims, float64(r.bytes)/2/(1<<20), speed(r.carve), speed(r.copy), speed(r.other),
+		number(r.copy/r.carve, "%.2f"), number(r.other/r.carve, "%.2f"), number(r.modelled/r.carve, "%.2f"))
 }
 
 func number(x float64, format string) string {
@@ -78,7 +79,14 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 			runs = append(runs, f)
 		}
 	}
-	out := result{bytes: len(src.Data) + len(dst.Data), other: math.NaN()}
+	registry, err := convert.NewRegistry(nil, graph.On(from), graph.On(to))
+	if err != nil {
+		return result{}, err
+	}
+	out := result{bytes: len(src.Data) + len(dst.Data), other: math.NaN(), modelled: math.NaN()}
+	if t.src == t.dst {
+		out.modelled = registry.Cost(graph.On(from), graph.On(to), int64(out.bytes/2))
+	}
 	times := byTurns(runs, rounds)
 	if out.carve, out.copy = times[0], times[1]; len(times) > 2 {
 		out.other = times[2]
