@@ -155,10 +155,10 @@ func ParsePlacement(name string) (Placement, error) {
 	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
 }
 
-// chooser returns who decides.
-func (o *Options) chooser() partition.Chooser {
+// chooser returns who decides among backends.
+func (o *Options) chooser(list []backend.Backend) partition.Chooser {
 	if o.Placement == Modelled {
-		return &partition.Modelled{Budget: o.Budget}
+		return &partition.Modelled{Launches: partition.Launches(list), Budget: o.Budget}
 	}
 	return partition.Priority{}
 }

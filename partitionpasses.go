@@ -41,7 +41,7 @@ func (c *compilation) beginRound() error {
 	c.states, c.results = nil, map[*graph.Graph]*partition.Result{}
 	o := &partition.Options{
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
-		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Chooser: c.o.chooser(),
+		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Chooser: c.o.chooser(c.backends),
 	}
 	return c.blocks(func(g *graph.Graph) error {
 		s := partition.NewState(g, o, len(c.states))

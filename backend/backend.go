@@ -61,12 +61,15 @@ type Info struct {
 	// Layouts of the host, beside row-major, that the backend's signatures name. The shortest conversions between these of
 	// all backends, and to and from formats of converters, are known; others go by way of row-major.
 	Layouts []graph.Layout
+	// Efficiency is what the backend achieves on this processor: nodes for which Support.Cost names no time are modelled by it.
+	// nil means that only Support.Cost says.
+	Efficiency *Efficiency
 }
 
 // Support is the answer about one node. Reason is nil where the node is supported.
 type Support struct {
 	Signatures []graph.Signature // best first
-	Cost       property.Cost
+	Cost       property.Cost     // for one thread or however many the backend runs on; no time: see Info.Efficiency
 	Reason     *property.Reason
 }
 

@@ -78,13 +78,13 @@ func (c Cost) Of(bytes int64) float64 {
 }
 
 // HostCost is the built-in cost of a reorder in host memory on one thread, between row-major and blocks of channels. It reads
-// and writes some 38 GB/s in caches and 14 in memory: internal/bench/reorder prints both beside what it measures.
-var HostCost = Cost{Fixed: 300, PerByte: 0.052, Far: 0.1}
+// and writes some 34 GB/s in caches and 14 in memory: internal/bench/reorder prints both beside what it measures.
+var HostCost = Cost{Fixed: 300, PerByte: 0.058, Far: 0.1}
 
 // lastCost is that of a reorder between blocks of channels and channels last, whose innermost elements stay together, and
 // turnCost that of one between layouts without blocks, which turns a matrix.
 var (
-	lastCost = Cost{Fixed: 300, PerByte: 0.032, Far: 0.09}
+	lastCost = Cost{Fixed: 300, PerByte: 0.042, Far: 0.09}
 	turnCost = Cost{Fixed: 300, PerByte: 0.07, Far: 0.3}
 )
 

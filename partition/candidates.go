@@ -19,8 +19,10 @@ type Candidate struct {
 	// Claim tells of a set; it is nil for a single node.
 	Claim      *Claim
 	Signatures []graph.Signature // best first
-	Cost       property.Cost     // as the backend models it; zero means that it does not say
-	Taken      bool
+	// Cost is one run on Options.Threads, with the best signature: as the backend says, or modelled by what it achieves (its
+	// Info.Efficiency). Nanoseconds are 0 where neither is known.
+	Cost  property.Cost
+	Taken bool
 }
 
 // Claim is the set of nodes behind a Candidate, and who chose it.

@@ -162,6 +162,7 @@ func (s *State) singles(ctx context.Context, i int32, shut map[*graph.Node]*prop
 		if err := checkSignatures(n, can.Signatures); err != nil {
 			return fmt.Errorf("backend %s, node %v: %w", s.names[i], n, err)
 		}
+		can.Cost, can.Signatures = s.price(i, n, can.Cost, can.Signatures)
 		s.table.offer(Candidate{Backend: int(i), Node: n, Signatures: can.Signatures, Cost: can.Cost}, take)
 	}
 	return nil

@@ -79,7 +79,7 @@ type sizes struct {
 
 // paddingCost is what a byte of padding costs, in nanoseconds. It is written once and read once, as a byte that is
 // converted is.
-const paddingCost = 0.052
+const paddingCost = 0.058
 
 // maxResolved bounds the candidates that one signature's variables expand to.
 const maxResolved = 16

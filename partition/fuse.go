@@ -144,6 +144,7 @@ func (s *State) contract(i int32, p *property.Rule, cost property.Cost, set []*g
 	if err := checkSignatures(n, c.Signatures); err != nil {
 		return false, fmt.Errorf("backend %s, property %s: %w", s.names[i], p.ID, err)
 	}
+	c.Cost, c.Signatures = s.price(i, n, c.Cost, c.Signatures)
 	if !s.table.offer(c, take) {
 		return undo(nil)
 	}

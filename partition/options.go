@@ -34,6 +34,8 @@ type Options struct {
 	// Bans is the table of what backends may not have, which the partition adds to. nil means one of its own, that begins
 	// with Pins; a table that is given has the pins already.
 	Bans *Bans
+	// Threads is how many workers runs have, for the modelled times of nodes; 0 counts as 1.
+	Threads int
 	// Chooser decides who runs what; nil means Priority.
 	Chooser Chooser
 	// Logger receives what was decided; nil discards it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
 )
@@ -13,13 +14,15 @@ import (
 // the partition then has to begin anew, with a State of the graph as it was and the same table. NewState makes it; stages of
 // the zero State, and stages out of order, are a programmer's error and panic.
 type State struct {
-	g       *graph.Graph
-	o       *Options
-	block   int
-	names   []string           // of the backends
-	props   [][]*property.Rule // of each backend: the user's, then its own
-	barred  *barred
-	reached int // stages that are done
+	g     *graph.Graph
+	o     *Options
+	block int
+	names []string // of the backends
+	// efficiency is what each backend achieves, nil where it does not say.
+	efficiency []*backend.Efficiency
+	props      [][]*property.Rule // of each backend: the user's, then its own
+	barred     *barred
+	reached    int // stages that are done
 
 	table   *Candidates
 	backend []int32 // by node id: index into Options.Backends, hostScheduled or unassigned
@@ -54,8 +57,8 @@ func NewState(g *graph.Graph, o *Options, block int) *State {
 	}
 	s.barred = newBarred(bans, block, g)
 	for _, b := range o.Backends {
-		name := b.Info().Name
-		s.names = append(s.names, name)
+		info := b.Info()
+		s.names, s.efficiency = append(s.names, info.Name), append(s.efficiency, info.Efficiency)
 		s.props = append(s.props, o.rules(b))
 	}
 	s.result.graph, s.result.names = g, s.names

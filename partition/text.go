@@ -96,7 +96,7 @@ func (s *State) writeCandidate(w io.Writer, c *Candidate) {
 	}
 	fmt.Fprintf(w, "  candidate %s on %s%s, %s, in %s", strings.Join(names, " "), s.names[c.Backend], claim, taken, strings.Join(sigs, " or "))
 	if c.Cost.Nanoseconds != 0 {
-		fmt.Fprintf(w, ", %g ns", c.Cost.Nanoseconds)
+		fmt.Fprintf(w, ", %.4g ns", c.Cost.Nanoseconds)
 	}
 	fmt.Fprintln(w)
 }

@@ -244,6 +244,7 @@ func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
 // packWeights emits the packing of weights that are no constants and returns their place.
 func (p *planner) packWeights(plan *conv.Plan, src place.Memory) place.Memory {
 	dst, chunks := p.Temp(4*plan.WeightFloats()), plan.PackChunks()
+	const bytesPerNano = 12.0
 	nanos := float64(dst.Size) / bytesPerNano / float64(max(chunks, 1))
 	p.emit(step{chunks: chunks, grain: grainFor(nanos), body: func(st *state, _, lo, hi int) {
 		if err := plan.PackWeights(st.F32(dst), st.Bytes(src), lo, hi); err != nil {

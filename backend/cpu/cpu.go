@@ -64,7 +64,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 // Info implements backend.Backend.
 func (b cpu) Info() backend.Info {
 	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target),
-		Layouts: []graph.Layout{graph.NCHW16c}}
+		Layouts: []graph.Layout{graph.NCHW16c}, Efficiency: efficiencies()[b.target.Set.String()]}
 }
 
 // Devices implements backend.Backend: the host.
@@ -84,16 +84,12 @@ var table = operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Re
 
 // Supports implements backend.Backend.
 func (b cpu) Supports(n *graph.Node) backend.Support {
-	s := table.Supports(n, "kernel", unfit, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+	return table.Supports(n, "kernel", unfit, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		if v := place.Unfounded(n); v != nil {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
 		return signatures(n)
 	})
-	if s.Reason == nil {
-		s.Cost = costOf(b.target, n)
-	}
-	return s
 }
 
 // unfit is the reason why a value is none for kernels, nil where it may be one.

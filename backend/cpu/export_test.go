@@ -12,3 +12,6 @@ import (
 func Operators() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(name string) bool { return name == operators.Convert })
 }
+
+// EfficiencySets names the instruction sets that have a table.
+func EfficiencySets() []string { return slices.Sorted(maps.Keys(efficiencies())) }

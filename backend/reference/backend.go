@@ -42,7 +42,11 @@ type Backend struct {
 
 // Info implements backend.Backend.
 func (b *Backend) Info() backend.Info {
-	return backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Oracle: b.opened}
+	info := backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Oracle: b.opened}
+	if b.opened {
+		info.Efficiency = efficiency()
+	}
+	return info
 }
 
 // Properties implements backend.Backend.

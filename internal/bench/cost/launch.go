@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+)
+
+// chained is how many operators a chain has.
+const chained = 9
+
+// chain is one of operators that nobody fuses.
+func chain() (*graph.Graph, error) {
+	text := fmt.Sprintf("graph {\n  opset %d\n  input %%v0: f32[4,16]\n", opset)
+	for i := range chained {
+		text += fmt.Sprintf("  %%v%d = Softmax(%%v%d)\n", i+1, i)
+	}
+	return graph.Parse(text + fmt.Sprintf("  output %%v%d\n}\n", chained))
+}
+
+// measureLaunch returns what a group costs beside its nodes, in nanoseconds: the time of a chain whose nodes are groups of
+// their own, less that of the chain as one group, for each group.
+func measureLaunch(c contestant, rounds int) (float64, error) {
+	var programs [2]*carve.Program
+	var best [2]time.Duration
+	ctx := context.Background()
+	g, err := chain()
+	if err != nil {
+		return 0, err
+	}
+	in, err := feeds(g)
+	if err != nil {
+		return 0, err
+	}
+	for i, isolated := range []bool{false, true} {
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: c.Name, Options: c.options}},
+			Strict: true, Threads: 1, MaxSessions: 1, Isolated: isolated})
+		if err != nil {
+			return 0, err
+		}
+		defer p.Close()
+		programs[i], best[i] = p, time.Hour
+	}
+	for range 20 * rounds {
+		for i, p := range programs {
+			for range 50 {
+				begin := time.Now()
+				if _, err := p.Run(ctx, in); err != nil {
+					return 0, err
+				}
+				best[i] = min(best[i], time.Since(begin))
+			}
+		}
+	}
+	return max(0, float64((best[1]-best[0]).Nanoseconds())/(chained-1)), nil
+}

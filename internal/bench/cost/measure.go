@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cost"
+)
+
+// contestant is a backend whose table is measured.
+type contestant struct {
+	Name    string // of the backend
+	Set     string // of instructions: the section of its table
+	options map[string]string
+}
+
+func (c contestant) String() string { return c.Name + "/" + c.Set }
+
+// sample is one measured node.
+type sample struct {
+	Backend   string
+	Set       string
+	Threads   int
+	Task      string
+	Signature string
+	Work      cost.Work
+	Nanos     float64
+}
+
+// entry is a task that is compiled for one contestant.
+type entry struct {
+	sample
+	program *carve.Program
+	feeds   map[string]tensor.Value
+	best    time.Duration   // of the node
+	shares  []time.Duration // of the thread's processor time, by run
+}
+
+// slowest is what one run of a task may take; a slower one is measured once.
+const slowest = 100 * time.Millisecond
+
+// leastNanos is the least time that is told apart: reading the clock takes as long.
+const leastNanos = 50
+
+// together is how many tasks are compiled and measured at one time, so that the rounds of each lie seconds apart: what else the
+// machine does comes and goes.
+const together = 16
+
+// measureAll measures every task on every contestant, by turns: a few runs of each in each of the rounds. What a backend
+// turns down, it has no sample of.
+func measureAll(list []task, contestants []contestant, threads []int, rounds int) ([]sample, error) {
+	var samples []sample
+	parts := (len(list) + together - 1) / together
+	for part := range parts {
+		var entries []*entry
+		for i := part; i < len(list); i += parts {
+			for _, n := range threads {
+				for _, c := range contestants {
+					e, err := prepare(list[i], c, n)
+					if err != nil {
+						return nil, fmt.Errorf("%s on %s: %w", list[i], c, err)
+					}
+					if e != nil {
+						entries = append(entries, e)
+					}
+				}
+			}
+		}
+		for range rounds {
+			for _, e := range entries {
+				if err := e.round(); err != nil {
+					return nil, fmt.Errorf("%s on %s: %w", e.Task, e.Backend, err)
+				}
+			}
+		}
+		for _, e := range entries {
+			e.Nanos = max(float64(e.time().Nanoseconds()), leastNanos)
+			samples = append(samples, e.sample)
+			if err := e.program.Close(); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(os.Stderr, "cost: %d of %d parts\n", part+1, parts)
+	}
+	return samples, nil
+}
+
+// prepare compiles a task for a contestant; nil where that does not run it, or by more than one node.
+func prepare(t task, c contestant, threads int) (*entry, error) {
+	g, err := t.graph()
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{sample: sample{Backend: c.Name, Set: c.Set, Threads: threads, Task: t.String()}, best: math.MaxInt64}
+	if e.feeds, err = feeds(g); err != nil {
+		return nil, err
+	}
+	nodes := 0
+	e.program, err = carve.Compile(context.Background(), carve.FromGraph(g), &carve.Options{
+		Backends: []backend.Config{{Name: c.Name, Options: c.options}}, Threads: threads, MaxSessions: 1,
+		Dump: func(pass string, g *graph.Graph) {
+			if pass != "choose-formats" {
+				return
+			}
+			nodes = 0
+			for n := range g.Nodes() {
+				names := n.Provenance()
+				if !slices.Contains(names, measured) || n.Backend != c.Name {
+					continue
+				}
+				nodes++
+				if slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "b") && len(s) > 1 }) {
+					nodes++ // it is part of a convolution
+				}
+				e.Work, e.Signature = cost.Measure(n), n.SigName
+			}
+		},
+	})
+	if err != nil {
+		return nil, nil // the backend turns it down
+	}
+	if nodes != 1 {
+		return nil, e.program.Close()
+	}
+	return e, nil
+}
+
+// round runs an entry for some milliseconds and keeps the least time of its node.
+func (e *entry) round() error {
+	if e.best != math.MaxInt64 && e.best > slowest {
+		return nil
+	}
+	runtime.LockOSThread() // whose time is read
+	defer runtime.UnlockOSThread()
+	for begin, runs := time.Now(), 0; runs < 3 || time.Since(begin) < 3*time.Millisecond; runs++ {
+		took, err := e.run()
+		if err != nil {
+			return err
+		}
+		if took > slowest {
+			break
+		}
+	}
+	return nil
+}
+
+// swept is larger than the caches of a core, and smaller than what cores share.
+var swept = make([]byte, 2<<20)
+
+// cool takes what the last run left in the core's own caches out of them: in a model the constants of a node, and its
+// instructions, were not used since the last run.
+func cool() {
+	for i := 0; i < len(swept); i += 64 {
+		swept[i]++
+	}
+}
+
+// run runs an entry once, notes its times, and returns that of its node.
+func (e *entry) run() (time.Duration, error) {
+	cool()
+	before, known := threadTime()
+	begin := time.Now()
+	_, p, err := e.program.RunProfiled(context.Background(), e.feeds)
+	wall := time.Since(begin)
+	if err != nil {
+		return 0, err
+	}
+	sum := time.Duration(0)
+	for _, s := range p.Spans {
+		if s.Backend == e.Backend && slices.Contains(s.Nodes, measured) {
+			sum += s.Time
+		}
+	}
+	e.best = min(e.best, max(sum, 1))
+	if after, _ := threadTime(); known && wall > 0 {
+		e.shares = append(e.shares, time.Duration(float64(after-before)*float64(sum)/float64(wall)))
+	}
+	return sum, nil
+}
+
+// time returns the least time of the node. Long nodes are interrupted by other load in every run: on one thread it is at most
+// the median of what the processor gave to the thread, in the node's part.
+func (e *entry) time() time.Duration {
+	if e.Threads > 1 || len(e.shares) == 0 {
+		return e.best
+	}
+	slices.Sort(e.shares)
+	return min(e.best, max(e.shares[len(e.shares)/2], 1))
+}
