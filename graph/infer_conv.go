@@ -21,13 +21,14 @@ func (c *Inference) kernelOf(w int) []int {
 	return out
 }
 
-func inferConv(c *Inference) error        { return c.conv(0, 1, 2) }
-func inferConvInteger(c *Inference) error { return c.conv(0, 1, -1) }
-func inferQLinearConv(c *Inference) error { return c.conv(0, 3, 8) }
-func inferDeformConv(c *Inference) error  { return c.conv(0, 1, 3) }
+func inferConv(c *Inference) error        { return c.conv(1, 2) }
+func inferConvInteger(c *Inference) error { return c.conv(1, -1) }
+func inferQLinearConv(c *Inference) error { return c.conv(3, 8) }
+func inferDeformConv(c *Inference) error  { return c.conv(1, 3) }
 
-// conv: X [N, C, d…] and W [M, C/group, k…] give [N, M, o…]; the bias is [M].
-func (c *Inference) conv(x, w, bias int) error {
+// conv: operand 0 is X [N, C, d…]; with W [M, C/group, k…] it gives [N, M, o…]; the bias is [M].
+func (c *Inference) conv(w, bias int) error {
+	const x = 0
 	in, weights := c.Shape(x), c.Shape(w)
 	if err := c.convRanks(x, w, bias); err != nil {
 		return err

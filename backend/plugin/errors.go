@@ -61,6 +61,7 @@ func (e *Error) Unwrap() error {
 		return ErrDeviceLost
 	case statusBadArgument, statusNotImplemented:
 		return ErrPlugin
+	case statusOK, statusPending, statusFailed:
 	}
 	return nil
 }

@@ -250,14 +250,14 @@ func (l *Library) do(w *writer, function string, fn uintptr, args ...uintptr) er
 		return nil
 	}
 	if e.len == 0 && l.table.lastError != 0 {
-		return l.failedWithLast(w, function, st, e)
+		return l.failedWithLast(function, st, e)
 	}
 	return l.failed(function, st, e)
 }
 
 // failedWithLast asks for the text of this thread's last failure. The goroutine may have changed threads since: then the
 // text is another's, or none, so it is only asked for where the error has none.
-func (l *Library) failedWithLast(w *writer, function string, st status, e *cError) error {
+func (l *Library) failedWithLast(function string, st status, e *cError) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	e.len = uint64(dl.Call(l.table.lastError, e.text, uintptr(e.cap)))

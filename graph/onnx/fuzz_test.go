@@ -19,7 +19,7 @@ func FuzzParse(f *testing.F) {
 			graphAttr("else_branch", output("x")))),
 		initializer(vector("w", 1)), input("c", boolean()), input("x", f32("N", "2*N")), output("y"))))
 	f.Add(model(join(gnode(call("f", node("F", "n", names("x"), names("y"), graphAttr("g", output("x"))))), input("x", f32(1)), output("y")),
-		opset("f", 1), function("f", "F", names("a"), names("b"), msg{}.str(6, "g"), fnode(node("If", "i", names("a"), names("b"), refAttr("then_branch", "g", 5))))))
+		opset("f", 1), function("F", names("a"), names("b"), msg{}.str(6, "g"), fnode(node("If", "i", names("a"), names("b"), refAttr("then_branch", "g", 5))))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := onnx.Parse(context.Background(), b, &onnx.Options{MaxNodes: 1 << 12, MaxInlined: 1 << 10, MaxDense: 1 << 16})
 		if err != nil {

@@ -362,7 +362,7 @@ var _ = Describe("damaged models", func() {
 			graphAttr("else_branch", join(gnode(node("Relu", "e", names("x"), names("eo"))), output("eo"))))),
 		gnode(call("f", node("F", "call", names("i"), names("y"), floatAttr("alpha", 1)))),
 		initializer(vector("w", 1, 2, 3)), input("c", boolean()), input("x", f32("N", 3)), output("y")),
-		opset("f", 1), function("f", "F", names("a"), names("b"), fnode(node("LeakyRelu", "l", names("a"), names("b"), refAttr("alpha", "alpha", 1))), msg{}.str(6, "alpha")))
+		opset("f", 1), function("F", names("a"), names("b"), fnode(node("LeakyRelu", "l", names("a"), names("b"), refAttr("alpha", "alpha", 1))), msg{}.str(6, "alpha")))
 
 	try := func(b []byte) {
 		m, err := onnx.Parse(context.Background(), b, nil)

@@ -54,8 +54,9 @@ func opset(domain string, version int64) msg {
 	return msg{}.sub(8, msg{}.str(1, domain).int(2, version))
 }
 
-func function(domain, name string, in, out []string, parts ...msg) msg {
-	f := msg{}.str(1, name).str(4, in...).str(5, out...).str(10, domain).sub(9, msg{}.int(2, 21))
+// function is one of the domain "f".
+func function(name string, in, out []string, parts ...msg) msg {
+	f := msg{}.str(1, name).str(4, in...).str(5, out...).str(10, "f").sub(9, msg{}.int(2, 21))
 	return msg{}.sub(25, append(f, join(parts...)...))
 }
 

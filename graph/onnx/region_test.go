@@ -122,7 +122,7 @@ var _ = Describe("functions", func() {
 			gnode(call("f", node("Scale", "", names("a"), names("y")))),
 			input("x", f32(2)), output("y")),
 			opset("f", 1),
-			function("f", "Scale", names("in"), names("out"),
+			function("Scale", names("in"), names("out"),
 				fnode(node("LeakyRelu", "l", names("in"), names("mid"), refAttr("alpha", "alpha", 1))),
 				fnode(node("Elu", "", names("mid"), names("out"), refAttr("alpha", "beta", 1))),
 				msg{}.str(6, "alpha").sub(11, floatAttr("beta", 3)))))
@@ -143,8 +143,8 @@ var _ = Describe("functions", func() {
 			gnode(call("f", append(node("Outer", "o", names("c", "x"), names("y")), msg{}.str(8, "two")...))),
 			input("c", boolean()), input("x", f32(2)), output("y")),
 			opset("f", 1),
-			function("f", "Outer", names("a"), names("b"), fnode(node("Relu", "never", names("a"), names("b")))),
-			function("f", "Outer", names("cond", "v", "opt"), names("r"), msg{}.str(13, "two"),
+			function("Outer", names("a"), names("b"), fnode(node("Relu", "never", names("a"), names("b")))),
+			function("Outer", names("cond", "v", "opt"), names("r"), msg{}.str(13, "two"),
 				fnode(call("f", node("Inner", "in", names("v", "opt"), names("iv")))),
 				fnode(node("If", "branch", names("cond"), names("r"),
 					graphAttr("then_branch", join(gnode(call("f", node("Inner", "again", names("iv"), names("t")))), output("t"))),
@@ -181,7 +181,7 @@ var _ = Describe("functions", func() {
 				graphAttr("no", output("x"))))),
 			input("c", boolean()), input("x", f32(2)), output("y")),
 			opset("f", 1),
-			function("f", "Choose", names("x"), names("b"), msg{}.str(6, "yes", "no"),
+			function("Choose", names("x"), names("b"), msg{}.str(6, "yes", "no"),
 				fnode(node("If", "if", names("x"), names("b"), refAttr("then_branch", "yes", 5), refAttr("else_branch", "no", 5))))))
 		Expect(text(m)).To(ContainSubstring(want(
 			`  %y = If(%c | %x) "ch/if" {`,
@@ -193,7 +193,7 @@ var _ = Describe("functions", func() {
 
 	It("may hand an argument back, which keeps the output's name", func() {
 		m := parse(model(join(gnode(call("f", node("Id", "id", names("x"), names("y")))), input("x", f32(2)), output("y")),
-			opset("f", 1), function("f", "Id", names("a"), names("a"))))
+			opset("f", 1), function("Id", names("a"), names("a"))))
 		Expect(text(m)).To(ContainSubstring(`%y: f32[2] = Identity(%x) "y"`))
 	})
 
@@ -205,17 +205,17 @@ var _ = Describe("functions", func() {
 		}
 	},
 		Entry("calls itself", model(join(gnode(call("f", node("F", "a", names("x"), names("y")))), input("x", f32(1)), output("y")),
-			function("f", "F", names("p"), names("q"), fnode(call("f", node("F", "b", names("p"), names("q")))))), nil, onnx.ErrRecursion, "a/b"),
+			function("F", names("p"), names("q"), fnode(call("f", node("F", "b", names("p"), names("q")))))), nil, onnx.ErrRecursion, "a/b"),
 		Entry("call each other", model(join(gnode(call("f", node("F", "a", names("x"), names("y")))), input("x", f32(1)), output("y")),
-			function("f", "F", names("p"), names("q"), fnode(call("f", node("G", "b", names("p"), names("q"))))),
-			function("f", "G", names("p"), names("q"), fnode(call("f", node("F", "c", names("p"), names("q")))))), nil, onnx.ErrRecursion, "a/b/c"),
+			function("F", names("p"), names("q"), fnode(call("f", node("G", "b", names("p"), names("q"))))),
+			function("G", names("p"), names("q"), fnode(call("f", node("F", "c", names("p"), names("q")))))), nil, onnx.ErrRecursion, "a/b/c"),
 		Entry("too many arguments", model(join(gnode(call("f", node("F", "a", names("x", "x"), names("y")))), input("x", f32(1)), output("y")),
-			function("f", "F", names("p"), names("p"))), nil, onnx.ErrSyntax, "a"),
+			function("F", names("p"), names("p"))), nil, onnx.ErrSyntax, "a"),
 		Entry("does not define its result", model(join(gnode(call("f", node("F", "a", names("x"), names("y")))), input("x", f32(1)), output("y")),
-			function("f", "F", names("p"), names("q"))), nil, onnx.ErrDangling, "a"),
+			function("F", names("p"), names("q"))), nil, onnx.ErrDangling, "a"),
 		Entry("sees no value of its caller", model(join(gnode(call("f", node("F", "a", names("x"), names("y")))), input("x", f32(1)), output("y")),
-			function("f", "F", names("p"), names("q"), fnode(node("Relu", "r", names("x"), names("q"))))), nil, onnx.ErrDangling, "a/r"),
-		Entry("defined twice", model(gname("g"), function("f", "F", names("p"), names("q")), function("f", "F", names("p"), names("q"))), nil, onnx.ErrDuplicate, ""),
+			function("F", names("p"), names("q"), fnode(node("Relu", "r", names("x"), names("q"))))), nil, onnx.ErrDangling, "a/r"),
+		Entry("defined twice", model(gname("g"), function("F", names("p"), names("q")), function("F", names("p"), names("q"))), nil, onnx.ErrDuplicate, ""),
 		Entry("multiply without end", bomb(40), nil, onnx.ErrTooLarge, ""),
 		Entry("multiply beyond the limit", bomb(5), &onnx.Options{MaxInlined: 20}, onnx.ErrTooLarge, ""),
 		Entry("name many values and are called often", crowd(50_000, 1000), nil, onnx.ErrTooLarge, ""),
@@ -235,15 +235,15 @@ func crowd(names, calls int) []byte {
 		nodes = append(nodes, gnode(call("f", node("F", "", list(fmt.Sprint("v", i)), list(fmt.Sprint("v", i+1)))))...)
 	}
 	return model(join(nodes, input("v0", f32(1)), output(fmt.Sprint("v", calls))),
-		opset("f", 1), function("f", "F", list("p"), list("q"), fnode(node("Relu", "r", list("p"), list("q"))), infos))
+		opset("f", 1), function("F", list("p"), list("q"), fnode(node("Relu", "r", list("p"), list("q"))), infos))
 }
 
 // bomb is a model whose function of level n calls that of level n-1 twice.
 func bomb(n int) []byte {
 	level := func(i int) string { return string(rune('A'+i/26)) + string(rune('a'+i%26)) }
-	parts := []msg{opset("f", 1), function("f", level(0), names("p"), names("q"), fnode(node("Relu", "r", names("p"), names("q"))))}
+	parts := []msg{opset("f", 1), function(level(0), names("p"), names("q"), fnode(node("Relu", "r", names("p"), names("q"))))}
 	for i := 1; i <= n; i++ {
-		parts = append(parts, function("f", level(i), names("p"), names("q"),
+		parts = append(parts, function(level(i), names("p"), names("q"),
 			fnode(call("f", node(level(i-1), "l", names("p"), names("m")))), fnode(call("f", node(level(i-1), "r", names("m"), names("q"))))))
 	}
 	return model(join(gnode(call("f", node(level(n), "top", names("x"), names("y")))), input("x", f32(1)), output("y")), parts...)

@@ -134,6 +134,7 @@ func (f *frame) bindStep(i int) error {
 				return err
 			}
 		}
+	case StepConvert: // its operands are slots
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 	if len(t) == 0 {
 		return nil, unsupported("product in %d bytes of local memory", d.Local)
 	}
-	return s.plan(name, d, t[0]), nil
+	return s.plan(name, t[0]), nil
 }
 
 // ProductWith is Product with one of the tiles that Tiles gave for the same device and shape.
@@ -52,7 +52,7 @@ func ProductWith(name string, d Device, s ProductShape, t Tile) (*Plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return s.plan(name, d, t), nil
+	return s.plan(name, t), nil
 }
 
 func (s *ProductShape) check() error {
@@ -102,7 +102,7 @@ func (s *ProductShape) vectors(result Matrix) (a, b, c int) {
 	return vector(s.A, depth), vector(s.B, along), vector(result, s.N, s.columnsPerGroup1)
 }
 
-func (s *ProductShape) plan(name string, d Device, t Tile) *Plan {
+func (s *ProductShape) plan(name string, t Tile) *Plan {
 	k := s.kernel(name, t)
 	tiles := ceilDiv(s.M, t.bm) * ceilDiv(s.N, t.bn)
 	grid := [3]int{tiles, 1, s.Batch0 * s.Batch1 * t.splits}

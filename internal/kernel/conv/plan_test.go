@@ -36,16 +36,40 @@ func sliced(target isa.Target, s *conv.Spec, srcChannels, dstChannels int) error
 	return nil
 }
 
+// squarePlusOne is a user's epilogue that makes padded lanes not zero.
+func squarePlusOne(tile []float32) {
+	for i, v := range tile {
+		tile[i] = v*v + 1
+	}
+}
+
+// definition is the epilogue of one element, nil for none.
+func (l *layoutCase) definition() func(float64) float64 {
+	if !l.post {
+		return nil
+	}
+	return func(v float64) float64 { return v*v + 1 }
+}
+
+// packReversed packs weights chunk by chunk from the last to the first, so that chunks cannot lean on each other.
+func packReversed(p *conv.Plan, packed, raw []float32) error {
+	for i := range packed {
+		packed[i] = float32(math.NaN())
+	}
+	for i := p.PackChunks() - 1; i >= 0; i-- {
+		if err := p.PackWeights(packed, conv.Float32s(raw), i, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkConv compares a plan with the definition, on buffers between guard pages, whole and cut into chunks.
 func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	r := rand.New(rand.NewPCG(l.seed, 1))
 	groups := max(1, s.Groups)
 	if l.post {
-		s.Post = func(tile []float32) {
-			for i, v := range tile {
-				tile[i] = v*v + 1 // makes padded lanes not zero
-			}
-		}
+		s.Post = squarePlusOne
 	}
 	srcChannels, dstChannels := (s.C+15)/16*16, (s.OC+15)/16*16
 	if s.Source == conv.Planar {
@@ -69,7 +93,6 @@ func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	}
 	srcImage, dstImage, resImage := image(s.SrcImage, srcChannels, s.H, s.W), image(s.DstImage, dstChannels, oh, ow), image(s.ResImage, dstChannels, oh, ow)
 	need := func(image, c, h, w int) int { return (s.N-1)*image + c*h*w }
-
 	src := newPlain(s.N, s.C, s.H, s.W).random(r)
 	res := newPlain(s.N, s.OC, oh, ow).random(r)
 	weights := newPlain(s.OC*(s.C/groups), 1, s.Kernel[0], s.Kernel[1]).random(r)
@@ -108,25 +131,15 @@ func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	}
 	raw := alloc(len(weights.v))
 	weights.planar(raw, s.Kernel[0]*s.Kernel[1])
-	for i := range t.Weights {
-		t.Weights[i] = float32(math.NaN())
-	}
-	// Packed in reverse, so that chunks cannot lean on each other.
-	for i := p.PackChunks() - 1; i >= 0; i-- {
-		if err := p.PackWeights(t.Weights, conv.Float32s(raw), i, i+1); err != nil {
-			return err
-		}
+	if err := packReversed(p, t.Weights, raw); err != nil {
+		return err
 	}
 	fill(t.Dst)
 	if err := p.Run(0, p.Chunks(), nil, &t); err != nil {
 		return err
 	}
 	want := naiveConv(&s, src, weights.v, biases, oh, ow)
-	var post func(float64) float64
-	if l.post {
-		post = func(v float64) float64 { return v*v + 1 }
-	}
-	want.finish(&s.Epilogue, res, post)
+	want.finish(&s.Epilogue, res, l.definition())
 	terms := float64(s.C / groups * s.Kernel[0] * s.Kernel[1])
 	if err := compare(want, t.Dst, dstImage, 3e-6*math.Sqrt(terms)+2e-6); err != nil {
 		return err
