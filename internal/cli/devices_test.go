@@ -29,6 +29,6 @@ var _ = Describe("--backend with an index", func() {
 		Expect(succeeds(ctx, "partition", path, "--backend", "fakepair:1").stdout).To(ContainSubstring("fakepair:1 on device12:41"))
 		Expect(fails(ctx, "run", path, "--backend", "fakepair:2")).To(ContainSubstring(`no such device: "fakepair:2" of 2 that the backend has`))
 		Expect(fails(ctx, "run", path, "--dim", "N=100000", "--backend", "fakepair:1", "--device-memory", "device12:41=1MiB")).To(
-			And(ContainSubstring("DeviceLimits"), ContainSubstring("limit 1048576 on device12:41")))
+			And(ContainSubstring("--device-memory"), ContainSubstring("limit 1048576 on device12:41")))
 	})
 })
