@@ -72,10 +72,12 @@ var _ = Describe("concatenations of several images or rows", func() {
   input %x: f32[2,32,40,40]
   const %w = f32[32,32,3,3]{~}
   const %v = f32[32,32,3,3]{~}
+  const %k = f32[32,64,3,3]{~}
   %a = Conv(%x, %w)
   %b = Conv(%x, %v)
   %c = Concat(%a, %b; axis=1)
-  %y = Relu(%c)
+  %r = Relu(%c)
+  %y = Conv(%r, %k)
   output %y`),
 			Entry("one for an operand that is made elsewhere", 1, 1, images(2, 16, `
   %c = Concat(%a, %b; axis=1)

@@ -38,8 +38,10 @@ var _ = DescribeTable("a profile has the model's FLOPs", func(ctx SpecContext, p
   %e = ConvTranspose(%c, %t; strides=[2,2])
   %y = MatMul(%e, %v)
   output %y`),
-	Entry("of convolutions that are made image by image", 6, images(3, 16, `
+	Entry("of convolutions that are made image by image", 7, images(3, 16, `
+  const %k = f32[16,48,1,1]{~}
   %c = Concat(%a, %b; axis=1)
-  %y = Relu(%c)
+  %r = Relu(%c)
+  %y = Conv(%r, %k)
   output %y`)),
 )
