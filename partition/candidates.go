@@ -18,7 +18,7 @@ type Candidate struct {
 	Node *graph.Node
 	// Claim tells of a set; it is nil for a single node.
 	Claim      *Claim
-	Signatures []graph.Signature // best first
+	Signatures []graph.Signature // best first; nodes share lists, so that who narrows one down sets another
 	// Cost is one run on Options.Threads, with the best signature: as the backend says, or modelled by what it achieves (its
 	// Info.Efficiency). Nanoseconds are 0 where neither is known.
 	Cost  property.Cost
@@ -48,6 +48,7 @@ type Candidates struct {
 	slabs [][]Candidate                // in the order of being offered; the last one has room
 	of    []*Candidate                 // by node id: the one that was taken
 	left  map[*graph.Node][]*Candidate // sets that were not taken, by their first nodes
+	lists signatureLists               // of the candidates
 }
 
 // Graph returns the graph. Claims that were taken are carve.Fused nodes in it. It must not be changed.
@@ -137,6 +138,7 @@ func (t *Candidates) add(c Candidate) *Candidate {
 
 // offer adds a candidate and shows it to take.
 func (t *Candidates) offer(c Candidate, take func(*Candidate) bool) bool {
+	c.Signatures = t.lists.share(c.Signatures)
 	p := t.add(c)
 	if take(p) {
 		t.accept(p)

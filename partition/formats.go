@@ -101,7 +101,7 @@ func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatC
 	alternatives := false
 	for _, n := range order {
 		if t := s.table.taken(n); t != nil {
-			c.sigs[n.ID] = resolve(t.Signatures)
+			c.sigs[n.ID] = s.table.lists.resolve(t.Signatures)
 		}
 		alternatives = alternatives || len(c.sigs[n.ID]) > 1
 		for _, v := range n.Outputs {
@@ -485,7 +485,7 @@ func (c *formatChooser) apply() {
 			continue
 		}
 		sig := &s[c.choice[n.ID]]
-		if len(s) > 1 { // the others are not kept alive
+		if len(s) > 1 && !c.s.table.lists.keeps(s) { // the others are not kept alive
 			one := *sig
 			sig = &one
 		}
