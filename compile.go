@@ -39,11 +39,11 @@ type compilation struct {
 	hops    map[*graph.Graph]map[*graph.Node]*convert.Converter
 	before  map[*graph.Graph][]*graph.Node // the orders that order-nodes changed
 	folded  []graph.Folded
-	wrong   []graph.Contradiction // declarations that are wrong
-	shapes  *graph.ShapeChecks    // what the model asks of shapes; nil where they are all known
-	typed   bool                  // types are inferred; before, they are the model's word
-	removed int                   // conversions that were superfluous
-	alone   []*graph.Value        // what would be converted if every operator converted on its own
+	wrong   []graph.Contradiction  // declarations that are wrong
+	shapes  *graph.ShapeChecks     // what the model asks of shapes; nil where they are all known
+	typed   bool                   // types are inferred; before, they are the model's word
+	removed int                    // conversions that were superfluous
+	alone   []partition.Conversion // those of a run if every operator converted on its own
 	packer  *constants.Packer
 	copies  constants.Copies // of constants and defaults
 	exes    map[*graph.Node]backend.Executable
@@ -299,10 +299,14 @@ func (c *compilation) run() error {
 		return err
 	}
 	simplified, list := c.g, list[first:]
+	unknown := c.countIsolated(simplified) // first, so that its graph and tables are gone when the rounds' are made
 	if err := c.rounds(simplified, list); err != nil {
 		return err
 	}
-	return c.countIsolated(simplified)
+	if unknown != nil {
+		c.o.Logger.WarnContext(c.ctx, "conversions of operators on their own are not known", "error", unknown)
+	}
+	return nil
 }
 
 // rounds runs the passes over copies of the simplified graph until none adds a ban.

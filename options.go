@@ -96,7 +96,7 @@ type Options struct {
 	// host, gives its results so, and converts by itself. It runs slower; it shows what the partition saves.
 	Isolated bool
 	// CountIsolated has the Report say what conversions a run would make if each operator converted on its own (Report.Alone).
-	// The model is partitioned once more for that, as Isolated has it, but not compiled.
+	// The model is partitioned once more for that, as Isolated has it, but its groups are not made, nor finished by properties.
 	CountIsolated bool
 	// MinNodes gives groups of fewer nodes to backends further down the list, where these take them; 0 keeps all. What is
 	// fused counts with all its nodes.

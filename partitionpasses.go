@@ -51,8 +51,9 @@ func (c *compilation) beginRound() error {
 	})
 }
 
-// countIsolated partitions the simplified graph once more, each operator by itself, as far as conversions are known, and notes
-// what these convert. Where that cannot be done the count is missing.
+// countIsolated partitions a copy of the simplified graph, each operator by itself, as far as conversions are known, and notes
+// what these convert. Groups are not extracted, and what properties finish is left out. Where that cannot be done the count is
+// missing, and the error says why.
 func (c *compilation) countIsolated(simplified *graph.Graph) error {
 	if !c.o.CountIsolated {
 		return nil
@@ -60,30 +61,20 @@ func (c *compilation) countIsolated(simplified *graph.Graph) error {
 	x := &compilation{ctx: c.ctx, model: c.model, o: c.o, backends: c.backends, registry: c.registry, bans: partition.NewBans(c.o.Pins)}
 	x.o.Isolated, x.o.Dump, x.o.DumpTo, x.o.Observer = true, nil, nil, func(Progress) {}
 	first := slices.IndexFunc(passes, func(p pass) bool { return p.round })
-	last := slices.IndexFunc(passes, func(p pass) bool { return p.name == "lower-conversions" })
+	last := slices.IndexFunc(passes, func(p pass) bool { return p.name == "insert-conversions" })
 	if err := x.rounds(simplified, passes[first:last+1]); err != nil {
-		if c.ctx.Err() != nil {
+		return err
+	}
+	list := []partition.Conversion{}
+	for _, s := range x.states {
+		some, err := s.Conversions()
+		if err != nil {
 			return err
 		}
-		c.o.Logger.WarnContext(c.ctx, "conversions of operators on their own are not known", "error", err)
-		return nil
+		list = append(list, some...)
 	}
-	c.alone = []*graph.Value{}
-	collect := func(g *graph.Graph) {
-		for n := range g.Nodes() {
-			if n.IsCarve(graph.OpConvert) {
-				v := n.Inputs[0]
-				c.alone = append(c.alone, &graph.Value{Type: v.Type, Format: v.Format}) // without the graph around it
-			}
-		}
-	}
-	return x.blocks(func(g *graph.Graph) error {
-		collect(g)
-		for _, gr := range x.results[g].Groups {
-			collect(gr.Body)
-		}
-		return nil
-	})
+	c.alone = list
+	return nil
 }
 
 // stage makes a pass of a stage of package partition: it runs for every block.

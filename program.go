@@ -55,11 +55,11 @@ type Program struct {
 	wrong    []graph.Contradiction          // declarations that compilation found to be wrong
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     []backend.Executable
-	removed  int               // conversions that were superfluous
-	alone    []*graph.Value    // what would be converted if every operator converted on its own; nil where that was not asked for
-	packed   *constants.Store  // constants that are the Program's own; those of the model are the Model's
-	copied   *constants.Copies // copies of the model's constants, as it stores them
-	defaults []*tensor.Tensor  // of inputs that need not be given, by index; nil for the others
+	removed  int                    // conversions that were superfluous
+	alone    []partition.Conversion // those of a run if every operator converted on its own; nil where that was not asked for
+	packed   *constants.Store       // constants that are the Program's own; those of the model are the Model's
+	copied   *constants.Copies      // copies of the model's constants, as it stores them
+	defaults []*tensor.Tensor       // of inputs that need not be given, by index; nil for the others
 }
 
 func newProgram(c *compilation) (*Program, error) {

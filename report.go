@@ -138,8 +138,9 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	}
 	if p.alone != nil {
 		r.Alone = &ConversionSum{}
-		for _, v := range p.alone {
-			r.Alone.add(w.bytes(v, v.Format, s.Bindings()))
+		for i := range p.alone {
+			x := &p.alone[i]
+			r.Alone.add(w.bytes(&x.Type, x.From, s.Bindings()))
 		}
 	}
 	for _, f := range p.folded {
@@ -269,13 +270,13 @@ func (w *reportWriter) inside(s *exec.Spec, group *graph.Node, id int) {
 	}
 }
 
-// bytes returns the size of a value in a format, 0 where it is not known.
-func (w *reportWriter) bytes(v *graph.Value, f graph.Format, b graph.Bindings) int64 {
-	dims, err := v.Type.Shape.Eval(b, nil)
+// bytes returns the size of a value of some type in a format, 0 where it is not known.
+func (w *reportWriter) bytes(t *graph.Type, f graph.Format, b graph.Bindings) int64 {
+	dims, err := t.Shape.Eval(b, nil)
 	if err != nil {
 		return 0
 	}
-	n, err := w.p.env.Transfer.Registry.Size(f, v.Type.DType, dims)
+	n, err := w.p.env.Transfer.Registry.Size(f, t.DType, dims)
 	if err != nil {
 		return 0
 	}
@@ -321,7 +322,7 @@ func (w *reportWriter) forms(body *graph.Graph, forms []backend.ConstantForm) {
 func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, via string, group *int) {
 	rank := len(v.Type.Shape)
 	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: exec.ValueName(v), From: v.Format.Name(rank), To: to.Name(rank),
-		Bytes: w.bytes(v, v.Format, b), Group: group, Via: via})
+		Bytes: w.bytes(&v.Type, v.Format, b), Group: group, Via: via})
 }
 
 // Why returns the reasons for which a node of the model is not on the backends that do not run it, those before the one that

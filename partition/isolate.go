@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/carve-dev/carve/convert"
@@ -97,3 +98,57 @@ func (b *builder) place(n, owner *graph.Node) {
 
 // reordered reports whether a format is one that any backend of the host can convert.
 func reordered(f graph.Format) bool { return f.Device.IsHost() && !f.Layout.IsOpaque() }
+
+// Conversion is a change of format that a run makes.
+type Conversion struct {
+	Type graph.Type
+	From graph.Format
+}
+
+// Conversions returns the conversions of an isolated partition (Options.Isolated), from when they are inserted to when groups
+// are extracted: those of groups, and the single hops between groups, of which a value shares those that several targets have
+// in common. The graph stays as it is. The error is of a conversion that nobody makes.
+func (s *State) Conversions() ([]Conversion, error) {
+	var list []Conversion
+	hops := map[*graph.Value][][]*convert.Converter{} // paths from each value that have been counted
+	for n := range s.g.Nodes() {
+		if !n.IsCarve(graph.OpConvert) {
+			continue
+		}
+		v := n.Inputs[0]
+		if s.groupAt(n) >= 0 {
+			list = append(list, Conversion{v.Type, v.Format})
+			continue
+		}
+		rank := -1
+		if v.Type.Shape.Known() {
+			rank = len(v.Type.Shape)
+		}
+		path, err := s.o.Registry.PathOf(v.Format, n.Outputs[0].Format, v.Type.DType, rank)
+		if err != nil {
+			return nil, fmt.Errorf("value %v: %w", v, err)
+		}
+		done := 0
+		for _, other := range hops[v] {
+			done = max(done, common(path, other))
+		}
+		from := v.Format
+		for i, c := range path {
+			if i >= done {
+				list = append(list, Conversion{v.Type, from})
+			}
+			from = c.To
+		}
+		hops[v] = append(hops[v], path)
+	}
+	return list, nil
+}
+
+// common returns how many hops two paths have in common from where they begin.
+func common(a, b []*convert.Converter) int {
+	k := 0
+	for k < min(len(a), len(b)) && a[k].To == b[k].To {
+		k++
+	}
+	return k
+}

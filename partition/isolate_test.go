@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/partition"
@@ -80,4 +82,82 @@ var _ = Describe("An isolated partition", func() {
 		}
 		Expect(conversions).To(BeNumerically(">", 1000))
 	})
+
+	// lowered returns what is converted where groups are extracted, and what stands between them has become single hops.
+	lowered := func(ctx SpecContext, g *graph.Graph, o *partition.Options) []string {
+		res, err := partition.Partition(ctx, g, o)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = convert.Lower(g, o.Registry)
+		Expect(err).NotTo(HaveOccurred())
+		list := []string{}
+		for _, in := range append(bodies(res), g) {
+			for n := range in.Nodes() {
+				if n.IsCarve(graph.OpConvert) {
+					list = append(list, fmt.Sprint(n.Inputs[0].Type, n.Inputs[0].Format))
+				}
+			}
+		}
+		return list
+	}
+	// counted returns the same from State.Conversions, without groups.
+	counted := func(ctx SpecContext, g *graph.Graph, o partition.Options) []string {
+		for o.Bans = partition.NewBans(nil); ; {
+			copied, err := g.Clone()
+			Expect(err).NotTo(HaveOccurred())
+			s, bans := partition.NewState(copied, &o, 0), o.Bans.Len()
+			for _, stage := range partition.Stages() {
+				if stage.Name == "extract-groups" || o.Bans.Len() > bans {
+					break
+				}
+				Expect(stage.Run(s, ctx)).To(Succeed(), stage.Name)
+			}
+			if o.Bans.Len() > bans {
+				continue
+			}
+			before := copied.String()
+			found, err := s.Conversions()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(copied.String()).To(Equal(before))
+			list := []string{}
+			for _, c := range found {
+				list = append(list, fmt.Sprint(c.Type, c.From))
+			}
+			return list
+		}
+	}
+
+	It("knows its conversions before groups are extracted", func(ctx SpecContext) {
+		conversions := 0
+		for seed := range uint64(100) {
+			rng := rand.New(rand.NewPCG(seed, 10))
+			g := randomGraph(rng, 40)
+			o := randomOptions(rng)
+			o.Isolated = true
+			list := counted(ctx, g, *o)
+			Expect(list).To(ConsistOf(lowered(ctx, g, o)), "seed %d", seed)
+			conversions += len(list)
+		}
+		Expect(conversions).To(BeNumerically(">", 300))
+	})
+
+	It("counts hops that two conversions of a value have in common once", func(ctx SpecContext) {
+		host, near := graph.HostFormat, graph.Format{Device: tensor.DeviceID{Type: tensor.CUDA}, Layout: opaque("near")}
+		far := graph.Format{Device: tensor.DeviceID{Type: tensor.CUDA}, Layout: opaque("far")}
+		backends := []backend.Backend{&elsewhere{instance("near", graph.RowMajor, "Neg"), near}, &elsewhere{instance("far", graph.RowMajor), far}}
+		o := &partition.Options{Backends: backends, Isolated: true,
+			Registry: registry(backends, hop(host, near), hop(near, host), hop(near, far), hop(far, near))}
+		g := parse(text("a, c", "a = Neg(x)", "b = Abs(x)", "c = Exp(b)"))
+		list := counted(ctx, g, *o)
+		Expect(list).To(HaveLen(9), "two each of a, b and c to the host and from it, but for x to near, which a and b share; and b and c from near")
+		Expect(list).To(ConsistOf(lowered(ctx, g, o)))
+	})
 })
+
+// bodies returns the groups' bodies.
+func bodies(r *partition.Result) []*graph.Graph {
+	var list []*graph.Graph
+	for _, gr := range r.Groups {
+		list = append(list, gr.Body)
+	}
+	return list
+}
