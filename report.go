@@ -129,6 +129,7 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	}
 	r := &Report{Groups: []GroupReport{}, Folded: []FoldedReport{}, Conversions: []ConversionReport{}, Devices: []DeviceReport{},
 		Rejected: []RejectedReport{}, Dims: s.Bindings(), Eliminated: p.removed}
+	r.Peak = p.peak(ctx, s.Bindings()) // first: it takes much memory for a moment
 	w := reportWriter{p: p, r: r, seen: map[string]bool{}}
 	w.block(s)
 	for _, c := range r.Conversions {
@@ -155,14 +156,21 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	for _, a := range s.Plan().Arenas {
 		r.Devices = append(r.Devices, DeviceReport{a.Device.String(), a.Height, a.LowerBound, a.Naive, a.Method})
 	}
-	m := memoryModel{ctx: ctx, registry: p.env.Transfer.Registry, options: &p.o, backends: p.backends, bindings: s.Bindings()}
-	r.Peak.After = m.peak(p.g)
-	m.orders = p.before
-	r.Peak.Before = m.peak(p.g)
 	if len(r.Devices) == 0 {
 		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
 	}
 	return r, nil
+}
+
+// peak models the peak with these values of the symbols, in the order of execution and in the model's.
+func (p *Program) peak(ctx context.Context, b graph.Bindings) PeakReport {
+	m := memoryModel{ctx: ctx, registry: p.env.Transfer.Registry, options: &p.o, backends: p.backends, bindings: b}
+	r := PeakReport{After: m.peak(p.g)}
+	r.Before = r.After
+	if m.orders = p.before; len(m.orders) > 0 {
+		r.Before = m.peak(p.g)
+	}
+	return r
 }
 
 type reportWriter struct {
