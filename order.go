@@ -342,7 +342,8 @@ func (m *memoryModel) assumed(shapes ...graph.Shape) graph.Bindings {
 }
 
 // shapesOf returns the shapes of all values of a graph, and as further ones the contents that are dims.
-func shapesOf(g *graph.Graph) (list []graph.Shape) {
+func shapesOf(g *graph.Graph) []graph.Shape {
+	list := make([]graph.Shape, 0, 2*g.ValueIDs())
 	add := func(v *graph.Value) {
 		if v != nil {
 			list = append(list, v.Type.Shape, v.Dims)

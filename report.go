@@ -195,7 +195,9 @@ func (w *reportWriter) block(s *exec.Spec) {
 			if op := st.Node.Op; op.Domain != graph.CarveDomain {
 				g.Operator = op.String()
 			}
-			for n := range st.Node.Regions[0].Graph.Nodes() {
+			body := st.Node.Regions[0].Graph
+			g.Ops = make([]string, 0, body.NumNodes())
+			for n := range body.Nodes() {
 				op := n.Op.String()
 				if n.IsCarve(graph.OpFused) && n.Op.Domain == graph.CarveDomain {
 					op = n.Str("pattern", op)
@@ -259,7 +261,7 @@ func (w *reportWriter) fallen(b *exec.Block) {
 
 // fresh returns the names that no group has yet: a node that was duplicated stands with the first.
 func (w *reportWriter) fresh(names []string) []string {
-	out := []string{}
+	out := make([]string, 0, len(names))
 	for _, n := range names {
 		if !w.seen[n] {
 			w.seen[n] = true
