@@ -13,7 +13,7 @@ type pass struct {
 	name  string
 	run   func(*compilation) error
 	round bool                                // it works on the graph of a round, which ends where nodes are banned from a backend
-	sees  form                                // the graph that users' passes in front of it would see
+	sees  phase                               // the graph that users' passes in front of it would see
 	check func(*compilation) error            // what is true afterwards, beside the invariants of graphs; nil for nothing
 	dump  func(*compilation, io.Writer) error // writes what the pass knows beside the graph; nil for nothing
 	open  graph.Invariant                     // the one that does not hold afterwards, 0 for none
@@ -21,13 +21,13 @@ type pass struct {
 	after string // the pass behind which a user put it, "" where it was put before one
 }
 
-// form is what the graph is at a place of the table.
-type form uint8
+// phase is what the graph is at a place of the table.
+type phase uint8
 
 const (
-	closed form = iota // nobody else may change it: it is not typed yet, or tables speak of its nodes
-	model              // the model's graph, typed
-	carved             // Subgraph, Convert and host nodes
+	closed phase = iota // nobody else may change it: it is not typed yet, or tables speak of its nodes
+	model               // the model's graph, typed
+	carved              // Subgraph, Convert and host nodes
 )
 
 // passes is the pipeline, in order. Each arrow of the architecture is one entry or several.

@@ -83,7 +83,7 @@ func (p *Pass) where() string {
 }
 
 // run returns the pass as the table has it: with what has to follow for the graph to be what later passes count on.
-func (p *Pass) run(sees form) func(*compilation) error {
+func (p *Pass) run(sees phase) func(*compilation) error {
 	return func(c *compilation) error {
 		before := portsOf(c.g)
 		if err := p.Run(c.ctx, c.g); err != nil {
@@ -103,7 +103,7 @@ func (p *Pass) run(sees form) func(*compilation) error {
 }
 
 // adopt brings what the compilation knows of the graph up to what a user's pass has made of it.
-func (c *compilation) adopt(sees form) error {
+func (c *compilation) adopt(sees phase) error {
 	if sees == carved {
 		return c.edited()
 	}

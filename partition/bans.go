@@ -23,13 +23,13 @@ type Bans struct {
 	pins  []Pin
 	list  []Ban
 	seen  map[banKey]bool
-	nodes map[int]map[int][]int32 // places in list, by block and id in the graph that the partition began with
+	nodes map[int]map[int][]int32 // places in list, by scope and id in the graph that the partition began with
 	names map[string][]int32      // places in list, by name, for nodes that have no place in that graph
 }
 
-// banKey is what a ban speaks of: a node by block and id, or, where id is -1, nodes by name.
+// banKey is what a ban speaks of: a node by scope and id, or, where id is -1, nodes by name.
 type banKey struct {
-	block, id     int
+	scope, id     int
 	name, backend string
 }
 
@@ -63,10 +63,10 @@ func (b *Bans) add(k banKey, ban Ban) bool {
 		b.names[k.name] = append(b.names[k.name], at)
 		return true
 	}
-	if b.nodes[k.block] == nil {
-		b.nodes[k.block] = map[int][]int32{}
+	if b.nodes[k.scope] == nil {
+		b.nodes[k.scope] = map[int][]int32{}
 	}
-	b.nodes[k.block][k.id] = append(b.nodes[k.block][k.id], at)
+	b.nodes[k.scope][k.id] = append(b.nodes[k.scope][k.id], at)
 	return true
 }
 
@@ -84,15 +84,15 @@ func (b *Bans) find(at []int32, backend string) *property.Reason {
 // time that a partition begins anew.
 type barred struct {
 	bans  *Bans
-	block int
+	scope int
 	first []*graph.Node         // by id, as the partition began; the nodes that properties add are not among them
 	nodes map[*graph.Node]int32 // ids in first; made when the first ban comes
 	of    map[*graph.Node][]int32
 }
 
-func newBarred(b *Bans, block int, g *graph.Graph) *barred {
-	x := &barred{bans: b, block: block, first: g.NodesByID(), of: map[*graph.Node][]int32{}}
-	for id, at := range b.nodes[block] {
+func newBarred(b *Bans, scope int, g *graph.Graph) *barred {
+	x := &barred{bans: b, scope: scope, first: g.NodesByID(), of: map[*graph.Node][]int32{}}
+	for id, at := range b.nodes[scope] {
 		if id < len(x.first) && x.first[id] != nil {
 			x.of[x.first[id]] = at
 		}
@@ -149,11 +149,11 @@ func (x *barred) ban(n *graph.Node, backend, pass string, why *property.Reason) 
 	}
 	ban := Ban{Node: strings.Join(n.Provenance(), " "), Backend: backend, Pass: pass, Reason: why}
 	if id, ok := x.nodes[n]; ok {
-		k := banKey{block: x.block, id: int(id), backend: backend}
+		k := banKey{scope: x.scope, id: int(id), backend: backend}
 		if !x.bans.add(k, ban) {
 			return false
 		}
-		x.of[n] = x.bans.nodes[x.block][int(id)]
+		x.of[n] = x.bans.nodes[x.scope][int(id)]
 		return true
 	}
 	grown := false

@@ -16,7 +16,7 @@ import (
 type State struct {
 	g     *graph.Graph
 	o     *Options
-	block int
+	scope int
 	names []string // of the backends
 	// efficiency is what each backend achieves, nil where it does not say.
 	efficiency []*backend.Efficiency
@@ -47,15 +47,15 @@ const (
 	hostScheduled = int32(-2)
 )
 
-// NewState begins the partition of a graph whose types have been inferred. block tells the graphs that share a table of
+// NewState begins the partition of a graph whose types have been inferred. scope tells the graphs that share a table of
 // bans apart: the number of the graph among them, the same whenever the partition begins anew.
-func NewState(g *graph.Graph, o *Options, block int) *State {
-	s := &State{g: g, o: o, block: block, told: map[told]bool{}, result: &Result{}}
+func NewState(g *graph.Graph, o *Options, scope int) *State {
+	s := &State{g: g, o: o, scope: scope, told: map[told]bool{}, result: &Result{}}
 	bans := o.Bans
 	if bans == nil {
 		bans = NewBans(o.Pins)
 	}
-	s.barred = newBarred(bans, block, g)
+	s.barred = newBarred(bans, scope, g)
 	for _, b := range o.Backends {
 		info := b.Info()
 		s.names, s.efficiency = append(s.names, info.Name), append(s.efficiency, info.Efficiency)

@@ -14,7 +14,7 @@ import (
 // the same for the same graph and options.
 func (s *State) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "partition %d %q after ", s.block, s.g.Name)
+	fmt.Fprintf(b, "partition %d %q after ", s.scope, s.g.Name)
 	if s.reached == 0 {
 		fmt.Fprintln(b, "nothing")
 	} else {
