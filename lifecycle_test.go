@@ -183,6 +183,7 @@ var _ = Describe("a Program's life", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = p.Run(ctx, map[string]tensor.Value{"x": wave(1, 3, 200, 200)})
 		Expect(err).To(MatchError(carve.ErrMemoryLimit))
+		Expect(err.Error()).To(MatchRegexp(`: \d{6,} bytes with \d+ in use, limit 100000$`))
 		_, err = p.Run(ctx, feeds)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Memory().Arenas).To(BeNumerically("<=", 100_000))

@@ -62,22 +62,25 @@ var _ = Describe("inputs and outputs", func() {
 	})
 
 	DescribeTable("of RunInto that do not fit are errors that name them",
-		func(ctx SpecContext, in, out []*tensor.Tensor, cause error, name string) {
+		func(ctx SpecContext, in, out []*tensor.Tensor, cause error, name, sizes string) {
 			p := compile(ctx, textModel(add), nil)
 			err := p.RunInto(ctx, in, out)
 			Expect(err).To(MatchError(cause))
 			var e *carve.InputError
 			Expect(errors.As(err, &e)).To(BeTrue())
 			Expect(e.Name).To(Equal(name))
+			Expect(e.Error()).To(ContainSubstring(sizes))
 		},
-		Entry("too few inputs", []*tensor.Tensor{vector(1)}, []*tensor.Tensor{vector(0)}, carve.ErrInput, "inputs"),
-		Entry("too many outputs", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{vector(0), vector(0)}, carve.ErrOutput, "outputs"),
-		Entry("nil input", []*tensor.Tensor{vector(1), nil}, []*tensor.Tensor{vector(0)}, carve.ErrInput, "b"),
-		Entry("output of another shape", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{vector(0, 0)}, carve.ErrOutput, "y"),
-		Entry("output of another dtype", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{tensor.From([]int32{0})}, carve.ErrOutput, "y"),
-		Entry("output whose elements are one", []*tensor.Tensor{vector(1, 1), vector(1, 1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{2}, Strides: []int{0}, Data: make([]byte, 16)}}, carve.ErrOutput, "y"),
-		Entry("output without storage", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{1}}}, carve.ErrOutput, "y"),
-		Entry("output at an odd address", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{1}, Data: make([]byte, 8), Offset: 1}}, carve.ErrOutput, "y"),
+		Entry("too few inputs", []*tensor.Tensor{vector(1)}, []*tensor.Tensor{vector(0)}, carve.ErrInput, "inputs", "(expected 2, found 1)"),
+		Entry("too many outputs", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{vector(0), vector(0)}, carve.ErrOutput, "outputs", "(expected 1, found 2)"),
+		Entry("nil input", []*tensor.Tensor{vector(1), nil}, []*tensor.Tensor{vector(0)}, carve.ErrInput, "b", "missing (expected f32[N], found nothing)"),
+		Entry("output of another shape", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{vector(0, 0)}, carve.ErrOutput, "y", "wrong shape (expected [1], found [2])"),
+		Entry("output of another dtype", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{tensor.From([]int32{0})}, carve.ErrOutput, "y", "wrong dtype (expected float32, found int32)"),
+		Entry("output whose elements are one", []*tensor.Tensor{vector(1, 1), vector(1, 1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{2}, Strides: []int{0}, Data: make([]byte, 16)}}, carve.ErrOutput, "y", "(expected a place for each, found strides [0] of [2])"),
+		Entry("output without storage", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{1}}}, carve.ErrOutput, "y", "needs 4 bytes, storage has 0"),
+		Entry("output of too few bytes", []*tensor.Tensor{vector(1, 1), vector(1, 1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{2}, Data: make([]byte, 4)}}, carve.ErrOutput, "y",
+			"f32 [2] needs 8 bytes, storage has 4 from offset 0 (expected f32[N], found f32[2])"),
+		Entry("output at an odd address", []*tensor.Tensor{vector(1), vector(1)}, []*tensor.Tensor{{DType: tensor.Float32, Shape: []int{1}, Data: make([]byte, 8), Offset: 1}}, carve.ErrOutput, "y", "(expected a multiple of 4 bytes, found 1 beyond one)"),
 	)
 
 	It("of RunInto must not overlap", func(ctx SpecContext) {

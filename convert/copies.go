@@ -24,14 +24,14 @@ func Copies(l graph.Layout, cost Cost, devices ...device.Device) []Converter {
 	}
 	for _, d := range devices {
 		add("upload", tensor.DeviceID{}, d.ID(), func(ctx context.Context, dst, src *tensor.Tensor, n int64, s device.Stream) error {
-			from, err := hostBytes(src, n)
+			from, err := hostBytes("source", src, n)
 			if err != nil {
 				return err
 			}
 			return d.CopyTo(ctx, s, device.MemoryOf(dst), int64(dst.Offset), from)
 		})
 		add("download", d.ID(), tensor.DeviceID{}, func(ctx context.Context, dst, src *tensor.Tensor, n int64, s device.Stream) error {
-			to, err := hostBytes(dst, n)
+			to, err := hostBytes("destination", dst, n)
 			if err != nil {
 				return err
 			}
@@ -68,10 +68,10 @@ func planCopy(l graph.Layout, dt tensor.DType, dims []int, copied copier) (Move,
 	}, nil
 }
 
-// hostBytes returns n bytes of a host tensor's storage.
-func hostBytes(t *tensor.Tensor, n int64) ([]byte, error) {
+// hostBytes returns n bytes of a host tensor's storage, which is the source or the destination of a copy.
+func hostBytes(end string, t *tensor.Tensor, n int64) ([]byte, error) {
 	if t.Offset < 0 || int64(len(t.Data))-int64(t.Offset) < n {
-		return nil, fmt.Errorf("%w: a copy needs %d bytes and has %d", tensor.ErrShape, n, len(t.Data)-t.Offset)
+		return nil, fmt.Errorf("%w: a copy of %v needs a %s of %d bytes, and has %d", tensor.ErrShape, t, end, n, max(len(t.Data)-t.Offset, 0))
 	}
 	return t.Data[t.Offset : int64(t.Offset)+n], nil
 }

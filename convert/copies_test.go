@@ -39,6 +39,24 @@ var _ = Describe("Copies", func() {
 		Expect(path[1].StreamDevice()).To(Equal(f[2].Device))
 	})
 
+	It("says what the source or the destination on the host is short of", func(ctx SpecContext) {
+		_, f, r := between(fake.Options{})
+		full := tensor.From([]float32{1, 2, 3})
+		short := &tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Data: make([]byte, 12), Offset: 4}
+		for _, end := range []struct {
+			from, to graph.Format
+			name     string
+		}{{f[0], f[1], "source"}, {f[1], f[0], "destination"}} {
+			path, err := r.Path(end.from, end.to)
+			Expect(err).NotTo(HaveOccurred())
+			move, err := path[0].Plan(full.DType, full.Shape)
+			Expect(err).NotTo(HaveOccurred())
+			err = move(ctx, short, short, convert.Exec{})
+			Expect(err).To(MatchError(tensor.ErrShape))
+			Expect(err.Error()).To(ContainSubstring("a copy of f32[3] needs a " + end.name + " of 12 bytes, and has 8"))
+		}
+	})
+
 	DescribeTable("brings tensors to a device, to another and back", func(ctx SpecContext, dt tensor.DType, dims ...int) {
 		b, f, r := between(fake.Options{})
 		x, err := tensor.New(dt, dims...)

@@ -108,8 +108,8 @@ func moveOf(every, fast *reorderer, need [2]int, size int, what string) Move {
 
 // sizeError says what a reorder needs and has.
 func sizeError(dst, src *tensor.Tensor, need [2]int, what string) error {
-	return fmt.Errorf("%w: a reorder of %s needs %d bytes and has %d, to %d and has %d", tensor.ErrShape, what,
-		need[0], len(src.Data)-src.Offset, need[1], len(dst.Data)-dst.Offset)
+	return fmt.Errorf("%w: a reorder of %s needs a source of %d bytes, and has %d, and a destination of %d, and has %d",
+		tensor.ErrShape, what, need[0], max(len(src.Data)-src.Offset, 0), need[1], max(len(dst.Data)-dst.Offset, 0))
 }
 
 // fastReorder returns a specialised reorder for the pair of layouts, or nil. It needs aligned storage where the processor

@@ -175,8 +175,12 @@ var _ = Describe("PlanHost", func() {
 		move, err := convert.PlanHost(graph.RowMajor, layout("ba"), tensor.Float32, []int{2, 3})
 		Expect(err).NotTo(HaveOccurred())
 		full, short := &tensor.Tensor{Data: make([]byte, 24)}, &tensor.Tensor{Data: make([]byte, 23)}
-		Expect(move(ctx, full, short, convert.Exec{})).To(MatchError(tensor.ErrShape))
-		Expect(move(ctx, short, full, convert.Exec{})).To(MatchError(tensor.ErrShape))
+		err = move(ctx, full, short, convert.Exec{})
+		Expect(err).To(MatchError(tensor.ErrShape))
+		Expect(err.Error()).To(ContainSubstring("f32[2 3] needs a source of 24 bytes, and has 23"))
+		err = move(ctx, short, full, convert.Exec{})
+		Expect(err).To(MatchError(tensor.ErrShape))
+		Expect(err.Error()).To(ContainSubstring("a destination of 24, and has 23"))
 		Expect(move(ctx, full, full, convert.Exec{})).To(Succeed())
 	})
 

@@ -324,7 +324,7 @@ func PhysicalSize(f Format, dt tensor.DType, dims []int) (int64, error) {
 	}
 	b := dt.Bytes(n)
 	if b < 0 {
-		return 0, fmt.Errorf("%w: %v %v", tensor.ErrTooLarge, dt, dims)
+		return 0, fmt.Errorf("%w: %v %v takes %d elements in %v", tensor.ErrTooLarge, dt, dims, n, f)
 	}
 	return int64(b), nil
 }

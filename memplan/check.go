@@ -1,6 +1,7 @@
 package memplan
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -19,29 +20,29 @@ func checkBuffers(bufs []Buffer) error {
 func checkBuffer(b *Buffer, self, n int) (field, reason string) {
 	switch {
 	case b.Size < 0:
-		return "size", "is negative"
+		return "size", fmt.Sprintf("%d is negative", b.Size)
 	case b.Align < 0 || b.Align&(b.Align-1) != 0:
-		return "alignment", "is not a power of two"
+		return "alignment", fmt.Sprintf("%d is not a power of two", b.Align)
 	case b.Lower > b.Upper:
-		return "lifetime", "ends before it begins"
+		return "lifetime", fmt.Sprintf("ends at %d, before it begins at %d", b.Upper, b.Lower)
 	case b.Fixed && b.Offset < 0:
-		return "offset", "is negative"
+		return "offset", fmt.Sprintf("%d is negative", b.Offset)
 	case b.Fixed && b.Align > 1 && b.Offset&(b.Align-1) != 0:
-		return "offset", "is not a multiple of the alignment"
+		return "offset", fmt.Sprintf("%d is not a multiple of the alignment %d", b.Offset, b.Align)
 	case b.Fixed && b.Offset > math.MaxInt64-b.Size:
-		return "offset", "plus size overflows"
+		return "offset", fmt.Sprintf("%d plus the size %d overflows", b.Offset, b.Size)
 	}
 	for _, g := range b.Gaps {
 		if g.Lower > g.Upper {
-			return "gaps", "a gap ends before it begins"
+			return "gaps", fmt.Sprintf("a gap ends at %d, before it begins at %d", g.Upper, g.Lower)
 		}
 		if g.Lower < b.Lower || g.Upper > b.Upper {
-			return "gaps", "a gap lies outside the lifetime"
+			return "gaps", fmt.Sprintf("a gap from %d to %d lies outside the lifetime from %d to %d", g.Lower, g.Upper, b.Lower, b.Upper)
 		}
 	}
 	for _, s := range b.Share {
 		if s < 0 || s >= n || s == self {
-			return "share", "names no other buffer"
+			return "share", fmt.Sprintf("%d names no other buffer of %d", s, n)
 		}
 	}
 	return "", ""
@@ -51,9 +52,9 @@ func checkBuffer(b *Buffer, self, n int) (field, reason string) {
 func checkOptions(o *Options) error {
 	switch {
 	case o.Capacity < 0:
-		return &InputError{Buffer: -1, Field: "capacity", Reason: "is negative"}
+		return &InputError{Buffer: -1, Field: "capacity", Reason: fmt.Sprintf("%d is negative", o.Capacity)}
 	case o.Threads < 0:
-		return &InputError{Buffer: -1, Field: "threads", Reason: "is negative"}
+		return &InputError{Buffer: -1, Field: "threads", Reason: fmt.Sprintf("%d is negative", o.Threads)}
 	}
 	return nil
 }

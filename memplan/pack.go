@@ -59,7 +59,7 @@ func Greedy(bufs []Buffer) (Plan, error) {
 // checkInput checks the buffers alone and the fixed ones against each other.
 func checkInput(bufs []Buffer) error {
 	if len(bufs) > math.MaxInt32/4 {
-		return &InputError{Buffer: -1, Reason: "too many buffers"}
+		return &InputError{Buffer: -1, Reason: fmt.Sprintf("%d buffers, which may be %d", len(bufs), math.MaxInt32/4)}
 	}
 	if err := checkBuffers(bufs); err != nil {
 		return err

@@ -87,7 +87,16 @@ var _ = Describe("Pack", func() {
 		bufs := []memplan.Buffer{buf(7, 0, 3), buf(4, 2, 9)}
 		plan, err := memplan.Pack(ctx, bufs, &memplan.Options{Capacity: 10})
 		Expect(err).To(MatchError(memplan.ErrInfeasible))
+		Expect(err).To(MatchError(ContainSubstring("the height is at least 11, the capacity 10")))
 		Expect(plan.LowerBound).To(Equal(int64(11)))
+	})
+
+	It("says between what the height lies where it finds no plan", func(ctx SpecContext) {
+		bufs := coarse(200, 0) // of exactly 128, which needs a search
+		plan, err := memplan.Pack(ctx, bufs, &memplan.Options{Capacity: 128, Steps: -1})
+		Expect(err).To(MatchError(memplan.ErrNoPlan))
+		Expect(plan.Height).To(BeNumerically(">", 128))
+		Expect(err).To(MatchError(ContainSubstring("from 128 to %d, the capacity 128", plan.Height)))
 	})
 
 	It("proves that loads beyond 63 bits do not fit", func(ctx SpecContext) {

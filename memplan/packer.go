@@ -153,10 +153,16 @@ func (k *packer) result() (Plan, error) {
 		return plan, nil
 	}
 	if k.opt.Capacity > 0 && k.bound > k.opt.Capacity {
-		return plan, fmt.Errorf("%w: the height is at least %d", ErrInfeasible, k.bound)
+		return plan, fmt.Errorf("%w: the height is at least %d, the capacity %d", ErrInfeasible, k.bound, k.opt.Capacity)
+	}
+	err := ErrNoPlan
+	if c := k.opt.Capacity; c > 0 && plan.Offsets != nil {
+		err = fmt.Errorf("%w: the height is from %d to %d, the capacity %d", ErrNoPlan, k.bound, plan.Height, c)
+	} else if c > 0 {
+		err = fmt.Errorf("%w: the height is at least %d, the capacity %d", ErrNoPlan, k.bound, c)
 	}
 	if cause := context.Cause(k.ctx); cause != nil && k.h.stopped() {
-		return plan, errors.Join(ErrNoPlan, cause)
+		return plan, errors.Join(err, cause)
 	}
-	return plan, ErrNoPlan
+	return plan, err
 }

@@ -188,7 +188,8 @@ func (f *packedLayout) storage(ctx context.Context, dst, src *tensor.Tensor, to,
 		return nil, nil, err
 	}
 	if len(dst.Data)-dst.Offset < to || len(src.Data)-src.Offset < from {
-		return nil, nil, fmt.Errorf("%w: %v from %d to %d bytes", tensor.ErrShape, f.format, len(src.Data)-src.Offset, len(dst.Data)-dst.Offset)
+		return nil, nil, fmt.Errorf("%w: %v needs a source of %d bytes, and has %d, and a destination of %d, and has %d", tensor.ErrShape, f.format,
+			from, max(len(src.Data)-src.Offset, 0), to, max(len(dst.Data)-dst.Offset, 0))
 	}
 	return dst.Data[dst.Offset : dst.Offset+to], src.Data[src.Offset : src.Offset+from], nil
 }

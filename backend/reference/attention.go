@@ -367,7 +367,7 @@ func (c *Call) modify(name string, dt tensor.DType, shape []int, v []float64) []
 	c.check(name, err)
 	t, ok := out.(*tensor.Tensor)
 	if !ok || !sameShape(t.Shape, shape) {
-		c.fail(name, tensor.ErrShape, "the result is %v", out)
+		c.fail(name, tensor.ErrShape, "the result is %v, expected %v", out, shape)
 	}
 	return c.floatsOf(name, t)
 }

@@ -37,7 +37,10 @@ func (e *Error) Error() string {
 	if e.Port != "" {
 		s += ", " + e.Port
 	}
-	return s + ": " + e.Err.Error()
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
 }
 
 // Unwrap returns the cause.
@@ -272,7 +275,7 @@ func (c *Call) boundEmpty(port string, shape []int) {
 	n := 1
 	for _, d := range shape {
 		if d > c.maxBytes()/n {
-			c.fail(port, tensor.ErrTooLarge, "%v", shape)
+			c.fail(port, tensor.ErrTooLarge, "dims of the empty %v come to more than %d", shape, c.maxBytes())
 		}
 		n *= max(d, 1)
 	}

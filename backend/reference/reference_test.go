@@ -267,6 +267,7 @@ var _ = Describe("Run", func() {
 		var typed *reference.Error
 		Expect(errors.As(err, &typed)).To(BeTrue())
 		Expect(typed.Node).To(Equal("n"))
+		Expect(err.Error()).To(MatchRegexp(`more than \d+|from -?\d+ to -?\d+`), "it names a limit")
 	},
 		Entry("ConstantOfShape", "ConstantOfShape", []*tensor.Tensor{i64(1<<20, 1<<20)}),
 		Entry("overflow", "ConstantOfShape", []*tensor.Tensor{i64(1<<40, 1<<40)}),
@@ -280,6 +281,13 @@ var _ = Describe("Run", func() {
 		Entry("OneHot", "OneHot", []*tensor.Tensor{i64(1), i64(1 << 39), f32([]int{2}, 0, 1)}),
 		Entry("HannWindow", "HannWindow", []*tensor.Tensor{tensor.Scalar(int64(1 << 40))}),
 	)
+
+	It("names the dim of Reshape that none can be", func() {
+		in := []*tensor.Tensor{f32([]int{2}, 1, 2), i64(2, -3)}
+		_, err := reference.Evaluate(context.Background(), node("Reshape", 14, in), values(in))
+		Expect(err).To(MatchError(tensor.ErrShape))
+		Expect(err.Error()).To(ContainSubstring("dim -3 at 1 of [2 -3]"))
+	})
 
 	It("bounds results by MaxBytes", func() {
 		in := []*tensor.Tensor{f32([]int{1}, 1), i64(100)}

@@ -58,7 +58,7 @@ func reshape(c *Call) {
 			free = i
 			continue
 		case d < 0:
-			c.fail("shape", tensor.ErrShape, "%v", want)
+			c.fail("shape", tensor.ErrShape, "dim %d at %d of %v", d, i, want)
 		case d == 0 && c.Node.Int("allowzero", 0) == 0:
 			c.require(i < len(x.Shape), "shape", "0 at %d for %v", i, x)
 			d = int64(x.Shape[i])

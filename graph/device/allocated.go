@@ -25,7 +25,7 @@ type allocated struct {
 // Alloc implements Device. The block goes back as it came: the allocator may know it by its Handle.
 func (d *allocated) Alloc(size int64) (Memory, error) {
 	if size < 0 {
-		return Memory{}, fmt.Errorf("%w: %d bytes", ErrOutOfMemory, size)
+		return Memory{}, fmt.Errorf("%w: a block of %d bytes", ErrOutOfMemory, size)
 	}
 	if size == 0 {
 		return Memory{Data: []byte{}}, nil

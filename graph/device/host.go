@@ -13,6 +13,9 @@ import (
 // Host is the host's memory. Blocks are mapped outside of Go's heap and given back to the system when they are freed.
 var Host Device = &host{blocks: map[*byte]*offheap.Block{}}
 
+// maxBlock is the most bytes of one block of the host: more than processors have addresses for.
+const maxBlock = 1 << 46
+
 type host struct {
 	mu     sync.Mutex
 	blocks map[*byte]*offheap.Block
@@ -21,8 +24,8 @@ type host struct {
 func (*host) ID() tensor.DeviceID { return tensor.DeviceID{} }
 
 func (h *host) Alloc(size int64) (Memory, error) {
-	if size < 0 || size > 1<<46 {
-		return Memory{}, fmt.Errorf("%w: %d bytes", ErrOutOfMemory, size)
+	if size < 0 || size > maxBlock {
+		return Memory{}, fmt.Errorf("%w: a block of %d bytes, which may have %d", ErrOutOfMemory, size, int64(maxBlock))
 	}
 	if size == 0 {
 		return Memory{Data: []byte{}}, nil

@@ -3,6 +3,7 @@ package device_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"unsafe"
 
@@ -22,6 +23,14 @@ var _ = Describe("Host", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return m
 	}
+
+	It("says how large a block may be", func() {
+		for _, n := range []int64{-1, 1 << 47} {
+			_, err := device.Host.Alloc(n)
+			Expect(err).To(MatchError(device.ErrOutOfMemory))
+			Expect(err.Error()).To(ContainSubstring(fmt.Sprintf("a block of %d bytes, which may have 70368744177664", n)))
+		}
+	})
 
 	It("gives aligned memory outside of Go's heap, and takes it back", func() {
 		before := offheap.Total().Anonymous

@@ -67,7 +67,7 @@ func (e *exporter) model(m *Model) (*rope, error) {
 		r.message(14, o)
 	}
 	if r.n > 1<<31-1 {
-		return nil, fmt.Errorf("%w: message of %d bytes; write the weights as external data", ErrTooLarge, r.n)
+		return nil, fmt.Errorf("%w: message of %d bytes, limit %d; write the weights as external data", ErrTooLarge, r.n, 1<<31-1)
 	}
 	return r, nil
 }

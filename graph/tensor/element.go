@@ -76,7 +76,7 @@ func Decode(dst []float64, t *Tensor) error {
 		return err
 	}
 	if len(dst) != t.Len() {
-		return fmt.Errorf("%w: %d elements to %d", ErrShape, t.Len(), len(dst))
+		return fmt.Errorf("%w: %v has %d elements, the slice %d", ErrShape, t, t.Len(), len(dst))
 	}
 	if t.DType == String || t.DType.IsComplex() {
 		return fmt.Errorf("%w: %v read as float64", ErrDType, t.DType)
@@ -93,7 +93,7 @@ func DecodeInts(dst []int64, t *Tensor) error {
 		return err
 	}
 	if len(dst) != t.Len() {
-		return fmt.Errorf("%w: %d elements to %d", ErrShape, t.Len(), len(dst))
+		return fmt.Errorf("%w: %v has %d elements, the slice %d", ErrShape, t, t.Len(), len(dst))
 	}
 	switch {
 	case t.DType == String || t.DType.IsComplex():
@@ -146,7 +146,7 @@ func (t *Tensor) writable(n int) error {
 	case !t.IsCompact():
 		return ErrNotCompact
 	case t.Len() != n:
-		return fmt.Errorf("%w: %d elements to %d", ErrShape, n, t.Len())
+		return fmt.Errorf("%w: %v has %d elements, the slice %d", ErrShape, t, t.Len(), n)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (h *npyHeader) tensor(data []byte) (*Tensor, error) {
 	if h.unicode || h.fixed {
 		// A Go string's header costs more than a short element: the file's size still bounds it, but for empty elements.
 		if h.size == 0 && h.n > 1<<20 {
-			return nil, fmt.Errorf("%w: %d empty strings", ErrTooLarge, h.n)
+			return nil, fmt.Errorf("%w: %d empty strings, limit %d", ErrTooLarge, h.n, 1<<20)
 		}
 		t.Strings = make([]string, h.n)
 		for i := range t.Strings {
@@ -255,7 +255,7 @@ func writeNPYStrings(w io.Writer, t *Tensor) error {
 		width = max(width, utf8.RuneCountInString(s))
 	}
 	if len(elems) > 0 && width > maxNPYStrings/4/len(elems) {
-		return fmt.Errorf("%w: strings of up to %d characters in npy", ErrTooLarge, width)
+		return fmt.Errorf("%w: %d strings of %d characters in npy, limit %d bytes", ErrTooLarge, len(elems), width, maxNPYStrings)
 	}
 	if _, err := w.Write(npyHeaderBytes(fmt.Sprintf("<U%d", width), t.Shape)); err != nil {
 		return err

@@ -204,6 +204,7 @@ var _ = Describe("npz", func() {
 		Expect(tensor.WriteNPZ(&buf, arrays, tensor.Deflated)).To(Succeed())
 		_, err := tensor.ReadNPZ(bytes.NewReader(buf.Bytes()), int64(buf.Len()), &tensor.NPZOptions{MaxBytes: 50000})
 		Expect(err).To(MatchError(tensor.ErrTooLarge))
+		Expect(err.Error()).To(MatchRegexp(`npz entry ".*" of \d+ bytes, \d+ are left of the limit`))
 	})
 
 	It("refuses a claim that no deflate stream can keep", func() {

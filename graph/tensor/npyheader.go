@@ -51,7 +51,7 @@ func npyPrefix(b []byte) (start, end int, err error) {
 		return 0, 0, fmt.Errorf("%w: npy version %d.%d", ErrUnsupported, b[6], b[7])
 	}
 	if n > maxNPYHeader {
-		return 0, 0, fmt.Errorf("%w: npy header of %d bytes", ErrTooLarge, n)
+		return 0, 0, fmt.Errorf("%w: npy header of %d bytes, limit %d", ErrTooLarge, n, maxNPYHeader)
 	}
 	return start, start + int(n), nil
 }
@@ -109,7 +109,7 @@ func parseNPYHeader(text []byte) (*npyHeader, error) {
 		return nil, err
 	}
 	if h.size > 0 && h.n > (1<<62)/h.size {
-		return nil, fmt.Errorf("%w: npy of shape %v", ErrTooLarge, h.shape)
+		return nil, fmt.Errorf("%w: npy of shape %v with elements of %d bytes", ErrTooLarge, h.shape, h.size)
 	}
 	h.bytes = h.n * h.size
 	return h, nil

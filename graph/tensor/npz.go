@@ -54,7 +54,7 @@ func ReadNPZ(r io.ReaderAt, size int64, o *NPZOptions) ([]Named, error) {
 			return nil, fmt.Errorf("%w: npz entry %.80q claims %d bytes", ErrSyntax, f.Name, n)
 		}
 		if n > limit {
-			return nil, fmt.Errorf("%w: npz entry %.80q of %d bytes", ErrTooLarge, f.Name, n)
+			return nil, fmt.Errorf("%w: npz entry %.80q of %d bytes, %d are left of the limit", ErrTooLarge, f.Name, n, limit)
 		}
 		limit -= n
 		t, err := readEntry(f)

@@ -340,7 +340,7 @@ func AppendProtoHead(b []byte, name string, t *Tensor) (head, payload []byte, er
 		return b, nil, err
 	}
 	if len(data) > 1<<31-1 {
-		return b, nil, fmt.Errorf("%w: tensor of %d bytes in a message", ErrTooLarge, len(data))
+		return b, nil, fmt.Errorf("%w: tensor of %d bytes in a message, limit %d", ErrTooLarge, len(data), 1<<31-1)
 	}
 	b = appendProtoType(b, t.DType, t.Shape)
 	if t.DType == String {

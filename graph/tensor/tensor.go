@@ -85,17 +85,20 @@ var (
 	ErrTruncated   = wire.ErrTruncated
 )
 
+// maxElements is the most that a shape may have: so many of the largest, of 16 bytes, are less than 2^63 bytes.
+const maxElements = math.MaxInt64 / 16
+
 // NumElements returns the product of dims, or an error wrapping ErrTooLarge where it overflows or a dim is negative.
 func NumElements(dims []int) (int, error) {
 	n, zero := 1, false
 	for _, d := range dims {
 		switch {
 		case d < 0:
-			return 0, fmt.Errorf("%w: dim %d is negative", ErrTooLarge, d)
+			return 0, fmt.Errorf("%w: dim %d of shape %v is negative", ErrTooLarge, d, slices.Clone(dims)) // a clone: callers' dims need no heap
 		case d == 0:
 			zero = true
-		case n > math.MaxInt64/16/d:
-			return 0, fmt.Errorf("%w: shape %v", ErrTooLarge, slices.Clone(dims)) // a clone: callers' dims need no heap
+		case n > maxElements/d:
+			return 0, fmt.Errorf("%w: shape %v has more than %d elements", ErrTooLarge, slices.Clone(dims), maxElements)
 		default:
 			n *= d
 		}
@@ -204,7 +207,7 @@ func (t *Tensor) Check() error {
 	}
 	if t.DType == String {
 		if len(t.Strings) < n {
-			return fmt.Errorf("%w: %d strings for %v", ErrShape, len(t.Strings), t.Shape)
+			return fmt.Errorf("%w: %v needs %d strings, storage has %d", ErrShape, t.Shape, n, len(t.Strings))
 		}
 		return nil
 	}
@@ -215,11 +218,11 @@ func (t *Tensor) Check() error {
 	if t.Strides != nil {
 		last = 0
 		for i, s := range t.Strides {
-			if s < 0 || (t.Shape[i] > 1 && s > math.MaxInt64/16/t.Shape[i]) {
-				return fmt.Errorf("%w: stride %d", ErrShape, s)
+			if s < 0 || (t.Shape[i] > 1 && s > maxElements/t.Shape[i]) {
+				return fmt.Errorf("%w: stride %d of %v, which has to be from 0 to %d", ErrShape, s, t.Shape, maxElements/max(t.Shape[i], 1))
 			}
-			if last += s * (t.Shape[i] - 1); last > math.MaxInt64/16 {
-				return fmt.Errorf("%w: strides %v of %v", ErrTooLarge, t.Strides, t.Shape)
+			if last += s * (t.Shape[i] - 1); last > maxElements {
+				return fmt.Errorf("%w: strides %v of %v reach beyond %d elements", ErrTooLarge, t.Strides, t.Shape, maxElements)
 			}
 		}
 		if t.DType.IsPacked() && !t.IsCompact() {
@@ -344,7 +347,7 @@ func (t *Tensor) View(shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if n != t.Len() {
-		return nil, fmt.Errorf("%w: %v viewed as %v", ErrShape, t.Shape, shape)
+		return nil, fmt.Errorf("%w: %v has %d elements, viewed as %v with %d", ErrShape, t.Shape, t.Len(), shape, n)
 	}
 	v := *t
 	v.Shape, v.Strides = append([]int{}, shape...), nil

@@ -133,7 +133,7 @@ func defaultValue(v *graph.Value, b *binding) (tensor.Value, error) {
 		return nil, err
 	}
 	if bytes := dt.Bytes(n); bytes < 0 || bytes > maxDefaultBytes || dt == tensor.String && n > maxDefaultBytes/16 {
-		return nil, fmt.Errorf("%w: default data of %v%v", tensor.ErrTooLarge, dt.Name(), shape)
+		return nil, fmt.Errorf("%w: default data of %v%v, which is %d elements, limit %d bytes", tensor.ErrTooLarge, dt.Name(), shape, n, maxDefaultBytes)
 	}
 	t, err := tensor.New(dt, shape...)
 	if err != nil {

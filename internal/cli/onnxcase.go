@@ -214,7 +214,7 @@ func arange(v *graph.Value, b *binding) (tensor.Value, error) {
 		return nil, err
 	}
 	if n > maxDefaultBytes/4 {
-		return nil, fmt.Errorf("%w: %v", tensor.ErrTooLarge, shape)
+		return nil, fmt.Errorf("%w: default data of %v needs %d bytes, limit %d", tensor.ErrTooLarge, shape, 4*n, maxDefaultBytes)
 	}
 	data := make([]float32, n)
 	for i := range data {

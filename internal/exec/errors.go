@@ -26,7 +26,10 @@ type PortError struct {
 // Error names input, problem, expected and found.
 func (e *PortError) Error() string {
 	s := fmt.Sprintf("%v %q: %s", e.Kind, e.Name, e.Problem)
-	if e.Expected != "" || e.Found != "" {
+	switch {
+	case e.Expected == "" && e.Found != "":
+		s += fmt.Sprintf(" (found %s)", e.Found)
+	case e.Expected != "":
 		s += fmt.Sprintf(" (expected %s, found %s)", e.Expected, e.Found)
 	}
 	return s

@@ -3,6 +3,7 @@ package exec
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -133,13 +134,15 @@ func (s *Session) checkOutput(f *frame, i, slot int) error {
 		return s.badOutput(i, "wrong shape", fmt.Sprint(d), fmt.Sprint(o.Shape))
 	}
 	if o.DType == tensor.String && !o.IsCompact() {
-		return s.badOutput(i, "strings have no strides", "", fmt.Sprint(o.Strides))
+		return s.badOutput(i, "strings have no strides", "none", fmt.Sprint(o.Strides))
 	}
 	if !disjoint(o.Tensor) {
-		return s.badOutput(i, "its elements share memory", "", fmt.Sprint(o.Strides))
+		return s.badOutput(i, "its elements share memory", "a place for each", fmt.Sprintf("strides %v of %v", o.Strides, o.Shape))
 	}
 	if o.Device.IsHost() && !alignedTo(o.Tensor, 1) {
-		return s.badOutput(i, "storage is not aligned for its dtype", "", "")
+		size := min(o.DType.Size(), 8)
+		at := uintptr(unsafe.Pointer(&o.Data[o.Offset])) % uintptr(size)
+		return s.badOutput(i, "storage is not aligned for its dtype", fmt.Sprintf("a multiple of %d bytes", size), fmt.Sprintf("%d beyond one", at))
 	}
 	for k := range s.ins {
 		if s.ins[k].Tensor != nil && s.m.overlap(o, &s.ins[k]) {

@@ -268,7 +268,7 @@ func (m *Machine) fits(d tensor.DeviceID, n int64) error {
 func (m *Machine) isThere(n int64) error {
 	host := m.spaces[tensor.DeviceID{}]
 	for r := host.relief(); !offheap.Fits(n); host.Trim() {
-		err := fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, n)
+		err := fmt.Errorf("%w: %d bytes, %d are left on the host", device.ErrOutOfMemory, n, offheap.Available())
 		if s := host.Stats(); n > offheap.Available()+s.Held() || !r.next(err) {
 			return err
 		}

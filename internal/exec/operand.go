@@ -108,7 +108,7 @@ func (m *Machine) checkStorage(o *Operand) *fault {
 		}
 	}
 	if t.Offset < 0 || t.Device.IsHost() && size > int64(len(t.Data)-t.Offset) {
-		return bad(fmt.Errorf("%w: %d bytes from offset %d on, of %d", tensor.ErrShape, size, t.Offset, len(t.Data)))
+		return bad(fmt.Errorf("%w: %d bytes are needed, storage has %d from offset %d", tensor.ErrShape, size, max(len(t.Data)-t.Offset, 0), t.Offset))
 	}
 	return nil
 }

@@ -85,7 +85,12 @@ type Error struct {
 }
 
 // Error implements error.
-func (e *Error) Error() string { return "dlpack: " + e.Field + ": " + e.Err.Error() }
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return "dlpack: " + e.Field
+	}
+	return "dlpack: " + e.Field + ": " + e.Err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
