@@ -104,7 +104,7 @@ func castHalf(p *planner, n *graph.Node, e reorder.Element) error {
 	whole := func(h uint16) int64 { return wholeOf(decode(h, e)) }
 	switch y.Type.DType {
 	case x.Type.DType:
-		p.alias(y, x)
+		p.ViewOr(y, x, p.copyStep)
 		return nil
 	case tensor.Float32:
 		target := p.target

@@ -35,7 +35,7 @@ func planConvert(p *planner, n *graph.Node) error {
 		to, ok2 := reorderLayout(y.Format)
 		if ok1 && ok2 {
 			if p.sameBytes(n) {
-				p.alias(y, x)
+				p.ViewOr(y, x, p.copyStep)
 				return nil
 			}
 			src, dst := p.In(x), p.Out(y)

@@ -178,7 +178,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
 	if operators.KeepsBytes(dx, perm) {
-		p.alias(y, x)
+		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
 	p.permute(dx, perm, x.Type.DType.Size(), p.In(x), p.Out(y))
@@ -221,7 +221,7 @@ func planExpand(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	dy := p.Dims[y.ID]
 	if product(p.Dims[x.ID]) == product(dy) {
-		p.alias(y, x)
+		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
 	dst := p.Out(y)

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
@@ -157,21 +156,8 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 }
 
 func batchNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if !operators.IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 {
-		return nil, property.Because(property.Unsupported, "float32 inference only")
-	}
-	for _, v := range n.Inputs[1:] {
-		if v == nil || !fuse.IsConst(v) {
-			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
-		}
-	}
-	for _, o := range n.Outputs[1:] {
-		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
-			return nil, property.Because(property.Unsupported, "statistics as outputs")
-		}
-	}
-	if len(n.Inputs[0].Type.Shape) < 2 {
-		return nil, property.Because(property.ShapeReason, "rank %d", len(n.Inputs[0].Type.Shape))
+	if why := operators.NoScale(n); why != nil {
+		return nil, why
 	}
 	return followSignatures(n, 1), nil
 }

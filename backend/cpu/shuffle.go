@@ -25,19 +25,6 @@ func planShuffle(p *planner, n *graph.Node) error {
 	return p.gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []place.Memory{p.In(x)}, p.Out(n.Outputs[0]))
 }
 
-// takeChannels emits the choice of count channels from start on.
-func (p *planner) takeChannels(x, y *graph.Value, start int) error {
-	d, count := p.Dims[x.ID], p.Dims[y.ID][1]
-	if p.ViewChannels(x, y, start) {
-		return nil
-	}
-	table := make([]reorder.Channel, count)
-	for c := range table {
-		table[c] = reorder.Channel{Channel: start + c}
-	}
-	return p.gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []place.Memory{p.In(x)}, p.Out(y))
-}
-
 func init() {
 	table.Register(operators.Pattern(fuse.ShuffleName), operator{Signatures: shuffleSignatures, Plan: planShuffle})
 }

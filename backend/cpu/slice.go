@@ -41,7 +41,7 @@ func planSlice(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if x.Format == blocked {
 		start, _ := place.ChannelSlice(n)
-		return p.takeChannels(x, y, start)
+		return p.TakeChannels(x, y, start, p.gather)
 	}
 	c, err := p.sliceOf(n)
 	if err == nil {
@@ -142,7 +142,7 @@ func planSplit(p *planner, n *graph.Node) error {
 	if x.Format == blocked {
 		start := 0
 		for _, y := range n.Outputs {
-			if err := p.takeChannels(x, y, start); err != nil {
+			if err := p.TakeChannels(x, y, start, p.gather); err != nil {
 				return err
 			}
 			start += p.Dims[y.ID][1]

@@ -21,7 +21,7 @@ func viewSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planView(p *planner, n *graph.Node) error {
-	p.alias(n.Outputs[0], n.Inputs[0])
+	p.ViewOr(n.Outputs[0], n.Inputs[0], p.copyStep)
 	return nil
 }
 

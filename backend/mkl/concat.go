@@ -201,19 +201,6 @@ func (p *planner) gather(images, pixels int, sources []reorder.Source, table []r
 	return nil
 }
 
-// takeChannels emits the choice of channels from start on, as a view where they are whole blocks of one image.
-func (p *planner) takeChannels(x, y *graph.Value, start int) error {
-	d, count := p.Dims[x.ID], p.Dims[y.ID][1]
-	if p.ViewChannels(x, y, start) {
-		return nil
-	}
-	table := make([]reorder.Channel, count)
-	for c := range table {
-		table[c] = reorder.Channel{Channel: start + c}
-	}
-	return p.gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []place.Memory{p.In(x)}, p.Out(y))
-}
-
 func init() {
 	table.Register("Concat", operator{Signatures: concatSignatures, Plan: planConcat, Strided: concatStrided})
 }

@@ -24,7 +24,7 @@ func settleConvert(p *planner, n *graph.Node) {
 func planConvert(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if p.sameBytes(n) {
-		p.alias(y, x)
+		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
 	if dtypeOf(x.Type.DType) == 0 || p.reordered(p.shape(x), p.shape(y), p.In(x), p.Out(y)) != nil {

@@ -31,7 +31,7 @@ func viewSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason)
 }
 
 func planView(p *planner, n *graph.Node) error {
-	p.alias(n.Outputs[0], n.Inputs[0])
+	p.ViewOr(n.Outputs[0], n.Inputs[0], p.copyStep)
 	return nil
 }
 
@@ -56,7 +56,7 @@ func planTranspose(p *planner, n *graph.Node) error {
 		return property.Because(property.Attribute, "perm of %v", n)
 	}
 	if operators.KeepsBytes(d, perm) {
-		p.alias(y, x)
+		p.ViewOr(y, x, p.copyStep)
 		return nil
 	}
 	s, _ := p.In(x).Strides(d, x.Type.DType.Size())

@@ -2,28 +2,16 @@ package mkl
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
 func batchNormSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x := n.Input(0)
-	if !operators.IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
-		return nil, property.Because(property.Unsupported, "float32 inference only")
+	if why := operators.NoScale(n); why != nil {
+		return nil, why
 	}
-	for _, v := range n.Inputs[1:] {
-		if v == nil || !fuse.IsConst(v) {
-			return nil, property.Because(property.Unsupported, "statistics %v are not constant", v)
-		}
-	}
-	for _, o := range n.Outputs[1:] {
-		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
-			return nil, property.Because(property.Unsupported, "statistics as outputs")
-		}
-	}
-	dx := operators.AssumedDims(x)
-	if len(dx) < 2 || len(dx) > 5 {
+	dx := operators.AssumedDims(n.Inputs[0])
+	if len(dx) > 5 {
 		return nil, property.Because(property.ShapeReason, "rank %d", len(dx))
 	}
 	act := b.activations(len(dx))

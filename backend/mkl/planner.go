@@ -134,13 +134,6 @@ func (p *planner) shape(v *graph.Value) shape {
 // overFirst settles operators that may overwrite their first operand.
 func overFirst(p *planner, n *graph.Node) { p.InPlace(n.Outputs[0], n.Inputs[0]) }
 
-// alias makes out a view of in, both of one size. Where out lies elsewhere, it is copied.
-func (p *planner) alias(out, in *graph.Value) {
-	if !p.View(out, in) {
-		p.copyStep(p.Out(out), p.In(in), p.Bytes(out))
-	}
-}
-
 // copyStep copies a value of that many bytes.
 func (p *planner) copyStep(dst, src place.Memory, size int) {
 	p.emit(step{host: func(st *state) error {

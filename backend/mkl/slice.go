@@ -63,7 +63,7 @@ func planSlice(p *planner, n *graph.Node) error {
 		if !ok {
 			return property.Because(property.Layout, "slice in %v", x.Format)
 		}
-		return p.takeChannels(x, y, start)
+		return p.TakeChannels(x, y, start, p.gather)
 	}
 	off, strides, err := p.sliceOf(n)
 	if err != nil {
@@ -206,7 +206,7 @@ func planSplit(p *planner, n *graph.Node) error {
 	strides, _ := p.In(x).Strides(p.Dims[x.ID], 4)
 	return p.parts(n, func(y *graph.Value, at int) error {
 		if x.Format != graph.HostFormat {
-			return p.takeChannels(x, y, at)
+			return p.TakeChannels(x, y, at, p.gather)
 		}
 		return p.window(x, y, at, strides)
 	})

@@ -3,6 +3,7 @@ package operators
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -40,6 +41,28 @@ func IsFloat32(vs ...*graph.Value) bool {
 // NotFloat32 is the reason to turn down a node for v.
 func NotFloat32(v *graph.Value) *property.Reason {
 	return property.Because(property.DTypeReason, "float32 only, %v is %v", v, v.Type.DType)
+}
+
+// NoScale says why a BatchNormalization is more than a float32 scale and shift for each channel, known when it is compiled; nil
+// where it is just that.
+func NoScale(n *graph.Node) *property.Reason {
+	if !IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
+		return property.Because(property.Unsupported, "float32 inference by channel only")
+	}
+	for _, v := range n.Inputs[1:] {
+		if v == nil || !fuse.IsConst(v) {
+			return property.Because(property.Unsupported, "statistics %v are not constant", v)
+		}
+	}
+	for _, o := range n.Outputs[1:] {
+		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
+			return property.Because(property.Unsupported, "statistics as outputs")
+		}
+	}
+	if rank := len(n.Inputs[0].Type.Shape); rank < 2 {
+		return property.Because(property.ShapeReason, "rank %d", rank)
+	}
+	return nil
 }
 
 // ConstDim returns a dim that is a number. ok is false where v is absent or has no such axis, too.

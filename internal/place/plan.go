@@ -314,6 +314,13 @@ func (p *Plan) View(out, in *graph.Value) bool {
 	return ok && p.lie(out, m)
 }
 
+// ViewOr makes out a view of in, both of one size, or, where out lies elsewhere, has copied emit a copy of so many bytes.
+func (p *Plan) ViewOr(out, in *graph.Value, copied func(dst, src Memory, size int)) {
+	if !p.View(out, in) {
+		copied(p.Out(out), p.In(in), p.Bytes(out))
+	}
+}
+
 // Part makes out the bytes from off on of the memory in which in lies. It reports false where out has to be made elsewhere.
 func (p *Plan) Part(out, in *graph.Value, off int) bool {
 	m, size := p.Where[in.ID], p.Bytes(out)

@@ -3,6 +3,7 @@ package place
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 // Views are the names of operators that give a row-major tensor another shape. They cost nothing: the result lies where
@@ -111,4 +112,19 @@ func WholeChannels(f graph.Format, dims []int, start, count int) bool {
 func (p *Plan) ViewChannels(x, y *graph.Value, start int) bool {
 	d := p.Dims[x.ID]
 	return WholeChannels(x.Format, d, start, p.Dims[y.ID][1]) && p.Part(y, x, start*d[2]*d[3]*4)
+}
+
+// A Gather emits a choice of channels of blocked images (reorder.NewGather): how many, of how many pixels, from what to what.
+type Gather func(images, pixels int, sources []reorder.Source, table []reorder.Channel, reads []Memory, dst Memory) error
+
+// TakeChannels makes y the channels of the blocked float32 images x from start on: a view as ViewChannels has it, or by gather.
+func (p *Plan) TakeChannels(x, y *graph.Value, start int, gather Gather) error {
+	if p.ViewChannels(x, y, start) {
+		return nil
+	}
+	d, table := p.Dims[x.ID], make([]reorder.Channel, p.Dims[y.ID][1])
+	for c := range table {
+		table[c] = reorder.Channel{Channel: start + c}
+	}
+	return gather(d[0], d[2]*d[3], []reorder.Source{{C: d[1]}}, table, []Memory{p.In(x)}, p.Out(y))
 }
