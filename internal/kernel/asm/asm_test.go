@@ -134,7 +134,41 @@ var _ = Describe("ISA", func() {
 		Expect([]string{asm.AVX2().R(2), asm.AVX512().R(31), asm.NEON().R(31), asm.X(1), asm.Y(2), asm.Z(3), asm.K(3)}).To(
 			Equal([]string{"Y2", "Z31", "V31", "X1", "Y2", "Z3", "K3"}))
 		Expect([]int{asm.NEON().Size(), asm.AVX2().Size(), asm.AVX512().Size()}).To(Equal([]int{16, 32, 64}))
+		Expect([]string{asm.AVX512().Mask(), asm.AVX2().Mask()}).To(Equal([]string{"K1", "Y15"}))
 		Expect(func() { asm.AVX2().R(16) }).To(Panic())
+	})
+
+	It("clears, reads and writes vectors as each set does", func() {
+		body := func(v asm.ISA, write func(fn *asm.Func)) string {
+			f := asm.New("p", v.Arch)
+			write(f.Func("x", "x is a test."))
+			return string(f.Text())
+		}
+		moves := func(v asm.ISA) string {
+			return body(v, func(fn *asm.Func) {
+				fn.Clear(v, v.R(0))
+				fn.LoadVector(v, "(AX)", v.R(0), "")
+				fn.LoadVector(v, "(AX)", v.R(0), v.Mask())
+				fn.StoreVector(v, v.R(0), "(AX)", "")
+				fn.StoreVector(v, v.R(0), "(AX)", v.Mask())
+			})
+		}
+		Expect(moves(asm.AVX512())).To(ContainSubstring(`
+	VPXORD Z0, Z0, Z0
+	VMOVUPS (AX), Z0
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z0, K1, (AX)
+`))
+		Expect(moves(asm.AVX2())).To(ContainSubstring(`
+	VXORPS Y0, Y0, Y0
+	VMOVUPS (AX), Y0
+	VMASKMOVPS (AX), Y15, Y0
+	VMOVUPS Y0, (AX)
+	VMASKMOVPS Y0, Y15, (AX)
+`))
+		Expect(body(asm.NEON(), func(fn *asm.Func) { fn.Clear(asm.NEON(), "V3") })).To(ContainSubstring("\tVEOR V3.B16, V3.B16, V3.B16\n"))
+		Expect(func() { moves(asm.NEON()) }).To(Panic())
 	})
 })
 

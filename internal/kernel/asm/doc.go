@@ -26,8 +26,8 @@
 // # From a body to a call
 //
 // Generated: a body is a Go function of the generator that emits instructions, for one shape and one instruction set
-// (ISA), which says how wide its vectors are, how many registers a plan of them may have, and what they are called. Loops
-// over shapes and sets make the kernels; a Unit of them is one file of code and one of declarations.
+// (ISA), which says how wide its vectors are, how many registers a plan of them may have, what they are called, and what it has
+// beyond others (mask registers, say): a body asks for that, and never which set it is written for. Loops over shapes and sets make the kernels; a Unit of them is one file of code and one of declarations.
 //
 // Named: a kernel is named after what it does, its set, and its shape, in that order: tile2_6x16 is the tile of 6 rows and
 // 16 columns for AVX2, depth512 the depthwise body of 512 bits.

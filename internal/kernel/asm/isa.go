@@ -13,14 +13,26 @@ type ISA struct {
 	Arch      string // GOARCH
 	Lanes     int    // float32 lanes of a vector
 	Registers int    // vector registers
-	letter    string // of their names
+	Masks     bool   // there are mask registers; else masks are vectors, of lanes of all bits or none
+	Broadcast string // suffix of an instruction that reads one float32 of memory for all lanes, "" where memory holds them all
+	Exponents bool   // there are instructions that take numbers apart into mantissa and exponent, and put them together
+	Round     string // instruction that rounds to whole numbers
+	letter    string // of the vector registers' names
 }
 
 // AVX512 returns the instruction set of 512-bit vectors Z0 to Z31.
-func AVX512() ISA { return describe(isa.AVX512, "amd64", 32, "Z") }
+func AVX512() ISA {
+	v := describe(isa.AVX512, "amd64", 32, "Z")
+	v.Masks, v.Broadcast, v.Exponents, v.Round = true, ".BCST", true, "VRNDSCALEPS"
+	return v
+}
 
 // AVX2 returns the instruction set of 256-bit vectors Y0 to Y15.
-func AVX2() ISA { return describe(isa.AVX2, "amd64", 16, "Y") }
+func AVX2() ISA {
+	v := describe(isa.AVX2, "amd64", 16, "Y")
+	v.Round = "VROUNDPS"
+	return v
+}
 
 // NEON returns the instruction set of 128-bit vectors V0 to V31.
 func NEON() ISA { return describe(isa.NEON, "arm64", 32, "V") }

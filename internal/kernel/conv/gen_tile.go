@@ -442,7 +442,7 @@ type rowBody struct{ kernel, stride, width, group, lo, hi int }
 
 // rows lists the rows for which there is code. serve writes the list for plans.
 func (k *kernel) rows() []rowBody {
-	if k.kind != depth || k.isa != asm.AVX512() {
+	if k.kind != depth || k.halves() > 1 { // a row reads the weights of a block as one vector
 		return nil
 	}
 	var out []rowBody
@@ -479,7 +479,7 @@ func (k *kernel) row(r rowBody) {
 	for t := range r.kernel {
 		fn.I("VMOVUPS %d(DI), %s", 64*t, k.free(t))
 	}
-	spare := 32 - k.pixels - r.kernel
+	spare := k.isa.Registers - k.pixels - r.kernel
 	n := (r.width-1)*r.stride + r.kernel
 	for j := r.lo; j < n-r.hi; j++ {
 		x := k.free(r.kernel + j%spare)

@@ -65,8 +65,17 @@ func on(arch string) (list []shape) {
 	return list
 }
 
-// isWide reports whether a shape has the masks, and the 32 registers, of AVX-512.
-func (s shape) isWide() bool { return s.ISA == asm.AVX512() }
+// loadMask makes the mask of the last vectors of a row, for parameters at R13: the mask register, or R15, the address of one
+// vector or more of the table.
+func (s shape) loadMask(fn *asm.Func, table string) {
+	if s.Masks {
+		fn.I("MOVL %d(R13), R14", offMask)
+		fn.I("KMOVW R14, %s", s.Mask())
+		return
+	}
+	fn.I("LEAQ %s, R15", asm.DataAt(table, 0))
+	fn.I("ADDQ %d(R13), R15", offMaskRow)
+}
 
 // Offsets of the fields of tileParams, in bytes; checkOffsets emits a compile-time check.
 const (
@@ -182,7 +191,7 @@ func (t *tile) emit(f *asm.File, name string) {
 	if t.mr > 7 {
 		t.I("LEAQ (CX)(BX*4), SI")
 	}
-	t.loadMask()
+	t.loadMask(t.Func, "tailmask")
 	// The lines of C that the tile will be stored to.
 	t.Load("c", "R14")
 	for r := range t.mr {
@@ -205,17 +214,6 @@ func (t *tile) emit(f *asm.File, name string) {
 	t.Label("store")
 	t.finish()
 	t.Ret()
-}
-
-// loadMask makes the mask of the last panel: K1, or the address R15 of two vectors.
-func (t *tile) loadMask() {
-	if t.isWide() {
-		t.I("MOVL %d(R13), R14", offMask)
-		t.I("KMOVW R14, K1")
-		return
-	}
-	t.I("LEAQ %s, R15", asm.DataAt("tailmask", 0))
-	t.I("ADDQ %d(R13), R15", offMaskRow)
 }
 
 // start sets the accumulators: from C, from bias, or to zero.
@@ -251,12 +249,7 @@ func (t *tile) start() {
 	t.Label("zero")
 	for r := range t.mr {
 		for j := range t.nv() {
-			x := t.acc(r, j)
-			if t.isWide() {
-				t.I("VPXORD %s, %s, %s", x, x, x)
-			} else {
-				t.I("VXORPS %s, %s, %s", x, x, x)
-			}
+			t.Clear(t.ISA, t.acc(r, j))
 		}
 	}
 	t.Label("started")
@@ -276,35 +269,23 @@ func (t *tile) withTail(full, end string, body func(tail bool)) {
 
 // loadTail loads vector j of a row at base into x, masked in the last panel where tail is set.
 func (t *tile) loadTail(base string, j int, x string, tail bool) {
-	off := j * t.Size()
-	switch {
-	case !tail || !t.lastPanel(j):
-		t.I("VMOVUPS %d(%s), %s", off, base, x)
-	case t.isWide():
-		t.I("VMOVUPS.Z %d(%s), K1, %s", off, base, x)
-	default:
-		m := t.R(t.Registers - 1)
-		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
-		t.I("VMASKMOVPS %d(%s), %s, %s", off, base, m, x)
-	}
+	t.LoadVector(t.ISA, fmt.Sprintf("%d(%s)", j*t.Size(), base), x, t.mask(j, tail && t.lastPanel(j)))
 }
 
-// half tells which half of a panel vector j is in, on AVX2.
-func (t *tile) half(j int) int { return j % 2 }
+// mask returns the mask of vector j, which it loads where the set has no mask registers; "" where masked is not set.
+func (t *tile) mask(j int, masked bool) string {
+	if !masked {
+		return ""
+	}
+	if !t.Masks {
+		t.I("VMOVUPS %d(R15), %s", j*t.Size()%64, t.Mask())
+	}
+	return t.Mask()
+}
 
 // storeTail is the store that goes with loadTail.
 func (t *tile) storeTail(x, base string, j int, tail bool) {
-	off := j * t.Size()
-	switch {
-	case !tail || !t.lastPanel(j):
-		t.I("VMOVUPS %s, %d(%s)", x, off, base)
-	case t.isWide():
-		t.I("VMOVUPS %s, K1, %d(%s)", x, off, base)
-	default:
-		m := t.R(t.Registers - 1)
-		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
-		t.I("VMASKMOVPS %s, %s, %d(%s)", x, m, off, base)
-	}
+	t.StoreVector(t.ISA, x, fmt.Sprintf("%d(%s)", j*t.Size(), base), t.mask(j, tail && t.lastPanel(j)))
 }
 
 // aAddr addresses element k of row r of A.
@@ -358,7 +339,7 @@ func (t *tile) step(u int, tail bool) {
 		}
 	}
 	spare := t.Registers - bc
-	if masked(t.nv()-1) && !t.isWide() && spare > 1 {
+	if masked(t.nv()-1) && !t.Masks && spare > 1 {
 		spare--
 	}
 	for r := range t.mr {
@@ -370,7 +351,7 @@ func (t *tile) step(u int, tail bool) {
 				t.I("VFMADD231PS %s, %s, %s", t.b(j), x, t.acc(r, j))
 			case masked(j):
 				y := t.R(t.free() + 1)
-				if !t.isWide() {
+				if !t.Masks {
 					y = t.R(t.Registers - 2)
 				}
 				t.loadB(j, y, true)
@@ -385,16 +366,7 @@ func (t *tile) step(u int, tail bool) {
 
 // loadB loads vector j of the current row of B.
 func (t *tile) loadB(j int, x string, masked bool) {
-	switch {
-	case !masked:
-		t.I("VMOVUPS %s, %s", t.bAddr(j), x)
-	case t.isWide():
-		t.I("VMOVUPS.Z %s, K1, %s", t.bAddr(j), x)
-	default:
-		m := t.R(t.Registers - 1)
-		t.I("VMOVUPS %d(R15), %s", t.half(j)*32, m)
-		t.I("VMASKMOVPS %s, %s, %s", t.bAddr(j), m, x)
-	}
+	t.LoadVector(t.ISA, t.bAddr(j), x, t.mask(j, masked))
 }
 
 // finish adds the residual, clips and stores.

@@ -48,7 +48,16 @@ type dot struct {
 func (d *dot) acc(r, j int) string { return d.R(r*d.nr + j) }
 func (d *dot) a(r int) string      { return d.R(d.mr*d.nr + r) }
 func (d *dot) b() string           { return d.R(d.mr*d.nr + d.mr) }
-func (d *dot) mask() string        { return d.R(d.mr*d.nr + d.mr + 1) }
+
+// mask returns the mask of the tail, which it loads where the set has no mask registers: their place is behind b's.
+func (d *dot) mask() string {
+	if d.Masks {
+		return d.Mask()
+	}
+	x := d.R(d.mr*d.nr + d.mr + 1)
+	d.I("VMOVUPS (R15), %s", x)
+	return x
+}
 
 func (d *dot) emit(f *asm.File, name string) {
 	d.Func = f.Func(name, fmt.Sprintf("%s computes %d rows of n groups of %d columns; n > 0; see tileParams.", name, d.mr, d.nr),
@@ -62,24 +71,13 @@ func (d *dot) emit(f *asm.File, name string) {
 	d.I("LEAQ (R9)(R9*2), R10")
 	d.I("MOVQ %d(R13), BX", offLDA)
 	d.I("LEAQ (BX)(BX*2), CX")
-	if d.isWide() {
-		d.I("MOVL %d(R13), R14", offMask)
-		d.I("KMOVW R14, K1")
-	} else {
-		d.I("LEAQ %s, R15", asm.DataAt("dotmask", 0))
-		d.I("ADDQ %d(R13), R15", offMaskRow)
-	}
+	d.loadMask(d.Func, "dotmask")
 	d.Label("group")
 	d.Load("a", "AX")
 	d.I("MOVQ DX, R8")
 	d.I("MOVQ %d(R13), DI", offK)
 	for i := range d.mr * d.nr {
-		x := d.R(i)
-		if d.isWide() {
-			d.I("VPXORD %s, %s, %s", x, x, x)
-		} else {
-			d.I("VXORPS %s, %s, %s", x, x, x)
-		}
+		d.Clear(d.ISA, d.R(i))
 	}
 	d.While("DI", d.Lanes, func() {
 		d.step(false)
@@ -114,19 +112,11 @@ func (d *dot) emit(f *asm.File, name string) {
 
 // step multiplies one vector of each row by one of each column.
 func (d *dot) step(tail bool) {
-	load := func(addr, x string) {
-		switch {
-		case !tail:
-			d.I("VMOVUPS %s, %s", addr, x)
-		case d.isWide():
-			d.I("VMOVUPS.Z %s, K1, %s", addr, x)
-		default:
-			d.I("VMASKMOVPS %s, %s, %s", addr, d.mask(), x)
-		}
+	mask := ""
+	if tail {
+		mask = d.mask()
 	}
-	if tail && !d.isWide() {
-		d.I("VMOVUPS (R15), %s", d.mask())
-	}
+	load := func(addr, x string) { d.LoadVector(d.ISA, addr, x, mask) }
 	for r := range d.mr {
 		load([]string{"(AX)", "(AX)(BX*1)", "(AX)(BX*2)", "(AX)(CX*1)"}[r], d.a(r))
 	}
@@ -149,7 +139,7 @@ func (d *dot) reduce(r int) {
 	n := func(j int) int { return r*d.nr + j }
 	t := d.mr*d.nr + d.mr
 	for j := range d.nr {
-		if d.isWide() {
+		if d.Lanes > 8 {
 			d.I("VEXTRACTF64X4 $1, Z%d, Y%d", n(j), t)
 			d.I("VADDPS Y%d, Y%d, Y%d", t, n(j), n(j))
 		}

@@ -15,12 +15,7 @@ func peaks(f *asm.File) {
 		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
 		fn.Load("n", "CX")
 		for i := range n + 2 {
-			x := s.R(i)
-			if s.isWide() {
-				fn.I("VPXORD %s, %s, %s", x, x, x)
-			} else {
-				fn.I("VXORPS %s, %s, %s", x, x, x)
-			}
+			fn.Clear(s.ISA, s.R(i))
 		}
 		fn.Loop("CX", func() {
 			for i := range n {
@@ -70,7 +65,7 @@ func neonPeak(f *asm.File) {
 		fn := f.Func(name, fmt.Sprintf("%s runs n rounds of %d independent vector multiply-adds on registers; n > 0.", name, n), asm.Int("n"))
 		fn.Load("n", "R0")
 		for i := range n + 2 {
-			fn.I("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
+			fn.Clear(s.ISA, s.R(i))
 		}
 		fn.Loop("R0", func() {
 			for i := range n {

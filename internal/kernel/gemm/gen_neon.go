@@ -95,7 +95,7 @@ func (t *neonTile) start() {
 	})
 	t.Label("zero")
 	for i := range t.mr * t.nv() {
-		t.I("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
+		t.Clear(t.ISA, t.R(i))
 	}
 	t.Label("started")
 }
@@ -139,7 +139,7 @@ func (t *neonTile) loadAt(x, off, v int, base string, part bool) {
 		return
 	}
 	t.part(off, v, base, partial{
-		none:    func() { t.I("VEOR V%d.B16, V%d.B16, V%d.B16", x, x, x) },
+		none:    func() { t.Clear(t.ISA, t.R(x)) },
 		whole:   func(at string) { t.I("FMOVQ (%s), F%d", at, x) },
 		half:    func(at string) { t.I("FMOVD (%s), F%d", at, x) },
 		quarter: func(at string) { t.I("FMOVS (%s), F%d", at, x) },

@@ -92,7 +92,7 @@ func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body fun
 	sort.SliceStable(first.order, func(i, j int) bool { return rank(first.order[i]) < rank(first.order[j]) })
 	c := &ctx{Func: f.Func(name, doc, args...), file: f, isa: isa, keys: first.keys, order: first.order}
 	top := isa.Registers - 1
-	if !c.wide() {
+	if !isa.Masks {
 		top-- // the mask of the tail
 	}
 	for i, k := range c.order {
@@ -106,9 +106,6 @@ func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body fun
 	}
 	body(c)
 }
-
-// wide reports whether the kernel has the masks, and the broadcast operands, of AVX-512.
-func (c *ctx) wide() bool { return c.isa == asm.AVX512() }
 
 // table returns the address of a constant in memory, eight times over.
 func (c *ctx) table(bits uint32) string {
@@ -163,15 +160,15 @@ func (c *ctx) param(i int) string { return c.use(fmt.Sprintf("p%d", i), constant
 // op writes an instruction on whole vectors; a constant in memory is broadcast where the instruction set asks for it.
 func (c *ctx) op(name string, operands ...string) {
 	list := strings.Join(operands, ", ")
-	if c.wide() && strings.Contains(list, "<>") {
-		name += ".BCST"
+	if strings.Contains(list, "<>") {
+		name += c.isa.Broadcast
 	}
 	c.I("%s %s", name, list)
 }
 
 // set copies a constant to a register.
 func (c *ctx) set(operand, x string) {
-	if c.wide() && strings.Contains(operand, "<>") {
+	if c.isa.Broadcast != "" && strings.Contains(operand, "<>") {
 		c.I("VBROADCASTSS %s, %s", operand, x)
 		return
 	}
@@ -187,56 +184,44 @@ func (c *ctx) r(i int) string {
 }
 
 // zero clears a register.
-func (c *ctx) zero(x string) {
-	if c.wide() {
-		c.I("VPXORD %s, %s, %s", x, x, x)
-		return
-	}
-	c.I("VXORPS %s, %s, %s", x, x, x)
-}
+func (c *ctx) zero(x string) { c.Clear(c.isa, x) }
 
-// tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX, and R15 on AVX2.
+// tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX.
 func (c *ctx) tailMask() {
 	c.Load("n", "CX")
 	c.I("ANDQ $%d, CX", c.isa.Lanes-1)
-	if c.wide() {
+	if c.isa.Masks {
 		c.I("MOVL $1, DX")
 		c.I("SHLL CX, DX")
 		c.I("DECL DX")
-		c.I("KMOVW DX, K1")
+		c.I("KMOVW DX, %s", c.isa.Mask())
 		return
 	}
 	var words []uint32
-	for range 8 {
+	for range c.isa.Lanes {
 		words = append(words, 0xffffffff)
 	}
 	c.I("SHLQ $2, CX")
 	c.I("NEGQ CX")
-	c.I("LEAQ %s, DX", c.file.Data("tail", append(words, make([]uint32, 8)...)...))
-	c.I("VMOVUPS 32(DX)(CX*1), Y15")
+	c.I("LEAQ %s, DX", c.file.Data("tail", append(words, make([]uint32, c.isa.Lanes)...)...))
+	c.I("VMOVUPS %d(DX)(CX*1), %s", c.isa.Size(), c.isa.Mask())
 }
 
 // load and store move a vector, masked in the tail.
 func (c *ctx) load(addr, x string, tail bool) {
-	switch {
-	case !tail:
-		c.I("VMOVUPS %s, %s", addr, x)
-	case c.wide():
-		c.I("VMOVUPS.Z %s, K1, %s", addr, x)
-	default:
-		c.I("VMASKMOVPS %s, Y15, %s", addr, x)
-	}
+	c.LoadVector(c.isa, addr, x, c.mask(tail))
 }
 
 func (c *ctx) store(x, addr string, tail bool) {
-	switch {
-	case !tail:
-		c.I("VMOVUPS %s, %s", x, addr)
-	case c.wide():
-		c.I("VMOVUPS %s, K1, %s", x, addr)
-	default:
-		c.I("VMASKMOVPS %s, Y15, %s", x, addr)
+	c.StoreVector(c.isa, x, addr, c.mask(tail))
+}
+
+// mask returns the mask that tailMask made, "" where tail is not set.
+func (c *ctx) mask(tail bool) string {
+	if !tail {
+		return ""
 	}
+	return c.isa.Mask()
 }
 
 // row runs body for each vector of a row of n elements (an argument), advancing the pointers; the tail comes last. CX counts.
@@ -317,7 +302,7 @@ func args(names ...string) []asm.Arg {
 
 // fold combines the lanes of x into all lanes of x with a commutative instruction: halves, quarters, pairs. t is scratch.
 func (c *ctx) fold(op string, x, t int) {
-	if c.wide() {
+	if c.isa.Lanes > 8 {
 		c.I("VEXTRACTF64X4 $1, Z%d, Y%d", x, t)
 		c.I("%s Y%d, Y%d, Y%d", op, t, x, x)
 	}
@@ -333,8 +318,8 @@ func (c *ctx) fold(op string, x, t int) {
 // selectIf writes dst = (a cmp b) ? yes : dst, where cmp is the predicate of VCMPPS and b may be memory. t is scratch and may
 // be a or b.
 func (c *ctx) selectIf(cmp int, a, b, yes, dst, t string) {
-	if c.wide() {
-		c.op(fmt.Sprintf("VCMPPS"), fmt.Sprintf("$%d", cmp), b, a, "K2")
+	if c.isa.Masks {
+		c.op("VCMPPS", fmt.Sprintf("$%d", cmp), b, a, "K2")
 		c.set2(yes, "K2", dst)
 		return
 	}

@@ -21,11 +21,7 @@ func (c *ctx) clamp(x string, lo, hi float64) {
 }
 
 func (c *ctx) round(mode int, x, y string) {
-	if c.wide() {
-		c.I("VRNDSCALEPS $%d, %s, %s", mode, x, y)
-		return
-	}
-	c.I("VROUNDPS $%d, %s, %s", mode, x, y)
+	c.I("%s $%d, %s, %s", c.isa.Round, mode, x, y)
 }
 
 // reduceExp splits x into n*ln 2 + r: n in n, r in x.
@@ -41,7 +37,7 @@ func (c *ctx) exp(x, n, p string) {
 	c.clamp(x, -104, 89)
 	c.reduceExp(x, n)
 	c.horner(x, p, 1, 1, 0.4999999403953552, 0.1666651964187622, 0.04166838899254799, 0.00836884044110775, 0.0013815108686685562)
-	if c.wide() {
+	if c.isa.Exponents {
 		c.I("VSCALEFPS %s, %s, %s", n, p, x)
 		return
 	}
@@ -104,7 +100,7 @@ func (c *ctx) erf(x, y, p, q string) {
 
 // log writes ln x: x = m*2^e with m in [3/4, 3/2), ln(1+f) = f - f²/2 + f³P(f), relative error 4.9e-9.
 func (c *ctx) log(x, e, p, y, t string) {
-	if c.wide() {
+	if c.isa.Exponents {
 		c.I("VGETMANTPS $0xb, %s, %s", x, p)
 		c.I("VGETEXPPS %s, %s", x, e)
 		c.I("VGETEXPPS %s, %s", p, t)
@@ -135,7 +131,7 @@ func (c *ctx) log(x, e, p, y, t string) {
 	c.op("VFNMADD231PS", c.k(0.5), y, p)
 	c.I("VADDPS %s, %s, %s", x, p, x)
 	c.op("VFMADD231PS", c.k(0.693145752), e, x)
-	if !c.wide() {
+	if !c.isa.Exponents {
 		// t still is the argument: infinity and NaN stay, 0 gives -Inf, what is below 0 gives NaN.
 		c.op("VCMPPS", "$5", c.bits(0x7f800000), t, y)
 		c.I("VBLENDVPS %s, %s, %s, %s", y, t, x, x)

@@ -116,12 +116,21 @@ func (c *ctx) into(op, x, acc, t string, tail bool) {
 	switch {
 	case !tail:
 		c.I("%s %s, %s, %s", op, x, acc, acc)
-	case c.wide():
-		c.I("%s %s, %s, K1, %s", op, x, acc, acc)
+	case c.isa.Masks:
+		c.I("%s %s, %s, %s, %s", op, x, acc, c.isa.Mask(), acc)
 	default:
 		c.I("%s %s, %s, %s", op, x, acc, t)
-		c.I("VBLENDVPS Y15, %s, %s, %s", t, acc, acc)
+		c.I("VBLENDVPS %s, %s, %s, %s", c.isa.Mask(), t, acc, acc)
 	}
+}
+
+// zeroTail zeroes the lanes of x behind the row.
+func (c *ctx) zeroTail(x string) {
+	if c.isa.Masks {
+		c.I("VMOVAPS.Z %s, %s, %s", x, c.isa.Mask(), x)
+		return
+	}
+	c.I("VANDPS %s, %s, %s", c.isa.Mask(), x, x)
 }
 
 // norm writes layer normalisation, or RMS normalisation: mean and variance in two passes, four sums each.
@@ -160,10 +169,8 @@ func norm(f *asm.File, isa asm.ISA, suffix string, rms bool) {
 					c.load(fmt.Sprintf("%d(AX)", u*isa.Size()), x, tail)
 					if !rms {
 						c.I("VSUBPS %s, %s, %s", mean, x, x)
-						if tail && c.wide() {
-							c.I("VMOVAPS.Z %s, K1, %s", x, x)
-						} else if tail {
-							c.I("VANDPS Y15, %s, %s", x, x)
+						if tail {
+							c.zeroTail(x)
 						}
 					}
 					c.I("VFMADD231PS %s, %s, %s", x, x, c.r(u))
@@ -368,7 +375,7 @@ func (op reduction) columns(c *ctx) {
 
 // collectNaN sets all bits of the lanes of bad where x is NaN.
 func (c *ctx) collectNaN(x, bad, t string) {
-	if c.wide() {
+	if c.isa.Masks {
 		c.I("VCMPPS $3, %s, %s, K2", x, x)
 		c.I("VPTERNLOGD $0xff, %s, %s, K2, %s", bad, bad, bad)
 		return

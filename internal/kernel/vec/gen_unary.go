@@ -94,7 +94,7 @@ var unaryOps = []struct {
 
 // selectSign writes dst = x has its sign bit set ? yes : dst.
 func (c *ctx) selectSign(x, yes, dst string) {
-	if c.wide() {
+	if c.isa.Masks {
 		c.I("VPMOVD2M %s, K2", x)
 		c.I("VMOVUPS %s, K2, %s", yes, dst)
 		return
