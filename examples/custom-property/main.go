@@ -18,127 +18,64 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve"
-	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
 
-// snake is the property. It holds no state of a call: that is the selector's.
-type snake struct{}
+// activation is what is fused, read from its last node: x + sin(a·x)·sin(a·x) / a. A pattern that stands in several places is
+// one node, or one value, in all of them; nobody else reads what lies between.
+var (
+	input, scale = &property.Pattern{}, &property.Pattern{} // any values
+	sine         = &property.Pattern{Ops: []string{"Sin"}, Inputs: []*property.Pattern{
+		{Ops: []string{"Mul"}, Commutative: true, Inputs: []*property.Pattern{input, scale}}}}
+	activation = &property.Pattern{Ops: []string{"Add"}, Commutative: true, Inputs: []*property.Pattern{input,
+		{Ops: []string{"Div"}, Inputs: []*property.Pattern{{Ops: []string{"Mul"}, Inputs: []*property.Pattern{sine, sine}}, scale}}}}
+)
 
-// Name implements property.SubgraphProperty.
-func (snake) Name() string { return "snake" }
-
-// NewSelector implements property.SubgraphProperty.
-func (snake) NewSelector(*graph.Graph) property.Selector { return &snakeSelector{} }
-
-// snakeSelector grows the set from the Sin: first the Mul before it, then what follows.
-type snakeSelector struct{ unit snakeUnit }
-
-// snakeUnit are the nodes of one activation, and its operands.
-type snakeUnit struct {
-	nodes []*graph.Node // scale, sin, square, divide, add
-	x, a  *graph.Value
+// snake returns the property: what the pattern finds and check lets pass becomes one node, with formats and a kernel.
+func snake() property.SubgraphProperty {
+	r := property.RuleOf(property.NewPattern("snake", activation, check))
+	r.Signatures, r.Kernel = signatures, kernel
+	return r
 }
 
-// Select implements property.Selector.
-func (s *snakeSelector) Select(seed *graph.Node) bool {
-	var ok bool
-	s.unit, ok = matchSnake(seed)
-	return ok
+// check turns down what the kernel cannot compute, with the reason that reports give.
+func check(m *property.Match) *property.Reason {
+	x, a := m.Value(input).Type, m.Value(scale).Type
+	if x.DType != tensor.Float32 {
+		return property.Because(property.DTypeReason, "x is %v", x)
+	}
+	if !a.Shape.Known() || len(a.Shape) > 0 {
+		return property.Because(property.ShapeReason, "a is %v, and no scalar", a)
+	}
+	return nil
 }
 
-// SelectInput implements property.Selector.
-func (s *snakeSelector) SelectInput(_, input *graph.Node) bool { return s.unit.has(input) }
-
-// SelectOutput implements property.Selector.
-func (s *snakeSelector) SelectOutput(_, output *graph.Node) bool { return s.unit.has(output) }
-
-// Filter implements property.Selector: all or nothing.
-func (s *snakeSelector) Filter(candidates []*graph.Node) []*graph.Node {
-	if len(candidates) != len(s.unit.nodes) {
-		return nil
-	}
-	return candidates
-}
-
-// Reset implements property.Selector.
-func (s *snakeSelector) Reset() {}
-
-func (u *snakeUnit) has(n *graph.Node) bool { return slices.Contains(u.nodes, n) }
-
-// matchSnake looks around a Sin for Mul(x, a), Sin, Mul(s, s), Div(q, a), Add(x, d), float32, with a scalar a, and no other
-// reader of what lies between them.
-func matchSnake(sin *graph.Node) (u snakeUnit, ok bool) {
-	if !sin.Is("Sin") || sin.Inputs[0].Type.DType != tensor.Float32 {
-		return u, false
-	}
-	scale := sin.Inputs[0].Producer
-	if scale == nil || !scale.Is("Mul") || only(scale.Outputs[0], 1) != sin {
-		return u, false
-	}
-	u.x, u.a = scale.Inputs[0], scale.Inputs[1]
-	square := only(sin.Outputs[0], 2)
-	if square == nil || !square.Is("Mul") {
-		return u, false
-	}
-	divide := only(square.Outputs[0], 1)
-	if divide == nil || !divide.Is("Div") || divide.Inputs[0] != square.Outputs[0] || divide.Inputs[1] != u.a {
-		return u, false
-	}
-	add := only(divide.Outputs[0], 1)
-	if add == nil || !add.Is("Add") || add.Inputs[0] != u.x || add.Inputs[1] != divide.Outputs[0] {
-		return u, false
-	}
-	if len(u.a.Type.Shape) != 0 || !u.x.Type.Equal(add.Outputs[0].Type) {
-		return u, false
-	}
-	u.nodes = []*graph.Node{scale, sin, square, divide, add}
-	return u, true
-}
-
-// only returns the node that reads v if it is the only one, with that number of operands.
-func only(v *graph.Value, reads int) *graph.Node {
-	if v.IsOutput() || v.NumUses() != reads {
-		return nil
-	}
-	n := v.Uses()[0].Node
-	for _, u := range v.Uses() {
-		if u.Node != n {
-			return nil
-		}
-	}
-	return n
-}
-
-// Signatures implements property.Signer: the kernel reads and writes row-major host memory.
-func (snake) Signatures(fused *graph.Node) []graph.Signature {
+// signatures says that the kernel reads and writes row-major host memory.
+func signatures(fused *graph.Node) []graph.Signature {
 	return []graph.Signature{graph.UniformSignature("row-major", fused, graph.HostFormat)}
 }
 
-// Kernel implements backend.KernelProvider. The fused node's operands are x and a, in the order in which its body has them.
-func (snake) Kernel(fused *graph.Node, _ graph.Bindings) (backend.Kernel, error) {
+// kernel prepares the fused node. Its operands are x and a, in the order in which its body has them.
+func kernel(fused *graph.Node, _ graph.Bindings) (property.Kernel, error) {
 	body := fused.Regions[0].Graph
-	for n := range body.Nodes() {
-		u, ok := matchSnake(n)
-		if !ok {
-			continue
-		}
-		x, a := slices.Index(body.Inputs, u.x), slices.Index(body.Inputs, u.a)
-		return backend.Kernel{Run: func(_ context.Context, args *backend.KernelArgs) error {
-			src, dst := tensor.Of[float32](args.Inputs[x]), tensor.Of[float32](args.Outputs[0])
-			scale := tensor.Of[float32](args.Inputs[a])[0]
-			args.Workers.Parallel(len(dst), func(lo, hi int) { // on the threads of carve's pool
-				for i, v := range src[lo:hi] {
-					s := float32(math.Sin(float64(scale * v)))
-					dst[lo+i] = v + s*s/scale
-				}
-			})
-			return nil
-		}}, nil
+	m := activation.FindIn(body)
+	if m == nil {
+		return property.Kernel{}, fmt.Errorf("the body of %v is no snake activation", fused)
 	}
-	return backend.Kernel{}, fmt.Errorf("the body of %v is no snake activation", fused)
+	x, a := slices.Index(body.Inputs, m.Value(input)), slices.Index(body.Inputs, m.Value(scale))
+	return property.Kernel{Run: func(_ context.Context, args *property.KernelArgs) error {
+		src, dst := tensor.Of[float32](args.Inputs[x]), tensor.Of[float32](args.Outputs[0])
+		scale := tensor.Of[float32](args.Inputs[a])[0]
+		args.Workers.Parallel(len(dst), func(lo, hi int) { // on the threads of carve's pool
+			for i, v := range src[lo:hi] {
+				s := float32(math.Sin(float64(scale * v)))
+				dst[lo+i] = v + s*s/scale
+			}
+		})
+		return nil
+	}}, nil
 }
 
 func main() {
@@ -156,7 +93,7 @@ func run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	after, err := compute(ctx, w, "with the property", model, &carve.Options{
-		Properties: map[string][]property.SubgraphProperty{"cpu": {snake{}}},
+		Properties: map[string][]property.SubgraphProperty{"cpu": {snake()}},
 	})
 	if err != nil {
 		return err

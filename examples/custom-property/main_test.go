@@ -14,7 +14,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-var withSnake = &carve.Options{Properties: map[string][]property.SubgraphProperty{"cpu": {snake{}}}}
+var withSnake = &carve.Options{Properties: map[string][]property.SubgraphProperty{"cpu": {snake()}}}
 
 var _ = Describe("custom-property", func() {
 	It("prints groups and numbers before and after", func(ctx SpecContext) {
@@ -44,38 +44,27 @@ var _ = Describe("custom-property", func() {
 		Expect(d).To(BeNil())
 	})
 
-	DescribeTable("leaves alone", func(ctx SpecContext, body string) {
+	DescribeTable("fuses", func(body string, sets int) {
 		g, err := graph.Parse(body)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(graph.InferGraph(g)).To(Succeed())
-		sins := 0
+		found := 0
 		for n := range g.Nodes() {
-			_, ok := matchSnake(n)
-			Expect(ok).To(BeFalse(), "%v", n)
-			if n.Is("Sin") {
-				sins++
+			if m := activation.Find(n); m != nil && check(m) == nil {
+				found++
+				Expect(m.Nodes).To(HaveLen(5))
 			}
 		}
-		Expect(sins).To(Equal(1))
+		Expect(found).To(Equal(sets))
 	},
-		Entry("a sine whose square has another reader", textOf("q, o")),
-		Entry("a sine that is an output", textOf("s, o")),
-		Entry("a scaled value that is an output", textOf("m, o")),
+		Entry("its own text", textOf("o"), 1),
+		Entry("operands of products and sums in any order", strings.NewReplacer("(%x, %a)", "(%a, %x)", "(%x, %d)", "(%d, %x)").Replace(textOf("o")), 1),
+		Entry("no sine whose square has another reader", textOf("q, o"), 0),
+		Entry("no sine that is an output", textOf("s, o"), 0),
+		Entry("no scaled value that is an output", textOf("m, o"), 0),
+		Entry("nothing whose scale is a vector", strings.Replace(textOf("o"), "f32[]{2}", "f32[1]{2}", 1), 0),
+		Entry("nothing in double precision", strings.NewReplacer("f32[N,8]", "f64[N,8]", "f32[]", "f64[]").Replace(textOf("o")), 0),
 	)
-
-	It("matches its own text", func() {
-		g, err := graph.Parse(textOf("o"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(graph.InferGraph(g)).To(Succeed())
-		matches := 0
-		for n := range g.Nodes() {
-			if u, ok := matchSnake(n); ok {
-				matches++
-				Expect(u.nodes).To(HaveLen(5))
-			}
-		}
-		Expect(matches).To(Equal(1))
-	})
 })
 
 // textOf returns the activation as text, with these outputs.
