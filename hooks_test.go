@@ -1,0 +1,118 @@
+package carve_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// calls notes which hooks were called, each where it was called first.
+type calls struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (c *calls) note(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.names, name) {
+		c.names = append(c.names, name)
+	}
+}
+
+// everyHook is a rule that fuses Neg and Abs with every hook but Adjust, which stands in the others' place.
+func everyHook(c *calls) *property.Rule {
+	fused := &negAbs{name: "neg-abs"}
+	return &property.Rule{
+		ID:           "neg-abs",
+		PrePartition: func(*graph.Graph) error { c.note("PrePartition"); return nil },
+		Selector:     func(*graph.Graph) property.Selector { c.note("Selector"); return &negAbsSelector{} },
+		Review: func(sub *graph.Graph) property.Verdict {
+			c.note("Review")
+			return property.Accept(sub, graph.StringAttr("reviewed", "yes"))
+		},
+		Attributes: []graph.Attr{graph.StringAttr("precision", "full")},
+		Create: func(*graph.Graph) (*graph.NodeSpec, error) {
+			c.note("Create")
+			return &graph.NodeSpec{Op: graph.Op{Domain: "com.acme", Name: "NegAbs"}}, nil
+		},
+		Connect: func(n *graph.Node) error {
+			c.note("Connect " + n.Str("precision", "") + " " + n.Str("reviewed", ""))
+			return nil
+		},
+		Signatures: func(n *graph.Node) []graph.Signature { c.note("Signatures"); return fused.Signatures(n) },
+		AllowEdge:  func(from, _ *graph.Node) bool { c.note("AllowEdge"); return from.Name != "exp" },
+		Kernel: func(n *graph.Node, b graph.Bindings) (property.Kernel, error) {
+			c.note("Kernel")
+			return fused.Kernel(n, b)
+		},
+		PostPartition: func(*graph.Graph) error { c.note("PostPartition"); return nil },
+	}
+}
+
+var _ = Describe("a Rule", func() {
+	// run compares a Program under a rule with the reference, and returns the operators of each group.
+	run := func(ctx SpecContext, r *property.Rule) (groups [][]string) {
+		GinkgoHelper()
+		m := negAbsModel()
+		DeferCleanup(m.Close)
+		o := with(r)
+		o.Verify = true
+		p := mustCompile(ctx, m, o)
+		DeferCleanup(p.Close)
+		Expect(p.Check(ctx, negAbsInput(2))).To(BeNil())
+		report, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, g := range report.Groups {
+			groups = append(groups, g.Ops)
+		}
+		return groups
+	}
+
+	It("has its hooks called in the order that the documentation gives", func(ctx SpecContext) {
+		c := &calls{}
+		Expect(run(ctx, everyHook(c))).To(Equal([][]string{{"Exp"}, {"com.acme.NegAbs", "Sqrt"}}), "AllowEdge cuts behind Exp")
+		Expect(c.names).To(Equal([]string{"PrePartition", "Selector", "Review", "Create", "Connect full yes", "Signatures",
+			"AllowEdge", "PostPartition", "Kernel"}))
+	})
+
+	It("edits nodes in place of fusing them", func(ctx SpecContext) {
+		c := &calls{}
+		r := everyHook(c)
+		r.AllowEdge, r.Signatures, r.Kernel = nil, nil, nil
+		r.Adjust = func(nodes []*graph.Node) error { // |-x| is |x|
+			c.note("Adjust")
+			nodes[1].SetOperand(0, nodes[0].Inputs[0])
+			return nil
+		}
+		Expect(run(ctx, r)).To(HaveEach(Not(ContainElement("com.acme.NegAbs"))))
+		Expect(c.names).To(Equal([]string{"PrePartition", "Selector", "Adjust", "PostPartition"}))
+	})
+
+	It("whose hook fails is a fault of the pass that calls it", func(ctx SpecContext) {
+		for pass, spoil := range map[string]func(r *property.Rule){
+			"prepare-properties": func(r *property.Rule) { r.PrePartition = func(*graph.Graph) error { return errHook } },
+			"assign":             func(r *property.Rule) { r.Adjust = func([]*graph.Node) error { return errHook } },
+			"finish-properties":  func(r *property.Rule) { r.PostPartition = func(*graph.Graph) error { return errHook } },
+		} {
+			r := everyHook(&calls{})
+			spoil(r)
+			m := negAbsModel()
+			_, err := carve.Compile(ctx, m, with(r))
+			Expect(m.Close()).To(Succeed())
+			Expect(err).To(MatchError(errHook), pass)
+			var fault *carve.PassError
+			Expect(errors.As(err, &fault)).To(BeTrue(), pass)
+			Expect(fault.Pass).To(Equal(pass))
+		}
+	})
+})
+
+var errHook = errors.New("the hook does not want to")
