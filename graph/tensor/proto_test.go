@@ -285,6 +285,7 @@ func FuzzProto(f *testing.F) {
 	f.Add([]byte(msg{}.bytes(1, header(tensor.Int8, 1).str(9, "a")).bytes(2, header(tensor.Int64, 1).packed(7, 1)).int(3, 4)), uint8(2))
 	f.Add([]byte(nested(3)), uint8(3))
 	f.Add([]byte(msg{}.int(2, 7).int(3, 1).bytes(5, nested(1))), uint8(4))
+	f.Add([]byte(msg{}.int(2, 7).str(4, "a")), uint8(4))
 	f.Fuzz(func(t *testing.T, b []byte, kind uint8) {
 		o := &tensor.ProtoOptions{MaxDense: 1 << 16}
 		name, v, err := tensor.ParseValue(b, tensor.Kind(kind%6), o)

@@ -197,15 +197,16 @@ func parseMap(b []byte, o *ProtoOptions, depth int) (name string, v Value, err e
 	if err != nil {
 		return name, nil, err
 	}
-	keys := len(m.IntKeys)
-	if keyType == String {
-		keys = len(m.StringKeys)
-	}
 	if m.Values == nil {
 		m.Values, n = &Sequence{}, 0
 	}
-	if keys != n || keyType == Invalid || len(m.IntKeys) > 0 && len(m.StringKeys) > 0 {
-		return name, nil, fmt.Errorf("%w: map of %d keys and %d values", ErrSyntax, len(m.IntKeys)+len(m.StringKeys), n)
+	others := len(m.StringKeys)
+	if keyType == String {
+		others = len(m.IntKeys)
+	}
+	if m.Len() != n || keyType == Invalid || others > 0 {
+		return name, nil, fmt.Errorf("%w: map of %d integer and %d string keys of type %v, and %d values", ErrSyntax, len(m.IntKeys),
+			len(m.StringKeys), keyType, n)
 	}
 	return name, m, nil
 }
