@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Efficiency is what a backend achieves on one kind of processor: a law for each class of operators, by which the time of a
@@ -81,7 +82,7 @@ func ParseEfficiencies(text string) (map[string]*Efficiency, error) {
 			}
 			e = &Efficiency{Laws: map[string]Law{}}
 			sets[words[1]] = e
-			err = assign(words[2:], map[string]*float64{"launch": &e.Launch, "sync": &e.Sync, "cache": &e.Cache})
+			err = assign(words[2:], e.field)
 		case e == nil:
 			err = errors.New("a law before the first set")
 		default:
@@ -97,14 +98,32 @@ func ParseEfficiencies(text string) (map[string]*Efficiency, error) {
 	return sets, nil
 }
 
+// EfficiencySets returns a function that gives the sets of a text by name, nil for none of that name. Each is read when it is
+// first asked for. The text is a part of the program: a fault in it is a programmer's, and panics.
+func EfficiencySets(text string) func(set string) *Efficiency {
+	var known sync.Map
+	return func(set string) *Efficiency {
+		if e, ok := known.Load(set); ok {
+			return e.(*Efficiency)
+		}
+		var e *Efficiency
+		if _, own, found := strings.Cut("\n"+text, "\nset "+set+" "); found {
+			own, _, _ = strings.Cut(own, "\nset ")
+			sets, err := ParseEfficiencies("set " + set + " " + own)
+			if err != nil {
+				panic(err)
+			}
+			e = sets[set]
+		}
+		kept, _ := known.LoadOrStore(set, e)
+		return kept.(*Efficiency)
+	}
+}
+
 // law reads the line of a law.
 func (e *Efficiency) law(words []string) error {
 	var l Law
-	fields := map[string]*float64{}
-	for _, f := range lawFields {
-		fields[f.name] = f.at(&l)
-	}
-	if err := assign(words[1:], fields); err != nil {
+	if err := assign(words[1:], l.field); err != nil {
 		return err
 	}
 	if l.Serial > 1 {
@@ -125,18 +144,42 @@ func (e *Efficiency) law(words []string) error {
 	return nil
 }
 
+// field returns the coefficient of a name, nil for none.
+func (e *Efficiency) field(name string) *float64 {
+	switch name {
+	case "launch":
+		return &e.Launch
+	case "sync":
+		return &e.Sync
+	case "cache":
+		return &e.Cache
+	}
+	return nil
+}
+
+// field returns the coefficient of a name, nil for none.
+func (l *Law) field(name string) *float64 {
+	for _, f := range lawFields {
+		if f.name == name {
+			return f.at(l)
+		}
+	}
+	return nil
+}
+
 // assign reads words "name=number".
-func assign(words []string, to map[string]*float64) error {
+func assign(words []string, to func(name string) *float64) error {
 	for _, w := range words {
 		name, number, ok := strings.Cut(w, "=")
-		if !ok || to[name] == nil {
+		field := to(name)
+		if !ok || field == nil {
 			return fmt.Errorf("%q sets nothing that is known", w)
 		}
 		x, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(x >= 0) || math.IsInf(x, 1) {
 			return fmt.Errorf("%q is no number of at least 0", w)
 		}
-		*to[name] = x
+		*field = x
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	_ "embed"
-	"sync"
 
 	"github.com/carve-dev/carve/backend"
 )
@@ -12,11 +11,5 @@ import (
 //go:embed efficiency.txt
 var efficiencyText string
 
-// efficiencies is the parsed text, which is a part of the program: a fault in it is a programmer's.
-var efficiencies = sync.OnceValue(func() map[string]*backend.Efficiency {
-	sets, err := backend.ParseEfficiencies(efficiencyText)
-	if err != nil {
-		panic(err)
-	}
-	return sets
-})
+// efficiencyOf returns what is achieved with an instruction set.
+var efficiencyOf = backend.EfficiencySets(efficiencyText)

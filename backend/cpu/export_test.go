@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/operators"
 )
 
@@ -14,4 +15,10 @@ func Operators() []string {
 }
 
 // EfficiencySets names the instruction sets that have a table.
-func EfficiencySets() []string { return slices.Sorted(maps.Keys(efficiencies())) }
+func EfficiencySets() []string {
+	sets, err := backend.ParseEfficiencies(efficiencyText)
+	if err != nil {
+		panic(err)
+	}
+	return slices.Sorted(maps.Keys(sets))
+}

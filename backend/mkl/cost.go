@@ -3,7 +3,6 @@ package mkl
 import (
 	_ "embed"
 	"runtime"
-	"sync"
 
 	"github.com/carve-dev/carve/backend"
 )
@@ -13,14 +12,8 @@ import (
 //go:embed efficiency.txt
 var efficiencyText string
 
-// efficiencies is the parsed text, which is a part of the program: a fault in it is a programmer's.
-var efficiencies = sync.OnceValue(func() map[string]*backend.Efficiency {
-	sets, err := backend.ParseEfficiencies(efficiencyText)
-	if err != nil {
-		panic(err)
-	}
-	return sets
-})
+// efficiencyOf returns what is achieved with an instruction set.
+var efficiencyOf = backend.EfficiencySets(efficiencyText)
 
 // efficiency returns what is known for the instructions that the library uses.
 func (b *mkl) efficiency() *backend.Efficiency {
@@ -32,5 +25,5 @@ func (b *mkl) efficiency() *backend.Efficiency {
 	case b.l.isaBits()&avx512 != 0:
 		set = "avx512"
 	}
-	return efficiencies()[set]
+	return efficiencyOf(set)
 }

@@ -44,7 +44,7 @@ type Backend struct {
 func (b *Backend) Info() backend.Info {
 	info := backend.Info{Name: b.Name, Version: "1", Processor: runtime.GOARCH, Oracle: b.opened}
 	if b.opened {
-		info.Efficiency = efficiency()
+		info.Efficiency = efficiencyOf("any")
 	}
 	return info
 }

@@ -2,7 +2,6 @@ package reference
 
 import (
 	_ "embed"
-	"sync"
 
 	"github.com/carve-dev/carve/backend"
 )
@@ -12,11 +11,5 @@ import (
 //go:embed efficiency.txt
 var efficiencyText string
 
-// efficiency is the parsed text, which is a part of the program: a fault in it is a programmer's.
-var efficiency = sync.OnceValue(func() *backend.Efficiency {
-	sets, err := backend.ParseEfficiencies(efficiencyText)
-	if err != nil {
-		panic(err)
-	}
-	return sets["any"]
-})
+// efficiencyOf returns what is achieved; the one set is "any".
+var efficiencyOf = backend.EfficiencySets(efficiencyText)
