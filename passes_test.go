@@ -313,7 +313,7 @@ var _ = Describe("a dump", func() {
 			Expect(texts).To(HaveKey(name))
 			Expect(texts[name].String()).To(HavePrefix("graph {"), name)
 		}
-		Expect(texts["assign"].String()).To(MatchRegexp("\npartition 0 \"\" after assign\n  candidate a b on cpu as neg-abs, taken, in user, [0-9.]+ ns\n"))
+		Expect(texts["assign"].String()).To(ContainSubstring("\npartition 0 \"\" after assign\n  candidate a b on cpu as neg-abs, taken, in user\n"))
 		Expect(texts["compile-groups"].String()).To(ContainSubstring("\n  group cpu: (a b)\n"))
 	})
 

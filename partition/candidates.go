@@ -20,7 +20,7 @@ type Candidate struct {
 	Claim      *Claim
 	Signatures []graph.Signature // best first; nodes share lists, so that who narrows one down sets another
 	// Cost is one run on Options.Threads, with the best signature: as the backend says, or modelled by what it achieves (its
-	// Info.Efficiency). Nanoseconds are 0 where neither is known.
+	// Info.Efficiency). Nanoseconds are 0 where neither is known, and nothing is modelled for Priority, which asks for no cost.
 	Cost  property.Cost
 	Taken bool
 }
@@ -189,6 +189,12 @@ type Chooser interface {
 // Priority is the Chooser by the order of the list: a backend gets whatever it offers to take of what those before it left.
 // It asks no backend for a node that is taken.
 type Priority struct{}
+
+// isPriority reports whether c is a Priority, which nil stands for.
+func isPriority(c Chooser) bool {
+	_, ok := c.(Priority)
+	return ok || c == nil
+}
 
 // Choose implements Chooser.
 func (Priority) Choose(ctx context.Context, t *Candidates) error {
