@@ -47,7 +47,7 @@ var _ = Describe("external data", func() {
 			Expect(tensor.Elements[float32](v.Const)).To(Equal(want))
 		}
 		Expect(m.Close()).To(Succeed())
-		Expect(offheap.Total().Files).To(Equal(before))
+		Expect(offheap.Total().Files).To(BeNumerically("<=", before)) // the collector may end what others left
 	},
 		Entry("from the start", external("w.bin"), float32(1), float32(2)),
 		Entry("at an offset", external("w.bin", entry("offset", "4"), entry("length", "8")), float32(2), float32(3)),
@@ -66,7 +66,7 @@ var _ = Describe("external data", func() {
 		Expect(errors.As(err, &own)).To(BeTrue())
 		Expect(own.Value).To(Equal("w"))
 		Expect(own.File).To(HaveSuffix("model.onnx"))
-		Expect(offheap.Total().Files).To(Equal(before))
+		Expect(offheap.Total().Files).To(BeNumerically("<=", before)) // the collector may end what others left
 	},
 		Entry("above the folder", external("../secret.bin"), nil),
 		Entry("far above the folder", external("../../etc/passwd"), nil),
