@@ -304,9 +304,9 @@ func (l *Library) tensor(w *writer, t *tensor.Tensor) *cTensor {
 	return c
 }
 
-// head writes what does not change of a tensor: its type and shape.
+// head writes what does not change of a tensor: its type and shape. Behind the shape there is room for as many strides.
 func (l *Library) head(w *writer, c *cTensor, dt tensor.DType, shape []int) {
-	dims := many[int64](w, len(shape))
+	dims := many[int64](w, 2*len(shape))
 	for i, n := range shape {
 		dims[i] = int64(n)
 	}

@@ -300,13 +300,23 @@ func (l *Library) point(c *cTensor, t *tensor.Tensor) error {
 	if int(c.ndim) != len(t.Shape) {
 		return fmt.Errorf("%w: an operand of rank %d instead of %d", ErrPlugin, len(t.Shape), c.ndim)
 	}
-	if len(t.Shape) > 0 {
-		dims := unsafe.Slice((*int64)(pointer(c.shape)), len(t.Shape))
-		for i, n := range t.Shape {
-			dims[i] = int64(n)
-		}
+	if len(t.Shape) == 0 {
+		return nil
+	}
+	put(c.shape, t.Shape)
+	if c.strides = 0; t.Strides != nil {
+		c.strides = c.shape + 8*uintptr(len(t.Shape)) // head has left room there
+		put(c.strides, t.Strides)
 	}
 	return nil
+}
+
+// put writes a list of numbers to where C reads them.
+func put(at uintptr, list []int) {
+	out := unsafe.Slice((*int64)(pointer(at)), len(list))
+	for i, n := range list {
+		out[i] = int64(n)
+	}
 }
 
 // output is the host's service of that name: storage for an output whose shape depends on data.

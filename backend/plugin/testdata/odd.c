@@ -13,7 +13,7 @@
 enum {
   RIGHT, NO_TABLE, OTHER_MAJOR, SHORT_TABLE, NO_NAME, NULL_PROCESSOR, TINY_STRUCT, LATER_VERSION, OTHER_DIGEST, MORE_PORTS, UNKNOWN_VARIABLE,
   BAD_BUFFER, BAD_STEPS, FAILS, REFUSES, COMPILE_FAILS, NO_HANDLE, BAD_CLAIM, ODD_COST, NEWER_TABLE, NO_REASON, LONG_ERROR, STRIDED, LEAK,
-  BAD_OPERATORS, NEEDS_SHAPES
+  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES
 };
 
 #define STR(s) {s, sizeof(s) - 1}
@@ -117,7 +117,7 @@ static int32_t specialize(uint64_t x, const carve_binding *b, uint64_t n, uint64
 static int32_t requirements(uint64_t i, const carve_requirements **out) {
   static const carve_buffer b = {sizeof b, 0, ODD == BAD_BUFFER ? 5 : 0, 0, 64, 0};
   static const carve_buffer *const list[] = {&b};
-  static const carve_port p = {sizeof p, ODD == STRIDED ? CARVE_PORT_STRIDED : 0, 0, 0, 0, 0};
+  static const carve_port p = {sizeof p, ODD == STRIDED || ODD == TAKES_STRIDES ? CARVE_PORT_STRIDED : 0, 0, 0, 0, 0};
   static const carve_port *const ports[] = {&p};
   static const carve_requirements r = {.size = sizeof r, .steps = ODD == BAD_STEPS ? -4 : 1, .inputs = ports, .outputs = ports, .buffers = list, .n_buffers = 1};
   (void)i;
@@ -140,7 +140,11 @@ static int32_t enqueue(uint64_t s, uint64_t *event, carve_error *e) {
   (void)event;
   if (ODD == FAILS) return fail(e, CARVE_FAILED, 0, "the \x01 unit is on fire");
   if (ODD == STRIDED && x->strides) return fail(e, CARVE_NEEDS_CONTIGUOUS, 0, "rows lie apart");
-  for (int64_t i = 0; i < y->bytes / 4; i++) to[i] = from[i] < 0 ? 0 : from[i];
+  for (int64_t i = 0; i < x->shape[0]; i++)
+    for (int64_t k = 0; k < x->shape[1]; k++) {
+      float v = x->strides ? from[i * x->strides[0] + k * x->strides[1]] : from[i * x->shape[1] + k];
+      to[y->strides ? i * y->strides[0] + k * y->strides[1] : i * y->shape[1] + k] = v < 0 ? 0 : v;
+    }
   return CARVE_OK;
 }
 
