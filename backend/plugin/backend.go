@@ -184,12 +184,12 @@ func (b *Backend) Properties() []property.SubgraphProperty { return nil }
 
 // Close implements backend.Backend. The error wraps ErrPlugin where the plugin says that something of it is still alive.
 func (b *Backend) Close() error {
-	if b.closed.Swap(true) {
-		return nil
-	}
 	p := b.p
 	if n := b.open.Load(); n > 0 {
 		return fmt.Errorf("%w: %s: %d executables are open", ErrPlugin, p.info.Name, n)
+	}
+	if b.closed.Swap(true) {
+		return nil
 	}
 	leak := b.leaks()
 	err := p.plain("close", p.l.table.close, uintptr(p.handle))

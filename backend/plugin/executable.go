@@ -32,11 +32,9 @@ func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.Compi
 	if w.err != nil {
 		return nil, w.err
 	}
-	stop := context.AfterFunc(ctx, func() { atomic.StoreInt32(cancel, 1) })
+	end := watch(ctx, cancel)
 	err = b.p.do(w, "compile", l.table.compile, uintptr(b.p.handle), address(d.at), address(opts), address(h))
-	if !stop() && ctx.Err() != nil {
-		runtime.Gosched() // the page is used again: the flag's writer is at work, or over
-	}
+	end()
 	if ctx.Err() != nil {
 		if err == nil && *h != 0 {
 			_ = b.p.plain("executable_close", l.table.executableClose, uintptr(*h))
@@ -52,6 +50,23 @@ func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.Compi
 	b.open.Add(1)
 	e := &executable{b: b, sub: sub, handle: *h, symbols: d.symbols, constants: d.constants, nodes: d.nodes, sessions: map[uint64]*page{}, instances: map[uint64]bool{}, dead: &garbage{}}
 	return e, nil
+}
+
+// watch sets a flag, which C reads, when ctx ends. end takes the watch away: nothing is written once it has returned.
+func watch(ctx context.Context, flag *int32) (end func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		atomic.StoreInt32(flag, 1)
+		close(over)
+	})
+	return func() {
+		if !stop() {
+			<-over
+		}
+	}
 }
 
 // executable is a compiled group. Instances and sessions of it have no end of their own: those that nobody holds any more

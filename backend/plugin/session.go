@@ -83,29 +83,25 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 		return nil, err
 	}
 	p := s.in.e.b.p
-	stop := func() bool { return true }
 	atomic.StoreInt32(s.cancel, 0)
-	if ctx.Done() != nil {
-		flag := s.cancel
-		stop = context.AfterFunc(ctx, func() { atomic.StoreInt32(flag, 1) })
-	}
+	end := watch(ctx, s.cancel)
 	*s.event = 0
 	s.err.clear()
 	s.args, s.refused = a, nil
 	st := s.invoke(p)
 	s.args = nil
 	if st < 0 {
-		stop()
+		end()
 		return nil, s.failed(ctx, st)
 	}
 	if *s.event == 0 {
-		stop()
+		end()
 		if a.Trace != nil {
 			s.trace(a)
 		}
 		return nil, nil
 	}
-	return newEvent(p, *s.event, func() { stop() }), nil
+	return newEvent(p, *s.event, end), nil
 }
 
 // invoke calls enqueue without an allocation.
