@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -42,7 +43,7 @@ func (b *Backend) readConverters(w *writer) error {
 		up = up && !(x.From == graph.HostFormat && x.To == rows)
 		down = down && !(x.From == rows && x.To == graph.HostFormat)
 		for _, f := range []graph.Format{x.From, x.To} {
-			if f.Device.IsHost() && !f.Layout.IsRowMajor() && !f.Layout.IsOpaque() {
+			if f.Device.IsHost() && !f.Layout.IsRowMajor() && !f.Layout.IsOpaque() && !slices.Contains(b.layouts, f.Layout) {
 				b.layouts = append(b.layouts, f.Layout)
 			}
 		}
