@@ -14,7 +14,7 @@ type link func(m *maker, x *graph.Value) *graph.Value
 var choosing = []link{requantize, requantize, onIntegers, permuted, viewed, rectified, largest, joined, halved}
 
 // computing links round.
-var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, shuffled, padded}
+var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, shuffled, padded, dense, dense}
 
 // chain adds two to five links.
 func (m *maker) chain() []*graph.Value {
@@ -280,4 +280,40 @@ func padded(m *maker, x *graph.Value) *graph.Value {
 	}
 	v := m.call("Pad", x).ints("pads", 0, 0, 1, 1, 0, 0, 1, 1).one()
 	return m.call("AveragePool", v).ints("kernel_shape", 3, 3).ints("strides", 1, 1).one()
+}
+
+// dense concatenates a value with what a product or convolution of it, added to it, gives: operand and residual are one value,
+// which lies in the concatenation where a backend plans that, as the result does.
+func dense(m *maker, x *graph.Value) *graph.Value {
+	s := m.shapeOf(x)
+	if len(s) < 2 || len(s) > 4 {
+		return nil
+	}
+	m.symbol = -1
+	base := m.call(pick(m, "Relu", "Sigmoid"), x).one()
+	var y *graph.Value
+	if len(s) == 2 {
+		y = m.call("MatMul", base, m.weights(tensor.Float32, s[1], s[1], s[1])).one()
+	} else {
+		k := pick(m, 1, 3)
+		var kernel, pads []int
+		for range s[2:] {
+			kernel, pads = append(kernel, k), append(pads, k/2)
+		}
+		fan := s[1]
+		for _, k := range kernel {
+			fan *= k
+		}
+		y = m.call("Conv", base, m.weights(tensor.Float32, fan, append([]int{s[1], s[1]}, kernel...)...)).ints("pads", append(pads, pads...)...).one()
+	}
+	if m.err != nil {
+		return nil
+	}
+	y = m.call("Add", y, base).one()
+	if m.chance(2) {
+		y = m.call(pick(m, "Relu", "HardSwish", "Sigmoid"), y).one()
+	}
+	list := []*graph.Value{base, y}
+	m.r.Shuffle(2, func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return m.call("Concat", list...).int("axis", m.r.IntN(2)).one()
 }

@@ -53,25 +53,25 @@ func concatStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 }
 
 // imagesStrided is the Strided of convolutions, pooling and batch normalisations, with their tails: in the blocked layout
-// their images may have any pitch, but for those of residuals.
+// their images may have any pitch, those of residuals as well.
 func imagesStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	if v.Format != blocked || !is4D(v) || !p.wholeImages(v, m) {
 		return false
 	}
-	in := n.Inputs
+	in, residual := n.Inputs, (*graph.Value)(nil)
 	for _, c := range []*fuse.Chain{convTail, scaleTail} {
 		if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == c.Name {
 			l, err := c.Parse(n)
 			if err != nil {
 				return false
 			}
-			in = fuse.Outers(n, l.Head.Inputs)
+			in, residual = fuse.Outers(n, l.Head.Inputs), fuse.Outer(n, l.Residual)
 		}
 	}
 	if v.Producer == n {
 		return v == n.Outputs[0]
 	}
-	return in[0] == v && onlyOnce(n, v)
+	return (v == in[0] || v == residual) && onlyOnce(n, v)
 }
 
 // onlyOnce reports whether one operand of n is v, and no more.

@@ -166,6 +166,9 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	}
 	if !line {
 		spec.SrcImage, spec.DstImage = p.In(x).Pitch/4, p.Want[out.ID].Pitch/4
+		if t.residual != nil {
+			spec.ResImage = p.In(t.residual).Pitch / 4
+		}
 	}
 	var err error
 	if spec.Map, err = convWindow(n, p.Dims[x.ID][2:], p.Dims[w.ID][2:], p.Dims[out.ID][2:]); err != nil {
