@@ -12,17 +12,26 @@ func CheckOperands(n *Node, operands []tensor.Value) error {
 	if n.Schema == nil || n.Schema.Infer == nil || len(n.Regions) > 0 {
 		return nil
 	}
-	return InferNode(new(detachment).of(n, func(i int, was *Value) (Value, bool) {
-		if i >= len(operands) || operands[i] == nil {
-			return Value{}, false
+	var d detachment
+	m := d.node(n.Name, len(n.Inputs), len(n.Outputs))
+	m.Op, m.Attrs, m.Schema = n.Op, n.Attrs, n.Schema
+	for i, was := range n.Inputs {
+		if was == nil || i >= len(operands) || operands[i] == nil {
+			continue
 		}
-		v := Value{Name: was.Name, Type: withoutShape(was.Type)}
+		v := d.operand(i)
+		v.Name, v.Type = was.Name, withoutShape(was.Type)
 		if t, ok := operands[i].(*tensor.Tensor); ok && t != nil {
 			v.Type = TypeOf(t)
 			if t.Device.IsHost() && t.IsCompact() {
 				v.Const, v.Dims = t, constDims(t)
 			}
 		}
-		return v, true
-	}))
+	}
+	for i, was := range n.Outputs {
+		if was != nil {
+			d.result(i, was.Name, was.Type)
+		}
+	}
+	return InferNode(m)
 }

@@ -12,7 +12,26 @@ import (
 // that are alike in operator, attributes and types, and nothing else of the graph, which may change afterwards. It is
 // immutable.
 type ShapeChecks struct {
-	nodes []*Node // with types for open dims, in the order of the graph
+	nodes  []shapeCheck // in the order of the graph
+	ports  []int32      // of one node after another: places of its operands, then of its results, in values; -1 where one is omitted
+	values []openValue
+}
+
+// shapeCheck is a copy of a node.
+type shapeCheck struct {
+	op              Op
+	name            string
+	attrs           Attrs
+	schema          *Schema
+	inputs, outputs int32 // how many, omitted ones included
+}
+
+// openValue is what inference has found out about a value for open dims.
+type openValue struct {
+	name  string
+	typ   Type
+	dims  []Dim
+	konst *tensor.Tensor // of operands, where inference may read it
 }
 
 // NewShapeChecks returns what an inferred graph asks of shapes. Of control flow, of which a run may leave out parts, it asks
@@ -23,7 +42,7 @@ func NewShapeChecks(g *Graph) *ShapeChecks {
 	}
 	c := shapeCollector{seed: maphash.MakeSeed(), byHash: map[uint64]int32{}}
 	c.collect(g)
-	return &ShapeChecks{c.nodes}
+	return c.copies()
 }
 
 // Check reports whether the graph can run with the values that b gives to symbols: it infers the nodes for them, and compares
@@ -34,30 +53,50 @@ func (c *ShapeChecks) Check(b Bindings) error {
 	if c == nil || len(c.nodes) == 0 {
 		return nil
 	}
-	d, sub := &detachment{}, shapeValues{b: b}
-	for _, n := range c.nodes {
-		sub.begin()
-		m := d.of(n, func(_ int, v *Value) (Value, bool) {
-			w := Value{Name: v.Name, Type: v.Type, Const: v.Const}
-			w.Type.Shape, w.Dims = sub.put(v.Type.Shape), sub.put(v.Dims)
-			return w, true
-		})
+	var d detachment
+	var infers Inference
+	sub, ports := shapeValues{b: b}, c.ports
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		own := ports[:n.inputs+n.outputs]
+		ports = ports[len(own):]
+		m := c.detached(&d, n, own, &sub)
 		if !sub.changed {
 			continue
 		}
-		if err := InferNode(m); err != nil {
+		if err := infers.infer(m); err != nil {
 			return err
 		}
-		for i, v := range m.Outputs {
-			if v == nil {
-				continue
-			}
-			if err := sameResult(m, i, n.Outputs[i], b); err != nil {
-				return err
+		for k := range m.Outputs {
+			if at := own[int(n.inputs)+k]; at >= 0 {
+				if err := sameResult(m, k, &c.values[at], b); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// detached returns a copy of a node in a graph of its own, with values in place of symbols.
+func (c *ShapeChecks) detached(d *detachment, n *shapeCheck, ports []int32, sub *shapeValues) *Node {
+	m := d.node(n.name, int(n.inputs), int(n.outputs))
+	m.Op, m.Attrs, m.Schema = n.op, n.attrs, n.schema
+	sub.begin()
+	for k, at := range ports {
+		if at < 0 {
+			continue
+		}
+		v := &c.values[at]
+		if k >= int(n.inputs) {
+			d.result(k-int(n.inputs), v.name, v.typ)
+			continue
+		}
+		w := d.operand(k)
+		w.Name, w.Type, w.Const = v.name, v.typ, v.konst
+		w.Type.Shape, w.Dims = sub.put(v.typ.Shape), sub.put(v.dims)
+	}
+	return m
 }
 
 // shapeValues puts values in place of symbols, for one node after another.
@@ -97,24 +136,24 @@ func (s *shapeValues) put(dims []Dim) []Dim {
 
 // sameResult compares output i of a node that was inferred for the values of symbols with what the dims that were inferred
 // for open ones come to.
-func sameResult(n *Node, i int, before *Value, b Bindings) error {
+func sameResult(n *Node, i int, before *openValue, b Bindings) error {
 	v := n.Outputs[i]
-	if comesTo(before.Type.Shape, v.Type.Shape, b) && before.Dims == nil && v.Dims == nil {
+	if comesTo(before.typ.Shape, v.Type.Shape, b) && before.dims == nil && v.Dims == nil {
 		return nil // as nearly always; the rest is about the other cases
 	}
-	if before.Type.Shape != nil && v.Type.Shape != nil {
-		dims, err := before.Type.Shape.Eval(b, nil)
+	if before.typ.Shape != nil && v.Type.Shape != nil {
+		dims, err := before.typ.Shape.Eval(b, nil)
 		if t := TensorType(v.Type.DType, ShapeOf(dims...)); err == nil && !t.MayBe(v.Type) { // an error: only the run knows
-			return portError(n, true, i, ErrShapeMismatch, t.String()+", as inferred from "+before.Type.String(), v.Type.String())
+			return portError(n, true, i, ErrShapeMismatch, t.String()+", as inferred from "+before.typ.String(), v.Type.String())
 		}
 	}
-	if len(before.Dims) != len(v.Dims) {
+	if len(before.dims) != len(v.Dims) {
 		return nil
 	}
-	for k, d := range before.Dims {
+	for k, d := range before.dims {
 		want, err := d.Eval(b)
 		if got, ok := v.Dims[k].Const(); err == nil && ok && got != want {
-			return portError(n, true, i, ErrShapeMismatch, Shape(before.Dims).String(), Shape(v.Dims).String())
+			return portError(n, true, i, ErrShapeMismatch, Shape(before.dims).String(), Shape(v.Dims).String())
 		}
 	}
 	return nil
@@ -142,39 +181,33 @@ type detachment struct {
 	list   []*Value
 }
 
-// of returns a copy of a node. operand gives the copy of an operand, or that it is to be omitted; results have nothing but
-// their names and element types.
-func (d *detachment) of(n *Node, operand func(i int, v *Value) (_ Value, ok bool)) *Node {
-	ports := len(n.Inputs) + len(n.Outputs)
+// node returns a node of that name, without operator, operands and results, in a graph of its own.
+func (d *detachment) node(name string, inputs, outputs int) *Node {
+	ports := inputs + outputs
 	if cap(d.values) < ports {
 		d.values, d.list = make([]Value, ports), make([]*Value, ports)
 	}
 	d.values, d.list = d.values[:ports], d.list[:ports]
 	clear(d.values)
 	clear(d.list)
-	d.g = Graph{Name: n.Name, freshDims: detachedDims}
-	d.n = Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs, Schema: n.Schema, graph: &d.g}
-	for i, was := range n.Inputs {
-		if was == nil {
-			continue
-		}
-		v, ok := operand(i, was)
-		if !ok {
-			continue
-		}
-		v.graph = &d.g
-		d.values[i], d.list[i] = v, &d.values[i]
-	}
-	for i, was := range n.Outputs {
-		if was == nil {
-			continue
-		}
-		v := &d.values[len(n.Inputs)+i]
-		v.Name, v.Type, v.graph, v.Producer, v.Index = was.Name, withoutShape(was.Type), &d.g, &d.n, i
-		d.list[len(n.Inputs)+i] = v
-	}
-	d.n.Inputs, d.n.Outputs = d.list[:len(n.Inputs)], d.list[len(n.Inputs):]
+	d.g = Graph{Name: name, freshDims: detachedDims}
+	d.n = Node{Name: name, graph: &d.g, Inputs: d.list[:inputs], Outputs: d.list[inputs:]}
 	return &d.n
+}
+
+// operand gives the node its operand i, and returns it to be filled in.
+func (d *detachment) operand(i int) *Value {
+	v := &d.values[i]
+	v.graph, d.list[i] = &d.g, v
+	return v
+}
+
+// result gives the node its result i, with a name and of a type nothing but the element type.
+func (d *detachment) result(i int, name string, t Type) {
+	at := len(d.n.Inputs) + i
+	v := &d.values[at]
+	v.Name, v.Type, v.graph, v.Producer, v.Index = name, withoutShape(t), &d.g, &d.n, i
+	d.list[at] = v
 }
 
 // detachedDims keeps the fresh dims of detached nodes apart from those that their operands may speak of.
@@ -183,26 +216,10 @@ const detachedDims = 1 << 30
 // shapeCollector finds the nodes that a ShapeChecks keeps.
 type shapeCollector struct {
 	nodes  []*Node
+	ports  int // of all of them
 	seed   maphash.Seed
 	byHash map[uint64]int32 // one more than the place of the last node with a hash
 	before []int32          // of each node: the same of the one with its hash before it, 0 for none
-
-	slabs struct { // nodes, values and lists are cut off their fronts, many being one allocation
-		nodes  []Node
-		values []Value
-		lists  []*Value
-	}
-}
-
-// cut takes n off the front of a slab, which it replaces where less is left.
-func cut[T any](slab *[]T, n int) []T {
-	const piece = 32
-	if len(*slab) < n {
-		*slab = make([]T, max(n, piece))
-	}
-	out := (*slab)[:n:n]
-	*slab = (*slab)[n:]
-	return out
 }
 
 func (c *shapeCollector) collect(g *Graph) {
@@ -232,7 +249,7 @@ func hasSymbol(dims []Dim) bool {
 	return slices.ContainsFunc(dims, func(d Dim) bool { return d.e != nil })
 }
 
-// add keeps a copy of n, without a graph around it, unless there is one of a node like it.
+// add takes n, unless there is a node like it.
 func (c *shapeCollector) add(n *Node) {
 	h := c.hash(n)
 	last := c.byHash[h]
@@ -241,26 +258,39 @@ func (c *shapeCollector) add(n *Node) {
 			return
 		}
 	}
-	m := &cut(&c.slabs.nodes, 1)[0]
-	*m = Node{Op: n.Op, Name: n.Name, Attrs: n.Attrs, Schema: n.Schema}
-	m.Inputs, m.Outputs = c.copies(n.Inputs), c.copies(n.Outputs)
-	for i, v := range n.Inputs {
-		if v != nil {
-			m.Inputs[i].Const = readable(v)
-		}
-	}
-	c.nodes, c.before = append(c.nodes, m), append(c.before, last)
+	c.nodes, c.before, c.ports = append(c.nodes, n), append(c.before, last), c.ports+len(n.Inputs)+len(n.Outputs)
 	c.byHash[h] = int32(len(c.nodes))
 }
 
-// copies returns what inference has found out about values.
-func (c *shapeCollector) copies(vs []*Value) []*Value {
-	out := cut(&c.slabs.lists, len(vs))
-	for i, v := range vs {
-		if v != nil {
-			out[i] = &cut(&c.slabs.values, 1)[0]
-			*out[i] = Value{Name: v.Name, Type: v.Type, Dims: v.Dims}
+// copies returns copies of the nodes, and one of each of their values.
+func (c *shapeCollector) copies() *ShapeChecks {
+	out := &ShapeChecks{nodes: make([]shapeCheck, len(c.nodes)), ports: make([]int32, 0, c.ports)}
+	values := make([]*Value, 0, c.ports)
+	places := map[*Graph][]int32{} // of values in the list, by id, each one more than it
+	for i, n := range c.nodes {
+		out.nodes[i] = shapeCheck{op: n.Op, name: n.Name, attrs: n.Attrs, schema: n.Schema, inputs: int32(len(n.Inputs)), outputs: int32(len(n.Outputs))}
+		place := places[n.graph]
+		if place == nil {
+			place = make([]int32, n.graph.ValueIDs())
+			places[n.graph] = place
 		}
+		for _, list := range [2][]*Value{n.Inputs, n.Outputs} {
+			for _, v := range list {
+				if v == nil {
+					out.ports = append(out.ports, -1)
+					continue
+				}
+				if place[v.ID] == 0 {
+					values = append(values, v)
+					place[v.ID] = int32(len(values))
+				}
+				out.ports = append(out.ports, place[v.ID]-1)
+			}
+		}
+	}
+	out.values = make([]openValue, len(values))
+	for i, v := range values {
+		out.values[i] = openValue{v.Name, v.Type, v.Dims, readable(v)}
 	}
 	return out
 }
@@ -299,18 +329,22 @@ func (c *shapeCollector) hash(n *Node) uint64 {
 	return h
 }
 
-// alike reports whether inference has the same to say of two nodes, the first of which was added.
+// alike reports whether inference has the same to say of two nodes.
 func alike(m, n *Node) bool {
 	same := func(v, w *Value) bool {
-		return (v == nil) == (w == nil) && (v == nil || v.Type.Equal(w.Type) && (v.Dims == nil) == (w.Dims == nil) && slices.EqualFunc(v.Dims, w.Dims, Dim.Equal))
+		return v == w || v != nil && w != nil &&
+			v.Type.Equal(w.Type) && (v.Dims == nil) == (w.Dims == nil) && slices.EqualFunc(v.Dims, w.Dims, Dim.Equal)
 	}
 	return m.Op == n.Op && m.Schema == n.Schema && slices.EqualFunc(m.Attrs, n.Attrs, equalAttrs) &&
 		slices.EqualFunc(m.Outputs, n.Outputs, same) &&
 		slices.EqualFunc(m.Inputs, n.Inputs, func(v, w *Value) bool {
-			if !same(v, w) || v == nil {
-				return v == w
+			if v == w {
+				return true
 			}
-			t := readable(w)
-			return v.Const == t || v.Const != nil && t != nil && equalTensors(v.Const, t)
+			if !same(v, w) {
+				return false
+			}
+			x, y := readable(v), readable(w)
+			return x == y || x != nil && y != nil && equalTensors(x, y)
 		})
 }

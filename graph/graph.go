@@ -217,31 +217,15 @@ func constDims(t *tensor.Tensor) []Dim {
 	if len(t.Shape) > 1 || (len(t.Shape) == 1 && t.Shape[0] > 64) || t.DType != tensor.Int64 && t.DType != tensor.Int32 {
 		return nil
 	}
-	out := []Dim{}
-	if t.DType == tensor.Int64 {
-		s := tensor.Of[int64](t)
-		if s == nil {
-			c, err := t.Clone() // unaligned storage of a mapped file
-			if err != nil {
-				return nil
-			}
-			s = tensor.Of[int64](c)
-		}
-		for _, x := range s {
-			out = append(out, Dim{c: x})
-		}
-		return out
+	var room [64]int64
+	n := t.Len()
+	if n < 0 || tensor.DecodeInts(room[:n], t) != nil {
+		return nil
 	}
-	s := tensor.Of[int32](t)
-	if s == nil {
-		c, err := t.Clone()
-		if err != nil {
-			return nil
-		}
-		s = tensor.Of[int32](c)
-	}
-	for _, x := range s {
-		out = append(out, Dim{c: int64(x)})
+	content := room[:n]
+	out := make([]Dim, len(content))
+	for i, x := range content {
+		out[i].c = x
 	}
 	return out
 }

@@ -46,13 +46,14 @@ type AttrSpec struct {
 }
 
 // Inference is what a schema's Infer sees of a node: types, constants and known integer contents of the operands. It
-// writes results through SetType and SetDims. InferNode makes it; the zero Inference has no node, and its methods panic.
+// writes results through SetType and SetDims. InferNode makes it, and it is of use until Infer returns: the next node may get
+// the same one. The zero Inference has no node, and its methods panic.
 type Inference struct {
 	Node  *Node
 	g     *Graph
 	bound []binding  // what the type variables of the schema stand for
 	mark  int32      // number of the last fresh symbol before this inference
-	first [1]binding // storage of the only type variable that most schemas have
+	first [2]binding // storage of the one or two type variables that most schemas have
 }
 
 // NumInputs returns the number of inputs, omitted ones included.

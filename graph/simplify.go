@@ -128,6 +128,7 @@ type simplifier struct {
 	owned   map[*Node]bool // nodes whose Origins are this call's own
 	failed  map[*Node]bool // nodes that could not be evaluated
 	wide    widening
+	infers  Inference // of one node after another
 }
 
 // graphState is what is known of one graph between passes.
@@ -249,7 +250,7 @@ func (s *simplifier) refresh(n *Node) error {
 			old = append(old, Value{Type: v.Type, Dims: v.Dims})
 		}
 	}
-	if err := InferNode(n); err != nil {
+	if err := s.infers.infer(n); err != nil {
 		return err
 	}
 	k := 0

@@ -12,6 +12,9 @@ func (s *simplifier) foldBatchNorms() error {
 		if n.Op.Since < 7 || n.Op.Since < 9 && n.Int("spatial", 1) == 0 || n.Int("training_mode", 0) != 0 || n.Inputs[1].Const == nil {
 			return nil
 		}
+		if _, ok := absorber(n, n.Inputs[0]); !ok {
+			return nil
+		}
 		c := n.Inputs[1].Const.Len()
 		scale, shift, mean, variance := vector(n.Inputs[1], c), vector(n.Inputs[2], c), vector(n.Inputs[3], c), vector(n.Inputs[4], c)
 		if scale == nil || shift == nil || mean == nil || variance == nil {

@@ -14,15 +14,21 @@ type affine struct {
 	scale, shift []float64
 }
 
+// absorber describes the Conv, ConvTranspose or Gemm that produces n's operand x and may compute n as well, as far as that is
+// known without n's constants; ok is false where there is none.
+func absorber(n *Node, x *Value) (l linear, ok bool) {
+	if x.Producer == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
+		return l, false
+	}
+	return linearOf(x.Producer)
+}
+
 // absorbAffine folds an affine map per channel, done by n, into the weights of the Conv, ConvTranspose or Gemm that
 // produces its operand x, which nothing else reads: new constants, computed in float64, take the place of weights and
 // bias. Where that cannot be done nothing changes.
 func (s *simplifier) absorbAffine(n *Node, x *Value, a affine) {
 	p := x.Producer
-	if p == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
-		return
-	}
-	l, ok := linearOf(p)
+	l, ok := absorber(n, x)
 	if !ok || a.scale != nil && len(a.scale) != l.channels || a.shift != nil && len(a.shift) != l.channels {
 		return
 	}

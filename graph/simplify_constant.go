@@ -20,19 +20,14 @@ func (s *simplifier) foldConstants() error {
 			s.becomeConstants(n, []tensor.Value{constantOf(n)})
 			return nil
 		}
-		inputs := make([]tensor.Value, 0, 4)
-		for _, v := range n.Inputs {
-			switch {
-			case v == nil:
-				inputs = append(inputs, nil)
-			case v.Const != nil:
-				inputs = append(inputs, v.Const)
-			default:
-				return nil
-			}
-		}
-		if s.o.Evaluator == nil || !s.worthwhile(n) {
+		if s.o.Evaluator == nil || slices.ContainsFunc(n.Inputs, func(v *Value) bool { return v != nil && v.Const == nil }) || !s.worthwhile(n) {
 			return nil
+		}
+		inputs := make([]tensor.Value, len(n.Inputs))
+		for i, v := range n.Inputs {
+			if v != nil {
+				inputs[i] = v.Const
+			}
 		}
 		results, err := s.o.Evaluator.Eval(s.ctx, n, inputs)
 		if s.ctx.Err() != nil {

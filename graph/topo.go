@@ -36,7 +36,7 @@ func (g *Graph) Topo() ([]*Node, error) {
 		n *Node
 		k int
 	}
-	var stack []frame
+	stack := make([]frame, 0, 32) // of most graphs, and not on the heap
 	for root := range g.Nodes() {
 		if state[root.ID] != 0 {
 			continue
