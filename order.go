@@ -15,7 +15,7 @@ import (
 
 // The order of execution. Each group's body is put into the order that needs the least memory, and so are the graphs of
 // groups, conversions and the host's nodes. The groups are what they are by then: the order changes neither them nor the
-// conversions. Symbols without a bound count as graph.AssumedDim.
+// conversions. Symbols without a bound count as graph.AssumedSize.
 
 // order is the pass: it reorders group bodies, then the graphs around them, and keeps the orders before.
 func (c *compilation) order() error {
@@ -332,7 +332,7 @@ func (m *memoryModel) bounded() graph.Bindings {
 	return m.known
 }
 
-// assumed returns a value for every symbol of these shapes: its binding, its bound or graph.AssumedDim.
+// assumed returns a value for every symbol of these shapes: its binding, its bound or graph.AssumedSize.
 func (m *memoryModel) assumed(shapes ...graph.Shape) graph.Bindings {
 	b := maps.Clone(m.bounded())
 	for _, s := range shapes {

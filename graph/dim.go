@@ -417,10 +417,21 @@ func (d Dim) TooComplex() bool {
 // Bindings gives symbols their values.
 type Bindings map[string]int64
 
-// AssumedDim stands for a symbol without a value wherever sizes or times are estimated.
-const AssumedDim = 8
+// AssumedDim stands for a symbol without a value wherever sizes or times are estimated, but for those that AssumedSize knows
+// better, and for dims that depend on data.
+const AssumedDim = 32
 
-// Assume gives the symbols of dims that b lacks AssumedDim as their value.
+// AssumedSize returns what stands for a symbol without a value wherever sizes or times are estimated: 1 for one whose name says
+// that it is a batch, as most models are run, and AssumedDim for others.
+func AssumedSize(symbol string) int64 {
+	switch name := strings.ToLower(symbol); {
+	case strings.HasPrefix(name, "batch"), name == "n", name == "b", name == "bs":
+		return 1
+	}
+	return AssumedDim
+}
+
+// Assume gives the symbols of dims that b lacks their AssumedSize as value.
 func (b Bindings) Assume(dims ...Dim) {
 	for _, d := range dims {
 		for _, t := range d.terms() {
@@ -428,7 +439,7 @@ func (b Bindings) Assume(dims ...Dim) {
 				if a.kind != atomSymbol {
 					b.Assume(a.a, a.b)
 				} else if _, ok := b[a.name]; !ok {
-					b[a.name] = AssumedDim
+					b[a.name] = AssumedSize(a.name)
 				}
 			}
 		}
@@ -450,7 +461,7 @@ func (d Dim) Eval(b Bindings) (int64, error) {
 	return d.eval(b, false)
 }
 
-// Estimate is Eval with AssumedDim for the symbols that are missing from b.
+// Estimate is Eval with AssumedSize for the symbols that are missing from b.
 func (d Dim) Estimate(b Bindings) (int64, error) {
 	if d.e == nil {
 		return d.c, nil
@@ -495,7 +506,7 @@ func (a *atom) eval(b Bindings, assume bool) (int64, error) {
 		v, ok := b[a.name]
 		switch {
 		case !ok && assume:
-			return AssumedDim, nil
+			return AssumedSize(a.name), nil
 		case !ok:
 			return 0, fmt.Errorf("%w: %s", ErrUnbound, a.name)
 		}

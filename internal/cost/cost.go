@@ -29,8 +29,9 @@ import (
 const mostNanos = 1e18
 
 // Of models one run of a node, or of a set as its Fused node, on so many threads: for one of the backend's signatures, by
-// name. Symbols count as graph.AssumedDim, and so do dims that depend on data. Nanoseconds are 0, not known, where e is nil
-// or has no law for the node's class; otherwise they are positive and finite. Cost O(operands), of a set O(its nodes).
+// name. Symbols count as graph.AssumedSize, and dims that depend on data as graph.AssumedDim. Nanoseconds are 0, not known,
+// where e is nil or has no law for the node's class; otherwise they are positive and finite. Cost O(operands), of a set
+// O(its nodes).
 func Of(e *backend.Efficiency, n *graph.Node, signature string, threads int) property.Cost {
 	w := Measure(n)
 	c := property.Cost{FLOPs: w.FLOPs, Bytes: w.Bytes}

@@ -109,10 +109,11 @@ var _ = Describe("Of", func() {
 		Expect(cost.Of(table("set plain\nconv work=1"), n, "", 1).Nanoseconds).To(BeZero())
 	})
 
-	It("takes graph.AssumedDim for symbols", func() {
+	It("takes graph.AssumedSize for symbols", func() {
 		e := table(plain)
-		Expect(cost.Of(e, op("%x: f32[N,3]", "Relu(%x)"), "", 1)).To(Equal(cost.Of(e, op("%x: f32[8,3]", "Relu(%x)"), "", 1)))
-		Expect(cost.Of(e, op("%x: f32[2*N+1]", "Relu(%x)"), "", 1)).To(Equal(cost.Of(e, op("%x: f32[17]", "Relu(%x)"), "", 1)))
+		Expect(cost.Of(e, op("%x: f32[seq,3]", "Relu(%x)"), "", 1)).To(Equal(cost.Of(e, op("%x: f32[32,3]", "Relu(%x)"), "", 1)))
+		Expect(cost.Of(e, op("%x: f32[2*seq+1]", "Relu(%x)"), "", 1)).To(Equal(cost.Of(e, op("%x: f32[65]", "Relu(%x)"), "", 1)))
+		Expect(cost.Of(e, op("%x: f32[batch_size,3]", "Relu(%x)"), "", 1)).To(Equal(cost.Of(e, op("%x: f32[1,3]", "Relu(%x)"), "", 1)))
 		Expect(cost.Of(e, op("%x: f32[*]", "Relu(%x)"), "", 1).Nanoseconds).To(BeNumerically(">", 10))
 	})
 })

@@ -52,7 +52,7 @@ func seen(list []*graph.Value, v *graph.Value) bool {
 	return false
 }
 
-// dims returns the dims of v: graph.AssumedDim for symbols that are open and for what cannot be computed.
+// dims returns the dims of v: graph.AssumedSize for symbols that are open, graph.AssumedDim for what cannot be computed.
 func (o *operands) dims(v *graph.Value) []float64 {
 	if v == nil || !v.Type.IsTensor() || !v.Type.Shape.Known() {
 		return nil
