@@ -14,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/cost"
 )
 
@@ -168,7 +169,7 @@ func cool() {
 // run runs an entry once, notes its times, and returns that of its node.
 func (e *entry) run() (time.Duration, error) {
 	cool()
-	before, known := threadTime()
+	before, known := clock.Thread()
 	begin := time.Now()
 	_, p, err := e.program.RunProfiled(context.Background(), e.feeds)
 	wall := time.Since(begin)
@@ -182,7 +183,7 @@ func (e *entry) run() (time.Duration, error) {
 		}
 	}
 	e.best = min(e.best, max(sum, 1))
-	if after, _ := threadTime(); known && wall > 0 {
+	if after, _ := clock.Thread(); known && wall > 0 {
 		e.shares = append(e.shares, time.Duration(float64(after-before)*float64(sum)/float64(wall)))
 	}
 	return sum, nil

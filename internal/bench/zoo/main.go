@@ -6,6 +6,8 @@
 //
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
+//	go run ./internal/bench/zoo -compare-placement [-models …] [-threads …] [-seconds 1]
+//
 // PYTHON is an interpreter that has onnxruntime and numpy. Without it carve is measured alone. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
 package main
@@ -83,13 +85,16 @@ func main() {
 	worker := flag.String("worker", "", "internal: measure this model file")
 	feeds := flag.String("feeds", "", "internal: folder of inputs")
 	orders := flag.Bool("compare-order", false, "measure the model's order of execution against carve's instead")
+	placing := flag.Bool("compare-placement", false, "measure placements by cost against those by priority instead")
 	flag.Parse()
 	var err error
 	if *worker != "" {
 		n, _ := strconv.Atoi(*threads)
 		err = work(*worker, *feeds, *backends, n, *seconds)
 	} else if *orders {
-		err = compare(*models, *threads, *seconds)
+		err = compare(*models, *threads, *seconds, false)
+	} else if *placing {
+		err = compare(*models, *threads, *seconds, true)
 	} else {
 		err = measure(*python, *models, *threads, *backends, *rounds, *seconds, *out)
 	}
@@ -107,11 +112,16 @@ func selected(models string) ([]string, error) {
 	return zootest.Names()
 }
 
-// compare is compareOrder with the flags' values.
-func compare(models, threads string, seconds float64) error {
+// compare is compareOrder, or comparePlacements, with the flags' values.
+func compare(models, threads string, seconds float64, placing bool) error {
 	names, err := selected(models)
 	if err != nil {
 		return err
+	}
+	if placing && models == "" {
+		for _, n := range nets() {
+			names = append(names, n.name)
+		}
 	}
 	var counts []int
 	for _, t := range strings.Split(threads, ",") {
@@ -120,6 +130,9 @@ func compare(models, threads string, seconds float64) error {
 			return err
 		}
 		counts = append(counts, n)
+	}
+	if placing {
+		return comparePlacements(names, counts, seconds)
 	}
 	return compareOrder(names, counts, seconds)
 }

@@ -1,4 +1,4 @@
-package main
+package clock
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of the calling thread; ok is false where it is not known.
-func threadTime() (t time.Duration, ok bool) {
+// Thread returns the processor time of the calling thread; ok is false where it is not known.
+func Thread() (t time.Duration, ok bool) {
 	var ts unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
 	return time.Duration(ts.Nano()), err == nil

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
+	"github.com/carve-dev/carve/internal/zootest"
+)
+
+// placed is one way to place a model's nodes.
+type placed struct {
+	name      string
+	backends  []string
+	placement carve.Placement
+}
+
+// placements are those that are compared: the others with the better of the first two.
+var placements = []placed{
+	{"cpu", []string{"cpu"}, carve.Priority},
+	{"mkl,cpu", []string{"mkl", "cpu"}, carve.Priority},
+	{"modelled", []string{"mkl", "cpu"}, carve.Modelled},
+}
+
+// subject is a model with inputs.
+type subject struct {
+	model *carve.Model
+	feeds map[string]tensor.Value
+}
+
+// open opens a model of the zoo, or of the nets that are made here.
+func open(ctx context.Context, name string) (*subject, error) {
+	if i := slices.IndexFunc(nets(), func(n net) bool { return n.name == name }); i >= 0 {
+		return nets()[i].subject()
+	}
+	path, err := zootest.Materialize(name)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := zootest.ReadReference(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{}
+	if s.feeds, err = ref.Feeds(); err != nil {
+		return nil, err
+	}
+	s.model, err = carve.Open(ctx, path)
+	return s, err
+}
+
+// shapes returns those of the inputs.
+func (s *subject) shapes() map[string][]int {
+	m := map[string][]int{}
+	for name, v := range s.feeds {
+		if t, ok := v.(*tensor.Tensor); ok {
+			m[name] = t.Shape
+		}
+	}
+	return m
+}
+
+// comparePlacements measures what the choice of backends is worth: for every model and number of threads, one process runs
+// the program of each placement by turns, run by run, each round beginning with the next one. It prints the lower deciles over
+// all runs, which other load disturbs less than medians, the ratio of each placement behind the first two to the better of
+// these, and the geometric mean of the ratios. With models it names none but those of the zoo and nets that it is given.
+func comparePlacements(names []string, threads []int, seconds float64) error {
+	for _, n := range threads {
+		fmt.Print("\n| model | threads |")
+		for i, p := range placements {
+			if fmt.Printf(" %s ms |", p.name); i >= 2 {
+				fmt.Print(" ratio |")
+			}
+		}
+		fmt.Print(" nodes on backends | modelled ms | choosing ms | gap % |\n|---|--:|", strings.Repeat("--:|", 2*len(placements)-2), "---|--:|--:|--:|\n")
+		sums, worst := make([]float64, len(placements)), make([]float64, len(placements))
+		for _, name := range names {
+			times, about, err := inTurns(name, n, seconds)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			fmt.Printf("| %s | %d |", name, n)
+			for i, t := range times {
+				if fmt.Printf(" %.3f |", t); i >= 2 {
+					r := t / min(times[0], times[1])
+					sums[i], worst[i] = sums[i]+math.Log(r), max(worst[i], r)
+					fmt.Printf(" %.3f |", r)
+				}
+			}
+			fmt.Printf(" %s |\n", about)
+		}
+		for i, p := range placements[2:] {
+			fmt.Printf("\n%s at %d threads, %d models: geometric mean %.3f of the better of %s and %s, largest %.3f\n",
+				p.name, n, len(names), math.Exp(sums[i+2]/float64(len(names))), placements[0].name, placements[1].name, worst[i+2])
+		}
+	}
+	return nil
+}
+
+// inTurns returns the lower deciles of a model's times in ms, by placement, and what the last one came to.
+func inTurns(name string, threads int, seconds float64) (times []float64, about string, err error) {
+	ctx := context.Background()
+	s, err := open(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.model.Close()
+	var choosing time.Duration // the last one's
+	programs, runs := make([]*carve.Program, len(placements)), make([][]float64, len(placements))
+	for i, p := range placements {
+		if programs[i], choosing, err = compile(ctx, s, p, threads); err != nil {
+			return nil, "", fmt.Errorf("%s: %w", p.name, err)
+		}
+		defer programs[i].Close()
+	}
+	begin := time.Now()
+	for round := 0; round < 12 || time.Since(begin).Seconds() < seconds; round++ {
+		for k := range programs {
+			i := (k + round) % len(programs)
+			d, err := taken(ctx, programs[i], s.feeds, threads)
+			if err != nil {
+				return nil, "", err
+			}
+			if round >= 2 { // the first ones warm up
+				runs[i] = append(runs[i], ms(d))
+			}
+		}
+	}
+	for _, r := range runs {
+		slices.Sort(r)
+		times = append(times, r[len(r)/10])
+	}
+	about, err = placement(ctx, programs[len(programs)-1], s, choosing)
+	return times, about, err
+}
+
+// taken runs a program and returns the time that it took: on one thread what the processor gave to that, where it is known.
+func taken(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value, threads int) (time.Duration, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, known := clock.Thread()
+	d, err := once(ctx, p, feeds)
+	if after, _ := clock.Thread(); known && threads == 1 {
+		d = min(d, after-before)
+	}
+	return d, err
+}
+
+// compile compiles a model for a placement, and tells how long choosing took. A backend that is unavailable is an error.
+func compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Program, time.Duration, error) {
+	var choosing time.Duration
+	var began time.Time // of the choice
+	o := &carve.Options{Threads: threads, Placement: p.placement, MaxSessions: 1}
+	o.Observer = func(r carve.Progress) {
+		switch {
+		case r.Pass == "assign":
+			began = time.Now()
+		case !began.IsZero():
+			choosing, began = choosing+time.Since(began), time.Time{}
+		}
+	}
+	for _, b := range p.backends {
+		c := backend.Config{Name: b}
+		opened, err := backend.Open(c)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := opened.Close(); err != nil {
+			return nil, 0, err
+		}
+		o.Backends = append(o.Backends, c)
+	}
+	program, err := carve.Compile(ctx, s.model, o)
+	return program, choosing, err
+}
+
+// placement says where the nodes of a program are, and what was modelled.
+func placement(ctx context.Context, p *carve.Program, s *subject, choosing time.Duration) (string, error) {
+	r, err := p.Report(ctx, s.shapes())
+	if err != nil {
+		return "", err
+	}
+	nodes, groups := map[string]int{}, map[string]int{}
+	var order []string
+	for _, g := range r.Groups {
+		if !slices.Contains(order, g.Backend) {
+			order = append(order, g.Backend)
+		}
+		nodes[g.Backend] += len(g.Nodes)
+		groups[g.Backend]++
+	}
+	slices.Sort(order)
+	for i, b := range order {
+		order[i] = fmt.Sprintf("%s %d in %d", b, nodes[b], groups[b])
+	}
+	about := strings.Join(order, ", ")
+	if pl := r.Placement; pl != nil {
+		about += fmt.Sprintf(" | %.3f | %.1f | %.3f", pl.Nanoseconds/1e6, ms(choosing), 100*(pl.Nanoseconds/pl.Bound-1))
+	}
+	return about, nil
+}
