@@ -7,7 +7,7 @@
 // interfaces, in the order in which they are asked: [Backend] says which nodes it takes, in which formats, and compiles a
 // subgraph to an [Executable]; that makes an [Instance] for concrete shapes, which says what memory it needs and runs.
 // examples/custom-backend is one in a single file, and package backendtest proves that a backend keeps the contract.
-// [Negotiator], [Claimer], [Estimator] and [KernelProvider] are optional: abilities are added by interfaces, and the base
+// [Negotiator], [Claimer], [Estimator], [KernelProvider], [Loader] and, on executables, [Saver] are optional: abilities are added by interfaces, and the base
 // interface does not grow.
 //
 // A backend registers itself from init ([Register]), like a database/sql driver, or is handed over by the caller.
@@ -231,6 +231,24 @@ type Footprint struct {
 	Within []int
 	// Overwrite lists per node the operands whose memory its first result may take where nobody reads them later.
 	Overwrite [][]int
+}
+
+// Saver is implemented by Executables that can be written to a file: what a compilation took long for, as the backend's own bytes.
+type Saver interface {
+	// Save returns what the backend's Load makes the executable of again. It changes nothing, and may be called by several
+	// goroutines; the bytes are the caller's. nil without an error says that there is nothing worth keeping.
+	Save(ctx context.Context) ([]byte, error)
+}
+
+// Loader is implemented by backends whose executables are Savers.
+type Loader interface {
+	// Fingerprint names, in one line, everything beside the subgraph and the options that what is saved depends on: versions
+	// of the format, of compilers and drivers, the kind of device. What was saved under another one is not shown to Load.
+	Fingerprint() string
+	// Load is Compile of a subgraph from what an executable of the same subgraph, with the same options, saved under the same
+	// fingerprint. The bytes may come from anywhere, so that whatever they say has to be checked; they lie in a file that is
+	// mapped, must not be changed, and stay there until the executable is closed. After an error the subgraph is compiled.
+	Load(ctx context.Context, sub *graph.Graph, saved []byte, o CompileOptions) (Executable, error)
 }
 
 // Errors for errors.Is.
