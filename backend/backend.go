@@ -7,8 +7,8 @@
 // interfaces, in the order in which they are asked: [Backend] says which nodes it takes, in which formats, and compiles a
 // subgraph to an [Executable]; that makes an [Instance] for concrete shapes, which says what memory it needs and runs.
 // examples/custom-backend is one in a single file, and package backendtest proves that a backend keeps the contract.
-// [Negotiator], [Claimer], [Estimator], [KernelProvider], [Loader] and, on executables, [Saver] are optional: abilities are added by interfaces, and the base
-// interface does not grow.
+// [Negotiator], [Claimer], [Estimator], [KernelProvider], [Loader] and, on executables, [Saver] are optional: abilities are
+// added by interfaces, and the base interface does not grow.
 //
 // A backend registers itself from init ([Register]), like a database/sql driver, or is handed over by the caller.
 package backend
