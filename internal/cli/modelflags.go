@@ -20,6 +20,9 @@ type modelFlags struct {
 	backendOptions []string
 	plugins        []string
 	disabled       []string
+	pins           []string
+	config         string
+	properties     []string
 	strict         bool
 	threads        int
 	maxMemory      string
@@ -60,6 +63,9 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
 		{compiling, "plugin", "vendor's `library`, or folder of libraries, whose processors --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
+		{compiling, "pin", "bind nodes to a backend, `NODE=BACKEND`, or keep them away from it, NODE=!BACKEND; NODE is a name in the model or a glob, ** for all (repeatable; the first that matches counts)", repeatable(&f.pins), f.applyPins},
+		{compiling, "config", "pins and properties from a JSON `FILE`", text(&f.config), f.applyConfigFile},
+		{compiling, "property", "add a registered property to a backend, `BACKEND.NAME`, or BACKEND.NAME=OPTIONS with its options as JSON (repeatable)", repeatable(&f.properties), f.applyProperties},
 		{compiling, "backend-option", "option of a backend, `BACKEND.KEY=VALUE` (repeatable)", repeatable(&f.backendOptions), nil},
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
