@@ -2,14 +2,13 @@ package carve
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/exec"
+	"github.com/carve-dev/carve/internal/picture"
 )
 
 // Profile is what one run spent where.
@@ -24,6 +23,9 @@ type Span struct {
 	Op      string   // operator, pattern, or "Convert"
 	Backend string   // "host" for the host scheduler
 	Nodes   []string // of the model
+	Group   int      // id in the Report of the group, or of the host scheduler's node; -1 for a conversion between groups
+	Device  string   // whose queue it was on, by its name in reports; "" for the host
+	Stream  int      // of the device, from 0
 	Start   time.Duration
 	Time    time.Duration
 	FLOPs   float64 // 0 where not known
@@ -55,32 +57,18 @@ func (p *Profile) Slowest(n int) []Span {
 	return out[:max(0, min(n, len(out)))]
 }
 
-// WriteChromeTrace writes the profile in the trace event format that Chrome's about:tracing and Perfetto read.
+// WriteChromeTrace writes the profile in the trace event format that Chrome's about:tracing and Perfetto read. Every device is a
+// process in it, the host the first, and each of its streams a thread, with their names.
 func (p *Profile) WriteChromeTrace(w io.Writer) error {
-	type event struct {
-		Name string         `json:"name"`
-		Cat  string         `json:"cat"`
-		Ph   string         `json:"ph"`
-		TS   float64        `json:"ts"`
-		Dur  float64        `json:"dur"`
-		PID  int            `json:"pid"`
-		TID  int            `json:"tid"`
-		Args map[string]any `json:"args"`
+	return picture.WriteTrace(w, p.spans())
+}
+
+func (p *Profile) spans() []picture.Span {
+	out := make([]picture.Span, len(p.Spans))
+	for i, s := range p.Spans {
+		out[i] = picture.Span(s)
 	}
-	events := make([]event, 0, len(p.Spans))
-	for _, s := range p.Spans {
-		e := event{Name: s.Name, Cat: s.Backend, Ph: "X", TS: float64(s.Start.Nanoseconds()) / 1e3,
-			Dur: float64(s.Time.Nanoseconds()) / 1e3, PID: 1, TID: 1, Args: map[string]any{"op": s.Op, "nodes": s.Nodes}}
-		if s.FLOPs > 0 && s.Time > 0 {
-			e.Args["gflops"] = s.FLOPs / float64(s.Time.Nanoseconds())
-		}
-		events = append(events, e)
-	}
-	enc := json.NewEncoder(w)
-	if err := enc.Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ms"}); err != nil {
-		return fmt.Errorf("chrome trace: %w", err)
-	}
-	return nil
+	return out
 }
 
 // Difference is what Check found: the first node whose result on its backend differs from the reference kernels'.

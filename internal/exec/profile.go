@@ -8,6 +8,9 @@ type Span struct {
 	Op      string   // operator, pattern, or "Convert"
 	Backend string   // "host" for the host scheduler
 	Nodes   []string // of the model
+	Group   int      // id of the group, or of the host scheduler's node; -1 for a conversion between groups
+	Device  string   // whose queue it was on; "" for the host
+	Stream  int      // of the device
 	Start   time.Duration
 	Time    time.Duration
 	FLOPs   float64 // 0 where not known
@@ -40,7 +43,7 @@ func (p *profiler) begin(f *frame, i int) time.Time {
 			t := time.Now()
 			if r := f.requirements(i); sub < len(r.Labels) {
 				l := &r.Labels[sub]
-				p.spans = append(p.spans, Span{Name: l.Name, Op: l.Op, Backend: st.Node.Backend, Nodes: l.Origins,
+				p.add(f, i, Span{Name: l.Name, Op: l.Op, Backend: st.Node.Backend, Nodes: l.Origins,
 					Start: p.last.Sub(p.zero), Time: t.Sub(p.last), FLOPs: l.FLOPs})
 			}
 			p.last = t
@@ -69,6 +72,15 @@ func (p *profiler) end(f *frame, i int, start time.Time) {
 		s.Op, s.Backend = "Convert", "convert"
 	case StepGroup:
 	}
-	p.spans = append(p.spans, s)
+	p.add(f, i, s)
 	p.last = time.Now()
+}
+
+// add notes a span of step i, and on which queue it was.
+func (p *profiler) add(f *frame, i int, s Span) {
+	s.Group = f.s.block.Steps[i].ID
+	if l := f.s.block.lanes[f.s.lane(i)]; !l.device.IsHost() {
+		s.Device, s.Stream = l.device.String(), l.stream
+	}
+	p.spans = append(p.spans, s)
 }
