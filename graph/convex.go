@@ -13,8 +13,8 @@ import (
 // The error wraps ErrNodeSet (an empty set, or a node that is not g's) or ErrCycle. The first call costs O(V+E), others
 // O(set + what the set reaches before its last node in topological order), as with Extract.
 func (g *Graph) Offender(nodes []*Node, limit int) (*Node, error) {
-	w, err := g.window(nodes)
-	if err != nil {
+	var w window
+	if err := w.find(g, nodes); err != nil {
 		return nil, err
 	}
 	var worst *Node
@@ -48,8 +48,8 @@ func (g *Graph) Offender(nodes []*Node, limit int) (*Node, error) {
 // topological order of their first nodes, and so do the nodes of a part. Errors and cost are those of Offender without a
 // limit.
 func (g *Graph) ConvexParts(nodes []*Node) ([][]*Node, error) {
-	w, err := g.window(nodes)
-	if err != nil {
+	var w window
+	if err := w.find(g, nodes); err != nil {
 		return nil, err
 	}
 	all := slices.Clone(w.members)
@@ -116,35 +116,45 @@ type window struct {
 	last    *Node
 }
 
-func (g *Graph) window(nodes []*Node) (*window, error) {
-	w := &window{set: g.marks(len(nodes)), seen: g.marks(len(nodes))}
+// find fills in a zero window.
+func (w *window) find(g *Graph, nodes []*Node) error {
+	w.set, w.seen, w.members = g.marks(len(nodes)), g.marks(len(nodes)), nodes
+	twice := false
 	for _, n := range nodes {
 		if n == nil || n.graph != g {
-			return nil, fmt.Errorf("%w: %v is not of the graph", ErrNodeSet, n)
+			return fmt.Errorf("%w: %v is not of the graph", ErrNodeSet, n)
 		}
-		if !w.set.has(n) {
-			w.set.add(n)
-			w.members = append(w.members, n)
-		}
+		twice = twice || w.set.has(n)
+		w.set.add(n)
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("%w: it is empty", ErrNodeSet)
+		return fmt.Errorf("%w: it is empty", ErrNodeSet)
+	}
+	if twice {
+		w.members = nil
+		had := g.marks(len(nodes))
+		for _, n := range nodes {
+			if !had.has(n) {
+				had.add(n)
+				w.members = append(w.members, n)
+			}
+		}
 	}
 	var err error
 	if w.r, err = g.ranked(); err != nil {
-		return nil, err
+		return err
 	}
 	for _, n := range nodes { // nodes without operands have no rank when they are new
 		if w.r.rank(n) == 0 {
 			g.order = nil
 			if w.r, err = g.ranked(); err != nil {
-				return nil, err
+				return err
 			}
 			break
 		}
 	}
 	w.last = slices.MaxFunc(w.members, func(a, b *Node) int { return cmp.Compare(w.r.rank(a), w.r.rank(b)) })
-	return w, nil
+	return nil
 }
 
 // enter appends to list the nodes outside of the set that read results of these nodes, come before the set's last node, and
@@ -167,31 +177,51 @@ func (w *window) enter(list, nodes []*Node) []*Node {
 	return list
 }
 
-// marks is a set of nodes of one graph: by id where it is about a large part of them.
+// marks is a set of nodes of one graph: by id where it is about a large part of them. The zero marks is empty.
 type marks struct {
-	few  map[*Node]bool
-	many []bool
+	first [8]*Node // the first ones; sets of up to so many need no table
+	count int      // how many of first are taken
+	few   map[*Node]bool
+	many  []bool
 }
 
 // marks returns an empty set for about n nodes.
 func (g *Graph) marks(n int) marks {
-	if n > 256 && n > g.NodeIDs()/64 {
+	switch {
+	case n > 256 && n > g.NodeIDs()/64:
 		return marks{many: make([]bool, g.NodeIDs())}
+	case n > len(marks{}.first):
+		return marks{few: make(map[*Node]bool, min(n, 64))}
 	}
-	return marks{few: make(map[*Node]bool, min(n, 64))}
+	return marks{}
 }
 
 func (m *marks) has(n *Node) bool {
-	if m.many != nil {
+	switch {
+	case m.many != nil:
 		return m.many[n.ID]
+	case m.few != nil:
+		return m.few[n]
 	}
-	return m.few[n]
+	return slices.Contains(m.first[:m.count], n)
 }
 
 func (m *marks) add(n *Node) {
-	if m.many != nil {
+	switch {
+	case m.many != nil:
 		m.many[n.ID] = true
-	} else {
-		m.few[n] = true
+		return
+	case m.few == nil && m.count < len(m.first):
+		if !m.has(n) {
+			m.first[m.count] = n
+			m.count++
+		}
+		return
+	case m.few == nil:
+		m.few = make(map[*Node]bool, 4*len(m.first))
+		for _, n := range m.first {
+			m.few[n] = true
+		}
 	}
+	m.few[n] = true
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -39,12 +40,12 @@ func (g *Graph) Fuse(nodes []*Node, spec NodeSpec) (*Node, error) {
 }
 
 func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) {
-	set := make(map[*Node]bool, len(nodes))
+	set := g.marks(len(nodes))
 	for _, n := range nodes {
-		if n == nil || n.graph != g || set[n] {
+		if n == nil || n.graph != g || set.has(n) {
 			return nil, fmt.Errorf("%w: %v is not of the graph, or given twice", ErrNodeSet, n)
 		}
-		set[n] = true
+		set.add(n)
 	}
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrNodeSet)
@@ -62,12 +63,12 @@ func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) 
 			break
 		}
 	}
-	before, after, ok := r.region(set, nodes)
+	before, after, ok := r.region(&set, nodes)
 	if !ok {
 		return nil, fmt.Errorf("%w: %d nodes from %v on", ErrNotConvex, len(nodes), nodes[0])
 	}
-	nodes = inOrder(nodes, set, r)
-	x := extraction{g: g, body: New(spec.Name), open: open, set: set, inner: map[*Value]*Value{}}
+	nodes = inOrder(nodes, &set, r)
+	x := extraction{g: g, body: New(spec.Name), open: open}
 	g.order = nil // use lists are taken apart
 	members := make([]int64, len(nodes))
 	place := 0
@@ -87,17 +88,28 @@ func (g *Graph) extract(nodes []*Node, spec NodeSpec, open bool) (*Node, error) 
 }
 
 // inOrder returns the nodes in the given order where that is topological, else by rank.
-func inOrder(nodes []*Node, set map[*Node]bool, r *ranks) []*Node {
-	seen := make(map[*Node]bool, len(nodes))
+func inOrder(nodes []*Node, set *marks, r *ranks) []*Node {
+	last := int64(0)
+	for _, n := range nodes { // by rank it is topological, as it nearly always is
+		if r.of[n.ID] < last {
+			last = math.MaxInt64
+			break
+		}
+		last = r.of[n.ID]
+	}
+	if last < math.MaxInt64 {
+		return nodes
+	}
+	var seen marks
 	for _, n := range nodes {
 		for _, v := range n.Operands() {
-			if p := v.Producer; p != nil && set[p] && !seen[p] {
+			if p := v.Producer; p != nil && set.has(p) && !seen.has(p) {
 				out := slices.Clone(nodes)
 				slices.SortFunc(out, func(a, b *Node) int { return cmp.Compare(r.of[a.ID], r.of[b.ID]) })
 				return out
 			}
 		}
-		seen[n] = true
+		seen.add(n)
 	}
 	return nodes
 }
@@ -105,14 +117,18 @@ func inOrder(nodes []*Node, set map[*Node]bool, r *ranks) []*Node {
 // extraction is one call of Extract.
 type extraction struct {
 	g, body *Graph
-	open    bool // constants are inputs
-	set     map[*Node]bool
-	inner   map[*Value]*Value // values of g that the body has its own of
+	open    bool              // constants are inputs
 	inputs  []*Value          // of the new node
+	own     []*Value          // the body's, one for each of inputs and each constant that was cloned
+	outer   []*Value          // what each of them stands for
+	inner   map[*Value]*Value // the same as a table, where they are many
+	slab    []Value           // values that are not in use yet
+	more    int               // operands from outside that have not been looked at
 }
 
 // move takes the nodes and their results out of g and into the body.
 func (x *extraction) move(nodes []*Node) {
+	x.body.nodes = make([]*Node, 0, len(nodes))
 	for _, n := range nodes {
 		x.g.nodes[n.pos] = nil
 		x.g.live--
@@ -141,12 +157,27 @@ func (g *Graph) adoptValue(v *Value) {
 // operands makes the nodes read the body's own values in place of those outside.
 func (x *extraction) operands() {
 	for _, n := range x.body.nodes {
-		for k, v := range n.Operands() {
-			if v.graph == x.body {
+		for k := range n.slots {
+			if v := n.Operand(k); v != nil && v.graph != x.body {
+				x.more++
+			}
+		}
+	}
+	most := min(x.more, 4*fewValues)
+	lists := make([]*Value, 3*most)
+	x.own, x.outer, x.inputs = lists[:0:most], lists[most:most:2*most], lists[2*most:2*most]
+	if x.open {
+		x.body.Inputs = make([]*Value, 0, most)
+	}
+	for _, n := range x.body.nodes {
+		for k := range n.slots {
+			v := n.Operand(k)
+			if v == nil || v.graph == x.body {
 				continue
 			}
 			v.removeUse(n, k)
 			in := x.param(v)
+			x.more--
 			if k < len(n.Inputs) {
 				n.Inputs[k] = in
 			} else {
@@ -157,41 +188,70 @@ func (x *extraction) operands() {
 	}
 }
 
+// fewValues is how many values are found again by looking at all of them, and are allocated at a time.
+const fewValues = 8
+
 // param returns the body's value for v of g.
 func (x *extraction) param(v *Value) *Value {
-	if in := x.inner[v]; in != nil {
-		return in
-	}
-	var in *Value
-	if v.kind == kindConst && !x.open || v.kind == kindDims {
-		in = x.body.cloneConst(v)
-		if x.body.sources == nil {
-			x.body.sources = map[*Value]*Value{}
+	if x.inner != nil {
+		if in := x.inner[v]; in != nil {
+			return in
 		}
-		x.body.sources[in] = v
+	} else if i := slices.Index(x.outer, v); i >= 0 {
+		return x.own[i]
+	}
+	in := x.value()
+	if v.kind == kindConst && !x.open || v.kind == kindDims {
+		x.body.addClone(in, v)
+		x.body.sources = append(x.body.sources, source{in, v})
 	} else {
-		in = x.body.AddInput(v.Name, v.Type)
+		x.body.define(in, v.Name, v.Type, kindInput)
+		x.body.Inputs = append(x.body.Inputs, in)
 		in.Format, in.Dims = v.Format, v.Dims
 		x.inputs = append(x.inputs, v)
 	}
-	x.inner[v] = in
+	x.own, x.outer = append(x.own, in), append(x.outer, v)
+	if x.inner == nil && len(x.outer) > fewValues {
+		x.inner = make(map[*Value]*Value, min(len(x.outer)+x.more, 1<<10))
+		for i, o := range x.outer {
+			x.inner[o] = x.own[i]
+		}
+	} else if x.inner != nil {
+		x.inner[v] = in
+	}
 	return in
+}
+
+// value returns a value of no graph yet.
+func (x *extraction) value() *Value {
+	if len(x.slab) == 0 {
+		x.slab = make([]Value, max(1, min(x.more, fewValues)))
+	}
+	v := &x.slab[0]
+	x.slab = x.slab[1:]
+	return v
 }
 
 // cloneConst adds a constant or dims value that shares the data of v.
 func (g *Graph) cloneConst(v *Value) *Value {
-	c := g.newValue(v.Name, v.Type, v.kind)
+	c := new(Value)
+	g.addClone(c, v)
+	return c
+}
+
+// addClone makes c, which is of no graph, a constant or dims value that shares the data of v.
+func (g *Graph) addClone(c, v *Value) {
+	g.define(c, v.Name, v.Type, v.kind)
 	c.Const, c.Dims, c.Format = v.Const, v.Dims, v.Format
 	c.pos = int32(len(g.consts))
 	g.consts = append(g.consts, c)
-	return c
 }
 
 // node makes the new node at that position of the list, and hands the results that are read outside over to it.
 func (x *extraction) node(spec NodeSpec, place int) *Node {
-	for _, v := range x.body.consts {
-		if src := x.body.sources[v]; len(src.uses) == 0 && src.output == 0 {
-			x.g.RemoveConst(src)
+	for _, s := range x.body.sources {
+		if len(s.outer.uses) == 0 && s.outer.output == 0 {
+			x.g.RemoveConst(s.outer)
 		}
 	}
 	origins := spec.Origins
@@ -242,11 +302,27 @@ func (x *extraction) handOver(n *Node, v *Value) bool {
 
 // mergedProvenance returns the provenance of all nodes, in order, each name once. It is never nil.
 func mergedProvenance(nodes []*Node) []string {
-	out := []string{}
-	seen := map[string]bool{}
+	count := 0
 	for _, n := range nodes {
-		for _, s := range n.Provenance() {
-			if !seen[s] {
+		count += max(1, len(n.Origins))
+	}
+	out := make([]string, 0, count)
+	var seen map[string]bool // of many names
+	if count > 2*fewValues {
+		seen = make(map[string]bool, count)
+	}
+	for _, n := range nodes {
+		list := n.Origins
+		if list == nil {
+			if n.Name == "" {
+				continue
+			}
+			list = []string{n.Name}
+		}
+		for _, s := range list {
+			if seen == nil && !slices.Contains(out, s) {
+				out = append(out, s)
+			} else if seen != nil && !seen[s] {
 				seen[s] = true
 				out = append(out, s)
 			}

@@ -59,9 +59,12 @@ type Graph struct {
 	nextOutput []int32
 	order      *ranks // a topological numbering while Extract works, nil where there is none
 	// sources tells of the constants of an extracted body which outer ones they were cloned from.
-	sources map[*Value]*Value
+	sources []source
 	members []int64 // the ranks that the nodes of an extracted body had, ascending; nil where others have them now
 }
+
+// source is a constant, and the one of an outer graph that it is a clone of.
+type source struct{ own, outer *Value }
 
 // Node is one operation. Fields are read freely; operands, results and regions change through methods only, which keep
 // use lists right.
@@ -169,10 +172,16 @@ func (g *Graph) Constants() iter.Seq[*Value] {
 }
 
 func (g *Graph) newValue(name string, t Type, kind valueKind) *Value {
-	v := &Value{ID: int(g.values), Name: name, Type: t, graph: g, kind: kind}
+	v := new(Value)
+	g.define(v, name, t, kind)
+	return v
+}
+
+// define makes v, which is a zero Value, one of g.
+func (g *Graph) define(v *Value, name string, t Type, kind valueKind) {
+	v.ID, v.Name, v.Type, v.graph, v.kind = int(g.values), name, t, g, kind
 	v.uses = v.first[:0]
 	g.values++
-	return v
 }
 
 // AddInput adds a graph input.

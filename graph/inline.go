@@ -38,11 +38,15 @@ func (g *Graph) inline(n *Node, body *Graph, args []*Value) []*Node {
 	for i, p := range body.Captures {
 		outer[p] = n.Captures[i]
 	}
+	sources := make(map[*Value]*Value, len(body.sources))
+	for _, s := range body.sources {
+		sources[s.own] = s.outer
+	}
 	for _, v := range body.consts {
 		if v == nil {
 			continue
 		}
-		if src := body.sources[v]; src != nil && src.graph == g && src.kind == v.kind && src.Const == v.Const && src.Format == v.Format {
+		if src := sources[v]; src != nil && src.graph == g && src.kind == v.kind && src.Const == v.Const && src.Format == v.Format {
 			outer[v] = src
 			continue
 		}

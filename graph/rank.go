@@ -66,26 +66,30 @@ func (g *Graph) edge(v *Value, n *Node) {
 // region finds the nodes that stand between members of a set in rank: those that need a member (after) and those that a
 // member needs (before), the latter only where there are any of the former. ok is false where a node is both: the set is
 // not convex.
-func (r *ranks) region(set map[*Node]bool, members []*Node) (before, after []*Node, ok bool) {
+func (r *ranks) region(set *marks, members []*Node) (before, after []*Node, ok bool) {
 	lo, hi := r.of[members[0].ID], r.of[members[0].ID]
 	for _, n := range members {
 		lo, hi = min(lo, r.of[n.ID]), max(hi, r.of[n.ID])
 	}
-	seen := map[*Node]bool{}
+	var seen, back marks
 	forward := func(n *Node) bool {
 		for _, v := range n.Outputs {
 			if v == nil {
 				continue
 			}
 			for _, u := range v.uses {
-				if m := u.Node; r.rank(m) <= hi && !seen[m] {
-					if set[m] {
-						if set[n] {
-							continue
-						}
-						return false
+				m := u.Node
+				if r.rank(m) > hi {
+					continue
+				}
+				if set.has(m) {
+					if set.has(n) {
+						continue
 					}
-					seen[m] = true
+					return false
+				}
+				if !seen.has(m) {
+					seen.add(m)
 					after = append(after, m)
 				}
 			}
@@ -105,11 +109,14 @@ func (r *ranks) region(set map[*Node]bool, members []*Node) (before, after []*No
 	if len(after) == 0 {
 		return nil, nil, true
 	}
-	back := map[*Node]bool{}
 	backward := func(n *Node) {
-		for _, v := range n.Operands() {
-			if m := v.Producer; m != nil && r.rank(m) >= lo && !back[m] && !set[m] {
-				back[m] = true
+		for k := range n.NumOperands() {
+			v := n.Operand(k)
+			if v == nil {
+				continue
+			}
+			if m := v.Producer; m != nil && r.rank(m) >= lo && !back.has(m) && !set.has(m) {
+				back.add(m)
 				before = append(before, m)
 			}
 		}
