@@ -90,16 +90,8 @@ var (
 
 // hostCost returns the built-in cost of a reorder between two described layouts.
 func hostCost(from, to graph.Layout) Cost {
-	blocked := func(l graph.Layout) bool {
-		for rank := 2; rank <= 5; rank++ {
-			if d, err := l.Describe(rank); err == nil {
-				return len(d.Blocks) > 0
-			}
-		}
-		return false
-	}
 	switch {
-	case !blocked(from) && !blocked(to):
+	case !from.IsBlocked() && !to.IsBlocked():
 		return turnCost
 	case !from.IsRowMajor() && !to.IsRowMajor():
 		return lastCost

@@ -259,6 +259,9 @@ func (l Layout) Describe(rank int) (Dims, error) {
 	return d, nil
 }
 
+// IsBlocked reports whether a described layout splits dims into blocks.
+func (l Layout) IsBlocked() bool { return !l.opaque && strings.ContainsAny(l.tag, "0123456789") }
+
 // parse reads the tag of a layout that is not row-major, for a tensor of that rank.
 func (l Layout) parse(p *parsedTag, rank int) error {
 	if l.opaque {

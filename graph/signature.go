@@ -28,11 +28,15 @@ func UniformSignature(name string, n *Node, f Format) Signature {
 	if n == nil {
 		return s
 	}
-	for range n.Inputs {
-		s.Inputs = append(s.Inputs, Fixed(f))
+	ports := make([]Port, len(n.Inputs)+len(n.Outputs))
+	for i := range ports {
+		ports[i] = Fixed(f)
 	}
-	for range n.Outputs {
-		s.Outputs = append(s.Outputs, Fixed(f))
+	if in := len(n.Inputs); in > 0 {
+		s.Inputs = ports[:in:in]
+	}
+	if len(n.Outputs) > 0 {
+		s.Outputs = ports[len(n.Inputs):]
 	}
 	return s
 }

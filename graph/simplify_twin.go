@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -34,20 +35,30 @@ type twins struct {
 	seed maphash.Seed
 }
 
-// findTwin returns the position in a list of an element that equals element i, or -1 after it has added i. The hashes are
-// the elements', the table is of a power of two and at most half full.
+// mostAlike bounds the elements of one hash that another one is compared with. Hashes of constants are of a sample of their
+// elements, and a model may have been made so that they are all the same.
+const mostAlike = 64
+
+// findTwin returns the position in a list of an element that equals element i, or -1 after it has added i, unless there are
+// many of its hash. The hashes are the elements', the table is of a power of two and at most half full.
 func findTwin(table []int32, hashes []uint32, i int, equal func(j int) bool) int {
 	mask := uint32(len(table) - 1)
-	for k := hashes[i] & mask; ; k = (k + 1) & mask {
+	alike := 0
+	for k := hashes[i] & mask; alike < mostAlike; k = (k + 1) & mask {
 		j := int(table[k]) - 1
 		if j < 0 {
 			table[k] = int32(i) + 1
 			return -1
 		}
-		if hashes[j] == hashes[i] && equal(j) {
+		if hashes[j] != hashes[i] {
+			continue
+		}
+		if equal(j) {
 			return j
 		}
+		alike++
 	}
+	return -1
 }
 
 func twinTable(n int) []int32 {
@@ -183,15 +194,27 @@ func content(t *tensor.Tensor) ([]byte, bool) {
 	return t.Bytes(), true
 }
 
+// sample is how many bytes of a constant are looked at for its hash: half of them at its ends, and as many in between.
+const sample = 256
+
 func (t *twins) hashTensor(x *tensor.Tensor) uint64 {
 	h := uint64(len(x.Shape))
 	for _, d := range x.Shape {
 		h = mix(h, uint64(d))
 	}
-	if b, ok := content(x); ok {
+	b, ok := content(x)
+	if !ok {
+		return mix(mix(h, uint64(x.Offset)), uint64(uintptr(unsafe.Pointer(unsafe.SliceData(x.Data)))))
+	}
+	if len(b) <= 2*sample {
 		return mix(h, maphash.Bytes(t.seed, b))
 	}
-	return mix(h, uint64(x.Offset))
+	h = mix(h, maphash.Bytes(t.seed, b[:sample/2]))
+	step := (len(b) - sample) / (sample / 8)
+	for at := sample / 2; at < len(b)-sample/2; at += step {
+		h = mix(h, binary.LittleEndian.Uint64(b[at:]))
+	}
+	return mix(h, maphash.Bytes(t.seed, b[len(b)-sample/2:]))
 }
 
 func equalTensors(a, b *tensor.Tensor) bool {

@@ -68,7 +68,7 @@ func windowAttrs(n *Node, kernel []int) (w Window, err error) {
 			}
 		}
 		if kernel == nil {
-			if kernel, err = windowList(n, "kernel_shape", len(shape), 0, 1); err != nil {
+			if kernel, err = windowList(n, "kernel_shape", make([]int, len(shape)), 0, 1); err != nil {
 				return w, err
 			}
 		}
@@ -89,22 +89,23 @@ func windowAttrs(n *Node, kernel []int) (w Window, err error) {
 			rank = 0
 		}
 	}
-	if w.Strides, err = windowList(n, "strides", rank, 1, 1); err != nil {
+	room := make([]int, 5*rank) // of all lists
+	part := func(from, to int) []int { return room[from*rank : to*rank : to*rank] }
+	if w.Strides, err = windowList(n, "strides", part(0, 1), 1, 1); err != nil {
 		return w, err
 	}
-	if w.Dilations, err = windowList(n, "dilations", rank, 1, 1); err != nil {
+	if w.Dilations, err = windowList(n, "dilations", part(1, 2), 1, 1); err != nil {
 		return w, err
 	}
-	pads, err := windowList(n, "pads", 2*rank, 0, -maxExtent)
-	if err != nil {
+	if _, err := windowList(n, "pads", part(2, 4), 0, -maxExtent); err != nil {
 		return w, err
 	}
-	w.Begin, w.End = pads[:rank], pads[rank:]
-	if w.OutputPadding, err = windowList(n, "output_padding", rank, 0, 0); err != nil {
+	w.Begin, w.End = part(2, 3), part(3, 4)
+	if w.OutputPadding, err = windowList(n, "output_padding", part(4, 5), 0, 0); err != nil {
 		return w, err
 	}
 	if v, ok := n.Ints("output_shape"); ok && len(v) > 0 {
-		if w.OutputShape, err = windowList(n, "output_shape", len(v), 0, 0); err != nil {
+		if w.OutputShape, err = windowList(n, "output_shape", make([]int, len(v)), 0, 0); err != nil {
 			return w, err
 		}
 		if kernel != nil && len(v) == rank+2 { // some exporters name all dims
@@ -133,18 +134,18 @@ func windowAttrs(n *Node, kernel []int) (w Window, err error) {
 	return w, nil
 }
 
-// windowList returns a list attribute of that length, def where the node has none, each entry at least low.
-func windowList(n *Node, name string, length, def int, low int64) ([]int, error) {
+// windowList fills out with the list attribute of that name, with def where the node has none, each entry at least low, and
+// returns it.
+func windowList(n *Node, name string, out []int, def int, low int64) ([]int, error) {
 	v, ok := n.Ints(name)
-	out := make([]int, length)
-	if !ok || len(v) == 0 && length > 0 && name != "kernel_shape" {
+	if !ok || len(v) == 0 && len(out) > 0 && name != "kernel_shape" {
 		for i := range out {
 			out[i] = def
 		}
 		return out, nil
 	}
-	if len(v) != length {
-		return nil, attrError(n, name, fmt.Sprintf("%d entries", length), fmt.Sprint(v))
+	if len(v) != len(out) {
+		return nil, attrError(n, name, fmt.Sprintf("%d entries", len(out)), fmt.Sprint(v))
 	}
 	for i, x := range v {
 		if x < low || x > maxExtent {

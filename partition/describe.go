@@ -72,10 +72,12 @@ func (s *State) describeGroup(n *graph.Node, info groupInfo) error {
 	return nil
 }
 
-// with gives a node attributes, in place of those that it has by the same names.
+// with gives a node attributes, in place of those that it has by the same names. Strings that it has already cost nothing.
 func with(n *graph.Node, attrs []graph.Attr) {
 	for _, at := range attrs {
-		n.Attrs = n.Attrs.With(at)
+		if have := n.Attrs.Lookup(at.Name); have == nil || at.Kind != graph.AttrString || have.Kind != at.Kind || have.Str != at.Str {
+			n.Attrs = n.Attrs.With(at)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"slices"
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -35,6 +36,7 @@ func (s *State) InsertConversions(context.Context) error {
 type builder struct {
 	s     *State
 	packs map[constants.Key]*graph.Value
+	wants []convert.Want // of one value after another
 }
 
 // groupAt returns the group of n, -1 outside of groups and for nil.
@@ -62,15 +64,13 @@ func wantedBy(u graph.Use) graph.Format {
 
 // constants points readers at converted constants: one per (constant, format), packed later.
 func (b *builder) constants() {
-	var all []*graph.Value
-	for v := range b.s.g.Constants() {
-		all = append(all, v)
-	}
+	all := slices.Collect(b.s.g.Constants()) // those that are made here are none of them
+	var uses []graph.Use
 	for _, v := range all {
 		if !v.IsConst() {
 			continue
 		}
-		uses := append([]graph.Use(nil), v.Uses()...)
+		uses = append(uses[:0], v.Uses()...)
 		for _, u := range uses {
 			f := wantedBy(u)
 			if f == v.Format {
@@ -100,7 +100,7 @@ func (b *builder) convertValue(v *graph.Value) {
 		b.isolateValue(v)
 		return
 	}
-	wants := make([]convert.Want, 0, v.NumUses())
+	wants := b.wants[:0]
 	for _, u := range v.Uses() {
 		if f := wantedBy(u); f != v.Format {
 			wants = append(wants, convert.Want{Node: u.Node, Slot: u.Slot, Format: f})
@@ -113,6 +113,7 @@ func (b *builder) convertValue(v *graph.Value) {
 	if len(wants) == 0 && out == nil {
 		return
 	}
+	b.wants = wants
 	sortWants(wants)
 	home := b.s.groupAt(v.Producer)
 	for _, c := range convert.Insert(v, wants, out) {

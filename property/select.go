@@ -78,8 +78,11 @@ type setFinder struct {
 	exclude []*graph.Node // taken away from the current seed's sets
 	queue   []*graph.Node
 	readers []*graph.Node
-	effort  int // edges that the latest growth looked at
-	claimed int // nodes of the current growth that became claims
+	left    []*graph.Node    // of a set that was filtered
+	whole   [1][]*graph.Node // the pieces of a set of which all are left
+	before  []fact           // of the nodes of the piece that is claimed
+	effort  int              // edges that the latest growth looked at
+	claimed int              // nodes of the current growth that became claims
 }
 
 // fact is what a pass knows of a node.
@@ -245,21 +248,22 @@ func (s *setFinder) offer(set []*graph.Node) error {
 
 // claim gives a piece to accept. Where that undoes a contraction, the nodes have new ids.
 func (s *setFinder) claim(piece []*graph.Node) {
-	before := make([]fact, len(piece))
-	for i, n := range piece {
-		before[i] = *s.fact(n)
+	s.before = s.before[:0]
+	for _, n := range piece {
+		s.before = append(s.before, *s.fact(n))
 	}
 	if s.accept(piece) {
 		s.claimed += len(piece)
 	}
 	for i, n := range piece {
 		if n.Graph() == s.g {
-			*s.fact(n) = before[i]
+			*s.fact(n) = s.before[i]
 		}
 	}
 }
 
-// pieces filters a set and returns its connected components, in topological order of their first nodes.
+// pieces filters a connected set and returns the connected components of what is left, in topological order of their first
+// nodes. The list is valid until the next call.
 func (s *setFinder) pieces(set []*graph.Node) [][]*graph.Node {
 	s.stamp++
 	inSet := s.stamp
@@ -269,7 +273,7 @@ func (s *setFinder) pieces(set []*graph.Node) [][]*graph.Node {
 	kept := s.sel.Filter(set)
 	s.stamp++
 	inKept := s.stamp
-	left := make([]*graph.Node, 0, len(kept))
+	left := s.left[:0]
 	for _, n := range kept {
 		if n != nil && n.Graph() == s.g && s.fact(n).mark == inSet {
 			s.fact(n).mark = inKept
@@ -284,6 +288,12 @@ func (s *setFinder) pieces(set []*graph.Node) [][]*graph.Node {
 		}
 	}
 	s.sort(left)
+	s.left = left
+	if len(left) == len(set) {
+		copy(set, left)
+		s.whole[0] = set
+		return s.whole[:]
+	}
 	s.stamp++
 	var out [][]*graph.Node
 	for _, n := range left {

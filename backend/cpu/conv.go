@@ -120,24 +120,25 @@ func convSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func convSignature(n *graph.Node, k convKind, weights graph.Format) graph.Signature {
-	s := graph.Signature{Name: "nchw16c", Outputs: []graph.Port{graph.Fixed(blocked)}}
-	src := blocked
+	name, src, dst := "nchw16c", blocked, blocked
 	switch {
 	case is5D(n.Inputs[0]):
-		s.Name, src, s.Outputs[0] = "ncdhw16c", volume, graph.Fixed(volume)
+		name, src, dst = "ncdhw16c", volume, volume
 		if k == convPlanar {
-			s.Name, src = "ncdhw-ncdhw16c", rowMaj
+			name, src = "ncdhw-ncdhw16c", rowMaj
 		}
 	case !is4D(n.Inputs[0]): // lines change their layout within the operator
-		s.Name, src, s.Outputs[0] = "ncw", rowMaj, graph.Fixed(rowMaj)
+		name, src, dst = "ncw", rowMaj, rowMaj
 	case k == convPlanar:
-		s.Name, src = "nchw-nchw16c", rowMaj
+		name, src = "nchw-nchw16c", rowMaj
 	}
-	s.Inputs = append(s.Inputs, graph.Fixed(src), graph.Fixed(weights))
-	for range n.Inputs[2:] {
-		s.Inputs = append(s.Inputs, graph.Fixed(rowMaj))
+	in := len(n.Inputs)
+	ports := make([]graph.Port, in+1)
+	for i := range ports {
+		ports[i] = graph.Fixed(rowMaj)
 	}
-	return s
+	ports[0], ports[1], ports[in] = graph.Fixed(src), graph.Fixed(weights), graph.Fixed(dst)
+	return graph.Signature{Name: name, Inputs: ports[:in:in], Outputs: ports[in:]}
 }
 
 func planConv(p *planner, n *graph.Node) error {

@@ -35,6 +35,7 @@ type Links struct {
 	Acts     []*graph.Node // one node, or Sigmoid and Mul
 	Rounding []*graph.Node // QuantizeLinear and DequantizeLinear
 	Out      *graph.Value
+	acts     [2]*graph.Node // storage of Acts
 }
 
 // Silu reports whether the activation is x·sigmoid(x) in two nodes.
@@ -42,7 +43,7 @@ func (l *Links) Silu() bool { return len(l.Acts) == 2 }
 
 // Nodes returns the chain's nodes, operands first.
 func (l *Links) Nodes() []*graph.Node {
-	out := []*graph.Node{l.Head}
+	out := append(make([]*graph.Node, 0, l.Len()), l.Head)
 	if l.Add != nil {
 		out = append(out, l.Add)
 	}
@@ -52,6 +53,18 @@ func (l *Links) Nodes() []*graph.Node {
 	return append(append(out, l.Acts...), l.Rounding...)
 }
 
+// Len returns the number of the chain's nodes.
+func (l *Links) Len() int {
+	n := 1 + len(l.Acts) + len(l.Rounding)
+	if l.Add != nil {
+		n++
+	}
+	if l.Sum != nil {
+		n++
+	}
+	return n
+}
+
 // Property returns the property of the chains. Where something on the way belongs to another unit, what hangs together with
 // the head still makes a chain.
 func (c *Chain) Property() property.SubgraphProperty {
@@ -59,7 +72,11 @@ func (c *Chain) Property() property.SubgraphProperty {
 		if !c.Head(seed) {
 			return nil
 		}
-		return c.Follow(seed).Nodes()
+		l := c.Follow(seed)
+		if l.Len() < 2 {
+			return nil
+		}
+		return l.Nodes()
 	})
 }
 
@@ -83,10 +100,12 @@ func (c *Chain) Follow(head *graph.Node) *Links {
 	v := l.Out
 	if n := Next(v); n == nil {
 		if s, m := siluOf(v); s != nil {
-			l.Acts, l.Out = []*graph.Node{s, m}, m.Outputs[0]
+			l.acts = [2]*graph.Node{s, m}
+			l.Acts, l.Out = l.acts[:], m.Outputs[0]
 		}
 	} else if n.Input(0) == v && n.Outputs[0].Type.DType == v.Type.DType && c.Activation(n) {
-		l.Acts, l.Out = []*graph.Node{n}, n.Outputs[0]
+		l.acts[0] = n
+		l.Acts, l.Out = l.acts[:1], n.Outputs[0]
 	}
 	if c.Rounds {
 		if l.Rounding = roundingOf(l.Out); l.Rounding != nil {
@@ -119,7 +138,7 @@ func (c *Chain) Parse(fused *graph.Node) (*Links, error) {
 			continue
 		}
 		l := c.Follow(m)
-		if len(l.Nodes()) != body.NumNodes() || len(body.Outputs) != 1 || body.Outputs[0] != l.Out {
+		if l.Len() != body.NumNodes() || len(body.Outputs) != 1 || body.Outputs[0] != l.Out {
 			return nil, fmt.Errorf("body of %v is no chain", fused)
 		}
 		return l, nil
@@ -138,10 +157,12 @@ func (c *Chain) Signatures(fused *graph.Node, of func(head *graph.Node) ([]graph
 	if why != nil {
 		return nil, why
 	}
-	var out []graph.Signature
+	params := fused.Regions[0].Graph.Inputs
+	out := make([]graph.Signature, 0, len(heads))
+	ports := make([]graph.Port, 0, len(heads)*(len(params)+1)) // of all signatures
 	for _, h := range heads {
-		s := graph.Signature{Name: h.Name, Vars: h.Vars, Extra: h.Extra, Outputs: []graph.Port{h.Outputs[0]}}
-		for _, v := range fused.Regions[0].Graph.Inputs {
+		from := len(ports)
+		for _, v := range params {
 			port := graph.Fixed(graph.HostFormat)
 			for k, hv := range l.Head.Inputs {
 				if hv == v {
@@ -154,9 +175,11 @@ func (c *Chain) Signatures(fused *graph.Node, of func(head *graph.Node) ([]graph
 			if v == l.Residual {
 				port = h.Outputs[0]
 			}
-			s.Inputs = append(s.Inputs, port)
+			ports = append(ports, port)
 		}
-		out = append(out, s)
+		ports = append(ports, h.Outputs[0])
+		last := len(ports) - 1
+		out = append(out, graph.Signature{Name: h.Name, Vars: h.Vars, Extra: h.Extra, Inputs: ports[from:last:last], Outputs: ports[last : last+1 : last+1]})
 	}
 	return out, nil
 }

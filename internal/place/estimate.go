@@ -14,7 +14,7 @@ import (
 // before, as when steps are planned. The Plan serves for nothing else afterwards.
 func (p *Plan) Estimate(ctx context.Context, settle func(n *graph.Node)) (*backend.Footprint, error) {
 	p.estimate, p.over = true, make([][]int, p.Sub.NodeIDs())
-	p.Slots, p.Reqs.Buffers = slices.Grow(p.Slots, len(p.Order)), slices.Grow(p.Reqs.Buffers, len(p.Order)) // one for most nodes
+	p.Reqs.Buffers = slices.Grow(p.Reqs.Buffers, len(p.Order)) // one for most nodes
 	if err := p.Each(ctx, settle, func(*graph.Node) error { return nil }); err != nil {
 		return nil, err
 	}

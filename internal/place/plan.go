@@ -26,6 +26,7 @@ type Plan struct {
 	Reqs backend.Requirements
 
 	sizes     []int   // physical bytes, by value id
+	room      []int   // for dims of values
 	constants int     // of the subgraph
 	flops     float64 // of Node
 	work      []int   // of the node's steps
@@ -42,6 +43,22 @@ func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error)
 	for i := range ids {
 		p.Where[i], p.Want[i] = Nowhere, Nowhere
 	}
+	ranks, slots := 0, len(sub.Inputs)
+	for _, v := range sub.Inputs {
+		ranks += len(v.Type.Shape)
+	}
+	for v := range sub.Constants() {
+		ranks += len(v.Type.Shape)
+		slots++
+	}
+	for _, n := range order {
+		for _, v := range n.Outputs {
+			if v != nil {
+				ranks += len(v.Type.Shape)
+			}
+		}
+	}
+	p.room, p.Slots = make([]int, ranks), make([]Slot, 0, slots+len(order)) // one for most nodes
 	for i, v := range sub.Inputs {
 		if err := p.eval(v); err != nil {
 			return nil, err
@@ -98,10 +115,12 @@ func (p *Plan) newSlot(v *graph.Value, s Slot) {
 }
 
 func (p *Plan) eval(v *graph.Value) error {
-	dims, err := v.Type.Shape.Eval(p.Bind, make([]int, 0, len(v.Type.Shape)))
+	rank := len(v.Type.Shape)
+	dims, err := v.Type.Shape.Eval(p.Bind, p.room[:0:rank])
 	if err != nil {
 		return fmt.Errorf("value %v: %w", v, err)
 	}
+	p.room = p.room[rank:]
 	return p.Resize(v, dims)
 }
 
@@ -153,7 +172,9 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		for _, v := range n.Outputs {
 			p.Out(v)
 		}
-		p.count(n)
+		if !p.estimate {
+			p.count(n)
+		}
 		if err := emit(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
 		}
