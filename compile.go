@@ -78,6 +78,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		closeAll()
 		return nil, err
 	}
+	opts.bring(opened.libraries, list)
 	opts.Properties, opts.DisabledProperties = byEntry(opts.Properties, list), byEntry(opts.DisabledProperties, list)
 	if err = opts.checkPins(list); err == nil {
 		err = opts.checkProperties(list)
@@ -117,6 +118,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 // opened are the backends that end with a Program. Their views on one of several devices are closed first.
 type opened struct {
 	backends, views []backend.Backend
+	libraries       []*backend.Library // which never end
 }
 
 func (x *opened) close() {
@@ -181,8 +183,8 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 	if err != nil {
 		return nil, own, err
 	}
-	plugins, refused, err := backend.Plugins(o.Plugins...)
-	if err != nil {
+	var refused []*backend.RefusedLibrary
+	if own.libraries, refused, err = backend.Libraries(o.Plugins...); err != nil {
 		return nil, own, err
 	}
 	for _, r := range refused {
@@ -196,7 +198,7 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		}
 		b := cmp.Or(known[e.Name], o.Open[e.Name])
 		if b == nil {
-			b, err = open(plugins, e.Config)
+			b, err = open(own.libraries, e.Config)
 			if errors.Is(err, backend.ErrUnavailable) && !o.Strict {
 				o.Logger.Warn("backend is unavailable: others take its place", "backend", e.name, "error", err)
 				b, err = &absent{e.Name, err}, nil
@@ -222,9 +224,11 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 }
 
 // open opens a backend: a plugin's processor, or one that is linked in.
-func open(plugins []backend.Processor, c backend.Config) (backend.Backend, error) {
-	if i := slices.IndexFunc(plugins, func(p backend.Processor) bool { return p.Name == c.Name }); i >= 0 {
-		return plugins[i].Driver(c)
+func open(libraries []*backend.Library, c backend.Config) (backend.Backend, error) {
+	for _, l := range libraries {
+		if i := slices.IndexFunc(l.Processors, func(p backend.Processor) bool { return p.Name == c.Name }); i >= 0 {
+			return l.Processors[i].Driver(c)
+		}
 	}
 	return backend.Open(c)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
 )
@@ -172,6 +173,11 @@ const mostDeclared = 16
 
 // infer finds the types of all results, and warns of what the model declares otherwise.
 func (c *compilation) infer() error {
+	if libraries := c.opened.libraries; len(libraries) > 0 {
+		c.g.BindSchemas(func(domain, name string, version int) *graph.Schema {
+			return backend.SchemaOf(libraries, domain, name, version)
+		})
+	}
 	wrong, err := graph.InferModel(c.g)
 	if err != nil {
 		return err

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/partition"
+	"github.com/carve-dev/carve/property"
 )
 
 // pass is one stage of the pipeline.
@@ -231,6 +235,24 @@ func (c *compilation) adopt(sees phase) error {
 		return err
 	}
 	return c.infer()
+}
+
+// bring adds what libraries bring beside processors to the user's own, which comes first.
+func (o *Options) bring(libraries []*backend.Library, list []backend.Backend) {
+	rules := place.OperatorRules(libraries)
+	if len(rules) == 0 {
+		return
+	}
+	properties := maps.Clone(o.Properties)
+	if properties == nil {
+		properties = map[string][]property.SubgraphProperty{}
+	}
+	for _, b := range list {
+		if info := b.Info(); info.Kernels {
+			properties[info.Name] = slices.Concat(properties[info.Name], rules)
+		}
+	}
+	o.Properties = properties
 }
 
 // port is what callers of a Program count on.

@@ -58,6 +58,8 @@ type Info struct {
 	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
 	// own groups have no fallback and are not checked.
 	Oracle bool
+	// Kernels says that the backend, which works in the host's memory, calls kernels that properties bring (KernelProvider).
+	Kernels bool
 	// Layouts of the host, beside row-major, that the backend's signatures name. The shortest conversions between these of
 	// all backends, and to and from formats of converters, are known; others go by way of row-major.
 	Layouts []graph.Layout

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -20,8 +19,8 @@ type Processor struct {
 	Driver  Driver // opens it; the name of its Config is not looked at
 }
 
-// Opener opens a vendor's library and says which processors it brings. The error wraps ErrUnavailable.
-type Opener func(path string) ([]Processor, error)
+// Opener opens a vendor's library and says what it brings. The error wraps ErrUnavailable.
+type Opener func(path string) (*Library, error)
 
 var opener struct {
 	sync.Mutex
@@ -54,50 +53,13 @@ func (e *RefusedLibrary) Error() string { return fmt.Sprintf("plugin %s: %v", e.
 // Unwrap returns the cause.
 func (e *RefusedLibrary) Unwrap() error { return e.Err }
 
-// Plugins opens vendors' libraries: files, and of folders every file with the ending that libraries have on this system, in
-// the order of their names. refused are those files of folders that cannot be used. The error, a *RefusedLibrary, is about a
-// file that paths name itself, about two processors of one name, or wraps ErrNoOpener.
+// Plugins returns the processors of the libraries that Libraries opens.
 func Plugins(paths ...string) (list []Processor, refused []*RefusedLibrary, err error) {
-	opener.Lock()
-	open := opener.fn
-	opener.Unlock()
-	for _, path := range paths {
-		files, folder, err := libraryFiles(path)
-		if err != nil {
-			return nil, nil, &RefusedLibrary{path, err}
-		}
-		for _, file := range files {
-			if open == nil {
-				return nil, nil, &RefusedLibrary{file, ErrNoOpener}
-			}
-			found, err := open(file)
-			if err == nil {
-				err = clashes(list, found)
-			}
-			switch {
-			case err == nil:
-				list = append(list, found...)
-			case folder:
-				refused = append(refused, &RefusedLibrary{file, err})
-			default:
-				return nil, nil, &RefusedLibrary{file, err}
-			}
-		}
+	libraries, refused, err := Libraries(paths...)
+	for _, l := range libraries {
+		list = append(list, l.Processors...)
 	}
-	return list, refused, nil
-}
-
-// clashes returns an error where processors have names that are taken.
-func clashes(list, found []Processor) error {
-	for _, p := range found {
-		if i := slices.IndexFunc(list, func(q Processor) bool { return q.Name == p.Name }); i >= 0 {
-			return fmt.Errorf("%w: processor %q is also one of %s", ErrOption, p.Name, list[i].Path)
-		}
-		if slices.Contains(Names(), p.Name) {
-			return fmt.Errorf("%w: processor %q has the name of a backend that is linked in", ErrOption, p.Name)
-		}
-	}
-	return nil
+	return list, refused, err
 }
 
 // libraryFiles returns the files that a path stands for, each absolute.

@@ -26,6 +26,9 @@ type Schema struct {
 	Random bool
 	// Open admits attributes beside Attrs: those that properties give to the nodes that they make.
 	Open bool
+	// Evaluator computes nodes of an operator that brings its own kernel, for who has none for it: folding, fallbacks, checks
+	// and the backend of last resort. nil for the operators that these know.
+	Evaluator Evaluator
 }
 
 // Param is one formal input or output.

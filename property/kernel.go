@@ -37,4 +37,6 @@ type KernelArgs struct {
 	Workspace       []byte
 	Workers         *device.Workers // nil means serial
 	Stream          device.Stream   // where the backend's memory is a device's; nil on the host
+	// Local is the kernel's own state for the session whose arguments these are: nil at first, then whatever it stored.
+	Local any
 }

@@ -63,7 +63,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 
 // Info implements backend.Backend.
 func (b cpu) Info() backend.Info {
-	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target),
+	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target), Kernels: true,
 		Layouts: []graph.Layout{graph.NCHW16c}, Efficiency: efficiencyOf(b.target.Set.String())}
 }
 

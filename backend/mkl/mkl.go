@@ -141,7 +141,7 @@ func (b *mkl) activations(rank int) graph.Format {
 
 // Info implements backend.Backend.
 func (b *mkl) Info() backend.Info {
-	return backend.Info{Name: "mkl", Version: "oneDNN " + b.l.version(), Path: b.l.path, Threads: true, Layouts: b.layouts(),
+	return backend.Info{Name: "mkl", Version: "oneDNN " + b.l.version(), Path: b.l.path, Threads: true, Kernels: true, Layouts: b.layouts(),
 		Processor: fmt.Sprintf("%s, %s, %s, %s", runtime.GOARCH, b.l.isa(), b.l.runtime, b.blocked.Name(4)), Efficiency: b.efficiency()}
 }
 

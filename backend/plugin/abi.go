@@ -7,7 +7,7 @@ package plugin
 // The version of the interface.
 const (
 	abiMajor = 1
-	abiMinor = 0
+	abiMinor = 1
 )
 
 // status is what functions of the interface return.
@@ -338,6 +338,38 @@ type cLive struct {
 	blocks      int64
 }
 
+type cDim struct {
+	value   int64
+	symbol  uint32
+	_       uint32
+	factor  int64
+	offset  int64
+	divisor int64
+}
+
+type cResult struct {
+	size uint32
+	typ  int32
+	ndim int32
+	cap  uint32
+	dims uintptr
+}
+
+const operatorRandom = 1
+
+type cOperator struct {
+	size      uint32
+	flags     uint32
+	sinceMin  int32
+	sinceMax  int32
+	domain    cStr
+	name      cStr
+	schema    cStr
+	infer     uintptr
+	workspace uintptr
+	run       uintptr
+}
+
 type cHost struct {
 	size        uint32
 	abiMinor    uint32
@@ -403,6 +435,9 @@ type cTable struct {
 	converters    uintptr
 	convertedSize uintptr
 	convert       uintptr
+
+	ownOperators  uintptr
+	nOwnOperators uint64
 }
 
 type cQuery struct {

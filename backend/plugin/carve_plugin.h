@@ -1,8 +1,9 @@
 /*
- * carve_plugin.h: the interface between carve and a vendor's accelerator library, version 1.0.
+ * carve_plugin.h: the interface between carve and a vendor's accelerator library, version 1.1.
  *
  * A plugin is a shared library with one exported function, carve_plugin_query, that returns a table of functions. It brings
- * processors, each of which becomes a backend of carve. The header is C99 and C++11, depends on <stdint.h> alone, and may be
+ * processors, each of which becomes a backend of carve; and, with or without these, operators that any model may use. The
+ * header is C99 and C++11, depends on <stdint.h> alone, and may be
  * copied into other projects.
  *
  * Rules that hold everywhere:
@@ -36,7 +37,7 @@ extern "C" {
 #endif
 
 #define CARVE_ABI_MAJOR 1
-#define CARVE_ABI_MINOR 0
+#define CARVE_ABI_MINOR 1
 
 #if defined(_WIN32)
 #define CARVE_EXPORT __declspec(dllexport)
@@ -443,6 +444,56 @@ typedef struct carve_live {
 } carve_live;
 
 /* ---------------------------------------------------------------------------------------------------------------------
+ * Operators (since 1.1): single kernels for nodes of a domain of the plugin's own, in the host's memory
+ */
+
+/* A dim of a result. It never grows. */
+typedef struct carve_dim {
+  int64_t value;   /* where symbol is 0: the size, -1 where it depends on data */
+  uint32_t symbol; /* of the operands: the size is (symbol * factor + offset) / divisor, rounded down */
+  uint32_t reserved;
+  int64_t factor;  /* 0 counts as 1 */
+  int64_t offset;
+  int64_t divisor; /* 0 counts as 1 */
+} carve_dim;
+
+/* What is known of a result before it is computed: the host's struct, filled by the plugin. */
+typedef struct carve_result {
+  uint32_t size;
+  int32_t type;    /* of the elements, ONNX's number; 0: that of the first operand */
+  int32_t ndim;    /* -1 as the host sets it: not known */
+  uint32_t cap;    /* dims that there is room for */
+  carve_dim *dims; /* the host's */
+} carve_result;
+
+#define CARVE_OPERATOR_RANDOM 1u /* its results are no function of its operands: never computed ahead, never shared */
+
+/* An operator. In `graph` it is the only node, number 0: inputs, attributes and what operands hold are read there. */
+typedef struct carve_operator {
+  uint32_t size;
+  uint32_t flags;
+  int32_t since_min; /* the first version of the domain's operator set that has it so; 0 counts as 1 */
+  int32_t since_max; /* the last one; 0: the newest */
+  carve_str domain;  /* none of ONNX's and of carve's own */
+  carve_str name;
+  /* Ports, attributes and types, a line for each:
+   *   "in X:T bias?:tensor(float)\nout Y:T\nat axis:int=-1 mode:string!\nty T=float,double"
+   * Behind the name of a port, ? says that it may be absent, * that it stands for any number, + that these may differ in type;
+   * the type is a variable or ONNX's type string. Attributes are int, float, string, tensor, ints, floats or strings; ! is
+   * required, and = stands before a default. ty has the types that variables admit. Lines may be left out. */
+  carve_str schema;
+  /* infer fills results, one per output of the node. NULL: each is of the first operand's type and shape. */
+  int32_t (*infer)(const struct carve_operator *op, const carve_graph *graph, carve_result *const *results, uint64_t n,
+                   carve_error *err);
+  /* workspace sets the bytes that run works in, for the sizes in graph. NULL: none. */
+  int32_t (*workspace)(const struct carve_operator *op, const carve_graph *graph, uint64_t *bytes, carve_error *err);
+  /* run computes the node: run->inputs and run->outputs are those of the node, NULL for one that is left out or that nobody
+   * reads; run->buffers[0] is the workspace. Tensors are row-major and compact, sizes are known in graph, which stays where it
+   * is between runs. It returns when it is done. Many threads at once. Required. */
+  int32_t (*run)(const struct carve_operator *op, const carve_graph *graph, const carve_run *run, carve_error *err);
+} carve_operator;
+
+/* ---------------------------------------------------------------------------------------------------------------------
  * Services of the host
  */
 
@@ -461,10 +512,10 @@ typedef struct carve_host {
   void (*free)(void *ctx, void *block);
   void (*log)(void *ctx, int32_t level, const char *text, uint64_t len);
   /* parallel_for calls fn(arg, lo, hi) for ranges that cover [0, n), on threads of the host, and returns when all calls have.
-   * Only within enqueue, on its thread. */
+   * Only within enqueue, or an operator's run, on its thread. */
   int32_t (*parallel_for)(void *ctx, uint64_t run, int64_t n, void (*fn)(void *arg, int64_t lo, int64_t hi), void *arg);
   /* output gives the storage of an output whose shape depends on data: it fills data, shape and bytes of the output's tensor
-   * in the carve_run. Only within enqueue, on its thread. */
+   * in the carve_run. Only within enqueue, or an operator's run, on its thread. */
   int32_t (*output)(void *ctx, uint64_t run, uint64_t index, const int64_t *shape, uint64_t ndim);
   /* done says that the event that `token` was given for has happened, with its status: exactly once, from any thread. It posts
    * and returns; no function of the plugin is called in it. */
@@ -568,6 +619,11 @@ typedef struct carve_plugin {
                             carve_error *err);
   int32_t (*convert)(uint64_t backend, uint32_t converter, const carve_tensor *dst, const carve_tensor *src, uint64_t stream,
                      carve_error *err);
+
+  /* Since 1.1: lists that stay as they are for ever. */
+
+  const carve_operator *const *own_operators;
+  uint64_t n_own_operators;
 } carve_plugin;
 
 /* What the host asks with. */

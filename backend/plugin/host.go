@@ -129,11 +129,18 @@ func running(token uintptr) *session {
 }
 
 func hostParallelFor(_, run, n, fn, arg uintptr) uintptr {
-	s := running(run)
-	if s == nil || int64(n) < 0 || fn == 0 {
+	var workers *device.Workers
+	if c := calling(run); c != nil {
+		workers = c.args.Workers
+	} else if s := running(run); s != nil {
+		workers = s.args.Workers
+	} else {
 		return badArgument
 	}
-	s.args.Workers.Parallel(int(n), func(lo, hi int) { dl.Call(fn, arg, uintptr(lo), uintptr(hi)) })
+	if int64(n) < 0 || fn == 0 {
+		return badArgument
+	}
+	workers.Parallel(int(n), func(lo, hi int) { dl.Call(fn, arg, uintptr(lo), uintptr(hi)) })
 	return 0
 }
 
@@ -141,18 +148,30 @@ func hostParallelFor(_, run, n, fn, arg uintptr) uintptr {
 const badArgument = ^uintptr(7)
 
 func hostOutput(_, run, index, shape, ndim uintptr) uintptr {
+	if c := calling(run); c != nil {
+		c.refused = c.output(uint64(index), shape, uint64(ndim))
+		return refusal(c.refused)
+	}
 	s := running(run)
 	if s == nil {
 		return badArgument
 	}
-	if err := s.output(uint64(index), shape, uint64(ndim)); err != nil {
+	err := s.output(uint64(index), shape, uint64(ndim))
+	if err != nil {
 		s.refused = err
-		if errors.Is(err, device.ErrOutOfMemory) {
-			return ^uintptr(3)
-		}
-		return badArgument
 	}
-	return 0
+	return refusal(err)
+}
+
+// refusal is the status of an error as the word that a callback returns.
+func refusal(err error) uintptr {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, device.ErrOutOfMemory):
+		return ^uintptr(3)
+	}
+	return badArgument
 }
 
 // waiting are the events that a plugin will tell the end of, by token.

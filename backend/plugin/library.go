@@ -28,6 +28,7 @@ type Library struct {
 	lib     *dl.Library
 
 	processors []Processor
+	operators  []*ownOperator
 }
 
 // Processor is one that a plugin brings. It becomes a backend of that name.
@@ -118,7 +119,10 @@ func open(path string) (*Library, error) {
 	if !validName(l.name) {
 		return nil, fmt.Errorf("%w: %s has the name %q", ErrPlugin, path, l.name)
 	}
-	return l, l.readProcessors(w)
+	if err := l.readProcessors(w); err != nil {
+		return nil, err
+	}
+	return l, l.readOwn()
 }
 
 // readProcessors asks which processors there are, and looks whether the functions are there that they need.

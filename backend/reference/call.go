@@ -82,6 +82,9 @@ func Run(ctx context.Context, n *graph.Node, inputs []tensor.Value,
 // operator, its version, or an element type that the operator does not admit.
 func Supports(n *graph.Node) error {
 	k, ok := table[opKey{n.Op.Domain, n.Op.Name}]
+	if !ok && n.Schema != nil && n.Schema.Evaluator != nil {
+		return nil
+	}
 	if !ok {
 		return property.Because(property.Unsupported, "no reference kernel for %v", n.Op)
 	}
@@ -166,6 +169,9 @@ type fault struct{ err error }
 func (c *Call) Run() (results []tensor.Value, err error) {
 	k, ok := table[opKey{c.Node.Op.Domain, c.Node.Op.Name}]
 	c.version = version(c.Node)
+	if s := c.Node.Schema; !ok && s != nil && s.Evaluator != nil {
+		return c.external(s.Evaluator)
+	}
 	if !ok || c.version < k.since {
 		return nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: fmt.Errorf("%w: no kernel for version %d", tensor.ErrUnsupported,
 			c.version)}
@@ -197,6 +203,28 @@ func (c *Call) Run() (results []tensor.Value, err error) {
 	}
 	k.run(c)
 	return c.results, c.checkOperands(given)
+}
+
+// external runs a node whose operator brings a kernel. What that makes is counted when it is there.
+func (c *Call) external(e graph.Evaluator) ([]tensor.Value, error) {
+	if c.Ctx == nil {
+		c.Ctx = context.Background()
+	}
+	results, err := e.Eval(c.Ctx, c.Node, c.Inputs)
+	if err != nil {
+		return nil, &Error{Op: c.Node.Op, Node: c.Node.Name, Err: err}
+	}
+	for _, v := range results {
+		t, ok := v.(*tensor.Tensor)
+		if !ok || c.Reserve == nil {
+			continue
+		}
+		if err := c.Reserve(int64(t.NumBytes())); err != nil {
+			return nil, fmt.Errorf("%v %q: %w", c.Node.Op, c.Node.Label(), err)
+		}
+		defer func() { _ = c.Reserve(-int64(t.NumBytes())) }() // giving back does not fail
+	}
+	return results, nil
 }
 
 // fail ends the kernel with an error about a port or attribute.

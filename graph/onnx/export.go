@@ -394,7 +394,11 @@ func (e *exporter) version(n *graph.Node) error {
 	if n.Schema == nil || n.Op.Domain != graph.CarveDomain && n.Schema.Domain == graph.CarveDomain {
 		return nil
 	}
-	if s := graph.LookupSchema(n.Op.Domain, n.Op.Name, v); s == nil || s.Since != n.Op.Since {
+	s := graph.LookupSchema(n.Op.Domain, n.Op.Name, v)
+	if s == nil && n.Schema.Evaluator != nil { // its schema is none of the registry's
+		return nil
+	}
+	if s == nil || s.Since != n.Op.Since {
 		return fmt.Errorf("%w: %v since %d in a model of version %d", ErrUnsupportedOpset, n.Op, n.Op.Since, v)
 	}
 	return nil

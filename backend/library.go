@@ -1,0 +1,153 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/property"
+)
+
+// Library is what a vendor's library brings. It is immutable, and stays open until the process ends.
+type Library struct {
+	Path    string
+	Name    string // the library's own
+	Version string
+	Vendor  string
+
+	Processors []Processor
+	Operators  []Operator
+	Properties []LibraryProperty
+	Passes     []LibraryPass
+}
+
+// Operator is an operator that a library brings, for nodes of its domain in any model.
+type Operator struct {
+	// Schema describes the operator. Its Evaluator computes nodes one by one, for who has no use for Kernel.
+	Schema *graph.Schema
+	// Until is the last version of the domain's operator set that has it so; 0 for the newest.
+	Until int
+	// Kernel prepares a node of the operator for concrete shapes. The node comes as the fused one that stands for it alone,
+	// as with other kernels of properties (KernelProvider).
+	Kernel func(fused *graph.Node, b graph.Bindings) (Kernel, error)
+}
+
+// LibraryProperty is a property that a library brings for a backend.
+type LibraryProperty struct {
+	Backend  string // name; "" for each that can make use of it
+	Property property.SubgraphProperty
+}
+
+// LibraryPass is a pass over the model's graph that a library brings: before, or after, a pass by its name.
+type LibraryPass struct {
+	Name          string
+	Before, After string
+	Run           func(ctx context.Context, g *graph.Graph) error
+}
+
+// Libraries opens vendors' libraries: files, and of folders every file with the ending that libraries have on this system, in
+// the order of their names. refused are those files of folders that cannot be used. The error, a *RefusedLibrary, is about a
+// file that paths name itself, about two processors, operators or passes of one name, or wraps ErrNoOpener.
+func Libraries(paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
+	opener.Lock()
+	open := opener.fn
+	opener.Unlock()
+	for _, path := range paths {
+		files, folder, err := libraryFiles(path)
+		if err != nil {
+			return nil, nil, &RefusedLibrary{path, err}
+		}
+		for _, file := range files {
+			if open == nil {
+				return nil, nil, &RefusedLibrary{file, ErrNoOpener}
+			}
+			found, err := open(file)
+			if err == nil {
+				err = clashes(list, found)
+			}
+			switch {
+			case err == nil:
+				list = append(list, found)
+			case folder:
+				refused = append(refused, &RefusedLibrary{file, err})
+			default:
+				return nil, nil, &RefusedLibrary{file, err}
+			}
+		}
+	}
+	return list, refused, nil
+}
+
+// clashes returns an error where a library brings what has a name that is taken.
+func clashes(list []*Library, found *Library) error {
+	for _, l := range list {
+		for _, p := range found.Processors {
+			if slices.ContainsFunc(l.Processors, func(q Processor) bool { return q.Name == p.Name }) {
+				return fmt.Errorf("%w: processor %q is also one of %s", ErrOption, p.Name, l.Path)
+			}
+		}
+		for _, p := range found.Passes {
+			if slices.ContainsFunc(l.Passes, func(q LibraryPass) bool { return q.Name == p.Name }) {
+				return fmt.Errorf("%w: pass %q is also one of %s", ErrOption, p.Name, l.Path)
+			}
+		}
+		for i := range found.Operators {
+			if o := &found.Operators[i]; slices.ContainsFunc(l.Operators, o.meets) {
+				return fmt.Errorf("%w: operator %v since version %d is also one of %s", ErrOption, o.op(), o.Schema.Since, l.Path)
+			}
+		}
+	}
+	for _, p := range found.Processors {
+		if slices.Contains(Names(), p.Name) {
+			return fmt.Errorf("%w: processor %q has the name of a backend that is linked in", ErrOption, p.Name)
+		}
+	}
+	for i := range found.Operators {
+		o := &found.Operators[i]
+		if len(graph.SchemaVersions(o.Schema.Domain, o.Schema.Name)) > 0 {
+			return fmt.Errorf("%w: operator %v is registered already", ErrOption, o.op())
+		}
+		if slices.ContainsFunc(found.Operators[:i], o.meets) {
+			return fmt.Errorf("%w: operator %v is there twice for version %d", ErrOption, o.op(), o.Schema.Since)
+		}
+	}
+	return nil
+}
+
+func (o *Operator) op() graph.Op {
+	return graph.Op{Domain: o.Schema.Domain, Name: o.Schema.Name, Since: o.Schema.Since}
+}
+
+// has reports whether the operator is that of the name in a version of its domain's operator set.
+func (o *Operator) has(domain, name string, version int) bool {
+	return o.Schema.Domain == domain && o.Schema.Name == name && o.Schema.Since <= version && (o.Until == 0 || version <= o.Until)
+}
+
+// meets reports whether two operators are there for one version of one operator.
+func (o *Operator) meets(other Operator) bool {
+	s := other.Schema
+	return o.has(s.Domain, s.Name, max(s.Since, o.Schema.Since)) && other.has(s.Domain, s.Name, max(s.Since, o.Schema.Since))
+}
+
+// SchemaOf returns the schema of an operator of libraries in a version of its domain's operator set, nil where none has it.
+// A model that imports no version gets the newest.
+func SchemaOf(list []*Library, domain, name string, version int) *graph.Schema {
+	var best *Operator
+	for _, l := range list {
+		for i := range l.Operators {
+			o := &l.Operators[i]
+			newest := version >= anyVersion && o.Schema.Domain == domain && o.Schema.Name == name
+			if (newest || o.has(domain, name, version)) && (best == nil || best.Schema.Since < o.Schema.Since) {
+				best = o
+			}
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Schema
+}
+
+// anyVersion is the version of an operator set that a graph does not import.
+const anyVersion = 1 << 30
