@@ -239,6 +239,12 @@ func (c *compilation) adopt(sees phase) error {
 
 // bring adds what libraries bring beside processors to the user's own, which comes first.
 func (o *Options) bring(libraries []*backend.Library, list []backend.Backend) {
+	o.Passes = slices.Clone(o.Passes)
+	for _, l := range libraries {
+		for _, p := range l.Passes {
+			o.Passes = append(o.Passes, Pass(p))
+		}
+	}
 	rules := place.OperatorRules(libraries)
 	if len(rules) == 0 {
 		return

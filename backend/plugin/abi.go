@@ -370,6 +370,25 @@ type cOperator struct {
 	run       uintptr
 }
 
+type cONNX struct {
+	size     uint32
+	_        uint32
+	data     uintptr
+	len      uint64
+	weights  uintptr
+	nWeights uint64
+}
+
+type cPass struct {
+	size    uint32
+	flags   uint32
+	name    cStr
+	before  cStr
+	after   cStr
+	run     uintptr
+	release uintptr
+}
+
 type cHost struct {
 	size        uint32
 	abiMinor    uint32
@@ -438,6 +457,8 @@ type cTable struct {
 
 	ownOperators  uintptr
 	nOwnOperators uint64
+	passes        uintptr
+	nPasses       uint64
 }
 
 type cQuery struct {

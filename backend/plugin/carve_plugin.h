@@ -494,6 +494,38 @@ typedef struct carve_operator {
 } carve_operator;
 
 /* ---------------------------------------------------------------------------------------------------------------------
+ * Passes (since 1.1): rewrites of the model's graph as ONNX
+ */
+
+/* A model in ONNX's format (ModelProto). Constants of 1024 bytes and more are external data at the location "carve:weights":
+ * the offset is an index into weights, the length a number of bytes. */
+typedef struct carve_onnx {
+  uint32_t size;
+  uint32_t reserved;
+  const void *data;
+  uint64_t len;
+  const carve_tensor *const *weights;
+  uint64_t n_weights;
+} carve_onnx;
+
+/* A pass. It comes before or after a pass of carve's, by its name: `carve dump --help` lists them. There, up to
+ * "prepare-properties", the graph is the model's. */
+typedef struct carve_pass {
+  uint32_t size;
+  uint32_t flags;
+  carve_str name; /* lower-case words with hyphens, unlike those of all others */
+  carve_str before;
+  carve_str after;
+  /* run sets out to what it has made of in; left as it is, nothing was changed. Names, types and order of the model's inputs
+   * and outputs stay. Constants may go on referring to in's weights; those behind them, from index in->n_weights on, are
+   * out's, which are row-major on the host. carve copies what out has, verifies the graph and infers its types anew. */
+  int32_t (*run)(const struct carve_pass *pass, const carve_onnx *in, const carve_options *options, carve_onnx *out,
+                 carve_error *err);
+  /* release frees what run has set in out. NULL: nothing. */
+  void (*release)(const struct carve_pass *pass, carve_onnx *out);
+} carve_pass;
+
+/* ---------------------------------------------------------------------------------------------------------------------
  * Services of the host
  */
 
@@ -624,6 +656,8 @@ typedef struct carve_plugin {
 
   const carve_operator *const *own_operators;
   uint64_t n_own_operators;
+  const carve_pass *const *passes;
+  uint64_t n_passes;
 } carve_plugin;
 
 /* What the host asks with. */

@@ -29,6 +29,7 @@ type Library struct {
 
 	processors []Processor
 	operators  []*ownOperator
+	passes     []*ownPass
 }
 
 // Processor is one that a plugin brings. It becomes a backend of that name.

@@ -24,6 +24,13 @@ const maxRank = 64
 
 // readOwn reads what the plugin brings beside processors.
 func (l *Library) readOwn() error {
+	if err := l.readOperators(); err != nil {
+		return err
+	}
+	return l.readPasses()
+}
+
+func (l *Library) readOperators() error {
 	addresses, err := words[uintptr](l.table.ownOperators, l.table.nOwnOperators, "operators of its own")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)

@@ -156,7 +156,7 @@ func (l *loader) tensor(msg []byte, sparse bool) (*tensor.Tensor, error) {
 	if sparse {
 		l.dense -= t.NumBytes() + 16*len(t.Strings)
 	}
-	return t, nil
+	return l.shared(t), nil
 }
 
 // normalConstant turns the attributes that Constant has for single numbers, lists and strings into a tensor under

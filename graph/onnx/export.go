@@ -18,8 +18,9 @@ const minIRVersion = 4
 type exporter struct {
 	ctx      context.Context
 	o        SaveOptions
-	data     io.Writer // external data, or nil
-	offset   int64     // in data
+	data     io.Writer   // external data, or nil
+	offset   int64       // in data
+	weights  *weightList // that large constants are references to, or nil
 	opsets   map[string]int
 	polls    int
 	outputs  []string                  // names of the model's outputs
@@ -266,6 +267,14 @@ func (e *exporter) initializer(r *rope, v *graph.Value, name string) error {
 
 // tensor writes an initializer, into external data where that is asked for and worth it.
 func (e *exporter) tensor(r *rope, t *tensor.Tensor, name string) error {
+	if e.weights != nil && t.NumBytes() >= e.o.MinExternal && t.DType != tensor.String {
+		x, err := e.weights.add(t, name)
+		if err != nil {
+			return err
+		}
+		r.bytes(5, tensor.AppendExternalProto(nil, x))
+		return nil
+	}
 	if e.data != nil && t.NumBytes() >= e.o.MinExternal && t.DType != tensor.String {
 		return e.external(r, t, name)
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	DataDir string
 	// Data is where Parse finds external data; nil refuses it. Load and LoadFS do not look at it.
 	Data fs.FS
+	// Weights are the tensors that a model refers to by their index (see Detach); nil for other models.
+	Weights []*tensor.Tensor
 	// MaxNodes bounds the nodes of the graph with all regions, functions inlined; default 4 Mi.
 	MaxNodes int
 	// MaxInlined bounds those of them that calls of functions make, since few bytes can call for many; default 256 Ki.
@@ -145,7 +147,7 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 		own.File = file
 		m, err = nil, own
 	}()
-	l.parse.External = data.read
+	l.parse.External = l.external
 	r := newReader(ctx)
 	if l.proto, err = r.model(b); err != nil {
 		return nil, err

@@ -19,14 +19,15 @@ type loader struct {
 	symbols     map[string]string // names of the model's dims, and their symbols
 	taken       *names            // symbols
 	parse       tensor.ProtoOptions
-	inputs      []*graph.Value // storage for those of a node under construction
-	outputs     []string       // the same for the names of its outputs
-	overridable []string       // initializers that the model offers as inputs
-	dense       int            // bytes that sparse tensors may still take
-	nodes       int            // nodes that may still be made
-	inlined     int            // those of them that functions may make
-	labels      int            // bytes that composed names may still take
-	polls       int            // of the context
+	inputs      []*graph.Value           // storage for those of a node under construction
+	outputs     []string                 // the same for the names of its outputs
+	overridable []string                 // initializers that the model offers as inputs
+	dense       int                      // bytes that sparse tensors may still take
+	nodes       int                      // nodes that may still be made
+	inlined     int                      // those of them that functions may make
+	labels      int                      // bytes that composed names may still take
+	polls       int                      // of the context
+	weights     map[*byte]*tensor.Tensor // those of Options.Weights, by their first byte
 }
 
 // scope is where names are looked up: a graph of the file, or the body of one call of a function.

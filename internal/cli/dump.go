@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 )
 
 type dumpFlags struct {
@@ -40,6 +41,15 @@ func (a *app) dumpCommand() *cobra.Command {
 
 func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	names := passNames()
+	libraries, _, err := backend.Libraries(f.plugins...)
+	if err != nil {
+		return err
+	}
+	for _, l := range libraries {
+		for _, p := range l.Passes {
+			names = append(names, p.Name)
+		}
+	}
 	known := false
 	for _, name := range names {
 		known = known || name == f.after
@@ -62,7 +72,6 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 		j.binding.say(a)
 		j.close()
 	}
-	var err error
 	switch {
 	case text.Len() == 0:
 	case f.output != "":

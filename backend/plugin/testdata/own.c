@@ -2,6 +2,7 @@
  * A plugin with operators of its own, right by default, and wrong in one way each with -DOWN=...
  *   Twice     Y [2N, C] has X [N, C] twice, by way of a workspace
  *   Positive  the elements of X that are above 0: how many there are depends on data
+ * and with -DPASS=..., a pass "rewrite" that does, wrong in most cases, what is asked for
  */
 #include <string.h>
 
@@ -102,9 +103,50 @@ static const carve_operator positive_op = {
 
 static const carve_operator *const own_operators[] = {OWN == NULL_OPERATOR ? NULL : &twice_op, &positive_op};
 
+#ifdef PASS
+enum { NOTHING, GARBAGE, NULL_DATA, ENDLESS, OUTPUT_NAME, INPUT_NAME, OWN_WEIGHT, NO_WEIGHT, ODD_WEIGHT, PASS_FAILS, SAME };
+
+/* swap replaces bytes by as many others wherever they are. */
+static void swap(char *p, uint64_t n, const char *from, const char *to, uint64_t len) {
+  for (uint64_t i = 0; i + len <= n; i++)
+    if (!memcmp(p + i, from, len)) memcpy(p + i, to, len);
+}
+
+static int32_t rewrite(const carve_pass *pass, const carve_onnx *in, const carve_options *o, carve_onnx *out, carve_error *e) {
+  static char bytes[1 << 16];
+  static float ones[512];
+  static int64_t shape[] = {512};
+  static carve_tensor weight = {.size = sizeof weight, .data = ones, .device_type = 1, .ndim = 1, .dtype_code = 2, .dtype_bits = 32, .dtype_lanes = 1,
+                                .shape = shape, .bytes = sizeof ones, .type = 1};
+  static const carve_tensor *const weights[] = {&weight};
+  (void)pass, (void)o;
+  if (PASS == PASS_FAILS || in->len > sizeof bytes || in->n_weights != 1 || in->weights[0]->bytes != 2048) return fail(e, CARVE_FAILED, "no passage");
+  if (PASS == NOTHING) return CARVE_OK;
+  memcpy(bytes, in->data, in->len);
+  for (int i = 0; i < 512; i++) ones[i] = 1;
+  out->data = PASS == NULL_DATA ? NULL : PASS == GARBAGE ? "\x0a\xff\xff\xff\xff" : bytes;
+  out->len = PASS == ENDLESS ? UINT64_MAX : PASS == GARBAGE ? 5 : in->len;
+  if (PASS == OUTPUT_NAME) swap(bytes, in->len, "result", "tluser", 6);
+  if (PASS == INPUT_NAME) swap(bytes, in->len, "operand", "dnarepo", 7);
+  if (PASS == OWN_WEIGHT || PASS == ODD_WEIGHT) swap(bytes, in->len, "offset\x12\x01" "0", "offset\x12\x01" "1", 9);
+  if (PASS == NO_WEIGHT) swap(bytes, in->len, "offset\x12\x01" "0", "offset\x12\x01" "9", 9);
+  if (PASS == ODD_WEIGHT) weight.bytes = 12;
+  out->weights = weights;
+  out->n_weights = 1;
+  return CARVE_OK;
+}
+
+static const carve_pass pass = {.size = sizeof pass, .name = STR("rewrite"), .before = STR(BEFORE), .run = rewrite};
+static const carve_pass *const passes[] = {&pass};
+#endif
+
 static const carve_plugin plugin = {
     .size = sizeof plugin, .abi_major = CARVE_ABI_MAJOR, .abi_minor = CARVE_ABI_MINOR, .name = STR("own"), .version = STR("1"),
-    .own_operators = own_operators, .n_own_operators = 2};
+    .own_operators = own_operators, .n_own_operators = 2,
+#ifdef PASS
+    .passes = passes, .n_passes = 1,
+#endif
+};
 
 const carve_plugin *carve_plugin_query(const carve_query *q) {
   host = q->host;
