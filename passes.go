@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
@@ -239,26 +238,35 @@ func (c *compilation) adopt(sees phase) error {
 
 // bring adds what libraries bring beside processors to the user's own, which comes first.
 func (o *Options) bring(libraries []*backend.Library, list []backend.Backend) {
+	if len(libraries) == 0 {
+		return
+	}
 	o.Passes = slices.Clone(o.Passes)
+	properties := map[string][]property.SubgraphProperty{} // by the name that stands for all devices of a backend
+	operators := place.OperatorRules(libraries)
+	for _, b := range list {
+		info := b.Info()
+		name, _, _ := property.CutDevice(info.Name)
+		if _, done := properties[name]; done {
+			continue
+		}
+		properties[name] = []property.SubgraphProperty{}
+		for _, l := range libraries {
+			properties[name] = append(properties[name], l.PropertiesOf(info)...)
+		}
+		if info.Kernels {
+			properties[name] = append(properties[name], operators...)
+		}
+	}
+	for name, own := range o.Properties {
+		properties[name] = slices.Concat(own, properties[name])
+	}
+	o.Properties = properties
 	for _, l := range libraries {
 		for _, p := range l.Passes {
 			o.Passes = append(o.Passes, Pass(p))
 		}
 	}
-	rules := place.OperatorRules(libraries)
-	if len(rules) == 0 {
-		return
-	}
-	properties := maps.Clone(o.Properties)
-	if properties == nil {
-		properties = map[string][]property.SubgraphProperty{}
-	}
-	for _, b := range list {
-		if info := b.Info(); info.Kernels {
-			properties[info.Name] = slices.Concat(properties[info.Name], rules)
-		}
-	}
-	o.Properties = properties
 }
 
 // port is what callers of a Program count on.

@@ -39,6 +39,19 @@ type LibraryProperty struct {
 	Property property.SubgraphProperty
 }
 
+// PropertiesOf returns the library's properties for a backend: those that name it, and those for every one that can make use
+// of them, which for a kernel is one that calls kernels.
+func (l *Library) PropertiesOf(b Info) []property.SubgraphProperty {
+	var out []property.SubgraphProperty
+	base, _, _ := property.CutDevice(b.Name)
+	for _, p := range l.Properties {
+		if p.Backend == base || p.Backend == "" && (b.Kernels || property.RuleOf(p.Property).Kernel == nil) {
+			out = append(out, p.Property)
+		}
+	}
+	return out
+}
+
 // LibraryPass is a pass over the model's graph that a library brings: before, or after, a pass by its name.
 type LibraryPass struct {
 	Name          string

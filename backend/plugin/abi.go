@@ -370,6 +370,25 @@ type cOperator struct {
 	run       uintptr
 }
 
+type cProperty struct {
+	size          uint32
+	kind          uint32
+	name          cStr
+	backend       cStr
+	attrs         uintptr
+	nAttrs        uint64
+	stateBytes    uint64
+	select_       uintptr
+	selectInput   uintptr
+	selectOutput  uintptr
+	filter        uintptr
+	reset         uintptr
+	claim         uintptr
+	releaseClaims uintptr
+	workspace     uintptr
+	run           uintptr
+}
+
 type cONNX struct {
 	size     uint32
 	_        uint32
@@ -457,6 +476,8 @@ type cTable struct {
 
 	ownOperators  uintptr
 	nOwnOperators uint64
+	properties    uintptr
+	nProperties   uint64
 	passes        uintptr
 	nPasses       uint64
 }

@@ -494,6 +494,41 @@ typedef struct carve_operator {
 } carve_operator;
 
 /* ---------------------------------------------------------------------------------------------------------------------
+ * Properties (since 1.1): which nodes a backend takes together
+ */
+
+/* A property of a backend of any kind. It names sets of nodes, indices in `graph`, either all at once by claim, or node by
+ * node: from each node for which select returns 1, a set grows to operands' producers and to readers for which select_input
+ * and select_output return 1, until nobody accepts more; filter then keeps what it wants. What is kept is divided into
+ * connected and convex sets. A status below 0 says no, and reports have it. Any thread, with another state each. */
+typedef struct carve_property {
+  uint32_t size;
+  uint32_t kind;     /* CARVE_CLAIM_...: what becomes of the sets */
+  carve_str name;    /* lower-case words with hyphens: who switches it off, and attribute "pattern" of fused nodes */
+  carve_str backend; /* whose it is; "" for every one, with run for those that call kernels */
+  const carve_attr *const *attrs; /* of the nodes that stand for sets: numbers, text, and lists of these */
+  uint64_t n_attrs;
+  uint64_t state_bytes; /* of memory, zeroed at first, that the host gives the functions for one walk over a graph */
+  int32_t (*select)(const struct carve_property *p, const carve_graph *graph, void *state, uint32_t seed);
+  int32_t (*select_input)(const struct carve_property *p, const carve_graph *graph, void *state, uint32_t node,
+                          uint32_t producer);
+  int32_t (*select_output)(const struct carve_property *p, const carve_graph *graph, void *state, uint32_t node,
+                           uint32_t reader);
+  /* filter moves the nodes that are kept to the front and sets *n to their number. NULL: all are kept. */
+  int32_t (*filter)(const struct carve_property *p, const carve_graph *graph, void *state, uint32_t *nodes, uint64_t *n);
+  /* reset forgets a set that was given up or is finished. NULL: the state is zeroed. */
+  int32_t (*reset)(const struct carve_property *p, const carve_graph *graph, void *state);
+  /* claim sets all sets of a graph, instead of select; of a carve_claim only the nodes are looked at. A set is taken whole or
+   * not at all. They live until release_claims. */
+  int32_t (*claim)(const struct carve_property *p, const carve_graph *graph, const carve_claims **claims, carve_error *err);
+  void (*release_claims)(const struct carve_property *p, const carve_claims *claims);
+  /* workspace and run, as those of an operator, compute the fused node of a set (CARVE_CLAIM_ATOMIC) on a host backend: graph
+   * has the nodes of the set, and the run has its inputs, outputs and constants. NULL: the backend is asked for the node. */
+  int32_t (*workspace)(const struct carve_property *p, const carve_graph *graph, uint64_t *bytes, carve_error *err);
+  int32_t (*run)(const struct carve_property *p, const carve_graph *graph, const carve_run *run, carve_error *err);
+} carve_property;
+
+/* ---------------------------------------------------------------------------------------------------------------------
  * Passes (since 1.1): rewrites of the model's graph as ONNX
  */
 
@@ -656,6 +691,8 @@ typedef struct carve_plugin {
 
   const carve_operator *const *own_operators;
   uint64_t n_own_operators;
+  const carve_property *const *properties;
+  uint64_t n_properties;
   const carve_pass *const *passes;
   uint64_t n_passes;
 } carve_plugin;

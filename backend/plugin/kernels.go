@@ -26,6 +26,7 @@ type ownKernel struct {
 	g         *graph.Graph // described; holds the constants
 	at        *cGraph
 	in, out   []kernelPort
+	constants []kernelPort // all fixed
 	workspace int64
 }
 
@@ -40,17 +41,20 @@ type kernelPort struct {
 // maxWorkspace bounds what a plugin may ask for.
 const maxWorkspace = 1 << 40
 
-// newKernel describes nodes of a graph and asks for the workspace.
-func (l *Library) newKernel(k *ownKernel, nodes []*graph.Node, workspace uintptr) (*ownKernel, error) {
+// newKernel asks for the workspace of what describe writes.
+func (l *Library) newKernel(k *ownKernel, describe func(*writer) (*description, error), workspace uintptr) (*ownKernel, error) {
 	pg := &page{}
 	w := &writer{page: pg}
-	k.l = l
-	k.at = l.describe(w, nodes).at
+	d, err := describe(w)
 	bytes := one[uint64](w)
-	if w.err != nil {
-		pg.end()
-		return nil, w.err
+	if err == nil {
+		err = w.err
 	}
+	if err != nil {
+		pg.end()
+		return nil, err
+	}
+	k.l, k.at = l, d.at
 	if workspace != 0 {
 		if err := l.do(w, "workspace", workspace, k.self, address(k.at), address(bytes)); err != nil {
 			pg.end()
@@ -96,10 +100,15 @@ func (o *ownOperator) kernel(fused *graph.Node, b graph.Bindings) (property.Kern
 		m.Outputs[i].Type = graph.TensorType(v.Type.DType, graph.ShapeOf(dims...))
 		k.out = append(k.out, kernelPort{arg: slices.Index(body.Outputs, v), dtype: v.Type.DType, dims: dims})
 	}
-	if k, err = o.l.newKernel(k, []*graph.Node{m}, o.c.workspace); err != nil {
+	if k, err = o.l.newKernel(k, o.describe(m), o.c.workspace); err != nil {
 		return property.Kernel{}, err
 	}
 	return property.Kernel{Run: k.run, Workspace: k.workspace}, nil
+}
+
+// describe returns the function that describes a node alone.
+func (o *ownOperator) describe(m *graph.Node) func(*writer) (*description, error) {
+	return func(w *writer) (*description, error) { return o.l.describe(w, []*graph.Node{m}), nil }
 }
 
 // operandOf returns the type of a value that a fused node's body reads, for the values of symbols, and what it holds where it
@@ -210,6 +219,7 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	*run = cRun{size: uint32(unsafe.Sizeof(*run)), cancel: address(c.cancel)}
 	c.inputs, run.inputs = ports(k.in)
 	c.outputs, run.outputs = ports(k.out)
+	_, run.constants = ports(k.constants)
 	if k.workspace > 0 {
 		c.buffer = one[cTensor](w)
 		k.l.head(w, c.buffer, tensor.Uint8, []int{int(k.workspace)})
@@ -394,7 +404,7 @@ func (o *ownOperator) Eval(ctx context.Context, n *graph.Node, inputs []tensor.V
 		}
 		k.out = append(k.out, p)
 	}
-	if k, err = o.l.newKernel(k, []*graph.Node{m}, o.c.workspace); err != nil {
+	if k, err = o.l.newKernel(k, o.describe(m), o.c.workspace); err != nil {
 		return nil, err
 	}
 	return k.eval(ctx, m, a)

@@ -29,6 +29,7 @@ type Library struct {
 
 	processors []Processor
 	operators  []*ownOperator
+	properties []*ownProperty
 	passes     []*ownPass
 }
 

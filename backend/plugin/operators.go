@@ -27,6 +27,9 @@ func (l *Library) readOwn() error {
 	if err := l.readOperators(); err != nil {
 		return err
 	}
+	if err := l.readProperties(); err != nil {
+		return err
+	}
 	return l.readPasses()
 }
 
