@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 )
 
 func (a *app) backendsCommand() *cobra.Command {
@@ -33,17 +34,62 @@ type backendReport struct {
 	Processor string `json:"processor"`
 	Path      string `json:"path"`
 	Reason    string `json:"reason"`
+	// Operators, Properties and Passes are what a library brings beside processors: an entry without a name has them.
+	Operators  []string `json:"operators,omitempty"`
+	Properties []string `json:"properties,omitempty"`
+	Passes     []string `json:"passes,omitempty"`
+}
+
+// brings returns what a library brings beside processors; false where that is nothing.
+func brings(l *backend.Library) (backendReport, bool) {
+	r := backendReport{Available: true, Version: l.Version, Path: l.Path}
+	for _, o := range l.Operators {
+		upto := ""
+		if o.Until > 0 {
+			upto = fmt.Sprintf(" to %d", o.Until)
+		}
+		r.Operators = append(r.Operators, fmt.Sprintf("%v since %d%s", graph.Op{Domain: o.Schema.Domain, Name: o.Schema.Name}, o.Schema.Since, upto))
+	}
+	for _, p := range l.Properties {
+		name := p.Property.Name()
+		if p.Backend != "" {
+			name = p.Backend + "." + name
+		}
+		r.Properties = append(r.Properties, name)
+	}
+	for _, p := range l.Passes {
+		where := " after " + p.After
+		if p.Before != "" {
+			where = " before " + p.Before
+		}
+		r.Passes = append(r.Passes, p.Name+where)
+	}
+	return r, len(r.Operators)+len(r.Properties)+len(r.Passes) > 0
+}
+
+// printBrought prints what a library brings beside processors.
+func (a *app) printBrought(r backendReport) {
+	for _, x := range []struct {
+		what string
+		list []string
+	}{{"operator", r.Operators}, {"property", r.Properties}, {"pass", r.Passes}} {
+		for _, name := range x.list {
+			fmt.Fprintf(a.stdout, "%s brings %s %s\n", r.Path, x.what, name)
+		}
+	}
 }
 
 func (a *app) backends(options, plugins []string, asJSON bool) error {
-	processors, refused, err := backend.Plugins(plugins...)
+	libraries, refused, err := backend.Libraries(plugins...)
 	if err != nil {
 		return err
 	}
 	names, drivers := backend.Names(), map[string]backend.Driver{}
-	for _, p := range processors {
-		names = append(names, p.Name)
-		drivers[p.Name] = p.Driver
+	for _, l := range libraries {
+		for _, p := range l.Processors {
+			names = append(names, p.Name)
+			drivers[p.Name] = p.Driver
+		}
 	}
 	configs := map[string]map[string]string{}
 	for _, s := range options {
@@ -78,6 +124,11 @@ func (a *app) backends(options, plugins []string, asJSON bool) error {
 		}
 		list = append(list, r)
 	}
+	for _, l := range libraries {
+		if r, some := brings(l); some {
+			list = append(list, r)
+		}
+	}
 	for _, r := range refused {
 		list = append(list, backendReport{Path: r.Path, Reason: oneLine(r.Err.Error())})
 	}
@@ -87,6 +138,9 @@ func (a *app) backends(options, plugins []string, asJSON bool) error {
 	t := newTable(a.stdout)
 	row(t, "name", "available", "version", "processor", "path")
 	for _, r := range list {
+		if r.Available && r.Name == "" {
+			continue
+		}
 		available := "no"
 		if r.Available {
 			available = "yes"
@@ -99,6 +153,7 @@ func (a *app) backends(options, plugins []string, asJSON bool) error {
 	for _, r := range list {
 		switch {
 		case r.Available:
+			a.printBrought(r)
 		case r.Name == "":
 			fmt.Fprintf(a.stdout, "%s is no plugin that can be used: %s\n", r.Path, r.Reason)
 		default:

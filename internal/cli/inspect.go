@@ -33,7 +33,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0], f) },
 	}
-	f.add(cmd, shaping|overriding)
+	f.add(cmd, shaping|overriding|extending)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -103,6 +103,7 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	if err != nil {
 		return err
 	}
+	bindOperators(symbolic, b.libraries)
 	wrong, err := graph.InferModel(symbolic)
 	if err != nil {
 		return err
@@ -155,8 +156,16 @@ func concrete(g *graph.Graph, b *binding) (*graph.Graph, error) {
 		}
 		v.Type.Shape = shape
 	}
+	bindOperators(c, b.libraries)
 	_, err = graph.InferModel(c)
 	return c, err
+}
+
+// bindOperators has nodes of libraries' operators known as that.
+func bindOperators(g *graph.Graph, libraries []*backend.Library) {
+	g.BindSchemas(func(domain, name string, version int) *graph.Schema {
+		return backend.SchemaOf(libraries, domain, name, version)
+	})
 }
 
 func ports(vs []*graph.Value, names []string) []portReport {

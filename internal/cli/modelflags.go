@@ -42,6 +42,7 @@ const (
 	overriding                       // initializers that stay inputs
 	feeding                          // data of inputs
 	compiling                        // backends, and how the compiler and a run go about it
+	extending                        // what vendors' libraries bring
 )
 
 // modelFlag is a row of the table: a flag, and how Options come by its value.
@@ -61,7 +62,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
-		{compiling, "plugin", "vendor's `library`, or folder of libraries, whose processors --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
+		{compiling | extending, "plugin", "vendor's `library`, or folder of libraries: operators, properties, passes, and processors that --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "pin", "bind nodes to a backend, `NODE=BACKEND`, or keep them away from it, NODE=!BACKEND; NODE is a name in the model or a glob, ** for all (repeatable; the first that matches counts)", repeatable(&f.pins), f.applyPins},
 		{compiling, "config", "pins and properties from a JSON `FILE`", text(&f.config), f.applyConfigFile},

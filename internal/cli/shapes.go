@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -18,6 +19,8 @@ type binding struct {
 	shapes map[string][]int // inputs of unknown rank, and those that --shape names
 	unset  []string         // the symbols that nobody set: they are 1
 	values graph.Bindings   // dims, as graph wants them
+
+	libraries []*backend.Library // of --plugin
 }
 
 // bind decides all symbols of the inputs of g: --dim counts first, then --shape, then the shapes of the tensors that
@@ -28,6 +31,9 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 		return nil, err
 	}
 	b := &binding{dims: map[string]int{}, shapes: shapes, values: graph.Bindings{}}
+	if b.libraries, _, err = backend.Libraries(f.plugins...); err != nil {
+		return nil, err
+	}
 	known := map[string]bool{}
 	for _, v := range g.Inputs {
 		for _, d := range v.Type.Shape {

@@ -76,10 +76,10 @@ func (s operatorSelector) Select(n *graph.Node) bool {
 	return s.kernels[n.Schema] != nil && len(n.Regions) == 0 && s.Why(n) == nil
 }
 
-func (operatorSelector) SelectInput(_, _ *graph.Node) bool              { return false }
-func (operatorSelector) SelectOutput(_, _ *graph.Node) bool             { return false }
+func (operatorSelector) SelectInput(_, _ *graph.Node) bool             { return false }
+func (operatorSelector) SelectOutput(_, _ *graph.Node) bool            { return false }
 func (operatorSelector) Filter(candidates []*graph.Node) []*graph.Node { return candidates }
-func (operatorSelector) Reset()                                         {}
+func (operatorSelector) Reset()                                        {}
 
 // Why implements property.Explainer.
 func (s operatorSelector) Why(n *graph.Node) *property.Reason {
