@@ -112,6 +112,8 @@ var _ = DescribeTable("Inference of normalisation, reduction, quantisation and s
 	Entry("determinant", "Det", ins("f32[N,3,3]"), "f32[N]"),
 	Entry("quantise", "QuantizeLinear@13", ins("f32[N,C]", "f32[]"), "u8[N,C]"),
 	Entry("quantise by the zero point", "QuantizeLinear@13", ins("f32[N,C]", "f32[C]", "i8[C]"), "i8[N,C]"),
+	Entry("quantise, the attribute being its default", "QuantizeLinear@21", ins("f32[N,C]", "f32[]", "i8[]"), "i8[N,C]", num("output_dtype", 0)),
+	Entry("dequantise, the attribute being its default", "DequantizeLinear@23", ins("u8[N,C]", "f32[]"), "f32[N,C]", num("output_dtype", 0)),
 	Entry("quantise by the attribute", "QuantizeLinear@21", ins("f32[N,C]", "f32[]"), "i4[N,C]", num("output_dtype", int64(tensor.Int4))),
 	Entry("dequantise", "DequantizeLinear@21", ins("i8[N,C]", "f16[]"), "f16[N,C]"),
 	Entry("dynamic", "DynamicQuantizeLinear", ins("f32[N]"), "u8[N]; f32[]; u8[]"),

@@ -47,12 +47,20 @@ func single(s Shape) bool {
 	return true
 }
 
+// outputDType is the type that the attribute output_dtype names, Invalid where it is left out or 0, its default.
+func (c *Inference) outputDType() (tensor.DType, error) {
+	if c.Node.Int("output_dtype", 0) == 0 {
+		return tensor.Invalid, nil
+	}
+	return c.dtypeAttr("output_dtype")
+}
+
 // inferQuantizeLinear: the type is that of the zero point, else output_dtype, else uint8.
 func inferQuantizeLinear(c *Inference) error {
 	if err := c.quantScale(); err != nil {
 		return err
 	}
-	dt, err := c.dtypeAttr("output_dtype")
+	dt, err := c.outputDType()
 	if err != nil {
 		return err
 	}
@@ -72,7 +80,7 @@ func inferDequantizeLinear(c *Inference) error {
 	if err := c.quantScale(); err != nil {
 		return err
 	}
-	dt, err := c.dtypeAttr("output_dtype")
+	dt, err := c.outputDType()
 	if err != nil {
 		return err
 	}
