@@ -60,19 +60,27 @@ func (l *Library) outside(id tensor.DeviceID) (deviceType, deviceID int32) {
 	return int32(id.Type), id.Index
 }
 
-// inside translates a device from the plugin's numbers.
-func (l *Library) inside(deviceType, deviceID int32) (tensor.DeviceID, error) {
+// deviceOf translates a device from the plugin's numbers. A processor that is open several times has the same numbers each
+// time, and a memory for each: the processor's own goes first, then that of another one that was opened first.
+func (p *processor) deviceOf(deviceType, deviceID int32) (tensor.DeviceID, error) {
 	if id := (tensor.DeviceID{Type: tensor.DeviceType(deviceType)}); id.IsHost() {
 		return tensor.DeviceID{}, nil
 	}
+	if p.ownMemory() && p.info.deviceTy == deviceType && p.info.deviceID == deviceID {
+		return p.id, nil
+	}
 	opened.Lock()
 	defer opened.Unlock()
-	for id, p := range opened.m {
-		if p.l == l && p.info.deviceTy == deviceType && p.info.deviceID == deviceID {
-			return id, nil
+	var found *processor
+	for _, q := range opened.m {
+		if q.l == p.l && q.info.deviceTy == deviceType && q.info.deviceID == deviceID && (found == nil || q.id.Index < found.id.Index) {
+			found = q
 		}
 	}
-	return tensor.DeviceID{}, fmt.Errorf("%w: %s names the device %d:%d, which none of its open processors has", ErrPlugin, l.path, deviceType, deviceID)
+	if found == nil {
+		return tensor.DeviceID{}, fmt.Errorf("%w: %s names the device %d:%d, which none of its open processors has", ErrPlugin, p.l.path, deviceType, deviceID)
+	}
+	return found.id, nil
 }
 
 // Open opens a processor of the plugin. Options are the plugin's own. The error wraps backend.ErrUnknown, or what the plugin
@@ -248,7 +256,7 @@ func (b *Backend) Negotiate(_ context.Context, sub *graph.Graph) (map[*graph.Val
 		if at == 0 {
 			continue
 		}
-		if formats[d.values[i]], err = l.readFormat(at); err != nil {
+		if formats[d.values[i]], err = b.p.readFormat(at); err != nil {
 			return nil, err
 		}
 	}

@@ -147,7 +147,8 @@ typedef struct carve_value {
 #define CARVE_ATTR_INTS 7
 #define CARVE_ATTR_STRINGS 8
 
-/* An attribute of a node. Defaults of the operator's schema are filled in. */
+/* An attribute of a node. Defaults of the operator's schema are filled in, but for lists of texts: how many there are goes by
+ * other attributes (RNN's activations by its direction). */
 typedef struct carve_attr {
   uint32_t size;
   int32_t type; /* CARVE_ATTR_..., ONNX's numbers */

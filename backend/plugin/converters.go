@@ -65,10 +65,10 @@ func (b *Backend) converter(c *cConverter) (convert.Converter, error) {
 	if b.p.l.table.convert == 0 {
 		return x, fmt.Errorf("%w: the function convert is not there", ErrPlugin)
 	}
-	if x.From, err = b.p.l.readFormat(c.from); err != nil {
+	if x.From, err = b.p.readFormat(c.from); err != nil {
 		return x, err
 	}
-	if x.To, err = b.p.l.readFormat(c.to); err != nil {
+	if x.To, err = b.p.readFormat(c.to); err != nil {
 		return x, err
 	}
 	opaque := x.From.Layout.IsOpaque() || x.To.Layout.IsOpaque()

@@ -194,7 +194,7 @@ func (d *description) node(n *graph.Node) *cNode {
 	op := n.Op
 	if schema := graph.LookupSchema(op.Domain, op.Name, op.Since); schema != nil {
 		for i := range schema.Attrs {
-			if s := &schema.Attrs[i]; s.Default != nil && n.Attrs.Lookup(s.Name) == nil {
+			if s := &schema.Attrs[i]; s.Default != nil && s.Kind != graph.AttrStrings && n.Attrs.Lookup(s.Name) == nil {
 				add(s.Default)
 			}
 		}
@@ -266,7 +266,7 @@ func layoutText(l graph.Layout) string {
 }
 
 // readFormat reads a format of the plugin's; an address of 0 is row-major on the host.
-func (l *Library) readFormat(at uintptr) (graph.Format, error) {
+func (p *processor) readFormat(at uintptr) (graph.Format, error) {
 	if at == 0 {
 		return graph.HostFormat, nil
 	}
@@ -278,7 +278,7 @@ func (l *Library) readFormat(at uintptr) (graph.Format, error) {
 	if err != nil {
 		return graph.Format{}, fmt.Errorf("%w: %w", ErrPlugin, err)
 	}
-	id, err := l.inside(c.deviceType, c.deviceID)
+	id, err := p.deviceOf(c.deviceType, c.deviceID)
 	return graph.Format{Device: id.Canonical(), Layout: layout}, err
 }
 

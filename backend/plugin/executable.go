@@ -316,7 +316,7 @@ func (in *instance) readBuffers(c *cRequirements) error {
 		return err
 	}
 	for _, f := range forms {
-		format, err := in.e.b.p.l.readFormat(f.format)
+		format, err := in.e.b.p.readFormat(f.format)
 		if err != nil {
 			return err
 		}

@@ -168,7 +168,7 @@ func (b *Backend) formats(c *cFormats) ([]graph.Format, error) {
 	}
 	out := make([]graph.Format, len(list))
 	for i, at := range list {
-		if out[i], err = b.p.l.readFormat(at); err != nil {
+		if out[i], err = b.p.readFormat(at); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +188,7 @@ func (b *Backend) ports(at uintptr, n, variables uint32) ([]graph.Port, error) {
 		case c.variable > 0:
 			out[i] = graph.Variable(int(c.variable) - 1)
 		default:
-			f, err := b.p.l.readFormat(c.format)
+			f, err := b.p.readFormat(c.format)
 			if err != nil {
 				return nil, err
 			}
