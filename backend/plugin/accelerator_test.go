@@ -1,9 +1,12 @@
 package plugin_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +17,12 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
+	_ "github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/backend/plugin"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/zootest"
 )
 
 // program builds a command of testdata, once, and skips where that cannot be done.
@@ -59,6 +65,99 @@ func accelerator(t testing.TB) string {
 	t.Helper()
 	return program(t, "accelerator", "CGO_ENABLED=1", "-buildmode=c-shared")
 }
+
+// lists are what models are carved for.
+var lists = []string{"accelerator", "accelerator,cpu", "mkl,accelerator,cpu"}
+
+// checkZoo runs a model of the zoo with the accelerator among its backends: the results are the reference's, of every group
+// too, and in the lists that the accelerator leads no other backend has a node.
+func checkZoo(ctx SpecContext, name, list string) {
+	GinkgoHelper()
+	path := accelerator(GinkgoTB())
+	ref, err := zootest.ReadReference(name)
+	if errors.Is(err, zootest.ErrAbsent) {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	file, err := zootest.Materialize(name)
+	Expect(err).NotTo(HaveOccurred())
+	m, err := carve.Open(ctx, file)
+	Expect(err).NotTo(HaveOccurred())
+	defer m.Close()
+	o := &carve.Options{Plugins: []string{path}, Verify: true}
+	for _, b := range strings.Split(list, ",") {
+		o.Backends = append(o.Backends, backend.Config{Name: b})
+	}
+	p, err := carve.Compile(ctx, m, o)
+	if errors.Is(err, backend.ErrUnavailable) && strings.HasPrefix(list, "mkl") {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(p.Close()).To(Succeed()) }()
+	feeds, err := ref.Feeds()
+	Expect(err).NotTo(HaveOccurred())
+	for range 2 { // the second run finds memory that was used
+		out, err := p.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = ref.Compare(out)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	d, err := p.Check(ctx, feeds)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(d).To(BeNil())
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	nodes := map[string]int{}
+	for _, g := range r.Groups {
+		nodes[g.Backend] += len(g.Nodes)
+	}
+	fmt.Fprintf(GinkgoWriter, "%s for %s: nodes %v\n", name, list, nodes)
+	if strings.HasPrefix(list, "accelerator") {
+		Expect(nodes["accelerator"]).To(BeNumerically(">", 0))
+		Expect(nodes).NotTo(HaveKey("cpu"))
+		Expect(nodes).NotTo(HaveKey("reference"))
+	}
+}
+
+var _ = Describe("the zoo on the accelerator", func() {
+	some := []string{"bert_tiny", "lstm_tagger"}
+	others := []string{"bert_tiny_op17", "gpt2_tiny", "gpt2_tiny_op17", "mobilenet_v2", "shufflenet_v2_x1_0", "squeezenet1_1"}
+
+	for _, list := range lists {
+		for _, name := range some {
+			It("agrees with the reference outputs: "+name+" for "+list, func(ctx SpecContext) { checkZoo(ctx, name, list) })
+		}
+		It("agrees with the reference outputs: the other small models for "+list, Label("zoo"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "zoo") {
+				Skip("takes long: -ginkgo.label-filter=zoo")
+			}
+			for _, name := range others {
+				checkZoo(ctx, name, list)
+			}
+		})
+	}
+})
+
+var _ = Describe("a group on opaque memory that computes something else", func() {
+	It("is found by Check, with the node that is at fault", func(ctx SpecContext) {
+		l, err := plugin.Open(accelerator(GinkgoTB()))
+		Expect(err).NotTo(HaveOccurred())
+		b, err := l.Open("accelerator", map[string]string{"wrong": "Tanh"})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(b.Close()).To(Succeed()) }()
+		g, err := graph.Parse("graph {\n  opset 17\n  input %x: f32[2,9]\n  %e = Exp(%x) \"first\"\n  %t = Tanh(%e) \"second\"\n  %y = Neg(%t) \"third\"\n  output %y\n}\n")
+		Expect(err).NotTo(HaveOccurred())
+		m := carve.FromGraph(g)
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "accelerator"}}, Open: map[string]backend.Backend{"accelerator": b}})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		d, err := p.Check(ctx, map[string]tensor.Value{"x": tensor.From(make([]float32, 18), 2, 9)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(d).NotTo(BeNil())
+		Expect(d.Nodes).To(Equal([]string{"second"}))
+	})
+})
 
 // TestKernels runs the suite on carve's own kernels through the interface, in queues and without.
 func TestKernels(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/cgo"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -25,6 +26,7 @@ import (
 type unit struct {
 	kernels     []backend.Backend // those that groups are compiled for
 	synchronous bool              // work is over when the call returns
+	wrong       string            // an operator, groups with which give wrong results; "" for none
 	c           arena
 
 	mu         sync.Mutex
@@ -122,12 +124,14 @@ func accOpen(_ C.uint32_t, options *C.carve_str, n C.uint64_t, out *C.uint64_t, 
 	defer guard(&st, e)
 	u := &unit{blocks: map[uint64]*offheap.Block{}, signatures: map[string]**C.carve_signature{}}
 	for _, o := range unsafe.Slice(options, int(n)) {
-		switch s := text(o); s {
-		case "synchronous=true":
-			u.synchronous = true
-		case "synchronous=false":
+		key, value, _ := strings.Cut(text(o), "=")
+		switch key {
+		case "synchronous":
+			u.synchronous = value == "true"
+		case "wrong":
+			u.wrong = value
 		default:
-			return failed(e, fmt.Errorf("%w: option %q", errArgument, s))
+			return failed(e, fmt.Errorf("%w: option %q", errArgument, key))
 		}
 	}
 	for _, open := range []backend.Driver{cpu.Open, reference.Open} {
