@@ -231,7 +231,7 @@ func (e elsewhere) On(id tensor.DeviceID) (backend.Backend, error) {
 func TestBrokenBackends(t *testing.T) {
 	for _, x := range brokenBackends {
 		t.Run(x.name, func(t *testing.T) {
-			said := backendtest.Verdict(func() backend.Backend {
+			said := backendtest.Said(func() backend.Backend {
 				b := x.b
 				b.Backend = opened(t, cpu.Open)
 				return &b
@@ -242,14 +242,14 @@ func TestBrokenBackends(t *testing.T) {
 		})
 	}
 	t.Run("works on another device than it is asked to", func(t *testing.T) {
-		said := backendtest.Verdict(func() backend.Backend { return elsewhere{fake.New(fake.Options{Devices: 3})} }, "placement")
+		said := backendtest.Said(func() backend.Backend { return elsewhere{fake.New(fake.Options{Devices: 3})} }, "placement")
 		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "its first device is") }) {
 			t.Errorf("the suite says %.300q", said)
 		}
 	})
 	t.Run("a sound one", func(t *testing.T) {
 		for _, section := range []string{"information", "operators", "allocations", "cancellation"} {
-			if said := backendtest.Verdict(func() backend.Backend { return &broken{Backend: opened(t, cpu.Open)} }, section); len(said) > 0 {
+			if said := backendtest.Said(func() backend.Backend { return &broken{Backend: opened(t, cpu.Open)} }, section); len(said) > 0 {
 				t.Errorf("the suite says %.600q", said)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 func (a *app) nativeCommands() []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "For who writes a plugin: the header, and digests of schemas",
+		Short: "For who writes a plugin: the header, digests of schemas, and the compliance suite",
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "header",
@@ -33,6 +33,7 @@ func (a *app) nativeCommands() []*cobra.Command {
 		Args:  cobra.RangeArgs(2, 3),
 		RunE:  func(_ *cobra.Command, args []string) error { return a.digest(args) },
 	})
+	cmd.AddCommand(a.pluginCheckCommand())
 	return []*cobra.Command{cmd}
 }
 
