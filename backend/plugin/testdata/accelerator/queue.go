@@ -65,6 +65,9 @@ func accStreamWait(s, ev C.uint64_t, e *C.carve_error) (st C.int32_t) {
 func accStreamSync(s, ns C.uint64_t, e *C.carve_error) (st C.int32_t) {
 	defer guard(&st, e)
 	q := of[*queue](s)
+	if q.u.synchronous {
+		return C.CARVE_OK
+	}
 	if q.mark == nil {
 		mark, err := q.q.Record()
 		if err != nil {
@@ -105,6 +108,9 @@ func accEventWait(h, ns C.uint64_t, e *C.carve_error) (st C.int32_t) {
 }
 
 func waitFor(e device.Event, ns C.uint64_t, out *C.carve_error) C.int32_t {
+	if done, err := e.Done(); done {
+		return failed(out, err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(min(ns, 1<<60)))
 	defer cancel()
 	err := e.Wait(ctx)
