@@ -6,7 +6,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
-// activationReorder is the move of 4-byte elements between NCHW, NHWC and NCHW16c with any number of spatial dims; nil for
+// activationReorder is the move of 4-byte elements between NCHW, NHWC, NCHW16c and NCHW8c with any number of spatial dims; nil for
 // other pairs.
 func activationReorder(t isa.Target, src, dst *strided) *reorderer {
 	spec, ok := activationSpec(src, dst)
@@ -49,6 +49,8 @@ func (s *strided) activation() (reorder.Layout, bool) {
 		return reorder.NCHW, true
 	case s.ordered(s.inOrder(), graph.Block{Dim: 1, Size: 16}):
 		return reorder.NCHW16c, true
+	case s.ordered(s.inOrder(), graph.Block{Dim: 1, Size: 8}):
+		return reorder.NCHW8c, true
 	case s.ordered(append(last, 1)):
 		return reorder.NHWC, true
 	}

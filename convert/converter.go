@@ -77,8 +77,9 @@ func (c Cost) Of(bytes int64) float64 {
 	return c.Fixed + c.PerByte*float64(bytes) + c.Far*float64(max(0, bytes-FarBytes))
 }
 
-// HostCost is the built-in cost of a reorder in host memory on one thread, between row-major and blocks of channels. It reads
-// and writes some 34 GB/s in caches and 14 in memory: internal/bench/reorder prints both beside what it measures.
+// HostCost is the built-in cost of a reorder in host memory on one thread, between row-major and blocks of channels, or between
+// blocks of different sizes. It reads and writes some 34 GB/s in caches and 14 in memory: internal/bench/reorder prints both
+// beside what it measures.
 var HostCost = Cost{Fixed: 300, PerByte: 0.058, Far: 0.1}
 
 // lastCost is that of a reorder between blocks of channels and channels last, whose innermost elements stay together, and
@@ -93,7 +94,7 @@ func hostCost(from, to graph.Layout) Cost {
 	switch {
 	case !from.IsBlocked() && !to.IsBlocked():
 		return turnCost
-	case !from.IsRowMajor() && !to.IsRowMajor():
+	case blocked(from) != blocked(to) && !from.IsRowMajor() && !to.IsRowMajor():
 		return lastCost
 	}
 	return HostCost

@@ -39,7 +39,8 @@ func (t task) String() string {
 }
 
 // kinds are the pairs of layouts for activations.
-var kinds = [][2]string{{"abcd", "aBcd16b"}, {"aBcd16b", "abcd"}, {"acdb", "aBcd16b"}, {"aBcd16b", "acdb"}, {"abcd", "acdb"}, {"acdb", "abcd"}}
+var kinds = [][2]string{{"abcd", "aBcd16b"}, {"aBcd16b", "abcd"}, {"acdb", "aBcd16b"}, {"aBcd16b", "acdb"}, {"abcd", "acdb"}, {"acdb", "abcd"},
+	{"aBcd8b", "aBcd16b"}, {"aBcd16b", "aBcd8b"}, {"abcd", "aBcd8b"}, {"aBcd8b", "abcd"}}
 
 // sizes are shapes of 64 KiB, 256 KiB, 1, 4, 16 and 64 MiB, and matrices of these sizes.
 func sizes() (list []task) {

@@ -15,11 +15,14 @@ type Cast struct {
 }
 
 // NewCast plans a reorder from elements of one type to another. It returns an *Error with ErrShape for impossible sizes and
-// for pairs of types of which not exactly one is Float32.
+// for pairs of types of which not exactly one is Float32, and for NCHW8c.
 func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	k, ok := kindOf(from, to)
 	if !ok {
 		return nil, failf("plan", ErrShape, "cast from type %d to %d", from, to)
+	}
+	if s.From == NCHW8c || s.To == NCHW8c {
+		return nil, failf("plan", ErrShape, "cast from %v to %v", s.From, s.To)
 	}
 	p, err := New(t, s)
 	if err != nil {

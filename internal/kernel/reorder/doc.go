@@ -1,4 +1,4 @@
-// Package reorder moves float32 tensors between layouts: row-major NCHW, NHWC and the blocked NCHW16c of package conv,
+// Package reorder moves float32 tensors between layouts: row-major NCHW, NHWC, the blocked NCHW16c of package conv and NCHW8c,
 // transposes matrices, changes types of elements on the way (Cast), and picks channels out of blocked tensors (split,
 // concat, shuffle) where channel counts are not multiples of 16.
 //

@@ -42,6 +42,8 @@ const (
 	NHWC
 	// NCHW16c is [ceil(C/16)][HW][16], zero behind C.
 	NCHW16c
+	// NCHW8c is [ceil(C/8)][HW][8], zero behind C.
+	NCHW8c
 )
 
 func (l Layout) String() string {
@@ -52,14 +54,20 @@ func (l Layout) String() string {
 		return "NHWC"
 	case NCHW16c:
 		return "NCHW16c"
+	case NCHW8c:
+		return "NCHW8c"
 	}
 	return fmt.Sprintf("layout(%d)", uint8(l))
 }
 
 // Floats returns the size of an image of c channels of hw pixels.
 func (l Layout) Floats(c, hw int) int {
-	if l == NCHW16c {
+	switch l {
+	case NCHW16c:
 		return (c + 15) / 16 * 16 * hw
+	case NCHW8c:
+		return (c + 7) / 8 * 8 * hw
+	case NCHW, NHWC:
 	}
 	return c * hw
 }
@@ -90,7 +98,7 @@ const (
 
 // New plans a reorder for a target. It returns an *Error with ErrShape for impossible sizes.
 func New(t isa.Target, s Spec) (*Plan, error) {
-	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxDim || s.From > NCHW16c || s.To > NCHW16c ||
+	if s.N < 1 || s.C < 1 || s.HW < 1 || s.N > maxDim || s.C > maxDim || s.HW > maxDim || s.From > NCHW8c || s.To > NCHW8c ||
 		float64(s.C+16)*float64(s.HW)*float64(s.N) > maxFloats {
 		return nil, failf("plan", ErrShape, "%d images, %d channels, %d pixels, %v to %v", s.N, s.C, s.HW, s.From, s.To)
 	}
@@ -167,10 +175,10 @@ func (p *Plan) traffic(large int) traffic {
 	}
 	lines, tiles, rows := p.N == 1 || p.DstImage%16 == 0, streamsTiles(p.set), streamsRows(p.set)
 	switch p.To {
-	case p.From:
+	case p.From, NCHW8c:
 		lines = false
 	case NCHW:
-		lines = lines && tiles && p.HW%16 == 0
+		lines = lines && tiles && p.HW%16 == 0 && p.From != NCHW8c
 	case NHWC:
 		lines = lines && (p.From == NCHW && tiles && (p.C%16 == 0 || weaves(p.C)) || p.From == NCHW16c && rows && p.C%16 == 0)
 	case NCHW16c:
@@ -188,6 +196,8 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	switch {
 	case p.From == p.To:
 		p.copySame(dst, src, b0, b1, p0, p1)
+	case p.From == NCHW8c || p.To == NCHW8c:
+		p.eights(dst, src, b0, b1, p0, p1)
 	case p.From == NCHW && p.To == NHWC:
 		after := p1 - p0
 		if p1 == p.HW {
@@ -257,14 +267,14 @@ func (p *Plan) between(l Layout) int {
 	return 16 * p.HW
 }
 
-// at returns the offset of pixel px of channel block b in a layout, and the distances between its pixels and its channels.
+// at returns the offset of pixel px of channel block b in a layout other than NCHW8c, and the distances between its pixels and its channels.
 func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
 	switch l {
 	case NCHW:
 		return 16*b*p.HW + px, 1, p.HW
 	case NHWC:
 		return px*p.C + 16*b, p.C, 1
-	case NCHW16c:
+	case NCHW16c, NCHW8c:
 	}
 	return (b*p.HW + px) * 16, 16, 1
 }
@@ -367,6 +377,11 @@ func (p *Plan) copySame(dst, src []float32, b0, b1, p0, p1 int) {
 	case NCHW16c:
 		for b := b0; b < b1; b++ {
 			lo, hi := (b*p.HW+p0)*16, (b*p.HW+p1)*16
+			copy(dst[lo:hi], src[lo:hi])
+		}
+	case NCHW8c:
+		for e := 2 * b0; e < 2*b1 && 8*e < p.C; e++ {
+			lo, hi := (e*p.HW+p0)*8, (e*p.HW+p1)*8
 			copy(dst[lo:hi], src[lo:hi])
 		}
 	}

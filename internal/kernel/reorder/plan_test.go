@@ -23,9 +23,23 @@ func offset(l reorder.Layout, channels, hw, c, px int) int {
 		return c*hw + px
 	case reorder.NHWC:
 		return px*channels + c
+	case reorder.NCHW8c:
+		return (c/8*hw+px)*8 + c%8
 	case reorder.NCHW16c:
 	}
 	return (c/16*hw+px)*16 + c%16
+}
+
+// lanesOf returns how many channels a block of a layout has, 0 for one without blocks.
+func lanesOf(l reorder.Layout) int {
+	switch l {
+	case reorder.NCHW16c:
+		return 16
+	case reorder.NCHW8c:
+		return 8
+	case reorder.NCHW, reorder.NHWC:
+	}
+	return 0
 }
 
 const canary = 12345
@@ -61,14 +75,14 @@ func checkPlan(p *reorder.Plan, r *rand.Rand, front bool) error {
 	}
 	for n := range s.N {
 		image := want[n*s.DstImage:]
-		if s.To == reorder.NCHW16c {
+		if s.To == reorder.NCHW16c || s.To == reorder.NCHW8c {
 			clear(image[:s.To.Floats(s.C, s.HW)])
 		}
 		for c := range s.C {
 			for px := range s.HW {
-				if s.From == reorder.NCHW16c && c == s.C-1 {
-					for l := s.C % 16; l > 0 && l < 16; l++ {
-						src[n*s.SrcImage+offset(s.From, s.C, s.HW, c/16*16+l, px)] = 0
+				if w := lanesOf(s.From); w > 0 && c == s.C-1 {
+					for l := s.C % w; l > 0 && l < w; l++ {
+						src[n*s.SrcImage+offset(s.From, s.C, s.HW, c/w*w+l, px)] = 0
 					}
 				}
 				image[offset(s.To, s.C, s.HW, c, px)] = src[n*s.SrcImage+offset(s.From, s.C, s.HW, c, px)]
@@ -104,8 +118,8 @@ var _ = Describe("Plan", func() {
 	onTargets("moves every element between all layouts", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 40 {
-			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
-				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(70), HW: 1 + r.IntN(90), From: from, To: to}
 					if r.IntN(2) == 0 {
 						s.SrcImage, s.DstImage = from.Floats(s.C, s.HW)+r.IntN(40), to.Floats(s.C, s.HW)+r.IntN(40)
@@ -117,8 +131,8 @@ var _ = Describe("Plan", func() {
 	})
 	onTargets("cuts long tensors into chunks", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(3, 4))
-		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
-			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
 				p, err := reorder.New(target, s)
 				Expect(err).NotTo(HaveOccurred())
@@ -131,8 +145,8 @@ var _ = Describe("Plan", func() {
 		r := rand.New(rand.NewPCG(9, 10))
 		streamed := 0
 		for range 20 {
-			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
-				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(50), HW: 1 + r.IntN(90), From: from, To: to}
 					if r.IntN(3) > 0 {
 						s.C, s.HW = 16*(1+r.IntN(9)), 16*(1+r.IntN(24))
@@ -170,7 +184,7 @@ var _ = Describe("Plan", func() {
 		}
 	})
 	It("turns down impossible shapes, short buffers and wrong ranges", func() {
-		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 20, C: 1 << 20, HW: 1 << 20}, {N: 1, C: 1, HW: 1, To: 3}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
+		for _, s := range []reorder.Spec{{}, {N: 1, C: -1, HW: 1}, {N: 1 << 20, C: 1 << 20, HW: 1 << 20}, {N: 1, C: 1, HW: 1, To: 4}, {N: 2, C: 4, HW: 4, SrcImage: 15}} {
 			_, err := reorder.New(isa.Host(), s)
 			Expect(err).To(MatchError(reorder.ErrShape))
 			var typed *reorder.Error
