@@ -78,15 +78,15 @@ func (c Cost) Of(bytes int64) float64 {
 }
 
 // HostCost is the built-in cost of a reorder in host memory on one thread, between row-major and blocks of channels, or between
-// blocks of different sizes. It reads and writes some 34 GB/s in caches and 14 in memory: internal/bench/reorder prints both
-// beside what it measures.
-var HostCost = Cost{Fixed: 300, PerByte: 0.058, Far: 0.1}
+// blocks of different sizes, as within a model: of what was made shortly before, to where other things were. It reads and writes
+// some 20 GB/s: internal/bench/reorder -cold prints both beside what it measures.
+var HostCost = Cost{Fixed: 1500, PerByte: 0.1, Far: 0.02}
 
 // lastCost is that of a reorder between blocks of channels and channels last, whose innermost elements stay together, and
 // turnCost that of one between layouts without blocks, which turns a matrix.
 var (
-	lastCost = Cost{Fixed: 300, PerByte: 0.042, Far: 0.09}
-	turnCost = Cost{Fixed: 300, PerByte: 0.07, Far: 0.3}
+	lastCost = Cost{Fixed: 1500, PerByte: 0.06, Far: 0.03}
+	turnCost = Cost{Fixed: 1500, PerByte: 0.11, Far: 0.06}
 )
 
 // hostCost returns the built-in cost of a reorder between two described layouts.

@@ -47,17 +47,18 @@ var families = map[string][]string{
 	"quantize":  {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"},
 	"norm": {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "GroupNormalization", "InstanceNormalization",
 		"LpNormalization", "MeanVarianceNormalization"},
-	"scale":  {"BatchNormalization"},
-	"lrn":    {"LRN"},
-	"pool":   {"MaxPool", "AveragePool", "LpPool", "MaxUnpool", "QLinearAveragePool"},
-	"mean":   {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"},
-	"resize": {"Resize", "Upsample"},
-	"sample": {"GridSample", "RoiAlign", "AffineGrid", "MaxRoiPool"},
-	"order":  {"TopK", "NonMaxSuppression", "NonZero", "Unique"},
-	"argmax": {"ArgMax", "ArgMin"},
-	"scan":   {"CumSum", "CumProd"},
-	"view":   {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"},
-	"fill":   {"Constant", "ConstantOfShape", "Range", "EyeLike", "Shape", "Size", "OneHot", "Trilu"},
+	"scale":     {"BatchNormalization"},
+	"lrn":       {"LRN"},
+	"pool":      {"MaxPool", "MaxUnpool"},
+	"pool-mean": {"AveragePool", "LpPool", "QLinearAveragePool"},
+	"mean":      {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"},
+	"resize":    {"Resize", "Upsample"},
+	"sample":    {"GridSample", "RoiAlign", "AffineGrid", "MaxRoiPool"},
+	"order":     {"TopK", "NonMaxSuppression", "NonZero", "Unique"},
+	"argmax":    {"ArgMax", "ArgMin"},
+	"scan":      {"CumSum", "CumProd"},
+	"view":      {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"},
+	"fill":      {"Constant", "ConstantOfShape", "Range", "EyeLike", "Shape", "Size", "OneHot", "Trilu"},
 	"reduce": {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
 		"ReduceLogSum", "ReduceLogSumExp"},
 	"softmax":        {"Softmax", "LogSoftmax", "Hardmax"},
@@ -179,6 +180,8 @@ func convClass(n *graph.Node, o *operands) string {
 		return "conv-depthwise-line"
 	case groups > 1 && w[1] == 1 && w[0] == groups:
 		return "conv-depthwise"
+	case groups > 1 && len(w) == 3:
+		return "conv-grouped-line"
 	case groups > 1 && whole(w[1]) && whole(w[0]/groups):
 		return "conv-grouped"
 	case groups > 1:
@@ -187,6 +190,8 @@ func convClass(n *graph.Node, o *operands) string {
 		return "conv-line-few"
 	case len(w) == 3:
 		return "conv-line"
+	case len(w) == 5 && w[1] <= fewChannels:
+		return "conv-volume-few"
 	case len(w) == 5:
 		return "conv-volume"
 	case w[1] <= fewChannels:

@@ -85,8 +85,9 @@ func single(n *graph.Node, o *operands) Work {
 	w.FLOPs = o.flops(n, w.Class)
 	w.Rows = o.rows()
 	switch w.Class {
-	case "conv", "conv-point", "conv-few", "conv-dilated", "conv-odd", "conv-depthwise", "conv-depthwise-line", "conv-grouped", "conv-mixed", "conv-line", "conv-line-few",
-		"conv-volume", "conv-other", "conv-transpose", "conv-transpose-grouped", "conv-int":
+	case "conv", "conv-point", "conv-few", "conv-dilated", "conv-odd", "conv-depthwise", "conv-depthwise-line", "conv-grouped",
+		"conv-grouped-line", "conv-mixed", "conv-line", "conv-line-few", "conv-volume", "conv-volume-few", "conv-other", "conv-transpose",
+		"conv-transpose-grouped", "conv-int":
 		o.conv(n, &w)
 	case "product", "product-thin", "product-batch", "product-other", "product-int":
 		o.product(n, &w)
@@ -97,7 +98,7 @@ func single(n *graph.Node, o *operands) Work {
 		}
 	case "attention":
 		o.attention(&w)
-	case "pool":
+	case "pool", "pool-mean":
 		k, _ := n.Ints("kernel_shape")
 		taps := 1.0
 		for _, x := range k {
@@ -143,9 +144,9 @@ func (o *operands) conv(n *graph.Node, w *Work) {
 	switch w.Class {
 	case "conv-depthwise", "conv-depthwise-line":
 		w.Work = 2 * pixels * pad(groups) * taps
-	case "conv-mixed", "conv-transpose-grouped", "conv-int", "conv-other":
+	case "conv-mixed", "conv-grouped-line", "conv-transpose-grouped", "conv-int", "conv-other":
 		w.Work = 2 * pixels * groups * oc * ic * taps
-	case "conv-few", "conv-line-few":
+	case "conv-few", "conv-line-few", "conv-volume-few":
 		w.Work = 2 * pixels * pad(oc) * ic * taps
 	default:
 		w.Work = 2 * pixels * groups * pad(oc) * pad(ic) * taps
@@ -155,7 +156,7 @@ func (o *operands) conv(n *graph.Node, w *Work) {
 	if len(y) > 2 {
 		rows = y[0] * product(y[2:len(y)-1]) // rows of pixels
 	}
-	if w.Class == "conv-mixed" || w.Class == "conv-transpose-grouped" {
+	if w.Class == "conv-mixed" || w.Class == "conv-grouped-line" || w.Class == "conv-transpose-grouped" {
 		w.Rows = rows * groups
 	} else {
 		w.Rows = rows * max(1, pad(groups*oc)/block)

@@ -12,12 +12,13 @@ import (
 // sameLaw is how many samples a signature needs for a law of its own.
 const sameLaw = 4
 
-// fit makes the table of one backend and set from its samples. Laws are least squares of the logarithm of modelled over
-// measured time, bounded for each sample, of coefficients of at least 0.
+// fit makes the table of one backend and set from its samples: of one thread from those with cold caches, where there are some,
+// and how threads share work from those with warm ones. Laws are least squares of the logarithm of modelled over measured time,
+// bounded for each sample, of coefficients of at least 0.
 func fit(samples []sample, launch, cache float64) *backend.Efficiency {
 	e := &backend.Efficiency{Launch: launch, Cache: cache, Laws: map[string]backend.Law{}}
 	byClass := map[string][]sample{}
-	for _, s := range samples {
+	for _, s := range fitted(samples) {
 		if s.Threads == 1 {
 			s.Nanos = max(s.Nanos-launch, s.Nanos/5)
 			byClass[s.Work.Class] = append(byClass[s.Work.Class], s)
@@ -50,6 +51,20 @@ func fit(samples []sample, launch, cache float64) *backend.Efficiency {
 	return e
 }
 
+// fitted are the samples that laws are fitted to.
+func fitted(samples []sample) []sample {
+	if !slices.ContainsFunc(samples, func(s sample) bool { return s.Cold }) {
+		return samples
+	}
+	var list []sample
+	for _, s := range samples {
+		if s.Cold {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
 // leastFixed is the least that a node takes which does anything: half of what the cheapest of a class does, of the median
 // class.
 func leastFixed(byClass map[string][]sample) float64 {
@@ -58,17 +73,22 @@ func leastFixed(byClass map[string][]sample) float64 {
 		if class == "view" || strings.HasSuffix(class, "-joined") {
 			continue
 		}
-		least := math.Inf(1)
-		for _, s := range samples {
-			least = min(least, s.Nanos)
-		}
-		list = append(list, least)
+		list = append(list, leastOf(samples))
 	}
 	if len(list) == 0 {
 		return 0
 	}
 	slices.Sort(list)
 	return min(list[len(list)/2]/2, mostFixed)
+}
+
+// leastOf is the least time of samples.
+func leastOf(list []sample) float64 {
+	least := math.Inf(1)
+	for _, s := range list {
+		least = min(least, s.Nanos)
+	}
+	return least
 }
 
 // family is what a signature's name begins with, up to what names an instruction set: "jit:" of "jit:avx2".
@@ -103,10 +123,19 @@ func arithmetic(class string) bool {
 }
 
 // mostFixed bounds the fixed part of a node's time: where all samples are large, nothing says what a small one takes.
-const mostFixed = 1500
+const mostFixed = 6000
+
+// inOneRow reports whether operators of a class go through their elements as one row, however these lie.
+func inOneRow(class string) bool {
+	switch class {
+	case "add", "add-other", "hard", "exp", "tanh", "erf", "pow", "pow-other", "sin", "quantize", "cast", "cast-small", "compare", "scale":
+		return true
+	}
+	return false
+}
 
 // law fits one law: from each coefficient alone, and from operations or bytes with a little of everything, the best of what is
-// found.
+// found. The fixed part does not exceed the time of the smallest node.
 func law(list []sample, cache, floor float64) backend.Law {
 	rows := make([][]float64, len(list))
 	for i, s := range list {
@@ -117,9 +146,12 @@ func law(list []sample, cache, floor float64) backend.Law {
 	for k := range f.most {
 		f.most[k] = math.Inf(1)
 	}
-	f.most[0] = mostFixed
+	f.most[0] = min(mostFixed, leastOf(list))
+	if inOneRow(list[0].Work.Class) || len(list) < sameLaw { // few samples tell rows and operations not apart
+		f.most[4] = 0
+	}
 	if class := list[0].Work.Class; class != "view" && !strings.HasSuffix(class, "-joined") {
-		f.least[0] = min(floor, f.alone(0)/2)
+		f.least[0] = min(floor, f.most[0]/2)
 	}
 	if arithmetic(list[0].Work.Class) {
 		f.least[1] = 0.4 * f.alone(1)
@@ -131,7 +163,7 @@ func law(list []sample, cache, floor float64) backend.Law {
 		if k > 0 && f.most[k] > 0 {
 			x[k] = f.alone(k)
 		}
-		x[0] = max(f.least[0], min(mostFixed, f.alone(0)/2))
+		x[0] = max(f.least[0], f.most[0]/2)
 		x = f.descend(x)
 		if y := f.loss(x); y < loss {
 			best, loss = x, y
@@ -232,12 +264,12 @@ func fitThreads(e *backend.Efficiency, samples []sample) {
 	alone := map[string]float64{}
 	var shared []sample
 	for _, s := range samples {
-		if s.Threads == 1 {
+		if s.Threads == 1 && !s.Cold {
 			alone[s.Task] = max(s.Nanos-e.Launch, s.Nanos/5)
 		}
 	}
 	for _, s := range samples {
-		if s.Threads > 1 && alone[s.Task] > 0 {
+		if s.Threads > 1 && !s.Cold && alone[s.Task] > 0 {
 			s.Nanos = max(s.Nanos-e.Launch, s.Nanos/5)
 			shared = append(shared, s)
 		}
@@ -256,13 +288,15 @@ func fitThreads(e *backend.Efficiency, samples []sample) {
 	for _, y := range []float64{0, 300, 600, 1000, 1500, 2000, 3000, 4000, 6000, 10000} {
 		sum, parts := 0.0, map[string]float64{}
 		for class, list := range classes {
-			l := e.Laws[class]
-			low := math.Inf(1)
+			low, fixed := math.Inf(1), e.Laws[class].Fixed
+			for _, s := range list {
+				fixed = min(fixed, alone[s.Task]) // that of cold caches may be more
+			}
 			for part := 0.0; part <= 1; part += 0.05 {
 				d := 0.0
 				for _, s := range list {
-					rest := max(alone[s.Task]-l.Fixed, 0)
-					t := l.Fixed + min(rest, y+rest*(part+(1-part)/float64(s.Threads)))
+					rest := alone[s.Task] - fixed
+					t := fixed + min(rest, y+rest*(part+(1-part)/float64(s.Threads)))
 					d += math.Pow(math.Log(max(t, 1)/s.Nanos), 2)
 				}
 				if d < low {
@@ -320,7 +354,7 @@ type deviation struct {
 // deviations returns them by class, and of all as "".
 func deviations(e *backend.Efficiency, samples []sample) map[string]deviation {
 	m := map[string]deviation{}
-	for _, s := range samples {
+	for _, s := range fitted(samples) {
 		if s.Work.Class == "view" {
 			continue
 		}

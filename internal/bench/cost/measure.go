@@ -36,6 +36,7 @@ type sample struct {
 	Signature string
 	Work      cost.Work
 	Nanos     float64
+	Cold      bool `json:",omitempty"` // the caches held its operands at most
 }
 
 // entry is a task that is compiled for one contestant.
@@ -43,8 +44,13 @@ type entry struct {
 	sample
 	program *carve.Program
 	feeds   map[string]tensor.Value
-	best    time.Duration   // of the node
-	shares  []time.Duration // of the thread's processor time, by run
+	seen    [2]seen // by turns as in a model, caches cold, and right after itself
+}
+
+// seen are the times of an entry in one of two ways.
+type seen struct {
+	best   time.Duration   // of the node
+	shares []time.Duration // of the thread's processor time, by run
 }
 
 // slowest is what one run of a task may take; a slower one is measured once.
@@ -85,8 +91,10 @@ func measureAll(list []task, contestants []contestant, threads []int, rounds int
 			}
 		}
 		for _, e := range entries {
-			e.Nanos = max(float64(e.time().Nanoseconds()), leastNanos)
-			samples = append(samples, e.sample)
+			for k := range e.seen {
+				e.Cold, e.Nanos = k == cold, max(float64(e.time(k).Nanoseconds()), leastNanos)
+				samples = append(samples, e.sample)
+			}
 			if err := e.program.Close(); err != nil {
 				return nil, err
 			}
@@ -102,7 +110,10 @@ func prepare(t task, c contestant, threads int) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{sample: sample{Backend: c.Name, Set: c.Set, Threads: threads, Task: t.String()}, best: math.MaxInt64}
+	e := &entry{sample: sample{Backend: c.Name, Set: c.Set, Threads: threads, Task: t.String()}}
+	for k := range e.seen {
+		e.seen[k].best = math.MaxInt64
+	}
 	if e.feeds, err = feeds(g); err != nil {
 		return nil, err
 	}
@@ -136,39 +147,57 @@ func prepare(t task, c contestant, threads int) (*entry, error) {
 	return e, nil
 }
 
-// round runs an entry for some milliseconds and keeps the least time of its node.
+// Ways to measure an entry.
+const (
+	warm = iota
+	cold
+)
+
+// round runs an entry for some milliseconds, with caches warm and cold, and keeps the least times of its node.
 func (e *entry) round() error {
-	if e.best != math.MaxInt64 && e.best > slowest {
-		return nil
-	}
 	runtime.LockOSThread() // whose time is read
 	defer runtime.UnlockOSThread()
-	for begin, runs := time.Now(), 0; runs < 3 || time.Since(begin) < 3*time.Millisecond; runs++ {
-		took, err := e.run()
-		if err != nil {
-			return err
+	for k := range e.seen {
+		if best := e.seen[k].best; best != math.MaxInt64 && best > slowest {
+			continue
 		}
-		if took > slowest {
-			break
+		for begin, runs := time.Now(), 0; runs < 3 || time.Since(begin) < 3*time.Millisecond; runs++ {
+			took, err := e.run(k)
+			if err != nil {
+				return err
+			}
+			if took > slowest {
+				break
+			}
 		}
 	}
 	return nil
 }
 
-// swept is larger than the caches of a core, and smaller than what cores share.
-var swept = make([]byte, 2<<20)
+// swept is as large as the caches that cores share; its first part is larger than those of a core.
+var swept = make([]byte, 32<<20)
 
-// cool takes what the last run left in the core's own caches out of them: in a model the constants of a node, and its
-// instructions, were not used since the last run.
-func cool() {
-	for i := 0; i < len(swept); i += 64 {
-		swept[i]++
+const ofCore = 2 << 20
+
+// cool takes what the last run left in the caches out of them, and puts operands back: in a model the constants of a node, its
+// instructions and what describes it were not used since the last run, and its operands were made shortly before. Warm, only
+// the core's own caches lose them, so that threads need not be woken: how they share work is read from these runs.
+func (e *entry) cool(way int) {
+	if way == warm {
+		clock.Touch(swept[:ofCore])
+		return
+	}
+	clock.Touch(swept)
+	for _, v := range e.feeds {
+		if t, ok := v.(*tensor.Tensor); ok {
+			clock.Touch(t.Data)
+		}
 	}
 }
 
 // run runs an entry once, notes its times, and returns that of its node.
-func (e *entry) run() (time.Duration, error) {
-	cool()
+func (e *entry) run(way int) (time.Duration, error) {
+	e.cool(way)
 	before, known := clock.Thread()
 	begin := time.Now()
 	_, p, err := e.program.RunProfiled(context.Background(), e.feeds)
@@ -182,19 +211,21 @@ func (e *entry) run() (time.Duration, error) {
 			sum += s.Time
 		}
 	}
-	e.best = min(e.best, max(sum, 1))
+	to := &e.seen[way]
+	to.best = min(to.best, max(sum, 1))
 	if after, _ := clock.Thread(); known && wall > 0 {
-		e.shares = append(e.shares, time.Duration(float64(after-before)*float64(sum)/float64(wall)))
+		to.shares = append(to.shares, time.Duration(float64(after-before)*float64(sum)/float64(wall)))
 	}
 	return sum, nil
 }
 
 // time returns the least time of the node. Long nodes are interrupted by other load in every run: on one thread it is at most
 // the median of what the processor gave to the thread, in the node's part.
-func (e *entry) time() time.Duration {
-	if e.Threads > 1 || len(e.shares) == 0 {
-		return e.best
+func (e *entry) time(way int) time.Duration {
+	from := &e.seen[way]
+	if e.Threads > 1 || len(from.shares) == 0 {
+		return from.best
 	}
-	slices.Sort(e.shares)
-	return min(e.best, max(e.shares[len(e.shares)/2], 1))
+	slices.Sort(from.shares)
+	return min(from.best, max(from.shares[len(from.shares)/2], 1))
 }

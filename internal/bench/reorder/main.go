@@ -2,7 +2,7 @@
 // oneDNN's own reorders, all by turns in one process, on the same memory and the same number of threads. Speed is bytes read
 // plus bytes written per second.
 //
-//	go run ./internal/bench/reorder [-set sizes|shapes|casts|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT]
+//	go run ./internal/bench/reorder [-set sizes|shapes|casts|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT] [-cold]
 //
 // The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes.
 // The last column is the time that package convert models, for one thread, over carve's.
@@ -87,14 +87,15 @@ func main() {
 	rounds := flag.Int("rounds", 15, "rounds of which lower quartiles are taken")
 	path := flag.String("library", "", "oneDNN's library; by default what the system finds")
 	match := flag.String("match", "", "measure only rows whose name contains this")
+	cold := flag.Bool("cold", false, "with nothing but the source in the caches, as within a model: the least processor time of one thread")
 	flag.Parse()
-	if err := run(*set, *threads, *rounds, *path, *match); err != nil {
+	if err := run(*set, *threads, *rounds, *path, *match, *cold); err != nil {
 		fmt.Fprintln(os.Stderr, "reorder:", err)
 		os.Exit(1)
 	}
 }
 
-func run(set, threads string, rounds int, path, match string) error {
+func run(set, threads string, rounds int, path, match string, cold bool) error {
 	var list []task
 	for _, s := range []struct {
 		name string
@@ -126,7 +127,7 @@ func run(set, threads string, rounds int, path, match string) error {
 			if !strings.Contains(row, match) {
 				continue
 			}
-			m, err := measure(t, n, rounds, l)
+			m, err := measure(t, n, rounds, l, cold)
 			if err != nil {
 				return fmt.Errorf("%s: %w", row, err)
 			}

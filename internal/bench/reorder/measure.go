@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/pool"
 )
@@ -40,7 +41,7 @@ func number(x float64, format string) string {
 const slice = 4 * time.Millisecond
 
 // measure times a task's contestants by turns.
-func measure(t task, threads, rounds int, l *library) (result, error) {
+func measure(t task, threads, rounds int, l *library, cold bool) (result, error) {
 	from, to := layoutOf(t.from), layoutOf(t.to)
 	src, srcBlock, err := storage(from, t.src, t.dims)
 	if err != nil {
@@ -87,7 +88,12 @@ func measure(t task, threads, rounds int, l *library) (result, error) {
 	if t.src == t.dst {
 		out.modelled = registry.Cost(graph.On(from), graph.On(to), int64(out.bytes/2))
 	}
-	times := byTurns(runs, rounds)
+	var times []float64
+	if cold {
+		times = coldTimes(runs, rounds, src.Data)
+	} else {
+		times = byTurns(runs, rounds)
+	}
 	if out.carve, out.copy = times[0], times[1]; len(times) > 2 {
 		out.other = times[2]
 	}
@@ -145,6 +151,29 @@ func byTurns(runs []func(n int), rounds int) []float64 {
 		lows[i] = ts[len(ts)/4]
 	}
 	return lows
+}
+
+// swept is as large as the caches that cores share.
+var swept = make([]byte, 32<<20)
+
+// coldTimes returns the least times of one call of each function with nothing but the source in the caches.
+func coldTimes(runs []func(n int), rounds int, src []byte) []float64 {
+	least := slices.Repeat([]float64{math.Inf(1)}, len(runs))
+	for range rounds {
+		for i, f := range runs {
+			clock.Touch(swept)
+			clock.Touch(src)
+			before, known := clock.Thread()
+			start := time.Now()
+			f(1)
+			took := time.Since(start)
+			if after, _ := clock.Thread(); known {
+				took = min(took, after-before)
+			}
+			least[i] = min(least[i], float64(took.Nanoseconds()))
+		}
+	}
+	return least
 }
 
 func layoutOf(tag string) graph.Layout {
