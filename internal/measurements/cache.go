@@ -1,7 +1,9 @@
-// Package measurements keeps measured times in a folder: a small text file for each, named after what was measured.
+// Package measurements keeps measured times, and notes on what was chosen by them, in a folder: a small text file for each, named
+// after what was measured.
 //
 // Files are written under another name and renamed, so that each is whole or absent at every moment, whoever reads or writes,
-// in however many processes, and whenever one of them ends. Of two that write the same key, one wins. What is not whole, of
+// in however many processes, and whenever one of them ends. Of two that put the same key, one wins; what is added is the first
+// one's for good. What is not whole, of
 // another version, or not what its name says is ignored, and told to the caller; the next Put replaces it.
 //
 // The package imports nothing of carve.
@@ -88,19 +90,27 @@ func (c *Cache) walk(f func(path string, d fs.DirEntry)) error {
 
 // Get returns the measurement of a key. ok is false where there is none, or none that can be read.
 func (c *Cache) Get(k Key) (e Entry, ok bool) {
-	path := filepath.Join(c.dir, filepath.FromSlash(k.name()))
+	ok = c.get(k.name(), func(b []byte) (err error) {
+		e, err = decode(b, &k)
+		return err
+	})
+	return e, ok
+}
+
+// get reads a file of the cache. It reports false where there is none, or none that can be read, of which warn is told.
+func (c *Cache) get(name string, decode func(b []byte) error) bool {
+	path := filepath.Join(c.dir, filepath.FromSlash(name))
 	b, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Entry{}, false
+		return false
 	}
 	if err == nil {
-		e, err = decode(b, &k)
+		err = decode(b)
 	}
 	if err != nil {
 		c.warn(path, err)
-		return Entry{}, false
 	}
-	return e, true
+	return err == nil
 }
 
 // read returns the content of a regular file of bounded size. Others are not opened: a pipe would wait for its writer.
@@ -122,15 +132,58 @@ func read(path string) ([]byte, error) {
 
 // Put keeps a measurement in the place of an older one. The error wraps ErrEntry where the entry is none: its time and its
 // number of runs are positive, and all is finite.
-func (c *Cache) Put(k Key, e Entry) (err error) {
-	b := encode(&k, e)
-	if len(b) > mostBytes {
-		return fmt.Errorf("%w: a key of %d bytes", ErrEntry, len(b))
-	}
-	if _, err := decode(b, &k); err != nil {
+func (c *Cache) Put(k Key, e Entry) error {
+	b, err := checked(&k, e)
+	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.dir, filepath.FromSlash(k.name()))
+	return c.write(k.name(), b, func(part, path string) error { return os.Rename(part, path) })
+}
+
+// Add keeps a measurement where there is none of the key yet, and returns the one that is kept: of all processes that measure
+// the same thing the first one's. Errors are those of Put.
+func (c *Cache) Add(k Key, e Entry) (Entry, error) {
+	b, err := checked(&k, e)
+	if err != nil {
+		return Entry{}, err
+	}
+	err = c.write(k.name(), b, func(part, path string) error {
+		return first(part, path, func() bool {
+			kept, ok := c.Get(k)
+			if ok {
+				e = kept
+			}
+			return ok
+		})
+	})
+	return e, err
+}
+
+// checked returns the content of an entry's file.
+func checked(k *Key, e Entry) ([]byte, error) {
+	b := encode(k, e)
+	if len(b) > mostBytes {
+		return nil, fmt.Errorf("%w: a key of %d bytes", ErrEntry, len(b))
+	}
+	_, err := decode(b, k)
+	return b, err
+}
+
+// first gives a finished file its name where no other has it that can be read, which known tells. Where the file system has no
+// hard links, one of two that come at the same moment may replace the other.
+func first(part, path string, known func() bool) error {
+	if known() {
+		return nil
+	}
+	if err := os.Link(part, path); err == nil || errors.Is(err, fs.ErrExist) && known() {
+		return nil
+	}
+	return os.Rename(part, path)
+}
+
+// write makes a file of the cache: place gives the finished one its name. What is left of the unfinished one is removed.
+func (c *Cache) write(name string, b []byte, place func(part, path string) error) (err error) {
+	path := filepath.Join(c.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -139,8 +192,8 @@ func (c *Cache) Put(k Key, e Entry) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
+		if e := os.Remove(f.Name()); err == nil && !errors.Is(e, fs.ErrNotExist) {
+			err = e
 		}
 	}()
 	if _, err = f.Write(b); err != nil {
@@ -150,10 +203,10 @@ func (c *Cache) Put(k Key, e Entry) (err error) {
 	if err = f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return place(f.Name(), path)
 }
 
-// Len returns the number of entries, those that cannot be read included. It lists the folders.
+// Len returns the number of measurements, those that cannot be read included. It lists the folders.
 func (c *Cache) Len() (int, error) {
 	n := 0
 	err := c.walk(func(path string, _ fs.DirEntry) {

@@ -45,6 +45,9 @@ func entry(i, r int) measurements.Entry {
 	return measurements.Entry{Nanos: float64(1000*r+i) + 0.5, Noise: float64(r), Runs: r + 1}
 }
 
+// note is what a note is about, and what it says a thousand times.
+func note(i int) string { return fmt.Sprintf("note %d\nof %d", i, keys) }
+
 func writeForever(dir string) {
 	c, err := measurements.Open(dir, nil)
 	if err != nil {
@@ -54,6 +57,9 @@ func writeForever(dir string) {
 	for r := 0; ; r++ {
 		for i := range keys {
 			if err := c.Put(key(i), entry(i, r)); err != nil {
+				os.Exit(1)
+			}
+			if _, err := c.AddNote(note(i), strings.Repeat(note(i)+"\n", 1000)); err != nil {
 				os.Exit(1)
 			}
 		}
@@ -125,6 +131,76 @@ var _ = Describe("A cache", func() {
 		huge.Operator = strings.Repeat("x", 2<<20)
 		Expect(c.Put(huge, entry(1, 1))).To(MatchError(measurements.ErrEntry))
 		Expect(c.Len()).To(BeZero())
+	})
+
+	It("keeps the first of what is added, for all who add", func() {
+		dir := GinkgoT().TempDir()
+		c := watched(dir)
+		Expect(c.Add(key(1), entry(1, 1))).To(Equal(entry(1, 1)))
+		Expect(watched(dir).Add(key(1), entry(1, 2))).To(Equal(entry(1, 1)))
+		Expect(c.AddNote("it", "one")).To(Equal("one"))
+		Expect(watched(dir).AddNote("it", "two")).To(Equal("one"))
+		text, ok := c.Note("it")
+		Expect(ok).To(BeTrue())
+		Expect(text).To(Equal("one"))
+		Expect(c.PutNote("it", "three")).To(Succeed())
+		text, _ = c.Note("it")
+		Expect(text).To(Equal("three"))
+		_, ok = c.Note("another")
+		Expect(ok).To(BeFalse())
+		_, err := c.AddNote("much", strings.Repeat("x", 1<<20))
+		Expect(err).To(MatchError(measurements.ErrEntry))
+		_, err = c.Add(key(2), measurements.Entry{})
+		Expect(err).To(MatchError(measurements.ErrEntry))
+		Expect(c.Len()).To(Equal(1))
+		parts, err := filepath.Glob(filepath.Join(dir, "*", "*.part"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(parts).To(BeEmpty())
+	})
+
+	It("replaces notes and entries that are not whole, whoever adds", func() {
+		dir := GinkgoT().TempDir()
+		warned := 0
+		c, err := measurements.Open(dir, func(string, error) { warned++ })
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.AddNote("it", "one")).To(Equal("one"))
+		Expect(c.Add(key(1), entry(1, 1))).To(Equal(entry(1, 1)))
+		files, err := filepath.Glob(filepath.Join(dir, "*", "*.*"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(files).To(HaveLen(2))
+		for _, f := range files {
+			Expect(os.Truncate(f, 30)).To(Succeed())
+		}
+		_, ok := c.Note("it")
+		Expect(ok).To(BeFalse())
+		Expect(warned).To(Equal(1))
+		Expect(c.AddNote("it", "two")).To(Equal("two"))
+		Expect(c.Add(key(1), entry(1, 2))).To(Equal(entry(1, 2)))
+		text, _ := watched(dir).Note("it")
+		Expect(text).To(Equal("two"))
+	})
+
+	It("gives all who add at one time the same", func() {
+		dir := GinkgoT().TempDir()
+		var wg sync.WaitGroup
+		got := make([]measurements.Entry, 8)
+		texts := make([]string, len(got))
+		for g := range got {
+			c := watched(dir)
+			wg.Go(func() {
+				defer GinkgoRecover()
+				var err error
+				got[g], err = c.Add(key(1), entry(1, g))
+				Expect(err).NotTo(HaveOccurred())
+				texts[g], err = c.AddNote("it", fmt.Sprint(g))
+				Expect(err).NotTo(HaveOccurred())
+			})
+		}
+		wg.Wait()
+		for g := range got {
+			Expect(got[g]).To(Equal(got[0]))
+			Expect(texts[g]).To(Equal(texts[0]))
+		}
 	})
 
 	DescribeTable("ignores a file that is none of its own, with a warning, and replaces it", func(spoil func(path string, content []byte) error) {
@@ -263,9 +339,12 @@ var _ = Describe("A cache", func() {
 	})
 })
 
-// whole checks the entry of key i, and returns 1 where there is one.
+// whole checks the entry of key i and note i, and returns 1 where there is an entry.
 func whole(c *measurements.Cache, i int) int {
 	GinkgoHelper()
+	if text, ok := c.Note(note(i)); ok {
+		Expect(text == strings.Repeat(note(i)+"\n", 1000)).To(BeTrue(), "of %d bytes", len(text))
+	}
 	e, ok := c.Get(key(i))
 	if !ok {
 		return 0

@@ -53,9 +53,16 @@ func (k *Key) text() string {
 
 // name is the file that a key's entry is in, relative to the folder.
 func (k *Key) name() string {
-	sum := sha256.Sum256([]byte(k.text()))
-	h := hex.EncodeToString(sum[:20])
+	h := k.Digest()
 	return h[:2] + "/" + h[2:] + suffix
+}
+
+// Digest is the name that a key goes by in lists: 40 hexadecimal digits, which keys that differ do not share.
+func (k *Key) Digest() string { return digest(k.text()) }
+
+func digest(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:20])
 }
 
 // encode returns the content of a file.
@@ -72,14 +79,22 @@ func sum(s string) string {
 	return hex.EncodeToString(h[:16])
 }
 
-// decode reads the content of a file that is to be of key k. The error wraps ErrEntry.
-func decode(b []byte, k *Key) (Entry, error) {
-	s := string(b)
+// whole returns what stands in front of a file's last line, which is the sum of that.
+func whole(s string) (string, error) {
 	at := strings.LastIndex(s, "sum ")
 	if at < 0 || s[at:] != "sum "+sum(s[:at])+"\n" {
-		return Entry{}, fmt.Errorf("%w: it is not whole", ErrEntry)
+		return "", fmt.Errorf("%w: it is not whole", ErrEntry)
 	}
-	rest, ok := strings.CutPrefix(s[:at], version+"\n")
+	return s[:at], nil
+}
+
+// decode reads the content of a file that is to be of key k. The error wraps ErrEntry.
+func decode(b []byte, k *Key) (Entry, error) {
+	s, err := whole(string(b))
+	if err != nil {
+		return Entry{}, err
+	}
+	rest, ok := strings.CutPrefix(s, version+"\n")
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: not of this version", ErrEntry)
 	}
