@@ -188,7 +188,11 @@ type Chooser interface {
 
 // Priority is the Chooser by the order of the list: a backend gets whatever it offers to take of what those before it left.
 // It asks no backend for a node that is taken.
-type Priority struct{}
+type Priority struct {
+	// Order names the backends that are asked, as indices of the list, in another order than that of the list; nil means all in
+	// that order. A backend that it leaves out takes nothing.
+	Order []int
+}
 
 // isPriority reports whether c is a Priority, which nil stands for.
 func isPriority(c Chooser) bool {
@@ -197,8 +201,14 @@ func isPriority(c Chooser) bool {
 }
 
 // Choose implements Chooser.
-func (Priority) Choose(ctx context.Context, t *Candidates) error {
-	for i := range t.Backends() {
+func (p Priority) Choose(ctx context.Context, t *Candidates) error {
+	order := p.Order
+	if order == nil {
+		for i := range t.Backends() {
+			order = append(order, i)
+		}
+	}
+	for _, i := range order {
 		if err := t.Collect(ctx, i, func(*Candidate) bool { return true }); err != nil {
 			return err
 		}

@@ -28,6 +28,8 @@ type Modelled struct {
 	Launches []float64
 	// Budget ends the search where the optimum is not found by then; what is best is taken. 0 means no bound in time.
 	Budget time.Duration
+	// Times are measured times, which count in place of modelled ones; nil means none.
+	Times Times
 }
 
 // Placement tells how good a choice by cost is.
@@ -47,7 +49,7 @@ func (p *Placement) Gap() float64 {
 
 // Choose implements Chooser.
 func (m *Modelled) Choose(ctx context.Context, t *Candidates) error {
-	b := &placing{t: t, s: t.s, launches: m.Launches}
+	b := &placing{t: t, s: t.s, launches: m.Launches, times: m.Times}
 	for i := range t.Backends() {
 		err := t.Collect(ctx, i, func(c *Candidate) bool {
 			b.offer(c)

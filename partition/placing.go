@@ -18,6 +18,8 @@ type placing struct {
 	t        *Candidates
 	s        *State
 	launches []float64
+	times    Times // nil for none
+	hopTimes map[hopOf]float64
 
 	offers  []offer
 	nodes   []*graph.Node   // by variable
@@ -43,6 +45,7 @@ type placing struct {
 type offer struct {
 	c       *Candidate
 	sigs    []graph.Signature // without variables, no two alike
+	times   []float64         // measured, by signature, 0 where not; nil for none
 	inputs  map[graph.Use]int // of a set: port by reading node and slot
 	outputs map[result]int    // of a set: port by producing node and place
 }
@@ -64,7 +67,8 @@ type alternative struct {
 	c   *Candidate
 	o   *offer
 	sig graph.Signature
-	set int32 // -1 for a single node
+	ns  float64 // measured, 0 where not
+	set int32   // -1 for a single node
 }
 
 // class is what kind of tensor a value is, as far as converters care.
@@ -97,6 +101,7 @@ func (b *placing) offer(c *Candidate) {
 			}
 		}
 	}
+	b.lookUp(&o)
 	b.offers = append(b.offers, o)
 }
 
@@ -184,8 +189,12 @@ func (b *placing) alternatives(o *offer) {
 			id = int32(len(b.sets))
 			b.sets = append(b.sets, set{o, vars})
 		}
+		ns := 0.0
+		if o.times != nil {
+			ns = o.times[k]
+		}
 		for _, v := range vars {
-			b.alts[v] = append(b.alts[v], alternative{c: o.c, o: o, sig: o.sigs[k], set: id})
+			b.alts[v] = append(b.alts[v], alternative{c: o.c, o: o, sig: o.sigs[k], ns: ns, set: id})
 		}
 	}
 }
@@ -292,22 +301,6 @@ func (b *placing) nanoseconds(cost int64) float64 {
 		return math.Inf(1)
 	}
 	return float64(cost>>b.low) / b.unit
-}
-
-// time returns the modelled nanoseconds of an alternative. One that says nothing of its time counts what its nodes take at
-// least by themselves on backends that do.
-func (b *placing) time(v int32, a *alternative) float64 {
-	ns := a.c.Cost.Nanoseconds
-	switch {
-	case ns > 0:
-	case a.set < 0:
-		ns = b.least[v]
-	default:
-		for _, w := range b.sets[a.set].vars {
-			ns += b.least[w]
-		}
-	}
-	return ns + a.sig.Extra
 }
 
 // leastTimes finds what nodes take at least by themselves: where no backend says, what it takes the host to copy their operands
@@ -459,8 +452,7 @@ func (b *placing) hops(list []choose.Hop, value int, from, to int32) ([]choose.H
 		b.find(w, v, b.formats[from], b.formats[to])
 	}
 	for k, c := range w.hops {
-		bytes := (b.chooser.physical(v, c.From) + b.chooser.physical(v, c.To)) / 2
-		list = append(list, choose.Hop{ID: w.ids[k], Cost: b.cost(c.Cost.Of(bytes))})
+		list = append(list, choose.Hop{ID: w.ids[k], Cost: b.cost(b.hopTime(v, c))})
 	}
 	return list, w.ok
 }
