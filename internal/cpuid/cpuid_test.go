@@ -37,6 +37,15 @@ var _ = Describe("Host", func() {
 	})
 })
 
+var _ = Describe("Model", func() {
+	It("names the architecture, and on x86 the processor", func() {
+		Expect(cpuid.Model()).To(HavePrefix(runtime.GOARCH))
+		if runtime.GOARCH == "amd64" {
+			Expect(cpuid.Model()).To(MatchRegexp(`^amd64 .... [0-9a-f]{8}$`))
+		}
+	})
+})
+
 var _ = Describe("Features", func() {
 	It("has what all of its parts have, and lacks what one lacks", func() {
 		f := cpuid.AVX2 | cpuid.FMA

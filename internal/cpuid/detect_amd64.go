@@ -1,6 +1,10 @@
 package cpuid
 
-import "golang.org/x/sys/cpu"
+import (
+	"fmt"
+
+	"golang.org/x/sys/cpu"
+)
 
 func detect() Features {
 	x := &cpu.X86
@@ -23,6 +27,13 @@ func detect() Features {
 func splits512(vendor, model uint32) bool {
 	const authenticAMD = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24
 	return vendor == authenticAMD && model>>8&15+model>>20&255 == 0x19
+}
+
+// Model tells processors apart that differ in vendor, family, model or stepping: "amd64 Auth 00a20f12".
+func Model() string {
+	vendor, model := signature()
+	name := []byte{byte(vendor), byte(vendor >> 8), byte(vendor >> 16), byte(vendor >> 24)}
+	return fmt.Sprintf("amd64 %s %08x", name, model)
 }
 
 // signature returns EBX of CPUID leaf 0, which names the vendor, and EAX of leaf 1, the model.
