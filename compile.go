@@ -50,12 +50,21 @@ type compilation struct {
 	dynamic map[*graph.Node]bool // groups whose shapes depend on data
 	started time.Time
 	pass    string
+	// told, where it is not nil, says who chooses, when it is first asked; the graph is simplified by then. An error ends it.
+	told    func(*compilation) (partition.Chooser, error)
+	chooser partition.Chooser
+	tuned   *TunedReport
 }
 
 // Compile runs the pipeline over a model. The Program is generic in the symbols that stay open: plans for concrete shapes
 // are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
+	return compile(ctx, m, o, nil)
+}
+
+// compile is Compile with another way to choose; see compilation.told.
+func compile(ctx context.Context, m *Model, o *Options, told func(*compilation) (partition.Chooser, error)) (*Program, error) {
 	ctx = background(ctx)
 	opts := o.withDefaults()
 	switch {
@@ -87,7 +96,7 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		closeAll()
 		return nil, err
 	}
-	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, opened: opened, bans: partition.NewBans(opts.Pins),
+	c := &compilation{ctx: ctx, model: m, o: opts, backends: list, opened: opened, bans: partition.NewBans(opts.Pins), told: told,
 		devices: map[tensor.DeviceID]device.Device{}}
 	if c.g, err = m.graph.Clone(); err != nil {
 		closeAll()
@@ -98,21 +107,24 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 		return nil, err
 	}
 	if err := c.run(); err != nil {
-		c.closeExecutables()
-		c.packer.Own.Free()
-		c.copies.Free()
+		c.free()
 		closeAll()
 		return nil, err
 	}
 	p, err := newProgram(c)
 	if err != nil {
-		c.closeExecutables()
-		c.packer.Own.Free()
-		c.copies.Free()
+		c.free()
 		closeAll()
 		return nil, err
 	}
 	return p, nil
+}
+
+// free frees what a Program would have held.
+func (c *compilation) free() {
+	c.closeExecutables()
+	c.packer.Own.Free()
+	c.copies.Free()
 }
 
 // opened are the backends that end with a Program. Their views on one of several devices are closed first.

@@ -52,6 +52,8 @@ type Options struct {
 	// Budget bounds the time that a choice by cost searches where it cannot be certain of the least, for each graph and loop
 	// body: it then takes the best that it found, and the Report says how far that may be off. 0 means no bound in time.
 	Budget time.Duration
+	// Cache is the folder of measurements that Measured reads and Tune writes; "" means the folder carve in os.UserCacheDir.
+	Cache string
 	// Dims gives symbols of input shapes a value at compile time.
 	Dims map[string]int
 	// Shapes gives whole inputs a shape at compile time, by name.
@@ -134,10 +136,14 @@ const (
 	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
 	// the launches of groups, are least in sum. The order of the list decides between equals.
 	Modelled
+	// Measured chooses as Tune found best for the model and these options, or where it has not been there, by cost with whatever was
+	// measured of the operators in other models, and modelled times for the rest. It measures nothing by itself: the same folder
+	// (Options.Cache), the same choice.
+	Measured
 )
 
 // placements are the names of placements, by value.
-var placements = []string{"priority", "modelled"}
+var placements = []string{"priority", "modelled", "measured"}
 
 // String returns the name, as ParsePlacement takes it.
 func (p Placement) String() string {
@@ -153,14 +159,6 @@ func ParsePlacement(name string) (Placement, error) {
 		return Placement(i), nil
 	}
 	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
-}
-
-// chooser returns who decides among backends.
-func (o *Options) chooser(list []backend.Backend) partition.Chooser {
-	if o.Placement == Modelled {
-		return &partition.Modelled{Launches: partition.Launches(list), Budget: o.Budget}
-	}
-	return partition.Priority{}
 }
 
 // RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.

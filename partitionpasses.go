@@ -39,9 +39,13 @@ func eachBlock(g *graph.Graph, fn func(g *graph.Graph) error) error {
 // beginRound makes the state of each block's partition.
 func (c *compilation) beginRound() error {
 	c.states, c.results = nil, map[*graph.Graph]*partition.Result{}
+	chooser, err := c.choose()
+	if err != nil {
+		return err
+	}
 	o := &partition.Options{
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
-		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Chooser: c.o.chooser(c.backends),
+		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Chooser: chooser,
 	}
 	return c.blocks(func(g *graph.Graph) error {
 		s := partition.NewState(g, o, len(c.states))

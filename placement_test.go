@@ -32,12 +32,12 @@ var _ = Describe("Placement by cost", func() {
 	})
 
 	It("has names", func(ctx SpecContext) {
-		for _, p := range []carve.Placement{carve.Priority, carve.Modelled} {
+		for _, p := range []carve.Placement{carve.Priority, carve.Modelled, carve.Measured} {
 			Expect(carve.ParsePlacement(p.String())).To(Equal(p))
 		}
 		_, err := carve.ParsePlacement("fastest")
 		Expect(err).To(MatchError(carve.ErrInput))
-		for _, o := range []carve.Options{{Placement: 2}, {Placement: -1}, {Budget: -1}} {
+		for _, o := range []carve.Options{{Placement: 3}, {Placement: -1}, {Budget: -1}} {
 			_, err := carve.Compile(ctx, textModel(text), &o)
 			Expect(err).To(MatchError(carve.ErrInput), o.Placement.String())
 		}

@@ -36,6 +36,8 @@ type Report struct {
 	Peak      PeakReport        `json:"peak"`
 	// Placement is there where cost decided who runs what (Options.Placement).
 	Placement *PlacementReport `json:"placement,omitempty"`
+	// Tuned tells of a choice by measured times; nil where Options.Placement is another one.
+	Tuned *TunedReport `json:"tuned,omitempty"`
 }
 
 // PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
@@ -128,7 +130,7 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 		return nil, public(err)
 	}
 	r := &Report{Groups: []GroupReport{}, Folded: []FoldedReport{}, Conversions: []ConversionReport{}, Devices: []DeviceReport{},
-		Rejected: []RejectedReport{}, Dims: s.Bindings(), Eliminated: p.removed}
+		Rejected: []RejectedReport{}, Dims: s.Bindings(), Eliminated: p.removed, Tuned: p.tuned}
 	r.Peak = p.peak(ctx, s.Bindings()) // first: it takes much memory for a moment
 	w := reportWriter{p: p, r: r, seen: map[string]bool{}}
 	w.block(s)

@@ -30,6 +30,7 @@ type modelFlags struct {
 	minNodes       int
 	disconnected   bool
 	placement      string
+	cache          string
 	budget         time.Duration
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
 }
@@ -71,7 +72,8 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
-		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled; unset means priority", text(&f.placement), f.applyPlacement},
+		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled, or as tune found fastest, measured; unset means priority", text(&f.placement), f.applyPlacement},
+		{compiling, "cache", "`FOLDER` of what tune has measured; unset means carve in the user's folder of caches", text(&f.cache), f.applyCache},
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
@@ -159,6 +161,11 @@ func (f *modelFlags) applyPlacement(o *carve.Options) (err error) {
 		o.Placement, err = carve.ParsePlacement(f.placement)
 	}
 	return err
+}
+
+func (f *modelFlags) applyCache(o *carve.Options) error {
+	o.Cache = f.cache
+	return nil
 }
 
 func (f *modelFlags) applyBudget(o *carve.Options) error {

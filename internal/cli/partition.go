@@ -196,6 +196,7 @@ func (a *app) printPartition(r *carve.Report, count *flops.Count) {
 	if p := r.Placement; p != nil {
 		fmt.Fprintf(a.stdout, "chosen by cost: %.3f ms, of at least %.3f ms\n", p.Nanoseconds/1e6, p.Bound/1e6)
 	}
+	a.printTuned(r.Tuned)
 	a.printGroups(r)
 	a.printConversions(r)
 	fmt.Fprintln(a.stdout)

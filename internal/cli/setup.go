@@ -24,27 +24,26 @@ type job struct {
 	compiled time.Duration            // loading and compiling, with the first plan
 }
 
-// compile opens and compiles the model at path. Close the job.
-func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, err error) {
-	j = &job{}
+// prepare opens the model at path, decides its shapes, and makes the options of its compilation. Close the job.
+func (a *app) prepare(ctx context.Context, path string, f *modelFlags) (j *job, o *carve.Options, err error) {
+	j, o = &job{}, &carve.Options{}
 	defer func() {
 		if err != nil {
 			j.close()
-			j = nil
+			j, o = nil, nil
 		}
 	}()
-	var o carve.Options
-	if err := f.apply(&o); err != nil {
-		return j, err
+	if err := f.apply(o); err != nil {
+		return j, o, err
 	}
 	start := time.Now()
 	if j.model, err = f.open(ctx, path); err != nil {
-		return j, err
+		return j, o, err
 	}
 	j.compiled = time.Since(start)
 	g := j.model.Graph()
 	if j.feeds, err = f.readInputs(g); err != nil {
-		return j, err
+		return j, o, err
 	}
 	for name, t := range j.model.Source().Defaults {
 		if _, ok := j.feeds[name]; !ok {
@@ -52,18 +51,33 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 		}
 	}
 	if j.binding, err = bind(g, f, j.feeds); err != nil {
-		return j, err
+		return j, o, err
 	}
-	j.binding.apply(&o)
+	j.binding.apply(o)
+	o.Observer, o.Logger = j.observe, a.logger()
+	if f.edit != nil {
+		f.edit(o)
+	}
+	return j, o, nil
+}
+
+// compile opens and compiles the model at path. Close the job.
+func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, err error) {
+	j, o, err := a.prepare(ctx, path, f)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			j.close()
+			j = nil
+		}
+	}()
 	p := a.progress("compile", 1)
 	defer p.end()
 	j.shown.Store(p)
-	o.Observer, o.Logger = j.observe, a.logger()
-	if f.edit != nil {
-		f.edit(&o)
-	}
-	start = time.Now()
-	j.program, err = carve.Compile(ctx, j.model, &o)
+	start := time.Now()
+	j.program, err = carve.Compile(ctx, j.model, o)
 	j.compiled += time.Since(start)
 	if errors.Is(err, partition.ErrUnplaced) {
 		err = fmt.Errorf("%w; carve inspect lists all such operators", err)

@@ -1,0 +1,283 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carve-dev/carve/internal/measurements"
+)
+
+// Subject is something that runs, and that is measured.
+type Subject interface {
+	// Run runs it once, and returns how long that took of what is to be measured.
+	Run(ctx context.Context) (time.Duration, error)
+	// Close frees it.
+	Close() error
+}
+
+const (
+	fewestRounds = 4
+	mostRounds   = 16
+	// roundTime is how long something short runs in a round, and roundRuns how often at least.
+	roundTime = 1500 * time.Microsecond
+	roundRuns = 2
+	// hopeless is how many times as long as the best of its rivals something takes that is not measured any further.
+	hopeless = 2.5
+	// near is how close rivals are that are told apart with more rounds, in parts of the better one.
+	near = 0.03
+	// together is how many subjects there are at one time: rounds of each lie apart, since what else a machine does comes and goes.
+	together = 12
+	// leastNanos is what reading the clock takes.
+	leastNanos = 20
+)
+
+// swept is larger than the caches of a core, and smaller than what cores share.
+var swept = make([]byte, 2<<20)
+
+// cool takes what the last run left in the core's own caches out of them: in a model, constants and instructions of a node were not
+// used since the last run.
+func cool() {
+	for i := 0; i < len(swept); i += 64 {
+		swept[i]++
+	}
+}
+
+// series is the measurement of one subject.
+type series struct {
+	subject Subject
+	rounds  []float64 // least nanoseconds of each
+	runs    int
+	err     error
+	over    bool
+}
+
+// least returns the least time.
+func (s *series) least() float64 {
+	if len(s.rounds) == 0 {
+		return math.Inf(1)
+	}
+	return slices.Min(s.rounds)
+}
+
+// noise returns the standard error of the least time, as far as the lower half of the rounds tells.
+func (s *series) noise() float64 {
+	low := slices.Clone(s.rounds)
+	slices.Sort(low)
+	low = low[:(len(low)+1)/2]
+	if len(low) < 2 {
+		return 0
+	}
+	sum := 0.0
+	for _, x := range low {
+		sum += (x - low[0]) * (x - low[0])
+	}
+	return math.Sqrt(sum / float64(len(low)-1) / float64(len(low)))
+}
+
+// round runs a subject some times.
+func (s *series) round(ctx context.Context, cold bool) {
+	best := math.Inf(1)
+	for begin, n := time.Now(), 0; n < roundRuns || time.Since(begin) < roundTime && n < 64; n++ {
+		if cold {
+			cool()
+		}
+		d, err := s.subject.Run(ctx)
+		if err != nil {
+			s.err, s.over = err, true
+			return
+		}
+		s.runs++
+		best = min(best, max(float64(d.Nanoseconds()), leastNanos))
+		if d > 100*time.Millisecond {
+			break
+		}
+	}
+	s.rounds = append(s.rounds, best)
+}
+
+// contest measures rivals by turns. It ends soon after the deadline, but gives each a round.
+type contest struct{ list []*series }
+
+// turn gives each rival a round that still needs one. It reports whether one did.
+func (c *contest) turn(ctx context.Context, round int, cold bool) bool {
+	some := false
+	for _, s := range c.list {
+		if s.over {
+			continue
+		}
+		some = true
+		if s.round(ctx, cold); ctx.Err() != nil {
+			return false
+		}
+	}
+	c.decide(round + 1)
+	return some
+}
+
+// decide ends what has lost, and all where enough is known after that many rounds.
+func (c *contest) decide(rounds int) {
+	order := slices.Clone(c.list)
+	slices.SortStableFunc(order, func(a, b *series) int { return cmp.Compare(a.least(), b.least()) })
+	best := order[0]
+	unsure := false
+	for _, s := range order[1:] {
+		if s.over {
+			continue
+		}
+		if s.least() > hopeless*best.least() {
+			s.over = true
+			continue
+		}
+		apart := s.least() - best.least()
+		closeBy := apart < max(2*(s.noise()+best.noise()), near*best.least())
+		s.over = rounds >= fewestRounds && !closeBy
+		unsure = unsure || !s.over
+	}
+	if rounds >= mostRounds || rounds >= fewestRounds && !unsure {
+		for _, s := range order {
+			s.over = true
+		}
+	}
+}
+
+// Measuring is how tasks are measured.
+type Measuring struct {
+	// Make compiles a task. An error turns it down: it is left out.
+	Make func(ctx context.Context, t *Task) (Subject, error)
+	// Keep keeps a result, and returns the one that counts.
+	Keep func(k measurements.Key, e measurements.Entry) (measurements.Entry, error)
+	// Deadline is when no more is begun.
+	Deadline time.Time
+	// Progress is told before tasks begin, and in the end, of those that are done.
+	Progress func(done int, next *Task)
+	// Failed is told of tasks that are left out.
+	Failed func(t *Task, err error)
+}
+
+// Measure measures tasks, which are as Tasks returns them, and keeps each result as soon as it is known. It returns how many are
+// done, turned down ones included: fewer than all where the deadline ended it. The error is ctx's, or that of Keep.
+func Measure(ctx context.Context, tasks []*Task, m *Measuring) (done int, err error) {
+	for done < len(tasks) {
+		end := done + 1
+		for end < len(tasks) && (end < done+together || tasks[end].rivals == tasks[end-1].rivals) {
+			end++
+		}
+		if ctx.Err() != nil || !time.Now().Before(m.Deadline) {
+			break
+		}
+		m.Progress(done, tasks[done])
+		if err := m.batch(ctx, tasks[done:end]); err != nil {
+			return done, err
+		}
+		done = end
+	}
+	m.Progress(done, nil)
+	return done, ctx.Err()
+}
+
+// batch measures some tasks, whose rivals are among them.
+func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
+	all := make([]*series, len(tasks))
+	defer func() {
+		for _, s := range all {
+			if s != nil && s.subject != nil {
+				_ = s.subject.Close() // it has been measured
+			}
+		}
+	}()
+	contests := map[string]*contest{}
+	var order []*contest
+	for i, t := range tasks {
+		all[i] = &series{}
+		s := all[i]
+		if s.subject, s.err = m.Make(ctx, t); s.err == nil {
+			_, s.err = s.subject.Run(ctx) // warm
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.err != nil {
+			continue
+		}
+		c := contests[t.rivals]
+		if c == nil {
+			c = &contest{}
+			contests[t.rivals] = c
+			order = append(order, c)
+		}
+		c.list = append(c.list, s)
+	}
+	for round, more := 0, true; more && ctx.Err() == nil; round++ {
+		more = false
+		for _, c := range order {
+			more = c.turn(ctx, round, true) || more
+		}
+	}
+	for i, t := range tasks {
+		if err := m.keep(t, all[i]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// keep keeps what was measured of a task.
+func (m *Measuring) keep(t *Task, s *series) error {
+	if s.err != nil {
+		m.Failed(t, s.err)
+		return nil
+	}
+	if len(s.rounds) == 0 {
+		return nil
+	}
+	e, err := m.Keep(t.Key, measurements.Entry{Nanos: s.least(), Noise: s.noise(), Runs: s.runs})
+	if err != nil {
+		return err
+	}
+	t.result, t.measured = e, true
+	return nil
+}
+
+// Whole is a program that competes as one.
+type Whole struct {
+	Name    string
+	Subject Subject
+}
+
+// Race runs wholes by turns, and returns how long each takes, the fastest first; of equals the first that was given. Those that fail
+// are left out, and told to failed. It ends when the fastest is known, or soon after the deadline, but each runs three rounds. The
+// error is ctx's.
+func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(name string, err error)) ([]Run, error) {
+	c := &contest{}
+	for range list {
+		c.list = append(c.list, &series{})
+	}
+	for i, w := range list {
+		s := c.list[i]
+		s.subject = w.Subject
+		if _, s.err = w.Subject.Run(ctx); s.err != nil { // warm
+			s.over = true
+		}
+	}
+	for round := 0; ctx.Err() == nil && (round < 3 || time.Now().Before(deadline)); round++ {
+		if !c.turn(ctx, round, false) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var runs []Run
+	for i, s := range c.list {
+		if s.err != nil {
+			failed(list[i].Name, s.err)
+			continue
+		}
+		runs = append(runs, Run{Whole: list[i].Name, Nanos: s.least(), Noise: s.noise()})
+	}
+	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(a.Nanos, b.Nanos) })
+	return runs, nil
+}

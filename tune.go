@@ -1,0 +1,438 @@
+package carve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/measurements"
+	"github.com/carve-dev/carve/internal/tune"
+	"github.com/carve-dev/carve/partition"
+)
+
+// TuneOptions are the settings of Tune. The zero value and nil mean the defaults.
+type TuneOptions struct {
+	// Options are those of the Programs to come: what is tuned holds for Compile with these, Placement set to Measured. Their
+	// Placement is not read; Cache is where measurements are kept, and Observer is told of TunePass.
+	Options *Options
+	// Time is how long tuning may take, about; 0 means a minute.
+	Time time.Duration
+	// Shapes gives inputs whose shapes have open symbols the shape that is measured, by name. What is measured is taken to hold for
+	// all shapes.
+	Shapes map[string][]int
+	// Inputs are measured with; those that are missing are made up: floats spread over [0, 1), and zeros else.
+	Inputs map[string]tensor.Value
+}
+
+// TunePass is the Pass of what Options.Observer is told while tuning: Done and Total count candidates, Node names the next.
+const TunePass = "tune"
+
+// Tuning is what Tune found.
+type Tuning struct {
+	TunedReport
+	// Known says that the cache had the choice already: nothing was measured.
+	Known bool
+	// Measured are the candidates that were measured, Cached those that the cache had, and Left those that there was no time for,
+	// or that do not run alone: their times are modelled.
+	Measured, Cached, Left int
+	Elapsed                time.Duration
+}
+
+// TunedReport says what is run by measured times.
+type TunedReport struct {
+	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
+	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
+	// "" where the model has not been tuned with these options.
+	Choice string `json:"choice"`
+	// Runs are the times of all that were compared, the fastest first.
+	Runs []TunedRun `json:"runs,omitempty"`
+	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
+	Dims map[string]int64 `json:"dims,omitempty"`
+}
+
+// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
+type TunedRun struct {
+	Choice      string  `json:"choice"`
+	Nanoseconds float64 `json:"nanoseconds"`
+	Noise       float64 `json:"noise_nanoseconds"`
+}
+
+// Tune measures on this machine which backend runs what of a model fastest, for Compile with Options.Placement Measured. It
+// measures, by turns, every operator with every backend and format that could win, and the conversions between these, then whole
+// programs: chosen by the measured times, by modelled ones, by priority, with one backend alone, and with each backend first. The
+// fastest is kept. What is measured is kept at once, for all models with the same operators; where ctx ends, it stays.
+//
+// The cache may be used by many processes at one time: of two that tune the same, the first to end has the last word.
+//
+// Errors are those of Compile, and of the file system; *InputError for an input that has no data.
+func Tune(ctx context.Context, m *Model, o *TuneOptions) (*Tuning, error) {
+	ctx = background(ctx)
+	t := &tuner{start: time.Now(), o: TuneOptions{Options: &Options{}}}
+	if o != nil {
+		t.o = *o
+		opts := Options{}
+		if o.Options != nil {
+			opts = *o.Options
+		}
+		t.o.Options = &opts
+	}
+	t.o.Options.Placement, t.o.Options.CountIsolated = Modelled, false
+	d := t.o.Options.withDefaults()
+	t.log, t.observe = d.Logger, d.Observer
+	if t.o.Time <= 0 {
+		t.o.Time = time.Minute
+	}
+	var err error
+	if t.cache, err = d.openCache(); err != nil {
+		return nil, err
+	}
+	if m == nil || m.graph == nil {
+		return nil, fmt.Errorf("%w: no model", ErrInput)
+	}
+	if err := m.retain(); err != nil {
+		return nil, err
+	}
+	defer m.release()
+	// Weights in formats that are only tried are freed in the end.
+	t.model = &Model{graph: m.graph, source: m.source}
+	t.model.packed = constants.NewShared(m.graph, m.evict)
+	defer t.model.packed.Free()
+	return t.run(ctx)
+}
+
+// tuner is one call of Tune.
+type tuner struct {
+	o       TuneOptions
+	log     *slog.Logger
+	observe func(Progress)
+	model   *Model
+	cache   *measurements.Cache
+	start   time.Time
+	about   string // the identity of what is tuned
+	at      graph.Bindings
+	survey  *tune.Survey
+	result  Tuning
+}
+
+// errKnown ends a compilation that finds its choice in the cache.
+var errKnown = errors.New("it has been tuned")
+
+func (t *tuner) run(ctx context.Context) (*Tuning, error) {
+	var known *tune.Choice
+	base, err := compile(ctx, t.model, t.o.Options, func(c *compilation) (partition.Chooser, error) {
+		t.about = c.identity()
+		var err error
+		if t.at, err = bindingsOf(c.g, t.o.Shapes); err != nil {
+			return nil, err
+		}
+		if known = readChoice(t.cache, t.about, c.o.Logger); known != nil && maps.Equal(known.At, t.at) {
+			return nil, errKnown
+		}
+		t.survey = tune.NewSurvey(c.host(), t.at)
+		return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: t.survey}, nil
+	})
+	if errors.Is(err, errKnown) {
+		t.result.Known = true
+		return t.finish(known), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	if err := t.measure(ctx, base); err != nil {
+		return nil, err
+	}
+	choice := &tune.Choice{At: t.at, Times: t.survey.Times()}
+	if choice.Runs, err = t.race(ctx, base, choice); err != nil {
+		return nil, err
+	}
+	choice.Whole = choice.Runs[0].Whole
+	if choice, err = t.keep(choice, known != nil); err != nil {
+		return nil, err
+	}
+	return t.finish(choice), nil
+}
+
+// keep writes the choice. Where another process was first, its choice counts; one for other shapes is replaced.
+func (t *tuner) keep(c *tune.Choice, replace bool) (*tune.Choice, error) {
+	if replace {
+		return c, t.cache.PutNote(t.about, c.Text())
+	}
+	text, err := t.cache.AddNote(t.about, c.Text())
+	if err != nil {
+		return nil, err
+	}
+	return tune.ParseChoice(text)
+}
+
+func (t *tuner) finish(c *tune.Choice) *Tuning {
+	t.result.TunedReport = *tunedReport(c)
+	t.result.Elapsed = time.Since(t.start)
+	return &t.result
+}
+
+func tunedReport(c *tune.Choice) *TunedReport {
+	r := &TunedReport{Choice: c.Whole}
+	for _, x := range c.Runs {
+		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+	}
+	if len(c.At) > 0 {
+		r.Dims = c.At
+	}
+	return r
+}
+
+// measure measures candidates, for a little more than half of the time.
+func (t *tuner) measure(ctx context.Context, base *Program) error {
+	tasks := t.survey.Tasks()
+	missing := tune.Recall(t.cache, tasks)
+	began := time.Now()
+	done, err := tune.Measure(ctx, missing, &tune.Measuring{
+		Make: func(ctx context.Context, x *tune.Task) (tune.Subject, error) { return base.trial(ctx, x) },
+		Keep: t.cache.Add, Deadline: t.start.Add(t.o.Time * 11 / 20),
+		Progress: func(done int, next *tune.Task) {
+			p := Progress{Pass: TunePass, Done: done, Total: len(missing), Elapsed: time.Since(began)}
+			if next != nil {
+				p.Node = next.String()
+			}
+			t.observe(p)
+		},
+		Failed: func(x *tune.Task, err error) {
+			t.result.Left++
+			t.result.Measured--
+			t.log.DebugContext(ctx, "a candidate does not run alone", "candidate", x.String(), "error", err)
+		},
+	})
+	t.result.Cached = len(tasks) - len(missing)
+	t.result.Measured += done
+	t.result.Left += len(missing) - done
+	return err
+}
+
+// race runs whole programs by turns.
+func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune.Run, error) {
+	var programs []*Program
+	defer func() {
+		for _, p := range programs {
+			p.Close()
+		}
+	}()
+	feeds, err := base.feeds(t.o.Inputs, t.at)
+	if err != nil {
+		return nil, err
+	}
+	deadline := t.start.Add(t.o.Time)
+	seen := map[string]bool{}
+	var list []tune.Whole
+	var failure error
+	for _, name := range wholes(base.backends) {
+		if len(list) > 0 && !time.Now().Before(deadline) {
+			break
+		}
+		p, err := compile(ctx, t.model, t.o.Options, func(x *compilation) (partition.Chooser, error) { return x.whole(name, c) })
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil { // a backend alone need not run everything
+			failure = cmp.Or(failure, err)
+			continue
+		}
+		programs = append(programs, p)
+		if placed := p.placed(); !seen[placed] {
+			seen[placed] = true
+			list = append(list, tune.Whole{Name: name, Subject: &timed{p: p, feeds: feeds}})
+		}
+	}
+	if len(list) == 0 {
+		return nil, failure
+	}
+	runs, err := tune.Race(ctx, list, deadline, func(name string, err error) {
+		failure = err
+		t.log.DebugContext(ctx, "a program is not compared", "choice", name, "error", err)
+	})
+	if err == nil && len(runs) == 0 {
+		err = failure
+	}
+	return runs, err
+}
+
+// wholes names what is compared as a whole: of equal ones the first counts.
+func wholes(list []backend.Backend) []string {
+	names := []string{"priority", "measured", "modelled"}
+	for _, b := range list {
+		if info := b.Info(); !info.Oracle {
+			names = append(names, "alone "+info.Name)
+		}
+	}
+	for i, b := range list {
+		if info := b.Info(); i > 0 && !info.Oracle {
+			names = append(names, "first "+info.Name)
+		}
+	}
+	return names
+}
+
+// whole returns who chooses in a whole of that name.
+func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
+	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	kind, of, _ := strings.Cut(name, " ")
+	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
+	switch {
+	case kind == "priority":
+		return partition.Priority{}, nil
+	case kind == "modelled":
+		return m, nil
+	case kind == "measured":
+		m.Times = tune.NewLookup(c.host(), choice, nil)
+		return m, nil
+	case first >= 0 && (kind == "first" || kind == "alone"):
+		order := []int{first}
+		for i, b := range c.backends {
+			if i != first && (kind == "first" || b.Info().Oracle) {
+				order = append(order, i)
+			}
+		}
+		return partition.Priority{Order: order}, nil
+	}
+	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
+}
+
+// choose returns who decides among backends.
+func (c *compilation) choose() (_ partition.Chooser, err error) {
+	if c.chooser != nil {
+		return c.chooser, nil
+	}
+	switch {
+	case c.told != nil:
+		c.chooser, err = c.told(c)
+	case c.o.Placement == Measured:
+		c.chooser, err = c.measured()
+	case c.o.Placement == Modelled:
+		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	default:
+		c.chooser = partition.Priority{}
+	}
+	return c.chooser, err
+}
+
+// measured reads who chooses from the cache.
+func (c *compilation) measured() (partition.Chooser, error) {
+	cache, err := c.o.openCache()
+	if err != nil {
+		return nil, err
+	}
+	if choice := readChoice(cache, c.identity(), c.o.Logger); choice != nil {
+		chooser, err := c.whole(choice.Whole, choice)
+		if err == nil {
+			c.tuned = tunedReport(choice)
+			return chooser, nil
+		}
+		c.o.Logger.WarnContext(c.ctx, "a choice in the cache is ignored", "error", err)
+	}
+	c.tuned = &TunedReport{}
+	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
+	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: tune.NewLookup(c.host(), nil, cache)}, nil
+}
+
+// readChoice returns what was found best; nil where nothing was, or what cannot be read.
+func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune.Choice {
+	text, ok := cache.Note(about)
+	if !ok {
+		return nil
+	}
+	choice, err := tune.ParseChoice(text)
+	if err != nil {
+		log.Warn("a choice in the cache is ignored", "error", err)
+		return nil
+	}
+	return choice
+}
+
+// openCache opens the folder of measurements.
+func (o *Options) openCache() (*measurements.Cache, error) {
+	dir := o.Cache
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("cache of measurements: %w", err)
+		}
+		dir = filepath.Join(user, "carve")
+	}
+	return measurements.Open(dir, func(path string, err error) {
+		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+	})
+}
+
+// host describes what measurements depend on.
+func (c *compilation) host() tune.Host {
+	h := tune.Host{Backends: map[string]tune.Implementation{}, Threads: c.o.Threads, Processor: cpuid.Model()}
+	for _, b := range c.backends {
+		info := b.Info()
+		x := tune.Implementation{Version: info.Version, Processor: info.Processor}
+		for _, config := range c.o.Backends {
+			if name, _, _ := strings.Cut(info.Name, ":"); config.Name == info.Name || config.Name == name {
+				x.Options = fmt.Sprint(config.Options) // maps are printed in the order of keys
+			}
+		}
+		h.Backends[info.Name] = x
+	}
+	return h
+}
+
+// identity is a text for what a choice holds for: the graph and whatever of the options decides how it is carved, or how fast it is.
+func (c *compilation) identity() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "graph %s\nthreads %d streams %d isolated %v disconnected %v nodes %d order %v strict %v\nprocessor %s\n", tune.Fingerprint(c.g),
+		c.o.Threads, c.o.Streams, c.o.Isolated, c.o.Disconnected, c.o.MinNodes, c.o.KeepOrder, c.o.Strict, cpuid.Model())
+	h := c.host()
+	for _, b := range c.backends { // in order: it decides between equals
+		info := b.Info()
+		fmt.Fprintf(&s, "backend %q %+v disabled %q properties", info.Name, h.Backends[info.Name], c.o.DisabledProperties[info.Name])
+		for _, p := range c.o.Properties[info.Name] {
+			fmt.Fprintf(&s, " %q", p.Name())
+		}
+		s.WriteString("\n")
+	}
+	for _, p := range c.o.Pins {
+		fmt.Fprintf(&s, "pin %+v\n", p)
+	}
+	for _, p := range c.o.Passes {
+		fmt.Fprintf(&s, "pass %q %q %q\n", p.Name, p.Before, p.After)
+	}
+	return s.String()
+}
+
+// placed is a text for who runs what in which formats: programs with equal ones run alike.
+func (p *Program) placed() string {
+	var s strings.Builder
+	_ = eachBlock(p.g, func(g *graph.Graph) error { // which returns no error
+		for n := range g.Nodes() {
+			fmt.Fprintln(&s, n.Backend, n.Op, n.Name)
+			for _, r := range n.Regions {
+				for x := range r.Graph.Nodes() {
+					fmt.Fprintln(&s, x.Op, x.SigName, x.Provenance())
+					for _, v := range x.Outputs {
+						if v != nil {
+							fmt.Fprint(&s, v.Format)
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return s.String()
+}
