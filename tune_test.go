@@ -284,4 +284,3 @@ var _ = Describe("Tune", func() {
 
 	It("gives a process the plan of the finished cache, while another is killed: 100 times", Label("slow"), func(ctx SpecContext) { killed(ctx, 100) })
 })
-

@@ -343,7 +343,7 @@ var _ = Describe("A cache", func() {
 func whole(c *measurements.Cache, i int) int {
 	GinkgoHelper()
 	if text, ok := c.Note(note(i)); ok {
-		Expect(text == strings.Repeat(note(i)+"\n", 1000)).To(BeTrue(), "of %d bytes", len(text))
+		Expect(text).To(Equal(strings.Repeat(note(i)+"\n", 1000)))
 	}
 	e, ok := c.Get(key(i))
 	if !ok {

@@ -145,7 +145,9 @@ var _ = Describe("Measure", func() {
 
 	It("says where nothing can be kept", func(ctx SpecContext) {
 		m := measuring(open())
-		m.Keep = func(measurements.Key, measurements.Entry) (measurements.Entry, error) { return measurements.Entry{}, errFake }
+		m.Keep = func(measurements.Key, measurements.Entry) (measurements.Entry, error) {
+			return measurements.Entry{}, errFake
+		}
 		_, _, err := measure(ctx, map[string]*fake{"Relu/14 on a": {takes: ms(1)}}, m)
 		Expect(err).To(Equal(errFake))
 	})
