@@ -12,6 +12,9 @@
 // Two backends are always linked, see Options.Backends. Others register themselves from init, like database/sql drivers, or
 // are handed over in Options.Open. Options.Backends names them in order of priority: earlier wins.
 //
+// Options.Placement says how backends are chosen: by that order, by modelled cost, or as Tune has measured on this machine. An
+// Evaluator runs single operators without a model.
+//
 // Program.Report tells how a model was carved: groups, conversions with their bytes, the memory plan of each device, and
 // for each node the reasons why it is not on a backend that was asked for it.
 //
