@@ -172,15 +172,25 @@ var _ = Describe("run", func() {
 		r := succeeds(ctx, "run", save(ctx, affine()), "--profile", file, "--backend", "reference")
 		var trace struct {
 			TraceEvents []struct {
-				Name string
-				Cat  string
+				Name, Cat, Ph string
+				Args          struct{ Name string }
 			}
 		}
 		b, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(json.Unmarshal(b, &trace)).To(Succeed())
-		Expect(len(trace.TraceEvents)).To(BeNumerically(">=", 3))
-		Expect(trace.TraceEvents[0].Cat).To(Equal("reference"))
+		var names []string
+		var spans int
+		for _, e := range trace.TraceEvents {
+			if e.Ph == "M" {
+				names = append(names, e.Name+" "+e.Args.Name)
+				continue
+			}
+			spans++
+			Expect(e.Cat).To(Equal("reference"))
+		}
+		Expect(spans).To(BeNumerically(">=", 3))
+		Expect(names).To(Equal([]string{"process_name host", "thread_name host"}))
 		Expect(r.stdout).To(MatchRegexp(`(?m)^time +share +GFLOP/s +backend +op +node$`))
 		Expect(r.stdout).To(ContainSubstring("MatMul"))
 	})
