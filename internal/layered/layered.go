@@ -84,7 +84,7 @@ func Draw(g *Graph) (*Layout, error) {
 // what reads less than it is read close to its first reader.
 func (d *drawing) chooseLayers() {
 	n := len(d.g.Widths)
-	layer, most := d.out.Layer, max(12, int(3*math.Sqrt(float64(n))))
+	layer, most := d.out.Layer, max(12, int(math.Sqrt(float64(n))))
 	in, out, first := make([]int, n), make([]int, n), make([]int, n)
 	next := make([][]int32, n)
 	for _, e := range d.g.Edges {
