@@ -2,6 +2,7 @@ package carve
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -69,6 +70,109 @@ func (p *Profile) spans() []picture.Span {
 		out[i] = picture.Span(s)
 	}
 	return out
+}
+
+// Picture is a Program as people look at it: the graph of what runs, with groups that hold nodes, what every backend of the list
+// says of each, conversions, memory, and a measured run. It is immutable and outlives the Program.
+type Picture struct{ d *picture.Document }
+
+// PictureOptions are the settings of Program.Picture. The zero value and nil mean the defaults.
+type PictureOptions struct {
+	Model   string           // its name, for the title
+	Shapes  map[string][]int // of inputs; what Report takes
+	Profile *Profile         // a run of this Program with these shapes; nil shows none
+}
+
+// Picture describes the plan in full, for shapes as Report does. Backends are asked about nodes again: O(nodes times backends).
+func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, error) {
+	if o == nil {
+		o = &PictureOptions{}
+	}
+	r, err := p.Report(ctx, o.Shapes)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.runs().Specialized(background(ctx), o.Shapes)
+	if err != nil {
+		return nil, public(err)
+	}
+	src := &picture.Source{Model: o.Model, Spec: s, Backends: p.backends, Registry: p.env.Transfer.Registry, Threads: p.o.Threads, Facts: p.facts(r),
+		Folded: []picture.Folded{}}
+	for _, f := range r.Folded {
+		src.Folded = append(src.Folded, picture.Folded(f))
+	}
+	for _, x := range r.Rejected {
+		src.Rejected = append(src.Rejected, picture.Rejection(x))
+	}
+	if o.Profile != nil {
+		src.Spans, src.Total = o.Profile.spans(), o.Profile.Total
+	}
+	return &Picture{picture.Build(src)}, nil
+}
+
+// facts are what stands at the head of a picture.
+func (p *Program) facts(r *Report) []picture.Fact {
+	var list []picture.Fact
+	add := func(name, format string, args ...any) {
+		list = append(list, picture.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+	}
+	add("threads", "%d", p.o.Threads)
+	add("placement", "%v", p.o.Placement)
+	if r.Placement != nil {
+		add("modelled time of a run", "%s; no choice takes less than %s", picture.Time(r.Placement.Nanoseconds), picture.Time(r.Placement.Bound))
+	}
+	alone := ""
+	if r.Alone != nil {
+		alone = fmt.Sprintf("; %d (%s) if every operator converted by itself", r.Alone.Count, picture.Bytes(r.Alone.Bytes))
+	}
+	add("conversions in a run", "%d (%s)%s", r.Run.Count, picture.Bytes(r.Run.Bytes), alone)
+	for _, d := range r.Devices {
+		add("memory on "+d.Name, "%s; no plan needs less than %s; %s without sharing", picture.Bytes(d.Arena), picture.Bytes(d.LowerBound), picture.Bytes(d.Naive))
+	}
+	return list
+}
+
+// WriteHTML writes one file that shows the picture in a browser and loads nothing from anywhere. Text of the model is data in it,
+// never markup.
+func (p *Picture) WriteHTML(w io.Writer) error { return p.d.WriteHTML(w) }
+
+// WriteJSON writes what the picture shows, for tools. Its first member is the version of the form, 1; members may be added to it.
+func (p *Picture) WriteJSON(w io.Writer) error { return p.d.WriteJSON(w) }
+
+// WriteDOT writes the graph in Graphviz' language, with groups as clusters.
+func (p *Picture) WriteDOT(w io.Writer) error { return p.d.WriteDOT(w) }
+
+// NodeReport is what became of a node of the model.
+type NodeReport struct {
+	Where    string   // the backend that has it, "host" for the host scheduler, or "folded: " and why nobody runs it
+	Group    int      // id in the Report; -1 where it is folded
+	Operator string   // that runs it: its own, or that of the node that it is fused into; "" where it is folded
+	Property string   // that fused it with others; "" where it is by itself
+	Nodes    []string // of the model that run as one with it, itself included
+	Backends []BackendReport
+}
+
+// BackendReport is what a backend of the list is for a node: chosen, or not for these reasons. Nanoseconds are the modelled time of
+// what runs as one with the node, by itself: no conversions, no launches; 0 where the backend cannot run it, or names no time.
+type BackendReport struct {
+	Backend     string   `json:"backend"`
+	Chosen      bool     `json:"chosen"`
+	Nanoseconds float64  `json:"nanoseconds"`
+	Reasons     []string `json:"reasons"`
+}
+
+// Why tells what became of a node of the model, and what each backend of the list, in its order, is for it. found is false for an
+// unknown node.
+func (p *Picture) Why(node string) (r NodeReport, found bool) {
+	a, found := p.d.Ask(node)
+	r = NodeReport{Where: "folded: " + a.Folded, Group: -1}
+	if n := a.Node; n != nil {
+		r = NodeReport{Where: n.Backend, Group: n.Group, Operator: n.Label, Property: n.Property, Nodes: n.Nodes}
+	}
+	for _, c := range a.Candidates {
+		r.Backends = append(r.Backends, BackendReport(c))
+	}
+	return r, found
 }
 
 // Difference is what Check found: the first node whose result on its backend differs from the reference kernels'.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/internal/flops"
+	"github.com/carve-dev/carve/partition"
 )
 
 type partitionFlags struct {
@@ -36,7 +38,7 @@ func (a *app) partitionCommand() *cobra.Command {
 	}
 	f.add(cmd, shaping|overriding|compiling)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, and why it is not on the backends before")
+	cmd.Flags().StringVar(&f.why, "why", "", "say where `NODE` is, what it is fused with, and what every backend of the list is for it: chosen, or why not")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the arena over time to `FILE.svg`; with several devices, FILE-DEVICE.svg for all but the first")
 	return cmd
 }
@@ -68,10 +70,15 @@ func (a *app) drawPlans(ctx context.Context, j *job, path string) error {
 	return nil
 }
 
-// whyReport is the answer of --why with --json.
+// whyReport is the answer of --why with --json. Group is nil for a node that nobody runs.
 type whyReport struct {
 	Node     string                 `json:"node"`
 	Where    string                 `json:"where"`
+	Group    *int                   `json:"group"`
+	Operator string                 `json:"operator,omitempty"`
+	Property string                 `json:"property,omitempty"`
+	Nodes    []string               `json:"nodes,omitempty"`
+	Backends []carve.BackendReport  `json:"backends"`
 	Rejected []carve.RejectedReport `json:"rejected"`
 }
 
@@ -92,7 +99,7 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 		}
 	}
 	if f.why != "" {
-		return a.why(r, f)
+		return a.why(ctx, j, f)
 	}
 	j.binding.say(a)
 	if f.json {
@@ -110,21 +117,50 @@ func (a *app) partition(ctx context.Context, path string, f *partitionFlags) err
 	return nil
 }
 
-// why tells where a node is and which backends turned it down.
-func (a *app) why(r *carve.Report, f *partitionFlags) error {
-	where, reasons, found := r.Why(f.why)
+// why tells where a node is, what runs as one with it, and what every backend of the list is for it.
+func (a *app) why(ctx context.Context, j *job, f *partitionFlags) error {
+	p, err := j.picture(ctx, f.why, nil)
+	if err != nil {
+		return err
+	}
+	n, found := p.Why(f.why)
 	if !found {
 		return fmt.Errorf("--why %s: the model has no such node", f.why)
 	}
 	if f.json {
-		if reasons == nil {
-			reasons = []carve.RejectedReport{}
+		out := whyReport{Node: f.why, Where: n.Where, Operator: n.Operator, Property: n.Property, Nodes: n.Nodes, Backends: n.Backends, Rejected: []carve.RejectedReport{}}
+		if n.Group >= 0 {
+			out.Group = &n.Group
 		}
-		return writeJSON(a.stdout, whyReport{f.why, where, reasons})
+		for _, b := range n.Backends {
+			for _, why := range b.Reasons {
+				out.Rejected = append(out.Rejected, carve.RejectedReport{Node: f.why, Backend: b.Backend, Reason: why})
+			}
+		}
+		return writeJSON(a.stdout, out)
+	}
+	where := n.Where
+	switch {
+	case n.Where == partition.HostBackend:
+		where = "host: the host scheduler runs control flow, sequences, optionals and maps"
+	case n.Group >= 0:
+		where += fmt.Sprintf(", group %d", n.Group)
 	}
 	fmt.Fprintln(a.stdout, cell(f.why+": "+where))
-	for _, x := range reasons {
-		fmt.Fprintln(a.stdout, "  "+cell(fmt.Sprintf("not on %s: %s", x.Backend, x.Reason)))
+	if n.Property != "" {
+		fmt.Fprintln(a.stdout, "  "+cell(fmt.Sprintf("fused by %s: %s (%s)", n.Property, n.Operator, strings.Join(n.Nodes, ", "))))
+	}
+	for _, b := range n.Backends {
+		cost := ""
+		if b.Nanoseconds > 0 {
+			cost = fmt.Sprintf(" (modelled %v by itself)", time.Duration(b.Nanoseconds).Round(100*time.Nanosecond))
+		}
+		if b.Chosen {
+			fmt.Fprintln(a.stdout, "  "+cell("on "+b.Backend+": chosen"+cost))
+		}
+		for _, why := range b.Reasons {
+			fmt.Fprintln(a.stdout, "  "+cell(fmt.Sprintf("not on %s: %s%s", b.Backend, why, cost)))
+		}
 	}
 	return nil
 }

@@ -177,10 +177,14 @@ var _ = Describe("partition", func() {
 	It("says where a node is and why", func(ctx SpecContext) {
 		path := save(ctx, branched())
 		Expect(succeeds(ctx, "partition", path, "--why", "fold").stdout).To(Equal("fold: folded: constant\n"))
-		Expect(succeeds(ctx, "partition", path, "--why", "choose/then_branch/inner").stdout).To(HavePrefix("choose/then_branch/inner: cpu\n"))
+		Expect(succeeds(ctx, "partition", path, "--why", "choose/then_branch/inner").stdout).To(MatchRegexp(
+			`\Achoose/then_branch/inner: cpu, group 1\n  on cpu: chosen \(modelled \S+ by itself\)\n  not on reference: priority: cpu comes before it .*\n\z`))
+		Expect(succeeds(ctx, "partition", path, "--why", "choose").stdout).To(HavePrefix("choose: host: the host scheduler runs control flow"))
 		g := newGraph()
 		x := g.AddInput("x", f32(4, 4))
 		g.SetOutputs(add(g, "Det", "det", "y", []*graph.Value{x}))
+		fused := succeeds(ctx, "partition", save(ctx, stem()), "--why", "b").stdout
+		Expect(fused).To(MatchRegexp(`\Ab: cpu, group 0\n  fused by conv-tail: Conv \+ Relu \(a, b\)\n  on cpu: chosen`))
 		r := succeeds(ctx, "partition", save(ctx, g), "--why", "det", "--json")
 		var why struct {
 			Node, Where string

@@ -1,0 +1,24 @@
+package picture_test
+
+import (
+	"flag"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// screenshots is where the specs that open a browser leave pictures of it, for people to look at.
+var screenshots = flag.String("screenshots", "", "folder for screenshots of reports")
+
+// shown is a report to be opened in the browser and left as screenshots of all its views.
+var shown = flag.String("report", "", "HTML file of which to make screenshots")
+
+func TestPicture(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "!/./"
+	}
+	RunSpecs(t, "picture", suite, reporter)
+}
