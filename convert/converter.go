@@ -94,7 +94,7 @@ func hostCost(from, to graph.Layout) Cost {
 	switch {
 	case !from.IsBlocked() && !to.IsBlocked():
 		return turnCost
-	case blocked(from) != blocked(to) && !from.IsRowMajor() && !to.IsRowMajor():
+	case from.IsBlocked() != to.IsBlocked() && !from.IsRowMajor() && !to.IsRowMajor():
 		return lastCost
 	}
 	return HostCost
