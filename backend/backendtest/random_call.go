@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -11,19 +12,28 @@ import (
 // whichever the version at hand has. Settings that it has not are left out.
 type call struct {
 	m      *maker
+	domain string
 	op     string
 	schema *graph.Schema
 	inputs []*graph.Value
 	attrs  []graph.Attr
 }
 
-// call begins a call of an operator. Operators that the operator set has not yet get their newest version.
+// call begins a call of an operator, whose name has its domain and a colon in front where that is not the default one. Operators
+// that the operator set has not yet get their newest version.
 func (m *maker) call(op string, inputs ...*graph.Value) *call {
-	s := graph.LookupSchema("", op, m.g.Opsets[""])
-	if s == nil {
-		s = graph.LookupSchema("", op, newest)
+	domain, name, found := strings.Cut(op, ":")
+	last := newestML
+	if !found {
+		domain, name, last = "", op, newest
+	} else if m.g.Opsets[domain] == 0 {
+		m.g.Opsets[domain] = m.between(1, last)
 	}
-	return &call{m: m, op: op, schema: s, inputs: inputs}
+	s := graph.LookupSchema(domain, name, m.g.Opsets[domain])
+	if s == nil {
+		s = graph.LookupSchema(domain, name, last)
+	}
+	return &call{m: m, domain: domain, op: name, schema: s, inputs: inputs}
 }
 
 // has reports whether the version at hand knows a setting.
@@ -105,7 +115,7 @@ func (c *call) text(name, v string) *call {
 
 // out adds the node with so many outputs.
 func (c *call) out(outputs int) []*graph.Value {
-	return c.m.node(graph.NodeSpec{Op: graph.Op{Name: c.op, Since: c.schema.Since}, Attrs: c.attrs, Inputs: c.inputs}, outputs)
+	return c.m.node(graph.NodeSpec{Op: graph.Op{Domain: c.domain, Name: c.op, Since: c.schema.Since}, Attrs: c.attrs, Inputs: c.inputs}, outputs)
 }
 
 // one adds the node with one output.

@@ -46,7 +46,11 @@ func (c *Case) Agree(ctx context.Context, o carve.Options, ran map[string]int) e
 // TakenBy reports whether a backend supports the case's operator as it stands, before passes simplify it.
 func (c *Case) TakenBy(b backend.Backend) bool {
 	for n := range c.Graph.Nodes() {
-		if n.Op.Name == c.Name && b.Supports(n).Reason == nil {
+		name := n.Op.Name
+		if n.Op.Domain != "" {
+			name = n.Op.Domain + ":" + name
+		}
+		if name == c.Name && b.Supports(n).Reason == nil {
 			return true
 		}
 	}

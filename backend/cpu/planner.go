@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -22,10 +23,30 @@ type executable struct {
 	ops     []operator // by node id
 	threads int
 	kernels place.Kernels // the user's
+
+	mu   sync.Mutex
+	kept map[*graph.Node]any // see keep
 }
 
 // Close implements backend.Executable.
 func (e *executable) Close() error { return nil }
+
+// keep returns what is made of a node once, whatever shapes it is planned for.
+func keep[T any](e *executable, n *graph.Node, make func() (T, error)) (T, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if v, ok := e.kept[n].(T); ok {
+		return v, nil
+	}
+	v, err := make()
+	if err == nil {
+		if e.kept == nil {
+			e.kept = map[*graph.Node]any{}
+		}
+		e.kept[n] = v
+	}
+	return v, err
+}
 
 // step is one sub-step of an instance.
 type step struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -63,6 +64,7 @@ type Call struct {
 	version int
 	spent   int // element operations since the context was polled
 	taken   int64
+	kept    *sync.Map // see keep; nil outside of executables
 }
 
 // Evaluate runs one node on host values and returns one value per output of the node, nil where the output is omitted.
@@ -264,6 +266,22 @@ func (c *Call) spend(n int) {
 			panic(fault{err})
 		}
 	}
+}
+
+// keep returns what is made of the attributes of a call's node, which calls of one executable share.
+func keep[T any](c *Call, make func() (T, error)) (T, error) {
+	if c.kept != nil {
+		if v, ok := c.kept.Load(c.Node); ok {
+			if v, ok := v.(T); ok {
+				return v, nil
+			}
+		}
+	}
+	v, err := make()
+	if err == nil && c.kept != nil {
+		c.kept.Store(c.Node, v)
+	}
+	return v, err
 }
 
 func (c *Call) maxBytes() int {

@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -18,6 +19,7 @@ type executable struct {
 	sub      *graph.Graph
 	order    []*graph.Node
 	registry *convert.Registry
+	kept     sync.Map // by node, see keep
 }
 
 func newExecutable(b *Backend, sub *graph.Graph, order []*graph.Node) (*executable, error) {
@@ -266,7 +268,7 @@ func (r *run) node(ctx context.Context, n *graph.Node) error {
 	if n.IsCarve(graph.OpConvert) {
 		results = inputs
 	} else {
-		call := Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: r.args.Reserve,
+		call := Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: r.args.Reserve, kept: &r.in.e.kept,
 			Out: func(i int, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 				return r.place(n.Outputs[i], dt, shape)
 			}}

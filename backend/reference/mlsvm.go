@@ -76,7 +76,7 @@ func svmRegressor(c *Call) {
 		c.fail("n_supports", ErrAttribute, "%d", count)
 	}
 	s := c.svm(int(count))
-	coef, rho := c.number(-1, "coefficients"), c.number(-1, "rho")
+	coef, rho := c.numbers("coefficients"), c.numbers("rho")
 	if len(rho) == 0 {
 		rho = []float64{0}
 	}
@@ -124,7 +124,7 @@ func svmClassifier(c *Call) {
 		total += p
 	}
 	s := c.svm(total)
-	coef, rho := c.number(-1, "coefficients"), c.number(-1, "rho")
+	coef, rho := c.numbers("coefficients"), c.numbers("rho")
 	n, _ := c.rowsAndColumns()
 	v := c.floats(0)
 	mode := c.Node.Str("post_transform", "NONE")
@@ -138,7 +138,7 @@ func svmClassifier(c *Call) {
 	pairs := classes * (classes - 1) / 2
 	c.require(len(per) == classes && len(coef) == (classes-1)*total && len(rho) == pairs, "coefficients",
 		"%d coefficients, %d rho for %d classes of %v vectors", len(coef), len(rho), classes, per)
-	pa, pb := c.number(-1, "prob_a"), c.number(-1, "prob_b")
+	pa, pb := c.numbers("prob_a"), c.numbers("prob_b")
 	c.require(len(pa) == len(pb) && (len(pa) == 0 || len(pa) == pairs), "prob_a", "%d and %d for %d pairs", len(pa), len(pb), pairs)
 	width := max(pairs, 1)
 	if len(pa) > 0 {
@@ -259,4 +259,13 @@ func pairProbabilities(scores, a, b []float64, n int) []float64 {
 		}
 	}
 	return p
+}
+
+// numbers reads a list attribute as numbers, nil where the node does not have it.
+func (c *Call) numbers(name string) []float64 {
+	t := c.listAttr(name)
+	if t == nil {
+		return nil
+	}
+	return c.floatsOf(name, t)
 }

@@ -37,7 +37,10 @@ const Convert = "convert"
 // Pattern is the name of the nodes that are fused by a pattern.
 func Pattern(name string) string { return "pattern:" + name }
 
-// Table maps names to operators: those of the default domain, Pattern of fused nodes, Convert.
+// Of is the name of the operators of a domain that is not the default one.
+func Of(domain, name string) string { return domain + ":" + name }
+
+// Table maps names to operators: those of the default domain, Of for others, Pattern of fused nodes, Convert.
 type Table[S any, P Planner] map[string]Operator[S, P]
 
 // Register adds an operator. It is called from init, and panics on a name that is taken.
@@ -57,6 +60,8 @@ func (t Table[S, P]) Lookup(n *graph.Node) (op Operator[S, P], ok bool) {
 		op, ok = t[Convert]
 	case n.Op.Domain == "":
 		op, ok = t[n.Op.Name]
+	default:
+		op, ok = t[Of(n.Op.Domain, n.Op.Name)]
 	}
 	return op, ok
 }
