@@ -73,7 +73,8 @@ func (p *Profile) spans() []picture.Span {
 }
 
 // Picture is a Program as people look at it: the graph of what runs, with groups that hold nodes, what every backend of the list
-// says of each, conversions, memory, and a measured run. It is immutable and outlives the Program.
+// says of each, conversions, memory, and a measured run. It is immutable and outlives the Program. One that Picture did not make counts
+// as closed.
 type Picture struct{ d *picture.Document }
 
 // PictureOptions are the settings of Program.Picture. The zero value and nil mean the defaults.
@@ -134,13 +135,26 @@ func (p *Program) facts(r *Report) []picture.Fact {
 
 // WriteHTML writes one file that shows the picture in a browser and loads nothing from anywhere. Text of the model is data in it,
 // never markup.
-func (p *Picture) WriteHTML(w io.Writer) error { return p.d.WriteHTML(w) }
+func (p *Picture) WriteHTML(w io.Writer) error {
+	return p.write(w, (*picture.Document).WriteHTML)
+}
 
 // WriteJSON writes what the picture shows, for tools. Its first member is the version of the form, 1; members may be added to it.
-func (p *Picture) WriteJSON(w io.Writer) error { return p.d.WriteJSON(w) }
+func (p *Picture) WriteJSON(w io.Writer) error {
+	return p.write(w, (*picture.Document).WriteJSON)
+}
 
 // WriteDOT writes the graph in Graphviz' language, with groups as clusters.
-func (p *Picture) WriteDOT(w io.Writer) error { return p.d.WriteDOT(w) }
+func (p *Picture) WriteDOT(w io.Writer) error {
+	return p.write(w, (*picture.Document).WriteDOT)
+}
+
+func (p *Picture) write(w io.Writer, as func(*picture.Document, io.Writer) error) error {
+	if p == nil || p.d == nil {
+		return ErrClosed
+	}
+	return as(p.d, w)
+}
 
 // NodeReport is what became of a node of the model.
 type NodeReport struct {
@@ -164,6 +178,9 @@ type BackendReport struct {
 // Why tells what became of a node of the model, and what each backend of the list, in its order, is for it. found is false for an
 // unknown node.
 func (p *Picture) Why(node string) (r NodeReport, found bool) {
+	if p == nil || p.d == nil {
+		return r, false
+	}
 	a, found := p.d.Ask(node)
 	r = NodeReport{Where: "folded: " + a.Folded, Group: -1}
 	if n := a.Node; n != nil {

@@ -120,7 +120,7 @@ type Arena struct {
 	Naive      int64  `json:"naive_bytes"`
 	Method     string `json:"method,omitempty"`
 	Steps      int64  `json:"steps"`
-	// Starts has the first sub-step of each step of the scope's schedule, and Who the node that it is.
+	// Starts has sub-steps at which a node begins to run, ascending, and Who these nodes.
 	Starts  []int64  `json:"starts"`
 	Who     []int    `json:"who"`
 	Buffers []Buffer `json:"buffers"`

@@ -11,13 +11,14 @@ import (
 // arenas adds those of a scope, whose steps are these nodes.
 func (b *builder) arenas(s *exec.Spec, scope int, who []int) {
 	plan := s.Plan()
+	starts, run := b.steps(s, who)
 	for i := range plan.Arenas {
 		a := &plan.Arenas[i]
 		if a.Height == 0 && scope > 0 {
 			continue // a region that needs none
 		}
 		out := Arena{Device: a.Device.String(), Scope: scope, Bytes: a.Height, LowerBound: a.LowerBound, Naive: a.Naive, Method: a.Method,
-			Steps: plan.Start[len(plan.Start)-1], Starts: plan.Start[:len(plan.Start)-1], Who: who, Buffers: []Buffer{}}
+			Steps: plan.Start[len(plan.Start)-1], Starts: starts, Who: run, Buffers: []Buffer{}}
 		count := map[string]int{}
 		for _, p := range a.Placed {
 			x := Buffer{Name: s.PlacedName(p), Node: b.maker(s, p, who), Bytes: p.Bytes, Offset: p.Offset, First: p.Lower, End: p.Upper}
@@ -30,6 +31,33 @@ func (b *builder) arenas(s *exec.Spec, scope int, who []int) {
 		}
 		b.d.Arenas = append(b.d.Arenas, out)
 	}
+}
+
+// steps returns where steps of the schedule begin, and the nodes that they are: of groups those that their sub-steps are labelled with.
+func (b *builder) steps(s *exec.Spec, who []int) (starts []int64, run []int) {
+	plan, blk := s.Plan(), s.Block()
+	starts, run = []int64{}, []int{}
+	add := func(at int64, node int) {
+		if n := len(run); n == 0 || run[n-1] != node {
+			starts, run = append(starts, at), append(run, node)
+		}
+	}
+	for i := range who {
+		add(plan.Start[i], who[i])
+		st := &blk.Steps[i]
+		if st.Kind != exec.StepGroup {
+			continue
+		}
+		for sub, l := range s.Requirements(i).Labels {
+			if at, ok := b.parts[part{st.ID, l.Name}]; ok && plan.Start[i]+int64(sub) < plan.Start[i+1] {
+				if sub == 0 { // the group's own begins with it
+					starts, run = starts[:len(starts)-1], run[:len(run)-1]
+				}
+				add(plan.Start[i]+int64(sub), at)
+			}
+		}
+	}
+	return starts, run
 }
 
 // maker returns the node that makes a buffer: the one in a group that it comes from, where that is known.

@@ -95,10 +95,10 @@ const graph = views.graph = {
     });
   },
 
-  limits: () => [0.01, 3],
+  limits() { return [Math.min(0.01, 0.5 * this.surface.h / this.height), 3]; },
   fit(first) {
     const s = this.surface, wide = (s.w - 150) / (this.width + 40), k = Math.min(wide, (s.h - 20) / (this.height + 40), 1.2);
-    s.kx = s.ky = first ? Math.max(k, Math.min(0.9, Math.max(wide, 0.7))) : Math.max(k, 0.01);
+    s.kx = s.ky = first ? Math.max(k, Math.min(0.9, Math.max(wide, 0.7))) : k;
     s.y = this.height * s.ky < s.h ? this.height / 2 - s.h / 2 / s.ky : -20 / s.ky;
     let middle = this.width / 2;
     if (this.width * s.kx > s.w && this.boxes.length) { // begin where the graph does
@@ -270,7 +270,11 @@ const graph = views.graph = {
       c.fillText(b.open ? '▾' : '▸', b.x + 9, b.y + 15);
     }
     let [first, second, corner] = caption(b.at);
-    if (b.open && n.kind === 'group') corner = second + ' · ' + corner;
+    if (b.open && n.kind === 'group') {
+      c.font = '11px system-ui, sans-serif';
+      const long = second + ' · ' + corner;
+      if (c.measureText(long).width + 90 < b.w) corner = long;
+    }
     c.font = (n.kind === 'input' || n.kind === 'output' ? '' : '600 ') + '12px system-ui, sans-serif';
     let room = b.w - 16 - fold;
     if (corner) {

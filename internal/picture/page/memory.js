@@ -28,10 +28,17 @@ const memory = views.memory = {
   },
   tip(x, y) {
     const i = this.hit(x, y);
-    if (i < 0) return '';
+    if (i < 0) return this.during(x);
     const b = this.a.buffers[i];
     return isolated(b.name) + '\n' + bytes(b.bytes) + ' at ' + b.offset.toLocaleString() + '\nalive in steps ' + b.first + ' to ' + (b.end - 1) +
       (b.node >= 0 ? '\nmade by ' + isolated(D.nodes[b.node].label) + ' on ' + D.nodes[b.node].backend : '');
+  },
+  // during says what runs in a step.
+  during(x) {
+    const a = this.a;
+    if (!a || x < 0 || x >= a.steps) return '';
+    const i = a.starts.findLastIndex(s => s <= x), at = i < 0 ? -1 : a.who[i];
+    return 'step ' + Math.floor(x) + (at >= 0 ? ': ' + isolated(D.nodes[at].label) + '\n' + isolated(D.nodes[at].name) : '');
   },
   click(x, y) { this.pick(this.hit(x, y)); },
   pick(i) { i < 0 ? select(-1) : select(this.a.buffers[i].node, { arena: this.arena, buffer: i }); },

@@ -29,6 +29,7 @@ const timeline = views.timeline = {
     }
     let row = 0;
     D.run.tracks.forEach((t, i) => { this.rows[i] = row; row += deepest[i] + 0.5; });
+    document.querySelector('#view-timeline .stage').style.flex = '0 1 ' + Math.max(row * 30 + 60, 140) + 'px';
   },
   y(i) { return 40 + (this.rows[D.run.spans[i].track] + this.depth[i]) * 30; },
   hit(x, y) {
@@ -40,7 +41,7 @@ const timeline = views.timeline = {
     const i = this.hit(x, y);
     if (i < 0) return '';
     const t = D.run.spans[i];
-    return isolated(t.op) + '\n' + isolated(t.name) + '\n' + time(t.time) + ' of ' + time(D.run.nanoseconds) + ', from ' + time(t.start) +
+    return isolated(named(t)) + '\n' + isolated(t.name) + '\n' + time(t.time) + ' of ' + time(D.run.nanoseconds) + ', from ' + time(t.start) +
       (t.flops ? '\n' + (t.flops / t.time).toFixed(1) + ' GFLOP/s' : '') + '\non ' + t.backend;
   },
   click(x, y) { this.pick(this.hit(x, y)); },
@@ -76,7 +77,7 @@ const timeline = views.timeline = {
       if (w > 40) {
         c.fillStyle = chosen ? ink.bg : ink.fg;
         const from = Math.max(x, 120) + 4;
-        if (x + w - from > 30) c.fillText(clipped(c, t.op, x + w - from - 6), from, this.y(i) + 13);
+        if (x + w - from > 30) c.fillText(clipped(c, named(t), x + w - from - 6), from, this.y(i) + 13);
       }
     });
     c.strokeStyle = ink.mark;
@@ -99,6 +100,9 @@ const timeline = views.timeline = {
   },
 };
 
+// named is the operator of a span, in the words of the graph.
+const named = t => t.node >= 0 && ['op', 'convert'].includes(D.nodes[t.node].kind) ? D.nodes[t.node].label : t.op;
+
 // within reports whether a node is another, or in it.
 function within(at, owner) {
   for (; at >= 0; at = D.scopes[D.nodes[at].scope].owner) if (at === owner) return true;
@@ -108,12 +112,12 @@ function within(at, owner) {
 function startTimeline() {
   if (D.run) {
     timeline.arrange();
-    const list = D.run.spans.map((t, i) => i).sort((i, j) => D.run.spans[j].time - D.run.spans[i].time).slice(0, 25);
+    const list = D.run.spans.map((t, i) => i).sort((i, j) => D.run.spans[j].time - D.run.spans[i].time).slice(0, 100);
     const rows = list.map(i => {
       const t = D.run.spans[i];
       return element('tr', {}, element('td', { className: 'num', textContent: time(t.time) }),
         element('td', { className: 'num', textContent: (100 * t.time / Math.max(D.run.nanoseconds, 1)).toFixed(1) + '%' }),
-        element('td', { className: 'num', textContent: t.flops ? (t.flops / t.time).toFixed(1) : '' }), element('td', { textContent: t.backend }), element('td', { textContent: t.op }),
+        element('td', { className: 'num', textContent: t.flops ? (t.flops / t.time).toFixed(1) : '' }), element('td', { textContent: t.backend }), element('td', { textContent: named(t) }),
         element('td', {}, element('button', { className: 'link', type: 'button', textContent: t.name || '(no name)', onclick: () => timeline.pick(i) })));
     });
     const head = ['time', 'share', 'GFLOP/s', 'backend', 'operator', 'slowest steps'].map((text, i) => element('th', { textContent: text, className: i < 3 ? 'num' : '' }));
