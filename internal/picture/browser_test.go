@@ -37,37 +37,62 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// browse opens a page in a new browser, which ends with the spec. It skips the spec where no Chromium is installed.
-func browse(ctx SpecContext, page string, dark bool) *browser {
+// running is the browser of all specs, nil until one needs it. end ends it.
+var (
+	running *browser
+	end     func()
+)
+
+var _ = AfterSuite(func() {
+	if end != nil {
+		end()
+	}
+})
+
+// browse opens a page. It skips the spec where no Chromium is installed.
+func browse(page string, dark bool) *browser {
 	GinkgoHelper()
-	var program string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if p, err := exec.LookPath(name); err == nil {
-			program = p
-			break
+	if running == nil {
+		for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+			if program, err := exec.LookPath(name); err == nil && runtime.GOOS != "windows" {
+				running = launch(program)
+				break
+			}
 		}
 	}
-	if program == "" || runtime.GOOS == "windows" {
+	if running == nil {
 		Skip("no Chromium is installed here, which this spec opens the report in")
 	}
+	b := running
+	b.faults = nil
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1500, "height": 950, "deviceScaleFactor": 1, "mobile": false}, nil)
+	scheme := map[bool]string{false: "light", true: "dark"}[dark]
+	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.open(page)
+	return b
+}
+
+// launch starts a browser with an empty page.
+func launch(program string) *browser {
+	GinkgoHelper()
 	toBrowser, write, err := os.Pipe()
 	Expect(err).NotTo(HaveOccurred())
 	read, fromBrowser, err := os.Pipe()
 	Expect(err).NotTo(HaveOccurred())
 	profile, err := os.MkdirTemp("", "carve-browser-*")
 	Expect(err).NotTo(HaveOccurred())
-	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	limited, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	cmd := exec.CommandContext(limited, program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
 		"--remote-debugging-pipe", "--user-data-dir="+profile, "--window-size=1500,950", "about:blank")
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4, as the browser has them
 	Expect(cmd.Start()).To(Succeed())
-	DeferCleanup(func() {
+	end = func() {
 		_ = write.Close() // it ends by itself then
 		cancel()
 		_ = cmd.Wait()
 		_ = read.Close()
 		Eventually(func() error { return os.RemoveAll(profile) }).WithTimeout(20 * time.Second).Should(Succeed()) // its children end after it
-	})
+	}
 	Expect(toBrowser.Close()).To(Succeed())
 	Expect(fromBrowser.Close()).To(Succeed())
 	b := &browser{out: write, answers: make(chan message, 1000)}
@@ -92,10 +117,6 @@ func browse(ctx SpecContext, page string, dark bool) *browser {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		b.call(domain+".enable", nil, nil)
 	}
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 1500, "height": 950, "deviceScaleFactor": 1, "mobile": false}, nil)
-	scheme := map[bool]string{false: "light", true: "dark"}[dark]
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	b.open(page)
 	return b
 }
 

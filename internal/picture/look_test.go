@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = It("screenshots of the file of -report, light and dark", func(ctx SpecContext) {
+var _ = It("screenshots of the file of -report, light and dark", func() {
 	if *shown == "" || *screenshots == "" {
 		Skip("-report and -screenshots name no file and folder")
 	}
@@ -16,7 +16,7 @@ var _ = It("screenshots of the file of -report, light and dark", func(ctx SpecCo
 	Expect(err).NotTo(HaveOccurred())
 	name := strings.TrimSuffix(filepath.Base(path), ".html")
 	for _, dark := range []bool{false, true} {
-		b := browse(ctx, "file://"+path, dark)
+		b := browse("file://"+path, dark)
 		theme := map[bool]string{false: "light", true: "dark"}[dark]
 		for _, tab := range []string{"graph", "memory", "timeline", "nodes"} {
 			b.click("#tab-" + tab)

@@ -30,7 +30,7 @@ var _ = Describe("the page in a browser", func() {
 	It("links all views", func(ctx SpecContext) {
 		p := example(ctx)
 		d := document(p)
-		b := browse(ctx, save(html(p)), false)
+		b := browse(save(html(p)), false)
 		Expect(b.eval(`document.title`)).To(Equal("branches.onnx · carve"))
 		Expect(b.eval(`document.documentElement.dataset.theme`)).To(Equal("light"))
 		Expect(b.text("#legend")).To(And(ContainSubstring("cpu"), ContainSubstring("reference"), ContainSubstring("host scheduler")))
@@ -107,7 +107,7 @@ var _ = Describe("the page in a browser", func() {
 	It("goes through everything by keys", func(ctx SpecContext) {
 		p := example(ctx)
 		d := document(p)
-		b := browse(ctx, save(html(p)), false)
+		b := browse(save(html(p)), false)
 		b.eval(`document.querySelector('#graph').focus()`)
 		seen := map[string]bool{}
 		for range d.Nodes {
@@ -126,14 +126,14 @@ var _ = Describe("the page in a browser", func() {
 	})
 
 	It("leaves out what an address names that there is not", func(ctx SpecContext) {
-		b := browse(ctx, save(html(example(ctx)))+"#view=constructor&node=999999&arena=7&buffer=-1&span=x", false)
+		b := browse(save(html(example(ctx)))+"#view=constructor&node=999999&arena=7&buffer=-1&span=x", false)
 		Expect(b.state()).To(Equal("#view=graph"))
 		Expect(b.faults).To(BeEmpty())
 	})
 
 	It("has texts that stand out from what is behind them", func(ctx SpecContext) {
 		for _, dark := range []bool{false, true} {
-			b := browse(ctx, save(html(example(ctx))), dark)
+			b := browse(save(html(example(ctx))), dark)
 			Expect(b.eval(`document.documentElement.dataset.theme`)).To(Equal(map[bool]string{false: "light", true: "dark"}[dark]), "as the system has it")
 			worst := b.eval(`(() => {
 				const parse = s => s.match(/[\d.]+/g).slice(0, 4).map(Number);
@@ -156,7 +156,7 @@ var _ = Describe("the page in a browser", func() {
 		began := time.Now()
 		page := html(p)
 		fmt.Fprintf(GinkgoWriter, "%d bytes, laid out in %v\n", len(page), time.Since(began))
-		b := browse(ctx, save(page), false)
+		b := browse(save(page), false)
 		address := b.eval(`location.href`).(string)
 		paint, drawn := 1e9, 1e9
 		for range 3 { // others use the machine too

@@ -278,7 +278,7 @@ var _ = Describe("names of a hostile model", func() {
 	})
 
 	It("are text in a browser, where nothing is loaded and nothing else runs", func(ctx SpecContext) {
-		b := browse(ctx, save(html(pictureOf(ctx, hostileModel(), nil, nil))), false)
+		b := browse(save(html(pictureOf(ctx, hostileModel(), nil, nil))), false)
 		for _, tab := range []string{"memory", "timeline", "nodes", "graph"} {
 			b.click("#tab-" + tab)
 		}
