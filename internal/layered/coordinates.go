@@ -19,13 +19,12 @@ func (d *drawing) coordinates() {
 	s := &solver{}
 	last := len(d.layers) - 1
 	for sweep := range 2 * d.effort {
-		both := sweep >= 2*d.effort-4
 		for k := range d.layers {
 			i := k
 			if sweep%2 == 1 {
 				i = last - k
 			}
-			d.relax(s, d.layers[i], both || sweep%2 == 0, both || sweep%2 == 1)
+			d.relax(s, d.layers[i], sweep%2 == 0)
 		}
 	}
 	least := 0.0
@@ -48,8 +47,8 @@ func (d *drawing) apart(a, b int32) float64 {
 	return (d.e[a].width+d.e[b].width)/2 + gap
 }
 
-// relax puts the elements of a layer as close to their neighbours above, below or both as order and widths admit.
-func (d *drawing) relax(s *solver, layer []int32, up, down bool) {
+// relax puts the elements of a layer as close to their neighbours above, or below, as order and widths admit.
+func (d *drawing) relax(s *solver, layer []int32, up bool) {
 	s.reset()
 	offset := 0.0
 	for i, v := range layer {
@@ -58,24 +57,20 @@ func (d *drawing) relax(s *solver, layer []int32, up, down bool) {
 		}
 		e := &d.e[v]
 		sum, weight := 0.0, 0.0
-		add := func(list []int32) {
-			for _, w := range list {
-				by := 1.0
-				switch { // long edges are straight first
-				case e.passes && d.e[w].passes:
-					by = 8
-				case e.passes || d.e[w].passes:
-					by = 2
-				}
-				sum += by * d.x[w]
-				weight += by
-			}
-		}
+		near := e.down
 		if up {
-			add(e.up)
+			near = e.up
 		}
-		if down {
-			add(e.down)
+		for _, w := range near {
+			by := 1.0
+			switch { // long edges are straight first
+			case e.passes && d.e[w].passes:
+				by = 64
+			case e.passes || d.e[w].passes:
+				by = 2
+			}
+			sum += by * d.x[w]
+			weight += by
 		}
 		if weight == 0 {
 			sum, weight = 1e-3*d.x[v], 1e-3
