@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
@@ -210,4 +211,45 @@ func ExampleFormatted() {
 	fmt.Println(tensor.Of[float32](out["y"].(*tensor.Tensor)))
 	// Output:
 	// [-2 -3 -5 -6]
+}
+
+// A picture is a page to open in a browser; it also answers for single nodes.
+func ExampleProgram_Picture() {
+	ctx := context.Background()
+	g, err := graph.Parse(`graph {
+  opset 17
+  input %x: f32[4]
+  const %s = i64[2]{2, 2}
+  %a = Neg(%x) "neg"
+  %m = Reshape(%a, %s) "square"
+  %y = Det(%m) "det"
+  output %y
+}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model := carve.FromGraph(g)
+	defer model.Close()
+	program, err := carve.Compile(ctx, model, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+	picture, err := program.Picture(ctx, &carve.PictureOptions{Model: "a model"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var page strings.Builder
+	if err := picture.WriteHTML(&page); err != nil {
+		log.Fatal(err)
+	}
+	node, _ := picture.Why("det")
+	fmt.Println("det is on", node.Where)
+	for _, b := range node.Backends {
+		fmt.Println(b.Backend, b.Chosen, len(b.Reasons) > 0)
+	}
+	// Output:
+	// det is on reference
+	// cpu false true
+	// reference true false
 }

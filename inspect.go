@@ -122,6 +122,9 @@ func (p *Program) facts(r *Report) []picture.Fact {
 	if r.Placement != nil {
 		add("modelled time of a run", "%s; no choice takes less than %s", picture.Time(r.Placement.Nanoseconds), picture.Time(r.Placement.Bound))
 	}
+	if r.Tuned != nil && len(r.Tuned.Runs) > 0 {
+		add("tuned", "%s is fastest, %s a run", r.Tuned.Choice, picture.Time(r.Tuned.Runs[0].Nanoseconds))
+	}
 	alone := ""
 	if r.Alone != nil {
 		alone = fmt.Sprintf("; %d (%s) if every operator converted by itself", r.Alone.Count, picture.Bytes(r.Alone.Bytes))
@@ -139,7 +142,8 @@ func (p *Picture) WriteHTML(w io.Writer) error {
 	return p.write(w, (*picture.Document).WriteHTML)
 }
 
-// WriteJSON writes what the picture shows, for tools. Its first member is the version of the form, 1; members may be added to it.
+// WriteJSON writes what the picture shows, for tools. Its first member is the version of the form, 1: that of Document in
+// internal/picture/document.go. Members may be added to it.
 func (p *Picture) WriteJSON(w io.Writer) error {
 	return p.write(w, (*picture.Document).WriteJSON)
 }

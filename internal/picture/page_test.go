@@ -131,6 +131,23 @@ var _ = Describe("the page in a browser", func() {
 		Expect(b.faults).To(BeEmpty())
 	})
 
+	It("shows a model without nodes, and one that nobody runs", func(ctx SpecContext) {
+		for _, text := range []string{
+			"graph {\n  opset 17\n  input %x: f32[2]\n  output %x\n}",
+			"graph {\n  opset 17\n  const %a = f32[1]{1}\n  %y = Neg(%a) \"n\"\n  output %y\n}",
+		} {
+			b := browse(save(html(pictureOf(ctx, model(text), nil, nil))), false)
+			for _, view := range []string{"memory", "timeline", "nodes", "graph"} {
+				b.click("#tab-" + view)
+			}
+			b.eval(`document.querySelector('#graph').focus()`)
+			b.key("n")
+			b.key("0")
+			Expect(b.faults).To(BeEmpty())
+			Expect(b.text("#pane")).NotTo(BeEmpty())
+		}
+	})
+
 	It("has texts that stand out from what is behind them", func(ctx SpecContext) {
 		for _, dark := range []bool{false, true} {
 			b := browse(save(html(example(ctx))), dark)
@@ -196,6 +213,7 @@ var _ = Describe("the page in a browser", func() {
 		b.eval(`window.began = performance.now()`)
 		b.write("product9876")
 		Expect(b.text("#hits")).To(ContainSubstring("1 hit"))
+		fmt.Fprintf(GinkgoWriter, "a search %.0f ms\n", b.eval(`performance.now() - window.began`))
 		Expect(b.eval(`performance.now() - window.began`)).To(BeNumerically("<", 1000))
 		b.key("Enter")
 		Expect(b.text("#pane")).To(ContainSubstring("/block98/product9876"))
