@@ -124,6 +124,7 @@ type cGraph struct {
 	nOutputs   uint32
 	nConstants uint32
 	constants  uintptr
+	onnx       uintptr
 }
 
 // Flags of a processor.
@@ -131,6 +132,7 @@ const (
 	processorHostMemory = 1 << iota
 	processorOwnThreads
 	processorOneThread
+	processorONNX
 )
 
 type cProcessor struct {
@@ -213,6 +215,13 @@ type cOptions struct {
 	size    uint32
 	threads int32
 	cancel  uintptr
+}
+
+type cSaved struct {
+	size uint32
+	_    uint32
+	data uintptr
+	len  uint64
 }
 
 type cBinding struct {
@@ -473,6 +482,9 @@ type cTable struct {
 	converters    uintptr
 	convertedSize uintptr
 	convert       uintptr
+
+	save uintptr
+	load uintptr
 
 	ownOperators  uintptr
 	nOwnOperators uint64

@@ -20,7 +20,7 @@ var structs = map[string]any{
 	"carve_claim": cClaim{}, "carve_claims": cClaims{}, "carve_options": cOptions{}, "carve_binding": cBinding{}, "carve_port": cPort{},
 	"carve_buffer": cBuffer{}, "carve_inplace": cInPlace{}, "carve_constant_form": cConstantForm{}, "carve_label": cLabel{},
 	"carve_requirements": cRequirements{}, "carve_run": cRun{}, "carve_mem": cMem{}, "carve_copy": cCopy{},
-	"carve_converter": cConverter{}, "carve_live": cLive{}, "carve_dim": cDim{}, "carve_result": cResult{}, "carve_operator": cOperator{}, "carve_onnx": cONNX{}, "carve_property": cProperty{}, "carve_pass": cPass{},
+	"carve_converter": cConverter{}, "carve_live": cLive{}, "carve_dim": cDim{}, "carve_result": cResult{}, "carve_operator": cOperator{}, "carve_onnx": cONNX{}, "carve_saved": cSaved{}, "carve_property": cProperty{}, "carve_pass": cPass{},
 	"carve_host": cHost{}, "carve_plugin": cTable{}, "carve_query": cQuery{},
 }
 

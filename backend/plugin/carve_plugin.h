@@ -185,6 +185,17 @@ typedef struct carve_node {
   const struct carve_graph *body;
 } carve_node;
 
+/* A model in ONNX's format (ModelProto), since 1.1. Constants of 1024 bytes and more are external data at the location
+ * "carve:weights": the offset is an index into weights, the length a number of bytes. */
+typedef struct carve_onnx {
+  uint32_t size;
+  uint32_t reserved;
+  const void *data;
+  uint64_t len;
+  const carve_tensor *const *weights;
+  uint64_t n_weights;
+} carve_onnx;
+
 /* A graph: nodes in topological order over values. */
 typedef struct carve_graph {
   uint32_t size;
@@ -198,6 +209,10 @@ typedef struct carve_graph {
   uint32_t n_outputs;
   uint32_t n_constants;
   const uint32_t *constants; /* values, in the order in which carve_run has them */
+  /* In compile and load of a processor with CARVE_PROCESSOR_ONNX, the same graph as a model, with inputs and outputs in the
+   * same order, and fused nodes taken apart; the storage of its weights stays where it is until executable_close. NULL where
+   * ONNX cannot say it: changes of format, sizes that are known as expressions of symbols alone. Since 1.1. */
+  const carve_onnx *onnx;
 } carve_graph;
 
 /* ---------------------------------------------------------------------------------------------------------------------
@@ -207,6 +222,7 @@ typedef struct carve_graph {
 #define CARVE_PROCESSOR_HOST_MEMORY 1u /* works in the host's memory: alloc, free and copy are not called */
 #define CARVE_PROCESSOR_OWN_THREADS 2u /* has threads of its own: carve parks its pool while it runs */
 #define CARVE_PROCESSOR_ONE_THREAD 4u  /* no function that is given this backend, or what came of it, is called twice at once */
+#define CARVE_PROCESSOR_ONNX 8u        /* compile wants carve_graph.onnx (since 1.1) */
 
 typedef struct carve_processor {
   uint32_t size;
@@ -311,6 +327,14 @@ typedef struct carve_options {
   int32_t threads;       /* most workers of a run on the host */
   const int32_t *cancel; /* not 0: stop, with CARVE_CANCELLED. Looked at every 20 ms at least. May be NULL */
 } carve_options;
+
+/* What an executable was saved as (since 1.1). */
+typedef struct carve_saved {
+  uint32_t size;
+  uint32_t reserved;
+  const void *data;
+  uint64_t len;
+} carve_saved;
 
 /* The size that a symbol stands for. It never grows. */
 typedef struct carve_binding {
@@ -533,17 +557,6 @@ typedef struct carve_property {
  * Passes (since 1.1): rewrites of the model's graph as ONNX
  */
 
-/* A model in ONNX's format (ModelProto). Constants of 1024 bytes and more are external data at the location "carve:weights":
- * the offset is an index into weights, the length a number of bytes. */
-typedef struct carve_onnx {
-  uint32_t size;
-  uint32_t reserved;
-  const void *data;
-  uint64_t len;
-  const carve_tensor *const *weights;
-  uint64_t n_weights;
-} carve_onnx;
-
 /* A pass. It comes before or after a pass of carve's, by its name: `carve dump --help` lists them. There, up to
  * "prepare-properties", the graph is the model's. */
 typedef struct carve_pass {
@@ -687,6 +700,17 @@ typedef struct carve_plugin {
                             carve_error *err);
   int32_t (*convert)(uint64_t backend, uint32_t converter, const carve_tensor *dst, const carve_tensor *src, uint64_t stream,
                      carve_error *err);
+
+  /* Saving (since 1.1). */
+
+  /* save sets out->data and out->len to what load makes the executable of again: they live until executable_close. Left as they
+   * are, there is nothing worth keeping. NULL: nothing is kept. */
+  int32_t (*save)(uint64_t executable, carve_saved *out, carve_error *err);
+  /* load is compile from what an executable of the same graph was saved as, by a plugin and a processor of the same names and
+   * versions. The bytes may come from anywhere and are to be checked; they stay where they are until executable_close. After an
+   * error the graph is compiled. NULL: it always is. */
+  int32_t (*load)(uint64_t backend, const carve_graph *graph, const carve_options *options, const carve_saved *saved,
+                  uint64_t *executable, carve_error *err);
 
   /* Since 1.1: lists that stay as they are for ever. */
 

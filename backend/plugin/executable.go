@@ -13,10 +13,16 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 // Compile implements backend.Backend.
 func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOptions) (backend.Executable, error) {
+	return b.make(ctx, sub, o, nil)
+}
+
+// make compiles a group, or loads it from what it was saved as where that is not nil.
+func (b *Backend) make(ctx context.Context, sub *graph.Graph, o backend.CompileOptions, saved []byte) (backend.Executable, error) {
 	if b.closed.Load() {
 		return nil, fmt.Errorf("%w: %s is closed", backend.ErrUnavailable, b.p.info.Name)
 	}
@@ -27,13 +33,20 @@ func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.Compi
 	if err != nil {
 		return nil, err
 	}
+	weights := b.asONNX(ctx, w, d, sub)
 	opts, h, cancel := one[cOptions](w), one[uint64](w), one[int32](w)
 	*opts = cOptions{size: uint32(unsafe.Sizeof(*opts)), threads: int32(min(o.Threads, 1<<20)), cancel: address(cancel)}
 	if w.err != nil {
 		return nil, w.err
 	}
 	end := watch(ctx, cancel)
-	err = b.p.do(w, "compile", l.table.compile, uintptr(b.p.handle), address(d.at), address(opts), address(h))
+	if saved != nil {
+		from := one[cSaved](w)
+		*from = cSaved{size: uint32(unsafe.Sizeof(*from)), data: uintptr(unsafe.Pointer(unsafe.SliceData(saved))), len: uint64(len(saved))}
+		err = b.p.do(w, "load", l.table.load, uintptr(b.p.handle), address(d.at), address(opts), address(from), address(h))
+	} else {
+		err = b.p.do(w, "compile", l.table.compile, uintptr(b.p.handle), address(d.at), address(opts), address(h))
+	}
 	end()
 	if ctx.Err() != nil {
 		if err == nil && *h != 0 {
@@ -48,7 +61,8 @@ func (b *Backend) Compile(ctx context.Context, sub *graph.Graph, o backend.Compi
 		return nil, fmt.Errorf("%w: compile gave no executable", ErrPlugin)
 	}
 	b.open.Add(1)
-	e := &executable{b: b, sub: sub, handle: *h, symbols: d.symbols, constants: d.constants, nodes: d.nodes, sessions: map[uint64]*page{}, instances: map[uint64]bool{}, dead: &garbage{}}
+	e := &executable{b: b, sub: sub, handle: *h, symbols: d.symbols, constants: d.constants, nodes: d.nodes, sessions: map[uint64]*page{}, instances: map[uint64]bool{}, dead: &garbage{},
+		saved: saved, weights: weights}
 	return e, nil
 }
 
@@ -75,9 +89,11 @@ type executable struct {
 	b         *Backend
 	sub       *graph.Graph
 	handle    uint64
-	symbols   []graph.Dim    // by number minus one
-	constants []*graph.Value // in the order of runs
-	nodes     []*graph.Node  // in the order of the description
+	symbols   []graph.Dim      // by number minus one
+	constants []*graph.Value   // in the order of runs
+	nodes     []*graph.Node    // in the order of the description
+	saved     []byte           // that the plugin may read, and
+	weights   []*tensor.Tensor // those of the graph as a model
 
 	mu        sync.Mutex
 	closed    bool

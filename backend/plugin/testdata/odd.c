@@ -13,7 +13,7 @@
 enum {
   RIGHT, NO_TABLE, OTHER_MAJOR, SHORT_TABLE, NO_NAME, NULL_PROCESSOR, TINY_STRUCT, LATER_VERSION, OTHER_DIGEST, MORE_PORTS, UNKNOWN_VARIABLE,
   BAD_BUFFER, BAD_STEPS, FAILS, REFUSES, COMPILE_FAILS, NO_HANDLE, BAD_CLAIM, ODD_COST, NEWER_TABLE, NO_REASON, LONG_ERROR, STRIDED, LEAK,
-  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES
+  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES, SAVES, SAVES_NOTHING, SAVES_ENDLESS
 };
 
 #define STR(s) {s, sizeof(s) - 1}
@@ -32,7 +32,7 @@ static int32_t fail(carve_error *e, int32_t status, int32_t index, const char *t
 }
 
 static int32_t processors(const carve_processor *const **out, uint64_t *n, carve_error *e) {
-  static const carve_processor p = {ODD == TINY_STRUCT ? 2 : sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY, 0, STR("odd"), STR("test"), {0, 0}};
+  static const carve_processor p = {ODD == TINY_STRUCT ? 2 : sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY | (ODD >= SAVES ? CARVE_PROCESSOR_ONNX : 0), 0, STR("odd"), STR("test"), {0, 0}};
   static const carve_processor *list[] = {ODD == NULL_PROCESSOR ? NULL : &p};
   (void)e;
   *out = list;
@@ -98,10 +98,33 @@ static int32_t claim(uint64_t b, const carve_graph *g, const carve_claims **out,
   return CARVE_OK;
 }
 
+/* What compile saves is the graph as a model. */
+static char model[1 << 16];
+static uint64_t model_len;
+
+static int32_t save(uint64_t x, carve_saved *out, carve_error *e) {
+  if (x != 1) return fail(e, CARVE_BAD_ARGUMENT, -1, "no such executable");
+  if (ODD == SAVES_NOTHING) return CARVE_OK;
+  out->data = model;
+  out->len = ODD == SAVES_ENDLESS ? UINT64_MAX : model_len;
+  return CARVE_OK;
+}
+
+static int32_t load(uint64_t b, const carve_graph *g, const carve_options *o, const carve_saved *saved, uint64_t *x, carve_error *e) {
+  (void)b, (void)o;
+  if (!g->onnx || saved->len != g->onnx->len || memcmp(saved->data, g->onnx->data, saved->len)) return fail(e, CARVE_FAILED, -1, "saved from another graph");
+  n_live++;
+  *x = 1;
+  return CARVE_OK;
+}
+
 static int32_t compile(uint64_t b, const carve_graph *g, const carve_options *o, uint64_t *x, carve_error *e) {
   (void)b, (void)g, (void)o;
   if (ODD == REFUSES) return fail(e, CARVE_REFUSED, -1, "not today");
   if (ODD == COMPILE_FAILS || ODD == LONG_ERROR) return fail(e, CARVE_FAILED, -1, "out of ideas");
+  model_len = 0;
+  if (g->onnx && g->onnx->len < sizeof model) memcpy(model, g->onnx->data, model_len = g->onnx->len);
+  if (g->onnx && g->onnx->n_weights && *(const float *)g->onnx->weights[0]->data != 3) return fail(e, CARVE_FAILED, -1, "other weights");
   n_live++;
   *x = 1;
   return CARVE_OK;
@@ -155,7 +178,7 @@ const carve_plugin *carve_plugin_query(const carve_query *q) {
   static newer n = {{.size = sizeof(carve_plugin), .abi_major = CARVE_ABI_MAJOR, .name = STR("odd"), .processors = processors,
                      .open = open_odd, .close = close_any, .live = live, .operators = operators, .supports = supports, .claim = claim,
                      .compile = compile, .executable_close = executable_close, .specialize = specialize, .instance_close = close_any,
-                     .requirements = requirements, .session_open = session_open, .enqueue = enqueue, .session_close = close_any},
+                     .requirements = requirements, .session_open = session_open, .enqueue = enqueue, .session_close = close_any, .save = ODD >= SAVES ? save : NULL, .load = ODD >= SAVES ? load : NULL},
                     {(void *)1}};
   if (ODD == NO_TABLE) {
     fail(q->err, CARVE_FAILED, -1, "another host, please");

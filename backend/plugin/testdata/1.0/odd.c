@@ -1,0 +1,169 @@
+/*
+ * A plugin for Relu of float32 in the host's memory, right by default, and wrong in one way each with -DODD=...
+ * The smallest plugin there is: what it does not set is left to the host.
+ */
+#include <string.h>
+
+#include "carve_plugin.h"
+
+#ifndef ODD
+#define ODD 0
+#endif
+
+enum {
+  RIGHT, NO_TABLE, OTHER_MAJOR, SHORT_TABLE, NO_NAME, NULL_PROCESSOR, TINY_STRUCT, LATER_VERSION, OTHER_DIGEST, MORE_PORTS, UNKNOWN_VARIABLE,
+  BAD_BUFFER, BAD_STEPS, FAILS, REFUSES, COMPILE_FAILS, NO_HANDLE, BAD_CLAIM, ODD_COST, NEWER_TABLE, NO_REASON, LONG_ERROR, STRIDED, LEAK,
+  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES
+};
+
+#define STR(s) {s, sizeof(s) - 1}
+
+typedef struct session { const carve_run *run; int runs; } session;
+
+static session sessions[1024];
+static int n_sessions, n_live;
+
+static int32_t fail(carve_error *e, int32_t status, int32_t index, const char *text) {
+  e->index = index;
+  e->len = strlen(text) < e->cap ? strlen(text) : e->cap;
+  memcpy(e->text, text, e->len);
+  if (ODD == LONG_ERROR) e->len = UINT64_MAX;
+  return status;
+}
+
+static int32_t processors(const carve_processor *const **out, uint64_t *n, carve_error *e) {
+  static const carve_processor p = {ODD == TINY_STRUCT ? 2 : sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY, 0, STR("odd"), STR("test"), {0, 0}};
+  static const carve_processor *list[] = {ODD == NULL_PROCESSOR ? NULL : &p};
+  (void)e;
+  *out = list;
+  *n = 1;
+  return CARVE_OK;
+}
+
+static int32_t open_odd(uint32_t p, const carve_str *o, uint64_t n, uint64_t *b, carve_error *e) {
+  (void)p, (void)o;
+  if (n) return fail(e, CARVE_BAD_ARGUMENT, -1, "no options");
+  *b = ODD == NO_HANDLE ? 0 : 1;
+  return CARVE_OK;
+}
+
+static int32_t close_any(uint64_t h) {
+  (void)h;
+  return CARVE_OK;
+}
+
+static int32_t executable_close(uint64_t h) {
+  (void)h;
+  if (ODD != LEAK) n_live--;
+  return CARVE_OK;
+}
+
+static int32_t live(uint64_t b, carve_live *out) {
+  (void)b;
+  out->executables = n_live;
+  return CARVE_OK;
+}
+
+static int32_t operators(uint64_t b, const carve_op *const **out, uint64_t *n) {
+  static const carve_op relu = {sizeof relu, ODD == LATER_VERSION ? 99 : 6, 0, 0, {0, 0}, STR("Relu"), 2, ODD == OTHER_DIGEST ? 1 : 0};
+  static const carve_op *const list[] = {&relu};
+  (void)b;
+  *out = list;
+  *n = ODD == BAD_OPERATORS ? UINT64_MAX : 1;
+  return CARVE_OK;
+}
+
+static int32_t supports(uint64_t b, const carve_graph *g, const uint32_t *nodes, uint64_t n, carve_support *const *out, carve_error *e) {
+  static const carve_port_format rows = {sizeof rows, ODD == UNKNOWN_VARIABLE ? 7 : 0, NULL};
+  static const carve_port_format *const ports[] = {&rows, &rows};
+  static const carve_signature s = {sizeof s, ODD == MORE_PORTS ? 2 : 1, 1, 0, STR("rows"), ports, ports, NULL, ODD == ODD_COST ? -1e300 * 1e300 : 0};
+  static const carve_signature *const list[] = {&s};
+  (void)b, (void)g, (void)nodes, (void)e;
+  for (uint64_t i = 0; i < n; i++) {
+    out[i]->status = ODD == NO_REASON ? CARVE_REFUSED : CARVE_OK;
+    out[i]->n_signatures = 1;
+    out[i]->signatures = list;
+    out[i]->ns = ODD == ODD_COST ? 0.0 / 0.0 : 0;
+  }
+  return CARVE_OK;
+}
+
+static int32_t claim(uint64_t b, const carve_graph *g, const carve_claims **out, carve_error *e) {
+  static const uint32_t nodes[] = {12345};
+  static const carve_claim c = {sizeof c, CARVE_CLAIM_ATOMIC, STR("odd"), nodes, 1, 0};
+  static const carve_claim *const list[] = {&c};
+  static const carve_claims all = {sizeof all, 1, list};
+  (void)b, (void)g, (void)e;
+  *out = ODD == BAD_CLAIM ? &all : NULL;
+  return CARVE_OK;
+}
+
+static int32_t compile(uint64_t b, const carve_graph *g, const carve_options *o, uint64_t *x, carve_error *e) {
+  (void)b, (void)g, (void)o;
+  if (ODD == REFUSES) return fail(e, CARVE_REFUSED, -1, "not today");
+  if (ODD == COMPILE_FAILS || ODD == LONG_ERROR) return fail(e, CARVE_FAILED, -1, "out of ideas");
+  n_live++;
+  *x = 1;
+  return CARVE_OK;
+}
+
+static int32_t specialize(uint64_t x, const carve_binding *b, uint64_t n, uint64_t *i, carve_error *e) {
+  (void)x, (void)b, (void)n;
+  if (ODD == NEEDS_SHAPES) return fail(e, CARVE_REFUSED, -1, "not this shape");
+  *i = 1;
+  return CARVE_OK;
+}
+
+static int32_t requirements(uint64_t i, const carve_requirements **out) {
+  static const carve_buffer b = {sizeof b, 0, ODD == BAD_BUFFER ? 5 : 0, 0, 64, 0};
+  static const carve_buffer *const list[] = {&b};
+  static const carve_port p = {sizeof p, ODD == STRIDED || ODD == TAKES_STRIDES ? CARVE_PORT_STRIDED : 0, 0, 0, 0, 0};
+  static const carve_port *const ports[] = {&p};
+  static const carve_requirements r = {.size = sizeof r, .steps = ODD == BAD_STEPS ? -4 : 1, .inputs = ports, .outputs = ports, .buffers = list, .n_buffers = 1};
+  (void)i;
+  *out = &r;
+  return CARVE_OK;
+}
+
+static int32_t session_open(uint64_t i, const carve_run *run, uint64_t stream, uint64_t *s, carve_error *e) {
+  (void)i, (void)stream, (void)e;
+  sessions[n_sessions % 1024].run = run;
+  *s = (uint64_t)(n_sessions++ % 1024) + 1;
+  return CARVE_OK;
+}
+
+static int32_t enqueue(uint64_t s, uint64_t *event, carve_error *e) {
+  const carve_run *r = sessions[s - 1].run;
+  const carve_tensor *x = r->inputs[0], *y = r->outputs[0];
+  const float *from = (const float *)(const void *)((const char *)x->data + x->byte_offset);
+  float *to = (float *)(void *)((char *)y->data + y->byte_offset);
+  (void)event;
+  if (ODD == FAILS) return fail(e, CARVE_FAILED, 0, "the \x01 unit is on fire");
+  if (ODD == STRIDED && x->strides) return fail(e, CARVE_NEEDS_CONTIGUOUS, 0, "rows lie apart");
+  for (int64_t i = 0; i < x->shape[0]; i++)
+    for (int64_t k = 0; k < x->shape[1]; k++) {
+      float v = x->strides ? from[i * x->strides[0] + k * x->strides[1]] : from[i * x->shape[1] + k];
+      to[y->strides ? i * y->strides[0] + k * y->strides[1] : i * y->shape[1] + k] = v < 0 ? 0 : v;
+    }
+  return CARVE_OK;
+}
+
+/* The table of a later minor version: longer than what the host knows. */
+typedef struct { carve_plugin table; void *more[16]; } newer;
+
+const carve_plugin *carve_plugin_query(const carve_query *q) {
+  static newer n = {{.size = sizeof(carve_plugin), .abi_major = CARVE_ABI_MAJOR, .name = STR("odd"), .processors = processors,
+                     .open = open_odd, .close = close_any, .live = live, .operators = operators, .supports = supports, .claim = claim,
+                     .compile = compile, .executable_close = executable_close, .specialize = specialize, .instance_close = close_any,
+                     .requirements = requirements, .session_open = session_open, .enqueue = enqueue, .session_close = close_any},
+                    {(void *)1}};
+  if (ODD == NO_TABLE) {
+    fail(q->err, CARVE_FAILED, -1, "another host, please");
+    return NULL;
+  }
+  if (ODD == OTHER_MAJOR) n.table.abi_major = 7;
+  if (ODD == SHORT_TABLE) n.table.size = (uint32_t)((char *)&n.table.compile - (char *)&n.table);
+  if (ODD == NEWER_TABLE) n.table.size = sizeof n, n.table.abi_minor = 99;
+  if (ODD == NO_NAME) n.table.name.len = 0;
+  return &n.table;
+}
