@@ -3,7 +3,9 @@ package plugin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -184,6 +186,84 @@ var _ = Describe("an operator of a plugin", func() {
 		Entry("another rank", "OTHER_SHAPE", "was said to be"),
 		Entry("none", "NO_STORAGE", "was not made"),
 	)
+
+	It("runs in regions, behind a pass that rewrites the model", func(ctx SpecContext) {
+		m := model(`graph "g" {
+  opset 20
+  opset "com.example" 1
+  input %x: f32[N,3]
+  input %c: bool[]
+  %y = If(%c | %x) "if" {
+    then_branch: graph {
+      capture %x: f32[N,3]
+      %v = com.example::Snake(%x; alpha=2.0) "snake"
+      output %v
+    }
+    else_branch: graph {
+      capture %x: f32[N,3]
+      %w = Neg(%x) "neg"
+      output %w
+    }
+  }
+  output %y
+}
+`)
+		pass := build(GinkgoTB(), "../../examples/plugin/pass.c")
+		p, err := carve.Compile(ctx, m, &carve.Options{Plugins: []string{library(), pass}, Verify: true})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		for _, then := range []bool{true, false} {
+			flag := tensor.From([]uint8{0})
+			if then {
+				flag = tensor.From([]uint8{1})
+			}
+			flag.DType, flag.Shape = tensor.Bool, []int{}
+			out, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From([]float32{1, 2, 3}, 1, 3), "c": flag})
+			Expect(err).NotTo(HaveOccurred())
+			y, ok := out["y"].(*tensor.Tensor)
+			Expect(ok).To(BeTrue())
+			want := -float32(1)
+			if then {
+				want = -snakeOf([]float32{1})[0]
+			}
+			Expect(tensor.Elements[float32](y)[0]).To(BeNumerically("~", want, 1e-6))
+		}
+	})
+
+	It("runs for many goroutines at once, on the host's threads", func(ctx SpecContext) {
+		const rows = 10000 // enough that the kernel asks for threads
+		p, err := carve.Compile(ctx, model(snake), &carve.Options{Plugins: []string{library()}, MaxSessions: 4})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		var wg sync.WaitGroup
+		faults := make(chan error, 16)
+		for k := range cap(faults) {
+			wg.Go(func() {
+				data := make([]float32, 3*rows)
+				for i := range data {
+					data[i] = float32((i + k) % 7)
+				}
+				want := snakeOf(data)
+				for range 10 {
+					out, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From(data, rows, 3)})
+					if err != nil {
+						faults <- err
+						return
+					}
+					y, _ := out["y"].(*tensor.Tensor)
+					for i, v := range tensor.Elements[float32](y) {
+						if math.Abs(float64(v-want[i])) > 1e-5 {
+							faults <- fmt.Errorf("goroutine %d: element %d is %g, wanted is %g", k, i, v, want[i])
+							return
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		close(faults)
+		Expect(<-faults).NotTo(HaveOccurred())
+	})
 
 	It("allocates nothing in a run", func(ctx SpecContext) {
 		p, err := carve.Compile(ctx, model(snake), &carve.Options{Plugins: []string{library()}, Threads: 1})
