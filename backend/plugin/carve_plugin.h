@@ -673,7 +673,8 @@ typedef struct carve_plugin {
   int32_t (*event_notify)(uint64_t event, uint64_t token); /* has carve_host.done called. NULL: it is polled */
   int32_t (*event_close)(uint64_t event); /* the work goes on */
 
-  /* Streams: one at a time for each. All NULL: work is over when enqueue, copy and convert return. */
+  /* Streams: one at a time for each. All NULL: the host queues the calls. copy and convert are over when they return, and the
+   * next call is made when enqueue's event has happened. */
 
   int32_t (*stream_open)(uint64_t backend, uint64_t flags, uint64_t *stream, carve_error *err);
   int32_t (*stream_record)(uint64_t stream, uint64_t *event, carve_error *err); /* 0: everything queued is over */

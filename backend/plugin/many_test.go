@@ -24,7 +24,7 @@ var _ = Describe("a plugin in use by many", func() {
 		defer m.Close()
 		p, err := carve.Compile(ctx, m, &carve.Options{Strict: true, MaxSessions: 8,
 			Backends: []backend.Config{{Name: "odd"}, {Name: "tiny-npu"}},
-			Plugins:  []string{build(GinkgoTB(), "testdata/odd.c", "-DODD=RIGHT"), build(GinkgoTB(), "../../examples/plugin/accelerator.c")}})
+			Plugins:  []string{build(GinkgoTB(), "testdata/odd.c", "-DODD=RIGHT"), build(GinkgoTB(), "testdata/full.c")}})
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { Expect(p.Close()).To(Succeed()) }()
 		run := func(ctx context.Context, x float32) []float32 {
@@ -52,7 +52,7 @@ var _ = Describe("a plugin in use by many", func() {
 	})
 
 	It("is opened and closed 1,000 times, and leaves nothing", func() {
-		l, err := plugin.Open(build(GinkgoTB(), "../../examples/plugin/accelerator.c"))
+		l, err := plugin.Open(build(GinkgoTB(), "testdata/full.c"))
 		Expect(err).NotTo(HaveOccurred())
 		before := runtime.NumGoroutine()
 		for range 1000 {

@@ -61,17 +61,21 @@ func build(t testing.TB, source string, flags ...string) string {
 	return out
 }
 
-func TestAccelerator(t *testing.T) {
-	path := build(t, "../../examples/plugin/accelerator.c")
-	l, err := plugin.Open(path)
-	if err != nil {
-		t.Fatal(err)
+// TestAccelerators runs the suite on the example, and on one with all that it leaves out.
+func TestAccelerators(t *testing.T) {
+	for _, source := range []string{"../../examples/plugin/accelerator.c", "testdata/full.c"} {
+		t.Run(filepath.Base(source), func(t *testing.T) {
+			l, err := plugin.Open(build(t, source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			backendtest.Run(t, func() backend.Backend {
+				b, err := l.Open("tiny-npu", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			})
+		})
 	}
-	backendtest.Run(t, func() backend.Backend {
-		b, err := l.Open("tiny-npu", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	})
 }

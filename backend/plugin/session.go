@@ -46,9 +46,12 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	if q, ok := a.Stream.(*device.Queue); ok { // of a plugin without streams
 		return q.Do(func() error {
 			e, err := s.enqueue(ctx, a)
-			if err == nil && e != nil {
-				err = e.Wait(context.WithoutCancel(ctx))
-				e.Close()
+			if err != nil || e == nil {
+				return err
+			}
+			err = e.Wait(context.WithoutCancel(ctx))
+			if e.Close(); err == nil && a.Trace != nil {
+				s.trace(a)
 			}
 			return err
 		}), nil
