@@ -19,15 +19,22 @@ func (a *app) nativeCommands() []*cobra.Command {
 		Use:   "plugin",
 		Short: "For who writes a plugin: the header, digests of schemas, and the compliance suite",
 	}
-	cmd.AddCommand(&cobra.Command{
+	cpp := false
+	header := &cobra.Command{
 		Use:   "header",
 		Short: "Prints carve_plugin.h, which a plugin is compiled with",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(a.stdout, plugin.Header)
+			text := plugin.Header
+			if cpp {
+				text = plugin.HeaderCPP
+			}
+			_, err := fmt.Fprint(a.stdout, text)
 			return err
 		},
-	}, &cobra.Command{
+	}
+	header.Flags().BoolVar(&cpp, "cpp", false, "print carve_plugin.hpp instead, which plugins in C++ may use beside it")
+	cmd.AddCommand(header, &cobra.Command{
 		Use:   "digest OPERATOR VERSION [DOMAIN]",
 		Short: "Prints the digest of an operator's schema, for carve_op",
 		Args:  cobra.RangeArgs(2, 3),

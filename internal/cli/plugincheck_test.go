@@ -28,6 +28,13 @@ func library(source string, flags ...string) string {
 	return out
 }
 
+var _ = Describe("carve plugin header", func() {
+	It("prints the header for C, or the one beside it for C++", func(ctx SpecContext) {
+		Expect(succeeds(ctx, "plugin", "header").stdout).To(ContainSubstring("const carve_plugin *carve_plugin_query(const carve_query *query);"))
+		Expect(succeeds(ctx, "plugin", "header", "--cpp").stdout).To(ContainSubstring("#define CARVE_GUARD(f)"))
+	})
+})
+
 var _ = Describe("carve plugin check", func() {
 	It("tells of a plugin that keeps the contract, how far it is from the reference kernels", func(ctx SpecContext) {
 		path := library("../../examples/plugin/accelerator.c")
