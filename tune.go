@@ -75,6 +75,8 @@ type TunedRun struct {
 // programs: chosen by the measured times, by modelled ones, by priority, with one backend alone, and with each backend first. The
 // fastest is kept. What is measured is kept at once, for all models with the same operators; where ctx ends, it stays.
 //
+// Users' own properties and passes go by their names: one that has changed under the same name wants another folder.
+//
 // The cache may be used by many processes at one time: of two that tune the same, the first to end has the last word.
 //
 // Errors are those of Compile, and of the file system; *InputError for an input that has no data.
@@ -271,12 +273,13 @@ func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune
 
 // wholes names what is compared as a whole: of equal ones the first counts.
 func wholes(list []backend.Backend) []string {
-	names := []string{"priority", "measured", "modelled"}
+	names := []string{"priority"}
 	for _, b := range list {
 		if info := b.Info(); !info.Oracle {
 			names = append(names, "alone "+info.Name)
 		}
 	}
+	names = append(names, "measured", "modelled")
 	for i, b := range list {
 		if info := b.Info(); i > 0 && !info.Oracle {
 			names = append(names, "first "+info.Name)
@@ -383,7 +386,7 @@ func (c *compilation) host() tune.Host {
 		info := b.Info()
 		x := tune.Implementation{Version: info.Version, Processor: info.Processor}
 		for _, config := range c.o.Backends {
-			if name, _, _ := strings.Cut(info.Name, ":"); config.Name == info.Name || config.Name == name {
+			if name, _, _ := strings.Cut(info.Name, ":"); len(config.Options) > 0 && (config.Name == info.Name || config.Name == name) {
 				x.Options = fmt.Sprint(config.Options) // maps are printed in the order of keys
 			}
 		}

@@ -20,7 +20,9 @@ type Subject interface {
 
 const (
 	fewestRounds = 4
-	mostRounds   = 16
+	mostRounds   = 12
+	// wholeRounds is mostRounds of whole programs.
+	wholeRounds = 40
 	// roundTime is how long something short runs in a round, and roundRuns how often at least.
 	roundTime = 1500 * time.Microsecond
 	roundRuns = 2
@@ -30,6 +32,8 @@ const (
 	near = 0.03
 	// together is how many subjects there are at one time: rounds of each lie apart, since what else a machine does comes and goes.
 	together = 12
+	// grace is how long a first run may take beyond a deadline, or beyond ten times the best of its rivals.
+	grace = time.Second
 	// leastNanos is what reading the clock takes.
 	leastNanos = 20
 )
@@ -98,8 +102,11 @@ func (s *series) round(ctx context.Context, cold bool) {
 	s.rounds = append(s.rounds, best)
 }
 
-// contest measures rivals by turns. It ends soon after the deadline, but gives each a round.
-type contest struct{ list []*series }
+// contest measures rivals by turns.
+type contest struct {
+	list []*series
+	most int // rounds
+}
 
 // turn gives each rival a round that still needs one. It reports whether one did.
 func (c *contest) turn(ctx context.Context, round int, cold bool) bool {
@@ -136,7 +143,7 @@ func (c *contest) decide(rounds int) {
 		s.over = rounds >= fewestRounds && !closeBy
 		unsure = unsure || !s.over
 	}
-	if rounds >= mostRounds || rounds >= fewestRounds && !unsure {
+	if rounds >= c.most || rounds >= fewestRounds && !unsure {
 		for _, s := range order {
 			s.over = true
 		}
@@ -194,7 +201,7 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 		all[i] = &series{}
 		s := all[i]
 		if s.subject, s.err = m.Make(ctx, t); s.err == nil {
-			_, s.err = s.subject.Run(ctx) // warm
+			s.err = warm(ctx, s.subject, time.Until(m.Deadline)+grace)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -204,7 +211,7 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 		}
 		c := contests[t.rivals]
 		if c == nil {
-			c = &contest{}
+			c = &contest{most: mostRounds}
 			contests[t.rivals] = c
 			order = append(order, c)
 		}
@@ -222,6 +229,14 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// warm runs a subject for the first time, for at most that long.
+func warm(ctx context.Context, s Subject, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_, err := s.Run(ctx)
+	return err
 }
 
 // keep keeps what was measured of a task.
@@ -248,17 +263,22 @@ type Whole struct {
 }
 
 // Race runs wholes by turns, and returns how long each takes, the fastest first; of equals the first that was given. Those that fail
-// are left out, and told to failed. It ends when the fastest is known, or soon after the deadline, but each runs three rounds. The
+// or take very much longer than those before are left out, and told to failed. It ends when the fastest is known, or soon after the deadline, but each runs three rounds. The
 // error is ctx's.
 func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(name string, err error)) ([]Run, error) {
-	c := &contest{}
-	for range list {
-		c.list = append(c.list, &series{})
-	}
+	c := &contest{most: wholeRounds}
+	best := time.Duration(math.MaxInt64) / 16
 	for i, w := range list {
-		s := c.list[i]
-		s.subject = w.Subject
-		if _, s.err = w.Subject.Run(ctx); s.err != nil { // warm
+		s := &series{subject: w.Subject}
+		c.list = append(c.list, s)
+		most := min(10*best, max(0, time.Until(deadline))) + grace
+		if i == len(list)-1 && best == math.MaxInt64/16 {
+			most = math.MaxInt64 // the others took too long
+		}
+		start := time.Now()
+		if s.err = warm(ctx, w.Subject, most); s.err == nil {
+			best = min(best, time.Since(start))
+		} else {
 			s.over = true
 		}
 	}

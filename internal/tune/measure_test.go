@@ -35,6 +35,14 @@ func (f *fake) Close() error {
 	return nil
 }
 
+// endless runs until its context ends.
+type endless struct{ fake }
+
+func (*endless) Run(ctx context.Context) (time.Duration, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
 var errFake = errors.New("it does not run")
 
 var _ = Describe("Measure", func() {
@@ -166,6 +174,18 @@ var _ = Describe("Race", func() {
 		Expect(runs).To(HaveExactElements(
 			HaveField("Nanos", 3e6), And(HaveField("Whole", "two"), HaveField("Nanos", 3e6)), And(HaveField("Whole", "slow"), HaveField("Nanos", 9e6))))
 		Expect(runs[0].Whole).To(Equal("one"))
+	})
+
+	It("does not wait for one that takes much longer than another", func(ctx SpecContext) {
+		list := []tune.Whole{{Name: "endless", Subject: &endless{}}, {Name: "it", Subject: &fake{takes: []time.Duration{1e6}}}, {Name: "last", Subject: &endless{}}}
+		var failed []string
+		runs, err := tune.Race(ctx, list, time.Now(), func(name string, err error) {
+			Expect(err).To(MatchError(context.DeadlineExceeded))
+			failed = append(failed, name)
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(runs).To(ConsistOf(HaveField("Whole", "it")))
+		Expect(failed).To(Equal([]string{"endless", "last"}))
 	})
 
 	It("runs each three times at the deadline", func(ctx SpecContext) {
