@@ -63,6 +63,9 @@ func (c *compilation) countIsolated(simplified *graph.Graph) error {
 		return nil
 	}
 	x := &compilation{ctx: c.ctx, model: c.model, o: c.o, backends: c.backends, registry: c.registry, bans: partition.NewBans(c.o.Pins)}
+	if x.o.Placement == Measured { // of which nothing is known there
+		x.o.Placement = Modelled
+	}
 	x.o.Isolated, x.o.Dump, x.o.DumpTo, x.o.Observer = true, nil, nil, func(Progress) {}
 	first := slices.IndexFunc(passes, func(p pass) bool { return p.round })
 	last := slices.IndexFunc(passes, func(p pass) bool { return p.name == "insert-conversions" })

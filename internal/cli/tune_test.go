@@ -37,7 +37,9 @@ var _ = Describe("tune", func() {
 		Expect(json.Unmarshal([]byte(succeeds(ctx, with("tune", "--json")...).stdout), &r)).To(Succeed())
 		Expect(r.Known).To(BeTrue())
 		Expect(r.Runs[0].Choice).To(Equal(r.Choice))
-		out = succeeds(ctx, with("partition", "--placement", "measured")...).stdout
+		planned := succeeds(ctx, with("partition", "--placement", "measured")...)
+		Expect(planned.stderr).To(BeEmpty())
+		out = planned.stdout
 		Expect(out).To(ContainSubstring("chosen as tuning found fastest: " + r.Choice + "\n"))
 		Expect(out).To(MatchRegexp(`(?m)^cpu +1 +2 `))
 		Expect(succeeds(ctx, with("partition", "--placement", "priority")...).stdout).NotTo(ContainSubstring("tuning"))

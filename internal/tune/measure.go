@@ -26,8 +26,10 @@ const (
 	// roundTime is how long something short runs in a round, and roundRuns how often at least.
 	roundTime = 1500 * time.Microsecond
 	roundRuns = 2
-	// hopeless is how many times as long as the best of its rivals something takes that is not measured any further.
+	// hopeless is how many times as long as the best of its rivals something takes that is not measured any further, after as many
+	// rounds as doubts takes: what else the machine does may have met all of the first ones.
 	hopeless = 2.5
+	doubts   = 3
 	// near is how close rivals are that are told apart with more rounds, in parts of the better one.
 	near = 0.03
 	// together is how many subjects there are at one time: rounds of each lie apart, since what else a machine does comes and goes.
@@ -134,7 +136,7 @@ func (c *contest) decide(rounds int) {
 		if s.over {
 			continue
 		}
-		if s.least() > hopeless*best.least() {
+		if slow := s.least() / best.least(); slow > hopeless && rounds >= doubts || slow > 10*hopeless {
 			s.over = true
 			continue
 		}
