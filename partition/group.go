@@ -82,7 +82,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		p.Alone = slices.Repeat([]bool{true}, len(order))
 	}
 	for range s.o.Backends {
-		pol := dag.Policy{Disconnected: s.o.Disconnected}
+		pol := dag.Policy{Disconnected: s.o.Disconnected || s.loose}
 		p.Policy = append(p.Policy, pol, pol)
 	}
 	r, err := dag.Group(ctx, p)

@@ -18,8 +18,10 @@ import (
 // compete with their parts.
 //
 // A node pays for a launch where the producer of its first computed operand is on another backend; sets of nodes that hang
-// together in other ways only have their launches corrected afterwards, when groups are known: a group whose nodes cost less on
-// a neighbour's backend, with the boundary and the launch that it saves, is given to that.
+// together in other ways only have their launches corrected afterwards, when groups are known: groups that do not earn their
+// launch and the conversions around them dissolve, and groups may have unconnected parts where the launches that this saves are a
+// hundredth of the time. Plans that prefer one backend wherever it takes a node are looked at as wholes, and none that is cheaper
+// is missed.
 //
 // Of choices that cost the same, that with the most on earlier backends is taken; the order of the list means nothing else. What
 // a property adjusts, in place of fusing it, it adjusts for all backends, though.
@@ -36,7 +38,10 @@ type Modelled struct {
 type Placement struct {
 	Nanoseconds float64 // modelled, of what was chosen, launches as counted before groups are known
 	Bound       float64 // no choice costs less
-	Regrouped   int     // groups that were given to a neighbour's backend
+	Corrected   float64 // modelled, of what was taken when groups were known, launches counted by them
+	Regrouped   int     // groups that dissolved, since they did not earn their launch and conversions
+	// Rivals are the plans that prefer one backend, by its name, as far as they were worth a look: none is below Corrected.
+	Rivals []Rival
 }
 
 // Gap returns how far the choice may be from the least cost, as a share of that.
@@ -71,11 +76,8 @@ func (m *Modelled) Choose(ctx context.Context, t *Candidates) error {
 	if err != nil {
 		return err
 	}
-	place, err := choose.NewPlace(ctx, &b.problem, x)
+	place, err := b.best(ctx, x, &choose.Settings{Budget: m.Budget})
 	if err != nil {
-		return err
-	}
-	if err := b.regroup(ctx, place); err != nil {
 		return err
 	}
 	if err := b.losses(ctx, place); err != nil {

@@ -13,46 +13,81 @@ const (
 	regroupNodes  = 64 // of a group that may be given away
 )
 
-// regroup corrects a choice when it is known which nodes come to lie in one group: launches are counted by group, and a group
-// whose nodes cost less on the backend of a neighbour, where they need no launch of their own, goes there. It does so in
-// rounds, each of which is kept where all groups together cost less afterwards.
-func (b *placing) regroup(ctx context.Context, place *choose.Place) error {
-	if !slices.ContainsFunc(b.launches, func(ns float64) bool { return ns > 0 }) {
-		return nil
+// corrected returns the plan of a choice when it is known which nodes come to lie in one group. Launches are counted by group
+// then, and groups that do not earn their launch and the conversions around them dissolve: the part of the choice that is theirs
+// is solved again without their backend. It does so in rounds, each of which is kept where all groups together cost less
+// afterwards.
+func (b *placing) corrected(ctx context.Context, x []int32) (*plan, error) {
+	place, err := choose.NewPlace(ctx, &b.problem, x)
+	if err != nil {
+		return nil, err
 	}
 	joined := b.problem.Launch
 	defer func() { b.problem.Launch = joined }()
 	b.problem.Launch = make([]int64, len(joined)) // groups pay now
 	groups, err := b.groups(ctx, place, joined)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	p := &plan{place: place, groups: groups, cost: b.problem.Cost(x) + groups.launches}
 	for range regroupRounds {
-		before, total := slices.Clone(place.Choice()), b.problem.Cost(place.Choice())+groups.launches
+		if groups.launches == 0 {
+			break
+		}
+		before := slices.Clone(place.Choice())
 		moved := 0
 		for g := range groups.members {
 			if g%64 == 0 && ctx.Err() != nil {
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
-			if b.giveAway(place, groups, int32(g), joined) {
+			ok, err := b.dissolve(ctx, place, groups, int32(g), joined)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
 				moved++
 			}
 		}
 		if moved == 0 {
-			return nil
+			break
 		}
 		next, err := b.groups(ctx, place, joined)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if b.problem.Cost(place.Choice())+next.launches >= total {
+		cost := b.problem.Cost(place.Choice()) + next.launches
+		if cost >= p.cost {
 			for v, a := range before {
 				place.Set(int32(v), a)
 			}
-			return nil
+			break
 		}
+		next.moved = groups.moved + moved
 		groups = next
-		b.s.result.placement.Regrouped += moved
+		p.groups, p.cost = groups, cost
+	}
+	return p, b.loosen(ctx, p, joined)
+}
+
+// worthLoosening is the part of a plan's time that groups of unconnected parts have to save by their launches, since they hold
+// their memory for longer.
+const worthLoosening = 0.01
+
+// loosen allows a plan groups of unconnected parts where the launches that this saves are worth it.
+func (b *placing) loosen(ctx context.Context, p *plan, launch []int64) error {
+	least := int64(worthLoosening * float64(p.cost))
+	if b.s.o.Disconnected || p.groups.launches <= least {
+		return nil
+	}
+	b.s.loose = true
+	groups, err := b.groups(ctx, p.place, launch)
+	b.s.loose = false
+	if err != nil {
+		return err
+	}
+	if saved := p.groups.launches - groups.launches; saved > least {
+		groups.moved = p.groups.moved
+		p.groups, p.loose, p.cost = groups, true, p.cost-saved
 	}
 	return nil
 }
@@ -63,6 +98,7 @@ type grouping struct {
 	members  [][]int32 // variables by group
 	backend  []int32
 	launches int64 // what they cost in sum
+	moved    int   // groups that were given away before
 }
 
 // groups finds the groups that a choice comes to.
@@ -94,49 +130,112 @@ func (b *placing) groups(ctx context.Context, place *choose.Place, launch []int6
 	return g, nil
 }
 
-// giveAway gives a group to the backend of a neighbour where that costs least, and less than it costs as it is. Groups that took
-// part in a change in this round are left for the next.
-func (b *placing) giveAway(place *choose.Place, g *grouping, group int32, launch []int64) bool {
+// dissolve gives the nodes of a group to other backends where that costs less, in conversions and launches as well. Groups that
+// took part in a change in this round are left for the next.
+func (b *placing) dissolve(ctx context.Context, place *choose.Place, g *grouping, group int32, launch []int64) (bool, error) {
 	members := g.members[group]
 	if len(members) > regroupNodes || len(members) == 0 {
-		return false
+		return false, nil
 	}
 	around := b.neighbours(g, group)
-	var bestTo []int32
-	best, saved, into := int64(0), launch[g.backend[group]], int32(-1)
-	for _, i := range b.backendsOf(g, around) {
-		if i == g.backend[group] {
-			continue
-		}
-		to := b.moveTo(place, members, i)
-		if to == nil {
-			continue
-		}
-		d := place.Change(members, to) - saved
-		merged := 0
+	most := launch[g.backend[group]] // that can be saved
+	for _, h := range around {
+		most += launch[g.backend[h]]
+	}
+	allow := b.without(members, g.backend[group])
+	if b.dearer(place, members, allow) >= most+place.Conversions(members) || b.torn(place, members) {
+		return false, nil
+	}
+	to, by, err := place.Resolve(ctx, members, allow, nil)
+	if err != nil || by >= choose.Hard {
+		return false, err
+	}
+	into := b.backendsAt(members, to)
+	by -= launch[g.backend[group]]
+	for _, i := range into {
+		near := 0
 		for _, h := range around {
 			if g.backend[h] == i {
-				merged++
+				near++
 			}
 		}
-		d -= int64(merged-1) * launch[i] // what it connects becomes one group
-		if d < best {
-			best, bestTo, into = d, to, i
+		if near == 0 {
+			by += launch[i]
+		} else if len(into) == 1 {
+			by -= int64(near-1) * launch[i] // what it connects becomes one group
 		}
 	}
-	if bestTo == nil {
-		return false
+	if by >= 0 {
+		return false, nil
 	}
 	for k, v := range members {
-		place.Set(v, bestTo[k])
+		place.Set(v, to[k])
 	}
 	for _, h := range around {
-		if g.backend[h] == into {
+		if slices.Contains(into, g.backend[h]) {
 			g.members[h] = nil
 		}
 	}
 	g.members[group] = nil
-	return true
+	return true, nil
+}
+
+// without returns what a group's nodes may be that leave a backend: single nodes, and sets that lie within the group.
+func (b *placing) without(members []int32, backend int32) func(v, alt int32) bool {
+	return func(v, alt int32) bool {
+		a := &b.alts[v][alt]
+		if int32(a.c.Backend) == backend {
+			return false
+		}
+		return a.set < 0 || !slices.ContainsFunc(b.sets[a.set].vars, func(w int32) bool {
+			_, in := slices.BinarySearch(members, w)
+			return !in
+		})
+	}
+}
+
+// dearer returns by how much the times of nodes grow at least with what is allowed; Hard where one has nothing.
+func (b *placing) dearer(place *choose.Place, members []int32, allow func(v, alt int32) bool) int64 {
+	x, by := place.Choice(), int64(0)
+	for _, v := range members {
+		alts := b.problem.Vars[v].Alts
+		least := choose.Hard
+		for k := range alts {
+			if alts[k].Cost < least && allow(v, int32(k)) {
+				least = alts[k].Cost
+			}
+		}
+		if least >= choose.Hard {
+			return choose.Hard
+		}
+		by += least - alts[x[v]].Cost
+	}
+	return by
+}
+
+// torn reports whether a set that was chosen lies in part in a group.
+func (b *placing) torn(place *choose.Place, members []int32) bool {
+	x := place.Choice()
+	for _, v := range members {
+		if s := b.alts[v][x[v]].set; s >= 0 {
+			for _, w := range b.sets[s].vars {
+				if _, in := slices.BinarySearch(members, w); !in {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// backendsAt returns the backends of alternatives, each once.
+func (b *placing) backendsAt(members, to []int32) (list []int32) {
+	for k, v := range members {
+		if i := int32(b.alts[v][to[k]].c.Backend); !slices.Contains(list, i) {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // neighbours returns the groups that read what a group makes, or make what it reads.
@@ -167,54 +266,4 @@ func (b *placing) neighbours(g *grouping, group int32) []int32 {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// backendsOf returns the backends of groups, by name.
-func (b *placing) backendsOf(g *grouping, groups []int32) []int32 {
-	var out []int32
-	for _, h := range groups {
-		if !slices.Contains(out, g.backend[h]) {
-			out = append(out, g.backend[h])
-		}
-	}
-	slices.SortFunc(out, func(x, y int32) int {
-		if b.s.names[x] < b.s.names[y] {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
-
-// moveTo returns the alternatives with which a group's nodes go to backend i, each the best in turn; nil where one has none there,
-// or a set would be torn that has nodes elsewhere.
-func (b *placing) moveTo(place *choose.Place, members []int32, i int32) []int32 {
-	x := place.Choice()
-	before := make([]int32, len(members))
-	for k, v := range members {
-		before[k] = x[v]
-		if s := b.alts[v][x[v]].set; s >= 0 {
-			for _, w := range b.sets[s].vars {
-				if !slices.Contains(members, w) {
-					return nil
-				}
-			}
-		}
-	}
-	to := make([]int32, len(members))
-	ok := true
-	for k, v := range members {
-		to[k] = b.alone(place, v, func(a *alternative) bool { return int32(a.c.Backend) == i })
-		if ok = to[k] >= 0; !ok {
-			break
-		}
-		place.Set(v, to[k])
-	}
-	for k, v := range members {
-		place.Set(v, before[k])
-	}
-	if !ok {
-		return nil
-	}
-	return to
 }

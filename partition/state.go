@@ -29,6 +29,7 @@ type State struct {
 	reject  []Rejection
 	told    map[told]bool // reasons that properties gave
 	borders []border
+	loose   bool // groups may have unconnected parts: the Chooser's word
 
 	order   []*graph.Node // topological
 	groupOf []int32       // by node id; -1 outside of groups

@@ -54,6 +54,20 @@ func (l *Place) Resolve(ctx context.Context, vars []int32, allow func(v, alt int
 	return to, l.Change(vars, to), nil
 }
 
+// Conversions returns what the conversions of all values cost that some variables read or make, those that several read once for
+// each.
+func (l *Place) Conversions(vars []int32) int64 {
+	total := int64(0)
+	for _, v := range vars {
+		for _, list := range [][]int32{l.f.reads.at(v), l.f.makes.at(v)} {
+			for _, i := range list {
+				total = sum(total, l.price(i))
+			}
+		}
+	}
+	return total
+}
+
 // part is a problem of some variables of another one.
 type part struct {
 	l      *Place
