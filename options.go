@@ -24,7 +24,7 @@ import (
 
 // Options are the settings of Compile. The zero value and nil mean the defaults.
 type Options struct {
-	// Backends in order of priority, by registry name. Two are always linked: "cpu", float32 kernels in Go and Go assembly
+	// Backends in the order that Placement goes by, by registry name. Two are always linked: "cpu", float32 kernels in Go and Go assembly
 	// with blocked layouts and packed weights, and "reference", plain kernels for the standard operators. They follow the
 	// list implicitly in this order, unless it is only "reference" or Strict is set. Empty means "cpu". One that is
 	// unavailable here takes no nodes, and the Report says why. A name with an index, "cuda:1", is the backend on that one of
@@ -47,7 +47,7 @@ type Options struct {
 	DisabledProperties map[string][]string
 	// Pins bind nodes to backends or keep them away.
 	Pins []partition.Pin
-	// Placement says how it is decided who runs what; the zero value is Priority.
+	// Placement says how it is decided who runs what; the zero value is Automatic.
 	Placement Placement
 	// Budget bounds the time that a choice by cost searches where it cannot be certain of the least, for each graph and loop
 	// body: it then takes the best that it found, and the Report says how far that may be off. 0 means no bound in time.
@@ -131,8 +131,11 @@ type Options struct {
 type Placement int
 
 const (
+	// Automatic is Modelled where two or more backends take part, that of last resort not counted and those that follow the list
+	// implicitly included, and all of them say what they achieve (backend.Info.Efficiency). Otherwise it is Priority.
+	Automatic Placement = iota
 	// Priority gives a node to the first backend of the list that takes it.
-	Priority Placement = iota
+	Priority
 	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
 	// the launches of groups, are least in sum. The order of the list decides between equals.
 	Modelled
@@ -143,7 +146,7 @@ const (
 )
 
 // placements are the names of placements, by value.
-var placements = []string{"priority", "modelled", "measured"}
+var placements = []string{"automatic", "priority", "modelled", "measured"}
 
 // String returns the name, as ParsePlacement takes it.
 func (p Placement) String() string {

@@ -231,7 +231,7 @@ func layered(rng *rand.Rand, t *turned) *carve.Options {
 	}
 	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	o := &carve.Options{Strict: true, Verify: true, Open: map[string]backend.Backend{}, Properties: map[string][]property.SubgraphProperty{},
-		Placement: carve.Placement(rng.IntN(2))}
+		Placement: []carve.Placement{carve.Priority, carve.Modelled}[rng.IntN(2)]}
 	for i, b := range list {
 		if i < len(list)-1 {
 			salt, share := rng.Uint64(), uint64(30+rng.IntN(40))

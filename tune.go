@@ -323,12 +323,28 @@ func (c *compilation) choose() (_ partition.Chooser, err error) {
 		c.chooser, err = c.told(c)
 	case c.o.Placement == Measured:
 		c.chooser, err = c.measured()
-	case c.o.Placement == Modelled:
+	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
 		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
 	default:
 		c.chooser = partition.Priority{}
 	}
 	return c.chooser, err
+}
+
+// rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
+func (c *compilation) rivals() bool {
+	n := 0
+	for _, b := range c.backends {
+		info := b.Info()
+		switch {
+		case info.Oracle:
+		case info.Efficiency == nil:
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 1
 }
 
 // measured reads who chooses from the cache.

@@ -186,6 +186,47 @@ var _ = Describe("The choice by cost", func() {
 		Expect(run(ctx, []float64{8e3, 0}, pins, text...).Groups).To(Equal([]string{"first: a", "second: s d"}))
 	})
 
+	It("lets groups have unconnected parts where the launches that this saves are worth it", func(ctx SpecContext) {
+		text := []string{"a = Neg(x)", "d = Neg(y)"}
+		of := func(launch float64) []string {
+			GinkgoHelper()
+			out, err := partitiontest.Run(ctx, &partitiontest.Case{Graph: partitiontest.Lines("a, d", text...), Options: partition.Options{
+				Chooser:  &partition.Modelled{Launches: []float64{launch}},
+				Backends: []backend.Backend{priced{instance("only", graph.RowMajor), map[string]float64{"Neg": 5e3}}},
+			}})
+			Expect(err).NotTo(HaveOccurred())
+			return out.Groups
+		}
+		Expect(of(1e3)).To(Equal([]string{"only: a d"}))
+		Expect(of(50)).To(Equal([]string{"only: a", "only: d"}))
+	})
+
+	It("is no dearer than plans that prefer one backend, launches counted by groups", func(ctx SpecContext) {
+		launches := []float64{500, 3000, 200}
+		compared := 0
+		for seed := range uint64(20) {
+			m := randomMarket(rand.New(rand.NewPCG(seed, 23)), 25)
+			got, res := m.cost(ctx, orders[0], &partition.Modelled{Launches: launches})
+			for _, gr := range res.Groups {
+				got += launches[int(gr.Backend[1]-'0')]
+			}
+			p := res.Placement()
+			Expect(p.Corrected).To(BeNumerically("~", got, 1), "seed %d", seed)
+			for _, r := range p.Rivals {
+				compared++
+				Expect(p.Corrected).To(BeNumerically("<=", r.Nanoseconds), "seed %d", seed)
+			}
+			for i := range launches { // turns, one backend first
+				turns, plan := m.cost(ctx, []int{i, (i + 1) % 3, (i + 2) % 3}, partition.Priority{})
+				for _, gr := range plan.Groups {
+					turns += launches[int(gr.Backend[1]-'0')]
+				}
+				Expect(p.Corrected).To(BeNumerically("<=", turns+1), "seed %d, %d first", seed, i)
+			}
+		}
+		Expect(compared).To(BeNumerically(">", 10))
+	})
+
 	It("holds pins", func(ctx SpecContext) {
 		out := run(ctx, nil, []partition.Pin{{Node: "b", Backend: "second"}}, "a = Exp(x)", "b = Neg(a)", "d = Exp(b)")
 		Expect(out.Groups).To(Equal([]string{"second: a b d"}))

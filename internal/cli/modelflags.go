@@ -72,7 +72,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "strict", "no implicit backends; an error where a node or group finds no place", truth(&f.strict), f.applyStrict},
 		{compiling, "min-nodes", "give groups of fewer than `N` nodes to backends further down the list, where these take them", number(&f.minNodes), f.applyMinNodes},
 		{compiling, "disconnected", "allow groups of several unconnected parts, which makes them as few as can be", truth(&f.disconnected), f.applyDisconnected},
-		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled, or as tune found fastest, measured; unset means priority", text(&f.placement), f.applyPlacement},
+		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled, or as tune found fastest, measured; unset means by cost where several backends say what they achieve", text(&f.placement), f.applyPlacement},
 		{compiling, "cache", "`FOLDER` of what tune has measured; unset means carve in the user's folder of caches", text(&f.cache), f.applyCache},
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},

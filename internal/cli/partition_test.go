@@ -249,7 +249,7 @@ var _ = Describe("dump", func() {
 		Expect(out).To(MatchRegexp(`chosen by cost: \d+\.\d{3} ms, of at least \d+\.\d{3} ms\n`))
 		Expect(succeeds(ctx, "partition", path, "--placement", "priority").stdout).NotTo(ContainSubstring("chosen by cost"))
 		Expect(succeeds(ctx, "partition", path, "--placement", "modelled", "--why", "a").stdout).To(ContainSubstring("not on reference: cost: "))
-		Expect(fails(ctx, "partition", path, "--placement", "best")).To(ContainSubstring("is none of priority, modelled"))
+		Expect(fails(ctx, "partition", path, "--placement", "best")).To(ContainSubstring("is none of automatic, priority, modelled"))
 		Expect(fails(ctx, "partition", path, "--budget", "-1s")).To(ContainSubstring("must not be negative"))
 	})
 })
