@@ -57,6 +57,7 @@ func Build(src *Source) *Document {
 		b.d.Backends = append(b.d.Backends, Backend{i.Name, i.Version, i.Processor})
 	}
 	b.block(src.Spec, -1)
+	slices.SortStableFunc(b.d.Arenas, func(x, y Arena) int { return x.Scope - y.Scope }) // those of the main graph first
 	b.run()
 	return b.d
 }

@@ -176,6 +176,7 @@ var _ = Describe("a picture", func() {
 			}
 		}
 		Expect(d.Arenas).NotTo(BeEmpty())
+		Expect(d.Arenas[0].Scope).To(Equal(0), "the main graph's come first")
 		for _, a := range d.Arenas {
 			for _, b := range a.Buffers {
 				Expect(b.Node).To(BeNumerically(">=", 0), "nobody makes %s", b.Name)

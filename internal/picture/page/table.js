@@ -53,7 +53,7 @@ const table = views.nodes = {
       this.columns.forEach(([name, kind, of], k) => {
         const x = of(r), timed = name === 'measured' || name.startsWith('on ');
         const text = timed ? (x ? time(x) : '') : name === 'group' ? (x >= 0 ? x : '') : x;
-        const cell = element('div', { className: kind, textContent: text });
+        const cell = element('div', { className: kind }, kind === 'name' ? element('bdi', { textContent: text }) : String(text));
         cell.setAttribute('role', 'gridcell');
         if (kind === 'name' || kind === 'why') cell.title = text;
         row.append(cell);
