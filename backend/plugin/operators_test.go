@@ -89,13 +89,19 @@ var _ = Describe("an operator of a plugin", func() {
 	own := func(name string, more ...string) string {
 		return build(GinkgoTB(), "testdata/own.c", append([]string{"-DOWN=" + name}, more...)...)
 	}
-	twice := func(typ string) string {
-		return "graph \"t\" {\n  opset 17\n  opset \"com.own\" 3\n  input %x: " + typ + "[N,3]\n  %t = com.own::Twice(%x) \"twice\"\n  %y = Relu(%t) \"relu\"\n  output %y\n}\n"
-	}
+	const twice = `graph "t" {
+  opset 17
+  opset "com.own" 3
+  input %x: f32[N,3]
+  %t = com.own::Twice(%x) "twice"
+  %y = Relu(%t) "relu"
+  output %y
+}
+`
 
 	It("has shapes that follow from symbols, and a workspace", func(ctx SpecContext) {
 		o := &carve.Options{Plugins: []string{own("RIGHT")}, Verify: true, Poison: true}
-		y, r := runModel(ctx, model(twice("f32")), o, x())
+		y, r := runModel(ctx, model(twice), o, x())
 		Expect(y.Shape).To(Equal([]int{4, 3}))
 		Expect(tensor.Of[float32](y)).To(Equal([]float32{1, 0, 3, 0, 5, 0, 1, 0, 3, 0, 5, 0}))
 		Expect(r.Groups).To(HaveLen(1))
@@ -117,14 +123,14 @@ var _ = Describe("an operator of a plugin", func() {
 	})
 
 	It("is unknown without its plugin, and in versions that it does not have", func(ctx SpecContext) {
-		_, err := carve.Compile(ctx, model(twice("f32")), nil)
+		_, err := carve.Compile(ctx, model(twice), nil)
 		Expect(err).To(MatchError(ContainSubstring("com.own.Twice")))
-		_, err = carve.Compile(ctx, model(twice("f32")), &carve.Options{Plugins: []string{own("LATER")}})
+		_, err = carve.Compile(ctx, model(twice), &carve.Options{Plugins: []string{own("LATER")}})
 		Expect(err).To(MatchError(ContainSubstring("no backend runs the node")))
 	})
 
 	It("of two plugins is an error that names both", func(ctx SpecContext) {
-		_, err := carve.Compile(ctx, model(twice("f32")), &carve.Options{Plugins: []string{own("RIGHT"), own("RUN_FAILS")}})
+		_, err := carve.Compile(ctx, model(twice), &carve.Options{Plugins: []string{own("RIGHT"), own("RUN_FAILS")}})
 		Expect(err).To(MatchError(backend.ErrOption))
 		Expect(err).To(MatchError(And(ContainSubstring(own("RIGHT")), ContainSubstring(own("RUN_FAILS")), ContainSubstring("com.own.Twice"))))
 	})
@@ -147,7 +153,7 @@ var _ = Describe("an operator of a plugin", func() {
 	})
 
 	DescribeTable("whose answers cannot be is a typed error of Compile", func(ctx SpecContext, name, text string) {
-		_, err := carve.Compile(ctx, model(twice("f32")), &carve.Options{Plugins: []string{own(name)}})
+		_, err := carve.Compile(ctx, model(twice), &carve.Options{Plugins: []string{own(name)}})
 		var failed *carve.PassError
 		Expect(errors.As(err, &failed)).To(BeTrue(), "%v", err)
 		Expect(failed.Pass).To(Equal("infer"))
@@ -163,7 +169,7 @@ var _ = Describe("an operator of a plugin", func() {
 	)
 
 	DescribeTable("that fails at run time ends the run with an error", func(ctx SpecContext, name, text string) {
-		p, err := carve.Compile(ctx, model(twice("f32")), &carve.Options{Plugins: []string{own(name)}})
+		p, err := carve.Compile(ctx, model(twice), &carve.Options{Plugins: []string{own(name)}})
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { Expect(p.Close()).To(Succeed()) }()
 		_, err = p.Run(ctx, map[string]tensor.Value{"x": x()})

@@ -5,9 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-
 #include "carve_plugin.h"
-
 static const uint8_t approximate[] = "\x2a\x16\x0a\x0b" "approximate" "\x22\x04" "tanh" "\xa0\x01\x03"; /* NodeProto.attribute */
 
 static uint64_t varint(const uint8_t **p) {
@@ -53,8 +51,10 @@ static int32_t run(const carve_pass *pass, const carve_onnx *in, const carve_opt
 
 static void release(const carve_pass *pass, carve_onnx *out) { (void)pass, free((void *)(uintptr_t)out->data); }
 
-static const carve_pass fast = {.size = sizeof fast, .name = {"fast-gelu", 9}, .before = {"simplify", 8}, .run = run, .release = release};
+static const carve_pass fast = {.size = sizeof fast, .name = {"fast-gelu", 9}, .before = {"simplify", 8}, .run = run,
+                                .release = release};
 static const carve_pass *const passes[] = {&fast};
-static const carve_plugin plugin = {.size = sizeof plugin, .abi_major = 1, .abi_minor = 1, .name = {"gelu", 4}, .passes = passes, .n_passes = 1};
+static const carve_plugin plugin = {.size = sizeof plugin, .abi_major = CARVE_ABI_MAJOR, .abi_minor = CARVE_ABI_MINOR,
+                                    .name = {"gelu", 4}, .passes = passes, .n_passes = 1};
 
 const carve_plugin *carve_plugin_query(const carve_query *query) { return query->abi_major == CARVE_ABI_MAJOR ? &plugin : NULL; }

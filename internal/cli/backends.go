@@ -135,6 +135,10 @@ func (a *app) backends(options, plugins []string, asJSON bool) error {
 	if asJSON {
 		return writeJSON(a.stdout, list)
 	}
+	return a.printBackends(list)
+}
+
+func (a *app) printBackends(list []backendReport) error {
 	t := newTable(a.stdout)
 	row(t, "name", "available", "version", "processor", "path")
 	for _, r := range list {
