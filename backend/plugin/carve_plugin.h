@@ -133,8 +133,9 @@ typedef struct carve_value {
   uint32_t reserved;
   const int64_t *dims;          /* ndim dims, -1 for one that is open */
   const uint32_t *symbols;      /* ndim symbols: equal numbers are equal sizes, 0 for none. NULL where no dim is open */
-  const carve_tensor *constant; /* what it holds, NULL where it is computed. In compile's graphs the storage stays where it is
-                                   until executable_close */
+  const carve_tensor *constant; /* what it holds, NULL where it is computed, and where it is a constant that is made of sizes: such are
+                                   in carve_run.constants, of which session_open sees the content. In compile's graphs the storage
+                                   stays where it is until executable_close */
   const carve_format *format;   /* in compile's graphs, the chosen one; NULL for row-major on the host */
   carve_str name;
 } carve_value;
@@ -301,7 +302,7 @@ typedef struct carve_support {
 #define CARVE_CLAIM_BOUNDING 1  /* no group holds nodes of the claim and others */
 #define CARVE_CLAIM_ADMITTING 2 /* the backend takes nodes of such claims alone */
 
-/* A set of nodes that belongs together. */
+/* A set of nodes that belongs together. A backend whose groups are to have one node each makes a bounding claim of every node. */
 typedef struct carve_claim {
   uint32_t size;
   uint32_t kind;
@@ -682,7 +683,8 @@ typedef struct carve_plugin {
   int32_t (*stream_sync)(uint64_t stream, uint64_t ns, carve_error *err); /* CARVE_PENDING after so many nanoseconds */
   int32_t (*stream_close)(uint64_t stream);
 
-  /* Memory, where the processor has not the host's. alloc, free and copy are required. */
+  /* Memory, where the processor has not the host's. alloc, free and copy are required. Blocks are aligned to `align`, a power of
+   * two, 256 as a rule. */
 
   int32_t (*alloc)(uint64_t backend, uint64_t bytes, uint64_t align, carve_mem *out, carve_error *err);
   int32_t (*free)(uint64_t backend, uint64_t handle); /* the block may be kept for later */

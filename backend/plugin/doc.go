@@ -26,6 +26,62 @@
 //     stopped, reset before the next; or claim, once for a graph. workspace and run where the sets become one node.
 //   - A pass over the model's graph (carve_pass; examples/plugin/pass.c): run with the model as ONNX, then release.
 //
+// # Writing a plugin
+//
+// A library exports one function, carve_plugin_query, which returns a table of functions; what it leaves NULL the host does
+// without. The host makes the calls in this order; an indented line uses what the line above it gave:
+//
+//	carve_plugin_query                       once a process, before anything else
+//	processors                               names; each becomes a backend
+//	open                                     a backend: a processor with options
+//	│  operators, converters                 what there is, once
+//	│  supports, claim                       which nodes of a model, in which formats; sets that belong together
+//	│  negotiate                             other formats at the edges of finished groups
+//	│  alloc, copy, convert                  constants are brought over
+//	│  compile                               a group of nodes: an executable, for all sizes
+//	│  │  specialize, requirements           an instance for concrete sizes: buffers, sub-steps
+//	│  │  │  stream_open, session_open       a sequence of runs, whose arguments are always in one carve_run
+//	│  │  │  │  copy, convert                inputs are brought over
+//	│  │  │  │  enqueue → event              a run; event 0: it is over already
+//	│  │  │  │  event_poll, _wait, _notify   until the run is over; then event_close
+//	│  │  │  │  copy, convert                outputs are brought back
+//	│  │  │  session_close, stream_close
+//	│  │  instance_close
+//	│  executable_close, free, release_all
+//	close                                    when nothing of the backend is alive
+//
+// The least that runs is a processor with CARVE_PROCESSOR_HOST_MEMORY and twelve functions: processors, open, close, operators,
+// supports, compile, executable_close, specialize, instance_close, session_open, enqueue and session_close
+// (testdata/add.c). From there:
+//
+//   - A group is a graph, and may have any number of nodes that supports took. requirements asks for buffers for the values
+//     between them. A library that runs one node at a time claims every node by itself, as CARVE_CLAIM_BOUNDING; with
+//     CARVE_REFUSED from compile the whole group goes elsewhere.
+//   - Any operand may be computed, weights and biases too, and any dim may be open: supports looks at all operands and results.
+//   - Memory of its own needs alloc, free and copy, and formats with the processor's device in the signatures of supports. Row-major
+//     tensors are then copied to it and from it; a layout of its own has converters both ways, and converted_size.
+//   - Two operators that run as one are claimed (CARVE_CLAIM_ATOMIC). They come back as one node with the two in its body, of which
+//     supports is asked like of others.
+//   - Work that goes on after enqueue has an event. Without streams the host queues the calls by itself; with them
+//     copies and runs of several groups are ordered by the library, and the host waits at the end alone.
+//   - Sizes of operands that a model computes are constants without content; carve_run.constants has them when a session is
+//     opened.
+//
+// While it is written,
+//
+//	carve plugin check ./library.so
+//
+// says what is wrong: it runs the compliance suite, and prints how far each operator's results are from the reference
+// kernels'. carve run MODEL --plugin ./library.so --backend NAME,cpu --check compares every group of a model, and names the
+// node that is at fault. In C++, carve_plugin.hpp (carve plugin header --cpp) keeps exceptions inside.
+//
+// A library built from Go (go build -buildmode=c-shared) has a second Go runtime in the process. That works, also in programs
+// without cgo, under one condition: each runtime interrupts its goroutines by SIGURG, and the one that is loaded later takes the
+// handler without passing signals on, so that the first one's collector waits for ever for a goroutine in a long loop.
+// The library has to call both handlers, as testdata/accelerator/table.c does in thirty lines.
+//
+// # Safety
+//
 // A library runs with the rights of the process: what it answers is checked, what it does is not. It is never unloaded. A
 // program that imports this package is linked dynamically on Linux; where libraries cannot be opened, Open says so.
 //
