@@ -78,7 +78,8 @@ static void host_done(void *ctx, uint64_t token, int32_t status) {
   pthread_mutex_unlock(&mu);
 }
 
-static carve_host host = {sizeof host, CARVE_ABI_MINOR, NULL, host_alloc, host_free, host_log, host_parallel_for, host_output, host_done};
+static carve_host host = {.size = sizeof host, .abi_minor = CARVE_ABI_MINOR, .alloc = host_alloc, .free = host_free, .log = host_log,
+                          .parallel_for = host_parallel_for, .output = host_output, .done = host_done};
 
 /* -------------------------------------------------------------------------------------------------- tensors and the graph */
 
@@ -127,7 +128,8 @@ static void compile(void) {
   carve_node n[] = {{sizeof *n, 11, {0, 0}, STR("Conv"), STR("conv"), conv_in, conv_out, 2, 1, attrs, 1, NULL},
                     {sizeof *n, 14, {0, 0}, STR("Relu"), STR("relu"), relu_in, relu_out, 1, 1, NULL, 0, NULL}};
   const carve_node *nodes[] = {&n[0], &n[1]};
-  carve_graph g = {sizeof g, 2, nodes, values, 4, 1, inputs, outputs, 1, 1, constants};
+  carve_graph g = {.size = sizeof g, .n_nodes = 2, .nodes = nodes, .values = values, .n_values = 4, .n_inputs = 1, .inputs = inputs,
+                   .outputs = outputs, .n_outputs = 1, .n_constants = 1, .constants = constants};
   char why[64];
   carve_support answers[2], *out[] = {&answers[0], &answers[1]};
   uint32_t both[] = {0, 1};
