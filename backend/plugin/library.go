@@ -214,7 +214,7 @@ func (l *Library) call(fn uintptr, args ...uintptr) status {
 	if fn == 0 {
 		return statusNotImplemented
 	}
-	return status(int32(dl.Call(fn, args...)))
+	return status(int32(invoke(fn, args...)))
 }
 
 const errorBytes = 1024
