@@ -66,7 +66,7 @@ func BenchmarkSteps(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, steps := range []int{1, 256} {
 			b.Run(fmt.Sprintf("threads=%d/steps=%d", threads, steps), func(b *testing.B) {
-				p, err := carve.Compile(context.Background(), carve.FromGraph(chainOf(steps)), &carve.Options{Threads: threads,
+				p, err := carve.Compile(context.Background(), carve.FromGraph(chainOf(steps)), &carve.Options{Placement: carve.Priority, Threads: threads,
 					Backends: []backend.Config{{Name: "mkl"}}})
 				if err != nil {
 					b.Fatal(err)

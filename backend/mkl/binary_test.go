@@ -53,7 +53,7 @@ var _ = Describe("an operand with one number per channel", func() {
   output %%c`, batch[0], channels, batch[1], channels, op))
 							b, err := mkl.Open(c)
 							Expect(err).NotTo(HaveOccurred())
-							o := carve.Options{Verify: true, Poison: true, Backends: []backend.Config{c}}
+							o := carve.Options{Placement: carve.Priority, Verify: true, Poison: true, Backends: []backend.Config{c}}
 							o.Open = map[string]backend.Backend{"mkl": preferring{b, "per-channel"}}
 							expectAgreement(ctx, program(ctx, g, o), g)
 						}

@@ -89,7 +89,7 @@ func rangesOf(ctx context.Context, g *graph.Graph, values []*graph.Value, runs [
 		outs = append(outs, n.Outputs[0])
 	}
 	probe.SetOutputs(outs...)
-	p, err := carve.Compile(ctx, carve.FromGraph(probe), &carve.Options{Backends: backends})
+	p, err := carve.Compile(ctx, carve.FromGraph(probe), &carve.Options{Placement: carve.Priority, Backends: backends})
 	if err != nil {
 		return nil, err
 	}

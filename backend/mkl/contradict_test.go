@@ -21,7 +21,7 @@ var _ = Describe("operands that contradict each other, which only a run knows", 
 					n.Name = "bad"
 				}
 			}
-			p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{mklWith(lib)}})
+			p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Placement: carve.Priority, Backends: []backend.Config{mklWith(lib)}})
 			if err == nil {
 				DeferCleanup(p.Close)
 				_, err = p.Run(ctx, map[string]tensor.Value{"x": tensor.From(make([]float32, 6), 2, 3), "s": tensor.From(numbers, len(numbers))})

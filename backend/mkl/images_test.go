@@ -26,7 +26,7 @@ func images(n, c int, rest string) string {
 var _ = Describe("concatenations of several images or rows", func() {
 	for _, lib := range libraries() {
 		options := func(threads int) carve.Options {
-			return carve.Options{Threads: threads, Verify: true, Poison: true, Strict: true, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}}
+			return carve.Options{Placement: carve.Priority, Threads: threads, Verify: true, Poison: true, Strict: true, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}}
 		}
 		DescribeTable(strings.TrimSpace("take steps "+lib), func(ctx SpecContext, threads, steps int, text string) {
 			open(lib)

@@ -74,7 +74,7 @@ var _ = Describe("A user's kernel", func() {
 		return o
 	}
 	options := func(p property.SubgraphProperty) carve.Options {
-		return carve.Options{Properties: map[string][]property.SubgraphProperty{"mkl": {p}}, Verify: true, Poison: true}
+		return carve.Options{Placement: carve.Priority, Properties: map[string][]property.SubgraphProperty{"mkl": {p}}, Verify: true, Poison: true}
 	}
 
 	BeforeEach(func() { open("") }) // skips where there is no library

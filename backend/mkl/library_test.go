@@ -68,7 +68,7 @@ var _ = Describe("the library", func() {
 		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix("unavailable: ")),
 			HaveField("Reason", ContainSubstring(reason)))))
 
-		_, err = carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Strict: true, Backends: []backend.Config{config, {Name: "cpu"}}})
+		_, err = carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Placement: carve.Priority, Strict: true, Backends: []backend.Config{config, {Name: "cpu"}}})
 		Expect(err).To(MatchError(backend.ErrUnavailable))
 	},
 		Entry("where there is none", func() string { return "/does/not/exist/libdnnl.so" }, "/does/not/exist/libdnnl.so"),

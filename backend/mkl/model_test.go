@@ -68,6 +68,9 @@ func program(ctx context.Context, g *graph.Graph, o carve.Options) *carve.Progra
 	if o.Backends == nil {
 		o.Backends = []backend.Config{{Name: "mkl"}}
 	}
+	if o.Placement == carve.Automatic {
+		o.Placement = carve.Priority // whatever mkl takes is looked at
+	}
 	m := carve.FromGraph(g)
 	p, err := carve.Compile(ctx, m, &o)
 	Expect(err).NotTo(HaveOccurred())

@@ -27,7 +27,7 @@ func randomly(lib string, seed uint64) carve.Options {
 			c.Options["library"] = lib
 		}
 	}
-	o := carve.Options{Threads: 1 + rng.IntN(2), Backends: []backend.Config{c}}
+	o := carve.Options{Placement: carve.Priority, Threads: 1 + rng.IntN(2), Backends: []backend.Config{c}}
 	if rng.IntN(4) > 0 {
 		b, err := mkl.Open(c)
 		Expect(err).NotTo(HaveOccurred())

@@ -267,7 +267,7 @@ func compareInt8(ctx context.Context, b *testing.B, g *graph.Graph, in map[strin
 	Expect(err).NotTo(HaveOccurred())
 	var programs []*carve.Program
 	for _, g := range []*graph.Graph{g, q} {
-		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Threads: threads, Backends: backends})
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Placement: carve.Priority, Threads: threads, Backends: backends})
 		Expect(err).NotTo(HaveOccurred())
 		defer p.Close()
 		for range 3 {

@@ -215,7 +215,7 @@ var _ = Describe("runs", func() {
 		g := parse(small)
 		in := feeds(g)
 		m := carve.FromGraph(g)
-		o := &carve.Options{Backends: []backend.Config{{Name: "mkl"}}}
+		o := &carve.Options{Placement: carve.Priority, Backends: []backend.Config{{Name: "mkl"}}}
 		p, err := carve.Compile(ctx, m, o)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = p.Run(ctx, in)
@@ -257,7 +257,7 @@ var _ = Describe("runs", func() {
 		Expect(found).To(BeTrue())
 		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "mkl"), HaveField("Reason", HavePrefix(code+": ")),
 			HaveField("Reason", ContainSubstring(text)))))
-		o := &carve.Options{Strict: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}}
+		o := &carve.Options{Placement: carve.Priority, Strict: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"fail": stage}}}}
 		strict, err := carve.Compile(ctx, carve.FromGraph(g), o)
 		if err == nil {
 			defer strict.Close()

@@ -129,7 +129,7 @@ var _ = Describe("weights", func() {
 			g := wide("N,64,28,28")
 			m := carve.FromGraph(g)
 			defer m.Close()
-			o := carve.Options{Verify: true, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}}
+			o := carve.Options{Placement: carve.Priority, Verify: true, Backends: []backend.Config{{Name: "mkl", Options: options(lib)}}}
 			ref := program(ctx, g, carve.Options{Backends: []backend.Config{{Name: "reference"}}})
 			p, err := carve.Compile(ctx, m, &o)
 			Expect(err).NotTo(HaveOccurred())

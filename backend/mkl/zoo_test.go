@@ -37,7 +37,7 @@ func checkZoo(ctx context.Context, library, name string, o carve.Options) *carve
 	if o.Backends == nil {
 		o.Backends = []backend.Config{{Name: "mkl", Options: options(library)}}
 	}
-	o.Verify = true
+	o.Verify, o.Placement = true, carve.Priority
 	p, err := carve.Compile(ctx, m, &o)
 	Expect(err).NotTo(HaveOccurred(), name)
 	defer p.Close()
