@@ -154,17 +154,27 @@ func taken(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value,
 	return d, err
 }
 
-// compile compiles a model for a placement, and tells how long choosing took. A backend that is unavailable is an error.
+// compile compiles a model for a placement, and tells how long choosing took, in processor time where that is known. A backend
+// that is unavailable is an error.
 func compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Program, time.Duration, error) {
 	var choosing time.Duration
-	var began time.Time // of the choice
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := time.Now()
+	now := func() time.Duration {
+		if t, ok := clock.Thread(); ok {
+			return t
+		}
+		return time.Since(start)
+	}
+	began := time.Duration(-1) // the choice
 	o := &carve.Options{Threads: threads, Placement: p.placement, MaxSessions: 1}
 	o.Observer = func(r carve.Progress) {
 		switch {
 		case r.Pass == "assign":
-			began = time.Now()
-		case !began.IsZero():
-			choosing, began = choosing+time.Since(began), time.Time{}
+			began = now()
+		case began >= 0:
+			choosing, began = choosing+now()-began, -1
 		}
 	}
 	for _, b := range p.backends {
