@@ -310,13 +310,27 @@ func (c *compilation) run() error {
 	if err != nil {
 		return err
 	}
+	if err := c.usePlan(); err != nil {
+		if err = c.replan(err); err != nil {
+			return err
+		}
+	}
 	first := slices.IndexFunc(list, func(p pass) bool { return p.round })
 	if _, err := c.runPasses(list[:first]); err != nil {
 		return err
 	}
 	simplified, list := c.g, list[first:]
 	unknown := c.countIsolated(simplified) // first, so that its graph and tables are gone when the rounds' are made
-	if err := c.rounds(simplified, list); err != nil {
+	if c.o.Plan != nil {
+		c.o.Plan.p.Impose(c.bans)
+	}
+	err = c.rounds(simplified, list)
+	if err != nil && c.o.Plan != nil {
+		if err = c.replan(err); err == nil {
+			err = c.rounds(simplified, list)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if unknown != nil {

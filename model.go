@@ -24,6 +24,10 @@ type Model struct {
 	graph  *graph.Graph
 	source *onnx.Model // nil for models made from a graph
 
+	hashed  sync.Once
+	hash    string // of graph and weights, once it was asked for
+	hashErr error
+
 	mu     sync.Mutex
 	packed *constants.Shared
 	users  int // Programs that are open and compilations under way

@@ -54,6 +54,12 @@ type Options struct {
 	Budget time.Duration
 	// Cache is the folder of measurements that Measured reads and Tune writes; "" means the folder carve in os.UserCacheDir.
 	Cache string
+	// Plan, where it is not nil, has Compile decide as a plan says that was saved: placement, groups and formats, verified like any
+	// others, and the order of execution where it verifies. It takes the place of Placement. A plan for something else is
+	// turned down with a *PlanError, unless Recompute is set.
+	Plan *Plan
+	// Recompute has Compile decide anew, with a warning, where Plan does not fit.
+	Recompute bool
 	// Dims gives symbols of input shapes a value at compile time.
 	Dims map[string]int
 	// Shapes gives whole inputs a shape at compile time, by name.

@@ -20,20 +20,55 @@ import (
 // order is the pass: it reorders group bodies, then the graphs around them, and keeps the orders before.
 func (c *compilation) order() error {
 	c.before = map[*graph.Graph][]*graph.Node{}
+	if err := c.followed(); err != nil {
+		return err
+	}
 	if c.o.KeepOrder {
 		return nil
+	}
+	planned, err := c.plannedOrder()
+	if err != nil {
+		return err
 	}
 	m := memoryModel{ctx: c.ctx, registry: c.registry, options: &c.o, backends: c.backends, estimate: true}
 	return c.blocks(func(g *graph.Graph) error {
 		for n := range g.Nodes() {
-			if n.IsCarve(graph.OpSubgraph) {
+			if n.IsCarve(graph.OpSubgraph) && !planned[n.Regions[0].Graph] {
 				if err := c.orderGraph(&m, n.Regions[0].Graph); err != nil {
 					return err
 				}
 			}
 		}
+		if planned[g] {
+			return nil
+		}
 		return c.orderGraph(&m, g)
 	})
+}
+
+// plannedOrder takes the order of execution from the plan, for the graphs whose nodes it lists in a topological order.
+func (c *compilation) plannedOrder() (map[*graph.Graph]bool, error) {
+	if c.o.Plan == nil {
+		return nil, nil
+	}
+	done := map[*graph.Graph]bool{}
+	for i, s := range c.states {
+		if i >= len(c.o.Plan.p.Graphs) {
+			break // it has no nodes
+		}
+		for _, o := range c.o.Plan.p.Graphs[i].Orders(s.Graph()) {
+			nodes, err := o.Graph.Topo()
+			if err != nil {
+				return nil, err
+			}
+			if slices.Equal(nodes, o.Nodes) {
+				done[o.Graph] = true
+			} else if o.Graph.Reorder(o.Nodes) == nil {
+				c.before[o.Graph], done[o.Graph] = nodes, true
+			}
+		}
+	}
+	return done, nil
 }
 
 func (c *compilation) orderGraph(m *memoryModel, g *graph.Graph) error {

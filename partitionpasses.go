@@ -43,12 +43,14 @@ func (c *compilation) beginRound() error {
 	if err != nil {
 		return err
 	}
-	o := &partition.Options{
+	o := partition.Options{
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
-		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Chooser: chooser,
+		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads,
 	}
 	return c.blocks(func(g *graph.Graph) error {
-		s := partition.NewState(g, o, len(c.states))
+		own := o
+		own.Chooser = c.planned(len(c.states), chooser)
+		s := partition.NewState(g, &own, len(c.states))
 		c.states = append(c.states, s)
 		c.results[g] = s.Result()
 		return nil
@@ -66,7 +68,7 @@ func (c *compilation) countIsolated(simplified *graph.Graph) error {
 	if x.o.Placement == Measured { // of which nothing is known there
 		x.o.Placement = Modelled
 	}
-	x.o.Isolated, x.o.Dump, x.o.DumpTo, x.o.Observer = true, nil, nil, func(Progress) {}
+	x.o.Plan, x.o.Isolated, x.o.Dump, x.o.DumpTo, x.o.Observer = nil, true, nil, nil, func(Progress) {}
 	first := slices.IndexFunc(passes, func(p pass) bool { return p.round })
 	last := slices.IndexFunc(passes, func(p pass) bool { return p.name == "insert-conversions" })
 	if err := x.rounds(simplified, passes[first:last+1]); err != nil {

@@ -55,6 +55,8 @@ type Program struct {
 	wrong    []graph.Contradiction          // declarations that compilation found to be wrong
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     []backend.Executable
+	bans     *partition.Bans
+	chooser  partition.Chooser      // that decided
 	removed  int                    // conversions that were superfluous
 	alone    []partition.Conversion // those of a run if every operator converted on its own; nil where that was not asked for
 	tuned    *TunedReport
@@ -65,7 +67,7 @@ type Program struct {
 
 func newProgram(c *compilation) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, wrong: c.wrong, before: c.before,
-		removed: c.removed, alone: c.alone, tuned: c.tuned, packed: c.packer.Own, copied: &c.copies}
+		bans: c.bans, chooser: c.chooser, removed: c.removed, alone: c.alone, tuned: c.tuned, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
 	}

@@ -13,6 +13,15 @@ type Ban struct {
 	Backend string
 	Pass    string // who found out
 	Reason  *property.Reason
+	names   []string // of the node, where it has several
+}
+
+// Names returns the names that Node joins: of the model's nodes that the banned one comes from.
+func (b *Ban) Names() []string {
+	if b.names != nil {
+		return b.names
+	}
+	return []string{b.Node}
 }
 
 // Bans is the one table of what backends may not have, with the reasons: the user's pins, which hold from the start, and
@@ -147,7 +156,7 @@ func (x *barred) ban(n *graph.Node, backend, pass string, why *property.Reason) 
 			}
 		}
 	}
-	ban := Ban{Node: strings.Join(n.Provenance(), " "), Backend: backend, Pass: pass, Reason: why}
+	ban := Ban{Node: strings.Join(n.Provenance(), " "), Backend: backend, Pass: pass, Reason: why, names: n.Provenance()}
 	if id, ok := x.nodes[n]; ok {
 		k := banKey{scope: x.scope, id: int(id), backend: backend}
 		if !x.bans.add(k, ban) {
@@ -158,7 +167,7 @@ func (x *barred) ban(n *graph.Node, backend, pass string, why *property.Reason) 
 	}
 	grown := false
 	for _, name := range namesOf(n) {
-		ban.Node = name
+		ban.Node, ban.names = name, nil
 		grown = x.bans.Add(ban) || grown
 	}
 	return grown

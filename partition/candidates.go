@@ -23,6 +23,9 @@ type Candidate struct {
 	// Info.Efficiency). Nanoseconds are 0 where neither is known, and nothing is modelled for Priority, which asks for no cost.
 	Cost  property.Cost
 	Taken bool
+	// Group keeps candidates of different numbers in different groups, and those with one apart from those without; 0 for none.
+	// Where a Chooser sets it on any that it takes, it counts in the place of bounding properties and claims.
+	Group int32
 }
 
 // Claim is the set of nodes behind a Candidate, and who chose it.
@@ -77,6 +80,12 @@ func (t *Candidates) All() iter.Seq[*Candidate] {
 func (t *Candidates) Free(n *graph.Node) bool {
 	return n.Graph() == t.s.g && n.ID < len(t.s.backend) && t.s.backend[n.ID] == unassigned
 }
+
+// Resolved returns the signatures of a candidate with formats in the place of their variables, up to 16 of each, best first.
+func (t *Candidates) Resolved(c *Candidate) []graph.Signature { return t.lists.resolve(c.Signatures) }
+
+// SetPlacement notes what the choice comes to, for reports, where it was made by cost.
+func (t *Candidates) SetPlacement(p Placement) { t.s.result.placement = &p }
 
 // Conversion returns the modelled nanoseconds of converting v from one format to another, once, +Inf where nobody can.
 func (t *Candidates) Conversion(v *graph.Value, from, to graph.Format) float64 {
@@ -194,10 +203,16 @@ type Priority struct {
 	Order []int
 }
 
-// isPriority reports whether c is a Priority, which nil stands for.
-func isPriority(c Chooser) bool {
-	_, ok := c.(Priority)
-	return ok || c == nil
+// Unpriced is implemented by Choosers that ask for no cost, like Priority: where Unpriced reports true, nothing is modelled.
+type Unpriced interface{ Unpriced() bool }
+
+// Unpriced implements Unpriced.
+func (Priority) Unpriced() bool { return true }
+
+// isUnpriced reports whether c asks for no cost; nil stands for Priority.
+func isUnpriced(c Chooser) bool {
+	u, ok := c.(Unpriced)
+	return c == nil || ok && u.Unpriced()
 }
 
 // Choose implements Chooser.

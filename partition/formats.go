@@ -92,7 +92,24 @@ func (s *State) ChooseFormats(ctx context.Context) error {
 		return err
 	}
 	c.apply()
+	s.noteChosen()
 	return nil
+}
+
+// noteChosen keeps what was decided: the table goes, and negotiation gives nodes other formats.
+func (s *State) noteChosen() {
+	s.result.chosen = make([]Chosen, 0, len(s.order))
+	for _, n := range s.order {
+		c := s.table.taken(n)
+		if c == nil {
+			continue
+		}
+		x := Chosen{Node: n, Signature: n.Ports, Nanoseconds: c.Cost.Nanoseconds}
+		if c.Claim != nil {
+			x.Property = c.Claim.Property.ID
+		}
+		s.result.chosen = append(s.result.chosen, x)
+	}
 }
 
 func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatChooser, error) {

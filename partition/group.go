@@ -114,6 +114,9 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 // bounds numbers the nodes, by place in the order, by the bounding claims that hold them, -1 for those that none does; nil
 // where there are no such claims. The first claim that holds a node counts.
 func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, error) {
+	if bound := s.planned(at, nodes); bound != nil {
+		return bound, nil
+	}
 	var bound []int32
 	next := int32(0)
 	add := func(set []*graph.Node) bool {
@@ -160,6 +163,26 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 		return nil, nil
 	}
 	return bound, nil
+}
+
+// planned numbers the nodes by the groups that a Chooser gave them; nil where it gave none.
+func (s *State) planned(at []int32, nodes int) []int32 {
+	var bound []int32
+	dense := map[int32]int32{}
+	for n := range s.g.Nodes() {
+		c := s.table.taken(n)
+		if c == nil || c.Group <= 0 {
+			continue
+		}
+		if bound == nil {
+			bound = slices.Repeat([]int32{-1}, nodes)
+		}
+		if _, known := dense[c.Group]; !known {
+			dense[c.Group] = int32(len(dense))
+		}
+		bound[at[n.ID]] = dense[c.Group]
+	}
+	return bound
 }
 
 // cuts marks the edges that an edge predicate forbids inside a group, nil where no property has one.

@@ -17,7 +17,19 @@ type Result struct {
 	names     []string    // of the backends
 	placement *Placement  // of a choice by cost
 	lost      []Rejection // by cost
+	chosen    []Chosen
 }
+
+// Chosen is how a node is run, or a set that is one node, as it was decided before groups negotiated formats.
+type Chosen struct {
+	Node        *graph.Node
+	Property    string // that made a set one node, "" for single nodes
+	Signature   *graph.Signature
+	Nanoseconds float64 // modelled, 0 where they are not known
+}
+
+// Chosen returns how nodes are run, in topological order. It is known from ChooseFormats on, and not to be changed.
+func (r *Result) Chosen() []Chosen { return r.chosen }
 
 // Group is a subgraph that one backend owns.
 type Group struct {

@@ -60,7 +60,7 @@ func NewState(g *graph.Graph, o *Options, scope int) *State {
 	for _, b := range o.Backends {
 		info := b.Info()
 		s.names, s.efficiency = append(s.names, info.Name), append(s.efficiency, info.Efficiency)
-		if isPriority(o.Chooser) { // which asks for no cost: formats are chosen by what signatures say themselves
+		if isUnpriced(o.Chooser) { // which asks for no cost: formats are chosen by what signatures say themselves
 			s.efficiency[len(s.efficiency)-1] = nil
 		}
 		s.props = append(s.props, o.rules(b))

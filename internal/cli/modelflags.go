@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type modelFlags struct {
 	placement      string
 	cache          string
 	budget         time.Duration
+	plan           string
+	recompute      bool
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
 }
 
@@ -75,6 +78,8 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "placement", "who gets a node that several backends run: the first of them, `priority`, or by cost, modelled, or as tune found fastest, measured; unset means by cost where several backends say what they achieve", text(&f.placement), f.applyPlacement},
 		{compiling, "cache", "`FOLDER` of what tune has measured; unset means carve in the user's folder of caches", text(&f.cache), f.applyCache},
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
+		{compiling, "plan", "decide as the plan in `FILE` says, which carve plan save wrote", text(&f.plan), f.applyPlan},
+		{compiling, "recompute", "with --plan: compile anew, with a warning, where the plan does not fit", truth(&f.recompute), f.applyRecompute},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
 		{compiling, "device-memory", "most memory of all runs on a device, `DEVICE=SIZE`, such as host=1GiB or cuda:0=512MiB (repeatable)", repeatable(&f.deviceMemory), f.applyDeviceMemory},
@@ -173,6 +178,21 @@ func (f *modelFlags) applyBudget(o *carve.Options) error {
 		return fmt.Errorf("--budget %v: must not be negative", f.budget)
 	}
 	o.Budget = f.budget
+	return nil
+}
+
+func (f *modelFlags) applyPlan(o *carve.Options) (err error) {
+	if f.plan != "" {
+		o.Plan, err = readPlan(f.plan)
+	}
+	return err
+}
+
+func (f *modelFlags) applyRecompute(o *carve.Options) error {
+	if f.recompute && f.plan == "" {
+		return errors.New("--recompute is for --plan, which is missing")
+	}
+	o.Recompute = f.recompute
 	return nil
 }
 
