@@ -47,7 +47,9 @@ type compilation struct {
 	packer  *constants.Packer
 	copies  constants.Copies // of constants and defaults
 	exes    map[*graph.Node]backend.Executable
-	dynamic map[*graph.Node]bool // groups whose shapes depend on data
+	saved   map[*graph.Node]savedGroup      // what executables saved, of a bundle
+	forms   map[constants.Key]device.Memory // constants that instances want, of a bundle
+	dynamic map[*graph.Node]bool            // groups whose shapes depend on data
 	started time.Time
 	pass    string
 	// told, where it is not nil, says who chooses, when it is first asked; the graph is simplified by then. An error ends it.
@@ -60,6 +62,9 @@ type compilation struct {
 // are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
+	if m != nil && m.bundle != nil {
+		return m.openProgram(background(ctx), o)
+	}
 	return compile(ctx, m, o, nil)
 }
 
@@ -306,14 +311,16 @@ func (c *compilation) openRegistry() error {
 // run runs the passes over the model's graph, then rounds of the others until one adds no ban. Bans only grow, and each is of
 // one node and one backend, so that it ends; MaxRounds bounds the time that a property may take.
 func (c *compilation) run() error {
+	if c.model.bundle != nil {
+		_, err := c.runPasses(bundlePasses)
+		return err
+	}
 	list, err := c.o.withPasses()
 	if err != nil {
 		return err
 	}
 	if err := c.usePlan(); err != nil {
-		if err = c.replan(err); err != nil {
-			return err
-		}
+		return err
 	}
 	first := slices.IndexFunc(list, func(p pass) bool { return p.round })
 	if _, err := c.runPasses(list[:first]); err != nil {
@@ -321,16 +328,7 @@ func (c *compilation) run() error {
 	}
 	simplified, list := c.g, list[first:]
 	unknown := c.countIsolated(simplified) // first, so that its graph and tables are gone when the rounds' are made
-	if c.o.Plan != nil {
-		c.o.Plan.p.Impose(c.bans)
-	}
-	err = c.rounds(simplified, list)
-	if err != nil && c.o.Plan != nil {
-		if err = c.replan(err); err == nil {
-			err = c.rounds(simplified, list)
-		}
-	}
-	if err != nil {
+	if err := c.plannedRounds(simplified, list); err != nil {
 		return err
 	}
 	if unknown != nil {

@@ -2,12 +2,17 @@ package carve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bundle"
 	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/internal/picture"
 )
@@ -236,4 +241,203 @@ func (p *Program) Check(ctx context.Context, inputs map[string]tensor.Value) (*D
 		return nil, public(err)
 	}
 	return (*Difference)(d), nil
+}
+
+// BundleOptions are the settings of SaveBundle; nil means the defaults.
+type BundleOptions struct {
+	// Portable keeps the model as it was loaded beside what was compiled, so that it is compiled anew where the bundle does not
+	// fit. The file is larger by the weights that were packed.
+	Portable bool
+	// Shapes are the inputs' for which the plan in the bundle has memory, and whose constants are kept, as Report means them.
+	Shapes map[string][]int
+}
+
+// SaveBundle writes one file that holds the compiled model: the carved graph, the plan, the packed weights, laid out to be mapped,
+// and what backends saved of their executables. Open opens it, and Compile of that makes a Program without simplifying,
+// choosing or packing anything. The file is written under another name first, so that whoever reads path finds the old file
+// or the new one. The Program must not be closed meanwhile. The error wraps tensor.ErrUnsupported where packed constants lie in
+// the memory of a device, and ErrInput for a Program that comes from a bundle.
+func (p *Program) SaveBundle(ctx context.Context, path string, o *BundleOptions) error {
+	ctx = background(ctx)
+	if o == nil {
+		o = &BundleOptions{}
+	}
+	if p.runs() == nil {
+		return ErrClosed
+	}
+	if p.model.bundle != nil {
+		return fmt.Errorf("%w: the program comes from a bundle", ErrInput)
+	}
+	s, err := p.runs().Specialized(ctx, o.Shapes)
+	if err != nil {
+		return public(err)
+	}
+	w := bundler{p: p, ctx: ctx, places: map[*graph.Node][2]int{}}
+	if err := w.write(s, o); err != nil {
+		return err
+	}
+	return bundle.Create(path, w.parts)
+}
+
+// bundler collects the sections of a bundle.
+type bundler struct {
+	p      *Program
+	ctx    context.Context
+	cons   bundle.Constants
+	notes  bundle.Notes
+	parts  []bundle.Part
+	places map[*graph.Node][2]int // of groups: block, and place among its nodes
+}
+
+func (w *bundler) write(s *exec.Spec, o *BundleOptions) error {
+	if err := w.p.model.retain(); err != nil {
+		return err
+	}
+	defer w.p.model.release()
+	saved, err := w.p.savedPlan(w.ctx, o.Shapes)
+	if err != nil {
+		return err
+	}
+	for _, f := range saved.Facts {
+		w.notes.Facts = append(w.notes.Facts, [2]string{f.Key, f.Value})
+	}
+	w.notes.Options = bundledOptions(&w.p.o)
+	for _, v := range w.p.model.outputs() {
+		w.notes.Outputs = append(w.notes.Outputs, bundle.Port{Name: v.Name, Type: v.Type.String()})
+	}
+	if err := w.graphs(o.Portable); err != nil {
+		return err
+	}
+	if err := w.defaults(); err != nil {
+		return err
+	}
+	if err := w.forms(s); err != nil {
+		return err
+	}
+	if err := w.executables(); err != nil {
+		return err
+	}
+	r, err := w.p.Report(w.ctx, o.Shapes)
+	if err != nil {
+		return err
+	}
+	told, err := json.Marshal(&Report{Folded: r.Folded, Rejected: r.Rejected, Overruled: r.Overruled, Placement: r.Placement, Eliminated: r.Eliminated})
+	if err != nil {
+		return err
+	}
+	notes, err := w.notes.Part()
+	if err != nil {
+		return err
+	}
+	first := []bundle.Part{notes, bundle.Bytes(bundle.ID{Kind: bundle.KindReport}, told), {ID: bundle.ID{Kind: bundle.KindPlan}, Write: saved.Write}}
+	w.parts = slices.Concat(first, w.parts, w.cons.Parts())
+	return nil
+}
+
+// graphs takes the carved graph, what it asks of shapes, and the original where it is wanted.
+func (w *bundler) graphs(portable bool) error {
+	block := 0
+	_ = eachBlock(w.p.g, func(g *graph.Graph) error {
+		i := 0
+		for n := range g.Nodes() {
+			w.places[n] = [2]int{block, i}
+			i++
+		}
+		block++
+		return nil
+	})
+	list := map[uint32]*graph.Graph{bundle.Carved: w.p.g}
+	if w.p.env.Shapes != nil {
+		w.notes.Checks = true
+		list[bundle.Checks] = w.p.env.Shapes.Graph()
+	}
+	if portable {
+		list[bundle.Original] = w.p.model.graph
+	}
+	for _, k := range slices.Sorted(maps.Keys(list)) {
+		parts, err := w.cons.Graph(k, list[k])
+		if err != nil {
+			return err
+		}
+		w.parts = append(w.parts, parts...)
+	}
+	return nil
+}
+
+func (w *bundler) defaults() error {
+	of := w.p.model.defaults()
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		i, err := w.cons.Add(of[name])
+		if err != nil {
+			return fmt.Errorf("input %q: %w", name, err)
+		}
+		if w.notes.Defaults == nil {
+			w.notes.Defaults, w.notes.Types = map[string]uint32{}, map[string]string{}
+		}
+		w.notes.Defaults[name], w.notes.Types[name] = i, graph.TypeOf(of[name]).String()
+	}
+	return nil
+}
+
+// forms takes the constants that instances want in formats of their own.
+func (w *bundler) forms(s *exec.Spec) error {
+	steps := s.Block().Steps
+	for i := range steps {
+		for _, inner := range s.Inner(i) {
+			if err := w.forms(inner); err != nil {
+				return err
+			}
+		}
+		wanted := s.Requirements(i).Constants
+		have := s.Constants(i)
+		if len(wanted) == 0 || len(have) < len(wanted) {
+			continue // or it fell back
+		}
+		place := w.places[steps[i].Node]
+		for k, f := range wanted {
+			c, err := w.cons.Add(have[len(have)-len(wanted)+k])
+			if err != nil {
+				return err
+			}
+			w.notes.Forms = append(w.notes.Forms, bundle.Form{Block: place[0], Group: place[1], Index: f.Index, Format: f.Format.String(), Constant: c})
+		}
+	}
+	return nil
+}
+
+// executables takes what backends save.
+func (w *bundler) executables() error {
+	for _, n := range sortedNodes(w.p.groups) {
+		x, ok := w.p.groups[n].(backend.Saver)
+		i := slices.IndexFunc(w.p.backends, func(b backend.Backend) bool { return b.Info().Name == n.Backend })
+		if !ok || i < 0 {
+			continue
+		}
+		l, ok := w.p.backends[i].(backend.Loader)
+		if !ok {
+			continue
+		}
+		b, err := x.Save(w.ctx)
+		if err != nil {
+			return compileError(n.Provenance(), n.Backend, err)
+		}
+		if b == nil {
+			continue
+		}
+		place, number := w.places[n], uint32(len(w.notes.Saved))
+		w.notes.Saved = append(w.notes.Saved, bundle.Saved{Block: place[0], Group: place[1], Fingerprint: l.Fingerprint(), Number: number})
+		w.parts = append(w.parts, bundle.Bytes(bundle.ID{Kind: bundle.KindSaved, Number: number}, b))
+	}
+	return nil
+}
+
+// bundledOptions returns the options that a bundle names: those that decisions depend on.
+func bundledOptions(o *Options) bundle.Options {
+	var backends []string
+	for _, c := range o.Backends {
+		backends = append(backends, c.Name)
+	}
+	return bundle.Options{Backends: backends, Devices: o.Devices, Disabled: o.DisabledProperties, Pins: o.Pins, Placement: o.placementName(),
+		Dims: o.Dims, Bounds: o.Bounds, Shapes: o.Shapes, Threads: o.Threads, MaxFold: o.MaxFold, MinNodes: o.MinNodes, Strict: o.Strict,
+		Isolated: o.Isolated, Disconnected: o.Disconnected, KeepOrder: o.KeepOrder}
 }

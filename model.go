@@ -2,6 +2,8 @@ package carve
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -9,20 +11,21 @@ import (
 	"sync"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bundle"
 	"github.com/carve-dev/carve/internal/constants"
-	"github.com/carve-dev/carve/internal/exec"
-	"github.com/carve-dev/carve/partition"
 )
 
 // Model is a loaded model: its graph, and the weights in every format in which a Program wanted them, shared by all
 // Programs of the Model. It is safe for concurrent use; the graph must not be changed.
 type Model struct {
 	graph  *graph.Graph
-	source *onnx.Model // nil for models made from a graph
+	source *onnx.Model               // nil for models made from a graph
+	bundle *bundled                  // nil for models that are to be compiled
+	inputs map[string]*tensor.Tensor // data of inputs that need not be given, of a bundle
+	outer  *Model                    // the one of a bundle, where this is the original in it
 
 	hashed  sync.Once
 	hash    string // of graph and weights, once it was asked for
@@ -34,9 +37,12 @@ type Model struct {
 	closed bool
 }
 
-// Open loads an ONNX model file. Weights stay in the file, which is mapped; see Options.CopyWeights. Initializers that the
-// model lists among its inputs are constants; see FromONNX.
+// Open loads an ONNX model file, or a bundle that Program.SaveBundle wrote. Weights stay in the file, which is mapped; see
+// Options.CopyWeights. Initializers that the model lists among its inputs are constants; see FromONNX.
 func Open(ctx context.Context, path string) (*Model, error) {
+	if bundle.IsFile(path) {
+		return openBundle(path)
+	}
 	m, err := onnx.Load(background(ctx), path, nil)
 	if err != nil {
 		return nil, err
@@ -98,6 +104,9 @@ func (m *Model) Source() *onnx.Model {
 
 // defaults returns the data of inputs that have some, by name.
 func (m *Model) defaults() map[string]*tensor.Tensor {
+	if m.inputs != nil {
+		return m.inputs
+	}
 	if m.source == nil {
 		return nil
 	}
@@ -126,12 +135,20 @@ func (m *Model) retain() error {
 	if m.closed {
 		return fmt.Errorf("model: %w", fs.ErrClosed)
 	}
+	if m.outer != nil {
+		if err := m.outer.retain(); err != nil {
+			return err
+		}
+	}
 	m.users++
 	return nil
 }
 
 // release undoes a retain.
 func (m *Model) release() {
+	if m.outer != nil {
+		defer m.outer.release() // when the lock is free: the outer one closes this one
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.users--
@@ -144,6 +161,9 @@ func (m *Model) freeUnused() error {
 		return nil
 	}
 	m.packed.Free()
+	if m.bundle != nil {
+		return m.bundle.close()
+	}
 	if m.source != nil {
 		return m.source.Close()
 	}
@@ -157,98 +177,201 @@ func (m *Model) evict() {
 	}
 }
 
-// private reports whether a device's memory ends with the Program, because the backend does, which Compile opened, or because
-// the Program has an allocator of its own: what lies there is not shared.
-func (c *compilation) private(id tensor.DeviceID) bool {
-	if id.IsHost() {
-		return c.o.Allocator != nil // which may end with the Program
-	}
-	for _, b := range c.opened.backends {
-		for _, d := range b.Devices() {
-			if d.ID() == id {
-				return true
-			}
-		}
-	}
-	return false
+// ErrBundle is wrapped by errors about files that are no sound bundles: they name the offset, what was expected and what was found.
+var ErrBundle = bundle.ErrFormat
+
+// bundled is what a Model has of a bundle.
+type bundled struct {
+	f        *bundle.File
+	pool     *bundle.Pool
+	notes    *bundle.Notes
+	defaults map[string]*tensor.Tensor
+	outputs  []*graph.Value // names and types that the model declares
+	once     sync.Once
+	original *Model // nil where it is not portable
+	err      error
 }
 
-// pack is the pass that converts constants, once per constant and format: those of the model for all its Programs, those
-// that simplification made for this Program alone.
-func (c *compilation) pack() error {
-	var packs []*partition.Pack
-	var list []constants.Request
-	if err := c.blocks(func(g *graph.Graph) error {
-		for i := range c.results[g].Packs {
-			p := &c.results[g].Packs[i]
-			packs = append(packs, p)
-			list = append(list, constants.Request{Key: constants.Key{Constant: p.Constant, Format: p.Format}, Name: p.Name})
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	made, err := c.packer.Pack(c.ctx, list, constants.Job{Threads: c.o.Threads, Progress: c.progress})
+// openBundle opens a bundle.
+func openBundle(path string) (*Model, error) {
+	f, err := bundle.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, p := range packs {
-		p.Packed.Data, p.Packed.Handle = made[i].Data, made[i].Handle
-		// Reports need the type; the data of folded constants need not be kept.
-		p.Constant = &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape}
+	m, err := readBundle(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
+	return m, nil
 }
 
-// ownConstants is the pass that gives groups which read constants as the model stores them copies of their own where that is
-// needed: all of them under Options.CopyWeights, so that the model's file is not read after Compile, and otherwise those
-// that a file holds at an address unfit for their dtype. The defaults of inputs are treated alike. Equal constants are
-// copied once, however often groups are compiled.
-func (c *compilation) ownConstants() error {
-	var list []*tensor.Tensor
-	var values []*graph.Value
-	want := func(t *tensor.Tensor) bool {
-		return t.DType != tensor.String && (c.o.CopyWeights || exec.Misaligned(t))
+// readBundle reads all of a bundle but the constants' bytes and what is needed later.
+func readBundle(f *bundle.File) (*Model, error) {
+	b := &bundled{f: f, defaults: map[string]*tensor.Tensor{}}
+	var err error
+	if b.notes, err = bundle.ReadNotes(f); err != nil {
+		return nil, err
 	}
-	collect := func(g *graph.Graph) {
-		for v := range g.Constants() {
-			if v.IsConst() && v.Format == graph.HostFormat && want(v.Const) {
-				values, list = append(values, v), append(list, v.Const)
+	if b.pool, err = f.Pool(); err != nil {
+		return nil, err
+	}
+	g, err := bundle.ReadGraph(f, bundle.Carved, b.pool)
+	if err != nil {
+		return nil, err
+	}
+	at := bundle.ID{Kind: bundle.KindNotes}
+	for _, o := range b.notes.Outputs {
+		t, err := graph.ParseType(o.Type)
+		if err != nil {
+			return nil, f.Fault(at, "the type of an output", err)
+		}
+		b.outputs = append(b.outputs, &graph.Value{Name: o.Name, Type: t})
+	}
+	if len(b.outputs) != len(g.Outputs) {
+		return nil, f.Fault(at, fmt.Sprintf("%d outputs, as the graph has", len(g.Outputs)), fmt.Errorf("%d", len(b.outputs)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.notes.Defaults)) {
+		if b.defaults[name], err = b.pool.Tensor(b.notes.Defaults[name], b.notes.Types[name]); err != nil {
+			return nil, err
+		}
+	}
+	m := FromGraph(g)
+	m.bundle, m.inputs = b, b.defaults
+	m.hashed.Do(func() {
+		for _, x := range b.notes.Facts {
+			if x[0] == modelFact {
+				m.hash = x[1]
 			}
 		}
-	}
-	err := c.blocks(func(g *graph.Graph) error {
-		collect(g)
-		for _, gr := range c.results[g].Groups {
-			collect(gr.Body)
-		}
-		return nil
 	})
+	return m, nil
+}
+
+func (b *bundled) close() error {
+	if b.original != nil {
+		_ = b.original.Close()
+	}
+	return b.f.Close()
+}
+
+// outputs returns the outputs as the model names and declares them.
+func (m *Model) outputs() []*graph.Value {
+	if m.bundle != nil {
+		return m.bundle.outputs
+	}
+	return m.graph.Outputs
+}
+
+// original returns the model that a portable bundle was made of, nil for others.
+func (m *Model) original() (*Model, error) {
+	b := m.bundle
+	b.once.Do(func() {
+		if b.f.Offset(bundle.ID{Kind: bundle.KindGraph, Number: bundle.Original}) < 0 {
+			b.err = fmt.Errorf("%w: it does not have the model as it was loaded", errNotPortable)
+			return
+		}
+		g, err := bundle.ReadGraph(b.f, bundle.Original, b.pool)
+		if err != nil {
+			b.err = err
+			return
+		}
+		b.original = FromGraph(g)
+		b.original.outer, b.original.inputs = m, b.defaults
+	})
+	return b.original, b.err
+}
+
+var errNotPortable = errors.New("the bundle is not portable")
+
+// plan returns the text of the plan.
+func (b *bundled) plan() ([]byte, error) { return b.f.Section(bundle.ID{Kind: bundle.KindPlan}, true) }
+
+// Plan returns the plan in a bundle; nil for other models.
+func (m *Model) Plan() (*Plan, error) {
+	if m == nil || m.bundle == nil {
+		return nil, nil
+	}
+	text, err := m.bundle.plan()
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlan(string(text))
+}
+
+// tell adds what the bundle says of the compilation to a report.
+func (b *bundled) tell(r *Report) error {
+	if b == nil {
+		return nil
+	}
+	id := bundle.ID{Kind: bundle.KindReport}
+	text, err := b.f.Section(id, true)
 	if err != nil {
 		return err
 	}
-	defaults := c.model.defaults()
-	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		if t := defaults[name]; want(t) {
-			list = append(list, t)
-		}
+	var told Report
+	if err := json.Unmarshal(text, &told); err != nil {
+		return b.f.Fault(id, "a report", err)
 	}
-	if err := c.copies.Add(c.ctx, c.devices[tensor.DeviceID{}], list); err != nil {
-		return err
-	}
-	for _, v := range values {
-		if own := c.copies.Of(v.Const); own != nil {
-			v.Const = own
-		}
-	}
+	r.Folded, r.Placement, r.Eliminated = append(r.Folded, told.Folded...), told.Placement, told.Eliminated
+	r.Rejected, r.Overruled = append(r.Rejected, told.Rejected...), append(r.Overruled, told.Overruled...)
 	return nil
 }
 
-// Group implements exec.Code.
-func (c *compilation) Group(n *graph.Node) (exe backend.Executable, b backend.Backend, dynamic bool) {
-	i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == n.Backend })
-	return c.exes[n], c.backends[i], c.dynamic[n]
+// fill returns the options with the bundle's in the places of those that are not set.
+func (b *bundled) fill(o *Options) *Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	x := &b.notes.Options
+	if len(out.Backends) == 0 {
+		for _, name := range x.Backends { // never options, which may name libraries to be opened: a bundle may come from anywhere
+			out.Backends = append(out.Backends, backend.Config{Name: name})
+		}
+	}
+	fillMap(&out.Devices, x.Devices)
+	fillMap(&out.DisabledProperties, x.Disabled)
+	fillMap(&out.Dims, x.Dims)
+	fillMap(&out.Bounds, x.Bounds)
+	fillMap(&out.Shapes, x.Shapes)
+	if out.Pins == nil {
+		out.Pins = x.Pins
+	}
+	if p, err := ParsePlacement(x.Placement); err == nil && out.Placement == 0 {
+		out.Placement = p
+	}
+	fillNumber(&out.Threads, x.Threads)
+	fillNumber(&out.MaxFold, x.MaxFold)
+	fillNumber(&out.MinNodes, x.MinNodes)
+	out.Strict, out.Isolated = out.Strict || x.Strict, out.Isolated || x.Isolated
+	out.Disconnected, out.KeepOrder = out.Disconnected || x.Disconnected, out.KeepOrder || x.KeepOrder
+	return &out
 }
 
-// Hop implements exec.Code.
-func (c *compilation) Hop(g *graph.Graph, n *graph.Node) *convert.Converter { return c.hops[g][n] }
+func fillMap[V any](m *map[string]V, from map[string]V) {
+	if len(*m) == 0 {
+		*m = from
+	}
+}
+
+func fillNumber[T int | int64](n *T, from T) {
+	if *n == 0 {
+		*n = from
+	}
+}
+
+// openProgram is Compile of a bundle: what is in it where that fits, the original otherwise.
+func (m *Model) openProgram(ctx context.Context, o *Options) (*Program, error) {
+	filled := m.bundle.fill(o)
+	p, err := compile(ctx, m, filled, nil)
+	if err == nil || !errors.Is(err, ErrPlanMisfit) {
+		return p, err
+	}
+	original, missing := m.original()
+	if original == nil {
+		return nil, errors.Join(err, missing)
+	}
+	filled.withDefaults().Logger.WarnContext(ctx, "the bundle is for something else: its model is compiled", "error", err)
+	return compile(ctx, original, filled, nil)
+}

@@ -1,13 +1,21 @@
 package carve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bundle"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/internal/plan"
+	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -213,4 +221,222 @@ func (c *compilation) rank(n *graph.Node) int {
 		}
 	}
 	return len(c.backends)
+}
+
+// The passes over a graph that was carved when a bundle was written. What a bundle says is checked like what any file says: the
+// graph is typed anew, it has to be a sound partition, backends are asked about every node, and constants have the bytes that
+// their formats need.
+
+// bundlePasses are run in the place of all others.
+var bundlePasses = []pass{
+	{name: "open-bundle", run: (*compilation).restore},
+	{name: "lower-conversions", run: (*compilation).lower, check: checkHops},
+	{name: "own-constants", run: (*compilation).ownConstants},
+	{name: "compile-groups", run: (*compilation).compileGroups},
+}
+
+// savedGroup is what the executable of a group saved.
+type savedGroup struct {
+	fingerprint string
+	bytes       []byte
+}
+
+// restore takes the graph from the bundle.
+func (c *compilation) restore() error {
+	b := c.model.bundle
+	if c.o.Plan != nil {
+		return fmt.Errorf("%w: a bundle has a plan of its own", ErrInput)
+	}
+	facts, err := c.o.facts(c.model, c.backends)
+	if err != nil {
+		return err
+	}
+	held := plan.Plan{}
+	for _, x := range b.notes.Facts {
+		held.Facts = append(held.Facts, plan.Fact{Key: x[0], Value: x[1]})
+	}
+	if err := held.Misfit(facts, placementFact, turnsFact); err != nil {
+		return err
+	}
+	if err := c.copyBundle(); err != nil {
+		return err
+	}
+	if c.wrong, err = graph.InferModel(c.g); err != nil {
+		return err
+	}
+	if len(c.wrong) > 0 {
+		w := c.wrong[0]
+		return b.f.Fault(carvedID, fmt.Sprintf("%v for value %s", w.Computed, w.Value), fmt.Errorf("%v", w.Declared))
+	}
+	c.typed = true
+	var names []string
+	for _, x := range c.backends {
+		names = append(names, x.Info().Name)
+	}
+	c.results = map[*graph.Graph]*partition.Result{}
+	if err := c.blocks(func(g *graph.Graph) (err error) {
+		if c.results[g], err = partition.Restore(g, names); err != nil {
+			return b.f.Fault(carvedID, "a sound partition", err)
+		}
+		return c.checkRestored(g)
+	}); err != nil {
+		return err
+	}
+	if b.notes.Checks {
+		g, err := bundle.ReadGraph(b.f, bundle.Checks, b.pool)
+		if err != nil {
+			return err
+		}
+		c.shapes = graph.NewShapeChecks(g)
+	}
+	return c.restoreGroups()
+}
+
+var carvedID = bundle.ID{Kind: bundle.KindGraph, Number: bundle.Carved}
+
+// copyBundle copies all constants out of the mapped file where that is asked for.
+func (c *compilation) copyBundle() error {
+	b := c.model.bundle
+	if !c.o.CopyWeights || len(b.pool.Data()) == 0 {
+		return nil
+	}
+	mem, err := c.packer.Own.Copy(c.devices[tensor.DeviceID{}], b.pool.Data())
+	if err != nil {
+		return err
+	}
+	c.o.CopyWeights = false // it is done
+	c.g, err = bundle.ReadGraph(b.f, bundle.Carved, b.pool.With(mem))
+	return err
+}
+
+// checkRestored asks backends about the nodes of groups, and compares constants with their formats.
+func (c *compilation) checkRestored(g *graph.Graph) error {
+	fault := func(err error) error { return c.model.bundle.f.Fault(carvedID, "nodes that backends run", err) }
+	check := func(g *graph.Graph) error {
+		for v := range g.Constants() {
+			if !v.IsConst() || v.Const.DType == tensor.String {
+				continue
+			}
+			need, err := c.registry.Size(v.Format, v.Const.DType, v.Const.Shape)
+			if err == nil && (need > int64(len(v.Const.Data)) || !v.Format.Device.IsHost()) {
+				err = fmt.Errorf("constant %v of %d bytes, which needs %d in %v", v, len(v.Const.Data), need, v.Format)
+			}
+			if err != nil {
+				return fault(err)
+			}
+		}
+		return nil
+	}
+	if err := check(g); err != nil {
+		return err
+	}
+	for _, gr := range c.results[g].Groups {
+		if err := check(gr.Body); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == gr.Backend })
+		for n := range gr.Body.Nodes() {
+			if n.IsCarve(graph.OpConvert) {
+				continue
+			}
+			if why := c.runs(c.backends[i], n); why != nil {
+				return fault(fmt.Errorf("node %v on %s: %w", n, gr.Backend, why))
+			}
+		}
+	}
+	return nil
+}
+
+// runs returns why a backend does not run a node with the formats that it has, nil where it does. Formats that groups negotiate
+// are the backend's to look at.
+func (c *compilation) runs(b backend.Backend, n *graph.Node) error {
+	sigs := []graph.Signature(nil)
+	for _, p := range slices.Concat(c.o.Properties[b.Info().Name], b.Properties()) {
+		if r := property.RuleOf(p); r.Signatures != nil && n.IsCarve(graph.OpFused) && n.Str("pattern", "") == r.ID {
+			sigs = r.Signatures(n)
+		}
+	}
+	if sigs == nil {
+		can := b.Supports(n)
+		if can.Reason != nil {
+			return can.Reason
+		}
+		sigs = can.Signatures
+	}
+	if _, ok := b.(backend.Negotiator); ok {
+		return nil
+	}
+	if n.Ports == nil || !slices.ContainsFunc(sigs, func(s graph.Signature) bool { return s.Name == n.SigName && s.Admits(n.Ports) }) {
+		return errors.New("it has no such signature")
+	}
+	return nil
+}
+
+// restoreGroups finds what executables saved, and constants in formats that instances want.
+func (c *compilation) restoreGroups() error {
+	b, at := c.model.bundle, bundle.ID{Kind: bundle.KindNotes}
+	c.saved, c.forms = map[*graph.Node]savedGroup{}, map[constants.Key]device.Memory{}
+	if len(b.notes.Saved) == 0 && len(b.notes.Forms) == 0 {
+		return nil
+	}
+	groups := map[[2]int]*graph.Node{}
+	block := 0
+	_ = c.blocks(func(g *graph.Graph) error {
+		i := 0
+		for n := range g.Nodes() {
+			if n.IsCarve(graph.OpSubgraph) {
+				groups[[2]int{block, i}] = n
+			}
+			i++
+		}
+		block++
+		return nil
+	})
+	for _, x := range b.notes.Saved {
+		bytes, err := b.f.Section(bundle.ID{Kind: bundle.KindSaved, Number: x.Number}, true)
+		if err != nil {
+			return err
+		}
+		n := groups[[2]int{x.Block, x.Group}]
+		if n == nil {
+			return b.f.Fault(at, "a group", fmt.Errorf("node %d of block %d", x.Group, x.Block))
+		}
+		c.saved[n] = savedGroup{x.Fingerprint, bytes}
+	}
+	for _, x := range b.notes.Forms {
+		if err := c.restoreForm(groups[[2]int{x.Block, x.Group}], &x); err != nil {
+			return b.f.Fault(at, "a constant in another format", err)
+		}
+	}
+	return nil
+}
+
+// restoreForm takes a constant in a format that an instance wants.
+func (c *compilation) restoreForm(group *graph.Node, x *bundle.Form) error {
+	f, err := graph.ParseFormat(x.Format)
+	if err != nil {
+		return err
+	}
+	i := 0
+	if group != nil {
+		for v := range group.Regions[0].Graph.Constants() {
+			if i++; i-1 != x.Index || !v.IsConst() {
+				continue
+			}
+			bytes, err := c.model.bundle.pool.Get(x.Constant)
+			if err != nil {
+				return err
+			}
+			need, err := c.registry.Size(f, v.Const.DType, v.Const.Shape)
+			if err != nil {
+				return err
+			}
+			if need > int64(len(bytes)) || !f.Device.IsHost() {
+				return fmt.Errorf("%d bytes of constant %v, which needs %d in %v", len(bytes), v, need, f)
+			}
+			c.forms[constants.Key{Constant: v.Const, Format: f}] = device.Memory{Data: bytes, Size: int64(len(bytes))}
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it is of no constant", convert.ErrConverter)
 }

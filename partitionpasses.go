@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/internal/pool"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
@@ -172,12 +176,17 @@ func (c *compilation) lower() error {
 // compileGroups compiles every group. The nodes of a group that fails are banned from its backend.
 func (c *compilation) compileGroups() error {
 	var jobs []groupJob
+	byBlock := map[*graph.Graph]*partition.State{}
 	for _, s := range c.states {
-		for _, gr := range s.Result().Groups {
-			i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == gr.Backend })
-			jobs = append(jobs, groupJob{state: s, group: gr, b: c.backends[i]})
-		}
+		byBlock[s.Graph()] = s
 	}
+	_ = c.blocks(func(g *graph.Graph) error {
+		for _, gr := range c.results[g].Groups {
+			i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == gr.Backend })
+			jobs = append(jobs, groupJob{state: byBlock[g], group: gr, b: c.backends[i]})
+		}
+		return nil
+	})
 	c.exes, c.dynamic = map[*graph.Node]backend.Executable{}, map[*graph.Node]bool{}
 	err := pool.Each(c.ctx, len(jobs), c.o.Threads, c.progress, func(i int) error {
 		jobs[i].compile(c)
@@ -204,7 +213,7 @@ func (c *compilation) compileGroups() error {
 
 // groupJob is the compilation of one group.
 type groupJob struct {
-	state *partition.State
+	state *partition.State // nil where it was partitioned at another time
 	group *partition.Group
 	b     backend.Backend
 	exe   backend.Executable
@@ -218,13 +227,31 @@ func (j *groupJob) compile(c *compilation) {
 			j.fail = fmt.Errorf("panic: %v", r)
 		}
 	}()
+	if j.exe = c.loadSaved(j); j.exe != nil {
+		return
+	}
 	j.exe, j.fail = j.b.Compile(c.ctx, j.group.Body, c.o.compileOptions(j.b))
+}
+
+// loadSaved has the backend of a group load what its executable saved. nil says that the group has to be compiled.
+func (c *compilation) loadSaved(j *groupJob) backend.Executable {
+	x, known := c.saved[j.group.Node]
+	l, ok := j.b.(backend.Loader)
+	if !known || !ok || l.Fingerprint() != x.fingerprint {
+		return nil
+	}
+	exe, err := l.Load(c.ctx, j.group.Body, x.bytes, c.o.compileOptions(j.b))
+	if err != nil {
+		c.o.Logger.WarnContext(c.ctx, "what was saved does not load: the group is compiled", "backend", j.group.Backend, "error", err)
+		return nil
+	}
+	return exe
 }
 
 // fallBack bans the nodes of a group that did not compile, unless nobody is left to have them, or Strict is set.
 func (c *compilation) fallBack(j *groupJob) error {
 	name, nodes := j.group.Backend, j.group.Node.Provenance()
-	if c.o.Strict || j.b == c.backends[len(c.backends)-1] {
+	if c.o.Strict || j.state == nil || j.b == c.backends[len(c.backends)-1] {
 		return compileError(nodes, name, j.fail)
 	}
 	c.o.Logger.WarnContext(c.ctx, "group falls back", "backend", name, "nodes", len(nodes), "error", j.fail)
@@ -240,3 +267,99 @@ func (c *compilation) closeExecutables() {
 	}
 	c.exes = nil
 }
+
+// private reports whether a device's memory ends with the Program, because the backend does, which Compile opened, or because
+// the Program has an allocator of its own: what lies there is not shared.
+func (c *compilation) private(id tensor.DeviceID) bool {
+	if id.IsHost() {
+		return c.o.Allocator != nil // which may end with the Program
+	}
+	for _, b := range c.opened.backends {
+		for _, d := range b.Devices() {
+			if d.ID() == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pack is the pass that converts constants, once per constant and format: those of the model for all its Programs, those
+// that simplification made for this Program alone.
+func (c *compilation) pack() error {
+	var packs []*partition.Pack
+	var list []constants.Request
+	if err := c.blocks(func(g *graph.Graph) error {
+		for i := range c.results[g].Packs {
+			p := &c.results[g].Packs[i]
+			packs = append(packs, p)
+			list = append(list, constants.Request{Key: constants.Key{Constant: p.Constant, Format: p.Format}, Name: p.Name})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	made, err := c.packer.Pack(c.ctx, list, constants.Job{Threads: c.o.Threads, Progress: c.progress})
+	if err != nil {
+		return err
+	}
+	for i, p := range packs {
+		p.Packed.Data, p.Packed.Handle = made[i].Data, made[i].Handle
+		// Reports need the type; the data of folded constants need not be kept.
+		p.Constant = &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape}
+	}
+	return nil
+}
+
+// ownConstants is the pass that gives groups which read constants as the model stores them copies of their own where that is
+// needed: all of them under Options.CopyWeights, so that the model's file is not read after Compile, and otherwise those
+// that a file holds at an address unfit for their dtype. The defaults of inputs are treated alike. Equal constants are
+// copied once, however often groups are compiled.
+func (c *compilation) ownConstants() error {
+	var list []*tensor.Tensor
+	var values []*graph.Value
+	want := func(t *tensor.Tensor) bool {
+		return t.DType != tensor.String && (c.o.CopyWeights || exec.Misaligned(t))
+	}
+	collect := func(g *graph.Graph) {
+		for v := range g.Constants() {
+			if v.IsConst() && v.Format == graph.HostFormat && want(v.Const) {
+				values, list = append(values, v), append(list, v.Const)
+			}
+		}
+	}
+	err := c.blocks(func(g *graph.Graph) error {
+		collect(g)
+		for _, gr := range c.results[g].Groups {
+			collect(gr.Body)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defaults := c.model.defaults()
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if t := defaults[name]; want(t) {
+			list = append(list, t)
+		}
+	}
+	if err := c.copies.Add(c.ctx, c.devices[tensor.DeviceID{}], list); err != nil {
+		return err
+	}
+	for _, v := range values {
+		if own := c.copies.Of(v.Const); own != nil {
+			v.Const = own
+		}
+	}
+	return nil
+}
+
+// Group implements exec.Code.
+func (c *compilation) Group(n *graph.Node) (exe backend.Executable, b backend.Backend, dynamic bool) {
+	i := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == n.Backend })
+	return c.exes[n], c.backends[i], c.dynamic[n]
+}
+
+// Hop implements exec.Code.
+func (c *compilation) Hop(g *graph.Graph, n *graph.Node) *convert.Converter { return c.hops[g][n] }

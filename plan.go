@@ -123,12 +123,22 @@ func (p *Program) SavePlan(ctx context.Context, w io.Writer, shapes map[string][
 	if p.runs() == nil {
 		return ErrClosed
 	}
+	if b := p.model.bundle; b != nil {
+		text, err := b.plan()
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		return err
+	}
 	saved, err := p.savedPlan(background(ctx), shapes)
 	if err != nil {
 		return err
 	}
 	return saved.Write(w)
 }
+
+// modelFact is the key of what identifies the model.
+const modelFact = "model"
 
 // Keys of how a plan came about, which it brings with it where it is applied.
 const (
@@ -142,7 +152,7 @@ func (o *Options) facts(m *Model, list []backend.Backend) ([]plan.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []plan.Fact{{Key: "model", Value: hash}, {Key: "machine", Value: runtime.GOOS + "/" + runtime.GOARCH},
+	out := []plan.Fact{{Key: modelFact, Value: hash}, {Key: "machine", Value: runtime.GOOS + "/" + runtime.GOARCH},
 		{Key: "threads", Value: strconv.Itoa(o.Threads)}}
 	for _, b := range list {
 		i := b.Info()
@@ -232,7 +242,7 @@ func (m *Model) contentHash() (string, error) {
 	return m.hash, m.hashErr
 }
 
-// usePlan checks whether Options.Plan holds for what is compiled.
+// usePlan checks whether Options.Plan holds for what is compiled, and drops it where it does not and Options.Recompute allows that.
 func (c *compilation) usePlan() error {
 	p := c.o.Plan
 	if p == nil {
@@ -242,7 +252,26 @@ func (c *compilation) usePlan() error {
 	if err != nil {
 		return err
 	}
-	return p.p.Misfit(facts, placementFact, turnsFact)
+	if err := p.p.Misfit(facts, placementFact, turnsFact); err != nil {
+		return c.replan(err)
+	}
+	return nil
+}
+
+// plannedRounds is rounds with the plan's bans, and without the plan where it cannot be followed.
+func (c *compilation) plannedRounds(simplified *graph.Graph, list []pass) error {
+	if c.o.Plan == nil {
+		return c.rounds(simplified, list)
+	}
+	c.o.Plan.p.Impose(c.bans)
+	err := c.rounds(simplified, list)
+	if err == nil {
+		return nil
+	}
+	if err = c.replan(err); err != nil {
+		return err
+	}
+	return c.rounds(simplified, list)
 }
 
 // replan goes on without a plan that does not fit, where Options.Recompute allows that; otherwise it returns the error.

@@ -55,6 +55,7 @@ type Program struct {
 	wrong    []graph.Contradiction          // declarations that compilation found to be wrong
 	before   map[*graph.Graph][]*graph.Node // orders of nodes that the compiler changed
 	exes     []backend.Executable
+	groups   map[*graph.Node]backend.Executable // the same
 	bans     *partition.Bans
 	chooser  partition.Chooser      // that decided
 	removed  int                    // conversions that were superfluous
@@ -67,7 +68,7 @@ type Program struct {
 
 func newProgram(c *compilation) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, wrong: c.wrong, before: c.before,
-		bans: c.bans, chooser: c.chooser, removed: c.removed, alone: c.alone, tuned: c.tuned, packed: c.packer.Own, copied: &c.copies}
+		bans: c.bans, groups: c.exes, chooser: c.chooser, removed: c.removed, alone: c.alone, tuned: c.tuned, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
 	}
@@ -81,9 +82,12 @@ func newProgram(c *compilation) (*Program, error) {
 		return nil, err
 	}
 	p.packed.Forget()
+	if err := p.packed.Adopt(c.forms); err != nil {
+		return nil, err
+	}
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
-		OutputNames: names(c.model.graph.Outputs), Declared: doubtful(c.g.Outputs, c.model.graph.Outputs), Defaults: p.defaults, Leave: left, Shapes: c.shapes,
+		OutputNames: names(c.model.outputs()), Declared: doubtful(c.g.Outputs, c.model.outputs()), Defaults: p.defaults, Leave: left, Shapes: c.shapes,
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.limits, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}
@@ -120,7 +124,7 @@ func (p *Program) outputDevices(c *compilation) ([]tensor.DeviceID, error) {
 	if len(c.o.OutputDevices) == 0 {
 		return nil, nil
 	}
-	known := names(c.model.graph.Outputs)
+	known := names(c.model.outputs())
 	list := make([]tensor.DeviceID, len(known))
 	for _, name := range slices.Sorted(maps.Keys(c.o.OutputDevices)) {
 		i, id := slices.Index(known, name), c.o.OutputDevices[name].Canonical()
@@ -180,7 +184,7 @@ func (p *Program) Outputs() []Port {
 	if p.runs() == nil {
 		return nil
 	}
-	return ports(p.g.Outputs, p.model.graph.Outputs)
+	return ports(p.g.Outputs, p.model.outputs())
 }
 
 func ports(vs, named []*graph.Value) []Port {

@@ -152,6 +152,9 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 			r.Folded = append(r.Folded, FoldedReport{f.Name, f.Kind.String()})
 		}
 	}
+	if err := p.model.bundle.tell(r); err != nil {
+		return nil, err
+	}
 	for _, c := range slices.Concat(p.wrong, p.machine.Overruled()) {
 		r.Overruled = append(r.Overruled, OverruledReport{c.Value, c.Declared.String(), c.Computed.String()})
 	}

@@ -104,6 +104,9 @@ func Tune(ctx context.Context, m *Model, o *TuneOptions) (*Tuning, error) {
 	if m == nil || m.graph == nil {
 		return nil, fmt.Errorf("%w: no model", ErrInput)
 	}
+	if m.bundle != nil {
+		return nil, fmt.Errorf("%w: a bundle is what was decided already: tune the model that it is made of", ErrInput)
+	}
 	if err := m.retain(); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,60 @@ func NewShapeChecks(g *Graph) *ShapeChecks {
 	return c.copies()
 }
 
+// Graph returns the nodes that are kept as a graph whose text form keeps them: NewShapeChecks of it checks the same.
+func (c *ShapeChecks) Graph() *Graph {
+	g := New("shape checks")
+	if c == nil {
+		return g
+	}
+	known := make([]*Value, len(c.values))
+	operand := func(at int32) *Value {
+		if at < 0 {
+			return nil
+		}
+		v := &c.values[at]
+		switch {
+		case known[at] != nil:
+		case v.konst != nil:
+			known[at] = g.AddConst(v.name, v.konst)
+		default:
+			known[at] = g.AddInput(v.name, v.typ)
+			known[at].Dims = v.dims
+		}
+		return known[at]
+	}
+	ports := c.ports
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		ins, outs := ports[:n.inputs], ports[n.inputs:n.inputs+n.outputs]
+		ports = ports[n.inputs+n.outputs:]
+		spec := NodeSpec{Op: n.op, Name: n.name, Attrs: n.attrs}
+		for _, at := range ins {
+			spec.Inputs = append(spec.Inputs, operand(at))
+		}
+		for k, at := range outs {
+			name := ""
+			if at >= 0 {
+				name = "result" + itoa(k) // an empty name would omit it
+			}
+			spec.Outputs = append(spec.Outputs, name)
+		}
+		m := g.AddNode(spec)
+		m.Op, m.Schema = n.op, n.schema
+		for k, at := range outs {
+			if at < 0 || m.Outputs[k] == nil {
+				continue
+			}
+			v := &c.values[at]
+			m.Outputs[k].Name, m.Outputs[k].Type, m.Outputs[k].Dims = v.name, v.typ, v.dims
+			if known[at] == nil {
+				known[at] = m.Outputs[k]
+			}
+		}
+	}
+	return g
+}
+
 // Check reports whether the graph can run with the values that b gives to symbols: it infers the nodes for them, and compares
 // the results with the types for open dims. Symbols that b does not have stay open. It costs about as much as InferNode
 // for each of the nodes that are not alike. The error names the first such node: an *InferError, or one that wraps

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // Signature is one way in which a backend can run a node or claim: a format for every port. Formats may be variables, so
 // that an Add follows its neighbours: ports with the same variable take the same format, one of the variable's set.
 type Signature struct {
@@ -57,4 +59,30 @@ func (s Signature) Resolve(choice []int) Signature {
 		return out
 	}
 	return Signature{Name: s.Name, Inputs: fix(s.Inputs), Outputs: fix(s.Outputs), Extra: s.Extra}
+}
+
+// Admits reports whether another signature, without variables, is s with formats in the place of its variables.
+func (s Signature) Admits(o *Signature) bool {
+	if len(s.Inputs) != len(o.Inputs) || len(s.Outputs) != len(o.Outputs) {
+		return false
+	}
+	chosen := make([]*Format, len(s.Vars))
+	same := func(ports, others []Port) bool {
+		for i, p := range ports {
+			f := &others[i].Format
+			switch {
+			case others[i].Var > 0:
+				return false
+			case p.Var == 0 && p.Format != *f:
+				return false
+			case p.Var == 0:
+			case p.Var > len(s.Vars) || !slices.Contains(s.Vars[p.Var-1], *f) || chosen[p.Var-1] != nil && *chosen[p.Var-1] != *f:
+				return false
+			default:
+				chosen[p.Var-1] = f
+			}
+		}
+		return true
+	}
+	return same(s.Inputs, o.Inputs) && same(s.Outputs, o.Outputs)
 }

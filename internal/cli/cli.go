@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
+	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
 	root.AddCommand(a.nativeCommands()...)
 	return root

@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/internal/flops"
 	"github.com/carve-dev/carve/partition"
 )
@@ -108,7 +109,7 @@ func (a *app) inspect(ctx context.Context, path string, f *inspectFlags) error {
 	if err != nil {
 		return err
 	}
-	src := m.Source()
+	src := cmp.Or(m.Source(), &onnx.Model{}) // a bundle does not say where it is from
 	r := &inspection{Model: path, Producer: strings.TrimSpace(src.Producer + " " + src.ProducerVersion), IRVersion: src.IRVersion,
 		Opsets: src.Opsets, Inputs: ports(symbolic.Inputs, nil), Outputs: ports(symbolic.Outputs, src.Outputs), GFLOP: count.Total / 1e9,
 		Uncounted: append(append([]string{}, count.Unknown...), count.Partial...), Dims: b.report(), Unsupported: []unsupportedNode{},
@@ -240,7 +241,7 @@ func unsupported(g *graph.Graph) ([]unsupportedNode, error) {
 	index := map[key]int{}
 	out := []unsupportedNode{}
 	eachNode(g, func(n *graph.Node) {
-		if partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") {
+		if partition.HostScheduled(n) && n.Schema != nil || n.Is("Constant") || n.IsCarve(graph.OpSubgraph) || n.IsCarve(graph.OpConvert) {
 			return
 		}
 		reason := "no backend is available"

@@ -133,6 +133,9 @@ func number(p *int) func(*cobra.Command, string, string) {
 }
 
 func (f *modelFlags) applyBackends(o *carve.Options) (err error) {
+	if len(f.backends) == 0 && len(f.backendOptions) == 0 {
+		return nil // cpu, or those of a bundle
+	}
 	o.Backends, err = f.configs()
 	return err
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
+	"github.com/carve-dev/carve/internal/bundle"
 )
 
 // overrideHelp documents --override.
@@ -16,6 +18,12 @@ const overrideHelp = "Initializers that the model lists among its inputs are con
 
 // open loads the model at path, with those initializers as inputs that --override names, or --input.
 func (f *modelFlags) open(ctx context.Context, path string) (*carve.Model, error) {
+	if bundle.IsFile(path) {
+		if len(f.override) > 0 {
+			return nil, fmt.Errorf("--override %s: %s is a bundle, whose inputs are what they were when it was made", f.override[0], path)
+		}
+		return carve.Open(ctx, path)
+	}
 	m, err := onnx.Load(ctx, path, &onnx.Options{Override: f.override})
 	if err != nil {
 		return nil, err

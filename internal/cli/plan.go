@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/internal/bundle"
 )
 
 // mostPlan bounds the bytes of a plan that is read.
@@ -159,19 +160,30 @@ func (a *app) planApplyCommand() *cobra.Command {
 	return cmd
 }
 
-// readPlan reads the plan in a file.
+// readPlan reads the plan in a file, which may be a bundle. What is no regular file is not opened.
 func readPlan(path string) (*carve.Plan, error) {
+	if bundle.IsFile(path) {
+		m, err := carve.Open(context.Background(), path)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		return m.Plan()
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w: it is no file", path, carve.ErrPlanSyntax)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > mostPlan {
-		return nil, fmt.Errorf("%s: %w: it is no file of at most %s", path, carve.ErrPlanSyntax, byteSize(mostPlan))
+	if info.Size() > mostPlan {
+		return nil, fmt.Errorf("%s: %w: it is larger than %s", path, carve.ErrPlanSyntax, byteSize(mostPlan))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, mostPlan))
 	if err != nil {

@@ -45,9 +45,11 @@ func (a *app) prepare(ctx context.Context, path string, f *modelFlags) (j *job, 
 	if j.feeds, err = f.readInputs(g); err != nil {
 		return j, o, err
 	}
-	for name, t := range j.model.Source().Defaults {
-		if _, ok := j.feeds[name]; !ok {
-			j.feeds[name] = t
+	if src := j.model.Source(); src != nil { // a bundle gives its own when it is run
+		for name, t := range src.Defaults {
+			if _, ok := j.feeds[name]; !ok {
+				j.feeds[name] = t
+			}
 		}
 	}
 	if j.binding, err = bind(g, f, j.feeds); err != nil {

@@ -70,6 +70,19 @@ func (s *Store) Forget() {
 	s.made = nil
 }
 
+// Adopt takes note of constants in formats that lie in memory which others own.
+func (s *Store) Adopt(made map[Key]device.Memory) error { return s.add(made, nil) }
+
+// Copy copies bytes to memory of the host that the store owns.
+func (s *Store) Copy(host device.Device, b []byte) ([]byte, error) {
+	mem, err := host.Alloc(int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	copy(mem.Data, b)
+	return mem.Data[:len(b):len(b)], s.add(nil, []allocation{{host, mem}})
+}
+
 // add takes over what was made. The error wraps fs.ErrClosed after Free; the memory is freed then.
 func (s *Store) add(made map[Key]device.Memory, allocated []allocation) error {
 	s.mu.Lock()

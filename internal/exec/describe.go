@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
@@ -72,6 +73,9 @@ func (s *Spec) Plan() *schedule.Plan { return s.plan }
 
 // Requirements returns those of the instance of group i.
 func (s *Spec) Requirements(i int) *backend.Requirements { return &s.reqs[i] }
+
+// Constants returns the constants of step i, a group: those of its body, then those that its instance wants in other formats.
+func (s *Spec) Constants(i int) []*tensor.Tensor { return s.consts[i] }
 
 // Inner returns the specialisations of the regions of step i.
 func (s *Spec) Inner(i int) []*Spec { return s.inner[i] }
