@@ -201,7 +201,7 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		return nil, own, err
 	}
 	var refused []*backend.RefusedLibrary
-	if own.libraries, refused, err = backend.Libraries(o.Plugins...); err != nil {
+	if own.libraries, refused, err = backend.LibrariesFor(o.Backends, o.Plugins...); err != nil {
 		return nil, own, err
 	}
 	for _, r := range refused {
@@ -279,6 +279,7 @@ func (o *Options) view(b backend.Backend, e placed) (backend.Backend, error) {
 }
 
 func (c *compilation) openRegistry() error {
+	c.share()
 	var converters []convert.Converter
 	var formats []graph.Format
 	for _, b := range c.backends {

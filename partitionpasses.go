@@ -284,6 +284,15 @@ func (c *compilation) private(id tensor.DeviceID) bool {
 	return false
 }
 
+// share has arenas, and what else is taken of the host's memory, lie where the first of the backends that cares sees it.
+func (c *compilation) share() {
+	for _, b := range c.backends {
+		if x, ok := b.(backend.Sharing); ok && c.o.Allocator == nil {
+			c.o.Allocator = x.Shared()
+		}
+	}
+}
+
 // pack is the pass that converts constants, once per constant and format: those of the model for all its Programs, those
 // that simplification made for this Program alone.
 func (c *compilation) pack() error {

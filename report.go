@@ -34,10 +34,20 @@ type Report struct {
 	Overruled []OverruledReport `json:"overruled,omitempty"`
 	Dims      map[string]int64  `json:"dims"`
 	Peak      PeakReport        `json:"peak"`
+	// Processes are those that backends have for plugins that run out of process.
+	Processes []ProcessReport `json:"processes,omitempty"`
 	// Placement is there where cost decided who runs what (Options.Placement).
 	Placement *PlacementReport `json:"placement,omitempty"`
 	// Tuned tells of a choice by measured times; nil where Options.Placement is another one.
 	Tuned *TunedReport `json:"tuned,omitempty"`
+}
+
+// ProcessReport tells how the process has fared in which a backend's plugin runs: how often another one took its place since the
+// plugin was opened, and why the last one ended ("" where none has).
+type ProcessReport struct {
+	Backend  string `json:"backend"`
+	Restarts int    `json:"restarts"`
+	Last     string `json:"last,omitempty"`
 }
 
 // PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
@@ -163,6 +173,13 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	}
 	if len(r.Devices) == 0 {
 		r.Devices = append(r.Devices, DeviceReport{Name: "host"})
+	}
+	for _, b := range p.backends {
+		if x, ok := b.(backend.Isolated); ok {
+			if s, apart := x.Process(); apart {
+				r.Processes = append(r.Processes, ProcessReport{b.Info().Name, s.Restarts, s.Last})
+			}
+		}
 	}
 	return r, nil
 }

@@ -210,6 +210,25 @@ type Logging interface {
 	SetLogger(l *slog.Logger)
 }
 
+// Sharing is implemented by backends that see some memory of the host better than other: arenas lie in it where
+// Options.Allocator names none.
+type Sharing interface {
+	// Shared returns that memory, nil where all is alike. It outlives the backend.
+	Shared() device.Allocator
+}
+
+// Isolated is implemented by backends whose work may be done in a process of its own.
+type Isolated interface {
+	// Process tells how that process has fared; ok is false where there is none.
+	Process() (p Process, ok bool)
+}
+
+// Process is a process that does a backend's work.
+type Process struct {
+	Restarts int    // how often another one took its place
+	Last     string // why the last one ended, "" where none has
+}
+
 // Claimer is implemented by backends that claim sets of nodes by means of their own, beyond properties.
 type Claimer interface {
 	Claims(ctx context.Context, g *graph.Graph) ([]property.Claim, error)

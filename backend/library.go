@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/property"
@@ -63,6 +64,19 @@ type LibraryPass struct {
 // the order of their names. refused are those files of folders that cannot be used. The error, a *RefusedLibrary, is about a
 // file that paths name itself, about two processors, operators or passes of one name, or wraps ErrNoOpener.
 func Libraries(paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
+	return LibrariesFor(nil, paths...)
+}
+
+// LibrariesFor is Libraries for a list of backends: where one of them has the option OutOfProcess, none of the libraries is
+// opened in this process to see what it has.
+func LibrariesFor(configs []Config, paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
+	var options map[string]string
+	for _, c := range configs {
+		if on, err := strconv.ParseBool(c.Options[OutOfProcess]); on && err == nil {
+			options = c.Options
+			break
+		}
+	}
 	opener.Lock()
 	open := opener.fn
 	opener.Unlock()
@@ -75,7 +89,7 @@ func Libraries(paths ...string) (list []*Library, refused []*RefusedLibrary, err
 			if open == nil {
 				return nil, nil, &RefusedLibrary{file, ErrNoOpener}
 			}
-			found, err := open(file)
+			found, err := open(file, options)
 			if err == nil {
 				err = clashes(list, found)
 			}

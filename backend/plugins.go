@@ -19,8 +19,12 @@ type Processor struct {
 	Driver  Driver // opens it; the name of its Config is not looked at
 }
 
-// Opener opens a vendor's library and says what it brings. The error wraps ErrUnavailable.
-type Opener func(path string) (*Library, error)
+// OutOfProcess is the option of a plugin's processor that has it run in a process of its own: "true" or "false".
+const OutOfProcess = "out-of-process"
+
+// Opener opens a vendor's library and says what it brings. Where options have OutOfProcess, the library is not opened in this
+// process before a processor is, and brings processors alone. The error wraps ErrUnavailable.
+type Opener func(path string, options map[string]string) (*Library, error)
 
 var opener struct {
 	sync.Mutex

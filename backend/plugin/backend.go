@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -90,25 +89,31 @@ func (l *Library) Open(processorName string, options map[string]string) (*Backen
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s has no processor %q", backend.ErrUnknown, l.path, processorName)
 	}
-	p := &processor{l: l, info: l.processors[i], blocks: map[uintptr]int64{}}
+	p := &processor{l: l, info: l.processors[i], blocks: map[uintptr]*memory{}}
 	if p.info.flags&processorOneThread != 0 {
 		p.serial = &sync.Mutex{}
 	}
+	for k, v := range options {
+		p.options = append(p.options, k+"="+v)
+	}
+	slices.Sort(p.options)
+	if l.apart != nil {
+		var err error
+		if p.proc, err = l.enter(); err != nil {
+			return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
+		}
+		p.before = l.stats()
+	}
 	w, done := p.writer()
 	defer done()
-	var texts []cStr
-	for k, v := range options {
-		texts = append(texts, w.text(k+"="+v))
-	}
-	sort.Slice(texts, func(i, j int) bool { return texts[i].string() < texts[j].string() })
-	h := one[uint64](w)
-	if err := p.do(w, "open", l.table.open, uintptr(p.info.index), list(w, texts), uintptr(len(texts)), address(h)); err != nil {
-		return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
-	}
-	if p.handle = *h; p.handle == 0 {
-		return nil, fmt.Errorf("%w: %s: open gave no backend", ErrPlugin, l.path)
-	}
 	b := &Backend{p: p, space: device.Host}
+	if p.proc == nil {
+		w.err = p.open(w)
+	}
+	if w.err != nil {
+		b.leave()
+		return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, w.err)
+	}
 	if err := b.begin(w); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -153,16 +158,16 @@ func (b *Backend) readOperators(w *writer) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := b.p.plain("operators", b.p.l.table.operators, uintptr(b.p.handle), address(out), address(n)); err != nil {
+	if err := b.p.plain(w.side, "operators", b.p.l.table.operators, b.p.handle(), address(out), address(n)); err != nil {
 		return err
 	}
-	ops, err := views[cOp](*out, *n, "operator")
+	ops, err := views[cOp](w.side, *out, *n, "operator")
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.p.l.path, err)
 	}
 	b.operators = map[operator][]cOp{}
 	for _, op := range ops {
-		k := operator{op.domain.string(), op.name.string()}
+		k := operator{w.side.text(op.domain), w.side.text(op.name)}
 		if k.domain == "ai.onnx" {
 			k.domain = ""
 		}
@@ -199,14 +204,30 @@ func (b *Backend) Close() error {
 	if b.closed.Swap(true) {
 		return nil
 	}
+	defer b.leave()
 	leak := b.leaks()
-	err := p.plain("close", p.l.table.close, uintptr(p.handle))
+	err := p.end(handle{p.life.Load(), p.word.Load()}, "close", p.l.table.close)
 	opened.Lock()
 	if opened.m[p.id] == p {
 		delete(opened.m, p.id)
 	}
 	opened.Unlock()
 	return errors.Join(leak, err)
+}
+
+// leave gives up the process that the plugin runs in.
+func (b *Backend) leave() {
+	if b.p.proc == nil {
+		return
+	}
+	for {
+		pg, ok := b.p.pages.Get().(*page)
+		if !ok {
+			break
+		}
+		pg.end() // or the shared memory stays until it is collected
+	}
+	b.p.l.leave()
 }
 
 // leaks returns an error where the plugin counts objects that carve has given back.
@@ -218,7 +239,10 @@ func (b *Backend) leaks() error {
 	defer done()
 	c := one[cLive](w)
 	c.size = uint32(unsafe.Sizeof(*c))
-	if err := b.p.plain("live", b.p.l.table.live, uintptr(b.p.handle), address(c)); err != nil {
+	if b.p.proc != nil && (w.err != nil || w.life != b.p.life.Load()) {
+		return nil // all is lost with the process
+	}
+	if err := b.p.plain(w.side, "live", b.p.l.table.live, b.p.handle(), address(c)); err != nil {
 		return err
 	}
 	for _, x := range []struct {
@@ -248,7 +272,7 @@ func (b *Backend) Negotiate(_ context.Context, sub *graph.Graph) (map[*graph.Val
 	if len(wanted) == 0 || w.err != nil {
 		return nil, w.err
 	}
-	if err := b.p.do(w, "negotiate", l.table.negotiate, uintptr(b.p.handle), address(d.at), address(&wanted[0])); err != nil {
+	if err := b.p.do(w, "negotiate", l.table.negotiate, b.p.handle(), address(d.at), address(&wanted[0])); err != nil {
 		return nil, err
 	}
 	formats := map[*graph.Value]graph.Format{}
@@ -256,7 +280,7 @@ func (b *Backend) Negotiate(_ context.Context, sub *graph.Graph) (map[*graph.Val
 		if at == 0 {
 			continue
 		}
-		if formats[d.values[i]], err = b.p.readFormat(at); err != nil {
+		if formats[d.values[i]], err = b.p.readFormat(w.side, at); err != nil {
 			return nil, err
 		}
 	}
@@ -279,32 +303,32 @@ func (b *Backend) Claims(_ context.Context, g *graph.Graph) ([]property.Claim, e
 	if w.err != nil {
 		return nil, w.err
 	}
-	if err := b.p.do(w, "claim", l.table.claim, uintptr(b.p.handle), address(d.at), address(out)); err != nil || *out == 0 {
+	if err := b.p.do(w, "claim", l.table.claim, b.p.handle(), address(d.at), address(out)); err != nil || *out == 0 {
 		return nil, err
 	}
 	if l.table.releaseClaims != 0 {
-		defer func() { _ = b.p.plain("release_claims", l.table.releaseClaims, uintptr(b.p.handle), *out) }()
+		defer func() { _ = b.p.plain(w.side, "release_claims", l.table.releaseClaims, b.p.handle(), *out) }()
 	}
-	return l.readClaims(*out, d)
+	return l.readClaims(w.side, *out, d)
 }
 
 // readClaims reads a plugin's claims about a described graph.
-func (l *Library) readClaims(at uintptr, d *description) ([]property.Claim, error) {
-	list, err := view[cClaims](at, "claims")
+func (l *Library) readClaims(from side, at uintptr, d *description) ([]property.Claim, error) {
+	list, err := view[cClaims](from, at, "claims")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
-	claims, err := views[cClaim](list.claims, uint64(list.n), "claim")
+	claims, err := views[cClaim](from, list.claims, uint64(list.n), "claim")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
 	var out []property.Claim
 	for i, c := range claims {
-		nodes, err := words[uint32](c.nodes, c.nNodes, "nodes of a claim")
+		nodes, err := words[uint32](from, c.nodes, c.nNodes, "nodes of a claim")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.path, err)
 		}
-		claim := property.Claim{Name: c.name.string(), Kind: property.Kind(min(c.kind, uint32(property.Admitting))), Cost: property.Cost{Nanoseconds: c.ns}}
+		claim := property.Claim{Name: from.text(c.name), Kind: property.Kind(min(c.kind, uint32(property.Admitting))), Cost: property.Cost{Nanoseconds: c.ns}}
 		for _, n := range nodes {
 			if int(n) >= len(d.nodes) {
 				return nil, fmt.Errorf("%w: %s: claim %d has node %d of %d", ErrPlugin, l.path, i, n, len(d.nodes))

@@ -24,18 +24,18 @@ func (b *Backend) readConverters(w *writer) error {
 		if w.err != nil {
 			return w.err
 		}
-		if err := b.p.plain("converters", l.table.converters, uintptr(b.p.handle), address(out), address(n)); err != nil {
+		if err := b.p.plain(w.side, "converters", l.table.converters, b.p.handle(), address(out), address(n)); err != nil {
 			return err
 		}
 		var err error
-		if list, err = views[cConverter](*out, *n, "converter"); err != nil {
+		if list, err = views[cConverter](w.side, *out, *n, "converter"); err != nil {
 			return fmt.Errorf("%s: %w", l.path, err)
 		}
 	}
 	up, down := b.p.ownMemory(), b.p.ownMemory()
 	rows := graph.Format{Device: b.p.id}
 	for _, c := range list {
-		x, err := b.converter(&c)
+		x, err := b.converter(w.side, &c)
 		if err != nil {
 			return fmt.Errorf("%s: converter %d: %w", l.path, c.index, err)
 		}
@@ -59,23 +59,23 @@ func (b *Backend) readConverters(w *writer) error {
 }
 
 // converter makes a Converter of the plugin's description.
-func (b *Backend) converter(c *cConverter) (convert.Converter, error) {
+func (b *Backend) converter(from side, c *cConverter) (convert.Converter, error) {
 	var x convert.Converter
 	var err error
 	if b.p.l.table.convert == 0 {
 		return x, fmt.Errorf("%w: the function convert is not there", ErrPlugin)
 	}
-	if x.From, err = b.p.readFormat(c.from); err != nil {
+	if x.From, err = b.p.readFormat(from, c.from); err != nil {
 		return x, err
 	}
-	if x.To, err = b.p.readFormat(c.to); err != nil {
+	if x.To, err = b.p.readFormat(from, c.to); err != nil {
 		return x, err
 	}
 	opaque := x.From.Layout.IsOpaque() || x.To.Layout.IsOpaque()
 	if opaque && b.p.l.table.convertedSize == 0 {
 		return x, fmt.Errorf("%w: a layout of its own needs the function converted_size", ErrPlugin)
 	}
-	if x.Name = c.name.string(); x.Name == "" {
+	if x.Name = from.text(c.name); x.Name == "" {
 		x.Name = b.p.info.Name + "-convert"
 	}
 	x.Cost = convert.Cost{Fixed: amount(c.fixedNS), PerByte: amount(c.nsPerByte)}
@@ -106,9 +106,9 @@ func (b *Backend) size(f graph.Format, dt tensor.DType, dims []int) (int64, erro
 	w, done := b.p.writer()
 	defer done()
 	t, n := one[cTensor](w), one[int64](w)
-	l.head(w, t, dt, dims)
+	_ = l.head(w, t, dt, dims)
 	t.format = l.format(w, f)
-	if err := b.p.do(w, "converted_size", l.table.convertedSize, uintptr(b.p.handle), t.format, address(t), address(n)); err != nil {
+	if err := b.p.do(w, "converted_size", l.table.convertedSize, b.p.handle(), t.format, address(t), address(n)); err != nil {
 		return 0, err
 	}
 	if *n < 0 {
@@ -133,16 +133,17 @@ func (b *Backend) plan(index uint32, from, to graph.Format, dt tensor.DType, dim
 		}
 		if q, ok := x.Stream.(*device.Queue); ok {
 			to, from := ends{*d, to, dst}, ends{*s, from, src} // the tensors may be others when the queue comes to it
-			q.Do(func() error { return b.convert(index, 0, &to, &from) })
+			q.Do(func() error { return b.convert(index, nil, &to, &from) })
 			return nil
 		}
-		var handle uint64
-		if own, ok := x.Stream.(*stream); ok && own.p == b.p {
-			handle = own.handle
-		} else if x.Stream != nil && b.p.ownMemory() {
+		own, ok := x.Stream.(*stream)
+		if ok && own.p != b.p {
+			own, ok = nil, false
+		}
+		if !ok && x.Stream != nil && b.p.ownMemory() {
 			return device.ErrStream
 		}
-		return b.convert(index, handle, &ends{*d, to, dst}, &ends{*s, from, src})
+		return b.convert(index, own, &ends{*d, to, dst}, &ends{*s, from, src})
 	}, nil
 }
 
@@ -153,23 +154,36 @@ type ends struct {
 	bytes  int64
 }
 
-// convert calls the plugin's converter, on a stream where that is not 0.
-func (b *Backend) convert(index uint32, stream uint64, dst, src *ends) error {
+// convert calls the plugin's converter, on a stream where that is not nil.
+func (b *Backend) convert(index uint32, on *stream, dst, src *ends) error {
 	l := b.p.l
 	w, done := b.p.writer()
 	defer done()
-	write := func(e *ends) uintptr {
-		c := one[cTensor](w)
-		l.head(w, c, e.t.DType, e.t.Shape)
+	lent := loan{}
+	write := func(e *ends, written bool) uintptr {
+		c := operand{cTensor: one[cTensor](w)}
+		c.dims = l.head(w, c.cTensor, e.t.DType, e.t.Shape)
 		c.format, c.bytes = l.format(w, e.format), e.bytes
 		if w.err == nil {
-			w.err = l.point(c, &e.t)
+			w.err = l.point(w, &c, &e.t)
 		}
-		return address(c)
+		if e.t.Device.IsHost() {
+			c.data = lent.lend(w, e.t.Data, written)
+		} else if !written {
+			w.placeOf(l.opened(e.t.Device), e.t.Handle, int64(e.t.Offset), e.bytes)
+		}
+		return address(c.cTensor)
 	}
-	to, from := write(dst), write(src)
+	to, from := write(dst, true), write(src, false)
+	stream := w.stream(on)
 	if w.err != nil {
 		return w.err
 	}
-	return b.p.do(w, "convert", l.table.convert, uintptr(b.p.handle), uintptr(index), to, from, uintptr(stream))
+	if err := b.p.do(w, "convert", l.table.convert, b.p.handle(), uintptr(index), to, from, stream); err != nil {
+		return err
+	}
+	if !dst.t.Device.IsHost() {
+		w.wrote(l.opened(dst.t.Device), dst.t.Handle, int64(dst.t.Offset), dst.bytes)
+	}
+	return lent.settle(on)
 }

@@ -266,15 +266,15 @@ func layoutText(l graph.Layout) string {
 }
 
 // readFormat reads a format of the plugin's; an address of 0 is row-major on the host.
-func (p *processor) readFormat(at uintptr) (graph.Format, error) {
+func (p *processor) readFormat(from side, at uintptr) (graph.Format, error) {
 	if at == 0 {
 		return graph.HostFormat, nil
 	}
-	c, err := view[cFormat](at, "format")
+	c, err := view[cFormat](from, at, "format")
 	if err != nil {
 		return graph.Format{}, err
 	}
-	layout, err := graph.ParseLayout(c.layout.string())
+	layout, err := graph.ParseLayout(from.text(c.layout))
 	if err != nil {
 		return graph.Format{}, fmt.Errorf("%w: %w", ErrPlugin, err)
 	}
@@ -285,7 +285,7 @@ func (p *processor) readFormat(at uintptr) (graph.Format, error) {
 // tensor writes a constant that lies on the host. Its storage stays where it is.
 func (l *Library) tensor(w *writer, t *tensor.Tensor) *cTensor {
 	c := one[cTensor](w)
-	l.head(w, c, t.DType, t.Shape)
+	_ = l.head(w, c, t.DType, t.Shape)
 	c.flags, c.deviceType = tensorReadOnly, int32(tensor.Host)
 	if t.Strides != nil {
 		strides := make([]int64, len(t.Strides))
@@ -295,21 +295,24 @@ func (l *Library) tensor(w *writer, t *tensor.Tensor) *cTensor {
 		c.strides = list(w, strides)
 	}
 	if t.Device.IsHost() && len(t.Data) > 0 {
-		c.data = address(unsafe.SliceData(t.Data))
+		c.data = w.constant(t.Data)
 	} else {
 		c.data = t.Handle
+		if p := l.opened(t.Device); p != nil && w.proc != nil {
+			w.save(t)
+			c.data = uintptr(w.placeOf(p, t.Handle, int64(t.Offset), int64(t.NumBytes())))
+		}
 		c.deviceType, c.deviceID = l.outside(t.Device)
 	}
 	c.byteOffset, c.bytes = uint64(t.Offset), int64(t.NumBytes())
 	return c
 }
 
-// head writes what does not change of a tensor: its type and shape. Behind the shape there is room for as many strides.
-func (l *Library) head(w *writer, c *cTensor, dt tensor.DType, shape []int) {
+// head writes what does not change of a tensor: its type and shape. It returns where the shape lies, and behind it room for as
+// many strides.
+func (l *Library) head(w *writer, c *cTensor, dt tensor.DType, shape []int) []int64 {
 	dims := many[int64](w, 2*len(shape))
-	for i, n := range shape {
-		dims[i] = int64(n)
-	}
+	put(dims, shape)
 	*c = cTensor{size: uint32(unsafe.Sizeof(*c)), ndim: int32(len(shape)), typ: int32(dt)}
 	if t, ok := dlpack.TypeOf(dt); ok {
 		c.dtypeCode, c.dtypeBits, c.dtypeLanes = t.Code, t.Bits, t.Lanes
@@ -317,4 +320,5 @@ func (l *Library) head(w *writer, c *cTensor, dt tensor.DType, shape []int) {
 	if len(shape) > 0 {
 		c.shape = address(&dims[0])
 	}
+	return dims
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 )
@@ -20,7 +21,44 @@ var (
 	ErrVersion = errors.New("plugin of another version")
 	// ErrDeviceLost is about a processor that answers no more.
 	ErrDeviceLost = errors.New("device lost")
+
+	// ErrProcess is about a plugin that runs out of process: every *ProcessError wraps it, and one of those below.
+	ErrProcess = errors.New("the plugin's process failed")
+	// ErrCrashed says that the process was ended by a signal: a fault, abort, or somebody who killed it.
+	ErrCrashed = errors.New("crashed")
+	// ErrExited says that the plugin ended its process.
+	ErrExited = errors.New("exited")
+	// ErrHung says that the process did not answer in time, and was killed.
+	ErrHung = errors.New("hung")
+	// ErrCorrupt says that the process answered what cannot be an answer, and was killed.
+	ErrCorrupt = errors.New("corrupt reply")
+	// ErrLost says that what is asked for was lost with an earlier process, or that there is none at the moment: it is about to
+	// be started again.
+	ErrLost = errors.New("lost with its process")
+	// ErrHost says that there is no program to run a plugin in: main has to call HostMain, or the option host to name one.
+	ErrHost = errors.New("no program to run the plugin in")
 )
+
+// ProcessError is the failure of the process that a plugin runs in.
+type ProcessError struct {
+	Plugin   string // the plugin's name
+	Function string // that was called, as in carve_plugin.h
+	Reason   string // what became of the process
+
+	cause error
+}
+
+// Error names plugin, function and cause.
+func (e *ProcessError) Error() string {
+	return fmt.Sprintf("plugin %s: %s: %v: its process %s", e.Plugin, e.Function, e.cause, e.Reason)
+}
+
+// Unwrap returns ErrProcess and the cause.
+func (e *ProcessError) Unwrap() []error { return []error{ErrProcess, e.cause} }
+
+// causes are the errors of kinds of failures.
+var causes = map[isolate.Kind]error{isolate.Crashed: ErrCrashed, isolate.Exited: ErrExited, isolate.Hung: ErrHung,
+	isolate.Corrupt: ErrCorrupt, isolate.Gone: ErrLost, isolate.Refused: ErrExited}
 
 // Error is what a function of a plugin has failed with.
 type Error struct {

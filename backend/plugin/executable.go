@@ -1,10 +1,12 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -26,44 +28,62 @@ func (b *Backend) make(ctx context.Context, sub *graph.Graph, o backend.CompileO
 	if b.closed.Load() {
 		return nil, fmt.Errorf("%w: %s is closed", backend.ErrUnavailable, b.p.info.Name)
 	}
-	l := b.p.l
 	w, done := b.p.writer()
 	defer done()
-	d, err := l.describeGroup(w, sub)
+	e := &executable{b: b, sub: sub, threads: o.Threads, saved: saved, sessions: map[handle]*page{}, instances: map[handle]bool{}, dead: &garbage{}}
+	d, err := e.compile(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	weights := b.asONNX(ctx, w, d, sub)
+	b.open.Add(1)
+	e.symbols, e.constants, e.nodes = d.symbols, d.constants, d.nodes
+	return e, nil
+}
+
+// compile compiles the group in the life of w, or loads it.
+func (e *executable) compile(ctx context.Context, w *writer) (*description, error) {
+	b, l := e.b, e.b.p.l
+	if b.p.proc != nil {
+		w.keep = &page{region: w.region}
+	}
+	d, err := l.describeGroup(w, e.sub)
+	if err != nil {
+		w.keep.end()
+		return nil, err
+	}
+	e.weights = b.asONNX(ctx, w, d, e.sub)
 	opts, h, cancel := one[cOptions](w), one[uint64](w), one[int32](w)
-	*opts = cOptions{size: uint32(unsafe.Sizeof(*opts)), threads: int32(min(o.Threads, 1<<20)), cancel: address(cancel)}
+	*opts = cOptions{size: uint32(unsafe.Sizeof(*opts)), threads: int32(min(e.threads, 1<<20)), cancel: address(cancel)}
+	from := one[cSaved](w)
+	*from = cSaved{size: uint32(unsafe.Sizeof(*from)), data: w.constant(e.saved), len: uint64(len(e.saved))}
 	if w.err != nil {
+		w.keep.end()
 		return nil, w.err
 	}
 	end := watch(ctx, cancel)
-	if saved != nil {
-		from := one[cSaved](w)
-		*from = cSaved{size: uint32(unsafe.Sizeof(*from)), data: uintptr(unsafe.Pointer(unsafe.SliceData(saved))), len: uint64(len(saved))}
-		err = b.p.do(w, "load", l.table.load, uintptr(b.p.handle), address(d.at), address(opts), address(from), address(h))
+	if e.saved != nil {
+		err = b.p.do(w, "load", l.table.load, b.p.handle(), address(d.at), address(opts), address(from), address(h))
 	} else {
-		err = b.p.do(w, "compile", l.table.compile, uintptr(b.p.handle), address(d.at), address(opts), address(h))
+		err = b.p.do(w, "compile", l.table.compile, b.p.handle(), address(d.at), address(opts), address(h))
 	}
 	end()
-	if ctx.Err() != nil {
-		if err == nil && *h != 0 {
-			_ = b.p.plain("executable_close", l.table.executableClose, uintptr(*h))
+	at := handle{w.life, *h}
+	switch {
+	case ctx.Err() != nil:
+		if err == nil && at.word != 0 {
+			_ = b.p.end(at, "executable_close", l.table.executableClose)
 		}
-		return nil, ctx.Err()
+		err = ctx.Err()
+	case err == nil && at.word == 0:
+		err = fmt.Errorf("%w: compile gave no executable", ErrPlugin)
 	}
 	if err != nil {
+		w.keep.end()
 		return nil, err
 	}
-	if *h == 0 {
-		return nil, fmt.Errorf("%w: compile gave no executable", ErrPlugin)
-	}
-	b.open.Add(1)
-	e := &executable{b: b, sub: sub, handle: *h, symbols: d.symbols, constants: d.constants, nodes: d.nodes, sessions: map[uint64]*page{}, instances: map[uint64]bool{}, dead: &garbage{},
-		saved: saved, weights: weights}
-	return e, nil
+	e.keep.end() // of an earlier life
+	e.at, e.keep = at, w.keep
+	return d, nil
 }
 
 // watch sets a flag, which C reads, when ctx ends. end takes the watch away: nothing is written once it has returned.
@@ -88,7 +108,7 @@ func watch(ctx context.Context, flag *int32) (end func()) {
 type executable struct {
 	b         *Backend
 	sub       *graph.Graph
-	handle    uint64
+	threads   int
 	symbols   []graph.Dim      // by number minus one
 	constants []*graph.Value   // in the order of runs
 	nodes     []*graph.Node    // in the order of the description
@@ -96,36 +116,41 @@ type executable struct {
 	weights   []*tensor.Tensor // those of the graph as a model
 
 	mu        sync.Mutex
+	at        handle
+	keep      *page // copies of constants that the plugin's process has no other way to see
 	closed    bool
-	instances map[uint64]bool
-	sessions  map[uint64]*page // with the memory of their arguments
+	instances map[handle]bool
+	sessions  map[handle]*page // with the memory of their arguments
 	dead      *garbage
 }
 
 // garbage are handles that nobody holds any more. The collector puts them here.
 type garbage struct {
 	mu        sync.Mutex
-	sessions  []uint64
-	instances []uint64
+	sessions  []handle
+	instances []handle
 }
 
 // deadSession is a session that nobody holds: the plugin's handle, and the token of its runs.
-type deadSession struct{ handle, token uint64 }
+type deadSession struct {
+	at    handle
+	token uint64
+}
 
 func (g *garbage) session(d deadSession) {
 	runs.take(d.token)
 	g.mu.Lock()
-	g.sessions = append(g.sessions, d.handle)
+	g.sessions = append(g.sessions, d.at)
 	g.mu.Unlock()
 }
 
-func (g *garbage) instance(h uint64) {
+func (g *garbage) instance(h handle) {
 	g.mu.Lock()
 	g.instances = append(g.instances, h)
 	g.mu.Unlock()
 }
 
-func (g *garbage) take() (sessions, instances []uint64) {
+func (g *garbage) take() (sessions, instances []handle) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sessions, instances = g.sessions, g.instances
@@ -139,11 +164,11 @@ func (e *executable) sweep() error {
 	return errors.Join(e.closeSessions(sessions), e.closeInstances(instances))
 }
 
-func (e *executable) closeSessions(list []uint64) error {
+func (e *executable) closeSessions(list []handle) error {
 	var err error
 	for _, h := range list {
 		if p := e.sessions[h]; p != nil {
-			err = errors.Join(err, e.b.p.plain("session_close", e.b.p.l.table.sessionClose, uintptr(h)))
+			err = errors.Join(err, e.b.p.end(h, "session_close", e.b.p.l.table.sessionClose))
 			p.end()
 			delete(e.sessions, h)
 		}
@@ -151,15 +176,29 @@ func (e *executable) closeSessions(list []uint64) error {
 	return err
 }
 
-func (e *executable) closeInstances(list []uint64) error {
+func (e *executable) closeInstances(list []handle) error {
 	var err error
 	for _, h := range list {
 		if e.instances[h] {
-			err = errors.Join(err, e.b.p.plain("instance_close", e.b.p.l.table.instanceClose, uintptr(h)))
+			err = errors.Join(err, e.b.p.end(h, "instance_close", e.b.p.l.table.instanceClose))
 			delete(e.instances, h)
 		}
 	}
 	return err
+}
+
+// revive compiles the group again where it was compiled in another life than that of w, with the lock held.
+func (e *executable) revive(ctx context.Context, w *writer) error {
+	if w.err != nil || w.life == e.at.life {
+		return w.err
+	}
+	_, err := e.compile(ctx, w)
+	return err
+}
+
+// compareHandles orders handles.
+func compareHandles(a, b handle) int {
+	return cmp.Or(cmp.Compare(a.life, b.life), cmp.Compare(a.word, b.word))
 }
 
 // Close implements backend.Executable.
@@ -170,13 +209,16 @@ func (e *executable) Close() error {
 		return nil
 	}
 	e.closed = true
-	err := errors.Join(e.closeSessions(slices.Sorted(maps.Keys(e.sessions))), e.closeInstances(slices.Sorted(maps.Keys(e.instances))))
+	err := errors.Join(e.closeSessions(slices.SortedFunc(maps.Keys(e.sessions), compareHandles)),
+		e.closeInstances(slices.SortedFunc(maps.Keys(e.instances), compareHandles)))
 	e.b.open.Add(-1)
-	return errors.Join(err, e.b.p.plain("executable_close", e.b.p.l.table.executableClose, uintptr(e.handle)))
+	err = errors.Join(err, e.b.p.end(e.at, "executable_close", e.b.p.l.table.executableClose))
+	e.keep.end()
+	return err
 }
 
 // Specialize implements backend.Executable.
-func (e *executable) Specialize(_ context.Context, b graph.Bindings) (backend.Instance, error) {
+func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -185,30 +227,12 @@ func (e *executable) Specialize(_ context.Context, b graph.Bindings) (backend.In
 	if err := e.sweep(); err != nil {
 		return nil, err
 	}
-	l := e.b.p.l
 	w, done := e.b.p.writer()
 	defer done()
-	var bindings []cBinding
-	for i, dim := range e.symbols {
-		n, err := dim.Eval(b)
-		if errors.Is(err, graph.ErrUnbound) {
-			continue // it depends on data
-		}
-		if err != nil {
-			return nil, err
-		}
-		bindings = append(bindings, cBinding{symbol: uint32(i) + 1, value: n})
-	}
-	h := one[uint64](w)
-	if err := e.b.p.do(w, "specialize", l.table.specialize, uintptr(e.handle), list(w, bindings), uintptr(len(bindings)), address(h)); err != nil {
+	in := &instance{e: e, bindings: b}
+	if err := in.specialize(ctx, w); err != nil {
 		return nil, err
 	}
-	if *h == 0 {
-		return nil, fmt.Errorf("%w: specialize gave no instance", ErrPlugin)
-	}
-	e.instances[*h] = true
-	in := &instance{e: e, handle: *h, bindings: b}
-	runtime.AddCleanup(in, e.dead.instance, *h)
 	if err := in.read(w); err != nil {
 		return nil, err
 	}
@@ -218,9 +242,58 @@ func (e *executable) Specialize(_ context.Context, b graph.Bindings) (backend.In
 // instance is a group for concrete shapes.
 type instance struct {
 	e        *executable
-	handle   uint64
+	at       handle // under the executable's lock
 	bindings graph.Bindings
 	needs    backend.Requirements
+}
+
+// specialize makes the instance in the life of w, with the executable's lock held.
+func (in *instance) specialize(ctx context.Context, w *writer) error {
+	e := in.e
+	if err := e.revive(ctx, w); err != nil {
+		return err
+	}
+	var bindings []cBinding
+	for i, dim := range e.symbols {
+		n, err := dim.Eval(in.bindings)
+		if errors.Is(err, graph.ErrUnbound) {
+			continue // it depends on data
+		}
+		if err != nil {
+			return err
+		}
+		bindings = append(bindings, cBinding{symbol: uint32(i) + 1, value: n})
+	}
+	h := one[uint64](w)
+	if err := e.b.p.do(w, "specialize", e.b.p.l.table.specialize, uintptr(e.at.word), list(w, bindings), uintptr(len(bindings)), address(h)); err != nil {
+		return err
+	}
+	at := handle{w.life, *h}
+	if at.word == 0 {
+		return fmt.Errorf("%w: specialize gave no instance", ErrPlugin)
+	}
+	in.at = at
+	e.instances[at] = true
+	runtime.AddCleanup(in, e.dead.instance, at)
+	return nil
+}
+
+// revive makes the instance again where it was made in another life than that of w, with the executable's lock held.
+func (in *instance) revive(ctx context.Context, w *writer) error {
+	if w.err != nil || w.life == in.at.life {
+		return w.err
+	}
+	if err := in.specialize(ctx, w); err != nil {
+		return err
+	}
+	again := &instance{e: in.e, at: in.at, bindings: in.bindings}
+	if err := again.read(w); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(again.needs, in.needs) {
+		return fmt.Errorf("%w: requirements are others than in an earlier process", ErrPlugin)
+	}
+	return nil
 }
 
 // Requirements implements backend.Instance.
@@ -237,11 +310,11 @@ func (in *instance) read(w *writer) error {
 	}
 	var c cRequirements
 	if fn := e.b.p.l.table.requirements; fn != 0 {
-		if err := e.b.p.plain("requirements", fn, uintptr(in.handle), address(out)); err != nil {
+		if err := e.b.p.plain(w.side, "requirements", fn, uintptr(in.at.word), address(out)); err != nil {
 			return err
 		}
 		var err error
-		if c, err = view[cRequirements](*out, "requirements"); err != nil {
+		if c, err = view[cRequirements](w.side, *out, "requirements"); err != nil {
 			return err
 		}
 	}
@@ -250,24 +323,24 @@ func (in *instance) read(w *writer) error {
 	}
 	r.Steps, r.NoReuse = max(int(c.steps), 1), c.flags&requirementsNoReuse != 0
 	var err error
-	if r.Inputs, err = in.portUses(c.inputs, e.sub.Inputs, "input"); err != nil {
+	if r.Inputs, err = in.portUses(w.side, c.inputs, e.sub.Inputs, "input"); err != nil {
 		return err
 	}
-	if r.Outputs, err = in.portUses(c.outputs, e.sub.Outputs, "output"); err != nil {
+	if r.Outputs, err = in.portUses(w.side, c.outputs, e.sub.Outputs, "output"); err != nil {
 		return err
 	}
-	if err := in.readBuffers(&c); err != nil {
+	if err := in.readBuffers(w.side, &c); err != nil {
 		return err
 	}
-	return in.readLabels(&c)
+	return in.readLabels(w.side, &c)
 }
 
 // portUses reads how ports are used; where the plugin says nothing they are compact, and in use all the time.
-func (in *instance) portUses(at uintptr, values []*graph.Value, what string) ([]backend.PortUse, error) {
+func (in *instance) portUses(from side, at uintptr, values []*graph.Value, what string) ([]backend.PortUse, error) {
 	var list []cPort
 	if at != 0 {
 		var err error
-		if list, err = views[cPort](at, uint64(len(values)), what); err != nil {
+		if list, err = views[cPort](from, at, uint64(len(values)), what); err != nil {
 			return nil, err
 		}
 	}
@@ -305,9 +378,9 @@ func (in *instance) bytes(v *graph.Value) (int64, error) {
 	return in.e.b.size(v.Format, v.Type.DType, dims)
 }
 
-func (in *instance) readBuffers(c *cRequirements) error {
+func (in *instance) readBuffers(from side, c *cRequirements) error {
 	r := &in.needs
-	buffers, err := views[cBuffer](c.buffers, c.nBuffers, "buffer")
+	buffers, err := views[cBuffer](from, c.buffers, c.nBuffers, "buffer")
 	if err != nil {
 		return err
 	}
@@ -317,7 +390,7 @@ func (in *instance) readBuffers(c *cRequirements) error {
 		}
 		r.Buffers = append(r.Buffers, backend.Buffer{Bytes: b.bytes, Align: b.align, First: int(b.first), Last: int(b.last)})
 	}
-	pairs, err := words[cInPlace](c.inplace, c.nInplace, "in-place pairs")
+	pairs, err := words[cInPlace](from, c.inplace, c.nInplace, "in-place pairs")
 	if err != nil {
 		return err
 	}
@@ -327,12 +400,12 @@ func (in *instance) readBuffers(c *cRequirements) error {
 		}
 		r.InPlace = append(r.InPlace, backend.InPlace{Output: int(x.output), Input: int(x.input)})
 	}
-	forms, err := views[cConstantForm](c.constants, c.nConstants, "constant in another format")
+	forms, err := views[cConstantForm](from, c.constants, c.nConstants, "constant in another format")
 	if err != nil {
 		return err
 	}
 	for _, f := range forms {
-		format, err := in.e.b.p.readFormat(f.format)
+		format, err := in.e.b.p.readFormat(from, f.format)
 		if err != nil {
 			return err
 		}
@@ -344,20 +417,20 @@ func (in *instance) readBuffers(c *cRequirements) error {
 	return nil
 }
 
-func (in *instance) readLabels(c *cRequirements) error {
+func (in *instance) readLabels(from side, c *cRequirements) error {
 	if c.labels == 0 {
 		return nil
 	}
-	labels, err := views[cLabel](c.labels, uint64(in.needs.Steps), "label")
+	labels, err := views[cLabel](from, c.labels, uint64(in.needs.Steps), "label")
 	if err != nil {
 		return err
 	}
 	for _, x := range labels {
-		nodes, err := words[uint32](x.nodes, uint64(x.nNodes), "nodes of a label")
+		nodes, err := words[uint32](from, x.nodes, uint64(x.nNodes), "nodes of a label")
 		if err != nil {
 			return err
 		}
-		s := backend.StepInfo{Name: x.name.string(), Op: x.op.string()}
+		s := backend.StepInfo{Name: from.text(x.name), Op: from.text(x.op)}
 		for _, n := range nodes {
 			if int(n) < len(in.e.nodes) {
 				s.Origins = append(s.Origins, in.e.nodes[n].Provenance()...)

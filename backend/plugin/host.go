@@ -9,6 +9,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/offheap"
@@ -20,7 +21,8 @@ import (
 // hostLibrary is what the services know of a plugin.
 type hostLibrary struct {
 	l    *Library
-	page page // of the table, for ever
+	far  *isolate.Host // the process that the plugin works for, nil for this one
+	page page          // of the table, for ever
 
 	mu     sync.Mutex
 	blocks map[uintptr]*offheap.Block // by address, that plugins have from alloc
@@ -37,14 +39,14 @@ var hosts struct {
 	fns  cHost
 }
 
-func newHost(l *Library) (*hostLibrary, error) {
+func newHost(l *Library, far *isolate.Host) (*hostLibrary, error) {
 	hosts.once.Do(func() {
 		hosts.fns = cHost{
 			alloc: dl.Callback(hostAlloc), free: dl.Callback(hostFree), log: dl.Callback(hostLog), parallelFor: dl.Callback(hostParallelFor),
 			output: dl.Callback(hostOutput), done: dl.Callback(hostDone),
 		}
 	})
-	h := &hostLibrary{l: l, blocks: map[uintptr]*offheap.Block{}}
+	h := &hostLibrary{l: l, far: far, blocks: map[uintptr]*offheap.Block{}}
 	w := &writer{page: &h.page}
 	h.at = one[cHost](w)
 	if w.err != nil {
@@ -109,11 +111,21 @@ func hostLog(ctx, level, text, n uintptr) uintptr {
 	if h == nil {
 		return 0
 	}
-	if log := h.logger.Load(); log != nil {
-		levels := [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
-		log.Log(context.Background(), levels[min(uint32(level), uint32(len(levels)-1))], cStr{text, uint64(n)}.string(), "plugin", h.l.name)
+	said := here.text(cStr{text, uint64(n)})
+	if h.far != nil {
+		h.far.Log(uint32(level), said)
+	} else {
+		h.log(uint32(level), said)
 	}
 	return 0
+}
+
+// log logs what a plugin says.
+func (h *hostLibrary) log(level uint32, text string) {
+	if log := h.logger.Load(); log != nil {
+		levels := [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
+		log.Log(context.Background(), levels[min(level, uint32(len(levels)-1))], text, "plugin", h.l.name)
+	}
 }
 
 // runs are the sessions that enqueue just now, by the token of carve_run.
@@ -128,16 +140,20 @@ func running(token uintptr) *session {
 	return nil
 }
 
-func hostParallelFor(_, run, n, fn, arg uintptr) uintptr {
+func hostParallelFor(ctx, run, n, fn, arg uintptr) uintptr {
+	if int64(n) < 0 || fn == 0 {
+		return badArgument
+	}
+	if h := hostOf(ctx); h != nil && h.far != nil {
+		parallel(int(n), fn, arg)
+		return 0
+	}
 	var workers *device.Workers
 	if c := calling(run); c != nil {
 		workers = c.args.Workers
 	} else if s := running(run); s != nil {
 		workers = s.args.Workers
 	} else {
-		return badArgument
-	}
-	if int64(n) < 0 || fn == 0 {
 		return badArgument
 	}
 	workers.Parallel(int(n), func(lo, hi int) { dl.Call(fn, arg, uintptr(lo), uintptr(hi)) })
@@ -147,13 +163,25 @@ func hostParallelFor(_, run, n, fn, arg uintptr) uintptr {
 // badArgument is CARVE_BAD_ARGUMENT as the word that a callback returns.
 const badArgument = ^uintptr(7)
 
-func hostOutput(_, run, index, shape, ndim uintptr) uintptr {
+func hostOutput(ctx, run, index, shape, ndim uintptr) uintptr {
+	if h := hostOf(ctx); h != nil && h.far != nil {
+		ret, ok := h.far.Upcall([4]uint64{uint64(run), uint64(index), uint64(shape), uint64(ndim)})
+		if !ok {
+			return badArgument
+		}
+		return uintptr(ret)
+	}
 	if c := calling(run); c != nil {
 		c.refused = c.output(uint64(index), shape, uint64(ndim))
 		return refusal(c.refused)
 	}
+	return giveOutput(nil, run, index, shape, ndim)
+}
+
+// giveOutput gives an output of a run its storage. Where l is not nil, the run has to be one of that library.
+func giveOutput(l *Library, run, index, shape, ndim uintptr) uintptr {
 	s := running(run)
-	if s == nil {
+	if s == nil || l != nil && s.in.e.b.p.l != l {
 		return badArgument
 	}
 	err := s.output(uint64(index), shape, uint64(ndim))
@@ -177,11 +205,20 @@ func refusal(err error) uintptr {
 // waiting are the events that a plugin will tell the end of, by token.
 var waiting tokens[*event]
 
-func hostDone(_, token, st uintptr) uintptr {
-	if e, ok := waiting.take(uint64(token)); ok { // a second call finds nothing
-		go e.happened(status(int32(st))) // the plugin calls from a thread of its own, in which nothing of it may be called
+func hostDone(ctx, token, st uintptr) uintptr {
+	if h := hostOf(ctx); h != nil && h.far != nil {
+		h.far.Done(uint64(token), int32(st))
+		return 0
 	}
+	happened(uint64(token), status(int32(st)))
 	return 0
+}
+
+// happened has the event of a token told that it is over.
+func happened(token uint64, st status) {
+	if e, ok := waiting.take(token); ok { // a second call finds nothing
+		go e.happened(st) // the plugin calls from a thread of its own, in which nothing of it may be called
+	}
 }
 
 // tokens gives numbers to values. The zero value is ready. It is safe for concurrent use.

@@ -165,11 +165,12 @@ func (k *ownKernel) run(ctx context.Context, a *property.KernelArgs) error {
 type kernelCall struct {
 	k       *ownKernel
 	page    *page
-	inputs  []*cTensor // nil for those that are left out
-	outputs []*cTensor
+	w       writer    // for what is patched
+	inputs  []operand // nil for those that are left out
+	outputs []operand
 	buffer  *cTensor // the workspace, nil where there is none
 	cancel  *int32
-	err     *cError
+	err     callError
 	frame   *dl.Frame
 
 	args    *property.KernelArgs // of the run that is under way, nil otherwise
@@ -198,20 +199,20 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	pg := &page{}
 	w := &writer{page: pg}
 	c := &kernelCall{k: k, page: pg, cancel: one[int32](w), err: w.error(), frame: one[dl.Frame](w)}
-	ports := func(list []kernelPort) ([]*cTensor, uintptr) {
-		out, at := make([]*cTensor, len(list)), many[uintptr](w, max(len(list), 1))
+	ports := func(list []kernelPort) ([]operand, uintptr) {
+		out, at := make([]operand, len(list)), many[uintptr](w, max(len(list), 1))
 		for i, p := range list {
 			if p.arg < 0 && p.fixed == nil {
 				continue
 			}
 			if p.fixed != nil {
-				out[i] = k.l.tensor(w, p.fixed)
+				out[i].cTensor = k.l.tensor(w, p.fixed)
 			} else {
-				out[i] = one[cTensor](w)
-				k.l.head(w, out[i], p.dtype, p.dims)
+				out[i].cTensor = one[cTensor](w)
+				out[i].dims = k.l.head(w, out[i].cTensor, p.dtype, p.dims)
 				out[i].bytes = bytesOf(p.dtype, p.dims)
 			}
-			at[i] = address(out[i])
+			at[i] = address(out[i].cTensor)
 		}
 		return out, address(&at[0])
 	}
@@ -222,7 +223,7 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	_, run.constants = ports(k.constants)
 	if k.workspace > 0 {
 		c.buffer = one[cTensor](w)
-		k.l.head(w, c.buffer, tensor.Uint8, []int{int(k.workspace)})
+		_ = k.l.head(w, c.buffer, tensor.Uint8, []int{int(k.workspace)})
 		c.buffer.bytes = k.workspace
 		run.buffers = list(w, []uintptr{address(c.buffer)})
 	}
@@ -232,7 +233,7 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	}
 	token := calls.put(weak.Make(c))
 	run.run = token | callToken
-	*c.frame = dl.Frame{Fn: k.fn, Args: [6]uintptr{k.self, address(k.at), address(run), address(c.err)}}
+	*c.frame = dl.Frame{Fn: k.fn, Args: [6]uintptr{k.self, address(k.at), address(run), c.err.address()}}
 	runtime.AddCleanup(c, func(end callEnd) {
 		calls.take(end.token)
 		end.page.end()
@@ -286,7 +287,7 @@ func (c *kernelCall) run(ctx context.Context, a *property.KernelArgs) error {
 func (c *kernelCall) patch(a *property.KernelArgs) error {
 	for i, p := range c.k.in {
 		if p.arg >= 0 {
-			if err := c.k.l.point(c.inputs[i], a.Inputs[p.arg]); err != nil {
+			if err := c.k.l.point(&c.w, &c.inputs[i], a.Inputs[p.arg]); err != nil {
 				return err
 			}
 		}
@@ -299,7 +300,7 @@ func (c *kernelCall) patch(a *property.KernelArgs) error {
 			c.outputs[i].data, c.outputs[i].bytes = 0, 0
 			continue
 		}
-		if err := c.k.l.point(c.outputs[i], a.Outputs[p.arg]); err != nil {
+		if err := c.k.l.point(&c.w, &c.outputs[i], a.Outputs[p.arg]); err != nil {
 			return err
 		}
 	}
@@ -314,10 +315,10 @@ func (c *kernelCall) patch(a *property.KernelArgs) error {
 
 // output is the host's service of that name, for a call that makes storage.
 func (c *kernelCall) output(index uint64, shape uintptr, ndim uint64) error {
-	if index >= uint64(len(c.outputs)) || c.outputs[index] == nil || c.alloc == nil || c.args.Outputs[index] != nil {
+	if index >= uint64(len(c.outputs)) || c.outputs[index].cTensor == nil || c.alloc == nil || c.args.Outputs[index] != nil {
 		return fmt.Errorf("%w: output %d needs no storage", ErrPlugin, index)
 	}
-	dims64, err := words[int64](shape, ndim, "shape of an output")
+	dims64, err := words[int64](here, shape, ndim, "shape of an output")
 	if err != nil {
 		return err
 	}
@@ -330,13 +331,13 @@ func (c *kernelCall) output(index uint64, shape uintptr, ndim uint64) error {
 		return err
 	}
 	w := &writer{page: c.page}
-	c.k.l.head(w, c.outputs[index], t.DType, t.Shape)
+	c.outputs[index].dims = c.k.l.head(w, c.outputs[index].cTensor, t.DType, t.Shape)
 	if w.err != nil {
 		return w.err
 	}
 	c.outputs[index].bytes = int64(t.NumBytes())
 	c.args.Outputs[index] = t
-	return c.k.l.point(c.outputs[index], t)
+	return c.k.l.point(w, &c.outputs[index], t)
 }
 
 // maxResult bounds the bytes of a result, and of a workspace, of a node that is evaluated by itself.

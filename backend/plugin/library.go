@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/internal/dl"
 )
 
@@ -25,7 +26,7 @@ type Library struct {
 	vendor  string
 	table   cTable
 	host    *hostLibrary
-	lib     *dl.Library
+	apart   *apart // where it runs in a process of its own; nil otherwise
 
 	processors []Processor
 	operators  []*ownOperator
@@ -87,65 +88,86 @@ func Open(path string) (*Library, error) {
 }
 
 func open(path string) (*Library, error) {
-	lib, err := dl.Open(path)
+	l, _, err := load(path, nil)
 	if err != nil {
 		return nil, err
 	}
-	query, err := lib.Symbol("carve_plugin_query")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrPlugin, path, err)
-	}
-	l := &Library{path: path, name: path, lib: lib}
-	if l.host, err = newHost(l); err != nil {
-		return nil, err
-	}
-	var p page
-	defer p.end()
-	w := &writer{page: &p}
-	q, e := one[cQuery](w), w.error()
-	*q = cQuery{size: uint32(unsafe.Sizeof(*q)), abiMajor: abiMajor, abiMinor: abiMinor, host: l.host.table(), err: address(e)}
-	if w.err != nil {
-		return nil, w.err
-	}
-	at := dl.Call(query, address(q))
-	if at == 0 {
-		return nil, fmt.Errorf("%w: %s serves no version %d.%d: %q", ErrVersion, path, abiMajor, abiMinor, e.string())
-	}
-	if l.table, err = view[cTable](at, "carve_plugin"); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if l.table.abiMajor != abiMajor {
-		return nil, fmt.Errorf("%w: %s answers with version %d.%d, wanted is %d", ErrVersion, path, l.table.abiMajor, l.table.abiMinor, abiMajor)
-	}
-	l.name, l.version, l.vendor = l.table.name.string(), l.table.version.string(), l.table.vendor.string()
-	if !validName(l.name) {
-		return nil, fmt.Errorf("%w: %s has the name %q", ErrPlugin, path, l.name)
-	}
-	if err := l.readProcessors(w); err != nil {
+	if err := l.readProcessors(here); err != nil {
 		return nil, err
 	}
 	return l, l.readOwn()
 }
 
+// load opens a library in this process, and asks for its table, whose address it returns. far is the process that it works
+// for, nil for this one.
+func load(path string, far *isolate.Host) (*Library, uintptr, error) {
+	lib, err := dl.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	query, err := lib.Symbol("carve_plugin_query")
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %s: %w", ErrPlugin, path, err)
+	}
+	l := &Library{path: path, name: path}
+	if l.host, err = newHost(l, far); err != nil {
+		return nil, 0, err
+	}
+	var p page
+	defer p.end()
+	w := &writer{page: &p}
+	q, e := one[cQuery](w), w.error()
+	*q = cQuery{size: uint32(unsafe.Sizeof(*q)), abiMajor: abiMajor, abiMinor: abiMinor, host: l.host.table(), err: e.address()}
+	if w.err != nil {
+		return nil, 0, w.err
+	}
+	at := dl.Call(query, address(q))
+	if at == 0 {
+		return nil, 0, fmt.Errorf("%w: %s serves no version %d.%d: %q", ErrVersion, path, abiMajor, abiMinor, e.string())
+	}
+	return l, at, l.readTable(w.side, at)
+}
+
+// readTable reads the plugin's table.
+func (l *Library) readTable(from side, at uintptr) (err error) {
+	if l.table, err = view[cTable](from, at, "carve_plugin"); err != nil {
+		return fmt.Errorf("%s: %w", l.path, err)
+	}
+	if l.table.abiMajor != abiMajor {
+		return fmt.Errorf("%w: %s answers with version %d.%d, wanted is %d", ErrVersion, l.path, l.table.abiMajor, l.table.abiMinor, abiMajor)
+	}
+	l.name, l.version, l.vendor = from.text(l.table.name), from.text(l.table.version), from.text(l.table.vendor)
+	if !validName(l.name) {
+		return fmt.Errorf("%w: %s has the name %q", ErrPlugin, l.path, l.name)
+	}
+	return nil
+}
+
 // readProcessors asks which processors there are, and looks whether the functions are there that they need.
-func (l *Library) readProcessors(w *writer) error {
+func (l *Library) readProcessors(from side) error {
+	p := page{region: from.shared()}
+	defer p.end()
+	w := &writer{page: &p, side: from}
 	out, n, e := one[uintptr](w), one[uint64](w), w.error()
 	if w.err != nil {
 		return w.err
 	}
-	st := l.call(l.table.processors, address(out), address(n), address(e))
+	st, err := l.call(from, l.table.processors, address(out), address(n), e.address())
+	if err != nil {
+		return err
+	}
 	if st == statusNotImplemented {
 		return nil
 	}
 	if st != statusOK {
 		return l.failed("processors", st, e)
 	}
-	list, err := views[cProcessor](*out, *n, "processor")
+	list, err := views[cProcessor](from, *out, *n, "processor")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
 	for _, c := range list {
-		p := Processor{Name: c.name.string(), Arch: c.arch.string(), Version: c.version.string(), Memory: max(c.memoryBytes, 0), index: c.index,
+		p := Processor{Name: from.text(c.name), Arch: from.text(c.arch), Version: from.text(c.version), Memory: max(c.memoryBytes, 0), index: c.index,
 			flags: c.flags, deviceTy: c.deviceType, deviceID: c.deviceID}
 		if p.Version == "" {
 			p.Version = l.version
@@ -209,37 +231,36 @@ func validName(s string) bool {
 	return true
 }
 
-// call calls a function of the table that returns a status.
-func (l *Library) call(fn uintptr, args ...uintptr) status {
-	if fn == 0 {
-		return statusNotImplemented
-	}
-	return status(int32(invoke(fn, args...)))
-}
-
 const errorBytes = 1024
 
-// error returns a carve_error for a call.
-func (w *writer) error() *cError {
-	e := one[cError](w)
-	b := many[byte](w, errorBytes)
-	*e = cError{size: uint32(unsafe.Sizeof(*e)), index: -1, text: address(&b[0]), cap: errorBytes}
+// callError is a carve_error for calls. Where its text lies is not looked up in it: the callee may have changed that.
+type callError struct {
+	*cError
+	buf []byte
+}
+
+// error returns a callError for a call.
+func (w *writer) error() callError {
+	e := callError{one[cError](w), many[byte](w, errorBytes)}
+	*e.cError = cError{size: uint32(unsafe.Sizeof(cError{})), index: -1, text: address(&e.buf[0]), cap: errorBytes}
 	return e
 }
 
+func (e callError) address() uintptr { return address(e.cError) }
+
 // string is the text that the callee has left.
-func (e *cError) string() string { return cStr{e.text, min(e.len, e.cap)}.string() }
+func (e callError) string() string { return text(e.buf[:min(e.len, uint64(len(e.buf)))]) }
 
 // clear prepares the struct for another call.
-func (e *cError) clear() { e.index, e.len = -1, 0 }
+func (e callError) clear() { e.index, e.len = -1, 0 }
 
 // failed returns the error of a status below 0.
-func (l *Library) failed(function string, st status, e *cError) error {
+func (l *Library) failed(function string, st status, e callError) error {
 	if st == statusOK || st == statusPending {
 		return nil
 	}
 	err := &Error{Plugin: l.name, Function: function, Status: int(st), Index: -1}
-	if e != nil {
+	if e.cError != nil {
 		err.Index, err.Text = int(max(e.index, -1)), e.string()
 	}
 	return err
@@ -251,11 +272,14 @@ func (l *Library) do(w *writer, function string, fn uintptr, args ...uintptr) er
 	if w.err != nil {
 		return w.err
 	}
-	st := l.call(fn, append(args, address(e))...)
+	st, err := l.call(w.side, fn, append(args, e.address())...)
+	if err != nil {
+		return err
+	}
 	if st >= 0 {
 		return nil
 	}
-	if e.len == 0 && l.table.lastError != 0 {
+	if e.len == 0 && l.table.lastError != 0 && w.proc == nil {
 		return l.failedWithLast(function, st, e)
 	}
 	return l.failed(function, st, e)
@@ -263,7 +287,7 @@ func (l *Library) do(w *writer, function string, fn uintptr, args ...uintptr) er
 
 // failedWithLast asks for the text of this thread's last failure. The goroutine may have changed threads since: then the
 // text is another's, or none, so it is only asked for where the error has none.
-func (l *Library) failedWithLast(function string, st status, e *cError) error {
+func (l *Library) failedWithLast(function string, st status, e callError) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	e.len = uint64(dl.Call(l.table.lastError, e.text, uintptr(e.cap)))

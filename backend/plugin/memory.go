@@ -6,14 +6,23 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // page hands out zeroed memory outside of Go's heap, for what a plugin reads or writes: it stays where it is, and all of it
 // ends at once. The zero page is ready. It is used by one goroutine at a time.
 type page struct {
-	blocks []*offheap.Block
-	free   []byte // what is left of the last block
+	region *isolate.Region // where it lies, nil for memory of this process alone
+	blocks []block
+	free   []byte           // what is left of the last block
+	copies map[*byte][]byte // of constants, see writer.constant
+}
+
+// block is memory that the system has given.
+type block interface {
+	Bytes() []byte
+	Free() error
 }
 
 // reset begins anew, with the first block.
@@ -27,7 +36,7 @@ func (p *page) reset() {
 		used -= len(p.free)
 	}
 	for _, b := range p.blocks[1:] {
-		b.Free()
+		_ = b.Free()
 	}
 	p.blocks, p.free = p.blocks[:1], all
 	clear(all[:used])
@@ -39,7 +48,7 @@ const pageBytes = 16 << 10
 func (p *page) take(n int) (unsafe.Pointer, error) {
 	n = (max(n, 1) + 15) &^ 15
 	if n > len(p.free) {
-		b, err := offheap.Alloc(max(n, pageBytes), 0)
+		b, err := p.block(max(n, pageBytes))
 		if err != nil {
 			return nil, err
 		}
@@ -51,19 +60,31 @@ func (p *page) take(n int) (unsafe.Pointer, error) {
 	return at, nil
 }
 
-// end gives everything back.
-func (p *page) end() {
-	for _, b := range p.blocks {
-		b.Free()
+func (p *page) block(n int) (block, error) {
+	if p.region != nil {
+		return p.region.Alloc(n, 0)
 	}
-	*p = page{}
+	return offheap.Alloc(n, 0)
+}
+
+// end gives everything back. A nil page has nothing.
+func (p *page) end() {
+	if p == nil {
+		return
+	}
+	for _, b := range p.blocks {
+		_ = b.Free()
+	}
+	*p = page{region: p.region}
 }
 
 // writer puts structs into a page, and remembers the first error: what it returns is then in Go's heap, and must not be
 // given to C.
 type writer struct {
 	*page
-	err error
+	side       // whose functions are called with them
+	keep *page // where copies of constants go that live longer than the page; nil: there is none that does
+	err  error
 }
 
 // one returns a zeroed T.
@@ -106,14 +127,21 @@ func (w *writer) text(s string) cStr {
 	return cStr{address(&b[0]), uint64(len(s))}
 }
 
+// first is the address of a slice's first element, nil for none.
+func first(b []byte) *byte { return unsafe.SliceData(b) }
+
+// structSize is what a struct says of its size.
+func structSize[T any](v T) uintptr { return unsafe.Sizeof(v) }
+
 // address is the machine word of a pointer to memory outside of Go's heap.
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // pointer is the pointer of a machine word that C has given.
 func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
-// view reads a struct of the plugin's that begins with its size: what it does not have is zero. The error wraps ErrPlugin.
-func view[T any](a uintptr, what string) (T, error) {
+// view reads a struct of the plugin's that begins with its size: what it does not have is zero. The error wraps ErrPlugin, or
+// ErrProcess.
+func view[T any](from side, a uintptr, what string) (T, error) {
 	var out T
 	if a == 0 {
 		return out, fmt.Errorf("%w: %s is NULL", ErrPlugin, what)
@@ -121,13 +149,20 @@ func view[T any](a uintptr, what string) (T, error) {
 	if a%8 != 0 {
 		return out, fmt.Errorf("%w: %s lies at %#x", ErrPlugin, what, a)
 	}
-	size := *(*uint32)(pointer(a))
-	if size < 4 || size > maxStruct {
-		return out, fmt.Errorf("%w: %s says that it has %d bytes", ErrPlugin, what, size)
+	to := unsafe.Slice((*byte)(unsafe.Pointer(&out)), unsafe.Sizeof(out))
+	size, err := from.readStruct(a, to)
+	if err != nil {
+		return out, err
 	}
-	n := min(int(size), int(unsafe.Sizeof(out)))
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&out)), n), unsafe.Slice((*byte)(pointer(a)), n))
-	return out, nil
+	return out, checkSize(size, what)
+}
+
+// checkSize checks what a struct of the plugin's says of its size.
+func checkSize(size uint32, what string) error {
+	if size < 4 || size > maxStruct {
+		return fmt.Errorf("%w: %s says that it has %d bytes", ErrPlugin, what, size)
+	}
+	return nil
 }
 
 // Bounds of what a plugin may answer with.
@@ -138,37 +173,76 @@ const (
 )
 
 // words reads a list of n elements of fixed size.
-func words[T any](a uintptr, n uint64, what string) ([]T, error) {
+func words[T any](from side, a uintptr, n uint64, what string) ([]T, error) {
 	if n == 0 {
 		return nil, nil
 	}
 	if n > maxList || a == 0 {
 		return nil, fmt.Errorf("%w: %s: %d elements at %#x", ErrPlugin, what, n, a)
 	}
-	return append([]T(nil), unsafe.Slice((*T)(pointer(a)), n)...), nil
+	out := make([]T, n)
+	return out, from.read(a, unsafe.Slice((*byte)(unsafe.Pointer(&out[0])), uintptr(n)*unsafe.Sizeof(out[0])))
 }
 
 // views reads a list of pointers to structs.
-func views[T any](a uintptr, n uint64, what string) ([]T, error) {
-	list, err := words[uintptr](a, n, what)
+func views[T any](from side, a uintptr, n uint64, what string) ([]T, error) {
+	if from.proc != nil {
+		return farViews[T](from, a, n, what)
+	}
+	list, err := words[uintptr](from, a, n, what)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]T, len(list))
 	for i, p := range list {
-		if out[i], err = view[T](p, fmt.Sprintf("%s %d", what, i)); err != nil {
+		if out[i], err = view[T](from, p, fmt.Sprintf("%s %d", what, i)); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// string reads a text, of which no more than maxText bytes are taken; what is no UTF-8 is replaced.
-func (s cStr) string() string {
-	if s.data == 0 {
+// farViews reads a list of pointers to structs of another process at once.
+func farViews[T any](from side, a uintptr, n uint64, what string) ([]T, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	if n > maxList || a == 0 {
+		return nil, fmt.Errorf("%w: %s: %d elements at %#x", ErrPlugin, what, n, a)
+	}
+	out := make([]T, n)
+	size := unsafe.Sizeof(out[0])
+	if err := from.readStructs(a, int(n), int(size), unsafe.Slice((*byte)(unsafe.Pointer(&out[0])), uintptr(n)*size)); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		switch has := *(*uint32)(unsafe.Pointer(&out[i])); {
+		case has == 0:
+			return nil, fmt.Errorf("%w: %s %d is NULL", ErrPlugin, what, i)
+		default:
+			if err := checkSize(has, fmt.Sprintf("%s %d", what, i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// text reads a text of the plugin's, of which no more than maxText bytes are taken; what is no UTF-8 is replaced. What cannot
+// be read is "".
+func (from side) text(s cStr) string {
+	if s.data == 0 || s.len == 0 {
 		return ""
 	}
-	b := unsafe.Slice((*byte)(pointer(s.data)), min(s.len, maxText))
+	b := make([]byte, min(s.len, maxText))
+	if from.read(s.data, b) != nil {
+		return "" // its process has ended, as the next call will find
+	}
+	return text(b)
+}
+
+// text is a text that a plugin has written into memory of the host's.
+func text(b []byte) string {
 	if !utf8.Valid(b) {
 		return strings.ToValidUTF8(string(b), "�")
 	}

@@ -34,24 +34,24 @@ func (l *Library) readOwn() error {
 }
 
 func (l *Library) readOperators() error {
-	addresses, err := words[uintptr](l.table.ownOperators, l.table.nOwnOperators, "operators of its own")
+	addresses, err := words[uintptr](here, l.table.ownOperators, l.table.nOwnOperators, "operators of its own")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
 	for i, at := range addresses {
-		c, err := view[cOperator](at, fmt.Sprintf("operator %d", i))
+		c, err := view[cOperator](here, at, fmt.Sprintf("operator %d", i))
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.path, err)
 		}
 		o := &ownOperator{l: l, at: at, c: c}
-		domain, name := c.domain.string(), c.name.string()
+		domain, name := here.text(c.domain), here.text(c.name)
 		if !identifier(name) || !identifier(domain) {
 			return fmt.Errorf("%w: %s: operator %d has the name %q in the domain %q", ErrPlugin, l.path, i, name, domain)
 		}
 		if c.run == 0 {
 			return fmt.Errorf("%w: %s: operator %s.%s needs the function run", ErrPlugin, l.path, domain, name)
 		}
-		if o.schema, err = graph.ParseSchema(domain, name, int(max(c.sinceMin, 1)), c.schema.string()); err != nil {
+		if o.schema, err = graph.ParseSchema(domain, name, int(max(c.sinceMin, 1)), here.text(c.schema)); err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrPlugin, l.path, err)
 		}
 		o.schema.Infer, o.schema.Evaluator, o.schema.Random = o.infer, o, c.flags&operatorRandom != 0

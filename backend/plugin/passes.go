@@ -20,16 +20,16 @@ type ownPass struct {
 }
 
 func (l *Library) readPasses() error {
-	addresses, err := words[uintptr](l.table.passes, l.table.nPasses, "passes")
+	addresses, err := words[uintptr](here, l.table.passes, l.table.nPasses, "passes")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
 	for i, at := range addresses {
-		c, err := view[cPass](at, fmt.Sprintf("pass %d", i))
+		c, err := view[cPass](here, at, fmt.Sprintf("pass %d", i))
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.path, err)
 		}
-		if name := c.name.string(); !validName(name) || c.run == 0 {
+		if name := here.text(c.name); !validName(name) || c.run == 0 {
 			return fmt.Errorf("%w: %s: pass %d has the name %q, or no function run", ErrPlugin, l.path, i, name)
 		}
 		l.passes = append(l.passes, &ownPass{l, at, c})
@@ -40,7 +40,7 @@ func (l *Library) readPasses() error {
 func (l *Library) passList() []backend.LibraryPass {
 	var out []backend.LibraryPass
 	for _, p := range l.passes {
-		out = append(out, backend.LibraryPass{Name: p.c.name.string(), Before: p.c.before.string(), After: p.c.after.string(), Run: p.run})
+		out = append(out, backend.LibraryPass{Name: here.text(p.c.name), Before: here.text(p.c.before), After: here.text(p.c.after), Run: p.run})
 	}
 	return out
 }
@@ -133,7 +133,7 @@ func (p *ownPass) call(ctx context.Context, data []byte, weights []*tensor.Tenso
 	err := p.l.do(w, "run", p.c.run, p.at, address(in), address(opts), address(out))
 	end()
 	if err == nil && p.c.release != 0 {
-		defer p.l.call(p.c.release, p.at, address(out))
+		defer func() { _, _ = p.l.call(here, p.c.release, p.at, address(out)) }()
 	}
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
@@ -148,7 +148,7 @@ func (p *ownPass) call(ctx context.Context, data []byte, weights []*tensor.Tenso
 		return nil, nil, fmt.Errorf("%w: a model of %d bytes at %#x", ErrPlugin, out.len, out.data)
 	}
 	made := slices.Clone(unsafe.Slice((*byte)(pointer(out.data)), int(out.len)))
-	more, err := views[cTensor](out.weights, out.nWeights, "weight")
+	more, err := views[cTensor](here, out.weights, out.nWeights, "weight")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func copyOf(c *cTensor) (*tensor.Tensor, error) {
 	if c.strides != 0 || c.format != 0 || c.deviceType > int32(tensor.Host) {
 		return nil, tensor.ErrNotHost
 	}
-	dims64, err := words[int64](c.shape, uint64(c.ndim), "shape")
+	dims64, err := words[int64](here, c.shape, uint64(c.ndim), "shape")
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 var folders []string
 
 func TestMain(m *testing.M) {
+	plugin.HostMain() // specs run plugins in processes of this program
 	code := m.Run()
 	for _, dir := range folders {
 		_ = os.RemoveAll(dir)
@@ -78,4 +80,27 @@ func TestAccelerators(t *testing.T) {
 			})
 		})
 	}
+}
+
+// outOfProcess skips where plugins have no processes of their own.
+func outOfProcess(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("processes of their own need Linux")
+	}
+}
+
+func TestAcceleratorOutOfProcess(t *testing.T) {
+	outOfProcess(t)
+	l, err := plugin.OpenOutOfProcess(build(t, "../../examples/plugin/accelerator.c"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backendtest.Run(t, func() backend.Backend {
+		b, err := l.Open("tiny-npu", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
 }

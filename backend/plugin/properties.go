@@ -23,17 +23,17 @@ type ownProperty struct {
 const maxState = 1 << 24
 
 func (l *Library) readProperties() error {
-	addresses, err := words[uintptr](l.table.properties, l.table.nProperties, "properties")
+	addresses, err := words[uintptr](here, l.table.properties, l.table.nProperties, "properties")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
 	for i, at := range addresses {
-		c, err := view[cProperty](at, fmt.Sprintf("property %d", i))
+		c, err := view[cProperty](here, at, fmt.Sprintf("property %d", i))
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.path, err)
 		}
 		p := &ownProperty{l: l, at: at, c: c}
-		name := c.name.string()
+		name := here.text(c.name)
 		switch {
 		case !validName(name):
 			return fmt.Errorf("%w: %s: property %d has the name %q", ErrPlugin, l.path, i, name)
@@ -62,39 +62,39 @@ func (l *Library) readProperties() error {
 func (l *Library) propertyList() []backend.LibraryProperty {
 	var out []backend.LibraryProperty
 	for _, p := range l.properties {
-		out = append(out, backend.LibraryProperty{Backend: p.c.backend.string(), Property: p.rule})
+		out = append(out, backend.LibraryProperty{Backend: here.text(p.c.backend), Property: p.rule})
 	}
 	return out
 }
 
 // readAttrs reads attributes of the plugin's.
 func readAttrs(at uintptr, n uint64) ([]graph.Attr, error) {
-	list, err := views[cAttr](at, n, "attribute")
+	list, err := views[cAttr](here, at, n, "attribute")
 	if err != nil {
 		return nil, err
 	}
 	var out []graph.Attr
 	for _, c := range list {
-		a := graph.Attr{Name: c.name.string()}
+		a := graph.Attr{Name: here.text(c.name)}
 		switch c.typ {
 		case 1:
 			a.Kind, a.Float = graph.AttrFloat, float32(c.f)
 		case 2:
 			a.Kind, a.Int = graph.AttrInt, c.i
 		case 3:
-			a.Kind, a.Str = graph.AttrString, c.s.string()
+			a.Kind, a.Str = graph.AttrString, here.text(c.s)
 		case 6:
 			a.Kind = graph.AttrFloats
-			a.Floats, err = words[float32](c.floats, c.n, "floats")
+			a.Floats, err = words[float32](here, c.floats, c.n, "floats")
 		case 7:
 			a.Kind = graph.AttrInts
-			a.Ints, err = words[int64](c.ints, c.n, "ints")
+			a.Ints, err = words[int64](here, c.ints, c.n, "ints")
 		case 8:
 			a.Kind = graph.AttrStrings
 			var texts []cStr
-			texts, err = words[cStr](c.strings, c.n, "strings")
+			texts, err = words[cStr](here, c.strings, c.n, "strings")
 			for _, s := range texts {
-				a.Strs = append(a.Strs, s.string())
+				a.Strs = append(a.Strs, here.text(s))
 			}
 		default:
 			err = fmt.Errorf("%w: attribute %q of type %d", ErrPlugin, a.Name, c.typ)
@@ -170,19 +170,19 @@ func (s *ownSelector) claim(w *writer) error {
 		return err
 	}
 	if c.releaseClaims != 0 {
-		defer l.call(c.releaseClaims, s.p.at, *out)
+		defer func() { _, _ = l.call(here, c.releaseClaims, s.p.at, *out) }()
 	}
-	list, err := view[cClaims](*out, "claims")
+	list, err := view[cClaims](here, *out, "claims")
 	if err != nil {
 		return err
 	}
-	claims, err := views[cClaim](list.claims, uint64(list.n), "claim")
+	claims, err := views[cClaim](here, list.claims, uint64(list.n), "claim")
 	if err != nil {
 		return err
 	}
 	s.sets = map[*graph.Node]*[]*graph.Node{}
 	for i, x := range claims {
-		nodes, err := words[uint32](x.nodes, x.nNodes, "nodes of a claim")
+		nodes, err := words[uint32](here, x.nodes, x.nNodes, "nodes of a claim")
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (s *ownSelector) asks(name string, fn uintptr, nodes ...*graph.Node) bool {
 	if fn == 0 {
 		return false
 	}
-	st := s.p.l.call(fn, args...)
+	st, _ := s.p.l.call(here, fn, args...)
 	runtime.KeepAlive(s)
 	if st < 0 || st > 1 {
 		s.answered(name, st)
@@ -279,7 +279,7 @@ func (s *ownSelector) Filter(candidates []*graph.Node) []*graph.Node {
 		nodes[i] = index
 	}
 	*n = uint64(len(nodes))
-	st := s.p.l.call(s.p.c.filter, s.p.at, address(s.graph), s.at, address(&nodes[0]), address(n))
+	st, _ := s.p.l.call(here, s.p.c.filter, s.p.at, address(s.graph), s.at, address(&nodes[0]), address(n))
 	runtime.KeepAlive(s)
 	if st != statusOK || *n > uint64(len(nodes)) {
 		s.answered("filter", st)
@@ -301,7 +301,7 @@ func (s *ownSelector) Filter(candidates []*graph.Node) []*graph.Node {
 // Reset implements property.Selector.
 func (s *ownSelector) Reset() {
 	if fn := s.p.c.reset; fn != 0 && s.graph != nil {
-		if st := s.p.l.call(fn, s.p.at, address(s.graph), s.at); st != statusOK {
+		if st, _ := s.p.l.call(here, fn, s.p.at, address(s.graph), s.at); st != statusOK {
 			s.answered("reset", st)
 		}
 		runtime.KeepAlive(s)

@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
@@ -45,21 +44,26 @@ func (e *executable) Save(ctx context.Context) ([]byte, error) {
 	}
 	w, done := e.b.p.writer()
 	defer done()
+	if err := e.revive(ctx, w); err != nil {
+		return nil, err
+	}
 	out := one[cSaved](w)
 	out.size = uint32(unsafe.Sizeof(*out))
 	if w.err != nil {
 		return nil, w.err
 	}
-	if err := e.b.p.do(w, "save", l.table.save, uintptr(e.handle), address(out)); err != nil {
+	if err := e.b.p.do(w, "save", l.table.save, uintptr(e.at.word), address(out)); err != nil {
 		return nil, err
 	}
-	if out.len == 0 {
+	at, n := out.data, out.len
+	if n == 0 {
 		return nil, nil
 	}
-	if out.data == 0 || out.len > maxSaved {
-		return nil, fmt.Errorf("%w: %s saves %d bytes at %#x", ErrPlugin, l.path, out.len, out.data)
+	if at == 0 || n > maxSaved {
+		return nil, fmt.Errorf("%w: %s saves %d bytes at %#x", ErrPlugin, l.path, n, at)
 	}
-	return slices.Clone(unsafe.Slice((*byte)(pointer(out.data)), int(out.len))), nil
+	b := make([]byte, n)
+	return b, w.read(at, b)
 }
 
 // asONNX gives a described group its form as a model where the processor wants it, and returns the weights, which the caller

@@ -19,26 +19,46 @@ import (
 // are patched between runs.
 type session struct {
 	in      *instance
-	handle  uint64
-	inputs  []*cTensor
-	outputs []*cTensor
-	consts  []*cTensor
-	buffers []*cTensor
+	at      handle
+	inputs  []operand
+	outputs []operand
+	buffers []operand
 	cancel  *int32
 	event   *uint64
-	err     *cError
+	err     callError
 	frame   *dl.Frame
+	w       writer // of the arguments
 
 	args    *backend.RunArgs // of the run that is being queued; nil otherwise
 	refused error            // what the host's output could not do in it
 }
 
+// operand is a tensor where C sees it. Where its dims lie, and its size, are not looked up there: the callee may have changed
+// that.
+type operand struct {
+	*cTensor
+	dims []int64        // the shape, and room for as many strides
+	size int64          // bytes
+	copy []byte         // of storage that the plugin's process does not see
+	to   *tensor.Tensor // that is filled from the copy when the run is over
+}
+
+// outlived reports whether the session was opened in an earlier life.
+func (s *session) outlived() bool {
+	p := s.in.e.b.p
+	if p.proc == nil {
+		return false
+	}
+	life, err := p.proc.Life(patience)
+	return err == nil && life != s.at.life // without a life, enqueue will say so
+}
+
 // Enqueue implements backend.Instance.
 func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
 	s, ok := a.Local.(*session)
-	if !ok {
+	if !ok || s.outlived() {
 		var err error
-		if s, err = in.session(a); err != nil {
+		if s, err = in.session(ctx, a); err != nil {
 			return nil, err
 		}
 		a.Local = s
@@ -91,30 +111,45 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 	*s.event = 0
 	s.err.clear()
 	s.args, s.refused = a, nil
-	st := s.invoke(p)
+	st, err := s.invoke(p)
 	s.args = nil
-	if st < 0 {
-		end()
-		return nil, s.failed(ctx, st)
+	if err == nil && st < 0 {
+		err = s.failed(ctx, st)
 	}
-	if *s.event == 0 {
+	if err != nil {
 		end()
+		return nil, err
+	}
+	if p.proc != nil {
+		s.wrote(a)
+	}
+	at := *s.event
+	if at == 0 {
+		end()
+		s.fill()
 		if a.Trace != nil {
 			s.trace(a)
 		}
 		return nil, nil
 	}
-	return newEvent(p, *s.event, end), nil
+	e := newEvent(p, handle{s.at.life, at}, end)
+	if p.proc != nil {
+		e.finish = s.fill
+	}
+	return e, nil
 }
 
 // invoke calls enqueue without an allocation.
-func (s *session) invoke(p *processor) status {
+func (s *session) invoke(p *processor) (status, error) {
 	if p.serial != nil {
 		p.serial.Lock()
 		defer p.serial.Unlock()
 	}
+	if p.proc != nil {
+		return p.l.callFar(p.in(s.at.life), p.l.table.enqueue, uintptr(s.at.word), address(s.event), s.err.address())
+	}
 	dl.Invoke(s.frame)
-	return status(int32(s.frame.Ret))
+	return status(int32(s.frame.Ret)), nil
 }
 
 // failed turns the status of enqueue into an error.
@@ -133,93 +168,99 @@ func (s *session) failed(ctx context.Context, st status) error {
 }
 
 // session makes the state for the arguments of one session.
-func (in *instance) session(a *backend.RunArgs) (*session, error) {
+func (in *instance) session(ctx context.Context, a *backend.RunArgs) (*session, error) {
 	e, p := in.e, in.e.b.p
-	pg := &page{}
-	w := &writer{page: pg}
-	s := &session{in: in, cancel: one[int32](w), event: one[uint64](w), err: w.error(), frame: one[dl.Frame](w)}
-	var err error
-	ports := func(values []*graph.Value, uses []backend.PortUse) []*cTensor {
-		out := make([]*cTensor, len(values))
+	call, done := p.writer()
+	defer done()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := in.revive(ctx, call); err != nil {
+		return nil, err
+	}
+	pg := &page{region: call.region}
+	s := &session{in: in, w: writer{page: pg, side: call.side, keep: e.keep}}
+	if err := s.open(a, call); err != nil {
+		pg.end()
+		return nil, err
+	}
+	e.sessions[s.at] = pg
+	return s, nil
+}
+
+// open writes the arguments, and opens the plugin's session for them.
+func (s *session) open(a *backend.RunArgs, call *writer) error {
+	in, w, e, p := s.in, &s.w, s.in.e, s.in.e.b.p
+	s.cancel, s.event, s.err, s.frame = one[int32](w), one[uint64](w), w.error(), one[dl.Frame](w)
+	ports := func(values []*graph.Value, uses []backend.PortUse) []operand {
+		out := make([]operand, len(values))
 		for i, v := range values {
-			out[i] = s.port(w, v, uses[i].Bytes)
+			out[i] = s.port(v, uses[i].Bytes)
 		}
 		return out
 	}
 	s.inputs, s.outputs = ports(e.sub.Inputs, in.needs.Inputs), ports(e.sub.Outputs, in.needs.Outputs)
-	if s.consts, err = s.constants(w, a); err != nil {
-		pg.end()
-		return nil, err
+	consts, err := s.constants(a)
+	if err != nil {
+		return err
 	}
 	for _, b := range in.needs.Buffers {
-		c := one[cTensor](w)
-		p.l.head(w, c, tensor.Uint8, []int{int(b.Bytes)})
-		c.bytes = b.Bytes
-		s.buffers = append(s.buffers, c)
+		o := operand{cTensor: one[cTensor](w)}
+		o.dims = p.l.head(w, o.cTensor, tensor.Uint8, []int{int(b.Bytes)})
+		o.size, o.cTensor.bytes = b.Bytes, b.Bytes
+		s.buffers = append(s.buffers, o)
 	}
-	run, h := one[cRun](w), one[uint64](w)
-	*run = cRun{size: uint32(unsafe.Sizeof(*run)), inputs: tensors(w, s.inputs), outputs: tensors(w, s.outputs), constants: tensors(w, s.consts),
+	run := one[cRun](w)
+	*run = cRun{size: uint32(unsafe.Sizeof(*run)), inputs: tensors(w, s.inputs), outputs: tensors(w, s.outputs), constants: list(w, consts),
 		buffers: tensors(w, s.buffers), cancel: address(s.cancel)}
 	if w.err != nil {
-		pg.end()
-		return nil, w.err
+		return w.err
 	}
 	if err := s.patch(a); err != nil {
-		pg.end()
-		return nil, err
+		return err
 	}
-	var handle uint64
-	if st, ok := a.Stream.(*stream); ok {
-		handle = st.handle
-	}
+	on, _ := a.Stream.(*stream)
+	stream := call.stream(on)
 	token := runs.put(weak.Make(s))
 	run.run = token
-	if err := p.do(w, "session_open", p.l.table.sessionOpen, uintptr(in.handle), address(run), uintptr(handle), address(h)); err != nil {
-		runs.take(token)
-		pg.end()
-		return nil, err
+	h := one[uint64](call)
+	if err = p.do(call, "session_open", p.l.table.sessionOpen, uintptr(in.at.word), address(run), stream, address(h)); err == nil && *h == 0 {
+		err = fmt.Errorf("%w: session_open gave no session", ErrPlugin)
 	}
-	if s.handle = *h; s.handle == 0 {
+	if err != nil {
 		runs.take(token)
-		pg.end()
-		return nil, fmt.Errorf("%w: session_open gave no session", ErrPlugin)
+		return err
 	}
-	*s.frame = dl.Frame{Fn: p.l.table.enqueue, Args: [6]uintptr{uintptr(s.handle), address(s.event), address(s.err)}}
-	e.mu.Lock()
-	e.sessions[s.handle] = pg
-	e.mu.Unlock()
-	runtime.AddCleanup(s, e.dead.session, deadSession{s.handle, token})
-	return s, nil
+	s.at = handle{call.life, *h}
+	*s.frame = dl.Frame{Fn: p.l.table.enqueue, Args: [6]uintptr{uintptr(s.at.word), address(s.event), s.err.address()}}
+	runtime.AddCleanup(s, e.dead.session, deadSession{s.at, token})
+	return nil
 }
 
-func tensors(w *writer, list []*cTensor) uintptr {
-	out := many[uintptr](w, len(list))
-	for i, c := range list {
-		out[i] = address(c)
+func tensors(w *writer, operands []operand) uintptr {
+	out := make([]uintptr, len(operands))
+	for i, o := range operands {
+		out[i] = address(o.cTensor)
 	}
-	if len(out) == 0 {
-		return 0
-	}
-	return address(&out[0])
+	return list(w, out)
 }
 
 // port writes what does not change from run to run of an operand.
-func (s *session) port(w *writer, v *graph.Value, bytes int64) *cTensor {
-	l := s.in.e.b.p.l
-	c := one[cTensor](w)
+func (s *session) port(v *graph.Value, bytes int64) operand {
+	l, w := s.in.e.b.p.l, &s.w
+	o := operand{cTensor: one[cTensor](w)}
 	dims, err := v.Type.Shape.Eval(s.in.bindings, nil)
 	if err != nil { // it depends on data
 		dims = make([]int, len(v.Type.Shape))
 	}
-	l.head(w, c, v.Type.DType, dims)
-	c.format, c.bytes = l.format(w, v.Format), bytes
-	return c
+	o.dims = l.head(w, o.cTensor, v.Type.DType, dims)
+	o.format, o.size, o.cTensor.bytes = l.format(w, v.Format), bytes, bytes
+	return o
 }
 
-// constants writes the group's constants and those in formats of the instance's own.
-func (s *session) constants(w *writer, a *backend.RunArgs) ([]*cTensor, error) {
-	e, l := s.in.e, s.in.e.b.p.l
-	out := make([]*cTensor, 0, len(a.Constants))
+// constants writes the group's constants and those in formats of the instance's own, and returns their addresses.
+func (s *session) constants(a *backend.RunArgs) ([]uintptr, error) {
+	e, l, w := s.in.e, s.in.e.b.p.l, &s.w
+	out := make([]uintptr, 0, len(a.Constants))
 	for i, t := range a.Constants {
 		format, keep := graph.HostFormat, t
 		if i < len(e.constants) {
@@ -248,73 +289,99 @@ func (s *session) constants(w *writer, a *backend.RunArgs) ([]*cTensor, error) {
 			}
 			c.bytes = n
 		}
-		out = append(out, c)
+		out = append(out, address(c))
 	}
 	return out, w.err
 }
 
 // patch points the session's tensors at the operands of a run.
 func (s *session) patch(a *backend.RunArgs) error {
-	l := s.in.e.b.p.l
 	if len(a.Inputs) != len(s.inputs) || len(a.Outputs) != len(s.outputs) || len(a.Buffers) != len(s.buffers) {
 		return fmt.Errorf("%w: a run with %d inputs, %d outputs and %d buffers", ErrPlugin, len(a.Inputs), len(a.Outputs), len(a.Buffers))
 	}
 	for i, t := range a.Inputs {
-		if err := l.point(s.inputs[i], t); err != nil {
+		if err := s.point(&s.inputs[i], t, reads); err != nil {
 			return err
 		}
 	}
 	for i, t := range a.Outputs {
 		if t == nil {
-			s.outputs[i].data, s.outputs[i].bytes = 0, 0
+			s.outputs[i].data, s.outputs[i].cTensor.bytes, s.outputs[i].to = 0, 0, nil
 			continue
 		}
-		if err := l.point(s.outputs[i], t); err != nil {
+		if err := s.point(&s.outputs[i], t, writes); err != nil {
 			return err
 		}
 	}
 	for i, t := range a.Buffers {
-		if err := l.point(s.buffers[i], t); err != nil {
+		if err := s.point(&s.buffers[i], t, scratch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// use is what a run does with an operand.
+type use int
+
+const (
+	reads use = iota
+	writes
+	scratch
+)
+
+// point gives an operand of the session the storage and the shape of t.
+func (s *session) point(o *operand, t *tensor.Tensor, u use) error {
+	if err := s.in.e.b.p.l.point(&s.w, o, t); err != nil || s.w.proc == nil {
+		return err
+	}
+	if t.Device.IsHost() {
+		return s.lend(o, t, u)
+	}
+	if p := s.in.e.b.p.l.opened(t.Device); u == reads && p != nil {
+		s.w.placeOf(p, t.Handle, int64(t.Offset), o.size)
+	}
+	return s.w.err
+}
+
 // point gives a C tensor the storage and the shape of t.
-func (l *Library) point(c *cTensor, t *tensor.Tensor) error {
+func (l *Library) point(w *writer, o *operand, t *tensor.Tensor) error {
 	if t == nil {
 		return fmt.Errorf("%w: an operand is not there", ErrPlugin)
 	}
+	if len(o.dims) != 2*len(t.Shape) {
+		return fmt.Errorf("%w: an operand of rank %d instead of %d", ErrPlugin, len(t.Shape), len(o.dims)/2)
+	}
 	if t.Device.IsHost() {
-		c.deviceType, c.deviceID = int32(tensor.Host), 0
-		c.data = uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))
+		o.deviceType, o.deviceID = int32(tensor.Host), 0
+		o.data = uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))
 	} else {
-		c.data = t.Handle
-		if c.deviceType == 0 {
-			c.deviceType, c.deviceID = l.outside(t.Device)
+		o.data = t.Handle
+		if w.proc != nil {
+			if p := l.opened(t.Device); p != nil {
+				o.data = uintptr(w.place(p, t.Handle))
+			}
+		}
+		if o.deviceType == 0 {
+			o.deviceType, o.deviceID = l.outside(t.Device)
 		}
 	}
-	c.byteOffset = uint64(t.Offset)
-	if int(c.ndim) != len(t.Shape) {
-		return fmt.Errorf("%w: an operand of rank %d instead of %d", ErrPlugin, len(t.Shape), c.ndim)
-	}
+	o.byteOffset = uint64(t.Offset)
 	if len(t.Shape) == 0 {
 		return nil
 	}
-	put(c.shape, t.Shape)
-	if c.strides = 0; t.Strides != nil {
-		c.strides = c.shape + 8*uintptr(len(t.Shape)) // head has left room there
-		put(c.strides, t.Strides)
+	put(o.dims, t.Shape)
+	if o.strides = 0; t.Strides != nil {
+		o.strides = address(&o.dims[len(t.Shape)])
+		put(o.dims[len(t.Shape):], t.Strides)
 	}
 	return nil
 }
 
 // put writes a list of numbers to where C reads them.
-func put(at uintptr, list []int) {
-	out := unsafe.Slice((*int64)(pointer(at)), len(list))
+func put(at []int64, list []int) {
 	for i, n := range list {
-		out[i] = int64(n)
+		at[i] = int64(n)
 	}
 }
 
@@ -323,11 +390,11 @@ func (s *session) output(index uint64, shape uintptr, ndim uint64) error {
 	if index >= uint64(len(s.outputs)) || s.args.Outputs[index] != nil {
 		return fmt.Errorf("%w: output %d needs no storage", ErrPlugin, index)
 	}
-	c := s.outputs[index]
-	if ndim != uint64(c.ndim) {
-		return fmt.Errorf("%w: output %d of rank %d instead of %d", ErrPlugin, index, ndim, c.ndim)
+	o := &s.outputs[index]
+	if ndim != uint64(len(o.dims)/2) {
+		return fmt.Errorf("%w: output %d of rank %d instead of %d", ErrPlugin, index, ndim, len(o.dims)/2)
 	}
-	dims64, err := words[int64](shape, ndim, "shape of an output")
+	dims64, err := words[int64](s.w.side, shape, ndim, "shape of an output")
 	if err != nil {
 		return err
 	}
@@ -340,9 +407,10 @@ func (s *session) output(index uint64, shape uintptr, ndim uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.in.e.b.p.l.point(c, t); err != nil {
+	size, err := s.in.e.b.size(v.Format, v.Type.DType, dims)
+	if err != nil {
 		return err
 	}
-	c.bytes, err = s.in.e.b.size(v.Format, v.Type.DType, dims)
-	return err
+	o.size, o.cTensor.bytes = size, size
+	return s.point(o, t, writes)
 }

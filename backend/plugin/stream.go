@@ -2,41 +2,91 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/graph/device"
 )
 
 // stream is a queue of the plugin's.
 type stream struct {
 	p      *processor
-	handle uint64 // 0 when closed
+	at     handle
+	closed bool
+	used   bool // there is work of which no Record or Sync has told
 }
 
 // slice is how long a wait stays in C: an end of ctx is seen after it.
 const slice = 20 * time.Millisecond
 
+// stream returns the plugin's handle of a stream that work is put on, 0 for none.
+func (w *writer) stream(s *stream) uintptr {
+	if s == nil || w.err != nil {
+		return 0
+	}
+	if w.proc != nil && s.at.life != w.life {
+		w.err = s.again(w)
+	}
+	s.used = true
+	return uintptr(s.at.word)
+}
+
+// again opens the stream in another life than its own, where nothing is lost.
+func (s *stream) again(w *writer) error {
+	if s.used {
+		return s.lost()
+	}
+	h := one[uint64](w)
+	if err := s.p.do(w, "stream_open", s.p.l.table.streamOpen, s.p.handle(), 0, address(h)); err != nil {
+		return err
+	}
+	s.at = handle{w.life, *h}
+	return nil
+}
+
+// lost is the error of work that has ended with its process.
+func (s *stream) lost() error {
+	return &ProcessError{Plugin: s.p.l.name, Function: "stream_sync", Reason: "was ended before the work on the stream was done", cause: ErrLost}
+}
+
+// gone reports whether the work on the stream has ended with its process, and what is to be said of it.
+func (s *stream) gone(w *writer) (bool, error) {
+	if w.proc == nil || w.err == nil && w.life == s.at.life {
+		return false, nil
+	}
+	if !s.used {
+		return true, nil
+	}
+	s.used = false // it is said once
+	return true, s.lost()
+}
+
 // Record implements device.Stream.
 func (s *stream) Record() (device.Event, error) {
-	if s.handle == 0 {
+	if s.closed {
 		return nil, device.ErrClosed
 	}
 	w, done := s.p.writer()
 	defer done()
+	if gone, err := s.gone(w); gone {
+		return nil, err
+	}
 	h := one[uint64](w)
-	if err := s.p.do(w, "stream_record", s.p.l.table.streamRecord, uintptr(s.handle), address(h)); err != nil {
+	s.used = false // the event will tell
+	if err := s.p.do(w, "stream_record", s.p.l.table.streamRecord, uintptr(s.at.word), address(h)); err != nil {
 		return nil, err
 	}
 	if *h == 0 {
 		return nil, nil
 	}
-	return newEvent(s.p, *h, nil), nil
+	return newEvent(s.p, handle{w.life, *h}, nil), nil
 }
 
 // WaitFor implements device.Stream: the plugin waits for its own events, the caller for others.
 func (s *stream) WaitFor(ctx context.Context, e device.Event) error {
-	if s.handle == 0 {
+	if s.closed {
 		return device.ErrClosed
 	}
 	if e == nil {
@@ -54,15 +104,24 @@ func (s *stream) WaitFor(ctx context.Context, e device.Event) error {
 	}
 	w, done := s.p.writer()
 	defer done()
-	return s.p.do(w, "stream_wait", s.p.l.table.streamWait, uintptr(s.handle), uintptr(own.handle))
+	stream := w.stream(s)
+	if w.proc != nil && own.at.life != w.life {
+		return w.err // it has happened
+	}
+	return s.p.do(w, "stream_wait", s.p.l.table.streamWait, stream, uintptr(own.at.word))
 }
 
 // Sync implements device.Stream.
 func (s *stream) Sync(ctx context.Context) error {
-	if s.handle == 0 {
+	if s.closed {
 		return device.ErrClosed
 	}
-	for {
+	return s.drain(ctx)
+}
+
+// drain waits for everything on the stream.
+func (s *stream) drain(ctx context.Context) error {
+	for begin := time.Now(); ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -70,25 +129,35 @@ func (s *stream) Sync(ctx context.Context) error {
 		if st != statusPending {
 			return err
 		}
+		if a := s.p.l.apart; a != nil && time.Since(begin) > a.timeout {
+			s.p.proc.End(s.at.life, &isolate.Failure{Kind: isolate.Hung, Text: fmt.Sprintf("has not done what is on a stream within %v", a.timeout)})
+		}
 	}
 }
 
 func (s *stream) sync(ns uint64) (status, error) {
 	w, done := s.p.writer()
 	defer done()
-	return s.p.poll(w, "stream_sync", s.p.l.table.streamSync, uintptr(s.handle), uintptr(ns))
+	if gone, err := s.gone(w); gone {
+		return statusOK, err
+	}
+	st, err := s.p.poll(w, "stream_sync", s.p.l.table.streamSync, uintptr(s.at.word), uintptr(ns))
+	if st != statusPending {
+		s.used = false
+	}
+	return st, err
 }
 
 // Close implements device.Stream.
 func (s *stream) Close() error {
-	if s.handle == 0 {
+	if s.closed {
 		return nil
 	}
 	err := s.Sync(context.Background())
-	if cerr := s.p.plain("stream_close", s.p.l.table.streamClose, uintptr(s.handle)); err == nil {
+	if cerr := s.p.end(s.at, "stream_close", s.p.l.table.streamClose); err == nil {
 		err = cerr
 	}
-	s.handle = 0
+	s.closed = true
 	return err
 }
 
@@ -102,14 +171,18 @@ func (p *processor) poll(w *writer, function string, fn uintptr, args ...uintptr
 		p.serial.Lock()
 		defer p.serial.Unlock()
 	}
-	st := p.l.call(fn, append(args, address(e))...)
+	st, err := p.l.call(w.side, fn, append(args, e.address())...)
+	if err != nil {
+		return statusFailed, err
+	}
 	return st, p.l.failed(function, st, e)
 }
 
 // event is the end of work of the plugin's.
 type event struct {
 	p      *processor
-	handle uint64
+	at     handle
+	finish func() // called first where it ended well, with the lock held; may be nil
 	over   func() // called once, with the lock held, when it has happened or is closed; may be nil
 
 	mu       sync.Mutex
@@ -121,8 +194,12 @@ type event struct {
 	told     *device.HostEvent
 }
 
-func newEvent(p *processor, handle uint64, over func()) *event {
-	return &event{p: p, handle: handle, over: over}
+func newEvent(p *processor, at handle, over func()) *event {
+	e := &event{p: p, at: at, over: over}
+	if a := p.l.apart; a != nil {
+		a.running.add(e, a.timeout)
+	}
+	return e
 }
 
 // Done implements device.Event.
@@ -138,17 +215,29 @@ func (e *event) poll(fn uintptr, args ...uintptr) {
 	if e.done || e.closed && e.watchers == 0 {
 		return
 	}
-	w, done := e.p.writer()
+	w, done := e.writer()
 	defer done()
-	st, err := e.p.poll(w, "event_poll", fn, append([]uintptr{uintptr(e.handle)}, args...)...)
+	st, err := e.p.poll(w, "event_poll", fn, append([]uintptr{uintptr(e.at.word)}, args...)...)
 	if st != statusPending {
 		e.end(err)
 	}
 }
 
+// writer is for calls in the life that the event is of.
+func (e *event) writer() (w *writer, done func()) {
+	p, done := e.p.page()
+	return &writer{page: p, side: e.p.in(e.at.life)}, done
+}
+
 // end notes that the event has happened, with the lock held.
 func (e *event) end(err error) {
+	if err == nil && e.finish != nil {
+		e.finish()
+	}
 	e.done, e.err = true, err
+	if a := e.p.l.apart; a != nil {
+		a.running.remove(e)
+	}
 	if e.over != nil {
 		e.over()
 		e.over = nil
@@ -177,9 +266,9 @@ func (e *event) Wait(ctx context.Context) error {
 
 // waitSlice waits in C for a while.
 func (e *event) waitSlice() {
-	w, done := e.p.writer()
+	w, done := e.writer()
 	defer done()
-	st, err := e.p.poll(w, "event_wait", e.p.l.table.eventWait, uintptr(e.handle), uintptr(slice))
+	st, err := e.p.poll(w, "event_wait", e.p.l.table.eventWait, uintptr(e.at.word), uintptr(slice))
 	if st != statusPending {
 		e.mu.Lock()
 		if !e.done {
@@ -203,7 +292,7 @@ func (e *event) notified() *device.HostEvent {
 	told := device.NewEvent()
 	token := waiting.put(e)
 	e.told = told
-	if err := e.p.plain("event_notify", e.p.l.table.eventNotify, uintptr(e.handle), uintptr(token)); err != nil {
+	if err := e.p.plain(e.p.in(e.at.life), "event_notify", e.p.l.table.eventNotify, uintptr(e.at.word), uintptr(token)); err != nil {
 		waiting.take(token)
 		e.told = nil
 	}
@@ -215,7 +304,7 @@ func (e *event) happened(st status) {
 	e.mu.Lock()
 	e.poll(e.p.l.table.eventPoll) // it has the text of an error
 	if !e.done {
-		e.end(e.p.l.failed("done", st, nil))
+		e.end(e.p.l.failed("done", st, callError{}))
 	}
 	told, err := e.told, e.err
 	e.mu.Unlock()
@@ -265,5 +354,8 @@ func (e *event) Close() {
 }
 
 func (e *event) giveBack() {
-	_ = e.p.plain("event_close", e.p.l.table.eventClose, uintptr(e.handle)) // there is nobody to tell
+	if a := e.p.l.apart; a != nil {
+		a.running.remove(e)
+	}
+	_ = e.p.end(e.at, "event_close", e.p.l.table.eventClose) // there is nobody to tell
 }

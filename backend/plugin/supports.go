@@ -28,23 +28,23 @@ func (b *Backend) Supports(n *graph.Node) backend.Support {
 	defer done()
 	d := l.describe(w, []*graph.Node{n})
 	s, node := one[cSupport](w), one[uint32](w)
-	text := many[byte](w, errorBytes)
-	*s = cSupport{size: uint32(unsafe.Sizeof(*s)), status: statusNotImplemented, text: address(&text[0]), cap: errorBytes}
+	said := many[byte](w, errorBytes)
+	*s = cSupport{size: uint32(unsafe.Sizeof(*s)), status: statusNotImplemented, text: address(&said[0]), cap: errorBytes}
 	out := list(w, []uintptr{address(s)})
 	if w.err != nil {
 		return backend.No(property.Unsupported, "%v", w.err)
 	}
-	if err := b.p.do(w, "supports", l.table.supports, uintptr(b.p.handle), address(d.at), address(node), 1, out); err != nil {
+	if err := b.p.do(w, "supports", l.table.supports, b.p.handle(), address(d.at), address(node), 1, out); err != nil {
 		return backend.No(property.Unsupported, "%v", err)
 	}
 	if s.status != statusOK {
-		reason := cStr{s.text, min(s.len, s.cap)}.string()
+		reason := text(said[:min(s.len, errorBytes)])
 		if reason == "" {
 			reason = "the plugin gives no reason"
 		}
 		return backend.No(reasonCode(s.reason), "%s", reason)
 	}
-	sigs, err := b.signatures(n, s)
+	sigs, err := b.signatures(w.side, n, s)
 	if err != nil {
 		return backend.No(property.Unsupported, "%v", err)
 	}
@@ -124,11 +124,11 @@ func reasonCode(c uint32) property.Code {
 }
 
 // signatures reads in which formats a plugin takes a node.
-func (b *Backend) signatures(n *graph.Node, s *cSupport) ([]graph.Signature, error) {
+func (b *Backend) signatures(from side, n *graph.Node, s *cSupport) ([]graph.Signature, error) {
 	if s.nSignatures == 0 {
 		return []graph.Signature{graph.UniformSignature("row-major", n, graph.Format{Device: b.p.id})}, nil
 	}
-	list, err := views[cSignature](s.signatures, uint64(s.nSignatures), "signature")
+	list, err := views[cSignature](from, s.signatures, uint64(s.nSignatures), "signature")
 	if err != nil {
 		return nil, err
 	}
@@ -138,19 +138,19 @@ func (b *Backend) signatures(n *graph.Node, s *cSupport) ([]graph.Signature, err
 			return nil, fmt.Errorf("%w: signature %d of %v has %d inputs and %d outputs, not %d and %d", ErrPlugin, i, n.Op, c.nInputs, c.nOutputs,
 				len(n.Inputs), len(n.Outputs))
 		}
-		sig := graph.Signature{Name: c.name.string(), Extra: amount(c.extraNS)}
-		if sig.Inputs, err = b.ports(c.inputs, c.nInputs, c.nVariables); err != nil {
+		sig := graph.Signature{Name: from.text(c.name), Extra: amount(c.extraNS)}
+		if sig.Inputs, err = b.ports(from, c.inputs, c.nInputs, c.nVariables); err != nil {
 			return nil, err
 		}
-		if sig.Outputs, err = b.ports(c.outputs, c.nOutputs, c.nVariables); err != nil {
+		if sig.Outputs, err = b.ports(from, c.outputs, c.nOutputs, c.nVariables); err != nil {
 			return nil, err
 		}
-		vars, err := views[cFormats](c.variables, uint64(c.nVariables), "variable")
+		vars, err := views[cFormats](from, c.variables, uint64(c.nVariables), "variable")
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range vars {
-			formats, err := b.formats(&v)
+			formats, err := b.formats(from, &v)
 			if err != nil {
 				return nil, err
 			}
@@ -161,22 +161,22 @@ func (b *Backend) signatures(n *graph.Node, s *cSupport) ([]graph.Signature, err
 	return out, nil
 }
 
-func (b *Backend) formats(c *cFormats) ([]graph.Format, error) {
-	list, err := words[uintptr](c.formats, uint64(c.n), "formats of a variable")
+func (b *Backend) formats(from side, c *cFormats) ([]graph.Format, error) {
+	list, err := words[uintptr](from, c.formats, uint64(c.n), "formats of a variable")
 	if err != nil {
 		return nil, err
 	}
 	out := make([]graph.Format, len(list))
 	for i, at := range list {
-		if out[i], err = b.p.readFormat(at); err != nil {
+		if out[i], err = b.p.readFormat(from, at); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (b *Backend) ports(at uintptr, n, variables uint32) ([]graph.Port, error) {
-	list, err := views[cPortFormat](at, uint64(n), "port")
+func (b *Backend) ports(from side, at uintptr, n, variables uint32) ([]graph.Port, error) {
+	list, err := views[cPortFormat](from, at, uint64(n), "port")
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (b *Backend) ports(at uintptr, n, variables uint32) ([]graph.Port, error) {
 		case c.variable > 0:
 			out[i] = graph.Variable(int(c.variable) - 1)
 		default:
-			f, err := b.p.readFormat(c.format)
+			f, err := b.p.readFormat(from, c.format)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 )
 
 func main() {
+	cli.HostPlugin()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))

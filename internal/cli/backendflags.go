@@ -16,12 +16,14 @@ func (f *modelFlags) configs() ([]backend.Config, error) {
 		names = []string{"cpu"}
 	}
 	known := backend.Names()
-	processors, _, err := backend.Plugins(f.plugins...)
+	libraries, err := f.libraries()
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range processors {
-		known = append(known, p.Name)
+	for _, l := range libraries {
+		for _, p := range l.Processors {
+			known = append(known, p.Name)
+		}
 	}
 	var out []backend.Config
 	for _, name := range names {
@@ -56,6 +58,33 @@ func (f *modelFlags) configs() ([]backend.Config, error) {
 		if !known {
 			return nil, fmt.Errorf("--backend-option %s: --backend does not name %q", s, name)
 		}
+	}
+	return out, nil
+}
+
+// libraries opens those of --plugin, where --backend-option says.
+func (f *modelFlags) libraries() ([]*backend.Library, error) {
+	asked, err := optionsOf(f.backendOptions)
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := backend.LibrariesFor(asked, f.plugins...)
+	return list, err
+}
+
+// optionsOf returns the options of --backend-option by backend, those that no backend was named for as well.
+func optionsOf(options []string) ([]backend.Config, error) {
+	var out []backend.Config
+	for _, s := range options {
+		name, key, value, err := cutOption(s)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(out, func(c backend.Config) bool { return c.Name == name })
+		if i < 0 {
+			i, out = len(out), append(out, backend.Config{Name: name, Options: map[string]string{}})
+		}
+		out[i].Options[key] = value
 	}
 	return out, nil
 }

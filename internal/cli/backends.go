@@ -80,7 +80,11 @@ func (a *app) printBrought(r backendReport) {
 }
 
 func (a *app) backends(options, plugins []string, asJSON bool) error {
-	libraries, refused, err := backend.Libraries(plugins...)
+	asked, err := optionsOf(options)
+	if err != nil {
+		return err
+	}
+	libraries, refused, err := backend.LibrariesFor(asked, plugins...)
 	if err != nil {
 		return err
 	}
@@ -92,18 +96,11 @@ func (a *app) backends(options, plugins []string, asJSON bool) error {
 		}
 	}
 	configs := map[string]map[string]string{}
-	for _, s := range options {
-		name, key, value, err := cutOption(s)
-		if err != nil {
-			return err
+	for _, c := range asked {
+		if !slices.Contains(names, c.Name) {
+			return fmt.Errorf("--backend-option %s: %w (known: %s)", c.Name, backend.ErrUnknown, strings.Join(names, ", "))
 		}
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("--backend-option %s: %w (known: %s)", s, backend.ErrUnknown, strings.Join(names, ", "))
-		}
-		if configs[name] == nil {
-			configs[name] = map[string]string{}
-		}
-		configs[name][key] = value
+		configs[c.Name] = c.Options
 	}
 	list := []backendReport{}
 	for _, name := range names {

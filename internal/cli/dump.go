@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
-	"github.com/carve-dev/carve/backend"
 )
 
 type dumpFlags struct {
@@ -41,7 +40,7 @@ func (a *app) dumpCommand() *cobra.Command {
 
 func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 	names := passNames()
-	libraries, _, err := backend.Libraries(f.plugins...)
+	libraries, err := f.libraries()
 	if err != nil {
 		return err
 	}

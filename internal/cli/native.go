@@ -41,8 +41,20 @@ func (a *app) nativeCommands() []*cobra.Command {
 		RunE:  func(_ *cobra.Command, args []string) error { return a.digest(args) },
 	})
 	cmd.AddCommand(a.pluginCheckCommand())
-	return []*cobra.Command{cmd}
+	host := &cobra.Command{
+		Use:    plugin.HostCommand,
+		Short:  "Runs a plugin for another program, which starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("%s is started by programs that have plugins run out of process, not by hand", plugin.HostCommand)
+		},
+	}
+	return []*cobra.Command{cmd, host}
 }
+
+// HostPlugin runs a plugin where the process was started for that, and does not return then. main calls it first.
+func HostPlugin() { plugin.HostMain() }
 
 func (a *app) digest(args []string) error {
 	version, err := strconv.Atoi(args[1])

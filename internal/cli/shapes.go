@@ -31,7 +31,7 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 		return nil, err
 	}
 	b := &binding{dims: map[string]int{}, shapes: shapes, values: graph.Bindings{}}
-	if b.libraries, _, err = backend.Libraries(f.plugins...); err != nil {
+	if b.libraries, err = f.libraries(); err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}

@@ -1,0 +1,380 @@
+package plugin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/plugin"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Numbers at which the crash plugin does something bad, as in its source.
+const (
+	aborts = 1001 + iota
+	segfaults
+	loops
+	exits
+	scribbles
+	erases
+	badStatus
+	longError
+	never
+)
+
+// crashOptions are those of a Program with the crash plugin before cpu.
+func crashOptions(options map[string]string) *carve.Options {
+	path := build(GinkgoTB(), "testdata/crash.c")
+	o := map[string]string{"out-of-process": "true", "timeout": "400ms"}
+	for k, v := range options {
+		o[k] = v
+	}
+	return &carve.Options{Plugins: []string{path}, Backends: []backend.Config{{Name: "crash", Options: o}, {Name: "cpu"}}}
+}
+
+// runRelu runs relu on a tensor that begins with x.
+func runRelu(ctx context.Context, p *carve.Program, x float32) error {
+	in := tensor.From([]float32{x, -2, 3, -4, 5, -6}, 2, 3)
+	out, err := p.Run(ctx, map[string]tensor.Value{"x": in})
+	if err == nil {
+		Expect(tensor.Of[float32](out["y"].(*tensor.Tensor))).To(Equal([]float32{max(x, 0), 0, 3, 0, 5, 0}))
+	}
+	return err
+}
+
+// runsOn reports whether the only group is the crash plugin's, and why it is run otherwise.
+func runsOn(ctx context.Context, p *carve.Program, name string) (bool, string) {
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, x := range r.Rejected {
+		if x.Backend == name {
+			return false, x.Reason
+		}
+	}
+	return r.Groups[0].Backend == name, ""
+}
+
+var _ = Describe("a plugin out of process", func() {
+	BeforeEach(func() { outOfProcess(GinkgoTB()) })
+
+	DescribeTable("is survived, and comes back", func(ctx SpecContext, x float32, cause error, text string) {
+		m := relu()
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, crashOptions(nil))
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		Expect(runRelu(ctx, p, 1)).To(Succeed())
+		Expect(runsOn(ctx, p, "crash")).To(BeTrue())
+		Expect(runRelu(ctx, p, x)).To(Succeed()) // by the fallback
+		on, why := runsOn(ctx, p, "crash")
+		Expect(on).To(BeFalse())
+		Expect(why).To(SatisfyAll(ContainSubstring("run-failed"), ContainSubstring(cause.Error()), ContainSubstring(text), ContainSubstring("enqueue")))
+		Expect(p.Retry()).To(Equal(1))
+		Expect(runRelu(ctx, p, 1)).To(Succeed()) // it waits for the new process
+		Expect(p.Retry()).To(BeZero())           // no group has failed
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Processes).To(HaveExactElements(SatisfyAll(HaveField("Backend", "crash"), HaveField("Restarts", 1), HaveField("Last", ContainSubstring(text)))))
+	},
+		Entry("abort", float32(aborts), plugin.ErrCrashed, "signal 6"),
+		Entry("a fault", float32(segfaults), plugin.ErrCrashed, "signal 11"),
+		Entry("a loop without end", float32(loops), plugin.ErrHung, "has not answered enqueue within 400ms"),
+		Entry("exit", float32(exits), plugin.ErrExited, "exited with code 3"),
+		Entry("a reply of ones", float32(scribbles), plugin.ErrCorrupt, "corrupt reply to enqueue"),
+		Entry("a reply of zeros", float32(erases), plugin.ErrCorrupt, "corrupt reply to enqueue"),
+	)
+
+	DescribeTable("answers nonsense", func(ctx SpecContext, x float32, text string) {
+		m := relu()
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, crashOptions(nil))
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		Expect(runRelu(ctx, p, x)).To(Succeed())
+		_, why := runsOn(ctx, p, "crash")
+		Expect(why).To(SatisfyAll(ContainSubstring("run-failed"), ContainSubstring(text)))
+	},
+		Entry("a status that there is not", float32(badStatus), "status -12345"),
+		Entry("an error whose text lies anywhere", float32(longError), "enqueue: failed"),
+		Entry("an event that never happens", float32(never), plugin.ErrHung.Error()),
+	)
+
+	It("is an error in strict mode", func(ctx SpecContext) {
+		m := relu()
+		defer m.Close()
+		o := crashOptions(nil)
+		o.Strict = true
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		err = runRelu(ctx, p, segfaults)
+		Expect(err).To(MatchError(plugin.ErrCrashed))
+		Expect(err).To(MatchError(plugin.ErrProcess))
+		Expect(err).To(MatchError(ContainSubstring("plugin crash: enqueue: crashed: its process was ended by signal 11")))
+		var of *plugin.ProcessError
+		Expect(errors.As(err, &of)).To(BeTrue())
+		Expect(of.Function).To(Equal("enqueue"))
+		Expect(runRelu(ctx, p, 1)).To(Succeed())
+	})
+
+	DescribeTable("may fail while a model is compiled", func(ctx SpecContext, fault, text string) {
+		m := relu()
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, crashOptions(map[string]string{"fault": fault, "compile-timeout": "300ms"}))
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		Expect(runRelu(ctx, p, 1)).To(Succeed())
+		on, why := runsOn(ctx, p, "crash")
+		Expect(on).To(BeFalse())
+		Expect(why).To(ContainSubstring(text))
+	},
+		Entry("when it is opened", "open", "signal 11"),
+		Entry("when it is asked what it supports", "supports", "supports: crashed"),
+		Entry("when it compiles", "compile", "compile: crashed"),
+		Entry("when it compiles without an end", "slow-compile", "has not answered compile within 300ms"),
+		Entry("when it makes an instance", "specialize", "specialize: crashed"),
+	)
+
+	It("tells why it cannot be opened", func() {
+		_, err := plugin.OpenOutOfProcess(build(GinkgoTB(), "testdata/crash.c", "-DQUERY_ABORTS"), nil)
+		Expect(err).To(MatchError(backend.ErrUnavailable))
+		Expect(err).To(MatchError(plugin.ErrCrashed))
+		_, err = plugin.OpenOutOfProcess(build(GinkgoTB(), "testdata/odd.c", "-DODD=NO_TABLE"), nil)
+		Expect(err).To(MatchError(plugin.ErrVersion))
+		Expect(err).To(MatchError(ContainSubstring("another host, please")))
+		_, err = plugin.OpenOutOfProcess("does-not-exist.so", nil)
+		Expect(err).To(MatchError(plugin.ErrPlugin))
+		_, err = plugin.OpenOutOfProcess(build(GinkgoTB(), "testdata/crash.c"), &plugin.Process{Host: "/bin/false"})
+		Expect(err).To(MatchError(plugin.ErrHost))
+	})
+
+	It("logs to its user", func(ctx SpecContext) {
+		m := relu()
+		defer m.Close()
+		o := crashOptions(nil)
+		var mu sync.Mutex
+		var log bytes.Buffer
+		o.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		Expect(runRelu(ctx, p, aborts)).To(Succeed()) // the second process logs to who is known by then
+		p.Retry()
+		Expect(runRelu(ctx, p, 1)).To(Succeed())
+		Eventually(func() string { mu.Lock(); defer mu.Unlock(); return log.String() }).Should(ContainSubstring("msg=open plugin=crash"))
+	})
+
+	It("takes strided operands that its process does not see", func(ctx SpecContext) {
+		m := relu()
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, crashOptions(nil))
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		x := tensor.From([]float32{1, -2, 3, -4, 5, -6}, 3, 2)
+		x.Shape, x.Strides = []int{2, 3}, []int{1, 2}
+		y := tensor.From([]float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, 12)
+		y.Shape, y.Strides = []int{2, 3}, []int{6, 2}
+		s, err := p.NewSession()
+		Expect(err).NotTo(HaveOccurred())
+		defer s.Close()
+		Expect(s.RunInto(ctx, []*tensor.Tensor{x}, []*tensor.Tensor{y})).To(Succeed())
+		Expect(runsOn(ctx, p, "crash")).To(BeTrue())
+		Expect(tensor.Of[float32](&tensor.Tensor{DType: y.DType, Shape: []int{12}, Data: y.Data})).
+			To(Equal([]float32{1, 9, 3, 9, 5, 9, 0, 9, 0, 9, 0, 9}))
+	})
+
+	It("leaves nothing behind", func(ctx SpecContext) {
+		count := func() int {
+			list, err := os.ReadDir("/proc/self/fd")
+			Expect(err).NotTo(HaveOccurred())
+			return len(list)
+		}
+		maps := func() string {
+			b, err := os.ReadFile("/proc/self/maps")
+			Expect(err).NotTo(HaveOccurred())
+			return string(b)
+		}
+		cycle := func() {
+			m := relu()
+			defer m.Close()
+			p, err := carve.Compile(ctx, m, crashOptions(nil))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(runRelu(ctx, p, 1)).To(Succeed())
+			Expect(p.Close()).To(Succeed())
+		}
+		cycle()
+		goroutines, files := runtime.NumGoroutine(), count()
+		for range 5 {
+			cycle()
+		}
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
+		Eventually(func() int { runtime.GC(); return count() }).Should(BeNumerically("<=", files))
+		Eventually(func() string { runtime.GC(); return maps() }).ShouldNot(ContainSubstring("memfd:carve-plugin"))
+		_, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		Expect(err).To(Equal(syscall.ECHILD))
+	})
+})
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	b  *bytes.Buffer
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+// killed runs a Program in 8 goroutines while the process of one of its backends is killed again and again. Every request is
+// answered right or with an error that says so, and the backend does its work at the end.
+func killed(ctx context.Context, path, name, model string, input func(float32) *tensor.Tensor, kills int) {
+	l, err := plugin.OpenOutOfProcess(path, nil)
+	Expect(err).NotTo(HaveOccurred())
+	b, err := l.Open(name, nil)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(b.Close()).To(Succeed()) }()
+	g, err := graph.Parse(model)
+	Expect(err).NotTo(HaveOccurred())
+	m := carve.FromGraph(g)
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, &carve.Options{MaxSessions: 8, Backends: []backend.Config{{Name: name}, {Name: "cpu"}},
+		Open: map[string]backend.Backend{name: b}})
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(p.Close()).To(Succeed()) }()
+	run := func(x float32) ([]float32, error) {
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": input(x)})
+		if err != nil {
+			return nil, err
+		}
+		return tensor.Of[float32](out["y"].(*tensor.Tensor)), nil
+	}
+	want := make([][]float32, 8)
+	for i := range want {
+		want[i], err = run(float32(i) - 3)
+		Expect(err).NotTo(HaveOccurred())
+	}
+	many := kills
+	var right, failed atomic.Int64
+	var wg sync.WaitGroup
+	over := make(chan struct{})
+	for i := range want {
+		wg.Go(func() {
+			defer GinkgoRecover()
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				got, err := run(float32(i) - 3)
+				if err != nil {
+					Expect(err).To(MatchError(plugin.ErrProcess))
+					failed.Add(1)
+					continue
+				}
+				Expect(len(got)).To(Equal(len(want[i])))
+				for k := range got {
+					Expect(got[k]).To(BeNumerically("~", want[i][k], 1e-4))
+				}
+				right.Add(1)
+			}
+		})
+	}
+	for last := 0; kills > 0; kills-- {
+		Eventually(func() int { return plugin.PID(b) }).WithTimeout(20 * time.Second).ShouldNot(Or(BeZero(), Equal(last)))
+		p.Retry()
+		if rand.IntN(4) > 0 { // at times before it has answered anything
+			before := right.Load()
+			Eventually(right.Load).WithTimeout(20 * time.Second).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		}
+		if pid := plugin.PID(b); pid > 0 { // 0 would be this process and its like
+			last = pid
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	close(over)
+	wg.Wait()
+	GinkgoWriter.Printf("%d right, %d failed\n", right.Load(), failed.Load())
+	Expect(right.Load()).To(BeNumerically(">", many/2))
+	Eventually(func() bool {
+		p.Retry()
+		_, err := run(1)
+		return err == nil && p.Retry() == 0
+	}).WithTimeout(20 * time.Second).Should(BeTrue())
+	state, _ := b.Process()
+	Expect(state.Restarts).To(BeNumerically("==", many))
+	Expect(state.Last).To(ContainSubstring("signal 9"))
+}
+
+var _ = Describe("a process that is killed while 8 goroutines use it", func() {
+	BeforeEach(func() { outOfProcess(GinkgoTB()) })
+
+	host := func(ctx context.Context, kills int) {
+		killed(ctx, build(GinkgoTB(), "testdata/crash.c"), "crash", "graph {\n  opset 17\n  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n}",
+			func(x float32) *tensor.Tensor { return tensor.From([]float32{x, x, x, -x, -x, -x}, 2, 3) }, kills)
+	}
+	device := func(ctx context.Context, kills int) {
+		weights := make([]string, 64)
+		for i := range weights {
+			weights[i] = "0.5"
+		}
+		model := "graph {\n  opset 17\n  input %x: f32[4,8]\n  const %w = f32[8,8]{" + strings.Join(weights, ", ") + "}\n" +
+			"  %a = MatMul(%x, %w)\n  %b = Relu(%a)\n  %y = Add(%b, %a)\n  output %y\n}"
+		killed(ctx, build(GinkgoTB(), "../../examples/plugin/accelerator.c"), "tiny-npu", model, func(x float32) *tensor.Tensor {
+			data := make([]float32, 32)
+			for i := range data {
+				data[i] = x + float32(i)/8
+			}
+			return tensor.From(data, 4, 8)
+		}, kills)
+	}
+	It("answers all requests, with the host's memory", func(ctx SpecContext) { host(ctx, 12) })
+	It("answers all requests, with memory of its own", func(ctx SpecContext) { device(ctx, 12) })
+
+	DescribeTable("answers all requests, 200 times", Label("slow"), func(ctx SpecContext, run func(ctx context.Context, kills int)) {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes minutes: -ginkgo.label-filter=slow")
+		}
+		run(ctx, 200)
+	},
+		Entry("with the host's memory", host),
+		Entry("with memory of its own", device),
+	)
+})
+
+func TestFunctions(t *testing.T) {
+	names, _ := plugin.Functions()
+	header, err := os.ReadFile("carve_plugin.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(header), "typedef struct carve_plugin {")
+	for _, name := range names { // in the order of the table
+		if name == "" {
+			continue
+		}
+		i := strings.Index(string(header)[at:], "(*"+name+")(")
+		if i < 0 {
+			t.Fatalf("%s does not follow in the header", name)
+		}
+		at += i
+	}
+}
