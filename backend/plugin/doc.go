@@ -85,6 +85,27 @@
 // A library runs with the rights of the process: what it answers is checked, what it does is not. It is never unloaded. A
 // program that imports this package is linked dynamically on Linux; where libraries cannot be opened, Open says so.
 //
+// # Out of process
+//
+// With the option out-of-process=true, or [OpenOutOfProcess], a plugin runs in a child process: this program once more, whose
+// main therefore calls [HostMain] first, or one that the option host names. Linux on amd64 and arm64 can do that; elsewhere
+// the error is [ErrOutOfProcess]. The library is then never opened in this process.
+//
+// A call, and the work that it queues, may take as long as the option timeout says (30s), a compilation compile-timeout (10m).
+// When the child crashes, exits, hangs or answers what cannot be, it is killed, who waits gets a [*ProcessError], which wraps
+// [ErrProcess] and one of [ErrCrashed], [ErrExited], [ErrHung], [ErrCorrupt] and [ErrLost], and the next child is started: after
+// 10 ms, and twice as long each time up to 10 s while children end without having answered. What the plugin had made is made
+// again in it when it is used: backends, compiled groups, sessions, streams, blocks of memory, constants with their content, of
+// which a copy is kept on the host. Other content is lost, and reading it is ErrLost. A group that failed stays with its fallback
+// until Program.Retry; a step between groups that failed, as a copy to the device, fails its run alone.
+//
+// Both processes share memory at one address. Arenas lie in it (backend.Sharing) unless Options.Allocator names another place;
+// inputs, outputs and constants that lie elsewhere are copied. parallel_for runs on the child's threads. Operators, properties and
+// passes that a library brings are not offered out of process: processors alone are. Package internal/isolate below this one
+// documents the protocol, and what waiting costs.
+//
+// # Inside
+//
 // What C sees lies outside of Go's heap: abi.go has the structs, memory.go the pages in which they lie, describe.go writes
 // graphs. Functions of a plugin are called by internal/dl; the plugin calls seven functions of the host (host.go).
 package plugin

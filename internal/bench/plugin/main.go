@@ -36,6 +36,7 @@ import (
 )
 
 func main() {
+	plugin.HostMain()
 	models := flag.String("models", "bert_tiny,mobilenet_v2,resnet50", "models of the zoo, comma-separated")
 	rounds := flag.Int("rounds", 30, "rounds of every model")
 	flag.Parse()
@@ -64,7 +65,13 @@ func measure(models []string, rounds int) error {
 	if err := calls(add); err != nil {
 		return err
 	}
-	return zoo(acc, models, rounds)
+	if err := processCalls(add); err != nil {
+		return err
+	}
+	if err := zoo(acc, models, rounds); err != nil {
+		return err
+	}
+	return processZoo(acc, models, rounds)
 }
 
 // least returns the least time of a call of each function, measured by turns.
