@@ -16,6 +16,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/plan"
+	"github.com/carve-dev/carve/internal/tune"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -315,4 +316,34 @@ func (c *compilation) followed() error {
 		return &PlanError{Where: list[0].Where, Plan: list[0].Was, Found: list[0].Is}
 	}
 	return nil
+}
+
+// TunedReport says what is run by measured times.
+type TunedReport struct {
+	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
+	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
+	// "" where the model has not been tuned with these options.
+	Choice string `json:"choice"`
+	// Runs are the times of all that were compared, the fastest first.
+	Runs []TunedRun `json:"runs,omitempty"`
+	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
+	Dims map[string]int64 `json:"dims,omitempty"`
+}
+
+// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
+type TunedRun struct {
+	Choice      string  `json:"choice"`
+	Nanoseconds float64 `json:"nanoseconds"`
+	Noise       float64 `json:"noise_nanoseconds"`
+}
+
+func tunedReport(c *tune.Choice) *TunedReport {
+	r := &TunedReport{Choice: c.Whole}
+	for _, x := range c.Runs {
+		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+	}
+	if len(c.At) > 0 {
+		r.Dims = c.At
+	}
+	return r
 }

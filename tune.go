@@ -51,25 +51,6 @@ type Tuning struct {
 	Elapsed                time.Duration
 }
 
-// TunedReport says what is run by measured times.
-type TunedReport struct {
-	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
-	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
-	// "" where the model has not been tuned with these options.
-	Choice string `json:"choice"`
-	// Runs are the times of all that were compared, the fastest first.
-	Runs []TunedRun `json:"runs,omitempty"`
-	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
-	Dims map[string]int64 `json:"dims,omitempty"`
-}
-
-// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
-type TunedRun struct {
-	Choice      string  `json:"choice"`
-	Nanoseconds float64 `json:"nanoseconds"`
-	Noise       float64 `json:"noise_nanoseconds"`
-}
-
 // Tune measures on this machine which backend runs what of a model fastest, for Compile with Options.Placement Measured. It
 // measures, by turns, every operator with every backend and format that could win, and the conversions between these, then whole
 // programs: chosen by the measured times, by modelled ones, by priority, with one backend alone, and with each backend first. The
@@ -187,17 +168,6 @@ func (t *tuner) finish(c *tune.Choice) *Tuning {
 	t.result.TunedReport = *tunedReport(c)
 	t.result.Elapsed = time.Since(t.start)
 	return &t.result
-}
-
-func tunedReport(c *tune.Choice) *TunedReport {
-	r := &TunedReport{Choice: c.Whole}
-	for _, x := range c.Runs {
-		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
-	}
-	if len(c.At) > 0 {
-		r.Dims = c.At
-	}
-	return r
 }
 
 // measure measures candidates, for a little more than half of the time.

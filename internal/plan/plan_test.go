@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,8 +50,7 @@ var _ = Describe("the text of plans", func() {
 	DescribeTable("errors name line and column", func(old, new string, line, col int, problem string) {
 		_, err := plan.Parse(strings.Replace(whole, old, new, 1))
 		var e *plan.ParseError
-		Expect(err).To(BeAssignableToTypeOf(e))
-		e = err.(*plan.ParseError)
+		Expect(errors.As(err, &e)).To(BeTrue(), "%v", err)
 		Expect([]int{e.Line, e.Col}).To(Equal([]int{line, col}), e.Problem)
 		Expect(e.Problem).To(ContainSubstring(problem))
 	},
