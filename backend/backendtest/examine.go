@@ -167,7 +167,7 @@ func (d *Distance) add(ctx context.Context, c *Case, b backend.Backend) error {
 	name := b.Info().Name
 	m := carve.FromGraph(c.Graph)
 	defer m.Close()
-	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: name}}, Open: map[string]backend.Backend{name: b}, Verify: true})
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: name}}, Open: map[string]backend.Backend{name: b}, Placement: carve.Priority, Verify: true})
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,7 @@ func compile(t tester, g *graph.Graph, b backend.Backend, o carve.Options) (*car
 	t.Cleanup(func() { m.Close() })
 	name := b.Info().Name
 	o.Backends, o.Open, o.Verify = []backend.Config{{Name: name}}, map[string]backend.Backend{name: b}, true
+	o.Placement = carve.Priority // the suite is of what the backend takes, not of what it is worth
 	p, err := carve.Compile(context.Background(), m, &o)
 	if err == nil {
 		t.Cleanup(func() { p.Close() })
