@@ -102,7 +102,7 @@ func newProfiled(name string, c contestant, threads int) (*profiled, error) {
 			shapes[n] = t.Shape
 		}
 	}
-	p.program, err = carve.Compile(ctx, p.model, &carve.Options{Backends: []backend.Config{{Name: c.Name, Options: c.options}}, Threads: threads,
+	p.program, err = carve.Compile(ctx, p.model, &carve.Options{Backends: []backend.Config{{Name: c.Name, Options: c.options}}, Threads: threads, Placement: carve.Priority,
 		MaxSessions: 1, Shapes: shapes, Dump: func(pass string, g *graph.Graph) {
 			if pass != "choose-formats" {
 				return

@@ -40,7 +40,7 @@ func measureLaunch(c contestant, rounds int) (float64, error) {
 		return 0, err
 	}
 	for i, isolated := range []bool{false, true} {
-		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: c.Name, Options: c.options}},
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Placement: carve.Priority, Backends: []backend.Config{{Name: c.Name, Options: c.options}},
 			Strict: true, Threads: 1, MaxSessions: 1, Isolated: isolated})
 		if err != nil {
 			return 0, err

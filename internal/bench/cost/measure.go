@@ -118,7 +118,7 @@ func prepare(t task, c contestant, threads int) (*entry, error) {
 		return nil, err
 	}
 	nodes := 0
-	e.program, err = carve.Compile(context.Background(), carve.FromGraph(g), &carve.Options{
+	e.program, err = carve.Compile(context.Background(), carve.FromGraph(g), &carve.Options{Placement: carve.Priority,
 		Backends: []backend.Config{{Name: c.Name, Options: c.options}}, Threads: threads, MaxSessions: 1,
 		Dump: func(pass string, g *graph.Graph) {
 			if pass != "choose-formats" {
