@@ -130,7 +130,7 @@ func (s *session) fill() {
 		if o.to.Strides == nil {
 			copy(to, o.copy[:extent(o, o.to)])
 		} else {
-			fillRows(to, o.copy, o.to.Shape, o.to.Strides, int(o.to.DType.Bytes(1)))
+			fillRows(to, o.copy, o.to.Shape, o.to.Strides, o.to.DType.Bytes(1))
 		}
 		o.to = nil
 	}

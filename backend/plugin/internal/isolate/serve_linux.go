@@ -5,6 +5,7 @@ package isolate
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -41,7 +42,7 @@ func Serve(load func(path string, h *Host) Callee) int {
 	}
 	h := &Host{}
 	if err == nil {
-		if err = mapAt(memoryFD, uintptr(c.Base), uintptr(c.Size)); err == unix.EEXIST || err == unix.ENOMEM {
+		if err = mapAt(memoryFD, uintptr(c.Base), uintptr(c.Size)); errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOMEM) {
 			b, _ = json.Marshal(Hello{Error: "has no room for the shared memory: " + err.Error(), Code: noRoom})
 			_ = h.send(messageHello, b)
 			return 2
