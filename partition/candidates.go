@@ -52,6 +52,8 @@ type Candidates struct {
 	of    []*Candidate                 // by node id: the one that was taken
 	left  map[*graph.Node][]*Candidate // sets that were not taken, by their first nodes
 	lists signatureLists               // of the candidates
+
+	numbered bool // a candidate that was taken has a Group
 }
 
 // Graph returns the graph. Claims that were taken are carve.Fused nodes in it. It must not be changed.
@@ -171,6 +173,7 @@ func (t *Candidates) known(backend int, p *property.Rule, set []*graph.Node) boo
 // accept makes a candidate's node its backend's.
 func (t *Candidates) accept(c *Candidate) {
 	c.Taken = true
+	t.numbered = t.numbered || c.Group > 0
 	id := c.Node.ID
 	if more := t.s.g.NodeIDs() - len(t.of); more > 0 {
 		t.of = append(t.of, make([]*Candidate, more)...)

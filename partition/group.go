@@ -167,6 +167,9 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 
 // planned numbers the nodes by the groups that a Chooser gave them; nil where it gave none.
 func (s *State) planned(at []int32, nodes int) []int32 {
+	if s.table == nil || !s.table.numbered {
+		return nil
+	}
 	var bound []int32
 	dense := map[int32]int32{}
 	for n := range s.g.Nodes() {
