@@ -221,6 +221,9 @@ func onTargets(text string, body func(isa.Target)) {
 
 func randomMap(r *rand.Rand, transposed bool) conv.Map {
 	m := conv.Map{H: 1 + r.IntN(9), W: 1 + r.IntN(20)}
+	if r.IntN(6) == 0 { // a long line
+		m = conv.Map{H: 1 + r.IntN(3), W: 40 + r.IntN(400)}
+	}
 	kernels := [][2]int{{1, 1}, {1, 1}, {3, 3}, {3, 3}, {3, 3}, {2, 2}, {1, 3}, {5, 1}, {5, 5}, {7, 7}, {2, 4}}
 	m.Kernel = kernels[r.IntN(len(kernels))]
 	for i := range 2 {
@@ -307,6 +310,16 @@ var _ = Describe("Plan", func() {
 			s.Transposed, s.Groups = true, 1+r.IntN(4)
 			s.C, s.OC = s.Groups*(1+r.IntN(20)), s.Groups*(1+r.IntN(20))
 		})
+	})
+	onTargets("cuts a single long row for several threads", func(target isa.Target) {
+		for _, s := range []conv.Spec{
+			{N: 1, C: 128, OC: 128, Map: conv.Map{H: 1, W: 1600, Kernel: [2]int{1, 3}, Pad: [4]int{0, 1, 0, 1}}},
+			{N: 1, C: 32, OC: 64, Transposed: true, Map: conv.Map{H: 1, W: 800, Kernel: [2]int{1, 4}, Stride: [2]int{1, 2}, Pad: [4]int{0, 1, 0, 1}}},
+		} {
+			p, err := conv.NewConv(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(p.Chunks()).To(BeNumerically(">=", 4), "%+v", s)
+		}
 	})
 	onTargets("cuts what is too long for one call along the input channels", func(target isa.Target) {
 		s := conv.Spec{N: 1, C: 1800, OC: 33, Map: conv.Map{H: 5, W: 7, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}}

@@ -22,11 +22,10 @@ func (p *Plan) plane(padded *Map) {
 	}
 	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
-	segment := s.H * s.W
-	if flat {
-		// So many pixels that their source stays in the L1 cache while all output channels are computed.
-		per := max(1, sourceInL1/(g.pixels*64*p.blocks))
-		segment = per * g.pixels
+	// So many pixels that their source stays in the L1 cache while all output channels are computed.
+	segment := max(1, sourceInL1/(g.pixels*64*p.blocks)) * g.pixels
+	if !flat && (pairs || rows > fewRows || s.Transposed && s.Stride[0] > 1) {
+		segment = max(1, cols) // units are whole rows
 	}
 	for q := range used {
 		if !used[q] {
@@ -38,12 +37,12 @@ func (p *Plan) plane(padded *Map) {
 		if flat {
 			t.flat(&lattices[0], segment)
 		} else {
-			t.rowUnits(lattices, rows, pairs)
+			t.rowUnits(lattices, rows, cols, segment, pairs)
 		}
 		t.done()
 		p.tables[q] = t
 	}
-	p.spansOf(flat, pairs, segment, rows)
+	p.spansOf(flat, pairs, segment, rows, cols)
 }
 
 // flat makes units of segments of a map that is one long row.
@@ -69,48 +68,56 @@ func eachSegment(n, segment int, f func(from, n int)) {
 	}
 }
 
-// rowUnits makes units of one row, or two, of every lattice.
-func (t *table) rowUnits(ls []lattice, rows int, pairs bool) {
+// rowUnits makes units of segments of one row, or of two whole rows, of every lattice; the widest has cols columns.
+func (t *table) rowUnits(ls []lattice, rows, cols, segment int, pairs bool) {
 	step := 1
 	if pairs {
 		step = 2
 	}
 	for row := 0; row < rows; row += step {
-		t.unit = append(t.unit, int32(len(t.tiles)))
-		for id := range ls {
-			l := &ls[id]
-			switch {
-			case row >= l.y.n || l.x.n == 0:
-			case t.pairs:
-				t.addPair(id, l, row)
-			default:
-				for r := row; r < min(row+step, l.y.n); r++ {
-					t.addRow(id, l, r, 0, l.x.n)
+		eachSegment(max(1, cols), segment, func(from, n int) {
+			t.unit = append(t.unit, int32(len(t.tiles)))
+			for id := range ls {
+				l := &ls[id]
+				switch n := min(n, l.x.n-from); {
+				case row >= l.y.n || n <= 0:
+				case t.pairs:
+					t.addPair(id, l, row)
+				default:
+					for r := row; r < min(row+step, l.y.n); r++ {
+						t.addRow(id, l, r, from, n)
+					}
 				}
 			}
-		}
+		})
 	}
 	t.unit = append(t.unit, int32(len(t.tiles)))
 }
 
 // spansOf computes the part of a channel plane that each unit fills.
-func (p *Plan) spansOf(flat, pairs bool, segment, rows int) {
+func (p *Plan) spansOf(flat, pairs bool, segment, rows, cols int) {
 	s := &p.spec
 	if flat {
 		eachSegment(s.H*s.W, segment, func(from, n int) { p.spans = append(p.spans, span{16 * from, 16 * (from + n)}) })
 		return
 	}
-	per := 1
+	per, apart := 1, 1
 	if s.Transposed {
-		per = s.Stride[0]
+		per, apart = s.Stride[0], s.Stride[1]
 	}
 	step := per
 	if pairs {
 		step *= 2
 	}
 	for row := 0; row < rows*per; row += step {
-		lo, hi := min(row, s.OH), min(row+step, s.OH)
-		p.spans = append(p.spans, span{16 * s.OW * lo, 16 * s.OW * hi})
+		lo, hi := s.OW*min(row, s.OH), s.OW*min(row+step, s.OH)
+		eachSegment(max(1, cols), segment, func(from, n int) {
+			end := hi
+			if from+n < cols {
+				end = min(hi, lo+apart*(from+n))
+			}
+			p.spans = append(p.spans, span{16 * min(hi, lo+apart*from), 16 * end})
+		})
 	}
 }
 
