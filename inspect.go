@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/internal/bundle"
 	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/internal/picture"
+	"github.com/carve-dev/carve/internal/units"
 )
 
 // Profile is what one run spent where.
@@ -125,18 +126,18 @@ func (p *Program) facts(r *Report) []picture.Fact {
 	add("threads", "%d", p.o.Threads)
 	add("placement", "%v", p.o.Placement)
 	if r.Placement != nil {
-		add("modelled time of a run", "%s; no choice takes less than %s", picture.Time(r.Placement.Nanoseconds), picture.Time(r.Placement.Bound))
+		add("modelled time of a run", "%s; no choice takes less than %s", units.Time(r.Placement.Nanoseconds), units.Time(r.Placement.Bound))
 	}
 	if r.Tuned != nil && len(r.Tuned.Runs) > 0 {
-		add("tuned", "%s is fastest, %s a run", r.Tuned.Choice, picture.Time(r.Tuned.Runs[0].Nanoseconds))
+		add("tuned", "%s is fastest, %s a run", r.Tuned.Choice, units.Time(r.Tuned.Runs[0].Nanoseconds))
 	}
 	alone := ""
 	if r.Alone != nil {
-		alone = fmt.Sprintf("; %d (%s) if every operator converted by itself", r.Alone.Count, picture.Bytes(r.Alone.Bytes))
+		alone = fmt.Sprintf("; %d (%s) if every operator converted by itself", r.Alone.Count, units.Bytes(r.Alone.Bytes))
 	}
-	add("conversions in a run", "%d (%s)%s", r.Run.Count, picture.Bytes(r.Run.Bytes), alone)
+	add("conversions in a run", "%d (%s)%s", r.Run.Count, units.Bytes(r.Run.Bytes), alone)
 	for _, d := range r.Devices {
-		add("memory on "+d.Name, "%s; no plan needs less than %s; %s without sharing", picture.Bytes(d.Arena), picture.Bytes(d.LowerBound), picture.Bytes(d.Naive))
+		add("memory on "+d.Name, "%s; no plan needs less than %s; %s without sharing", units.Bytes(d.Arena), units.Bytes(d.LowerBound), units.Bytes(d.Naive))
 	}
 	return list
 }

@@ -247,7 +247,7 @@ func (c *compilation) restore() error {
 	if c.o.Plan != nil {
 		return fmt.Errorf("%w: a bundle has a plan of its own", ErrInput)
 	}
-	facts, err := c.o.facts(c.model, c.backends)
+	facts, err := c.o.factsOf(c.model, c.backends)
 	if err != nil {
 		return err
 	}

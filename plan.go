@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/measurements"
 	"github.com/carve-dev/carve/internal/plan"
 	"github.com/carve-dev/carve/internal/tune"
 	"github.com/carve-dev/carve/partition"
@@ -92,7 +96,7 @@ func (p *Program) savedPlan(ctx context.Context, shapes map[string][]int) (*plan
 	if err != nil {
 		return nil, err
 	}
-	facts, err := p.o.facts(p.model, p.backends)
+	facts, err := p.o.factsOf(p.model, p.backends)
 	if err != nil {
 		return nil, err
 	}
@@ -147,14 +151,15 @@ const (
 	turnsFact     = "turns"
 )
 
-// facts returns what a plan holds for: all that a compilation's decisions depend on.
-func (o *Options) facts(m *Model, list []backend.Backend) ([]plan.Fact, error) {
+// factsOf returns what a plan holds for: a model's content, and the options and backends.
+func (o *Options) factsOf(m *Model, list []backend.Backend) ([]plan.Fact, error) {
 	hash, err := m.contentHash()
-	if err != nil {
-		return nil, err
-	}
-	out := []plan.Fact{{Key: modelFact, Value: hash}, {Key: "machine", Value: runtime.GOOS + "/" + runtime.GOARCH},
-		{Key: "threads", Value: strconv.Itoa(o.Threads)}}
+	return slices.Insert(o.facts(list), 0, plan.Fact{Key: modelFact, Value: hash}), err
+}
+
+// facts returns all that a compilation's decisions depend on, the model aside.
+func (o *Options) facts(list []backend.Backend) []plan.Fact {
+	out := []plan.Fact{{Key: "machine", Value: runtime.GOOS + "/" + runtime.GOARCH}, {Key: "threads", Value: strconv.Itoa(o.Threads)}}
 	for _, b := range list {
 		i := b.Info()
 		out = append(out, plan.Fact{Key: "backend", Value: fmt.Sprintf("%s, version %s, %s", i.Name, i.Version, i.Processor)})
@@ -199,7 +204,7 @@ func (o *Options) facts(m *Model, list []backend.Backend) ([]plan.Fact, error) {
 	}
 	add("constants folded", fmt.Sprintf("up to %d bytes", o.MaxFold))
 	add("smallest group", fmt.Sprintf("%d nodes", max(o.MinNodes, 1)))
-	return out, nil
+	return out
 }
 
 // placementName returns how it was decided who runs what: as the plan that was applied says.
@@ -222,12 +227,13 @@ func (p *Program) turns() string {
 		return ""
 	}
 	var names []string
-	for i, b := range p.backends {
-		if k := i; len(by.Order) == 0 {
+	if len(by.Order) == 0 {
+		for _, b := range p.backends {
 			names = append(names, b.Info().Name)
-		} else if k < len(by.Order) {
-			names = append(names, p.backends[by.Order[k]].Info().Name)
 		}
+	}
+	for _, i := range by.Order {
+		names = append(names, p.backends[i].Info().Name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -249,7 +255,7 @@ func (c *compilation) usePlan() error {
 	if p == nil {
 		return nil
 	}
-	facts, err := c.o.facts(c.model, c.backends)
+	facts, err := c.o.factsOf(c.model, c.backends)
 	if err != nil {
 		return err
 	}
@@ -318,32 +324,126 @@ func (c *compilation) followed() error {
 	return nil
 }
 
-// TunedReport says what is run by measured times.
-type TunedReport struct {
-	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
-	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
-	// "" where the model has not been tuned with these options.
-	Choice string `json:"choice"`
-	// Runs are the times of all that were compared, the fastest first.
-	Runs []TunedRun `json:"runs,omitempty"`
-	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
-	Dims map[string]int64 `json:"dims,omitempty"`
+// choose returns who decides among backends.
+func (c *compilation) choose() (_ partition.Chooser, err error) {
+	if c.chooser != nil {
+		return c.chooser, nil
+	}
+	switch {
+	case c.told != nil:
+		c.chooser, err = c.told(c)
+	case c.o.Placement == Measured:
+		c.chooser, err = c.measured()
+	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
+		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	default:
+		c.chooser = partition.Priority{}
+	}
+	return c.chooser, err
 }
 
-// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
-type TunedRun struct {
-	Choice      string  `json:"choice"`
-	Nanoseconds float64 `json:"nanoseconds"`
-	Noise       float64 `json:"noise_nanoseconds"`
+// rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
+func (c *compilation) rivals() bool {
+	n := 0
+	for _, b := range c.backends {
+		info := b.Info()
+		switch {
+		case info.Oracle:
+		case info.Efficiency == nil:
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 1
 }
 
-func tunedReport(c *tune.Choice) *TunedReport {
-	r := &TunedReport{Choice: c.Whole}
-	for _, x := range c.Runs {
-		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+// measured reads who chooses from the cache.
+func (c *compilation) measured() (partition.Chooser, error) {
+	cache, err := c.o.openCache()
+	if err != nil {
+		return nil, err
 	}
-	if len(c.At) > 0 {
-		r.Dims = c.At
+	if choice := readChoice(cache, c.identity(), c.o.Logger); choice != nil {
+		chooser, err := c.whole(choice.Whole, choice)
+		if err == nil {
+			c.tuned = tunedReport(choice)
+			return chooser, nil
+		}
+		c.o.Logger.WarnContext(c.ctx, "a choice in the cache is ignored", "error", err)
 	}
-	return r
+	c.tuned = &TunedReport{}
+	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
+	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: tune.NewLookup(c.host(), nil, cache)}, nil
+}
+
+// wholes names what is compared as a whole: of equal ones the first counts.
+func wholes(list []backend.Backend) []string {
+	names := []string{"priority"}
+	for _, b := range list {
+		if info := b.Info(); !info.Oracle {
+			names = append(names, "alone "+info.Name)
+		}
+	}
+	names = append(names, "measured", "modelled")
+	for i, b := range list {
+		if info := b.Info(); i > 0 && !info.Oracle {
+			names = append(names, "first "+info.Name)
+		}
+	}
+	return names
+}
+
+// whole returns who chooses in a whole of that name.
+func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
+	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	kind, of, _ := strings.Cut(name, " ")
+	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
+	switch {
+	case kind == "priority":
+		return partition.Priority{}, nil
+	case kind == "modelled":
+		return m, nil
+	case kind == "measured":
+		m.Times = tune.NewLookup(c.host(), choice, nil)
+		return m, nil
+	case first >= 0 && (kind == "first" || kind == "alone"):
+		order := []int{first}
+		for i, b := range c.backends {
+			if i != first && (kind == "first" || b.Info().Oracle) {
+				order = append(order, i)
+			}
+		}
+		return partition.Priority{Order: order}, nil
+	}
+	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
+}
+
+// readChoice returns what was found best; nil where nothing was, or what cannot be read.
+func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune.Choice {
+	text, ok := cache.Note(about)
+	if !ok {
+		return nil
+	}
+	choice, err := tune.ParseChoice(text)
+	if err != nil {
+		log.Warn("a choice in the cache is ignored", "error", err)
+		return nil
+	}
+	return choice
+}
+
+// openCache opens the folder of measurements.
+func (o *Options) openCache() (*measurements.Cache, error) {
+	dir := o.Cache
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("cache of measurements: %w", err)
+		}
+		dir = filepath.Join(user, "carve")
+	}
+	return measurements.Open(dir, func(path string, err error) {
+		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+	})
 }

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
@@ -49,6 +46,36 @@ type Tuning struct {
 	// or that do not run alone: their times are modelled.
 	Measured, Cached, Left int
 	Elapsed                time.Duration
+}
+
+// TunedReport says what is run by measured times.
+type TunedReport struct {
+	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
+	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
+	// "" where the model has not been tuned with these options.
+	Choice string `json:"choice"`
+	// Runs are the times of all that were compared, the fastest first.
+	Runs []TunedRun `json:"runs,omitempty"`
+	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
+	Dims map[string]int64 `json:"dims,omitempty"`
+}
+
+// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
+type TunedRun struct {
+	Choice      string  `json:"choice"`
+	Nanoseconds float64 `json:"nanoseconds"`
+	Noise       float64 `json:"noise_nanoseconds"`
+}
+
+func tunedReport(c *tune.Choice) *TunedReport {
+	r := &TunedReport{Choice: c.Whole}
+	for _, x := range c.Runs {
+		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+	}
+	if len(c.At) > 0 {
+		r.Dims = c.At
+	}
+	return r
 }
 
 // Tune measures on this machine which backend runs what of a model fastest, for Compile with Options.Placement Measured. It
@@ -120,9 +147,9 @@ func (t *tuner) run(ctx context.Context) (*Tuning, error) {
 	var known *tune.Choice
 	base, err := compile(ctx, t.model, t.o.Options, func(c *compilation) (partition.Chooser, error) {
 		t.about = c.identity()
-		var err error
-		if t.at, err = bindingsOf(c.g, t.o.Shapes); err != nil {
-			return nil, err
+		var fault *tune.ShapeError
+		if t.at, fault = tune.Bind(c.g, t.o.Shapes); fault != nil {
+			return nil, &InputError{Name: fault.Input, Problem: fault.Problem, Expected: fault.Expected, Found: fault.Found, kind: ErrInput}
 		}
 		if known = readChoice(t.cache, t.about, c.o.Logger); known != nil && maps.Equal(known.At, t.at) {
 			return nil, errKnown
@@ -244,130 +271,6 @@ func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune
 	return runs, err
 }
 
-// wholes names what is compared as a whole: of equal ones the first counts.
-func wholes(list []backend.Backend) []string {
-	names := []string{"priority"}
-	for _, b := range list {
-		if info := b.Info(); !info.Oracle {
-			names = append(names, "alone "+info.Name)
-		}
-	}
-	names = append(names, "measured", "modelled")
-	for i, b := range list {
-		if info := b.Info(); i > 0 && !info.Oracle {
-			names = append(names, "first "+info.Name)
-		}
-	}
-	return names
-}
-
-// whole returns who chooses in a whole of that name.
-func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
-	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
-	kind, of, _ := strings.Cut(name, " ")
-	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
-	switch {
-	case kind == "priority":
-		return partition.Priority{}, nil
-	case kind == "modelled":
-		return m, nil
-	case kind == "measured":
-		m.Times = tune.NewLookup(c.host(), choice, nil)
-		return m, nil
-	case first >= 0 && (kind == "first" || kind == "alone"):
-		order := []int{first}
-		for i, b := range c.backends {
-			if i != first && (kind == "first" || b.Info().Oracle) {
-				order = append(order, i)
-			}
-		}
-		return partition.Priority{Order: order}, nil
-	}
-	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
-}
-
-// choose returns who decides among backends.
-func (c *compilation) choose() (_ partition.Chooser, err error) {
-	if c.chooser != nil {
-		return c.chooser, nil
-	}
-	switch {
-	case c.told != nil:
-		c.chooser, err = c.told(c)
-	case c.o.Placement == Measured:
-		c.chooser, err = c.measured()
-	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
-		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
-	default:
-		c.chooser = partition.Priority{}
-	}
-	return c.chooser, err
-}
-
-// rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
-func (c *compilation) rivals() bool {
-	n := 0
-	for _, b := range c.backends {
-		info := b.Info()
-		switch {
-		case info.Oracle:
-		case info.Efficiency == nil:
-			return false
-		default:
-			n++
-		}
-	}
-	return n > 1
-}
-
-// measured reads who chooses from the cache.
-func (c *compilation) measured() (partition.Chooser, error) {
-	cache, err := c.o.openCache()
-	if err != nil {
-		return nil, err
-	}
-	if choice := readChoice(cache, c.identity(), c.o.Logger); choice != nil {
-		chooser, err := c.whole(choice.Whole, choice)
-		if err == nil {
-			c.tuned = tunedReport(choice)
-			return chooser, nil
-		}
-		c.o.Logger.WarnContext(c.ctx, "a choice in the cache is ignored", "error", err)
-	}
-	c.tuned = &TunedReport{}
-	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
-	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: tune.NewLookup(c.host(), nil, cache)}, nil
-}
-
-// readChoice returns what was found best; nil where nothing was, or what cannot be read.
-func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune.Choice {
-	text, ok := cache.Note(about)
-	if !ok {
-		return nil
-	}
-	choice, err := tune.ParseChoice(text)
-	if err != nil {
-		log.Warn("a choice in the cache is ignored", "error", err)
-		return nil
-	}
-	return choice
-}
-
-// openCache opens the folder of measurements.
-func (o *Options) openCache() (*measurements.Cache, error) {
-	dir := o.Cache
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("cache of measurements: %w", err)
-		}
-		dir = filepath.Join(user, "carve")
-	}
-	return measurements.Open(dir, func(path string, err error) {
-		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
-	})
-}
-
 // host describes what measurements depend on.
 func (c *compilation) host() tune.Host {
 	h := tune.Host{Backends: map[string]tune.Implementation{}, Threads: c.o.Threads, Processor: cpuid.Model()}
@@ -384,25 +287,13 @@ func (c *compilation) host() tune.Host {
 	return h
 }
 
-// identity is a text for what a choice holds for: the graph and whatever of the options decides how it is carved, or how fast it is.
+// identity is a text for what a choice holds for: the graph, and whatever decides how it is carved, or how fast it is. The content of
+// large weights does not.
 func (c *compilation) identity() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "graph %s\nthreads %d streams %d isolated %v disconnected %v nodes %d order %v strict %v\nprocessor %s\n", tune.Fingerprint(c.g),
-		c.o.Threads, c.o.Streams, c.o.Isolated, c.o.Disconnected, c.o.MinNodes, c.o.KeepOrder, c.o.Strict, cpuid.Model())
-	h := c.host()
-	for _, b := range c.backends { // in order: it decides between equals
-		info := b.Info()
-		fmt.Fprintf(&s, "backend %q %+v disabled %q properties", info.Name, h.Backends[info.Name], c.o.DisabledProperties[info.Name])
-		for _, p := range c.o.Properties[info.Name] {
-			fmt.Fprintf(&s, " %q", p.Name())
-		}
-		s.WriteString("\n")
-	}
-	for _, p := range c.o.Pins {
-		fmt.Fprintf(&s, "pin %+v\n", p)
-	}
-	for _, p := range c.o.Passes {
-		fmt.Fprintf(&s, "pass %q %q %q\n", p.Name, p.Before, p.After)
+	fmt.Fprintf(&s, "graph %s\nprocessor %s\nstreams %d\n", tune.Fingerprint(c.g), cpuid.Model(), c.o.Streams)
+	for _, f := range c.o.facts(c.backends) {
+		fmt.Fprintf(&s, "%s: %q\n", f.Key, f.Value)
 	}
 	return s.String()
 }
@@ -427,4 +318,118 @@ func (p *Program) placed() string {
 		return nil
 	})
 	return s.String()
+}
+
+// trial compiles a candidate by itself, on the backends of p, which has to stay open.
+func (p *Program) trial(ctx context.Context, x *tune.Task) (tune.Subject, error) {
+	if x.Hop != nil {
+		return tune.NewConversion(ctx, &p.env.Transfer, x, p.o.Threads)
+	}
+	m := FromGraph(x.Graph)
+	if err := m.retain(); err != nil {
+		return nil, err
+	}
+	c := &compilation{ctx: ctx, model: m, backends: p.backends, registry: p.env.Transfer.Registry, devices: p.env.Transfer.Devices, bans: partition.NewBans(nil),
+		o: Options{Threads: p.o.Threads, MaxSessions: 1, MaxSpecializations: 1, Properties: p.o.Properties, DisabledProperties: p.o.DisabledProperties,
+			Strict: true, Allocator: p.o.Allocator, Logger: p.o.Logger, Observer: func(Progress) {}},
+		told: func(*compilation) (partition.Chooser, error) {
+			return &tune.Only{Backend: x.Backend, Signature: x.Sig}, nil
+		}}
+	c.packer = &constants.Packer{Shared: m.packed, Own: &constants.Store{}, Private: func(tensor.DeviceID) bool { return true },
+		Transfer: p.env.Transfer}
+	a, err := c.single(x)
+	if err != nil {
+		c.free()
+		m.release()
+		return nil, err
+	}
+	return a, nil
+}
+
+// single makes what trial returns.
+func (c *compilation) single(x *tune.Task) (*aloneProgram, error) {
+	feeds := map[string]tensor.Value{}
+	for _, v := range x.Graph.Inputs {
+		t, err := tune.Feed(v.Type, nil)
+		if err != nil {
+			return nil, err
+		}
+		feeds[v.Name] = t
+	}
+	first := slices.IndexFunc(passes, func(p pass) bool { return p.round })
+	if err := c.rounds(x.Graph, passes[first:]); err != nil {
+		return nil, err
+	}
+	p, err := newProgram(c)
+	if err != nil {
+		return nil, err
+	}
+	return &aloneProgram{p: p, backend: x.Backend, feeds: feeds}, nil
+}
+
+// aloneProgram is a tune.Subject: what counts is the time of its node.
+type aloneProgram struct {
+	p       *Program
+	backend string
+	feeds   map[string]tensor.Value
+}
+
+// Run implements tune.Subject.
+func (a *aloneProgram) Run(ctx context.Context) (time.Duration, error) {
+	_, prof, err := a.p.RunProfiled(ctx, a.feeds)
+	if err != nil {
+		return 0, err
+	}
+	sum := time.Duration(0)
+	for _, s := range prof.Spans {
+		if s.Backend == a.backend && slices.Contains(s.Nodes, tune.NodeName) {
+			sum += s.Time
+		}
+	}
+	return sum, nil
+}
+
+// Close implements tune.Subject.
+func (a *aloneProgram) Close() error { return a.p.Close() }
+
+// timed is a tune.Subject of a whole program.
+type timed struct {
+	p     *Program
+	feeds map[string]tensor.Value
+}
+
+// Run implements tune.Subject.
+func (t *timed) Run(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	out, err := t.p.Run(ctx, t.feeds)
+	took := time.Since(start)
+	for _, v := range out {
+		if f, ok := v.(*Formatted); ok {
+			f.Release()
+		}
+	}
+	return took, err
+}
+
+// Close implements tune.Subject; the program is its maker's.
+func (*timed) Close() error { return nil }
+
+// feeds returns data for a program's inputs: what is given, or else made up.
+func (p *Program) feeds(given map[string]tensor.Value, at graph.Bindings) (map[string]tensor.Value, error) {
+	feeds := map[string]tensor.Value{}
+	for i, v := range p.g.Inputs {
+		if x, ok := given[v.Name]; ok {
+			feeds[v.Name] = x
+			continue
+		}
+		if p.defaults[i] != nil {
+			continue
+		}
+		t, err := tune.Feed(v.Type, at)
+		if err != nil {
+			return nil, &InputError{Name: v.Name, Problem: "no data to measure with: " + err.Error(), kind: ErrInput}
+		}
+		feeds[v.Name] = t
+	}
+	return feeds, nil
 }

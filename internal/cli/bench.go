@@ -13,6 +13,7 @@ import (
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/flops"
+	"github.com/carve-dev/carve/internal/units"
 )
 
 type benchFlags struct {
@@ -196,9 +197,9 @@ func (a *app) printBench(r *benchReport) {
 	row(t, "compile", fmt.Sprintf("%.4g ms", r.CompileMS))
 	row(t, "run", fmt.Sprintf("%.4g ms (10%%: %.4g, 90%%: %.4g; %s)", r.MedianMS, r.P10MS, r.P90MS, counted(r.Runs, "run")))
 	row(t, "speed", fmt.Sprintf("%.4g GFLOP/s of %.4g GFLOP", r.GFLOPS, r.GFLOP))
-	row(t, "arena", fmt.Sprintf("%s (lower bound %s)", byteSize(r.Arena), byteSize(r.LowerBound)))
+	row(t, "arena", fmt.Sprintf("%s (lower bound %s)", units.Bytes(r.Arena), units.Bytes(r.LowerBound)))
 	if r.PeakRSS > 0 {
-		row(t, "peak RSS", byteSize(r.PeakRSS))
+		row(t, "peak RSS", units.Bytes(r.PeakRSS))
 	}
 	t.Flush()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/internal/flops"
+	"github.com/carve-dev/carve/internal/units"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -291,7 +292,7 @@ func (a *app) printInspection(r *inspection) {
 	for _, p := range r.Outputs {
 		row(t, "output", p.Name, p.Type)
 	}
-	row(t, "weights", fmt.Sprintf("%s, %d parameters, %s", counted(r.Weights.Count, "tensor"), r.Weights.Parameters, byteSize(r.Weights.Bytes)))
+	row(t, "weights", fmt.Sprintf("%s, %d parameters, %s", counted(r.Weights.Count, "tensor"), r.Weights.Parameters, units.Bytes(r.Weights.Bytes)))
 	lacks := ""
 	if n := len(r.Uncounted); n > 0 {
 		lacks = fmt.Sprintf("without %s whose work depends on data", counted(n, "node"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/internal/flops"
+	"github.com/carve-dev/carve/internal/units"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -239,11 +240,11 @@ func (a *app) printPartition(r *carve.Report, count *flops.Count) {
 	t = newTable(a.stdout)
 	row(t, "device", "arena", "lower bound", "naive")
 	for _, d := range r.Devices {
-		row(t, d.Name, byteSize(d.Arena), byteSize(d.LowerBound), byteSize(d.Naive))
+		row(t, d.Name, units.Bytes(d.Arena), units.Bytes(d.LowerBound), units.Bytes(d.Naive))
 	}
 	t.Flush()
-	fmt.Fprintf(a.stdout, "peak of live bytes without workspace: %s in the model's order, %s in the chosen one\n", byteSize(r.Peak.Before),
-		byteSize(r.Peak.After))
+	fmt.Fprintf(a.stdout, "peak of live bytes without workspace: %s in the model's order, %s in the chosen one\n", units.Bytes(r.Peak.Before),
+		units.Bytes(r.Peak.After))
 }
 
 // most is how many groups the table lists.
@@ -286,10 +287,10 @@ func (a *app) printConversions(r *carve.Report) {
 		}
 	}
 	fmt.Fprintf(a.stdout, "\nconversions: %d between groups, %d inside groups, %s a run; %d of constants, %s once\n", r.Run.Count-inside, inside,
-		byteSize(r.Run.Bytes), constants, byteSize(packed))
+		units.Bytes(r.Run.Bytes), constants, units.Bytes(packed))
 	if r.Alone != nil {
 		fmt.Fprintf(a.stdout, "saved: %d, %s a run, of the %d, %s, of operators that convert on their own; removed as superfluous: %d\n",
-			r.Alone.Count-r.Run.Count, byteSize(r.Alone.Bytes-r.Run.Bytes), r.Alone.Count, byteSize(r.Alone.Bytes), r.Eliminated)
+			r.Alone.Count-r.Run.Count, units.Bytes(r.Alone.Bytes-r.Run.Bytes), r.Alone.Count, units.Bytes(r.Alone.Bytes), r.Eliminated)
 	}
 	t := newTable(a.stdout)
 	listed := 0
@@ -310,7 +311,7 @@ func (a *app) printConversions(r *carve.Report) {
 			case c.Group != nil:
 				where = fmt.Sprintf("in group %d", *c.Group)
 			}
-			row(t, "  "+c.Value, c.From+" → "+c.To, byteSize(c.Bytes), where, c.Via)
+			row(t, "  "+c.Value, c.From+" → "+c.To, units.Bytes(c.Bytes), where, c.Via)
 		}
 	}
 	t.Flush()

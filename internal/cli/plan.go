@@ -12,6 +12,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/internal/bundle"
+	"github.com/carve-dev/carve/internal/units"
 )
 
 // mostPlan bounds the bytes of a plan that is read.
@@ -183,7 +184,7 @@ func readPlan(path string) (*carve.Plan, error) {
 	}
 	defer f.Close()
 	if info.Size() > mostPlan {
-		return nil, fmt.Errorf("%s: %w: it is larger than %s", path, carve.ErrPlanSyntax, byteSize(mostPlan))
+		return nil, fmt.Errorf("%s: %w: it is larger than %s", path, carve.ErrPlanSyntax, units.Bytes(mostPlan))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, mostPlan))
 	if err != nil {

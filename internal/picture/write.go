@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/carve-dev/carve/internal/units"
 )
 
 // WriteJSON writes the Document, indented.
@@ -81,7 +83,7 @@ func title(n *Node) string {
 	}
 	switch n.Kind {
 	case KindConvert:
-		lines = append(lines, Bytes(n.Bytes))
+		lines = append(lines, units.Bytes(n.Bytes))
 	case KindInput, KindOutput, KindRegion:
 	default:
 		lines = append(lines, n.Backend)
@@ -118,30 +120,4 @@ func quote(s string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// Bytes writes a number of bytes in words.
-func Bytes(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-}
-
-// Time writes nanoseconds in words.
-func Time(ns float64) string {
-	switch {
-	case ns < 1e3:
-		return fmt.Sprintf("%.0f ns", ns)
-	case ns < 1e6:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e9:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	}
-	return fmt.Sprintf("%.2f s", ns/1e9)
 }
