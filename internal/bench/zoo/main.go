@@ -6,7 +6,7 @@
 //
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
-//	go run ./internal/bench/zoo -compare-placement [-models …] [-threads …] [-seconds 1]
+//	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
 //
 // PYTHON is an interpreter that has onnxruntime and numpy. Without it carve is measured alone. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
@@ -85,6 +85,7 @@ func main() {
 	worker := flag.String("worker", "", "internal: measure this model file")
 	feeds := flag.String("feeds", "", "internal: folder of inputs")
 	orders := flag.Bool("compare-order", false, "measure the model's order of execution against carve's instead")
+	tune := flag.Duration("tune", 0, "with -compare-placement: tune each model for so long, and measure that too")
 	placing := flag.Bool("compare-placement", false, "measure placements by cost against those by priority instead")
 	flag.Parse()
 	var err error
@@ -92,9 +93,9 @@ func main() {
 		n, _ := strconv.Atoi(*threads)
 		err = work(*worker, *feeds, *backends, n, *seconds)
 	} else if *orders {
-		err = compare(*models, *threads, *seconds, false)
+		err = compare(*models, *threads, func(names []string, counts []int) error { return compareOrder(names, counts, *seconds) }, false)
 	} else if *placing {
-		err = compare(*models, *threads, *seconds, true)
+		err = compare(*models, *threads, newComparison(*seconds, *tune).run, true)
 	} else {
 		err = measure(*python, *models, *threads, *backends, *rounds, *seconds, *out)
 	}
@@ -112,13 +113,13 @@ func selected(models string) ([]string, error) {
 	return zootest.Names()
 }
 
-// compare is compareOrder, or comparePlacements, with the flags' values.
-func compare(models, threads string, seconds float64, placing bool) error {
+// compare calls run with the models, and the nets made here where none are named, and the numbers of threads.
+func compare(models, threads string, run func(names []string, counts []int) error, withNets bool) error {
 	names, err := selected(models)
 	if err != nil {
 		return err
 	}
-	if placing && models == "" {
+	if withNets && models == "" {
 		for _, n := range nets() {
 			names = append(names, n.name)
 		}
@@ -131,10 +132,7 @@ func compare(models, threads string, seconds float64, placing bool) error {
 		}
 		counts = append(counts, n)
 	}
-	if placing {
-		return comparePlacements(names, counts, seconds)
-	}
-	return compareOrder(names, counts, seconds)
+	return run(names, counts)
 }
 
 func measure(python, models, threads, backends string, rounds int, seconds float64, out string) error {

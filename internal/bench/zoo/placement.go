@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bench/clock"
+	"github.com/carve-dev/carve/internal/bench/paired"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
@@ -23,11 +25,25 @@ type placed struct {
 	placement carve.Placement
 }
 
-// placements are those that are compared: the others with the better of the first two.
-var placements = []placed{
-	{"cpu", []string{"cpu"}, carve.Priority},
-	{"mkl,cpu", []string{"mkl", "cpu"}, carve.Priority},
-	{"modelled", []string{"mkl", "cpu"}, carve.Modelled},
+// comparison is what -compare-placement does.
+type comparison struct {
+	seconds    float64
+	tune       time.Duration // of every model, 0: without
+	cache      string        // the folder of its measurements
+	placements []placed      // the third is modelled; all but the first two are compared with the better of these
+}
+
+// newComparison returns one that tunes every model for so long.
+func newComparison(seconds float64, tune time.Duration) *comparison {
+	c := &comparison{seconds: seconds, tune: tune, placements: []placed{
+		{"cpu", []string{"cpu"}, carve.Priority},
+		{"mkl,cpu", []string{"mkl", "cpu"}, carve.Priority},
+		{"modelled", []string{"mkl", "cpu"}, carve.Modelled},
+	}}
+	if tune > 0 {
+		c.placements = append(c.placements, placed{"tuned", []string{"mkl", "cpu"}, carve.Measured})
+	}
+	return c
 }
 
 // subject is a model with inputs.
@@ -68,61 +84,78 @@ func (s *subject) shapes() map[string][]int {
 	return m
 }
 
-// comparePlacements measures what the choice of backends is worth: for every model and number of threads, one process runs
-// the program of each placement by turns, run by run, each round beginning with the next one. It prints the lower deciles over
-// all runs, which other load disturbs less than medians, the ratio of each placement behind the first two to the better of
-// these, and the geometric mean of the ratios. With models it names none but those of the zoo and nets that it is given.
-func comparePlacements(names []string, threads []int, seconds float64) error {
+// run measures what the choice of backends is worth: for every model and number of threads, one process runs the program of each
+// placement by turns, run by run, each round beginning with the next one. It prints medians, the paired ratios of each placement
+// behind the first two to the better of these, with their intervals, and the geometric mean of the ratios.
+func (c *comparison) run(names []string, threads []int) error {
+	if c.tune > 0 {
+		dir, err := os.MkdirTemp("", "carve-tuned")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		c.cache = dir
+	}
 	for _, n := range threads {
 		fmt.Print("\n| model | threads |")
-		for i, p := range placements {
+		for i, p := range c.placements {
 			if fmt.Printf(" %s ms |", p.name); i >= 2 {
 				fmt.Print(" ratio |")
 			}
 		}
-		fmt.Print(" nodes on backends | modelled ms | choosing ms | gap % |\n|---|--:|", strings.Repeat("--:|", 2*len(placements)-2), "---|--:|--:|--:|\n")
-		sums, worst := make([]float64, len(placements)), make([]float64, len(placements))
+		fmt.Print(" nodes on backends | modelled ms | choosing ms | gap % |\n|---|--:|", strings.Repeat("--:|", 2*len(c.placements)-2), "---|--:|--:|--:|\n")
+		sums, worst := make([]float64, len(c.placements)), make([]paired.Ratio, len(c.placements))
 		for _, name := range names {
-			times, about, err := inTurns(name, n, seconds)
+			runs, about, err := c.inTurns(name, n)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+			best := 0
+			if paired.Of(runs[1], runs[0]).Median < 1 {
+				best = 1
+			}
 			fmt.Printf("| %s | %d |", name, n)
-			for i, t := range times {
-				if fmt.Printf(" %.3f |", t); i >= 2 {
-					r := t / min(times[0], times[1])
-					sums[i], worst[i] = sums[i]+math.Log(r), max(worst[i], r)
-					fmt.Printf(" %.3f |", r)
+			for i, t := range runs {
+				ratio := paired.Of(t, runs[best])
+				if fmt.Printf(" %.3f |", paired.Median(slices.Clone(t))); i >= 2 {
+					sums[i] += math.Log(ratio.Median)
+					if ratio.Low > worst[i].Low {
+						worst[i] = ratio
+					}
+					fmt.Printf(" %v |", ratio)
 				}
 			}
 			fmt.Printf(" %s |\n", about)
 		}
-		for i, p := range placements[2:] {
-			fmt.Printf("\n%s at %d threads, %d models: geometric mean %.3f of the better of %s and %s, largest %.3f\n",
-				p.name, n, len(names), math.Exp(sums[i+2]/float64(len(names))), placements[0].name, placements[1].name, worst[i+2])
+		for i, p := range c.placements[2:] {
+			fmt.Printf("\n%s at %d threads, %d models: geometric mean %.3f of the better of %s and %s, largest %v\n",
+				p.name, n, len(names), math.Exp(sums[i+2]/float64(len(names))), c.placements[0].name, c.placements[1].name, worst[i+2])
 		}
 	}
 	return nil
 }
 
-// inTurns returns the lower deciles of a model's times in ms, by placement, and what the last one came to.
-func inTurns(name string, threads int, seconds float64) (times []float64, about string, err error) {
+// rounds is the least number of rounds that count.
+const rounds = 15
+
+// inTurns returns a model's times in ms, by placement and round, and what the modelled one came to.
+func (c *comparison) inTurns(name string, threads int) (runs [][]float64, about string, err error) {
 	ctx := context.Background()
 	s, err := open(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
 	defer s.model.Close()
-	var choosing time.Duration // the last one's
-	programs, runs := make([]*carve.Program, len(placements)), make([][]float64, len(placements))
-	for i, p := range placements {
-		if programs[i], choosing, err = compile(ctx, s, p, threads); err != nil {
+	choosing := make([]time.Duration, len(c.placements))
+	programs, runs := make([]*carve.Program, len(c.placements)), make([][]float64, len(c.placements))
+	for i, p := range c.placements {
+		if programs[i], choosing[i], err = c.compile(ctx, s, p, threads); err != nil {
 			return nil, "", fmt.Errorf("%s: %w", p.name, err)
 		}
 		defer programs[i].Close()
 	}
 	begin := time.Now()
-	for round := 0; round < 12 || time.Since(begin).Seconds() < seconds; round++ {
+	for round := 0; round < rounds+2 || time.Since(begin).Seconds() < c.seconds; round++ {
 		for k := range programs {
 			i := (k + round) % len(programs)
 			d, err := taken(ctx, programs[i], s.feeds, threads)
@@ -134,12 +167,8 @@ func inTurns(name string, threads int, seconds float64) (times []float64, about 
 			}
 		}
 	}
-	for _, r := range runs {
-		slices.Sort(r)
-		times = append(times, r[len(r)/10])
-	}
-	about, err = placement(ctx, programs[len(programs)-1], s, choosing)
-	return times, about, err
+	about, err = placement(ctx, programs[2], s, choosing[2])
+	return runs, about, err
 }
 
 // taken runs a program and returns the time that it took: on one thread what the processor gave to that, where it is known.
@@ -156,7 +185,7 @@ func taken(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value,
 
 // compile compiles a model for a placement, and tells how long choosing took, in processor time where that is known. A backend
 // that is unavailable is an error.
-func compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Program, time.Duration, error) {
+func (c *comparison) compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Program, time.Duration, error) {
 	var choosing time.Duration
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -168,7 +197,7 @@ func compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Pro
 		return time.Since(start)
 	}
 	began := time.Duration(-1) // the choice
-	o := &carve.Options{Threads: threads, Placement: p.placement, MaxSessions: 1}
+	o := &carve.Options{Threads: threads, Placement: p.placement, MaxSessions: 1, Cache: c.cache}
 	o.Observer = func(r carve.Progress) {
 		switch {
 		case r.Pass == "assign":
@@ -178,15 +207,21 @@ func compile(ctx context.Context, s *subject, p placed, threads int) (*carve.Pro
 		}
 	}
 	for _, b := range p.backends {
-		c := backend.Config{Name: b}
-		opened, err := backend.Open(c)
+		config := backend.Config{Name: b}
+		opened, err := backend.Open(config)
 		if err != nil {
 			return nil, 0, err
 		}
 		if err := opened.Close(); err != nil {
 			return nil, 0, err
 		}
-		o.Backends = append(o.Backends, c)
+		o.Backends = append(o.Backends, config)
+	}
+	if p.placement == carve.Measured {
+		t := &carve.TuneOptions{Options: o, Time: c.tune, Shapes: s.shapes(), Inputs: s.feeds}
+		if _, err := carve.Tune(ctx, s.model, t); err != nil {
+			return nil, 0, err
+		}
 	}
 	program, err := carve.Compile(ctx, s.model, o)
 	return program, choosing, err
