@@ -18,7 +18,7 @@ type Options struct {
 	Properties map[string][]property.SubgraphProperty
 	// Disabled names properties that are left out, by backend name: the user's or the backend's own.
 	Disabled map[string][]string
-	// Pins bind or exclude nodes; the first that matches a node counts.
+	// Pins bind or exclude nodes; the first that matches a node counts (see property.Pin).
 	Pins []Pin
 	// Registry answers for the cost of conversions.
 	Registry *convert.Registry

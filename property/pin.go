@@ -8,7 +8,8 @@ import (
 	"github.com/carve-dev/carve/graph"
 )
 
-// Pin binds nodes to a backend, or keeps them away from it. Of several pins the first that matches a node counts.
+// Pin binds nodes to a backend, or keeps them away from it. Of several pins the first that matches a node counts: where that
+// keeps the node away from a backend, those behind it that do so too count as well, and none binds it.
 type Pin struct {
 	Node string // a name in the model, or a glob (see MatchName); "" matches all
 	Op   string // an operator such as "Conv" or "com.microsoft.Gelu"; "" matches all
@@ -19,17 +20,21 @@ type Pin struct {
 
 // Allowed returns nil where pins let a backend have n, else the reason why not.
 func Allowed(pins []Pin, n *graph.Node, backend string) *Reason {
-	for _, p := range pins {
-		if !p.Matches(n) {
+	excluded := false // a pin before keeps n away from another backend
+	for i := range pins {
+		p := &pins[i]
+		if excluded && !p.Exclude || !p.Matches(n) {
 			continue
 		}
 		switch {
 		case p.Exclude && p.speaksOf(backend):
 			return Because(Pinned, "the user excluded it from %s", backend)
-		case !p.Exclude && !p.speaksOf(backend):
-			return Because(Pinned, "the user pinned it to %s", p.Backend)
-		case !p.Exclude:
+		case p.Exclude:
+			excluded = true
+		case p.speaksOf(backend):
 			return nil
+		default:
+			return Because(Pinned, "the user pinned it to %s", p.Backend)
 		}
 	}
 	return nil

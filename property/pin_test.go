@@ -48,3 +48,32 @@ var _ = Describe("Pin", func() {
 		Entry("kept from the first", property.Pin{Node: "n", Backend: "cuda:0", Exclude: true}, map[string]bool{"cuda": false, "cuda:1": true, "cpu": true}),
 	)
 })
+
+var _ = Describe("Allowed", func() {
+	bound := func(backend string) property.Pin { return property.Pin{Node: "n", Backend: backend} }
+	kept := func(backend string) property.Pin { return property.Pin{Op: "Relu", Backend: backend, Exclude: true} }
+	other := property.Pin{Node: "m", Backend: "cpu"}
+
+	DescribeTable("has the first pin that matches decide", func(pins []property.Pin, want ...string) {
+		g := graph.New("g")
+		x := g.AddInput("x", graph.Type{})
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Relu"}, Name: "n", Inputs: []*graph.Value{x}, Outputs: []string{"y"}})
+		got := []string{}
+		for _, backend := range []string{"npu", "cpu", "reference"} {
+			if property.Allowed(pins, n, backend) == nil {
+				got = append(got, backend)
+			}
+		}
+		Expect(got).To(ConsistOf(want))
+	},
+		Entry("no pins", nil, "npu", "cpu", "reference"),
+		Entry("one of another node", []property.Pin{other}, "npu", "cpu", "reference"),
+		Entry("bound to two", []property.Pin{bound("cpu"), bound("npu")}, "cpu"),
+		Entry("bound, then kept from it", []property.Pin{bound("cpu"), kept("cpu")}, "cpu"),
+		Entry("kept from one, then bound to it", []property.Pin{kept("cpu"), bound("cpu")}, "npu", "reference"),
+		Entry("kept from one, then bound to another", []property.Pin{other, kept("npu"), bound("reference")}, "cpu", "reference"),
+		Entry("kept from two", []property.Pin{kept("npu"), kept("cpu")}, "reference"),
+		Entry("kept from two, with one that binds between", []property.Pin{kept("npu"), bound("npu"), kept("cpu")}, "reference"),
+		Entry("kept from all", []property.Pin{kept("npu"), kept("cpu"), kept("reference")}),
+	)
+})
