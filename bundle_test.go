@@ -47,7 +47,7 @@ func opens(ctx SpecContext, path string, o *carve.Options) *carve.Program {
 
 var _ = Describe("bundles", func() {
 	DescribeTable("compute the same bytes, report the same, and pack nothing", func(ctx SpecContext, o carve.Options) {
-		for _, src := range []string{branches(), looped(), pictures()} {
+		for _, src := range []string{branches(), looped(), pictures(), plain} {
 			m := carve.FromGraph(graphOf(src))
 			defer m.Close()
 			path, p := bundleOf(ctx, m, &o, nil)
@@ -158,6 +158,9 @@ func (b *fmtBuffer) Write(p []byte) (int, error) {
 	*b = append(*b, p...)
 	return len(p), nil
 }
+
+// plain is a model without constants.
+const plain = "graph {\n  opset 17\n  input %x: f32[N,8]\n  %a = Relu(%x) \"a\"\n  output %a\n}"
 
 // pictures is a model with weights that are packed.
 func pictures() string {

@@ -98,15 +98,22 @@ type File struct {
 }
 
 // Open maps a bundle, and checks its header and table: that all sections lie in it. It reads no section. Errors are a
-// *FormatError, an *offheap.Error or the system's.
+// *FormatError, an *offheap.Error, which wraps offheap.ErrNotRegular for what is no regular file, or the system's. What is none
+// is not opened: a pipe would wait for its writer.
 func Open(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &offheap.Error{Op: "map", File: path, Bytes: info.Size(), Err: offheap.ErrNotRegular}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	if info, err = f.Stat(); err != nil {
 		return nil, err
 	}
 	m, err := offheap.MapFile(f, 0, info.Size())

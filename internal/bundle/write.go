@@ -31,7 +31,11 @@ func Create(path string, parts []Part) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if err = write(f, parts); err != nil {
+	size, err := write(f, parts)
+	if err != nil {
+		return err
+	}
+	if err = f.Truncate(size); err != nil { // nothing is written of an empty section at the end
 		return err
 	}
 	if err = f.Chmod(0o644); err != nil {
@@ -43,8 +47,8 @@ func Create(path string, parts []Part) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// write writes sections, then the header and the table in front of them.
-func write(f io.WriterAt, parts []Part) error {
+// write writes sections, then the header and the table in front of them. It returns the bytes of the whole.
+func write(f io.WriterAt, parts []Part) (int64, error) {
 	le := binary.LittleEndian
 	head := make([]byte, headerSize+entrySize*len(parts))
 	at := int64(len(head))
@@ -52,7 +56,7 @@ func write(f io.WriterAt, parts []Part) error {
 		at = (at + Align - 1) / Align * Align
 		w := &summed{w: io.NewOffsetWriter(f, at)}
 		if err := p.Write(w); err != nil {
-			return err
+			return 0, err
 		}
 		b := head[headerSize+i*entrySize:]
 		le.PutUint32(b, p.Kind)
@@ -68,7 +72,7 @@ func write(f io.WriterAt, parts []Part) error {
 	le.PutUint64(head[16:], uint64(at))
 	le.PutUint64(head[24:], headerSum(head[:24], head[headerSize:]))
 	_, err := f.WriteAt(head, 0)
-	return err
+	return at, err
 }
 
 // summed counts and sums what is written.
