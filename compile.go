@@ -56,6 +56,7 @@ type compilation struct {
 	told    func(*compilation) (partition.Chooser, error)
 	chooser partition.Chooser
 	tuned   *TunedReport
+	times   func() partition.Times // what was measured, for one goroutine each time; nil where Options.Placement is another one
 }
 
 // Compile runs the pipeline over a model. The Program is generic in the symbols that stay open: plans for concrete shapes

@@ -104,7 +104,13 @@ func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, err
 		return nil, public(err)
 	}
 	src := &picture.Source{Model: o.Model, Spec: s, Backends: p.backends, Registry: p.env.Transfer.Registry, Threads: p.o.Threads, Facts: p.facts(r),
-		Folded: []picture.Folded{}}
+		Folded: []picture.Folded{}, Sizes: p.o.bounded()}
+	if p.times != nil {
+		times := p.times()
+		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 {
+			return times.Node(n, backend, sig, 0)
+		}
+	}
 	for _, f := range r.Folded {
 		src.Folded = append(src.Folded, picture.Folded(f))
 	}
@@ -177,11 +183,13 @@ type NodeReport struct {
 }
 
 // BackendReport is what a backend of the list is for a node: chosen, or not for these reasons. Nanoseconds are the modelled time of
-// what runs as one with the node, by itself: no conversions, no launches; 0 where the backend cannot run it, or names no time.
+// what runs as one with the node, by itself: no conversions, no launches; 0 where the backend cannot run it, or names no time. Measured
+// is what tuning found for that, in the best formats.
 type BackendReport struct {
 	Backend     string   `json:"backend"`
 	Chosen      bool     `json:"chosen"`
 	Nanoseconds float64  `json:"nanoseconds"`
+	Measured    float64  `json:"measured_nanoseconds,omitempty"`
 	Reasons     []string `json:"reasons"`
 }
 

@@ -255,7 +255,7 @@ func (c *compilation) restore() error {
 	for _, x := range b.notes.Facts {
 		held.Facts = append(held.Facts, plan.Fact{Key: x[0], Value: x[1]})
 	}
-	if err := held.Misfit(facts, placementFact, turnsFact); err != nil {
+	if err := held.Misfit(facts, placementFact, turnsFact, measuredFact); err != nil {
 		return err
 	}
 	if err := c.copyBundle(); err != nil {

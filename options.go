@@ -66,7 +66,7 @@ type Options struct {
 	Shapes map[string][]int
 	// Bounds gives symbols of input shapes the largest value that they will have. The arena is allocated for the bounds, so
 	// that smaller shapes reuse it, and the plan made for the bounds serves every smaller shape that it is sound for. Larger
-	// shapes are turned down with ErrInput.
+	// shapes are turned down with ErrInput. Placement and the order of execution are chosen for the bounds, too.
 	Bounds map[string]int
 	// Threads is the most workers of a Run; 0 means GOMAXPROCS. Results do not depend on it.
 	Threads int
@@ -411,3 +411,12 @@ func (*absent) Converters() []convert.Converter { return nil }
 
 // Close implements backend.Backend.
 func (*absent) Close() error { return nil }
+
+// bounded returns Bounds as values of symbols: what estimates count them as.
+func (o *Options) bounded() graph.Bindings {
+	b := graph.Bindings{}
+	for name, n := range o.Bounds {
+		b[name] = int64(n)
+	}
+	return b
+}

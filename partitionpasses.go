@@ -49,7 +49,7 @@ func (c *compilation) beginRound() error {
 	}
 	o := partition.Options{
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
-		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads,
+		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Sizes: c.o.bounded(),
 	}
 	return c.blocks(func(g *graph.Graph) error {
 		own := o

@@ -19,6 +19,7 @@ var _ = Describe("Placement by cost", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Placement.Nanoseconds).To(BeNumerically(">", 0))
 		Expect(r.Placement.Bound).To(Equal(r.Placement.Nanoseconds), "two nodes are chosen exactly")
+		Expect(r.Placement.Corrected).To(BeNumerically(">", r.Placement.Nanoseconds/2), "launches counted otherwise")
 		where, reasons, found := r.Why("b")
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("reference"), "cpu has no kernel")
@@ -63,6 +64,48 @@ var _ = Describe("Placement by cost", func() {
 		Expect(report(&carve.Options{Backends: list("slow"), Open: open}).Placement).NotTo(BeNil(), "cpu follows implicitly")
 		Expect(report(&carve.Options{Backends: list("slow", "reference"), Open: open, Strict: true}).Placement).To(BeNil(), "one and the last resort")
 		Expect(report(&carve.Options{Backends: list("silent", "quick"), Open: open, Strict: true}).Placement).To(BeNil(), "one does not say")
+	})
+
+	It("is compared with plans that prefer one backend, which the report lists", func(ctx SpecContext) {
+		// Each is the faster one at one node, by more than a launch, and by less than two.
+		law := func(add, other float64) backend.Efficiency {
+			return backend.Efficiency{Launch: 800, Laws: map[string]backend.Law{"add": {Fixed: add}, "other": {Fixed: other}}}
+		}
+		near, far := law(1e3, 2e3), law(2e3, 1e3)
+		p := compile(ctx, textModel(text), &carve.Options{Strict: true, Backends: []backend.Config{{Name: "near"}, {Name: "far"}},
+			Open: map[string]backend.Backend{"near": &told{&reference.Backend{Name: "near"}, &near}, "far": &told{&reference.Backend{Name: "far"}, &far}}})
+		defer p.Close()
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Groups).To(HaveExactElements(HaveField("Backend", "near"), HaveField("Backend", "far")))
+		Expect(r.Placement.Corrected).To(BeNumerically("~", 3600, 1))
+		Expect(r.Placement.Regrouped).To(BeZero())
+		Expect(r.Placement.Rivals).To(ConsistOf(
+			carve.RivalReport{Backend: "far", Nanoseconds: 3800}, carve.RivalReport{Backend: "near", Nanoseconds: 3800}))
+	})
+
+	It("counts symbols with their bounds", func(ctx SpecContext) {
+		open := "graph {\n  opset 17\n  input %x: f32[rows,8]\n  %a = Relu(%x) \"a\"\n  output %a\n}"
+		ready := backend.Efficiency{Laws: map[string]backend.Law{"add": {Fixed: 10, Items: 100}}}
+		large := backend.Efficiency{Laws: map[string]backend.Law{"add": {Fixed: 1e6, Items: 1}}}
+		on := func(bounds map[string]int) (string, float64) {
+			GinkgoHelper()
+			p := compile(ctx, textModel(open), &carve.Options{Strict: true, Threads: 1, Bounds: bounds, Backends: []backend.Config{{Name: "ready"}, {Name: "large"}},
+				Open: map[string]backend.Backend{"ready": &told{&reference.Backend{Name: "ready"}, &ready}, "large": &told{&reference.Backend{Name: "large"}, &large}}})
+			defer p.Close()
+			r, err := p.Report(ctx, map[string][]int{"x": {2, 8}})
+			Expect(err).NotTo(HaveOccurred())
+			return r.Groups[0].Backend, r.Placement.Nanoseconds
+		}
+		where, ns := on(nil)
+		Expect(where).To(Equal("ready"))
+		Expect(ns).To(BeNumerically("~", 10+100*32*8, 1), "32 rows are assumed")
+		where, ns = on(map[string]int{"rows": 100_000})
+		Expect(where).To(Equal("large"))
+		Expect(ns).To(BeNumerically("~", 1e6+100_000*8, 1))
+		where, ns = on(map[string]int{"rows": 100})
+		Expect(where).To(Equal("ready"))
+		Expect(ns).To(BeNumerically("~", 10+100*100*8, 1))
 	})
 
 	It("has names", func(ctx SpecContext) {

@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,9 +15,9 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/measurements"
+	"github.com/carve-dev/carve/internal/footprint"
 	"github.com/carve-dev/carve/internal/plan"
-	"github.com/carve-dev/carve/internal/tune"
+	"github.com/carve-dev/carve/memplan/schedule"
 	"github.com/carve-dev/carve/partition"
 )
 
@@ -104,6 +101,7 @@ func (p *Program) savedPlan(ctx context.Context, shapes map[string][]int) (*plan
 	if turns := p.turns(); turns != "" {
 		facts = append(facts, plan.Fact{Key: turnsFact, Value: turns})
 	}
+	facts = append(facts, p.measuredFacts()...)
 	out := &plan.Plan{Facts: facts, Bans: plan.BansOf(p.bans)}
 	err = eachBlock(p.g, func(g *graph.Graph) error {
 		out.Graphs = append(out.Graphs, plan.Of(g, p.results[g]))
@@ -149,6 +147,7 @@ const modelFact = "model"
 const (
 	placementFact = "placement"
 	turnsFact     = "turns"
+	measuredFact  = "measured"
 )
 
 // factsOf returns what a plan holds for: a model's content, and the options and backends.
@@ -259,7 +258,7 @@ func (c *compilation) usePlan() error {
 	if err != nil {
 		return err
 	}
-	if err := p.p.Misfit(facts, placementFact, turnsFact); err != nil {
+	if err := p.p.Misfit(facts, placementFact, turnsFact, measuredFact); err != nil {
 		return c.replan(err)
 	}
 	return nil
@@ -324,126 +323,96 @@ func (c *compilation) followed() error {
 	return nil
 }
 
-// choose returns who decides among backends.
-func (c *compilation) choose() (_ partition.Chooser, err error) {
-	if c.chooser != nil {
-		return c.chooser, nil
-	}
-	switch {
-	case c.told != nil:
-		c.chooser, err = c.told(c)
-	case c.o.Placement == Measured:
-		c.chooser, err = c.measured()
-	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
-		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
-	default:
-		c.chooser = partition.Priority{}
-	}
-	return c.chooser, err
-}
+// The order of execution. Each group's body is put into the order that needs the least memory, and so are the graphs of
+// groups, conversions and the host's nodes. The groups are what they are by then: the order changes neither them nor the
+// conversions. Symbols without a bound count as graph.AssumedSize.
 
-// rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
-func (c *compilation) rivals() bool {
-	n := 0
-	for _, b := range c.backends {
-		info := b.Info()
-		switch {
-		case info.Oracle:
-		case info.Efficiency == nil:
-			return false
-		default:
-			n++
-		}
+// order is the pass: it reorders group bodies, then the graphs around them, and keeps the orders before.
+func (c *compilation) order() error {
+	c.before = map[*graph.Graph][]*graph.Node{}
+	if err := c.followed(); err != nil {
+		return err
 	}
-	return n > 1
-}
-
-// measured reads who chooses from the cache.
-func (c *compilation) measured() (partition.Chooser, error) {
-	cache, err := c.o.openCache()
+	if c.o.KeepOrder {
+		return nil
+	}
+	planned, err := c.plannedOrder()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if choice := readChoice(cache, c.identity(), c.o.Logger); choice != nil {
-		chooser, err := c.whole(choice.Whole, choice)
-		if err == nil {
-			c.tuned = tunedReport(choice)
-			return chooser, nil
-		}
-		c.o.Logger.WarnContext(c.ctx, "a choice in the cache is ignored", "error", err)
-	}
-	c.tuned = &TunedReport{}
-	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
-	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: tune.NewLookup(c.host(), nil, cache)}, nil
-}
-
-// wholes names what is compared as a whole: of equal ones the first counts.
-func wholes(list []backend.Backend) []string {
-	names := []string{"priority"}
-	for _, b := range list {
-		if info := b.Info(); !info.Oracle {
-			names = append(names, "alone "+info.Name)
-		}
-	}
-	names = append(names, "measured", "modelled")
-	for i, b := range list {
-		if info := b.Info(); i > 0 && !info.Oracle {
-			names = append(names, "first "+info.Name)
-		}
-	}
-	return names
-}
-
-// whole returns who chooses in a whole of that name.
-func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
-	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
-	kind, of, _ := strings.Cut(name, " ")
-	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
-	switch {
-	case kind == "priority":
-		return partition.Priority{}, nil
-	case kind == "modelled":
-		return m, nil
-	case kind == "measured":
-		m.Times = tune.NewLookup(c.host(), choice, nil)
-		return m, nil
-	case first >= 0 && (kind == "first" || kind == "alone"):
-		order := []int{first}
-		for i, b := range c.backends {
-			if i != first && (kind == "first" || b.Info().Oracle) {
-				order = append(order, i)
+	m := footprint.Model{Registry: c.registry, Backends: c.backends, Compiled: c.o.compileOptions, Logger: c.o.Logger, Bounds: c.o.bounded(), Estimate: true}
+	return c.blocks(func(g *graph.Graph) error {
+		for n := range g.Nodes() {
+			if n.IsCarve(graph.OpSubgraph) && !planned[n.Regions[0].Graph] {
+				if err := c.orderGraph(&m, n.Regions[0].Graph); err != nil {
+					return err
+				}
 			}
 		}
-		return partition.Priority{Order: order}, nil
-	}
-	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
-}
-
-// readChoice returns what was found best; nil where nothing was, or what cannot be read.
-func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune.Choice {
-	text, ok := cache.Note(about)
-	if !ok {
-		return nil
-	}
-	choice, err := tune.ParseChoice(text)
-	if err != nil {
-		log.Warn("a choice in the cache is ignored", "error", err)
-		return nil
-	}
-	return choice
-}
-
-// openCache opens the folder of measurements.
-func (o *Options) openCache() (*measurements.Cache, error) {
-	dir := o.Cache
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("cache of measurements: %w", err)
+		if planned[g] {
+			return nil
 		}
-		dir = filepath.Join(user, "carve")
-	}
-	return measurements.Open(dir, func(path string, err error) {
-		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+		return c.orderGraph(&m, g)
 	})
+}
+
+// plannedOrder takes the order of execution from the plan, for the graphs whose nodes it lists in a topological order.
+func (c *compilation) plannedOrder() (map[*graph.Graph]bool, error) {
+	if c.o.Plan == nil {
+		return nil, nil
+	}
+	done := map[*graph.Graph]bool{}
+	for i, s := range c.states {
+		if i >= len(c.o.Plan.p.Graphs) {
+			break // it has no nodes
+		}
+		for _, o := range c.o.Plan.p.Graphs[i].Orders(s.Graph()) {
+			nodes, err := o.Graph.Topo()
+			if err != nil {
+				return nil, err
+			}
+			if slices.Equal(nodes, o.Nodes) {
+				done[o.Graph] = true
+			} else if o.Graph.Reorder(o.Nodes) == nil {
+				c.before[o.Graph], done[o.Graph] = nodes, true
+			}
+		}
+	}
+	return done, nil
+}
+
+func (c *compilation) orderGraph(m *footprint.Model, g *graph.Graph) error {
+	if g.NumNodes() < 4 {
+		return nil // at most one of three nodes has another place, and none that frees anything
+	}
+	nodes, err := g.Topo()
+	if err != nil || forced(nodes) {
+		return err
+	}
+	o, err := schedule.Order(c.ctx, m.Graph(c.ctx, g, nodes), nil)
+	if err != nil || !o.Reordered {
+		return err
+	}
+	sorted := make([]*graph.Node, len(nodes))
+	for i, k := range o.Order {
+		sorted[i] = nodes[k]
+	}
+	c.before[g] = nodes
+	return g.Reorder(sorted)
+}
+
+// forced reports whether nodes in topological order have no other one: each reads a result of that in front of it.
+func forced(nodes []*graph.Node) bool {
+	for i, n := range nodes[1:] {
+		before := nodes[i]
+		reads := false
+		for k := range n.NumOperands() {
+			v := n.Operand(k)
+			reads = reads || v != nil && v.Producer == before
+		}
+		if !reads {
+			return false
+		}
+	}
+	return true
 }

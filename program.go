@@ -61,6 +61,7 @@ type Program struct {
 	removed  int                    // conversions that were superfluous
 	alone    []partition.Conversion // those of a run if every operator converted on its own; nil where that was not asked for
 	tuned    *TunedReport
+	times    func() partition.Times
 	packed   *constants.Store  // constants that are the Program's own; those of the model are the Model's
 	copied   *constants.Copies // copies of the model's constants, as it stores them
 	defaults []*tensor.Tensor  // of inputs that need not be given, by index; nil for the others
@@ -68,7 +69,7 @@ type Program struct {
 
 func newProgram(c *compilation) (*Program, error) {
 	p := &Program{o: c.o, model: c.model, g: c.g, backends: c.backends, opened: c.opened, results: c.results, folded: c.folded, wrong: c.wrong, before: c.before,
-		bans: c.bans, groups: c.exes, chooser: c.chooser, removed: c.removed, alone: c.alone, tuned: c.tuned, packed: c.packer.Own, copied: &c.copies}
+		bans: c.bans, groups: c.exes, chooser: c.chooser, removed: c.removed, alone: c.alone, tuned: c.tuned, times: c.times, packed: c.packer.Own, copied: &c.copies}
 	for _, n := range sortedNodes(c.exes) {
 		p.exes = append(p.exes, c.exes[n])
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/exec"
+	"github.com/carve-dev/carve/internal/footprint"
 	"github.com/carve-dev/carve/memplan"
 	"github.com/carve-dev/carve/partition"
 )
@@ -48,13 +49,6 @@ type ProcessReport struct {
 	Backend  string `json:"backend"`
 	Restarts int    `json:"restarts"`
 	Last     string `json:"last,omitempty"`
-}
-
-// PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
-// conversions and launches included, and a bound that no choice is below. Symbols count with an assumed size, loop bodies once.
-type PlacementReport struct {
-	Nanoseconds float64 `json:"nanoseconds"`
-	Bound       float64 `json:"bound_nanoseconds"`
 }
 
 // ConversionSum is a number of conversions and the bytes of what they convert.
@@ -186,11 +180,11 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 
 // peak models the peak with these values of the symbols, in the order of execution and in the model's.
 func (p *Program) peak(ctx context.Context, b graph.Bindings) PeakReport {
-	m := memoryModel{ctx: ctx, registry: p.env.Transfer.Registry, options: &p.o, backends: p.backends, bindings: b}
-	r := PeakReport{After: m.peak(p.g)}
+	m := footprint.Model{Registry: p.env.Transfer.Registry, Backends: p.backends, Compiled: p.o.compileOptions, Logger: p.o.Logger, Bindings: b, Bounds: p.o.bounded()}
+	r := PeakReport{After: m.Peak(ctx, p.g)}
 	r.Before = r.After
-	if m.orders = p.before; len(m.orders) > 0 {
-		r.Before = m.peak(p.g)
+	if m.Orders = p.before; len(m.Orders) > 0 {
+		r.Before = m.Peak(ctx, p.g)
 	}
 	return r
 }
@@ -242,13 +236,7 @@ func (w *reportWriter) block(s *exec.Spec) {
 	}
 	w.fallen(b)
 	if res := w.p.results[b.Graph]; res != nil {
-		if pl := res.Placement(); pl != nil {
-			if w.r.Placement == nil {
-				w.r.Placement = &PlacementReport{}
-			}
-			w.r.Placement.Nanoseconds += pl.Nanoseconds
-			w.r.Placement.Bound += pl.Bound
-		}
+		w.r.Placement = w.r.Placement.with(res.Placement(), b == w.p.machine.Main())
 		for _, x := range res.Explain() {
 			w.r.Rejected = append(w.r.Rejected, RejectedReport{x.Node, x.Backend, x.Reason.String()})
 		}

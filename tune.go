@@ -28,7 +28,7 @@ type TuneOptions struct {
 	// Time is how long tuning may take, about; 0 means a minute.
 	Time time.Duration
 	// Shapes gives inputs whose shapes have open symbols the shape that is measured, by name. What is measured is taken to hold for
-	// all shapes.
+	// all shapes up to Options.Bounds.
 	Shapes map[string][]int
 	// Inputs are measured with; those that are missing are made up: floats spread over [0, 1), and zeros else.
 	Inputs map[string]tensor.Value
@@ -46,36 +46,6 @@ type Tuning struct {
 	// or that do not run alone: their times are modelled.
 	Measured, Cached, Left int
 	Elapsed                time.Duration
-}
-
-// TunedReport says what is run by measured times.
-type TunedReport struct {
-	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
-	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
-	// "" where the model has not been tuned with these options.
-	Choice string `json:"choice"`
-	// Runs are the times of all that were compared, the fastest first.
-	Runs []TunedRun `json:"runs,omitempty"`
-	// Dims are the values of open symbols for which it was measured. It is taken to hold for all others.
-	Dims map[string]int64 `json:"dims,omitempty"`
-}
-
-// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
-type TunedRun struct {
-	Choice      string  `json:"choice"`
-	Nanoseconds float64 `json:"nanoseconds"`
-	Noise       float64 `json:"noise_nanoseconds"`
-}
-
-func tunedReport(c *tune.Choice) *TunedReport {
-	r := &TunedReport{Choice: c.Whole}
-	for _, x := range c.Runs {
-		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
-	}
-	if len(c.At) > 0 {
-		r.Dims = c.At
-	}
-	return r
 }
 
 // Tune measures on this machine which backend runs what of a model fastest, for Compile with Options.Placement Measured. It
@@ -192,7 +162,7 @@ func (t *tuner) keep(c *tune.Choice, replace bool) (*tune.Choice, error) {
 }
 
 func (t *tuner) finish(c *tune.Choice) *Tuning {
-	t.result.TunedReport = *tunedReport(c)
+	t.result.TunedReport = *tunedReport(c, t.o.Options.Bounds)
 	t.result.Elapsed = time.Since(t.start)
 	return &t.result
 }

@@ -3,6 +3,7 @@ package carve_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -113,6 +114,35 @@ var _ = Describe("Tune", func() {
 		Expect(again.TunedReport).To(Equal(t.TunedReport))
 		Expect(again.Elapsed).To(BeNumerically("<", time.Second))
 
+		p := compile(ctx, textModel(tunedText), tuned(dir))
+		defer p.Close()
+		var picture bytes.Buffer
+		drawn, err := p.Picture(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(drawn.WriteJSON(&picture)).To(Succeed())
+		var seen struct {
+			Nodes []struct {
+				Name       string
+				Candidates []struct {
+					Backend     string
+					Chosen      bool
+					Nanoseconds float64
+					Measured    float64 `json:"measured_nanoseconds"`
+				}
+			}
+		}
+		Expect(json.Unmarshal(picture.Bytes(), &seen)).To(Succeed())
+		count := 0
+		for _, n := range seen.Nodes {
+			for _, c := range n.Candidates {
+				if c.Backend == "cpu" && c.Nanoseconds > 0 {
+					Expect(c.Measured).To(BeNumerically(">", 0), "%s: %+v", n.Name, c)
+					count++
+				}
+			}
+		}
+		Expect(count).To(BeNumerically(">=", 5))
+
 		first := placement(ctx, textModel(tunedText), tuned(dir))
 		Expect(first).To(ContainSubstring("cpu [a"))
 		Expect(first).To(ContainSubstring("Choice:" + t.Choice))
@@ -175,11 +205,20 @@ var _ = Describe("Tune", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Tuned.Choice).To(Equal(t.Choice))
 		Expect(r.Tuned.Dims).To(Equal(map[string]int64{"N": 2}), "the plan says what it was measured at")
-		at.Shapes["x"][0] = 4
+		Expect(r.Tuned.Ranges).To(HaveKeyWithValue("N", HaveField("String()", "1 and more")))
+		at.Shapes["x"][0], at.Options.Bounds = 4, map[string]int{"N": 8}
 		t, err = carve.Tune(ctx, textModel(text), at)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(t.Known).To(BeFalse(), "other shapes are measured anew")
 		Expect(t.Dims).To(Equal(map[string]int64{"N": 4}))
+		Expect(t.Ranges).To(Equal(map[string]carve.TunedRange{"N": {Least: 1, Most: 8}}))
+
+		o := tuned(dir)
+		o.Bounds = map[string]int{"N": 8}
+		first := save(ctx, textModel(text), o)
+		Expect(first).To(ContainSubstring(`fact "measured" "at N = 4, for 1 to 8"`))
+		o.Plan = parsed(first)
+		Expect(save(ctx, textModel(text), o)).To(Equal(first), "a plan that is applied brings that with it")
 	})
 
 	It("keeps what it has measured when it is canceled", func(ctx SpecContext) {

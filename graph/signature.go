@@ -61,6 +61,30 @@ func (s Signature) Resolve(choice []int) Signature {
 	return Signature{Name: s.Name, Inputs: fix(s.Inputs), Outputs: fix(s.Outputs), Extra: s.Extra}
 }
 
+// ResolveAll returns copies of s without variables, for up to so many choices, the last variable changing fastest; s itself where it
+// has none. A choice of the first format of each comes first.
+func (s Signature) ResolveAll(most int) []Signature {
+	if len(s.Vars) == 0 {
+		return []Signature{s}
+	}
+	var out []Signature
+	choice := make([]int, len(s.Vars))
+	for len(out) < most {
+		out = append(out, s.Resolve(choice))
+		i := len(choice) - 1
+		for ; i >= 0; i-- {
+			if choice[i]++; choice[i] < len(s.Vars[i]) {
+				break
+			}
+			choice[i] = 0
+		}
+		if i < 0 {
+			break
+		}
+	}
+	return out
+}
+
 // Admits reports whether another signature, without variables, is s with formats in the place of its variables.
 func (s Signature) Admits(o *Signature) bool {
 	if len(s.Inputs) != len(o.Inputs) || len(s.Outputs) != len(o.Outputs) {

@@ -94,7 +94,7 @@ func (t *Candidates) Conversion(v *graph.Value, from, to graph.Format) float64 {
 	if from == to || v.IsConst() || v.IsDims() {
 		return 0 // constants are converted once, when the model is compiled
 	}
-	return t.s.o.Registry.Cost(from, to, estimateBytes(v.Type))
+	return t.s.o.Registry.Cost(from, to, t.s.estimateBytes(v.Type))
 }
 
 // Collect asks a backend what it would run of the nodes that are free and not banned: the sets that it claims by means of

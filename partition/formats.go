@@ -157,24 +157,7 @@ func resolve(sigs []graph.Signature) []graph.Signature {
 	}
 	var out []graph.Signature
 	for _, s := range sigs {
-		if len(s.Vars) == 0 {
-			out = append(out, s)
-			continue
-		}
-		choice := make([]int, len(s.Vars))
-		for k := 0; k < maxResolved; k++ {
-			out = append(out, s.Resolve(choice))
-			i := len(choice) - 1
-			for ; i >= 0; i-- {
-				if choice[i]++; choice[i] < len(s.Vars[i]) {
-					break
-				}
-				choice[i] = 0
-			}
-			if i < 0 {
-				break
-			}
-		}
+		out = append(out, s.ResolveAll(maxResolved)...)
 	}
 	return out
 }
@@ -183,27 +166,27 @@ func resolve(sigs []graph.Signature) []graph.Signature {
 const mostBytes = 1 << 50
 
 func (c *formatChooser) estimate(v *graph.Value) {
-	n := estimateBytes(v.Type)
+	n := c.s.estimateBytes(v.Type)
 	c.sizes[v.ID] = sizes{logical: n, physical: n}
 }
 
-func estimateBytes(t graph.Type) int64 {
+func (s *State) estimateBytes(t graph.Type) int64 {
 	if !t.IsTensor() || t.Shape == nil {
 		return 4096
 	}
 	n := 1.0
 	for _, d := range t.Shape {
-		n *= float64(estimateDim(d))
+		n *= float64(s.estimateDim(d))
 	}
 	return int64(min(n*float64(max(t.DType.Bits(), 8))/8, mostBytes))
 }
 
-// estimateDim returns a dim with graph.AssumedDim for its symbols, 1 where that is none.
-func estimateDim(d graph.Dim) int64 {
+// estimateDim returns a dim with Options.Sizes for its symbols, graph.AssumedSize for others, 1 where that is none.
+func (s *State) estimateDim(d graph.Dim) int64 {
 	if v, ok := d.Const(); ok {
 		return v
 	}
-	if v, err := d.Estimate(nil); err == nil && v > 0 {
+	if v, err := d.Estimate(s.o.Sizes); err == nil && v > 0 {
 		return v
 	}
 	return 1
@@ -233,7 +216,7 @@ func (c *formatChooser) physical(v *graph.Value, f graph.Format) int64 {
 	}
 	s.format, s.physical = f, s.logical
 	for _, b := range c.blocksOf(f.Layout, len(v.Type.Shape)) {
-		if n := estimateDim(v.Type.Shape[b.Dim]); n > 0 {
+		if n := c.s.estimateDim(v.Type.Shape[b.Dim]); n > 0 {
 			blocks := (n + int64(b.Size) - 1) / int64(b.Size)
 			s.physical = int64(min(float64(s.physical)*float64(blocks*int64(b.Size))/float64(n), mostBytes))
 		}

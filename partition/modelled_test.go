@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -273,6 +274,37 @@ var _ = Describe("The choice by cost", func() {
 				Expect(res.Placement().Gap()).To(BeNumerically("<", 0.01))
 			}
 		}
+	})
+
+	It("costs the same in any order of backends: many graphs, with launches", Label("slow"), func(ctx SpecContext) {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long: -ginkgo.label-filter=slow")
+		}
+		searched := 0
+		for seed := range uint64(400) {
+			rng := rand.New(rand.NewPCG(seed, 25))
+			m := randomMarket(rng, []int{8, 40, 200}[seed%3])
+			launches := []float64{float64(rng.IntN(3000)), float64(rng.IntN(3000)), float64(rng.IntN(300))}
+			placed := func(order []int) *partition.Placement {
+				c := &partition.Modelled{}
+				for _, i := range order {
+					c.Launches = append(c.Launches, launches[i])
+				}
+				_, res := m.cost(ctx, order, c)
+				return res.Placement()
+			}
+			first := placed(orders[0])
+			if first.Gap() > 0 {
+				searched++
+			}
+			for _, i := range rng.Perm(len(orders) - 1)[:3] {
+				p := placed(orders[i+1])
+				Expect(p.Nanoseconds).To(BeNumerically("~", first.Nanoseconds, 0.1), "seed %d, order %v", seed, orders[i+1])
+				Expect(p.Bound).To(BeNumerically("~", first.Bound, 0.1), "seed %d, order %v", seed, orders[i+1])
+				Expect(p.Corrected).To(BeNumerically("~", first.Corrected, 0.1), "seed %d, order %v", seed, orders[i+1])
+			}
+		}
+		AddReportEntry("searched", searched)
 	})
 
 	It("says for each node and backend what it lost by", func(ctx SpecContext) {

@@ -36,6 +36,8 @@ type Options struct {
 	Bans *Bans
 	// Threads is how many workers runs have, for the modelled times of nodes; 0 counts as 1.
 	Threads int
+	// Sizes are values of symbols for estimates of times and bytes; those that are missing count as graph.AssumedSize.
+	Sizes graph.Bindings
 	// Chooser decides who runs what; nil means Priority.
 	Chooser Chooser
 	// Logger receives what was decided; nil discards it.

@@ -319,7 +319,7 @@ func (b *placing) leastTimes() {
 			for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
 				for _, r := range vs {
 					if r != nil {
-						bytes += estimateBytes(r.Type)
+						bytes += b.s.estimateBytes(r.Type)
 					}
 				}
 			}

@@ -20,7 +20,7 @@ func (s *State) price(i int32, n *graph.Node, said property.Cost, sigs []graph.S
 	if e == nil {
 		return said, sigs
 	}
-	w := cost.Measure(n)
+	w := cost.MeasureAt(n, s.o.Sizes)
 	said.FLOPs, said.Bytes = w.FLOPs, w.Bytes
 	times := make([]float64, len(sigs))
 	for k := range sigs {

@@ -62,6 +62,39 @@ func checkZoo(ctx context.Context, library, name string, o carve.Options) *carve
 	return r
 }
 
+// placedInAnyOrder compares the choices by cost for all orders of mkl, cpu and reference.
+func placedInAnyOrder(ctx context.Context, library, name string) {
+	GinkgoHelper()
+	path, err := zootest.Materialize(name)
+	if errors.Is(err, zootest.ErrAbsent) {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	m, err := carve.Open(ctx, path)
+	Expect(err).NotTo(HaveOccurred())
+	defer m.Close()
+	list := []backend.Config{{Name: "mkl", Options: options(library)}, {Name: "cpu"}, {Name: "reference"}}
+	var first *carve.PlacementReport
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		o := &carve.Options{Placement: carve.Modelled, Strict: true, Threads: 1}
+		for _, i := range order {
+			o.Backends = append(o.Backends, list[i])
+		}
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred(), name)
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Close()).To(Succeed())
+		if first == nil {
+			first = r.Placement
+		}
+		say := fmt.Sprintf("%s, order %v", name, order)
+		Expect(r.Placement.Nanoseconds).To(BeNumerically("~", first.Nanoseconds, 1), say)
+		Expect(r.Placement.Bound).To(BeNumerically("~", first.Bound, 1), say)
+		Expect(r.Placement.Corrected).To(BeNumerically("~", first.Corrected, 1), say)
+	}
+}
+
 var _ = Describe("the zoo on mkl", func() {
 	for _, lib := range libraries() {
 		for _, name := range quickZoo {
@@ -70,6 +103,15 @@ var _ = Describe("the zoo on mkl", func() {
 				checkZoo(ctx, lib, name, carve.Options{})
 			})
 		}
+		It(strings.TrimSpace("costs the same in every order of backends where cost decides "+lib), Label("slow"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "slow") {
+				Skip("takes long: -ginkgo.label-filter=slow")
+			}
+			open(lib)
+			for _, name := range quickZoo {
+				placedInAnyOrder(ctx, lib, name)
+			}
+		})
 		It(strings.TrimSpace("cuts channels anywhere in blocks of 8 and 16 "+lib), func(ctx SpecContext) {
 			open(lib)
 			for _, layout := range []string{"NCHW8c", "NCHW16c"} {

@@ -155,6 +155,9 @@ func (a *app) why(ctx context.Context, j *job, f *partitionFlags) error {
 		cost := ""
 		if b.Nanoseconds > 0 {
 			cost = fmt.Sprintf(" (modelled %v by itself)", time.Duration(b.Nanoseconds).Round(100*time.Nanosecond))
+			if b.Measured > 0 {
+				cost = fmt.Sprintf("%s, measured %v)", strings.TrimSuffix(cost, ")"), time.Duration(b.Measured).Round(100*time.Nanosecond))
+			}
 		}
 		if b.Chosen {
 			fmt.Fprintln(a.stdout, "  "+cell("on "+b.Backend+": chosen"+cost))

@@ -93,7 +93,7 @@ func (a *app) printTuning(r *tuneReport, took time.Duration) {
 	}
 	t.Flush()
 	if len(r.Dims) > 0 {
-		fmt.Fprintf(a.stdout, "measured at %s; taken to hold for all others\n", dimText(r.Dims))
+		fmt.Fprintf(a.stdout, "measured at %s\n", tunedText(&r.TunedReport))
 	}
 }
 
@@ -104,17 +104,17 @@ func (a *app) printTuned(r *carve.TunedReport) {
 	case r.Choice == "":
 		fmt.Fprintln(a.stdout, "not tuned with these options: times that were not measured are modelled")
 	case len(r.Dims) > 0:
-		fmt.Fprintf(a.stdout, "chosen as tuning found fastest at %s: %s\n", dimText(r.Dims), r.Choice)
+		fmt.Fprintf(a.stdout, "chosen as tuning found fastest at %s: %s\n", tunedText(r), r.Choice)
 	default:
 		fmt.Fprintf(a.stdout, "chosen as tuning found fastest: %s\n", r.Choice)
 	}
 }
 
-// dimText lists symbols with their values.
-func dimText(dims map[string]int64) string {
+// tunedText lists symbols with the values that were measured, and those for which that is taken to hold.
+func tunedText(r *carve.TunedReport) string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		out = append(out, fmt.Sprintf("%s=%d", name, dims[name]))
+	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
+		out = append(out, fmt.Sprintf("%s=%d, taken to hold for %v", name, r.Dims[name], r.Ranges[name]))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, "; ")
 }

@@ -42,6 +42,7 @@ var _ = Describe("tune", func() {
 		out = planned.stdout
 		Expect(out).To(ContainSubstring("chosen as tuning found fastest: " + r.Choice + "\n"))
 		Expect(out).To(MatchRegexp(`(?m)^cpu +1 +2 `))
+		Expect(succeeds(ctx, with("partition", "--placement", "measured", "--why", "a")...).stdout).To(MatchRegexp(`chosen \(modelled .+ by itself, measured .+\)`))
 		Expect(succeeds(ctx, with("partition", "--placement", "priority")...).stdout).NotTo(ContainSubstring("tuning"))
 		got := succeeds(ctx, append(with("partition", "--placement", "measured"), "--threads", "2")...)
 		Expect(got.stdout).To(ContainSubstring("not tuned with these options"))

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"maps"
 	"math"
 
 	"github.com/carve-dev/carve/graph"
@@ -11,14 +12,15 @@ import (
 // operands are the shapes of a node's operands and results, with assumptions where they are open.
 type operands struct {
 	ins, outs [][]float64 // nil for one that is absent or of unknown rank
-	bindings  graph.Bindings
+	sizes     graph.Bindings // values of symbols, not to be changed
+	bindings  graph.Bindings // with assumptions; nil where there are no symbols
 	bytes     float64 // of all, an operand that comes twice counting once
 	outBytes  float64
 	room      []float64 // for dims of operands and results that are to come
 }
 
-// shapes returns those of n.
-func shapes(n *graph.Node) *operands {
+// shapes returns those of n with these values of symbols.
+func shapes(n *graph.Node, sizes graph.Bindings) *operands {
 	ranks := 0
 	for _, vs := range [2][]*graph.Value{n.Inputs, n.Outputs} {
 		for _, v := range vs {
@@ -28,7 +30,7 @@ func shapes(n *graph.Node) *operands {
 		}
 	}
 	lists := make([][]float64, len(n.Inputs)+len(n.Outputs))
-	o := &operands{ins: lists[:len(n.Inputs)], outs: lists[len(n.Inputs):], room: make([]float64, ranks)}
+	o := &operands{ins: lists[:len(n.Inputs)], outs: lists[len(n.Inputs):], sizes: sizes, room: make([]float64, ranks)}
 	for i, v := range n.Inputs {
 		o.ins[i] = o.dims(v)
 		if !seen(n.Inputs[:i], v) {
@@ -52,7 +54,7 @@ func seen(list []*graph.Value, v *graph.Value) bool {
 	return false
 }
 
-// dims returns the dims of v: graph.AssumedSize for symbols that are open, graph.AssumedDim for what cannot be computed.
+// dims returns the dims of v: graph.AssumedSize for symbols that have no value, graph.AssumedDim for what cannot be computed.
 func (o *operands) dims(v *graph.Value) []float64 {
 	if v == nil || !v.Type.IsTensor() || !v.Type.Shape.Known() {
 		return nil
@@ -67,6 +69,7 @@ func (o *operands) dims(v *graph.Value) []float64 {
 		}
 		if o.bindings == nil {
 			o.bindings = graph.Bindings{}
+			maps.Copy(o.bindings, o.sizes)
 		}
 		o.bindings.Assume(x)
 		d[i] = graph.AssumedDim

@@ -25,18 +25,21 @@ type Part struct {
 }
 
 // Measure returns what a node does.
-func Measure(n *graph.Node) Work {
+func Measure(n *graph.Node) Work { return MeasureAt(n, nil) }
+
+// MeasureAt is Measure with these values of symbols; those that are missing have graph.AssumedSize.
+func MeasureAt(n *graph.Node, sizes graph.Bindings) Work {
 	if !n.IsCarve(graph.OpFused) || len(n.Regions) == 0 {
-		return single(n, shapes(n))
+		return single(n, shapes(n, sizes))
 	}
-	return fused(n, 0)
+	return fused(n, sizes, 0)
 }
 
 // deepest bounds fused nodes within fused nodes.
 const deepest = 16
 
 // fused is the work of a set: of its heaviest node, with the bytes that enter and leave the set.
-func fused(n *graph.Node, depth int) Work {
+func fused(n *graph.Node, sizes graph.Bindings, depth int) Work {
 	var parts []Work
 	head := -1
 	heaviest := -1.0
@@ -44,9 +47,9 @@ func fused(n *graph.Node, depth int) Work {
 	for m := range n.Regions[0].Graph.Nodes() {
 		var w Work
 		if m.IsCarve(graph.OpFused) && len(m.Regions) > 0 && depth < deepest {
-			w = fused(m, depth+1)
+			w = fused(m, sizes, depth+1)
 		} else {
-			w = single(m, shapes(m))
+			w = single(m, shapes(m, sizes))
 		}
 		flops += w.FLOPs
 		if weight := w.Work*weightOfWork + w.Items + w.Rows; weight > heaviest && w.Class != "view" {
@@ -54,7 +57,7 @@ func fused(n *graph.Node, depth int) Work {
 		}
 		parts = append(parts, w)
 	}
-	outer := single(n, shapes(n))
+	outer := single(n, shapes(n, sizes))
 	if head < 0 {
 		outer.Class = "view"
 		return outer

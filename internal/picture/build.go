@@ -20,6 +20,10 @@ type Source struct {
 	Backends []backend.Backend // in order of priority
 	Registry *convert.Registry
 	Threads  int
+	Sizes    graph.Bindings // values of symbols that modelled times count with
+	// Measured returns the nanoseconds of a run of a node on a backend with a signature that has no variables, 0 where they are not
+	// known; nil where nothing was measured.
+	Measured func(n *graph.Node, backend string, sig *graph.Signature) float64
 	Facts    []Fact
 	Folded   []Folded
 	Rejected []Rejection

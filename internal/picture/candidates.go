@@ -22,6 +22,7 @@ func (b *builder) candidates(n *graph.Node, chosen string) []Candidate {
 		c.Chosen = c.Backend == chosen
 		if chosen != Host {
 			c.Nanoseconds = math.Round(b.price(be, n, c.Chosen))
+			c.Measured = math.Round(b.measured(be, n, c.Chosen))
 		}
 		c.Reasons = b.reasons(from, c.Backend)
 		out = append(out, c)
@@ -73,10 +74,10 @@ func (b *builder) price(be backend.Backend, n *graph.Node, owner bool) float64 {
 		if can.Reason != nil {
 			return 0
 		}
-		return nanoseconds(e, n, can.Signatures, can.Cost.Nanoseconds, b.src.Threads)
+		return b.nanoseconds(e, n, can.Signatures, can.Cost.Nanoseconds)
 	}
 	if owner {
-		return nanoseconds(e, n, nil, 0, b.src.Threads)
+		return b.nanoseconds(e, n, nil, 0)
 	}
 	sum := 0.0
 	for m := range n.Region("body").Nodes() {
@@ -89,18 +90,54 @@ func (b *builder) price(be backend.Backend, n *graph.Node, owner bool) float64 {
 	return sum
 }
 
+// mostResolved bounds the signatures that one with variables stands for.
+const mostResolved = 16
+
+// measured returns what was measured of a node on a backend in nanoseconds: in the formats in which the owner runs it, elsewhere in the
+// best ones, what is fused as its parts; 0 where something of that is not known.
+func (b *builder) measured(be backend.Backend, n *graph.Node, owner bool) float64 {
+	name := be.Info().Name
+	switch {
+	case b.src.Measured == nil:
+		return 0
+	case owner && n.Ports != nil:
+		sig := *n.Ports
+		sig.Name = n.SigName
+		return b.src.Measured(n, name, &sig)
+	case !fused(n):
+		least := 0.0
+		for _, s := range be.Supports(n).Signatures {
+			for _, sig := range s.ResolveAll(mostResolved) {
+				if ns := b.src.Measured(n, name, &sig); ns > 0 && (least == 0 || ns < least) {
+					least = ns
+				}
+			}
+		}
+		return least
+	}
+	sum := 0.0
+	for m := range n.Region("body").Nodes() {
+		ns := b.measured(be, m, false)
+		if ns == 0 {
+			return 0
+		}
+		sum += ns
+	}
+	return sum
+}
+
 // nanoseconds returns the time that a backend names, or else that of the best signature by its efficiencies.
-func nanoseconds(e *backend.Efficiency, n *graph.Node, sigs []graph.Signature, said float64, threads int) float64 {
+func (b *builder) nanoseconds(e *backend.Efficiency, n *graph.Node, sigs []graph.Signature, said float64) float64 {
 	if said > 0 || e == nil {
 		return said
 	}
-	w := cost.Measure(n)
+	w := cost.MeasureAt(n, b.src.Sizes)
 	if len(sigs) == 0 {
-		return cost.Nanoseconds(e, &w, n.SigName, threads)
+		return cost.Nanoseconds(e, &w, n.SigName, b.src.Threads)
 	}
 	least := 0.0
 	for k := range sigs {
-		if ns := cost.Nanoseconds(e, &w, sigs[k].Name, threads); ns > 0 && (least == 0 || ns < least) {
+		if ns := cost.Nanoseconds(e, &w, sigs[k].Name, b.src.Threads); ns > 0 && (least == 0 || ns < least) {
 			least = ns
 		}
 	}
@@ -137,7 +174,7 @@ func (d *Document) Ask(name string) (a Answer, found bool) {
 		if a.Node != nil {
 			for _, of := range a.Node.Candidates {
 				if of.Backend == be.Name {
-					c.Chosen, c.Nanoseconds = of.Chosen, of.Nanoseconds
+					c.Chosen, c.Nanoseconds, c.Measured = of.Chosen, of.Nanoseconds, of.Measured
 				}
 			}
 		}

@@ -73,11 +73,13 @@ type Node struct {
 }
 
 // Candidate is what a backend of the list is for a node: chosen, or not for these reasons. Nanoseconds are modelled, of the node by
-// itself, with neither conversions nor the launch of a group; 0 where the backend cannot run it or names no time.
+// itself, with neither conversions nor the launch of a group; 0 where the backend cannot run it or names no time. Measured are those
+// that tuning found for the best of its formats, of the chosen one for those that it runs in.
 type Candidate struct {
 	Backend     string   `json:"backend"`
 	Chosen      bool     `json:"chosen,omitempty"`
 	Nanoseconds float64  `json:"nanoseconds,omitempty"`
+	Measured    float64  `json:"measured_nanoseconds,omitempty"`
 	Reasons     []string `json:"reasons,omitempty"`
 }
 

@@ -63,13 +63,15 @@ function holder(name) {
 }
 
 function candidates(pane, n) {
+  const tuned = n.candidates.some(c => c.measured_nanoseconds);
   const body = n.candidates.map(c => element('tr', { className: c.chosen ? 'chosen' : '' },
     element('td', {}, chip(c.backend), ' ' + c.backend),
     element('td', { className: 'num', textContent: c.nanoseconds ? time(c.nanoseconds) : '' }),
+    ...(tuned ? [element('td', { className: 'num', textContent: c.measured_nanoseconds ? time(c.measured_nanoseconds) : '' })] : []),
     element('td', {}, ...(c.chosen ? [element('div', { textContent: 'chosen' })] : []), ...(c.reasons || []).map(r => element('div', { dir: 'auto', textContent: r })))));
   pane.append(element('h3', { textContent: 'every backend of the list' }), element('table', { className: 'of' },
-    element('thead', {}, element('tr', {}, ...['', 'modelled', 'chosen, or why not'].map(t => element('th', { textContent: t })))), element('tbody', {}, ...body)));
-  if (n.candidates.some(c => c.nanoseconds)) pane.append(element('p', { className: 'muted', textContent: 'Modelled times are of the node by itself, without conversions and launches.' }));
+    element('thead', {}, element('tr', {}, ...['', 'modelled', ...(tuned ? ['tuned'] : []), 'chosen, or why not'].map(t => element('th', { textContent: t })))), element('tbody', {}, ...body)));
+  if (n.candidates.some(c => c.nanoseconds)) pane.append(element('p', { className: 'muted', textContent: `Modelled${tuned ? ' and tuned' : ''} times are of the node by itself, without conversions and launches.` }));
 }
 
 function ports(pane, title, list, from) {

@@ -1,8 +1,10 @@
-package carve
+// Package footprint models what the execution of a partitioned graph takes of memory, for who decides on its order.
+package footprint
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -13,119 +15,27 @@ import (
 	"github.com/carve-dev/carve/memplan/schedule"
 )
 
-// The order of execution. Each group's body is put into the order that needs the least memory, and so are the graphs of
-// groups, conversions and the host's nodes. The groups are what they are by then: the order changes neither them nor the
-// conversions. Symbols without a bound count as graph.AssumedSize.
-
-// order is the pass: it reorders group bodies, then the graphs around them, and keeps the orders before.
-func (c *compilation) order() error {
-	c.before = map[*graph.Graph][]*graph.Node{}
-	if err := c.followed(); err != nil {
-		return err
-	}
-	if c.o.KeepOrder {
-		return nil
-	}
-	planned, err := c.plannedOrder()
-	if err != nil {
-		return err
-	}
-	m := memoryModel{ctx: c.ctx, registry: c.registry, options: &c.o, backends: c.backends, estimate: true}
-	return c.blocks(func(g *graph.Graph) error {
-		for n := range g.Nodes() {
-			if n.IsCarve(graph.OpSubgraph) && !planned[n.Regions[0].Graph] {
-				if err := c.orderGraph(&m, n.Regions[0].Graph); err != nil {
-					return err
-				}
-			}
-		}
-		if planned[g] {
-			return nil
-		}
-		return c.orderGraph(&m, g)
-	})
-}
-
-// plannedOrder takes the order of execution from the plan, for the graphs whose nodes it lists in a topological order.
-func (c *compilation) plannedOrder() (map[*graph.Graph]bool, error) {
-	if c.o.Plan == nil {
-		return nil, nil
-	}
-	done := map[*graph.Graph]bool{}
-	for i, s := range c.states {
-		if i >= len(c.o.Plan.p.Graphs) {
-			break // it has no nodes
-		}
-		for _, o := range c.o.Plan.p.Graphs[i].Orders(s.Graph()) {
-			nodes, err := o.Graph.Topo()
-			if err != nil {
-				return nil, err
-			}
-			if slices.Equal(nodes, o.Nodes) {
-				done[o.Graph] = true
-			} else if o.Graph.Reorder(o.Nodes) == nil {
-				c.before[o.Graph], done[o.Graph] = nodes, true
-			}
-		}
-	}
-	return done, nil
-}
-
-func (c *compilation) orderGraph(m *memoryModel, g *graph.Graph) error {
-	if g.NumNodes() < 4 {
-		return nil // at most one of three nodes has another place, and none that frees anything
-	}
-	nodes, err := g.Topo()
-	if err != nil || forced(nodes) {
-		return err
-	}
-	o, err := schedule.Order(c.ctx, m.graph(g, nodes), nil)
-	if err != nil || !o.Reordered {
-		return err
-	}
-	sorted := make([]*graph.Node, len(nodes))
-	for i, k := range o.Order {
-		sorted[i] = nodes[k]
-	}
-	c.before[g] = nodes
-	return g.Reorder(sorted)
-}
-
-// forced reports whether nodes in topological order have no other one: each reads a result of that in front of it.
-func forced(nodes []*graph.Node) bool {
-	for i, n := range nodes[1:] {
-		before := nodes[i]
-		reads := false
-		for k := range n.NumOperands() {
-			v := n.Operand(k)
-			reads = reads || v != nil && v.Producer == before
-		}
-		if !reads {
-			return false
-		}
-	}
-	return true
-}
-
-// memoryModel tells what a graph's values take, as far as the planner will see it. How values of a group share memory is
+// Model tells what a graph's values take, as far as the planner will see it. How values of a group share memory is
 // what its backend says (backend.Estimator); where it says nothing each counts with its own size. Workspace does not count.
-type memoryModel struct {
-	ctx      context.Context
-	registry *convert.Registry
-	options  *Options
-	backends []backend.Backend
-	bindings graph.Bindings
-	estimate bool           // symbols without a binding get a bound or an estimate
-	known    graph.Bindings // bindings, and bounds of other symbols; made when first needed
-	// orders gives graphs another order than that of their list; nil for none.
-	orders map[*graph.Graph][]*graph.Node
-	asked  map[*graph.Graph]*backend.Footprint // of groups' bodies; nil entries where it is not known
-	shape  []int                               // of the value that size was asked for last
+type Model struct {
+	Registry *convert.Registry
+	Backends []backend.Backend
+	Compiled func(b backend.Backend) backend.CompileOptions // how groups of a backend are compiled
+	Logger   *slog.Logger
+	Bindings graph.Bindings // values of symbols
+	Bounds   graph.Bindings // values of symbols without a binding, where Estimate is set
+	Estimate bool           // symbols without a binding get a bound or an estimate
+	// Orders gives graphs another order than that of their list; nil for none.
+	Orders map[*graph.Graph][]*graph.Node
+
+	known graph.Bindings                      // bindings, and bounds of other symbols; made when first needed
+	asked map[*graph.Graph]*backend.Footprint // of groups' bodies; nil entries where it is not known
+	shape []int                               // of the value that size was asked for last
 }
 
-// peak returns the largest sum of bytes that are alive at one time in g, what its groups and regions need included.
-func (m *memoryModel) peak(g *graph.Graph) int64 {
-	nodes := m.orders[g]
+// Peak returns the largest sum of bytes that are alive at one time in g, what its groups and regions need included.
+func (m *Model) Peak(ctx context.Context, g *graph.Graph) int64 {
+	nodes := m.Orders[g]
 	if nodes == nil {
 		var err error
 		if nodes, err = g.Topo(); err != nil {
@@ -136,15 +46,15 @@ func (m *memoryModel) peak(g *graph.Graph) int64 {
 	for i := range order {
 		order[i] = i
 	}
-	p, err := schedule.Peak(m.graph(g, nodes), order)
+	p, err := schedule.Peak(m.Graph(ctx, g, nodes), order)
 	if err != nil {
 		return 0
 	}
 	return p
 }
 
-// graph describes g for the scheduler. nodes are those of g in their present order.
-func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph {
+// Graph describes g for the scheduler. nodes are those of g in their present order.
+func (m *Model) Graph(ctx context.Context, g *graph.Graph, nodes []*graph.Node) *schedule.Graph {
 	values := g.ValueIDs()
 	s := &schedule.Graph{Bytes: make([]int64, values), Keep: make([]bool, values), Within: make([]int, values), Nodes: make([]schedule.Node, len(nodes))}
 	for i := range s.Within {
@@ -154,7 +64,7 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 	owner := g.Owner()
 	body := owner != nil && owner.IsCarve(graph.OpSubgraph)
 	if body {
-		if told = m.footprint(owner); told != nil {
+		if told = m.footprint(ctx, owner); told != nil {
 			copy(s.Within, told.Within)
 		}
 	}
@@ -184,7 +94,7 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 	}
 	list := make([]int, 0, ids) // of all nodes
 	for i, n := range nodes {
-		s.Nodes[i] = m.node(n, &list)
+		s.Nodes[i] = m.node(ctx, n, &list)
 		if told != nil {
 			s.Nodes[i].Overwrite = told.Overwrite[n.ID]
 		}
@@ -194,17 +104,17 @@ func (m *memoryModel) graph(g *graph.Graph, nodes []*graph.Node) *schedule.Graph
 
 // footprint returns what the backend of a group says of its body's memory, nil where it says nothing or nonsense: a worse
 // order is all that comes of that.
-func (m *memoryModel) footprint(group *graph.Node) *backend.Footprint {
+func (m *Model) footprint(ctx context.Context, group *graph.Node) *backend.Footprint {
 	body := group.Regions[0].Graph
 	if f, known := m.asked[body]; known {
 		return f
 	}
-	f, err := m.ask(group, body)
+	f, err := m.ask(ctx, group, body)
 	if err == nil && f != nil {
 		err = checkFootprint(f, body)
 	}
 	if err != nil {
-		m.options.Logger.Debug("memory of a group is not known", "backend", group.Backend, "group", group.Name, "error", err)
+		m.Logger.DebugContext(ctx, "memory of a group is not known", "backend", group.Backend, "group", group.Name, "error", err)
 		f = nil
 	}
 	if m.asked == nil {
@@ -215,7 +125,7 @@ func (m *memoryModel) footprint(group *graph.Node) *backend.Footprint {
 }
 
 // ask asks the backend of a group. A panic of the backend becomes an error.
-func (m *memoryModel) ask(group *graph.Node, body *graph.Graph) (f *backend.Footprint, err error) {
+func (m *Model) ask(ctx context.Context, group *graph.Node, body *graph.Graph) (f *backend.Footprint, err error) {
 	b := m.backend(group)
 	e, ok := b.(backend.Estimator)
 	if !ok {
@@ -226,12 +136,12 @@ func (m *memoryModel) ask(group *graph.Node, body *graph.Graph) (f *backend.Foot
 			f, err = nil, fmt.Errorf("estimate: panic: %v", r)
 		}
 	}()
-	return e.Estimate(m.ctx, body, m.assumed(shapesOf(body)...), m.options.compileOptions(b))
+	return e.Estimate(ctx, body, m.assumed(shapesOf(body)...), m.Compiled(b))
 }
 
 // backend returns the one of a group, nil where it is not in the list.
-func (m *memoryModel) backend(group *graph.Node) backend.Backend {
-	for _, b := range m.backends {
+func (m *Model) backend(group *graph.Node) backend.Backend {
+	for _, b := range m.Backends {
 		if b.Info().Name == group.Backend {
 			return b
 		}
@@ -262,7 +172,7 @@ func checkFootprint(f *backend.Footprint, body *graph.Graph) error {
 
 // boundary tells which values at the edges of a group's body lie in the arena: not the caller's, and inputs only where
 // the group alone reads them.
-func (m *memoryModel) boundary(owner *graph.Node, s *schedule.Graph) {
+func (m *Model) boundary(owner *graph.Node, s *schedule.Graph) {
 	body := owner.Regions[0].Graph
 	for i, v := range body.Inputs {
 		s.Bytes[v.ID] = 0
@@ -283,7 +193,7 @@ func direct(v *graph.Value) bool {
 }
 
 // node describes a node; its lists of values are cut off the end of list.
-func (m *memoryModel) node(n *graph.Node, list *[]int) schedule.Node {
+func (m *Model) node(ctx context.Context, n *graph.Node, list *[]int) schedule.Node {
 	ids := *list
 	from := len(ids)
 	for k := range n.NumOperands() {
@@ -301,7 +211,7 @@ func (m *memoryModel) node(n *graph.Node, list *[]int) schedule.Node {
 	out := schedule.Node{Inputs: ids[from:mid:mid], Outputs: ids[mid:len(ids):len(ids)]}
 	if !n.IsCarve(graph.OpFused) {
 		for _, r := range n.Regions {
-			out.Work = max(out.Work, m.peak(r.Graph))
+			out.Work = max(out.Work, m.Peak(ctx, r.Graph))
 		}
 	}
 	if n.IsCarve(graph.OpSubgraph) { // whose peak counts what stands at its edges as well
@@ -321,14 +231,14 @@ func (m *memoryModel) node(n *graph.Node, list *[]int) schedule.Node {
 }
 
 // size returns the physical bytes of a value in an arena, 0 where it lies elsewhere or depends on data.
-func (m *memoryModel) size(v *graph.Value) int64 {
+func (m *Model) size(v *graph.Value) int64 {
 	if !v.Type.IsTensor() || !v.Type.Backed() || v.Type.DType == tensor.String || v.IsConst() || v.IsDims() {
 		return 0
 	}
 	if !m.dims(v) {
 		return 0
 	}
-	n, err := m.registry.Size(v.Format, v.Type.DType, m.shape)
+	n, err := m.Registry.Size(v.Format, v.Type.DType, m.shape)
 	if err != nil || n < 0 {
 		return 0
 	}
@@ -336,14 +246,14 @@ func (m *memoryModel) size(v *graph.Value) int64 {
 }
 
 // dims evaluates the shape of a value; it reports false where that is not known.
-func (m *memoryModel) dims(v *graph.Value) bool {
+func (m *Model) dims(v *graph.Value) bool {
 	m.shape = m.shape[:0]
 	if !v.Type.Shape.Known() {
 		return false
 	}
 	for _, d := range v.Type.Shape {
-		eval, known := graph.Dim.Eval, m.bindings
-		if m.estimate {
+		eval, known := graph.Dim.Eval, m.Bindings
+		if m.Estimate {
 			eval, known = graph.Dim.Estimate, m.bounded()
 		}
 		n, err := eval(d, known)
@@ -356,19 +266,17 @@ func (m *memoryModel) dims(v *graph.Value) bool {
 }
 
 // bounded returns the bindings, and the bounds of symbols that have none.
-func (m *memoryModel) bounded() graph.Bindings {
+func (m *Model) bounded() graph.Bindings {
 	if m.known == nil {
 		m.known = graph.Bindings{}
-		for name, n := range m.options.Bounds {
-			m.known[name] = int64(n)
-		}
-		maps.Copy(m.known, m.bindings)
+		maps.Copy(m.known, m.Bounds)
+		maps.Copy(m.known, m.Bindings)
 	}
 	return m.known
 }
 
 // assumed returns a value for every symbol of these shapes: its binding, its bound or graph.AssumedSize.
-func (m *memoryModel) assumed(shapes ...graph.Shape) graph.Bindings {
+func (m *Model) assumed(shapes ...graph.Shape) graph.Bindings {
 	b := maps.Clone(m.bounded())
 	for _, s := range shapes {
 		b.Assume(s...)

@@ -1,0 +1,251 @@
+package carve
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/internal/measurements"
+	"github.com/carve-dev/carve/internal/plan"
+	"github.com/carve-dev/carve/internal/tune"
+	"github.com/carve-dev/carve/partition"
+)
+
+// Who runs what: the ways to choose, and what is reported of the choice.
+
+// choose returns who decides among backends.
+func (c *compilation) choose() (_ partition.Chooser, err error) {
+	if c.chooser != nil {
+		return c.chooser, nil
+	}
+	switch {
+	case c.told != nil:
+		c.chooser, err = c.told(c)
+	case c.o.Placement == Measured:
+		c.chooser, err = c.measured()
+	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
+		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	default:
+		c.chooser = partition.Priority{}
+	}
+	return c.chooser, err
+}
+
+// rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
+func (c *compilation) rivals() bool {
+	n := 0
+	for _, b := range c.backends {
+		info := b.Info()
+		switch {
+		case info.Oracle:
+		case info.Efficiency == nil:
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 1
+}
+
+// measured reads who chooses from the cache.
+func (c *compilation) measured() (partition.Chooser, error) {
+	cache, err := c.o.openCache()
+	if err != nil {
+		return nil, err
+	}
+	host := c.host()
+	if choice := readChoice(cache, c.identity(), c.o.Logger); choice != nil {
+		chooser, err := c.whole(choice.Whole, choice)
+		if err == nil {
+			c.times = func() partition.Times { return tune.NewLookup(host, choice, nil) }
+			c.tuned = tunedReport(choice, c.o.Bounds)
+			return chooser, nil
+		}
+		c.o.Logger.WarnContext(c.ctx, "a choice in the cache is ignored", "error", err)
+	}
+	c.tuned = &TunedReport{}
+	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
+	c.times = func() partition.Times { return tune.NewLookup(host, nil, cache) }
+	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: c.times()}, nil
+}
+
+// wholes names what is compared as a whole: of equal ones the first counts.
+func wholes(list []backend.Backend) []string {
+	names := []string{"priority"}
+	for _, b := range list {
+		if info := b.Info(); !info.Oracle {
+			names = append(names, "alone "+info.Name)
+		}
+	}
+	names = append(names, "measured", "modelled")
+	for i, b := range list {
+		if info := b.Info(); i > 0 && !info.Oracle {
+			names = append(names, "first "+info.Name)
+		}
+	}
+	return names
+}
+
+// whole returns who chooses in a whole of that name.
+func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
+	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	kind, of, _ := strings.Cut(name, " ")
+	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
+	switch {
+	case kind == "priority":
+		return partition.Priority{}, nil
+	case kind == "modelled":
+		return m, nil
+	case kind == "measured":
+		m.Times = tune.NewLookup(c.host(), choice, nil)
+		return m, nil
+	case first >= 0 && (kind == "first" || kind == "alone"):
+		order := []int{first}
+		for i, b := range c.backends {
+			if i != first && (kind == "first" || b.Info().Oracle) {
+				order = append(order, i)
+			}
+		}
+		return partition.Priority{Order: order}, nil
+	}
+	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
+}
+
+// readChoice returns what was found best; nil where nothing was, or what cannot be read.
+func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune.Choice {
+	text, ok := cache.Note(about)
+	if !ok {
+		return nil
+	}
+	choice, err := tune.ParseChoice(text)
+	if err != nil {
+		log.Warn("a choice in the cache is ignored", "error", err)
+		return nil
+	}
+	return choice
+}
+
+// openCache opens the folder of measurements.
+func (o *Options) openCache() (*measurements.Cache, error) {
+	dir := o.Cache
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("cache of measurements: %w", err)
+		}
+		dir = filepath.Join(user, "carve")
+	}
+	return measurements.Open(dir, func(path string, err error) {
+		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+	})
+}
+
+// TunedReport says what is run by measured times.
+type TunedReport struct {
+	// Choice is the fastest way to choose: "priority", "modelled", "measured", which is by cost with measured times, "alone NAME",
+	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
+	// "" where the model has not been tuned with these options.
+	Choice string `json:"choice"`
+	// Runs are the times of all that were compared, the fastest first.
+	Runs []TunedRun `json:"runs,omitempty"`
+	// Dims are the values of open symbols for which it was measured.
+	Dims map[string]int64 `json:"dims,omitempty"`
+	// Ranges are the values of these symbols for which it is taken to hold: all up to their bounds (Options.Bounds).
+	Ranges map[string]TunedRange `json:"ranges,omitempty"`
+}
+
+// TunedRange are values of a symbol: from Least to Most, or all from Least on where Most is 0.
+type TunedRange struct {
+	Least int64 `json:"least"`
+	Most  int64 `json:"most,omitempty"`
+}
+
+// String returns "1 to 512", or "1 and more".
+func (r TunedRange) String() string {
+	if r.Most == 0 {
+		return fmt.Sprintf("%d and more", r.Least)
+	}
+	return fmt.Sprintf("%d to %d", r.Least, r.Most)
+}
+
+// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
+type TunedRun struct {
+	Choice      string  `json:"choice"`
+	Nanoseconds float64 `json:"nanoseconds"`
+	Noise       float64 `json:"noise_nanoseconds"`
+}
+
+func tunedReport(c *tune.Choice, bounds map[string]int) *TunedReport {
+	r := &TunedReport{Choice: c.Whole}
+	for _, x := range c.Runs {
+		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+	}
+	if len(c.At) > 0 {
+		r.Dims, r.Ranges = c.At, map[string]TunedRange{}
+	}
+	for name, n := range c.At {
+		r.Ranges[name] = TunedRange{Least: min(n, 1), Most: int64(bounds[name])}
+	}
+	return r
+}
+
+// measuredFacts tell where measurements were taken, and for which values of symbols they are taken to hold: as the plan that was
+// applied says, or else tuning.
+func (p *Program) measuredFacts() (list []plan.Fact) {
+	if p.o.Plan != nil {
+		return slices.DeleteFunc(slices.Clone(p.o.Plan.of().Facts), func(f plan.Fact) bool { return f.Key != measuredFact })
+	}
+	r := p.tuned
+	if r == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
+		list = append(list, plan.Fact{Key: measuredFact, Value: fmt.Sprintf("at %s = %d, for %v", name, r.Dims[name], r.Ranges[name])})
+	}
+	return list
+}
+
+// PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
+// conversions and launches included, and a bound that no choice is below. Symbols count with their bound (Options.Bounds), or else
+// with an assumed size; loop bodies once.
+type PlacementReport struct {
+	Nanoseconds float64 `json:"nanoseconds"`
+	Bound       float64 `json:"bound_nanoseconds"`
+	// Corrected is the time of what was taken when groups were known, with launches counted by them: Regrouped groups were given
+	// to other backends then, since they did not earn their launch and conversions. Both are 0 for a plan that was saved.
+	Corrected float64 `json:"corrected_nanoseconds,omitempty"`
+	Regrouped int     `json:"regrouped,omitempty"`
+	// Rivals are the plans for the main graph that the choice was compared with: none takes less than what was taken.
+	Rivals []RivalReport `json:"rivals,omitempty"`
+}
+
+// RivalReport is a plan in which one backend has every node that it takes by itself: its modelled time, launches counted by groups.
+type RivalReport struct {
+	Backend     string  `json:"backend"`
+	Nanoseconds float64 `json:"nanoseconds"`
+}
+
+// with adds the choice for a graph; nil stands for none.
+func (r *PlacementReport) with(p *partition.Placement, main bool) *PlacementReport {
+	if p == nil {
+		return r
+	}
+	if r == nil {
+		r = &PlacementReport{}
+	}
+	r.Nanoseconds += p.Nanoseconds
+	r.Bound += p.Bound
+	r.Corrected += p.Corrected
+	r.Regrouped += p.Regrouped
+	for _, x := range p.Rivals {
+		if main {
+			r.Rivals = append(r.Rivals, RivalReport(x))
+		}
+	}
+	return r
+}
