@@ -28,6 +28,15 @@ func (p *Problem) claimed() claimed {
 	return c
 }
 
+// claimed returns the variables of each claim, which are found once.
+func (f *facts) claimed() *claimed {
+	if f.sets == nil {
+		c := f.p.claimed()
+		f.sets = &c
+	}
+	return f.sets
+}
+
 // tied returns ties, which are found once.
 func (f *facts) tied() []tie {
 	if !f.known {
@@ -39,7 +48,7 @@ func (f *facts) tied() []tie {
 // ties returns pairs of variables along which claims hold together: a tree for each claim, whose branches follow values where
 // there are some between its variables.
 func (f *facts) ties() []tie {
-	c := f.p.claimed()
+	c := f.claimed()
 	var out []tie
 	seen := map[tie]bool{}
 	add := func(a, b int32) {

@@ -60,7 +60,7 @@ func (w *search) proposal(claims bool, fits func(v, a int32, alt *Alt) bool) []i
 	y := slices.Clone(w.s.x)
 	set := make([]bool, len(y))
 	if claims {
-		c := f.p.claimed()
+		c := f.claimed()
 		for _, id := range c.order {
 			w.claim(y, set, id, c.members[id], fits)
 		}
@@ -117,7 +117,7 @@ func (w *search) mend(y []int32) {
 	if len(taken) == 0 {
 		return
 	}
-	members := f.p.claimed().members
+	members := f.claimed().members
 	for _, v := range w.vars {
 		c := f.p.Vars[v].Alts[y[v]].Claim
 		if c < 0 || taken[c] == len(members[c]) {
@@ -132,13 +132,8 @@ func (w *search) mend(y []int32) {
 // claims takes each claim, in place of what its variables and those of claims that it overlaps are, and dissolves each that is
 // taken, where that makes the sum smaller. It reports whether it did.
 func (w *search) claims(ctx context.Context, place *Place) (bool, error) {
-	f := w.s.f
-	if w.known == nil {
-		c := f.p.claimed()
-		w.known = &c
-	}
 	some := false
-	for k, id := range w.known.order {
+	for k, id := range w.s.f.claimed().order {
 		if k%256 == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
 		}
@@ -157,7 +152,7 @@ func (w *search) claims(ctx context.Context, place *Place) (bool, error) {
 func (w *search) toggle(id int32) (vars, to []int32, ok bool) {
 	f, x := w.s.f, w.s.x
 	any := func(int32) bool { return true }
-	members := w.known.members[id]
+	members := f.claimed().members[id]
 	for _, v := range members {
 		if w.fixed[v] {
 			return nil, nil, false
@@ -179,7 +174,7 @@ func (w *search) toggle(id int32) (vars, to []int32, ok bool) {
 		if other < 0 {
 			continue
 		}
-		for _, v := range w.known.members[other] {
+		for _, v := range f.claimed().members[other] {
 			if contains(vars, v) {
 				continue
 			}

@@ -13,6 +13,7 @@ type facts struct {
 	alts   [][]int32 // alternatives that are left, by variable
 	claims []tie     // tied's
 	known  bool      // claims are
+	sets   *claimed  // claimed's, nil before it is asked
 }
 
 // lists are lists of numbers in one piece of memory.
@@ -83,9 +84,41 @@ func newFacts(ctx context.Context, p *Problem) (*facts, error) {
 // pruneRounds bounds how often alternatives are compared: what goes may make room for others to go.
 const pruneRounds = 3
 
+// forbidden drops alternatives that must not be, with claims of which one is such, where a variable has others.
+func (f *facts) forbidden() {
+	dead := map[int32]bool{}
+	some := false
+	for v := range f.p.Vars {
+		for _, a := range f.p.Vars[v].Alts {
+			if a.Cost >= Hard {
+				some = true
+				if a.Claim >= 0 {
+					dead[a.Claim] = true
+				}
+			}
+		}
+	}
+	if !some {
+		return
+	}
+	for v := range f.alts {
+		alts := f.p.Vars[v].Alts
+		kept := f.alts[v][:0:0]
+		for _, i := range f.alts[v] {
+			if alts[i].Cost < Hard && (alts[i].Claim < 0 || !dead[alts[i].Claim]) {
+				kept = append(kept, i)
+			}
+		}
+		if len(kept) > 0 {
+			f.alts[v] = kept
+		}
+	}
+}
+
 // prune drops alternatives that another one of the variable beats, or equals and comes before, whatever is chosen elsewhere. An
 // optimum is left.
 func (f *facts) prune(ctx context.Context) error {
+	f.forbidden()
 	for range pruneRounds {
 		some := false
 		for v := range f.alts {

@@ -287,7 +287,6 @@ type search struct {
 	cut   cutter
 	fixed []bool  // variables that are at their optimum
 	vars  []int32 // the others
-	known *claimed
 	least int64
 }
 

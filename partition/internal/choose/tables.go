@@ -1,16 +1,9 @@
 package choose
 
 import (
-	"container/heap"
 	"context"
 	"slices"
 )
-
-// factor is a table over several variables; the labels of the last one lie together.
-type factor struct {
-	vars []int32
-	t    []int64
-}
 
 // Bounds of the exact elimination of a core.
 const (
@@ -19,98 +12,189 @@ const (
 	maxTable = 1 << 18 // of one
 )
 
-// planner finds an order in which to eliminate variables.
-type planner struct {
-	m      *model
-	inside func(v int32) bool // that v is one of them
-	near   map[int32][]int32  // sorted
-	limit  int
-	total  int
+// factor is a table over several variables, by their places among those that are eliminated; the labels of the last one lie together.
+type factor struct {
+	vars []int32
+	t    []int64
+	gone bool // it is part of another one
 }
 
-// size returns the entries of the table that eliminating v makes, at most a bit above the limit.
-func (p *planner) size(v int32) int {
+// elimination finds the best labels of some variables, given those of all others, by tables over several variables. Variables go by
+// their places in the ascending list of those that are eliminated. It holds memory that is used again by the next call.
+type elimination struct {
+	m       *model
+	place   []int32   // by variable: its place, None for the others
+	vars    []int32   // by place
+	near    [][]int32 // by place: places, ascending
+	order   []int32   // places
+	next    []sized   // a heap
+	done    []bool    // by place
+	factors []factor
+	buckets [][]int32 // by place: factors that have it
+	used    [][]int32 // by place: factors that were put together when it was eliminated
+	ints    []int32   // where lists lie
+	cells   []int64   // where tables lie
+	scratch projection
+}
+
+// projection is what project works with.
+type projection struct {
+	strides [][]int // by factor: of the result's variables
+	of, at  []int   // by factor: of the variable that goes; where it is read
+	tables  [][]int64
+	digits  []int
+	room    []int
+}
+
+// sized is a place with the entries of the table that eliminating its variable makes.
+type sized struct {
+	size  int
+	place int32
+}
+
+func (a sized) before(b sized) bool { return a.size < b.size || a.size == b.size && a.place < b.place }
+
+// push adds to the heap.
+func (e *elimination) push(x sized) {
+	e.next = append(e.next, x)
+	for i := len(e.next) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !e.next[i].before(e.next[up]) {
+			break
+		}
+		e.next[i], e.next[up] = e.next[up], e.next[i]
+		i = up
+	}
+}
+
+// pop takes the smallest from the heap.
+func (e *elimination) pop() sized {
+	x, last := e.next[0], len(e.next)-1
+	e.next[0] = e.next[last]
+	e.next = e.next[:last]
+	for i := 0; ; {
+		k := 2*i + 1
+		if k+1 < last && e.next[k+1].before(e.next[k]) {
+			k++
+		}
+		if k >= last || !e.next[k].before(e.next[i]) {
+			return x
+		}
+		e.next[i], e.next[k] = e.next[k], e.next[i]
+		i = k
+	}
+}
+
+func newElimination(m *model) *elimination {
+	return &elimination{m: m, place: slices.Repeat([]int32{None}, len(m.unary))}
+}
+
+// begin makes room for some variables.
+func (e *elimination) begin(vars []int32) {
+	e.vars = append(e.vars[:0], vars...)
+	slices.Sort(e.vars)
+	n := len(e.vars)
+	e.near, e.buckets, e.used = lists32(e.near, n), lists32(e.buckets, n), lists32(e.used, n)
+	e.order, e.next, e.factors = e.order[:0], e.next[:0], e.factors[:0]
+	e.ints, e.cells = e.ints[:0], e.cells[:0]
+	e.done = append(e.done[:0], make([]bool, n)...)
+	for i, v := range e.vars {
+		e.place[v] = int32(i)
+	}
+}
+
+// lists32 returns n empty lists, in the memory of others.
+func lists32(of [][]int32, n int) [][]int32 {
+	for len(of) < n {
+		of = append(of, nil)
+	}
+	for i := range n {
+		of[i] = of[i][:0]
+	}
+	return of[:n]
+}
+
+// end forgets the variables.
+func (e *elimination) end() {
+	for _, v := range e.vars {
+		e.place[v] = None
+	}
+}
+
+// labels returns how many labels a variable has.
+func (e *elimination) labels(place int32) int { return len(e.m.unary[e.vars[place]]) }
+
+// size returns the entries of the table that eliminating a variable makes, at most a bit above the limit.
+func (e *elimination) size(place int32, limit int) int {
 	n := 1
-	for _, w := range p.near[v] {
-		if n *= len(p.m.unary[w]); n > p.limit {
+	for _, w := range e.near[place] {
+		if n *= e.labels(w); n > limit {
 			return n
 		}
 	}
 	return n
 }
 
-// order returns an order of elimination whose tables are within bounds; false where it found none. Next comes the variable that
-// makes the smallest table, the first of them.
-func (p *planner) order(ctx context.Context, core []int32) ([]int32, bool, error) {
-	p.near = map[int32][]int32{}
-	for _, v := range core {
-		for h := p.m.head[v]; h >= 0; h = p.m.next[h] {
-			if w := p.m.node[h^1]; p.inside(w) {
-				p.near[v] = append(p.near[v], w)
+// plan finds an order of elimination whose tables are within bounds; false where it found none. Next comes the variable that makes
+// the smallest table, the first of them.
+func (e *elimination) plan(ctx context.Context, limit int) (bool, error) {
+	for i, v := range e.vars {
+		first := len(e.ints)
+		for h := e.m.head[v]; h >= 0; h = e.m.next[h] {
+			if w := e.place[e.m.node[h^1]]; w >= 0 {
+				e.ints = append(e.ints, w)
 			}
 		}
-		slices.Sort(p.near[v])
-		p.near[v] = slices.Compact(p.near[v])
+		list := e.ints[first:len(e.ints):len(e.ints)]
+		slices.Sort(list)
+		e.near[i] = slices.Compact(list)
 	}
-	var next waiting
-	for _, v := range core {
-		next = append(next, sized{p.size(v), v})
+	for i := range e.vars {
+		e.push(sized{e.size(int32(i), limit), int32(i)})
 	}
-	heap.Init(&next)
-	done := map[int32]bool{}
-	var order []int32
-	for k := 0; len(order) < len(core); k++ {
+	total := 0
+	for k := 0; len(e.order) < len(e.vars); k++ {
 		if k%64 == 0 && ctx.Err() != nil {
-			return nil, false, ctx.Err()
+			return false, ctx.Err()
 		}
-		x := heap.Pop(&next).(sized)
-		if done[x.v] || p.size(x.v) != x.size {
+		x := e.pop()
+		if e.done[x.place] || e.size(x.place, limit) != x.size {
 			continue // its size has changed since
 		}
-		p.total += x.size
-		if x.size > p.limit || p.total > maxCells {
-			return nil, false, nil
+		if total += x.size; x.size > limit || total > maxCells {
+			return false, nil
 		}
-		done[x.v] = true
-		order = append(order, x.v)
-		around := p.near[x.v]
+		e.done[x.place] = true
+		e.order = append(e.order, x.place)
+		around := e.near[x.place]
 		for _, w := range around {
-			list := slices.Concat(p.near[w], around)
-			slices.Sort(list)
-			list = slices.Compact(list)
-			p.near[w] = slices.DeleteFunc(list, func(u int32) bool { return u == x.v || u == w })
+			e.near[w] = e.union(e.near[w], around, x.place, w)
 		}
 		for _, w := range around {
-			heap.Push(&next, sized{p.size(w), w})
+			e.push(sized{e.size(w, limit), w})
 		}
-		delete(p.near, x.v)
 	}
-	return order, true, nil
+	return true, nil
 }
 
-// sized is a variable with the entries of the table that eliminating it makes.
-type sized struct {
-	size int
-	v    int32
-}
-
-// waiting is a heap of variables, the smallest table first, then the lowest number.
-type waiting []sized
-
-func (w waiting) Len() int { return len(w) }
-func (w waiting) Less(i, j int) bool {
-	return w[i].size < w[j].size || w[i].size == w[j].size && w[i].v < w[j].v
-}
-func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
-
-// Push implements heap.Interface.
-func (w *waiting) Push(x any) { *w = append(*w, x.(sized)) }
-
-// Pop implements heap.Interface.
-func (w *waiting) Pop() any {
-	x := (*w)[len(*w)-1]
-	*w = (*w)[:len(*w)-1]
-	return x
+// union returns the places of two ascending lists, without two of them.
+func (e *elimination) union(a, b []int32, x, y int32) []int32 {
+	first := len(e.ints)
+	for len(a) > 0 || len(b) > 0 {
+		var w int32
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			w, a = a[0], a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			w, b = b[0], b[1:]
+		default:
+			w, a, b = a[0], a[1:], b[1:]
+		}
+		if w != x && w != y {
+			e.ints = append(e.ints, w)
+		}
+	}
+	return e.ints[first:len(e.ints):len(e.ints)]
 }
 
 // exact finds the best labels of a core by eliminating its variables with tables over several; false where these would be too
@@ -119,248 +203,196 @@ func (m *model) exact(ctx context.Context, core []int32, labels []int32, limit i
 	if len(core) > maxCore || limit <= 0 {
 		return false, nil
 	}
-	cost, ok, err := m.tables(ctx, core, labels, limit, func(int32) bool { return true })
+	cost, ok, err := newElimination(m).solve(ctx, core, labels, limit)
 	if ok {
 		m.base = sum(m.base, cost)
 	}
 	return ok, err
 }
 
-// tables finds the best labels of some variables, those inside, given those of all others. It returns what they cost; false where
-// it would take larger tables than that.
-func (m *model) tables(ctx context.Context, vars []int32, labels []int32, limit int, inside func(v int32) bool) (int64, bool, error) {
-	p := planner{m: m, inside: inside, limit: min(limit, maxTable)}
-	order, ok, err := p.order(ctx, vars)
-	if !ok {
+// solve finds the best labels of some variables, given those of all others. It returns what they cost; false where it would take
+// larger tables than that.
+func (e *elimination) solve(ctx context.Context, vars []int32, labels []int32, limit int) (int64, bool, error) {
+	e.begin(vars)
+	defer e.end()
+	if ok, err := e.plan(ctx, min(limit, maxTable)); !ok {
 		return 0, false, err
 	}
-	buckets := make(map[int32][]*factor, len(vars))
-	for _, v := range vars {
-		own := m.unary[v]
-		for h := m.head[v]; h >= 0; h = m.next[h] {
-			w := m.node[h^1]
-			if !inside(w) {
-				if &own[0] == &m.unary[v][0] {
-					own = slices.Clone(own)
-				}
-				d := m.end(h)
-				m.given(own, &d, labels[w])
-				continue
-			}
-			if h&1 == 0 {
-				f := &factor{[]int32{v, w}, m.tab[h>>1]}
-				buckets[v] = append(buckets[v], f)
-				buckets[w] = append(buckets[w], f)
-			}
-		}
-		buckets[v] = append(buckets[v], &factor{[]int32{v}, own})
+	for i := range e.vars {
+		e.collect(int32(i), labels)
 	}
 	total := int64(0)
-	used := make([][]*factor, len(order))
-	for i, v := range order {
-		used[i] = buckets[v]
-		delete(buckets, v)
-		f, err := m.project(ctx, v, used[i])
+	for _, x := range e.order {
+		for _, k := range e.buckets[x] {
+			if !e.factors[k].gone {
+				e.used[x] = append(e.used[x], k)
+			}
+		}
+		f, err := e.project(ctx, x)
 		if err != nil {
 			return 0, false, err
+		}
+		for _, k := range e.used[x] {
+			e.factors[k].gone = true
 		}
 		if len(f.vars) == 0 {
 			total = sum(total, f.t[0])
 		}
-		for _, g := range used[i] {
-			for _, w := range g.vars {
-				if w != v {
-					buckets[w] = slices.DeleteFunc(buckets[w], func(x *factor) bool { return x == g })
-				}
-			}
-		}
 		for _, w := range f.vars {
-			buckets[w] = append(buckets[w], f)
+			e.buckets[w] = append(e.buckets[w], int32(len(e.factors)))
 		}
+		e.factors = append(e.factors, f)
 	}
-	for i := len(order) - 1; i >= 0; i-- {
-		v := order[i]
-		best, least := int32(0), 2*Hard
-		for k := range m.unary[v] {
-			labels[v] = int32(k)
-			c := int64(0)
-			for _, f := range used[i] {
-				c = sum(c, f.t[m.index(f, labels)])
-			}
-			if c < least {
-				best, least = int32(k), c
-			}
-		}
-		labels[v] = best
+	for _, x := range slices.Backward(e.order) {
+		e.decide(x, labels)
 	}
 	return total, true, nil
 }
 
-// given adds what each label costs with a neighbour's.
-func (m *model) given(own []int64, d *end, label int32) {
-	for x := range own {
-		own[x] = sum(own[x], d.at(int32(x), label))
+// collect makes the factors of a variable: its own costs, with what each label costs beside those of the variables that stay, and the
+// tables of which it is the first end.
+func (e *elimination) collect(x int32, labels []int32) {
+	v, m := e.vars[x], e.m
+	own := e.table(len(m.unary[v]))
+	copy(own, m.unary[v])
+	for h := m.head[v]; h >= 0; h = m.next[h] {
+		u := m.node[h^1]
+		w := e.place[u]
+		if w < 0 {
+			d := m.end(h)
+			for k := range own {
+				own[k] = sum(own[k], d.at(int32(k), labels[u]))
+			}
+		} else if h&1 == 0 {
+			e.add(m.tab[h>>1], x, w)
+		}
 	}
+	e.add(own, x)
 }
 
-// Bounds of windows.
-const (
-	windowVars  = 14
-	windowTable = 1 << 12
-	windowCore  = 3000 // variables of a core
-	windowRuns  = 6    // sweeps over it
-)
-
-// windows makes the labels of a core better by exact elimination of small parts of it, with all else as it is: those around each
-// variable in turn, until none changes.
-func (m *model) windows(ctx context.Context, core []int32, labels []int32) error {
-	if len(core) > windowCore {
-		return nil
+// add adds a factor.
+func (e *elimination) add(t []int64, vars ...int32) {
+	first := len(e.ints)
+	e.ints = append(e.ints, vars...)
+	for _, w := range vars {
+		e.buckets[w] = append(e.buckets[w], int32(len(e.factors)))
 	}
-	in := make([]bool, len(m.unary))
-	for range windowRuns {
-		changed := false
-		for _, seed := range core {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			vars := []int32{seed}
-			in[seed] = true
-			for k := 0; k < len(vars) && len(vars) < windowVars; k++ {
-				for h := m.head[vars[k]]; h >= 0 && len(vars) < windowVars; h = m.next[h] {
-					if w := m.node[h^1]; !in[w] {
-						in[w] = true
-						vars = append(vars, w)
-					}
-				}
-			}
-			better, err := m.window(ctx, vars, labels, in)
-			if err != nil {
-				return err
-			}
-			changed = changed || better
-			for _, v := range vars {
-				in[v] = false
-			}
-		}
-		if !changed {
-			break
-		}
-	}
-	return nil
+	e.factors = append(e.factors, factor{vars: e.ints[first:len(e.ints):len(e.ints)], t: t})
 }
 
-// window eliminates the variables of one window, fewer where the tables are too large. It reports whether that made the sum less.
-func (m *model) window(ctx context.Context, vars []int32, labels []int32, in []bool) (bool, error) {
-	for n := len(vars); n > 1; n = n * 2 / 3 {
-		part := vars[:n]
-		for _, v := range vars[n:] {
-			in[v] = false
-		}
-		before := m.within(part, labels, in)
-		was := make([]int32, n)
-		for k, v := range part {
-			was[k] = labels[v]
-		}
-		cost, ok, err := m.tables(ctx, part, labels, windowTable, func(v int32) bool { return in[v] })
-		if err != nil {
-			return false, err
-		}
-		if !ok {
-			continue
-		}
-		if cost < before {
-			return true, nil
-		}
-		for k, v := range part {
-			labels[v] = was[k]
-		}
-		return false, nil
+// table returns memory for a table, which is not cleared.
+func (e *elimination) table(n int) []int64 {
+	if n > cap(e.cells)-len(e.cells) {
+		e.cells = make([]int64, 0, max(n, 1<<12, 2*cap(e.cells)))
 	}
-	return false, nil
+	first := len(e.cells)
+	e.cells = e.cells[:first+n]
+	return e.cells[first : first+n : first+n]
 }
 
-// within returns what the variables inside cost, with their tables to all neighbours.
-func (m *model) within(vars []int32, labels []int32, in []bool) int64 {
-	total := int64(0)
-	for _, v := range vars {
-		total = sum(total, m.unary[v][labels[v]])
-		for h := m.head[v]; h >= 0; h = m.next[h] {
-			if d := m.end(h); !in[d.v] || h&1 == 0 {
-				total = sum(total, d.at(labels[v], labels[d.v]))
+// decide gives a variable the first of its best labels, given those of the variables that were eliminated later.
+func (e *elimination) decide(x int32, labels []int32) {
+	v := e.vars[x]
+	costs := e.table(len(e.m.unary[v]))
+	clear(costs)
+	for _, k := range e.used[x] {
+		f := &e.factors[k]
+		at, stride, n := 0, 0, 1
+		for i, w := range slices.Backward(f.vars) {
+			if w == x {
+				stride = n
+			} else {
+				at += n * int(labels[e.vars[f.vars[i]]])
 			}
+			n *= e.labels(w)
+		}
+		for l := range costs {
+			costs[l] = sum(costs[l], f.t[at+l*stride])
 		}
 	}
-	return total
+	labels[v] = int32(slices.Index(costs, slices.Min(costs)))
 }
 
-// index returns where a factor has the cost of these labels.
-func (m *model) index(f *factor, labels []int32) int {
-	at := 0
-	for _, v := range f.vars {
-		at = at*len(m.unary[v]) + int(labels[v])
+// project returns the least sum of the factors that a variable is in over its labels, as a factor of their other variables.
+func (e *elimination) project(ctx context.Context, x int32) (factor, error) {
+	fs, p := e.used[x], &e.scratch
+	first := len(e.ints)
+	for _, k := range fs {
+		e.ints = append(e.ints, e.factors[k].vars...)
 	}
-	return at
-}
-
-// project returns the least sum of factors over the labels of v, as a factor of their other variables.
-func (m *model) project(ctx context.Context, v int32, fs []*factor) (*factor, error) {
-	out := &factor{}
-	for _, f := range fs {
-		out.vars = append(out.vars, f.vars...)
-	}
-	slices.Sort(out.vars)
-	out.vars = slices.DeleteFunc(slices.Compact(out.vars), func(w int32) bool { return w == v })
+	slices.Sort(e.ints[first:])
+	e.ints = e.ints[:first+len(slices.Compact(e.ints[first:]))]
+	vars := slices.DeleteFunc(e.ints[first:], func(w int32) bool { return w == x })
+	e.ints = e.ints[:first+len(vars)]
+	out := factor{vars: vars[:len(vars):len(vars)]}
 	size := 1
 	for _, w := range out.vars {
-		size *= len(m.unary[w])
+		size *= e.labels(w)
 	}
-	out.t = make([]int64, size)
-	strides, of := make([][]int, len(fs)), make([]int, len(fs)) // of out's variables, and of v, in each factor
-	for i, f := range fs {
-		strides[i] = make([]int, len(out.vars))
+	out.t = e.table(size)
+	p.begin(len(fs), len(out.vars))
+	for i, k := range fs {
+		f := &e.factors[k]
+		p.tables = append(p.tables, f.t)
 		n := 1
-		for k := len(f.vars) - 1; k >= 0; k-- {
-			if f.vars[k] == v {
-				of[i] = n
+		for _, w := range slices.Backward(f.vars) {
+			if w == x {
+				p.of[i] = n
 			} else {
-				strides[i][slices.Index(out.vars, f.vars[k])] = n
+				p.strides[i][slices.Index(out.vars, w)] = n
 			}
-			n *= len(m.unary[f.vars[k]])
+			n *= e.labels(w)
 		}
 	}
-	at, digits := make([]int, len(fs)), make([]int, len(out.vars))
+	labels := e.labels(x)
 	for cell := range out.t {
 		if cell%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return factor{}, ctx.Err()
 		}
 		least := Hard
-		for k := range m.unary[v] {
+		for l := range labels {
 			c := int64(0)
-			for i, f := range fs {
-				if c = c + f.t[at[i]+k*of[i]]; c >= least {
+			for i, t := range p.tables {
+				if c += t[p.at[i]+l*p.of[i]]; c >= least {
 					break
 				}
 			}
 			least = min(least, c)
 		}
 		out.t[cell] = least
-		for d := len(digits) - 1; d >= 0; d-- {
-			digits[d]++
-			wrap := digits[d] == len(m.unary[out.vars[d]])
+		for d := len(p.digits) - 1; d >= 0; d-- {
+			p.digits[d]++
+			wrap := p.digits[d] == e.labels(out.vars[d])
 			for i := range fs {
-				at[i] += strides[i][d]
+				p.at[i] += p.strides[i][d]
 				if wrap {
-					at[i] -= strides[i][d] * digits[d]
+					p.at[i] -= p.strides[i][d] * p.digits[d]
 				}
 			}
 			if !wrap {
 				break
 			}
-			digits[d] = 0
+			p.digits[d] = 0
 		}
 	}
 	return out, nil
+}
+
+// begin makes room for so many factors and variables of the result, all zero.
+func (p *projection) begin(factors, vars int) {
+	n := factors*(vars+2) + vars
+	p.room = append(p.room[:0], make([]int, n)...)
+	room := p.room
+	take := func(n int) []int {
+		s := room[:n:n]
+		room = room[n:]
+		return s
+	}
+	p.strides, p.tables = p.strides[:0], p.tables[:0]
+	for range factors {
+		p.strides = append(p.strides, take(vars))
+	}
+	p.of, p.at, p.digits = take(factors), take(factors), take(vars)
 }
 
 // cores returns the variables that are left, by connected component, each in the order of numbers.
