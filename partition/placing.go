@@ -35,10 +35,12 @@ type placing struct {
 	chooser *formatChooser // knows sizes
 	values  []*graph.Value // by value of the problem
 	classes map[class]int32
-	class   []int32 // by value
-	ways    []way   // by class, from and to
-	unit    float64 // of the problem's costs in a nanosecond
-	low     int     // bits for ties
+	class   []int32              // by value
+	ways    []way                // by class, from and to
+	asked   []*convert.Converter // hops of ways, by number
+	costs   [][]int64            // by value and hop: what it costs, less than 0 for what nobody has asked for yet
+	unit    float64              // of the problem's costs in a nanosecond
+	low     int                  // bits for ties
 }
 
 // offer is a candidate, as it was when it was offered.
@@ -80,7 +82,7 @@ type class struct {
 // way is the conversion from one format to another.
 type way struct {
 	known, ok bool
-	hops      []*convert.Converter
+	hops      []int32 // their numbers
 	ids       []int32
 }
 
@@ -204,7 +206,7 @@ func (b *placing) pose(ctx context.Context, ties bool) error {
 	b.problem = choose.Problem{Vars: make([]choose.Var, len(b.nodes)), Hops: b.hops}
 	b.chooser = &formatChooser{s: b.s, sizes: make([]sizes, b.s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
 	b.state, b.formats, b.values = map[graph.Format]int32{}, nil, nil
-	b.classes, b.class, b.ways = map[class]int32{}, nil, nil
+	b.classes, b.class, b.ways, b.asked, b.costs = map[class]int32{}, nil, nil, nil, nil
 	b.enter(graph.HostFormat)
 	for v := range b.alts { // all formats have numbers before ways are kept by them
 		for k := range b.alts[v] {
@@ -432,7 +434,7 @@ func (b *placing) value(v *graph.Value) {
 		b.classes[kind] = int32(len(b.classes))
 		b.ways = append(b.ways, make([]way, len(b.formats)*len(b.formats))...)
 	}
-	b.class = append(b.class, b.classes[kind])
+	b.class, b.costs = append(b.class, b.classes[kind]), append(b.costs, nil)
 	b.problem.Values = append(b.problem.Values, x)
 }
 
@@ -451,10 +453,26 @@ func (b *placing) hops(list []choose.Hop, value int, from, to int32) ([]choose.H
 	if !w.known {
 		b.find(w, v, b.formats[from], b.formats[to])
 	}
-	for k, c := range w.hops {
-		list = append(list, choose.Hop{ID: w.ids[k], Cost: b.cost(b.hopTime(v, c))})
+	for k, hop := range w.hops {
+		list = append(list, choose.Hop{ID: w.ids[k], Cost: b.hopCost(value, hop)})
 	}
 	return list, w.ok
+}
+
+// hopCost returns the cost of a hop, which is found once for each value.
+func (b *placing) hopCost(value int, hop int32) int64 {
+	list := b.costs[value]
+	for len(list) <= int(hop) {
+		if cap(list) == 0 {
+			list = make([]int64, 0, len(b.asked))
+		}
+		list = append(list, -1)
+	}
+	b.costs[value] = list
+	if list[hop] < 0 {
+		list[hop] = b.cost(b.hopTime(b.values[value], b.asked[hop]))
+	}
+	return list[hop]
 }
 
 // find looks for the way that a value like v takes from one format to another.
@@ -468,9 +486,14 @@ func (b *placing) find(w *way, v *graph.Value, from, to graph.Format) {
 	if err != nil {
 		return
 	}
-	w.ok, w.hops = true, hops
+	w.ok = true
 	for _, c := range hops {
-		w.ids = append(w.ids, b.hop(c))
+		at := slices.Index(b.asked, c)
+		if at < 0 {
+			at = len(b.asked)
+			b.asked = append(b.asked, c)
+		}
+		w.hops, w.ids = append(w.hops, int32(at)), append(w.ids, b.hop(c))
 	}
 }
 

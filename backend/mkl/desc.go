@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -32,17 +33,33 @@ func anyOf(dims []int) shape { return shape{dims: dims, any: true, dtype: dtypeF
 
 // key identifies a shape in keys of caches.
 func (s shape) key() string {
-	switch {
-	case s.dims == nil:
+	if s.dims == nil {
 		return "-"
-	case s.any:
-		return fmt.Sprintf("%d%v?", s.dtype, s.dims)
-	case s.known != nil:
-		return fmt.Sprintf("%d%v=%v", s.dtype, s.dims, s.layout)
-	case s.strides != nil:
-		return fmt.Sprintf("%d%v/%v", s.dtype, s.dims, s.strides)
 	}
-	return fmt.Sprintf("%d%v%v", s.dtype, s.dims, s.layout)
+	b := appendInts(strconv.AppendInt(make([]byte, 0, 64), int64(s.dtype), 10), s.dims)
+	switch {
+	case s.any:
+		b = append(b, '?')
+	case s.known != nil:
+		b = append(append(b, '='), s.layout.String()...)
+	case s.strides != nil:
+		b = appendInts(append(b, '/'), s.strides)
+	default:
+		b = append(b, s.layout.String()...)
+	}
+	return string(b)
+}
+
+// appendInts writes a list of numbers as fmt does.
+func appendInts(b []byte, list []int) []byte {
+	b = append(b, '[')
+	for i, n := range list {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return append(b, ']')
 }
 
 // maxDims is the most dims of a memory descriptor.

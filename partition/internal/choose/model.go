@@ -36,14 +36,24 @@ type model struct {
 type table []int64
 
 // slab hands out memory in pieces of large allocations.
-type slab struct{ free []int64 }
+type slab struct {
+	free []int64
+	next int // how many the next allocation has
+}
+
+// Sizes of allocations of a slab: many models are of a few variables.
+const (
+	slabFirst = 1 << 8
+	slabMost  = 1 << 16
+)
 
 func (s *slab) make(n int) []int64 {
 	if n > len(s.free) {
-		if n > 1<<14 {
+		if n > slabMost/4 {
 			return make([]int64, n)
 		}
-		s.free = make([]int64, 1<<16)
+		s.next = min(max(slabFirst, 2*s.next), slabMost)
+		s.free = make([]int64, max(s.next, n))
 	}
 	out := s.free[:n:n]
 	s.free = s.free[n:]

@@ -1,6 +1,10 @@
 package choose
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"slices"
+)
 
 // facts are what the stages need of a problem beside itself: who reads and makes what, by variable, and which alternatives
 // are left.
@@ -14,6 +18,7 @@ type facts struct {
 	claims []tie     // tied's
 	known  bool      // claims are
 	sets   *claimed  // claimed's, nil before it is asked
+	worst  worst     // of the variable that is pruned
 }
 
 // lists are lists of numbers in one piece of memory.
@@ -138,6 +143,7 @@ func (f *facts) prune(ctx context.Context) error {
 
 func (f *facts) pruneVar(v int32) bool {
 	alts, alive := f.p.Vars[v].Alts, f.alts[v]
+	f.worst.begin(f, v)
 	kept := alive[:0:0]
 	gone := make([]bool, len(alts))
 	for _, i := range alive {
@@ -173,10 +179,10 @@ func (f *facts) most(v, i, j int32) int64 {
 	if d >= Hard/2 {
 		return d
 	}
-	for _, value := range f.reads.at(v) {
-		d = sum(d, f.mostRead(value, v, i, j))
+	for k, value := range f.reads.at(v) {
+		d = sum(d, f.mostRead(k, value, v, i, j))
 	}
-	for _, value := range f.makes.at(v) {
+	for k, value := range f.makes.at(v) {
 		if from.Color != to.Color && from.Color >= 0 {
 			for _, w := range f.joined.at(value) {
 				if f.hasColor(w, from.Color) {
@@ -184,7 +190,7 @@ func (f *facts) most(v, i, j int32) int64 {
 				}
 			}
 		}
-		d = sum(d, f.mostMade(value, i, j))
+		d = sum(d, f.mostMade(k, value, i, j))
 	}
 	return d
 }
@@ -198,33 +204,82 @@ func (f *facts) hasColor(v, color int32) bool {
 	return false
 }
 
-// mostRead bounds what the conversions of a value cost more when v reads it as alternative j does and not as i does.
-func (f *facts) mostRead(value, v, i, j int32) int64 {
-	x := &f.p.Values[value]
-	worst := int64(0)
-	for k := range x.Uses {
-		u := &x.Uses[k]
-		if u.Var != v || u.Wants[i] == u.Wants[j] || u.Wants[j] == None {
-			continue
-		}
-		most := int64(0)
-		if x.Maker < 0 {
-			most = f.price.cost(int(value), x.Made[0], u.Wants[j])
-		} else {
-			for _, a := range f.alts[x.Maker] {
-				most = max(most, f.price.cost(int(value), x.Made[a], u.Wants[j]))
-			}
-		}
-		worst = sum(worst, most)
-	}
-	return worst
+// worst is what the conversions of values that one variable reads and makes cost at most, by alternative: -1 for what nobody has asked
+// for yet.
+type worst struct {
+	alts       int
+	uses       []int   // by read: the first use of the value that is the variable's
+	read, made []int64 // by read or result, and alternative
 }
 
-// mostMade bounds what the conversions of a value cost more when its maker makes it as alternative j does and not as i does.
-func (f *facts) mostMade(value, i, j int32) int64 {
+// begin forgets another variable.
+func (w *worst) begin(f *facts, v int32) {
+	w.alts = len(f.p.Vars[v].Alts)
+	reads, makes := f.reads.at(v), f.makes.at(v)
+	w.uses = w.uses[:0]
+	for _, value := range reads {
+		uses := f.p.Values[value].Uses
+		at, _ := slices.BinarySearchFunc(uses, v, func(u Use, v int32) int { return cmp.Compare(u.Var, v) })
+		w.uses = append(w.uses, at)
+	}
+	w.read, w.made = unknown(w.read, len(reads)*w.alts), unknown(w.made, len(makes)*w.alts)
+}
+
+// unknown returns n numbers of -1 in the memory of others.
+func unknown(list []int64, n int) []int64 {
+	list = slices.Grow(list[:0], n)[:n]
+	for i := range list {
+		list[i] = -1
+	}
+	return list
+}
+
+// mostRead bounds what the conversions of a value, the k-th that v reads, cost more when v reads it as alternative j does and not as i
+// does.
+func (f *facts) mostRead(k int, value, v, i, j int32) int64 {
+	x, w := &f.p.Values[value], &f.worst
+	total := int64(0)
+	for at := w.uses[k]; at < len(x.Uses) && x.Uses[at].Var == v; at++ {
+		u := &x.Uses[at]
+		if u.Wants[i] == u.Wants[j] || u.Wants[j] == None {
+			continue
+		}
+		if at > w.uses[k] { // it reads the value twice
+			total = sum(total, f.converted(value, u.Wants[j]))
+			continue
+		}
+		most := &w.read[k*w.alts+int(j)]
+		if *most < 0 {
+			*most = f.converted(value, u.Wants[j])
+		}
+		total = sum(total, *most)
+	}
+	return total
+}
+
+// converted returns what it costs at most to have a value in a state.
+func (f *facts) converted(value, to int32) int64 {
 	x := &f.p.Values[value]
+	if x.Maker < 0 {
+		return f.price.cost(int(value), x.Made[0], to)
+	}
+	most := int64(0)
+	for _, a := range f.alts[x.Maker] {
+		most = max(most, f.price.cost(int(value), x.Made[a], to))
+	}
+	return most
+}
+
+// mostMade bounds what the conversions of a value, the k-th of its maker, cost more when that makes it as alternative j does and not as
+// i does.
+func (f *facts) mostMade(k int, value, i, j int32) int64 {
+	x, w := &f.p.Values[value], &f.worst
 	if x.Made[i] == x.Made[j] {
 		return 0
+	}
+	most := &w.made[k*w.alts+int(j)]
+	if *most >= 0 {
+		return *most
 	}
 	wants := append(f.price.wants[:0], x.Fixed...)
 	for k := range x.Uses {
@@ -236,5 +291,6 @@ func (f *facts) mostMade(value, i, j int32) int64 {
 		}
 	}
 	f.price.wants = wants
-	return f.price.cost(int(value), x.Made[j], wants...)
+	*most = f.price.cost(int(value), x.Made[j], wants...)
+	return *most
 }

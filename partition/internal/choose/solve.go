@@ -184,7 +184,7 @@ func (s *solver) search(ctx context.Context, cores [][]int32, labels []int32) (i
 			labels[v] = p.best[k]
 		}
 		bound += p.floor()
-		if !s.o.NoMoves && !s.late() {
+		if !s.o.NoMoves && !s.late() && p.least-p.bound > nothing*p.bound {
 			if err := s.m.windows(ctx, core, labels); err != nil {
 				return 0, err
 			}
@@ -231,6 +231,7 @@ const (
 	stretch  = 4    // passes between two choices
 	passWork = 6e9  // table entries over all passes of a core
 	enough   = 1e-4 // gap, as a share of the bound, at which the search ends
+	nothing  = 1e-9 // gap that is none: what float64 leaves of it
 	progress = 1e-5 // share of the bound that it has to rise by in a stretch
 	large    = 20_000
 	coarse   = 50 // times either in a large core

@@ -43,6 +43,7 @@ type projection struct {
 	of, at  []int   // by factor: of the variable that goes; where it is read
 	tables  [][]int64
 	digits  []int
+	sums    []int64
 	room    []int
 }
 
@@ -344,23 +345,17 @@ func (e *elimination) project(ctx context.Context, x int32) (factor, error) {
 			n *= e.labels(w)
 		}
 	}
-	labels := e.labels(x)
-	for cell := range out.t {
-		if cell%1024 == 0 && ctx.Err() != nil {
+	width := 1 // entries that lie together: by label of the last variable
+	if n := len(out.vars); n > 0 {
+		width = e.labels(out.vars[n-1])
+	}
+	p.sums = slices.Grow(p.sums[:0], width)[:width]
+	for row := 0; row < size; row += width {
+		if row%1024 < width && ctx.Err() != nil {
 			return factor{}, ctx.Err()
 		}
-		least := Hard
-		for l := range labels {
-			c := int64(0)
-			for i, t := range p.tables {
-				if c += t[p.at[i]+l*p.of[i]]; c >= least {
-					break
-				}
-			}
-			least = min(least, c)
-		}
-		out.t[cell] = least
-		for d := len(p.digits) - 1; d >= 0; d-- {
+		p.row(out.t[row:row+width], e.labels(x))
+		for d := len(p.digits) - 2; d >= 0; d-- {
 			p.digits[d]++
 			wrap := p.digits[d] == e.labels(out.vars[d])
 			for i := range fs {
@@ -376,6 +371,39 @@ func (e *elimination) project(ctx context.Context, x int32) (factor, error) {
 		}
 	}
 	return out, nil
+}
+
+// row finds the least sums over so many labels for entries that lie together.
+func (p *projection) row(out []int64, labels int) {
+	for k := range out {
+		out[k] = Hard
+	}
+	for l := range labels {
+		clear(p.sums)
+		same := int64(0) // what all of them cost
+		for i, t := range p.tables {
+			at, stride := p.at[i]+l*p.of[i], 0
+			if n := len(p.strides[i]); n > 0 {
+				stride = p.strides[i][n-1]
+			}
+			if stride == 0 {
+				if same = sum(same, t[at]); same >= Hard {
+					break
+				}
+				continue
+			}
+			for k := range p.sums {
+				p.sums[k] = sum(p.sums[k], t[at])
+				at += stride
+			}
+		}
+		if same >= Hard {
+			continue
+		}
+		for k, c := range p.sums {
+			out[k] = min(out[k], c+same)
+		}
+	}
 }
 
 // begin makes room for so many factors and variables of the result, all zero.
