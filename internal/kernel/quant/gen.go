@@ -1,0 +1,47 @@
+//go:build ignore
+
+// Command gen writes the kernels of package quant.
+package main
+
+import (
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("quant", asm.Table{Entries: entries},
+		asm.Unit{Base: "tile", Arch: "amd64", Generate: tiles},
+		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
+	)
+}
+
+// sets are the instruction sets that the kernels serve. Those of AVX2 serve AVX-512 too.
+var sets = []asm.ISA{asm.AVX512(), asm.AVX2()}
+
+// entries are what Kernels call. Those of rows take whole groups of elements; callers do what is left over.
+var entries = []asm.Entry{
+	{Name: "callTile", Doc: "runs the kernel of tiles of height rows and 16 columns, n tiles one below the other.",
+		Params:   "signed bool, height int, p *tileParams, a *int16, rows *int, b *byte, c *int32, n int",
+		Portable: "genericTile(signed, height, p, a, rows, b, c, n)"},
+	{Name: "widen", Doc: "writes src - zero for n groups of 16 bytes.",
+		Params: "signed bool, dst *int16, src *byte, zero, n int", Portable: "genericWiden(signed, dst, src, zero, 16*n)"},
+	{Name: "interleave", Doc: "puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst.",
+		Params: "dst, even, odd *byte, n, ldd int", Portable: "genericInterleave(dst, even, odd, n, ldd)"},
+	{Name: "quantize", Doc: "rounds src/scale, adds the zero point and bounds it, for n groups of 16.",
+		Params: "dst *byte, src *float32, l *levels, n int", Portable: "genericQuantize(dst, src, l, 16*n)"},
+	{Name: "dequantize", Doc: "writes (src - zero)*scale for n groups of 8.",
+		Params: "signed bool, dst *float32, src *byte, l *levels, n int", Portable: "genericDequantize(signed, dst, src, l, 8*n)"},
+	{Name: "extent", Doc: "bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.",
+		Params: "dst *extremes, src *float32, n int", Portable: "genericExtent(dst, src, 8*n)"},
+	{Name: "requantize", Doc: "rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16.",
+		Params: "dst *byte, sums, add *int32, scale *float32, l *levels, n int", Portable: "genericRequantize(dst, sums, add, scale, l, 16*n)"},
+	{Name: "scale", Doc: "writes float32(sums + add)*scale + bias for n groups of 8.",
+		Params: "dst *float32, sums, add *int32, scale, bias *float32, n int", Portable: "genericScale(dst, sums, add, scale, bias, 8*n)"},
+	{Name: "sum", Doc: "returns the sum of n groups of 16 elements.", Params: "src *int16, n int", Result: "int32",
+		Portable: "return genericSum(src, 16*n)"},
+	{Name: "transpose", Doc: "transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.",
+		Params: "dst, src *byte, ldd, lds, n int", Portable: "genericTranspose(dst, src, ldd, lds, 16*n)"},
+	{Name: "callTaps", Doc: "runs the kernel of depthwise convolutions, on n pixels of 16 channels.",
+		Params: "p *tileParams, a *int16, rows *int, w *int16, c *int32, n int", Portable: "genericTaps(p, a, rows, w, c, n)"},
+	{Name: "subtract", Doc: "takes times*what from sums, for n groups of 8.",
+		Params: "sums, what *int32, times, n int", Portable: "genericSubtract(sums, what, times, 8*n)"},
+}

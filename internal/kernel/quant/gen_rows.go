@@ -1,0 +1,378 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// Offsets of the fields of levels.
+const (
+	offLo    = 0
+	offHi    = 4
+	offZero  = 8
+	offScale = 12
+)
+
+// pointer is a parameter that points to elements of a type.
+func pointer(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
+
+// served makes a kernel the answer of all sets.
+func served(f *asm.File, entry, code string) {
+	for _, s := range sets {
+		f.Serve(entry, s, code)
+	}
+}
+
+// rowKernels writes the kernels of rows. All have AVX2's vectors.
+func rowKernels(f *asm.File) {
+	f.Import("unsafe")
+	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
+		"_ = [1]byte{}[unsafe.Offsetof(levels{}.hi)-%d]\n_ = [1]byte{}[unsafe.Offsetof(levels{}.zero)-%d]\n"+
+		"_ = [1]byte{}[unsafe.Offsetof(levels{}.scale)-%d]\n)\n", offLo, offHi, offZero, offScale))
+	widens(f)
+	interleaves(f)
+	quantizes(f)
+	dequantizes(f)
+	extents(f)
+	requantizes(f)
+	scales(f)
+	subtracts(f)
+	sumRows(f)
+	transposes(f)
+	taps(f)
+}
+
+// kinds are the two kinds of bytes, and what extends them.
+var kinds = []struct{ name, words, numbers string }{{"Unsigned", "VPMOVZXBW", "VPMOVZXBD"}, {"Signed", "VPMOVSXBW", "VPMOVSXBD"}}
+
+func widens(f *asm.File) {
+	for _, k := range kinds {
+		name := "widen" + k.name
+		fn := f.Func(name, name+" writes src - zero for n groups of 16 bytes; n > 0.",
+			pointer("dst", "int16"), pointer("src", "byte"), asm.Int("zero"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("src", "SI")
+		fn.Load("n", "CX")
+		fn.I("MOVQ %s, X1", fn.Addr("zero"))
+		fn.I("VPBROADCASTW X1, Y1")
+		fn.Loop("CX", func() {
+			fn.I("%s (SI), Y0", k.words)
+			fn.I("VPSUBW Y1, Y0, Y0")
+			fn.I("VMOVDQU Y0, (DI)")
+			fn.I("ADDQ $16, SI")
+			fn.I("ADDQ $32, DI")
+		})
+		fn.Ret()
+	}
+	served(f, "widen", "if signed {\nwidenSigned(dst, src, zero, n)\n} else {\nwidenUnsigned(dst, src, zero, n)\n}")
+}
+
+func interleaves(f *asm.File) {
+	fn := f.Func("interleave2", "interleave2 puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.",
+		pointer("dst", "byte"), pointer("even", "byte"), pointer("odd", "byte"), asm.Int("n"), asm.Int("ldd"))
+	fn.Load("dst", "DI")
+	fn.Load("even", "SI")
+	fn.Load("odd", "DX")
+	fn.Load("n", "CX")
+	fn.Load("ldd", "BX")
+	fn.Loop("CX", func() {
+		fn.I("VMOVDQU (SI), X0")
+		fn.I("VMOVDQU (DX), X1")
+		fn.I("VPUNPCKLBW X1, X0, X2")
+		fn.I("VPUNPCKHBW X1, X0, X3")
+		fn.I("VMOVDQU X2, (DI)")
+		fn.I("VMOVDQU X3, 16(DI)")
+		fn.I("ADDQ $16, SI")
+		fn.I("ADDQ $16, DX")
+		fn.I("ADDQ BX, DI")
+	})
+	fn.Ret()
+	served(f, "interleave", "interleave2(dst, even, odd, n, ldd)")
+}
+
+// loadLevels loads the levels at a register: the zero point to Y13, the limits to Y14 and Y15, the scale to Y12.
+func loadLevels(fn *asm.Func, at string) {
+	fn.I("VPBROADCASTD %d(%s), Y13", offZero, at)
+	fn.I("VBROADCASTSS %d(%s), Y14", offLo, at)
+	fn.I("VBROADCASTSS %d(%s), Y15", offHi, at)
+	fn.I("VBROADCASTSS %d(%s), Y12", offScale, at)
+}
+
+// bytesMask loads to Y11 words of 255.
+func bytesMask(fn *asm.Func) {
+	fn.I("VPCMPEQD Y11, Y11, Y11")
+	fn.I("VPSRLW $8, Y11, Y11")
+}
+
+// storeBytes bounds the floats in Y0 and Y1, rounds them to even, adds the zero point and stores the lowest bytes at DI.
+func storeBytes(fn *asm.Func) {
+	for _, y := range []string{"Y0", "Y1"} {
+		fn.I("VMAXPS Y14, %s, %s", y, y)
+		fn.I("VMINPS Y15, %s, %s", y, y)
+		fn.I("VCVTPS2DQ %s, %s", y, y)
+		fn.I("VPADDD Y13, %s, %s", y, y)
+	}
+	fn.I("VPACKSSDW Y1, Y0, Y0")
+	fn.I("VPERMQ $0xd8, Y0, Y0")
+	fn.I("VPAND Y11, Y0, Y0")
+	fn.I("VEXTRACTI128 $1, Y0, X1")
+	fn.I("VPACKUSWB X1, X0, X0")
+	fn.I("VMOVDQU X0, (DI)")
+}
+
+func quantizes(f *asm.File) {
+	fn := f.Func("quantize2", "quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
+		pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("l", "BX")
+	fn.Load("n", "CX")
+	loadLevels(fn, "BX")
+	bytesMask(fn)
+	fn.Loop("CX", func() {
+		for i, y := range []string{"Y0", "Y1"} {
+			fn.I("VMOVUPS %d(SI), %s", 32*i, y)
+			fn.I("VDIVPS Y12, %s, %s", y, y)
+			fn.I("VCMPPS $7, %s, %s, Y2", y, y)
+			fn.I("VANDPS Y2, %s, %s", y, y)
+		}
+		storeBytes(fn)
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $16, DI")
+	})
+	fn.Ret()
+	served(f, "quantize", "quantize2(dst, src, l, n)")
+}
+
+func dequantizes(f *asm.File) {
+	for _, k := range kinds {
+		name := "dequantize" + k.name
+		fn := f.Func(name, name+" writes (src - zero)*scale for n groups of 8; n > 0.",
+			asm.Ptr("dst"), pointer("src", "byte"), pointer("l", "levels"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("src", "SI")
+		fn.Load("l", "BX")
+		fn.Load("n", "CX")
+		loadLevels(fn, "BX")
+		fn.Loop("CX", func() {
+			fn.I("%s (SI), Y0", k.numbers)
+			fn.I("VPSUBD Y13, Y0, Y0")
+			fn.I("VCVTDQ2PS Y0, Y0")
+			fn.I("VMULPS Y12, Y0, Y0")
+			fn.I("VMOVUPS Y0, (DI)")
+			fn.I("ADDQ $8, SI")
+			fn.I("ADDQ $32, DI")
+		})
+		fn.Ret()
+	}
+	served(f, "dequantize", "if signed {\ndequantizeSigned(dst, src, l, n)\n} else {\ndequantizeUnsigned(dst, src, l, n)\n}")
+}
+
+func extents(f *asm.File) {
+	fn := f.Func("extent2", "extent2 widens the extremes at dst by n groups of 8 elements of src; n > 0.",
+		pointer("dst", "extremes"), asm.Ptr("src"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	for i := range 3 {
+		fn.I("VMOVUPS %d(DI), Y%d", 32*i, i)
+	}
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPS (SI), Y3")
+		fn.I("VMINPS Y3, Y0, Y0")
+		fn.I("VMAXPS Y3, Y1, Y1")
+		fn.I("VCMPPS $3, Y3, Y3, Y4")
+		fn.I("VORPS Y4, Y2, Y2")
+		fn.I("ADDQ $32, SI")
+	})
+	for i := range 3 {
+		fn.I("VMOVUPS Y%d, %d(DI)", i, 32*i)
+	}
+	fn.Ret()
+	served(f, "extent", "extent2(dst, src, n)")
+}
+
+func requantizes(f *asm.File) {
+	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16; n > 0.",
+		pointer("dst", "byte"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), pointer("l", "levels"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("sums", "SI")
+	fn.Load("add", "DX")
+	fn.Load("scale", "AX")
+	fn.Load("l", "BX")
+	fn.Load("n", "CX")
+	loadLevels(fn, "BX")
+	bytesMask(fn)
+	fn.Loop("CX", func() {
+		for i, y := range []string{"Y0", "Y1"} {
+			fn.I("VMOVDQU %d(SI), %s", 32*i, y)
+			fn.I("VPADDD %d(DX), %s, %s", 32*i, y, y)
+			fn.I("VCVTDQ2PS %s, %s", y, y)
+			fn.I("VMULPS %d(AX), %s, %s", 32*i, y, y)
+		}
+		storeBytes(fn)
+		for _, r := range []string{"SI", "DX", "AX"} {
+			fn.I("ADDQ $64, %s", r)
+		}
+		fn.I("ADDQ $16, DI")
+	})
+	fn.Ret()
+	served(f, "requantize", "requantize2(dst, sums, add, scale, l, n)")
+}
+
+func scales(f *asm.File) {
+	fn := f.Func("scale2", "scale2 writes float32(sums + add)*scale + bias for n groups of 8; n > 0.",
+		asm.Ptr("dst"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("sums", "SI")
+	fn.Load("add", "DX")
+	fn.Load("scale", "AX")
+	fn.Load("bias", "BX")
+	fn.Load("n", "CX")
+	fn.Loop("CX", func() {
+		fn.I("VMOVDQU (SI), Y0")
+		fn.I("VPADDD (DX), Y0, Y0")
+		fn.I("VCVTDQ2PS Y0, Y0")
+		fn.I("VMULPS (AX), Y0, Y0")
+		fn.I("VADDPS (BX), Y0, Y0")
+		fn.I("VMOVUPS Y0, (DI)")
+		for _, r := range []string{"SI", "DX", "AX", "BX", "DI"} {
+			fn.I("ADDQ $32, %s", r)
+		}
+	})
+	fn.Ret()
+	served(f, "scale", "scale2(dst, sums, add, scale, bias, n)")
+}
+
+func subtracts(f *asm.File) {
+	fn := f.Func("subtract2", "subtract2 takes times*what from sums, for n groups of 8; n > 0.",
+		pointer("sums", "int32"), pointer("what", "int32"), asm.Int("times"), asm.Int("n"))
+	fn.Load("sums", "DI")
+	fn.Load("what", "SI")
+	fn.Load("n", "CX")
+	fn.I("VPBROADCASTD %s, Y1", fn.Addr("times"))
+	fn.Loop("CX", func() {
+		fn.I("VPMULLD (SI), Y1, Y0")
+		fn.I("VMOVDQU (DI), Y2")
+		fn.I("VPSUBD Y0, Y2, Y2")
+		fn.I("VMOVDQU Y2, (DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $32, DI")
+	})
+	fn.Ret()
+	served(f, "subtract", "subtract2(sums, what, times, n)")
+}
+
+func sumRows(f *asm.File) {
+	fn := f.Func("sum2", "sum2 returns the sum of n groups of 16 elements; n > 0.", pointer("src", "int16"), asm.Int("n"))
+	fn.Result("ret", "int32")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("VPXOR Y0, Y0, Y0")
+	fn.I("VPCMPEQD Y1, Y1, Y1")
+	fn.I("VPSRLW $15, Y1, Y1") // ones
+	fn.Loop("CX", func() {
+		fn.I("VPMADDWD (SI), Y1, Y2")
+		fn.I("VPADDD Y2, Y0, Y0")
+		fn.I("ADDQ $32, SI")
+	})
+	fn.I("VEXTRACTI128 $1, Y0, X1")
+	fn.I("VPADDD X1, X0, X0")
+	fn.I("VPHADDD X0, X0, X0")
+	fn.I("VPHADDD X0, X0, X0")
+	fn.I("VMOVD X0, AX")
+	fn.I("MOVL AX, %s", fn.Addr("ret"))
+	fn.Ret()
+	served(f, "sum", "return sum2(src, n)")
+}
+
+// transposes writes the transposition of 16 rows of 16 bytes. Each register has row i in its lower half and row i+8 in the upper;
+// interleaving bytes, words and doublewords makes columns of 8 of the halves, which are then put one behind the other.
+func transposes(f *asm.File) {
+	fn := f.Func("transpose2", "transpose2 transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst; n > 0.",
+		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("ldd", "R8")
+	fn.Load("lds", "R9")
+	fn.Load("n", "CX")
+	interleave := func(kind string, a, b, lo, hi int) {
+		fn.I("VPUNPCKL%s Y%d, Y%d, Y%d", kind, b, a, lo)
+		fn.I("VPUNPCKH%s Y%d, Y%d, Y%d", kind, b, a, hi)
+	}
+	fn.Loop("CX", func() {
+		fn.I("MOVQ SI, AX")
+		fn.I("LEAQ (SI)(R9*8), BX")
+		for i := range 8 {
+			fn.I("VMOVDQU (AX), X%d", i)
+			fn.I("VINSERTI128 $1, (BX), Y%d, Y%d", i, i)
+			fn.I("ADDQ R9, AX")
+			fn.I("ADDQ R9, BX")
+		}
+		for i := range 4 {
+			interleave("BW", 2*i, 2*i+1, 8+2*i, 9+2*i)
+		}
+		for half := range 2 {
+			interleave("WD", 8+4*half, 10+4*half, 4*half, 4*half+1)
+			interleave("WD", 9+4*half, 11+4*half, 4*half+2, 4*half+3)
+		}
+		for i := range 4 {
+			interleave("DQ", i, 4+i, 8+2*i, 9+2*i)
+		}
+		for i := range 8 {
+			fn.I("VPERMQ $0xd8, Y%d, Y%d", 8+i, 8+i)
+			fn.I("VMOVDQU X%d, (DI)", 8+i)
+			fn.I("ADDQ R8, DI")
+			fn.I("VEXTRACTI128 $1, Y%d, (DI)", 8+i)
+			fn.I("ADDQ R8, DI")
+		}
+		fn.I("ADDQ $16, SI")
+	})
+	fn.Ret()
+	served(f, "transpose", "transpose2(dst, src, ldd, lds, n)")
+}
+
+// taps writes the kernel of depthwise convolutions: two taps of 16 channels are interleaved, so that one product adds them.
+func taps(f *asm.File) {
+	fn := f.Func("taps2", "taps2 sums taps of n pixels of 16 channels; n > 0; see tileParams.",
+		pointer("p", "tileParams"), pointer("a", "int16"), pointer("rows", "int"), pointer("w", "int16"), pointer("c", "int32"), asm.Int("n"))
+	fn.Load("p", "DI")
+	fn.Load("rows", "SI")
+	fn.Load("c", "R15")
+	fn.Load("n", "CX")
+	fn.Loop("CX", func() {
+		fn.Load("a", "BX")
+		fn.I("MOVQ (SI), R8")
+		fn.I("ADDQ $8, SI")
+		fn.I("LEAQ (BX)(R8*2), BX")
+		fn.Load("w", "AX")
+		fn.I("MOVQ %d(DI), R14", offSegments)
+		fn.I("MOVQ %d(DI), DX", offCount)
+		fn.I("VPXOR Y0, Y0, Y0")
+		fn.I("VPXOR Y1, Y1, Y1")
+		fn.Loop("DX", func() {
+			fn.I("MOVQ (R14), R8")
+			fn.I("MOVQ 8(R14), R9")
+			fn.I("VMOVDQU (BX)(R8*2), Y2")
+			fn.I("VMOVDQU (BX)(R9*2), Y3")
+			fn.I("VPUNPCKLWD Y3, Y2, Y4")
+			fn.I("VPUNPCKHWD Y3, Y2, Y5")
+			fn.I("VPMADDWD (AX), Y4, Y4")
+			fn.I("VPMADDWD 32(AX), Y5, Y5")
+			fn.I("VPADDD Y4, Y0, Y0")
+			fn.I("VPADDD Y5, Y1, Y1")
+			fn.I("ADDQ $16, R14")
+			fn.I("ADDQ $64, AX")
+		})
+		fn.I("VPERM2I128 $0x20, Y1, Y0, Y2")
+		fn.I("VPERM2I128 $0x31, Y1, Y0, Y3")
+		fn.I("VMOVDQU Y2, (R15)")
+		fn.I("VMOVDQU Y3, 32(R15)")
+		fn.I("ADDQ %d(DI), R15", offLDC)
+	})
+	fn.Ret()
+	served(f, "callTaps", "taps2(p, a, rows, w, c, n)")
+}

@@ -1,0 +1,63 @@
+package quant
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Kernels are the functions of this package for one target. It is a value of one byte, made once by who plans (For) and copied into
+// what runs; the zero value is those in portable Go. Safe for concurrent use. A slice that is too short is the caller's bug
+// and panics before anything is written; memory outside of the given ranges is neither read nor written.
+type Kernels struct{ set isa.Set }
+
+// For returns the kernels of a target.
+func For(t isa.Target) Kernels { return Kernels{t.Set} }
+
+// Levels are how floats become integers of 8 bits: round(x/Scale) + Zero, rounded half to even and bounded to the type. An integer q
+// is (q - Zero)·Scale.
+type Levels struct {
+	Scale  float32
+	Zero   int
+	Signed bool // int8, else uint8
+}
+
+// levels is what a kernel reads of Levels. The generator knows the offsets of the fields.
+type levels struct {
+	lo, hi float32 // bounds, less the zero point
+	zero   int32
+	scale  float32
+}
+
+// least returns the smallest integer of the type.
+func (l Levels) least() int {
+	if l.Signed {
+		return math.MinInt8
+	}
+	return 0
+}
+
+// within returns the levels bounded by lo and hi, integers of the type.
+func (l Levels) within(lo, hi int) levels {
+	return levels{lo: float32(lo - l.Zero), hi: float32(hi - l.Zero), zero: int32(l.Zero), scale: l.Scale}
+}
+
+func (l Levels) all() levels { return l.within(l.least(), l.least()+math.MaxUint8) }
+
+// callElements bounds the elements of one call of assembly, which cannot be preempted: some ten microseconds.
+const callElements = 1 << 14
+
+// first returns the address of the first of n > 0 elements, having checked that they are there.
+func first[T any](x []T, n int) *T {
+	_ = x[n-1]
+	return unsafe.SliceData(x)
+}
+
+// advance moves a pointer by n elements.
+func advance[T any](x *T, n int) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(x), n*int(unsafe.Sizeof(*x))))
+}
+
+// view returns n elements at x.
+func view[T any](x *T, n int) []T { return unsafe.Slice(x, n) }

@@ -1,0 +1,367 @@
+package quant_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// guarded returns n elements whose end (or, if front, whose start) touches a page that faults when it is read or written. What
+// lies on the other side is checked when the spec ends.
+func guarded[T any](n int, front bool) []T {
+	GinkgoHelper()
+	var z T
+	size := int(unsafe.Sizeof(z))
+	side, words := guard.End, (n*size+3)/4
+	if front {
+		side = guard.Start
+	}
+	b, err := guard.New(words, side)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	all := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.Data))), words*4/size)
+	if front {
+		return all[:n:n]
+	}
+	return all[len(all)-n:]
+}
+
+// everywhere calls body for every instruction set of this machine, with memory guarded in front and behind.
+func everywhere(body func(k quant.Kernels, r *rand.Rand, front bool)) {
+	for _, t := range isa.Targets() {
+		for _, front := range []bool{false, true} {
+			body(quant.For(t), rand.New(rand.NewPCG(1, 2)), front)
+		}
+	}
+}
+
+func fillBytes(x []byte, r *rand.Rand) []byte {
+	for i := range x {
+		x[i] = []byte{0, 127, 128, 255, byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}[r.IntN(8)]
+	}
+	return x
+}
+
+// value returns the integer that a byte is.
+func value(b byte, signed bool) int {
+	if signed {
+		return int(int8(b))
+	}
+	return int(b)
+}
+
+var sizes = []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 1000}
+
+var _ = Describe("products", func() {
+	It("are exact sums, of rows that lie anywhere", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range 150 {
+				signed, pairs, n := r.IntN(2) == 0, r.IntN(12), 1+r.IntN(20)
+				segments, far := make([]int, r.IntN(4)), 0
+				for i := range segments {
+					segments[i] = r.IntN(40)
+					far = max(far, segments[i])
+				}
+				rows := make([]int, n)
+				last := 0
+				for i := range rows {
+					rows[i] = r.IntN(60)
+					last = max(last, rows[i])
+				}
+				a := guarded[int16](last+far+2*pairs, front)
+				for i := range a {
+					a[i] = int16(r.IntN(511) - 255)
+				}
+				b := fillBytes(guarded[byte](len(segments)*quant.PanelBytes(pairs), front), r)
+				ld := quant.Panel * (1 + r.IntN(2))
+				c := guarded[int32]((n-1)*ld+quant.Panel, front)
+				k.Multiply(&quant.Product{Segments: segments, Pairs: pairs, Signed: signed, LDC: ld}, c, a, rows, b)
+				for i, row := range rows {
+					for j := range quant.Panel {
+						want, at := 0, 0
+						for _, s := range segments {
+							for t := range 2 * pairs {
+								want += int(a[row+s+t]) * value(b[at+t/2*2*quant.Panel+2*j+t%2], signed)
+							}
+							at += quant.PanelBytes(pairs)
+						}
+						Expect(int(c[i*ld+j])).To(Equal(want), "row %d of %d, column %d, %d pairs, segments %v", i, n, j, pairs, segments)
+					}
+				}
+			}
+		})
+	})
+
+	It("do not saturate", func() {
+		everywhere(func(k quant.Kernels, _ *rand.Rand, front bool) {
+			const pairs = 300
+			for _, x := range []int16{255, -255} {
+				a, b, c := guarded[int16](2*pairs, front), guarded[byte](quant.PanelBytes(pairs), front), guarded[int32](quant.Panel, front)
+				for i := range a {
+					a[i] = x
+				}
+				for i := range b {
+					b[i] = 255
+				}
+				k.Multiply(&quant.Product{Segments: []int{0}, Pairs: pairs, LDC: quant.Panel}, c, a, []int{0}, b)
+				Expect(c).To(HaveEach(int32(x) * 255 * 2 * pairs))
+			}
+		})
+	})
+
+	It("do not begin where an operand is too short", func() {
+		p := &quant.Product{Segments: []int{0, 4}, Pairs: 2, LDC: quant.Panel}
+		a, b, c := make([]int16, 8), make([]byte, 128), make([]int32, 16)
+		k := quant.For(isa.Host())
+		k.Multiply(p, c, a, []int{0}, b)
+		for _, bad := range []func(){
+			func() { k.Multiply(p, c, a[:7], []int{0}, b) },
+			func() { k.Multiply(p, c, a, []int{1}, b) },
+			func() { k.Multiply(p, c, a, []int{-1}, b) },
+			func() { k.Multiply(p, c, a, []int{0}, b[:127]) },
+			func() { k.Multiply(p, c[:15], a, []int{0}, b) },
+			func() { k.Multiply(&quant.Product{Segments: []int{-1, 0}, Pairs: 2, LDC: 16}, c, a, []int{0}, b) },
+		} {
+			Expect(bad).To(Panic())
+		}
+	})
+
+	It("are depthwise convolutions, of windows that lie anywhere", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range 60 {
+				taps, n := 1+r.IntN(10), 1+r.IntN(5)
+				t := quant.Taps{LDC: quant.Panel * (1 + r.IntN(2)), Offsets: make([]int, (taps+1)/2*2)}
+				far, last := 0, 0
+				for i := range t.Offsets {
+					t.Offsets[i] = r.IntN(99)
+					far = max(far, t.Offsets[i])
+				}
+				windows := make([]int, n)
+				for i := range windows {
+					windows[i] = r.IntN(99)
+					last = max(last, windows[i])
+				}
+				a, c, w := guarded[int16](last+far+quant.Panel, front), guarded[int32]((n-1)*t.LDC+quant.Panel, front), guarded[int16](16*len(t.Offsets), front)
+				for i := range a {
+					a[i] = int16(r.IntN(511) - 255)
+				}
+				weights := make([]int16, 16*taps)
+				for i := range weights {
+					weights[i] = int16(r.IntN(511) - 255)
+				}
+				quant.TapWeights(w, taps, func(tap, channel int) int16 { return weights[16*tap+channel] })
+				k.Convolve(&t, c, a, windows, w)
+				for i, o := range windows {
+					for ch := range quant.Panel {
+						want := 0
+						for tap := range taps {
+							want += int(a[o+t.Offsets[tap]+ch]) * int(weights[16*tap+ch])
+						}
+						Expect(int(c[i*t.LDC+ch])).To(Equal(want))
+					}
+				}
+			}
+		})
+	})
+
+	It("read panels as they are packed", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range 60 {
+				rows, n := 1+r.IntN(9), 1+r.IntN(70)
+				ld := n + r.IntN(3)
+				src := fillBytes(guarded[byte]((rows-1)*ld+n, front), r)
+				pairs := quant.Pairs(rows)
+				dst := guarded[byte](quant.Panels(n)*quant.PanelBytes(pairs), front)
+				k.Pack(dst, src, rows, n, ld)
+				for i, got := range dst {
+					col := i/quant.PanelBytes(pairs)*quant.Panel + i/2%quant.Panel
+					row := i%quant.PanelBytes(pairs)/(2*quant.Panel)*2 + i%2
+					want := byte(0)
+					if row < rows && col < n {
+						want = src[row*ld+col]
+					}
+					Expect(got).To(Equal(want), "k %d, column %d of [%d, %d]", row, col, rows, n)
+				}
+			}
+		})
+	})
+})
+
+var _ = Describe("rows", func() {
+	It("are widened about their zero point, and summed", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				for _, signed := range []bool{false, true} {
+					src, dst := fillBytes(guarded[byte](n, front), r), guarded[int16](n, front)
+					zero := value(byte(r.Uint32()), signed)
+					k.Widen(dst, src, signed, zero)
+					sum := 0
+					for i, b := range src {
+						Expect(int(dst[i])).To(Equal(value(b, signed) - zero))
+						sum += int(dst[i])
+					}
+					Expect(int(k.Sum(dst))).To(Equal(sum))
+				}
+			}
+		})
+	})
+
+	It("are quantised half to even, bounded, NaN as nothing", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				for _, signed := range []bool{false, true} {
+					src, dst := guarded[float32](n, front), guarded[byte](n, front)
+					l := quant.Levels{Scale: []float32{0.5, 0.1, 3, float32(math.Inf(1))}[r.IntN(4)], Zero: value(byte(r.Uint32()), signed), Signed: signed}
+					for i := range src {
+						src[i] = []float32{float32(r.NormFloat64() * 30), float32(r.IntN(100)-50) / 4, float32(math.NaN()), float32(math.Inf(1)),
+							float32(math.Inf(-1)), 1e30, float32(math.Copysign(0, -1))}[r.IntN(7)]
+					}
+					k.Quantize(dst, src, l)
+					least := -128
+					if !signed {
+						least = 0
+					}
+					for i, x := range src {
+						q := float64(x / l.Scale)
+						if q != q {
+							q = 0
+						}
+						want := min(max(math.RoundToEven(q)+float64(l.Zero), float64(least)), float64(least+255))
+						Expect(value(dst[i], signed)).To(Equal(int(want)), "%g, %+v", x, l)
+					}
+				}
+			}
+		})
+	})
+
+	It("are dequantised", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				for _, signed := range []bool{false, true} {
+					src, dst := fillBytes(guarded[byte](n, front), r), guarded[float32](n, front)
+					l := quant.Levels{Scale: float32(r.Float64()), Zero: value(byte(r.Uint32()), signed), Signed: signed}
+					k.Dequantize(dst, src, l)
+					for i, b := range src {
+						Expect(dst[i]).To(Equal(float32(value(b, signed)-l.Zero) * l.Scale))
+					}
+				}
+			}
+		})
+	})
+
+	It("have a range that includes 0", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				src := guarded[float32](n, front)
+				offset := []float32{0, 5, -5}[r.IntN(3)]
+				var want quant.Range
+				for i := range src {
+					src[i] = float32(r.NormFloat64()) + offset
+					want.Lo, want.Hi = min(want.Lo, src[i]), max(want.Hi, src[i])
+				}
+				Expect(k.Range(src)).To(Equal(want), "%d", n)
+				if n > 0 {
+					src[r.IntN(n)] = float32(math.NaN())
+					Expect(k.Range(src).NaN).To(BeTrue(), "%d", n)
+				}
+			}
+		})
+	})
+})
+
+var _ = Describe("sums", func() {
+	vectors := func(n int, r *rand.Rand, front bool) (sums, add []int32, factors, bias []float32) {
+		sums, add, factors, bias = guarded[int32](n, front), guarded[int32](n, front), guarded[float32](n, front), guarded[float32](n, front)
+		for i := range sums {
+			sums[i], add[i], factors[i], bias[i] = int32(r.IntN(1<<20)-1<<19), int32(r.IntN(2000)-1000), float32(r.Float64())/1000, float32(r.NormFloat64())
+		}
+		return sums, add, factors, bias
+	}
+
+	It("become integers of 8 bits", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				for _, signed := range []bool{false, true} {
+					sums, add, factors, _ := vectors(n, r, front)
+					dst := guarded[byte](n, front)
+					l := quant.Levels{Zero: value(byte(r.Uint32()), signed), Signed: signed}
+					lo, hi := l.Zero, 300 // of a Relu
+					k.Requantize(dst, sums, add, factors, l, lo, hi)
+					most := 255
+					if signed {
+						most = 127
+					}
+					for i := range dst {
+						want := min(max(math.RoundToEven(float64(float32(sums[i]+add[i])*factors[i]))+float64(l.Zero), float64(lo)), float64(most))
+						Expect(value(dst[i], signed)).To(Equal(int(want)))
+					}
+				}
+			}
+		})
+	})
+
+	It("become floats", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				sums, add, factors, bias := vectors(n, r, front)
+				dst := guarded[float32](n, front)
+				k.Scale(dst, sums, add, factors, bias)
+				for i := range dst {
+					scaled := float32(sums[i]+add[i]) * factors[i]
+					Expect(dst[i]).To(Equal(float32(scaled) + bias[i]))
+				}
+			}
+		})
+	})
+
+	It("are corrected by multiples", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				sums, add, _, _ := vectors(n, r, front)
+				want, times := make([]int32, n), int32(r.IntN(2000)-1000)
+				for i := range sums {
+					want[i] = sums[i] - times*add[i]
+				}
+				k.Subtract(sums, add, times)
+				Expect(sums).To(Equal(want))
+			}
+		})
+	})
+})
+
+var _ = It("matrices of bytes are transposed", func() {
+	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+		for range 80 {
+			rows, cols := 1+r.IntN(50), 1+r.IntN(50)
+			lds, ldd := cols+r.IntN(3), rows+r.IntN(3)
+			src, dst := fillBytes(guarded[byte]((rows-1)*lds+cols, front), r), guarded[byte]((cols-1)*ldd+rows, front)
+			k.Transpose(dst, src, rows, cols, lds, ldd)
+			for i := range rows {
+				for j := range cols {
+					Expect(dst[j*ldd+i]).To(Equal(src[i*lds+j]), "%d, %d of %d x %d", i, j, rows, cols)
+				}
+			}
+		}
+	})
+})
