@@ -34,11 +34,34 @@ func (m *maker) numbers(q quantization) (scale, zero *graph.Value) {
 
 // bytes adds an operand of integers over the whole range of a type.
 func (m *maker) bytes(dt tensor.DType, shape ...int) *graph.Value {
+	return m.leaf(m.anyBytes(dt, shape...))
+}
+
+// anyBytes returns a tensor of integers over the whole range of a type.
+func (m *maker) anyBytes(dt tensor.DType, shape ...int) *tensor.Tensor {
 	lo := 0
 	if dt == tensor.Int8 {
 		lo = math.MinInt8
 	}
-	return m.leaf(m.fill(dt, shape, func(int) float64 { return float64(m.between(lo, lo+math.MaxUint8)) }))
+	return m.fill(dt, shape, func(int) float64 { return float64(m.between(lo, lo+math.MaxUint8)) })
+}
+
+// zeroPoints gives a product on integers zero points, or none: of an operand, or of each of its rows or columns, of which 0 means
+// that there may be one only.
+func (m *maker) zeroPoints(c *call, ta tensor.DType, rows int, tb tensor.DType, columns int) {
+	for i, z := range []struct {
+		dtype tensor.DType
+		count int
+	}{{ta, rows}, {tb, columns}} {
+		switch k := m.r.IntN(4); {
+		case k == 0:
+			continue
+		case k == 1 && z.count > 0:
+			c.operand(2+i, m.parameter(m.anyBytes(z.dtype, z.count)))
+		default:
+			c.operand(2+i, m.leaf(m.anyBytes(z.dtype)))
+		}
+	}
 }
 
 // dequantized adds floats that are integers of an input.
@@ -78,6 +101,43 @@ var quantizeGenerators = map[string]generator{
 	"DequantizeLinear": func(m *maker, op string) []*graph.Value {
 		q := m.quantization()
 		return one(m.dequantize(m.bytes(q.dtype, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
+	},
+	"DynamicQuantizeLinear": func(m *maker, op string) []*graph.Value {
+		shift := 3 * float64(m.between(-1, 1))
+		x := m.leaf(m.fill(tensor.Float32, m.shape(pick(m, 1, 2, 3, 4)), func(int) float64 { return shift + m.r.NormFloat64() }))
+		return m.call(op, x).out(3)
+	},
+	"MatMulInteger": func(m *maker, op string) []*graph.Value {
+		rows, k, columns := pick(m, lengths...), pick(m, lengths...), pick(m, lengths...)
+		a, b := []int{rows, k}, []int{k, columns}
+		switch m.r.IntN(4) {
+		case 0:
+			a = append(m.shape(m.between(1, 2)), a...)
+		case 1:
+			a, b = append([]int{3}, a...), append([]int{pick(m, 1, 3)}, b...)
+		}
+		ta, tb := pick(m, tensor.Uint8, tensor.Int8), pick(m, tensor.Uint8, tensor.Int8)
+		c := m.call(op, m.bytes(ta, a...), m.parameter(m.anyBytes(tb, b...)))
+		m.zeroPoints(c, ta, rows, tb, columns)
+		return one(c.one())
+	},
+	"ConvInteger": func(m *maker, op string) []*graph.Value {
+		image := m.image(pick(m, 1, 2, 2, 2, 3))
+		out, groups := pick(m, 1, 8, 17, 24), 1
+		switch m.r.IntN(3) {
+		case 0:
+			out, groups = image[1], image[1]
+		case 1:
+			groups, out = 2, pick(m, 6, 32)
+			image[1] *= 2
+		}
+		tx, tw := pick(m, tensor.Uint8, tensor.Int8), pick(m, tensor.Uint8, tensor.Int8)
+		c := m.call(op)
+		kernel := c.window(image)
+		c.operand(0, m.bytes(tx, image...))
+		c.operand(1, m.parameter(m.anyBytes(tw, append([]int{out, image[1] / groups}, kernel...)...)))
+		m.zeroPoints(c, tx, 0, tw, out)
+		return one(c.int("group", groups).one())
 	},
 	"QLinearConv": func(m *maker, op string) []*graph.Value {
 		image := m.image(pick(m, 1, 2, 2, 3))

@@ -14,7 +14,7 @@ type link func(m *maker, x *graph.Value) *graph.Value
 var choosing = []link{requantize, requantize, onIntegers, permuted, viewed, rectified, largest, joined, halved}
 
 // computing links round.
-var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, shuffled, padded, dense, dense}
+var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, shuffled, padded, dense, dense, dynamic}
 
 // chain adds two to five links.
 func (m *maker) chain() []*graph.Value {
@@ -316,4 +316,41 @@ func dense(m *maker, x *graph.Value) *graph.Value {
 	list := []*graph.Value{base, y}
 	m.r.Shuffle(2, func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return m.call("Concat", list...).int("axis", m.r.IntN(2)).one()
+}
+
+// dynamic quantises a value by its range, multiplies or convolves the integers and scales the sums, as quantisers of whole models
+// write it. What a step of quantisation would change is not bounded: it takes values only that every backend sees exactly.
+func dynamic(m *maker, x *graph.Value) *graph.Value {
+	s := m.shapeOf(x)
+	if len(s) < 2 || !m.exact[x] || m.g.Opsets[""] < 11 {
+		return nil
+	}
+	q := m.call("DynamicQuantizeLinear", x).out(3)
+	if m.err != nil {
+		return nil
+	}
+	wt := pick(m, tensor.Uint8, tensor.Int8)
+	zero := m.constant(m.anyBytes(wt))
+	columns := pick(m, 1, 8, 16, 17, 40)
+	var y *graph.Value
+	bias := []int{columns}
+	if len(s) == 4 && m.chance(2) {
+		c := m.call("ConvInteger", q[0])
+		kernel := c.window(s)
+		c.operand(1, m.constant(m.anyBytes(wt, append([]int{columns, s[1]}, kernel...)...)))
+		c.operand(2, q[2])
+		c.operand(3, zero)
+		y, bias = c.one(), []int{1, columns, 1, 1}
+	} else {
+		y = m.call("MatMulInteger", q[0], m.constant(m.anyBytes(wt, s[len(s)-1], columns)), q[2], zero).one()
+	}
+	scale := m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return 0.001 + 0.01*m.r.Float64() }))
+	y = m.call("Mul", m.call("Cast", y).int("to", int(tensor.Float32)).one(), m.call("Mul", q[1], scale).one()).one()
+	if m.chance(2) {
+		y = m.call("Add", y, m.weights(tensor.Float32, 1, bias...)).one()
+	}
+	if m.chance(2) {
+		y = m.call(pick(m, "Relu", "HardSwish", "Sigmoid"), y).one()
+	}
+	return y
 }

@@ -15,7 +15,8 @@
 // Where to start: cpu.go has the Backend and the table of operators, each of which is two functions, one for its signatures
 // and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
-// family of operators, and registers it: conv.go, pool.go, binary.go, activation.go, matmul.go, rows.go, move.go and so on.
+// family of operators, and registers it: conv.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
+// on.
 // A new operator is a registration and a spec against package reference.
 //
 // The package imports backend and what is below it, and internal/kernel.

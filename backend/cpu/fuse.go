@@ -13,7 +13,8 @@ import (
 // Properties implements backend.Backend: what is fused, in order of priority.
 func (cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
-		convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuse.Silu(), fuse.Shuffle(), roundedPool(), fuse.FakeQuantize(),
+		convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
+		fuse.FakeQuantize(),
 	}
 }
 

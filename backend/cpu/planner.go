@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/internal/pool"
@@ -65,8 +66,10 @@ type planner struct {
 	e       *executable
 	target  isa.Target
 	kernels vec.Kernels // of rows and elements, for the target
-	steps   []step
-	calls   int // of users' kernels
+
+	integers quant.Kernels // of 8-bit integers, for the target
+	steps    []step
+	calls    int // of users' kernels
 }
 
 // instance is a subgraph for concrete shapes.
@@ -98,7 +101,7 @@ func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target)}
+	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target), integers: quant.For(e.target)}
 	p.WantOutputs()
 	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.takesStrided)
 	return p, nil

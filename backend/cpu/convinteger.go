@@ -1,0 +1,401 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Convolutions of 8-bit integers over one or two axes. A step widens the image to 16 bits about its zero point, with padding, channels
+// last. Windows are then segments of that image, multiplied by weights in panels as a matrix is, or, where each channel has a
+// filter of its own, weighed sixteen channels at a time. Results are transposed back to planes while they are near.
+
+// Formats of the weights of dense convolutions of 8-bit integers: panels of 16 outputs, pairs of input channels side by side.
+var (
+	pairedOIHW = mustFormat("AcdB16a2b")
+	pairedOIW  = mustFormat("AcB16a2b")
+)
+
+// integerConv is a convolution of known shapes.
+type integerConv struct {
+	conv.Map
+	images, groups, c, oc int // c and oc of one group
+	rows, cols            int // of the padded image: what windows reach
+	width                 int // elements of a group in a pixel of the padded image
+	depthwise             bool
+	taps                  quant.Taps
+	product               quant.Product
+	image                 place.Memory // padded
+	pixelSums             place.Memory // of each group of its pixels, where weights have zero points
+	packed                place.Memory // weights in panels
+	tapped                [][]int16    // weights of depthwise convolutions, by block of 16 channels
+	zeros                 place.Memory // zero points of the weights, as int32
+}
+
+// pixel returns the elements of a pixel of the padded image.
+func (c *integerConv) pixel() int {
+	if c.depthwise {
+		return c.width
+	}
+	return c.groups * c.width
+}
+
+// pixels returns the number of results of an image for each channel.
+func (c *integerConv) pixels() int { return c.OH * c.OW }
+
+// outputs returns the number of channels of the result.
+func (c *integerConv) outputs() int { return c.groups * c.oc }
+
+// panels returns the number of panels of weights of a group.
+func (c *integerConv) panels() int { return quant.Panels(c.oc) }
+
+// newIntegerConv resolves a convolution of dims [N, C, …] by [O, I, …].
+func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
+	m, err := convWindow(n, dx[2:], dw[2:], dy[2:])
+	if err != nil {
+		return nil, err
+	}
+	c := &integerConv{Map: m, images: dx[0], groups: int(n.Int("group", 1)), c: dw[1], oc: dw[0]}
+	if c.groups < 1 || c.groups*c.c != dx[1] || c.oc%c.groups != 0 {
+		return nil, property.Because(property.ShapeReason, "%d groups of weights %v for %v", c.groups, dw, dx)
+	}
+	c.oc /= c.groups
+	c.rows, c.cols = reachOf(m, 0, m.OH), reachOf(m, 1, m.OW)
+	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
+	if c.depthwise {
+		c.width = quant.Panels(c.groups) * quant.Panel
+		for i := range m.Kernel[0] * m.Kernel[1] {
+			c.taps.Offsets = append(c.taps.Offsets, c.tap(i/m.Kernel[1], i%m.Kernel[1]))
+		}
+		if len(c.taps.Offsets)%2 != 0 { // its weights are 0
+			c.taps.Offsets = append(c.taps.Offsets, 0)
+		}
+		return c, nil
+	}
+	c.width = 2 * quant.Pairs(c.c)
+	c.product.Pairs = quant.Pairs(c.c)
+	if c.groups == 1 && m.Dilate[1] == 1 { // a row of the window is one segment
+		c.product.Pairs *= m.Kernel[1]
+		for y := range m.Kernel[0] {
+			c.product.Segments = append(c.product.Segments, c.tap(y, 0))
+		}
+		return c, nil
+	}
+	for i := range m.Kernel[0] * m.Kernel[1] {
+		c.product.Segments = append(c.product.Segments, c.tap(i/m.Kernel[1], i%m.Kernel[1]))
+	}
+	return c, nil
+}
+
+// reachOf returns how many elements along an axis the windows of so many results reach over.
+func reachOf(m conv.Map, axis, results int) int {
+	return (results-1)*m.Stride[axis] + (m.Kernel[axis]-1)*m.Dilate[axis] + 1
+}
+
+// tap returns where a tap lies behind its window's offset, in elements.
+func (c *integerConv) tap(y, x int) int { return (y*c.Dilate[0]*c.cols + x*c.Dilate[1]) * c.pixel() }
+
+// window returns the offset of the window of result i of an image.
+func (c *integerConv) window(i int) int {
+	return (i/c.OW*c.Stride[0]*c.cols + i%c.OW*c.Stride[1]) * c.pixel()
+}
+
+// integerConvSignature says how a convolution of 8-bit integers reads its operands, at these places among its inputs.
+func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, *property.Reason) {
+	var none graph.Signature
+	x, v := n.Input(0), n.Input(w)
+	if !isByte(x) || !isByte(v) {
+		return none, property.Because(property.DTypeReason, "integers of 8 bits only, found %v and %v", x.Type, v.Type)
+	}
+	rank := len(x.Type.Shape)
+	if rank < 3 || rank > 4 || len(v.Type.Shape) != rank {
+		return none, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
+	}
+	if !fuse.IsConst(v) {
+		return none, property.Because(property.Unsupported, "weights %v are not constant", v)
+	}
+	zero := fuse.Behind(n.Input(wZero))
+	if !zeroFits(n.Input(xZero), x.Type.DType, graph.D(1)) || zero != nil && (!zero.IsConst() || !zeroFits(zero, v.Type.DType, v.Type.Shape[0])) {
+		return none, property.Because(property.Unsupported, "zero points are neither one number nor one for each output")
+	}
+	groups := int(n.Int("group", 1))
+	oc, ok1 := operators.ConstDim(v, 0)
+	ic, ok2 := operators.ConstDim(v, 1)
+	if !ok1 || !ok2 || groups < 1 || oc%groups != 0 {
+		return none, property.Because(property.ShapeReason, "weights %v in %d groups", v.Type, groups)
+	}
+	s := graph.UniformSignature("row-major", n, rowMaj)
+	switch {
+	case groups > 1 && ic == 1 && oc == groups:
+		s.Name = "depthwise"
+		return s, nil
+	case groups > 1 && oc/groups%quant.Panel != 0:
+		return none, property.Because(property.ShapeReason, "groups of %d outputs", oc/groups)
+	}
+	s.Name, s.Inputs[w] = "packed", graph.Fixed(pairedOIHW)
+	if rank == 3 {
+		s.Inputs[w] = graph.Fixed(pairedOIW)
+	}
+	return s, nil
+}
+
+// integerConv emits what stands before the sums of a convolution: the padded image, and weights in the forms of the kernels.
+func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value) (*integerConv, error) {
+	c, err := newIntegerConv(n, p.Dims[x.v.ID], p.Dims[w.v.ID], p.Dims[y.ID])
+	if err != nil {
+		return nil, err
+	}
+	c.product.Signed = w.signed()
+	c.zeros, c.pixelSums = place.Nowhere, place.Nowhere
+	if c.depthwise {
+		c.tapped, err = keep(p.e, p.Node, func() ([][]int16, error) { return tapWeights(c, w) })
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		c.packed = w.at
+		if !w.centred() {
+			c.zeros = p.columnZeros(w, c.outputs())
+		}
+	}
+	p.widenImage(c, x)
+	return c, nil
+}
+
+// tapWeights returns the weights of a depthwise convolution, less their zero points, in blocks of 16 channels.
+func tapWeights(c *integerConv, w integerOperand) ([][]int16, error) {
+	all := make([]int64, w.v.Const.Len())
+	if err := tensor.DecodeInts(all, w.v.Const); err != nil {
+		return nil, err
+	}
+	taps := c.Kernel[0] * c.Kernel[1]
+	if len(all) != taps*c.groups {
+		return nil, fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(all), c.groups)
+	}
+	zero := func(int) int64 { return 0 }
+	if w.zero != nil {
+		z := w.zero.Const
+		zero = func(ch int) int64 { return z.Int64At(min(ch, z.Len()-1)) }
+	}
+	blocks := make([][]int16, quant.Panels(c.groups))
+	for b := range blocks {
+		blocks[b] = make([]int16, 16*len(c.taps.Offsets))
+		quant.TapWeights(blocks[b], taps, func(tap, channel int) int16 {
+			ch := b*quant.Panel + channel
+			if ch >= c.groups {
+				return 0
+			}
+			return int16(all[ch*taps+tap] - zero(ch))
+		})
+	}
+	return blocks, nil
+}
+
+// bandPixels is about how many pixels of an image are widened at a time.
+const bandPixels = 64
+
+// widenImage emits the padded image of 16-bit integers, channels last, and the sums of its pixels where weights have zero points.
+func (p *planner) widenImage(c *integerConv, x integerOperand) {
+	line := c.cols * c.pixel()
+	dst := p.Temp(2 * c.images * c.rows * line)
+	c.image = dst
+	if c.zeros.Slot >= 0 {
+		c.pixelSums = p.Temp(4 * c.images * c.rows * c.cols * c.groups)
+	}
+	band := min(ceilDiv(bandPixels, c.W), c.H)
+	bands, channels := ceilDiv(c.rows, band), c.groups*c.c
+	work := p.scratch(band * c.W * channels)
+	kernels, signed, src, zero, total := p.integers, x.signed(), x.at, p.In(x.zero), c.pixelSums
+	p.emit(step{chunks: c.images * bands, grain: grainFor(float64(band*line)*0.2 + 50), body: func(st *state, worker, lo, hi int) {
+		planes, image, sums := st.Bytes(src), of[int16](st, dst), of[int32](st, total)
+		near, z := work.bytes(st, worker), zeroPoint(st.Bytes(zero), 0, signed)
+		for i := lo; i < hi; i++ {
+			n, first := i/bands, i%bands*band
+			last := min(first+band, c.rows)
+			from, to := max(first-c.Pad[0], 0), min(last-c.Pad[0], c.H) // rows of the source
+			if from < to {
+				kernels.Transpose(near, planes[n*channels*c.H*c.W+from*c.W:], channels, (to-from)*c.W, c.H*c.W, channels)
+			}
+			for row := first; row < last; row++ {
+				d := image[(n*c.rows+row)*line:][:line]
+				if y := row - c.Pad[0]; y < from || y >= to {
+					clear(d)
+				} else {
+					c.widenLine(kernels, d, near[(y-from)*c.W*channels:][:c.W*channels], signed, z)
+				}
+				if sums != nil {
+					c.sumLine(kernels, sums[(n*c.rows+row)*c.cols*c.groups:], d)
+				}
+			}
+		}
+	}}, []place.Memory{src, zero}, []place.Memory{dst, total, work.at})
+}
+
+// widenLine writes a row of the padded image from a row of pixels of bytes.
+func (c *integerConv) widenLine(kernels quant.Kernels, dst []int16, src []byte, signed bool, zero int) {
+	pixel, channels := c.pixel(), c.groups*c.c
+	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
+	if from >= to {
+		clear(dst)
+		return
+	}
+	left, right := from+c.Pad[1], to+c.Pad[1]
+	clear(dst[:left*pixel])
+	clear(dst[right*pixel:])
+	src, dst = src[from*channels:to*channels], dst[left*pixel:right*pixel]
+	if pixel == channels {
+		kernels.Widen(dst, src, signed, zero)
+		return
+	}
+	run, width := c.c, c.width
+	if c.depthwise {
+		run = channels
+	}
+	for at := 0; at < len(src); at += run {
+		part := dst[at/run*width:][:width]
+		kernels.Widen(part[:run], src[at:at+run], signed, zero)
+		clear(part[run:])
+	}
+}
+
+// sumLine writes the sums of each group of the pixels of a row.
+func (c *integerConv) sumLine(kernels quant.Kernels, dst []int32, row []int16) {
+	for i := range c.cols * c.groups {
+		dst[i] = kernels.Sum(row[i*c.width:][:c.width])
+	}
+}
+
+// windowSum returns the sum of what a window of a group sees.
+func (c *integerConv) windowSum(sums []int32, image, group, i int) int32 {
+	total := int32(0)
+	y0, x0 := i/c.OW*c.Stride[0], i%c.OW*c.Stride[1]
+	for y := range c.Kernel[0] {
+		row := (image*c.rows+y0+y*c.Dilate[0])*c.cols + x0
+		for x := range c.Kernel[1] {
+			total += sums[(row+x*c.Dilate[1])*c.groups+group]
+		}
+	}
+	return total
+}
+
+// convFinish makes results of the sums of pixels [at, at+n) of an image and channels [col, col+cols), in rows ld apart at x, which
+// it may overwrite.
+type convFinish func(st *state, x []int32, ld, image, at, n, col, cols int)
+
+// emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
+func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
+	pixels := c.pixels()
+	rows := roundUp(ceilDiv(pixels, ceilDiv(pixels, sumRows)), quant.Height)
+	panels, depth, columns := c.panels(), len(c.product.Segments)*c.product.Pairs, c.oc
+	if c.depthwise {
+		panels, depth, columns = quant.Panels(c.groups), len(c.taps.Offsets), c.groups
+	}
+	wide := min(max(sumProducts/max(2*rows*depth*quant.Panel, 1), 1), sumPanels, panels)
+	if c.depthwise {
+		wide = 1
+	}
+	downs, acrosses := ceilDiv(pixels, rows), ceilDiv(panels, wide)
+	ld := wide * quant.Panel
+	c.product.LDC, c.taps.LDC = ld, ld
+	sums, offsets := p.scratch(4*rows*ld), p.scratch(8*rows)
+	kernels, each, groups := p.integers, downs*acrosses, c.groups
+	if c.depthwise {
+		groups = 1
+	}
+	st := step{work: 1, chunks: c.images * groups * each, grain: grainFor(float64(rows*wide*quant.Panel*depth)/25 + 50)}
+	st.body = func(st *state, worker, lo, hi int) {
+		x, windows := sums.of(st, worker), asInts(offsets.bytes(st, worker))
+		for i := lo; i < hi; i++ {
+			image, group, r0, p0 := i/each/groups, i/each%groups, i%each%downs*rows, i%each/downs*wide
+			n, np := min(rows, pixels-r0), min(wide, panels-p0)
+			for k := range n {
+				windows[k] = c.window(r0 + k)
+			}
+			c.sum(st, kernels, x, windows[:n], image, group, r0, p0, np)
+			done(st, x, ld, image, r0, n, group*c.oc+p0*quant.Panel, min(np*quant.Panel, columns-p0*quant.Panel))
+		}
+	}
+	p.emit(st, append([]place.Memory{c.image, c.packed, c.zeros, c.pixelSums}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
+}
+
+func roundUp(n, to int) int { return ceilDiv(n, to) * to }
+
+// sum writes the sums of some windows of an image, the first of which is number r0, and panels from p0 on of a group.
+func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, image, group, r0, p0, np int) {
+	whole := of[int16](st, c.image)[image*c.rows*c.cols*c.pixel():]
+	if c.depthwise {
+		kernels.Convolve(&c.taps, x, whole[p0*quant.Panel:], windows, c.tapped[p0])
+		return
+	}
+	b, size := st.Bytes(c.packed), quant.PanelBytes(len(c.product.Segments)*c.product.Pairs)
+	for j := range np {
+		kernels.Multiply(&c.product, x[j*quant.Panel:], whole[group*c.width:], windows, b[(group*c.panels()+p0+j)*size:])
+	}
+	if zeros := of[int32](st, c.zeros); zeros != nil {
+		pixelSums := of[int32](st, c.pixelSums)
+		for k := range windows {
+			z := zeros[group*c.oc+p0*quant.Panel:][:np*quant.Panel]
+			kernels.Subtract(x[k*c.product.LDC:][:np*quant.Panel], z, c.windowSum(pixelSums, image, group, r0+k))
+		}
+	}
+}
+
+// bytes returns a worker's part.
+func (s scratch) bytes(st *state, worker int) []byte {
+	return st.Bytes(s.at.Part(worker*s.size, s.size))
+}
+
+// asFloats returns words as float32. They share memory.
+func asFloats(x []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// asInts returns bytes as int. They share memory.
+func asInts(b []byte) []int {
+	return unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(0)))
+}
+
+// keepConvSums is the finish of convolutions whose result are the sums: planes of int32 at dst.
+func (p *planner) keepConvSums(c *integerConv, dst place.Memory) convFinish {
+	target, outputs, pixels := p.target, c.outputs(), c.pixels()
+	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
+		reorder.Transpose2D(target, st.F32(dst)[(image*outputs+col)*pixels+at:], asFloats(x), n, cols, ld, pixels)
+	}
+}
+
+func convIntegerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	s, why := integerConvSignature(n, 2, 1, 3)
+	if why != nil {
+		return nil, why
+	}
+	return []graph.Signature{s}, nil
+}
+
+// convInteger emits what stands before the sums of a ConvInteger, whose operands and result these are.
+func (p *planner) convInteger(n *graph.Node, in []*graph.Value, y *graph.Value) (*integerConv, error) {
+	in = append(append([]*graph.Value{}, in...), nil, nil)[:4]
+	return p.integerConv(n, p.integerOperand(in[0], in[2]), p.integerOperand(in[1], in[3]), y)
+}
+
+func planConvInteger(p *planner, n *graph.Node) error {
+	dst := p.Out(n.Outputs[0])
+	c, err := p.convInteger(n, n.Inputs, n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	p.emitConvSums(c, p.keepConvSums(c, dst), nil, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	table.Register("ConvInteger", operator{Signatures: convIntegerSignatures, Plan: planConvInteger})
+}

@@ -1,0 +1,70 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+// integerWindow returns dims of an image and of weights, and the attributes of a convolution: dense, in groups whose outputs fill
+// panels, or with a filter for each channel.
+func integerWindow(m *model) (dx, dw []int, attrs []any) {
+	groups, c, oc := 1, length(m), length(m)
+	switch m.r.IntN(3) {
+	case 0:
+		groups, c, oc = length(m), 1, 1
+	case 1:
+		groups, c, oc = m.between(2, 3), m.between(1, 9), pick(m, 16, 32)
+	}
+	dx, dw = []int{m.between(1, 2), groups * c}, []int{groups * oc, c}
+	var strides, dilations, pads []int64
+	for range m.between(1, 2) {
+		k, d := m.between(1, 3), m.between(1, 2)
+		dx, dw = append(dx, m.between((k-1)*d+1, 20)), append(dw, k)
+		strides, dilations, pads = append(strides, int64(m.between(1, 3))), append(dilations, int64(d)), append(pads, int64(m.between(0, k)))
+	}
+	for range dw[2:] {
+		pads = append(pads, int64(m.between(0, 2)))
+	}
+	return dx, dw, []any{group(groups), graph.IntsAttr("strides", strides...), graph.IntsAttr("dilations", dilations...), graph.IntsAttr("pads", pads...)}
+}
+
+// constantZero returns a constant zero point, or nil: of all weights, or one for each of n outputs.
+func constantZero(m *model, dt tensor.DType, n int) *graph.Value {
+	switch m.r.IntN(3) {
+	case 0:
+		return nil
+	case 1:
+		return m.data(bytesOf(m, dt))
+	}
+	return m.data(bytesOf(m, dt, n))
+}
+
+var _ = Describe("convolutions of 8-bit integers", func() {
+	It("are the reference's, element for element", seeds(150, func(m *model) {
+		dx, dw, attrs := integerWindow(m)
+		tx, tw := byteType(m), byteType(m)
+		zero := m.given(bytesOf(m, tx))
+		if m.chance(3) {
+			zero = nil
+		}
+		in := []any{m.feed(bytesOf(m, tx, dx...)), m.data(bytesOf(m, tw, dw...)), zero, constantZero(m, tw, dw[0])}
+		m.sample(m.op("ConvInteger", append(in, attrs...)...))
+	}))
+
+	It("of many chunks are the reference's", seeds(3, func(m *model) {
+		dw := pick(m, []int{70, 9, 3, 3}, []int{9, 1, 3, 3})
+		in := []any{m.feed(bytesOf(m, tensor.Uint8, 2, 9, 23, 31)), m.data(bytesOf(m, tensor.Int8, dw...)), m.data(bytesOf(m, tensor.Uint8))}
+		m.sample(m.op("ConvInteger", append(in, group(9/dw[1]), pads(1, 1, 1, 1))...))
+	}))
+
+	It("have constant weights, and groups that fill panels or have one channel each", func() {
+		m := newModel(1)
+		x := m.feed(bytesOf(m, tensor.Uint8, 1, 6, 4, 4))
+		Expect(supports(m.op("ConvInteger", x, m.feed(bytesOf(m, tensor.Int8, 4, 6, 1, 1)))).Reason.Code).To(Equal(property.Unsupported))
+		Expect(supports(m.op("ConvInteger", x, m.data(bytesOf(m, tensor.Int8, 8, 3, 1, 1)), group(2))).Reason.Code).To(Equal(property.ShapeReason))
+	})
+})

@@ -1,0 +1,156 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// bytesOf returns a tensor of random integers of 8 bits, the extremes often.
+func bytesOf(m *model, dt tensor.DType, shape ...int) *tensor.Tensor {
+	t, err := tensor.New(dt, shape...)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range t.Bytes() {
+		t.Bytes()[i] = pick(m, 0, 127, 128, 255, byte(m.r.Uint32()), byte(m.r.Uint32()), byte(m.r.Uint32()))
+	}
+	return t
+}
+
+// given adds a tensor as an input or a constant.
+func (m *model) given(t *tensor.Tensor) *graph.Value {
+	if m.chance(2) {
+		return m.feed(t)
+	}
+	return m.data(t)
+}
+
+// byteType returns one of the two types.
+func byteType(m *model) tensor.DType { return pick(m, tensor.Uint8, tensor.Int8) }
+
+// length returns one of those at which kernels have edges.
+func length(m *model) int { return pick(m, 1, 2, 3, 5, 6, 7, 13, 16, 17, 31, 32, 33, 47, 64, 97) }
+
+// zeroOf returns a zero point, or nil: of the whole operand or, as a vector, of each of n rows or columns.
+func zeroOf(m *model, dt tensor.DType, n int) *graph.Value {
+	switch m.r.IntN(4) {
+	case 0:
+		return nil
+	case 1:
+		return m.given(bytesOf(m, dt))
+	case 2:
+		return m.given(bytesOf(m, dt, 1))
+	}
+	return m.given(bytesOf(m, dt, n))
+}
+
+// matmulInteger adds a product of an input with a matrix, or a stack of them.
+func matmulInteger(m *model) (y *graph.Value, columns int) {
+	rows, k, n := length(m), length(m), length(m)
+	da, db := []int{rows, k}, []int{k, n}
+	switch m.r.IntN(5) {
+	case 0:
+		da = append([]int{m.between(1, 3), m.between(1, 3)}, da...)
+	case 1:
+		da, db = append([]int{3}, da...), append([]int{pick(m, 1, 3)}, db...)
+	case 2:
+		db = append([]int{2, 1}, db...)
+	}
+	ta, tb := byteType(m), byteType(m)
+	a, b := m.feed(bytesOf(m, ta, da...)), m.given(bytesOf(m, tb, db...))
+	return m.op("MatMulInteger", a, b, zeroOf(m, ta, rows), zeroOf(m, tb, n)), n
+}
+
+var _ = Describe("products of 8-bit integers", func() {
+	It("are the reference's, element for element", seeds(60, func(m *model) {
+		y, _ := matmulInteger(m)
+		m.check(y)
+	}))
+
+	It("take vectors", seeds(12, func(m *model) {
+		k, n := length(m), length(m)
+		a, b := m.feed(bytesOf(m, tensor.Uint8, 2, k)), m.given(bytesOf(m, tensor.Int8, k, n))
+		if m.chance(2) {
+			a = m.feed(bytesOf(m, tensor.Uint8, k))
+		} else {
+			b = m.given(bytesOf(m, tensor.Int8, k))
+		}
+		m.check(m.op("MatMulInteger", a, b, m.given(bytesOf(m, tensor.Uint8)), m.given(bytesOf(m, tensor.Int8))))
+	}))
+
+	It("of many chunks are the reference's", seeds(3, func(m *model) {
+		a, b := m.feed(bytesOf(m, tensor.Uint8, 101, 67)), m.data(bytesOf(m, tensor.Int8, 67, 700))
+		m.check(m.op("MatMulInteger", a, b, m.given(bytesOf(m, tensor.Uint8)), zeroOf(m, tensor.Int8, 700)))
+	}))
+
+	It("are scaled, shifted and activated in one node", seeds(40, func(m *model) {
+		y, n := matmulInteger(m)
+		y = m.op("Cast", y, graph.IntAttr("to", int64(tensor.Float32)))
+		scales := m.floats(pick(m, []int{}, []int{1}, []int{n}, []int{1, n})...)
+		for i, s := 0, tensor.Of[float32](scales); i < len(s); i++ {
+			s[i] = s[i]*s[i]/1000 + 1e-5
+		}
+		y = m.op("Mul", y, m.given(scales))
+		if m.chance(2) {
+			y = m.op("Add", m.constant(n), y)
+		}
+		if m.chance(2) {
+			y = m.op(pick(m, "Relu", "Gelu", "Sigmoid", "LeakyRelu"), y)
+		}
+		m.check(y)
+	}))
+})
+
+var _ = Describe("dynamic quantisation", func() {
+	It("is the reference's, element for element", seeds(30, func(m *model) {
+		x := m.floats(m.shape(pick(m, 1, 2, 3, 4), 1, 9)...)
+		for i, s := 0, tensor.Of[float32](x); i < len(s); i++ {
+			s[i] = s[i]*pick(m, float32(1), 10) + float32(m.seed%3)*4 - 4
+		}
+		if m.chance(6) {
+			clear(x.Bytes())
+		}
+		m.check(m.ops("DynamicQuantizeLinear", 3, m.feed(x))...)
+	}))
+
+	It("of many chunks is the reference's", seeds(2, func(m *model) {
+		m.check(m.ops("DynamicQuantizeLinear", 3, m.input(3, 20000))...)
+	}))
+
+	It("with its product is what quantisers write", seeds(20, func(m *model) {
+		rows, k, n := length(m), length(m), length(m)
+		q := m.ops("DynamicQuantizeLinear", 3, m.input(2, rows, k))
+		var out []*graph.Value
+		for range m.between(1, 3) { // which share what was quantised
+			wt := byteType(m)
+			w, zero, scale := m.data(bytesOf(m, wt, k, n)), m.data(bytesOf(m, wt)), one(m, float32(0.01))
+			scales := m.op("Mul", q[1], scale)
+			y := m.op("Mul", m.op("Cast", m.op("MatMulInteger", q[0], w, q[2], zero), graph.IntAttr("to", int64(tensor.Float32))), scales)
+			out = append(out, m.op("Relu", m.op("Add", y, m.constant(n))))
+		}
+		m.check(out...)
+	}))
+})
+
+var _ = Describe("dynamic quantisation of images", func() {
+	It("with its convolution is what quantisers write", seeds(20, func(m *model) {
+		dx, dw, attrs := integerWindow(m)
+		q := m.ops("DynamicQuantizeLinear", 3, m.input(dx...))
+		wt := byteType(m)
+		in := []any{q[0], m.data(bytesOf(m, wt, dw...)), q[2], m.data(bytesOf(m, wt))}
+		y := m.op("Cast", m.op("ConvInteger", append(in, attrs...)...), graph.IntAttr("to", int64(tensor.Float32)))
+		y = m.op("Mul", y, m.op("Mul", q[1], one(m, float32(0.01))))
+		channel := []int{dw[0]}
+		for range dw[2:] {
+			channel = append(channel, 1)
+		}
+		if m.chance(2) {
+			y = m.op("Add", y, m.constant(channel...))
+		}
+		if m.chance(2) {
+			y = m.op(pick(m, "Relu", "HardSwish", "Sigmoid"), y)
+		}
+		m.sample(y)
+	}))
+})
