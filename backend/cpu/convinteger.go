@@ -359,6 +359,11 @@ func asFloats(x []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
+// asBytes returns words as bytes. They share memory.
+func asBytes(x []int32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
 // asInts returns bytes as int. They share memory.
 func asInts(b []byte) []int {
 	return unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(0)))

@@ -1,6 +1,9 @@
 package cpu_test
 
 import (
+	"fmt"
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -153,4 +156,78 @@ var _ = Describe("dynamic quantisation of images", func() {
 		}
 		m.sample(y)
 	}))
+})
+
+// stepOff is a judge of results that may be a step of quantisation off where a quotient lies between two, in few places.
+func (m *model) stepOff(got map[string]tensor.Value) string {
+	for _, v := range m.g.Outputs {
+		g, want := got[v.Name].(*tensor.Tensor), m.known[v]
+		off := 0
+		for i := range want.Len() {
+			d := g.Int64At(i) - want.Int64At(i)
+			if d < -1 || d > 1 {
+				return fmt.Sprintf("output %s[%d] is %d, expected %d", v.Name, i, g.Int64At(i), want.Int64At(i))
+			}
+			if d != 0 {
+				off++
+			}
+		}
+		if off > 1+want.Len()/1000 {
+			return fmt.Sprintf("output %s has %d elements of %d a step off", v.Name, off, want.Len())
+		}
+	}
+	return ""
+}
+
+// scaleOf adds a constant scale, or one for each of n columns, times a factor.
+func scaleOf(m *model, by float64, n int) *graph.Value {
+	t := m.floats(pick(m, []int{}, []int{n})...)
+	for i, s := 0, tensor.Of[float32](t); i < len(s); i++ {
+		s[i] = float32(by * (0.5 + m.r.Float64()))
+	}
+	return m.data(t)
+}
+
+var _ = Describe("operators that requantise", func() {
+	It("multiply matrices as the reference does", seeds(80, func(m *model) {
+		m.judge = m.stepOff
+		rows, k, n := length(m), length(m), length(m)
+		da, db := []int{rows, k}, []int{k, n}
+		if m.chance(3) {
+			da, db = append([]int{3}, da...), append([]int{pick(m, 1, 3)}, db...)
+		}
+		ta, tb, ty := byteType(m), byteType(m), byteType(m)
+		zb := m.data(bytesOf(m, tb, pick(m, []int{}, []int{n})...))
+		m.sample(m.op("QLinearMatMul", m.feed(bytesOf(m, ta, da...)), one(m, float32(0.02)), m.given(bytesOf(m, ta)),
+			m.given(bytesOf(m, tb, db...)), scaleOf(m, 0.05, n), zb, one(m, float32(0.3*math.Sqrt(float64(k)))), m.data(bytesOf(m, ty))))
+	}))
+
+	It("convolve as the reference does", seeds(120, func(m *model) {
+		m.judge = m.stepOff
+		dx, dw, attrs := integerWindow(m)
+		tx, tw, ty := byteType(m), byteType(m), byteType(m)
+		fan := dw[1]
+		for _, k := range dw[2:] {
+			fan *= k
+		}
+		zero := m.data(bytesOf(m, tw, pick(m, []int{}, []int{dw[0]})...))
+		in := []any{m.feed(bytesOf(m, tx, dx...)), one(m, float32(0.02)), m.data(bytesOf(m, tx)), m.data(bytesOf(m, tw, dw...)), scaleOf(m, 0.05, dw[0]), zero,
+			one(m, float32(0.3*math.Sqrt(float64(fan)))), m.data(bytesOf(m, ty))}
+		if m.chance(2) {
+			bias, err := tensor.New(tensor.Int32, dw[0])
+			Expect(err).NotTo(HaveOccurred())
+			for i, b := 0, tensor.Of[int32](bias); i < len(b); i++ {
+				b[i] = int32(m.between(-9999, 9999))
+			}
+			in = append(in, m.data(bias))
+		}
+		m.sample(m.op("QLinearConv", append(in, attrs...)...))
+	}))
+
+	It("round halves to even", func() {
+		m := newModel(1)
+		a := m.feed(tensor.From([]uint8{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10, 1))
+		m.check(m.op("QLinearMatMul", a, one(m, float32(0.5)), one(m, uint8(5)), m.data(tensor.From([]int8{1}, 1, 1)), one(m, float32(1)), one(m, int8(0)),
+			one(m, float32(1)), one(m, uint8(100))))
+	})
 })

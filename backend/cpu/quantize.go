@@ -8,16 +8,22 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
 )
 
-// QuantizeLinear and DequantizeLinear between float32 and 8-bit integers, with one constant scale and zero point for all
+// QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits, with one constant scale and zero point for all
 // elements, row-major. A model that exporters quantised then runs between them on float32 kernels; where one follows the
 // other, kernels round their results to levels instead.
 
 // byteDType reports whether dt is an 8-bit integer type.
 func byteDType(dt tensor.DType) bool { return dt == tensor.Uint8 || dt == tensor.Int8 }
+
+// shortDType reports whether dt is an integer type of 8 or 16 bits.
+func shortDType(dt tensor.DType) bool {
+	return byteDType(dt) || dt == tensor.Uint16 || dt == tensor.Int16
+}
 
 // quantised returns a signature for an operator whose operand and result have these kinds of types.
 func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -47,7 +53,7 @@ func quantum(n *graph.Node) (scale float32, zero int32) {
 }
 
 // quantize rounds x/scale to even, adds the zero point and bounds the sum. NaN becomes the zero point.
-func quantize[T int8 | uint8](p *planner, n *graph.Node, lo, hi float32) error {
+func quantize[T int16 | uint16](p *planner, n *graph.Node, lo, hi float32) error {
 	scale, zero := quantum(n)
 	z := float32(zero)
 	return elementwise1(p, n, func(x float32) T {
@@ -59,23 +65,43 @@ func quantize[T int8 | uint8](p *planner, n *graph.Node, lo, hi float32) error {
 	})
 }
 
-func planQuantize(p *planner, n *graph.Node) error {
-	if n.Outputs[0].Type.DType == tensor.Uint8 {
-		return quantize[uint8](p, n, 0, math.MaxUint8)
-	}
-	return quantize[int8](p, n, math.MinInt8, math.MaxInt8)
+// levelsOf returns how a node changes between floats and integers of 8 bits of a type.
+func levelsOf(n *graph.Node, dt tensor.DType) quant.Levels {
+	scale, zero := quantum(n)
+	return quant.Levels{Scale: scale, Zero: int(zero), Signed: dt == tensor.Int8}
 }
 
-func dequantize[T int8 | uint8](p *planner, n *graph.Node) error {
+func planQuantize(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	switch dt := y.Type.DType; dt {
+	case tensor.Uint16:
+		return quantize[uint16](p, n, 0, math.MaxUint16)
+	case tensor.Int16:
+		return quantize[int16](p, n, math.MinInt16, math.MaxInt16)
+	default:
+		l, kernels := levelsOf(n, dt), p.integers
+		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.25, func(d []byte, s []float32) { kernels.Quantize(d, s, l) })
+	}
+	return nil
+}
+
+func dequantize[T int16 | uint16](p *planner, n *graph.Node) error {
 	scale, zero := quantum(n)
 	return elementwise1(p, n, func(x T) float32 { return float32(int32(x)-zero) * scale })
 }
 
 func planDequantize(p *planner, n *graph.Node) error {
-	if n.Inputs[0].Type.DType == tensor.Uint8 {
-		return dequantize[uint8](p, n)
+	x, y := n.Inputs[0], n.Outputs[0]
+	switch dt := x.Type.DType; dt {
+	case tensor.Uint16:
+		return dequantize[uint16](p, n)
+	case tensor.Int16:
+		return dequantize[int16](p, n)
+	default:
+		l, kernels := levelsOf(n, dt), p.integers
+		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.15, func(d []float32, s []byte) { kernels.Dequantize(d, s, l) })
 	}
-	return dequantize[int8](p, n)
+	return nil
 }
 
 // roundedPool fuses QuantizeLinear, MaxPool and DequantizeLinear: the largest of rounded numbers is the largest, rounded.
@@ -140,6 +166,6 @@ func init() {
 		Strided: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, byteDType), Plan: planQuantize, Strided: anyRows})
-	table.Register("DequantizeLinear", operator{Signatures: quantised(byteDType, isFloat), Plan: planDequantize, Strided: anyRows})
+	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, shortDType), Plan: planQuantize, Strided: anyRows})
+	table.Register("DequantizeLinear", operator{Signatures: quantised(shortDType, isFloat), Plan: planDequantize, Strided: anyRows})
 }

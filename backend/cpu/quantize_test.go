@@ -31,11 +31,15 @@ var _ = Describe("quantisation", func() {
 		x := m.op("Mul", operand(m, m.shape(m.between(1, 4), 1, 9)...), m.scalar(float32(m.between(1, 200))))
 		scale := one(m, pick(m, float32(0.5), 0.25, 1, 0.1))
 		var zero *graph.Value
-		switch m.r.IntN(3) {
+		switch m.r.IntN(5) {
 		case 0:
 			zero = one(m, uint8(m.between(0, 255)))
 		case 1:
 			zero = one(m, int8(m.between(-128, 127)))
+		case 2:
+			zero = one(m, uint16(m.between(0, 65535)))
+		case 3:
+			zero = one(m, int16(m.between(-32768, 32767)))
 		}
 		q := m.op("QuantizeLinear", present(x, scale, zero)...)
 		m.sample(q, m.op("DequantizeLinear", present(q, scale, zero)...))

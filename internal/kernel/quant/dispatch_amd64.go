@@ -94,15 +94,15 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	}
 }
 
-// requantize rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale *float32, l *levels, n int) {
+// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16.
+func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n int) {
 	switch set {
 	case isa.AVX512:
-		requantize2(dst, sums, add, scale, l, n)
+		requantize2(dst, sums, add, scale, bias, l, n)
 	case isa.AVX2:
-		requantize2(dst, sums, add, scale, l, n)
+		requantize2(dst, sums, add, scale, bias, l, n)
 	default:
-		genericRequantize(dst, sums, add, scale, l, 16*n)
+		genericRequantize(dst, sums, add, scale, bias, l, 16*n)
 	}
 }
 

@@ -38,9 +38,9 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	genericExtent(dst, src, 8*n)
 }
 
-// requantize rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale *float32, l *levels, n int) {
-	genericRequantize(dst, sums, add, scale, l, 16*n)
+// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16.
+func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n int) {
+	genericRequantize(dst, sums, add, scale, bias, l, 16*n)
 }
 
 // scale writes float32(sums + add)*scale + bias for n groups of 8.

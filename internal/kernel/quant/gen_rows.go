@@ -196,12 +196,13 @@ func extents(f *asm.File) {
 }
 
 func requantizes(f *asm.File) {
-	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16; n > 0.",
-		pointer("dst", "byte"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), pointer("l", "levels"), asm.Int("n"))
+	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16; n > 0.",
+		pointer("dst", "byte"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"), asm.Int("n"))
 	fn.Load("dst", "DI")
 	fn.Load("sums", "SI")
 	fn.Load("add", "DX")
 	fn.Load("scale", "AX")
+	fn.Load("bias", "R8")
 	fn.Load("l", "BX")
 	fn.Load("n", "CX")
 	loadLevels(fn, "BX")
@@ -212,15 +213,16 @@ func requantizes(f *asm.File) {
 			fn.I("VPADDD %d(DX), %s, %s", 32*i, y, y)
 			fn.I("VCVTDQ2PS %s, %s", y, y)
 			fn.I("VMULPS %d(AX), %s, %s", 32*i, y, y)
+			fn.I("VADDPS %d(R8), %s, %s", 32*i, y, y)
 		}
 		storeBytes(fn)
-		for _, r := range []string{"SI", "DX", "AX"} {
+		for _, r := range []string{"SI", "DX", "AX", "R8"} {
 			fn.I("ADDQ $64, %s", r)
 		}
 		fn.I("ADDQ $16, DI")
 	})
 	fn.Ret()
-	served(f, "requantize", "requantize2(dst, sums, add, scale, l, n)")
+	served(f, "requantize", "requantize2(dst, sums, add, scale, bias, l, n)")
 }
 
 func scales(f *asm.File) {

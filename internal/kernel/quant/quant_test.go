@@ -303,17 +303,18 @@ var _ = Describe("sums", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
 				for _, signed := range []bool{false, true} {
-					sums, add, factors, _ := vectors(n, r, front)
+					sums, add, factors, bias := vectors(n, r, front)
 					dst := guarded[byte](n, front)
 					l := quant.Levels{Zero: value(byte(r.Uint32()), signed), Signed: signed}
 					lo, hi := l.Zero, 300 // of a Relu
-					k.Requantize(dst, sums, add, factors, l, lo, hi)
+					k.Requantize(dst, sums, add, factors, bias, l, lo, hi)
 					most := 255
 					if signed {
 						most = 127
 					}
 					for i := range dst {
-						want := min(max(math.RoundToEven(float64(float32(sums[i]+add[i])*factors[i]))+float64(l.Zero), float64(lo)), float64(most))
+						scaled := float32(sums[i]+add[i]) * factors[i]
+						want := min(max(math.RoundToEven(float64(float32(scaled)+bias[i]))+float64(l.Zero), float64(lo)), float64(most))
 						Expect(value(dst[i], signed)).To(Equal(int(want)))
 					}
 				}

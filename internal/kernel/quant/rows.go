@@ -192,23 +192,24 @@ func genericExtent(dst *extremes, src *float32, n int) {
 	}
 }
 
-// Requantize writes round((sums + add)·scale) + the zero point, bounded by lo and hi, integers of the type. The levels' own scale
-// plays no part. All slices have the length of sums.
-func (k Kernels) Requantize(dst []byte, sums, add []int32, scale []float32, to Levels, lo, hi int) {
+// Requantize writes round((sums + add)·factors + bias) + the zero point, bounded by lo and hi, integers of the type. The levels' own
+// scale plays no part. All slices have the length of sums; dst may share its memory.
+func (k Kernels) Requantize(dst []byte, sums, add []int32, factors, bias []float32, to Levels, lo, hi int) {
 	l, n := to.within(max(lo, to.least()), min(hi, to.least()+math.MaxUint8)), len(sums)
 	groups := n / 16
 	if groups > 0 {
-		requantize(k.set, first(dst, n), first(sums, n), first(add, n), first(scale, n), &l, groups)
+		requantize(k.set, first(dst, n), first(sums, n), first(add, n), first(factors, n), first(bias, n), &l, groups)
 	}
 	if at := 16 * groups; at < n {
-		genericRequantize(&dst[at:n][0], &sums[at], &add[at:n][0], &scale[at:n][0], &l, n-at)
+		genericRequantize(&dst[at:n][0], &sums[at], &add[at:n][0], &factors[at:n][0], &bias[at:n][0], &l, n-at)
 	}
 }
 
-func genericRequantize(dst *byte, sums, add *int32, scale *float32, l *levels, n int) {
-	d, a, f := view(dst, n), view(add, n), view(scale, n)
+func genericRequantize(dst *byte, sums, add *int32, factors, bias *float32, l *levels, n int) {
+	d, a, f, b := view(dst, n), view(add, n), view(factors, n), view(bias, n)
 	for i, s := range view(sums, n) {
-		d[i] = l.round(float32(s+a[i]) * f[i])
+		scaled := float32(s+a[i]) * f[i]
+		d[i] = l.round(float32(scaled) + b[i])
 	}
 }
 

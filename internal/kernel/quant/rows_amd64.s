@@ -177,14 +177,15 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func requantize2(dst *byte, sums *int32, add *int32, scale *float32, l *levels, n int)
-TEXT ·requantize2(SB), NOSPLIT, $0-48
+// func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int)
+TEXT ·requantize2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ sums+8(FP), SI
 	MOVQ add+16(FP), DX
 	MOVQ scale+24(FP), AX
-	MOVQ l+32(FP), BX
-	MOVQ n+40(FP), CX
+	MOVQ bias+32(FP), R8
+	MOVQ l+40(FP), BX
+	MOVQ n+48(FP), CX
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
 	VBROADCASTSS 4(BX), Y15
@@ -197,10 +198,12 @@ loop1:
 	VPADDD 0(DX), Y0, Y0
 	VCVTDQ2PS Y0, Y0
 	VMULPS 0(AX), Y0, Y0
+	VADDPS 0(R8), Y0, Y0
 	VMOVDQU 32(SI), Y1
 	VPADDD 32(DX), Y1, Y1
 	VCVTDQ2PS Y1, Y1
 	VMULPS 32(AX), Y1, Y1
+	VADDPS 32(R8), Y1, Y1
 	VMAXPS Y14, Y0, Y0
 	VMINPS Y15, Y0, Y0
 	VCVTPS2DQ Y0, Y0
@@ -218,6 +221,7 @@ loop1:
 	ADDQ $64, SI
 	ADDQ $64, DX
 	ADDQ $64, AX
+	ADDQ $64, R8
 	ADDQ $16, DI
 	DECQ CX
 	JNZ loop1

@@ -39,10 +39,10 @@ func dequantizeSigned(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func extent2(dst *extremes, src *float32, n int)
 
-// requantize2 rounds (sums + add)*scale, adds the zero point and bounds it, for n groups of 16; n > 0.
+// requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16; n > 0.
 //
 //go:noescape
-func requantize2(dst *byte, sums *int32, add *int32, scale *float32, l *levels, n int)
+func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int)
 
 // scale2 writes float32(sums + add)*scale + bias for n groups of 8; n > 0.
 //

@@ -1,0 +1,211 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// QLinearMatMul and QLinearConv: products and convolutions of 8-bit integers whose sums become such integers again. Scales are
+// constants.
+
+// Inputs of both operators.
+const (
+	qlinearX = iota
+	qlinearXScale
+	qlinearXZero
+	qlinearW
+	qlinearWScale
+	qlinearWZero
+	qlinearYScale
+	qlinearYZero
+	qlinearBias
+)
+
+// constantScales returns the scales that a constant holds: one, or as many as there are columns or channels.
+func constantScales(v *graph.Value, columns graph.Dim) ([]float32, *property.Reason) {
+	c := fuse.Behind(v)
+	if c == nil || !c.IsConst() || c.Const.DType != tensor.Float32 {
+		return nil, property.Because(property.Unsupported, "scale %v is not constant", v)
+	}
+	s := fuse.Floats(c.Const)
+	n, ok := columns.Const()
+	if len(s) != 1 && !(ok && len(s) == int(n) && len(c.Const.Shape) == 1) {
+		return nil, property.Because(property.Unsupported, "%d scales", len(s))
+	}
+	for _, x := range s {
+		if !usable(x) {
+			return nil, property.Because(property.Attribute, "scale %g", x)
+		}
+	}
+	return s, nil
+}
+
+// usable reports whether a scale is a normal, positive number.
+func usable(x float32) bool {
+	return x >= math.SmallestNonzeroFloat32*(1<<23) && !math.IsInf(float64(x), 1)
+}
+
+// qlinearScales returns what one sum is worth in steps of the result, for all columns or channels or for each.
+func qlinearScales(n *graph.Node, columns graph.Dim) ([]float32, *property.Reason) {
+	var parts [3][]float32
+	for i, at := range []int{qlinearXScale, qlinearWScale, qlinearYScale} {
+		of := graph.D(1)
+		if at == qlinearWScale {
+			of = columns
+		}
+		var why *property.Reason
+		if parts[i], why = constantScales(n.Input(at), of); why != nil {
+			return nil, why
+		}
+	}
+	out := make([]float32, len(parts[1]))
+	for i, s := range parts[1] {
+		out[i] = float32(float64(parts[0][0]) * float64(s) / float64(parts[2][0]))
+	}
+	return out, nil
+}
+
+// qlinearLevels returns the levels of the result.
+func qlinearLevels(n *graph.Node) (quant.Levels, *property.Reason) {
+	y, zero := n.Outputs[0], fuse.Behind(n.Input(qlinearYZero))
+	if !isByte(y) {
+		return quant.Levels{}, property.Because(property.DTypeReason, "%v is %v", y, y.Type.DType)
+	}
+	l := quant.Levels{Signed: y.Type.DType == tensor.Int8}
+	if zero != nil {
+		if !zero.IsConst() || zero.Const.Len() != 1 {
+			return l, property.Because(property.Unsupported, "zero point %v is not one constant number", zero)
+		}
+		l.Zero = int(zero.Const.Int64At(0))
+	}
+	return l, nil
+}
+
+func qlinearSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x, w := n.Input(qlinearX), n.Input(qlinearW)
+	var s graph.Signature
+	var why *property.Reason
+	_, columns := matrixShape(x.Type.Shape, w.Type.Shape)
+	if n.Is("QLinearConv") {
+		if s, why = integerConvSignature(n, qlinearXZero, qlinearW, qlinearWZero); why == nil {
+			columns = w.Type.Shape[0]
+			if b := fuse.Behind(n.Input(qlinearBias)); b != nil && (!b.IsConst() || b.Const.DType != tensor.Int32) {
+				why = property.Because(property.Unsupported, "bias %v is not constant", b)
+			}
+		}
+	} else {
+		s, why = integerSignature(n, qlinearX, qlinearXZero, qlinearW, qlinearWZero)
+	}
+	if why == nil {
+		_, why = qlinearScales(n, columns)
+	}
+	if why == nil {
+		_, why = qlinearLevels(n)
+	}
+	if why != nil {
+		return nil, why
+	}
+	return []graph.Signature{s}, nil
+}
+
+// roundedSums makes 8-bit integers of sums: a factor and addends for each column or channel, padded to whole panels.
+type roundedSums struct {
+	factors, bias []float32
+	add           []int32
+	levels        quant.Levels
+	lo, hi        int // bounds of an activation, integers of the type
+}
+
+// newRoundedSums returns what rounds the sums of n columns, without addends or bounds.
+func newRoundedSums(n int, factors []float32, l quant.Levels) *roundedSums {
+	width := quant.Panels(n) * quant.Panel
+	r := &roundedSums{factors: make([]float32, width), bias: make([]float32, width), add: make([]int32, width), levels: l,
+		lo: math.MinInt8, hi: math.MaxUint8}
+	repeatLast(r.factors, factors)
+	return r
+}
+
+// row writes the integers of len(y) columns from col on to y, which may share memory with x.
+func (r *roundedSums) row(kernels quant.Kernels, y []byte, x []int32, col int) {
+	n := len(y)
+	kernels.Requantize(y, x[:n], r.add[col:][:n], r.factors[col:][:n], r.bias[col:][:n], r.levels, r.lo, r.hi)
+}
+
+// finish writes the integers to dst, a matrix of n columns.
+func (r *roundedSums) finish(p *planner, dst place.Memory, n int) finish {
+	kernels := p.integers
+	return func(st *state, x []int32, ld, row, rows, col, cols int) {
+		d := st.Bytes(dst)
+		for i := range rows {
+			r.row(kernels, d[(row+i)*n+col:][:cols], x[i*ld:], col)
+		}
+	}
+}
+
+// convFinish writes the integers to planes at dst.
+func (r *roundedSums) convFinish(p *planner, c *integerConv, dst place.Memory) convFinish {
+	kernels, outputs, pixels := p.integers, c.outputs(), c.pixels()
+	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
+		d, near := st.Bytes(dst)[(image*outputs+col)*pixels+at:], asBytes(x)
+		for i := range n { // each row over its own sums
+			r.row(kernels, near[4*i*ld:][:cols], x[i*ld:], col)
+		}
+		kernels.Transpose(d, near, n, cols, 4*ld, pixels)
+	}
+}
+
+func planQLinearMatMul(p *planner, n *graph.Node) error {
+	in, dst := n.Inputs, p.Out(n.Outputs[0])
+	da, db := matrixDims(p.Dims[in[qlinearX].ID], p.Dims[in[qlinearW].ID])
+	columns := db[len(db)-1]
+	factors, why := qlinearScales(n, graph.D(columns))
+	if why != nil {
+		return why
+	}
+	l, why := qlinearLevels(n)
+	if why != nil {
+		return why
+	}
+	s := p.sums(p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), da, db, false)
+	p.emitSums(s, newRoundedSums(columns, factors, l).finish(p, dst, columns), nil, []place.Memory{dst})
+	return nil
+}
+
+func planQLinearConv(p *planner, n *graph.Node) error {
+	in, y := n.Inputs, n.Outputs[0]
+	dst := p.Out(y)
+	factors, why := qlinearScales(n, graph.D(p.Dims[y.ID][1]))
+	if why != nil {
+		return why
+	}
+	l, why := qlinearLevels(n)
+	if why != nil {
+		return why
+	}
+	c, err := p.integerConv(n, p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), y)
+	if err != nil {
+		return err
+	}
+	r := newRoundedSums(c.outputs(), factors, l)
+	if b := n.Input(qlinearBias); b != nil {
+		if b.Const.Len() != c.outputs() {
+			return property.Because(property.ShapeReason, "bias of %d for %d channels", b.Const.Len(), c.outputs())
+		}
+		for i := range c.outputs() {
+			r.add[i] = int32(b.Const.Int64At(i))
+		}
+	}
+	p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	table.Register("QLinearMatMul", operator{Signatures: qlinearSignatures, Plan: planQLinearMatMul})
+	table.Register("QLinearConv", operator{Signatures: qlinearSignatures, Plan: planQLinearConv})
+}
