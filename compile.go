@@ -133,18 +133,6 @@ func (c *compilation) free() {
 	c.copies.Free()
 }
 
-// opened are the backends that end with a Program. Their views on one of several devices are closed first.
-type opened struct {
-	backends, views []backend.Backend
-	libraries       []*backend.Library // which never end
-}
-
-func (x *opened) close() {
-	for _, b := range slices.Concat(x.views, x.backends) {
-		b.Close()
-	}
-}
-
 // placed is an entry of the list of backends: a backend on the device of an index.
 type placed struct {
 	backend.Config
@@ -202,7 +190,10 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		return nil, own, err
 	}
 	var refused []*backend.RefusedLibrary
-	if own.libraries, refused, err = backend.LibrariesFor(o.Backends, o.Plugins...); err != nil {
+	if own.libraries, refused, err = backend.LibrariesFor(o.PluginOptions, o.Backends, o.Plugins...); err != nil {
+		return nil, own, err
+	}
+	if own.processes, err = backend.StartLibraries(own.libraries); err != nil {
 		return nil, own, err
 	}
 	for _, r := range refused {

@@ -40,6 +40,9 @@ type Options struct {
 	// Plugins are vendors' libraries, or folders of them: their processors are backends that Backends may name. It needs an
 	// import of backend/plugin. A library runs with the rights of the process.
 	Plugins []string
+	// PluginOptions are options of Plugins as a whole, as Backends have them for one processor, whose own count first: with
+	// "out-of-process" operators, properties and passes run in a process of the library's, too.
+	PluginOptions map[string]string
 	// Properties are the user's own, by backend name; they come before the backend's. Those of "cuda" hold on all its devices,
 	// those of "cuda:1" on that one.
 	Properties map[string][]property.SubgraphProperty

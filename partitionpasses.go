@@ -291,6 +291,11 @@ func (c *compilation) share() {
 			c.o.Allocator = x.Shared()
 		}
 	}
+	for _, p := range c.opened.processes {
+		if c.o.Allocator == nil {
+			c.o.Allocator = p.Shared()
+		}
+	}
 }
 
 // pack is the pass that converts constants, once per constant and format: those of the model for all its Programs, those

@@ -361,6 +361,22 @@ func (p *Program) Close() error {
 	return nil
 }
 
+// opened are the backends that end with a Program. Their views on one of several devices are closed first.
+type opened struct {
+	backends, views []backend.Backend
+	libraries       []*backend.Library // which never end, but for
+	processes       []backend.Running  // of those that have one
+}
+
+func (x *opened) close() {
+	for _, b := range slices.Concat(x.views, x.backends) {
+		b.Close()
+	}
+	for _, p := range x.processes {
+		_ = p.Close() // there is nobody to tell
+	}
+}
+
 // free gives back what sessions no longer need.
 func (p *Program) free() {
 	for _, e := range p.exes {

@@ -43,10 +43,11 @@ type Report struct {
 	Tuned *TunedReport `json:"tuned,omitempty"`
 }
 
-// ProcessReport tells how the process has fared in which a backend's plugin runs: how often another one took its place since the
-// plugin was opened, and why the last one ended ("" where none has).
+// ProcessReport tells how the process has fared in which a backend's plugin runs, or what else a library brings: how often another
+// one took its place since the plugin was opened, and why the last one ended ("" where none has).
 type ProcessReport struct {
-	Backend  string `json:"backend"`
+	Backend  string `json:"backend,omitempty"`
+	Library  string `json:"library,omitempty"` // path, of operators, properties and passes
 	Restarts int    `json:"restarts"`
 	Last     string `json:"last,omitempty"`
 }
@@ -171,9 +172,13 @@ func (p *Program) Report(ctx context.Context, shapes map[string][]int) (*Report,
 	for _, b := range p.backends {
 		if x, ok := b.(backend.Isolated); ok {
 			if s, apart := x.Process(); apart {
-				r.Processes = append(r.Processes, ProcessReport{b.Info().Name, s.Restarts, s.Last})
+				r.Processes = append(r.Processes, ProcessReport{Backend: b.Info().Name, Restarts: s.Restarts, Last: s.Last})
 			}
 		}
+	}
+	for _, x := range p.opened.processes {
+		s := x.Process()
+		r.Processes = append(r.Processes, ProcessReport{Library: x.Library.Path, Restarts: s.Restarts, Last: s.Last})
 	}
 	return r, nil
 }

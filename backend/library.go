@@ -3,10 +3,12 @@ package backend
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -21,6 +23,40 @@ type Library struct {
 	Operators  []Operator
 	Properties []LibraryProperty
 	Passes     []LibraryPass
+
+	// Start has the process run in which Operators, Properties and Passes work, until what it returns is closed; otherwise each call
+	// of one starts a process for itself. nil: they work in this process. The error wraps ErrUnavailable.
+	Start func() (LibraryProcess, error)
+}
+
+// LibraryProcess is a process that runs what a library brings beside processors.
+type LibraryProcess interface {
+	// Shared returns the memory of the host that kernels in it see without a copy, nil where there are no kernels.
+	Shared() device.Allocator
+	// Process tells how it has fared since Start.
+	Process() Process
+	Close() error
+}
+
+// Running is a library with its process.
+type Running struct {
+	Library *Library
+	LibraryProcess
+}
+
+// StartLibraries starts the processes of libraries that have one. What is returned with an error has to be closed as well.
+func StartLibraries(list []*Library) (running []Running, err error) {
+	for _, l := range list {
+		if l.Start == nil {
+			continue
+		}
+		p, err := l.Start()
+		if err != nil {
+			return running, &RefusedLibrary{l.Path, err}
+		}
+		running = append(running, Running{l, p})
+	}
+	return running, nil
 }
 
 // Operator is an operator that a library brings, for nodes of its domain in any model.
@@ -64,17 +100,20 @@ type LibraryPass struct {
 // the order of their names. refused are those files of folders that cannot be used. The error, a *RefusedLibrary, is about a
 // file that paths name itself, about two processors, operators or passes of one name, or wraps ErrNoOpener.
 func Libraries(paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
-	return LibrariesFor(nil, paths...)
+	return LibrariesFor(nil, nil, paths...)
 }
 
-// LibrariesFor is Libraries for a list of backends: where one of them has the option OutOfProcess, none of the libraries is
-// opened in this process to see what it has.
-func LibrariesFor(configs []Config, paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
-	var options map[string]string
-	for _, c := range configs {
-		if on, err := strconv.ParseBool(c.Options[OutOfProcess]); on && err == nil {
-			options = c.Options
-			break
+// LibrariesFor is Libraries with options, and for a list of backends. The options hold for the libraries, and for processors
+// that name no others. Where they do not say whether the libraries run out of process (OutOfProcess), and one of the backends is
+// to, what any of the libraries brings does so with that backend's options, but for processors, which have their own.
+func LibrariesFor(given map[string]string, configs []Config, paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
+	options := given
+	if _, said := given[OutOfProcess]; !said {
+		for _, c := range configs {
+			if on, err := strconv.ParseBool(c.Options[OutOfProcess]); on && err == nil {
+				options = c.Options
+				break
+			}
 		}
 	}
 	opener.Lock()
@@ -91,6 +130,7 @@ func LibrariesFor(configs []Config, paths ...string) (list []*Library, refused [
 			}
 			found, err := open(file, options)
 			if err == nil {
+				found.lean(given)
 				err = clashes(list, found)
 			}
 			switch {
@@ -104,6 +144,22 @@ func LibrariesFor(configs []Config, paths ...string) (list []*Library, refused [
 		}
 	}
 	return list, refused, nil
+}
+
+// lean has processors take options that theirs do not name.
+func (l *Library) lean(on map[string]string) {
+	if len(on) == 0 {
+		return
+	}
+	for i := range l.Processors {
+		open := l.Processors[i].Driver
+		l.Processors[i].Driver = func(c Config) (Backend, error) {
+			own := c.Options
+			c.Options = maps.Clone(on)
+			maps.Copy(c.Options, own)
+			return open(c)
+		}
+	}
 }
 
 // clashes returns an error where a library brings what has a name that is taken.

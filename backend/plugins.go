@@ -23,7 +23,7 @@ type Processor struct {
 const OutOfProcess = "out-of-process"
 
 // Opener opens a vendor's library and says what it brings. Where options have OutOfProcess, the library is not opened in this
-// process before a processor is, and brings processors alone. The error wraps ErrUnavailable.
+// process, but by processors without that option. The error wraps ErrUnavailable.
 type Opener func(path string, options map[string]string) (*Library, error)
 
 var opener struct {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/backend/backendtest"
 	_ "github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/backend/plugin"
 	"github.com/carve-dev/carve/graph"
@@ -70,8 +70,8 @@ func accelerator(t testing.TB) string {
 var lists = []string{"accelerator", "accelerator,cpu", "mkl,accelerator,cpu"}
 
 // checkZoo runs a model of the zoo with the accelerator among its backends: the results are the reference's, of every group
-// too, and in the lists that the accelerator leads no other backend has a node.
-func checkZoo(ctx SpecContext, name, list string) {
+// too, and in the lists that the accelerator leads no other backend has a node. The accelerator has the options.
+func checkZoo(ctx SpecContext, name, list string, options map[string]string) {
 	GinkgoHelper()
 	path := accelerator(GinkgoTB())
 	ref, err := zootest.ReadReference(name)
@@ -84,7 +84,7 @@ func checkZoo(ctx SpecContext, name, list string) {
 	m, err := carve.Open(ctx, file)
 	Expect(err).NotTo(HaveOccurred())
 	defer m.Close()
-	o := &carve.Options{Plugins: []string{path}, Verify: true}
+	o := &carve.Options{Plugins: []string{path}, PluginOptions: options, Verify: true}
 	for _, b := range strings.Split(list, ",") {
 		o.Backends = append(o.Backends, backend.Config{Name: b})
 	}
@@ -123,24 +123,43 @@ var _ = Describe("the zoo on the accelerator", func() {
 	some := []string{"bert_tiny", "lstm_tagger"}
 	others := []string{"bert_tiny_op17", "gpt2_tiny", "gpt2_tiny_op17", "mobilenet_v2", "shufflenet_v2_x1_0", "squeezenet1_1"}
 
+	far := map[string]string{backend.OutOfProcess: "true"}
 	for _, list := range lists {
 		for _, name := range some {
-			It("agrees with the reference outputs: "+name+" for "+list, func(ctx SpecContext) { checkZoo(ctx, name, list) })
+			It("agrees with the reference outputs: "+name+" for "+list, func(ctx SpecContext) { checkZoo(ctx, name, list, nil) })
 		}
 		It("agrees with the reference outputs: the other small models for "+list, Label("zoo"), func(ctx SpecContext) {
 			if !strings.Contains(GinkgoLabelFilter(), "zoo") {
 				Skip("takes long: -ginkgo.label-filter=zoo")
 			}
 			for _, name := range others {
-				checkZoo(ctx, name, list)
+				checkZoo(ctx, name, list, nil)
+			}
+		})
+		It("agrees with the reference outputs, out of process: all small models for "+list, Label("zoo"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "zoo") {
+				Skip("takes long: -ginkgo.label-filter=zoo")
+			}
+			outOfProcess(GinkgoTB())
+			for _, name := range append(slices.Clone(some), others...) {
+				checkZoo(ctx, name, list, far)
 			}
 		})
 	}
+	It("agrees with the reference outputs, out of process: lstm_tagger for accelerator,cpu", func(ctx SpecContext) {
+		outOfProcess(GinkgoTB())
+		checkZoo(ctx, "lstm_tagger", lists[1], far)
+	})
 })
 
 var _ = Describe("a group on opaque memory that computes something else", func() {
-	It("is found by Check, with the node that is at fault", func(ctx SpecContext) {
-		l, err := plugin.Open(accelerator(GinkgoTB()))
+	DescribeTable("is found by Check, with the node that is at fault", func(ctx SpecContext, far bool) {
+		open := plugin.Open
+		if far {
+			outOfProcess(GinkgoTB())
+			open = outside
+		}
+		l, err := open(accelerator(GinkgoTB()))
 		Expect(err).NotTo(HaveOccurred())
 		b, err := l.Open("accelerator", map[string]string{"wrong": "Tanh"})
 		Expect(err).NotTo(HaveOccurred())
@@ -156,25 +175,17 @@ var _ = Describe("a group on opaque memory that computes something else", func()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(d).NotTo(BeNil())
 		Expect(d.Nodes).To(Equal([]string{"second"}))
-	})
+	},
+		Entry("in the process", false),
+		Entry("out of process", true),
+	)
 })
 
 // TestKernels runs the suite on carve's own kernels through the interface, in queues and without.
 func TestKernels(t *testing.T) {
-	l, err := plugin.Open(accelerator(t))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, synchronous := range []string{"false", "true"} {
-		options := map[string]string{"synchronous": synchronous}
 		t.Run("synchronous="+synchronous, func(t *testing.T) {
-			backendtest.Run(t, func() backend.Backend {
-				b, err := l.Open("accelerator", options)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return b
-			})
+			comply(t, plugin.Open, accelerator(t), "accelerator", map[string]string{"synchronous": synchronous})
 		})
 	}
 }

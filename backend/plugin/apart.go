@@ -80,6 +80,7 @@ type apart struct {
 	proc    *isolate.Process
 	before  isolate.Stats // of processes that were closed
 	entries atomic.Uint64 // bits of the functions that the table has
+	brought atomic.Uint64 // digest of what there is beside processors
 	table   atomic.Uint64 // its address in the process that was started last
 	known   bool          // the table and processors have been read
 
@@ -229,21 +230,22 @@ func (l *Library) read(proc *isolate.Process) error {
 		return err
 	}
 	for i, e := range l.table.entries() { // addresses mean nothing here: numbers are called
-		switch {
-		case functions[i] == "":
-			l.table.entries()[i] = 0
-		case e != 0:
+		if e != 0 {
 			l.table.entries()[i] = firstFunction + uintptr(i)
 		}
 	}
-	return l.readProcessors(from)
+	if err := l.readProcessors(from); err != nil {
+		return err
+	}
+	return l.readOwn(from)
 }
 
 // check compares what a process has with what the one before it had.
 func (l *Library) check(h isolate.Hello) error {
 	a := l.apart
 	a.table.Store(h.Table)
-	if had := a.entries.Swap(h.Functions); had != 0 && had != h.Functions {
+	had, brought := a.entries.Swap(h.Functions), a.brought.Swap(h.Brought)
+	if had != 0 && (had != h.Functions || brought != h.Brought) {
 		return fmt.Errorf("has other functions than before: %s was changed", l.path)
 	}
 	return nil

@@ -559,7 +559,9 @@ typedef struct carve_property {
  */
 
 /* A pass. It comes before or after a pass of carve's, by its name: `carve dump --help` lists them. There, up to
- * "prepare-properties", the graph is the model's. */
+ * "prepare-properties", the graph is the model's. Behind that it is partitioned, and a pass there is an error: groups, formats,
+ * conversions and packed constants are carve's own, no part of ONNX, and a group whose bytes came back would have to be asked for,
+ * grouped and verified anew, which is what a pass on the model has done for it. */
 typedef struct carve_pass {
   uint32_t size;
   uint32_t flags;

@@ -44,12 +44,18 @@ func serve(path string, h *isolate.Host) isolate.Callee {
 		return c
 	}
 	entries := l.table.entries()
-	c := isolate.Callee{Hello: isolate.Hello{Table: uint64(at)}, Call: func(fn uint32, args *[6]uint64) uint64 {
+	things, brought := l.things()
+	c := isolate.Callee{Hello: isolate.Hello{Table: uint64(at), Brought: brought}, Call: func(fn uint32, args *[6]uint64) uint64 {
 		f := idle.Get().(*dl.Frame)
 		defer idle.Put(f)
-		f.Fn = entries[fn-uint32(firstFunction)]
 		for i, a := range args {
 			f.Args[i] = uintptr(a)
+		}
+		if fn >= ownFunctions {
+			i, m := memberOf(uintptr(fn))
+			f.Fn, f.Args[0] = things[i].functions[m], things[i].at
+		} else {
+			f.Fn = entries[fn-uint32(firstFunction)]
 		}
 		dl.Invoke(f)
 		return uint64(f.Ret)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -114,6 +116,70 @@ var _ = Describe("a plugin out of process", func() {
 		Entry("an error whose text lies anywhere", float32(longError), "enqueue: failed"),
 		Entry("an event that never happens", float32(never), plugin.ErrHung.Error()),
 	)
+
+	// between has two groups of the plugin, on memory of its own, and one of cpu between them: x, x and c, and the sum again are
+	// copied to it, or back.
+	between := func(ctx SpecContext, c float32, fault string, once bool) *carve.Program {
+		GinkgoHelper()
+		m := model(fmt.Sprintf("graph {\n  opset 17\n  input %%x: f32[2,3]\n  const %%c = f32[1,1]{%g}\n  %%a = Relu(%%x)\n  %%b = Add(%%a, %%c)\n"+
+			"  %%y = Relu(%%b)\n  output %%y\n}", c))
+		DeferCleanup(m.Close)
+		o := crashOptions(nil)
+		o.Backends[0].Name, o.Backends[0].Options["fault"], o.Placement = "crash-memory", fault, carve.Priority
+		if once {
+			o.Backends[0].Options["once"] = filepath.Join(GinkgoT().TempDir(), "once")
+		}
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		return p
+	}
+	backends := func(ctx SpecContext, p *carve.Program) (names []string) {
+		GinkgoHelper()
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, g := range r.Groups {
+			names = append(names, g.Backend)
+		}
+		return names
+	}
+	for _, f := range faults {
+		DescribeTable("that does "+f.name+" in the middle of a copy", func(ctx SpecContext, x, c float32, fault string) {
+			if x > 1000 {
+				x = float32(f.how)
+			} else {
+				c = float32(f.how) - x
+			}
+			feeds := map[string]tensor.Value{"x": tensor.From([]float32{x, -2, 3, -4, 5, -6}, 2, 3)}
+			p := between(ctx, c, fault, true)
+			DeferCleanup(p.Close)
+			out, err := p.Run(ctx, feeds) // it is done again
+			Expect(err).NotTo(HaveOccurred())
+			Expect(tensor.Of[float32](out["y"].(*tensor.Tensor))).To(Equal([]float32{x + c, c, 3 + c, c, 5 + c, c}))
+			Expect(backends(ctx, p)).To(Equal([]string{"crash-memory", "cpu", "crash-memory"}))
+			Expect(p.Retry()).To(BeZero())
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(r.Processes).To(HaveExactElements(HaveField("Restarts", 1)))
+			Expect(p.Close()).To(Succeed()) // or its process, which knows its options, is that of the next
+
+			p = between(ctx, c, fault, false)
+			defer func() { Expect(p.Close()).To(Succeed()) }()
+			_, err = p.Run(ctx, feeds)
+			Expect(err).To(MatchError(carve.ErrRun))
+			Expect(err).To(MatchError(plugin.ErrProcess))
+			Expect(err).To(MatchError(f.cause))
+			Expect(err).To(MatchError(ContainSubstring("copy: ")))
+			other := map[string]tensor.Value{"x": tensor.From([]float32{50, -2, 3, -4, 5, -6}, 2, 3)}
+			out, err = p.Run(ctx, other)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(tensor.Of[float32](out["y"].(*tensor.Tensor))).To(Equal([]float32{50 + c, c, 3 + c, c, 5 + c, c}))
+		},
+			Entry("of an input to the device", float32(1001), float32(0), "to"),
+			Entry("of a value to the group behind", float32(1001), float32(0), "from"),
+			Entry("of a value from the group before", float32(1), float32(0), "to"),
+			Entry("of a result", float32(1), float32(0), "from"),
+		)
+	}
 
 	It("is an error in strict mode", func(ctx SpecContext) {
 		m := relu()
@@ -242,22 +308,10 @@ func (w lockedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// killed runs a Program in 8 goroutines while the process of one of its backends is killed again and again. Every request is
-// answered right or with an error that says so, and the backend does its work at the end.
-func killed(ctx context.Context, path, name, model string, input func(float32) *tensor.Tensor, kills int) {
-	l, err := plugin.OpenOutOfProcess(path, nil)
-	Expect(err).NotTo(HaveOccurred())
-	b, err := l.Open(name, nil)
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(b.Close()).To(Succeed()) }()
-	g, err := graph.Parse(model)
-	Expect(err).NotTo(HaveOccurred())
-	m := carve.FromGraph(g)
-	defer m.Close()
-	p, err := carve.Compile(ctx, m, &carve.Options{MaxSessions: 8, Backends: []backend.Config{{Name: name}, {Name: "cpu"}},
-		Open: map[string]backend.Backend{name: b}})
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(p.Close()).To(Succeed()) }()
+// killed runs a Program in 8 goroutines while the process of one of its libraries is killed again and again. Every request is
+// answered right or with an error that says so, and the library does its work at the end.
+func killed(ctx context.Context, p *carve.Program, pid func() int, input func(float32) *tensor.Tensor, kills int) {
+	GinkgoHelper()
 	run := func(x float32) ([]float32, error) {
 		out, err := p.Run(ctx, map[string]tensor.Value{"x": input(x)})
 		if err != nil {
@@ -266,6 +320,7 @@ func killed(ctx context.Context, path, name, model string, input func(float32) *
 		return tensor.Of[float32](out["y"].(*tensor.Tensor)), nil
 	}
 	want := make([][]float32, 8)
+	var err error
 	for i := range want {
 		want[i], err = run(float32(i) - 3)
 		Expect(err).NotTo(HaveOccurred())
@@ -298,14 +353,14 @@ func killed(ctx context.Context, path, name, model string, input func(float32) *
 		})
 	}
 	for last := 0; kills > 0; kills-- {
-		Eventually(func() int { return plugin.PID(b) }).WithTimeout(20 * time.Second).ShouldNot(Or(BeZero(), Equal(last)))
+		Eventually(pid).WithTimeout(20 * time.Second).ShouldNot(Or(BeZero(), Equal(last)))
 		p.Retry()
 		if rand.IntN(4) > 0 { // at times before it has answered anything
 			before := right.Load()
 			Eventually(right.Load).WithTimeout(20 * time.Second).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		}
-		if pid := plugin.PID(b); pid > 0 { // 0 would be this process and its like
+		if pid := pid(); pid > 0 { // 0 would be this process and its like
 			last = pid
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -319,16 +374,35 @@ func killed(ctx context.Context, path, name, model string, input func(float32) *
 		_, err := run(1)
 		return err == nil && p.Retry() == 0
 	}).WithTimeout(20 * time.Second).Should(BeTrue())
-	state, _ := b.Process()
-	Expect(state.Restarts).To(BeNumerically("==", many))
-	Expect(state.Last).To(ContainSubstring("signal 9"))
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(r.Processes).To(HaveExactElements(SatisfyAll(HaveField("Restarts", many), HaveField("Last", ContainSubstring("signal 9")))))
+}
+
+// killedBackend does that with the process of a backend.
+func killedBackend(ctx context.Context, path, name, model string, input func(float32) *tensor.Tensor, kills int) {
+	GinkgoHelper()
+	l, err := plugin.OpenOutOfProcess(path, nil)
+	Expect(err).NotTo(HaveOccurred())
+	b, err := l.Open(name, nil)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(b.Close()).To(Succeed()) }()
+	g, err := graph.Parse(model)
+	Expect(err).NotTo(HaveOccurred())
+	m := carve.FromGraph(g)
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, &carve.Options{MaxSessions: 8, Backends: []backend.Config{{Name: name}, {Name: "cpu"}},
+		Open: map[string]backend.Backend{name: b}})
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(p.Close()).To(Succeed()) }()
+	killed(ctx, p, func() int { return plugin.PID(b) }, input, kills)
 }
 
 var _ = Describe("a process that is killed while 8 goroutines use it", func() {
 	BeforeEach(func() { outOfProcess(GinkgoTB()) })
 
 	host := func(ctx context.Context, kills int) {
-		killed(ctx, build(GinkgoTB(), "testdata/crash.c"), "crash", "graph {\n  opset 17\n  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n}",
+		killedBackend(ctx, build(GinkgoTB(), "testdata/crash.c"), "crash", "graph {\n  opset 17\n  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n}",
 			func(x float32) *tensor.Tensor { return tensor.From([]float32{x, x, x, -x, -x, -x}, 2, 3) }, kills)
 	}
 	device := func(ctx context.Context, kills int) {
@@ -338,7 +412,7 @@ var _ = Describe("a process that is killed while 8 goroutines use it", func() {
 		}
 		model := "graph {\n  opset 17\n  input %x: f32[4,8]\n  const %w = f32[8,8]{" + strings.Join(weights, ", ") + "}\n" +
 			"  %a = MatMul(%x, %w)\n  %b = Relu(%a)\n  %y = Add(%b, %a)\n  output %y\n}"
-		killed(ctx, build(GinkgoTB(), "../../examples/plugin/accelerator.c"), "tiny-npu", model, func(x float32) *tensor.Tensor {
+		killedBackend(ctx, build(GinkgoTB(), "../../examples/plugin/accelerator.c"), "tiny-npu", model, func(x float32) *tensor.Tensor {
 			data := make([]float32, 32)
 			for i := range data {
 				data[i] = x + float32(i)/8
@@ -346,6 +420,18 @@ var _ = Describe("a process that is killed while 8 goroutines use it", func() {
 			return tensor.From(data, 4, 8)
 		}, kills)
 	}
+	operator := func(ctx context.Context, kills int) {
+		path := build(GinkgoTB(), "testdata/crashown.c")
+		m := model("graph {\n  opset 17\n  opset \"com.crash\" 1\n  input %x: f32[2,3]\n  %a = Abs(%x)\n  %b = Neg(%a)\n" +
+			"  %y = com.crash::Double(%b)\n  output %y\n}")
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, &carve.Options{MaxSessions: 8, Plugins: []string{path}, PluginOptions: map[string]string{"out-of-process": "true"}})
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { Expect(p.Close()).To(Succeed()) }()
+		killed(ctx, p, func() int { return plugin.LibraryPID(path) },
+			func(x float32) *tensor.Tensor { return tensor.From([]float32{x, x, x, -x, -x, -x}, 2, 3) }, kills)
+	}
+	It("answers all requests, with an operator and a property's kernel", func(ctx SpecContext) { operator(ctx, 12) })
 	It("answers all requests, with the host's memory", func(ctx SpecContext) { host(ctx, 12) })
 	It("answers all requests, with memory of its own", func(ctx SpecContext) { device(ctx, 12) })
 
@@ -357,6 +443,7 @@ var _ = Describe("a process that is killed while 8 goroutines use it", func() {
 	},
 		Entry("with the host's memory", host),
 		Entry("with memory of its own", device),
+		Entry("with an operator and a property's kernel", operator),
 	)
 })
 

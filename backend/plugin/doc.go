@@ -87,11 +87,13 @@
 //
 // # Out of process
 //
-// With the option out-of-process=true, or [OpenOutOfProcess], a plugin runs in a child process: this program once more, whose
-// main therefore calls [HostMain] first, or one that the option host names. Linux on amd64 and arm64 can do that; elsewhere
-// the error is [ErrOutOfProcess]. The library is then never opened in this process.
+// With the option out-of-process=true, of a processor or of all plugins (carve.Options.PluginOptions), or [OpenOutOfProcess], a
+// plugin runs in a child process: this program once more, whose main therefore calls [HostMain] first, or one that the option
+// host names. Linux on amd64 and arm64 can do that; elsewhere the error is [ErrOutOfProcess]. The library is then never opened in
+// this process.
 //
-// A call, and the work that it queues, may take as long as the option timeout says (30s), a compilation compile-timeout (10m).
+// A call, and the work that it queues, may take as long as the option timeout says (30s), a compilation, or a pass, compile-timeout
+// (10m).
 // When the child crashes, exits, hangs or answers what cannot be, it is killed, who waits gets a [*ProcessError], which wraps
 // [ErrProcess] and one of [ErrCrashed], [ErrExited], [ErrHung], [ErrCorrupt] and [ErrLost], and the next child is started: after
 // 10 ms, and twice as long each time up to 10 s while children end without having answered. What the plugin had made is made
@@ -99,10 +101,14 @@
 // which a copy is kept on the host. Other content is lost, and reading it is ErrLost. A group that failed stays with its fallback
 // until Program.Retry; a step between groups that failed, as a copy to the device, fails its run alone.
 //
+// Operators, properties and passes run there as well. Of these, an operator's infer and a pass that fail are errors of Compile. A
+// property whose functions fail selects nothing for the graph at hand, and the report says why; one whose kernel fails falls back
+// to the nodes that it stands for. An operator's kernel has nothing to fall back to but itself: the run is done again with the
+// next process, once, and then is an error.
+//
 // Both processes share memory at one address. Arenas lie in it (backend.Sharing) unless Options.Allocator names another place;
-// inputs, outputs and constants that lie elsewhere are copied. parallel_for runs on the child's threads. Operators, properties and
-// passes that a library brings are not offered out of process: processors alone are. Package internal/isolate below this one
-// documents the protocol, and what waiting costs.
+// inputs, outputs and constants that lie elsewhere are copied. parallel_for runs on the child's threads. Package internal/isolate
+// below this one documents the protocol, and what waiting costs.
 //
 // # Inside
 //

@@ -53,8 +53,13 @@ func (e *ProcessError) Error() string {
 	return fmt.Sprintf("plugin %s: %s: %v: its process %s", e.Plugin, e.Function, e.cause, e.Reason)
 }
 
-// Unwrap returns ErrProcess and the cause.
-func (e *ProcessError) Unwrap() []error { return []error{ErrProcess, e.cause} }
+// Unwrap returns ErrProcess, the cause, and device.ErrReset, of ErrLost also device.ErrLost.
+func (e *ProcessError) Unwrap() []error {
+	if e.cause == ErrLost { //nolint:errorlint // it is one of the causes, unwrapped
+		return []error{ErrProcess, e.cause, device.ErrReset, device.ErrLost}
+	}
+	return []error{ErrProcess, e.cause, device.ErrReset}
+}
 
 // causes are the errors of kinds of failures.
 var causes = map[isolate.Kind]error{isolate.Crashed: ErrCrashed, isolate.Exited: ErrExited, isolate.Hung: ErrHung,

@@ -8,5 +8,23 @@ func PID(b *Backend) int {
 	return b.p.proc.PID()
 }
 
+// LibraryPID returns the number of the process that a library runs in, of those that are open out of process; 0 where there is none.
+func LibraryPID(path string) int {
+	aparts.Lock()
+	defer aparts.Unlock()
+	for key, l := range aparts.m {
+		if key.path != path {
+			continue
+		}
+		l.apart.mu.Lock()
+		proc := l.apart.proc
+		l.apart.mu.Unlock()
+		if proc != nil {
+			return proc.PID()
+		}
+	}
+	return 0
+}
+
 // Functions returns the names that calls have in errors, in the order of the table, and the place of the first.
 func Functions() ([]string, int) { return functions[:], int(firstFunction) }

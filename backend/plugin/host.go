@@ -171,15 +171,15 @@ func hostOutput(ctx, run, index, shape, ndim uintptr) uintptr {
 		}
 		return uintptr(ret)
 	}
-	if c := calling(run); c != nil {
-		c.refused = c.output(uint64(index), shape, uint64(ndim))
-		return refusal(c.refused)
-	}
 	return giveOutput(nil, run, index, shape, ndim)
 }
 
 // giveOutput gives an output of a run its storage. Where l is not nil, the run has to be one of that library.
 func giveOutput(l *Library, run, index, shape, ndim uintptr) uintptr {
+	if c := calling(run); c != nil && (l == nil || c.k.l == l) {
+		c.refused = c.output(uint64(index), shape, uint64(ndim))
+		return refusal(c.refused)
+	}
 	s := running(run)
 	if s == nil || l != nil && s.in.e.b.p.l != l {
 		return badArgument

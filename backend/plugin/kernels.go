@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/plugin/internal/isolate"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
@@ -20,7 +21,8 @@ import (
 // concrete shapes. It is immutable. The description of what it computes stays where it is for as long as the kernel is used.
 type ownKernel struct {
 	l         *Library
-	fn        uintptr // run(self, graph, run, err)
+	proc      *isolate.Process // that it runs in, nil for this one
+	fn        uintptr          // run(self, graph, run, err)
 	self      uintptr
 	about     func(error) error
 	g         *graph.Graph // described; holds the constants
@@ -44,7 +46,11 @@ const maxWorkspace = 1 << 40
 // newKernel asks for the workspace of what describe writes.
 func (l *Library) newKernel(k *ownKernel, describe func(*writer) (*description, error), workspace uintptr) (*ownKernel, error) {
 	pg := &page{}
-	w := &writer{page: pg}
+	w, done := l.ownWriter(pg)
+	defer done()
+	if w.err != nil {
+		return nil, k.about(w.err)
+	}
 	d, err := describe(w)
 	bytes := one[uint64](w)
 	if err == nil {
@@ -54,19 +60,19 @@ func (l *Library) newKernel(k *ownKernel, describe func(*writer) (*description, 
 		pg.end()
 		return nil, err
 	}
-	k.l, k.at = l, d.at
+	k.l, k.proc, k.at = l, w.proc, d.at
 	if workspace != 0 {
 		if err := l.do(w, "workspace", workspace, k.self, address(k.at), address(bytes)); err != nil {
 			pg.end()
 			return nil, k.about(err)
 		}
 	}
-	if *bytes > maxWorkspace {
-		n := *bytes
+	n := *bytes
+	if n > maxWorkspace {
 		pg.end()
 		return nil, k.about(fmt.Errorf("%w: a workspace of %d bytes", ErrPlugin, n))
 	}
-	k.workspace = int64(*bytes)
+	k.workspace = int64(n)
 	runtime.AddCleanup(k, (*page).end, pg)
 	return k, nil
 }
@@ -164,12 +170,12 @@ func (k *ownKernel) run(ctx context.Context, a *property.KernelArgs) error {
 // kernelCall is the state of a kernel for one session: its arguments where C sees them, which are patched between runs.
 type kernelCall struct {
 	k       *ownKernel
-	page    *page
-	w       writer    // for what is patched
+	w       writer    // for what is patched, and out of process the life that the run is made in
 	inputs  []operand // nil for those that are left out
 	outputs []operand
-	buffer  *cTensor // the workspace, nil where there is none
+	buffer  operand // the workspace, nil where there is none
 	cancel  *int32
+	at      uintptr // of the carve_run
 	err     callError
 	frame   *dl.Frame
 
@@ -196,9 +202,9 @@ func calling(token uintptr) *kernelCall {
 }
 
 func (k *ownKernel) newCall() (*kernelCall, error) {
-	pg := &page{}
-	w := &writer{page: pg}
-	c := &kernelCall{k: k, page: pg, cancel: one[int32](w), err: w.error(), frame: one[dl.Frame](w)}
+	pg := &page{region: side{proc: k.proc}.shared()}
+	w := &writer{page: pg, side: side{l: k.l, proc: k.proc}}
+	c := &kernelCall{k: k, cancel: one[int32](w), err: w.error(), frame: one[dl.Frame](w)}
 	ports := func(list []kernelPort) ([]operand, uintptr) {
 		out, at := make([]operand, len(list)), many[uintptr](w, max(len(list), 1))
 		for i, p := range list {
@@ -222,18 +228,19 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	c.outputs, run.outputs = ports(k.out)
 	_, run.constants = ports(k.constants)
 	if k.workspace > 0 {
-		c.buffer = one[cTensor](w)
-		_ = k.l.head(w, c.buffer, tensor.Uint8, []int{int(k.workspace)})
+		c.buffer = operand{cTensor: one[cTensor](w), size: k.workspace}
+		c.buffer.dims = k.l.head(w, c.buffer.cTensor, tensor.Uint8, []int{int(k.workspace)})
 		c.buffer.bytes = k.workspace
-		run.buffers = list(w, []uintptr{address(c.buffer)})
+		run.buffers = list(w, []uintptr{address(c.buffer.cTensor)})
 	}
 	if w.err != nil {
 		pg.end()
 		return nil, w.err
 	}
+	c.w, c.at = *w, address(run)
 	token := calls.put(weak.Make(c))
 	run.run = token | callToken
-	*c.frame = dl.Frame{Fn: k.fn, Args: [6]uintptr{k.self, address(k.at), address(run), c.err.address()}}
+	*c.frame = dl.Frame{Fn: k.fn, Args: [6]uintptr{k.self, address(k.at), c.at, c.err.address()}}
 	runtime.AddCleanup(c, func(end callEnd) {
 		calls.take(end.token)
 		end.page.end()
@@ -265,13 +272,15 @@ func (c *kernelCall) run(ctx context.Context, a *property.KernelArgs) error {
 	end := watch(ctx, c.cancel)
 	c.err.clear()
 	c.args, c.refused = a, nil
-	dl.Invoke(c.frame)
+	st, err := c.invoke()
 	c.args = nil
 	end()
-	st := status(int32(c.frame.Ret))
 	runtime.KeepAlive(c.k)
 	switch {
+	case err != nil:
+		return c.k.about(err)
 	case st == statusOK && c.refused == nil:
+		fill(c.outputs)
 		return nil
 	case c.refused != nil:
 		return c.k.about(c.refused)
@@ -283,11 +292,28 @@ func (c *kernelCall) run(ctx context.Context, a *property.KernelArgs) error {
 	return c.k.about(c.k.l.failed("run", st, c.err))
 }
 
+// invoke calls the function, without an allocation in this process.
+func (c *kernelCall) invoke() (status, error) {
+	k := c.k
+	if k.proc != nil {
+		return k.l.callFar(c.w.side, k.fn, k.self, address(k.at), c.at, c.err.address())
+	}
+	dl.Invoke(c.frame)
+	return status(int32(c.frame.Ret)), nil
+}
+
 // patch points the call's tensors at the operands of a run.
 func (c *kernelCall) patch(a *property.KernelArgs) error {
+	if c.k.proc != nil {
+		life, err := c.k.proc.Life(patience)
+		if err != nil {
+			return c.k.l.processError(memberNames[memberRun], err)
+		}
+		c.w.life = life
+	}
 	for i, p := range c.k.in {
 		if p.arg >= 0 {
-			if err := c.k.l.point(&c.w, &c.inputs[i], a.Inputs[p.arg]); err != nil {
+			if err := c.point(&c.inputs[i], a.Inputs[p.arg], reads); err != nil {
 				return err
 			}
 		}
@@ -297,20 +323,31 @@ func (c *kernelCall) patch(a *property.KernelArgs) error {
 			continue
 		}
 		if a.Outputs[p.arg] == nil && c.alloc != nil {
-			c.outputs[i].data, c.outputs[i].bytes = 0, 0
+			c.outputs[i].data, c.outputs[i].bytes, c.outputs[i].to = 0, 0, nil
 			continue
 		}
-		if err := c.k.l.point(&c.w, &c.outputs[i], a.Outputs[p.arg]); err != nil {
+		if err := c.point(&c.outputs[i], a.Outputs[p.arg], writes); err != nil {
 			return err
 		}
 	}
-	if c.buffer != nil {
+	if c.buffer.cTensor != nil {
 		if int64(len(a.Workspace)) < c.k.workspace {
 			return fmt.Errorf("%w: a workspace of %d bytes instead of %d", ErrPlugin, len(a.Workspace), c.k.workspace)
+		}
+		if !c.w.sees(a.Workspace) {
+			return c.w.lend(&c.buffer, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{len(a.Workspace)}, Data: a.Workspace}, scratch)
 		}
 		c.buffer.data = uintptr(unsafe.Pointer(unsafe.SliceData(a.Workspace)))
 	}
 	return nil
+}
+
+// point gives an operand of the call the storage and the shape of t.
+func (c *kernelCall) point(o *operand, t *tensor.Tensor, u use) error {
+	if err := c.k.l.point(&c.w, o, t); err != nil {
+		return err
+	}
+	return c.w.lend(o, t, u)
 }
 
 // output is the host's service of that name, for a call that makes storage.
@@ -318,7 +355,7 @@ func (c *kernelCall) output(index uint64, shape uintptr, ndim uint64) error {
 	if index >= uint64(len(c.outputs)) || c.outputs[index].cTensor == nil || c.alloc == nil || c.args.Outputs[index] != nil {
 		return fmt.Errorf("%w: output %d needs no storage", ErrPlugin, index)
 	}
-	dims64, err := words[int64](here, shape, ndim, "shape of an output")
+	dims64, err := words[int64](c.w.side, shape, ndim, "shape of an output")
 	if err != nil {
 		return err
 	}
@@ -330,14 +367,13 @@ func (c *kernelCall) output(index uint64, shape uintptr, ndim uint64) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{page: c.page}
-	c.outputs[index].dims = c.k.l.head(w, c.outputs[index].cTensor, t.DType, t.Shape)
-	if w.err != nil {
-		return w.err
+	o := &c.outputs[index]
+	if o.dims = c.k.l.head(&c.w, o.cTensor, t.DType, t.Shape); c.w.err != nil {
+		return c.w.err
 	}
-	c.outputs[index].bytes = int64(t.NumBytes())
+	o.bytes = int64(t.NumBytes())
 	c.args.Outputs[index] = t
-	return c.k.l.point(w, &c.outputs[index], t)
+	return c.point(o, t, writes)
 }
 
 // maxResult bounds the bytes of a result, and of a workspace, of a node that is evaluated by itself.
@@ -345,6 +381,12 @@ const maxResult = 4 << 30
 
 // Eval implements graph.Evaluator: it computes one node, in memory of its own.
 func (o *ownOperator) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
+	if o.l.apart != nil { // the process is the same from when the kernel is made to its run
+		if _, err := o.l.enter(); err != nil {
+			return nil, o.about(n, err)
+		}
+		defer o.l.leave()
+	}
 	given := make([]*tensor.Tensor, len(n.Inputs))
 	for i, v := range n.Inputs {
 		if v == nil || i >= len(inputs) {

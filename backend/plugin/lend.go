@@ -82,9 +82,9 @@ func (w *writer) constant(b []byte) uintptr {
 }
 
 // lend points an operand of a run at a copy of t's storage, where the plugin does not see that.
-func (s *session) lend(o *operand, t *tensor.Tensor, u use) error {
+func (w *writer) lend(o *operand, t *tensor.Tensor, u use) error {
 	o.to = nil
-	if s.w.sees(t.Data) {
+	if w.sees(t.Data) {
 		return nil
 	}
 	n := extent(o, t)
@@ -92,7 +92,7 @@ func (s *session) lend(o *operand, t *tensor.Tensor, u use) error {
 		return fmt.Errorf("%w: an operand of %d bytes has %d", ErrPlugin, n, len(t.Data)-t.Offset)
 	}
 	if int64(len(o.copy)) < n {
-		o.copy = many[byte](&s.w, int(n))
+		o.copy = many[byte](w, int(n))
 	}
 	if u == reads {
 		copy(o.copy, t.Data[t.Offset:][:n])
@@ -101,7 +101,7 @@ func (s *session) lend(o *operand, t *tensor.Tensor, u use) error {
 	if u == writes {
 		o.to = t
 	}
-	return s.w.err
+	return w.err
 }
 
 // extent returns the bytes from element 0 of an operand to its end.
@@ -120,9 +120,11 @@ func extent(o *operand, t *tensor.Tensor) int64 {
 }
 
 // fill copies results of a run that is over to where they belong.
-func (s *session) fill() {
-	for i := range s.outputs {
-		o := &s.outputs[i]
+func (s *session) fill() { fill(s.outputs) }
+
+func fill(outputs []operand) {
+	for i := range outputs {
+		o := &outputs[i]
 		if o.to == nil {
 			continue
 		}

@@ -95,7 +95,7 @@ func open(path string) (*Library, error) {
 	if err := l.readProcessors(here); err != nil {
 		return nil, err
 	}
-	return l, l.readOwn()
+	return l, l.readOwn(here)
 }
 
 // load opens a library in this process, and asks for its table, whose address it returns. far is the process that it works

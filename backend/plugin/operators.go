@@ -14,7 +14,7 @@ import (
 // ownOperator is an operator that a plugin brings: the schema that nodes of it have, and the functions behind it.
 type ownOperator struct {
 	l      *Library
-	at     uintptr // of the carve_operator
+	at     uintptr // of the carve_operator, where that is in this process
 	c      cOperator
 	schema *graph.Schema
 }
@@ -22,36 +22,22 @@ type ownOperator struct {
 // maxRank is how many dims there is room for in an answer of infer.
 const maxRank = 64
 
-// readOwn reads what the plugin brings beside processors.
-func (l *Library) readOwn() error {
-	if err := l.readOperators(); err != nil {
-		return err
-	}
-	if err := l.readProperties(); err != nil {
-		return err
-	}
-	return l.readPasses()
-}
-
-func (l *Library) readOperators() error {
-	addresses, err := words[uintptr](here, l.table.ownOperators, l.table.nOwnOperators, "operators of its own")
+func (l *Library) readOperators(from side) error {
+	addresses, list, err := own[cOperator](from, l.table.ownOperators, l.table.nOwnOperators, "operator")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	for i, at := range addresses {
-		c, err := view[cOperator](here, at, fmt.Sprintf("operator %d", i))
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.path, err)
-		}
-		o := &ownOperator{l: l, at: at, c: c}
-		domain, name := here.text(c.domain), here.text(c.name)
+	for i, c := range list {
+		from.number(i, c.slots())
+		o := &ownOperator{l: l, at: addresses[i], c: c}
+		domain, name := from.text(c.domain), from.text(c.name)
 		if !identifier(name) || !identifier(domain) {
 			return fmt.Errorf("%w: %s: operator %d has the name %q in the domain %q", ErrPlugin, l.path, i, name, domain)
 		}
 		if c.run == 0 {
 			return fmt.Errorf("%w: %s: operator %s.%s needs the function run", ErrPlugin, l.path, domain, name)
 		}
-		if o.schema, err = graph.ParseSchema(domain, name, int(max(c.sinceMin, 1)), here.text(c.schema)); err != nil {
+		if o.schema, err = graph.ParseSchema(domain, name, int(max(c.sinceMin, 1)), from.text(c.schema)); err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrPlugin, l.path, err)
 		}
 		o.schema.Infer, o.schema.Evaluator, o.schema.Random = o.infer, o, c.flags&operatorRandom != 0
@@ -96,15 +82,18 @@ func (o *ownOperator) infer(c *graph.Inference) error {
 	}
 	var p page
 	defer p.end()
-	w := &writer{page: &p}
+	w, done := o.l.ownWriter(&p)
+	defer done()
+	if w.err != nil {
+		return o.about(n, w.err)
+	}
 	d := o.l.describe(w, []*graph.Node{n})
-	results := make([]*cResult, len(n.Outputs))
+	results := make([]ownResult, len(n.Outputs))
 	list := many[uintptr](w, len(results))
 	for i := range results {
-		results[i] = one[cResult](w)
-		dims := many[cDim](w, maxRank)
-		*results[i] = cResult{size: uint32(unsafe.Sizeof(*results[i])), ndim: -1, cap: maxRank, dims: address(&dims[0])}
-		list[i] = address(results[i])
+		results[i] = ownResult{one[cResult](w), many[cDim](w, maxRank)}
+		*results[i].cResult = cResult{size: uint32(unsafe.Sizeof(cResult{})), ndim: -1, cap: maxRank, dims: address(&results[i].room[0])}
+		list[i] = address(results[i].cResult)
 	}
 	if w.err != nil {
 		return w.err
@@ -130,9 +119,15 @@ func (o *ownOperator) checked(n *graph.Node) error {
 	return nil
 }
 
+// ownResult is a result as infer describes it. Where its dims lie is not looked up there.
+type ownResult struct {
+	*cResult
+	room []cDim
+}
+
 // result reads what infer says of one result.
-func (o *ownOperator) result(c *graph.Inference, d *description, r *cResult) (graph.Type, error) {
-	dt := c.DType(0)
+func (o *ownOperator) result(c *graph.Inference, d *description, from ownResult) (graph.Type, error) {
+	r, dt := *from.cResult, c.DType(0)
 	if r.typ != 0 {
 		if dt = tensor.DType(uint8(r.typ)); int32(dt) != r.typ || dt.Name() == "" || dt.Size() == 0 && !dt.IsPacked() {
 			return graph.Type{}, fmt.Errorf("elements of type %d", r.typ)
@@ -145,7 +140,7 @@ func (o *ownOperator) result(c *graph.Inference, d *description, r *cResult) (gr
 		return graph.Type{}, fmt.Errorf("rank %d", r.ndim)
 	}
 	shape := graph.Shape{}
-	for _, x := range unsafe.Slice((*cDim)(pointer(r.dims)), int(r.ndim)) {
+	for _, x := range from.room[:r.ndim] {
 		dim, err := d.dim(c, x)
 		if err != nil {
 			return graph.Type{}, err

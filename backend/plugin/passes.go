@@ -14,25 +14,24 @@ import (
 
 // ownPass is a pass that a plugin brings.
 type ownPass struct {
-	l  *Library
-	at uintptr // of the carve_pass
-	c  cPass
+	l                   *Library
+	at                  uintptr // of the carve_pass, where that is in this process
+	c                   cPass
+	name, before, after string
 }
 
-func (l *Library) readPasses() error {
-	addresses, err := words[uintptr](here, l.table.passes, l.table.nPasses, "passes")
+func (l *Library) readPasses(from side) error {
+	addresses, list, err := own[cPass](from, l.table.passes, l.table.nPasses, "pass")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	for i, at := range addresses {
-		c, err := view[cPass](here, at, fmt.Sprintf("pass %d", i))
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.path, err)
+	for i, c := range list {
+		from.number(len(l.operators)+len(l.properties)+i, c.slots())
+		p := &ownPass{l: l, at: addresses[i], c: c, name: from.text(c.name), before: from.text(c.before), after: from.text(c.after)}
+		if !validName(p.name) || c.run == 0 {
+			return fmt.Errorf("%w: %s: pass %d has the name %q, or no function run", ErrPlugin, l.path, i, p.name)
 		}
-		if name := here.text(c.name); !validName(name) || c.run == 0 {
-			return fmt.Errorf("%w: %s: pass %d has the name %q, or no function run", ErrPlugin, l.path, i, name)
-		}
-		l.passes = append(l.passes, &ownPass{l, at, c})
+		l.passes = append(l.passes, p)
 	}
 	return nil
 }
@@ -40,7 +39,7 @@ func (l *Library) readPasses() error {
 func (l *Library) passList() []backend.LibraryPass {
 	var out []backend.LibraryPass
 	for _, p := range l.passes {
-		out = append(out, backend.LibraryPass{Name: here.text(p.c.name), Before: here.text(p.c.before), After: here.text(p.c.after), Run: p.run})
+		out = append(out, backend.LibraryPass{Name: p.name, Before: p.before, After: p.after, Run: p.run})
 	}
 	return out
 }
@@ -54,10 +53,14 @@ func (p *ownPass) run(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
+// lastModelPass is the last of carve's passes that sees the model's graph.
+const lastModelPass = "prepare-properties"
+
 func (p *ownPass) rewrite(ctx context.Context, g *graph.Graph) error {
 	for n := range g.Nodes() {
 		if n.Op.Domain == graph.CarveDomain {
-			return fmt.Errorf("%w: a partitioned graph, which has %v, cannot be written as ONNX", onnx.ErrUnsupported, n.Op)
+			return fmt.Errorf("%w: a partitioned graph, which has %v, cannot be written as ONNX: a library's pass comes before %q at the latest",
+				onnx.ErrUnsupported, n.Op, lastModelPass)
 		}
 	}
 	names := make([]string, len(g.Outputs))
@@ -121,19 +124,24 @@ const maxModel = 1<<31 - 1
 func (p *ownPass) call(ctx context.Context, data []byte, weights []*tensor.Tensor) ([]byte, []*tensor.Tensor, error) {
 	var pg page
 	defer pg.end()
-	w := &writer{page: &pg}
-	in, out := p.l.onnx(w, data, weights), one[cONNX](w)
+	w, done := p.l.ownWriter(&pg)
+	defer done()
+	if w.err != nil {
+		return nil, nil, w.err
+	}
+	in, at := p.l.onnx(w, data, weights), one[cONNX](w)
 	opts, cancel := one[cOptions](w), one[int32](w)
 	*opts = cOptions{size: uint32(unsafe.Sizeof(*opts)), cancel: address(cancel)}
-	out.size = uint32(unsafe.Sizeof(*out))
+	at.size = uint32(unsafe.Sizeof(*at))
 	if w.err != nil {
 		return nil, nil, w.err
 	}
 	end := watch(ctx, cancel)
-	err := p.l.do(w, "run", p.c.run, p.at, address(in), address(opts), address(out))
+	err := p.l.do(w, "run", p.c.run, p.at, address(in), address(opts), address(at))
 	end()
+	out := *at
 	if err == nil && p.c.release != 0 {
-		defer func() { _, _ = p.l.call(here, p.c.release, p.at, address(out)) }()
+		defer func() { _, _ = p.l.call(w.side, p.c.release, p.at, address(at)) }()
 	}
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
@@ -147,14 +155,17 @@ func (p *ownPass) call(ctx context.Context, data []byte, weights []*tensor.Tenso
 	if out.data == 0 || out.len > maxModel {
 		return nil, nil, fmt.Errorf("%w: a model of %d bytes at %#x", ErrPlugin, out.len, out.data)
 	}
-	made := slices.Clone(unsafe.Slice((*byte)(pointer(out.data)), int(out.len)))
-	more, err := views[cTensor](here, out.weights, out.nWeights, "weight")
+	made, err := w.bytes(out.data, out.len)
+	if err != nil {
+		return nil, nil, err
+	}
+	more, err := views[cTensor](w.side, out.weights, out.nWeights, "weight")
 	if err != nil {
 		return nil, nil, err
 	}
 	weights = slices.Clone(weights)
 	for i := range more {
-		t, err := copyOf(&more[i])
+		t, err := copyOf(w.side, &more[i])
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: weight %d: %w", ErrPlugin, i, err)
 		}
@@ -175,7 +186,7 @@ func (l *Library) onnx(w *writer, data []byte, weights []*tensor.Tensor) *cONNX 
 }
 
 // copyOf returns a copy of a tensor of the plugin's, which is row-major and compact on the host.
-func copyOf(c *cTensor) (*tensor.Tensor, error) {
+func copyOf(from side, c *cTensor) (*tensor.Tensor, error) {
 	dt := tensor.DType(uint8(c.typ))
 	if int32(dt) != c.typ || dt == tensor.String || dt.Name() == "" || dt.Size() == 0 && !dt.IsPacked() {
 		return nil, fmt.Errorf("elements of type %d", c.typ)
@@ -186,7 +197,7 @@ func copyOf(c *cTensor) (*tensor.Tensor, error) {
 	if c.strides != 0 || c.format != 0 || c.deviceType > int32(tensor.Host) {
 		return nil, tensor.ErrNotHost
 	}
-	dims64, err := words[int64](here, c.shape, uint64(c.ndim), "shape")
+	dims64, err := words[int64](from, c.shape, uint64(c.ndim), "shape")
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +216,8 @@ func copyOf(c *cTensor) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	copy(t.Data, unsafe.Slice((*byte)(pointer(c.data+uintptr(c.byteOffset))), len(t.Data)))
-	return t, nil
+	if len(t.Data) == 0 {
+		return t, nil
+	}
+	return t, from.read(c.data+uintptr(c.byteOffset), t.Data)
 }

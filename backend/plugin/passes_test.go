@@ -97,7 +97,8 @@ var _ = Describe("a pass of a plugin", func() {
 		Entry("a weight that there is not", "NO_WEIGHT", "simplify", onnx.ErrExternalData, "weight 9 of 2"),
 		Entry("a weight of another size than it says", "ODD_WEIGHT", "simplify", plugin.ErrPlugin, "12 bytes"),
 		Entry("a place that there is not", "SAME", "no-such-pass", carve.ErrPass, "no-such-pass"),
-		Entry("a place in the partitioned graph", "SAME", "lower-conversions", onnx.ErrUnsupported, "partitioned graph"),
+		Entry("a place in the partitioned graph", "SAME", "lower-conversions", onnx.ErrUnsupported, `partitioned graph`),
+		Entry("a place behind the model's passes", "SAME", "finish-properties", onnx.ErrUnsupported, `comes before "prepare-properties" at the latest`),
 	)
 
 	It("that fails is an error with its words", func(ctx SpecContext) {

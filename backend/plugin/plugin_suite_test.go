@@ -63,22 +63,29 @@ func build(t testing.TB, source string, flags ...string) string {
 	return out
 }
 
+// comply runs the suite on a processor of a library.
+func comply(t *testing.T, open func(path string) (*plugin.Library, error), path, processor string, options map[string]string) {
+	t.Helper()
+	l, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backendtest.Run(t, func() backend.Backend {
+		b, err := l.Open(processor, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+}
+
+// outside opens a library in a process of its own.
+func outside(path string) (*plugin.Library, error) { return plugin.OpenOutOfProcess(path, nil) }
+
 // TestAccelerators runs the suite on the example, and on one with all that it leaves out.
 func TestAccelerators(t *testing.T) {
 	for _, source := range []string{"../../examples/plugin/accelerator.c", "testdata/full.c"} {
-		t.Run(filepath.Base(source), func(t *testing.T) {
-			l, err := plugin.Open(build(t, source))
-			if err != nil {
-				t.Fatal(err)
-			}
-			backendtest.Run(t, func() backend.Backend {
-				b, err := l.Open("tiny-npu", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return b
-			})
-		})
+		t.Run(filepath.Base(source), func(t *testing.T) { comply(t, plugin.Open, build(t, source), "tiny-npu", nil) })
 	}
 }
 
@@ -92,15 +99,5 @@ func outOfProcess(t testing.TB) {
 
 func TestAcceleratorOutOfProcess(t *testing.T) {
 	outOfProcess(t)
-	l, err := plugin.OpenOutOfProcess(build(t, "../../examples/plugin/accelerator.c"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	backendtest.Run(t, func() backend.Backend {
-		b, err := l.Open("tiny-npu", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	})
+	comply(t, outside, build(t, "../../examples/plugin/accelerator.c"), "tiny-npu", nil)
 }

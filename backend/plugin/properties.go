@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,27 +14,25 @@ import (
 
 // ownProperty is a property that a plugin brings for backends.
 type ownProperty struct {
-	l    *Library
-	at   uintptr // of the carve_property
-	c    cProperty
-	rule *property.Rule
+	l       *Library
+	at      uintptr // of the carve_property, where that is in this process
+	c       cProperty
+	backend string
+	rule    *property.Rule
 }
 
 // maxState bounds the bytes of a selector's state.
 const maxState = 1 << 24
 
-func (l *Library) readProperties() error {
-	addresses, err := words[uintptr](here, l.table.properties, l.table.nProperties, "properties")
+func (l *Library) readProperties(from side) error {
+	addresses, list, err := own[cProperty](from, l.table.properties, l.table.nProperties, "property")
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	for i, at := range addresses {
-		c, err := view[cProperty](here, at, fmt.Sprintf("property %d", i))
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.path, err)
-		}
-		p := &ownProperty{l: l, at: at, c: c}
-		name := here.text(c.name)
+	for i, c := range list {
+		from.number(len(l.operators)+i, c.slots())
+		p := &ownProperty{l: l, at: addresses[i], c: c, backend: from.text(c.backend)}
+		name := from.text(c.name)
 		switch {
 		case !validName(name):
 			return fmt.Errorf("%w: %s: property %d has the name %q", ErrPlugin, l.path, i, name)
@@ -45,7 +44,7 @@ func (l *Library) readProperties() error {
 			return fmt.Errorf("%w: %s: two properties have the name %q", ErrPlugin, l.path, name)
 		}
 		p.rule = &property.Rule{ID: name, Kind: property.Kind(c.kind), Selector: p.selector}
-		if p.rule.Attributes, err = readAttrs(c.attrs, c.nAttrs); err != nil {
+		if p.rule.Attributes, err = readAttrs(from, c.attrs, c.nAttrs); err != nil {
 			return fmt.Errorf("%s: property %s: %w", l.path, name, err)
 		}
 		if c.run != 0 {
@@ -62,39 +61,39 @@ func (l *Library) readProperties() error {
 func (l *Library) propertyList() []backend.LibraryProperty {
 	var out []backend.LibraryProperty
 	for _, p := range l.properties {
-		out = append(out, backend.LibraryProperty{Backend: here.text(p.c.backend), Property: p.rule})
+		out = append(out, backend.LibraryProperty{Backend: p.backend, Property: p.rule})
 	}
 	return out
 }
 
 // readAttrs reads attributes of the plugin's.
-func readAttrs(at uintptr, n uint64) ([]graph.Attr, error) {
-	list, err := views[cAttr](here, at, n, "attribute")
+func readAttrs(from side, at uintptr, n uint64) ([]graph.Attr, error) {
+	list, err := views[cAttr](from, at, n, "attribute")
 	if err != nil {
 		return nil, err
 	}
 	var out []graph.Attr
 	for _, c := range list {
-		a := graph.Attr{Name: here.text(c.name)}
+		a := graph.Attr{Name: from.text(c.name)}
 		switch c.typ {
 		case 1:
 			a.Kind, a.Float = graph.AttrFloat, float32(c.f)
 		case 2:
 			a.Kind, a.Int = graph.AttrInt, c.i
 		case 3:
-			a.Kind, a.Str = graph.AttrString, here.text(c.s)
+			a.Kind, a.Str = graph.AttrString, from.text(c.s)
 		case 6:
 			a.Kind = graph.AttrFloats
-			a.Floats, err = words[float32](here, c.floats, c.n, "floats")
+			a.Floats, err = words[float32](from, c.floats, c.n, "floats")
 		case 7:
 			a.Kind = graph.AttrInts
-			a.Ints, err = words[int64](here, c.ints, c.n, "ints")
+			a.Ints, err = words[int64](from, c.ints, c.n, "ints")
 		case 8:
 			a.Kind = graph.AttrStrings
 			var texts []cStr
-			texts, err = words[cStr](here, c.strings, c.n, "strings")
+			texts, err = words[cStr](from, c.strings, c.n, "strings")
 			for _, s := range texts {
-				a.Strs = append(a.Strs, here.text(s))
+				a.Strs = append(a.Strs, from.text(s))
 			}
 		default:
 			err = fmt.Errorf("%w: attribute %q of type %d", ErrPlugin, a.Name, c.typ)
@@ -113,6 +112,7 @@ func readAttrs(at uintptr, n uint64) ([]graph.Attr, error) {
 // ownSelector is one walk of a property over a graph.
 type ownSelector struct {
 	p     *ownProperty
+	side  side // where the functions run
 	page  *page
 	graph *cGraph
 	nodes []*graph.Node // by index
@@ -127,12 +127,14 @@ type ownSelector struct {
 // selector is the Selector of the property's rule. What goes wrong is the reason for the first node that is asked about.
 func (p *ownProperty) selector(g *graph.Graph) property.Selector {
 	s := &ownSelector{p: p, page: &page{}, index: map[*graph.Node]uint32{}}
-	w := &writer{page: s.page}
+	w, done := p.l.ownWriter(s.page)
+	defer done()
 	order, err := g.Topo()
-	if err != nil {
+	if err = errors.Join(w.err, err); err != nil {
 		s.fault(err)
 		return s
 	}
+	s.side = w.side
 	d := p.l.describe(w, order)
 	s.nodes, s.graph = order, d.at
 	s.state = many[byte](w, int(p.c.stateBytes))
@@ -166,23 +168,27 @@ func (s *ownSelector) claim(w *writer) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := l.do(w, "claim", c.claim, s.p.at, address(s.graph), address(out)); err != nil || *out == 0 {
+	if err := l.do(w, "claim", c.claim, s.p.at, address(s.graph), address(out)); err != nil {
 		return err
 	}
-	if c.releaseClaims != 0 {
-		defer func() { _, _ = l.call(here, c.releaseClaims, s.p.at, *out) }()
+	at := *out
+	if at == 0 {
+		return nil
 	}
-	list, err := view[cClaims](here, *out, "claims")
+	if c.releaseClaims != 0 {
+		defer func() { _, _ = l.call(w.side, c.releaseClaims, s.p.at, at) }()
+	}
+	list, err := view[cClaims](w.side, at, "claims")
 	if err != nil {
 		return err
 	}
-	claims, err := views[cClaim](here, list.claims, uint64(list.n), "claim")
+	claims, err := views[cClaim](w.side, list.claims, uint64(list.n), "claim")
 	if err != nil {
 		return err
 	}
 	s.sets = map[*graph.Node]*[]*graph.Node{}
 	for i, x := range claims {
-		nodes, err := words[uint32](here, x.nodes, x.nNodes, "nodes of a claim")
+		nodes, err := words[uint32](w.side, x.nodes, x.nNodes, "nodes of a claim")
 		if err != nil {
 			return err
 		}
@@ -213,8 +219,12 @@ func (s *ownSelector) asks(name string, fn uintptr, nodes ...*graph.Node) bool {
 	if fn == 0 {
 		return false
 	}
-	st, _ := s.p.l.call(here, fn, args...)
+	st, err := s.p.l.call(s.side, fn, args...)
 	runtime.KeepAlive(s)
+	if err != nil {
+		s.fault(err)
+		return false
+	}
 	if st < 0 || st > 1 {
 		s.answered(name, st)
 		return false
@@ -264,9 +274,9 @@ func (s *ownSelector) Filter(candidates []*graph.Node) []*graph.Node {
 	if s.p.c.filter == 0 {
 		return candidates
 	}
-	var pg page
+	pg := page{region: s.side.shared()}
 	defer pg.end()
-	w := &writer{page: &pg}
+	w := &writer{page: &pg, side: s.side}
 	nodes, n := many[uint32](w, len(candidates)), one[uint64](w)
 	if w.err != nil || len(candidates) == 0 {
 		return nil
@@ -279,19 +289,24 @@ func (s *ownSelector) Filter(candidates []*graph.Node) []*graph.Node {
 		nodes[i] = index
 	}
 	*n = uint64(len(nodes))
-	st, _ := s.p.l.call(here, s.p.c.filter, s.p.at, address(s.graph), s.at, address(&nodes[0]), address(n))
+	st, err := s.p.l.call(s.side, s.p.c.filter, s.p.at, address(s.graph), s.at, address(&nodes[0]), address(n))
 	runtime.KeepAlive(s)
-	if st != statusOK || *n > uint64(len(nodes)) {
+	if err != nil {
+		s.fault(err)
+		return nil
+	}
+	number := *n
+	if st != statusOK || number > uint64(len(nodes)) {
 		s.answered("filter", st)
 		return nil
 	}
-	kept := make([]*graph.Node, 0, *n)
+	kept, wanted := make([]*graph.Node, 0, number), slices.Clone(nodes[:number])
 	for _, c := range candidates { // in their order
-		if slices.Contains(nodes[:*n], s.index[c]) {
+		if slices.Contains(wanted, s.index[c]) {
 			kept = append(kept, c)
 		}
 	}
-	if len(kept) != int(*n) {
+	if len(kept) != len(wanted) {
 		s.why = property.Because(property.Unsupported, "%s: filter of property %s keeps nodes twice, or others", s.p.l.path, s.p.rule.ID)
 		return nil
 	}
@@ -300,8 +315,10 @@ func (s *ownSelector) Filter(candidates []*graph.Node) []*graph.Node {
 
 // Reset implements property.Selector.
 func (s *ownSelector) Reset() {
-	if fn := s.p.c.reset; fn != 0 && s.graph != nil {
-		if st, _ := s.p.l.call(here, fn, s.p.at, address(s.graph), s.at); st != statusOK {
+	if fn := s.p.c.reset; fn != 0 && s.index != nil {
+		if st, err := s.p.l.call(s.side, fn, s.p.at, address(s.graph), s.at); err != nil {
+			s.fault(err)
+		} else if st != statusOK {
 			s.answered("reset", st)
 		}
 		runtime.KeepAlive(s)

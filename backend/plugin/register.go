@@ -22,6 +22,9 @@ func openFor(path string, options map[string]string) (*backend.Library, error) {
 	}
 	lib := &backend.Library{Path: path, Name: l.name, Version: l.version, Vendor: l.vendor, Operators: l.operatorList(),
 		Properties: l.propertyList(), Passes: l.passList()}
+	if apart != nil && len(l.operators)+len(l.properties)+len(l.passes) > 0 {
+		lib.Start = l.hold
+	}
 	for _, p := range l.processors {
 		lib.Processors = append(lib.Processors, backend.Processor{Name: p.Name, Version: p.Version, Arch: p.Arch, Path: path,
 			Driver: func(c backend.Config) (backend.Backend, error) { return openProcessor(path, p.Name, c.Options) }})

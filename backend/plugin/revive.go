@@ -63,7 +63,12 @@ func (b *Backend) Shared() device.Allocator {
 	if b.p.proc == nil {
 		return nil
 	}
-	return &shared{region: b.p.proc.Region(), blocks: map[*byte]*isolate.Block{}}
+	return sharedMemory(b.p.proc)
+}
+
+// sharedMemory is the memory that a process shares, as memory of the host.
+func sharedMemory(proc *isolate.Process) device.Allocator {
+	return &shared{region: proc.Region(), blocks: map[*byte]*isolate.Block{}}
 }
 
 // Process implements backend.Isolated.
@@ -71,12 +76,17 @@ func (b *Backend) Process() (backend.Process, bool) {
 	if b.p.proc == nil {
 		return backend.Process{}, false
 	}
-	s := b.p.l.stats()
-	out := backend.Process{Restarts: s.Restarts - b.p.before.Restarts}
-	if s.Last != nil && s.Last != b.p.before.Last {
+	return b.p.l.fared(b.p.before), true
+}
+
+// fared tells how the process has fared since.
+func (l *Library) fared(since isolate.Stats) backend.Process {
+	s := l.stats()
+	out := backend.Process{Restarts: s.Restarts - since.Restarts}
+	if s.Last != nil && s.Last != since.Last {
 		out.Last = s.Last.Text
 	}
-	return out, true
+	return out
 }
 
 // shared is the memory that a plugin's process sees, as memory of the host.

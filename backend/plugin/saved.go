@@ -62,8 +62,7 @@ func (e *executable) Save(ctx context.Context) ([]byte, error) {
 	if at == 0 || n > maxSaved {
 		return nil, fmt.Errorf("%w: %s saves %d bytes at %#x", ErrPlugin, l.path, n, at)
 	}
-	b := make([]byte, n)
-	return b, w.read(at, b)
+	return w.bytes(at, n)
 }
 
 // asONNX gives a described group its form as a model where the processor wants it, and returns the weights, which the caller

@@ -29,6 +29,7 @@ type session struct {
 	frame   *dl.Frame
 	w       writer // of the arguments
 
+	opening bool             // nothing is read yet: what brings it there may still be queued
 	args    *backend.RunArgs // of the run that is being queued; nil otherwise
 	refused error            // what the host's output could not do in it
 }
@@ -215,9 +216,11 @@ func (s *session) open(a *backend.RunArgs, call *writer) error {
 	if w.err != nil {
 		return w.err
 	}
+	s.opening = true
 	if err := s.patch(a); err != nil {
 		return err
 	}
+	s.opening = false
 	on, _ := a.Stream.(*stream)
 	stream := call.stream(on)
 	token := runs.put(weak.Make(s))
@@ -336,9 +339,9 @@ func (s *session) point(o *operand, t *tensor.Tensor, u use) error {
 		return err
 	}
 	if t.Device.IsHost() {
-		return s.lend(o, t, u)
+		return s.w.lend(o, t, u)
 	}
-	if p := s.in.e.b.p.l.opened(t.Device); u == reads && p != nil {
+	if p := s.in.e.b.p.l.opened(t.Device); u == reads && p != nil && !s.opening {
 		s.w.placeOf(p, t.Handle, int64(t.Offset), o.size)
 	}
 	return s.w.err

@@ -26,6 +26,20 @@ func (from side) read(at uintptr, to []byte) error {
 	return nil
 }
 
+// bytes reads n bytes of the plugin's, as much at a time as it has been seen to have.
+func (from side) bytes(at uintptr, n uint64) ([]byte, error) {
+	const most = 16 << 20
+	var out []byte
+	for uint64(len(out)) < n {
+		have := len(out)
+		out = append(out, make([]byte, min(n-uint64(have), most))...)
+		if err := from.read(at+uintptr(have), out[have:]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // readStruct copies a struct that begins with its size, which it returns; what the struct does not have stays zero.
 func (from side) readStruct(at uintptr, to []byte) (uint32, error) {
 	if from.proc != nil {
@@ -56,7 +70,7 @@ func (l *Library) call(s side, fn uintptr, args ...uintptr) (status, error) {
 	return status(int32(invoke(fn, args...))), nil
 }
 
-// callFar calls a function in another process: fn is its number in the table.
+// callFar calls a function in another process: fn is its number in the table, or among those of what else the library brings.
 func (l *Library) callFar(s side, fn uintptr, args ...uintptr) (status, error) {
 	var words [6]uintptr
 	copy(words[:], args)
@@ -64,7 +78,16 @@ func (l *Library) callFar(s side, fn uintptr, args ...uintptr) (status, error) {
 	if fn == l.table.compile || fn == l.table.load {
 		limit = l.apart.compileTimeout
 	}
-	name := &functions[fn-firstFunction]
+	var name *string
+	if fn >= ownFunctions {
+		thing, m := memberOf(fn)
+		name = &memberNames[m]
+		if thing >= len(l.operators)+len(l.properties) && m == memberRun { // of a pass, which is part of a compilation
+			limit = l.apart.compileTimeout
+		}
+	} else {
+		name = &functions[fn-firstFunction]
+	}
 	ret, err := s.proc.Call(s.life, name, uint32(fn), words, limit)
 	if err != nil {
 		return statusFailed, l.processError(*name, err)
@@ -98,7 +121,6 @@ var functions = [...]string{
 	"stream_open", "stream_record", "stream_wait", "stream_sync", "stream_close",
 	"alloc", "free", "direct_free", "release_all", "copy", "copies_to",
 	"converters", "converted_size", "convert",
-	"", "", "", "", "", "", // lists of what is not offered out of process, and their lengths
 	"save", "load",
 }
 

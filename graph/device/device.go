@@ -108,4 +108,9 @@ var (
 	ErrStream      = errors.New("a stream of another device")
 	ErrClosed      = errors.New("the stream is closed")
 	ErrAllocator   = errors.New("an allocator gave a block that is too small or not aligned")
+	// ErrReset says that a device has failed, and works again, or soon does, without what lay on it: who still has what was written
+	// there may begin anew.
+	ErrReset = errors.New("the device was reset")
+	// ErrLost says that work was in vain because the device was reset by other work.
+	ErrLost = errors.New("lost when the device was reset")
 )

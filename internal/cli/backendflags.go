@@ -68,8 +68,28 @@ func (f *modelFlags) libraries() ([]*backend.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := backend.LibrariesFor(asked, f.plugins...)
+	given, err := f.givenToPlugins()
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := backend.LibrariesFor(given, asked, f.plugins...)
 	return list, err
+}
+
+// givenToPlugins returns the options of --plugin-option.
+func (f *modelFlags) givenToPlugins() (map[string]string, error) {
+	var out map[string]string
+	for _, s := range f.pluginOptions {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("--plugin-option %s: expected KEY=VALUE", s)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out, nil
 }
 
 // optionsOf returns the options of --backend-option by backend, those that no backend was named for as well.

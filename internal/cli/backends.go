@@ -12,16 +12,17 @@ import (
 )
 
 func (a *app) backendsCommand() *cobra.Command {
-	var options, plugins []string
+	f := &modelFlags{}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "backends",
 		Short: "Lists the backends that this program knows, and which are available here",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.backends(options, plugins, asJSON) },
+		RunE:  func(*cobra.Command, []string) error { return a.backends(f, asJSON) },
 	}
-	cmd.Flags().StringArrayVar(&options, "backend-option", nil, "option of a backend, `BACKEND.KEY=VALUE` (repeatable)")
-	cmd.Flags().StringArrayVar(&plugins, "plugin", nil, "vendor's `library`, or folder of libraries, to list as well (repeatable)")
+	cmd.Flags().StringArrayVar(&f.backendOptions, "backend-option", nil, "option of a backend, `BACKEND.KEY=VALUE` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.plugins, "plugin", nil, "vendor's `library`, or folder of libraries, to list as well (repeatable)")
+	cmd.Flags().StringArrayVar(&f.pluginOptions, "plugin-option", nil, "option of all plugins, `KEY=VALUE` (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -79,12 +80,16 @@ func (a *app) printBrought(r backendReport) {
 	}
 }
 
-func (a *app) backends(options, plugins []string, asJSON bool) error {
-	asked, err := optionsOf(options)
+func (a *app) backends(f *modelFlags, asJSON bool) error {
+	asked, err := optionsOf(f.backendOptions)
 	if err != nil {
 		return err
 	}
-	libraries, refused, err := backend.LibrariesFor(asked, plugins...)
+	given, err := f.givenToPlugins()
+	if err != nil {
+		return err
+	}
+	libraries, refused, err := backend.LibrariesFor(given, asked, f.plugins...)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package cli_test
 import (
 	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -35,6 +36,15 @@ var _ = Describe("what a vendor's library brings", func() {
 		Expect(r.stdout).To(ContainSubstring(pass + " brings pass fast-gelu before simplify\n"))
 		r = succeeds(ctx, "backends", "--plugin", operator, "--json")
 		Expect(r.stdout).To(ContainSubstring(`"com.example.Snake since 1"`))
+
+		if runtime.GOOS == "linux" {
+			r = succeeds(ctx, "backends", "--plugin", operator, "--plugin-option", "out-of-process=true")
+			Expect(r.stdout).To(ContainSubstring(operator + " brings operator com.example.Snake since 1\n"))
+			r = succeeds(ctx, "run", model, "--plugin", operator, "--plugin", pass, "--plugin-option", "out-of-process=true", "--check")
+			Expect(r.stdout).To(ContainSubstring("check: every group agrees"))
+			Expect(succeeds(ctx, "inspect", model, "--plugin", operator, "--plugin-option", "out-of-process=true").stdout).NotTo(ContainSubstring("unsupported"))
+		}
+		Expect(fails(ctx, "backends", "--plugin", operator, "--plugin-option", "out-of-process")).To(ContainSubstring("expected KEY=VALUE"))
 
 		Expect(succeeds(ctx, "inspect", model).stdout).To(ContainSubstring("unsupported: com.example.Snake"))
 		r = succeeds(ctx, "inspect", model, "--plugin", operator)

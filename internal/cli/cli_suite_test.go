@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"os"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/carve-dev/carve/internal/cli"
 )
+
+func TestMain(m *testing.M) {
+	cli.HostPlugin() // specs run plugins in processes of this program
+	os.Exit(m.Run())
+}
 
 func TestCLI(t *testing.T) {
 	RegisterFailHandler(Fail)

@@ -20,6 +20,7 @@ type modelFlags struct {
 	backends       []string
 	backendOptions []string
 	plugins        []string
+	pluginOptions  []string
 	disabled       []string
 	pins           []string
 	config         string
@@ -67,6 +68,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
 		{compiling | extending, "plugin", "vendor's `library`, or folder of libraries: operators, properties, passes, and processors that --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},
+		{compiling | extending, "plugin-option", "option of all plugins, `KEY=VALUE`, such as out-of-process=true (repeatable)", repeatable(&f.pluginOptions), nil},
 		{compiling, "disable-property", "leave a property of a backend out, `BACKEND.NAME`, such as cpu.conv-tail (repeatable)", repeatable(&f.disabled), f.applyDisabled},
 		{compiling, "pin", "bind nodes to a backend, `NODE=BACKEND`, or keep them away from it, NODE=!BACKEND; NODE is a name in the model or a glob, ** for all (repeatable; the first that matches counts)", repeatable(&f.pins), f.applyPins},
 		{compiling, "config", "pins and properties from a JSON `FILE`", text(&f.config), f.applyConfigFile},
@@ -140,9 +142,10 @@ func (f *modelFlags) applyBackends(o *carve.Options) (err error) {
 	return err
 }
 
-func (f *modelFlags) applyPlugins(o *carve.Options) error {
+func (f *modelFlags) applyPlugins(o *carve.Options) (err error) {
 	o.Plugins = f.plugins
-	return nil
+	o.PluginOptions, err = f.givenToPlugins()
+	return err
 }
 
 func (f *modelFlags) applyDisabled(o *carve.Options) error {

@@ -43,9 +43,11 @@ func isStandIn(inst backend.Instance) bool {
 
 // retried runs the frame, and once more from the start whenever a group has failed that can fall back: from then on the
 // oracle's kernels run that group. Inputs have been set, and stay as they are. What a group fails at because of the inputs,
-// the oracle fails at too: the group is then its backend's again. walk is the frame's run, or as much of it as does not wait.
+// the oracle fails at too: the group is then its backend's again. Where a device was reset, and no group is to blame for it, the run
+// is done again as it is, once. walk is the frame's run, or as much of it as does not wait.
 func (f *frame) retried(ctx context.Context, walk func(*frame, context.Context) error) error {
 	var fallen []*failure
+	again := false
 	for {
 		err := f.attempt(ctx, walk)
 		if err == nil {
@@ -58,6 +60,10 @@ func (f *frame) retried(ctx context.Context, walk func(*frame, context.Context) 
 		if !errors.As(err, &fail) {
 			forget(fallen)
 			return err
+		}
+		if !again && f.session.canBeginAnew(ctx, fail) {
+			again = true
+			continue
 		}
 		if len(fallen) < mostRepeats && f.session.canFallBack(ctx, fail) {
 			fail.st.state.failed.Store(&fail.err)
@@ -102,6 +108,12 @@ func (s *Session) canFallBack(ctx context.Context, x *failure) bool {
 		return false // of which the fallback needs more
 	}
 	return !errors.Is(x.err, ErrMemoryLimit) && !errors.Is(x.err, backend.ErrRange)
+}
+
+// canBeginAnew reports whether a run whose device was reset is done again: by a move, or by other runs.
+func (s *Session) canBeginAnew(ctx context.Context, x *failure) bool {
+	blameless := x.st.Kind == StepConvert || errors.Is(x.err, device.ErrLost)
+	return blameless && errors.Is(x.err, device.ErrReset) && !s.m.env.Strict && ctx.Err() == nil
 }
 
 // Retry gives the groups that failed in a run back to their backends. It returns how many there were.

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/carve-dev/carve/backend"
@@ -95,8 +96,8 @@ func (f *frame) await(ctx context.Context, i int) error {
 	return nil
 }
 
-// drain waits for the end of everything on the lanes, and returns the first step that failed there. The events are given
-// back.
+// drain waits for the end of everything on the lanes, and returns the first step that failed there by itself. The events are
+// given back.
 func (f *frame) drain(ctx context.Context) *failure {
 	if f.ends == nil {
 		return nil
@@ -104,7 +105,7 @@ func (f *frame) drain(ctx context.Context) *failure {
 	ctx = context.WithoutCancel(ctx) // the memory is used again after this
 	var fault *failure
 	blame := func(i int, err error) {
-		if i >= 0 && err != nil && fault == nil {
+		if i >= 0 && err != nil && (fault == nil || errors.Is(fault.err, device.ErrLost) && !errors.Is(err, device.ErrLost)) {
 			fault = &failure{st: &f.s.block.Steps[i], err: err}
 		}
 	}

@@ -1,45 +1,22 @@
 /*
- * A plugin for Relu of float32 in the host's memory that is right until it is asked for a fault: by the first number of an input,
- * or by its option "fault=PLACE".
+ * A plugin for Relu of float32 that is right until it is asked for a fault: by the first number of an input, or by its option
+ * "fault=PLACE". Processor "crash" works in the host's memory. "crash-memory" has its own, and with "fault=to" or "fault=from" looks
+ * at the first number of what is copied there, or back; with "once=FILE" only as long as there is no such file.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <fcntl.h>
+#include <unistd.h>
 
-#include "carve_plugin.h"
+#include "fault.h"
 
 #define STR(s) {s, sizeof(s) - 1}
 
-enum { ABORT = 1001, SEGFAULT, LOOP, EXIT, SCRIBBLE, ERASE, BAD_STATUS, LONG_ERROR, NEVER };
-
 static const carve_host *host;
-static char fault[64];
+static char fault[64], once[512];
 
 static int32_t fail(carve_error *e, int32_t status, const char *text) {
   e->len = strlen(text) < e->cap ? strlen(text) : e->cap;
   memcpy(e->text, text, e->len);
   return status;
-}
-
-/* scribble overwrites what lies at the beginning of the memory that the plugin's process shares. */
-static void scribble(int with) {
-  char line[512];
-  FILE *f = fopen("/proc/self/maps", "r");
-  while (f && fgets(line, sizeof line, f))
-    if (strstr(line, "memfd:carve-plugin")) memset((char *)strtoull(line, NULL, 16) + 4096, with, 64 * 8192);
-  if (f) fclose(f);
-}
-
-static void misbehave(int how) {
-  static volatile int *nowhere, spun;
-  switch (how) {
-  case ABORT: abort();
-  case SEGFAULT: *nowhere = 1; break;
-  case LOOP: for (;;) spun++;
-  case EXIT: exit(3);
-  case SCRIBBLE: scribble(0xff); break;
-  case ERASE: scribble(0); break;
-  }
 }
 
 static void at(const char *place) {
@@ -48,22 +25,60 @@ static void at(const char *place) {
 
 static int32_t processors(const carve_processor *const **out, uint64_t *n, carve_error *e) {
   static const carve_processor p = {sizeof p, 0, 1, 0, CARVE_PROCESSOR_HOST_MEMORY, 0, STR("crash"), STR("test"), {0, 0}};
-  static const carve_processor *list[] = {&p};
+  static const carve_processor m = {sizeof m, 1, 12, 0, 0, 0, STR("crash-memory"), STR("test"), {0, 0}};
+  static const carve_processor *list[] = {&p, &m};
   (void)e;
   *out = list;
-  *n = 1;
+  *n = 2;
   return CARVE_OK;
 }
 
 static int32_t open_unit(uint32_t p, const carve_str *o, uint64_t n, uint64_t *b, carve_error *e) {
-  (void)p;
   for (uint64_t i = 0; i < n; i++) {
+    if (o[i].len > 5 && o[i].len < sizeof once && !memcmp(o[i].data, "once=", 5)) {
+      memcpy(once, o[i].data + 5, o[i].len - 5);
+      continue;
+    }
     if (o[i].len < 6 || o[i].len > 60 || memcmp(o[i].data, "fault=", 6) != 0) return fail(e, CARVE_BAD_ARGUMENT, "no such option");
     memcpy(fault, o[i].data + 6, o[i].len - 6);
   }
   at("open");
   host->log(host->ctx, CARVE_LOG_INFO, "open", 4);
-  *b = 1;
+  *b = p + 1;
+  return CARVE_OK;
+}
+
+static int32_t alloc(uint64_t b, uint64_t bytes, uint64_t align, carve_mem *out, carve_error *e) {
+  (void)b, (void)align, (void)e;
+  out->handle = (uint64_t)(uintptr_t)calloc(1, bytes);
+  out->bytes = (int64_t)bytes;
+  return out->handle ? CARVE_OK : CARVE_OUT_OF_MEMORY;
+}
+
+static int32_t free_block(uint64_t b, uint64_t handle) {
+  (void)b;
+  free((void *)(uintptr_t)handle);
+  return CARVE_OK;
+}
+
+/* copy misbehaves in the middle of it. */
+static int32_t copy(uint64_t b, const carve_copy *const *list, uint64_t n, uint64_t stream, carve_error *e) {
+  (void)b, (void)stream, (void)e;
+  for (uint64_t i = 0; i < n; i++) {
+    const carve_copy *c = list[i];
+    const char *from = (const char *)(uintptr_t)(c->src + c->src_offset);
+    char *to = (char *)(uintptr_t)(c->dst + c->dst_offset);
+    memcpy(to, from, c->bytes / 2);
+    if (c->bytes >= 4 && !strcmp(fault, c->kind == CARVE_COPY_TO ? "to" : c->kind == CARVE_COPY_FROM ? "from" : "")) {
+      int how = (int)*(const float *)(const void *)from, first = !*once;
+      if (how >= ABORT && how <= ERASE && *once) {
+        int file = open(once, O_CREAT | O_EXCL, 0600);
+        if ((first = file >= 0)) close(file);
+      }
+      if (first) misbehave(how);
+    }
+    memcpy(to + c->bytes / 2, from + c->bytes / 2, c->bytes - c->bytes / 2);
+  }
   return CARVE_OK;
 }
 
@@ -136,7 +151,7 @@ static void relu(void *arg, int64_t lo, int64_t hi) {
 static int32_t enqueue(uint64_t s, uint64_t *event, carve_error *e) {
   const carve_run *r = (const carve_run *)(uintptr_t)s;
   const carve_tensor *x = r->inputs[0];
-  int how = (int)*(const float *)(const void *)((const char *)x->data + x->byte_offset);
+  int how = x->device_type == 1 ? (int)*(const float *)(const void *)((const char *)x->data + x->byte_offset) : 0;
   misbehave(how);
   if (how == BAD_STATUS) return -12345;
   if (how == LONG_ERROR) {
@@ -167,7 +182,7 @@ const carve_plugin *carve_plugin_query(const carve_query *q) {
       .size = sizeof table, .abi_major = CARVE_ABI_MAJOR, .name = STR("crash"), .processors = processors, .open = open_unit,
       .close = close_any, .operators = operators, .supports = supports, .compile = compile, .executable_close = close_any,
       .specialize = specialize, .instance_close = close_any, .requirements = requirements, .session_open = session_open,
-      .enqueue = enqueue, .session_close = close_any, .event_poll = event_poll, .event_wait = event_wait, .event_close = close_any};
+      .enqueue = enqueue, .session_close = close_any, .alloc = alloc, .free = free_block, .copy = copy, .event_poll = event_poll, .event_wait = event_wait, .event_close = close_any};
   host = q->host;
 #ifdef QUERY_ABORTS
   abort();

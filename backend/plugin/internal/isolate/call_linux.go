@@ -28,7 +28,7 @@ func (p *Process) Call(number uint64, what *string, fn uint32, args [6]uintptr, 
 		s.args[k] = uint64(a)
 	}
 	l.request(i, opCall)
-	if err := l.await(i, limit); err != nil {
+	if err := l.await(i, &p.paces[fn%paces], limit); err != nil {
 		return 0, err
 	}
 	l.worked.Store(true)
@@ -76,7 +76,7 @@ func (p *Process) read(number uint64, op uint32, dst []byte, most int, limit tim
 		n := min(most, len(dst)-from)
 		ask(s, from, n)
 		l.request(i, op)
-		if err := l.await(i, limit); err != nil {
+		if err := l.await(i, &p.reads, limit); err != nil {
 			return err
 		}
 		copy(dst[from:from+n], s.data[:])
@@ -88,8 +88,12 @@ func (p *Process) read(number uint64, op uint32, dst []byte, most int, limit tim
 func (l *life) take(what *string) (int, error) {
 	select {
 	case <-l.dead:
-		return 0, l.reason
+		return 0, l.missed()
 	case <-l.tickets:
+	}
+	if l.over() {
+		l.tickets <- struct{}{}
+		return 0, l.missed()
 	}
 	for {
 		taken := l.taken.Load()
@@ -99,6 +103,11 @@ func (l *life) take(what *string) (int, error) {
 			return i, nil
 		}
 	}
+}
+
+// missed is the Failure of a call that was not made, since the life is over.
+func (l *life) missed() *Failure {
+	return &Failure{Kind: Gone, Text: "is about to be started again: it " + l.reason.Text}
 }
 
 func (l *life) give(i int) {
@@ -115,15 +124,16 @@ func (l *life) request(i int, op uint32) {
 }
 
 // await returns when a slot has the reply to the call that is under way, and answers what the child asks in between.
-func (l *life) await(i int, limit time.Duration) error {
+func (l *life) await(i int, p *pace, limit time.Duration) error {
 	s := &l.area.slots[i]
 	begin := time.Now()
 	for {
-		st, err := l.settle(i, begin, limit)
+		st, err := l.settle(i, p.spin(), begin, limit)
 		switch {
 		case err != nil:
 			return err
 		case st == stateReply && s.answers == l.calls[i]:
+			p.note(time.Since(begin))
 			return nil
 		case st == stateUpcall && s.answers != l.calls[i]:
 			s.upRet = l.p.c.Upcall(s.up)
@@ -134,10 +144,10 @@ func (l *life) await(i int, limit time.Duration) error {
 	}
 }
 
-// settle waits until the state of a slot is for the parent to see.
-func (l *life) settle(i int, begin time.Time, limit time.Duration) (uint32, error) {
+// settle waits until the state of a slot is for the parent to see, which looks at it for spin before it sleeps.
+func (l *life) settle(i int, spin time.Duration, begin time.Time, limit time.Duration) (uint32, error) {
 	s := &l.area.slots[i]
-	st := s.look(mine)
+	st := s.look(mine, spin)
 	if !mine(st) {
 		return st, nil
 	}

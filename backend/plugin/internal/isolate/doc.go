@@ -26,9 +26,9 @@
 //	   128      8  the parent's answer to it
 //	   256   7936  what was read
 //
-// Who waits looks at the state for a while, then sleeps on it; the parent gives its thread back after some milliseconds, and is
-// woken by a message on a socket then. On that socket the child also says that it is ready, forwards what the library logs, and
-// that events have happened. The page in front of the slots has a counter that the child increments ten times a second.
+// Who waits looks at the state for as long as the answer, or the next request, takes as a rule, then sleeps on it; where that is
+// long, at once. The parent gives its thread back after some milliseconds, and is woken by a message on a socket then. On that socket
+// the child also says that it is ready, forwards what the library logs, and that events have happened. The page in front of the slots has a counter that the child increments ten times a second.
 //
 // # Lives
 //

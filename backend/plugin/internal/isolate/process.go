@@ -25,6 +25,7 @@ type Config struct {
 type Hello struct {
 	Table     uint64 `json:"table"`     // address of the library's table of functions
 	Functions uint64 `json:"functions"` // bit i: the function with number i is there
+	Brought   uint64 `json:"brought"`   // changes with what else the library has, for Config.Check
 	Error     string `json:"error,omitempty"`
 	Code      int    `json:"code,omitempty"`
 }

@@ -38,6 +38,8 @@ const (
 type Process struct {
 	c      Config
 	region *Region
+	paces  [paces]pace // of calls, by the function's number
+	reads  pace
 
 	mu      sync.Mutex
 	current *life // nil between lives
@@ -49,6 +51,9 @@ type Process struct {
 	closing chan struct{}
 	over    chan struct{} // closed when nothing runs any more
 }
+
+// paces is how many functions are told apart.
+const paces = 128
 
 // life is one child.
 type life struct {
@@ -106,12 +111,13 @@ func (p *Process) Life(wait time.Duration) (uint64, error) {
 	var late <-chan time.Time
 	for {
 		p.mu.Lock()
-		l, back, err := p.current, p.back, error(p.gone())
-		soon := !p.closed && time.Until(p.next) < wait
-		p.mu.Unlock()
+		l, back := p.current, p.back
 		if l != nil && !l.over() {
+			p.mu.Unlock()
 			return l.number, nil
 		}
+		err, soon := error(p.gone()), !p.closed && time.Until(p.next) < wait
+		p.mu.Unlock()
 		if !soon {
 			return 0, err
 		}
@@ -498,8 +504,11 @@ func (l *life) watch() {
 			}
 			for taken := l.taken.Load(); taken != 0 && why == nil; taken &= taken - 1 {
 				i := bits.TrailingZeros64(taken)
-				if st := atomic.LoadUint32(&l.area.slots[i].state); st > stateUpcall {
+				switch st := atomic.LoadUint32(&l.area.slots[i].state); {
+				case st > stateUpcall:
 					why = l.corrupt(i, st)
+				case !mine(st):
+					l.signal(i) // whoever waits may not be told, where the child has lost how
 				}
 			}
 			if why == nil && l.p.c.Tick != nil {

@@ -29,6 +29,7 @@ type Host struct {
 	area    *area
 	callee  Callee
 	threads sync.Map // slots by thread
+	upcalls pace
 }
 
 // Serve is the child: it opens the library by load, and does what the parent asks for until it ends. It returns the exit code.
@@ -119,7 +120,7 @@ func (h *Host) Upcall(words [4]uint64) (ret uint64, ok bool) {
 	s := &h.area.slots[i.(int)]
 	s.up = words
 	h.tell(i.(int), stateUpcall)
-	s.attend(stateAnswered)
+	s.attend(stateAnswered, &h.upcalls)
 	return s.upRet, true
 }
 
@@ -136,15 +137,18 @@ func (h *Host) tell(i int, state uint32) {
 }
 
 // attend waits until the parent has set that state.
-func (s *slot) attend(state uint32) {
+func (s *slot) attend(state uint32, p *pace) {
 	other := func(st uint32) bool { return st != state }
-	for s.look(other) != state {
+	begin := time.Now()
+	for st := s.look(other, p.spin()); st != state; {
 		atomic.StoreUint32(&s.sleep, 1)
-		if st := atomic.LoadUint32(&s.state); st != state {
+		if st = atomic.LoadUint32(&s.state); st != state {
 			futexWait(&s.state, st, 0)
+			st = atomic.LoadUint32(&s.state)
 		}
 		atomic.StoreUint32(&s.sleep, 0)
 	}
+	p.note(time.Since(begin))
 }
 
 // serve does the calls of slot i, and sees to it that a thread is there for the next slot.
@@ -152,8 +156,9 @@ func (h *Host) serve(i int) {
 	runtime.LockOSThread()
 	h.threads.Store(unix.Gettid(), i)
 	s := &h.area.slots[i]
+	var requests pace
 	for first := true; ; first = false {
-		s.attend(stateRequest)
+		s.attend(stateRequest, &requests)
 		if first && i+1 < slots {
 			go h.serve(i + 1)
 		}

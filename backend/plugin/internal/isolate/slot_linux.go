@@ -64,11 +64,8 @@ const (
 	opStructs
 )
 
-// Both sides look for spin before they sleep; the parent sleeps on its thread for threadFor at most.
-const (
-	spin      = 20 * time.Microsecond
-	threadFor = 2 * time.Millisecond
-)
+// threadFor is how long the parent sleeps on its thread at most.
+const threadFor = 2 * time.Millisecond
 
 // futexWait sleeps while *at is v, for d at most, or without an end where d is 0. It may return early.
 func futexWait(at *uint32, v uint32, d time.Duration) {
@@ -95,10 +92,10 @@ func (s *slot) give(state uint32) {
 // mine reports whether a state is for the child to see.
 func mine(state uint32) bool { return state == stateRequest || state == stateAnswered }
 
-// look looks at the state for spin while pending says so, and returns the last one.
-func (s *slot) look(pending func(uint32) bool) uint32 {
+// look looks at the state for a while, as long as pending says so, and returns the last one.
+func (s *slot) look(pending func(uint32) bool, spin time.Duration) uint32 {
 	st := atomic.LoadUint32(&s.state)
-	if !pending(st) {
+	if !pending(st) || spin == 0 {
 		return st
 	}
 	for begin := time.Now(); time.Since(begin) < spin; {
