@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type checkFlags struct {
 	options    []string
 	cases      uint
 	json       bool
+	apart      bool // out of process
+	process    plugin.Process
 }
 
 func (a *app) pluginCheckCommand() *cobra.Command {
@@ -31,7 +34,9 @@ func (a *app) pluginCheckCommand() *cobra.Command {
 			"compared with the reference kernels, formats go there and back, memory, cancellation, concurrent runs and failures are\n" +
 			"tried. What a processor turns down is no fault; what it takes it has to run, and right.\n\n" +
 			"It then prints, for every operator that the processor takes, in how many random cases it ran nodes, and the largest\n" +
-			"difference of an element, as a share of the largest element of its output. The exit code is 1 where something failed.",
+			"difference of an element, as a share of the largest element of its output. The exit code is 1 where something failed.\n\n" +
+			"With --out-of-process the library works in a process of its own (Linux), which is started again where it crashes, hangs or\n" +
+			"exits: each time is a failure, and the suite goes on.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.pluginCheck(cmd.Context(), args[0], f) },
 	}
@@ -39,7 +44,23 @@ func (a *app) pluginCheckCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.options, "option", nil, "option that processors are opened with, `KEY=VALUE` (repeatable)")
 	cmd.Flags().UintVar(&f.cases, "cases", 5, "random cases of each operator")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&f.apart, "out-of-process", false, "run the library in a process of its own")
+	cmd.Flags().DurationVar(&f.process.Timeout, "timeout", 0, "with --out-of-process, most `TIME` of a call, and of what it queues; 0 means 30s")
+	cmd.Flags().DurationVar(&f.process.CompileTimeout, "compile-timeout", 0, "with --out-of-process, most `TIME` of a compilation; 0 means 10m")
 	return cmd
+}
+
+// library opens the plugin where it is to run.
+func (f *checkFlags) library(path string) (*plugin.Library, error) {
+	switch {
+	case f.process.Timeout < 0 || f.process.CompileTimeout < 0:
+		return nil, errors.New("--timeout and --compile-timeout: must be positive")
+	case f.apart:
+		return plugin.OpenOutOfProcess(path, &f.process)
+	case f.process != plugin.Process{}:
+		return nil, errors.New("--timeout and --compile-timeout are for --out-of-process, which is missing")
+	}
+	return plugin.Open(path)
 }
 
 // checkReport is what there is to say of a processor, and its JSON.
@@ -52,6 +73,7 @@ type checkReport struct {
 	Listed    int                    `json:"listed"`  // operators that the plugin lists
 	Untried   []string               `json:"untried"` // those of which no random case was taken
 	Failures  int                    `json:"failures"`
+	Restarts  int                    `json:"restarts,omitempty"` // of the library's process
 }
 
 func (a *app) pluginCheck(ctx context.Context, path string, f *checkFlags) error {
@@ -63,7 +85,7 @@ func (a *app) pluginCheck(ctx context.Context, path string, f *checkFlags) error
 		}
 		options[key] = value
 	}
-	l, err := plugin.Open(path)
+	l, err := f.library(path)
 	if err != nil {
 		return err
 	}
@@ -104,7 +126,13 @@ func (a *app) checkProcessor(ctx context.Context, p plugin.Processor, open func(
 		}
 	}
 	say("processor %s: %s, version %s", p.Name, p.Arch, p.Version)
+	var b *plugin.Backend
 	var err error
+	if f.apart { // the process stays, and is counted, from here on
+		if b, err = open(); err != nil {
+			return r, err
+		}
+	}
 	r.Sections, err = backendtest.Examine(ctx, func() (backend.Backend, error) { return open() }, func(v backendtest.Verdict) {
 		what := "ok"
 		if n := len(v.Failures); n > 0 {
@@ -119,20 +147,39 @@ func (a *app) checkProcessor(ctx context.Context, p plugin.Processor, open func(
 		}
 		r.Failures += len(v.Failures)
 	})
-	if err != nil {
+	if err == nil && b == nil {
+		b, err = open()
+	}
+	if b == nil {
 		return r, err
 	}
-	b, err := open()
-	if err != nil {
-		return r, err
+	if err == nil {
+		r.Operators, err = backendtest.Distances(ctx, b, uint64(f.cases))
 	}
-	if r.Operators, err = backendtest.Distances(ctx, b, uint64(f.cases)); err == nil {
+	if err == nil {
+		a.process(r, b, f)
 		a.coverage(r, b, f)
 	}
 	if cerr := b.Close(); err == nil {
 		err = cerr
 	}
 	return r, err
+}
+
+// process tells how the library's process has fared: none may end.
+func (a *app) process(r *checkReport, b *plugin.Backend, f *checkFlags) {
+	state, apart := b.Process()
+	if !apart {
+		return
+	}
+	r.Restarts = state.Restarts
+	r.Failures += state.Restarts
+	if !f.json {
+		fmt.Fprintf(a.stdout, "process: started again %s\n", counted(state.Restarts, "time"))
+		if state.Last != "" {
+			fmt.Fprintf(a.stdout, "  FAIL the last one %s\n", oneLine(state.Last))
+		}
+	}
 }
 
 // coverage prints how far the results of each operator are from the reference kernels', and what was not tried.

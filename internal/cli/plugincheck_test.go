@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,6 +46,29 @@ var _ = Describe("carve plugin check", func() {
 		Expect(r.stdout).To(HaveSuffix("\n0 failures\n"))
 	})
 
+	It("runs it in a process of its own, and survives", func(ctx SpecContext) {
+		if runtime.GOOS != "linux" {
+			Skip("processes of their own need Linux")
+		}
+		r := succeeds(ctx, "plugin", "check", library("../../examples/plugin/accelerator.c"), "--cases", "1", "--out-of-process")
+		Expect(r.stdout).To(MatchRegexp(`(?m)^operators +[0-9]+ cases, ok$`))
+		Expect(r.stdout).To(ContainSubstring("\nprocess: started again 0 times\n"))
+		Expect(r.stdout).To(HaveSuffix("\n0 failures\n"))
+
+		path := library("../../backend/plugin/testdata/odd.c", "-DODD=ABORTS")
+		r = carve(ctx, "plugin", "check", path, "--cases", "1", "--out-of-process", "--timeout", "2s", "--json")
+		Expect(r.code).To(Equal(cli.ExitError), r.stderr)
+		var reports []struct {
+			Failures, Restarts int
+			Sections           []struct{ Failures []string }
+		}
+		Expect(json.Unmarshal([]byte(r.stdout), &reports)).To(Succeed())
+		Expect(reports).To(HaveLen(1))
+		Expect(reports[0].Restarts).To(BeNumerically(">", 0))
+		Expect(reports[0].Failures).To(BeNumerically(">", reports[0].Restarts))
+		Expect(reports[0].Sections[1].Failures).To(ContainElement(ContainSubstring("crashed: its process was ended by signal 6")))
+	})
+
 	It("exits with 1 where a plugin does not", func(ctx SpecContext) {
 		path := library("../../backend/plugin/testdata/odd.c", "-DODD=FAILS")
 		r := carve(ctx, "plugin", "check", path, "--json", "--cases", "1")
@@ -72,5 +96,7 @@ var _ = Describe("carve plugin check", func() {
 	},
 		Entry("no library", "absent.so", "./absent.so"),
 		Entry("an option without a value", "must be KEY=VALUE", "./absent.so", "--option", "fast"),
+		Entry("a time for a process that there is not", "--out-of-process, which is missing", "./absent.so", "--timeout", "1s"),
+		Entry("a time that is none", "must be positive", "./absent.so", "--out-of-process", "--timeout", "-1s"),
 	)
 })

@@ -2,6 +2,7 @@
  * A plugin for Relu of float32 in the host's memory, right by default, and wrong in one way each with -DODD=...
  * The smallest plugin there is: what it does not set is left to the host.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "carve_plugin.h"
@@ -13,7 +14,7 @@
 enum {
   RIGHT, NO_TABLE, OTHER_MAJOR, SHORT_TABLE, NO_NAME, NULL_PROCESSOR, TINY_STRUCT, LATER_VERSION, OTHER_DIGEST, MORE_PORTS, UNKNOWN_VARIABLE,
   BAD_BUFFER, BAD_STEPS, FAILS, REFUSES, COMPILE_FAILS, NO_HANDLE, BAD_CLAIM, ODD_COST, NEWER_TABLE, NO_REASON, LONG_ERROR, STRIDED, LEAK,
-  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES, SAVES, SAVES_NOTHING, SAVES_ENDLESS
+  BAD_OPERATORS, NEEDS_SHAPES, TAKES_STRIDES, ABORTS, SAVES, SAVES_NOTHING, SAVES_ENDLESS
 };
 
 #define STR(s) {s, sizeof(s) - 1}
@@ -161,6 +162,7 @@ static int32_t enqueue(uint64_t s, uint64_t *event, carve_error *e) {
   const float *from = (const float *)(const void *)((const char *)x->data + x->byte_offset);
   float *to = (float *)(void *)((char *)y->data + y->byte_offset);
   (void)event;
+  if (ODD == ABORTS) abort();
   if (ODD == FAILS) return fail(e, CARVE_FAILED, 0, "the \x01 unit is on fire");
   if (ODD == STRIDED && x->strides) return fail(e, CARVE_NEEDS_CONTIGUOUS, 0, "rows lie apart");
   for (int64_t i = 0; i < x->shape[0]; i++)
