@@ -111,7 +111,7 @@ func calls(path string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("| %d | %v | %v | %v | %v | %v | %v |\n", n, t[0], t[1], t[1]-t[0], allocations(through), t[2], allocations(ending))
+		fmt.Printf("| %d | %v | %v | %v | %v | %v | %v |\n", n, t[0], t[1], t[1]-t[0], allocations(1000, through), t[2], allocations(1000, ending))
 		if err := x.exe.Close(); err != nil {
 			return err
 		}
@@ -119,16 +119,15 @@ func calls(path string) error {
 	return nil
 }
 
-// allocations returns how many there are in a call, on average.
-func allocations(fn func() error) float64 {
-	const times = 1000
+// allocations returns how many there are in a call, on average over so many.
+func allocations(times int, fn func() error) float64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range times {
 		_ = fn() // it has been measured before
 	}
 	runtime.ReadMemStats(&after)
-	return float64(after.Mallocs-before.Mallocs) / times
+	return float64(after.Mallocs-before.Mallocs) / float64(times)
 }
 
 // addition is the kernel of testdata/add.c, prepared for both ways.
@@ -224,48 +223,65 @@ func zoo(path string, models []string, rounds int) error {
 }
 
 func model(path, name string, rounds int) error {
+	t, allocated, err := timed(path, name, rounds, []backend.Config{{Name: "cpu"}, {Name: "accelerator"},
+		{Name: "accelerator", Options: map[string]string{"synchronous": "true"}}})
+	if err != nil {
+		return err
+	}
+	ratio := func(i int) float64 { return float64(t[i]) / float64(t[0]) }
+	fmt.Printf("| %s | %v | %v | %.3f | %v | %.3f | %v |\n", name, t[0], t[1], ratio(1), t[2], ratio(2), allocated[1])
+	return nil
+}
+
+// timed returns the least times of a run of a model of the zoo for backends, each with cpu and the oracle behind it, at one
+// thread and by turns, and the allocations of a run.
+func timed(path, name string, rounds int, backends []backend.Config) (t []time.Duration, allocated []float64, err error) {
 	ctx := context.Background()
 	ref, err := zootest.ReadReference(name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	feeds, err := ref.Feeds()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	file, err := zootest.Materialize(name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	m, err := carve.Open(ctx, file)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer m.Close()
 	var runs []func() error
-	for _, c := range []backend.Config{{Name: "cpu"}, {Name: "accelerator"}, {Name: "accelerator", Options: map[string]string{"synchronous": "true"}}} {
-		p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{c}, Plugins: []string{path}, Threads: 1})
+	for _, c := range backends {
+		list := []backend.Config{c, {Name: "cpu"}, {Name: "reference"}}
+		if c.Name == "cpu" {
+			list = list[1:]
+		}
+		p, err := carve.Compile(ctx, m, &carve.Options{Backends: list, Plugins: []string{path}, Placement: carve.Priority, Threads: 1, Strict: true})
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		defer p.Close()
 		run, err := runner(ctx, p, feeds)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		runs = append(runs, run)
 	}
-	t, err := least(3, 2, runs...) // caches, clocks, pages
-	if err != nil {
-		return err
+	if t, err = least(3, 2, runs...); err != nil { // caches, clocks, pages
+		return nil, nil, err
 	}
 	times := max(1, int(20*time.Millisecond/t[0]))
 	if t, err = least(rounds, times, runs...); err != nil {
-		return err
+		return nil, nil, err
 	}
-	ratio := func(i int) float64 { return float64(t[i]) / float64(t[0]) }
-	fmt.Printf("| %s | %v | %v | %.3f | %v | %.3f | %v |\n", name, t[0], t[1], ratio(1), t[2], ratio(2), allocations(runs[1]))
-	return nil
+	for _, run := range runs {
+		allocated = append(allocated, allocations(10, run))
+	}
+	return t, allocated, nil
 }
 
 // runner returns a run of a program into outputs of its own.

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/plugin"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/zootest"
 )
 
 // processCalls prints what an enqueue costs in this process and in one of the plugin's own, with operands that lie in the
@@ -103,8 +101,8 @@ func enqueuer(b *plugin.Backend, from device.Allocator, n int) (backend.Executab
 
 // processZoo prints how long models take on the accelerator in this process and in one of its own, at one thread.
 func processZoo(path string, models []string, rounds int) error {
-	fmt.Println("\n| model | accelerator | out of process | ratio |")
-	fmt.Println("|---|---|---|---|")
+	fmt.Println("\n| model | cpu | accelerator | out of process | ratio | ratio to cpu |")
+	fmt.Println("|---|---|---|---|---|---|")
 	for _, name := range models {
 		if err := processModel(path, name, rounds); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -114,42 +112,12 @@ func processZoo(path string, models []string, rounds int) error {
 }
 
 func processModel(path, name string, rounds int) error {
-	ctx := context.Background()
-	ref, err := zootest.ReadReference(name)
+	t, _, err := timed(path, name, rounds, []backend.Config{{Name: "cpu"}, {Name: "accelerator"},
+		{Name: "accelerator", Options: map[string]string{backend.OutOfProcess: "true"}}})
 	if err != nil {
 		return err
 	}
-	feeds, err := ref.Feeds()
-	if err != nil {
-		return err
-	}
-	file, err := zootest.Materialize(name)
-	if err != nil {
-		return err
-	}
-	m, err := carve.Open(ctx, file)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	var runs []func() error
-	for _, o := range []map[string]string{nil, {backend.OutOfProcess: "true"}} {
-		p, err := carve.Compile(ctx, m, &carve.Options{Plugins: []string{path}, Threads: 1, Strict: true,
-			Backends: []backend.Config{{Name: "accelerator", Options: o}, {Name: "cpu"}}})
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		run, err := runner(ctx, p, feeds)
-		if err != nil {
-			return err
-		}
-		runs = append(runs, run)
-	}
-	t, err := least(rounds, 1, runs...)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("| %s | %v | %v | %.3f |\n", name, t[0], t[1], float64(t[1])/float64(t[0]))
+	ratio := func(of, to int) float64 { return float64(t[of]) / float64(t[to]) }
+	fmt.Printf("| %s | %v | %v | %v | %.3f | %.3f |\n", name, t[0], t[1], t[2], ratio(2, 1), ratio(2, 0))
 	return nil
 }
