@@ -66,6 +66,7 @@ type Step struct {
 
 	// Of the host scheduler's nodes.
 	regions []*Block
+	loops   bool // a Loop or a Scan that runs as loopRun says
 }
 
 // stepState is what a machine has learnt of a group.
@@ -160,7 +161,7 @@ func NewBlock(g *graph.Graph, code Code, streams int) (*Block, error) {
 				continue
 			}
 			k := SlotDynamic
-			if v.Type.Backed() && v.Type.DType != tensor.String && s.Kind != StepHost && !s.dynamic {
+			if v.Type.Backed() && v.Type.DType != tensor.String && (s.Kind != StepHost || s.loops || n.Is("If")) && !s.dynamic {
 				k = SlotPlanned
 			}
 			s.out = append(s.out, add(v, k))
@@ -203,8 +204,10 @@ func (s *Step) fill(g *graph.Graph, code Code, streams int) error {
 			if err != nil {
 				return err
 			}
+			inner.chooseHomes(s)
 			s.regions = append(s.regions, inner)
 		}
+		_, s.loops = portsOfLoop(s)
 	}
 	return nil
 }
@@ -219,6 +222,26 @@ func (b *Block) chooseDirect() {
 	for i, s := range b.Outputs {
 		if b.Slots[s].Kind == SlotPlanned && count[s] == 1 && b.Slots[s].Value.Format == graph.HostFormat {
 			b.Slots[s].direct = i
+		}
+	}
+}
+
+// chooseHomes finds the outputs of a region that its owner has a place for: they are written there, and have none in the
+// region's plan.
+func (b *Block) chooseHomes(owner *Step) {
+	ports, loop := portsOfLoop(owner)
+	branch := owner.Node.Is("If")
+	for i := range b.Slots {
+		if !loop && !branch {
+			break // its results are copied
+		}
+		b.Slots[i].direct = -1
+	}
+	for k, slot := range b.Outputs {
+		result := k - ports.results // of the owner
+		needed := result >= 0 && (loop && result < ports.carried || result < len(owner.Node.Outputs) && owner.Node.Outputs[result] != nil)
+		if sl := &b.Slots[slot]; (loop || branch) && needed && sl.Kind == SlotPlanned && sl.direct < 0 {
+			sl.direct = k
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -46,8 +47,11 @@ func (f *frame) relay(ctx context.Context, i int, a *backend.RunArgs, cause erro
 	st := &f.s.block.Steps[i]
 	st.state.refuse(c.Output, c.Operand)
 	f.session.m.picky.Store(true)
-	if c.Output {
+	if c.Output && f.s.block.Graph.Owner() == nil {
 		return f.relayOutput(st.out[c.Operand], cause)
+	}
+	if c.Output {
+		return true, f.relayResult(list, c.Operand, f.s.block.Slots[st.out[c.Operand]].Value.Format.Layout)
 	}
 	v := f.s.block.Slots[st.in[c.Operand]].Value
 	dst := &Operand{Tensor: &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Device: t.Device}, Layout: v.Format.Layout}
@@ -111,4 +115,37 @@ func (f *frame) relayOutput(slot int, cause error) (bool, error) {
 		return true, nil
 	}
 	return true, e.outStage(slices.Index(f.s.block.Outputs, slot))
+}
+
+// returned is what a group of a region has written beside where it belongs.
+type returned struct {
+	to   tensor.Tensor
+	from *Operand
+}
+
+// relayResult has a group of a region write compact storage of its own in the place of result k, a slice of what a loop stacks.
+func (f *frame) relayResult(list []*tensor.Tensor, k int, l graph.Layout) error {
+	t := list[k]
+	own := &Operand{Tensor: &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Device: t.Device}, Layout: l}
+	if err := f.room(own); err != nil {
+		return err
+	}
+	f.returns = append(f.returns, returned{*t, own})
+	f.patch(list, k, own.Tensor)
+	return nil
+}
+
+// giveBack copies what relayResult has had a group write elsewhere to where it belongs.
+func (f *frame) giveBack(ctx context.Context) error {
+	if late := f.drain(ctx); late != nil {
+		return late
+	}
+	for k := range f.returns {
+		x := &f.returns[k]
+		if err := f.session.m.carry(ctx, &Operand{Tensor: &x.to, Layout: x.from.Layout}, x.from, nil, &f.session.workers); err != nil {
+			return err
+		}
+	}
+	f.returns = f.returns[:0]
+	return nil
 }

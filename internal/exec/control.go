@@ -8,9 +8,15 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// runHost executes a node of the host scheduler: control flow here, operators on sequences, optionals and maps by the
-// reference kernels.
+// runHost executes a node of the host scheduler: control flow, whose results go where they stay, and operators on sequences,
+// optionals and maps by the reference kernels.
 func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
+	switch {
+	case st.Node.Is("If"):
+		return f.runIf(ctx, i, st)
+	case st.loops:
+		return f.runLoop(ctx, i)
+	}
 	n := st.Node
 	in := make([]tensor.Value, len(n.Inputs))
 	for k := range n.Inputs {
@@ -23,12 +29,8 @@ func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
 	var out []tensor.Value
 	var err error
 	switch n.Op.Name {
-	case "If":
-		out, err = f.runIf(ctx, i, st, in)
-	case "Loop":
-		out, err = f.runLoop(ctx, i, st, in)
 	case "Scan":
-		out, err = f.runScan(ctx, i, st, in)
+		out, err = f.runScan8(ctx, i, st, in)
 	case "SequenceMap":
 		out, err = f.runSequenceMap(ctx, i, st, in)
 	default:
@@ -56,10 +58,9 @@ func (f *frame) runHost(ctx context.Context, i int, st *Step) error {
 		if k >= len(out) || out[k] == nil {
 			return fmt.Errorf("%w: output %d was not made", ErrRun, k)
 		}
-		if err := f.hold(slot, f.session.counted(out[k])); err != nil {
+		if err := f.deliver(ctx, i, slot, out[k], true); err != nil {
 			return err
 		}
-		f.setValue(slot, out[k])
 	}
 	return nil
 }
@@ -72,60 +73,6 @@ func (f *frame) setValue(slot int, v tensor.Value) {
 		return
 	}
 	f.values[slot] = v
-}
-
-// call runs region r of step i with these inputs. Results have storage of their own.
-func (f *frame) call(ctx context.Context, i, r int, inputs []tensor.Value) ([]tensor.Value, error) {
-	st, g := &f.s.block.Steps[i], f.inner[i][r]
-	b := g.s.block
-	if len(inputs) != len(b.Inputs) {
-		return nil, fmt.Errorf("%w: region %s takes %d inputs, found %d", ErrRun, st.Node.Regions[r].Name, len(b.Inputs), len(inputs))
-	}
-	for k, v := range inputs {
-		g.setValue(b.Inputs[k], v)
-	}
-	first := len(st.Node.Inputs)
-	for k, slot := range b.Captures {
-		v, err := f.value(st.in[first+k])
-		if err != nil {
-			return nil, err
-		}
-		g.setValue(slot, v)
-	}
-	if err := g.prepareDirect(); err != nil {
-		return nil, err
-	}
-	err := g.run(ctx)
-	g.detach()
-	if err != nil {
-		return nil, err
-	}
-	out := make([]tensor.Value, len(b.Outputs))
-	for k, slot := range b.Outputs {
-		v, err := g.value(slot)
-		if err != nil {
-			return nil, err
-		}
-		if out[k], err = copyValue(v); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// prepareDirect gives outputs that are written in place fresh storage.
-func (f *frame) prepareDirect() error {
-	for i, sl := range f.s.block.Slots {
-		if sl.direct < 0 || f.special(sl.direct) {
-			continue
-		}
-		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)
-		if err != nil {
-			return valueError(sl.Value, err)
-		}
-		f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0
-	}
-	return nil
 }
 
 // truth returns the value of a boolean of one element.
@@ -144,98 +91,6 @@ func count(v tensor.Value) (int64, error) {
 		return 0, fmt.Errorf("%w: trip count is no single int64", ErrRun)
 	}
 	return tensor.Of[int64](t)[0], nil
-}
-
-func (f *frame) runIf(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
-	cond, err := truth(in[0])
-	if err != nil {
-		return nil, err
-	}
-	want := "else_branch"
-	if cond {
-		want = "then_branch"
-	}
-	for r, region := range st.Node.Regions {
-		if region.Name == want {
-			return f.call(ctx, i, r, nil)
-		}
-	}
-	return nil, fmt.Errorf("%w: no %s", ErrRun, want)
-}
-
-// runLoop is ONNX's Loop: inputs M, cond, carried…; the body takes (iteration, cond, carried…) and gives (cond, carried…,
-// scan outputs…).
-func (f *frame) runLoop(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
-	body := f.inner[i][0].s.block
-	trips := int64(-1)
-	var err error
-	if in[0] != nil {
-		if trips, err = count(in[0]); err != nil {
-			return nil, err
-		}
-		trips = max(trips, 0)
-	}
-	cond := true
-	if len(in) > 1 && in[1] != nil {
-		if cond, err = truth(in[1]); err != nil {
-			return nil, err
-		}
-	}
-	carried := append([]tensor.Value{}, in[2:]...)
-	scans := make([][]*tensor.Tensor, len(body.Outputs)-1-len(carried))
-	state, collected := tally{s: f.session}, tally{s: f.session}
-	defer state.end()
-	defer collected.end()
-	if err := state.replace(carried); err != nil {
-		return nil, err
-	}
-	for k, v := range carried { // the caller's storage is not the loop's to change
-		if carried[k], err = copyValue(v); err != nil {
-			return nil, err
-		}
-	}
-	progress := f.session.beginLoop(st, trips)
-	defer progress.end()
-	for it := int64(0); cond && (trips < 0 || it < trips); it++ {
-		progress.step(it)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		args := append([]tensor.Value{tensor.Scalar(it), tensor.Scalar(cond)}, carried...)
-		out, err := f.call(ctx, i, 0, args)
-		if err != nil {
-			return nil, err
-		}
-		if cond, err = truth(out[0]); err != nil {
-			return nil, err
-		}
-		copy(carried, out[1:])
-		if err := state.replace(carried); err != nil {
-			return nil, err
-		}
-		for k := range scans {
-			t, ok := out[1+len(carried)+k].(*tensor.Tensor)
-			if !ok {
-				return nil, fmt.Errorf("%w: scan output %d is no tensor", ErrRun, k)
-			}
-			if err := collected.add(f.session.counted(t)); err != nil {
-				return nil, err
-			}
-			scans[k] = append(scans[k], t)
-		}
-	}
-	if err := collected.add(collected.n); err != nil { // what is stacked is there twice
-		return nil, err
-	}
-	out := carried
-	for k, list := range scans {
-		t, err := stack(list, 0, body.Slots[body.Outputs[1+len(carried)+k]].Value.Type)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, nil
 }
 
 // stack joins tensors of equal type along a new axis. Of none it makes an empty tensor, its unknown dims 0.
@@ -287,19 +142,6 @@ func stack(list []*tensor.Tensor, axis int, t graph.Type) (*tensor.Tensor, error
 	return out, nil
 }
 
-// runScan is ONNX's Scan: N state variables and M scan inputs; the body takes and gives slices.
-func (f *frame) runScan(ctx context.Context, i int, st *Step, in []tensor.Value) ([]tensor.Value, error) {
-	n := st.Node
-	if n.Op.Since < 9 {
-		return f.runScan8(ctx, i, st, in)
-	}
-	scans := int(n.Int("num_scan_inputs", 0))
-	if scans < 1 || scans > len(in) {
-		return nil, fmt.Errorf("%w: num_scan_inputs is %d of %d inputs", ErrRun, scans, len(in))
-	}
-	return f.scan(ctx, i, in[:len(in)-scans], in[len(in)-scans:], scanAttrs(n))
-}
-
 // scanSpec holds axes and directions of a Scan.
 type scanSpec struct {
 	inAxes, inDirs   []int64
@@ -322,6 +164,7 @@ func at(list []int64, i int) int {
 	return 0
 }
 
+// scan is Scan over values: what Scan of operator set 8 does for each of a batch.
 func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s scanSpec) ([]tensor.Value, error) {
 	body := f.inner[i][0].s.block
 	src, length, err := scanned(seqs, s)
@@ -427,27 +270,29 @@ func scanned(seqs []tensor.Value, s scanSpec) (src []*tensor.Tensor, length int,
 // takeSlice returns a compact copy of index pos of an axis, without that axis.
 func takeSlice(t *tensor.Tensor, axis, pos int) (*tensor.Tensor, error) {
 	shape := append(append([]int{}, t.Shape[:axis]...), t.Shape[axis+1:]...)
-	outer, inner := 1, 1
-	for _, d := range t.Shape[:axis] {
-		outer *= d
-	}
-	for _, d := range t.Shape[axis+1:] {
-		inner *= d
-	}
 	out, err := tensor.New(t.DType, shape...)
 	if err != nil {
 		return nil, err
 	}
-	for o := range outer {
+	return out, sliceInto(out, t, axis, pos)
+}
+
+// sliceInto copies index pos of an axis of t to out.
+func sliceInto(out, t *tensor.Tensor, axis, pos int) error {
+	if t.DType != tensor.String && t.DType.Size() == 0 {
+		return fmt.Errorf("%w: slices of %v", tensor.ErrUnsupported, t.DType)
+	}
+	inner := product(t.Shape[axis+1:])
+	for o := range product(t.Shape[:axis]) {
 		from := (o*t.Shape[axis] + pos) * inner
 		if t.DType == tensor.String {
 			copy(out.Strings[o*inner:(o+1)*inner], t.Strings[from:])
 			continue
 		}
 		size := t.DType.Size()
-		copy(out.Data[o*inner*size:(o+1)*inner*size], t.Bytes()[from*size:])
+		copy(out.Data[out.Offset+o*inner*size:][:inner*size], t.Bytes()[from*size:])
 	}
-	return out, nil
+	return nil
 }
 
 // runScan8 is Scan of operator set 8: a batch axis in front, sequence lengths as the first input, directions only.

@@ -18,6 +18,7 @@ type frame struct {
 	values  []tensor.Value  // what a slot holds now; nil before it is made
 	args    []*backend.RunArgs
 	inner   [][]*frame
+	loops   []*loopRun // per step, of loops
 	arenas  map[tensor.DeviceID]arena
 	// Per step on another lane than the host's: the event that others wait for, and that of a group's run. Nil where all
 	// steps are the host's.
@@ -29,13 +30,14 @@ type frame struct {
 	edges      *edges            // nil before the first operand that is no plain tensor of the host
 	patches    []patched         // operands of groups, as they were before this run changed them
 	extra      []device.Memory   // what patches lie in, on other devices than the host
+	returns    []returned        // results of groups of a region that have to be copied to where they belong
 }
 
 // newFrame binds a spec to memory: the parts of the session's arenas that the frame may use, by device.
 func (ss *Session) newFrame(s *Spec, arenas map[tensor.DeviceID]arena) (*frame, error) {
 	b := s.block
 	f := &frame{s: s, session: ss, tensors: make([]tensor.Tensor, len(b.Slots)), values: make([]tensor.Value, len(b.Slots)),
-		args: make([]*backend.RunArgs, len(b.Steps)), inner: make([][]*frame, len(b.Steps)), arenas: arenas}
+		args: make([]*backend.RunArgs, len(b.Steps)), inner: make([][]*frame, len(b.Steps)), loops: make([]*loopRun, len(b.Steps)), arenas: arenas}
 	if len(b.lanes) > 1 {
 		f.ends, f.runs = make([]device.Event, len(b.Steps)), make([]device.Event, len(b.Steps))
 	}
@@ -134,6 +136,7 @@ func (f *frame) bindStep(i int) error {
 				return err
 			}
 		}
+		f.loops[i] = f.newLoopRun(i)
 	case StepConvert: // its operands are slots
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 // the outer one.
 type loopProgress struct {
 	s     *Session
-	node  string
+	st    *Step
 	total int // 0 where it is not known
 	begun time.Time
 	told  time.Time
@@ -19,10 +19,10 @@ type loopProgress struct {
 const tellEvery = 100 * time.Millisecond
 
 // beginLoop begins the reports of a loop of at most total iterations; a negative number is not known. End it.
-func (s *Session) beginLoop(st *Step, total int64) *loopProgress {
+func (s *Session) beginLoop(st *Step, total int64) loopProgress {
 	s.loops++
 	now := time.Now()
-	l := &loopProgress{s: s, node: st.Node.Label(), begun: now, told: now}
+	l := loopProgress{s: s, st: st, begun: now, told: now}
 	if total > 0 && total <= math.MaxInt32 { // a larger bound stands for none
 		l.total = int(total)
 	}
@@ -42,7 +42,7 @@ func (l *loopProgress) step(done int64) {
 	m := l.s.m
 	m.observing.Lock()
 	defer m.observing.Unlock()
-	m.env.Observe(l.node, int(done), l.total, now.Sub(l.begun))
+	m.env.Observe(l.st.Node.Label(), int(done), l.total, now.Sub(l.begun))
 }
 
 func (l *loopProgress) end() { l.s.loops-- }

@@ -403,3 +403,18 @@ func unknownInput(known []*graph.Value, given map[string]tensor.Value) error {
 	}
 	return nil
 }
+
+// prepareDirect gives outputs that are written in place fresh storage.
+func (f *frame) prepareDirect() error {
+	for i, sl := range f.s.block.Slots {
+		if sl.direct < 0 || f.special(sl.direct) {
+			continue
+		}
+		t, err := tensor.New(sl.Value.Type.DType, f.s.dims[i]...)
+		if err != nil {
+			return valueError(sl.Value, err)
+		}
+		f.tensors[i].Data, f.tensors[i].Offset = t.Data, 0
+	}
+	return nil
+}

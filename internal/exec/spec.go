@@ -30,6 +30,7 @@ type Spec struct {
 	moves    []convert.Move
 	inner    [][]*Spec           // per step and region
 	rooms    [][]tensor.DeviceID // per step, of the host scheduler's: where its regions' arenas are, in the order of the step's buffers
+	loops    []*loopSpec         // per step; nil for those that are no loops
 	awaited  []bool              // steps on other lanes that somebody waits for; nil where there are none
 	tails    []int               // the last step of each lane, -1 for none
 	plan     *schedule.Plan
@@ -41,7 +42,7 @@ type Spec struct {
 func (m *Machine) specialize(ctx context.Context, b *Block, bind graph.Bindings) (*Spec, error) {
 	s := &Spec{block: b, bindings: bind, dims: make([][]int, len(b.Slots)), sizes: make([]int64, len(b.Slots)),
 		content: make([]*tensor.Tensor, len(b.Slots)), inst: make([]backend.Instance, len(b.Steps)),
-		reqs: make([]backend.Requirements, len(b.Steps)), consts: make([][]*tensor.Tensor, len(b.Steps)), moves: make([]convert.Move, len(b.Steps)), inner: make([][]*Spec, len(b.Steps)), rooms: make([][]tensor.DeviceID, len(b.Steps))}
+		reqs: make([]backend.Requirements, len(b.Steps)), consts: make([][]*tensor.Tensor, len(b.Steps)), moves: make([]convert.Move, len(b.Steps)), inner: make([][]*Spec, len(b.Steps)), rooms: make([][]tensor.DeviceID, len(b.Steps)), loops: make([]*loopSpec, len(b.Steps))}
 	if err := s.shapes(m); err != nil {
 		return nil, err
 	}
@@ -164,6 +165,9 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 			}
 			s.inner[i] = append(s.inner[i], inner)
 		}
+		var err error
+		s.loops[i], err = m.planLoop(s, i)
+		return err
 	}
 	return nil
 }
@@ -251,6 +255,12 @@ func (s *Spec) scheduleStep(i int) schedule.Step {
 			}
 			s.rooms[i] = append(s.rooms[i], d)
 			out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: most, Device: d})
+		}
+		if l := s.loops[i]; l != nil {
+			for _, x := range l.scratch {
+				device := s.inner[i][0].block.Slots[x.slot].Value.Format.Device
+				out.Buffers = append(out.Buffers, schedule.Buffer{Bytes: x.bytes, Device: device})
+			}
 		}
 	}
 	return out

@@ -94,7 +94,10 @@ func (f *frame) step(ctx context.Context, i int) error {
 		if f.session.check != nil {
 			f.session.check.before(ctx, f, i)
 		}
-		if err = f.runGroup(ctx, i, st); err == nil && f.session.check != nil {
+		if err = f.runGroup(ctx, i, st); err == nil && len(f.returns) > 0 {
+			err = f.giveBack(ctx)
+		}
+		if err == nil && f.session.check != nil {
 			f.session.check.after(ctx, f, i)
 		}
 	case StepConvert:
