@@ -161,6 +161,36 @@ func (c *compilation) eliminate() error {
 	})
 }
 
+// hoist moves conversions out of loops.
+func (c *compilation) hoist() error {
+	if c.o.Isolated {
+		return nil
+	}
+	return c.blocks(func(g *graph.Graph) error {
+		if convert.Hoist(g) == 0 {
+			return nil
+		}
+		for n := range g.Nodes() { // what was taken out of regions, and what they carry now
+			if !partition.HostScheduled(n) {
+				continue
+			}
+			for _, r := range n.Regions {
+				if _, err := convert.Eliminate(r.Graph); err != nil {
+					return err
+				}
+				if err := r.Graph.Sort(); err != nil {
+					return err
+				}
+			}
+		}
+		removed, err := convert.Eliminate(g)
+		if c.removed += removed; err != nil {
+			return err
+		}
+		return g.Sort()
+	})
+}
+
 func (c *compilation) lower() error {
 	c.hops = map[*graph.Graph]map[*graph.Node]*convert.Converter{}
 	return c.blocks(func(g *graph.Graph) error {

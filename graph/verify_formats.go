@@ -14,6 +14,8 @@ func (c *verifier) formats(n *Node) {
 		c.boundary(n)
 	case n.Ports != nil:
 		c.ports(n)
+	case n.IsControl():
+		c.control(n)
 	default:
 		c.uniform(n)
 	}
@@ -90,5 +92,47 @@ func (c *verifier) uniform(n *Node) {
 	}
 	for _, v := range n.Outputs {
 		check(v)
+	}
+}
+
+// control checks that values have the same format outside and inside of the regions of control flow, and all others the
+// host's.
+func (c *verifier) control(n *Node) {
+	same := func(v, w *Value) {
+		var f Format
+		if w != nil {
+			f = w.Format
+		}
+		if v != nil && v.kind != kindConst && v.kind != kindDims && v.Format != f {
+			c.fail(InvFormats, n, v, "is in %v where a region of the node has %v", v.Format, f)
+		}
+	}
+	for k, v := range n.Operands() {
+		same(v, n.RegionOperand(k))
+	}
+	for _, r := range n.Regions {
+		for i, v := range n.Captures {
+			if i < len(r.Graph.Captures) {
+				same(v, r.Graph.Captures[i])
+			}
+		}
+		for i, v := range n.Outputs {
+			if n.Is("If") && i < len(r.Graph.Outputs) {
+				same(v, r.Graph.Outputs[i])
+			}
+		}
+	}
+	if n.Is("If") {
+		return
+	}
+	count, _, param, result := n.Carried()
+	for i, v := range n.Outputs {
+		if i >= count {
+			same(v, nil)
+			continue
+		}
+		body := n.Region("body")
+		same(v, body.Inputs[param+i])
+		same(body.Outputs[result+i], body.Inputs[param+i])
 	}
 }

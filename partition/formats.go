@@ -33,6 +33,7 @@ type formatChooser struct {
 	choice []int               // by node id
 	sizes  []sizes             // estimated, by value id
 	blocks map[layoutRank][]graph.Block
+	loop   carried
 
 	chain   []*graph.Node // moveChain's, used again
 	inChain marks         // nodes
@@ -114,7 +115,7 @@ func (s *State) noteChosen() {
 
 func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{s: s, order: order, sigs: make([][]graph.Signature, s.g.NodeIDs()), choice: make([]int, s.g.NodeIDs()),
-		sizes: make([]sizes, s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
+		sizes: make([]sizes, s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}, loop: carriedIn(s.g)}
 	alternatives := false
 	for _, n := range order {
 		if t := s.table.taken(n); t != nil {
@@ -241,6 +242,7 @@ func (c *formatChooser) cost(v *graph.Value, from, to graph.Format) float64 {
 
 // format returns the format in which v is produced, given the choices.
 func (c *formatChooser) format(v *graph.Value) graph.Format {
+	v = c.loop.of(v)
 	if p := v.Producer; p != nil {
 		if s := c.sigs[p.ID]; s != nil {
 			return s[c.choice[p.ID]].Outputs[v.Index].Format
@@ -260,7 +262,8 @@ func (c *formatChooser) wanted(u graph.Use) graph.Format {
 
 // valueCost returns the cost of v's padding and of all its conversions.
 func (c *formatChooser) valueCost(v *graph.Value) float64 {
-	from := c.format(v)
+	v = c.loop.of(v)
+	from, share := c.format(v), c.loop.share(v)
 	var seen [8]graph.Format
 	n, sum := 0, paddingCost*float64(c.physical(v, from)-c.sizes[v.ID].logical)
 	add := func(f graph.Format) {
@@ -276,7 +279,7 @@ func (c *formatChooser) valueCost(v *graph.Value) float64 {
 			seen[n] = f
 			n++
 		}
-		sum += c.cost(v, from, f)
+		sum += share * c.cost(v, from, f)
 	}
 	uses := v.Uses()
 	if len(uses) > 256 { // a value with very many readers: a sample decides
@@ -285,7 +288,12 @@ func (c *formatChooser) valueCost(v *graph.Value) float64 {
 	for _, u := range uses {
 		add(c.wanted(u))
 	}
-	if v.IsOutput() {
+	for _, p := range c.loop.params[v] {
+		for _, u := range p.Uses() {
+			add(c.wanted(u))
+		}
+	}
+	if c.loop.leaves(v) {
 		add(graph.HostFormat)
 	}
 	return sum

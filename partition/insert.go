@@ -56,7 +56,13 @@ func (s *State) setGroup(n *graph.Node, g int32) {
 
 // wantedBy returns the format in which an operand is read.
 func wantedBy(u graph.Use) graph.Format {
-	if u.Node.Ports == nil || u.Slot >= len(u.Node.Ports.Inputs) {
+	if u.Node.Ports == nil {
+		if v := u.Node.RegionOperand(u.Slot); v != nil {
+			return v.Format
+		}
+		return graph.HostFormat
+	}
+	if u.Slot >= len(u.Node.Ports.Inputs) {
 		return graph.HostFormat
 	}
 	return u.Node.Ports.Inputs[u.Slot].Format

@@ -33,6 +33,7 @@ type placing struct {
 	formats []graph.Format
 	state   map[graph.Format]int32
 	chooser *formatChooser // knows sizes
+	loop    carried
 	values  []*graph.Value // by value of the problem
 	classes map[class]int32
 	class   []int32              // by value
@@ -205,6 +206,7 @@ func (b *placing) alternatives(o *offer) {
 func (b *placing) pose(ctx context.Context, ties bool) error {
 	b.problem = choose.Problem{Vars: make([]choose.Var, len(b.nodes)), Hops: b.hops}
 	b.chooser = &formatChooser{s: b.s, sizes: make([]sizes, b.s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
+	b.loop = carriedIn(b.s.g)
 	b.state, b.formats, b.values = map[graph.Format]int32{}, nil, nil
 	b.classes, b.class, b.ways, b.asked, b.costs = map[class]int32{}, nil, nil, nil, nil
 	b.enter(graph.HostFormat)
@@ -347,6 +349,7 @@ func (b *placing) variable(v int32, ties bool) {
 			}
 			if f, ok := a.makes(n, i); ok {
 				ns += paddingCost * float64(b.chooser.physical(r, f)-b.chooser.sizes[r.ID].logical)
+				ns += b.back(a, r, f)
 			}
 		}
 		c := b.cost(ns)
@@ -356,6 +359,23 @@ func (b *placing) variable(v int32, ties bool) {
 		x.Alts[k] = choose.Alt{Cost: c, Color: int32(a.c.Backend), Claim: a.set}
 	}
 	b.problem.Vars[v] = x
+}
+
+// back returns what it takes to convert result r of a node, made in format f, for the node itself, which reads it in the next
+// iteration of a loop.
+func (b *placing) back(a *alternative, r *graph.Value, f graph.Format) float64 {
+	ns := 0.0
+	for _, p := range b.loop.params[r] {
+		for _, u := range p.Uses() {
+			if u.Node != r.Producer {
+				continue
+			}
+			if to, ok := a.reads(u); ok {
+				ns += b.chooser.cost(r, f, to)
+			}
+		}
+	}
+	return ns
 }
 
 // makes returns the format in which an alternative makes a result of node n; false where it stays within a set.
@@ -388,7 +408,7 @@ func (a *alternative) reads(u graph.Use) (graph.Format, bool) {
 
 // value adds a value that is made and read at run time.
 func (b *placing) value(v *graph.Value) {
-	if v.IsConst() || v.IsDims() || v.NumUses() == 0 && !v.IsOutput() {
+	if v.IsConst() || v.IsDims() || v.NumUses() == 0 && !v.IsOutput() || b.loop.made[v] != nil {
 		return
 	}
 	x := choose.Value{Maker: choose.None, Made: []int32{0}}
@@ -402,15 +422,22 @@ func (b *placing) value(v *graph.Value) {
 			}
 		}
 	}
-	if v.IsOutput() {
+	if b.loop.leaves(v) {
 		x.Fixed = []int32{0}
 	}
 	id := int32(len(b.problem.Values))
 	b.values = append(b.values, v)
-	for _, u := range v.Uses() {
+	uses := v.Uses()
+	for _, p := range b.loop.params[v] {
+		uses = append(uses[:len(uses):len(uses)], p.Uses()...)
+	}
+	for k, u := range uses {
 		w := b.number[u.Node.ID]
 		if w < 0 {
 			x.Fixed = []int32{0} // the host scheduler's
+			continue
+		}
+		if w == x.Maker { // in the next iteration of a loop: see back
 			continue
 		}
 		use := choose.Use{Var: w, Wants: make([]int32, len(b.alts[w]))}
@@ -421,7 +448,7 @@ func (b *placing) value(v *graph.Value) {
 			}
 		}
 		x.Uses = append(x.Uses, use)
-		if j := b.problem.Vars[w].Joins; x.Maker >= 0 && (j < 0 || b.first(u, j)) {
+		if j := b.problem.Vars[w].Joins; x.Maker >= 0 && k < v.NumUses() && (j < 0 || b.first(u, j)) {
 			b.problem.Vars[w].Joins = id
 		}
 	}
@@ -470,7 +497,8 @@ func (b *placing) hopCost(value int, hop int32) int64 {
 	}
 	b.costs[value] = list
 	if list[hop] < 0 {
-		list[hop] = b.cost(b.hopTime(b.values[value], b.asked[hop]))
+		v := b.values[value]
+		list[hop] = b.cost(b.loop.share(v) * b.hopTime(v, b.asked[hop]))
 	}
 	return list[hop]
 }

@@ -1,0 +1,176 @@
+package carve_test
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// convolving is a loop of m iterations around a convolution, whose weights it captures.
+func convolving() string {
+	return `graph {
+  opset 17
+  input %x: f32[1,16,12,12]
+  input %m: i64[]
+  const %c = bool[]{true}
+  ` + constant("w", 16, 16, 3, 3) + `
+  ` + constant("b", 16) + `
+  %y = Loop(%m, %c, %x | %w, %b) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[1,16,12,12]
+      capture %w: f32[16,16,3,3]
+      capture %b: f32[16]
+      %a = Conv(%v, %w, %b; pads=[1, 1, 1, 1]) "conv"
+      %next = Tanh(%a) "tanh"
+      %l = Identity(%k)
+      output %l, %next
+    }
+  }
+  output %y
+}`
+}
+
+// recurrent is a recurrent layer as a Scan, whose state is what it gives for each step.
+func recurrent() string {
+	return `graph {
+  opset 17
+  input %x: f32[T,2,8]
+  input %h: f32[2,8]
+  ` + constant("w", 8, 8) + `
+  ` + constant("r", 8, 8) + `
+  %last, %all = Scan(%h, %x | %w, %r; num_scan_inputs=1) "scan" {
+    body: graph {
+      input %s: f32[2,8]
+      input %e: f32[2,8]
+      capture %w: f32[8,8]
+      capture %r: f32[8,8]
+      %a = MatMul(%e, %w) "input"
+      %b = MatMul(%s, %r) "state"
+      %sum = Add(%a, %b) "sum"
+      %next = Tanh(%sum) "tanh"
+      output %next, %next
+    }
+  }
+  output %last, %all
+}`
+}
+
+// branching is a loop around an If, which convolves with other weights after the first iterations.
+func branching() string {
+	return `graph {
+  opset 17
+  input %x: f32[1,16,8,8]
+  input %m: i64[]
+  const %c = bool[]{true}
+  const %half = i64[]{3}
+  ` + constant("w", 16, 16, 3, 3) + `
+  ` + constant("u", 16, 16, 3, 3) + `
+  %y = Loop(%m, %c, %x | %w, %u, %half) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[1,16,8,8]
+      capture %w: f32[16,16,3,3]
+      capture %u: f32[16,16,3,3]
+      capture %half: i64[]
+      %early = Less(%i, %half) "early"
+      %next = If(%early | %v, %w, %u) "if" {
+        then_branch: graph {
+          capture %v: f32[1,16,8,8]
+          capture %w: f32[16,16,3,3]
+          capture %u: f32[16,16,3,3]
+          %a = Conv(%v, %w; pads=[1, 1, 1, 1]) "conv1"
+          %t = Tanh(%a) "tanh1"
+          output %t
+        }
+        else_branch: graph {
+          capture %v: f32[1,16,8,8]
+          capture %w: f32[16,16,3,3]
+          capture %u: f32[16,16,3,3]
+          %a = Conv(%v, %u; pads=[1, 1, 1, 1]) "conv2"
+          %t = Sigmoid(%a) "sigmoid2"
+          output %t
+        }
+      }
+      %l = Identity(%k)
+      output %l, %next
+    }
+  }
+  output %y
+}`
+}
+
+// spansOf counts the spans of a run by their operator.
+func spansOf(ctx context.Context, p *carve.Program, feeds map[string]tensor.Value) map[string]int {
+	GinkgoHelper()
+	_, profile, err := p.RunProfiled(ctx, feeds)
+	Expect(err).NotTo(HaveOccurred())
+	n := map[string]int{}
+	for _, s := range profile.Spans {
+		n[s.Op]++
+	}
+	return n
+}
+
+// allocationsOf returns what a run into given outputs allocates.
+func allocationsOf(ctx context.Context, p *carve.Program, inputs, outputs []*tensor.Tensor) float64 {
+	GinkgoHelper()
+	s, err := p.NewSession()
+	Expect(err).NotTo(HaveOccurred())
+	defer s.Close()
+	return testing.AllocsPerRun(3, func() {
+		if err := s.RunInto(ctx, inputs, outputs); err != nil {
+			panic(err)
+		}
+	})
+}
+
+var _ = Describe("loops", func() {
+	trips := func(n int64) *tensor.Tensor { return tensor.Scalar(n) }
+
+	DescribeTable("convert and copy nothing in an iteration, and allocate nothing",
+		func(ctx SpecContext, text string, feeds func(n int) map[string]tensor.Value, outputs func(n int) []*tensor.Tensor) {
+			m := textModel(text)
+			p := compile(ctx, m, &carve.Options{Verify: true, Threads: 1})
+			few, many := spansOf(ctx, p, feeds(7)), spansOf(ctx, p, feeds(1000))
+			Expect(many["Convert"]).To(Equal(few["Convert"]))
+			Expect(many["Convert"]).To(BeNumerically("<=", 2))
+			Expect(many["Copy"]).To(Equal(few["Copy"]))
+			Expect(many["Copy"]).To(BeNumerically("<=", 1))
+			total := 0
+			for _, n := range many {
+				total += n
+			}
+			Expect(total).To(BeNumerically(">=", 1000), "the iterations are in the profile")
+			list := func(n int) []*tensor.Tensor {
+				var in []*tensor.Tensor
+				for _, port := range p.Inputs() {
+					in = append(in, feeds(n)[port.Name].(*tensor.Tensor))
+				}
+				return in
+			}
+			Expect(allocationsOf(ctx, p, list(1007), outputs(1007)) - allocationsOf(ctx, p, list(7), outputs(7))).To(BeNumerically("<", 5))
+			got, err := p.Run(ctx, feeds(5))
+			Expect(err).NotTo(HaveOccurred())
+			for name, want := range referenceOutputs(ctx, m, feeds(5)) {
+				near(got[name], want)
+			}
+		},
+		Entry("a Loop around a convolution", convolving(), func(n int) map[string]tensor.Value {
+			return map[string]tensor.Value{"x": wave(1, 16, 12, 12), "m": trips(int64(n))}
+		}, func(int) []*tensor.Tensor { return []*tensor.Tensor{wave(1, 16, 12, 12)} }),
+		Entry("a recurrent layer as a Scan", recurrent(), func(n int) map[string]tensor.Value {
+			return map[string]tensor.Value{"x": wave(n, 2, 8), "h": wave(2, 8)}
+		}, func(n int) []*tensor.Tensor { return []*tensor.Tensor{wave(2, 8), wave(n, 2, 8)} }),
+		Entry("an If in a Loop", branching(), func(n int) map[string]tensor.Value {
+			return map[string]tensor.Value{"x": wave(1, 16, 8, 8), "m": trips(int64(n))}
+		}, func(int) []*tensor.Tensor { return []*tensor.Tensor{wave(1, 16, 8, 8)} }),
+	)
+})
