@@ -51,14 +51,32 @@ func (c *compilation) beginRound() error {
 		Backends: c.backends, Properties: c.o.Properties, Disabled: c.o.DisabledProperties, Bans: c.bans, Registry: c.registry, Isolated: c.o.Isolated,
 		MinNodes: c.o.MinNodes, Disconnected: c.o.Disconnected, Logger: c.o.Logger, Threads: c.o.Threads, Sizes: c.o.bounded(),
 	}
+	scopes := map[*graph.Graph]int{} // the same in all rounds, whatever is claimed whole
+	_ = c.blocks(func(g *graph.Graph) error {
+		scopes[g] = len(scopes)
+		return nil
+	})
+	claimWhole(c.g, scopes, &o)
 	return c.blocks(func(g *graph.Graph) error {
 		own := o
 		own.Chooser = c.planned(len(c.states), chooser)
-		s := partition.NewState(g, &own, len(c.states))
+		s := partition.NewState(g, &own, scopes[g])
 		c.states = append(c.states, s)
 		c.results[g] = s.Result()
 		return nil
 	})
+}
+
+// claimWhole has backends claim control flow, from the outside in.
+func claimWhole(g *graph.Graph, scopes map[*graph.Graph]int, o *partition.Options) {
+	partition.ClaimWhole(g, scopes[g], o)
+	for n := range g.Nodes() {
+		if partition.HostScheduled(n) {
+			for _, r := range n.Regions {
+				claimWhole(r.Graph, scopes, o)
+			}
+		}
+	}
 }
 
 // countIsolated partitions a copy of the simplified graph, each operator by itself, as far as conversions are known, and notes

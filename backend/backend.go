@@ -30,7 +30,8 @@ type Backend interface {
 	// Info describes the processor and the implementation.
 	Info() Info
 	// Supports tells whether and how the backend runs a node: its signatures and cost, or the reason why not. It is asked
-	// about plain operators and about the carve.Fused nodes of its own properties. It must not change the node.
+	// about plain operators and about the carve.Fused nodes of its own properties, and about each If, Loop and Scan: who supports
+	// one gets it whole, with the regions and all that they capture, row-major on the host. It must not change the node.
 	Supports(n *graph.Node) Support
 	// Properties says how the backend wants nodes grouped, in order of priority.
 	Properties() []property.SubgraphProperty

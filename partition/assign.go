@@ -38,6 +38,9 @@ func (s *State) Assign(ctx context.Context) error {
 		return err
 	}
 	s.result.Rejected = s.reject
+	if s.giveUpWhole() {
+		return nil
+	}
 	return s.complete()
 }
 

@@ -62,8 +62,8 @@ type Pin = property.Pin
 // HostBackend is the name under which the host scheduler's nodes are reported.
 const HostBackend = "host"
 
-// HostScheduled reports whether the host scheduler runs n itself: control flow, and whatever touches sequences,
-// optionals or maps.
+// HostScheduled reports whether the host scheduler runs n itself: control flow that no backend has claimed (ClaimWhole), and whatever
+// touches sequences, optionals or maps.
 func HostScheduled(n *graph.Node) bool {
 	if n == nil {
 		return false
@@ -71,9 +71,16 @@ func HostScheduled(n *graph.Node) bool {
 	if n.Op.Domain == "" {
 		switch n.Op.Name {
 		case "If", "Loop", "Scan", "SequenceMap":
-			return true
+			if n.Backend == "" { // no backend has claimed it whole
+				return true
+			}
 		}
 	}
+	return carriesOthers(n)
+}
+
+// carriesOthers reports whether n reads or makes what is no tensor.
+func carriesOthers(n *graph.Node) bool {
 	carried := func(v *graph.Value) bool {
 		return v != nil && v.Type.Kind != graph.KindTensor && v.Type.Kind != graph.KindUnknown
 	}

@@ -17,6 +17,7 @@ type interpreter struct {
 	m        *Machine
 	body     *graph.Graph
 	bindings graph.Bindings
+	captures []tensor.Value          // of a region
 	reserve  func(bytes int64) error // counts what is held and worked in; nil: nobody counts
 }
 
@@ -83,6 +84,11 @@ func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visi
 	for i, v := range g.Inputs {
 		vals[v.ID] = inputs[i]
 	}
+	for i, v := range g.Captures {
+		if i < len(in.captures) {
+			vals[v.ID] = in.captures[i]
+		}
+	}
 	for v := range g.Constants() {
 		if v.IsDims() {
 			t, err := v.EvalDims(in.bindings)
@@ -103,11 +109,9 @@ func (in *interpreter) evaluate(ctx context.Context, inputs []tensor.Value, visi
 		return nil, err
 	}
 	for _, n := range order {
-		operands := make([]tensor.Value, len(n.Inputs))
-		for k, v := range n.Inputs {
-			if v != nil {
-				operands[k] = vals[v.ID]
-			}
+		operands := make([]tensor.Value, n.NumOperands())
+		for k, v := range n.Operands() {
+			operands[k] = vals[v.ID]
 		}
 		results, err := in.node(ctx, n, operands)
 		if err != nil {
@@ -142,6 +146,8 @@ func (in *interpreter) node(ctx context.Context, n *graph.Node, operands []tenso
 			out[i] = vals[v.ID]
 		}
 		return out, nil
+	case n.IsControl():
+		return in.control(ctx, n, operands)
 	}
 	return in.m.env.Evaluate(ctx, n, operands, in.reserve)
 }
