@@ -233,7 +233,7 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 				list[a], list[b] = list[b], list[a]
 			}
 		}
-		t, err := stack(list, at(s.outAxes, k), body.Slots[body.Outputs[len(carried)+k]].Value.Type)
+		t, err := stack(list, at(s.outAxes, k), body.Slots[body.Outputs[len(state)+k]].Value.Type)
 		if err != nil {
 			return nil, err
 		}
