@@ -1,0 +1,127 @@
+// Package mxnet reads models of Apache MXNet, versions 0.8 to 2.0, as graphs of standard operators.
+//
+// # Where to start
+//
+// [Load] reads a symbol and the parameters beside it, [LoadFS] from an fs.FS, [Parse] from bytes; Model.Graph is the graph. Whoever
+// only runs models needs none of them: carve.Open takes net-symbol.json, and carve.FromMXNet a Model that was loaded with [Options].
+//
+// [ParseSymbol] and [ParseParams] read the two files by themselves.
+//
+// # What is read
+//
+// A symbol is JSON of any version, with the upgrades that MXNet makes of older ones: files without auxiliary states, keys "attr" and
+// "param", hidden keys without underscores, argmax over all elements, operators of version 1. Bodies of control flow become regions.
+// Parameters are lists and dictionaries of arrays in the formats V0 to V3, dense, row-sparse and CSR, or npz of MXNet 2, plain and
+// deflated; names have arg: and aux: in front or not. Dense arrays stay in the file, which is mapped.
+//
+// An input is a variable without data. Its shape is what Options say, else what the variable says (__shape__), else what the
+// parameters of its readers tell; dims that nobody tells are symbols, the first one "batch". Labels of output heads are no inputs.
+//
+// Files are untrusted. Sizes are checked against the file before they are used, depth and numbers of nodes are bounded, and every
+// fault is an *Error that names file, node and offset. Attributes are strict: one that an operator does not have, or a value that it
+// does not admit, is an error.
+//
+// # Operators
+//
+// Each operator becomes standard ones of ONNX where the meaning is the same, so that every backend and fusion works on it. Where ONNX
+// has no words for it, it becomes a node of [Domain], with a schema and a kernel that every backend's fallback runs. Others are
+// refused, with the reason. [Operators] lists them; names in the order of the alphabet:
+//
+//	standard
+//
+//	Activation, BatchNorm, BatchNorm_v1, BilinearSampler, BlockGrad, Cast, Concat, Convolution, Convolution_v1, Crop,
+//	CuDNNBatchNorm, Deconvolution, Dropout, ElementWiseSum, Embedding, Flatten, FullyConnected, GridGenerator, GroupNorm,
+//	IdentityAttachKLSparseReg, InstanceNorm, L2Normalization, LRN, LayerNorm, LeakyReLU, LinearRegressionOutput,
+//	LogisticRegressionOutput, MAERegressionOutput, MakeLoss, Pad, Pooling, Pooling_v1, RNN, ROIPooling, Reshape, SVMOutput,
+//	SequenceLast, SequenceMask, SequenceReverse, SliceChannel, Softmax, SoftmaxActivation, SoftmaxOutput, SpatialTransformer,
+//	SwapAxis, UpSampling, _CachedOp, _Div, _DivScalar, _Equal, _EqualScalar, _Greater, _GreaterEqualScalar, _GreaterScalar,
+//	_Greater_Equal, _HypotScalar, _Lesser, _LesserEqualScalar, _LesserScalar, _Lesser_Equal, _LogicalAndScalar,
+//	_LogicalOrScalar, _LogicalXorScalar, _Logical_And, _Logical_Or, _Logical_Xor, _Maximum, _MaximumScalar, _Minimum,
+//	_MinimumScalar, _Minus, _MinusScalar, _Mod, _ModScalar, _Mul, _MulScalar, _NotEqualScalar, _Not_Equal, _Plus, _PlusScalar,
+//	_Power, _PowerScalar, _RDivScalar, _RMinusScalar, _RModScalar, _RPowerScalar, _add, _arange, _cond,
+//	_contrib_AdaptiveAvgPooling2D, _contrib_BilinearResize2D, _contrib_ROIAlign, _contrib_SparseEmbedding,
+//	_contrib_SyncBatchNorm, _contrib_arange_like, _contrib_box_decode, _contrib_box_iou, _contrib_dequantize,
+//	_contrib_div_sqrt_dim, _contrib_index_array, _contrib_index_copy, _contrib_interleaved_matmul_encdec_qk,
+//	_contrib_interleaved_matmul_encdec_valatt, _contrib_interleaved_matmul_selfatt_qk,
+//	_contrib_interleaved_matmul_selfatt_valatt, _contrib_quadratic, _contrib_quantize, _contrib_quantize_v2,
+//	_contrib_quantized_act, _contrib_quantized_conv, _contrib_quantized_flatten, _contrib_quantized_fully_connected,
+//	_contrib_quantized_pooling, _contrib_requantize, _copy, _div, _div_scalar, _equal, _equal_scalar, _eye, _foreach, _full,
+//	_grad_add, _greater, _greater_equal, _greater_equal_scalar, _greater_scalar, _hypot, _hypot_scalar, _lesser,
+//	_lesser_equal, _lesser_equal_scalar, _lesser_scalar, _linalg_det, _linalg_gemm, _linalg_gemm2, _linalg_sumlogdiag,
+//	_linalg_syrk, _linspace, _logical_and, _logical_and_scalar, _logical_or, _logical_or_scalar, _logical_xor,
+//	_logical_xor_scalar, _maximum, _maximum_scalar, _minimum, _minimum_scalar, _minus, _minus_scalar, _mod, _mod_scalar, _mul,
+//	_mul_scalar, _not_equal, _not_equal_scalar, _np_absolute, _np_all, _np_any, _np_broadcast_to, _np_copy, _np_cumsum,
+//	_np_diag, _np_dot, _np_matmul, _np_max, _np_min, _np_negative, _np_ones_like, _np_prod, _np_reshape, _np_squeeze, _np_sum,
+//	_np_transpose, _np_zeros_like, _npi_absolute, _npi_add, _npi_add_scalar, _npi_all, _npi_any, _npi_arange, _npi_arccos,
+//	_npi_arccosh, _npi_arcsin, _npi_arcsinh, _npi_arctan, _npi_arctanh, _npi_argmax, _npi_argmin, _npi_argsort,
+//	_npi_array_split, _npi_broadcast_to, _npi_cast, _npi_cbrt, _npi_ceil, _npi_clip, _npi_concatenate, _npi_copy, _npi_cos,
+//	_npi_cosh, _npi_cumsum, _npi_deg2rad, _npi_degrees, _npi_det, _npi_dot, _npi_equal, _npi_equal_scalar, _npi_exp,
+//	_npi_expand_dims, _npi_expm1, _npi_eye, _npi_fix, _npi_flip, _npi_floor, _npi_full, _npi_full_like, _npi_greater,
+//	_npi_greater_equal, _npi_greater_equal_scalar, _npi_greater_scalar, _npi_hypot, _npi_identity, _npi_isinf, _npi_isnan,
+//	_npi_less, _npi_less_equal, _npi_less_equal_scalar, _npi_less_scalar, _npi_linspace, _npi_log, _npi_log10, _npi_log1p,
+//	_npi_log2, _npi_logical_and, _npi_logical_and_scalar, _npi_logical_not, _npi_logical_or, _npi_logical_or_scalar,
+//	_npi_logical_xor, _npi_logical_xor_scalar, _npi_matmul, _npi_max, _npi_maximum, _npi_maximum_scalar, _npi_mean, _npi_min,
+//	_npi_minimum, _npi_minimum_scalar, _npi_mod, _npi_mod_scalar, _npi_multiply, _npi_multiply_scalar, _npi_negative,
+//	_npi_not_equal, _npi_not_equal_scalar, _npi_ones, _npi_ones_like, _npi_power, _npi_power_scalar, _npi_prod, _npi_rad2deg,
+//	_npi_radians, _npi_reciprocal, _npi_repeats, _npi_reshape, _npi_rint, _npi_rmod_scalar, _npi_rnn_param_concat,
+//	_npi_rpower_scalar, _npi_rsubtract_scalar, _npi_rtrue_divide_scalar, _npi_sign, _npi_sin, _npi_sinh, _npi_slice,
+//	_npi_sort, _npi_split, _npi_sqrt, _npi_square, _npi_squeeze, _npi_stack, _npi_std, _npi_subtract, _npi_subtract_scalar,
+//	_npi_sum, _npi_swapaxes, _npi_take, _npi_tan, _npi_tanh, _npi_tensordot_int_axes, _npi_tile, _npi_transpose,
+//	_npi_true_divide, _npi_true_divide_scalar, _npi_trunc, _npi_var, _npi_where, _npi_zeros, _npi_zeros_like,
+//	_npx_arange_like, _npx_batch_dot, _npx_batch_flatten, _npx_batch_norm, _npx_cond, _npx_convolution, _npx_deconvolution,
+//	_npx_dropout, _npx_embedding, _npx_foreach, _npx_fully_connected, _npx_gather_nd, _npx_group_norm, _npx_index_array,
+//	_npx_instance_norm, _npx_layer_norm, _npx_leaky_relu, _npx_log_softmax, _npx_one_hot, _npx_pick, _npx_pooling, _npx_relu,
+//	_npx_reshape, _npx_rnn, _npx_sequence_mask, _npx_shape_array, _npx_sigmoid, _npx_softmax, _npx_topk, _npx_while_loop,
+//	_ones, _plus, _plus_scalar, _power, _power_scalar, _ravel_multi_index, _rdiv_scalar, _rminus_scalar, _rmod_scalar,
+//	_rnn_param_concat, _rpower_scalar, _sg_mkldnn_conv, _sg_mkldnn_fully_connected, _sg_onednn_conv,
+//	_sg_onednn_fully_connected, _split_v2, _sub, _sum, _unravel_index, _while_loop, _zeros, abs, add_n, amp_cast,
+//	amp_multicast, arccos, arccosh, arcsin, arcsinh, arctan, arctanh, argmax, argmax_channel, argmin, argsort, batch_dot,
+//	batch_take, box_iou, broadcast_add, broadcast_axes, broadcast_axis, broadcast_div, broadcast_equal, broadcast_greater,
+//	broadcast_greater_equal, broadcast_hypot, broadcast_lesser, broadcast_lesser_equal, broadcast_like, broadcast_logical_and,
+//	broadcast_logical_or, broadcast_logical_xor, broadcast_maximum, broadcast_minimum, broadcast_minus, broadcast_mod,
+//	broadcast_mul, broadcast_not_equal, broadcast_plus, broadcast_power, broadcast_sub, broadcast_to, cast, cbrt, ceil,
+//	choose_element_0index, clip, concat, cos, cosh, crop, cumsum, degrees, depth_to_space, diag, dot, element_wise_sum,
+//	elemwise_add, elemwise_div, elemwise_mul, elemwise_sub, erf, exp, expand_dims, expm1, fix, flatten, flip, floor, full,
+//	full_like, gather_nd, hard_sigmoid, identity, im2col, khatri_rao, linalg_det, linalg_gemm, linalg_gemm2,
+//	linalg_sumlogdiag, linalg_syrk, log, log10, log1p, log2, log_sigmoid, log_softmax, logical_not, make_loss, max, max_axis,
+//	mean, min, min_axis, mish, moments, nanprod, nansum, negative, norm, one_hot, ones, ones_like, pad, pick, prod, radians,
+//	ravel_multi_index, rcbrt, reciprocal, relu, repeat, reshape, reshape_like, reverse, rint, round, rsqrt, scatter_nd,
+//	shape_array, sigmoid, sign, sin, sinh, size_array, slice, slice_axis, slice_like, smooth_l1, softmax, softmin, softsign,
+//	sort, space_to_depth, split, sqrt, square, squeeze, stack, stop_gradient, sum, sum_axis, swapaxes, take, tan, tanh, tile,
+//	topk, transpose, trunc, unravel_index, where, zeros, zeros_like
+//
+//	own
+//
+//	Correlation, MultiBoxDetection, MultiBoxPrior, _contrib_MultiBoxDetection, _contrib_MultiBoxPrior, _contrib_box_nms,
+//	_contrib_box_non_maximum_suppression, _linalg_potrf, _npi_cholesky, box_nms, digamma, erfinv, gamma, gammaln, linalg_potrf
+//
+//	refused: it is for training
+//
+//	CTCLoss, _contrib_CTCLoss, _contrib_MultiBoxTarget, _contrib_bipartite_matching, _contrib_box_encode, adam_update,
+//	ctc_loss, ftrl_update, multi_sgd_update, rmsprop_update, sgd_mom_update, sgd_update, signsgd_update, softmax_cross_entropy
+//
+//	refused: it runs code of the model's user
+//
+//	Custom, _CustomFunction, _TVMOp
+//
+//	refused: it is not translated yet
+//
+//	Proposal, _contrib_DeformableConvolution, _contrib_DeformablePSROIPooling, _contrib_ModulatedDeformableConvolution,
+//	_contrib_MultiProposal, _contrib_PSROIPooling, _contrib_Proposal, _contrib_boolean_mask, _contrib_count_sketch,
+//	_contrib_dgl_subgraph, _contrib_fft, _contrib_hawkesll, _contrib_ifft, _histogram, _linalg_gelqf, _linalg_inverse,
+//	_linalg_potri, _linalg_syevd, _linalg_trsm, _npi_arctan2, _npi_einsum, _npi_nonzero, _npi_svd, _npi_unique, _unique
+//
+//	refused: sparse storage is not kept
+//
+//	_contrib_getnnz, _sparse_retain, cast_storage
+//
+//	refused: its results are random
+//
+//	_npi_bernoulli, _npi_choice, _npi_multinomial, _npi_normal, _npi_uniform, _random_exponential, _random_gamma,
+//	_random_normal, _random_poisson, _random_uniform, _sample_multinomial, _sample_normal, _sample_uniform, _shuffle
+//
+// What differs from MXNet: results of operators that MXNet leaves to chance are 0 (rows of a while loop beyond its last step); the
+// second result of box_nms, and statistics of normalisations, which training needs, are not made; dropout is always off.
+//
+// The package imports graph, graph/tensor and internal/offheap of carve, nothing else.
+package mxnet

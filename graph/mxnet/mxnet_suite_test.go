@@ -1,0 +1,34 @@
+package mxnet_test
+
+import (
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	_ "github.com/carve-dev/carve/backend/cpu"
+	_ "github.com/carve-dev/carve/backend/mkl"
+	_ "github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/internal/zootest"
+)
+
+var update = flag.Bool("update", false, "write the table of operators in doc.go anew")
+
+func TestMXNet(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "graph/mxnet")
+}
+
+// shared returns a path below the folder of data that lies beside the repository, or skips the spec.
+func shared(elem ...string) string {
+	GinkgoHelper()
+	path, err := zootest.Shared(strings.Join(elem, "/"))
+	if errors.Is(err, zootest.ErrAbsent) {
+		Skip(err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}

@@ -1,0 +1,8 @@
+//go:build unix
+
+package mxnet
+
+import "syscall"
+
+// openFlags keeps open from waiting where a FIFO took the file's place after it was looked at.
+const openFlags = syscall.O_NONBLOCK

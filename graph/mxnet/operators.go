@@ -1,0 +1,112 @@
+package mxnet
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+)
+
+// Support says what becomes of an operator.
+type Support uint8
+
+// The kinds of support.
+const (
+	Standard Support = iota // it becomes standard operators of ONNX
+	Own                     // it becomes a node of Domain, alone or with standard ones
+	Refused                 // a model with it is not loaded
+)
+
+// String returns "standard", "own" or "refused".
+func (s Support) String() string {
+	switch s {
+	case Standard:
+		return "standard"
+	case Own:
+		return "own"
+	case Refused:
+		return "refused"
+	}
+	return "?"
+}
+
+// operator is a row of the table of operators.
+type operator struct {
+	support   Support
+	note      string // why it is refused
+	do        func(*op) []*graph.Value
+	takesReal bool // its inputs may be numbers in place of 32-bit integers
+}
+
+// operators is the table, by MXNet's names. It is filled by init, since operators with bodies translate others.
+var operators = map[string]operator{}
+
+func init() {
+	for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
+		indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
+		controlOperators(), quantisedOperators(), detectionOperators(), refusedOperators()} {
+		for name, x := range family {
+			if _, twice := operators[name]; twice {
+				panic("mxnet: two translations of " + name)
+			}
+			operators[name] = x
+		}
+	}
+}
+
+// Operator is an operator of MXNet and what becomes of it.
+type Operator struct {
+	Name    string
+	Support Support
+	Reason  string // why it is refused
+}
+
+// Operators returns every operator that is known, sorted by name.
+func Operators() []Operator {
+	var out []Operator
+	for _, name := range slices.Sorted(maps.Keys(operators)) {
+		x := operators[name]
+		out = append(out, Operator{name, x.support, x.note})
+	}
+	return out
+}
+
+// single makes a row of a function with one result.
+func single(f func(*op) *graph.Value) operator {
+	return operator{do: func(o *op) []*graph.Value { return []*graph.Value{f(o)} }}
+}
+
+// own marks a row.
+func own(x operator) operator {
+	x.support = Own
+	return x
+}
+
+// named gives several names to one row.
+func named(table map[string]operator, x operator, names ...string) {
+	for _, name := range names {
+		table[name] = x
+	}
+}
+
+// refusedOperators are those that nobody needs in inference, or that cannot be said.
+func refusedOperators() map[string]operator {
+	table := map[string]operator{}
+	refuse := func(reason string, names ...string) {
+		named(table, operator{support: Refused, note: reason}, names...)
+	}
+	refuse("it is for training", "_contrib_MultiBoxTarget", "CTCLoss", "ctc_loss", "_contrib_CTCLoss", "softmax_cross_entropy",
+		"sgd_update", "sgd_mom_update", "adam_update", "rmsprop_update", "ftrl_update", "signsgd_update", "multi_sgd_update",
+		"_contrib_bipartite_matching", "_contrib_box_encode")
+	refuse("its results are random", "_random_uniform", "_random_normal", "_random_gamma", "_random_poisson", "_random_exponential",
+		"_sample_uniform", "_sample_normal", "_sample_multinomial", "_shuffle", "_npi_uniform", "_npi_normal", "_npi_bernoulli",
+		"_npi_multinomial", "_npi_choice")
+	refuse("it runs code of the model's user", "Custom", "_CustomFunction", "_TVMOp")
+	refuse("sparse storage is not kept", "cast_storage", "_sparse_retain", "_contrib_getnnz")
+	refuse("it is not translated yet", "Proposal", "_contrib_Proposal", "_contrib_MultiProposal", "_contrib_PSROIPooling",
+		"_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution", "_contrib_DeformablePSROIPooling",
+		"_contrib_fft", "_contrib_ifft", "_contrib_count_sketch", "_contrib_hawkesll", "_linalg_gelqf", "_linalg_syevd",
+		"_linalg_trsm", "_linalg_potri", "_linalg_inverse", "_npi_svd", "_npi_einsum", "_histogram", "_unique", "_npi_unique",
+		"_npi_nonzero", "_contrib_boolean_mask", "_contrib_dgl_subgraph", "_npi_arctan2")
+	return table
+}

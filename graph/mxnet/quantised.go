@@ -1,0 +1,216 @@
+package mxnet
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// quantisedOperators become QuantizeLinear and DequantizeLinear around the operators on real numbers, the form in which backends
+// find what they run on integers. A 32-bit result that is quantised again is kept as the numbers that it stands for.
+func quantisedOperators() map[string]operator {
+	table := map[string]operator{}
+	named(table, operator{do: quantize}, "_contrib_quantize_v2", "_contrib_quantize")
+	named(table, single(dequantize), "_contrib_dequantize")
+	requantized := operator{do: requantize, takesReal: true}
+	named(table, requantized, "_contrib_requantize")
+	deq := table["_contrib_dequantize"]
+	deq.takesReal = true
+	table["_contrib_dequantize"] = deq
+	named(table, operator{do: func(o *op) []*graph.Value { return o.quantizedLayer(convolution) }}, "_contrib_quantized_conv")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.quantizedLayer(fullyConnected) }}, "_contrib_quantized_fully_connected")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.onReal(func(x *graph.Value) *graph.Value { return o.pool(x) }) }}, "_contrib_quantized_pooling")
+	named(table, operator{do: func(o *op) []*graph.Value {
+		return o.onReal(func(x *graph.Value) *graph.Value { return o.call("Flatten", nil, x) })
+	}}, "_contrib_quantized_flatten")
+	named(table, operator{do: func(o *op) []*graph.Value {
+		return o.onReal(func(x *graph.Value) *graph.Value { return o.activate(x, o.text("act_type", "relu", "relu")) })
+	}}, "_contrib_quantized_act")
+	named(table, operator{do: fusedConvolution}, "_sg_mkldnn_conv", "_sg_onednn_conv")
+	named(table, operator{do: fusedConnected}, "_sg_mkldnn_fully_connected", "_sg_onednn_fully_connected")
+	return table
+}
+
+// bound returns the number that a constant operand holds: an end of a range.
+func (o *op) bound(i int) float64 {
+	v := o.input(i)
+	if v.Const == nil || v.Const.Len() != 1 {
+		o.fail(ErrUnsupported, "input %d is a range that only a run knows: calibrate the model", i)
+	}
+	return v.Const.Float64At(0)
+}
+
+// ends adds the constants that an operator gives as the ends of its result's range.
+func (o *op) ends(lo, hi float64) (a, b *graph.Value) {
+	return o.values(tensor.Float32, []float64{lo}, 1), o.values(tensor.Float32, []float64{hi}, 1)
+}
+
+// scaleOf returns what one step of an integer type stands for: int8 has 127 of them on each side, uint8 255 above 0.
+func (o *op) scaleOf(dt tensor.DType, lo, hi float64) *graph.Value {
+	m := math.Max(math.Abs(lo), math.Abs(hi))
+	switch dt {
+	case tensor.Uint8:
+		m = hi / 255
+		if lo < 0 {
+			o.fail(ErrUnsupported, "a range of unsigned integers from %v", lo)
+		}
+	case tensor.Int8:
+		m /= 127
+	default:
+		m /= math.MaxInt32
+	}
+	if !(m > 0) || math.IsInf(m, 0) {
+		m = 1e-30 // everything is 0
+	}
+	return o.scalar(tensor.Float32, m)
+}
+
+// toIntegers quantises x to the range; toReal is the other way.
+func (o *op) toIntegers(x *graph.Value, dt tensor.DType, lo, hi float64) *graph.Value {
+	return o.call("QuantizeLinear", nil, x, o.scaleOf(dt, lo, hi), o.scalar(dt, 0))
+}
+
+func (o *op) toReal(x *graph.Value, lo, hi float64) *graph.Value {
+	if o.t.real[x] {
+		return x
+	}
+	return o.call("DequantizeLinear", nil, x, o.scaleOf(o.typeOf(x), lo, hi), o.scalar(o.typeOf(x), 0))
+}
+
+// calibrated reads the range that calibration found.
+func (o *op) calibrated() (lo, hi float64) {
+	if o.value("min_calib_range") == "" || o.value("max_calib_range") == "" {
+		o.fail(ErrUnsupported, "it has no calibrated range")
+	}
+	return o.number("min_calib_range", 0), o.number("max_calib_range", 0)
+}
+
+// integerType reads out_type; auto is uint8 where the range has nothing below 0.
+func (o *op) integerType(lo float64, def string) tensor.DType {
+	switch o.text("out_type", def, "auto", "int8", "uint8") {
+	case "int8":
+		return tensor.Int8
+	case "uint8":
+		return tensor.Uint8
+	}
+	if lo >= 0 {
+		return tensor.Uint8
+	}
+	return tensor.Int8
+}
+
+func quantize(o *op) []*graph.Value {
+	var lo, hi float64
+	def := "int8"
+	if o.n.Op == "_contrib_quantize" {
+		o.inputs(3, 3)
+		lo, hi = o.bound(1), o.bound(2)
+		def = "uint8"
+	} else {
+		o.inputs(1, 1)
+		lo, hi = o.calibrated()
+	}
+	dt := o.integerType(lo, def)
+	a, b := o.ends(lo, hi)
+	return []*graph.Value{o.toIntegers(o.input(0), dt, lo, hi), a, b}
+}
+
+func requantize(o *op) []*graph.Value {
+	o.inputs(3, 3)
+	lo, hi := o.calibrated()
+	dt := o.integerType(lo, "int8")
+	x := o.input(0)
+	if !o.t.real[x] {
+		x = o.toReal(x, o.bound(1), o.bound(2))
+	}
+	a, b := o.ends(lo, hi)
+	return []*graph.Value{o.toIntegers(x, dt, lo, hi), a, b}
+}
+
+func dequantize(o *op) *graph.Value {
+	o.inputs(3, 3)
+	o.ignore("out_type")
+	if x := o.input(0); o.t.real[x] {
+		return o.call("Identity", nil, x)
+	}
+	return o.toReal(o.input(0), o.bound(1), o.bound(2))
+}
+
+// quantizedLayer is a layer on integers: data, weight, bias, then the ends of their ranges. Its result is in 32-bit integers.
+func (o *op) quantizedLayer(layer func(*op) *graph.Value) []*graph.Value {
+	parts := 3
+	if o.flag("no_bias", false) {
+		parts = 2
+	}
+	o.inputs(3*parts, 3*parts)
+	in := o.in
+	real := make([]*graph.Value, parts)
+	for i := range real {
+		real[i] = o.toReal(o.input(i), o.bound(parts+2*i), o.bound(parts+2*i+1))
+	}
+	o.in = real
+	y := layer(o)
+	o.in = in
+	o.t.real[y] = true
+	a, b := o.ends(-math.MaxFloat32, math.MaxFloat32)
+	return []*graph.Value{y, a, b}
+}
+
+// onReal applies f to the numbers that integers stand for, and quantises the result as they were.
+func (o *op) onReal(f func(*graph.Value) *graph.Value) []*graph.Value {
+	o.inputs(3, 3)
+	x, lo, hi := o.input(0), o.bound(1), o.bound(2)
+	y := f(o.toReal(x, lo, hi))
+	a, b := o.ends(lo, hi)
+	return []*graph.Value{o.toIntegers(y, o.typeOf(x), lo, hi), a, b}
+}
+
+// fused translates the subgraph that a fused node stands for on real numbers. Its operands are those of the subgraph, integers
+// among them, then the ends of the ranges of these.
+func (o *op) fused() (y *graph.Value, quantized bool) {
+	s, vars := o.subgraph(0, 1)
+	quantized = o.flag("quantized", false)
+	o.require(len(o.in) >= len(vars), "%d inputs for %d variables", len(o.in), len(vars))
+	at := len(vars)
+	values := make([]*graph.Value, len(vars))
+	for i := range vars {
+		v := o.input(i)
+		if dt := o.typeOf(v); dt == tensor.Int8 || dt == tensor.Uint8 {
+			o.require(at+1 < len(o.in), "the range of input %d is missing", i)
+			v = o.toReal(v, o.bound(at), o.bound(at+1))
+			at += 2
+		}
+		values[i] = v
+	}
+	o.require(at == len(o.in), "%d inputs are expected, found %d", at, len(o.in))
+	out := o.inline(s, vars, "fused", values)
+	o.require(len(out) == 1, "a fused subgraph with %d results", len(out))
+	return out[0], quantized
+}
+
+// fusedResult quantises the result of a fused node where it was calibrated.
+func (o *op) fusedResult(y *graph.Value, quantized bool) []*graph.Value {
+	float := o.flag("enable_float_output", false)
+	if !quantized || float {
+		o.ignore("min_calib_range", "max_calib_range")
+		return []*graph.Value{y, nil, nil}
+	}
+	lo, hi := o.calibrated()
+	dt := tensor.Int8
+	if lo >= 0 {
+		dt = tensor.Uint8
+	}
+	a, b := o.ends(lo, hi)
+	return []*graph.Value{o.toIntegers(y, dt, lo, hi), a, b}
+}
+
+func fusedConvolution(o *op) []*graph.Value {
+	o.ignore("with_bn", "with_act", "with_sum", "with_postsum_act", "dedup_subgraph")
+	return o.fusedResult(o.fused())
+}
+
+func fusedConnected(o *op) []*graph.Value {
+	o.ignore("with_eltwise", "with_sum", "channel_wise_quantize", "dedup_subgraph")
+	return o.fusedResult(o.fused())
+}
