@@ -1,6 +1,7 @@
 package carve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,9 +93,7 @@ type PictureOptions struct {
 
 // Picture describes the plan in full, for shapes as Report does. Backends are asked about nodes again: O(nodes times backends).
 func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, error) {
-	if o == nil {
-		o = &PictureOptions{}
-	}
+	o = cmp.Or(o, &PictureOptions{})
 	r, err := p.Report(ctx, o.Shapes)
 	if err != nil {
 		return nil, err
@@ -107,9 +106,7 @@ func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, err
 		Folded: []picture.Folded{}, Sizes: p.o.bounded()}
 	if p.times != nil {
 		times := p.times()
-		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 {
-			return times.Node(n, backend, sig, 0)
-		}
+		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 { return times.Node(n, backend, sig, 0) }
 	}
 	for _, f := range r.Folded {
 		src.Folded = append(src.Folded, picture.Folded(f))
