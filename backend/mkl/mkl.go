@@ -22,8 +22,9 @@
 // A group whose primitives all have one thread needs no team, and runs on its caller's thread, as one of as many.
 // Primitives that take little time are made for one thread, whatever the number of a run (work.go). Threads of GNU's OpenMP
 // library sleep soon when they are idle, unless GOMP_SPINCOUNT or OMP_WAIT_POLICY is set (spin.go).
-// Groups whose shapes depend on data are left to others: each run would find shapes that no primitive is made for, and a
-// primitive takes the library 0.1 to 0.4 ms to make, as long as package cpu, which needs none, multiplies by 256 by 256.
+// Where shapes depend on data, primitives are made in the run that finds them, and kept for the last few shapes. A primitive takes
+// the library 0.1 to 0.4 ms to make, as long as package cpu, which needs none, multiplies by 256 by 256: only convolutions and
+// products that do much more are taken there (late.go).
 // Scratch memory is planned with the group's buffers, primitives are shared between sessions and programs, and a run
 // allocates nothing once it is warm.
 package mkl
@@ -169,8 +170,9 @@ var table = operators.Table[func(b *mkl, n *graph.Node) ([]graph.Signature, *pro
 // Supports implements backend.Backend. It asks the library for an implementation where the operator has one of its own, and
 // leaves nodes for which the library has none but its plain one to other backends.
 func (b *mkl) Supports(n *graph.Node) backend.Support {
-	return table.Supports(n, "primitive", unfit, func(signatures func(*mkl, *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
-		return signatures(b, n)
+	return table.Supports(n, "primitive", fit(n), func(signatures func(*mkl, *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+		sigs, why := signatures(b, n)
+		return priced(n, sigs), why
 	})
 }
 
@@ -179,6 +181,11 @@ func unfit(v *graph.Value) *property.Reason {
 	if !v.Type.Backed() {
 		return property.Because(property.DynamicShape, "the shape of %v depends on data: primitives are made before runs", v)
 	}
+	return empty(v)
+}
+
+// empty is the reason why no primitive is made for a value without elements, nil for others.
+func empty(v *graph.Value) *property.Reason {
 	for _, d := range v.Type.Shape {
 		if x, known := d.Const(); known && x == 0 {
 			return property.Because(property.ShapeReason, "%v is empty", v)
