@@ -157,6 +157,11 @@ var _ = Describe("loops", func() {
 				return in
 			}
 			Expect(allocationsOf(ctx, p, list(1007), outputs(1007)) - allocationsOf(ctx, p, list(7), outputs(7))).To(BeNumerically("<", 5))
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			for _, c := range r.Conversions {
+				Expect(c.Loop).To(BeEmpty(), "%v", c)
+			}
 			got, err := p.Run(ctx, feeds(5))
 			Expect(err).NotTo(HaveOccurred())
 			for name, want := range referenceOutputs(ctx, m, feeds(5)) {

@@ -91,7 +91,8 @@ type FoldedReport struct {
 
 // ConversionReport is one change of format. Group is the group inside of which it happens, nil between groups; Constant
 // says that it happened when the model was compiled. Via are who makes it: the converters of the path, or the backend inside
-// of whose group it is. Bytes are those of From, for constants of To.
+// of whose group it is. Bytes are those of From, for constants of To. Loop names the loop that makes it in each iteration, Before
+// the one that it stands before; "" for none.
 type ConversionReport struct {
 	Value    string `json:"value"`
 	From     string `json:"from"`
@@ -100,6 +101,8 @@ type ConversionReport struct {
 	Constant bool   `json:"constant"`
 	Group    *int   `json:"group"`
 	Via      string `json:"via"`
+	Loop     string `json:"loop,omitempty"`
+	Before   string `json:"before,omitempty"`
 }
 
 // DeviceReport is one device's memory plan, in bytes.
@@ -198,6 +201,7 @@ type reportWriter struct {
 	p    *Program
 	r    *Report
 	seen map[string]bool // nodes of the model that are accounted for
+	loop string          // in whose body the block is
 }
 
 // block reports the steps of a block, and of the regions in it.
@@ -231,12 +235,16 @@ func (w *reportWriter) block(s *exec.Spec) {
 			w.forms(st.Node.Regions[0].Graph, s.Requirements(i).Constants)
 		case exec.StepConvert:
 			w.convert(st.Node.Inputs[0], st.Node.Outputs[0].Format, s.Bindings(), st.Hop.Name, nil)
+			w.r.Conversions[len(w.r.Conversions)-1].Before = st.Before()
 		case exec.StepHost:
 			w.r.Groups = append(w.r.Groups, GroupReport{ID: st.ID, Backend: partition.HostBackend,
 				Nodes: w.fresh(st.Node.Provenance()), Ops: []string{st.Node.Op.String()}})
+			outer := w.loop
+			w.loop = st.LoopName(outer)
 			for _, inner := range s.Inner(i) {
 				w.block(inner)
 			}
+			w.loop = outer
 		}
 	}
 	w.fallen(b)
@@ -347,7 +355,7 @@ func (w *reportWriter) forms(body *graph.Graph, forms []backend.ConstantForm) {
 func (w *reportWriter) convert(v *graph.Value, to graph.Format, b graph.Bindings, via string, group *int) {
 	rank := len(v.Type.Shape)
 	w.r.Conversions = append(w.r.Conversions, ConversionReport{Value: exec.ValueName(v), From: v.Format.Name(rank), To: to.Name(rank),
-		Bytes: w.bytes(&v.Type, v.Format, b), Group: group, Via: via})
+		Bytes: w.bytes(&v.Type, v.Format, b), Group: group, Via: via, Loop: w.loop})
 }
 
 // Why returns the reasons for which a node of the model is not on the backends that do not run it, those before the one that

@@ -314,6 +314,12 @@ func (a *app) printConversions(r *carve.Report) {
 			case c.Group != nil:
 				where = fmt.Sprintf("in group %d", *c.Group)
 			}
+			if c.Before != "" {
+				where = "before " + c.Before
+			}
+			if c.Loop != "" {
+				where += ", in each iteration of " + c.Loop
+			}
 			row(t, "  "+c.Value, c.From+" → "+c.To, units.Bytes(c.Bytes), where, c.Via)
 		}
 	}

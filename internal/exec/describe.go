@@ -93,3 +93,21 @@ func (s *Spec) PlacedName(b schedule.Placed) string {
 	}
 	return st.Node.Name
 }
+
+// LoopName returns the name of the node of a step where that runs its regions many times, and otherwise.
+func (st *Step) LoopName(otherwise string) string {
+	if st.Node.Is("Loop", "Scan", "SequenceMap") {
+		return st.Node.Label()
+	}
+	return otherwise
+}
+
+// Before returns the name of a loop that reads the result of a step, which is a conversion; "" for none.
+func (st *Step) Before() string {
+	for _, u := range st.Node.Outputs[0].Uses() {
+		if u.Node.Is("Loop", "Scan", "SequenceMap") {
+			return u.Node.Label()
+		}
+	}
+	return ""
+}
