@@ -12,6 +12,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bundle"
@@ -22,7 +23,8 @@ import (
 // Programs of the Model. It is safe for concurrent use; the graph must not be changed.
 type Model struct {
 	graph  *graph.Graph
-	source *onnx.Model               // nil for models made from a graph
+	source *onnx.Model               // what the file says beside the graph; nil for models made from a graph
+	files  weightFiles               // what the weights lie in; nil for models made from a graph
 	bundle *bundled                  // nil for models that are to be compiled
 	inputs map[string]*tensor.Tensor // data of inputs that need not be given, of a bundle
 	outer  *Model                    // the one of a bundle, where this is the original in it
@@ -37,11 +39,21 @@ type Model struct {
 	closed bool
 }
 
-// Open loads an ONNX model file, or a bundle that Program.SaveBundle wrote. Weights stay in the file, which is mapped; see
-// Options.CopyWeights. Initializers that the model lists among its inputs are constants; see FromONNX.
+// weightFiles are files that constants of a graph refer to.
+type weightFiles interface {
+	Evict() error
+	Close() error
+}
+
+// Open loads an ONNX model file, a bundle that Program.SaveBundle wrote, or a model of Apache MXNet: its symbol, as in
+// net-symbol.json, with the newest parameters beside it (see mxnet.Load and FromMXNet). Weights stay in the file, which is mapped;
+// see Options.CopyWeights. Initializers that an ONNX model lists among its inputs are constants; see FromONNX.
 func Open(ctx context.Context, path string) (*Model, error) {
 	if bundle.IsFile(path) {
 		return openBundle(path)
+	}
+	if mxnet.IsModel(path) {
+		return fromMXNet(mxnet.Load(background(ctx), path, nil))
 	}
 	m, err := onnx.Load(background(ctx), path, nil)
 	if err != nil {
@@ -50,8 +62,11 @@ func Open(ctx context.Context, path string) (*Model, error) {
 	return FromONNX(m), nil
 }
 
-// OpenFS loads an ONNX model from a file system, such as an embed.FS.
+// OpenFS loads an ONNX model, or one of Apache MXNet by its symbol or parameters, from a file system such as an embed.FS.
 func OpenFS(ctx context.Context, fsys fs.FS, name string) (*Model, error) {
+	if mxnet.IsName(name) {
+		return fromMXNet(mxnet.LoadFS(background(ctx), fsys, name, nil))
+	}
 	m, err := onnx.LoadFS(background(ctx), fsys, name, nil)
 	if err != nil {
 		return nil, err
@@ -82,8 +97,31 @@ func FromONNX(s *onnx.Model) *Model {
 		return FromGraph(nil)
 	}
 	m := FromGraph(s.Graph)
-	m.source = s
+	m.source, m.files = s, s
 	return m
+}
+
+// FromMXNet makes a Model of one of Apache MXNet that the caller loaded with options of its own, such as the shapes of its inputs.
+// The Model closes it.
+func FromMXNet(s *mxnet.Model) *Model {
+	if s == nil {
+		return FromGraph(nil)
+	}
+	m := FromGraph(s.Graph)
+	m.source = &onnx.Model{Graph: s.Graph, File: s.File, IRVersion: mxnetIR, Opsets: s.Graph.Opsets, Producer: "Apache MXNet",
+		ProducerVersion: s.Graph.Meta[mxnet.VersionKey], Metadata: s.Graph.Meta, Outputs: s.Outputs, FileBytes: s.FileBytes}
+	m.files = s
+	return m
+}
+
+// mxnetIR is the version of ONNX's format that a model of MXNet would be written in.
+const mxnetIR = 10
+
+func fromMXNet(s *mxnet.Model, err error) (*Model, error) {
+	if err != nil {
+		return nil, err
+	}
+	return FromMXNet(s), nil
 }
 
 // Graph returns the model's graph as it was loaded. It must not be changed.
@@ -94,7 +132,7 @@ func (m *Model) Graph() *graph.Graph {
 	return m.graph
 }
 
-// Source returns what the model file says beside the graph; nil for a model made from a graph.
+// Source returns what the model file says beside the graph, in ONNX's terms; nil for a model made from a graph.
 func (m *Model) Source() *onnx.Model {
 	if m == nil {
 		return nil
@@ -164,16 +202,16 @@ func (m *Model) freeUnused() error {
 	if m.bundle != nil {
 		return m.bundle.close()
 	}
-	if m.source != nil {
-		return m.source.Close()
+	if m.files != nil {
+		return m.files.Close()
 	}
 	return nil
 }
 
 // evict gives the pages of the model's files back; constants that are still read are mapped again.
 func (m *Model) evict() {
-	if m.source != nil {
-		_ = m.source.Evict() // advice: where it fails the pages stay
+	if m.files != nil {
+		_ = m.files.Evict() // advice: where it fails the pages stay
 	}
 }
 

@@ -27,6 +27,7 @@ func (o *op) region(s *Symbol, name string) *body {
 		o.fail(ErrTooLarge, "bodies nested deeper than %d", maxDepth)
 	}
 	g := graph.New(name)
+	g.Opsets[""] = Opset // until it has an owner
 	return &body{scope: o.t.scope(g, s, o.label+"/"+name+"/"), o: o, inner: map[*graph.Value]*graph.Value{}}
 }
 
@@ -113,6 +114,7 @@ func (b *body) seal(out []*graph.Value) *graph.Graph {
 		list[i] = v
 	}
 	b.g.SetOutputs(list...)
+	delete(b.g.Opsets, "")
 	for n := range b.g.Nodes() {
 		for _, v := range n.Outputs {
 			if v != nil {

@@ -25,11 +25,11 @@ type files struct {
 const symbolSuffix = "-symbol.json"
 
 // IsModel reports whether a path names a model of MXNet: a JSON file, parameters, or the prefix of a symbol that is there.
-func IsModel(file string) bool {
-	if strings.HasSuffix(file, ".json") || strings.HasSuffix(file, ".params") {
-		return true
-	}
-	return filepath.Ext(file) == "" && isFile(file+symbolSuffix) && !isFile(file)
+func IsModel(file string) bool { return IsName(file) || isFile(file+symbolSuffix) && !isFile(file) }
+
+// IsName reports whether a name is that of a symbol or of parameters.
+func IsName(name string) bool {
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".params")
 }
 
 func isFile(name string) bool {

@@ -134,7 +134,7 @@ func parse(ctx context.Context, text, weights []byte, symbol, params string, o *
 	if err != nil {
 		return nil, located(err, symbol, "")
 	}
-	t := &translator{ctx: ctx, o: *o, params: map[string]*tensor.Tensor{}, real: map[*graph.Value]bool{}, open: map[*graph.Value]bool{}}
+	t := &translator{ctx: ctx, o: *o, params: map[string]*tensor.Tensor{}, labels: map[string]int{}, real: map[*graph.Value]bool{}, open: map[*graph.Value]bool{}}
 	if t.o.MaxNodes <= 0 {
 		t.o.MaxNodes = 1 << 20
 	}
@@ -177,12 +177,15 @@ func byVariable(list []Array) (map[string]*tensor.Tensor, error) {
 	return out, nil
 }
 
+// VersionKey is the key of Graph.Meta under which the version of MXNet stands that wrote the symbol.
+const VersionKey = "mxnet_version"
+
 // model makes the graph.
 func (t *translator) model(s *Symbol, file string) (*graph.Graph, []string, error) {
 	name := file[strings.LastIndexAny(file, `/\`)+1:]
 	g := graph.New(strings.TrimSuffix(strings.TrimSuffix(name, ".json"), "-symbol"))
 	g.Opsets[""] = Opset
-	g.Meta = map[string]string{"mxnet_version": fmt.Sprintf("%d.%d.%d", s.Version/10000, s.Version/100%100, s.Version%100)}
+	g.Meta = map[string]string{VersionKey: fmt.Sprintf("%d.%d.%d", s.Version/10000, s.Version/100%100, s.Version%100)}
 	heads := s.Heads
 	if len(t.o.Outputs) > 0 {
 		heads = nil

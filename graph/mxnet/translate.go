@@ -26,6 +26,7 @@ type translator struct {
 	made   int // bytes of constants
 	depth  int
 	real   map[*graph.Value]bool // results that MXNet holds as int32 and the graph as the numbers that they stand for
+	labels map[string]int        // of nodes, which MXNet may give twice
 	open   map[*graph.Value]bool // zeros of a shape that MXNet infers from the reader
 }
 
@@ -120,6 +121,21 @@ func (s *scope) value(e Entry) (*graph.Value, error) {
 	return list[e.Index], nil
 }
 
+// label returns a name for a node: its own, with a number where others have it.
+func (t *translator) label(name string) string {
+	for k := t.labels[name]; ; k++ {
+		try := name
+		if k > 0 {
+			try = fmt.Sprintf("%s_%d", name, k)
+		}
+		if _, taken := t.labels[try]; !taken {
+			t.labels[name] = k
+			t.labels[try] = max(t.labels[try], 1)
+			return try
+		}
+	}
+}
+
 // translate adds what a node stands for.
 func (s *scope) translate(n *Node) (out []*graph.Value, err error) {
 	kind, ok := operators[n.Op]
@@ -129,7 +145,7 @@ func (s *scope) translate(n *Node) (out []*graph.Value, err error) {
 	if kind.do == nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrUnsupported, n.Op, kind.note)
 	}
-	o := &op{scope: s, n: n, label: s.prefix + n.Name}
+	o := &op{scope: s, n: n, label: s.t.label(s.prefix + n.Name)}
 	for k, e := range n.Inputs {
 		if k > 0 && labelled(n.Op) {
 			break

@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "carve",
 		Short: "Carves deep-learning models for several processors and runs them",
-		Long: "carve compiles an ONNX model: it carves the graph into subgraphs, each owned by one backend, puts layout and\n" +
+		Long: "carve compiles a model, of ONNX or of Apache MXNet: it carves the graph into subgraphs, each owned by one backend, puts layout and\n" +
 			"device conversions on the edges between them, plans memory, and runs the whole.",
 		SilenceUsage:      true,
 		SilenceErrors:     true,
@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
+	root.AddCommand(a.runCommand(), a.inspectCommand(), a.partitionCommand(), a.reportCommand(), a.dumpCommand(), a.planCommand(), a.bundleCommand(), a.convertCommand(), a.onnxtestCommand(), a.benchCommand(), a.tuneCommand(), a.evalCommand(),
 		a.backendsCommand(), a.memplanCommand(), a.versionCommand())
 	root.AddCommand(a.nativeCommands()...)
 	return root

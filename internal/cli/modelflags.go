@@ -17,6 +17,8 @@ type modelFlags struct {
 	dims, shapes   []string
 	inputs         []string
 	override       []string
+	params         string
+	outputLayers   []string
 	backends       []string
 	backendOptions []string
 	plugins        []string
@@ -44,7 +46,7 @@ type flagGroup uint
 
 const (
 	shaping    flagGroup = 1 << iota // concrete shapes
-	overriding                       // initializers that stay inputs
+	overriding                       // how the model's files are read: initializers that stay inputs, parameters, outputs
 	feeding                          // data of inputs
 	compiling                        // backends, and how the compiler and a run go about it
 	extending                        // what vendors' libraries bring
@@ -65,6 +67,8 @@ func (f *modelFlags) flags() []modelFlag {
 		{shaping, "dim", "value of a symbolic dim, `NAME=N`; unset ones are 1 (repeatable)", repeatable(&f.dims), nil},
 		{shaping, "shape", "shape of an input, `INPUT=1,128` (repeatable)", repeatable(&f.shapes), nil},
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
+		{overriding, "params", "parameters of a model of Apache MXNet, a `FILE`; unset means the newest beside its symbol", text(&f.params), nil},
+		{overriding, "output-layer", "result of a model of Apache MXNet, by the `NAME` of any layer, in place of its own (repeatable)", repeatable(&f.outputLayers), nil},
 		{feeding, "input", "data of an input, `NAME=FILE.npy` or NAME=FILE.pb (repeatable)", repeatable(&f.inputs), nil},
 		{compiling, "backend", "backends by name, in order of `priority`, such as cpu,reference; \"cpu\" where none is named; NAME:1 is one on its second device", commaList(&f.backends), f.applyBackends},
 		{compiling | extending, "plugin", "vendor's `library`, or folder of libraries: operators, properties, passes, and processors that --backend may name (repeatable)", repeatable(&f.plugins), f.applyPlugins},

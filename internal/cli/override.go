@@ -8,7 +8,9 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/graph/onnx"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bundle"
 )
 
@@ -24,6 +26,12 @@ func (f *modelFlags) open(ctx context.Context, path string) (*carve.Model, error
 		}
 		return carve.Open(ctx, path)
 	}
+	if mxnet.IsModel(path) {
+		return f.openMXNet(ctx, path)
+	}
+	if f.params != "" || len(f.outputLayers) > 0 {
+		return nil, fmt.Errorf("%s: --params and --output-layer are for models of Apache MXNet", path)
+	}
 	m, err := onnx.Load(ctx, path, &onnx.Options{Override: f.override})
 	if err != nil {
 		return nil, err
@@ -37,6 +45,37 @@ func (f *modelFlags) open(ctx context.Context, path string) (*carve.Model, error
 		}
 	}
 	return carve.FromONNX(m), nil
+}
+
+// openMXNet loads a model of Apache MXNet. Its inputs have the shapes of --shape, or of the files of --input.
+func (f *modelFlags) openMXNet(ctx context.Context, path string) (*carve.Model, error) {
+	if len(f.override) > 0 {
+		return nil, fmt.Errorf("--override %s: %s has no initializers among its inputs", f.override[0], path)
+	}
+	_, shapes, err := f.parseShapes()
+	if err != nil {
+		return nil, err
+	}
+	o := &mxnet.Options{Params: f.params, Outputs: f.outputLayers, Shapes: shapes, Types: map[string]tensor.DType{}}
+	for _, s := range f.inputs {
+		name, file, ok := strings.Cut(s, "=")
+		if !ok || !strings.HasSuffix(file, ".npy") {
+			continue // reported, or read as protobuf, when inputs are read
+		}
+		t, err := tensor.ReadNPYFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--input %s: %w", s, err)
+		}
+		o.Types[name] = t.DType
+		if _, given := shapes[name]; !given {
+			shapes[name] = t.Shape
+		}
+	}
+	m, err := mxnet.Load(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	return carve.FromMXNet(m), nil
 }
 
 // fed returns the initializers that are constants so far and that files are named for.

@@ -1,0 +1,134 @@
+package mxnet_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/mxnet"
+	"github.com/carve-dev/carve/internal/mxnettest"
+)
+
+// typed returns an error about an error that is no *mxnet.Error.
+func typed(err error) error {
+	var own *mxnet.Error
+	if err != nil && !errors.As(err, &own) {
+		return errors.New("untyped: " + err.Error())
+	}
+	return nil
+}
+
+// loaded reads a model from bytes that may be anything, and verifies what comes of it.
+func loaded(symbol, params []byte) error {
+	m, err := mxnet.Parse(context.Background(), symbol, params, &mxnet.Options{MaxNodes: 1 << 12, MaxDense: 1 << 20})
+	if err != nil {
+		return typed(err)
+	}
+	return graph.Verify(m.Graph)
+}
+
+func FuzzParseSymbol(f *testing.F) {
+	f.Add([]byte(mxnettest.Perceptron))
+	f.Add(one("Reshape", `"shape":"(-3, 0, -4, 2, -1)","__shape__":"(2,3)"`, 800))
+	f.Add([]byte(`{"nodes":[{"op":"null","name":"x","attrs":{"__shape__":"(2,3)"},"inputs":[]},{"op":"_foreach","name":"f","attrs":{"in_data_locs":"[0]","in_state_locs":"[]","remain_locs":"[]","num_args":"2","num_out_data":"1","num_outputs":"1"},"inputs":[[0,0]],"subgraphs":[{"nodes":[{"op":"null","name":"d","inputs":[]},{"op":"exp","name":"e","inputs":[[0,0]]}],"heads":[[1,0]]}]}],"heads":[[1,0]]}`))
+	params := mxnettest.PerceptronParams()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := loaded(b, params); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzParseParams(f *testing.F) {
+	f.Add(mxnettest.PerceptronParams())
+	f.Add([]byte("PK\x05\x06" + string(make([]byte, 18))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		list, err := mxnet.ParseParams(b, &mxnet.ParamsOptions{MaxDense: 1 << 20})
+		if err := typed(err); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range list {
+			if a.Tensor != nil && err == nil {
+				if err := a.Tensor.Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// mutated changes some bytes of a file: numbers become extreme, pieces go or come twice.
+func mutated(b []byte, r *rand.Rand) []byte {
+	out := append([]byte{}, b...)
+	for range 1 + r.IntN(4) {
+		if len(out) < 2 {
+			return out
+		}
+		at := r.IntN(len(out))
+		switch r.IntN(6) {
+		case 0:
+			out[at] = byte(r.IntN(256))
+		case 1:
+			out[at] ^= 1 << r.IntN(8)
+		case 2:
+			out = out[:at]
+		case 3:
+			end := min(len(out), at+1+r.IntN(64))
+			out = append(out[:at:at], out[end:]...)
+		case 4:
+			end := min(len(out), at+1+r.IntN(64))
+			out = append(append(append([]byte{}, out[:end]...), out[at:end]...), out[end:]...)
+		case 5:
+			for k := at; k < min(len(out), at+8); k++ {
+				out[k] = []byte{0, 0xff, '9', 0x7f}[r.IntN(4)]
+			}
+		}
+	}
+	return out
+}
+
+var _ = Describe("mutated files", func() {
+	It("give typed errors and sound graphs, in bounded memory", func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		symbols, params := [][]byte{[]byte(mxnettest.Perceptron)}, [][]byte{mxnettest.PerceptronParams()}
+		if dir, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "mxnet-models")); err == nil {
+			for _, name := range []string{"control_flow", "lenet_module", "ops_index", "ops_norms", "ops_shapes", "transformer", "quant_uint8", "ssd_head", "rnn_fused"} {
+				s, err1 := os.ReadFile(filepath.Join(dir, name, name+"-symbol.json"))
+				p, err2 := os.ReadFile(filepath.Join(dir, name, name+"-0000.params"))
+				if err1 == nil && err2 == nil {
+					symbols, params = append(symbols, s), append(params, p)
+				}
+			}
+			for _, name := range []string{"mx_sparse.params", "hand_v0.params", "mx_np_v3.params", "mxnet2_form_deflated.npz"} {
+				if b, err := os.ReadFile(filepath.Join(dir, "params-formats", name)); err == nil {
+					params = append(params, b)
+				}
+			}
+		}
+		var before, after runtime.MemStats
+		for i := range 3000 {
+			k := r.IntN(len(symbols))
+			b := mutated(symbols[k], r)
+			runtime.ReadMemStats(&before)
+			Expect(loaded(b, params[k])).To(Succeed(), "symbol %d, round %d", k, i)
+			runtime.ReadMemStats(&after)
+			Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", uint64(4*(len(b)+len(params[k]))+256<<20)))
+		}
+		for i := range 3000 {
+			b := mutated(params[r.IntN(len(params))], r)
+			runtime.ReadMemStats(&before)
+			_, err := mxnet.ParseParams(b, nil)
+			Expect(typed(err)).To(Succeed(), "round %d", i)
+			runtime.ReadMemStats(&after)
+			Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", uint64(4*len(b)+256<<20)))
+		}
+	})
+})
