@@ -106,7 +106,9 @@ func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, err
 		Folded: []picture.Folded{}, Sizes: p.o.bounded()}
 	if p.times != nil {
 		times := p.times()
-		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 { return times.Node(n, backend, sig, 0) }
+		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 {
+			return times.Node(n, backend, sig, 0)
+		}
 	}
 	for _, f := range r.Folded {
 		src.Folded = append(src.Folded, picture.Folded(f))

@@ -58,7 +58,7 @@ type Options struct {
 	// Cache is the folder of measurements that Measured reads and Tune writes; "" means the folder carve in os.UserCacheDir.
 	Cache string
 	// Plan, where it is not nil, has Compile decide as a plan says that was saved: placement, groups and formats, verified like any
-	// others, and the order of execution where it verifies. It takes the place of Placement. A plan for something else is
+	// others, and the order of execution and the offsets in memory where they verify. It takes the place of Placement. A plan for something else is
 	// turned down with a *PlanError, unless Recompute is set.
 	Plan *Plan
 	// Recompute has Compile decide anew, with a warning, where Plan does not fit.

@@ -89,6 +89,7 @@ func newProgram(c *compilation) (*Program, error) {
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
 		OutputNames: names(c.model.outputs()), Declared: doubtful(c.g.Outputs, c.model.outputs()), Defaults: p.defaults, Leave: left, Shapes: c.shapes,
+		Arenas:  c.o.Plan.of().Known(),
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.limits, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
 		Bounds: c.o.Bounds, Strict: c.o.Strict, Verify: c.o.Verify, Poison: c.o.Poison,
 	}

@@ -2,6 +2,9 @@ package carve_test
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -105,6 +108,29 @@ var _ = Describe("plans that are kept", func() {
 		Entry("a name that does not end", "carve plan 1\nfact \"a\n", "line 2, column 6: expected a quoted name"),
 		Entry("a buffer beyond its arena", "carve plan 1\narena \"host\" 8 of 8 by \"x\"\n buffer \"a\" 4 8 from 0 to 1\n", "outside of its arena"),
 	)
+
+	It("places memory as it says where that is sound, and plans it anew where not", func(ctx SpecContext) {
+		m := carve.FromGraph(graphOf(branches()))
+		defer m.Close()
+		o := carve.Options{Verify: true}
+		text := save(ctx, m, &o)
+		arena := regexp.MustCompile(`arena "host" (\d+) of`)
+		bytes, err := strconv.Atoi(arena.FindStringSubmatch(text)[1])
+		Expect(err).NotTo(HaveOccurred())
+		shifted := arena.ReplaceAllString(text, fmt.Sprintf(`arena "host" %d of`, bytes+4096))
+		buffer := regexp.MustCompile(`(buffer "[^"]*") (\d+) `)
+		shifted = buffer.ReplaceAllStringFunc(shifted, func(line string) string {
+			parts := buffer.FindStringSubmatch(line)
+			n, err := strconv.Atoi(parts[2])
+			Expect(err).NotTo(HaveOccurred())
+			return fmt.Sprintf("%s %d ", parts[1], n+4096)
+		})
+		Expect(shifted).NotTo(Equal(text))
+		o.Plan = parsed(shifted)
+		Expect(save(ctx, m, &o)).To(Equal(shifted))
+		o.Plan = parsed(buffer.ReplaceAllString(text, "$1 0 "))
+		Expect(save(ctx, m, &o)).To(Equal(text))
+	})
 
 	It("of a closed or empty Program is an error", func(ctx SpecContext) {
 		Expect((*carve.Program)(nil).SavePlan(ctx, &bytes.Buffer{}, nil)).To(MatchError(carve.ErrClosed))

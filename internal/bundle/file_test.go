@@ -173,8 +173,12 @@ var _ = Describe("A bundle", func() {
 		}
 	})
 
-	put32 := func(at int, v uint32) func(b []byte) { return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) } }
-	put64 := func(at int, v uint64) func(b []byte) { return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) } }
+	put32 := func(at int, v uint32) func(b []byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) }
+	}
+	put64 := func(at int, v uint64) func(b []byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) }
+	}
 	const first, second = header, header + entry // entries of the table
 
 	DescribeTable("that lies under right checksums is none", func(lie func(b []byte), at int, expected string) {

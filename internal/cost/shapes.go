@@ -11,10 +11,10 @@ import (
 
 // operands are the shapes of a node's operands and results, with assumptions where they are open.
 type operands struct {
-	ins, outs [][]float64 // nil for one that is absent or of unknown rank
+	ins, outs [][]float64    // nil for one that is absent or of unknown rank
 	sizes     graph.Bindings // values of symbols, not to be changed
 	bindings  graph.Bindings // with assumptions; nil where there are no symbols
-	bytes     float64 // of all, an operand that comes twice counting once
+	bytes     float64        // of all, an operand that comes twice counting once
 	outBytes  float64
 	room      []float64 // for dims of operands and results that are to come
 }

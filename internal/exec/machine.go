@@ -28,6 +28,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/constants"
+	"github.com/carve-dev/carve/memplan/schedule"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -52,6 +53,9 @@ type Env struct {
 	Leave []tensor.DeviceID
 	// Shapes is what the model asks of the shapes of a run, beside what is left of it in the block; nil for nothing.
 	Shapes *graph.ShapeChecks
+
+	// Arenas are known plans of the main block's memory (schedule.Problem.Known).
+	Arenas []schedule.Known
 
 	Threads            int
 	MaxArenaBytes      int64                     // of a session, on all devices together

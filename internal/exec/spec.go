@@ -208,6 +208,9 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	for i := range b.Steps {
 		prob.Steps = append(prob.Steps, s.scheduleStep(i))
 	}
+	if b == m.main {
+		prob.Known = m.env.Arenas
+	}
 	if s.problem = prob; s.planOfBounds(m) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/memplan/schedule"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -109,4 +110,18 @@ func (p *Plan) Impose(t *partition.Bans) {
 		t.Add(partition.Ban{Node: b.Node, Backend: b.Backend, Pass: b.Pass,
 			Reason: &property.Reason{Code: property.Code(b.Code), Property: b.Property, Detail: b.Detail}})
 	}
+}
+
+// Known returns the arenas for who plans memory again.
+func (p *Plan) Known() []schedule.Known {
+	var list []schedule.Known
+	for i := range p.Arenas {
+		a := &p.Arenas[i]
+		k := schedule.Known{Device: a.Device, Height: a.Bytes, Method: a.Method, Placed: make([]schedule.Placed, len(a.Buffers))}
+		for j, b := range a.Buffers {
+			k.Placed[j] = schedule.Placed{Bytes: b.Bytes, Offset: b.Offset, Lower: b.First, Upper: b.End}
+		}
+		list = append(list, k)
+	}
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/memplan"
@@ -154,6 +155,27 @@ func (k *packer) nest(i int, s *Step) error {
 	return nil
 }
 
+// known returns the plan that was made before for the same buffers, where there is one and it is sound.
+func (k *packer) known() (memplan.Plan, bool) {
+	for i := range k.p.Known {
+		a := &k.p.Known[i]
+		if a.Device != k.device.String() || !slices.EqualFunc(a.Placed, k.arena.Placed, func(a, b Placed) bool {
+			return a.Bytes == b.Bytes && a.Lower == b.Lower && a.Upper == b.Upper
+		}) {
+			continue
+		}
+		plan := memplan.Plan{Offsets: make([]int64, len(a.Placed)), Height: a.Height, Method: a.Method}
+		for k := range a.Placed {
+			plan.Offsets[k] = a.Placed[k].Offset
+		}
+		if a.Height > 0 && memplan.Verify(k.bufs, plan.Offsets, a.Height) == nil {
+			plan.LowerBound = memplan.LowerBound(k.bufs)
+			return plan, true
+		}
+	}
+	return memplan.Plan{}, false
+}
+
 // pack fills in the device's part of plan.
 func (k *packer) pack(ctx context.Context, plan *Plan, verify bool) error {
 	k.reserve()
@@ -161,11 +183,14 @@ func (k *packer) pack(ctx context.Context, plan *Plan, verify bool) error {
 	if err := k.buffers(); err != nil {
 		return err
 	}
-	packed, err := memplan.Pack(ctx, k.bufs, &memplan.Options{Steps: searchSteps, Threads: 1})
-	if err != nil {
-		return err
+	packed, known := k.known()
+	if !known {
+		var err error
+		if packed, err = memplan.Pack(ctx, k.bufs, &memplan.Options{Steps: searchSteps, Threads: 1}); err != nil {
+			return err
+		}
 	}
-	if verify {
+	if verify && !known {
 		if err := memplan.Verify(k.bufs, packed.Offsets, packed.Height); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -166,6 +167,38 @@ func random(r *rand.Rand, n int) *schedule.Problem {
 }
 
 var _ = Describe("Make", func() {
+	It("takes a known arena that fits and is sound, and searches otherwise", func() {
+		p := chain(4, 64)
+		found := make1(p).Arenas[0]
+		known := schedule.Known{Device: found.Device.String(), Height: found.Height + 128, Method: "by hand"}
+		for _, b := range found.Placed {
+			b.Offset += 128
+			known.Placed = append(known.Placed, b)
+		}
+		p.Known = []schedule.Known{{Device: gpu.String()}, known}
+		plan := make1(p)
+		Expect([]any{plan.Arenas[0].Height, plan.Arenas[0].LowerBound, plan.Arenas[0].Method}).To(Equal([]any{found.Height + 128, found.LowerBound, "by hand"}))
+		Expect(plan.Arenas[0].Placed).To(Equal(known.Placed))
+		simulate(p, plan)
+		for _, spoil := range []func(k *schedule.Known){
+			func(k *schedule.Known) { k.Device = gpu.String() },
+			func(k *schedule.Known) { k.Height-- },
+			func(k *schedule.Known) { k.Placed = k.Placed[1:] },
+			func(k *schedule.Known) { k.Placed[0].Bytes++ },
+			func(k *schedule.Known) { k.Placed[0].Upper++ },
+			func(k *schedule.Known) { k.Placed[0].Offset++ },
+			func(k *schedule.Known) { k.Placed[0].Offset = k.Placed[1].Offset },
+			func(k *schedule.Known) { k.Placed[0].Offset = -64 },
+			func(k *schedule.Known) { k.Placed[0].Offset = math.MaxInt64 - 63 },
+		} {
+			other := known
+			other.Placed = slices.Clone(known.Placed)
+			spoil(&other)
+			p.Known = []schedule.Known{other}
+			Expect(make1(p).Arenas[0]).To(Equal(found))
+		}
+	})
+
 	It("gives a chain the room of two values", func() {
 		p := chain(10, 1000)
 		plan := make1(p)

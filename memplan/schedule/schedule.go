@@ -22,6 +22,16 @@ import (
 type Problem struct {
 	Values []Value
 	Steps  []Step
+	Known  []Known // what need not be searched for
+}
+
+// Known is an arena that was planned before. Where an arena of a problem has the same buffers in the same order and sub-steps, and
+// the offsets are sound, it is taken as it is.
+type Known struct {
+	Device string // as tensor.DeviceID.String writes it
+	Height int64
+	Method string
+	Placed []Placed // Step and Index do not count
 }
 
 // Value is a buffer that passes between steps. Its lifetime follows from the steps.
