@@ -37,14 +37,19 @@ type Constants struct {
 type kept struct {
 	t             *tensor.Tensor
 	offset, bytes int64
+	whole         bool // somebody reads all of it
 }
 
 // Add takes a constant, and returns its number. The error wraps tensor.ErrUnsupported for one whose bytes are not on the host.
-func (c *Constants) Add(t *tensor.Tensor) (uint32, error) {
+func (c *Constants) Add(t *tensor.Tensor) (uint32, error) { return c.add(t, true) }
+
+// add is Add of a constant that is read as a whole, or by rows.
+func (c *Constants) add(t *tensor.Tensor, whole bool) (uint32, error) {
 	if i, ok := c.at[t]; ok {
+		c.list[i].whole = c.list[i].whole || whole
 		return i, nil
 	}
-	k := kept{t: t, offset: c.end}
+	k := kept{t: t, offset: c.end, whole: whole}
 	switch {
 	case t.DType == tensor.String:
 		k.bytes = int64(len(stringBytes(t)))
@@ -99,8 +104,8 @@ func Bytes(id ID, b []byte) Part {
 
 // strip takes the data out of all constants, so that the text elides them, and lists them in the order of the text.
 func (c *Constants) strip(g *graph.Graph, uses *[]byte) error {
-	use := func(t *tensor.Tensor) error {
-		i, err := c.Add(t)
+	use := func(t *tensor.Tensor, whole bool) error {
+		i, err := c.add(t, whole)
 		*uses = binary.LittleEndian.AppendUint32(*uses, i)
 		return err
 	}
@@ -108,7 +113,7 @@ func (c *Constants) strip(g *graph.Graph, uses *[]byte) error {
 		if !v.IsConst() || v.Const.Len() == 0 {
 			continue
 		}
-		if err := use(v.Const); err != nil {
+		if err := use(v.Const, !rowwise(v)); err != nil {
 			return fmt.Errorf("constant %v: %w", v, err)
 		}
 		v.Const = &tensor.Tensor{DType: v.Const.DType, Shape: v.Const.Shape, Device: v.Const.Device}
@@ -123,7 +128,7 @@ func (c *Constants) strip(g *graph.Graph, uses *[]byte) error {
 				if a.Tensor == was[i].Tensor {
 					continue
 				}
-				if err := use(was[i].Tensor); err != nil {
+				if err := use(was[i].Tensor, true); err != nil {
 					return fmt.Errorf("node %v: %w", n, err)
 				}
 			case graph.AttrTensors:
@@ -132,7 +137,7 @@ func (c *Constants) strip(g *graph.Graph, uses *[]byte) error {
 					if list[k] = stripped(t); list[k] == t {
 						continue
 					}
-					if err := use(t); err != nil {
+					if err := use(t, true); err != nil {
 						return fmt.Errorf("node %v: %w", n, err)
 					}
 				}
@@ -185,8 +190,15 @@ func (c *Constants) write(w io.Writer) error {
 		default:
 			b = b[k.t.Offset:]
 		}
-		if _, err := w.Write(b[:k.bytes]); err != nil {
-			return err
+		for b = b[:k.bytes]; len(b) > 0; { // a table's pages are small ones in the page cache, too: see scatter
+			n := len(b)
+			if !k.whole && k.bytes >= manyBytes {
+				n = min(n, smallPage)
+			}
+			if _, err := w.Write(b[:n]); err != nil {
+				return err
+			}
+			b = b[n:]
 		}
 		if _, err := w.Write(zero[:slot(k.bytes)-k.bytes]); err != nil {
 			return err
@@ -223,19 +235,63 @@ func (p *Pool) With(data []byte) *Pool { return &Pool{p.f, p.table, data} }
 // Data returns what constants are views of.
 func (p *Pool) Data() []byte { return p.data }
 
-// Get returns a constant as bytes, and where in the file it stands in the table.
+// Get returns a constant as bytes. The error is a *FormatError.
 func (p *Pool) Get(i uint32) ([]byte, error) {
+	off, n, err := p.place(i)
+	if err != nil {
+		return nil, err
+	}
+	return p.data[off : off+n : off+n], nil
+}
+
+// place returns where in the data a constant lies.
+func (p *Pool) place(i uint32) (off, n uint64, err error) {
 	at := int64(i) * 16
 	where := p.f.Offset(ID{KindTable, 0}) + at
 	if at >= int64(len(p.table)) {
-		return nil, fault(where, fmt.Sprintf("one of %d constants", len(p.table)/16), "number %d", i)
+		return 0, 0, fault(where, fmt.Sprintf("one of %d constants", len(p.table)/16), "number %d", i)
 	}
-	off, n := binary.LittleEndian.Uint64(p.table[at:]), binary.LittleEndian.Uint64(p.table[at+8:])
+	off, n = binary.LittleEndian.Uint64(p.table[at:]), binary.LittleEndian.Uint64(p.table[at+8:])
 	size := uint64(len(p.data))
 	if off%constAlign != 0 || off > size || n > size-off || size-off-n < constSlack {
-		return nil, fault(where, fmt.Sprintf("a constant in %d bytes of data", size), "%d bytes at %d", n, off)
+		return 0, 0, fault(where, fmt.Sprintf("a constant in %d bytes of data", size), "%d bytes at %d", n, off)
 	}
-	return p.data[off : off+n : off+n], nil
+	return off, n, nil
+}
+
+// manyBytes is the size from which it matters how a table lies in memory: two large pages.
+const manyBytes = 4 << 20
+
+// smallPage is what a table is written by, so that a row needs little more than itself.
+const smallPage = 4096
+
+// scatter tells the system which constants of a graph, by their numbers, are tables of which runs read rows.
+func (p *Pool) scatter(g *graph.Graph, numbers map[*tensor.Tensor]uint32) {
+	data := p.f.Offset(ID{KindData, 0})
+	for v := range g.Constants() {
+		i, known := numbers[v.Const]
+		if !known || len(v.Const.Data) < manyBytes || !rowwise(v) || p.f.mapping == nil {
+			continue
+		}
+		if off, n, err := p.place(i); err == nil {
+			p.f.mapping.Scattered(data+int64(off), int64(n))
+		}
+	}
+	for n := range g.Nodes() {
+		for _, r := range n.Regions {
+			p.scatter(r.Graph, numbers)
+		}
+	}
+}
+
+// rowwise reports whether all that reads a value picks some of its elements.
+func rowwise(v *graph.Value) bool {
+	for _, u := range v.Uses() {
+		if u.Slot != 0 || !u.Node.Is("Gather", "GatherND", "GatherElements") {
+			return false
+		}
+	}
+	return v.NumUses() > 0 && !v.IsOutput()
 }
 
 // ReadGraph reads a graph, whose constants are views of the pool's data. It is neither verified nor typed anew, and its constants
@@ -252,7 +308,7 @@ func ReadGraph(f *File, number uint32, p *Pool) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	next, same := uses, map[uint32]*tensor.Tensor{}
+	next, same, numbers := uses, map[uint32]*tensor.Tensor{}, map[*tensor.Tensor]uint32{}
 	g, err := graph.ParseElided(string(text), func(e graph.Elided) (*tensor.Tensor, error) {
 		if len(next) < 4 {
 			return nil, fault(f.Offset(ID{KindUses, number}), "a number for every constant of the text", "%d bytes", len(uses))
@@ -271,7 +327,7 @@ func ReadGraph(f *File, number uint32, p *Pool) (*graph.Graph, error) {
 			t.Data = nil
 			t.Strings, err = readStrings(b)
 		}
-		same[i] = t
+		same[i], numbers[t] = t, i
 		return t, err
 	})
 	if err != nil {
@@ -280,6 +336,7 @@ func ReadGraph(f *File, number uint32, p *Pool) (*graph.Graph, error) {
 	if len(next) > 0 {
 		return nil, fault(f.Offset(ID{KindUses, number}), "as many numbers as the text has constants", "%d bytes more", len(next))
 	}
+	p.scatter(g, numbers)
 	return g, nil
 }
 

@@ -139,6 +139,25 @@ var _ = Describe("A graph in a bundle", func() {
 		Expect(bytes.Equal(copied, p.Data())).To(BeFalse())
 	})
 
+	It("has large tables of which rows are read as they are", func() {
+		g := graph.New("table")
+		g.Opsets[""] = 17
+		rows := g.AddInput("rows", graph.TensorType(tensor.Int64, graph.ShapeOf(3)))
+		table := tensor.From(weights(5<<18+3, 1), 5<<18+3, 1)
+		read := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Gather"}, Name: "g", Inputs: []*graph.Value{g.AddConst("table", table), rows}, Outputs: []string{"y"}})
+		g.SetOutputs(read.Outputs[0])
+		var c bundle.Constants
+		parts, err := c.Graph(0, g)
+		Expect(err).NotTo(HaveOccurred())
+		f, err := bundle.Open(written(append(parts, c.Parts()...)...))
+		Expect(err).NotTo(HaveOccurred())
+		defer f.Close()
+		Expect(f.Verify()).To(Succeed())
+		got, err := reads(f)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.String()).To(Equal(g.String()))
+	})
+
 	It("takes no constants of devices, nor those without data", func() {
 		var c bundle.Constants
 		_, err := c.Add(&tensor.Tensor{DType: tensor.Float32, Shape: []int{2}, Device: tensor.DeviceID{Type: 2}, Handle: 1})

@@ -82,6 +82,22 @@ func (m *Mapping) Evict() error {
 	return nil
 }
 
+// Scattered tells the system that bytes [off, off+n) of the range are read here and there, such as rows of a table: pages that lie in the
+// page cache as large ones would otherwise become the process's memory as a whole, two megabytes for a row. What lies outside of the
+// range, and on systems without such a call everything, is left as it is.
+func (m *Mapping) Scattered(off, n int64) {
+	size := int64(len(m.data))
+	if m.raw == nil || off < 0 || n <= 0 || off > size || n > size-off {
+		return
+	}
+	page := int64(os.Getpagesize())
+	lead := int64(len(m.raw)) - size // of the first page, before the range
+	first, end := (lead+off+page-1)/page*page, (lead+off+n)/page*page
+	if first < end {
+		adviseScattered(m.raw[first:end])
+	}
+}
+
 // Close unmaps the range; no slice of it may be used afterwards. Closing again, or a nil Mapping, does nothing.
 func (m *Mapping) Close() error {
 	if m == nil || m.closed.Swap(true) {

@@ -115,3 +115,26 @@ var _ = Describe("MapFile", func() {
 		Eventually(func() int64 { runtime.GC(); return files() }).Should(Equal(before))
 	})
 })
+
+var _ = Describe("Scattered", func() {
+	It("leaves the bytes what they are, wherever the range lies", func() {
+		content := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+		name := filepath.Join(GinkgoT().TempDir(), "table")
+		Expect(os.WriteFile(name, content, 0o600)).To(Succeed())
+		file, err := os.Open(name)
+		Expect(err).NotTo(HaveOccurred())
+		defer file.Close()
+		for _, begin := range []int64{0, 5000} {
+			m, err := offheap.MapFile(file, begin, int64(len(content))-begin)
+			Expect(err).NotTo(HaveOccurred())
+			for _, r := range [][2]int64{{0, 1 << 20}, {100, 1 << 19}, {1 << 18, 10}, {0, 0}, {-1, 5}, {5, -1}, {1 << 20, 1}, {1 << 62, 1 << 62}} {
+				m.Scattered(r[0], r[1])
+			}
+			Expect(bytes.Equal(m.Bytes(), content[begin:])).To(BeTrue())
+			Expect(m.Evict()).To(Succeed())
+			Expect(bytes.Equal(m.Bytes(), content[begin:])).To(BeTrue())
+			Expect(m.Close()).To(Succeed())
+			m.Scattered(0, 4096)
+		}
+	})
+})
