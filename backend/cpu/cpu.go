@@ -32,6 +32,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -44,12 +45,15 @@ func init() { backend.Register("cpu", Open) }
 const Version = "1"
 
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
-type cpu struct{ target isa.Target }
+type cpu struct {
+	target isa.Target
+	quants *fuse.Quants // what weights of quantised models are
+}
 
 // Open opens the backend. It has one option, "isa": the instruction set of its kernels, "portable", "avx2", "avx512" or "neon". The
 // default is the best that the processor runs; one that it does not run is an error that wraps backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
-	b := cpu{target: isa.Host()}
+	b := cpu{target: isa.Host(), quants: &fuse.Quants{}}
 	for k, v := range c.Options {
 		if k != "isa" {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)

@@ -244,10 +244,19 @@ func planIntegerTail(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// scaledSums makes floats of sums: a factor and a bias for each column.
+// scaledSums makes floats of sums: a factor and a bias for each column, padded to whole panels.
 type scaledSums struct {
-	factors, bias place.Memory // padded to whole panels
+	factors, bias place.Memory // of a run
+	fixed         [2][]float32 // the same, where they are constants
 	none          []int32      // zeros
+}
+
+// vectors returns factors and bias of n columns from col on.
+func (f *scaledSums) vectors(st *state, col, n int) (factors, bias []float32) {
+	if f.fixed[0] != nil {
+		return f.fixed[0][col:][:n], f.fixed[1][col:][:n]
+	}
+	return st.F32(f.factors)[col:][:n], st.F32(f.bias)[col:][:n]
 }
 
 // scaledFloats emits what makes vectors of scales and bias, which may be nil, for n columns.
@@ -275,29 +284,26 @@ func repeatLast(dst, src []float32) {
 
 func (f *scaledSums) reads() []place.Memory { return []place.Memory{f.factors, f.bias} }
 
-// row writes the floats of columns from col on to y, behind an activation. y may share memory with x.
-func (f *scaledSums) row(st *state, p *rowKernels, y []float32, x []int32, col int, act *activation) {
-	n := len(y)
-	p.integers.Scale(y, x[:n], f.none[:n], st.F32(f.factors)[col:][:n], st.F32(f.bias)[col:][:n])
-	if act.some {
-		p.floats.Apply(act.op, y, y, act.params)
-	}
-}
-
 // rowKernels are the kernels that make results of sums.
 type rowKernels struct {
 	integers quant.Kernels
 	floats   vec.Kernels
 }
 
+// rows writes the floats of columns [col, col+cols) to rows ldd apart at dst, which may be the sums' memory, behind an activation.
+func (f *scaledSums) rows(st *state, kernels *rowKernels, dst []float32, ldd int, x []int32, ld, rows, col, cols int, act *activation) {
+	factors, bias := f.vectors(st, col, cols)
+	kernels.integers.Scale(dst, ldd, quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Add: f.none, Factors: factors, Bias: bias})
+	if act.some {
+		kernels.floats.ApplyRows(act.op, dst, ldd, dst, ldd, rows, cols, act.params)
+	}
+}
+
 // finish writes the floats to dst, a matrix of n columns.
 func (f *scaledSums) finish(p *planner, dst place.Memory, n int, act activation) finish {
 	kernels := &rowKernels{p.integers, p.kernels}
 	return func(st *state, x []int32, ld, row, rows, col, cols int) {
-		d := st.F32(dst)
-		for r := range rows {
-			f.row(st, kernels, d[(row+r)*n+col:][:cols], x[r*ld:], col, &act)
-		}
+		f.rows(st, kernels, st.F32(dst)[row*n+col:], n, x, ld, rows, col, cols, &act)
 	}
 }
 
@@ -305,10 +311,7 @@ func (f *scaledSums) finish(p *planner, dst place.Memory, n int, act activation)
 func (f *scaledSums) convFinish(p *planner, c *integerConv, dst place.Memory, act activation) convFinish {
 	kernels, keep := &rowKernels{p.integers, p.kernels}, p.keepConvSums(c, dst)
 	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
-		y := asFloats(x)
-		for r := range n {
-			f.row(st, kernels, y[r*ld:][:cols], x[r*ld:], col, &act)
-		}
+		f.rows(st, kernels, asFloats(x), ld, x, ld, n, col, cols, &act)
 		keep(st, x, ld, image, at, n, col, cols)
 	}
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // Properties implements backend.Backend: what is fused, in order of priority.
-func (cpu) Properties() []property.SubgraphProperty {
+func (b cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
-		convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
+		&quantizedOperands{b.quants}, quantizedProduct(b.quants), convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
 		fuse.FakeQuantize(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/place"
 )
 
@@ -18,44 +19,64 @@ func poolsBytes(n *graph.Node) bool {
 	return err == nil && len(w.Kernel) == rank-2
 }
 
-// maxPoolBytes emits a MaxPool of integers of 8 bits, a plane at a time.
-func maxPoolBytes[T int8 | uint8](p *planner, m conv.Map, planes int, src, dst place.Memory, least T) {
-	p.emit(step{chunks: planes, grain: grainFor(float64(m.OH*m.OW*m.Kernel[0]*m.Kernel[1]) * 0.7), body: func(st *state, _, lo, hi int) {
-		x, y := of[T](st, src), of[T](st, dst)
+// maxPoolBytes emits a MaxPool of integers of 8 bits, a plane at a time: the larger of rows, then of neighbours, then one of each
+// stride.
+func (p *planner) maxPoolBytes(m conv.Map, planes int, src, dst place.Memory, signed bool) {
+	width := max(m.Pad[1], 0) + m.W + max((m.OW-1)*m.Stride[1]+(m.Kernel[1]-1)*m.Dilate[1]+1-m.W-m.Pad[1], 0)
+	work, kernels := p.scratch(2*width), p.integers
+	least := byte(0)
+	if signed {
+		least = 128
+	}
+	p.emit(step{chunks: planes, grain: grainFor(float64(m.OH*(m.OW+m.W*m.Kernel[0]/8)) + 50), body: func(st *state, worker, lo, hi int) {
+		x, y, near := st.Bytes(src), st.Bytes(dst), work.bytes(st, worker)
+		rows, row := near[:width], near[width:2*width]
+		for i := range rows {
+			rows[i] = least
+		}
 		for c := lo; c < hi; c++ {
 			in, out := x[c*m.H*m.W:(c+1)*m.H*m.W], y[c*m.OH*m.OW:(c+1)*m.OH*m.OW]
 			for oy := range m.OH {
-				row := out[oy*m.OW : (oy+1)*m.OW]
-				for i := range row {
-					row[i] = least
-				}
-				for ky := range m.Kernel[0] {
-					iy := oy*m.Stride[0] - m.Pad[0] + ky*m.Dilate[0]
-					if iy < 0 || iy >= m.H {
-						continue
-					}
-					line := in[iy*m.W : (iy+1)*m.W]
-					for kx := range m.Kernel[1] {
-						ix := kx*m.Dilate[1] - m.Pad[1]
-						for i := range row {
-							if uint(ix) < uint(len(line)) {
-								row[i] = max(row[i], line[ix])
-							}
-							ix += m.Stride[1]
-						}
-					}
-				}
+				poolLine(kernels, &m, out[oy*m.OW:(oy+1)*m.OW], in, oy, rows, row, signed, least)
 			}
 		}
-	}}, []place.Memory{src}, []place.Memory{dst})
+	}}, []place.Memory{src}, []place.Memory{dst, work.at})
+}
+
+// poolLine pools to a row of results. rows and row are as wide as what windows see; rows holds the least integer in its padding.
+func poolLine(kernels quant.Kernels, m *conv.Map, out, in []byte, oy int, rows, row []byte, signed bool, least byte) {
+	seen := rows[max(m.Pad[1], 0):][:m.W]
+	none := true
+	for ky := range m.Kernel[0] {
+		iy := oy*m.Stride[0] - m.Pad[0] + ky*m.Dilate[0]
+		if iy < 0 || iy >= m.H {
+			continue
+		}
+		if line := in[iy*m.W : (iy+1)*m.W]; none {
+			copy(seen, line)
+			none = false
+		} else {
+			kernels.Larger(seen, seen, line, signed)
+		}
+	}
+	if none {
+		for i := range seen {
+			seen[i] = least
+		}
+	}
+	from, reach := max(-m.Pad[1], 0), (m.OW-1)*m.Stride[1]+1
+	row = row[:reach]
+	copy(row, rows[from:])
+	for kx := 1; kx < m.Kernel[1]; kx++ {
+		kernels.Larger(row, row, rows[from+kx*m.Dilate[1]:][:reach], signed)
+	}
+	for i := range out {
+		out[i] = row[i*m.Stride[1]]
+	}
 }
 
 func planPoolBytes(p *planner, n *graph.Node, m conv.Map) {
 	x, y := n.Inputs[0], n.Outputs[0]
 	d := p.Dims[x.ID]
-	if x.Type.DType == tensor.Int8 {
-		maxPoolBytes[int8](p, m, d[0]*d[1], p.In(x), p.Out(y), -128)
-	} else {
-		maxPoolBytes[uint8](p, m, d[0]*d[1], p.In(x), p.Out(y), 0)
-	}
+	p.maxPoolBytes(m, d[0]*d[1], p.In(x), p.Out(y), x.Type.DType == tensor.Int8)
 }

@@ -39,16 +39,11 @@ func constantScales(v *graph.Value, columns graph.Dim) ([]float32, *property.Rea
 		return nil, property.Because(property.Unsupported, "%d scales", len(s))
 	}
 	for _, x := range s {
-		if !usable(x) {
+		if !fuse.Usable(x) {
 			return nil, property.Because(property.Attribute, "scale %g", x)
 		}
 	}
 	return s, nil
-}
-
-// usable reports whether a scale is a normal, positive number.
-func usable(x float32) bool {
-	return x >= math.SmallestNonzeroFloat32*(1<<23) && !math.IsInf(float64(x), 1)
 }
 
 // qlinearScales returns what one sum is worth in steps of the result, for all columns or channels or for each.
@@ -119,7 +114,8 @@ type roundedSums struct {
 	factors, bias []float32
 	add           []int32
 	levels        quant.Levels
-	lo, hi        int // bounds of an activation, integers of the type
+	lo, hi        int        // bounds of an activation, integers of the type
+	act           activation // another activation; factors and bias make floats for it, which are divided by the levels' scale behind it
 }
 
 // newRoundedSums returns what rounds the sums of n columns, without addends or bounds.
@@ -131,32 +127,37 @@ func newRoundedSums(n int, factors []float32, l quant.Levels) *roundedSums {
 	return r
 }
 
-// row writes the integers of len(y) columns from col on to y, which may share memory with x.
-func (r *roundedSums) row(kernels quant.Kernels, y []byte, x []int32, col int) {
-	n := len(y)
-	kernels.Requantize(y, x[:n], r.add[col:][:n], r.factors[col:][:n], r.bias[col:][:n], r.levels, r.lo, r.hi)
+// rows writes the integers of columns [col, col+cols) to rows ldd apart at dst, which may begin where the sums do. It overwrites
+// the sums.
+func (r *roundedSums) rows(kernels *rowKernels, dst []byte, ldd int, x []int32, ld, rows, col, cols int) {
+	s := quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Add: r.add[col:], Factors: r.factors[col:], Bias: r.bias[col:]}
+	if !r.act.some {
+		kernels.integers.Requantize(dst, ldd, s, r.levels, r.lo, r.hi)
+		return
+	}
+	f := asFloats(x)
+	kernels.integers.Scale(f, ld, s)
+	kernels.floats.ApplyRows(r.act.op, f, ld, f, ld, rows, cols, r.act.params)
+	for i := range rows {
+		kernels.integers.Quantize(dst[i*ldd:][:cols], f[i*ld:][:cols], r.levels)
+	}
 }
 
 // finish writes the integers to dst, a matrix of n columns.
 func (r *roundedSums) finish(p *planner, dst place.Memory, n int) finish {
-	kernels := p.integers
+	kernels := &rowKernels{p.integers, p.kernels}
 	return func(st *state, x []int32, ld, row, rows, col, cols int) {
-		d := st.Bytes(dst)
-		for i := range rows {
-			r.row(kernels, d[(row+i)*n+col:][:cols], x[i*ld:], col)
-		}
+		r.rows(kernels, st.Bytes(dst)[row*n+col:], n, x, ld, rows, col, cols)
 	}
 }
 
 // convFinish writes the integers to planes at dst.
 func (r *roundedSums) convFinish(p *planner, c *integerConv, dst place.Memory) convFinish {
-	kernels, outputs, pixels := p.integers, c.outputs(), c.pixels()
+	kernels, outputs, pixels := &rowKernels{p.integers, p.kernels}, c.outputs(), c.pixels()
 	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
 		d, near := st.Bytes(dst)[(image*outputs+col)*pixels+at:], asBytes(x)
-		for i := range n { // each row over its own sums
-			r.row(kernels, near[4*i*ld:][:cols], x[i*ld:], col)
-		}
-		kernels.Transpose(d, near, n, cols, 4*ld, pixels)
+		r.rows(kernels, near, 4*ld, x, ld, n, col, cols) // each row over its own sums
+		kernels.integers.Transpose(d, near, n, cols, 4*ld, pixels)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/dl"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -172,11 +173,11 @@ func ExactProducts(b backend.Backend) bool { return b.(*mkl).l.exactProducts() }
 // Recovered returns the integers behind a float constant with outputs along an axis, and their scales; nil where there are
 // none.
 func Recovered(t *tensor.Tensor, axis int) ([]int8, []float32) {
-	w := recovered(t, axis)
+	w := new(fuse.Quants).WeightsOf(t, nil, nil, axis)
 	if w == nil {
 		return nil, nil
 	}
-	return tensor.Of[int8](w.q), w.scales
+	return tensor.Of[int8](w.Q), w.Scales
 }
 
 // Operators returns the names of the operators of the default domain that the backend has primitives for, and "pattern:" and

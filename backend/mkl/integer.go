@@ -12,7 +12,7 @@ import (
 
 // integerJob is a convolution or matrix product on integers of eight bits, with what is fused behind it:
 //
-//	(x - x.zero) · w.q, · x.scale · w.scales, + bias, + residual, activation, and to the integers of y
+//	(x - x.zero) · w.Q, · x.scale · w.Scales, + bias, + residual, activation, and to the integers of y
 type integerJob struct {
 	n       *graph.Node // Conv, MatMul, Gemm or a QLinear operator: it has the attributes
 	x, w    *graph.Value
@@ -20,7 +20,7 @@ type integerJob struct {
 	conv    bool
 	qx, qy  quant
 	float   bool // the result is no integer
-	weights *integers
+	weights *fuse.Integers
 	bias    []float64 // nil, or one number per output
 
 	residual      *graph.Value // nil, or what is added, of the result's shape
@@ -203,11 +203,11 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 			return l, ok
 		}
 	}
-	if summands := product(dw) / max(columns, 1); summands > math.MaxInt32/math.MaxUint8/max(j.weights.most, 1) {
+	if summands := product(dw) / max(columns, 1); summands > math.MaxInt32/math.MaxUint8/max(j.weights.Most, 1) {
 		return nil, property.Because(property.ShapeReason, "sums of %d products may not fit into 32 bits", summands)
 	}
-	if len(j.weights.scales) != columns || j.bias != nil && len(j.bias) != columns {
-		return nil, property.Because(property.ShapeReason, "%d scales and %d biases for %d outputs", len(j.weights.scales), len(j.bias), columns)
+	if len(j.weights.Scales) != columns || j.bias != nil && len(j.bias) != columns {
+		return nil, property.Because(property.ShapeReason, "%d scales and %d biases for %d outputs", len(j.weights.Scales), len(j.bias), columns)
 	}
 	from.dtype, weights.dtype, p.weights.dtype, to.dtype = dtypeOf(j.qx.dtype), dtypeS8, dtypeS8, dtype
 	p.residual = to
@@ -253,12 +253,12 @@ func unpadded(w window) bool {
 
 // numbers fills in biases and returns factors. A zero point that the library is not told of becomes a part of the bias.
 func (p *integerPlan) numbers(b *mkl, j *integerJob, unit float64, folded bool) []float32 {
-	n := len(j.weights.scales)
+	n := len(j.weights.Scales)
 	factors := numbers[float32](n)
 	if j.bias != nil || folded && j.qx.zero != 0 {
 		p.bias = numbers[float32](n)
 	}
-	for i, s := range j.weights.scales {
+	for i, s := range j.weights.Scales {
 		scale := float64(j.qx.scale) * float64(s) / unit
 		factors[i] = float32(scale)
 		if p.bias == nil {
@@ -269,7 +269,7 @@ func (p *integerPlan) numbers(b *mkl, j *integerJob, unit float64, folded bool) 
 			x = j.bias[i] / unit
 		}
 		if folded {
-			x -= float64(j.qx.zero) * float64(j.weights.sums[i]) * scale
+			x -= float64(j.qx.zero) * float64(j.weights.Sums[i]) * scale
 		}
 		p.bias[i] = b.l.biasOf(x, scale)
 	}

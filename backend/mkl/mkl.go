@@ -41,6 +41,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -55,7 +56,7 @@ type mkl struct {
 	block   int          // channels in a block of it, 0 where it is not blocked
 	answers *answers
 	packed  packedLayouts
-	quants  *quants
+	quants  *fuse.Quants
 	fail    string
 }
 
@@ -66,7 +67,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
-	b := &mkl{answers: &answers{}, quants: &quants{}, fail: c.Options["fail"]}
+	b := &mkl{answers: &answers{}, quants: &fuse.Quants{}, fail: c.Options["fail"]}
 	switch b.fail {
 	case "", "compile", "primitive", "run", "execute":
 	default:

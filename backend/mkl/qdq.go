@@ -57,7 +57,7 @@ func quantOf(n *graph.Node) (q quant, why *property.Reason) {
 func quantFrom(dt tensor.DType, scale, zero *graph.Value) (q quant, why *property.Reason) {
 	q.dtype = dt
 	s, z := fuse.Behind(scale), fuse.Behind(zero)
-	if !isTensorConst(s) || z != nil && !isTensorConst(z) {
+	if !fuse.IsTensorConst(s) || z != nil && !fuse.IsTensorConst(z) {
 		return q, property.Because(property.Unsupported, "scale or zero point is not constant")
 	}
 	if s.Const.Len() != 1 || z != nil && z.Const.Len() != 1 || s.Const.DType != tensor.Float32 {
@@ -69,7 +69,7 @@ func quantFrom(dt tensor.DType, scale, zero *graph.Value) (q quant, why *propert
 		}
 		q.zero = int(z.Const.Int64At(0))
 	}
-	if q.scale = float32(s.Const.Float64At(0)); !positive(q.scale) {
+	if q.scale = float32(s.Const.Float64At(0)); !fuse.Usable(q.scale) {
 		return q, property.Because(property.Attribute, "scale %g", q.scale)
 	}
 	return q, nil
@@ -103,7 +103,7 @@ type qlinks struct {
 	x, r, y quant       // of the operand, the residual and the result
 	dx, dr  *graph.Node // that dequantize operand and residual; dr is nil where the residual is a float
 	dw      *graph.Node // that dequantizes the weights
-	w       *integers
+	w       *fuse.Integers
 	q       *graph.Node // that quantizes the result, nil for a float
 }
 
@@ -148,11 +148,11 @@ func (b *mkl) followIntegers(head *graph.Node, own bool) (*qlinks, *property.Rea
 	if len(w.Type.Shape) != rank {
 		return nil, property.Because(property.ShapeReason, "weights of rank %d", len(w.Type.Shape))
 	}
-	if l.w = b.weights(w, outputAxis(head)); l.w == nil {
+	if l.w = b.quants.Weights(w, outputAxis(head)); l.w == nil {
 		return nil, property.Because(property.Unsupported, "weights %v are no integers of eight bits with one scale per output", w)
 	}
 	if own {
-		if l.dw = w.Producer; l.dw == nil || l.w.q != nil || !w.HasOneUse() {
+		if l.dw = w.Producer; l.dw == nil || l.w.Q != nil || !w.HasOneUse() {
 			return nil, property.Because(property.NotSelected, "weights %v are shared", w)
 		}
 	}
@@ -180,11 +180,11 @@ func (b *mkl) followIntegers(head *graph.Node, own bool) (*qlinks, *property.Rea
 }
 
 // inexact tells why products of such operands may lose something on this processor, nil where they do not.
-func (b *mkl) inexact(x tensor.DType, w *integers) *property.Reason {
-	if b.l.exactProducts() || x == tensor.Uint8 && w.most <= safeWeight {
+func (b *mkl) inexact(x tensor.DType, w *fuse.Integers) *property.Reason {
+	if b.l.exactProducts() || x == tensor.Uint8 && w.Most <= safeWeight {
 		return nil
 	}
-	return property.Because(property.Unsupported, "without VNNI, products of %v and weights up to %d may saturate in 16 bits", x, w.most)
+	return property.Because(property.Unsupported, "without VNNI, products of %v and weights up to %d may saturate in 16 bits", x, w.Most)
 }
 
 // integerChain returns the chain of a head that the library has a primitive for.
@@ -219,7 +219,7 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 	s.why, s.dx = nil, nil
 	if seed.Is("QLinearConv", "QLinearMatMul") {
 		j, why := qlinearJob(s.b, seed)
-		return why == nil && j.weights.q != nil
+		return why == nil && j.weights.Q != nil
 	}
 	if l := s.b.followSum(seed, false); l != nil {
 		return s.b.followSum(seed, true) == nil
@@ -271,8 +271,8 @@ func (o *operands) Adjust(nodes []*graph.Node) error {
 			continue
 		}
 		if head.Is("Add") {
-			ownDequantize(head, 0)
-			ownDequantize(head, 1)
+			fuse.OwnDequantize(head, 0)
+			fuse.OwnDequantize(head, 1)
 			continue
 		}
 		if isDequantize(head) {
@@ -282,59 +282,17 @@ func (o *operands) Adjust(nodes []*graph.Node) error {
 		if why != nil {
 			return why
 		}
-		ownDequantize(head, 0)
+		fuse.OwnDequantize(head, 0)
 		if l.dr != nil {
 			for k, v := range l.Sum.Inputs {
 				if v == l.Residual {
-					ownDequantize(l.Sum, k)
+					fuse.OwnDequantize(l.Sum, k)
 				}
 			}
 		}
-		o.ownWeights(head, l.w)
+		fuse.OwnWeights(head, l.w, outputAxis(head))
 	}
 	return nil
-}
-
-// ownDequantize doubles the DequantizeLinear that makes an operand where others read its result.
-func ownDequantize(n *graph.Node, k int) {
-	v := n.Inputs[k]
-	if !v.HasOneUse() {
-		n.SetOperand(k, dequantizeAgain(v.Producer, v.Producer.Inputs...))
-	}
-}
-
-// dequantizeAgain adds a node like one that is there, of other inputs, which stands for no node of the model.
-func dequantizeAgain(like *graph.Node, inputs ...*graph.Value) *graph.Value {
-	n := like.Graph().AddNode(graph.NodeSpec{Op: like.Op, Attrs: like.Attrs, Inputs: inputs, Outputs: []string{""}, Origins: []string{}})
-	n.Outputs[0].Type, n.Outputs[0].Format = like.Outputs[0].Type, like.Outputs[0].Format
-	return n.Outputs[0]
-}
-
-// dequantizeSince is the first version of DequantizeLinear with scales along an axis.
-const dequantizeSince = 13
-
-// ownWeights makes a head read its weights from a DequantizeLinear of integers that nobody else reads.
-func (o *operands) ownWeights(head *graph.Node, w *integers) {
-	v, g := head.Inputs[1], head.Graph()
-	if p := v.Producer; p != nil && w.q == nil {
-		ownDequantize(head, 1)
-		return
-	}
-	axis := outputAxis(head)
-	q := w.q
-	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "DequantizeLinear", Since: dequantizeSince}, Outputs: []string{""}, Origins: []string{},
-		Attrs:  []graph.Attr{graph.IntAttr("axis", int64(axis))},
-		Inputs: []*graph.Value{g.AddConst("", q), g.AddConst("", tensor.From(w.scales[:len(w.scales):len(w.scales)]))}})
-	n.Outputs[0].Type, n.Outputs[0].Format = v.Type, v.Format
-	replaceOperand(head, 1, n.Outputs[0])
-}
-
-// replaceOperand makes a node read another value, and lets go of the one before if that is a constant that nobody reads.
-func replaceOperand(n *graph.Node, k int, v *graph.Value) {
-	old := n.Inputs[k]
-	if n.SetOperand(k, v); old.IsConst() && old.NumUses() == 0 && !old.IsOutput() {
-		n.Graph().RemoveConst(old)
-	}
 }
 
 // integerPattern is the name of the property of chains on integers, and of the fused nodes' pattern.
@@ -362,8 +320,8 @@ func (o *operands) centre(n *graph.Node) error {
 		return err
 	}
 	g := n.Graph()
-	replaceOperand(n, 3, g.AddConst("", j.weights.q))
-	replaceOperand(n, 5, g.AddConst("", zero))
+	fuse.ReplaceOperand(n, 3, g.AddConst("", j.weights.Q))
+	fuse.ReplaceOperand(n, 5, g.AddConst("", zero))
 	return nil
 }
 

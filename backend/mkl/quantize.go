@@ -149,10 +149,10 @@ func qlinearJob(b *mkl, n *graph.Node) (*integerJob, *property.Reason) {
 		axis = 0
 	}
 	t, scale, zero := fuse.Behind(w), fuse.Behind(n.Inputs[4]), fuse.Behind(n.Inputs[5])
-	if !isTensorConst(t) || !isTensorConst(scale) || !isTensorConst(zero) || !j.conv && len(t.Const.Shape) != 2 {
+	if !fuse.IsTensorConst(t) || !fuse.IsTensorConst(scale) || !fuse.IsTensorConst(zero) || !j.conv && len(t.Const.Shape) != 2 {
 		return nil, property.Because(property.Unsupported, "weights %v are not constant", w)
 	}
-	if j.weights = b.weightsOf(t.Const, scale.Const, zero.Const, axis); j.weights == nil {
+	if j.weights = b.quants.WeightsOf(t.Const, scale.Const, zero.Const, axis); j.weights == nil {
 		return nil, property.Because(property.Unsupported, "weights %v do not fit into signed integers about their zero point", w)
 	}
 	if why := b.inexact(j.qx.dtype, j.weights); why != nil {
@@ -160,10 +160,10 @@ func qlinearJob(b *mkl, n *graph.Node) (*integerJob, *property.Reason) {
 	}
 	if bias := n.Input(8); bias != nil {
 		c := fuse.Behind(bias)
-		if !isTensorConst(c) || c.Const.DType != tensor.Int32 || c.Const.Len() != len(j.weights.scales) {
+		if !fuse.IsTensorConst(c) || c.Const.DType != tensor.Int32 || c.Const.Len() != len(j.weights.Scales) {
 			return nil, property.Because(property.Unsupported, "bias %v is not constant", bias)
 		}
-		for i, s := range j.weights.scales {
+		for i, s := range j.weights.Scales {
 			j.bias = append(j.bias, float64(c.Const.Int64At(i))*float64(j.qx.scale)*float64(s))
 		}
 	}
@@ -175,7 +175,7 @@ func qlinearSignatures(b *mkl, n *graph.Node) ([]graph.Signature, *property.Reas
 	if why != nil {
 		return nil, why
 	}
-	if j.weights.q != nil {
+	if j.weights.Q != nil {
 		return nil, property.Because(property.Unsupported, "weights %v have a zero point", j.w)
 	}
 	ports, why := b.integerPorts(j)

@@ -94,27 +94,47 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	}
 }
 
-// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n int) {
+// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
+func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		requantize2(dst, sums, add, scale, bias, l, n)
+		requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
 	case isa.AVX2:
-		requantize2(dst, sums, add, scale, bias, l, n)
+		requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
 	default:
-		genericRequantize(dst, sums, add, scale, bias, l, 16*n)
+		genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
 	}
 }
 
-// scale writes float32(sums + add)*scale + bias for n groups of 8.
-func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n int) {
+// scale writes float32(sums + add)*scale + bias for rows of n groups of 8.
+func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		scale2(dst, sums, add, scale, bias, n)
+		scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	case isa.AVX2:
-		scale2(dst, sums, add, scale, bias, n)
+		scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	default:
-		genericScale(dst, sums, add, scale, bias, 8*n)
+		genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)
+	}
+}
+
+// larger writes the larger of a and b for n groups of 16.
+func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		if signed {
+			largerSigned(dst, a, b, n)
+		} else {
+			largerUnsigned(dst, a, b, n)
+		}
+	case isa.AVX2:
+		if signed {
+			largerSigned(dst, a, b, n)
+		} else {
+			largerUnsigned(dst, a, b, n)
+		}
+	default:
+		genericLarger(signed, dst, a, b, 16*n)
 	}
 }
 

@@ -38,14 +38,19 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	genericExtent(dst, src, 8*n)
 }
 
-// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n int) {
-	genericRequantize(dst, sums, add, scale, bias, l, 16*n)
+// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
+func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
+	genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
 }
 
-// scale writes float32(sums + add)*scale + bias for n groups of 8.
-func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n int) {
-	genericScale(dst, sums, add, scale, bias, 8*n)
+// scale writes float32(sums + add)*scale + bias for rows of n groups of 8.
+func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
+	genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)
+}
+
+// larger writes the larger of a and b for n groups of 16.
+func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
+	genericLarger(signed, dst, a, b, 16*n)
 }
 
 // sum returns the sum of n groups of 16 elements.

@@ -41,6 +41,7 @@ func rowKernels(f *asm.File) {
 	scales(f)
 	subtracts(f)
 	sumRows(f)
+	largers(f)
 	transposes(f)
 	taps(f)
 }
@@ -195,58 +196,92 @@ func extents(f *asm.File) {
 	served(f, "extent", "extent2(dst, src, n)")
 }
 
+// sumRowArgs are the arguments of kernels of rows of sums; sumRow loads them and emits a row after the other: ldd and lds are the
+// bytes between rows, group the columns of a step, of which body does one and moves DI on.
+var sumRowArgs = []asm.Arg{pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"),
+	asm.Int("n"), asm.Int("rows"), asm.Int("ldd"), asm.Int("lds")}
+
+func sumRow(fn *asm.Func, group int, body func()) {
+	fn.Load("dst", "R9")
+	fn.Load("sums", "R10")
+	fn.Load("rows", "R11")
+	fn.Load("ldd", "R12")
+	fn.Load("lds", "R13")
+	fn.Loop("R11", func() {
+		fn.I("MOVQ R9, DI")
+		fn.I("MOVQ R10, SI")
+		fn.Load("add", "DX")
+		fn.Load("scale", "AX")
+		fn.Load("bias", "R8")
+		fn.Load("n", "CX")
+		fn.Loop("CX", func() {
+			body()
+			for _, r := range []string{"SI", "DX", "AX", "R8"} {
+				fn.I("ADDQ $%d, %s", 4*group, r)
+			}
+		})
+		fn.I("ADDQ R12, R9")
+		fn.I("ADDQ R13, R10")
+	})
+}
+
+// scaled makes floats of sums 8i to 8i+7 of a group.
+func scaled(fn *asm.Func, i int, y string) {
+	fn.I("VMOVDQU %d(SI), %s", 32*i, y)
+	fn.I("VPADDD %d(DX), %s, %s", 32*i, y, y)
+	fn.I("VCVTDQ2PS %s, %s", y, y)
+	fn.I("VMULPS %d(AX), %s, %s", 32*i, y, y)
+	fn.I("VADDPS %d(R8), %s, %s", 32*i, y, y)
+}
+
 func requantizes(f *asm.File) {
-	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16; n > 0.",
-		pointer("dst", "byte"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("sums", "SI")
-	fn.Load("add", "DX")
-	fn.Load("scale", "AX")
-	fn.Load("bias", "R8")
+	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
 	fn.Load("l", "BX")
-	fn.Load("n", "CX")
 	loadLevels(fn, "BX")
 	bytesMask(fn)
-	fn.Loop("CX", func() {
-		for i, y := range []string{"Y0", "Y1"} {
-			fn.I("VMOVDQU %d(SI), %s", 32*i, y)
-			fn.I("VPADDD %d(DX), %s, %s", 32*i, y, y)
-			fn.I("VCVTDQ2PS %s, %s", y, y)
-			fn.I("VMULPS %d(AX), %s, %s", 32*i, y, y)
-			fn.I("VADDPS %d(R8), %s, %s", 32*i, y, y)
-		}
+	sumRow(fn, 16, func() {
+		scaled(fn, 0, "Y0")
+		scaled(fn, 1, "Y1")
 		storeBytes(fn)
-		for _, r := range []string{"SI", "DX", "AX", "R8"} {
-			fn.I("ADDQ $64, %s", r)
-		}
 		fn.I("ADDQ $16, DI")
 	})
 	fn.Ret()
-	served(f, "requantize", "requantize2(dst, sums, add, scale, bias, l, n)")
+	served(f, "requantize", "requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)")
 }
 
 func scales(f *asm.File) {
-	fn := f.Func("scale2", "scale2 writes float32(sums + add)*scale + bias for n groups of 8; n > 0.",
-		asm.Ptr("dst"), pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("sums", "SI")
-	fn.Load("add", "DX")
-	fn.Load("scale", "AX")
-	fn.Load("bias", "BX")
-	fn.Load("n", "CX")
-	fn.Loop("CX", func() {
-		fn.I("VMOVDQU (SI), Y0")
-		fn.I("VPADDD (DX), Y0, Y0")
-		fn.I("VCVTDQ2PS Y0, Y0")
-		fn.I("VMULPS (AX), Y0, Y0")
-		fn.I("VADDPS (BX), Y0, Y0")
+	fn := f.Func("scale2", "scale2 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
+		append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
+	sumRow(fn, 8, func() {
+		scaled(fn, 0, "Y0")
 		fn.I("VMOVUPS Y0, (DI)")
-		for _, r := range []string{"SI", "DX", "AX", "BX", "DI"} {
-			fn.I("ADDQ $32, %s", r)
-		}
+		fn.I("ADDQ $32, DI")
 	})
 	fn.Ret()
-	served(f, "scale", "scale2(dst, sums, add, scale, bias, n)")
+	served(f, "scale", "scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
+}
+
+func largers(f *asm.File) {
+	for i, k := range kinds {
+		name := "larger" + k.name
+		fn := f.Func(name, name+" writes the larger of a and b for n groups of 16; n > 0.",
+			pointer("dst", "byte"), pointer("a", "byte"), pointer("b", "byte"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("a", "SI")
+		fn.Load("b", "DX")
+		fn.Load("n", "CX")
+		fn.Loop("CX", func() {
+			fn.I("VMOVDQU (SI), X0")
+			fn.I("%s (DX), X0, X0", []string{"VPMAXUB", "VPMAXSB"}[i])
+			fn.I("VMOVDQU X0, (DI)")
+			for _, r := range []string{"SI", "DX", "DI"} {
+				fn.I("ADDQ $16, %s", r)
+			}
+		})
+		fn.Ret()
+	}
+	served(f, "larger", "if signed {\nlargerSigned(dst, a, b, n)\n} else {\nlargerUnsigned(dst, a, b, n)\n}")
 }
 
 func subtracts(f *asm.File) {

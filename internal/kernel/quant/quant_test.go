@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -299,41 +300,65 @@ var _ = Describe("sums", func() {
 		return sums, add, factors, bias
 	}
 
+	// rows returns rows of sums, and what they become, as floats.
+	rows := func(n int, r *rand.Rand, front bool) (quant.Sums, func(row, col int) float32) {
+		s := quant.Sums{Rows: 1 + r.IntN(4), Cols: n, LD: n + r.IntN(3)}
+		_, s.Add, s.Factors, s.Bias = vectors(n, r, front)
+		s.Sums, _, _, _ = vectors(max((s.Rows-1)*s.LD+n, 0), r, front)
+		before := slices.Clone(s.Sums)
+		return s, func(row, col int) float32 {
+			scaled := float32(before[row*s.LD+col]+s.Add[col]) * s.Factors[col]
+			return float32(scaled) + s.Bias[col]
+		}
+	}
+
 	It("become integers of 8 bits", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
 				for _, signed := range []bool{false, true} {
-					sums, add, factors, bias := vectors(n, r, front)
-					dst := guarded[byte](n, front)
+					s, want := rows(n, r, front)
+					ldd := n + r.IntN(3)
+					dst := guarded[byte](max((s.Rows-1)*ldd+n, 0), front)
 					l := quant.Levels{Zero: value(byte(r.Uint32()), signed), Signed: signed}
-					lo, hi := l.Zero, 300 // of a Relu
-					k.Requantize(dst, sums, add, factors, bias, l, lo, hi)
-					most := 255
+					lo, hi, most := l.Zero, 300, 255 // limits of a Relu
 					if signed {
 						most = 127
 					}
-					for i := range dst {
-						scaled := float32(sums[i]+add[i]) * factors[i]
-						want := min(max(math.RoundToEven(float64(float32(scaled)+bias[i]))+float64(l.Zero), float64(lo)), float64(most))
-						Expect(value(dst[i], signed)).To(Equal(int(want)))
+					k.Requantize(dst, ldd, s, l, lo, hi)
+					for i := range s.Rows * n {
+						q := min(max(math.RoundToEven(float64(want(i/n, i%n)))+float64(l.Zero), float64(lo)), float64(most))
+						Expect(value(dst[i/n*ldd+i%n], signed)).To(Equal(int(q)))
 					}
 				}
 			}
 		})
 	})
 
-	It("become floats", func() {
+	It("become floats, where they lie too", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
-				sums, add, factors, bias := vectors(n, r, front)
-				dst := guarded[float32](n, front)
-				k.Scale(dst, sums, add, factors, bias)
-				for i := range dst {
-					scaled := float32(sums[i]+add[i]) * factors[i]
-					Expect(dst[i]).To(Equal(float32(scaled) + bias[i]))
+				s, want := rows(n, r, front)
+				ldd := n + r.IntN(3)
+				dst := guarded[float32](max((s.Rows-1)*ldd+n, 0), front)
+				if r.IntN(2) == 0 {
+					dst, ldd = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s.Sums))), len(s.Sums)), s.LD
+				}
+				k.Scale(dst, ldd, s)
+				for i := range s.Rows * n {
+					Expect(dst[i/n*ldd+i%n]).To(Equal(want(i/n, i%n)))
 				}
 			}
 		})
+	})
+
+	It("panic where something is too short", func() {
+		k, s := quant.For(isa.Host()), quant.Sums{Rows: 2, Cols: 3, LD: 3, Sums: make([]int32, 6), Add: make([]int32, 3), Factors: make([]float32, 3), Bias: make([]float32, 3)}
+		k.Scale(make([]float32, 6), 3, s)
+		short := s
+		short.Sums = s.Sums[:5]
+		Expect(func() { k.Scale(make([]float32, 6), 3, short) }).To(Panic())
+		Expect(func() { k.Scale(make([]float32, 5), 3, s) }).To(Panic())
+		Expect(func() { k.Requantize(make([]byte, 5), 3, s, quant.Levels{}, 0, 255) }).To(Panic())
 	})
 
 	It("are corrected by multiples", func() {
@@ -361,6 +386,20 @@ var _ = It("matrices of bytes are transposed", func() {
 			for i := range rows {
 				for j := range cols {
 					Expect(dst[j*ldd+i]).To(Equal(src[i*lds+j]), "%d, %d of %d x %d", i, j, rows, cols)
+				}
+			}
+		}
+	})
+})
+
+var _ = It("the larger of two bytes is found", func() {
+	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+		for _, n := range sizes {
+			for _, signed := range []bool{false, true} {
+				a, b, dst := fillBytes(guarded[byte](n, front), r), fillBytes(guarded[byte](n, front), r), guarded[byte](n, front)
+				k.Larger(dst, a, b, signed)
+				for i := range dst {
+					Expect(value(dst[i], signed)).To(Equal(max(value(a[i], signed), value(b[i], signed))))
 				}
 			}
 		}

@@ -192,44 +192,99 @@ func genericExtent(dst *extremes, src *float32, n int) {
 	}
 }
 
-// Requantize writes round((sums + add)·factors + bias) + the zero point, bounded by lo and hi, integers of the type. The levels' own
-// scale plays no part. All slices have the length of sums; dst may share its memory.
-func (k Kernels) Requantize(dst []byte, sums, add []int32, factors, bias []float32, to Levels, lo, hi int) {
-	l, n := to.within(max(lo, to.least()), min(hi, to.least()+math.MaxUint8)), len(sums)
+// Sums are rows of sums that become results: (sum + Add)·Factors + Bias, each step rounded to float32, with one of these for each
+// column.
+type Sums struct {
+	Rows, Cols int
+	Sums       []int32
+	LD         int // distance of rows of Sums, in elements
+	Add        []int32
+	Factors    []float32
+	Bias       []float32
+}
+
+// check panics where a slice is too short for the sums, or for results whose rows lie ldd apart.
+func (s *Sums) check(dst, ldd int) {
+	_ = s.Sums[(s.Rows-1)*s.LD+s.Cols-1]
+	_, _, _ = s.Add[s.Cols-1], s.Factors[s.Cols-1], s.Bias[s.Cols-1]
+	if dst < (s.Rows-1)*ldd+s.Cols || ldd < 0 || s.LD < 0 {
+		panic("quant: results do not fit")
+	}
+}
+
+// Requantize rounds the results of sums, adds the zero point and bounds them by lo and hi, integers of the type. The levels' own
+// scale plays no part. Rows lie ldd apart in dst, which may share memory with the sums if each row of it begins with its own.
+func (k Kernels) Requantize(dst []byte, ldd int, s Sums, to Levels, lo, hi int) {
+	if s.Rows == 0 || s.Cols == 0 {
+		return
+	}
+	s.check(len(dst), ldd)
+	l := to.within(max(lo, to.least()), min(hi, to.least()+math.MaxUint8))
+	groups := s.Cols / 16
+	if groups > 0 {
+		requantize(k.set, &dst[0], &s.Sums[0], &s.Add[0], &s.Factors[0], &s.Bias[0], &l, groups, s.Rows, ldd, s.LD)
+	}
+	if at := 16 * groups; at < s.Cols {
+		genericRequantize(&dst[at], &s.Sums[at], &s.Add[at], &s.Factors[at], &s.Bias[at], &l, s.Cols-at, s.Rows, ldd, s.LD)
+	}
+}
+
+func genericRequantize(dst *byte, sums, add *int32, factors, bias *float32, l *levels, n, rows, ldd, lds int) {
+	a, f, b := view(add, n), view(factors, n), view(bias, n)
+	for r := range rows {
+		d := view(advance(dst, r*ldd), n)
+		for i, s := range view(advance(sums, r*lds), n) {
+			scaled := float32(s+a[i]) * f[i]
+			d[i] = l.round(float32(scaled) + b[i])
+		}
+	}
+}
+
+// Scale writes the results of sums to rows ldd apart in dst, which may be the memory of the sums.
+func (k Kernels) Scale(dst []float32, ldd int, s Sums) {
+	if s.Rows == 0 || s.Cols == 0 {
+		return
+	}
+	s.check(len(dst), ldd)
+	groups := s.Cols / 8
+	if groups > 0 {
+		scale(k.set, &dst[0], &s.Sums[0], &s.Add[0], &s.Factors[0], &s.Bias[0], groups, s.Rows, ldd, s.LD)
+	}
+	if at := 8 * groups; at < s.Cols {
+		genericScale(&dst[at], &s.Sums[at], &s.Add[at], &s.Factors[at], &s.Bias[at], s.Cols-at, s.Rows, ldd, s.LD)
+	}
+}
+
+func genericScale(dst *float32, sums, add *int32, factors, bias *float32, n, rows, ldd, lds int) {
+	a, f, b := view(add, n), view(factors, n), view(bias, n)
+	for r := range rows {
+		d := view(advance(dst, r*ldd), n)
+		for i, s := range view(advance(sums, r*lds), n) {
+			scaled := float32(s+a[i]) * f[i]
+			d[i] = float32(scaled) + b[i]
+		}
+	}
+}
+
+// Larger writes the larger of a and b, slices of one length, to dst, which may be either of them.
+func (k Kernels) Larger(dst, a, b []byte, signed bool) {
+	n := len(dst)
 	groups := n / 16
 	if groups > 0 {
-		requantize(k.set, first(dst, n), first(sums, n), first(add, n), first(factors, n), first(bias, n), &l, groups)
+		larger(k.set, signed, first(dst, n), first(a, n), first(b, n), groups)
 	}
 	if at := 16 * groups; at < n {
-		genericRequantize(&dst[at:n][0], &sums[at], &add[at:n][0], &factors[at:n][0], &bias[at:n][0], &l, n-at)
+		genericLarger(signed, &dst[at], &a[at:n][0], &b[at:n][0], n-at)
 	}
 }
 
-func genericRequantize(dst *byte, sums, add *int32, factors, bias *float32, l *levels, n int) {
-	d, a, f, b := view(dst, n), view(add, n), view(factors, n), view(bias, n)
-	for i, s := range view(sums, n) {
-		scaled := float32(s+a[i]) * f[i]
-		d[i] = l.round(float32(scaled) + b[i])
-	}
-}
-
-// Scale writes float32(sums + add)·scale + bias, each step rounded. All slices have the length of sums.
-func (k Kernels) Scale(dst []float32, sums, add []int32, factors, bias []float32) {
-	n := len(sums)
-	groups := n / 8
-	if groups > 0 {
-		scale(k.set, first(dst, n), first(sums, n), first(add, n), first(factors, n), first(bias, n), groups)
-	}
-	if at := 8 * groups; at < n {
-		genericScale(&dst[at:n][0], &sums[at], &add[at:n][0], &factors[at:n][0], &bias[at:n][0], n-at)
-	}
-}
-
-func genericScale(dst *float32, sums, add *int32, factors, bias *float32, n int) {
-	d, a, f, b := view(dst, n), view(add, n), view(factors, n), view(bias, n)
-	for i, s := range view(sums, n) {
-		scaled := float32(s+a[i]) * f[i]
-		d[i] = float32(scaled) + b[i]
+func genericLarger(signed bool, dst, a, b *byte, n int) {
+	d, y := view(dst, n), view(b, n)
+	for i, x := range view(a, n) {
+		if number(x, signed) < number(y[i], signed) {
+			x = y[i]
+		}
+		d[i] = x
 	}
 }
 

@@ -177,23 +177,30 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int)
-TEXT ·requantize2(SB), NOSPLIT, $0-56
-	MOVQ dst+0(FP), DI
-	MOVQ sums+8(FP), SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), R8
+// func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·requantize2(SB), NOSPLIT, $0-80
 	MOVQ l+40(FP), BX
-	MOVQ n+48(FP), CX
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
 	VBROADCASTSS 4(BX), Y15
 	VBROADCASTSS 12(BX), Y12
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLW $8, Y11, Y11
+	MOVQ dst+0(FP), R9
+	MOVQ sums+8(FP), R10
+	MOVQ rows+56(FP), R11
+	MOVQ ldd+64(FP), R12
+	MOVQ lds+72(FP), R13
 
 loop1:
+	MOVQ R9, DI
+	MOVQ R10, SI
+	MOVQ add+16(FP), DX
+	MOVQ scale+24(FP), AX
+	MOVQ bias+32(FP), R8
+	MOVQ n+48(FP), CX
+
+loop2:
 	VMOVDQU 0(SI), Y0
 	VPADDD 0(DX), Y0, Y0
 	VCVTDQ2PS Y0, Y0
@@ -218,38 +225,53 @@ loop1:
 	VEXTRACTI128 $1, Y0, X1
 	VPACKUSWB X1, X0, X0
 	VMOVDQU X0, (DI)
+	ADDQ $16, DI
 	ADDQ $64, SI
 	ADDQ $64, DX
 	ADDQ $64, AX
 	ADDQ $64, R8
-	ADDQ $16, DI
 	DECQ CX
+	JNZ loop2
+	ADDQ R12, R9
+	ADDQ R13, R10
+	DECQ R11
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, n int)
-TEXT ·scale2(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), DI
-	MOVQ sums+8(FP), SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), BX
-	MOVQ n+40(FP), CX
+// func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·scale2(SB), NOSPLIT, $0-80
+	MOVQ dst+0(FP), R9
+	MOVQ sums+8(FP), R10
+	MOVQ rows+56(FP), R11
+	MOVQ ldd+64(FP), R12
+	MOVQ lds+72(FP), R13
 
 loop1:
-	VMOVDQU (SI), Y0
-	VPADDD (DX), Y0, Y0
+	MOVQ R9, DI
+	MOVQ R10, SI
+	MOVQ add+16(FP), DX
+	MOVQ scale+24(FP), AX
+	MOVQ bias+32(FP), R8
+	MOVQ n+48(FP), CX
+
+loop2:
+	VMOVDQU 0(SI), Y0
+	VPADDD 0(DX), Y0, Y0
 	VCVTDQ2PS Y0, Y0
-	VMULPS (AX), Y0, Y0
-	VADDPS (BX), Y0, Y0
+	VMULPS 0(AX), Y0, Y0
+	VADDPS 0(R8), Y0, Y0
 	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
 	ADDQ $32, SI
 	ADDQ $32, DX
 	ADDQ $32, AX
-	ADDQ $32, BX
-	ADDQ $32, DI
+	ADDQ $32, R8
 	DECQ CX
+	JNZ loop2
+	ADDQ R12, R9
+	ADDQ R13, R10
+	DECQ R11
 	JNZ loop1
 	VZEROUPPER
 	RET
@@ -294,6 +316,42 @@ loop1:
 	VMOVD X0, AX
 	MOVL AX, ret+16(FP)
 	VZEROUPPER
+	RET
+
+// func largerUnsigned(dst *byte, a *byte, b *byte, n int)
+TEXT ·largerUnsigned(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVDQU (SI), X0
+	VPMAXUB (DX), X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, SI
+	ADDQ $16, DX
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop1
+	RET
+
+// func largerSigned(dst *byte, a *byte, b *byte, n int)
+TEXT ·largerSigned(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+
+loop1:
+	VMOVDQU (SI), X0
+	VPMAXSB (DX), X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, SI
+	ADDQ $16, DX
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop1
 	RET
 
 // func transpose2(dst *byte, src *byte, ldd int, lds int, n int)

@@ -39,15 +39,15 @@ func dequantizeSigned(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func extent2(dst *extremes, src *float32, n int)
 
-// requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it, for n groups of 16; n > 0.
+// requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
 //
 //go:noescape
-func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int)
+func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
-// scale2 writes float32(sums + add)*scale + bias for n groups of 8; n > 0.
+// scale2 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
 //
 //go:noescape
-func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, n int)
+func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
 // subtract2 takes times*what from sums, for n groups of 8; n > 0.
 //
@@ -58,6 +58,16 @@ func subtract2(sums *int32, what *int32, times int, n int)
 //
 //go:noescape
 func sum2(src *int16, n int) (ret int32)
+
+// largerUnsigned writes the larger of a and b for n groups of 16; n > 0.
+//
+//go:noescape
+func largerUnsigned(dst *byte, a *byte, b *byte, n int)
+
+// largerSigned writes the larger of a and b for n groups of 16; n > 0.
+//
+//go:noescape
+func largerSigned(dst *byte, a *byte, b *byte, n int)
 
 // transpose2 transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst; n > 0.
 //

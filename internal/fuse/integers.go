@@ -1,4 +1,4 @@
-package mkl
+package fuse
 
 import (
 	"math"
@@ -8,21 +8,22 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/fuse"
 )
 
-// integers are weights as the library multiplies them: element i is q[i] · scale of its output channel.
-type integers struct {
-	q      *tensor.Tensor // int8, in the shape of the constant; nil where the constant itself holds them
-	scales []float32      // one per index of the axis
-	sums   []int64        // of q, per index of the axis
-	most   int            // the largest magnitude
+// Integers are weights as kernels on integers multiply them: element i is Q[i] · scale of its output channel. They are
+// immutable.
+type Integers struct {
+	Q      *tensor.Tensor // int8, in the shape of the constant; nil where the constant itself holds them
+	Scales []float32      // one per index of the axis
+	Sums   []int64        // of Q, per index of the axis
+	Most   int            // the largest magnitude
 }
 
-// quants remembers what constants turned out to be, as long as they live; nil stands for weights that are no integers.
-type quants struct {
+// Quants remembers what constants turned out to be, as long as they live; nil stands for weights that are no integers. The zero
+// value is ready, and safe for concurrent use.
+type Quants struct {
 	mu sync.Mutex
-	m  map[quantKey]*integers
+	m  map[quantKey]*Integers
 }
 
 type quantKey struct {
@@ -30,16 +31,16 @@ type quantKey struct {
 	axis                  int
 }
 
-// weights returns the integers behind weights with output channels along an axis: of a DequantizeLinear of a constant, or
+// Weights returns the integers behind weights with output channels along an axis: of a DequantizeLinear of a constant, or
 // of the constant that remains when such a node was folded. nil where there are none.
-func (b *mkl) weights(v *graph.Value, axis int) *integers {
-	x, scale, zero := fuse.Behind(v), (*tensor.Tensor)(nil), (*tensor.Tensor)(nil)
+func (q *Quants) Weights(v *graph.Value, axis int) *Integers {
+	x, scale, zero := Behind(v), (*tensor.Tensor)(nil), (*tensor.Tensor)(nil)
 	if n := v.Producer; n != nil {
-		if !isDequantize(n) || n.Int("block_size", 0) != 0 {
+		if !n.Is("DequantizeLinear") || n.Int("block_size", 0) != 0 {
 			return nil
 		}
-		s, z := fuse.Behind(n.Input(1)), fuse.Behind(n.Input(2))
-		if x = fuse.Behind(n.Input(0)); !isTensorConst(x) || !isTensorConst(s) || z != nil && !isTensorConst(z) {
+		s, z := Behind(n.Input(1)), Behind(n.Input(2))
+		if x = Behind(n.Input(0)); !IsTensorConst(x) || !IsTensorConst(s) || z != nil && !IsTensorConst(z) {
 			return nil
 		}
 		if s.Const.Len() != 1 && axisOf(n, len(x.Const.Shape)) != axis {
@@ -50,44 +51,45 @@ func (b *mkl) weights(v *graph.Value, axis int) *integers {
 			zero = z.Const
 		}
 	}
-	if !isTensorConst(x) {
+	if !IsTensorConst(x) {
 		return nil
 	}
-	return b.weightsOf(x.Const, scale, zero, axis)
+	return q.WeightsOf(x.Const, scale, zero, axis)
 }
 
-// weightsOf is weights for the tensors themselves; scale is nil where the constant is a float.
-func (b *mkl) weightsOf(t, scale, zero *tensor.Tensor, axis int) *integers {
+// WeightsOf is Weights for the tensors themselves; scale is nil where the constant is a float.
+func (q *Quants) WeightsOf(t, scale, zero *tensor.Tensor, axis int) *Integers {
 	if axis >= len(t.Shape) {
 		return nil
 	}
 	key := quantKey{weak.Make(t), weak.Make(scale), weak.Make(zero), axis}
-	b.quants.mu.Lock()
-	defer b.quants.mu.Unlock()
-	q, known := b.quants.m[key]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w, known := q.m[key]
 	if known {
-		return q
+		return w
 	}
 	if scale == nil {
-		q = recovered(t, axis)
+		w = recovered(t, axis)
 	} else {
-		q = given(t, scale, zero, axis)
+		w = given(t, scale, zero, axis)
 	}
-	if b.quants.m == nil {
-		b.quants.m = map[quantKey]*integers{}
+	if q.m == nil {
+		q.m = map[quantKey]*Integers{}
 	}
-	b.quants.m[key] = q
-	runtime.AddCleanup(t, b.quants.forget, key)
-	return q
+	q.m[key] = w
+	runtime.AddCleanup(t, q.forget, key)
+	return w
 }
 
-func (q *quants) forget(key quantKey) {
+func (q *Quants) forget(key quantKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.m, key)
 }
 
-func isTensorConst(v *graph.Value) bool { return v != nil && v.Const != nil && v.Const.Device.IsHost() }
+// IsTensorConst reports whether v is a constant in host memory.
+func IsTensorConst(v *graph.Value) bool { return v != nil && v.Const != nil && v.Const.Device.IsHost() }
 
 // axisOf returns the axis of a quantisation of a tensor of that rank, -1 where it has none.
 func axisOf(n *graph.Node, rank int) int {
@@ -102,7 +104,7 @@ func axisOf(n *graph.Node, rank int) int {
 }
 
 // given reads integers of eight bits with their scales and zero points: one, or one per index of the axis.
-func given(t, scale, zero *tensor.Tensor, axis int) *integers {
+func given(t, scale, zero *tensor.Tensor, axis int) *Integers {
 	if t.DType != tensor.Int8 && t.DType != tensor.Uint8 || scale.DType != tensor.Float32 {
 		return nil
 	}
@@ -115,8 +117,8 @@ func given(t, scale, zero *tensor.Tensor, axis int) *integers {
 	}
 	w := newIntegers(t.Shape, axis)
 	for c := range n {
-		w.scales[c] = float32(scale.Float64At(c % scale.Len()))
-		if !positive(w.scales[c]) {
+		w.Scales[c] = float32(scale.Float64At(c % scale.Len()))
+		if !Usable(w.Scales[c]) {
 			return nil
 		}
 	}
@@ -135,25 +137,25 @@ func given(t, scale, zero *tensor.Tensor, axis int) *integers {
 		return nil
 	}
 	if t.DType == tensor.Int8 && !shifted && t.Strides == nil {
-		w.q = nil
+		w.Q = nil
 	}
 	return w
 }
 
-// positive reports whether a scale is a usable number.
-func positive(s float32) bool {
+// Usable reports whether a scale is a positive number that is not subnormal.
+func Usable(s float32) bool {
 	return s >= math.SmallestNonzeroFloat32*(1<<23) && !math.IsInf(float64(s), 1)
 }
 
 // recovered finds the integers whose multiples a float constant holds, channel by channel: those that a quantiser scaled
 // and that were dequantised since. Each weight is a multiple to the precision of float32, so that nothing is lost.
-func recovered(t *tensor.Tensor, axis int) *integers {
-	f := fuse.Floats(t)
+func recovered(t *tensor.Tensor, axis int) *Integers {
+	f := Floats(t)
 	if f == nil {
 		return nil
 	}
 	w := newIntegers(t.Shape, axis)
-	n, inner := t.Shape[axis], product(t.Shape[axis+1:])
+	n, inner := t.Shape[axis], elements(t.Shape[axis+1:])
 	last := float32(0)
 	for c := range n {
 		each := func(fn func(x float32) bool) bool {
@@ -177,9 +179,9 @@ func recovered(t *tensor.Tensor, axis int) *integers {
 		if !ok {
 			return nil
 		}
-		w.scales[c], last = s, s
+		w.Scales[c], last = s, s
 	}
-	if !w.fill(t.Shape, axis, func(c, i int) int64 { return int64(math.Round(float64(f[i]) / float64(w.scales[c]))) }) {
+	if !w.fill(t.Shape, axis, func(c, i int) int64 { return int64(math.Round(float64(f[i]) / float64(w.Scales[c]))) }) {
 		return nil
 	}
 	return w
@@ -192,7 +194,7 @@ func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32,
 		return 1, true
 	}
 	fits := func(s float64) bool {
-		if !positive(float32(s)) {
+		if !Usable(float32(s)) {
 			return false
 		}
 		return each(func(x float32) bool {
@@ -212,18 +214,18 @@ func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32,
 	return 0, false
 }
 
-func newIntegers(shape []int, axis int) *integers {
-	return &integers{scales: numbers[float32](shape[axis]), sums: make([]int64, shape[axis])}
+func newIntegers(shape []int, axis int) *Integers {
+	return &Integers{Scales: make([]float32, shape[axis]), Sums: make([]int64, shape[axis])}
 }
 
 // fill sets the elements by channel and index. It reports whether all of them fit.
-func (w *integers) fill(shape []int, axis int, at func(c, i int) int64) bool {
+func (w *Integers) fill(shape []int, axis int, at func(c, i int) int64) bool {
 	t, err := tensor.New(tensor.Int8, shape...)
 	if err != nil {
 		return false
 	}
 	q := tensor.Of[int8](t)
-	n, inner := shape[axis], product(shape[axis+1:])
+	n, inner := shape[axis], elements(shape[axis+1:])
 	for i := range q {
 		c := i / inner % n
 		x := at(c, i)
@@ -231,9 +233,17 @@ func (w *integers) fill(shape []int, axis int, at func(c, i int) int64) bool {
 			return false
 		}
 		q[i] = int8(x)
-		w.sums[c] += x
-		w.most = max(w.most, int(x), -int(x))
+		w.Sums[c] += x
+		w.Most = max(w.Most, int(x), -int(x))
 	}
-	w.q = t
+	w.Q = t
 	return true
+}
+
+func elements(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
 }

@@ -1,0 +1,48 @@
+package fuse
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// OwnDequantize doubles the DequantizeLinear that makes operand k of a node where others read its result. The new node stands for
+// none of the model.
+func OwnDequantize(n *graph.Node, k int) {
+	v := n.Inputs[k]
+	if !v.HasOneUse() {
+		n.SetOperand(k, DequantizeAgain(v.Producer, v.Producer.Inputs...))
+	}
+}
+
+// DequantizeAgain adds a node like one that is there, of other inputs, which stands for no node of the model.
+func DequantizeAgain(like *graph.Node, inputs ...*graph.Value) *graph.Value {
+	n := like.Graph().AddNode(graph.NodeSpec{Op: like.Op, Attrs: like.Attrs, Inputs: inputs, Outputs: []string{""}, Origins: []string{}})
+	n.Outputs[0].Type, n.Outputs[0].Format = like.Outputs[0].Type, like.Outputs[0].Format
+	return n.Outputs[0]
+}
+
+// dequantizeSince is the first version of DequantizeLinear with scales along an axis.
+const dequantizeSince = 13
+
+// OwnWeights makes a head read its weights, operand 1 with outputs along an axis, from a DequantizeLinear of the integers that nobody
+// else reads.
+func OwnWeights(head *graph.Node, w *Integers, axis int) {
+	v, g := head.Inputs[1], head.Graph()
+	if v.Producer != nil && w.Q == nil {
+		OwnDequantize(head, 1)
+		return
+	}
+	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "DequantizeLinear", Since: dequantizeSince}, Outputs: []string{""}, Origins: []string{},
+		Attrs:  []graph.Attr{graph.IntAttr("axis", int64(axis))},
+		Inputs: []*graph.Value{g.AddConst("", w.Q), g.AddConst("", tensor.From(w.Scales[:len(w.Scales):len(w.Scales)]))}})
+	n.Outputs[0].Type, n.Outputs[0].Format = v.Type, v.Format
+	ReplaceOperand(head, 1, n.Outputs[0])
+}
+
+// ReplaceOperand makes a node read another value, and lets go of the one before if that is a constant that nobody reads.
+func ReplaceOperand(n *graph.Node, k int, v *graph.Value) {
+	old := n.Inputs[k]
+	if n.SetOperand(k, v); old.IsConst() && old.NumUses() == 0 && !old.IsOutput() {
+		n.Graph().RemoveConst(old)
+	}
+}
