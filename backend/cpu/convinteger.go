@@ -104,9 +104,17 @@ func reachOf(m conv.Map, axis, results int) int {
 // tap returns where a tap lies behind its window's offset, in elements.
 func (c *integerConv) tap(y, x int) int { return (y*c.Dilate[0]*c.cols + x*c.Dilate[1]) * c.pixel() }
 
-// window returns the offset of the window of result i of an image.
-func (c *integerConv) window(i int) int {
-	return (i/c.OW*c.Stride[0]*c.cols + i%c.OW*c.Stride[1]) * c.pixel()
+// windows writes the offsets of the windows of results from first on of an image.
+func (c *integerConv) windows(dst []int, first int) {
+	pixel := c.pixel()
+	y, x := first/c.OW, first%c.OW
+	line, step := c.Stride[0]*c.cols*pixel, c.Stride[1]*pixel
+	for i := range dst {
+		dst[i] = y*line + x*step
+		if x++; x == c.OW {
+			x, y = 0, y+1
+		}
+	}
 }
 
 // integerConvSignature says how a convolution of 8-bit integers reads its operands, at these places among its inputs.
@@ -222,14 +230,17 @@ func (p *planner) widenImage(c *integerConv, x integerOperand) {
 			n, first := i/bands, i%bands*band
 			last := min(first+band, c.rows)
 			from, to := max(first-c.Pad[0], 0), min(last-c.Pad[0], c.H) // rows of the source
-			if from < to {
+			if from < to && !c.slim() {
 				kernels.Transpose(near, planes[n*channels*c.H*c.W+from*c.W:], channels, (to-from)*c.W, c.H*c.W, channels)
 			}
 			for row := first; row < last; row++ {
 				d := image[(n*c.rows+row)*line:][:line]
-				if y := row - c.Pad[0]; y < from || y >= to {
+				switch y := row - c.Pad[0]; {
+				case y < from || y >= to:
 					clear(d)
-				} else {
+				case c.slim():
+					c.widenPlanes(d, planes[n*channels*c.H*c.W+y*c.W:], signed, z)
+				default:
 					c.widenLine(kernels, d, near[(y-from)*c.W*channels:][:c.W*channels], signed, z)
 				}
 				if sums != nil {
@@ -267,6 +278,31 @@ func (c *integerConv) widenLine(kernels quant.Kernels, dst []int16, src []byte, 
 	}
 }
 
+// slimChannels is the most channels of an image whose planes are widened element by element.
+const slimChannels = 4
+
+// slim reports whether an image has so few channels that no vectors of them are worth a transposition.
+func (c *integerConv) slim() bool { return c.groups == 1 && c.c <= slimChannels }
+
+// widenPlanes writes a row of the padded image from rows of the planes of a slim one.
+func (c *integerConv) widenPlanes(dst []int16, planes []byte, signed bool, zero int) {
+	clear(dst)
+	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
+	for ch := range c.c {
+		src := planes[ch*c.H*c.W:][:c.W]
+		d := dst[ch:]
+		at := (from + c.Pad[1]) * c.width
+		for _, b := range src[min(from, c.W):max(to, min(from, c.W))] {
+			x := int(b)
+			if signed {
+				x = int(int8(b))
+			}
+			d[at] = int16(x - zero)
+			at += c.width
+		}
+	}
+}
+
 // sumLine writes the sums of each group of the pixels of a row.
 func (c *integerConv) sumLine(kernels quant.Kernels, dst []int32, row []int16) {
 	for i := range c.cols * c.groups {
@@ -300,9 +336,6 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 		panels, depth, columns = quant.Panels(c.groups), len(c.taps.Offsets), c.groups
 	}
 	wide := min(max(sumProducts/max(2*rows*depth*quant.Panel, 1), 1), sumPanels, panels)
-	if c.depthwise {
-		wide = 1
-	}
 	downs, acrosses := ceilDiv(pixels, rows), ceilDiv(panels, wide)
 	ld := wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld
@@ -317,9 +350,7 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 		for i := lo; i < hi; i++ {
 			image, group, r0, p0 := i/each/groups, i/each%groups, i%each%downs*rows, i%each/downs*wide
 			n, np := min(rows, pixels-r0), min(wide, panels-p0)
-			for k := range n {
-				windows[k] = c.window(r0 + k)
-			}
+			c.windows(windows[:n], r0)
 			c.sum(st, kernels, x, windows[:n], image, group, r0, p0, np)
 			done(st, x, ld, image, r0, n, group*c.oc+p0*quant.Panel, min(np*quant.Panel, columns-p0*quant.Panel))
 		}
@@ -333,13 +364,13 @@ func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, image, group, r0, p0, np int) {
 	whole := of[int16](st, c.image)[image*c.rows*c.cols*c.pixel():]
 	if c.depthwise {
-		kernels.Convolve(&c.taps, x, whole[p0*quant.Panel:], windows, c.tapped[p0])
+		for j, w := range c.tapped[p0:][:np] {
+			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[(p0+j)*quant.Panel:], windows, w)
+		}
 		return
 	}
 	b, size := st.Bytes(c.packed), quant.PanelBytes(len(c.product.Segments)*c.product.Pairs)
-	for j := range np {
-		kernels.Multiply(&c.product, x[j*quant.Panel:], whole[group*c.width:], windows, b[(group*c.panels()+p0+j)*size:])
-	}
+	kernels.Multiply(&c.product, x, whole[group*c.width:], windows, b[(group*c.panels()+p0)*size:], np)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)
 		for k := range windows {

@@ -197,9 +197,7 @@ func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 			r0, p0 := at%downs*rows, at/downs*wide
 			n, np := min(rows, s.m-r0), min(wide, panels-p0)
 			first := s.a[one] + r0
-			for j := range np {
-				kernels.Multiply(&s.product, x[j*quant.Panel:], a[first*width:], offsets[:n], b[(s.b[one]*panels+p0+j)*pairs:])
-			}
+			kernels.Multiply(&s.product, x, a[first*width:], offsets[:n], b[(s.b[one]*panels+p0)*pairs:], np)
 			if zeros != nil {
 				for r := range n {
 					kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], zeros[p0*quant.Panel:][:np*quant.Panel], rowSums[first+r])

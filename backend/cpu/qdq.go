@@ -169,6 +169,9 @@ type operandSelector struct {
 // Select implements property.Selector: a head whose operands are not its own.
 func (s *operandSelector) Select(seed *graph.Node) bool {
 	s.dx = nil
+	if followElements(seed, false) != nil {
+		return followElements(seed, true) == nil
+	}
 	l := followQuantized(s.quants, seed, false)
 	if l == nil || followQuantized(s.quants, seed, true) != nil {
 		return false
@@ -202,6 +205,10 @@ func (o *quantizedOperands) Adjust(nodes []*graph.Node) error {
 		if l := followQuantized(o.quants, head, false); l != nil {
 			fuse.OwnDequantize(head, 0)
 			fuse.OwnWeights(head, l.weights, outputsOf(head))
+		} else if e := followElements(head, false); e != nil {
+			for k := range e.operands {
+				fuse.OwnDequantize(head, k)
+			}
 		}
 	}
 	return nil

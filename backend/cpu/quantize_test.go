@@ -86,6 +86,28 @@ var _ = Describe("quantisation", func() {
 		m.sample(y)
 	}))
 
+	It("is computed around element-wise operators, on one or two operands that others may read", seeds(60, func(m *model) {
+		m.judge = m.stepOff
+		shape := m.shape(m.between(0, 4), 1, 9)
+		dequantised := func() *graph.Value {
+			dt := byteType(m)
+			return m.op("DequantizeLinear", m.feed(bytesOf(m, dt, shape...)), one(m, float32(0.02)), m.data(bytesOf(m, dt)))
+		}
+		a := dequantised()
+		y := m.op(pick(m, "Sigmoid", "LeakyRelu", "HardSwish"), a)
+		if !m.chance(3) {
+			y = m.op(pick(m, "Add", "Mul", "Sub"), a, dequantised())
+			if m.chance(2) {
+				y = m.op("Relu", y)
+			}
+		}
+		out := []*graph.Value{m.op("QuantizeLinear", y, one(m, float32(0.03)), m.data(bytesOf(m, byteType(m))))}
+		if m.chance(2) {
+			out = append(out, m.op("QuantizeLinear", m.op("Relu", a), one(m, float32(0.01)), one(m, uint8(3))))
+		}
+		m.sample(out...)
+	}))
+
 	It("pools what is quantised", seeds(30, func(m *model) {
 		zero := one(m, uint8(128))
 		if m.chance(2) {

@@ -46,39 +46,44 @@ func (p *Product) reach() int {
 	return far + 2*p.Pairs
 }
 
-// Multiply writes c[r, j] = Σ a[rows[r]+k]·b[k, j] for a panel of 16 columns j, with k in the order of the segments: B
-// [pairs of all segments][16][2]. Sums wrap around beyond 32 bits, which takes 33,000 products of the largest magnitudes.
-// Rows and segments are offsets in a of at least 0.
-func (k Kernels) Multiply(p *Product, c []int32, a []int16, rows []int, b []byte) {
+// Multiply writes c[r, j] = Σ a[rows[r]+k]·b[k, j] for so many panels of 16 columns j, one behind the other, with k in the order of
+// the segments: B [panels][pairs of all segments][16][2]. Sums wrap around beyond 32 bits, which takes 33,000 products of the
+// largest magnitudes. Rows and segments are offsets in a of at least 0.
+func (k Kernels) Multiply(p *Product, c []int32, a []int16, rows []int, b []byte, panels int) {
 	n, pairs := len(rows), len(p.Segments)*p.Pairs
-	if n == 0 {
+	if n == 0 || panels <= 0 {
 		return
 	}
-	cc := first(c, (n-1)*p.LDC+Panel)
+	cc := first(c, (n-1)*p.LDC+panels*Panel)
 	if pairs == 0 {
 		for r := range n {
-			clear(c[r*p.LDC:][:Panel])
+			clear(c[r*p.LDC:][:panels*Panel])
 		}
 		return
 	}
-	far := p.reach()
-	a = a[:len(a):len(a)]
+	far, least, most := p.reach(), rows[0], rows[0]
 	for _, r := range rows {
-		_ = a[r : r+far]
+		least, most = min(least, r), max(most, r)
 	}
 	for _, s := range p.Segments {
-		_ = a[s:]
+		least = min(least, s)
 	}
+	a = a[:len(a):len(a)]
+	_, _ = a[least:], a[most:most+far]
 	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), pairs: p.Pairs, ldc: 4 * p.LDC}
-	aa, bb, row := unsafe.SliceData(a), first(b, PanelBytes(pairs)), unsafe.SliceData(rows)
+	aa, bb, row := unsafe.SliceData(a), first(b, panels*PanelBytes(pairs)), unsafe.SliceData(rows)
 	step := max(1, callProducts/(pairs*Height)) // tiles of a call
-	for done := 0; n-done >= Height; {
-		tiles := min(step, (n-done)/Height)
-		callTile(k.set, p.Signed, Height, &params, aa, advance(row, done), bb, advance(cc, done*p.LDC), tiles)
-		done += tiles * Height
-	}
-	if rest := n % Height; rest > 0 {
-		callTile(k.set, p.Signed, rest, &params, aa, advance(row, n-rest), bb, advance(cc, (n-rest)*p.LDC), 1)
+	rest := n % Height
+	for range panels {
+		for done := 0; n-done >= Height; {
+			tiles := min(step, (n-done)/Height)
+			callTile(k.set, p.Signed, Height, &params, aa, advance(row, done), bb, advance(cc, done*p.LDC), tiles)
+			done += tiles * Height
+		}
+		if rest > 0 {
+			callTile(k.set, p.Signed, rest, &params, aa, advance(row, n-rest), bb, advance(cc, (n-rest)*p.LDC), 1)
+		}
+		bb, cc = advance(bb, PanelBytes(pairs)), advance(cc, Panel)
 	}
 }
 
@@ -145,13 +150,14 @@ func (k Kernels) Convolve(t *Taps, c []int32, a []int16, windows []int, w []int1
 	}
 	far := 0
 	a = a[:len(a):len(a)]
+	least, most := windows[0], windows[0]
 	for _, o := range t.Offsets {
-		_ = a[o:]
-		far = max(far, o)
+		least, far = min(least, o), max(far, o)
 	}
 	for _, o := range windows {
-		_ = a[o : o+far+Panel]
+		least, most = min(least, o), max(most, o)
 	}
+	_, _ = a[least:], a[most:most+far+Panel]
 	cc, pairs := first(c, (n-1)*t.LDC+Panel), len(t.Offsets)/2
 	params := tileParams{segments: unsafe.SliceData(t.Offsets), count: pairs, ldc: 4 * t.LDC}
 	step := max(1, callProducts/max(pairs, 1))

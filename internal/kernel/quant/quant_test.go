@@ -94,16 +94,17 @@ var _ = Describe("products", func() {
 				for i := range a {
 					a[i] = int16(r.IntN(511) - 255)
 				}
-				b := fillBytes(guarded[byte](len(segments)*quant.PanelBytes(pairs), front), r)
-				ld := quant.Panel * (1 + r.IntN(2))
-				c := guarded[int32]((n-1)*ld+quant.Panel, front)
-				k.Multiply(&quant.Product{Segments: segments, Pairs: pairs, Signed: signed, LDC: ld}, c, a, rows, b)
+				panels, size := 1+r.IntN(3), len(segments)*quant.PanelBytes(pairs)
+				b := fillBytes(guarded[byte](panels*size, front), r)
+				ld := quant.Panel * (panels + r.IntN(2))
+				c := guarded[int32]((n-1)*ld+panels*quant.Panel, front)
+				k.Multiply(&quant.Product{Segments: segments, Pairs: pairs, Signed: signed, LDC: ld}, c, a, rows, b, panels)
 				for i, row := range rows {
-					for j := range quant.Panel {
-						want, at := 0, 0
+					for j := range panels * quant.Panel {
+						want, at := 0, j/quant.Panel*size
 						for _, s := range segments {
 							for t := range 2 * pairs {
-								want += int(a[row+s+t]) * value(b[at+t/2*2*quant.Panel+2*j+t%2], signed)
+								want += int(a[row+s+t]) * value(b[at+t/2*2*quant.Panel+2*(j%quant.Panel)+t%2], signed)
 							}
 							at += quant.PanelBytes(pairs)
 						}
@@ -125,7 +126,7 @@ var _ = Describe("products", func() {
 				for i := range b {
 					b[i] = 255
 				}
-				k.Multiply(&quant.Product{Segments: []int{0}, Pairs: pairs, LDC: quant.Panel}, c, a, []int{0}, b)
+				k.Multiply(&quant.Product{Segments: []int{0}, Pairs: pairs, LDC: quant.Panel}, c, a, []int{0}, b, 1)
 				Expect(c).To(HaveEach(int32(x) * 255 * 2 * pairs))
 			}
 		})
@@ -135,14 +136,14 @@ var _ = Describe("products", func() {
 		p := &quant.Product{Segments: []int{0, 4}, Pairs: 2, LDC: quant.Panel}
 		a, b, c := make([]int16, 8), make([]byte, 128), make([]int32, 16)
 		k := quant.For(isa.Host())
-		k.Multiply(p, c, a, []int{0}, b)
+		k.Multiply(p, c, a, []int{0}, b, 1)
 		for _, bad := range []func(){
-			func() { k.Multiply(p, c, a[:7], []int{0}, b) },
-			func() { k.Multiply(p, c, a, []int{1}, b) },
-			func() { k.Multiply(p, c, a, []int{-1}, b) },
-			func() { k.Multiply(p, c, a, []int{0}, b[:127]) },
-			func() { k.Multiply(p, c[:15], a, []int{0}, b) },
-			func() { k.Multiply(&quant.Product{Segments: []int{-1, 0}, Pairs: 2, LDC: 16}, c, a, []int{0}, b) },
+			func() { k.Multiply(p, c, a[:7], []int{0}, b, 1) },
+			func() { k.Multiply(p, c, a, []int{1}, b, 1) },
+			func() { k.Multiply(p, c, a, []int{-1}, b, 1) },
+			func() { k.Multiply(p, c, a, []int{0}, b[:127], 1) },
+			func() { k.Multiply(p, c[:15], a, []int{0}, b, 1) },
+			func() { k.Multiply(&quant.Product{Segments: []int{-1, 0}, Pairs: 2, LDC: 16}, c, a, []int{0}, b, 1) },
 		} {
 			Expect(bad).To(Panic())
 		}

@@ -273,8 +273,12 @@ func (k Kernels) Larger(dst, a, b []byte, signed bool) {
 	if groups > 0 {
 		larger(k.set, signed, first(dst, n), first(a, n), first(b, n), groups)
 	}
-	if at := 16 * groups; at < n {
-		genericLarger(signed, &dst[at], &a[at:n][0], &b[at:n][0], n-at)
+	switch at := 16 * groups; {
+	case at == n:
+	case groups > 0: // the last group overlaps the one before, and finds the same there
+		larger(k.set, signed, &dst[n-16], &a[n-16], &b[n-16], 1)
+	default:
+		genericLarger(signed, first(dst, n), first(a, n), first(b, n), n)
 	}
 }
 

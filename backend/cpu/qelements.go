@@ -1,0 +1,154 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Element-wise operators between DequantizeLinear and QuantizeLinear: one or two operands of one shape, and an activation. The floats
+// in between live in scratch memory of a worker, some hundred at a time, and are those of the definition, bit for bit where the
+// activation's are.
+
+// elementLinks is such an operator with what surrounds it.
+type elementLinks struct {
+	head, act *graph.Node // act may be nil
+	operands  []*graph.Node
+	q         *graph.Node
+	x         []quant.Levels // of the operands
+	y         quant.Levels
+}
+
+func (l *elementLinks) nodes() []*graph.Node {
+	list := append([]*graph.Node{l.head}, l.operands...)
+	if l.act != nil {
+		list = append(list, l.act)
+	}
+	return append(list, l.q)
+}
+
+// followElements reads what surrounds a node, nil where that is not quantised. own asks that operands are dequantised for the node
+// alone.
+func followElements(head *graph.Node, own bool) *elementLinks {
+	_, two := floatBinary[head.Op.Name]
+	two = two && head.Op.Domain == "" && len(head.Inputs) == 2
+	if !two && !isActivation(head) || !operators.IsFloat32(head.Outputs[0]) {
+		return nil
+	}
+	l := &elementLinks{head: head}
+	in := head.Inputs[:1]
+	if two {
+		in = head.Inputs
+		if in[0] == in[1] {
+			return nil
+		}
+	}
+	for _, v := range in {
+		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() ||
+			!v.Type.Shape.Equal(head.Outputs[0].Type.Shape) {
+			return nil
+		}
+		x, ok := levelsBetween(v.Producer)
+		if !ok {
+			return nil
+		}
+		l.operands, l.x = append(l.operands, v.Producer), append(l.x, x)
+	}
+	v := head.Outputs[0]
+	if n := fuse.Next(v); two && n != nil && n.Input(0) == v && isActivation(n) {
+		l.act, v = n, n.Outputs[0]
+	}
+	n := fuse.Next(v)
+	if n == nil || !n.Is("QuantizeLinear") || n.Inputs[0] != v {
+		return nil
+	}
+	var ok bool
+	l.q = n
+	l.y, ok = levelsBetween(n)
+	if !ok {
+		return nil
+	}
+	return l
+}
+
+// quantizedElementsName is the name of the property of such operators, and of the fused nodes' pattern.
+const quantizedElementsName = "quantized-elements"
+
+func quantizedElements() property.SubgraphProperty {
+	return property.Found(quantizedElementsName, 3, func(seed *graph.Node) []*graph.Node {
+		if l := followElements(seed, true); l != nil {
+			return l.nodes()
+		}
+		return nil
+	})
+}
+
+// fusedElements reads the body of a fused node.
+func fusedElements(n *graph.Node) (*elementLinks, *property.Reason) {
+	body := n.Regions[0].Graph
+	for m := range body.Nodes() {
+		if l := followElements(m, true); l != nil && len(l.nodes()) == body.NumNodes() {
+			return l, nil
+		}
+	}
+	return nil, property.Because(property.Veto, "body of %v is no operator on quantised elements", n)
+}
+
+func quantizedElementsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if _, why := fusedElements(n); why != nil {
+		return nil, why
+	}
+	return operators.RowMajor(n), nil
+}
+
+// nearElements is how many elements are floats at a time: with two operands, 8 KiB.
+const nearElements = 1024
+
+func planQuantizedElements(p *planner, n *graph.Node) error {
+	l, why := fusedElements(n)
+	if why != nil {
+		return why
+	}
+	y := n.Outputs[0]
+	dst, count := p.Out(y), product(p.Dims[y.ID])
+	src := make([]place.Memory, len(l.operands))
+	for i, d := range l.operands {
+		src[i] = p.In(fuse.Outer(n, d.Inputs[0]))
+	}
+	op := floatBinary[l.head.Op.Name]
+	var act activation
+	if last := l.act; last != nil {
+		act, _ = activationOf(last)
+	} else if len(src) == 1 {
+		act, _ = activationOf(l.head)
+	}
+	work, integers, floats := p.scratch(8*nearElements), p.integers, p.kernels
+	nanos := 0.4
+	if act.some {
+		nanos += unaryNanos(act.op)
+	}
+	p.emit(step{chunks: ceilDiv(count, nearElements), grain: grainFor(nearElements * nanos), body: func(st *state, worker, lo, hi int) {
+		near, d := place.Elements[float32](work.bytes(st, worker)), st.Bytes(dst)
+		for i := lo; i < hi; i++ {
+			from, to := i*nearElements, min((i+1)*nearElements, count)
+			a, b := near[:to-from], near[nearElements:][:to-from]
+			integers.Dequantize(a, st.Bytes(src[0])[from:to], l.x[0])
+			if len(src) == 2 {
+				integers.Dequantize(b, st.Bytes(src[1])[from:to], l.x[1])
+				floats.Binary(op, a, a, b)
+			}
+			if act.some {
+				floats.Apply(act.op, a, a, act.params)
+			}
+			integers.Quantize(d[from:to], a, l.y)
+		}
+	}}, src, []place.Memory{dst, work.at})
+	return nil
+}
+
+func init() {
+	table.Register(operators.Pattern(quantizedElementsName), operator{Signatures: quantizedElementsSignatures, Plan: planQuantizedElements})
+}
