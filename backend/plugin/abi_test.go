@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -84,6 +85,37 @@ var _ = Describe("the header", func() {
 			got[name] = n
 		}
 		Expect(got).To(Equal(want))
+	})
+
+	It("has the functions that errors and other processes call by name and number", func() {
+		var t cTable
+		for i, at := range t.entries() {
+			Expect(at).To(BeZero())
+			t.entries()[i] = firstFunction + uintptr(i)
+		}
+		v := reflect.ValueOf(t)
+		named := 0
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if n := int(f.Offset/8) - int(firstFunction); n >= 0 && n < len(functions) {
+				Expect(functions[n]).To(Equal(cName(f.Name)))
+				named++
+			}
+		}
+		Expect(named).To(Equal(len(functions)))
+		o, p, pass := &cOperator{}, &cProperty{}, &cPass{}
+		for at, slots := range map[any][]slot{o: o.slots(), p: p.slots(), pass: pass.slots()} {
+			v := reflect.ValueOf(at).Elem()
+			for _, x := range slots {
+				found := ""
+				for i := range v.NumField() {
+					if v.Field(i).Addr().UnsafePointer() == unsafe.Pointer(x.at) {
+						found = cName(v.Type().Field(i).Name)
+					}
+				}
+				Expect(found).To(Equal(memberNames[x.member]))
+			}
+		}
 	})
 
 	DescribeTable("compiles without warnings", func(ctx SpecContext, compiler string, args ...string) {

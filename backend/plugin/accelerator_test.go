@@ -181,13 +181,17 @@ var _ = Describe("a group on opaque memory that computes something else", func()
 	)
 })
 
-// TestKernels runs the suite on carve's own kernels through the interface, in queues and without.
+// TestKernels runs the suite on carve's own kernels through the interface, in queues and without, and out of process.
 func TestKernels(t *testing.T) {
 	for _, synchronous := range []string{"false", "true"} {
 		t.Run("synchronous="+synchronous, func(t *testing.T) {
 			comply(t, plugin.Open, accelerator(t), "accelerator", map[string]string{"synchronous": synchronous})
 		})
 	}
+	t.Run("out of process", func(t *testing.T) {
+		outOfProcess(t)
+		comply(t, outside, accelerator(t), "accelerator", nil)
+	})
 }
 
 var _ = Describe("a plugin with a Go runtime of its own", func() {

@@ -25,6 +25,3 @@ func LibraryPID(path string) int {
 	}
 	return 0
 }
-
-// Functions returns the names that calls have in errors, in the order of the table, and the place of the first.
-func Functions() ([]string, int) { return functions[:], int(firstFunction) }

@@ -263,15 +263,12 @@ func accEnqueue(h C.uint64_t, ev *C.uint64_t, e *C.carve_error) (st C.int32_t) {
 	if err := s.bind(s.outputs, s.run.outputs, s.in.late); err != nil {
 		return failed(e, err)
 	}
-	late := slices.Contains(s.in.late, true)
-	if s.q == nil || s.in.x.u.synchronous {
-		if late {
-			return failed(e, s.later())
-		}
+	queued := s.q != nil && !s.in.x.u.synchronous
+	switch {
+	case slices.Contains(s.in.late, true): // the host gives storage within the call alone
+		return failed(e, s.later(queued))
+	case !queued:
 		return failed(e, s.work())
-	}
-	if late { // the host gives storage within the call alone
-		return failed(e, s.q.q.Do(s.later).Wait(context.Background()))
 	}
 	*ev = s.in.x.u.event(s.q.q.Do(s.work))
 	return C.CARVE_OK
@@ -285,13 +282,24 @@ func (s *session) work() error {
 	return err
 }
 
-// later is the work of a group whose results have shapes that depend on data.
-func (s *session) later() error {
+// later runs a group whose results have shapes that depend on data: behind what is queued, and on the thread of enqueue where the
+// host is asked for storage.
+func (s *session) later(queued bool) error {
 	in := map[string]tensor.Value{}
 	for i, p := range s.p.p.Inputs() {
 		in[p.Name] = s.inputs[i]
 	}
-	out, err := s.s.Run(s.cancel, in)
+	var out map[string]tensor.Value
+	work := func() (err error) {
+		out, err = s.s.Run(s.cancel, in)
+		return err
+	}
+	var err error
+	if queued {
+		err = s.q.q.Do(work).Wait(context.Background())
+	} else {
+		err = work()
+	}
 	if err != nil {
 		return err
 	}
