@@ -34,29 +34,6 @@ func controls(g *graph.Graph) []*graph.Node {
 // loops reports whether n runs its region many times.
 func loops(n *graph.Node) bool { return n.Is("Loop", "Scan", "SequenceMap") }
 
-// invariant reports whether v is the same in all iterations of a loop around its graph.
-func invariant(v *graph.Value) bool {
-	for {
-		n := v.Graph().Owner()
-		if n == nil || !v.IsCapture() {
-			return false
-		}
-		if loops(n) {
-			return true
-		}
-		at := -1
-		for i, c := range v.Graph().Captures {
-			if c == v {
-				at = i
-			}
-		}
-		if at < 0 || at >= len(n.Captures) || !n.Is("If") {
-			return false
-		}
-		v = n.Captures[at]
-	}
-}
-
 // hoistCaptures moves the conversions of captures out of a node's regions.
 func hoistCaptures(n *graph.Node) bool {
 	changed := false
@@ -65,7 +42,7 @@ func hoistCaptures(n *graph.Node) bool {
 		if v.IsConst() || v.IsDims() {
 			continue
 		}
-		always := loops(n) || invariant(v)
+		always := loops(n) || v.Invariant()
 		moved, read := false, false
 		for _, r := range n.Regions {
 			p := r.Graph.Captures[i]

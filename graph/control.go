@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // Control flow is run by whoever has the node: an If, Loop or Scan calls its regions with values that go in and out as they
 // are. So a value and what stands for it inside of a region have one format.
 
@@ -46,4 +48,24 @@ func (n *Node) RegionOperand(k int) *Value {
 		return nil
 	}
 	return r.Inputs[param+k-input]
+}
+
+// Invariant reports whether v is the same in all iterations of a loop around its graph, which captures it: what is made of it
+// alone can be made once, before the loop.
+func (v *Value) Invariant() bool {
+	for v != nil && v.IsCapture() {
+		g, n := v.graph, v.graph.owner
+		if n == nil {
+			return false
+		}
+		if n.Is("Loop", "Scan", "SequenceMap") {
+			return true
+		}
+		at := slices.Index(g.Captures, v)
+		if at < 0 || at >= len(n.Captures) || !n.Is("If") {
+			return false
+		}
+		v = n.Captures[at]
+	}
+	return false
 }

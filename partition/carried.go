@@ -10,7 +10,6 @@ const assumedTrips = 16
 type carried struct {
 	made   map[*graph.Value]*graph.Value   // by parameter
 	params map[*graph.Value][]*graph.Value // by what is made
-	loop   bool                            // the graph is a loop's body
 }
 
 // carriedIn finds what is carried in a graph.
@@ -20,7 +19,6 @@ func carriedIn(g *graph.Graph) carried {
 	if n == nil {
 		return c
 	}
-	c.loop = n.Is("Loop", "Scan", "SequenceMap")
 	count, _, param, result := n.Carried()
 	for k := range count {
 		p, v := g.Inputs[param+k], g.Outputs[result+k]
@@ -51,7 +49,7 @@ func (c *carried) leaves(v *graph.Value) bool {
 
 // share returns the part of a conversion of v that counts for a run of the graph: what a loop captures is converted once.
 func (c *carried) share(v *graph.Value) float64 {
-	if c.loop && v.IsCapture() {
+	if v.Invariant() {
 		return 1.0 / assumedTrips
 	}
 	return 1

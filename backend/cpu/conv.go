@@ -84,7 +84,8 @@ func isImage(v *graph.Value) bool {
 	return is4D(v) || operators.IsFloat32(v) && v != nil && (len(v.Type.Shape) == 3 || len(v.Type.Shape) == 5)
 }
 
-// fixed reports whether a convolution's weights or bias are constants. Others are packed in each run.
+// fixed reports whether a convolution's weights or bias are constants. Others are packed in each run, but for those that a loop
+// captures, which a conversion before the loop packs.
 func fixed(v *graph.Value) bool { return v == nil || v.IsConst() || fuse.InBody(v) }
 
 func fixedWeights(n *graph.Node) bool { return fixed(n.Input(1)) && fixed(n.Input(2)) }
@@ -93,7 +94,7 @@ func fixedWeights(n *graph.Node) bool { return fixed(n.Input(1)) && fixed(n.Inpu
 func weightFormat(n *graph.Node, k convKind) graph.Format {
 	rank := len(n.Inputs[1].Type.Shape)
 	switch {
-	case !fixed(n.Inputs[1]):
+	case !fixed(n.Inputs[1]) && (rank == 5 || k == convMixed || !n.Inputs[1].Invariant()):
 		return rowMaj
 	case k == convDense && rank == 5:
 		return denseVolumeWeights
@@ -225,9 +226,14 @@ type convCall struct {
 // convConstants makes weights and bias ready.
 func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
 	c.biasAt = place.Nowhere
-	if w.IsConst() {
-		c.weights = p.ConstantIn(w, w.Format, 4*c.plan.WeightFloats())
-	} else {
+	switch need := 4 * c.plan.WeightFloats(); {
+	case w.IsConst():
+		c.weights = p.ConstantIn(w, w.Format, need)
+	case w.Format != rowMaj: // packed before the loop that captures them
+		if c.weights = p.In(w); c.weights.Size < need {
+			return fmt.Errorf("weights %v have %d bytes in %v, and %d are read", w, c.weights.Size, w.Format, need)
+		}
+	default:
 		c.weights = p.packWeights(c.plan, p.In(w))
 	}
 	switch {

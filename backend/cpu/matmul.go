@@ -18,6 +18,13 @@ var (
 	packedNK = mustFormat("Ab16a") // of B[N, K], transposed
 )
 
+// packable reports whether the right operand of a product is packed once: a constant, or what a loop captures, which a conversion
+// before the loop packs.
+func packable(b *graph.Value) bool {
+	_, static := b.Type.Shape.Static()
+	return fuse.IsConst(b) || static && b.Invariant()
+}
+
 func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	a, b := n.Inputs[0], n.Inputs[1]
 	if !operators.IsFloat32(n.Inputs...) {
@@ -27,7 +34,7 @@ func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(a.Type.Shape), len(b.Type.Shape))
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
-	if fuse.IsConst(b) && len(b.Type.Shape) == 2 {
+	if packable(b) && len(b.Type.Shape) == 2 {
 		s.Name = "packed"
 		s.Inputs[1] = graph.Fixed(packedKN)
 	}
@@ -40,7 +47,7 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	b := n.Inputs[1]
-	if fuse.IsConst(b) {
+	if packable(b) {
 		// Few rows could read B[N, K] as it is in the model, and compiling it would not read or copy it. But a mapped file has
 		// small pages: with one row of A that costs vgg11, whose classifier has 494 MB, 7 to 9 % of its time.
 		s.Name, s.Inputs[1] = "packed", graph.Fixed(packedKN)
