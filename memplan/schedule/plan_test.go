@@ -170,14 +170,14 @@ var _ = Describe("Make", func() {
 	It("takes a known arena that fits and is sound, and searches otherwise", func() {
 		p := chain(4, 64)
 		found := make1(p).Arenas[0]
-		known := schedule.Known{Device: found.Device.String(), Height: found.Height + 128, Method: "by hand"}
+		known := schedule.Known{Device: found.Device.String(), Height: found.Height + tensor.Alignment, Method: "by hand"}
 		for _, b := range found.Placed {
-			b.Offset += 128
+			b.Offset += tensor.Alignment
 			known.Placed = append(known.Placed, b)
 		}
 		p.Known = []schedule.Known{{Device: gpu.String()}, known}
 		plan := make1(p)
-		Expect([]any{plan.Arenas[0].Height, plan.Arenas[0].LowerBound, plan.Arenas[0].Method}).To(Equal([]any{found.Height + 128, found.LowerBound, "by hand"}))
+		Expect([]any{plan.Arenas[0].Height, plan.Arenas[0].LowerBound, plan.Arenas[0].Method}).To(Equal([]any{found.Height + tensor.Alignment, found.LowerBound, "by hand"}))
 		Expect(plan.Arenas[0].Placed).To(Equal(known.Placed))
 		simulate(p, plan)
 		for _, spoil := range []func(k *schedule.Known){
