@@ -27,8 +27,7 @@ func (p *Process) Call(number uint64, what *string, fn uint32, args [6]uintptr, 
 	for k, a := range args {
 		s.args[k] = uint64(a)
 	}
-	l.request(i, opCall)
-	if err := l.await(i, &p.paces[fn%paces], limit); err != nil {
+	if err := l.await(i, &p.paces[fn%paces], l.request(i, opCall), limit); err != nil {
 		return 0, err
 	}
 	l.worked.Store(true)
@@ -75,8 +74,7 @@ func (p *Process) read(number uint64, op uint32, dst []byte, most int, limit tim
 	for from := 0; from < len(dst); from += most {
 		n := min(most, len(dst)-from)
 		ask(s, from, n)
-		l.request(i, op)
-		if err := l.await(i, &p.reads, limit); err != nil {
+		if err := l.await(i, &p.reads, l.request(i, op), limit); err != nil {
 			return err
 		}
 		copy(dst[from:from+n], s.data[:])
@@ -115,29 +113,31 @@ func (l *life) give(i int) {
 	l.tickets <- struct{}{}
 }
 
-// request has the child do what stands in the slot.
-func (l *life) request(i int, op uint32) {
+// request has the child do what stands in the slot, and says whether it had to be woken for that.
+func (l *life) request(i int, op uint32) (woken bool) {
 	s := &l.area.slots[i]
 	l.calls[i]++
-	s.number, s.op = l.calls[i], op
-	s.give(stateRequest)
+	s.number, s.op, s.pause = l.calls[i], op, uint64(time.Since(l.replied[i]))
+	return s.give(stateRequest)
 }
 
-// await returns when a slot has the reply to the call that is under way, and answers what the child asks in between.
-func (l *life) await(i int, p *pace, limit time.Duration) error {
+// await returns when a slot has the reply to the call that is under way, and answers what the child asks in between. The child
+// takes time at that pace, and had to be woken or not.
+func (l *life) await(i int, p *pace, woken bool, limit time.Duration) error {
 	s := &l.area.slots[i]
 	begin := time.Now()
 	for {
-		st, err := l.settle(i, p.spin(), begin, limit)
+		st, err := l.settle(i, p.spin(woken), begin, limit)
 		switch {
 		case err != nil:
 			return err
 		case st == stateReply && s.answers == l.calls[i]:
-			p.note(time.Since(begin))
+			p.note(time.Duration(s.work))
+			l.replied[i] = time.Now()
 			return nil
 		case st == stateUpcall && s.answers != l.calls[i]:
 			s.upRet = l.p.c.Upcall(s.up)
-			s.give(stateAnswered)
+			woken = s.give(stateAnswered)
 		default:
 			return l.fail(l.corrupt(i, st))
 		}

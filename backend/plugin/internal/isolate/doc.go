@@ -24,6 +24,8 @@
 //	    88      8  number of the call that the result is of
 //	    96     32  four words that an upcall asks with
 //	   128      8  the parent's answer to it
+//	   136      8  nanoseconds that the call took
+//	   144      8  nanoseconds since the parent had the reply to the one before
 //	   256   7936  what was read
 //
 // Who waits looks at the state for as long as the answer, or the next request, takes as a rule, then sleeps on it; where that is

@@ -71,9 +71,10 @@ type life struct {
 	reason  *Failure                // set before dead is closed
 	worked  atomic.Bool             // a call was answered
 
-	tickets chan struct{} // one for each slot
-	taken   atomic.Uint64 // bits of slots
-	calls   [slots]uint64 // numbers of calls, of who holds the slot
+	tickets chan struct{}    // one for each slot
+	taken   atomic.Uint64    // bits of slots
+	calls   [slots]uint64    // numbers of calls, of who holds the slot
+	replied [slots]time.Time // of replies, of who holds the slot
 	wake    [slots]chan struct{}
 	what    [slots]atomic.Pointer[string] // the function, for errors
 }

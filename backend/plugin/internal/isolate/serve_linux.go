@@ -29,7 +29,6 @@ type Host struct {
 	area    *area
 	callee  Callee
 	threads sync.Map // slots by thread
-	upcalls pace
 }
 
 // Serve is the child: it opens the library by load, and does what the parent asks for until it ends. It returns the exit code.
@@ -119,13 +118,13 @@ func (h *Host) Upcall(words [4]uint64) (ret uint64, ok bool) {
 	}
 	s := &h.area.slots[i.(int)]
 	s.up = words
-	h.tell(i.(int), stateUpcall)
-	s.attend(stateAnswered, &h.upcalls)
+	woken := h.tell(i.(int), stateUpcall)
+	s.attend(stateAnswered, new(pace).spin(woken))
 	return s.upRet, true
 }
 
-// tell sets the state of a slot for the parent to see.
-func (h *Host) tell(i int, state uint32) {
+// tell sets the state of a slot for the parent to see, and says whether the parent had to be woken.
+func (h *Host) tell(i int, state uint32) (woken bool) {
 	s := &h.area.slots[i]
 	atomic.StoreUint32(&s.state, state)
 	switch atomic.SwapUint32(&s.wait, waitNot) {
@@ -133,14 +132,16 @@ func (h *Host) tell(i int, state uint32) {
 		futexWake(&s.state)
 	case waitMessage:
 		_ = h.send(messageWake, binary.LittleEndian.AppendUint32(nil, uint32(i)))
+	default:
+		return false
 	}
+	return true
 }
 
-// attend waits until the parent has set that state.
-func (s *slot) attend(state uint32, p *pace) {
+// attend waits until the parent has set that state, and looks for it for spin before it sleeps.
+func (s *slot) attend(state uint32, spin time.Duration) {
 	other := func(st uint32) bool { return st != state }
-	begin := time.Now()
-	for st := s.look(other, p.spin()); st != state; {
+	for st := s.look(other, spin); st != state; {
 		atomic.StoreUint32(&s.sleep, 1)
 		if st = atomic.LoadUint32(&s.state); st != state {
 			futexWait(&s.state, st, 0)
@@ -148,7 +149,6 @@ func (s *slot) attend(state uint32, p *pace) {
 		}
 		atomic.StoreUint32(&s.sleep, 0)
 	}
-	p.note(time.Since(begin))
 }
 
 // serve does the calls of slot i, and sees to it that a thread is there for the next slot.
@@ -157,8 +157,11 @@ func (h *Host) serve(i int) {
 	h.threads.Store(unix.Gettid(), i)
 	s := &h.area.slots[i]
 	var requests pace
+	woken := false
 	for first := true; ; first = false {
-		s.attend(stateRequest, &requests)
+		s.attend(stateRequest, requests.spin(woken))
+		begin := time.Now()
+		requests.note(time.Duration(s.pause))
 		if first && i+1 < slots {
 			go h.serve(i + 1)
 		}
@@ -175,8 +178,8 @@ func (h *Host) serve(i int) {
 				one(s.data[uint64(i)*size:][:size], at)
 			}
 		}
-		s.answers = s.number
-		h.tell(i, stateReply)
+		s.answers, s.work = s.number, uint64(time.Since(begin))
+		woken = h.tell(i, stateReply)
 	}
 }
 

@@ -21,7 +21,8 @@ type slot struct {
 	answers                uint64
 	up                     [4]uint64
 	upRet                  uint64
-	_                      [slotData - 136]byte
+	work, pause            uint64
+	_                      [slotData - 152]byte
 	data                   [slotBytes - slotData]byte
 }
 
@@ -81,12 +82,13 @@ func futexWake(at *uint32) {
 	_, _, _ = syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(at)), 1 /* FUTEX_WAKE */, 1, 0, 0, 0)
 }
 
-// give sets the state for the child to see.
-func (s *slot) give(state uint32) {
+// give sets the state for the child to see, and says whether the child had to be woken.
+func (s *slot) give(state uint32) (woken bool) {
 	atomic.StoreUint32(&s.state, state)
-	if atomic.LoadUint32(&s.sleep) != 0 {
+	if woken = atomic.LoadUint32(&s.sleep) != 0; woken {
 		futexWake(&s.state)
 	}
+	return woken
 }
 
 // mine reports whether a state is for the child to see.
