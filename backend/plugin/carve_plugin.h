@@ -133,9 +133,10 @@ typedef struct carve_value {
   uint32_t reserved;
   const int64_t *dims;          /* ndim dims, -1 for one that is open */
   const uint32_t *symbols;      /* ndim symbols: equal numbers are equal sizes, 0 for none. NULL where no dim is open */
-  const carve_tensor *constant; /* what it holds, NULL where it is computed, and where it is a constant that is made of sizes: such are
-                                   in carve_run.constants, of which session_open sees the content. In compile's graphs the storage
-                                   stays where it is until executable_close */
+  const carve_tensor *constant; /* what it holds, in the format below: there may be a handle of the processor's memory. NULL where it
+                                   is computed, and where it is a constant that is made of sizes: such are in carve_run.constants,
+                                   of which session_open sees the content. In compile's graphs the storage stays where it is until
+                                   executable_close */
   const carve_format *format;   /* in compile's graphs, the chosen one; NULL for row-major on the host */
   carve_str name;
 } carve_value;
@@ -149,7 +150,8 @@ typedef struct carve_value {
 #define CARVE_ATTR_STRINGS 8
 
 /* An attribute of a node. Defaults of the operator's schema are filled in, but for lists of texts: how many there are goes by
- * other attributes (RNN's activations by its direction). */
+ * other attributes (RNN's activations by its direction). A default that ONNX says in words alone is not in the schema: strides,
+ * dilations, pads and kernel_shape of Conv and of pooling may be absent. */
 typedef struct carve_attr {
   uint32_t size;
   int32_t type; /* CARVE_ATTR_..., ONNX's numbers */
@@ -653,7 +655,9 @@ typedef struct carve_plugin {
   int32_t (*compile)(uint64_t backend, const carve_graph *graph, const carve_options *options, uint64_t *executable,
                      carve_error *err);
   int32_t (*executable_close)(uint64_t executable); /* required */
-  /* specialize makes the instance for concrete sizes of the symbols. CARVE_NEEDS_SHAPES: bindings lack symbols whose sizes
+  /* specialize makes the instance for concrete sizes of the symbols: a dim of a value is carve_value.dims[i] or, where that is -1,
+   * the value of the binding whose symbol is carve_value.symbols[i]. What lies between two nodes has its sizes from here alone:
+   * buffers are bytes. CARVE_NEEDS_SHAPES: bindings lack symbols whose sizes
    * depend on data; it is then asked again in the run. Required. */
   int32_t (*specialize)(uint64_t executable, const carve_binding *bindings, uint64_t n, uint64_t *instance, carve_error *err);
   int32_t (*instance_close)(uint64_t instance); /* required */

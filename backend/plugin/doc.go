@@ -12,8 +12,8 @@
 //
 // # Where to start
 //
-// Who uses a plugin calls [Open] and [Library.Open]. Who writes one reads carve_plugin.h, whose comments are the contract,
-// and examples/plugin/accelerator.c, a whole accelerator in one file.
+// Who uses a plugin calls [Open] and [Library.Open]. Who writes one reads carve_plugin.h (carve plugin header prints it), whose
+// comments are the contract, and examples/plugin/accelerator.c, a whole accelerator in one file.
 //
 // # Operators, properties, passes
 //
@@ -64,6 +64,7 @@
 //     supports is asked like of others.
 //   - Work that goes on after enqueue has an event. Without streams the host queues the calls by itself; with them
 //     copies and runs of several groups are ordered by the library, and the host waits at the end alone.
+//   - The graph that compile gets ends with the call, but for the content of constants: what runs need of nodes is copied.
 //   - Sizes of operands that a model computes are constants without content; carve_run.constants has them when a session is
 //     opened.
 //
@@ -72,7 +73,7 @@
 //	carve plugin check ./library.so
 //
 // says what is wrong: it runs the compliance suite, and prints how far each operator's results are from the reference
-// kernels'. carve run MODEL --plugin ./library.so --backend NAME,cpu --check compares every group of a model, and names the
+// kernels'; with --out-of-process a crash is one of its failures, and not its end. carve run MODEL --plugin ./library.so --backend NAME,cpu --check compares every group of a model, and names the
 // node that is at fault. In C++, carve_plugin.hpp (carve plugin header --cpp) keeps exceptions inside.
 //
 // A library built from Go (go build -buildmode=c-shared) has a second Go runtime in the process. That works, also in programs
