@@ -63,6 +63,41 @@ func recurrent() string {
 }`
 }
 
+// nested is a loop in a loop, around a convolution.
+func nested() string {
+	return `graph {
+  opset 17
+  input %x: f32[1,16,6,6]
+  input %m: i64[]
+  const %c = bool[]{true}
+  ` + constant("w", 16, 16, 3, 3) + `
+  %y = Loop(%m, %c, %x | %w) "outer" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[1,16,6,6]
+      capture %w: f32[16,16,3,3]
+      const %two = i64[]{2}
+      const %go = bool[]{true}
+      %z = Loop(%two, %go, %v | %w) "inner" {
+        body: graph {
+          input %i2: i64[]
+          input %k2: bool[]
+          input %u: f32[1,16,6,6]
+          capture %w: f32[16,16,3,3]
+          %a = Conv(%u, %w; pads=[1, 1, 1, 1]) "conv"
+          %next = Tanh(%a) "tanh"
+          output %k2, %next
+        }
+      }
+      %s = Sigmoid(%z) "sigmoid"
+      output %k, %s
+    }
+  }
+  output %y
+}`
+}
+
 // branching is a loop around an If, which convolves with other weights after the first iterations.
 func branching() string {
 	return `graph {
@@ -198,6 +233,9 @@ var _ = Describe("loops", func() {
 		Entry("a recurrent layer as a Scan", recurrent(), func(n int) map[string]tensor.Value {
 			return map[string]tensor.Value{"x": wave(n, 2, 8), "h": wave(2, 8)}
 		}, func(n int) []*tensor.Tensor { return []*tensor.Tensor{wave(2, 8), wave(n, 2, 8)} }),
+		Entry("a Loop in a Loop", nested(), func(n int) map[string]tensor.Value {
+			return map[string]tensor.Value{"x": wave(1, 16, 6, 6), "m": trips(int64(n))}
+		}, func(int) []*tensor.Tensor { return []*tensor.Tensor{wave(1, 16, 6, 6)} }),
 		Entry("an If in a Loop", branching(), func(n int) map[string]tensor.Value {
 			return map[string]tensor.Value{"x": wave(1, 16, 8, 8), "m": trips(int64(n))}
 		}, func(int) []*tensor.Tensor { return []*tensor.Tensor{wave(1, 16, 8, 8)} }),

@@ -10,6 +10,13 @@ const assumedTrips = 16
 type carried struct {
 	made   map[*graph.Value]*graph.Value   // by parameter
 	params map[*graph.Value][]*graph.Value // by what is made
+	kept   map[keptKey]graph.Format        // what keptIn has found, so that loops in each other are looked at once
+}
+
+// keptKey is value k that a loop carries.
+type keptKey struct {
+	n *graph.Node
+	k int
 }
 
 // carriedIn finds what is carried in a graph.
@@ -53,4 +60,64 @@ func (c *carried) share(v *graph.Value) float64 {
 		return 1.0 / assumedTrips
 	}
 	return 1
+}
+
+// madeIn returns the format in which a value will be: that of its signature, and for a result of control flow, whose regions have
+// their formats already, the one in which it comes out of them (convert.Hoist).
+func (c *carried) madeIn(v *graph.Value) graph.Format {
+	n := v.Producer
+	if n == nil || n.Ports != nil || !n.IsControl() {
+		return v.Format
+	}
+	if count, _, _, _ := n.Carried(); v.Index < count {
+		return c.keptIn(n, v.Index)
+	}
+	f := graph.HostFormat
+	for i, r := range n.Regions {
+		if !n.Is("If") || v.Index >= len(r.Graph.Outputs) {
+			return graph.HostFormat
+		}
+		g := c.madeIn(r.Graph.Outputs[v.Index])
+		if i > 0 && g != f {
+			return graph.HostFormat
+		}
+		f = g
+	}
+	return f
+}
+
+// readIn returns the format in which an operand will be read: a loop takes what it carries as its body does.
+func (c *carried) readIn(u graph.Use) graph.Format {
+	n := u.Node
+	if count, input, _, _ := n.Carried(); n.Ports == nil && u.Slot >= input && u.Slot < input+count {
+		return c.keptIn(n, u.Slot-input)
+	}
+	return wantedBy(u)
+}
+
+// keptIn returns the format in which carried value k of a loop will be: the one in which its body makes it, where all who read it
+// there want that.
+func (c *carried) keptIn(n *graph.Node, k int) (f graph.Format) {
+	if f, known := c.kept[keptKey{n, k}]; known {
+		return f
+	}
+	defer func() {
+		if c.kept == nil {
+			c.kept = map[keptKey]graph.Format{}
+		}
+		c.kept[keptKey{n, k}] = f
+	}()
+	_, _, param, result := n.Carried()
+	body := n.Region("body")
+	p, v := body.Inputs[param+k], body.Outputs[result+k]
+	if v.Producer == nil {
+		return graph.HostFormat
+	}
+	f = c.madeIn(v)
+	for _, u := range p.Uses() {
+		if c.readIn(u) != f {
+			return graph.HostFormat
+		}
+	}
+	return f
 }

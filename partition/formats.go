@@ -247,6 +247,7 @@ func (c *formatChooser) format(v *graph.Value) graph.Format {
 		if s := c.sigs[p.ID]; s != nil {
 			return s[c.choice[p.ID]].Outputs[v.Index].Format
 		}
+		return c.loop.madeIn(v)
 	}
 	return graph.HostFormat
 }
@@ -254,7 +255,10 @@ func (c *formatChooser) format(v *graph.Value) graph.Format {
 // wanted returns the format that an operand is read in, given the choices.
 func (c *formatChooser) wanted(u graph.Use) graph.Format {
 	s := c.sigs[u.Node.ID]
-	if s == nil || u.Slot >= len(u.Node.Inputs) {
+	if s == nil {
+		return c.loop.readIn(u)
+	}
+	if u.Slot >= len(u.Node.Inputs) {
 		return graph.HostFormat
 	}
 	return s[c.choice[u.Node.ID]].Inputs[u.Slot].Format

@@ -21,7 +21,7 @@ func ClaimWhole(g *graph.Graph, scope int, o *Options) {
 		}
 		for _, x := range o.Backends {
 			name := x.Info().Name
-			if b.whyAny(n, name) == nil && x.Supports(n).Reason == nil {
+			if x.Supports(n).Reason == nil && b.whyAny(n, name) == nil {
 				n.Backend = name
 				break
 			}

@@ -268,29 +268,30 @@ func (r *loopRun) take(ctx context.Context, k int, st *Step) error {
 func (r *loopRun) moved(ctx context.Context, k int, t, to *tensor.Tensor) error {
 	c := &r.l.carried[k]
 	var b *tensor.Tensor
+	var err error
 	if c.pool >= 0 {
-		b = r.pick(c.pool)
+		b, err = r.pick(c.pool)
 	} else {
-		var err error
-		if b, err = tensor.New(t.DType, t.Shape...); err != nil {
-			return err
-		}
+		b, err = tensor.New(t.DType, t.Shape...)
+	}
+	if err != nil {
+		return err
 	}
 	*to = *b
 	return r.f.copyStep(ctx, r.i, to, t, r.g.s.block.Slots[c.param].Value.Format)
 }
 
 // pick returns a buffer of a pool that holds no carried value, and that this iteration has not picked yet.
-func (r *loopRun) pick(p int) *tensor.Tensor {
+func (r *loopRun) pick(p int) (*tensor.Tensor, error) {
 	list := r.pools[p]
 	for n := range list {
 		at := (n + r.first) % len(list)
 		if b := &list[at]; !r.used[p][at] && !r.holds(b) {
 			r.used[p][at] = true
-			return b
+			return b, nil
 		}
 	}
-	panic("exec: a pool has two buffers for each value that is carried") // no more than half of them are held
+	return nil, fmt.Errorf("%w: of %d buffers all hold what the loop carries", ErrRun, len(list)) // no more than half of them do
 }
 
 // holds reports whether a carried value lies in a buffer.
@@ -303,9 +304,9 @@ func (r *loopRun) holds(b *tensor.Tensor) bool {
 	return false
 }
 
-// sameStorage reports whether two tensors of one shape and format are one in memory.
+// sameStorage reports whether two tensors of one shape and format are one in memory. Without elements they are two.
 func sameStorage(a, b *tensor.Tensor) bool {
-	if a.Device.Canonical() != b.Device.Canonical() {
+	if product(a.Shape) == 0 || a.Device.Canonical() != b.Device.Canonical() {
 		return false
 	}
 	if !a.Device.IsHost() {
@@ -486,7 +487,10 @@ func (r *loopRun) settle(k int, it, trips int64) error {
 	var b *tensor.Tensor
 	switch {
 	case h.pool >= 0:
-		b = r.pick(h.pool)
+		var err error
+		if b, err = r.pick(h.pool); err != nil {
+			return err
+		}
 	case h.stage >= 0:
 		b = &r.scratch[h.stage]
 	default:
