@@ -14,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/internal/constants"
 	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/internal/pool"
+	"github.com/carve-dev/carve/internal/twin"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -236,10 +237,23 @@ func (c *compilation) compileGroups() error {
 		return nil
 	})
 	c.exes, c.dynamic = map[*graph.Node]backend.Executable{}, map[*graph.Node]bool{}
-	err := pool.Each(c.ctx, len(jobs), c.o.Threads, c.progress, func(i int) error {
-		jobs[i].compile(c)
-		return nil
-	})
+	equal := make([]twin.Group, len(jobs))
+	for i := range jobs {
+		equal[i] = twin.Group{Body: jobs[i].group.Body, Exe: &jobs[i].exe}
+		if !jobs[i].group.Dynamic && len(c.o.Properties[jobs[i].group.Backend]) == 0 {
+			equal[i].Backend = jobs[i].b
+		}
+	}
+	compile := func(list []int) error {
+		return pool.Each(c.ctx, len(list), c.o.Threads, c.progress, func(i int) error {
+			jobs[list[i]].compile(c)
+			return nil
+		})
+	}
+	err := compile(twin.Find(equal))
+	if err == nil {
+		err = compile(twin.Share(equal))
+	}
 	for i := range jobs {
 		if e := jobs[i].exe; e != nil {
 			c.exes[jobs[i].group.Node], c.dynamic[jobs[i].group.Node] = e, jobs[i].group.Dynamic

@@ -7,7 +7,7 @@
 // interfaces, in the order in which they are asked: [Backend] says which nodes it takes, in which formats, and compiles a
 // subgraph to an [Executable]; that makes an [Instance] for concrete shapes, which says what memory it needs and runs.
 // examples/custom-backend is one in a single file, and package backendtest proves that a backend keeps the contract.
-// [Negotiator], [Claimer], [Estimator], [KernelProvider], [Loader] and, on executables, [Saver] are optional: abilities are
+// [Negotiator], [Claimer], [Estimator], [KernelProvider], [Repeating], [Loader] and, on executables, [Saver] are optional: abilities are
 // added by interfaces, and the base interface does not grow.
 //
 // A backend registers itself from init ([Register]), like a database/sql driver, or is handed over by the caller.
@@ -254,6 +254,18 @@ type Footprint struct {
 	// Overwrite lists per node the operands whose memory its first result may take where nobody reads them later.
 	Overwrite [][]int
 }
+
+// Repeating is implemented by backends that compile one of several equal subgraphs for all of them, such as the layers of a transformer.
+// It is worth it where compiling takes long: to compare two groups takes some 0.1 ms, more than the built-in backends need for one.
+type Repeating interface {
+	// Repeats reports whether what Compile makes of sub runs every subgraph that is equal to it but for names and for what is in
+	// constants of more than RepeatedContent elements: nothing of these is read before a run, which finds them in RunArgs. Instances
+	// are shared as well; each group has RunArgs of its own. Groups with properties of the user's are compiled one by one.
+	Repeats(sub *graph.Graph) bool
+}
+
+// RepeatedContent is the most elements of a constant whose content has to be the same in subgraphs that are run by one executable.
+const RepeatedContent = 64
 
 // Saver is implemented by Executables that can be written to a file: what a compilation took long for, as the backend's own bytes.
 type Saver interface {
