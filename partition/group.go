@@ -29,7 +29,8 @@ func (s *State) Group(ctx context.Context) (err error) {
 
 // group returns the group of each node by id, -1 for the host scheduler's nodes. order is a topological order of the graph.
 //
-// Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
+// Colours are merged one after the other: in the order of backends, or, where cost decides, of their names, so that what groups cost
+// does not depend on the order of the list. Nodes whose shapes depend on data and nodes whose shapes do not are two colours: the ones' memory is planned, the
 // others' is not.
 func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []groupInfo, error) {
 	// The graph is walked through once: a large one does not stay in the caches.
@@ -67,7 +68,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		}
 		p.Color[i] = dag.Host
 		if b := s.backend[n.ID]; b != hostScheduled {
-			p.Color[i] = 2*b + dynamic
+			p.Color[i] = 2*s.rank[b] + dynamic
 		}
 	}
 	var err error
@@ -102,7 +103,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 		number[i] = -1
 		if c >= 0 {
 			number[i] = int32(len(infos))
-			infos = append(infos, groupInfo{backend: c / 2, dynamic: c%2 == 1})
+			infos = append(infos, groupInfo{backend: s.ranked[c/2], dynamic: c%2 == 1})
 		}
 	}
 	for i, id := range ids {
@@ -208,7 +209,7 @@ func (s *State) cuts(order []*graph.Node, p *dag.Problem, from, to []int32) []bo
 	cut := make([]bool, len(from))
 	for e, u := range from {
 		if c := p.Color[u]; c >= 0 && c == p.Color[to[e]] {
-			for _, f := range filters[c/2] {
+			for _, f := range filters[s.ranked[c/2]] {
 				cut[e] = cut[e] || !f(order[u], order[to[e]])
 			}
 		}

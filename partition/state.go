@@ -1,8 +1,10 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -21,6 +23,8 @@ type State struct {
 	// efficiency is what each backend achieves, nil where it does not say.
 	efficiency []*backend.Efficiency
 	props      [][]*property.Rule // of each backend: the user's, then its own
+	// rank is the place of each backend among those whose nodes are grouped, ranked the backend at each place.
+	rank, ranked []int32
 	barred     *barred
 	reached    int // stages that are done
 
@@ -65,10 +69,25 @@ func NewState(g *graph.Graph, o *Options, scope int) *State {
 		}
 		s.props = append(s.props, o.rules(b))
 	}
+	s.rankBackends()
 	s.result.graph, s.result.names = g, s.names
 	s.table = &Candidates{s: s}
 	s.grow()
 	return s
+}
+
+// rankBackends ranks backends by their names where cost decides, and else as they are listed.
+func (s *State) rankBackends() {
+	for i := range s.names {
+		s.ranked = append(s.ranked, int32(i))
+	}
+	if !isUnpriced(s.o.Chooser) {
+		slices.SortStableFunc(s.ranked, func(a, b int32) int { return cmp.Compare(s.names[a], s.names[b]) })
+	}
+	s.rank = make([]int32, len(s.ranked))
+	for place, i := range s.ranked {
+		s.rank[i] = int32(place)
+	}
 }
 
 // Graph returns the graph that the partition rewrites.
