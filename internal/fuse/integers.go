@@ -122,22 +122,20 @@ func given(t, scale, zero *tensor.Tensor, axis int) *Integers {
 			return nil
 		}
 	}
-	src, shift := make([]int64, t.Len()), make([]int64, n)
-	if tensor.DecodeInts(src, t) != nil {
-		return nil
-	}
-	shifted := false
+	shift, shifted := make([]int64, n), false
 	if zero != nil {
 		for c := range shift {
 			shift[c] = zero.Int64At(c % zero.Len())
 			shifted = shifted || shift[c] != 0
 		}
 	}
-	if !w.fill(t.Shape, axis, func(c, i int) int64 { return src[i] - shift[c] }) {
-		return nil
-	}
 	if t.DType == tensor.Int8 && !shifted && t.Strides == nil {
-		w.Q = nil
+		w.count(tensor.Of[int8](t), axis, t.Shape)
+		return w
+	}
+	src := make([]int64, t.Len())
+	if tensor.DecodeInts(src, t) != nil || !w.fill(t.Shape, axis, func(c, i int) int64 { return src[i] - shift[c] }) {
+		return nil
 	}
 	return w
 }
@@ -212,6 +210,21 @@ func scaleOf(most, before float32, each func(func(float32) bool) bool) (float32,
 		}
 	}
 	return 0, false
+}
+
+// count sums weights that are integers about zero as they stand.
+func (w *Integers) count(q []int8, axis int, shape []int) {
+	n, inner := shape[axis], elements(shape[axis+1:])
+	if inner == 0 {
+		return
+	}
+	for at := 0; at < len(q); at += inner {
+		c := at / inner % n
+		for _, x := range q[at : at+inner] {
+			w.Sums[c] += int64(x)
+			w.Most = max(w.Most, int(x), -int(x))
+		}
+	}
 }
 
 func newIntegers(shape []int, axis int) *Integers {
