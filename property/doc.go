@@ -11,6 +11,7 @@
 //     fused into one node; NewPattern makes a property of them, with a check function.
 //   - Found makes a property of a function that finds sets by code.
 //   - And, Where, Limit, WithKind and MinBenefit turn properties into others.
+//   - ByName takes the operators of a list, as MXNet's properties default and default_v2 do, in carve's groups or in MXNet's.
 //   - Pin binds nodes to a backend by name or operator, and ReadConfig reads pins and registered properties from a file.
 //
 // Whatever these cannot say is written as a Rule, which has a function for each hook, or as a type of the user's own that is a
@@ -40,6 +41,20 @@
 //
 // MXNet's attribute disable is Options.DisabledProperties of the compiler, its inference_only is always so, and its
 // dedup_subgraph too: each value crosses a border once. Nodes without operands are welcome (require_subgraph_inputs).
+//
+// # For those who come from MXNet
+//
+// A SubgraphSelector, V1 or V2, is a Selector: Select, SelectInput, SelectOutput, Filter and Reset mean what they did, nodes show their
+// readers (BiDirectedNode is graph.Node), and NodeAttr is in the types of values. Reset is called before every attempt but the
+// first, and what Filter tears apart becomes several sets. CreateSubgraphSelector is SubgraphProperty.NewSelector; state lives in
+// the selector, since a property is shared. A property of type kAdjust is a Rule with Adjust.
+//
+// MXNET_REGISTER_SUBGRAPH_PROPERTY is Options.Properties of the compiler, by backend, or Register with a configuration; the order of
+// the list is the order of execution. optimize_for and MXBuildSubgraphByOpNames are Compile with them: ByName is the latter, with a
+// switch between groupings. supportedOps of a library is Nodes with WithKind(Admitting, …); its ids that keep nodes in one
+// subgraph are a Bounding property. reviewSubgraph is Review, in which a group is accepted, trimmed or vetoed with a reason.
+//
+// Where MXNet takes one set after the other, each by itself acyclic, groups here are acyclic together; MXNetSets says what MXNet makes.
 //
 // # What becomes of the sets
 //
