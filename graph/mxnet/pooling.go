@@ -92,7 +92,7 @@ func (o *op) powerPool(x *graph.Value, p pool, power int, global bool, conventio
 		o.fail(ErrAttribute, "p_value: 1, 2 or 3 is expected, found %d", power)
 	}
 	p.kind = "sum"
-	y := x
+	var y *graph.Value
 	if global {
 		y = o.globalPool(x, "sum", len(p.stride))
 	} else {

@@ -305,16 +305,14 @@ func squeezeAxes(o *op) *graph.Value {
 func concatAll(o *op) *graph.Value {
 	o.ignore("num_args")
 	o.inputs(1, 1<<16)
-	axis, xs := 1, o.in
+	var axis int
+	xs := slices.Clone(o.in)
 	switch o.n.Op {
 	case "_npi_concatenate":
-		n, ok := o.optional("axis")
-		if axis = n; !ok && o.value("axis") == "" {
-			if text, has := o.n.Attr("axis"); has && text == "None" {
-				xs = slices.Clone(xs)
-				for i := range xs {
-					xs[i] = o.reshape(xs[i], rest)
-				}
+		axis = o.integer("axis", 0)
+		if text, has := o.n.Attr("axis"); has && text == "None" { // all elements behind each other
+			for i := range xs {
+				xs[i] = o.reshape(xs[i], rest)
 			}
 		}
 	case "_rnn_param_concat", "_npi_rnn_param_concat":
