@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/measurements"
 	"github.com/carve-dev/carve/internal/plan"
 	"github.com/carve-dev/carve/internal/tune"
@@ -248,4 +249,9 @@ func (r *PlacementReport) with(p *partition.Placement, main bool) *PlacementRepo
 		}
 	}
 	return r
+}
+
+// nodeTimes returns the times of nodes alone.
+func nodeTimes(t partition.Times) func(n *graph.Node, backend string, sig *graph.Signature) float64 {
+	return func(n *graph.Node, backend string, sig *graph.Signature) float64 { return t.Node(n, backend, sig, 0) }
 }

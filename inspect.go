@@ -105,10 +105,7 @@ func (p *Program) Picture(ctx context.Context, o *PictureOptions) (*Picture, err
 	src := &picture.Source{Model: o.Model, Spec: s, Backends: p.backends, Registry: p.env.Transfer.Registry, Threads: p.o.Threads, Facts: p.facts(r),
 		Folded: []picture.Folded{}, Sizes: p.o.bounded()}
 	if p.times != nil {
-		times := p.times()
-		src.Measured = func(n *graph.Node, backend string, sig *graph.Signature) float64 {
-			return times.Node(n, backend, sig, 0)
-		}
+		src.Measured = nodeTimes(p.times())
 	}
 	for _, f := range r.Folded {
 		src.Folded = append(src.Folded, picture.Folded(f))
