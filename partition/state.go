@@ -25,8 +25,8 @@ type State struct {
 	props      [][]*property.Rule // of each backend: the user's, then its own
 	// rank is the place of each backend among those whose nodes are grouped, ranked the backend at each place.
 	rank, ranked []int32
-	barred     *barred
-	reached    int // stages that are done
+	barred       *barred
+	reached      int // stages that are done
 
 	table   *Candidates
 	backend []int32 // by node id: index into Options.Backends, hostScheduled or unassigned

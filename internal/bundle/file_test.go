@@ -99,7 +99,7 @@ var _ = Describe("A bundle", func() {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(got).NotTo(BeNil())
 				Expect(bytes.Equal(got, want.Bytes())).To(BeTrue())
-				Expect(cap(got)).To(Equal(len(got)), "nothing behind it can be reached")
+				Expect(got).To(HaveCap(len(got)), "nothing behind it can be reached")
 			}
 			at := f.Offset(p.ID)
 			Expect(at % bundle.Align).To(BeZero())
