@@ -90,7 +90,7 @@ func (p *processor) restore(w *writer, at handle, content []byte, kind uint32) e
 	if err := p.do(w, "copy", p.l.table.copy, p.handle(), copies, 1, 0); err != nil {
 		return err
 	}
-	return lent.settle(nil)
+	return lent.settle()
 }
 
 // placeOf is place for a block of which bytes are read: they have to be there.

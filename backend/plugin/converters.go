@@ -159,7 +159,7 @@ func (b *Backend) convert(index uint32, on *stream, dst, src *ends) error {
 	l := b.p.l
 	w, done := b.p.writer()
 	defer done()
-	lent := loan{}
+	lent := loan{on: on}
 	write := func(e *ends, written bool) uintptr {
 		c := operand{cTensor: one[cTensor](w)}
 		c.dims = l.head(w, c.cTensor, e.t.DType, e.t.Shape)
@@ -185,5 +185,5 @@ func (b *Backend) convert(index uint32, on *stream, dst, src *ends) error {
 	if !dst.t.Device.IsHost() {
 		w.wrote(l.opened(dst.t.Device), dst.t.Handle, int64(dst.t.Offset), dst.bytes)
 	}
-	return lent.settle(on)
+	return lent.settle()
 }

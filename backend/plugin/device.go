@@ -282,7 +282,7 @@ func (s *space) moveOn(on *stream, c *transfer) error {
 	defer done()
 	at := one[cCopy](w)
 	*at = cCopy{size: uint32(unsafe.Sizeof(*at)), kind: c.kind, dstOffset: uint64(c.dstOffset), srcOffset: uint64(c.srcOffset), bytes: uint64(c.bytes)}
-	lent := loan{}
+	lent := loan{on: on}
 	switch c.kind {
 	case copyTo:
 		at.src = uint64(lent.lend(w, c.host, false))
@@ -305,7 +305,7 @@ func (s *space) moveOn(on *stream, c *transfer) error {
 	if c.kind != copyFrom {
 		w.wrote(c.to, c.dst, c.dstOffset, c.bytes)
 	}
-	return lent.settle(on)
+	return lent.settle()
 }
 
 // NewStream implements device.Device.

@@ -13,6 +13,7 @@ import (
 
 // loan is host memory that a plugin has for a call, or for work that a call queues.
 type loan struct {
+	on     *stream // that the work is put on; nil where it is over with the call
 	copies []lentCopy
 }
 
@@ -26,19 +27,25 @@ func (x *loan) lend(w *writer, b []byte, written bool) uintptr {
 	if w.sees(b) {
 		return address(first(b))
 	}
+	if !written && x.on != nil {
+		return x.on.stage(w, b)
+	}
 	c := many[byte](w, len(b))
 	copy(c, b) // also where it is written: perhaps not all of it is
 	x.copies = append(x.copies, lentCopy{b, c, written})
 	return address(&c[0])
 }
 
-// settle waits for work on a stream where copies are lent to it, and copies back what was written.
-func (x *loan) settle(on *stream) error {
+// settle waits for work on the stream where it writes to copies, and copies back what was written.
+func (x *loan) settle() error {
+	if x.on != nil && x.on.staged > mostStaged {
+		return x.on.drain(context.Background())
+	}
 	if len(x.copies) == 0 {
 		return nil
 	}
-	if on != nil {
-		if err := on.drain(context.Background()); err != nil {
+	if x.on != nil {
+		if err := x.on.drain(context.Background()); err != nil {
 			return err
 		}
 	}
@@ -48,6 +55,30 @@ func (x *loan) settle(on *stream) error {
 		}
 	}
 	return nil
+}
+
+// mostStaged bounds the bytes that lie in memory of a stream's until its work is done.
+const mostStaged = 16 << 20
+
+// stage returns the address for the plugin of a copy of host memory, which stays there until the work on the stream is done.
+func (s *stream) stage(w *writer, b []byte) uintptr {
+	if s.staging.region == nil {
+		s.staging.region = w.region
+	}
+	at := &writer{page: &s.staging}
+	c := many[byte](at, len(b))
+	if w.err == nil {
+		w.err = at.err
+	}
+	copy(c, b)
+	s.staged += len(b)
+	return address(&c[0])
+}
+
+// unstage gives back what was staged, when the work is done or lost.
+func (s *stream) unstage() {
+	s.staging.reset()
+	s.staged = 0
 }
 
 // sees reports whether the plugin sees memory of the host.

@@ -16,6 +16,9 @@ type stream struct {
 	at     handle
 	closed bool
 	used   bool // there is work of which no Record or Sync has told
+
+	staging page // copies of the host's memory that work on the stream reads, out of process
+	staged  int  // their bytes
 }
 
 // slice is how long a wait stays in C: an end of ctx is seen after it.
@@ -139,11 +142,13 @@ func (s *stream) sync(ns uint64) (status, error) {
 	w, done := s.p.writer()
 	defer done()
 	if gone, err := s.gone(w); gone {
+		s.unstage()
 		return statusOK, err
 	}
 	st, err := s.p.poll(w, "stream_sync", s.p.l.table.streamSync, uintptr(s.at.word), uintptr(ns))
 	if st != statusPending {
 		s.used = false
+		s.unstage()
 	}
 	return st, err
 }
@@ -158,6 +163,7 @@ func (s *stream) Close() error {
 		err = cerr
 	}
 	s.closed = true
+	s.staging.end()
 	return err
 }
 
