@@ -174,7 +174,7 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 			Expect(failed.Pass).To(Equal("nothing"))
 			Expect(err).To(MatchError(f.cause))
 			Expect(err).To(MatchError(And(ContainSubstring("crashown.c.so"), ContainSubstring("run:"))))
-			if f.cause == plugin.ErrHung {
+			if errors.Is(f.cause, plugin.ErrHung) {
 				Expect(err).To(MatchError(ContainSubstring("within 500ms"))) // a pass is part of a compilation
 			}
 		})
