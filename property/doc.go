@@ -54,6 +54,8 @@
 // switch between groupings. supportedOps of a library is Nodes with WithKind(Admitting, …); its ids that keep nodes in one
 // subgraph are a Bounding property. reviewSubgraph is Review, in which a group is accepted, trimmed or vetoed with a reason.
 //
+// examples/mxnet-property has a selector in C++ and in Go beside each other.
+//
 // Where MXNet takes one set after the other, each by itself acyclic, groups here are acyclic together; MXNetSets says what MXNet makes.
 //
 // # What becomes of the sets

@@ -184,9 +184,123 @@ func (o *op) fused() (y *graph.Value, quantized bool) {
 		values[i] = v
 	}
 	o.require(at == len(o.in), "%d inputs are expected, found %d", at, len(o.in))
-	out := o.inline(s, vars, "fused", values)
+	in := o.t.scope(o.g, s, o.label+"/fused/")
+	in.scalars = o.scalars
+	for i, k := range vars {
+		in.values[k] = []*graph.Value{values[i]}
+	}
+	if quantized {
+		in.integerWeights(o)
+	}
+	out, err := in.run(s.Heads)
+	if err != nil {
+		panic(fault{err})
+	}
 	o.require(len(out) == 1, "a fused subgraph with %d results", len(out))
 	return out[0], quantized
+}
+
+// integerWeights translates the convolution of a fused subgraph, and the normalisation behind it, with weights in 8-bit integers, a
+// scale for each filter, as MXNet makes them when it runs: so that a backend finds a convolution of integers. Where weights are no
+// constants everything stays as it is.
+func (s *scope) integerWeights(o *op) {
+	conv, norm := -1, -1
+	for i := range s.sym.Nodes {
+		switch n := &s.sym.Nodes[i]; {
+		case n.Op == "Convolution" && conv < 0:
+			conv = i
+		case n.Op == "BatchNorm" && conv >= 0 && norm < 0 && len(n.Inputs) == 5 && n.Inputs[0].Node == conv:
+			norm = i
+		}
+	}
+	if conv < 0 {
+		return
+	}
+	n := s.sym.Nodes[conv]
+	data := func(e Entry) []float64 {
+		v := s.values[e.Node]
+		if v == nil || v[0].Const == nil || !v[0].Const.DType.IsFloat() {
+			return nil
+		}
+		out := make([]float64, v[0].Const.Len())
+		if tensor.Decode(out, v[0].Const) != nil {
+			return nil
+		}
+		return out
+	}
+	if len(n.Inputs) < 2 || s.values[n.Inputs[0].Node] == nil || data(n.Inputs[1]) == nil {
+		return
+	}
+	w, shape := data(n.Inputs[1]), s.values[n.Inputs[1].Node][0].Const.Shape
+	if len(shape) < 3 || shape[0] == 0 || len(w) == 0 {
+		return
+	}
+	bias := make([]float64, shape[0])
+	if len(n.Inputs) > 2 {
+		if b := data(n.Inputs[2]); len(b) == len(bias) {
+			copy(bias, b)
+		} else {
+			return
+		}
+	}
+	if norm >= 0 && !s.folded(&s.sym.Nodes[norm], data, w, bias) {
+		return
+	}
+	scales := make([]float64, shape[0])
+	row := len(w) / shape[0]
+	for k := range scales {
+		for _, x := range w[k*row : (k+1)*row] {
+			scales[k] = math.Max(scales[k], math.Abs(x)/127)
+		}
+		if !(scales[k] > 0) {
+			scales[k] = 1e-30
+		}
+		for i := range row {
+			w[k*row+i] = math.RoundToEven(w[k*row+i] / scales[k])
+		}
+	}
+	n.Attrs = append([]Pair{}, n.Attrs...)
+	n.set("no_bias", "False")
+	inner := &op{scope: s, n: &n, label: s.t.label(s.prefix + n.Name)}
+	weight := inner.call("DequantizeLinear", attrs(graph.IntAttr("axis", 0)), inner.values(tensor.Int8, w, shape...),
+		inner.values(tensor.Float32, scales, shape[0]))
+	inner.in = []*graph.Value{s.values[n.Inputs[0].Node][0], weight, inner.values(tensor.Float32, bias, shape[0])}
+	y := convolution(inner)
+	if key, ok := inner.unread(); ok {
+		o.fail(ErrAttribute, "%.80s is no attribute of %s", key, n.Op)
+	}
+	s.values[conv] = []*graph.Value{y}
+	if norm >= 0 {
+		s.values[norm] = []*graph.Value{y, nil, nil}
+	}
+}
+
+// folded puts a normalisation into the weights and bias in front of it; false where its statistics are not known.
+func (s *scope) folded(n *Node, data func(Entry) []float64, w, bias []float64) bool {
+	o := &op{scope: s, n: n}
+	eps, fixed := o.number("eps", 1e-3), o.flag("fix_gamma", true)
+	gamma, beta, mean, variance := data(n.Inputs[1]), data(n.Inputs[2]), data(n.Inputs[3]), data(n.Inputs[4])
+	for _, v := range [][]float64{gamma, beta, mean, variance} {
+		if len(v) != len(bias) {
+			return false
+		}
+	}
+	if axis := o.integer("axis", 1); axis != 1 {
+		return false
+	}
+	row := len(w) / len(bias)
+	for k := range bias {
+		g := gamma[k]
+		if fixed {
+			g = 1
+		}
+		f := g / math.Sqrt(variance[k]+eps)
+		for i := range row {
+			w[k*row+i] *= f
+		}
+		bias[k] = (bias[k]-mean[k])*f + beta[k]
+	}
+	return true
 }
 
 // fusedResult quantises the result of a fused node where it was calibrated.
