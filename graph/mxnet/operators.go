@@ -44,7 +44,7 @@ var operators = map[string]operator{}
 func init() {
 	for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
 		indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
-		controlOperators(), quantisedOperators(), detectionOperators(), refusedOperators()} {
+		controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), refusedOperators()} {
 		for name, x := range family {
 			if _, twice := operators[name]; twice {
 				panic("mxnet: two translations of " + name)
@@ -104,9 +104,9 @@ func refusedOperators() map[string]operator {
 	refuse("it runs code of the model's user", "Custom", "_CustomFunction", "_TVMOp")
 	refuse("sparse storage is not kept", "cast_storage", "_sparse_retain", "_contrib_getnnz")
 	refuse("it is not translated yet", "Proposal", "_contrib_Proposal", "_contrib_MultiProposal", "_contrib_PSROIPooling",
-		"_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution", "_contrib_DeformablePSROIPooling",
+		"_contrib_DeformablePSROIPooling",
 		"_contrib_fft", "_contrib_ifft", "_contrib_count_sketch", "_contrib_hawkesll", "_linalg_gelqf", "_linalg_syevd",
-		"_linalg_trsm", "_linalg_potri", "_linalg_inverse", "_npi_svd", "_npi_einsum", "_histogram", "_unique", "_npi_unique",
-		"_npi_nonzero", "_contrib_boolean_mask", "_contrib_dgl_subgraph", "_npi_arctan2")
+		"_linalg_trsm", "_linalg_potri", "_linalg_inverse", "_npi_svd", "_histogram", "_unique", "_npi_unique",
+		"_contrib_dgl_subgraph", "_npi_arctan2")
 	return table
 }

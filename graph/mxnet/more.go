@@ -1,0 +1,154 @@
+package mxnet
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// furtherOperators are operators that fewer models have.
+func furtherOperators() map[string]operator {
+	table := map[string]operator{}
+	named(table, single(einsum), "_npi_einsum")
+	named(table, single(booleanMask), "_contrib_boolean_mask", "_npi_boolean_mask")
+	named(table, unary(func(o *op, x *graph.Value) *graph.Value { return o.call("Transpose", nil, o.call("NonZero", nil, x)) }),
+		"_npx_nonzero", "_npi_nonzero")
+	named(table, unary(func(o *op, x *graph.Value) *graph.Value { return o.triangle(x, false) }), "_npi_tril")
+	named(table, unary(func(o *op, x *graph.Value) *graph.Value { return o.triangle(x, true) }), "_npi_triu")
+	named(table, unary(func(o *op, x *graph.Value) *graph.Value {
+		x = o.floating(x)
+		bad := o.call("Or", nil, o.call("IsNaN", nil, x), o.call("IsInf", nil, x))
+		return o.call("Not", nil, bad)
+	}), "_npi_isfinite")
+	for name, f := range map[string]binaryFunc{"_npi_fmax": lenient("Max"), "_npi_fmin": lenient("Min"),
+		"_npi_fmod": func(o *op, a, b *graph.Value) *graph.Value {
+			return o.call("Mod", attrs(graph.IntAttr("fmod", 1)), a, b)
+		}} {
+		named(table, single(func(o *op) *graph.Value {
+			o.inputs(2, 2)
+			a, b := o.unified(o.input(0), o.input(1))
+			return f(o, a, b)
+		}), name)
+	}
+	named(table, single(moveAxis), "_np_moveaxis", "_npi_moveaxis")
+	named(table, single(func(o *op) *graph.Value { return o.stacked(0) }), "_npi_vstack", "_np_vstack")
+	named(table, single(func(o *op) *graph.Value { return o.stacked(1) }), "_npi_hstack", "_np_hstack")
+	named(table, single(whereScalar), "_npi_where_lscalar", "_npi_where_rscalar")
+	named(table, single(deformable), "_contrib_DeformableConvolution", "_npx_deformable_convolution", "_contrib_ModulatedDeformableConvolution")
+	return table
+}
+
+func einsum(o *op) *graph.Value {
+	o.ignore("num_args", "optimize")
+	o.inputs(1, maxParts)
+	equation := o.value("subscripts")
+	if equation == "" {
+		o.fail(ErrAttribute, "subscripts is missing")
+	}
+	return o.call("Einsum", attrs(graph.StringAttr("equation", equation)), o.in...)
+}
+
+// booleanMask takes the rows along an axis whose number in the second operand is not 0.
+func booleanMask(o *op) *graph.Value {
+	o.inputs(2, 2)
+	return o.call("Compress", attrs(graph.IntAttr("axis", int64(o.integer("axis", 0)))), o.input(0), o.truth(o.input(1)))
+}
+
+// triangle keeps what is on one side of a diagonal.
+func (o *op) triangle(x *graph.Value, upper bool) *graph.Value {
+	k := o.integer("k", 0)
+	return o.call("Trilu", attrs(flagAttr("upper", upper)), x, o.scalar(tensor.Int64, float64(k)))
+}
+
+// lenient takes the other number where one is none.
+func lenient(name string) binaryFunc {
+	return func(o *op, a, b *graph.Value) *graph.Value {
+		y := o.call("Where", nil, o.call("IsNaN", nil, b), a, o.call(name, nil, a, b))
+		return o.call("Where", nil, o.call("IsNaN", nil, a), b, y)
+	}
+}
+
+func moveAxis(o *op) *graph.Value {
+	o.inputs(1, 1)
+	x := o.input(0)
+	from, ok1 := o.list("source")
+	to, ok2 := o.list("destination")
+	rank := o.rank(x)
+	o.require(ok1 && ok2 && len(from) == len(to) && len(from) <= rank, "%d axes go to %d places", len(from), len(to))
+	perm := slices.Repeat([]int{-1}, rank)
+	for i := range from {
+		from[i] = o.axisOf(from[i], rank)
+		at := o.axisOf(to[i], rank)
+		o.require(perm[at] < 0, "two axes go to %d", at)
+		perm[at] = from[i]
+	}
+	rest := 0
+	for i := range perm {
+		if perm[i] >= 0 {
+			continue
+		}
+		for slices.Contains(from, rest) {
+			rest++
+		}
+		perm[i] = rest
+		rest++
+	}
+	return o.transpose(x, perm...)
+}
+
+// stacked concatenates vertically, by axis 0, or horizontally, by axis 1 where there is one.
+func (o *op) stacked(axis int) *graph.Value {
+	o.ignore("num_args")
+	o.inputs(1, maxParts)
+	list := slices.Clone(o.in)
+	for i, x := range list {
+		switch rank := o.rank(x); {
+		case rank == 0:
+			list[i] = o.unsqueeze(x, 0)
+			if axis == 0 {
+				list[i] = o.unsqueeze(list[i], 0)
+			}
+		case rank == 1 && axis == 0:
+			list[i] = o.unsqueeze(x, 0)
+		}
+	}
+	return o.concat(min(axis, o.rank(list[0])-1), list...)
+}
+
+// whereScalar is where with a number for the first of the two, or the second.
+func whereScalar(o *op) *graph.Value {
+	o.inputs(2, 2)
+	c, x, v := o.truth(o.input(0)), o.input(1), o.requiredNumber("scalar")
+	if o.n.Op == "_npi_where_lscalar" {
+		return o.call("Where", nil, c, o.like(x, v), x)
+	}
+	return o.call("Where", nil, c, x, o.like(x, v))
+}
+
+// deformable is a convolution whose sampling places offsets move, and whose samples a mask weighs.
+func deformable(o *op) *graph.Value {
+	k := o.kernel()
+	o.require(len(k) == 2, "a kernel of %d axes", len(k))
+	stride, dilate, pad := o.window(k)
+	filters, groups := o.required("num_filter"), o.integer("num_group", 1)
+	offsets := o.integer("num_deformable_group", 1)
+	o.ignore("workspace", "im2col_step")
+	o.text("layout", "NCHW", "NCHW")
+	o.require(filters > 0 && groups > 0 && offsets > 0, "%d filters in %d groups, %d of offsets", filters, groups, offsets)
+	ins, at := []*graph.Value{o.input(0), nil, o.input(1), nil, nil}, 2
+	if o.n.Op == "_contrib_ModulatedDeformableConvolution" {
+		ins[4], at = o.input(2), 3
+	}
+	ins[1] = o.input(at)
+	if !o.flag("no_bias", false) {
+		ins[3] = o.input(at + 1)
+		at++
+	}
+	o.inputs(at+1, at+1)
+	for ins[len(ins)-1] == nil {
+		ins = ins[:len(ins)-1]
+	}
+	return o.call("DeformConv", attrs(intsAttr("kernel_shape", k), intsAttr("strides", stride), intsAttr("dilations", dilate),
+		intsAttr("pads", append(slices.Clone(pad), pad...)), graph.IntAttr("group", int64(groups)), graph.IntAttr("offset_group", int64(offsets))), ins...)
+}

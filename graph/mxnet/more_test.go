@@ -1,0 +1,71 @@
+package mxnet_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph/mxnet"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// applied runs one operator on operands.
+func applied(ctx SpecContext, op, attrs string, in ...*tensor.Tensor) *tensor.Tensor {
+	GinkgoHelper()
+	var nodes, entries []string
+	inputs := map[string]*tensor.Tensor{}
+	for i, t := range in {
+		name := fmt.Sprintf("x%d", i)
+		nodes = append(nodes, fmt.Sprintf(`{"op":"null","name":%q,"inputs":[]}`, name))
+		entries = append(entries, fmt.Sprintf("[%d,0]", i))
+		inputs[name] = t
+	}
+	text := fmt.Sprintf(`{"nodes":[%s,{"op":%q,"name":"y","attrs":{%s},"inputs":[%s]}],"heads":[[%d,0]],"attrs":{"mxnet_version":["int",10901],"is_np_shape":["int",1]}}`,
+		strings.Join(nodes, ","), op, attrs, strings.Join(entries, ","), len(in))
+	m, err := mxnet.Parse(ctx, []byte(text), nil, fedWith(inputs))
+	Expect(err).NotTo(HaveOccurred())
+	return outputsOf(ctx, m, inputs, "reference")[0]
+}
+
+// f32 is a tensor of 0, 1, 2, …
+func f32(shape ...int) *tensor.Tensor {
+	n, _ := tensor.NumElements(shape)
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = float32(i)
+	}
+	return tensor.From(data, shape...)
+}
+
+var _ = DescribeTable("operators by their definition", func(ctx SpecContext, op, attrs string, in []*tensor.Tensor, want *tensor.Tensor) {
+	got := applied(ctx, op, attrs, in...)
+	Expect(got.DType).To(Equal(want.DType))
+	Expect(got.Shape).To(Equal(want.Shape))
+	Expect(got.Data).To(Equal(want.Data))
+},
+	Entry("einsum", "_npi_einsum", `"subscripts":"ij,kj->ik","num_args":"2"`, []*tensor.Tensor{f32(2, 2), f32(1, 2)}, tensor.From([]float32{1, 3}, 2, 1)),
+	Entry("rows by a mask", "_contrib_boolean_mask", ``, []*tensor.Tensor{f32(3, 2), tensor.From([]float32{1, 0, 2}, 3)}, tensor.From([]float32{0, 1, 4, 5}, 2, 2)),
+	Entry("places of what is not 0", "_npx_nonzero", ``, []*tensor.Tensor{f32(2, 2)}, tensor.From([]int64{0, 1, 1, 0, 1, 1}, 3, 2)),
+	Entry("a lower triangle", "_npi_tril", `"k":"-1"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]float32{0, 0, 2, 0}, 2, 2)),
+	Entry("an upper triangle", "_npi_triu", ``, []*tensor.Tensor{f32(2, 2)}, tensor.From([]float32{0, 1, 0, 3}, 2, 2)),
+	Entry("finite numbers", "_npi_isfinite", ``, []*tensor.Tensor{tensor.From([]float32{1, float32(math.Inf(1)), float32(math.NaN())}, 3)},
+		tensor.From([]bool{true, false, false}, 3)),
+	Entry("the greater, none aside", "_npi_fmax", ``, []*tensor.Tensor{tensor.From([]float32{1, float32(math.NaN()), 5}, 3), tensor.From([]float32{2, 3, float32(math.NaN())}, 3)},
+		tensor.From([]float32{2, 3, 5}, 3)),
+	Entry("the rest, of the dividend's sign", "_npi_fmod", ``, []*tensor.Tensor{tensor.From([]float32{-7, 7}, 2), tensor.From([]float32{3, -3}, 2)}, tensor.From([]float32{-1, 1}, 2)),
+	Entry("the rest, of the divisor's sign", "_npi_mod", ``, []*tensor.Tensor{tensor.From([]float32{-7, 7, 6, 5}, 4), tensor.From([]float32{3, -3, 3, 0}, 4)},
+		tensor.From([]float32{2, -2, 0, 0}, 4)),
+	Entry("an axis moved", "_np_moveaxis", `"source":"(0,)","destination":"(-1,)"`, []*tensor.Tensor{f32(2, 1, 3)}, tensor.From([]float32{0, 3, 1, 4, 2, 5}, 1, 3, 2)),
+	Entry("vectors above each other", "_npi_vstack", `"num_args":"2"`, []*tensor.Tensor{f32(2), f32(2)}, tensor.From([]float32{0, 1, 0, 1}, 2, 2)),
+	Entry("vectors beside each other", "_npi_hstack", `"num_args":"2"`, []*tensor.Tensor{f32(2), f32(1)}, tensor.From([]float32{0, 1, 0}, 3)),
+	Entry("a number where a condition fails", "_npi_where_rscalar", `"scalar":"9"`, []*tensor.Tensor{tensor.From([]bool{true, false}, 2), f32(2)}, tensor.From([]float32{0, 9}, 2)),
+	Entry("a deformable convolution that nothing deforms", "_contrib_DeformableConvolution", `"kernel":"(1, 1)","num_filter":"1","no_bias":"True"`,
+		[]*tensor.Tensor{f32(1, 2, 2, 2), tensor.From(make([]float32, 8), 1, 2, 2, 2), tensor.From([]float32{1, 10}, 1, 2, 1, 1)}, tensor.From([]float32{40, 51, 62, 73}, 1, 1, 2, 2)),
+	Entry("a deformable convolution that looks one row down", "_contrib_DeformableConvolution", `"kernel":"(1, 1)","num_filter":"1","no_bias":"True"`,
+		[]*tensor.Tensor{f32(1, 1, 2, 2), tensor.From([]float32{1, 1, 1, 1, 0, 0, 0, 0}, 1, 2, 2, 2), tensor.From([]float32{1}, 1, 1, 1, 1)}, tensor.From([]float32{2, 3, 0, 0}, 1, 1, 2, 2)),
+	Entry("concatenation without an axis", "_npi_concatenate", `"axis":"None","num_args":"2"`, []*tensor.Tensor{f32(2, 1), f32(1)}, tensor.From([]float32{0, 1, 0}, 3)),
+	Entry("argmax over all", "_npi_argmax", `"axis":"None"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]int64{3}, []int{}...)),
+)
