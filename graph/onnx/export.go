@@ -157,6 +157,9 @@ func (e *exporter) name(g *graph.Graph, ly *layer, owner *graph.Node) (own []*gr
 			s := v.Name
 			if s == "" {
 				s = fmt.Sprintf("v%d", v.ID)
+				for p := ly.parent; p != nil; p = p.parent {
+					s += "'" // no name of a graph around it
+				}
 			}
 			ly.names[v] = taken.unique(s)
 		}
