@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/graph"
@@ -58,6 +59,9 @@ func (c *integerConv) outputs() int { return c.groups * c.oc }
 // panels returns the number of panels of weights of a group.
 func (c *integerConv) panels() int { return quant.Panels(c.oc) }
 
+// mostPadded bounds the elements of a padded image, as a multiple of those of operand and result: attributes may ask for any padding.
+const mostPadded = 64
+
 // newIntegerConv resolves a convolution of dims [N, C, …] by [O, I, …].
 func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 	m, err := convWindow(n, dx[2:], dw[2:], dy[2:])
@@ -70,6 +74,9 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 	}
 	c.oc /= c.groups
 	c.rows, c.cols = reachOf(m, 0, m.OH), reachOf(m, 1, m.OW)
+	if padded := float64(c.rows) * float64(c.cols) * float64(c.images*c.groups) * float64(c.c+1); padded > mostPadded*float64(product(dx)+product(dy))+1<<20 {
+		return nil, property.Because(property.ShapeReason, "an image of %d x %d pixels that is padded to %d x %d", m.H, m.W, c.rows, c.cols)
+	}
 	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
 	if c.depthwise {
 		c.width = quant.Panels(c.groups) * quant.Panel
@@ -117,6 +124,26 @@ func (c *integerConv) windows(dst []int, first int) {
 	}
 }
 
+// mostReach is the most elements along an axis that a window reaches over, or that are padded.
+const mostReach = 1024
+
+// reachesFar reports whether a convolution asks for more than that, in its attributes and by its weights.
+func reachesFar(n *graph.Node, w *graph.Value) bool {
+	pads, _ := n.Ints("pads")
+	dilations, _ := n.Ints("dilations")
+	for i := range w.Type.Shape[2:] {
+		k, ok := operators.ConstDim(w, 2+i)
+		d := int64(1)
+		if i < len(dilations) {
+			d = dilations[i]
+		}
+		if !ok || k > mostReach || d > mostReach || int64(k-1)*d > mostReach {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pads, func(p int64) bool { return p > mostReach || p < -mostReach })
+}
+
 // integerConvSignature says how a convolution of 8-bit integers reads its operands, at these places among its inputs.
 func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, *property.Reason) {
 	var none graph.Signature
@@ -130,6 +157,9 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 	}
 	if !fuse.IsConst(v) {
 		return none, property.Because(property.Unsupported, "weights %v are not constant", v)
+	}
+	if far := reachesFar(n, v); far {
+		return none, property.Because(property.Attribute, "windows of more than %d elements, or as much padding", mostReach)
 	}
 	zero := fuse.Behind(n.Input(wZero))
 	if !zeroFits(n.Input(xZero), x.Type.DType, graph.D(1)) || zero != nil && (!zero.IsConst() || !zeroFits(zero, v.Type.DType, v.Type.Shape[0])) {

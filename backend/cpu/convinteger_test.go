@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -60,6 +61,18 @@ var _ = Describe("convolutions of 8-bit integers", func() {
 		in := []any{m.feed(bytesOf(m, tensor.Uint8, 2, 9, 23, 31)), m.data(bytesOf(m, tensor.Int8, dw...)), m.data(bytesOf(m, tensor.Uint8))}
 		m.sample(m.op("ConvInteger", append(in, group(9/dw[1]), pads(1, 1, 1, 1))...))
 	}))
+
+	It("are left to others where padding would fill the memory", func() {
+		far := int64(1 << 20)
+		for _, attrs := range [][]any{{dilations(far, far), pads(far, far, 0, 0)}, {pads(far, far, 0, 0), strides(far, far)}} {
+			m := newModel(1)
+			in := []any{m.feed(bytesOf(m, tensor.Uint8, 1, 1, 3, 3)), m.data(bytesOf(m, tensor.Int8, 1, 1, 2, 2))}
+			y := m.op("ConvInteger", append(in, attrs...)...)
+			Expect(supports(y).Reason.Code).To(Equal(property.Attribute))
+			m.g.SetOutputs(y)
+			Expect(m.run(way{target: isa.Host(), threads: 1})).To(Succeed())
+		}
+	})
 
 	It("have constant weights, and groups that fill panels or have one channel each", func() {
 		m := newModel(1)

@@ -1,12 +1,16 @@
 package cpu_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -230,4 +234,34 @@ var _ = Describe("operators that requantise", func() {
 		m.check(m.op("QLinearMatMul", a, one(m, float32(0.5)), one(m, uint8(5)), m.data(tensor.From([]int8{1}, 1, 1)), one(m, float32(1)), one(m, int8(0)),
 			one(m, float32(1)), one(m, uint8(100))))
 	})
+})
+
+var _ = It("a run on integers allocates nothing", func(ctx SpecContext) {
+	m := newModel(1)
+	x := m.input(1, 20, 9, 9)
+	scale, zero := one(m, float32(0.05)), one(m, uint8(128))
+	q := m.op("QuantizeLinear", x, scale, zero)
+	w := func(shape ...int) *graph.Value {
+		return m.op("DequantizeLinear", m.data(bytesOf(m, tensor.Int8, shape...)), one(m, float32(0.001)))
+	}
+	d := m.op("DequantizeLinear", q, scale, zero)
+	dense := m.op("QuantizeLinear", m.op("Relu", m.op("Conv", d, w(20, 20, 3, 3), pads(1, 1, 1, 1))), scale, zero)
+	depthwise := m.op("QuantizeLinear", m.op("Conv", d, w(20, 1, 3, 3), pads(1, 1, 1, 1), group(20)), scale, zero)
+	sum := m.op("QuantizeLinear", m.op("Add", m.op("DequantizeLinear", dense, scale, zero), m.op("DequantizeLinear", depthwise, scale, zero)), scale, zero)
+	pooled := m.op("MaxPool", sum, kernel(2, 2))
+	dynamic := m.ops("DynamicQuantizeLinear", 3, m.op("Flatten", m.op("DequantizeLinear", pooled, scale, zero)))
+	y := m.op("MatMulInteger", dynamic[0], m.data(bytesOf(m, tensor.Uint8, 20*8*8, 33)), dynamic[2], one(m, uint8(7)))
+	y = m.op("Mul", m.op("Cast", y, graph.IntAttr("to", int64(tensor.Float32))), dynamic[1])
+	m.g.SetOutputs(y)
+	cm := carve.FromGraph(m.g)
+	defer cm.Close()
+	p, err := carve.Compile(ctx, cm, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Threads: 1, Strict: true})
+	Expect(err).NotTo(HaveOccurred())
+	defer p.Close()
+	out, err := tensor.New(tensor.Float32, 1, 33)
+	Expect(err).NotTo(HaveOccurred())
+	in, outs := []*tensor.Tensor{m.known[x]}, []*tensor.Tensor{out}
+	Expect(p.RunInto(ctx, in, outs)).To(Succeed())
+	Expect(testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(ctx, in, outs)) })).To(BeZero())
+	Expect(err).NotTo(HaveOccurred())
 })

@@ -74,7 +74,7 @@ func integerWeights(head *graph.Node) (name string, f graph.Format, ok bool) {
 		oc, ok1 := operators.ConstDim(w, 0)
 		ic, ok2 := operators.ConstDim(w, 1)
 		groups := int(head.Int("group", 1))
-		if !ok1 || !ok2 || rank < 3 || rank > 4 || len(w.Type.Shape) != rank || groups < 1 {
+		if !ok1 || !ok2 || rank < 3 || rank > 4 || len(w.Type.Shape) != rank || groups < 1 || reachesFar(head, w) {
 			return "", f, false
 		}
 		switch {

@@ -14,8 +14,8 @@ import (
 )
 
 // QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits, with one constant scale and zero point for all
-// elements, row-major. A model that exporters quantised then runs between them on float32 kernels; where one follows the
-// other, kernels round their results to levels instead.
+// elements, row-major. What stands between them runs on integers where qdq.go and qelements.go know how, else on float32 kernels;
+// where one follows the other, these round their results to levels instead.
 
 // byteDType reports whether dt is an 8-bit integer type.
 func byteDType(dt tensor.DType) bool { return dt == tensor.Uint8 || dt == tensor.Int8 }
