@@ -85,8 +85,8 @@ func (s *sums) batches(da, db []int) {
 		return
 	}
 	batch := batchDims(da[:len(da)-2], db[:len(db)-2])
-	a, _ := matricesAt(place.Memory{}, batch, da)
-	b, _ := matricesAt(place.Memory{}, batch, db)
+	a := matricesAt(place.Memory{}, batch, da)
+	b := matricesAt(place.Memory{}, batch, db)
 	s.a, s.b = a.off, b.off
 	for i := range s.a {
 		s.a[i], s.b[i], s.c = s.a[i]/max(s.k, 1), s.b[i]/max(s.k*s.n, 1), append(s.c, i*s.m)

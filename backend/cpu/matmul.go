@@ -209,12 +209,12 @@ type matrices struct {
 	ld  int
 }
 
-// matricesAt returns where the matrices lie of a value of dims [batch dims…, rows, columns] at m. ok is false where its
-// rows in memory are none of theirs.
-func matricesAt(m place.Memory, batch, dims []int) (x matrices, ok bool) {
+// matricesAt returns where the matrices lie of a value of dims [batch dims…, rows, columns] at m, whose rows in memory are
+// whole rows of theirs.
+func matricesAt(m place.Memory, batch, dims []int) (x matrices) {
 	strides, ok := m.Strides(dims, 4)
 	if !ok {
-		return x, false
+		return x
 	}
 	own, rank := len(dims)-2, len(batch)
 	x.ld = strides[own]
@@ -227,7 +227,7 @@ func matricesAt(m place.Memory, batch, dims []int) (x matrices, ok bool) {
 		}
 		x.off = append(x.off, off)
 	}
-	return x, true
+	return x
 }
 
 // blocksAt divides a matrix of columns at m, whose rows in memory hold whole rows of it, into count blocks of as many rows.
@@ -264,7 +264,7 @@ func (o operands) divide(spec *gemm.Spec, c, r place.Memory) division {
 			at   place.Memory
 			dims []int
 		}{{&d.a, o.a, da}, {&d.b, o.b, db}, {&d.c, c, dc}, {&d.r, r, dc}} {
-			*x.to, _ = matricesAt(x.at, batch, x.dims)
+			*x.to = matricesAt(x.at, batch, x.dims)
 		}
 		return d
 	}
