@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,11 +28,16 @@ func (c *compilation) choose() (_ partition.Chooser, err error) {
 	case c.o.Placement == Measured:
 		c.chooser, err = c.measured()
 	case c.o.Placement == Modelled || c.o.Placement == Automatic && c.rivals():
-		c.chooser = &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+		c.chooser = c.modelled(nil)
 	default:
 		c.chooser = partition.Priority{}
 	}
 	return c.chooser, err
+}
+
+// modelled returns who chooses by modelled times, or by those that are known better.
+func (c *compilation) modelled(times partition.Times) *partition.Modelled {
+	return &partition.Modelled{Launches: partition.Launches(c.backends, c.o.Threads), Budget: c.o.Budget, Times: times}
 }
 
 // rivals reports whether two or more backends take part beside that of last resort, all of which say what they achieve.
@@ -72,7 +75,7 @@ func (c *compilation) measured() (partition.Chooser, error) {
 	c.tuned = &TunedReport{}
 	c.o.Logger.WarnContext(c.ctx, "the model is not tuned with these options: times that were not measured are modelled")
 	c.times = func() partition.Times { return tune.NewLookup(host, nil, cache) }
-	return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: c.times()}, nil
+	return c.modelled(c.times()), nil
 }
 
 // wholes names what is compared as a whole: of equal ones the first counts.
@@ -94,7 +97,7 @@ func wholes(list []backend.Backend) []string {
 
 // whole returns who chooses in a whole of that name.
 func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser, error) {
-	m := &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget}
+	m := c.modelled(nil)
 	kind, of, _ := strings.Cut(name, " ")
 	first := slices.IndexFunc(c.backends, func(b backend.Backend) bool { return b.Info().Name == of })
 	switch {
@@ -129,21 +132,6 @@ func readChoice(cache *measurements.Cache, about string, log *slog.Logger) *tune
 		return nil
 	}
 	return choice
-}
-
-// openCache opens the folder of measurements.
-func (o *Options) openCache() (*measurements.Cache, error) {
-	dir := o.Cache
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("cache of measurements: %w", err)
-		}
-		dir = filepath.Join(user, "carve")
-	}
-	return measurements.Open(dir, func(path string, err error) {
-		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
-	})
 }
 
 // TunedReport says what is run by measured times.

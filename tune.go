@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -60,15 +62,9 @@ type Tuning struct {
 // Errors are those of Compile, and of the file system; *InputError for an input that has no data.
 func Tune(ctx context.Context, m *Model, o *TuneOptions) (*Tuning, error) {
 	ctx = background(ctx)
-	t := &tuner{start: time.Now(), o: TuneOptions{Options: &Options{}}}
-	if o != nil {
-		t.o = *o
-		opts := Options{}
-		if o.Options != nil {
-			opts = *o.Options
-		}
-		t.o.Options = &opts
-	}
+	t := &tuner{start: time.Now(), o: *cmp.Or(o, &TuneOptions{})}
+	opts := *cmp.Or(t.o.Options, &Options{})
+	t.o.Options = &opts
 	t.o.Options.Placement, t.o.Options.CountIsolated = Modelled, false
 	d := t.o.Options.withDefaults()
 	t.log, t.observe = d.Logger, d.Observer
@@ -125,7 +121,7 @@ func (t *tuner) run(ctx context.Context) (*Tuning, error) {
 			return nil, errKnown
 		}
 		t.survey = tune.NewSurvey(c.host(), t.at)
-		return &partition.Modelled{Launches: partition.Launches(c.backends), Budget: c.o.Budget, Times: t.survey}, nil
+		return c.modelled(t.survey), nil
 	})
 	if errors.Is(err, errKnown) {
 		t.result.Known = true
@@ -239,6 +235,21 @@ func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune
 		err = failure
 	}
 	return runs, err
+}
+
+// openCache opens the folder of measurements.
+func (o *Options) openCache() (*measurements.Cache, error) {
+	dir := o.Cache
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("cache of measurements: %w", err)
+		}
+		dir = filepath.Join(user, "carve")
+	}
+	return measurements.Open(dir, func(path string, err error) {
+		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+	})
 }
 
 // host describes what measurements depend on.

@@ -17,6 +17,9 @@ import (
 type Efficiency struct {
 	// Launch is what handing a group over costs beside its nodes, in nanoseconds.
 	Launch float64
+	// Switch is what handing a group over costs in addition where several threads run it, and others run its neighbours' groups, in
+	// nanoseconds: threads of a library of its own have fallen asleep meanwhile, or are not yet asleep when others go on.
+	Switch float64
 	// Sync is what a node costs beside its work where several threads share it, in nanoseconds.
 	Sync float64
 	// Cache is how many bytes of operands and results a node may have before they count as coming from memory.
@@ -149,6 +152,8 @@ func (e *Efficiency) field(name string) *float64 {
 	switch name {
 	case "launch":
 		return &e.Launch
+	case "switch":
+		return &e.Switch
 	case "sync":
 		return &e.Sync
 	case "cache":
@@ -187,7 +192,11 @@ func assign(words []string, to func(name string) *float64) error {
 // Text returns an efficiency as ParseEfficiencies reads it, in a stable order.
 func (e *Efficiency) Text(set string) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "set %s launch=%s sync=%s cache=%s\n", set, short(e.Launch), short(e.Sync), short(e.Cache))
+	fmt.Fprintf(&s, "set %s launch=%s", set, short(e.Launch))
+	if e.Switch > 0 {
+		fmt.Fprintf(&s, " switch=%s", short(e.Switch))
+	}
+	fmt.Fprintf(&s, " sync=%s cache=%s\n", short(e.Sync), short(e.Cache))
 	for _, class := range slices.Sorted(maps.Keys(e.Laws)) {
 		l := e.Laws[class]
 		s.WriteString(l.text(class))

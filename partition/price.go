@@ -37,12 +37,16 @@ func (s *State) price(i int32, n *graph.Node, said property.Cost, sigs []graph.S
 	return said, sigs
 }
 
-// Launches returns what it costs to begin a group of each backend, beside its nodes, in nanoseconds: 0 where that is not known.
-func Launches(backends []backend.Backend) []float64 {
+// Launches returns what it costs to begin a group of each backend on that many threads, beside its nodes, in nanoseconds: 0 where
+// that is not known.
+func Launches(backends []backend.Backend, threads int) []float64 {
 	list := make([]float64, len(backends))
 	for i, b := range backends {
 		if e := b.Info().Efficiency; e != nil {
 			list[i] = e.Launch
+			if threads > 1 {
+				list[i] += e.Switch
+			}
 		}
 	}
 	return list

@@ -60,7 +60,7 @@ var _ = Describe("A candidate's cost", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return p.seen
 	}
-	const table = "set own launch=70 sync=0 cache=1e6\nadd fixed=100\nadd@slow: fixed=160\nexp fixed=30 bytes=2\n"
+	const table = "set own launch=70 switch=500 sync=0 cache=1e6\nadd fixed=100\nadd@slow: fixed=160\nexp fixed=30 bytes=2\n"
 
 	It("is modelled by the backend's own table, for its best signature, and others say what they cost beyond", func() {
 		seen := candidates(rated{Backend: instance("own", graph.RowMajor), table: table}, 1, "a = Neg(x)", "b = Exp(a)")
@@ -87,6 +87,7 @@ var _ = Describe("A candidate's cost", func() {
 
 	It("comes with what it takes to begin a group", func() {
 		list := []backend.Backend{rated{Backend: instance("own", graph.RowMajor), table: table}, instance("mute", graph.RowMajor)}
-		Expect(partition.Launches(list)).To(Equal([]float64{70, 0}))
+		Expect(partition.Launches(list, 1)).To(Equal([]float64{70, 0}))
+		Expect(partition.Launches(list, 2)).To(Equal([]float64{570, 0}))
 	})
 })

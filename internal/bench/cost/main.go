@@ -86,6 +86,9 @@ func run(backends, threads string, rounds int, write bool, file, match string, c
 		}
 		own := sorted(samples, c)
 		e := fit(own, launch, cacheBytes)
+		if e.Switch, err = measureSwitch(c, slices.Max(counts), rounds); err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
 		summary(c, e, own)
 		if write {
 			if err := writeTable(c, e, slices.Max(counts)); err != nil {
@@ -176,7 +179,7 @@ func classAnew(samples []sample) error {
 
 // summary prints how far the laws are from what they were fitted to.
 func summary(c contestant, e *backend.Efficiency, samples []sample) {
-	fmt.Printf("\n%s: launch %.0f ns, sync %.0f ns\n\n| class | samples | geometric mean | worst | worst at | measured µs |\n|---|--:|--:|--:|---|--:|\n", c, e.Launch, e.Sync)
+	fmt.Printf("\n%s: launch %.0f ns, switch %.0f ns, sync %.0f ns\n\n| class | samples | geometric mean | worst | worst at | measured µs |\n|---|--:|--:|--:|---|--:|\n", c, e.Launch, e.Switch, e.Sync)
 	all := deviations(e, samples)
 	for _, class := range slices.Sorted(maps.Keys(all)) {
 		d := all[class]
