@@ -20,7 +20,7 @@ var _ = Describe("efficiencies", func() {
 		Expect([]float64{e.Launch, e.Sync, e.Cache}).To(Equal([]float64{900, 1500, 1 << 20}))
 		Expect(e.Laws["conv"].Work).To(Equal(0.02))
 		Expect(e.Laws["conv"].Variants).To(HaveKeyWithValue("gemm:", backend.Law{Fixed: 2000, Work: 0.05}))
-		Expect(e.Text("avx2")).To(Equal("set avx2 launch=900 switch=2e+04 sync=1500 cache=1.049e+06\nconv fixed=800 work=0.02 serial=0.1\nconv@gemm: fixed=2000 work=0.05\nother items=2.5\n"))
+		Expect(e.Text("avx2")).To(Equal("set avx2 launch=900 switch=20000 sync=1500 cache=1.049e+06\nconv fixed=800 work=0.02 serial=0.1\nconv@gemm: fixed=2000 work=0.05\nother items=2.5\n"))
 		again, err := backend.ParseEfficiencies(e.Text("avx2"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again["avx2"].Text("avx2")).To(Equal(e.Text("avx2")))
