@@ -13,11 +13,11 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -30,6 +30,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/paired"
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/zootest"
@@ -74,25 +75,36 @@ func measure(models []string, rounds int) error {
 	return processZoo(acc, models, rounds)
 }
 
-// least returns the least time of a call of each function, measured by turns.
-func least(rounds, times int, fns ...func() error) ([]time.Duration, error) {
-	out := make([]time.Duration, len(fns))
-	for i := range out {
-		out[i] = math.MaxInt64
-	}
-	for range rounds {
-		for i, fn := range fns {
+// turns returns the nanoseconds of a call of each function by round, in which each is called so many times.
+func turns(rounds, times int, fns ...func() error) ([][]float64, error) {
+	out := make([][]float64, len(fns))
+	for r := range rounds {
+		for k := range fns {
+			i := (k + r) % len(fns)
 			begin := time.Now()
 			for range times {
-				if err := fn(); err != nil {
+				if err := fns[i](); err != nil {
 					return nil, err
 				}
 			}
-			out[i] = min(out[i], time.Since(begin)/time.Duration(times))
+			out[i] = append(out[i], float64(time.Since(begin).Nanoseconds())/float64(times))
 		}
 	}
 	return out, nil
 }
+
+// least returns the least time of a call of each function, measured by turns.
+func least(rounds, times int, fns ...func() error) ([]time.Duration, error) {
+	list, err := turns(rounds, times, fns...)
+	out := make([]time.Duration, len(list))
+	for i := range list {
+		out[i] = time.Duration(slices.Min(list[i]))
+	}
+	return out, err
+}
+
+// middle is the median of times in nanoseconds.
+func middle(times []float64) time.Duration { return time.Duration(paired.Median(slices.Clone(times))) }
 
 // calls prints what a call of a kernel costs from Go and through the interface.
 func calls(path string) error {
@@ -228,14 +240,13 @@ func model(path, name string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	ratio := func(i int) float64 { return float64(t[i]) / float64(t[0]) }
-	fmt.Printf("| %s | %v | %v | %.3f | %v | %.3f | %v |\n", name, t[0], t[1], ratio(1), t[2], ratio(2), allocated[1])
+	fmt.Printf("| %s | %v | %v | %v | %v | %v | %v |\n", name, middle(t[0]), middle(t[1]), paired.Of(t[1], t[0]), middle(t[2]), paired.Of(t[2], t[0]), allocated[1])
 	return nil
 }
 
-// timed returns the least times of a run of a model of the zoo for backends, each with cpu and the oracle behind it, at one
-// thread and by turns, and the allocations of a run.
-func timed(path, name string, rounds int, backends []backend.Config) (t []time.Duration, allocated []float64, err error) {
+// timed returns the nanoseconds of a run of a model of the zoo by round, for backends, each with cpu and the oracle behind it, at
+// one thread and by turns, and the allocations of a run.
+func timed(path, name string, rounds int, backends []backend.Config) (t [][]float64, allocated []float64, err error) {
 	ctx := context.Background()
 	ref, err := zootest.ReadReference(name)
 	if err != nil {
@@ -271,11 +282,12 @@ func timed(path, name string, rounds int, backends []backend.Config) (t []time.D
 		}
 		runs = append(runs, run)
 	}
-	if t, err = least(3, 2, runs...); err != nil { // caches, clocks, pages
+	warm, err := least(3, 2, runs...) // caches, clocks, pages
+	if err != nil {
 		return nil, nil, err
 	}
-	times := max(1, int(20*time.Millisecond/t[0]))
-	if t, err = least(rounds, times, runs...); err != nil {
+	times := max(1, int(20*time.Millisecond/warm[0]))
+	if t, err = turns(rounds, times, runs...); err != nil {
 		return nil, nil, err
 	}
 	for _, run := range runs {

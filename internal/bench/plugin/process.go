@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/paired"
 )
 
 // processCalls prints what an enqueue costs in this process and in one of the plugin's own, with operands that lie in the
@@ -117,7 +118,6 @@ func processModel(path, name string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	ratio := func(of, to int) float64 { return float64(t[of]) / float64(t[to]) }
-	fmt.Printf("| %s | %v | %v | %v | %.3f | %.3f |\n", name, t[0], t[1], t[2], ratio(2, 1), ratio(2, 0))
+	fmt.Printf("| %s | %v | %v | %v | %v | %v |\n", name, middle(t[0]), middle(t[1]), middle(t[2]), paired.Of(t[2], t[1]), paired.Of(t[2], t[0]))
 	return nil
 }
