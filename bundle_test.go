@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -184,6 +185,7 @@ func pictures() string {
 type keeping struct {
 	*reference.Backend
 	fingerprint string
+	guard       *sync.Mutex // groups are loaded at the same time
 	loaded      *int
 	seen        *[]string
 }
@@ -200,6 +202,8 @@ func (k keeping) Compile(ctx context.Context, g *graph.Graph, o backend.CompileO
 func (k keeping) Fingerprint() string { return k.fingerprint }
 
 func (k keeping) Load(ctx context.Context, g *graph.Graph, saved []byte, o backend.CompileOptions) (backend.Executable, error) {
+	k.guard.Lock()
+	defer k.guard.Unlock()
 	*k.seen = append(*k.seen, string(saved))
 	if *k.loaded < 0 {
 		return nil, errors.New("not these")
@@ -214,7 +218,7 @@ var _ = Describe("what backends save", func() {
 		defer m.Close()
 		loaded, seen := 0, []string{}
 		with := func(fingerprint string) *carve.Options {
-			b := keeping{&reference.Backend{Name: "kept", Format: graph.HostFormat}, fingerprint, &loaded, &seen}
+			b := keeping{&reference.Backend{Name: "kept", Format: graph.HostFormat}, fingerprint, &sync.Mutex{}, &loaded, &seen}
 			return &carve.Options{Backends: []backend.Config{{Name: "kept"}}, Open: map[string]backend.Backend{"kept": b}}
 		}
 		path, p := bundleOf(ctx, m, with("one"), nil)
