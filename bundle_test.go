@@ -1,6 +1,7 @@
 package carve_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -288,7 +289,7 @@ func FuzzBundle(f *testing.F) {
 		if err != nil || b == nil {
 			f.Fatal(id, err)
 		}
-		return b
+		return bytes.Clone(b) // the mapping may be gone before the fuzzer is
 	}
 	const notes, graphs, uses, table = 0, 3, 4, 7
 	f.Add(section(ids[notes]), section(ids[graphs]), section(ids[uses]), section(ids[table]))
