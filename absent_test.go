@@ -64,11 +64,11 @@ var _ = Describe("values that nobody made", func() {
 	})
 
 	It("contexts never end", func(ctx SpecContext) {
+		feeds := openZoo(ctx, "bert_tiny").feeds // or skips
 		m, err := carve.Open(noContext, zooPath("bert_tiny"))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(m.Close)
 		p := compile(noContext, m, nil)
-		feeds := openZoo(ctx, "bert_tiny").feeds
 		_, err = p.Run(noContext, feeds)
 		Expect(err).NotTo(HaveOccurred())
 		_, _, err = p.RunProfiled(noContext, feeds)
