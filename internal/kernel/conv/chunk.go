@@ -7,7 +7,8 @@ const (
 	weightsInL2   = 384 << 10
 	sourceInL1    = 16 << 10
 	tileInL1      = 16 << 10 // results between two calls of Post
-	fewRows       = 8        // up to so many rows of output are cut into segments: there would be too few units
+	fewRows       = 8        // up to so many rows of output are cut into segments, where they
+	longRow       = 64       // have so many columns or more: there would be too few units
 )
 
 // chunks decides how the work is cut into calls and chunks.

@@ -24,7 +24,10 @@ func (p *Plan) plane(padded *Map) {
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
 	// So many pixels that their source stays in the L1 cache while all output channels are computed.
 	segment := max(1, sourceInL1/(g.pixels*64*p.blocks)) * g.pixels
-	if !flat && (pairs || rows > fewRows || s.Transposed && s.Stride[0] > 1) {
+	if !flat {
+		segment = max(segment, 4*g.pixels)
+	}
+	if !flat && (pairs || rows > fewRows || cols < longRow || s.Transposed && s.Stride[0] > 1) {
 		segment = max(1, cols) // units are whole rows
 	}
 	for q := range used {
