@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // Causes of faults, for errors.Is. Those that other packages of carve have as well are the same values.
@@ -23,7 +24,7 @@ var (
 	ErrParameter   = errors.New("no data for a parameter")
 	ErrOutput      = errors.New("no such output")
 	ErrCycle       = errors.New("nodes that need each other's results")
-	ErrNotRegular  = errors.New("not a regular file")
+	ErrNotRegular  = offheap.ErrNotRegular
 )
 
 // Error says what is wrong with a model, and where. Fields that do not apply are empty.

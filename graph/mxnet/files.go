@@ -1,9 +1,7 @@
 package mxnet
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -11,15 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/files"
 )
 
-// files gives out the bytes of the system's files, or of a file system's.
-type files struct {
+// finder finds and gives out the bytes of the system's files, or of a file system's.
+type finder struct {
+	files.Set
 	fsys fs.FS // nil: the system's files
-	copy bool
-	maps []*offheap.Mapping
 }
 
 const symbolSuffix = "-symbol.json"
@@ -38,7 +34,7 @@ func isFile(name string) bool {
 }
 
 // pair finds the symbol and the parameters that a path means; params is "" where there are none.
-func (f *files) pair(file string, o *Options) (symbol, params string, err error) {
+func (f *finder) pair(file string, o *Options) (symbol, params string, err error) {
 	if prefix, ok := strings.CutSuffix(file, ".params"); ok {
 		if i := strings.LastIndexByte(prefix, '-'); i > 0 && isEpoch(prefix[i+1:]) {
 			prefix = prefix[:i]
@@ -74,7 +70,7 @@ func isEpoch(s string) bool {
 
 // newest returns the parameters of a prefix: PREFIX-NNNN.params of the largest number, or of that epoch, else PREFIX.params or
 // PREFIX.npz. It is "" where there are none.
-func (f *files) newest(prefix string, epoch *int) (string, error) {
+func (f *finder) newest(prefix string, epoch *int) (string, error) {
 	dir, base := path.Split(prefix)
 	if f.fsys == nil {
 		dir, base = filepath.Split(prefix)
@@ -114,7 +110,7 @@ func (f *files) newest(prefix string, epoch *int) (string, error) {
 }
 
 // list returns the names of a folder's files.
-func (f *files) list(dir string) ([]string, error) {
+func (f *finder) list(dir string) ([]string, error) {
 	var entries []fs.DirEntry
 	var err error
 	switch {
@@ -132,69 +128,10 @@ func (f *files) list(dir string) ([]string, error) {
 	return out, err
 }
 
-// read maps a file, or reads it.
-func (f *files) read(name string) ([]byte, error) {
+// read takes a file.
+func (f *finder) read(name string) ([]byte, error) {
 	if f.fsys != nil {
-		if !fs.ValidPath(name) {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-		}
-		file, err := f.fsys.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err != nil {
-			return nil, err
-		}
-		return readAll(file, info)
+		return f.FS(f.fsys, name)
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	file, err := os.OpenFile(name, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return nil, err
-	}
-	if f.copy {
-		return readAll(file, info)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	m, err := offheap.MapFile(file, 0, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	f.maps = append(f.maps, m)
-	return m.Bytes(), nil
-}
-
-// readAll reads a regular file of a known size, and no more where it has grown since.
-func readAll(r io.Reader, info fs.FileInfo) ([]byte, error) {
-	if !info.Mode().IsRegular() {
-		return nil, ErrNotRegular
-	}
-	if info.Size() > 1<<46 {
-		return nil, fmt.Errorf("%w: a file of %d bytes", ErrTooLarge, info.Size())
-	}
-	t, err := tensor.New(tensor.Uint8, int(info.Size())) // aligned
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(r, t.Data); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("%w: the file is shorter than it was", ErrTruncated)
-		}
-		return nil, err
-	}
-	return t.Data, nil
+	return f.Path(name)
 }

@@ -2,7 +2,6 @@ package mxnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/files"
 )
 
 // Options settles how a model is read. nil means the defaults.
@@ -46,49 +45,40 @@ type Model struct {
 	Outputs    []string // names of Graph.Outputs, as MXNet calls them
 	FileBytes  int64    // of both files
 
-	maps []*offheap.Mapping
+	maps files.Maps
 }
 
 // Close unmaps the model's files. Nothing that refers to its constants may be used afterwards. Closing again does nothing.
 func (m *Model) Close() error {
-	var errs []error
-	for _, f := range m.maps {
-		errs = append(errs, f.Close())
-	}
+	err := m.maps.Close()
 	m.maps = nil
-	return errors.Join(errs...)
+	return err
 }
 
 // Evict tells the system that the mapped files will not be read soon: their pages stop counting as memory of the process.
 func (m *Model) Evict() error {
-	var errs []error
-	for _, f := range m.maps {
-		errs = append(errs, f.Evict())
-	}
-	return errors.Join(errs...)
+	return m.maps.Evict()
 }
 
 // Load reads a model: path is of the symbol (net-symbol.json, or any JSON file), of parameters of an epoch (net-0042.params), or the
 // prefix of both (net). The parameters are mapped into memory and stay so until Close, or until nobody can reach Model.Graph. Only
 // regular files are read. It stops soon after ctx ends. Faults are an *Error.
 func Load(ctx context.Context, path string, o *Options) (*Model, error) {
-	return load(ctx, &files{copy: o != nil && o.Copy}, path, o)
+	return load(ctx, &finder{Set: files.Set{Copy: o != nil && o.Copy}}, path, o)
 }
 
 // LoadFS reads a model from a file system, such as one that go:embed fills. Faults are an *Error.
 func LoadFS(ctx context.Context, fsys fs.FS, name string, o *Options) (*Model, error) {
-	return load(ctx, &files{fsys: fsys}, name, o)
+	return load(ctx, &finder{fsys: fsys}, name, o)
 }
 
-func load(ctx context.Context, f *files, path string, o *Options) (m *Model, err error) {
+func load(ctx context.Context, f *finder, path string, o *Options) (m *Model, err error) {
 	if o == nil {
 		o = &Options{}
 	}
 	defer func() {
 		if err != nil {
-			for _, x := range f.maps {
-				_ = x.Close() // the first error counts
-			}
+			_ = f.Maps.Close() // the first error counts
 		}
 	}()
 	symbol, params, err := f.pair(path, o)
@@ -109,10 +99,10 @@ func load(ctx context.Context, f *files, path string, o *Options) (m *Model, err
 	if err != nil {
 		return nil, err
 	}
-	m.FileBytes, m.maps = int64(len(text)+len(weights)), f.maps
+	m.FileBytes, m.maps = f.Bytes, f.Maps
 	if len(m.maps) > 0 {
 		// A mapping ends when nobody holds it; whoever holds the graph and not the Model must still be able to read.
-		runtime.AddCleanup(m.Graph, func([]*offheap.Mapping) {}, m.maps)
+		runtime.AddCleanup(m.Graph, func(files.Maps) {}, m.maps)
 	}
 	return m, nil
 }

@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -11,19 +10,18 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/files"
 	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // dataFiles gives out the bytes of a model file and of the external data beside it, each file once.
 type dataFiles struct {
+	files.Set
 	dir   string // the model's folder, which external data must not leave
 	fsys  fs.FS  // nil: the system's files
 	none  bool   // there is no place for external data
-	copy  bool
 	root  *os.Root
-	files map[string][]byte
-	maps  []*offheap.Mapping
-	bytes int64
+	taken map[string][]byte
 }
 
 // release closes what is needed while loading only.
@@ -34,67 +32,18 @@ func (d *dataFiles) release() {
 	}
 }
 
-// model maps the model file.
-func (d *dataFiles) model(name string) ([]byte, error) {
-	f, err := openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return d.take(f)
-}
-
-// take maps or reads an open file and closes it.
-func (d *dataFiles) take(f *os.File) (b []byte, err error) {
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := regular(info); err != nil {
-		return nil, err
-	}
-	d.bytes += info.Size()
-	if d.copy {
-		return readAll(f, info.Size())
-	}
-	m, err := offheap.MapFile(f, 0, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	d.maps = append(d.maps, m)
-	return m.Bytes(), nil
-}
-
-// readAll reads a file of a known size, and no more where it has grown since.
-func readAll(r io.Reader, size int64) ([]byte, error) {
-	if size > 1<<46 {
-		return nil, fmt.Errorf("%w: file of %d bytes", ErrTooLarge, size)
-	}
-	t, err := tensor.New(tensor.Uint8, int(size)) // aligned
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(r, t.Data); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("%w: the file is shorter than it was", ErrTruncated)
-		}
-		return nil, err
-	}
-	return t.Data, nil
-}
-
 // read returns the bytes of a tensor outside the model file.
 func (d *dataFiles) read(x tensor.External) ([]byte, error) {
-	b, ok := d.files[x.Location]
+	b, ok := d.taken[x.Location]
 	if !ok {
 		var err error
 		if b, err = d.open(x.Location); err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrExternalData, short(x.Location), err)
 		}
-		if d.files == nil {
-			d.files = map[string][]byte{}
+		if d.taken == nil {
+			d.taken = map[string][]byte{}
 		}
-		d.files[x.Location] = b
+		d.taken[x.Location] = b
 	}
 	if x.Offset > int64(len(b)) || int64(x.Bytes) > int64(len(b))-x.Offset {
 		return nil, fmt.Errorf("%w: %q has %d bytes, the tensor's are [%d, +%d): %w", ErrExternalData, short(x.Location),
@@ -123,18 +72,7 @@ func (d *dataFiles) open(location string) ([]byte, error) {
 		}
 		d.root = root
 	}
-	info, err := d.root.Stat(local) // follows links, but not out of the folder
-	if err != nil {
-		return nil, err
-	}
-	if err := regular(info); err != nil {
-		return nil, err
-	}
-	f, err := d.root.OpenFile(local, os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return nil, err
-	}
-	return d.take(f)
+	return d.In(d.root, local) // follows links, but not out of the folder
 }
 
 // readFS reads a file of d.fsys. Links are refused on the way, where the file system can tell.
@@ -154,23 +92,10 @@ func (d *dataFiles) readFS(name string) ([]byte, error) {
 			return nil, fmt.Errorf("%q: %w: link", name[:i], ErrNotRegular)
 		}
 		if i == len(name) {
-			if err := regular(info); err != nil {
+			if err := offheap.Regular(info); err != nil {
 				return nil, err
 			}
 		}
 	}
-	f, err := d.fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := regular(info); err != nil {
-		return nil, err
-	}
-	d.bytes += info.Size()
-	return readAll(f, info.Size())
+	return d.FS(d.fsys, name)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // Causes of faults, for errors.Is. Those that other packages of carve have as well are the same values.
@@ -23,7 +24,7 @@ var (
 	ErrUnsupportedOpset = errors.New("operator set not supported")
 	ErrRecursion        = errors.New("function calls itself")
 	ErrDepth            = errors.New("nested too deep")
-	ErrNotRegular       = errors.New("not a regular file")
+	ErrNotRegular       = offheap.ErrNotRegular
 	ErrOverride         = errors.New("not an initializer that the model offers as an input")
 )
 

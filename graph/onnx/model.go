@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/offheap"
+	"github.com/carve-dev/carve/internal/files"
 )
 
 // Options settles how a model is read. nil means the defaults.
@@ -55,27 +54,20 @@ type Model struct {
 	Defaults        map[string]*tensor.Tensor // of inputs that have data too: those that Options.Override names
 	FileBytes       int64                     // size of the model file and of the external data that it uses
 
-	maps []*offheap.Mapping
+	maps files.Maps
 }
 
 // Close unmaps the model's files. Nothing that refers to its constants may be used afterwards. Closing again does nothing.
 func (m *Model) Close() error {
-	var errs []error
-	for _, f := range m.maps {
-		errs = append(errs, f.Close())
-	}
+	err := m.maps.Close()
 	m.maps = nil
-	return errors.Join(errs...)
+	return err
 }
 
 // Evict tells the system that the mapped files will not be read soon: their pages stop counting as memory of the process,
 // and are mapped again when they are read. It does nothing for data that was copied.
 func (m *Model) Evict() error {
-	var errs []error
-	for _, f := range m.maps {
-		errs = append(errs, f.Evict())
-	}
-	return errors.Join(errs...)
+	return m.maps.Evict()
 }
 
 // Load reads the model at a path. File and external data are mapped into memory and stay so until Close, or until nobody
@@ -87,8 +79,8 @@ func Load(ctx context.Context, file string, o *Options) (*Model, error) {
 	if o != nil && o.DataDir != "" {
 		dir = o.DataDir
 	}
-	data := &dataFiles{dir: dir, copy: o != nil && o.Copy}
-	b, err := data.model(file)
+	data := &dataFiles{dir: dir, Set: files.Set{Copy: o != nil && o.Copy}}
+	b, err := data.Path(file)
 	if err != nil {
 		return nil, &Error{Op: "load", File: file, Err: err}
 	}
@@ -109,7 +101,7 @@ func LoadFS(ctx context.Context, fsys fs.FS, name string, o *Options) (*Model, e
 // Parse reads a model from its bytes, to which its constants refer: they must not change. External data is found in
 // Options.Data. Faults are an *Error.
 func Parse(ctx context.Context, b []byte, o *Options) (*Model, error) {
-	data := &dataFiles{dir: ".", bytes: int64(len(b))}
+	data := &dataFiles{dir: ".", Set: files.Set{Bytes: int64(len(b))}}
 	if o != nil {
 		data.fsys = o.Data
 	}
@@ -137,8 +129,8 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 		if err == nil {
 			return
 		}
-		for _, f := range data.maps {
-			err = errors.Join(err, f.Close())
+		if closed := data.Maps.Close(); closed != nil {
+			err = errors.Join(err, closed)
 		}
 		var own *Error
 		if !errors.As(err, &own) {
@@ -159,30 +151,10 @@ func load(ctx context.Context, file string, b []byte, data *dataFiles, o *Option
 	p := l.proto
 	m = &Model{Graph: l.top, File: file, IRVersion: p.ir, Opsets: p.opsets, Producer: p.producer[0],
 		ProducerVersion: p.producer[1], Domain: p.domain, Version: p.version, Doc: p.doc, Metadata: p.meta,
-		Outputs: outputs, Overridable: l.overridable, Defaults: defaults, FileBytes: data.bytes, maps: data.maps}
+		Outputs: outputs, Overridable: l.overridable, Defaults: defaults, FileBytes: data.Bytes, maps: data.Maps}
 	if len(m.maps) > 0 {
 		// A mapping ends when nobody holds it; whoever holds the graph and not the Model must still be able to read.
-		runtime.AddCleanup(m.Graph, func([]*offheap.Mapping) {}, m.maps)
+		runtime.AddCleanup(m.Graph, func(files.Maps) {}, m.maps)
 	}
 	return m, nil
-}
-
-// regular refuses what is no regular file: a FIFO blocks, a device has no size.
-func regular(info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return ErrNotRegular
-	}
-	return nil
-}
-
-// openFile opens a regular file by its path.
-func openFile(name string) (*os.File, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := regular(info); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(name, os.O_RDONLY|openFlags, 0)
 }

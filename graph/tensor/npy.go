@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // ParseNPY reads an npy file (versions 1 to 3, either byte order, C or Fortran order) from its bytes. The elements of a
@@ -92,20 +94,16 @@ func ReadNPYFile(path string) (*Tensor, error) {
 	return t, nil
 }
 
-// openRegular opens a regular file; it looks before it opens, since opening a FIFO blocks.
+// openRegular opens a regular file; what is none is not supported.
 func openRegular(path string) (*os.File, int64, error) {
-	st, err := os.Stat(path)
+	f, info, err := offheap.OpenRegular(path)
+	if errors.Is(err, offheap.ErrNotRegular) {
+		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s: %w: not a regular file", path, ErrUnsupported)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	return f, st.Size(), nil
+	return f, info.Size(), nil
 }
 
 // readExactly reads n bytes. It allocates in steps, so that a false n costs at most twice what r holds plus 1 MiB.

@@ -20,7 +20,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
 
 	"github.com/carve-dev/carve/internal/offheap"
 )
@@ -77,11 +76,7 @@ func Is(r io.ReaderAt) bool {
 
 // IsFile is Is of the file at a path. What is no regular file is not opened: a pipe would wait for its writer.
 func IsFile(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
+	f, _, err := offheap.OpenRegular(path)
 	if err != nil {
 		return false
 	}
@@ -98,24 +93,13 @@ type File struct {
 }
 
 // Open maps a bundle, and checks its header and table: that all sections lie in it. It reads no section. Errors are a
-// *FormatError, an *offheap.Error, which wraps offheap.ErrNotRegular for what is no regular file, or the system's. What is none
-// is not opened: a pipe would wait for its writer.
+// *FormatError, an *offheap.Error, or those of offheap.OpenRegular.
 func Open(path string) (*File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &offheap.Error{Op: "map", File: path, Bytes: info.Size(), Err: offheap.ErrNotRegular}
-	}
-	f, err := os.Open(path)
+	f, info, err := offheap.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, err
-	}
 	m, err := offheap.MapFile(f, 0, info.Size())
 	if err != nil {
 		return nil, err

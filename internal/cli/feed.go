@@ -2,13 +2,14 @@ package cli
 
 import (
 	"fmt"
-	"os"
+	"math"
 	"path/filepath"
 	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 )
 
 // defaultData documents what inputs without a file get.
@@ -63,7 +64,7 @@ func readValue(file string, t graph.Type) (tensor.Value, error) {
 		}
 		return x, nil
 	case ".pb":
-		b, err := readRegular(file)
+		b, err := offheap.ReadRegular(file, math.MaxInt64)
 		if err != nil {
 			return nil, err
 		}
@@ -74,18 +75,6 @@ func readValue(file string, t graph.Type) (tensor.Value, error) {
 		return x, nil
 	}
 	return nil, fmt.Errorf("%s: expected a .npy or .pb file", file)
-}
-
-// readRegular reads a file that is no device and no FIFO.
-func readRegular(file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", file)
-	}
-	return os.ReadFile(file)
 }
 
 // complete adds default data for the inputs that feeds lacks.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/memplan"
 )
 
@@ -109,14 +109,7 @@ func (a *app) memplan(ctx context.Context, path string, f *memplanFlags) error {
 }
 
 func readBuffers(path string) ([]memplan.Buffer, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	f, err := os.Open(path)
+	f, _, err := offheap.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,16 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/internal/bundle"
+	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/units"
 )
 
@@ -171,23 +172,13 @@ func readPlan(path string) (*carve.Plan, error) {
 		defer m.Close()
 		return m.Plan()
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w: it is no file", path, carve.ErrPlanSyntax)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info.Size() > mostPlan {
+	b, err := offheap.ReadRegular(path, mostPlan)
+	switch {
+	case errors.Is(err, offheap.ErrNotRegular):
+		return nil, fmt.Errorf("%w: %w", carve.ErrPlanSyntax, err)
+	case errors.Is(err, offheap.ErrSize):
 		return nil, fmt.Errorf("%s: %w: it is larger than %s", path, carve.ErrPlanSyntax, units.Bytes(mostPlan))
-	}
-	b, err := io.ReadAll(io.LimitReader(f, mostPlan))
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	p, err := carve.ParsePlan(string(b))

@@ -191,19 +191,9 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 	for it := range length {
 		progress.step(int64(it))
 		args := append([]tensor.Value{}, carried...)
-		for k, t := range src {
-			axis, pos := at(s.inAxes, k), it
-			if axis < 0 {
-				axis += len(t.Shape)
-			}
-			if at(s.inDirs, k) != 0 {
-				pos = length - 1 - it
-			}
-			piece, err := takeSlice(t, axis, pos)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, piece)
+		args, err := s.appendSlices(args, src, it, length)
+		if err != nil {
+			return nil, err
 		}
 		res, err := f.call(ctx, i, 0, args)
 		if err != nil {
@@ -240,6 +230,25 @@ func (f *frame) scan(ctx context.Context, i int, state, seqs []tensor.Value, s s
 		carried = append(carried, t)
 	}
 	return carried, nil
+}
+
+// appendSlices appends what iteration it of length reads of the scanned tensors.
+func (s scanSpec) appendSlices(args []tensor.Value, src []*tensor.Tensor, it, length int) ([]tensor.Value, error) {
+	for k, t := range src {
+		axis, pos := at(s.inAxes, k), it
+		if axis < 0 {
+			axis += len(t.Shape)
+		}
+		if at(s.inDirs, k) != 0 {
+			pos = length - 1 - it
+		}
+		piece, err := takeSlice(t, axis, pos)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, piece)
+	}
+	return args, nil
 }
 
 // scanned returns the inputs of a Scan that are read slice by slice, and how many slices they have: -1 where there is none.

@@ -109,19 +109,9 @@ func (in *interpreter) scan(ctx context.Context, n *graph.Node, operands []tenso
 			return nil, err
 		}
 		args := slices.Clone(carried)
-		for k, t := range src {
-			axis, pos := at(s.inAxes, k), it
-			if axis < 0 {
-				axis += len(t.Shape)
-			}
-			if at(s.inDirs, k) != 0 {
-				pos = length - 1 - it
-			}
-			piece, err := takeSlice(t, axis, pos)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, piece)
+		args, err := s.appendSlices(args, src, it, length)
+		if err != nil {
+			return nil, err
 		}
 		out, err := in.region(ctx, n, body, operands, args)
 		if err != nil {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package onnx
+package offheap
 
 // openFlags is empty where there are no FIFOs among the files.
 const openFlags = 0

@@ -1,6 +1,6 @@
 //go:build unix
 
-package mxnet
+package offheap
 
 import "syscall"
 
