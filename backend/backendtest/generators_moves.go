@@ -298,7 +298,11 @@ func topK(m *maker, op string) []*graph.Value {
 	shape := m.shape(m.between(1, 4))
 	a := m.r.IntN(len(shape))
 	k := m.between(1, shape[a])
-	return m.call(op, m.ties(m.dtype(op, 0), shape)).int("k", k).int("K", k).int("axis", a).flag("largest").out(2)
+	c := m.call(op, m.ties(m.dtype(op, 0), shape)).int("k", k).int("K", k).int("axis", a).flag("largest")
+	if c.has("K") && m.chance(3) { // known in the run alone
+		c.operand(1, m.feed(tensor.From([]int64{int64(k)}, 1)))
+	}
+	return c.out(2)
 }
 
 func cumSum(m *maker, op string) []*graph.Value {

@@ -14,7 +14,7 @@ type link func(m *maker, x *graph.Value) *graph.Value
 var choosing = []link{requantize, requantize, onIntegers, permuted, viewed, rectified, largest, joined, halved}
 
 // computing links round.
-var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, shuffled, padded, dense, dense, dynamic}
+var computing = []link{convolved, convolved, multiplied, curved, scaledByChannel, normalised, averaged, added, summed, summed, shuffled, padded, dense, dense, dynamic}
 
 // chain adds two to five links.
 func (m *maker) chain() []*graph.Value {
@@ -261,6 +261,18 @@ func averaged(m *maker, x *graph.Value) *graph.Value {
 func added(m *maker, x *graph.Value) *graph.Value {
 	s := m.shapeOf(x)
 	return m.call(pick(m, "Add", "Mul", "Sub"), x, m.operand(tensor.Float32, pick(m, s, m.broadcast(s))...)).one()
+}
+
+// summed is a sum on integers: both sides are dequantised, and the result is quantised.
+func summed(m *maker, x *graph.Value) *graph.Value {
+	if x.Producer == nil || !x.Producer.Is("DequantizeLinear") {
+		return nil
+	}
+	y := m.call("Add", x, m.dequantized(m.shapeOf(x)...)).one()
+	if m.chance(2) {
+		y = m.call("Relu", y).one()
+	}
+	return requantize(m, y)
 }
 
 func shuffled(m *maker, x *graph.Value) *graph.Value {

@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -90,7 +91,7 @@ var table = operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Re
 // Supports implements backend.Backend.
 func (b cpu) Supports(n *graph.Node) backend.Support {
 	return table.Supports(n, "kernel", unfit, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
-		if v := place.Unfounded(n); v != nil {
+		if v := place.Unfounded(n); v != nil && !chooses(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
 		return signatures(n)
@@ -121,8 +122,13 @@ func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, e
 	e := &executable{target: b.target, sub: sub, ops: make([]operator, sub.NodeIDs()), threads: max(o.Threads, 1),
 		kernels: place.KernelsOf(o.Properties)}
 	var err error
-	e.order, err = operators.Order(sub, "kernel", e.find)
-	return e, err
+	if e.order, err = operators.Order(sub, "kernel", e.find); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(e.order, chooses); i >= 0 && len(e.order) > 1 {
+		return nil, fmt.Errorf("%w: %v in a group with others, whose memory cannot be planned", backend.ErrUnavailable, e.order[i])
+	}
+	return e, nil
 }
 
 var (

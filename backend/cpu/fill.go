@@ -16,19 +16,29 @@ func fillSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-func planFill(p *planner, n *graph.Node) error {
+// fillUnit returns the bytes of the element.
+func fillUnit(n *graph.Node) []byte {
 	unit := make([]byte, n.Outputs[0].Type.DType.Size())
 	if v := n.TensorAttr("value"); v != nil {
 		copy(unit, v.Bytes())
 	} // zero bits are the zero of every dtype
+	return unit
+}
+
+// repeat fills d with copies of unit.
+func repeat(d, unit []byte) {
+	for k := copy(d, unit); k < len(d); k *= 2 {
+		copy(d[k:], d[:k])
+	}
+}
+
+func planFill(p *planner, n *graph.Node) error {
+	unit := fillUnit(n)
 	dst := p.Out(n.Outputs[0])
 	const part = 1 << 15
 	p.emit(step{chunks: ceilDiv(dst.Size, part), body: func(st *state, _, lo, hi int) {
 		d := st.Bytes(dst)
-		d = d[lo*part : min(hi*part, len(d))]
-		for k := copy(d, unit); k < len(d); k *= 2 { // part is a multiple of every size
-			copy(d[k:], d[:k])
-		}
+		repeat(d[lo*part:min(hi*part, len(d))], unit) // part is a multiple of every size
 	}}, nil, []place.Memory{dst})
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func (b cpu) Properties() []property.SubgraphProperty {
 	return []property.SubgraphProperty{
 		&quantizedOperands{b.quants}, quantizedProduct(b.quants), quantizedElements(), convTail.Property(), matmulTail.Property(), scaleTail.Property(), fuseIntegerTail(), fuse.Silu(), fuse.Shuffle(), roundedPool(),
-		fuse.FakeQuantize(),
+		fuse.FakeQuantize(), alone(),
 	}
 }
 

@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -65,6 +66,9 @@ type guardedExecutable struct {
 
 func (e *guardedExecutable) Specialize(ctx context.Context, bind graph.Bindings) (backend.Instance, error) {
 	i, err := e.Executable.Specialize(ctx, bind)
+	if errors.Is(err, graph.ErrUnbound) { // the group is specialised in the run
+		return nil, err
+	}
 	if err != nil {
 		e.b.faults = append(e.b.faults, fmt.Errorf("specialize: %w", err))
 		return nil, err

@@ -419,16 +419,15 @@ func planGather(p *planner, n *graph.Node) error {
 	outer, inner := product(dx[:axis]), product(dx[axis+1:])*x.Type.DType.Size()
 	count, length := product(p.Dims[idx.ID]), dx[axis]
 	src, index, dst := p.In(x), p.In(idx), p.Out(y)
-	read := indexAt(n)
 	from, _ := src.Runs(inner)
 	to, _ := dst.Runs(inner)
 	p.emit(step{chunks: outer * count, grain: grainFor(float64(inner)*0.1 + 10), body: func(st *state, _, lo, hi int) {
-		d, s := st.Bytes(dst), st.Bytes(src)
+		d, s, read := st.Bytes(dst), st.Bytes(src), st.indices(n, index)
 		for i := lo; i < hi; i++ {
-			k := read(st, index, i%count, length)
+			k := read.at(i%count, length)
 			at, _ := to.At(i, 1)
 			of, _ := from.At(i/count*length+k, 1)
-			copy(d[at:at+inner], s[of:])
+			move(d[at:], s[of:], inner)
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil

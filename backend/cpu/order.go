@@ -1,16 +1,18 @@
 package cpu
 
 import (
-	"cmp"
+	"math"
 	"slices"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// ArgMax, ArgMin and TopK of float32. The first of equals wins. ONNX leaves NaN open: here, as in package reference, TopK
+// ArgMax and ArgMin of float32, and TopK. The first of equals wins. ONNX leaves NaN open: here, as in package reference, TopK
 // counts it as larger than every number, and ArgMax and ArgMin pass it over unless it comes first.
 
 func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
@@ -53,74 +55,127 @@ func planArg(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// topKOf returns how many elements TopK takes, and its axis.
+// topKOf returns how many elements TopK takes, and its axis. ok is false where the number is not known at compile time.
 func topKOf(n *graph.Node) (k, axis int, ok bool) {
-	rank := len(n.Inputs[0].Type.Shape)
-	axis = axisOf(n, -1, rank)
+	axis = axisOf(n, -1, len(n.Inputs[0].Type.Shape))
 	if n.Op.Since < 10 {
-		return int(n.Int("k", 0)), axis, rank > 0
+		return int(n.Int("k", 0)), axis, true
 	}
 	v, ok := constInt(n.Input(1))
-	return int(v), axis, ok && rank > 0
+	return int(v), axis, ok
 }
 
 func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !operators.IsFloat32(x) {
-		return nil, operators.NotFloat32(x)
+	if len(x.Type.Shape) == 0 {
+		return nil, property.Because(property.ShapeReason, "a scalar")
 	}
-	if _, _, ok := topKOf(n); !ok {
+	if _, ok := rankings[x.Type.DType]; !ok {
+		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
+	}
+	if _, _, ok := topKOf(n); !ok && n.Input(1).Dims == nil && !chooses(n) {
 		return nil, property.Because(property.Unsupported, "number of elements %v is not known at compile time", n.Input(1))
 	}
 	return operators.RowMajor(n), nil
 }
 
-// less orders floats with NaN last.
-func less(a, b float32) bool { return a < b || b != b && a == a }
+// topRows is TopK of a tensor: of count elements along an axis, in rows of which inner lie beside each other, the first k.
+type topRows struct {
+	k, count, inner int
+	largest         bool
+	element         int // bytes
+	rank            ranking
+}
+
+func topRowsOf(n *graph.Node, d []int, axis, k int) topRows {
+	dt := n.Inputs[0].Type.DType
+	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, element: dt.Size(), rank: rankings[dt]}
+}
+
+// run orders row i of src. values and at may be nil.
+func (t *topRows) run(r *rows, i int, src, values []byte, at []int64) {
+	base := i/t.inner*t.count*t.inner + i%t.inner
+	t.rank(r.keys, src, base, t.inner)
+	out := i/t.inner*t.k*t.inner + i%t.inner
+	for j, e := range r.first(t.k, t.element > 4, t.largest) {
+		if values != nil {
+			from := (base + int(e)*t.inner) * t.element
+			copy(values[(out+j*t.inner)*t.element:][:t.element], src[from:])
+		}
+		if at != nil {
+			at[out+j*t.inner] = int64(e)
+		}
+	}
+}
+
+// check returns why k elements cannot be taken, nil where they can.
+func (t *topRows) check(n *graph.Node) error {
+	switch {
+	case t.k < 0 || t.k > t.count:
+		return backend.OutOfRange(n, 1, int64(t.k), 0, int64(t.count))
+	case t.count > math.MaxUint32:
+		return property.Because(property.ShapeReason, "%d elements", t.count)
+	}
+	return nil
+}
 
 func planTopK(p *planner, n *graph.Node) error {
 	d := p.Dims[n.Inputs[0].ID]
-	k, axis, _ := topKOf(n)
-	count, inner := d[axis], product(d[axis+1:])
-	if k < 0 || k > count {
-		return property.Because(property.ShapeReason, "%d of %d elements", k, count)
-	}
-	largest := n.Int("largest", 1) != 0
-	src, values, indices := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
-	rows := product(d[:axis]) * inner
-	order := p.Temp(rows * count * 4)
-	p.emit(step{chunks: rows, grain: grainFor(float64(count) * 20), body: func(st *state, _, lo, hi int) {
-		s, o, at := st.F32(src), st.F32(values), of[int64](st, indices)
-		for i := lo; i < hi; i++ {
-			base := i/inner*count*inner + i%inner
-			list := of[int32](st, order)[i*count : (i+1)*count]
-			for j := range list {
-				list[j] = int32(j)
-			}
-			slices.SortFunc(list, func(a, b int32) int {
-				x, y := s[base+int(a)*inner], s[base+int(b)*inner]
-				if !largest {
-					x, y = y, x
-				}
-				switch {
-				case less(y, x):
-					return -1
-				case less(x, y):
-					return 1
-				}
-				return cmp.Compare(a, b)
-			})
-			out := i/inner*k*inner + i%inner
-			for j, e := range list[:k] {
-				if o != nil {
-					o[out+j*inner] = s[base+int(e)*inner]
-				}
-				if at != nil {
-					at[out+j*inner] = int64(e)
-				}
+	k, axis, ok := topKOf(n)
+	if !ok { // as shapes say
+		for _, y := range n.Outputs {
+			if y != nil {
+				k = p.Dims[y.ID][axis]
 			}
 		}
-	}}, []place.Memory{src}, []place.Memory{values, indices, order})
+	}
+	t := topRowsOf(n, d, axis, k)
+	if err := t.check(n); err != nil {
+		return err
+	}
+	src, values, indices := p.In(n.Inputs[0]), p.Out(n.Output(0)), p.Out(n.Output(1))
+	room := rowBytes(t.count)
+	scratch := p.Temp(p.e.threads * room)
+	p.emit(step{chunks: product(d[:axis]) * t.inner, grain: grainFor(float64(t.count) * 5), body: func(st *state, worker, lo, hi int) {
+		both := place.Elements[uint64](st.Bytes(scratch)[worker*room:][:room])
+		r := rows{keys: both[:t.count], order: both[t.count:]}
+		s, o, at := st.Bytes(src), st.Bytes(values), of[int64](st, indices)
+		for i := lo; i < hi; i++ {
+			t.run(&r, i, s, o, at)
+		}
+	}}, []place.Memory{src}, []place.Memory{values, indices, scratch})
+	return nil
+}
+
+// chooseTopK is TopK of a number of elements that the run finds. Rows are done one after the other.
+func chooseTopK(c *choice) error {
+	x, n := c.x[0], c.in.n
+	_, axis, _ := topKOf(n)
+	t := topRowsOf(n, x.Shape, axis, int(integer(c.x[1])))
+	if err := t.check(n); err != nil {
+		return err
+	}
+	if err := c.reserve(rowBytes(t.count)); err != nil {
+		return err
+	}
+	shape := slices.Clone(x.Shape)
+	shape[axis] = t.k
+	values, err := c.result(0, x.DType, shape)
+	if err != nil {
+		return err
+	}
+	indices, err := c.result(1, tensor.Int64, shape)
+	if err != nil {
+		return err
+	}
+	c.rows.room(t.count)
+	src, at := x.Bytes(), place.Elements[int64](indices)
+	for i := range product(x.Shape[:axis]) * t.inner {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		t.run(&c.rows, i, src, values, at)
+	}
 	return nil
 }
 

@@ -81,6 +81,9 @@ type instance struct {
 
 // Specialize implements backend.Executable.
 func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
+	if len(e.order) == 1 && chooses(e.order[0]) {
+		return e.specializeChoosing(b)
+	}
 	p, err := e.newPlanner(b)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,11 @@ func reduceAxes(n *graph.Node) (axes []int, ok bool) {
 
 func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
-	if !operators.IsFloat32(x) {
+	plainly := reducesPlainly(n)
+	if _, ok := reductions[n.Op.Name]; !ok && !plainly {
+		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
+	}
+	if !plainly && !operators.IsFloat32(x) {
 		return nil, operators.NotFloat32(x)
 	}
 	axes, ok := reduceAxes(n)
@@ -82,6 +86,9 @@ func reduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
 	}
 	plain := operators.RowMajor(n)
+	if plainly {
+		return plain, nil
+	}
 	if n.Op.Name == "ReduceMean" && is4D(x) && len(axes) == 2 && axes[0] == 2 {
 		return append(globalPoolSignatures(n, n.Int("keepdims", 1) != 0), plain...), nil
 	}
@@ -93,29 +100,43 @@ func planReduce(p *planner, n *graph.Node) error {
 	if x.Format == blocked {
 		return planGlobalPool(p, n)
 	}
-	axes, _ := reduceAxes(n)
-	d, src, dst := p.Dims[x.ID], p.In(x), p.Out(y)
-	outer, count, inner, ok := adjacentAxes(d, axes)
-	if !ok { // bring the axes to the end
-		perm, kept := lastAxes(len(d), axes)
-		t := p.Temp(p.Bytes(x))
-		p.permute(d, perm, 4, src, t)
-		src, outer, count, inner = t, 1, 1, 1
-		for i, a := range perm {
-			if i < kept {
-				outer *= d[a]
-			} else {
-				count *= d[a]
-			}
-		}
+	if reducesPlainly(n) {
+		return planReducePlainly(p, n)
 	}
-	r := reductions[n.Op.Name]
-	if inner == 1 {
-		p.reduceRows(r, src, dst, outer, count)
+	axes, _ := reduceAxes(n)
+	l, dst, r := p.reduced(p.Dims[x.ID], axes, 4, p.In(x)), p.Out(y), reductions[n.Op.Name]
+	if l.inner == 1 {
+		p.reduceRows(r, l.src, dst, l.outer, l.count)
 	} else {
-		p.reduceColumns(r, src, dst, outer, count, inner)
+		p.reduceColumns(r, l.src, dst, l.outer, l.count, l.inner)
 	}
 	return nil
+}
+
+// reducedPlace is a tensor seen as [outer, count, inner], of which count is reduced.
+type reducedPlace struct {
+	src                 place.Memory
+	outer, count, inner int
+}
+
+// reduced returns a tensor of dims d, of elements of size bytes, in an order in which the axes to reduce are adjacent.
+func (p *planner) reduced(d, axes []int, size int, src place.Memory) reducedPlace {
+	l := reducedPlace{src: src}
+	var ok bool
+	if l.outer, l.count, l.inner, ok = adjacentAxes(d, axes); ok {
+		return l
+	}
+	perm, kept := lastAxes(len(d), axes)
+	l = reducedPlace{p.Temp(product(d) * size), 1, 1, 1}
+	p.permute(d, perm, size, src, l.src)
+	for i, a := range perm {
+		if i < kept {
+			l.outer *= d[a]
+		} else {
+			l.count *= d[a]
+		}
+	}
+	return l
 }
 
 // reduceStrided is the Strided of reductions: of operands whose strided rows hold all that is reduced to one element, or to a
@@ -124,6 +145,9 @@ func reduceStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	x := n.Inputs[0]
 	if x.Format == blocked {
 		return v == x && p.wholeImages(v, m)
+	}
+	if reducesPlainly(n) {
+		return false
 	}
 	axes, _ := reduceAxes(n)
 	_, count, inner, ok := adjacentAxes(p.Dims[x.ID], axes)
@@ -213,6 +237,7 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 }
 
 func init() {
+	table.Register("ReduceProd", operator{Signatures: reduceSignatures, Plan: planReduce, Strided: reduceStrided})
 	for name := range reductions {
 		table.Register(name, operator{Signatures: reduceSignatures, Plan: planReduce, Strided: reduceStrided})
 	}

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"encoding/binary"
+
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -11,24 +13,47 @@ import (
 
 // GatherElements, GatherND, ScatterElements and ScatterND, row-major.
 
-// indexAt returns a reader of the indices of n, operand 1 of int64 or int32; an index is counted from the end where it is negative,
-// and a panic with a *backend.RangeError, which Enqueue returns, says that an axis of length has no such element.
-func indexAt(n *graph.Node) func(st *state, m place.Memory, i, length int) int {
-	wide := n.Inputs[1].Type.DType == tensor.Int64
-	return func(st *state, m place.Memory, i, length int) int {
-		var k int64
-		if wide {
-			k = of[int64](st, m)[i]
-		} else {
-			k = int64(of[int32](st, m)[i])
-		}
-		if k < -int64(length) || k >= int64(length) {
-			panic(backend.BadIndex(n, 1, k, length))
-		}
-		if k < 0 {
-			k += int64(length)
-		}
+// indices reads operand 1 of a node, of int64 or int32.
+type indices struct {
+	n      *graph.Node
+	wide   []int64
+	narrow []int32 // where wide is nil
+}
+
+func (st *state) indices(n *graph.Node, m place.Memory) indices {
+	if n.Inputs[1].Type.DType == tensor.Int64 {
+		return indices{n: n, wide: of[int64](st, m)}
+	}
+	return indices{n: n, narrow: of[int32](st, m)}
+}
+
+// at returns index i of an axis of length. It counts from the end where it is negative, and a panic with a *backend.RangeError,
+// which Enqueue returns, says that the axis has no such element.
+func (x *indices) at(i, length int) int {
+	var k int64
+	if x.wide != nil {
+		k = x.wide[i]
+	} else {
+		k = int64(x.narrow[i])
+	}
+	if uint64(k) < uint64(length) {
 		return int(k)
+	}
+	if k >= int64(length) || k < -int64(length) {
+		panic(backend.BadIndex(x.n, 1, k, length))
+	}
+	return int(k) + length
+}
+
+// move copies an element, or some, of size bytes.
+func move(dst, src []byte, size int) {
+	switch size {
+	case 4:
+		binary.NativeEndian.PutUint32(dst, binary.NativeEndian.Uint32(src))
+	case 8:
+		binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src))
+	default:
+		copy(dst[:size], src)
 	}
 }
 
@@ -85,15 +110,14 @@ func planGatherElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(n)
 	count := product(di)
 	const part = 256
 	p.emit(step{chunks: ceilDiv(count, part), grain: 1, body: func(st *state, _, lo, hi int) {
-		o, s := st.Bytes(dst), st.Bytes(src)
+		o, s, read := st.Bytes(dst), st.Bytes(src), st.indices(n, index)
 		for i := lo * part; i < min(hi*part, count); i++ {
 			base, stride := along(d, di, axis, i)
-			at := base + read(st, index, i, d[axis])*stride
-			copy(o[i*size:(i+1)*size], s[at*size:])
+			at := base + read.at(i, d[axis])*stride
+			move(o[i*size:], s[at*size:], size)
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
@@ -111,17 +135,19 @@ func planGatherND(p *planner, n *graph.Node) error {
 	perBatch := rows / max(product(di[:batch]), 1)
 	image, inner := product(d[batch:]), product(d[batch+k:])
 	size := inner * x.Type.DType.Size()
+	images, lengths := image/max(inner, 1), d[batch:batch+k]
 	src, index, dst := p.In(x), p.In(idx), p.Out(n.Outputs[0])
-	read := indexAt(n)
 	p.emit(step{chunks: rows, grain: grainFor(float64(size)*0.05 + 10), body: func(st *state, _, lo, hi int) {
-		o, s := st.Bytes(dst), st.Bytes(src)
+		o, s, read := st.Bytes(dst), st.Bytes(src), st.indices(n, index)
 		for i := lo; i < hi; i++ {
 			at := 0
-			for j := range k {
-				at = at*d[batch+j] + read(st, index, i*k+j, d[batch+j])
+			for j, length := range lengths {
+				at = at*length + read.at(i*k+j, length)
 			}
-			off := (i/perBatch*image/max(inner, 1) + at) * size
-			copy(o[i*size:(i+1)*size], s[off:])
+			if batch > 0 {
+				at += i / perBatch * images
+			}
+			move(o[i*size:], s[at*size:], size)
 		}
 	}}, []place.Memory{src, index}, []place.Memory{dst})
 	return nil
@@ -178,7 +204,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, run, join, count := indexAt(n), runAt(idx), combine(n), product(di)
+	run, join, count := runAt(idx), combine(n), product(di)
 	inner := 1 // elements that are contiguous in both, but for what the index adds
 	for k := len(d) - 1; k > axis; k-- {
 		if inner *= di[k]; di[k] != d[k] {
@@ -187,12 +213,12 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	}
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) { // in order: a later update wins
-		o, u := st.Bytes(dst), st.Bytes(updates)
+		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		for i := 0; i < count; i += inner {
 			base, stride := along(d, di, axis, i)
 			for j := 0; j < inner; {
 				length := run(st, index, i+j, inner-j)
-				at := base + j + read(st, index, i+j, d[axis])*stride
+				at := base + j + read.at(i+j, d[axis])*stride
 				join(o[at*size:(at+length)*size], u[(i+j)*size:(i+j+length)*size])
 				j += length
 			}
@@ -210,14 +236,14 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	read, join := indexAt(n), combine(n)
+	join := combine(n)
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
-		o, u := st.Bytes(dst), st.Bytes(updates)
+		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
 		for i := range rows {
 			at := 0
 			for j := range k {
-				at = at*d[j] + read(st, index, i*k+j, d[j])
+				at = at*d[j] + read.at(i*k+j, d[j])
 			}
 			join(o[at*size:(at+1)*size], u[i*size:(i+1)*size])
 		}

@@ -1,0 +1,79 @@
+package backendtest
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// dataGenerators are operators of which the data tells the shapes, and those that read shapes.
+var dataGenerators = map[string]generator{
+	"NonZero":  func(m *maker, op string) []*graph.Value { return one(m.nonZero()) },
+	"Compress": compress, "NonMaxSuppression": nonMaxSuppression,
+	"Shape": func(m *maker, op string) []*graph.Value {
+		c := m.call(op, m.measured(op))
+		if m.chance(2) {
+			c.int("start", m.between(-5, 5)).int("end", m.between(-5, 5))
+		}
+		return one(c.one())
+	},
+	"Size": func(m *maker, op string) []*graph.Value { return one(m.call(op, m.measured(op)).one()) },
+}
+
+// nonZero adds a NonZero of a tensor that the run gives, with zeros in it.
+func (m *maker) nonZero() *graph.Value {
+	shape := m.shape(m.between(1, 4))
+	return m.call("NonZero", m.feed(m.fill(m.dtype("NonZero", 0), shape, func(int) float64 { return float64(m.between(0, 2)) }))).one()
+}
+
+// measured adds a tensor of which the shape is asked for: one whose shape depends on data, at times.
+func (m *maker) measured(op string) *graph.Value {
+	if m.chance(2) {
+		return m.nonZero()
+	}
+	return m.moved(op, 0, 5)
+}
+
+func compress(m *maker, op string) []*graph.Value {
+	shape := m.shape(m.between(1, 4))
+	a := m.r.IntN(len(shape))
+	c, n := m.call(op, m.operand(m.dtype(op, 0), shape...)), shape[a]
+	if m.chance(3) {
+		n = 1
+		for _, d := range shape {
+			n *= d
+		}
+	} else {
+		c.int("axis", a)
+	}
+	n = m.between(0, n) // conditions may be fewer
+	c.operand(1, m.feed(m.fill(tensor.Bool, []int{n}, func(int) float64 { return float64(m.between(0, 1)) })))
+	return one(c.one())
+}
+
+func nonMaxSuppression(m *maker, op string) []*graph.Value {
+	images, boxes, classes := m.between(1, 3), m.between(1, 150), m.between(1, 4)
+	centers, mixed := m.chance(2), m.chance(3)
+	corners := m.fill(tensor.Float32, []int{images, boxes, 4}, func(i int) float64 {
+		size := float64(m.between(1, 60))
+		if mixed { // few large ones among small ones
+			size = pick(m, 1.0, 1.5, 2, 2.5, 3, 3.5, 4, 100)
+		}
+		if i%4 >= 2 && centers {
+			return size
+		}
+		return size + float64(m.between(0, 100))
+	})
+	c := m.call(op, m.leaf(corners), m.feed(m.uniform(tensor.Float32, 0, 1, images, classes, boxes)))
+	if centers {
+		c.int("center_point_box", 1)
+	}
+	c.operand(2, m.leaf(tensor.Scalar(int64(pick(m, 0, 1, 5, 1000)))))
+	if m.chance(4) {
+		return one(c.one())
+	}
+	c.operand(3, m.leaf(tensor.Scalar(float32(pick(m, 0, 0.1, 0.5, 0.9)))))
+	if m.chance(2) {
+		c.operand(4, m.leaf(tensor.Scalar(float32(0.3))))
+	}
+	return one(c.one())
+}

@@ -1,0 +1,171 @@
+package cpu
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// ranking gives elements numbers that are ordered as they are: equal numbers for equal elements, the largest for NaN. It reads
+// len(ranks) elements of src, from base on, stride elements apart.
+type ranking func(ranks []uint64, src []byte, base, stride int)
+
+// rankings has the element types that are ordered here. Ranks of elements of at most four bytes have 32 bits.
+var rankings = map[tensor.DType]ranking{
+	tensor.Float32:  ranks(rank32),
+	tensor.Float64:  ranks(rank64),
+	tensor.Float16:  ranks(func(v uint16) uint64 { return rankHalf(v, 0x7c00) }),
+	tensor.BFloat16: ranks(func(v uint16) uint64 { return rank32(math.Float32frombits(uint32(v) << 16)) }),
+	tensor.Int8:     ranks(func(v int8) uint64 { return uint64(uint32(v) ^ 1<<31) }),
+	tensor.Int16:    ranks(func(v int16) uint64 { return uint64(uint32(v) ^ 1<<31) }),
+	tensor.Int32:    ranks(func(v int32) uint64 { return uint64(uint32(v) ^ 1<<31) }),
+	tensor.Int64:    ranks(func(v int64) uint64 { return uint64(v) ^ 1<<63 }),
+	tensor.Uint8:    ranks(func(v uint8) uint64 { return uint64(v) }),
+	tensor.Uint16:   ranks(func(v uint16) uint64 { return uint64(v) }),
+	tensor.Uint32:   ranks(func(v uint32) uint64 { return uint64(v) }),
+	tensor.Uint64:   ranks(func(v uint64) uint64 { return v }),
+}
+
+func ranks[T tensor.Element](rank func(T) uint64) ranking {
+	return func(ranks []uint64, src []byte, base, stride int) {
+		s := place.Elements[T](src)[base:]
+		for j := range ranks {
+			ranks[j] = rank(s[j*stride])
+		}
+	}
+}
+
+func rank32(v float32) uint64 {
+	b := math.Float32bits(v)
+	switch {
+	case v != v:
+		return math.MaxUint32
+	case v == 0:
+		return 1 << 31
+	case b>>31 != 0:
+		return uint64(^b)
+	}
+	return uint64(b | 1<<31)
+}
+
+func rank64(v float64) uint64 {
+	b := math.Float64bits(v)
+	switch {
+	case v != v:
+		return math.MaxUint64
+	case v == 0:
+		return 1 << 63
+	case b>>63 != 0:
+		return ^b
+	}
+	return b | 1<<63
+}
+
+// rankHalf ranks floats of 16 bits, whose infinity is given.
+func rankHalf(v, inf uint16) uint64 {
+	switch m := v & 0x7fff; {
+	case m > inf:
+		return math.MaxUint32
+	case m == 0:
+		return 1 << 15
+	case v>>15 != 0:
+		return uint64(^v)
+	}
+	return uint64(v | 1<<15)
+}
+
+// rows finds the first elements of rows, in scratch memory of its own.
+type rows struct{ keys, order []uint64 }
+
+// room makes room for rows of n elements.
+func (r *rows) room(n int) {
+	if cap(r.keys) < n {
+		r.keys, r.order = make([]uint64, n), make([]uint64, n)
+	}
+	r.keys, r.order = r.keys[:n], r.order[:n]
+}
+
+// rowBytes is the scratch memory of rows of n elements.
+func rowBytes(n int) int { return 16 * n }
+
+// first returns the places of the k elements of lowest or of highest rank in a row, in their order, equal ones by their place.
+// wide says that ranks have more than 32 bits. The result is valid until the next call.
+func (r *rows) first(k int, wide, largest bool) []uint64 {
+	flip := uint64(0)
+	switch {
+	case largest && wide:
+		flip = math.MaxUint64
+	case largest:
+		flip = math.MaxUint32
+	}
+	if wide {
+		for j := range r.order {
+			r.keys[j] ^= flip
+			r.order[j] = uint64(j)
+		}
+		slices.SortFunc(r.order, func(a, b uint64) int {
+			if c := cmp.Compare(r.keys[a], r.keys[b]); c != 0 {
+				return c
+			}
+			return cmp.Compare(a, b)
+		})
+		return r.order[:k]
+	}
+	for j, rank := range r.keys {
+		r.keys[j] = (rank^flip)<<32 | uint64(j)
+	}
+	lowest(r.keys, k)
+	for j, key := range r.keys[:k] {
+		r.order[j] = key & math.MaxUint32
+	}
+	return r.order[:k]
+}
+
+// lowest puts the k lowest keys, of which no two are equal, to the front and sorts them.
+func lowest(keys []uint64, k int) {
+	rest, rounds := keys, 2*bits.Len(uint(len(keys)))
+	for n := k; n > 0 && n < len(rest); rounds-- {
+		if len(rest) < 32 || rounds == 0 { // or pivots were bad
+			slices.Sort(rest)
+			break
+		}
+		pivot := median(rest)
+		below := partition(rest, pivot)
+		switch {
+		case below == n:
+			n = 0
+		case below > n:
+			rest = rest[:below]
+		default:
+			rest, n = rest[below:], n-below
+		}
+	}
+	slices.Sort(keys[:k])
+}
+
+// median returns a key near the middle: the median of nine, of which at least one key is lower.
+func median(s []uint64) uint64 {
+	var nine [9]uint64
+	for i := range nine {
+		nine[i] = s[i*(len(s)-1)/8]
+	}
+	slices.Sort(nine[:])
+	return nine[4]
+}
+
+// partition puts the keys below pivot to the front and returns how many there are.
+func partition(s []uint64, pivot uint64) int {
+	n := 0
+	for i, v := range s {
+		s[i] = s[n]
+		s[n] = v
+		if v < pivot {
+			n++
+		}
+	}
+	return n
+}
