@@ -21,8 +21,8 @@ import (
 var _ = Describe("A user's kernel", func() {
 	const text = `
   input %x: f32[2,16,8,8]
-  const %w = f32[16,16,3,3]{~}
-  %c = Conv(%x, %w; pads=[1,1,1,1])
+  const %w = f32[16,16,1,1]{~}
+  %c = Conv(%x, %w)
   %n = Neg(%c)
   %s = Sinh(%n)
   %y = Conv(%s, %w)
