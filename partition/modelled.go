@@ -86,31 +86,21 @@ func (m *Modelled) Choose(ctx context.Context, t *Candidates) error {
 	return b.take(place)
 }
 
-// solve finds the best choice. Where that is certain, it is found again with ties as part of the costs: those of earlier backends
-// count one less in the lowest bits. A search that is not certain is made without them, so that it does not depend on the order of
-// backends.
+// solve finds the best choice. Where that is certain, ties are part of the costs: those of earlier backends count one less in the
+// lowest bits. A search that is not certain is made without them, so that it does not depend on the order of backends.
 func (b *placing) solve(ctx context.Context, budget time.Duration) ([]int32, error) {
-	o := &choose.Settings{Budget: budget}
 	pose := func(ties bool) (*choose.Solution, error) {
 		if err := b.pose(ctx, ties); err != nil {
 			return nil, err
 		}
-		return choose.Solve(ctx, &b.problem, o)
+		return choose.Solve(ctx, &b.problem, &choose.Settings{Budget: budget, Certain: ties})
 	}
-	r, err := pose(false)
+	r, err := pose(true)
+	if err == nil && r.Choice == nil {
+		r, err = pose(false)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if r.Cost == r.Bound {
-		even, err := pose(true)
-		if err != nil {
-			return nil, err
-		}
-		if even.Cost == even.Bound {
-			r = even
-		} else if err := b.pose(ctx, false); err != nil {
-			return nil, err
-		}
 	}
 	p := b.s.result.placement
 	p.Nanoseconds, p.Bound = b.nanoseconds(r.Cost), b.nanoseconds(r.Bound)

@@ -13,13 +13,15 @@ type Settings struct {
 	Budget time.Duration
 	// Table is the most entries of a table in the exact elimination of a core; 0 means 1<<16, a negative number none.
 	Table int
+	// Certain ends the search where reductions, tables and cuts do not find the optimum: there is no choice then.
+	Certain bool
 	// NoCut leaves exact minimum cuts out, NoMoves the moves that improve a choice: for tests of the other methods.
 	NoCut, NoMoves bool
 }
 
 // Solution is a choice, and how good it is.
 type Solution struct {
-	Choice []int32 // the alternative of each variable
+	Choice []int32 // the alternative of each variable; nil where Settings.Certain ended the search
 	Cost   int64   // of the choice; Hard where every choice that was found breaks a rule
 	Bound  int64   // no choice costs less
 	// Cores are the parts that reductions left: by tables, by a cut, and by bounded search.
@@ -89,6 +91,11 @@ func (s *solver) solve(ctx context.Context) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.o.Certain {
+		if ok, err := s.hopeful(ctx, cores); !ok {
+			return &s.out, err
+		}
+	}
 	var left [][]int32
 	for _, core := range cores {
 		done, err := s.m.exact(ctx, core, labels, s.o.Table)
@@ -107,6 +114,9 @@ func (s *solver) solve(ctx context.Context) (*Solution, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.x == nil {
+			return &s.out, nil
+		}
 		bound = sum(bound, more)
 	} else {
 		if err := s.read(ctx, labels); err != nil {
@@ -122,7 +132,9 @@ func (s *solver) solve(ctx context.Context) (*Solution, error) {
 	if s.out.Cost, err = s.f.p.cost(ctx, s.x); err != nil {
 		return nil, err
 	}
-	s.out.Bound = min(bound, s.out.Cost)
+	if s.out.Bound = min(bound, s.out.Cost); s.o.Certain && s.out.Bound < s.out.Cost {
+		s.out.Choice = nil
+	}
 	return &s.out, nil
 }
 
@@ -138,6 +150,21 @@ func (s *solver) read(ctx context.Context, labels []int32) error {
 		s.x[v] = s.f.alts[v][labels[v]]
 	}
 	return nil
+}
+
+// hopeful reports whether each core is one for tables, or has at most two alternatives around each variable.
+func (s *solver) hopeful(ctx context.Context, cores [][]int32) (bool, error) {
+	e := newElimination(s.m)
+	for _, core := range cores {
+		fits, err := e.fits(ctx, core, s.o.Table)
+		if err != nil {
+			return false, err
+		}
+		if !fits && slices.ContainsFunc(newSearch(s).around(core), func(v int32) bool { return len(s.f.alts[v]) > 2 }) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // search deals with cores that are too large for tables: by minimum cuts where these are exact; otherwise it bounds each from
@@ -169,6 +196,10 @@ func (s *solver) search(ctx context.Context, cores [][]int32, labels []int32) (i
 	if len(open) == 0 && !s.m.loose {
 		cost, err := s.f.p.cost(ctx, s.x)
 		return cost - s.m.base, err // every part is at its optimum
+	}
+	if s.o.Certain {
+		s.x = nil
+		return 0, nil
 	}
 	hard, bound := s.ceiling(cores), int64(0)
 	found := slices.Clone(s.x)

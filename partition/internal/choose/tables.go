@@ -37,16 +37,6 @@ type elimination struct {
 	scratch projection
 }
 
-// projection is what project works with.
-type projection struct {
-	strides [][]int // by factor: of the result's variables
-	of, at  []int   // by factor: of the variable that goes; where it is read
-	tables  [][]int64
-	digits  []int
-	sums    []int64
-	room    []int
-}
-
 // sized is a place with the entries of the table that eliminating its variable makes.
 type sized struct {
 	size  int
@@ -201,7 +191,7 @@ func (e *elimination) union(a, b []int32, x, y int32) []int32 {
 // exact finds the best labels of a core by eliminating its variables with tables over several; false where these would be too
 // large. It adds the cost to the model's.
 func (m *model) exact(ctx context.Context, core []int32, labels []int32, limit int) (bool, error) {
-	if len(core) > maxCore || limit <= 0 {
+	if !worthPlanning(core, limit) {
 		return false, nil
 	}
 	cost, ok, err := newElimination(m).solve(ctx, core, labels, limit)
@@ -209,6 +199,18 @@ func (m *model) exact(ctx context.Context, core []int32, labels []int32, limit i
 		m.base = sum(m.base, cost)
 	}
 	return ok, err
+}
+
+func worthPlanning(core []int32, limit int) bool { return len(core) <= maxCore && limit > 0 }
+
+// fits reports whether exact finds the best labels of a core.
+func (e *elimination) fits(ctx context.Context, core []int32, limit int) (bool, error) {
+	if !worthPlanning(core, limit) {
+		return false, nil
+	}
+	e.begin(core)
+	defer e.end()
+	return e.plan(ctx, min(limit, maxTable))
 }
 
 // solve finds the best labels of some variables, given those of all others. It returns what they cost; false where it would take
@@ -312,115 +314,6 @@ func (e *elimination) decide(x int32, labels []int32) {
 		}
 	}
 	labels[v] = int32(slices.Index(costs, slices.Min(costs)))
-}
-
-// project returns the least sum of the factors that a variable is in over its labels, as a factor of their other variables.
-func (e *elimination) project(ctx context.Context, x int32) (factor, error) {
-	fs, p := e.used[x], &e.scratch
-	first := len(e.ints)
-	for _, k := range fs {
-		e.ints = append(e.ints, e.factors[k].vars...)
-	}
-	slices.Sort(e.ints[first:])
-	e.ints = e.ints[:first+len(slices.Compact(e.ints[first:]))]
-	vars := slices.DeleteFunc(e.ints[first:], func(w int32) bool { return w == x })
-	e.ints = e.ints[:first+len(vars)]
-	out := factor{vars: vars[:len(vars):len(vars)]}
-	size := 1
-	for _, w := range out.vars {
-		size *= e.labels(w)
-	}
-	out.t = e.table(size)
-	p.begin(len(fs), len(out.vars))
-	for i, k := range fs {
-		f := &e.factors[k]
-		p.tables = append(p.tables, f.t)
-		n := 1
-		for _, w := range slices.Backward(f.vars) {
-			if w == x {
-				p.of[i] = n
-			} else {
-				p.strides[i][slices.Index(out.vars, w)] = n
-			}
-			n *= e.labels(w)
-		}
-	}
-	width := 1 // entries that lie together: by label of the last variable
-	if n := len(out.vars); n > 0 {
-		width = e.labels(out.vars[n-1])
-	}
-	p.sums = slices.Grow(p.sums[:0], width)[:width]
-	for row := 0; row < size; row += width {
-		if row%1024 < width && ctx.Err() != nil {
-			return factor{}, ctx.Err()
-		}
-		p.row(out.t[row:row+width], e.labels(x))
-		for d := len(p.digits) - 2; d >= 0; d-- {
-			p.digits[d]++
-			wrap := p.digits[d] == e.labels(out.vars[d])
-			for i := range fs {
-				p.at[i] += p.strides[i][d]
-				if wrap {
-					p.at[i] -= p.strides[i][d] * p.digits[d]
-				}
-			}
-			if !wrap {
-				break
-			}
-			p.digits[d] = 0
-		}
-	}
-	return out, nil
-}
-
-// row finds the least sums over so many labels for entries that lie together.
-func (p *projection) row(out []int64, labels int) {
-	for k := range out {
-		out[k] = Hard
-	}
-	for l := range labels {
-		clear(p.sums)
-		same := int64(0) // what all of them cost
-		for i, t := range p.tables {
-			at, stride := p.at[i]+l*p.of[i], 0
-			if n := len(p.strides[i]); n > 0 {
-				stride = p.strides[i][n-1]
-			}
-			if stride == 0 {
-				if same = sum(same, t[at]); same >= Hard {
-					break
-				}
-				continue
-			}
-			for k := range p.sums {
-				p.sums[k] = sum(p.sums[k], t[at])
-				at += stride
-			}
-		}
-		if same >= Hard {
-			continue
-		}
-		for k, c := range p.sums {
-			out[k] = min(out[k], c+same)
-		}
-	}
-}
-
-// begin makes room for so many factors and variables of the result, all zero.
-func (p *projection) begin(factors, vars int) {
-	n := factors*(vars+2) + vars
-	p.room = append(p.room[:0], make([]int, n)...)
-	room := p.room
-	take := func(n int) []int {
-		s := room[:n:n]
-		room = room[n:]
-		return s
-	}
-	p.strides, p.tables = p.strides[:0], p.tables[:0]
-	for range factors {
-		p.strides = append(p.strides, take(vars))
-	}
-	p.of, p.at, p.digits = take(factors), take(factors), take(vars)
 }
 
 // cores returns the variables that are left, by connected component, each in the order of numbers.
