@@ -25,7 +25,7 @@ type plan struct {
 // best returns the cheapest plan with launches counted by groups: of the choice x, and of those that prefer one backend wherever
 // it takes a node by itself, each regrouped. Among equals the choice comes first, then backends by name.
 func (b *placing) best(ctx context.Context, x []int32, o *choose.Settings) (*choose.Place, error) {
-	best, err := b.corrected(ctx, x)
+	best, err := b.corrected(ctx, x, choose.Hard)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (b *placing) best(ctx context.Context, x []int32, o *choose.Settings) (*cho
 		if err != nil {
 			return nil, err
 		}
-		rival, err := b.corrected(ctx, r.Choice)
+		rival, err := b.corrected(ctx, r.Choice, best.cost)
 		if err != nil {
 			return nil, err
 		}

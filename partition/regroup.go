@@ -16,8 +16,8 @@ const (
 // corrected returns the plan of a choice when it is known which nodes come to lie in one group. Launches are counted by group
 // then, and groups that do not earn their launch and the conversions around them dissolve: the part of the choice that is theirs
 // is solved again without their backend. It does so in rounds, each of which is kept where all groups together cost less
-// afterwards.
-func (b *placing) corrected(ctx context.Context, x []int32) (*plan, error) {
+// afterwards. A plan that cannot cost less than below is not loosened.
+func (b *placing) corrected(ctx context.Context, x []int32, below int64) (*plan, error) {
 	place, err := choose.NewPlace(ctx, &b.problem, x)
 	if err != nil {
 		return nil, err
@@ -65,6 +65,9 @@ func (b *placing) corrected(ctx context.Context, x []int32) (*plan, error) {
 		next.moved = groups.moved + moved
 		groups = next
 		p.groups, p.cost = groups, cost
+	}
+	if p.cost-groups.launches >= below {
+		return p, nil
 	}
 	return p, b.loosen(ctx, p, joined)
 }

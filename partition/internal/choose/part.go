@@ -10,6 +10,9 @@ import (
 // claim that has variables elsewhere is the caller's to refuse. Where nothing is allowed the sum grows by Hard. Cost: that of
 // Solve for the part, whose neighbours have one alternative each.
 func (l *Place) Resolve(ctx context.Context, vars []int32, allow func(v, alt int32) bool, o *Settings) (to []int32, by int64, err error) {
+	if to, by, ok := l.each(vars, allow); ok {
+		return to, by, nil
+	}
 	s := &part{l: l, p: &Problem{Launch: l.f.p.Launch}, of: map[int32]int32{}, values: map[int32]int32{}}
 	s.p.Hops = func(list []Hop, value int, from, to int32) ([]Hop, bool) {
 		return l.f.p.Hops(list, int(s.list[value]), from, to)
@@ -52,6 +55,52 @@ func (l *Place) Resolve(ctx context.Context, vars []int32, allow func(v, alt int
 		return to, Hard, nil
 	}
 	return to, l.Change(vars, to), nil
+}
+
+// fewChoices is how many choices each looks at.
+const fewChoices = 24
+
+// each is Resolve where there are few choices: it looks at each, and takes the first of the best. It reports false where they are more.
+func (l *Place) each(vars []int32, allow func(v, alt int32) bool) (best []int32, by int64, ok bool) {
+	alts, choices := make([][]int32, len(vars)), 1
+	for i, v := range vars {
+		for k := range l.f.p.Vars[v].Alts {
+			if allow(v, int32(k)) {
+				alts[i] = append(alts[i], int32(k))
+			}
+		}
+		if choices *= len(alts[i]); choices > fewChoices || choices > 1 && i > 2 {
+			return nil, 0, false
+		}
+	}
+	by = Hard
+	to := make([]int32, len(vars))
+	for n := range choices {
+		for i := len(vars) - 1; i >= 0; i-- {
+			to[i] = alts[i][n%len(alts[i])]
+			n /= len(alts[i])
+		}
+		if !l.whole(vars, to) {
+			continue
+		}
+		if d := l.Change(vars, to); d < by {
+			best, by = append(best[:0], to...), d
+		}
+	}
+	return best, by, true
+}
+
+// whole reports whether of each claim among these alternatives all of the variables take it that have it.
+func (l *Place) whole(vars, to []int32) bool {
+	for i, v := range vars {
+		claim := l.f.p.Vars[v].Alts[to[i]].Claim
+		for k, w := range vars {
+			if claim >= 0 && l.f.p.Vars[w].Alts[to[k]].Claim != claim && l.f.has(w, claim) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Conversions returns what the conversions of all values cost that some variables read or make, those that several read once for
