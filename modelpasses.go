@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bundle"
 	"github.com/carve-dev/carve/internal/constants"
@@ -188,6 +189,9 @@ func (c *compilation) infer() error {
 	}
 	wrong, err := graph.InferModel(c.g)
 	if err != nil {
+		return err
+	}
+	if err := microsoft.Expand(c.g); err != nil {
 		return err
 	}
 	for _, w := range wrong[:min(len(wrong), mostDeclared)] {
