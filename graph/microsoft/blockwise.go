@@ -91,7 +91,11 @@ func (o *op) constantWeights(w *weights) *graph.Value {
 		o.fail(ErrUnsupported, "%v", err)
 	}
 	as := attrs(graph.IntAttr("axis", 1), graph.IntAttr("block_size", w.block))
-	return o.call("DequantizeLinear", as, q, o.reshape(w.scales, w.n, w.blocks), o.constant(zeros))
+	since := opset
+	if dt == tensor.Uint2 {
+		since = 25 // the first that has it
+	}
+	return o.add(graph.Op{Name: "DequantizeLinear", Since: since}, 1, as, q, o.reshape(w.scales, w.n, w.blocks), o.constant(zeros))[0]
 }
 
 // unpacked returns the integers that the bytes of x hold, the low bits first, along its last axis, which is a number: [..., last].

@@ -57,11 +57,11 @@ func (o *op) swish(x *graph.Value, alpha float64) *graph.Value {
 }
 
 func scaledSiLU(o *op) {
-	y := o.swish(o.in[0], 1)
+	y := o.swish(o.scaled(o.in[0], float64(o.n.Float("alpha", 1))), 1)
 	if o.has(1) {
 		y = o.times(y, o.cast(o.in[1], o.dtype(y)))
 	}
-	o.set(0, o.scaled(y, float64(o.n.Float("alpha", 1))))
+	o.set(0, y)
 }
 
 // activation applies the function that a fused operator names, with its parameters; a parameter that is NaN has its default.

@@ -115,10 +115,14 @@ func tokenize(c *call) error {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("%w: string %d is no UTF-8", ErrShape, i)
 		}
-		if rows[i] = cutter.cut(s); mark {
+		rows[i] = cutter.cut(s)
+		most = max(most, len(rows[i]))
+	}
+	if mark && most > 0 { // where there are no tokens at all, there are no marks either
+		most += 2
+		for i := range rows {
 			rows[i] = append(append([]string{startMark}, rows[i]...), endMark)
 		}
-		most = max(most, len(rows[i]))
 	}
 	if most > 0 && len(rows) > maxTokens/most {
 		return fmt.Errorf("%w: %d strings of up to %d tokens", ErrShape, len(rows), most)
