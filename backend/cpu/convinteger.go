@@ -16,14 +16,15 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Convolutions of 8-bit integers over one or two axes. A step widens the image to 16 bits about its zero point, with padding, channels
-// last. Windows are then segments of that image, multiplied by weights in panels as a matrix is, or, where each channel has a
-// filter of its own, weighed sixteen channels at a time. Results are transposed back to planes while they are near.
+// Convolutions of 8-bit integers over one or two axes. A step writes the image with its channels last, each group's in whole quads,
+// and pads it with its zero point. Windows are then segments of that image, multiplied by weights in panels as a matrix is, or,
+// where each channel has a filter of its own, weighed sixteen channels at a time. Results are transposed back to planes while they
+// are near.
 
-// Formats of the weights of dense convolutions of 8-bit integers: panels of 16 outputs, pairs of input channels side by side.
+// Formats of the weights of dense convolutions of 8-bit integers: panels of 16 outputs, quads of input channels side by side.
 var (
-	pairedOIHW = mustFormat("AcdB16a2b")
-	pairedOIW  = mustFormat("AcB16a2b")
+	quadsOIHW = mustFormat("AcdB16a4b")
+	quadsOIW  = mustFormat("AcB16a4b")
 )
 
 // integerConv is a convolution of known shapes.
@@ -35,9 +36,12 @@ type integerConv struct {
 	depthwise             bool
 	taps                  quant.Taps
 	product               quant.Product
+	shift                 int          // what is added to the elements of the image, and to its zero point; see shift
 	image                 place.Memory // padded
-	pixelSums             place.Memory // of each group of its pixels, where weights have zero points
+	pixelSums             place.Memory // of each group of its pixels about the zero point, where weights have zero points
 	packed                place.Memory // weights in panels
+	summed                []int32      // sums of the weights of each output, in whole panels for each group
+	starts                place.Memory // what the sums of outputs begin with
 	tapped                [][]int16    // weights of depthwise convolutions, by block of 16 channels
 	zeros                 place.Memory // zero points of the weights, as int32
 }
@@ -88,10 +92,10 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 		}
 		return c, nil
 	}
-	c.width = 2 * quant.Pairs(c.c)
-	c.product.Pairs = quant.Pairs(c.c)
+	c.width = 4 * quant.Quads(c.c)
+	c.product.Quads = quant.Quads(c.c)
 	if c.groups == 1 && m.Dilate[1] == 1 { // a row of the window is one segment
-		c.product.Pairs *= m.Kernel[1]
+		c.product.Quads *= m.Kernel[1]
 		for y := range m.Kernel[0] {
 			c.product.Segments = append(c.product.Segments, c.tap(y, 0))
 		}
@@ -179,9 +183,9 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 	case groups > 1 && oc/groups%quant.Panel != 0:
 		return none, property.Because(property.ShapeReason, "groups of %d outputs", oc/groups)
 	}
-	s.Name, s.Inputs[w] = "packed", graph.Fixed(pairedOIHW)
+	s.Name, s.Inputs[w] = "packed", graph.Fixed(quadsOIHW)
 	if rank == 3 {
-		s.Inputs[w] = graph.Fixed(pairedOIW)
+		s.Inputs[w] = graph.Fixed(quadsOIW)
 	}
 	return s, nil
 }
@@ -192,25 +196,55 @@ func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value
 	if err != nil {
 		return nil, err
 	}
-	c.product.Signed = w.signed()
 	c.zeros, c.pixelSums = place.Nowhere, place.Nowhere
 	if c.depthwise {
-		c.tapped, err = keep(p.e, p.Node, func() ([][]int16, error) { return tapWeights(c, w) })
+		c.taps.Signed = x.signed()
+		taps, err := keep(p.e, p.Node, func() (*tapped, error) { return tapWeights(c, w) })
 		if err != nil {
 			return nil, err
 		}
+		c.tapped, c.summed = taps.blocks, taps.sums
 	} else {
+		c.product.Signed = w.signed()
+		c.shift = shift(x.signed(), w.signed())
 		c.packed = w.at
 		if !w.centred() {
 			c.zeros = p.columnZeros(w, c.outputs())
 		}
+		c.summed, _ = keep(p.e, p.Node, func() ([]int32, error) { return c.outputSums(p.integers, w.v.Const), nil })
 	}
-	p.widenImage(c, x)
+	p.wholeImage(c, x)
+	p.startOutputs(c, x)
 	return c, nil
 }
 
-// tapWeights returns the weights of a depthwise convolution, less their zero points, in blocks of 16 channels.
-func tapWeights(c *integerConv, w integerOperand) ([][]int16, error) {
+// outputSums returns the sums of packed weights.
+func (c *integerConv) outputSums(kernels quant.Kernels, w *tensor.Tensor) []int32 {
+	panels, quads := c.groups*c.panels(), len(c.product.Segments)*c.product.Quads
+	out := make([]int32, panels*quant.Panel)
+	kernels.ColumnSums(out, w.Data[w.Offset:], quads, panels, c.product.Signed)
+	return out
+}
+
+// startOutputs emits what the sums of outputs begin with: minus the image's zero point, times the sums of the weights.
+func (p *planner) startOutputs(c *integerConv, x integerOperand) {
+	c.starts = p.Temp(4 * len(c.summed))
+	dst, zero, kernels, signed := c.starts, p.In(x.zero), p.integers, x.signed()
+	p.emit(step{serial: func(st *state) {
+		d := of[int32](st, dst)
+		clear(d)
+		kernels.Subtract(d, c.summed[:len(d)], int32(zeroPoint(st.Bytes(zero), 0, signed)+c.shift))
+	}}, []place.Memory{zero}, []place.Memory{dst})
+}
+
+// tapped are the weights of a depthwise convolution, less their zero points: by block of 16 channels, and their sums.
+type tapped struct {
+	blocks [][]int16
+	sums   []int32
+}
+
+// tapWeights returns the weights of a depthwise convolution.
+func tapWeights(c *integerConv, w integerOperand) (*tapped, error) {
 	all := make([]int64, w.v.Const.Len())
 	if err := tensor.DecodeInts(all, w.v.Const); err != nil {
 		return nil, err
@@ -224,27 +258,29 @@ func tapWeights(c *integerConv, w integerOperand) ([][]int16, error) {
 		z := w.zero.Const
 		zero = func(ch int) int64 { return z.Int64At(min(ch, z.Len()-1)) }
 	}
-	blocks := make([][]int16, quant.Panels(c.groups))
-	for b := range blocks {
-		blocks[b] = make([]int16, 16*len(c.taps.Offsets))
-		quant.TapWeights(blocks[b], taps, func(tap, channel int) int16 {
+	t := &tapped{blocks: make([][]int16, quant.Panels(c.groups)), sums: make([]int32, c.width)}
+	for b := range t.blocks {
+		t.blocks[b] = make([]int16, 16*len(c.taps.Offsets))
+		quant.TapWeights(t.blocks[b], taps, func(tap, channel int) int16 {
 			ch := b*quant.Panel + channel
 			if ch >= c.groups {
 				return 0
 			}
-			return int16(all[ch*taps+tap] - zero(ch))
+			x := int16(all[ch*taps+tap] - zero(ch))
+			t.sums[ch] += int32(x)
+			return x
 		})
 	}
-	return blocks, nil
+	return t, nil
 }
 
-// bandPixels is about how many pixels of an image are widened at a time.
+// bandPixels is about how many pixels of an image are transposed at a time.
 const bandPixels = 64
 
-// widenImage emits the padded image of 16-bit integers, channels last, and the sums of its pixels where weights have zero points.
-func (p *planner) widenImage(c *integerConv, x integerOperand) {
+// wholeImage emits the padded image, channels last, and the sums of its pixels where weights have zero points.
+func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 	line := c.cols * c.pixel()
-	dst := p.Temp(2 * c.images * c.rows * line)
+	dst := p.Temp(c.images * c.rows * line)
 	c.image = dst
 	if c.zeros.Slot >= 0 {
 		c.pixelSums = p.Temp(4 * c.images * c.rows * c.cols * c.groups)
@@ -252,10 +288,13 @@ func (p *planner) widenImage(c *integerConv, x integerOperand) {
 	band := min(ceilDiv(bandPixels, c.W), c.H)
 	bands, channels := ceilDiv(c.rows, band), c.groups*c.c
 	work := p.scratch(band * c.W * channels)
-	kernels, signed, src, zero, total := p.integers, x.signed(), x.at, p.In(x.zero), c.pixelSums
-	p.emit(step{chunks: c.images * bands, grain: grainFor(float64(band*line)*0.2 + 50), body: func(st *state, worker, lo, hi int) {
-		planes, image, sums := st.Bytes(src), of[int16](st, dst), of[int32](st, total)
-		near, z := work.bytes(st, worker), zeroPoint(st.Bytes(zero), 0, signed)
+	kernels, src, zero, total := p.integers, x.at, p.In(x.zero), c.pixelSums
+	p.emit(step{chunks: c.images * bands, grain: grainFor(float64(band*line)*0.1 + 50), body: func(st *state, worker, lo, hi int) {
+		planes, image, sums, near := st.Bytes(src), st.Bytes(dst), of[int32](st, total), work.bytes(st, worker)
+		pad := byte(0)
+		if z := st.Bytes(zero); len(z) > 0 {
+			pad = z[0]
+		}
 		for i := lo; i < hi; i++ {
 			n, first := i/bands, i%bands*band
 			last := min(first+band, c.rows)
@@ -267,34 +306,44 @@ func (p *planner) widenImage(c *integerConv, x integerOperand) {
 				d := image[(n*c.rows+row)*line:][:line]
 				switch y := row - c.Pad[0]; {
 				case y < from || y >= to:
-					clear(d)
+					fill(d, pad)
 				case c.slim():
-					c.widenPlanes(d, planes[n*channels*c.H*c.W+y*c.W:], signed, z)
+					c.pixelsOfPlanes(d, planes[n*channels*c.H*c.W+y*c.W:], pad)
 				default:
-					c.widenLine(kernels, d, near[(y-from)*c.W*channels:][:c.W*channels], signed, z)
+					c.pixelLine(d, near[(y-from)*c.W*channels:][:c.W*channels], pad)
 				}
 				if sums != nil {
-					c.sumLine(kernels, sums[(n*c.rows+row)*c.cols*c.groups:], d)
+					c.sumLine(kernels, sums[(n*c.rows+row)*c.cols*c.groups:], d, x.signed(), int32(zeroPoint([]byte{pad}, 0, x.signed())))
+				}
+				if c.shift != 0 {
+					kernels.Flip(d, d)
 				}
 			}
 		}
 	}}, []place.Memory{src, zero}, []place.Memory{dst, total, work.at})
 }
 
-// widenLine writes a row of the padded image from a row of pixels of bytes.
-func (c *integerConv) widenLine(kernels quant.Kernels, dst []int16, src []byte, signed bool, zero int) {
+// fill sets all bytes.
+func fill(dst []byte, b byte) {
+	for i := range dst {
+		dst[i] = b
+	}
+}
+
+// pixelLine writes a row of the padded image from a row of pixels.
+func (c *integerConv) pixelLine(dst, src []byte, pad byte) {
 	pixel, channels := c.pixel(), c.groups*c.c
 	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
 	if from >= to {
-		clear(dst)
+		fill(dst, pad)
 		return
 	}
 	left, right := from+c.Pad[1], to+c.Pad[1]
-	clear(dst[:left*pixel])
-	clear(dst[right*pixel:])
+	fill(dst[:left*pixel], pad)
+	fill(dst[right*pixel:], pad)
 	src, dst = src[from*channels:to*channels], dst[left*pixel:right*pixel]
 	if pixel == channels {
-		kernels.Widen(dst, src, signed, zero)
+		copy(dst, src)
 		return
 	}
 	run, width := c.c, c.width
@@ -303,40 +352,34 @@ func (c *integerConv) widenLine(kernels quant.Kernels, dst []int16, src []byte, 
 	}
 	for at := 0; at < len(src); at += run {
 		part := dst[at/run*width:][:width]
-		kernels.Widen(part[:run], src[at:at+run], signed, zero)
+		copy(part, src[at:at+run])
 		clear(part[run:])
 	}
 }
 
-// slimChannels is the most channels of an image whose planes are widened element by element.
+// slimChannels is the most channels of an image whose planes are read element by element.
 const slimChannels = 4
 
 // slim reports whether an image has so few channels that no vectors of them are worth a transposition.
 func (c *integerConv) slim() bool { return c.groups == 1 && c.c <= slimChannels }
 
-// widenPlanes writes a row of the padded image from rows of the planes of a slim one.
-func (c *integerConv) widenPlanes(dst []int16, planes []byte, signed bool, zero int) {
-	clear(dst)
+// pixelsOfPlanes writes a row of the padded image from rows of the planes of a slim one.
+func (c *integerConv) pixelsOfPlanes(dst, planes []byte, pad byte) {
+	fill(dst, pad)
 	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
 	for ch := range c.c {
-		src := planes[ch*c.H*c.W:][:c.W]
-		d := dst[ch:]
-		at := (from + c.Pad[1]) * c.width
+		src, at := planes[ch*c.H*c.W:][:c.W], (from+c.Pad[1])*c.width+ch
 		for _, b := range src[min(from, c.W):max(to, min(from, c.W))] {
-			x := int(b)
-			if signed {
-				x = int(int8(b))
-			}
-			d[at] = int16(x - zero)
+			dst[at] = b
 			at += c.width
 		}
 	}
 }
 
-// sumLine writes the sums of each group of the pixels of a row.
-func (c *integerConv) sumLine(kernels quant.Kernels, dst []int32, row []int16) {
+// sumLine writes the sums of each group of the pixels of a row, about a zero point.
+func (c *integerConv) sumLine(kernels quant.Kernels, dst []int32, row []byte, signed bool, zero int32) {
 	for i := range c.cols * c.groups {
-		dst[i] = kernels.Sum(row[i*c.width:][:c.width])
+		dst[i] = kernels.Sum(row[i*c.width:][:c.c], signed) - int32(c.c)*zero
 	}
 }
 
@@ -361,7 +404,7 @@ type convFinish func(st *state, x []int32, ld, image, at, n, col, cols int)
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
 	pixels := c.pixels()
 	rows := roundUp(ceilDiv(pixels, ceilDiv(pixels, sumRows)), quant.Height)
-	panels, depth, columns := c.panels(), len(c.product.Segments)*c.product.Pairs, c.oc
+	panels, depth, columns := c.panels(), 2*len(c.product.Segments)*c.product.Quads, c.oc
 	if c.depthwise {
 		panels, depth, columns = quant.Panels(c.groups), len(c.taps.Offsets), c.groups
 	}
@@ -385,22 +428,22 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 			done(st, x, ld, image, r0, n, group*c.oc+p0*quant.Panel, min(np*quant.Panel, columns-p0*quant.Panel))
 		}
 	}
-	p.emit(st, append([]place.Memory{c.image, c.packed, c.zeros, c.pixelSums}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
+	p.emit(st, append([]place.Memory{c.image, c.packed, c.starts, c.zeros, c.pixelSums}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
 }
 
 func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 
 // sum writes the sums of some windows of an image, the first of which is number r0, and panels from p0 on of a group.
 func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, image, group, r0, p0, np int) {
-	whole := of[int16](st, c.image)[image*c.rows*c.cols*c.pixel():]
+	whole, starts := st.Bytes(c.image)[image*c.rows*c.cols*c.pixel():], of[int32](st, c.starts)
 	if c.depthwise {
 		for j, w := range c.tapped[p0:][:np] {
-			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[(p0+j)*quant.Panel:], windows, w)
+			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[(p0+j)*quant.Panel:], windows, w, starts[(p0+j)*quant.Panel:])
 		}
 		return
 	}
-	b, size := st.Bytes(c.packed), quant.PanelBytes(len(c.product.Segments)*c.product.Pairs)
-	kernels.Multiply(&c.product, x, whole[group*c.width:], windows, b[(group*c.panels()+p0)*size:], np)
+	b, size, panel := st.Bytes(c.packed), quant.PanelBytes(len(c.product.Segments)*c.product.Quads), group*c.panels()+p0
+	kernels.Multiply(&c.product, x, whole[group*c.width:], windows, b[panel*size:], starts[panel*quant.Panel:], np)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)
 		for k := range windows {

@@ -238,7 +238,10 @@ func planIntegerTail(p *planner, n *graph.Node) error {
 		p.emitConvSums(c, f.convFinish(p, c, dst, act), f.reads(), []place.Memory{dst})
 		return nil
 	}
-	s := p.matmulInteger(in)
+	s, err := p.matmulInteger(in)
+	if err != nil {
+		return err
+	}
 	f := p.scaledFloats(s.n, scales, bias)
 	p.emitSums(s, f.finish(p, dst, s.n, act), f.reads(), []place.Memory{dst})
 	return nil

@@ -11,14 +11,16 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Products of 8-bit integers with sums of 32 bits. The rows of the first operand are widened to 16 bits, with their zero points taken
-// off, in a step of their own; the second is packed in panels, as a format of constants or in a step; and chunks of the result
-// are summed in scratch memory of a worker, from which what is fused behind the product makes results.
+// Products of 8-bit integers with sums of 32 bits. Kernels multiply signed integers by unsigned ones: where both operands are alike,
+// the first is shifted by 128, its zero point with it, in a step of its own, in which rows that are no quads get whole ones. The
+// second is packed in panels, as a format of constants or in a step; and chunks of the result are summed in scratch memory of a
+// worker, from which what is fused behind the product makes results. Sums begin with what the zero point of the first operand
+// takes off, which the sums of the second's columns say.
 
-// Formats of the constant right operand of products of 8-bit integers: panels of 16 columns with pairs of k side by side.
+// Formats of the constant right operand of products of 8-bit integers: panels of 16 columns with quads of k side by side.
 var (
-	pairedKN = mustFormat("BA16b2a") // of B[K, N]
-	pairedNK = mustFormat("AB16a2b") // of B[N, K], transposed
+	quadsKN = mustFormat("BA16b4a") // of B[K, N]
+	quadsNK = mustFormat("AB16a4b") // of B[N, K], transposed
 )
 
 // isByte reports whether v is a tensor of 8-bit integers.
@@ -64,15 +66,44 @@ func zeroPoint(b []byte, i int, signed bool) int {
 	return int(b[i])
 }
 
+// shift returns what is added to the elements of a product's first operand, and to its zero point, so that one operand is signed and
+// the other is not.
+func shift(a, b bool) int {
+	switch {
+	case a != b:
+		return 0
+	case a:
+		return 128
+	}
+	return -128
+}
+
+// one reports whether the zero point is one number.
+func (o *integerOperand) one() bool {
+	if o.zero == nil {
+		return true
+	}
+	for _, d := range o.zero.Type.Shape {
+		if n, ok := d.Const(); !ok || n != 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // sums is a planned product, or a batch of products: C[batch, m, n] = A·B.
 type sums struct {
 	m, n, k int
 	a, b, c []int // of each product: its first row in A and C, its matrix in B
 
 	product quant.Product
-	wide    place.Memory // A as 16-bit integers, rows of product.Pairs pairs
-	rowSums place.Memory // of A, where B has zero points
+	rows    place.Memory // of A, product.Quads quads each
+	rowSums place.Memory // of A about its zero points, where B has zero points
 	packed  place.Memory // B in panels
+	columns place.Memory // sums of B's columns, of each matrix in whole panels, where B is not constant
+	summed  []int32      // the same, where it is
+	starts  place.Memory // what the sums of columns begin with, of each matrix
+	offs    place.Memory // zero points of A's rows, where it has several
 	zeros   place.Memory // zero points of B's columns as int32, in whole panels; nowhere where they are 0
 }
 
@@ -95,46 +126,128 @@ func (s *sums) batches(da, db []int) {
 
 // sums emits what a product of matrices needs before it is made: operands in the forms of the kernels. transposed says that B is
 // a constant [N, K].
-func (p *planner) sums(a, b integerOperand, da, db []int, transposed bool) *sums {
-	s := &sums{}
+func (p *planner) sums(a, b integerOperand, da, db []int, transposed bool) (*sums, error) {
+	s := &sums{rowSums: place.Nowhere, columns: place.Nowhere, offs: place.Nowhere, zeros: place.Nowhere}
 	if transposed {
 		db = []int{db[1], db[0]}
 	}
 	s.batches(da, db)
-	pairs := quant.Pairs(s.k)
-	s.product = quant.Product{Segments: []int{0}, Pairs: pairs, Signed: b.signed()}
-	p.widenRows(s, a, product(da[:len(da)-1]), !b.centred())
-	s.zeros = place.Nowhere
+	s.product = quant.Product{Segments: []int{0}, Quads: quant.Quads(s.k), Signed: b.signed()}
+	matrices := product(db[:len(db)-2])
+	p.wholeRows(s, a, product(da[:len(da)-1]), !b.centred())
 	if !b.centred() {
 		s.zeros = p.columnZeros(b, s.n)
 	}
 	s.packed = b.at
 	if b.v.Format == rowMaj {
-		s.packed = p.packPanels(b.at, product(db[:len(db)-2]), s.k, s.n)
+		s.packed = p.packPanels(b.at, matrices, s.k, s.n)
 	}
-	return s
+	if err := p.columnSums(s, b, matrices); err != nil {
+		return nil, err
+	}
+	p.startSums(s, a, matrices)
+	return s, nil
 }
 
-// widenRows emits the widening of the rows of A, and their sums where they are asked for.
-func (p *planner) widenRows(s *sums, a integerOperand, rows int, summed bool) {
-	k, width := s.k, 2*s.product.Pairs
-	dst, kernels, signed, src := p.Temp(2*rows*width), p.integers, a.signed(), a.at
-	s.wide, s.rowSums = dst, place.Nowhere
+// wholeRows emits rows of A in whole quads, of the signedness that B's is not, and their sums about their zero points where they are
+// asked for.
+func (p *planner) wholeRows(s *sums, a integerOperand, rows int, summed bool) {
+	k, width, by := s.k, 4*s.product.Quads, shift(a.signed(), s.product.Signed)
+	copied := k != width || by != 0
+	if s.rows = a.at; copied {
+		s.rows = p.Temp(rows * width)
+	} else if !summed {
+		return
+	}
 	if summed {
 		s.rowSums = p.Temp(4 * rows)
 	}
-	zero, total := p.In(a.zero), s.rowSums
-	p.emit(step{chunks: rows, grain: grainFor(float64(k)*0.05 + 5), body: func(st *state, _, lo, hi int) {
-		d, x, z, t := of[int16](st, dst), st.Bytes(src), st.Bytes(zero), of[int32](st, total)
+	src, dst, writes := a.at, s.rows, []place.Memory{s.rowSums}
+	if copied {
+		writes = append(writes, dst)
+	}
+	zero, total, kernels, signed := p.In(a.zero), s.rowSums, p.integers, a.signed()
+	p.emit(step{chunks: rows, grain: grainFor(float64(k)*0.03 + 5), body: func(st *state, _, lo, hi int) {
+		x, z, t := st.Bytes(src), st.Bytes(zero), of[int32](st, total)
 		for r := lo; r < hi; r++ {
-			row := d[r*width:][:width]
-			kernels.Widen(row[:k], x[r*k:][:k], signed, zeroPoint(z, r%max(len(z), 1), signed))
-			clear(row[k:])
+			from := x[r*k:][:k]
+			if copied {
+				to := st.Bytes(dst)[r*width:][:width]
+				if by != 0 {
+					kernels.Flip(to, from)
+				} else {
+					copy(to, from)
+				}
+				clear(to[k:])
+			}
 			if t != nil {
-				t[r] = kernels.Sum(row)
+				t[r] = kernels.Sum(from, signed) - int32(k*zeroPoint(z, r%max(len(z), 1), signed))
 			}
 		}
-	}}, []place.Memory{src, zero}, []place.Memory{dst, total})
+	}}, []place.Memory{src, zero}, writes)
+}
+
+// columnSums emits the sums of B's columns, or makes them once where B is constant.
+func (p *planner) columnSums(s *sums, b integerOperand, matrices int) (err error) {
+	panels, quads, kernels, signed := quant.Panels(s.n), s.product.Quads, p.integers, s.product.Signed
+	sum := func(dst []int32, packed []byte, m int) {
+		kernels.ColumnSums(dst[m*panels*quant.Panel:], packed[m*panels*quant.PanelBytes(quads):], quads, panels, signed)
+	}
+	if b.v.IsConst() && matrices == 1 {
+		s.summed, err = keep(p.e, p.Node, func() ([]int32, error) {
+			out, packed := make([]int32, panels*quant.Panel), b.v.Const.Data[b.v.Const.Offset:]
+			if b.v.Format == rowMaj {
+				packed = make([]byte, panels*quant.PanelBytes(quads))
+				kernels.Pack(packed, b.v.Const.Bytes(), s.k, s.n, s.n)
+			}
+			sum(out, packed, 0)
+			return out, nil
+		})
+		return err
+	}
+	s.columns = p.Temp(4 * matrices * panels * quant.Panel)
+	src, dst := s.packed, s.columns
+	p.emit(step{chunks: matrices, grain: grainFor(float64(quads*panels) * 2), body: func(st *state, _, lo, hi int) {
+		for m := lo; m < hi; m++ {
+			sum(of[int32](st, dst), st.Bytes(src), m)
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return nil
+}
+
+// startSums emits what the sums of columns begin with: minus A's zero point, times the sums of the columns; 0 where A has several
+// zero points.
+func (p *planner) startSums(s *sums, a integerOperand, matrices int) {
+	width := matrices * quant.Panels(s.n) * quant.Panel
+	s.starts = p.Temp(4 * width)
+	by, one, signed := shift(a.signed(), s.product.Signed), a.one(), a.signed()
+	columns, dst, zero, kernels := s.columns, s.starts, p.In(a.zero), p.integers
+	if !one {
+		s.offs = p.Temp(4 * a.zeros(p))
+	}
+	offs := s.offs
+	p.emit(step{serial: func(st *state) {
+		d, z, sums := of[int32](st, dst), st.Bytes(zero), s.columnSumsOf(st, columns)
+		clear(d)
+		if one {
+			kernels.Subtract(d, sums[:len(d)], int32(zeroPoint(z, 0, signed)+by))
+			return
+		}
+		for i, o := 0, of[int32](st, offs); i < len(o); i++ {
+			o[i] = int32(zeroPoint(z, i, signed) + by)
+		}
+	}}, []place.Memory{columns, zero}, []place.Memory{dst, offs})
+}
+
+// zeros returns the number of zero points.
+func (o *integerOperand) zeros(p *planner) int { return product(p.Dims[o.zero.ID]) }
+
+// columnSumsOf returns the sums of B's columns.
+func (s *sums) columnSumsOf(st *state, columns place.Memory) []int32 {
+	if s.summed != nil {
+		return s.summed
+	}
+	return of[int32](st, columns)
 }
 
 // columnZeros emits B's zero points as a vector with one for each column of its panels.
@@ -151,13 +264,13 @@ func (p *planner) columnZeros(b integerOperand, n int) place.Memory {
 
 // packPanels emits the packing of matrices [k, n] of bytes.
 func (p *planner) packPanels(src place.Memory, count, k, n int) place.Memory {
-	pairs, kernels := quant.Pairs(k), p.integers
-	size := quant.Panels(n) * quant.PanelBytes(pairs)
+	quads, kernels := quant.Quads(k), p.integers
+	size := quant.Panels(n) * quant.PanelBytes(quads)
 	dst := p.Temp(count * size)
-	p.emit(step{chunks: count * pairs, grain: grainFor(float64(n)*0.3 + 10), body: func(st *state, _, lo, hi int) {
+	p.emit(step{chunks: count * quads, grain: grainFor(float64(n)*0.5 + 10), body: func(st *state, _, lo, hi int) {
 		d, s := st.Bytes(dst), st.Bytes(src)
 		for i := lo; i < hi; i++ {
-			kernels.PackPair(d[i/pairs*size:][:size], s[i/pairs*k*n:][:k*n], k, n, n, i%pairs)
+			kernels.PackQuad(d[i/quads*size:][:size], s[i/quads*k*n:][:k*n], k, n, n, i%quads)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return dst
@@ -182,31 +295,44 @@ func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
 	s.product.LDC = wide * quant.Panel
 	scratch := p.scratch(4 * rows * s.product.LDC)
-	width, pairs := 2*s.product.Pairs, quant.PanelBytes(s.product.Pairs)
+	width, size := 4*s.product.Quads, quant.PanelBytes(s.product.Quads)
 	offsets := make([]int, rows)
 	for i := range offsets {
 		offsets[i] = i * width
 	}
 	kernels, each := p.integers, downs*acrosses
-	st := step{work: 1, chunks: len(s.a) * each, grain: grainFor(float64(rows*wide*quant.Panel*s.k)/50 + 50)}
+	st := step{work: 1, chunks: len(s.a) * each, grain: grainFor(float64(rows*wide*quant.Panel*s.k)/100 + 50)}
 	st.body = func(st *state, worker, lo, hi int) {
-		a, b := of[int16](st, s.wide), st.Bytes(s.packed)
-		zeros, rowSums, x := of[int32](st, s.zeros), of[int32](st, s.rowSums), scratch.of(st, worker)
+		a, b, starts := st.Bytes(s.rows), st.Bytes(s.packed), of[int32](st, s.starts)
+		x := scratch.of(st, worker)
 		for i := lo; i < hi; i++ {
 			one, at := i/each, i%each
 			r0, p0 := at%downs*rows, at/downs*wide
-			n, np := min(rows, s.m-r0), min(wide, panels-p0)
+			n, np, panel := min(rows, s.m-r0), min(wide, panels-at/downs*wide), s.b[one]*panels+at/downs*wide
 			first := s.a[one] + r0
-			kernels.Multiply(&s.product, x, a[first*width:], offsets[:n], b[(s.b[one]*panels+p0)*pairs:], np)
-			if zeros != nil {
-				for r := range n {
-					kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], zeros[p0*quant.Panel:][:np*quant.Panel], rowSums[first+r])
-				}
-			}
+			kernels.Multiply(&s.product, x, a[first*width:], offsets[:n], b[panel*size:], starts[panel*quant.Panel:], np)
+			s.takeOff(st, kernels, x, first, n, panel, p0, np)
 			done(st, x, s.product.LDC, s.c[one]+r0, n, p0*quant.Panel, min(np*quant.Panel, s.n-p0*quant.Panel))
 		}
 	}
-	p.emit(st, append([]place.Memory{s.wide, s.packed, s.zeros, s.rowSums}, reads...), append([]place.Memory{scratch.at}, writes...))
+	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums}, reads...), append([]place.Memory{scratch.at}, writes...))
+}
+
+// takeOff takes off n rows of sums, the first of which is A's row first, what zero points of rows and of columns add: of np panels
+// from p0 on, the first of which is number panel of all matrices.
+func (s *sums) takeOff(st *state, kernels quant.Kernels, x []int32, first, n, panel, p0, np int) {
+	if offs := of[int32](st, s.offs); offs != nil {
+		sums := s.columnSumsOf(st, s.columns)[panel*quant.Panel:][:np*quant.Panel]
+		for r := range n {
+			kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], sums, offs[(first+r)%len(offs)])
+		}
+	}
+	if zeros := of[int32](st, s.zeros); zeros != nil {
+		z, rowSums := zeros[p0*quant.Panel:][:np*quant.Panel], of[int32](st, s.rowSums)
+		for r := range n {
+			kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], z, rowSums[first+r])
+		}
+	}
 }
 
 // scratch is memory of which each worker has a part.
@@ -281,7 +407,7 @@ func integerSignature(n *graph.Node, a, aZero, b, bZero int) (graph.Signature, *
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
 	if fuse.IsConst(vb) && len(sb) == 2 {
-		s.Name, s.Inputs[b] = "packed", graph.Fixed(pairedKN)
+		s.Name, s.Inputs[b] = "packed", graph.Fixed(quadsKN)
 	}
 	return s, nil
 }
@@ -295,14 +421,18 @@ func matmulIntegerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason
 }
 
 // matmulInteger emits what stands before the product of a MatMulInteger, whose operands these are.
-func (p *planner) matmulInteger(in []*graph.Value) *sums {
+func (p *planner) matmulInteger(in []*graph.Value) (*sums, error) {
 	in = slices.Concat(in, []*graph.Value{nil, nil})[:4]
 	da, db := matrixDims(p.Dims[in[0].ID], p.Dims[in[1].ID])
 	return p.sums(p.integerOperand(in[0], in[2]), p.integerOperand(in[1], in[3]), da, db, false)
 }
 
 func planMatMulInteger(p *planner, n *graph.Node) error {
-	dst, s := p.Out(n.Outputs[0]), p.matmulInteger(n.Inputs)
+	dst := p.Out(n.Outputs[0])
+	s, err := p.matmulInteger(n.Inputs)
+	if err != nil {
+		return err
+	}
 	p.emitSums(s, keepSums(dst, s.n), nil, []place.Memory{dst})
 	return nil
 }

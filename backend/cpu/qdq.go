@@ -83,16 +83,16 @@ func integerWeights(head *graph.Node) (name string, f graph.Format, ok bool) {
 		case groups > 1 && oc/groups%quant.Panel != 0:
 			return "", f, false
 		case rank == 3:
-			return "packed", pairedOIW, true
+			return "packed", quadsOIW, true
 		}
-		return "packed", pairedOIHW, true
+		return "packed", quadsOIHW, true
 	case head.Is("MatMul"):
-		return "packed", pairedKN, rank > 0 && len(w.Type.Shape) == 2
+		return "packed", quadsKN, rank > 0 && len(w.Type.Shape) == 2
 	case head.Is("Gemm"):
 		if head.Int("transB", 0) != 0 {
-			f = pairedNK
+			f = quadsNK
 		} else {
-			f = pairedKN
+			f = quadsKN
 		}
 		plain := head.Int("transA", 0) == 0 && head.Float("alpha", 1) == 1 && head.Float("beta", 1) == 1
 		return "packed", f, plain && rowBehind(head)
@@ -324,7 +324,10 @@ func planQuantized(p *planner, n *graph.Node) error {
 		return nil
 	}
 	da, db := matrixDims(p.Dims[x.v.ID], p.Dims[w.v.ID])
-	s := p.sums(x, w, da, db, l.head.Is("Gemm") && l.head.Int("transB", 0) != 0)
+	s, err := p.sums(x, w, da, db, l.head.Is("Gemm") && l.head.Int("transB", 0) != 0)
+	if err != nil {
+		return err
+	}
 	if l.q != nil {
 		p.emitSums(s, l.rounded(columns, bias).finish(p, dst, s.n), nil, []place.Memory{dst})
 	} else {

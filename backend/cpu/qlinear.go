@@ -173,7 +173,10 @@ func planQLinearMatMul(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	s := p.sums(p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), da, db, false)
+	s, err := p.sums(p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), da, db, false)
+	if err != nil {
+		return err
+	}
 	p.emitSums(s, newRoundedSums(columns, factors, l).finish(p, dst, columns), nil, []place.Memory{dst})
 	return nil
 }

@@ -19,6 +19,9 @@ const (
 	AVX512BW
 	AVX512DQ
 	AVX512VL
+	// AVX512VNNI multiplies integers of 8 or 16 bits and adds the products to sums of 32 bits, with 512-bit vectors and, where
+	// AVX512VL is, shorter ones.
+	AVX512VNNI
 	// Split512 is no extension but a trait: 512-bit vectors are computed in two halves (AMD Zen 4), so that a load
 	// broadcast to a vector costs as much as two of 256 bits and feeds no more multiply-adds.
 	Split512
@@ -27,7 +30,7 @@ const (
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "split512", "asimd"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }

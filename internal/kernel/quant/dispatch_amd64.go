@@ -6,47 +6,43 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// callTile runs the kernel of tiles of height rows and 16 columns, n tiles one below the other.
-func callTile(set isa.Set, signed bool, height int, p *tileParams, a *int16, rows *int, b *byte, c *int32, n int) {
+// callTile runs the kernel of tiles of height rows and width panels, n tiles one below the other.
+func callTile(set isa.Set, vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	switch set {
 	case isa.AVX512:
-		callTile2(signed, height, p, a, rows, b, c, n)
+		if vnni {
+			callTileVNNI(signed, height, width, p, a, rows, b, start, c, n)
+		} else {
+			callTile512(signed, height, width, p, a, rows, b, start, c, n)
+		}
 	case isa.AVX2:
-		callTile2(signed, height, p, a, rows, b, c, n)
+		callTile256(signed, height, width, p, a, rows, b, start, c, n)
 	default:
-		genericTile(signed, height, p, a, rows, b, c, n)
+		genericTile(signed, height, p, a, rows, b, start, c, n)
 	}
 }
 
-// widen writes src - zero for n groups of 16 bytes.
-func widen(set isa.Set, signed bool, dst *int16, src *byte, zero, n int) {
+// flip writes the bytes of src with their upper bits turned around, n groups of 32.
+func flip(set isa.Set, dst, src *byte, n int) {
 	switch set {
 	case isa.AVX512:
-		if signed {
-			widenSigned(dst, src, zero, n)
-		} else {
-			widenUnsigned(dst, src, zero, n)
-		}
+		flip2(dst, src, n)
 	case isa.AVX2:
-		if signed {
-			widenSigned(dst, src, zero, n)
-		} else {
-			widenUnsigned(dst, src, zero, n)
-		}
+		flip2(dst, src, n)
 	default:
-		genericWiden(signed, dst, src, zero, 16*n)
+		genericFlip(dst, src, 32*n)
 	}
 }
 
-// interleave puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst.
-func interleave(set isa.Set, dst, even, odd *byte, n, ldd int) {
+// interleave puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.
+func interleave(set isa.Set, dst, src *byte, n, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		interleave2(dst, even, odd, n, ldd)
+		interleave2(dst, src, n, ldd, lds)
 	case isa.AVX2:
-		interleave2(dst, even, odd, n, ldd)
+		interleave2(dst, src, n, ldd, lds)
 	default:
-		genericInterleave(dst, even, odd, n, ldd)
+		genericInterleave(dst, src, n, ldd, lds)
 	}
 }
 
@@ -139,14 +135,20 @@ func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
 }
 
 // sum returns the sum of n groups of 16 elements.
-func sum(set isa.Set, src *int16, n int) int32 {
+func sum(set isa.Set, signed bool, src *byte, n int) int32 {
 	switch set {
 	case isa.AVX512:
-		return sum2(src, n)
+		if signed {
+			return sumSigned(src, n)
+		}
+		return sumUnsigned(src, n)
 	case isa.AVX2:
-		return sum2(src, n)
+		if signed {
+			return sumSigned(src, n)
+		}
+		return sumUnsigned(src, n)
 	}
-	return genericSum(src, 16*n)
+	return genericSum(signed, src, 16*n)
 }
 
 // transpose transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.
@@ -162,14 +164,30 @@ func transpose(set isa.Set, dst, src *byte, ldd, lds, n int) {
 }
 
 // callTaps runs the kernel of depthwise convolutions, on n pixels of 16 channels.
-func callTaps(set isa.Set, p *tileParams, a *int16, rows *int, w *int16, c *int32, n int) {
+func callTaps(set isa.Set, vnni, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
 	switch set {
 	case isa.AVX512:
-		taps2(p, a, rows, w, c, n)
+		if vnni {
+			if signed {
+				tapsSignedVNNI(p, a, rows, w, start, c, n)
+			} else {
+				tapsUnsignedVNNI(p, a, rows, w, start, c, n)
+			}
+		} else {
+			if signed {
+				tapsSigned2(p, a, rows, w, start, c, n)
+			} else {
+				tapsUnsigned2(p, a, rows, w, start, c, n)
+			}
+		}
 	case isa.AVX2:
-		taps2(p, a, rows, w, c, n)
+		if signed {
+			tapsSigned2(p, a, rows, w, start, c, n)
+		} else {
+			tapsUnsigned2(p, a, rows, w, start, c, n)
+		}
 	default:
-		genericTaps(p, a, rows, w, c, n)
+		genericTaps(signed, p, a, rows, w, start, c, n)
 	}
 }
 

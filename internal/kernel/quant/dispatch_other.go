@@ -8,19 +8,19 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// callTile runs the kernel of tiles of height rows and 16 columns, n tiles one below the other.
-func callTile(set isa.Set, signed bool, height int, p *tileParams, a *int16, rows *int, b *byte, c *int32, n int) {
-	genericTile(signed, height, p, a, rows, b, c, n)
+// callTile runs the kernel of tiles of height rows and width panels, n tiles one below the other.
+func callTile(set isa.Set, vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+	genericTile(signed, height, p, a, rows, b, start, c, n)
 }
 
-// widen writes src - zero for n groups of 16 bytes.
-func widen(set isa.Set, signed bool, dst *int16, src *byte, zero, n int) {
-	genericWiden(signed, dst, src, zero, 16*n)
+// flip writes the bytes of src with their upper bits turned around, n groups of 32.
+func flip(set isa.Set, dst, src *byte, n int) {
+	genericFlip(dst, src, 32*n)
 }
 
-// interleave puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst.
-func interleave(set isa.Set, dst, even, odd *byte, n, ldd int) {
-	genericInterleave(dst, even, odd, n, ldd)
+// interleave puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.
+func interleave(set isa.Set, dst, src *byte, n, ldd, lds int) {
+	genericInterleave(dst, src, n, ldd, lds)
 }
 
 // quantize rounds src/scale, adds the zero point and bounds it, for n groups of 16.
@@ -54,8 +54,8 @@ func larger(set isa.Set, signed bool, dst, a, b *byte, n int) {
 }
 
 // sum returns the sum of n groups of 16 elements.
-func sum(set isa.Set, src *int16, n int) int32 {
-	return genericSum(src, 16*n)
+func sum(set isa.Set, signed bool, src *byte, n int) int32 {
+	return genericSum(signed, src, 16*n)
 }
 
 // transpose transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.
@@ -64,8 +64,8 @@ func transpose(set isa.Set, dst, src *byte, ldd, lds, n int) {
 }
 
 // callTaps runs the kernel of depthwise convolutions, on n pixels of 16 channels.
-func callTaps(set isa.Set, p *tileParams, a *int16, rows *int, w *int16, c *int32, n int) {
-	genericTaps(p, a, rows, w, c, n)
+func callTaps(set isa.Set, vnni, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
+	genericTaps(signed, p, a, rows, w, start, c, n)
 }
 
 // subtract takes times*what from sums, for n groups of 8.

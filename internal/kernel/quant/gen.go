@@ -14,18 +14,18 @@ func main() {
 	)
 }
 
-// sets are the instruction sets that the kernels serve. Those of AVX2 serve AVX-512 too.
+// sets are the instruction sets that the kernels of rows serve. Those of AVX2 serve AVX-512 too.
 var sets = []asm.ISA{asm.AVX512(), asm.AVX2()}
 
 // entries are what Kernels call. Those of rows take whole groups of elements; callers do what is left over.
 var entries = []asm.Entry{
-	{Name: "callTile", Doc: "runs the kernel of tiles of height rows and 16 columns, n tiles one below the other.",
-		Params:   "signed bool, height int, p *tileParams, a *int16, rows *int, b *byte, c *int32, n int",
-		Portable: "genericTile(signed, height, p, a, rows, b, c, n)"},
-	{Name: "widen", Doc: "writes src - zero for n groups of 16 bytes.",
-		Params: "signed bool, dst *int16, src *byte, zero, n int", Portable: "genericWiden(signed, dst, src, zero, 16*n)"},
-	{Name: "interleave", Doc: "puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst.",
-		Params: "dst, even, odd *byte, n, ldd int", Portable: "genericInterleave(dst, even, odd, n, ldd)"},
+	{Name: "callTile", Doc: "runs the kernel of tiles of height rows and width panels, n tiles one below the other.",
+		Params:   "vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
+		Portable: "genericTile(signed, height, p, a, rows, b, start, c, n)"},
+	{Name: "flip", Doc: "writes the bytes of src with their upper bits turned around, n groups of 32.",
+		Params: "dst, src *byte, n int", Portable: "genericFlip(dst, src, 32*n)"},
+	{Name: "interleave", Doc: "puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.",
+		Params: "dst, src *byte, n, ldd, lds int", Portable: "genericInterleave(dst, src, n, ldd, lds)"},
 	{Name: "quantize", Doc: "rounds src/scale, adds the zero point and bounds it, for n groups of 16.",
 		Params: "dst *byte, src *float32, l *levels, n int", Portable: "genericQuantize(dst, src, l, 16*n)"},
 	{Name: "dequantize", Doc: "writes (src - zero)*scale for n groups of 8.",
@@ -40,12 +40,13 @@ var entries = []asm.Entry{
 		Portable: "genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)"},
 	{Name: "larger", Doc: "writes the larger of a and b for n groups of 16.",
 		Params: "signed bool, dst, a, b *byte, n int", Portable: "genericLarger(signed, dst, a, b, 16*n)"},
-	{Name: "sum", Doc: "returns the sum of n groups of 16 elements.", Params: "src *int16, n int", Result: "int32",
-		Portable: "return genericSum(src, 16*n)"},
+	{Name: "sum", Doc: "returns the sum of n groups of 16 elements.", Params: "signed bool, src *byte, n int", Result: "int32",
+		Portable: "return genericSum(signed, src, 16*n)"},
 	{Name: "transpose", Doc: "transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.",
 		Params: "dst, src *byte, ldd, lds, n int", Portable: "genericTranspose(dst, src, ldd, lds, 16*n)"},
 	{Name: "callTaps", Doc: "runs the kernel of depthwise convolutions, on n pixels of 16 channels.",
-		Params: "p *tileParams, a *int16, rows *int, w *int16, c *int32, n int", Portable: "genericTaps(p, a, rows, w, c, n)"},
+		Params:   "vnni, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int",
+		Portable: "genericTaps(signed, p, a, rows, w, start, c, n)"},
 	{Name: "subtract", Doc: "takes times*what from sums, for n groups of 8.",
 		Params: "sums, what *int32, times, n int", Portable: "genericSubtract(sums, what, times, 8*n)"},
 }

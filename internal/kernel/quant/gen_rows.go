@@ -32,7 +32,7 @@ func rowKernels(f *asm.File) {
 	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
 		"_ = [1]byte{}[unsafe.Offsetof(levels{}.hi)-%d]\n_ = [1]byte{}[unsafe.Offsetof(levels{}.zero)-%d]\n"+
 		"_ = [1]byte{}[unsafe.Offsetof(levels{}.scale)-%d]\n)\n", offLo, offHi, offZero, offScale))
-	widens(f)
+	flips(f)
 	interleaves(f)
 	quantizes(f)
 	dequantizes(f)
@@ -49,49 +49,53 @@ func rowKernels(f *asm.File) {
 // kinds are the two kinds of bytes, and what extends them.
 var kinds = []struct{ name, words, numbers string }{{"Unsigned", "VPMOVZXBW", "VPMOVZXBD"}, {"Signed", "VPMOVSXBW", "VPMOVSXBD"}}
 
-func widens(f *asm.File) {
-	for _, k := range kinds {
-		name := "widen" + k.name
-		fn := f.Func(name, name+" writes src - zero for n groups of 16 bytes; n > 0.",
-			pointer("dst", "int16"), pointer("src", "byte"), asm.Int("zero"), asm.Int("n"))
-		fn.Load("dst", "DI")
-		fn.Load("src", "SI")
-		fn.Load("n", "CX")
-		fn.I("MOVQ %s, X1", fn.Addr("zero"))
-		fn.I("VPBROADCASTW X1, Y1")
-		fn.Loop("CX", func() {
-			fn.I("%s (SI), Y0", k.words)
-			fn.I("VPSUBW Y1, Y0, Y0")
-			fn.I("VMOVDQU Y0, (DI)")
-			fn.I("ADDQ $16, SI")
-			fn.I("ADDQ $32, DI")
-		})
-		fn.Ret()
-	}
-	served(f, "widen", "if signed {\nwidenSigned(dst, src, zero, n)\n} else {\nwidenUnsigned(dst, src, zero, n)\n}")
+func flips(f *asm.File) {
+	fn := f.Func("flip2", "flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.",
+		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	fn.I("MOVL $0x80808080, AX")
+	fn.I("MOVQ AX, X1")
+	fn.I("VPBROADCASTD X1, Y1")
+	fn.Loop("CX", func() {
+		fn.I("VPXOR (SI), Y1, Y0")
+		fn.I("VMOVDQU Y0, (DI)")
+		fn.I("ADDQ $32, SI")
+		fn.I("ADDQ $32, DI")
+	})
+	fn.Ret()
+	served(f, "flip", "flip2(dst, src, n)")
 }
 
 func interleaves(f *asm.File) {
-	fn := f.Func("interleave2", "interleave2 puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.",
-		pointer("dst", "byte"), pointer("even", "byte"), pointer("odd", "byte"), asm.Int("n"), asm.Int("ldd"))
+	fn := f.Func("interleave2", "interleave2 puts the bytes of four rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.",
+		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("n"), asm.Int("ldd"), asm.Int("lds"))
 	fn.Load("dst", "DI")
-	fn.Load("even", "SI")
-	fn.Load("odd", "DX")
+	fn.Load("src", "SI")
 	fn.Load("n", "CX")
 	fn.Load("ldd", "BX")
+	fn.Load("lds", "R8")
+	fn.I("LEAQ (R8)(R8*2), R9")
 	fn.Loop("CX", func() {
-		fn.I("VMOVDQU (SI), X0")
-		fn.I("VMOVDQU (DX), X1")
-		fn.I("VPUNPCKLBW X1, X0, X2")
-		fn.I("VPUNPCKHBW X1, X0, X3")
-		fn.I("VMOVDQU X2, (DI)")
-		fn.I("VMOVDQU X3, 16(DI)")
+		for i, at := range []string{"(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)"} {
+			fn.I("VMOVDQU %s, X%d", at, i)
+		}
+		for i := range 2 {
+			fn.I("VPUNPCKLBW X%d, X%d, X%d", 2*i+1, 2*i, 4+2*i)
+			fn.I("VPUNPCKHBW X%d, X%d, X%d", 2*i+1, 2*i, 5+2*i)
+		}
+		for i := range 2 {
+			fn.I("VPUNPCKLWD X%d, X%d, X8", 6+i, 4+i)
+			fn.I("VPUNPCKHWD X%d, X%d, X9", 6+i, 4+i)
+			fn.I("VMOVDQU X8, %d(DI)", 32*i)
+			fn.I("VMOVDQU X9, %d(DI)", 32*i+16)
+		}
 		fn.I("ADDQ $16, SI")
-		fn.I("ADDQ $16, DX")
 		fn.I("ADDQ BX, DI")
 	})
 	fn.Ret()
-	served(f, "interleave", "interleave2(dst, even, odd, n, ldd)")
+	served(f, "interleave", "interleave2(dst, src, n, ldd, lds)")
 }
 
 // loadLevels loads the levels at a register: the zero point to Y13, the limits to Y14 and Y15, the scale to Y12.
@@ -304,26 +308,30 @@ func subtracts(f *asm.File) {
 }
 
 func sumRows(f *asm.File) {
-	fn := f.Func("sum2", "sum2 returns the sum of n groups of 16 elements; n > 0.", pointer("src", "int16"), asm.Int("n"))
-	fn.Result("ret", "int32")
-	fn.Load("src", "SI")
-	fn.Load("n", "CX")
-	fn.I("VPXOR Y0, Y0, Y0")
-	fn.I("VPCMPEQD Y1, Y1, Y1")
-	fn.I("VPSRLW $15, Y1, Y1") // ones
-	fn.Loop("CX", func() {
-		fn.I("VPMADDWD (SI), Y1, Y2")
-		fn.I("VPADDD Y2, Y0, Y0")
-		fn.I("ADDQ $32, SI")
-	})
-	fn.I("VEXTRACTI128 $1, Y0, X1")
-	fn.I("VPADDD X1, X0, X0")
-	fn.I("VPHADDD X0, X0, X0")
-	fn.I("VPHADDD X0, X0, X0")
-	fn.I("VMOVD X0, AX")
-	fn.I("MOVL AX, %s", fn.Addr("ret"))
-	fn.Ret()
-	served(f, "sum", "return sum2(src, n)")
+	for _, k := range kinds {
+		name := "sum" + k.name
+		fn := f.Func(name, name+" returns the sum of n groups of 16 elements; n > 0.", pointer("src", "byte"), asm.Int("n"))
+		fn.Result("ret", "int32")
+		fn.Load("src", "SI")
+		fn.Load("n", "CX")
+		fn.I("VPXOR Y0, Y0, Y0")
+		fn.I("VPCMPEQD Y1, Y1, Y1")
+		fn.I("VPSRLW $15, Y1, Y1") // ones
+		fn.Loop("CX", func() {
+			fn.I("%s (SI), Y2", k.words)
+			fn.I("VPMADDWD Y2, Y1, Y2")
+			fn.I("VPADDD Y2, Y0, Y0")
+			fn.I("ADDQ $16, SI")
+		})
+		fn.I("VEXTRACTI128 $1, Y0, X1")
+		fn.I("VPADDD X1, X0, X0")
+		fn.I("VPHADDD X0, X0, X0")
+		fn.I("VPHADDD X0, X0, X0")
+		fn.I("VMOVD X0, AX")
+		fn.I("MOVL AX, %s", fn.Addr("ret"))
+		fn.Ret()
+	}
+	served(f, "sum", "if signed {\nreturn sumSigned(src, n)\n}\nreturn sumUnsigned(src, n)")
 }
 
 // transposes writes the transposition of 16 rows of 16 bytes. Each register has row i in its lower half and row i+8 in the upper;
@@ -372,19 +380,40 @@ func transposes(f *asm.File) {
 	served(f, "transpose", "transpose2(dst, src, ldd, lds, n)")
 }
 
-// taps writes the kernel of depthwise convolutions: two taps of 16 channels are interleaved, so that one product adds them.
+// taps writes the kernels of depthwise convolutions: two taps of 16 channels are interleaved, so that one product adds them. With
+// VNNI that instruction adds it to the sums too.
 func taps(f *asm.File) {
-	fn := f.Func("taps2", "taps2 sums taps of n pixels of 16 channels; n > 0; see tileParams.",
-		pointer("p", "tileParams"), pointer("a", "int16"), pointer("rows", "int"), pointer("w", "int16"), pointer("c", "int32"), asm.Int("n"))
+	call := func(set string) string {
+		const with = "(p, a, rows, w, start, c, n)"
+		return "if signed {\ntapsSigned" + set + with + "\n} else {\ntapsUnsigned" + set + with + "\n}"
+	}
+	for _, k := range kinds {
+		tap(f, "taps"+k.name+"2", k.words, func(fn *asm.Func, off int, x, sum string) {
+			fn.I("VPMADDWD %d(AX), %s, %s", off, x, x)
+			fn.I("VPADDD %s, %s, %s", x, sum, sum)
+		})
+		tap(f, "taps"+k.name+"VNNI", k.words, func(fn *asm.Func, off int, x, sum string) {
+			fn.I("VPDPWSSD %d(AX), %s, %s", off, x, sum)
+		})
+	}
+	f.Serve("callTaps", asm.AVX512(), "if vnni {\n"+call("VNNI")+"\n} else {\n"+call("2")+"\n}")
+	f.Serve("callTaps", asm.AVX2(), call("2"))
+}
+
+// tap writes a kernel whose products of weights, at an offset from AX, and vector x are added to a vector of sums by multiply.
+func tap(f *asm.File, name, widen string, multiply func(fn *asm.Func, off int, x, sum string)) {
+	fn := f.Func(name, name+" sums taps of n pixels of 16 channels; n > 0; see tileParams.",
+		pointer("p", "tileParams"), pointer("a", "byte"), pointer("rows", "int"), pointer("w", "int16"), pointer("start", "int32"),
+		pointer("c", "int32"), asm.Int("n"))
 	fn.Load("p", "DI")
 	fn.Load("rows", "SI")
 	fn.Load("c", "R15")
 	fn.Load("n", "CX")
+	fn.Load("start", "R10")
 	fn.Loop("CX", func() {
 		fn.Load("a", "BX")
-		fn.I("MOVQ (SI), R8")
+		fn.I("ADDQ (SI), BX")
 		fn.I("ADDQ $8, SI")
-		fn.I("LEAQ (BX)(R8*2), BX")
 		fn.Load("w", "AX")
 		fn.I("MOVQ %d(DI), R14", offSegments)
 		fn.I("MOVQ %d(DI), DX", offCount)
@@ -393,23 +422,22 @@ func taps(f *asm.File) {
 		fn.Loop("DX", func() {
 			fn.I("MOVQ (R14), R8")
 			fn.I("MOVQ 8(R14), R9")
-			fn.I("VMOVDQU (BX)(R8*2), Y2")
-			fn.I("VMOVDQU (BX)(R9*2), Y3")
+			fn.I("%s (BX)(R8*1), Y2", widen)
+			fn.I("%s (BX)(R9*1), Y3", widen)
 			fn.I("VPUNPCKLWD Y3, Y2, Y4")
 			fn.I("VPUNPCKHWD Y3, Y2, Y5")
-			fn.I("VPMADDWD (AX), Y4, Y4")
-			fn.I("VPMADDWD 32(AX), Y5, Y5")
-			fn.I("VPADDD Y4, Y0, Y0")
-			fn.I("VPADDD Y5, Y1, Y1")
+			multiply(fn, 0, "Y4", "Y0")
+			multiply(fn, 32, "Y5", "Y1")
 			fn.I("ADDQ $16, R14")
 			fn.I("ADDQ $64, AX")
 		})
 		fn.I("VPERM2I128 $0x20, Y1, Y0, Y2")
 		fn.I("VPERM2I128 $0x31, Y1, Y0, Y3")
+		fn.I("VPADDD (R10), Y2, Y2")
+		fn.I("VPADDD 32(R10), Y3, Y3")
 		fn.I("VMOVDQU Y2, (R15)")
 		fn.I("VMOVDQU Y3, 32(R15)")
 		fn.I("ADDQ %d(DI), R15", offLDC)
 	})
 	fn.Ret()
-	served(f, "callTaps", "taps2(p, a, rows, w, c, n)")
 }

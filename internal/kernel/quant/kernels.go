@@ -4,16 +4,20 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Kernels are the functions of this package for one target. It is a value of one byte, made once by who plans (For) and copied into
+// Kernels are the functions of this package for one target. It is a value of two bytes, made once by who plans (For) and copied into
 // what runs; the zero value is those in portable Go. Safe for concurrent use. A slice that is too short is the caller's bug
 // and panics before anything is written; memory outside of the given ranges is neither read nor written.
-type Kernels struct{ set isa.Set }
+type Kernels struct {
+	set  isa.Set
+	vnni bool // there are instructions that multiply and add integers of 8 bits
+}
 
 // For returns the kernels of a target.
-func For(t isa.Target) Kernels { return Kernels{t.Set} }
+func For(t isa.Target) Kernels { return Kernels{t.Set, t.Features.Has(cpuid.AVX512VNNI)} }
 
 // Levels are how floats become integers of 8 bits: round(x/Scale) + Zero, rounded half to even and bounded to the type. An integer q
 // is (q - Zero)·Scale.

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/asm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -50,7 +51,12 @@ func guarded[T any](n int, front bool) []T {
 
 // everywhere calls body for every instruction set of this machine, with memory guarded in front and behind.
 func everywhere(body func(k quant.Kernels, r *rand.Rand, front bool)) {
-	for _, t := range isa.Targets() {
+	targets := isa.Targets()
+	if host := isa.Host(); host.Features.Has(cpuid.AVX512VNNI) { // as on a processor without
+		host.Features &^= cpuid.AVX512VNNI
+		targets = append(targets, host)
+	}
+	for _, t := range targets {
 		for _, front := range []bool{false, true} {
 			body(quant.For(t), rand.New(rand.NewPCG(1, 2)), front)
 		}
@@ -74,11 +80,20 @@ func value(b byte, signed bool) int {
 
 var sizes = []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 1000}
 
+// start returns what sums of so many columns begin with.
+func start(n int, r *rand.Rand, front bool) []int32 {
+	s := guarded[int32](n, front)
+	for i := range s {
+		s[i] = int32(r.IntN(2000) - 1000)
+	}
+	return s
+}
+
 var _ = Describe("products", func() {
 	It("are exact sums, of rows that lie anywhere", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
-			for range 150 {
-				signed, pairs, n := r.IntN(2) == 0, r.IntN(12), 1+r.IntN(20)
+			for range 200 {
+				signed, quads, n := r.IntN(2) == 0, r.IntN(12), 1+r.IntN(20)
 				segments, far := make([]int, r.IntN(4)), 0
 				for i := range segments {
 					segments[i] = r.IntN(40)
@@ -90,25 +105,24 @@ var _ = Describe("products", func() {
 					rows[i] = r.IntN(60)
 					last = max(last, rows[i])
 				}
-				a := guarded[int16](last+far+2*pairs, front)
-				for i := range a {
-					a[i] = int16(r.IntN(511) - 255)
-				}
-				panels, size := 1+r.IntN(3), len(segments)*quant.PanelBytes(pairs)
+				a := fillBytes(guarded[byte](last+far+4*quads, front), r)
+				panels, size := 1+r.IntN(9), len(segments)*quant.PanelBytes(quads)
 				b := fillBytes(guarded[byte](panels*size, front), r)
 				ld := quant.Panel * (panels + r.IntN(2))
-				c := guarded[int32]((n-1)*ld+panels*quant.Panel, front)
-				k.Multiply(&quant.Product{Segments: segments, Pairs: pairs, Signed: signed, LDC: ld}, c, a, rows, b, panels)
+				c, from := guarded[int32]((n-1)*ld+panels*quant.Panel, front), start(panels*quant.Panel, r, front)
+				k.Multiply(&quant.Product{Segments: segments, Quads: quads, Signed: signed, LDC: ld}, c, a, rows, b, from, panels)
 				for i, row := range rows {
 					for j := range panels * quant.Panel {
-						want, at := 0, j/quant.Panel*size
+						want, at := int(from[j]), j/quant.Panel*size
 						for _, s := range segments {
-							for t := range 2 * pairs {
-								want += int(a[row+s+t]) * value(b[at+t/2*2*quant.Panel+2*(j%quant.Panel)+t%2], signed)
+							for t := range 4 * quads {
+								want += value(a[row+s+t], !signed) * value(b[at+t/4*4*quant.Panel+4*(j%quant.Panel)+t%4], signed)
 							}
-							at += quant.PanelBytes(pairs)
+							at += quant.PanelBytes(quads)
 						}
-						Expect(int(c[i*ld+j])).To(Equal(want), "row %d of %d, column %d, %d pairs, segments %v", i, n, j, pairs, segments)
+						if int(c[i*ld+j]) != want {
+							Expect(int(c[i*ld+j])).To(Equal(want), "row %d of %d, column %d, %d quads, segments %v", i, n, j, quads, segments)
+						}
 					}
 				}
 			}
@@ -117,33 +131,39 @@ var _ = Describe("products", func() {
 
 	It("do not saturate", func() {
 		everywhere(func(k quant.Kernels, _ *rand.Rand, front bool) {
-			const pairs = 300
-			for _, x := range []int16{255, -255} {
-				a, b, c := guarded[int16](2*pairs, front), guarded[byte](quant.PanelBytes(pairs), front), guarded[int32](quant.Panel, front)
+			const quads, height = 300, 7
+			for _, signed := range []bool{false, true} {
+				x, y := byte(255), byte(128) // the unsigned and the signed integer
+				a, b, c := guarded[byte](4*quads, front), guarded[byte](quant.PanelBytes(quads), front), guarded[int32](height*quant.Panel, front)
+				if !signed {
+					x, y = y, x
+				}
 				for i := range a {
 					a[i] = x
 				}
 				for i := range b {
-					b[i] = 255
+					b[i] = y
 				}
-				k.Multiply(&quant.Product{Segments: []int{0}, Pairs: pairs, LDC: quant.Panel}, c, a, []int{0}, b, 1)
-				Expect(c).To(HaveEach(int32(x) * 255 * 2 * pairs))
+				p := &quant.Product{Segments: []int{0}, Quads: quads, LDC: quant.Panel, Signed: signed}
+				k.Multiply(p, c, a, make([]int, height), b, make([]int32, quant.Panel), 1)
+				Expect(c).To(HaveEach(int32(255 * -128 * 4 * quads)))
 			}
 		})
 	})
 
 	It("do not begin where an operand is too short", func() {
-		p := &quant.Product{Segments: []int{0, 4}, Pairs: 2, LDC: quant.Panel}
-		a, b, c := make([]int16, 8), make([]byte, 128), make([]int32, 16)
+		p := &quant.Product{Segments: []int{0, 8}, Quads: 2, LDC: quant.Panel}
+		a, b, c, s := make([]byte, 16), make([]byte, 256), make([]int32, 16), make([]int32, 16)
 		k := quant.For(isa.Host())
-		k.Multiply(p, c, a, []int{0}, b, 1)
+		k.Multiply(p, c, a, []int{0}, b, s, 1)
 		for _, bad := range []func(){
-			func() { k.Multiply(p, c, a[:7], []int{0}, b, 1) },
-			func() { k.Multiply(p, c, a, []int{1}, b, 1) },
-			func() { k.Multiply(p, c, a, []int{-1}, b, 1) },
-			func() { k.Multiply(p, c, a, []int{0}, b[:127], 1) },
-			func() { k.Multiply(p, c[:15], a, []int{0}, b, 1) },
-			func() { k.Multiply(&quant.Product{Segments: []int{-1, 0}, Pairs: 2, LDC: 16}, c, a, []int{0}, b, 1) },
+			func() { k.Multiply(p, c, a[:15], []int{0}, b, s, 1) },
+			func() { k.Multiply(p, c, a, []int{1}, b, s, 1) },
+			func() { k.Multiply(p, c, a, []int{-1}, b, s, 1) },
+			func() { k.Multiply(p, c, a, []int{0}, b[:255], s, 1) },
+			func() { k.Multiply(p, c[:15], a, []int{0}, b, s, 1) },
+			func() { k.Multiply(p, c, a, []int{0}, b, s[:15], 1) },
+			func() { k.Multiply(&quant.Product{Segments: []int{-1, 0}, Quads: 2, LDC: 16}, c, a, []int{0}, b, s, 1) },
 		} {
 			Expect(bad).To(Panic())
 		}
@@ -153,7 +173,7 @@ var _ = Describe("products", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for range 60 {
 				taps, n := 1+r.IntN(10), 1+r.IntN(5)
-				t := quant.Taps{LDC: quant.Panel * (1 + r.IntN(2)), Offsets: make([]int, (taps+1)/2*2)}
+				t := quant.Taps{LDC: quant.Panel * (1 + r.IntN(2)), Offsets: make([]int, (taps+1)/2*2), Signed: r.IntN(2) == 0}
 				far, last := 0, 0
 				for i := range t.Offsets {
 					t.Offsets[i] = r.IntN(99)
@@ -164,21 +184,18 @@ var _ = Describe("products", func() {
 					windows[i] = r.IntN(99)
 					last = max(last, windows[i])
 				}
-				a, c, w := guarded[int16](last+far+quant.Panel, front), guarded[int32]((n-1)*t.LDC+quant.Panel, front), guarded[int16](16*len(t.Offsets), front)
-				for i := range a {
-					a[i] = int16(r.IntN(511) - 255)
-				}
-				weights := make([]int16, 16*taps)
+				a, c, w := fillBytes(guarded[byte](last+far+quant.Panel, front), r), guarded[int32]((n-1)*t.LDC+quant.Panel, front), guarded[int16](16*len(t.Offsets), front)
+				weights, from := make([]int16, 16*taps), start(quant.Panel, r, front)
 				for i := range weights {
 					weights[i] = int16(r.IntN(511) - 255)
 				}
 				quant.TapWeights(w, taps, func(tap, channel int) int16 { return weights[16*tap+channel] })
-				k.Convolve(&t, c, a, windows, w)
+				k.Convolve(&t, c, a, windows, w, from)
 				for i, o := range windows {
 					for ch := range quant.Panel {
-						want := 0
+						want := int(from[ch])
 						for tap := range taps {
-							want += int(a[o+t.Offsets[tap]+ch]) * int(weights[16*tap+ch])
+							want += value(a[o+t.Offsets[tap]+ch], t.Signed) * int(weights[16*tap+ch])
 						}
 						Expect(int(c[i*t.LDC+ch])).To(Equal(want))
 					}
@@ -187,43 +204,52 @@ var _ = Describe("products", func() {
 		})
 	})
 
-	It("read panels as they are packed", func() {
+	It("read panels as they are packed, whose columns are summed", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for range 60 {
-				rows, n := 1+r.IntN(9), 1+r.IntN(70)
+				rows, n, signed := 1+r.IntN(18), 1+r.IntN(70), r.IntN(2) == 0
+				if r.IntN(20) == 0 {
+					rows = 5000
+				}
 				ld := n + r.IntN(3)
 				src := fillBytes(guarded[byte]((rows-1)*ld+n, front), r)
-				pairs := quant.Pairs(rows)
-				dst := guarded[byte](quant.Panels(n)*quant.PanelBytes(pairs), front)
+				quads := quant.Quads(rows)
+				dst, sums := guarded[byte](quant.Panels(n)*quant.PanelBytes(quads), front), guarded[int32](quant.Panels(n)*quant.Panel, front)
 				k.Pack(dst, src, rows, n, ld)
+				want := make([]int32, len(sums))
 				for i, got := range dst {
-					col := i/quant.PanelBytes(pairs)*quant.Panel + i/2%quant.Panel
-					row := i%quant.PanelBytes(pairs)/(2*quant.Panel)*2 + i%2
-					want := byte(0)
+					col := i/quant.PanelBytes(quads)*quant.Panel + i/4%quant.Panel
+					row := i%quant.PanelBytes(quads)/(4*quant.Panel)*4 + i%4
+					b := byte(0)
 					if row < rows && col < n {
-						want = src[row*ld+col]
+						b = src[row*ld+col]
 					}
-					Expect(got).To(Equal(want), "k %d, column %d of [%d, %d]", row, col, rows, n)
+					if want[col] += int32(value(b, signed)); got != b {
+						Expect(got).To(Equal(b), "k %d, column %d of [%d, %d]", row, col, rows, n)
+					}
 				}
+				k.ColumnSums(sums, dst, quads, quant.Panels(n), signed)
+				Expect(sums).To(Equal(want))
 			}
 		})
 	})
 })
 
 var _ = Describe("rows", func() {
-	It("are widened about their zero point, and summed", func() {
+	It("are summed, and flipped", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
 				for _, signed := range []bool{false, true} {
-					src, dst := fillBytes(guarded[byte](n, front), r), guarded[int16](n, front)
-					zero := value(byte(r.Uint32()), signed)
-					k.Widen(dst, src, signed, zero)
+					src, dst := fillBytes(guarded[byte](n, front), r), guarded[byte](n, front)
+					k.Flip(dst, src)
 					sum := 0
 					for i, b := range src {
-						Expect(int(dst[i])).To(Equal(value(b, signed) - zero))
-						sum += int(dst[i])
+						Expect(value(dst[i], true)).To(Equal(value(b, false) - 128))
+						sum += value(b, signed)
 					}
-					Expect(int(k.Sum(dst))).To(Equal(sum))
+					Expect(int(k.Sum(src, signed))).To(Equal(sum))
+					k.Flip(dst, dst)
+					Expect(dst).To(Equal(src))
 				}
 			}
 		})

@@ -2,17 +2,25 @@ package quant
 
 import "math"
 
-// Widen writes src[i] - zero to dst[i], for src of int8 where signed is set, else of uint8, and a zero point of that type.
-func (k Kernels) Widen(dst []int16, src []byte, signed bool, zero int) {
-	groups := len(src) / 16
+// Flip writes src with the upper bit of each byte turned around to dst, which may be src: as an integer of the other signedness each
+// is 128 more than it was as int8, or less than as uint8.
+func (k Kernels) Flip(dst, src []byte) {
+	groups := len(src) / 32
 	if groups > 0 {
 		d, s := first(dst, len(src)), first(src, len(src))
 		for at := 0; at < groups; at += callElements / 16 {
-			widen(k.set, signed, advance(d, 16*at), advance(s, 16*at), zero, min(groups-at, callElements/16))
+			flip(k.set, advance(d, 32*at), advance(s, 32*at), min(groups-at, callElements/16))
 		}
 	}
-	if rest := src[16*groups:]; len(rest) > 0 {
-		genericWiden(signed, &dst[16*groups : len(src)][0], &rest[0], zero, len(rest))
+	if rest := src[32*groups:]; len(rest) > 0 {
+		genericFlip(&dst[32*groups : len(src)][0], &rest[0], len(rest))
+	}
+}
+
+func genericFlip(dst, src *byte, n int) {
+	d := view(dst, n)
+	for i, b := range view(src, n) {
+		d[i] = b ^ 0x80
 	}
 }
 
@@ -24,76 +32,68 @@ func number(b byte, signed bool) int32 {
 	return int32(b)
 }
 
-func genericWiden(signed bool, dst *int16, src *byte, zero, n int) {
-	d := view(dst, n)
-	for i, b := range view(src, n) {
-		d[i] = int16(number(b, signed) - int32(zero))
-	}
-}
-
-// Sum returns the sum of a row's elements.
-func (k Kernels) Sum(row []int16) int32 {
+// Sum returns the sum of a row's elements, int8 where signed is set, else uint8.
+func (k Kernels) Sum(row []byte, signed bool) int32 {
 	total, groups := int32(0), len(row)/16
 	for at := 0; at < groups; at += callElements / 16 {
 		n := min(groups-at, callElements/16)
-		total += sum(k.set, first(row[16*at:], 16*n), n)
+		total += sum(k.set, signed, first(row[16*at:], 16*n), n)
 	}
 	if rest := row[16*groups:]; len(rest) > 0 {
-		total += genericSum(&rest[0], len(rest))
+		total += genericSum(signed, &rest[0], len(rest))
 	}
 	return total
 }
 
-func genericSum(src *int16, n int) int32 {
+func genericSum(signed bool, src *byte, n int) int32 {
 	total := int32(0)
-	for _, x := range view(src, n) {
-		total += int32(x)
+	for _, b := range view(src, n) {
+		total += number(b, signed)
 	}
 	return total
 }
 
-// Pack writes B[k, n] of bytes, rows ldb apart, as panels: [Panels(n)][Pairs(k)][16][2], with zeros where there is no column or k.
-// dst holds Panels(n)·PanelBytes(Pairs(k)) bytes.
+// Pack writes B[k, n] of bytes, rows ldb apart, as panels: [Panels(n)][Quads(k)][16][4], with zeros where there is no column or k.
+// dst holds Panels(n)·PanelBytes(Quads(k)) bytes.
 func (k Kernels) Pack(dst, src []byte, rows, n, ldb int) {
-	for pair := range Pairs(rows) {
-		k.PackPair(dst, src, rows, n, ldb, pair)
+	for quad := range Quads(rows) {
+		k.PackQuad(dst, src, rows, n, ldb, quad)
 	}
 }
 
-// PackPair is Pack for one pair of rows.
-func (k Kernels) PackPair(dst, src []byte, rows, n, ldb, pair int) {
-	step := PanelBytes(Pairs(rows))
-	d := dst[pair*2*Panel : Panels(n)*step]
-	even := src[2*pair*ldb:][:n]
-	var odd []byte
-	if 2*pair+1 < rows {
-		odd = src[(2*pair+1)*ldb:][:n]
+// PackQuad is Pack for one quad of rows.
+func (k Kernels) PackQuad(dst, src []byte, rows, n, ldb, quad int) {
+	step := PanelBytes(Quads(rows))
+	d := dst[quad*4*Panel : Panels(n)*step]
+	src, rows = src[4*quad*ldb:], min(rows-4*quad, 4)
+	full := 0
+	if rows == 4 {
+		full = n / Panel
 	}
-	full := n / Panel
-	if odd == nil {
-		full = 0
+	if full > 0 {
+		first(src, 3*ldb+n)
 	}
 	for at := 0; at < full; at += callElements / Panel {
-		interleave(k.set, &d[at*step], &even[at*Panel], &odd[at*Panel], min(full-at, callElements/Panel), step)
+		interleave(k.set, &d[at*step], &src[at*Panel], min(full-at, callElements/Panel), step, ldb)
 	}
 	for p := full; p < Panels(n); p++ {
-		row := d[p*step:][:2*Panel]
-		clear(row)
-		for j := p * Panel; j < min(n, (p+1)*Panel); j++ {
-			row[2*(j-p*Panel)] = even[j]
-			if odd != nil {
-				row[2*(j-p*Panel)+1] = odd[j]
+		panel := d[p*step:][:4*Panel]
+		clear(panel)
+		for r := range rows {
+			for j, b := range src[r*ldb+p*Panel : r*ldb+min(n, (p+1)*Panel)] {
+				panel[4*j+r] = b
 			}
 		}
 	}
 }
 
-func genericInterleave(dst, even, odd *byte, n, ldd int) {
-	e, o := view(even, 16*n), view(odd, 16*n)
+func genericInterleave(dst, src *byte, n, ldd, lds int) {
 	for g := range n {
-		d := view(advance(dst, g*ldd), 32)
-		for j := range 16 {
-			d[2*j], d[2*j+1] = e[16*g+j], o[16*g+j]
+		d := view(advance(dst, g*ldd), 64)
+		for r := range 4 {
+			for j, b := range view(advance(src, r*lds+16*g), 16) {
+				d[4*j+r] = b
+			}
 		}
 	}
 }

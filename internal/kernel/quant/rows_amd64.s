@@ -2,61 +2,52 @@
 
 #include "textflag.h"
 
-// func widenUnsigned(dst *int16, src *byte, zero int, n int)
-TEXT ·widenUnsigned(SB), NOSPLIT, $0-32
+// func flip2(dst *byte, src *byte, n int)
+TEXT ·flip2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ n+24(FP), CX
-	MOVQ zero+16(FP), X1
-	VPBROADCASTW X1, Y1
+	MOVQ n+16(FP), CX
+	MOVL $0x80808080, AX
+	MOVQ AX, X1
+	VPBROADCASTD X1, Y1
 
 loop1:
-	VPMOVZXBW (SI), Y0
-	VPSUBW Y1, Y0, Y0
+	VPXOR (SI), Y1, Y0
 	VMOVDQU Y0, (DI)
-	ADDQ $16, SI
+	ADDQ $32, SI
 	ADDQ $32, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func widenSigned(dst *int16, src *byte, zero int, n int)
-TEXT ·widenSigned(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+24(FP), CX
-	MOVQ zero+16(FP), X1
-	VPBROADCASTW X1, Y1
-
-loop1:
-	VPMOVSXBW (SI), Y0
-	VPSUBW Y1, Y0, Y0
-	VMOVDQU Y0, (DI)
-	ADDQ $16, SI
-	ADDQ $32, DI
-	DECQ CX
-	JNZ loop1
-	VZEROUPPER
-	RET
-
-// func interleave2(dst *byte, even *byte, odd *byte, n int, ldd int)
+// func interleave2(dst *byte, src *byte, n int, ldd int, lds int)
 TEXT ·interleave2(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
-	MOVQ even+8(FP), SI
-	MOVQ odd+16(FP), DX
-	MOVQ n+24(FP), CX
-	MOVQ ldd+32(FP), BX
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ ldd+24(FP), BX
+	MOVQ lds+32(FP), R8
+	LEAQ (R8)(R8*2), R9
 
 loop1:
 	VMOVDQU (SI), X0
-	VMOVDQU (DX), X1
-	VPUNPCKLBW X1, X0, X2
-	VPUNPCKHBW X1, X0, X3
-	VMOVDQU X2, (DI)
-	VMOVDQU X3, 16(DI)
+	VMOVDQU (SI)(R8*1), X1
+	VMOVDQU (SI)(R8*2), X2
+	VMOVDQU (SI)(R9*1), X3
+	VPUNPCKLBW X1, X0, X4
+	VPUNPCKHBW X1, X0, X5
+	VPUNPCKLBW X3, X2, X6
+	VPUNPCKHBW X3, X2, X7
+	VPUNPCKLWD X6, X4, X8
+	VPUNPCKHWD X6, X4, X9
+	VMOVDQU X8, 0(DI)
+	VMOVDQU X9, 16(DI)
+	VPUNPCKLWD X7, X5, X8
+	VPUNPCKHWD X7, X5, X9
+	VMOVDQU X8, 32(DI)
+	VMOVDQU X9, 48(DI)
 	ADDQ $16, SI
-	ADDQ $16, DX
 	ADDQ BX, DI
 	DECQ CX
 	JNZ loop1
@@ -295,8 +286,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func sum2(src *int16, n int) (ret int32)
-TEXT ·sum2(SB), NOSPLIT, $0-20
+// func sumUnsigned(src *byte, n int) (ret int32)
+TEXT ·sumUnsigned(SB), NOSPLIT, $0-20
 	MOVQ src+0(FP), SI
 	MOVQ n+8(FP), CX
 	VPXOR Y0, Y0, Y0
@@ -304,9 +295,34 @@ TEXT ·sum2(SB), NOSPLIT, $0-20
 	VPSRLW $15, Y1, Y1
 
 loop1:
-	VPMADDWD (SI), Y1, Y2
+	VPMOVZXBW (SI), Y2
+	VPMADDWD Y2, Y1, Y2
 	VPADDD Y2, Y0, Y0
-	ADDQ $32, SI
+	ADDQ $16, SI
+	DECQ CX
+	JNZ loop1
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPHADDD X0, X0, X0
+	VPHADDD X0, X0, X0
+	VMOVD X0, AX
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func sumSigned(src *byte, n int) (ret int32)
+TEXT ·sumSigned(SB), NOSPLIT, $0-20
+	MOVQ src+0(FP), SI
+	MOVQ n+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSRLW $15, Y1, Y1
+
+loop1:
+	VPMOVSXBW (SI), Y2
+	VPMADDWD Y2, Y1, Y2
+	VPADDD Y2, Y0, Y0
+	ADDQ $16, SI
 	DECQ CX
 	JNZ loop1
 	VEXTRACTI128 $1, Y0, X1
@@ -467,18 +483,18 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func taps2(p *tileParams, a *int16, rows *int, w *int16, c *int32, n int)
-TEXT ·taps2(SB), NOSPLIT, $0-48
+// func tapsUnsigned2(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+TEXT ·tapsUnsigned2(SB), NOSPLIT, $0-56
 	MOVQ p+0(FP), DI
 	MOVQ rows+16(FP), SI
-	MOVQ c+32(FP), R15
-	MOVQ n+40(FP), CX
+	MOVQ c+40(FP), R15
+	MOVQ n+48(FP), CX
+	MOVQ start+32(FP), R10
 
 loop1:
 	MOVQ a+8(FP), BX
-	MOVQ (SI), R8
+	ADDQ (SI), BX
 	ADDQ $8, SI
-	LEAQ (BX)(R8*2), BX
 	MOVQ w+24(FP), AX
 	MOVQ 0(DI), R14
 	MOVQ 8(DI), DX
@@ -488,13 +504,13 @@ loop1:
 loop2:
 	MOVQ (R14), R8
 	MOVQ 8(R14), R9
-	VMOVDQU (BX)(R8*2), Y2
-	VMOVDQU (BX)(R9*2), Y3
+	VPMOVZXBW (BX)(R8*1), Y2
+	VPMOVZXBW (BX)(R9*1), Y3
 	VPUNPCKLWD Y3, Y2, Y4
 	VPUNPCKHWD Y3, Y2, Y5
-	VPMADDWD (AX), Y4, Y4
-	VPMADDWD 32(AX), Y5, Y5
+	VPMADDWD 0(AX), Y4, Y4
 	VPADDD Y4, Y0, Y0
+	VPMADDWD 32(AX), Y5, Y5
 	VPADDD Y5, Y1, Y1
 	ADDQ $16, R14
 	ADDQ $64, AX
@@ -502,6 +518,139 @@ loop2:
 	JNZ loop2
 	VPERM2I128 $0x20, Y1, Y0, Y2
 	VPERM2I128 $0x31, Y1, Y0, Y3
+	VPADDD (R10), Y2, Y2
+	VPADDD 32(R10), Y3, Y3
+	VMOVDQU Y2, (R15)
+	VMOVDQU Y3, 32(R15)
+	ADDQ 24(DI), R15
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func tapsUnsignedVNNI(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+TEXT ·tapsUnsignedVNNI(SB), NOSPLIT, $0-56
+	MOVQ p+0(FP), DI
+	MOVQ rows+16(FP), SI
+	MOVQ c+40(FP), R15
+	MOVQ n+48(FP), CX
+	MOVQ start+32(FP), R10
+
+loop1:
+	MOVQ a+8(FP), BX
+	ADDQ (SI), BX
+	ADDQ $8, SI
+	MOVQ w+24(FP), AX
+	MOVQ 0(DI), R14
+	MOVQ 8(DI), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+loop2:
+	MOVQ (R14), R8
+	MOVQ 8(R14), R9
+	VPMOVZXBW (BX)(R8*1), Y2
+	VPMOVZXBW (BX)(R9*1), Y3
+	VPUNPCKLWD Y3, Y2, Y4
+	VPUNPCKHWD Y3, Y2, Y5
+	VPDPWSSD 0(AX), Y4, Y0
+	VPDPWSSD 32(AX), Y5, Y1
+	ADDQ $16, R14
+	ADDQ $64, AX
+	DECQ DX
+	JNZ loop2
+	VPERM2I128 $0x20, Y1, Y0, Y2
+	VPERM2I128 $0x31, Y1, Y0, Y3
+	VPADDD (R10), Y2, Y2
+	VPADDD 32(R10), Y3, Y3
+	VMOVDQU Y2, (R15)
+	VMOVDQU Y3, 32(R15)
+	ADDQ 24(DI), R15
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func tapsSigned2(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+TEXT ·tapsSigned2(SB), NOSPLIT, $0-56
+	MOVQ p+0(FP), DI
+	MOVQ rows+16(FP), SI
+	MOVQ c+40(FP), R15
+	MOVQ n+48(FP), CX
+	MOVQ start+32(FP), R10
+
+loop1:
+	MOVQ a+8(FP), BX
+	ADDQ (SI), BX
+	ADDQ $8, SI
+	MOVQ w+24(FP), AX
+	MOVQ 0(DI), R14
+	MOVQ 8(DI), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+loop2:
+	MOVQ (R14), R8
+	MOVQ 8(R14), R9
+	VPMOVSXBW (BX)(R8*1), Y2
+	VPMOVSXBW (BX)(R9*1), Y3
+	VPUNPCKLWD Y3, Y2, Y4
+	VPUNPCKHWD Y3, Y2, Y5
+	VPMADDWD 0(AX), Y4, Y4
+	VPADDD Y4, Y0, Y0
+	VPMADDWD 32(AX), Y5, Y5
+	VPADDD Y5, Y1, Y1
+	ADDQ $16, R14
+	ADDQ $64, AX
+	DECQ DX
+	JNZ loop2
+	VPERM2I128 $0x20, Y1, Y0, Y2
+	VPERM2I128 $0x31, Y1, Y0, Y3
+	VPADDD (R10), Y2, Y2
+	VPADDD 32(R10), Y3, Y3
+	VMOVDQU Y2, (R15)
+	VMOVDQU Y3, 32(R15)
+	ADDQ 24(DI), R15
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func tapsSignedVNNI(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+TEXT ·tapsSignedVNNI(SB), NOSPLIT, $0-56
+	MOVQ p+0(FP), DI
+	MOVQ rows+16(FP), SI
+	MOVQ c+40(FP), R15
+	MOVQ n+48(FP), CX
+	MOVQ start+32(FP), R10
+
+loop1:
+	MOVQ a+8(FP), BX
+	ADDQ (SI), BX
+	ADDQ $8, SI
+	MOVQ w+24(FP), AX
+	MOVQ 0(DI), R14
+	MOVQ 8(DI), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+loop2:
+	MOVQ (R14), R8
+	MOVQ 8(R14), R9
+	VPMOVSXBW (BX)(R8*1), Y2
+	VPMOVSXBW (BX)(R9*1), Y3
+	VPUNPCKLWD Y3, Y2, Y4
+	VPUNPCKHWD Y3, Y2, Y5
+	VPDPWSSD 0(AX), Y4, Y0
+	VPDPWSSD 32(AX), Y5, Y1
+	ADDQ $16, R14
+	ADDQ $64, AX
+	DECQ DX
+	JNZ loop2
+	VPERM2I128 $0x20, Y1, Y0, Y2
+	VPERM2I128 $0x31, Y1, Y0, Y3
+	VPADDD (R10), Y2, Y2
+	VPADDD 32(R10), Y3, Y3
 	VMOVDQU Y2, (R15)
 	VMOVDQU Y3, 32(R15)
 	ADDQ 24(DI), R15

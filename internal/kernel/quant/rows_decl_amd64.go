@@ -4,20 +4,15 @@ package quant
 
 import "unsafe"
 
-// widenUnsigned writes src - zero for n groups of 16 bytes; n > 0.
+// flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.
 //
 //go:noescape
-func widenUnsigned(dst *int16, src *byte, zero int, n int)
+func flip2(dst *byte, src *byte, n int)
 
-// widenSigned writes src - zero for n groups of 16 bytes; n > 0.
+// interleave2 puts the bytes of four rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.
 //
 //go:noescape
-func widenSigned(dst *int16, src *byte, zero int, n int)
-
-// interleave2 puts the bytes of two rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.
-//
-//go:noescape
-func interleave2(dst *byte, even *byte, odd *byte, n int, ldd int)
+func interleave2(dst *byte, src *byte, n int, ldd int, lds int)
 
 // quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
 //
@@ -54,10 +49,15 @@ func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32
 //go:noescape
 func subtract2(sums *int32, what *int32, times int, n int)
 
-// sum2 returns the sum of n groups of 16 elements; n > 0.
+// sumUnsigned returns the sum of n groups of 16 elements; n > 0.
 //
 //go:noescape
-func sum2(src *int16, n int) (ret int32)
+func sumUnsigned(src *byte, n int) (ret int32)
+
+// sumSigned returns the sum of n groups of 16 elements; n > 0.
+//
+//go:noescape
+func sumSigned(src *byte, n int) (ret int32)
 
 // largerUnsigned writes the larger of a and b for n groups of 16; n > 0.
 //
@@ -74,10 +74,25 @@ func largerSigned(dst *byte, a *byte, b *byte, n int)
 //go:noescape
 func transpose2(dst *byte, src *byte, ldd int, lds int, n int)
 
-// taps2 sums taps of n pixels of 16 channels; n > 0; see tileParams.
+// tapsUnsigned2 sums taps of n pixels of 16 channels; n > 0; see tileParams.
 //
 //go:noescape
-func taps2(p *tileParams, a *int16, rows *int, w *int16, c *int32, n int)
+func tapsUnsigned2(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+
+// tapsUnsignedVNNI sums taps of n pixels of 16 channels; n > 0; see tileParams.
+//
+//go:noescape
+func tapsUnsignedVNNI(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+
+// tapsSigned2 sums taps of n pixels of 16 channels; n > 0; see tileParams.
+//
+//go:noescape
+func tapsSigned2(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
+
+// tapsSignedVNNI sums taps of n pixels of 16 channels; n > 0; see tileParams.
+//
+//go:noescape
+func tapsSignedVNNI(p *tileParams, a *byte, rows *int, w *int16, start *int32, c *int32, n int)
 
 // The offsets that the assembly assumes.
 var (

@@ -4,96 +4,408 @@ package quant
 
 import "unsafe"
 
-// tileUnsigned2_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_1x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned2_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_2x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned2_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_3x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned2_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_4x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned2_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_5x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned2_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned2_6x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_1x32 sums n tiles of 1 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_1x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_1x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_2x32 sums n tiles of 2 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_2x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_2x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_3x32 sums n tiles of 3 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_3x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_3x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_4x32 sums n tiles of 4 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_4x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_4x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_5x32 sums n tiles of 5 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_5x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_5x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileSigned2_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+// tileUnsignedVNNI_6x32 sums n tiles of 6 rows; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned2_6x16(p *tileParams, a *int16, rows *int, b *byte, c *int32, n int)
+func tileUnsignedVNNI_6x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// callTile2 runs the kernel of tiles of height rows, for signed or unsigned B.
-func callTile2(signed bool, height int, p *tileParams, a *int16, rows *int, b *byte, c *int32, n int) {
+// tileUnsignedVNNI_1x64 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_1x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedVNNI_2x64 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_2x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedVNNI_3x64 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_3x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedVNNI_4x64 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_4x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedVNNI_5x64 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_5x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedVNNI_6x64 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedVNNI_6x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_1x32 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_1x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_2x32 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_2x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_3x32 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_3x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_4x32 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_4x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_5x32 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_5x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_6x32 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_6x32(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_1x64 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_1x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_2x64 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_2x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_3x64 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_3x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_4x64 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_4x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_5x64 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_5x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSignedVNNI_6x64 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedVNNI_6x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned512_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned512_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned512_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned512_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned256_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned256_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned256_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned256_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileUnsigned256_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsigned256_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned256_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned256_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned256_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned256_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// tileSigned256_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+//
+//go:noescape
+func tileSigned256_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+
+// callTileVNNI runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	if signed {
-		height += 16
+		height += 8
 	}
-	switch height {
-	case 1:
-		tileUnsigned2_1x16(p, a, rows, b, c, n)
-	case 2:
-		tileUnsigned2_2x16(p, a, rows, b, c, n)
-	case 3:
-		tileUnsigned2_3x16(p, a, rows, b, c, n)
-	case 4:
-		tileUnsigned2_4x16(p, a, rows, b, c, n)
-	case 5:
-		tileUnsigned2_5x16(p, a, rows, b, c, n)
-	case 6:
-		tileUnsigned2_6x16(p, a, rows, b, c, n)
+	switch 16*width + height {
 	case 17:
-		tileSigned2_1x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_1x16(p, a, rows, b, start, c, n)
 	case 18:
-		tileSigned2_2x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_2x16(p, a, rows, b, start, c, n)
 	case 19:
-		tileSigned2_3x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_3x16(p, a, rows, b, start, c, n)
 	case 20:
-		tileSigned2_4x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_4x16(p, a, rows, b, start, c, n)
 	case 21:
-		tileSigned2_5x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_5x16(p, a, rows, b, start, c, n)
 	case 22:
-		tileSigned2_6x16(p, a, rows, b, c, n)
+		tileUnsignedVNNI_6x16(p, a, rows, b, start, c, n)
+	case 33:
+		tileUnsignedVNNI_1x32(p, a, rows, b, start, c, n)
+	case 34:
+		tileUnsignedVNNI_2x32(p, a, rows, b, start, c, n)
+	case 35:
+		tileUnsignedVNNI_3x32(p, a, rows, b, start, c, n)
+	case 36:
+		tileUnsignedVNNI_4x32(p, a, rows, b, start, c, n)
+	case 37:
+		tileUnsignedVNNI_5x32(p, a, rows, b, start, c, n)
+	case 38:
+		tileUnsignedVNNI_6x32(p, a, rows, b, start, c, n)
+	case 65:
+		tileUnsignedVNNI_1x64(p, a, rows, b, start, c, n)
+	case 66:
+		tileUnsignedVNNI_2x64(p, a, rows, b, start, c, n)
+	case 67:
+		tileUnsignedVNNI_3x64(p, a, rows, b, start, c, n)
+	case 68:
+		tileUnsignedVNNI_4x64(p, a, rows, b, start, c, n)
+	case 69:
+		tileUnsignedVNNI_5x64(p, a, rows, b, start, c, n)
+	case 70:
+		tileUnsignedVNNI_6x64(p, a, rows, b, start, c, n)
+	case 25:
+		tileSignedVNNI_1x16(p, a, rows, b, start, c, n)
+	case 26:
+		tileSignedVNNI_2x16(p, a, rows, b, start, c, n)
+	case 27:
+		tileSignedVNNI_3x16(p, a, rows, b, start, c, n)
+	case 28:
+		tileSignedVNNI_4x16(p, a, rows, b, start, c, n)
+	case 29:
+		tileSignedVNNI_5x16(p, a, rows, b, start, c, n)
+	case 30:
+		tileSignedVNNI_6x16(p, a, rows, b, start, c, n)
+	case 41:
+		tileSignedVNNI_1x32(p, a, rows, b, start, c, n)
+	case 42:
+		tileSignedVNNI_2x32(p, a, rows, b, start, c, n)
+	case 43:
+		tileSignedVNNI_3x32(p, a, rows, b, start, c, n)
+	case 44:
+		tileSignedVNNI_4x32(p, a, rows, b, start, c, n)
+	case 45:
+		tileSignedVNNI_5x32(p, a, rows, b, start, c, n)
+	case 46:
+		tileSignedVNNI_6x32(p, a, rows, b, start, c, n)
+	case 73:
+		tileSignedVNNI_1x64(p, a, rows, b, start, c, n)
+	case 74:
+		tileSignedVNNI_2x64(p, a, rows, b, start, c, n)
+	case 75:
+		tileSignedVNNI_3x64(p, a, rows, b, start, c, n)
+	case 76:
+		tileSignedVNNI_4x64(p, a, rows, b, start, c, n)
+	case 77:
+		tileSignedVNNI_5x64(p, a, rows, b, start, c, n)
+	case 78:
+		tileSignedVNNI_6x64(p, a, rows, b, start, c, n)
+	}
+}
+
+// callTile512 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callTile512(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+	if signed {
+		height += 8
+	}
+	switch 16*width + height {
+	case 17:
+		tileUnsigned512_1x16(p, a, rows, b, start, c, n)
+	case 18:
+		tileUnsigned512_2x16(p, a, rows, b, start, c, n)
+	case 19:
+		tileUnsigned512_3x16(p, a, rows, b, start, c, n)
+	case 20:
+		tileUnsigned512_4x16(p, a, rows, b, start, c, n)
+	case 21:
+		tileUnsigned512_5x16(p, a, rows, b, start, c, n)
+	case 22:
+		tileUnsigned512_6x16(p, a, rows, b, start, c, n)
+	case 25:
+		tileSigned512_1x16(p, a, rows, b, start, c, n)
+	case 26:
+		tileSigned512_2x16(p, a, rows, b, start, c, n)
+	case 27:
+		tileSigned512_3x16(p, a, rows, b, start, c, n)
+	case 28:
+		tileSigned512_4x16(p, a, rows, b, start, c, n)
+	case 29:
+		tileSigned512_5x16(p, a, rows, b, start, c, n)
+	case 30:
+		tileSigned512_6x16(p, a, rows, b, start, c, n)
+	}
+}
+
+// callTile256 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callTile256(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+	if signed {
+		height += 8
+	}
+	switch 16*width + height {
+	case 17:
+		tileUnsigned256_1x16(p, a, rows, b, start, c, n)
+	case 18:
+		tileUnsigned256_2x16(p, a, rows, b, start, c, n)
+	case 19:
+		tileUnsigned256_3x16(p, a, rows, b, start, c, n)
+	case 25:
+		tileSigned256_1x16(p, a, rows, b, start, c, n)
+	case 26:
+		tileSigned256_2x16(p, a, rows, b, start, c, n)
+	case 27:
+		tileSigned256_3x16(p, a, rows, b, start, c, n)
 	}
 }
 
@@ -101,6 +413,7 @@ func callTile2(signed bool, height int, p *tileParams, a *int16, rows *int, b *b
 var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.segments)-0]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.count)-8]
-	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.pairs)-16]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.quads)-16]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldc)-24]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldb)-32]
 )
