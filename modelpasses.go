@@ -209,12 +209,39 @@ func (c *compilation) infer() error {
 }
 
 func (c *compilation) simplify() error {
-	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: kernels{}, MaxFold: c.o.MaxFold, Rank: c.rank})
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: kernels{}, MaxFold: c.o.MaxFold, Rank: c.rank, Keep: c.keeps})
 	if err != nil {
 		return err
 	}
 	c.folded = r.Folded
 	return nil
+}
+
+// keeps reports whether a DequantizeLinear of constants stays: each backend that may have what reads its result, but for that of last
+// resort, reads the integers.
+func (c *compilation) keeps(n *graph.Node) bool {
+	some := false
+	for _, u := range n.Outputs[0].Uses() {
+		for _, b := range c.backends {
+			info := b.Info()
+			if info.Oracle || property.Allowed(c.o.Pins, u.Node, info.Name) != nil {
+				continue
+			}
+			r, ok := b.(backend.IntegerReader)
+			if !ok || !c.mayHaveOperands(u.Node, info.Name) || !r.ReadsIntegers(u.Node, u.Slot) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// mayHaveOperands reports whether a backend may have the nodes that dequantise the operands of n.
+func (c *compilation) mayHaveOperands(n *graph.Node, name string) bool {
+	return !slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool {
+		return v != nil && v.Producer != nil && v.Producer.Is("DequantizeLinear") && property.Allowed(c.o.Pins, v.Producer, name) != nil
+	})
 }
 
 // rank returns the place, in the list, of the first backend that may have a node and takes it as it stands.

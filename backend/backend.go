@@ -267,6 +267,14 @@ type Repeating interface {
 // RepeatedContent is the most elements of a constant whose content has to be the same in subgraphs that are run by one executable.
 const RepeatedContent = 64
 
+// IntegerReader is implemented by backends whose properties make some operators on floats work on the integers that these were
+// dequantised from.
+type IntegerReader interface {
+	// ReadsIntegers reports whether the backend would rather have the constant integers behind operand k of n, which a
+	// DequantizeLinear makes floats of, than those floats as a constant. It changes nothing.
+	ReadsIntegers(n *graph.Node, k int) bool
+}
+
 // Saver is implemented by Executables that can be written to a file: what a compilation took long for, as the backend's own bytes.
 type Saver interface {
 	// Save returns what the backend's Load makes the executable of again. It changes nothing, and may be called by several

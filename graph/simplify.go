@@ -31,6 +31,10 @@ type SimplifyOptions struct {
 	// Rank says how well a node would be run as it stands: 0 is best. Nodes on float16 and bfloat16 compute in float32 where
 	// that ranks before; nil leaves them as they are. The constants that are converted are not bounded by MaxFold.
 	Rank func(*Node) int
+	// Keep tells whether a DequantizeLinear of constants is to stay, since whoever will run what reads its result wants the
+	// integers: folded, they would be floats of four times the size. It is asked when nothing else changes any more, and of one that
+	// it does not want again whenever that is so. Nil keeps none.
+	Keep func(*Node) bool
 	// After is called after each pass that changed the graph, with the graph that it changed; an error ends Simplify. A
 	// verifier fits here, or a dump.
 	After func(pass string, g *Graph) error
@@ -97,7 +101,7 @@ func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyRepor
 		ctx = context.Background()
 	}
 	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, states: map[*Graph]*graphState{},
-		owned: map[*Node]bool{}, failed: map[*Node]bool{},
+		owned: map[*Node]bool{}, failed: map[*Node]bool{}, released: map[*Node]bool{},
 		wide: widening{casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}
 	if o != nil {
 		s.o = *o
@@ -129,6 +133,8 @@ type simplifier struct {
 	failed  map[*Node]bool // nodes that could not be evaluated
 	wide    widening
 	infers  Inference // of one node after another
+
+	released map[*Node]bool // nodes that expand constants, which may be folded
 }
 
 // graphState is what is known of one graph between passes.
@@ -170,7 +176,7 @@ func (s *simplifier) graph(g *Graph) error {
 		if err := s.regions(); err != nil {
 			return err
 		}
-		if s.changes == before {
+		if s.changes == before && !s.releaseKept() {
 			break
 		}
 	}

@@ -20,7 +20,7 @@ func (s *simplifier) foldConstants() error {
 			s.becomeConstants(n, []tensor.Value{constantOf(n)})
 			return nil
 		}
-		if s.o.Evaluator == nil || slices.ContainsFunc(n.Inputs, func(v *Value) bool { return v != nil && v.Const == nil }) || !s.worthwhile(n) {
+		if s.kept(n) || s.o.Evaluator == nil || slices.ContainsFunc(n.Inputs, func(v *Value) bool { return v != nil && v.Const == nil }) || !s.worthwhile(n) {
 			return nil
 		}
 		inputs := make([]tensor.Value, len(n.Inputs))
@@ -40,6 +40,40 @@ func (s *simplifier) foldConstants() error {
 		s.becomeConstants(n, results)
 		return nil
 	})
+}
+
+// kept reports whether n expands a constant, and nobody has said yet that it may be folded.
+func (s *simplifier) kept(n *Node) bool {
+	return s.o.Keep != nil && n.Is("DequantizeLinear") && !s.released[n] && n.Inputs[0] != nil && n.Inputs[0].Const != nil && n.Output(0) != nil &&
+		n.Inputs[0].Type.DType.Bits() < n.Outputs[0].Type.DType.Bits()
+}
+
+// releaseKept lets nodes that expand constants be folded where nobody wants the constants. It reports whether there were some.
+func (s *simplifier) releaseKept() bool {
+	some := false
+	for n := range s.g.Nodes() {
+		if s.kept(n) && (n.Outputs[0].IsOutput() || scaledBehind(n.Outputs[0]) || !s.o.Keep(n)) {
+			s.released[n], some = true, true
+		}
+	}
+	return some
+}
+
+// scaledBehind reports whether v are the weights of a linear operator behind which something stands that may be folded into them.
+func scaledBehind(v *Value) bool {
+	for _, u := range v.uses {
+		if _, ok := linearOf(u.Node); !ok || !u.Node.Outputs[0].HasOneUse() {
+			continue
+		}
+		next := u.Node.Outputs[0].uses[0].Node
+		if next.Is("BatchNormalization") {
+			return true
+		}
+		if next.Is("Mul", "Div") && slices.ContainsFunc(next.Inputs, func(v *Value) bool { return v != nil && v.Const != nil }) {
+			return true
+		}
+	}
+	return false
 }
 
 // isRandomNode reports whether two runs of a node may differ: its operator is random, or it is a Dropout in training.

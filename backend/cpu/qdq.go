@@ -149,6 +149,11 @@ func (l *quantizedLinks) followTail() {
 	}
 }
 
+// ReadsIntegers implements backend.IntegerReader: weights of chains on integers stay integers.
+func (b cpu) ReadsIntegers(n *graph.Node, k int) bool {
+	return k == 1 && followQuantized(b.quants, n, false) != nil
+}
+
 // quantizedOperands gives each head operands of its own before chains are fused: a DequantizeLinear that others read too is doubled,
 // and weights that were folded to floats, or have a zero point, become signed integers about zero.
 type quantizedOperands struct{ quants *fuse.Quants }

@@ -197,6 +197,15 @@ func (b *mkl) integerChain(head *graph.Node, own bool) (*qlinks, *property.Reaso
 	return l, why
 }
 
+// ReadsIntegers implements backend.IntegerReader: weights of chains on integers stay integers.
+func (b *mkl) ReadsIntegers(n *graph.Node, k int) bool {
+	if k != 1 || !n.Is("Conv", "MatMul", "Gemm") {
+		return false
+	}
+	_, why := b.integerChain(n, false)
+	return why == nil
+}
+
 // operands gives each head on integers operands of its own, before the heads are fused: a DequantizeLinear that others read
 // too is doubled, weights that were folded to floats become integers again, and those about another zero point become
 // signed ones about zero.

@@ -1,6 +1,8 @@
 package fuse
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -32,17 +34,36 @@ func OwnWeights(head *graph.Node, w *Integers, axis int) {
 		OwnDequantize(head, 1)
 		return
 	}
-	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "DequantizeLinear", Since: dequantizeSince}, Outputs: []string{""}, Origins: []string{},
+	origins, old := []string{}, v.Producer
+	if old != nil && v.HasOneUse() { // the new node takes its place
+		origins = old.Provenance()
+	} else {
+		old = nil
+	}
+	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "DequantizeLinear", Since: dequantizeSince}, Outputs: []string{""}, Origins: origins,
 		Attrs:  []graph.Attr{graph.IntAttr("axis", int64(axis))},
 		Inputs: []*graph.Value{g.AddConst("", w.Q), g.AddConst("", tensor.From(w.Scales[:len(w.Scales):len(w.Scales)]))}})
 	n.Outputs[0].Type, n.Outputs[0].Format = v.Type, v.Format
 	ReplaceOperand(head, 1, n.Outputs[0])
+	if old != nil {
+		operands := slices.Clone(old.Inputs)
+		g.Remove(old)
+		for _, v := range operands {
+			removeUnread(g, v)
+		}
+	}
 }
 
 // ReplaceOperand makes a node read another value, and lets go of the one before if that is a constant that nobody reads.
 func ReplaceOperand(n *graph.Node, k int, v *graph.Value) {
 	old := n.Inputs[k]
-	if n.SetOperand(k, v); old.IsConst() && old.NumUses() == 0 && !old.IsOutput() {
-		n.Graph().RemoveConst(old)
+	n.SetOperand(k, v)
+	removeUnread(n.Graph(), old)
+}
+
+// removeUnread lets go of a constant that nobody reads.
+func removeUnread(g *graph.Graph, v *graph.Value) {
+	if v != nil && v.IsConst() && v.NumUses() == 0 && !v.IsOutput() {
+		g.RemoveConst(v)
 	}
 }
