@@ -2,13 +2,15 @@
 // rounds in which a fresh process of each side, one after the other, loads the model and runs it for some time. It prints
 // medians over the rounds, their ratios, and geometric means, as a Markdown table, and writes all figures as JSON.
 //
-//	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-seconds 1] [-json FILE]
+//	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-seconds 1] [-json FILE]
 //
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
 //	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
 //
-// PYTHON is an interpreter that has onnxruntime and numpy. Without it carve is measured alone. The zoo and the weights
+// PYTHON is an interpreter that has onnxruntime, onnx and numpy. Without it carve is measured alone. Forms are ways in which
+// ONNX Runtime's tools quantise a model before it is measured: dynamic, qdq, qdq-unsigned, qdq-channel and qoperator; quantise.py
+// says more. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
 package main
 
@@ -35,6 +37,7 @@ import (
 	_ "github.com/carve-dev/carve/backend/cpu"
 	_ "github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
@@ -46,14 +49,17 @@ type sample struct {
 	Version  string    `json:"version"`
 	CreateMS float64   `json:"create_ms"`
 	RunMS    []float64 `json:"run_ms"`
+	CPUMS    []float64 `json:"cpu_ms"` // of the processor, all threads together
 }
 
 // figure is what one side needs for a model: medians over rounds, and their ratios to ONNX Runtime's.
 type figure struct {
 	Side        string  `json:"side"`
 	RunMS       float64 `json:"run_ms"`
+	CPUMS       float64 `json:"cpu_ms"`
 	CreateMS    float64 `json:"create_ms"`
 	Ratio       float64 `json:"ratio,omitempty"`
+	CPURatio    float64 `json:"cpu_ratio,omitempty"`
 	CreateRatio float64 `json:"create_ratio,omitempty"`
 }
 
@@ -78,6 +84,7 @@ func main() {
 	python := flag.String("python", "", "Python interpreter that has onnxruntime")
 	models := flag.String("models", "", "names, comma-separated; all by default")
 	threads := flag.String("threads", "1,2", "numbers of threads")
+	forms := flag.String("forms", "", "forms in which models are measured, comma-separated; as they are in the zoo by default")
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
 	out := flag.String("json", "", "file for all figures")
@@ -97,7 +104,7 @@ func main() {
 	} else if *placing {
 		err = compare(*models, *threads, newComparison(*seconds, *tune).run, true)
 	} else {
-		err = measure(*python, *models, *threads, *backends, *rounds, *seconds, *out)
+		err = measure(*python, *models, *forms, *threads, *backends, *rounds, *seconds, *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "zoo:", err)
@@ -135,7 +142,7 @@ func compare(models, threads string, run func(names []string, counts []int) erro
 	return run(names, counts)
 }
 
-func measure(python, models, threads, backends string, rounds int, seconds float64, out string) error {
+func measure(python, models, forms, threads, backends string, rounds int, seconds float64, out string) error {
 	names, err := selected(models)
 	if err != nil {
 		return err
@@ -149,39 +156,39 @@ func measure(python, models, threads, backends string, rounds int, seconds float
 	if err != nil {
 		return err
 	}
+	list, err := entrants(names, forms, python, dir)
+	if err != nil {
+		return err
+	}
 	var rows []row
 	for _, t := range strings.Split(threads, ",") {
 		n, err := strconv.Atoi(t)
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			path, folder, err := prepare(name, dir)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+		for _, m := range list {
 			samples := make([][]sample, len(sides))
 			for range rounds {
 				for i, s := range sides {
-					one, err := s.measure(path, folder, t)
+					one, err := s.measure(m.path, m.feeds, t)
 					if err != nil {
-						return fmt.Errorf("%s: %w", name, err)
+						return fmt.Errorf("%s: %w", m.name, err)
 					}
 					samples[i] = append(samples[i], one)
 				}
 			}
-			r := row{Model: name, Threads: n, Rounds: rounds}
+			r := row{Model: m.name, Threads: n, Rounds: rounds}
 			for i, s := range sides {
-				r.Figures = append(r.Figures, figure{Side: s.name, RunMS: overall(samples[i]), CreateMS: creation(samples[i])})
+				r.Figures = append(r.Figures, figure{Side: s.name, RunMS: overall(samples[i], runs), CPUMS: overall(samples[i], processor), CreateMS: creation(samples[i])})
 			}
 			if last := r.Figures[len(r.Figures)-1]; last.Side == rival {
 				for i := range r.Figures[:len(r.Figures)-1] {
 					f := &r.Figures[i]
-					f.Ratio, f.CreateRatio = f.RunMS/last.RunMS, f.CreateMS/last.CreateMS
+					f.Ratio, f.CPURatio, f.CreateRatio = f.RunMS/last.RunMS, f.CPUMS/last.CPUMS, f.CreateMS/last.CreateMS
 				}
 			}
 			rows = append(rows, r)
-			fmt.Fprintf(os.Stderr, "%s @%d: %+v\n", name, n, r.Figures)
+			fmt.Fprintf(os.Stderr, "%s @%d: %+v\n", m.name, n, r.Figures)
 		}
 	}
 	table(rows)
@@ -313,11 +320,11 @@ func work(path, folder, backends string, threads int, seconds float64) error {
 	}
 	begin := time.Now()
 	for len(s.RunMS) < 20 || time.Since(begin).Seconds() < seconds {
-		start := time.Now()
+		start, cpu := time.Now(), clock.Process()
 		if _, err := p.Run(ctx, feeds); err != nil {
 			return err
 		}
-		s.RunMS = append(s.RunMS, ms(time.Since(start)))
+		s.RunMS, s.CPUMS = append(s.RunMS, ms(time.Since(start))), append(s.CPUMS, ms(clock.Process()-cpu))
 		if len(s.RunMS) >= 5 && time.Since(begin).Seconds() > 4*seconds {
 			break
 		}
@@ -335,11 +342,14 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
+func runs(s sample) []float64      { return s.RunMS }
+func processor(s sample) []float64 { return s.CPUMS }
+
 // overall returns the median over rounds of the rounds' medians.
-func overall(ss []sample) float64 {
+func overall(ss []sample, of func(sample) []float64) float64 {
 	var m []float64
 	for _, s := range ss {
-		m = append(m, median(s.RunMS))
+		m = append(m, median(of(s)))
 	}
 	return median(m)
 }
@@ -360,7 +370,7 @@ func table(rows []row) {
 		return
 	}
 	head := []string{"model", "threads"}
-	for _, what := range []string{"", " create"} {
+	for _, what := range []string{"", " processor", " create"} {
 		for _, f := range rows[0].Figures {
 			head = append(head, f.Side+what+" ms")
 			if f.Side != rival {
@@ -376,6 +386,12 @@ func table(rows []row) {
 			cells = append(cells, fmt.Sprintf("%.3f", f.RunMS))
 			if f.Side != rival {
 				cells = append(cells, fmt.Sprintf("%.2f", f.Ratio))
+			}
+		}
+		for _, f := range r.Figures {
+			cells = append(cells, fmt.Sprintf("%.3f", f.CPUMS))
+			if f.Side != rival {
+				cells = append(cells, fmt.Sprintf("%.2f", f.CPURatio))
 			}
 		}
 		for _, f := range r.Figures {
@@ -404,15 +420,16 @@ func means(rows []row) {
 			}
 		}
 		for _, t := range slices.Sorted(maps.Keys(byThreads)) {
-			var runs, creates, worst, worstCreate float64
+			var runs, cpu, creates, worst, worstCreate float64
 			for _, f := range byThreads[t] {
 				runs += math.Log(f.Ratio)
+				cpu += math.Log(f.CPURatio)
 				creates += math.Log(f.CreateRatio)
 				worst, worstCreate = max(worst, f.Ratio), max(worstCreate, f.CreateRatio)
 			}
 			n := float64(len(byThreads[t]))
-			fmt.Printf("\n%s at %d threads, %.0f models without %s: geometric mean of run %.2f (largest %.2f), of create %.2f (largest %.2f)\n",
-				f.Side, t, n, apart, math.Exp(runs/n), worst, math.Exp(creates/n), worstCreate)
+			fmt.Printf("\n%s at %d threads, %.0f models without %s: geometric mean of run %.2f (largest %.2f), of the processor's time %.2f, of create %.2f (largest %.2f)\n",
+				f.Side, t, n, apart, math.Exp(runs/n), worst, math.Exp(cpu/n), math.Exp(creates/n), worstCreate)
 		}
 	}
 }
