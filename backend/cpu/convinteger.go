@@ -397,18 +397,18 @@ func (c *integerConv) windowSum(sums []int32, image, group, i int) int32 {
 }
 
 // convFinish makes results of the sums of pixels [at, at+n) of an image and channels [col, col+cols), in rows ld apart at x, which
-// it may overwrite.
+// it may overwrite. Behind the channels are sums of channels that there are not, up to a whole panel.
 type convFinish func(st *state, x []int32, ld, image, at, n, col, cols int)
 
 // emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
 	pixels := c.pixels()
 	rows := roundUp(ceilDiv(pixels, ceilDiv(pixels, sumRows)), quant.Height)
-	panels, depth, columns := c.panels(), 2*len(c.product.Segments)*c.product.Quads, c.oc
+	panels, depth, columns := c.panels(), 4*len(c.product.Segments)*c.product.Quads, c.oc
 	if c.depthwise {
-		panels, depth, columns = quant.Panels(c.groups), len(c.taps.Offsets), c.groups
+		panels, depth, columns = quant.Panels(c.groups), 4*len(c.taps.Offsets), c.groups
 	}
-	wide := min(max(sumProducts/max(2*rows*depth*quant.Panel, 1), 1), sumPanels, panels)
+	wide := panelsOf(panels, rows, depth)
 	downs, acrosses := ceilDiv(pixels, rows), ceilDiv(panels, wide)
 	ld := wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld
@@ -417,7 +417,7 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 	if c.depthwise {
 		groups = 1
 	}
-	st := step{work: 1, chunks: c.images * groups * each, grain: grainFor(float64(rows*wide*quant.Panel*depth)/25 + 50)}
+	st := step{work: 1, chunks: c.images * groups * each, grain: grainFor(float64(rows*wide*quant.Panel*depth)/100 + 50)}
 	st.body = func(st *state, worker, lo, hi int) {
 		x, windows := sums.of(st, worker), asInts(offsets.bytes(st, worker))
 		for i := lo; i < hi; i++ {

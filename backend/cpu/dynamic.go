@@ -314,7 +314,7 @@ func (f *scaledSums) finish(p *planner, dst place.Memory, n int, act activation)
 func (f *scaledSums) convFinish(p *planner, c *integerConv, dst place.Memory, act activation) convFinish {
 	kernels, keep := &rowKernels{p.integers, p.kernels}, p.keepConvSums(c, dst)
 	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
-		f.rows(st, kernels, asFloats(x), ld, x, ld, n, col, cols, &act)
+		f.rows(st, kernels, asFloats(x), ld, x, ld, n, col, roundUp(cols, quant.Panel), &act)
 		keep(st, x, ld, image, at, n, col, cols)
 	}
 }

@@ -284,14 +284,20 @@ type finish func(st *state, x []int32, ld, row, rows, col, cols int)
 const (
 	sumRows     = 48
 	sumPanels   = 16
-	sumProducts = 1 << 21 // products of a chunk: some 40 µs
+	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
+	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
 )
+
+// panelsOf returns how many of so many panels a chunk of rows takes, k products deep.
+func panelsOf(panels, rows, k int) int {
+	return min(max(sumProducts/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, sumPanels, panels)
+}
 
 // emitSums emits a product. done reads and writes what is given besides.
 func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 	rows := min(sumRows, s.m)
 	panels := quant.Panels(s.n)
-	wide := min(max(sumProducts/max(rows*s.k*quant.Panel, 1), 1), sumPanels, panels)
+	wide := panelsOf(panels, rows, s.k)
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
 	s.product.LDC = wide * quant.Panel
 	scratch := p.scratch(4 * rows * s.product.LDC)

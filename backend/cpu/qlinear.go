@@ -156,7 +156,7 @@ func (r *roundedSums) convFinish(p *planner, c *integerConv, dst place.Memory) c
 	kernels, outputs, pixels := &rowKernels{p.integers, p.kernels}, c.outputs(), c.pixels()
 	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
 		d, near := st.Bytes(dst)[(image*outputs+col)*pixels+at:], asBytes(x)
-		r.rows(kernels, near, 4*ld, x, ld, n, col, cols) // each row over its own sums
+		r.rows(kernels, near, 4*ld, x, ld, n, col, roundUp(cols, quant.Panel)) // each row over its own sums
 		kernels.integers.Transpose(d, near, n, cols, 4*ld, pixels)
 	}
 }

@@ -50,7 +50,7 @@ func interleave(set isa.Set, dst, src *byte, n, ldd, lds int) {
 func quantize(set isa.Set, dst *byte, src *float32, l *levels, n int) {
 	switch set {
 	case isa.AVX512:
-		quantize2(dst, src, l, n)
+		quantize512(dst, src, l, n)
 	case isa.AVX2:
 		quantize2(dst, src, l, n)
 	default:
@@ -58,23 +58,23 @@ func quantize(set isa.Set, dst *byte, src *float32, l *levels, n int) {
 	}
 }
 
-// dequantize writes (src - zero)*scale for n groups of 8.
+// dequantize writes (src - zero)*scale for n groups of 16.
 func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n int) {
 	switch set {
 	case isa.AVX512:
 		if signed {
-			dequantizeSigned(dst, src, l, n)
+			dequantizeSigned512(dst, src, l, n)
 		} else {
-			dequantizeUnsigned(dst, src, l, n)
+			dequantizeUnsigned512(dst, src, l, n)
 		}
 	case isa.AVX2:
 		if signed {
-			dequantizeSigned(dst, src, l, n)
+			dequantizeSigned2(dst, src, l, n)
 		} else {
-			dequantizeUnsigned(dst, src, l, n)
+			dequantizeUnsigned2(dst, src, l, n)
 		}
 	default:
-		genericDequantize(signed, dst, src, l, 8*n)
+		genericDequantize(signed, dst, src, l, 16*n)
 	}
 }
 
@@ -94,7 +94,7 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
+		requantize512(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
 	case isa.AVX2:
 		requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
 	default:
@@ -102,15 +102,15 @@ func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, 
 	}
 }
 
-// scale writes float32(sums + add)*scale + bias for rows of n groups of 8.
+// scale writes float32(sums + add)*scale + bias for rows of n groups of 16.
 func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
+		scale512(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	case isa.AVX2:
 		scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	default:
-		genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)
+		genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)
 	}
 }
 

@@ -28,9 +28,9 @@ func quantize(set isa.Set, dst *byte, src *float32, l *levels, n int) {
 	genericQuantize(dst, src, l, 16*n)
 }
 
-// dequantize writes (src - zero)*scale for n groups of 8.
+// dequantize writes (src - zero)*scale for n groups of 16.
 func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n int) {
-	genericDequantize(signed, dst, src, l, 8*n)
+	genericDequantize(signed, dst, src, l, 16*n)
 }
 
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
@@ -43,9 +43,9 @@ func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, 
 	genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
 }
 
-// scale writes float32(sums + add)*scale + bias for rows of n groups of 8.
+// scale writes float32(sums + add)*scale + bias for rows of n groups of 16.
 func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
-	genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)
+	genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)
 }
 
 // larger writes the larger of a and b for n groups of 16.

@@ -14,7 +14,7 @@ func main() {
 	)
 }
 
-// sets are the instruction sets that the kernels of rows serve. Those of AVX2 serve AVX-512 too.
+// sets are the instruction sets that the kernels of rows serve. What is written for AVX2 alone serves AVX-512 too.
 var sets = []asm.ISA{asm.AVX512(), asm.AVX2()}
 
 // entries are what Kernels call. Those of rows take whole groups of elements; callers do what is left over.
@@ -28,16 +28,16 @@ var entries = []asm.Entry{
 		Params: "dst, src *byte, n, ldd, lds int", Portable: "genericInterleave(dst, src, n, ldd, lds)"},
 	{Name: "quantize", Doc: "rounds src/scale, adds the zero point and bounds it, for n groups of 16.",
 		Params: "dst *byte, src *float32, l *levels, n int", Portable: "genericQuantize(dst, src, l, 16*n)"},
-	{Name: "dequantize", Doc: "writes (src - zero)*scale for n groups of 8.",
-		Params: "signed bool, dst *float32, src *byte, l *levels, n int", Portable: "genericDequantize(signed, dst, src, l, 8*n)"},
+	{Name: "dequantize", Doc: "writes (src - zero)*scale for n groups of 16.",
+		Params: "signed bool, dst *float32, src *byte, l *levels, n int", Portable: "genericDequantize(signed, dst, src, l, 16*n)"},
 	{Name: "extent", Doc: "bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.",
 		Params: "dst *extremes, src *float32, n int", Portable: "genericExtent(dst, src, 8*n)"},
 	{Name: "requantize", Doc: "rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.",
 		Params:   "dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int",
 		Portable: "genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)"},
-	{Name: "scale", Doc: "writes float32(sums + add)*scale + bias for rows of n groups of 8.",
+	{Name: "scale", Doc: "writes float32(sums + add)*scale + bias for rows of n groups of 16.",
 		Params:   "dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int",
-		Portable: "genericScale(dst, sums, add, scale, bias, 8*n, rows, ldd, lds)"},
+		Portable: "genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)"},
 	{Name: "larger", Doc: "writes the larger of a and b for n groups of 16.",
 		Params: "signed bool, dst, a, b *byte, n int", Portable: "genericLarger(signed, dst, a, b, 16*n)"},
 	{Name: "sum", Doc: "returns the sum of n groups of 16 elements.", Params: "signed bool, src *byte, n int", Result: "int32",

@@ -26,7 +26,7 @@ func served(f *asm.File, entry, code string) {
 	}
 }
 
-// rowKernels writes the kernels of rows. All have AVX2's vectors.
+// rowKernels writes the kernels of rows: those of floats for each set, the others with AVX2's vectors.
 func rowKernels(f *asm.File) {
 	f.Import("unsafe")
 	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
@@ -98,27 +98,38 @@ func interleaves(f *asm.File) {
 	served(f, "interleave", "interleave2(dst, src, n, ldd, lds)")
 }
 
-// loadLevels loads the levels at a register: the zero point to Y13, the limits to Y14 and Y15, the scale to Y12.
-func loadLevels(fn *asm.Func, at string) {
-	fn.I("VPBROADCASTD %d(%s), Y13", offZero, at)
-	fn.I("VBROADCASTSS %d(%s), Y14", offLo, at)
-	fn.I("VBROADCASTSS %d(%s), Y15", offHi, at)
-	fn.I("VBROADCASTSS %d(%s), Y12", offScale, at)
+// loadLevels loads the levels at a register: the scale to vector 12, the zero point to 13, the limits to 14 and 15.
+func loadLevels(fn *asm.Func, v asm.ISA, at string) {
+	fn.I("VBROADCASTSS %d(%s), %s", offScale, at, v.R(12))
+	fn.I("VPBROADCASTD %d(%s), %s", offZero, at, v.R(13))
+	fn.I("VBROADCASTSS %d(%s), %s", offLo, at, v.R(14))
+	fn.I("VBROADCASTSS %d(%s), %s", offHi, at, v.R(15))
 }
 
-// bytesMask loads to Y11 words of 255.
-func bytesMask(fn *asm.Func) {
-	fn.I("VPCMPEQD Y11, Y11, Y11")
-	fn.I("VPSRLW $8, Y11, Y11")
+// bytesMask loads to vector 11 of AVX2 words of 255.
+func bytesMask(fn *asm.Func, v asm.ISA) {
+	if !v.Masks {
+		fn.I("VPCMPEQD Y11, Y11, Y11")
+		fn.I("VPSRLW $8, Y11, Y11")
+	}
 }
 
-// storeBytes bounds the floats in Y0 and Y1, rounds them to even, adds the zero point and stores the lowest bytes at DI.
-func storeBytes(fn *asm.Func) {
-	for _, y := range []string{"Y0", "Y1"} {
-		fn.I("VMAXPS Y14, %s, %s", y, y)
-		fn.I("VMINPS Y15, %s, %s", y, y)
-		fn.I("VCVTPS2DQ %s, %s", y, y)
-		fn.I("VPADDD Y13, %s, %s", y, y)
+// bytesVectors is the number of vectors of floats that make 16 bytes: vectors 0, or 0 and 1.
+func bytesVectors(v asm.ISA) int { return 16 / v.Lanes }
+
+// storeBytes bounds the 16 floats in vectors 0 and on, rounds them to even, adds the zero point and stores the lowest bytes at DI.
+func storeBytes(fn *asm.Func, v asm.ISA) {
+	for i := range bytesVectors(v) {
+		x := v.R(i)
+		fn.I("VMAXPS %s, %s, %s", v.R(14), x, x)
+		fn.I("VMINPS %s, %s, %s", v.R(15), x, x)
+		fn.I("VCVTPS2DQ %s, %s", x, x)
+		fn.I("VPADDD %s, %s, %s", v.R(13), x, x)
+	}
+	if v.Masks {
+		fn.I("VPMOVDB Z0, X0")
+		fn.I("VMOVDQU X0, (DI)")
+		return
 	}
 	fn.I("VPACKSSDW Y1, Y0, Y0")
 	fn.I("VPERMQ $0xd8, Y0, Y0")
@@ -128,52 +139,75 @@ func storeBytes(fn *asm.Func) {
 	fn.I("VMOVDQU X0, (DI)")
 }
 
-func quantizes(f *asm.File) {
-	fn := f.Func("quantize2", "quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
-		pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
-	fn.Load("dst", "DI")
-	fn.Load("src", "SI")
-	fn.Load("l", "BX")
-	fn.Load("n", "CX")
-	loadLevels(fn, "BX")
-	bytesMask(fn)
-	fn.Loop("CX", func() {
-		for i, y := range []string{"Y0", "Y1"} {
-			fn.I("VMOVUPS %d(SI), %s", 32*i, y)
-			fn.I("VDIVPS Y12, %s, %s", y, y)
-			fn.I("VCMPPS $7, %s, %s, Y2", y, y)
-			fn.I("VANDPS Y2, %s, %s", y, y)
-		}
-		storeBytes(fn)
-		fn.I("ADDQ $64, SI")
-		fn.I("ADDQ $16, DI")
-	})
-	fn.Ret()
-	served(f, "quantize", "quantize2(dst, src, l, n)")
+// named returns the name of a kernel of floats for a set.
+func named(name string, v asm.ISA) string {
+	if v.Masks {
+		return name + "512"
+	}
+	return name + "2"
 }
 
-func dequantizes(f *asm.File) {
-	for _, k := range kinds {
-		name := "dequantize" + k.name
-		fn := f.Func(name, name+" writes (src - zero)*scale for n groups of 8; n > 0.",
-			asm.Ptr("dst"), pointer("src", "byte"), pointer("l", "levels"), asm.Int("n"))
+func quantizes(f *asm.File) {
+	for _, v := range sets {
+		name := named("quantize", v)
+		fn := f.Func(name, name+" rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
+			pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
 		fn.Load("dst", "DI")
 		fn.Load("src", "SI")
 		fn.Load("l", "BX")
 		fn.Load("n", "CX")
-		loadLevels(fn, "BX")
+		loadLevels(fn, v, "BX")
+		bytesMask(fn, v)
 		fn.Loop("CX", func() {
-			fn.I("%s (SI), Y0", k.numbers)
-			fn.I("VPSUBD Y13, Y0, Y0")
-			fn.I("VCVTDQ2PS Y0, Y0")
-			fn.I("VMULPS Y12, Y0, Y0")
-			fn.I("VMOVUPS Y0, (DI)")
-			fn.I("ADDQ $8, SI")
-			fn.I("ADDQ $32, DI")
+			for i := range bytesVectors(v) {
+				x := v.R(i)
+				fn.I("VMOVUPS %d(SI), %s", v.Size()*i, x)
+				fn.I("VDIVPS %s, %s, %s", v.R(12), x, x)
+				if v.Masks {
+					fn.I("VCMPPS $7, %s, %s, K1", x, x)
+					fn.I("VMOVAPS.Z %s, K1, %s", x, x)
+				} else {
+					fn.I("VCMPPS $7, %s, %s, Y2", x, x)
+					fn.I("VANDPS Y2, %s, %s", x, x)
+				}
+			}
+			storeBytes(fn, v)
+			fn.I("ADDQ $64, SI")
+			fn.I("ADDQ $16, DI")
 		})
 		fn.Ret()
+		f.Serve("quantize", v, name+"(dst, src, l, n)")
 	}
-	served(f, "dequantize", "if signed {\ndequantizeSigned(dst, src, l, n)\n} else {\ndequantizeUnsigned(dst, src, l, n)\n}")
+}
+
+func dequantizes(f *asm.File) {
+	for _, v := range sets {
+		for _, k := range kinds {
+			name := named("dequantize"+k.name, v)
+			fn := f.Func(name, name+" writes (src - zero)*scale for n groups of 16; n > 0.",
+				asm.Ptr("dst"), pointer("src", "byte"), pointer("l", "levels"), asm.Int("n"))
+			fn.Load("dst", "DI")
+			fn.Load("src", "SI")
+			fn.Load("l", "BX")
+			fn.Load("n", "CX")
+			loadLevels(fn, v, "BX")
+			fn.Loop("CX", func() {
+				for i := range bytesVectors(v) {
+					x := v.R(i)
+					fn.I("%s %d(SI), %s", k.numbers, v.Lanes*i, x)
+					fn.I("VPSUBD %s, %s, %s", v.R(13), x, x)
+					fn.I("VCVTDQ2PS %s, %s", x, x)
+					fn.I("VMULPS %s, %s, %s", v.R(12), x, x)
+					fn.I("VMOVUPS %s, %d(DI)", x, v.Size()*i)
+				}
+				fn.I("ADDQ $16, SI")
+				fn.I("ADDQ $64, DI")
+			})
+			fn.Ret()
+		}
+		const with = "(dst, src, l, n)"
+		f.Serve("dequantize", v, "if signed {\n"+named("dequantizeSigned", v)+with+"\n} else {\n"+named("dequantizeUnsigned", v)+with+"\n}")
+	}
 }
 
 func extents(f *asm.File) {
@@ -229,41 +263,51 @@ func sumRow(fn *asm.Func, group int, body func()) {
 	})
 }
 
-// scaled makes floats of sums 8i to 8i+7 of a group.
-func scaled(fn *asm.Func, i int, y string) {
-	fn.I("VMOVDQU %d(SI), %s", 32*i, y)
-	fn.I("VPADDD %d(DX), %s, %s", 32*i, y, y)
-	fn.I("VCVTDQ2PS %s, %s", y, y)
-	fn.I("VMULPS %d(AX), %s, %s", 32*i, y, y)
-	fn.I("VADDPS %d(R8), %s, %s", 32*i, y, y)
+// scaled makes floats of the sums of vector i of a group.
+func scaled(fn *asm.Func, v asm.ISA, i int) {
+	x, at := v.R(i), v.Size()*i
+	fn.I("VMOVUPS %d(SI), %s", at, x)
+	fn.I("VPADDD %d(DX), %s, %s", at, x, x)
+	fn.I("VCVTDQ2PS %s, %s", x, x)
+	fn.I("VMULPS %d(AX), %s, %s", at, x, x)
+	fn.I("VADDPS %d(R8), %s, %s", at, x, x)
 }
 
 func requantizes(f *asm.File) {
-	fn := f.Func("requantize2", "requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
-		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
-	fn.Load("l", "BX")
-	loadLevels(fn, "BX")
-	bytesMask(fn)
-	sumRow(fn, 16, func() {
-		scaled(fn, 0, "Y0")
-		scaled(fn, 1, "Y1")
-		storeBytes(fn)
-		fn.I("ADDQ $16, DI")
-	})
-	fn.Ret()
-	served(f, "requantize", "requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)")
+	for _, v := range sets {
+		name := named("requantize", v)
+		fn := f.Func(name, name+" rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+			append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
+		fn.Load("l", "BX")
+		loadLevels(fn, v, "BX")
+		bytesMask(fn, v)
+		sumRow(fn, 16, func() {
+			for i := range bytesVectors(v) {
+				scaled(fn, v, i)
+			}
+			storeBytes(fn, v)
+			fn.I("ADDQ $16, DI")
+		})
+		fn.Ret()
+		f.Serve("requantize", v, name+"(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)")
+	}
 }
 
 func scales(f *asm.File) {
-	fn := f.Func("scale2", "scale2 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
-		append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
-	sumRow(fn, 8, func() {
-		scaled(fn, 0, "Y0")
-		fn.I("VMOVUPS Y0, (DI)")
-		fn.I("ADDQ $32, DI")
-	})
-	fn.Ret()
-	served(f, "scale", "scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
+	for _, v := range sets {
+		name := named("scale", v)
+		fn := f.Func(name, name+" writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
+			append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
+		sumRow(fn, 16, func() {
+			for i := range bytesVectors(v) {
+				scaled(fn, v, i)
+				fn.I("VMOVUPS %s, %d(DI)", v.R(i), v.Size()*i)
+			}
+			fn.I("ADDQ $64, DI")
+		})
+		fn.Ret()
+		f.Serve("scale", v, name+"(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
+	}
 }
 
 func largers(f *asm.File) {

@@ -130,15 +130,15 @@ func genericQuantize(dst *byte, src *float32, l *levels, n int) {
 
 // Dequantize writes the floats of src.
 func (k Kernels) Dequantize(dst []float32, src []byte, of Levels) {
-	l, groups := of.all(), len(src)/8
+	l, groups := of.all(), len(src)/16
 	if groups > 0 {
 		d, s := first(dst, len(src)), first(src, len(src))
-		for at := 0; at < groups; at += callElements / 8 {
-			dequantize(k.set, of.Signed, advance(d, 8*at), advance(s, 8*at), &l, min(groups-at, callElements/8))
+		for at := 0; at < groups; at += callElements / 16 {
+			dequantize(k.set, of.Signed, advance(d, 16*at), advance(s, 16*at), &l, min(groups-at, callElements/16))
 		}
 	}
-	if rest := src[8*groups:]; len(rest) > 0 {
-		genericDequantize(of.Signed, &dst[8*groups : len(src)][0], &rest[0], &l, len(rest))
+	if rest := src[16*groups:]; len(rest) > 0 {
+		genericDequantize(of.Signed, &dst[16*groups : len(src)][0], &rest[0], &l, len(rest))
 	}
 }
 
@@ -246,11 +246,11 @@ func (k Kernels) Scale(dst []float32, ldd int, s Sums) {
 		return
 	}
 	s.check(len(dst), ldd)
-	groups := s.Cols / 8
+	groups := s.Cols / 16
 	if groups > 0 {
 		scale(k.set, &dst[0], &s.Sums[0], &s.Add[0], &s.Factors[0], &s.Bias[0], groups, s.Rows, ldd, s.LD)
 	}
-	if at := 8 * groups; at < s.Cols {
+	if at := 16 * groups; at < s.Cols {
 		genericScale(&dst[at], &s.Sums[at], &s.Add[at], &s.Factors[at], &s.Bias[at], s.Cols-at, s.Rows, ldd, s.LD)
 	}
 }

@@ -53,16 +53,45 @@ loop1:
 	JNZ loop1
 	RET
 
+// func quantize512(dst *byte, src *float32, l *levels, n int)
+TEXT ·quantize512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ l+16(FP), BX
+	MOVQ n+24(FP), CX
+	VBROADCASTSS 12(BX), Z12
+	VPBROADCASTD 8(BX), Z13
+	VBROADCASTSS 0(BX), Z14
+	VBROADCASTSS 4(BX), Z15
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VDIVPS Z12, Z0, Z0
+	VCMPPS $7, Z0, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMAXPS Z14, Z0, Z0
+	VMINPS Z15, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z13, Z0, Z0
+	VPMOVDB Z0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $64, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func quantize2(dst *byte, src *float32, l *levels, n int)
 TEXT ·quantize2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ l+16(FP), BX
 	MOVQ n+24(FP), CX
+	VBROADCASTSS 12(BX), Y12
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
 	VBROADCASTSS 4(BX), Y15
-	VBROADCASTSS 12(BX), Y12
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLW $8, Y11, Y11
 
@@ -96,49 +125,107 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func dequantizeUnsigned(dst *float32, src *byte, l *levels, n int)
-TEXT ·dequantizeUnsigned(SB), NOSPLIT, $0-32
+// func dequantizeUnsigned512(dst *float32, src *byte, l *levels, n int)
+TEXT ·dequantizeUnsigned512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ l+16(FP), BX
 	MOVQ n+24(FP), CX
-	VPBROADCASTD 8(BX), Y13
-	VBROADCASTSS 0(BX), Y14
-	VBROADCASTSS 4(BX), Y15
-	VBROADCASTSS 12(BX), Y12
+	VBROADCASTSS 12(BX), Z12
+	VPBROADCASTD 8(BX), Z13
+	VBROADCASTSS 0(BX), Z14
+	VBROADCASTSS 4(BX), Z15
 
 loop1:
-	VPMOVZXBD (SI), Y0
-	VPSUBD Y13, Y0, Y0
-	VCVTDQ2PS Y0, Y0
-	VMULPS Y12, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ $8, SI
-	ADDQ $32, DI
+	VPMOVZXBD 0(SI), Z0
+	VPSUBD Z13, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeSigned(dst *float32, src *byte, l *levels, n int)
-TEXT ·dequantizeSigned(SB), NOSPLIT, $0-32
+// func dequantizeSigned512(dst *float32, src *byte, l *levels, n int)
+TEXT ·dequantizeSigned512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ l+16(FP), BX
 	MOVQ n+24(FP), CX
+	VBROADCASTSS 12(BX), Z12
+	VPBROADCASTD 8(BX), Z13
+	VBROADCASTSS 0(BX), Z14
+	VBROADCASTSS 4(BX), Z15
+
+loop1:
+	VPMOVSXBD 0(SI), Z0
+	VPSUBD Z13, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeUnsigned2(dst *float32, src *byte, l *levels, n int)
+TEXT ·dequantizeUnsigned2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ l+16(FP), BX
+	MOVQ n+24(FP), CX
+	VBROADCASTSS 12(BX), Y12
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
 	VBROADCASTSS 4(BX), Y15
-	VBROADCASTSS 12(BX), Y12
 
 loop1:
-	VPMOVSXBD (SI), Y0
+	VPMOVZXBD 0(SI), Y0
 	VPSUBD Y13, Y0, Y0
 	VCVTDQ2PS Y0, Y0
 	VMULPS Y12, Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ $8, SI
-	ADDQ $32, DI
+	VMOVUPS Y0, 0(DI)
+	VPMOVZXBD 8(SI), Y1
+	VPSUBD Y13, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y12, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
+TEXT ·dequantizeSigned2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ l+16(FP), BX
+	MOVQ n+24(FP), CX
+	VBROADCASTSS 12(BX), Y12
+	VPBROADCASTD 8(BX), Y13
+	VBROADCASTSS 0(BX), Y14
+	VBROADCASTSS 4(BX), Y15
+
+loop1:
+	VPMOVSXBD 0(SI), Y0
+	VPSUBD Y13, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y12, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVSXBD 8(SI), Y1
+	VPSUBD Y13, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y12, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
@@ -168,13 +255,60 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func requantize512(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·requantize512(SB), NOSPLIT, $0-80
+	MOVQ l+40(FP), BX
+	VBROADCASTSS 12(BX), Z12
+	VPBROADCASTD 8(BX), Z13
+	VBROADCASTSS 0(BX), Z14
+	VBROADCASTSS 4(BX), Z15
+	MOVQ dst+0(FP), R9
+	MOVQ sums+8(FP), R10
+	MOVQ rows+56(FP), R11
+	MOVQ ldd+64(FP), R12
+	MOVQ lds+72(FP), R13
+
+loop1:
+	MOVQ R9, DI
+	MOVQ R10, SI
+	MOVQ add+16(FP), DX
+	MOVQ scale+24(FP), AX
+	MOVQ bias+32(FP), R8
+	MOVQ n+48(FP), CX
+
+loop2:
+	VMOVUPS 0(SI), Z0
+	VPADDD 0(DX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VADDPS 0(R8), Z0, Z0
+	VMAXPS Z14, Z0, Z0
+	VMINPS Z15, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z13, Z0, Z0
+	VPMOVDB Z0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, AX
+	ADDQ $64, R8
+	DECQ CX
+	JNZ loop2
+	ADDQ R12, R9
+	ADDQ R13, R10
+	DECQ R11
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 TEXT ·requantize2(SB), NOSPLIT, $0-80
 	MOVQ l+40(FP), BX
+	VBROADCASTSS 12(BX), Y12
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
 	VBROADCASTSS 4(BX), Y15
-	VBROADCASTSS 12(BX), Y12
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLW $8, Y11, Y11
 	MOVQ dst+0(FP), R9
@@ -192,12 +326,12 @@ loop1:
 	MOVQ n+48(FP), CX
 
 loop2:
-	VMOVDQU 0(SI), Y0
+	VMOVUPS 0(SI), Y0
 	VPADDD 0(DX), Y0, Y0
 	VCVTDQ2PS Y0, Y0
 	VMULPS 0(AX), Y0, Y0
 	VADDPS 0(R8), Y0, Y0
-	VMOVDQU 32(SI), Y1
+	VMOVUPS 32(SI), Y1
 	VPADDD 32(DX), Y1, Y1
 	VCVTDQ2PS Y1, Y1
 	VMULPS 32(AX), Y1, Y1
@@ -230,6 +364,43 @@ loop2:
 	VZEROUPPER
 	RET
 
+// func scale512(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·scale512(SB), NOSPLIT, $0-80
+	MOVQ dst+0(FP), R9
+	MOVQ sums+8(FP), R10
+	MOVQ rows+56(FP), R11
+	MOVQ ldd+64(FP), R12
+	MOVQ lds+72(FP), R13
+
+loop1:
+	MOVQ R9, DI
+	MOVQ R10, SI
+	MOVQ add+16(FP), DX
+	MOVQ scale+24(FP), AX
+	MOVQ bias+32(FP), R8
+	MOVQ n+48(FP), CX
+
+loop2:
+	VMOVUPS 0(SI), Z0
+	VPADDD 0(DX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VADDPS 0(R8), Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, AX
+	ADDQ $64, R8
+	DECQ CX
+	JNZ loop2
+	ADDQ R12, R9
+	ADDQ R13, R10
+	DECQ R11
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 TEXT ·scale2(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), R9
@@ -247,17 +418,23 @@ loop1:
 	MOVQ n+48(FP), CX
 
 loop2:
-	VMOVDQU 0(SI), Y0
+	VMOVUPS 0(SI), Y0
 	VPADDD 0(DX), Y0, Y0
 	VCVTDQ2PS Y0, Y0
 	VMULPS 0(AX), Y0, Y0
 	VADDPS 0(R8), Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	ADDQ $32, DX
-	ADDQ $32, AX
-	ADDQ $32, R8
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS 32(SI), Y1
+	VPADDD 32(DX), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS 32(AX), Y1, Y1
+	VADDPS 32(R8), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	ADDQ $64, AX
+	ADDQ $64, R8
 	DECQ CX
 	JNZ loop2
 	ADDQ R12, R9

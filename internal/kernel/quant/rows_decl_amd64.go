@@ -14,30 +14,55 @@ func flip2(dst *byte, src *byte, n int)
 //go:noescape
 func interleave2(dst *byte, src *byte, n int, ldd int, lds int)
 
+// quantize512 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantize512(dst *byte, src *float32, l *levels, n int)
+
 // quantize2 rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.
 //
 //go:noescape
 func quantize2(dst *byte, src *float32, l *levels, n int)
 
-// dequantizeUnsigned writes (src - zero)*scale for n groups of 8; n > 0.
+// dequantizeUnsigned512 writes (src - zero)*scale for n groups of 16; n > 0.
 //
 //go:noescape
-func dequantizeUnsigned(dst *float32, src *byte, l *levels, n int)
+func dequantizeUnsigned512(dst *float32, src *byte, l *levels, n int)
 
-// dequantizeSigned writes (src - zero)*scale for n groups of 8; n > 0.
+// dequantizeSigned512 writes (src - zero)*scale for n groups of 16; n > 0.
 //
 //go:noescape
-func dequantizeSigned(dst *float32, src *byte, l *levels, n int)
+func dequantizeSigned512(dst *float32, src *byte, l *levels, n int)
+
+// dequantizeUnsigned2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeUnsigned2(dst *float32, src *byte, l *levels, n int)
+
+// dequantizeSigned2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
 
 // extent2 widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
 //go:noescape
 func extent2(dst *extremes, src *float32, n int)
 
+// requantize512 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
+//
+//go:noescape
+func requantize512(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+
 // requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
 //
 //go:noescape
 func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+
+// scale512 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
+//
+//go:noescape
+func scale512(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
 // scale2 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
 //
