@@ -39,7 +39,9 @@ type integerConv struct {
 	shift                 int          // what is added to the elements of the image, and to its zero point; see shift
 	image                 place.Memory // padded
 	pixelSums             place.Memory // of each group of its pixels about the zero point, where weights have zero points
+	merged                int          // groups of the model in each of these
 	packed                place.Memory // weights in panels
+	own                   []byte       // the same, where they are packed here
 	summed                []int32      // sums of the weights of each output, in whole panels for each group
 	starts                place.Memory // what the sums of outputs begin with
 	tapped                [][]int16    // weights of depthwise convolutions, by block of 16 channels
@@ -77,11 +79,12 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 		return nil, property.Because(property.ShapeReason, "%d groups of weights %v for %v", c.groups, dw, dx)
 	}
 	c.oc /= c.groups
+	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
+	c.merge()
 	c.rows, c.cols = reachOf(m, 0, m.OH), reachOf(m, 1, m.OW)
 	if padded := float64(c.rows) * float64(c.cols) * float64(c.images*c.groups) * float64(c.c+1); padded > mostPadded*float64(product(dx)+product(dy))+1<<20 {
 		return nil, property.Because(property.ShapeReason, "an image of %d x %d pixels that is padded to %d x %d", m.H, m.W, c.rows, c.cols)
 	}
-	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
 	if c.depthwise {
 		c.width = quant.Panels(c.groups) * quant.Panel
 		for i := range m.Kernel[0] * m.Kernel[1] {
@@ -105,6 +108,20 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 		c.product.Segments = append(c.product.Segments, c.tap(i/m.Kernel[1], i%m.Kernel[1]))
 	}
 	return c, nil
+}
+
+// merge makes one group of several that have few outputs, as many as fill a panel: weights are then 0 where an output does not look.
+func (c *integerConv) merge() {
+	c.merged = 1
+	if c.depthwise || c.groups == 1 {
+		return
+	}
+	for m := 2; m <= c.groups && m*c.oc <= quant.Panel; m++ {
+		if c.groups%m == 0 {
+			c.merged = m
+		}
+	}
+	c.groups, c.c, c.oc = c.groups/c.merged, c.c*c.merged, c.oc*c.merged
 }
 
 // reachOf returns how many elements along an axis the windows of so many results reach over.
@@ -176,18 +193,24 @@ func integerConvSignature(n *graph.Node, xZero, w, wZero int) (graph.Signature, 
 		return none, property.Because(property.ShapeReason, "weights %v in %d groups", v.Type, groups)
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
+	var f graph.Format
+	s.Name, f = convWeights(rank, groups, oc, ic)
+	s.Inputs[w] = graph.Fixed(f)
+	return s, nil
+}
+
+// convWeights returns the name of the kernel of a convolution, and the format that it wants of weights, by the rank of these, and
+// how many groups, outputs, and inputs of a group there are. Those of groups that do not fall on panels are packed when it is planned.
+func convWeights(rank, groups, oc, ic int) (name string, f graph.Format) {
 	switch {
 	case groups > 1 && ic == 1 && oc == groups:
-		s.Name = "depthwise"
-		return s, nil
+		return "depthwise", rowMaj
 	case groups > 1 && oc/groups%quant.Panel != 0:
-		return none, property.Because(property.ShapeReason, "groups of %d outputs", oc/groups)
+		return "groups", rowMaj
+	case rank == 3:
+		return "packed", quadsOIW
 	}
-	s.Name, s.Inputs[w] = "packed", graph.Fixed(quadsOIHW)
-	if rank == 3 {
-		s.Inputs[w] = graph.Fixed(quadsOIW)
-	}
-	return s, nil
+	return "packed", quadsOIHW
 }
 
 // integerConv emits what stands before the sums of a convolution: the padded image, and weights in the forms of the kernels.
@@ -209,21 +232,83 @@ func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value
 		c.shift = shift(x.signed(), w.signed())
 		c.packed = w.at
 		if !w.centred() {
-			c.zeros = p.columnZeros(w, c.outputs())
+			c.zeros = p.outputZeros(c, w)
 		}
-		c.summed, _ = keep(p.e, p.Node, func() ([]int32, error) { return c.outputSums(p.integers, w.v.Const), nil })
+		made, err := keep(p.e, p.Node, func() (*packedWeights, error) { return c.packWeights(p.integers, w) })
+		if err != nil {
+			return nil, err
+		}
+		c.own, c.summed = made.own, made.sums
 	}
 	p.wholeImage(c, x)
 	p.startOutputs(c, x)
 	return c, nil
 }
 
-// outputSums returns the sums of packed weights.
-func (c *integerConv) outputSums(kernels quant.Kernels, w *tensor.Tensor) []int32 {
+// packedWeights are weights in panels, where the constant does not hold them so, and the sums of their columns.
+type packedWeights struct {
+	own  []byte
+	sums []int32
+}
+
+// packWeights returns what is made of the weights once.
+func (c *integerConv) packWeights(kernels quant.Kernels, w integerOperand) (p *packedWeights, err error) {
 	panels, quads := c.groups*c.panels(), len(c.product.Segments)*c.product.Quads
-	out := make([]int32, panels*quant.Panel)
-	kernels.ColumnSums(out, w.Data[w.Offset:], quads, panels, c.product.Signed)
-	return out
+	p = &packedWeights{sums: make([]int32, panels*quant.Panel)}
+	packed := w.v.Const.Data[w.v.Const.Offset:]
+	if w.v.Format == rowMaj {
+		if p.own, err = c.packGroups(w); err != nil {
+			return nil, err
+		}
+		packed = p.own
+	}
+	kernels.ColumnSums(p.sums, packed, quads, panels, c.product.Signed)
+	return p, nil
+}
+
+// packGroups packs weights [O, I, …], each group's outputs in panels of their own. Where an output of merged groups does not look,
+// they are its zero point.
+func (c *integerConv) packGroups(w integerOperand) ([]byte, error) {
+	src, outputs, taps := w.v.Const.Bytes(), c.outputs(), c.Kernel[0]*c.Kernel[1]
+	in := c.c / c.merged
+	if len(src) != outputs*in*taps {
+		return nil, fmt.Errorf("%w: %d weights for %d outputs", tensor.ErrShape, len(src), outputs)
+	}
+	var zeros []byte
+	if w.zero != nil {
+		zeros = w.zero.Const.Bytes()
+	}
+	deep := quant.Quads(c.c)
+	dst := make([]byte, c.groups*c.panels()*quant.PanelBytes(taps*deep))
+	for o := range outputs {
+		group, j := o/c.oc, o%c.oc
+		from := j * c.merged / c.oc * in // the first of the group's channels at which the output looks
+		panel := dst[(group*c.panels()+j/quant.Panel)*quant.PanelBytes(taps*deep):]
+		for i := range taps * c.c {
+			tap, ch := i/c.c, i%c.c
+			b := byte(0)
+			if k := ch - from; k >= 0 && k < in {
+				b = src[(o*in+k)*taps+tap]
+			} else if len(zeros) > 0 {
+				b = zeros[min(o, len(zeros)-1)]
+			}
+			panel[(tap*deep+ch/4)*4*quant.Panel+j%quant.Panel*4+ch%4] = b
+		}
+	}
+	return dst, nil
+}
+
+// outputZeros emits the zero points of the weights of each output as columnZeros does, each group's in whole panels.
+func (p *planner) outputZeros(c *integerConv, w integerOperand) place.Memory {
+	src, dst, signed := p.In(w.zero), p.Temp(4*quant.Panel*c.groups*c.panels()), w.signed()
+	p.emit(step{serial: func(st *state) {
+		z, d := st.Bytes(src), of[int32](st, dst)
+		for i := range d {
+			width := c.panels() * quant.Panel
+			d[i] = int32(zeroPoint(z, i/width*c.oc+min(i%width, c.oc-1), signed))
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return dst
 }
 
 // startOutputs emits what the sums of outputs begin with: minus the image's zero point, times the sums of the weights.
@@ -442,12 +527,15 @@ func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows [
 		}
 		return
 	}
-	b, size, panel := st.Bytes(c.packed), quant.PanelBytes(len(c.product.Segments)*c.product.Quads), group*c.panels()+p0
+	b, size, panel := c.own, quant.PanelBytes(len(c.product.Segments)*c.product.Quads), group*c.panels()+p0
+	if b == nil {
+		b = st.Bytes(c.packed)
+	}
 	kernels.Multiply(&c.product, x, whole[group*c.width:], windows, b[panel*size:], starts[panel*quant.Panel:], np)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)
 		for k := range windows {
-			z := zeros[group*c.oc+p0*quant.Panel:][:np*quant.Panel]
+			z := zeros[panel*quant.Panel:][:np*quant.Panel]
 			kernels.Subtract(x[k*c.product.LDC:][:np*quant.Panel], z, c.windowSum(pixelSums, image, group, r0+k))
 		}
 	}

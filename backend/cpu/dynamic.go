@@ -264,7 +264,7 @@ func (f *scaledSums) vectors(st *state, col, n int) (factors, bias []float32) {
 
 // scaledFloats emits what makes vectors of scales and bias, which may be nil, for n columns.
 func (p *planner) scaledFloats(n int, scales, bias *graph.Value) *scaledSums {
-	width := quant.Panels(n) * quant.Panel
+	width := paddedColumns(n)
 	f := &scaledSums{factors: p.Temp(4 * width), bias: p.Temp(4 * width), none: make([]int32, width)}
 	from, add := p.In(scales), p.In(bias)
 	p.emit(step{serial: func(st *state) {

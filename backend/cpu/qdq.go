@@ -74,18 +74,11 @@ func integerWeights(head *graph.Node) (name string, f graph.Format, ok bool) {
 		oc, ok1 := operators.ConstDim(w, 0)
 		ic, ok2 := operators.ConstDim(w, 1)
 		groups := int(head.Int("group", 1))
-		if !ok1 || !ok2 || rank < 3 || rank > 4 || len(w.Type.Shape) != rank || groups < 1 || reachesFar(head, w) {
+		if !ok1 || !ok2 || rank < 3 || rank > 4 || len(w.Type.Shape) != rank || groups < 1 || oc%groups != 0 || reachesFar(head, w) {
 			return "", f, false
 		}
-		switch {
-		case groups > 1 && ic == 1 && oc == groups:
-			return "depthwise", rowMaj, true
-		case groups > 1 && oc/groups%quant.Panel != 0:
-			return "", f, false
-		case rank == 3:
-			return "packed", quadsOIW, true
-		}
-		return "packed", quadsOIHW, true
+		name, f = convWeights(rank, groups, oc, ic)
+		return name, f, true
 	case head.Is("MatMul"):
 		return "packed", quadsKN, rank > 0 && len(w.Type.Shape) == 2
 	case head.Is("Gemm"):
@@ -285,7 +278,7 @@ func (l *quantizedLinks) rounded(n int, bias []float32) *roundedSums {
 
 // scaled returns what makes floats of the sums of n columns or channels.
 func (l *quantizedLinks) scaled(n int, bias []float32) *scaledSums {
-	width := quant.Panels(n) * quant.Panel
+	width := paddedColumns(n)
 	f := &scaledSums{fixed: [2][]float32{make([]float32, width), make([]float32, width)}, none: make([]int32, width),
 		factors: place.Nowhere, bias: place.Nowhere}
 	repeatLast(f.fixed[0], l.scales())

@@ -118,9 +118,12 @@ type roundedSums struct {
 	act           activation // another activation; factors and bias make floats for it, which are divided by the levels' scale behind it
 }
 
+// paddedColumns is the length of vectors for so many columns, or channels in groups: a whole panel may begin at any of them.
+func paddedColumns(n int) int { return n + quant.Panel }
+
 // newRoundedSums returns what rounds the sums of n columns, without addends or bounds.
 func newRoundedSums(n int, factors []float32, l quant.Levels) *roundedSums {
-	width := quant.Panels(n) * quant.Panel
+	width := paddedColumns(n)
 	r := &roundedSums{factors: make([]float32, width), bias: make([]float32, width), add: make([]int32, width), levels: l,
 		lo: math.MinInt8, hi: math.MaxUint8}
 	repeatLast(r.factors, factors)
