@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -10,11 +9,12 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits, with one constant scale and zero point for all
-// elements, row-major. What stands between them runs on integers where qdq.go and qelements.go know how, else on float32 kernels;
+// QuantizeLinear and DequantizeLinear between float32 and integers of 8 or 16 bits, and from 32, row-major. Those with several scales,
+// or with one of a run, are in qaxis.go. What stands between them runs on integers where qdq.go and qelements.go know how, else on float32 kernels;
 // where one follows the other, these round their results to levels instead.
 
 // byteDType reports whether dt is an 8-bit integer type.
@@ -25,25 +25,6 @@ func shortDType(dt tensor.DType) bool {
 	return byteDType(dt) || dt == tensor.Uint16 || dt == tensor.Int16
 }
 
-// quantised returns a signature for an operator whose operand and result have these kinds of types.
-func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
-		x, y := n.Inputs[0], n.Outputs[0]
-		if !from(x.Type.DType) || !to(y.Type.DType) {
-			return nil, property.Because(property.DTypeReason, "%v is %v, %v is %v", x, x.Type.DType, y, y.Type.DType)
-		}
-		for i, v := range n.Inputs[1:] {
-			if v != nil && (!fuse.IsConst(v) || v.Const.Len() != 1) {
-				return nil, property.Because(property.Unsupported, "input %d, %v, is not one constant number", i+1, v)
-			}
-		}
-		if !operators.IsFloat32(n.Inputs[1]) || n.Int("precision", 0) != 0 && n.Int("precision", 0) != int64(tensor.Float32) {
-			return nil, property.Because(property.DTypeReason, "scale %v is %v", n.Inputs[1], n.Inputs[1].Type)
-		}
-		return operators.RowMajor(n), nil
-	}
-}
-
 // quantum returns scale and zero point.
 func quantum(n *graph.Node) (scale float32, zero int32) {
 	if z := n.Input(2); z != nil {
@@ -52,17 +33,9 @@ func quantum(n *graph.Node) (scale float32, zero int32) {
 	return float32(n.Inputs[1].Const.Float64At(0)), zero
 }
 
-// quantize rounds x/scale to even, adds the zero point and bounds the sum. NaN becomes the zero point.
-func quantize[T int16 | uint16](p *planner, n *graph.Node, lo, hi float32) error {
-	scale, zero := quantum(n)
-	z := float32(zero)
-	return elementwise1(p, n, func(x float32) T {
-		q := x / scale
-		if q != q {
-			q = 0
-		}
-		return T(min(max(float32(math.RoundToEven(float64(q)))+z, lo), hi))
-	})
+// onceRows says that nodes of bytes with one constant scale take operands and results in strided rows.
+func onceRows(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+	return onceQuantised(n) && (byteDType(n.Inputs[0].Type.DType) || byteDType(n.Outputs[0].Type.DType)) && anyRows(p, n, v, m)
 }
 
 // levelsOf returns how a node changes between floats and integers of 8 bits of a type.
@@ -73,34 +46,21 @@ func levelsOf(n *graph.Node, dt tensor.DType) quant.Levels {
 
 func planQuantize(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	switch dt := y.Type.DType; dt {
-	case tensor.Uint16:
-		return quantize[uint16](p, n, 0, math.MaxUint16)
-	case tensor.Int16:
-		return quantize[int16](p, n, math.MinInt16, math.MaxInt16)
-	default:
-		l, kernels := levelsOf(n, dt), p.integers
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.25, func(d []byte, s []float32) { kernels.Quantize(d, s, l) })
+	if !byteDType(y.Type.DType) || !onceQuantised(n) {
+		return p.quantizeRuns(n)
 	}
+	l, kernels := levelsOf(n, y.Type.DType), p.integers
+	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.25, func(d []byte, s []float32) { kernels.Quantize(d, s, l) })
 	return nil
-}
-
-func dequantize[T int16 | uint16](p *planner, n *graph.Node) error {
-	scale, zero := quantum(n)
-	return elementwise1(p, n, func(x T) float32 { return float32(int32(x)-zero) * scale })
 }
 
 func planDequantize(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	switch dt := x.Type.DType; dt {
-	case tensor.Uint16:
-		return dequantize[uint16](p, n)
-	case tensor.Int16:
-		return dequantize[int16](p, n)
-	default:
-		l, kernels := levelsOf(n, dt), p.integers
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.15, func(d []float32, s []byte) { kernels.Dequantize(d, s, l) })
+	if !byteDType(x.Type.DType) || !onceQuantised(n) {
+		return p.dequantizeRuns(n)
 	}
+	l, kernels := levelsOf(n, x.Type.DType), p.integers
+	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.15, func(d []float32, s []byte) { kernels.Dequantize(d, s, l) })
 	return nil
 }
 
@@ -166,6 +126,7 @@ func init() {
 		Strided: anyRows,
 	})
 	isFloat := func(dt tensor.DType) bool { return dt == tensor.Float32 }
-	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, shortDType), Plan: planQuantize, Strided: anyRows})
-	table.Register("DequantizeLinear", operator{Signatures: quantised(shortDType, isFloat), Plan: planDequantize, Strided: anyRows})
+	isInteger := func(dt tensor.DType) bool { return shortDType(dt) || dt == tensor.Int32 }
+	table.Register("QuantizeLinear", operator{Signatures: quantised(isFloat, shortDType), Plan: planQuantize, Strided: onceRows})
+	table.Register("DequantizeLinear", operator{Signatures: quantised(isInteger, isFloat), Plan: planDequantize, Strided: onceRows})
 }

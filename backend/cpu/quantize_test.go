@@ -8,7 +8,6 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/property"
 )
 
 // one returns a constant of one number.
@@ -126,10 +125,54 @@ var _ = Describe("quantisation", func() {
 		m.sample(m.op("QuantizeLinear", x, one(m, float32(1)), one(m, uint8(7))), m.op("QuantizeLinear", x, one(m, float32(1)), one(m, int8(-3))))
 	})
 
-	It("has one number for all", func() {
-		m := newModel(1)
-		perChannel := m.op("Constant", graph.TensorAttr("value", tensor.From([]float32{1, 2})))
-		Expect(supports(m.op("QuantizeLinear", m.input(2, 2), perChannel)).Reason.Code).To(Equal(property.Unsupported))
-		Expect(supports(m.op("QuantizeLinear", m.input(2, 2), m.input())).Reason.Code).To(Equal(property.Unsupported))
-	})
+	It("has a scale for each index of an axis, or each block, of constants or of a run", seeds(80, func(m *model) {
+		dims := m.shape(m.between(1, 4), 1, 9)
+		axis, size := m.r.IntN(len(dims)), []int{}
+		var attrs []any
+		switch m.r.IntN(3) {
+		case 0:
+			size = []int{dims[axis]}
+			attrs = []any{graph.IntAttr("axis", int64(axis-m.r.IntN(2)*len(dims)))}
+		case 1:
+			block := m.between(1, 4)
+			size = append(size, dims...)
+			size[axis] = (dims[axis] + block - 1) / block
+			attrs = []any{graph.IntAttr("axis", int64(axis)), graph.IntAttr("block_size", int64(block))}
+		}
+		scales := m.floats(size...)
+		for i, s := 0, tensor.Of[float32](scales); i < len(s); i++ {
+			s[i] = s[i]*s[i] + 0.1
+		}
+		dt := pick(m, tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Int32)
+		zeros, err := tensor.New(dt, size...)
+		Expect(err).NotTo(HaveOccurred())
+		scale, zero := m.given(scales), (*graph.Value)(nil)
+		for i := range zeros.Bytes() {
+			zeros.Bytes()[i] = byte(m.r.IntN(256))
+		}
+		if dt == tensor.Int32 {
+			clear(zeros.Bytes())
+			x, err := tensor.New(dt, dims...)
+			Expect(err).NotTo(HaveOccurred())
+			for i, s := 0, tensor.Of[int32](x); i < len(s); i++ {
+				s[i] = int32(m.r.Uint32()) >> m.r.IntN(32)
+			}
+			if m.chance(2) {
+				zero = m.given(zeros)
+			}
+			m.check(m.op("DequantizeLinear", append(present(m.feed(x), scale, zero), attrs...)...))
+			return
+		}
+		if zero = m.given(zeros); dt == tensor.Uint8 && m.chance(3) {
+			zero = nil
+		}
+		q := m.op("QuantizeLinear", append(present(m.op("Mul", m.input(dims...), m.scalar(30)), scale, zero), attrs...)...)
+		m.sample(q, m.op("DequantizeLinear", append(present(q, scale, zero), attrs...)...))
+	}))
+
+	It("of many elements is spread over threads", seeds(3, func(m *model) {
+		scale, zero := m.feed(tensor.Scalar(float32(0.1))), m.feed(tensor.Scalar(int8(3)))
+		q := m.op("QuantizeLinear", m.input(3, 7001), scale, zero)
+		m.sample(q, m.op("DequantizeLinear", q, scale, zero))
+	}))
 })
