@@ -1,0 +1,21 @@
+package winograd_test
+
+import (
+	"errors"
+	"os/exec"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+var _ = Describe("generated files", func() {
+	It("are what the generator writes", func(ctx SpecContext) {
+		err := asm.Verify(ctx, "gen.go")
+		if errors.Is(err, exec.ErrNotFound) {
+			Skip("no go command to run the generator with")
+		}
+		Expect(err).NotTo(HaveOccurred())
+	})
+})
