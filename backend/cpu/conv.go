@@ -177,14 +177,16 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		return err
 	}
 	t.epilogue(p.kernels, &spec.Epilogue)
-	plan, err := conv.NewConv(p.target, spec)
-	if err != nil {
-		return err
-	}
-	c := convCall{plan: plan, src: p.In(x), work: 1}
+	c := convCall{src: p.In(x), residual: place.Nowhere, work: 1}
 	var bias *graph.Value
 	if len(in) > 2 {
 		bias = in[2]
+	}
+	if m := winogradOf(w.Format.Layout); m > 0 {
+		return p.winograd(m, spec, &c, w, bias, t.residual, out)
+	}
+	if c.plan, err = conv.NewConv(p.target, spec); err != nil {
+		return err
 	}
 	if err := p.convConstants(&c, w, bias); err != nil {
 		return err
@@ -192,7 +194,6 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if line {
 		return p.convLine(&c, dx, dy, out, spec.Source == conv.Planar)
 	}
-	c.residual = place.Nowhere
 	if t.residual != nil {
 		c.residual = p.In(t.residual)
 	}
@@ -209,7 +210,7 @@ func (p *planner) convLine(c *convCall, dx, dy []int, out *graph.Value, planarSo
 			return err
 		}
 	}
-	c.residual, c.dst = place.Nowhere, p.Temp(blockedBytes(dy))
+	c.dst = p.Temp(blockedBytes(dy))
 	p.emitConv(*c)
 	return p.fromBlocked(dy, c.dst, p.Out(out))
 }
@@ -223,9 +224,17 @@ type convCall struct {
 	work                        int          // its part of the node's multiply-adds
 }
 
+// tensors returns the operands of a run.
+func (c *convCall) tensors(st *state) conv.Tensors {
+	t := conv.Tensors{Src: st.F32(c.src), Weights: st.F32(c.weights), Bias: c.bias, Residual: st.F32(c.residual), Dst: st.F32(c.dst)}
+	if c.biasAt.Slot >= 0 {
+		t.Bias = st.F32(c.biasAt)
+	}
+	return t
+}
+
 // convConstants makes weights and bias ready.
-func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
-	c.biasAt = place.Nowhere
+func (p *planner) convConstants(c *convCall, w, bias *graph.Value) error {
 	switch need := 4 * c.plan.WeightFloats(); {
 	case w.IsConst():
 		c.weights = p.ConstantIn(w, w.Format, need)
@@ -236,12 +245,18 @@ func (p *planner) convConstants(c *convCall, w, bias *graph.Value) (err error) {
 	default:
 		c.weights = p.packWeights(c.plan, p.In(w))
 	}
+	return p.convBias(c, bias, c.plan.BiasFloats())
+}
+
+// convBias makes a bias ready, of so many numbers with its padding.
+func (p *planner) convBias(c *convCall, bias *graph.Value, floats int) (err error) {
+	c.biasAt = place.Nowhere
 	switch {
 	case bias == nil:
 	case bias.IsConst():
-		c.bias, err = p.paddedBias(bias, c.plan.BiasFloats())
+		c.bias, err = p.paddedBias(bias, floats)
 	default:
-		src, dst := p.In(bias), p.Temp(4*c.plan.BiasFloats())
+		src, dst := p.In(bias), p.Temp(4*floats)
 		c.biasAt = dst
 		p.emit(step{serial: func(st *state) {
 			b := st.F32(dst)
@@ -265,13 +280,7 @@ func (p *planner) packWeights(plan *conv.Plan, src place.Memory) place.Memory {
 }
 
 func (p *planner) emitConv(c convCall) {
-	s := p.convStep(c.plan, float64(c.plan.Cost())/3, func(st *state) conv.Tensors {
-		t := conv.Tensors{Src: st.F32(c.src), Weights: st.F32(c.weights), Bias: c.bias, Residual: st.F32(c.residual), Dst: st.F32(c.dst)}
-		if c.biasAt.Slot >= 0 {
-			t.Bias = st.F32(c.biasAt)
-		}
-		return t
-	})
+	s := p.convStep(c.plan, float64(c.plan.Cost())/3, c.tensors)
 	s.work = c.work
 	p.emit(s, []place.Memory{c.src, c.weights, c.biasAt, c.residual}, []place.Memory{c.dst})
 }

@@ -15,7 +15,7 @@
 // Where to start: cpu.go has the Backend and the table of operators, each of which is two functions, one for its signatures
 // and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
-// family of operators, and registers it: conv.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
+// family of operators, and registers it: conv.go, winograd.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
 // on.
 // A new operator is a registration and a spec against package reference.
 //
@@ -48,20 +48,36 @@ const Version = "1"
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct {
 	target isa.Target
+	direct bool         // convolutions in their order of definition alone
 	quants *fuse.Quants // what weights of quantised models are
 }
 
-// Open opens the backend. It has one option, "isa": the instruction set of its kernels, "portable", "avx2", "avx512" or "neon". The
-// default is the best that the processor runs; one that it does not run is an error that wraps backend.ErrOption.
+// Open opens the backend. Its options:
+//
+// "isa" is the instruction set of its kernels, "portable", "avx2", "avx512" or "neon". The default is the best that the
+// processor runs; one that it does not run is an error.
+//
+// "winograd" says whether convolutions of 3 by 3 taps may be computed by Winograd's algorithms, "on" (default) or "off": where that
+// is faster, which needs sizes of images that are known when the model is compiled. Results then differ from those of the
+// direct convolution within a bound, which the documentation of package internal/kernel/winograd states; weights take 1.8 or 4
+// times their memory.
+//
+// Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	b := cpu{target: isa.Host(), quants: &fuse.Quants{}}
 	for k, v := range c.Options {
-		if k != "isa" {
-			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
-		}
 		var err error
-		if b.target, err = isa.Named(v); err != nil {
-			return nil, fmt.Errorf("%w: %q: %w", backend.ErrOption, k, err)
+		switch {
+		case k == "isa":
+			if b.target, err = isa.Named(v); err != nil {
+				return nil, fmt.Errorf("%w: %q: %w", backend.ErrOption, k, err)
+			}
+		case k == "winograd" && (v == "on" || v == "off"):
+			b.direct = v == "off"
+		case k == "winograd":
+			return nil, fmt.Errorf("%w: %q: %q is neither on nor off", backend.ErrOption, k, v)
+		default:
+			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
 	return b, nil
@@ -94,7 +110,8 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 		if v := place.Unfounded(n); v != nil && !chooses(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
-		return signatures(n)
+		list, why := signatures(n)
+		return b.withWinograd(n, list), why
 	})
 }
 

@@ -93,6 +93,9 @@ func (g groupWeights) bytes() int { return 4 * g.slices * g.WeightFloats() }
 
 // ConvertersOf implements convert.Source.
 func (b cpu) ConvertersOf(l graph.Layout) []convert.Converter {
+	if m := winogradOf(l); m > 0 {
+		return b.winogradConverters(l, m)
+	}
 	w, ok := packerOf(l)
 	if !ok {
 		return nil

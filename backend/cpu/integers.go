@@ -358,6 +358,11 @@ func (s scratch) of(st *state, worker int) []int32 {
 	return place.Elements[int32](st.Bytes(s.at.Part(worker*s.size, s.size)))
 }
 
+// floats returns a worker's part as float32.
+func (s scratch) floats(st *state, worker int) []float32 {
+	return st.F32(s.at.Part(worker*s.size, s.size))
+}
+
 // keepSums is the finish of products whose result are the sums.
 func keepSums(dst place.Memory, n int) finish {
 	return func(st *state, x []int32, ld, row, rows, col, cols int) {

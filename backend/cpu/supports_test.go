@@ -45,8 +45,8 @@ var _ = Describe("Supports", func() {
 		Expect(supports(m.op("RoiAlign", m.input(1, 2, 4, 4), m.input(1, 4), m.ints(0), graph.StringAttr("mode", "max"), graph.IntAttr("sampling_ratio", 1))).Reason.Code).To(Equal(property.Attribute))
 	})
 
-	It("knows no options but the instruction set, which its processor has to run", func() {
-		for _, options := range []map[string]string{{"speed": "high"}, {"isa": "mmx"}, {"isa": ""}, {"isa": "AVX2"}} {
+	It("knows no options but the instruction set, which its processor has to run, and Winograd's algorithms", func() {
+		for _, options := range []map[string]string{{"speed": "high"}, {"isa": "mmx"}, {"isa": ""}, {"isa": "AVX2"}, {"winograd": ""}, {"winograd": "no"}} {
 			_, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 			Expect(err).To(MatchError(backend.ErrOption), "%v", options)
 		}

@@ -46,6 +46,26 @@ func transformOutput(set isa.Set, m int, c *outputCall) {
 	}
 }
 
+// transformFilter transforms weights of n input channels to 16 output channels.
+func transformFilter(set isa.Set, m int, dst, src, temp *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		if m == F2 {
+			filter2x512(dst, src, temp, n)
+		} else {
+			filter4x512(dst, src, temp, n)
+		}
+	case isa.AVX2:
+		if m == F2 {
+			filter2x256(dst, src, temp, n)
+		} else {
+			filter4x256(dst, src, temp, n)
+		}
+	default:
+		genericFilter(m, dst, src, n)
+	}
+}
+
 // assembled reports whether transforms are assembly.
 func assembled(set isa.Set) bool {
 	switch set {

@@ -18,6 +18,11 @@ func transformOutput(set isa.Set, m int, c *outputCall) {
 	genericOutput(m, c)
 }
 
+// transformFilter transforms weights of n input channels to 16 output channels.
+func transformFilter(set isa.Set, m int, dst, src, temp *float32, n int) {
+	genericFilter(m, dst, src, n)
+}
+
 // assembled reports whether transforms are assembly.
 func assembled(set isa.Set) bool {
 	return false

@@ -19,9 +19,11 @@ func main() {
 				t := transform{isa: isa, file: f, m: m, n: m + 2}
 				t.input(fmt.Sprintf("input%dx%d", m, bits))
 				t.output(fmt.Sprintf("output%dx%d", m, bits))
+				t.filter(fmt.Sprintf("filter%dx%d", m, bits))
 			}
 			f.Serve("transformInput", isa, fmt.Sprintf("if m == F2 {\ninput2x%d(c)\n} else {\ninput4x%d(c)\n}", bits, bits))
 			f.Serve("transformOutput", isa, fmt.Sprintf("if m == F2 {\noutput2x%d(c)\n} else {\noutput4x%d(c)\n}", bits, bits))
+			f.Serve("transformFilter", isa, fmt.Sprintf("if m == F2 {\nfilter2x%d(dst, src, temp, n)\n} else {\nfilter4x%d(dst, src, temp, n)\n}", bits, bits))
 			f.Serve("assembled", isa, "return true")
 		}
 		checkOffsets(f)
@@ -32,6 +34,8 @@ func main() {
 var entries = []asm.Entry{
 	{Name: "transformInput", Doc: "transforms the source of a tile of F(m).", Params: "m int, c *inputCall", Portable: "genericInput(m, c)"},
 	{Name: "transformOutput", Doc: "makes the results of a tile of F(m).", Params: "m int, c *outputCall", Portable: "genericOutput(m, c)"},
+	{Name: "transformFilter", Doc: "transforms weights of n input channels to 16 output channels.", Params: "m int, dst, src, temp *float32, n int",
+		Portable: "genericFilter(m, dst, src, n)"},
 	{Name: "assembled", Doc: "reports whether transforms are assembly.", Result: "bool", Portable: "return false"},
 }
 
@@ -114,9 +118,6 @@ func (t *transform) keep(list ...float64) {
 		return
 	}
 	for _, c := range list {
-		if c = math.Abs(c); c == 1 || c == 0 {
-			continue
-		}
 		if _, ok := t.reg[c]; ok {
 			continue
 		}
@@ -176,11 +177,13 @@ func (t *transform) line(load, store func(i int) string) {
 
 // inputConstants are those of line.
 func (t *transform) inputConstants() []float64 {
-	list := append(points.EvenPoly(t.m, -1), points.Pairs(t.m)...)
-	for i := range points.Pairs(t.m) {
-		list = append(list, points.EvenPoly(t.m, i)...)
+	var list []float64
+	for i := -1; i < len(points.Pairs(t.m)); i++ {
+		for _, c := range points.EvenPoly(t.m, i) {
+			list = append(list, math.Abs(c)) // add subtracts what is below zero
+		}
 	}
-	return list
+	return append(list, points.Pairs(t.m)...)
 }
 
 // input writes the transform of the source of a tile, channel block after channel block: columns into temp, rows from there.
@@ -390,4 +393,59 @@ func (t *transform) row(r, h int) {
 	}
 	t.Label(label)
 	each(t.NewLabel("stored"), func(c int, o string) { t.I("VMOVUPS %s, %d(R8)", o, 64*c+32*h) })
+}
+
+// spread emits the transform of the three taps along one axis.
+func (t *transform) spread(load, store func(i int) string) {
+	r := t.isa.R
+	for i := range 3 {
+		t.I("VMOVUPS %s, %s", load(i), r(i))
+	}
+	t.I("VMOVUPS %s, %s", r(2), store(t.n-1))
+	e, o := r(3), r(4)
+	t.I("VMULPS %s, %s, %s", t.constant(1/points.Scale(t.m, 0)), r(0), e)
+	t.I("VMOVUPS %s, %s", e, store(0))
+	for i, p := range points.Pairs(t.m) {
+		t.I("VMOVAPS %s, %s", r(0), e)
+		t.add(e, p*p, r(2))
+		t.I("VMOVAPS %s, %s", e, o)
+		t.add(e, p, r(1))
+		t.add(o, -p, r(1))
+		for k, y := range []string{e, o} {
+			t.I("VMULPS %s, %s, %s", t.constant(1/points.Scale(t.m, 1+2*i)), y, y)
+			t.I("VMOVUPS %s, %s", y, store(1+2*i+k))
+		}
+	}
+}
+
+// filter writes the transform of weights, channel after channel: columns of taps into temp, rows from there.
+func (t *transform) filter(name string) {
+	t.Func = t.file.Func(name, fmt.Sprintf("%s transforms weights for F(%d) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].\n"+
+		"temp has room for %d numbers.", name, t.m, 48*t.n), asm.Ptr("dst"), asm.Ptr("src"), asm.Ptr("temp"), asm.Int("n"))
+	t.Load("dst", "DI")
+	t.Load("src", "SI")
+	t.Load("temp", "CX")
+	t.Load("n", "DX")
+	var list []float64
+	for i, p := range points.Pairs(t.m) {
+		list = append(list, p, p*p, 1/points.Scale(t.m, 0), 1/points.Scale(t.m, 1+2*i))
+	}
+	t.keep(list...)
+	t.Loop("DX", func() {
+		for x := range 3 {
+			for h := range t.halves() {
+				t.spread(func(y int) string { return fmt.Sprintf("%d(SI)", 1024*(3*y+x)+32*h) },
+					func(i int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) })
+			}
+		}
+		for i := range t.n {
+			for h := range t.halves() {
+				t.spread(func(x int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) },
+					func(j int) string { return fmt.Sprintf("%d(DI)", 1024*(i*t.n+j)+32*h) })
+			}
+		}
+		t.I("ADDQ $64, SI")
+		t.I("ADDQ $64, DI")
+	})
+	t.Ret()
 }

@@ -136,3 +136,26 @@ func (c *outputCall) limit(y *pixel, flags int) {
 		y[l] = v
 	}
 }
+
+// genericFilter does in Go what the assembly does.
+func genericFilter(m int, dst, src *float32, n int) {
+	g := points.FilterRows(m)
+	at := func(x *float32, i, c int) *pixel { return (*pixel)(unsafe.Add(unsafe.Pointer(x), 1024*i+64*c)) }
+	for c := range n {
+		for i, a := range g {
+			var half [3]pixel
+			for x := range half {
+				for y := range 3 {
+					addScaled(&half[x], float32(a[y]), at(src, 3*y+x, c))
+				}
+			}
+			for j, b := range g {
+				var u pixel
+				for x := range half {
+					addScaled(&u, float32(b[x]), &half[x])
+				}
+				*at(dst, i*len(g)+j, c) = u
+			}
+		}
+	}
+}

@@ -64,7 +64,7 @@ func NewPlan(t isa.Target, m int, s conv.Spec) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{spec: s, m: m, target: t}
-	if p.weights, err = NewWeights(m, s.OC, s.C); err != nil {
+	if p.weights, err = NewWeights(t, m, s.OC, s.C); err != nil {
 		return nil, err
 	}
 	_, _, p.spec.OH, p.spec.OW = direct.Shape()
@@ -162,12 +162,12 @@ func (p *Plan) BiasFloats() int { return channels(p.spec.OC) }
 // Shape returns the sizes of the destination: images, channels, height and width.
 func (p *Plan) Shape() (n, oc, oh, ow int) { return p.spec.N, p.spec.OC, p.spec.OH, p.spec.OW }
 
-// Cost estimates the work of all chunks in multiply-adds of 16 lanes, as conv.Plan.Cost does.
+// Cost estimates the time of all chunks as conv.Plan.Cost does, in cycles.
 func (p *Plan) Cost() int64 { return int64(cost(p.m, p.spec)) }
 
-// Costs of the model that Best decides by, in cycles of a processor that makes one multiply-add of 16 lanes in each, or bytes
-// for each: what a transform takes for 16 channels of a tile, how close to that rate products and direct convolutions come, and how
-// fast weights come from memory.
+// Costs of the model that Best decides by, in cycles of a processor that makes one multiply-add of 16 lanes in each: what a
+// transform takes for 16 channels of a tile, how close to that rate products and direct convolutions come, and what a byte of weights
+// counts: its way from memory in each run, and, as much again, the memory that it takes.
 var (
 	inputCycles  = map[int]float64{F2: 90, F4: 260}
 	outputCycles = map[int]float64{F2: 70, F4: 220}
@@ -176,8 +176,8 @@ var (
 const (
 	productShare    = 0.85
 	directShare     = 0.95
-	bytesPerCycle   = 4.0
-	leastGain       = 0.9     // of the direct convolution's time
+	byteCycles      = 0.6
+	leastGain       = 0.9     // of the time of what has smaller weights
 	leastChannels   = 16      // of source and result
 	leastMultiplies = 200_000 // of 16 lanes, of the direct convolution
 )
@@ -188,12 +188,12 @@ func cost(m int, s conv.Spec) float64 {
 	points := float64((m + 2) * (m + 2))
 	in, out := float64(channels(s.C)/16), float64(channels(s.OC)/16)
 	products := points * tiles * float64(s.C) * out / productShare
-	weights := points * float64(s.C) * out * 64 / bytesPerCycle
-	return max(products, weights) + tiles*(in*inputCycles[m]+out*outputCycles[m])
+	weights := points * float64(s.C) * out * 64
+	return products + weights*byteCycles + tiles*(in*inputCycles[m]+out*outputCycles[m])
 }
 
-// Best returns the m of the F(m) that takes the least time for a convolution on a target, by a model of products, transforms and
-// the weights' way from memory; 0 where the direct convolution does, or where there is no F(m) of it.
+// Best returns the m of the F(m) that suits a convolution best on a target, by a model of products, transforms and the memory
+// that weights take; 0 where the direct convolution does, or where there is no F(m) of it.
 func Best(t isa.Target, s conv.Spec) int {
 	if !Fits(s) || !assembled(t.Set) || s.C < leastChannels || s.OC < leastChannels {
 		return 0
@@ -203,10 +203,10 @@ func Best(t isa.Target, s conv.Spec) int {
 		return 0
 	}
 	_, _, s.OH, s.OW = direct.Shape()
-	weights := float64(9*s.C*channels(s.OC)) * 4 / bytesPerCycle
-	best, least := 0, leastGain*max(float64(direct.Cost())/directShare, weights)
+	weights := 9 * 4 * float64(s.C) * float64(channels(s.OC))
+	best, least := 0, float64(direct.Cost())/directShare+weights*byteCycles
 	for _, m := range []int{F2, F4} {
-		if c := cost(m, s); c < least {
+		if c := cost(m, s); c < leastGain*least {
 			best, least = m, c
 		}
 	}

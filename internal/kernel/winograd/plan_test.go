@@ -61,7 +61,7 @@ func newExample(target isa.Target, m int, s conv.Spec, bias bool, seed uint64) (
 	}
 	e.lanes(e.t.Src, s.C, s.H*s.W, s.SrcImage)
 	e.lanes(e.t.Residual, s.OC, e.s.OH*e.s.OW, s.ResImage)
-	w, err := winograd.NewWeights(m, s.OC, s.C)
+	w, err := winograd.NewWeights(target, m, s.OC, s.C)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +374,7 @@ var _ = Describe("Plan", func() {
 var _ = Describe("Weights", func() {
 	It("come back from their transform", func() {
 		for _, m := range []int{winograd.F2, winograd.F4} {
-			w, err := winograd.NewWeights(m, 19, 5)
+			w, err := winograd.NewWeights(isa.Host(), m, 19, 5)
 			Expect(err).NotTo(HaveOccurred())
 			r := rand.New(rand.NewPCG(1, 2))
 			weights, back := make([]float32, 9*19*5), make([]float32, 9*19*5)
@@ -391,7 +391,7 @@ var _ = Describe("Weights", func() {
 			Expect(w.Pack(packed[1:], conv.Float32s(weights), 0, 1)).To(MatchError(conv.ErrBuffer))
 			Expect(w.Unpack(conv.Float32s(back)[1:], packed, 0, 1)).To(MatchError(conv.ErrBuffer))
 		}
-		_, err := winograd.NewWeights(winograd.F4, 1<<40, 1<<40)
+		_, err := winograd.NewWeights(isa.Host(), winograd.F4, 1<<40, 1<<40)
 		Expect(err).To(MatchError(conv.ErrShape))
 	})
 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/winograd/points"
 )
 
@@ -18,12 +19,15 @@ const (
 
 // Weights are the transformed weights of a convolution of ic channels to oc by F(m): for each of (m+2)² points a matrix
 // [ic, oc] in panels of 16 columns, as package gemm packs it, with columns of zeros behind oc.
-type Weights struct{ m, oc, ic int }
+type Weights struct {
+	target    isa.Target
+	m, oc, ic int
+}
 
-// NewWeights returns the layout of weights. The error is a *conv.Error that wraps conv.ErrShape where there is no F(m), where a
+// NewWeights returns the layout of weights, which is the same for every target, and that target's way to it. The error is a *conv.Error that wraps conv.ErrShape where there is no F(m), where a
 // number is not positive, or where the size cannot be addressed.
-func NewWeights(m, oc, ic int) (Weights, error) {
-	w := Weights{m, oc, ic}
+func NewWeights(t isa.Target, m, oc, ic int) (Weights, error) {
+	w := Weights{t, m, oc, ic}
 	if m != F2 && m != F4 || oc < 1 || ic < 1 {
 		return w, shapeError("F(%d) of %d to %d channels", m, ic, oc)
 	}
@@ -62,38 +66,30 @@ func (w Weights) check(transformed []float32, weights []byte, lo, hi int) error 
 	return nil
 }
 
-// Pack transforms chunks [lo, hi) of weights, which are little-endian float32 [oc][ic][3][3] at any address. It computes
-// in float64 and rounds once. Chunks may be packed at once by several goroutines. Errors wrap conv.ErrBuffer or conv.ErrShape.
+// Pack transforms chunks [lo, hi) of weights, which are little-endian float32 [oc][ic][3][3] at any address. Chunks may be
+// packed at once by several goroutines. Errors wrap conv.ErrBuffer or conv.ErrShape.
 func (w Weights) Pack(dst []float32, src []byte, lo, hi int) error {
 	if err := w.check(dst, src, lo, hi); err != nil {
 		return err
 	}
-	g := points.FilterRows(w.m)
-	n := len(g)
-	var half [points.MaxSide][3]float64
-	var tile [points.MaxSide * points.MaxSide]pixel
+	blocks := ceilDiv(w.ic, 16)
+	direct := make([]float32, blocks*9*256)
+	tile, temp := make([]float32, w.points()*256), make([]float32, 3*16*points.MaxSide)
 	for ob := lo; ob < hi; ob++ {
-		lanes := min(gemm.Panel, w.oc-gemm.Panel*ob)
-		for ic := range w.ic {
-			for o := range lanes {
-				var k [9]float64
-				for i := range k {
-					k[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(src[4*(9*((gemm.Panel*ob+o)*w.ic+ic)+i):])))
-				}
-				for i, row := range g {
-					for x := range 3 {
-						half[i][x] = row[0]*k[x] + row[1]*k[3+x] + row[2]*k[6+x]
-					}
-				}
-				for i := range n {
-					h := &half[i]
-					for j, row := range g {
-						tile[i*n+j][o] = float32(h[0]*row[0] + h[1]*row[1] + h[2]*row[2])
-					}
-				}
-			}
+		// The direct convolution's packer brings the output channels of each tap side by side.
+		oc := min(gemm.Panel, w.oc-gemm.Panel*ob)
+		p, err := conv.NewConv(w.target, conv.Spec{N: 1, C: w.ic, OC: oc, Map: conv.Map{H: 3, W: 3, Kernel: [2]int{3, 3}}})
+		if err != nil {
+			return err
+		}
+		if err := p.PackWeights(direct, src[36*gemm.Panel*ob*w.ic:], 0, p.PackChunks()); err != nil {
+			return err
+		}
+		for ib := range blocks {
+			n := min(16, w.ic-16*ib)
+			transformFilter(w.target.Set, w.m, &tile[0], &direct[9*256*ib], &temp[0], n)
 			for p := range w.points() {
-				*(*pixel)(dst[p*w.point()+(ob*w.ic+ic)*gemm.Panel:]) = tile[p]
+				copy(dst[p*w.point()+(ob*w.ic+16*ib)*gemm.Panel:], tile[256*p:][:16*n])
 			}
 		}
 	}

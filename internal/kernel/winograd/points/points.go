@@ -45,17 +45,24 @@ func EvenPoly(m, without int) []float64 {
 	return q
 }
 
+// Scale returns the product of the distances of the finite point of F(m) numbered i to the others: by its reciprocal, rows of G
+// are scaled.
+func Scale(m, i int) float64 {
+	n := 1.0
+	all := All(m)
+	for k, q := range all {
+		if k != i {
+			n *= all[i] - q
+		}
+	}
+	return n
+}
+
 // FilterRows returns the matrix G of F(m): one row of three for each point.
 func FilterRows(m int) [][3]float64 {
-	all := All(m)
 	var g [][3]float64
-	for i, p := range all {
-		n := 1.0
-		for k, q := range all {
-			if k != i {
-				n *= p - q
-			}
-		}
+	for i, p := range All(m) {
+		n := Scale(m, i)
 		g = append(g, [3]float64{1 / n, p / n, p * p / n})
 	}
 	return append(g, [3]float64{0, 0, 1})

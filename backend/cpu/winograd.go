@@ -1,0 +1,155 @@
+package cpu
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/winograd"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Weights of convolutions that run by Winograd's algorithms F(2) and F(4) are transformed once. Their format is an opaque layout,
+// named by the number.
+const winogradPrefix = "cpu@" + Version + ":winograd-"
+
+// winogradWeights returns the format of weights for F(m).
+func winogradWeights(m int) graph.Format { return mustFormat(winogradPrefix + strconv.Itoa(m)) }
+
+// winogradOf returns the m of a layout of weights for F(m), 0 for other layouts.
+func winogradOf(l graph.Layout) int {
+	number, ok := strings.CutPrefix(l.String(), winogradPrefix)
+	if !ok {
+		return 0
+	}
+	m, _ := strconv.Atoi(number)
+	return m
+}
+
+// withWinograd returns the signatures of a node: of a convolution with constant weights that runs faster by Winograd's algorithms,
+// fused with others or not, those that take weights for them; of others the ones given.
+func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signature {
+	head, in := n, n.Inputs
+	switch {
+	case b.direct || len(list) == 0:
+		return list
+	case n.IsCarve(graph.OpFused) && n.Str("pattern", "") == convTail.Name:
+		l, err := convTail.Parse(n)
+		if err != nil {
+			return list
+		}
+		head, in = l.Head, fuse.Outers(n, l.Head.Inputs)
+	}
+	if !head.Is("Conv") || !is4D(in[0]) || !in[1].IsConst() || in[1] == in[0] {
+		return list
+	}
+	if kind, why := convKindOf(head); why != nil || kind != convDense {
+		return list
+	}
+	spec, ok := staticSpec(head, in)
+	if !ok {
+		return list
+	}
+	m := winograd.Best(b.target, spec)
+	if m == 0 {
+		return list
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Name += "-winograd" + strconv.Itoa(m)
+		out[i].Inputs = slices.Clone(out[i].Inputs)
+		for k, v := range n.Inputs {
+			if v == in[1] {
+				out[i].Inputs[k] = graph.Fixed(winogradWeights(m))
+			}
+		}
+	}
+	return out
+}
+
+// staticSpec returns a convolution whose images have sizes that are known, as it is for one image where their number is not.
+func staticSpec(head *graph.Node, in []*graph.Value) (s conv.Spec, ok bool) {
+	var dims [3][]int
+	for i, v := range []*graph.Value{in[0], in[1], head.Outputs[0]} {
+		shape := slices.Clone(v.Type.Shape)
+		if len(shape) != 4 {
+			return s, false
+		}
+		if _, known := shape[0].Const(); !known {
+			shape[0] = graph.D(1)
+		}
+		if dims[i], ok = shape.Static(); !ok || product(dims[i]) == 0 {
+			return s, false
+		}
+	}
+	x, w, y := dims[0], dims[1], dims[2]
+	s = conv.Spec{N: x[0], C: x[1], OC: y[1], Groups: int(head.Int("group", 1))}
+	var err error
+	s.Map, err = convWindow(head, x[2:], w[2:], y[2:])
+	return s, err == nil
+}
+
+// winograd emits a convolution by F(m).
+func (p *planner) winograd(m int, spec conv.Spec, c *convCall, w, bias, residual, out *graph.Value) error {
+	plan, err := winograd.NewPlan(p.target, m, spec)
+	if err != nil {
+		return err
+	}
+	c.weights = p.ConstantIn(w, w.Format, 4*plan.WeightFloats())
+	if err := p.convBias(c, bias, plan.BiasFloats()); err != nil {
+		return err
+	}
+	if residual != nil {
+		c.residual = p.In(residual)
+	}
+	c.dst = p.Out(out)
+	work, chunks := p.scratch(4*plan.Workspace()), plan.Chunks()
+	s := step{work: c.work, chunks: chunks, grain: grainFor(float64(plan.Cost()) / 3 / float64(chunks)), body: func(st *state, worker, lo, hi int) {
+		t := c.tensors(st)
+		if err := plan.Run(lo, hi, work.floats(st, worker), &t); err != nil {
+			panic(err)
+		}
+	}}
+	p.emit(s, []place.Memory{c.src, c.weights, c.biasAt, c.residual}, []place.Memory{c.dst, work.at})
+	return nil
+}
+
+// winogradConverters are those between row-major weights and weights for F(m).
+func (b cpu) winogradConverters(l graph.Layout, m int) []convert.Converter {
+	of := func(dims []int) (w winograd.Weights, err error) {
+		if len(dims) != 4 || dims[2] != 3 || dims[3] != 3 {
+			return w, tensor.ErrShape
+		}
+		return winograd.NewWeights(b.target, m, dims[0], dims[1])
+	}
+	size := func(_ graph.Format, _ tensor.DType, dims []int) (int64, error) {
+		w, err := of(dims)
+		return 4 * int64(w.Floats()), err
+	}
+	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte) error) convert.Converter {
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Size: size,
+			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank == 4 },
+			Plan: func(_ tensor.DType, dims []int) (convert.Move, error) {
+				w, err := of(dims)
+				if err != nil {
+					return nil, err
+				}
+				return func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
+					return move(w, dst.Data[dst.Offset:], src.Data[src.Offset:])
+				}, nil
+			}}
+	}
+	return []convert.Converter{
+		one("cpu-winograd", graph.HostFormat, graph.On(l), func(w winograd.Weights, dst, src []byte) error {
+			return w.Pack(place.Elements[float32](dst), src, 0, w.Chunks())
+		}),
+		one("cpu-unwinograd", graph.On(l), graph.HostFormat, func(w winograd.Weights, dst, src []byte) error {
+			return w.Unpack(dst, place.Elements[float32](src), 0, w.Chunks())
+		})}
+}
