@@ -147,7 +147,7 @@ func (in *instance) newState() (*state, error) {
 		c := &st.calls[i]
 		c.frame = (*dl.Frame)(take(frame))
 		args := take(arg * len(s.args))
-		*c.frame = dl.Frame{Fn: l.fn["dnnl_primitive_execute"], Args: [6]uintptr{s.primitive.handle, h.stream, uintptr(len(s.args)), uintptr(args)}}
+		*c.frame = dl.Frame{Fn: l.fn["dnnl_primitive_execute"], Args: [dl.FrameArgs]uintptr{s.primitive.handle, h.stream, uintptr(len(s.args)), uintptr(args)}}
 		for k, x := range s.args {
 			// Without an address yet: giving one clears padding, which only the step's own turn may do.
 			if err := l.call("dnnl_memory_create", uintptr(unsafe.Pointer(out)), x.d.c(), l.engine, 0); err != nil {
@@ -217,7 +217,7 @@ func (st *state) steps() error {
 // use sets the library's number of threads for this thread.
 func (st *state) use(l *library, threads int) {
 	if l.setThreads != 0 {
-		*st.single = dl.Frame{Fn: l.setThreads, Args: [6]uintptr{uintptr(threads)}}
+		*st.single = dl.Frame{Fn: l.setThreads, Args: [dl.FrameArgs]uintptr{uintptr(threads)}}
 		dl.Invoke(st.single)
 	}
 }
@@ -232,7 +232,7 @@ func (st *state) invoke(i int) error {
 			continue
 		}
 		l := st.in.e.b.l
-		*st.single = dl.Frame{Fn: l.setData, Args: [6]uintptr{x.memory, uintptr(p)}}
+		*st.single = dl.Frame{Fn: l.setData, Args: [dl.FrameArgs]uintptr{x.memory, uintptr(p)}}
 		dl.Invoke(st.single)
 		if err := status("dnnl_memory_set_data_handle", int32(st.single.Ret)); err != nil {
 			return err

@@ -82,7 +82,7 @@ func parallel(n int, fn, arg uintptr) {
 			if lo >= n {
 				return
 			}
-			*f = dl.Frame{Fn: fn, Args: [6]uintptr{arg, uintptr(lo), uintptr(min(hi, n))}}
+			*f = dl.Frame{Fn: fn, Args: [dl.FrameArgs]uintptr{arg, uintptr(lo), uintptr(min(hi, n))}}
 			dl.Invoke(f)
 		}
 	}

@@ -240,7 +240,7 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 	c.w, c.at = *w, address(run)
 	token := calls.put(weak.Make(c))
 	run.run = token | callToken
-	*c.frame = dl.Frame{Fn: k.fn, Args: [6]uintptr{k.self, address(k.at), c.at, c.err.address()}}
+	*c.frame = dl.Frame{Fn: k.fn, Args: [dl.FrameArgs]uintptr{k.self, address(k.at), c.at, c.err.address()}}
 	runtime.AddCleanup(c, func(end callEnd) {
 		calls.take(end.token)
 		end.page.end()

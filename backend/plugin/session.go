@@ -234,7 +234,7 @@ func (s *session) open(a *backend.RunArgs, call *writer) error {
 		return err
 	}
 	s.at = handle{call.life, *h}
-	*s.frame = dl.Frame{Fn: p.l.table.enqueue, Args: [6]uintptr{uintptr(s.at.word), address(s.event), s.err.address()}}
+	*s.frame = dl.Frame{Fn: p.l.table.enqueue, Args: [dl.FrameArgs]uintptr{uintptr(s.at.word), address(s.event), s.err.address()}}
 	runtime.AddCleanup(s, e.dead.session, deadSession{s.at, token})
 	return nil
 }

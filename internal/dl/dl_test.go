@@ -114,12 +114,12 @@ var _ = Describe("calls", func() {
 		Expect(r).To(Equal(uintptr(unsafe.Pointer(&b.to))))
 		Expect(string(b.to[:5])).To(Equal("moved"))
 
-		b.frame = dl.Frame{Fn: symbol(l, "labs"), Args: [6]uintptr{^uintptr(41)}}
+		b.frame = dl.Frame{Fn: symbol(l, "labs"), Args: [dl.FrameArgs]uintptr{^uintptr(41)}}
 		dl.Invoke(&b.frame)
 		Expect(int32(b.frame.Ret)).To(Equal(int32(42)))
 	})
 
-	It("pass six arguments in order", func() {
+	It("pass sixteen arguments in order", func() {
 		if runtime.GOOS == "windows" {
 			Skip("variadic C functions differ")
 		}
@@ -128,12 +128,12 @@ var _ = Describe("calls", func() {
 		}
 		l := openLibc()
 		b := &block{}
-		format := append([]byte("%d %d %d"), 0)
+		format := append([]byte("%d %d %d %d %d %d %d %d %d %d %d %d %d"), 0)
 		copy(b.from[:], format)
-		b.frame = dl.Frame{Fn: symbol(l, "snprintf"), Args: [6]uintptr{uintptr(unsafe.Pointer(&b.to)), 64, uintptr(unsafe.Pointer(&b.from)), 4, 5, 6}}
+		b.frame = dl.Frame{Fn: symbol(l, "snprintf"), Args: [dl.FrameArgs]uintptr{uintptr(unsafe.Pointer(&b.to)), 64, uintptr(unsafe.Pointer(&b.from)), 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}
 		dl.Invoke(&b.frame)
-		Expect(int32(b.frame.Ret)).To(Equal(int32(5)))
-		Expect(string(b.to[:5])).To(Equal("4 5 6"))
+		Expect(int32(b.frame.Ret)).To(Equal(int32(32)))
+		Expect(string(b.to[:32])).To(Equal("4 5 6 7 8 9 10 11 12 13 14 15 16"))
 	})
 
 	It("work from fresh goroutines whose stacks move", func() {
@@ -147,7 +147,7 @@ var _ = Describe("calls", func() {
 				defer wg.Done()
 				f := new(dl.Frame)
 				for i := range 200 {
-					*f = dl.Frame{Fn: labs, Args: [6]uintptr{uintptr(-(g*1000 + i))}}
+					*f = dl.Frame{Fn: labs, Args: [dl.FrameArgs]uintptr{uintptr(-(g*1000 + i))}}
 					grow(20, f)
 					if int(int32(f.Ret)) != g*1000+i {
 						bad <- i
@@ -162,7 +162,7 @@ var _ = Describe("calls", func() {
 
 	It("allocate nothing through a Frame", func() {
 		l := openLibc()
-		f := &dl.Frame{Fn: symbol(l, "labs"), Args: [6]uintptr{7}}
+		f := &dl.Frame{Fn: symbol(l, "labs"), Args: [dl.FrameArgs]uintptr{7}}
 		Expect(testing.AllocsPerRun(100, func() { dl.Invoke(f) })).To(BeZero())
 	})
 
@@ -197,7 +197,7 @@ func BenchmarkInvoke(b *testing.B) {
 	if err != nil {
 		b.Skip(err)
 	}
-	f := &dl.Frame{Fn: fn, Args: [6]uintptr{7}}
+	f := &dl.Frame{Fn: fn, Args: [dl.FrameArgs]uintptr{7}}
 	b.ReportAllocs()
 	for b.Loop() {
 		dl.Invoke(f)

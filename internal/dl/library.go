@@ -62,10 +62,13 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 	return p, nil
 }
 
-// Frame is the argument block of Invoke: a function and up to six integer or pointer arguments. It must not lie on a
+// FrameArgs is the most arguments that a Frame has.
+const FrameArgs = 16
+
+// Frame is the argument block of Invoke: a function and up to sixteen integer or pointer arguments. It must not lie on a
 // goroutine's stack: take it from an array in memory outside of Go's heap, or from a struct in the heap.
 type Frame struct {
 	Fn   uintptr
-	Args [6]uintptr
+	Args [FrameArgs]uintptr
 	Ret  uintptr
 }

@@ -43,6 +43,6 @@ func Callback(fn any) uintptr { return purego.NewCallback(fn) }
 
 // Invoke calls f.Fn with f.Args and sets f.Ret. Other goroutines go on while the function runs.
 func Invoke(f *Frame) {
-	f.Ret, _, _ = syscall.SyscallN(f.Fn, f.Args[0], f.Args[1], f.Args[2], f.Args[3], f.Args[4], f.Args[5])
+	f.Ret, _, _ = syscall.SyscallN(f.Fn, f.Args[:]...)
 	runtime.KeepAlive(f)
 }

@@ -5,10 +5,31 @@
 GLOBL ·trampolineABI0(SB), NOPTR|RODATA, $8
 DATA ·trampolineABI0(SB)/8, $trampoline(SB)
 
-// trampoline is called by the C convention on the system stack: DI points at a Frame.
-TEXT trampoline(SB), NOSPLIT, $16
-	MOVQ DI, 8(SP)
+// trampoline is called by the C convention on the system stack: DI points at a Frame. Arguments beyond the sixth lie on the
+// stack; a function that has fewer does not look at them.
+TEXT trampoline(SB), NOSPLIT, $96
+	MOVQ DI, 80(SP)
 	MOVQ DI, R11
+	MOVQ 56(R11), AX
+	MOVQ AX, 0(SP)
+	MOVQ 64(R11), AX
+	MOVQ AX, 8(SP)
+	MOVQ 72(R11), AX
+	MOVQ AX, 16(SP)
+	MOVQ 80(R11), AX
+	MOVQ AX, 24(SP)
+	MOVQ 88(R11), AX
+	MOVQ AX, 32(SP)
+	MOVQ 96(R11), AX
+	MOVQ AX, 40(SP)
+	MOVQ 104(R11), AX
+	MOVQ AX, 48(SP)
+	MOVQ 112(R11), AX
+	MOVQ AX, 56(SP)
+	MOVQ 120(R11), AX
+	MOVQ AX, 64(SP)
+	MOVQ 128(R11), AX
+	MOVQ AX, 72(SP)
 	MOVQ 8(R11), DI
 	MOVQ 16(R11), SI
 	MOVQ 24(R11), DX
@@ -18,7 +39,7 @@ TEXT trampoline(SB), NOSPLIT, $16
 	MOVQ 0(R11), R10
 	XORL AX, AX
 	CALL R10
-	MOVQ 8(SP), R11
-	MOVQ AX, 56(R11)
+	MOVQ 80(SP), R11
+	MOVQ AX, 136(R11)
 	XORL AX, AX
 	RET

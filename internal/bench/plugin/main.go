@@ -199,7 +199,7 @@ func newAdd(path string, n int) (*addition, error) {
 	}
 	x.block, x.frame = block, (*dl.Frame)(unsafe.Pointer(unsafe.SliceData(block.Bytes())))
 	at := func(t *tensor.Tensor) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))) }
-	*x.frame = dl.Frame{Fn: kernel, Args: [6]uintptr{at(tensors[0]), at(tensors[1]), at(tensors[2]), uintptr(n)}}
+	*x.frame = dl.Frame{Fn: kernel, Args: [dl.FrameArgs]uintptr{at(tensors[0]), at(tensors[1]), at(tensors[2]), uintptr(n)}}
 	return x, x.enqueue(ctx)
 }
 

@@ -211,7 +211,7 @@ func (l *library) reorder(threads int, from, to uintptr, dst, src []byte) (func(
 	args[0].id, args[0].memory, args[1].id, args[1].memory = argSrc, *a, argDst, *b
 	f := (*dl.Frame)(l.memory(int(unsafe.Sizeof(dl.Frame{}))))
 	f.Fn = l.fn["dnnl_primitive_execute"]
-	f.Args = [6]uintptr{*pr, *stream, 2, uintptr(unsafe.Pointer(args))}
+	f.Args = [dl.FrameArgs]uintptr{*pr, *stream, 2, uintptr(unsafe.Pointer(args))}
 	return func(n int) {
 		if l.setThreads != 0 {
 			dl.Call(l.setThreads, uintptr(threads))
