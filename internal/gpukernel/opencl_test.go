@@ -98,13 +98,19 @@ func (c *openCL) run(standard string, plan *gpukernel.Plan, buffers map[string][
 	for _, l := range plan.Launches {
 		kernel := c.call("clCreateKernel", program, c.text(l.Kernel.Name), c.at(code))
 		Expect(*code).To(BeZero())
+		next := uintptr(0)
+		set := func(size int, value uintptr) {
+			Expect(c.call("clSetKernelArg", kernel, next, uintptr(size), value)).To(BeZero())
+			next++
+		}
 		for i, a := range l.Args {
 			v := a.Value
-			value, size := c.at(&v), l.Kernel.Params[i].Type.Size()
-			if !l.Kernel.Params[i].Scalar {
-				value, size = c.at(handles[a.Buffer]), 8
+			if l.Kernel.Params[i].Scalar {
+				set(l.Kernel.Params[i].Type.Size(), c.at(&v))
+			} else { // and the offset, 0
+				set(8, c.at(handles[a.Buffer]))
+				set(8, c.at(&v))
 			}
-			Expect(c.call("clSetKernelArg", kernel, uintptr(i), uintptr(size), value)).To(BeZero())
 		}
 		global := []uintptr{uintptr(l.Grid[0] * l.Kernel.Threads), uintptr(l.Grid[1]), uintptr(l.Grid[2])}
 		local := []uintptr{uintptr(l.Kernel.Threads), 1, 1}

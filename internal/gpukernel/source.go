@@ -33,7 +33,9 @@ func (l Language) prelude() string {
 	return source([]string{"cuda.h", "opencl.h", "fibre.h"}[l]) + source("scalar.h")
 }
 
-// Source returns the text of a program with the given kernels, whose names have to differ. Its order is theirs.
+// Source returns the text of a program with the given kernels, whose names have to differ. Its order is theirs. In OpenCL,
+// whose buffers are no addresses, every pointer among the parameters is followed by an i64: by how many elements what is
+// meant lies behind the buffer's start.
 func Source(l Language, kernels ...*Kernel) string {
 	var b strings.Builder
 	b.WriteString(l.prelude())
@@ -65,11 +67,11 @@ func (k *Kernel) write(b *strings.Builder, l Language) {
 	}
 	text.WriteString(k.Support)
 	if k.Blocks > 0 {
-		fmt.Fprintf(&text, "\nKERNEL_BLOCKS(%d, %d) %s(%s)\n", k.Threads, k.Blocks, k.Name, k.signature())
+		fmt.Fprintf(&text, "\nKERNEL_BLOCKS(%d, %d) %s(%s)\n", k.Threads, k.Blocks, k.Name, k.signature(l))
 	} else {
-		fmt.Fprintf(&text, "\nKERNEL(%d) %s(%s)\n", k.Threads, k.Name, k.signature())
+		fmt.Fprintf(&text, "\nKERNEL(%d) %s(%s)\n", k.Threads, k.Name, k.signature(l))
 	}
-	text.WriteString(k.Body)
+	text.WriteString(k.body(l))
 	b.WriteString(text.String())
 	var names []string
 	for _, m := range defined.FindAllStringSubmatch(text.String(), -1) {
@@ -86,9 +88,12 @@ func (k *Kernel) write(b *strings.Builder, l Language) {
 	}
 }
 
-func (k *Kernel) signature() string {
+func (k *Kernel) signature(l Language) string {
 	var parts []string
-	for _, p := range k.Params {
+	for i, p := range k.Params {
+		if i > 0 && l == OpenCL && !k.Params[i-1].Scalar {
+			parts = append(parts, "const i64 "+k.Params[i-1].Name+"_offset")
+		}
 		switch {
 		case p.Scalar:
 			parts = append(parts, fmt.Sprintf("const %s %s", p.Type, p.Name))
@@ -98,7 +103,25 @@ func (k *Kernel) signature() string {
 			parts = append(parts, fmt.Sprintf("const GLOBAL %s *RESTRICT %s", p.Type.storage(), p.Name))
 		}
 	}
+	if n := len(k.Params); n > 0 && l == OpenCL && !k.Params[n-1].Scalar {
+		parts = append(parts, "const i64 "+k.Params[n-1].Name+"_offset")
+	}
 	return strings.Join(parts, ", ")
+}
+
+// body returns the block of the function, which begins by adding their offsets to pointers where there are some.
+func (k *Kernel) body(l Language) string {
+	if l != OpenCL {
+		return k.Body
+	}
+	var add strings.Builder
+	for _, p := range k.Params {
+		if !p.Scalar {
+			fmt.Fprintf(&add, "\t%s += %s_offset;\n", p.Name, p.Name)
+		}
+	}
+	at := strings.Index("\n"+k.Body, "\n{") + 1 // behind the comment that a template may begin with
+	return k.Body[:at] + "\n" + add.String() + k.Body[at:]
 }
 
 // writeCall appends the function by which the fibre runtime calls the kernel: as drivers do, with pointers to values.
