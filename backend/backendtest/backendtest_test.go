@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/backend/mkl"
+	"github.com/carve-dev/carve/backend/opencl"
 	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 )
@@ -27,6 +28,13 @@ func TestMKL(t *testing.T) {
 		t.Skip("no oneDNN here:", err)
 	}
 	backendtest.Run(t, func() backend.Backend { return opened(t, mkl.Open) })
+}
+
+func TestOpenCL(t *testing.T) {
+	if _, err := opencl.Open(backend.Config{Name: "opencl"}); errors.Is(err, backend.ErrUnavailable) {
+		t.Skip("no OpenCL here:", err)
+	}
+	backendtest.Run(t, func() backend.Backend { return opened(t, opencl.Open) })
 }
 
 // TestFake runs the suite on an accelerator that works by itself, with the kernels of cpu.

@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Result is a Program with the values of the graph that its buffers hold: Inputs[i] is "in"i, Outputs[i] "out"i. Constants with
-// more than one element are among the inputs.
+// more than one element are among the inputs. Buffers have the layouts of the values' formats, which may permute dims.
 type Result struct {
 	Program *gpukernel.Program
 	Inputs  []*graph.Value
@@ -58,6 +58,13 @@ func Nodes(nodes []*graph.Node, outputs []*graph.Value) (*Result, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: output %q is no result of the nodes", ErrUnsupported, v.Name)
 		}
+		order, err := orderOf(v)
+		if err != nil {
+			return nil, err
+		}
+		if order != nil {
+			x = l.p.Transpose(x, order...)
+		}
 		l.p.Output(x, fmt.Sprintf("out%d", i))
 	}
 	return &Result{l.p, l.inputs, outputs}, nil
@@ -75,7 +82,7 @@ type lowering struct {
 }
 
 func (l *lowering) node(n *graph.Node) error {
-	if n.Op.Domain != "" {
+	if n.Op.Domain != "" && !n.IsCarve(graph.OpConvert) {
 		return refuse("operator of another domain")
 	}
 	for _, v := range n.Outputs {
@@ -84,6 +91,9 @@ func (l *lowering) node(n *graph.Node) error {
 				return err
 			}
 		}
+	}
+	if n.IsCarve(graph.OpConvert) { // the formats of its values say it all
+		return l.reshape(n)
 	}
 	if f, ok := scalarOperators()[n.Op.Name]; ok {
 		return l.scalar(n, f)
@@ -139,11 +149,42 @@ func (l *lowering) operand(n *graph.Node, i int) (gpukernel.Value, error) {
 	} else if v.IsDims() {
 		return 0, refuse("%q is a shape", v.Name)
 	} else {
-		x = l.p.Input(fmt.Sprintf("in%d", len(l.inputs)), t, shape...)
-		l.inputs = append(l.inputs, v)
+		if x, err = l.input(v, t, shape); err != nil {
+			return 0, err
+		}
 	}
 	l.values[v] = x
 	return x, nil
+}
+
+// input adds a value that lies in a buffer.
+func (l *lowering) input(v *graph.Value, t gpukernel.Type, shape []int) (gpukernel.Value, error) {
+	order, err := orderOf(v)
+	if err != nil {
+		return 0, err
+	}
+	name := fmt.Sprintf("in%d", len(l.inputs))
+	l.inputs = append(l.inputs, v)
+	if order == nil {
+		return l.p.Input(name, t, shape...), nil
+	}
+	lies, back := make([]int, len(order)), make([]int, len(order))
+	for i, d := range order {
+		lies[i], back[d] = shape[d], i
+	}
+	return l.p.Transpose(l.p.Input(name, t, lies...), back...), nil
+}
+
+// orderOf returns the order in which the dims of a value lie, outermost first; nil for row-major.
+func orderOf(v *graph.Value) ([]int, error) {
+	if v.Format.Layout.IsRowMajor() {
+		return nil, nil
+	}
+	d, err := v.Format.Layout.Describe(len(v.Type.Shape))
+	if err != nil || len(d.Blocks) > 0 {
+		return nil, refuse("%q lies in the layout %v", v.Name, v.Format.Layout)
+	}
+	return d.Order, nil
 }
 
 func (l *lowering) literal(t gpukernel.Type, c *tensor.Tensor) gpukernel.Value {

@@ -15,7 +15,8 @@ func structured() map[string]func(*lowering, *graph.Node) error {
 		"Transpose": (*lowering).transpose, "Expand": (*lowering).expand, "Slice": (*lowering).slice, "Concat": (*lowering).concat,
 		"Pad": (*lowering).pad, "Gather": (*lowering).gather, "Split": (*lowering).split, "Tile": (*lowering).tile,
 		"Softmax": (*lowering).softmax, "LogSoftmax": (*lowering).softmax, "LayerNormalization": (*lowering).layerNorm,
-		"BatchNormalization": (*lowering).batchNorm,
+		"BatchNormalization": (*lowering).batchNorm, "Dropout": (*lowering).dropout,
+		"MaxPool": (*lowering).pool, "AveragePool": (*lowering).pool, "GlobalAveragePool": (*lowering).globalPool, "GlobalMaxPool": (*lowering).globalPool,
 	}
 	for name := range reductions() {
 		list[name] = (*lowering).reduction

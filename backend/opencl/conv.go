@@ -1,0 +1,110 @@
+package opencl
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// convShape returns a convolution of one or two spatial dims in the kernels' terms. The node's shapes are static.
+func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
+	x, w := dims(n.Inputs[0]), dims(n.Inputs[1])
+	if len(x) < 3 || len(x) > 4 || len(w) != len(x) {
+		return s, fmt.Errorf("one or two spatial dims, found %v and %v", x, w)
+	}
+	win, err := graph.ConvAttrs(n, w[2:])
+	if err != nil {
+		return s, err
+	}
+	_, begin, end, err := win.Resolve(x[2:])
+	if err != nil {
+		return s, err
+	}
+	wide := len(x) - 3 // the index of the dim along rows
+	s = gpukernel.ConvShape{N: x[0], H: 1, W: x[2+wide], C: x[1], Filters: w[0], KernelH: 1, KernelW: w[2+wide], StrideH: 1, StrideW: win.Strides[wide],
+		DilationH: 1, DilationW: win.Dilations[wide], PadLeft: begin[wide], PadRight: end[wide], Groups: win.Group, Type: gpukernel.F32, Result: gpukernel.F32}
+	if wide == 1 {
+		s.H, s.KernelH, s.StrideH, s.DilationH, s.PadTop, s.PadBottom = x[2], w[2], win.Strides[0], win.Dilations[0], begin[0], end[0]
+	}
+	if s.Groups < 1 || s.C%s.Groups != 0 || s.Filters%s.Groups != 0 || w[1] != s.C/s.Groups {
+		return s, fmt.Errorf("%d groups of weights %v", s.Groups, w)
+	}
+	return s, nil
+}
+
+func convSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason) {
+	sig := graph.Signature{Name: "implicit-gemm"}
+	s, err := convShape(one)
+	if err == nil {
+		_, err = gpukernel.Convolution("k", b.on().facts.kernels(), s)
+	}
+	if err != nil {
+		return sig, property.Because(property.ShapeReason, "%v", err)
+	}
+	if s.Groups == s.C && s.Filters == s.C && s.C > 1 {
+		sig.Name = "depthwise"
+	}
+	rank := len(n.Inputs[0].Type.Shape)
+	last, _ := images(rank)
+	weights := graph.RowMajor
+	if g := weightGroups(s); fuse.IsConst(n.Inputs[1]) && packs(rank, g, s.Filters/g) {
+		weights = weightLayout(rank, g, s.Filters/g)
+	}
+	sig.Inputs = []graph.Port{graph.Fixed(b.format(last)), graph.Fixed(b.format(weights))}
+	for range n.Inputs[2:] {
+		sig.Inputs = append(sig.Inputs, graph.Fixed(b.format(graph.RowMajor)))
+	}
+	sig.Outputs = []graph.Port{graph.Fixed(b.format(last))}
+	return sig, nil
+}
+
+// weightGroups returns by how many groups weights are packed: those of a depthwise convolution lie as if there were one.
+func weightGroups(s gpukernel.ConvShape) int {
+	if s.Groups == s.C && s.Filters == s.C {
+		return 1
+	}
+	return s.Groups
+}
+
+func planConv(p *planner, n *graph.Node, t tail) error {
+	s, err := convShape(n)
+	if err != nil {
+		return err
+	}
+	x, w, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
+	if bias := n.Input(2); bias != nil {
+		var with tail
+		with.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: gpukernel.F32}, p.In(bias))
+		t = t.behind(with)
+	}
+	weights := p.In(w)
+	if w.Format.Layout.IsRowMajor() {
+		if weights, err = p.packWeights(w, s); err != nil {
+			return err
+		}
+	}
+	s.Finish = t.steps
+	plan, err := gpukernel.Convolution("conv", p.d, s)
+	if err != nil {
+		return err
+	}
+	return p.emit(plan, p.bind(t, map[string]place.Memory{"a": p.In(x), "b": weights, "c": p.result(y, t)}))
+}
+
+// packWeights emits what brings weights into the order of the kernels in each run.
+func (p *planner) packWeights(w *graph.Value, s gpukernel.ConvShape) (place.Memory, error) {
+	g := weightGroups(s)
+	var prog gpukernel.Program
+	x := prog.Input("w", gpukernel.F32, g, s.Filters/g, s.C/s.Groups, s.KernelH, s.KernelW)
+	prog.Output(prog.Transpose(x, 0, 3, 4, 2, 1), "packed")
+	plan, err := gpukernel.Render("pack", p.d, &prog)
+	if err != nil {
+		return place.Nowhere, err
+	}
+	at := p.Temp(p.Bytes(w))
+	return at, p.emit(plan, map[string]place.Memory{"w": p.In(w), "packed": at})
+}

@@ -1,0 +1,182 @@
+package opencl
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// clDevice is a device of the library. It is opened when it is first used, and lives until the process ends: all backends of
+// the process that work on it share its memory space, which has one name.
+type clDevice struct {
+	l      *library
+	handle uintptr
+	id     tensor.DeviceID
+	facts  facts
+
+	once    sync.Once
+	err     error
+	context uintptr
+	copies  uintptr // queue of copies that are over when they return
+
+	mu     sync.RWMutex
+	blocks map[uintptr]int64 // sizes by handle
+
+	programs programs
+}
+
+var _ device.Device = (*clDevice)(nil)
+
+// open makes the context. The error is the same for ever.
+func (d *clDevice) open() error {
+	d.once.Do(func() {
+		c := newCall()
+		defer c.done()
+		c.word = d.handle
+		d.blocks = map[uintptr]int64{}
+		if d.context, d.err = c.create(d.l, "clCreateContext", 0, 1, at(&c.word), 0, 0); d.err == nil {
+			d.copies, d.err = d.queue(c)
+		}
+	})
+	return d.err
+}
+
+// queue makes a queue whose commands are run in order.
+func (d *clDevice) queue(c *call) (uintptr, error) {
+	return c.create(d.l, "clCreateCommandQueue", d.context, d.handle, 0)
+}
+
+// ID implements device.Device.
+func (d *clDevice) ID() tensor.DeviceID { return d.id }
+
+// Alloc implements device.Device.
+func (d *clDevice) Alloc(size int64) (device.Memory, error) {
+	if size < 0 {
+		return device.Memory{}, fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, size)
+	}
+	if size > d.facts.mostAlloc && d.facts.mostAlloc > 0 {
+		return device.Memory{}, &device.LimitError{Device: d.id.String(), Need: size, Limit: d.facts.mostAlloc}
+	}
+	c := newCall()
+	defer c.done()
+	const readWrite = 1
+	h, err := c.create(d.l, "clCreateBuffer", d.context, readWrite, uintptr(max(size, tensor.Alignment)), 0)
+	if err != nil {
+		return device.Memory{}, err
+	}
+	d.mu.Lock()
+	d.blocks[h] = size
+	d.mu.Unlock()
+	return device.Memory{Device: d.id, Handle: h, Size: size}, nil
+}
+
+// Free implements device.Device: nothing is kept.
+func (d *clDevice) Free(m device.Memory) { d.DirectFree(m) }
+
+// DirectFree implements device.Device.
+func (d *clDevice) DirectFree(m device.Memory) {
+	d.mu.Lock()
+	_, known := d.blocks[m.Handle]
+	delete(d.blocks, m.Handle)
+	d.mu.Unlock()
+	if known {
+		d.l.release("clReleaseMemObject", m.Handle)
+	}
+}
+
+// ReleaseAll implements device.Device: nothing is kept.
+func (*clDevice) ReleaseAll() {}
+
+// within reports an error where a block does not have n bytes from off on.
+func (d *clDevice) within(m device.Memory, off, n int64) error {
+	d.mu.RLock()
+	size, known := d.blocks[m.Handle]
+	d.mu.RUnlock()
+	if !known || m.Device != d.id {
+		return fmt.Errorf("%w: no block of %v", device.ErrBounds, d.id)
+	}
+	if off < 0 || n < 0 || off > size || n > size-off {
+		return fmt.Errorf("%w: %d bytes from %d on in a block of %d", device.ErrBounds, n, off, size)
+	}
+	return nil
+}
+
+// CopyTo implements device.Device.
+func (d *clDevice) CopyTo(ctx context.Context, s device.Stream, dst device.Memory, off int64, src []byte) error {
+	return d.transfer(ctx, s, "clEnqueueWriteBuffer", dst, off, src)
+}
+
+// CopyFrom implements device.Device.
+func (d *clDevice) CopyFrom(ctx context.Context, s device.Stream, dst []byte, src device.Memory, off int64) error {
+	return d.transfer(ctx, s, "clEnqueueReadBuffer", src, off, dst)
+}
+
+// transfer copies between the host's memory and a block: on a stream, which keeps the host's memory alive until the copy is
+// over, or at once.
+func (d *clDevice) transfer(ctx context.Context, s device.Stream, function string, m device.Memory, off int64, host []byte) error {
+	if err := d.within(m, off, int64(len(host))); err != nil {
+		return err
+	}
+	queue, own, err := d.target(ctx, s)
+	if err != nil || len(host) == 0 {
+		return err
+	}
+	c := newCall()
+	defer c.done()
+	blocking := uintptr(1)
+	if own != nil {
+		blocking = 0
+		own.keep = append(own.keep, host)
+	}
+	return c.do(d.l, function, queue, m.Handle, blocking, uintptr(off), uintptr(len(host)), at(&host[0]), 0, 0, 0)
+}
+
+// CopyBetween implements device.Device.
+func (d *clDevice) CopyBetween(ctx context.Context, s device.Stream, dst device.Memory, dstOff int64, src device.Memory, srcOff, n int64) error {
+	if err := d.within(dst, dstOff, n); err != nil {
+		return err
+	}
+	if err := d.within(src, srcOff, n); err != nil {
+		return err
+	}
+	queue, own, err := d.target(ctx, s)
+	if err != nil || n == 0 {
+		return err
+	}
+	c := newCall()
+	defer c.done()
+	err = c.do(d.l, "clEnqueueCopyBuffer", queue, src.Handle, dst.Handle, uintptr(srcOff), uintptr(dstOff), uintptr(n), 0, 0, 0)
+	if err == nil && own == nil {
+		err = c.do(d.l, "clFinish", queue)
+	}
+	return err
+}
+
+// target returns the queue that a copy goes to, and its stream, nil where the copy is over when it returns.
+func (d *clDevice) target(ctx context.Context, s device.Stream) (queue uintptr, own *stream, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
+	if s == nil {
+		return d.copies, nil, nil
+	}
+	if own, err = d.stream(s); err != nil {
+		return 0, nil, err
+	}
+	return own.queue, own, nil
+}
+
+// stream returns s as a stream of the device.
+func (d *clDevice) stream(s device.Stream) (*stream, error) {
+	own, ok := s.(*stream)
+	if !ok || own.d != d {
+		return nil, device.ErrStream
+	}
+	if own.closed {
+		return nil, device.ErrClosed
+	}
+	return own, nil
+}

@@ -1,0 +1,136 @@
+// Package opencl runs groups on devices of OpenCL: graphics processors, accelerators, and processors by way of PoCL, for
+// example. Importing the package registers the backend as "opencl", and makes a program on Linux a dynamic one. Nothing of
+// OpenCL is needed to build; where there is no loader (libOpenCL.so.1 on Linux), no device of version 1.2, or none with a
+// compiler, the backend is unavailable and says why.
+//
+// Options:
+//
+//	library    path of the loader
+//	platform   number of the platform, or a part of its name; all by default
+//	device     number of the device within its platform, or a part of its name; all by default
+//	cache      folder of compiled kernels, or "off"; the folder carve/opencl of the user's caches by default
+//
+// Of several devices the first is the backend's, GPUs coming before accelerators and these before processors; the others are
+// opencl:1 and so on.
+//
+// Kernels come from internal/gpukernel. Products and convolutions, with the bias, residual and activation behind them, are a
+// kernel each; the element-wise operators, reductions and movements of data that hang together are rendered as one. They are
+// written for concrete shapes, compiled when a model is, or in the run that finds new shapes, and kept: by the process, and on
+// disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
+// convolutional parts. All arithmetic is exact in float32; results differ from other backends' by the order of sums.
+//
+// A run queues its kernels and returns; the driver tells of their end on a thread of its own. Control flow, operators whose
+// result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
+package opencl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
+)
+
+func init() { backend.Register("opencl", Open) }
+
+// opencl is an opened backend, as it works on one of its devices.
+type opencl struct {
+	l       *library
+	devices []*clDevice
+	first   int
+	cache   *binaries
+}
+
+var _ backend.Placeable = (*opencl)(nil)
+
+// Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
+func Open(c backend.Config) (backend.Backend, error) {
+	for k := range c.Options {
+		if !slices.Contains([]string{"library", "platform", "device", "cache"}, k) {
+			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		}
+	}
+	l, err := openLibrary(c.Options["library"])
+	if err != nil {
+		return nil, err
+	}
+	devices, err := l.list()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if devices, err = choose(devices, c.Options["platform"], c.Options["device"]); err != nil {
+		return nil, err
+	}
+	b := &opencl{l: l, devices: devices}
+	if b.cache, err = openBinaries(c.Options["cache"]); err != nil {
+		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
+	}
+	for _, d := range devices {
+		if err := d.open(); err != nil {
+			return nil, unavailable(fmt.Errorf("%s: %w", d.facts.name, err))
+		}
+	}
+	return b, nil
+}
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", backend.ErrUnavailable, err) }
+
+// on is the device that the backend works on.
+func (b *opencl) on() *clDevice { return b.devices[b.first] }
+
+// format is a layout on that device.
+func (b *opencl) format(l graph.Layout) graph.Format {
+	return graph.Format{Device: b.on().id, Layout: l}
+}
+
+// Info implements backend.Backend.
+func (b *opencl) Info() backend.Info {
+	name := "opencl"
+	if b.first > 0 {
+		name = fmt.Sprintf("opencl:%d", b.first)
+	}
+	f := &b.on().facts
+	return backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory}
+}
+
+// Properties implements backend.Backend: what belongs together is found when kernels are written.
+func (*opencl) Properties() []property.SubgraphProperty { return nil }
+
+// Devices implements backend.Backend.
+func (b *opencl) Devices() []device.Device {
+	list := []device.Device{b.on()}
+	for i, d := range b.devices {
+		if i != b.first {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// On implements backend.Placeable.
+func (b *opencl) On(id tensor.DeviceID) (backend.Backend, error) {
+	for i, d := range b.devices {
+		if d.id == id {
+			v := *b
+			v.first = i
+			return &v, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: opencl has no device %v", backend.ErrNoDevice, id)
+}
+
+// Converters implements backend.Backend: copies between the host and the devices, in each layout.
+func (b *opencl) Converters() []convert.Converter {
+	var list []convert.Converter
+	for _, l := range layouts() {
+		list = append(list, convert.Copies(l, convert.Cost{Fixed: 20000, PerByte: 0.1}, b.Devices()...)...)
+	}
+	return list
+}
+
+// Close implements backend.Backend. The devices stay open: others of the process may work on them.
+func (*opencl) Close() error { return nil }

@@ -1,0 +1,222 @@
+package opencl
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// Numbers of OpenCL's.
+const (
+	programBinarySizes, programBinaries = 0x1165, 0x1166
+	programLog                          = 0x1183
+)
+
+// buildOptions hold for every kernel: the language alone, so that arithmetic is exact to the last bit where OpenCL asks for it.
+const buildOptions = "-cl-std=CL1.2"
+
+// mostLog bounds the text of a compiler's messages in an error.
+const mostLog = 2000
+
+// programs are those that the device has compiled, by the hash of their text. Those that no instance uses any more are kept, up
+// to idlePrograms of them: shapes come back.
+type programs struct {
+	mu    sync.Mutex
+	known map[string]*program
+	idle  []*program // the longest idle first
+}
+
+const idlePrograms = 256
+
+// program is compiled text.
+type program struct {
+	d       *clDevice
+	key     string
+	users   int // instances
+	once    sync.Once
+	err     error
+	handle  uintptr
+	kernels map[string]*kernel
+}
+
+// kernel is an entry point. Its arguments are set and taken by one run at a time.
+type kernel struct {
+	mu     sync.Mutex
+	handle uintptr
+}
+
+// acquire returns the compiled kernels of a plan, for an instance; release it.
+func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *binaries) (*program, error) {
+	var kernels []*gpukernel.Kernel
+	for _, l := range plan.Launches {
+		if l.Kernel.Threads > d.facts.group || l.Kernel.Arena > d.facts.local {
+			return nil, fmt.Errorf("%w: %d work items and %d bytes of local memory", gpukernel.ErrUnsupported, l.Kernel.Threads, l.Kernel.Arena)
+		}
+		kernels = append(kernels, l.Kernel)
+	}
+	source := gpukernel.Source(gpukernel.OpenCL, kernels...)
+	sum := sha256.Sum256([]byte(source))
+	key := hex.EncodeToString(sum[:])
+	s := &d.programs
+	s.mu.Lock()
+	p := s.known[key]
+	if p == nil {
+		p = &program{d: d, key: key}
+		if s.known == nil {
+			s.known = map[string]*program{}
+		}
+		s.known[key] = p
+	}
+	if p.users++; p.users == 1 {
+		s.wake(p)
+	}
+	s.mu.Unlock()
+	if p.once.Do(func() { p.err = p.build(ctx, source, kernels, cache) }); p.err != nil {
+		err := p.err
+		s.mu.Lock()
+		delete(s.known, key) // the next one tries again
+		s.mu.Unlock()
+		return nil, err
+	}
+	return p, nil
+}
+
+// wake takes a program off the list of idle ones.
+func (s *programs) wake(p *program) {
+	for i, x := range s.idle {
+		if x == p {
+			s.idle = append(s.idle[:i], s.idle[i+1:]...)
+			return
+		}
+	}
+}
+
+// release ends the use of a program by an instance.
+func (p *program) release() {
+	s := &p.d.programs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.users--; p.users > 0 {
+		return
+	}
+	s.idle = append(s.idle, p)
+	if len(s.idle) > idlePrograms {
+		old := s.idle[0]
+		s.idle = s.idle[1:]
+		if s.known[old.key] == old {
+			delete(s.known, old.key)
+		}
+		old.free()
+	}
+}
+
+func (p *program) free() {
+	for _, k := range p.kernels {
+		p.d.l.release("clReleaseKernel", k.handle)
+	}
+	p.d.l.release("clReleaseProgram", p.handle)
+}
+
+// build compiles the text, or takes what it was compiled to before.
+func (p *program) build(ctx context.Context, source string, kernels []*gpukernel.Kernel, cache *binaries) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := newCall()
+	defer c.done()
+	saved := cache.get(p)
+	if saved == nil || p.load(c, saved) != nil {
+		if err := p.compile(c, source); err != nil {
+			return err
+		}
+		cache.put(p, c)
+	}
+	p.kernels = map[string]*kernel{}
+	for _, k := range kernels {
+		if p.kernels[k.Name] != nil {
+			continue
+		}
+		name := text(k.Name)
+		h, err := c.create(p.d.l, "clCreateKernel", p.handle, at(&name[0]))
+		if err != nil {
+			p.free()
+			return err
+		}
+		p.kernels[k.Name] = &kernel{handle: h}
+	}
+	return nil
+}
+
+// compile compiles the text.
+func (p *program) compile(c *call, source string) error {
+	b := text(source)
+	pointer := []uintptr{at(&b[0])}
+	var err error
+	p.handle, err = c.create(p.d.l, "clCreateProgramWithSource", p.d.context, 1, at(&pointer[0]), 0)
+	runtime.KeepAlive(pointer)
+	runtime.KeepAlive(b)
+	if err != nil {
+		return err
+	}
+	return p.finish(c)
+}
+
+// load makes the program of what it was compiled to before.
+func (p *program) load(c *call, binary []byte) error {
+	words := []uintptr{at(&binary[0]), uintptr(len(binary)), p.d.handle}
+	var err error
+	p.handle, err = c.create(p.d.l, "clCreateProgramWithBinary", p.d.context, 1, at(&words[2]), at(&words[1]), at(&words[0]), 0)
+	runtime.KeepAlive(words)
+	runtime.KeepAlive(binary)
+	if err != nil {
+		return err
+	}
+	return p.finish(c)
+}
+
+// finish builds the program for the device. Where that fails nothing is left of it.
+func (p *program) finish(c *call) error {
+	options := text(buildOptions)
+	c.word = p.d.handle
+	err := c.do(p.d.l, "clBuildProgram", p.handle, 1, at(&c.word), at(&options[0]), 0, 0)
+	runtime.KeepAlive(options)
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if log, bad := c.bytesOf(p.d.l, "clGetProgramBuildInfo", p.handle, p.d.handle, programLog); bad == nil {
+			e.Text = strings.TrimRight(string(log[:min(len(log), mostLog)]), "\x00 \n")
+		}
+	}
+	p.d.l.release("clReleaseProgram", p.handle)
+	p.handle = 0
+	return err
+}
+
+// binary returns what the program was compiled to.
+func (p *program) binary(c *call) ([]byte, error) {
+	sizes, err := c.bytesOf(p.d.l, "clGetProgramInfo", p.handle, programBinarySizes)
+	if err != nil || len(sizes) != 8 {
+		return nil, err
+	}
+	var n uint64
+	for i, b := range sizes {
+		n |= uint64(b) << (8 * i)
+	}
+	if n == 0 || n > mostBinary {
+		return nil, nil
+	}
+	b := make([]byte, n)
+	words := []uintptr{at(&b[0])}
+	err = c.do(p.d.l, "clGetProgramInfo", p.handle, programBinaries, 8, at(&words[0]), 0)
+	runtime.KeepAlive(words)
+	return b, err
+}

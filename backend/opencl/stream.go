@@ -1,0 +1,176 @@
+package opencl
+
+import (
+	"context"
+	"sync"
+
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/internal/dl"
+)
+
+// stream is a queue whose commands the device runs in order. What is queued begins without the host's doing.
+type stream struct {
+	d      *clDevice
+	queue  uintptr
+	closed bool
+	keep   [][]byte // the host's memory that copies since the last event read or write
+}
+
+// NewStream implements device.Device.
+func (d *clDevice) NewStream() (device.Stream, error) {
+	c := newCall()
+	defer c.done()
+	q, err := d.queue(c)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{d: d, queue: q}, nil
+}
+
+// Record implements device.Stream.
+func (s *stream) Record() (device.Event, error) {
+	if s.closed {
+		return nil, device.ErrClosed
+	}
+	return s.mark()
+}
+
+// mark returns the event of everything queued so far.
+func (s *stream) mark() (device.Event, error) {
+	c := newCall()
+	defer c.done()
+	c.word = 0
+	if err := c.do(s.d.l, "clEnqueueMarkerWithWaitList", s.queue, 0, 0, at(&c.word)); err != nil {
+		return nil, err
+	}
+	return s.watch(c, c.word)
+}
+
+// watch returns the event of a command, the last one that was queued, and has the device begin.
+func (s *stream) watch(c *call, handle uintptr) (device.Event, error) {
+	e := &event{HostEvent: device.NewEvent(), d: s.d, handle: handle, keep: s.keep}
+	s.keep = nil
+	const complete = 0
+	token := running.put(e)
+	if err := check("clSetEventCallback", int32(c.invoke(s.d.l.setEventCallback, handle, complete, completed(), token))); err != nil {
+		running.take(token)
+		e.Close()
+		return nil, err
+	}
+	if err := check("clFlush", int32(c.invoke(s.d.l.flush, s.queue))); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// WaitFor implements device.Stream: the device waits for its own events, and for others by one of its own that the host lets happen.
+func (s *stream) WaitFor(_ context.Context, e device.Event) error {
+	if s.closed {
+		return device.ErrClosed
+	}
+	if e == nil {
+		return nil
+	}
+	if done, _ := e.Done(); done {
+		return nil // whatever its error: the order alone is the stream's matter
+	}
+	c := newCall()
+	defer c.done()
+	if own, ok := e.(*event); ok && own.d == s.d {
+		c.word = own.handle
+		return c.do(s.d.l, "clEnqueueBarrierWithWaitList", s.queue, 1, at(&c.word), 0)
+	}
+	gate, err := c.create(s.d.l, "clCreateUserEvent", s.d.context)
+	if err != nil {
+		return err
+	}
+	c.word = gate
+	err = c.do(s.d.l, "clEnqueueBarrierWithWaitList", s.queue, 1, at(&c.word), 0)
+	e.Notify(func(error) { go s.d.happen(gate) })
+	return err
+}
+
+// happen lets an event of the host's happen, and gives it back.
+func (d *clDevice) happen(gate uintptr) {
+	c := newCall()
+	defer c.done()
+	c.invoke(d.l.fn["clSetUserEventStatus"], gate, 0)
+	c.invoke(d.l.fn["clReleaseEvent"], gate)
+}
+
+// Sync implements device.Stream.
+func (s *stream) Sync(ctx context.Context) error {
+	e, err := s.Record()
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.Wait(ctx)
+}
+
+// Close implements device.Stream.
+func (s *stream) Close() error {
+	if s.closed {
+		return nil
+	}
+	err := s.Sync(context.Background())
+	s.closed = true
+	s.d.l.release("clReleaseCommandQueue", s.queue)
+	return err
+}
+
+// event is the end of a command, and of all those before it on its stream. The driver tells of it on a thread of its own.
+type event struct {
+	*device.HostEvent
+	d      *clDevice
+	handle uintptr
+	keep   [][]byte // the host's memory until then
+	once   sync.Once
+}
+
+// Close implements device.Event.
+func (e *event) Close() { e.once.Do(func() { e.d.l.release("clReleaseEvent", e.handle) }) }
+
+// running are the events that the driver will tell of, by what it tells.
+var running waiting
+
+type waiting struct {
+	mu     sync.Mutex
+	last   uintptr
+	events map[uintptr]*event
+}
+
+func (w *waiting) put(e *event) uintptr {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.events == nil {
+		w.events = map[uintptr]*event{}
+	}
+	w.last++
+	w.events[w.last] = e
+	return w.last
+}
+
+func (w *waiting) take(token uintptr) *event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.events[token]
+	delete(w.events, token)
+	return e
+}
+
+// completed returns the function that the driver calls when a command is over.
+var completed = sync.OnceValue(func() uintptr {
+	return dl.Callback(func(_, status, token uintptr) uintptr {
+		if e := running.take(token); e != nil {
+			var err error
+			if s := int32(status); s < 0 {
+				err = &Error{Function: "a queued command", Status: s}
+			}
+			e.keep = nil
+			e.Complete(err)
+		}
+		return 0
+	})
+})
