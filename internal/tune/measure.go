@@ -26,10 +26,8 @@ const (
 	// roundTime is how long something short runs in a round, and roundRuns how often at least.
 	roundTime = 1500 * time.Microsecond
 	roundRuns = 2
-	// hopeless is how many times as long as the best of its rivals something takes that is not measured any further, after as many
-	// rounds as doubts takes: what else the machine does may have met all of the first ones.
-	hopeless = 2.5
-	doubts   = 3
+	// long is how long a whole program runs that is run once in a round, so that it has more rounds.
+	long = 5 * time.Millisecond
 	// near is how close rivals are that are told apart with more rounds, in parts of the better one.
 	near = 0.03
 	// together is how many subjects there are at one time: rounds of each lie apart, since what else a machine does comes and goes.
@@ -38,6 +36,13 @@ const (
 	grace = time.Second
 	// leastNanos is what reading the clock takes.
 	leastNanos = 20
+)
+
+// hopeless is how many times as long as the best of its rivals a candidate takes that is measured no further, by rounds: what else the
+// machine does may have met all of the first ones. Of whole programs, those that are close need the time.
+var (
+	hopeless      = []float64{25, 25, 2.5}
+	hopelessWhole = []float64{2.5, 1.6, 1.25}
 )
 
 // swept is larger than the caches of a core, and smaller than what cores share.
@@ -83,8 +88,8 @@ func (s *series) noise() float64 {
 	return math.Sqrt(sum / float64(len(low)-1) / float64(len(low)))
 }
 
-// round runs a subject some times.
-func (s *series) round(ctx context.Context, cold bool) {
+// round runs a subject some times; once where a run takes so long.
+func (s *series) round(ctx context.Context, cold bool, once time.Duration) {
 	best := math.Inf(1)
 	for begin, n := time.Now(), 0; n < roundRuns || time.Since(begin) < roundTime && n < 64; n++ {
 		if cold {
@@ -97,7 +102,7 @@ func (s *series) round(ctx context.Context, cold bool) {
 		}
 		s.runs++
 		best = min(best, max(float64(d.Nanoseconds()), leastNanos))
-		if d > 100*time.Millisecond {
+		if d > once {
 			break
 		}
 	}
@@ -106,19 +111,22 @@ func (s *series) round(ctx context.Context, cold bool) {
 
 // contest measures rivals by turns.
 type contest struct {
-	list []*series
-	most int // rounds
+	list     []*series
+	most     int           // rounds
+	cold     bool          // caches are emptied before each run
+	once     time.Duration // how long something runs that is run once in a round
+	hopeless []float64
 }
 
 // turn gives each rival a round that still needs one. It reports whether one did.
-func (c *contest) turn(ctx context.Context, round int, cold bool) bool {
+func (c *contest) turn(ctx context.Context, round int) bool {
 	some := false
 	for _, s := range c.list {
 		if s.over {
 			continue
 		}
 		some = true
-		if s.round(ctx, cold); ctx.Err() != nil {
+		if s.round(ctx, c.cold, c.once); ctx.Err() != nil {
 			return false
 		}
 	}
@@ -136,7 +144,7 @@ func (c *contest) decide(rounds int) {
 		if s.over {
 			continue
 		}
-		if slow := s.least() / best.least(); slow > hopeless && rounds >= doubts || slow > 10*hopeless {
+		if slow := s.least() / best.least(); slow > c.hopeless[min(rounds, len(c.hopeless))-1] {
 			s.over = true
 			continue
 		}
@@ -213,7 +221,7 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 		}
 		c := contests[t.rivals]
 		if c == nil {
-			c = &contest{most: mostRounds}
+			c = &contest{most: mostRounds, cold: true, once: 100 * time.Millisecond, hopeless: hopeless}
 			contests[t.rivals] = c
 			order = append(order, c)
 		}
@@ -222,7 +230,7 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 	for round, more := 0, true; more && ctx.Err() == nil; round++ {
 		more = false
 		for _, c := range order {
-			more = c.turn(ctx, round, true) || more
+			more = c.turn(ctx, round) || more
 		}
 	}
 	for i, t := range tasks {
@@ -265,10 +273,10 @@ type Whole struct {
 }
 
 // Race runs wholes by turns, and returns how long each takes, the fastest first; of equals the first that was given. Those that fail
-// or take very much longer than those before are left out, and told to failed. It ends when the fastest is known, or soon after the deadline, but each runs three rounds. The
-// error is ctx's.
+// or take very much longer than those before are left out, and told to failed. It ends when the fastest is known, or soon after the
+// deadline, but what is close runs three rounds. The error is ctx's.
 func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(name string, err error)) ([]Run, error) {
-	c := &contest{most: wholeRounds}
+	c := &contest{most: wholeRounds, once: long, hopeless: hopelessWhole}
 	best := time.Duration(math.MaxInt64) / 16
 	for i, w := range list {
 		s := &series{subject: w.Subject}
@@ -285,7 +293,7 @@ func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(nam
 		}
 	}
 	for round := 0; ctx.Err() == nil && (round < 3 || time.Now().Before(deadline)); round++ {
-		if !c.turn(ctx, round, false) {
+		if !c.turn(ctx, round) {
 			break
 		}
 	}

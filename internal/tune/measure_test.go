@@ -176,6 +176,17 @@ var _ = Describe("Race", func() {
 		Expect(runs[0].Whole).To(Equal("one"))
 	})
 
+	It("spends its rounds on those that are close", func(ctx SpecContext) {
+		slow, first, second := &fake{takes: []time.Duration{15e6}}, &fake{takes: []time.Duration{7e6}}, &fake{takes: []time.Duration{71e5}}
+		runs, err := tune.Race(ctx, []tune.Whole{{Name: "slow", Subject: slow}, {Name: "second", Subject: second}, {Name: "first", Subject: first}},
+			time.Now().Add(time.Hour), nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(runs[0].Whole).To(Equal("first"))
+		Expect(slow.runs).To(Equal(3), "warm, and two rounds of one run")
+		Expect(first.runs).To(Equal(41))
+		Expect(second.runs).To(Equal(41))
+	})
+
 	It("does not wait for one that takes much longer than another", func(ctx SpecContext) {
 		list := []tune.Whole{{Name: "endless", Subject: &endless{}}, {Name: "it", Subject: &fake{takes: []time.Duration{1e6}}}, {Name: "last", Subject: &endless{}}}
 		var failed []string

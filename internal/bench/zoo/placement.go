@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -85,8 +86,9 @@ func (s *subject) shapes() map[string][]int {
 }
 
 // run measures what the choice of backends is worth: for every model and number of threads, one process runs the program of each
-// placement by turns, run by run, each round beginning with the next one. It prints medians, the paired ratios of each placement
-// behind the first two to the better of these, with their intervals, and the geometric mean of the ratios.
+// placement by turns, run by run, each round in another order, since a program may find the threads of the one before it awake. It
+// prints medians, the paired ratios of each placement behind the first two to the better of these, with their intervals, and the
+// geometric mean of the ratios.
 func (c *comparison) run(names []string, threads []int) error {
 	if c.tune > 0 {
 		dir, err := os.MkdirTemp("", "carve-tuned")
@@ -154,10 +156,9 @@ func (c *comparison) inTurns(name string, threads int) (runs [][]float64, about 
 		}
 		defer programs[i].Close()
 	}
-	begin := time.Now()
+	begin, turns := time.Now(), rand.New(rand.NewPCG(1, uint64(threads)))
 	for round := 0; round < rounds+2 || time.Since(begin).Seconds() < c.seconds; round++ {
-		for k := range programs {
-			i := (k + round) % len(programs)
+		for _, i := range turns.Perm(len(programs)) {
 			d, err := taken(ctx, programs[i], s.feeds, threads)
 			if err != nil {
 				return nil, "", err
