@@ -166,20 +166,25 @@ func (o *op) maskBias(a *attention, past *graph.Value) *graph.Value {
 	return nil
 }
 
-// withinLengths reports which keys lie within the lengths of their rows [batch, 1, 1, keys].
+// withinLengths reports which keys lie within the lengths of their rows [batch, 1, 1, keys]. Where a mask of starts behind the ends is
+// not known to be there, zeros stand behind it.
 func (o *op) withinLengths(a *attention, m *graph.Value) *graph.Value {
 	columns := o.cast(o.positions(o.ints(0), o.dim(a.k1, 2)), o.dtype(m))
 	batch, n := o.shape(a.q)[0], o.shape(m)[0]
-	if n.Equal(batch) || !n.Equal(batch.Scale(2)) {
-		if c, ok := batch.Const(); ok && !n.Equal(batch) {
-			k, known := n.Const()
-			o.require(!known || k == int64(c), ErrUnsupported, "a mask of %v elements for a batch of %v", n, batch)
-		}
+	if n.Equal(batch) {
 		return o.call("Less", nil, columns, o.unsqueeze(m, 1, 2, 3))
 	}
-	parts := o.calls("Split", 2, attrs(graph.IntAttr("axis", 0), graph.IntAttr("num_outputs", 2)), m)
-	below := o.call("Less", nil, columns, o.unsqueeze(parts[0], 1, 2, 3))
-	return o.call("And", nil, below, o.call("GreaterOrEqual", nil, columns, o.unsqueeze(parts[1], 1, 2, 3)))
+	if size, ok := n.Const(); ok {
+		b, known := batch.Const()
+		o.require(!known || size == b || size == 2*b, ErrUnsupported, "a mask of %d elements for a batch of %d", size, b)
+	}
+	count := o.dim(a.q, 0)
+	if !n.Equal(batch.Scale(2)) {
+		m = o.concat(0, m, o.call("Expand", nil, o.like(m, 0), count))
+	}
+	ends, starts := o.sliceTo(m, 0, o.ints(0), count), o.sliceTo(m, 0, count, o.sum(count, count))
+	below := o.call("Less", nil, columns, o.unsqueeze(ends, 1, 2, 3))
+	return o.call("And", nil, below, o.call("GreaterOrEqual", nil, columns, o.unsqueeze(starts, 1, 2, 3)))
 }
 
 // multiHead is attention whose queries, keys and values are given: apart, or packed as [batch, length, heads, 3, size], or keys and

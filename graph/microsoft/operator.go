@@ -29,8 +29,8 @@ type operator struct {
 	eval                 func(*call) error
 }
 
-// expansions are the operators that Expand replaces, by their schema.
-var expansions = map[*graph.Schema]*operator{}
+// expansions are the operators that Expand replaces, by their schema; known are all.
+var expansions, known = map[*graph.Schema]*operator{}, map[*graph.Schema]*operator{}
 
 func init() {
 	for _, list := range [][]operator{elementwiseOperators, productOperators, normOperators, movingOperators, attentionOperators,
@@ -39,10 +39,8 @@ func init() {
 			register(&list[i])
 		}
 	}
-	for _, list := range [][]operator{oldOperators} {
-		for i := range list {
-			registerOld(&list[i])
-		}
+	for i := range oldOperators {
+		registerOld(&oldOperators[i])
 	}
 }
 
@@ -69,6 +67,7 @@ func registerOld(x *operator) {
 }
 
 func (x *operator) bind(s *graph.Schema) {
+	known[s] = x
 	if x.expand != nil {
 		s.Infer = x.inferExpanded
 		expansions[s] = x
@@ -255,4 +254,23 @@ func (o *op) run(f func(*op)) (err error) {
 		}
 	}
 	return nil
+}
+
+// Info is an operator of the package.
+type Info struct {
+	Op       graph.Op
+	Standard bool // Expand replaces it; others have kernels of their own
+}
+
+// Operators returns all operators of the package, those of each domain in the order of their names.
+func Operators() []Info {
+	var out []Info
+	for _, op := range graph.Operators() {
+		for _, s := range graph.SchemaVersions(op.Domain, op.Name) {
+			if _, ok := known[s]; ok {
+				out = append(out, Info{Op: graph.Op{Domain: s.Domain, Name: s.Name, Since: s.Since}, Standard: expansions[s] != nil})
+			}
+		}
+	}
+	return out
 }

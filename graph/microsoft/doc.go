@@ -1,0 +1,62 @@
+// Package microsoft has the operators of ONNX Runtime's own domains, which its optimiser, its quantiser and its tools for transformers
+// write into models.
+//
+// # Where to start
+//
+// Whoever runs models needs nothing of it: carve.Compile calls [Expand], which replaces nodes by standard operators where these say the
+// same, so that every backend, fusion and report works on them. An own operator has a schema and a kernel that every backend's fallback
+// runs. [Operators] lists them.
+//
+// # Operators
+//
+// Of com.microsoft:
+//
+//	standard
+//
+//	Attention, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, CDist, ConvTransposeWithDynamicPads,
+//	DecoderMaskedMultiHeadAttention, DequantizeLinear, DynamicQuantizeLSTM, DynamicQuantizeMatMul, EmbedLayerNormalization,
+//	ExpandDims, FastGelu, FusedConv, FusedGemm, FusedMatMul, FusedMatMulActivation, GatedAdd, GatedRMSNorm,
+//	GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, IsAllFinite, MatMulBnb4, MatMulInteger16,
+//	MatMulIntegerToFloat, MatMulNBits, MulInteger, MultiHeadAttention, NhwcConv, NhwcFusedConv, NhwcMaxPool, Pad, QAttention,
+//	QEmbedLayerNormalization, QGemm, QLinearAdd, QLinearAveragePool, QLinearConcat, QLinearConv, QLinearGlobalAveragePool,
+//	QLinearLeakyRelu, QLinearMul, QLinearReduceMean, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QuantizeLinear, QuickGelu,
+//	Range, ReduceSumInteger, RotaryEmbedding, ScaledSiLU, SkipGroupNorm, SkipLayerNormalization,
+//	SkipSimplifiedLayerNormalization, TorchEmbedding, TransposeMatMul, Trilu, UnfoldTensor, Unique
+//
+//	own
+//
+//	GroupQueryAttention, Inverse, MurmurHash3, NGramRepeatBlock, Tokenizer
+//
+//	refused: loops around models, which generation runs itself
+//
+//	BeamSearch, BifurcationDetector, GreedySearch, Sampling, WhisperBeamSearch
+//
+//	refused: ONNX Runtime has it on devices, or for one of them, alone
+//
+//	BitmaskBiasDropout, BitmaskDropout, ComplexMul, ComplexMulConj, DecoderAttention, DecoderMaskedSelfAttention, DequantizeBFP,
+//	DequantizeWithOrder, DynamicSparseAttention, EPContext, GatedDeltaNet, GatedRelativePositionBias, GemmFloat8,
+//	GemmaRotaryEmbedding, Irfft, LongformerAttention, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight,
+//	PackedAttention, PackedMultiHeadAttention, PagedAttention, QMoE, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization,
+//	QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder, RelativePositionBias, RemovePadding,
+//	RestorePadding, Rfft, Snpe, SparseAttentionIndexer, SparsePagedAttention, VarlenCausalConvWithState
+//
+//	refused: it is not translated yet
+//
+//	AttnLSTM, BranchwiseRMSNorm, CausalConvWithState, CropAndResize, DynamicTimeWarping, EngramGate, HyperConnectionPostMix,
+//	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask, MoE,
+//	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
+//
+// All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
+// GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and
+// does not say which: blocks have as many channels as weights say, and where these fit both, as they have on this processor.
+//
+// Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
+// standard.
+//
+// What differs from ONNX Runtime: DynamicQuantizeLSTM keeps states and inputs as they are and rounds weights alone, so that its results are
+// nearer to those without quantisation. Quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
+// prompt of GroupQueryAttention behind its length have no meaning. Attention and MultiHeadAttention do not keep past and present in
+// one buffer.
+//
+// The package imports graph, graph/tensor and internal/cpuid of carve, nothing else.
+package microsoft

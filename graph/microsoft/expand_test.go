@@ -1,0 +1,178 @@
+package microsoft_test
+
+import (
+	"math"
+	"os"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+const head = "graph {\n  opset 12\n  opset \"com.microsoft\" 1\n  opset \"com.microsoft.nchwc\" 1\n"
+
+// expanded returns the operators that a graph consists of after Expand, and its graph.
+func expanded(text string) (string, *graph.Graph, error) {
+	g, err := graph.Parse(head + text + "}")
+	if err != nil {
+		return "", nil, err
+	}
+	if err := graph.InferGraph(g); err != nil {
+		return "", nil, err
+	}
+	if err := microsoft.Expand(g); err != nil {
+		return "", nil, err
+	}
+	if err := graph.Verify(g); err != nil {
+		return "", nil, err
+	}
+	var ops []string
+	for n := range g.Nodes() {
+		ops = append(ops, n.Op.Name)
+	}
+	return strings.Join(ops, " "), g, nil
+}
+
+var _ = DescribeTable("a node becomes the standard operators that it stands for", func(text, want, typ string) {
+	ops, g, err := expanded(text)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ops).To(Equal(want))
+	Expect(g.Outputs[0].Name).To(Equal("y"))
+	Expect(g.Outputs[0].Type.String()).To(Equal(typ))
+	for n := range g.Nodes() {
+		Expect(n.Provenance()).To(Equal([]string{"node"}))
+	}
+},
+	Entry("BiasGelu", "input %a: f32[N,8]\n input %b: f32[8]\n %y = com.microsoft::BiasGelu(%a, %b) \"node\"\n output %y", "Add Gelu", "f32[N,8]"),
+	Entry("FusedMatMul that turns and scales", "input %a: f32[N,3,8]\n input %b: f32[N,5,3]\n %y = com.microsoft::FusedMatMul(%a, %b; transA=1, transB=1, alpha=0.5) \"node\"\n output %y",
+		"Transpose Transpose MatMul Mul", "f32[N,8,5]"),
+	Entry("SkipLayerNormalization", "input %a: f32[N,S,8]\n input %b: f32[N,S,8]\n input %c: f32[8]\n %y = com.microsoft::SkipLayerNormalization(%a, %b, %c) \"node\"\n output %y",
+		"Add LayerNormalization", "f32[N,S,8]"),
+	Entry("LayerNormalization below version 17", "input %a: f32[N,8]\n input %c: f32[8]\n %y = LayerNormalization/1(%a, %c) \"node\"\n output %y", "LayerNormalization", "f32[N,8]"),
+	Entry("FusedConv", "input %x: f32[N,3,8,8]\n input %w: f32[4,3,3,3]\n %y = com.microsoft::FusedConv(%x, %w; activation=\"Relu\") \"node\"\n output %y", "Conv Relu", "f32[N,4,6,6]"),
+	Entry("a result that is an operand", "input %x: f32[N,16,8,8]\n %y = com.microsoft.nchwc::ReorderInput(%x) \"node\"\n output %y", "Identity", "f32[N,16,8,8]"),
+	Entry("Attention over a sequence of any length",
+		"input %x: f32[N,S,8]\n input %w: f32[8,24]\n %y = com.microsoft::Attention(%x, %w; num_heads=2) \"node\"\n output %y",
+		"MatMul Split Reshape Transpose Reshape Transpose Reshape Transpose Transpose MatMul Mul Softmax MatMul Transpose Reshape", "f32[N,S,8]"),
+)
+
+var _ = DescribeTable("a node that nothing stands for is refused", func(text string, cause error) {
+	_, _, err := expanded(text)
+	Expect(err).To(MatchError(cause))
+	Expect(err.Error()).To(ContainSubstring(`"node"`))
+},
+	Entry("an activation that is none", "input %x: f32[N,3,8,8]\n input %w: f32[4,3,3,3]\n %y = com.microsoft::FusedConv(%x, %w; activation=\"What\") \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("no heads", "input %x: f32[N,S,8]\n input %w: f32[8,24]\n %y = com.microsoft::Attention(%x, %w; num_heads=0) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("weights of another size", "input %x: f32[N,32]\n const %w = u8[2,1,4]{1,2,3,4,5,6,7,8}\n input %s: f32[2,1]\n %y = com.microsoft::MatMulNBits(%x, %w, %s; K=32, N=2, block_size=32) \"node\"\n output %y",
+		microsoft.ErrShape),
+	Entry("a rank that is not known", "input %x: f32[*]\n input %w: f32[8,24]\n %y = com.microsoft::FusedMatMul(%x, %w; transA=1) \"node\"\n output %y", microsoft.ErrShape),
+	Entry("blocked weights that a run knows", "input %x: f32[N,16,8,8]\n input %w: f32[16,16,3,3]\n %y = com.microsoft.nchwc::Conv(%x, %w) \"node\"\n output %y", microsoft.ErrUnsupported),
+	Entry("heads that do not divide", "input %q: f32[N,S,8]\n input %l: i32[N]\n input %t: i32[]\n %y = com.microsoft::GroupQueryAttention(%q, _, _, _, _, %l, %t; num_heads=3, kv_num_heads=2) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("an expression that is none", "input %x: str[N]\n %y = com.microsoft::Tokenizer(%x; mark=0, mincharnum=1, pad_value=\"\", tokenexp=\"(\") \"node\"\n output %y", microsoft.ErrAttribute),
+)
+
+// run compiles a graph of one node for the host's kernels and runs it.
+func run(ctx SpecContext, text string, in map[string]tensor.Value) *tensor.Tensor {
+	GinkgoHelper()
+	g, err := graph.Parse(head + text + "}")
+	Expect(err).NotTo(HaveOccurred())
+	p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Verify: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(p.Close)
+	out, err := p.Run(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	return out["y"].(*tensor.Tensor)
+}
+
+var _ = Describe("results follow from the definition", func() {
+	It("weights of 4 bits: low bits first, in blocks of a scale and a zero point, the last block in part", func(ctx SpecContext) {
+		const k, n, block, blocks = 40, 3, 32, 2
+		bytes, zeros := make([]byte, n*blocks*block/2), []byte{0x3a, 0x71, 0xf0}
+		for i := range bytes {
+			bytes[i] = byte(i*37 + 11)
+		}
+		scales, x := make([]float32, n*blocks), make([]float32, 2*k)
+		for i := range scales {
+			scales[i] = float32(i+1) / 8
+		}
+		for i := range x {
+			x[i] = float32(i%7) - 3
+		}
+		g := "input %x: f32[M,40]\n input %b: u8[3,2,16]\n input %s: f32[3,2]\n input %z: u8[3]\n" +
+			" %y = com.microsoft::MatMulNBits(%x, %b, %s, %z; K=40, N=3, block_size=32, bits=4) \"node\"\n output %y"
+		y := run(ctx, g, map[string]tensor.Value{"x": tensor.From(x, 2, k), "b": tensor.From(bytes, n, blocks, block/2), "s": tensor.From(scales, n, blocks), "z": tensor.From(zeros, n)})
+		want := make([]float32, 2*n)
+		for r := range 2 {
+			for c := range n {
+				for i := range k {
+					q := bytes[(c*blocks*block+i)/2] >> (i % 2 * 4) & 15
+					z := zeros[c] >> (i / block * 4) & 15
+					want[r*n+c] += x[r*k+i] * (float32(q) - float32(z)) * scales[c*blocks+i/block]
+				}
+			}
+		}
+		for i, v := range tensor.Elements[float32](y) {
+			Expect(v).To(BeNumerically("~", want[i], 1e-3))
+		}
+	})
+	It("one query of two heads behind a cache of one, which they share", func(ctx SpecContext) {
+		q, k, v := []float32{1, 2, 3, 4}, []float32{1, -1}, []float32{5, 6}
+		pastK, pastV := []float32{0.5, 1}, []float32{-1, 2}
+		y := run(ctx, "input %q: f32[1,1,4]\n input %k: f32[1,1,2]\n input %v: f32[1,1,2]\n input %pk: f32[1,1,P,2]\n input %pv: f32[1,1,P,2]\n input %l: i32[1]\n input %t: i32[1]\n"+
+			" %y = com.microsoft::GroupQueryAttention(%q, %k, %v, %pk, %pv, %l, %t; num_heads=2, kv_num_heads=1) \"node\"\n output %y", map[string]tensor.Value{
+			"q": tensor.From(q, 1, 1, 4), "k": tensor.From(k, 1, 1, 2), "v": tensor.From(v, 1, 1, 2), "pk": tensor.From(pastK, 1, 1, 1, 2), "pv": tensor.From(pastV, 1, 1, 1, 2),
+			"l": tensor.From([]int32{1}, 1), "t": tensor.From([]int32{2}, 1)})
+		got := tensor.Elements[float32](y)
+		for h := range 2 {
+			a := math.Exp(float64(q[2*h]*pastK[0]+q[2*h+1]*pastK[1]) / math.Sqrt2)
+			b := math.Exp(float64(q[2*h]*k[0]+q[2*h+1]*k[1]) / math.Sqrt2)
+			for i := range 2 {
+				Expect(got[2*h+i]).To(BeNumerically("~", (a*float64(pastV[i])+b*float64(v[i]))/(a+b), 1e-5))
+			}
+		}
+	})
+	It("tokens between separators, padded and marked", func(ctx SpecContext) {
+		y := run(ctx, "input %x: str[N]\n %y = com.microsoft::Tokenizer(%x; mark=1, mincharnum=1, pad_value=\"#\", separators=[\" \", \",\"]) \"node\"\n output %y",
+			map[string]tensor.Value{"x": tensor.FromStrings([]string{"a b,c", "ü"}, 2)})
+		Expect(y.Shape).To(Equal([]int{2, 5}))
+		Expect(y.Strings).To(Equal([]string{"\x02", "a", "b", "c", "\x03", "\x02", "ü", "\x03", "#", "#"}))
+	})
+	It("the sum of quantised numbers, rounded once", func(ctx SpecContext) {
+		y := run(ctx, "input %a: u8[3]\n input %b: u8[1]\n const %s = f32[]{0.5}\n const %t = f32[]{0.25}\n const %z = u8[]{10}\n"+
+			" %y = com.microsoft::QLinearAdd(%a, %s, %z, %b, %t, %z, %s, %z) \"node\"\n output %y",
+			map[string]tensor.Value{"a": tensor.From([]uint8{0, 10, 255}, 3), "b": tensor.From([]uint8{13}, 1)})
+		Expect(tensor.Elements[uint8](y)).To(Equal([]uint8{2, 12, 255})) // 1.5 steps more: ties to even
+	})
+	It("MurmurHash3, whose values are known", func(ctx SpecContext) {
+		y := run(ctx, "input %x: str[N]\n %y = com.microsoft::MurmurHash3(%x) \"node\"\n output %y", map[string]tensor.Value{"x": tensor.FromStrings([]string{"", "hello", "test"}, 3)})
+		Expect(tensor.Elements[uint32](y)).To(Equal([]uint32{0, 0x248bfa47, 0xba6bd213}))
+	})
+})
+
+var _ = Describe("the table of operators", func() {
+	It("is in the documentation", func() {
+		doc, err := os.ReadFile("doc.go")
+		Expect(err).NotTo(HaveOccurred())
+		list := microsoft.Operators()
+		Expect(len(list)).To(BeNumerically(">", 70))
+		standard, rest, ok := strings.Cut(string(doc), "//\town\n")
+		Expect(ok).To(BeTrue())
+		own, _, _ := strings.Cut(rest, "refused")
+		for _, x := range list {
+			if x.Op.Domain != microsoft.Domain {
+				continue
+			}
+			where := own
+			if x.Standard {
+				where = standard
+			}
+			Expect(where).To(MatchRegexp(`[\t ]`+x.Op.Name+`[,\n]`), x.Op.Name)
+		}
+	})
+})
