@@ -27,10 +27,7 @@ func binarySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, operators.NotFloat32(b)
 	}
 	if !operators.IsFloat32(a) {
-		if _, ok := integerBinary[n.Op.Name]; !ok || a.Type.DType != tensor.Int64 && a.Type.DType != tensor.Int32 {
-			return nil, operators.NotFloat32(a)
-		}
-		return operators.RowMajor(n), nil
+		return integerSignatures(n)
 	}
 	y := n.Outputs[0]
 	plain := operators.RowMajor(n)
@@ -124,7 +121,7 @@ func settleBinary(p *planner, n *graph.Node) {
 func planBinary(p *planner, n *graph.Node) error {
 	a, b, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 	if !operators.IsFloat32(a) {
-		return p.integerBinary(n)
+		return planIntegerBinary(p, n)
 	}
 	op := floatBinary[n.Op.Name]
 	if y.Format == blocked && (a.Format != blocked || b.Format != blocked || !sameDims(p.Dims[a.ID], p.Dims[b.ID])) {
@@ -414,38 +411,6 @@ func (b *broadcast) run(kernels vec.Kernels, op vec.BinaryOp, d, x, y []float32,
 		kernels.ScalarBinary(op, d, x[ox], y[oy+from:oy+to])
 	default:
 		kernels.Binary(op, d, x[ox+from:ox+to], y[oy+from:oy+to])
-	}
-}
-
-// integer operators and comparisons: small tensors of masks and positions.
-
-var integerBinary = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Max": true, "Min": true}
-
-func (p *planner) integerBinary(n *graph.Node) error {
-	if n.Inputs[0].Type.DType == tensor.Int32 {
-		return elementwise2(p, n, integerFunc[int32](n.Op.Name))
-	}
-	return elementwise2(p, n, integerFunc[int64](n.Op.Name))
-}
-
-func integerFunc[T int32 | int64](name string) func(a, b T) T {
-	switch name {
-	case "Add":
-		return func(a, b T) T { return a + b }
-	case "Sub":
-		return func(a, b T) T { return a - b }
-	case "Mul":
-		return func(a, b T) T { return a * b }
-	case "Max":
-		return func(a, b T) T { return max(a, b) }
-	case "Min":
-		return func(a, b T) T { return min(a, b) }
-	}
-	return func(a, b T) T {
-		if b == 0 {
-			return 0
-		}
-		return a / b
 	}
 }
 

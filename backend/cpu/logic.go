@@ -14,7 +14,7 @@ import (
 // Comparisons, boolean operators, Where and Pow: row-major, by plain loops except where floats are many.
 
 type ordered interface {
-	~float32 | ~int32 | ~int64 | ~uint8
+	~float32 | ~int32 | ~int64 | ~uint8 | ~int8
 }
 
 var comparisons = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
@@ -25,7 +25,7 @@ func compareSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	}
 	a := n.Input(0)
 	switch a.Type.DType {
-	case tensor.Float32, tensor.Int32, tensor.Int64:
+	case tensor.Float32, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Int8:
 		return operators.RowMajor(n), nil
 	case tensor.Bool:
 		if n.Op.Name == "Equal" {
@@ -43,6 +43,8 @@ func planCompare(p *planner, n *graph.Node) error {
 		return elementwise2(p, n, compareFunc[int32](n.Op.Name))
 	case tensor.Int64:
 		return elementwise2(p, n, compareFunc[int64](n.Op.Name))
+	case tensor.Int8:
+		return elementwise2(p, n, compareFunc[int8](n.Op.Name))
 	}
 	return elementwise2(p, n, compareFunc[uint8](n.Op.Name))
 }

@@ -40,7 +40,7 @@ func small(m *model, dt tensor.DType, shape ...int) *graph.Value {
 var _ = Describe("comparisons", func() {
 	It("agree with the reference kernels", seeds(40, func(m *model) {
 		shape := []int{m.between(1, 3), m.between(1, 4), m.between(1, 20)}
-		dt := pick(m, tensor.Float32, tensor.Int32, tensor.Int64)
+		dt := pick(m, tensor.Float32, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Int8)
 		op := pick(m, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 		if m.chance(8) {
 			dt, op = tensor.Bool, "Equal"

@@ -1,0 +1,136 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/property"
+)
+
+// Operators on two integers of one type, of 8 to 64 bits: small tensors of masks, positions and hashes. Sums and products wrap
+// around; what is divided by 0 is 0. Mod takes float32 too.
+
+// integer is an element type of such operands.
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+// integerSignatures: both operands have one type.
+func integerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := alignsByAxis(n); why != nil {
+		return nil, why
+	}
+	if len(n.Inputs) != 2 {
+		return nil, property.Because(property.Unsupported, "%d operands", len(n.Inputs))
+	}
+	a, b := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
+	if a != b || planOfIntegers(a) == nil && !(a == tensor.Float32 && n.Is("Mod")) {
+		return nil, property.Because(property.DTypeReason, "no %v of %v and %v", n.Op.Name, a, b)
+	}
+	if d := n.Str("direction", ""); n.Is("BitShift") && d != "LEFT" && d != "RIGHT" {
+		return nil, property.Because(property.Attribute, "direction %q", d)
+	}
+	return operators.RowMajor(n), nil
+}
+
+// planOfIntegers returns what plans an operator on integers of a type, nil for another type.
+func planOfIntegers(dt tensor.DType) func(p *planner, n *graph.Node) error {
+	switch dt {
+	case tensor.Int8:
+		return planIntegers[int8]
+	case tensor.Int16:
+		return planIntegers[int16]
+	case tensor.Int32:
+		return planIntegers[int32]
+	case tensor.Int64:
+		return planIntegers[int64]
+	case tensor.Uint8:
+		return planIntegers[uint8]
+	case tensor.Uint16:
+		return planIntegers[uint16]
+	case tensor.Uint32:
+		return planIntegers[uint32]
+	case tensor.Uint64:
+		return planIntegers[uint64]
+	}
+	return nil
+}
+
+func planIntegers[T integer](p *planner, n *graph.Node) error {
+	return elementwise2(p, n, integerFunc[T](n))
+}
+
+func planIntegerBinary(p *planner, n *graph.Node) error {
+	if operators.IsFloat32(n.Inputs[0]) {
+		return elementwise2(p, n, floatMod(n.Int("fmod", 0) != 0))
+	}
+	return planOfIntegers(n.Inputs[0].Type.DType)(p, n)
+}
+
+// floatMod returns the remainder of float32, with the dividend's sign or with the divisor's.
+func floatMod(dividend bool) func(a, b float32) float32 {
+	return func(a, b float32) float32 {
+		m := math.Mod(float64(a), float64(b))
+		if !dividend && m != 0 && (m < 0) != (b < 0) {
+			m += float64(b)
+		}
+		return float32(m)
+	}
+}
+
+// integerFunc returns what a node does with two integers.
+func integerFunc[T integer](n *graph.Node) func(a, b T) T {
+	switch n.Op.Name {
+	case "Add":
+		return func(a, b T) T { return a + b }
+	case "Sub":
+		return func(a, b T) T { return a - b }
+	case "Mul":
+		return func(a, b T) T { return a * b }
+	case "Max":
+		return func(a, b T) T { return max(a, b) }
+	case "Min":
+		return func(a, b T) T { return min(a, b) }
+	case "BitwiseAnd":
+		return func(a, b T) T { return a & b }
+	case "BitwiseOr":
+		return func(a, b T) T { return a | b }
+	case "BitwiseXor":
+		return func(a, b T) T { return a ^ b }
+	case "BitShift":
+		if n.Str("direction", "") == "LEFT" {
+			return func(a, b T) T { return a << uint64(b) }
+		}
+		return func(a, b T) T { return a >> uint64(b) }
+	case "Mod":
+		return integerMod[T](n.Int("fmod", 0) != 0)
+	}
+	return func(a, b T) T {
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	}
+}
+
+// integerMod returns the remainder, with the dividend's sign or with the divisor's.
+func integerMod[T integer](dividend bool) func(a, b T) T {
+	return func(a, b T) T {
+		if b == 0 {
+			return 0
+		}
+		m := a % b
+		if !dividend && m != 0 && (m < 0) != (b < 0) {
+			m += b
+		}
+		return m
+	}
+}
+
+func init() {
+	for _, name := range []string{"Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"} {
+		table.Register(name, operator{Signatures: integerSignatures, Plan: planIntegerBinary})
+	}
+}

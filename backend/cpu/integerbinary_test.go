@@ -1,0 +1,56 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// wholeNumbers adds an input of integers of a type, of all magnitudes, 0 and the extremes among them.
+func wholeNumbers(m *model, dt tensor.DType, shape ...int) *graph.Value {
+	GinkgoHelper()
+	t, err := tensor.New(dt, shape...)
+	Expect(err).NotTo(HaveOccurred())
+	size := dt.Size()
+	for at := 0; at < len(t.Bytes()); at += size {
+		b := t.Bytes()[at : at+size]
+		switch m.r.IntN(4) {
+		case 0: // 0 or 1
+			b[0] = byte(m.r.IntN(2))
+		case 1: // the largest or the smallest
+			b[size-1] = pick(m, byte(0x7f), 0x80)
+		default:
+			for i := range m.between(1, size) {
+				b[i] = byte(m.r.Uint32())
+			}
+		}
+	}
+	return m.feed(t)
+}
+
+var _ = Describe("operators on two integers", func() {
+	It("agree with the reference kernels", seeds(150, func(m *model) {
+		dt := pick(m, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+		op := pick(m, "Mod", "Add", "Sub", "Mul", "Div", "Max", "Min", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+		var attrs []any
+		if op == "Mod" {
+			attrs = []any{graph.IntAttr("fmod", int64(m.r.IntN(2)))}
+		}
+		if m.chance(6) {
+			dt, op, attrs = pick(m, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64), "BitShift", []any{graph.StringAttr("direction", pick(m, "LEFT", "RIGHT"))}
+		}
+		shape := []int{m.between(1, 3), m.between(1, 20)}
+		a, b := wholeNumbers(m, dt, shape...), wholeNumbers(m, dt, broadcastTo(m, shape)...)
+		if op != "BitShift" && m.chance(2) {
+			a, b = b, a
+		}
+		m.sample(m.op(op, append([]any{a, b}, attrs...)...))
+	}))
+
+	It("of floats is Mod alone", seeds(10, func(m *model) {
+		a, b := m.input(4, 9), away(m, m.input(9))
+		m.sample(m.op("Mod", a, b, graph.IntAttr("fmod", 1)), m.op("Mod", m.op("Mul", a, m.scalar(7)), b, graph.IntAttr("fmod", 1)))
+	}))
+})
