@@ -109,6 +109,7 @@ func cast(m *maker, op string) []*graph.Value {
 var binaryGenerators = collect(
 	each(binaryOf, "Add", "Sub", "Mul", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
 	each(variadic, "Max", "Min", "Sum", "Mean"),
+	each(integersOf, "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
 	map[string]generator{"Pow": pow, "PRelu": prelu, "Where": where},
 	each(func(m *maker, op string) []*graph.Value {
 		shape := m.shape(m.between(0, 4))
@@ -143,6 +144,21 @@ func binaryOf(m *maker, op string) []*graph.Value {
 		y = m.within(dt, 1, 4, b...)
 	}
 	return one(m.call(op, x, y).one())
+}
+
+// integersOf is an operator on two integers.
+func integersOf(m *maker, op string) []*graph.Value {
+	dt := pick(m, tensor.Int32, tensor.Int64, tensor.Int8, tensor.Uint8, tensor.Uint16, tensor.Uint64)
+	a, b := m.pair()
+	if op == "BitShift" {
+		dt = pick(m, tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+		return one(m.call(op, m.operand(dt, a...), m.within(dt, 0, 9, b...)).text("direction", pick(m, "LEFT", "RIGHT")).one())
+	}
+	c := m.call(op, m.operand(dt, a...), m.operand(dt, b...))
+	if op == "Mod" {
+		c.flag("fmod")
+	}
+	return one(c.one())
 }
 
 func variadic(m *maker, op string) []*graph.Value {

@@ -43,6 +43,19 @@ func checkRandom(first, operators, chains int) {
 	}
 }
 
+// checkQuantised runs so many cases of networks on integers.
+func checkQuantised(first, n int) {
+	GinkgoHelper()
+	ran := 0
+	for seed := range n {
+		if c, err := backendtest.RandomQuantised(uint64(first+seed), 1); err == nil {
+			checkCase(c)
+			ran++
+		}
+	}
+	Expect(ran).To(BeNumerically(">", n*9/10), "the reference refuses the others")
+}
+
 // taken reports whether there are random cases of an operator that a backend supports.
 func taken(b backend.Backend, op string) bool {
 	for seed := range uint64(60) {
@@ -61,6 +74,15 @@ var _ = Describe("random operators, and chains of them", func() {
 			Skip("takes minutes: -ginkgo.label-filter=slow")
 		}
 		checkRandom(1000, 60, 6000)
+	})
+
+	It("of networks on integers are the reference's, bit for bit", func() { checkQuantised(0, 300) })
+
+	It("of networks on integers are the reference's, bit for bit: 20,000", Label("slow"), func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes minutes: -ginkgo.label-filter=slow")
+		}
+		checkQuantised(1000, 20000)
 	})
 
 	It("include every operator that the backend has", func() {

@@ -37,6 +37,17 @@ func randomly(lib string, seed uint64) carve.Options {
 	return o
 }
 
+// checkQuantised runs so many cases of networks on integers, in the formats that the library likes best.
+func checkQuantised(ctx context.Context, lib string, first, n int) {
+	GinkgoHelper()
+	for seed := range n {
+		if c, err := backendtest.RandomQuantised(uint64(first+seed), 2); err == nil {
+			o := carve.Options{Placement: carve.Priority, Threads: 1 + seed%2, Backends: []backend.Config{mklWith(lib)}}
+			Expect(c.Agree(ctx, o, map[string]int{})).To(Succeed(), "%v", c)
+		}
+	}
+}
+
 // checkRandom runs so many cases of every operator, and of chains, and returns what mkl ran.
 // After the chains there are more, until each of the patterns ran.
 func checkRandom(ctx context.Context, lib string, first, operators, chains int, patterns ...string) {
@@ -85,6 +96,19 @@ var _ = Describe("random operators, and chains of them", func() {
 			}
 			open(lib)
 			checkRandom(ctx, lib, 1000, 40, 6000)
+		})
+
+		It(strings.TrimSpace("of networks on integers are the reference's, bit for bit "+lib), func(ctx SpecContext) {
+			open(lib)
+			checkQuantised(ctx, lib, 0, 200)
+		})
+
+		It(strings.TrimSpace("of networks on integers are the reference's, bit for bit: 20,000 "+lib), Label("slow"), func(ctx SpecContext) {
+			if !strings.Contains(GinkgoLabelFilter(), "slow") {
+				Skip("takes minutes: -ginkgo.label-filter=slow")
+			}
+			open(lib)
+			checkQuantised(ctx, lib, 1000, 20000)
 		})
 	}
 
