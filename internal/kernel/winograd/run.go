@@ -35,7 +35,7 @@ func (p *Plan) check(work []float32, t *conv.Tensors) error {
 // run is a call of Run.
 type run struct {
 	*Plan
-	t                     *conv.Tensors
+	t                     conv.Tensors // a copy: a pointer would escape
 	source, product, temp []float32
 	in                    inputCall
 	out                   outputCall
@@ -51,7 +51,7 @@ func (p *Plan) Run(lo, hi int, work []float32, t *conv.Tensors) error {
 	if err := p.check(work, t); err != nil || lo == hi {
 		return err
 	}
-	r := run{Plan: p, t: t, source: work[:p.source], product: work[p.source:][:p.product], temp: work[p.source+p.product:][:p.temp]}
+	r := run{Plan: p, t: *t, source: work[:p.source], product: work[p.source:][:p.product], temp: work[p.source+p.product:][:p.temp]}
 	r.prepare()
 	have := -1
 	for i := lo; i < hi; i++ {

@@ -1,0 +1,297 @@
+// Command kernels measures products and convolutions of cpu beside oneDNN (backend mkl) and ONNX Runtime, on one thread, by
+// turns: for every operator there are rounds in which each side runs it for some milliseconds. It prints, as a Markdown table
+// for each instruction set, the median time of an operator, its share of the multiply-adds that a loop in registers makes in the same
+// process (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), and the median of the paired
+// ratios to each rival with its interval of 95 %.
+//
+//	go run ./internal/bench/kernels [-python PYTHON] [-isa avx512,avx2] [-set products|convolutions|all] [-match TEXT] [-rounds 15] [-processor] [-option winograd=off]
+//
+// A model has its operator up to four times, with weights or operands of its own; convolutions are a chain, so that
+// what is changed of layouts at its ends is divided by four. With -isa avx2 oneDNN is held to that set by its variable
+// ONEDNN_MAX_CPU_ISA; ONNX Runtime cannot be, and its column is for the processor's best. Without PYTHON, an interpreter that has
+// onnxruntime and numpy, or without oneDNN, their columns are empty.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
+	_ "github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph/onnx"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
+	"github.com/carve-dev/carve/internal/bench/paired"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// options of the command.
+type options struct {
+	python, sets, set, match, option string
+	rounds                           int
+	processor, child                 bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.python, "python", "", "Python interpreter that has onnxruntime")
+	flag.StringVar(&o.sets, "isa", isa.Host().String(), "instruction sets of cpu, comma-separated")
+	flag.StringVar(&o.set, "set", "all", "products, convolutions or all")
+	flag.StringVar(&o.match, "match", "", "measure only rows whose name contains this")
+	flag.StringVar(&o.option, "option", "", "option of cpu, KEY=VALUE")
+	flag.IntVar(&o.rounds, "rounds", 15, "rounds")
+	flag.BoolVar(&o.processor, "processor", false, "measure processor time, which other load disturbs less, in place of time that passes")
+	flag.BoolVar(&o.child, "child", false, "internal: measure the one instruction set named")
+	flag.Parse()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures each instruction set in a process of its own, whose environment holds oneDNN to it.
+func (o *options) run() error {
+	if o.child {
+		return o.measure()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, set := range strings.Split(o.sets, ",") {
+		if _, err := isa.Named(set); err != nil {
+			return err
+		}
+		cmd := exec.Command(self, append(os.Args[1:], "-child", "-isa", set)...)
+		cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdout, os.Stderr, os.Environ()
+		if set == isa.AVX2.String() {
+			cmd.Env = append(cmd.Env, "ONEDNN_MAX_CPU_ISA=AVX2", "DNNL_MAX_CPU_ISA=AVX2")
+		}
+		if err := cmd.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *options) tasks() (list []task, err error) {
+	if o.set == "products" || o.set == "all" {
+		list = append(list, products()...)
+	}
+	if o.set == "convolutions" || o.set == "all" {
+		list = append(list, convolutions()...)
+	}
+	if list == nil {
+		return nil, fmt.Errorf("there is no set %q", o.set)
+	}
+	return list, nil
+}
+
+// measure prints the table of one instruction set.
+func (o *options) measure() error {
+	target, err := isa.Named(o.sets)
+	if err != nil {
+		return err
+	}
+	list, err := o.tasks()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "carve-kernels")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var ort *worker
+	rival := "ONNX Runtime"
+	if o.python != "" {
+		if ort, err = startWorker(o.python, dir, o.processor); err != nil {
+			return err
+		}
+		defer ort.close()
+		rival += " " + ort.version
+	}
+	fmt.Printf("\n%v, one thread\n\n| operator | µs | %% of peak | oneDNN µs | cpu / oneDNN | %s µs | cpu / it |\n|---|--:|--:|--:|--:|--:|--:|\n", target, rival)
+	for _, t := range list {
+		if !strings.Contains(t.name, o.match) {
+			continue
+		}
+		if err := o.row(t, target, dir, ort); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// side is one of those that are compared.
+type side struct {
+	run   func(n int) (time.Duration, error) // n runs
+	count int                                // runs of a round
+	times []float64                          // µs of a run, by rounds
+}
+
+// row measures a task and prints its row.
+func (o *options) row(t task, target isa.Target, dir string, ort *worker) error {
+	ctx := context.Background()
+	g, err := t.graph()
+	if err != nil {
+		return err
+	}
+	values, err := feeds(g)
+	if err != nil {
+		return err
+	}
+	path := dir + "/model.onnx"
+	if err := onnx.Save(ctx, path, &onnx.Model{Graph: g, Opsets: g.Opsets, IRVersion: 8}, nil); err != nil {
+		return err
+	}
+	own := backend.Config{Name: "cpu", Options: map[string]string{"isa": target.String()}}
+	if k, v, ok := strings.Cut(o.option, "="); ok {
+		own.Options[k] = v
+	}
+	sides := make([]*side, 3)
+	for i, c := range []backend.Config{own, {Name: "mkl"}} {
+		p, err := open(ctx, path, c)
+		if i > 0 && errors.Is(err, backend.ErrUnavailable) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		sides[i] = &side{run: func(n int) (time.Duration, error) { return p.run(ctx, values, n, o.processor) }}
+	}
+	if ort != nil {
+		if err := ort.load(path); err != nil {
+			return err
+		}
+		sides[2] = &side{run: ort.run}
+	}
+	peak := gemm.Peak(target, 20*time.Millisecond)
+	if err := o.byTurns(sides); err != nil {
+		return err
+	}
+	peak = max(peak, gemm.Peak(target, 20*time.Millisecond))
+	print(t, sides, peak)
+	return nil
+}
+
+// roundTime is how long a side runs in a round.
+const roundTime = 4 * time.Millisecond
+
+// byTurns runs the sides by turns.
+func (o *options) byTurns(sides []*side) error {
+	for _, s := range sides {
+		if s == nil {
+			continue
+		}
+		least := time.Hour
+		for range 5 {
+			d, err := s.run(1)
+			if err != nil {
+				return err
+			}
+			least = min(least, d)
+		}
+		s.count = int(max(1, min(1000, roundTime/max(least, 1))))
+	}
+	for r := range o.rounds {
+		for i := range sides {
+			s := sides[(i+r)%len(sides)]
+			if s == nil {
+				continue
+			}
+			d, err := s.run(s.count)
+			if err != nil {
+				return err
+			}
+			s.times = append(s.times, float64(d.Nanoseconds())/1e3/float64(s.count))
+		}
+	}
+	return nil
+}
+
+// print writes a row.
+func print(t task, sides []*side, peak float64) {
+	n := float64(len(t.nodes))
+	median := func(s *side) float64 { return paired.Median(append([]float64(nil), s.times...)) }
+	own := median(sides[0])
+	fmt.Printf("| %s | %.1f | %.0f |", t.name, own/n, 100*t.flops/own/1e3/peak)
+	for _, s := range sides[1:] {
+		if s == nil {
+			fmt.Print(" | |")
+			continue
+		}
+		fmt.Printf(" %.1f | %v |", median(s)/n, paired.Of(sides[0].times, s.times))
+	}
+	fmt.Println()
+}
+
+// program is a model compiled for one backend.
+type program struct {
+	model *carve.Model
+	*carve.Program
+	in, out []*tensor.Tensor
+}
+
+func open(ctx context.Context, path string, c backend.Config) (*program, error) {
+	b, err := backend.Open(c) // one that is not there would leave its place to another
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Close(); err != nil {
+		return nil, err
+	}
+	m, err := carve.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{c}, Threads: 1, Placement: carve.Priority})
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return &program{model: m, Program: p}, nil
+}
+
+func (p *program) close() error { return errors.Join(p.Close(), p.model.Close()) }
+
+// processorTime returns that of the process, zero where it is not known.
+func processorTime() time.Duration {
+	t, _ := clock.Process()
+	return t
+}
+
+// run runs the model n times, into the same memory.
+func (p *program) run(ctx context.Context, values map[string]tensor.Value, n int, processor bool) (time.Duration, error) {
+	if p.in == nil {
+		for _, port := range p.Inputs() {
+			p.in = append(p.in, values[port.Name].(*tensor.Tensor))
+		}
+		first, err := p.Run(ctx, values)
+		if err != nil {
+			return 0, err
+		}
+		for _, port := range p.Outputs() {
+			p.out = append(p.out, first[port.Name].(*tensor.Tensor))
+		}
+	}
+	start, begin := time.Now(), processorTime()
+	for range n {
+		if err := p.RunInto(ctx, p.in, p.out); err != nil {
+			return 0, err
+		}
+	}
+	if processor {
+		return processorTime() - begin, nil
+	}
+	return time.Since(start), nil
+}
