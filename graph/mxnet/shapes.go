@@ -103,36 +103,56 @@ func reshapeLegacy(o *op) *graph.Value {
 	return o.reshape(x, out...)
 }
 
+// reshaping reads the dims that are left of a tensor, by codes of a reshape.
+type reshaping struct {
+	o     *op
+	left  []extent
+	codes []int
+}
+
+// next takes a dim, which must be there.
+func (r *reshaping) next() extent {
+	r.o.require(len(r.left) > 0, "the codes %v ask for more dims than there are", r.codes)
+	e := r.left[0]
+	r.left = r.left[1:]
+	return e
+}
+
+// skip takes a dim where there is one.
+func (r *reshaping) skip() { r.left = r.left[min(1, len(r.left)):] }
+
+// all takes the dims that are left.
+func (r *reshaping) all() []extent {
+	out := r.left
+	r.left = nil
+	return out
+}
+
+// split takes a dim and makes two of it, as the two numbers behind the code at k say.
+func (r *reshaping) split(k int) []extent {
+	r.o.require(k+2 < len(r.codes), "two numbers are expected behind %d", r.codes[k])
+	return r.o.halves(r.next(), r.codes[k+1], r.codes[k+2])
+}
+
 // codes applies the codes of the legacy reshape to dims.
 func (o *op) codes(src []extent, codes []int) (out []extent) {
-	next := func() extent {
-		o.require(len(src) > 0, "the codes %v ask for more dims than there are", codes)
-		e := src[0]
-		src = src[1:]
-		return e
-	}
+	r := &reshaping{o, src, codes}
 	for k := 0; k < len(codes); k++ {
 		switch c := codes[k]; c {
 		case 0:
-			out = append(out, next())
+			out = append(out, r.next())
 		case -1:
-			if len(src) > 0 {
-				src = src[1:]
-			}
+			r.skip()
 			out = append(out, rest)
 		case -2:
-			out, src = append(out, src...), nil
+			out = append(out, r.all()...)
 		case -3:
-			a, b := next(), next()
-			out = append(out, o.mul(a, b))
+			out = append(out, o.mul(r.next(), r.next()))
 		case -4:
-			o.require(k+2 < len(codes), "two numbers are expected behind -4")
-			out = append(out, o.halves(next(), codes[k+1], codes[k+2])...)
+			out = append(out, r.split(k)...)
 			k += 2
 		default:
-			if len(src) > 0 {
-				src = src[1:]
-			}
+			r.skip()
 			out = append(out, fixed(c))
 		}
 	}
@@ -167,38 +187,29 @@ func reshapeExtended(o *op) *graph.Value {
 		slices.Reverse(src)
 		slices.Reverse(codes)
 	}
-	legacy := map[int]int{-1: -1, -2: 0, -4: -2, -5: -3, -6: -4}
+	r := &reshaping{o, src, codes}
 	var out []extent
-	next := func() extent {
-		o.require(len(src) > 0, "the codes %v ask for more dims than there are", codes)
-		e := src[0]
-		src = src[1:]
-		return e
-	}
 	for k := 0; k < len(codes); k++ {
-		c := codes[k]
-		switch {
-		case c == -3:
-			e := next()
+		switch c := codes[k]; c {
+		case -1:
+			r.skip()
+			out = append(out, rest)
+		case -2:
+			out = append(out, r.next())
+		case -3:
+			e := r.next()
 			o.require(e.v != nil || e.n == 1, "a dim of %d is left out", e.n)
-		case c == -2:
-			out = append(out, next())
-		case c == -1, c >= 0:
-			if len(src) > 0 {
-				src = src[1:]
-			}
-			out = append(out, fixed(c))
-		case c == -4:
-			out, src = append(out, src...), nil
-		case c == -5:
-			a, b := next(), next()
-			out = append(out, o.mul(a, b))
-		case c == -6:
-			o.require(k+2 < len(codes), "two numbers are expected behind -6")
-			out = append(out, o.halves(next(), codes[k+1], codes[k+2])...)
+		case -4:
+			out = append(out, r.all()...)
+		case -5:
+			out = append(out, o.mul(r.next(), r.next()))
+		case -6:
+			out = append(out, r.split(k)...)
 			k += 2
 		default:
-			o.require(legacy[c] != 0, "code %d", c)
+			o.require(c >= 0, "code %d", c)
+			r.skip()
+			out = append(out, fixed(c))
 		}
 	}
 	if reversed {
