@@ -2,6 +2,7 @@ package mxnet
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -22,7 +23,7 @@ func algebraOperators() map[string]operator {
 	named(table, own(single(potrf)), "_linalg_potrf", "linalg_potrf", "_npi_cholesky")
 	named(table, single(func(o *op) *graph.Value {
 		o.inputs(1, 1)
-		return o.call("Det", nil, o.input(0))
+		return o.legacyScalar(o.call("Det", nil, o.input(0)), o.rank(o.input(0)) == 2)
 	}), "_linalg_det", "linalg_det", "_npi_det")
 	named(table, single(sumLogDiag), "_linalg_sumlogdiag", "linalg_sumlogdiag")
 	named(table, single(khatriRao), "khatri_rao")
@@ -69,7 +70,7 @@ func dot(o *op) *graph.Value {
 		return o.legacyScalar(o.call("MatMul", nil, a, b), ra == 1 && rb == 1)
 	}
 	if o.numpyName() {
-		o.fail(ErrUnsupported, "a second operand of rank %d", rb)
+		b = o.moved(b, rb-2, 0)
 	}
 	return o.contracted(a, b, 1)
 }
@@ -112,10 +113,11 @@ func batchDot(o *op) *graph.Value {
 // gemm is alpha·a·b, and for gemm beta·c besides.
 func gemm(o *op) *graph.Value {
 	withC := o.n.Op == "_linalg_gemm" || o.n.Op == "linalg_gemm"
-	a, b := o.input(0), o.input(1)
-	if axis := o.integer("axis", -2); axis != -2 {
-		o.fail(ErrUnsupported, "axis %d", axis)
-	}
+	rank := o.rank(o.input(0))
+	o.require(rank >= 2, "rank %d", rank)
+	axis := o.axisOf(o.integer("axis", -2), rank)
+	rows := func(x *graph.Value) *graph.Value { return o.moved(x, axis, rank-2) } // to where the rows of matrices stand
+	a, b := rows(o.input(0)), rows(o.input(1))
 	if o.flag("transpose_a", false) {
 		a = o.turned(a)
 	}
@@ -128,10 +130,21 @@ func gemm(o *op) *graph.Value {
 	}
 	if !withC {
 		o.inputs(2, 2)
-		return y
+		return o.moved(y, rank-2, axis)
 	}
 	o.inputs(3, 3)
-	return o.call("Add", nil, y, o.times(o.input(2), o.number("beta", 1)))
+	return o.moved(o.call("Add", nil, y, o.times(rows(o.input(2)), o.number("beta", 1))), rank-2, axis)
+}
+
+// moved takes an axis from one place to another; the others keep their order.
+func (o *op) moved(x *graph.Value, from, to int) *graph.Value {
+	perm := make([]int, 0, o.rank(x))
+	for i := range o.rank(x) {
+		if i != from {
+			perm = append(perm, i)
+		}
+	}
+	return o.transpose(x, slices.Insert(perm, to, from)...)
 }
 
 func syrk(o *op) *graph.Value {

@@ -123,8 +123,12 @@
 //	_npi_bernoulli, _npi_choice, _npi_multinomial, _npi_normal, _npi_uniform, _random_exponential, _random_gamma,
 //	_random_normal, _random_poisson, _random_uniform, _sample_multinomial, _sample_normal, _sample_uniform, _shuffle
 //
-// What differs from MXNet: results of operators that MXNet leaves to chance are 0 (rows of a while loop beyond its last step); the
-// second result of box_nms, and statistics of normalisations, which training needs, are not made; dropout is always off.
+// What differs from MXNet: _contrib_quantized_conv of MXNet 1.9.1 with oneDNN says a range of its sums that is 255/127 times too large
+// for unsigned data, and adds the integers of a bias as they are, though they stand for other numbers than the sums; here the result is
+// what the integers stand for, and as near to the model before quantisation as these allow. Integers of a range m stand for multiples
+// of m/127, or m/255, everywhere, where MXNet's quantize_v2 and dequantize count m/127.5 and m/255.5.
+// Results of operators that MXNet leaves to chance are 0 (rows of a while loop beyond its last step); the second result of box_nms, and
+// statistics of normalisations, which training needs, are not made; dropout is always off.
 //
 // The package imports graph, graph/tensor and internal/offheap of carve, nothing else.
 package mxnet

@@ -2,6 +2,7 @@ package mxnet
 
 import (
 	"math"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -34,12 +35,14 @@ func elementwiseOperators() map[string]operator {
 	same.takesReal = true
 	named(table, same, "_copy", "identity", "BlockGrad", "stop_gradient", "_np_copy", "_npi_copy")
 	named(table, single(func(o *op) *graph.Value {
-		o.inputs(1, 1)
+		o.inputs(1, 2) // the second is a moving average for training
 		o.ignore("grad_scale", "valid_thresh", "normalization", "sparseness_target", "penalty", "momentum")
 		return o.input(0)
 	}), "make_loss", "MakeLoss", "IdentityAttachKLSparseReg")
 	for _, f := range composedUnary {
-		named(table, unary(f.do), f.names...)
+		named(table, unary(func(o *op, x *graph.Value) *graph.Value {
+			return o.inFull(func(xs ...*graph.Value) *graph.Value { return f.do(o, xs[0]) }, x)
+		}), f.names...)
 	}
 	for kernel, names := range map[string][]string{"Gamma": {"gamma"}, "LogGamma": {"gammaln"}, "ErfInv": {"erfinv"}, "Digamma": {"digamma"}} {
 		named(table, own(unary(func(o *op, x *graph.Value) *graph.Value {
@@ -62,6 +65,24 @@ func unary(f func(*op, *graph.Value) *graph.Value) operator {
 		o.inputs(1, 1)
 		return f(o, o.input(0))
 	})
+}
+
+// inFull applies what takes several steps to numbers in half precision as to float32, and rounds the result once, as MXNet does:
+// steps between would overflow, or round.
+func (o *op) inFull(f func(xs ...*graph.Value) *graph.Value, xs ...*graph.Value) *graph.Value {
+	half := o.typeOf(xs[0])
+	if half != tensor.Float16 && half != tensor.BFloat16 {
+		return f(xs...)
+	}
+	full := make([]*graph.Value, len(xs))
+	for i, x := range xs {
+		full[i] = o.cast(x, tensor.Float32)
+	}
+	y := f(full...)
+	if o.typeOf(y) != tensor.Float32 {
+		return y
+	}
+	return o.cast(y, half)
 }
 
 // times returns x multiplied by a number.
@@ -178,16 +199,20 @@ func smoothL1(o *op) *graph.Value {
 	o.inputs(1, 1)
 	x, s := o.input(0), o.number("scalar", 1)
 	o.require(s != 0, "scalar is 0")
-	a := o.call("Abs", nil, x)
-	inner := o.times(o.call("Mul", nil, x, x), s*s/2)
-	return o.call("Where", nil, o.call("Less", nil, a, o.like(x, 1/(s*s))), inner, o.plus(a, -0.5/(s*s)))
+	return o.inFull(func(xs ...*graph.Value) *graph.Value {
+		x := xs[0]
+		a := o.call("Abs", nil, x)
+		inner := o.times(o.call("Mul", nil, x, x), s*s/2)
+		return o.call("Where", nil, o.call("Less", nil, a, o.like(x, 1/(s*s))), inner, o.plus(a, -0.5/(s*s)))
+	}, x)
 }
 
 func quadratic(o *op) *graph.Value {
 	o.inputs(1, 1)
-	x := o.input(0)
 	a, b, c := o.number("a", 0), o.number("b", 0), o.number("c", 0)
-	return o.plus(o.call("Mul", nil, o.plus(o.times(x, a), b), x), c)
+	return o.inFull(func(xs ...*graph.Value) *graph.Value {
+		return o.plus(o.call("Mul", nil, o.plus(o.times(xs[0], a), b), xs[0]), c)
+	}, o.input(0))
 }
 
 func addAll(o *op) *graph.Value {
@@ -278,7 +303,10 @@ func modulo(o *op, a, b *graph.Value) *graph.Value {
 }
 
 func hypot(o *op, a, b *graph.Value) *graph.Value {
-	return o.call("Sqrt", nil, o.call("Add", nil, o.call("Mul", nil, a, a), o.call("Mul", nil, b, b)))
+	return o.inFull(func(xs ...*graph.Value) *graph.Value {
+		a, b := xs[0], xs[1]
+		return o.call("Sqrt", nil, o.call("Add", nil, o.call("Mul", nil, a, a), o.call("Mul", nil, b, b)))
+	}, a, b)
 }
 
 func divide(o *op, a, b *graph.Value) *graph.Value {
@@ -360,20 +388,27 @@ func (o *op) unified(a, b *graph.Value) (x, y *graph.Value) {
 	return o.cast(a, t), b
 }
 
-// withScalar returns operand and attribute scalar in one type. Whole numbers meet a fraction as float32 under NumPy's names;
-// elsewhere the scalar is cut, as MXNet does.
+// divides reports a quotient under NumPy's names, which is float32 of whole numbers in every version.
+func (o *op) divides() bool { return strings.Contains(o.n.Op, "true_divide") }
+
+// withScalar returns operand and attribute scalar in one type. Whole numbers meet a fraction, or what is marked as one, under
+// NumPy's names as float64 before MXNet 2, and as float32 since; elsewhere the scalar is cut, as MXNet does.
 func (o *op) withScalar() (x, s *graph.Value) {
 	o.inputs(1, 1)
-	o.ignore("is_int", "reverse")
+	o.ignore("reverse")
+	whole := o.flag("is_int", true)
 	x = o.input(0)
 	v := o.requiredNumber("scalar")
 	dt := o.typeOf(x)
 	if dt.IsFloat() {
 		return x, o.scalar(dt, v)
 	}
-	if (o.numpyName() && v != math.Trunc(v)) || dt == tensor.Bool {
-		x = o.cast(x, tensor.Float32)
-		return x, o.scalar(tensor.Float32, v)
+	if o.numpyName() && (v != math.Trunc(v) || !whole) || dt == tensor.Bool {
+		real := tensor.Float32
+		if dt != tensor.Bool && o.sym.Version < 20000 && !o.divides() {
+			real = tensor.Float64
+		}
+		return o.cast(x, real), o.scalar(real, v)
 	}
 	return x, o.scalar(dt, math.Trunc(v))
 }

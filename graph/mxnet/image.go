@@ -34,7 +34,6 @@ func roiAlign(o *op) *graph.Value {
 	o.inputs(2, 2)
 	size := o.tuple("pooled_size", 2, 0, 1)
 	o.require(size[0] > 0, "pooled_size is missing")
-	o.require(!o.flag("position_sensitive", false), "position_sensitive is not supported")
 	mode := "output_half_pixel"
 	if o.flag("aligned", false) {
 		mode = "half_pixel"
@@ -42,9 +41,19 @@ func roiAlign(o *op) *graph.Value {
 	ratio := max(o.integer("sample_ratio", -1), 0)
 	rois := o.input(1)
 	image := o.index(o.squeeze(o.slice(rois, 1, 0, 1), 1))
-	return o.call("RoiAlign", attrs(graph.StringAttr("coordinate_transformation_mode", mode), graph.IntAttr("output_height", int64(size[0])),
+	y := o.call("RoiAlign", attrs(graph.StringAttr("coordinate_transformation_mode", mode), graph.IntAttr("output_height", int64(size[0])),
 		graph.IntAttr("output_width", int64(size[1])), graph.IntAttr("sampling_ratio", int64(ratio)),
 		graph.FloatAttr("spatial_scale", float32(o.requiredNumber("spatial_scale")))), o.input(0), o.slice(rois, 1, 1, 5), image)
+	if !o.flag("position_sensitive", false) {
+		return y
+	}
+	// Every place of the grid has channels of its own: of the places of each, the one that is its own is taken.
+	places := size[0] * size[1]
+	o.require(places <= maxParts && o.static(o.input(0), 1)%places == 0, "%d channels for %d places", o.static(o.input(0), 1), places)
+	y = o.reshape(y, rest, fixed(o.static(o.input(0), 1)/places), fixed(places), fixed(places))
+	own := o.values(o.typeOf(y), eyeOf(places, places, 0), places, places)
+	y = o.reduce("ReduceSum", o.call("Mul", nil, y, own), false, 2)
+	return o.reshape(y, rest, fixed(o.static(o.input(0), 1)/places), fixed(size[0]), fixed(size[1]))
 }
 
 // affineGrid makes sampling places [N, h, w, 2] of transformations [N, 6].
@@ -143,7 +152,7 @@ func bilinearResize(o *op) *graph.Value {
 	sw, hasW := o.n.Attr("scale_width")
 	scaleH, scaleW := o.number("scale_height", 0), o.number("scale_width", 0)
 	mode := o.text("mode", "size", "size", "like", "odd_scale", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up")
-	o.require(mode == "size" || mode == "like" && len(o.in) == 2, "mode %s is not supported", mode)
+	o.require(mode != "like" || len(o.in) == 2, "mode like needs a second operand")
 	corners := "half_pixel"
 	if o.flag("align_corners", true) {
 		corners = "align_corners"
@@ -153,6 +162,10 @@ func bilinearResize(o *op) *graph.Value {
 	switch {
 	case mode == "like":
 		size = []extent{o.dim(o.input(1), 2), o.dim(o.input(1), 3)}
+	case mode != "size":
+		for i, scale := range []float64{scaleH, scaleW} {
+			size[i] = fixed(resized(mode, o.static(x, i+2), scale))
+		}
 	case hasH && sh != "None" && hasW && sw != "None":
 		size = []extent{fixed(int(float64(o.static(x, 2)) * scaleH)), fixed(int(float64(o.static(x, 3)) * scaleW))}
 	}
@@ -162,6 +175,25 @@ func bilinearResize(o *op) *graph.Value {
 	d := o.dims(x)
 	return o.call("Resize", attrs(graph.StringAttr("mode", "linear"), graph.StringAttr("coordinate_transformation_mode", corners)),
 		x, nil, nil, o.vector(d[0], d[1], size[0], size[1]))
+}
+
+// resized returns the size that a mode of BilinearResize2D makes of one.
+func resized(mode string, n int, scale float64) int {
+	odd := n % 2
+	switch mode {
+	case "odd_scale":
+		if odd == 0 {
+			return int(float64(n) * scale)
+		}
+		return int(float64(n-1)*scale) + 1
+	case "to_even_down":
+		return n - odd
+	case "to_even_up":
+		return n + odd
+	case "to_odd_down":
+		return n - 1 + odd
+	}
+	return n + 1 - odd
 }
 
 // imageToColumns lays the windows of an image out as columns: [N, C·kernel, places].

@@ -208,11 +208,7 @@ func topK(o *op) []*graph.Value {
 func argSort(o *op) *graph.Value {
 	o.inputs(1, 1)
 	axis, flat := o.sortAxis()
-	def := tensor.Float32
-	if o.numpyName() {
-		def = tensor.Int64
-	}
-	dt := o.dtype("dtype", def)
+	dt := o.dtype("dtype", tensor.Float32)
 	_, places, _, _ := o.sorted(o.input(0), 0, o.flag("is_ascend", true), axis, flat)
 	return o.cast(places, dt)
 }

@@ -126,6 +126,36 @@ func whereScalar(o *op) *graph.Value {
 	return o.call("Where", nil, c, x, o.like(x, v))
 }
 
+// within changes offsets [N, 2·places, h, w] so that sampling places between the last pixel and the edge are on the last pixel, and
+// those before the first one outside: there the operator without a mask gives what ONNX's interpolates with zeros.
+func (o *op) within(x, offset *graph.Value, k, stride, dilate, pad []int) *graph.Value {
+	o.require(o.rank(x) == 4 && o.rank(offset) == 4, "ranks %d and %d", o.rank(x), o.rank(offset))
+	rows, columns := o.static(offset, 2), o.static(offset, 3)
+	o.require(rows > 0 && columns > 0 && rows <= maxRange/columns/(2*k[0]*k[1]), "offsets of %d by %d places", rows, columns)
+	o.require(o.static(offset, 1)%(2*k[0]*k[1]) == 0, "%d offsets for %v places", o.static(offset, 1), k)
+	groups := o.static(offset, 1) / (2 * k[0] * k[1])
+	base := make([]float64, 0, 2*k[0]*k[1]*rows*columns)
+	last := make([]float64, 0, 2*k[0]*k[1])
+	for p := range k[0] * k[1] {
+		for axis, at := range []int{p / k[1], p % k[1]} {
+			last = append(last, float64(o.static(x, axis+2)-1))
+			for c := range rows * columns {
+				place := []int{c / columns, c % columns}[axis]
+				base = append(base, float64(place*stride[axis]-pad[axis]+at*dilate[axis]))
+			}
+		}
+	}
+	dt, n := o.typeOf(offset), len(last)
+	from, end := o.values(dt, base, 1, n, rows, columns), o.values(dt, last, 1, n, 1, 1)
+	if groups > 1 {
+		from, end = o.call("Tile", nil, from, o.ints(1, int64(groups), 1, 1)), o.call("Tile", nil, end, o.ints(1, int64(groups), 1, 1))
+	}
+	place := o.call("Add", nil, offset, from)
+	outside := o.call("Or", nil, o.call("Less", nil, place, o.like(place, 0)), o.call("GreaterOrEqual", nil, place, o.plus(end, 1)))
+	place = o.call("Where", nil, outside, o.like(place, -10), o.call("Min", nil, place, end))
+	return o.call("Sub", nil, place, from)
+}
+
 // deformable is a convolution whose sampling places offsets move, and whose samples a mask weighs.
 func deformable(o *op) *graph.Value {
 	k := o.kernel()
@@ -139,6 +169,8 @@ func deformable(o *op) *graph.Value {
 	ins, at := []*graph.Value{o.input(0), nil, o.input(1), nil, nil}, 2
 	if o.n.Op == "_contrib_ModulatedDeformableConvolution" {
 		ins[4], at = o.input(2), 3
+	} else {
+		ins[2] = o.within(ins[0], ins[2], k, stride, dilate, pad)
 	}
 	ins[1] = o.input(at)
 	if !o.flag("no_bias", false) {

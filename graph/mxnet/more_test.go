@@ -40,6 +40,18 @@ func f32(shape ...int) *tensor.Tensor {
 	return tensor.From(data, shape...)
 }
 
+// half is a vector of one number in half precision.
+func half(x float64) *tensor.Tensor {
+	t, err := tensor.New(tensor.Float16, 1)
+	if err == nil {
+		err = tensor.Encode(t, []float64{x})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
 var _ = DescribeTable("operators by their definition", func(ctx SpecContext, op, attrs string, in []*tensor.Tensor, want *tensor.Tensor) {
 	got := applied(ctx, op, attrs, in...)
 	Expect(got.DType).To(Equal(want.DType))
@@ -67,5 +79,15 @@ var _ = DescribeTable("operators by their definition", func(ctx SpecContext, op,
 	Entry("a deformable convolution that looks one row down", "_contrib_DeformableConvolution", `"kernel":"(1, 1)","num_filter":"1","no_bias":"True"`,
 		[]*tensor.Tensor{f32(1, 1, 2, 2), tensor.From([]float32{1, 1, 1, 1, 0, 0, 0, 0}, 1, 2, 2, 2), tensor.From([]float32{1}, 1, 1, 1, 1)}, tensor.From([]float32{2, 3, 0, 0}, 1, 1, 2, 2)),
 	Entry("concatenation without an axis", "_npi_concatenate", `"axis":"None","num_args":"2"`, []*tensor.Tensor{f32(2, 1), f32(1)}, tensor.From([]float32{0, 1, 0}, 3)),
+	Entry("a product by the last axis but one of a tensor", "_np_dot", ``, []*tensor.Tensor{f32(1, 2), f32(2, 2, 1)}, tensor.From([]float32{1, 3}, 1, 2, 1)),
+	Entry("matrices whose rows are the first axis", "_linalg_gemm2", `"axis":"0"`, []*tensor.Tensor{f32(1, 2, 2), f32(2, 2, 1)},
+		tensor.From([]float32{2, 11}, 1, 2, 1)),
+	Entry("a range in which each number comes twice", "_contrib_arange_like", `"repeat":"2"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]float32{0, 0, 1, 1}, 2, 2)),
+	Entry("places in order, as float32", "_npi_argsort", ``, []*tensor.Tensor{f32(2)}, tensor.From([]float32{0, 1}, 2)),
+	Entry("whole numbers and a fraction", "_npi_add_scalar", `"scalar":"0.5","is_int":"False"`, []*tensor.Tensor{tensor.From([]int32{1}, 1)}, tensor.From([]float64{1.5}, 1)),
+	Entry("an image enlarged to odd sizes", "_contrib_BilinearResize2D", `"mode":"to_odd_up"`, []*tensor.Tensor{f32(1, 1, 2, 1)}, tensor.From([]float32{0, 0.5, 1}, 1, 1, 3, 1)),
+	Entry("a maximum that zeros in the padding take part in", "Pooling_v1", `"kernel":"(1, 2)","pad":"(0, 1)"`, []*tensor.Tensor{tensor.From([]float32{-1}, 1, 1, 1, 1)},
+		tensor.From([]float32{0, 0}, 1, 1, 1, 2)),
+	Entry("the square root of large half-precision squares", "_npi_hypot", ``, []*tensor.Tensor{half(300), half(400)}, half(500)),
 	Entry("argmax over all", "_npi_argmax", `"axis":"None"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]int64{3}, []int{}...)),
 )

@@ -22,6 +22,7 @@ type pool struct {
 	stride         []int
 	begin, end     []int // padding
 	ceil, countPad bool
+	old            bool // Pooling_v1: zeros stand in the padding for max too, and a mean is always by the whole window
 }
 
 func pooling(o *op) *graph.Value {
@@ -48,6 +49,7 @@ func (o *op) pool(x *graph.Value) *graph.Value {
 	}
 	last := o.channelsLast(axes)
 	p.stride, p.begin = o.tuple("stride", axes, 1, 1), o.tuple("pad", axes, 0, 0)
+	p.old = o.n.Op == "Pooling_v1"
 	if last {
 		x = o.toFirst(x)
 	}
@@ -112,7 +114,15 @@ func (o *op) powerPool(x *graph.Value, p pool, power int, global bool, conventio
 func (o *op) windowPool(x *graph.Value, p pool, convention string) *graph.Value {
 	o.require(convention != "same", "pooling_convention same is not supported")
 	p.end = slices.Clone(p.begin)
-	if p.kind != "max" && p.countPad && slices.Max(p.begin) > 0 || p.kind == "sum" {
+	if p.old && p.kind == "avg" {
+		n := 1
+		for _, k := range p.kernel {
+			n *= k
+		}
+		p.kind = "sum"
+		return o.times(o.windowPool(x, p, convention), 1/float64(n))
+	}
+	if p.kind != "max" && p.countPad && slices.Max(p.begin) > 0 || p.kind == "sum" || p.old {
 		// What lies in the padding counts: zeros that are there, while what rounding adds does not count.
 		if slices.Max(p.begin) > 0 {
 			zeros := make([]int64, 4+2*len(p.begin))

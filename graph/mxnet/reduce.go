@@ -143,7 +143,7 @@ func moments(o *op) []*graph.Value {
 	axes, all := o.reducedAxes(x, "axes")
 	keep := o.flag("keepdims", false)
 	mean, v := o.spread(x, axes, all, keep, 0)
-	if keep { // then MXNet gives the mean of the squares
+	if keep && !o.used(0) { // then MXNet does not compute the mean, and subtracts what its memory holds: 0 in a fresh process
 		v = o.reduce("ReduceMean", o.call("Mul", nil, x, x), true, axes...)
 	}
 	return []*graph.Value{o.legacyScalar(mean, all && !keep), o.legacyScalar(v, all && !keep)}
@@ -313,18 +313,21 @@ func eyeOf(rows, columns, k int) []float64 {
 	return out
 }
 
-// arangeLike counts up along an axis, or over all elements.
+// arangeLike counts up along an axis, or over all elements; each number comes so many times.
 func arangeLike(o *op) *graph.Value {
 	o.inputs(1, 1)
 	o.ignore("ctx")
 	x := o.input(0)
 	start, step, repeats := o.number("start", 0), o.number("step", 1), o.integer("repeat", 1)
-	o.require(repeats == 1, "repeat of %d is not supported", repeats)
+	o.require(repeats >= 1, "repeat of %d", repeats)
 	dt := tensor.Float32
 	if o.typeOf(x).IsFloat() {
 		dt = o.typeOf(x)
 	}
 	scaled := func(i *graph.Value) *graph.Value {
+		if repeats != 1 {
+			i = o.call("Div", nil, i, o.scalar(tensor.Int64, float64(repeats)))
+		}
 		y := o.cast(i, dt)
 		if step != 1 {
 			y = o.times(y, step)

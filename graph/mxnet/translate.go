@@ -38,6 +38,7 @@ type scope struct {
 	prefix  string
 	values  [][]*graph.Value // results by node; nil where there are none yet
 	scalars map[scalarKey]*graph.Value
+	asked   []Entry // what run was asked for
 }
 
 func (t *translator) scope(g *graph.Graph, s *Symbol, prefix string) *scope {
@@ -76,6 +77,7 @@ func labelled(name string) bool {
 // run translates the nodes that the heads need, and returns the heads. Variables have their values already.
 func (s *scope) run(heads []Entry) ([]*graph.Value, error) {
 	need := s.sym.needed(heads)
+	s.asked = heads
 	for i := range s.sym.Nodes {
 		if !need[i] || s.values[i] != nil {
 			continue
@@ -174,6 +176,13 @@ func (s *scope) translate(n *Node) (out []*graph.Value, err error) {
 	}
 	o.name(out)
 	return out, nil
+}
+
+// used reports whether a node or a head reads a result of the operator.
+func (o *op) used(index int) bool {
+	reads := func(e Entry) bool { return &o.sym.Nodes[e.Node] == o.n && e.Index == index }
+	return slices.ContainsFunc(o.asked, reads) ||
+		slices.ContainsFunc(o.sym.Nodes, func(n Node) bool { return slices.ContainsFunc(n.Inputs, reads) })
 }
 
 // name gives the results MXNet's names, and the node that makes the first the operator's.
