@@ -15,7 +15,11 @@ import (
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
-var update = flag.Bool("update", false, "write the table of operators in doc.go anew")
+var (
+	update = flag.Bool("update", false, "write the table of operators in doc.go anew")
+	python = flag.String("mxnet", "", "Python interpreter that has mxnet 1.9.1")
+	seed   = flag.Int("seed", 1, "of the cases that MXNet makes")
+)
 
 func TestMXNet(t *testing.T) {
 	RegisterFailHandler(Fail)

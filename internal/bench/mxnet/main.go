@@ -1,0 +1,222 @@
+// Command mxnet measures carve beside MXNet on Gluon's models with random weights, in one run: for every model and number of
+// threads, rounds in which a fresh process of each side, one after the other, loads the model, runs it once, and then runs it for
+// some time. It prints medians over the rounds, the ratios round by round with their intervals, and geometric means, as a Markdown
+// table.
+//
+//	go run ./internal/bench/mxnet -python PYTHON [-models resnet50_v1,lstm_lm] [-threads 1,2] [-backend cpu] [-rounds 5] [-seconds 1]
+//
+// PYTHON is an interpreter that has mxnet 1.9.1. What MXNet does by default stays: oneDNN, and its fusions, which binding applies.
+// Both sides load files from the system's cache.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
+	_ "github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph/mxnet"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/paired"
+	"github.com/carve-dev/carve/internal/mxnettest"
+)
+
+// options are what the flags say.
+type options struct {
+	python           mxnettest.Python
+	models, backends string
+	threads          []int
+	rounds           int
+	seconds          float64
+}
+
+func main() {
+	python := flag.String("python", "", "Python interpreter that has mxnet 1.9.1")
+	models := flag.String("models", "", "names, comma-separated; all by default")
+	threads := flag.String("threads", "1,2", "numbers of threads")
+	backends := flag.String("backend", "cpu", "backends of carve, comma-separated")
+	rounds := flag.Int("rounds", 5, "rounds")
+	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
+	worker := flag.String("worker", "", "internal: measure the model of this prefix")
+	flag.Parse()
+	o := options{python: mxnettest.Python(*python), models: *models, backends: *backends, rounds: *rounds, seconds: *seconds}
+	err := o.count(*threads)
+	switch {
+	case err != nil:
+	case *worker != "":
+		err = o.work(*worker)
+	case *python == "" || *rounds < 1:
+		err = errors.New("-python PYTHON and at least one round are needed")
+	default:
+		err = o.measure(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mxnet:", err)
+		os.Exit(1)
+	}
+}
+
+// count reads the numbers of threads.
+func (o *options) count(list string) error {
+	for _, t := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(t)
+		if err != nil {
+			return err
+		}
+		o.threads = append(o.threads, n)
+	}
+	return nil
+}
+
+// ratios are those of a model at a number of threads, carve's times by MXNet's.
+type ratios struct{ run, create paired.Ratio }
+
+func (o *options) measure(ctx context.Context) error {
+	names := strings.Split(o.models, ",")
+	if o.models == "" {
+		var err error
+		if names, err = o.python.ModelNames(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println("| model | threads | carve ms | MXNet ms | ratio | carve, first result ms | MXNet ms | ratio |")
+	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|")
+	found := make(map[int][]ratios)
+	for _, name := range names {
+		if err := o.model(ctx, name, found); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, n := range o.threads {
+		var run, create, slowest, slowestCreate float64
+		for _, r := range found[n] {
+			run += math.Log(r.run.Median)
+			create += math.Log(r.create.Median)
+			slowest, slowestCreate = max(slowest, r.run.Median), max(slowestCreate, r.create.Median)
+		}
+		k := float64(len(found[n]))
+		fmt.Printf("\n%d threads, %.0f models: geometric mean of runs %.3f (largest %.2f), to the first result %.3f (largest %.2f)\n",
+			n, k, math.Exp(run/k), slowest, math.Exp(create/k), slowestCreate)
+	}
+	return nil
+}
+
+// model measures one model at every number of threads, and takes its files away again.
+func (o *options) model(ctx context.Context, name string, found map[int][]ratios) error {
+	dir, err := os.MkdirTemp("", "carve-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := o.python.Model(ctx, dir, name); err != nil {
+		return err
+	}
+	for _, n := range o.threads {
+		var run, create [2][]float64
+		for round := range o.rounds {
+			for k := range 2 {
+				side := (k + round) % 2 // each begins in turn
+				t, err := o.turn(ctx, side, dir, name, n)
+				if err != nil {
+					return err
+				}
+				run[side] = append(run[side], paired.Median(t.RunMS))
+				create[side] = append(create[side], t.CreateMS)
+			}
+		}
+		r := ratios{paired.Of(run[0], run[1]), paired.Of(create[0], create[1])}
+		found[n] = append(found[n], r)
+		fmt.Printf("| %s | %d | %.3f | %.3f | %v | %.1f | %.1f | %v |\n", name, n, paired.Median(run[0]), paired.Median(run[1]), r.run,
+			paired.Median(create[0]), paired.Median(create[1]), r.create)
+	}
+	return nil
+}
+
+// turn measures in a process of its own: carve for side 0, MXNet for side 1.
+func (o *options) turn(ctx context.Context, side int, dir, name string, threads int) (*mxnettest.Timing, error) {
+	if side == 1 {
+		return o.python.Measure(ctx, dir, name, threads, o.seconds)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "-worker", filepath.Join(dir, name), "-threads", strconv.Itoa(threads), "-seconds",
+		fmt.Sprint(o.seconds), "-backend", o.backends)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	b, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	var t mxnettest.Timing
+	return &t, json.Unmarshal(b, &t)
+}
+
+// work is the process that measures carve: it loads, compiles and runs a model.
+func (o *options) work(prefix string) error {
+	inputs, err := tensor.ReadNPZFile(prefix+"-inputs.npz", nil)
+	if err != nil {
+		return err
+	}
+	feeds, shapes := map[string]tensor.Value{}, map[string][]int{}
+	for _, x := range inputs {
+		feeds[x.Name], shapes[x.Name] = x.Tensor, x.Tensor.Shape
+	}
+	var list []backend.Config
+	for _, b := range strings.Split(o.backends, ",") {
+		list = append(list, backend.Config{Name: b})
+	}
+	ctx := context.Background()
+	start := time.Now()
+	s, err := mxnet.Load(ctx, prefix+"-symbol.json", &mxnet.Options{Shapes: shapes})
+	if err != nil {
+		return err
+	}
+	m := carve.FromMXNet(s)
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: list, Threads: o.threads[0]})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	once := func() (float64, error) {
+		start := time.Now()
+		_, err := p.Run(ctx, feeds)
+		return float64(time.Since(start).Nanoseconds()) / 1e6, err
+	}
+	if _, err := once(); err != nil {
+		return err
+	}
+	t := mxnettest.Timing{CreateMS: float64(time.Since(start).Nanoseconds()) / 1e6}
+	for range 3 {
+		if _, err := once(); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	for len(t.RunMS) < 20 || time.Since(begin).Seconds() < o.seconds {
+		d, err := once()
+		if err != nil {
+			return err
+		}
+		t.RunMS = append(t.RunMS, d)
+		if len(t.RunMS) >= 5 && time.Since(begin).Seconds() > 4*o.seconds {
+			break
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(t)
+}
