@@ -2,6 +2,7 @@ package backendtest_test
 
 import (
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -30,7 +31,12 @@ func TestMKL(t *testing.T) {
 	backendtest.Run(t, func() backend.Backend { return opened(t, mkl.Open) })
 }
 
+var openCL = flag.Bool("opencl", false, "run the suite on OpenCL too: where a processor stands in for a graphics processor, its compiler takes minutes")
+
 func TestOpenCL(t *testing.T) {
+	if !*openCL {
+		t.Skip("takes minutes: -opencl")
+	}
 	if _, err := opencl.Open(backend.Config{Name: "opencl"}); errors.Is(err, backend.ErrUnavailable) {
 		t.Skip("no OpenCL here:", err)
 	}

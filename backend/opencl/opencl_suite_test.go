@@ -1,0 +1,35 @@
+package opencl_test
+
+import (
+	"errors"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
+	"github.com/carve-dev/carve/backend/opencl"
+	_ "github.com/carve-dev/carve/backend/reference"
+)
+
+func TestOpenCL(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "!/./" // what has a label takes minutes
+	}
+	RunSpecs(t, "opencl", suite, reporter)
+}
+
+// open opens the backend, and skips the spec where there is no OpenCL.
+func open() backend.Backend {
+	GinkgoHelper()
+	b, err := opencl.Open(backend.Config{Name: "opencl"})
+	if errors.Is(err, backend.ErrUnavailable) {
+		Skip("no OpenCL here: " + err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(b.Close)
+	return b
+}
