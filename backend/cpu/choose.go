@@ -189,8 +189,8 @@ func (c *choice) workers() *pool.Run {
 	return c.args.Workers.Run
 }
 
-// integer returns the integer of one element in an operand.
-func integer(t *tensor.Tensor) int64 {
+// oneInteger returns the integer of one element in an operand.
+func oneInteger(t *tensor.Tensor) int64 {
 	if t.DType == tensor.Int32 {
 		return int64(place.Elements[int32](t.Bytes())[0])
 	}

@@ -151,7 +151,7 @@ func planTopK(p *planner, n *graph.Node) error {
 func chooseTopK(c *choice) error {
 	x, n := c.x[0], c.in.n
 	_, axis, _ := topKOf(n)
-	t := topRowsOf(n, x.Shape, axis, int(integer(c.x[1])))
+	t := topRowsOf(n, x.Shape, axis, int(oneInteger(c.x[1])))
 	if err := t.check(n); err != nil {
 		return err
 	}

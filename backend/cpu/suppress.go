@@ -196,7 +196,7 @@ func suppress(c *choice) error {
 	w.c, w.n, w.count, w.scores = c, bt.Shape[1], st.Shape[1], place.Elements[float32](st.Bytes())
 	w.limit, w.iou, w.lowest = 0, c.scalar(3, 0), c.scalar(4, math.Inf(-1))
 	if t := c.operand(2); t != nil && t.Len() > 0 {
-		w.limit = integer(t)
+		w.limit = oneInteger(t)
 	}
 	total := bt.Shape[0] * w.n
 	if err := c.reserve(total*40 + c.in.threads*w.n*(8+gridBytes)); err != nil {
