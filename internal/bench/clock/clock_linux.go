@@ -21,10 +21,3 @@ func Thread() (t time.Duration, ok bool) {
 	err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
 	return time.Duration(ts.Nano()), err == nil
 }
-
-// Process returns the processor time of the process; ok is false where it is not known.
-func Process() (t time.Duration, ok bool) {
-	var ts unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts)
-	return time.Duration(ts.Nano()), err == nil
-}

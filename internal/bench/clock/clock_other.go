@@ -9,6 +9,3 @@ func Process() time.Duration { return 0 }
 
 // Thread returns the processor time of the calling thread; ok is false where it is not known.
 func Thread() (t time.Duration, ok bool) { return 0, false }
-
-// Process returns the processor time of the process; ok is false where it is not known.
-func Process() (t time.Duration, ok bool) { return 0, false }

@@ -266,7 +266,7 @@ func (p *program) close() error { return errors.Join(p.Close(), p.model.Close())
 
 // processorTime returns that of the process, zero where it is not known.
 func processorTime() time.Duration {
-	t, _ := clock.Process()
+	t := clock.Process()
 	return t
 }
 
