@@ -162,7 +162,7 @@ func (r TunedRange) String() string {
 	return fmt.Sprintf("%d to %d", r.Least, r.Most)
 }
 
-// TunedRun is how long a run takes that is chosen in some way: the least that was seen, and its standard error.
+// TunedRun is how long a run takes that is chosen in some way: the lower quartile of what was seen, and the standard error of the least.
 type TunedRun struct {
 	Choice      string  `json:"choice"`
 	Nanoseconds float64 `json:"nanoseconds"`

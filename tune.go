@@ -381,9 +381,11 @@ type timed struct {
 
 // Run implements tune.Subject.
 func (t *timed) Run(ctx context.Context) (time.Duration, error) {
-	start := time.Now()
-	out, err := t.p.Run(ctx, t.feeds)
-	took := time.Since(start)
+	var out map[string]tensor.Value
+	took, err := tune.Taken(func() (err error) {
+		out, err = t.p.Run(ctx, t.feeds)
+		return err
+	})
 	for _, v := range out {
 		if f, ok := v.(*Formatted); ok {
 			f.Release()

@@ -21,13 +21,14 @@ type Subject interface {
 const (
 	fewestRounds = 4
 	mostRounds   = 12
-	// wholeRounds is mostRounds of whole programs.
+	// wholeRounds is mostRounds of whole programs, which run once in each, and manyRounds that of those of which all rounds take no more
+	// than roundsTime.
 	wholeRounds = 40
+	manyRounds  = 400
+	roundsTime  = 300 * time.Millisecond
 	// roundTime is how long something short runs in a round, and roundRuns how often at least.
 	roundTime = 1500 * time.Microsecond
 	roundRuns = 2
-	// long is how long a whole program runs that is run once in a round, so that it has more rounds.
-	long = 5 * time.Millisecond
 	// near is how close rivals are that are told apart with more rounds, in parts of the better one.
 	near = 0.03
 	// together is how many subjects there are at one time: rounds of each lie apart, since what else a machine does comes and goes.
@@ -39,11 +40,16 @@ const (
 )
 
 // hopeless is how many times as long as the best of its rivals a candidate takes that is measured no further, by rounds: what else the
-// machine does may have met all of the first ones. Of whole programs, those that are close need the time.
+// machine does may have met all of the first ones. Of whole programs those that are close need the time, the more so where a run is
+// slow, which little disturbs.
 var (
-	hopeless      = []float64{25, 25, 2.5}
-	hopelessWhole = []float64{2.5, 1.6, 1.25}
+	hopeless          = []float64{25, 25, 2.5}
+	hopelessWhole     = []float64{100, 25, 4, 2, 1.5, 1.25}
+	hopelessSlowWhole = []float64{4, 1.6, 1.25}
 )
+
+// slow is how long a whole program runs that little disturbs.
+const slow = 100 * time.Millisecond
 
 // swept is larger than the caches of a core, and smaller than what cores share.
 var swept = make([]byte, 2<<20)
@@ -63,6 +69,7 @@ type series struct {
 	runs    int
 	err     error
 	over    bool
+	lost    bool // over before its rivals
 }
 
 // least returns the least time.
@@ -116,6 +123,27 @@ type contest struct {
 	cold     bool          // caches are emptied before each run
 	once     time.Duration // how long something runs that is run once in a round
 	hopeless []float64
+	usual    bool // the lower quartile of the rounds counts, in place of the least
+}
+
+// takes returns what counts of a series.
+func (c *contest) takes(s *series) float64 {
+	if !c.usual || len(s.rounds) == 0 {
+		return s.least()
+	}
+	sorted := slices.Sorted(slices.Values(s.rounds))
+	return sorted[(len(sorted)-1)/4]
+}
+
+// compare orders by what counts, those behind that lost before others had all rounds.
+func (c *contest) compare(a, b *series) int {
+	if a.lost != b.lost {
+		if a.lost {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(c.takes(a), c.takes(b))
 }
 
 // turn gives each rival a round that still needs one. It reports whether one did.
@@ -137,20 +165,21 @@ func (c *contest) turn(ctx context.Context, round int) bool {
 // decide ends what has lost, and all where enough is known after that many rounds.
 func (c *contest) decide(rounds int) {
 	order := slices.Clone(c.list)
-	slices.SortStableFunc(order, func(a, b *series) int { return cmp.Compare(a.least(), b.least()) })
+	slices.SortStableFunc(order, c.compare)
 	best := order[0]
 	unsure := false
 	for _, s := range order[1:] {
 		if s.over {
 			continue
 		}
-		if slow := s.least() / best.least(); slow > c.hopeless[min(rounds, len(c.hopeless))-1] {
-			s.over = true
+		if times := c.takes(s) / c.takes(best); times > c.hopeless[min(rounds, len(c.hopeless))-1] {
+			s.over, s.lost = true, true
 			continue
 		}
-		apart := s.least() - best.least()
-		closeBy := apart < max(2*(s.noise()+best.noise()), near*best.least())
+		apart := c.takes(s) - c.takes(best)
+		closeBy := apart < max(2*(s.noise()+best.noise()), near*c.takes(best))
 		s.over = rounds >= fewestRounds && !closeBy
+		s.lost = s.over
 		unsure = unsure || !s.over
 	}
 	if rounds >= c.most || rounds >= fewestRounds && !unsure {
@@ -272,11 +301,12 @@ type Whole struct {
 	Subject Subject
 }
 
-// Race runs wholes by turns, and returns how long each takes, the fastest first; of equals the first that was given. Those that fail
-// or take very much longer than those before are left out, and told to failed. It ends when the fastest is known, or soon after the
-// deadline, but what is close runs three rounds. The error is ctx's.
+// Race runs wholes by turns, run by run, and returns how long each takes, the lower quartile of its runs, the fastest first; of equals
+// the first that was given. Those that were given up come behind those that were not. Those that fail or take very much longer than
+// those before are left out, and told to failed. It ends when the fastest is known, or soon after the deadline, but what is close runs
+// three rounds. The error is ctx's.
 func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(name string, err error)) ([]Run, error) {
-	c := &contest{most: wholeRounds, once: long, hopeless: hopelessWhole}
+	c, names := &contest{hopeless: hopelessWhole, usual: true}, map[*series]string{}
 	best := time.Duration(math.MaxInt64) / 16
 	for i, w := range list {
 		s := &series{subject: w.Subject}
@@ -292,6 +322,10 @@ func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(nam
 			s.over = true
 		}
 	}
+	c.most = min(max(wholeRounds, int(roundsTime/max(best, 1))), manyRounds)
+	if best > slow {
+		c.hopeless = hopelessSlowWhole
+	}
 	for round := 0; ctx.Err() == nil && (round < 3 || time.Now().Before(deadline)); round++ {
 		if !c.turn(ctx, round) {
 			break
@@ -300,14 +334,18 @@ func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(nam
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var runs []Run
 	for i, s := range c.list {
 		if s.err != nil {
 			failed(list[i].Name, s.err)
-			continue
 		}
-		runs = append(runs, Run{Whole: list[i].Name, Nanos: s.least(), Noise: s.noise()})
+		names[s] = list[i].Name
 	}
-	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(a.Nanos, b.Nanos) })
+	slices.SortStableFunc(c.list, c.compare)
+	var runs []Run
+	for _, s := range c.list {
+		if s.err == nil {
+			runs = append(runs, Run{Whole: names[s], Nanos: c.takes(s), Noise: s.noise()})
+		}
+	}
 	return runs, nil
 }

@@ -105,7 +105,13 @@ func (c *comparison) run(names []string, threads []int) error {
 				fmt.Print(" ratio |")
 			}
 		}
-		fmt.Print(" nodes on backends | modelled ms | choosing ms | gap % |\n|---|--:|", strings.Repeat("--:|", 2*len(c.placements)-2), "---|--:|--:|--:|\n")
+		fmt.Print(" nodes on backends | modelled ms | choosing ms | gap % |")
+		columns := strings.Repeat("--:|", 2*len(c.placements)-2) + "---|--:|--:|--:|"
+		if c.tune > 0 {
+			fmt.Print(" tuned: ms |")
+			columns += "---|"
+		}
+		fmt.Print("\n|---|--:|", columns, "\n")
 		sums, worst := make([]float64, len(c.placements)), make([]paired.Ratio, len(c.placements))
 		for _, name := range names {
 			runs, about, err := c.inTurns(name, n)
@@ -169,6 +175,11 @@ func (c *comparison) inTurns(name string, threads int) (runs [][]float64, about 
 		}
 	}
 	about, err = placement(ctx, programs[2], s, choosing[2])
+	if err == nil && c.tune > 0 {
+		var chosen string
+		chosen, err = tuned(ctx, programs[3], s)
+		about += " | " + chosen
+	}
 	return runs, about, err
 }
 
@@ -226,6 +237,19 @@ func (c *comparison) compile(ctx context.Context, s *subject, p placed, threads 
 	}
 	program, err := carve.Compile(ctx, s.model, o)
 	return program, choosing, err
+}
+
+// tuned says what tuning chose, and how long what it compared took.
+func tuned(ctx context.Context, p *carve.Program, s *subject) (string, error) {
+	r, err := p.Report(ctx, s.shapes())
+	if err != nil || r.Tuned == nil {
+		return "", err
+	}
+	list := make([]string, len(r.Tuned.Runs))
+	for i, x := range r.Tuned.Runs {
+		list[i] = fmt.Sprintf("%s %.3f±%.3f", x.Choice, x.Nanoseconds/1e6, x.Noise/1e6)
+	}
+	return strings.Join(list, ", "), nil
 }
 
 // placement says where the nodes of a program are, and what was modelled.
