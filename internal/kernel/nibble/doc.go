@@ -1,0 +1,10 @@
+// Package nibble multiplies rows of floats by weights of 4 bits that have a scale, and may have a zero point, for each block: weights are
+// read as 4 bits, and turned into floats in registers.
+//
+// Weights are a row for each column of the product, of whole blocks, two in a byte, the first in the lower half. Rows of floats are
+// brought into the order in which registers see weights first, by Spread.
+//
+// The package imports packages asm and isa of internal/kernel, nothing else of carve.
+package nibble
+
+//go:generate go run gen.go

@@ -1,0 +1,66 @@
+package nibble
+
+import "github.com/carve-dev/carve/internal/kernel/isa"
+
+// Group is the number of weights, and of floats, that kernels take at a time: blocks are of whole groups.
+const Group = 32
+
+// Weights are n rows of blocks.
+type Weights struct {
+	Bytes  []byte    // n · Blocks · Block/2
+	Scales []float32 // n · Blocks
+	Zeros  []float32 // n · Blocks, or one for all
+	Blocks int       // of a row
+	Block  int       // weights of a block, a multiple of Group
+}
+
+// Width returns the floats of a row that was spread.
+func (w *Weights) Width() int { return w.Blocks * w.Block }
+
+// Spread writes a row in groups, of each the floats with even places and then the others. What dst has beyond src is 0; its length is a
+// multiple of Group.
+func Spread(dst, src []float32) {
+	for len(dst) >= Group {
+		var group [Group]float32
+		n := copy(group[:], src)
+		src = src[n:]
+		d := dst[:Group]
+		for i := range Group / 2 {
+			d[i], d[Group/2+i] = group[2*i], group[2*i+1]
+		}
+		dst = dst[Group:]
+	}
+}
+
+// Kernels multiply with what a target has.
+type Kernels struct{ set isa.Set }
+
+// For returns the kernels of a target.
+func For(t isa.Target) Kernels { return Kernels{t.Set} }
+
+// tile is the number of rows that share weights in registers.
+const tile = 4
+
+// Multiply writes the products of rows that were spread, w.Width() floats each, with n rows of weights from first on: row r at
+// dst[r*ldd:]. Each sum is made in the same order whatever the rows beside it.
+func (k Kernels) Multiply(dst []float32, ldd int, a []float32, rows int, w *Weights, first, n int) {
+	if n == 0 || w.Blocks == 0 {
+		return
+	}
+	at := first * w.Blocks
+	bytes, scales := w.Bytes[at*w.Block/2:][:n*w.Blocks*w.Block/2], w.Scales[at:][:n*w.Blocks]
+	zeros, step := w.Zeros, 0
+	if len(zeros) != 1 {
+		zeros, step = zeros[at:][:n*w.Blocks], 1
+	}
+	width := w.Width()
+	for r := 0; r < rows; {
+		take := 1
+		if rows-r >= tile {
+			take = tile
+		}
+		d, x := dst[r*ldd:][:(take-1)*ldd+n], a[r*width:][:take*width]
+		callDot(k.set, take, &d[0], ldd, &x[0], width, &bytes[0], &scales[0], &zeros[0], step, w.Blocks, w.Block/Group, n)
+		r += take
+	}
+}

@@ -1,0 +1,105 @@
+package nibble_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"testing"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/nibble"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// guarded returns n floats with a page behind them, or in front, that faults.
+func guarded(n int, side guard.Side) []float32 {
+	GinkgoHelper()
+	b, err := guard.New(n, side)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	return b.Data[:n:n]
+}
+
+var _ = It("products are those of the definition, for every instruction set, and the same bits for a row whatever stands beside it", func() {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, t := range isa.Targets() {
+		for range 60 {
+			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+			rows, n, first := 1+r.IntN(9), 1+r.IntN(7), r.IntN(3)
+			w := &nibble.Weights{Blocks: 1 + r.IntN(4), Block: nibble.Group << r.IntN(3)}
+			width, all := w.Width(), n+first
+			k := width - r.IntN(nibble.Group)
+			floats := guarded(all*width/8, side)
+			w.Bytes = unsafe.Slice((*byte)(unsafe.Pointer(&floats[0])), all*width/2)
+			for i := range w.Bytes {
+				w.Bytes[i] = byte(r.UintN(256))
+			}
+			w.Scales, w.Zeros = guarded(all*w.Blocks, side), guarded([]int{1, all * w.Blocks}[r.IntN(2)], side)
+			for _, list := range [][]float32{w.Scales, w.Zeros} {
+				for i := range list {
+					list[i] = float32(r.IntN(16)) / 4
+				}
+			}
+			x, a, y := make([]float32, rows*k), guarded(rows*width, side), guarded(rows*n, side)
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			for i := range rows {
+				nibble.Spread(a[i*width:][:width], x[i*k:][:k])
+			}
+			nibble.For(t).Multiply(y, n, a, rows, w, first, n)
+			one := make([]float32, n)
+			for i := range rows {
+				nibble.For(t).Multiply(one, n, a[i*width:][:width], 1, w, first, n)
+				Expect(y[i*n:][:n]).To(Equal(one))
+				for c := range n {
+					want, size := 0.0, 0.0
+					for j := range k {
+						at := (first+c)*width + j
+						q := w.Bytes[at/2] >> (at % 2 * 4) & 15
+						z := w.Zeros[0]
+						if len(w.Zeros) > 1 {
+							z = w.Zeros[at/w.Block]
+						}
+						p := float64(x[i*k+j]) * (float64(q) - float64(z)) * float64(w.Scales[at/w.Block])
+						want += p
+						size += math.Abs(p)
+					}
+					Expect(y[i*n+c]).To(BeNumerically("~", want, 1e-5*size+1e-6), "%v %d %d", t.Set, i, c)
+				}
+			}
+		}
+	}
+})
+
+func BenchmarkMultiply(b *testing.B) {
+	const n, k = 3072, 768
+	for _, rows := range []int{1, 4, 64} {
+		w := &nibble.Weights{Bytes: make([]byte, n*k/2), Scales: make([]float32, n*k/32), Zeros: []float32{8}, Blocks: k / 32, Block: 32}
+		a, y := make([]float32, rows*k), make([]float32, rows*n)
+		kernels := nibble.For(isa.Host())
+		b.Run(map[int]string{1: "one", 4: "four", 64: "many"}[rows], func(b *testing.B) {
+			for b.Loop() {
+				kernels.Multiply(y, n, a, rows, w, 0, n)
+			}
+			b.ReportMetric(2*float64(rows*n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFlop/s")
+		})
+	}
+}
