@@ -1,14 +1,46 @@
 package microsoft
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
+// nBits multiplies with weights of a few bits. Those of 4 bits in blocks that kernels take stay what they are: backends read them as
+// 4 bits. Others are said with DequantizeLinear.
+var nBits = operator{
+	name: "MatMulNBits",
+	schema: "in A:T1 B:T2 scales:T1 zero_points?:T3 g_idx?:T4 bias?:T1\nout Y:T1\nat K:int! N:int! accuracy_level:int=0 bits:int=4 " +
+		"block_size:int! weight_prepacked:int=0\nty T1=bfloat16,float,float16 T2=uint8 T3=bfloat16,float,float16,uint8 T4=int32",
+	expand: matMulNBits,
+	keep: func(n *graph.Node) bool {
+		zeros := n.Input(3)
+		return n.Int("bits", 4) == 4 && n.Int("block_size", 0)%32 == 0 && n.Inputs[0].Type.DType == tensor.Float32 && n.Input(4) == nil &&
+			(zeros == nil || zeros.Const != nil && zeros.Const.DType == tensor.Uint8)
+	},
+	infer: func(c *graph.Inference) error {
+		o := &op{n: c.Node, in: c.Node.Inputs}
+		return o.try(func(o *op) {
+			w := o.readWeights()
+			a := c.Shape(0)
+			if a == nil {
+				return
+			}
+			o.require(len(a) > 0, ErrShape, "a scalar operand")
+			k, ok := a[len(a)-1].Const()
+			o.require(!ok || k == w.k, ErrShape, "%v for weights of %d rows", c.Type(0), w.k)
+			y := append(graph.Shape{}, a...)
+			y[len(y)-1] = graph.D(int(w.n))
+			c.SetType(0, graph.TensorType(c.DType(0), y))
+		})
+	},
+	eval: evalNBits,
+}
+
 // blockwiseOperators have weights of few bits, a scale for each block of them.
 var blockwiseOperators = []operator{
-	{name: "MatMulNBits", schema: "in A:T1 B:T2 scales:T1 zero_points?:T3 g_idx?:T4 bias?:T1\nout Y:T1\nat K:int! N:int! accuracy_level:int=0 bits:int=4 " +
-		"block_size:int! weight_prepacked:int=0\nty T1=bfloat16,float,float16 T2=uint8 T3=bfloat16,float,float16,uint8 T4=int32", expand: matMulNBits},
+	nBits,
 	{name: "MatMulBnb4", schema: "in A:T1 B:T2 absmax:T1\nout Y:T1\nat K:int! N:int! block_size:int! quant_type:int! training_mode:int=0 transB:int=1\n" +
 		"ty T1=bfloat16,float,float16 T2=uint8", expand: matMulBnb4},
 	{name: "GatherBlockQuantized", schema: "in data:T1 indices:Tind scales:T2 zero_points?:T1\nout output:T2\nat bits:int=4 block_size:int=128 gather_axis:int=0 " +
@@ -40,7 +72,7 @@ func (o *op) readWeights() weights {
 	return w
 }
 
-// matMulNBits multiplies with weights of a few bits. Those that are constant stay as they are, under DequantizeLinear.
+// matMulNBits says the operator in standard ones. Weights that are constant stay as they are, under DequantizeLinear.
 func matMulNBits(o *op) {
 	w := o.readWeights()
 	var real *graph.Value
@@ -53,6 +85,96 @@ func matMulNBits(o *op) {
 		real = o.slice(real, 1, 0, w.k)
 	}
 	o.set(0, o.withBias(o.call("MatMul", nil, o.in[0], o.turned(real)), o.input(5)))
+}
+
+// eachZero calls f with the zero point of each block, of which those of a row begin with a byte.
+func (w *weights) eachZero(b []byte, f func(i, zero int64)) error {
+	per := 8 / w.bits
+	row := (w.blocks + per - 1) / per
+	if int64(len(b)) != w.n*row {
+		return fmt.Errorf("%w: zero points of %d bytes, expected %d", ErrShape, len(b), w.n*row)
+	}
+	for i := range w.n * w.blocks {
+		r, c := i/w.blocks, i%w.blocks
+		f(i, int64(b[r*row+c/per]>>(c%per*w.bits))&(1<<w.bits-1))
+	}
+	return nil
+}
+
+// Zeros returns the zero points of a MatMulNBits whose zero points are constant: one for each block, row by row, or one for all.
+func Zeros(n *graph.Node) ([]float32, error) {
+	var w weights
+	o := &op{n: n, in: n.Inputs}
+	if err := o.try(func(o *op) { w = o.readWeights() }); err != nil {
+		return nil, err
+	}
+	if w.zeros == nil {
+		return []float32{float32(int64(1) << (w.bits - 1))}, nil
+	}
+	if w.zeros.Const == nil || w.zeros.Const.DType != tensor.Uint8 {
+		return nil, fmt.Errorf("%v: %w: zero points that are no constant bytes", n, ErrUnsupported)
+	}
+	out := make([]float32, w.n*w.blocks)
+	if err := w.eachZero(w.zeros.Const.Bytes(), func(i, z int64) { out[i] = float32(z) }); err != nil {
+		return nil, fmt.Errorf("%v: %w", n, err)
+	}
+	return out, nil
+}
+
+// evalNBits computes a node that Expand keeps.
+func evalNBits(c *call) error {
+	var w weights
+	o := &op{n: c.n, in: c.n.Inputs}
+	if err := o.try(func(o *op) { w = o.readWeights() }); err != nil {
+		return err
+	}
+	x, err := c.input(0, -1)
+	if err != nil {
+		return err
+	}
+	if x.Rank() == 0 || int64(x.Shape[x.Rank()-1]) != w.k || c.has(4) || w.bits != 4 || int64(c.in[1].Len()) != w.n*w.blocks*w.block/2 || int64(c.in[2].Len()) != w.n*w.blocks {
+		return fmt.Errorf("%w: %v for %d bits of %d x %d", ErrShape, x, w.bits, w.k, w.n)
+	}
+	zeros := make([]float64, w.n*w.blocks)
+	for i := range zeros {
+		zeros[i] = 8
+	}
+	if c.has(3) {
+		if err := w.eachZero(c.in[3].Bytes(), func(i, z int64) { zeros[i] = float64(z) }); err != nil {
+			return err
+		}
+	}
+	a, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	scales, err := c.floats(2)
+	if err != nil {
+		return err
+	}
+	bytes, rows := c.in[1].Bytes(), len(a)/int(w.k)
+	y, column := make([]float32, rows*int(w.n)), make([]float64, w.k)
+	for n := range w.n {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		for i := range w.k {
+			b := n*w.blocks + i/w.block
+			at := n*w.blocks*w.block + i
+			column[i] = (float64(bytes[at/2]>>(at%2*4)&15) - zeros[b]) * float64(scales[b])
+		}
+		for r := range rows {
+			sum := 0.0
+			for i, v := range a[r*int(w.k):][:w.k] {
+				sum += float64(v) * column[i]
+			}
+			if c.has(5) {
+				sum += c.in[5].Float64At(int(n))
+			}
+			y[r*int(w.n)+int(n)] = float32(sum)
+		}
+	}
+	return c.put(0, x.DType, y, append(append([]int{}, x.Shape[:x.Rank()-1]...), int(w.n))...)
 }
 
 func integerOf(bits int64) tensor.DType {
@@ -74,17 +196,12 @@ func (o *op) constantWeights(w *weights) *graph.Value {
 		o.fail(ErrUnsupported, "%v", err)
 	}
 	list := make([]int64, w.n*w.blocks)
-	if w.zeros == nil {
-		for i := range list {
-			list[i] = 1 << (w.bits - 1)
-		}
-	} else {
-		b, per := w.zeros.Const.Bytes(), 8/w.bits
-		row := (w.blocks + per - 1) / per
-		o.require(int64(len(b)) == w.n*row, ErrShape, "zero points of %d bytes, expected %d", len(b), w.n*row)
-		for i := range list {
-			r, c := int64(i)/w.blocks, int64(i)%w.blocks
-			list[i] = int64(b[r*row+c/per]>>(c%per*w.bits)) & (1<<w.bits - 1)
+	for i := range list {
+		list[i] = 1 << (w.bits - 1)
+	}
+	if w.zeros != nil {
+		if err := w.eachZero(w.zeros.Const.Bytes(), func(i, z int64) { list[i] = z }); err != nil {
+			panic(fault{err})
 		}
 	}
 	if err := tensor.EncodeInts(zeros, list); err != nil {

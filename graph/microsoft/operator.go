@@ -27,6 +27,7 @@ type operator struct {
 	expand               func(*op) // sets op.out
 	infer                func(*graph.Inference) error
 	eval                 func(*call) error
+	keep                 func(*graph.Node) bool // where both are there: whether a node stays what it is
 }
 
 // expansions are the operators that Expand replaces, by their schema; known are all.
@@ -68,11 +69,15 @@ func registerOld(x *operator) {
 
 func (x *operator) bind(s *graph.Schema) {
 	known[s] = x
+	s.Infer = x.infer
 	if x.expand != nil {
-		s.Infer = x.inferExpanded
 		expansions[s] = x
-	} else {
-		s.Infer, s.Evaluator = x.infer, kernel(x.eval)
+	}
+	if x.infer == nil {
+		s.Infer = x.inferExpanded
+	}
+	if x.eval != nil {
+		s.Evaluator = kernel(x.eval)
 	}
 	graph.RegisterSchema(s)
 }
@@ -88,7 +93,7 @@ func Expand(g *graph.Graph) error {
 				return err
 			}
 		}
-		if expansions[n.Schema] != nil {
+		if x := expansions[n.Schema]; x != nil && (x.keep == nil || !x.keep(n)) {
 			list = append(list, n)
 		}
 	}
@@ -236,8 +241,21 @@ func substituted(s []graph.Dim, sub map[string]graph.Dim) []graph.Dim {
 // fault carries an error out of an expansion.
 type fault struct{ err error }
 
-// run calls f and returns what made it fail.
-func (o *op) run(f func(*op)) (err error) {
+// run calls f and returns what made it fail, or which result it has not made.
+func (o *op) run(f func(*op)) error {
+	if err := o.try(f); err != nil {
+		return err
+	}
+	for i, v := range o.n.Outputs {
+		if v != nil && o.out[i] == nil {
+			return fmt.Errorf("%v: %w: result %d", o.n, ErrUnsupported, i)
+		}
+	}
+	return nil
+}
+
+// try calls f and returns what made it fail.
+func (o *op) try(f func(*op)) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			x, ok := r.(fault)
@@ -248,11 +266,6 @@ func (o *op) run(f func(*op)) (err error) {
 		}
 	}()
 	f(o)
-	for i, v := range o.n.Outputs {
-		if v != nil && o.out[i] == nil {
-			return fmt.Errorf("%v: %w: result %d", o.n, ErrUnsupported, i)
-		}
-	}
 	return nil
 }
 
