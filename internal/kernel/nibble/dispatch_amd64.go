@@ -15,6 +15,8 @@ func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, width int
 			dot1_512(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
 		case 4:
 			dot4_512(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
+		case 8:
+			dot8_512(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)
 		}
 	case isa.AVX2:
 		switch rows {

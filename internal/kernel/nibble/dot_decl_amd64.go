@@ -12,6 +12,11 @@ func dot1_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float3
 //go:noescape
 func dot4_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
 
+// dot8_512 multiplies 8 rows by n rows of weights; distances are in bytes.
+//
+//go:noescape
+func dot8_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
+
 // dot1_256 multiplies 1 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape

@@ -18,7 +18,7 @@ func main() {
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 				code := "switch rows {\n"
-				for _, rows := range []int{1, 4} {
+				for _, rows := range heights(v) {
 					name := dot(f, v, rows)
 					code += fmt.Sprintf("case %d:\n%s(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)\n", rows, name)
 				}
@@ -27,7 +27,7 @@ func main() {
 		}})
 }
 
-// Registers of dot: DX the result, DI the rows of floats and R13 the place in them, SI weights, R10 scales, R11 zero points and R12 how far
+// Registers of dot: DX the result, DI the rows of floats, R13 the place in them and R15 that in the fifth, SI weights, R10 scales, R11 zero points and R12 how far
 // these are apart, R8 the distance of rows and R9 three times that; CX, BX and AX count columns, blocks and groups.
 
 // dot writes the kernel of some rows. Vectors 0 to 2·rows-1 are sums, two for each row: of even places and of odd ones.
@@ -52,6 +52,9 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 			fn.Clear(v, v.R(i))
 		}
 		fn.I("MOVQ DI, R13")
+		if rows > 4 {
+			fn.I("LEAQ (DI)(R8*4), R15")
+		}
 		fn.Load("blocks", "BX")
 		fn.Loop("BX", func() {
 			if v.Masks {
@@ -69,7 +72,7 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 				for part := 0; part < 16; part += v.Lanes {
 					weights(fn, v, part)
 					for r := range rows {
-						at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)"}[r]
+						at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)", "(R15)", "(R15)(R8*1)", "(R15)(R8*2)", "(R15)(R9*1)"}[r]
 						even, odd := v.R(v.Registers-8), v.R(v.Registers-7)
 						fn.I("VFMADD231PS %d%s, %s, %s", 4*part, at, even, v.R(2*r))
 						fn.I("VFMADD231PS %d%s, %s, %s", 64+4*part, at, odd, v.R(2*r+1))
@@ -77,6 +80,9 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 				}
 				fn.I("ADDQ $16, SI")
 				fn.I("ADDQ $128, R13")
+				if rows > 4 {
+					fn.I("ADDQ $128, R15")
+				}
 			})
 		})
 		finish(fn, v, rows)
@@ -84,6 +90,14 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 	})
 	fn.Ret()
 	return name
+}
+
+// heights are the numbers of rows that there are kernels for: two sums for each have to fit into registers.
+func heights(v asm.ISA) []int {
+	if v.Registers == 32 {
+		return []int{1, 4, 8}
+	}
+	return []int{1, 4}
 }
 
 // digits is the table of the numbers that 4 bits stand for.
@@ -118,6 +132,7 @@ func weights(fn *asm.Func, v asm.ISA, part int) {
 func finish(fn *asm.Func, v asm.ISA, rows int) {
 	fn.Load("ldd", "AX")
 	fn.I("LEAQ (AX)(AX*2), BX")
+	fn.I("LEAQ (DX)(AX*4), R13")
 	for r := range rows {
 		fn.I("VADDPS %s, %s, %s", v.R(2*r+1), v.R(2*r), v.R(2*r))
 		if v.Masks {
@@ -128,6 +143,6 @@ func finish(fn *asm.Func, v asm.ISA, rows int) {
 		fn.I("VADDPS X%d, X%d, X%d", 2*r+1, 2*r, 2*r)
 		fn.I("VHADDPS X%d, X%d, X%d", 2*r, 2*r, 2*r)
 		fn.I("VHADDPS X%d, X%d, X%d", 2*r, 2*r, 2*r)
-		fn.I("VMOVSS X%d, %s", 2*r, []string{"(DX)", "(DX)(AX*1)", "(DX)(AX*2)", "(DX)(BX*1)"}[r])
+		fn.I("VMOVSS X%d, %s", 2*r, []string{"(DX)", "(DX)(AX*1)", "(DX)(AX*2)", "(DX)(BX*1)", "(R13)", "(R13)(AX*1)", "(R13)(AX*2)", "(R13)(BX*1)"}[r])
 	}
 }

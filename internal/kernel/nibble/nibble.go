@@ -38,8 +38,13 @@ type Kernels struct{ set isa.Set }
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels { return Kernels{t.Set} }
 
-// tile is the number of rows that share weights in registers.
-const tile = 4
+// tallest is the greatest number of rows of a kernel: 8 or 4; there are kernels of 4 and of 1.
+func (k Kernels) tallest() int {
+	if k.set == isa.AVX512 {
+		return 8
+	}
+	return 4
+}
 
 // Multiply writes the products of rows that were spread, w.Width() floats each, with n rows of weights from first on: row r at
 // dst[r*ldd:]. Each sum is made in the same order whatever the rows beside it.
@@ -55,9 +60,11 @@ func (k Kernels) Multiply(dst []float32, ldd int, a []float32, rows int, w *Weig
 	}
 	width := w.Width()
 	for r := 0; r < rows; {
-		take := 1
-		if rows-r >= tile {
-			take = tile
+		take := k.tallest()
+		for take > rows-r {
+			if take /= 2; take == 2 {
+				take = 1
+			}
 		}
 		d, x := dst[r*ldd:][:(take-1)*ldd+n], a[r*width:][:take*width]
 		callDot(k.set, take, &d[0], ldd, &x[0], width, &bytes[0], &scales[0], &zeros[0], step, w.Blocks, w.Block/Group, n)

@@ -42,7 +42,7 @@ var _ = It("products are those of the definition, for every instruction set, and
 	for _, t := range isa.Targets() {
 		for range 60 {
 			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
-			rows, n, first := 1+r.IntN(9), 1+r.IntN(7), r.IntN(3)
+			rows, n, first := 1+r.IntN(20), 1+r.IntN(7), r.IntN(3)
 			w := &nibble.Weights{Blocks: 1 + r.IntN(4), Block: nibble.Group << r.IntN(3)}
 			width, all := w.Width(), n+first
 			k := width - r.IntN(nibble.Group)
@@ -91,13 +91,15 @@ var _ = It("products are those of the definition, for every instruction set, and
 
 func BenchmarkMultiply(b *testing.B) {
 	const n, k = 3072, 768
-	for _, rows := range []int{1, 4, 64} {
+	for _, rows := range []int{1, 4, 8, 64} {
 		w := &nibble.Weights{Bytes: make([]byte, n*k/2), Scales: make([]float32, n*k/32), Zeros: []float32{8}, Blocks: k / 32, Block: 32}
 		a, y := make([]float32, rows*k), make([]float32, rows*n)
 		kernels := nibble.For(isa.Host())
-		b.Run(map[int]string{1: "one", 4: "four", 64: "many"}[rows], func(b *testing.B) {
+		b.Run(map[int]string{1: "one", 4: "four", 8: "eight", 64: "many"}[rows], func(b *testing.B) {
 			for b.Loop() {
-				kernels.Multiply(y, n, a, rows, w, 0, n)
+				for c := 0; c < n; c += 32 {
+					kernels.Multiply(y[c:], n, a, rows, w, c, 32)
+				}
 			}
 			b.ReportMetric(2*float64(rows*n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFlop/s")
 		})
