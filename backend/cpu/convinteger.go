@@ -34,6 +34,7 @@ type integerConv struct {
 	rows, cols            int // of the padded image: what windows reach
 	width                 int // elements of a group in a pixel of the padded image
 	depthwise             bool
+	last                  bool // channels come last in the result
 	taps                  quant.Taps
 	product               quant.Product
 	shift                 int          // what is added to the elements of the image, and to its zero point; see shift
@@ -82,6 +83,9 @@ func newIntegerConv(n *graph.Node, dx, dw, dy []int) (*integerConv, error) {
 	c.depthwise = c.c == 1 && c.oc == 1 && c.groups > 1
 	c.merge()
 	c.rows, c.cols = reachOf(m, 0, m.OH), reachOf(m, 1, m.OW)
+	if m.Pad[0] == 0 && m.Pad[1] == 0 && c.rows <= m.H && c.cols <= m.W { // the image is the padded one
+		c.rows, c.cols = m.H, m.W
+	}
 	if padded := float64(c.rows) * float64(c.cols) * float64(c.images*c.groups) * float64(c.c+1); padded > mostPadded*float64(product(dx)+product(dy))+1<<20 {
 		return nil, property.Because(property.ShapeReason, "an image of %d x %d pixels that is padded to %d x %d", m.H, m.W, c.rows, c.cols)
 	}
@@ -219,7 +223,7 @@ func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value
 	if err != nil {
 		return nil, err
 	}
-	c.zeros, c.pixelSums = place.Nowhere, place.Nowhere
+	c.zeros, c.pixelSums, c.last = place.Nowhere, place.Nowhere, y.Format == lastChannels
 	if c.depthwise {
 		c.taps.Signed = x.signed()
 		taps, err := keep(p.e, p.Node, func() (*tapped, error) { return tapWeights(c, w) })
@@ -364,6 +368,11 @@ const bandPixels = 64
 
 // wholeImage emits the padded image, channels last, and the sums of its pixels where weights have zero points.
 func (p *planner) wholeImage(c *integerConv, x integerOperand) {
+	pixels := x.v.Format == lastChannels
+	if pixels && c.takesWhole() {
+		c.image = x.at
+		return
+	}
 	line := c.cols * c.pixel()
 	dst := p.Temp(c.images * c.rows * line)
 	c.image = dst
@@ -372,10 +381,14 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 	}
 	band := min(ceilDiv(bandPixels, c.W), c.H)
 	bands, channels := ceilDiv(c.rows, band), c.groups*c.c
-	work := p.scratch(band * c.W * channels)
+	work := place.Nowhere
+	if !pixels {
+		work = p.Temp(p.e.threads * band * c.W * channels)
+	}
 	kernels, src, zero, total := p.integers, x.at, p.In(x.zero), c.pixelSums
+	size := c.W * channels // of a row of the source
 	p.emit(step{chunks: c.images * bands, grain: grainFor(float64(band*line)*0.1 + 50), body: func(st *state, worker, lo, hi int) {
-		planes, image, sums, near := st.Bytes(src), st.Bytes(dst), of[int32](st, total), work.bytes(st, worker)
+		planes, image, sums := st.Bytes(src), st.Bytes(dst), of[int32](st, total)
 		pad := byte(0)
 		if z := st.Bytes(zero); len(z) > 0 {
 			pad = z[0]
@@ -384,7 +397,11 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 			n, first := i/bands, i%bands*band
 			last := min(first+band, c.rows)
 			from, to := max(first-c.Pad[0], 0), min(last-c.Pad[0], c.H) // rows of the source
-			if from < to && !c.slim() {
+			near := planes[(n*c.H+min(from, c.H))*size:]
+			if !pixels {
+				near = nearOf(st, work, worker, band*size)
+			}
+			if from < to && !pixels && !c.slim() {
 				kernels.Transpose(near, planes[n*channels*c.H*c.W+from*c.W:], channels, (to-from)*c.W, c.H*c.W, channels)
 			}
 			for row := first; row < last; row++ {
@@ -392,10 +409,10 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 				switch y := row - c.Pad[0]; {
 				case y < from || y >= to:
 					fill(d, pad)
-				case c.slim():
+				case !pixels && c.slim():
 					c.pixelsOfPlanes(d, planes[n*channels*c.H*c.W+y*c.W:], pad)
 				default:
-					c.pixelLine(d, near[(y-from)*c.W*channels:][:c.W*channels], pad)
+					c.pixelLine(d, near[(y-from)*size:][:size], pad)
 				}
 				if sums != nil {
 					c.sumLine(kernels, sums[(n*c.rows+row)*c.cols*c.groups:], d, x.signed(), int32(zeroPoint([]byte{pad}, 0, x.signed())))
@@ -405,7 +422,17 @@ func (p *planner) wholeImage(c *integerConv, x integerOperand) {
 				}
 			}
 		}
-	}}, []place.Memory{src, zero}, []place.Memory{dst, total, work.at})
+	}}, []place.Memory{src, zero}, []place.Memory{dst, total, work})
+}
+
+// nearOf returns a worker's part of memory.
+func nearOf(st *state, work place.Memory, worker, size int) []byte {
+	return st.Bytes(work)[worker*size:][:size]
+}
+
+// takesWhole reports whether an image with its channels last is what kernels read, as it lies.
+func (c *integerConv) takesWhole() bool {
+	return c.rows == c.H && c.cols == c.W && c.Pad[0] == 0 && c.Pad[1] == 0 && c.shift == 0 && c.zeros.Slot < 0 && c.pixel() == c.groups*c.c
 }
 
 // fill sets all bytes.

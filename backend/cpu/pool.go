@@ -14,7 +14,7 @@ import (
 func poolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	if poolsBytes(n) {
-		return operators.RowMajor(n), nil
+		return followBytes(n, func(int) bool { return true }), nil
 	}
 	if !isImage(x) {
 		return nil, property.Because(property.ShapeReason, "float32 pooling over one to three axes only, %v is %v", x, x.Type)

@@ -2,13 +2,12 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// poolsBytes reports whether a node is a MaxPool of row-major 8-bit integers over one or two axes, without indices.
+// poolsBytes reports whether a node is a MaxPool of 8-bit integers over one or two axes, without indices.
 func poolsBytes(n *graph.Node) bool {
 	x := n.Inputs[0]
 	rank := len(x.Type.Shape)
@@ -24,10 +23,7 @@ func poolsBytes(n *graph.Node) bool {
 func (p *planner) maxPoolBytes(m conv.Map, planes int, src, dst place.Memory, signed bool) {
 	width := max(m.Pad[1], 0) + m.W + max((m.OW-1)*m.Stride[1]+(m.Kernel[1]-1)*m.Dilate[1]+1-m.W-m.Pad[1], 0)
 	work, kernels := p.scratch(2*width), p.integers
-	least := byte(0)
-	if signed {
-		least = 128
-	}
+	least := leastByte(signed)
 	p.emit(step{chunks: planes, grain: grainFor(float64(m.OH*(m.OW+m.W*m.Kernel[0]/8)) + 50), body: func(st *state, worker, lo, hi int) {
 		x, y, near := st.Bytes(src), st.Bytes(dst), work.bytes(st, worker)
 		rows, row := near[:width], near[width:2*width]
@@ -73,10 +69,4 @@ func poolLine(kernels quant.Kernels, m *conv.Map, out, in []byte, oy int, rows, 
 	for i := range out {
 		out[i] = row[i*m.Stride[1]]
 	}
-}
-
-func planPoolBytes(p *planner, n *graph.Node, m conv.Map) {
-	x, y := n.Inputs[0], n.Outputs[0]
-	d := p.Dims[x.ID]
-	p.maxPoolBytes(m, d[0]*d[1], p.In(x), p.Out(y), x.Type.DType == tensor.Int8)
 }

@@ -247,6 +247,13 @@ func quantizedSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			s.Inputs[i] = graph.Fixed(f)
 		}
 	}
+	if l.head.Is("Conv") {
+		for i, v := range n.Regions[0].Graph.Inputs {
+			if v == l.dx.Inputs[0] {
+				eitherFormat(&s, n, i)
+			}
+		}
+	}
 	return []graph.Signature{s}, nil
 }
 

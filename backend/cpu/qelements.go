@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/quant"
@@ -98,10 +100,13 @@ func fusedElements(n *graph.Node) (*elementLinks, *property.Reason) {
 }
 
 func quantizedElementsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if _, why := fusedElements(n); why != nil {
+	l, why := fusedElements(n)
+	if why != nil {
 		return nil, why
 	}
-	return operators.RowMajor(n), nil
+	return followBytes(n, func(i int) bool {
+		return slices.ContainsFunc(l.operands, func(d *graph.Node) bool { return d.Inputs[0] == n.Regions[0].Graph.Inputs[i] })
+	}), nil
 }
 
 // nearElements is how many elements are floats at a time: with two operands, 8 KiB.

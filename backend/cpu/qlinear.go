@@ -90,6 +90,7 @@ func qlinearSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if n.Is("QLinearConv") {
 		if s, why = integerConvSignature(n, qlinearXZero, qlinearW, qlinearWZero); why == nil {
 			columns = w.Type.Shape[0]
+			eitherFormat(&s, n, qlinearX)
 			if b := fuse.Behind(n.Input(qlinearBias)); b != nil && (!b.IsConst() || b.Const.DType != tensor.Int32) {
 				why = property.Because(property.Unsupported, "bias %v is not constant", b)
 			}
@@ -154,9 +155,23 @@ func (r *roundedSums) finish(p *planner, dst place.Memory, n int) finish {
 	}
 }
 
-// convFinish writes the integers to planes at dst.
+// convFinish writes the integers to planes at dst, or to pixels there where channels come last.
 func (r *roundedSums) convFinish(p *planner, c *integerConv, dst place.Memory) convFinish {
 	kernels, outputs, pixels := &rowKernels{p.integers, p.kernels}, c.outputs(), c.pixels()
+	if c.last {
+		return func(st *state, x []int32, ld, image, at, n, col, cols int) {
+			d := st.Bytes(dst)[(image*pixels+at)*outputs+col:]
+			if cols%quant.Panel == 0 {
+				r.rows(kernels, d, outputs, x, ld, n, col, cols)
+				return
+			}
+			near := asBytes(x)
+			r.rows(kernels, near, 4*ld, x, ld, n, col, roundUp(cols, quant.Panel))
+			for i := range n {
+				copy(d[i*outputs:][:cols], near[4*i*ld:])
+			}
+		}
+	}
 	return func(st *state, x []int32, ld, image, at, n, col, cols int) {
 		d, near := st.Bytes(dst)[(image*outputs+col)*pixels+at:], asBytes(x)
 		r.rows(kernels, near, 4*ld, x, ld, n, col, roundUp(cols, quant.Panel)) // each row over its own sums
