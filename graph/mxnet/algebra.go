@@ -199,15 +199,7 @@ func diagonal(o *op) *graph.Value {
 	if rank != 1 {
 		return o.diagonalOf(x, o.axisOf(a, rank), o.axisOf(b, rank), k)
 	}
-	n := o.static(x, 0)
-	o.require(n > 0 && n <= 1<<12 && k > -1<<12 && k < 1<<12, "a matrix of %d rows", n)
-	on := o.cast(o.values(tensor.Float32, eyeOf(n, n, 0), n, n), tensor.Bool)
-	y := o.call("Where", nil, on, o.unsqueeze(x, 0), o.like(x, 0))
-	if k == 0 {
-		return y
-	}
-	right, left := int64(max(k, 0)), int64(max(-k, 0))
-	return o.call("Pad", nil, y, o.ints(left, right, right, left), o.like(x, 0))
+	return o.onDiagonal(x, k)
 }
 
 // diagonalOf takes the elements whose place along axis b is k more than along axis a; they stand along the last axis.

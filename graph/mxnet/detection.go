@@ -10,8 +10,8 @@ import (
 // detectionOperators are boxes of detectors.
 func detectionOperators() map[string]operator {
 	table := map[string]operator{}
-	named(table, own(single(multiBoxPrior)), "_contrib_MultiBoxPrior", "MultiBoxPrior")
-	named(table, own(single(multiBoxDetection)), "_contrib_MultiBoxDetection", "MultiBoxDetection")
+	named(table, own(single(multiBoxPrior)), "_contrib_MultiBoxPrior", "MultiBoxPrior", "_npx_multibox_prior")
+	named(table, own(single(multiBoxDetection)), "_contrib_MultiBoxDetection", "MultiBoxDetection", "_npx_multibox_detection")
 	named(table, own(operator{do: boxNMS}), "_contrib_box_nms", "_contrib_box_non_maximum_suppression", "box_nms")
 	named(table, single(boxIoU), "_contrib_box_iou", "box_iou")
 	named(table, single(boxDecode), "_contrib_box_decode")

@@ -10,13 +10,13 @@ import (
 
 // unaryNames are MXNet's functions of one number that ONNX has: ONNX's name, then MXNet's.
 var unaryNames = map[string][]string{
-	"Abs": {"abs", "_npi_absolute", "_np_absolute"}, "Exp": {"exp", "_npi_exp"}, "Log": {"log", "_npi_log"}, "Sqrt": {"sqrt", "_npi_sqrt"},
+	"Abs": {"abs", "_npi_absolute", "_npi_abs", "_np_absolute"}, "Exp": {"exp", "_npi_exp"}, "Log": {"log", "_npi_log"}, "Sqrt": {"sqrt", "_npi_sqrt"},
 	"Sin": {"sin", "_npi_sin"}, "Cos": {"cos", "_npi_cos"}, "Tan": {"tan", "_npi_tan"}, "Asin": {"arcsin", "_npi_arcsin"},
 	"Acos": {"arccos", "_npi_arccos"}, "Atan": {"arctan", "_npi_arctan"}, "Sinh": {"sinh", "_npi_sinh"}, "Cosh": {"cosh", "_npi_cosh"},
 	"Tanh": {"tanh", "_npi_tanh"}, "Asinh": {"arcsinh", "_npi_arcsinh"}, "Acosh": {"arccosh", "_npi_arccosh"},
 	"Atanh": {"arctanh", "_npi_arctanh"}, "Ceil": {"ceil", "_npi_ceil"}, "Floor": {"floor", "_npi_floor"},
 	"Neg": {"negative", "_np_negative", "_npi_negative"}, "Reciprocal": {"reciprocal", "_npi_reciprocal"}, "Relu": {"relu", "_npx_relu"},
-	"Sigmoid": {"sigmoid", "_npx_sigmoid"}, "Softsign": {"softsign"}, "Erf": {"erf"}, "Sign": {"sign", "_npi_sign"},
+	"Sigmoid": {"sigmoid", "_npx_sigmoid"}, "Softsign": {"softsign"}, "Erf": {"erf", "_npx_erf"}, "Sign": {"sign", "_npi_sign", "_contrib_sign_ste"},
 	"IsNaN": {"_npi_isnan"}, "IsInf": {"_npi_isinf"},
 }
 
@@ -33,7 +33,7 @@ func elementwiseOperators() map[string]operator {
 	}
 	same := unary(func(_ *op, x *graph.Value) *graph.Value { return x })
 	same.takesReal = true
-	named(table, same, "_copy", "identity", "BlockGrad", "stop_gradient", "_np_copy", "_npi_copy")
+	named(table, same, "_copy", "identity", "BlockGrad", "stop_gradient", "_np_copy", "_npi_copy", "_CrossDeviceCopy")
 	named(table, single(func(o *op) *graph.Value {
 		o.inputs(1, 2) // the second is a moving average for training
 		o.ignore("grad_scale", "valid_thresh", "normalization", "sparseness_target", "penalty", "momentum")
@@ -44,17 +44,18 @@ func elementwiseOperators() map[string]operator {
 			return o.inFull(func(xs ...*graph.Value) *graph.Value { return f.do(o, xs[0]) }, x)
 		}), f.names...)
 	}
-	for kernel, names := range map[string][]string{"Gamma": {"gamma"}, "LogGamma": {"gammaln"}, "ErfInv": {"erfinv"}, "Digamma": {"digamma"}} {
+	for kernel, names := range map[string][]string{"Gamma": {"gamma", "_npx_gamma"}, "LogGamma": {"gammaln", "_npx_gammaln"}, "ErfInv": {"erfinv", "_npx_erfinv"},
+		"Digamma": {"digamma"}} {
 		named(table, own(unary(func(o *op, x *graph.Value) *graph.Value {
 			return o.calls(Domain, kernel, 1, nil, o.floating(x))[0]
 		})), names...)
 	}
 	named(table, single(hardSigmoid), "hard_sigmoid")
 	named(table, single(clip), "clip", "_npi_clip")
-	named(table, single(smoothL1), "smooth_l1")
+	named(table, single(smoothL1), "smooth_l1", "_npx_smooth_l1")
 	named(table, single(quadratic), "_contrib_quadratic")
 	named(table, single(addAll), "add_n", "ElementWiseSum", "_sum", "element_wise_sum")
-	named(table, single(castTo), "Cast", "cast", "amp_cast", "_npi_cast")
+	named(table, single(castTo), "Cast", "cast", "amp_cast", "_npi_cast", "_npx_cast")
 	table["amp_multicast"] = operator{do: castAll}
 	binaryOperators(table)
 	return table
@@ -127,14 +128,7 @@ var composedUnary = []struct {
 		lo, hi := o.call("Floor", nil, x), o.call("Ceil", nil, x)
 		return o.call("Where", nil, o.call("LessOrEqual", nil, o.call("Sub", nil, x, lo), o.call("Sub", nil, hi, x)), lo, hi)
 	}},
-	{[]string{"round"}, func(o *op, x *graph.Value) *graph.Value {
-		// Halves go away from 0.
-		x = o.floating(x)
-		a := o.call("Abs", nil, x)
-		lo := o.call("Floor", nil, a)
-		up := o.cast(o.call("GreaterOrEqual", nil, o.call("Sub", nil, a, lo), o.like(x, 0.5)), o.typeOf(x))
-		return o.call("Mul", nil, o.call("Sign", nil, x), o.call("Add", nil, lo, up))
-	}},
+	{[]string{"round", "_contrib_round_ste"}, awayFromZero},
 	{[]string{"fix", "trunc", "_npi_fix", "_npi_trunc"}, func(o *op, x *graph.Value) *graph.Value {
 		x = o.floating(x)
 		return o.call("Mul", nil, o.call("Sign", nil, x), o.call("Floor", nil, o.call("Abs", nil, x)))
@@ -256,6 +250,52 @@ func castAll(o *op) []*graph.Value {
 	return out
 }
 
+// awayFromZero rounds to whole numbers; halves go away from 0.
+func awayFromZero(o *op, x *graph.Value) *graph.Value {
+	x = o.floating(x)
+	a := o.call("Abs", nil, x)
+	lo := o.call("Floor", nil, a)
+	up := o.cast(o.call("GreaterOrEqual", nil, o.call("Sub", nil, a, lo), o.like(x, 0.5)), o.typeOf(x))
+	return o.call("Mul", nil, o.call("Sign", nil, x), o.call("Add", nil, lo, up))
+}
+
+// arctan2 is the angle of the point (b, a), in whole numbers where these are, as MXNet has it.
+func arctan2(o *op, a, b *graph.Value) *graph.Value {
+	angle := o.inFull(func(xs ...*graph.Value) *graph.Value {
+		y, x := o.floating(xs[0]), o.floating(xs[1])
+		zero := o.like(y, 0)
+		up := o.call("Where", nil, o.call("Less", nil, y, zero), o.like(y, -math.Pi), o.like(y, math.Pi))
+		turn := o.call("Where", nil, o.call("Less", nil, x, zero), up, zero)
+		angle := o.call("Add", nil, o.call("Atan", nil, o.call("Div", nil, y, x)), turn)
+		none := o.call("And", nil, o.call("Equal", nil, x, zero), o.call("Equal", nil, y, zero))
+		return o.call("Where", nil, none, zero, angle)
+	}, a, b)
+	return o.cast(angle, o.typeOf(a))
+}
+
+func copySign(o *op, a, b *graph.Value) *graph.Value {
+	abs := o.call("Abs", nil, a)
+	return o.call("Where", nil, o.call("Less", nil, b, o.like(b, 0)), o.call("Neg", nil, abs), abs)
+}
+
+// scaled is a·2^b.
+func scaled(o *op, a, b *graph.Value) *graph.Value {
+	return o.inFull(func(xs ...*graph.Value) *graph.Value {
+		a, b := o.floating(xs[0]), o.floating(xs[1])
+		return o.call("Mul", nil, a, o.call("Pow", nil, o.like(b, 2), b))
+	}, a, b)
+}
+
+// bits applies an operator to the bits of whole numbers, or to truth values.
+func bits(name string) binaryFunc {
+	return func(o *op, a, b *graph.Value) *graph.Value {
+		if o.typeOf(a) == tensor.Bool {
+			return o.call(name, nil, a, b)
+		}
+		return o.call("Bitwise"+name, nil, a, b)
+	}
+}
+
 // A binaryFunc makes nodes of two operands of one type.
 type binaryFunc func(o *op, a, b *graph.Value) *graph.Value
 
@@ -338,7 +378,13 @@ var binaries = []struct {
 		[]string{"_maximum_scalar", "_MaximumScalar", "_npi_maximum_scalar"}, nil, nil},
 	{plainBinary("Min"), []string{"_minimum", "_Minimum", "broadcast_minimum", "_npi_minimum"},
 		[]string{"_minimum_scalar", "_MinimumScalar", "_npi_minimum_scalar"}, nil, nil},
-	{hypot, []string{"_hypot", "broadcast_hypot", "_npi_hypot"}, []string{"_hypot_scalar", "_HypotScalar"}, nil, nil},
+	{hypot, []string{"_hypot", "_Hypot", "broadcast_hypot", "_npi_hypot"}, []string{"_hypot_scalar", "_HypotScalar", "_npi_hypot_scalar"}, nil, nil},
+	{arctan2, []string{"_npi_arctan2"}, []string{"_npi_arctan2_scalar"}, []string{"_npi_rarctan2_scalar"}, nil},
+	{copySign, []string{"_npi_copysign"}, []string{"_npi_copysign_scalar"}, []string{"_npi_rcopysign_scalar"}, nil},
+	{scaled, []string{"_npi_ldexp"}, []string{"_npi_ldexp_scalar"}, []string{"_npi_rldexp_scalar"}, nil},
+	{bits("And"), []string{"_npi_bitwise_and"}, []string{"_npi_bitwise_and_scalar"}, nil, nil},
+	{bits("Or"), []string{"_npi_bitwise_or"}, []string{"_npi_bitwise_or_scalar"}, nil, nil},
+	{bits("Xor"), []string{"_npi_bitwise_xor"}, []string{"_npi_bitwise_xor_scalar"}, nil, nil},
 	{compare("Equal", false), []string{"_equal", "_Equal", "broadcast_equal", "_npi_equal"}, []string{"_equal_scalar", "_EqualScalar", "_npi_equal_scalar"}, nil, nil},
 	{compare("Equal", true), []string{"_not_equal", "_Not_Equal", "broadcast_not_equal", "_npi_not_equal"},
 		[]string{"_not_equal_scalar", "_NotEqualScalar", "_npi_not_equal_scalar"}, nil, nil},

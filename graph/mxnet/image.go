@@ -10,7 +10,7 @@ import (
 // imageOperators sample and resize images.
 func imageOperators() map[string]operator {
 	table := map[string]operator{}
-	named(table, single(roiPooling), "ROIPooling")
+	named(table, single(roiPooling), "ROIPooling", "_npx_roi_pooling")
 	named(table, single(roiAlign), "_contrib_ROIAlign")
 	named(table, single(gridGenerator), "GridGenerator")
 	named(table, single(bilinearSampler), "BilinearSampler")
@@ -18,6 +18,7 @@ func imageOperators() map[string]operator {
 	named(table, single(upSampling), "UpSampling")
 	named(table, single(bilinearResize), "_contrib_BilinearResize2D")
 	named(table, single(imageToColumns), "im2col")
+	named(table, single(columnsToImage), "col2im")
 	named(table, own(single(correlation)), "Correlation")
 	return table
 }
@@ -243,6 +244,17 @@ func imageToColumns(o *op) *graph.Value {
 	y := o.concat(2, parts...)
 	batch.of, channels.of = nil, nil
 	return o.reshape(y, batch, o.mul(channels, fixed(count)), rest)
+}
+
+// columnsToImage adds columns up where their windows stand in an image.
+func columnsToImage(o *op) *graph.Value {
+	o.inputs(1, 1)
+	size, _ := o.list("output_size")
+	k := o.kernel()
+	stride, dilate, pad := o.window(k)
+	o.require(len(size) == len(k), "output_size %v of a kernel %v", size, k)
+	return o.call("Col2Im", attrs(intsAttr("strides", stride), intsAttr("dilations", dilate), intsAttr("pads", append(slices.Clone(pad), pad...))),
+		o.input(0), o.ints(ints64(size)...), o.ints(ints64(k)...))
 }
 
 func correlation(o *op) *graph.Value {

@@ -14,7 +14,7 @@ func indexOperators() map[string]operator {
 	named(table, single(take), "take", "_npi_take")
 	named(table, single(pick), "pick", "choose_element_0index", "_npx_pick")
 	named(table, single(batchTake), "batch_take")
-	named(table, single(gatherND), "gather_nd", "_npx_gather_nd")
+	named(table, single(gatherND), "gather_nd", "_npx_gather_nd", "_npi_gather_nd")
 	named(table, single(scatterND), "scatter_nd")
 	named(table, single(indexCopy), "_contrib_index_copy")
 	named(table, single(oneHot), "one_hot", "_npx_one_hot")
@@ -298,7 +298,7 @@ func sequenceReverse(o *op) *graph.Value {
 	x, lengths, axis := o.sequence()
 	o.require(axis == 0, "axis %d", axis)
 	if lengths == nil {
-		return o.call("Slice", nil, x, o.ints(-1), o.ints(math.MinInt32), o.ints(0), o.ints(-1))
+		return o.reversed(x, 0)
 	}
 	return o.call("ReverseSequence", attrs(graph.IntAttr("time_axis", 0), graph.IntAttr("batch_axis", 1)), x, lengths)
 }

@@ -8,12 +8,17 @@ import (
 // layerOperators are layers with weights, normalisations and activations.
 func layerOperators() map[string]operator {
 	table := map[string]operator{}
-	named(table, single(activation), "Activation")
+	named(table, single(activation), "Activation", "_npx_activation")
 	named(table, operator{do: leakyRelu}, "LeakyReLU", "_npx_leaky_relu")
 	named(table, single(fullyConnected), "FullyConnected", "_npx_fully_connected")
 	named(table, single(convolution), "Convolution", "Convolution_v1", "_npx_convolution")
 	named(table, single(deconvolution), "Deconvolution", "_npx_deconvolution")
 	named(table, operator{do: batchNorm}, "BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "_contrib_SyncBatchNorm", "_npx_batch_norm")
+	named(table, operator{do: func(o *op) []*graph.Value {
+		out := batchNorm(o)
+		out[0] = o.call("Relu", nil, out[0])
+		return out
+	}}, "_contrib_BatchNormWithReLU")
 	named(table, operator{do: layerNorm}, "LayerNorm", "_npx_layer_norm")
 	named(table, operator{do: groupNorm}, "GroupNorm", "_npx_group_norm")
 	named(table, single(instanceNorm), "InstanceNorm", "_npx_instance_norm")

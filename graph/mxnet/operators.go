@@ -44,7 +44,7 @@ var operators = map[string]operator{}
 func init() {
 	for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
 		indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
-		controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), refusedOperators()} {
+		controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), numpyOperators(), linearOperators(), pictureOperators(), refusedOperators()} {
 		for name, x := range family {
 			if _, twice := operators[name]; twice {
 				panic("mxnet: two translations of " + name)
@@ -52,7 +52,18 @@ func init() {
 			operators[name] = x
 		}
 	}
+	for _, name := range storageNames {
+		operators["_sparse_"+name] = operators[name]
+	}
 }
+
+// storageNames are operators that MXNet knows under a second name, with _sparse_ in front: they compute the same of dense operands.
+var storageNames = []string{"ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOutput", "LogisticRegressionOutput",
+	"MAERegressionOutput", "abs", "add_n", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "broadcast_add", "broadcast_div",
+	"broadcast_minus", "broadcast_mul", "broadcast_plus", "broadcast_sub", "cast_storage", "cbrt", "ceil", "clip", "concat", "cos", "cosh",
+	"degrees", "dot", "elemwise_add", "elemwise_div", "elemwise_mul", "elemwise_sub", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
+	"log", "log10", "log1p", "log2", "make_loss", "mean", "negative", "norm", "radians", "relu", "rint", "round", "rsqrt", "sigmoid", "sign",
+	"sin", "sinh", "slice", "sqrt", "square", "stop_gradient", "sum", "tan", "tanh", "trunc", "where", "zeros_like"}
 
 // Operator is an operator of MXNet and what becomes of it.
 type Operator struct {
@@ -97,7 +108,7 @@ func refusedOperators() map[string]operator {
 	}
 	refuse("it is for training", "_contrib_MultiBoxTarget", "CTCLoss", "ctc_loss", "_contrib_CTCLoss", "softmax_cross_entropy",
 		"sgd_update", "sgd_mom_update", "adam_update", "rmsprop_update", "ftrl_update", "signsgd_update", "multi_sgd_update",
-		"_contrib_bipartite_matching", "_contrib_box_encode")
+		"_contrib_bipartite_matching", "_contrib_box_encode", "_npx_multibox_target", "_contrib_ctc_loss", "_contrib_calibrate_entropy")
 	refuse("its results are random", "_random_uniform", "_random_normal", "_random_gamma", "_random_poisson", "_random_exponential",
 		"_sample_uniform", "_sample_normal", "_sample_multinomial", "_shuffle", "_npi_uniform", "_npi_normal", "_npi_bernoulli",
 		"_npi_multinomial", "_npi_choice")
@@ -105,8 +116,11 @@ func refusedOperators() map[string]operator {
 	refuse("sparse storage is not kept", "cast_storage", "_sparse_retain", "_contrib_getnnz")
 	refuse("it is not translated yet", "Proposal", "_contrib_Proposal", "_contrib_MultiProposal", "_contrib_PSROIPooling",
 		"_contrib_DeformablePSROIPooling",
-		"_contrib_fft", "_contrib_ifft", "_contrib_count_sketch", "_contrib_hawkesll", "_linalg_gelqf", "_linalg_syevd",
-		"_linalg_trsm", "_linalg_potri", "_linalg_inverse", "_npi_svd", "_histogram", "_unique", "_npi_unique",
-		"_contrib_dgl_subgraph", "_npi_arctan2")
+		"_contrib_fft", "_contrib_ifft", "_contrib_count_sketch", "_contrib_hawkesll", "_linalg_gelqf", "linalg_gelqf", "_linalg_syevd",
+		"_npi_svd", "_npi_eig", "_npi_eigh", "_npi_eigvals", "_npi_eigvalsh", "_npi_pinv", "_npi_pinv_scalar_rcond", "_npi_tensorinv",
+		"_npi_tensorsolve", "_histogram", "_npi_histogram", "_npi_bincount", "_npi_percentile", "_unique", "_npi_unique",
+		"_npi_insert_scalar", "_npi_insert_slice", "_npi_insert_tensor", "_npi_delete", "_npi_boolean_mask_assign_tensor", "_npi_ediff1d",
+		"_npi_lcm", "_npi_lcm_scalar", "_npi_diag_indices_from", "_npi_average", "_npi_norm", "_npi_powerd",
+		"_contrib_dgl_subgraph", "_contrib_RROIAlign", "_contrib_quantize_asym", "_contrib_quantized_rnn", "_contrib_edge_id")
 	return table
 }

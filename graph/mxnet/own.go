@@ -28,6 +28,7 @@ var ownOperators = []ownOperator{
 	{"ErfInv", elementwiseSchema, sameType, func(c *call) error { return c.each(math.Erfinv) }},
 	{"Digamma", elementwiseSchema, sameType, func(c *call) error { return c.each(digamma) }},
 	{"Cholesky", elementwiseSchema, sameType, evalCholesky},
+	{"Solve", "in A:T B:T\nout Y:T\nty T=float,double,float16", inferSolve, evalSolve},
 	{"Correlation", "in X1:T X2:T\nout Y:T\nat kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0 is_multiply:int=1\nty T=float,double,float16",
 		inferCorrelation, evalCorrelation},
 	{"MultiBoxPrior", "in X:T\nout Y:tensor(float)\nat sizes:floats! ratios:floats! steps:floats! offsets:floats! clip:int=0\nty T=float,double,float16",
@@ -123,6 +124,9 @@ func digamma(x float64) float64 {
 	y := 1 / (x * x)
 	return sum + math.Log(x) - 0.5/x - y*(1.0/12-y*(1.0/120-y*(1.0/252-y*(1.0/240-y/132))))
 }
+
+// errSingular is about equations that have no one solution.
+var errSingular = errors.New("the matrix is singular")
 
 // errDefinite is about matrices that have no triangle.
 var errDefinite = errors.New("the matrix is not positive definite")

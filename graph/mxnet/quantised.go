@@ -27,6 +27,11 @@ func quantisedOperators() map[string]operator {
 	named(table, operator{do: func(o *op) []*graph.Value {
 		return o.onReal(func(x *graph.Value) *graph.Value { return o.activate(x, o.text("act_type", "relu", "relu")) })
 	}}, "_contrib_quantized_act")
+	named(table, operator{do: quantizedConcat}, "_contrib_quantized_concat")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.quantizedPair("Add") }}, "_contrib_quantized_elemwise_add")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.quantizedPair("Mul") }}, "_contrib_quantized_elemwise_mul")
+	named(table, operator{do: quantizedNorm}, "_contrib_quantized_batch_norm")
+	named(table, operator{do: quantizedEmbedding}, "_contrib_quantized_embedding")
 	named(table, operator{do: fusedConvolution}, "_sg_mkldnn_conv", "_sg_onednn_conv")
 	named(table, operator{do: fusedConnected}, "_sg_mkldnn_fully_connected", "_sg_onednn_fully_connected")
 	return table
@@ -112,8 +117,7 @@ func quantize(o *op) []*graph.Value {
 		lo, hi = o.calibrated()
 	}
 	dt := o.integerType(lo, def)
-	a, b := o.ends(lo, hi)
-	return []*graph.Value{o.toIntegers(o.input(0), dt, lo, hi), a, b}
+	return o.integers(o.input(0), dt, lo, hi)
 }
 
 func requantize(o *op) []*graph.Value {
@@ -124,8 +128,7 @@ func requantize(o *op) []*graph.Value {
 	if !o.t.real[x] {
 		x = o.toReal(x, o.bound(1), o.bound(2))
 	}
-	a, b := o.ends(lo, hi)
-	return []*graph.Value{o.toIntegers(x, dt, lo, hi), a, b}
+	return o.integers(x, dt, lo, hi)
 }
 
 func dequantize(o *op) *graph.Value {
@@ -162,8 +165,71 @@ func (o *op) onReal(f func(*graph.Value) *graph.Value) []*graph.Value {
 	o.inputs(3, 3)
 	x, lo, hi := o.input(0), o.bound(1), o.bound(2)
 	y := f(o.toReal(x, lo, hi))
+	return o.integers(y, o.typeOf(x), lo, hi)
+}
+
+// quantizedConcat brings operands to the range that holds all of theirs.
+func quantizedConcat(o *op) []*graph.Value {
+	n := o.required("num_args")
+	o.require(n > 0 && n <= maxParts, "%d operands", n)
+	o.inputs(3*n, 3*n)
+	lo, hi, dt := math.Inf(1), math.Inf(-1), tensor.Uint8
+	xs := make([]*graph.Value, n)
+	for i := range xs {
+		a, b := o.bound(n+2*i), o.bound(n+2*i+1)
+		lo, hi = math.Min(lo, a), math.Max(hi, b)
+		if o.typeOf(o.input(i)) == tensor.Int8 {
+			dt = tensor.Int8
+		}
+		xs[i] = o.toReal(o.input(i), a, b)
+	}
+	return o.integers(o.concat(o.integer("dim", 1), xs...), dt, lo, hi)
+}
+
+// integers quantises a result to a range, and gives its ends.
+func (o *op) integers(y *graph.Value, dt tensor.DType, lo, hi float64) []*graph.Value {
 	a, b := o.ends(lo, hi)
-	return []*graph.Value{o.toIntegers(y, o.typeOf(x), lo, hi), a, b}
+	return []*graph.Value{o.toIntegers(y, dt, lo, hi), a, b}
+}
+
+// quantizedPair applies an operator to two operands: data, data, then the ends of their ranges. Where it was calibrated the result is
+// in 8-bit integers, else in 32-bit ones.
+func (o *op) quantizedPair(name string) []*graph.Value {
+	o.inputs(6, 6)
+	y := o.call(name, nil, o.toReal(o.input(0), o.bound(2), o.bound(3)), o.toReal(o.input(1), o.bound(4), o.bound(5)))
+	if name == "Mul" && o.flag("enable_float_output", false) {
+		o.ignore("min_calib_range", "max_calib_range")
+		return []*graph.Value{y, nil, nil}
+	}
+	if o.value("min_calib_range") != "" && o.value("max_calib_range") != "" {
+		lo, hi := o.calibrated()
+		return o.integers(y, tensor.Int8, lo, hi)
+	}
+	o.t.real[y] = true
+	a, b := o.ends(-math.MaxFloat32, math.MaxFloat32)
+	return []*graph.Value{y, a, b}
+}
+
+// quantizedNorm is a normalisation of integers: data, gamma, beta, mean, variance, then the ends of the data's range.
+func quantizedNorm(o *op) []*graph.Value {
+	o.inputs(7, 7)
+	lo, hi := o.calibrated()
+	in := o.in
+	o.in = append([]*graph.Value{o.toReal(o.input(0), o.bound(5), o.bound(6))}, in[1:5]...)
+	y := batchNorm(o)[0]
+	o.in = in
+	return o.integers(y, tensor.Int8, lo, hi)
+}
+
+// quantizedEmbedding takes rows of integers: numbers, weight, then the ends of the weight's range.
+func quantizedEmbedding(o *op) []*graph.Value {
+	o.inputs(4, 4)
+	in := o.in
+	o.in = in[:2]
+	y := embedding(o)
+	o.in = in
+	a, b := o.ends(o.bound(2), o.bound(3))
+	return []*graph.Value{y, a, b}
 }
 
 // fused translates the subgraph that a fused node stands for on real numbers. Its operands are those of the subgraph, integers
@@ -315,8 +381,7 @@ func (o *op) fusedResult(y *graph.Value, quantized bool) []*graph.Value {
 	if lo >= 0 {
 		dt = tensor.Uint8
 	}
-	a, b := o.ends(lo, hi)
-	return []*graph.Value{o.toIntegers(y, dt, lo, hi), a, b}
+	return o.integers(y, dt, lo, hi)
 }
 
 func fusedConvolution(o *op) []*graph.Value {

@@ -15,9 +15,9 @@ func reduceOperators() map[string]operator {
 	}
 	named(table, reduction("ReduceSum"), "sum", "sum_axis", "_np_sum", "_npi_sum")
 	named(table, reduction("ReduceMean"), "mean", "_npi_mean")
-	named(table, reduction("ReduceProd"), "prod", "_np_prod", "_npi_prod")
-	named(table, reduction("ReduceMax"), "max", "max_axis", "_np_max", "_npi_max")
-	named(table, reduction("ReduceMin"), "min", "min_axis", "_np_min", "_npi_min")
+	named(table, reduction("ReduceProd"), "prod", "_np_prod", "_np_product", "_npi_prod")
+	named(table, reduction("ReduceMax"), "max", "max_axis", "_np_max", "_np_amax", "_npi_max")
+	named(table, reduction("ReduceMin"), "min", "min_axis", "_np_min", "_np_amin", "_npi_min")
 	for name, x := range map[string]struct {
 		onnx string
 		v    float64
@@ -31,7 +31,7 @@ func reduceOperators() map[string]operator {
 	named(table, operator{do: moments}, "moments")
 	named(table, operator{do: variance}, "_npi_std", "_npi_var")
 	named(table, single(cumulative), "cumsum", "_np_cumsum", "_npi_cumsum")
-	for name, onnx := range map[string]string{"_npi_any": "ReduceMax", "_npi_all": "ReduceMin", "_np_any": "ReduceMax", "_np_all": "ReduceMin"} {
+	for name, onnx := range map[string]string{"_npi_any": "ReduceMax", "_npi_all": "ReduceMin", "_np_any": "ReduceMax", "_np_sometrue": "ReduceMax", "_np_all": "ReduceMin"} {
 		named(table, single(func(o *op) *graph.Value {
 			return o.cast(o.reduced(onnx, o.cast(o.truth(o.reducedInput()), tensor.Int32)), tensor.Bool)
 		}), name)

@@ -15,7 +15,7 @@ func shapeOperators() map[string]operator {
 	named(table, single(reshapeLegacy), "Reshape", "reshape")
 	named(table, single(reshapeExtended), "_npx_reshape")
 	named(table, single(reshapePlain), "_npi_reshape", "_np_reshape")
-	named(table, single(reshapeLike), "reshape_like")
+	named(table, single(reshapeLike), "reshape_like", "_npx_reshape_like")
 	named(table, single(transposeAll), "transpose", "_np_transpose", "_npi_transpose")
 	named(table, single(swapAxes), "SwapAxis", "swapaxes", "_npi_swapaxes")
 	named(table, single(func(o *op) *graph.Value {
@@ -27,14 +27,14 @@ func shapeOperators() map[string]operator {
 	named(table, single(concatAll), "Concat", "concat", "_rnn_param_concat", "_npi_concatenate", "_npi_rnn_param_concat")
 	named(table, single(stack), "stack", "_npi_stack")
 	named(table, operator{do: sliceChannel}, "SliceChannel", "split")
-	named(table, operator{do: splitParts}, "_split_v2", "_npi_split", "_npi_array_split")
-	named(table, single(sliceRanges), "slice", "crop", "_npi_slice")
+	named(table, operator{do: splitParts}, "_split_v2", "_npi_split", "_npi_array_split", "_npi_hsplit", "_npi_dsplit")
+	named(table, single(sliceRanges), "slice", "crop", "_npi_slice", "_npx_slice")
 	named(table, single(sliceAxis), "slice_axis")
 	named(table, single(sliceLike), "slice_like")
 	named(table, single(cropImage), "Crop")
 	named(table, single(padding), "Pad", "pad")
 	named(table, single(tile), "tile", "_npi_tile")
-	named(table, single(repeat), "repeat", "_npi_repeats")
+	named(table, single(repeat), "repeat", "_np_repeat", "_npi_repeats")
 	named(table, single(reverse), "reverse", "flip", "_npi_flip")
 	named(table, single(broadcastAxis), "broadcast_axis", "broadcast_axes")
 	named(table, single(broadcastTo), "broadcast_to", "_npi_broadcast_to", "_np_broadcast_to")
@@ -432,6 +432,11 @@ func splitParts(o *op) []*graph.Value {
 // sliceRanges takes from begin to end by step along the first axes; None stands for the end in the direction of the step.
 func sliceRanges(o *op) *graph.Value {
 	o.inputs(1, 1)
+	return o.ranges(o.input(0))
+}
+
+// ranges takes the part of x that the attributes begin, end and step name.
+func (o *op) ranges(x *graph.Value) *graph.Value {
 	begin, ok1 := o.list("begin")
 	end, ok2 := o.list("end")
 	step, _ := o.list("step")
@@ -458,7 +463,7 @@ func sliceRanges(o *op) *graph.Value {
 		}
 		starts, ends, axes, steps = append(starts, lo), append(ends, hi), append(axes, int64(i)), append(steps, int64(by))
 	}
-	return o.call("Slice", nil, o.input(0), o.ints(starts...), o.ints(ends...), o.ints(axes...), o.ints(steps...))
+	return o.call("Slice", nil, x, o.ints(starts...), o.ints(ends...), o.ints(axes...), o.ints(steps...))
 }
 
 func sliceAxis(o *op) *graph.Value {
@@ -577,6 +582,15 @@ func repeat(o *op) *graph.Value {
 	return o.reshape(o.call("Tile", nil, o.unsqueeze(x, axis+1), o.ints(reps...)), dims...)
 }
 
+// reversed turns the order along axes.
+func (o *op) reversed(x *graph.Value, axes ...int) *graph.Value {
+	var starts, ends, over, steps []int64
+	for _, a := range axes {
+		starts, ends, over, steps = append(starts, -1), append(ends, math.MinInt32), append(over, int64(a)), append(steps, -1)
+	}
+	return o.call("Slice", nil, x, o.ints(starts...), o.ints(ends...), o.ints(over...), o.ints(steps...))
+}
+
 func reverse(o *op) *graph.Value {
 	o.inputs(1, 1)
 	x := o.input(0)
@@ -587,11 +601,7 @@ func reverse(o *op) *graph.Value {
 			axes = append(axes, i)
 		}
 	}
-	var starts, ends, over, steps []int64
-	for _, a := range axes {
-		starts, ends, over, steps = append(starts, -1), append(ends, math.MinInt32), append(over, int64(a)), append(steps, -1)
-	}
-	return o.call("Slice", nil, x, o.ints(starts...), o.ints(ends...), o.ints(over...), o.ints(steps...))
+	return o.reversed(x, axes...)
 }
 
 func (o *op) expand(x *graph.Value, dims []extent) *graph.Value {
