@@ -26,6 +26,7 @@ const (
 	deviceMemory, deviceLocal                   = 0x101f, 0x1023
 	deviceLittle, deviceAvailable, deviceBuilds = 0x1026, 0x1027, 0x1028
 	deviceName, driverVersion, deviceVersion    = 0x102b, 0x102d, 0x102f
+	deviceVector                                = 0x103a
 
 	platformNone = -1001
 	deviceNone   = -1
@@ -37,6 +38,7 @@ type facts struct {
 	name, version, driver      string
 	kind                       uint64
 	units, group, local        int
+	vector                     int // floats in a register
 	memory, mostAlloc          int64
 	platformNumber, deviceHere int // places in the lists of platforms and of the platform's devices
 }
@@ -48,7 +50,13 @@ func (f *facts) String() string {
 }
 
 // kernels is what the choice of kernels depends on.
-func (f *facts) kernels() gpukernel.Device { return gpukernel.Generic(f.units, f.local) }
+func (f *facts) kernels() gpukernel.Device {
+	d := gpukernel.Generic(f.units, f.local)
+	if f.kind&deviceTypeCPU != 0 {
+		d.Vector = min(max(f.vector, 4), 16)
+	}
+	return d
+}
 
 // list finds the library's devices, once: GPUs first, then accelerators, then processors, otherwise in the library's order. Their
 // numbers among the process's memory spaces are places in that list.
@@ -117,6 +125,7 @@ func (d *clDevice) learn(c *call, platform uintptr) {
 	f.platformVersion = c.stringOf(d.l, "clGetPlatformInfo", platform, platformVersion)
 	f.name, f.version, f.driver = words(deviceName), words(deviceVersion), words(driverVersion)
 	f.kind, f.units, f.group = number(deviceType), int(number(deviceUnits)), int(number(deviceGroup))
+	f.vector = int(uint32(number(deviceVector)))
 	f.local, f.memory, f.mostAlloc = int(number(deviceLocal)), int64(number(deviceMemory)), int64(number(deviceMostAlloc))
 }
 

@@ -83,9 +83,18 @@ var _ = Describe("Convolution", func() {
 		cases[len(cases)-1].Finish = fused
 		cases = append(cases, with(cases[len(cases)-1], func(s *gpukernel.ConvShape) { s.Type, s.Result = f16, bf16 }))
 
+		processors := len(cases)
+		cases = append(cases, square(2, 9, 8, 12, 3, 1, 1), square(1, 13, 3, 17, 7, 2, 3), square(2, 7, 16, 33, 1, 2, 0),
+			with(square(1, 8, 12, 18, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Groups, s.Finish, s.PadBottom = 3, fused, 0 }),
+			with(square(1, 11, 4, 8, 3, 1, 2), func(s *gpukernel.ConvShape) { s.DilationH, s.DilationW, s.ResultStride = 2, 3, 13 }))
+
 		var plans []*gpukernel.Plan
 		for i, s := range cases {
-			plan, err := gpukernel.Convolution(fmt.Sprintf("convolution%d", i), gpukernel.NVIDIA(90, []int{1, 132}[i%2]), s)
+			d := gpukernel.NVIDIA(90, []int{1, 132}[i%2])
+			if i >= processors {
+				d = gpukernel.Device{Processors: 2, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 8}
+			}
+			plan, err := gpukernel.Convolution(fmt.Sprintf("convolution%d", i), d, s)
 			Expect(err).NotTo(HaveOccurred())
 			plans = append(plans, plan)
 		}

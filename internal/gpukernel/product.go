@@ -40,6 +40,9 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	if plan, ok := s.direct(name, d); ok {
+		return plan, nil
+	}
 	t := s.tiles(d)
 	if len(t) == 0 {
 		return nil, unsupported("product in %d bytes of local memory", d.Local)

@@ -83,6 +83,8 @@ var _ = Describe("Product", func() {
 		hop   = gpukernel.NVIDIA(90, 132)
 		few   = gpukernel.NVIDIA(90, 1) // few processors: large tiles
 		open  = gpukernel.Generic(8, 32<<10)
+		wide  = gpukernel.Device{Processors: 2, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 16}
+		small = gpukernel.Device{Processors: 64, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 8}
 	)
 	const f32, f16, bf16 = gpukernel.F32, gpukernel.F16, gpukernel.BF16
 
@@ -109,6 +111,10 @@ var _ = Describe("Product", func() {
 			{31, 37, 41, 1, 2, f32, f32, false, gpukernel.TF32, none, hop},
 			{70, 72, 44, 1, 1, f32, f32, true, gpukernel.TF32, gelu, hop},
 			{1, 8, 16, 1, 1, f32, f32, true, gpukernel.TF32, none, hop},
+			// processors
+			{37, 41, 43, 2, 3, f32, f32, false, 0, relu, wide}, {1, 16, 5, 1, 1, f32, f32, false, 0, gelu, wide},
+			{9, 33, 64, 1, 2, f32, f16, false, 0, none, wide}, {3, 4, 7, 1, 1, f32, f32, false, 0, relu, wide},
+			{5, 3, 7, 1, 1, f32, f32, false, 0, relu, wide}, {257, 9, 11, 1, 1, f32, f32, false, 0, relu, small},
 		}
 		var plans []*gpukernel.Plan
 		for i, p := range cases {

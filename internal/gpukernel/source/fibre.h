@@ -120,3 +120,17 @@ typedef struct {
 	void (*call)(void **params);
 	int threads, arena, switches;
 } kernel_entry;
+
+typedef f32 f32v_4 __attribute__((vector_size(16), aligned(4)));
+#define READ_V_4(p) (*(const f32v_4 *)(p))
+#define KEEP_V_4(v, p) (*(f32v_4 *)(p) = (v))
+#define SPLAT_V_4(x) ((x) + (f32v_4){0})
+typedef f32 f32v_8 __attribute__((vector_size(32), aligned(4)));
+#define READ_V_8(p) (*(const f32v_8 *)(p))
+#define KEEP_V_8(v, p) (*(f32v_8 *)(p) = (v))
+#define SPLAT_V_8(x) ((x) + (f32v_8){0})
+typedef f32 f32v_16 __attribute__((vector_size(64), aligned(4)));
+#define READ_V_16(p) (*(const f32v_16 *)(p))
+#define KEEP_V_16(v, p) (*(f32v_16 *)(p) = (v))
+#define SPLAT_V_16(x) ((x) + (f32v_16){0})
+#define FMA_V(a, b, c) ((a) * (b) + (c))

@@ -91,3 +91,17 @@ FUNCTION void copy_async_4(LOCAL void *to, const GLOBAL void *from, int take) {
 }
 #define COPY_COMMIT()
 #define COPY_WAIT(pending)
+
+#define f32v_4 float4
+#define READ_V_4(p) vload4(0, p)
+#define KEEP_V_4(v, p) vstore4(v, 0, p)
+#define SPLAT_V_4(x) ((float4)(x))
+#define f32v_8 float8
+#define READ_V_8(p) vload8(0, p)
+#define KEEP_V_8(v, p) vstore8(v, 0, p)
+#define SPLAT_V_8(x) ((float8)(x))
+#define f32v_16 float16
+#define READ_V_16(p) vload16(0, p)
+#define KEEP_V_16(v, p) vstore16(v, 0, p)
+#define SPLAT_V_16(x) ((float16)(x))
+#define FMA_V(a, b, c) fma(a, b, c)
