@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -160,13 +159,14 @@ func (o *quantizedOperands) NewSelector(*graph.Graph) property.Selector {
 }
 
 type operandSelector struct {
+	fuse.HeadSelector // with what makes operand 0, which is fused with the head
+
 	quants *fuse.Quants
-	dx     *graph.Node // has to be free as well: it is fused with the head
 }
 
 // Select implements property.Selector: a head whose operands are not its own.
 func (s *operandSelector) Select(seed *graph.Node) bool {
-	s.dx = nil
+	s.With = nil
 	if followElements(seed, false) != nil {
 		return followElements(seed, true) == nil
 	}
@@ -175,27 +175,10 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 		return false
 	}
 	if l.dx.Outputs[0].HasOneUse() {
-		s.dx = l.dx
+		s.With = l.dx
 	}
 	return true
 }
-
-// SelectInput implements property.Selector.
-func (s *operandSelector) SelectInput(_, input *graph.Node) bool { return input == s.dx }
-
-// SelectOutput implements property.Selector.
-func (*operandSelector) SelectOutput(_, _ *graph.Node) bool { return false }
-
-// Filter implements property.Selector.
-func (s *operandSelector) Filter(set []*graph.Node) []*graph.Node {
-	if s.dx != nil && !slices.Contains(set, s.dx) {
-		return nil
-	}
-	return set
-}
-
-// Reset implements property.Selector.
-func (*operandSelector) Reset() {}
 
 // Adjust implements property.Adjuster.
 func (o *quantizedOperands) Adjust(nodes []*graph.Node) error {

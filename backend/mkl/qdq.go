@@ -3,7 +3,6 @@ package mkl
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -218,14 +217,15 @@ func (*operands) Name() string { return "quantized-operands" }
 func (o *operands) NewSelector(*graph.Graph) property.Selector { return &operandSelector{b: o.b} }
 
 type operandSelector struct {
+	fuse.HeadSelector // with what makes operand 0, which is fused with the head
+
 	b   *mkl
-	dx  *graph.Node // has to be free as well: it is fused with the head
 	why *property.Reason
 }
 
 // Select implements property.Selector: a head whose operands are not its own.
 func (s *operandSelector) Select(seed *graph.Node) bool {
-	s.why, s.dx = nil, nil
+	s.why, s.With = nil, nil
 	if seed.Is("QLinearConv", "QLinearMatMul") {
 		j, why := qlinearJob(s.b, seed)
 		return why == nil && j.weights.Q != nil
@@ -244,28 +244,11 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 		return false
 	}
 	if l.dx.Outputs[0].HasOneUse() {
-		s.dx = l.dx
+		s.With = l.dx
 	}
 	_, why = s.b.followIntegers(seed, true)
 	return why != nil || l.dr != nil && !l.dr.Outputs[0].HasOneUse()
 }
-
-// SelectInput implements property.Selector.
-func (s *operandSelector) SelectInput(_, input *graph.Node) bool { return input == s.dx }
-
-// SelectOutput implements property.Selector.
-func (*operandSelector) SelectOutput(_, _ *graph.Node) bool { return false }
-
-// Filter implements property.Selector.
-func (s *operandSelector) Filter(set []*graph.Node) []*graph.Node {
-	if s.dx != nil && !slices.Contains(set, s.dx) {
-		return nil
-	}
-	return set
-}
-
-// Reset implements property.Selector.
-func (*operandSelector) Reset() {}
 
 // Why implements property.Explainer.
 func (s *operandSelector) Why(*graph.Node) *property.Reason { return s.why }

@@ -7,6 +7,27 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
+// HeadSelector is what selectors of a node alone have beside their Select. Where With is set, the node is selected with that one,
+// among its operands, or not at all.
+type HeadSelector struct{ With *graph.Node }
+
+// SelectInput implements property.Selector.
+func (s *HeadSelector) SelectInput(_, input *graph.Node) bool { return input == s.With }
+
+// SelectOutput implements property.Selector.
+func (*HeadSelector) SelectOutput(_, _ *graph.Node) bool { return false }
+
+// Filter implements property.Selector.
+func (s *HeadSelector) Filter(set []*graph.Node) []*graph.Node {
+	if s.With != nil && !slices.Contains(set, s.With) {
+		return nil
+	}
+	return set
+}
+
+// Reset implements property.Selector.
+func (*HeadSelector) Reset() {}
+
 // OwnDequantize doubles the DequantizeLinear that makes operand k of a node where others read its result. The new node stands for
 // none of the model.
 func OwnDequantize(n *graph.Node, k int) {
