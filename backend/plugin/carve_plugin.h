@@ -686,7 +686,9 @@ typedef struct carve_plugin {
   int32_t (*stream_open)(uint64_t backend, uint64_t flags, uint64_t *stream, carve_error *err);
   int32_t (*stream_record)(uint64_t stream, uint64_t *event, carve_error *err); /* 0: everything queued is over */
   int32_t (*stream_wait)(uint64_t stream, uint64_t event, carve_error *err); /* for an event of the same plugin */
-  int32_t (*stream_sync)(uint64_t stream, uint64_t ns, carve_error *err); /* CARVE_PENDING after so many nanoseconds */
+  /* stream_sync answers CARVE_PENDING after so many nanoseconds. With a minute or more the host's thread has nothing else to do,
+   * and what is queued may be done on it. */
+  int32_t (*stream_sync)(uint64_t stream, uint64_t ns, carve_error *err);
   int32_t (*stream_close)(uint64_t stream);
 
   /* Memory, where the processor has not the host's. alloc, free and copy are required. Blocks are aligned to `align`, a power of

@@ -24,6 +24,10 @@ type stream struct {
 // slice is how long a wait stays in C: an end of ctx is seen after it.
 const slice = 20 * time.Millisecond
 
+// hour is how long a wait stays in C that nothing can end, in this process: a plugin that is told so may do the work on the
+// thread that waits.
+const hour = time.Hour
+
 // stream returns the plugin's handle of a stream that work is put on, 0 for none.
 func (w *writer) stream(s *stream) uintptr {
 	if s == nil || w.err != nil {
@@ -84,7 +88,7 @@ func (s *stream) Record() (device.Event, error) {
 	if *h == 0 {
 		return nil, nil
 	}
-	return newEvent(s.p, handle{w.life, *h}, nil), nil
+	return newEvent(s.p, handle{w.life, *h}), nil
 }
 
 // WaitFor implements device.Stream: the plugin waits for its own events, the caller for others.
@@ -124,11 +128,15 @@ func (s *stream) Sync(ctx context.Context) error {
 
 // drain waits for everything on the stream.
 func (s *stream) drain(ctx context.Context) error {
+	long := slice
+	if ctx.Done() == nil && s.p.l.apart == nil {
+		long = hour
+	}
 	for begin := time.Now(); ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		st, err := s.sync(uint64(slice))
+		st, err := s.sync(uint64(long))
 		if st != statusPending {
 			return err
 		}
@@ -189,7 +197,8 @@ type event struct {
 	p      *processor
 	at     handle
 	finish func() // called first where it ended well, with the lock held; may be nil
-	over   func() // called once, with the lock held, when it has happened or is closed; may be nil
+	ends   *watch // that stops when it has happened or is closed; may be nil
+	call   uint64 // that is watched
 
 	mu       sync.Mutex
 	done     bool
@@ -200,8 +209,8 @@ type event struct {
 	told     *device.HostEvent
 }
 
-func newEvent(p *processor, at handle, over func()) *event {
-	e := &event{p: p, at: at, over: over}
+func newEvent(p *processor, at handle) *event {
+	e := &event{p: p, at: at}
 	if a := p.l.apart; a != nil {
 		a.running.add(e, a.timeout)
 	}
@@ -244,9 +253,9 @@ func (e *event) end(err error) {
 	if a := e.p.l.apart; a != nil {
 		a.running.remove(e)
 	}
-	if e.over != nil {
-		e.over()
-		e.over = nil
+	if e.ends != nil {
+		e.ends.end(e.call)
+		e.ends = nil
 	}
 }
 
@@ -350,9 +359,9 @@ func (e *event) Close() {
 		return
 	}
 	e.closed = true
-	if e.over != nil {
-		e.over()
-		e.over = nil
+	if e.ends != nil {
+		e.ends.end(e.call)
+		e.ends = nil
 	}
 	if e.watchers == 0 {
 		e.giveBack()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,51 @@ var _ = Describe("Queue", func() {
 		Expect(r.Wait(ctx)).To(MatchError("failure 3"))
 		q.Do(func() error { return fail(4) })
 		Expect(q.Close()).To(MatchError("failure 4"))
+		Expect(q.Close()).To(Succeed())
+	})
+
+	It("is emptied by who waits for it with a context that cannot end, in order and by one at a time", func() {
+		var q device.Queue
+		for range 200 {
+			var order []int // without a lock: the race detector sees two at work
+			for i := range 5 {
+				q.Do(func() error { order = append(order, i); return nil })
+			}
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					defer GinkgoRecover()
+					Expect(q.Sync(context.Background())).To(Succeed())
+				})
+			}
+			wg.Wait()
+			Expect(order).To(Equal([]int{0, 1, 2, 3, 4}))
+		}
+		Expect(q.Close()).To(Succeed())
+	})
+
+	It("does what work itself queues, whoever is at work", func(ctx SpecContext) {
+		var q device.Queue
+		for range 500 {
+			late := make(chan *device.HostEvent, 1)
+			q.Do(func() error {
+				late <- q.Do(func() error { return nil })
+				return nil
+			})
+			Expect(q.Sync(context.Background())).To(Succeed())
+			Expect((<-late).Wait(ctx)).To(Succeed())
+		}
+		Expect(q.Close()).To(Succeed())
+	})
+
+	It("does not keep a caller whose context can end", func(ctx SpecContext) {
+		var q device.Queue
+		hold := make(chan struct{})
+		q.Do(func() error { <-hold; return nil })
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		Expect(q.Sync(short)).To(MatchError(context.DeadlineExceeded))
+		close(hold)
 		Expect(q.Close()).To(Succeed())
 	})
 
