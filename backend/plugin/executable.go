@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
@@ -60,13 +59,14 @@ func (e *executable) compile(ctx context.Context, w *writer) (*description, erro
 		w.keep.end()
 		return nil, w.err
 	}
-	end := watch(ctx, cancel)
+	ends := watch{flag: cancel}
+	call := ends.begin(ctx)
 	if e.saved != nil {
 		err = b.p.do(w, "load", l.table.load, b.p.handle(), address(d.at), address(opts), address(from), address(h))
 	} else {
 		err = b.p.do(w, "compile", l.table.compile, b.p.handle(), address(d.at), address(opts), address(h))
 	}
-	end()
+	ends.end(call)
 	at := handle{w.life, *h}
 	switch {
 	case ctx.Err() != nil:
@@ -84,23 +84,6 @@ func (e *executable) compile(ctx context.Context, w *writer) (*description, erro
 	e.keep.end() // of an earlier life
 	e.at, e.keep = at, w.keep
 	return d, nil
-}
-
-// watch sets a flag, which C reads, when ctx ends. end takes the watch away: nothing is written once it has returned.
-func watch(ctx context.Context, flag *int32) (end func()) {
-	if ctx.Done() == nil {
-		return func() {}
-	}
-	over := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		atomic.StoreInt32(flag, 1)
-		close(over)
-	})
-	return func() {
-		if !stop() {
-			<-over
-		}
-	}
 }
 
 // executable is a compiled group. Instances and sessions of it have no end of their own: those that nobody holds any more

@@ -1,5 +1,7 @@
 package plugin
 
+import "context"
+
 // PID returns the number of the process that a backend's plugin runs in, 0 where there is none at the moment.
 func PID(b *Backend) int {
 	if b.p.proc == nil {
@@ -25,3 +27,15 @@ func LibraryPID(path string) int {
 	}
 	return 0
 }
+
+// Watch is a watch, for specs.
+type Watch struct{ w watch }
+
+// NewWatch returns one that sets a flag.
+func NewWatch(flag *int32) *Watch { return &Watch{watch{flag: flag}} }
+
+// Begin begins to watch ctx.
+func (w *Watch) Begin(ctx context.Context) uint64 { return w.w.begin(ctx) }
+
+// End ends the watch of a call.
+func (w *Watch) End(call uint64) { w.w.end(call) }

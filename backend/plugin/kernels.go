@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 	"weak"
 
@@ -174,7 +173,7 @@ type kernelCall struct {
 	inputs  []operand // nil for those that are left out
 	outputs []operand
 	buffer  operand // the workspace, nil where there is none
-	cancel  *int32
+	ends    watch   // its flag is carve_run.cancel
 	at      uintptr // of the carve_run
 	err     callError
 	frame   *dl.Frame
@@ -204,7 +203,7 @@ func calling(token uintptr) *kernelCall {
 func (k *ownKernel) newCall() (*kernelCall, error) {
 	pg := &page{region: side{proc: k.proc}.shared()}
 	w := &writer{page: pg, side: side{l: k.l, proc: k.proc}}
-	c := &kernelCall{k: k, cancel: one[int32](w), err: w.error(), frame: one[dl.Frame](w)}
+	c := &kernelCall{k: k, ends: watch{flag: one[int32](w)}, err: w.error(), frame: one[dl.Frame](w)}
 	ports := func(list []kernelPort) ([]operand, uintptr) {
 		out, at := make([]operand, len(list)), many[uintptr](w, max(len(list), 1))
 		for i, p := range list {
@@ -223,7 +222,7 @@ func (k *ownKernel) newCall() (*kernelCall, error) {
 		return out, address(&at[0])
 	}
 	run := one[cRun](w)
-	*run = cRun{size: uint32(unsafe.Sizeof(*run)), cancel: address(c.cancel)}
+	*run = cRun{size: uint32(unsafe.Sizeof(*run)), cancel: address(c.ends.flag)}
 	c.inputs, run.inputs = ports(k.in)
 	c.outputs, run.outputs = ports(k.out)
 	_, run.constants = ports(k.constants)
@@ -268,13 +267,12 @@ func (c *kernelCall) run(ctx context.Context, a *property.KernelArgs) error {
 	if err := c.patch(a); err != nil {
 		return c.k.about(err)
 	}
-	atomic.StoreInt32(c.cancel, 0)
-	end := watch(ctx, c.cancel)
+	call := c.ends.begin(ctx)
 	c.err.clear()
 	c.args, c.refused = a, nil
 	st, err := c.invoke()
 	c.args = nil
-	end()
+	c.ends.end(call)
 	runtime.KeepAlive(c.k)
 	switch {
 	case err != nil:

@@ -15,7 +15,11 @@ import (
 )
 
 var _ = Describe("a plugin in the host's memory, without queues", func() {
-	It("runs again and again without an allocation of Go's", func(ctx SpecContext) {
+	DescribeTable("runs again and again without an allocation of Go's", func(ctx SpecContext, ends bool) {
+		during := context.Background()
+		if ends {
+			during = ctx
+		}
 		path := build(GinkgoTB(), "testdata/add.c")
 		g, err := graph.Parse("graph {\n  opset 17\n  input %a: f32[N,3]\n  input %b: f32[N,3]\n  %s = Add(%a, %b)\n  %y = Relu(%s)\n  output %y\n}\n")
 		Expect(err).NotTo(HaveOccurred())
@@ -28,7 +32,7 @@ var _ = Describe("a plugin in the host's memory, without queues", func() {
 		out := []*tensor.Tensor{tensor.From(make([]float32, 6), 2, 3)}
 		n := 1.0
 		for try := 0; n > 0 && try < 3; try++ { // what earlier specs left behind may be cleaned up meanwhile
-			n = testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(context.Background(), in, out)) })
+			n = testing.AllocsPerRun(20, func() { err = errors.Join(err, p.RunInto(during, in, out)) })
 		}
 		Expect(err).NotTo(HaveOccurred())
 		Expect(n).To(BeZero())
@@ -37,5 +41,7 @@ var _ = Describe("a plugin in the host's memory, without queues", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r.Groups).To(HaveLen(2))
 		Expect(r.Groups[0].Backend).To(Equal("add"))
-	})
+	},
+		Entry("whose context cannot end", false),
+		Entry("whose context can end", true))
 })

@@ -136,9 +136,10 @@ func (p *ownPass) call(ctx context.Context, data []byte, weights []*tensor.Tenso
 	if w.err != nil {
 		return nil, nil, w.err
 	}
-	end := watch(ctx, cancel)
+	ends := watch{flag: cancel}
+	call := ends.begin(ctx)
 	err := p.l.do(w, "run", p.c.run, p.at, address(in), address(opts), address(at))
-	end()
+	ends.end(call)
 	out := *at
 	if err == nil && p.c.release != 0 {
 		defer func() { _, _ = p.l.call(w.side, p.c.release, p.at, address(at)) }()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"unsafe"
 	"weak"
 
@@ -23,7 +22,7 @@ type session struct {
 	inputs  []operand
 	outputs []operand
 	buffers []operand
-	cancel  *int32
+	ends    watch // its flag is carve_run.cancel
 	event   *uint64
 	err     callError
 	frame   *dl.Frame
@@ -107,8 +106,7 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 		return nil, err
 	}
 	p := s.in.e.b.p
-	atomic.StoreInt32(s.cancel, 0)
-	end := watch(ctx, s.cancel)
+	call := s.ends.begin(ctx)
 	*s.event = 0
 	s.err.clear()
 	s.args, s.refused = a, nil
@@ -118,7 +116,7 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 		err = s.failed(ctx, st)
 	}
 	if err != nil {
-		end()
+		s.ends.end(call)
 		return nil, err
 	}
 	if p.proc != nil {
@@ -126,14 +124,15 @@ func (s *session) enqueue(ctx context.Context, a *backend.RunArgs) (*event, erro
 	}
 	at := *s.event
 	if at == 0 {
-		end()
+		s.ends.end(call)
 		s.fill()
 		if a.Trace != nil {
 			s.trace(a)
 		}
 		return nil, nil
 	}
-	e := newEvent(p, handle{s.at.life, at}, end)
+	e := newEvent(p, handle{s.at.life, at})
+	e.ends, e.call = &s.ends, call
 	if p.proc != nil {
 		e.finish = s.fill
 	}
@@ -191,7 +190,7 @@ func (in *instance) session(ctx context.Context, a *backend.RunArgs) (*session, 
 // open writes the arguments, and opens the plugin's session for them.
 func (s *session) open(a *backend.RunArgs, call *writer) error {
 	in, w, e, p := s.in, &s.w, s.in.e, s.in.e.b.p
-	s.cancel, s.event, s.err, s.frame = one[int32](w), one[uint64](w), w.error(), one[dl.Frame](w)
+	s.ends.flag, s.event, s.err, s.frame = one[int32](w), one[uint64](w), w.error(), one[dl.Frame](w)
 	ports := func(values []*graph.Value, uses []backend.PortUse) []operand {
 		out := make([]operand, len(values))
 		for i, v := range values {
@@ -212,7 +211,7 @@ func (s *session) open(a *backend.RunArgs, call *writer) error {
 	}
 	run := one[cRun](w)
 	*run = cRun{size: uint32(unsafe.Sizeof(*run)), inputs: tensors(w, s.inputs), outputs: tensors(w, s.outputs), constants: list(w, consts),
-		buffers: tensors(w, s.buffers), cancel: address(s.cancel)}
+		buffers: tensors(w, s.buffers), cancel: address(s.ends.flag)}
 	if w.err != nil {
 		return w.err
 	}
