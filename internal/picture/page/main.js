@@ -117,13 +117,13 @@ function overview(pane) {
     element('h3', { textContent: 'backends, in order of priority' }));
   for (const b of D.backends) {
     const mine = groups.filter(i => D.nodes[i].backend === b.name), nodes = mine.reduce((sum, i) => sum + D.nodes[i].nodes.length, 0), spent = mine.reduce((sum, i) => sum + measured(i), 0);
-    pane.append(element('p', {}, chip(b.name), ' ' + b.name + ': ' + counted(mine.length, 'group') + ', ' + counted(nodes, 'node') + (spent ? ', ' + time(spent) : '')));
-    if (b.version || b.processor) pane.append(element('p', { className: 'muted', textContent: [b.version, b.processor].filter(Boolean).join(' · ') }));
+    pane.append(element('p', {}, chip(b.name), ' ' + b.name + ': ' + counted(mine.length, 'group') + ', ' + counted(nodes, 'node') + (spent ? ', measured ' + time(spent) : '')));
+    if (b.version || b.processor) pane.append(element('p', { className: 'muted', textContent: [/^\d/.test(b.version) ? 'version ' + b.version : b.version, b.processor].filter(Boolean).join(' · ') }));
   }
   const host = D.nodes.filter(n => n.kind === 'host').length;
   if (host) pane.append(element('p', {}, chip('host'), ' host scheduler: ' + counted(host, 'node')));
   pane.append(element('h3', { textContent: 'the rest' }), element('p', { textContent: counted(conversions.length, 'conversion') + ' in a run, ' + bytes(conversions.reduce((sum, n) => sum + (n.bytes || 0), 0)) }),
-    element('p', { textContent: counted(D.folded.length, 'node') + ' of the model that nobody runs' }));
+    element('p', { textContent: counted(D.folded.length, 'node') + ' of the model that nobody runs: computed, merged or left out when the model was compiled' }));
   if (groups.length) pane.append(element('h3', { textContent: counted(groups.length, 'group') }));
   for (const i of groups.slice(0, 100)) pane.append(element('p', {}, chip(D.nodes[i].backend), ' ', link(i, D.nodes[i].label), ' ' + caption(i)[1]));
 }

@@ -7,7 +7,8 @@ const table = views.nodes = {
     const host = this.rows;
     D.nodes.forEach((n, i) => {
       if (n.kind !== 'op' && n.kind !== 'host' && n.kind !== 'convert') return;
-      const why = (n.candidates || []).flatMap(c => (c.reasons || []).map(r => 'not ' + c.backend + ': ' + r)).join(' · ');
+      const bare = r => { const of = (n.nodes || []).find(m => r.startsWith(m + ': ')); return of === undefined ? r : r.slice(of.length + 2); };
+      const why = [...new Set((n.candidates || []).flatMap(c => (c.reasons || []).map(r => 'not ' + c.backend + ': ' + bare(r))))].join(' · ');
       host.push({ at: i, name: n.name, op: n.label, backend: n.kind === 'convert' ? 'convert' : n.backend, group: n.group, spent: measured(i), why, costs: (n.candidates || []).map(c => c.nanoseconds || 0),
         model: (n.nodes || []).join(' ') });
     });

@@ -3,6 +3,7 @@
 const timeline = views.timeline = {
   rows: [], // first row of each track
   depth: [], // of each span, below its track's first row
+  within: [], // the span that each lies in, -1 for none
   limits() { const k = this.surface.w / Math.max(D.run ? D.run.nanoseconds : 1, 1); return [k * 0.9, Math.max(k * 1e5, 0.2)]; },
   fit() {
     const s = this.surface;
@@ -22,9 +23,10 @@ const timeline = views.timeline = {
     const byStart = D.run.spans.map((x, i) => i).sort((i, j) => D.run.spans[i].start - D.run.spans[j].start || D.run.spans[j].time - D.run.spans[i].time);
     for (const i of byStart) {
       const x = D.run.spans[i], stack = stacks[x.track];
-      while (stack.length && stack[stack.length - 1] < x.start + x.time) stack.pop();
+      while (stack.length && D.run.spans[stack[stack.length - 1]].start + D.run.spans[stack[stack.length - 1]].time < x.start + x.time) stack.pop();
       this.depth[i] = stack.length;
-      stack.push(x.start + x.time);
+      this.within[i] = stack.length ? stack[stack.length - 1] : -1;
+      stack.push(i);
       deepest[x.track] = Math.max(deepest[x.track], stack.length);
     }
     let row = 0;
@@ -64,10 +66,10 @@ const timeline = views.timeline = {
     D.run.spans.forEach((t, i) => {
       const x = X(t.start), w = t.time * s.kx;
       if (x + w < 120 || x > s.w) return;
-      if (!this.depth[i]) {
-        count++;
-        sums.set(t.backend, (sums.get(t.backend) || 0) + Math.max(0, Math.min(t.start + t.time, s.x + s.w / s.kx) - Math.max(t.start, s.x)));
-      }
+      const part = Math.max(0, Math.min(t.start + t.time, s.x + s.w / s.kx) - Math.max(t.start, s.x)), add = (to, by) => sums.set(to, (sums.get(to) || 0) + by);
+      add(t.backend, part);
+      if (this.within[i] >= 0) add(D.run.spans[this.within[i]].backend, -part); // what runs in a step counts once
+      count++;
       const chosen = selection.span >= 0 ? selection.span === i : selection.node >= 0 && within(t.node, selection.node);
       c.fillStyle = color(t.backend === 'convert' ? '' : t.backend);
       c.globalAlpha = chosen ? 1 : theme === 'dark' ? 0.55 : 0.45;
@@ -95,7 +97,7 @@ const timeline = views.timeline = {
       c.fillRect(X(v), 24, 1, 6);
     }
     c.textAlign = 'left';
-    const text = [...sums].sort((a, b) => b[1] - a[1]).map(([b, t]) => b + ' ' + time(t)).join(', ');
+    const text = [...sums].filter(([, t]) => t > 0).sort((a, b) => b[1] - a[1]).map(([b, t]) => b + ' ' + time(t)).join(', ');
     $('range').textContent = 'total ' + time(D.run.nanoseconds) + ' · in view: ' + counted(count, 'step') + (text ? ': ' + text : '');
   },
 };
@@ -112,12 +114,12 @@ function within(at, owner) {
 function startTimeline() {
   if (D.run) {
     timeline.arrange();
-    const list = D.run.spans.map((t, i) => i).sort((i, j) => D.run.spans[j].time - D.run.spans[i].time).slice(0, 100);
+    const holds = new Set(timeline.within), list = D.run.spans.map((t, i) => i).sort((i, j) => D.run.spans[j].time - D.run.spans[i].time).slice(0, 100);
     const rows = list.map(i => {
       const t = D.run.spans[i];
       return element('tr', {}, element('td', { className: 'num', textContent: time(t.time) }),
         element('td', { className: 'num', textContent: (100 * t.time / Math.max(D.run.nanoseconds, 1)).toFixed(1) + '%' }),
-        element('td', { className: 'num', textContent: t.flops ? (t.flops / t.time).toFixed(1) : '' }), element('td', { textContent: t.backend }), element('td', { textContent: named(t) }),
+        element('td', { className: 'num', textContent: t.flops ? (t.flops / t.time).toFixed(1) : '' }), element('td', { textContent: t.backend }), element('td', { textContent: named(t) + (holds.has(i) ? ', with the steps in it' : '') }),
         element('td', {}, element('button', { className: 'link', type: 'button', textContent: t.name || '(no name)', onclick: () => timeline.pick(i) })));
     });
     const head = ['time', 'share', 'GFLOP/s', 'backend', 'operator', 'slowest steps'].map((text, i) => element('th', { textContent: text, className: i < 3 ? 'num' : '' }));
