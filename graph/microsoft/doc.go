@@ -46,6 +46,9 @@
 //	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask, MoE,
 //	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
 //
+// MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel: cpu reads
+// weights as 4 bits. accuracy_level is a permission to compute with less than float32, of which no use is made.
+//
 // All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
 // GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and
 // does not say which: blocks have as many channels as weights say, and where these fit both, as they have on this processor.

@@ -1,7 +1,9 @@
 package microsoft_test
 
 import (
+	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 
@@ -154,6 +156,62 @@ var _ = Describe("results follow from the definition", func() {
 		Expect(tensor.Elements[uint32](y)).To(Equal([]uint32{0, 0x248bfa47, 0xba6bd213}))
 	})
 })
+
+var _ = DescribeTable("weights of 4 bits on every level of cpu are those of reference", func(ctx SpecContext, level string) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 30 {
+		block, n, rows := 32<<r.IntN(3), 1+r.IntN(70), 1+r.IntN(20)
+		k := 1 + r.IntN(300)
+		blocks := (k + block - 1) / block
+		weights, zeros := make([]byte, n*blocks*block/2), make([]byte, n*((blocks+1)/2))
+		for _, list := range [][]byte{weights, zeros} {
+			for i := range list {
+				list[i] = byte(r.UintN(256))
+			}
+		}
+		floats := func(n int) []float32 {
+			v := make([]float32, n)
+			for i := range v {
+				v[i] = float32(r.NormFloat64())
+			}
+			return v
+		}
+		g := graph.New("g")
+		g.Opsets[microsoft.Domain] = 1
+		in := []*graph.Value{g.AddInput("x", graph.TensorType(tensor.Float32, graph.Shape{graph.Sym("B"), graph.Sym("M"), graph.D(k)})),
+			g.AddConst("w", tensor.From(weights, n, blocks, block/2)), g.AddConst("s", tensor.From(floats(n*blocks), n*blocks)), nil, nil, nil}
+		if r.IntN(2) == 0 {
+			in[3] = g.AddConst("z", tensor.From(zeros, len(zeros)))
+		}
+		if r.IntN(2) == 0 {
+			in[5] = g.AddConst("b", tensor.From(floats(n), n))
+		}
+		node := g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: microsoft.Domain, Name: "MatMulNBits"}, Name: "node", Inputs: in, Outputs: []string{"y"},
+			Attrs: []graph.Attr{graph.IntAttr("K", int64(k)), graph.IntAttr("N", int64(n)), graph.IntAttr("block_size", int64(block))}})
+		g.SetOutputs(node.Outputs[0])
+		model := carve.FromGraph(g)
+		x := tensor.From(floats(2*rows*k), 2, rows, k)
+		var y [2]*tensor.Tensor
+		for i, c := range []backend.Config{{Name: "cpu", Options: map[string]string{"isa": level}}, {Name: "reference"}} {
+			p, err := carve.Compile(ctx, model, &carve.Options{Backends: []backend.Config{c}, Strict: true, Verify: true})
+			if errors.Is(err, backend.ErrOption) {
+				Skip(err.Error())
+			}
+			Expect(err).NotTo(HaveOccurred())
+			out, err := p.Run(ctx, map[string]tensor.Value{"x": x})
+			Expect(err).NotTo(HaveOccurred())
+			y[i] = out["y"].(*tensor.Tensor)
+			Expect(p.Close()).To(Succeed())
+		}
+		Expect(y[0].Shape).To(Equal([]int{2, rows, n}))
+		want := tensor.Elements[float32](y[1])
+		for i, v := range tensor.Elements[float32](y[0]) {
+			Expect(v).To(BeNumerically("~", want[i], 2e-3*(1+math.Abs(float64(want[i])))))
+		}
+	}
+},
+	Entry(nil, "portable"), Entry(nil, "avx2"), Entry(nil, "avx512"),
+)
 
 var _ = Describe("the table of operators", func() {
 	It("is in the documentation", func() {
