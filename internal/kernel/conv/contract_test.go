@@ -1,6 +1,7 @@
 package conv_test
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -67,19 +68,21 @@ var _ = Describe("contracts", func() {
 		Expect(t.Dst).To(Equal(want))
 	})
 
-	It("instruction sets give the same bits", func() {
-		var results [][]float32
-		src, weights := randomFloats(48*19*23), randomFloats(80*48*9)
-		for _, target := range isa.Targets()[1:] {
-			p, err := conv.NewConv(target, conv.Spec{N: 1, C: 48, OC: 80, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}})
-			Expect(err).NotTo(HaveOccurred())
-			t := conv.Tensors{Src: src, Weights: make([]float32, p.WeightFloats()), Dst: make([]float32, 80*19*23)}
-			Expect(p.PackWeights(t.Weights, conv.Float32s(weights), 0, p.PackChunks())).To(Succeed())
-			Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
-			results = append(results, t.Dst)
-		}
-		for _, r := range results {
-			Expect(bitEqual(results[0], r)).To(Succeed())
-		}
-	})
+	for _, groups := range []int{1, 10} {
+		It(fmt.Sprintf("instruction sets give the same bits, in %d groups", groups), func() {
+			var results [][]float32
+			src, weights := randomFloats(80*19*23), randomFloats(80*80*9)
+			for _, target := range isa.Targets()[1:] {
+				p, err := conv.NewConv(target, conv.Spec{N: 1, C: 80, OC: 80, Groups: groups, Map: conv.Map{H: 19, W: 23, Kernel: [2]int{3, 3}, Pad: [4]int{1, 1, 1, 1}}})
+				Expect(err).NotTo(HaveOccurred())
+				t := conv.Tensors{Src: src, Weights: make([]float32, p.WeightFloats()), Dst: make([]float32, 80*19*23)}
+				Expect(p.PackWeights(t.Weights, conv.Float32s(weights), 0, p.PackChunks())).To(Succeed())
+				Expect(p.Run(0, p.Chunks(), nil, &t)).To(Succeed())
+				results = append(results, t.Dst)
+			}
+			for _, r := range results {
+				Expect(bitEqual(results[0], r)).To(Succeed())
+			}
+		})
+	}
 })

@@ -12,6 +12,7 @@ import (
 func main() {
 	asm.Main("conv", asm.Table{Entries: entries},
 		asm.Unit{Base: "tile_avx512", Arch: "amd64", Generate: func(f *asm.File) {
+			laneTables(f)
 			for _, k := range kernels512 {
 				k.generate(f)
 			}
@@ -19,6 +20,7 @@ func main() {
 			serve(f, asm.AVX512(), append(kernels512, kernels256[0].when("split")))
 		}},
 		asm.Unit{Base: "tile_avx2", Arch: "amd64", Generate: func(f *asm.File) {
+			laneTables(f)
 			for _, k := range kernels256 {
 				k.generate(f)
 			}
@@ -50,12 +52,14 @@ var (
 		{name: "dense512q2", kind: dense, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 2},
 		{name: "dense512q3", kind: dense, isa: asm.AVX512(), pixels: 9, group: 7, blocks: 3},
 		{name: "depth512", kind: depth, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+		{name: "lanes512", kind: lanes, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
 		{name: "max512", kind: maxPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
 		{name: "sum512", kind: sumPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
 	}
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+		{name: "lanes256", kind: lanes, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "max256", kind: maxPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "sum256", kind: sumPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 	}

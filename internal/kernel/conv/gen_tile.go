@@ -16,6 +16,7 @@ const (
 	depth               // multiply source pixels by one row of 16 weights
 	maxPool             // maximum
 	sumPool             // sum, scaled per pixel at the end
+	lanes               // multiply channels of source pixels, spread over the lanes of their group, by rows of 16 weights
 )
 
 // Offsets of the fields of tileCall, in its order; checkOffsets emits a compile-time check.
@@ -378,6 +379,10 @@ func (k *kernel) body(i int, set []span) {
 		}
 	}
 	label := fmt.Sprintf("%s_l%d", k.name, i)
+	if k.kind == lanes {
+		fn.I("LEAQ %s, AX", asm.DataAt(laneTable, 0))
+		fn.I("ADDQ R11, AX")
+	}
 	fn.I("PCALIGN $64")
 	fn.Label(label)
 	switch k.kind {
@@ -415,6 +420,18 @@ func (k *kernel) body(i int, set []span) {
 				fn.I("VFMADD231PS %s, %s, %s", k.pixel(p, v*32, "SI", "BX"), k.free(v), k.acc(p, v))
 			}
 		})
+	case lanes:
+		index, w, x := k.free(0), 1, k.free(1+k.vecs())
+		fn.I("VMOVUPS (AX), %s", index)
+		for v := range k.vecs() {
+			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(w+v))
+		}
+		each(func(p int) {
+			for v := range k.vecs() {
+				fn.I("VPERMPS %s, %s, %s", k.pixel(p, v*32, "SI", "BX"), index, x)
+				fn.I("VFMADD231PS %s, %s, %s", k.free(w+v), x, k.acc(p, v))
+			}
+		})
 	case maxPool, sumPool:
 		op := map[kind]string{maxPool: "VMAXPS", sumPool: "VADDPS"}[k.kind]
 		each(func(p int) {
@@ -424,7 +441,9 @@ func (k *kernel) body(i int, set []span) {
 		})
 	}
 	fn.I("ADDQ $64, DI")
-	if k.kind == dense {
+	if k.kind == lanes {
+		fn.I("ADDQ $64, AX")
+	} else if k.kind == dense {
 		fn.I("ADDQ $4, SI")
 		fn.I("ADDQ $4, BX")
 	} else {
@@ -434,6 +453,22 @@ func (k *kernel) body(i int, set []span) {
 	fn.I("CMPQ DI, DX")
 	fn.I("JNE %s", label)
 	k.next()
+}
+
+// laneTable is the name of the tables that say from which lane the lanes of a pixel take the i-th channel of their group: for
+// groups of two channels, then of four, then of eight, a row of 16 for each i.
+const laneTable = "lanes"
+
+func laneTables(f *asm.File) {
+	var words []uint32
+	for n := uint32(2); n <= 8; n *= 2 {
+		for i := range n {
+			for l := range uint32(16) {
+				words = append(words, l&^(n-1)+i)
+			}
+		}
+	}
+	f.Data(laneTable, words...)
 }
 
 // rowBody is the code for a whole row of a depthwise kernel under one pixel group: kernel taps stride apart over width

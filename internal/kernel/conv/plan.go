@@ -46,6 +46,7 @@ const (
 	kindDepth
 	kindMax
 	kindSum
+	kindLanes
 )
 
 // maxBlocks is the largest number of output channel blocks of a tile.
@@ -82,6 +83,8 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 		p.order = orderPlanar
 	case s.Groups == s.C && s.C == s.OC && s.C > 1:
 		p.kind, p.order = kindDepth, orderDepth
+	case s.fewLanes():
+		p.kind, p.order = kindLanes, orderLanes
 	case s.Groups > 1 && (s.C/s.Groups%16 != 0 || s.OC/s.Groups%16 != 0):
 		p.order = orderMixed
 	}
@@ -89,6 +92,13 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// fewLanes reports whether there are groups and they have as many channels as results, two, four or eight: those of a result's group lie in its own
+// block of 16 channels, as many to a side.
+func (s *Spec) fewLanes() bool {
+	n := s.C / s.Groups
+	return s.Groups > 1 && s.C == s.OC && (n == 2 || n == 4 || n == 8) && !s.Transposed
 }
 
 // NewPool plans a pooling operator for a target. Errors are as for NewConv.
@@ -179,12 +189,17 @@ func (p *Plan) prototype() {
 		pixel = 4
 		c.full = int64(s.C)
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
+	case orderLanes:
+		tapBytes = 64 * s.C / s.Groups
 	case orderDepth, orderNone: // one channel block at a time
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
 	c.dstOC = int64(s.OH) * int64(s.OW) * 64
 	c.step = int64(s.Dilate[1]) * 64
+	if p.order == orderLanes {
+		c.step = int64(s.C/s.Groups-2) * 64 // behind the tables of smaller groups
+	}
 	c.dstCol = 64
 	c.srcCol = int64(pixel * s.Stride[1])
 	if s.Transposed {
@@ -207,7 +222,7 @@ func (p *Plan) channelTiles() {
 	case p.kind != kindDense:
 		for b := range blocks {
 			w := 0
-			if p.kind == kindDepth {
+			if p.needsWeight {
 				w = b * int(p.proto.wBlk)
 			}
 			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: b * plane, weight: w})

@@ -302,6 +302,13 @@ var _ = Describe("Plan", func() {
 			s.C, s.OC = ic*s.Groups, oc*s.Groups
 		})
 	})
+	onTargets("computes convolutions of groups of a few channels", func(target isa.Target) {
+		fuzz(target, 90, 7, func(r *rand.Rand, s *conv.Spec) {
+			s.Groups = 1 + r.IntN(20)
+			s.C = s.Groups * []int{2, 4, 8}[r.IntN(3)]
+			s.OC = s.C
+		})
+	})
 	onTargets("computes transposed convolutions", func(target isa.Target) {
 		fuzz(target, 80, 5, func(r *rand.Rand, s *conv.Spec) { s.Transposed = true })
 	})

@@ -4,7 +4,7 @@ package conv
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
 	lattices := p.lattices(padded)
-	flat := p.kind <= kindDepth && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
+	flat := p.needsWeight && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
 	used := [maxBlocks + 1]bool{}
 	for _, t := range p.tiles {
@@ -136,9 +136,11 @@ func (p *Plan) lattices(padded *Map) []lattice {
 		}
 	case orderPlanar:
 		base.sourcePixel, base.steps, base.merge = 4, 1, 1
+	case orderLanes:
+		base.tapBytes, base.steps = 64*s.C/s.Groups, s.C/s.Groups
 	case orderDepth, orderNone:
 	}
-	if p.kind != kindDense {
+	if p.kind != kindDense && p.kind != kindLanes {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
 	}
 	if !s.Transposed {

@@ -126,6 +126,15 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 		portableDense(acc, unsafe.Slice((*float32)(src), steps), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps))
 		return
 	}
+	if k == kindLanes {
+		x, rows := (*pixelRow)(src), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps)
+		for i, row := range rows {
+			for l := range acc {
+				acc[l] += x[l&^(len(rows)-1)+i] * row[l]
+			}
+		}
+		return
+	}
 	for i := range steps {
 		x := (*pixelRow)(unsafe.Add(src, i*step))
 		switch k {
@@ -144,7 +153,7 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 			for l, v := range x {
 				acc[l] += v
 			}
-		case kindDense: // see above
+		case kindDense, kindLanes: // see above
 		}
 	}
 }

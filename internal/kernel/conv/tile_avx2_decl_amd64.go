@@ -22,6 +22,16 @@ func depth256(c *tileCall)
 //go:noescape
 func depth256Bodies() (table *[28]uintptr)
 
+// lanes256 computes the tiles of a call.
+//
+//go:noescape
+func lanes256(c *tileCall)
+
+// lanes256Bodies returns the addresses of the 27 tap bodies of lanes256, the end of the list, and 0 bodies of rows.
+//
+//go:noescape
+func lanes256Bodies() (table *[28]uintptr)
+
 // max256 computes the tiles of a call.
 //
 //go:noescape
@@ -56,10 +66,12 @@ func kernelOf256(k kind, blocks int, split bool) tileKernel {
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDepth:
 		return tileKernel{firstAssembly + 1, geometry{pixels: 6, group: 3, blocks: 1}, depth256Bodies()[:], places6x3}
+	case k == kindLanes:
+		return tileKernel{firstAssembly + 2, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
 	case k == kindMax:
-		return tileKernel{firstAssembly + 2, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
 	case k == kindSum:
-		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
 	}
 	panic("conv: no such tile")
 }
@@ -72,8 +84,10 @@ func run256(id kernelID, c *tileCall) {
 	case firstAssembly + 1:
 		depth256(c)
 	case firstAssembly + 2:
-		max256(c)
+		lanes256(c)
 	case firstAssembly + 3:
+		max256(c)
+	case firstAssembly + 4:
 		sum256(c)
 	}
 }

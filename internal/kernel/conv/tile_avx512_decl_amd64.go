@@ -44,6 +44,16 @@ func depth512(c *tileCall)
 //go:noescape
 func depth512Bodies() (table *[328]uintptr)
 
+// lanes512 computes the tiles of a call.
+//
+//go:noescape
+func lanes512(c *tileCall)
+
+// lanes512Bodies returns the addresses of the 133 tap bodies of lanes512, the end of the list, and 0 bodies of rows.
+//
+//go:noescape
+func lanes512Bodies() (table *[134]uintptr)
+
 // max512 computes the tiles of a call.
 //
 //go:noescape
@@ -174,7 +184,7 @@ var places14x7Rows = newPlaces([]pixelSet{
 func kernelOf512(k kind, blocks int, split bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1 && split:
-		return tileKernel{firstAssembly + 6, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 7, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 14, group: 7, blocks: 1}, dense512q1Bodies()[:], places14x7}
 	case k == kindDense && blocks == 2:
@@ -183,10 +193,12 @@ func kernelOf512(k kind, blocks int, split bool) tileKernel {
 		return tileKernel{firstAssembly + 2, geometry{pixels: 9, group: 7, blocks: 3}, dense512q3Bodies()[:], places9x7}
 	case k == kindDepth:
 		return tileKernel{firstAssembly + 3, geometry{pixels: 14, group: 7, blocks: 1}, depth512Bodies()[:], places14x7Rows}
+	case k == kindLanes:
+		return tileKernel{firstAssembly + 4, geometry{pixels: 14, group: 7, blocks: 1}, lanes512Bodies()[:], places14x7}
 	case k == kindMax:
-		return tileKernel{firstAssembly + 4, geometry{pixels: 14, group: 7, blocks: 1}, max512Bodies()[:], places14x7}
+		return tileKernel{firstAssembly + 5, geometry{pixels: 14, group: 7, blocks: 1}, max512Bodies()[:], places14x7}
 	case k == kindSum:
-		return tileKernel{firstAssembly + 5, geometry{pixels: 14, group: 7, blocks: 1}, sum512Bodies()[:], places14x7}
+		return tileKernel{firstAssembly + 6, geometry{pixels: 14, group: 7, blocks: 1}, sum512Bodies()[:], places14x7}
 	}
 	panic("conv: no such tile")
 }
@@ -203,10 +215,12 @@ func run512(id kernelID, c *tileCall) {
 	case firstAssembly + 3:
 		depth512(c)
 	case firstAssembly + 4:
-		max512(c)
+		lanes512(c)
 	case firstAssembly + 5:
-		sum512(c)
+		max512(c)
 	case firstAssembly + 6:
+		sum512(c)
+	case firstAssembly + 7:
 		dense256q1(c)
 	}
 }

@@ -16,6 +16,7 @@ const (
 	orderMixed                     // the same, with zeros where a block of outputs spans groups
 	orderPlanar                    // [OC/16][IC][KH][KW][16 oc]
 	orderDepth                     // [C/16][KH][KW][16]
+	orderLanes                     // [C/16][KH][KW][C/groups][16], for each channel of a group those of the results
 	orderNone                      // pooling
 )
 
@@ -34,10 +35,10 @@ func (p *Plan) weights() error {
 		}
 	case orderPlanar:
 		p.blocks = s.C
-	case orderDepth, orderNone:
+	case orderDepth, orderLanes, orderNone:
 		p.blocks = 1
 	}
-	per := map[weightOrder]int{orderDense: 256, orderMixed: 256, orderPlanar: 16, orderDepth: 16, orderNone: 0}[p.order]
+	per := map[weightOrder]int{orderDense: 256, orderMixed: 256, orderPlanar: 16, orderDepth: 16, orderLanes: 16 * s.C / s.Groups, orderNone: 0}[p.order]
 	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); !fits(size) {
 		return failf("plan", ErrShape, "%g packed weights", size)
 	}
@@ -69,7 +70,7 @@ func (p *Plan) PackChunks() int {
 	switch p.order {
 	case orderNone:
 		return 0
-	case orderDepth, orderPlanar:
+	case orderDepth, orderLanes, orderPlanar:
 		return blocksOf(p.spec.OC)
 	case orderDense, orderMixed:
 	}
@@ -105,6 +106,9 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
 		case orderDepth:
 			p.packDepth(dst[i*taps*16:(i+1)*taps*16], src, i)
+		case orderLanes:
+			n := s.C / s.Groups
+			p.packRows(dst[i*taps*16*n:(i+1)*taps*16*n], places{taps, 16, 16 * n}, src, 16*i*n*taps, n*taps, min(16, s.OC-16*i), n*taps)
 		case orderNone: // has no chunks
 		}
 	}
