@@ -133,6 +133,7 @@ const (
 	processorOwnThreads
 	processorOneThread
 	processorONNX
+	processorRepeats
 )
 
 type cProcessor struct {

@@ -186,6 +186,9 @@ func (b *Backend) Info() backend.Info {
 // SetLogger implements backend.Logging: what the plugin logs, whichever of its processors it is about, goes to the last.
 func (b *Backend) SetLogger(l *slog.Logger) { b.p.l.host.logger.Store(l) }
 
+// Repeats implements backend.Repeating: what the plugin's processor says of all its groups.
+func (b *Backend) Repeats(*graph.Graph) bool { return b.p.info.flags&processorRepeats != 0 }
+
 // Devices implements backend.Backend.
 func (b *Backend) Devices() []device.Device { return []device.Device{b.space} }
 

@@ -226,6 +226,10 @@ typedef struct carve_graph {
 #define CARVE_PROCESSOR_OWN_THREADS 2u /* has threads of its own: carve parks its pool while it runs */
 #define CARVE_PROCESSOR_ONE_THREAD 4u  /* no function that is given this backend, or what came of it, is called twice at once */
 #define CARVE_PROCESSOR_ONNX 8u        /* compile wants carve_graph.onnx (since 1.1) */
+/* One executable serves every group that is equal to the compiled one but for names and for the content of constants of more than
+ * 64 elements, as layers of a transformer are. compile, specialize and requirements then read no such content (nor carve_onnx's):
+ * a session has its own group's in carve_run.constants. Since 1.1; a host that does not know it compiles each group. */
+#define CARVE_PROCESSOR_REPEATS 16u
 
 typedef struct carve_processor {
   uint32_t size;

@@ -65,6 +65,8 @@
 //   - Work that goes on after enqueue has an event. Without streams the host queues the calls by itself; with them
 //     copies and runs of several groups are ordered by the library, and the host waits at the end alone.
 //   - The graph that compile gets ends with the call, but for the content of constants: what runs need of nodes is copied.
+//   - Layers that are equal but for their weights are compiled once where the processor has CARVE_PROCESSOR_REPEATS: weights are then
+//     read in runs alone (testdata/add.c).
 //   - Sizes of operands that a model computes are constants without content; carve_run.constants has them when a session is
 //     opened.
 //

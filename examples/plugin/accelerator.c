@@ -472,7 +472,7 @@ static int32_t run(const session *s) {
 
 /* --------------------------------------------------------------------------------------------------------------- the table */
 static int32_t processors(const carve_processor *const **out, uint64_t *n, carve_error *err) {
-  static const carve_processor unit0 = {sizeof unit0, 0, 12, 0, CARVE_PROCESSOR_OWN_THREADS, 1 << 30, STR("tiny-npu"), STR("imaginary unit"), {0, 0}};
+  static const carve_processor unit0 = {sizeof unit0, 0, 12, 0, CARVE_PROCESSOR_OWN_THREADS | CARVE_PROCESSOR_REPEATS, 1 << 30, STR("tiny-npu"), STR("imaginary unit"), {0, 0}};
   static const carve_processor *const list[] = {&unit0};
   *out = list, *n = 1;
   return CARVE_OK;
