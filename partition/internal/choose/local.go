@@ -129,8 +129,9 @@ func (l *Place) Change(vars, to []int32) int64 {
 }
 
 // improve lets each of the variables take its best alternative of its own, given all others, until none wants another one: iterated
-// conditional modes. Among equals stays what is.
+// conditional modes. Among equals stays what is. Variables are looked at again where one next to them has changed.
 func (l *Place) improve(ctx context.Context, vars []int32) error {
+	settled := make([]bool, len(l.x))
 	for sweep := 0; sweep < 8; sweep++ {
 		changed := false
 		for k := range vars {
@@ -141,27 +142,64 @@ func (l *Place) improve(ctx context.Context, vars []int32) error {
 			if sweep%2 == 1 {
 				v = vars[len(vars)-1-k]
 			}
-			alts := l.f.p.Vars[v].Alts
-			was := l.x[v]
-			if len(l.f.alts[v]) < 2 || alts[was].Claim >= 0 {
+			if settled[v] {
 				continue
 			}
-			best, least := was, l.around(v)
-			for _, a := range l.f.alts[v] {
-				if a == was || alts[a].Claim >= 0 {
-					continue
-				}
-				l.Set(v, a)
-				if c := l.around(v); c < least {
-					best, least = a, c
-				}
+			settled[v] = true
+			if l.settle(v) {
+				l.eachNear(v, func(w int32) { settled[w] = w == v })
+				changed = true
 			}
-			l.Set(v, best)
-			changed = changed || best != was
 		}
 		if !changed {
 			break
 		}
 	}
 	return nil
+}
+
+// settle gives a variable its best alternative of its own, given all others. It reports whether that is another one.
+func (l *Place) settle(v int32) bool {
+	alts := l.f.p.Vars[v].Alts
+	was := l.x[v]
+	if len(l.f.alts[v]) < 2 || alts[was].Claim >= 0 {
+		return false
+	}
+	best, least := was, l.around(v)
+	for _, a := range l.f.alts[v] {
+		if a == was || alts[a].Claim >= 0 {
+			continue
+		}
+		l.Set(v, a)
+		if c := l.around(v); c < least {
+			best, least = a, c
+		}
+	}
+	l.Set(v, best)
+	return best != was
+}
+
+// eachNear calls f with the variables that have a value in common with v, itself among them, some of them twice.
+func (l *Place) eachNear(v int32, f func(w int32)) {
+	near := func(i int32) {
+		x := &l.f.p.Values[i]
+		if x.Maker >= 0 {
+			f(x.Maker)
+		}
+		for k := range x.Uses {
+			f(x.Uses[k].Var)
+		}
+		for _, w := range l.f.joined.at(i) {
+			f(w)
+		}
+	}
+	for _, i := range l.f.reads.at(v) {
+		near(i)
+	}
+	for _, i := range l.f.makes.at(v) {
+		near(i)
+	}
+	if j := l.f.p.Vars[v].Joins; j >= 0 {
+		near(j)
+	}
 }

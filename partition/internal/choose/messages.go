@@ -56,18 +56,23 @@ func newPassing(ctx context.Context, m *model, core []int32, hard int64) (*passi
 	if m.rank == nil {
 		m.rank, m.message = make([]int32, len(m.unary)), make([][]float64, len(m.tab))
 	}
-	widest, labels, edges := 0, 0, 0
+	widest, labels, edges, messages := 0, 0, 0, 0
 	for i, v := range p.order {
 		m.rank[v] = int32(i)
 		widest = max(widest, len(m.unary[v]))
 		labels += len(m.unary[v])
 		edges += int(m.deg[v])
+		for h := m.head[v]; h >= 0; h = m.next[h] {
+			if h&1 == 0 {
+				messages += max(len(m.unary[v]), len(m.unary[m.node[h^1]]))
+			}
+		}
 	}
 	p.arcs, p.gamma, p.unary = make([][]arc, len(core)), make([]float64, len(core)), make([][]float64, len(core))
 	p.theta, p.base, p.out = make([]float64, widest), make([]float64, widest), make([]float64, widest)
 	p.best, p.open = make([]int32, len(core)), make([][]float64, len(core))
 	c := converter{p.hard, map[*int64][]float64{}}
-	all, costs := make([]arc, 0, edges), make([]float64, 2*labels)
+	all, costs := make([]arc, 0, edges), make([]float64, 2*labels+messages)
 	take := func(n int) []float64 {
 		s := costs[:n:n]
 		costs = costs[n:]
@@ -93,7 +98,7 @@ func newPassing(ctx context.Context, m *model, core []int32, hard int64) (*passi
 				a.msg = m.message[h>>1]
 			} else {
 				after++
-				a.msg = make([]float64, max(len(m.unary[v]), len(m.unary[w])))
+				a.msg = take(max(len(m.unary[v]), len(m.unary[w])))
 				m.message[h>>1] = a.msg
 			}
 			all = append(all, a)
