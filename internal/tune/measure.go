@@ -240,7 +240,7 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 		all[i] = &series{}
 		s := all[i]
 		if s.subject, s.err = m.Make(ctx, t); s.err == nil {
-			s.err = warm(ctx, s.subject, time.Until(m.Deadline)+grace)
+			_, s.err = warm(ctx, s.subject, time.Until(m.Deadline)+grace)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -271,11 +271,10 @@ func (m *Measuring) batch(ctx context.Context, tasks []*Task) error {
 }
 
 // warm runs a subject for the first time, for at most that long.
-func warm(ctx context.Context, s Subject, most time.Duration) error {
+func warm(ctx context.Context, s Subject, most time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	_, err := s.Run(ctx)
-	return err
+	return s.Run(ctx)
 }
 
 // keep keeps what was measured of a task.
@@ -307,7 +306,7 @@ type Whole struct {
 // three rounds. The error is ctx's.
 func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(name string, err error)) ([]Run, error) {
 	c, names := &contest{hopeless: hopelessWhole, usual: true}, map[*series]string{}
-	best := time.Duration(math.MaxInt64) / 16
+	best, quickest := time.Duration(math.MaxInt64)/16, time.Duration(math.MaxInt64)
 	for i, w := range list {
 		s := &series{subject: w.Subject}
 		c.list = append(c.list, s)
@@ -316,14 +315,15 @@ func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(nam
 			most = math.MaxInt64 // the others took too long
 		}
 		start := time.Now()
-		if s.err = warm(ctx, w.Subject, most); s.err == nil {
-			best = min(best, time.Since(start))
+		var took time.Duration
+		if took, s.err = warm(ctx, w.Subject, most); s.err == nil {
+			best, quickest = min(best, time.Since(start)), min(quickest, took)
 		} else {
 			s.over = true
 		}
 	}
-	c.most = min(max(wholeRounds, int(roundsTime/max(best, 1))), manyRounds)
-	if best > slow {
+	c.most = min(max(wholeRounds, int(roundsTime/max(quickest, 1))), manyRounds)
+	if quickest > slow {
 		c.hopeless = hopelessSlowWhole
 	}
 	for round := 0; ctx.Err() == nil && (round < 3 || time.Now().Before(deadline)); round++ {
