@@ -16,7 +16,7 @@
 //	Attention, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, CDist, ConvTransposeWithDynamicPads,
 //	DecoderMaskedMultiHeadAttention, DequantizeLinear, DynamicQuantizeLSTM, DynamicQuantizeMatMul, EmbedLayerNormalization,
 //	ExpandDims, FastGelu, FusedConv, FusedGemm, FusedMatMul, FusedMatMulActivation, GatedAdd, GatedRMSNorm,
-//	GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, IsAllFinite, MatMulBnb4, MatMulInteger16,
+//	GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, GroupQueryAttention, IsAllFinite, MatMulBnb4, MatMulInteger16,
 //	MatMulIntegerToFloat, MatMulNBits, MulInteger, MultiHeadAttention, NhwcConv, NhwcFusedConv, NhwcMaxPool, Pad, QAttention,
 //	QEmbedLayerNormalization, QGemm, QLinearAdd, QLinearAveragePool, QLinearConcat, QLinearConv, QLinearGlobalAveragePool,
 //	QLinearLeakyRelu, QLinearMul, QLinearReduceMean, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QuantizeLinear, QuickGelu,
@@ -25,7 +25,7 @@
 //
 //	own
 //
-//	GroupQueryAttention, Inverse, MurmurHash3, NGramRepeatBlock, Tokenizer
+//	Inverse, MurmurHash3, NGramRepeatBlock, Tokenizer
 //
 //	refused: loops around models, which generation runs itself
 //
@@ -47,7 +47,8 @@
 //	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
 //
 // MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel: cpu reads
-// weights as 4 bits. accuracy_level is a permission to compute with less than float32, of which no use is made.
+// weights as 4 bits. So does GroupQueryAttention, where its batch may be other than one: a batch that is known to be one, as
+// carve.Options.Dims may say, has standard operators. accuracy_level permits less than float32, of which no use is made.
 //
 // All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
 // GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and

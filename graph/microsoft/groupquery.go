@@ -18,7 +18,7 @@ var groupQueryAttention = operator{
 		"kv_num_heads:int! local_window_size:int=-1 num_heads:int! qk_norm_epsilon:float=1e-06 qk_output:int=0 rotary_interleaved:int scale:float " +
 		"sliding_window_cache:int=0 smooth_softmax:int=-1 softcap:float v_quant_type:string=NONE\n" +
 		"ty T=bfloat16,float,float16 T_CACHE=bfloat16,float,float16 T_KV_SCALE=float M=int32",
-	infer: inferGroupQuery, eval: groupQuery,
+	infer: inferGroupQuery, eval: groupQuery, expand: expandGroupQuery, keep: keepsGroupQuery,
 }
 
 // Inputs of GroupQueryAttention.
@@ -371,7 +371,9 @@ func (g *group) fill() error {
 			n := g.before(b)
 			for h := range g.kv {
 				dst := x.dst[(b*g.kv+h)*g.present*g.size:][:g.present*g.size]
-				if past != nil {
+				if past != nil && g.past == g.present { // one buffer: what is behind the end stays
+					copy(dst, past[(b*g.kv+h)*g.past*g.size:])
+				} else if past != nil {
 					copy(dst[:n*g.size], past[(b*g.kv+h)*g.past*g.size:])
 				}
 				for s := range g.length {

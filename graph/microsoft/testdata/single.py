@@ -34,6 +34,7 @@ class Case:
     def __init__(self, op, inputs, outputs=1, const=(), domain=MS, opset=17, **attrs):
         self.op, self.inputs, self.const, self.domain, self.opset = op, inputs, const, domain, opset
         self.outputs = [f"y{i}" if want else "" for i, want in enumerate([1] * outputs if isinstance(outputs, int) else outputs)]
+        self.shared = attrs.pop("shared", None)  # whether results 1 and 2 lie where operands 3 and 4 do
         self.attrs = {k: v for k, v in attrs.items() if v is not None}
         self.symbolic = False  # whether batches and lengths are open
         self.exact = None  # a case with the results that are expected, where ONNX Runtime rounds what carve does not
@@ -270,9 +271,10 @@ def rotary():
 def group_query():
     b, g, d = pick(1, 2), pick(1, 2), 16
     n = g * pick(1, 2, 3)
-    prompt = flip()
-    s = int(rng.integers(2, 6)) if prompt else 1
+    prompt, more = flip(), b == 1 and flip(0.3)
+    s = int(rng.integers(2, 6)) if prompt or more else 1
     past = 0 if prompt else int(rng.integers(1, 5))
+    room = past + (int(rng.integers(0, 9)) if flip(0.3) else 0)
     total = past + s
     lens = whole(total // 2, total, b, dtype=np.int32) if b > 1 and not prompt else np.full(b, total - 1, np.int32)
     lens[0] = total - 1
@@ -282,10 +284,10 @@ def group_query():
     k, v = (None, None) if packed else (real(b, s, g * d), real(b, s, g * d))
     interleaved = pick(0, 1) if rope else None
     window = pick(None, None, 2, 3)
-    return Case("GroupQueryAttention", [q, k, v, real(b, g, past, d), real(b, g, past, d), lens, np.array(total, np.int32),
+    return Case("GroupQueryAttention", [q, k, v, real(b, g, room, d), real(b, g, room, d), lens, np.array(total, np.int32),
                 real(16, d // 2) if rope else None, real(16, d // 2) if rope else None, None, real(1, pick(1, n), s, total) if flip(0.2) else None,
-                real(n) if flip(0.2) else None], outputs=3, num_heads=n, kv_num_heads=g, do_rotary=int(rope), rotary_interleaved=interleaved,
-                scale=pick(None, 0.2), softcap=pick(None, 5.0), local_window_size=window, smooth_softmax=None, const=(6,) if flip() else ())
+                real(n) if flip(0.2) else None], outputs=3, shared=None if room == past else 1, num_heads=n, kv_num_heads=g, do_rotary=int(rope), rotary_interleaved=interleaved,
+                scale=pick(None, 0.2), softcap=pick(None, 5.0), local_window_size=window, const=(6,) if flip() and room == past else ())
 
 
 def q_binary():
@@ -476,6 +478,21 @@ def write(path, name, value):
         f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
 
 
+def run(session, feeds, shared):
+    if not shared:
+        return session.run(None, feeds)
+    io = session.io_binding()
+    copies = {name: x.copy() for name, x in feeds.items()}
+    held = {name: ort.OrtValue.ortvalue_from_numpy(x) for name, x in copies.items()}
+    for name, v in held.items():
+        io.bind_ortvalue_input(name, v)
+    io.bind_output("y0")
+    io.bind_ortvalue_output("y1", held["x3"])
+    io.bind_ortvalue_output("y2", held["x4"])
+    session.run_with_iobinding(io)
+    return [io.get_outputs()[0].numpy().copy(), held["x3"].numpy().copy(), held["x4"].numpy().copy()]
+
+
 def main():
     global rng
     folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -495,7 +512,7 @@ def main():
             try:
                 if case.exact:
                     ort.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feeds)
-                out = ort.InferenceSession((case.exact or case).model().SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feeds)
+                out = run(ort.InferenceSession((case.exact or case).model().SerializeToString(), o, providers=["CPUExecutionProvider"]), feeds, case.shared)
             except Exception as e:  # what ONNX Runtime itself turns down is no case
                 print("skipped", name, i, str(e).splitlines()[0][:200], file=sys.stderr)
                 continue
