@@ -110,7 +110,7 @@ func listed(set map[string]bool) string {
 }
 
 // meanings are operators that mean something else in versions before these, though a node may look the same.
-var meanings = map[string]int{"GroupNormalization": 21, "GridSample": 20, "AveragePool": 19, "Resize": 19}
+var meanings = map[string]int{"GroupNormalization": 21, "GridSample": 20, "AveragePool": 19, "Resize": 19, "LayerNormalization": 17}
 
 // toOpset gives nodes the versions of another operator set, where they are nodes of these too.
 func toOpset(g *graph.Graph, opset int) error {
