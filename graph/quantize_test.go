@@ -145,14 +145,21 @@ var _ = DescribeTable("quantisation that cancels, exactly", func(body, want stri
   %y = QuantizeLinear(%c, %s, %z) "q"
   output %y
 `), "Concat"),
-	Entry("not of several", quantized("7", `
+	Entry("concatenations of several: operands are quantised again", quantized("7", `
   input %w: u8[2,3,6,6]
   %d = DequantizeLinear(%x, %s, %z) "d"
   %e = DequantizeLinear(%w, %s2, %z) "e"
   %c = Concat(%d, %e; axis=1) "c"
   %y = QuantizeLinear(%c, %s, %z) "q"
   output %y
-`), "DequantizeLinear DequantizeLinear Concat QuantizeLinear"),
+`), "DequantizeLinear QuantizeLinear Concat"),
+	Entry("not with floats among them", quantized("7", `
+  input %w: f32[2,3,6,6]
+  %d = DequantizeLinear(%x, %s, %z) "d"
+  %c = Concat(%d, %w; axis=1) "c"
+  %y = QuantizeLinear(%c, %s, %z) "q"
+  output %y
+`), "DequantizeLinear Concat QuantizeLinear"),
 	Entry("relu of what is not negative", quantized("0", `
   %d = DequantizeLinear(%x, %s, %z) "d"
   %r = Relu(%d) "r"

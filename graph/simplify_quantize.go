@@ -12,6 +12,7 @@ import (
 //
 //   - QuantizeLinear of what DequantizeLinear made with the same parameters is the integers themselves.
 //   - Operators that move elements, or choose among them, and stand between two such nodes work on the integers.
+//   - A Concat between such nodes works on the integers too where its operands have scales of their own: each is quantised again.
 //   - A view between DequantizeLinear and a product, or between a product and QuantizeLinear, changes places with it, so that
 //     the product stands beside what says how its operand or result is quantised.
 //   - A Relu in front of a QuantizeLinear whose zero point is the least integer does nothing that saturation does not.
@@ -52,6 +53,9 @@ func (s *simplifier) cancelAtQuantize(n *Node) error {
 	case (isMove(p) || isChoice(p)) && x.HasOneUse() && onlyFirst(p) && q.one():
 		if done, err := s.computeOnIntegers(p, n, q); done || err != nil {
 			return err
+		}
+		if p.Is("Concat") {
+			return s.quantizeOperands(p, n)
 		}
 		if isMove(p) {
 			s.hoistQuantize(p, n, q)
@@ -165,6 +169,38 @@ func (s *simplifier) computeOnIntegers(p, n *Node, q quantization) (bool, error)
 	}
 	s.forward(n, p.Outputs[0])
 	return true, s.refresh(p)
+}
+
+// quantizeOperands lets n, which quantizes the result of a Concat, quantize its operands instead, where all of these were dequantised.
+func (s *simplifier) quantizeOperands(p, n *Node) error {
+	y := n.Outputs[0]
+	src := slices.Clone(p.Inputs)
+	for _, v := range src {
+		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || v.Format != y.Format {
+			return nil
+		}
+		if d, ok := quantizationOf(v.Producer); !ok || !d.one() {
+			return nil
+		}
+	}
+	types := make([]Type, len(src))
+	for k, v := range src {
+		types[k] = v.Type
+		types[k].DType = y.Type.DType
+	}
+	if !p.Schema.admits(types, []Type{y.Type}) {
+		return nil
+	}
+	for k, v := range src {
+		in := slices.Clone(n.Inputs)
+		in[0] = v
+		q := s.g.AddNode(NodeSpec{Op: n.Op, Attrs: slices.Clone(n.Attrs), Inputs: in, Outputs: []string{""}, Origins: []string{}})
+		src[k] = q.Outputs[0]
+		src[k].Type, src[k].Format = types[k], v.Format
+	}
+	s.reread(p, y.Type, src)
+	s.forward(n, p.Outputs[0])
+	return s.refresh(p)
 }
 
 // isProductOp reports whether an operator multiplies matrices or convolves.

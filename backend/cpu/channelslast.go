@@ -48,6 +48,17 @@ func followBytes(n *graph.Node, chosen func(i int) bool) []graph.Signature {
 	return s
 }
 
+// concatPixels emits a Concat of the channels of images with their channels last.
+func (p *planner) concatPixels(n *graph.Node, dst place.Memory) {
+	y := p.Dims[n.Outputs[0].ID]
+	pixels, at := y[0]*y[2]*y[3], 0
+	for _, v := range n.Inputs {
+		c := p.Dims[v.ID][1]
+		p.strided(copySpec{dims: []int{pixels, c}, src: []int{c, 1}, dst: []int{y[1], 1}, dstOff: at, size: 1}, p.In(v), dst)
+		at += c
+	}
+}
+
 // maxPoolPixels emits a MaxPool of images with their channels last: the larger of rows, then of neighbours.
 func (p *planner) maxPoolPixels(m conv.Map, images, channels int, src, dst place.Memory, signed bool) {
 	kernels, line := p.integers, m.W*channels

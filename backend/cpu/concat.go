@@ -15,6 +15,9 @@ func concatSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if place.ConcatAxis(n) != 1 {
 		return plain, nil
 	}
+	if isByteImage(n.Outputs[0]) {
+		return followBytes(n, func(int) bool { return true }), nil
+	}
 	for _, v := range append([]*graph.Value{n.Outputs[0]}, n.Inputs...) {
 		if _, ok := operators.ConstDim(v, 1); !ok || !is4D(v) {
 			return plain, nil
@@ -28,6 +31,10 @@ func planConcat(p *planner, n *graph.Node) error {
 	dst := p.Out(y)
 	if y.Format == blocked && !p.OnBlocks(n) {
 		return p.gatherChannels(n, dst)
+	}
+	if y.Format == lastChannels {
+		p.concatPixels(n, dst)
+		return nil
 	}
 	parts, ok := p.ConcatPlaces(n, dst)
 	strides, at := p.laid(y).strides, 0

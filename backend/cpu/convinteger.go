@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -479,6 +480,14 @@ func (c *integerConv) slim() bool { return c.groups == 1 && c.c <= slimChannels 
 func (c *integerConv) pixelsOfPlanes(dst, planes []byte, pad byte) {
 	fill(dst, pad)
 	from, to := max(0, -c.Pad[1]), min(c.W, c.cols-c.Pad[1]) // pixels of the source
+	if c.c == 3 && from < to {                               // as of colours
+		dst, plane := dst[4*(from+c.Pad[1]):], c.H*c.W
+		red, green, blue := planes[from:to], planes[plane+from:][:to-from], planes[2*plane+from:][:to-from]
+		for i, r := range red {
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(r)|uint32(green[i])<<8|uint32(blue[i])<<16)
+		}
+		return
+	}
 	for ch := range c.c {
 		src, at := planes[ch*c.H*c.W:][:c.W], (from+c.Pad[1])*c.width+ch
 		for _, b := range src[min(from, c.W):max(to, min(from, c.W))] {

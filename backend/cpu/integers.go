@@ -283,7 +283,7 @@ type finish func(st *state, x []int32, ld, row, rows, col, cols int)
 // Bounds of a chunk of a product.
 const (
 	sumRows     = 48
-	sumPanels   = 16
+	sumPanels   = 8
 	sumProducts = 1 << 22 // products of a chunk: some 20 to 100 µs
 	sumWide     = 4       // panels that are multiplied at a time by the widest kernels
 )

@@ -6,18 +6,20 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// Element-wise operators between DequantizeLinear and QuantizeLinear: one or two operands of one shape, and an activation. The floats
+// Element-wise operators between DequantizeLinear and QuantizeLinear: one or two operands of one shape, and an activation, or nothing
+// but another quantisation. The floats
 // in between live in scratch memory of a worker, some hundred at a time, and are those of the definition, bit for bit where the
 // activation's are.
 
 // elementLinks is such an operator with what surrounds it.
 type elementLinks struct {
-	head, act *graph.Node // act may be nil
+	head, act *graph.Node // both may be nil
 	operands  []*graph.Node
 	q         *graph.Node
 	x         []quant.Levels // of the operands
@@ -25,9 +27,11 @@ type elementLinks struct {
 }
 
 func (l *elementLinks) nodes() []*graph.Node {
-	list := append([]*graph.Node{l.head}, l.operands...)
-	if l.act != nil {
-		list = append(list, l.act)
+	list := slices.Clone(l.operands)
+	for _, n := range []*graph.Node{l.head, l.act} {
+		if n != nil {
+			list = append(list, n)
+		}
 	}
 	return append(list, l.q)
 }
@@ -35,6 +39,9 @@ func (l *elementLinks) nodes() []*graph.Node {
 // followElements reads what surrounds a node, nil where that is not quantised. own asks that operands are dequantised for the node
 // alone.
 func followElements(head *graph.Node, own bool) *elementLinks {
+	if head.Is("QuantizeLinear") {
+		return followRequantize(head, own)
+	}
 	_, two := floatBinary[head.Op.Name]
 	two = two && head.Op.Domain == "" && len(head.Inputs) == 2
 	if !two && !isActivation(head) || !operators.IsFloat32(head.Outputs[0]) {
@@ -76,11 +83,25 @@ func followElements(head *graph.Node, own bool) *elementLinks {
 	return l
 }
 
+// followRequantize reads a QuantizeLinear of what a DequantizeLinear makes.
+func followRequantize(q *graph.Node, own bool) *elementLinks {
+	v := q.Inputs[0]
+	if v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() {
+		return nil
+	}
+	x, ok1 := levelsBetween(v.Producer)
+	y, ok2 := levelsBetween(q)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	return &elementLinks{operands: []*graph.Node{v.Producer}, q: q, x: []quant.Levels{x}, y: y}
+}
+
 // quantizedElementsName is the name of the property of such operators, and of the fused nodes' pattern.
 const quantizedElementsName = "quantized-elements"
 
 func quantizedElements() property.SubgraphProperty {
-	return property.Found(quantizedElementsName, 3, func(seed *graph.Node) []*graph.Node {
+	return property.Found(quantizedElementsName, 2, func(seed *graph.Node) []*graph.Node {
 		if l := followElements(seed, true); l != nil {
 			return l.nodes()
 		}
@@ -123,11 +144,15 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 	for i, d := range l.operands {
 		src[i] = p.In(fuse.Outer(n, d.Inputs[0]))
 	}
-	op := floatBinary[l.head.Op.Name]
+	var op vec.BinaryOp
 	var act activation
-	if last := l.act; last != nil {
-		act, _ = activationOf(last)
-	} else if len(src) == 1 {
+	switch {
+	case len(src) == 2:
+		op = floatBinary[l.head.Op.Name]
+		if l.act != nil {
+			act, _ = activationOf(l.act)
+		}
+	case l.head != nil:
 		act, _ = activationOf(l.head)
 	}
 	work, integers, floats := p.scratch(8*nearElements), p.integers, p.kernels
