@@ -142,11 +142,14 @@ func (c *integerConv) windows(dst []int, first int) {
 	pixel := c.pixel()
 	y, x := first/c.OW, first%c.OW
 	line, step := c.Stride[0]*c.cols*pixel, c.Stride[1]*pixel
-	for i := range dst {
-		dst[i] = y*line + x*step
-		if x++; x == c.OW {
-			x, y = 0, y+1
+	for len(dst) > 0 {
+		n := min(c.OW-x, len(dst))
+		at := y*line + x*step
+		for i := range dst[:n] {
+			dst[i] = at
+			at += step
 		}
+		dst, x, y = dst[n:], 0, y+1
 	}
 }
 

@@ -444,7 +444,8 @@ func taps(f *asm.File) {
 	f.Serve("callTaps", asm.AVX2(), call("2"))
 }
 
-// tap writes a kernel whose products of weights, at an offset from AX, and vector x are added to a vector of sums by multiply.
+// tap writes a kernel whose products of weights, at an offset from AX, and vector x are added to a vector of sums by multiply. Pixels
+// are taken two at a time, and a last one alone.
 func tap(f *asm.File, name, widen string, multiply func(fn *asm.Func, off int, x, sum string)) {
 	fn := f.Func(name, name+" sums taps of n pixels of 16 channels; n > 0; see tileParams.",
 		pointer("p", "tileParams"), pointer("a", "byte"), pointer("rows", "int"), pointer("w", "int16"), pointer("start", "int32"),
@@ -454,34 +455,50 @@ func tap(f *asm.File, name, widen string, multiply func(fn *asm.Func, off int, x
 	fn.Load("c", "R15")
 	fn.Load("n", "CX")
 	fn.Load("start", "R10")
-	fn.Loop("CX", func() {
-		fn.Load("a", "BX")
-		fn.I("ADDQ (SI), BX")
-		fn.I("ADDQ $8, SI")
-		fn.Load("w", "AX")
-		fn.I("MOVQ %d(DI), R14", offSegments)
-		fn.I("MOVQ %d(DI), DX", offCount)
-		fn.I("VPXOR Y0, Y0, Y0")
-		fn.I("VPXOR Y1, Y1, Y1")
-		fn.Loop("DX", func() {
-			fn.I("MOVQ (R14), R8")
-			fn.I("MOVQ 8(R14), R9")
-			fn.I("%s (BX)(R8*1), Y2", widen)
-			fn.I("%s (BX)(R9*1), Y3", widen)
-			fn.I("VPUNPCKLWD Y3, Y2, Y4")
-			fn.I("VPUNPCKHWD Y3, Y2, Y5")
-			multiply(fn, 0, "Y4", "Y0")
-			multiply(fn, 32, "Y5", "Y1")
-			fn.I("ADDQ $16, R14")
-			fn.I("ADDQ $64, AX")
-		})
-		fn.I("VPERM2I128 $0x20, Y1, Y0, Y2")
-		fn.I("VPERM2I128 $0x31, Y1, Y0, Y3")
-		fn.I("VPADDD (R10), Y2, Y2")
-		fn.I("VPADDD 32(R10), Y3, Y3")
-		fn.I("VMOVDQU Y2, (R15)")
-		fn.I("VMOVDQU Y3, 32(R15)")
-		fn.I("ADDQ %d(DI), R15", offLDC)
-	})
+	fn.While("CX", 2, func() { tapPixels(fn, 2, widen, multiply) })
+	end := fn.NewLabel("end")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	tapPixels(fn, 1, widen, multiply)
+	fn.Label(end)
 	fn.Ret()
+}
+
+// tapPixels emits the taps of one or two pixels, whose addresses are BX and R11 and whose sums vectors 0 and 1, 2 and 3.
+func tapPixels(fn *asm.Func, pixels int, widen string, multiply func(fn *asm.Func, off int, x, sum string)) {
+	base := []string{"BX", "R11"}[:pixels]
+	for i, r := range base {
+		fn.Load("a", r)
+		fn.I("ADDQ %d(SI), %s", 8*i, r)
+		fn.I("VPXOR Y%d, Y%d, Y%d", 2*i, 2*i, 2*i)
+		fn.I("VPXOR Y%d, Y%d, Y%d", 2*i+1, 2*i+1, 2*i+1)
+	}
+	fn.I("ADDQ $%d, SI", 8*pixels)
+	fn.Load("w", "AX")
+	fn.I("MOVQ %d(DI), R14", offSegments)
+	fn.I("MOVQ %d(DI), DX", offCount)
+	fn.Loop("DX", func() {
+		fn.I("MOVQ (R14), R8")
+		fn.I("MOVQ 8(R14), R9")
+		for i, r := range base {
+			y := 4 + 4*i
+			fn.I("%s (%s)(R8*1), Y%d", widen, r, y)
+			fn.I("%s (%s)(R9*1), Y%d", widen, r, y+1)
+			fn.I("VPUNPCKLWD Y%d, Y%d, Y%d", y+1, y, y+2)
+			fn.I("VPUNPCKHWD Y%d, Y%d, Y%d", y+1, y, y+3)
+			multiply(fn, 0, fmt.Sprintf("Y%d", y+2), fmt.Sprintf("Y%d", 2*i))
+			multiply(fn, 32, fmt.Sprintf("Y%d", y+3), fmt.Sprintf("Y%d", 2*i+1))
+		}
+		fn.I("ADDQ $16, R14")
+		fn.I("ADDQ $64, AX")
+	})
+	for i := range base {
+		fn.I("VPERM2I128 $0x20, Y%d, Y%d, Y4", 2*i+1, 2*i)
+		fn.I("VPERM2I128 $0x31, Y%d, Y%d, Y5", 2*i+1, 2*i)
+		fn.I("VPADDD (R10), Y4, Y4")
+		fn.I("VPADDD 32(R10), Y5, Y5")
+		fn.I("VMOVDQU Y4, (R15)")
+		fn.I("VMOVDQU Y5, 32(R15)")
+		fn.I("ADDQ %d(DI), R15", offLDC)
+	}
 }
