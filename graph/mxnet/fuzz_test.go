@@ -15,6 +15,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/internal/mxnettest"
+	"github.com/carve-dev/carve/internal/zootest"
 )
 
 // typed returns an error about an error that is no *mxnet.Error.
@@ -95,40 +96,73 @@ func mutated(b []byte, r *rand.Rand) []byte {
 	return out
 }
 
-var _ = Describe("mutated files", func() {
-	It("give typed errors and sound graphs, in bounded memory", func() {
-		r := rand.New(rand.NewPCG(1, 2))
-		symbols, params := [][]byte{[]byte(mxnettest.Perceptron)}, [][]byte{mxnettest.PerceptronParams()}
-		if dir, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "mxnet-models")); err == nil {
-			for _, name := range []string{"control_flow", "lenet_module", "ops_index", "ops_norms", "ops_shapes", "transformer", "quant_uint8", "ssd_head", "rnn_fused"} {
-				s, err1 := os.ReadFile(filepath.Join(dir, name, name+"-symbol.json"))
-				p, err2 := os.ReadFile(filepath.Join(dir, name, name+"-0000.params"))
-				if err1 == nil && err2 == nil {
-					symbols, params = append(symbols, s), append(params, p)
-				}
-			}
-			for _, name := range []string{"mx_sparse.params", "hand_v0.params", "mx_np_v3.params", "mxnet2_form_deflated.npz"} {
-				if b, err := os.ReadFile(filepath.Join(dir, "params-formats", name)); err == nil {
-					params = append(params, b)
-				}
-			}
+// corpus returns symbols and parameters to be mutated: the smallest model, and those of MXNet beside the repository, where they are.
+// What stands at one place in both belongs together.
+func corpus() (symbols, params [][]byte) {
+	symbols, params = [][]byte{[]byte(mxnettest.Perceptron)}, [][]byte{mxnettest.PerceptronParams()}
+	dir, err := zootest.Shared("mxnet-models")
+	if err != nil {
+		return symbols, params
+	}
+	for _, name := range []string{"control_flow", "lenet_module", "ops_index", "ops_norms", "ops_shapes", "transformer", "quant_uint8", "ssd_head", "rnn_fused"} {
+		s, err1 := os.ReadFile(filepath.Join(dir, name, name+"-symbol.json"))
+		p, err2 := os.ReadFile(filepath.Join(dir, name, name+"-0000.params"))
+		if err1 == nil && err2 == nil {
+			symbols, params = append(symbols, s), append(params, p)
 		}
-		var before, after runtime.MemStats
-		for i := range 3000 {
-			k := r.IntN(len(symbols))
-			b := mutated(symbols[k], r)
-			runtime.ReadMemStats(&before)
-			Expect(loaded(b, params[k])).To(Succeed(), "symbol %d, round %d", k, i)
-			runtime.ReadMemStats(&after)
-			Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", uint64(4*(len(b)+len(params[k]))+256<<20)))
+	}
+	for _, name := range []string{"mx_sparse.params", "hand_v0.params", "mx_np_v3.params", "mxnet2_form_deflated.npz"} {
+		if b, err := os.ReadFile(filepath.Join(dir, "params-formats", name)); err == nil {
+			params = append(params, b)
 		}
-		for i := range 3000 {
-			b := mutated(params[r.IntN(len(params))], r)
-			runtime.ReadMemStats(&before)
+	}
+	return symbols, params
+}
+
+// bounded calls f, and fails where it takes more memory than four times the file and 256 MiB.
+func bounded(file int, f func()) {
+	GinkgoHelper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	Expect(after.TotalAlloc-before.TotalAlloc).To(BeNumerically("<", uint64(4*file+256<<20)))
+}
+
+// mutations reads so many mutated symbols, and as many files of parameters.
+func mutations(n int, seed uint64) {
+	GinkgoHelper()
+	r := rand.New(rand.NewPCG(seed, 2))
+	symbols, params := corpus()
+	for i := range n {
+		k := r.IntN(len(symbols))
+		b := mutated(symbols[k], r)
+		bounded(len(b)+len(params[k]), func() { Expect(loaded(b, params[k])).To(Succeed(), "symbol %d, round %d", k, i) })
+	}
+	for i := range n {
+		b := mutated(params[r.IntN(len(params))], r)
+		bounded(len(b), func() {
 			_, err := mxnet.ParseParams(b, nil)
 			Expect(typed(err)).To(Succeed(), "round %d", i)
-			runtime.ReadMemStats(&after)
-			Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", uint64(4*len(b)+256<<20)))
+		})
+	}
+}
+
+var _ = Describe("mutated files", func() {
+	It("give typed errors and sound graphs, in bounded memory", func() { mutations(3000, 1) })
+	It("do so 20,000 times, and every bad file does", Label("slow"), func() {
+		paths, err := filepath.Glob(filepath.Join(shared("mxnet-models", "params-formats"), "bad_*"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(paths)).To(BeNumerically(">=", 5))
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			Expect(err).NotTo(HaveOccurred())
+			bounded(len(b), func() {
+				_, err := mxnet.ParseParams(b, nil)
+				Expect(err).To(HaveOccurred(), path)
+				Expect(typed(err)).To(Succeed(), path)
+			})
 		}
+		mutations(20000, uint64(*seed)+1)
 	})
 })

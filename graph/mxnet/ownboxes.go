@@ -255,7 +255,7 @@ func (p *suppression) list(out, v []float64, k int) {
 	for i, r := range kept {
 		row := out[i*k : (i+1)*k]
 		copy(row, r)
-		if p.inCenter != p.outCenter {
+		if p.inCenter != p.outCenter && r[p.start] >= 0 { // MXNet leaves others as they are
 			b := boxes[i]
 			if p.outCenter {
 				b = []float64{(b[0] + b[2]) / 2, (b[1] + b[3]) / 2, b[2] - b[0], b[3] - b[1]}

@@ -393,6 +393,8 @@ def pooling(op):
                 at["p_value"] = int(choice(1, 2, 3))
             if kind == "avg" and op != "Pooling_v1":
                 at["count_include_pad"] = bool(rng.rand() < 0.5)
+            if kind == "avg" and at["pooling_convention"] == "full":  # a window without a pixel has a mean by chance
+                at["pad"], at["stride"] = (0,) * n, tuple(min(a, b) for a, b in zip(at["stride"], k))
             yield [real(2, 3, *dims(n, 7, 11), lo=0.1 if kind == "lp" else -2)], at
     for kind in ("max", "avg", "sum"):
         yield [real(2, 3, 5, 6)], {"global_pool": True, "pool_type": kind, "kernel": (2, 2)}
@@ -1245,6 +1247,7 @@ def box_nms(op):
     yield [x], {"overlap_thresh": 0.4, "valid_thresh": 0.1, "id_index": 0}
     yield [x], {"overlap_thresh": 0.3, "topk": 6, "force_suppress": True}
     yield [x], {"overlap_thresh": 0.4, "id_index": 0, "background_id": 0, "out_format": "center"}
+    yield [x], {"overlap_thresh": 0.4, "id_index": 0, "in_format": "center"}
 
 
 @of("_contrib_box_iou", "box_iou")
@@ -1558,7 +1561,7 @@ def run_in_place(op, attributes, arrays):
     handle = ctypes.c_void_p()
     check_call(_LIB.NNGetOpHandle(c_str(op), ctypes.byref(handle)))
     operands = [mx.nd.array(a, dtype=a.dtype) for a in arrays]
-    _imperative_invoke(handle, operands, list(attributes), [str(v) for v in attributes.values()], (operands[0],), False, False)
+    _imperative_invoke(handle.value, operands, list(attributes), [str(v) for v in attributes.values()], (operands[0],), False, False)
     return [operands[0].asnumpy()]
 
 
