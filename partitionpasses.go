@@ -57,6 +57,7 @@ func (c *compilation) beginRound() error {
 		scopes[g] = len(scopes)
 		return nil
 	})
+	o.Chooser = c.planned(0, chooser)
 	claimWhole(c.g, scopes, &o)
 	return c.blocks(func(g *graph.Graph) error {
 		own := o

@@ -21,6 +21,7 @@ import (
 type looper struct {
 	*reference.Backend
 	ops          []string
+	ns           float64 // that a run of one takes, as it says; 0 where it does not
 	compile, run error
 	runs         atomic.Int64
 }
@@ -41,7 +42,8 @@ func (l *looper) Supports(n *graph.Node) backend.Support {
 	if !n.Is(l.ops...) {
 		return backend.No(property.Unsupported, "it runs loops")
 	}
-	return backend.Support{Signatures: []graph.Signature{graph.UniformSignature("whole", n, graph.HostFormat)}}
+	return backend.Support{Signatures: []graph.Signature{graph.UniformSignature("whole", n, graph.HostFormat)},
+		Cost: property.Cost{Nanoseconds: l.ns}}
 }
 
 // Compile implements backend.Backend.
@@ -120,6 +122,54 @@ var _ = Describe("a backend that claims control flow", func() {
 		Entry("a Scan", recurrent(), []string{"Scan"}, carve.Priority, map[string]tensor.Value{"x": wave(4, 2, 8), "h": wave(2, 8)}, "scan", "state"),
 		Entry("a Loop with an If in it", branching(), []string{"Loop", "If"}, carve.Priority,
 			map[string]tensor.Value{"x": wave(1, 16, 8, 8), "m": tensor.Scalar(int64(5))}, "loop", "if", "conv1"),
+	)
+
+	DescribeTable("competes by cost with its parts", func(ctx SpecContext, ns float64, change func(*carve.Options), whole bool) {
+		for _, x := range []struct {
+			text, op, node, inner string
+			in                    map[string]tensor.Value
+		}{
+			{recurrent(), "Scan", "scan", "state", map[string]tensor.Value{"x": wave(4, 2, 8), "h": wave(2, 8)}},
+			{branching(), "If", "if", "conv1", map[string]tensor.Value{"x": wave(1, 16, 8, 8), "m": tensor.Scalar(int64(5))}},
+		} {
+			m, l := textModel(x.text), newLooper(x.op)
+			l.ns = ns
+			o := options(l)
+			o.Placement = carve.Modelled
+			if x.op == "Scan" {
+				o.Dims = map[string]int{"T": 4}
+			}
+			change(o)
+			p := compile(ctx, m, o)
+			got, err := p.Run(ctx, x.in)
+			Expect(err).NotTo(HaveOccurred())
+			for name, want := range referenceOutputs(ctx, m, x.in) {
+				near(got[name], want)
+			}
+			Expect(l.runs.Load() > 0).To(Equal(whole), x.op)
+			on := "cpu"
+			if whole {
+				on = "looper"
+			}
+			Expect(backendsOf(ctx, p, nil)).To(HaveKeyWithValue(x.inner, on))
+			if !whole {
+				r, err := p.Report(ctx, nil)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(r.Rejected).To(ContainElement(And(HaveField("Node", x.node), HaveField("Backend", "looper"),
+					HaveField("Reason", ContainSubstring("its parts are modelled to take")))))
+			}
+			text := save(ctx, m, o)
+			o.Plan = parsed(text)
+			Expect(save(ctx, m, o)).To(Equal(text))
+		}
+	},
+		Entry("and is less", 1.0, func(*carve.Options) {}, true),
+		Entry("and is more", 1e9, func(*carve.Options) {}, false),
+		Entry("which it does not say", 0.0, func(*carve.Options) {}, true),
+		Entry("and not where it has priority", 1e9, func(o *carve.Options) { o.Placement = carve.Priority }, true),
+		Entry("and not where nodes are pinned", 1e9, func(o *carve.Options) {
+			o.Pins = []property.Pin{{Node: "scan", Backend: "looper"}, {Node: "if", Backend: "looper"}}
+		}, true),
 	)
 
 	It("has the group run by the reference kernels where it fails in a run", func(ctx SpecContext) {

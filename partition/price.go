@@ -13,18 +13,19 @@ import (
 // by what the backend achieves. The cost is that of the best signature, and others say what they cost beyond it. What nobody
 // knows stays zero. The list that it returns may be a copy.
 func (s *State) price(i int32, n *graph.Node, said property.Cost, sigs []graph.Signature) (property.Cost, []graph.Signature) {
-	if said.Nanoseconds > 0 || len(sigs) == 0 {
+	return priced(s.efficiency[i], n, said, sigs, s.o)
+}
+
+// priced is price for a backend that achieves e, nil for one that does not say.
+func priced(e *backend.Efficiency, n *graph.Node, said property.Cost, sigs []graph.Signature, o *Options) (property.Cost, []graph.Signature) {
+	if said.Nanoseconds > 0 || len(sigs) == 0 || e == nil {
 		return said, sigs
 	}
-	e := s.efficiency[i]
-	if e == nil {
-		return said, sigs
-	}
-	w := cost.MeasureAt(n, s.o.Sizes)
+	w := cost.MeasureAt(n, o.Sizes)
 	said.FLOPs, said.Bytes = w.FLOPs, w.Bytes
 	times := make([]float64, len(sigs))
 	for k := range sigs {
-		times[k] = cost.Nanoseconds(e, &w, sigs[k].Name, s.o.Threads)
+		times[k] = cost.Nanoseconds(e, &w, sigs[k].Name, o.Threads)
 	}
 	said.Nanoseconds = slices.Min(times)
 	if slices.Max(times) == said.Nanoseconds {

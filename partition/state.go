@@ -73,6 +73,7 @@ func NewState(g *graph.Graph, o *Options, scope int) *State {
 	s.result.graph, s.result.names = g, s.names
 	s.table = &Candidates{s: s}
 	s.grow()
+	s.explainWhole()
 	return s
 }
 

@@ -114,7 +114,7 @@ func (c *Count) graph(g *graph.Graph, b graph.Bindings, runs float64) (float64, 
 	for n := range g.Nodes() {
 		inner := runs
 		if len(n.Regions) > 0 {
-			k, known := iterations(n, b)
+			k, known := Iterations(n, b)
 			if !known {
 				c.Partial = append(c.Partial, nameOf(n))
 			}
@@ -163,8 +163,8 @@ func nameOf(n *graph.Node) string {
 	return n.Name
 }
 
-// iterations returns how often the regions of n run; 1 and false where that depends on data.
-func iterations(n *graph.Node, b graph.Bindings) (k float64, known bool) {
+// Iterations returns how often the regions of n run; 1 and false where that depends on data.
+func Iterations(n *graph.Node, b graph.Bindings) (k float64, known bool) {
 	switch {
 	case n.Is("Loop"):
 		v := n.Input(0)
