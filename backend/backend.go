@@ -31,7 +31,8 @@ type Backend interface {
 	Info() Info
 	// Supports tells whether and how the backend runs a node: its signatures and cost, or the reason why not. It is asked
 	// about plain operators and about the carve.Fused nodes of its own properties, and about each If, Loop and Scan: who supports
-	// one gets it whole, with the regions and all that they capture, row-major on the host. It must not change the node.
+	// one gets it whole, with the regions and all that they capture, row-major on the host, unless the choice is by cost and its
+	// parts cost less than the Cost.Nanoseconds that Supports names for it. It must not change the node.
 	Supports(n *graph.Node) Support
 	// Properties says how the backend wants nodes grouped, in order of priority.
 	Properties() []property.SubgraphProperty
