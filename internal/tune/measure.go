@@ -310,7 +310,11 @@ func Race(ctx context.Context, list []Whole, deadline time.Time, failed func(nam
 	for i, w := range list {
 		s := &series{subject: w.Subject}
 		c.list = append(c.list, s)
-		most := min(10*best, max(0, time.Until(deadline))) + grace
+		left := max(0, time.Until(deadline))
+		if quickest < math.MaxInt64 {
+			left = max(left, 3*best)
+		}
+		most := min(10*best, left) + grace
 		if i == len(list)-1 && best == math.MaxInt64/16 {
 			most = math.MaxInt64 // the others took too long
 		}
