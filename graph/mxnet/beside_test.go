@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -136,6 +137,9 @@ var _ = Describe("beside MXNet", Label("mxnet"), func() {
 		p := interpreter(ctx)
 		names, err := p.ModelNames(ctx)
 		Expect(err).NotTo(HaveOccurred())
+		if *gluons != "" {
+			names = strings.Split(*gluons, ",")
+		}
 		var bad []string
 		for _, name := range names {
 			dir, err := os.MkdirTemp("", "carve-mxnet")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -126,7 +127,7 @@ func bounded(file int, f func()) {
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
-	Expect(after.TotalAlloc-before.TotalAlloc).To(BeNumerically("<", uint64(4*file+256<<20)))
+	Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", uint64(4*file+256<<20)))
 }
 
 // mutations reads so many mutated symbols, and as many files of parameters.
@@ -151,6 +152,9 @@ func mutations(n int, seed uint64) {
 var _ = Describe("mutated files", func() {
 	It("give typed errors and sound graphs, in bounded memory", func() { mutations(3000, 1) })
 	It("do so 20,000 times, and every bad file does", Label("slow"), func() {
+		if !strings.Contains(GinkgoLabelFilter(), "slow") {
+			Skip("takes long: -ginkgo.label-filter=slow")
+		}
 		paths, err := filepath.Glob(filepath.Join(shared("mxnet-models", "params-formats"), "bad_*"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(paths)).To(BeNumerically(">=", 5))

@@ -18,6 +18,7 @@ import (
 var (
 	update = flag.Bool("update", false, "write the table of operators in doc.go anew")
 	python = flag.String("mxnet", "", "Python interpreter that has mxnet 1.9.1")
+	gluons = flag.String("models", "", "of Gluon that are made and compared, comma-separated; all by default")
 	seed   = flag.Int("seed", 1, "of the cases that MXNet makes")
 )
 

@@ -60,7 +60,9 @@ func around(o *op) *graph.Value {
 		return x
 	}
 	scale := math.Pow10(digits)
-	return o.inFull(func(xs ...*graph.Value) *graph.Value { return o.times(o.call("Round", nil, o.times(xs[0], scale)), 1/scale) }, x)
+	return o.inFull(func(xs ...*graph.Value) *graph.Value {
+		return o.times(o.call("Round", nil, o.times(xs[0], scale)), 1/scale)
+	}, x)
 }
 
 func (o *op) infinite(x *graph.Value, positive bool) *graph.Value {

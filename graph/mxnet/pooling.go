@@ -152,6 +152,7 @@ func (o *op) windowPool(x *graph.Value, p pool, convention string) *graph.Value 
 			}
 		}
 	}
+	x = o.wide(x, &p)
 	as := attrs(intsAttr("kernel_shape", p.kernel), intsAttr("strides", p.stride),
 		intsAttr("pads", append(slices.Clone(p.begin), p.end...)), flagAttr("ceil_mode", p.ceil))
 	switch p.kind {
@@ -169,6 +170,29 @@ func (o *op) windowPool(x *graph.Value, p pool, convention string) *graph.Value 
 		return o.times(o.call("AveragePool", append(as, graph.IntAttr("count_include_pad", 1)), x), float64(n))
 	}
 	return o.call("AveragePool", append(as, flagAttr("count_include_pad", p.countPad)), x)
+}
+
+// wide writes padding at the end that is as wide as the window or wider in a node of its own, where the padding's value is known: ONNX
+// Runtime takes no such pooling.
+func (o *op) wide(x *graph.Value, p *pool) *graph.Value {
+	v, n := 0.0, len(p.kernel)
+	switch dt := o.typeOf(x); {
+	case p.kind == "max" && dt == tensor.Float32:
+		v = -math.MaxFloat32
+	case p.kind != "sum":
+		return x
+	}
+	pads, found := make([]int64, 4+2*n), false
+	for i, k := range p.kernel {
+		if p.end[i] >= k {
+			pads[4+n+i], found = int64(p.end[i]), true
+			p.end[i] = 0
+		}
+	}
+	if !found {
+		return x
+	}
+	return o.call("Pad", nil, x, o.ints(pads...), o.like(x, v))
 }
 
 // adaptiveAverage averages cells of a grid over the image: row i of the result is the mean of rows [i·H/h, ceil((i+1)·H/h)).
