@@ -19,6 +19,8 @@ type head struct {
 	signature func(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason)
 	// plan emits the kernels of a node, which finish as tail says.
 	plan func(p *planner, n *graph.Node, t tail) error
+	// alone says that its kernels apply nothing that follows.
+	alone bool
 }
 
 // heads are those operators, by name.
@@ -26,9 +28,10 @@ var heads map[string]head
 
 func init() {
 	heads = map[string]head{
-		"Conv":   {convSignature, planConv},
-		"MatMul": {productSignature, planMatMul},
-		"Gemm":   {productSignature, planGemm},
+		"Conv":          {signature: convSignature, plan: planConv},
+		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
+		"MatMul":        {signature: productSignature, plan: planMatMul},
+		"Gemm":          {signature: productSignature, plan: planGemm},
 	}
 }
 
@@ -140,6 +143,9 @@ func (t *tail) add(s gpukernel.Step, at place.Memory) {
 
 // follow returns what the kernel of a head may apply, and the nodes beyond the head that this stands for.
 func (p *planner) follow(n *graph.Node) *fuse.Links {
+	if heads[n.Op.Name].alone {
+		return nil
+	}
 	l := chain.Follow(n)
 	for _, m := range l.Nodes()[1:] {
 		if p.taken[m] || m.Outputs[0].Format != n.Outputs[0].Format {

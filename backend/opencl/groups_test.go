@@ -1,0 +1,50 @@
+package opencl_test
+
+import (
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+var _ = DescribeTable("operators run on the device, and agree with the reference", func(ctx SpecContext, text string, shape ...int) {
+	open()
+	g, err := graph.Parse("graph {\n  opset 24\n" + text + "\n}")
+	Expect(err).NotTo(HaveOccurred())
+	m := carve.FromGraph(g)
+	DeferCleanup(m.Close)
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "opencl"}}, Placement: carve.Priority, Verify: true, Poison: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(p.Close)
+	in := map[string]tensor.Value{"x": whole(rand.New(rand.NewPCG(5, 6)), 3, shape...)}
+	d, err := p.Check(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(d).To(BeNil())
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, x := range r.Groups {
+		Expect(x.Backend).To(Equal("opencl"), "%v", x.Nodes)
+	}
+},
+	Entry("transposed convolutions whose windows do not overlap", `  input %x: f32[2,3,4,5]
+  const %w = f32[3,2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24, 25, -26, 27, -28, 29, -30, 31, -32, 33, -34, 35, -36}
+  const %b = f32[2]{0.5, -0.25}
+  %t = ConvTranspose(%x, %w, %b; strides=[2,3])
+  %y = Relu(%t)
+  output %y`, 2, 3, 4, 5),
+	Entry("Swish", `  input %x: f32[3,7]
+  %y = Swish(%x; alpha=0.5)
+  output %y`, 3, 7),
+	Entry("averages over padding, and windows beyond it", `  input %x: f32[1,2,7,8]
+  %a = AveragePool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
+  %b = AveragePool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1, count_include_pad=1)
+  %c = MaxPool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
+  %s = Add(%a, %b)
+  %y = Add(%s, %c)
+  output %y`, 1, 2, 7, 8),
+)
