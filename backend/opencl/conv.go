@@ -92,7 +92,7 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 	if err != nil {
 		return err
 	}
-	return p.emit(plan, p.bind(t, map[string]place.Memory{"a": p.In(x), "b": weights, "c": p.result(y, t)}))
+	return p.emit(1, plan, p.bind(t, map[string]place.Memory{"a": p.In(x), "b": weights, "c": p.result(y, t)}))
 }
 
 // packWeights emits what brings weights into the order of the kernels in each run.
@@ -106,5 +106,5 @@ func (p *planner) packWeights(w *graph.Value, s gpukernel.ConvShape) (place.Memo
 		return place.Nowhere, err
 	}
 	at := p.Temp(p.Bytes(w))
-	return at, p.emit(plan, map[string]place.Memory{"w": p.In(w), "packed": at})
+	return at, p.emit(0, plan, map[string]place.Memory{"w": p.In(w), "packed": at})
 }

@@ -269,7 +269,7 @@ func (p *planner) together(nodes []*graph.Node) error {
 		buffers[fmt.Sprintf("out%d", i)] = p.Out(v)
 	}
 	p.Node = nodes[len(nodes)-1]
-	return p.emit(plan, buffers)
+	return p.emit(0, plan, buffers)
 }
 
 // result returns the place of a head's result, behind its tail.
@@ -290,8 +290,8 @@ func (*planner) bind(t tail, buffers map[string]place.Memory) map[string]place.M
 	return buffers
 }
 
-// emit adds the launches of a plan, with its buffers in these places.
-func (p *planner) emit(plan *gpukernel.Plan, buffers map[string]place.Memory) error {
+// emit adds the launches of a plan, with its buffers in these places. work is 1 for the plan that multiplies for the node, else 0.
+func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.Memory) error {
 	for _, s := range plan.Scratch {
 		buffers[s.Buffer] = p.Temp(int(s.Bytes))
 	}
@@ -315,11 +315,8 @@ func (p *planner) emit(plan *gpukernel.Plan, buffers map[string]place.Memory) er
 				reads = append(reads, m)
 			}
 		}
-		work := 0
-		if i == 0 && isHead(p.Node) {
-			work = 1
-		}
 		p.Step(work, reads, writes)
+		work = 0 // what follows adds up, or moves
 		p.steps = append(p.steps, s)
 	}
 	return nil

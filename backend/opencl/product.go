@@ -177,5 +177,5 @@ func (p *planner) product(n *graph.Node, s gpukernel.ProductShape, t tail) error
 	if err != nil {
 		return err
 	}
-	return p.emit(plan, p.bind(t, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": p.result(n.Outputs[0], t)}))
+	return p.emit(1, plan, p.bind(t, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": p.result(n.Outputs[0], t)}))
 }

@@ -82,7 +82,7 @@ func planSpread(p *planner, n *graph.Node, _ tail) error {
 		return err
 	}
 	windows := p.Temp(s.M * s.N * 4)
-	if err := p.emit(product, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": windows}); err != nil {
+	if err := p.emit(1, product, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": windows}); err != nil {
 		return err
 	}
 	move, err := gpukernel.Render("spread", p.d, spreadProgram(n))
@@ -93,5 +93,5 @@ func planSpread(p *planner, n *graph.Node, _ tail) error {
 	if n.Input(2) != nil {
 		buffers["bias"] = p.In(n.Inputs[2])
 	}
-	return p.emit(move, buffers)
+	return p.emit(0, move, buffers)
 }
