@@ -203,14 +203,14 @@ func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune
 	if err != nil {
 		return nil, err
 	}
-	deadline := t.start.Add(t.o.Time)
+	deadline, began := t.start.Add(t.o.Time), time.Now()
 	seen := map[string]bool{}
 	var list []tune.Whole
 	var failure error
 	for _, name := range wholes(base.backends) {
 		last := deadline
 		if kind, _, _ := strings.Cut(name, " "); kind == "alone" || kind == "measured" { // what is tuned should be no slower
-			last = last.Add(t.o.Time / 2)
+			last = later(deadline, began).Add(t.o.Time / 2)
 		}
 		if len(list) > 0 && !time.Now().Before(last) {
 			continue
@@ -240,6 +240,13 @@ func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune
 		err = failure
 	}
 	return runs, err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // openCache opens the folder of measurements.
