@@ -149,7 +149,11 @@ func (t *tile) segment() {
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
 	}
-	if unroll := 4; t.name == "VNNI" && t.height*t.width <= 6 {
+	unroll := 4
+	if t.name != "VNNI" {
+		unroll = 2
+	}
+	if t.height*t.width <= 6 {
 		t.While("CX", unroll, func() {
 			for u := range unroll {
 				t.quad(t, u)
