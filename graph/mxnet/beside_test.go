@@ -71,7 +71,7 @@ func none(bad []string) {
 	for _, s := range bad {
 		GinkgoWriter.Println("DISAGREES", s)
 	}
-	Expect(bad).To(HaveLen(0))
+	Expect(bad).To(BeEmpty())
 }
 
 // inOrder returns the arrays out0, out1, … of a file.
