@@ -151,6 +151,9 @@ func planTopK(p *planner, n *graph.Node) error {
 func chooseTopK(c *choice) error {
 	x, n := c.x[0], c.in.n
 	_, axis, _ := topKOf(n)
+	if c.x[1].Len() != 1 {
+		return property.Because(property.ShapeReason, "K has %d elements", c.x[1].Len())
+	}
 	t := topRowsOf(n, x.Shape, axis, int(oneInteger(c.x[1])))
 	if err := t.check(n); err != nil {
 		return err

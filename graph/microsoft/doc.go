@@ -46,7 +46,7 @@
 //	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask, MoE,
 //	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
 //
-// MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel: cpu reads
+// MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
 // weights as 4 bits. So does GroupQueryAttention, where its batch may be other than one: a batch that is known to be one, as
 // carve.Options.Dims may say, has standard operators. accuracy_level permits less than float32, of which no use is made.
 //
