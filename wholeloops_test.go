@@ -109,7 +109,7 @@ var _ = Describe("a backend that claims control flow", func() {
 			near(got[name], want)
 		}
 		Expect(l.runs.Load()).To(BeEquivalentTo(1))
-		on := backendsOf(ctx, p, nil)
+		on := backendsOf(ctx, p)
 		for _, n := range nodes {
 			Expect(on).To(HaveKeyWithValue(n, "looper"))
 		}
@@ -153,7 +153,7 @@ var _ = Describe("a backend that claims control flow", func() {
 			} else {
 				Expect(l.runs.Load()).To(BeZero(), x.op)
 			}
-			Expect(backendsOf(ctx, p, nil)).To(HaveKeyWithValue(x.inner, on))
+			Expect(backendsOf(ctx, p)).To(HaveKeyWithValue(x.inner, on))
 			if !whole {
 				r, err := p.Report(ctx, nil)
 				Expect(err).NotTo(HaveOccurred())
@@ -211,7 +211,7 @@ var _ = Describe("a backend that claims control flow", func() {
 			Expect(err).NotTo(HaveOccurred())
 			near(got["y"], referenceOutputs(ctx, m, feeds())["y"])
 			Expect(l.runs.Load()).To(BeZero())
-			Expect(backendsOf(ctx, p, nil)).To(HaveKeyWithValue("conv", "cpu"))
+			Expect(backendsOf(ctx, p)).To(HaveKeyWithValue("conv", "cpu"))
 		}
 	})
 })

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -102,6 +103,7 @@ var quantizeGenerators = map[string]generator{
 		q := m.quantization()
 		return one(m.dequantize(m.bytes(q.dtype, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
 	},
+	microsoft.Domain + ":MatMulNBits": nBits,
 	"DynamicQuantizeLinear": func(m *maker, op string) []*graph.Value {
 		shift := 3 * float64(m.between(-1, 1))
 		x := m.leaf(m.fill(tensor.Float32, m.shape(pick(m, 1, 2, 3, 4)), func(int) float64 { return shift + m.r.NormFloat64() }))
@@ -174,4 +176,24 @@ func (m *maker) qlinear(c *call, x *graph.Value, q quantization, w *graph.Value,
 	out := c.one()
 	m.c.slack[out] = 1
 	return out
+}
+
+// nBits makes products with weights of 4 bits, as backends read them.
+func nBits(m *maker, op string) []*graph.Value {
+	m.g.Opsets[microsoft.Domain] = 1
+	block := pick(m, 32, 64)
+	k, n := m.between(1, 3*block), pick(m, 1, 5, 32, 33, 70)
+	blocks := (k + block - 1) / block
+	rows := append(pick(m, []int{}, []int{2}), pick(m, 1, 3, 8, 17), k)
+	byteOf := func(int) float64 { return float64(m.r.IntN(256)) }
+	c := m.call(op, m.leaf(m.random(tensor.Float32, rows...)), m.constant(m.fill(tensor.Uint8, []int{n, blocks, block / 2}, byteOf)),
+		m.constant(m.uniform(tensor.Float32, 0.01, 0.1, n, blocks)))
+	c.int("K", k).int("N", n).int("bits", 4).int("block_size", block)
+	if m.chance(2) {
+		c.operand(3, m.constant(m.fill(tensor.Uint8, []int{n, (blocks + 1) / 2}, byteOf)))
+	}
+	if m.chance(3) {
+		c.operand(5, m.constant(m.random(tensor.Float32, n)))
+	}
+	return one(c.one())
 }
