@@ -32,6 +32,8 @@ type Converter struct {
 	Cost     Cost
 	// Supports tells whether the converter handles that dtype and rank; nil means all of them.
 	Supports func(dt tensor.DType, rank int) bool
+	// Rounds says that the converter computes: what it makes, and makes of that again, differs by rounding. Others move elements.
+	Rounds bool
 	// Size returns the bytes of a tensor in the opaque layouts among From and To. It is required where one is opaque.
 	Size func(f graph.Format, dt tensor.DType, dims []int) (int64, error)
 	// Plan prepares the conversion of tensors of one dtype and logical shape. The Move that it returns is called any number

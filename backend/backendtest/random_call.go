@@ -30,7 +30,7 @@ func (m *maker) call(op string, inputs ...*graph.Value) *call {
 		m.g.Opsets[domain] = m.between(1, last)
 	}
 	s := graph.LookupSchema(domain, name, m.g.Opsets[domain])
-	if s == nil {
+	if s == nil || op == "LayerNormalization" && s.Since < 17 { // which package microsoft expands
 		s = graph.LookupSchema(domain, name, last)
 	}
 	return &call{m: m, domain: domain, op: name, schema: s, inputs: inputs}

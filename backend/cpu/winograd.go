@@ -133,7 +133,7 @@ func (b cpu) winogradConverters(l graph.Layout, m int) []convert.Converter {
 		return 4 * int64(w.Floats()), err
 	}
 	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte) error) convert.Converter {
-		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Size: size,
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: true, Size: size,
 			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank == 4 },
 			Plan: func(_ tensor.DType, dims []int) (convert.Move, error) {
 				w, err := of(dims)
