@@ -151,7 +151,11 @@ func (c *carry) source() *graph.Value {
 func (c *carry) best() graph.Format {
 	p := c.body.Inputs[c.param]
 	best, least := p.Format, c.conversions(p.Format)
+	v := c.body.Outputs[c.result]
 	try := func(f graph.Format) {
+		if !MayCarry(p, v, f) {
+			return
+		}
 		if x := c.conversions(f); x < least {
 			best, least = f, x
 		}
@@ -163,6 +167,12 @@ func (c *carry) best() graph.Format {
 		}
 	}
 	return best
+}
+
+// MayCarry reports whether a loop may carry a value in a format, from a body's result to its parameter. What may change its shape from
+// iteration to iteration is copied by the host.
+func MayCarry(param, result *graph.Value, f graph.Format) bool {
+	return f.Device.IsHost() || param.Type.Backed() && result.Type.Backed() && param.Type.Equal(result.Type)
 }
 
 // conversions returns how many of the carried value an iteration makes where it is carried in a format.

@@ -167,3 +167,30 @@ var _ = Describe("Hoist", func() {
 		Expect(n.Outputs[0].Format).To(Equal(graph.HostFormat))
 	})
 })
+
+var _ = Describe("MayCarry", func() {
+	It("leaves to the host what may have another shape in the next iteration", func() {
+		body := parse(`
+  input %m: i64[]
+  input %c: bool[]
+  input %x: f32[1]
+  input %f: f32[4]
+  %y, %z = Loop(%m, %c, %x, %f) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[?1]
+      input %w: f32[4]
+      %n: f32[?2] = Concat(%v, %v; axis=0)
+      %o: f32[4] = Neg(%w)
+      output %k, %n, %o
+    }
+  }
+  output %y, %z`).Outputs[0].Producer.Region("body")
+		for k, steady := range []bool{false, true} {
+			param, result := body.Inputs[2+k], body.Outputs[1+k]
+			Expect(convert.MayCarry(param, result, graph.HostFormat)).To(BeTrue())
+			Expect(convert.MayCarry(param, result, graph.Format{Device: cuda})).To(Equal(steady), "%v", param)
+		}
+	})
+})

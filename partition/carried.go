@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/carve-dev/carve/graph"
+import (
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+)
 
 // assumedTrips is how often the body of a loop is taken to run, where a conversion may stand before the loop.
 const assumedTrips = 16
@@ -113,7 +116,9 @@ func (c *carried) keptIn(n *graph.Node, k int) (f graph.Format) {
 	if v.Producer == nil {
 		return graph.HostFormat
 	}
-	f = c.madeIn(v)
+	if f = c.madeIn(v); !convert.MayCarry(p, v, f) {
+		return graph.HostFormat
+	}
 	for _, u := range p.Uses() {
 		if c.readIn(u) != f {
 			return graph.HostFormat
