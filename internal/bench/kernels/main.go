@@ -264,12 +264,6 @@ func open(ctx context.Context, path string, c backend.Config) (*program, error) 
 
 func (p *program) close() error { return errors.Join(p.Close(), p.model.Close()) }
 
-// processorTime returns that of the process, zero where it is not known.
-func processorTime() time.Duration {
-	t := clock.Process()
-	return t
-}
-
 // run runs the model n times, into the same memory.
 func (p *program) run(ctx context.Context, values map[string]tensor.Value, n int, processor bool) (time.Duration, error) {
 	if p.in == nil {
@@ -284,14 +278,14 @@ func (p *program) run(ctx context.Context, values map[string]tensor.Value, n int
 			p.out = append(p.out, first[port.Name].(*tensor.Tensor))
 		}
 	}
-	start, begin := time.Now(), processorTime()
+	start, begin := time.Now(), clock.Process()
 	for range n {
 		if err := p.RunInto(ctx, p.in, p.out); err != nil {
 			return 0, err
 		}
 	}
 	if processor {
-		return processorTime() - begin, nil
+		return clock.Process() - begin, nil
 	}
 	return time.Since(start), nil
 }

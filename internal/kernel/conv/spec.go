@@ -169,14 +169,20 @@ func imageStride(n, channels, h, w, given int, what string) (int, error) {
 	return given, nil
 }
 
-func (e *Epilogue) limits() (flags int64) {
+// Limits reports which of the limits hold results back: neither where both are 0, none that is infinite.
+func (e *Epilogue) Limits() (lower, upper bool) {
 	if e.Lo == 0 && e.Hi == 0 {
-		return 0
+		return false, false
 	}
-	if !math.IsInf(float64(e.Lo), -1) {
+	return !math.IsInf(float64(e.Lo), -1), !math.IsInf(float64(e.Hi), 1)
+}
+
+func (e *Epilogue) limits() (flags int64) {
+	lower, upper := e.Limits()
+	if lower {
 		flags |= flagMax
 	}
-	if !math.IsInf(float64(e.Hi), 1) {
+	if upper {
 		flags |= flagMin
 	}
 	return flags

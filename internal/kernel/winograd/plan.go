@@ -1,8 +1,6 @@
 package winograd
 
 import (
-	"math"
-
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -215,13 +213,11 @@ func Best(t isa.Target, s conv.Spec) int {
 
 // limits returns the flags of an epilogue's limits.
 func limits(e *conv.Epilogue) (flags int) {
-	if e.Lo == 0 && e.Hi == 0 {
-		return 0
-	}
-	if !math.IsInf(float64(e.Lo), -1) {
+	lower, upper := e.Limits()
+	if lower {
 		flags |= flagMax
 	}
-	if !math.IsInf(float64(e.Hi), 1) {
+	if upper {
 		flags |= flagMin
 	}
 	return flags
