@@ -9,19 +9,21 @@ import (
 const reading = 200 * time.Microsecond
 
 // Taken returns how long f takes, without the time that the calling thread waited for a processor that other processes had, where the
-// system tells that: what else the machine does must not decide which program is the faster one. Threads that f waits for count in full.
+// system tells that: what else the machine does must not decide which program is the faster one. Threads that f waits for count in full;
+// and as it is not known who had the processor, the time that other threads of this process ran counts as theirs: threads of f that keep
+// each other waiting make f slow.
 func Taken(f func() error) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	asked := time.Now()
-	before, known := waited()
+	before, othersBefore, known := waited()
 	start := time.Now()
 	err := f()
 	end := time.Now()
-	after, _ := waited()
+	after, othersAfter, _ := waited()
 	took := end.Sub(start)
 	if !known || start.Sub(asked) > reading || time.Since(end) > reading { // it may have waited outside of f
 		return took, err
 	}
-	return max(took-(after-before), took/1000), err
+	return took - min(max(0, after-before-(othersAfter-othersBefore)), took-took/1000), err
 }
