@@ -75,7 +75,7 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 	if p.Graph, err = dag.New(len(order), from, to); err != nil {
 		return nil, nil, err
 	}
-	if p.Bound, err = s.bounds(ctx, at, len(order)); err != nil {
+	if p.Bound, err = s.bounds(ctx, at, order); err != nil {
 		return nil, nil, err
 	}
 	p.Cut = s.cuts(order, p, from, to)
@@ -114,8 +114,8 @@ func (s *State) group(ctx context.Context, order []*graph.Node) ([]int32, []grou
 
 // bounds numbers the nodes, by place in the order, by the bounding claims that hold them, -1 for those that none does; nil
 // where there are no such claims. The first claim that holds a node counts.
-func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, error) {
-	if bound := s.planned(at, nodes); bound != nil {
+func (s *State) bounds(ctx context.Context, at []int32, order []*graph.Node) ([]int32, error) {
+	if bound := s.planned(at, len(order)); bound != nil {
 		return bound, nil
 	}
 	var bound []int32
@@ -129,10 +129,7 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 	}
 	begin := func() {
 		if bound == nil {
-			bound = make([]int32, nodes)
-			for i := range bound {
-				bound[i] = -1
-			}
+			bound = slices.Repeat([]int32{-1}, len(order))
 		}
 	}
 	for _, b := range s.borders {
@@ -155,7 +152,7 @@ func (s *State) bounds(ctx context.Context, at []int32, nodes int) ([]int32, err
 			}
 			begin()
 			free := func(n *graph.Node) bool { return s.backend[n.ID] == int32(i) && bound[at[n.ID]] < 0 }
-			if err := property.Sets(ctx, s.g, p, free, add, nil); err != nil {
+			if err := property.SetsIn(ctx, s.g, order, p, free, add, nil); err != nil {
 				return nil, err
 			}
 		}

@@ -79,6 +79,7 @@ func newModel(ctx context.Context, f *facts) (*model, error) {
 		}
 		m.unary[v] = u
 	}
+	m.reserve()
 	for i := range p.Values {
 		if i%256 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -87,8 +88,24 @@ func newModel(ctx context.Context, f *facts) (*model, error) {
 	}
 	m.claims()
 	m.shared = nil
-	m.gone = make([]bool, len(m.unary))
+	m.gone, m.steps = make([]bool, len(m.unary)), make([]step, 0, len(m.unary))
 	return m, nil
+}
+
+// reserve makes room for the variables of values and for the edges around them: lists of a million that grow are copied often.
+func (m *model) reserve() {
+	several, edges := 0, 0
+	for i := range m.f.p.Values {
+		if v := &m.f.p.Values[i]; len(v.Uses) > 1 {
+			several++
+			edges += 1 + len(v.Uses)
+		} else {
+			edges += len(v.Uses)
+		}
+	}
+	m.unary, m.head, m.deg, m.place = slices.Grow(m.unary, several), slices.Grow(m.head, several), slices.Grow(m.deg, several), slices.Grow(m.place, several)
+	m.tab, m.node = make([]table, 0, edges), make([]int32, 0, 2*edges)
+	m.next, m.prev = make([]int32, 0, 2*edges), make([]int32, 0, 2*edges)
 }
 
 // kind is how a value may be made.
