@@ -138,25 +138,6 @@ func (s *Spec) weightAt(oc, ic int) int {
 	return (oc*icg + ic) * taps
 }
 
-// littleEndian says that floats in memory have the order of bytes that packed sources have.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// transpose stores the transpose of a matrix of rows by cols floats (at most 16 each) of src, whose rows start at index at
-// and then stride floats apart, as cols rows of 16 floats, zero behind rows.
-func (p *Plan) transpose(dst *[256]float32, src []byte, at, stride, rows, cols int) {
-	if littleEndian {
-		_ = src[4*(at+(rows-1)*stride+cols)-1]
-		reorder.Tile(p.target, dst, unsafe.Pointer(&src[4*at]), 4*stride, rows, cols)
-		return
-	}
-	for c := range cols {
-		clear(dst[16*c+rows : 16*c+16])
-		for r := range rows {
-			dst[16*c+r] = float(src, at+r*stride+c)
-		}
-	}
-}
-
 // places says where packRows puts its rows: row c at (c/count)*outer + (c%count)*inner floats.
 type places struct{ count, outer, inner int }
 
@@ -166,7 +147,7 @@ func (p *Plan) packRows(dst []float32, to places, src []byte, at, stride, rows, 
 	outer, k := 0, 0
 	for from := 0; from < cols; from += 16 {
 		n := min(16, cols-from)
-		p.transpose(&t, src, at+from, stride, rows, n)
+		reorder.TileBytes(p.target, &t, src, at+from, stride, rows, n)
 		for c := range n {
 			*(*[16]float32)(dst[outer+k*to.inner:]) = *(*[16]float32)(t[16*c:])
 			if k++; k == to.count {
@@ -192,7 +173,7 @@ func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
 			p.packRows(dst[ic*16:], places{taps, 0, 256}, src, at+ic*s.OC/s.Groups*taps, taps, ocs, taps)
 		}
 	case taps == 1:
-		p.transpose((*[256]float32)(dst), src, at, icg, ocs, ics)
+		reorder.TileBytes(p.target, (*[256]float32)(dst), src, at, icg, ocs, ics)
 	default:
 		p.packRows(dst, places{taps, 16, 256}, src, at, icg*taps, ocs, ics*taps)
 	}

@@ -64,3 +64,26 @@ func numbers(n int) []float32 {
 	}
 	return x
 }
+
+// BenchmarkPack transforms weights on one goroutine; the rate is that of the transformed ones.
+func BenchmarkPack(b *testing.B) {
+	for _, target := range slices.Backward(isa.Targets()[1:]) {
+		for _, m := range []int{winograd.F2, winograd.F4} {
+			for _, channels := range []int{64, 512} {
+				b.Run(fmt.Sprintf("target=%v/F%d/%d", target, m, channels), func(b *testing.B) {
+					w, err := winograd.NewWeights(target, m, channels, channels)
+					if err != nil {
+						b.Fatal(err)
+					}
+					src, dst := conv.Float32s(numbers(9*channels*channels)), numbers(w.Floats())
+					b.SetBytes(int64(4 * w.Floats()))
+					for b.Loop() {
+						if err := w.Pack(dst, src, 0, w.Chunks()); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}

@@ -47,22 +47,22 @@ func transformOutput(set isa.Set, m int, c *outputCall) {
 }
 
 // transformFilter transforms weights of n input channels to 16 output channels.
-func transformFilter(set isa.Set, m int, dst, src, temp *float32, n int) {
+func transformFilter(set isa.Set, m int, dst, src, temp *float32, point, n int) {
 	switch set {
 	case isa.AVX512:
 		if m == F2 {
-			filter2x512(dst, src, temp, n)
+			filter2x512(dst, src, temp, point, n)
 		} else {
-			filter4x512(dst, src, temp, n)
+			filter4x512(dst, src, temp, point, n)
 		}
 	case isa.AVX2:
 		if m == F2 {
-			filter2x256(dst, src, temp, n)
+			filter2x256(dst, src, temp, point, n)
 		} else {
-			filter4x256(dst, src, temp, n)
+			filter4x256(dst, src, temp, point, n)
 		}
 	default:
-		genericFilter(m, dst, src, n)
+		genericFilter(m, dst, src, point, n)
 	}
 }
 

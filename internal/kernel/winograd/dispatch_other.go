@@ -19,8 +19,8 @@ func transformOutput(set isa.Set, m int, c *outputCall) {
 }
 
 // transformFilter transforms weights of n input channels to 16 output channels.
-func transformFilter(set isa.Set, m int, dst, src, temp *float32, n int) {
-	genericFilter(m, dst, src, n)
+func transformFilter(set isa.Set, m int, dst, src, temp *float32, point, n int) {
+	genericFilter(m, dst, src, point, n)
 }
 
 // assembled reports whether transforms are assembly.

@@ -6,7 +6,7 @@
 //
 // F(2) computes tiles of 2 by 2 results from 4 by 4 source pixels with 16 products per pair of channels in place of 36, F(4)
 // tiles of 4 by 4 from 6 by 6 with 36 in place of 144: y = Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A. Weights are transformed once
-// (PackWeights); a run transforms the source of some tiles into scratch memory, multiplies matrices of package gemm, one for each
+// (Weights.Pack); a run transforms the source of some tiles into scratch memory, multiplies matrices of package gemm, one for each
 // of the 16 or 36 points, and transforms the products back, with bias, residual and limits.
 //
 // # Error
@@ -26,7 +26,7 @@
 // A Plan is immutable and may be used by many goroutines at once. Run computes chunks, which are independent; the result does
 // not depend on how they are cut, and is the same, bit for bit, for AVX2 and AVX-512. Run does not allocate.
 //
-// The package imports conv, gemm and isa of internal/kernel, and its own points; asm is needed to generate its assembly.
+// The package imports conv, gemm, isa and reorder of internal/kernel, and its own points; asm is needed to generate its assembly.
 package winograd
 
 //go:generate go run gen.go

@@ -23,7 +23,7 @@ func main() {
 			}
 			f.Serve("transformInput", isa, fmt.Sprintf("if m == F2 {\ninput2x%d(c)\n} else {\ninput4x%d(c)\n}", bits, bits))
 			f.Serve("transformOutput", isa, fmt.Sprintf("if m == F2 {\noutput2x%d(c)\n} else {\noutput4x%d(c)\n}", bits, bits))
-			f.Serve("transformFilter", isa, fmt.Sprintf("if m == F2 {\nfilter2x%d(dst, src, temp, n)\n} else {\nfilter4x%d(dst, src, temp, n)\n}", bits, bits))
+			f.Serve("transformFilter", isa, fmt.Sprintf("if m == F2 {\nfilter2x%d(dst, src, temp, point, n)\n} else {\nfilter4x%d(dst, src, temp, point, n)\n}", bits, bits))
 			f.Serve("assembled", isa, "return true")
 		}
 		checkOffsets(f)
@@ -34,8 +34,8 @@ func main() {
 var entries = []asm.Entry{
 	{Name: "transformInput", Doc: "transforms the source of a tile of F(m).", Params: "m int, c *inputCall", Portable: "genericInput(m, c)"},
 	{Name: "transformOutput", Doc: "makes the results of a tile of F(m).", Params: "m int, c *outputCall", Portable: "genericOutput(m, c)"},
-	{Name: "transformFilter", Doc: "transforms weights of n input channels to 16 output channels.", Params: "m int, dst, src, temp *float32, n int",
-		Portable: "genericFilter(m, dst, src, n)"},
+	{Name: "transformFilter", Doc: "transforms weights of n input channels to 16 output channels.", Params: "m int, dst, src, temp *float32, point, n int",
+		Portable: "genericFilter(m, dst, src, point, n)"},
 	{Name: "assembled", Doc: "reports whether transforms are assembly.", Result: "bool", Portable: "return false"},
 }
 
@@ -420,12 +420,19 @@ func (t *transform) spread(load, store func(i int) string) {
 
 // filter writes the transform of weights, channel after channel: columns of taps into temp, rows from there.
 func (t *transform) filter(name string) {
-	t.Func = t.file.Func(name, fmt.Sprintf("%s transforms weights for F(%d) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].\n"+
-		"temp has room for %d numbers.", name, t.m, 48*t.n), asm.Ptr("dst"), asm.Ptr("src"), asm.Ptr("temp"), asm.Int("n"))
+	t.Func = t.file.Func(name, fmt.Sprintf("%s transforms weights for F(%d) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of\n"+
+		"each point; points are that many bytes apart. temp has room for %d numbers.", name, t.m, 48*t.n),
+		asm.Ptr("dst"), asm.Ptr("src"), asm.Ptr("temp"), asm.Int("point"), asm.Int("n"))
 	t.Load("dst", "DI")
 	t.Load("src", "SI")
 	t.Load("temp", "CX")
+	t.Load("point", "BX")
 	t.Load("n", "DX")
+	t.I("LEAQ (BX)(BX*2), R10")
+	t.I("LEAQ (BX)(BX*4), R11")
+	t.I("MOVQ BX, R12")
+	t.I("IMULQ $%d, R12", t.n)
+	point := []string{"(R8)", "(R8)(BX*1)", "(R8)(BX*2)", "(R8)(R10*1)", "(R8)(BX*4)", "(R8)(R11*1)"}
 	var list []float64
 	for i, p := range points.Pairs(t.m) {
 		list = append(list, p, p*p, 1/points.Scale(t.m, 0), 1/points.Scale(t.m, 1+2*i))
@@ -434,17 +441,19 @@ func (t *transform) filter(name string) {
 	t.Loop("DX", func() {
 		for x := range 3 {
 			for h := range t.halves() {
-				t.spread(func(y int) string { return fmt.Sprintf("%d(SI)", 1024*(3*y+x)+32*h) },
+				t.spread(func(y int) string { return fmt.Sprintf("%d(SI)", 64*(3*y+x)+32*h) },
 					func(i int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) })
 			}
 		}
+		t.I("MOVQ DI, R8")
 		for i := range t.n {
 			for h := range t.halves() {
 				t.spread(func(x int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) },
-					func(j int) string { return fmt.Sprintf("%d(DI)", 1024*(i*t.n+j)+32*h) })
+					func(j int) string { return fmt.Sprintf("%d%s", 32*h, point[j]) })
 			}
+			t.I("ADDQ R12, R8")
 		}
-		t.I("ADDQ $64, SI")
+		t.I("ADDQ $%d, SI", 9*64)
 		t.I("ADDQ $64, DI")
 	})
 	t.Ret()

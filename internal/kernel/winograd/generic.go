@@ -138,15 +138,15 @@ func (c *outputCall) limit(y *pixel, flags int) {
 }
 
 // genericFilter does in Go what the assembly does.
-func genericFilter(m int, dst, src *float32, n int) {
+func genericFilter(m int, dst, src *float32, point, n int) {
 	g := points.FilterRows(m)
-	at := func(x *float32, i, c int) *pixel { return (*pixel)(unsafe.Add(unsafe.Pointer(x), 1024*i+64*c)) }
 	for c := range n {
+		taps := (*[9]pixel)(unsafe.Add(unsafe.Pointer(src), c*9*64))
 		for i, a := range g {
 			var half [3]pixel
 			for x := range half {
 				for y := range 3 {
-					addScaled(&half[x], float32(a[y]), at(src, 3*y+x, c))
+					addScaled(&half[x], float32(a[y]), &taps[3*y+x])
 				}
 			}
 			for j, b := range g {
@@ -154,7 +154,7 @@ func genericFilter(m int, dst, src *float32, n int) {
 				for x := range half {
 					addScaled(&u, float32(b[x]), &half[x])
 				}
-				*at(dst, i*len(g)+j, c) = u
+				*(*pixel)(unsafe.Add(unsafe.Pointer(dst), (i*len(g)+j)*point+64*c)) = u
 			}
 		}
 	}

@@ -14,11 +14,11 @@ func input2x512(c *inputCall)
 //go:noescape
 func output2x512(c *outputCall)
 
-// filter2x512 transforms weights for F(2) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].
-// temp has room for 192 numbers.
+// filter2x512 transforms weights for F(2) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of
+// each point; points are that many bytes apart. temp has room for 192 numbers.
 //
 //go:noescape
-func filter2x512(dst *float32, src *float32, temp *float32, n int)
+func filter2x512(dst *float32, src *float32, temp *float32, point int, n int)
 
 // input4x512 transforms the source of a tile of F(4); see inputCall.
 //
@@ -30,11 +30,11 @@ func input4x512(c *inputCall)
 //go:noescape
 func output4x512(c *outputCall)
 
-// filter4x512 transforms weights for F(4) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].
-// temp has room for 288 numbers.
+// filter4x512 transforms weights for F(4) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of
+// each point; points are that many bytes apart. temp has room for 288 numbers.
 //
 //go:noescape
-func filter4x512(dst *float32, src *float32, temp *float32, n int)
+func filter4x512(dst *float32, src *float32, temp *float32, point int, n int)
 
 // input2x256 transforms the source of a tile of F(2); see inputCall.
 //
@@ -46,11 +46,11 @@ func input2x256(c *inputCall)
 //go:noescape
 func output2x256(c *outputCall)
 
-// filter2x256 transforms weights for F(2) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].
-// temp has room for 192 numbers.
+// filter2x256 transforms weights for F(2) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of
+// each point; points are that many bytes apart. temp has room for 192 numbers.
 //
 //go:noescape
-func filter2x256(dst *float32, src *float32, temp *float32, n int)
+func filter2x256(dst *float32, src *float32, temp *float32, point int, n int)
 
 // input4x256 transforms the source of a tile of F(4); see inputCall.
 //
@@ -62,11 +62,11 @@ func input4x256(c *inputCall)
 //go:noescape
 func output4x256(c *outputCall)
 
-// filter4x256 transforms weights for F(4) of n input channels, at least 1, to 16 output channels: from src[tap][16][16], to dst[point][16][16].
-// temp has room for 288 numbers.
+// filter4x256 transforms weights for F(4) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of
+// each point; points are that many bytes apart. temp has room for 288 numbers.
 //
 //go:noescape
-func filter4x256(dst *float32, src *float32, temp *float32, n int)
+func filter4x256(dst *float32, src *float32, temp *float32, point int, n int)
 
 // The offsets and flags that the assembly assumes.
 var (

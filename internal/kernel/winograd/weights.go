@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 	"github.com/carve-dev/carve/internal/kernel/winograd/points"
 )
 
@@ -72,25 +73,16 @@ func (w Weights) Pack(dst []float32, src []byte, lo, hi int) error {
 	if err := w.check(dst, src, lo, hi); err != nil {
 		return err
 	}
-	blocks := ceilDiv(w.ic, 16)
-	direct := make([]float32, blocks*9*256)
-	tile, temp := make([]float32, w.points()*256), make([]float32, 3*16*points.MaxSide)
+	var taps [9 * 256]float32 // of 16 input channels: [channel][tap][16 output channels]
+	var temp [3 * 16 * points.MaxSide]float32
 	for ob := lo; ob < hi; ob++ {
-		// The direct convolution's packer brings the output channels of each tap side by side.
-		oc := min(gemm.Panel, w.oc-gemm.Panel*ob)
-		p, err := conv.NewConv(w.target, conv.Spec{N: 1, C: w.ic, OC: oc, Map: conv.Map{H: 3, W: 3, Kernel: [2]int{3, 3}}})
-		if err != nil {
-			return err
-		}
-		if err := p.PackWeights(direct, src[36*gemm.Panel*ob*w.ic:], 0, p.PackChunks()); err != nil {
-			return err
-		}
-		for ib := range blocks {
-			n := min(16, w.ic-16*ib)
-			transformFilter(w.target.Set, w.m, &tile[0], &direct[9*256*ib], &temp[0], n)
-			for p := range w.points() {
-				copy(dst[p*w.point()+(ob*w.ic+16*ib)*gemm.Panel:], tile[256*p:][:16*n])
+		rows := min(gemm.Panel, w.oc-gemm.Panel*ob)
+		for ic := 0; ic < w.ic; ic += 16 {
+			n := min(16, w.ic-ic)
+			for at := 0; at < 9*n; at += 16 {
+				reorder.TileBytes(w.target, (*[256]float32)(taps[16*at:]), src, 9*(gemm.Panel*ob*w.ic+ic)+at, 9*w.ic, rows, min(16, 9*n-at))
 			}
+			transformFilter(w.target.Set, w.m, &dst[(ob*w.ic+ic)*gemm.Panel], &taps[0], &temp[0], 4*w.point(), n)
 		}
 	}
 	return nil
