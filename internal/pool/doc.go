@@ -6,6 +6,10 @@
 // were claimed and are not finished yet. When the operating system takes a worker off its core, the caller therefore does
 // the rest of the loop itself; a static split would wait for the sleeper.
 //
+// Which chunk a claim stands for depends on the worker: each begins in a range of its own, in equal parts of the loop, and goes on
+// in others' when that is done. So a core meets what it wrote in the loop before where two loops divide alike, and finds it in
+// its own caches. (Two cores that share no third-level cache pass data on at a quarter of its speed.)
+//
 // One loop at a time uses the workers. A loop that starts while another one runs, from a concurrent Run or from inside a
 // loop body, runs serially on its own goroutine, which keeps all cores busy without any queue. Where GOMAXPROCS is one
 // (js/wasm, for example) every loop is serial and no goroutine is started.

@@ -16,6 +16,8 @@ const (
 	loopGap = 5 * time.Millisecond
 	// chunksPerThread balances cores of unequal speed against the cost of a claim.
 	chunksPerThread = 4
+	// maxRanges bounds the ranges that a loop is divided into: beyond it several threads begin in the same one.
+	maxRanges = 16
 	// maxThreads bounds the threads of a Run, so that chunks are counted in 32 bits.
 	maxThreads = 1 << 16
 )
@@ -43,17 +45,28 @@ type workers struct {
 	_    [64]byte
 	done atomic.Int32 // chunks of the current loop that workers have finished
 	_    [64]byte
+	// taken counts the chunks of each range of the loop that were begun, and attempts beyond its end: see pick.
+	taken [maxRanges]struct {
+		atomic.Int32
+		_ [60]byte
+	}
 
 	// The current loop: written with busy held and no chunk left, read by those who claimed a chunk.
 	loop   loop
 	failed atomic.Pointer[Panic]
 }
 
-// loop describes one parallel loop over [0, n) in chunks of size items.
+// loop describes one parallel loop over [0, n) in chunks of some units each, of grain items.
 type loop struct {
-	fn              func(arg any, worker, lo, hi int)
-	arg             any
-	n, size, chunks int
+	fn                      func(arg any, worker, lo, hi int)
+	arg                     any
+	n, grain, units, chunks int
+	threads, ranges         int
+}
+
+// bounds returns the items of chunk i. Chunks differ by at most one unit.
+func (l *loop) bounds(i int) (lo, hi int) {
+	return l.units * i / l.chunks * l.grain, min(l.n, l.units*(i+1)/l.chunks*l.grain)
 }
 
 var shared workers

@@ -92,9 +92,13 @@ func (r *Run) For(n, grain int, fn func(arg any, worker, lo, hi int), arg any) {
 
 // run executes one loop with the workers and returns what fn panicked with. It is called with busy held and gives it back.
 func (p *workers) run(threads, n, grain int, fn func(any, int, int, int), arg any) (failure *Panic) {
-	size, chunks := cut(n, grain, threads*chunksPerThread)
-	p.loop = loop{fn: fn, arg: arg, n: n, size: size, chunks: chunks}
+	units := (n-1)/grain + 1
+	chunks := min(units, threads*chunksPerThread)
+	p.loop = loop{fn: fn, arg: arg, n: n, grain: grain, units: units, chunks: chunks, threads: threads, ranges: min(threads, chunks, maxRanges)}
 	p.done.Store(0)
+	for i := range p.loop.ranges {
+		p.taken[i].Store(0)
+	}
 	own := 0
 	defer func() { // deferred, because a body may call runtime.Goexit on the caller's goroutine
 		failure = p.finish(own)
@@ -102,12 +106,11 @@ func (p *workers) run(threads, n, grain int, fn func(any, int, int, int), arg an
 	p.word.Store(join(threads, chunks))
 	p.wakeUpTo(threads)
 	for {
-		left := p.take(0)
-		if left == 0 {
+		if p.take(0) == 0 {
 			return nil
 		}
 		own++
-		p.chunk(0, left)
+		p.chunk(0)
 	}
 }
 
@@ -143,8 +146,23 @@ func (p *workers) take(index int) int {
 	}
 }
 
-// chunk runs the chunk that was claimed when left chunks were left.
-func (p *workers) chunk(worker, left int) {
+// pick returns the chunk for a claim of a worker: the next of the worker's own range, or else of the first range behind it that
+// has one. There is one for every claim, because no more chunks are claimed than there are.
+func (p *workers) pick(worker int) int {
+	l := &p.loop
+	for r := worker * l.ranges / l.threads; ; r = (r + 1) % l.ranges {
+		first, end := l.chunks*r/l.ranges, l.chunks*(r+1)/l.ranges
+		if int(p.taken[r].Load()) >= end-first {
+			continue
+		}
+		if i := first + int(p.taken[r].Add(1)) - 1; i < end {
+			return i
+		}
+	}
+}
+
+// chunk runs one chunk that was claimed.
+func (p *workers) chunk(worker int) {
 	finished := false
 	defer func() {
 		if !finished {
@@ -155,9 +173,8 @@ func (p *workers) chunk(worker, left int) {
 		}
 	}()
 	if p.failed.Load() == nil {
-		l := &p.loop
-		lo := (l.chunks - left) * l.size
-		l.fn(l.arg, worker, lo, lo+min(l.size, l.n-lo))
+		lo, hi := p.loop.bounds(p.pick(worker))
+		p.loop.fn(p.loop.arg, worker, lo, hi)
 	}
 	finished = true
 }
@@ -174,13 +191,6 @@ func serial(n int, fn func(any, int, int, int), arg any) {
 	}()
 	fn(arg, 0, 0, n)
 	finished = true
-}
-
-// cut returns the size of a chunk, a multiple of grain, and the number of chunks, at most most.
-func cut(n, grain, most int) (size, chunks int) {
-	units := (n-1)/grain + 1
-	per := (units-1)/most + 1
-	return per * grain, (units-1)/per + 1
 }
 
 // split takes the claim word apart, join puts it together.

@@ -96,6 +96,29 @@ var _ = Describe("Run", func() {
 		Entry("all threads", 100003, 16, 0),
 	)
 
+	It("has a worker begin in a range of its own", func() {
+		r := pool.BeginRun(2)
+		defer r.End()
+		var mu sync.Mutex
+		helped := 0
+		Eventually(func() int {
+			first := -1
+			r.For(40, 1, func(_ any, worker, lo, _ int) {
+				if mu.Lock(); worker == 1 && first < 0 {
+					first = lo
+				}
+				mu.Unlock()
+				for start := time.Now(); time.Since(start) < 100*time.Microsecond; {
+				}
+			}, nil)
+			if first >= 0 {
+				helped++
+				Expect(first).To(BeNumerically(">=", 20))
+			}
+			return helped
+		}).Should(BeNumerically(">=", 5))
+	})
+
 	It("calls nothing for no items", func() {
 		r := pool.BeginRun(0)
 		defer r.End()

@@ -38,8 +38,8 @@ func (w *worker) serve() {
 	last := time.Now() // when a chunk was last seen
 	for round := 1; ; round++ {
 		if w.spin() {
-			for left := p.take(w.index); left > 0; left = p.take(w.index) {
-				p.chunk(w.index, left)
+			for p.take(w.index) > 0 {
+				p.chunk(w.index)
 			}
 			last, round = time.Now(), 0
 			continue
