@@ -9,38 +9,56 @@ const (
 	tileInL1      = 16 << 10 // results between two calls of Post
 	fewRows       = 8        // up to so many rows of output are cut into segments, where they
 	longRow       = 64       // have so many columns or more: there would be too few units
+	fewChunks     = 12       // below this, threads are not evenly loaded
 )
+
+// stepsOf estimates the work of one channel tile in the whole plane.
+func (p *Plan) stepsOf(t channelTile) int64 {
+	tab := p.tables[t.count]
+	steps := tab.steps
+	if p.kind == kindDense {
+		steps *= int64(max(1, p.blocks))
+	}
+	// A tile costs at least its fixed overhead of some 30 cycles.
+	return steps*int64(t.count) + 30*int64(len(tab.tiles))
+}
 
 // chunks decides how the work is cut into calls and chunks.
 func (p *Plan) chunks() {
 	units := len(p.spans)
-	blocks := int64(max(1, p.blocks))
-	if p.kind != kindDense {
-		blocks = 1
-	}
-	stepsOf := func(t channelTile) int64 {
-		// A tile costs at least its fixed overhead of some 30 cycles.
-		tab := p.tables[t.count]
-		return tab.steps*blocks*int64(t.count) + 30*int64(len(tab.tiles))
-	}
 	var total, most int64
 	for _, t := range p.tiles {
-		total += stepsOf(t)
-		most = max(most, stepsOf(t))
+		total += p.stepsOf(t)
+		most = max(most, p.stepsOf(t))
 	}
 	p.cost = total * int64(p.spec.N)
 	want := max(minChunkSteps, min(chunkSteps, p.cost/16))
-	// Channel groups: what shares a source while its weights stay in the L2 cache.
+	p.channelGroups(want)
+	groupCost := max(1, total/int64(len(p.groups)-1)/int64(units))
+	p.chunkUnits = int(max(1, min(int64(units), (want+groupCost/2)/groupCost)))
+	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
+	p.chunkUnits = (units + p.unitChunks - 1) / p.unitChunks
+	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
+	p.splits = 1
+	if n := p.spec.N * (len(p.groups) - 1) * p.unitChunks; n < fewChunks {
+		parts := min((fewChunks+n-1)/n, int(p.cost/minChunkSteps)/n, len(p.tiles)/(len(p.groups)-1))
+		p.splits = max(1, parts)
+	}
+	p.calls(most)
+}
+
+// channelGroups cuts the channel tiles into groups, for chunks of about the wanted work: what shares a source while its weights
+// stay in the L2 cache. Where every block of channels is computed for itself, and there are rows enough for chunks of all
+// channels, there is one group, so that a thread goes on with those rows that it has computed in the operator before.
+func (p *Plan) channelGroups(want int64) {
 	p.groups = append(p.groups, 0)
 	var bytes, steps int64
 	for i, t := range p.tiles {
-		b, c := int64(0), stepsOf(t)
+		b, c := int64(0), p.stepsOf(t)
+		full := steps+c > want && p.spec.N*len(p.spans) < fewChunks
 		if p.kind == kindDense {
 			b = p.proto.wOC * int64(t.count)
-		}
-		full := bytes+b > weightsInL2
-		if p.kind != kindDense {
-			full = steps+c > want
+			full = bytes+b > weightsInL2
 		}
 		if i > 0 && full {
 			p.groups = append(p.groups, int32(i))
@@ -49,12 +67,15 @@ func (p *Plan) chunks() {
 		bytes, steps = bytes+b, steps+c
 	}
 	p.groups = append(p.groups, int32(len(p.tiles)))
-	groupCost := max(1, total/int64(len(p.groups)-1)/int64(units))
-	p.chunkUnits = int(max(1, min(int64(units), (want+groupCost/2)/groupCost)))
-	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
-	p.chunkUnits = (units + p.unitChunks - 1) / p.unitChunks
-	p.unitChunks = (units + p.chunkUnits - 1) / p.chunkUnits
+}
 
+// calls decides how much of a chunk one call of a kernel computes; most is the work of the costliest channel tile.
+func (p *Plan) calls(most int64) {
+	units := len(p.spans)
+	blocks := int64(max(1, p.blocks))
+	if p.kind != kindDense {
+		blocks = 1
+	}
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.kind == kindDense && len(p.tiles) > 1 {
@@ -85,7 +106,7 @@ func (s *Spec) sourceBytesPerUnit(units, blocks int) int {
 }
 
 // Chunks returns the number of chunks that Run accepts, at least 1. They take about equally long.
-func (p *Plan) Chunks() int { return p.spec.N * (len(p.groups) - 1) * p.unitChunks }
+func (p *Plan) Chunks() int { return p.spec.N * (len(p.groups) - 1) * p.unitChunks * p.splits }
 
 // Workspace returns the bytes of scratch memory that Run needs with that many goroutines: none for any plan at present.
 func (p *Plan) Workspace(threads int) int64 { return 0 }

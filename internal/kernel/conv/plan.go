@@ -25,6 +25,7 @@ type Plan struct {
 	callUnits   int // units that fit one call
 	chunkUnits  int
 	unitChunks  int // chunks along the units
+	splits      int // chunks of a channel group of as many units
 	srcNeed     int
 	dstNeed     int
 	resNeed     int

@@ -43,11 +43,19 @@ func (p *Plan) Run(lo, hi int, work []float32, t *Tensors) error {
 	}
 	c := p.proto
 	groups := len(p.groups) - 1
-	for i := lo; i < hi; i++ {
-		u := i % p.unitChunks
-		g := i / p.unitChunks % groups
-		n := i / p.unitChunks / groups
-		p.chunk(&c, t, n, int(p.groups[g]), int(p.groups[g+1]), u*p.chunkUnits, min((u+1)*p.chunkUnits, len(p.spans)))
+	for i := lo; i < hi; {
+		s := i % p.splits
+		u := i / p.splits % p.unitChunks
+		g := i / p.splits / p.unitChunks % groups
+		n := i / p.splits / p.unitChunks / groups
+		first, tiles := int(p.groups[g]), int(p.groups[g+1]-p.groups[g])
+		// Chunks that follow each other are one: parts of the same units, or else more units of the same channels.
+		parts, more := min(p.splits-s, hi-i), 1
+		if p.splits == 1 {
+			more = min(p.unitChunks-u, hi-i)
+		}
+		p.chunk(&c, t, n, first+tiles*s/p.splits, first+tiles*(s+parts)/p.splits, u*p.chunkUnits, min((u+more)*p.chunkUnits, len(p.spans)))
+		i += parts * more
 	}
 	return nil
 }
