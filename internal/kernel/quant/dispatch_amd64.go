@@ -6,19 +6,45 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// callTile runs the kernel of tiles of height rows and width panels, n tiles one below the other.
-func callTile(set isa.Set, vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// callTile runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where there is VNNI.
+func callTile(set isa.Set, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	switch set {
 	case isa.AVX512:
-		if vnni {
-			callTileVNNI(signed, height, width, p, a, rows, b, start, c, n)
+		callTileVNNI(signed, height, width, p, a, rows, b, start, c, n)
+	default:
+		panic("quant: no kernel multiplies bytes")
+	}
+}
+
+// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
+func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
+	switch set {
+	case isa.AVX512:
+		callWide512(signed, height, width, p, a, b, start, c, n)
+	case isa.AVX2:
+		callWide2(signed, height, width, p, a, b, start, c, n)
+	default:
+		genericWide(signed, height, width*n, p, a, b, start, c)
+	}
+}
+
+// widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.
+func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		if signed {
+			widenSigned(dst, odd, src, n)
 		} else {
-			callTile512(signed, height, width, p, a, rows, b, start, c, n)
+			widenUnsigned(dst, odd, src, n)
 		}
 	case isa.AVX2:
-		callTile256(signed, height, width, p, a, rows, b, start, c, n)
+		if signed {
+			widenSigned(dst, odd, src, n)
+		} else {
+			widenUnsigned(dst, odd, src, n)
+		}
 	default:
-		genericTile(signed, height, p, a, rows, b, start, c, n)
+		genericWiden(signed, dst, odd, src, n)
 	}
 }
 

@@ -8,9 +8,19 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// callTile runs the kernel of tiles of height rows and width panels, n tiles one below the other.
-func callTile(set isa.Set, vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
-	genericTile(signed, height, p, a, rows, b, start, c, n)
+// callTile runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where there is VNNI.
+func callTile(set isa.Set, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+	panic("quant: no kernel multiplies bytes")
+}
+
+// callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
+func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
+	genericWide(signed, height, width*n, p, a, b, start, c)
+}
+
+// widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.
+func widen(set isa.Set, signed bool, dst *int16, odd int, src *byte, n int) {
+	genericWiden(signed, dst, odd, src, n)
 }
 
 // flip writes the bytes of src with their upper bits turned around, n groups of 32.

@@ -19,9 +19,14 @@ var sets = []asm.ISA{asm.AVX512(), asm.AVX2()}
 
 // entries are what Kernels call. Those of rows take whole groups of elements; callers do what is left over.
 var entries = []asm.Entry{
-	{Name: "callTile", Doc: "runs the kernel of tiles of height rows and width panels, n tiles one below the other.",
-		Params:   "vnni, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
-		Portable: "genericTile(signed, height, p, a, rows, b, start, c, n)"},
+	{Name: "callTile", Doc: "runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where there is VNNI.",
+		Params:   "signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
+		Portable: `panic("quant: no kernel multiplies bytes")`},
+	{Name: "callWide", Doc: "runs the kernel of tiles of height widened rows and width panels, n tiles side by side.",
+		Params:   "signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int",
+		Portable: "genericWide(signed, height, width*n, p, a, b, start, c)"},
+	{Name: "widen", Doc: "widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.",
+		Params: "signed bool, dst *int16, odd int, src *byte, n int", Portable: "genericWiden(signed, dst, odd, src, n)"},
 	{Name: "flip", Doc: "writes the bytes of src with their upper bits turned around, n groups of 32.",
 		Params: "dst, src *byte, n int", Portable: "genericFlip(dst, src, 32*n)"},
 	{Name: "interleave", Doc: "puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.",

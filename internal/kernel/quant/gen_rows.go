@@ -32,6 +32,7 @@ func rowKernels(f *asm.File) {
 	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
 		"_ = [1]byte{}[unsafe.Offsetof(levels{}.hi)-%d]\n_ = [1]byte{}[unsafe.Offsetof(levels{}.zero)-%d]\n"+
 		"_ = [1]byte{}[unsafe.Offsetof(levels{}.scale)-%d]\n)\n", offLo, offHi, offZero, offScale))
+	widens(f)
 	flips(f)
 	interleaves(f)
 	quantizes(f)
@@ -48,6 +49,45 @@ func rowKernels(f *asm.File) {
 
 // kinds are the two kinds of bytes, and what extends them.
 var kinds = []struct{ name, words, numbers string }{{"Unsigned", "VPMOVZXBW", "VPMOVZXBD"}, {"Signed", "VPMOVSXBW", "VPMOVSXBD"}}
+
+func widens(f *asm.File) {
+	for _, k := range kinds {
+		fn := f.Func("widen"+k.name, "widen"+k.name+" widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.",
+			pointer("dst", "int16"), asm.Int("odd"), pointer("src", "byte"), asm.Int("n"))
+		fn.Load("dst", "DI")
+		fn.Load("odd", "BX")
+		fn.Load("src", "SI")
+		fn.Load("n", "CX")
+		right := map[string]string{"Signed": "VPSRAW", "Unsigned": "VPSRLW"}[k.name]
+		parts := func(letter string) {
+			fn.I("VPSLLW $8, %[1]s0, %[1]s1", letter)
+			fn.I("%[2]s $8, %[1]s1, %[1]s1", letter, right)
+			fn.I("%[2]s $8, %[1]s0, %[1]s0", letter, right)
+		}
+		fn.While("CX", 8, func() {
+			fn.I("VMOVDQU (SI), Y0")
+			parts("Y")
+			fn.I("VMOVDQU Y1, (DI)")
+			fn.I("VMOVDQU Y0, (DI)(BX*1)")
+			fn.I("ADDQ $32, SI")
+			fn.I("ADDQ $32, DI")
+		})
+		end := fn.NewLabel("end")
+		fn.I("TESTQ CX, CX")
+		fn.I("JZ %s", end)
+		fn.Loop("CX", func() {
+			fn.I("VMOVD (SI), X0")
+			parts("X")
+			fn.I("VMOVD X1, (DI)")
+			fn.I("VMOVD X0, (DI)(BX*1)")
+			fn.I("ADDQ $4, SI")
+			fn.I("ADDQ $4, DI")
+		})
+		fn.Label(end)
+		fn.Ret()
+	}
+	served(f, "widen", "if signed {\nwidenSigned(dst, odd, src, n)\n} else {\nwidenUnsigned(dst, odd, src, n)\n}")
+}
 
 func flips(f *asm.File) {
 	fn := f.Func("flip2", "flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.",

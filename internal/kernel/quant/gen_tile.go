@@ -16,6 +16,8 @@ const (
 	offQuads    = 16
 	offLDC      = 24
 	offLDB      = 32
+	offLDA      = 40
+	offLDS      = 48
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -25,90 +27,84 @@ func checkOffsets(f *asm.File) {
 	for _, c := range []struct {
 		name string
 		off  int
-	}{{"segments", offSegments}, {"count", offCount}, {"quads", offQuads}, {"ldc", offLDC}, {"ldb", offLDB}} {
+	}{{"segments", offSegments}, {"count", offCount}, {"quads", offQuads}, {"ldc", offLDC}, {"ldb", offLDB}, {"lda", offLDA}, {"lds", offLDS}} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
 	}
 	f.Go(src + ")\n")
 }
 
-// family is a way to multiply quads of bytes, and the tiles that it has: so many rows at most, and widths in panels.
-type family struct {
-	asm.ISA
-	name    string // as it stands in the names of kernels
-	heights int
-	widths  []int
-	begin   func(t *tile) // makes the sums what they begin with
-	quad    func(t *tile, u int)
-	end     func(t *tile, r int) // stores the sums of row r at CX; AX is where start points
-}
+// tileHeight is the most rows of a tile.
+const tileHeight = 6
 
-// families are those of the kernels. A panel of sums takes one vector of 512 bits with VNNI. Without it products are added in pairs
-// of 16-bit integers, so that each column has two sums, of the first and of the last two of four k: two vectors of 512 bits, or
-// four of 256, which leave room for three rows.
-var families = []family{
-	{asm.AVX512(), "VNNI", 6, []int{1, 2, 4}, (*tile).beginVNNI, (*tile).quadVNNI, (*tile).endVNNI},
-	{asm.AVX512(), "512", 6, []int{1}, (*tile).clear, (*tile).quad512, (*tile).end512},
-	{asm.AVX2(), "256", 3, []int{1}, (*tile).clear, (*tile).quad256, (*tile).end256},
-}
-
-// tiles writes the tile kernels, and a function for each family that selects one.
+// tiles writes the tile kernels: those that multiply bytes, with VNNI, and those that multiply integers of 16 bits.
 func tiles(f *asm.File) {
-	for _, fam := range families {
-		var table strings.Builder
-		call := "callTile" + fam.name
-		fmt.Fprintf(&table, "// %s runs the kernel of tiles of height rows and width panels, for signed or unsigned B.\n", call)
-		fmt.Fprintf(&table, "func %s(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {\n", call)
-		table.WriteString("\tif signed {\n\t\theight += 8\n\t}\n\tswitch 16*width + height {\n")
-		for _, signed := range []bool{false, true} {
-			for _, w := range fam.widths {
-				for r := 1; r <= fam.heights; r++ {
-					t := &tile{family: fam, height: r, width: w, signed: signed}
-					name, key := fmt.Sprintf("tileUnsigned%s_%dx%d", fam.name, r, 16*w), 16*w+r
-					if signed {
-						name, key = fmt.Sprintf("tileSigned%s_%dx%d", fam.name, r, 16*w), key+8
-					}
-					t.emit(f, name)
-					fmt.Fprintf(&table, "\tcase %d:\n\t\t%s(p, a, rows, b, start, c, n)\n", key, name)
-				}
-			}
+	table(f, "callTileVNNI", "p, a, rows, b, start, c, n", "p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int", []int{1, 2, 4},
+		func(height, width int, signed bool) string {
+			t := &tile{height: height, width: width, signed: signed}
+			return t.emit(f)
+		})
+	f.Serve("callTile", asm.AVX512(), "callTileVNNI(signed, height, width, p, a, rows, b, start, c, n)")
+	for _, v := range sets {
+		widths := []int{1}
+		if v.Masks {
+			widths = []int{1, 2}
 		}
-		table.WriteString("\t}\n}\n")
-		f.Go(table.String())
+		name := named("callWide", v)
+		table(f, name, "p, a, b, start, c, n", "p *tileParams, a *int16, b *byte, start, c *int32, n int", widths, func(height, width int, signed bool) string {
+			t := &wide{ISA: v, height: height, width: width, signed: signed}
+			return t.emit(f)
+		})
+		f.Serve("callWide", v, name+"(signed, height, width, p, a, b, start, c, n)")
 	}
 	checkOffsets(f)
-	const with = "(signed, height, width, p, a, rows, b, start, c, n)"
-	f.Serve("callTile", asm.AVX512(), "if vnni {\ncallTileVNNI"+with+"\n} else {\ncallTile512"+with+"\n}")
-	f.Serve("callTile", asm.AVX2(), "callTile256"+with)
 }
 
-// tile is one kernel being written: sums of height rows of A times width panels of B, n tiles one below the other.
+// table writes a function that selects a kernel by its height, its width in panels and the signedness of B.
+func table(f *asm.File, name, with, params string, widths []int, emit func(height, width int, signed bool) string) {
+	var code strings.Builder
+	fmt.Fprintf(&code, "// %s runs the kernel of tiles of height rows and width panels, for signed or unsigned B.\n", name)
+	fmt.Fprintf(&code, "func %s(signed bool, height, width int, %s) {\n\tif signed {\n\t\theight += 8\n\t}\n\tswitch 16*width + height {\n", name, params)
+	for _, signed := range []bool{false, true} {
+		for _, w := range widths {
+			for r := 1; r <= tileHeight; r++ {
+				key := 16*w + r
+				if signed {
+					key += 8
+				}
+				fmt.Fprintf(&code, "\tcase %d:\n\t\t%s(%s)\n", key, emit(r, w, signed), with)
+			}
+		}
+	}
+	code.WriteString("\t}\n}\n")
+	f.Go(code.String())
+}
+
+// kernelName returns the name of a kernel of a tile.
+func kernelName(family string, height, width int, signed bool) string {
+	kind := "Unsigned"
+	if signed {
+		kind = "Signed"
+	}
+	return fmt.Sprintf("tile%s%s_%dx%d", kind, family, height, 16*width)
+}
+
+// tile is a kernel of bytes being written: sums of height rows of A times width panels of B, n tiles one below the other.
 //
 // Registers: AX b, BX element of the segment, CX quads left, DX segments left, DI params, R8 to R13 the rows of A, R14 segments; of
 // several panels SI and R15 are one and three times their distance. Where a tile begins and ends these hold other things.
 type tile struct {
 	*asm.Func
-	family
 	height, width int
 	signed        bool // B is, and A is not; else it is the other way around
 }
 
-func (t *tile) row(r int) string { return fmt.Sprintf("R%d", 8+r) }
+func row(r int) string { return fmt.Sprintf("R%d", 8+r) }
 
-// widen returns the instruction that makes 16-bit integers of bytes of B, or of A.
-func (t *tile) widen(b bool) string {
-	if b == t.signed {
-		return "VPMOVSXBW"
-	}
-	return "VPMOVZXBW"
-}
-
-func (t *tile) emit(f *asm.File, name string) {
+func (t *tile) emit(f *asm.File) string {
+	name := kernelName("VNNI", t.height, t.width, t.signed)
 	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows; n > 0; see tileParams.", name, t.height),
 		asm.Typed("p", "*tileParams"), asm.Typed("a", "*byte"), asm.Typed("rows", "*int"), asm.Typed("b", "*byte"),
 		asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
-	if t.name == "256" && t.height > 2 {
-		t.Frame(32)
-	}
 	t.Load("p", "DI")
 	if t.width > 1 {
 		t.I("MOVQ %d(DI), SI", offLDB)
@@ -118,26 +114,28 @@ func (t *tile) emit(f *asm.File, name string) {
 	t.Load("a", "BX")
 	t.Load("rows", "DX")
 	for r := range t.height {
-		t.I("MOVQ %d(DX), %s", 8*r, t.row(r))
-		t.I("ADDQ BX, %s", t.row(r))
+		t.I("MOVQ %d(DX), %s", 8*r, row(r))
+		t.I("ADDQ BX, %s", row(r))
 	}
 	t.I("ADDQ $%d, DX", 8*t.height)
 	t.I("MOVQ DX, %s", t.Addr("rows"))
-	t.begin(t)
+	t.begin()
 	t.Load("b", "AX")
 	t.I("MOVQ %d(DI), R14", offSegments)
 	t.I("MOVQ %d(DI), DX", offCount)
 	t.Loop("DX", t.segment)
-	t.Load("start", "AX")
 	t.Load("c", "CX")
 	for r := range t.height {
-		t.end(t, r)
+		for w := range t.width {
+			t.I("VMOVDQU32 %s, %d(CX)", t.sum(r, w), 64*w)
+		}
 		t.I("ADDQ %d(DI), CX", offLDC)
 	}
 	t.I("MOVQ CX, %s", t.Addr("c"))
 	t.I("DECQ %s", t.Addr("n"))
 	t.I("JNZ tile")
 	t.Ret()
+	return name
 }
 
 // segment emits the loop over the quads of a segment, unrolled where a turn is short, and its remainder.
@@ -145,145 +143,162 @@ func (t *tile) segment() {
 	t.I("MOVQ (R14), BX")
 	t.I("ADDQ $8, R14")
 	t.I("MOVQ %d(DI), CX", offQuads)
-	next := func(n int) {
+	unroll := 1
+	if t.height*t.width <= 6 {
+		unroll = 4
+	}
+	unrolled(t.Func, unroll, t.quad, func(n int) {
 		t.I("ADDQ $%d, BX", 4*n)
 		t.I("ADDQ $%d, AX", 64*n)
-	}
-	unroll := 4
-	if t.name != "VNNI" {
-		unroll = 2
-	}
-	if t.height*t.width <= 6 {
-		t.While("CX", unroll, func() {
-			for u := range unroll {
-				t.quad(t, u)
-			}
-			next(unroll)
-		})
-		end := t.NewLabel("kend")
-		t.I("TESTQ CX, CX")
-		t.I("JZ %s", end)
-		t.Loop("CX", func() {
-			t.quad(t, 0)
-			next(1)
-		})
-		t.Label(end)
-		return
-	}
-	t.Loop("CX", func() {
-		t.quad(t, 0)
-		next(1)
 	})
 }
 
-// clear emits zeros for all sums.
-func (t *tile) clear() {
-	vectors := 16 / t.Lanes * 2 // of a row
-	for i := range vectors * t.height {
-		t.Clear(t.ISA, t.R(i))
+// unrolled emits a loop over CX quads, some at a time, and over what is left; next moves on by so many quads.
+func unrolled(fn *asm.Func, unroll int, quad func(u int), next func(n int)) {
+	one := func() {
+		quad(0)
+		next(1)
 	}
+	if unroll == 1 {
+		fn.Loop("CX", one)
+		return
+	}
+	fn.While("CX", unroll, func() {
+		for u := range unroll {
+			quad(u)
+		}
+		next(unroll)
+	})
+	end := fn.NewLabel("kend")
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ %s", end)
+	fn.Loop("CX", one)
+	fn.Label(end)
 }
 
-// sumVNNI is the register of the sums of a row and a panel.
-func (t *tile) sumVNNI(r, w int) string { return t.R(r*t.width + w) }
+// sum is the register of the sums of a row and a panel.
+func (t *tile) sum(r, w int) string { return asm.Z(r*t.width + w) }
 
-func (t *tile) beginVNNI() {
+func (t *tile) begin() {
 	t.Load("start", "AX")
 	for r := range t.height {
 		for w := range t.width {
 			if r == 0 {
-				t.I("VMOVDQU32 %d(AX), %s", 64*w, t.sumVNNI(0, w))
+				t.I("VMOVDQU32 %d(AX), %s", 64*w, t.sum(0, w))
 			} else {
-				t.I("VMOVDQA32 %s, %s", t.sumVNNI(0, w), t.sumVNNI(r, w))
+				t.I("VMOVDQA32 %s, %s", t.sum(0, w), t.sum(r, w))
 			}
 		}
 	}
 }
 
-// quadVNNI emits four k: each panel's row is loaded once, each quad of A broadcast once.
-func (t *tile) quadVNNI(u int) {
-	b := func(w int) string { return t.R(24 + w) }
+// quad emits four k: each panel's row is loaded once, each quad of A broadcast once.
+func (t *tile) quad(u int) {
+	b := func(w int) string { return asm.Z(24 + w) }
 	for w := range t.width {
 		t.I("VMOVDQU32 %d(AX)%s, %s", 64*u, []string{"", "(SI*1)", "(SI*2)", "(R15*1)"}[w], b(w))
 	}
 	for r := range t.height {
-		x := t.R(28 + r%4)
-		t.I("VPBROADCASTD %d(%s)(BX*1), %s", 4*u, t.row(r), x)
+		x := asm.Z(28 + r%4)
+		t.I("VPBROADCASTD %d(%s)(BX*1), %s", 4*u, row(r), x)
 		for w := range t.width {
 			if t.signed {
-				t.I("VPDPBUSD %s, %s, %s", b(w), x, t.sumVNNI(r, w))
+				t.I("VPDPBUSD %s, %s, %s", b(w), x, t.sum(r, w))
 			} else {
-				t.I("VPDPBUSD %s, %s, %s", x, b(w), t.sumVNNI(r, w))
+				t.I("VPDPBUSD %s, %s, %s", x, b(w), t.sum(r, w))
 			}
 		}
 	}
 }
 
-func (t *tile) endVNNI(r int) {
-	for w := range t.width {
-		t.I("VMOVDQU32 %s, %d(CX)", t.sumVNNI(r, w), 64*w)
-	}
+// wide is a kernel of integers of 16 bits being written: sums of height rows of A, whose quads were widened, elements 0 and 2 of all
+// of them before 1 and 3, times width panels of B, n times side by side. Of B's quads first the even and then the odd elements are
+// widened where they lie, so that pairs of products are of one column.
+//
+// Registers: AX b, BX and R15 places of even and odd elements in the rows, CX quads left, DI params, SI distance of panels, R8 to R13
+// the rows of A; behind the last quad DX is where start points and R14 where c does.
+type wide struct {
+	*asm.Func
+	asm.ISA
+	height, width int
+	signed        bool // B is
 }
 
-// quad512 emits four k of eight columns a vector, as 16-bit integers.
-func (t *tile) quad512(u int) {
-	for h := range 2 {
-		t.I("%s %d(AX), Z%d", t.widen(true), 64*u+32*h, 28+h)
+// vectors is the number of vectors of a row's sums.
+func (t *wide) vectors() int { return 16 / t.Lanes * t.width }
+
+func (t *wide) sum(r, j int) string { return t.R(r*t.vectors() + j) }
+
+func (t *wide) emit(f *asm.File) string {
+	name := kernelName(named("Wide", t.ISA), t.height, t.width, t.signed)
+	t.Func = f.Func(name, fmt.Sprintf("%s sums n tiles of %d rows, side by side; n > 0; see tileParams.", name, t.height),
+		asm.Typed("p", "*tileParams"), asm.Typed("a", "*int16"), asm.Typed("b", "*byte"), asm.Typed("start", "*int32"), asm.Typed("c", "*int32"), asm.Int("n"))
+	t.Load("p", "DI")
+	t.I("MOVQ %d(DI), SI", offLDB)
+	t.Load("a", row(0))
+	for r := range t.height - 1 {
+		t.I("MOVQ %s, %s", row(r), row(r+1))
+		t.I("ADDQ %d(DI), %s", offLDA, row(r+1))
 	}
+	t.Label("tile")
+	for i := range t.height * t.vectors() {
+		t.Clear(t.ISA, t.R(i))
+	}
+	t.Load("b", "AX")
+	t.I("XORQ BX, BX")
+	t.I("MOVQ %d(DI), CX", offQuads)
+	t.I("LEAQ (CX*4), R15")
+	unrolled(t.Func, 2, t.quad, func(n int) {
+		t.I("ADDQ $%d, BX", 4*n)
+		t.I("ADDQ $%d, R15", 4*n)
+		t.I("ADDQ $%d, AX", 64*n)
+	})
+	t.Load("start", "DX")
+	t.Load("c", "R14")
 	for r := range t.height {
-		t.I("VPBROADCASTD %d(%s)(BX*1), Y30", 4*u, t.row(r))
-		t.I("%s Y30, Z30", t.widen(false))
-		for h := range 2 {
-			t.I("VPMADDWD Z%d, Z30, Z31", 28+h)
-			t.I("VPADDD Z31, Z%d, Z%d", 2*r+h, 2*r+h)
+		for j := range t.vectors() {
+			t.I("VPADDD %d(DX), %s, %s", t.Size()*j, t.sum(r, j), t.sum(r, j))
+			t.I("VMOVUPS %s, %d(R14)", t.sum(r, j), t.Size()*j)
 		}
+		t.I("ADDQ %d(DI), DX", offLDS)
+		t.I("ADDQ %d(DI), R14", offLDC)
 	}
+	for range t.width {
+		t.I("ADDQ SI, %s", t.Addr("b"))
+	}
+	t.I("ADDQ $%d, %s", 64*t.width, t.Addr("start"))
+	t.I("ADDQ $%d, %s", 64*t.width, t.Addr("c"))
+	t.I("DECQ %s", t.Addr("n"))
+	t.I("JNZ tile")
+	t.Ret()
+	return name
 }
 
-// end512 adds the two sums of each column, which lie side by side.
-func (t *tile) end512(r int) {
-	for h := range 2 {
-		t.I("VPSRLQ $32, Z%d, Z31", 2*r+h)
-		t.I("VPADDD Z31, Z%d, Z31", 2*r+h)
-		t.I("VPMOVQD Z31, Y30")
-		t.I("VPADDD %d(AX), Y30, Y30", 32*h)
-		t.I("VMOVUPS Y30, %d(CX)", 32*h)
+// quad emits four k: the even ones, then the odd ones.
+func (t *wide) quad(u int) {
+	right, last := "VPSRLW", t.Registers-1
+	if t.signed {
+		right = "VPSRAW"
 	}
-}
-
-// quad256 emits four k of four columns a vector, as 16-bit integers. Two rows of A stay in registers, the third in memory.
-func (t *tile) quad256(u int) {
-	const third = "third-32(SP)"
-	for r := range t.height {
-		x := 12 + r
-		if r == 2 {
-			x = 15
+	for odd := range 2 {
+		for j := range t.vectors() {
+			x, panel := t.R(last-3+j), []string{"", "(SI*1)"}[j*t.Lanes/16]
+			t.I("VMOVUPS %d(AX)%s, %s", 64*u+t.Size()*(j%(16/t.Lanes)), panel, x)
+			if odd == 0 {
+				t.I("VPSLLW $8, %s, %s", x, x)
+			}
+			t.I("%s $8, %s, %s", right, x, x)
 		}
-		t.I("VPBROADCASTD %d(%s)(BX*1), X%d", 4*u, t.row(r), x)
-		t.I("%s X%d, Y%d", t.widen(false), x, x)
-		if r == 2 {
-			t.I("VMOVDQU Y15, %s", third)
-		}
-	}
-	for q := range 4 {
-		t.I("%s %d(AX), Y14", t.widen(true), 64*u+16*q)
 		for r := range t.height {
-			if r < 2 {
-				t.I("VPMADDWD Y14, Y%d, Y15", 12+r)
-			} else {
-				t.I("VPMADDWD %s, Y14, Y15", third)
+			t.I("VPBROADCASTD %d(%s)(%s*1), %s", 4*u, row(r), []string{"BX", "R15"}[odd], t.R(last-1))
+			for j := range t.vectors() {
+				to := t.R(last)
+				if j == t.vectors()-1 { // A's pair is not needed behind it
+					to = t.R(last - 1)
+				}
+				t.I("VPMADDWD %s, %s, %s", t.R(last-3+j), t.R(last-1), to)
+				t.I("VPADDD %s, %s, %s", to, t.sum(r, j), t.sum(r, j))
 			}
-			t.I("VPADDD Y15, Y%d, Y%d", 4*r+q, 4*r+q)
 		}
-	}
-}
-
-// end256 adds the two sums of each column, which lie side by side.
-func (t *tile) end256(r int) {
-	for h := range 2 {
-		t.I("VPHADDD Y%d, Y%d, Y15", 4*r+2*h+1, 4*r+2*h)
-		t.I("VPERMQ $0xd8, Y15, Y15")
-		t.I("VPADDD %d(AX), Y15, Y15", 32*h)
-		t.I("VMOVUPS Y15, %d(CX)", 32*h)
 	}
 }

@@ -13,11 +13,13 @@ import (
 // and panics before anything is written; memory outside of the given ranges is neither read nor written.
 type Kernels struct {
 	set  isa.Set
-	vnni bool // there are instructions that multiply and add integers of 8 bits
+	vnni bool // AVX-512 has instructions that multiply and add integers of 8 bits
 }
 
 // For returns the kernels of a target.
-func For(t isa.Target) Kernels { return Kernels{t.Set, t.Features.Has(cpuid.AVX512VNNI)} }
+func For(t isa.Target) Kernels {
+	return Kernels{t.Set, t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI)}
+}
 
 // Levels are how floats become integers of 8 bits: round(x/Scale) + Zero, rounded half to even and bounded to the type. An integer q
 // is (q - Zero)·Scale.

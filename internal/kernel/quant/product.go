@@ -40,6 +40,8 @@ type tileParams struct {
 	quads    int
 	ldc      int // in bytes
 	ldb      int // distance of panels of B, in bytes
+	lda      int // distance of rows of A that were widened, in bytes
+	lds      int // distance of rows of what sums begin with, in bytes
 }
 
 // reach returns how far a row reaches behind its offset.
@@ -49,17 +51,6 @@ func (p *Product) reach() int {
 		far = max(far, s)
 	}
 	return far + 4*p.Quads
-}
-
-// tile returns the most rows and panels of a tile.
-func (k Kernels) tile() (height, width int) {
-	switch {
-	case k.set == isa.AVX512 && k.vnni:
-		return 6, 4
-	case k.set == isa.AVX2:
-		return 3, 1
-	}
-	return 6, 1
 }
 
 // Multiply writes c[r, j] = start[j] + Σ a[rows[r]+k]·b[k, j] for so many panels of 16 columns j, one behind the other, with k in the
@@ -86,57 +77,145 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	}
 	a = a[:len(a):len(a)]
 	_, _ = a[least:], a[most:most+far]
-	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: p.Quads, ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
-	aa, bb, row := unsafe.SliceData(a), first(b, panels*PanelBytes(quads)), unsafe.SliceData(rows)
-	height, width := k.tile()
-	for panels > 0 {
-		for width > panels {
-			width /= 2
-		}
-		step := max(1, callQuads/(quads*height*width)) // tiles of a call
-		for done := 0; n-done >= height; {
-			tiles := min(step, (n-done)/height)
-			callTile(k.set, k.vnni, p.Signed, height, width, &params, aa, advance(row, done), bb, ss, advance(cc, done*p.LDC), tiles)
-			done += tiles * height
-		}
-		if rest := n % height; rest > 0 {
-			callTile(k.set, k.vnni, p.Signed, rest, width, &params, aa, advance(row, n-rest), bb, ss, advance(cc, (n-rest)*p.LDC), 1)
-		}
-		panels -= width
-		if panels > 0 {
-			bb, ss, cc = advance(bb, width*PanelBytes(quads)), advance(ss, width*Panel), advance(cc, width*Panel)
-		}
+	bb := first(b, panels*PanelBytes(quads))
+	switch {
+	case k.vnni:
+		k.multiplyBytes(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
+	case quads <= fewQuads: // less to clear
+		var near [4 * Height * fewQuads]int16
+		k.multiplyWide(p, near[:], cc, unsafe.SliceData(a), rows, bb, ss, panels)
+	default:
+		var near [4 * Height * nearQuads]int16
+		k.multiplyWide(p, near[:], cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	}
 }
 
 // callQuads is how many quads of rows and panels are multiplied in one call, which cannot be preempted: some 20 µs.
 const callQuads = 1 << 15
 
-// genericTile is the portable version of callTile, of one panel.
-func genericTile(signed bool, height int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
-	bs := view(b, PanelBytes(p.count*p.quads))
-	for r, row := range view(rows, height*n) {
-		sums := [Panel]int32(view(start, Panel))
-		at := 0
-		for _, s := range view(p.segments, p.count) {
-			x := view(advance(a, row+s), 4*p.quads)
-			for i := 0; i < len(x); i += 4 {
-				w := (*[4 * Panel]byte)(bs[at:])
-				at += 4 * Panel
+// multiplyBytes multiplies with instructions that multiply bytes.
+func (k Kernels) multiplyBytes(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+	quads := len(p.Segments) * p.Quads
+	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: p.Quads, ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
+	n, row, width := len(rows), unsafe.SliceData(rows), 4
+	for panels > 0 {
+		for width > panels {
+			width /= 2
+		}
+		step := max(1, callQuads/(quads*Height*width)) // tiles of a call
+		for done := 0; n-done >= Height; {
+			tiles := min(step, (n-done)/Height)
+			callTile(k.set, p.Signed, Height, width, &params, a, advance(row, done), b, start, advance(c, done*p.LDC), tiles)
+			done += tiles * Height
+		}
+		if rest := n % Height; rest > 0 {
+			callTile(k.set, p.Signed, rest, width, &params, a, advance(row, n-rest), b, start, advance(c, (n-rest)*p.LDC), 1)
+		}
+		panels -= width
+		if panels > 0 {
+			b, start, c = advance(b, width*PanelBytes(quads)), advance(start, width*Panel), advance(c, width*Panel)
+		}
+	}
+}
+
+// Quads of rows that are widened at a time: nearQuads where there are many, so that they stay in the first-level cache with those of
+// a panel.
+const (
+	fewQuads  = 64
+	nearQuads = 256
+)
+
+// multiplyWide multiplies integers of 16 bits: a few rows of A are widened, some quads at a time, and multiplied by all panels.
+func (k Kernels) multiplyWide(p *Product, near []int16, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+	quads, most := len(p.Segments)*p.Quads, len(near)/(4*Height)
+	params := tileParams{ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
+	for len(rows) > 0 {
+		height := min(Height, len(rows))
+		for q := 0; q < quads; q += most {
+			n := min(most, quads-q)
+			params.quads, params.lda = n, 8*n
+			for r, row := range rows[:height] {
+				k.widenRow(p, near[4*n*r:][:4*n], advance(a, row), q, n)
+			}
+			from := start
+			if params.lds = 0; q > 0 {
+				from, params.lds = c, params.ldc
+			}
+			k.callPanels(p.Signed, height, &params, &near[0], advance(b, q*4*Panel), from, c, panels)
+		}
+		if rows = rows[height:]; len(rows) > 0 {
+			c = advance(c, height*p.LDC)
+		}
+	}
+}
+
+// callPanels multiplies rows that were widened by so many panels.
+func (k Kernels) callPanels(signed bool, height int, params *tileParams, near *int16, b *byte, start, c *int32, panels int) {
+	for width := k.widest(); panels > 0; {
+		if width > panels {
+			width = 1
+		}
+		n := min(panels/width, max(1, callQuads/(params.quads*height*width)))
+		callWide(k.set, signed, height, width, params, near, b, start, c, n)
+		if panels -= n * width; panels > 0 {
+			b, start, c = advance(b, n*width*params.ldb), advance(start, n*width*Panel), advance(c, n*width*Panel)
+		}
+	}
+}
+
+// widest is the most panels of a tile of rows that were widened.
+func (k Kernels) widest() int {
+	if k.set == isa.AVX512 {
+		return 2
+	}
+	return 1
+}
+
+// widenRow widens n quads of the segments of a row, from quad q on: the even elements, then the odd ones.
+func (k Kernels) widenRow(p *Product, dst []int16, row *byte, q, n int) {
+	for at := 0; at < n; {
+		from := (q + at) % p.Quads
+		take := min(n-at, p.Quads-from)
+		widen(k.set, !p.Signed, &dst[2*at], 4*n, advance(row, p.Segments[(q+at)/p.Quads]+4*from), take)
+		at += take
+	}
+}
+
+// genericWiden is the portable version of widen.
+func genericWiden(signed bool, dst *int16, odd int, src *byte, n int) {
+	even, other := view(dst, 2*n), view(advance(dst, odd/2), 2*n)
+	for i, s := range view(src, 4*n) {
+		to := even
+		if i%2 != 0 {
+			to = other
+		}
+		to[i/2] = int16(number(s, signed))
+	}
+}
+
+// genericWide is the portable version of callWide.
+func genericWide(signed bool, height, panels int, p *tileParams, a *int16, b *byte, start, c *int32) {
+	for r := range height {
+		x := view(advance(a, r*p.lda/2), 4*p.quads)
+		even, odd := x[:2*p.quads], x[2*p.quads:]
+		for j := range panels {
+			sums := [Panel]int32(view(advance(start, r*p.lds/4+j*Panel), Panel))
+			w := view(advance(b, j*p.ldb), PanelBytes(p.quads))
+			for q := range p.quads {
+				x0, x2, x1, x3 := int32(even[2*q]), int32(even[2*q+1]), int32(odd[2*q]), int32(odd[2*q+1])
+				w := (*[4 * Panel]byte)(w[4*Panel*q:])
 				if signed {
-					x0, x1, x2, x3 := int32(x[i]), int32(x[i+1]), int32(x[i+2]), int32(x[i+3])
 					for j := range sums {
 						sums[j] += x0*int32(int8(w[4*j])) + x1*int32(int8(w[4*j+1])) + x2*int32(int8(w[4*j+2])) + x3*int32(int8(w[4*j+3]))
 					}
 				} else {
-					x0, x1, x2, x3 := int32(int8(x[i])), int32(int8(x[i+1])), int32(int8(x[i+2])), int32(int8(x[i+3]))
 					for j := range sums {
 						sums[j] += x0*int32(w[4*j]) + x1*int32(w[4*j+1]) + x2*int32(w[4*j+2]) + x3*int32(w[4*j+3])
 					}
 				}
 			}
+			copy(view(advance(c, r*p.ldc/4+j*Panel), Panel), sums[:])
 		}
-		copy(view(advance(c, r*p.ldc/4), Panel), sums[:])
 	}
 }
 

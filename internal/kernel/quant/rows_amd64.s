@@ -2,6 +2,90 @@
 
 #include "textflag.h"
 
+// func widenUnsigned(dst *int16, odd int, src *byte, n int)
+TEXT ·widenUnsigned(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ odd+8(FP), BX
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVDQU (SI), Y0
+	VPSLLW $8, Y0, Y1
+	VPSRLW $8, Y1, Y1
+	VPSRLW $8, Y0, Y0
+	VMOVDQU Y1, (DI)
+	VMOVDQU Y0, (DI)(BX*1)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VMOVD (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRLW $8, X1, X1
+	VPSRLW $8, X0, X0
+	VMOVD X1, (DI)
+	VMOVD X0, (DI)(BX*1)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
+	RET
+
+// func widenSigned(dst *int16, odd int, src *byte, n int)
+TEXT ·widenSigned(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ odd+8(FP), BX
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	SUBQ $8, CX
+	JLT done2
+
+loop1:
+	VMOVDQU (SI), Y0
+	VPSLLW $8, Y0, Y1
+	VPSRAW $8, Y1, Y1
+	VPSRAW $8, Y0, Y0
+	VMOVDQU Y1, (DI)
+	VMOVDQU Y0, (DI)(BX*1)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE loop1
+
+done2:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end3
+
+loop4:
+	VMOVD (SI), X0
+	VPSLLW $8, X0, X1
+	VPSRAW $8, X1, X1
+	VPSRAW $8, X0, X0
+	VMOVD X1, (DI)
+	VMOVD X0, (DI)(BX*1)
+	ADDQ $4, SI
+	ADDQ $4, DI
+	DECQ CX
+	JNZ loop4
+
+end3:
+	VZEROUPPER
+	RET
+
 // func flip2(dst *byte, src *byte, n int)
 TEXT ·flip2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI

@@ -4,6 +4,16 @@ package quant
 
 import "unsafe"
 
+// widenUnsigned widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.
+//
+//go:noescape
+func widenUnsigned(dst *int16, odd int, src *byte, n int)
+
+// widenSigned widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.
+//
+//go:noescape
+func widenSigned(dst *int16, odd int, src *byte, n int)
+
 // flip2 writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.
 //
 //go:noescape

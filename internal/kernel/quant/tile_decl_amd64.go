@@ -184,95 +184,185 @@ func tileSignedVNNI_5x64(p *tileParams, a *byte, rows *int, b *byte, start *int3
 //go:noescape
 func tileSignedVNNI_6x64(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileUnsignedWide512_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileUnsignedWide512_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileUnsignedWide512_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+// tileUnsignedWide512_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+// tileUnsignedWide512_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned512_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+// tileUnsignedWide512_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned512_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileUnsignedWide512_1x32 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileUnsignedWide512_2x32 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileUnsignedWide512_3x32 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_4x16 sums n tiles of 4 rows; n > 0; see tileParams.
+// tileUnsignedWide512_4x32 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_4x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_5x16 sums n tiles of 5 rows; n > 0; see tileParams.
+// tileUnsignedWide512_5x32 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_5x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned512_6x16 sums n tiles of 6 rows; n > 0; see tileParams.
+// tileUnsignedWide512_6x32 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned512_6x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileUnsignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned256_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileSignedWide512_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned256_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned256_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileSignedWide512_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned256_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileUnsigned256_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileSignedWide512_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileUnsigned256_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned256_1x16 sums n tiles of 1 rows; n > 0; see tileParams.
+// tileSignedWide512_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned256_1x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned256_2x16 sums n tiles of 2 rows; n > 0; see tileParams.
+// tileSignedWide512_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned256_2x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
-// tileSigned256_3x16 sums n tiles of 3 rows; n > 0; see tileParams.
+// tileSignedWide512_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
 //
 //go:noescape
-func tileSigned256_3x16(p *tileParams, a *byte, rows *int, b *byte, start *int32, c *int32, n int)
+func tileSignedWide512_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_1x32 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_1x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_2x32 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_2x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_3x32 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_3x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_4x32 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_4x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_5x32 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_5x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide512_6x32 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide512_6x32(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileUnsignedWide2_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileUnsignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_1x16 sums n tiles of 1 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_1x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_2x16 sums n tiles of 2 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_2x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_3x16 sums n tiles of 3 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_3x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_4x16 sums n tiles of 4 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_4x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_5x16 sums n tiles of 5 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_5x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
+
+// tileSignedWide2_6x16 sums n tiles of 6 rows, side by side; n > 0; see tileParams.
+//
+//go:noescape
+func tileSignedWide2_6x16(p *tileParams, a *int16, b *byte, start *int32, c *int32, n int)
 
 // callTileVNNI runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
 func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
@@ -355,57 +445,93 @@ func callTileVNNI(signed bool, height, width int, p *tileParams, a *byte, rows *
 	}
 }
 
-// callTile512 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
-func callTile512(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// callWide512 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callWide512(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
 	if signed {
 		height += 8
 	}
 	switch 16*width + height {
 	case 17:
-		tileUnsigned512_1x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_1x16(p, a, b, start, c, n)
 	case 18:
-		tileUnsigned512_2x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_2x16(p, a, b, start, c, n)
 	case 19:
-		tileUnsigned512_3x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_3x16(p, a, b, start, c, n)
 	case 20:
-		tileUnsigned512_4x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_4x16(p, a, b, start, c, n)
 	case 21:
-		tileUnsigned512_5x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_5x16(p, a, b, start, c, n)
 	case 22:
-		tileUnsigned512_6x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide512_6x16(p, a, b, start, c, n)
+	case 33:
+		tileUnsignedWide512_1x32(p, a, b, start, c, n)
+	case 34:
+		tileUnsignedWide512_2x32(p, a, b, start, c, n)
+	case 35:
+		tileUnsignedWide512_3x32(p, a, b, start, c, n)
+	case 36:
+		tileUnsignedWide512_4x32(p, a, b, start, c, n)
+	case 37:
+		tileUnsignedWide512_5x32(p, a, b, start, c, n)
+	case 38:
+		tileUnsignedWide512_6x32(p, a, b, start, c, n)
 	case 25:
-		tileSigned512_1x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_1x16(p, a, b, start, c, n)
 	case 26:
-		tileSigned512_2x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_2x16(p, a, b, start, c, n)
 	case 27:
-		tileSigned512_3x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_3x16(p, a, b, start, c, n)
 	case 28:
-		tileSigned512_4x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_4x16(p, a, b, start, c, n)
 	case 29:
-		tileSigned512_5x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_5x16(p, a, b, start, c, n)
 	case 30:
-		tileSigned512_6x16(p, a, rows, b, start, c, n)
+		tileSignedWide512_6x16(p, a, b, start, c, n)
+	case 41:
+		tileSignedWide512_1x32(p, a, b, start, c, n)
+	case 42:
+		tileSignedWide512_2x32(p, a, b, start, c, n)
+	case 43:
+		tileSignedWide512_3x32(p, a, b, start, c, n)
+	case 44:
+		tileSignedWide512_4x32(p, a, b, start, c, n)
+	case 45:
+		tileSignedWide512_5x32(p, a, b, start, c, n)
+	case 46:
+		tileSignedWide512_6x32(p, a, b, start, c, n)
 	}
 }
 
-// callTile256 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
-func callTile256(signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// callWide2 runs the kernel of tiles of height rows and width panels, for signed or unsigned B.
+func callWide2(signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
 	if signed {
 		height += 8
 	}
 	switch 16*width + height {
 	case 17:
-		tileUnsigned256_1x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide2_1x16(p, a, b, start, c, n)
 	case 18:
-		tileUnsigned256_2x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide2_2x16(p, a, b, start, c, n)
 	case 19:
-		tileUnsigned256_3x16(p, a, rows, b, start, c, n)
+		tileUnsignedWide2_3x16(p, a, b, start, c, n)
+	case 20:
+		tileUnsignedWide2_4x16(p, a, b, start, c, n)
+	case 21:
+		tileUnsignedWide2_5x16(p, a, b, start, c, n)
+	case 22:
+		tileUnsignedWide2_6x16(p, a, b, start, c, n)
 	case 25:
-		tileSigned256_1x16(p, a, rows, b, start, c, n)
+		tileSignedWide2_1x16(p, a, b, start, c, n)
 	case 26:
-		tileSigned256_2x16(p, a, rows, b, start, c, n)
+		tileSignedWide2_2x16(p, a, b, start, c, n)
 	case 27:
-		tileSigned256_3x16(p, a, rows, b, start, c, n)
+		tileSignedWide2_3x16(p, a, b, start, c, n)
+	case 28:
+		tileSignedWide2_4x16(p, a, b, start, c, n)
+	case 29:
+		tileSignedWide2_5x16(p, a, b, start, c, n)
+	case 30:
+		tileSignedWide2_6x16(p, a, b, start, c, n)
 	}
 }
 
@@ -416,4 +542,6 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.quads)-16]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldc)-24]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.ldb)-32]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lda)-40]
+	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.lds)-48]
 )
