@@ -1,0 +1,260 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/property"
+)
+
+// Attention as models spell it in standard operators is one node, where lengths are not known when the model is compiled:
+//
+//	q·kᵀ → [scale | bias | mask]… → Softmax → ·v
+//
+// q, k and v are [batch, heads, rows, size]. Transpositions that split heads from columns and join them again belong to it, and so
+// does the repetition of heads of keys and values that several heads of queries share. Nothing of the cache is transposed or repeated
+// in memory.
+
+// attentionName is the name of the property.
+const attentionName = "attention"
+
+// headsView is a value of rank 4 as [batch, heads, rows, size]: axes are the value's, and share heads in a row are one of its own.
+type headsView struct {
+	value *graph.Value
+	axes  [4]int
+	share int64
+}
+
+// dim returns the size of axis i of the view, without sharing.
+func (h *headsView) dim(i int) graph.Dim { return h.value.Type.Shape[h.axes[i]] }
+
+// A scoreTerm changes scores, between the product and the softmax.
+type scoreTerm struct {
+	op     string       // Mul, Div, Add or Where
+	by     *graph.Value // of Add and Where: what is added, or the condition
+	number float32      // of Mul, Div, and of Where what stands where a score does not
+	where  bool         // the condition of the numbers' places
+}
+
+// attentionForm is attention that was read.
+type attentionForm struct {
+	nodes   []*graph.Node
+	q, k, v headsView
+	terms   []scoreTerm // in order, behind the product
+	scores  *graph.Value
+	out     *graph.Value
+	permOut []int // from [batch, heads, rows, size]; nil for none
+}
+
+func fuseAttention() property.SubgraphProperty {
+	return property.Found(attentionName, 3, func(seed *graph.Node) []*graph.Node {
+		if f := attentionOf(seed); f != nil {
+			return f.nodes
+		}
+		return nil
+	})
+}
+
+// attentionOf reads attention around the Softmax of its scores, nil where there is none.
+func attentionOf(n *graph.Node) *attentionForm {
+	if !n.Is("Softmax") || !operators.IsFloat32(n.Inputs[0]) || !n.Outputs[0].Type.Backed() {
+		return nil
+	}
+	s := n.Inputs[0].Type.Shape
+	if len(s) != 4 || s[2].Is(s2const(s[2])) && s[3].Is(s2const(s[3])) || axisOf(n, softmaxAxis(n), 4) != 3 {
+		return nil
+	}
+	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0]}
+	mix := fuse.Next(n.Outputs[0])
+	if mix == nil || !mix.Is("MatMul") || mix.Inputs[0] != n.Outputs[0] || mix.Inputs[1] == n.Outputs[0] {
+		return nil
+	}
+	product := f.readTerms(n, n.Inputs[0], 0)
+	if product == nil || !operators.IsFloat32(product.Inputs...) || !operators.IsFloat32(mix.Inputs[1]) {
+		return nil
+	}
+	f.nodes = append(f.nodes, product, mix)
+	var ok [3]bool
+	f.q, ok[0] = f.heads(product, product.Inputs[0], [4]int{0, 1, 2, 3})
+	f.k, ok[1] = f.heads(product, product.Inputs[1], [4]int{0, 1, 3, 2})
+	f.v, ok[2] = f.heads(mix, mix.Inputs[1], [4]int{0, 1, 2, 3})
+	if product.Inputs[0] == product.Inputs[1] || !ok[0] || !ok[1] || !ok[2] || !f.agree() {
+		return nil
+	}
+	f.out = mix.Outputs[0]
+	if t := fuse.Next(f.out); t != nil && t.Is("Transpose") {
+		if perm := fuse.Perm(t, 4); perm != nil && perm[3] == 3 {
+			f.nodes, f.out, f.permOut = append(f.nodes, t), t.Outputs[0], perm
+		}
+	}
+	return f
+}
+
+// s2const returns the value of a dim that is a number, and otherwise a number that it is not.
+func s2const(d graph.Dim) int64 {
+	if n, ok := d.Const(); ok {
+		return n
+	}
+	return -1
+}
+
+// softmaxAxis is the default axis of a Softmax.
+func softmaxAxis(n *graph.Node) int64 {
+	if n.Op.Since < 13 {
+		return 1
+	}
+	return -1
+}
+
+// agree reports whether batches, heads, lengths and sizes are those of one attention.
+func (f *attentionForm) agree() bool {
+	s := f.scores.Type.Shape
+	heads, ok1 := s[1].Const()
+	own, ok2 := f.k.dim(1).Const()
+	_, ok3 := f.q.dim(3).Const()
+	_, ok4 := f.v.dim(3).Const()
+	return ok1 && ok2 && ok3 && ok4 && f.q.share == 1 && f.k.share == f.v.share && own*f.k.share == heads &&
+		f.q.dim(1).Equal(s[1]) && f.v.dim(1).Equal(f.k.dim(1)) && f.q.dim(3).Equal(f.k.dim(3)) &&
+		f.q.dim(0).Equal(s[0]) && f.k.dim(0).Equal(s[0]) && f.v.dim(0).Equal(s[0]) &&
+		f.q.dim(2).Equal(s[2]) && f.k.dim(2).Equal(s[3]) && f.v.dim(2).Equal(s[3])
+}
+
+// maxTerms bounds the operators between the product and the softmax.
+const maxTerms = 8
+
+// readTerms reads what stands between v, which reader reads, and the product of queries and keys, which it returns.
+func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int) *graph.Node {
+	n := v.Producer
+	if n == nil || depth > maxTerms || fuse.Next(v) != reader || !v.Type.Shape.Equal(f.scores.Type.Shape) {
+		return nil
+	}
+	if n.Is("MatMul") {
+		return n
+	}
+	var in []*graph.Value
+	var terms []scoreTerm
+	switch {
+	case n.Is("Add"):
+		in, terms = []*graph.Value{n.Inputs[0], n.Inputs[1]}, []scoreTerm{{op: "Add", by: n.Inputs[1]}, {op: "Add", by: n.Inputs[0]}}
+	case n.Is("Mul", "Div"):
+		for i, x := range n.Inputs {
+			if s, ok := fuse.Scalar(n.Inputs[1-i]); ok && (i == 0 || n.Is("Mul")) {
+				in, terms = append(in, x), append(terms, scoreTerm{op: n.Op.Name, number: s})
+			}
+		}
+	case n.Is("Where"):
+		for i := 1; i <= 2; i++ {
+			if s, ok := fuse.Scalar(n.Inputs[3-i]); ok && n.Inputs[0] != n.Inputs[i] {
+				in, terms = append(in, n.Inputs[i]), append(terms, scoreTerm{op: "Where", by: n.Inputs[0], number: s, where: i == 2})
+			}
+		}
+	}
+	for i, x := range in {
+		t := terms[i]
+		if t.by != nil && (len(t.by.Type.Shape) > 4 || t.op == "Add" && !operators.IsFloat32(t.by) || t.by == x) {
+			continue
+		}
+		if product := f.readTerms(n, x, depth+1); product != nil {
+			f.nodes, f.terms = append(f.nodes, n), append(f.terms, t)
+			return product
+		}
+	}
+	return nil
+}
+
+// heads reads v, an operand of reader whose axes are given as [batch, heads, rows, size], back through transpositions and the
+// repetition of heads. It reports whether elements of a row are neighbours in what it finds.
+func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int) (h headsView, ok bool) {
+	if len(v.Type.Shape) != 4 || !v.Type.Backed() {
+		return h, false
+	}
+	at := headsView{v, axes, 1}
+	var passed []*graph.Node
+	kept := 0
+	if ok = axes[3] == 3; ok {
+		h = at
+	}
+	for fuse.Next(at.value) == reader && at.value.Producer != nil {
+		n := at.value.Producer
+		if n.Is("Transpose") {
+			perm := fuse.Perm(n, 4)
+			if perm == nil {
+				break
+			}
+			for i, a := range at.axes {
+				at.axes[i] = perm[a]
+			}
+			at.value, reader = n.Inputs[0], n
+			passed = append(passed, n)
+		} else if base, list := repeatedHeads(at.value); base != nil && at.share == 1 && at.axes[0] == 0 && at.axes[1] == 1 {
+			at.share, _ = list[1].Outputs[0].Type.Shape[2].Const()
+			at.value, reader = base, list[len(list)-1]
+			passed = append(passed, list...)
+		} else {
+			break
+		}
+		if !at.value.Type.Backed() || len(at.value.Type.Shape) != 4 {
+			break
+		}
+		if at.axes[3] == 3 {
+			h, ok, kept = at, true, len(passed)
+		}
+	}
+	f.nodes = append(f.nodes, passed[:kept]...)
+	return h, ok
+}
+
+// repeatedHeads returns what v [batch, heads·share, rows, size] repeats the heads of, [batch, heads, rows, size], and the nodes
+// that do: a view with a dim of 1 behind the heads, an Expand of that dim, and a view that joins it with the heads.
+func repeatedHeads(v *graph.Value) (base *graph.Value, nodes []*graph.Node) {
+	join := v.Producer
+	if join == nil || !join.Is("Reshape", "Flatten") {
+		return nil, nil
+	}
+	wide := join.Inputs[0]
+	expand := wide.Producer
+	if expand == nil || !expand.Is("Expand") || fuse.Next(wide) != join {
+		return nil, nil
+	}
+	thin := expand.Inputs[0]
+	open := thin.Producer
+	if open == nil || !open.Is("Unsqueeze", "Reshape") || fuse.Next(thin) != expand {
+		return nil, nil
+	}
+	base = open.Inputs[0]
+	b, t, w, s := base.Type.Shape, thin.Type.Shape, wide.Type.Shape, v.Type.Shape
+	if len(b) != 4 || len(t) != 5 || len(w) != 5 || len(s) != 4 || !t[2].Is(1) {
+		return nil, nil
+	}
+	share, ok := w[2].Const()
+	rest := slices.Concat(w[:2], w[3:])
+	if !ok || share < 1 || !slices.EqualFunc(slices.Concat(t[:2], t[3:]), b, graph.Dim.Equal) || !slices.EqualFunc(rest, b, graph.Dim.Equal) ||
+		!s[0].Equal(b[0]) || !s[1].Equal(b[1].Scale(share)) || !s[2].Equal(b[2]) || !s[3].Equal(b[3]) {
+		return nil, nil
+	}
+	return base, []*graph.Node{join, expand, open}
+}
+
+// fusedAttention reads the body of a fused node.
+func fusedAttention(n *graph.Node) (*attentionForm, *property.Reason) {
+	body := n.Regions[0].Graph
+	for m := range body.Nodes() {
+		if f := attentionOf(m); f != nil && len(f.nodes) == body.NumNodes() {
+			return f, nil
+		}
+	}
+	return nil, property.Because(property.Veto, "body of %v is no attention", n)
+}
+
+func attentionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if _, why := fusedAttention(n); why != nil {
+		return nil, why
+	}
+	return operators.RowMajor(n), nil
+}
+
+func init() {
+	table.Register(operators.Pattern(attentionName), operator{Signatures: attentionSignatures, Plan: planAttention})
+}

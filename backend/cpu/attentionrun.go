@@ -1,0 +1,236 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// heads are queries, keys, values or results of attention in memory: elements of a row are neighbours.
+type heads struct {
+	at      place.Memory
+	strides [3]int // in elements, of batch, heads and rows
+}
+
+// off returns where rows of a head begin.
+func (h *heads) off(batch, head, row int) int {
+	return batch*h.strides[0] + head*h.strides[1] + row*h.strides[2]
+}
+
+// headsIn returns where an operand's heads lie.
+func (p *planner) headsIn(n *graph.Node, view *headsView) heads {
+	v := fuse.Outer(n, view.value)
+	l := p.laid(v)
+	h := heads{at: p.In(v)}
+	for i := range h.strides {
+		h.strides[i] = l.strides[view.axes[i]]
+	}
+	return h
+}
+
+// term is a scoreTerm in memory.
+type term struct {
+	scoreTerm
+	at      place.Memory
+	strides [4]int // of what broadcasts to the scores
+}
+
+// attention is attention of known shapes.
+type attention struct {
+	batch, heads, share  int // share heads of queries in a row have one of keys
+	rows, keys, size, to int // queries and keys of a head, their sizes, and those of values
+	q, k, v, y           heads
+	terms                []term
+	grouped              bool // the heads of queries that share one of keys are the rows of a product
+	block, blocks        int  // rows of a product, and products that rows are divided into
+	whole, last          [2]*gemm.Plan
+	packed               place.Memory // keys in panels, by batch and head; Nowhere where they are read as they lie
+	panels               int          // floats of those of a head
+	scratch              place.Memory // scores of a product, by worker
+	kernels              vec.Kernels
+}
+
+// directRows is the most rows of a product that reads keys as they lie.
+const directRows = 8
+
+// blockRows are the rows of queries whose scores are made at a time.
+const blockRows = 64
+
+func planAttention(p *planner, n *graph.Node) error {
+	f, why := fusedAttention(n)
+	if why != nil {
+		return why
+	}
+	dq, dk, dv := p.Dims[fuse.Outer(n, f.q.value).ID], p.Dims[fuse.Outer(n, f.k.value).ID], p.Dims[fuse.Outer(n, f.v.value).ID]
+	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
+		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: place.Nowhere}
+	y := p.laid(n.Outputs[0])
+	a.y = heads{at: p.Out(n.Outputs[0]), strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
+	for i, from := range f.permOut {
+		if from < 3 {
+			a.y.strides[from] = y.strides[i]
+		}
+	}
+	reads := []place.Memory{a.q.at, a.k.at, a.v.at}
+	for _, t := range f.terms {
+		x := term{scoreTerm: t, at: place.Nowhere}
+		if t.by != nil {
+			v := fuse.Outer(n, t.by)
+			l := p.laid(v)
+			copy(x.strides[:], l.broadcast(4))
+			x.at = p.In(v)
+			reads = append(reads, x.at)
+		}
+		a.terms = append(a.terms, x)
+	}
+	return p.emitAttention(a, reads)
+}
+
+// emitAttention emits the steps of attention that reads these places.
+func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
+	a.grouped = a.rows == 1 && a.share > 1
+	high, ldq, ldy := a.rows, a.q.strides[2], a.y.strides[2]
+	if a.grouped {
+		high, ldq, ldy = a.share, a.q.strides[1], a.y.strides[1]
+	}
+	a.block = min(high, blockRows)
+	a.blocks = ceilDiv(high, max(a.block, 1))
+	layout, ldk := gemm.Columns, a.k.strides[2]
+	if high > directRows {
+		p.packKeys(a)
+		layout, ldk = gemm.Packed, 0
+		reads = append(reads, a.packed)
+	}
+	for _, x := range []struct {
+		plans *[2]*gemm.Plan
+		rows  int
+	}{{&a.whole, a.block}, {&a.last, high - (a.blocks-1)*a.block}} {
+		for i, s := range []gemm.Spec{
+			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: layout, LDB: ldk},
+			{M: x.rows, N: a.to, K: a.keys, B: gemm.Rows, LDB: a.v.strides[2], LDC: lead(ldy, x.rows)},
+		} {
+			plan, err := gemm.NewPlan(p.target, s)
+			if err != nil {
+				return err
+			}
+			x.plans[i] = plan
+		}
+	}
+	a.scratch = p.Temp(4 * a.block * a.keys * p.e.threads)
+	items := a.batch * a.heads * a.blocks
+	if a.grouped {
+		items /= a.share
+	}
+	nanos := float64(a.block*a.keys) * (float64(a.size+a.to)/30 + 1)
+	p.emit(step{work: 1, chunks: items, grain: grainFor(nanos + 200), body: func(st *state, worker, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			a.item(st, worker, i)
+		}
+	}}, append(reads, a.scratch), []place.Memory{a.y.at, a.scratch})
+	return nil
+}
+
+// lead returns the distance of rows, 0 where there is one row.
+func lead(stride, rows int) int {
+	if rows <= 1 {
+		return 0
+	}
+	return stride
+}
+
+// packKeys emits the step that writes keys into panels.
+func (p *planner) packKeys(a *attention) {
+	own := a.heads / a.share
+	a.panels = gemm.PackedLen(a.size, a.keys)
+	a.packed = p.Temp(4 * a.panels * a.batch * own)
+	target := p.target
+	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels) / 8), body: func(st *state, _, lo, hi int) {
+		k, dst := st.F32(a.k.at), st.F32(a.packed)
+		for i := lo; i < hi; i++ {
+			gemm.PackBT(target, dst[i*a.panels:][:a.panels], k[a.k.off(i/own, i%own, 0):], a.size, a.keys, a.k.strides[2])
+		}
+	}}, []place.Memory{a.k.at}, []place.Memory{a.packed})
+}
+
+// item computes the rows of a block of a head, or of all heads of a group.
+func (a *attention) item(st *state, worker, i int) {
+	block, head := i%a.blocks, i/a.blocks
+	if a.grouped {
+		head *= a.share
+	}
+	batch, head := head/a.heads, head%a.heads
+	own := head / a.share
+	plans, first := &a.whole, block*a.block
+	if block == a.blocks-1 {
+		plans = &a.last
+	}
+	rows := plans[0].Spec().M
+	scores := st.F32(a.scratch)[worker*a.block*a.keys:][:rows*a.keys]
+	x := gemm.Args{C: scores}
+	row := first
+	if a.grouped {
+		head, row = head+first, 0
+	}
+	x.A = st.F32(a.q.at)[a.q.off(batch, head, row):]
+	if a.packed.Slot >= 0 {
+		x.B = st.F32(a.packed)[(batch*(a.heads/a.share)+own)*a.panels:]
+	} else {
+		x.B = st.F32(a.k.at)[a.k.off(batch, own, 0):]
+	}
+	plans[0].Run(0, plans[0].Chunks(), x)
+	for k := range a.terms {
+		a.change(st, &a.terms[k], scores, batch, head, row, rows)
+	}
+	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
+	plans[1].Run(0, plans[1].Chunks(), gemm.Args{A: scores, B: st.F32(a.v.at)[a.v.off(batch, own, 0):], C: st.F32(a.y.at)[a.y.off(batch, head, row):]})
+}
+
+// change applies a term to the scores of rows from row on, or where they are grouped of heads from head on.
+func (a *attention) change(st *state, t *term, scores []float32, batch, head, row, rows int) {
+	switch t.op {
+	case "Mul":
+		a.kernels.BinaryScalar(vec.Mul, scores, scores, t.number)
+		return
+	case "Div":
+		a.kernels.BinaryScalar(vec.Div, scores, scores, t.number)
+		return
+	}
+	at, step := batch*t.strides[0]+head*t.strides[1]+row*t.strides[2], t.strides[2]
+	if a.grouped {
+		step = t.strides[1]
+	}
+	for r := range rows {
+		x := scores[r*a.keys:][:a.keys]
+		switch {
+		case t.op == "Where":
+			mask(x, st.Bytes(t.at)[at:], t.strides[3], t.where, t.number)
+		case t.strides[3] == 0:
+			a.kernels.BinaryScalar(vec.Add, x, x, st.F32(t.at)[at])
+		default:
+			a.kernels.Binary(vec.Add, x, x, st.F32(t.at)[at:][:a.keys])
+		}
+		at += step
+	}
+}
+
+// mask writes number where the condition is as where says. Conditions are apart by step, 0 or 1.
+func mask(x []float32, cond []byte, step int, where bool, number float32) {
+	if step == 0 {
+		if (cond[0] != 0) == where {
+			for i := range x {
+				x[i] = number
+			}
+		}
+		return
+	}
+	for i, c := range cond[:len(x)] {
+		if (c != 0) == where {
+			x[i] = number
+		}
+	}
+}
+
+var _ = tensor.Float32
