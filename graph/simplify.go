@@ -102,7 +102,7 @@ func Simplify(ctx context.Context, g *Graph, o *SimplifyOptions) (*SimplifyRepor
 	}
 	s := &simplifier{ctx: ctx, report: &SimplifyReport{Passes: make([]PassReport, len(passes))}, states: map[*Graph]*graphState{},
 		owned: map[*Node]bool{}, failed: map[*Node]bool{}, released: map[*Node]bool{},
-		wide: widening{casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}
+		wide: widening{rounds: g.Meta[HalfKey] == HalfRounded, casts: map[*Node]bool{}, tensors: map[*tensor.Tensor]*tensor.Tensor{}, consts: map[*Value]*Value{}}}
 	if o != nil {
 		s.o = *o
 	}

@@ -13,6 +13,9 @@ import (
 //
 // Operators that only move elements follow what they read where they are run as well either way, so that a Reshape between
 // two products does not round, and one of an input is not doubled in size.
+//
+// In a graph whose Meta says HalfRounded under HalfKey every result of half precision is rounded: each reader gets it through
+// the narrow type, and nothing follows.
 func (s *simplifier) widen() error {
 	if s.o.Rank == nil {
 		return nil
@@ -29,8 +32,17 @@ func (s *simplifier) widen() error {
 	return nil
 }
 
+// HalfKey is the key of Graph.Meta under which HalfRounded says that the results of every operator on float16 or bfloat16 are
+// rounded to that type where backends compute in float32, as the program rounded that the model comes from. By default they
+// compute on without rounding, which is faster, and nearer to the result in real numbers.
+const (
+	HalfKey     = "half_precision"
+	HalfRounded = "rounded"
+)
+
 // widening is what all passes of one Simplify know of widened values.
 type widening struct {
+	rounds  bool                              // readers get no result but through the narrow type
 	casts   map[*Node]bool                    // those that take results of widened nodes back
 	tensors map[*tensor.Tensor]*tensor.Tensor // float32 contents of constants
 	consts  map[*Value]*Value
@@ -40,9 +52,9 @@ type widening struct {
 // that did.
 func (s *simplifier) narrows(n *Node) bool { return s.wide.casts[n] && len(n.Provenance()) == 0 }
 
-// wideOf returns the float32 value that v is rounded from, nil where there is none.
+// wideOf returns the float32 value that v is rounded from, nil where there is none, or nobody may read it.
 func (s *simplifier) wideOf(v *Value) *Value {
-	if v.Producer != nil && s.narrows(v.Producer) {
+	if !s.wide.rounds && v.Producer != nil && s.narrows(v.Producer) {
 		return v.Producer.Inputs[0]
 	}
 	return nil

@@ -51,6 +51,29 @@ var _ = DescribeTable("nodes of half precision compute in float32", func(body, w
   %y: f16[2,2] = Cast($1; to=10)
   output %y
 `, ""),
+	Entry("and round after each operator where the model says so", `
+  meta "half_precision" = "rounded"
+  input %x: f16[2,2]
+  %a = Exp(%x) "a"
+  %r = Transpose(%a; perm=[1, 0]) "r"
+  %b = Tanh(%r) "b"
+  %c = Cast(%a; to=1) "c"
+  %y = Sin(%c) "y"
+  output %b, %y
+`, `
+  meta "half_precision" = "rounded"
+  input %x: f16[2,2]
+  $0: f32[2,2] = Cast(%x; to=1)
+  %a: f32[2,2] = Exp($0) "a"
+  $1: f16[2,2] = Cast(%a; to=10)
+  %r: f16[2,2] = Transpose($1; perm=[1, 0]) "r"
+  $2: f32[2,2] = Cast(%r; to=1)
+  $3: f32[2,2] = Tanh($2) "b"
+  %c: f32[2,2] = Cast($1; to=1) "c"
+  %y: f32[2,2] = Sin(%c) "y"
+  %b: f16[2,2] = Cast($3; to=10)
+  output %b, %y
+`, ""),
 	Entry("of each type of half precision", `
   input %x: bf16[2]
   %y = Exp(%x) "y"

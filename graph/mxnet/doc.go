@@ -159,6 +159,9 @@
 // for unsigned data, and adds the integers of a bias as they are, though they stand for other numbers than the sums; here the result is
 // what the integers stand for, and as near to the model before quantisation as these allow. Integers of a range m stand for multiples
 // of m/127, or m/255, everywhere, where MXNet's quantize_v2 and dequantize count m/127.5 and m/255.5.
+// In half precision every operator's result is rounded, as MXNet rounds it, on backends that compute in float32 too: Graph.Meta says
+// so under graph.HalfKey. Whoever prefers speed deletes that, and intermediate results are not rounded.
+//
 // Results of operators that MXNet leaves to chance are 0 (rows of a while loop beyond its last step); the second result of box_nms, and
 // statistics of normalisations, which training needs, are not made; dropout is always off.
 //

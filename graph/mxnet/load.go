@@ -221,8 +221,11 @@ func (t *translator) model(s *Symbol, file string) (*graph.Graph, []string, erro
 		v.Name = names[i]
 	}
 	g.SetOutputs(out...)
-	if usesOwn(g) {
+	if contains(g, func(n *graph.Node) bool { return n.Op.Domain == Domain }) {
 		g.Opsets[Domain] = 1
+	}
+	if contains(g, ofHalf) { // MXNet rounds the result of every operator
+		g.Meta[graph.HalfKey] = graph.HalfRounded
 	}
 	return g, names, nil
 }
@@ -255,19 +258,21 @@ func unique(names []string) {
 	}
 }
 
-// usesOwn reports whether a graph, or a body in it, has operators of Domain.
-func usesOwn(g *graph.Graph) bool {
+// contains reports whether a graph, or a body in it, has a node that f accepts.
+func contains(g *graph.Graph, f func(*graph.Node) bool) bool {
 	for n := range g.Nodes() {
-		if n.Op.Domain == Domain {
+		if f(n) || slices.ContainsFunc(n.Regions, func(r graph.Region) bool { return contains(r.Graph, f) }) {
 			return true
-		}
-		for _, r := range n.Regions {
-			if usesOwn(r.Graph) {
-				return true
-			}
 		}
 	}
 	return false
+}
+
+// ofHalf reports nodes with a result in half precision.
+func ofHalf(n *graph.Node) bool {
+	return slices.ContainsFunc(n.Outputs, func(v *graph.Value) bool {
+		return v != nil && (v.Type.DType == tensor.Float16 || v.Type.DType == tensor.BFloat16)
+	})
 }
 
 // find returns the output that a name means: of the last node of that name, or the output that MXNet calls so.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -67,70 +67,6 @@ func outputsOf(ctx context.Context, m *mxnet.Model, inputs map[string]*tensor.Te
 	return out
 }
 
-// differ says how far two tensors are apart: the largest difference by the standard deviation of want, or of type and shape.
-func differ(got, want *tensor.Tensor, tolerance float64) string {
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Sprintf("%v, expected %v", got, want)
-	}
-	a, b := make([]float64, got.Len()), make([]float64, want.Len())
-	if err := tensor.Decode(a, got); err != nil {
-		return err.Error()
-	}
-	if err := tensor.Decode(b, want); err != nil {
-		return err.Error()
-	}
-	mean, square := 0.0, 0.0
-	for _, x := range b {
-		mean += x / float64(len(b))
-	}
-	for _, x := range b {
-		square += (x - mean) * (x - mean) / float64(len(b))
-	}
-	scale := math.Sqrt(square)
-	if !(scale > 0) || math.IsInf(scale, 0) {
-		scale = math.Max(1, math.Abs(mean))
-	}
-	for i := range a {
-		same := a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i])
-		if !same && !(math.Abs(a[i]-b[i]) <= tolerance*scale) {
-			return fmt.Sprintf("element %d is %v, expected %v (deviation %v)", i, a[i], b[i], scale)
-		}
-	}
-	return ""
-}
-
-// tolerance is relative to the standard deviation: as the data's README allows. A float16 result that is cast to float32 at the end
-// is as exact as a float16 one.
-func tolerance(want *tensor.Tensor, v *graph.Value) float64 {
-	n := v.Producer
-	switch {
-	case want.DType == tensor.Float16, n != nil && n.Is("Cast") && n.Inputs[0].Type.DType == tensor.Float16:
-		return 2e-3
-	case want.DType.IsFloat():
-		return 1e-4
-	}
-	return 0
-}
-
-// withinHalf is for backends that compute half precision in float32, and so round less often than MXNet does: two units in the last
-// place of a float16 of the element's size, or of the standard deviation where elements cancel.
-func withinHalf(got, want *tensor.Tensor) string {
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Sprintf("%v, expected %v", got, want)
-	}
-	square := 0.0
-	for i := range want.Len() {
-		square += want.Float64At(i) * want.Float64At(i) / float64(want.Len())
-	}
-	for i := range want.Len() {
-		a, b := got.Float64At(i), want.Float64At(i)
-		if !(math.Abs(a-b) <= math.Max(math.Abs(b), math.Sqrt(square))/512) {
-			return fmt.Sprintf("element %d is %v, expected %v", i, a, b)
-		}
-	}
-	return ""
-}
-
 var models = []string{"control_flow", "deconv_native", "densenet", "efficientnet_se", "fp16_params", "group_shared", "lenet_module",
 	"lstm_lm", "mlp_module", "mobilenet_v2", "np_semantics", "ops_activations", "ops_index", "ops_norms", "ops_pooling", "ops_shapes",
 	"resnet_v1", "rnn_fused", "squeezenet", "ssd_head", "transformer", "unet_deconv"}
@@ -148,16 +84,16 @@ var _ = Describe("models that MXNet wrote", func() {
 				got := outputsOf(ctx, m, inputs, backends...)
 				Expect(got).To(HaveLen(len(want)))
 				var bad []string
+				most := 0.0
 				for i, t := range got {
 					w := want[fmt.Sprintf("out%d", i)]
-					if name == "fp16_params" && backends[0] != "reference" {
-						Expect(withinHalf(t, w)).To(BeEmpty(), m.Outputs[i])
-						continue
-					}
-					if s := differ(t, w, tolerance(w, m.Graph.Outputs[i])); s != "" {
+					share, s := differ(t, w, tolerance(w, m.Graph.Outputs[i]))
+					if s != "" {
 						bad = append(bad, fmt.Sprintf("out%d %s: %s", i, m.Outputs[i], s))
 					}
+					most = math.Max(most, share)
 				}
+				row("model | backends | outputs | largest difference, of what is allowed", name, strings.Join(backends, ","), len(want), fmt.Sprintf("%.2f", most))
 				Expect(bad).To(BeEmpty())
 			})
 		}
