@@ -141,12 +141,47 @@ type TunedReport struct {
 	// one backend and those that run what it does not, or "first NAME", which is priority with another backend at the front. It is
 	// "" where the model has not been tuned with these options.
 	Choice string `json:"choice"`
-	// Runs are the times of all that were compared, the fastest first.
+	// Runs are the times of all that were compared, the fastest first: where several values of symbols were measured, in geometric
+	// mean over Points.
 	Runs []TunedRun `json:"runs,omitempty"`
-	// Dims are the values of open symbols for which it was measured.
+	// Dims are the values of open symbols for which it was measured, where each has one.
 	Dims map[string]int64 `json:"dims,omitempty"`
 	// Ranges are the values of these symbols for which it is taken to hold: all up to their bounds (Options.Bounds).
 	Ranges map[string]TunedRange `json:"ranges,omitempty"`
+	// Points are the combinations of values for which it was measured, where there are several (TuneOptions.Dims).
+	Points []TunedPoint `json:"points,omitempty"`
+}
+
+// TunedPoint is one of several combinations of values for which a choice was measured.
+type TunedPoint struct {
+	Dims map[string]int64 `json:"dims"`
+	// Ranges are the values for which this measurement is taken to hold: those that are nearer to these, in ratio, than to others that
+	// were measured.
+	Ranges map[string]TunedRange `json:"ranges"`
+	Runs   []TunedRun            `json:"runs"` // the fastest there first
+}
+
+// Held lists the values of open symbols that were measured, with those for which each is taken to hold, by symbol and value: "N = 8,
+// for 3 to 16".
+func (r *TunedReport) Held() (list []string) {
+	values, ranges := map[string][]int64{}, map[string]map[int64]TunedRange{}
+	for _, p := range append([]TunedPoint{{Dims: r.Dims, Ranges: r.Ranges}}, r.Points...) {
+		for name, n := range p.Dims {
+			if ranges[name] == nil {
+				ranges[name] = map[int64]TunedRange{}
+			}
+			if _, known := ranges[name][n]; !known {
+				values[name] = append(values[name], n)
+			}
+			ranges[name][n] = p.Ranges[name]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, n := range slices.Sorted(slices.Values(values[name])) {
+			list = append(list, fmt.Sprintf("%s = %d, for %v", name, n, ranges[name][n]))
+		}
+	}
+	return list
 }
 
 // TunedRange are values of a symbol: from Least to Most, or all from Least on where Most is 0.
@@ -171,17 +206,43 @@ type TunedRun struct {
 }
 
 func tunedReport(c *tune.Choice, bounds map[string]int) *TunedReport {
-	r := &TunedReport{Choice: c.Whole}
-	for _, x := range c.Runs {
-		r.Runs = append(r.Runs, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
-	}
-	if len(c.At) > 0 {
-		r.Dims, r.Ranges = c.At, map[string]TunedRange{}
-	}
-	for name, n := range c.At {
-		r.Ranges[name] = TunedRange{Least: min(n, 1), Most: int64(bounds[name])}
+	r := &TunedReport{Choice: c.Whole, Runs: tunedRuns(c.Overall())}
+	for i := range c.Points {
+		at := &c.Points[i]
+		p := TunedPoint{Runs: tunedRuns(at.Runs)}
+		if len(at.At) > 0 {
+			p.Dims, p.Ranges = at.At, map[string]TunedRange{}
+		}
+		for name, n := range at.At {
+			p.Ranges[name] = tunedRange(n, c.Values(name), bounds[name])
+		}
+		if len(c.Points) == 1 {
+			r.Dims, r.Ranges = p.Dims, p.Ranges
+		} else {
+			r.Points = append(r.Points, p)
+		}
 	}
 	return r
+}
+
+// tunedRange returns the values for which a measurement at n is taken to hold, among others of a symbol that were measured.
+func tunedRange(n int64, values []int64, bound int) TunedRange {
+	r := TunedRange{Least: min(n, 1), Most: int64(bound)}
+	at := slices.Index(values, n)
+	if at > 0 {
+		r.Least = tune.Between(values[at-1], n) + 1
+	}
+	if at+1 < len(values) {
+		r.Most = tune.Between(n, values[at+1])
+	}
+	return r
+}
+
+func tunedRuns(list []tune.Run) (out []TunedRun) {
+	for _, x := range list {
+		out = append(out, TunedRun{Choice: x.Whole, Nanoseconds: x.Nanos, Noise: x.Noise})
+	}
+	return out
 }
 
 // measuredFacts tell where measurements were taken, and for which values of symbols they are taken to hold: as the plan that was
@@ -194,8 +255,8 @@ func (p *Program) measuredFacts() (list []plan.Fact) {
 	if r == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
-		list = append(list, plan.Fact{Key: measuredFact, Value: fmt.Sprintf("at %s = %d, for %v", name, r.Dims[name], r.Ranges[name])})
+	for _, held := range r.Held() {
+		list = append(list, plan.Fact{Key: measuredFact, Value: "at " + held})
 	}
 	return list
 }

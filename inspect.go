@@ -132,6 +132,9 @@ func (p *Program) facts(r *Report) []picture.Fact {
 	}
 	if r.Tuned != nil && len(r.Tuned.Runs) > 0 {
 		add("tuned", "%s is fastest, %s a run", r.Tuned.Choice, units.Time(r.Tuned.Runs[0].Nanoseconds))
+		for _, held := range r.Tuned.Held() {
+			add("measured at", "%s", held)
+		}
 	}
 	alone := ""
 	if r.Alone != nil {

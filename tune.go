@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,12 @@ type TuneOptions struct {
 	// Shapes gives inputs whose shapes have open symbols the shape that is measured, by name. What is measured is taken to hold for
 	// all shapes up to Options.Bounds.
 	Shapes map[string][]int
-	// Inputs are measured with; those that are missing are made up: floats spread over [0, 1), and zeros else.
+	// Dims gives open symbols the values that are measured, by name, in place of a shape: each with each of the others', at most 64
+	// combinations. The time is shared among them. Every measurement is taken to hold for the values that are nearer to its own, in
+	// ratio, than to another's; a run at one of them counts as much as at any other in what is chosen, which is one choice for all.
+	Dims map[string][]int
+	// Inputs are measured with; those that are missing are made up: floats spread over [0, 1), and zeros else. So are those of another
+	// shape where several are measured.
 	Inputs map[string]tensor.Value
 }
 
@@ -102,8 +106,8 @@ type tuner struct {
 	cache   *measurements.Cache
 	start   time.Time
 	about   string // the identity of what is tuned
-	at      graph.Bindings
-	survey  *tune.Survey
+	points  []graph.Bindings
+	survey  tune.Surveys
 	result  Tuning
 }
 
@@ -115,13 +119,13 @@ func (t *tuner) run(ctx context.Context) (*Tuning, error) {
 	base, err := compile(ctx, t.model, t.o.Options, func(c *compilation) (partition.Chooser, error) {
 		t.about = c.identity()
 		var fault *tune.ShapeError
-		if t.at, fault = tune.Bind(c.g, t.o.Shapes); fault != nil {
+		if t.points, fault = tune.Points(c.g, t.o.Shapes, t.o.Dims, c.o.Bounds); fault != nil {
 			return nil, &InputError{Name: fault.Input, Problem: fault.Problem, Expected: fault.Expected, Found: fault.Found, kind: ErrInput}
 		}
-		if known = readChoice(t.cache, t.about, c.o.Logger); known != nil && maps.Equal(known.At, t.at) {
+		if known = readChoice(t.cache, t.about, c.o.Logger); known != nil && known.SamePoints(t.points) {
 			return nil, errKnown
 		}
-		t.survey = tune.NewSurvey(c.host(), t.at)
+		t.survey = tune.NewSurveys(c.host(), t.points)
 		return c.modelled(t.survey), nil
 	})
 	if errors.Is(err, errKnown) {
@@ -135,11 +139,10 @@ func (t *tuner) run(ctx context.Context) (*Tuning, error) {
 	if err := t.measure(ctx, base); err != nil {
 		return nil, err
 	}
-	choice := &tune.Choice{At: t.at, Times: t.survey.Times()}
-	if choice.Runs, err = t.race(ctx, base, choice); err != nil {
+	choice := t.survey.Choice()
+	if err := t.race(ctx, base, choice); err != nil {
 		return nil, err
 	}
-	choice.Whole = choice.Runs[0].Whole
 	if choice, err = t.keep(choice, known != nil); err != nil {
 		return nil, err
 	}
@@ -191,55 +194,79 @@ func (t *tuner) measure(ctx context.Context, base *Program) error {
 	return err
 }
 
-// race runs whole programs by turns.
-func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) ([]tune.Run, error) {
+// race runs whole programs by turns, at one point after the other, and notes in the choice which is fastest.
+func (t *tuner) race(ctx context.Context, base *Program, c *tune.Choice) error {
+	deadline := t.start.Add(t.o.Time)
 	var programs []*Program
 	defer func() {
 		for _, p := range programs {
 			p.Close()
 		}
 	}()
-	feeds, err := base.feeds(t.o.Inputs, t.at)
-	if err != nil {
-		return nil, err
+	names, programs, failure := t.wholes(ctx, base, c, deadline)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	deadline, began := t.start.Add(t.o.Time), time.Now()
+	left := slices.Clone(names)
+	for i := range c.Points {
+		at := &c.Points[i]
+		given := t.o.Inputs
+		if len(c.Points) > 1 {
+			given = tune.Fitting(base.g.Inputs, given, at.At)
+		}
+		feeds, err := base.feeds(given, at.At)
+		if err != nil {
+			return err
+		}
+		var list []tune.Whole
+		for k, name := range names {
+			if slices.Contains(left, name) {
+				list = append(list, tune.Whole{Name: name, Subject: &timed{p: programs[k], feeds: feeds}})
+			}
+		}
+		share := max(0, time.Until(deadline)) / time.Duration(len(c.Points)-i)
+		if at.Runs, err = tune.Race(ctx, list, time.Now().Add(share), func(name string, err error) {
+			failure = err
+			left = slices.DeleteFunc(left, func(s string) bool { return s == name })
+			t.log.DebugContext(ctx, "a program is not compared", "choice", name, "error", err)
+		}); err != nil {
+			return err
+		}
+	}
+	overall := c.Overall()
+	if len(overall) == 0 {
+		return failure
+	}
+	c.Whole = overall[0].Whole
+	return nil
+}
+
+// wholes compiles the programs that are compared, by name, each that places nodes in another way than those before it; failure is the
+// first reason why one is not among them.
+func (t *tuner) wholes(ctx context.Context, base *Program, c *tune.Choice, deadline time.Time) (names []string, programs []*Program, failure error) {
+	began := time.Now()
 	seen := map[string]bool{}
-	var list []tune.Whole
-	var failure error
 	for _, name := range wholes(base.backends) {
 		last := deadline
 		if kind, _, _ := strings.Cut(name, " "); kind == "alone" || kind == "measured" { // what is tuned should be no slower
 			last = later(deadline, began).Add(t.o.Time / 2)
 		}
-		if len(list) > 0 && !time.Now().Before(last) {
+		if len(names) > 0 && !time.Now().Before(last) || ctx.Err() != nil {
 			continue
 		}
 		p, err := compile(ctx, t.model, t.o.Options, func(x *compilation) (partition.Chooser, error) { return x.whole(name, c) })
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		if err != nil { // a backend alone need not run everything
 			failure = cmp.Or(failure, err)
 			continue
 		}
-		programs = append(programs, p)
-		if placed := p.placed(); !seen[placed] {
+		if placed := p.placed(); seen[placed] {
+			p.Close()
+		} else {
 			seen[placed] = true
-			list = append(list, tune.Whole{Name: name, Subject: &timed{p: p, feeds: feeds}})
+			names, programs = append(names, name), append(programs, p)
 		}
 	}
-	if len(list) == 0 {
-		return nil, failure
-	}
-	runs, err := tune.Race(ctx, list, deadline, func(name string, err error) {
-		failure = err
-		t.log.DebugContext(ctx, "a program is not compared", "choice", name, "error", err)
-	})
-	if err == nil && len(runs) == 0 {
-		err = failure
-	}
-	return runs, err
+	return names, programs, failure
 }
 
 func later(a, b time.Time) time.Time {

@@ -221,6 +221,67 @@ var _ = Describe("Tune", func() {
 		Expect(save(ctx, textModel(text), o)).To(Equal(first), "a plan that is applied brings that with it")
 	})
 
+	It("measures open symbols at several values, and says for which each is taken to hold", func(ctx SpecContext) {
+		dir := GinkgoT().TempDir()
+		text := strings.Replace(tunedText, "f32[1,16,12,12]", "f32[N,16,12,12]", 1)
+		bounded := func() *carve.Options {
+			o := tuned(dir)
+			o.Bounds = map[string]int{"N": 20}
+			return o
+		}
+		at := func(dims ...int) *carve.TuneOptions {
+			return &carve.TuneOptions{Options: bounded(), Dims: map[string][]int{"N": dims}}
+		}
+		for name, o := range map[string]*carve.TuneOptions{
+			"beyond its bound": at(1, 21), "negative": at(-1, 1), "none": at(), "another symbol": {Options: bounded(), Dims: map[string][]int{"M": {1}}},
+			"twice": {Options: bounded(), Dims: map[string][]int{"N": {1}}, Shapes: map[string][]int{"x": {2, 16, 12, 12}}},
+			"too many": {Options: tuned(dir), Dims: map[string][]int{"N": slices.Collect(func(yield func(int) bool) {
+				for n := 1; n < 70 && yield(n); n++ {
+				}
+			})}},
+		} {
+			_, err := carve.Tune(ctx, textModel(text), o)
+			var input *carve.InputError
+			Expect(err).To(BeAssignableToTypeOf(input), name)
+		}
+		t, err := carve.Tune(ctx, textModel(text), at(8, 1, 8))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(t.Measured).To(BeNumerically(">=", 14))
+		Expect(t.Dims).To(BeNil())
+		Expect(t.Points).To(HaveExactElements(
+			And(HaveField("Dims", map[string]int64{"N": 1}), HaveField("Ranges", map[string]carve.TunedRange{"N": {Least: 1, Most: 2}})),
+			And(HaveField("Dims", map[string]int64{"N": 8}), HaveField("Ranges", map[string]carve.TunedRange{"N": {Least: 3, Most: 20}}))))
+		Expect(t.Runs[0].Choice).To(Equal(t.Choice))
+		for i, p := range t.Points {
+			Expect(p.Runs).NotTo(BeEmpty())
+			if i > 0 {
+				Expect(p.Runs[0].Nanoseconds).To(BeNumerically(">", t.Points[0].Runs[0].Nanoseconds), "eight images take longer than one")
+			}
+		}
+		again, err := carve.Tune(ctx, textModel(text), at(1, 8))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.Known).To(BeTrue())
+		Expect(again.TunedReport).To(Equal(t.TunedReport))
+		more, err := carve.Tune(ctx, textModel(text), at(1, 2, 8))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(more.Known).To(BeFalse())
+		Expect(more.Cached).To(BeNumerically(">=", t.Measured), "measurements of 1 and 8 are kept")
+
+		first := save(ctx, textModel(text), bounded())
+		for _, held := range []string{"at N = 1, for 1 to 1", "at N = 2, for 2 to 4", "at N = 8, for 5 to 20"} {
+			Expect(first).To(ContainSubstring(`fact "measured" "` + held + `"`))
+		}
+		o := bounded()
+		o.Plan = parsed(first)
+		Expect(save(ctx, textModel(text), o)).To(Equal(first))
+		p := compile(ctx, textModel(text), bounded())
+		defer p.Close()
+		r, err := p.Report(ctx, map[string][]int{"x": {3, 16, 12, 12}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(*r.Tuned).To(Equal(more.TunedReport))
+		Expect(r.Tuned.Held()).To(HaveLen(3))
+	})
+
 	It("keeps what it has measured when it is canceled", func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()
 		over, cancel := context.WithCancel(ctx)

@@ -87,13 +87,26 @@ func (a *app) printTuning(r *tuneReport, took time.Duration) {
 			counted(r.Measured, "candidate"), r.Cached, r.Left, took.Seconds())
 	}
 	t := newTable(a.stdout)
-	row(t, "choice", "ms", "±")
+	unit := "ms"
+	if len(r.Points) > 1 {
+		unit = "ms, mean"
+	}
+	row(t, "choice", unit, "±")
 	for _, x := range r.Runs {
 		row(t, x.Choice, fmt.Sprintf("%.4g", x.Nanoseconds/1e6), fmt.Sprintf("%.2g", x.Noise/1e6))
 	}
 	t.Flush()
-	if len(r.Dims) > 0 {
-		fmt.Fprintf(a.stdout, "measured at %s\n", tunedText(&r.TunedReport))
+	for _, p := range r.Points {
+		var at []string
+		for _, name := range slices.Sorted(maps.Keys(p.Dims)) {
+			at = append(at, fmt.Sprintf("%s = %d", name, p.Dims[name]))
+		}
+		if len(p.Runs) > 0 {
+			fmt.Fprintf(a.stdout, "fastest at %s: %s, %.4g ms\n", strings.Join(at, ", "), p.Runs[0].Choice, p.Runs[0].Nanoseconds/1e6)
+		}
+	}
+	if held := r.Held(); len(held) > 0 {
+		fmt.Fprintf(a.stdout, "measured at %s\n", strings.Join(held, "; "))
 	}
 }
 
@@ -103,18 +116,10 @@ func (a *app) printTuned(r *carve.TunedReport) {
 	case r == nil:
 	case r.Choice == "":
 		fmt.Fprintln(a.stdout, "not tuned with these options: times that were not measured are modelled")
-	case len(r.Dims) > 0:
-		fmt.Fprintf(a.stdout, "chosen as tuning found fastest at %s: %s\n", tunedText(r), r.Choice)
 	default:
 		fmt.Fprintf(a.stdout, "chosen as tuning found fastest: %s\n", r.Choice)
+		if held := r.Held(); len(held) > 0 {
+			fmt.Fprintf(a.stdout, "measured at %s\n", strings.Join(held, "; "))
+		}
 	}
-}
-
-// tunedText lists symbols with the values that were measured, and those for which that is taken to hold.
-func tunedText(r *carve.TunedReport) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(r.Dims)) {
-		out = append(out, fmt.Sprintf("%s=%d, taken to hold for %v", name, r.Dims[name], r.Ranges[name]))
-	}
-	return strings.Join(out, "; ")
 }

@@ -8,17 +8,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/measurements"
 )
 
 // Choice is what tuning found for a model and its options.
 type Choice struct {
-	Whole string           // name of the fastest whole
-	Runs  []Run            // of all wholes, the fastest first
-	At    map[string]int64 // symbols' values for which it was measured
-	Times map[string]float64
+	Whole  string // name of the fastest whole
+	Points []Point
+	Times  map[string]float64
+}
+
+// Point is a list of symbols' values for which it was measured.
+type Point struct {
+	At     graph.Bindings
+	Weight float64 // of times that were measured there, where there are several points
+	Runs   []Run   // of all wholes, the fastest first
 }
 
 // Run is how long a whole takes.
@@ -32,11 +37,17 @@ type Run struct {
 func (c *Choice) Text() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "whole %q\n", c.Whole)
-	for _, r := range c.Runs {
-		fmt.Fprintf(&s, "run %q %s %s\n", r.Whole, number(r.Nanos), number(r.Noise))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.At)) {
-		fmt.Fprintf(&s, "at %q %d\n", name, c.At[name])
+	for i := range c.Points {
+		p := &c.Points[i]
+		if len(c.Points) > 1 {
+			fmt.Fprintf(&s, "point %s\n", number(p.Weight))
+		}
+		for _, r := range p.Runs {
+			fmt.Fprintf(&s, "run %q %s %s\n", r.Whole, number(r.Nanos), number(r.Noise))
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.At)) {
+			fmt.Fprintf(&s, "at %q %d\n", name, p.At[name])
+		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(c.Times)) {
 		fmt.Fprintf(&s, "time %s %s\n", d, number(c.Times[d]))
@@ -48,12 +59,15 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // ParseChoice reads Text. The error wraps measurements.ErrEntry.
 func ParseChoice(text string) (*Choice, error) {
-	c := &Choice{At: map[string]int64{}, Times: map[string]float64{}}
+	c := &Choice{Times: map[string]float64{}}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if err := c.line(line); err != nil {
 			return nil, fmt.Errorf("%w: %q", measurements.ErrEntry, line)
 		}
+	}
+	if len(c.Points) == 1 {
+		c.Points[0].Weight = 1
 	}
 	if c.Whole == "" {
 		return nil, fmt.Errorf("%w: no whole is chosen", measurements.ErrEntry)
@@ -63,9 +77,14 @@ func ParseChoice(text string) (*Choice, error) {
 
 func (c *Choice) line(s string) (err error) {
 	word, rest, _ := strings.Cut(s, " ")
-	if word == "time" {
+	switch word {
+	case "time":
 		d, ns, _ := strings.Cut(rest, " ")
 		c.Times[d], err = nanos(ns)
+		return err
+	case "point":
+		weight, err := nanos(rest)
+		c.Points = append(c.Points, Point{At: graph.Bindings{}, Weight: weight})
 		return err
 	}
 	quoted, err := strconv.QuotedPrefix(rest)
@@ -81,18 +100,26 @@ func (c *Choice) line(s string) (err error) {
 	case "whole":
 		c.Whole = name
 	case "at":
-		c.At[name], err = strconv.ParseInt(rest, 10, 64)
+		c.last().At[name], err = strconv.ParseInt(rest, 10, 64)
 	case "run":
 		r := Run{Whole: name}
 		ns, noise, _ := strings.Cut(rest, " ")
 		if r.Nanos, err = nanos(ns); err == nil {
 			r.Noise, err = nanos(noise)
 		}
-		c.Runs = append(c.Runs, r)
+		c.last().Runs = append(c.last().Runs, r)
 	default:
 		err = fmt.Errorf("unknown word %q", word)
 	}
 	return err
+}
+
+// last returns the point that is being read. A choice of one has no line that begins it.
+func (c *Choice) last() *Point {
+	if len(c.Points) == 0 {
+		c.Points = append(c.Points, Point{At: graph.Bindings{}, Weight: 1})
+	}
+	return &c.Points[len(c.Points)-1]
 }
 
 // nanos reads a finite number that is not negative.
@@ -102,80 +129,4 @@ func nanos(s string) (float64, error) {
 		err = strconv.ErrRange
 	}
 	return x, err
-}
-
-// Lookup is a partition.Times that reads: a choice's list where there is one, and else a cache.
-type Lookup struct {
-	host  Host
-	at    graph.Bindings
-	times map[string]float64
-	cache *measurements.Cache
-	last  *graph.Node
-	about measurements.Key
-	text  string // of about
-	known bool
-	found map[[3]string]float64
-	hops  map[string]float64
-	hits  int
-}
-
-// NewLookup returns the times of a choice for symbols of its values; of a nil choice those in a cache, as far as shapes are known.
-func NewLookup(h Host, c *Choice, cache *measurements.Cache) *Lookup {
-	l := &Lookup{host: h, cache: cache, found: map[[3]string]float64{}, hops: map[string]float64{}}
-	if c != nil {
-		l.at, l.times = c.At, c.Times
-	}
-	return l
-}
-
-// Hits returns how many different times were known.
-func (l *Lookup) Hits() int { return l.hits }
-
-// Node implements partition.Times.
-func (l *Lookup) Node(n *graph.Node, backend string, sig *graph.Signature, _ float64) float64 {
-	if n != l.last {
-		l.last, l.about = n, measurements.Key{}
-		l.known = describe(n, l.at, &l.about)
-		l.text = strings.Join([]string{l.about.Operator, l.about.Attributes, l.about.Shapes, l.about.Types}, "\n")
-	}
-	if !l.known {
-		return 0
-	}
-	f := formats(n, sig)
-	short := [3]string{l.text, backend, f}
-	ns, ok := l.found[short]
-	if !ok {
-		ns = l.get(l.host.key(l.about, backend, f))
-		l.found[short] = ns
-	}
-	return ns
-}
-
-// Conversion implements partition.Times.
-func (l *Lookup) Conversion(v *graph.Value, hop *convert.Converter) float64 {
-	k, _, ok := hopKey(&l.host, v, hop, l.at)
-	if !ok {
-		return 0
-	}
-	short := k.Operator + k.Signature + k.Shapes + k.Types
-	ns, ok := l.hops[short]
-	if !ok {
-		ns = l.get(k)
-		l.hops[short] = ns
-	}
-	return ns
-}
-
-// get returns a time by its key, 0 where it is not known.
-func (l *Lookup) get(k measurements.Key) (ns float64) {
-	if l.times != nil {
-		ns = l.times[short(k.Digest())]
-	} else if l.cache != nil {
-		e, _ := l.cache.Get(k)
-		ns = e.Nanos
-	}
-	if ns > 0 {
-		l.hits++
-	}
-	return ns
 }

@@ -2,6 +2,8 @@ package tune
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -42,6 +44,21 @@ func Feed(t graph.Type, at graph.Bindings) (*tensor.Tensor, error) {
 		v[i] = spread(i)
 	}
 	return x, tensor.Encode(x, v)
+}
+
+// Fitting returns what is given for inputs whose shapes at these values of symbols it has.
+func Fitting(inputs []*graph.Value, given map[string]tensor.Value, at graph.Bindings) map[string]tensor.Value {
+	out := maps.Clone(given)
+	for _, v := range inputs {
+		t, ok := given[v.Name].(*tensor.Tensor)
+		if !ok || !v.Type.Shape.Known() {
+			continue
+		}
+		if dims, err := v.Type.Shape.Eval(at, nil); err == nil && !slices.Equal(dims, t.Shape) {
+			delete(out, v.Name)
+		}
+	}
+	return out
 }
 
 // spread returns the multiples of the golden ratio modulo 1, in steps that small types have as well.

@@ -191,6 +191,12 @@ func (s *Survey) Conversion(v *graph.Value, hop *convert.Converter) float64 {
 
 // Tasks returns what could win, rivals one behind the other, and what matters most first.
 func (s *Survey) Tasks() []*Task {
+	s.want()
+	return sorted(s.order)
+}
+
+// want marks what could win.
+func (s *Survey) want() {
 	perNode := map[string]int{} // signatures that are wanted, by node and backend
 	seen := slices.Clone(s.seen)
 	slices.SortStableFunc(seen, func(a, b occurrence) int { return cmp.Compare(a.modelled, b.modelled) })
@@ -207,9 +213,13 @@ func (s *Survey) Tasks() []*Task {
 			o.task.wanted = true
 		}
 	}
+}
+
+// sorted returns those that could win in the order of Tasks.
+func sorted(tasks []*Task) []*Task {
 	heaviest := map[string]float64{}
 	var out []*Task
-	for _, t := range s.order {
+	for _, t := range tasks {
 		if t.wanted {
 			heaviest[t.rivals] = max(heaviest[t.rivals], t.weight)
 			out = append(out, t)
@@ -234,6 +244,13 @@ func Recall(c *measurements.Cache, tasks []*Task) (missing []*Task) {
 // Times returns the times of all candidates: measured, or else modelled, in the measure in which the model was wrong about others
 // of the backend, of the same operator where there are some.
 func (s *Survey) Times() map[string]float64 {
+	out := map[string]float64{}
+	s.times(out)
+	return out
+}
+
+// times adds Times.
+func (s *Survey) times(out map[string]float64) {
 	ratios := map[string][]float64{}
 	for _, t := range s.order {
 		if t.measured && t.modelled > 0 {
@@ -242,8 +259,8 @@ func (s *Survey) Times() map[string]float64 {
 			ratios[t.String()] = append(ratios[t.String()], r)
 		}
 	}
-	out := map[string]float64{}
-	for d, t := range s.tasks {
+	for _, t := range s.order {
+		d := t.Key.Digest()
 		switch {
 		case t.measured:
 			out[short(d)] = t.result.Nanos
@@ -258,7 +275,6 @@ func (s *Survey) Times() map[string]float64 {
 			}
 		}
 	}
-	return out
 }
 
 // short is what a list of times has of a digest.

@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/measurements"
 	"github.com/carve-dev/carve/internal/tune"
+	"github.com/carve-dev/carve/partition"
 )
 
 // nodes returns the nodes of a graph's text by name.
@@ -141,6 +142,45 @@ var _ = Describe("A survey", func() {
 		Expect(l.Node(n["c"], "a", sig("far", n["c"]), 1)).To(Equal(6e7), "as others of the backend")
 		Expect(l.Node(n["c"], "b", sig("s", n["c"]), 1)).To(BeZero(), "nothing of it was measured")
 		Expect(l.Hits()).To(Equal(3))
+	})
+
+	It("has tasks for several points, and what does not depend on them once", func() {
+		n := nodes(text)
+		l := tune.NewSurveys(host(), []graph.Bindings{{"N": 2}, {"N": 64}})
+		ask := func(t partition.Times, name, backend string) float64 {
+			return t.Node(n[name], backend, sig("s", n[name]), 1e5)
+		}
+		for _, name := range []string{"c", "d"} {
+			Expect(ask(l, name, "a")).To(BeZero())
+			Expect(ask(l, name, "b")).To(BeZero())
+		}
+		tasks := l.Tasks()
+		Expect(names(tasks)).To(ConsistOf("Add/14 on a s", "Add/14 on b s", "Relu/14 on a s", "Relu/14 on b s", "Relu/14 on a s", "Relu/14 on b s"))
+		cache, err := measurements.Open(GinkgoT().TempDir(), nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, t := range tasks {
+			ns := 1000.0 // of Add
+			switch {
+			case strings.HasPrefix(t.Key.Operator, "Relu") && strings.Contains(t.Key.Shapes, "64"):
+				ns = 97_999
+			case strings.HasPrefix(t.Key.Operator, "Relu"):
+				ns = 1999
+			}
+			if t.Backend == "b" {
+				ns *= 2
+			}
+			Expect(cache.Put(t.Key, measurements.Entry{Nanos: ns, Runs: 1})).To(Succeed())
+		}
+		Expect(tune.Recall(cache, tasks)).To(BeEmpty())
+		c := l.Choice()
+		c.Whole = "measured"
+		Expect(c.Points).To(HaveLen(2))
+		Expect(c.Points[0].Weight*3000).To(BeNumerically("~", c.Points[1].Weight*99_000, 1e-6), "runs of both count the same")
+		known := tune.NewLookup(host(), c, nil)
+		Expect(ask(known, "d", "a")).To(BeNumerically("~", c.Points[0].Weight*1999+c.Points[1].Weight*97_999, 1e-6))
+		Expect(ask(known, "c", "b")).To(BeNumerically("~", (c.Points[0].Weight+c.Points[1].Weight)*2000, 1e-6))
+		Expect(ask(known, "c", "?")).To(BeZero())
+		Expect(tune.ParseChoice(c.Text())).To(Equal(c))
 	})
 
 	It("knows conversions by shape and formats", func() {
