@@ -77,10 +77,11 @@ func readValue(file string, t graph.Type) (tensor.Value, error) {
 	return nil, fmt.Errorf("%s: expected a .npy or .pb file", file)
 }
 
-// complete adds default data for the inputs that feeds lacks.
+// complete adds default data for the inputs that feeds lacks, but for those that are measured at several shapes.
 func complete(g *graph.Graph, b *binding, feeds map[string]tensor.Value) error {
 	for _, v := range g.Inputs {
-		if _, ok := feeds[v.Name]; ok {
+		_, fed := feeds[v.Name]
+		if _, measured := b.opened(v); fed || measured {
 			continue
 		}
 		x, err := defaultValue(v, b)

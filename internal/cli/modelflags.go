@@ -15,6 +15,7 @@ import (
 // of the groups that it asks for, and the others keep their zero values.
 type modelFlags struct {
 	dims, shapes   []string
+	openDims       []string
 	inputs         []string
 	override       []string
 	params         string
@@ -39,6 +40,7 @@ type modelFlags struct {
 	plan           string
 	recompute      bool
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
+	measuring      bool                 // the command measures the values of --open
 }
 
 // flagGroup is a set of model flags that a command takes as a whole; groups are or-ed.
@@ -66,6 +68,7 @@ func (f *modelFlags) flags() []modelFlag {
 	return []modelFlag{
 		{shaping, "dim", "value of a symbolic dim, `NAME=N`; unset ones are 1 (repeatable)", repeatable(&f.dims), nil},
 		{shaping, "shape", "shape of an input, `INPUT=1,128` (repeatable)", repeatable(&f.shapes), nil},
+		{shaping, "open", "compile with a symbolic dim `NAME` left open, for all of its values, of which --dim names the one at hand; of tune NAME=1,8,32, the values that are measured (repeatable)", repeatable(&f.openDims), nil},
 		{overriding, "override", "keep initializer `NAME`, which the model lists as an input, an input (repeatable)", repeatable(&f.override), nil},
 		{overriding, "params", "parameters of a model of Apache MXNet, a `FILE`; unset means the newest beside its symbol", text(&f.params), nil},
 		{overriding, "output-layer", "result of a model of Apache MXNet, by the `NAME` of any layer, in place of its own (repeatable)", repeatable(&f.outputLayers), nil},

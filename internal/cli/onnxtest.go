@@ -274,7 +274,7 @@ func (c *testCase) runSet(ctx context.Context, m *carve.Model, base *carve.Optio
 		return err
 	}
 	o := *base
-	b.apply(&o)
+	b.apply(g, &o)
 	p, err := carve.Compile(ctx, m, &o)
 	if err != nil {
 		return err

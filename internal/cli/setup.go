@@ -55,7 +55,7 @@ func (a *app) prepare(ctx context.Context, path string, f *modelFlags) (j *job, 
 	if j.binding, err = bind(g, f, j.feeds); err != nil {
 		return j, o, err
 	}
-	j.binding.apply(o)
+	j.binding.apply(g, o)
 	o.Observer, o.Logger = j.observe, a.logger()
 	if f.edit != nil {
 		f.edit(o)

@@ -19,6 +19,7 @@ type binding struct {
 	shapes map[string][]int // inputs of unknown rank, and those that --shape names
 	unset  []string         // the symbols that nobody set: they are 1
 	values graph.Bindings   // dims, as graph wants them
+	open   map[string][]int // symbols that stay open when the model is compiled, with the values that are measured
 
 	libraries []*backend.Library // of --plugin
 }
@@ -47,6 +48,9 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 		}
 		b.dims[symbol] = dims[name]
 	}
+	if b.open, err = f.parseOpen(known); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		if !slices.ContainsFunc(g.Inputs, func(v *graph.Value) bool { return v.Name == name }) {
 			return nil, fmt.Errorf("--shape %s: %w", name, noInput(g, name))
@@ -73,7 +77,9 @@ func bind(g *graph.Graph, f *modelFlags, feeds map[string]tensor.Value) (*bindin
 	for _, s := range slices.Sorted(maps.Keys(known)) {
 		if _, ok := b.dims[s]; !ok {
 			b.dims[s] = 1
-			b.unset = append(b.unset, s)
+			if len(b.open[s]) == 0 {
+				b.unset = append(b.unset, s)
+			}
 		}
 		b.values[s] = int64(b.dims[s])
 	}
@@ -116,6 +122,52 @@ func (f *modelFlags) parseShapes() (dims map[string]int, shapes map[string][]int
 		shapes[name] = shape
 	}
 	return dims, shapes, nil
+}
+
+// parseOpen reads --open, for a model with these symbols.
+func (f *modelFlags) parseOpen(known map[string]bool) (map[string][]int, error) {
+	open := map[string][]int{}
+	for _, s := range f.openDims {
+		name, text, listed := cutLast(s)
+		if !listed {
+			name = s
+		}
+		symbol, ok := symbolOf(known, name)
+		if !ok {
+			return nil, fmt.Errorf("--open %s: no input has a dim of that name (there are: %s)", s, nameList(known))
+		}
+		if _, twice := open[symbol]; twice {
+			return nil, fmt.Errorf("--open %s: %q is given twice", s, name)
+		}
+		if listed != f.measuring {
+			return nil, fmt.Errorf("--open %s: expected NAME, or of tune NAME=1,8,32", s)
+		}
+		open[symbol] = nil
+		for _, d := range strings.Split(text, ",") {
+			if !listed {
+				break
+			}
+			n, err := strconv.Atoi(strings.TrimSpace(d))
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("--open %s: %q is no dim", s, d)
+			}
+			open[symbol] = append(open[symbol], n)
+		}
+	}
+	return open, nil
+}
+
+// opened reports whether a symbol of an input's shape stays open, and whether values of such a one are measured.
+func (b *binding) opened(v *graph.Value) (open, measured bool) {
+	used := map[string]bool{}
+	for _, d := range v.Type.Shape {
+		d.Symbols(used)
+	}
+	for name, values := range b.open {
+		open = open || used[name]
+		measured = measured || used[name] && len(values) > 0
+	}
+	return open, measured
 }
 
 // cutLast cuts at the last "=", since names may hold one and numbers do not.
@@ -164,9 +216,17 @@ func noInput(g *graph.Graph, name string) error {
 // report returns the symbols' values for JSON.
 func (b *binding) report() map[string]int64 { return b.values }
 
-// apply puts the shapes into options.
-func (b *binding) apply(o *carve.Options) {
-	o.Dims, o.Shapes = b.dims, b.shapes
+// apply puts the shapes of a model's inputs into options, but for what stays open.
+func (b *binding) apply(g *graph.Graph, o *carve.Options) {
+	o.Dims, o.Shapes = maps.Clone(b.dims), maps.Clone(b.shapes)
+	for name := range b.open {
+		delete(o.Dims, name)
+	}
+	for _, v := range g.Inputs {
+		if open, _ := b.opened(v); open {
+			delete(o.Shapes, v.Name) // its other symbols are among the dims
+		}
+	}
 }
 
 // say tells which symbols nobody set.

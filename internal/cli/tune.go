@@ -20,7 +20,7 @@ type tuneFlags struct {
 }
 
 func (a *app) tuneCommand() *cobra.Command {
-	f := &tuneFlags{}
+	f := &tuneFlags{modelFlags: modelFlags{measuring: true}}
 	cmd := &cobra.Command{
 		Use:   "tune MODEL",
 		Short: "Measures on this machine which backends run a model fastest",
@@ -28,6 +28,9 @@ func (a *app) tuneCommand() *cobra.Command {
 			"turns, and keeps what it finds in --cache. --placement measured of other commands chooses by it, with the same backends,\n" +
 			"threads, shapes and options. What was measured before, for any model, is not measured again. It takes at most the time\n" +
 			"of --budget, a minute by default, and may be interrupted: what has been measured is kept.\n\n" +
+			"With --open batch=1,8,32 the dim stays open, as with --open batch of other commands, and all of its values are measured, each\n" +
+			"with each of other dims'. One choice is made for all: each measurement is taken to hold for the values that are nearer to its own,\n" +
+			"in ratio, than to others, and a run at each counts as much as at any other.\n\n" +
 			"The fastest may be \"priority\", the order of the list; \"modelled\" or \"measured\", by cost with modelled or measured times;\n" +
 			"\"alone NAME\", one backend with those that run what it does not; \"first NAME\", priority with that one at the front.\n\n" +
 			defaultData + "\n\n" + overrideHelp,
@@ -66,7 +69,7 @@ func (a *app) tune(ctx context.Context, path string, f *tuneFlags) error {
 	p := a.progress("tune", 1)
 	defer p.end()
 	j.shown.Store(p)
-	t, err := carve.Tune(ctx, j.model, &carve.TuneOptions{Options: o, Time: most, Inputs: j.feeds})
+	t, err := carve.Tune(ctx, j.model, &carve.TuneOptions{Options: o, Time: most, Inputs: j.feeds, Dims: j.binding.open})
 	if err != nil {
 		return err
 	}

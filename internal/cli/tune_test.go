@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -47,6 +48,32 @@ var _ = Describe("tune", func() {
 		got := succeeds(ctx, append(with("partition", "--placement", "measured"), "--threads", "2")...)
 		Expect(got.stdout).To(ContainSubstring("not tuned with these options"))
 		Expect(got.stderr).To(ContainSubstring("not tuned with these options"))
+	})
+
+	It("measures the values of a dim that stays open, and says for which each holds", func(ctx SpecContext) {
+		g := graph.New("g")
+		g.Opsets[""] = 17
+		x := g.AddInput("x", f32("batch", 64))
+		g.SetOutputs(add(g, "Exp", "b", "vb", []*graph.Value{add(g, "Softmax", "a", "va", []*graph.Value{x})}))
+		path, cache := save(ctx, g), GinkgoT().TempDir()
+		with := func(command string, more ...string) []string {
+			return append([]string{command, path, "--backend", "reference,cpu", "--threads", "1", "--cache", cache}, more...)
+		}
+		out := succeeds(ctx, with("tune", "--open", "batch=1,16,64")...).stdout
+		Expect(out).To(MatchRegexp(`(?m)^fastest at batch = 16: .+ ms$`))
+		Expect(out).To(ContainSubstring("measured at batch = 1, for 1 to 4; batch = 16, for 5 to 32; batch = 64, for 33 and more\n"))
+		Expect(succeeds(ctx, with("tune", "--open", "batch=1,16,64")...).stdout).To(HavePrefix("known from the cache: "))
+		planned := succeeds(ctx, with("partition", "--placement", "measured", "--open", "batch", "--dim", "batch=7")...)
+		Expect(planned.stdout).To(ContainSubstring("batch = 16, for 5 to 32"))
+		plan := filepath.Join(GinkgoT().TempDir(), "plan")
+		saving := append([]string{"plan", "save"}, with("", "--placement", "measured", "--open", "batch", "-o", plan)[1:]...)
+		succeeds(ctx, saving...)
+		Expect(succeeds(ctx, "plan", "show", plan).stdout).To(ContainSubstring("batch = 64, for 33 and more"))
+		Expect(succeeds(ctx, with("partition", "--placement", "measured", "--dim", "batch=7")...).stdout).To(ContainSubstring("not tuned with these options"))
+		for _, flag := range []string{"batch", "batch=", "batch=-1", "batch=x", "other=1"} {
+			Expect(fails(ctx, with("tune", "--open", flag)...)).To(ContainSubstring("--open "+flag), flag)
+		}
+		Expect(fails(ctx, with("run", "--open", "batch=1")...)).To(ContainSubstring("--open batch=1"))
 	})
 
 	It("turns down a negative budget", func(ctx SpecContext) {
