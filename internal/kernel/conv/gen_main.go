@@ -58,7 +58,7 @@ var (
 	}
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
-		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
+		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 10, group: 5, blocks: 1, passes: true},
 		{name: "lanes256", kind: lanes, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "max256", kind: maxPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "sum256", kind: sumPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},

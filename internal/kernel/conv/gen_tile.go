@@ -47,6 +47,7 @@ const (
 	offListTail
 	offAt
 	offStep
+	offPass
 	offMask
 )
 
@@ -64,7 +65,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"mask", offMask},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"mask", offMask},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -82,12 +83,19 @@ type kernel struct {
 	pixels int    // of a tile
 	group  int    // pixels of group A; group B has the rest
 	blocks int    // output channel blocks of a tile
+	passes bool   // a tile is computed twice, each time for the channels of one vector: so it has room for more pixels
 	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
 }
 
-func (k *kernel) halves() int { return 16 / k.isa.Lanes }
-func (k *kernel) vecs() int   { return k.blocks * k.halves() }
+// halves is how many vectors hold the channels of a block that are computed at a time.
+func (k *kernel) halves() int {
+	if k.passes {
+		return 1
+	}
+	return 16 / k.isa.Lanes
+}
+func (k *kernel) vecs() int { return k.blocks * k.halves() }
 
 // acc is the accumulator of pixel p, vector v.
 func (k *kernel) acc(p, v int) string { return k.isa.R(p*k.vecs() + v) }
@@ -170,9 +178,11 @@ func (k *kernel) start() {
 	fn.I("MOVQ %d(R14), R11", map[bool]int{true: offWOC, false: offStep}[k.kind == dense])
 	fn.I("MOVQ %d(R14), R12", offSrc)
 	fn.I("ADDQ 16(DX), R12")
+	k.addPass("R13", "R12")
 	fn.I("TESTQ $1, %d(R14)", offFlags)
 	fn.I("JNE %s_load", k.name)
 	fn.I("MOVQ %d(R14), SI", offBias)
+	k.addPass("SI")
 	for v := range k.vecs() {
 		fn.I("VMOVUPS %d(SI), %s", v*k.isa.Lanes*4, k.acc(0, v))
 	}
@@ -212,6 +222,15 @@ func (k *kernel) start() {
 	fn.I("JMP %s_ready", k.name)
 }
 
+// addPass emits the step from the channels of the first pass to those of this one, where there are passes.
+func (k *kernel) addPass(registers ...string) {
+	for _, r := range registers {
+		if k.passes {
+			k.fn.I("ADDQ %d(R14), %s", offPass, r)
+		}
+	}
+}
+
 // end emits the code behind the last tap of a list.
 func (k *kernel) end() {
 	fn := k.fn
@@ -246,6 +265,7 @@ func (k *kernel) perPixel(tag string, base int, op func(p, v, off int, at string
 	}
 	fn.I("MOVQ %d(R14), SI", base)
 	fn.I("ADDQ 24(DX), SI")
+	k.addPass("SI")
 	fn.I("MOVQ %d(R14), BX", offDstGroup)
 	fn.I("ADDQ SI, BX")
 	fn.I("MOVQ 32(DX), AX")
@@ -327,8 +347,10 @@ func (k *kernel) finish() {
 	}
 	fn.I("TESTQ $8, AX")
 	fn.I("JEQ %s_nomask", k.name)
+	fn.I("MOVQ R14, SI")
+	k.addPass("SI")
 	for h := range k.halves() {
-		fn.I("VMOVUPS %d(R14), %s", offMask+h*32, k.free(0))
+		fn.I("VMOVUPS %d(SI), %s", offMask+h*32, k.free(0))
 		for p := range k.pixels {
 			a := k.acc(p, (k.blocks-1)*k.halves()+h)
 			fn.I("VANDPS %s, %s, %s", k.free(0), a, a)
@@ -338,9 +360,16 @@ func (k *kernel) finish() {
 	k.perPixel("out", offDst, func(p, v, off int, at string) {
 		fn.I("VMOVUPS %s, %s", k.acc(p, v), at)
 	})
+	if k.passes {
+		fn.I("XORQ $%d, %d(R14)", k.isa.Size(), offPass)
+		fn.I("JNE %s_again", k.name)
+	}
 	fn.I("ADDQ $64, %d(R14)", offAt)
 	fn.I("DECQ %d(R14)", offN)
 	fn.I("JLE %s_return", k.name)
+	if k.passes {
+		fn.Label(k.name + "_again")
+	}
 	fn.I("JMP %s_tile<>(SB)", k.name)
 	fn.Label(k.name + "_return")
 	fn.Ret()
@@ -483,12 +512,12 @@ func (k *kernel) rows() []rowBody {
 	var out []rowBody
 	for _, kernel := range []int{3, 5} {
 		for _, stride := range []int{1, 2} {
-			for width := 5; width <= 14; width++ {
-				if kernel == 5 && width != 7 && width != 10 && width < 13 {
+			for width := 5; width <= k.pixels; width++ {
+				if kernel == 5 && width != 7 && width < 13 && (k.pixels > 10 && width != 10 || width < 7) {
 					continue
 				}
 				for group := range 2 {
-					if group == 1 && width > 7 {
+					if group == 1 && width > k.group {
 						continue
 					}
 					for lo := range kernel/2 + 1 {

@@ -63,5 +63,6 @@ type tileCall struct {
 	left, list, listTail   int64 // scratch of the kernel
 	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
+	pass                   int64 // scratch: bytes to the channels that a kernel with passes is at; zero between calls
 	mask                   [16]uint32
 }

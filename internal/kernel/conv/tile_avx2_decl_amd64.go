@@ -17,10 +17,10 @@ func dense256q1Bodies() (table *[28]uintptr)
 //go:noescape
 func depth256(c *tileCall)
 
-// depth256Bodies returns the addresses of the 27 tap bodies of depth256, the end of the list, and 0 bodies of rows.
+// depth256Bodies returns the addresses of the 70 tap bodies of depth256, the end of the list, and 128 bodies of rows.
 //
 //go:noescape
-func depth256Bodies() (table *[28]uintptr)
+func depth256Bodies() (table *[199]uintptr)
 
 // lanes256 computes the tiles of a call.
 //
@@ -59,13 +59,44 @@ var places6x3 = newPlaces([]pixelSet{
 	{5, 6, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
 }, []rowBody{})
 
+// places10x5Rows has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
+var places10x5Rows = newPlaces([]pixelSet{
+	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
+	{1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false}, {1, 8, false}, {1, 9, false}, {1, 10, false}, {2, 3, false},
+	{2, 4, false}, {2, 5, false}, {2, 6, false}, {2, 7, false}, {2, 8, false}, {2, 9, false}, {2, 10, false}, {3, 4, false}, {3, 5, false}, {3, 6, false},
+	{3, 7, false}, {3, 8, false}, {3, 9, false}, {3, 10, false}, {4, 5, false}, {4, 6, false}, {4, 7, false}, {4, 8, false}, {4, 9, false}, {4, 10, false},
+	{5, 6, false}, {5, 7, false}, {5, 8, false}, {5, 9, false}, {5, 10, false}, {6, 7, false}, {6, 8, false}, {6, 9, false}, {6, 10, false}, {7, 8, false},
+	{7, 9, false}, {7, 10, false}, {8, 9, false}, {8, 10, false}, {9, 10, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true},
+	{1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {2, 3, true}, {2, 4, true}, {2, 5, true}, {3, 4, true}, {3, 5, true}, {4, 5, true},
+}, []rowBody{
+	{3, 1, 5, 0, 0, 0}, {3, 1, 5, 0, 0, 1}, {3, 1, 5, 0, 1, 0}, {3, 1, 5, 0, 1, 1}, {3, 1, 5, 1, 0, 0}, {3, 1, 5, 1, 0, 1}, {3, 1, 5, 1, 1, 0},
+	{3, 1, 5, 1, 1, 1}, {3, 1, 6, 0, 0, 0}, {3, 1, 6, 0, 0, 1}, {3, 1, 6, 0, 1, 0}, {3, 1, 6, 0, 1, 1}, {3, 1, 7, 0, 0, 0}, {3, 1, 7, 0, 0, 1},
+	{3, 1, 7, 0, 1, 0}, {3, 1, 7, 0, 1, 1}, {3, 1, 8, 0, 0, 0}, {3, 1, 8, 0, 0, 1}, {3, 1, 8, 0, 1, 0}, {3, 1, 8, 0, 1, 1}, {3, 1, 9, 0, 0, 0},
+	{3, 1, 9, 0, 0, 1}, {3, 1, 9, 0, 1, 0}, {3, 1, 9, 0, 1, 1}, {3, 1, 10, 0, 0, 0}, {3, 1, 10, 0, 0, 1}, {3, 1, 10, 0, 1, 0}, {3, 1, 10, 0, 1, 1},
+	{3, 2, 5, 0, 0, 0}, {3, 2, 5, 0, 0, 1}, {3, 2, 5, 0, 1, 0}, {3, 2, 5, 0, 1, 1}, {3, 2, 5, 1, 0, 0}, {3, 2, 5, 1, 0, 1}, {3, 2, 5, 1, 1, 0},
+	{3, 2, 5, 1, 1, 1}, {3, 2, 6, 0, 0, 0}, {3, 2, 6, 0, 0, 1}, {3, 2, 6, 0, 1, 0}, {3, 2, 6, 0, 1, 1}, {3, 2, 7, 0, 0, 0}, {3, 2, 7, 0, 0, 1},
+	{3, 2, 7, 0, 1, 0}, {3, 2, 7, 0, 1, 1}, {3, 2, 8, 0, 0, 0}, {3, 2, 8, 0, 0, 1}, {3, 2, 8, 0, 1, 0}, {3, 2, 8, 0, 1, 1}, {3, 2, 9, 0, 0, 0},
+	{3, 2, 9, 0, 0, 1}, {3, 2, 9, 0, 1, 0}, {3, 2, 9, 0, 1, 1}, {3, 2, 10, 0, 0, 0}, {3, 2, 10, 0, 0, 1}, {3, 2, 10, 0, 1, 0}, {3, 2, 10, 0, 1, 1},
+	{5, 1, 7, 0, 0, 0}, {5, 1, 7, 0, 0, 1}, {5, 1, 7, 0, 0, 2}, {5, 1, 7, 0, 1, 0}, {5, 1, 7, 0, 1, 1}, {5, 1, 7, 0, 1, 2}, {5, 1, 7, 0, 2, 0},
+	{5, 1, 7, 0, 2, 1}, {5, 1, 7, 0, 2, 2}, {5, 1, 8, 0, 0, 0}, {5, 1, 8, 0, 0, 1}, {5, 1, 8, 0, 0, 2}, {5, 1, 8, 0, 1, 0}, {5, 1, 8, 0, 1, 1},
+	{5, 1, 8, 0, 1, 2}, {5, 1, 8, 0, 2, 0}, {5, 1, 8, 0, 2, 1}, {5, 1, 8, 0, 2, 2}, {5, 1, 9, 0, 0, 0}, {5, 1, 9, 0, 0, 1}, {5, 1, 9, 0, 0, 2},
+	{5, 1, 9, 0, 1, 0}, {5, 1, 9, 0, 1, 1}, {5, 1, 9, 0, 1, 2}, {5, 1, 9, 0, 2, 0}, {5, 1, 9, 0, 2, 1}, {5, 1, 9, 0, 2, 2}, {5, 1, 10, 0, 0, 0},
+	{5, 1, 10, 0, 0, 1}, {5, 1, 10, 0, 0, 2}, {5, 1, 10, 0, 1, 0}, {5, 1, 10, 0, 1, 1}, {5, 1, 10, 0, 1, 2}, {5, 1, 10, 0, 2, 0}, {5, 1, 10, 0, 2, 1},
+	{5, 1, 10, 0, 2, 2}, {5, 2, 7, 0, 0, 0}, {5, 2, 7, 0, 0, 1}, {5, 2, 7, 0, 0, 2}, {5, 2, 7, 0, 1, 0}, {5, 2, 7, 0, 1, 1}, {5, 2, 7, 0, 1, 2},
+	{5, 2, 7, 0, 2, 0}, {5, 2, 7, 0, 2, 1}, {5, 2, 7, 0, 2, 2}, {5, 2, 8, 0, 0, 0}, {5, 2, 8, 0, 0, 1}, {5, 2, 8, 0, 0, 2}, {5, 2, 8, 0, 1, 0},
+	{5, 2, 8, 0, 1, 1}, {5, 2, 8, 0, 1, 2}, {5, 2, 8, 0, 2, 0}, {5, 2, 8, 0, 2, 1}, {5, 2, 8, 0, 2, 2}, {5, 2, 9, 0, 0, 0}, {5, 2, 9, 0, 0, 1},
+	{5, 2, 9, 0, 0, 2}, {5, 2, 9, 0, 1, 0}, {5, 2, 9, 0, 1, 1}, {5, 2, 9, 0, 1, 2}, {5, 2, 9, 0, 2, 0}, {5, 2, 9, 0, 2, 1}, {5, 2, 9, 0, 2, 2},
+	{5, 2, 10, 0, 0, 0}, {5, 2, 10, 0, 0, 1}, {5, 2, 10, 0, 0, 2}, {5, 2, 10, 0, 1, 0}, {5, 2, 10, 0, 1, 1}, {5, 2, 10, 0, 1, 2}, {5, 2, 10, 0, 2, 0},
+	{5, 2, 10, 0, 2, 1}, {5, 2, 10, 0, 2, 2},
+})
+
 // kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
 func kernelOf256(k kind, blocks int, split bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDepth:
-		return tileKernel{firstAssembly + 1, geometry{pixels: 6, group: 3, blocks: 1}, depth256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 1, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], places10x5Rows}
 	case k == kindLanes:
 		return tileKernel{firstAssembly + 2, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
 	case k == kindMax:
