@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -11,7 +12,7 @@ import (
 )
 
 // Products with weights of 4 bits, which kernels read as they lie in the model. Rows of the first operand are brought into the kernels'
-// order in a step of its own.
+// order in a step of its own where they are few.
 
 // nbitsColumns is the number of columns of a chunk: their weights stay near while rows go by.
 const nbitsColumns = 32
@@ -34,22 +35,51 @@ func nbitsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func planNBits(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	dims := p.Dims[x.ID]
-	k, cols, block := int(n.Int("K", 0)), int(n.Int("N", 0)), int(n.Int("block_size", 0))
-	rows := product(dims[:len(dims)-1])
-	w := nibble.Weights{Block: block, Blocks: ceilDiv(k, block)}
-	if dims[len(dims)-1] != k || product(p.Dims[n.Inputs[1].ID]) != cols*w.Width()/2 || product(p.Dims[n.Inputs[2].ID]) != cols*w.Blocks {
-		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, cols, dims)
+	w := nibbles{k: int(n.Int("K", 0)), columns: int(n.Int("N", 0)), bytes: p.In(n.Inputs[1]), scales: p.In(n.Inputs[2]), bias: place.Nowhere}
+	w.Block = int(n.Int("block_size", 0))
+	w.Blocks = ceilDiv(w.k, w.Block)
+	if dims[len(dims)-1] != w.k || product(p.Dims[n.Inputs[1].ID]) != w.columns*w.Width()/2 || product(p.Dims[n.Inputs[2].ID]) != w.columns*w.Blocks {
+		return property.Because(property.ShapeReason, "weights of %d x %d for %v", w.k, w.columns, dims)
 	}
-	zeros, err := keep(p.e, n, func() ([]float32, error) { return microsoft.Zeros(n) })
-	if err != nil {
+	var err error
+	if w.Zeros, err = keep(p.e, n, func() ([]float32, error) { return microsoft.Zeros(n) }); err != nil {
 		return err
 	}
-	w.Zeros = zeros
-	width, spread := w.Width(), p.Temp(4*rows*w.Width())
-	src, dst, bytes, scales, bias := p.In(x), p.Out(y), p.In(n.Inputs[1]), p.In(n.Inputs[2]), place.Nowhere
 	if v := n.Input(5); v != nil {
-		bias = p.In(v)
+		w.bias = p.In(v)
 	}
+	return p.nibbleProduct(&w, p.In(x), p.Out(y), product(dims[:len(dims)-1]))
+}
+
+// nibbles are the weights of a product, of 4 bits, [k, columns].
+type nibbles struct {
+	nibble.Weights // without bytes and scales where they lie in memory of a run
+
+	k, columns    int
+	bytes, scales place.Memory // Nowhere where the weights have their own
+	bias          place.Memory // of each column; may be Nowhere
+}
+
+// at returns the weights in a run.
+func (w *nibbles) at(st *state) nibble.Weights {
+	out := w.Weights
+	if out.Bytes == nil {
+		out.Bytes, out.Scales = st.Bytes(w.bytes), st.F32(w.scales)
+	}
+	return out
+}
+
+// nbitsFew is the most rows that are multiplied by weights as they are read. For more the weights are made floats, some columns at a
+// time, which products of floats read while they are near.
+const nbitsFew = 8
+
+// nibbleProduct emits a product of rows of k floats.
+func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) error {
+	if rows > nbitsFew {
+		return p.unpackedProduct(w, src, dst, rows)
+	}
+	k, cols, width := w.k, w.columns, w.Width()
+	spread := p.Temp(4 * rows * width)
 	p.emit(step{chunks: rows, grain: grainFor(float64(width) + 5), body: func(st *state, _, lo, hi int) {
 		from, to := st.F32(src), st.F32(spread)
 		for r := lo; r < hi; r++ {
@@ -58,9 +88,8 @@ func planNBits(p *planner, n *graph.Node) error {
 	}}, []place.Memory{src}, []place.Memory{spread})
 	kernels := nibble.For(p.target)
 	p.emit(step{work: 1, chunks: ceilDiv(cols, nbitsColumns), grain: grainFor(float64(rows*width*nbitsColumns)/30 + 20), body: func(st *state, _, lo, hi int) {
-		part := w
-		part.Bytes, part.Scales = st.Bytes(bytes), st.F32(scales)
-		a, out, add := st.F32(spread), st.F32(dst), st.F32(bias)
+		part := w.at(st)
+		a, out, add := st.F32(spread), st.F32(dst), st.F32(w.bias)
 		for c := lo * nbitsColumns; c < min(hi*nbitsColumns, cols); c += nbitsColumns {
 			count := min(nbitsColumns, cols-c)
 			kernels.Multiply(out[c:], cols, a, rows, &part, c, count)
@@ -70,7 +99,51 @@ func planNBits(p *planner, n *graph.Node) error {
 				}
 			}
 		}
-	}}, []place.Memory{spread, bytes, scales, bias}, []place.Memory{dst})
+	}}, []place.Memory{spread, w.bytes, w.scales, w.bias}, []place.Memory{dst})
+	return nil
+}
+
+// Floats that weights are unpacked to at a time: of nbitsPanels panels, and at most nbitsFloats of them where that is more than one.
+const (
+	nbitsPanels = 4
+	nbitsFloats = 1 << 17
+)
+
+// unpackedProduct is nibbleProduct for many rows.
+func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) error {
+	k, cols := w.k, w.columns
+	panels := min(max(nbitsFloats/(k*nibble.Panel), 1), nbitsPanels)
+	wide := panels * nibble.Panel
+	spec := gemm.Spec{M: rows, N: min(wide, cols), K: k, LDC: cols, B: gemm.Packed, Bias: w.bias.Slot >= 0}
+	whole, err := gemm.NewPlan(p.target, spec)
+	if err != nil {
+		return err
+	}
+	if spec.N = cols % wide; spec.N == 0 {
+		spec.N = min(wide, cols)
+	}
+	last, err := gemm.NewPlan(p.target, spec)
+	if err != nil {
+		return err
+	}
+	kernels, unpacked, size := nibble.For(p.target), p.scratch(4*k*wide), k*nibble.Panel
+	p.emit(step{work: 1, chunks: ceilDiv(cols, wide), grain: 1, body: func(st *state, worker, lo, hi int) {
+		weights, floats, bias := w.at(st), unpacked.floats(st, worker), st.F32(w.bias)
+		for c := lo * wide; c < min(hi*wide, cols); c += wide {
+			plan, n := whole, wide
+			if n >= cols-c {
+				plan, n = last, cols-c
+			}
+			for i := 0; i < n; i += nibble.Panel {
+				kernels.Unpack(floats[i/nibble.Panel*size:], &weights, c+i, min(nibble.Panel, n-i), k)
+			}
+			args := gemm.Args{A: st.F32(src), B: floats, C: st.F32(dst)[c:]}
+			if bias != nil {
+				args.Bias = bias[c:]
+			}
+			plan.Run(0, plan.Chunks(), args)
+		}
+	}}, []place.Memory{src, w.bytes, w.scales, w.bias}, []place.Memory{dst, unpacked.at})
 	return nil
 }
 

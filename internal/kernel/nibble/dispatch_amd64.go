@@ -29,3 +29,15 @@ func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, width int
 		genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)
 	}
 }
+
+// unpack writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.
+func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		unpack_512(dst, src, scale, zero, n)
+	case isa.AVX2:
+		unpack_256(dst, src, scale, zero, n)
+	default:
+		genericUnpack(dst, src, scale, zero, n)
+	}
+}

@@ -12,3 +12,8 @@ import (
 func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, width int, w *byte, scale, zero *float32, step, blocks, groups, n int) {
 	genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)
 }
+
+// unpack writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.
+func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
+	genericUnpack(dst, src, scale, zero, n)
+}

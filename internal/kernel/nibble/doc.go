@@ -4,7 +4,9 @@
 // Weights are a row for each column of the product, of whole blocks, two in a byte, the first in the lower half. Rows of floats are
 // brought into the order in which registers see weights first, by Spread.
 //
-// The package imports packages asm and isa of internal/kernel, nothing else of carve.
+// For many rows weights are unpacked into panels of floats, which products of floats read while they are near (Unpack).
+//
+// The package imports packages asm, isa and quant of internal/kernel, nothing else of carve.
 package nibble
 
 //go:generate go run gen.go

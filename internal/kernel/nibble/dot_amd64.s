@@ -310,6 +310,37 @@ loop3:
 	VZEROUPPER
 	RET
 
+// func unpack_512(dst *float32, src *byte, scale *float32, zero *float32, n int)
+TEXT ·unpack_512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ n+32(FP), CX
+	VMOVUPS 0(AX), Z30
+	VMOVUPS 0(BX), Z29
+	VPTERNLOGD $0xff, Z31, Z31, Z31
+	VPSRLD $28, Z31, Z31
+
+loop1:
+	VPMOVZXBD 0(SI), Z0
+	VPSRLD $4, Z0, Z1
+	VPANDD Z31, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS Z29, Z0, Z0
+	VMULPS Z30, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	VCVTDQ2PS Z1, Z1
+	VSUBPS Z29, Z1, Z1
+	VMULPS Z30, Z1, Z1
+	VMOVUPS Z1, 64(DI)
+	ADDQ $16, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func dot1_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
 TEXT ·dot1_256(SB), NOSPLIT, $0-88
 	MOVQ dst+0(FP), DX
@@ -477,6 +508,50 @@ loop3:
 	VHADDPS X6, X6, X6
 	VMOVSS X6, (DX)(BX*1)
 	ADDQ $4, DX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func unpack_256(dst *float32, src *byte, scale *float32, zero *float32, n int)
+TEXT ·unpack_256(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ n+32(FP), CX
+	VMOVUPS 0(AX), Y14
+	VMOVUPS 0(BX), Y12
+	VMOVUPS 32(AX), Y13
+	VMOVUPS 32(BX), Y11
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLD $28, Y15, Y15
+
+loop1:
+	VPMOVZXBD 0(SI), Y0
+	VPSRLD $4, Y0, Y1
+	VPAND Y15, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS Y12, Y0, Y0
+	VMULPS Y14, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VCVTDQ2PS Y1, Y1
+	VSUBPS Y12, Y1, Y1
+	VMULPS Y14, Y1, Y1
+	VMOVUPS Y1, 64(DI)
+	VPMOVZXBD 8(SI), Y2
+	VPSRLD $4, Y2, Y3
+	VPAND Y15, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS Y11, Y2, Y2
+	VMULPS Y13, Y2, Y2
+	VMOVUPS Y2, 32(DI)
+	VCVTDQ2PS Y3, Y3
+	VSUBPS Y11, Y3, Y3
+	VMULPS Y13, Y3, Y3
+	VMOVUPS Y3, 96(DI)
+	ADDQ $16, SI
+	ADDQ $128, DI
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

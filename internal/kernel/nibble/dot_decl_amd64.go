@@ -17,6 +17,11 @@ func dot4_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float3
 //go:noescape
 func dot8_512(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
 
+// unpack_512 writes two rows of 16 floats for each of n rows of bytes; n > 0.
+//
+//go:noescape
+func unpack_512(dst *float32, src *byte, scale *float32, zero *float32, n int)
+
 // dot1_256 multiplies 1 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape
@@ -26,3 +31,8 @@ func dot1_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float3
 //
 //go:noescape
 func dot4_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float32, zero *float32, step int, blocks int, groups int, n int)
+
+// unpack_256 writes two rows of 16 floats for each of n rows of bytes; n > 0.
+//
+//go:noescape
+func unpack_256(dst *float32, src *byte, scale *float32, zero *float32, n int)

@@ -14,7 +14,9 @@ func main() {
 	asm.Main("nibble", asm.Table{Entries: []asm.Entry{{Name: "callDot",
 		Doc:      "multiplies rows of floats, width apart, by n rows of weights, into rows ldd apart; zero points are step apart.",
 		Params:   "rows int, dst *float32, ldd int, a *float32, width int, w *byte, scale, zero *float32, step, blocks, groups, n int",
-		Portable: "genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)"}}},
+		Portable: "genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)"},
+		{Name: "unpack", Doc: "writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.",
+			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 				code := "switch rows {\n"
@@ -23,6 +25,7 @@ func main() {
 					code += fmt.Sprintf("case %d:\n%s(dst, 4*ldd, a, 4*width, w, scale, zero, 4*step, blocks, groups, n)\n", rows, name)
 				}
 				f.Serve("callDot", v, code+"}")
+				f.Serve("unpack", v, unpack(f, v)+"(dst, src, scale, zero, n)")
 			}
 		}})
 }
@@ -145,4 +148,47 @@ func finish(fn *asm.Func, v asm.ISA, rows int) {
 		fn.I("VHADDPS X%d, X%d, X%d", 2*r, 2*r, 2*r)
 		fn.I("VMOVSS X%d, %s", 2*r, []string{"(DX)", "(DX)(AX*1)", "(DX)(AX*2)", "(DX)(BX*1)", "(R13)", "(R13)(AX*1)", "(R13)(AX*2)", "(R13)(BX*1)"}[r])
 	}
+}
+
+// unpack writes the kernel that makes floats of weights of 16 columns, a vector or two of them at a time, and returns its name. The
+// last vector is of bits of a half, those before it are scales and zero points.
+func unpack(f *asm.File, v asm.ISA) string {
+	name := fmt.Sprintf("unpack_%d", 32*v.Lanes)
+	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
+	fn := f.Func(name, name+" writes two rows of 16 floats for each of n rows of bytes; n > 0.",
+		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"scale", "AX"}, {"zero", "BX"}, {"n", "CX"}} {
+		fn.Load(x[0], x[1])
+	}
+	parts, last := 16/v.Lanes, v.Registers-1
+	scale, zero := func(i int) string { return v.R(last - 1 - i) }, func(i int) string { return v.R(last - 1 - parts - i) }
+	for i := range parts {
+		fn.I("VMOVUPS %d(AX), %s", v.Size()*i, scale(i))
+		fn.I("VMOVUPS %d(BX), %s", v.Size()*i, zero(i))
+	}
+	if v.Masks {
+		fn.I("VPTERNLOGD $0xff, %[1]s, %[1]s, %[1]s", v.R(last))
+	} else {
+		fn.I("VPCMPEQD %[1]s, %[1]s, %[1]s", v.R(last))
+	}
+	fn.I("VPSRLD $28, %[1]s, %[1]s", v.R(last))
+	and := map[bool]string{true: "VPANDD", false: "VPAND"}[v.Masks]
+	fn.Loop("CX", func() {
+		for i := range parts {
+			low, high := v.R(2*i), v.R(2*i+1)
+			fn.I("VPMOVZXBD %d(SI), %s", v.Lanes*i, low)
+			fn.I("VPSRLD $4, %s, %s", low, high)
+			fn.I("%s %s, %s, %s", and, v.R(last), low, low)
+			for half, x := range []string{low, high} {
+				fn.I("VCVTDQ2PS %[1]s, %[1]s", x)
+				fn.I("VSUBPS %s, %s, %s", zero(i), x, x)
+				fn.I("VMULPS %s, %s, %s", scale(i), x, x)
+				fn.I("VMOVUPS %s, %d(DI)", x, 64*half+v.Size()*i)
+			}
+		}
+		fn.I("ADDQ $16, SI")
+		fn.I("ADDQ $128, DI")
+	})
+	fn.Ret()
+	return name
 }

@@ -29,3 +29,13 @@ func genericDot(rows int, dst *float32, ldd int, a *float32, width int, w *byte,
 		}
 	}
 }
+
+// genericUnpack is the portable version of unpack.
+func genericUnpack(dst *float32, src *byte, scale, zero *float32, n int) {
+	d, s := unsafe.Slice(dst, 32*n), unsafe.Slice(src, 16*n)
+	f, z := unsafe.Slice(scale, 16), unsafe.Slice(zero, 16)
+	for i, b := range s {
+		row, c := i/16*32, i%16
+		d[row+c], d[row+16+c] = (float32(b&15)-z[c])*f[c], (float32(b>>4)-z[c])*f[c]
+	}
+}

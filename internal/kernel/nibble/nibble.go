@@ -1,6 +1,9 @@
 package nibble
 
-import "github.com/carve-dev/carve/internal/kernel/isa"
+import (
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+)
 
 // Group is the number of weights, and of floats, that kernels take at a time: blocks are of whole groups.
 const Group = 32
@@ -33,10 +36,13 @@ func Spread(dst, src []float32) {
 }
 
 // Kernels multiply with what a target has.
-type Kernels struct{ set isa.Set }
+type Kernels struct {
+	set   isa.Set
+	bytes quant.Kernels
+}
 
 // For returns the kernels of a target.
-func For(t isa.Target) Kernels { return Kernels{t.Set} }
+func For(t isa.Target) Kernels { return Kernels{t.Set, quant.For(t)} }
 
 // tallest is the greatest number of rows of a kernel: 8 or 4; there are kernels of 4 and of 1.
 func (k Kernels) tallest() int {
@@ -69,5 +75,46 @@ func (k Kernels) Multiply(dst []float32, ldd int, a []float32, rows int, w *Weig
 		d, x := dst[r*ldd:][:(take-1)*ldd+n], a[r*width:][:take*width]
 		callDot(k.set, take, &d[0], ldd, &x[0], width, &bytes[0], &scales[0], &zeros[0], step, w.Blocks, w.Block/Group, n)
 		r += take
+	}
+}
+
+// Panel is the number of columns that Unpack writes.
+const Panel = 16
+
+// unpackBytes is how many bytes of each column are unpacked at a time: of half a kilobyte and 8 KiB of floats.
+const unpackBytes = 32
+
+// Unpack writes the first k weights of columns [first, first+n), at most Panel, as floats: dst[k][Panel], with zeros where there is no
+// column, as products of floats read them.
+func (k Kernels) Unpack(dst []float32, w *Weights, first, n, depth int) {
+	var bytes [Panel * unpackBytes]byte
+	var scale, zero [Panel]float32
+	dst = dst[:depth*Panel]
+	row := w.Width() / 2
+	for at := 0; at < depth; {
+		block := at / w.Block
+		for c := range n {
+			i := (first+c)*w.Blocks + block
+			scale[c], zero[c] = w.Scales[i], w.Zeros[0]
+			if len(w.Zeros) > 1 {
+				zero[c] = w.Zeros[i]
+			}
+		}
+		end := min((block+1)*w.Block, depth)
+		for ; at < end; at += 2 * unpackBytes {
+			count := min(2*unpackBytes, end-at)
+			from := w.Bytes[first*row+at/2:]
+			k.bytes.Transpose(bytes[:], from, n, (count+1)/2, row, Panel)
+			if whole := count / 2; whole > 0 {
+				unpack(k.set, &dst[at*Panel:][:2*whole*Panel][0], &bytes[0], &scale[0], &zero[0], whole)
+			}
+			if count%2 != 0 {
+				last := dst[(at+count-1)*Panel:][:Panel]
+				for c, b := range bytes[count/2*Panel:][:Panel] {
+					last[c] = (float32(b&15) - zero[c]) * scale[c]
+				}
+			}
+		}
+		at = end
 	}
 }

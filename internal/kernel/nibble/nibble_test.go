@@ -89,6 +89,43 @@ var _ = It("products are those of the definition, for every instruction set, and
 	}
 })
 
+var _ = It("columns are unpacked into panels of floats", func() {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, t := range isa.Targets() {
+		for range 60 {
+			side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+			n, first := 1+r.IntN(nibble.Panel), r.IntN(3)
+			w := &nibble.Weights{Blocks: 1 + r.IntN(4), Block: nibble.Group << r.IntN(3)}
+			all, k := n+first, w.Width()-r.IntN(nibble.Group)
+			floats := guarded(all*w.Width()/8, side)
+			w.Bytes = unsafe.Slice((*byte)(unsafe.Pointer(&floats[0])), all*w.Width()/2)
+			for i := range w.Bytes {
+				w.Bytes[i] = byte(r.UintN(256))
+			}
+			w.Scales, w.Zeros = guarded(all*w.Blocks, side), guarded([]int{1, all * w.Blocks}[r.IntN(2)], side)
+			for _, list := range [][]float32{w.Scales, w.Zeros} {
+				for i := range list {
+					list[i] = float32(r.NormFloat64())
+				}
+			}
+			panel := guarded(k*nibble.Panel, side)
+			nibble.For(t).Unpack(panel, w, first, n, k)
+			for i, got := range panel {
+				j, c, want := i/nibble.Panel, i%nibble.Panel, float32(0)
+				if c < n {
+					at := (first+c)*w.Width() + j
+					z := w.Zeros[0]
+					if len(w.Zeros) > 1 {
+						z = w.Zeros[at/w.Block]
+					}
+					want = (float32(w.Bytes[at/2]>>(at%2*4)&15) - z) * w.Scales[at/w.Block]
+				}
+				Expect(got).To(Equal(want), "%v: k %d, column %d", t.Set, j, c)
+			}
+		}
+	}
+})
+
 func BenchmarkMultiply(b *testing.B) {
 	const n, k = 3072, 768
 	for _, rows := range []int{1, 4, 8, 64} {
@@ -104,4 +141,16 @@ func BenchmarkMultiply(b *testing.B) {
 			b.ReportMetric(2*float64(rows*n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFlop/s")
 		})
 	}
+}
+
+func BenchmarkUnpack(b *testing.B) {
+	const n, k = 3072, 768
+	w := &nibble.Weights{Bytes: make([]byte, n*k/2), Scales: make([]float32, n*k/32), Zeros: []float32{8}, Blocks: k / 32, Block: 32}
+	panel, kernels := make([]float32, k*nibble.Panel), nibble.For(isa.Host())
+	for b.Loop() {
+		for c := 0; c < n; c += nibble.Panel {
+			kernels.Unpack(panel, w, c, nibble.Panel, k)
+		}
+	}
+	b.ReportMetric(float64(n*k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "weights/ns")
 }
