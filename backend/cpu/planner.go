@@ -25,8 +25,9 @@ type executable struct {
 	threads int
 	kernels place.Kernels // the user's
 
-	mu   sync.Mutex
-	kept map[*graph.Node]any // see keep
+	mu    sync.Mutex
+	kept  map[*graph.Node]any // see keep
+	bases bases
 }
 
 // Close implements backend.Executable.
@@ -84,18 +85,31 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 	if len(e.order) == 1 && chooses(e.order[0]) {
 		return e.specializeChoosing(b)
 	}
-	p, err := e.newPlanner(b)
+	if in := e.bases.similar(ctx, e, b); in != nil {
+		return in, nil
+	}
+	p, in, err := e.specialize(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+	e.bases.add(p, in)
+	return in, nil
+}
+
+// specialize plans all nodes.
+func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner, *instance, error) {
+	p, err := e.newPlanner(b)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := p.Each(ctx, p.settle, p.plan); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := &instance{steps: p.steps, slots: p.Slots, reqs: p.Finish()}
 	if p.calls > 0 {
 		place.KeepInputs(&in.reqs)
 	}
-	return in, nil
+	return p, in, nil
 }
 
 // newPlanner returns a planner that knows where outputs and operands of concatenations belong.

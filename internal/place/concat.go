@@ -17,6 +17,16 @@ func ConcatAxis(n *graph.Node) int {
 	return axis
 }
 
+// Appends reports whether a Concat makes an output of the subgraph that has a new end behind an input of another length in each run,
+// as that of a cache. Its operands lie elsewhere: their places in the result would change with the length.
+func Appends(n *graph.Node) bool {
+	if !n.Is("Concat") || len(n.Inputs) != 2 || !n.Outputs[0].IsOutput() || !n.Inputs[0].IsInput() || n.Inputs[0] == n.Inputs[1] {
+		return false
+	}
+	_, fixed := n.Inputs[0].Type.Shape[ConcatAxis(n)].Const()
+	return !fixed
+}
+
 // OnBlocks reports whether the channels of all operands of a Concat but the last fall on blocks of its result's layout.
 func (p *Plan) OnBlocks(n *graph.Node) bool {
 	y := n.Outputs[0]
@@ -100,7 +110,7 @@ func (p *Plan) WantConcats(align int, mayAlias func(*graph.Node) bool, strided f
 	byFirst := map[*graph.Value]*graph.Node{} // the longest contiguous Concat that begins with a value
 	for i, n := range list {
 		rows, ok := p.rowsOf(n)
-		if !ok {
+		if !ok || Appends(n) {
 			continue
 		}
 		y := n.Outputs[0]

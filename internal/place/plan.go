@@ -33,6 +33,9 @@ type Plan struct {
 	// Of estimates: every result has memory of its own, and over notes by node which operands it could have overwritten.
 	estimate bool
 	over     [][]int
+	emitted  []emission // by number in Order
+	touched  [][]int    // slots by step, in the order in which it names them
+	again    *again     // of a Plan whose nodes are emitted again
 }
 
 // New evaluates the shapes of a subgraph, whose nodes are given in an order of execution, and places its inputs and
@@ -175,10 +178,13 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		if !p.estimate {
 			p.count(n)
 		}
+		at := emission{step: len(p.Reqs.Labels), slot: len(p.Slots)}
 		if err := emit(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
 		}
-		p.share()
+		at.steps, at.slots = len(p.Reqs.Labels), len(p.Slots)
+		p.emitted = append(p.emitted, at)
+		p.share(at.steps)
 		for _, v := range n.Inputs {
 			if v != nil && p.Where[v.ID].Slot >= 0 {
 				p.Slots[p.Where[v.ID].Slot].left--
@@ -197,8 +203,8 @@ func (p *Plan) count(n *graph.Node) {
 	p.work = p.work[:0]
 }
 
-// share divides the node's FLOPs among its steps, by their work.
-func (p *Plan) share() {
+// share divides the node's FLOPs among its steps, the last before step end, by their work.
+func (p *Plan) share(end int) {
 	sum := 0
 	for _, w := range p.work {
 		sum += w
@@ -206,7 +212,7 @@ func (p *Plan) share() {
 	if sum == 0 {
 		return
 	}
-	labels := p.Reqs.Labels[len(p.Reqs.Labels)-len(p.work):]
+	labels := p.Reqs.Labels[end-len(p.work) : end]
 	for i, w := range p.work {
 		labels[i].FLOPs = p.flops * float64(w) / float64(sum)
 	}
@@ -250,6 +256,11 @@ func (p *Plan) Put(v *graph.Value, m Memory) {
 
 // Temp returns n bytes of the arena, for steps that are about to be emitted.
 func (p *Plan) Temp(n int) Memory {
+	if p.again != nil {
+		if slot, ok := p.slotAgain(Buffer); ok {
+			return Memory{Slot: slot, Size: n}
+		}
+	}
 	p.Slots = append(p.Slots, Slot{Kind: Buffer, Index: len(p.Reqs.Buffers), first: -1})
 	p.Reqs.Buffers = append(p.Reqs.Buffers, backend.Buffer{Bytes: int64(n)})
 	return Memory{Slot: len(p.Slots) - 1, Size: n}
@@ -257,6 +268,12 @@ func (p *Plan) Temp(n int) Memory {
 
 // Own returns the place of bytes that the planner computed.
 func (p *Plan) Own(b []byte) Memory {
+	if p.again != nil {
+		if slot, ok := p.slotAgain(Data); ok {
+			p.Slots[slot].Data = b
+			return Memory{Slot: slot, Size: len(b)}
+		}
+	}
 	p.Slots = append(p.Slots, Slot{Kind: Data, Data: b, first: -1})
 	return Memory{Slot: len(p.Slots) - 1, Size: len(b)}
 }
@@ -270,6 +287,12 @@ func (p *Plan) ConstantIn(v *graph.Value, f graph.Format, size int) Memory {
 	}
 	want := backend.ConstantForm{Index: p.Slots[m.Slot].Index, Format: f}
 	k := slices.Index(p.Reqs.Constants, want)
+	if p.again != nil {
+		if slot, ok := p.slotAgain(Const); ok && k >= 0 && p.Slots[slot].Index == p.constants+k {
+			return Memory{Slot: slot, Size: size}
+		}
+		p.again.failed = true
+	}
 	if k < 0 {
 		k = len(p.Reqs.Constants)
 		p.Reqs.Constants = append(p.Reqs.Constants, want)
@@ -350,6 +373,9 @@ func (p *Plan) Part(out, in *graph.Value, off int) bool {
 
 // lie puts v at m, unless it has a place already or is wanted elsewhere. It reports whether v lies there.
 func (p *Plan) lie(v *graph.Value, m Memory) bool {
+	if p.again != nil {
+		return p.lieAgain(v, m)
+	}
 	if at := p.Where[v.ID]; at.Slot >= 0 {
 		return at == m
 	}
@@ -364,6 +390,10 @@ func (p *Plan) lie(v *graph.Value, m Memory) bool {
 // whatever unit the node's steps have in common: the profile's FLOPs are divided by it. It is 0 for a step that multiplies
 // nothing, and 1 for the only one that does.
 func (p *Plan) Step(work int, reads, writes []Memory) {
+	if p.again != nil {
+		p.stepAgain(work, reads, writes)
+		return
+	}
 	n := p.Node
 	info := backend.StepInfo{Name: n.Name, Op: n.Op.String(), Origins: n.Provenance()}
 	if n.IsCarve(graph.OpFused) && n.Op.Domain == graph.CarveDomain {
@@ -371,12 +401,14 @@ func (p *Plan) Step(work int, reads, writes []Memory) {
 	}
 	p.work = append(p.work, work)
 	at := len(p.Reqs.Labels)
-	for _, m := range reads {
-		p.touch(m, at)
+	slots := make([]int, 0, len(reads)+len(writes))
+	for _, ms := range [][]Memory{reads, writes} {
+		for _, m := range ms {
+			p.touch(m, at)
+			slots = append(slots, m.Slot)
+		}
 	}
-	for _, m := range writes {
-		p.touch(m, at)
-	}
+	p.touched = append(p.touched, slots)
 	p.Reqs.Labels = append(p.Reqs.Labels, info)
 }
 
