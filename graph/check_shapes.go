@@ -3,6 +3,8 @@ package graph
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -10,11 +12,14 @@ import (
 // ShapeChecks is what a graph asks of the shapes of a run. Types that were inferred for open dims hold for all runs whose
 // operands do not contradict each other; this finds those whose do. It keeps copies of nodes with open dims, one of those
 // that are alike in operator, attributes and types, and nothing else of the graph, which may change afterwards. It is
-// immutable.
+// safe for concurrent use.
 type ShapeChecks struct {
 	nodes  []shapeCheck // in the order of the graph
 	ports  []int32      // of one node after another: places of its operands, then of its results, in values; -1 where one is omitted
 	values []openValue
+
+	mu   sync.Mutex
+	some map[string][]bool // by symbols, in order: which nodes see one of them
 }
 
 // shapeCheck is a copy of a node.
@@ -103,7 +108,69 @@ func (c *ShapeChecks) Graph() *Graph {
 // the results with the types for open dims. Symbols that b does not have stay open. It costs about as much as InferNode
 // for each of the nodes that are not alike. The error names the first such node: an *InferError, or one that wraps
 // ErrShapeMismatch.
-func (c *ShapeChecks) Check(b Bindings) error {
+func (c *ShapeChecks) Check(b Bindings) error { return c.check(b, nil) }
+
+// CheckSince is Check where it has found nothing for other values of the same symbols: it looks at the nodes that see one of
+// those that have changed.
+func (c *ShapeChecks) CheckSince(b, passed Bindings) error {
+	if c == nil || len(c.nodes) == 0 {
+		return nil
+	}
+	var changed []string
+	for s, n := range b {
+		old, ok := passed[s]
+		if !ok {
+			return c.check(b, nil)
+		}
+		if old != n {
+			changed = append(changed, s)
+		}
+	}
+	if len(b) != len(passed) {
+		return c.check(b, nil)
+	}
+	slices.Sort(changed)
+	return c.check(b, c.seeing(changed))
+}
+
+// maxSeeing bounds the sets of symbols for which it is kept which nodes see them.
+const maxSeeing = 64
+
+// seeing returns which nodes see one of these symbols.
+func (c *ShapeChecks) seeing(symbols []string) []bool {
+	key := strings.Join(symbols, "\x00")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if list, ok := c.some[key]; ok {
+		return list
+	}
+	list, ports, set := make([]bool, len(c.nodes)), c.ports, map[string]bool{}
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		own := ports[:n.inputs+n.outputs]
+		ports = ports[len(own):]
+		clear(set)
+		for _, at := range own {
+			if at < 0 {
+				continue
+			}
+			for _, dims := range [][]Dim{c.values[at].typ.Shape, c.values[at].dims} {
+				for _, d := range dims {
+					d.Symbols(set)
+				}
+			}
+		}
+		list[i] = slices.ContainsFunc(symbols, func(s string) bool { return set[s] })
+	}
+	if c.some == nil || len(c.some) == maxSeeing {
+		c.some = map[string][]bool{}
+	}
+	c.some[key] = list
+	return list
+}
+
+// check is Check of the nodes that some marks, of all where it is nil.
+func (c *ShapeChecks) check(b Bindings, some []bool) error {
 	if c == nil || len(c.nodes) == 0 {
 		return nil
 	}
@@ -114,6 +181,9 @@ func (c *ShapeChecks) Check(b Bindings) error {
 		n := &c.nodes[i]
 		own := ports[:n.inputs+n.outputs]
 		ports = ports[len(own):]
+		if some != nil && !some[i] {
+			continue
+		}
 		m := c.detached(&d, n, own, &sub)
 		if !sub.changed {
 			continue

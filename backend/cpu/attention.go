@@ -63,7 +63,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 		return nil
 	}
 	s := n.Inputs[0].Type.Shape
-	if len(s) != 4 || s[2].Is(s2const(s[2])) && s[3].Is(s2const(s[3])) || axisOf(n, softmaxAxis(n), 4) != 3 {
+	if len(s) != 4 || isConstDim(s[2]) && isConstDim(s[3]) || axisOf(n, softmaxAxis(n), 4) != 3 {
 		return nil
 	}
 	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0]}
@@ -92,12 +92,9 @@ func attentionOf(n *graph.Node) *attentionForm {
 	return f
 }
 
-// s2const returns the value of a dim that is a number, and otherwise a number that it is not.
-func s2const(d graph.Dim) int64 {
-	if n, ok := d.Const(); ok {
-		return n
-	}
-	return -1
+func isConstDim(d graph.Dim) bool {
+	_, ok := d.Const()
+	return ok
 }
 
 // softmaxAxis is the default axis of a Softmax.

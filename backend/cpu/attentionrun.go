@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -60,9 +59,15 @@ const directRows = 8
 const blockRows = 64
 
 func planAttention(p *planner, n *graph.Node) error {
-	f, why := fusedAttention(n)
-	if why != nil {
-		return why
+	f, err := keep(p.e, n, func() (*attentionForm, error) {
+		f, why := fusedAttention(n)
+		if why != nil {
+			return nil, why
+		}
+		return f, nil
+	})
+	if err != nil {
+		return err
 	}
 	dq, dk, dv := p.Dims[fuse.Outer(n, f.q.value).ID], p.Dims[fuse.Outer(n, f.k.value).ID], p.Dims[fuse.Outer(n, f.v.value).ID]
 	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
@@ -232,5 +237,3 @@ func mask(x []float32, cond []byte, step int, where bool, number float32) {
 		}
 	}
 }
-
-var _ = tensor.Float32

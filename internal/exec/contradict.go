@@ -13,9 +13,14 @@ import (
 // admits reports whether the model can run with these values of symbols: with operands that contradict each other no step
 // may be made, and simplification may have removed the node that would fail.
 func (m *Machine) admits(b graph.Bindings) error {
-	if err := m.env.Shapes.Check(b); err != nil {
+	var passed graph.Bindings
+	if last := m.passed.Load(); last != nil {
+		passed = *last
+	}
+	if err := m.env.Shapes.CheckSince(b, passed); err != nil {
 		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
+	m.passed.Store(&b)
 	return nil
 }
 

@@ -84,6 +84,9 @@ type Machine struct {
 	clock atomic.Int64 // counts uses of specialisations and sessions
 	picky atomic.Bool  // an instance has turned down an operand as it lay
 
+	passed  atomic.Pointer[graph.Bindings] // the values of symbols that Env.Shapes has admitted last
+	planned atomic.Pointer[planned]        // the last memory plan of the main block
+
 	mu     sync.Mutex
 	specs  []*entry
 	recent [][]int     // the shapes that were used last, where Trim dropped their specialisation

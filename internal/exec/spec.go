@@ -195,6 +195,12 @@ func bufferError(st *Step, r *backend.Requirements, sub int, err error) error {
 	return stepError(st, err)
 }
 
+// planned is a memory plan, and what it was made for.
+type planned struct {
+	problem *schedule.Problem
+	plan    *schedule.Plan
+}
+
 // makePlan asks for offsets of everything in the block: values, the groups' buffers, and the arenas of regions.
 func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	b := s.block
@@ -214,9 +220,16 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 	if s.problem = prob; s.planOfBounds(m) {
 		return nil
 	}
+	if last := m.planned.Load(); last != nil && b == m.main && last.problem.Places(prob) {
+		s.plan, s.problem = last.plan, nil
+		return nil
+	}
 	plan, err := schedule.Make(ctx, prob, m.env.Verify)
 	if err != nil {
 		return fmt.Errorf("memory plan: %w", err)
+	}
+	if b == m.main {
+		m.planned.Store(&planned{prob, plan})
 	}
 	if s.plan = plan; b != m.main || len(m.env.Bounds) == 0 || m.bound != nil {
 		s.problem = nil

@@ -189,3 +189,13 @@ func (p *Problem) Covers(q *Problem) bool {
 			})
 	})
 }
+
+// Places reports whether the plan that was made for p is the one for q: all that takes room in it is the same.
+func (p *Problem) Places(q *Problem) bool {
+	return q != nil && slices.EqualFunc(p.Values, q.Values, func(a, b Value) bool {
+		return a == b || !a.Planned && !b.Planned && a.Device == b.Device && a.Keep == b.Keep
+	}) && slices.EqualFunc(p.Steps, q.Steps, func(a, b Step) bool {
+		return a.Substeps == b.Substeps && a.Lane == b.Lane && a.Barrier == b.Barrier && a.NoReuse == b.NoReuse && slices.Equal(a.Inputs, b.Inputs) &&
+			slices.Equal(a.Outputs, b.Outputs) && slices.Equal(a.InPlace, b.InPlace) && slices.Equal(a.Buffers, b.Buffers)
+	})
+}
