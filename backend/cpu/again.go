@@ -168,7 +168,6 @@ func (x *base) again(e *executable, b graph.Bindings, r *place.Reach) *instance 
 		return nil
 	})
 	if err != nil {
-		println("DEBUG again", err.Error(), p.Plan.Node.String())
 		return nil
 	}
 	in.slots, in.reqs = p.Slots, p.Reqs

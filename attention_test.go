@@ -1,0 +1,227 @@
+package carve_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// attentionStep is a random attention, with a cache or without, whose lengths are open, and what its inputs are.
+type attentionStep struct {
+	r                        *rand.Rand
+	text                     strings.Builder
+	heads, share, size, to   int
+	cached                   bool
+	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
+	declared, calls, outputs strings.Builder
+}
+
+func newAttentionStep(seed uint64) *attentionStep {
+	r := rand.New(rand.NewPCG(seed, 77))
+	a := &attentionStep{r: r, heads: 1 + r.IntN(3), share: 1 + r.IntN(3)*r.IntN(2), size: 1 + r.IntN(20), to: 1 + r.IntN(20), cached: r.IntN(4) > 0}
+	q := a.operand("q", a.heads*a.share, a.size, "")
+	k, v := a.operand("k", a.heads, a.size, "present_k"), a.operand("v", a.heads, a.to, "present_v")
+	k, v = a.repeat(k, a.size), a.repeat(v, a.to)
+	a.call("kt", "Transpose(%%%s; perm=[0, 1, 3, 2])", k)
+	a.call("s", "MatMul(%%%s, %%kt)", q)
+	s := a.terms("s")
+	a.call("p", "Softmax(%%%s; axis=%d)", s, []int{-1, 3}[r.IntN(2)])
+	a.call("m", "MatMul(%%p, %%%s)", v)
+	out := "m"
+	if r.IntN(3) > 0 {
+		a.call("y", "Transpose(%%m; perm=[0, 2, 1, 3])")
+		out = "y"
+	}
+	fmt.Fprintf(&a.outputs, "  output %%%s\n", out)
+	return a
+}
+
+func (a *attentionStep) call(name, format string, args ...any) {
+	fmt.Fprintf(&a.calls, "  %%%s = %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// input declares an input of float32, or of bool.
+func (a *attentionStep) input(name, kind string, dims ...string) {
+	fmt.Fprintf(&a.declared, "  input %%%s: %s[%s]\n", name, kind, strings.Join(dims, ","))
+	a.inputs = append(a.inputs, func(batch, rows, past int) (string, *tensor.Tensor) {
+		shape := make([]int, len(dims))
+		for i, d := range dims {
+			switch d {
+			case "batch":
+				shape[i] = batch
+			case "rows":
+				shape[i] = rows
+			case "past":
+				shape[i] = past
+			case "past+rows":
+				shape[i] = past + rows
+			default:
+				_, err := fmt.Sscan(d, &shape[i])
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		if kind == "bool" {
+			t := tensor.From(make([]bool, n), shape...)
+			for i := range t.Data {
+				t.Data[i] = byte(a.r.IntN(4) / 3)
+			}
+			return name, t
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(a.r.NormFloat64())
+		}
+		return name, tensor.From(x, shape...)
+	})
+}
+
+// operand declares queries, keys or values, by heads or with heads to be split, and what stands in front of them in a cache.
+func (a *attentionStep) operand(name string, heads, size int, present string) string {
+	h, n := fmt.Sprint(heads), fmt.Sprint(size)
+	switch a.r.IntN(3) {
+	case 0:
+		a.input(name, "f32", "batch", h, "rows", n)
+	case 1:
+		a.input(name+"0", "f32", "batch", "rows", h, n)
+		a.call(name, "Transpose(%%%s0; perm=[0, 2, 1, 3])", name)
+	default:
+		a.input(name+"0", "f32", "batch", "rows", fmt.Sprint(heads*size))
+		fmt.Fprintf(&a.declared, "  const %%%s_shape = i64[4]{0,0,%d,%d}\n", name, heads, size)
+		a.call(name+"1", "Reshape(%%%s0, %%%s_shape)", name, name)
+		a.call(name, "Transpose(%%%s1; perm=[0, 2, 1, 3])", name)
+	}
+	if present == "" || !a.cached {
+		return name
+	}
+	a.input("past_"+name, "f32", "batch", h, "past", n)
+	a.call(present, "Concat(%%past_%s, %%%s; axis=2)", name, name)
+	fmt.Fprintf(&a.outputs, "  output %%%s\n", present)
+	return present
+}
+
+// repeat has heads that share one of keys read it several times.
+func (a *attentionStep) repeat(v string, size int) string {
+	if a.share == 1 {
+		return v
+	}
+	fmt.Fprintf(&a.declared, "  const %%%s_two = i64[1]{2}\n  const %%%s_share = i64[5]{1,1,%d,1,1}\n  const %%%s_joined = i64[4]{0,%d,-1,%d}\n", v, v, a.share, v, a.heads*a.share, size)
+	a.call(v+"_5", "Unsqueeze(%%%s, %%%s_two)", v, v)
+	a.call(v+"_wide", "Expand(%%%s_5, %%%s_share)", v, v)
+	a.call(v+"_all", "Reshape(%%%s_wide, %%%s_joined)", v, v)
+	return v + "_all"
+}
+
+// terms changes scores in random ways.
+func (a *attentionStep) terms(s string) string {
+	keys := "rows"
+	if a.cached {
+		keys = "past+rows"
+	}
+	for i := range a.r.IntN(4) {
+		next := fmt.Sprintf("s%d", i)
+		number := fmt.Sprintf("number%d", i)
+		fmt.Fprintf(&a.declared, "  const %%%s = f32[]{%g}\n", number, 0.5+a.r.Float64())
+		shape := []string{[]string{"1", "batch"}[a.r.IntN(2)], []string{"1", fmt.Sprint(a.heads * a.share)}[a.r.IntN(2)],
+			[]string{"1", "rows"}[a.r.IntN(2)], []string{keys, keys, "1"}[a.r.IntN(3)]}
+		by := fmt.Sprintf("by%d", i)
+		switch a.r.IntN(6) {
+		case 0:
+			a.call(next, "Mul(%%%s, %%%s)", number, s)
+		case 1:
+			a.call(next, "Div(%%%s, %%%s)", s, number)
+		case 2:
+			a.input(by, "bool", shape...)
+			a.call(next, "Where(%%%s, %%%s, %%%s)", by, number, s)
+		case 3:
+			a.input(by, "bool", shape...)
+			a.call(next, "Where(%%%s, %%%s, %%%s)", by, s, number)
+		case 4:
+			a.input(by, "f32", shape...)
+			a.call(next, "Add(%%%s, %%%s)", s, by)
+		default:
+			a.input(by, "f32", shape...)
+			a.call(next, "Add(%%%s, %%%s)", by, s)
+		}
+		s = next
+	}
+	return s
+}
+
+func (a *attentionStep) String() string {
+	return "graph {\n  opset 18\n" + a.declared.String() + a.calls.String() + a.outputs.String() + "}"
+}
+
+func (a *attentionStep) feeds(batch, rows, past int) map[string]tensor.Value {
+	out := map[string]tensor.Value{}
+	for _, in := range a.inputs {
+		name, t := in(batch, rows, past)
+		out[name] = t
+	}
+	return out
+}
+
+func checkAttention(ctx context.Context, seed uint64, lengths int) {
+	GinkgoHelper()
+	a := newAttentionStep(seed)
+	m := carve.FromGraph(graphOf(a.String()))
+	defer m.Close()
+	var programs []*carve.Program
+	set := map[string]string{}
+	if seed%3 == 0 {
+		set["isa"] = "portable"
+	}
+	for _, o := range []*carve.Options{{Backends: onReference}, {Backends: []backend.Config{{Name: "cpu", Options: set}}, Verify: true, Poison: true, Threads: 1 + int(seed%2)}} {
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred(), "seed %d\n%v", seed, a)
+		defer p.Close()
+		programs = append(programs, p)
+	}
+	batch, rows, past := 1+a.r.IntN(2), 1, a.r.IntN(4)
+	for i := range lengths {
+		switch a.r.IntN(8) {
+		case 0:
+			batch, rows, past = 1+a.r.IntN(3), []int{1, 2, 9, 70}[a.r.IntN(4)], a.r.IntN(90)
+		default:
+			rows, past = 1, past+rows
+		}
+		if !a.cached {
+			past = 0
+			rows = 1 + i
+		}
+		feeds := a.feeds(batch, rows, past)
+		want, err := programs[0].Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred(), "seed %d\n%v", seed, a)
+		got, err := programs[1].Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred(), "seed %d\n%v", seed, a)
+		Expect(apart(got, want)).To(BeEmpty(), "seed %d: batch %d, rows %d, past %d\n%v", seed, batch, rows, past, a)
+	}
+	report, err := programs[1].Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(report.Groups).To(ContainElement(HaveField("Ops", ContainElement("attention"))), "seed %d\n%v", seed, a)
+}
+
+var _ = Describe("attention of open lengths", func() {
+	It("is one node, which gives what its operators give, whatever the lengths were before", func(ctx SpecContext) {
+		for seed := range uint64(60) {
+			checkAttention(ctx, seed, 12)
+		}
+	})
+
+	It("is one node: many", Label("soak"), func(ctx SpecContext) {
+		for seed := range uint64(3000) {
+			checkAttention(ctx, 100+seed, 20)
+		}
+	})
+})
