@@ -3,7 +3,9 @@
 // some time. It prints medians over the rounds, the ratios round by round with their intervals, and geometric means, as a Markdown
 // table.
 //
-//	go run ./internal/bench/mxnet -python PYTHON [-models resnet50_v1,lstm_lm] [-threads 1,2] [-backend cpu] [-rounds 5] [-seconds 1]
+//	go run ./internal/bench/mxnet -python PYTHON [-models resnet50_v1,lstm_lm|few] [-threads 1,2] [-backend cpu] [-rounds 5] [-seconds 1] [-dir DIR]
+//
+// -models few is one model of each family. With -dir models are made once, in that folder, and stay there: -rounds 0 only makes them.
 //
 // PYTHON is an interpreter that has mxnet 1.9.1. What MXNet does by default stays: oneDNN, and its fusions, which binding applies.
 // Both sides load files from the system's cache.
@@ -38,6 +40,7 @@ import (
 type options struct {
 	python           mxnettest.Python
 	models, backends string
+	dir              string
 	threads          []int
 	rounds           int
 	seconds          float64
@@ -45,20 +48,21 @@ type options struct {
 
 func main() {
 	python := flag.String("python", "", "Python interpreter that has mxnet 1.9.1")
-	models := flag.String("models", "", "names, comma-separated; all by default")
+	models := flag.String("models", "", "names, comma-separated, or few for one of each family; all by default")
+	dir := flag.String("dir", "", "folder in which models are made, and kept for the next time; a temporary one by default")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	backends := flag.String("backend", "cpu", "backends of carve, comma-separated")
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
 	worker := flag.String("worker", "", "internal: measure the model of this prefix")
 	flag.Parse()
-	o := options{python: mxnettest.Python(*python), models: *models, backends: *backends, rounds: *rounds, seconds: *seconds}
+	o := options{python: mxnettest.Python(*python), models: *models, backends: *backends, rounds: *rounds, seconds: *seconds, dir: *dir}
 	err := o.count(*threads)
 	switch {
 	case err != nil:
 	case *worker != "":
 		err = o.work(*worker)
-	case *python == "" || *rounds < 1:
+	case *python == "" || *rounds < 1 && *dir == "":
 		err = errors.New("-python PYTHON and at least one round are needed")
 	default:
 		err = o.measure(context.Background())
@@ -81,16 +85,23 @@ func (o *options) count(list string) error {
 	return nil
 }
 
+// few are models of which each stands for its family.
+var few = []string{"resnet18_v1", "resnet50_v2", "vgg11", "vgg16_bn", "alexnet", "densenet121", "squeezenet1.1", "inceptionv3", "mobilenet1.0",
+	"mobilenetv2_1.0", "mobilenetv3", "ssd_resnet18", "ssd_mobilenet", "ssd_vgg16", "lstm_lm", "gru_lm", "transformer"}
+
 // ratios are those of a model at a number of threads, carve's times by MXNet's.
 type ratios struct{ run, create paired.Ratio }
 
 func (o *options) measure(ctx context.Context) error {
 	names := strings.Split(o.models, ",")
-	if o.models == "" {
+	switch o.models {
+	case "":
 		var err error
 		if names, err = o.python.ModelNames(ctx); err != nil {
 			return err
 		}
+	case "few":
+		names = few
 	}
 	fmt.Println("| model | threads | carve ms | MXNet ms | ratio | carve, first result ms | MXNet ms | ratio |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|")
@@ -101,6 +112,9 @@ func (o *options) measure(ctx context.Context) error {
 		}
 	}
 	for _, n := range o.threads {
+		if o.rounds < 1 {
+			break
+		}
 		var run, create, slowest, slowestCreate float64
 		for _, r := range found[n] {
 			run += math.Log(r.run.Median)
@@ -114,15 +128,29 @@ func (o *options) measure(ctx context.Context) error {
 	return nil
 }
 
-// model measures one model at every number of threads, and takes its files away again.
+// files makes a model, where it is not there from another time, and returns its folder and what takes that away.
+func (o *options) files(ctx context.Context, name string) (dir string, remove func(), err error) {
+	if o.dir != "" {
+		if _, err := os.Stat(filepath.Join(o.dir, name+"-outputs.npz")); err == nil {
+			return o.dir, func() {}, nil
+		}
+		return o.dir, func() {}, o.python.Model(ctx, o.dir, name)
+	}
+	if dir, err = os.MkdirTemp("", "carve-bench"); err != nil {
+		return "", nil, err
+	}
+	return dir, func() { os.RemoveAll(dir) }, o.python.Model(ctx, dir, name)
+}
+
+// model measures one model at every number of threads.
 func (o *options) model(ctx context.Context, name string, found map[int][]ratios) error {
-	dir, err := os.MkdirTemp("", "carve-bench")
+	dir, remove, err := o.files(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if err := o.python.Model(ctx, dir, name); err != nil {
-		return err
+	defer remove()
+	if o.rounds < 1 {
+		return nil
 	}
 	for _, n := range o.threads {
 		var run, create [2][]float64
