@@ -108,50 +108,56 @@ func (x *fault) port(name string, kind error) error {
 }
 
 // checkInput validates input i.
-func (s *Session) checkInput(i int) error {
-	v := s.m.main.Graph.Inputs[i]
-	if x := s.m.checkOperand(v, &s.ins[i]); x != nil {
+func (s *Session) checkInput(i int) error { return s.m.checkInput(i, &s.ins[i]) }
+
+func (m *Machine) checkInput(i int, o *Operand) error {
+	v := m.main.Graph.Inputs[i]
+	if x := m.checkOperand(v, o); x != nil {
 		return x.port(v.Name, ErrInput)
 	}
 	return nil
 }
 
 func (s *Session) badOutput(i int, problem, expected, found string) error {
-	return &PortError{Name: s.m.env.OutputNames[i], Problem: problem, Expected: expected, Found: found, Kind: ErrOutput}
+	return s.m.badOutput(i, problem, expected, found)
 }
 
-// checkOutput validates output i before the run, as far as its shape is known.
-func (s *Session) checkOutput(f *frame, i, slot int) error {
-	o := &s.outs[i]
+func (m *Machine) badOutput(i int, problem, expected, found string) error {
+	return &PortError{Name: m.env.OutputNames[i], Problem: problem, Expected: expected, Found: found, Kind: ErrOutput}
+}
+
+// checkOutput validates output i before a run, as far as its shape is known: dims where it is not nil.
+func (m *Machine) checkOutput(i int, dims []int, ins, outs []Operand) error {
+	o := &outs[i]
 	if o.Tensor == nil {
 		return nil
 	}
-	v := s.m.main.Slots[slot].Value
-	if x := s.m.checkOperand(v, o); x != nil {
-		return x.port(s.m.env.OutputNames[i], ErrOutput)
+	v := m.main.Slots[m.main.Outputs[i]].Value
+	if x := m.checkOperand(v, o); x != nil {
+		return x.port(m.env.OutputNames[i], ErrOutput)
 	}
-	if d := f.s.dims[slot]; d != nil && !slices.Equal(d, o.Shape) {
-		return s.badOutput(i, "wrong shape", fmt.Sprint(d), fmt.Sprint(o.Shape))
+	if dims != nil && !slices.Equal(dims, o.Shape) {
+		return m.badOutput(i, "wrong shape", fmt.Sprint(dims), fmt.Sprint(o.Shape))
 	}
 	if o.DType == tensor.String && !o.IsCompact() {
-		return s.badOutput(i, "strings have no strides", "none", fmt.Sprint(o.Strides))
+		return m.badOutput(i, "strings have no strides", "none", fmt.Sprint(o.Strides))
 	}
 	if !disjoint(o.Tensor) {
-		return s.badOutput(i, "its elements share memory", "a place for each", fmt.Sprintf("strides %v of %v", o.Strides, o.Shape))
+		return m.badOutput(i, "its elements share memory", "a place for each", fmt.Sprintf("strides %v of %v", o.Strides, o.Shape))
 	}
 	if o.Device.IsHost() && !alignedTo(o.Tensor, 1) {
 		size := min(o.DType.Size(), 8)
 		at := uintptr(unsafe.Pointer(&o.Data[o.Offset])) % uintptr(size)
-		return s.badOutput(i, "storage is not aligned for its dtype", fmt.Sprintf("a multiple of %d bytes", size), fmt.Sprintf("%d beyond one", at))
+		return m.badOutput(i, "storage is not aligned for its dtype", fmt.Sprintf("a multiple of %d bytes", size), fmt.Sprintf("%d beyond one", at))
 	}
-	for k := range s.ins {
-		if s.ins[k].Tensor != nil && s.m.overlap(o, &s.ins[k]) {
-			return s.badOutput(i, "overlaps input "+s.m.main.Graph.Inputs[k].Name, "", "")
+	for k := range ins {
+		if ins[k].Tensor != nil && m.overlap(o, &ins[k]) {
+			return m.badOutput(i, "overlaps input "+m.main.Graph.Inputs[k].Name, "", "")
 		}
 	}
-	for k := range s.outs[:i] {
-		if s.outs[k].Tensor != nil && s.m.overlap(o, &s.outs[k]) {
-			return s.badOutput(i, "overlaps output "+s.m.env.OutputNames[k], "", "")
+	for k := range outs[:i] {
+		if outs[k].Tensor != nil && m.overlap(o, &outs[k]) {
+			return m.badOutput(i, "overlaps output "+m.env.OutputNames[k], "", "")
 		}
 	}
 	return nil

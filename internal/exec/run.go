@@ -14,24 +14,9 @@ import (
 // Run computes the outputs for inputs given by name, like Program.Run, in this session. Values are tensors, also on devices,
 // *Operand, and what the model's types ask for; outputs that Env.Leave leaves on a device are *Operand.
 func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (_ map[string]tensor.Value, err error) {
-	main := s.m.main
-	values := make([]tensor.Value, len(main.Inputs))
-	found := 0
-	for i, v := range main.Graph.Inputs {
-		x, ok := inputs[v.Name]
-		if ok {
-			found++
-		}
-		if d := s.m.env.Defaults[i]; d != nil && (!ok || x == nil) {
-			x, ok = d, true
-		}
-		if !ok || x == nil {
-			return nil, &PortError{Name: v.Name, Problem: "missing", Expected: v.Type.String(), Found: "nothing", Kind: ErrInput}
-		}
-		values[i] = x
-	}
-	if found < len(inputs) {
-		return nil, unknownInput(main.Graph.Inputs, inputs)
+	values, err := s.m.Named(inputs)
+	if err != nil {
+		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, err
@@ -225,7 +210,7 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	if err := s.counts(len(inputs), len(outputs)); err != nil {
+	if err := s.m.counts(len(inputs), len(outputs)); err != nil {
 		return err
 	}
 	defer s.forget()
@@ -244,7 +229,7 @@ func (s *Session) Enqueue(ctx context.Context, inputs, outputs []*Operand) (devi
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.counts(len(inputs), len(outputs)); err != nil {
+	if err := s.m.counts(len(inputs), len(outputs)); err != nil {
 		return nil, err
 	}
 	defer s.forget()
@@ -261,8 +246,8 @@ func (s *Session) Enqueue(ctx context.Context, inputs, outputs []*Operand) (devi
 	return s.compute(ctx, true)
 }
 
-func (s *Session) counts(inputs, outputs int) error {
-	main := s.m.main
+func (m *Machine) counts(inputs, outputs int) error {
+	main := m.main
 	if inputs != len(main.Inputs) {
 		return &PortError{Name: "inputs", Problem: "wrong number", Expected: fmt.Sprint(len(main.Inputs)), Found: fmt.Sprint(inputs), Kind: ErrInput}
 	}
@@ -289,7 +274,7 @@ func (s *Session) compute(ctx context.Context, ahead bool) (device.Event, error)
 	}
 	defer s.run.End()
 	for i, slot := range main.Outputs {
-		if err := s.checkOutput(f, i, slot); err != nil {
+		if err := s.m.checkOutput(i, f.s.dims[slot], s.ins, s.outs); err != nil {
 			return nil, err
 		}
 	}

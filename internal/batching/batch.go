@@ -1,0 +1,329 @@
+package batching
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// batch is a run of several calls, or one with padding.
+type batch struct {
+	id       uint64
+	lane     *lane
+	bucket   int
+	rows     int
+	reason   Reason
+	calls    []*Call // the leader first
+	m        *memory
+	keep     bool // somebody keeps the outputs
+	refs     int  // calls that have not left
+	assemble time.Duration
+	took     time.Duration
+	err      error
+}
+
+// lead runs a call that has a slot, with others. It is called with mu held, and unlocks it.
+func (q *Queue) lead(ctx context.Context, c *Call) error {
+	c.state, c.reason = leading, Idle
+	switch {
+	case c.lane == q.alone:
+		c.reason = Alone
+	case q.o.Delay > 0:
+		if err := q.gather(ctx, c); err != nil {
+			q.counts.Gone++
+			q.pass()
+			q.mu.Unlock()
+			return err
+		}
+	}
+	b := q.claim(c)
+	q.mu.Unlock()
+	if b != nil {
+		q.run(b)
+	}
+	return c.err
+}
+
+// gather waits for more rows, until it is time to begin. It is called with mu held, which it gives up in between.
+func (q *Queue) gather(ctx context.Context, c *Call) error {
+	l := c.lane
+	l.gathering = c
+	defer func() { l.gathering = nil }()
+	for {
+		var until time.Time
+		if c.reason, until = q.due(c); c.reason == Full || c.reason == Ending {
+			return nil
+		}
+		d := time.Until(until)
+		if d <= 0 {
+			return nil
+		}
+		if c.timer == nil {
+			c.timer = time.NewTimer(d)
+		} else {
+			c.timer.Reset(d)
+		}
+		q.mu.Unlock()
+		var err error
+		select {
+		case <-c.wake:
+		case <-c.timer.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		c.timer.Stop()
+		q.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// due returns when a run that c gathers begins at the latest, and why then. It is called with mu held.
+func (q *Queue) due(c *Call) (Reason, time.Time) {
+	l := c.lane
+	rows := c.Rows + l.rows
+	switch {
+	case rows >= q.most():
+		return Full, time.Time{}
+	case q.ending != nil:
+		return Ending, time.Time{}
+	}
+	reason, at := Delay, c.entered.Add(q.o.Delay)
+	usual := l.usual(rows)
+	for x := c; x != nil; x = l.after(x, c) {
+		if first := x.deadline.Add(-usual); !x.deadline.IsZero() && first.Before(at) {
+			reason, at = Deadline, first
+		}
+	}
+	return reason, at
+}
+
+// after returns the call behind x, where leader stands in front of those that wait.
+func (l *lane) after(x, leader *Call) *Call {
+	if x == leader {
+		return l.head
+	}
+	return x.next
+}
+
+// claim makes the run that c leads of c and of those behind it that have room. nil is a run of c's own. It is called with mu held.
+func (q *Queue) claim(c *Call) *batch {
+	q.runs++
+	n, l := &q.counts, c.lane
+	n.Runs++
+	c.ID, c.Of, c.began, c.bucket = q.runs, c.Rows, time.Now(), q.bucketOf(c.Rows)
+	c.Queued = c.began.Sub(c.entered)
+	if c.lane == q.alone {
+		n.turn(c)
+		n.Reasons[Alone]++
+		c.Direct = true
+		return nil
+	}
+	rows := c.Rows
+	if l.head != nil && rows+l.head.Rows <= q.most() || rows < q.o.Buckets[c.bucket] || c.length < l.length {
+		b := q.batch(c)
+		q.counts.Reasons[b.reason]++
+		for _, x := range b.calls {
+			n.turn(x)
+		}
+		n.Padding += uint64(q.o.Buckets[b.bucket] - b.rows)
+		q.spread(l)
+		return b
+	}
+	if l.head != nil {
+		c.reason = Full
+	}
+	n.turn(c)
+	n.Reasons[c.reason]++
+	c.Direct = true
+	q.spread(l)
+	return nil
+}
+
+// turn counts a call that has its turn.
+func (n *Counts) turn(c *Call) {
+	n.Calls++
+	n.Rows += uint64(c.Rows)
+}
+
+// batch returns the run of several that c leads. It is called with mu held.
+func (q *Queue) batch(c *Call) *batch {
+	l := c.lane
+	b := &batch{}
+	if n := len(q.spare); n > 0 {
+		b, q.spare = q.spare[n-1], q.spare[:n-1]
+	}
+	*b = batch{id: c.ID, lane: l, calls: append(b.calls[:0], c), rows: c.Rows, keep: c.Keep}
+	for x := l.head; x != nil && b.rows+x.Rows <= q.most(); x = l.head {
+		q.remove(x)
+		x.state, x.First, x.Queued, x.ID = claimed, b.rows, c.began.Sub(x.entered), c.ID
+		b.rows += x.Rows
+		b.keep = b.keep || x.Keep
+		b.calls = append(b.calls, x)
+	}
+	b.reason = c.reason
+	if b.rows == q.most() || l.head != nil {
+		b.reason = Full
+	}
+	b.bucket, b.refs = q.bucketOf(b.rows), len(b.calls)
+	for _, x := range b.calls {
+		x.batch, x.Of, x.bucket = b, b.rows, b.bucket
+	}
+	if b.m = l.take(b.bucket); b.m == nil {
+		b.m = &memory{}
+	}
+	if b.keep { // its outputs are not the Queue's any more
+		b.m.out = nil
+	}
+	return b
+}
+
+// spread gives free slots to calls of a lane that were behind one that gathered. It is called with mu held.
+func (q *Queue) spread(l *lane) {
+	for l.gathering = nil; l.head != nil && q.counts.Running < q.o.Slots; {
+		q.counts.Running++
+		q.pass()
+	}
+}
+
+// run runs a batch to its end.
+func (q *Queue) run(b *batch) {
+	defer func() {
+		if r := recover(); r != nil { // the leader's caller gets it; the others get an error
+			b.err = fmt.Errorf("panic: %v", r)
+			for _, c := range b.calls {
+				c.err = b.err
+			}
+			q.complete(b)
+			panic(r)
+		}
+	}()
+	start := time.Now()
+	padded := q.o.Buckets[b.bucket]
+	b.err = b.lane.fill(b.m, padded)
+	if b.err == nil {
+		b.copyIn(padded)
+	}
+	b.assemble = time.Since(start)
+	q.release(b)
+	if b.err == nil {
+		start = time.Now()
+		b.err = q.o.Run(context.Background(), b.m.in, b.m.out)
+		b.took = time.Since(start)
+	}
+	if b.err != nil && len(b.calls) > 1 && !q.o.Fatal(b.err) {
+		q.again(b)
+	} else {
+		for _, c := range b.calls {
+			c.err = b.err
+		}
+	}
+	q.complete(b)
+	if q.o.Ran != nil {
+		q.o.Ran(Run{ID: b.id, Calls: len(b.calls), Rows: b.rows, Padded: padded, Reason: b.reason, Assemble: b.assemble, Took: b.took, Err: b.err})
+	}
+}
+
+// copyIn copies inputs together. Rows behind the last are the first once more: data that a model takes.
+func (b *batch) copyIn(padded int) {
+	for i, dst := range b.m.in {
+		if dst == nil {
+			continue
+		}
+		for _, c := range b.calls {
+			CopyRows(dst, c.First, c.Inputs[i], 0, c.Rows)
+		}
+		for at := b.rows; at < padded; at++ {
+			CopyRows(dst, at, dst, 0, 1)
+		}
+	}
+}
+
+// release says that the inputs of calls are not needed any more: those may go whose context has ended.
+func (q *Queue) release(b *batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range b.calls[1:] {
+		c.state = running
+		if c.leaves {
+			c.state = abandoned
+			c.wake <- struct{}{}
+		}
+	}
+}
+
+// again runs the calls of a run that has failed one by one, so that a fault in one's rows is only its own.
+func (q *Queue) again(b *batch) {
+	for _, c := range b.calls {
+		q.mu.Lock()
+		gone, bucket := c.state == abandoned, q.bucketOf(c.Rows)
+		if gone {
+			q.mu.Unlock()
+			continue
+		}
+		q.counts.Again++
+		m := b.lane.take(bucket)
+		q.mu.Unlock()
+		if m == nil {
+			m = &memory{}
+		}
+		if c.err = b.lane.fill(m, q.o.Buckets[bucket]); c.err != nil {
+			continue
+		}
+		for i, dst := range m.in {
+			if dst == nil {
+				continue
+			}
+			for at := range q.o.Buckets[bucket] {
+				CopyRows(dst, at, b.m.in[i], c.First+min(at, c.Rows-1), 1)
+			}
+		}
+		if c.err = q.o.Run(context.Background(), m.in, m.out); c.err == nil {
+			for i, dst := range b.m.out {
+				CopyRows(dst, c.First, m.out[i], 0, c.Rows)
+			}
+		}
+		q.mu.Lock()
+		b.lane.give(bucket, m)
+		q.mu.Unlock()
+	}
+}
+
+// complete gives the results to the calls, and the slot to the next.
+func (q *Queue) complete(b *batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b.err == nil {
+		b.lane.took(b.bucket, b.took)
+	}
+	for i, c := range b.calls {
+		c.Results, c.Assemble, c.Took = b.m.out, b.assemble, b.took
+		switch {
+		case i == 0: // the leader, which is awake
+		case c.state == abandoned:
+			c.batch, c.state = nil, idle
+			q.unref(b)
+			if c.left {
+				q.recycle(c)
+			}
+		default:
+			c.state = done
+			c.wake <- struct{}{}
+		}
+	}
+	q.pass()
+}
+
+// unref counts a call less that reads a run's results. Behind the last its memory is used again. It is called with mu held.
+func (q *Queue) unref(b *batch) {
+	if b.refs--; b.refs > 0 {
+		return
+	}
+	if b.keep {
+		b.m.out = nil
+	}
+	b.lane.give(b.bucket, b.m)
+	clear(b.calls)
+	q.spare = append(q.spare, b)
+}
