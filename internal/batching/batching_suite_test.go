@@ -1,0 +1,18 @@
+package batching
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// Specs with a label take long: they run where a filter asks for them.
+func TestBatching(t *testing.T) {
+	RegisterFailHandler(Fail)
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "!/./"
+	}
+	RunSpecs(t, "batching", suite, reporter)
+}
