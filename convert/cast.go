@@ -42,7 +42,7 @@ func PlanHostCast(from, to graph.Layout, src, dst tensor.DType, dims []int) (Mov
 		}
 		target, source := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(target, dst.Size()) && aligned(source, src.Size())) {
-			return fast.run(ctx, target, source, x.Workers)
+			return fast.run(ctx, target, source, x)
 		}
 		return slow(ctx, target, source, x)
 	}, nil

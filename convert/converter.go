@@ -34,6 +34,8 @@ type Converter struct {
 	Supports func(dt tensor.DType, rank int) bool
 	// Rounds says that the converter computes: what it makes, and makes of that again, differs by rounding. Others move elements.
 	Rounds bool
+	// Spreads says that a Move spreads its work over Exec.Workers, in parts of some 100 KiB, and tells Exec.Progress of them.
+	Spreads bool
 	// Size returns the bytes of a tensor in the opaque layouts among From and To. It is required where one is opaque.
 	Size func(f graph.Format, dt tensor.DType, dims []int) (int64, error)
 	// Plan prepares the conversion of tensors of one dtype and logical shape. The Move that it returns is called any number
@@ -52,6 +54,9 @@ type Move func(ctx context.Context, dst, src *tensor.Tensor, x Exec) error
 type Exec struct {
 	Workers *device.Workers // for work on the host; nil means that it is serial
 	Stream  device.Stream   // of the Converter's StreamDevice; nil means that the Move is over when it returns
+	// Progress, where it is not nil, is told how many bytes of the source a part of the work has read for the last time, on the
+	// goroutine that did it. Moves of converters that do not spread their work need not tell.
+	Progress func(bytes int)
 }
 
 // StreamDevice returns the device whose stream a conversion goes on: that of From, and that of To where From is the host's.

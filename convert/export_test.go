@@ -23,7 +23,7 @@ func PlanGeneric(from, to graph.Layout, dt tensor.DType, dims []int, table bool)
 		r = tableReorder(src, dst, dt.Size())
 	}
 	return func(ctx context.Context, d, s *tensor.Tensor, x Exec) error {
-		return r.run(ctx, d.Data, s.Data, x.Workers)
+		return r.run(ctx, d.Data, s.Data, x)
 	}, nil
 }
 

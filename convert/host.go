@@ -13,7 +13,7 @@ import (
 // hostConverter is the reorder between two described host layouts.
 func hostConverter(from, to graph.Format) Converter {
 	return Converter{
-		Name: "host-reorder", From: from, To: to, Cost: hostCost(from.Layout, to.Layout),
+		Name: "host-reorder", From: from, To: to, Cost: hostCost(from.Layout, to.Layout), Spreads: true,
 		Supports: func(dt tensor.DType, _ int) bool { return dt.Size() > 0 },
 		Plan: func(dt tensor.DType, dims []int) (Move, error) {
 			return PlanHost(from.Layout, to.Layout, dt, dims)
@@ -100,9 +100,9 @@ func moveOf(every, fast *reorderer, need [2]int, size int, what string) Move {
 		}
 		to, from := d.Data[d.Offset:d.Offset+need[1]], s.Data[s.Offset:s.Offset+need[0]]
 		if fast != nil && (unalignedAccess || aligned(to, size) && aligned(from, size)) {
-			return fast.run(ctx, to, from, x.Workers)
+			return fast.run(ctx, to, from, x)
 		}
-		return every.run(ctx, to, from, x.Workers)
+		return every.run(ctx, to, from, x)
 	}
 }
 

@@ -42,9 +42,9 @@ func newReorderer(items, bytes int, move func(dst, src []byte, lo, hi int)) *reo
 	return r
 }
 
-// run moves src to dst, on the workers where it is worth it. It returns ctx's error where ctx ended before the
+// run moves src to dst, on the workers where it is worth it, and tells of parts of the source that it has read. It returns ctx's error where ctx ended before the
 // last chunk was begun; the target's content is not defined then.
-func (r *reorderer) run(ctx context.Context, dst, src []byte, w *device.Workers) error {
+func (r *reorderer) run(ctx context.Context, dst, src []byte, x Exec) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -53,15 +53,18 @@ func (r *reorderer) run(ctx context.Context, dst, src []byte, w *device.Workers)
 			clear(dst)
 		}
 		r.move(dst, src, 0, r.chunks)
+		if x.Progress != nil {
+			x.Progress(len(src))
+		}
 		return nil
 	}
 	j := r.jobs.Get().(*job)
-	j.ctx, j.dst, j.src = ctx, dst, src
+	j.ctx, j.dst, j.src, j.progress = ctx, dst, src, x.Progress
 	if r.zero {
-		j.clear(w)
+		j.clear(x.Workers)
 	}
-	w.Parallel(r.chunks, j.part)
-	j.ctx, j.dst, j.src = nil, nil, nil
+	x.Workers.Parallel(r.chunks, j.part)
+	j.ctx, j.dst, j.src, j.progress = nil, nil, nil, nil
 	r.jobs.Put(j)
 	return ctx.Err()
 }
@@ -71,6 +74,7 @@ type job struct {
 	r        *reorderer
 	ctx      context.Context
 	dst, src []byte
+	progress func(bytes int) // nil where nobody wants to know
 	part     func(lo, hi int)
 	wipe     func(lo, hi int)
 }
@@ -78,6 +82,9 @@ type job struct {
 func (j *job) work(lo, hi int) {
 	for ; lo < hi && j.ctx.Err() == nil; lo++ {
 		j.r.move(j.dst, j.src, lo, lo+1)
+		if j.progress != nil {
+			j.progress(len(j.src) / j.r.chunks)
+		}
 	}
 }
 

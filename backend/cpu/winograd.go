@@ -132,24 +132,43 @@ func (b cpu) winogradConverters(l graph.Layout, m int) []convert.Converter {
 		w, err := of(dims)
 		return 4 * int64(w.Floats()), err
 	}
-	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte) error) convert.Converter {
-		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: true, Size: size,
+	one := func(name string, from, to graph.Format, move func(w winograd.Weights, dst, src []byte, lo, hi int) error) convert.Converter {
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: true, Spreads: true, Size: size,
 			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank == 4 },
 			Plan: func(_ tensor.DType, dims []int) (convert.Move, error) {
 				w, err := of(dims)
 				if err != nil {
 					return nil, err
 				}
-				return func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
-					return move(w, dst.Data[dst.Offset:], src.Data[src.Offset:])
-				}, nil
+				return spread(w.Chunks(), func(dst, src []byte, lo, hi int) error { return move(w, dst, src, lo, hi) }), nil
 			}}
 	}
 	return []convert.Converter{
-		one("cpu-winograd", graph.HostFormat, graph.On(l), func(w winograd.Weights, dst, src []byte) error {
-			return w.Pack(place.Elements[float32](dst), src, 0, w.Chunks())
+		one("cpu-winograd", graph.HostFormat, graph.On(l), func(w winograd.Weights, dst, src []byte, lo, hi int) error {
+			return w.Pack(place.Elements[float32](dst), src, lo, hi)
 		}),
-		one("cpu-unwinograd", graph.On(l), graph.HostFormat, func(w winograd.Weights, dst, src []byte) error {
-			return w.Unpack(dst, place.Elements[float32](src), 0, w.Chunks())
+		one("cpu-unwinograd", graph.On(l), graph.HostFormat, func(w winograd.Weights, dst, src []byte, lo, hi int) error {
+			return w.Unpack(dst, place.Elements[float32](src), lo, hi)
 		})}
+}
+
+// spread makes a Move of one that converts chunks, at least one and each of about as many bytes. The errors of part depend on sizes alone.
+func spread(chunks int, part func(dst, src []byte, lo, hi int) error) convert.Move {
+	return func(ctx context.Context, dst, src *tensor.Tensor, x convert.Exec) error {
+		to, from := dst.Data[dst.Offset:], src.Data[src.Offset:]
+		if err := part(to, from, 0, 0); err != nil {
+			return err
+		}
+		x.Workers.Parallel(chunks, func(lo, hi int) {
+			for ; lo < hi && ctx.Err() == nil; lo++ {
+				if err := part(to, from, lo, lo+1); err != nil {
+					panic(err)
+				}
+				if x.Progress != nil {
+					x.Progress(len(from) / chunks)
+				}
+			}
+		})
+		return ctx.Err()
+	}
 }

@@ -3,6 +3,7 @@ package mxnet
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/carve-dev/carve/graph"
 )
@@ -38,23 +39,32 @@ type operator struct {
 	takesReal bool // its inputs may be numbers in place of 32-bit integers
 }
 
-// operators is the table, by MXNet's names. It is filled by init, since operators with bodies translate others.
-var operators = map[string]operator{}
+// table is the table of operators, which most programs never ask for. It is made by a function, since operators with bodies translate
+// others.
+var table struct {
+	once sync.Once
+	rows map[string]operator
+}
 
-func init() {
-	for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
-		indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
-		controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), numpyOperators(), linearOperators(), pictureOperators(), refusedOperators()} {
-		for name, x := range family {
-			if _, twice := operators[name]; twice {
-				panic("mxnet: two translations of " + name)
+// operators returns the table, by MXNet's names.
+func operators() map[string]operator {
+	table.once.Do(func() {
+		table.rows = map[string]operator{}
+		for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
+			indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
+			controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), numpyOperators(), linearOperators(), pictureOperators(), refusedOperators()} {
+			for name, x := range family {
+				if _, twice := table.rows[name]; twice {
+					panic("mxnet: two translations of " + name)
+				}
+				table.rows[name] = x
 			}
-			operators[name] = x
 		}
-	}
-	for _, name := range storageNames {
-		operators["_sparse_"+name] = operators[name]
-	}
+		for _, name := range storageNames {
+			table.rows["_sparse_"+name] = table.rows[name]
+		}
+	})
+	return table.rows
 }
 
 // storageNames are operators that MXNet knows under a second name, with _sparse_ in front: they compute the same of dense operands.
@@ -75,8 +85,8 @@ type Operator struct {
 // Operators returns every operator that is known, sorted by name.
 func Operators() []Operator {
 	var out []Operator
-	for _, name := range slices.Sorted(maps.Keys(operators)) {
-		x := operators[name]
+	for _, name := range slices.Sorted(maps.Keys(operators())) {
+		x := operators()[name]
 		out = append(out, Operator{name, x.support, x.note})
 	}
 	return out

@@ -140,7 +140,7 @@ func (t *translator) label(name string) string {
 
 // translate adds what a node stands for.
 func (s *scope) translate(n *Node) (out []*graph.Value, err error) {
-	kind, ok := operators[n.Op]
+	kind, ok := operators()[n.Op]
 	if !ok {
 		return nil, fmt.Errorf("%w: %.80q", ErrOperator, n.Op)
 	}

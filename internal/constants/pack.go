@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -14,8 +15,8 @@ import (
 	"github.com/carve-dev/carve/internal/pool"
 )
 
-// Sizes of packing, in bytes. Constants from largePack on are packed one after the other by all threads
-// together, smaller ones by one thread each. Packed constants lie in one allocation: they share its large pages, whose first
+// Sizes of packing, in bytes. Constants from largePack on that are a large part of all are packed one after the other by all threads
+// together, the others by one thread each. Packed constants lie in one allocation: they share its large pages, whose first
 // touch costs a tenth of that of small ones.
 const (
 	largePack = 1 << 20
@@ -23,7 +24,7 @@ const (
 	packSlack = 64 // behind each constant, so that kernels may read whole vectors
 	// evictEvery is how much is packed before the pages of the model's files that were read are given back: they are not
 	// needed any more, but would count as the process's memory.
-	evictEvery = 64 << 20
+	evictEvery = 16 << 20
 )
 
 // Packer converts the constants of one Program. It is safe for concurrent use.
@@ -53,6 +54,7 @@ type packing struct {
 	mem    device.Memory
 	shared bool
 	hop    convert.Move // where one hop in host memory does it
+	spread bool         // the hop is work for all threads
 	done   bool
 }
 
@@ -144,8 +146,9 @@ func (p *Packer) missing(list []Request) []*packing {
 // packRun is one call of Pack.
 type packRun struct {
 	*Packer
-	ctx context.Context
-	job Job
+	ctx       context.Context
+	job       Job
+	unevicted atomic.Int64 // bytes read since pages were given back
 }
 
 // run gives every packing its memory and fills it. After an error nothing of it is kept.
@@ -169,14 +172,7 @@ func (w *packRun) run(missing []*packing) (err error) {
 			allocated[i] = append(allocated[i], b)
 		}
 	}
-	var small, large []*packing
-	for _, p := range missing {
-		if p.hop != nil && p.mem.Size >= largePack && !p.Format.Layout.IsOpaque() { // others' converters may be serial
-			large = append(large, p)
-		} else {
-			small = append(small, p)
-		}
-	}
+	small, large := w.divide(missing)
 	if err := w.packLarge(large); err != nil {
 		return err
 	}
@@ -232,7 +228,7 @@ func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 		if p.hop, err = path[0].Plan(p.Constant.DType, p.Constant.Shape); err != nil {
 			return allocation{}, packError(p, err)
 		}
-		p.mem.Size = size
+		p.mem.Size, p.spread = size, path[0].Spreads
 		offsets, list = append(offsets, total), append(list, p)
 		total += slot(size)
 	}
@@ -253,26 +249,38 @@ func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 // slot returns the bytes that a constant takes in an allocation.
 func slot(n int64) int64 { return (n + packSlack + packAlign - 1) / packAlign * packAlign }
 
-// packLarge packs constants one after the other, each by all threads. The largest come first, while little else has been
-// touched: what is read of a file stays in memory until a constant is done.
+// divide decides what all threads pack together: that of which one thread would have more than half its share of all. The largest
+// come first, while little else has been touched, and so that threads end at about the same time.
+func (w *packRun) divide(list []*packing) (small, large []*packing) {
+	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
+	var total int64
+	for _, p := range list {
+		total += p.mem.Size
+	}
+	share := total / int64(2*max(w.job.Threads, runtime.GOMAXPROCS(0)))
+	for _, p := range list {
+		if p.spread && p.mem.Size >= max(largePack, share) {
+			large = append(large, p)
+		} else {
+			small = append(small, p)
+		}
+	}
+	return small, large
+}
+
+// packLarge packs constants one after the other, each by all threads.
 func (w *packRun) packLarge(list []*packing) error {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
 	pool.Acquire()
 	defer pool.Release()
 	run := pool.BeginRun(0)
 	defer run.End()
-	x := convert.Exec{Workers: &device.Workers{Run: run}}
-	var read int64
+	workers := device.Workers{Run: run}
 	for i, p := range list {
-		if err := w.fill(p, x); err != nil {
+		if err := w.fill(p, &workers); err != nil {
 			return err
-		}
-		if read += p.mem.Size; read >= evictEvery {
-			w.Shared.evictPages()
-			read = 0
 		}
 		w.job.Progress(i+1, len(list))
 	}
@@ -281,30 +289,37 @@ func (w *packRun) packLarge(list []*packing) error {
 
 // packSmall packs constants on several goroutines, each serially.
 func (w *packRun) packSmall(list []*packing) error {
-	var unevicted atomic.Int64
-	return pool.Each(w.ctx, len(list), w.job.Threads, w.job.Progress, func(i int) error {
-		err := w.fill(list[i], convert.Exec{})
-		if unevicted.Add(list[i].mem.Size) >= evictEvery {
-			unevicted.Store(0)
-			w.Shared.evictPages()
-		}
-		return err
-	})
+	return pool.Each(w.ctx, len(list), w.job.Threads, w.job.Progress, func(i int) error { return w.fill(list[i], nil) })
 }
 
 // fill does a packing. Whatever is no single hop in host memory is given its memory here.
-func (w *packRun) fill(p *packing, x convert.Exec) error {
+func (w *packRun) fill(p *packing, workers *device.Workers) error {
 	var err error
 	if p.hop != nil {
+		x := convert.Exec{Workers: workers}
+		if p.spread {
+			x.Progress = w.read
+		}
 		err = p.hop(w.ctx, &tensor.Tensor{DType: p.Constant.DType, Shape: p.Constant.Shape, Data: p.mem.Data}, p.Constant, x)
 	} else {
-		p.mem, err = w.Transfer.New(w.ctx, p.Constant, graph.HostFormat, p.Format, x.Workers)
+		p.mem, err = w.Transfer.New(w.ctx, p.Constant, graph.HostFormat, p.Format, workers)
 	}
 	if err != nil {
 		return packError(p, err)
 	}
+	if !p.spread {
+		w.read(p.Constant.NumBytes())
+	}
 	p.done = true
 	return nil
+}
+
+// read counts bytes of constants that are not needed any more, and at times gives the pages of files back.
+func (w *packRun) read(bytes int) {
+	if w.unevicted.Add(int64(bytes)) >= evictEvery {
+		w.unevicted.Store(0)
+		w.Shared.evictPages()
+	}
 }
 
 func packError(p *packing, err error) error {

@@ -10,10 +10,9 @@ import (
 const (
 	defaultAlign = 64
 	maxAlign     = 1 << 30
-	// hugePage is the alignment and hugeMin the size from which huge pages are asked for: below it the memory that they
-	// round up to outweighs the 5–15 % that they bring.
+	// hugePage is the alignment and the size from which huge pages are asked for. What lies behind the last whole one stays small pages,
+	// so that nothing is rounded up. Their first touch costs a third of that of the small ones, and kernels gain 5 to 15 %.
 	hugePage = 2 << 20
-	hugeMin  = 8 << 20
 )
 
 // Block is a piece of zeroed, writable memory. Bytes may be used by several goroutines; Free must not run at the same time
@@ -36,7 +35,7 @@ func Alloc(n, align int) (*Block, error) {
 	if align < 0 || align > maxAlign || align&(align-1) != 0 {
 		return fail(ErrAlign)
 	}
-	huge := n >= hugeMin
+	huge := n >= hugePage
 	if huge {
 		align = max(align, hugePage)
 	}
