@@ -48,6 +48,7 @@ func planNBits(p *planner, n *graph.Node) error {
 	if v := n.Input(5); v != nil {
 		w.bias = p.In(v)
 	}
+	w.round = n.Int("accuracy_level", 0) == roundsRows
 	return p.nibbleProduct(&w, p.In(x), p.Out(y), product(dims[:len(dims)-1]))
 }
 
@@ -58,7 +59,11 @@ type nibbles struct {
 	k, columns    int
 	bytes, scales place.Memory // Nowhere where the weights have their own
 	bias          place.Memory // of each column; may be Nowhere
+	round         bool         // rows may be rounded to integers of 8 bits
 }
+
+// roundsRows is the accuracy_level at which ONNX Runtime rounds rows to integers of 8 bits, block by block, which its results show.
+const roundsRows = 4
 
 // at returns the weights in a run.
 func (w *nibbles) at(st *state) nibble.Weights {
@@ -75,31 +80,44 @@ const nbitsFew = 8
 
 // nibbleProduct emits a product of rows of k floats.
 func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) error {
-	if rows > nbitsFew {
+	kernels := nibble.For(p.target)
+	round := w.round && kernels.Rounds(&w.Weights)
+	if rows > nbitsFew && !round {
 		return p.unpackedProduct(w, src, dst, rows)
 	}
 	k, cols, width := w.k, w.columns, w.Width()
-	spread := p.Temp(4 * rows * width)
+	size := 4 * width // of a row in the kernels' order
+	if round {
+		size = w.RoundedBytes()
+	}
+	near := p.Temp(rows * size)
 	p.emit(step{chunks: rows, grain: grainFor(float64(width) + 5), body: func(st *state, _, lo, hi int) {
-		from, to := st.F32(src), st.F32(spread)
+		from, to := st.F32(src), st.Bytes(near)
 		for r := lo; r < hi; r++ {
-			nibble.Spread(to[r*width:][:width], from[r*k:][:k])
+			if row := to[r*size:][:size]; round {
+				w.Round(row, from[r*k:][:k])
+			} else {
+				nibble.Spread(place.Elements[float32](row), from[r*k:][:k])
+			}
 		}
-	}}, []place.Memory{src}, []place.Memory{spread})
-	kernels := nibble.For(p.target)
+	}}, []place.Memory{src}, []place.Memory{near})
 	p.emit(step{work: 1, chunks: ceilDiv(cols, nbitsColumns), grain: grainFor(float64(rows*width*nbitsColumns)/30 + 20), body: func(st *state, _, lo, hi int) {
 		part := w.at(st)
-		a, out, add := st.F32(spread), st.F32(dst), st.F32(w.bias)
+		a, out, add := st.Bytes(near), st.F32(dst), st.F32(w.bias)
 		for c := lo * nbitsColumns; c < min(hi*nbitsColumns, cols); c += nbitsColumns {
 			count := min(nbitsColumns, cols-c)
-			kernels.Multiply(out[c:], cols, a, rows, &part, c, count)
+			if round {
+				kernels.MultiplyRounded(out[c:], cols, a, rows, &part, c, count)
+			} else {
+				kernels.Multiply(out[c:], cols, place.Elements[float32](a), rows, &part, c, count)
+			}
 			for r := range rows {
 				for i, b := range add[min(c, len(add)):min(c+count, len(add))] {
 					out[r*cols+c+i] += b
 				}
 			}
 		}
-	}}, []place.Memory{spread, w.bytes, w.scales, w.bias}, []place.Memory{dst})
+	}}, []place.Memory{near, w.bytes, w.scales, w.bias}, []place.Memory{dst})
 	return nil
 }
 

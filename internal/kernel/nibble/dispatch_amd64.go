@@ -41,3 +41,18 @@ func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 		genericUnpack(dst, src, scale, zero, n)
 	}
 }
+
+// callRounded multiplies rows that were rounded by n rows of weights, where there is VNNI.
+func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		switch rows {
+		case 1:
+			rounded1(p, dst, a, w, scale, zero, n)
+		case 4:
+			rounded4(p, dst, a, w, scale, zero, n)
+		}
+	default:
+		panic("nibble: no kernel multiplies bytes")
+	}
+}

@@ -17,3 +17,8 @@ func callDot(set isa.Set, rows int, dst *float32, ldd int, a *float32, width int
 func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 	genericUnpack(dst, src, scale, zero, n)
 }
+
+// callRounded multiplies rows that were rounded by n rows of weights, where there is VNNI.
+func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
+	panic("nibble: no kernel multiplies bytes")
+}

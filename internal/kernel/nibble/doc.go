@@ -6,7 +6,9 @@
 //
 // For many rows weights are unpacked into panels of floats, which products of floats read while they are near (Unpack).
 //
-// The package imports packages asm, isa and quant of internal/kernel, nothing else of carve.
+// With VNNI rows may be rounded to integers of 8 bits first (Round), as a model may allow.
+//
+// The package imports package cpuid, and packages asm, isa and quant of internal/kernel.
 package nibble
 
-//go:generate go run gen.go
+//go:generate go run gen.go gen_rounded.go

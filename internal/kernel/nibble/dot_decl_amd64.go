@@ -2,6 +2,18 @@
 
 package nibble
 
+import "unsafe"
+
+// rounded1 multiplies 1 rounded rows by n rows of weights; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+
+// rounded4 multiplies 4 rounded rows by n rows of weights; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+
 // dot1_512 multiplies 1 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape
@@ -36,3 +48,19 @@ func dot4_256(dst *float32, ldd int, a *float32, lda int, w *byte, scale *float3
 //
 //go:noescape
 func unpack_256(dst *float32, src *byte, scale *float32, zero *float32, n int)
+
+// The offsets that the assembly assumes.
+var (
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.ldd)-0]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.lda)-8]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.index)-16]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.steps)-24]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.repeat)-32]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.blocks)-40]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.scaleStep)-48]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.zeroStep)-56]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tail)-64]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailBlocks)-72]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailScale)-80]
+	_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.tailZero)-88]
+)

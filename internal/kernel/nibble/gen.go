@@ -16,8 +16,11 @@ func main() {
 		Params:   "rows int, dst *float32, ldd int, a *float32, width int, w *byte, scale, zero *float32, step, blocks, groups, n int",
 		Portable: "genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)"},
 		{Name: "unpack", Doc: "writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.",
-			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"}}},
+			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
+		{Name: "callRounded", Doc: "multiplies rows that were rounded by n rows of weights, where there is VNNI.",
+			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("nibble: no kernel multiplies bytes")`}}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
+			rounded(f)
 			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 				code := "switch rows {\n"
 				for _, rows := range heights(v) {

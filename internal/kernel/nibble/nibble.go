@@ -1,6 +1,7 @@
 package nibble
 
 import (
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 )
@@ -38,11 +39,14 @@ func Spread(dst, src []float32) {
 // Kernels multiply with what a target has.
 type Kernels struct {
 	set   isa.Set
+	vnni  bool // AVX-512 has instructions that multiply and add integers of 8 bits
 	bytes quant.Kernels
 }
 
 // For returns the kernels of a target.
-func For(t isa.Target) Kernels { return Kernels{t.Set, quant.For(t)} }
+func For(t isa.Target) Kernels {
+	return Kernels{t.Set, t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI), quant.For(t)}
+}
 
 // tallest is the greatest number of rows of a kernel: 8 or 4; there are kernels of 4 and of 1.
 func (k Kernels) tallest() int {

@@ -18,7 +18,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go")
+	err := asm.Verify(ctx, "gen.go", "gen_rounded.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -121,6 +121,77 @@ var _ = It("columns are unpacked into panels of floats", func() {
 					want = (float32(w.Bytes[at/2]>>(at%2*4)&15) - z) * w.Scales[at/w.Block]
 				}
 				Expect(got).To(Equal(want), "%v: k %d, column %d", t.Set, j, c)
+			}
+		}
+	}
+})
+
+var _ = It("rows that were rounded multiply as their integers do, and the same bits for a row whatever stands beside it", func() {
+	r := rand.New(rand.NewPCG(5, 6))
+	kernels := nibble.For(isa.Host())
+	if !kernels.Rounds(&nibble.Weights{Block: nibble.Group}) {
+		Skip("no VNNI here")
+	}
+	for range 300 {
+		side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
+		rows, n, first := 1+r.IntN(9), 1+r.IntN(7), r.IntN(3)
+		w := &nibble.Weights{Blocks: 1 + r.IntN(9), Block: nibble.Group << r.IntN(4)}
+		width, all := w.Width(), n+first
+		k := width - r.IntN(nibble.Group)
+		floats := guarded(all*width/8, side)
+		w.Bytes = unsafe.Slice((*byte)(unsafe.Pointer(&floats[0])), all*width/2)
+		for i := range w.Bytes {
+			w.Bytes[i] = byte(r.UintN(256))
+		}
+		w.Scales, w.Zeros = guarded(all*w.Blocks, side), guarded([]int{1, all * w.Blocks}[r.IntN(2)], side)
+		for i := range w.Scales {
+			w.Scales[i] = float32(1+r.IntN(16)) / 4
+		}
+		for i := range w.Zeros {
+			w.Zeros[i] = float32(r.IntN(16))
+		}
+		x := make([]float32, rows*k)
+		for i := range x {
+			if x[i] = float32(r.NormFloat64()); r.IntN(4) == 0 {
+				x[i] = 0
+			}
+		}
+		near := guarded(rows*w.RoundedBytes()/4, side)
+		a := unsafe.Slice((*byte)(unsafe.Pointer(&near[0])), 4*len(near))
+		for i := range rows {
+			w.Round(a[i*w.RoundedBytes():][:w.RoundedBytes()], x[i*k:][:k])
+		}
+		y := guarded(rows*n, side)
+		kernels.MultiplyRounded(y, n, a, rows, w, first, n)
+		one := make([]float32, n)
+		for i := range rows {
+			kernels.MultiplyRounded(one, n, a[i*w.RoundedBytes():], 1, w, first, n)
+			Expect(y[i*n:][:n]).To(Equal(one))
+			for c := range n {
+				want, size := 0.0, 0.0
+				for b := range w.Blocks {
+					part := x[i*k:][min(b*w.Block, k):min((b+1)*w.Block, k)]
+					most := float32(0)
+					for _, v := range part {
+						most = max(most, float32(math.Abs(float64(v))))
+					}
+					scale, inverse := most/127, float32(0)
+					if scale != 0 {
+						inverse = 1 / scale
+					}
+					for j, v := range part {
+						at := (first+c)*width + b*w.Block + j
+						z := w.Zeros[0]
+						if len(w.Zeros) > 1 {
+							z = w.Zeros[at/w.Block]
+						}
+						q := math.RoundToEven(float64(v * inverse))
+						p := q * float64(scale) * (float64(w.Bytes[at/2]>>(at%2*4)&15) - float64(z)) * float64(w.Scales[at/w.Block])
+						want += p
+						size += math.Abs(p)
+					}
+				}
+				Expect(y[i*n+c]).To(BeNumerically("~", want, 1e-5*size+1e-6), "block %d, width %d, row %d, column %d", w.Block, width, i, c)
 			}
 		}
 	}

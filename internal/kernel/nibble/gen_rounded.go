@@ -1,0 +1,149 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// roundedFields are the fields of roundedParams, in order, of 8 bytes each.
+var roundedFields = []string{"ldd", "lda", "index", "steps", "repeat", "blocks", "scaleStep", "zeroStep", "tail", "tailBlocks", "tailScale", "tailZero"}
+
+func offsetOf(field string) int {
+	for i, f := range roundedFields {
+		if f == field {
+			return 8 * i
+		}
+	}
+	panic("no field " + field)
+}
+
+// rounded writes the kernels that multiply weights by integers of 8 bits, with VNNI.
+func rounded(f *asm.File) {
+	f.Import("unsafe")
+	src, code := "// The offsets that the assembly assumes.\nvar (\n", "switch rows {\n"
+	for _, field := range roundedFields {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.%s)-%d]\n", field, offsetOf(field))
+	}
+	f.Go(src + ")\n")
+	for _, rows := range []int{1, 4} {
+		k := &roundedDot{rows: rows}
+		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
+	}
+	f.Serve("callRounded", asm.AVX512(), code+"}")
+}
+
+// roundedDot is a kernel being written: products of some rows of integers with n rows of weights.
+//
+// Registers: DI params, SI weights, DX the result, R10 scales, R11 zero points, R13 the place in the rows, R8 and R9 the distance of rows
+// and three times that, CX columns, BX steps, AX vectors of a step. Vectors 0 to 3 are sums of floats; K1 are lanes of weights, K2 scales.
+type roundedDot struct {
+	*asm.Func
+	rows int
+}
+
+func (k *roundedDot) emit(f *asm.File) string {
+	name := fmt.Sprintf("rounded%d", k.rows)
+	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
+	k.Func = f.Func(name, fmt.Sprintf("%s multiplies %d rounded rows by n rows of weights; n > 0; see roundedParams.", name, k.rows), ptr("p", "roundedParams"),
+		ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+	for _, x := range [][2]string{{"p", "DI"}, {"dst", "DX"}, {"w", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
+		k.Load(x[0], x[1])
+	}
+	k.I("MOVQ %d(DI), R8", offsetOf("lda"))
+	k.I("LEAQ (R8)(R8*2), R9")
+	k.I("MOVQ %d(DI), AX", offsetOf("index"))
+	k.I("VMOVDQU32 (AX), Z31")
+	k.I("MOVL $0x0f0f0f0f, AX")
+	k.I("VPBROADCASTD AX, Z30")
+	k.Loop("CX", k.column)
+	k.Ret()
+	return name
+}
+
+func (k *roundedDot) column() {
+	for r := range k.rows {
+		k.I("VPXORD %[1]s, %[1]s, %[1]s", asm.Z(r))
+	}
+	k.Load("a", "R13")
+	k.I("MOVQ %d(DI), BX", offsetOf("steps"))
+	tail, end := k.NewLabel("tail"), k.NewLabel("column")
+	k.I("TESTQ BX, BX")
+	k.I("JZ %s", tail)
+	k.I("KXNORW K1, K1, K1")
+	k.scales("blocks")
+	k.Loop("BX", func() {
+		k.parameters("scaleStep", "zeroStep")
+		k.I("MOVQ %d(DI), AX", offsetOf("repeat"))
+		k.Loop("AX", func() {
+			k.vector()
+			k.I("ADDQ $64, SI")
+		})
+	})
+	k.Label(tail)
+	k.I("MOVQ %d(DI), AX", offsetOf("tail"))
+	k.I("TESTQ AX, AX")
+	k.I("JZ %s", end)
+	k.I("KMOVW AX, K1")
+	k.scales("tailBlocks")
+	k.parameters("tailScale", "tailZero")
+	k.vector()
+	k.I("POPCNTQ AX, AX") // a lane is four bytes
+	k.I("LEAQ (SI)(AX*4), SI")
+	k.Label(end)
+	k.finish()
+}
+
+// scales has K2 be the scales of a step.
+func (k *roundedDot) scales(field string) {
+	k.I("MOVQ %d(DI), R12", offsetOf(field))
+	k.I("KMOVW R12, K2")
+}
+
+// parameters loads scales and zero points of a step, for each lane, to vectors 29 and 28.
+func (k *roundedDot) parameters(scale, zero string) {
+	k.I("VMOVUPS.Z (R10), K2, Z29")
+	k.I("VMOVUPS.Z (R11), K2, Z28")
+	k.I("VPERMPS Z29, Z31, Z29")
+	k.I("VPERMPS Z28, Z31, Z28")
+	k.I("ADDQ %d(DI), R10", offsetOf(scale))
+	k.I("ADDQ %d(DI), R11", offsetOf(zero))
+}
+
+// vector emits 128 products of each row.
+func (k *roundedDot) vector() {
+	k.I("VMOVDQU32.Z (SI), K1, Z26")
+	k.I("VPSRLD $4, Z26, Z27")
+	k.I("VPANDD Z30, Z26, Z26")
+	k.I("VPANDD Z30, Z27, Z27")
+	for r := range k.rows {
+		at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)"}[r]
+		x := asm.Z(8 + r)
+		k.I("VPXORD %[1]s, %[1]s, %[1]s", x)
+		k.I("VPDPBUSD %s, Z26, %s", at, x)
+		k.I("VPDPBUSD 64%s, Z27, %s", at, x)
+		k.I("VCVTDQ2PS %[1]s, %[1]s", x)
+		k.I("VFNMADD231PS 192%s, Z28, %s", at, x)
+		k.I("VMULPS 128%s, %[2]s, %[2]s", at, x)
+		k.I("VFMADD231PS %s, Z29, %s", x, asm.Z(r))
+	}
+	k.I("ADDQ $256, R13")
+}
+
+// finish adds the lanes of each row's sums and stores them.
+func (k *roundedDot) finish() {
+	k.I("MOVQ DX, R12")
+	for r := range k.rows {
+		k.I("VEXTRACTF32X8 $1, Z%d, Y26", r)
+		k.I("VADDPS Y26, Y%[1]d, Y%[1]d", r)
+		k.I("VEXTRACTF32X4 $1, Y%d, X26", r)
+		k.I("VADDPS X26, X%[1]d, X%[1]d", r)
+		k.I("VHADDPS X%[1]d, X%[1]d, X%[1]d", r)
+		k.I("VHADDPS X%[1]d, X%[1]d, X%[1]d", r)
+		k.I("VMOVSS X%d, (R12)", r)
+		k.I("ADDQ %d(DI), R12", offsetOf("ldd"))
+	}
+	k.I("ADDQ $4, DX")
+}
