@@ -175,18 +175,11 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 		return nil, ErrClosed
 	}
 	b := &Batcher{p: p, o: *cmp.Or(o, &BatchOptions{}), runAlone: p.env.Leave != nil}
-	var ins, outs []batching.Port
-	for i, in := range p.Inputs() {
-		ins = append(ins, batching.Port{Name: in.Name, Type: in.Type, Given: p.defaults[i]})
-	}
-	for _, out := range p.Outputs() {
-		outs = append(outs, batching.Port{Name: out.Name, Type: out.Type})
-	}
-	b.rows, b.off = batching.FindRows(ins, outs, b.o.Dim, b.o.Mask)
+	b.rows, b.off = batching.FindRows(p.g.Inputs, p.defaults, p.g.Outputs, p.env.OutputNames, b.o.Dim, b.o.Mask)
 	if err := b.settle(); err != nil {
 		return nil, err
 	}
-	q := batching.Options{Run: b.p.RunInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
+	q := batching.Options{Closed: ErrClosed, Run: b.p.RunInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
 		Buckets: b.o.Buckets, Long: b.rows.Long, Lengths: b.o.Lengths, Slots: b.o.Sessions, Lanes: max(p.o.MaxSpecializations, 16),
 		Delay: b.o.Delay, Timeout: b.o.Timeout, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
 	if ran := b.o.Observer.Ran; ran != nil {
@@ -202,7 +195,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &batching.Trial{Rows: &b.rows, Run: q.Run, Outputs: q.Outputs, Fatal: q.Fatal, Buckets: q.Buckets, Sample: sample, Bounds: p.o.bounded(),
+	t := &batching.Trial{Rows: &b.rows, Run: q.Run, Outputs: q.Outputs, Fatal: q.Fatal, Buckets: q.Buckets, Lengths: q.Lengths, Sample: sample, Bounds: p.o.bounded(),
 		Known: b.o.Independent, Cold: b.o.Cold}
 	b.off, err = t.Reason()
 	return b, err
@@ -252,7 +245,7 @@ func (b *Batcher) sample() ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.rows.Of(list, exec.Plain) == 0 {
+	if list == nil || b.rows.Of(list, exec.Plain) == 0 {
 		return nil, fmt.Errorf("%w: BatchOptions.Sample has no rows that could be batched", ErrInput)
 	}
 	return list, nil
@@ -279,7 +272,7 @@ func (b *Batcher) named(inputs map[string]tensor.Value) ([]*tensor.Tensor, error
 
 // Off returns why calls are not batched, "" where they are.
 func (b *Batcher) Off() string {
-	if b == nil {
+	if b == nil || b.q == nil {
 		return ErrClosed.Error()
 	}
 	return b.off
@@ -291,19 +284,6 @@ func (b *Batcher) Buckets() []int {
 		return nil
 	}
 	return slices.Clone(b.o.Buckets)
-}
-
-// Inputs returns the Program's inputs.
-func (b *Batcher) Inputs() []Port { return b.program().Inputs() }
-
-// Outputs returns the Program's outputs.
-func (b *Batcher) Outputs() []Port { return b.program().Outputs() }
-
-func (b *Batcher) program() *Program {
-	if b == nil {
-		return nil
-	}
-	return b.p
 }
 
 type priorityKey struct{}
@@ -319,7 +299,7 @@ func WithPriority(ctx context.Context, p int) context.Context {
 // Errors beside those of Program.Run: ErrOverloaded, ErrDraining, and ErrClosed after Close.
 func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out map[string]tensor.Value, err error) {
 	ctx = background(ctx)
-	if b.program() == nil {
+	if b == nil || b.q == nil {
 		return nil, ErrClosed
 	}
 	list, err := b.named(inputs)
@@ -352,7 +332,7 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 // RunInto computes into outputs that the caller provides, like Program.RunInto. Errors are those of Run.
 func (b *Batcher) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
 	ctx = background(ctx)
-	if b.program() == nil {
+	if b == nil || b.q == nil {
 		return ErrClosed
 	}
 	if err := b.p.machine.Admit(inputs, outputs); err != nil {
@@ -375,11 +355,7 @@ func (b *Batcher) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	case t.call.Direct:
 		return b.p.RunInto(ctx, inputs, outputs)
 	}
-	for i, dst := range outputs {
-		if dst != nil {
-			batching.CopyRows(dst, 0, t.call.Results[i], t.call.First, t.call.Rows)
-		}
-	}
+	t.call.CopyTo(outputs)
 	return nil
 }
 
@@ -403,7 +379,8 @@ func (b *Batcher) enter(ctx context.Context, inputs, outputs []*tensor.Tensor) (
 		if t.call, err = b.q.Prepare(inputs, rows); err != nil {
 			return t, public(err)
 		}
-		if err = b.fit(t.call, outputs); err != nil {
+		if i := t.call.Misfit(outputs); i >= 0 {
+			err = &InputError{Name: b.rows.Outputs[i].Name, Problem: "wrong shape", Expected: fmt.Sprint(t.call.Shape(i)), Found: fmt.Sprint(outputs[i].Shape), kind: ErrOutput}
 			b.q.Leave(t.call, nil)
 			return t, err
 		}
@@ -419,33 +396,22 @@ func (b *Batcher) enter(ctx context.Context, inputs, outputs []*tensor.Tensor) (
 	return t, nil
 }
 
-// fit checks outputs' shapes against those of a call's rows.
-func (b *Batcher) fit(c *batching.Call, outputs []*tensor.Tensor) error {
-	for i, t := range outputs {
-		if t != nil && !c.Fits(i, t.Shape) {
-			return &InputError{Name: b.rows.Outputs[i].Name, Problem: "wrong shape", Expected: fmt.Sprint(c.Shape(i)), Found: fmt.Sprint(t.Shape), kind: ErrOutput}
-		}
-	}
-	return nil
-}
-
 // leave ends a call.
 func (t *turn) leave(ctx context.Context, err error) {
 	c := t.call
 	a := BatchAnswer{Run: c.ID, Rows: c.Rows, Of: c.Of, Priority: c.Priority, Queued: c.Queued, Assemble: c.Assemble, Err: err}
 	a.Took = t.b.q.Leave(c, err)
+	if a.Total = time.Since(t.entered); a.Run == 0 {
+		a.Queued = a.Total
+	}
 	if told := t.b.o.Observer.Answered; told != nil {
-		a.Total = time.Since(t.entered)
-		if a.Run == 0 {
-			a.Queued = a.Total
-		}
 		told(ctx, a)
 	}
 }
 
 // Stats returns what the Batcher does now, and what it has done.
 func (b *Batcher) Stats() BatchStats {
-	if b == nil {
+	if b == nil || b.q == nil {
 		return BatchStats{}
 	}
 	c := b.q.Counts()
@@ -460,7 +426,7 @@ func (b *Batcher) Stats() BatchStats {
 // Drain takes no more calls, which fail with ErrDraining, and waits until those that were taken are over. Where ctx ends first, it
 // returns its error, and they go on. It may be called again.
 func (b *Batcher) Drain(ctx context.Context) error {
-	if b == nil {
+	if b == nil || b.q == nil {
 		return nil
 	}
 	return b.q.Drain(background(ctx))
@@ -469,7 +435,7 @@ func (b *Batcher) Drain(ctx context.Context) error {
 // Close takes no more calls, has those that wait fail with ErrDraining, and waits for runs under way. Later calls fail with ErrClosed.
 // The Program stays open.
 func (b *Batcher) Close() error {
-	if b != nil {
+	if b != nil && b.q != nil {
 		b.q.Close()
 	}
 	return nil

@@ -91,6 +91,7 @@ func (q *Queue) due(c *Call) (Reason, time.Time) {
 	}
 	reason, at := Delay, c.entered.Add(q.o.Delay)
 	usual := l.usual(rows)
+	usual += usual/2 + time.Millisecond // runs vary, and timers are late
 	for x := c; x != nil; x = l.after(x, c) {
 		if first := x.deadline.Add(-usual); !x.deadline.IsZero() && first.Before(at) {
 			reason, at = Deadline, first
@@ -150,9 +151,11 @@ func (n *Counts) turn(c *Call) {
 // batch returns the run of several that c leads. It is called with mu held.
 func (q *Queue) batch(c *Call) *batch {
 	l := c.lane
-	b := &batch{}
+	var b *batch
 	if n := len(q.spare); n > 0 {
 		b, q.spare = q.spare[n-1], q.spare[:n-1]
+	} else {
+		b = &batch{}
 	}
 	*b = batch{id: c.ID, lane: l, calls: append(b.calls[:0], c), rows: c.Rows, keep: c.Keep}
 	for x := l.head; x != nil && b.rows+x.Rows <= q.most(); x = l.head {

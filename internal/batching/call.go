@@ -100,11 +100,18 @@ func (c *Call) dim(i, k int) int {
 	return o.Shape[k]
 }
 
-// Fits reports whether a shape is that of output i. A call that is not batched says nothing of that.
-func (c *Call) Fits(i int, shape []int) bool {
-	if c.lane.outputs == nil {
-		return true
+// Misfit returns the first of the caller's outputs that has not this call's rows, by index; -1 where there is none. A call that is not
+// batched says nothing of them, nor does nil.
+func (c *Call) Misfit(outputs []*tensor.Tensor) int {
+	for i, t := range outputs {
+		if c.lane.outputs != nil && t != nil && !c.fits(i, t.Shape) {
+			return i
+		}
 	}
+	return -1
+}
+
+func (c *Call) fits(i int, shape []int) bool {
 	if len(shape) != len(c.lane.outputs[i].Shape) {
 		return false
 	}
@@ -114,6 +121,15 @@ func (c *Call) Fits(i int, shape []int) bool {
 		}
 	}
 	return true
+}
+
+// CopyTo copies this call's rows of a run with others to outputs, nil for one that is not wanted.
+func (c *Call) CopyTo(outputs []*tensor.Tensor) {
+	for i, dst := range outputs {
+		if dst != nil {
+			CopyRows(dst, 0, c.Results[i], c.First, c.Rows)
+		}
+	}
 }
 
 // Result returns this call's rows of output i of a run with others, which has Keep set: a view where they lie together.

@@ -25,7 +25,6 @@ import (
 var (
 	ErrOverloaded = errors.New("too many calls wait")
 	ErrDraining   = errors.New("no more calls are taken")
-	ErrClosed     = errors.New("batcher is closed")
 )
 
 // Options are what a Queue works with. They are not changed after New.
@@ -37,6 +36,8 @@ type Options struct {
 	Outputs func(shapes [][]int) ([]Output, error)
 	// Fatal reports whether an error of Run would come again for each call of the run alone.
 	Fatal func(err error) bool
+	// Closed is what calls are told after Close.
+	Closed error
 	// Ran is told of each run that has ended, by the goroutine that led it; nil for nobody.
 	Ran func(Run)
 

@@ -172,7 +172,7 @@ func (l *lane) take(bucket int) *memory {
 
 // give keeps memory. It is called with mu held.
 func (l *lane) give(bucket int, m *memory) {
-	if m != nil && l.q.ending != ErrClosed {
+	if m != nil && !l.q.closed {
 		l.memories[bucket] = append(l.memories[bucket], m)
 	}
 }

@@ -21,6 +21,7 @@ type Queue struct {
 	seq    uint64
 	runs   uint64        // the last Run.ID
 	ending error         // what calls that come are told; nil while they are taken
+	closed bool          // by Close
 	active int           // calls between Enter and Leave
 	over   chan struct{} // closed when ending and active is 0
 	counts Counts
@@ -43,7 +44,7 @@ func (q *Queue) Counts() Counts {
 // Enter waits for a call's turn. Where c.Direct it has a slot, to run its own tensors, and Leave gives that back. Otherwise its
 // rows have been computed in a run with others: they are in c.Results. In any case Leave follows, with an error too.
 //
-// Errors: ErrOverloaded, with context.DeadlineExceeded beside it where Options.Timeout was over; ErrDraining, ErrClosed; ctx's; and
+// Errors: ErrOverloaded, with context.DeadlineExceeded beside it where Options.Timeout was over; ErrDraining, Options.Closed; ctx's; and
 // that of the run.
 func (q *Queue) Enter(ctx context.Context, c *Call) error {
 	if err := ctx.Err(); err != nil {
@@ -252,7 +253,9 @@ func (q *Queue) end() {
 // go on.
 func (q *Queue) Drain(ctx context.Context) error {
 	q.mu.Lock()
-	q.finish(ErrDraining)
+	if !q.closed {
+		q.finish(ErrDraining)
+	}
 	q.mu.Unlock()
 	select {
 	case <-q.over:
@@ -280,8 +283,9 @@ func (q *Queue) finish(err error) {
 // first to be called.
 func (q *Queue) Close() bool {
 	q.mu.Lock()
-	first := q.ending != ErrClosed
-	q.finish(ErrClosed)
+	first := !q.closed
+	q.closed = true
+	q.finish(q.o.Closed)
 	for _, l := range append([]*lane{q.alone}, q.lanes...) {
 		for c := l.head; c != nil; c = l.head {
 			q.remove(c)

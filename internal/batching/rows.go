@@ -23,13 +23,20 @@ type Rows struct {
 	Long    []bool // inputs with Length in axis 1; nil for none
 }
 
-// FindRows returns how a model's inputs and outputs are made of rows, or why they are not. dim is the symbol that counts rows, "" for
-// that of the first input; mask the input whose axis 1 is padded, "" for none.
-func FindRows(inputs, outputs []Port, dim, mask string) (r Rows, reason string) {
-	r = Rows{Dim: dim, Inputs: inputs, Outputs: outputs}
+// FindRows returns how a model's inputs and outputs are made of rows, or why they are not. defaults are data of inputs that need not be
+// given, nil for the others; names those of outputs; dim is the symbol that counts rows, "" for that of the first input; mask the
+// input whose axis 1 is padded, "" for none.
+func FindRows(inputs []*graph.Value, defaults []*tensor.Tensor, outputs []*graph.Value, names []string, dim, mask string) (r Rows, reason string) {
+	r = Rows{Dim: dim}
+	for i, v := range inputs {
+		r.Inputs = append(r.Inputs, Port{Name: v.Name, Type: v.Type, Given: defaults[i]})
+	}
+	for i, v := range outputs {
+		r.Outputs = append(r.Outputs, Port{Name: names[i], Type: v.Type})
+	}
 	given := 0
-	for i := range inputs {
-		if p := &inputs[i]; p.Given == nil {
+	for i := range r.Inputs {
+		if p := &r.Inputs[i]; p.Given == nil {
 			if reason = r.check("input", p); reason != "" {
 				return r, reason
 			}
@@ -39,8 +46,8 @@ func FindRows(inputs, outputs []Port, dim, mask string) (r Rows, reason string) 
 	if given == 0 {
 		return r, "there is no input that has to be given"
 	}
-	for i := range outputs {
-		p := &outputs[i]
+	for i := range r.Outputs {
+		p := &r.Outputs[i]
 		if reason = r.check("output", p); reason != "" {
 			return r, reason
 		}

@@ -15,7 +15,10 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-var errFault = errors.New("a faulty row")
+var (
+	errFault  = errors.New("a faulty row")
+	errClosed = errors.New("closed")
+)
 
 // fault is a value that makes a run fail.
 const fault = -1
@@ -69,7 +72,7 @@ func newSchedule(r *rand.Rand) *schedule {
 		Outputs: func(shapes [][]int) ([]Output, error) {
 			return []Output{{DType: tensor.Int64, Shape: []int{shapes[0][0], 1}}}, nil
 		},
-		Fatal: func(error) bool { return false },
+		Closed: errClosed, Fatal: func(error) bool { return false },
 	}
 	if r.IntN(2) == 0 {
 		o.Delay = time.Duration(r.IntN(200)) * time.Microsecond
@@ -129,7 +132,7 @@ func (s *schedule) call(r *rand.Rand, id int64) (later func() error, err error) 
 		return check, check()
 	case errors.Is(err, errFault) && faulty:
 		kind = "faulty"
-	case errors.Is(err, ErrOverloaded), errors.Is(err, ErrDraining), errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrOverloaded), errors.Is(err, ErrDraining), errors.Is(err, errClosed):
 		kind = "refused"
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		kind = "cancelled"

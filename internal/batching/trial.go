@@ -26,6 +26,7 @@ type Trial struct {
 	Outputs func(shapes [][]int) ([]Output, error)
 	Fatal   func(err error) bool // an error that says nothing of rows
 	Buckets []int                // in which the rows are together
+	Lengths []int                // to which axis 1 is padded
 	Sample  []*tensor.Tensor     // inputs of a row or more that the model takes; nil where they are to be made up
 	Bounds  graph.Bindings       // the most that symbols are
 	Known   bool                 // rows do not depend on each other
@@ -49,6 +50,9 @@ func (t *Trial) Reason() (reason string, err error) {
 		t.Rows.Assume(at, size)
 		if t.pair, err = t.Rows.Pair(t.Sample, at); err == nil {
 			reason, err = t.independent()
+		}
+		if err == nil && reason == "" && t.Rows.Long != nil {
+			reason, err = t.padding()
 		}
 		if err == nil || !open || t.Fatal(err) {
 			break
@@ -93,6 +97,59 @@ func (t *Trial) independent() (reason string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// padding returns where results depend on the zeros that are added to lengths.
+func (t *Trial) padding() (reason string, err error) {
+	long := t.Lengths[0]
+	short := max(1, long*3/4)
+	n, which := t.Buckets[0], func(int) int { return 0 }
+	whole := t.pair
+	defer func() { t.pair = whole }()
+	if t.pair, err = t.resized(whole, short); err != nil {
+		return "", err
+	}
+	want, err := t.run(n, which)
+	if err != nil {
+		return "", err
+	}
+	if t.pair, err = t.resized(t.pair, long); err != nil {
+		return "", err
+	}
+	got, err := t.run(n, which)
+	if err != nil {
+		return "", err
+	}
+	for i, w := range want {
+		cut, err := tensor.New(w.DType, w.Shape...)
+		if err != nil {
+			return "", err
+		}
+		CopyRows(cut, 0, got[i], 0, n)
+		if !same(cut, 0, w, 0) {
+			return fmt.Sprintf("results depend on how far lengths are padded: output %q at %d in place of %d", t.Rows.Outputs[i].Name, long, short), nil
+		}
+	}
+	return "", nil
+}
+
+// resized returns a pair with axis 1 of another length, where that is padded.
+func (t *Trial) resized(pair []*tensor.Tensor, length int) ([]*tensor.Tensor, error) {
+	out := slices.Clone(pair)
+	for i, x := range pair {
+		if x == nil || !t.Rows.Long[i] {
+			continue
+		}
+		dims := slices.Clone(x.Shape)
+		dims[1] = length
+		y, err := tensor.New(x.DType, dims...)
+		if err != nil {
+			return nil, err
+		}
+		CopyRows(y, 0, x, 0, 2)
+		out[i] = y
+	}
+	return out, nil
 }
 
 // run computes n rows, each one of the pair.
