@@ -143,6 +143,38 @@ func branching() string {
 }`
 }
 
+// surrounded is a loop around a convolution, with operators that run in any format and other convolutions in front of it, behind it and
+// in what it captures.
+func surrounded() string {
+	return `graph {
+  opset 17
+  input %x: f32[1,16,12,12]
+  input %m: i64[]
+  const %c = bool[]{true}
+  ` + constant("w", 16, 16, 3, 3) + `
+  %p = Conv(%x, %w; pads=[1, 1, 1, 1]) "before"
+  %q = Sigmoid(%p) "between"
+  %side = Tanh(%q) "side"
+  %y = Loop(%m, %c, %q | %w, %side) "loop" {
+    body: graph {
+      input %i: i64[]
+      input %k: bool[]
+      input %v: f32[1,16,12,12]
+      capture %w: f32[16,16,3,3]
+      capture %side: f32[1,16,12,12]
+      %a = Conv(%v, %w; pads=[1, 1, 1, 1]) "conv"
+      %b = Add(%a, %side) "add"
+      %next = Tanh(%b) "tanh"
+      output %k, %next
+    }
+  }
+  %r = Sigmoid(%y) "behind"
+  %s = Add(%r, %side) "sum"
+  %t = Conv(%s, %w; pads=[1, 1, 1, 1]) "last"
+  output %t
+}`
+}
+
 // given is the text of a model whose constants of these names are inputs.
 func given(text string, names ...string) string {
 	for _, name := range names {
@@ -187,6 +219,24 @@ func allocationsOf(ctx context.Context, p *carve.Program, inputs, outputs []*ten
 
 var _ = Describe("loops", func() {
 	trips := func(n int64) *tensor.Tensor { return tensor.Scalar(n) }
+
+	DescribeTable("are seen by the choice around them: one conversion in front of everything, and one behind it",
+		func(ctx SpecContext, placement carve.Placement) {
+			m := textModel(surrounded())
+			p := compile(ctx, m, &carve.Options{Verify: true, Placement: placement, Threads: 1})
+			feeds := map[string]tensor.Value{"x": wave(1, 16, 12, 12), "m": trips(9)}
+			Expect(spansOf(ctx, p, feeds)["Convert"]).To(BeNumerically("<=", 2))
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(r.Run.Count).To(BeNumerically("<=", 2), "%v", r.Conversions)
+			got, err := p.Run(ctx, feeds)
+			Expect(err).NotTo(HaveOccurred())
+			for name, want := range referenceOutputs(ctx, m, feeds) {
+				near(got[name], want)
+			}
+		},
+		Entry("by priority", carve.Priority), Entry("by cost", carve.Modelled),
+	)
 
 	DescribeTable("convert and copy nothing in an iteration, and allocate nothing",
 		func(ctx SpecContext, text string, feeds func(n int) map[string]tensor.Value, outputs func(n int) []*tensor.Tensor) {

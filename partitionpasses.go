@@ -57,13 +57,15 @@ func (c *compilation) beginRound() error {
 		scopes[g] = len(scopes)
 		return nil
 	})
+	blocks := map[*graph.Graph]*partition.State{}
+	o.Blocks = func(g *graph.Graph) *partition.State { return blocks[g] }
 	o.Chooser = c.planned(0, chooser)
 	claimWhole(c.g, scopes, &o)
 	return c.blocks(func(g *graph.Graph) error {
 		own := o
 		own.Chooser = c.planned(len(c.states), chooser)
 		s := partition.NewState(g, &own, scopes[g])
-		c.states = append(c.states, s)
+		c.states, blocks[g] = append(c.states, s), s
 		c.results[g] = s.Result()
 		return nil
 	})

@@ -115,7 +115,7 @@ func (s *State) noteChosen() {
 
 func chooseFormats(ctx context.Context, s *State, order []*graph.Node) (*formatChooser, error) {
 	c := &formatChooser{s: s, order: order, sigs: make([][]graph.Signature, s.g.NodeIDs()), choice: make([]int, s.g.NodeIDs()),
-		sizes: make([]sizes, s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}, loop: carriedIn(s.g)}
+		sizes: make([]sizes, s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}, loop: carriedIn(s)}
 	alternatives := false
 	for _, n := range order {
 		if t := s.table.taken(n); t != nil {
@@ -290,6 +290,12 @@ func (c *formatChooser) valueCost(v *graph.Value) float64 {
 		uses = uses[:256]
 	}
 	for _, u := range uses {
+		if c.sigs[u.Node.ID] == nil {
+			for _, f := range c.loop.wants(nil, u) {
+				add(f)
+			}
+			continue
+		}
 		add(c.wanted(u))
 	}
 	for _, p := range c.loop.params[v] {

@@ -40,6 +40,10 @@ type Options struct {
 	Sizes graph.Bindings
 	// Chooser decides who runs what; nil means Priority.
 	Chooser Chooser
+	// Blocks returns the partition of a graph inside of this one's control flow, nil for one that has none. Where those of inner graphs are
+	// chosen first, a choice by cost counts conversions around control flow by the formats in it; nil means that formats there are
+	// row-major.
+	Blocks func(g *graph.Graph) *State
 	// Logger receives what was decided; nil discards it.
 	Logger *slog.Logger
 }

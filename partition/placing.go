@@ -206,7 +206,7 @@ func (b *placing) alternatives(o *offer) {
 func (b *placing) pose(ctx context.Context, ties bool) error {
 	b.problem = choose.Problem{Vars: make([]choose.Var, len(b.nodes)), Hops: b.hops}
 	b.chooser = &formatChooser{s: b.s, sizes: make([]sizes, b.s.g.ValueIDs()), blocks: map[layoutRank][]graph.Block{}}
-	b.loop = carriedIn(b.s.g)
+	b.loop = carriedIn(b.s)
 	b.state, b.formats, b.values = map[graph.Format]int32{}, nil, nil
 	b.classes, b.class, b.ways, b.asked, b.costs = map[class]int32{}, nil, nil, nil, nil
 	b.enter(graph.HostFormat)
@@ -219,6 +219,7 @@ func (b *placing) pose(ctx context.Context, ties bool) error {
 			}
 		}
 	}
+	b.enterControl()
 	for _, vs := range [][]*graph.Value{b.s.g.Inputs, b.s.g.Captures} {
 		for _, v := range vs {
 			b.chooser.estimate(v)
@@ -265,6 +266,25 @@ func (b *placing) enter(f graph.Format) {
 	if _, ok := b.state[f]; !ok {
 		b.state[f] = int32(len(b.formats))
 		b.formats = append(b.formats, f)
+	}
+}
+
+// enterControl enters the formats in which control flow takes and makes values.
+func (b *placing) enterControl() {
+	for n := range b.s.g.Nodes() {
+		if b.number[n.ID] >= 0 || !n.IsControl() {
+			continue
+		}
+		for k := range n.NumOperands() {
+			for _, f := range b.loop.wants(nil, graph.Use{Node: n, Slot: k}) {
+				b.enter(f)
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != nil {
+				b.enter(b.loop.madeIn(v))
+			}
+		}
 	}
 }
 
@@ -421,6 +441,8 @@ func (b *placing) value(v *graph.Value) {
 				x.Made[k] = b.state[f]
 			}
 		}
+	} else if p != nil {
+		x.Made[0] = b.state[b.loop.madeIn(v)]
 	}
 	if b.loop.leaves(v) {
 		x.Fixed = []int32{0}
@@ -433,8 +455,12 @@ func (b *placing) value(v *graph.Value) {
 	}
 	for k, u := range uses {
 		w := b.number[u.Node.ID]
-		if w < 0 {
-			x.Fixed = []int32{0} // the host scheduler's
+		if w < 0 { // the host scheduler's
+			for _, f := range b.loop.wants(nil, u) {
+				if s := b.state[f]; !slices.Contains(x.Fixed, s) {
+					x.Fixed = append(x.Fixed, s)
+				}
+			}
 			continue
 		}
 		if w == x.Maker { // in the next iteration of a loop: see back
