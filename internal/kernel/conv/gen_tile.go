@@ -74,7 +74,7 @@ func checkOffsets(f *asm.File) {
 }
 
 // kernel is one body of the generated file. Register plan: the dispatcher keeps R14 the call, R12 the source and R13 the weights of the current channel block, CX
-// the next tap; a body gets SI and BX (source of pixel groups A and B), DI and DX (weights, start and end), R8, R9, R10
+// the next tap; a body gets SI (source of pixel group A), DI (weights), R8, R9, R10
 // (1, 3 and 5 times the bytes between pixels), R11 (dense: bytes of weights between output channel blocks; else the step).
 type kernel struct {
 	name   string
@@ -136,14 +136,16 @@ func (k *kernel) next() {
 	fn.I("MOVQ 24(CX), AX")
 	fn.I("MOVQ (CX), SI")
 	fn.I("MOVQ 8(CX), DI")
-	fn.I("MOVQ 16(CX), DX")
 	fn.I("ADDQ R12, SI")
 	fn.I("ADDQ R13, DI")
-	fn.I("ADDQ DI, DX")
-	fn.I("MOVQ %d(R14), BX", offSrcGroup)
-	fn.I("ADDQ SI, BX")
 	fn.I("ADDQ $32, CX")
 	fn.I("JMP AX")
+}
+
+// groupB emits what a body that reads pixels of group B begins with.
+func (k *kernel) groupB() {
+	k.fn.I("MOVQ %d(R14), BX", offSrcGroup)
+	k.fn.I("ADDQ SI, BX")
 }
 
 func (k *kernel) generate(f *asm.File) {
@@ -408,6 +410,12 @@ func (k *kernel) body(i int, set []span) {
 		}
 	}
 	label := fmt.Sprintf("%s_l%d", k.name, i)
+	fn.I("MOVQ -16(CX), DX") // the end of the weights: CX is at the next tap
+	fn.I("ADDQ DI, DX")
+	both := set[len(set)-1].hi > k.group
+	if both {
+		k.groupB()
+	}
 	if k.kind == lanes {
 		fn.I("LEAQ %s, AX", asm.DataAt(laneTable, 0))
 		fn.I("ADDQ R11, AX")
@@ -472,12 +480,12 @@ func (k *kernel) body(i int, set []span) {
 	fn.I("ADDQ $64, DI")
 	if k.kind == lanes {
 		fn.I("ADDQ $64, AX")
-	} else if k.kind == dense {
-		fn.I("ADDQ $4, SI")
-		fn.I("ADDQ $4, BX")
 	} else {
-		fn.I("ADDQ R11, SI")
-		fn.I("ADDQ R11, BX")
+		step := map[bool]string{true: "$4", false: "R11"}[k.kind == dense]
+		fn.I("ADDQ %s, SI", step)
+		if both {
+			fn.I("ADDQ %s, BX", step)
+		}
 	}
 	fn.I("CMPQ DI, DX")
 	fn.I("JNE %s", label)
@@ -539,6 +547,7 @@ func (k *kernel) row(r rowBody) {
 	first, base := 0, "SI"
 	if r.group == 1 {
 		first, base = k.group, "BX"
+		k.groupB()
 	}
 	for t := range r.kernel {
 		fn.I("VMOVUPS %d(DI), %s", 64*t, k.free(t))
