@@ -257,7 +257,7 @@ func (w *packRun) divide(list []*packing) (small, large []*packing) {
 	for _, p := range list {
 		total += p.mem.Size
 	}
-	share := total / int64(2*max(w.job.Threads, runtime.GOMAXPROCS(0)))
+	share := total / int64(2*w.threads())
 	for _, p := range list {
 		if p.spread && p.mem.Size >= max(largePack, share) {
 			large = append(large, p)
@@ -268,16 +268,11 @@ func (w *packRun) divide(list []*packing) (small, large []*packing) {
 	return small, large
 }
 
+func (w *packRun) threads() int { return max(w.job.Threads, runtime.GOMAXPROCS(0)) }
+
 // packLarge packs constants one after the other, each by all threads.
 func (w *packRun) packLarge(list []*packing) error {
-	if len(list) == 0 {
-		return nil
-	}
-	pool.Acquire()
-	defer pool.Release()
-	run := pool.BeginRun(0)
-	defer run.End()
-	workers := device.Workers{Run: run}
+	workers := device.Workers{Threads: w.threads()}
 	for i, p := range list {
 		if err := w.fill(p, &workers); err != nil {
 			return err

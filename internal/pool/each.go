@@ -48,6 +48,19 @@ func Each(ctx context.Context, n, threads int, progress func(done, total int), f
 	return nil
 }
 
+// Spread calls fn for ranges that cover [0, n), on goroutines as Each does. A panic of fn is the caller's, as an error.
+func Spread(n, threads int, fn func(lo, hi int)) {
+	threads = max(threads, runtime.GOMAXPROCS(0))
+	parts := min(n, threads*chunksPerThread)
+	err := Each(context.Background(), parts, threads, nil, func(i int) error {
+		fn(n*i/parts, n*(i+1)/parts)
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
 // guarded turns a panic of fn into an error.
 func guarded(fn func() error) (err error) {
 	defer func() {
