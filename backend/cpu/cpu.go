@@ -50,6 +50,7 @@ type cpu struct {
 	target isa.Target
 	direct bool         // convolutions in their order of definition alone
 	quants *fuse.Quants // what weights of quantised models are
+	best   *winogradChoices
 }
 
 // Open opens the backend. Its options:
@@ -64,7 +65,7 @@ type cpu struct {
 //
 // Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
-	b := cpu{target: isa.Host(), quants: &fuse.Quants{}}
+	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}}
 	for k, v := range c.Options {
 		var err error
 		switch {

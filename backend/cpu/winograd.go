@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/winograd"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -56,7 +58,7 @@ func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signatu
 	if !ok {
 		return list
 	}
-	m := winograd.Best(b.target, spec)
+	m := b.best.of(b.target, spec)
 	if m == 0 {
 		return list
 	}
@@ -71,6 +73,38 @@ func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signatu
 		}
 	}
 	return out
+}
+
+// winogradChoices remembers which F(m) suits convolutions best: models repeat them, and nodes are looked at alone and in every set of
+// nodes. It is safe for concurrent use.
+type winogradChoices struct {
+	mu   sync.Mutex
+	made map[winogradShape]int
+}
+
+// winogradShape is what the choice depends on.
+type winogradShape struct {
+	n, c, oc, groups int
+	window           conv.Map
+}
+
+// mostChoices bounds the memory that a backend takes which lives on.
+const mostChoices = 1 << 12
+
+// of returns what winograd.Best does for a spec without distances.
+func (w *winogradChoices) of(t isa.Target, s conv.Spec) int {
+	k := winogradShape{s.N, s.C, s.OC, s.Groups, s.Map}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, known := w.made[k]
+	if !known {
+		if w.made == nil || len(w.made) == mostChoices {
+			w.made = map[winogradShape]int{}
+		}
+		m = winograd.Best(t, s)
+		w.made[k] = m
+	}
+	return m
 }
 
 // staticSpec returns a convolution whose images have sizes that are known, as it is for one image where their number is not.

@@ -2,7 +2,7 @@
 // least times count, beside the processors' time of one compilation and its end, on average. With other builds of this command, of other commits, fresh
 // processes of all of them take turns. It prints a Markdown table, ratios to the first of the others, and their geometric means.
 //
-//	go run ./internal/bench/compile [-count 25] [-threads 1] [-rounds 3] [-beside PROGRAM,…] [-cpuprofile FILE] [MODEL …]
+//	go run ./internal/bench/compile [-count 25] [-threads 1] [-rounds 3] [-beside PROGRAM,…] [-cpuprofile FILE] [-memprofile FILE] [MODEL …]
 //
 // A MODEL is a file, or the name of a model of the zoo; all of the zoo by default. Of large models fewer are compiled: a process
 // stops after -seconds. The largest resident memory is that of a process that compiles once.
@@ -43,7 +43,8 @@ type sample struct {
 type bench struct {
 	count, threads, rounds int
 	seconds                float64
-	backend, profile       string
+	backend                string
+	profile, allocations   string
 }
 
 func main() {
@@ -54,11 +55,15 @@ func main() {
 	flag.Float64Var(&b.seconds, "seconds", 2, "a process begins no compilation later")
 	flag.StringVar(&b.backend, "backend", "cpu", "backends, comma-separated")
 	flag.StringVar(&b.profile, "cpuprofile", "", "file for a profile of the processor, of the one model that is named, in this process")
+	flag.StringVar(&b.allocations, "memprofile", "", "the same of allocations")
 	beside := flag.String("beside", "", "builds of this command, comma-separated")
 	worker := flag.Bool("worker", false, "internal: measure one model")
 	flag.Parse()
 	var err error
-	if *worker || b.profile != "" {
+	if b.allocations != "" {
+		runtime.MemProfileRate = 512
+	}
+	if *worker || b.profile+b.allocations != "" {
 		err = b.work(flag.Arg(0))
 	} else {
 		err = b.compare(flag.Args(), *beside)
@@ -162,12 +167,12 @@ func (b *bench) run(program, path string, count int) (s sample, err error) {
 }
 
 // work opens and compiles a model several times, and writes the least times.
-func (b *bench) work(path string) error {
+func (b *bench) work(model string) error {
+	path, err := locate(model)
+	if err != nil {
+		return err
+	}
 	if b.profile != "" {
-		var err error
-		if path, err = locate(path); err != nil {
-			return err
-		}
 		f, err := os.Create(b.profile)
 		if err != nil {
 			return err
@@ -199,6 +204,16 @@ func (b *bench) work(path string) error {
 	s.Allocs = float64(after.Mallocs-before.Mallocs) / float64(done)
 	s.AllocMB = float64(after.TotalAlloc-before.TotalAlloc) / float64(done) / (1 << 20)
 	s.PeakMB = peak()
+	if b.allocations != "" {
+		f, err := os.Create(b.allocations)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
+			return err
+		}
+	}
 	return json.NewEncoder(os.Stdout).Encode(s)
 }
 
