@@ -180,7 +180,10 @@ func (k *kernel) start() {
 	fn.I("MOVQ %d(R14), R11", map[bool]int{true: offWOC, false: offStep}[k.kind == dense])
 	fn.I("MOVQ %d(R14), R12", offSrc)
 	fn.I("ADDQ 16(DX), R12")
-	k.addPass("R13", "R12")
+	k.addPass("R13")
+	if k.kind != dense { // whose results depend on all channels of the source
+		k.addPass("R12")
+	}
 	fn.I("TESTQ $1, %d(R14)", offFlags)
 	fn.I("JNE %s_load", k.name)
 	fn.I("MOVQ %d(R14), SI", offBias)
@@ -416,38 +419,20 @@ func (k *kernel) body(i int, set []span) {
 	if both {
 		k.groupB()
 	}
-	if k.kind == lanes {
+	switch k.kind {
+	case dense:
+		k.channels(label, both, each)
+		k.next()
+		return
+	case lanes:
 		fn.I("LEAQ %s, AX", asm.DataAt(laneTable, 0))
 		fn.I("ADDQ R11, AX")
+	case depth, maxPool, sumPool:
 	}
 	fn.I("PCALIGN $64")
 	fn.Label(label)
 	switch k.kind {
 	case dense:
-		for q := range k.blocks {
-			at := []string{"(DI)", "(DI)(R11*1)", "(DI)(R11*2)"}[q]
-			for h := range k.halves() {
-				off := ""
-				if h > 0 {
-					off = fmt.Sprint(h * 32)
-				}
-				fn.I("VMOVUPS %s%s, %s", off, at, k.free(q*k.halves()+h))
-			}
-		}
-		spare := 32
-		if k.pixels*k.vecs() < 16 {
-			spare = 16
-		}
-		spare -= (k.pixels + 1) * k.vecs()
-		n := 0
-		each(func(p int) {
-			x := k.free(k.vecs() + n%min(spare, 4))
-			n++
-			fn.I("VBROADCASTSS %s, %s", k.pixel(p, 0, "SI", "BX"), x)
-			for v := range k.vecs() {
-				fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
-			}
-		})
 	case depth:
 		for v := range k.vecs() {
 			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(v))
@@ -481,15 +466,74 @@ func (k *kernel) body(i int, set []span) {
 	if k.kind == lanes {
 		fn.I("ADDQ $64, AX")
 	} else {
-		step := map[bool]string{true: "$4", false: "R11"}[k.kind == dense]
-		fn.I("ADDQ %s, SI", step)
+		fn.I("ADDQ R11, SI")
 		if both {
-			fn.I("ADDQ %s, BX", step)
+			fn.I("ADDQ R11, BX")
 		}
 	}
 	fn.I("CMPQ DI, DX")
 	fn.I("JNE %s", label)
 	k.next()
+}
+
+// channels emits the loop of a dense tap over its channels: where a set has few registers, so that a step is short, four at a time
+// while there are so many.
+func (k *kernel) channels(label string, both bool, each func(op func(p int))) {
+	fn := k.fn
+	loop := func(label, jump string, unroll int) {
+		fn.I("PCALIGN $64")
+		fn.Label(label)
+		for u := range unroll {
+			k.channel(u, each)
+		}
+		fn.I("ADDQ $%d, DI", 64*unroll)
+		fn.I("ADDQ $%d, SI", 4*unroll)
+		if both {
+			fn.I("ADDQ $%d, BX", 4*unroll)
+		}
+		fn.I("CMPQ DI, DX")
+		fn.I("%s %s", jump, label)
+	}
+	if k.isa.Registers > 16 {
+		loop(label, "JNE", 1)
+		return
+	}
+	const unroll = 4
+	fn.I("SUBQ $%d, DX", 64*(unroll-1))
+	fn.I("CMPQ DI, DX")
+	fn.I("JGE %s_few", label)
+	loop(label, "JLT", unroll)
+	fn.Label(label + "_few")
+	fn.I("ADDQ $%d, DX", 64*(unroll-1))
+	fn.I("CMPQ DI, DX")
+	fn.I("JGE %s_done", label)
+	loop(label+"_one", "JNE", 1)
+	fn.Label(label + "_done")
+}
+
+// channel emits the multiply-adds of channel u behind SI and DI.
+func (k *kernel) channel(u int, each func(op func(p int))) {
+	fn := k.fn
+	for q := range k.blocks {
+		at := []string{"(DI)", "(DI)(R11*1)", "(DI)(R11*2)"}[q]
+		for h := range k.halves() {
+			off := ""
+			if h+u > 0 {
+				off = fmt.Sprint(h*32 + u*64)
+			}
+			fn.I("VMOVUPS %s%s, %s", off, at, k.free(q*k.halves()+h))
+		}
+	}
+	spare := k.isa.Registers - (k.pixels+1)*k.vecs()
+	n := 0
+	each(func(p int) {
+		x := k.free(k.vecs() + n%min(spare, 4))
+		n++
+		fn.I("VBROADCASTSS %s, %s", k.pixel(p, 4*u, "SI", "BX"), x)
+		for v := range k.vecs() {
+			fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
+		}
+	})
 }
 
 // laneTable is the name of the tables that say from which lane the lanes of a pixel take the i-th channel of their group: for

@@ -37,6 +37,7 @@ type Plan struct {
 	tailLanes   int // lanes in use in the last output block, 16: all
 	lastBlock   int
 	needsWeight bool
+	seven       bool // rows have seven pixels, and are not taken for one long row
 }
 
 // kind is what a kernel computes.
@@ -263,7 +264,7 @@ func pick(most, left int) int {
 
 // kernel returns the kernel for tiles of that many output channel blocks. Where the processor computes wide vectors in
 // halves, a tile of one block has a broadcast per multiply-add, which takes longer than the multiply-add; with vectors of
-// 256 bits there are two multiply-adds per broadcast.
+// 256 bits there are two multiply-adds per broadcast. Rows of seven pixels, the last maps of most nets, do not fit a tile of six.
 func (p *Plan) kernel(blocks int) tileKernel {
-	return kernelOf(p.target.Set, p.kind, blocks, p.target.Features.Has(cpuid.Split512))
+	return kernelOf(p.target.Set, p.kind, blocks, p.target.Features.Has(cpuid.Split512), p.seven)
 }

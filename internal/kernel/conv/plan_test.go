@@ -282,14 +282,31 @@ var _ = Describe("Plan", func() {
 					for left := range kernel/2 + 1 {
 						for right := range kernel/2 + 1 {
 							w := (ow-1)*stride + kernel - left - right
-							s := conv.Spec{N: 1, C: 5, OC: 5, Groups: 5, Map: conv.Map{
+							seed++
+							c := 5 + 16*int(seed%2)
+							s := conv.Spec{N: 1, C: c, OC: c, Groups: c, Map: conv.Map{
 								H: 3 + kernel, W: w, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Pad: [4]int{1, left, 1, right}}}
 							if w < 1 {
 								continue
 							}
-							seed++
 							Expect(checkConv(target, s, layoutCase{seed: seed, front: seed%2 == 0, bias: true})).To(Succeed(), "%+v", s)
 						}
+					}
+				}
+			}
+		}
+	})
+	onTargets("computes rows of seven pixels, in pairs and at every edge", func(target isa.Target) {
+		seed := uint64(0)
+		for _, kernel := range []int{1, 3, 5} {
+			for _, stride := range []int{1, 2} {
+				for h := 2; h <= 5; h++ {
+					for left := range kernel/2 + 1 {
+						seed++
+						s := conv.Spec{N: 1, C: 14 + int(seed%7), OC: 30 + int(seed%5), Epilogue: conv.Epilogue{Residual: seed%3 == 0}, Map: conv.Map{
+							H: (h-1)*stride + 1, W: 6*stride + kernel - 2*left, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride},
+							Pad: [4]int{kernel / 2, left, kernel / 2, left}}}
+						Expect(checkConv(target, s, layoutCase{seed: seed, front: seed%2 == 0, bias: true})).To(Succeed(), "%+v", s)
 					}
 				}
 			}

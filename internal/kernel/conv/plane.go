@@ -20,6 +20,7 @@ func (p *Plan) plane(padded *Map) {
 	for i := range lattices {
 		rows, cols = max(rows, lattices[i].y.n), max(cols, lattices[i].x.n)
 	}
+	p.seven = !flat && rows > 1 && cols == 7
 	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
 	// So many pixels that their source stays in the L1 cache while all output channels are computed.
@@ -29,6 +30,10 @@ func (p *Plan) plane(padded *Map) {
 	}
 	if !flat && (pairs || rows > fewRows || cols < longRow || s.Transposed && s.Stride[0] > 1) {
 		segment = max(1, cols) // units are whole rows
+		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*64*p.blocks > sourceInL1 {
+			tiles := (cols + g.pixels - 1) / g.pixels
+			segment = (cols + tiles - 1) / tiles // or tiles: all output channels read those pixels
+		}
 	}
 	for q := range used {
 		if !used[q] {

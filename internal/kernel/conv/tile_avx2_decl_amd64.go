@@ -12,6 +12,16 @@ func dense256q1(c *tileCall)
 //go:noescape
 func dense256q1Bodies() (table *[28]uintptr)
 
+// dense256w computes the tiles of a call.
+//
+//go:noescape
+func dense256w(c *tileCall)
+
+// dense256wBodies returns the addresses of the 133 tap bodies of dense256w, the end of the list, and 0 bodies of rows.
+//
+//go:noescape
+func dense256wBodies() (table *[134]uintptr)
+
 // depth256 computes the tiles of a call.
 //
 //go:noescape
@@ -91,18 +101,20 @@ var places10x5Rows = newPlaces([]pixelSet{
 })
 
 // kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
-func kernelOf256(k kind, blocks int, split bool) tileKernel {
+func kernelOf256(k kind, blocks int, split, seven bool) tileKernel {
 	switch {
+	case k == kindDense && blocks == 1 && seven:
+		return tileKernel{firstAssembly + 1, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDepth:
-		return tileKernel{firstAssembly + 1, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], places10x5Rows}
+		return tileKernel{firstAssembly + 2, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], places10x5Rows}
 	case k == kindLanes:
-		return tileKernel{firstAssembly + 2, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
 	case k == kindMax:
-		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
 	case k == kindSum:
-		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
 	}
 	panic("conv: no such tile")
 }
@@ -113,12 +125,14 @@ func run256(id kernelID, c *tileCall) {
 	case firstAssembly + 0:
 		dense256q1(c)
 	case firstAssembly + 1:
-		depth256(c)
+		dense256w(c)
 	case firstAssembly + 2:
-		lanes256(c)
+		depth256(c)
 	case firstAssembly + 3:
-		max256(c)
+		lanes256(c)
 	case firstAssembly + 4:
+		max256(c)
+	case firstAssembly + 5:
 		sum256(c)
 	}
 }

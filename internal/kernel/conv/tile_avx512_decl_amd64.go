@@ -182,7 +182,7 @@ var places14x7Rows = newPlaces([]pixelSet{
 })
 
 // kernelOf512 returns the avx512 kernel of a kind for tiles of that many output channel blocks.
-func kernelOf512(k kind, blocks int, split bool) tileKernel {
+func kernelOf512(k kind, blocks int, split, seven bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1 && split:
 		return tileKernel{firstAssembly + 7, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
