@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/property"
@@ -226,6 +227,11 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 		if c.single && scaled.src != 0 && product(c.w[2:]) == miscounted {
 			return nil, property.Because(property.Unsupported, "a padded zero point under windows of %d taps, one channel each", miscounted)
 		}
+	}
+	// Version 2.6.3 packs some such weights (of 8 outputs in 4 or 8 groups, say) with wrong sums of their outputs, which signed and
+	// padded integers need, and not every time.
+	if j.conv && b.l.major == 2 && c.groups > 1 && c.w[1] > 1 && product(c.w[2:]) == 1 && (j.qx.dtype == tensor.Int8 || scaled.src != 0) {
+		return nil, property.Because(property.Unsupported, "groups of channels under windows of one tap, of signed or padded integers")
 	}
 	scaled.factors = p.numbers(b, j, unit, scaled.src == 0)
 	if p.bias == nil {

@@ -109,6 +109,13 @@ var _ = Describe("random operators, and chains of them", func() {
 			checkQuantised(ctx, lib, 0, 200)
 		})
 
+		It(strings.TrimSpace("of networks with grouped windows of one tap, whose weights version 2 packs with wrong sums, are the reference's "+lib), func(ctx SpecContext) {
+			open(lib)
+			for _, seed := range []int{5628, 9620, 10501, 13277} {
+				checkQuantised(ctx, lib, seed, 1)
+			}
+		})
+
 		It(strings.TrimSpace("of networks on integers are the reference's, bit for bit: 20,000 "+lib), Label("slow"), func(ctx SpecContext) {
 			if !strings.Contains(GinkgoLabelFilter(), "slow") {
 				Skip("takes minutes: -ginkgo.label-filter=slow")
