@@ -26,7 +26,7 @@ func integerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, property.Because(property.Unsupported, "%d operands", len(n.Inputs))
 	}
 	a, b := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
-	if a != b || planOfIntegers(a) == nil && !(a == tensor.Float32 && n.Is("Mod")) {
+	if a != b || integerKinds[a].binary == nil && !(a == tensor.Float32 && n.Is("Mod")) {
 		return nil, property.Because(property.DTypeReason, "no %v of %v and %v", n.Op.Name, a, b)
 	}
 	if d := n.Str("direction", ""); n.Is("BitShift") && d != "LEFT" && d != "RIGHT" {
@@ -35,27 +35,20 @@ func integerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// planOfIntegers returns what plans an operator on integers of a type, nil for another type.
-func planOfIntegers(dt tensor.DType) func(p *planner, n *graph.Node) error {
-	switch dt {
-	case tensor.Int8:
-		return planIntegers[int8]
-	case tensor.Int16:
-		return planIntegers[int16]
-	case tensor.Int32:
-		return planIntegers[int32]
-	case tensor.Int64:
-		return planIntegers[int64]
-	case tensor.Uint8:
-		return planIntegers[uint8]
-	case tensor.Uint16:
-		return planIntegers[uint16]
-	case tensor.Uint32:
-		return planIntegers[uint32]
-	case tensor.Uint64:
-		return planIntegers[uint64]
-	}
-	return nil
+// integerKind is what depends on the type of integers: what plans an operator of two operands on them, and their order.
+type integerKind struct {
+	binary func(p *planner, n *graph.Node) error
+	rank   ranking
+}
+
+func integerKindOf[T integer]() integerKind {
+	return integerKind{planIntegers[T], ranks(rankInteger[T])}
+}
+
+// integerKinds are the types of integers.
+var integerKinds = map[tensor.DType]integerKind{
+	tensor.Int8: integerKindOf[int8](), tensor.Int16: integerKindOf[int16](), tensor.Int32: integerKindOf[int32](), tensor.Int64: integerKindOf[int64](),
+	tensor.Uint8: integerKindOf[uint8](), tensor.Uint16: integerKindOf[uint16](), tensor.Uint32: integerKindOf[uint32](), tensor.Uint64: integerKindOf[uint64](),
 }
 
 func planIntegers[T integer](p *planner, n *graph.Node) error {
@@ -66,7 +59,7 @@ func planIntegerBinary(p *planner, n *graph.Node) error {
 	if operators.IsFloat32(n.Inputs[0]) {
 		return elementwise2(p, n, floatMod(n.Int("fmod", 0) != 0))
 	}
-	return planOfIntegers(n.Inputs[0].Type.DType)(p, n)
+	return integerKinds[n.Inputs[0].Type.DType].binary(p, n)
 }
 
 // floatMod returns the remainder of float32, with the dividend's sign or with the divisor's.

@@ -70,7 +70,7 @@ func topKSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if len(x.Type.Shape) == 0 {
 		return nil, property.Because(property.ShapeReason, "a scalar")
 	}
-	if _, ok := rankings[x.Type.DType]; !ok {
+	if rankingOf(x.Type.DType) == nil {
 		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
 	}
 	if _, _, ok := topKOf(n); !ok && n.Input(1).Dims == nil && !chooses(n) {
@@ -89,7 +89,7 @@ type topRows struct {
 
 func topRowsOf(n *graph.Node, d []int, axis, k int) topRows {
 	dt := n.Inputs[0].Type.DType
-	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, element: dt.Size(), rank: rankings[dt]}
+	return topRows{k: k, count: d[axis], inner: product(d[axis+1:]), largest: n.Int("largest", 1) != 0, element: dt.Size(), rank: rankingOf(dt)}
 }
 
 // run orders row i of src. values and at may be nil.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
@@ -14,20 +15,32 @@ import (
 // len(ranks) elements of src, from base on, stride elements apart.
 type ranking func(ranks []uint64, src []byte, base, stride int)
 
-// rankings has the element types that are ordered here. Ranks of elements of at most four bytes have 32 bits.
-var rankings = map[tensor.DType]ranking{
-	tensor.Float32:  ranks(rank32),
-	tensor.Float64:  ranks(rank64),
-	tensor.Float16:  ranks(func(v uint16) uint64 { return rankHalf(v, 0x7c00) }),
-	tensor.BFloat16: ranks(func(v uint16) uint64 { return rank32(math.Float32frombits(uint32(v) << 16)) }),
-	tensor.Int8:     ranks(func(v int8) uint64 { return uint64(uint32(v) ^ 1<<31) }),
-	tensor.Int16:    ranks(func(v int16) uint64 { return uint64(uint32(v) ^ 1<<31) }),
-	tensor.Int32:    ranks(func(v int32) uint64 { return uint64(uint32(v) ^ 1<<31) }),
-	tensor.Int64:    ranks(func(v int64) uint64 { return uint64(v) ^ 1<<63 }),
-	tensor.Uint8:    ranks(func(v uint8) uint64 { return uint64(v) }),
-	tensor.Uint16:   ranks(func(v uint16) uint64 { return uint64(v) }),
-	tensor.Uint32:   ranks(func(v uint32) uint64 { return uint64(v) }),
-	tensor.Uint64:   ranks(func(v uint64) uint64 { return v }),
+// rankingOf returns how elements of a type are ordered, nil for a type that is not ordered here. Ranks of elements of at most four bytes
+// have 32 bits.
+func rankingOf(dt tensor.DType) ranking {
+	switch dt {
+	case tensor.Float32:
+		return ranks(rank32)
+	case tensor.Float64:
+		return ranks(rank64)
+	case tensor.Float16:
+		return ranks(func(v uint16) uint64 { return rankHalf(v, 0x7c00) })
+	case tensor.BFloat16:
+		return ranks(func(v uint16) uint64 { return rank32(math.Float32frombits(uint32(v) << 16)) })
+	}
+	return integerKinds[dt].rank
+}
+
+// rankInteger moves signed integers to where they are positive.
+func rankInteger[T integer](v T) uint64 {
+	var least T
+	switch signed := least-1 < least; {
+	case !signed:
+		return uint64(v)
+	case unsafe.Sizeof(v) == 8:
+		return uint64(v) ^ 1<<63
+	}
+	return uint64(uint32(v) ^ 1<<31)
 }
 
 func ranks[T tensor.Element](rank func(T) uint64) ranking {

@@ -122,6 +122,8 @@ def main():
                 make(dst)
                 case(folder, f"{name}_{way}", dst, data, real)
                 made[way] = dst
+            except ImportError as e:
+                print("left out:", name, way, e, file=sys.stderr)
             except Exception as e:  # what ONNX Runtime does not do, or does not run, is no case
                 print("skipped", name, way, str(e).splitlines()[0][:200], file=sys.stderr)
                 if os.path.exists(dst):
