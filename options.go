@@ -81,6 +81,12 @@ type Options struct {
 	// OutputDevices says on which device Run leaves outputs, by name, as *Formatted, row-major: for whoever works on them there.
 	// The others, and those of the zero DeviceID, it returns on the host.
 	OutputDevices map[string]tensor.DeviceID
+	// InPlace says which outputs RunInto may be given in the place of an input, by the input's name: what a cache holds so far, and
+	// what it holds then. Both are of one element type and of equal dims but for at most one axis. They may overlap where they
+	// begin at one address and have the same strides, compact from that axis on, as Slice makes them of a longer tensor. Where the output
+	// is the input with something behind it, a Concat of both in a group of backend "cpu", nothing of the input is copied. Otherwise
+	// the output is written when the run is over. Compile's errors wrap ErrInput and ErrOutput.
+	InPlace map[string]string
 	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit. It counts
 	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they
 	// collect, what fallbacks hold and reference kernels work in. Inputs, outputs of known shape and weights are not counted.
@@ -422,4 +428,47 @@ func (o *Options) bounded() graph.Bindings {
 		b[name] = int64(n)
 	}
 	return b
+}
+
+// inPlace returns the input that each output may be given in the place of, by index, -1 for none; nil where InPlace is empty.
+func (o *Options) inPlace(inputs, outputs []*graph.Value, names []string) ([]int, error) {
+	if len(o.InPlace) == 0 {
+		return nil, nil
+	}
+	pairs := make([]int, len(outputs))
+	for i := range pairs {
+		pairs[i] = -1
+	}
+	for _, in := range slices.Sorted(maps.Keys(o.InPlace)) {
+		out := o.InPlace[in]
+		i, k := slices.IndexFunc(inputs, func(v *graph.Value) bool { return v.Name == in }), slices.Index(names, out)
+		if i < 0 {
+			return nil, &InputError{Name: in, Problem: "the model has no such input", kind: ErrInput}
+		}
+		if k < 0 {
+			return nil, &InputError{Name: out, Problem: "the model has no such output", kind: ErrOutput}
+		}
+		if pairs[k] >= 0 {
+			return nil, &InputError{Name: out, Problem: "to be in the place of two inputs", Found: inputs[pairs[k]].Name + ", " + in, kind: ErrOutput}
+		}
+		if a, b := inputs[i].Type, outputs[k].Type; !extends(a, b) {
+			return nil, &InputError{Name: out, Problem: "cannot lie in the place of " + in, Expected: a.String() + ", but for the size of one axis", Found: b.String(), kind: ErrOutput}
+		}
+		pairs[k] = i
+	}
+	return pairs, nil
+}
+
+// extends reports whether tensors of two types differ in the size of one axis at most.
+func extends(a, b graph.Type) bool {
+	if !a.IsTensor() || !b.IsTensor() || a.DType != b.DType || a.DType.Size() == 0 || a.DType.IsPacked() || len(a.Shape) != len(b.Shape) || !a.Shape.Known() || !b.Shape.Known() {
+		return false
+	}
+	other := 0
+	for i, d := range a.Shape {
+		if !d.Equal(b.Shape[i]) {
+			other++
+		}
+	}
+	return other <= 1
 }

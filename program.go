@@ -82,12 +82,17 @@ func newProgram(c *compilation) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	pairs, err := c.o.inPlace(c.g.Inputs, c.g.Outputs, names(c.model.outputs()))
+	if err != nil {
+		return nil, err
+	}
 	p.packed.Forget()
 	if err := p.packed.Adopt(c.forms); err != nil {
 		return nil, err
 	}
 	p.env = exec.Env{
 		Transfer: c.packer.Transfer, Constants: c.packer, Evaluate: kernels{}.evaluate, Observe: observeLoop(c.o.Observer), Options: c.o.compileOptions, Logger: c.o.Logger,
+		InPlace:     pairs,
 		OutputNames: names(c.model.outputs()), Declared: doubtful(c.g.Outputs, c.model.outputs()), Defaults: p.defaults, Leave: left, Shapes: c.shapes,
 		Arenas:  c.o.Plan.of().Known(),
 		Threads: c.o.Threads, MaxArenaBytes: c.o.MaxArenaBytes, DeviceLimits: c.limits, MaxSessions: c.o.MaxSessions, MaxSpecializations: c.o.MaxSpecializations,
@@ -245,7 +250,8 @@ func run(ctx context.Context, s *exec.Session, inputs map[string]tensor.Value) (
 // devices and have strides, as for Run: an output is written in place by a group on its device that can, and copied once
 // otherwise. With compact host tensors it allocates nothing at a shape that has been run before.
 //
-// Inputs and outputs must not overlap (ErrOutput): on a device that is looked at among tensors of one Handle. When RunInto
+// Inputs and outputs must not overlap (ErrOutput), but for those that Options.InPlace pairs: on a device that is looked at among
+// tensors of one Handle. When RunInto
 // returns, nothing uses them any more.
 func (p *Program) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
 	s, err := p.runs().Acquire(background(ctx))

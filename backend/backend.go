@@ -115,11 +115,14 @@ type Instance interface {
 // Requirements are an instance's needs. Times are sub-steps, counted from 0 to Steps-1: the planner may give the same
 // memory to buffers whose [First, Last] ranges do not touch.
 type Requirements struct {
-	Steps   int        // number of sub-steps; 0 counts as 1
-	Inputs  []PortUse  // one per input of the subgraph
-	Outputs []PortUse  // one per output
-	Buffers []Buffer   // intermediate values and workspace, in the device's memory
-	InPlace []InPlace  // pairs that may share storage
+	Steps   int       // number of sub-steps; 0 counts as 1
+	Inputs  []PortUse // one per input of the subgraph
+	Outputs []PortUse // one per output
+	Buffers []Buffer  // intermediate values and workspace, in the device's memory
+	InPlace []InPlace // pairs that may share storage
+	// Extends are pairs of ports with Strided of which the output begins with the input, along one axis. The caller may give both
+	// at one address, with the same strides: then the instance writes only what is behind the input, and nothing of that.
+	Extends []InPlace
 	NoReuse bool       // the buffers must not share memory with each other
 	Labels  []StepInfo // one per sub-step, for profiles; may be nil
 	// Constants are constants in formats that suit these shapes better than those that the subgraph has them in.

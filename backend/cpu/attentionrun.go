@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
@@ -12,18 +14,29 @@ import (
 type heads struct {
 	at      place.Memory
 	strides [3]int // in elements, of batch, heads and rows
+	output  int    // of the group, which may have strides of the run's but for rows; -1 for none
+	axes    [2]int // of it: batch and heads
 }
 
-// off returns where rows of a head begin.
-func (h *heads) off(batch, head, row int) int {
-	return batch*h.strides[0] + head*h.strides[1] + row*h.strides[2]
+// from returns the elements from some row of a head on.
+func (h *heads) from(st *state, batch, head, row int) []float32 {
+	if h.output >= 0 {
+		if t := st.a.Outputs[h.output]; t.Strides != nil {
+			all := place.Elements[float32](t.Data[t.Offset:])
+			return all[batch*t.Strides[h.axes[0]]+head*t.Strides[h.axes[1]]+row*h.strides[2]:]
+		}
+	}
+	return st.F32(h.at)[batch*h.strides[0]+head*h.strides[1]+row*h.strides[2]:]
 }
 
 // headsIn returns where an operand's heads lie.
 func (p *planner) headsIn(n *graph.Node, view *headsView) heads {
 	v := fuse.Outer(n, view.value)
 	l := p.laid(v)
-	h := heads{at: p.In(v)}
+	h := heads{at: p.In(v), output: -1, axes: [2]int{view.axes[0], view.axes[1]}}
+	if p.Slots[h.at.Slot].Kind == place.Output {
+		h.output = slices.Index(p.Sub.Outputs, v)
+	}
 	for i := range h.strides {
 		h.strides[i] = l.strides[view.axes[i]]
 	}
@@ -58,14 +71,19 @@ const directRows = 8
 // blockRows are the rows of queries whose scores are made at a time.
 const blockRows = 64
 
-func planAttention(p *planner, n *graph.Node) error {
-	f, err := keep(p.e, n, func() (*attentionForm, error) {
+// attentionOf reads a fused node, once.
+func (p *planner) attentionOf(n *graph.Node) (*attentionForm, error) {
+	return keep(p.e, n, func() (*attentionForm, error) {
 		f, why := fusedAttention(n)
 		if why != nil {
 			return nil, why
 		}
 		return f, nil
 	})
+}
+
+func planAttention(p *planner, n *graph.Node) error {
+	f, err := p.attentionOf(n)
 	if err != nil {
 		return err
 	}
@@ -73,7 +91,7 @@ func planAttention(p *planner, n *graph.Node) error {
 	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
 		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: place.Nowhere}
 	y := p.laid(n.Outputs[0])
-	a.y = heads{at: p.Out(n.Outputs[0]), strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
+	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
 	for i, from := range f.permOut {
 		if from < 3 {
 			a.y.strides[from] = y.strides[i]
@@ -153,9 +171,9 @@ func (p *planner) packKeys(a *attention) {
 	a.packed = p.Temp(4 * a.panels * a.batch * own)
 	target := p.target
 	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels) / 8), body: func(st *state, _, lo, hi int) {
-		k, dst := st.F32(a.k.at), st.F32(a.packed)
+		dst := st.F32(a.packed)
 		for i := lo; i < hi; i++ {
-			gemm.PackBT(target, dst[i*a.panels:][:a.panels], k[a.k.off(i/own, i%own, 0):], a.size, a.keys, a.k.strides[2])
+			gemm.PackBT(target, dst[i*a.panels:][:a.panels], a.k.from(st, i/own, i%own, 0), a.size, a.keys, a.k.strides[2])
 		}
 	}}, []place.Memory{a.k.at}, []place.Memory{a.packed})
 }
@@ -179,18 +197,18 @@ func (a *attention) item(st *state, worker, i int) {
 	if a.grouped {
 		head, row = head+first, 0
 	}
-	x.A = st.F32(a.q.at)[a.q.off(batch, head, row):]
+	x.A = a.q.from(st, batch, head, row)
 	if a.packed.Slot >= 0 {
 		x.B = st.F32(a.packed)[(batch*(a.heads/a.share)+own)*a.panels:]
 	} else {
-		x.B = st.F32(a.k.at)[a.k.off(batch, own, 0):]
+		x.B = a.k.from(st, batch, own, 0)
 	}
 	plans[0].Run(0, plans[0].Chunks(), x)
 	for k := range a.terms {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
 	}
 	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
-	plans[1].Run(0, plans[1].Chunks(), gemm.Args{A: scores, B: st.F32(a.v.at)[a.v.off(batch, own, 0):], C: st.F32(a.y.at)[a.y.off(batch, head, row):]})
+	plans[1].Run(0, plans[1].Chunks(), gemm.Args{A: scores, B: a.v.from(st, batch, own, 0), C: a.y.from(st, batch, head, row)})
 }
 
 // change applies a term to the scores of rows from row on, or where they are grouped of heads from head on.

@@ -36,6 +36,10 @@ func planConcat(p *planner, n *graph.Node) error {
 		p.concatPixels(n, dst)
 		return nil
 	}
+	if p.extends(n) {
+		p.extend(n)
+		return nil
+	}
 	parts, ok := p.ConcatPlaces(n, dst)
 	strides, at := p.laid(y).strides, 0
 	axis := place.ConcatAxis(n)

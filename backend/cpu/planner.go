@@ -109,6 +109,9 @@ func (e *executable) specialize(ctx context.Context, b graph.Bindings) (*planner
 	if p.calls > 0 {
 		place.KeepInputs(&in.reqs)
 	}
+	for _, x := range p.Reqs.Extends {
+		in.reqs.Inputs[x.Input].Strided, in.reqs.Outputs[x.Output].Strided = true, true
+	}
 	return p, in, nil
 }
 
@@ -197,6 +200,7 @@ func (in *instance) Requirements() backend.Requirements { return in.reqs }
 type state struct {
 	place.Storage
 	in  *instance
+	a   *backend.RunArgs
 	run *pool.Run
 	ctx context.Context
 	cur *step
@@ -219,7 +223,10 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (event devi
 		st = &state{in: in, Storage: place.NewStorage(in.slots)}
 		a.Local = st
 	}
-	st.ctx, st.run, st.err = ctx, nil, nil
+	st.ctx, st.run, st.err, st.a = ctx, nil, nil, a
+	if err := in.checkExtended(a); err != nil {
+		return nil, err
+	}
 	if a.Workers != nil {
 		st.run = a.Workers.Run
 	}

@@ -40,6 +40,7 @@ type given struct {
 	over   bool   // the host has waited for Ready
 	told   []bool // per lane: it waits for Ready
 	after  bool   // of outputs: copied from slot when the run is over
+	apart  bool   // of outputs: it overlaps an input that has to stay as it is until the end
 	last   int    // of outputs: the conversion that reads slot at on the way to the output, -1 for none
 }
 
@@ -158,6 +159,10 @@ func (e *edges) bindInput(g *given, slot int) {
 // bindOutput looks for the value in an output's format, against the direction of conversions.
 func (e *edges) bindOutput(g *given) {
 	b := e.f.s.block
+	if g.apart {
+		g.after = true
+		return
+	}
 	s := g.slot
 	for {
 		if b.Slots[s].Kind == SlotPlanned && e.format(s) == g.format() {

@@ -151,7 +151,7 @@ func (m *Machine) checkOutput(i int, dims []int, ins, outs []Operand) error {
 		return m.badOutput(i, "storage is not aligned for its dtype", fmt.Sprintf("a multiple of %d bytes", size), fmt.Sprintf("%d beyond one", at))
 	}
 	for k := range ins {
-		if ins[k].Tensor != nil && m.overlap(o, &ins[k]) {
+		if ins[k].Tensor != nil && m.overlap(o, &ins[k]) && !m.inPlace(i, k, o, &ins[k]) {
 			return m.badOutput(i, "overlaps input "+m.main.Graph.Inputs[k].Name, "", "")
 		}
 	}

@@ -57,6 +57,8 @@ type Env struct {
 	// Arenas are known plans of the main block's memory (schedule.Problem.Known).
 	Arenas []schedule.Known
 
+	// InPlace are the inputs in whose place outputs may lie, by output, -1 for none; nil where there is none at all.
+	InPlace            []int
 	Threads            int
 	MaxArenaBytes      int64                     // of a session, on all devices together
 	DeviceLimits       map[tensor.DeviceID]int64 // of all sessions, by canonical ID; nothing for those without

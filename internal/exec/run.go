@@ -178,11 +178,13 @@ func (s *Session) attach(f *frame) {
 	}
 	for i, slot := range main.Outputs {
 		o := &s.outs[i]
-		if o.Tensor == nil || o.DType == tensor.String || o.plain() && !(picky && !f.suits(slot, o, true)) {
+		over := s.reaches(i)
+		if o.Tensor == nil || o.DType == tensor.String || o.plain() && !(picky && !f.suits(slot, o, true)) && (!over || f.extends(i)) {
 			continue
 		}
 		e := f.edge()
 		e.out[i] = e.add(o, s.m.env.OutputNames[i], slot, true)
+		e.out[i].apart = over && !f.extends(i)
 	}
 }
 

@@ -1,0 +1,145 @@
+package carve_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// cached is a step of decoding: a cache grows by rows, and attention reads all of it.
+const cached = `graph {
+  opset 18
+  input %q: f32[batch,3,rows,8]
+  input %k: f32[batch,3,rows,8]
+  input %v: f32[batch,3,rows,8]
+  input %past_k: f32[batch,3,past,8]
+  input %past_v: f32[batch,3,past,8]
+  %present_k = Concat(%past_k, %k; axis=2)
+  %present_v = Concat(%past_v, %v; axis=2)
+  %t = Transpose(%present_k; perm=[0, 1, 3, 2])
+  %s = MatMul(%q, %t)
+  %p = Softmax(%s; axis=-1)
+  %y = MatMul(%p, %present_v)
+  output %y
+  output %present_k
+  output %present_v
+}`
+
+// pairs are the caches of cached.
+var pairs = map[string]string{"past_k": "present_k", "past_v": "present_v"}
+
+// decode runs steps of rows, with the caches in tensors of most rows, and compares each with the reference kernels on compact tensors.
+func decode(ctx context.Context, o *carve.Options, batch, most int, steps ...int) {
+	GinkgoHelper()
+	m := carve.FromGraph(graphOf(cached))
+	defer m.Close()
+	plain, err := carve.Compile(ctx, m, &carve.Options{Backends: onReference})
+	Expect(err).NotTo(HaveOccurred())
+	defer plain.Close()
+	p, err := carve.Compile(ctx, m, o)
+	Expect(err).NotTo(HaveOccurred())
+	defer p.Close()
+	room := []*tensor.Tensor{wave(batch, 3, most, 8), wave(batch, 3, most, 8)}
+	past := 0
+	feeds := map[string]tensor.Value{"past_k": wave(batch, 3, 0, 8), "past_v": wave(batch, 3, 0, 8)}
+	for _, rows := range steps {
+		for i, name := range []string{"q", "k", "v"} {
+			x := wave(batch, 3, rows, 8)
+			for j, s := 0, tensor.Of[float32](x); j < len(s); j++ {
+				s[j] += float32(i*past) / 8
+			}
+			feeds[name] = x
+		}
+		want, err := plain.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		part := func(i, n int) *tensor.Tensor { return must(room[i].Slice(2, 0, n)) }
+		y := wave(batch, 3, rows, 8)
+		in := []*tensor.Tensor{feeds["q"].(*tensor.Tensor), feeds["k"].(*tensor.Tensor), feeds["v"].(*tensor.Tensor), part(0, past), part(1, past)}
+		behind := must(must(room[0].Slice(2, past+rows, most)).Clone())
+		Expect(p.RunInto(ctx, in, []*tensor.Tensor{y, part(0, past+rows), part(1, past+rows)})).To(Succeed())
+		past += rows
+		got := map[string]tensor.Value{"y": y, "present_k": must(part(0, past).Clone()), "present_v": must(part(1, past).Clone())}
+		Expect(apart(got, want)).To(BeEmpty(), "%d rows, %d in the cache", rows, past)
+		Expect(must(must(room[0].Slice(2, past, most)).Clone()).Data).To(Equal(behind.Data), "what is behind the cache stays as it is")
+		feeds["past_k"], feeds["past_v"] = want["present_k"], want["present_v"]
+	}
+}
+
+func compileCached(ctx context.Context, o *carve.Options) *carve.Program {
+	GinkgoHelper()
+	m := carve.FromGraph(graphOf(cached))
+	DeferCleanup(m.Close)
+	p := mustCompile(ctx, m, o)
+	DeferCleanup(p.Close)
+	return p
+}
+
+var _ = Describe("a cache in one place", func() {
+	DescribeTable("grows where it is", func(ctx SpecContext, batch int, o *carve.Options) {
+		o.InPlace = pairs
+		decode(ctx, o, batch, 40, 5, 1, 1, 1, 1, 1, 1, 7, 1, 1)
+	},
+		Entry("on cpu", 2, &carve.Options{Verify: true}),
+		Entry("on cpu, of a batch of one", 1, &carve.Options{Poison: true}),
+		Entry("on portable kernels", 2, &carve.Options{Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"isa": "portable"}}}}),
+		Entry("with bounds", 2, &carve.Options{Bounds: map[string]int{"past": 64, "rows": 8, "batch": 2}}),
+		Entry("on the reference kernels, at the end of the run", 2, &carve.Options{Backends: onReference}),
+		Entry("where every operator is a group of its own", 2, &carve.Options{Isolated: true}),
+	)
+
+	It("is not written but for what is behind it", func(ctx SpecContext) {
+		p := compileCached(ctx, &carve.Options{InPlace: pairs})
+		room := wave(1, 3, 9, 8)
+		other := wave(1, 3, 9, 8)
+		x, y := wave(1, 3, 1, 8), wave(1, 3, 1, 8)
+		in := []*tensor.Tensor{x, x, x, must(room.Slice(2, 0, 8)), must(other.Slice(2, 0, 8))}
+		before := slices.Clone(room.Data)
+		out := []*tensor.Tensor{y, must(room.Slice(2, 0, 9)), must(other.Slice(2, 0, 9))}
+		Expect(p.RunInto(ctx, in, out)).To(Succeed())
+		for h := range 3 {
+			Expect(room.Data[4*8*9*h : 4*8*(9*h+8)]).To(Equal(before[4*8*9*h : 4*8*(9*h+8)]))
+			Expect(room.Data[4*8*(9*h+8) : 4*8*9*(h+1)]).To(Equal(x.Data[4*8*h : 4*8*(h+1)]))
+		}
+	})
+
+	It("is turned down where it lies otherwise, or is not paired", func(ctx SpecContext) {
+		room, x, y := wave(1, 3, 20, 8), wave(1, 3, 1, 8), wave(1, 3, 1, 8)
+		run := func(o *carve.Options, past, present *tensor.Tensor) error {
+			p := compileCached(ctx, o)
+			return p.RunInto(ctx, []*tensor.Tensor{x, x, x, past, wave(1, 3, 4, 8)}, []*tensor.Tensor{y, present, wave(1, 3, 5, 8)})
+		}
+		part := func(lo, hi int) *tensor.Tensor { return must(room.Slice(2, lo, hi)) }
+		Expect(run(&carve.Options{InPlace: pairs}, part(0, 4), part(0, 5))).To(Succeed())
+		Expect(run(nil, part(0, 4), part(0, 5))).To(MatchError(ContainSubstring(`bad output "present_k": overlaps input past_k`)))
+		Expect(run(&carve.Options{InPlace: pairs}, part(1, 5), part(0, 5))).To(MatchError(carve.ErrOutput))
+		compact := *room
+		compact.Shape = []int{1, 3, 4, 8}
+		Expect(run(&carve.Options{InPlace: pairs}, &compact, part(0, 5))).To(MatchError(carve.ErrOutput))
+	})
+
+	DescribeTable("is checked when the model is compiled", func(ctx SpecContext, pairs map[string]string, kind error, words string) {
+		m := carve.FromGraph(graphOf(cached))
+		defer m.Close()
+		_, err := carve.Compile(ctx, m, &carve.Options{InPlace: pairs})
+		Expect(err).To(MatchError(kind))
+		Expect(err).To(MatchError(ContainSubstring(words)), fmt.Sprint(err))
+	},
+		Entry("an unknown input", map[string]string{"passed": "present_k"}, carve.ErrInput, `"passed": the model has no such input`),
+		Entry("an unknown output", map[string]string{"past_k": "presents"}, carve.ErrOutput, `"presents": the model has no such output`),
+		Entry("an output in two places", map[string]string{"past_k": "present_k", "past_v": "present_k"}, carve.ErrOutput, "in the place of two inputs"),
+	)
+
+	It("has dims that differ in one axis at most", func(ctx SpecContext) {
+		m := carve.FromGraph(graphOf("graph {\n  opset 18\n  input %x: f32[a,b]\n  %y = Transpose(%x)\n  output %y\n}"))
+		DeferCleanup(m.Close)
+		_, err := carve.Compile(ctx, m, &carve.Options{InPlace: map[string]string{"x": "y"}})
+		Expect(err).To(MatchError(ContainSubstring(`bad output "y": cannot lie in the place of x`)))
+	})
+})
