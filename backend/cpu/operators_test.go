@@ -99,7 +99,7 @@ var _ = Describe("random operators, and chains of them", func() {
 		var patterns []string
 		for _, name := range cpu.Operators() {
 			pattern, ok := strings.CutPrefix(name, "pattern:")
-			if ok && pattern != fuse.SiluName { // which simplification makes a Swish of
+			if ok && pattern != fuse.SiluName && pattern != "attention" { // simplification makes a Swish of the one, and the other has open lengths
 				patterns = append(patterns, pattern)
 			}
 		}
