@@ -1,126 +1,127 @@
+// Command generate measures decoders, and encoders of open length, beside ONNX Runtime: for each model there are rounds in which a
+// fresh process of either side, one after the other, runs it. It prints the least times over the rounds and their ratios as a Markdown
+// table.
+//
+//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 5] [-runs 10] MODEL.onnx...
+//
+// A model with inputs whose names begin with "past" is a decoder: both sides decode greedily, carve with the caches in one place
+// (Options.InPlace), ONNX Runtime with OrtValues bound to inputs and outputs; times are those of a token behind the prompt, and of
+// the prompt. `go run ./examples/generate -write FILE` makes one. Any other model is an encoder of token numbers [batch, length]: it is run at so many
+// lengths in a row, from 8 on, each longer than the one before by 5; times are those of later passes over all lengths, and of the first.
+//
+// PYTHON is an interpreter that has onnxruntime and numpy.
 package main
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"runtime/pprof"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
-
-	"github.com/carve-dev/carve"
-	_ "github.com/carve-dev/carve/backend/cpu"
-	"github.com/carve-dev/carve/graph/tensor"
 )
 
+//go:embed worker.py
+var worker []byte
+
+// sample is what a process measured.
+type sample struct {
+	Version string  `json:"version"`
+	Steady  float64 `json:"steady_ms"` // of a token, or of a pass
+	First   float64 `json:"first_ms"`  // of the prompt, or of the first pass
+	Tokens  []int   `json:"tokens"`
+}
+
+type bench struct {
+	python                                        string
+	tokens, prompt, lengths, threads, rounds, run int
+}
+
 func main() {
-	rounds := flag.Int("rounds", 10, "")
-	threads := flag.Int("threads", 1, "")
-	prof := flag.String("cpuprofile", "", "")
+	var b bench
+	flag.StringVar(&b.python, "python", "python3", "Python interpreter that has onnxruntime")
+	flag.IntVar(&b.tokens, "tokens", 64, "tokens to decode")
+	flag.IntVar(&b.prompt, "prompt", 8, "tokens of the prompt")
+	flag.IntVar(&b.lengths, "lengths", 20, "lengths of an encoder")
+	flag.IntVar(&b.threads, "threads", 1, "threads")
+	flag.IntVar(&b.rounds, "rounds", 5, "rounds")
+	flag.IntVar(&b.run, "runs", 10, "runs of a process")
+	inner := flag.String("worker", "", "internal: run this model")
 	flag.Parse()
-	ctx := context.Background()
-	m, err := carve.Open(ctx, flag.Arg(0))
-	check(err)
-	p, err := carve.Compile(ctx, m, &carve.Options{Threads: *threads})
-	check(err)
-	_ = 0
-	s, err := p.NewSession()
-	check(err)
-	if *prof != "" {
-		f, _ := os.Create(*prof)
-		pprof.StartCPUProfile(f)
-		defer pprof.StopCPUProfile()
+	var err error
+	if *inner != "" {
+		err = b.work(context.Background(), *inner)
+	} else {
+		err = b.measure(flag.Args())
 	}
-	best, pre := time.Hour, time.Hour
-	var out []int
-	for range *rounds {
-		var a, b time.Duration
-		a, b, out = gen(ctx, p, s)
-		best, pre = min(best, a), min(pre, b)
-	}
-	fmt.Printf("carve ms/token %.3f prefill %.3f %v\n", float64(best)/64e6, float64(pre)/1e6, out[:10])
-}
-
-func gen(ctx context.Context, p *carve.Program, s *carve.Session) (time.Duration, time.Duration, []int) {
-	toks := []int64{1, 2, 3, 4, 5, 6, 7, 8}
-	P := 0
-	gqa := false
-	kv := map[string]tensor.Value{}
-	for _, in := range p.Inputs() {
-		if in.Name == "seqlens_k" {
-			gqa = true
-		}
-	}
-	for _, in := range p.Inputs() {
-		if strings.HasPrefix(in.Name, "past") {
-			h, _ := in.Type.Shape[1].Const()
-			d, _ := in.Type.Shape[3].Const()
-			n := 0
-			if gqa {
-				n = 128
-			}
-			t, err := tensor.New(tensor.Float32, 1, int(h), n, int(d))
-			check(err)
-			kv[in.Name] = t
-		}
-	}
-	var out []int
-	var pre time.Duration
-	var start time.Time
-	begin := time.Now()
-	for i := range 65 {
-		if i == 1 {
-			start = time.Now()
-			pre = start.Sub(begin)
-		}
-		S := len(toks)
-		in := map[string]tensor.Value{}
-		in["input_ids"] = tensor.From(toks, 1, S)
-		pos := make([]int64, S)
-		for k := range pos {
-			pos[k] = int64(P + k)
-		}
-		in["position_ids"] = tensor.From(pos, 1, S)
-		if gqa {
-			in["seqlens_k"] = tensor.From([]int32{int32(P + S - 1)}, 1)
-			in["total_sequence_length"] = tensor.From([]int32{int32(P + S)})
-		} else {
-			mask := make([]int64, P+S)
-			for k := range mask {
-				mask[k] = 1
-			}
-			in["attention_mask"] = tensor.From(mask, 1, P+S)
-		}
-		for k, v := range kv {
-			in[k] = v
-		}
-		o, err := s.Run(ctx, in)
-		check(err)
-		for k, v := range o {
-			if strings.HasPrefix(k, "present") {
-				kv[strings.Replace(k, "present", "past_key_values", 1)] = v
-			}
-		}
-		t := o["logits"].(*tensor.Tensor)
-		x := tensor.Of[float32](t)
-		v := t.Shape[2]
-		x = x[len(x)-v:]
-		best := 0
-		for j := range x {
-			if x[j] > x[best] {
-				best = j
-			}
-		}
-		out = append(out, best)
-		P += S
-		toks = []int64{int64(best)}
-	}
-	return time.Since(start), pre, out
-}
-
-func check(err error) {
 	if err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
 	}
+}
+
+func (b *bench) measure(models []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "carve-generate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	script := filepath.Join(dir, "worker.py")
+	if err := os.WriteFile(script, worker, 0o600); err != nil {
+		return err
+	}
+	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), list(b.sentences())}
+	fmt.Println("| model | carve ms | ONNX Runtime ms | ratio | first: carve ms | ONNX Runtime ms | ratio | same tokens |\n|---|---:|---:|---:|---:|---:|---:|---|")
+	for _, m := range models {
+		var own, other sample
+		for range b.rounds {
+			if err := least(&own, exec.Command(self, slices.Concat(os.Args[1:len(os.Args)-len(models)], []string{"-worker", m})...)); err != nil {
+				return err
+			}
+			if err := least(&other, exec.Command(b.python, slices.Concat([]string{script, m}, args)...)); err != nil {
+				return err
+			}
+		}
+		fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.2f | %v |\n", strings.TrimSuffix(filepath.Base(m), ".onnx"), own.Steady, other.Steady,
+			own.Steady/other.Steady, own.First, other.First, own.First/other.First, slices.Equal(own.Tokens, other.Tokens))
+	}
+	return nil
+}
+
+// sentences returns the lengths of an encoder.
+func (b *bench) sentences() []int {
+	out := make([]int, b.lengths)
+	for i := range out {
+		out[i] = 8 + 5*i
+	}
+	return out
+}
+
+func list(x []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(x), " ", ","), "[]") }
+
+// least runs a process and takes its times where they are less.
+func least(s *sample, c *exec.Cmd) error {
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return fmt.Errorf("%v: %w", c.Args, err)
+	}
+	var x sample
+	if err := json.Unmarshal(out, &x); err != nil {
+		return err
+	}
+	if s.Version == "" {
+		*s = x
+	}
+	s.Steady, s.First = min(s.Steady, x.Steady), min(s.First, x.First)
+	return nil
 }
