@@ -101,7 +101,7 @@ type Options struct {
 	Allocator device.Allocator
 	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
 	MaxFold int64
-	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 16.
+	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 64.
 	MaxSpecializations int
 	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm. The copies lie
 	// outside of Go's heap and belong to the Program (Memory.CopiedWeights).
@@ -213,7 +213,7 @@ func (o *Options) withDefaults() Options {
 		out.MaxFold = 64 << 20
 	}
 	if out.MaxSpecializations <= 0 {
-		out.MaxSpecializations = 16
+		out.MaxSpecializations = 64
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
