@@ -128,11 +128,16 @@ func (o *op) corners(x *graph.Value, center bool) [4]*graph.Value {
 	for i := range c {
 		c[i] = o.column(x, i)
 	}
+	return o.cornered(c, center)
+}
+
+// cornered returns left, top, right and bottom of boxes that are given by these, or by center and size.
+func (o *op) cornered(c [4]*graph.Value, center bool) [4]*graph.Value {
 	if !center {
 		return c
 	}
 	hw, hh := o.times(c[2], 0.5), o.times(c[3], 0.5)
-	return [4]*graph.Value{o.call("Sub", nil, c[0], hw), o.call("Sub", nil, c[1], hh), o.call("Add", nil, c[0], hw), o.call("Add", nil, c[1], hh)}
+	return [4]*graph.Value{o.minus(c[0], hw), o.minus(c[1], hh), o.call("Add", nil, c[0], hw), o.call("Add", nil, c[1], hh)}
 }
 
 // boxIoU is the overlap of all boxes of one operand with all of the other, divided by what they cover together.

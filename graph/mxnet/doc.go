@@ -24,8 +24,8 @@
 // # Operators
 //
 // Each operator becomes standard ones of ONNX where the meaning is the same, so that every backend and fusion works on it. Where ONNX
-// has no words for it, it becomes a node of [Domain], with a schema and a kernel that every backend's fallback runs. Others are
-// refused, with the reason. [Operators] lists them; names in the order of the alphabet:
+// has no words for it, it becomes a node of [Domain], with a schema and a kernel that every backend's fallback runs; for ONNX, [Expand]
+// says it in many standard ones. Others are refused, with the reason. [Operators] lists them; names in the order of the alphabet:
 //
 //	standard
 //

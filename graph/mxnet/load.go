@@ -126,7 +126,7 @@ func parse(ctx context.Context, text, weights []byte, symbol, params string, o *
 	}
 	t := &translator{ctx: ctx, o: *o, params: map[string]*tensor.Tensor{}, labels: map[string]int{}, real: map[*graph.Value]bool{}, open: map[*graph.Value]bool{}}
 	if t.o.MaxNodes <= 0 {
-		t.o.MaxNodes = 1 << 20
+		t.o.MaxNodes = mostNodes
 	}
 	t.budget = t.o.MaxNodes
 	if len(weights) > 0 {
@@ -166,6 +166,9 @@ func byVariable(list []Array) (map[string]*tensor.Tensor, error) {
 	}
 	return out, nil
 }
+
+// mostNodes is the default of Options.MaxNodes.
+const mostNodes = 1 << 20
 
 // VersionKey is the key of Graph.Meta under which the version of MXNet stands that wrote the symbol.
 const VersionKey = "mxnet_version"

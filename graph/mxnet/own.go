@@ -15,28 +15,29 @@ type ownOperator struct {
 	name, schema string
 	infer        func(*graph.Inference) error
 	eval         func(*call) error
+	expand       func(*op, *graph.Node) *graph.Value // what Expand puts in its place
 }
 
 var ownOperators = []ownOperator{
-	{"Gamma", elementwiseSchema, sameType, func(c *call) error { return c.each(math.Gamma) }},
+	{"Gamma", elementwiseSchema, sameType, func(c *call) error { return c.each(math.Gamma) }, expandGamma},
 	{"LogGamma", elementwiseSchema, sameType, func(c *call) error {
 		return c.each(func(x float64) float64 {
 			y, _ := math.Lgamma(x)
 			return y
 		})
-	}},
-	{"ErfInv", elementwiseSchema, sameType, func(c *call) error { return c.each(math.Erfinv) }},
-	{"Digamma", elementwiseSchema, sameType, func(c *call) error { return c.each(digamma) }},
-	{"Cholesky", elementwiseSchema, sameType, evalCholesky},
-	{"Solve", "in A:T B:T\nout Y:T\nty T=float,double,float16", inferSolve, evalSolve},
+	}, expandLogGamma},
+	{"ErfInv", elementwiseSchema, sameType, func(c *call) error { return c.each(math.Erfinv) }, expandErfInv},
+	{"Digamma", elementwiseSchema, sameType, func(c *call) error { return c.each(digamma) }, expandDigamma},
+	{"Cholesky", elementwiseSchema, sameType, evalCholesky, expandCholesky},
+	{"Solve", "in A:T B:T\nout Y:T\nty T=float,double,float16", inferSolve, evalSolve, expandSolve},
 	{"Correlation", "in X1:T X2:T\nout Y:T\nat kernel_size:int=1 max_displacement:int=1 stride1:int=1 stride2:int=1 pad_size:int=0 is_multiply:int=1\nty T=float,double,float16",
-		inferCorrelation, evalCorrelation},
+		inferCorrelation, evalCorrelation, expandCorrelation},
 	{"MultiBoxPrior", "in X:T\nout Y:tensor(float)\nat sizes:floats! ratios:floats! steps:floats! offsets:floats! clip:int=0\nty T=float,double,float16",
-		inferPrior, evalPrior},
+		inferPrior, evalPrior, expandPrior},
 	{"MultiBoxDetection", "in probability:T location:T anchors:T\nout Y:T\nat clip:int=1 threshold:float=0.01 background_id:int=0 nms_threshold:float=0.5 force_suppress:int=0 variances:floats nms_topk:int=-1\nty T=float,double,float16",
-		inferDetection, evalDetection},
+		inferDetection, evalDetection, expandDetection},
 	{"BoxNMS", "in X:T\nout Y:T\nat overlap_thresh:float=0.5 valid_thresh:float=0 topk:int=-1 coord_start:int=2 score_index:int=1 id_index:int=-1 background_id:int=-1 force_suppress:int=0 in_center:int=0 out_center:int=0\nty T=float,double,float16",
-		sameType, evalNMS},
+		sameType, evalNMS, expandNMS},
 }
 
 const elementwiseSchema = "in X:T\nout Y:T\nty T=float,double,float16"

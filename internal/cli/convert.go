@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/internal/bundle"
 )
@@ -21,8 +22,9 @@ func (a *app) convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert MODEL OUT.onnx",
 		Short: "Writes a model as ONNX",
-		Long: "convert loads a model, such as one of Apache MXNet, and writes it as ONNX. Nothing is written where an operator has no standard\n" +
-			"form, or none in the operator set of --opset: the error names the nodes.\n" + overrideHelp,
+		Long: "convert loads a model, such as one of Apache MXNet, and writes it as ONNX. Operators of MXNet that ONNX has no word for are said in\n" +
+			"several, with loops where one result needs the one before. Nothing is written where an operator has no standard form, or none in\n" +
+			"the operator set of --opset: the error names the nodes.\n" + overrideHelp,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.convert(cmd.Context(), args[0], args[1], f, opset, external)
@@ -45,6 +47,9 @@ func (a *app) convert(ctx context.Context, path, out string, f *modelFlags, opse
 	defer m.Close()
 	g, err := m.Graph().Clone()
 	if err != nil {
+		return err
+	}
+	if err := mxnet.Expand(ctx, g); err != nil {
 		return err
 	}
 	if err := standardOnly(g); err != nil {

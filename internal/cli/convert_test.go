@@ -7,6 +7,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/mxnet"
 	"github.com/carve-dev/carve/graph/onnx"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/mxnettest"
@@ -81,7 +83,19 @@ var _ = Describe("convert", func() {
 		Expect(fails(ctx, "convert", perceptron(), out, "--opset", "9")).To(ContainSubstring("from 13 to"))
 		symbol := filepath.Join(GinkgoT().TempDir(), "gamma.json")
 		Expect(os.WriteFile(symbol, []byte(`{"nodes":[{"op":"null","name":"x","inputs":[]},{"op":"gamma","name":"y","inputs":[[0,0]]}],"heads":[[1,0]]}`), 0o600)).To(Succeed())
-		Expect(fails(ctx, "convert", symbol, out)).To(ContainSubstring(`no standard operators for mxnet.Gamma "y"`))
+		succeeds(ctx, "convert", symbol, out)
+		m, err := onnx.Load(ctx, out, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(m.Opsets).To(Equal(map[string]int{"": mxnet.Opset}))
+		Expect(m.Graph.Outputs[0].Name).To(Equal("y_output"))
+		Expect(m.Close()).To(Succeed())
+		Expect(os.Remove(out)).To(Succeed())
+		Expect(os.WriteFile(symbol, []byte(`{"nodes":[{"op":"null","name":"x","inputs":[]},{"op":"_contrib_box_nms","name":"y","inputs":[[0,0]]}],"heads":[[1,0]]}`), 0o600)).To(Succeed())
+		Expect(fails(ctx, "convert", symbol, out)).To(SatisfyAll(ContainSubstring("expand"), ContainSubstring("y"), ContainSubstring("give the shapes of the inputs")))
+		Expect(out).NotTo(BeAnExistingFile())
+		g, err := graph.Parse("graph { opset 17\n opset \"com.microsoft\" 1\n input %x: f32[2]\n %y: f32[2] = com.microsoft::Gelu(%x) \"g\"\n output %y }")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fails(ctx, "convert", save(ctx, g), out)).To(ContainSubstring(`no standard operators for com.microsoft.Gelu "g"`))
 		Expect(out).NotTo(BeAnExistingFile())
 	})
 })
