@@ -1,0 +1,224 @@
+// Package listen puts a server on the network: REST and gRPC on one port, gRPC and metrics on ports of their own, with TLS where
+// files for it are given, and takes it off again without losing requests.
+package listen
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/carve-dev/carve/examples/server/oipgrpc"
+	"github.com/carve-dev/carve/examples/server/rest"
+	"github.com/carve-dev/carve/examples/server/serve"
+)
+
+// Options are the settings of Start. An address of "" leaves that port closed.
+type Options struct {
+	HTTP    string // REST over HTTP/1 and HTTP/2, and gRPC
+	GRPC    string // gRPC alone, by grpc-go's own transport, which is faster
+	Metrics string // MetricsHandler, under /metrics
+	Pprof   string // profiles, under /debug/pprof/: keep it from strangers
+
+	MetricsHandler http.Handler
+	// Wrap is put around the handler of REST, and Interceptors around gRPC's calls, for tracing.
+	Wrap         func(http.Handler) http.Handler
+	Interceptors []grpc.ServerOption
+
+	// Cert and Key are files in PEM for TLS; both "" for none. They are read again when they change.
+	Cert, Key string
+
+	// TooManyRequests tells a full queue from a server that is away: 429 and ResourceExhausted.
+	TooManyRequests bool
+	// BodyTimeout is how long a body may take to arrive; 0 means the default of package rest.
+	BodyTimeout time.Duration
+	Log         *slog.Logger // of connections; nil discards it
+}
+
+// Listeners is a server on the network.
+type Listeners struct {
+	s     *serve.Server
+	https []*http.Server
+	grpc  []*grpc.Server // with ports of their own
+	inner *grpc.Server   // behind the HTTP ports
+	addrs map[string]net.Addr
+	group sync.WaitGroup
+	log   *slog.Logger
+	once  sync.Once
+}
+
+// Start opens the ports. When it returns they take connections. Stop them with Shutdown.
+func Start(s *serve.Server, o Options) (*Listeners, error) {
+	l := &Listeners{s: s, addrs: map[string]net.Addr{}, log: o.Log}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	secure, err := certificates(o.Cert, o.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.open(s, o, secure); err != nil {
+		for _, x := range l.https {
+			_ = x.Close()
+		}
+		for _, x := range l.grpc {
+			x.Stop()
+		}
+		l.group.Wait()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
+	both := l.both(s, o)
+	if err := l.http("http", o.HTTP, both, secure); err != nil {
+		return err
+	}
+	if o.MetricsHandler != nil {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", o.MetricsHandler)
+		if err := l.http("metrics", o.Metrics, mux, nil); err != nil {
+			return err
+		}
+	}
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if err := l.http("pprof", o.Pprof, profiles, nil); err != nil {
+		return err
+	}
+	if o.GRPC == "" {
+		return nil
+	}
+	at, err := net.Listen("tcp", o.GRPC)
+	if err != nil {
+		return err
+	}
+	options := append(oipgrpc.ServerOptions(s), o.Interceptors...)
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	alone := grpc.NewServer(options...)
+	oipgrpc.Register(alone, s, oipgrpc.Options{ResourceExhausted: o.TooManyRequests})
+	l.grpc = append(l.grpc, alone)
+	l.addrs["grpc"] = at.Addr()
+	l.group.Go(func() {
+		if err := alone.Serve(at); err != nil {
+			l.log.Error("gRPC", "error", err)
+		}
+	})
+	return nil
+}
+
+// both returns a handler of REST and gRPC.
+func (l *Listeners) both(s *serve.Server, o Options) http.Handler {
+	calls := grpc.NewServer(append(oipgrpc.ServerOptions(s), o.Interceptors...)...)
+	oipgrpc.Register(calls, s, oipgrpc.Options{ResourceExhausted: o.TooManyRequests})
+	l.inner = calls
+	plain := rest.Handler(s, rest.Options{TooManyRequests: o.TooManyRequests, BodyTimeout: o.BodyTimeout})
+	if o.Wrap != nil {
+		plain = o.Wrap(plain)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			calls.ServeHTTP(w, r)
+			return
+		}
+		plain.ServeHTTP(w, r)
+	})
+}
+
+// http opens a port for a handler.
+func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Config) error {
+	if address == "" {
+		return nil
+	}
+	at, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	l.addrs[name] = at.Addr()
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{
+		Handler: h, Protocols: &protocols, TLSConfig: secure, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: 64 << 10,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 1024, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,
+			MaxReadFrameSize: 256 << 10, SendPingTimeout: 30 * time.Second, PingTimeout: 30 * time.Second,
+		},
+	}
+	l.https = append(l.https, server)
+	l.group.Go(func() {
+		var err error
+		if secure != nil {
+			err = server.ServeTLS(at, "", "")
+		} else {
+			err = server.Serve(at)
+		}
+		if err != nil && !errors.Is(err, http.ErrServerClosed) {
+			l.log.Error("HTTP", "port", name, "error", err)
+		}
+	})
+	return nil
+}
+
+// Addr returns the address of a port: "http", "grpc", "metrics" or "pprof"; nil where it is closed.
+func (l *Listeners) Addr(name string) net.Addr { return l.addrs[name] }
+
+// Shutdown takes the server off the network: it is not ready at once, goes on answering for as long as linger, so that balancers
+// send no more, takes no connections after that, and waits for the requests under way. Where ctx ends first they are cut off,
+// and its error is returned.
+func (l *Listeners) Shutdown(ctx context.Context, linger time.Duration) error {
+	var err error
+	l.once.Do(func() {
+		l.s.Leave()
+		select {
+		case <-time.After(linger):
+		case <-ctx.Done():
+		}
+		err = l.stop(ctx)
+		l.group.Wait()
+	})
+	return err
+}
+
+func (l *Listeners) stop(ctx context.Context) error {
+	var group sync.WaitGroup
+	failed := make(chan error, len(l.https))
+	for _, x := range l.https {
+		group.Go(func() { failed <- x.Shutdown(ctx) })
+	}
+	for _, x := range l.grpc {
+		group.Go(func() {
+			done := context.AfterFunc(ctx, x.Stop)
+			defer done()
+			x.GracefulStop()
+		})
+	}
+	group.Wait()
+	l.inner.Stop() // its connections are HTTP's, which have ended
+	close(failed)
+	var err error
+	for e := range failed {
+		err = errors.Join(err, e)
+	}
+	err = errors.Join(err, l.s.Drain(ctx))
+	for _, x := range l.https {
+		_ = x.Close()
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package repository
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+
+	"github.com/carve-dev/carve/examples/server/oip"
+)
+
+// gate lets so many runs through at a time. Who waits goes by priority, then by arrival; the queue is bounded.
+type gate struct {
+	mu      sync.Mutex
+	free    int
+	limit   int // of those that wait
+	waiting waiters
+	arrived uint64
+}
+
+type waiter struct {
+	priority, order uint64
+	index           int // in the heap; -1 once it is out
+	ready           chan struct{}
+}
+
+// enter waits for a place, until ctx ends. The error is Overloaded where the queue is full, or ctx's.
+func (g *gate) enter(ctx context.Context, priority uint64) error {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return nil
+	}
+	if len(g.waiting) >= g.limit {
+		g.mu.Unlock()
+		return oip.Errorf(oip.Overloaded, "the model's queue is full: %d requests wait", g.limit)
+	}
+	g.arrived++
+	w := &waiter{priority: priority, order: g.arrived, ready: make(chan struct{})}
+	heap.Push(&g.waiting, w)
+	g.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.index < 0 { // let through at the same moment: the next one's turn
+		g.pass()
+		return ctx.Err()
+	}
+	heap.Remove(&g.waiting, w.index)
+	return ctx.Err()
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	g.pass()
+	g.mu.Unlock()
+}
+
+// pass gives a place on. It is called with mu held.
+func (g *gate) pass() {
+	if len(g.waiting) == 0 {
+		g.free++
+		return
+	}
+	close(heap.Pop(&g.waiting).(*waiter).ready)
+}
+
+// waiters is a heap; see container/heap.
+type waiters []*waiter
+
+func (w waiters) Len() int { return len(w) }
+
+func (w waiters) Less(i, j int) bool {
+	if w[i].priority != w[j].priority {
+		return w[i].priority < w[j].priority
+	}
+	return w[i].order < w[j].order
+}
+
+func (w waiters) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].index, w[j].index = i, j
+}
+
+func (w *waiters) Push(x any) {
+	x.(*waiter).index = len(*w)
+	*w = append(*w, x.(*waiter))
+}
+
+func (w *waiters) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	last.index = -1
+	return last
+}

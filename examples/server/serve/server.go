@@ -1,0 +1,369 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Options are the settings of New. The zero value means the defaults.
+type Options struct {
+	// MaxRequests bounds the requests that are answered or wait at a time, of all models; 0 means 4096.
+	MaxRequests int
+	// MaxBytes bounds the bytes that the tensors of those requests have together; 0 means 1 GiB.
+	MaxBytes int64
+	// MaxRequestBytes bounds one request, decompressed; 0 means 64 MiB.
+	MaxRequestBytes int64
+	// Explicit allows clients to load and unload models.
+	Explicit bool
+	// Name and Version are the server's own, in its metadata.
+	Name, Version string
+	// Observer is told of every request; nil means nobody. Calls come from many goroutines.
+	Observer Observer
+	// Logger is told of requests that fail by the server's fault; nil discards it.
+	Logger *slog.Logger
+}
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	o        Options
+	models   *repository.Repository
+	requests atomic.Int64
+	bytes    atomic.Int64
+
+	draining atomic.Bool
+	mu       sync.Mutex
+	over     bool          // nothing is admitted any more, guarded by mu
+	active   int           // requests that were admitted, guarded by mu
+	idle     chan struct{} // closed when active falls to 0 and it is over
+}
+
+// New returns a server of a repository, which stays the caller's to close after Drain.
+func New(models *repository.Repository, o Options) *Server {
+	if o.MaxRequests <= 0 {
+		o.MaxRequests = 4096
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 1 << 30
+	}
+	if o.MaxRequestBytes <= 0 {
+		o.MaxRequestBytes = 64 << 20
+	}
+	if o.Name == "" {
+		o.Name = "carve"
+	}
+	if o.Version == "" {
+		o.Version = Version()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{o: o, models: models, idle: make(chan struct{})}
+}
+
+// MaxRequestBytes returns the most bytes that a request may have.
+func (s *Server) MaxRequestBytes() int64 { return s.o.MaxRequestBytes }
+
+// Models returns the repository.
+func (s *Server) Models() *repository.Repository { return s.models }
+
+// Admission is a request's place in the server. Its bytes count until it is released.
+type Admission struct {
+	s     *Server
+	bytes int64
+}
+
+// Admit takes a request in, before anything of it is read. The error is Overloaded, or Unavailable once the server has drained.
+func (s *Server) Admit() (*Admission, error) {
+	if s.requests.Add(1) > int64(s.o.MaxRequests) {
+		s.requests.Add(-1)
+		return nil, oip.Errorf(oip.Overloaded, "the server answers %d requests already", s.o.MaxRequests)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		s.requests.Add(-1)
+		return nil, oip.Errorf(oip.Unavailable, "the server is shutting down")
+	}
+	s.active++
+	return &Admission{s: s}, nil
+}
+
+// Reserve counts bytes that are about to be allocated for the request. The error is TooLarge or Overloaded.
+func (a *Admission) Reserve(n int64) error {
+	if n < 0 || a.bytes+n > a.s.o.MaxRequestBytes {
+		return oip.Errorf(oip.TooLarge, "the request has more than %d bytes", a.s.o.MaxRequestBytes)
+	}
+	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
+		a.s.bytes.Add(-n)
+		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
+	}
+	a.bytes += n
+	return nil
+}
+
+// Release ends the request's place, when its answer has been written.
+func (a *Admission) Release() {
+	a.s.bytes.Add(-a.bytes)
+	a.s.requests.Add(-1)
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if a.s.active--; a.s.active == 0 && a.s.over {
+		close(a.s.idle)
+	}
+}
+
+// Leave makes the server not ready. It goes on answering, so that balancers can see that and send others elsewhere.
+func (s *Server) Leave() { s.draining.Store(true) }
+
+// Drain is Leave, turns down requests from now on, and waits until none is under way. The error is ctx's. It is called once,
+// after the transports have stopped to accept requests.
+func (s *Server) Drain(ctx context.Context) error {
+	s.Leave()
+	s.mu.Lock()
+	s.over = true
+	empty := s.active == 0
+	s.mu.Unlock()
+	if empty {
+		return nil
+	}
+	select {
+	case <-s.idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Draining reports whether the server is going away.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Ready reports whether all models that should be are ready, and the server is not going away.
+func (s *Server) Ready() bool { return !s.draining.Load() && s.models.Ready() }
+
+// ModelReady reports whether a model can be asked; the error is NotFound or InvalidArgument.
+func (s *Server) ModelReady(name, version string) (bool, error) {
+	_, err := s.models.Describe(name, version)
+	if err == nil {
+		return true, nil
+	}
+	if e := oip.AsError(err); e.Code != oip.Unavailable {
+		return false, err
+	}
+	return false, nil
+}
+
+// Infer answers a request. The tensors of the answer are the caller's; inputs are not used any more when it returns.
+func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Response, err error) {
+	begin := time.Now()
+	done := func(Outcome) {}
+	if s.o.Observer != nil {
+		ctx, done = s.o.Observer.Begin(ctx, r)
+	}
+	var outcome Outcome
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Logger.ErrorContext(ctx, "a request has panicked", "model", r.Model, "panic", p, "stack", string(debug.Stack()))
+			answer, err = nil, oip.Errorf(oip.Internal, "the request has panicked: %v", p)
+		}
+		outcome.Total, outcome.Err = time.Since(begin), err
+		outcome.count()
+		done(outcome)
+	}()
+	v, err := s.models.Acquire(ctx, r.Model, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Release()
+	outcome.Version = v
+	v.Stats.Pending.Add(1)
+	defer v.Stats.Pending.Add(-1)
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	inputs, rows, err := check(v, r)
+	if err != nil {
+		return nil, err
+	}
+	outcome.Rows = rows
+	outputs, err := s.run(ctx, v, r, inputs, &outcome)
+	if err != nil {
+		err = s.translate(ctx, v, err)
+		return nil, err
+	}
+	ran := time.Now()
+	answer, err = assemble(v, r, outputs)
+	outcome.Output = time.Since(ran)
+	return answer, err
+}
+
+// run runs a version, within its sequence where it keeps states.
+func (s *Server) run(ctx context.Context, v *repository.Version, r *oip.Request, inputs map[string]tensor.Value, o *Outcome) (map[string]tensor.Value, error) {
+	begin := time.Now()
+	if v.Sequences == nil {
+		out, waited, err := v.Run(ctx, r.Priority, inputs)
+		o.Queue, o.Infer = waited, time.Since(begin)-waited
+		return out, err
+	}
+	turn, err := v.Sequences.Begin(ctx, r.Parameters, inputs)
+	if err != nil {
+		return nil, err
+	}
+	turned := time.Now()
+	var out map[string]tensor.Value
+	defer func() { turn.End(out) }()
+	results, waited, err := v.Run(ctx, r.Priority, inputs)
+	o.Queue, o.Infer = turned.Sub(begin)+waited, time.Since(turned)-waited
+	if err == nil {
+		out = results
+	}
+	return results, err
+}
+
+// translate returns an error of a run in the protocol's words.
+func (s *Server) translate(ctx context.Context, v *repository.Version, err error) error {
+	var own *oip.Error
+	switch {
+	case errors.As(err, &own), ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return err
+	case errors.Is(err, carve.ErrInput):
+		return oip.Errorf(oip.InvalidArgument, "%w", err)
+	case errors.Is(err, carve.ErrMemoryLimit):
+		return oip.Errorf(oip.Unavailable, "%w", err)
+	}
+	s.o.Logger.ErrorContext(ctx, "a run has failed", "model", v.Name, "version", v.Number, "error", err)
+	return oip.Errorf(oip.Internal, "%w", err)
+}
+
+// count adds an outcome to the version's statistics.
+func (o *Outcome) count() {
+	if o.Version == nil {
+		return
+	}
+	st := o.Version.Stats
+	st.Last.Store(time.Now().UnixMilli())
+	if o.Err != nil {
+		st.Fail.Add(o.Total)
+		switch e := oip.AsError(o.Err); e.Code {
+		case oip.Overloaded:
+			st.Rejected.Add(1)
+		case oip.Cancelled:
+			st.Cancelled.Add(1)
+		}
+		return
+	}
+	st.Success.Add(o.Total)
+	st.Queue.Add(o.Queue)
+	st.Input.Add(o.Total - o.Queue - o.Infer - o.Output)
+	st.Infer.Add(o.Infer)
+	st.Output.Add(o.Output)
+	st.Rows.Add(uint64(o.Rows))
+}
+
+// check compares a request with the model, and returns the inputs by name and how many rows they have.
+func check(v *repository.Version, r *oip.Request) (map[string]tensor.Value, int, error) {
+	inputs, rows := make(map[string]tensor.Value, len(v.Inputs)), 1
+	for i, in := range r.Inputs {
+		p := port(v.Inputs, in.Name)
+		switch {
+		case p == nil:
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "unexpected inference input '%.200s' for model '%s'", in.Name, v.Name)
+		case inputs[in.Name] != nil:
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' is given twice", in.Name)
+		case in.Tensor.DType != p.DType:
+			given, _ := oip.Datatype(in.Tensor.DType)
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has datatype %s, the request %s", in.Name, v.Name, p.Datatype, given)
+		case !fits(p.Shape, in.Tensor.Shape):
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' of model '%s' has shape %v, the request %v", in.Name, v.Name, p.Shape, in.Tensor.Shape)
+		}
+		inputs[in.Name] = in.Tensor
+		if n := v.Config.MaxBatch(); n > 0 {
+			if len(in.Tensor.Shape) == 0 || in.Tensor.Shape[0] > n {
+				return nil, 0, oip.Errorf(oip.InvalidArgument, "inference request batch-size must be <= %d for '%s'", n, v.Name)
+			}
+			if i > 0 && in.Tensor.Shape[0] != rows {
+				return nil, 0, oip.Errorf(oip.InvalidArgument, "input '%s' has a batch of %d, the inputs before it of %d", in.Name, in.Tensor.Shape[0], rows)
+			}
+			rows = in.Tensor.Shape[0]
+		}
+	}
+	for _, p := range v.Inputs {
+		if inputs[p.Name] == nil && !p.Optional {
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "expected input '%s' of model '%s', the request has %d inputs without it", p.Name, v.Name, len(r.Inputs))
+		}
+	}
+	for _, out := range r.Outputs {
+		if port(v.Outputs, out.Name) == nil {
+			return nil, 0, oip.Errorf(oip.InvalidArgument, "unexpected inference output '%.200s' for model '%s'", out.Name, v.Name)
+		}
+	}
+	return inputs, rows, nil
+}
+
+func fits(open []int64, shape []int) bool {
+	if open == nil {
+		return true
+	}
+	if len(open) != len(shape) {
+		return false
+	}
+	for i, d := range open {
+		if d >= 0 && d != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func port(list []repository.Port, name string) *repository.Port {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// assemble makes an answer of a run's outputs.
+func assemble(v *repository.Version, r *oip.Request, outputs map[string]tensor.Value) (*oip.Response, error) {
+	answer := &oip.Response{Model: v.Name, Version: v.String(), ID: r.ID}
+	add := func(name string, classes int) error {
+		t, ok := outputs[name].(*tensor.Tensor)
+		if !ok {
+			return oip.Errorf(oip.Internal, "output '%s' of model '%s' is no tensor", name, v.Name)
+		}
+		if classes > 0 {
+			var err error
+			if t, err = classify(t, classes, v.Config.MaxBatch() > 0, v.Labels[name]); err != nil {
+				return fmt.Errorf("output '%s': %w", name, err)
+			}
+		}
+		answer.Outputs = append(answer.Outputs, oip.Named{Name: name, Tensor: t})
+		return nil
+	}
+	if len(r.Outputs) == 0 {
+		for _, p := range v.Outputs {
+			if err := add(p.Name, 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, out := range r.Outputs {
+		if err := add(out.Name, out.Classes); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
