@@ -21,9 +21,6 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/backend"
-	_ "github.com/carve-dev/carve/backend/mkl"
-	_ "github.com/carve-dev/carve/backend/opencl"
-	"github.com/carve-dev/carve/backend/plugin"
 	"github.com/carve-dev/carve/examples/server/listen"
 	"github.com/carve-dev/carve/examples/server/metrics"
 	"github.com/carve-dev/carve/examples/server/repository"
@@ -32,7 +29,7 @@ import (
 )
 
 func main() {
-	plugin.HostMain()
+	hostPlugin()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, os.Args[1:], os.Stderr, nil); err != nil {
@@ -74,6 +71,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	f.IntVar(&s.load.Compile.Threads, "threads", 0, "most threads of one run; 0 for all processors")
 	f.IntVar(&s.load.Compile.MaxSessions, "sessions", 0, "most runs of a model at a time; 0 for as many as there are processors")
 	f.Int64Var(&s.load.MemoryLimit, "memory-limit", 0, "most `bytes` that compiled models hold; those used least recently are unloaded for others; 0 for no limit")
+	f.IntVar(&s.load.Batch, "batch", 0, "join requests of models without a configuration into runs of so many `rows` at most; 0 for none")
 	f.IntVar(&s.load.Queue, "queue", 512, "most requests of a model that wait")
 	f.IntVar(&s.serve.MaxRequests, "max-requests", 4096, "most requests under way, waiting or not")
 	f.Int64Var(&s.serve.MaxRequestBytes, "max-request-bytes", 64<<20, "most `bytes` of one request, decompressed")

@@ -32,6 +32,9 @@ type Options struct {
 	MemoryLimit int64
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
+	// Batch joins requests of models that have no configuration, where their rows allow it, into runs of so many rows at most; 0
+	// leaves them alone.
+	Batch int
 	// Logger is told of models that come and go; nil discards it.
 	Logger *slog.Logger
 }

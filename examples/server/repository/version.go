@@ -44,6 +44,7 @@ type Version struct {
 	batching *Batching
 	program  *carve.Program
 	model    *carve.Model
+	batcher  *carve.Batcher // nil where requests run one by one, through gate
 	gate     gate
 	refs     atomic.Int64 // users, and the repository
 	used     atomic.Int64 // nanoseconds since 1970
@@ -68,13 +69,26 @@ func (v *Version) Bytes() int64 {
 // Program returns what runs the version, for reports. It is closed with the version.
 func (v *Version) Program() *carve.Program { return v.program }
 
-// Run computes the outputs for inputs by name. It waits for a place among MaxSessions runs, by priority; 1 is the highest, 0 the
-// model's default. It returns how long it has waited. A panic of a backend is an error of this run.
+// Run computes the outputs for inputs by name. It waits for a place among MaxSessions runs, by priority: 1 is the highest, 0 the
+// model's default. Requests of a model whose configuration has dynamic_batching wait in a carve.Batcher, and run together. It
+// returns how long the request has waited. A panic of a backend is an error of this request.
 func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]tensor.Value) (out map[string]tensor.Value, waited time.Duration, err error) {
-	begin := time.Now()
-	ctx, cancel, priority := v.policy(ctx, priority)
-	defer cancel()
-	if err := v.gate.enter(ctx, priority); err != nil {
+	if b := v.batching; b != nil && b.Levels > 0 && (priority == 0 || priority > uint64(b.Levels)) {
+		priority = uint64(b.Level)
+	}
+	if v.batcher != nil {
+		w := &wait{}
+		ctx = carve.WithPriority(context.WithValue(ctx, waitKey{}, w), -int(min(priority, 1<<20)))
+		out, err = v.guard(func() (map[string]tensor.Value, error) { return v.batcher.Run(ctx, inputs) })
+		return out, w.queued, err
+	}
+	begin, turn := time.Now(), ctx
+	if b := v.batching; b != nil && b.Timeout > 0 {
+		var cancel context.CancelFunc
+		turn, cancel = context.WithTimeout(ctx, b.Timeout)
+		defer cancel()
+	}
+	if err := v.gate.enter(turn, priority); err != nil {
 		return nil, time.Since(begin), err
 	}
 	defer v.gate.leave()
@@ -83,31 +97,21 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 	return out, waited, err
 }
 
-// policy applies the model's queue policy to a request.
-func (v *Version) policy(ctx context.Context, priority uint64) (context.Context, context.CancelFunc, uint64) {
-	b := v.batching
-	if b == nil {
-		return ctx, func() {}, priority
-	}
-	if b.Levels > 0 && (priority == 0 || priority > uint64(b.Levels)) {
-		priority = uint64(b.Level)
-	}
-	if b.Timeout > 0 {
-		ctx, cancel := context.WithTimeout(ctx, b.Timeout)
-		return ctx, cancel, priority
-	}
-	return ctx, func() {}, priority
+// run runs the program once.
+func (v *Version) run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
+	v.Stats.Runs.Add(1)
+	return v.guard(func() (map[string]tensor.Value, error) { return v.program.Run(ctx, inputs) })
 }
 
-func (v *Version) run(ctx context.Context, inputs map[string]tensor.Value) (out map[string]tensor.Value, err error) {
+// guard turns a panic into an error.
+func (v *Version) guard(f func() (map[string]tensor.Value, error)) (out map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = oip.Errorf(oip.Internal, "model %q, version %d: a run has panicked: %v", v.Name, v.Number, p)
 			debug.PrintStack()
 		}
 	}()
-	v.Stats.Runs.Add(1)
-	return v.program.Run(ctx, inputs)
+	return f()
 }
 
 // retain counts a user more, unless the version is over already.
@@ -131,6 +135,9 @@ func (v *Version) Release() {
 	}
 	if v.Sequences != nil {
 		v.Sequences.close()
+	}
+	if v.batcher != nil {
+		_ = v.batcher.Close()
 	}
 	_ = v.program.Close()
 	_ = v.model.Close()
@@ -190,8 +197,11 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue
 	}
-	if err := v.describe(ctx, from.fsys, f, c); err != nil {
-		v.Stats = &Stats{}
+	err = v.describe(ctx, from.fsys, f, c)
+	if err == nil {
+		err = r.batch(ctx, v)
+	}
+	if err != nil {
 		v.Release()
 		return nil, err
 	}

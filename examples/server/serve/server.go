@@ -238,6 +238,10 @@ func (s *Server) translate(ctx context.Context, v *repository.Version, err error
 	switch {
 	case errors.As(err, &own), ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, carve.ErrDraining):
+		return oip.Errorf(oip.Unavailable, "%w", err)
+	case errors.Is(err, carve.ErrOverloaded):
+		return oip.Errorf(oip.Overloaded, "%w", err)
 	case errors.Is(err, carve.ErrInput):
 		return oip.Errorf(oip.InvalidArgument, "%w", err)
 	case errors.Is(err, carve.ErrMemoryLimit):

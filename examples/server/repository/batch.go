@@ -1,0 +1,71 @@
+package repository
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carve-dev/carve"
+)
+
+// waitKey is the context's key of a wait.
+type waitKey struct{}
+
+// wait is how long a request has waited in a Batcher.
+type wait struct{ queued time.Duration }
+
+// batch gives a version a Batcher where its configuration, or the repository's options, ask for one. Models whose rows cannot be told
+// apart run without.
+func (r *Repository) batch(ctx context.Context, v *Version) error {
+	b, rows := v.batching, v.Config.MaxBatch()
+	switch {
+	case v.Sequences != nil:
+		return nil
+	case b != nil && rows > 0:
+	case b == nil && rows == 0 && r.o.Batch > 0:
+		b, rows = &Batching{}, r.o.Batch
+	default:
+		return nil
+	}
+	o := &carve.BatchOptions{
+		MaxBatch: rows, Delay: b.Delay, Timeout: b.Timeout, MaxWaiting: r.o.Queue, Buckets: buckets(rows, b.Preferred), Sessions: v.Config.Instances(),
+		Observer: carve.BatchObserver{
+			Ran: func(carve.BatchRun) { v.Stats.Runs.Add(1) },
+			Answered: func(ctx context.Context, a carve.BatchAnswer) {
+				if w, ok := ctx.Value(waitKey{}).(*wait); ok {
+					w.queued = a.Queued
+				}
+			},
+		},
+	}
+	if b.Queue > 0 {
+		o.MaxWaiting = b.Queue
+	}
+	var err error
+	if v.batcher, err = carve.NewBatcher(v.program, o); err != nil {
+		return err
+	}
+	if why := v.batcher.Off(); why != "" {
+		r.o.Logger.WarnContext(ctx, "requests of a model are not batched", "model", v.Name, "version", v.Number, "reason", why)
+		err = v.batcher.Close()
+		v.batcher = nil
+	}
+	return err
+}
+
+// buckets returns powers of 2 up to the most rows, and the preferred sizes among them, at most 16 in all: plans are kept for so many.
+func buckets(most int, preferred []int) []int {
+	out := []int{most}
+	for _, n := range preferred {
+		if n > 0 && n < most && !slices.Contains(out, n) && len(out) < 8 {
+			out = append(out, n)
+		}
+	}
+	for n := 1; n < most && len(out) < 16; n *= 2 {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
