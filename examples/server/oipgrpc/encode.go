@@ -27,7 +27,7 @@ func appendMessage(b []byte, number protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), m)
 }
 
-// appendBool appends a message whose field 1 is v.
+// boolean returns a message whose field 1 is v.
 func boolean(v bool) wire { return appendNumber(nil, 1, protowire.EncodeBool(v)) }
 
 func appendShape[T int | int64](b []byte, number protowire.Number, shape []T) []byte {
@@ -63,17 +63,17 @@ func encode(r *oip.Response) (mem.BufferSlice, error) {
 			return nil, oip.Errorf(oip.Internal, "output '%s': %w", o.Name, err)
 		}
 	}
-	return join(head, raws), nil
+	return join(head, raws, 6), nil
 }
 
 // direct is the size from which elements are sent from where they are, rather than copied into the head.
 const direct = 8 << 10
 
-// join returns a message of a head and raw contents, field 6.
-func join(head []byte, raws [][]byte) mem.BufferSlice {
+// join returns a message of a head and raw contents, a field of that number.
+func join(head []byte, raws [][]byte, number protowire.Number) mem.BufferSlice {
 	var out mem.BufferSlice
 	for _, raw := range raws {
-		head = protowire.AppendVarint(protowire.AppendTag(head, 6, protowire.BytesType), uint64(len(raw)))
+		head = protowire.AppendVarint(protowire.AppendTag(head, number, protowire.BytesType), uint64(len(raw)))
 		if len(raw) < direct {
 			head = append(head, raw...)
 			continue

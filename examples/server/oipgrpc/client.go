@@ -1,0 +1,128 @@
+package oipgrpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Client asks a server over gRPC. It is safe for concurrent use.
+type Client struct{ conn grpc.ClientConnInterface }
+
+// NewClient returns a client on a connection, which stays the caller's.
+func NewClient(conn grpc.ClientConnInterface) *Client { return &Client{conn} }
+
+// Infer asks for a model's outputs. Errors are gRPC's statuses.
+func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, error) {
+	in, err := encodeRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	var out response
+	err = c.conn.Invoke(ctx, "/inference.GRPCInferenceService/ModelInfer", &parts{in}, &out, grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1))
+	return &out.Response, err
+}
+
+// encodeRequest returns a ModelInferRequest.
+func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
+	b := appendText(nil, 1, r.Model)
+	b = appendText(b, 2, r.Version)
+	b = appendText(b, 3, r.ID)
+	add := func(to []byte, number protowire.Number, name string, field protowire.Number, v uint64) []byte {
+		m := protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), v)
+		return appendMessage(to, number, appendMessage(appendText(nil, 1, name), 2, m))
+	}
+	if r.Priority > 0 {
+		b = add(b, 4, "priority", 5, r.Priority)
+	}
+	if r.Timeout > 0 {
+		b = add(b, 4, "timeout", 2, uint64(r.Timeout/time.Microsecond))
+	}
+	if r.Sequence != (oip.SequenceID{}) {
+		if r.Sequence.Text != "" {
+			b = appendMessage(b, 4, appendMessage(appendText(nil, 1, "sequence_id"), 2, appendText(nil, 3, r.Sequence.Text)))
+		} else {
+			b = add(b, 4, "sequence_id", 2, r.Sequence.Number)
+		}
+		b = add(b, 4, "sequence_start", 1, protowire.EncodeBool(r.Start))
+		b = add(b, 4, "sequence_end", 1, protowire.EncodeBool(r.End))
+	}
+	raws := make([][]byte, len(r.Inputs))
+	for i, in := range r.Inputs {
+		datatype, _ := oip.Datatype(in.Tensor.DType)
+		m := appendShape(appendText(appendText(nil, 1, in.Name), 2, datatype), 3, in.Tensor.Shape)
+		b = appendMessage(b, 5, m)
+		var err error
+		if raws[i], err = oip.Raw(in.Tensor); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range r.Outputs {
+		m := appendText(nil, 1, o.Name)
+		if o.Classes > 0 {
+			m = add(m, 2, "classification", 2, uint64(o.Classes))
+		}
+		b = appendMessage(b, 6, m)
+	}
+	return join(b, raws, 7), nil
+}
+
+// response is a ModelInferResponse.
+type response struct{ oip.Response }
+
+// read implements readable.
+func (r *response) read(data mem.BufferSlice) error {
+	var outputs []input
+	var raws [][]byte
+	err := fields(data.Materialize(), func(number protowire.Number, v value) error {
+		switch number {
+		case 1:
+			r.Model = string(v.b)
+		case 2:
+			r.Version = string(v.b)
+		case 3:
+			r.ID = string(v.b)
+		case 5:
+			o, err := (&call{}).input(v.b)
+			outputs = append(outputs, o)
+			return err
+		case 6:
+			raws = append(raws, v.b)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, o := range outputs {
+		if i >= len(raws) {
+			return oip.Errorf(oip.Unknown, "output %q has no raw contents", o.name)
+		}
+		dt, err := oip.DType(o.datatype)
+		if err != nil {
+			return err
+		}
+		shape, n, err := oip.Shape(o.name, o.shape, int64(len(raws[i])))
+		if err != nil {
+			return err
+		}
+		t := &tensor.Tensor{DType: dt, Shape: shape, Data: raws[i]}
+		if dt == tensor.String {
+			t.Data = nil
+			if t.Strings, err = oip.ParseStrings(o.name, raws[i], n); err != nil {
+				return err
+			}
+		}
+		if err := t.Check(); err != nil {
+			return err
+		}
+		r.Outputs = append(r.Outputs, oip.Named{Name: o.name, Tensor: t})
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// Client asks a server over HTTP, with tensors in binary. It is safe for concurrent use.
+type Client struct {
+	Base string       // such as "http://localhost:8000"
+	HTTP *http.Client // nil means http.DefaultClient
+}
+
+// StatusError is an answer of a server that is no success.
+type StatusError struct {
+	Status  int
+	Message string
+}
+
+// Error names status and message.
+func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Message) }
+
+// Infer asks for a model's outputs. An answer other than 200 is a *StatusError.
+func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, error) {
+	body, head, err := encodeRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	at := c.Base + "/v2/models/" + url.PathEscape(r.Model)
+	if r.Version != "" {
+		at += "/versions/" + url.PathEscape(r.Version)
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/infer", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set("Content-Type", "application/octet-stream")
+	q.Header.Set("Accept-Encoding", "identity")
+	q.Header.Set(lengthHeader, strconv.Itoa(head))
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	a, err := client.Do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Body.Close()
+	var answer []byte
+	if a.ContentLength >= 0 && a.ContentLength < 1<<31 {
+		answer = make([]byte, a.ContentLength)
+		_, err = io.ReadFull(a.Body, answer)
+	} else {
+		answer, err = io.ReadAll(a.Body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.StatusCode != http.StatusOK {
+		var e struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(answer, &e) // the status alone says enough
+		return nil, &StatusError{a.StatusCode, e.Error}
+	}
+	if head, err = strconv.Atoi(a.Header.Get(lengthHeader)); err != nil {
+		head = len(answer)
+	}
+	return decodeResponse(answer, head)
+}
+
+// encodeRequest returns a request's body, and how much of it is JSON.
+func encodeRequest(r *oip.Request) (body []byte, head int, err error) {
+	type input struct {
+		Name       string         `json:"name"`
+		Shape      []int          `json:"shape"`
+		Datatype   string         `json:"datatype"`
+		Parameters map[string]any `json:"parameters"`
+	}
+	type output struct {
+		Name       string         `json:"name"`
+		Parameters map[string]any `json:"parameters"`
+	}
+	parameters := map[string]any{"binary_data_output": true}
+	if r.Priority > 0 {
+		parameters["priority"] = r.Priority
+	}
+	if r.Timeout > 0 {
+		parameters["timeout"] = r.Timeout / time.Microsecond
+	}
+	if r.Sequence != (oip.SequenceID{}) {
+		parameters["sequence_id"], parameters["sequence_start"], parameters["sequence_end"] = r.Sequence.Number, r.Start, r.End
+		if r.Sequence.Text != "" {
+			parameters["sequence_id"] = r.Sequence.Text
+		}
+	}
+	raws, size := make([][]byte, len(r.Inputs)), 0
+	inputs, outputs := make([]input, len(r.Inputs)), make([]output, len(r.Outputs))
+	for i, in := range r.Inputs {
+		if raws[i], err = oip.Raw(in.Tensor); err != nil {
+			return nil, 0, err
+		}
+		size += len(raws[i])
+		datatype, _ := oip.Datatype(in.Tensor.DType)
+		inputs[i] = input{in.Name, append([]int{}, in.Tensor.Shape...), datatype, map[string]any{"binary_data_size": len(raws[i])}}
+	}
+	for i, o := range r.Outputs {
+		outputs[i] = output{o.Name, map[string]any{"binary_data": true}}
+		if o.Classes > 0 {
+			outputs[i].Parameters["classification"] = o.Classes
+		}
+	}
+	request := map[string]any{"id": r.ID, "parameters": parameters, "inputs": inputs}
+	if len(outputs) > 0 {
+		request["outputs"] = outputs
+	}
+	b, err := json.Marshal(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	head = len(b)
+	body = append(make([]byte, 0, head+size), b...)
+	for _, raw := range raws {
+		body = append(body, raw...)
+	}
+	return body, head, nil
+}
+
+// decodeResponse reads an answer whose outputs are in binary. Tensors refer to body.
+func decodeResponse(body []byte, head int) (*oip.Response, error) {
+	var j struct {
+		Model   string      `json:"model_name"`
+		Version string      `json:"model_version"`
+		ID      string      `json:"id"`
+		Outputs []inputJSON `json:"outputs"`
+	}
+	if head < 0 || head > len(body) {
+		return nil, fmt.Errorf("%d bytes of JSON in an answer of %d", head, len(body))
+	}
+	if err := json.Unmarshal(body[:head], &j); err != nil {
+		return nil, err
+	}
+	r, raw := &oip.Response{Model: j.Model, Version: j.Version, ID: j.ID}, body[head:]
+	for _, o := range j.Outputs {
+		dt, err := oip.DType(o.Datatype)
+		if err != nil {
+			return nil, err
+		}
+		size, ok := o.Parameters["binary_data_size"].v.(int64)
+		if !ok || size < 0 || size > int64(len(raw)) {
+			return nil, fmt.Errorf("output %q has no binary_data_size that fits the answer", o.Name)
+		}
+		shape, n, err := oip.Shape(o.Name, o.Shape, size)
+		if err != nil {
+			return nil, err
+		}
+		t := &tensor.Tensor{DType: dt, Shape: shape, Data: raw[:size]}
+		if dt == tensor.String {
+			t.Data = nil
+			if t.Strings, err = oip.ParseStrings(o.Name, raw[:size], n); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.Check(); err != nil {
+			return nil, err
+		}
+		r.Outputs, raw = append(r.Outputs, oip.Named{Name: o.Name, Tensor: t}), raw[size:]
+	}
+	return r, nil
+}
