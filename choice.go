@@ -2,25 +2,62 @@ package carve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/measurements"
 	"github.com/carve-dev/carve/internal/plan"
-	"github.com/carve-dev/carve/internal/single"
 	"github.com/carve-dev/carve/internal/tune"
 	"github.com/carve-dev/carve/partition"
-	"github.com/carve-dev/carve/property"
 )
 
 // Who runs what: the ways to choose, and what is reported of the choice.
+
+// Placement is how it is decided which backend runs a node, of those that can.
+type Placement int
+
+const (
+	// Automatic is Modelled where two or more backends take part, that of last resort not counted and those that follow the list
+	// implicitly included, and all of them say what they achieve (backend.Info.Efficiency). Otherwise it is Priority.
+	Automatic Placement = iota
+	// Priority gives a node to the first backend of the list that takes it.
+	Priority
+	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
+	// the launches of groups, are least in sum. The order of the list decides between equals.
+	Modelled
+	// Measured chooses as Tune found best for the model and these options, or where it has not been there, by cost with whatever was
+	// measured of the operators in other models, and modelled times for the rest. It measures nothing by itself: the same folder
+	// (Options.Cache), the same choice.
+	Measured
+)
+
+// placements are the names of placements, by value.
+var placements = []string{"automatic", "priority", "modelled", "measured"}
+
+// String returns the name, as ParsePlacement takes it.
+func (p Placement) String() string {
+	if p < 0 || int(p) >= len(placements) {
+		return fmt.Sprintf("Placement(%d)", int(p))
+	}
+	return placements[p]
+}
+
+// ParsePlacement returns the placement of a name; the error wraps ErrInput.
+func ParsePlacement(name string) (Placement, error) {
+	if i := slices.Index(placements, name); i >= 0 {
+		return Placement(i), nil
+	}
+	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
+}
 
 // choose returns who decides among backends.
 func (c *compilation) choose() (_ partition.Chooser, err error) {
@@ -123,6 +160,32 @@ func (c *compilation) whole(name string, choice *tune.Choice) (partition.Chooser
 		return partition.Priority{Order: order}, nil
 	}
 	return nil, fmt.Errorf("%w: choice %q", measurements.ErrEntry, name)
+}
+
+// openCache opens the folder of measurements.
+func (o *Options) openCache() (*measurements.Cache, error) {
+	dir := o.Cache
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("cache of measurements: %w", err)
+		}
+		dir = filepath.Join(user, "carve")
+	}
+	return measurements.Open(dir, func(path string, err error) {
+		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
+	})
+}
+
+// identity is a text for what a choice holds for: the graph, and whatever decides how it is carved, or how fast it is. The content of
+// large weights does not.
+func (c *compilation) identity() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "graph %s\nprocessor %s\nstreams %d\n", tune.Fingerprint(c.g), cpuid.Model(), c.o.Streams)
+	for _, f := range c.o.facts(c.backends) {
+		fmt.Fprintf(&s, "%s: %q\n", f.Key, f.Value)
+	}
+	return s.String()
 }
 
 // readChoice returns what was found best; nil where nothing was, or what cannot be read.
@@ -265,6 +328,82 @@ func (p *Program) measuredFacts() (list []plan.Fact) {
 	return list
 }
 
+// ProfileRate is how many runs a second there were with so many sessions of so many threads each.
+type ProfileRate struct {
+	Sessions  int     `json:"sessions"`
+	Threads   int     `json:"threads"`
+	PerSecond float64 `json:"runs_per_second"`
+}
+
+// profileNote says what sessions and threads are measured for: like compilation.identity, but before anything is compiled.
+func (o *Options) profileNote(m *Model) string {
+	x := *o
+	x.Threads, x.MaxSessions = 0, 0
+	return fmt.Sprintf("profile of graph %s\nprocessor %s, %d of it\nbackends %v\n%v\n", tune.Fingerprint(m.graph), cpuid.Model(), runtime.GOMAXPROCS(0),
+		x.Backends, x.facts(nil))
+}
+
+// tunedProfile returns the threads and sessions that tuning has found; zeros where it has not been done.
+func (o *Options) tunedProfile(m *Model) (threads, sessions int, err error) {
+	if m == nil || m.graph == nil || m.bundle != nil {
+		return 0, 0, fmt.Errorf("%w: a profile that is tuned is that of a model, not of a bundle", ErrInput)
+	}
+	d := o.withDefaults()
+	cache, err := d.openCache()
+	if err != nil {
+		return 0, 0, err
+	}
+	text, known := cache.Note(o.profileNote(m))
+	if known {
+		sessions, threads, err = tune.ParseServing(text)
+	}
+	if !known || err != nil {
+		d.Logger.Warn("sessions and threads of the model are not tuned with these options: the default counts", "error", err)
+		return 0, 0, nil
+	}
+	return threads, sessions, nil
+}
+
+// tuneProfile measures which sessions and threads give most runs a second, and keeps that. All is compiled by Placement Automatic.
+func (t *tuner) tuneProfile(ctx context.Context, m *Model, until time.Time) error {
+	o := *t.o.Options
+	o.Profile, o.Placement = ProfileDefault, Automatic
+	cores := runtime.GOMAXPROCS(0)
+	pairs := [][2]int{{cores, cores}}
+	for threads := 1; threads <= cores; threads *= 2 {
+		pairs = append(pairs, [2]int{(cores + threads - 1) / threads, threads})
+	}
+	var list []tune.Serving
+	for _, x := range slices.Compact(pairs) {
+		o.MaxSessions, o.Threads = x[0], x[1]
+		p, err := compile(ctx, m, &o, nil)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		points, fault := tune.Points(p.g, t.o.Shapes, t.o.Dims, o.Bounds)
+		if fault != nil {
+			return &InputError{Name: fault.Input, Problem: fault.Problem, Expected: fault.Expected, Found: fault.Found, kind: ErrInput}
+		}
+		feeds, err := p.feeds(t.o.Inputs, points[0]) // one will do: it is about threads, not about kernels
+		if err != nil {
+			return err
+		}
+		list = append(list, tune.Serving{Sessions: x[0], Threads: x[1], Run: func(ctx context.Context) error {
+			_, err := (&timed{p: p, feeds: feeds}).Run(ctx)
+			return err
+		}})
+	}
+	rates, err := tune.Rates(ctx, list, cores, until)
+	if err != nil {
+		return err
+	}
+	for _, r := range rates {
+		t.result.Profiles = append(t.result.Profiles, ProfileRate(r))
+	}
+	return t.cache.PutNote(t.o.Options.profileNote(m), rates[0].Text())
+}
+
 // PlacementReport says what the choice by cost comes to, over all graphs that were partitioned: the modelled nanoseconds of a run,
 // conversions and launches included, and a bound that no choice is below. Symbols count with their bound (Options.Bounds), or else
 // with an assumed size; loop bodies once.
@@ -303,171 +442,4 @@ func (r *PlacementReport) with(p *partition.Placement, main bool) *PlacementRepo
 		}
 	}
 	return r
-}
-
-// nodeTimes returns the times of nodes alone.
-func nodeTimes(t partition.Times) func(n *graph.Node, backend string, sig *graph.Signature) float64 {
-	return func(n *graph.Node, backend string, sig *graph.Signature) float64 { return t.Node(n, backend, sig, 0) }
-}
-
-// keeps reports whether a DequantizeLinear of constants stays: each backend that may have what reads its result, but for that of last
-// resort, reads the integers.
-func (c *compilation) keeps(n *graph.Node) bool {
-	some := false
-	for _, u := range n.Outputs[0].Uses() {
-		for _, b := range c.backends {
-			info := b.Info()
-			if info.Oracle || property.Allowed(c.o.Pins, u.Node, info.Name) != nil {
-				continue
-			}
-			r, ok := b.(backend.IntegerReader)
-			if !ok || !c.mayHaveOperands(u.Node, info.Name) || !r.ReadsIntegers(u.Node, u.Slot) {
-				return false
-			}
-			some = true
-		}
-	}
-	return some
-}
-
-// mayHaveOperands reports whether a backend may have the nodes that dequantise the operands of n.
-func (c *compilation) mayHaveOperands(n *graph.Node, name string) bool {
-	return !slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool {
-		return v != nil && v.Producer != nil && v.Producer.Is("DequantizeLinear") && property.Allowed(c.o.Pins, v.Producer, name) != nil
-	})
-}
-
-// rank returns the place, in the list, of the first backend that may have a node and takes it as it stands.
-func (c *compilation) rank(n *graph.Node) int {
-	for i, b := range c.backends {
-		if property.Allowed(c.o.Pins, n, b.Info().Name) == nil && b.Supports(n).Reason == nil {
-			return i
-		}
-	}
-	return len(c.backends)
-}
-
-// One operator at a time: programs of one node, on backends that are open already.
-
-// evaluated is how many operators an Evaluator keeps where Options.MaxSpecializations does not say.
-const evaluated = 256
-
-// Evaluator runs one operator at a time: for eager use, and to try a kernel. Each call's operator is compiled like a model of one
-// node, once for its attributes, types and shapes, and kept. It is safe for concurrent use.
-type Evaluator struct {
-	o      Options
-	opened opened
-	cache  *single.Cache[*Program]
-}
-
-// NewEvaluator opens the backends of the options, which mean what they mean to Compile, but that MaxSpecializations bounds the
-// operators that are kept compiled, 256 where it is 0: the one that was used longest ago goes first. Close it.
-func NewEvaluator(o *Options) (*Evaluator, error) {
-	e := &Evaluator{o: o.withDefaults()}
-	most := evaluated
-	if o != nil && o.MaxSpecializations > 0 {
-		most = o.MaxSpecializations
-	}
-	list, opened, err := e.o.openBackends()
-	if err != nil {
-		opened.close()
-		return nil, err
-	}
-	e.opened = opened
-	options := map[string]map[string]string{}
-	for _, c := range e.o.Backends {
-		options[c.Name] = c.Options
-	}
-	e.o.Backends, e.o.Open, e.o.Devices, e.o.Plugins = nil, map[string]backend.Backend{}, nil, nil
-	for _, b := range list {
-		name := b.Info().Name
-		e.o.Open[name] = b
-		e.o.Backends = append(e.o.Backends, backend.Config{Name: name, Options: options[name]})
-	}
-	e.o.MaxSpecializations = 1
-	e.cache = single.NewCache(most, func(ctx context.Context, g *graph.Graph) (*Program, error) { return Compile(ctx, FromGraph(g), &e.o) })
-	return e, nil
-}
-
-// Eval returns the results of an operator: "Add", or of another domain than ONNX's own "com.microsoft.Gelu", of the newest version
-// that is known. Inputs are in its order, nil for an optional one that is left out. It gives the results that the operator has in any
-// case, and where their number is open as many as num_outputs or the second input say; EvalInto may ask for optional ones.
-//
-// Errors are those of Compile and Run, wrapping ErrInput for an operator that is not known, or not with these inputs or results;
-// ErrClosed after Close.
-func (e *Evaluator) Eval(ctx context.Context, op string, attrs []graph.Attr, inputs []*tensor.Tensor) ([]tensor.Value, error) {
-	ctx = background(ctx)
-	call := single.Call{Op: op, Attrs: attrs, Inputs: inputs}
-	x, err := e.acquire(ctx, &call)
-	if err != nil {
-		return nil, err
-	}
-	defer e.cache.Release(x)
-	feeds, k := map[string]tensor.Value{}, 0
-	for i, t := range inputs {
-		if x.Call.Runtime(i) {
-			feeds[x.Graph.Inputs[k].Name] = t
-			k++
-		}
-	}
-	out, err := x.Program.Run(ctx, feeds)
-	if err != nil {
-		return nil, err
-	}
-	results := make([]tensor.Value, len(x.Graph.Outputs))
-	for i, v := range x.Graph.Outputs {
-		results[i] = out[v.Name]
-	}
-	return results, nil
-}
-
-// EvalInto computes into tensors of the caller's, like Program.RunInto: one per result that is wanted, nil for one before it that is
-// not. A call with attributes, types and shapes that were there before allocates nothing, unless small inputs decide shapes, like
-// those of Reshape. Errors are those of Eval, and ErrOutput.
-func (e *Evaluator) EvalInto(ctx context.Context, op string, attrs []graph.Attr, inputs, outputs []*tensor.Tensor) error {
-	ctx = background(ctx)
-	call := single.Call{Op: op, Attrs: attrs, Inputs: inputs, Outputs: len(outputs)}
-	x, err := e.acquire(ctx, &call)
-	if err != nil {
-		return err
-	}
-	defer e.cache.Release(x)
-	if len(x.Graph.Inputs) < len(inputs) {
-		var given []*tensor.Tensor
-		for i, t := range inputs {
-			if x.Call.Runtime(i) {
-				given = append(given, t)
-			}
-		}
-		inputs = given
-	}
-	return x.Program.RunInto(ctx, inputs, outputs)
-}
-
-// acquire returns the program of a call.
-func (e *Evaluator) acquire(ctx context.Context, call *single.Call) (*single.Entry[*Program], error) {
-	if e == nil || e.cache == nil {
-		return nil, ErrClosed
-	}
-	x, err := e.cache.Acquire(ctx, call)
-	switch {
-	case err == nil:
-		return x, nil
-	case errors.Is(err, single.ErrClosed):
-		return nil, ErrClosed
-	case errors.Is(err, single.ErrCall):
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return nil, err
-}
-
-// Close frees what was compiled and closes the backends; no call may be under way. Closing twice does nothing.
-func (e *Evaluator) Close() error {
-	if e == nil || e.cache == nil {
-		return nil
-	}
-	if e.cache.Close() {
-		e.opened.close()
-	}
-	return nil
 }

@@ -63,6 +63,10 @@ type compilation struct {
 // are made at their first Run. The model may be compiled several times, also concurrently; its weights are shared. Errors
 // are typed: *PassError around the cause. Compile stops soon after ctx ends.
 func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
+	o, err := o.profiled(m)
+	if err != nil {
+		return nil, err
+	}
 	if m != nil && m.bundle != nil {
 		return m.openProgram(background(ctx), o)
 	}

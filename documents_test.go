@@ -46,6 +46,13 @@ var _ = Describe("the documents", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
+	It("show the server that an example runs", func() {
+		block := regexp.MustCompile("(?s)batcher, err := .*?\n```").FindString(document("README.md"))
+		example := regexp.MustCompile(`\s+`).ReplaceAllString(strings.ReplaceAll(document("example_test.go"), "mux.HandleFunc", "http.HandleFunc"), " ")
+		Expect(block).NotTo(BeEmpty())
+		Expect(example).To(ContainSubstring(strings.TrimSpace(regexp.MustCompile(`\s+`).ReplaceAllString(strings.TrimSuffix(block, "```"), " "))))
+	})
+
 	It("link to files that are there", func() {
 		code := regexp.MustCompile("(?s)```.*?```")
 		for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"} {

@@ -2,8 +2,12 @@ package carve_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 
 	"github.com/carve-dev/carve"
@@ -252,4 +256,58 @@ func ExampleProgram_Picture() {
 	// det is on reference
 	// cpu false true
 	// reference true false
+}
+
+// A server of one model: README's, with a request.
+func ExampleBatcher() {
+	ctx := context.Background()
+	model, err := carve.Open(ctx, "examples/quickstart/digits.onnx")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	program, err := carve.Compile(ctx, model, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer program.Close()
+	mux := http.NewServeMux()
+	serveDigits(mux, program)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	answer, err := server.Client().Post(server.URL+"/digits", "application/json", strings.NewReader("[0.5, 1]"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var probabilities []float32
+	if err := json.NewDecoder(answer.Body).Decode(&probabilities); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Status, len(probabilities))
+	// Output:
+	// 200 OK 10
+}
+
+func serveDigits(mux *http.ServeMux, program *carve.Program) {
+	batcher, err := carve.NewBatcher(program, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.HandleFunc("POST /digits", func(w http.ResponseWriter, r *http.Request) {
+		var pixels [64]float32
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&pixels); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		out, err := batcher.Run(r.Context(), map[string]tensor.Value{"image": tensor.From(pixels[:], 1, 1, 8, 8)})
+		switch {
+		case errors.Is(err, carve.ErrOverloaded), errors.Is(err, carve.ErrDraining):
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		default:
+			_ = json.NewEncoder(w).Encode(tensor.Elements[float32](out["probabilities"].(*tensor.Tensor)))
+		}
+	})
 }

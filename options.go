@@ -1,6 +1,7 @@
 package carve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -75,6 +76,8 @@ type Options struct {
 	Threads int
 	// MaxSessions bounds concurrent Runs, each with an arena of its own; further callers wait. 0 means GOMAXPROCS.
 	MaxSessions int
+	// Profile sets Threads and MaxSessions where they are 0.
+	Profile SessionProfile
 	// Streams is how many queues of each device a session uses, so that groups which do not depend on each other overlap; 0
 	// means 1. The host has none.
 	Streams int
@@ -142,41 +145,37 @@ type Options struct {
 	DumpTo func(pass string) io.Writer
 }
 
-// Placement is how it is decided which backend runs a node, of those that can.
-type Placement int
+// SessionProfile is what a Program is to be good at where Threads and MaxSessions are not given.
+type SessionProfile int
 
 const (
-	// Automatic is Modelled where two or more backends take part, that of last resort not counted and those that follow the list
-	// implicitly included, and all of them say what they achieve (backend.Info.Efficiency). Otherwise it is Priority.
-	Automatic Placement = iota
-	// Priority gives a node to the first backend of the list that takes it.
-	Priority
-	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
-	// the launches of groups, are least in sum. The order of the list decides between equals.
-	Modelled
-	// Measured chooses as Tune found best for the model and these options, or where it has not been there, by cost with whatever was
-	// measured of the operators in other models, and modelled times for the rest. It measures nothing by itself: the same folder
-	// (Options.Cache), the same choice.
-	Measured
+	// ProfileDefault is as many threads as GOMAXPROCS for each of as many sessions.
+	ProfileDefault SessionProfile = iota
+	// ProfileLatency is one session on all threads: a run ends soonest.
+	ProfileLatency
+	// ProfileThroughput is a session of one thread for each of GOMAXPROCS: most runs end in a second, where as many callers ask.
+	ProfileThroughput
+	// ProfileTuned is what Tune with this profile has found to give most runs a second, with as many callers as GOMAXPROCS; without
+	// that ProfileDefault, with a warning.
+	ProfileTuned
 )
 
-// placements are the names of placements, by value.
-var placements = []string{"automatic", "priority", "modelled", "measured"}
+var profiles = []string{"default", "latency", "throughput", "tuned"}
 
-// String returns the name, as ParsePlacement takes it.
-func (p Placement) String() string {
-	if p < 0 || int(p) >= len(placements) {
-		return fmt.Sprintf("Placement(%d)", int(p))
+// String returns the name, as ParseProfile takes it.
+func (p SessionProfile) String() string {
+	if p < 0 || int(p) >= len(profiles) {
+		return fmt.Sprintf("SessionProfile(%d)", int(p))
 	}
-	return placements[p]
+	return profiles[p]
 }
 
-// ParsePlacement returns the placement of a name; the error wraps ErrInput.
-func ParsePlacement(name string) (Placement, error) {
-	if i := slices.Index(placements, name); i >= 0 {
-		return Placement(i), nil
+// ParseProfile returns the profile of a name; the error wraps ErrInput.
+func ParseProfile(name string) (SessionProfile, error) {
+	if i := slices.Index(profiles, name); i >= 0 {
+		return SessionProfile(i), nil
 	}
-	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
+	return 0, fmt.Errorf("%w: profile %q is none of %s", ErrInput, name, strings.Join(profiles, ", "))
 }
 
 // RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.
@@ -196,6 +195,30 @@ func observeLoop(observer func(Progress)) func(node string, done, total int, ela
 	return func(node string, done, total int, elapsed time.Duration) {
 		observer(Progress{Pass: RunPass, Node: node, Done: done, Total: total, Elapsed: elapsed})
 	}
+}
+
+// profiled returns options with Threads and MaxSessions as Profile has them, for a model.
+func (o *Options) profiled(m *Model) (*Options, error) {
+	if o == nil || o.Profile == ProfileDefault {
+		return o, nil
+	}
+	threads, sessions := 0, 0
+	switch o.Profile {
+	case ProfileLatency:
+		sessions = 1
+	case ProfileThroughput:
+		threads = 1
+	case ProfileTuned:
+		var err error
+		if threads, sessions, err = o.tunedProfile(m); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%w: %v", ErrInput, o.Profile)
+	}
+	out := *o
+	out.Profile, out.Threads, out.MaxSessions = ProfileDefault, cmp.Or(o.Threads, threads), cmp.Or(o.MaxSessions, sessions)
+	return &out, nil
 }
 
 func (o *Options) withDefaults() Options {

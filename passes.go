@@ -312,3 +312,45 @@ func (c *compilation) edited() error {
 		return s.Edited()
 	})
 }
+
+// nodeTimes returns the times of nodes alone.
+func nodeTimes(t partition.Times) func(n *graph.Node, backend string, sig *graph.Signature) float64 {
+	return func(n *graph.Node, backend string, sig *graph.Signature) float64 { return t.Node(n, backend, sig, 0) }
+}
+
+// keeps reports whether a DequantizeLinear of constants stays: each backend that may have what reads its result, but for that of last
+// resort, reads the integers.
+func (c *compilation) keeps(n *graph.Node) bool {
+	some := false
+	for _, u := range n.Outputs[0].Uses() {
+		for _, b := range c.backends {
+			info := b.Info()
+			if info.Oracle || property.Allowed(c.o.Pins, u.Node, info.Name) != nil {
+				continue
+			}
+			r, ok := b.(backend.IntegerReader)
+			if !ok || !c.mayHaveOperands(u.Node, info.Name) || !r.ReadsIntegers(u.Node, u.Slot) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// mayHaveOperands reports whether a backend may have the nodes that dequantise the operands of n.
+func (c *compilation) mayHaveOperands(n *graph.Node, name string) bool {
+	return !slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool {
+		return v != nil && v.Producer != nil && v.Producer.Is("DequantizeLinear") && property.Allowed(c.o.Pins, v.Producer, name) != nil
+	})
+}
+
+// rank returns the place, in the list, of the first backend that may have a node and takes it as it stands.
+func (c *compilation) rank(n *graph.Node) int {
+	for i, b := range c.backends {
+		if property.Allowed(c.o.Pins, n, b.Info().Name) == nil && b.Supports(n).Reason == nil {
+			return i
+		}
+	}
+	return len(c.backends)
+}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +50,9 @@ type Tuning struct {
 	// Measured are the candidates that were measured, Cached those that the cache had, and Left those that there was no time for,
 	// or that do not run alone: their times are modelled.
 	Measured, Cached, Left int
-	Elapsed                time.Duration
+	// Profiles are what was measured where Options.Profile is ProfileTuned, the most runs a second first.
+	Profiles []ProfileRate
+	Elapsed  time.Duration
 }
 
 // Tune measures on this machine which backend runs what of a model fastest, for Compile with Options.Placement Measured. It
@@ -90,6 +90,14 @@ func Tune(ctx context.Context, m *Model, o *TuneOptions) (*Tuning, error) {
 		return nil, err
 	}
 	defer m.release()
+	if opts.Profile == ProfileTuned {
+		if err := t.tuneProfile(ctx, m, t.start.Add(t.o.Time/5)); err != nil {
+			return nil, err
+		}
+	}
+	if t.o.Options, err = opts.profiled(m); err != nil {
+		return nil, err
+	}
 	// Weights in formats that are only tried are freed in the end.
 	t.model = &Model{graph: m.graph, source: m.source}
 	t.model.packed = constants.NewShared(m.graph, m.evict)
@@ -276,21 +284,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// openCache opens the folder of measurements.
-func (o *Options) openCache() (*measurements.Cache, error) {
-	dir := o.Cache
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("cache of measurements: %w", err)
-		}
-		dir = filepath.Join(user, "carve")
-	}
-	return measurements.Open(dir, func(path string, err error) {
-		o.Logger.Warn("a file in the cache is ignored", "path", path, "error", err)
-	})
-}
-
 // host describes what measurements depend on.
 func (c *compilation) host() tune.Host {
 	h := tune.Host{Backends: map[string]tune.Implementation{}, Threads: c.o.Threads, Processor: cpuid.Model()}
@@ -305,17 +298,6 @@ func (c *compilation) host() tune.Host {
 		h.Backends[info.Name] = x
 	}
 	return h
-}
-
-// identity is a text for what a choice holds for: the graph, and whatever decides how it is carved, or how fast it is. The content of
-// large weights does not.
-func (c *compilation) identity() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "graph %s\nprocessor %s\nstreams %d\n", tune.Fingerprint(c.g), cpuid.Model(), c.o.Streams)
-	for _, f := range c.o.facts(c.backends) {
-		fmt.Fprintf(&s, "%s: %q\n", f.Key, f.Value)
-	}
-	return s.String()
 }
 
 // placed is a text for who runs what in which formats: programs with equal ones run alike.

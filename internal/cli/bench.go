@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/flops"
 	"github.com/carve-dev/carve/internal/units"
@@ -18,7 +20,11 @@ import (
 
 type benchFlags struct {
 	modelFlags
-	json bool
+	json        bool
+	batcher     bool
+	concurrency int
+	maxBatch    int
+	delay       time.Duration
 }
 
 // How long bench measures.
@@ -36,13 +42,19 @@ func (a *app) benchCommand() *cobra.Command {
 		Long: fmt.Sprintf("bench compiles a model and runs it, after %d warm-up runs, at least %d times and for at least %d s. Outputs go to\n"+
 			"memory that is allocated once where their shapes are known before the run.\n\n"+
 			"compile_ms counts loading, compiling, packing weights and the first plan. gflop counts 2 per multiply-add of Conv,\n"+
-			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n",
+			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n"+
+			"--concurrency N has N callers ask at one time, too, and with --batcher they ask a carve.Batcher as well, by turns, which runs\n"+
+			"those that wait together: requests a second, and how long half and 99%% of them took. The first dim of inputs stays open then.\n\n",
 			warmups, benchRuns, benchSeconds) + defaultData + "\n\n" + overrideHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
 	}
 	f.add(cmd, shaping|overriding|feeding|compiling)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().IntVar(&f.concurrency, "concurrency", 0, "callers that ask at one time, `N`; with --batcher 16 where it is not given")
+	cmd.Flags().BoolVar(&f.batcher, "batcher", false, "have callers at one time ask a Batcher, too")
+	cmd.Flags().IntVar(&f.maxBatch, "max-batch", 0, "with --batcher: most rows of a run, `N`; 0 means 16")
+	cmd.Flags().DurationVar(&f.delay, "batch-delay", 0, "with --batcher: how long a run waits for more callers, a `TIME` such as 500us")
 	return cmd
 }
 
@@ -62,10 +74,18 @@ type benchReport struct {
 	LowerBound int64            `json:"lower_bound_bytes"`
 	GFLOP      float64          `json:"gflop"`
 	GFLOPS     float64          `json:"gflops"`
+	Serving    []servingReport  `json:"serving,omitempty"`
 }
 
 func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
-	j, err := a.compile(ctx, path, &f.modelFlags)
+	if f.concurrency < 0 || f.maxBatch < 0 || f.delay < 0 {
+		return fmt.Errorf("--concurrency, --max-batch and --batch-delay are 0 or more")
+	}
+	var edit func(*job, *carve.Options)
+	if f.batcher {
+		edit, f.concurrency = openRows, cmp.Or(f.concurrency, 16)
+	}
+	j, err := a.compileFor(ctx, path, &f.modelFlags, edit)
 	if err != nil {
 		return err
 	}
@@ -85,7 +105,11 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	r := &benchReport{Model: path, Backend: f.backendList(), Threads: f.threads, Dims: j.binding.report(), Runs: len(times),
 		CompileMS: milliseconds(j.compiled), MedianMS: quantile(times, 0.5), P10MS: quantile(times, 0.1), P90MS: quantile(times, 0.9),
 		PeakRSS: peakRSS()}
-	if r.Threads == 0 {
+	switch {
+	case r.Threads > 0:
+	case f.hint == carve.ProfileThroughput.String():
+		r.Threads = 1
+	default:
 		r.Threads = runtime.GOMAXPROCS(0)
 	}
 	plan, err := j.report(ctx)
@@ -108,10 +132,16 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if r.MedianMS > 0 {
 		r.GFLOPS = r.GFLOP / r.MedianMS * 1e3
 	}
+	if f.concurrency > 0 {
+		if r.Serving, err = a.serve(ctx, j, f); err != nil {
+			return err
+		}
+	}
 	if f.json {
 		return writeJSON(a.stdout, r)
 	}
 	a.printBench(r)
+	a.printServing(r.Serving)
 	return nil
 }
 

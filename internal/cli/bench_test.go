@@ -27,4 +27,34 @@ var _ = Describe("bench", func() {
 		Expect(b["median_ms"]).To(BeNumerically("<=", b["p90_ms"]))
 		Expect(b["dims"]).To(HaveKeyWithValue("N", BeEquivalentTo(64)))
 	})
+
+	It("has callers ask at one time, of the program and of a Batcher", func(ctx SpecContext) {
+		const path = "../../examples/quickstart/digits.onnx"
+		r := succeeds(ctx, "bench", path, "--json", "--batcher", "--concurrency", "4", "--max-batch", "8", "--hint", "throughput")
+		var b struct {
+			Serving []struct {
+				Runner            string
+				Callers, Requests int
+				PerSecond         float64 `json:"requests_per_second"`
+				P50               float64 `json:"p50_ms"`
+				P99               float64 `json:"p99_ms"`
+				PerRun            float64 `json:"requests_per_run"`
+				Off               string
+			}
+		}
+		Expect(json.Unmarshal([]byte(r.stdout), &b)).To(Succeed())
+		Expect(b.Serving).To(HaveLen(2))
+		for i, name := range []string{"program", "batcher"} {
+			s := b.Serving[i]
+			Expect(s.Runner).To(Equal(name))
+			Expect(s.Callers).To(Equal(4))
+			Expect(s.Requests).To(BeNumerically(">", 0))
+			Expect(s.PerSecond).To(BeNumerically(">", 0))
+			Expect(s.P50).To(BeNumerically("<=", s.P99))
+			Expect(s.Off).To(BeEmpty())
+		}
+		Expect(b.Serving[1].PerRun).To(BeNumerically(">=", 1))
+		fails(ctx, "bench", path, "--concurrency", "-1")
+		fails(ctx, "bench", path, "--hint", "fast")
+	})
 })

@@ -36,6 +36,7 @@ type modelFlags struct {
 	disconnected   bool
 	placement      string
 	cache          string
+	hint           string
 	budget         time.Duration
 	plan           string
 	recompute      bool
@@ -89,6 +90,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "plan", "decide as the plan in `FILE` says, which carve plan save wrote", text(&f.plan), f.applyPlan},
 		{compiling, "recompute", "with --plan: compile anew, with a warning, where the plan does not fit", truth(&f.recompute), f.applyRecompute},
+		{compiling, "hint", "sessions and threads for the soonest end of a run, `latency`, for most runs a second, throughput, or as tune --hint tuned found best for that, tuned", text(&f.hint), f.applyHint},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
 		{compiling, "device-memory", "most memory of all runs on a device, `DEVICE=SIZE`, such as host=1GiB or cuda:0=512MiB (repeatable)", repeatable(&f.deviceMemory), f.applyDeviceMemory},

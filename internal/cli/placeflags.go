@@ -96,3 +96,10 @@ func addProperties(o *carve.Options, backend string, list ...property.SubgraphPr
 	}
 	o.Properties[backend] = append(o.Properties[backend], list...)
 }
+
+func (f *modelFlags) applyHint(o *carve.Options) (err error) {
+	if f.hint != "" {
+		o.Profile, err = carve.ParseProfile(f.hint)
+	}
+	return err
+}

@@ -65,6 +65,11 @@ func (a *app) prepare(ctx context.Context, path string, f *modelFlags) (j *job, 
 
 // compile opens and compiles the model at path. Close the job.
 func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, err error) {
+	return a.compileFor(ctx, path, f, nil)
+}
+
+// compileFor is compile with options that edit changes for the model; nil changes none.
+func (a *app) compileFor(ctx context.Context, path string, f *modelFlags, edit func(*job, *carve.Options)) (j *job, err error) {
 	j, o, err := a.prepare(ctx, path, f)
 	if err != nil {
 		return nil, err
@@ -75,6 +80,9 @@ func (a *app) compile(ctx context.Context, path string, f *modelFlags) (j *job, 
 			j = nil
 		}
 	}()
+	if edit != nil {
+		edit(j, o)
+	}
 	p := a.progress("compile", 1)
 	defer p.end()
 	j.shown.Store(p)

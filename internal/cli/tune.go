@@ -52,6 +52,8 @@ type tuneReport struct {
 	Cached   int     `json:"cached"`
 	Left     int     `json:"left"`
 	TuneMS   float64 `json:"tune_ms"`
+
+	Profiles []carve.ProfileRate `json:"profiles,omitempty"`
 }
 
 func (a *app) tune(ctx context.Context, path string, f *tuneFlags) error {
@@ -74,7 +76,7 @@ func (a *app) tune(ctx context.Context, path string, f *tuneFlags) error {
 		return err
 	}
 	p.end()
-	r := &tuneReport{Model: path, TunedReport: t.TunedReport, Known: t.Known, Measured: t.Measured, Cached: t.Cached, Left: t.Left, TuneMS: milliseconds(t.Elapsed)}
+	r := &tuneReport{Model: path, TunedReport: t.TunedReport, Known: t.Known, Measured: t.Measured, Cached: t.Cached, Left: t.Left, TuneMS: milliseconds(t.Elapsed), Profiles: t.Profiles}
 	if f.json {
 		return writeJSON(a.stdout, r)
 	}
