@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,6 +49,9 @@ type Options struct {
 type Listeners struct {
 	s     *serve.Server
 	https []*http.Server
+	ports []net.Listener // of https
+	fresh sync.Map       // net.Conn of HTTP that have not asked for anything yet
+	over  atomic.Bool    // ports close
 	grpc  []*grpc.Server // with ports of their own
 	inner *grpc.Server   // behind the HTTP ports
 	addrs map[string]net.Addr
@@ -161,7 +165,14 @@ func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Confi
 			MaxReadFrameSize: 256 << 10, SendPingTimeout: 30 * time.Second, PingTimeout: 30 * time.Second,
 		},
 	}
-	l.https = append(l.https, server)
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			l.fresh.Store(c, nil)
+		} else {
+			l.fresh.Delete(c)
+		}
+	}
+	l.https, l.ports = append(l.https, server), append(l.ports, at)
 	l.group.Go(func() {
 		var err error
 		if secure != nil {
@@ -169,7 +180,7 @@ func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Confi
 		} else {
 			err = server.Serve(at)
 		}
-		if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err != nil && !errors.Is(err, http.ErrServerClosed) && !l.over.Load() {
 			l.log.Error("HTTP", "port", name, "error", err)
 		}
 	})
@@ -191,17 +202,35 @@ func (l *Listeners) Shutdown(ctx context.Context, linger time.Duration) error {
 		case <-ctx.Done():
 		}
 		err = l.stop(ctx)
-		l.group.Wait()
 	})
 	return err
+}
+
+// maxFresh is how long a connection may have asked for nothing when ports close.
+const maxFresh = time.Second
+
+// closePorts takes no connections any more, and waits until those that were taken have asked for something: net/http's Shutdown
+// drops requests that it reads later.
+func (l *Listeners) closePorts(ctx context.Context) {
+	l.over.Store(true)
+	for _, at := range l.ports {
+		_ = at.Close()
+	}
+	for begin := time.Now(); time.Since(begin) < maxFresh && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+		waiting := false
+		l.fresh.Range(func(any, any) bool {
+			waiting = true
+			return false
+		})
+		if !waiting && time.Since(begin) > 10*time.Millisecond { // one that is being accepted is not counted yet
+			return
+		}
+	}
 }
 
 func (l *Listeners) stop(ctx context.Context) error {
 	var group sync.WaitGroup
 	failed := make(chan error, len(l.https))
-	for _, x := range l.https {
-		group.Go(func() { failed <- x.Shutdown(ctx) })
-	}
 	for _, x := range l.grpc {
 		group.Go(func() {
 			done := context.AfterFunc(ctx, x.Stop)
@@ -209,12 +238,19 @@ func (l *Listeners) stop(ctx context.Context) error {
 			x.GracefulStop()
 		})
 	}
+	l.closePorts(ctx)
+	for _, x := range l.https {
+		group.Go(func() { failed <- x.Shutdown(ctx) })
+	}
 	group.Wait()
+	l.group.Wait()
 	l.inner.Stop() // its connections are HTTP's, which have ended
 	close(failed)
 	var err error
 	for e := range failed {
-		err = errors.Join(err, e)
+		if !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
 	}
 	err = errors.Join(err, l.s.Drain(ctx))
 	for _, x := range l.https {
