@@ -20,6 +20,9 @@ type Efficiency struct {
 	// Switch is what handing a group over costs in addition where several threads run it, and others run its neighbours' groups, in
 	// nanoseconds: threads of a library of its own have fallen asleep meanwhile, or are not yet asleep when others go on.
 	Switch float64
+	// Late is what a run pays for a node whose shapes depend on data, beyond what cpu does, where it finds shapes that none of the last few
+	// had, in nanoseconds: a library makes a primitive then.
+	Late float64
 	// Sync is what a node costs beside its work where several threads share it, in nanoseconds.
 	Sync float64
 	// Cache is how many bytes of operands and results a node may have before they count as coming from memory.
@@ -154,6 +157,8 @@ func (e *Efficiency) field(name string) *float64 {
 		return &e.Launch
 	case "switch":
 		return &e.Switch
+	case "late":
+		return &e.Late
 	case "sync":
 		return &e.Sync
 	case "cache":
@@ -195,6 +200,9 @@ func (e *Efficiency) Text(set string) string {
 	fmt.Fprintf(&s, "set %s launch=%s", set, short(e.Launch))
 	if e.Switch > 0 {
 		fmt.Fprintf(&s, " switch=%s", short(e.Switch))
+	}
+	if e.Late > 0 {
+		fmt.Fprintf(&s, " late=%s", short(e.Late))
 	}
 	fmt.Fprintf(&s, " sync=%s cache=%s\n", short(e.Sync), short(e.Cache))
 	for _, class := range slices.Sorted(maps.Keys(e.Laws)) {

@@ -45,7 +45,7 @@ func (b *mkl) activation(l *fuse.Links) []post {
 }
 
 func (b *mkl) isConvHead(n *graph.Node) bool {
-	if !n.Is("Conv", "ConvTranspose") || !settled(n) {
+	if !n.Is("Conv", "ConvTranspose") || !b.settled(n) {
 		return false
 	}
 	_, why := convSignatures(b, n)
@@ -54,7 +54,7 @@ func (b *mkl) isConvHead(n *graph.Node) bool {
 
 // isProductHead: a product with a constant.
 func (b *mkl) isProductHead(n *graph.Node) bool {
-	if !n.Is("MatMul", "Gemm") || !fuse.IsConst(n.Inputs[1]) || !settled(n) {
+	if !n.Is("MatMul", "Gemm") || !fuse.IsConst(n.Inputs[1]) || !b.settled(n) {
 		return false
 	}
 	_, why := matmulSignatures(b, n)

@@ -2,6 +2,7 @@ package mkl
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -10,16 +11,37 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Where shapes depend on data, primitives are made in the run that finds shapes which none of the last few had. That takes the
-// library 0.1 to 0.4 ms each, so that it is worth it only where much is done with them.
+// Where shapes depend on data, primitives are made in the run that finds shapes which none of the last few had. What that takes is
+// measured (backend.Efficiency.Late), so that such a node is taken only where much is done with it.
 
 const (
-	// lateFLOPs is what a node with shapes that depend on data has to do at least, with a size assumed for what is not known: some
-	// 2 ms on a core, of which the tenth that the library saves at times makes a primitive.
-	lateFLOPs = 1e8
-	// lateNanos is what a run pays for primitives of such a node, in which one of four finds new shapes.
-	lateNanos = 60000
+	// lateShare is the part of the runs that find new shapes.
+	lateShare = 0.25
+	// lateSaves is the part of a node's time that the library saves at times, by which primitives are to be paid.
+	lateSaves = 0.1
 )
+
+// latePrice is what a run pays for the primitives of a node whose shapes depend on data, in nanoseconds, in the mean.
+func (b *mkl) latePrice() float64 {
+	if e := b.efficiency(); e != nil {
+		return lateShare * e.Late
+	}
+	return 0
+}
+
+// lateFLOPs is what such a node has to do at least, with a size assumed for what is not known: what the library saves of a product of so
+// many operations pays for its primitives.
+func (b *mkl) lateFLOPs() float64 {
+	e := b.efficiency()
+	if e == nil {
+		return math.Inf(1)
+	}
+	l, ok := e.For("product", "")
+	if !ok || l.Work <= 0 {
+		return math.Inf(1)
+	}
+	return b.latePrice() / (lateSaves * l.Work)
+}
 
 // depends reports whether shapes of a node depend on data.
 func depends(n *graph.Node) bool {
@@ -28,7 +50,7 @@ func depends(n *graph.Node) bool {
 }
 
 // unworthy returns why a node whose shapes depend on data is left to others, nil where it is not.
-func unworthy(n *graph.Node) *property.Reason {
+func (b *mkl) unworthy(n *graph.Node) *property.Reason {
 	if v := place.Unfounded(n); v != nil {
 		return property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 	}
@@ -42,26 +64,26 @@ func unworthy(n *graph.Node) *property.Reason {
 	if !n.Is("Conv", "ConvTranspose", "Gemm", "MatMul") && !n.IsCarve(graph.OpFused) {
 		return property.Because(property.DynamicShape, "the shape of %v depends on data: a primitive for each shape takes longer than %v", n.Outputs[0], n.Op)
 	}
-	b := graph.Bindings{}
+	at := graph.Bindings{}
 	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
 		for _, v := range vs {
 			if v != nil {
-				b.Assume(v.Type.Shape...)
+				at.Assume(v.Type.Shape...)
 			}
 		}
 	}
 	if n.IsCarve(graph.OpFused) {
 		for m := range n.Regions[0].Graph.Nodes() {
 			for _, v := range m.Outputs {
-				b.Assume(v.Type.Shape...)
+				at.Assume(v.Type.Shape...)
 			}
 		}
 	}
-	work, err := flops.OfArithmetic(n, b)
+	work, err := flops.OfArithmetic(n, at)
 	if err != nil && !errors.Is(err, graph.ErrUnbound) {
 		return property.Because(property.ShapeReason, "%v", err)
 	}
-	if err != nil || work < lateFLOPs {
+	if err != nil || work < b.lateFLOPs() {
 		return property.Because(property.DynamicShape, "the shape of %v depends on data: a primitive for each shape takes longer than what it saves of %.0f operations",
 			n.Outputs[0], work)
 	}
@@ -69,14 +91,14 @@ func unworthy(n *graph.Node) *property.Reason {
 }
 
 // settled reports whether the shapes of a node are known before runs, or the node is worth primitives for each that a run finds.
-func settled(n *graph.Node) bool { return !depends(n) || unworthy(n) == nil }
+func (b *mkl) settled(n *graph.Node) bool { return !depends(n) || b.unworthy(n) == nil }
 
 // fit is the reason why no primitive is made for a value of a node, nil where one may be.
-func fit(n *graph.Node) func(v *graph.Value) *property.Reason {
+func (b *mkl) fit(n *graph.Node) func(v *graph.Value) *property.Reason {
 	if !depends(n) {
 		return unfit
 	}
-	why := unworthy(n)
+	why := b.unworthy(n)
 	return func(v *graph.Value) *property.Reason {
 		if why != nil {
 			return why
@@ -86,13 +108,13 @@ func fit(n *graph.Node) func(v *graph.Value) *property.Reason {
 }
 
 // priced adds what a run pays for primitives to the signatures of a node whose shapes depend on data.
-func priced(n *graph.Node, sigs []graph.Signature) []graph.Signature {
+func (b *mkl) priced(n *graph.Node, sigs []graph.Signature) []graph.Signature {
 	if !depends(n) {
 		return sigs
 	}
 	sigs = slices.Clone(sigs)
 	for i := range sigs {
-		sigs[i].Extra += lateNanos
+		sigs[i].Extra += b.latePrice()
 	}
 	return sigs
 }

@@ -171,9 +171,9 @@ var table = operators.Table[func(b *mkl, n *graph.Node) ([]graph.Signature, *pro
 // Supports implements backend.Backend. It asks the library for an implementation where the operator has one of its own, and
 // leaves nodes for which the library has none but its plain one to other backends.
 func (b *mkl) Supports(n *graph.Node) backend.Support {
-	return table.Supports(n, "primitive", fit(n), func(signatures func(*mkl, *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+	return table.Supports(n, "primitive", b.fit(n), func(signatures func(*mkl, *graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		sigs, why := signatures(b, n)
-		return priced(n, sigs), why
+		return b.priced(n, sigs), why
 	})
 }
 

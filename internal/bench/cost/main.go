@@ -2,12 +2,17 @@
 //
 //	go run ./internal/bench/cost [-backends 'cpu;cpu:isa=portable;mkl;reference'] [-threads 1,2] [-rounds 5] [-write] [-samples FILE] [-match TEXT]
 //
+//	go run ./internal/bench/cost -groups [-backends mkl] [-threads 1,2] [-rounds 5] [-write]
+//
 //	go run ./internal/bench/cost -check [-models resnet50,bert_base] [-backends 'cpu;mkl'] [-threads 1]
 //
 // It runs operators of every class at shapes of real models and others, on each backend alone, by turns: in every round each
 // of them runs for some milliseconds, and the least time of all rounds counts, which other load disturbs least. From these it
 // fits the laws of each class, prints how far they are from what was measured, and with -write puts the tables into
 // backend/NAME/efficiency.txt, where the sections of other instruction sets stay as they are. It takes some four minutes.
+//
+// With -groups it measures, within seconds, what groups cost beside their nodes: launches, switches between backends on several threads,
+// and primitives for shapes that depend on data. The laws of the tables stay.
 //
 // With -check it compares modelled and profiled times of the nodes of the zoo.
 package main
@@ -36,6 +41,9 @@ import (
 // that cores share, on server processors of the last years. Package convert counts as much of a tensor and its copy.
 const cacheBytes = 8 << 20
 
+// plain is the set of a backend whose kernels are the same everywhere.
+const plain = "any"
+
 func main() {
 	backends := flag.String("backends", "cpu;cpu:isa=portable;mkl;reference", "backends with options, separated by semicolons")
 	threads := flag.String("threads", "1,2", "numbers of threads, comma-separated")
@@ -43,17 +51,18 @@ func main() {
 	write := flag.Bool("write", false, "write the tables")
 	file := flag.String("samples", "", "file of samples: read where it is there, written where not")
 	match := flag.String("match", "", "measure only tasks whose name contains this")
+	groups := flag.Bool("groups", false, "measure only what groups cost beside their nodes: the laws stay those of the tables")
 	check := flag.Bool("check", false, "compare with profiles of the zoo")
 	models := flag.String("models", "", "with -check: names, comma-separated; all by default")
 	flag.Parse()
-	err := run(*backends, *threads, *rounds, *write, *file, *match, *check, *models)
+	err := run(*backends, *threads, *rounds, *write, *groups, *file, *match, *check, *models)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
 		os.Exit(1)
 	}
 }
 
-func run(backends, threads string, rounds int, write bool, file, match string, check bool, models string) error {
+func run(backends, threads string, rounds int, write, groups bool, file, match string, check bool, models string) error {
 	contestants, err := contestantsOf(backends)
 	if err != nil {
 		return err
@@ -69,24 +78,22 @@ func run(backends, threads string, rounds int, write bool, file, match string, c
 	if check {
 		return checkZoo(models, contestants, counts[0], rounds)
 	}
-	var list []task
-	for _, t := range tasks() {
-		if strings.Contains(t.String(), match) {
-			list = append(list, t)
+	var samples []sample
+	if !groups {
+		var list []task
+		for _, t := range tasks() {
+			if strings.Contains(t.String(), match) {
+				list = append(list, t)
+			}
 		}
-	}
-	samples, err := samplesOf(file, list, contestants, counts, rounds)
-	if err != nil {
-		return err
+		if samples, err = samplesOf(file, list, contestants, counts, rounds); err != nil {
+			return err
+		}
 	}
 	for _, c := range contestants {
-		launch, err := measureLaunch(c, rounds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c, err)
-		}
 		own := sorted(samples, c)
-		e := fit(own, launch, cacheBytes)
-		if e.Switch, err = measureSwitch(c, slices.Max(counts), rounds); err != nil {
+		e, err := efficiency(c, own, slices.Max(counts), rounds, groups)
+		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
 		summary(c, e, own)
@@ -98,6 +105,39 @@ func run(backends, threads string, rounds int, write bool, file, match string, c
 	}
 	return nil
 }
+
+// efficiency returns what a contestant achieves: the laws that its samples fit, or those of its table, and what groups cost.
+func efficiency(c contestant, samples []sample, threads, rounds int, known bool) (*backend.Efficiency, error) {
+	launch, err := measureLaunch(c, rounds)
+	if err != nil {
+		return nil, err
+	}
+	var e *backend.Efficiency
+	if known {
+		b, err := os.ReadFile(tablePath(c))
+		if err != nil {
+			return nil, err
+		}
+		sets, err := backend.ParseEfficiencies(string(b))
+		if err != nil {
+			return nil, err
+		}
+		if e = sets[c.Set]; e == nil {
+			return nil, fmt.Errorf("its table has no set %s", c.Set)
+		}
+		e.Launch = launch
+	} else {
+		e = fit(samples, launch, cacheBytes)
+	}
+	if e.Switch, err = measureSwitch(c, threads, rounds); err != nil {
+		return nil, err
+	}
+	e.Late, err = measureLate(c, rounds)
+	return e, err
+}
+
+// tablePath is the file of a contestant's table.
+func tablePath(c contestant) string { return filepath.Join("backend", c.Name, "efficiency.txt") }
 
 // contestantsOf reads "cpu;cpu:isa=portable;mkl". Those that are unavailable here are left out.
 func contestantsOf(text string) (list []contestant, err error) {
@@ -118,7 +158,7 @@ func contestantsOf(text string) (list []contestant, err error) {
 			continue
 		}
 		if b.Info().Oracle {
-			c.Set = "any" // its kernels are the same everywhere
+			c.Set = plain
 		}
 		if err := b.Close(); err != nil {
 			return nil, err
@@ -179,7 +219,7 @@ func classAnew(samples []sample) error {
 
 // summary prints how far the laws are from what they were fitted to.
 func summary(c contestant, e *backend.Efficiency, samples []sample) {
-	fmt.Printf("\n%s: launch %.0f ns, switch %.0f ns, sync %.0f ns\n\n| class | samples | geometric mean | worst | worst at | measured µs |\n|---|--:|--:|--:|---|--:|\n", c, e.Launch, e.Switch, e.Sync)
+	fmt.Printf("\n%s: launch %.0f ns, switch %.0f ns, late %.0f ns, sync %.0f ns\n\n| class | samples | geometric mean | worst | worst at | measured µs |\n|---|--:|--:|--:|---|--:|\n", c, e.Launch, e.Switch, e.Late, e.Sync)
 	all := deviations(e, samples)
 	for _, class := range slices.Sorted(maps.Keys(all)) {
 		d := all[class]
@@ -196,7 +236,7 @@ const fileHead = "# Coefficients of the cost model in nanoseconds: see backend.P
 
 // writeTable puts a section, and those that are derived from it, into a backend's file.
 func writeTable(c contestant, e *backend.Efficiency, threads int) error {
-	path := filepath.Join("backend", c.Name, "efficiency.txt")
+	path := tablePath(c)
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		return err
