@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +71,14 @@ func (a *app) report(ctx context.Context, path string, f *reportFlags) error {
 	return replaceFile(f.output, func(w io.Writer) error { return write(p, w) })
 }
 
-// profiled profiles the second of two runs.
+// Of profiled runs the fastest counts, since what else a machine does makes steps of one many times as long: of at most profiledRuns, in
+// about profiledTime.
+const (
+	profiledRuns = 10
+	profiledTime = time.Second
+)
+
+// profiled profiles runs behind a first one, and returns the fastest.
 func (a *app) profiled(ctx context.Context, j *job) (*carve.Profile, error) {
 	if err := complete(j.model.Graph(), j.binding, j.feeds); err != nil {
 		return nil, err
@@ -80,8 +88,17 @@ func (a *app) profiled(ctx context.Context, j *job) (*carve.Profile, error) {
 	if _, err := j.program.Run(ctx, j.feeds); err != nil {
 		return nil, err
 	}
-	_, profile, err := j.program.RunProfiled(ctx, j.feeds)
-	return profile, err
+	var best *carve.Profile
+	for begin, k := time.Now(), 0; k == 0 || k < profiledRuns && time.Since(begin) < profiledTime; k++ {
+		_, profile, err := j.program.RunProfiled(ctx, j.feeds)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || profile.Total < best.Total {
+			best = profile
+		}
+	}
+	return best, nil
 }
 
 // picture describes the plan for the job's shapes in full.

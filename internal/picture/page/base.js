@@ -193,6 +193,9 @@ function clipped(c, text, width) {
   widths.set(key, out);
   return out;
 }
+// spoken is a value's name without the ending that exporters give every result, which says nothing where there is little room.
+function spoken(name) { return name.replace(/(.)_output_0$/, '$1'); }
+
 // tail is clipped for names whose end says most, such as paths: what is left out is the beginning.
 function tail(c, text, width) {
   if (c.measureText(text).width <= width) return text;

@@ -114,7 +114,7 @@ function describeSpan(pane) {
 function overview(pane) {
   const groups = D.nodes.map((n, i) => i).filter(i => D.nodes[i].kind === 'group'), conversions = D.nodes.filter(n => n.kind === 'convert');
   pane.append(element('h2', { textContent: 'Nothing is selected' }), element('p', { className: 'muted', textContent: 'Click a node, a buffer or a step, or search. What is selected here is selected in all views.' }),
-    element('h3', { textContent: 'backends, in order of priority' }));
+    element('h3', { textContent: 'backends, in the order of the list' }));
   for (const b of D.backends) {
     const mine = groups.filter(i => D.nodes[i].backend === b.name), nodes = mine.reduce((sum, i) => sum + D.nodes[i].nodes.length, 0), spent = mine.reduce((sum, i) => sum + measured(i), 0);
     pane.append(element('p', {}, chip(b.name), ' ' + b.name + ': ' + counted(mine.length, 'group') + ', ' + counted(nodes, 'node') + (spent ? ', measured ' + time(spent) : '')));

@@ -86,7 +86,7 @@ const memory = views.memory = {
       if (w > 3 && h > 3 || chosen) c.strokeRect(x + 0.5, y + 0.5, Math.max(w - 1, 1), Math.max(h - 1, 1));
       if (w > 60 && h > 14) {
         c.fillStyle = chosen ? ink.bg : ink.fg;
-        c.fillText(tail(c, b.name, w - 8 - Math.max(0, 64 - x)), Math.max(x, 64) + 4, y + h / 2);
+        c.fillText(tail(c, spoken(b.name), w - 8 - Math.max(0, 64 - x)), Math.max(x, 64) + 4, y + h / 2);
       }
     });
     this.axes(c, s, X, Y);
