@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/offheap"
 	"github.com/carve-dev/carve/internal/pool"
 )
 
@@ -240,6 +241,7 @@ func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 	if err != nil {
 		return allocation{}, err
 	}
+	offheap.Populate(mem.Data)
 	for i, p := range list {
 		p.mem.Data = mem.Data[offsets[i] : offsets[i]+p.mem.Size : offsets[i]+p.mem.Size]
 	}

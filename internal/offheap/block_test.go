@@ -132,3 +132,34 @@ func BenchmarkAlloc(b *testing.B) {
 		}
 	}
 }
+
+var _ = DescribeTable("Populate changes nothing", func(n, skip int) {
+	b, err := offheap.Alloc(n, 0)
+	Expect(err).NotTo(HaveOccurred())
+	defer b.Free()
+	data := b.Bytes()[skip:]
+	for i := range data {
+		data[i] = byte(i)
+	}
+	offheap.Populate(data)
+	for i, v := range data {
+		if v != byte(i) {
+			Fail("a byte was changed")
+		}
+	}
+	fresh, err := offheap.Alloc(n, 0)
+	Expect(err).NotTo(HaveOccurred())
+	defer fresh.Free()
+	offheap.Populate(fresh.Bytes())
+	for _, v := range fresh.Bytes() {
+		if v != 0 {
+			Fail("fresh memory is not zero")
+		}
+	}
+},
+	Entry("of nothing", 0, 0),
+	Entry("of less than a page", 100, 7),
+	Entry("of pages and a part", 3*4096+5, 64),
+	Entry("behind huge pages", 5<<20+4096+3, 0),
+	Entry("at an odd address", 3<<20, 1001),
+)
