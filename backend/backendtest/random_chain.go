@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -150,6 +151,9 @@ func (m *maker) quantizedWeights(fan, axis int, shape ...int) *graph.Value {
 	if m.chance(3) {
 		return m.weights(tensor.Float32, fan, shape...)
 	}
+	if len(shape) == 2 && m.g.Opsets[""] >= 21 && m.chance(2) {
+		return m.nibbleWeights(fan, axis, shape)
+	}
 	w := m.constant(m.fill(tensor.Int8, shape, func(int) float64 { return float64(m.between(-60, 60)) }))
 	var per []int
 	if m.g.Opsets[""] >= 13 && m.chance(2) {
@@ -158,6 +162,29 @@ func (m *maker) quantizedWeights(fan, axis int, shape ...int) *graph.Value {
 	scale := m.constant(m.fill(tensor.Float32, per, func(int) float64 { return (0.5 + m.r.Float64()) / 40 / math.Sqrt(float64(fan)) }))
 	zero := m.constant(m.fill(tensor.Int8, per, func(int) float64 { return 0 }))
 	return m.call("DequantizeLinear", w, scale, zero).int("axis", axis).one()
+}
+
+// nibbleWeights is quantizedWeights of a matrix of 4 bits, which may have scales for blocks along the other axis.
+func (m *maker) nibbleWeights(fan, axis int, shape []int) *graph.Value {
+	dt, mid := tensor.Int4, 0.0
+	if m.chance(2) {
+		dt, mid = tensor.Uint4, 8
+	}
+	per, block := pick(m, nil, []int{shape[axis]}, slices.Clone(shape)), 0
+	if len(per) == 2 {
+		block = pick(m, 32, 64, 16)
+		axis = 1 - axis
+		per[axis] = (shape[axis] + block - 1) / block
+	}
+	w := m.constant(m.fill(dt, shape, func(int) float64 { return mid + float64(m.between(-8, 7)) }))
+	c := m.call("DequantizeLinear", w, m.constant(m.fill(tensor.Float32, per, func(int) float64 { return (0.5 + m.r.Float64()) / 5 / math.Sqrt(float64(fan)) })))
+	if mid != 0 || m.chance(2) {
+		c.operand(2, m.constant(m.fill(dt, per, func(int) float64 { return mid + float64(m.between(-2, 2)) })))
+	}
+	if block > 0 {
+		c.int("block_size", block)
+	}
+	return c.int("axis", axis).one()
 }
 
 func convolved(m *maker, x *graph.Value) *graph.Value {

@@ -107,7 +107,11 @@ var table = operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Re
 
 // Supports implements backend.Backend.
 func (b cpu) Supports(n *graph.Node) backend.Support {
-	return table.Supports(n, "kernel", unfit, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+	check := unfit
+	if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == nibbleProductName {
+		check = unfitNibbles
+	}
+	return table.Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		if v := place.Unfounded(n); v != nil && !chooses(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}

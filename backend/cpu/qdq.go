@@ -143,7 +143,7 @@ func (l *quantizedLinks) followTail() {
 
 // ReadsIntegers implements backend.IntegerReader: weights of chains on integers stay integers.
 func (b cpu) ReadsIntegers(n *graph.Node, k int) bool {
-	return k == 1 && followQuantized(b.quants, n, false) != nil
+	return k == 1 && (followNibbles(n, false) != nil || followQuantized(b.quants, n, false) != nil)
 }
 
 // quantizedOperands gives each head operands of its own before chains are fused: a DequantizeLinear that others read too is doubled,
@@ -167,6 +167,9 @@ type operandSelector struct {
 // Select implements property.Selector: a head whose operands are not its own.
 func (s *operandSelector) Select(seed *graph.Node) bool {
 	s.With = nil
+	if followNibbles(seed, false) != nil {
+		return followNibbles(seed, true) == nil
+	}
 	if followElements(seed, false) != nil {
 		return followElements(seed, true) == nil
 	}
@@ -183,7 +186,9 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 // Adjust implements property.Adjuster.
 func (o *quantizedOperands) Adjust(nodes []*graph.Node) error {
 	for _, head := range nodes {
-		if l := followQuantized(o.quants, head, false); l != nil {
+		if followNibbles(head, false) != nil {
+			fuse.OwnDequantize(head, 1)
+		} else if l := followQuantized(o.quants, head, false); l != nil {
 			fuse.OwnDequantize(head, 0)
 			fuse.OwnWeights(head, l.weights, outputsOf(head))
 		} else if e := followElements(head, false); e != nil {

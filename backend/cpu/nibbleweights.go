@@ -1,0 +1,218 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Products with constant weights of 2 or 4 bits as standard operators write them:
+//
+//	DequantizeLinear(w) → MatMul|Gemm(x, ·) → [bias]
+//
+// Scales and zero points are one, one for each output, or one for each block of whole groups of k. Weights stay 4 bits, in the order of
+// the kernels, and so the node is that of MatMulNBits.
+
+// nibbleLinks is such a product that was read.
+type nibbleLinks struct {
+	head, dw, add *graph.Node  // add may be nil
+	bias          *graph.Value // may be nil
+	q             *tensor.Tensor
+	scale, zero   *tensor.Tensor // zero may be nil
+	outputs       int            // the dim of weights that counts outputs
+}
+
+func (l *nibbleLinks) nodes() []*graph.Node {
+	if l.add != nil {
+		return []*graph.Node{l.dw, l.head, l.add}
+	}
+	return []*graph.Node{l.dw, l.head}
+}
+
+// fewBits returns how many bits an element of a type of a few has; signed says that the upper one is its sign.
+func fewBits(dt tensor.DType) (bits int, signed bool) {
+	switch dt {
+	case tensor.Int4, tensor.Uint4:
+		return 4, dt == tensor.Int4
+	case tensor.Int2, tensor.Uint2:
+		return 2, dt == tensor.Int2
+	}
+	return 0, false
+}
+
+// followNibbles reads what surrounds a head, nil where its weights have not a few bits. own asks that they are dequantised for the head
+// alone.
+func followNibbles(head *graph.Node, own bool) *nibbleLinks {
+	if !head.Is("MatMul", "Gemm") || !operators.IsFloat32(head.Inputs...) || !head.Outputs[0].Type.Backed() {
+		return nil
+	}
+	l := &nibbleLinks{head: head, dw: head.Inputs[1].Producer, bias: head.Input(2), outputs: outputsOf(head)}
+	if l.dw == nil || !l.dw.Is("DequantizeLinear") || own && !head.Inputs[1].HasOneUse() || l.bias != nil && !fuse.IsConst(l.bias) {
+		return nil
+	}
+	if _, _, ok := integerWeights(head); !ok || !l.readWeights() {
+		return nil
+	}
+	y := head.Outputs[0]
+	if n := fuse.Next(y); head.Is("MatMul") && n != nil && n.Is("Add") {
+		if b := fuse.Other(n, y); b != nil && fuse.IsConst(b) && alongAxis(b, y, len(y.Type.Shape)-1) {
+			l.add, l.bias = n, b
+		}
+	}
+	return l
+}
+
+// readWeights reports whether weights, scales and zero points are constants that kernels multiply.
+func (l *nibbleLinks) readWeights() bool {
+	q, scale, zero := fuse.Behind(l.dw.Inputs[0]), fuse.Behind(l.dw.Inputs[1]), fuse.Behind(l.dw.Input(2))
+	if !fuse.IsTensorConst(q) || !fuse.IsTensorConst(scale) || zero != nil && !fuse.IsTensorConst(zero) {
+		return false
+	}
+	l.q, l.scale = q.Const, scale.Const
+	bits, _ := fewBits(l.q.DType)
+	if bits == 0 || len(l.q.Shape) != 2 || l.q.Len() == 0 || l.q.Strides != nil || l.scale.DType != tensor.Float32 {
+		return false
+	}
+	if zero != nil {
+		if l.zero = zero.Const; l.zero.DType != l.q.DType || l.zero.Len() != l.scale.Len() {
+			return false
+		}
+	}
+	axis, err := graph.NormAxis(l.dw.Int("axis", 1), 2)
+	if err != nil {
+		return false
+	}
+	switch block := int(l.dw.Int("block_size", 0)); {
+	case block == 0:
+		return l.scale.Len() == 1 || axis == l.outputs && l.scale.Len() == l.q.Shape[axis]
+	default:
+		k, n := l.q.Shape[1-l.outputs], l.q.Shape[l.outputs]
+		return block > 0 && axis != l.outputs && block%nibble.Group == 0 && l.scale.Len() == ceilDiv(k, block)*n
+	}
+}
+
+// weights returns the weights in the kernels' order. Signed ones are moved to where they are not, their zero points with them.
+func (l *nibbleLinks) weights() (*nibble.Weights, error) {
+	k, n := l.q.Shape[1-l.outputs], l.q.Shape[l.outputs]
+	bits, signed := fewBits(l.q.DType)
+	mask, add := 1<<bits-1, 0
+	if signed {
+		add = 1 << (bits - 1)
+	}
+	w := &nibble.Weights{Block: int(l.dw.Int("block_size", 0))}
+	parameter := func(c, b int) int { return min(c, l.scale.Len()-1) } // where there is one, or one for each output
+	if w.Block == 0 {
+		w.Block = nibble.Group
+		for w.Block < 4*nibble.Group && w.Block < k {
+			w.Block *= 2
+		}
+	} else if blocks := ceilDiv(k, w.Block); l.outputs == 0 {
+		parameter = func(c, b int) int { return c*blocks + b }
+	} else {
+		parameter = func(c, b int) int { return b*n + c }
+	}
+	w.Blocks = ceilDiv(k, w.Block)
+	src, row := l.q.Data[l.q.Offset:], w.Width()/2
+	if len(src) < ceilDiv(l.q.Len()*bits, 8) {
+		return nil, fmt.Errorf("%w: %d bytes for %v", tensor.ErrShape, len(src), l.q)
+	}
+	w.Bytes, w.Scales = make([]byte, n*row), make([]float32, n*w.Blocks)
+	step, next := n, 1 // of an element in k, and of one among outputs
+	if l.outputs == 0 {
+		step, next = 1, k
+	}
+	for c := range n {
+		to := w.Bytes[c*row:][:row]
+		for i := range k {
+			at := (i*step + c*next) * bits
+			v := (int(src[at/8]>>(at%8)) & mask) ^ add // the sign's bit turned around adds as much
+			to[i/2] |= byte(v << (i % 2 * 4))
+		}
+	}
+	zeros, one := make([]float32, n*w.Blocks), true
+	for c := range n {
+		for b := range w.Blocks {
+			i, at := c*w.Blocks+b, parameter(c, b)
+			w.Scales[i], zeros[i] = float32(l.scale.Float64At(at)), float32(add)
+			if l.zero != nil {
+				zeros[i] += float32(l.zero.Int64At(at))
+			}
+			one = one && zeros[i] == zeros[0]
+		}
+	}
+	if w.Zeros = zeros; one {
+		w.Zeros = zeros[:1:1]
+	}
+	return w, nil
+}
+
+// nibbleProductName is the name of the property of such products, and of the fused nodes' pattern.
+const nibbleProductName = "nibble-product"
+
+func nibbleProduct() property.SubgraphProperty {
+	return property.Found(nibbleProductName, 2, func(seed *graph.Node) []*graph.Node {
+		if l := followNibbles(seed, true); l != nil {
+			return l.nodes()
+		}
+		return nil
+	})
+}
+
+// fusedNibbles reads the body of a fused node.
+func fusedNibbles(n *graph.Node) (*nibbleLinks, *property.Reason) {
+	body := n.Regions[0].Graph
+	for m := range body.Nodes() {
+		if l := followNibbles(m, true); l != nil && len(l.nodes()) == body.NumNodes() {
+			return l, nil
+		}
+	}
+	return nil, property.Because(property.Veto, "body of %v is no product with weights of a few bits", n)
+}
+
+// unfitNibbles is unfit for such nodes, whose constants have elements below a byte.
+func unfitNibbles(v *graph.Value) *property.Reason {
+	if bits, _ := fewBits(v.Type.DType); bits > 0 && v.IsConst() {
+		return nil
+	}
+	return unfit(v)
+}
+
+func nibbleProductSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if _, why := fusedNibbles(n); why != nil {
+		return nil, why
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planNibbleProduct(p *planner, n *graph.Node) error {
+	l, why := fusedNibbles(n)
+	if why != nil {
+		return why
+	}
+	packed, err := keep(p.e, n, l.weights)
+	if err != nil {
+		return err
+	}
+	x := fuse.Outer(n, l.head.Inputs[0])
+	dims := p.Dims[x.ID]
+	w := &nibbles{Weights: *packed, k: l.q.Shape[1-l.outputs], columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere, bias: place.Nowhere}
+	if dims[len(dims)-1] != w.k {
+		return property.Because(property.ShapeReason, "weights of %d x %d for %v", w.k, w.columns, dims)
+	}
+	if l.bias != nil {
+		from := p.In(fuse.Outer(n, l.bias))
+		w.bias = p.Temp(4 * w.columns)
+		p.emit(step{serial: func(st *state) { repeatLast(st.F32(w.bias), st.F32(from)) }}, []place.Memory{from}, []place.Memory{w.bias})
+	}
+	return p.nibbleProduct(w, p.In(x), p.Out(n.Outputs[0]), product(dims[:len(dims)-1]))
+}
+
+func init() {
+	table.Register(operators.Pattern(nibbleProductName), operator{Signatures: nibbleProductSignatures, Plan: planNibbleProduct})
+}
