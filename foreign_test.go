@@ -104,6 +104,13 @@ var _ = Describe("a backend of another name with cpu's kernels", func() {
 	})
 })
 
+// hasWorkspace reports whether a program has recurrences, or attention of open lengths, which work in memory of their own.
+func hasWorkspace(r *carve.Report) bool {
+	return slices.ContainsFunc(r.Groups, func(g carve.GroupReport) bool {
+		return slices.Contains(g.Ops, "LSTM") || slices.Contains(g.Ops, "attention")
+	})
+}
+
 var _ = Describe("the peak of live bytes in the report", func() {
 	It("is what the plan needs at least for the zoo's small models", func(ctx SpecContext) {
 		for _, name := range smallZoo {
@@ -111,8 +118,8 @@ var _ = Describe("the peak of live bytes in the report", func() {
 			p := compile(ctx, z.Model, &carve.Options{Threads: 2})
 			r, err := p.Report(ctx, z.shapes())
 			Expect(err).NotTo(HaveOccurred())
-			if name == "lstm_tagger" { // whose recurrences have workspace
-				Expect(r.Peak.After).To(BeNumerically("<", r.Devices[0].LowerBound), name)
+			if hasWorkspace(r) {
+				Expect(r.Peak.After).To(BeNumerically("<=", r.Devices[0].LowerBound), name)
 				continue
 			}
 			Expect(r.Peak.After).To(Equal(r.Devices[0].LowerBound), name)
@@ -223,11 +230,18 @@ var _ = Describe("what a backend estimates of a group's memory", func() {
 
 	It("is what it asks for without workspace, for the zoo's small models", func(ctx SpecContext) {
 		w := &witness{everything: openForeign().everything}
+		working := 0
 		for _, name := range smallZoo {
 			z := openZoo(ctx, name)
 			check(ctx, w, z.Model, nil, z.shapes())
+			r, err := compile(ctx, z.Model, nil).Report(ctx, z.shapes())
+			Expect(err).NotTo(HaveOccurred())
+			if hasWorkspace(r) {
+				working++
+			}
 		}
-		AddReportEntry("groups", fmt.Sprintf("%d, %d with that peak", w.groups, w.equal))
-		Expect(w.equal).To(BeNumerically(">=", w.groups-1))
+		AddReportEntry("groups", fmt.Sprintf("%d, %d with that peak, %d models with workspace", w.groups, w.equal, working))
+		Expect(w.equal).To(BeNumerically(">=", w.groups-working))
+		Expect(working).To(BeNumerically("<", len(smallZoo)))
 	})
 })
