@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,12 @@ import (
 // Lengths that change from run to run, as that of a cache of keys and values does, are often seen by few nodes of a group. An
 // instance for another length is then made of one for a length that is at least as large, by planning those nodes again.
 
+// growth is by how much a value is larger at most in a plan of which others are made.
+const growth = 32
+
+// maxTries is how often in a row a larger plan is made in vain.
+const maxTries = 3
+
 // maxBases is how many plans are kept to make others of.
 const maxBases = 4
 
@@ -22,7 +27,7 @@ const maxBases = 4
 type bases struct {
 	mu    sync.Mutex
 	list  []*base
-	rigid map[string]bool // symbols whose other values cannot be planned so
+	rigid map[string]int // symbols whose other values could not be planned so, and how often in a row
 }
 
 // base is a plan, and its instance.
@@ -92,7 +97,7 @@ func (x *bases) similar(ctx context.Context, e *executable, b graph.Bindings) *i
 		}
 		key := strings.Join(symbols, " ")
 		r := x.reaches(of, symbols, key)
-		if r == nil || x.rigid[key] {
+		if r == nil || x.rigid[key] == maxTries {
 			continue
 		}
 		if covers || len(r.Nodes) == 0 {
@@ -113,7 +118,7 @@ func (x *bases) similar(ctx context.Context, e *executable, b graph.Bindings) *i
 func (x *bases) grow(ctx context.Context, e *executable, small *base, b graph.Bindings, symbols []string) *instance {
 	up := maps.Clone(b)
 	for _, s := range symbols {
-		up[s] = 1 << bits.Len64(uint64(b[s]+b[s]/4+16))
+		up[s] = b[s] + growth - b[s]%growth
 	}
 	key := strings.Join(symbols, " ")
 	p, in, err := e.specialize(ctx, up)
@@ -125,15 +130,16 @@ func (x *bases) grow(ctx context.Context, e *executable, small *base, b graph.Bi
 					x.list = slices.Delete(x.list, 0, 1)
 				}
 				x.list = append(x.list, of)
+				delete(x.rigid, key)
 				return made
 			}
 		}
 	}
 	if ctx.Err() == nil {
 		if x.rigid == nil {
-			x.rigid = map[string]bool{}
+			x.rigid = map[string]int{}
 		}
-		x.rigid[key] = true
+		x.rigid[key]++
 	}
 	return nil
 }
