@@ -3,9 +3,10 @@
 // some time. It prints medians over the rounds, the ratios round by round with their intervals, and geometric means, as a Markdown
 // table.
 //
-//	go run ./internal/bench/mxnet -python PYTHON [-models resnet50_v1,lstm_lm|few] [-threads 1,2] [-backend cpu] [-rounds 5] [-seconds 1] [-dir DIR]
+//	go run ./internal/bench/mxnet -python PYTHON [-models resnet50_v1,lstm_lm|few] [-threads 1,2] [-backend cpu] [-rounds 5] [-seconds 1] [-dir DIR] [-processor]
 //
 // -models few is one model of each family. With -dir models are made once, in that folder, and stay there: -rounds 0 only makes them.
+// With -processor the time of the processor counts, of all threads: on a machine that others use too, say, with one thread.
 //
 // PYTHON is an interpreter that has mxnet 1.9.1. What MXNet does by default stays: oneDNN, and its fusions, which binding applies.
 // Both sides load files from the system's cache.
@@ -40,7 +41,7 @@ import (
 type options struct {
 	python           mxnettest.Python
 	models, backends string
-	dir              string
+	dir, clock       string
 	threads          []int
 	rounds           int
 	seconds          float64
@@ -54,9 +55,13 @@ func main() {
 	backends := flag.String("backend", "cpu", "backends of carve, comma-separated")
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
+	processor := flag.Bool("processor", false, "count the processor's time, of all threads")
 	worker := flag.String("worker", "", "internal: measure the model of this prefix")
 	flag.Parse()
-	o := options{python: mxnettest.Python(*python), models: *models, backends: *backends, rounds: *rounds, seconds: *seconds, dir: *dir}
+	o := options{python: mxnettest.Python(*python), models: *models, backends: *backends, rounds: *rounds, seconds: *seconds, dir: *dir, clock: "wall"}
+	if *processor {
+		o.clock = "processor"
+	}
 	err := o.count(*threads)
 	switch {
 	case err != nil:
@@ -176,14 +181,14 @@ func (o *options) model(ctx context.Context, name string, found map[int][]ratios
 // turn measures in a process of its own: carve for side 0, MXNet for side 1.
 func (o *options) turn(ctx context.Context, side int, dir, name string, threads int) (*mxnettest.Timing, error) {
 	if side == 1 {
-		return o.python.Measure(ctx, dir, name, threads, o.seconds)
+		return o.python.Measure(ctx, dir, name, threads, o.seconds, o.clock)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-worker", filepath.Join(dir, name), "-threads", strconv.Itoa(threads), "-seconds",
-		fmt.Sprint(o.seconds), "-backend", o.backends)
+		fmt.Sprint(o.seconds), "-backend", o.backends, "-processor="+strconv.FormatBool(o.clock == "processor"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	b, err := cmd.Output()
@@ -192,6 +197,17 @@ func (o *options) turn(ctx context.Context, side int, dir, name string, threads 
 	}
 	var t mxnettest.Timing
 	return &t, json.Unmarshal(b, &t)
+}
+
+// began is when the process did.
+var began = time.Now()
+
+// now returns milliseconds by the clock that counts.
+func (o *options) now() float64 {
+	if o.clock == "processor" {
+		return float64(processorTime().Nanoseconds()) / 1e6
+	}
+	return float64(time.Since(began).Nanoseconds()) / 1e6
 }
 
 // work is the process that measures carve: it loads, compiles and runs a model.
@@ -209,7 +225,7 @@ func (o *options) work(prefix string) error {
 		list = append(list, backend.Config{Name: b})
 	}
 	ctx := context.Background()
-	start := time.Now()
+	start := o.now()
 	s, err := mxnet.Load(ctx, prefix+"-symbol.json", &mxnet.Options{Shapes: shapes})
 	if err != nil {
 		return err
@@ -222,14 +238,14 @@ func (o *options) work(prefix string) error {
 	}
 	defer p.Close()
 	once := func() (float64, error) {
-		start := time.Now()
+		start := o.now()
 		_, err := p.Run(ctx, feeds)
-		return float64(time.Since(start).Nanoseconds()) / 1e6, err
+		return o.now() - start, err
 	}
 	if _, err := once(); err != nil {
 		return err
 	}
-	t := mxnettest.Timing{CreateMS: float64(time.Since(start).Nanoseconds()) / 1e6}
+	t := mxnettest.Timing{CreateMS: o.now() - start}
 	for range 3 {
 		if _, err := once(); err != nil {
 			return err
