@@ -40,12 +40,23 @@ func algebraOperators() map[string]operator {
 func (o *op) turned(x *graph.Value) *graph.Value {
 	rank := o.rank(x)
 	o.require(rank >= 2, "rank %d", rank)
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = i
-	}
-	perm[rank-2], perm[rank-1] = rank-1, rank-2
+	return o.swapped(x, rank-2, rank-1)
+}
+
+// swapped exchanges two axes.
+func (o *op) swapped(x *graph.Value, a, b int) *graph.Value {
+	perm := axesFrom(0, o.rank(x))
+	perm[a], perm[b] = b, a
 	return o.transpose(x, perm...)
+}
+
+// axesFrom returns the numbers from the first to the last but one.
+func axesFrom(first, end int) []int {
+	var axes []int
+	for i := first; i < end; i++ {
+		axes = append(axes, i)
+	}
+	return axes
 }
 
 // dot sums over the last axis of the first operand and the first of the second; a transposed operand's axes are reversed. NumPy's

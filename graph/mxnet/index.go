@@ -147,10 +147,7 @@ func where(o *op) *graph.Value {
 	x, y = o.unified(x, y)
 	c = o.truth(c)
 	if !o.numpyName() && o.rank(c) == 1 && o.rank(x) > 1 {
-		axes := []int{}
-		for i := 1; i < o.rank(x); i++ {
-			axes = append(axes, i)
-		}
+		axes := axesFrom(1, o.rank(x))
 		c = o.unsqueeze(c, axes...)
 	}
 	return o.call("Where", nil, c, x, y)

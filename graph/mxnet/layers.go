@@ -90,10 +90,7 @@ func leaky(o *op) *graph.Value {
 		gamma := o.input(1)
 		if s := gamma.Type.Shape; len(s) == 1 && !s[0].Is(1) {
 			// A slope for each channel: behind it stand the other dims.
-			axes := []int{}
-			for i := 1; i < o.rank(x)-1; i++ {
-				axes = append(axes, i)
-			}
+			axes := axesFrom(1, o.rank(x)-1)
 			if len(axes) > 0 {
 				gamma = o.unsqueeze(gamma, axes...)
 			}
@@ -277,22 +274,16 @@ func batchNorm(o *op) []*graph.Value {
 			gamma = o.fill(gamma, o.typeOf(gamma), 1)
 		}
 	}
-	var perm []int
 	if axis != 1 {
 		rank := o.rank(x)
 		if axis = o.axisOf(axis, rank); axis != 1 {
 			o.require(rank > 1, "rank %d", rank)
-			perm = make([]int, rank)
-			for i := range perm {
-				perm[i] = i
-			}
-			perm[1], perm[axis] = axis, 1 // its own inverse
-			x = o.transpose(x, perm...)
+			x = o.swapped(x, 1, axis)
 		}
 	}
 	y := o.call("BatchNormalization", attrs(graph.FloatAttr("epsilon", float32(eps))), x, gamma, beta, mean, variance)
-	if perm != nil {
-		y = o.transpose(y, perm...)
+	if axis != 1 {
+		y = o.swapped(y, 1, axis)
 	}
 	if more {
 		return []*graph.Value{y, mean, o.call("Reciprocal", nil, o.call("Sqrt", nil, o.plus(variance, eps)))}
@@ -309,14 +300,10 @@ func layerNorm(o *op) []*graph.Value {
 	if axis == -1 || x.Type.Shape != nil && o.axisOf(axis, o.rank(x)) == o.rank(x)-1 {
 		return []*graph.Value{o.call("LayerNormalization", a, x, o.input(1), o.input(2)), nil, nil}
 	}
-	perm := make([]int, o.rank(x))
-	for i := range perm {
-		perm[i] = i
-	}
-	axis = o.axisOf(axis, len(perm))
-	perm[axis], perm[len(perm)-1] = len(perm)-1, axis // its own inverse
-	y := o.call("LayerNormalization", a, o.transpose(x, perm...), o.input(1), o.input(2))
-	return []*graph.Value{o.transpose(y, perm...), nil, nil}
+	last := o.rank(x) - 1
+	axis = o.axisOf(axis, last+1)
+	y := o.call("LayerNormalization", a, o.swapped(x, axis, last), o.input(1), o.input(2))
+	return []*graph.Value{o.swapped(y, axis, last), nil, nil}
 }
 
 // groupNorm normalises groups of channels. Gamma and beta have an entry for each channel, or, before 1.7, for each group.
@@ -354,13 +341,9 @@ func l2Normalization(o *op) *graph.Value {
 	case "channel":
 		axes = []int{1}
 	case "spatial":
-		for i := 2; i < o.rank(x); i++ {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(2, o.rank(x))
 	default:
-		for i := 1; i < o.rank(x); i++ {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(1, o.rank(x))
 	}
 	o.require(len(axes) > 0, "rank %d", o.rank(x))
 	sum := o.reduce("ReduceSumSquare", x, true, axes...)

@@ -32,8 +32,6 @@ func furtherOperators() map[string]operator {
 		}), name)
 	}
 	named(table, single(moveAxis), "_np_moveaxis", "_npi_moveaxis")
-	named(table, single(func(o *op) *graph.Value { return o.stacked(0) }), "_npi_vstack", "_np_vstack")
-	named(table, single(func(o *op) *graph.Value { return o.stacked(1) }), "_npi_hstack", "_np_hstack")
 	named(table, single(whereScalar), "_npi_where_lscalar", "_npi_where_rscalar")
 	named(table, single(deformable), "_contrib_DeformableConvolution", "_npx_deformable_convolution", "_contrib_ModulatedDeformableConvolution")
 	return table
@@ -95,25 +93,6 @@ func moveAxis(o *op) *graph.Value {
 		rest++
 	}
 	return o.transpose(x, perm...)
-}
-
-// stacked concatenates vertically, by axis 0, or horizontally, by axis 1 where there is one.
-func (o *op) stacked(axis int) *graph.Value {
-	o.ignore("num_args")
-	o.inputs(1, maxParts)
-	list := slices.Clone(o.in)
-	for i, x := range list {
-		switch rank := o.rank(x); {
-		case rank == 0:
-			list[i] = o.unsqueeze(x, 0)
-			if axis == 0 {
-				list[i] = o.unsqueeze(list[i], 0)
-			}
-		case rank == 1 && axis == 0:
-			list[i] = o.unsqueeze(x, 0)
-		}
-	}
-	return o.concat(min(axis, o.rank(list[0])-1), list...)
 }
 
 // whereScalar is where with a number for the first of the two, or the second.

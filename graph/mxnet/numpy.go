@@ -32,6 +32,8 @@ func numpyOperators() map[string]operator {
 		named(table, single(func(o *op) *graph.Value { return o.cosines(c) }), name)
 	}
 	named(table, single(func(o *op) *graph.Value { return o.concat(2, o.atLeast(3)...) }), "_npi_dstack")
+	named(table, single(func(o *op) *graph.Value { return o.stacked(0) }), "_npi_vstack", "_np_vstack")
+	named(table, single(func(o *op) *graph.Value { return o.stacked(1) }), "_npi_hstack", "_np_hstack")
 	named(table, single(columnStack), "_npi_column_stack")
 	named(table, single(func(o *op) *graph.Value {
 		o.inputs(1, 1)
@@ -156,18 +158,13 @@ func rotate(o *op) *graph.Value {
 	o.require(len(axes) == 2, "%d axes", len(axes))
 	a, b := o.axisOf(axes[0], o.rank(x)), o.axisOf(axes[1], o.rank(x))
 	o.require(a != b, "axes %d and %d", a, b)
-	perm := make([]int, o.rank(x))
-	for i := range perm {
-		perm[i] = i
-	}
-	perm[a], perm[b] = b, a
 	switch ((k % 4) + 4) % 4 {
 	case 1:
-		return o.transpose(o.reversed(x, b), perm...)
+		return o.swapped(o.reversed(x, b), a, b)
 	case 2:
 		return o.reversed(x, a, b)
 	case 3:
-		return o.reversed(o.transpose(x, perm...), b)
+		return o.reversed(o.swapped(x, a, b), b)
 	}
 	return x
 }
@@ -233,17 +230,14 @@ func padNested(o *op) *graph.Value {
 	o.text("reflect_type", "even", "even")
 	flat := strings.NewReplacer("(", "", ")", "", "[", "", "]", "", " ", "").Replace(o.value("pad_width"))
 	rank := o.rank(x)
-	pads, fields := make([]int64, 2*rank), strings.FieldsFunc(flat, func(r rune) bool { return r == ',' })
+	width, fields := make([]int, 2*rank), strings.FieldsFunc(flat, func(r rune) bool { return r == ',' })
 	o.require(len(fields) == 2*rank, "pad_width has %d numbers for %d axes", len(fields), rank)
 	for i, f := range fields {
 		n, ok := parseInt(f)
-		o.require(ok && n >= 0, "padding of %.20q", f)
-		pads[i%2*rank+i/2] = n
+		o.require(ok && n >= 0 && n <= math.MaxInt32, "padding of %.20q", f)
+		width[i] = int(n)
 	}
-	if mode != "constant" {
-		return o.call("Pad", attrs(graph.StringAttr("mode", mode)), x, o.ints(pads...))
-	}
-	return o.call("Pad", nil, x, o.ints(pads...), o.like(x, v))
+	return o.padded(x, mode, v, width)
 }
 
 // indices is a grid of places: for each axis, the number along it.
@@ -283,9 +277,9 @@ func logspace(o *op) *graph.Value {
 	}
 	dt := o.dtype("dtype", tensor.Float32)
 	o.require(n >= 0 && n <= maxRange, "%d numbers", n)
-	out := make([]float64, n)
-	for i := range out {
-		out[i] = math.Pow(base, start+float64(i)*(stop-start)/math.Max(float64(parts), 1))
+	out := spaced(start, stop, n, parts)
+	for i, x := range out {
+		out[i] = math.Pow(base, x)
 	}
 	return o.values(dt, out, n)
 }
@@ -306,6 +300,12 @@ func (o *op) cosines(c [3]float64) *graph.Value {
 		}
 	}
 	return o.values(dt, out, n)
+}
+
+// stacked concatenates vertically, by axis 0, or horizontally, by axis 1 where there is one.
+func (o *op) stacked(axis int) *graph.Value {
+	list := o.atLeast(2 - axis)
+	return o.concat(min(axis, o.rank(list[0])-1), list...)
 }
 
 // columnStack makes vectors columns, and concatenates by axis 1.

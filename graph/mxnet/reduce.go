@@ -120,10 +120,7 @@ func (o *op) spread(x *graph.Value, axes []int, all, keep bool, ddof int) (mean,
 	if ddof != 0 {
 		n := 1
 		if all {
-			axes = nil
-			for i := range o.rank(x) {
-				axes = append(axes, i)
-			}
+			axes = axesFrom(0, o.rank(x))
 		}
 		for _, a := range axes {
 			n *= o.static(x, a)
@@ -274,13 +271,18 @@ func linspace(o *op) *graph.Value {
 	if endpoint {
 		parts--
 	}
+	return o.values(dt, spaced(start, stop, n, parts), n)
+}
+
+// spaced returns n numbers with equal distances, so many of which lie between start and stop.
+func spaced(start, stop float64, n, parts int) []float64 {
 	out := make([]float64, n)
 	for i := range out {
 		if out[i] = start; i > 0 {
 			out[i] = start + float64(i)*(stop-start)/float64(parts)
 		}
 	}
-	return o.values(dt, out, n)
+	return out
 }
 
 func eye(o *op) *graph.Value {
@@ -355,9 +357,7 @@ func indexArray(o *op) *graph.Value {
 	rank := o.rank(x)
 	axes, ok := o.list("axes")
 	if !ok {
-		for i := range rank {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, rank)
 	}
 	shape := o.call("Shape", nil, x)
 	parts := make([]*graph.Value, len(axes))

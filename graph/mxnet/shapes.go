@@ -280,12 +280,7 @@ func swapAxes(o *op) *graph.Value {
 	x := o.input(0)
 	rank := o.rank(x)
 	a, b := o.axisOf(o.integer("dim1", 0), rank), o.axisOf(o.integer("dim2", 0), rank)
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = i
-	}
-	perm[a], perm[b] = b, a
-	return o.transpose(x, perm...)
+	return o.swapped(x, a, b)
 }
 
 func squeezeAxes(o *op) *graph.Value {
@@ -482,9 +477,7 @@ func sliceLike(o *op) *graph.Value {
 	axes, _ := o.list("axes")
 	if len(axes) == 0 {
 		o.require(o.rank(x) == o.rank(y), "ranks %d and %d", o.rank(x), o.rank(y))
-		for i := range o.rank(x) {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, o.rank(x))
 	}
 	var starts, over []int64
 	var ends []extent
@@ -528,6 +521,11 @@ func padding(o *op) *graph.Value {
 		o.fail(ErrAttribute, "pad_width has %d numbers", len(width))
 	}
 	v := o.number("constant_value", 0)
+	return o.padded(x, mode, v, width)
+}
+
+// padded adds so many elements before and behind along every axis.
+func (o *op) padded(x *graph.Value, mode string, v float64, width []int) *graph.Value {
 	n := len(width) / 2
 	pads := make([]int64, 2*n)
 	for i := range n {
@@ -597,9 +595,7 @@ func reverse(o *op) *graph.Value {
 	axes, ok := o.list("axis")
 	if !ok {
 		o.require(o.numpyName(), "axis is missing")
-		for i := range o.rank(x) {
-			axes = append(axes, i)
-		}
+		axes = axesFrom(0, o.rank(x))
 	}
 	return o.reversed(x, axes...)
 }
