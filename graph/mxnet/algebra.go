@@ -123,7 +123,7 @@ func batchDot(o *op) *graph.Value {
 
 // gemm is alpha·a·b, and for gemm beta·c besides.
 func gemm(o *op) *graph.Value {
-	withC := o.n.Op == "_linalg_gemm" || o.n.Op == "linalg_gemm"
+	withC := o.kind == "_linalg_gemm" || o.kind == "linalg_gemm"
 	rank := o.rank(o.input(0))
 	o.require(rank >= 2, "rank %d", rank)
 	axis := o.axisOf(o.integer("axis", -2), rank)

@@ -221,7 +221,7 @@ func castTo(o *op) *graph.Value {
 		o.fail(ErrAttribute, "dtype is missing")
 	}
 	dt := o.dtype("dtype", tensor.Float32)
-	if o.n.Op == "amp_cast" && !o.typeOf(o.input(0)).IsFloat() {
+	if o.kind == "amp_cast" && !o.typeOf(o.input(0)).IsFloat() {
 		return o.input(0)
 	}
 	if dt == tensor.Bool {
@@ -322,7 +322,7 @@ func (o *op) verdict(r *graph.Value, dt tensor.DType) *graph.Value {
 }
 
 // numpyName reports an operator of the names that follow NumPy.
-func (o *op) numpyName() bool { return len(o.n.Op) > 4 && o.n.Op[:3] == "_np" }
+func (o *op) numpyName() bool { return len(o.kind) > 4 && o.kind[:3] == "_np" }
 
 func logical(name string) binaryFunc {
 	return func(o *op, a, b *graph.Value) *graph.Value {
@@ -435,7 +435,7 @@ func (o *op) unified(a, b *graph.Value) (x, y *graph.Value) {
 }
 
 // divides reports a quotient under NumPy's names, which is float32 of whole numbers in every version.
-func (o *op) divides() bool { return strings.Contains(o.n.Op, "true_divide") }
+func (o *op) divides() bool { return strings.Contains(o.kind, "true_divide") }
 
 // withScalar returns operand and attribute scalar in one type. Whole numbers meet a fraction, or what is marked as one, under
 // NumPy's names as float64 before MXNet 2, and as float32 since; elsewhere the scalar is cut, as MXNet does.

@@ -220,7 +220,7 @@ func sortAll(o *op) *graph.Value {
 func argExtreme(o *op) *graph.Value {
 	o.inputs(1, 1)
 	name := "ArgMax"
-	if o.n.Op == "argmin" || o.n.Op == "_npi_argmin" {
+	if o.kind == "argmin" || o.kind == "_npi_argmin" {
 		name = "ArgMin"
 	}
 	keep := o.flag("keepdims", false)

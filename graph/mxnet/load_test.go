@@ -155,6 +155,7 @@ var _ = DescribeTable("attributes are strict", func(op, attrs string, cause erro
 	Entry("text for a number", "_plus_scalar", `"scalar":"much"`, mxnet.ErrAttribute),
 	Entry("text for a truth value", "sum", `"keepdims":"perhaps"`, mxnet.ErrAttribute),
 	Entry("a list of the wrong length", "Pooling", `"kernel":"(2,2)","stride":"(1,1,1)"`, mxnet.ErrAttribute),
+	Entry("a sum that begins with a number", "_npi_sum", `"initial":"5"`, mxnet.ErrAttribute),
 	Entry("an axis that is not there", "sum", `"axis":"7"`, mxnet.ErrAttribute),
 	Entry("codes that ask for more dims", "Reshape", `"shape":"(0,0,0,0,0)"`, mxnet.ErrInputs),
 	Entry("an operator that nobody knows", "Frobnicate", ``, mxnet.ErrOperator),

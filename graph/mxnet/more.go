@@ -99,7 +99,7 @@ func moveAxis(o *op) *graph.Value {
 func whereScalar(o *op) *graph.Value {
 	o.inputs(2, 2)
 	c, x, v := o.truth(o.input(0)), o.input(1), o.requiredNumber("scalar")
-	if o.n.Op == "_npi_where_lscalar" {
+	if o.kind == "_npi_where_lscalar" {
 		return o.call("Where", nil, c, o.like(x, v), x)
 	}
 	return o.call("Where", nil, c, x, o.like(x, v))
@@ -146,7 +146,7 @@ func deformable(o *op) *graph.Value {
 	o.text("layout", "NCHW", "NCHW")
 	o.require(filters > 0 && groups > 0 && offsets > 0, "%d filters in %d groups, %d of offsets", filters, groups, offsets)
 	ins, at := []*graph.Value{o.input(0), nil, o.input(1), nil, nil}, 2
-	if o.n.Op == "_contrib_ModulatedDeformableConvolution" {
+	if o.kind == "_contrib_ModulatedDeformableConvolution" {
 		ins[4], at = o.input(2), 3
 	} else {
 		ins[2] = o.within(ins[0], ins[2], k, stride, dilate, pad)

@@ -340,7 +340,7 @@ func maskAssign(o *op) *graph.Value {
 
 // sliceAssign puts the second operand, or a number, into the part of the first that slice would take.
 func sliceAssign(o *op) *graph.Value {
-	scalar := strings.HasSuffix(o.n.Op, "_scalar")
+	scalar := strings.HasSuffix(o.kind, "_scalar")
 	x := o.input(0)
 	dims, n := o.dims(x), fixed(1)
 	for _, d := range dims {

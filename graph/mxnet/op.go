@@ -14,6 +14,7 @@ import (
 type op struct {
 	*scope
 	n     *Node
+	kind  string // the operator's name; the first of several
 	label string
 	in    []*graph.Value
 	read  []string // attributes that were looked at

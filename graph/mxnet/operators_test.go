@@ -57,7 +57,7 @@ var _ = Describe("the documentation", func() {
 	It("says of every operator what becomes of it", func() {
 		text, err := os.ReadFile("doc.go")
 		Expect(err).NotTo(HaveOccurred())
-		const begin, end = "in the order of the alphabet:\n//\n", "// What differs from MXNet"
+		const begin, end = "in the order of the alphabet:\n//\n", "// What was compared"
 		at, to := strings.Index(string(text), begin)+len(begin), strings.Index(string(text), end)
 		Expect(at).To(BeNumerically("<", to))
 		if *update {

@@ -49,7 +49,7 @@ func (o *op) pool(x *graph.Value) *graph.Value {
 	}
 	last := o.channelsLast(axes)
 	p.stride, p.begin = o.tuple("stride", axes, 1, 1), o.tuple("pad", axes, 0, 0)
-	p.old = o.n.Op == "Pooling_v1"
+	p.old = o.kind == "Pooling_v1"
 	if last {
 		x = o.toFirst(x)
 	}

@@ -108,7 +108,7 @@ func (o *op) integerType(lo float64, def string) tensor.DType {
 func quantize(o *op) []*graph.Value {
 	var lo, hi float64
 	def := "int8"
-	if o.n.Op == "_contrib_quantize" {
+	if o.kind == "_contrib_quantize" {
 		o.inputs(3, 3)
 		lo, hi = o.bound(1), o.bound(2)
 		def = "uint8"

@@ -42,12 +42,13 @@ func reduceOperators() map[string]operator {
 // reducedInput is the operand of a reduction, cast where the attribute dtype says so.
 func (o *op) reducedInput() *graph.Value {
 	o.inputs(1, 1)
-	o.ignore("initial", "safe_acc")
+	o.ignore("safe_acc")
+	o.text("initial", "None", "None")
 	x := o.input(0)
 	if dt := o.dtype("dtype", tensor.Invalid); dt != tensor.Invalid {
 		return o.cast(x, dt)
 	}
-	if o.n.Op == "_npi_mean" {
+	if o.kind == "_npi_mean" {
 		return o.floating(x)
 	}
 	return x
@@ -151,7 +152,7 @@ func variance(o *op) []*graph.Value {
 	axes, all := o.reducedAxes(x, "axis")
 	keep := o.flag("keepdims", false)
 	_, v := o.spread(x, axes, all, keep, o.integer("ddof", 0))
-	if o.n.Op == "_npi_std" {
+	if o.kind == "_npi_std" {
 		v = o.call("Sqrt", nil, v)
 	}
 	return []*graph.Value{v, nil}
@@ -290,7 +291,7 @@ func eye(o *op) *graph.Value {
 	o.ignore("ctx")
 	dt := o.dtype("dtype", tensor.Float32)
 	rows, k := 0, o.integer("k", 0)
-	if o.n.Op == "_npi_identity" {
+	if o.kind == "_npi_identity" {
 		shape, _ := o.list("shape")
 		o.require(len(shape) == 2 && shape[0] == shape[1], "shape %v", shape)
 		rows = shape[0]

@@ -313,7 +313,7 @@ func concatAll(o *op) *graph.Value {
 	o.inputs(1, 1<<16)
 	var axis int
 	xs := slices.Clone(o.in)
-	switch o.n.Op {
+	switch o.kind {
 	case "_npi_concatenate":
 		axis = o.integer("axis", 0)
 		if text, has := o.n.Attr("axis"); has && text == "None" { // all elements behind each other
@@ -658,7 +658,7 @@ func broadcastLike(o *op) *graph.Value {
 func depthToSpace(o *op) *graph.Value {
 	o.inputs(1, 1)
 	name := "DepthToSpace"
-	if o.n.Op == "space_to_depth" {
+	if o.kind == "space_to_depth" {
 		name = "SpaceToDepth"
 	}
 	return o.call(name, attrs(graph.IntAttr("blocksize", int64(o.required("block_size")))), o.input(0))

@@ -147,7 +147,10 @@ func (s *scope) translate(n *Node) (out []*graph.Value, err error) {
 	if kind.do == nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrUnsupported, n.Op, kind.note)
 	}
-	o := &op{scope: s, n: n, label: s.t.label(s.prefix + n.Name)}
+	o := &op{scope: s, n: n, kind: n.Op, label: s.t.label(s.prefix + n.Name)}
+	if first, second := secondNames[n.Op]; second {
+		o.kind = first
+	}
 	for k, e := range n.Inputs {
 		if k > 0 && labelled(n.Op) {
 			break
