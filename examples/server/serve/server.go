@@ -371,3 +371,6 @@ func assemble(v *repository.Version, r *oip.Request, outputs map[string]tensor.V
 	}
 	return answer, nil
 }
+
+// Bytes returns how many bytes the tensors of requests under way have together.
+func (s *Server) Bytes() int64 { return s.bytes.Load() }

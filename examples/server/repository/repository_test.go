@@ -1,0 +1,261 @@
+package repository_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/examples/server/internal/modeltest"
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// adds returns the text of a model that adds a number to its input.
+func adds(n float64) string {
+	return fmt.Sprintf("graph \"adds\" {\n  opset 17\n  input %%x: f32[N]\n  const %%c = f32[1]{%g}\n  %%y: f32[N] = Add(%%x, %%c)\n  output %%y\n}", n)
+}
+
+// heavy returns the text of a model with n float32 weights.
+func heavy(n int) string {
+	return fmt.Sprintf("graph \"heavy\" {\n  opset 17\n  input %%x: f32[N,1]\n  input %%k: i64[1]\n  const %%w = f32[%d,1]{%s}\n  %%y: f32[1,1] = Gather(%%w, %%k)\n  output %%y\n}", n, zeros(n))
+}
+
+func zeros(n int) string {
+	b := make([]byte, 0, 3*n)
+	for i := range n {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, '0')
+	}
+	return string(b)
+}
+
+// result runs a model on 0.
+func result(ctx context.Context, r *repository.Repository, name, version string) (float32, error) {
+	v, err := r.Acquire(ctx, name, version)
+	if err != nil {
+		return 0, err
+	}
+	defer v.Release()
+	out, _, err := v.Run(ctx, 0, map[string]tensor.Value{"x": tensor.From([]float32{0})})
+	if err != nil {
+		return 0, err
+	}
+	return tensor.Elements[float32](out["y"].(*tensor.Tensor))[0], nil
+}
+
+func write(dir, name string, version int, text string) {
+	GinkgoHelper()
+	Expect(modeltest.Write(dir, name, version, text)).To(Succeed())
+}
+
+func opened(ctx context.Context, dir string, o repository.Options) *repository.Repository {
+	GinkgoHelper()
+	r, err := repository.OpenDir(ctx, dir, o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx context.Context) { Expect(r.Close(ctx)).To(Succeed()) })
+	return r
+}
+
+var _ = Describe("a repository", func() {
+	It("serves the newest version, or those that the policy names", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		for _, v := range []int{1, 2, 10} {
+			for _, name := range []string{"newest", "all", "two"} {
+				write(dir, name, v, adds(float64(v)))
+			}
+		}
+		Expect(modeltest.Configure(dir, "all", "version_policy { all {} }")).To(Succeed())
+		Expect(modeltest.Configure(dir, "two", "version_policy { specific { versions: [1, 2] } }")).To(Succeed())
+		r := opened(ctx, dir, repository.Options{})
+		Expect(result(ctx, r, "newest", "")).To(BeEquivalentTo(10))
+		_, err := result(ctx, r, "newest", "2")
+		Expect(err).To(HaveField("Code", oip.NotFound))
+		Expect(r.Versions("all")).To(Equal([]string{"1", "2", "10"}))
+		Expect(result(ctx, r, "all", "2")).To(BeEquivalentTo(2))
+		Expect(result(ctx, r, "two", "")).To(BeEquivalentTo(2))
+	})
+
+	It("reads any file system, single files and the files of one model", func(ctx context.Context) {
+		b, err := modeltest.Encode(adds(3))
+		Expect(err).NotTo(HaveOccurred())
+		for name, at := range map[string]string{"": "plus.onnx", "plus": "model.onnx"} {
+			r, err := repository.Open(ctx, fstest.MapFS{at: {Data: b, ModTime: time.Now()}}, repository.Options{Single: name})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result(ctx, r, "plus", "1")).To(BeEquivalentTo(3))
+			Expect(r.Close(ctx)).To(Succeed())
+		}
+	})
+
+	It("turns down configurations that it would not keep to, and names the field", func(ctx context.Context) {
+		for text, says := range map[string]string{
+			"optimization { }": "optimization", "max_batch_size: x": "int32", "name: 'other'": "other", "input [ { name: 'z' data_type: TYPE_FP32 } ]": `"z"`,
+			"input [ { name: 'x' data_type: TYPE_INT8 } ]": "TYPE_INT8", "instance_group [ { kind: KIND_GPU } ]": "KIND_GPU", "platform: 'tensorflow_graphdef'": "tensorflow",
+			"version_policy { specific { versions: 7 } }": "specific", "sequence_batching { state [ { input_name: 'q' } ] }": "state",
+		} {
+			dir := GinkgoT().TempDir()
+			write(dir, "m", 1, adds(1))
+			Expect(modeltest.Configure(dir, "m", text)).To(Succeed())
+			r := opened(ctx, dir, repository.Options{})
+			Expect(r.Ready()).To(BeFalse(), text)
+			_, err := result(ctx, r, "m", "")
+			Expect(err).To(MatchError(ContainSubstring(says)), text)
+		}
+	})
+
+	It("follows its folder, and never reads what is still being written", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, adds(1))
+		r := opened(ctx, dir, repository.Options{})
+		Expect(r.Poll(ctx)).To(Succeed())
+		whole, err := modeltest.Encode(adds(2))
+		Expect(err).NotTo(HaveOccurred())
+		file := filepath.Join(dir, "m", "2", "model.onnx")
+		Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())
+		for n := 1; n <= len(whole); n += max(1, len(whole)/7) { // it grows between polls
+			Expect(os.WriteFile(file, whole[:n], 0o600)).To(Succeed())
+			Expect(r.Poll(ctx)).To(Succeed(), "nothing is loaded, so nothing fails")
+			Expect(result(ctx, r, "m", "")).To(BeEquivalentTo(1))
+		}
+		Expect(os.WriteFile(file, whole, 0o600)).To(Succeed())
+		Expect(r.Poll(ctx)).To(Succeed())
+		Expect(r.Poll(ctx)).To(Succeed())
+		Expect(result(ctx, r, "m", "")).To(BeEquivalentTo(2))
+
+		Expect(os.WriteFile(file, whole[:len(whole)/2], 0o600)).To(Succeed()) // it stays half-written
+		Expect(r.Poll(ctx)).To(Succeed())
+		Expect(r.Poll(ctx)).NotTo(Succeed())
+		Expect(result(ctx, r, "m", "")).To(BeEquivalentTo(2), "what was there goes on")
+		Expect(r.Poll(ctx)).To(Succeed(), "and is not tried again")
+
+		write(dir, "n", 1, adds(5))
+		Expect(os.RemoveAll(filepath.Join(dir, "m"))).To(Succeed())
+		Expect(r.Poll(ctx)).To(Succeed())
+		Expect(r.Poll(ctx)).To(Succeed())
+		Expect(result(ctx, r, "n", "")).To(BeEquivalentTo(5))
+		_, err = result(ctx, r, "m", "")
+		Expect(err).To(HaveField("Code", oip.NotFound))
+	})
+
+	It("exchanges versions under load: every request has one version's answer", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, adds(1))
+		r := opened(ctx, dir, repository.Options{Explicit: true})
+		Expect(r.Load(ctx, "m", repository.Upload{})).To(Succeed())
+		var group sync.WaitGroup
+		var over atomic.Bool
+		var answered atomic.Int64
+		for range 4 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				for !over.Load() {
+					y, err := result(ctx, r, "m", "")
+					if err != nil {
+						Expect(err).To(HaveField("Code", oip.Unavailable))
+						continue
+					}
+					Expect(y).To(Or(BeEquivalentTo(1), BeEquivalentTo(2)))
+					answered.Add(1)
+				}
+			})
+		}
+		for i := range 60 {
+			text, err := modeltest.Encode(adds(float64(1 + i%2)))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(r.Load(ctx, "m", repository.Upload{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": text}})).To(Succeed())
+			if i%10 == 9 {
+				Expect(r.Unload("m")).To(Succeed())
+			}
+		}
+		over.Store(true)
+		group.Wait()
+		Expect(answered.Load()).To(BeNumerically(">", 100))
+	})
+
+	It("turns down uploads that are none", func(ctx context.Context) {
+		r := opened(ctx, GinkgoT().TempDir(), repository.Options{Explicit: true})
+		for _, u := range []repository.Upload{
+			{Config: []byte("{"), Files: map[string][]byte{"1/model.onnx": nil}}, {Files: map[string][]byte{"1/model.onnx": nil}},
+			{Config: []byte("{}"), Files: map[string][]byte{"../../x": nil}}, {Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": []byte("none")}},
+			{Config: []byte(`{"max_batch_size":-1}`)},
+		} {
+			Expect(r.Load(ctx, "m", u)).To(HaveField("Code", oip.InvalidArgument))
+		}
+		Expect(r.Load(ctx, "m", repository.Upload{})).To(HaveField("Code", oip.NotFound))
+	})
+
+	It("keeps below its limit of memory, and brings models back that are asked for", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		for i := range 4 {
+			write(dir, fmt.Sprint("m", i), 1, heavy(50_000)) // 200 kB each
+		}
+		run := func(r *repository.Repository, name string) error {
+			v, err := r.Acquire(ctx, name, "")
+			if err != nil {
+				return err
+			}
+			defer v.Release()
+			_, _, err = v.Run(ctx, 0, map[string]tensor.Value{"x": tensor.From([]float32{0}, 1, 1), "k": tensor.From([]int64{0})})
+			return err
+		}
+		const limit = 700_000
+		r := opened(ctx, dir, repository.Options{MemoryLimit: limit})
+		for i := range 40 {
+			Expect(run(r, fmt.Sprint("m", i%4))).To(Succeed())
+			total := int64(0)
+			for _, n := range r.Memory() {
+				total += n
+			}
+			Expect(total).To(And(BeNumerically("<=", limit), BeNumerically(">", 0)))
+		}
+		Expect(len(r.Memory())).To(BeNumerically("<", 4), "some were unloaded")
+		Expect(r.Ready()).To(BeTrue(), "all can be asked")
+		var group sync.WaitGroup
+		for k := range 4 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				for i := range 20 {
+					if err := run(r, fmt.Sprint("m", (i+k)%4)); err != nil {
+						Expect(err).To(HaveField("Code", oip.Unavailable))
+					}
+				}
+			})
+		}
+		group.Wait()
+		small := opened(ctx, dir, repository.Options{MemoryLimit: 1000})
+		Expect(run(small, "m0")).To(HaveField("Code", oip.Unavailable))
+	})
+})
+
+// FuzzConfig reads configurations of both forms: none is a panic.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("max_batch_size: 4 dynamic_batching { preferred_batch_size: [2, 4] }"))
+	f.Add([]byte(modeltest.TotalConfig))
+	f.Add([]byte(`{"name":"m","input":[{"name":"x","data_type":"TYPE_FP32","dims":["1"]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, parse := range []func([]byte) (*repository.Config, error){repository.ParseConfig, repository.ParseJSON} {
+			c, err := parse(text)
+			if err != nil {
+				continue
+			}
+			if _, err := c.Wire(); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.MarshalJSON(); err != nil {
+				t.Log(err)
+			}
+			c.Batching()
+		}
+	})
+}
