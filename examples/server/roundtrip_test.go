@@ -228,7 +228,9 @@ var _ = Describe("errors", func() {
 
 	It("are typed for requests that lie or are no requests", func() {
 		l, _ := started("-models", models())
-		in := func(more string) string { return `{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32"` + more + `}]}` }
+		in := func(more string) string {
+			return `{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32"` + more + `}]}`
+		}
 		for _, row := range []struct{ body, says string }{
 			{"", "JSON"}, {"[", "JSON"}, {"[]", "JSON"}, {`{"inputs":{}}`, "JSON"}, {strings.Repeat("[", 1e6), "JSON"}, {in(""), "no data"},
 			{in(`,"data":[1,2]`), "2 elements"}, {in(`,"data":[1,2,3,4]`), "more than"}, {in(`,"data":[[1,2],[3]]`), "unevenly"}, {in(`,"data":[[1],[2],[3]]`), "nested as"},
