@@ -2,6 +2,7 @@
 // bare loopback round trip of as many bytes, and throughput of many callers, on the same cores and by turns.
 //
 //	go run -C examples/server ./bench
+//	go run -C examples/server ./bench --input-bytes 602112
 //	go run -C examples/server ./bench --models /path/to/repository --model mobilenet_v2
 package main
 
@@ -16,11 +17,13 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"testing/fstest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/carve-dev/carve/examples/server/internal/modeltest"
 	"github.com/carve-dev/carve/examples/server/listen"
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/examples/server/oipgrpc"
@@ -49,13 +52,22 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	models := f.String("models", "../quickstart", "`folder` of models")
 	model := f.String("model", "digits", "`name` of the model to ask")
+	size := f.Int("input-bytes", 0, "ask a model that does nothing but take so many `bytes`, in place of -model")
 	batch := f.Int("batch", 0, "join requests into runs of so many `rows` at most")
 	callers := f.Int("callers", 16, "callers at a time, for throughput")
 	length := f.Duration("time", 2*time.Second, "how long to measure each way")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	r, err := repository.OpenDir(ctx, *models, repository.Options{Batch: *batch})
+	o := repository.Options{Batch: *batch}
+	var r *repository.Repository
+	var err error
+	if *size > 0 {
+		*model = "first"
+		r, err = taker(ctx, *size/4, o)
+	} else {
+		r, err = repository.OpenDir(ctx, *models, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -88,6 +100,15 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		fmt.Fprintf(out, "%-20s %10v %10v %12v %12.0f %7.0f%%\n", w.name, at(w.times, 50), at(w.times, 99), at(w.times, 50)-at(ways[0].times, 50), w.rate, 100*w.rate/ways[0].rate)
 	}
 	return nil
+}
+
+// taker returns a repository of the model first, whose output is the first of so many numbers.
+func taker(ctx context.Context, n int, o repository.Options) (*repository.Repository, error) {
+	b, err := modeltest.Encode(fmt.Sprintf("graph \"first\" {\n  opset 17\n  input %%x: f32[%d]\n  const %%k = i64[1]{0}\n  %%y: f32[1] = Gather(%%x, %%k)\n  output %%y\n}", n))
+	if err != nil {
+		return nil, err
+	}
+	return repository.Open(ctx, fstest.MapFS{"first.onnx": {Data: b, ModTime: time.Now()}}, o)
 }
 
 // request returns a request of zeros, its inputs and its size; open dims are 1.
