@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // attentionStep is a random attention, with a cache or without, whose lengths are open, and what its inputs are.
@@ -211,6 +212,49 @@ func checkAttention(ctx context.Context, seed uint64, lengths int) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(report.Groups).To(ContainElement(HaveField("Ops", ContainElement("attention"))), "seed %d\n%v", seed, a)
 }
+
+// checkFixedAttention is checkAttention for lengths that are known when the model is compiled, in every instruction set.
+func checkFixedAttention(ctx context.Context, seed uint64) {
+	GinkgoHelper()
+	a := newAttentionStep(seed)
+	batch, rows, past := 1+a.r.IntN(2), []int{1, 7, 9, 17, 49, 64, 70, 130}[a.r.IntN(8)], 0
+	dims := map[string]int{"batch": batch, "rows": rows}
+	if a.cached {
+		past = a.r.IntN(40)
+		dims["past"] = past
+	}
+	m := carve.FromGraph(graphOf(a.String()))
+	defer m.Close()
+	feeds := a.feeds(batch, rows, past)
+	run := func(b []backend.Config, threads int) map[string]tensor.Value {
+		p, err := carve.Compile(ctx, m, &carve.Options{Backends: b, Dims: dims, Verify: true, Poison: true, Threads: threads})
+		Expect(err).NotTo(HaveOccurred(), "seed %d\n%v", seed, a)
+		defer p.Close()
+		got, err := p.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred(), "seed %d\n%v", seed, a)
+		if b[0].Name == "cpu" {
+			report, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(report.Groups).To(ContainElement(HaveField("Ops", ContainElement("attention"))), "seed %d\n%v", seed, a)
+		}
+		return got
+	}
+	want := run(onReference, 1)
+	for _, t := range isa.Targets() {
+		on := []backend.Config{{Name: "cpu", Options: map[string]string{"isa": t.String()}}}
+		one, two := run(on, 1), run(on, 2)
+		Expect(apart(one, want)).To(BeEmpty(), "seed %d, %v: batch %d, rows %d, past %d\n%v", seed, t, batch, rows, past, a)
+		Expect(two).To(Equal(one))
+	}
+}
+
+var _ = Describe("attention of known lengths", func() {
+	It("is one node, which gives what its operators give, for any number of threads", func(ctx SpecContext) {
+		for seed := range uint64(40) {
+			checkFixedAttention(ctx, 7000+seed)
+		}
+	})
+})
 
 var _ = Describe("attention of open lengths", func() {
 	It("is one node, which gives what its operators give, whatever the lengths were before", func(ctx SpecContext) {

@@ -237,7 +237,11 @@ func multiplied(m *maker, x *graph.Value) *graph.Value {
 		}
 		perm[len(s)-1], perm[len(s)-2] = len(s)-2, len(s)-1
 		y := m.call("MatMul", x, m.call("Transpose", x).ints("perm", perm...).one()).one()
-		return m.call("Softmax", m.call("Mul", y, m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return 0.3 / float64(k) }))).one()).int("axis", -1).one()
+		y = m.call("Softmax", m.call("Mul", y, m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return 0.3 / float64(k) }))).one()).int("axis", -1).one()
+		if len(s) == 4 && m.chance(2) {
+			y = m.call("MatMul", y, x).one()
+		}
+		return y
 	}
 	return m.tail(m.call("MatMul", x, m.quantizedWeights(k, 1, k, columns)).one())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Attention as models spell it in standard operators is one node, where lengths are not known when the model is compiled:
+// Attention as models spell it in standard operators is one node:
 //
 //	q·kᵀ → [scale | bias | mask]… → Softmax → ·v
 //
@@ -63,7 +63,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 		return nil
 	}
 	s := n.Inputs[0].Type.Shape
-	if len(s) != 4 || isConstDim(s[2]) && isConstDim(s[3]) || axisOf(n, softmaxAxis(n), 4) != 3 {
+	if len(s) != 4 || axisOf(n, softmaxAxis(n), 4) != 3 {
 		return nil
 	}
 	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0]}

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -59,9 +60,11 @@ type attention struct {
 	grouped              bool // the heads of queries that share one of keys are the rows of a product
 	block, blocks        int  // rows of a product, and products that rows are divided into
 	whole, last          [2]*gemm.Plan
-	packed               place.Memory // keys in panels, by batch and head; Nowhere where they are read as they lie
-	panels               int          // floats of those of a head
-	scratch              place.Memory // scores of a product, by worker
+	packed               [2]place.Memory // keys and values in panels, by batch and head; Nowhere where they are read as they lie
+	panels               [2]int          // floats of those of a head
+	alone                bool            // a head is one product, whose worker writes the panels
+	scratch              place.Memory    // scores of a product, by worker, and panels of a head that is alone
+	floats               int             // of those of a worker
 	kernels              vec.Kernels
 }
 
@@ -89,7 +92,7 @@ func planAttention(p *planner, n *graph.Node) error {
 	}
 	dq, dk, dv := p.Dims[fuse.Outer(n, f.q.value).ID], p.Dims[fuse.Outer(n, f.k.value).ID], p.Dims[fuse.Outer(n, f.v.value).ID]
 	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
-		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: place.Nowhere}
+		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
 	y := p.laid(n.Outputs[0])
 	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
 	for i, from := range f.permOut {
@@ -121,19 +124,26 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	}
 	a.block = min(high, blockRows)
 	a.blocks = ceilDiv(high, max(a.block, 1))
-	layout, ldk := gemm.Columns, a.k.strides[2]
+	keys, values, ldk, ldv := gemm.Columns, gemm.Rows, a.k.strides[2], a.v.strides[2]
 	if high > directRows {
-		p.packKeys(a)
-		layout, ldk = gemm.Packed, 0
-		reads = append(reads, a.packed)
+		keys, ldk = gemm.Packed, 0
+		a.panels[0] = gemm.PackedLen(a.size, a.keys)
+		if a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
+			values, ldv = gemm.Packed, 0
+			a.panels[1] = gemm.PackedLen(a.keys, a.to)
+		}
+		if a.alone = a.blocks == 1 && a.share == 1; !a.alone {
+			p.packHeads(a)
+			reads = append(reads, a.packed[:]...)
+		}
 	}
 	for _, x := range []struct {
 		plans *[2]*gemm.Plan
 		rows  int
 	}{{&a.whole, a.block}, {&a.last, high - (a.blocks-1)*a.block}} {
 		for i, s := range []gemm.Spec{
-			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: layout, LDB: ldk},
-			{M: x.rows, N: a.to, K: a.keys, B: gemm.Rows, LDB: a.v.strides[2], LDC: lead(ldy, x.rows)},
+			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: keys, LDB: ldk},
+			{M: x.rows, N: a.to, K: a.keys, B: values, LDB: ldv, LDC: lead(ldy, x.rows)},
 		} {
 			plan, err := gemm.NewPlan(p.target, s)
 			if err != nil {
@@ -142,7 +152,11 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			x.plans[i] = plan
 		}
 	}
-	a.scratch = p.Temp(4 * a.block * a.keys * p.e.threads)
+	a.floats = a.block * a.keys
+	if a.alone {
+		a.floats += a.panels[0] + a.panels[1]
+	}
+	a.scratch = p.Temp(4 * a.floats * p.e.threads)
 	items := a.batch * a.heads * a.blocks
 	if a.grouped {
 		items /= a.share
@@ -164,18 +178,30 @@ func lead(stride, rows int) int {
 	return stride
 }
 
-// packKeys emits the step that writes keys into panels.
-func (p *planner) packKeys(a *attention) {
+// packHeads emits the step that writes keys, and values where they are wanted so, into panels for all blocks of queries.
+func (p *planner) packHeads(a *attention) {
 	own := a.heads / a.share
-	a.panels = gemm.PackedLen(a.size, a.keys)
-	a.packed = p.Temp(4 * a.panels * a.batch * own)
-	target := p.target
-	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels) / 8), body: func(st *state, _, lo, hi int) {
-		dst := st.F32(a.packed)
-		for i := lo; i < hi; i++ {
-			gemm.PackBT(target, dst[i*a.panels:][:a.panels], a.k.from(st, i/own, i%own, 0), a.size, a.keys, a.k.strides[2])
+	for i, n := range a.panels {
+		if n > 0 {
+			a.packed[i] = p.Temp(4 * n * a.batch * own)
 		}
-	}}, []place.Memory{a.k.at}, []place.Memory{a.packed})
+	}
+	target := p.target
+	p.emit(step{chunks: a.batch * own, grain: grainFor(float64(a.panels[0]+a.panels[1]) / 8), body: func(st *state, _, lo, hi int) {
+		keys, values := st.F32(a.packed[0]), st.F32(a.packed[1])
+		for i := lo; i < hi; i++ {
+			a.pack(st, target, i/own, i%own, keys[i*a.panels[0]:], values[i*a.panels[1]:])
+		}
+	}}, []place.Memory{a.k.at, a.v.at}, a.packed[:])
+}
+
+// pack writes a head of keys and values into panels: as they lie, its rows are as far apart as those of all heads together, on few
+// sets of a cache and many pages.
+func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values []float32) {
+	gemm.PackBT(target, keys[:a.panels[0]], a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
+	if a.panels[1] > 0 {
+		gemm.PackB(target, values[:a.panels[1]], a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
+	}
 }
 
 // item computes the rows of a block of a head, or of all heads of a group.
@@ -191,24 +217,42 @@ func (a *attention) item(st *state, worker, i int) {
 		plans = &a.last
 	}
 	rows := plans[0].Spec().M
-	scores := st.F32(a.scratch)[worker*a.block*a.keys:][:rows*a.keys]
+	scratch := st.F32(a.scratch)[worker*a.floats:][:a.floats]
+	scores := scratch[:rows*a.keys]
 	x := gemm.Args{C: scores}
+	y := gemm.Args{A: scores}
 	row := first
 	if a.grouped {
 		head, row = head+first, 0
 	}
 	x.A = a.q.from(st, batch, head, row)
-	if a.packed.Slot >= 0 {
-		x.B = st.F32(a.packed)[(batch*(a.heads/a.share)+own)*a.panels:]
-	} else {
-		x.B = a.k.from(st, batch, own, 0)
-	}
+	x.B, y.B = a.operands(st, batch, own, scratch[a.block*a.keys:])
 	plans[0].Run(0, plans[0].Chunks(), x)
 	for k := range a.terms {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
 	}
 	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
-	plans[1].Run(0, plans[1].Chunks(), gemm.Args{A: scores, B: a.v.from(st, batch, own, 0), C: a.y.from(st, batch, head, row)})
+	y.C = a.y.from(st, batch, head, row)
+	plans[1].Run(0, plans[1].Chunks(), y)
+}
+
+// operands returns keys and values of a head as the products read them; panels has room for those of a head that is alone.
+func (a *attention) operands(st *state, batch, head int, panels []float32) (keys, values []float32) {
+	keys, values = a.k.from(st, batch, head, 0), a.v.from(st, batch, head, 0)
+	n := batch*(a.heads/a.share) + head
+	switch {
+	case a.alone:
+		packed := panels[a.panels[0]:]
+		a.pack(st, a.whole[0].Target(), batch, head, panels, packed)
+		if keys = panels; a.panels[1] > 0 {
+			values = packed
+		}
+	case a.packed[0].Slot >= 0:
+		if keys = st.F32(a.packed[0])[n*a.panels[0]:]; a.panels[1] > 0 {
+			values = st.F32(a.packed[1])[n*a.panels[1]:]
+		}
+	}
+	return keys, values
 }
 
 // change applies a term to the scores of rows from row on, or where they are grouped of heads from head on.

@@ -74,6 +74,12 @@ func (k kernels) rowsFor(m int) [5]int {
 	return rows
 }
 
+// TileColumns returns how many columns the widest tile for m rows of a product has.
+func TileColumns(t isa.Target, m int) int {
+	rows := kernelsOf(t.Set).rowsFor(m)
+	return 16 * panelsAt(rows, len(rows)-1)
+}
+
 // NewPlan plans a product for a target. The error is a *SpecError. Cost: O(N/64 + K/1024).
 func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	s, err := s.complete()
