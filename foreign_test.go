@@ -104,7 +104,7 @@ var _ = Describe("a backend of another name with cpu's kernels", func() {
 	})
 })
 
-// hasWorkspace reports whether a program has recurrences, or attention of open lengths, which work in memory of their own.
+// hasWorkspace reports whether a program has recurrences, or attention, which work in memory of their own.
 func hasWorkspace(r *carve.Report) bool {
 	return slices.ContainsFunc(r.Groups, func(g carve.GroupReport) bool {
 		return slices.Contains(g.Ops, "LSTM") || slices.Contains(g.Ops, "attention")
