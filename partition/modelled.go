@@ -3,7 +3,6 @@ package partition
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carve-dev/carve/graph"
@@ -125,7 +124,7 @@ func (b *placing) take(place *choose.Place) error {
 			return err
 		}
 		if !ok {
-			b.apart(place, a.set)
+			b.apart(place, a.set, func(int32, *alternative) bool { return true })
 		}
 	}
 	for v := range b.nodes {
@@ -150,13 +149,36 @@ func (b *placing) accept(a *alternative) (bool, error) {
 	return b.t.Take(a.c)
 }
 
-// apart gives the nodes of a set what is best for each by itself.
-func (b *placing) apart(place *choose.Place, set int32) {
-	for _, v := range b.sets[set].vars {
-		if at := b.alone(place, v, nil); at >= 0 {
-			place.Set(v, at)
+// apart gives the nodes of a set what is best for each by itself, of what fits, and returns by how much the sum grows; Hard where one
+// has nothing, and stays. What is best is found with all of them by themselves: next to a set's parts nothing is.
+func (b *placing) apart(place *choose.Place, set int32, fits func(v int32, a *alternative) bool) int64 {
+	vars := b.sets[set].vars
+	to := make([]int32, len(vars))
+	for i, v := range vars {
+		alts, least := b.problem.Vars[v].Alts, choose.Hard
+		to[i] = -1
+		for k := range alts {
+			if a := &b.alts[v][k]; a.set < 0 && alts[k].Cost < least && fits(v, a) {
+				to[i], least = int32(k), alts[k].Cost
+			}
+		}
+		if to[i] < 0 {
+			return choose.Hard
 		}
 	}
+	by := place.Change(vars, to)
+	for i, v := range vars {
+		place.Set(v, to[i])
+	}
+	for range 2 {
+		for _, v := range vars {
+			if at := b.alone(place, v, func(a *alternative) bool { return fits(v, a) }); at >= 0 {
+				by += place.Change([]int32{v}, []int32{at})
+				place.Set(v, at)
+			}
+		}
+	}
+	return by
 }
 
 // alone returns the best alternative of a variable that is a single node's, among those that fit; -1 where there is none.
@@ -187,24 +209,34 @@ func (b *placing) losses(ctx context.Context, place *choose.Place) error {
 			if i == own.c.Backend {
 				continue
 			}
-			var vars, to []int32
-			if own.set >= 0 {
-				for _, w := range b.sets[own.set].vars {
-					if w != int32(v) {
-						vars, to = append(vars, w), append(to, b.alone(place, w, nil))
-					}
-				}
-			}
 			least := choose.Hard
+			if own.set >= 0 {
+				least = b.apartFor(place, own.set, int32(v), i)
+			}
 			for k := range b.alts[v] {
-				if a := &b.alts[v][k]; a.set < 0 && a.c.Backend == i && !slices.Contains(to, -1) {
-					least = min(least, place.Change(append(vars[:len(vars):len(vars)], int32(v)), append(to[:len(to):len(to)], int32(k))))
+				if a := &b.alts[v][k]; own.set < 0 && a.set < 0 && a.c.Backend == i {
+					least = min(least, place.Change([]int32{int32(v)}, []int32{int32(k)}))
 				}
 			}
 			b.lost(b.nodes[v], i, own, least)
 		}
 	}
 	return nil
+}
+
+// apartFor returns by how much the sum grows where a node of a set goes to backend i by itself, and the others of the set to where they
+// are best by themselves. Nothing changes.
+func (b *placing) apartFor(place *choose.Place, set, node int32, i int) int64 {
+	vars := b.sets[set].vars
+	before := make([]int32, len(vars))
+	for k, v := range vars {
+		before[k] = place.Choice()[v]
+	}
+	by := b.apart(place, set, func(v int32, a *alternative) bool { return v != node || a.c.Backend == i })
+	for k, v := range vars {
+		place.Set(v, before[k])
+	}
+	return by
 }
 
 // lost records that a node would cost more on backend i.
