@@ -82,9 +82,9 @@ func newProgram(c *compilation) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := c.o.inPlace(c.g.Inputs, c.g.Outputs, names(c.model.outputs()))
+	pairs, err := exec.Pairs(c.o.InPlace, c.g.Inputs, c.g.Outputs, names(c.model.outputs()))
 	if err != nil {
-		return nil, err
+		return nil, public(err)
 	}
 	p.packed.Forget()
 	if err := p.packed.Adopt(c.forms); err != nil {

@@ -1,8 +1,11 @@
 package exec
 
 import (
+	"maps"
 	"slices"
 	"unsafe"
+
+	"github.com/carve-dev/carve/graph"
 )
 
 // An output may lie in the place of an input where Env.InPlace pairs them. If the group that makes it extends the input there, nothing
@@ -80,4 +83,47 @@ func (f *frame) extends(i int) bool {
 		}
 	}
 	return ok && makers == 1 && readers == 1 && b.Slots[out].direct == i && !slices.Contains(b.Outputs[:i], out) && !slices.Contains(b.Outputs[i+1:], out)
+}
+
+// Pairs returns Env.InPlace for names of outputs by those of inputs. The error is a *PortError.
+func Pairs(given map[string]string, inputs, outputs []*graph.Value, names []string) ([]int, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	pairs := make([]int, len(outputs))
+	for i := range pairs {
+		pairs[i] = -1
+	}
+	for _, in := range slices.Sorted(maps.Keys(given)) {
+		out := given[in]
+		i, k := slices.IndexFunc(inputs, func(v *graph.Value) bool { return v.Name == in }), slices.Index(names, out)
+		if i < 0 {
+			return nil, &PortError{Name: in, Problem: "the model has no such input", Kind: ErrInput}
+		}
+		if k < 0 {
+			return nil, &PortError{Name: out, Problem: "the model has no such output", Kind: ErrOutput}
+		}
+		if pairs[k] >= 0 {
+			return nil, &PortError{Name: out, Problem: "to be in the place of two inputs", Found: inputs[pairs[k]].Name + ", " + in, Kind: ErrOutput}
+		}
+		if a, b := inputs[i].Type, outputs[k].Type; !differInOne(a, b) {
+			return nil, &PortError{Name: out, Problem: "cannot lie in the place of " + in, Expected: a.String() + ", but for the size of one axis", Found: b.String(), Kind: ErrOutput}
+		}
+		pairs[k] = i
+	}
+	return pairs, nil
+}
+
+// differInOne reports whether tensors of two types differ in the size of one axis at most.
+func differInOne(a, b graph.Type) bool {
+	if !a.IsTensor() || !b.IsTensor() || a.DType != b.DType || a.DType.Size() == 0 || a.DType.IsPacked() || len(a.Shape) != len(b.Shape) || !a.Shape.Known() || !b.Shape.Known() {
+		return false
+	}
+	other := 0
+	for i, d := range a.Shape {
+		if !d.Equal(b.Shape[i]) {
+			other++
+		}
+	}
+	return other <= 1
 }
