@@ -66,10 +66,11 @@ func (t *translator) expandNode(g *graph.Graph, n *graph.Node) (err error) {
 	o := &op{scope: t.scope(g, &Symbol{}, ""), n: &Node{Op: n.Op.Name, Name: n.Name}, label: n.Name, in: n.Inputs}
 	for _, x := range ownOperators {
 		if x.name == n.Op.Name {
-			y := x.expand(o, n)
-			old := n.Outputs[0]
-			y.Name = old.Name
-			g.ReplaceUses(old, y)
+			if old := n.Output(0); old != nil {
+				y := x.expand(o, n)
+				y.Name = old.Name
+				g.ReplaceUses(old, y)
+			}
 			g.Remove(n)
 			return nil
 		}

@@ -168,4 +168,15 @@ var _ = Describe("what Expand makes of MXNet's operators computes the same", fun
 				randomBoxes(r, -1, 0, 0, 4, false, 1, n))
 		}
 	})
+	It("of none, where nobody reads the result, or names where a rank is missing", func(ctx SpecContext) {
+		g, err := graph.Parse("graph { opset 24\n opset \"mxnet\" 1\n input %x: f32[2]\n _ = mxnet::Gamma(%x) \"g\"\n %y: f32[2] = Abs(%x)\n output %y }")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mxnet.Expand(ctx, g)).To(Succeed())
+		Expect(g.NumNodes()).To(Equal(1))
+		g, err = graph.Parse("graph { opset 24\n opset \"mxnet\" 1\n input %x: f32[*]\n %y: f32[*] = mxnet::BoxNMS(%x) \"boxes\"\n output %y }")
+		Expect(err).NotTo(HaveOccurred())
+		err = mxnet.Expand(ctx, g)
+		Expect(err).To(MatchError(mxnet.ErrShape))
+		Expect(err).To(MatchError(ContainSubstring("boxes")))
+	})
 })
