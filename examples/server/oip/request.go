@@ -17,7 +17,7 @@ type Request struct {
 	Parameters
 }
 
-// Named is a tensor with its name. Classified holds what stands in its place where Output.Classes asks for it.
+// Named is a tensor with its name.
 type Named struct {
 	Name   string
 	Tensor *tensor.Tensor
