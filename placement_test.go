@@ -1,12 +1,16 @@
 package carve_test
 
 import (
+	"fmt"
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/partition"
 )
 
 var _ = Describe("Placement by cost", func() {
@@ -24,6 +28,38 @@ var _ = Describe("Placement by cost", func() {
 		Expect(found).To(BeTrue())
 		Expect(where).To(Equal("reference"), "cpu has no kernel")
 		Expect(reasons).To(ConsistOf(HaveField("Backend", "cpu")))
+	})
+
+	It("tells of a node of a fused set what it would cost elsewhere by itself: as much as where it is pinned there", func(ctx SpecContext) {
+		text := "graph {\n  opset 17\n  input %x: f32[1,16,24,24]\n  " + constant("w", 16, 16, 3, 3) + `
+  %a = Conv(%x, %w; pads=[1,1,1,1]) "conv"
+  %b = Relu(%a) "relu"
+  output %b
+}`
+		report := func(pins ...partition.Pin) *carve.Report {
+			GinkgoHelper()
+			p := compile(ctx, textModel(text), &carve.Options{Placement: carve.Modelled, Threads: 1, Pins: pins})
+			defer p.Close()
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			return r
+		}
+		free := report()
+		where, reasons, found := free.Why("conv")
+		Expect(found).To(BeTrue())
+		Expect(where).To(Equal("cpu"))
+		Expect(free.Groups).To(HaveExactElements(HaveField("Ops", Equal([]string{"conv-tail"}))), "one node for both")
+		var more float64
+		var unit string
+		for _, why := range reasons {
+			if why.Backend == "reference" {
+				_, err := fmt.Sscanf(strings.TrimPrefix(why.Reason, "cost: "), "%g %s more than on cpu", &more, &unit)
+				Expect(err).NotTo(HaveOccurred(), "%v", why)
+			}
+		}
+		more *= map[string]float64{"ns": 1, "µs": 1e3, "ms": 1e6}[unit]
+		pinned := report(partition.Pin{Node: "conv", Backend: "reference"})
+		Expect(pinned.Placement.Nanoseconds - free.Placement.Nanoseconds).To(BeNumerically("~", more, 0.02*more))
 	})
 
 	It("is not in the report where the order of the list decides", func(ctx SpecContext) {
