@@ -18,7 +18,6 @@ import (
 // attentionStep is a random attention, with a cache or without, whose lengths are open, and what its inputs are.
 type attentionStep struct {
 	r                        *rand.Rand
-	text                     strings.Builder
 	heads, share, size, to   int
 	cached                   bool
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)

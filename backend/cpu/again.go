@@ -101,7 +101,7 @@ func (x *bases) similar(ctx context.Context, e *executable, b graph.Bindings) *i
 			continue
 		}
 		if covers || len(r.Nodes) == 0 {
-			if in := of.again(e, b, r); in != nil {
+			if in := of.again(b, r); in != nil {
 				return in
 			}
 		} else if small == nil {
@@ -125,7 +125,7 @@ func (x *bases) grow(ctx context.Context, e *executable, small *base, b graph.Bi
 	if err == nil && p.calls == 0 && in.bytes() <= small.in.bytes()+small.in.bytes()/4+1<<16 {
 		of := &base{p: p, in: in, reach: map[string]*place.Reach{}}
 		if r := x.reaches(of, symbols, key); r != nil {
-			if made := of.again(e, b, r); made != nil {
+			if made := of.again(b, r); made != nil {
 				if len(x.list) == maxBases {
 					x.list = slices.Delete(x.list, 0, 1)
 				}
@@ -154,7 +154,7 @@ func (in *instance) bytes() int64 {
 }
 
 // again returns the instance for other values of the symbols of r, nil where the base does not serve.
-func (x *base) again(e *executable, b graph.Bindings, r *place.Reach) *instance {
+func (x *base) again(b graph.Bindings, r *place.Reach) *instance {
 	if len(r.Nodes) == 0 && x.p.Same(r) {
 		return x.in
 	}
