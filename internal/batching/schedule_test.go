@@ -219,7 +219,7 @@ func play(seed uint64) (*schedule, error) {
 }
 
 var _ = Describe("any interleaving of callers, sizes, cancellations and faults", func() {
-	many := func(ctx SpecContext, n int) {
+	many := func(n int) {
 		GinkgoHelper()
 		kinds, total := map[any]bool{}, Counts{}
 		for seed := range n {
@@ -254,6 +254,6 @@ var _ = Describe("any interleaving of callers, sizes, cancellations and faults",
 			Expect(total.Reasons[reason]).NotTo(BeZero(), reason.String())
 		}
 	}
-	It("gives each its own rows", func(ctx SpecContext) { many(ctx, 200) })
-	It("gives each its own rows, 10,000 times", Label("schedules"), func(ctx SpecContext) { many(ctx, 10000) })
+	It("gives each its own rows", func() { many(200) })
+	It("gives each its own rows, 10,000 times", Label("schedules"), func() { many(10000) })
 })
