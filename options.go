@@ -204,6 +204,7 @@ func (o *Options) profiled(m *Model) (*Options, error) {
 	}
 	threads, sessions := 0, 0
 	switch o.Profile {
+	case ProfileDefault: // done
 	case ProfileLatency:
 		sessions = 1
 	case ProfileThroughput:
