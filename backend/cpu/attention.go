@@ -92,11 +92,6 @@ func attentionOf(n *graph.Node) *attentionForm {
 	return f
 }
 
-func isConstDim(d graph.Dim) bool {
-	_, ok := d.Const()
-	return ok
-}
-
 // softmaxAxis is the default axis of a Softmax.
 func softmaxAxis(n *graph.Node) int64 {
 	if n.Op.Since < 13 {
