@@ -438,14 +438,3 @@ func (w *bundler) executables() error {
 	}
 	return nil
 }
-
-// bundledOptions returns the options that a bundle names: those that decisions depend on.
-func bundledOptions(o *Options) bundle.Options {
-	var backends []string
-	for _, c := range o.Backends {
-		backends = append(backends, c.Name)
-	}
-	return bundle.Options{Backends: backends, Devices: o.Devices, Disabled: o.DisabledProperties, Pins: o.Pins, Placement: o.placementName(),
-		Dims: o.Dims, Bounds: o.Bounds, Shapes: o.Shapes, Threads: o.Threads, MaxFold: o.MaxFold, MinNodes: o.MinNodes, Strict: o.Strict,
-		Isolated: o.Isolated, Disconnected: o.Disconnected, KeepOrder: o.KeepOrder}
-}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	_ "github.com/carve-dev/carve/backend/cpu" // always linked
-	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bundle"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -251,21 +251,6 @@ func (o *Options) withDefaults() Options {
 // implicit are the backends that follow a list, in order of priority.
 func implicit() []string { return []string{"cpu", "reference"} }
 
-// kernels run single operators on values of the host, whatever the operator: the last of the implicit backends' do, in
-// constant folding, for the host scheduler, as fallback and in Check.
-type kernels struct{}
-
-// Eval implements graph.Evaluator.
-func (kernels) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
-	return reference.Evaluate(ctx, n, inputs)
-}
-
-// evaluate is Eval with memory that is counted.
-func (kernels) evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Value, reserve func(bytes int64) error) ([]tensor.Value, error) {
-	call := reference.Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: reserve}
-	return call.Run()
-}
-
 // configs returns the list of backends with its implicit tail. A list of one implicit backend is followed by those behind
 // that one only.
 func (o *Options) configs() []backend.Config {
@@ -452,4 +437,15 @@ func (o *Options) bounded() graph.Bindings {
 		b[name] = int64(n)
 	}
 	return b
+}
+
+// bundledOptions returns the options that a bundle names: those that decisions depend on.
+func bundledOptions(o *Options) bundle.Options {
+	var backends []string
+	for _, c := range o.Backends {
+		backends = append(backends, c.Name)
+	}
+	return bundle.Options{Backends: backends, Devices: o.Devices, Disabled: o.DisabledProperties, Pins: o.Pins, Placement: o.placementName(),
+		Dims: o.Dims, Bounds: o.Bounds, Shapes: o.Shapes, Threads: o.Threads, MaxFold: o.MaxFold, MinNodes: o.MinNodes, Strict: o.Strict,
+		Isolated: o.Isolated, Disconnected: o.Disconnected, KeepOrder: o.KeepOrder}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
@@ -353,4 +354,19 @@ func (c *compilation) rank(n *graph.Node) int {
 		}
 	}
 	return len(c.backends)
+}
+
+// kernels run single operators on values of the host, whatever the operator: the last of the implicit backends' do, in
+// constant folding, for the host scheduler, as fallback and in Check.
+type kernels struct{}
+
+// Eval implements graph.Evaluator.
+func (kernels) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
+	return reference.Evaluate(ctx, n, inputs)
+}
+
+// evaluate is Eval with memory that is counted.
+func (kernels) evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Value, reserve func(bytes int64) error) ([]tensor.Value, error) {
+	call := reference.Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: reserve}
+	return call.Run()
 }
