@@ -155,8 +155,7 @@ const (
 	ProfileLatency
 	// ProfileThroughput is a session of one thread for each of GOMAXPROCS: most runs end in a second, where as many callers ask.
 	ProfileThroughput
-	// ProfileTuned is what Tune with this profile has found to give most runs a second, with as many callers as GOMAXPROCS; without
-	// that ProfileDefault, with a warning.
+	// ProfileTuned is what Tune with it found to give GOMAXPROCS callers most runs a second; ProfileDefault where nothing was found.
 	ProfileTuned
 )
 
