@@ -8,8 +8,9 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/backend"
-	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/partition"
@@ -356,17 +357,34 @@ func (c *compilation) rank(n *graph.Node) int {
 	return len(c.backends)
 }
 
-// kernels run single operators on values of the host, whatever the operator: the last of the implicit backends' do, in
-// constant folding, for the host scheduler, as fallback and in Check.
-type kernels struct{}
-
-// Eval implements graph.Evaluator.
-func (kernels) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
-	return reference.Evaluate(ctx, n, inputs)
+// absent stands in the list for a backend that is not available here: it turns every node down with the reason, so that
+// other backends have its place, and reports say why.
+type absent struct {
+	name string
+	err  error
 }
 
-// evaluate is Eval with memory that is counted.
-func (kernels) evaluate(ctx context.Context, n *graph.Node, inputs []tensor.Value, reserve func(bytes int64) error) ([]tensor.Value, error) {
-	call := reference.Call{Ctx: ctx, Node: n, Inputs: inputs, Reserve: reserve}
-	return call.Run()
+// Info implements backend.Backend.
+func (a *absent) Info() backend.Info { return backend.Info{Name: a.name} }
+
+// Supports implements backend.Backend.
+func (a *absent) Supports(*graph.Node) backend.Support {
+	return backend.No(property.Unavailable, "%v", a.err)
 }
+
+// Properties implements backend.Backend.
+func (*absent) Properties() []property.SubgraphProperty { return nil }
+
+// Compile implements backend.Backend. It is asked where a user's property claims nodes by itself.
+func (a *absent) Compile(context.Context, *graph.Graph, backend.CompileOptions) (backend.Executable, error) {
+	return nil, a.err
+}
+
+// Devices implements backend.Backend.
+func (*absent) Devices() []device.Device { return []device.Device{device.Host} }
+
+// Converters implements backend.Backend.
+func (*absent) Converters() []convert.Converter { return nil }
+
+// Close implements backend.Backend.
+func (*absent) Close() error { return nil }
