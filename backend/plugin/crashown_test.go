@@ -75,7 +75,7 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 			for _, text := range reason {
 				g.Expect(found).To(ContainElement(ContainSubstring(text)))
 			}
-		}).WithTimeout(5 * time.Second).Should(Succeed())
+		}).WithTimeout(30 * time.Second).Should(Succeed()) // a process that fails again and again is started after up to 10 s
 	}
 
 	It("does its work, and is reported", func(ctx SpecContext) {
