@@ -69,19 +69,12 @@ func (r *Repository) remove(name string) {
 }
 
 // PollEvery calls Poll again and again until ctx ends.
-func (r *Repository) PollEvery(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := r.Poll(ctx); err != nil && ctx.Err() == nil {
-				r.o.Logger.WarnContext(ctx, "polling", "error", err)
-			}
+func (r *Repository) PollEvery(ctx context.Context, interval time.Duration) {
+	every(ctx, interval, func() {
+		if err := r.Poll(ctx); err != nil && ctx.Err() == nil {
+			r.o.Logger.WarnContext(ctx, "polling", "error", err)
 		}
-	}
+	})
 }
 
 // Tidy forgets sequences that were idle for too long, and unloads models where memory has grown beyond its limit.
@@ -97,15 +90,20 @@ func (r *Repository) Tidy() {
 }
 
 // TidyEvery calls Tidy again and again until ctx ends.
-func (r *Repository) TidyEvery(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
+func (r *Repository) TidyEvery(ctx context.Context, interval time.Duration) {
+	every(ctx, interval, r.Tidy)
+}
+
+// every calls f after each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.Tidy()
+			f()
 		}
 	}
 }
