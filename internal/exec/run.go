@@ -159,7 +159,11 @@ func (s *Session) beginOperands(ctx context.Context, values []tensor.Value) (*fr
 			f.setValue(slot, values[i])
 		}
 	}
-	s.run.Begin(s.m.env.Threads)
+	if len(f.s.block.lanes) > 1 {
+		s.run.BeginYielding(s.m.env.Threads)
+	} else {
+		s.run.Begin(s.m.env.Threads)
+	}
 	return f, nil
 }
 

@@ -14,6 +14,8 @@ const (
 	// loopGap is how long a worker spins inside an active Run without seeing a loop. A gap that long hides the wake-up
 	// (about 20 µs) that the next loop pays.
 	loopGap = 5 * time.Millisecond
+	// yieldGap is the same while a Run is active whose caller has other goroutines at work.
+	yieldGap = 20 * time.Microsecond
 	// chunksPerThread balances cores of unequal speed against the cost of a claim.
 	chunksPerThread = 4
 	// maxRanges bounds the ranges that a loop is divided into: beyond it several threads begin in the same one.
@@ -32,6 +34,7 @@ type workers struct {
 	list     atomic.Pointer[[]*worker] // copied on growth
 	want     atomic.Int32              // the most threads that an active Run has, 0 with none active
 	hush     atomic.Bool               // park at once, do not linger
+	yielding atomic.Int32              // active Runs begun by BeginYielding
 	sleeping atomic.Int32              // workers that are parked or about to be
 
 	busy sync.Mutex // held for the length of a parallel loop

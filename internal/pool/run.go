@@ -7,6 +7,7 @@ import "runtime"
 type Run struct {
 	threads int  // 0 when not begun
 	parked  bool // inside Park
+	yields  bool // its workers leave their cores in short gaps
 }
 
 // BeginRun starts a Run with at most the given number of threads, the caller's included. 0 means GOMAXPROCS, which is also
@@ -19,9 +20,19 @@ func BeginRun(threads int) *Run {
 
 // Begin starts the Run, like BeginRun but without an allocation, for callers that keep a Run and use it again. Beginning a
 // Run that has begun ends it first.
-func (r *Run) Begin(threads int) {
+func (r *Run) Begin(threads int) { r.begin(threads, false) }
+
+// BeginYielding is Begin for a caller who has goroutines at work beside its loops, such as a device's queue: workers that
+// see no loop for 20 µs leave their cores to those, and the next loop wakes them. A worker that spins holds a processor of
+// Go's scheduler, and with all of them held a goroutine that is ready has to wait until the caller itself blocks.
+func (r *Run) BeginYielding(threads int) { r.begin(threads, true) }
+
+func (r *Run) begin(threads int, yields bool) {
 	r.End()
-	r.threads = limit(threads)
+	r.threads, r.yields = limit(threads), yields
+	if yields {
+		shared.yielding.Add(1)
+	}
 	shared.begin(r.threads)
 }
 
@@ -33,7 +44,10 @@ func (r *Run) End() {
 	if !r.parked {
 		shared.end(r.threads, false)
 	}
-	r.threads, r.parked = 0, false
+	if r.yields {
+		shared.yielding.Add(-1)
+	}
+	r.threads, r.parked, r.yields = 0, false, false
 }
 
 // Park takes the Run's claim on the workers back until Resume: before the caller hands the cores to a library with threads

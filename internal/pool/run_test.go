@@ -212,6 +212,21 @@ var _ = Describe("Run", func() {
 		r.End()
 	})
 
+	It("wakes workers that left their cores in a gap of a Run that yields", func() {
+		var run pool.Run
+		defer run.End()
+		for range 20 {
+			run.BeginYielding(0)
+			c := newCoverage(64, run.Threads())
+			run.For(64, 1, cover, c)
+			Expect(c.once()).To(BeTrue())
+			time.Sleep(200 * time.Microsecond)
+			c = newCoverage(64, run.Threads())
+			run.For(64, 1, cover, c)
+			Expect(c.once()).To(BeTrue())
+		}
+	})
+
 	It("is serial between Park and Resume", func() {
 		r := pool.BeginRun(4)
 		defer r.End()

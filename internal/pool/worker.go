@@ -51,8 +51,11 @@ func (w *worker) serve() {
 			runtime.Gosched()
 		}
 		wanted := int32(w.index) < p.want.Load()
-		idle := time.Since(last)
-		if idle > loopGap || !wanted && (idle > lingerTime || p.hush.Load()) {
+		idle, gap := time.Since(last), loopGap
+		if p.yielding.Load() > 0 {
+			gap = yieldGap
+		}
+		if idle > gap || !wanted && (idle > lingerTime || p.hush.Load()) {
 			w.park(wanted)
 			last, round = time.Now(), 0
 		}
