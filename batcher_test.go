@@ -82,27 +82,37 @@ var _ = Describe("a Batcher", func() {
 		crowd(ctx, p, b, func(r *rand.Rand) map[string]tensor.Value {
 			return map[string]tensor.Value{"x": randomRows(r, 1+r.IntN(3), 4)}
 		})
+		Expect(b.Stats().Rows).To(BeNumerically(">", b.Stats().Calls))
+	})
+
+	It("runs calls together, each with the results of its own rows", func(ctx SpecContext) {
+		p, b := batched(ctx, rowsText, &carve.Options{MaxSessions: 1}, &carve.BatchOptions{MaxBatch: 8, Delay: time.Minute})
+		together(ctx, p, b, 4, func(k int) map[string]tensor.Value {
+			return map[string]tensor.Value{"x": randomRows(rand.New(rand.NewPCG(5, uint64(k))), 2, 4)}
+		})
 		n := b.Stats()
-		Expect(n.Runs).To(BeNumerically("<", n.Calls), "some ran together")
-		Expect(n.Rows).To(BeNumerically(">", n.Calls))
+		Expect([]uint64{n.Calls, n.Rows, n.Runs}).To(Equal([]uint64{4, 8, 1}))
 	})
 
 	It("pads lengths where a mask says what is padding", func(ctx SpecContext) {
 		p, b := batched(ctx, maskedText, &carve.Options{MaxSessions: 1, MaxSpecializations: 64}, &carve.BatchOptions{Mask: "mask", MaxBatch: 4, Lengths: []int{4, 8}})
 		Expect(b.Off()).To(BeEmpty())
-		crowd(ctx, p, b, func(r *rand.Rand) map[string]tensor.Value {
-			n, length := 1+r.IntN(2), 1+r.IntN(10)
-			ids, mask := make([]int64, n*length), make([]int64, n*length)
+		masked := func(rows, length int, r *rand.Rand) map[string]tensor.Value {
+			ids, mask := make([]int64, rows*length), make([]int64, rows*length)
 			for i := range ids {
 				ids[i], mask[i] = r.Int64N(4), 1
 			}
-			return map[string]tensor.Value{"ids": tensor.From(ids, n, length), "mask": tensor.From(mask, n, length)}
-		})
-		Expect(b.Stats().Runs).To(BeNumerically("<", b.Stats().Calls))
+			return map[string]tensor.Value{"ids": tensor.From(ids, rows, length), "mask": tensor.From(mask, rows, length)}
+		}
+		crowd(ctx, p, b, func(r *rand.Rand) map[string]tensor.Value { return masked(1+r.IntN(2), 1+r.IntN(10), r) })
+
+		p, b = batched(ctx, maskedText, &carve.Options{MaxSessions: 1}, &carve.BatchOptions{Mask: "mask", MaxBatch: 4, Delay: time.Minute, Lengths: []int{4, 8}})
+		together(ctx, p, b, 4, func(k int) map[string]tensor.Value { return masked(1, 5+k, rand.New(rand.NewPCG(6, uint64(k)))) })
+		Expect(b.Stats().Runs).To(BeEquivalentTo(1), "lengths of 5 to 8 are padded to 8")
 	})
 
 	It("has a row at fault fail alone", func(ctx SpecContext) {
-		_, b := batched(ctx, maskedText, &carve.Options{MaxSessions: 1}, &carve.BatchOptions{Delay: time.Second, MaxBatch: 4})
+		_, b := batched(ctx, maskedText, &carve.Options{MaxSessions: 1}, &carve.BatchOptions{Delay: time.Minute, MaxBatch: 4})
 		Expect(b.Off()).To(BeEmpty())
 		errs := make([]error, 4)
 		var wg sync.WaitGroup
@@ -219,7 +229,7 @@ var _ = Describe("a Batcher", func() {
 		var queued []carve.BatchQueued
 		var ran []carve.BatchRun
 		var answered []carve.BatchAnswer
-		_, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: time.Second, Observer: carve.BatchObserver{
+		_, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: time.Minute, Observer: carve.BatchObserver{
 			Queued:   func(_ context.Context, q carve.BatchQueued) { mu.Lock(); queued = append(queued, q); mu.Unlock() },
 			Ran:      func(r carve.BatchRun) { mu.Lock(); ran = append(ran, r); mu.Unlock() },
 			Answered: func(_ context.Context, a carve.BatchAnswer) { mu.Lock(); answered = append(answered, a); mu.Unlock() },
@@ -280,7 +290,7 @@ var _ = Describe("a Batcher", func() {
 	})
 })
 
-// crowd has 16 callers ask both a Program and a Batcher over it.
+// crowd has 16 callers run a model with inputs of their own, and compares what they get with what the Program alone says.
 func crowd(ctx context.Context, p *carve.Program, b *carve.Batcher, inputs func(r *rand.Rand) map[string]tensor.Value) {
 	GinkgoHelper()
 	var wg sync.WaitGroup
@@ -290,13 +300,7 @@ func crowd(ctx context.Context, p *carve.Program, b *carve.Batcher, inputs func(
 			r := rand.New(rand.NewPCG(1, uint64(k)))
 			for range 50 {
 				x := inputs(r)
-				want, err := p.Run(ctx, x)
-				Expect(err).NotTo(HaveOccurred())
-				got, err := b.Run(ctx, x)
-				Expect(err).NotTo(HaveOccurred())
-				for name, w := range want {
-					close32(got[name].(*tensor.Tensor), w.(*tensor.Tensor))
-				}
+				want := ownRows(ctx, p, b, x)
 				var in, out []*tensor.Tensor
 				for _, port := range p.Inputs() {
 					in = append(in, x[port.Name].(*tensor.Tensor))
@@ -314,6 +318,32 @@ func crowd(ctx context.Context, p *carve.Program, b *carve.Batcher, inputs func(
 		})
 	}
 	wg.Wait()
+}
+
+// together has n callers run a model once, each with inputs of its own. The Batcher waits until they fill a run.
+func together(ctx context.Context, p *carve.Program, b *carve.Batcher, n int, inputs func(k int) map[string]tensor.Value) {
+	GinkgoHelper()
+	var wg sync.WaitGroup
+	for k := range n {
+		wg.Go(func() {
+			defer GinkgoRecover()
+			ownRows(ctx, p, b, inputs(k))
+		})
+	}
+	wg.Wait()
+}
+
+// ownRows compares what a Batcher says of inputs with what the Program alone says, and returns that.
+func ownRows(ctx context.Context, p *carve.Program, b *carve.Batcher, x map[string]tensor.Value) map[string]tensor.Value {
+	GinkgoHelper()
+	want, err := p.Run(ctx, x)
+	Expect(err).NotTo(HaveOccurred())
+	got, err := b.Run(ctx, x)
+	Expect(err).NotTo(HaveOccurred())
+	for name, w := range want {
+		close32(got[name].(*tensor.Tensor), w.(*tensor.Tensor))
+	}
+	return want
 }
 
 // close32 compares two tensors of float32 but for the last bits.
