@@ -20,44 +20,7 @@ import (
 	"github.com/carve-dev/carve/partition"
 )
 
-// Who runs what: the ways to choose, and what is reported of the choice.
-
-// Placement is how it is decided which backend runs a node, of those that can.
-type Placement int
-
-const (
-	// Automatic is Modelled where two or more backends take part, that of last resort not counted and those that follow the list
-	// implicitly included, and all of them say what they achieve (backend.Info.Efficiency). Otherwise it is Priority.
-	Automatic Placement = iota
-	// Priority gives a node to the first backend of the list that takes it.
-	Priority
-	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
-	// the launches of groups, are least in sum. The order of the list decides between equals.
-	Modelled
-	// Measured chooses as Tune found best for the model and these options, or where it has not been there, by cost with whatever was
-	// measured of the operators in other models, and modelled times for the rest. It measures nothing by itself: the same folder
-	// (Options.Cache), the same choice.
-	Measured
-)
-
-// placements are the names of placements, by value.
-var placements = []string{"automatic", "priority", "modelled", "measured"}
-
-// String returns the name, as ParsePlacement takes it.
-func (p Placement) String() string {
-	if p < 0 || int(p) >= len(placements) {
-		return fmt.Sprintf("Placement(%d)", int(p))
-	}
-	return placements[p]
-}
-
-// ParsePlacement returns the placement of a name; the error wraps ErrInput.
-func ParsePlacement(name string) (Placement, error) {
-	if i := slices.Index(placements, name); i >= 0 {
-		return Placement(i), nil
-	}
-	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
-}
+// Who runs what: what Placement names, and what is reported of the choice.
 
 // choose returns who decides among backends.
 func (c *compilation) choose() (_ partition.Chooser, err error) {

@@ -73,6 +73,31 @@ func Compile(ctx context.Context, m *Model, o *Options) (*Program, error) {
 	return compile(ctx, m, o, nil)
 }
 
+// profiled returns options with Threads and MaxSessions as Profile has them, for a model.
+func (o *Options) profiled(m *Model) (*Options, error) {
+	if o == nil || o.Profile == ProfileDefault {
+		return o, nil
+	}
+	threads, sessions := 0, 0
+	switch o.Profile {
+	case ProfileDefault: // done
+	case ProfileLatency:
+		sessions = 1
+	case ProfileThroughput:
+		threads = 1
+	case ProfileTuned:
+		var err error
+		if threads, sessions, err = o.tunedProfile(m); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%w: %v", ErrInput, o.Profile)
+	}
+	out := *o
+	out.Profile, out.Threads, out.MaxSessions = ProfileDefault, cmp.Or(o.Threads, threads), cmp.Or(o.MaxSessions, sessions)
+	return &out, nil
+}
+
 // compile is Compile with another way to choose; see compilation.told.
 func compile(ctx context.Context, m *Model, o *Options, told func(*compilation) (partition.Chooser, error)) (*Program, error) {
 	ctx = background(ctx)
@@ -305,33 +330,10 @@ func (c *compilation) openRegistry() error {
 	return nil
 }
 
-// run runs the passes over the model's graph, then rounds of the others until one adds no ban. Bans only grow, and each is of
-// one node and one backend, so that it ends; MaxRounds bounds the time that a property may take.
-func (c *compilation) run() error {
-	if c.model.bundle != nil {
-		_, err := c.runPasses(bundlePasses)
-		return err
-	}
-	list, err := c.o.withPasses()
-	if err != nil {
-		return err
-	}
-	if err := c.usePlan(); err != nil {
-		return err
-	}
-	first := slices.IndexFunc(list, func(p pass) bool { return p.round })
-	if _, err := c.runPasses(list[:first]); err != nil {
-		return err
-	}
-	simplified, list := c.g, list[first:]
-	unknown := c.countIsolated(simplified) // first, so that its graph and tables are gone when the rounds' are made
-	if err := c.plannedRounds(simplified, list); err != nil {
-		return err
-	}
-	if unknown != nil {
-		c.o.Logger.WarnContext(c.ctx, "conversions of operators on their own are not known", "error", unknown)
-	}
-	return nil
+// savedGroup is what the executable of a group saved.
+type savedGroup struct {
+	fingerprint string
+	bytes       []byte
 }
 
 // rounds runs the passes over copies of the simplified graph until none adds a ban.

@@ -42,17 +42,6 @@ import (
 	"github.com/carve-dev/carve/internal/single"
 )
 
-// Errors for errors.Is. Typed errors of the passes (graph, partition, convert, backend, onnx) are wrapped and can be
-// found with errors.As.
-var (
-	ErrClosed      = exec.ErrClosed
-	ErrInput       = exec.ErrInput
-	ErrOutput      = exec.ErrOutput
-	ErrMemoryLimit = exec.ErrMemoryLimit
-	ErrRun         = exec.ErrRun
-	ErrCompile     = errors.New("group does not compile")
-)
-
 // InputError names an input of a Run, or an output of RunInto, that is missing, unknown, of the wrong type or shape, or
 // overlapping. It wraps ErrInput or ErrOutput.
 type InputError struct {
@@ -93,18 +82,6 @@ func (e *StepError) Error() string { return (*exec.StepError)(e).Error() }
 
 // Unwrap returns ErrRun or ErrCompile, and the cause.
 func (e *StepError) Unwrap() []error { return (*exec.StepError)(e).Unwrap() }
-
-// PassError is a fault of a pass of the compiler.
-type PassError struct {
-	Pass string
-	Err  error
-}
-
-// Error names the pass and the cause.
-func (e *PassError) Error() string { return fmt.Sprintf("pass %s: %v", e.Pass, e.Err) }
-
-// Unwrap returns the cause.
-func (e *PassError) Unwrap() error { return e.Err }
 
 // public returns an error of the run time as the package's own.
 func public(err error) error {

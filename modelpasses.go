@@ -229,12 +229,6 @@ var bundlePasses = []pass{
 	{name: "compile-groups", run: (*compilation).compileGroups},
 }
 
-// savedGroup is what the executable of a group saved.
-type savedGroup struct {
-	fingerprint string
-	bytes       []byte
-}
-
 // restore takes the graph from the bundle.
 func (c *compilation) restore() error {
 	b := c.model.bundle

@@ -1,8 +1,8 @@
 package carve
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +19,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bundle"
+	"github.com/carve-dev/carve/internal/exec"
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
@@ -145,6 +146,54 @@ type Options struct {
 	DumpTo func(pass string) io.Writer
 }
 
+// Errors for errors.Is. Typed errors of the passes (graph, partition, convert, backend, onnx) are wrapped and can be
+// found with errors.As.
+var (
+	ErrClosed      = exec.ErrClosed
+	ErrInput       = exec.ErrInput
+	ErrOutput      = exec.ErrOutput
+	ErrMemoryLimit = exec.ErrMemoryLimit
+	ErrRun         = exec.ErrRun
+	ErrCompile     = errors.New("group does not compile")
+)
+
+// Placement is how it is decided which backend runs a node, of those that can.
+type Placement int
+
+const (
+	// Automatic is Modelled where two or more backends take part, that of last resort not counted and those that follow the list
+	// implicitly included, and all of them say what they achieve (backend.Info.Efficiency). Otherwise it is Priority.
+	Automatic Placement = iota
+	// Priority gives a node to the first backend of the list that takes it.
+	Priority
+	// Modelled chooses by cost: the backends, formats and fusions whose modelled times, with the conversions between them and
+	// the launches of groups, are least in sum. The order of the list decides between equals.
+	Modelled
+	// Measured chooses as Tune found best for the model and these options, or where it has not been there, by cost with whatever was
+	// measured of the operators in other models, and modelled times for the rest. It measures nothing by itself: the same folder
+	// (Options.Cache), the same choice.
+	Measured
+)
+
+// placements are the names of placements, by value.
+var placements = []string{"automatic", "priority", "modelled", "measured"}
+
+// String returns the name, as ParsePlacement takes it.
+func (p Placement) String() string {
+	if p < 0 || int(p) >= len(placements) {
+		return fmt.Sprintf("Placement(%d)", int(p))
+	}
+	return placements[p]
+}
+
+// ParsePlacement returns the placement of a name; the error wraps ErrInput.
+func ParsePlacement(name string) (Placement, error) {
+	if i := slices.Index(placements, name); i >= 0 {
+		return Placement(i), nil
+	}
+	return 0, fmt.Errorf("%w: placement %q is none of %s", ErrInput, name, strings.Join(placements, ", "))
+}
+
 // SessionProfile is what a Program is to be good at where Threads and MaxSessions are not given.
 type SessionProfile int
 
@@ -177,48 +226,11 @@ func ParseProfile(name string) (SessionProfile, error) {
 	return 0, fmt.Errorf("%w: profile %q is none of %s", ErrInput, name, strings.Join(profiles, ", "))
 }
 
-// RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.
-const RunPass = "run"
-
-// Progress is one report to Options.Observer. Calls come from one goroutine at a time.
-type Progress struct {
-	Pass    string        // name in the pass table, or RunPass
-	Node    string        // of a run: the loop, by its name in the model
-	Done    int           // units of the pass that are done: groups compiled, constants packed, iterations
-	Total   int           // units of the pass; 0 where it has none
-	Elapsed time.Duration // since the pass began
-}
-
 // observeLoop tells an Observer of a loop in a run.
 func observeLoop(observer func(Progress)) func(node string, done, total int, elapsed time.Duration) {
 	return func(node string, done, total int, elapsed time.Duration) {
 		observer(Progress{Pass: RunPass, Node: node, Done: done, Total: total, Elapsed: elapsed})
 	}
-}
-
-// profiled returns options with Threads and MaxSessions as Profile has them, for a model.
-func (o *Options) profiled(m *Model) (*Options, error) {
-	if o == nil || o.Profile == ProfileDefault {
-		return o, nil
-	}
-	threads, sessions := 0, 0
-	switch o.Profile {
-	case ProfileDefault: // done
-	case ProfileLatency:
-		sessions = 1
-	case ProfileThroughput:
-		threads = 1
-	case ProfileTuned:
-		var err error
-		if threads, sessions, err = o.tunedProfile(m); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("%w: %v", ErrInput, o.Profile)
-	}
-	out := *o
-	out.Profile, out.Threads, out.MaxSessions = ProfileDefault, cmp.Or(o.Threads, threads), cmp.Or(o.MaxSessions, sessions)
-	return &out, nil
 }
 
 func (o *Options) withDefaults() Options {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
@@ -16,6 +17,30 @@ import (
 	"github.com/carve-dev/carve/partition"
 	"github.com/carve-dev/carve/property"
 )
+
+// RunPass is the Pass of what Options.Observer is told of a run: how far a loop is that takes long.
+const RunPass = "run"
+
+// Progress is one report to Options.Observer. Calls come from one goroutine at a time.
+type Progress struct {
+	Pass    string        // name in the pass table, or RunPass
+	Node    string        // of a run: the loop, by its name in the model
+	Done    int           // units of the pass that are done: groups compiled, constants packed, iterations
+	Total   int           // units of the pass; 0 where it has none
+	Elapsed time.Duration // since the pass began
+}
+
+// PassError is a fault of a pass of the compiler.
+type PassError struct {
+	Pass string
+	Err  error
+}
+
+// Error names the pass and the cause.
+func (e *PassError) Error() string { return fmt.Sprintf("pass %s: %v", e.Pass, e.Err) }
+
+// Unwrap returns the cause.
+func (e *PassError) Unwrap() error { return e.Err }
 
 // pass is one stage of the pipeline.
 type pass struct {
@@ -159,6 +184,35 @@ type Pass struct {
 // ErrPass is wrapped by the errors about Options.Passes that cannot be run where they are put, and about passes that
 // change what they must not.
 var ErrPass = errors.New("bad pass")
+
+// run runs the passes over the model's graph, then rounds of the others until one adds no ban. Bans only grow, and each is of
+// one node and one backend, so that it ends; MaxRounds bounds the time that a property may take.
+func (c *compilation) run() error {
+	if c.model.bundle != nil {
+		_, err := c.runPasses(bundlePasses)
+		return err
+	}
+	list, err := c.o.withPasses()
+	if err != nil {
+		return err
+	}
+	if err := c.usePlan(); err != nil {
+		return err
+	}
+	first := slices.IndexFunc(list, func(p pass) bool { return p.round })
+	if _, err := c.runPasses(list[:first]); err != nil {
+		return err
+	}
+	simplified, list := c.g, list[first:]
+	unknown := c.countIsolated(simplified) // first, so that its graph and tables are gone when the rounds' are made
+	if err := c.plannedRounds(simplified, list); err != nil {
+		return err
+	}
+	if unknown != nil {
+		c.o.Logger.WarnContext(c.ctx, "conversions of operators on their own are not known", "error", unknown)
+	}
+	return nil
+}
 
 // withPasses returns the table with the user's passes in their places.
 func (o *Options) withPasses() ([]pass, error) {

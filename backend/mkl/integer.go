@@ -192,17 +192,7 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 		rows, columns = f.rows, f.columns
 		from, to, weights, bias = plain(rows, f.k), plain(rows, columns), anyOf([]int{f.k, columns}), plain(1, columns)
 		scaled.operand = 1 << 1
-		p.weights = shape{dims: []int{f.k, columns}, strides: []int{columns, 1}}
-		if !f.transposed {
-			p.weights.strides = []int{1, f.k}
-		}
-		p.decode = func(b blocking) (graph.Layout, bool) {
-			l, ok := b.layout()
-			if ok && !f.transposed {
-				return swapped(l, 2)
-			}
-			return l, ok
-		}
+		p.weights, p.decode = matrixWeights(f)
 	}
 	if summands := product(dw) / max(columns, 1); summands > math.MaxInt32/math.MaxUint8/max(j.weights.Most, 1) {
 		return nil, property.Because(property.ShapeReason, "sums of %d products may not fit into 32 bits", summands)
@@ -244,6 +234,22 @@ func (b *mkl) integerPlan(j *integerJob, dx, dw, dy []int, src, dst graph.Format
 	}
 	p.recipe.scaled = scaled
 	return p, nil
+}
+
+// matrixWeights returns how a product's constant weights lie before they are packed, as [k, columns], and what reads the
+// library's blocking of them back as a layout of the constant's own dims.
+func matrixWeights(f productForm) (shape, func(b blocking) (graph.Layout, bool)) {
+	w := shape{dims: []int{f.k, f.columns}, strides: []int{f.columns, 1}}
+	if !f.transposed {
+		w.strides = []int{1, f.k}
+	}
+	return w, func(b blocking) (graph.Layout, bool) {
+		l, ok := b.layout()
+		if ok && !f.transposed {
+			return swapped(l, 2)
+		}
+		return l, ok
+	}
 }
 
 // miscounted are the taps per channel for which the library subtracts a wrong share of a zero point from convolutions of
