@@ -2,6 +2,7 @@ package carve_test
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -53,6 +54,11 @@ func (i *dividedInstance) Enqueue(ctx context.Context, a *backend.RunArgs) (devi
 }
 
 var _ = Describe("the pool", func() {
+	BeforeEach(func() { // one core would be one part
+		old := runtime.GOMAXPROCS(4)
+		DeferCleanup(func() { runtime.GOMAXPROCS(old) })
+	})
+
 	DescribeTable("is parked while a backend runs that has threads of its own", func(ctx SpecContext, own bool, parts string, least int) {
 		d := &divided{faulty: newFaulty("divided", "Neg"), threads: own}
 		p := compile(ctx, textModel("graph {\n  opset 17\n  input %x: f32[4]\n  %a = Neg(%x)\n  %b = Exp(%a)\n  %c = Neg(%b)\n  output %c\n}"),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -30,6 +31,7 @@ var _ = Describe("concatenations of several images or rows", func() {
 		}
 		DescribeTable(strings.TrimSpace("take steps "+lib), func(ctx SpecContext, threads, steps int, text string) {
 			open(lib)
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(threads, runtime.GOMAXPROCS(0))))
 			g := parse(text)
 			p := program(ctx, g, options(threads))
 			expectAgreement(ctx, p, g)
