@@ -15,14 +15,19 @@ const reading = 200 * time.Microsecond
 func Taken(f func() error) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	asked := time.Now()
+	return taken(f, time.Now, waited)
+}
+
+// taken is Taken by some clock, and with what some system tells.
+func taken(f func() error, now func() time.Time, waited func() (alone, others time.Duration, ok bool)) (time.Duration, error) {
+	asked := now()
 	before, othersBefore, known := waited()
-	start := time.Now()
+	start := now()
 	err := f()
-	end := time.Now()
+	end := now()
 	after, othersAfter, _ := waited()
 	took := end.Sub(start)
-	if !known || start.Sub(asked) > reading || time.Since(end) > reading { // it may have waited outside of f
+	if !known || start.Sub(asked) > reading || now().Sub(end) > reading { // it may have waited outside of f
 		return took, err
 	}
 	return took - min(max(0, after-before-(othersAfter-othersBefore)), took-took/1000), err

@@ -2,8 +2,6 @@ package tune_test
 
 import (
 	"errors"
-	"os/exec"
-	"runtime"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -11,6 +9,21 @@ import (
 
 	"github.com/carve-dev/carve/internal/tune"
 )
+
+// system is a clock, and what a system would tell of a thread and of the others of its process.
+type system struct {
+	at            time.Time
+	alone, others time.Duration
+	unknown       bool
+	asking        time.Duration // how long it takes to ask
+}
+
+func (s *system) now() time.Time { return s.at }
+
+func (s *system) waited() (alone, others time.Duration, ok bool) {
+	s.at = s.at.Add(s.asking)
+	return s.alone, s.others, !s.unknown
+}
 
 var _ = Describe("Taken", func() {
 	It("counts what is waited for, and returns the error", func() {
@@ -23,41 +36,22 @@ var _ = Describe("Taken", func() {
 		Expect(d).To(BeNumerically(">=", 15*time.Millisecond), "sleep is no wait for a processor")
 	})
 
-	It("leaves out what other processes had the processor for", func(ctx SpecContext) {
-		shell, err := exec.LookPath("sh")
-		if runtime.GOOS != "linux" || err != nil {
-			Skip("only Linux tells what a thread waited for a processor, and a shell keeps it busy")
-		}
-		work := func() error {
-			sum := 0
-			for i := range 30_000_000 {
-				sum += i & 7
-			}
-			runtime.KeepAlive(sum)
+	DescribeTable("leaves out what other processes had the processor for", func(s system, wall, alone, others, want time.Duration) {
+		s.at, s.alone, s.others = time.Unix(1, 0), time.Hour, time.Minute // since the thread began
+		d, err := tune.TakenBy(func() error {
+			s.at, s.alone, s.others = s.at.Add(wall), s.alone+alone, s.others+others
 			return nil
-		}
-		least := func() time.Duration {
-			best := time.Hour
-			for range 8 {
-				d, err := tune.Taken(work)
-				Expect(err).NotTo(HaveOccurred())
-				best = min(best, d)
-			}
-			return best
-		}
-		alone := least()
-		for range 8 * runtime.NumCPU() {
-			busy := exec.CommandContext(ctx, shell, "-c", "while :; do :; done")
-			Expect(busy.Start()).To(Succeed())
-			defer func() {
-				_ = busy.Process.Kill()
-				_ = busy.Wait()
-			}()
-		}
-		start := time.Now()
-		crowded := least()
-		wall := time.Since(start) / 8
-		Expect(wall).To(BeNumerically(">", 2*alone), "the machine was busy")
-		Expect(crowded).To(BeNumerically("<", (wall+alone)/2))
-	})
+		}, s.now, s.waited)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(d).To(Equal(want))
+	},
+		Entry("none waited for", system{}, 80*time.Millisecond, time.Duration(0), time.Duration(0), 80*time.Millisecond),
+		Entry("all of the wait", system{}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 30*time.Millisecond),
+		Entry("but for what threads of its own ran", system{}, 80*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond),
+		Entry("where those ran longer than it waited", system{}, 80*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, 80*time.Millisecond),
+		Entry("but never everything", system{}, 80*time.Millisecond, 90*time.Millisecond, time.Duration(0), 80*time.Microsecond),
+		Entry("where the system says so", system{unknown: true}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 80*time.Millisecond),
+		Entry("where it was asked at once", system{asking: time.Microsecond}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 30*time.Millisecond),
+		Entry("where the thread may have waited for the answer", system{asking: time.Millisecond}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 80*time.Millisecond),
+	)
 })
