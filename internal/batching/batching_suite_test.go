@@ -11,7 +11,7 @@ import (
 // Specs with a label take long: they run where a filter asks for them.
 func TestBatching(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(20 * time.Second) // of a machine that does other things
+	SetDefaultEventuallyTimeout(time.Minute) // of a machine that does other things
 	suite, reporter := GinkgoConfiguration()
 	if suite.LabelFilter == "" {
 		suite.LabelFilter = "!/./"
