@@ -116,24 +116,35 @@ func HandOvers(b backend.Backend, n int) error {
 	return nil
 }
 
-// Inside starts runs at once in the team for that many threads, every third as one whose primitives have one thread. It
-// returns how many were inside of the library at a time, and on how many threads executors ran, 0 where that is not known.
-func Inside(b backend.Backend, threads, runs int) (most, executors int, err error) {
+// Inside starts runs at once in the team for that many threads, every third as one whose primitives have one thread. Each stays
+// until so many have met. It returns how many were inside of the library at a time, and on how many threads executors ran, 0
+// where that is not known.
+func Inside(b backend.Backend, threads, meet, runs int) (most, executors int, err error) {
 	l := b.(*mkl).l
 	m := l.teams.acquire(l, threads)
 	defer l.teams.release(m)
 	var mu sync.Mutex
-	inside, ids := 0, map[int]bool{}
+	var once sync.Once
+	inside, ids, met := 0, map[int]bool{}, make(chan struct{})
+	never, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	job := func(solo bool) step {
 		return step{host: func(*state) error {
 			mu.Lock()
 			inside++
-			most = max(most, inside)
+			if most = max(most, inside); inside == meet {
+				once.Do(func() { close(met) })
+			}
 			if !solo {
 				ids[threadID()] = true
 			}
 			mu.Unlock()
-			time.Sleep(5 * time.Millisecond)
+			select {
+			case <-met:
+				time.Sleep(time.Millisecond) // for those who have no business to be here
+			case <-never.Done():
+				return errors.New("too few have met")
+			}
 			mu.Lock()
 			inside--
 			mu.Unlock()

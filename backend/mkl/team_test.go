@@ -15,7 +15,7 @@ var _ = Describe("teams", func() {
 		DescribeTable(strings.TrimSpace("let as many runs into the library as processors allow "+lib), func(processors, threads, most int) {
 			b := open(lib)
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-			inside, threadsOf, err := mkl.Inside(b, threads, 24)
+			inside, threadsOf, err := mkl.Inside(b, threads, most, 24)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(inside).To(Equal(most))
 			if threadsOf > 0 {

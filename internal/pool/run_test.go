@@ -99,24 +99,17 @@ var _ = Describe("Run", func() {
 	It("has a worker begin in a range of its own", func() {
 		r := pool.BeginRun(2)
 		defer r.End()
-		var mu sync.Mutex
-		helped := 0
-		Eventually(func() int {
-			first := -1
+		for range 5 {
+			first, begun, once := -1, make(chan struct{}), sync.Once{}
 			r.For(40, 1, func(_ any, worker, lo, _ int) {
-				if mu.Lock(); worker == 1 && first < 0 {
-					first = lo
-				}
-				mu.Unlock()
-				for start := time.Now(); time.Since(start) < 100*time.Microsecond; {
+				if worker == 1 {
+					once.Do(func() { first = lo; close(begun) })
+				} else { // the caller waits for it in its first part
+					Eventually(begun).Should(BeClosed())
 				}
 			}, nil)
-			if first >= 0 {
-				helped++
-				Expect(first).To(BeNumerically(">=", 20))
-			}
-			return helped
-		}).Should(BeNumerically(">=", 5))
+			Expect(first).To(BeNumerically(">=", 20))
+		}
 	})
 
 	It("calls nothing for no items", func() {
@@ -129,19 +122,14 @@ var _ = Describe("Run", func() {
 	It("uses several goroutines", func() {
 		r := pool.BeginRun(4)
 		defer r.End()
-		Eventually(func() int {
-			c := newCoverage(64, r.Threads())
-			c.work = 200 * time.Microsecond
-			r.For(64, 1, cover, c)
-			Expect(c.once()).To(BeTrue())
-			workers := 0
-			for i := range c.used {
-				if c.used[i].Load() > 0 {
-					workers++
-				}
+		others, once := make(chan struct{}), sync.Once{}
+		r.For(64, 1, func(_ any, worker, _, _ int) {
+			if worker > 0 {
+				once.Do(func() { close(others) })
+			} else { // the caller waits for them in its first part
+				Eventually(others).Should(BeClosed())
 			}
-			return workers
-		}).Should(BeNumerically(">", 1))
+		}, nil)
 	})
 
 	It("caps threads at GOMAXPROCS and at the Run's number", func() {
@@ -358,6 +346,7 @@ var _ = Describe("Acquire and Release", func() {
 	BeforeEach(func() {
 		old := runtime.GOMAXPROCS(4)
 		DeferCleanup(func() { runtime.GOMAXPROCS(old) })
+		Eventually(goroutines).Should(BeZero()) // those of the specs before end by themselves
 	})
 
 	It("ends the workers with the last user", func() {
