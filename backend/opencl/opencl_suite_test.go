@@ -3,6 +3,7 @@ package opencl_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,6 +16,7 @@ import (
 
 func TestOpenCL(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(time.Minute) // of a machine that does other things
 	suite, reporter := GinkgoConfiguration()
 	if suite.LabelFilter == "" {
 		suite.LabelFilter = "!/./" // what has a label takes minutes

@@ -200,7 +200,7 @@ var _ = Describe("a plugin with a Go runtime of its own", func() {
 		text, err := exec.CommandContext(ctx, host, accelerator(GinkgoTB())).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(text))
 		Expect(string(text)).To(Equal("ok\n"))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(10*time.Minute))
 })
 
 var _ = Describe("a processor that is open several times", func() {

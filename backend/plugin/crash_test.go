@@ -354,11 +354,11 @@ func killed(ctx context.Context, p *carve.Program, pid func() int, input func(fl
 		})
 	}
 	for last := 0; kills > 0; kills-- {
-		Eventually(pid).WithTimeout(20 * time.Second).ShouldNot(Or(BeZero(), Equal(last)))
+		Eventually(pid).ShouldNot(Or(BeZero(), Equal(last)))
 		p.Retry()
 		if rand.IntN(4) > 0 { // at times before it has answered anything
 			before := right.Load()
-			Eventually(right.Load).WithTimeout(20 * time.Second).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
+			Eventually(right.Load).WithPolling(time.Millisecond).Should(BeNumerically(">", before))
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		}
 		if pid := pid(); pid > 0 { // 0 would be this process and its like
@@ -374,7 +374,7 @@ func killed(ctx context.Context, p *carve.Program, pid func() int, input func(fl
 		p.Retry()
 		_, err := run(1)
 		return err == nil && p.Retry() == 0
-	}).WithTimeout(20 * time.Second).Should(BeTrue())
+	}).Should(BeTrue())
 	r, err := p.Report(ctx, nil)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(r.Processes).To(HaveExactElements(SatisfyAll(HaveField("Restarts", many), HaveField("Last", ContainSubstring("signal 9")))))

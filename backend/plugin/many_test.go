@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -68,6 +67,6 @@ var _ = Describe("a plugin in use by many", func() {
 			d.Free(block)
 			Expect(b.Close()).To(Succeed()) // it asks the plugin what is left
 		}
-		Eventually(runtime.NumGoroutine).WithTimeout(5 * time.Second).Should(BeNumerically("<=", before))
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", before))
 	})
 })

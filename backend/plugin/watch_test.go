@@ -21,7 +21,7 @@ var _ = Describe("what tells a plugin of the end of a context", func() {
 			first := w.Begin(ctx)
 			Consistently(set).WithTimeout(20 * time.Millisecond).Should(BeFalse())
 			cancel()
-			Eventually(set).WithTimeout(5 * time.Second).Should(BeTrue())
+			Eventually(set).Should(BeTrue())
 			w.End(first)
 			Expect(set()).To(BeTrue())
 
@@ -38,7 +38,7 @@ var _ = Describe("what tells a plugin of the end of a context", func() {
 			call := w.Begin(next)
 			w.End(over) // late: an event that is closed after the next call has begun
 			stop()
-			Eventually(set).WithTimeout(5 * time.Second).Should(BeTrue())
+			Eventually(set).Should(BeTrue())
 			w.End(call)
 			w.End(w.Begin(next)) // it has ended before
 			Expect(set()).To(BeTrue())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,7 +28,7 @@ var _ = Describe("opening regular files", func() {
 		}()
 		for range 2 {
 			var err error
-			Eventually(done, 10*time.Second).Should(Receive(&err))
+			Eventually(done).Should(Receive(&err))
 			Expect(err).To(MatchError(ErrNotRegular))
 		}
 	})

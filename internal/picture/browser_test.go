@@ -91,7 +91,7 @@ func launch(program string) *browser {
 		cancel()
 		_ = cmd.Wait()
 		_ = read.Close()
-		Eventually(func() error { return os.RemoveAll(profile) }).WithTimeout(20 * time.Second).Should(Succeed()) // its children end after it
+		Eventually(func() error { return os.RemoveAll(profile) }).Should(Succeed()) // its children end after it
 	}
 	Expect(toBrowser.Close()).To(Succeed())
 	Expect(fromBrowser.Close()).To(Succeed())
@@ -127,8 +127,7 @@ func (b *browser) open(page string) {
 	b.call("Page.navigate", map[string]any{"url": page}, nil)
 	Eventually(func() bool {
 		return b.eval(`document.readyState === 'complete' && performance.getEntriesByName('drawn').length > 0`) == true
-	}).
-		WithTimeout(60*time.Second).Should(BeTrue(), "the page is not drawn: %v", b.faults)
+	}).Should(BeTrue(), "the page is not drawn: %v", b.faults)
 	b.frame()
 }
 

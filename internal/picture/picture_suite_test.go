@@ -3,6 +3,7 @@ package picture_test
 import (
 	"flag"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,6 +17,7 @@ var shown = flag.String("report", "", "HTML file of which to make screenshots")
 
 func TestPicture(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(time.Minute) // of a machine that does other things
 	suite, reporter := GinkgoConfiguration()
 	if suite.LabelFilter == "" {
 		suite.LabelFilter = "!/./"
