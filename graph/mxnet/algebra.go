@@ -23,7 +23,7 @@ func algebraOperators() map[string]operator {
 	named(table, own(single(potrf)), "_linalg_potrf", "linalg_potrf", "_npi_cholesky")
 	named(table, single(func(o *op) *graph.Value {
 		o.inputs(1, 1)
-		return o.legacyScalar(o.call("Det", nil, o.input(0)), o.rank(o.input(0)) == 2)
+		return o.shapeScalar(o.call("Det", nil, o.input(0)), o.rank(o.input(0)) == 2)
 	}), "_linalg_det", "linalg_det", "_npi_det")
 	named(table, single(sumLogDiag), "_linalg_sumlogdiag", "linalg_sumlogdiag")
 	named(table, single(khatriRao), "khatri_rao")

@@ -174,16 +174,14 @@
 //	_npi_weibull, _npx__random_categorical, _random_exponential, _random_gamma, _random_normal, _random_poisson,
 //	_random_uniform, _sample_multinomial, _sample_normal, _sample_uniform, _shuffle
 //
-// What was compared: every operator that MXNet 1.9.1 has computes in specs what that does, with random attributes. Names that only
-// MXNet 2.0 has were read in its registry, and their attributes in what it declares for them, since 1.9.1 cannot run them: _npi_all,
-// _npi_any, _npi_array_split, _npi_copy, _npi_cumsum, _npi_deg2rad, _npi_dot, _npi_fmax, _npi_fmin, _npi_fmod, _npi_logical_and,
-// _npi_logical_or, _npi_logical_xor and these with a scalar, _npi_max, _npi_min, _npi_moveaxis, _npi_prod, _npi_rad2deg, _npi_repeats,
-// _npi_squeeze, _npi_sum, _npi_transpose, _npi_triu, _npx_cond, _npx_deformable_convolution, _npx_foreach, _npx_group_norm,
-// _npx_instance_norm, _npx_while_loop, _sg_onednn_conv, _sg_onednn_fully_connected, digamma, log_sigmoid, mish, and second names of
-// operators that 1.x has: _npi_amax, _npi_diag, _npx_box_nms and the like. Neither version registers CuDNNBatchNorm, MultiBoxDetection,
-// MultiBoxPrior, _np_absolute, _np_broadcast_to, _np_hstack, _np_matmul, _np_negative, _np_ones_like, _np_vstack, _np_zeros_like,
-// _npi_ones_like, _npi_zeros_like, _npx_index_array, _sum, box_iou, box_nms, element_wise_sum, full, full_like, ones and zeros: they stand
-// for the operators of nearly that name, for files of versions between, and of tools.
+// What was compared: every operator that MXNet 1.9.1 has computes in specs what that does, with random attributes, and so does nearly
+// every name that 2.0.0b1 has, with the attributes left out that may be, and with all of them written, as MXNet 2 does. Read in the
+// registry alone were names that 2.0 cannot run on their own or from Python: _npi_copysign_scalar, _npx_cond, _npx_foreach,
+// _npx_while_loop, those of quantisation, _sg_onednn_conv and _sg_onednn_fully_connected. Neither version registers CuDNNBatchNorm,
+// MultiBoxDetection, MultiBoxPrior, _np_absolute, _np_broadcast_to, _np_hstack, _np_matmul, _np_negative, _np_ones_like, _np_vstack,
+// _np_zeros_like, _npi_deg2rad, _npi_ones_like, _npi_rad2deg, _npi_zeros_like, _npx_index_array, _sum, box_iou, box_nms,
+// element_wise_sum, full, full_like, ones and zeros: they stand for the operators of nearly that name, for files of versions between,
+// and of tools.
 //
 // What differs from MXNet: _contrib_quantized_conv of MXNet 1.9.1 with oneDNN says a range of its sums that is 255/127 times too large
 // for unsigned data, and adds the integers of a bias as they are, though they stand for other numbers than the sums; here the result is

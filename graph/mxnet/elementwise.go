@@ -438,7 +438,7 @@ func (o *op) unified(a, b *graph.Value) (x, y *graph.Value) {
 func (o *op) divides() bool { return strings.Contains(o.kind, "true_divide") }
 
 // withScalar returns operand and attribute scalar in one type. Whole numbers meet a fraction, or what is marked as one, under
-// NumPy's names as float64 before MXNet 2, and as float32 since; elsewhere the scalar is cut, as MXNet does.
+// NumPy's names as float64, in quotients as float32; truth values are float32 there. Elsewhere the scalar is cut, as MXNet does.
 func (o *op) withScalar() (x, s *graph.Value) {
 	o.inputs(1, 1)
 	o.ignore("reverse")
@@ -450,9 +450,9 @@ func (o *op) withScalar() (x, s *graph.Value) {
 		return x, o.scalar(dt, v)
 	}
 	if o.numpyName() && (v != math.Trunc(v) || !whole) || dt == tensor.Bool {
-		real := tensor.Float32
-		if dt != tensor.Bool && o.sym.Version < 20000 && !o.divides() {
-			real = tensor.Float64
+		real := tensor.Float64
+		if dt == tensor.Bool || o.divides() {
+			real = tensor.Float32
 		}
 		return o.cast(x, real), o.scalar(real, v)
 	}

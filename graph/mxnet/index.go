@@ -88,7 +88,7 @@ func pick(o *op) *graph.Value {
 	if keep {
 		return y
 	}
-	return o.squeeze(y, axis)
+	return o.legacyScalar(o.squeeze(y, axis), o.rank(x) == 1)
 }
 
 func batchTake(o *op) *graph.Value {
@@ -228,13 +228,13 @@ func argExtreme(o *op) *graph.Value {
 	axis, ok := o.optional("axis")
 	var y *graph.Value
 	if !ok {
-		y = o.call(name, attrs(graph.IntAttr("axis", 0), flagAttr("keepdims", !o.sym.NumPy || keep)), o.reshape(x, rest))
+		y = o.call(name, attrs(graph.IntAttr("axis", 0), flagAttr("keepdims", !o.scalarResult() || keep)), o.reshape(x, rest))
 		if keep && o.rank(x) > 1 {
 			y = o.reshape(y, slices.Repeat([]extent{fixed(1)}, o.rank(x))...)
 		}
 	} else {
 		y = o.call(name, attrs(graph.IntAttr("axis", int64(axis)), flagAttr("keepdims", keep)), x)
-		if !o.sym.NumPy && !keep && len(y.Type.Shape) == 0 && y.Type.Shape != nil {
+		if !o.scalarResult() && !keep && len(y.Type.Shape) == 0 && y.Type.Shape != nil {
 			y = o.unsqueeze(y, 0)
 		}
 	}

@@ -34,7 +34,7 @@ func linearOperators() map[string]operator {
 	named(table, operator{do: func(o *op) []*graph.Value {
 		o.inputs(1, 1)
 		x := o.floating(o.input(0))
-		det := o.legacyScalar(o.call("Det", nil, x), o.rank(x) == 2)
+		det := o.shapeScalar(o.call("Det", nil, x), o.rank(x) == 2)
 		return []*graph.Value{o.call("Sign", nil, det), o.call("Log", nil, o.call("Abs", nil, det))}
 	}}, "_linalg_slogdet", "linalg_slogdet", "_npi_slogdet")
 	named(table, single(func(o *op) *graph.Value {

@@ -62,6 +62,9 @@ func (o *op) triangle(x *graph.Value, upper bool) *graph.Value {
 // lenient takes the other number where one is none.
 func lenient(name string) binaryFunc {
 	return func(o *op, a, b *graph.Value) *graph.Value {
+		if !o.typeOf(a).IsFloat() {
+			return o.call(name, nil, a, b)
+		}
 		y := o.call("Where", nil, o.call("IsNaN", nil, b), a, o.call(name, nil, a, b))
 		return o.call("Where", nil, o.call("IsNaN", nil, a), b, y)
 	}

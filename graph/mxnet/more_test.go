@@ -19,12 +19,12 @@ func applied(ctx SpecContext, op, attrs string, in ...*tensor.Tensor) *tensor.Te
 	inputs := map[string]*tensor.Tensor{}
 	for i, t := range in {
 		name := fmt.Sprintf("x%d", i)
-		nodes = append(nodes, fmt.Sprintf(`{"op":"null","name":%q,"inputs":[]}`, name))
+		nodes = append(nodes, fmt.Sprintf(`{"op":"null","name":%q,"inputs":[]},`, name))
 		entries = append(entries, fmt.Sprintf("[%d,0]", i))
 		inputs[name] = t
 	}
-	text := fmt.Sprintf(`{"nodes":[%s,{"op":%q,"name":"y","attrs":{%s},"inputs":[%s]}],"heads":[[%d,0]],"attrs":{"mxnet_version":["int",10901],"is_np_shape":["int",1]}}`,
-		strings.Join(nodes, ","), op, attrs, strings.Join(entries, ","), len(in))
+	text := fmt.Sprintf(`{"nodes":[%s{"op":%q,"name":"y","attrs":{%s},"inputs":[%s]}],"heads":[[%d,0]],"attrs":{"mxnet_version":["int",10901],"is_np_shape":["int",1]}}`,
+		strings.Join(nodes, ""), op, attrs, strings.Join(entries, ","), len(in))
 	m, err := mxnet.Parse(ctx, []byte(text), nil, fedWith(inputs))
 	Expect(err).NotTo(HaveOccurred())
 	return outputsOf(ctx, m, inputs, "reference")[0]
@@ -94,5 +94,24 @@ var _ = DescribeTable("operators by their definition", func(ctx SpecContext, op,
 	Entry("a comparison of NumPy's", "_npi_greater", ``, []*tensor.Tensor{f32(2), f32(1)}, tensor.From([]bool{false, true}, 2)),
 	Entry("a name of 1.9 that has another prefix in 2.0", "_npi_diag", `"k":"1"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]float32{1}, 1)),
 	Entry("the largest by its second name", "_npi_amax", `"axis":"(1,)","initial":"None"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]float32{1, 3}, 2)),
+	Entry("a pooling with every attribute that MXNet 2 writes", "Pooling", `"count_include_pad":"None","cudnn_off":"0","global_pool":"1","kernel":"[7,7]","layout":"NCHW","output_size":"None","p_value":"None","pad":"[0,0]","pool_type":"avg","pooling_convention":"valid","stride":"[7,7]"`,
+		[]*tensor.Tensor{f32(1, 1, 1, 2)}, tensor.From([]float32{0.5}, 1, 1, 1, 1)),
+	Entry("an average over cells with the attributes of pooling", "_contrib_AdaptiveAvgPooling2D", `"kernel":"[]","output_size":"[1,2]","pool_type":"avg","layout":"None"`,
+		[]*tensor.Tensor{f32(1, 1, 1, 4)}, tensor.From([]float32{0.5, 2.5}, 1, 1, 1, 2)),
+	Entry("concatenation without a dim", "Concat", `"dim":"None","num_args":"2"`, []*tensor.Tensor{f32(2, 1), f32(1)}, tensor.From([]float32{0, 1, 0}, 3)),
+	Entry("the first of three nearly equal pieces", "_split_v2", `"axis":"0","indices":"[]","sections":"3"`, []*tensor.Tensor{f32(4)}, tensor.From([]float32{0, 1}, 2)),
+	Entry("each as often as a list says", "_npi_repeats", `"axis":"0","repeats":"[2,0,1]"`, []*tensor.Tensor{f32(3)}, tensor.From([]float32{0, 0, 2}, 3)),
+	Entry("all as often", "_npi_repeats", `"axis":"None","repeats":"[2]"`, []*tensor.Tensor{f32(2)}, tensor.From([]float32{0, 0, 1, 1}, 4)),
+	Entry("a constant whose number has a type", "_npi_full", `"value_type":"2","double_value":"2.5","int_value":"0","uint_value":"0","shape":"[1]"`, nil, tensor.From([]float32{2.5}, 1)),
+	Entry("equal distances between numbers that have a type", "_npi_linspace", `"value_type":"0","start_int":"1","stop_int":"3","start_double":"0","stop_double":"0","start_uint":"0","stop_uint":"0","num":"3"`,
+		nil, tensor.From([]float32{1, 2, 3}, 3)),
+	Entry("padding by a mirror", "_npi_pad", `"mode":"symmetric","pad_width":"[[1,3]]"`, []*tensor.Tensor{f32(2)}, tensor.From([]float32{0, 0, 1, 1, 0, 0}, 6)),
+	Entry("padding with the largest", "_npi_pad", `"mode":"maximum","pad_width":"[[0,1]]"`, []*tensor.Tensor{f32(2)}, tensor.From([]float32{0, 1, 1}, 3)),
+	Entry("padding by the name of MXNet 2", "_npi_pad", `"mode":"constant","constant_values":"5","pad_width":"[[0,1]]"`, []*tensor.Tensor{f32(1)}, tensor.From([]float32{0, 5}, 2)),
+	Entry("the greater whole number", "_npi_fmax", ``, []*tensor.Tensor{tensor.From([]int32{1, 4}, 2), tensor.From([]int32{3, 2}, 2)}, tensor.From([]int32{3, 4}, 2)),
+	Entry("vectors beside each other, with the attribute of Concat", "_npi_hstack", `"dim":"1","num_args":"1"`, []*tensor.Tensor{f32(2)}, f32(2)),
+	Entry("a sum over all by the old name, which is no scalar", "sum", ``, []*tensor.Tensor{f32(2)}, tensor.From([]float32{1}, 1)),
+	Entry("the old squeeze, which leaves an axis", "squeeze", ``, []*tensor.Tensor{f32(1, 1)}, f32(1)),
+	Entry("an element of a vector by the old name, which is no scalar", "pick", `"axis":"0"`, []*tensor.Tensor{f32(3), tensor.From([]float32{2}, 1)}, tensor.From([]float32{2}, 1)),
 	Entry("argmax over all", "_npi_argmax", `"axis":"None"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]int64{3}, []int{}...)),
 )

@@ -21,7 +21,7 @@ var (
 	python = flag.String("mxnet", "", "Python interpreter that has mxnet 1.9.1")
 	gluons = flag.String("models", "", "of Gluon that are made and compared, comma-separated; all by default")
 	tables = flag.String("tables", "", "file to write tables of agreement to: models, operators")
-	seed   = flag.Int("seed", 1, "of the cases that MXNet makes")
+	seed   = flag.Int("seed", 1, "of the cases that MXNet makes, and of the weights of its models")
 )
 
 func TestMXNet(t *testing.T) {

@@ -31,7 +31,10 @@ func numpyOperators() map[string]operator {
 	for name, c := range map[string][3]float64{"_npi_hanning": {0.5, 0.5, 0}, "_npi_hamming": {0.54, 0.46, 0}, "_npi_blackman": {0.42, 0.5, 0.08}} {
 		named(table, single(func(o *op) *graph.Value { return o.cosines(c) }), name)
 	}
-	named(table, single(func(o *op) *graph.Value { return o.concat(2, o.atLeast(3)...) }), "_npi_dstack")
+	named(table, single(func(o *op) *graph.Value {
+		o.ignore("dim")
+		return o.concat(2, o.atLeast(3)...)
+	}), "_npi_dstack")
 	named(table, single(func(o *op) *graph.Value { return o.stacked(0) }), "_npi_vstack", "_np_vstack")
 	named(table, single(func(o *op) *graph.Value { return o.stacked(1) }), "_npi_hstack", "_np_hstack")
 	named(table, single(columnStack), "_npi_column_stack")
@@ -225,8 +228,8 @@ func polynomial(o *op) *graph.Value {
 func padNested(o *op) *graph.Value {
 	o.inputs(1, 1)
 	x := o.input(0)
-	mode := o.text("mode", "constant", "constant", "edge", "reflect")
-	v := o.number("constant_value", 0)
+	mode := o.text("mode", "constant", "constant", "edge", "reflect", "symmetric", "maximum", "minimum")
+	v := o.number("constant_value", o.number("constant_values", 0))
 	o.text("reflect_type", "even", "even")
 	flat := strings.NewReplacer("(", "", ")", "", "[", "", "]", "", " ", "").Replace(o.value("pad_width"))
 	rank := o.rank(x)
@@ -237,7 +240,60 @@ func padNested(o *op) *graph.Value {
 		o.require(ok && n >= 0 && n <= math.MaxInt32, "padding of %.20q", f)
 		width[i] = int(n)
 	}
+	switch mode {
+	case "symmetric":
+		return o.mirrored(x, width)
+	case "maximum", "minimum":
+		return o.bordered(x, map[string]string{"maximum": "ReduceMax", "minimum": "ReduceMin"}[mode], width)
+	}
 	return o.padded(x, mode, v, width)
+}
+
+// mirrored pads with the elements at the border, which come twice, and those behind them.
+func (o *op) mirrored(x *graph.Value, width []int) *graph.Value {
+	for axis := range o.rank(x) {
+		before, after := width[2*axis], width[2*axis+1]
+		if before+after == 0 {
+			continue
+		}
+		n := o.static(x, axis)
+		o.require(n > 0 && before+n+after <= maxRange, "padding of %d and %d for %d elements", before, after, n)
+		places := make([]int64, before+n+after)
+		for i := range places {
+			k := ((i-before)%(2*n) + 2*n) % (2 * n)
+			places[i] = int64(min(k, 2*n-1-k))
+		}
+		x = o.call("Gather", attrs(graph.IntAttr("axis", int64(axis))), x, o.ints(places...))
+	}
+	return x
+}
+
+// bordered pads, axis by axis, with the largest or the smallest element along the axis.
+func (o *op) bordered(x *graph.Value, extreme string, width []int) *graph.Value {
+	for axis := range o.rank(x) {
+		var parts []*graph.Value
+		border := o.reduce(extreme, x, true, axis)
+		add := func(n int) {
+			if n > 0 {
+				reps := slices.Repeat([]int64{1}, o.rank(x))
+				reps[axis] = int64(n)
+				parts = append(parts, o.call("Tile", nil, border, o.ints(reps...)))
+			}
+		}
+		add(width[2*axis])
+		parts = append(parts, x)
+		add(width[2*axis+1])
+		x = o.concat(axis, parts...)
+	}
+	return x
+}
+
+// wholeType is the type of whole numbers where nothing is said about it.
+func (o *op) wholeType() tensor.DType {
+	if o.sym.Version < 20000 {
+		return tensor.Int32
+	}
+	return tensor.Int64
 }
 
 // indices is a grid of places: for each axis, the number along it.
@@ -245,7 +301,7 @@ func indices(o *op) *graph.Value {
 	o.inputs(0, 0)
 	o.ignore("ctx")
 	size, _ := o.list("dimensions")
-	dt := o.dtype("dtype", tensor.Int32)
+	dt := o.dtype("dtype", o.wholeType())
 	o.require(len(size) > 0 && len(size) <= 8, "%d dims", len(size))
 	total := len(size)
 	for _, n := range size {
@@ -304,6 +360,7 @@ func (o *op) cosines(c [3]float64) *graph.Value {
 
 // stacked concatenates vertically, by axis 0, or horizontally, by axis 1 where there is one.
 func (o *op) stacked(axis int) *graph.Value {
+	o.ignore("dim")
 	list := o.atLeast(2 - axis)
 	return o.concat(min(axis, o.rank(list[0])-1), list...)
 }

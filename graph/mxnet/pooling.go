@@ -35,7 +35,7 @@ func (o *op) pool(x *graph.Value) *graph.Value {
 	kind := o.text("pool_type", "max", "max", "avg", "sum", "lp")
 	global := o.flag("global_pool", false)
 	convention := o.text("pooling_convention", "valid", "valid", "full", "same")
-	o.ignore("cudnn_off", "workspace")
+	o.ignore("cudnn_off", "workspace", "output_size") // of which the last one is for _contrib_AdaptiveAvgPooling2D
 	p := pool{kind: kind, countPad: o.flag("count_include_pad", true)}
 	power := o.integer("p_value", 2)
 	axes := 0
@@ -200,6 +200,8 @@ func adaptiveAverage(o *op) *graph.Value {
 	o.inputs(1, 1)
 	x := o.input(0)
 	size, _ := o.list("output_size")
+	o.ignore("kernel", "pool_type", "global_pool", "cudnn_off", "pooling_convention", "stride", "pad", "p_value", "count_include_pad")
+	o.text("layout", "NCHW", "NCHW")
 	switch len(size) {
 	case 0:
 		size = []int{1, 1}

@@ -3,6 +3,7 @@ package mxnet
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -78,8 +79,7 @@ func (o *op) reducedAxes(x *graph.Value, key string) (axes []int, all bool) {
 	return list, len(list) == rank
 }
 
-// reduced reduces as the attributes axis, keepdims and exclude say. Without NumPy's rules there are no scalars: what is left of
-// all elements is a vector of one.
+// reduced reduces as the attributes axis, keepdims and exclude say.
 func (o *op) reduced(name string, x *graph.Value) *graph.Value {
 	axes, all := o.reducedAxes(x, "axis")
 	keep := o.flag("keepdims", false)
@@ -89,7 +89,20 @@ func (o *op) reduced(name string, x *graph.Value) *graph.Value {
 	return o.legacyScalar(o.reduce(name, x, keep, axes...), all && !keep)
 }
 
+// legacyScalar makes a scalar a vector of one element but under NumPy's names, whatever shapes the symbol follows.
 func (o *op) legacyScalar(y *graph.Value, scalar bool) *graph.Value {
+	if scalar && !o.scalarResult() {
+		return o.unsqueeze(y, 0)
+	}
+	return y
+}
+
+func (o *op) scalarResult() bool {
+	return o.sym.NumPy && (strings.HasPrefix(o.kind, "_np_") || strings.HasPrefix(o.kind, "_npi_"))
+}
+
+// shapeScalar makes a scalar a vector of one element where the symbol does not follow NumPy's shapes.
+func (o *op) shapeScalar(y *graph.Value, scalar bool) *graph.Value {
 	if scalar && !o.sym.NumPy {
 		return o.unsqueeze(y, 0)
 	}
@@ -175,7 +188,7 @@ func creationOperators() map[string]operator {
 	}
 	named(table, constant(0), "_zeros", "_npi_zeros", "zeros")
 	named(table, constant(1), "_ones", "_npi_ones", "ones")
-	named(table, single(func(o *op) *graph.Value { return o.filledShape(o.requiredNumber("value")) }), "_full", "full", "_npi_full")
+	named(table, single(func(o *op) *graph.Value { return o.filledShape(o.typed("", "_value", "value")) }), "_full", "full", "_npi_full")
 	like := func(v float64) operator {
 		return single(func(o *op) *graph.Value {
 			o.inputs(1, 1)
@@ -235,6 +248,21 @@ func (o *op) filledShape(v float64) *graph.Value {
 	return y
 }
 
+// typed reads a number that MXNet 2 writes as one of three, of which value_type says which, as in int_value, uint_value and
+// double_value, and versions before under the key old.
+func (o *op) typed(before, after, old string) float64 {
+	if _, ok := o.n.Attr("value_type"); !ok {
+		return o.requiredNumber(old)
+	}
+	kinds := []string{"int", "uint", "double"}
+	kind := o.required("value_type")
+	o.require(kind >= 0 && kind < len(kinds), "value_type is %d", kind)
+	for _, k := range kinds {
+		o.ignore(before + k + after)
+	}
+	return o.requiredNumber(before + kinds[kind] + after)
+}
+
 // maxRange bounds the elements of what is counted up.
 const maxRange = 1 << 24
 
@@ -263,7 +291,12 @@ func arange(o *op) *graph.Value {
 func linspace(o *op) *graph.Value {
 	o.inputs(0, 0)
 	o.ignore("ctx", "infer_range", "repeat")
-	start, stop, n := o.number("start", 0), o.requiredNumber("stop"), o.required("num")
+	start, stop, n := 0.0, o.typed("stop_", "", "stop"), o.required("num")
+	if _, ok := o.n.Attr("value_type"); ok {
+		start = o.typed("start_", "", "start")
+	} else {
+		start = o.number("start", 0)
+	}
 	endpoint := o.flag("endpoint", true)
 	dt := o.dtype("dtype", tensor.Float32)
 	o.ignore("step")

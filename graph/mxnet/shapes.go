@@ -299,7 +299,7 @@ func squeezeAxes(o *op) *graph.Value {
 	}
 	slices.Sort(axes)
 	axes = slices.Compact(axes)
-	if !o.sym.NumPy && len(axes) == o.rank(x) {
+	if !o.scalarResult() && len(axes) == o.rank(x) {
 		axes = axes[:max(len(axes)-1, 0)] // something is left
 	}
 	if len(axes) == 0 {
@@ -313,14 +313,11 @@ func concatAll(o *op) *graph.Value {
 	o.inputs(1, 1<<16)
 	var axis int
 	xs := slices.Clone(o.in)
+	key, def := "dim", 1
+	if _, has := o.n.Attr("dim"); o.kind == "_npi_concatenate" && !has {
+		key, def = "axis", 0
+	}
 	switch o.kind {
-	case "_npi_concatenate":
-		axis = o.integer("axis", 0)
-		if text, has := o.n.Attr("axis"); has && text == "None" { // all elements behind each other
-			for i := range xs {
-				xs[i] = o.reshape(xs[i], rest)
-			}
-		}
 	case "_rnn_param_concat", "_npi_rnn_param_concat":
 		if axis = o.integer("dim", 1); axis == 0 {
 			if joined := o.joined(xs); joined != nil {
@@ -328,7 +325,13 @@ func concatAll(o *op) *graph.Value {
 			}
 		}
 	default:
-		axis = o.integer("dim", 1)
+		axis = o.integer(key, def)
+		if text, has := o.n.Attr(key); has && text == "None" { // all elements behind each other
+			axis = 0
+			for i := range xs {
+				xs[i] = o.reshape(xs[i], rest)
+			}
+		}
 	}
 	for i := 1; i < len(xs); i++ {
 		_, xs[i] = o.unified(xs[0], xs[i])
@@ -375,16 +378,21 @@ const maxParts = 1 << 12
 func sliceChannel(o *op) []*graph.Value {
 	o.inputs(1, 1)
 	n, axis, squeeze := o.required("num_outputs"), o.integer("axis", 1), o.flag("squeeze_axis", false)
-	return o.equalParts(o.input(0), n, axis, squeeze)
+	return o.equalParts(o.input(0), n, axis, squeeze, false)
 }
 
-// equalParts cuts an axis into n pieces of one size.
-func (o *op) equalParts(x *graph.Value, n, axis int, squeeze bool) []*graph.Value {
+// equalParts cuts an axis into n pieces of one size, which uneven lets differ by one element, the longer ones first.
+func (o *op) equalParts(x *graph.Value, n, axis int, squeeze, uneven bool) []*graph.Value {
 	o.require(n > 0 && n <= maxParts, "%d pieces", n)
 	if s := x.Type.Shape; s != nil {
 		axis = o.axisOf(axis, len(s))
-		if d, ok := s[axis].Const(); ok {
-			o.require(d%int64(n) == 0, "%d elements in %d pieces", d, n)
+		if d, ok := s[axis].Const(); ok && d%int64(n) != 0 {
+			o.require(uneven && !squeeze, "%d elements in %d pieces", d, n)
+			sizes := slices.Repeat([]int64{d / int64(n)}, n)
+			for i := range d % int64(n) {
+				sizes[i]++
+			}
+			return slices.Clone(o.calls("", "Split", n, attrs(graph.IntAttr("axis", int64(axis))), x, o.ints(sizes...)))
 		}
 	}
 	out := []*graph.Value{x}
@@ -400,14 +408,14 @@ func (o *op) equalParts(x *graph.Value, n, axis int, squeeze bool) []*graph.Valu
 	return out
 }
 
-// splitParts cuts an axis into sections of one size, or where indices say; the first of these is where the first piece begins.
+// splitParts cuts an axis into sections of one size, nearly where that cannot be, or where indices say; the first of these is where the first piece begins.
 func splitParts(o *op) []*graph.Value {
 	o.inputs(1, 1)
 	indices, _ := o.list("indices")
 	axis, sections, squeeze := o.integer("axis", 1), o.integer("sections", 0), o.flag("squeeze_axis", false)
 	x := o.input(0)
 	if sections > 0 {
-		return o.equalParts(x, sections, axis, squeeze)
+		return o.equalParts(x, sections, axis, squeeze, true)
 	}
 	o.require(len(indices) > 0 && len(indices) <= maxParts, "%d pieces", len(indices))
 	axis = o.axisOf(axis, o.rank(x))
@@ -561,18 +569,30 @@ func tile(o *op) *graph.Value {
 	return o.call("Tile", nil, x, o.ints(ints64(reps)...))
 }
 
-// repeat repeats every element along an axis, or of all where there is none.
+// repeat repeats every element along an axis, or of all where there is none, each as often as the others or so often as its number
+// in a list says.
 func repeat(o *op) *graph.Value {
 	o.inputs(1, 1)
 	x := o.input(0)
-	n := o.required("repeats")
-	o.require(n >= 1, "%d repeats", n)
+	list, _ := o.list("repeats")
+	o.require(len(list) > 0, "repeats is missing")
 	axis, ok := o.optional("axis")
 	if !ok {
 		x, axis = o.reshape(x, rest), 0
 	}
 	rank := o.rank(x)
 	axis = o.axisOf(axis, rank)
+	if len(list) > 1 {
+		o.require(len(list) == o.static(x, axis), "%d repeats of %d elements", len(list), o.static(x, axis))
+		var places []int64
+		for i, n := range list {
+			o.require(n >= 0 && n <= maxRange-len(places), "%d repeats", n)
+			places = append(places, slices.Repeat([]int64{int64(i)}, n)...)
+		}
+		return o.call("Gather", attrs(graph.IntAttr("axis", int64(axis))), x, o.ints(places...))
+	}
+	n := list[0]
+	o.require(n >= 1, "%d repeats", n)
 	reps := slices.Repeat([]int64{1}, rank+1)
 	reps[axis+1] = int64(n)
 	dims := o.dims(x)

@@ -6,7 +6,7 @@ CASE-outputs.npz, where CASE is the operator's name and a number. cases.json say
 itself failed, which operators got no case, and which names this version of MXNet does not know. Every operator has a process of
 its own: some end MXNet's.
 
-It needs mxnet 1.9.1 with numpy 1.23 and Python 3.11.
+It needs mxnet 1.9.1, or 2.0.0b1 for the operators that only MXNet 2 has, with numpy 1.23 and Python 3.11.
 """
 import ctypes
 import json
@@ -22,6 +22,10 @@ warnings.simplefilter("ignore")
 import mxnet as mx  # noqa: E402
 from mxnet._ctypes.ndarray import _imperative_invoke  # noqa: E402
 from mxnet.base import _LIB, SymbolHandle, c_str, c_str_array, check_call, mx_uint  # noqa: E402
+
+VERSION = 20000 if mx.__version__.startswith("2.") else 10901  # as symbols say it
+if VERSION >= 20000:
+    mx.npx.reset_np()  # NumPy's shapes for its names alone, as in MXNet 1
 
 FLOATS = ("float32", "float16")
 rng = None
@@ -476,9 +480,10 @@ def concat(op):
 
 @of("_npi_concatenate")
 def np_concat(op):
-    yield [real(2, 3), real(4, 3)], {"axis": 0, "num_args": 2}
-    yield [real(2, 3), real(4, 3)], {"axis": None, "num_args": 2}
-    yield [real(2, 3), real(2, 1)], {"axis": -1, "num_args": 2}
+    key = "axis" if VERSION < 20000 else "dim"
+    yield [real(2, 3), real(4, 3)], {key: 0, "num_args": 2}
+    yield [real(2, 3), real(4, 3)], {key: None, "num_args": 2}
+    yield [real(2, 3), real(2, 1)], {key: -1, "num_args": 2}
 
 
 @of("_rnn_param_concat", "_npi_rnn_param_concat", "_npx_rnn_param_concat")
@@ -570,9 +575,9 @@ def repeat(op):
         yield [real(2, 3)], {"repeats": 3}
         yield [real(2, 3, 4)], {"repeats": 2, "axis": -2}
     else:
-        yield [real(2, 3)], {"repeats": (2,), "axis": 1}
+        yield [real(2, 3)], {"repeats": (2,), "axis": 0}
         yield [real(2, 3)], {"repeats": (3,)}
-        yield [real(2, 3)], {"repeats": (1, 2, 3), "axis": 1}
+        yield [real(3, 2)], {"repeats": (1, 2, 3), "axis": 0}
 
 
 @of("reverse", "flip", "_npi_flip")
@@ -799,8 +804,24 @@ def constants(op):
         yield [], {"shape": (2, 3), "dtype": dtype}
 
 
+def typed(**named):
+    """Numbers as MXNet 2 writes them, in three types of which one counts."""
+    kind = int(rng.randint(0, 3))
+    if kind < 2:
+        named = {k: int(v) for k, v in named.items()}
+    out = {"value_type": kind}
+    for k, v in named.items():
+        for i, t in enumerate(("int", "uint", "double")):
+            out[k.replace("*", t)] = v if i == kind else 0
+    return out
+
+
 @of("_full", "_npi_full", "full")
 def full(op):
+    if op == "_npi_full" and VERSION >= 20000:
+        for _ in range(4):
+            yield [], dict(typed(**{"*_value": 2.5}), shape=(2, 3), dtype="float32")
+        return
     yield [], {"shape": (2, 3), "value": 1.5, "dtype": "float32"}
 
 
@@ -820,6 +841,10 @@ def arange(op):
 
 @of("_linspace", "_npi_linspace")
 def linspace(op):
+    if op == "_npi_linspace" and VERSION >= 20000:
+        for _ in range(4):
+            yield [], dict(typed(**{"start_*": 1.5, "stop_*": 6.0}), num=int(rng.randint(2, 6)), endpoint=choice(True, False), dtype="float32")
+        return
     yield [], {"start": 1, "stop": 2, "num": 7}
     yield [], {"start": 1, "stop": 2, "num": 5, "endpoint": False}
 
@@ -1051,7 +1076,9 @@ def np_norm(op):
 
 @of("_npi_pad")
 def np_pad(op):
-    yield [real(2, 3)], {"pad_width": ((1, 2), (0, 1)), "mode": "constant", "constant_value": 1.5}
+    yield [real(2, 3)], {"pad_width": ((1, 2), (0, 1)), "mode": "constant", "constant_value" if VERSION < 20000 else "constant_values": 1.5}
+    for mode in ("edge", "reflect", "symmetric", "maximum", "minimum"):
+        yield [real(3, 4)], {"pad_width": ((1, 2), (0, 2)), "mode": mode}
 
 
 @of("_npi_nan_to_num")
@@ -1514,6 +1541,12 @@ ALIASES = {"_npi_abs": "abs", "_np_amax": "_np_max", "_np_amin": "_np_min", "_np
            "_npi_isposinf": "_npi_isinf", "_npi_isneginf": "_npi_isinf"}
 
 
+def known():
+    size, names = mx_uint(), ctypes.POINTER(ctypes.c_char_p)()
+    check_call(_LIB.MXListAllOpNames(ctypes.byref(size), ctypes.byref(names)))
+    return {names[i].decode() for i in range(size.value)}
+
+
 def alias(op, name):
     """Makes cases of an operator that is another by a second name."""
     for f in makers.get(name, ()):
@@ -1523,22 +1556,48 @@ def alias(op, name):
 
 for second, first in ALIASES.items():
     alias(second, first)
+for name in known():  # of MXNet 2: the operators of 1.x in the namespaces of NumPy
+    for prefix in ("_npi_", "_npx_"):
+        base = name[len(prefix):]
+        if name.startswith(prefix) and name not in makers:
+            for first in (base, "_np_" + base, "_" + base, "_contrib_" + base, base.title().replace("_", ""), {"slice_channel": "SliceChannel"}.get(base)):
+                alias(name, first)
 for first in list(makers):
     alias("_sparse_" + first, first)
 
 
-def symbol_of(op, arrays, attributes, heads, numpy):
-    """A symbol of one operator, written by hand, so that every name and attribute can be had."""
+def defaults(op):
+    """The attributes of an operator that may be left out, as MXNet writes them when it records what a block computes."""
+    handle, strings = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_char_p)
+    check_call(_LIB.NNGetOpHandle(c_str(op), ctypes.byref(handle)))
+    texts, lists, size = [ctypes.c_char_p() for _ in range(4)], [strings() for _ in range(3)], mx_uint()
+    check_call(_LIB.MXSymbolGetAtomicSymbolInfo(handle, ctypes.byref(texts[0]), ctypes.byref(texts[1]), ctypes.byref(size),
+                                                *[ctypes.byref(x) for x in lists + texts[2:]]))
+    out = {}
+    for i in range(size.value):
+        _, found, v = lists[1][i].decode().partition("default=")
+        if found:
+            out[lists[0][i].decode()] = v.strip("'")
+    return out
+
+
+def symbol_of(op, arrays, attributes, heads, numpy, whole):
+    """A symbol of one operator, written by hand, so that every name and attribute can be had; whole: no attribute is left out."""
+    if whole:
+        attributes = dict(defaults(op), **attributes)
     nodes = [{"op": "null", "name": "in%d" % i, "inputs": []} for i in range(len(arrays))]
     node = {"op": op, "name": "it", "inputs": [[i, 0, 0] for i in range(len(arrays))]}
     if attributes:
         node["attrs"] = {k: v if isinstance(v, str) else str(v) for k, v in attributes.items()}
     nodes.append(node)
-    at = {"mxnet_version": ["int", 10901]}
+    at = {"mxnet_version": ["int", VERSION]}
     if numpy:
         at["is_np_shape"] = ["int", 1]
     return json.dumps({"nodes": nodes, "arg_nodes": list(range(len(arrays))), "node_row_ptr": list(range(len(nodes) + 1)),
                        "heads": [[len(arrays), h, 0] for h in range(heads)], "attrs": at})
+
+
+from_json = getattr(mx.sym, "load_json", None) or mx.sym.fromjson  # as MXNet 2 names it
 
 
 def run(symbol, values, bound=True):
@@ -1548,7 +1607,8 @@ def run(symbol, values, bound=True):
     try:
         if not bound:
             raise mx.base.MXNetError("")
-        executor = symbol.bind(mx.cpu(), {k: v for k, v in arrays.items() if k not in states}, grad_req="null",
+        bind = getattr(symbol, "bind", None) or symbol._bind  # as MXNet 2 names it
+        executor = bind(mx.cpu(), {k: v for k, v in arrays.items() if k not in states}, grad_req="null",
                                aux_states={k: arrays[k] for k in states})
         return [x.asnumpy() for x in executor.forward(is_train=False)]
     except mx.base.MXNetError:
@@ -1570,7 +1630,7 @@ def write(path, symbol, text, inputs, params, options, numpy):
         if "inplace" in options:
             outputs = run_in_place(*options["inplace"], [inputs[k] for k in sorted(inputs)])
         else:
-            symbol = options.get("instead", mx.sym.load_json(text) if symbol is None else symbol)
+            symbol = options.get("instead", from_json(text) if symbol is None else symbol)
             outputs = run(symbol, dict(inputs, **params), "open" not in options)
         if params:
             mx.nd.save(path + "-0000.params", {"arg:" + k: mx.nd.array(v, dtype=v.dtype) for k, v in params.items()})
@@ -1584,6 +1644,7 @@ def write(path, symbol, text, inputs, params, options, numpy):
 
 def cases_of(op):
     """Yields (symbol or None, text, inputs, params, options, numpy) of an operator."""
+    number = 0
     for maker in makers[op]:
         for case in maker(op):
             if getattr(maker, "symbols", False):
@@ -1595,16 +1656,11 @@ def cases_of(op):
                 continue
             arrays, attributes = case[:2]
             options = case[2] if len(case) > 2 else {}
-            text = symbol_of(op, arrays, attributes, options.get("outs", 1), is_np(op))
+            number += 1
+            text = symbol_of(op, arrays, attributes, options.get("outs", 1), is_np(op), number % 2 == 0)
             inputs = {"in%d" % i: a for i, a in enumerate(arrays) if not isinstance(a, Param)}
             params = {"in%d" % i: a.array for i, a in enumerate(arrays) if isinstance(a, Param)}
             yield None, text, inputs, params, options, is_np(op)
-
-
-def known():
-    size, names = mx_uint(), ctypes.POINTER(ctypes.c_char_p)()
-    check_call(_LIB.MXListAllOpNames(ctypes.byref(size), ctypes.byref(names)))
-    return {names[i].decode() for i in range(size.value)}
 
 
 def last_line(e):

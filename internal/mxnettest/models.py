@@ -1,7 +1,8 @@
 """Writes models with MXNet: Gluon's own of images with random weights, a detector's head, language models and a transformer.
 
-models.py OUT NAME... writes into the folder OUT, for each name, NAME-symbol.json and NAME-0000.params by HybridBlock.export, the
-inputs NAME-inputs.npz, and in NAME-outputs.npz what MXNet computes. models.py prints the names that there are.
+models.py OUT SEED NAME... writes into the folder OUT, for each name, NAME-symbol.json and NAME-0000.params by HybridBlock.export, the
+inputs NAME-inputs.npz, and in NAME-outputs.npz what MXNet computes; weights and inputs follow from SEED. models.py prints the names
+that there are.
 
 It needs mxnet 1.9.1 with numpy 1.23 and Python 3.11.
 """
@@ -194,9 +195,9 @@ def make(name):
 NAMES = VISION + ["mobilenetv3", "ssd_resnet18", "ssd_mobilenet", "ssd_vgg16", "lstm_lm", "gru_lm", "transformer"]
 
 
-def save(folder, name):
-    np.random.seed(sum(map(ord, name)))
-    mx.random.seed(7)
+def save(folder, seed, name):
+    np.random.seed(seed + sum(map(ord, name)))
+    mx.random.seed(seed + 6)
     net, inputs = make(name)
     net.initialize(mx.init.Xavier(factor_type="in", magnitude=6))  # so that activations keep their size, and no two scores are the same
     net.hybridize()
@@ -229,5 +230,5 @@ def save(folder, name):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         print("\n".join(NAMES))
-    for model in sys.argv[2:]:
-        save(sys.argv[1], model)
+    for model in sys.argv[3:]:
+        save(sys.argv[1], int(sys.argv[2]), model)

@@ -99,8 +99,9 @@ func (p Python) ModelNames(ctx context.Context) ([]string, error) {
 }
 
 // Model writes a model, its inputs and outputs into dir: NAME-symbol.json, NAME-0000.params, NAME-inputs.npz and NAME-outputs.npz.
-func (p Python) Model(ctx context.Context, dir, name string) error {
-	_, err := p.run(ctx, nil, "", modelsScript, dir, name)
+// Equal seeds give equal weights and inputs.
+func (p Python) Model(ctx context.Context, dir, name string, seed int) error {
+	_, err := p.run(ctx, nil, "", modelsScript, dir, strconv.Itoa(seed), name)
 	return err
 }
 

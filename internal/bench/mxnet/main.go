@@ -139,12 +139,12 @@ func (o *options) files(ctx context.Context, name string) (dir string, remove fu
 		if _, err := os.Stat(filepath.Join(o.dir, name+"-outputs.npz")); err == nil {
 			return o.dir, func() {}, nil
 		}
-		return o.dir, func() {}, o.python.Model(ctx, o.dir, name)
+		return o.dir, func() {}, o.python.Model(ctx, o.dir, name, 1)
 	}
 	if dir, err = os.MkdirTemp("", "carve-bench"); err != nil {
 		return "", nil, err
 	}
-	return dir, func() { os.RemoveAll(dir) }, o.python.Model(ctx, dir, name)
+	return dir, func() { os.RemoveAll(dir) }, o.python.Model(ctx, dir, name, 1)
 }
 
 // model measures one model at every number of threads.
