@@ -74,7 +74,7 @@ func Start(s *serve.Server, o Options) (*Listeners, error) {
 		for _, x := range l.https {
 			_ = x.Close()
 		}
-		for _, x := range l.grpc {
+		for _, x := range append(l.grpc, l.inner) {
 			x.Stop()
 		}
 		l.group.Wait()

@@ -27,13 +27,17 @@ type Options struct {
 	ResourceExhausted bool
 }
 
+// streamWorkers is how many goroutines are kept for calls, since a run grows the stack of a new one several times, which costs more
+// than a small model's run itself. Calls beyond them have goroutines of their own.
+const streamWorkers = 32
+
 // ServerOptions returns what a grpc.Server needs to serve s: the codec, limits of messages and streams, and limits on clients
 // that hold connections open for nothing.
 func ServerOptions(s *serve.Server) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxSendMsgSize(1<<31 - 1),
-		grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(20 * time.Second),
+		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(20 * time.Second),
 		grpc.MaxHeaderListSize(64 << 10), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
