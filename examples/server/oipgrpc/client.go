@@ -18,6 +18,14 @@ type Client struct{ conn grpc.ClientConnInterface }
 // NewClient returns a client on a connection, which stays the caller's.
 func NewClient(conn grpc.ClientConnInterface) *Client { return &Client{conn} }
 
+// DialOptions returns what a grpc.ClientConn wants for tensors: windows in which those of megabytes fit, and no limit on their size.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithInitialWindowSize(1 << 20), grpc.WithInitialConnWindowSize(4 << 20),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1)),
+	}
+}
+
 // Infer asks for a model's outputs. Errors are gRPC's statuses.
 func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, error) {
 	in, err := encodeRequest(r)

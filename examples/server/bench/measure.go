@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carve-dev/carve/internal/bench/clock"
+)
+
+// measured is what a way has shown, by rounds where it is compared with others: all ways run in each.
+type measured struct {
+	alone     []time.Duration // latencies of one caller
+	many      []time.Duration // latencies of many
+	steady    []time.Duration // latencies at 80 % of the rate
+	p50       []float64       // of one caller, in microseconds, by round
+	rate      []float64       // requests a second of many callers, by round
+	processor []float64       // microseconds of processor time a request, of both ends, by round
+	kept      []float64       // requests a second at 80 %, of those that were to be sent, by round
+}
+
+// rounds is how often each way has its turn.
+const rounds = 10
+
+// measure measures a subject and prints a table.
+func (x *subject) measure(ctx context.Context, out io.Writer, set *settings) error {
+	s, err := x.start(ctx, set)
+	defer s.end()
+	if err != nil {
+		return err
+	}
+	if set.way != "" {
+		s.ways = slices.DeleteFunc(s.ways, func(w *way) bool { return w.name != bareLoop && w.name != set.way })
+	}
+	for _, w := range s.ways {
+		for range 20 {
+			if err := w.ask(); err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+		}
+	}
+	for range rounds {
+		for _, w := range s.ways {
+			if err := w.round(set.length/rounds, set.callers); err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+		}
+	}
+	t := &table{x, s.ways, s.sent, set.callers, set.way == ""}
+	t.print(out)
+	return nil
+}
+
+// round is a turn of a way: one caller, then many, then many that ask for 80 % of what they have reached.
+func (w *way) round(length time.Duration, callers int) error {
+	times, _, _, err := many(w.ask, length, 1)
+	if err != nil {
+		return err
+	}
+	w.alone = append(w.alone, times...)
+	w.p50 = append(w.p50, micros(at(times, 50)))
+	times, rate, processor, err := many(w.ask, length, callers)
+	if err != nil || !w.network {
+		w.rate = append(w.rate, rate)
+		return err
+	}
+	w.many, w.rate, w.processor = append(w.many, times...), append(w.rate, rate), append(w.processor, processor)
+	times, kept, err := pace(w.ask, 0.8*rate, length, callers)
+	w.steady, w.kept = append(w.steady, times...), append(w.kept, kept)
+	return err
+}
+
+// many has several callers ask, each again as soon as it is answered. It returns latencies, requests a second, and microseconds of
+// processor time a request.
+func many(ask func() error, length time.Duration, callers int) (all []time.Duration, rate, processor float64, err error) {
+	var group sync.WaitGroup
+	times, errs := make([][]time.Duration, callers), make([]error, callers)
+	begin, used := time.Now(), clock.Process()
+	for i := range callers {
+		group.Go(func() {
+			for now := time.Now(); now.Sub(begin) < length && errs[i] == nil; {
+				errs[i] = ask()
+				end := time.Now()
+				times[i], now = append(times[i], end.Sub(now)), end
+			}
+		})
+	}
+	group.Wait()
+	took, used := time.Since(begin), clock.Process()-used
+	for i := range callers {
+		if errs[i] != nil {
+			return nil, 0, 0, errs[i]
+		}
+		all = append(all, times[i]...)
+	}
+	n := float64(len(all))
+	return all, n / took.Seconds(), micros(used) / n, nil
+}
+
+// pace has several callers ask at a steady rate together. It returns latencies, and how much of the rate they kept: callers that are
+// late, because all wait for answers, do not make up for it.
+func pace(ask func() error, rate float64, length time.Duration, callers int) (all []time.Duration, kept float64, err error) {
+	var group sync.WaitGroup
+	var next atomic.Int64
+	times, errs := make([][]time.Duration, callers), make([]error, callers)
+	begin, step := time.Now(), time.Duration(1e9/rate)
+	for i := range callers {
+		group.Go(func() {
+			for errs[i] == nil {
+				due := time.Duration(next.Add(1)) * step
+				if due >= length {
+					return
+				}
+				gone := time.Since(begin)
+				time.Sleep(due - gone)
+				if late := gone - due; late > step { // those that are missed are left out
+					next.Add(int64(late / step))
+				}
+				now := time.Now()
+				errs[i] = ask()
+				times[i] = append(times[i], time.Since(now))
+			}
+		})
+	}
+	group.Wait()
+	for i := range callers {
+		all, err = append(all, times[i]...), errors.Join(err, errs[i])
+	}
+	return all, float64(len(all)) / (rate * length.Seconds()), err
+}
+
+// at returns a percentile; 0 where there are no times.
+func at(times []time.Duration, percent float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(times)
+	slices.Sort(sorted)
+	return sorted[min(int(float64(len(sorted))*percent/100), len(sorted)-1)]
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

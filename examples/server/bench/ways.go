@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc"
+
+	"github.com/carve-dev/carve/examples/server/listen"
+	"github.com/carve-dev/carve/examples/server/oip"
+	"github.com/carve-dev/carve/examples/server/oipgrpc"
+	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/examples/server/rest"
+	"github.com/carve-dev/carve/examples/server/serve"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// The ways by name.
+const (
+	bareLoop     = "bare loop"
+	queued       = "queue and loop"
+	loopback     = "loopback alone"
+	bareGRPC     = "gRPC echo alone"
+	plainBinary  = "HTTP, plain client"
+	clientBinary = "HTTP, net/http"
+	gRPC         = "gRPC"
+	sharedGRPC   = "gRPC, HTTP's port"
+)
+
+// way is one way to have a request answered.
+type way struct {
+	name    string
+	network bool
+	ask     func() error
+	measured
+}
+
+// request returns a request of zeros, its inputs and its size; open dims are 1.
+func request(v *repository.Version) (*oip.Request, map[string]tensor.Value, int, error) {
+	q, inputs, size := &oip.Request{Model: v.Name}, map[string]tensor.Value{}, 0
+	for _, p := range v.Inputs {
+		shape := make([]int, len(p.Shape))
+		for i, d := range p.Shape {
+			shape[i] = max(1, int(d))
+		}
+		t, err := tensor.New(p.DType, shape...)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		inputs[p.Name], size = t, size+t.NumBytes()
+		q.Inputs = append(q.Inputs, oip.Named{Name: p.Name, Tensor: t})
+	}
+	return q, inputs, size, nil
+}
+
+// stage is a subject that is served, with the ways to ask it.
+type stage struct {
+	ways  []*way
+	sent  int // bytes of a request's tensors
+	close []func()
+}
+
+func (s *stage) end() {
+	for i := len(s.close) - 1; i >= 0; i-- {
+		s.close[i]()
+	}
+}
+
+// start starts a server of the subject. The stage is to be ended, with an error too.
+func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error) {
+	s = &stage{}
+	later := func(f func()) { s.close = append(s.close, f) }
+	models, name, err := x.open(ctx, set)
+	if err != nil {
+		return s, err
+	}
+	later(func() { _ = models.Close(ctx) })
+	v, err := models.Acquire(ctx, name, "")
+	if err != nil {
+		return s, err
+	}
+	later(v.Release)
+	server := serve.New(models, serve.Options{})
+	l, err := listen.Start(server, listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
+	if err != nil {
+		return s, err
+	}
+	later(func() { _ = l.Shutdown(ctx, 0) })
+	q, inputs, sent, err := request(v)
+	if err != nil {
+		return s, err
+	}
+	s.sent = sent
+	first, err := v.Program().Run(ctx, inputs)
+	if err != nil {
+		return s, err
+	}
+	back := 0
+	for _, o := range first {
+		if t, ok := o.(*tensor.Tensor); ok {
+			back += t.NumBytes()
+		}
+	}
+	s.ways = append(s.ways, &way{name: bareLoop, ask: func() error { _, err := v.Program().Run(ctx, inputs); return err }},
+		&way{name: queued, ask: func() error { _, _, err := v.Run(ctx, 0, inputs); return err }})
+	trips, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return s, err
+	}
+	go serveEcho(trips, sent, back)
+	e := newEcho(trips.Addr().String(), sent, back)
+	later(func() { _ = trips.Close(); closeAll(e.conns) })
+	s.ways = append(s.ways, &way{name: loopback, network: true, ask: e.ask})
+	if err := s.overGRPC(ctx, l, server, q); err != nil {
+		return s, err
+	}
+	return s, s.overHTTP(ctx, l, q)
+}
+
+// overHTTP adds the ways over HTTP.
+func (s *stage) overHTTP(ctx context.Context, l *listen.Listeners, q *oip.Request) error {
+	at := l.Addr("http").String()
+	plain, err := newPlainHTTP(at, func(base string) error {
+		_, err := (&rest.Client{Base: base}).Infer(ctx, q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	pool := &http.Transport{MaxIdleConnsPerHost: maxIdle, DisableCompression: true, WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10}
+	h := &rest.Client{Base: "http://" + at, HTTP: &http.Client{Transport: pool}}
+	s.close = append(s.close, pool.CloseIdleConnections, func() { closeAll(plain.conns) })
+	s.ways = append(s.ways, &way{name: plainBinary, network: true, ask: plain.ask},
+		&way{name: clientBinary, network: true, ask: func() error { _, err := h.Infer(ctx, q); return err }})
+	return nil
+}
+
+// overGRPC adds the ways over gRPC, an echo of the same messages among them.
+func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, server *serve.Server, q *oip.Request) error {
+	question, answer, err := messages(ctx, l.Addr("grpc").String(), q)
+	if err != nil {
+		return err
+	}
+	bare, at, err := answering(func([]byte) ([]byte, error) { return answer, nil }, oipgrpc.ServerOptions(server)...)
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, bare.Stop)
+	conn, err := connect(at.Addr().String())
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, func() { _ = conn.Close() })
+	s.ways = append(s.ways, &way{name: bareGRPC, network: true, ask: func() error {
+		var a []byte
+		return conn.Invoke(ctx, inferMethod, &question, &a, grpc.ForceCodecV2(rawCodec{}))
+	}})
+	for _, of := range []struct{ name, port string }{{gRPC, "grpc"}, {sharedGRPC, "http"}} {
+		conn, err := connect(l.Addr(of.port).String())
+		if err != nil {
+			return err
+		}
+		s.close = append(s.close, func() { _ = conn.Close() })
+		g := oipgrpc.NewClient(conn)
+		s.ways = append(s.ways, &way{name: of.name, network: true, ask: func() error { _, err := g.Infer(ctx, q); return err }})
+	}
+	return nil
+}
