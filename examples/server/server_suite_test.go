@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -8,8 +9,22 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// TestMain is the command itself in processes that specs start from the program of the tests.
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Specs with the label slow run where a filter asks for them.
 func TestServer(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute) // of a machine that does other things
-	RunSpecs(t, "server")
+	suite, reporter := GinkgoConfiguration()
+	if suite.LabelFilter == "" {
+		suite.LabelFilter = "!slow"
+	}
+	RunSpecs(t, "server", suite, reporter)
 }

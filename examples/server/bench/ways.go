@@ -142,7 +142,7 @@ func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, server *serve
 	if err != nil {
 		return err
 	}
-	bare, at, err := answering(func([]byte) ([]byte, error) { return answer, nil }, oipgrpc.ServerOptions(server)...)
+	bare, at, err := answering(func([]byte) ([]byte, error) { return answer, nil }, oipgrpc.ServerOptions(server, oipgrpc.Options{})...)
 	if err != nil {
 		return err
 	}

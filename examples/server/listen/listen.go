@@ -40,7 +40,8 @@ type Options struct {
 
 	// TooManyRequests tells a full queue from a server that is away: 429 and ResourceExhausted.
 	TooManyRequests bool
-	// BodyTimeout is how long a body may take to arrive; 0 means the default of package rest.
+	// BodyTimeout is how long a body or a gRPC call's message may take to arrive, and at most how long a header; 0 means the defaults
+	// of packages rest and oipgrpc.
 	BodyTimeout time.Duration
 	Log         *slog.Logger // of connections; nil discards it
 }
@@ -58,6 +59,22 @@ type Listeners struct {
 	group sync.WaitGroup
 	log   *slog.Logger
 	once  sync.Once
+
+	patience time.Duration // with headers
+}
+
+// calls returns the settings of gRPC.
+func (o Options) calls() oipgrpc.Options {
+	return oipgrpc.Options{ResourceExhausted: o.TooManyRequests, MessageTimeout: o.BodyTimeout}
+}
+
+// patience returns how long a header may take to arrive.
+func (o Options) patience() time.Duration {
+	const most = 10 * time.Second
+	if o.BodyTimeout > 0 {
+		return min(o.BodyTimeout, most)
+	}
+	return most
 }
 
 // Start opens the ports. When it returns they take connections. Stop them with Shutdown.
@@ -85,6 +102,7 @@ func Start(s *serve.Server, o Options) (*Listeners, error) {
 
 func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 	both := l.both(s, o)
+	l.patience = o.patience()
 	if err := l.http("http", o.HTTP, both, secure); err != nil {
 		return err
 	}
@@ -109,12 +127,12 @@ func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 	if err != nil {
 		return err
 	}
-	options := append(oipgrpc.ServerOptions(s), o.Interceptors...)
+	options := append(oipgrpc.ServerOptions(s, o.calls()), o.Interceptors...)
 	if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	alone := grpc.NewServer(options...)
-	oipgrpc.Register(alone, s, oipgrpc.Options{ResourceExhausted: o.TooManyRequests})
+	oipgrpc.Register(alone, s, o.calls())
 	l.grpc = append(l.grpc, alone)
 	l.addrs["grpc"] = at.Addr()
 	l.group.Go(func() {
@@ -127,8 +145,9 @@ func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 
 // both returns a handler of REST and gRPC.
 func (l *Listeners) both(s *serve.Server, o Options) http.Handler {
-	calls := grpc.NewServer(append(oipgrpc.ServerOptions(s), o.Interceptors...)...)
-	oipgrpc.Register(calls, s, oipgrpc.Options{ResourceExhausted: o.TooManyRequests})
+	calls := grpc.NewServer(append(oipgrpc.ServerOptions(s, o.calls()), o.Interceptors...)...)
+	oipgrpc.Register(calls, s, o.calls())
+	remote := oipgrpc.Handler(calls, o.calls())
 	l.inner = calls
 	plain := rest.Handler(s, rest.Options{TooManyRequests: o.TooManyRequests, BodyTimeout: o.BodyTimeout})
 	if o.Wrap != nil {
@@ -136,7 +155,7 @@ func (l *Listeners) both(s *serve.Server, o Options) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			calls.ServeHTTP(w, r)
+			remote.ServeHTTP(w, r)
 			return
 		}
 		plain.ServeHTTP(w, r)
@@ -158,8 +177,8 @@ func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Confi
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Handler: h, Protocols: &protocols, TLSConfig: secure, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: 64 << 10,
+		Handler: l.bounded(h), Protocols: &protocols, TLSConfig: secure, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: l.patience, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: 64 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1024, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,
 			MaxReadFrameSize: 256 << 10, SendPingTimeout: 30 * time.Second, PingTimeout: 30 * time.Second,
@@ -185,6 +204,22 @@ func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Confi
 		}
 	})
 	return nil
+}
+
+// bounded gives what is left of a body when a handler has answered, or does not read it, as long as a header to arrive: net/http reads
+// it before the connection's next request, without a bound in time. Handlers that read bodies set deadlines of their own. A stream of HTTP/2
+// ends with its handler.
+func (l *Listeners) bounded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor > 1 || r.Body == http.NoBody {
+			h.ServeHTTP(w, r)
+			return
+		}
+		c := http.NewResponseController(w)
+		_ = c.SetReadDeadline(time.Now().Add(l.patience)) // there is one for connections
+		h.ServeHTTP(w, r)
+		_ = c.SetReadDeadline(time.Now().Add(l.patience))
+	})
 }
 
 // Addr returns the address of a port: "http", "grpc", "metrics" or "pprof"; nil where it is closed.

@@ -25,6 +25,9 @@ import (
 type Options struct {
 	// ResourceExhausted answers a full queue with that status, not with Unavailable as Triton does.
 	ResourceExhausted bool
+	// MessageTimeout is how long the message of a call that has but one may take to arrive, and a connection to open; 0 means 30
+	// seconds. Streams stay open.
+	MessageTimeout time.Duration
 }
 
 // streamWorkers is how many goroutines are kept for calls, since a run grows the stack of a new one several times, which costs more
@@ -33,11 +36,11 @@ const streamWorkers = 32
 
 // ServerOptions returns what a grpc.Server needs to serve s: the codec, limits of messages and streams, and limits on clients
 // that hold connections open for nothing.
-func ServerOptions(s *serve.Server) []grpc.ServerOption {
+func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(newCodec()), o.tapped(),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxSendMsgSize(1<<31 - 1),
-		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(20 * time.Second),
+		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
 		grpc.MaxHeaderListSize(64 << 10), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -72,7 +75,9 @@ func unary[In, Out any](x *service, name string, fresh func() In, f func(context
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (_ any, err error) {
 		defer caught(&err)
 		in := fresh()
-		if err := decode(in); err != nil {
+		err = decode(in)
+		arrived(ctx)
+		if err != nil {
 			return nil, err
 		}
 		handle := func(ctx context.Context, in any) (any, error) {
@@ -287,6 +292,7 @@ func (x *service) answer(ctx context.Context, c *call) (mem.BufferSlice, error) 
 // stream answers calls one after the other, each with error_message 1 or infer_response 2, as Triton does.
 func (x *service) stream(stream grpc.ServerStream) (err error) {
 	defer caught(&err)
+	arrived(stream.Context())
 	for {
 		c := &call{}
 		if err := stream.RecvMsg(c); err != nil {
