@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,9 +13,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/carve-dev/carve"
-	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/onnxruntimetest"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
@@ -29,96 +26,15 @@ var (
 // made runs a script of testdata, which writes a folder for each case, and skips the spec where a tool is absent.
 func made(ctx context.Context, script string, args ...string) []string {
 	GinkgoHelper()
-	if err := exec.CommandContext(ctx, "python3", "-c", "import numpy, onnx, onnxruntime").Run(); err != nil {
-		Skip("python3 with onnxruntime is not on this machine")
+	models, left, err := onnxruntimetest.Make(ctx, "numpy, onnx, onnxruntime", filepath.Join("testdata", script), GinkgoT().TempDir(), args...)
+	if errors.Is(err, onnxruntimetest.ErrAbsent) {
+		Skip(err.Error())
 	}
-	dir := GinkgoT().TempDir()
-	cmd := exec.CommandContext(ctx, "python3", append([]string{filepath.Join("testdata", script), dir}, args...)...)
-	out, err := cmd.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(out))
-	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "left out:") { // for want of a package of Python
-			AddReportEntry(strings.TrimSpace(line), ReportEntryVisibilityAlways)
-		}
-	}
-	models, err := filepath.Glob(filepath.Join(dir, "*", "model.onnx"))
 	Expect(err).NotTo(HaveOccurred())
+	for _, line := range left {
+		AddReportEntry(line, ReportEntryVisibilityAlways)
+	}
 	return models
-}
-
-// tensors reads the files NAME_0.pb, NAME_1.pb … of a folder.
-func tensors(dir, name string) ([]tensor.Named, error) {
-	var out []tensor.Named
-	for i := 0; ; i++ {
-		b, err := os.ReadFile(filepath.Join(dir, name+"_"+strconv.Itoa(i)+".pb"))
-		if errors.Is(err, os.ErrNotExist) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		n, t, err := tensor.ParseProto(b, nil)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, tensor.Named{Name: n, Tensor: t})
-	}
-}
-
-// results runs a model on the inputs beside it.
-func results(ctx context.Context, path string, backends ...string) (map[string]tensor.Value, error) {
-	in, err := tensors(filepath.Join(filepath.Dir(path), "test_data_set_0"), "input")
-	if err != nil {
-		return nil, err
-	}
-	m, err := carve.Open(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = m.Close() }()
-	list := make([]backend.Config, len(backends))
-	for i, name := range backends {
-		list[i].Name = name
-	}
-	p, err := carve.Compile(ctx, m, &carve.Options{Backends: list, Verify: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = p.Close() }()
-	feeds := map[string]tensor.Value{}
-	for _, x := range in {
-		feeds[x.Name] = x.Tensor
-	}
-	return p.Run(ctx, feeds)
-}
-
-// apart returns how two tensors differ: elements of floating-point types by more than a thousandth of themselves and what float32 loses,
-// integers by more than step.
-func apart(got tensor.Value, want *tensor.Tensor, step float64) error {
-	t, ok := got.(*tensor.Tensor)
-	if !ok || t.DType != want.DType || fmt.Sprint(t.Shape) != fmt.Sprint(want.Shape) {
-		return fmt.Errorf("%v, expected %v", got, want)
-	}
-	if t.DType == tensor.String {
-		if fmt.Sprint(t.Strings) != fmt.Sprint(want.Strings) {
-			return fmt.Errorf("%q, expected %q", t.Strings, want.Strings)
-		}
-		return nil
-	}
-	a, b := make([]float64, t.Len()), make([]float64, t.Len())
-	if err := errors.Join(tensor.Decode(a, t), tensor.Decode(b, want)); err != nil {
-		return err
-	}
-	for i := range a {
-		most := step
-		if t.DType.IsFloat() {
-			most = 1e-3*math.Abs(b[i]) + 1e-5
-		}
-		if !(math.Abs(a[i]-b[i]) <= most) && !(a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i])) {
-			return fmt.Errorf("element %d is %v, expected %v", i, a[i], b[i])
-		}
-	}
-	return nil
 }
 
 var _ = Describe("beside ONNX Runtime", Label("onnxruntime"), func() {
@@ -164,16 +80,16 @@ var _ = Describe("beside ONNX Runtime", Label("onnxruntime"), func() {
 
 // same compares the results of a single operator.
 func same(ctx context.Context, path string, backends []string) error {
-	want, err := tensors(filepath.Join(filepath.Dir(path), "test_data_set_0"), "output")
+	want, err := onnxruntimetest.Wanted(path)
 	if err != nil {
 		return err
 	}
-	got, err := results(ctx, path, backends...)
+	got, err := onnxruntimetest.Results(ctx, path, backends...)
 	if err != nil {
 		return err
 	}
 	for _, w := range want {
-		if err := apart(got[w.Name], w.Tensor, 1); err != nil {
+		if err := onnxruntimetest.Apart(got[w.Name], w.Tensor, 1); err != nil {
 			return fmt.Errorf("%s: %w", w.Name, err)
 		}
 	}
@@ -184,20 +100,20 @@ func same(ctx context.Context, path string, backends []string) error {
 // from the model that was not quantised.
 func near(ctx context.Context, path string) error {
 	dir := filepath.Dir(path)
-	want, err := tensors(filepath.Join(dir, "test_data_set_0"), "output")
+	want, err := onnxruntimetest.Wanted(path)
 	if err != nil {
 		return err
 	}
-	float, err := tensors(dir, "float")
+	float, err := onnxruntimetest.Tensors(dir, "float")
 	if err != nil {
 		return err
 	}
-	got, err := results(ctx, path)
+	got, err := onnxruntimetest.Results(ctx, path)
 	if err != nil {
 		return err
 	}
 	for i, w := range want {
-		if apart(got[w.Name], w.Tensor, 0) == nil {
+		if onnxruntimetest.Apart(got[w.Name], w.Tensor, 0) == nil {
 			continue
 		}
 		t, ok := got[w.Name].(*tensor.Tensor)
