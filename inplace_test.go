@@ -143,3 +143,68 @@ var _ = Describe("a cache in one place", func() {
 		Expect(err).To(MatchError(ContainSubstring(`bad output "y": cannot lie in the place of x`)))
 	})
 })
+
+// grouped is a step of decoding by GroupQueryAttention, in which mask has a column for each token so far. The length of the caches is
+// their operands', where that is not less.
+const grouped = `graph {
+  opset 18
+  opset "com.microsoft" 1
+  input %%q: f32[batch,rows,16]
+  input %%k: f32[batch,rows,8]
+  input %%v: f32[batch,rows,8]
+  input %%past_k: f32[batch,1,%[1]s,8]
+  input %%past_v: f32[batch,1,%[1]s,8]
+  input %%lengths: i32[batch]
+  input %%mask: bool[batch,total]
+  const %%at = i64[1]{1}
+  %%dims = Shape(%%mask)
+  %%n = Gather(%%dims, %%at)
+  %%total = Cast(%%n; to=6)
+  %%y, %%present_k, %%present_v = com.microsoft::GroupQueryAttention(%%q, %%k, %%v, %%past_k, %%past_v, %%lengths, %%total; num_heads=2, kv_num_heads=1)
+  output %%y
+  output %%present_k
+  output %%present_v
+}`
+
+var _ = DescribeTable("a cache of GroupQueryAttention in one place", func(ctx SpecContext, rows string, room int, o *carve.Options) {
+	const batch = 2
+	m := carve.FromGraph(graphOf(fmt.Sprintf(grouped, rows)))
+	defer m.Close()
+	plain := mustCompile(ctx, m, &carve.Options{Backends: onReference})
+	defer plain.Close()
+	o.InPlace = pairs
+	p := mustCompile(ctx, m, o)
+	defer p.Close()
+	cache := []*tensor.Tensor{wave(batch, 1, room, 8), wave(batch, 1, room, 8)}
+	past := 0
+	for step, n := range []int{4, 1, 1, 1, 1} {
+		part := func(i, rows int) *tensor.Tensor {
+			if room == 12 { // all of the cache is an operand and a result
+				rows = room
+			}
+			return must(cache[i].Slice(2, 0, rows))
+		}
+		lengths := []int32{int32(past + n - 1), int32(past + n - 1)}
+		if past > 0 && room == 12 {
+			lengths[1]-- // the other row is a token behind
+		}
+		q := wave(batch, n, 16)
+		in := []*tensor.Tensor{q, wave(batch, n, 8), wave(batch, n, 8), part(0, past), part(1, past), tensor.From(lengths, batch), tensor.From(make([]bool, batch*(past+n)), batch, past+n)}
+		feeds := map[string]tensor.Value{}
+		for i, name := range []string{"q", "k", "v", "past_k", "past_v", "lengths", "mask"} {
+			feeds[name] = must(in[i].Clone())
+		}
+		want, err := plain.Run(ctx, feeds)
+		Expect(err).NotTo(HaveOccurred())
+		y := wave(batch, n, 16)
+		Expect(p.RunInto(ctx, in, []*tensor.Tensor{y, part(0, past+n), part(1, past+n)})).To(Succeed())
+		past += n
+		got := map[string]tensor.Value{"y": y, "present_k": must(part(0, past).Clone()), "present_v": must(part(1, past).Clone())}
+		Expect(apart(got, want)).To(BeEmpty(), "step %d", step)
+	}
+},
+	Entry("grows", "past", 10, &carve.Options{Verify: true, Strict: true}),
+	Entry("has room for all", "12", 12, &carve.Options{Verify: true, Strict: true}),
+	Entry("has room for all, of any length", "past", 12, &carve.Options{Poison: true, Strict: true}),
+	Entry("has room for all, on the reference kernels", "12", 12, &carve.Options{Backends: onReference}),
+)

@@ -191,7 +191,7 @@ func (c *compilation) infer() error {
 	if err != nil {
 		return err
 	}
-	if err := microsoft.Expand(c.g); err != nil {
+	if err := microsoft.Expand(c.g, c.hasKernel); err != nil {
 		return err
 	}
 	for _, w := range wrong[:min(len(wrong), mostDeclared)] {
@@ -206,6 +206,20 @@ func (c *compilation) infer() error {
 		c.shapes = graph.NewShapeChecks(c.g) // simplification may remove the node that would fail
 	}
 	return nil
+}
+
+// hasKernel reports whether a backend on host memory, in front of which no other device stands, runs a node as it is.
+func (c *compilation) hasKernel(n *graph.Node) bool {
+	for _, b := range c.backends {
+		info, devices := b.Info(), b.Devices()
+		if info.Oracle || len(devices) > 0 && !devices[0].ID().IsHost() {
+			return false
+		}
+		if property.Allowed(c.o.Pins, n, info.Name) == nil && b.Supports(n).Reason == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *compilation) simplify() error {

@@ -88,8 +88,8 @@ type Options struct {
 	// InPlace says which outputs RunInto may be given in the place of an input, by the input's name: what a cache holds so far, and
 	// what it holds then. Both are of one element type and of equal dims but for at most one axis. They may overlap where they
 	// begin at one address and have the same strides, compact from that axis on, as Slice makes them of a longer tensor. Where the output
-	// is the input with something behind it, a Concat of both in a group of backend "cpu", nothing of the input is copied. Otherwise
-	// the output is written when the run is over. Compile's errors wrap ErrInput and ErrOutput.
+	// is the input with something behind it, a Concat of both or a cache of GroupQueryAttention in a group of backend "cpu", nothing of
+	// the input is copied. Otherwise the output is written when the run is over. Compile's errors wrap ErrInput and ErrOutput.
 	InPlace map[string]string
 	// MaxArenaBytes bounds the memory of one session; 0 means no bound. Beyond it Run fails with ErrMemoryLimit. It counts
 	// arenas, and beside them what depends on data: late results, sequences and maps, the state of loops and what they

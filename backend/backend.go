@@ -121,7 +121,8 @@ type Requirements struct {
 	Buffers []Buffer  // intermediate values and workspace, in the device's memory
 	InPlace []InPlace // pairs that may share storage
 	// Extends are pairs of ports with Strided of which the output begins with the input, along one axis. The caller may give both
-	// at one address, with the same strides: then the instance writes only what is behind the input, and nothing of that.
+	// at one address, with the same strides: then the instance writes what is behind the input, and nothing of that but elements that
+	// are other ones in the output.
 	Extends []InPlace
 	NoReuse bool       // the buffers must not share memory with each other
 	Labels  []StepInfo // one per sub-step, for profiles; may be nil

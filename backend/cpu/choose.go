@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -26,11 +27,20 @@ var choosers = map[string]func(c *choice) error{
 	"NonMaxSuppression": suppress,
 	"ConstantOfShape":   fillShape,
 	"Concat":            concatRun,
+	operators.Of(microsoft.Domain, "GroupQueryAttention"): chooseGroupQuery,
 }
 
 // chooses reports whether a node is run by a chooser: it has one, and the shape of a result depends on data.
 func chooses(n *graph.Node) bool {
-	return n.Op.Domain == "" && choosers[n.Op.Name] != nil && place.Unfounded(n) != nil
+	return chooserOf(n) != nil && place.Unfounded(n) != nil
+}
+
+// chooserOf returns what runs a node's operator so, nil for none.
+func chooserOf(n *graph.Node) func(c *choice) error {
+	if n.Op.Domain == "" {
+		return choosers[n.Op.Name]
+	}
+	return choosers[operators.Of(n.Op.Domain, n.Op.Name)]
 }
 
 // alone keeps such nodes out of the groups of others.
@@ -51,12 +61,13 @@ type choosing struct {
 	results  []int // for each result of the node, the group's output, -1 for what nobody reads
 	reqs     backend.Requirements
 	threads  int
+	e        *executable
 }
 
 // specializeChoosing returns the instance of a group of one node that chooses.
 func (e *executable) specializeChoosing(b graph.Bindings) (backend.Instance, error) {
 	n := e.order[0]
-	in := &choosing{n: n, run: choosers[n.Op.Name], threads: e.threads}
+	in := &choosing{n: n, run: chooserOf(n), threads: e.threads, e: e}
 	data := map[*graph.Value]func(a *backend.RunArgs) *tensor.Tensor{}
 	for i, v := range e.sub.Inputs {
 		data[v] = func(a *backend.RunArgs) *tensor.Tensor { return a.Inputs[i] }
@@ -105,9 +116,10 @@ type choice struct {
 	args *backend.RunArgs
 	x    []*tensor.Tensor // operands, nil for omitted ones
 
-	at       []int   // elements that were found
-	rows     rows    // of TopK
-	classes  classes // of NonMaxSuppression
+	at       []int     // elements that were found
+	rows     rows      // of TopK
+	classes  classes   // of NonMaxSuppression
+	scores   []float32 // of attention, and what else its workers work in
 	reserved int64
 }
 

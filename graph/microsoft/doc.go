@@ -47,9 +47,9 @@
 //	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
 //
 // MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
-// weights as 4 bits. So does GroupQueryAttention, where its batch may be other than one: a batch that is known to be one, as
-// carve.Options.Dims may say, has standard operators. At accuracy_level 4 its kernel rounds rows to
-// 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does; other levels are of float32.
+// weights as 4 bits. At accuracy_level 4 that rounds rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does;
+// other levels are of float32. GroupQueryAttention stays where a backend on host memory has a kernel for it, or its batch may be other than
+// one: a batch that is known to be one, as carve.Options.Dims may say, has standard operators elsewhere.
 //
 // All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
 // GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and

@@ -28,7 +28,7 @@ func expanded(text string) (string, *graph.Graph, error) {
 	if err := graph.InferGraph(g); err != nil {
 		return "", nil, err
 	}
-	if err := microsoft.Expand(g); err != nil {
+	if err := microsoft.Expand(g, nil); err != nil {
 		return "", nil, err
 	}
 	if err := graph.Verify(g); err != nil {

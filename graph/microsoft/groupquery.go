@@ -89,16 +89,31 @@ func inferGroupQuery(c *graph.Inference) error {
 		width = width.FloorDiv(graph.D(int(heads + 2*kv))).Scale(heads)
 	}
 	c.SetType(0, graph.TensorType(c.DType(gqaQuery), graph.Shape{q[0], q[1], width}))
-	var total graph.Dim
-	if t := c.Const(gqaTotal); t != nil && t.Len() == 1 && !c.Has(gqaPastKey) {
-		total = graph.D(int(t.Int64At(0)))
-	} else {
+	total, known := groupTotal(c)
+	if past := c.Shape(gqaPastKey); c.Has(gqaPastKey) && known {
+		if known = len(past) == 4; known {
+			total = total.Max(past[2])
+		}
+	}
+	if !known {
 		total = c.Fresh()
 	}
 	cache := graph.Shape{q[0], graph.D(int(kv)), total, width.FloorDiv(graph.D(int(heads)))}
 	c.SetType(1, graph.TensorType(c.DType(gqaQuery), cache))
 	c.SetType(2, graph.TensorType(c.DType(gqaQuery), cache))
 	return nil
+}
+
+// groupTotal returns the length of the longest row, where it is known before a run.
+func groupTotal(c *graph.Inference) (total graph.Dim, known bool) {
+	if t := c.Const(gqaTotal); t != nil && t.Len() == 1 {
+		n := t.Int64At(0)
+		return graph.D(int(max(n, 0))), true
+	}
+	if dims, ok := c.Dims(gqaTotal); ok && len(dims) == 1 {
+		return dims[0], true
+	}
+	return graph.Dim{}, false
 }
 
 // group is one run of GroupQueryAttention.

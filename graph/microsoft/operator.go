@@ -84,16 +84,16 @@ func (x *operator) bind(s *graph.Schema) {
 
 // Expand replaces all nodes of g, and of the graphs nested in it, that standard operators say by these. Types have to be inferred,
 // and are so afterwards. Names of results and provenance stay. The error names the node; it wraps one of the package's errors, or
-// is graph's.
-func Expand(g *graph.Graph) error {
+// is graph's. Nodes of operators that have kernels of their own beside that stay where keep says so; nil keeps none.
+func Expand(g *graph.Graph, keep func(n *graph.Node) bool) error {
 	var list []*graph.Node
 	for n := range g.Nodes() {
 		for _, r := range n.Regions {
-			if err := Expand(r.Graph); err != nil {
+			if err := Expand(r.Graph, keep); err != nil {
 				return err
 			}
 		}
-		if x := expansions[n.Schema]; x != nil && (x.keep == nil || !x.keep(n)) {
+		if x := expansions[n.Schema]; x != nil && (x.keep == nil || !x.keep(n) && (keep == nil || !keep(n))) {
 			list = append(list, n)
 		}
 	}
