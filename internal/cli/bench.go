@@ -40,7 +40,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench MODEL",
 		Short: "Measures how long a model takes to compile and to run",
 		Long: fmt.Sprintf("bench compiles a model and runs it, after %d warm-up runs, at least %d times and for at least %d s. Outputs go to\n"+
-			"memory that is allocated once where their shapes are known before the run.\n\n"+
+			"memory that is allocated once where their shapes are known before the run, and inputs that --in-place names lie in theirs.\n\n"+
 			"compile_ms counts loading, compiling, packing weights and the first plan. gflop counts 2 per multiply-add of Conv,\n"+
 			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n"+
 			"--concurrency N has N callers ask at one time, too, and with --batcher they ask a carve.Batcher as well, by turns, which runs\n"+
@@ -94,7 +94,7 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if err := complete(j.model.Graph(), j.binding, j.feeds); err != nil {
 		return err
 	}
-	run, err := runner(j)
+	run, err := runner(j, j.inPlace)
 	if err != nil {
 		return err
 	}
@@ -146,32 +146,64 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 }
 
 // runner returns a function that runs the program once: into memory of its own where inputs and outputs are tensors of
-// known shape.
-func runner(j *job) (func(ctx context.Context) error, error) {
+// known shape, with the inputs in the places of outputs that they are paired with.
+func runner(j *job, inPlace map[string]string) (func(ctx context.Context) error, error) {
 	anew := func(ctx context.Context) error {
 		_, err := j.program.Run(ctx, j.feeds)
 		return err
 	}
 	var in, out []*tensor.Tensor
-	for _, p := range j.program.Inputs() {
-		t, ok := j.feeds[p.Name].(*tensor.Tensor)
-		if !ok {
-			return anew, nil
-		}
-		in = append(in, t)
-	}
+	made := map[string]*tensor.Tensor{}
 	for _, p := range j.program.Outputs() {
-		dims, ok := p.Type.Shape.Static()
-		if !ok || !p.Type.IsTensor() || p.Type.DType == tensor.String {
+		dims, err := p.Type.Shape.Eval(j.binding.values, nil)
+		if err != nil || !p.Type.IsTensor() || p.Type.DType == tensor.String {
 			return anew, nil
 		}
 		t, err := tensor.New(p.Type.DType, dims...)
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", p.Name, err)
 		}
-		out = append(out, t)
+		out, made[p.Name] = append(out, t), t
+	}
+	for _, p := range j.program.Inputs() {
+		t, ok := j.feeds[p.Name].(*tensor.Tensor)
+		if !ok {
+			return anew, nil
+		}
+		if y := made[inPlace[p.Name]]; y != nil {
+			var err error
+			if t, err = within(y, t); err != nil {
+				return nil, fmt.Errorf("input %q in the place of output %q: %w", p.Name, inPlace[p.Name], err)
+			}
+		}
+		in = append(in, t)
 	}
 	return func(ctx context.Context) error { return j.program.RunInto(ctx, in, out) }, nil
+}
+
+// within returns the part of y of t's shape, which begins where y does, with what t holds.
+func within(y, t *tensor.Tensor) (part *tensor.Tensor, err error) {
+	if part = y; len(y.Shape) != len(t.Shape) {
+		return nil, fmt.Errorf("%v is no part of %v", t, y)
+	}
+	axis := 0
+	for k, n := range t.Shape {
+		if n != y.Shape[k] {
+			if part, err = part.Slice(k, 0, n); err != nil {
+				return nil, err
+			}
+			axis = k
+		}
+	}
+	size := t.DType.Size()
+	row, wide := size, size
+	for k := axis; k < len(t.Shape); k++ {
+		row, wide = row*t.Shape[k], wide*y.Shape[k]
+	}
+	for from, at := t.Bytes(), 0; len(from) >= row && row > 0; from, at = from[row:], at+wide {
+		copy(y.Bytes()[at:], from[:row])
+	}
+	return part, nil
 }
 
 // measure runs and returns the sorted times.

@@ -5,6 +5,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
 )
 
 var _ = Describe("bench", func() {
@@ -26,6 +28,22 @@ var _ = Describe("bench", func() {
 		Expect(b["p10_ms"]).To(BeNumerically("<=", b["median_ms"]))
 		Expect(b["median_ms"]).To(BeNumerically("<=", b["p90_ms"]))
 		Expect(b["dims"]).To(HaveKeyWithValue("N", BeEquivalentTo(64)))
+	})
+
+	It("gives a cache that grows in the place of what it was", func(ctx SpecContext) {
+		g := newGraph()
+		past, now := g.AddInput("past", f32(2, 3, "past", 4)), g.AddInput("now", f32(2, 3, 1, 4))
+		n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Concat"}, Name: "join", Inputs: []*graph.Value{past, now}, Outputs: []string{"present"},
+			Attrs: []graph.Attr{graph.IntAttr("axis", 2)}})
+		g.SetOutputs(n.Outputs[0])
+		path := save(ctx, g)
+		for _, more := range [][]string{{"--open", "past"}, nil} {
+			args := append([]string{"bench", path, "--dim", "past=7", "--in-place", "past=present"}, more...)
+			Expect(succeeds(ctx, args...).stdout).To(ContainSubstring("runs"))
+		}
+		Expect(fails(ctx, "bench", path, "--in-place", "past")).To(ContainSubstring("expected INPUT=OUTPUT"))
+		Expect(fails(ctx, "bench", path, "--in-place", "past=now")).To(ContainSubstring(`"now"`))
+		Expect(fails(ctx, "bench", path, "--in-place", "past=present", "--in-place", "past=present")).To(ContainSubstring("twice"))
 	})
 
 	It("has callers ask at one time, of the program and of a Batcher", func(ctx SpecContext) {

@@ -40,6 +40,7 @@ type modelFlags struct {
 	budget         time.Duration
 	plan           string
 	recompute      bool
+	inPlace        []string
 	edit           func(*carve.Options) // what a command sets beyond the flags; may be nil
 	measuring      bool                 // the command measures the values of --open
 }
@@ -90,6 +91,7 @@ func (f *modelFlags) flags() []modelFlag {
 		{compiling, "budget", "most `TIME` that a choice by cost searches, such as 500ms; unset means no bound", duration(&f.budget), f.applyBudget},
 		{compiling, "plan", "decide as the plan in `FILE` says, which carve plan save wrote", text(&f.plan), f.applyPlan},
 		{compiling, "recompute", "with --plan: compile anew, with a warning, where the plan does not fit", truth(&f.recompute), f.applyRecompute},
+		{compiling, "in-place", "let an output lie in the place of an input, `INPUT=OUTPUT`: a cache that grows, whose length --open leaves open, is not copied then (repeatable)", repeatable(&f.inPlace), f.applyInPlace},
 		{compiling, "hint", "sessions and threads for the soonest end of a run, `latency`, for most runs a second, throughput, or as tune --hint tuned found best for that, tuned", text(&f.hint), f.applyHint},
 		{compiling, "threads", "most threads of a run; 0 means all cores", number(&f.threads), f.applyThreads},
 		{compiling, "max-memory", "most memory of a run beside weights, inputs and outputs, in bytes or as `SIZE` such as 512MiB; unset means no bound", text(&f.maxMemory), f.applyMaxMemory},
@@ -208,6 +210,23 @@ func (f *modelFlags) applyRecompute(o *carve.Options) error {
 		return errors.New("--recompute is for --plan, which is missing")
 	}
 	o.Recompute = f.recompute
+	return nil
+}
+
+func (f *modelFlags) applyInPlace(o *carve.Options) error {
+	for _, s := range f.inPlace {
+		in, out, ok := strings.Cut(s, "=")
+		if !ok || in == "" || out == "" {
+			return fmt.Errorf("--in-place %s: expected INPUT=OUTPUT", s)
+		}
+		if _, twice := o.InPlace[in]; twice {
+			return fmt.Errorf("--in-place %s: %s is given twice", s, in)
+		}
+		if o.InPlace == nil {
+			o.InPlace = map[string]string{}
+		}
+		o.InPlace[in] = out
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ type job struct {
 	program  *carve.Program
 	shown    atomic.Pointer[progress] // what tells of the compiler's progress, or of a run's
 	compiled time.Duration            // loading and compiling, with the first plan
+	inPlace  map[string]string        // outputs that lie in the places of inputs, by these
 }
 
 // prepare opens the model at path, decides its shapes, and makes the options of its compilation. Close the job.
@@ -36,6 +37,7 @@ func (a *app) prepare(ctx context.Context, path string, f *modelFlags) (j *job, 
 	if err := f.apply(o); err != nil {
 		return j, o, err
 	}
+	j.inPlace = o.InPlace
 	start := time.Now()
 	if j.model, err = f.open(ctx, path); err != nil {
 		return j, o, err
