@@ -162,7 +162,8 @@ type Batcher struct {
 	o        BatchOptions
 	rows     batching.Rows
 	off      string
-	runAlone bool // Run leaves outputs on devices
+	runAlone bool             // Run leaves outputs on devices
+	none     []*tensor.Tensor // as many as there are outputs, all nil
 }
 
 // NewBatcher returns a Batcher for a Program, which stays the caller's to close, after the Batcher.
@@ -174,7 +175,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if p.runs() == nil {
 		return nil, ErrClosed
 	}
-	b := &Batcher{p: p, o: *cmp.Or(o, &BatchOptions{}), runAlone: p.env.Leave != nil}
+	b := &Batcher{p: p, o: *cmp.Or(o, &BatchOptions{}), runAlone: p.env.Leave != nil, none: make([]*tensor.Tensor, len(p.g.Outputs))}
 	b.rows, b.off = batching.FindRows(p.g.Inputs, p.defaults, p.g.Outputs, p.env.OutputNames, b.o.Dim, b.o.Mask)
 	if err := b.settle(); err != nil {
 		return nil, err
@@ -267,7 +268,7 @@ func (b *Batcher) named(inputs map[string]tensor.Value) ([]*tensor.Tensor, error
 			list[i] = t
 		}
 	}
-	return list, public(b.p.machine.Admit(list, make([]*tensor.Tensor, len(b.p.g.Outputs))))
+	return list, public(b.p.machine.Admit(list, b.none))
 }
 
 // Off returns why calls are not batched, "" where they are.
@@ -387,7 +388,7 @@ func (b *Batcher) enter(ctx context.Context, inputs, outputs []*tensor.Tensor) (
 	} else {
 		t.call = b.q.Alone()
 	}
-	t.call.Keep = outputs == nil
+	t.call.Keep, t.call.Entered = outputs == nil, t.entered
 	t.call.Priority, _ = ctx.Value(priorityKey{}).(int)
 	if b.o.Observer.Queued != nil {
 		b.o.Observer.Queued(ctx, BatchQueued{Rows: t.call.Rows, Bytes: t.call.Bytes, Priority: t.call.Priority})
@@ -398,15 +399,17 @@ func (b *Batcher) enter(ctx context.Context, inputs, outputs []*tensor.Tensor) (
 
 // leave ends a call.
 func (t *turn) leave(ctx context.Context, err error) {
-	c := t.call
+	c, told := t.call, t.b.o.Observer.Answered
+	if told == nil {
+		t.b.q.Leave(c, err)
+		return
+	}
 	a := BatchAnswer{Run: c.ID, Rows: c.Rows, Of: c.Of, Priority: c.Priority, Queued: c.Queued, Assemble: c.Assemble, Err: err}
 	a.Took = t.b.q.Leave(c, err)
 	if a.Total = time.Since(t.entered); a.Run == 0 {
 		a.Queued = a.Total
 	}
-	if told := t.b.o.Observer.Answered; told != nil {
-		told(ctx, a)
-	}
+	told(ctx, a)
 }
 
 // Stats returns what the Batcher does now, and what it has done.

@@ -22,8 +22,8 @@ type batch struct {
 	err      error
 }
 
-// lead runs a call that has a slot, with others. It is called with mu held, and unlocks it.
-func (q *Queue) lead(ctx context.Context, c *Call) error {
+// lead runs a call that has a slot since now, with others. It is called with mu held, and unlocks it.
+func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	c.state, c.reason = leading, Idle
 	switch {
 	case c.lane == q.alone:
@@ -35,8 +35,9 @@ func (q *Queue) lead(ctx context.Context, c *Call) error {
 			q.mu.Unlock()
 			return err
 		}
+		now = time.Now()
 	}
-	b := q.claim(c)
+	b := q.claim(c, now)
 	q.mu.Unlock()
 	if b != nil {
 		q.run(b)
@@ -89,7 +90,7 @@ func (q *Queue) due(c *Call) (Reason, time.Time) {
 	case q.ending != nil:
 		return Ending, time.Time{}
 	}
-	reason, at := Delay, c.entered.Add(q.o.Delay)
+	reason, at := Delay, c.Entered.Add(q.o.Delay)
 	usual := l.usual(rows)
 	usual += usual/2 + time.Millisecond // runs vary, and timers are late
 	for x := c; x != nil; x = l.after(x, c) {
@@ -109,12 +110,12 @@ func (l *lane) after(x, leader *Call) *Call {
 }
 
 // claim makes the run that c leads of c and of those behind it that have room. nil is a run of c's own. It is called with mu held.
-func (q *Queue) claim(c *Call) *batch {
+func (q *Queue) claim(c *Call, now time.Time) *batch {
 	q.runs++
 	n, l := &q.counts, c.lane
 	n.Runs++
-	c.ID, c.Of, c.began, c.bucket = q.runs, c.Rows, time.Now(), q.bucketOf(c.Rows)
-	c.Queued = c.began.Sub(c.entered)
+	c.ID, c.Of, c.began, c.bucket = q.runs, c.Rows, now, q.bucketOf(c.Rows)
+	c.Queued = c.began.Sub(c.Entered)
 	if c.lane == q.alone {
 		n.turn(c)
 		n.Reasons[Alone]++
@@ -160,7 +161,7 @@ func (q *Queue) batch(c *Call) *batch {
 	*b = batch{id: c.ID, lane: l, calls: append(b.calls[:0], c), rows: c.Rows, keep: c.Keep}
 	for x := l.head; x != nil && b.rows+x.Rows <= q.most(); x = l.head {
 		q.remove(x)
-		x.state, x.First, x.Queued, x.ID = claimed, b.rows, c.began.Sub(x.entered), c.ID
+		x.state, x.First, x.Queued, x.ID = claimed, b.rows, c.began.Sub(x.Entered), c.ID
 		b.rows += x.Rows
 		b.keep = b.keep || x.Keep
 		b.calls = append(b.calls, x)

@@ -13,6 +13,8 @@ type Call struct {
 	Rows     int
 	Bytes    int64 // of inputs
 	Priority int   // larger ones first; set it before Enter
+	// Entered is when the call came; Enter sets it where it is zero.
+	Entered time.Time
 	// Keep says that the caller goes on using Results after Leave: set it before Enter.
 	Keep bool
 
@@ -34,7 +36,6 @@ type Call struct {
 	wake       chan struct{} // has one token when a waiting call is given something to do
 	timer      *time.Timer
 	seq        uint64
-	entered    time.Time
 	began      time.Time // of its own run
 	deadline   time.Time
 	length     int // of axis 1 of inputs that are padded there

@@ -58,10 +58,13 @@ func (q *Queue) Enter(ctx context.Context, c *Call) error {
 	}
 	q.active++
 	q.seq++
-	c.entered, c.active, c.seq = time.Now(), true, q.seq
+	c.active, c.seq = true, q.seq
+	if c.Entered.IsZero() {
+		c.Entered = time.Now()
+	}
 	if q.counts.Running < q.o.Slots && c.lane.gathering == nil {
 		q.counts.Running++
-		return q.lead(ctx, c) // which unlocks
+		return q.lead(ctx, c, c.Entered) // which unlocks
 	}
 	if err := q.full(c); err != nil {
 		q.counts.Refused++
@@ -143,7 +146,7 @@ func (q *Queue) await(ctx context.Context, c *Call) error {
 // woken goes on with a call that was woken. It is called with mu held, and unlocks it.
 func (q *Queue) woken(ctx context.Context, c *Call) error {
 	if c.state == leading {
-		return q.lead(ctx, c)
+		return q.lead(ctx, c, time.Now())
 	}
 	q.mu.Unlock()
 	return c.err
