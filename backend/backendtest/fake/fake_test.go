@@ -3,6 +3,7 @@ package fake_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -285,10 +286,16 @@ var _ = Describe("a fake device", func() {
 		Expect(s.WaitFor(ctx, hold)).To(Succeed())
 		e, err := s.Record()
 		Expect(err).NotTo(HaveOccurred())
-		time.AfterFunc(time.Millisecond, func() { hold.Complete(nil) })
+		var group sync.WaitGroup
+		group.Go(func() { // when the host waits for it
+			defer GinkgoRecover()
+			defer hold.Complete(nil)
+			Eventually(func() int { return b.Stats().Waits }).WithTimeout(time.Minute).Should(Equal(1))
+		})
 		for range 3 {
 			Expect(e.Wait(ctx)).To(Succeed())
 		}
+		group.Wait()
 		e.Close()
 		Expect(b.Stats().Waits).To(Equal(1))
 		Expect(s.Close()).To(Succeed())
