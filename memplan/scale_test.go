@@ -173,18 +173,19 @@ var _ = Describe("cancelling", func() {
 		Entry("with padding, gaps and shared space", varied(200_000)),
 	)
 
-	DescribeTable("stops what is under way", func(bufs []memplan.Buffer, after ...time.Duration) {
+	DescribeTable("stops what is under way", func(bufs []memplan.Buffer, o *memplan.Options, after ...time.Duration) {
 		for _, wait := range after {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(wait, cancel)
-			plan, err := memplan.Pack(ctx, bufs, nil)
+			plan, err := memplan.Pack(ctx, bufs, o)
 			cancel()
 			sound(bufs, plan, err)
 		}
 	},
-		Entry("in heuristics", heavyTailed(300_000), time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond),
-		Entry("with padding, gaps and shared space", varied(200_000),
+		Entry("in heuristics", heavyTailed(300_000), nil, time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond),
+		Entry("with padding, gaps and shared space", varied(200_000), nil,
 			time.Millisecond, 20*time.Millisecond, 60*time.Millisecond, 100*time.Millisecond, 250*time.Millisecond),
+		Entry("in search", tiling(500, 9)[:470], &memplan.Options{Steps: 1 << 40}, 10*time.Millisecond, 100*time.Millisecond),
 	)
 
 	// The steps would take days: that Pack returns is what is to be seen.
@@ -197,8 +198,8 @@ var _ = Describe("cancelling", func() {
 			sound(bufs, plan, err)
 		}
 	},
-		Entry("in search", tiling(500, 9)[:470], 10*time.Millisecond, 100*time.Millisecond),
-		Entry("in local search", heavyTailed(20_000), 100*time.Millisecond, 400*time.Millisecond),
+		Entry("in search", varied(5_000), 10*time.Millisecond, 400*time.Millisecond),
+		Entry("in local search", varied(20_000), 100*time.Millisecond, 400*time.Millisecond),
 	)
 })
 
