@@ -77,7 +77,7 @@ var _ = Describe("onnxtest", func() {
 		put(ctx, "b/training", g, vector(1), vector(1))
 
 		file := filepath.Join(GinkgoT().TempDir(), "r.json")
-		r := carve(ctx, "onnxtest", dir, "--json", file, "--timeout", "300ms", "--jobs", "3")
+		r := carve(ctx, "onnxtest", dir, "--json", file, "--timeout", "3s", "--jobs", "3")
 		Expect(r.code).To(Equal(1))
 		Expect(r.stderr).To(BeEmpty())
 		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
