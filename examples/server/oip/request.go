@@ -36,6 +36,7 @@ type Parameters struct {
 	Sequence SequenceID
 	Start    bool // the sequence begins with this request
 	End      bool // it ends with it
+	Final    bool // an answer in a stream says that it is the request's last
 }
 
 // SequenceID is a number or a string; the zero value means none.
@@ -63,6 +64,8 @@ func (p *Parameters) Set(name string, value any) error {
 		return flag(name, value, &p.Start)
 	case "sequence_end":
 		return flag(name, value, &p.End)
+	case "triton_enable_empty_final_response": // models have one answer a request, so that no empty one follows
+		return flag(name, value, &p.Final)
 	case "priority":
 		n, err := whole(name, value)
 		p.Priority = n

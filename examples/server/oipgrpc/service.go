@@ -289,6 +289,9 @@ func (x *service) answer(ctx context.Context, c *call) (mem.BufferSlice, error) 
 	return encode(r)
 }
 
+// final is the parameter of an answer that says that none follows.
+var final = mem.SliceBuffer(appendMessage(nil, 4, appendMessage(appendText(nil, 1, "triton_final_response"), 2, appendNumber(nil, 1, 1))))
+
 // stream answers calls one after the other, each with error_message 1 or infer_response 2, as Triton does.
 func (x *service) stream(stream grpc.ServerStream) (err error) {
 	defer caught(&err)
@@ -311,6 +314,9 @@ func (x *service) stream(stream grpc.ServerStream) (err error) {
 			head = appendMessage(head, 2, appendText(nil, 3, c.ID)) // clients look for the id there
 			list = nil
 		} else {
+			if c.Final {
+				list = append(list, final)
+			}
 			head = protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.BytesType), uint64(list.Len()))
 		}
 		if err := stream.SendMsg(&parts{append(mem.BufferSlice{mem.SliceBuffer(head)}, list...)}); err != nil {

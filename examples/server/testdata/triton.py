@@ -131,13 +131,14 @@ def stream(c):
     for i in range(50):
         x = tg.InferInput("x", [1, 3], "INT64")
         x.set_data_from_numpy(np.full((1, 3), i, np.int64))
-        c.async_stream_infer("echo_int64" if i != 20 else "nothing", [x], request_id=str(i))
+        c.async_stream_infer("echo_int64" if i != 20 else "nothing", [x], request_id=str(i), enable_empty_final_response=i % 2 == 1)
     for i in range(50):
         result, error = answers.get(timeout=30)
         if i == 20:
             expect("error in a stream", error is not None, True)
         else:
             expect("order", int(result.as_numpy("y")[0, 0]), i)
+            expect("last answer", result.get_response().parameters["triton_final_response"].bool_param, i % 2 == 1)
     c.stop_stream()
 
 
