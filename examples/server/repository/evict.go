@@ -16,9 +16,13 @@ func (r *Repository) makeRoom(more int64) bool {
 		bytes int64
 	}
 	var candidates []idle
-	total := more
+	total, counted := more, map[*folder]bool{}
 	for _, e := range *r.all.Load() {
 		for _, s := range e.current.Load().versions {
+			if !counted[s.folder] { // versions that came with one call share its files
+				counted[s.folder] = true
+				total += s.files
+			}
 			if s.evicted || !s.retain() {
 				continue
 			}
@@ -83,7 +87,7 @@ func (r *Repository) bringBack(ctx context.Context, e *entry, gone *slot) error 
 	s := *gone
 	s.evicted = false
 	var err error
-	if s.Version, err = r.loadRoom(ctx, e, &s); err != nil {
+	if s.Version, err = r.loadRoom(ctx, e, &s, 0); err != nil {
 		return err
 	}
 	if !e.exchange(gone, &s) {

@@ -34,7 +34,7 @@ func (r *Repository) Poll(ctx context.Context) error {
 		if !held || !e.differs(f) {
 			continue
 		}
-		if err := r.reload(ctx, e, f, source{r.fsys, r.dir}, nil); err != nil {
+		if err := r.reload(ctx, e, f, source{fsys: r.fsys, dir: r.dir}, nil); err != nil {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -123,7 +123,7 @@ func (r *Repository) Load(ctx context.Context, name string, u Upload) error {
 			return oip.Errorf(oip.InvalidArgument, "%w", err)
 		}
 	}
-	from := source{r.fsys, r.dir}
+	from := source{fsys: r.fsys, dir: r.dir}
 	var f *folder
 	if len(u.Files) > 0 {
 		if override == nil {
@@ -153,16 +153,17 @@ func uploaded(name string, files map[string][]byte) (*folder, source, error) {
 	if !fs.ValidPath(name) || strings.Contains(name, "/") || name == "." {
 		return nil, source{}, oip.Errorf(oip.InvalidArgument, "model name %.200q", name)
 	}
-	m, now := fstest.MapFS{}, time.Now()
+	m, now, total := fstest.MapFS{}, time.Now(), int64(0)
 	for file, data := range files {
 		at := name + "/" + file
 		if !fs.ValidPath(at) {
 			return nil, source{}, oip.Errorf(oip.InvalidArgument, "file name %.200q", file)
 		}
+		total += int64(len(data))
 		m[at] = &fstest.MapFile{Data: data, Mode: 0o444, ModTime: now}
 	}
 	f, err := readFolder(m, name, name)
-	return f, source{fsys: m}, err
+	return f, source{fsys: m, bytes: total}, err
 }
 
 // DecodeFile decodes a file of a load call in JSON.

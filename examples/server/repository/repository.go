@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/oip"
@@ -27,8 +26,9 @@ type Options struct {
 	Single string
 	// Explicit leaves models unloaded until Load is called.
 	Explicit bool
-	// MemoryLimit bounds the bytes that compiled models hold outside of Go's heap, as measured; 0 means no bound. Models that
-	// were not used for the longest are unloaded for others, and loaded again by the next request.
+	// MemoryLimit bounds the bytes that compiled models hold outside of Go's heap, as measured, and those of files that came with
+	// calls; 0 means no bound. Models that were not used for the longest are unloaded for others, and loaded again by the next request;
+	// files stay for that.
 	MemoryLimit int64
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
@@ -52,6 +52,7 @@ type Repository struct {
 
 	all  atomic.Pointer[map[string]*entry] // the same, for requests
 	room sync.Mutex                        // one look for room at a time
+	uses atomic.Int64                      // of all versions
 }
 
 // entry is one model's name.
@@ -80,6 +81,7 @@ type slot struct {
 	folder  *folder
 	found   found
 	config  *Config
+	files   int64 // bytes of files that came with a call, which stay in memory while the model has its name
 }
 
 // Status is a version's entry in the index.
@@ -125,7 +127,7 @@ func open(ctx context.Context, fsys fs.FS, dir string, o Options) (*Repository, 
 		if o.Explicit {
 			continue
 		}
-		if err := r.reload(ctx, e, folders[name], source{fsys, dir}, nil); err != nil && ctx.Err() != nil {
+		if err := r.reload(ctx, e, folders[name], source{fsys: fsys, dir: dir}, nil); err != nil && ctx.Err() != nil {
 			_ = r.Close(ctx)
 			return nil, ctx.Err()
 		}
@@ -250,8 +252,8 @@ func (r *Repository) prepare(ctx context.Context, e *entry, f *folder, from sour
 			next.versions = append(next.versions, old.versions[i])
 			continue
 		}
-		s := &slot{from: from, folder: f, found: v, config: c}
-		if s.Version, err = r.loadRoom(ctx, e, s); err != nil {
+		s := &slot{from: from, folder: f, found: v, config: c, files: from.bytes}
+		if s.Version, err = r.loadRoom(ctx, e, s, s.files); err != nil {
 			return nil, err
 		}
 		if i >= 0 && !samePorts(old.versions[i].Version, s.Version) {
@@ -279,21 +281,21 @@ func (r *Repository) config(from source, f *folder) (*Config, error) {
 	return ParseConfig(text)
 }
 
-// loadRoom loads a version, and unloads others for it where memory is limited.
-func (r *Repository) loadRoom(ctx context.Context, e *entry, s *slot) (*Version, error) {
+// loadRoom loads a version, and unloads others for it, and for so many bytes of files that came with it, where memory is limited.
+func (r *Repository) loadRoom(ctx context.Context, e *entry, s *slot, files int64) (*Version, error) {
 	if r.o.MemoryLimit > 0 {
-		r.makeRoom(s.size())
+		r.makeRoom(s.size() + files)
 	}
 	v, err := r.load(ctx, s.from, s.folder, s.found, s.config)
 	if err != nil {
 		return nil, err
 	}
-	v.used.Store(time.Now().UnixNano())
+	v.used.Store(r.uses.Add(1))
 	if e.stats[v.Number] == nil {
 		e.stats[v.Number] = &Stats{}
 	}
 	v.Stats = e.stats[v.Number]
-	if need := v.Bytes(); r.o.MemoryLimit > 0 && !r.makeRoom(need) {
+	if need := v.Bytes() + files; r.o.MemoryLimit > 0 && !r.makeRoom(need) {
 		v.Release()
 		return nil, oip.Errorf(oip.Unavailable, "model %q needs %d bytes; the limit of all models is %d, and none that is idle can make room", e.name, need, r.o.MemoryLimit)
 	}

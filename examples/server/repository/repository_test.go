@@ -240,6 +240,59 @@ var _ = Describe("a repository", func() {
 	})
 })
 
+var _ = Describe("memory", func() {
+	ask := func(ctx context.Context, r *repository.Repository, name string) {
+		GinkgoHelper()
+		v, err := r.Acquire(ctx, name, "")
+		Expect(err).NotTo(HaveOccurred())
+		defer v.Release()
+		_, _, err = v.Run(ctx, 0, map[string]tensor.Value{"x": tensor.From([]float32{0}, 1, 1), "k": tensor.From([]int64{0})})
+		Expect(err).NotTo(HaveOccurred())
+	}
+
+	It("is taken from the model that was not used for the longest", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		for _, name := range []string{"a", "b", "c"} {
+			write(dir, name, 1, heavy(50_000)) // 200 kB each
+		}
+		r := opened(ctx, dir, repository.Options{MemoryLimit: 500_000, Explicit: true})
+		resident := func() (names []string) {
+			for v := range r.Memory() {
+				names = append(names, v.Name)
+			}
+			return names
+		}
+		Expect(r.Load(ctx, "a", repository.Upload{})).To(Succeed())
+		Expect(r.Load(ctx, "b", repository.Upload{})).To(Succeed())
+		ask(ctx, r, "a")
+		Expect(r.Load(ctx, "c", repository.Upload{})).To(Succeed())
+		Expect(resident()).To(ConsistOf("a", "c"))
+		ask(ctx, r, "a")
+		ask(ctx, r, "b")
+		Expect(resident()).To(ConsistOf("a", "b"))
+	})
+
+	It("counts files that came with calls, which stay when their models are unloaded for others", func(ctx context.Context) {
+		r := opened(ctx, GinkgoT().TempDir(), repository.Options{MemoryLimit: 1_500_000, Explicit: true})
+		text, err := modeltest.Encode(heavy(50_000))
+		Expect(err).NotTo(HaveOccurred())
+		load := func(i int) error {
+			return r.Load(ctx, fmt.Sprint("m", i), repository.Upload{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": text}})
+		}
+		n := 0
+		for err = load(n); err == nil && n < 100; err = load(n) {
+			n++
+		}
+		Expect(err).To(HaveField("Code", oip.Unavailable))
+		Expect(n).To(And(BeNumerically(">=", 2), BeNumerically("<=", 7)), "200 kB each, and a copy of those that are loaded")
+		for i := range n {
+			ask(ctx, r, fmt.Sprint("m", i))
+		}
+		Expect(r.Unload("m0")).To(Succeed())
+		Expect(load(n)).To(Succeed())
+	})
+})
+
 // FuzzConfig reads configurations of both forms: none is a panic.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("max_batch_size: 4 dynamic_batching { preferred_batch_size: [2, 4] }"))

@@ -46,8 +46,9 @@ type Version struct {
 	model    *carve.Model
 	batcher  *carve.Batcher // nil where requests run one by one, through gate
 	gate     gate
-	refs     atomic.Int64 // users, and the repository
-	used     atomic.Int64 // nanoseconds since 1970
+	refs     atomic.Int64  // users, and the repository
+	uses     *atomic.Int64 // of the repository's versions together: a clock that does not jump
+	used     atomic.Int64  // what uses was at the last one
 	freed    chan struct{}
 }
 
@@ -129,7 +130,7 @@ func (v *Version) retain() bool {
 
 // Release ends a use. The last one frees the model where it has been unloaded.
 func (v *Version) Release() {
-	v.used.Store(time.Now().UnixNano())
+	v.used.Store(v.uses.Add(1))
 	if v.refs.Add(-1) > 0 {
 		return
 	}
@@ -146,8 +147,9 @@ func (v *Version) Release() {
 
 // source is where a version's files lie: a file system, or a folder of the system's, whose files can be mapped.
 type source struct {
-	fsys fs.FS
-	dir  string // "" where it is none of the system's
+	fsys  fs.FS
+	dir   string // "" where it is none of the system's
+	bytes int64  // of all files, where they came with a call
 }
 
 func (s source) open(ctx context.Context, file string) (*carve.Model, error) {
@@ -188,7 +190,7 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 		_ = m.Close()
 		return nil, err
 	}
-	v = &Version{Name: f.name, Number: at.number, Config: c, stamp: at.stamp + f.stamp, program: p, model: m, batching: c.Batching(), freed: make(chan struct{})}
+	v = &Version{Name: f.name, Number: at.number, Config: c, stamp: at.stamp + f.stamp, program: p, model: m, batching: c.Batching(), uses: &r.uses, freed: make(chan struct{})}
 	v.refs.Store(1)
 	v.gate.free, v.gate.limit = o.MaxSessions, r.o.Queue
 	if v.gate.free <= 0 {
