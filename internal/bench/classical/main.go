@@ -1,0 +1,201 @@
+// Command classical measures carve beside ONNX Runtime on classical models: trees, linear models, support vector machines. Both run
+// in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
+// microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
+//
+//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-threads 1,2] [-rounds 15] [-millis 20]
+//
+// PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
+	_ "github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/paired"
+)
+
+//go:embed models.py
+var script []byte
+
+type settings struct {
+	rounds int
+	each   time.Duration // of each side in a round
+}
+
+func main() {
+	python := flag.String("python", "python3", "Python interpreter that has onnxruntime and the converters")
+	only := flag.String("models", "", "regular expression of the models to measure")
+	threads := flag.String("threads", "1,2", "numbers of threads")
+	rounds := flag.Int("rounds", 15, "rounds")
+	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
+	flag.Parse()
+	if err := measure(*python, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond}); err != nil {
+		fmt.Fprintln(os.Stderr, "classical:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(python, only, threads string, s settings) error {
+	want, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	found, err := exec.Command(python, "-c", "import glob, os, onnxruntime as o; print(glob.glob(os.path.join(os.path.dirname(o.__file__), 'capi', 'libonnxruntime.so.*'))[0])").Output()
+	if err != nil {
+		return err
+	}
+	lib, err := openLibrary(strings.TrimSpace(string(found)))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "carve-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command(python, "-c", string(script), dir)
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("models.py: %w: %s", err, b)
+	}
+	models, err := filepath.Glob(filepath.Join(dir, "*", "model.onnx"))
+	if err != nil {
+		return err
+	}
+	fmt.Println("| model | rows | threads | carve µs | ONNX Runtime µs | ratio |\n|---|--:|--:|--:|--:|--:|")
+	for _, t := range strings.Split(threads, ",") {
+		n, err := strconv.Atoi(t)
+		if err != nil {
+			return err
+		}
+		for _, path := range models {
+			name := filepath.Base(filepath.Dir(path))
+			if !want.MatchString(name) {
+				continue
+			}
+			for _, rows := range []int{1, 1000} {
+				if err := compare(lib, path, name, n, rows, s); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// side is one of those that are compared.
+type side func() error
+
+func compare(lib *library, path, name string, threads, rows int, s settings) error {
+	ctx := context.Background()
+	x, err := tensor.ReadNPYFile(filepath.Join(filepath.Dir(path), fmt.Sprintf("x_%d.npy", rows)))
+	if err != nil {
+		return err
+	}
+	m, err := carve.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Threads: threads})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	first, err := p.Run(ctx, map[string]tensor.Value{"X": x})
+	if err != nil {
+		return err
+	}
+	var ours []*tensor.Tensor
+	var theirs []tensor.Named
+	for _, o := range p.Outputs() {
+		t, ok := first[o.Name].(*tensor.Tensor)
+		if !ok {
+			return fmt.Errorf("output %s is a %T", o.Name, first[o.Name])
+		}
+		own, err := tensor.New(t.DType, t.Shape...)
+		if err != nil {
+			return err
+		}
+		ours, theirs = append(ours, t), append(theirs, tensor.Named{Name: o.Name, Tensor: own})
+	}
+	session, err := p.NewSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	other, err := lib.load(path, threads, tensor.Named{Name: "X", Tensor: x}, theirs)
+	if err != nil {
+		return err
+	}
+	inputs := []*tensor.Tensor{x}
+	sides := [2]side{func() error { return session.RunInto(ctx, inputs, ours) }, other.run}
+	if err := errors.Join(sides[0](), sides[1]()); err != nil {
+		return err
+	}
+	for i, y := range theirs {
+		if err := agree(ours[i], y.Tensor); err != nil {
+			return fmt.Errorf("%s: %w", y.Name, err)
+		}
+	}
+	var times [2][]float64
+	for range s.rounds {
+		for i, run := range sides {
+			us, err := clocked(run, s.each)
+			if err != nil {
+				return err
+			}
+			times[i] = append(times[i], us)
+		}
+	}
+	r := paired.Of(times[0], times[1])
+	fmt.Printf("| %s | %d | %d | %.1f | %.1f | %v |\n", name, rows, threads, paired.Median(times[0]), paired.Median(times[1]), r)
+	return nil
+}
+
+// clocked returns the microseconds of a run, of as many as take so long.
+func clocked(run side, each time.Duration) (float64, error) {
+	n, start := 0, time.Now()
+	for batch := 1; time.Since(start) < each; batch *= 2 {
+		for range batch {
+			if err := run(); err != nil {
+				return 0, err
+			}
+		}
+		n += batch
+	}
+	return float64(time.Since(start).Nanoseconds()) / 1e3 / float64(n), nil
+}
+
+// agree says where results differ by more than a thousandth: a class in a hundred may, where scores are as good as equal.
+func agree(a, b *tensor.Tensor) error {
+	x, y := make([]float64, a.Len()), make([]float64, b.Len())
+	if err := errors.Join(tensor.Decode(x, a), tensor.Decode(y, b)); err != nil {
+		return err
+	}
+	off := 0
+	for i := range x {
+		if math.Abs(x[i]-y[i]) > 1e-3*math.Abs(y[i])+1e-4 {
+			off++
+		}
+	}
+	if off > len(x)/100 {
+		return fmt.Errorf("%d of %d numbers differ", off, len(x))
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/dl"
+)
+
+// Functions of ONNX Runtime's C interface, by their places in OrtApi, which versions only add to.
+const (
+	apiVersion          = 13
+	getErrorMessage     = 2
+	createEnv           = 3
+	createSession       = 7
+	runSession          = 9
+	createOptions       = 10
+	setExecutionThreads = 24
+	createTensor        = 49
+	createCPUMemory     = 69
+)
+
+// library is ONNX Runtime, through its C interface.
+type library struct {
+	api       *[128]uintptr
+	env, info uintptr
+}
+
+// pointer returns the address of something in Go's heap that the caller keeps.
+func pointer[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+func text(s string) *byte { return unsafe.SliceData(append([]byte(s), 0)) }
+
+// call calls a function of the interface, and returns the message of its status.
+func (l *library) call(index int, args ...uintptr) error {
+	status := dl.Call(l.api[index], args...)
+	if status == 0 {
+		return nil
+	}
+	p := (*byte)(*(*unsafe.Pointer)(unsafe.Pointer(new(dl.Call(l.api[getErrorMessage], status)))))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return fmt.Errorf("ONNX Runtime: %s", unsafe.String(p, n))
+}
+
+func openLibrary(path string) (*library, error) {
+	lib, err := dl.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	get, err := lib.Symbol("OrtGetApiBase")
+	if err != nil {
+		return nil, err
+	}
+	base := dl.Call(get)
+	getAPI := **(**uintptr)(unsafe.Pointer(&base))
+	api := dl.Call(getAPI, apiVersion)
+	if api == 0 {
+		return nil, fmt.Errorf("%s: no version %d of the interface", path, apiVersion)
+	}
+	l := &library{api: *(**[128]uintptr)(unsafe.Pointer(&api))}
+	name, out := text("bench"), new([2]uintptr)
+	if err := l.call(createEnv, 3, pointer(name), pointer(&out[0])); err != nil {
+		return nil, err
+	}
+	err = l.call(createCPUMemory, 0, 0, pointer(&out[1]))
+	runtime.KeepAlive(name)
+	l.env, l.info = out[0], out[1]
+	return l, err
+}
+
+// rival runs a model of one input into results that it was given.
+type rival struct {
+	l             *library
+	frame         *dl.Frame
+	names         []*byte
+	ins, outs     *[8]uintptr // the names
+	values        *[8]uintptr
+	x             *tensor.Tensor
+	results       []*tensor.Tensor
+	shapes        [][]int64
+	session, opts uintptr
+}
+
+// elements are the numbers of ONNX's element types.
+var elements = map[tensor.DType]uintptr{tensor.Float32: 1, tensor.Int64: 7, tensor.Float64: 11}
+
+func (r *rival) tensor(t *tensor.Tensor, out *uintptr) error {
+	shape := make([]int64, len(t.Shape))
+	for i, d := range t.Shape {
+		shape[i] = int64(d)
+	}
+	r.shapes = append(r.shapes, shape)
+	b := t.Bytes()
+	return r.l.call(createTensor, r.l.info, pointer(unsafe.SliceData(b)), uintptr(len(b)), pointer(unsafe.SliceData(shape)), uintptr(len(shape)), elements[t.DType], pointer(out))
+}
+
+// load makes a session of a model file that has the input x, and these outputs.
+func (l *library) load(path string, threads int, x tensor.Named, results []tensor.Named) (*rival, error) {
+	r := &rival{l: l, frame: new(dl.Frame), ins: new([8]uintptr), outs: new([8]uintptr), values: new([8]uintptr), x: x.Tensor}
+	file, made := text(path), new([2]uintptr)
+	if err := l.call(createOptions, pointer(&made[0])); err != nil {
+		return nil, err
+	}
+	if err := l.call(setExecutionThreads, made[0], uintptr(threads)); err != nil {
+		return nil, err
+	}
+	if err := l.call(createSession, l.env, pointer(file), made[0], pointer(&made[1])); err != nil {
+		return nil, err
+	}
+	runtime.KeepAlive(file)
+	r.opts, r.session = made[0], made[1]
+	r.names = append(r.names, text(x.Name))
+	r.ins[0] = pointer(r.names[0])
+	if err := r.tensor(x.Tensor, &r.values[0]); err != nil {
+		return nil, err
+	}
+	for i, y := range results {
+		r.names = append(r.names, text(y.Name))
+		r.outs[i] = pointer(r.names[i+1])
+		r.results = append(r.results, y.Tensor)
+		if err := r.tensor(y.Tensor, &r.values[i+1]); err != nil {
+			return nil, err
+		}
+	}
+	f := r.frame
+	f.Fn = l.api[runSession]
+	f.Args = [dl.FrameArgs]uintptr{r.session, 0, pointer(&r.ins[0]), pointer(&r.values[0]), 1, pointer(&r.outs[0]), uintptr(len(results)), pointer(&r.values[1])}
+	return r, nil
+}
+
+func (r *rival) run() error {
+	if dl.Invoke(r.frame); r.frame.Ret != 0 {
+		return fmt.Errorf("ONNX Runtime fails to run")
+	}
+	return nil
+}
