@@ -15,9 +15,9 @@ import (
 )
 
 // far are options that have what a library brings run out of process.
-func far(source string, flags ...string) *carve.Options {
+func far(source string, how int, flags ...string) *carve.Options {
 	return &carve.Options{Plugins: []string{build(GinkgoTB(), source, flags...)}, Verify: true, Poison: true,
-		PluginOptions: map[string]string{"out-of-process": "true", "timeout": "400ms", "compile-timeout": "500ms"}}
+		PluginOptions: map[string]string{"out-of-process": "true", "timeout": patience(how), "compile-timeout": patience(how)}}
 }
 
 // faults are what the functions of a library do, by number, and what is said of it.
@@ -38,7 +38,7 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 	BeforeEach(func() { outOfProcess(GinkgoTB()) })
 
 	x := func() *tensor.Tensor { return tensor.From([]float32{1, -2, 3, -4, 5, -6}, 2, 3) }
-	crash := func() *carve.Options { return far("testdata/crashown.c") }
+	crash := func(how int) *carve.Options { return far("testdata/crashown.c", how) }
 	doubled := func(name string) string {
 		return fmt.Sprintf("graph \"g\" {\n  opset 17\n  opset \"com.crash\" 1\n  input %%x: f32[N,3]\n  %%a = Relu(%%x)\n  %%b = com.crash::Double(%%a) %q\n"+
 			"  %%y = Neg(%%b)\n  output %%y\n}", name)
@@ -78,13 +78,13 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 	}
 
 	It("does its work, and is reported", func(ctx SpecContext) {
-		y, r := runModel(ctx, model(doubled("d")), crash(), x())
+		y, r := runModel(ctx, model(doubled("d")), crash(0), x())
 		Expect(tensor.Of[float32](y)).To(Equal([]float32{-2, 0, -6, 0, -10, 0}))
 		Expect(r.Groups).To(HaveExactElements(HaveField("Ops", []string{"Relu", "com.crash.Double", "Neg"})))
 		Expect(r.Processes).To(HaveExactElements(SatisfyAll(HaveField("Library", ContainSubstring("crashown.c.so")), HaveField("Restarts", 0))))
 		for _, op := range []string{"Abs", "Exp"} {
 			want, _ := runModel(ctx, model(paired(op, "n")), nil, x())
-			y, r = runModel(ctx, model(paired(op, "n")), crash(), x())
+			y, r = runModel(ctx, model(paired(op, "n")), crash(0), x())
 			for i, v := range tensor.Of[float32](want) {
 				Expect(tensor.Of[float32](y)[i]).To(BeNumerically("~", v, 1e-6))
 			}
@@ -97,44 +97,44 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 			"  %t = com.own::Twice(%x) \"twice\"\n  %k = com.own::Twice(%c) \"ahead\"\n  %s = Add(%t, %k)\n  %p = com.own::Positive(%s) \"positive\"\n" +
 			"  %y = Neg(%p)\n  output %y\n}\n"
 		in := tensor.From([]float32{1, -2, 3}, 1, 3)
-		near := far("testdata/own.c")
+		near := far("testdata/own.c", 0)
 		near.PluginOptions = nil
 		want, _ := runModel(ctx, model(text), near, in)
-		y, r := runModel(ctx, model(text), far("testdata/own.c"), in)
+		y, r := runModel(ctx, model(text), far("testdata/own.c", 0), in)
 		Expect(tensor.Of[float32](y)).To(Equal(tensor.Of[float32](want)))
 		Expect(r.Folded).To(ContainElement(carve.FoldedReport{Node: "ahead", Kind: "constant"}))
 	})
 
 	for _, f := range faults {
 		It("is an error of Compile where infer does "+f.name, func(ctx SpecContext) {
-			err := failing(ctx, doubled(fmt.Sprintf("infer=%d", f.how)), crash())
+			err := failing(ctx, doubled(fmt.Sprintf("infer=%d", f.how)), crash(f.how))
 			var failed *carve.PassError
 			Expect(errors.As(err, &failed)).To(BeTrue(), "%v", err)
 			Expect(failed.Pass).To(Equal("infer"))
 			Expect(err).To(MatchError(plugin.ErrProcess))
 			Expect(err).To(MatchError(f.cause))
 			Expect(err).To(MatchError(And(ContainSubstring("crashown.c.so"), ContainSubstring("com.crash.Double"), ContainSubstring("infer:"))))
-			Expect(failing(ctx, doubled("d"), crash())).To(Succeed())
+			Expect(failing(ctx, doubled("d"), crash(f.how))).To(Succeed())
 		})
 		for _, place := range []string{"workspace", "run"} {
 			It(fmt.Sprintf("is an error of the run where an operator's %s does %s", place, f.name), func(ctx SpecContext) {
 				m := model(doubled(fmt.Sprintf("%s=%d", place, f.how)))
 				defer m.Close()
-				p, err := carve.Compile(ctx, m, crash())
+				p, err := carve.Compile(ctx, m, crash(f.how))
 				Expect(err).NotTo(HaveOccurred())
 				defer func() { Expect(p.Close()).To(Succeed()) }()
 				_, err = p.Run(ctx, map[string]tensor.Value{"x": x()})
 				Expect(err).To(MatchError(f.cause))
 				Expect(err).To(MatchError(And(ContainSubstring("crashown.c.so"), ContainSubstring("com.crash.Double"), ContainSubstring(place+":"))))
 				tells(ctx, p)
-				Expect(failing(ctx, doubled("d"), crash())).To(Succeed())
+				Expect(failing(ctx, doubled("d"), crash(f.how))).To(Succeed())
 			})
 		}
 		It("is an error of the run where an operator whose shapes depend on data does "+f.name, func(ctx SpecContext) {
 			text := "graph \"p\" {\n  opset 17\n  opset \"com.crash\" 1\n  input %x: f32[N,3]\n  %t = com.crash::Above(%x) \"above\"\n  %y = Neg(%t)\n  output %y\n}\n"
-			y, _ := runModel(ctx, model(text), crash(), x())
+			y, _ := runModel(ctx, model(text), crash(f.how), x())
 			Expect(tensor.Of[float32](y)).To(Equal([]float32{-1, -3, -5}))
-			err := failing(ctx, fmt.Sprintf("graph \"p\" {\n  opset 17\n  opset \"com.crash\" 1\n  input %%x: f32[N,3]\n  %%y = com.crash::Above(%%x) \"above=%d\"\n  output %%y\n}\n", f.how), crash())
+			err := failing(ctx, fmt.Sprintf("graph \"p\" {\n  opset 17\n  opset \"com.crash\" 1\n  input %%x: f32[N,3]\n  %%y = com.crash::Above(%%x) \"above=%d\"\n  output %%y\n}\n", f.how), crash(f.how))
 			Expect(err).To(MatchError(plugin.ErrProcess))
 			if f.how != erases { // then the parent may also wait in vain for what it asked while it was asked
 				Expect(err).To(MatchError(f.cause))
@@ -149,7 +149,7 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 				want, _ := runModel(ctx, model(paired(c.op, "n")), nil, x())
 				m := model(paired(c.op, fmt.Sprintf("%s=%d", c.place, f.how)))
 				defer m.Close()
-				p, err := carve.Compile(ctx, m, crash())
+				p, err := carve.Compile(ctx, m, crash(f.how))
 				Expect(err).NotTo(HaveOccurred())
 				defer func() { Expect(p.Close()).To(Succeed()) }()
 				for range 2 {
@@ -167,20 +167,20 @@ var _ = Describe("what a plugin brings beside processors, out of process", func(
 			})
 		}
 		It("is an error of Compile where a pass does "+f.name, func(ctx SpecContext) {
-			err := failing(ctx, paired("Abs", fmt.Sprintf("pass=%d", f.how)), crash())
+			err := failing(ctx, paired("Abs", fmt.Sprintf("pass=%d", f.how)), crash(f.how))
 			var failed *carve.PassError
 			Expect(errors.As(err, &failed)).To(BeTrue(), "%v", err)
 			Expect(failed.Pass).To(Equal("nothing"))
 			Expect(err).To(MatchError(f.cause))
 			Expect(err).To(MatchError(And(ContainSubstring("crashown.c.so"), ContainSubstring("run:"))))
 			if errors.Is(f.cause, plugin.ErrHung) {
-				Expect(err).To(MatchError(ContainSubstring("within 500ms"))) // a pass is part of a compilation
+				Expect(err).To(MatchError(ContainSubstring("within 2s"))) // a pass is part of a compilation
 			}
 		})
 		It("is done without where a pass gives back what it made and does "+f.name, func(ctx SpecContext) {
 			m := model(paired("Abs", fmt.Sprintf("release=%d", f.how)))
 			defer m.Close()
-			p, err := carve.Compile(ctx, m, crash())
+			p, err := carve.Compile(ctx, m, crash(f.how))
 			Expect(err).NotTo(HaveOccurred())
 			defer func() { Expect(p.Close()).To(Succeed()) }()
 			_, err = p.Run(ctx, map[string]tensor.Value{"x": x()})
