@@ -3,6 +3,7 @@ package mxnet
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -29,8 +30,10 @@ func algebraOperators() map[string]operator {
 	named(table, single(khatriRao), "khatri_rao")
 	named(table, single(diagonal), "diag", "_np_diag")
 	named(table, single(divSqrtDim), "_contrib_div_sqrt_dim")
-	named(table, single(func(o *op) *graph.Value { return o.attentionScores(3, 0, 1) }), "_contrib_interleaved_matmul_selfatt_qk")
-	named(table, single(func(o *op) *graph.Value { return o.attentionValues(3, 2) }), "_contrib_interleaved_matmul_selfatt_valatt")
+	named(table, single(func(o *op) *graph.Value { return o.attentionScores(3, 0, 1) }), "_contrib_interleaved_matmul_selfatt_qk", "_sg_mkldnn_selfatt_qk")
+	named(table, single(fusedScores), "_sg_onednn_selfatt_qk")
+	named(table, single(fusedValues), "_sg_onednn_selfatt_valatt")
+	named(table, single(func(o *op) *graph.Value { return o.attentionValues(3, 2) }), "_contrib_interleaved_matmul_selfatt_valatt", "_sg_mkldnn_selfatt_valatt")
 	named(table, single(encoderScores), "_contrib_interleaved_matmul_encdec_qk")
 	named(table, single(func(o *op) *graph.Value { return o.attentionValues(2, 1) }), "_contrib_interleaved_matmul_encdec_valatt")
 	return table
@@ -257,6 +260,7 @@ func (o *op) root(e extent, dt tensor.DType) *graph.Value {
 
 // heads splits x [S, B, heads·parts·D] into what heads see: [S, B, heads, parts, D], and returns D.
 func (o *op) heads(x *graph.Value, parts int) (y *graph.Value, heads int, depth extent) {
+	o.fusedOnFloats()
 	heads = o.required("heads")
 	o.require(heads > 0 && heads <= maxParts && o.rank(x) == 3, "%d heads of %v", heads, x.Type)
 	d := o.dims(x)
@@ -290,6 +294,41 @@ func (o *op) attentionValues(parts, v int) *graph.Value {
 	batch.of, rows.of, depth.of = nil, nil, nil
 	out = o.transpose(o.reshape(out, batch, fixed(heads), rows, depth), 2, 0, 1, 3)
 	return o.reshape(out, rows, batch, o.mul(fixed(heads), depth))
+}
+
+// fusedOnFloats reads what attention has beside its heads where MXNet fused it for oneDNN.
+func (o *op) fusedOnFloats() {
+	if strings.HasPrefix(o.kind, "_sg_") {
+		o.require(!o.flag("quantized", false), "attention on integers is not supported")
+		o.ignore("enable_float_output", "min_calib_range", "max_calib_range")
+	}
+}
+
+// fusedParts splits x [B, S, 3·heads·D] into queries, keys and values of all heads: [3, B, heads, S, D].
+func (o *op) fusedParts(x *graph.Value) (parts *graph.Value) {
+	o.fusedOnFloats()
+	heads := o.required("heads")
+	o.require(heads > 0 && heads <= maxParts && o.rank(x) == 3, "%d heads of %v", heads, x.Type)
+	d := o.dims(x)
+	y := o.reshape(x, d[0], d[1], fixed(3), fixed(heads), o.div(d[2], fixed(3*heads)))
+	return o.transpose(y, 2, 0, 3, 1, 4)
+}
+
+// fusedScores multiplies queries and keys of all heads: [B, heads, S, S].
+func fusedScores(o *op) *graph.Value {
+	o.inputs(1, 1)
+	parts := o.fusedParts(o.input(0))
+	at := func(i int) *graph.Value { return o.squeeze(o.slice(parts, 0, i, i+1), 0) }
+	return o.call("MatMul", nil, at(0), o.turned(at(1)))
+}
+
+// fusedValues applies weights [B, heads, S, S] to values: [B, S, heads·D].
+func fusedValues(o *op) *graph.Value {
+	o.inputs(2, 2)
+	x := o.input(1)
+	y := o.call("MatMul", nil, o.input(0), o.squeeze(o.slice(o.fusedParts(x), 0, 2, 3), 0))
+	d := o.dims(x)
+	return o.reshape(o.transpose(y, 0, 2, 1, 3), d[0], d[1], o.div(d[2], fixed(3)))
 }
 
 // encoderScores multiplies queries [S, B, heads·D] with the keys among keys and values [S', B, heads·2·D].

@@ -36,9 +36,13 @@ func elementwiseOperators() map[string]operator {
 	named(table, same, "_copy", "identity", "BlockGrad", "stop_gradient", "_np_copy", "_npi_copy", "_CrossDeviceCopy")
 	named(table, single(func(o *op) *graph.Value {
 		o.inputs(1, 2) // the second is a moving average for training
-		o.ignore("grad_scale", "valid_thresh", "normalization", "sparseness_target", "penalty", "momentum")
+		o.ignore("grad_scale", "valid_thresh", "normalization", "sparseness_target", "penalty", "momentum", "scalar", "is_int")
 		return o.input(0)
 	}), "make_loss", "MakeLoss", "IdentityAttachKLSparseReg")
+	named(table, single(func(o *op) *graph.Value {
+		o.inputs(2, 2) // the second says type and storage, to whoever infers these
+		return o.input(0)
+	}), "_identity_with_attr_like_rhs")
 	for _, f := range composedUnary {
 		named(table, unary(func(o *op, x *graph.Value) *graph.Value {
 			return o.inFull(func(xs ...*graph.Value) *graph.Value { return f.do(o, xs[0]) }, x)
@@ -385,6 +389,15 @@ var binaries = []struct {
 	{bits("And"), []string{"_npi_bitwise_and"}, []string{"_npi_bitwise_and_scalar"}, nil, nil},
 	{bits("Or"), []string{"_npi_bitwise_or"}, []string{"_npi_bitwise_or_scalar"}, nil, nil},
 	{bits("Xor"), []string{"_npi_bitwise_xor"}, []string{"_npi_bitwise_xor_scalar"}, nil, nil},
+	{floorDivide, []string{"_npi_floor_divide"}, []string{"_npi_floor_divide_scalar"}, []string{"_npi_rfloor_divide_scalar"}, nil},
+	{lenient("Max"), []string{"_npi_fmax"}, []string{"_npi_fmax_scalar"}, nil, nil},
+	{lenient("Min"), []string{"_npi_fmin"}, []string{"_npi_fmin_scalar"}, nil, nil},
+	{remainder, []string{"_npi_fmod"}, []string{"_npi_fmod_scalar"}, []string{"_npi_rfmod_scalar"}, nil},
+	{greatestDivisor, []string{"_npi_gcd"}, []string{"_npi_gcd_scalar"}, nil, nil},
+	{leastMultiple, []string{"_npi_lcm"}, []string{"_npi_lcm_scalar"}, nil, nil},
+	{shiftLeft, []string{"_npi_bitwise_left_shift"}, []string{"_npi_bitwise_left_shift_scalar"}, []string{"_npi_rbitwise_left_shift_scalar"}, nil},
+	{shiftRight, []string{"_npi_bitwise_right_shift"}, []string{"_npi_bitwise_right_shift_scalar"}, []string{"_npi_rbitwise_right_shift_scalar"}, nil},
+	{logAddExp, []string{"_npi_logaddexp"}, []string{"_npi_logaddexp_scalar"}, nil, nil},
 	{compare("Equal", false), []string{"_equal", "_Equal", "broadcast_equal", "_npi_equal"}, []string{"_equal_scalar", "_EqualScalar", "_npi_equal_scalar"}, nil, nil},
 	{compare("Equal", true), []string{"_not_equal", "_Not_Equal", "broadcast_not_equal", "_npi_not_equal"},
 		[]string{"_not_equal_scalar", "_NotEqualScalar", "_npi_not_equal_scalar"}, nil, nil},

@@ -21,16 +21,6 @@ func furtherOperators() map[string]operator {
 		bad := o.call("Or", nil, o.call("IsNaN", nil, x), o.call("IsInf", nil, x))
 		return o.call("Not", nil, bad)
 	}), "_npi_isfinite")
-	for name, f := range map[string]binaryFunc{"_npi_fmax": lenient("Max"), "_npi_fmin": lenient("Min"),
-		"_npi_fmod": func(o *op, a, b *graph.Value) *graph.Value {
-			return o.call("Mod", attrs(graph.IntAttr("fmod", 1)), a, b)
-		}} {
-		named(table, single(func(o *op) *graph.Value {
-			o.inputs(2, 2)
-			a, b := o.unified(o.input(0), o.input(1))
-			return f(o, a, b)
-		}), name)
-	}
 	named(table, single(moveAxis), "_np_moveaxis", "_npi_moveaxis")
 	named(table, single(whereScalar), "_npi_where_lscalar", "_npi_where_rscalar")
 	named(table, single(deformable), "_contrib_DeformableConvolution", "_npx_deformable_convolution", "_contrib_ModulatedDeformableConvolution")
@@ -68,6 +58,11 @@ func lenient(name string) binaryFunc {
 		y := o.call("Where", nil, o.call("IsNaN", nil, b), a, o.call(name, nil, a, b))
 		return o.call("Where", nil, o.call("IsNaN", nil, a), b, y)
 	}
+}
+
+// remainder has the sign of the dividend.
+func remainder(o *op, a, b *graph.Value) *graph.Value {
+	return o.call("Mod", attrs(graph.IntAttr("fmod", 1)), a, b)
 }
 
 func moveAxis(o *op) *graph.Value {

@@ -24,6 +24,8 @@ func quantisedOperators() map[string]operator {
 	named(table, operator{do: func(o *op) []*graph.Value {
 		return o.onReal(func(x *graph.Value) *graph.Value { return o.call("Flatten", nil, x) })
 	}}, "_contrib_quantized_flatten")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.onReal(o.permuted) }}, "_npx_quantized_transpose")
+	named(table, operator{do: func(o *op) []*graph.Value { return o.onReal(o.reshapedByCodes) }}, "_npx_quantized_reshape")
 	named(table, operator{do: func(o *op) []*graph.Value {
 		return o.onReal(func(x *graph.Value) *graph.Value { return o.activate(x, o.text("act_type", "relu", "relu")) })
 	}}, "_contrib_quantized_act")

@@ -28,6 +28,7 @@ func reduceOperators() map[string]operator {
 			return o.reduced(x.onnx, o.call("Where", nil, o.call("IsNaN", nil, in), o.like(in, x.v), in))
 		}), name)
 	}
+	named(table, single(func(o *op) *graph.Value { return o.reduced("ReduceSumSquare", o.reducedInput()) }), "_square_sum")
 	named(table, single(norm), "norm")
 	named(table, operator{do: moments}, "moments")
 	named(table, operator{do: variance}, "_npi_std", "_npi_var")

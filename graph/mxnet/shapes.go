@@ -171,12 +171,15 @@ func (o *op) halves(d extent, a, b int) []extent {
 	return []extent{fixed(a), fixed(b)}
 }
 
-// reshapeExtended knows the codes -1 (the rest), -2 (as it is), -3 (a dim of 1 left out), -4 (all that follow), -5 (two made
-// one) and -6 (one made two).
 func reshapeExtended(o *op) *graph.Value {
 	o.inputs(1, 1)
+	return o.reshapedByCodes(o.input(0))
+}
+
+// reshapedByCodes knows the codes -1 (the rest), -2 (as it is), -3 (a dim of 1 left out), -4 (all that follow), -5 (two made
+// one) and -6 (one made two).
+func (o *op) reshapedByCodes(x *graph.Value) *graph.Value {
 	o.ignore("order")
-	x := o.input(0)
 	codes, ok := o.list("newshape")
 	if !ok {
 		o.fail(ErrAttribute, "newshape is missing")
@@ -263,16 +266,21 @@ func reshapeLike(o *op) *graph.Value {
 
 func transposeAll(o *op) *graph.Value {
 	o.inputs(1, 1)
+	return o.permuted(o.input(0))
+}
+
+// permuted gives the axes of x the order that the attribute axes says, or turns it.
+func (o *op) permuted(x *graph.Value) *graph.Value {
 	axes, _ := o.list("axes")
 	if len(axes) == 0 {
-		return o.call("Transpose", nil, o.input(0))
+		return o.call("Transpose", nil, x)
 	}
 	if slices.ContainsFunc(axes, func(a int) bool { return a < 0 }) {
 		for i := range axes {
 			axes[i] = o.axisOf(axes[i], len(axes))
 		}
 	}
-	return o.call("Transpose", attrs(intsAttr("perm", axes)), o.input(0))
+	return o.call("Transpose", attrs(intsAttr("perm", axes)), x)
 }
 
 func swapAxes(o *op) *graph.Value {
