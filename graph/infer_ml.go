@@ -45,14 +45,33 @@ func inferClassifier(c *Inference) error {
 		dt, n = c.labelsType("classlabels_strings", "classlabels_ints")
 	}
 	classes := c.Fresh()
-	// The number of a support vector machine's scores depends on what it was trained to give.
-	if n > 0 && c.Node.Op.Name != "SVMClassifier" {
+	if c.Node.Op.Name == "SVMClassifier" {
+		classes = c.machineScores(n)
+	} else if n > 0 {
 		classes = D(n)
 	}
 	if err := c.SetTensor(0, dt, Shape{c.rows()}); err != nil {
 		return err
 	}
 	return c.SetTensor(1, tensor.Float32, Shape{c.rows(), classes})
+}
+
+// machineScores returns how many numbers a support vector machine gives for a row: one for each class where it has no vectors, or
+// makes probabilities, two for two classes, and else one for each pair of them.
+func (c *Inference) machineScores(labels int) Dim {
+	classes := max(labels, 1)
+	if classes > 1<<15 {
+		return c.Fresh()
+	}
+	per, _ := c.Node.Ints("vectors_per_class")
+	vectors := false
+	for _, v := range per {
+		vectors = vectors || v != 0
+	}
+	if !vectors || len(c.Node.Floats("prob_a")) > 0 || classes == 2 {
+		return D(classes)
+	}
+	return D(max(classes*(classes-1)/2, 1))
 }
 
 // inferRegressor: [N, targets].

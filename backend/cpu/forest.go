@@ -236,17 +236,7 @@ func (r *forestRows[T]) convert(st *state, lo, n int) []T {
 	if r.wide == place.Nowhere {
 		return x
 	}
-	lo, hi := lo*r.columns, (lo+n)*r.columns
-	switch r.from {
-	case tensor.Int64:
-		convertRow(x, of[int64](st, r.src)[lo:hi])
-	case tensor.Int32:
-		convertRow(x, of[int32](st, r.src)[lo:hi])
-	case tensor.Float64:
-		convertRow(x, of[float64](st, r.src)[lo:hi])
-	default:
-		convertRow(x, of[float32](st, r.src)[lo:hi])
-	}
+	fromElements(st, x, r.src, r.from, lo*r.columns)
 	return x
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/coupling"
 )
 
 var svmKernels = []kernel{
@@ -175,7 +176,7 @@ func svmClassifier(c *Call) {
 		picked[r] = argMax(votes)
 		switch {
 		case len(pa) > 0:
-			copy(dst, pairProbabilities(scores, pa, pb, classes))
+			coupling.Probabilities(dst, scores, pa, pb, make([]float64, coupling.Scratch(classes)))
 		case classes == 2:
 			dst[0], dst[1] = -scores[0], scores[0]
 		default:
@@ -205,60 +206,6 @@ func (c *Call) scoreLinearly(s *svm, l labels, classes int, coef, rho []float64)
 	}
 	c.putLabels(l, picked)
 	c.putFloats(1, tensor.Float32, []int{n, classes}, out)
-}
-
-// pairProbabilities turns the scores of pairs into probabilities of classes: a sigmoid per pair, then the fixed point of
-// T. Wu, C. Lin, R. Weng, "Probability estimates for multi-class classification by pairwise coupling", method 2
-// (JMLR 5, 2004).
-func pairProbabilities(scores, a, b []float64, n int) []float64 {
-	pair := make([]float64, n*n)
-	k := 0
-	for i := range n {
-		for j := i + 1; j < n; j++ {
-			p := sigmoid(-(scores[k]*a[k] + b[k]))
-			p = math.Min(math.Max(p, 1e-7), 1-1e-7)
-			pair[i*n+j], pair[j*n+i] = p, 1-p
-			k++
-		}
-	}
-	q, p, qp := make([]float64, n*n), make([]float64, n), make([]float64, n)
-	for i := range n {
-		p[i] = 1 / float64(n)
-		for j := range n {
-			if j != i {
-				q[i*n+i] += pair[j*n+i] * pair[j*n+i]
-				q[i*n+j] = -pair[j*n+i] * pair[i*n+j]
-			}
-		}
-	}
-	eps := 0.005 / float64(n)
-	for range max(100, n) {
-		pqp := 0.0
-		for i := range n {
-			qp[i] = 0
-			for j := range n {
-				qp[i] += q[i*n+j] * p[j]
-			}
-			pqp += p[i] * qp[i]
-		}
-		worst := 0.0
-		for i := range n {
-			worst = math.Max(worst, math.Abs(qp[i]-pqp))
-		}
-		if worst < eps {
-			break
-		}
-		for i := range n {
-			d := (pqp - qp[i]) / q[i*n+i]
-			p[i] += d
-			pqp = (pqp + d*(d*q[i*n+i]+2*qp[i])) / (1 + d) / (1 + d)
-			for j := range n {
-				qp[j] = (qp[j] + d*q[i*n+j]) / (1 + d)
-				p[j] /= 1 + d
-			}
-		}
-	}
-	return p
 }
 
 // numbers reads a list attribute as numbers, nil where the node does not have it.

@@ -1,0 +1,287 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Operators of domain ai.onnx.ml on rows of numbers: a row is read as float64, whatever type it has, and computed in float64.
+
+// rowSignatures refuses operands that are no rows of numbers, labels that are strings, and attributes that make does not take.
+func rowSignatures[T any](make func(n *graph.Node) (T, *property.Reason)) func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	return func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		x := n.Inputs[0]
+		switch x.Type.DType {
+		case tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32:
+		default:
+			return nil, property.Because(property.DTypeReason, "%v has element type %v", x, x.Type.DType)
+		}
+		if r := len(x.Type.Shape); r != 1 && r != 2 {
+			return nil, property.Because(property.ShapeReason, "rows of numbers are expected, %v has %v", x, x.Type)
+		}
+		if y := n.Outputs[0]; y != nil && y.Type.DType == tensor.String {
+			return nil, property.Because(property.DTypeReason, "%v has element type %v", y, y.Type.DType)
+		}
+		if _, why := make(n); why != nil {
+			return nil, why
+		}
+		return operators.RowMajor(n), nil
+	}
+}
+
+// numberRows are the rows [N, C] of an operand; [C] counts as [1, C].
+type numberRows struct {
+	rows, columns int
+	src           place.Memory
+	from          tensor.DType
+	wide          scratch // rows as float64
+}
+
+func newNumberRows(p *planner, x *graph.Value) *numberRows {
+	d := p.Dims[x.ID]
+	r := &numberRows{rows: 1, columns: d[len(d)-1], src: p.In(x), from: x.Type.DType}
+	if len(d) > 1 {
+		r.rows = d[0]
+	}
+	r.wide = p.scratch(min(r.rows, rowsTogether) * r.columns * 8)
+	return r
+}
+
+// each emits a step that hands rows to body, some at a time, in memory that is the worker's: x holds rows [lo, lo+n). nanos is what a
+// row takes, about.
+func (r *numberRows) each(p *planner, nanos float64, writes []place.Memory, body func(st *state, worker int, x []float64, lo, n int)) {
+	p.emit(step{chunks: r.rows, grain: grainFor(nanos + float64(r.columns)), body: func(st *state, worker, lo, hi int) {
+		for ; lo < hi; lo += rowsTogether {
+			n := min(rowsTogether, hi-lo)
+			x := r.wide.doubles(st, worker)[:n*r.columns]
+			fromElements(st, x, r.src, r.from, lo*r.columns)
+			body(st, worker, x, lo, n)
+		}
+	}}, []place.Memory{r.src}, append(writes, r.wide.at))
+}
+
+// doubles returns a worker's part as float64.
+func (s scratch) doubles(st *state, worker int) []float64 {
+	return place.Elements[float64](st.Bytes(s.at.Part(worker*s.size, s.size)))
+}
+
+// fromElements reads len(x) elements of a type, from element i on.
+func fromElements[T float32 | float64](st *state, x []T, src place.Memory, from tensor.DType, i int) {
+	switch from {
+	case tensor.Int64:
+		convertRow(x, of[int64](st, src)[i:][:len(x)])
+	case tensor.Int32:
+		convertRow(x, of[int32](st, src)[i:][:len(x)])
+	case tensor.Float64:
+		convertRow(x, of[float64](st, src)[i:][:len(x)])
+	default:
+		convertRow(x, of[float32](st, src)[i:][:len(x)])
+	}
+}
+
+// put stores numbers as elements of a type, from element i on.
+func put(st *state, dst place.Memory, to tensor.DType, i int, v []float64) {
+	switch to {
+	case tensor.Float64:
+		copy(of[float64](st, dst)[i:], v)
+	case tensor.Int64:
+		convertRow(of[int64](st, dst)[i:][:len(v)], v)
+	case tensor.Int32:
+		convertRow(of[int32](st, dst)[i:][:len(v)], v)
+	default:
+		convertRow(of[float32](st, dst)[i:][:len(v)], v)
+	}
+}
+
+// perColumn spreads a list of one number for each column, or of one for all; a list of another length is refused.
+func perColumn(n *graph.Node, name string, columns int, absent float64) ([]float64, error) {
+	list := n.Floats(name)
+	out := make([]float64, columns)
+	for i := range out {
+		switch {
+		case list == nil:
+			out[i] = absent
+		case len(list) == 1:
+			out[i] = float64(list[0])
+		case len(list) == columns:
+			out[i] = float64(list[i])
+		default:
+			return nil, property.Because(property.Attribute, "%s has %d numbers for %d columns", name, len(list), columns)
+		}
+	}
+	return out, nil
+}
+
+// mapped emits an operator that changes rows by fn, in place.
+func mapped(p *planner, n *graph.Node, r *numberRows, nanos float64, fn func(row []float64)) error {
+	y, to := p.Out(n.Outputs[0]), n.Outputs[0].Type.DType
+	r.each(p, nanos, []place.Memory{y}, func(st *state, _ int, x []float64, lo, count int) {
+		for i := range count {
+			fn(x[i*r.columns:][:r.columns])
+		}
+		put(st, y, to, lo*r.columns, x)
+	})
+	return nil
+}
+
+func planScaler(p *planner, n *graph.Node) error {
+	r := newNumberRows(p, n.Inputs[0])
+	offset, err := perColumn(n, "offset", r.columns, 0)
+	if err != nil {
+		return err
+	}
+	scale, err := perColumn(n, "scale", r.columns, 1)
+	if err != nil {
+		return err
+	}
+	return mapped(p, n, r, float64(r.columns), func(row []float64) {
+		for i := range row {
+			row[i] = (row[i] - offset[i]) * scale[i]
+		}
+	})
+}
+
+// norms are what Normalizer divides a row by; see package reference.
+var norms = map[string]func(row []float64) float64{
+	"MAX": func(row []float64) float64 {
+		s := -math.MaxFloat32
+		for _, x := range row {
+			if x > s { // not where x is NaN
+				s = x
+			}
+		}
+		return s
+	},
+	"L1": func(row []float64) (s float64) {
+		for _, x := range row {
+			s += math.Abs(x)
+		}
+		return s
+	},
+	"L2": func(row []float64) (s float64) {
+		for _, x := range row {
+			s += x * x
+		}
+		return math.Sqrt(s)
+	},
+}
+
+func normalizerOf(n *graph.Node) (func(row []float64) float64, *property.Reason) {
+	norm, ok := norms[n.Str("norm", "MAX")]
+	if !ok {
+		return nil, property.Because(property.Attribute, "norm %q", n.Str("norm", ""))
+	}
+	return norm, nil
+}
+
+func planNormalizer(p *planner, n *graph.Node) error {
+	norm, why := normalizerOf(n)
+	if why != nil {
+		return why
+	}
+	r := newNumberRows(p, n.Inputs[0])
+	return mapped(p, n, r, 3*float64(r.columns), func(row []float64) {
+		s := norm(row)
+		if s == 0 {
+			return
+		}
+		for i := range row {
+			row[i] /= s
+		}
+	})
+}
+
+func planBinarizer(p *planner, n *graph.Node) error {
+	r, threshold := newNumberRows(p, n.Inputs[0]), float64(n.Float("threshold", 0))
+	return mapped(p, n, r, float64(r.columns), func(row []float64) {
+		for i, x := range row {
+			row[i] = 0
+			if x > threshold {
+				row[i] = 1
+			}
+		}
+	})
+}
+
+// anything is for operators whose attributes are looked at when the number of columns is known.
+func anything(*graph.Node) (struct{}, *property.Reason) { return struct{}{}, nil }
+
+// imputed refuses Imputer on types that have no values to put in.
+func imputed(n *graph.Node) (struct{}, *property.Reason) {
+	name := "imputed_value_floats"
+	if n.Inputs[0].Type.DType.IsInt() {
+		name = "imputed_value_int64s"
+	}
+	if n.Attrs.Lookup(name) == nil || n.Inputs[0].Type.DType == tensor.Int32 {
+		return struct{}{}, property.Because(property.Attribute, "%s is missing", name)
+	}
+	return struct{}{}, nil
+}
+
+func planImputer(p *planner, n *graph.Node) error {
+	r := newNumberRows(p, n.Inputs[0])
+	if r.from == tensor.Int64 {
+		return imputeIntegers(p, n, r)
+	}
+	fresh, err := perColumn(n, "imputed_value_floats", r.columns, 0)
+	if err != nil {
+		return err
+	}
+	old := float64(n.Float("replaced_value_float", 0))
+	return mapped(p, n, r, float64(r.columns), func(row []float64) {
+		for i, x := range row {
+			if x == old || x != x && old != old {
+				row[i] = fresh[i]
+			}
+		}
+	})
+}
+
+// imputeIntegers keeps all 64 bits.
+func imputeIntegers(p *planner, n *graph.Node, r *numberRows) error {
+	fresh, _ := n.Ints("imputed_value_int64s")
+	if len(fresh) != 1 && len(fresh) != r.columns || len(fresh) == 0 {
+		return property.Because(property.Attribute, "imputed_value_int64s has %d numbers for %d columns", len(fresh), r.columns)
+	}
+	old := n.Int("replaced_value_int64", 0)
+	columns := r.columns
+	return elementwiseAt(p, n, func(i int, x int64) int64 {
+		if x == old {
+			return fresh[i%columns%len(fresh)]
+		}
+		return x
+	})
+}
+
+// elementwiseAt emits a function of elements and their places.
+func elementwiseAt[S, D tensor.Element](p *planner, n *graph.Node, fn func(i int, x S) D) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	src, dst := p.In(x), p.Out(y)
+	p.emit(step{chunks: product(p.Dims[y.ID]), grain: grainFor(2), body: func(st *state, _, lo, hi int) {
+		s, d := of[S](st, src), of[D](st, dst)
+		for i := lo; i < hi; i++ {
+			d[i] = fn(i, s[i])
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	ml := func(name string, op operator) { table.Register(operators.Of("ai.onnx.ml", name), op) }
+	ml("Scaler", operator{Signatures: rowSignatures(anything), Plan: planScaler})
+	ml("Normalizer", operator{Signatures: rowSignatures(normalizerOf), Plan: planNormalizer})
+	ml("Binarizer", operator{Signatures: rowSignatures(anything), Plan: planBinarizer})
+	ml("Imputer", operator{Signatures: rowSignatures(imputed), Plan: planImputer})
+	ml("LinearRegressor", operator{Signatures: rowSignatures(newLinear), Plan: planLinearRegressor})
+	ml("LinearClassifier", operator{Signatures: rowSignatures(newLinear), Plan: planLinearClassifier})
+	ml("SVMRegressor", operator{Signatures: rowSignatures(newMachine), Plan: planSVMRegressor})
+	ml("SVMClassifier", operator{Signatures: rowSignatures(newMachine), Plan: planSVMClassifier})
+	ml("ArrayFeatureExtractor", operator{Signatures: extractSignatures, Plan: planArrayFeatureExtractor})
+	ml("LabelEncoder", operator{Signatures: labelSignatures, Plan: planLabelEncoder})
+	ml("OneHotEncoder", operator{Signatures: oneHotSignatures, Plan: planOneHotEncoder})
+}
