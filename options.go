@@ -105,7 +105,8 @@ type Options struct {
 	Allocator device.Allocator
 	// MaxFold bounds the bytes of a constant that folding may create; 0 means 64 MiB.
 	MaxFold int64
-	// MaxSpecializations bounds the concrete shapes for which plans are kept; 0 means 64.
+	// MaxSpecializations bounds the concrete shapes for which plans are kept, each some 10 KB for a layer of a transformer; 0 means 256.
+	// A decoder meets a length at every token: where all are kept, the next text is not planned for again.
 	MaxSpecializations int
 	// CopyWeights copies constants out of mapped files, so that truncating the file later does no harm. The copies lie
 	// outside of Go's heap and belong to the Program (Memory.CopiedWeights).
@@ -248,7 +249,7 @@ func (o *Options) withDefaults() Options {
 		out.MaxFold = 64 << 20
 	}
 	if out.MaxSpecializations <= 0 {
-		out.MaxSpecializations = 64
+		out.MaxSpecializations = 256
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

@@ -91,7 +91,10 @@ func (b cpu) Info() backend.Info {
 }
 
 // Devices implements backend.Backend: the host.
-func (cpu) Devices() []device.Device { return []device.Device{device.Host} }
+func (cpu) Devices() []device.Device { return host }
+
+// host is what runs use; asking for it is no allocation.
+var host = []device.Device{device.Host}
 
 // Converters implements backend.Backend: its layouts are described, so that convert's own reorders serve.
 func (cpu) Converters() []convert.Converter { return nil }

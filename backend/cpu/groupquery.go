@@ -188,7 +188,7 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 	var reads []place.Memory
 	for i := range at {
 		if at[i] = place.Nowhere; n.Input(i) != nil {
-			dims[i], at[i] = p.Dims[n.Inputs[i].ID], p.In(n.Inputs[i])
+			dims[i], at[i] = append([]int{}, p.Dims[n.Inputs[i].ID]...), p.In(n.Inputs[i]) // those of a scalar are not nil
 			reads = append(reads, at[i])
 		}
 	}
@@ -277,9 +277,7 @@ func chooseGroupQuery(c *choice) error {
 	dims := make([][]int, gqaOperands)
 	for i := range dims {
 		if t := c.operand(i); t != nil {
-			if dims[i] = t.Shape; dims[i] == nil {
-				dims[i] = []int{}
-			}
+			dims[i] = append([]int{}, t.Shape...)
 		}
 	}
 	var r groupRun
