@@ -72,12 +72,13 @@ func (k *roundedDot) column() {
 	tail, end := k.NewLabel("tail"), k.NewLabel("column")
 	k.I("TESTQ BX, BX")
 	k.I("JZ %s", tail)
-	k.I("KXNORW K1, K1, K1")
 	k.scales("blocks")
 	k.Loop("BX", func() {
 		k.parameters("scaleStep", "zeroStep")
 		k.I("MOVQ %d(DI), AX", offsetOf("repeat"))
 		k.Loop("AX", func() {
+			k.I("PREFETCHT0 %d(SI)", prefetched)
+			k.I("VMOVDQU32 (SI), Z26")
 			k.vector()
 			k.I("ADDQ $64, SI")
 		})
@@ -89,6 +90,7 @@ func (k *roundedDot) column() {
 	k.I("KMOVW AX, K1")
 	k.scales("tailBlocks")
 	k.parameters("tailScale", "tailZero")
+	k.I("VMOVDQU32.Z (SI), K1, Z26")
 	k.vector()
 	k.I("POPCNTQ AX, AX") // a lane is four bytes
 	k.I("LEAQ (SI)(AX*4), SI")
@@ -104,17 +106,19 @@ func (k *roundedDot) scales(field string) {
 
 // parameters loads scales and zero points of a step, for each lane, to vectors 29 and 28.
 func (k *roundedDot) parameters(scale, zero string) {
-	k.I("VMOVUPS.Z (R10), K2, Z29")
-	k.I("VMOVUPS.Z (R11), K2, Z28")
+	k.I("VMOVUPS.Z (R10), K2, X29")
+	k.I("VMOVUPS.Z (R11), K2, X28")
 	k.I("VPERMPS Z29, Z31, Z29")
 	k.I("VPERMPS Z28, Z31, Z28")
 	k.I("ADDQ %d(DI), R10", offsetOf(scale))
 	k.I("ADDQ %d(DI), R11", offsetOf(zero))
 }
 
-// vector emits 128 products of each row.
+// prefetched is how far ahead weights are asked for, in bytes: a row of products is made faster than they come.
+const prefetched = 1024
+
+// vector emits 128 products of each row with the weights in vector 26.
 func (k *roundedDot) vector() {
-	k.I("VMOVDQU32.Z (SI), K1, Z26")
 	k.I("VPSRLD $4, Z26, Z27")
 	k.I("VPANDD Z30, Z26, Z26")
 	k.I("VPANDD Z30, Z27, Z27")
