@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/carve-dev/carve/convert"
@@ -17,8 +18,7 @@ import (
 )
 
 // Sizes of packing, in bytes. Constants from largePack on that are a large part of all are packed one after the other by all threads
-// together, the others by one thread each. Packed constants lie in one allocation: they share its large pages, whose first
-// touch costs a tenth of that of small ones.
+// together, the others by one thread each. Packed constants lie in one allocation: they share its large pages.
 const (
 	largePack = 1 << 20
 	packAlign = 64
@@ -54,6 +54,8 @@ type Job struct {
 type packing struct {
 	Request
 	mem    device.Memory
+	block  *block // that mem is a part of
+	at     int64  // where in it
 	shared bool
 	hop    convert.Move // where one hop in host memory does it
 	spread bool         // the hop is work for all threads
@@ -209,8 +211,6 @@ func (w *packRun) run(missing []*packing) (err error) {
 // reserve plans the conversions that are single hops in host memory, of the model's constants or of the others, and gives
 // them one allocation.
 func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
-	var total int64
-	var offsets []int64
 	var list []*packing
 	for _, p := range missing {
 		if p.shared != shared || !p.Format.Device.IsHost() {
@@ -231,22 +231,57 @@ func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 			return allocation{}, packError(p, err)
 		}
 		p.mem.Size, p.spread = size, path[0].Spreads
-		offsets, list = append(offsets, total), append(list, p)
-		total += slot(size)
+		list = append(list, p)
 	}
 	if len(list) == 0 {
 		return allocation{}, nil
+	}
+	largestFirst(list) // in the order in which they will be written
+	var total int64
+	for _, p := range list {
+		p.at = total
+		total += slot(p.mem.Size)
 	}
 	host := w.Transfer.Devices[tensor.DeviceID{}]
 	mem, err := host.Alloc(total)
 	if err != nil {
 		return allocation{}, err
 	}
-	offheap.Populate(mem.Data)
-	for i, p := range list {
-		p.mem.Data = mem.Data[offsets[i] : offsets[i]+p.mem.Size : offsets[i]+p.mem.Size]
+	b := &block{data: mem.Data}
+	if host != device.Host { // somebody else's memory, and pages
+		b.made = len(b.data)
+	}
+	for _, p := range list {
+		p.block, p.mem.Data = b, mem.Data[p.at:p.at+p.mem.Size:p.at+p.mem.Size]
 	}
 	return allocation{host, mem}, nil
+}
+
+// largestFirst sorts conversions by the size of their results.
+func largestFirst(list []*packing) {
+	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
+}
+
+// block is memory that is written from its beginning on.
+type block struct {
+	mu   sync.Mutex
+	data []byte
+	made int // bytes whose pages there are
+}
+
+// makePages makes the pages of the first n bytes, not much earlier than they are written.
+func (b *block) makePages(n int, workers *device.Workers) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n <= b.made {
+		return
+	}
+	end := min((n+offheap.HugePage-1)/offheap.HugePage*offheap.HugePage, len(b.data))
+	data := b.data[b.made:end]
+	b.made = end
+	workers.Parallel((len(data)+offheap.HugePage-1)/offheap.HugePage, func(lo, hi int) {
+		offheap.Populate(data[lo*offheap.HugePage : min(hi*offheap.HugePage, len(data))])
+	})
 }
 
 // slot returns the bytes that a constant takes in an allocation.
@@ -255,7 +290,7 @@ func slot(n int64) int64 { return (n + packSlack + packAlign - 1) / packAlign * 
 // divide decides what all threads pack together: that of which one thread would have more than half its share of all. The largest
 // come first, while little else has been touched, and so that threads end at about the same time.
 func (w *packRun) divide(list []*packing) (small, large []*packing) {
-	slices.SortStableFunc(list, func(a, b *packing) int { return cmp.Compare(b.mem.Size, a.mem.Size) })
+	largestFirst(list)
 	var total int64
 	for _, p := range list {
 		total += p.mem.Size
@@ -294,6 +329,7 @@ func (w *packRun) packSmall(list []*packing) error {
 func (w *packRun) fill(p *packing, workers *device.Workers) error {
 	var err error
 	if p.hop != nil {
+		p.block.makePages(int(p.at+p.mem.Size), workers)
 		x := convert.Exec{Workers: workers}
 		if p.spread {
 			x.Progress = w.read

@@ -2,6 +2,7 @@ package offheap_test
 
 import (
 	"os"
+	"sync"
 	"unsafe"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -26,19 +27,53 @@ func pagesMade(data []byte) int {
 	return n
 }
 
-var _ = It("makes the pages that Populate names", func() {
-	page := os.Getpagesize()
-	b, err := offheap.Alloc(1<<20, 0)
-	Expect(err).NotTo(HaveOccurred())
-	defer b.Free()
-	data := b.Bytes()[int(-uintptr(unsafe.Pointer(unsafe.SliceData(b.Bytes())))&uintptr(page-1)):]
-	if unix.Madvise(data[:page], unix.MADV_POPULATE_WRITE) != nil {
-		Skip("the kernel has no MADV_POPULATE_WRITE: it is older than 5.14")
+var _ = Describe("Populate", func() {
+	// fresh returns the whole pages of a Block that nobody has touched.
+	fresh := func(size int) (*offheap.Block, []byte) {
+		GinkgoHelper()
+		b, err := offheap.Alloc(size, 0)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(b.Free)
+		page := os.Getpagesize()
+		data := b.Bytes()[int(-uintptr(unsafe.Pointer(unsafe.SliceData(b.Bytes())))&uintptr(page-1)):]
+		if unix.Madvise(data[:page], unix.MADV_POPULATE_WRITE) != nil {
+			Skip("the kernel has no MADV_POPULATE_WRITE: it is older than 5.14")
+		}
+		data = data[:len(data)/page*page]
+		if size < offheap.HugePage && pagesMade(data) > len(data)/page/2 {
+			Skip("the kernel says of pages that nobody touched that they are made")
+		}
+		return b, data
 	}
-	all := len(data) / page
-	if pagesMade(data) > all/2 {
-		Skip("the kernel says of pages that nobody touched that they are made")
-	}
-	offheap.Populate(b.Bytes())
-	Expect(pagesMade(data)).To(Equal(all))
+
+	It("makes the pages of a small Block", func() {
+		b, data := fresh(1 << 20)
+		offheap.Populate(b.Bytes())
+		Expect(pagesMade(data)).To(Equal(len(data) / os.Getpagesize()))
+	})
+
+	DescribeTable("makes the pages of a large Block, huge or small", func(huge, small int64) {
+		DeferCleanup(offheap.SetPageCosts(huge, small))
+		b, data := fresh(11*offheap.HugePage + 12345)
+		data[5*offheap.HugePage+7] = 42
+		offheap.Populate(b.Bytes())
+		Expect(pagesMade(data)).To(Equal(len(data) / os.Getpagesize()))
+		Expect(data[5*offheap.HugePage+7]).To(Equal(byte(42)))
+		Expect(data[6*offheap.HugePage]).To(BeZero())
+	},
+		Entry("nothing is known of either", int64(0), int64(0)),
+		Entry("huge pages are dear, nothing is known of small ones", int64(1e15), int64(0)),
+		Entry("huge pages are dearer", int64(1e15), int64(1)),
+		Entry("both are dear", int64(1e15), int64(1e15)))
+
+	It("makes the pages of parts that begin and end anywhere, on several goroutines", func() {
+		DeferCleanup(offheap.SetPageCosts(1e15, 1))
+		_, data := fresh(6 * offheap.HugePage)
+		var wg sync.WaitGroup
+		for lo, cuts := 0, []int{offheap.HugePage, 3 * offheap.HugePage, 4*offheap.HugePage + 4096, len(data)}; len(cuts) > 0; lo, cuts = cuts[0], cuts[1:] {
+			wg.Go(func() { offheap.Populate(data[lo:cuts[0]]) })
+		}
+		wg.Wait()
+		Expect(pagesMade(data)).To(Equal(len(data) / os.Getpagesize()))
+	})
 })
