@@ -29,10 +29,23 @@ func (m *Machine) makeSpaces() {
 	m.spaces = map[tensor.DeviceID]*space{}
 	devices := map[tensor.DeviceID]device.Device{}
 	for id, d := range m.env.Transfer.Devices {
+		if d == device.Host {
+			d = populated{d}
+		}
 		m.spaces[id] = &space{device.NewPool(d, &device.PoolOptions{Limit: m.env.DeviceLimits[id], Keep: device.KeepPeak}), m}
 		devices[id] = m.spaces[id]
 	}
 	m.env.Transfer.Devices = devices
+}
+
+// populated is a device of host memory whose blocks have all their pages: runs write all of an arena, and the pages cost least together.
+type populated struct{ device.Device }
+
+// Alloc implements device.Device.
+func (d populated) Alloc(n int64) (device.Memory, error) {
+	m, err := d.Device.Alloc(n)
+	offheap.Populate(m.Data)
+	return m, err
 }
 
 // Alloc implements device.Device. The error wraps ErrMemoryLimit where it is one of DeviceLimits that forbids the allocation.
