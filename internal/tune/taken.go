@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// reading is how long it takes at most to ask what a thread has waited, unless the thread waits meanwhile.
-const reading = 200 * time.Microsecond
-
 // Taken returns how long f takes, without the time that the calling thread waited for a processor that other processes had, where the
 // system tells that: what else the machine does must not decide which program is the faster one. Threads that f waits for count in full;
 // and as it is not known who had the processor, the time that other threads of this process ran counts as theirs: threads of f that keep
@@ -27,8 +24,9 @@ func taken(f func() error, now func() time.Time, waited func() (alone, others ti
 	end := now()
 	after, othersAfter, _ := waited()
 	took := end.Sub(start)
-	if !known || start.Sub(asked) > reading || now().Sub(end) > reading { // it may have waited outside of f
+	if !known {
 		return took, err
 	}
-	return took - min(max(0, after-before-(othersAfter-othersBefore)), took-took/1000), err
+	outside := start.Sub(asked) + now().Sub(end) // it may have waited there, while it asked
+	return took - min(max(0, after-before-(othersAfter-othersBefore)-outside), took-took/1000), err
 }

@@ -51,7 +51,7 @@ var _ = Describe("Taken", func() {
 		Entry("where those ran longer than it waited", system{}, 80*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond, 80*time.Millisecond),
 		Entry("but never everything", system{}, 80*time.Millisecond, 90*time.Millisecond, time.Duration(0), 80*time.Microsecond),
 		Entry("where the system says so", system{unknown: true}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 80*time.Millisecond),
-		Entry("where it was asked at once", system{asking: time.Microsecond}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 30*time.Millisecond),
-		Entry("where the thread may have waited for the answer", system{asking: time.Millisecond}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 80*time.Millisecond),
+		Entry("but for what it may have waited while it asked", system{asking: time.Millisecond}, 80*time.Millisecond, 50*time.Millisecond, time.Duration(0), 32*time.Millisecond),
+		Entry("of a short run none that may lie beside it", system{asking: 150 * time.Microsecond}, 211*time.Microsecond, 300*time.Microsecond, time.Duration(0), 211*time.Microsecond),
 	)
 })
