@@ -252,11 +252,9 @@ var _ = Describe("Tune", func() {
 			And(HaveField("Dims", map[string]int64{"N": 1}), HaveField("Ranges", map[string]carve.TunedRange{"N": {Least: 1, Most: 2}})),
 			And(HaveField("Dims", map[string]int64{"N": 8}), HaveField("Ranges", map[string]carve.TunedRange{"N": {Least: 3, Most: 20}}))))
 		Expect(t.Runs[0].Choice).To(Equal(t.Choice))
-		for i, p := range t.Points {
+		for _, p := range t.Points {
+			Expect(p.Runs).To(HaveEach(HaveField("Nanoseconds", BeNumerically(">", 0))))
 			Expect(p.Runs).NotTo(BeEmpty())
-			if i > 0 {
-				Expect(p.Runs[0].Nanoseconds).To(BeNumerically(">", t.Points[0].Runs[0].Nanoseconds), "eight images take longer than one")
-			}
 		}
 		again, err := carve.Tune(ctx, textModel(text), at(1, 8))
 		Expect(err).NotTo(HaveOccurred())
