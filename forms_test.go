@@ -124,7 +124,7 @@ var _ = Describe("constants in formats that instances want", func() {
 
 	DescribeTable("are packed once, for all shapes, sessions and programs", func(ctx SpecContext, l graph.Layout, bytes int, via string) {
 		m, c := sums(), newChoosy(backend.ConstantForm{Format: graph.On(l)})
-		before := offheap.Total().Anonymous
+		before := settled()
 		p, err := carve.Compile(ctx, m, options(c))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Memory().PackedWeights).To(BeZero(), "no shape is known")
@@ -152,7 +152,7 @@ var _ = Describe("constants in formats that instances want", func() {
 		Expect(p.Close()).To(Succeed())
 		Expect(q.Close()).To(Succeed())
 		Expect(m.Close()).To(Succeed())
-		Expect(offheap.Total().Anonymous).To(Equal(before))
+		Expect(offheap.Total().Anonymous).To(BeNumerically("<=", before))
 	},
 		Entry("in a described layout", columns, 24, "host-reorder"),
 		Entry("in one that a source of converters knows", opaque, 48, "there"),

@@ -2,8 +2,10 @@ package carve_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -48,11 +50,28 @@ func wideNet() *carve.Model {
 	return m
 }
 
+// settled returns the bytes beside Go's heap when clean-ups, which come behind a collection, have freed what earlier specs left.
+func settled() int64 {
+	GinkgoHelper()
+	last, same := int64(-1), 0
+	Eventually(func() int {
+		runtime.GC()
+		time.Sleep(time.Millisecond) // for clean-ups
+		if now := offheap.Total().Anonymous; now == last {
+			same++
+		} else {
+			last, same = now, 0
+		}
+		return same
+	}).Should(BeNumerically(">=", 3))
+	return last
+}
+
 var _ = Describe("packed constants", func() {
 	onCPU := func() *carve.Options { return &carve.Options{Backends: []backend.Config{{Name: "cpu"}}} }
 
 	It("are the model's, or the Program's where simplification made them", func(ctx SpecContext) {
-		before := offheap.Total().Anonymous
+		before := settled()
 		g, err := graph.Parse(foldedNet())
 		Expect(err).NotTo(HaveOccurred())
 		m := carve.FromGraph(g)
@@ -69,7 +88,7 @@ var _ = Describe("packed constants", func() {
 		Expect(p.Close()).To(Succeed())
 		Expect(p.Memory().PackedWeights).To(BeNumerically("<", first))
 		Expect(m.Close()).To(Succeed())
-		Expect(offheap.Total().Anonymous).To(Equal(before))
+		Expect(offheap.Total().Anonymous).To(BeNumerically("<=", before))
 	})
 
 	It("are packed once by compilations at the same time", func(ctx SpecContext) {
@@ -107,7 +126,7 @@ var _ = Describe("packed constants", func() {
 	})
 
 	It("leave nothing behind where the context ends", func(ctx SpecContext) {
-		before := offheap.Total().Anonymous
+		before := settled()
 		m := wideNet()
 		ending, cancel := context.WithCancel(ctx)
 		o := onCPU()
@@ -118,7 +137,7 @@ var _ = Describe("packed constants", func() {
 		}
 		_, err := carve.Compile(ending, m, o)
 		Expect(err).To(MatchError(context.Canceled))
-		Expect(offheap.Total().Anonymous).To(Equal(before))
+		Expect(offheap.Total().Anonymous).To(BeNumerically("<=", before))
 		p, err := carve.Compile(ctx, m, onCPU())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Close()).To(Succeed())
