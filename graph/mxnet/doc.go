@@ -144,11 +144,12 @@
 //
 //	own
 //
-//	Correlation, MultiBoxDetection, MultiBoxPrior, _contrib_MultiBoxDetection, _contrib_MultiBoxPrior, _contrib_box_nms,
-//	_contrib_box_non_maximum_suppression, _linalg_inverse, _linalg_potrf, _linalg_potri, _linalg_trsm, _npi_cholesky,
-//	_npi_inv, _npi_solve, _npi_tensorinv, _npi_tensorsolve, _npx_box_nms, _npx_digamma, _npx_erfinv, _npx_gamma, _npx_gammaln,
-//	_npx_multibox_detection, _npx_multibox_prior, _sparse_digamma, _sparse_gamma, _sparse_gammaln, box_nms, digamma, erfinv,
-//	gamma, gammaln, linalg_inverse, linalg_potrf, linalg_potri, linalg_trsm
+//	Correlation, MultiBoxDetection, MultiBoxPrior, Proposal, _contrib_MultiBoxDetection, _contrib_MultiBoxPrior,
+//	_contrib_MultiProposal, _contrib_Proposal, _contrib_box_nms, _contrib_box_non_maximum_suppression, _linalg_inverse,
+//	_linalg_potrf, _linalg_potri, _linalg_trsm, _npi_cholesky, _npi_inv, _npi_solve, _npi_tensorinv, _npi_tensorsolve,
+//	_npx_box_nms, _npx_digamma, _npx_erfinv, _npx_gamma, _npx_gammaln, _npx_multibox_detection, _npx_multibox_prior,
+//	_sparse_digamma, _sparse_gamma, _sparse_gammaln, box_nms, digamma, erfinv, gamma, gammaln, linalg_inverse, linalg_potrf,
+//	linalg_potri, linalg_trsm
 //
 //	refused: it is for training
 //
@@ -176,8 +177,8 @@
 //
 //	refused: it is not translated yet
 //
-//	Proposal, _contrib_DeformablePSROIPooling, _contrib_MultiProposal, _contrib_PSROIPooling, _contrib_Proposal,
-//	_contrib_RROIAlign, _contrib_quantize_asym, _contrib_quantized_rnn, _npx_quantized_npi_add
+//	_contrib_DeformablePSROIPooling, _contrib_PSROIPooling, _contrib_RROIAlign, _contrib_quantize_asym,
+//	_contrib_quantized_rnn, _npx_quantized_npi_add
 //
 //	refused: sparse storage is not kept
 //

@@ -159,6 +159,18 @@ var _ = Describe("what Expand makes of MXNet's operators computes the same", fun
 			expandedAlike(ctx, "_contrib_box_nms", attrs, r.IntN(2) == 0, randomBoxes(r, class, score, at, k, in == "center", shape...))
 		}
 	})
+	It("of proposals", func(ctx SpecContext) {
+		for range 10 {
+			n, h, w := 1+r.IntN(2), 2+r.IntN(4), 2+r.IntN(4)
+			info := make([]float32, 0, 3*n)
+			for range n {
+				info = append(info, float32(16*h-r.IntN(8)), float32(16*w-r.IntN(8)), 1)
+			}
+			attrs := fmt.Sprintf(`"scales":"(2, 4)","ratios":"(0.5, 1)","rpn_pre_nms_top_n":"%d","rpn_post_nms_top_n":"%d","threshold":"%.2f","rpn_min_size":"%d","iou_loss":"%v"`,
+				10+r.IntN(50), 1+r.IntN(20), 0.3+0.5*r.Float64(), 1+r.IntN(20), r.IntN(4) == 0)
+			expandedAlike(ctx, "_contrib_MultiProposal", attrs, false, uniform(r, 0, 1, n, 8, h, w), uniform(r, -0.3, 0.3, n, 16, h, w), tensor.From(info, n, 3))
+		}
+	})
 	It("of detections", func(ctx SpecContext) {
 		for range 30 {
 			b, c, n := 1+r.IntN(2), 1+r.IntN(4), 1+r.IntN(15)

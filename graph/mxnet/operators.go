@@ -53,7 +53,7 @@ func operators() map[string]operator {
 		for _, family := range []map[string]operator{elementwiseOperators(), layerOperators(), poolingOperators(), shapeOperators(),
 			indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
 			controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), numpyOperators(),
-			linearOperators(), pictureOperators(), maskedOperators(), editOperators(),
+			linearOperators(), pictureOperators(), maskedOperators(), editOperators(), proposalOperators(),
 			statisticsOperators(), matrixOperators(), refusedOperators()} {
 			for name, x := range family {
 				if _, twice := table.rows[name]; twice {
@@ -183,7 +183,7 @@ func refusedOperators() map[string]operator {
 		"_npx_intgemm_prepare_weight", "_npx_intgemm_take_weight", "_contrib_intgemm_fully_connected", "_contrib_intgemm_maxabsolute",
 		"_contrib_intgemm_prepare_data", "_contrib_intgemm_prepare_weight", "_contrib_intgemm_take_weight")
 	refuse("the shape that it gives is data", "_contrib_dynamic_reshape")
-	refuse("it is not translated yet", "Proposal", "_contrib_Proposal", "_contrib_MultiProposal", "_contrib_PSROIPooling",
+	refuse("it is not translated yet", "_contrib_PSROIPooling",
 		"_contrib_DeformablePSROIPooling", "_contrib_RROIAlign", "_contrib_quantize_asym", "_contrib_quantized_rnn", "_npx_quantized_npi_add")
 	return table
 }

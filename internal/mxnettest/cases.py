@@ -1245,6 +1245,19 @@ def tensorsolve(op):
     yield [np.moveaxis(real(2, 3, 6) + np.eye(6, dtype="float32").reshape(2, 3, 6) * 5, 2, 0).copy(), real(2, 3)], {"a_axes": (0,)}
 
 
+@of("_contrib_Proposal", "_contrib_MultiProposal")
+def proposal(op):
+    for k in range(4):
+        n = 1 if op == "_contrib_Proposal" else 2
+        scales, ratios = ((2, 4, 8), (0.5, 1, 2)) if k % 2 else ((8,), (1,))
+        a, h, w = len(scales) * len(ratios), 7, 9
+        info = np.array([[100 + 8 * i, 130, 1.0 + 0.5 * (k % 2)] for i in range(n)], dtype="float32")
+        score = np.asarray(rng.permutation(n * 2 * a * h * w), dtype="float32").reshape(n, 2 * a, h, w) / (n * 2 * a * h * w)
+        yield [score, real(n, 4 * a, h, w, lo=-0.3, hi=0.3), info], \
+            {"feature_stride": 16, "scales": scales, "ratios": ratios, "rpn_pre_nms_top_n": choice(60, 40, 6000), "rpn_post_nms_top_n": choice(20, 50),
+             "threshold": choice(0.5, 0.7), "rpn_min_size": choice(4, 16), "output_score": True, "iou_loss": k == 3}, {"outs": 2}
+
+
 @of("masked_softmax", "_npx_masked_softmax", "masked_log_softmax", "_npx_masked_log_softmax")
 def masked_softmax(op):
     mask = rng.rand(2, 3, 4) < 0.6
