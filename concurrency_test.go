@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -190,3 +191,39 @@ var _ = Describe("memory", Serial, func() {
 		Expect(p.Memory().Arenas).To(BeZero())
 	})
 })
+
+// BenchmarkGoroutine runs a small model on one goroutine, and on a new one for each run.
+func BenchmarkGoroutine(b *testing.B) {
+	ctx := context.Background()
+	m, err := carve.Open(ctx, "examples/quickstart/digits.onnx")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, &carve.Options{Threads: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	feeds := map[string]tensor.Value{"image": tensor.From(make([]float32, 64), 1, 1, 8, 8)}
+	run := func() {
+		if _, err := p.Run(ctx, feeds); err != nil {
+			b.Error(err)
+		}
+	}
+	b.Run("kept", func(b *testing.B) {
+		for b.Loop() {
+			run()
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		for b.Loop() {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				run()
+			}()
+			<-done
+		}
+	})
+}

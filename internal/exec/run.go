@@ -90,6 +90,7 @@ func (s *Session) open(ctx context.Context) error {
 	if s.closed || s.m.closed.Load() {
 		return ErrClosed
 	}
+	deepen()
 	main := s.m.main
 	if s.in == nil {
 		s.in, s.ins = make([]*tensor.Tensor, len(main.Inputs)), make([]Operand, len(main.Inputs))
