@@ -21,6 +21,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/carve-dev/carve/examples/server/internal/modeltest"
@@ -309,6 +310,26 @@ var _ = Describe("clients that send slowly", func() {
 		for form, c := range askers(l) {
 			Expect(echoes(ctx, c, "echo_fp32", 1, 2, 3)).To(Succeed(), form)
 		}
+	})
+})
+
+var _ = Describe("calls that are over before a slow one would be cut off", func() {
+	It("leave nothing that ends the server later", func(ctx SpecContext) {
+		l, _ := started("-models", models(), "-model-control", "explicit", "-body-timeout", "100ms")
+		load(l, "echo_fp32")
+		for _, port := range []string{"grpc", "http"} {
+			conn := dial(l, port)
+			_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+			Expect(err).NotTo(HaveOccurred())
+			err = conn.Invoke(ctx, "/inference.GRPCInferenceService/Nothing", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
+			Expect(status.Code(err)).To(Equal(codes.Unimplemented))
+		}
+		clients := askers(l)
+		Consistently(func(g Gomega) {
+			for form, c := range clients {
+				g.Expect(echoes(ctx, c, "echo_fp32", 1, 2, 3)).To(Succeed(), form)
+			}
+		}, "500ms", "50ms").Should(Succeed())
 	})
 })
 

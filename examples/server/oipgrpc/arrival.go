@@ -3,6 +3,7 @@ package oipgrpc
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,14 +22,14 @@ type arrival struct {
 // arrivalKey is the key under which an arrival has itself.
 type arrivalKey struct{}
 
-// arriving returns the context of a call whose message has so long to arrive. After that stop ends the reading.
+// arriving returns the context of a call whose message has so long to arrive. After that stop ends the reading; it must do nothing to
+// a call that has ended.
 func arriving(ctx context.Context, within time.Duration, stop func()) context.Context {
 	a := &arrival{Context: ctx}
 	a.timer = time.AfterFunc(within, func() {
 		a.late.Store(true)
 		stop()
 	})
-	context.AfterFunc(ctx, func() { a.timer.Stop() })
 	return a
 }
 
@@ -68,8 +69,23 @@ func (o Options) tapped() grpc.ServerOption {
 // are too slow have Unavailable there, not DeadlineExceeded.
 func Handler(calls *grpc.Server, o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		stop := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now()) } // HTTP/2 has them by stream
-		calls.ServeHTTP(w, r.WithContext(arriving(r.Context(), o.messageTimeout(), stop)))
+		var mu sync.Mutex
+		over := false // guarded by mu: w is not used any more then
+		stop := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if !over {
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // HTTP/2 has them by stream
+			}
+		}
+		ctx := arriving(r.Context(), o.messageTimeout(), stop)
+		defer func() {
+			arrived(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			over = true
+		}()
+		calls.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
