@@ -10,13 +10,13 @@ import (
 
 // linear are the coefficients of a linear model, [targets, columns].
 type linear struct {
-	targets      int
-	weights      []float64
-	bias         []float64 // one for each target
-	post         func(row []float64)
-	labels       []int64 // of a classifier, nil for the classes' numbers
-	mode         string  // the name of post
-	one, classes int     // of a classifier: one score may stand for two classes
+	targets int
+	weights []float64
+	bias    []float64 // one for each target
+	post    func(row []float64)
+	mode    string  // the name of post
+	labels  []int64 // of a classifier, nil for the classes' numbers
+	classes int     // of a classifier: one score may stand for two of them
 }
 
 func doubles(list []float32) []float64 {

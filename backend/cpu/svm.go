@@ -39,7 +39,6 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 	default:
 		return nil, property.Because(property.Attribute, "kernel_type %q", m.kind)
 	}
-	ok = false
 	if n.Op.Name == "SVMRegressor" {
 		m.oneClass, m.n = n.Int("one_class", 0) != 0, int(min(max(n.Int("n_supports", 0), -1), maxTargets+1))
 		if len(m.rho) == 0 {
