@@ -174,7 +174,7 @@ var _ = Describe("a server's process", func() {
 			for range n {
 				round()
 			}
-			Expect(p.files()).To(BeNumerically("<=", files+2), "connections come and go")
+			Expect(p.files()).To(BeNumerically("<", files+n/2), "connections come and go, a file a round does not")
 			if n >= 1000 {
 				GinkgoWriter.Println("resident bytes before and after", bytes, p.resident())
 				Expect(p.resident()).To(BeNumerically("<=", bytes*105/100))
@@ -209,7 +209,7 @@ var _ = Describe("a server's process", func() {
 			ask(n / 10)
 			files, bytes := p.files(), p.resident()
 			ask(n)
-			Expect(p.files()).To(BeNumerically("<=", files+2))
+			Expect(p.files()).To(BeNumerically("<", files+n/100), "connections come and go, a file a request does not")
 			a, err := http.Get("http://" + p.addresses["http"] + "/v2/models/echo_fp32/stats") //nolint:noctx // the server answers
 			Expect(err).NotTo(HaveOccurred())
 			defer a.Body.Close()
@@ -290,7 +290,7 @@ var _ = Describe("clients that send slowly", func() {
 			Expect(echoes(ctx, c, "echo_fp32", 1, 2, 3)).To(Succeed(), form)
 		}
 		for i, conn := range conns {
-			Expect(conn.SetReadDeadline(time.Now().Add(20 * time.Second))).To(Succeed())
+			Expect(conn.SetReadDeadline(time.Now().Add(time.Minute))).To(Succeed())
 			_, err := io.Copy(io.Discard, conn)
 			Expect(err).To(Or(Not(HaveOccurred()), MatchError(ContainSubstring("reset by peer"))), "connection %d ends", i)
 			Expect(conn.Close()).To(Succeed())
