@@ -4,7 +4,7 @@ models.py OUT SEED NAME... writes into the folder OUT, for each name, NAME-symbo
 inputs NAME-inputs.npz, and in NAME-outputs.npz what MXNet computes; weights and inputs follow from SEED. models.py prints the names
 that there are.
 
-It needs mxnet 1.9.1 with numpy 1.23 and Python 3.11.
+It needs mxnet 1.9.1 with numpy 1.23 and Python 3.11; with mxnet 2.0.0b1 there are the models of Gluon and the language models.
 """
 import os
 import sys
@@ -16,6 +16,9 @@ warnings.simplefilter("ignore")
 import mxnet as mx  # noqa: E402
 from mxnet.gluon import nn, rnn  # noqa: E402
 from mxnet.gluon.model_zoo import vision  # noqa: E402
+
+TWO = mx.__version__.startswith("2.")
+array = mx.np.array if TWO else mx.nd.array
 
 VISION = (["resnet%d_v%d" % (d, v) for v in (1, 2) for d in (18, 34, 50, 101, 152)] +
           ["vgg%d%s" % (d, bn) for bn in ("", "_bn") for d in (11, 13, 16, 19)] +
@@ -133,6 +136,14 @@ class LanguageModel(nn.HybridBlock):
         return [self.out(y)] + list(last)
 
 
+if TWO:  # whose blocks have a forward
+    def language_model(self, x, *states):
+        y, last = self.rnn(self.embed(x), list(states))
+        return [self.out(y)] + list(last)
+    del LanguageModel.hybrid_forward
+    LanguageModel.forward = language_model
+
+
 class Layer(nn.HybridBlock):
     def __init__(self, units, heads):
         super().__init__()
@@ -192,22 +203,23 @@ def make(name):
     raise SystemExit("no model " + name)
 
 
-NAMES = VISION + ["mobilenetv3", "ssd_resnet18", "ssd_mobilenet", "ssd_vgg16", "lstm_lm", "gru_lm", "transformer"]
+NAMES = VISION + ["lstm_lm", "gru_lm"] + ([] if TWO else ["mobilenetv3", "ssd_resnet18", "ssd_mobilenet", "ssd_vgg16", "transformer"])
 
 
 def save(folder, seed, name):
     np.random.seed(seed + sum(map(ord, name)))
     mx.random.seed(seed + 6)
     net, inputs = make(name)
-    net.initialize(mx.init.Xavier(factor_type="in", magnitude=6))  # so that activations keep their size, and no two scores are the same
+    vectors = TWO and name.endswith("_lm")  # recurrent layers keep their weights in one, which Xavier's does not take
+    net.initialize(mx.init.Uniform(0.1) if vectors else mx.init.Xavier(factor_type="in", magnitude=6))  # so that activations keep their size, and no two scores are the same
     net.hybridize()
-    feeds = [mx.nd.array(x) for x in inputs]
+    feeds = [array(x) for x in inputs]
     net(*feeds)
     for key, p in net.collect_params().items():  # statistics as of a trained network
         if "running_mean" in key or "beta" in key:
-            p.set_data(mx.nd.array(np.random.normal(size=p.shape) * 0.1))
+            p.set_data(array(np.random.normal(size=p.shape) * 0.1))
         elif "running_var" in key or "gamma" in key:
-            p.set_data(mx.nd.array(np.random.uniform(0.7, 1.3, size=p.shape)))
+            p.set_data(array(np.random.uniform(0.7, 1.3, size=p.shape)))
     out = net(*feeds)
     path = os.path.join(folder, name)
     net.export(path)
