@@ -55,6 +55,7 @@ var passes = []pass{
 	{"fold-constants", (*simplifier).foldConstants},
 	{"fold-shapes", (*simplifier).foldShapes},
 	{"lower-einsum", (*simplifier).lowerEinsums},
+	{"part-labels", (*simplifier).partLabels},
 	{"remove-no-ops", (*simplifier).removeNoOps},
 	{"widen", (*simplifier).widen},
 	{"merge-views", (*simplifier).mergeViews},
@@ -83,7 +84,8 @@ const maxRounds = 16
 // arithmetic are folded, no-ops, twins and dead nodes removed, changes between integers and floats that cancel each other
 // too, normalisation and scales folded into the weights before them, Einsum lowered to products, and the sequences that
 // exporters write for LayerNormalization, Gelu, HardSwish, Swish and Mish replaced by the
-// operator; nodes of half precision compute in float32 where SimplifyOptions.Rank wants that. Results are the same up to
+// operator; classifiers' labels that are strings are looked up by a LabelEncoder; nodes of half precision compute in float32 where
+// SimplifyOptions.Rank wants that. Results are the same up to
 // rounding, and exactly the same where only folding, removal and merging took place.
 //
 // Types must have been inferred; they are inferred again where they improve. Inputs and the number of outputs stay;
