@@ -284,6 +284,12 @@ func keep[T any](c *Call, make func() (T, error)) (T, error) {
 	return v, err
 }
 
+// prepared is keep for what fails by panics of this package alone.
+func prepared[T any](c *Call, make func() T) T {
+	v, _ := keep(c, func() (T, error) { return make(), nil })
+	return v
+}
+
 func (c *Call) maxBytes() int {
 	if c.MaxBytes > 0 {
 		return c.MaxBytes

@@ -193,15 +193,18 @@ func featureVectorizer(c *Call) {
 
 func oneHotEncoder(c *Call) {
 	x := c.input(0)
-	at := map[any]int{}
 	strs := c.Node.Strs("cats_strings")
-	for i, s := range strs {
-		at[s] = i
-	}
 	ints, _ := c.Node.Ints("cats_int64s")
-	for i, v := range ints {
-		at[v] = i
-	}
+	at := prepared(c, func() map[any]int {
+		at := map[any]int{}
+		for i, s := range strs {
+			at[s] = i
+		}
+		for i, v := range ints {
+			at[v] = i
+		}
+		return at
+	})
 	n := max(len(strs), len(ints))
 	shape := append(slices.Clone(x.Shape), n)
 	out := c.floatBuffer(shape...)
@@ -233,10 +236,13 @@ func categoryMapper(c *Call) {
 		c.fail("cats_int64s", ErrAttribute, "%d integers for %d strings", len(ints), len(strs))
 	}
 	if x.DType == tensor.String {
-		m := make(map[string]int64, len(strs))
-		for i, s := range strs {
-			m[s] = ints[i]
-		}
+		m := prepared(c, func() map[string]int64 {
+			m := make(map[string]int64, len(strs))
+			for i, s := range strs {
+				m[s] = ints[i]
+			}
+			return m
+		})
 		c.putInts(0, tensor.Int64, x.Shape, each(c, c.strings(0), func(s string) int64 {
 			if v, ok := m[s]; ok {
 				return v
@@ -245,10 +251,13 @@ func categoryMapper(c *Call) {
 		}))
 		return
 	}
-	m := make(map[int64]string, len(ints))
-	for i, v := range ints {
-		m[v] = strs[i]
-	}
+	m := prepared(c, func() map[int64]string {
+		m := make(map[int64]string, len(ints))
+		for i, v := range ints {
+			m[v] = strs[i]
+		}
+		return m
+	})
 	c.putStrings(x.Shape, each(c, c.ints(0), func(v int64) string {
 		if s, ok := m[v]; ok {
 			return s
@@ -304,9 +313,32 @@ func (c *Call) keysOf(port string, t *tensor.Tensor) []any {
 	return out
 }
 
-// labelEncoder maps keys to values. Version 1 maps strings to their numbers in a list, and back.
+// labelMap is where keys of a LabelEncoder have their values.
+type labelMap struct {
+	at          map[any]int
+	values, def *tensor.Tensor
+}
+
+// labelEncoder maps keys to values.
 func labelEncoder(c *Call) {
 	x := c.input(0)
+	l := prepared(c, c.labelMap)
+	src, other := c.cellsOf(l.values), c.cellsOf(l.def)
+	in := c.keysOf(c.portName(0), x)
+	c.move(0, l.values.DType, x.Shape, func(dst cells) {
+		for i, k := range in {
+			if at, ok := l.at[k]; ok {
+				dst.copy(i, src, at, 1)
+			} else {
+				dst.copy(i, other, 0, 1)
+			}
+			c.spend(4)
+		}
+	})
+}
+
+// labelMap reads the attributes of a LabelEncoder. Version 1 maps strings to their numbers in a list, and back.
+func (c *Call) labelMap() *labelMap {
 	var keys, values *tensor.Tensor
 	if c.version < 2 {
 		strs := c.Node.Strs("classes_strings")
@@ -315,7 +347,7 @@ func labelEncoder(c *Call) {
 			numbers[i] = int64(i)
 		}
 		keys, values = tensor.FromStrings(strs), tensor.From(numbers)
-		if x.DType != tensor.String {
+		if c.input(0).DType != tensor.String {
 			keys, values = values, keys
 		}
 	} else {
@@ -342,22 +374,11 @@ func labelEncoder(c *Call) {
 		def = converted
 	}
 	c.require(def.Len() == 1, "default_tensor", "%v", def)
-	m := make(map[any]int, keys.Len())
+	at := make(map[any]int, keys.Len())
 	for i, k := range c.keysOf("keys_*", keys) {
-		m[k] = i
+		at[k] = i
 	}
-	src, other := c.cellsOf(values), c.cellsOf(def)
-	in := c.keysOf(c.portName(0), x)
-	c.move(0, values.DType, x.Shape, func(dst cells) {
-		for i, k := range in {
-			if at, ok := m[k]; ok {
-				dst.copy(i, src, at, 1)
-			} else {
-				dst.copy(i, other, 0, 1)
-			}
-			c.spend(4)
-		}
-	})
+	return &labelMap{at, values, def}
 }
 
 // affine returns X [N, C] times coefficients [targets, C] plus intercepts.

@@ -14,13 +14,15 @@ func zipMap(c *Call) {
 	l := c.labels("classlabels_int64s")
 	c.require(l.len() == columns, "classlabels_*", "%d labels for %d columns", l.len(), columns)
 	v := c.floats(0)
-	out := &tensor.Sequence{}
-	for r := range n {
-		row := make([]float32, columns)
-		for i, x := range v[r*columns:][:columns] {
-			row[i] = float32(x)
-		}
-		out.Items = append(out.Items, &tensor.Map{StringKeys: slices.Clone(l.strs), IntKeys: slices.Clone(l.ints), Values: tensor.From(row)})
+	out := &tensor.Sequence{Items: make([]tensor.Value, n)}
+	words, numbers, all := slices.Clone(l.strs), slices.Clone(l.ints), make([]float32, len(v))
+	for i, x := range v {
+		all[i] = float32(x)
+	}
+	maps := make([]tensor.Map, n)
+	for r := range n { // whose keys are the same
+		maps[r] = tensor.Map{StringKeys: words, IntKeys: numbers, Values: tensor.From(all[r*columns : (r+1)*columns : (r+1)*columns])}
+		out.Items[r] = &maps[r]
 		c.spend(columns)
 	}
 	c.set(0, out)

@@ -91,10 +91,13 @@ func stringNormalizer(c *Call) {
 	if c.Node.Int("is_case_sensitive", 0) != 0 {
 		fold = func(s string) string { return s }
 	}
-	stop := map[string]bool{}
-	for _, s := range c.Node.Strs("stopwords") {
-		stop[fold(s)] = true
-	}
+	stop := prepared(c, func() map[string]bool {
+		stop := map[string]bool{}
+		for _, s := range c.Node.Strs("stopwords") {
+			stop[fold(s)] = true
+		}
+		return stop
+	})
 	out := []string{}
 	for _, s := range c.strings(0) {
 		if !stop[fold(s)] {
@@ -137,15 +140,8 @@ func tfIdf(c *Call) {
 			words = append(words, strconv.FormatInt(v, 10))
 		}
 	}
-	pool := c.Node.Strs("pool_strings")
-	if ints, ok := c.Node.Ints("pool_int64s"); ok {
-		pool = nil
-		for _, v := range ints {
-			pool = append(pool, strconv.FormatInt(v, 10))
-		}
-	}
-	at, width := c.outputIndexes()
-	grams := c.poolGrams(pool, len(at))
+	pool := prepared(c, c.gramPool)
+	width := pool.width
 	rows, n := 1, len(words)
 	shape := []int{width}
 	if len(x.Shape) == 2 {
@@ -155,41 +151,63 @@ func tfIdf(c *Call) {
 	out := c.floatBuffer(shape...)
 	skips := int(min(max(c.Node.Int("max_skip_count", 0), 0), int64(n)))
 	lo, hi := int(max(c.Node.Int("min_gram_length", 1), 1)), int(min(c.Node.Int("max_gram_length", 1), int64(n)))
+	var key []byte
 	for r := range rows {
 		for size := lo; size <= hi; size++ {
 			for step := 1; step <= skips+1 && (size > 1 || step == 1); step++ {
 				for i := 0; i+(size-1)*step < n; i++ {
-					key := ""
+					key = key[:0]
 					for k := range size {
-						key += gramKey(words[r*n+i+k*step])
+						key = appendGram(key, words[r*n+i+k*step])
 					}
-					for _, g := range grams[key] {
-						out[r*width+at[g]]++
+					for _, g := range pool.grams[string(key)] {
+						out[r*width+pool.at[g]]++
 					}
 					c.spend(8 * size)
 				}
 			}
 		}
 	}
-	c.weighGrams(out, at, width)
+	pool.weigh(out)
 	c.putFloats(0, tensor.Float32, shape, out)
 }
 
-// outputIndexes returns where each n-gram of the pool is counted, and the number of counters.
-func (c *Call) outputIndexes() (at []int, width int) {
+// gramPool is a pool of n-grams: where each is counted, in which of width counters, with what weight.
+type gramPool struct {
+	grams  map[string][]int // numbers of n-grams by key
+	at     []int            // counters by number
+	width  int
+	binary bool      // counters are 0 or 1
+	weight []float64 // of counters, nil for 1
+}
+
+// gramPool reads the attributes of a TfIdfVectorizer.
+func (c *Call) gramPool() *gramPool {
+	words := c.Node.Strs("pool_strings")
+	if ints, ok := c.Node.Ints("pool_int64s"); ok {
+		words = nil
+		for _, v := range ints {
+			words = append(words, strconv.FormatInt(v, 10))
+		}
+	}
+	p := &gramPool{}
 	v, _ := c.Node.Ints("ngram_indexes")
-	at = c.smallInts("ngram_indexes", v)
-	for _, i := range at {
+	p.at = c.smallInts("ngram_indexes", v)
+	for _, i := range p.at {
 		if i < 0 {
 			c.fail("ngram_indexes", ErrAttribute, "%d", i)
 		}
-		width = max(width, i+1)
+		p.width = max(p.width, i+1)
 	}
-	return at, width
+	p.grams = c.poolGrams(words, len(p.at))
+	c.weighGrams(p)
+	return p
 }
 
-// gramKey makes one word a part of a key that cannot be confused with other words.
-func gramKey(s string) string { return strconv.Itoa(len(s)) + ":" + s }
+// appendGram appends one word as a part of a key that cannot be confused with other words.
+func appendGram(key []byte, s string) []byte {
+	return append(append(strconv.AppendInt(key, int64(len(s)), 10), ':'), s...)
+}
 
 // poolGrams returns the numbers of the pool's n-grams by key. ngram_counts gives where those of each length begin.
 func (c *Call) poolGrams(pool []string, count int) map[string][]int {
@@ -205,22 +223,22 @@ func (c *Call) poolGrams(pool []string, count int) map[string][]int {
 			c.fail("ngram_counts", ErrAttribute, "%v for %d elements", starts, len(pool))
 		}
 		for i := int(start); i+k+1 <= int(end); i += k + 1 {
-			key := ""
+			var key []byte
 			for _, w := range pool[i : i+k+1] {
-				key += gramKey(w)
+				key = appendGram(key, w)
 			}
 			if id >= count {
 				c.fail("ngram_indexes", ErrAttribute, "%d for more n-grams", count)
 			}
-			grams[key] = append(grams[key], id)
+			grams[string(key)] = append(grams[string(key)], id)
 			id++
 		}
 	}
 	return grams
 }
 
-// weighGrams turns counts into what the mode asks for.
-func (c *Call) weighGrams(out []float64, at []int, width int) {
+// weighGrams reads what the mode makes of counts.
+func (c *Call) weighGrams(p *gramPool) {
 	mode := c.Node.Str("mode", "TF")
 	if mode == "TF" {
 		return
@@ -228,21 +246,28 @@ func (c *Call) weighGrams(out []float64, at []int, width int) {
 	if mode != "IDF" && mode != "TFIDF" {
 		c.fail("mode", ErrAttribute, "%q", mode)
 	}
-	weight := make([]float64, width)
-	for i := range weight {
-		weight[i] = 1
-	}
+	p.binary = mode == "IDF"
 	list := c.Node.Floats("weights")
-	if list != nil && len(list) != len(at) {
-		c.fail("weights", ErrAttribute, "%d for %d n-grams", len(list), len(at))
+	if list != nil && len(list) != len(p.at) {
+		c.fail("weights", ErrAttribute, "%d for %d n-grams", len(list), len(p.at))
+	}
+	p.weight = make([]float64, p.width)
+	for i := range p.weight {
+		p.weight[i] = 1
 	}
 	for g, w := range list {
-		weight[at[g]] = float64(w)
+		p.weight[p.at[g]] = float64(w)
 	}
+}
+
+// weigh makes counts [N, width] what the mode asks for.
+func (p *gramPool) weigh(out []float64) {
 	for i := range out {
-		if mode == "IDF" {
+		if p.binary {
 			out[i] = min(out[i], 1)
 		}
-		out[i] *= weight[i%width]
+		if p.weight != nil {
+			out[i] *= p.weight[i%p.width]
+		}
 	}
 }
