@@ -191,6 +191,9 @@ func (c *compilation) infer() error {
 	if err != nil {
 		return err
 	}
+	if err := graph.Modernize(c.g); err != nil {
+		return err
+	}
 	if err := microsoft.Expand(c.g, c.hasKernel); err != nil {
 		return err
 	}

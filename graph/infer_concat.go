@@ -5,9 +5,13 @@ import (
 	"math"
 )
 
-// inferConcat: dims add up along the axis, the others agree.
+// inferConcat: dims add up along the axis, which was 1 by default before version 4; the others agree.
 func inferConcat(c *Inference) error {
-	return c.concat(c.NumInputs(), c.Node.Int("axis", attrDefault(c, "axis", 0)))
+	axis := int64(0)
+	if c.Node.Schema.Since < 4 {
+		axis = 1
+	}
+	return c.concat(c.NumInputs(), c.Node.Int("axis", attrDefault(c, "axis", axis)))
 }
 
 func (c *Inference) concat(n int, axis int64) error {
