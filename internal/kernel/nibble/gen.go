@@ -73,6 +73,7 @@ func dot(f *asm.File, v asm.ISA, rows int) string {
 			}
 			fn.I("ADDQ $4, R10")
 			fn.I("ADDQ R12, R11")
+			fn.I("PREFETCHT0 1024(SI)")
 			fn.Load("groups", "AX")
 			fn.Loop("AX", func() {
 				for part := 0; part < 16; part += v.Lanes {
