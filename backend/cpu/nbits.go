@@ -95,7 +95,7 @@ func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) err
 		from, to := st.F32(src), st.Bytes(near)
 		for r := lo; r < hi; r++ {
 			if row := to[r*size:][:size]; round {
-				w.Round(row, from[r*k:][:k])
+				kernels.Round(&w.Weights, row, from[r*k:][:k])
 			} else {
 				nibble.Spread(place.Elements[float32](row), from[r*k:][:k])
 			}

@@ -56,3 +56,13 @@ func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *by
 		panic("nibble: no kernel multiplies bytes")
 	}
 }
+
+// callRound rounds blocks of groups of floats, where there is VNNI.
+func callRound(set isa.Set, dst *byte, src *float32, blocks, groups int) {
+	switch set {
+	case isa.AVX512:
+		round(dst, src, blocks, groups)
+	default:
+		panic("nibble: no kernel rounds to bytes")
+	}
+}

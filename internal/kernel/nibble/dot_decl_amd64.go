@@ -14,6 +14,11 @@ func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, 
 //go:noescape
 func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
 
+// round rounds blocks of groups; both are above 0; see Kernels.Round.
+//
+//go:noescape
+func round(dst *byte, src *float32, blocks int, groups int)
+
 // dot1_512 multiplies 1 rows by n rows of weights; distances are in bytes.
 //
 //go:noescape

@@ -4,12 +4,16 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
 // roundedFields are the fields of roundedParams, in order, of 8 bytes each.
 var roundedFields = []string{"ldd", "lda", "index", "steps", "repeat", "blocks", "scaleStep", "zeroStep", "tail", "tailBlocks", "tailScale", "tailZero"}
+
+// roundedWhole is so large that the sum with a float of at most 127 has no bits behind the point.
+const roundedWhole = 3 << 22
 
 func offsetOf(field string) int {
 	for i, f := range roundedFields {
@@ -33,6 +37,90 @@ func rounded(f *asm.File) {
 		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
 	}
 	f.Serve("callRounded", asm.AVX512(), code+"}")
+	f.Serve("callRound", asm.AVX512(), round(f)+"(dst, src, blocks, groups)")
+}
+
+// round writes the kernel that rounds blocks, and returns its name.
+//
+// Registers: DI the vector in the rounded row and R9 the place of four lanes in it, SI floats, CX blocks, R8 groups of a block, AX those
+// that are left. Vector 2 is the scale, 3 its inverse.
+func round(f *asm.File) string {
+	k := f.Func("round", "round rounds blocks of groups; both are above 0; see Kernels.Round.", asm.Typed("dst", "*byte"), asm.Typed("src", "*float32"),
+		asm.Int("blocks"), asm.Int("groups"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"blocks", "CX"}, {"groups", "R8"}} {
+		k.Load(x[0], x[1])
+	}
+	for _, x := range []struct {
+		bits uint32
+		z    int
+	}{{0x7fffffff, 31}, {math.Float32bits(roundedWhole), 30}, {math.Float32bits(127), 29}, {math.Float32bits(1), 28}, {0x01010101, 27}} {
+		k.I("MOVL $%#x, AX", x.bits)
+		k.I("VPBROADCASTD AX, Z%d", x.z)
+	}
+	k.I("XORL R9, R9")
+	k.Loop("CX", func() {
+		k.I("VPXORD Z0, Z0, Z0")
+		k.I("MOVQ SI, R10")
+		k.I("MOVQ R8, AX")
+		k.Loop("AX", func() { // the bits of magnitudes are in their order, and NaN is above all
+			for i := range 2 {
+				k.I("VPANDD %d(R10), Z31, Z1", 64*i)
+				k.I("VPMAXUD Z1, Z0, Z0")
+			}
+			k.I("ADDQ $128, R10")
+		})
+		k.I("VEXTRACTI64X4 $1, Z0, Y1")
+		k.I("VPMAXUD Y1, Y0, Y0")
+		k.I("VEXTRACTI128 $1, Y0, X1")
+		for _, shuffle := range []string{"", "VPSHUFD $0x4e, X0, X1", "VPSHUFD $0xb1, X0, X1"} {
+			if shuffle != "" {
+				k.I("%s", shuffle)
+			}
+			k.I("VPMAXUD X1, X0, X0")
+		}
+		k.I("VDIVSS X29, X0, X2")
+		k.I("VDIVSS X2, X28, X3")
+		k.I("VXORPS X4, X4, X4")
+		k.I("VCMPSS $4, X4, X2, K1") // not 0
+		k.I("KMOVW K1, AX")
+		k.I("NEGL AX")
+		k.I("KMOVW AX, K1")
+		k.I("VBROADCASTSS.Z X3, K1, Z3")
+		k.I("VBROADCASTSS X2, X2")
+		k.I("MOVQ R8, AX")
+		k.Loop("AX", func() { roundGroup(k) })
+	})
+	k.Ret()
+	return "round"
+}
+
+// roundGroup rounds 32 floats, four lanes: the sum with a large number has no bits behind the point, and its lowest byte is the integer.
+func roundGroup(k *asm.Func) {
+	for i := range 2 {
+		k.I("VMULPS %d(SI), Z3, Z%d", 64*i, 4+i)
+		k.I("VADDPS Z30, Z%[1]d, Z%[1]d", 4+i)
+		k.I("VPMOVDB Z%[1]d, X%[1]d", 4+i)
+	}
+	k.I("VINSERTI128 $1, X5, Y4, Y4")
+	k.I("VPMOVWB Y4, X5")
+	k.I("VPSRLW $8, Y4, Y4")
+	k.I("VPMOVWB Y4, X6")
+	k.I("VPXOR X7, X7, X7")
+	for i := range 2 {
+		k.I("VPDPBUSD X%d, X27, X7", 5+i)
+		k.I("VMOVDQU X%d, %d(DI)(R9*1)", 5+i, 64*i)
+	}
+	k.I("VCVTDQ2PS X7, X7")
+	k.I("VMOVUPS X2, 128(DI)(R9*1)")
+	k.I("VMOVUPS X7, 192(DI)(R9*1)")
+	k.I("ADDQ $128, SI")
+	k.I("ADDQ $16, R9")
+	next := k.NewLabel("next")
+	k.I("CMPQ R9, $64")
+	k.I("JNE %s", next)
+	k.I("XORL R9, R9")
+	k.I("ADDQ $256, DI")
+	k.Label(next)
 }
 
 // roundedDot is a kernel being written: products of some rows of integers with n rows of weights.

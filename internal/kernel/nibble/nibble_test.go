@@ -150,16 +150,26 @@ var _ = It("rows that were rounded multiply as their integers do, and the same b
 		for i := range w.Zeros {
 			w.Zeros[i] = float32(r.IntN(16))
 		}
-		x := make([]float32, rows*k)
+		x := guarded(rows*k, side)
 		for i := range x {
 			if x[i] = float32(r.NormFloat64()); r.IntN(4) == 0 {
 				x[i] = 0
 			}
 		}
+		if r.IntN(3) == 0 {
+			clear(x[:min(w.Block, k)])
+		}
 		near := guarded(rows*w.RoundedBytes()/4, side)
 		a := unsafe.Slice((*byte)(unsafe.Pointer(&near[0])), 4*len(near))
 		for i := range rows {
-			w.Round(a[i*w.RoundedBytes():][:w.RoundedBytes()], x[i*k:][:k])
+			row := a[i*w.RoundedBytes():][:w.RoundedBytes()]
+			for j := range row {
+				row[j] = 0xaa // what was there before
+			}
+			kernels.Round(w, row, x[i*k:][:k])
+			plain := make([]byte, len(row))
+			nibble.For(isa.Target{Set: isa.Portable}).Round(w, plain, x[i*k:][:k])
+			Expect(row).To(Equal(plain), "blocks of %d, %d of %d", w.Block, k, width)
 		}
 		y := guarded(rows*n, side)
 		kernels.MultiplyRounded(y, n, a, rows, w, first, n)
