@@ -51,6 +51,8 @@ func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *by
 			rounded1(p, dst, a, w, scale, zero, n)
 		case 4:
 			rounded4(p, dst, a, w, scale, zero, n)
+		case 8:
+			rounded8(p, dst, a, w, scale, zero, n)
 		}
 	default:
 		panic("nibble: no kernel multiplies bytes")

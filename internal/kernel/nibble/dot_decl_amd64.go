@@ -14,6 +14,11 @@ func rounded1(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, 
 //go:noescape
 func rounded4(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
 
+// rounded8 multiplies 8 rounded rows by n rows of weights; n > 0; see roundedParams.
+//
+//go:noescape
+func rounded8(p *roundedParams, dst *float32, a *byte, w *byte, scale *float32, zero *float32, n int)
+
 // round rounds blocks of groups; both are above 0; see Kernels.Round.
 //
 //go:noescape

@@ -32,7 +32,7 @@ func rounded(f *asm.File) {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.%s)-%d]\n", field, offsetOf(field))
 	}
 	f.Go(src + ")\n")
-	for _, rows := range []int{1, 4} {
+	for _, rows := range []int{1, 4, 8} {
 		k := &roundedDot{rows: rows}
 		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
 	}
@@ -125,8 +125,8 @@ func roundGroup(k *asm.Func) {
 
 // roundedDot is a kernel being written: products of some rows of integers with n rows of weights.
 //
-// Registers: DI params, SI weights, DX the result, R10 scales, R11 zero points, R13 the place in the rows, R8 and R9 the distance of rows
-// and three times that, CX columns, BX steps, AX vectors of a step. Vectors 0 to 3 are sums of floats; K1 are lanes of weights, K2 scales.
+// Registers: DI params, SI weights, DX the result, R10 scales, R11 zero points, R13 the place in the rows and R15 that in the fifth, R8 and R9 the distance of rows
+// and three times that, CX columns, BX steps, AX vectors of a step. Vectors 0 to 7 are sums of floats; K1 are lanes of weights, K2 scales.
 type roundedDot struct {
 	*asm.Func
 	rows int
@@ -156,6 +156,9 @@ func (k *roundedDot) column() {
 		k.I("VPXORD %[1]s, %[1]s, %[1]s", asm.Z(r))
 	}
 	k.Load("a", "R13")
+	if k.rows > 4 {
+		k.I("LEAQ (R13)(R8*4), R15")
+	}
 	k.I("MOVQ %d(DI), BX", offsetOf("steps"))
 	tail, end := k.NewLabel("tail"), k.NewLabel("column")
 	k.I("TESTQ BX, BX")
@@ -211,7 +214,7 @@ func (k *roundedDot) vector() {
 	k.I("VPANDD Z30, Z26, Z26")
 	k.I("VPANDD Z30, Z27, Z27")
 	for r := range k.rows {
-		at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)"}[r]
+		at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)", "(R15)", "(R15)(R8*1)", "(R15)(R8*2)", "(R15)(R9*1)"}[r]
 		x := asm.Z(8 + r)
 		k.I("VPXORD %[1]s, %[1]s, %[1]s", x)
 		k.I("VPDPBUSD %s, Z26, %s", at, x)
@@ -222,6 +225,9 @@ func (k *roundedDot) vector() {
 		k.I("VFMADD231PS %s, Z29, %s", x, asm.Z(r))
 	}
 	k.I("ADDQ $256, R13")
+	if k.rows > 4 {
+		k.I("ADDQ $256, R15")
+	}
 }
 
 // finish adds the lanes of each row's sums and stores them.

@@ -134,7 +134,7 @@ var _ = It("rows that were rounded multiply as their integers do, and the same b
 	}
 	for range 300 {
 		side := []guard.Side{guard.End, guard.Start}[r.IntN(2)]
-		rows, n, first := 1+r.IntN(9), 1+r.IntN(7), r.IntN(3)
+		rows, n, first := 1+r.IntN(14), 1+r.IntN(7), r.IntN(3)
 		w := &nibble.Weights{Blocks: 1 + r.IntN(9), Block: nibble.Group << r.IntN(4)}
 		width, all := w.Width(), n+first
 		k := width - r.IntN(nibble.Group)

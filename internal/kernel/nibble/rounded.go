@@ -130,9 +130,11 @@ func (k Kernels) MultiplyRounded(dst []float32, ldd int, a []byte, rows int, w *
 		p.tail, p.tailBlocks, p.tailScale, p.tailZero = 1<<(rest/8)-1, 1<<blocks-1, 4*blocks, each*blocks
 	}
 	for r := 0; r < rows; {
-		take := 1
-		if rows-r >= 4 {
-			take = 4
+		take := 8
+		for take > rows-r {
+			if take /= 2; take == 2 {
+				take = 1
+			}
 		}
 		d, x := dst[r*ldd:][:(take-1)*ldd+n], a[r*p.lda:][:take*p.lda]
 		callRounded(k.set, take, &p, &d[0], &x[0], &bytes[0], &scales[0], zero, n)
