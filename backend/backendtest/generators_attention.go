@@ -1,0 +1,48 @@
+package backendtest
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// attentionGenerators are attention with a cache of keys and values.
+var attentionGenerators = map[string]generator{microsoft.Domain + ":GroupQueryAttention": groupQuery}
+
+// groupQuery makes attention of a prompt, or of what follows one, of which rows of a batch have lengths of their own.
+func groupQuery(m *maker, op string) []*graph.Value {
+	m.g.Opsets[microsoft.Domain] = 1
+	batch, rows, own, share, size := m.between(1, 3), pick(m, 1, 1, 4, 11), m.between(1, 2), m.between(1, 3), pick(m, 8, 16)
+	past := pick(m, 0, 1, 7, 40)
+	room, total := past+pick(m, 0, 0, rows, rows+3), past+rows
+	lengths := m.fill(tensor.Int32, []int{batch}, func(i int) float64 {
+		if i == 0 {
+			return float64(total - 1)
+		}
+		return float64(total - 1 - m.between(0, past))
+	})
+	floats := func(shape ...int) *graph.Value { return m.leaf(m.random(tensor.Float32, shape...)) }
+	c := m.call(op, m.feed(m.random(tensor.Float32, batch, rows, own*share*size)), floats(batch, rows, own*size), floats(batch, rows, own*size))
+	if room > 0 {
+		c.operand(3, floats(batch, own, room, size))
+		c.operand(4, floats(batch, own, room, size))
+	}
+	c.operand(5, m.leaf(lengths))
+	c.operand(6, m.leaf(tensor.Scalar(int32(total))))
+	c.int("num_heads", own*share).int("kv_num_heads", own)
+	if m.chance(2) {
+		c.operand(7, m.constant(m.random(tensor.Float32, total, size/2)))
+		c.operand(8, m.constant(m.random(tensor.Float32, total, size/2)))
+		c.int("do_rotary", 1).flag("rotary_interleaved")
+	}
+	if m.chance(3) {
+		c.operand(10, floats(1, pick(m, 1, own*share), rows, total))
+	}
+	if m.chance(3) {
+		c.int("local_window_size", m.between(1, 9))
+	}
+	if m.chance(3) {
+		c.set("softcap", nil, graph.FloatAttr("softcap", 4))
+	}
+	return c.flag("smooth_softmax").out(3)
+}
