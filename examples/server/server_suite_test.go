@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Specs with the label slow run where a filter asks for them.
+// Specs with the labels slow and manifests run where a filter asks for them.
 func TestServer(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute) // of a machine that does other things
 	suite, reporter := GinkgoConfiguration()
 	if suite.LabelFilter == "" {
-		suite.LabelFilter = "!slow"
+		suite.LabelFilter = "!slow && !manifests"
 	}
 	RunSpecs(t, "server", suite, reporter)
 }
