@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,7 +157,7 @@ func (s *server) start(ctx context.Context, q *question) error {
 		select {
 		case failed := <-s.over:
 			s.over <- failed
-			return fmt.Errorf("the server has ended: %v\n%s", failed, s.log)
+			return fmt.Errorf("the server has ended: %w\n%s", cmp.Or(failed, io.EOF), s.log)
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Since(begin) > 3*time.Minute || ctx.Err() != nil {
