@@ -41,7 +41,7 @@ func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 		grpc.ForceServerCodecV2(newCodec()), o.tapped(),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxSendMsgSize(1<<31 - 1),
 		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
-		grpc.MaxHeaderListSize(64 << 10), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
+		grpc.MaxHeaderListSize(64 << 10), grpc.WriteBufferSize(writeBuffer), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}

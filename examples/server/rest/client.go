@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/carve-dev/carve/examples/server/oip"
@@ -32,7 +33,7 @@ func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.
 
 // Infer asks for a model's outputs. An answer other than 200 is a *StatusError.
 func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, error) {
-	body, head, err := encodeRequest(r)
+	head, raws, err := encodeRequest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +41,28 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 	if r.Version != "" {
 		at += "/versions/" + url.PathEscape(r.Version)
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/infer", bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/infer", nil)
 	if err != nil {
 		return nil, err
 	}
+	var open sync.WaitGroup // bodies: transports may read them, and with them the caller's tensors, after they have returned
+	defer open.Wait()
+	q.GetBody = func() (io.ReadCloser, error) {
+		parts := []io.Reader{bytes.NewReader(head)}
+		for _, raw := range raws {
+			parts = append(parts, bytes.NewReader(raw))
+		}
+		open.Add(1)
+		return &sending{io.MultiReader(parts...), sync.OnceFunc(open.Done)}, nil
+	}
+	q.Body, _ = q.GetBody() // does not fail
+	q.ContentLength = int64(len(head))
+	for _, raw := range raws {
+		q.ContentLength += int64(len(raw))
+	}
 	q.Header.Set("Content-Type", "application/octet-stream")
 	q.Header.Set("Accept-Encoding", "identity")
-	q.Header.Set(lengthHeader, strconv.Itoa(head))
+	q.Header.Set(lengthHeader, strconv.Itoa(len(head)))
 	client := c.HTTP
 	if client == nil {
 		client = http.DefaultClient
@@ -73,14 +89,27 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 		_ = json.Unmarshal(answer, &e) // the status alone says enough
 		return nil, &StatusError{a.StatusCode, e.Error}
 	}
-	if head, err = strconv.Atoi(a.Header.Get(lengthHeader)); err != nil {
-		head = len(answer)
+	text, err := strconv.Atoi(a.Header.Get(lengthHeader))
+	if err != nil {
+		text = len(answer)
 	}
-	return decodeResponse(answer, head)
+	return decodeResponse(answer, text)
 }
 
-// encodeRequest returns a request's body, and how much of it is JSON.
-func encodeRequest(r *oip.Request) (body []byte, head int, err error) {
+// sending is a body that tells when it is not read any more.
+type sending struct {
+	io.Reader
+	close func()
+}
+
+// Close implements io.Closer.
+func (b *sending) Close() error {
+	b.close()
+	return nil
+}
+
+// encodeRequest returns a request's JSON, and the tensors that follow it, which are shared with the request's.
+func encodeRequest(r *oip.Request) (head []byte, raws [][]byte, err error) {
 	type input struct {
 		Name       string         `json:"name"`
 		Shape      []int          `json:"shape"`
@@ -104,13 +133,12 @@ func encodeRequest(r *oip.Request) (body []byte, head int, err error) {
 			parameters["sequence_id"] = r.Sequence.Text
 		}
 	}
-	raws, size := make([][]byte, len(r.Inputs)), 0
+	raws = make([][]byte, len(r.Inputs))
 	inputs, outputs := make([]input, len(r.Inputs)), make([]output, len(r.Outputs))
 	for i, in := range r.Inputs {
 		if raws[i], err = oip.Raw(in.Tensor); err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
-		size += len(raws[i])
 		datatype, _ := oip.Datatype(in.Tensor.DType)
 		inputs[i] = input{in.Name, append([]int{}, in.Tensor.Shape...), datatype, map[string]any{"binary_data_size": len(raws[i])}}
 	}
@@ -124,16 +152,8 @@ func encodeRequest(r *oip.Request) (body []byte, head int, err error) {
 	if len(outputs) > 0 {
 		request["outputs"] = outputs
 	}
-	b, err := json.Marshal(request)
-	if err != nil {
-		return nil, 0, err
-	}
-	head = len(b)
-	body = append(make([]byte, 0, head+size), b...)
-	for _, raw := range raws {
-		body = append(body, raw...)
-	}
-	return body, head, nil
+	head, err = json.Marshal(request)
+	return head, raws, err
 }
 
 // decodeResponse reads an answer whose outputs are in binary. Tensors refer to body.
