@@ -83,7 +83,8 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, threads int) e
 		return err
 	}
 	defer r.Close(ctx)
-	l, err := listen.Start(serve.New(r, serve.Options{}), listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
+	var turned refusals
+	l, err := listen.Start(serve.New(r, serve.Options{Observer: &turned}), listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
@@ -94,11 +95,42 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, threads int) e
 	}
 	defer e.Close()
 	go serveEcho(e, 4*width, 16)
-	if err := json.NewEncoder(out).Encode(ports{l.Addr("http").String(), l.Addr("grpc").String(), e.Addr().String()}); err != nil {
+	say := json.NewEncoder(out)
+	if err := say.Encode(ports{l.Addr("http").String(), l.Addr("grpc").String(), e.Addr().String()}); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, in)
-	return err
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return err
+	}
+	turned.mu.Lock()
+	defer turned.mu.Unlock()
+	return say.Encode(&turned)
+}
+
+// soon is how soon a request is to be turned down.
+const soon = 5 * time.Millisecond
+
+// refusals counts the requests that a server has turned down, by how long that took it once they were read.
+type refusals struct {
+	mu          sync.Mutex
+	Count, Soon int
+	Longest     time.Duration
+}
+
+// Begin implements serve.Observer.
+func (x *refusals) Begin(ctx context.Context, _ *oip.Request) (context.Context, func(serve.Outcome)) {
+	return ctx, func(o serve.Outcome) {
+		if o.Err == nil || oip.AsError(o.Err).Code != oip.Overloaded {
+			return
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.Count++
+		if o.Total <= soon {
+			x.Soon++
+		}
+		x.Longest = max(x.Longest, o.Total)
+	}
 }
 
 // load is what is sent to the server, and what comes back.
@@ -197,7 +229,8 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 	}
 	defer func() { _, _ = stop.Close(), child.Wait() }()
 	var p ports
-	if err := json.NewDecoder(said).Decode(&p); err != nil {
+	hear := json.NewDecoder(said)
+	if err := hear.Decode(&p); err != nil {
 		return fmt.Errorf("the server has not started: %w", err)
 	}
 	conn, err := connect(p.GRPC)
@@ -217,11 +250,23 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 		return err
 	}
 	fmt.Fprintf(out, "limit: %.0f requests a second of %d callers, by HTTP and gRPC, half of them batched\n\n", limit, set.callers)
-	return l.run(ctx, out, child.Process.Pid, 1.5*limit, set.overload, newEcho(p.Echo, 4*width, 16))
+	l.run(ctx, out, child.Process.Pid, 1.5*limit, set.overload, newEcho(p.Echo, 4*width, 16))
+	var turned refusals
+	if err := errors.Join(stop.Close(), hear.Decode(&turned)); err != nil {
+		return fmt.Errorf("the server has not ended: %w", err)
+	}
+	fmt.Fprintf(out, "of %d that the server has turned down, %.2f %% were within %v of being read, the longest took %v\n\n", turned.Count, 100*float64(turned.Soon)/float64(max(1, turned.Count)), soon, turned.Longest)
+	for _, v := range l.verdicts(set.overload) {
+		fmt.Fprintln(out, v)
+	}
+	if l.last != nil {
+		fmt.Fprintln(out, "the last that was lost:", l.last)
+	}
+	return nil
 }
 
 // run asks at a rate for so long, and says every now and then how it goes.
-func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, length time.Duration, alone *echo) error {
+func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, length time.Duration, alone *echo) {
 	l.sent, l.right, l.answered, l.refused = 0, 0, nil, nil
 	var group sync.WaitGroup
 	var beside []time.Duration
@@ -265,13 +310,6 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 	l.tell(out, time.Since(begin), pid)
 	fmt.Fprintf(out, "\n%d were not sent, since %d were under way; of answers, p50 %v, p99 %v; of a bare round trip to the same process, p50 %v, p99 %v\n\n",
 		unsent, maxOpen, at(l.answered, 50), at(l.answered, 99), at(beside, 50), at(beside, 99))
-	for _, v := range l.verdicts(length) {
-		fmt.Fprintln(out, v)
-	}
-	if l.last != nil {
-		fmt.Fprintln(out, "the last that was lost:", l.last)
-	}
-	return nil
 }
 
 // steps calls f at a steady rate. What is late, since timers are, is made up for at once.
@@ -312,10 +350,10 @@ func (l *load) verdicts(length time.Duration) []verdict {
 			later = max(later, m.bytes)
 		}
 	}
-	soon := 0
+	quick := 0
 	for _, d := range l.refused {
-		if d <= 5*time.Millisecond {
-			soon++
+		if d <= soon {
+			quick++
 		}
 	}
 	list := []verdict{
@@ -323,7 +361,7 @@ func (l *load) verdicts(length time.Duration) []verdict {
 		{"requests neither answered nor refused", float64(l.lost), "", 0},
 	}
 	if len(l.refused) > 0 {
-		list = append(list, verdict{"refused within 5 ms, of those refused", 100 * float64(soon) / float64(len(l.refused)), "%", -99})
+		list = append(list, verdict{"refused within 5 ms, as clients see it, of those refused", 100 * float64(quick) / float64(len(l.refused)), "%", -99})
 	}
 	if first > 0 {
 		list = append(list, verdict{"most memory after the first minute, of the most before", 100 * float64(later) / float64(first), "%", 105})
