@@ -31,6 +31,8 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
+var callOptions = []grpc.CallOption{grpc.ForceCodecV2(ours), grpc.MaxCallRecvMsgSize(1<<31 - 1), grpc.MaxCallSendMsgSize(1<<31 - 1)}
+
 // Infer asks for a model's outputs. Errors are gRPC's statuses.
 func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, error) {
 	in, err := encodeRequest(r)
@@ -38,13 +40,13 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 		return nil, err
 	}
 	var out response
-	err = c.conn.Invoke(ctx, "/inference.GRPCInferenceService/ModelInfer", &parts{in}, &out, grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(1<<31-1), grpc.MaxCallSendMsgSize(1<<31-1))
+	err = c.conn.Invoke(ctx, "/inference.GRPCInferenceService/ModelInfer", &parts{in}, &out, callOptions...)
 	return &out.Response, err
 }
 
 // encodeRequest returns a ModelInferRequest.
 func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
-	b := appendText(nil, 1, r.Model)
+	b := appendText(make([]byte, 0, 256), 1, r.Model)
 	b = appendText(b, 2, r.Version)
 	b = appendText(b, 3, r.ID)
 	add := func(to []byte, number protowire.Number, name string, field protowire.Number, v uint64) []byte {
@@ -69,7 +71,8 @@ func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
 	raws := make([][]byte, len(r.Inputs))
 	for i, in := range r.Inputs {
 		datatype, _ := oip.Datatype(in.Tensor.DType)
-		m := appendShape(appendText(appendText(nil, 1, in.Name), 2, datatype), 3, in.Tensor.Shape)
+		var room [64]byte // most inputs' metadata fit
+		m := appendShape(appendText(appendText(room[:0], 1, in.Name), 2, datatype), 3, in.Tensor.Shape)
 		b = appendMessage(b, 5, m)
 		var err error
 		if raws[i], err = oip.Raw(in.Tensor); err != nil {

@@ -17,7 +17,7 @@ type readable interface {
 // codec reads and writes the messages of this package, and leaves all others to protobuf.
 type codec struct{ encoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+var ours = codec{encoding.GetCodecV2(proto.Name)}
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {

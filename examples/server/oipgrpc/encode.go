@@ -31,7 +31,8 @@ func appendMessage(b []byte, number protowire.Number, m []byte) []byte {
 func boolean(v bool) wire { return appendNumber(nil, 1, protowire.EncodeBool(v)) }
 
 func appendShape[T int | int64](b []byte, number protowire.Number, shape []T) []byte {
-	var dims []byte
+	var room [16]byte
+	dims := room[:0]
 	for _, d := range shape {
 		dims = protowire.AppendVarint(dims, uint64(d))
 	}
@@ -53,8 +54,8 @@ func encode(r *oip.Response) (mem.BufferSlice, error) {
 		if !ok {
 			return nil, oip.Errorf(oip.Unsupported, "output '%s' is of type %v, which has no datatype", o.Name, o.Tensor.DType)
 		}
-		var m []byte
-		m = appendText(m, 1, o.Name)
+		var room [64]byte // most outputs' metadata fit
+		m := appendText(room[:0], 1, o.Name)
 		m = appendText(m, 2, datatype)
 		m = appendShape(m, 3, o.Tensor.Shape)
 		head = appendMessage(head, 5, m)

@@ -38,7 +38,7 @@ const streamWorkers = 32
 // that hold connections open for nothing.
 func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec()), o.tapped(),
+		grpc.ForceServerCodecV2(ours), o.tapped(),
 		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxSendMsgSize(1<<31 - 1),
 		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
 		grpc.MaxHeaderListSize(64 << 10), grpc.WriteBufferSize(writeBuffer), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
