@@ -265,7 +265,7 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 	return nil
 }
 
-// run asks at a rate for so long, and says every now and then how it goes.
+// run asks for so long, first at a rate and then for half as much again as is answered, and says every now and then how it goes.
 func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, length time.Duration, alone *echo) {
 	l.sent, l.right, l.answered, l.refused = 0, 0, nil, nil
 	var group sync.WaitGroup
@@ -295,7 +295,17 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 	})
 	var open atomic.Int64
 	unsent := 0
-	steps(rate, length, func() {
+	before, every := 0, 2*time.Second
+	offer := func() float64 { // the machine has other things to do, more or less: what can be done is what is
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.right > before {
+			rate = max(1.5*float64(l.right-before)/every.Seconds(), 1)
+		}
+		before = l.right
+		return rate
+	}
+	steps(offer, every, length, func() {
 		if open.Load() >= maxOpen {
 			unsent++
 			return
@@ -312,18 +322,20 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 		unsent, maxOpen, at(l.answered, 50), at(l.answered, 99), at(beside, 50), at(beside, 99))
 }
 
-// steps calls f at a steady rate. What is late, since timers are, is made up for at once.
-func steps(rate float64, length time.Duration, f func()) {
-	begin := time.Now()
-	for done := 0; ; {
-		gone := time.Since(begin)
-		if gone >= length {
-			return
+// steps calls f at a rate, in calls a second, that is asked for anew every so often. What is late, since timers are, is made up for at once.
+func steps(rate func() float64, every, length time.Duration, f func()) {
+	for until := time.Now().Add(length); time.Now().Before(until); {
+		begin, now := time.Now(), rate()
+		for done := 0; ; {
+			gone := time.Since(begin)
+			if gone >= every {
+				break
+			}
+			for due := int(gone.Seconds() * now); done < due; done++ {
+				f()
+			}
+			time.Sleep(min(time.Duration(float64(done+1)/now*1e9), every) - time.Since(begin))
 		}
-		for due := int(gone.Seconds() * rate); done < due; done++ {
-			f()
-		}
-		time.Sleep(time.Duration(float64(done+1)/rate*1e9) - time.Since(begin))
 	}
 }
 
