@@ -15,22 +15,6 @@ import (
 // Ensembles of decision trees: package forest walks them. Rows are float32 where the model's numbers are, else float64. Scores
 // are summed in float64.
 
-func forestSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x := n.Inputs[0]
-	switch x.Type.DType {
-	case tensor.Float32, tensor.Float64, tensor.Int64, tensor.Int32:
-	default:
-		return nil, property.Because(property.DTypeReason, "%v has element type %v", x, x.Type.DType)
-	}
-	if r := len(x.Type.Shape); r != 1 && r != 2 {
-		return nil, property.Because(property.ShapeReason, "rows of features are expected, %v has %v", x, x.Type)
-	}
-	if _, err := newVoting(n); err != nil {
-		return nil, property.Because(property.Attribute, "%v", err)
-	}
-	return operators.RowMajor(n), nil
-}
-
 // voting is how the scores of a node become its results.
 type voting struct {
 	targets   int
@@ -45,6 +29,15 @@ type voting struct {
 
 // maxTargets bounds the scores of a row.
 const maxTargets = 1 << 24
+
+// votes refuses nodes whose attributes make no ensemble.
+func votes(n *graph.Node) (*voting, *property.Reason) {
+	v, err := newVoting(n)
+	if err != nil {
+		return nil, property.Because(property.Attribute, "%v", err)
+	}
+	return v, nil
+}
 
 func newVoting(n *graph.Node) (*voting, error) {
 	v := &voting{aggregate: forest.Sum}
@@ -347,6 +340,6 @@ func expRow(row []float64, counts func(x float64) bool) {
 
 func init() {
 	for _, name := range []string{"TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier"} {
-		table.Register(operators.Of("ai.onnx.ml", name), operator{Signatures: forestSignatures, Plan: planForest})
+		table.Register(operators.Of("ai.onnx.ml", name), operator{Signatures: rowSignatures(votes), Plan: planForest})
 	}
 }

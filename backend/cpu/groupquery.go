@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -20,30 +21,9 @@ import (
 // run only. The new keys and values are written into the cache first, behind the past ones or in their tensor; then the queries of the
 // heads that share keys are rows of one product.
 
-// Operands of GroupQueryAttention.
-const (
-	gqaQuery = iota
-	gqaKey
-	gqaValue
-	gqaPastKey
-	gqaPastValue
-	gqaLengths
-	gqaTotal
-	gqaCos
-	gqaSin
-	gqaPositions
-	gqaBias
-	gqaSink
-	gqaKeyScale
-	gqaValueScale
-	gqaQueryNorm
-	gqaKeyNorm
-	gqaOperands
-)
-
 func groupQuerySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for i, v := range n.Inputs {
-		if v != nil && i != gqaLengths && i != gqaTotal && i != gqaPositions && !operators.IsFloat32(v) {
+		if v != nil && i != microsoft.GQALengths && i != microsoft.GQATotal && i != microsoft.GQAPositions && !operators.IsFloat32(v) {
 			return nil, operators.NotFloat32(v)
 		}
 	}
@@ -73,11 +53,11 @@ type groupQuery struct {
 
 // newGroupQuery reads a node, given the dims of its operands, nil for omitted ones, and the rows of the resulting caches.
 func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*groupQuery, error) {
-	q := dims[gqaQuery]
+	q := dims[microsoft.GQAQuery]
 	g := &groupQuery{n: n, kernels: vec.For(e.target), target: e.target, batch: q[0], rows: q[1], heads: int(n.Int("num_heads", 0)), own: int(n.Int("kv_num_heads", 0)),
-		present: present, packed: dims[gqaKey] == nil, limit: n.Float("softcap", 0), epsilon: n.Float("qk_norm_epsilon", 1e-6),
+		present: present, packed: dims[microsoft.GQAKey] == nil, limit: n.Float("softcap", 0), epsilon: n.Float("qk_norm_epsilon", 1e-6),
 		window: int(min(max(n.Int("local_window_size", -1), -1), math.MaxInt32)), causal: n.Int("causal", 1) != 0, smooth: n.Int("smooth_softmax", -1) > 0,
-		interleaved: n.Int("rotary_interleaved", 0) != 0, identity: dims[gqaPositions] == nil, scale: n.Float("scale", 0)}
+		interleaved: n.Int("rotary_interleaved", 0) != 0, identity: dims[microsoft.GQAPositions] == nil, scale: n.Float("scale", 0)}
 	all := g.heads
 	if g.packed {
 		all += 2 * g.own
@@ -89,17 +69,17 @@ func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*gr
 	if g.scale == 0 {
 		g.scale = float32(1 / math.Sqrt(float64(g.size)))
 	}
-	if dims[gqaPastKey] != nil {
-		g.past = dims[gqaPastKey][2]
+	if dims[microsoft.GQAPastKey] != nil {
+		g.past = dims[microsoft.GQAPastKey][2]
 	}
 	if n.Int("do_rotary", 0) != 0 {
-		g.positions, g.angles = dims[gqaCos][0], dims[gqaCos][1]
+		g.positions, g.angles = dims[microsoft.GQACos][0], dims[microsoft.GQACos][1]
 	}
 	if why := g.misfit(dims); why != nil {
 		return nil, why
 	}
 	const scores = 1 << 19 // of a worker
-	g.width = 1<<bitsFor(present+1) + 16
+	g.width = 1<<bits.Len(uint(present)) + 16
 	g.block = max(min(g.share*g.rows, blockRows, max(scores/g.width, directRows)), 1)
 	g.blocks = ceilDiv(g.share*g.rows, g.block)
 	plans, err := keep(e, n, func() (*groupPlans, error) { return &groupPlans{made: map[[2]int]*groupProducts{}}, nil })
@@ -114,32 +94,24 @@ func newGroupQuery(e *executable, n *graph.Node, dims [][]int, present int) (*gr
 	return g, nil
 }
 
-// bitsFor returns the least k with n ≤ 2^k.
-func bitsFor(n int) (k int) {
-	for 1<<k < n {
-		k++
-	}
-	return k
-}
-
 // misfit returns why operands do not fit together, nil where they do.
 func (g *groupQuery) misfit(dims [][]int) *property.Reason {
 	fits := func(i int, want ...int) bool { return dims[i] == nil || slices.Equal(dims[i], want) }
 	switch {
-	case dims[gqaLengths] == nil || dims[gqaTotal] == nil:
+	case dims[microsoft.GQALengths] == nil || dims[microsoft.GQATotal] == nil:
 		return property.Because(property.ShapeReason, "%v without lengths", g.n)
-	case !fits(gqaKey, g.batch, g.rows, g.own*g.size) || !fits(gqaValue, g.batch, g.rows, g.own*g.size):
-		return property.Because(property.ShapeReason, "keys %v and values %v of %v", dims[gqaKey], dims[gqaValue], g.n)
-	case !fits(gqaPastKey, g.batch, g.own, g.past, g.size) || !fits(gqaPastValue, g.batch, g.own, g.past, g.size) || g.past > g.present:
-		return property.Because(property.ShapeReason, "caches %v and %v of %v, for %d", dims[gqaPastKey], dims[gqaPastValue], g.n, g.present)
-	case product(dims[gqaLengths]) != g.batch || product(dims[gqaTotal]) != 1 || !g.identity && product(dims[gqaPositions]) != g.batch*g.rows:
-		return property.Because(property.ShapeReason, "lengths %v, %v and positions %v of %v", dims[gqaLengths], dims[gqaTotal], dims[gqaPositions], g.n)
-	case g.angles > 0 && (2*g.angles > g.size || !fits(gqaSin, g.positions, g.angles)):
-		return property.Because(property.ShapeReason, "tables %v and %v for heads of %d", dims[gqaCos], dims[gqaSin], g.size)
-	case !fits(gqaSink, g.heads) || !fits(gqaQueryNorm, g.size) || !fits(gqaKeyNorm, g.size):
-		return property.Because(property.ShapeReason, "sinks %v and weights %v, %v of %v", dims[gqaSink], dims[gqaQueryNorm], dims[gqaKeyNorm], g.n)
+	case !fits(microsoft.GQAKey, g.batch, g.rows, g.own*g.size) || !fits(microsoft.GQAValue, g.batch, g.rows, g.own*g.size):
+		return property.Because(property.ShapeReason, "keys %v and values %v of %v", dims[microsoft.GQAKey], dims[microsoft.GQAValue], g.n)
+	case !fits(microsoft.GQAPastKey, g.batch, g.own, g.past, g.size) || !fits(microsoft.GQAPastValue, g.batch, g.own, g.past, g.size) || g.past > g.present:
+		return property.Because(property.ShapeReason, "caches %v and %v of %v, for %d", dims[microsoft.GQAPastKey], dims[microsoft.GQAPastValue], g.n, g.present)
+	case product(dims[microsoft.GQALengths]) != g.batch || product(dims[microsoft.GQATotal]) != 1 || !g.identity && product(dims[microsoft.GQAPositions]) != g.batch*g.rows:
+		return property.Because(property.ShapeReason, "lengths %v, %v and positions %v of %v", dims[microsoft.GQALengths], dims[microsoft.GQATotal], dims[microsoft.GQAPositions], g.n)
+	case g.angles > 0 && (2*g.angles > g.size || !fits(microsoft.GQASin, g.positions, g.angles)):
+		return property.Because(property.ShapeReason, "tables %v and %v for heads of %d", dims[microsoft.GQACos], dims[microsoft.GQASin], g.size)
+	case !fits(microsoft.GQASink, g.heads) || !fits(microsoft.GQAQueryNorm, g.size) || !fits(microsoft.GQAKeyNorm, g.size):
+		return property.Because(property.ShapeReason, "sinks %v and weights %v, %v of %v", dims[microsoft.GQASink], dims[microsoft.GQAQueryNorm], dims[microsoft.GQAKeyNorm], g.n)
 	}
-	if b := dims[gqaBias]; b != nil {
+	if b := dims[microsoft.GQABias]; b != nil {
 		if len(b) != 4 || b[0] != 1 && b[0] != g.batch || b[1] != 1 && b[1] != g.heads || b[2] != g.rows {
 			return property.Because(property.ShapeReason, "bias %v of %v", b, g.n)
 		}
@@ -183,8 +155,8 @@ func (g *groupQuery) nanos() float64 {
 
 // planGroupQuery emits the steps where shapes tell the rows of the caches that result.
 func planGroupQuery(p *planner, n *graph.Node) error {
-	dims := make([][]int, gqaOperands)
-	var at [gqaOperands]place.Memory
+	dims := make([][]int, microsoft.GQAInputs)
+	var at [microsoft.GQAInputs]place.Memory
 	var reads []place.Memory
 	for i := range at {
 		if at[i] = place.Nowhere; n.Input(i) != nil {
@@ -197,11 +169,11 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 	var caches, olds [2]cachePlace
 	for i := range caches {
 		v := n.Outputs[1+i]
-		olds[i] = cachePlace{at[gqaPastKey+i], -1}
+		olds[i] = cachePlace{at[microsoft.GQAPastKey+i], -1}
 		caches[i] = cachePlace{p.Out(v), -1}
 		present = p.Dims[v.ID][2]
 		writes = append(writes, caches[i].at)
-		if old := n.Input(gqaPastKey + i); p.grows(old, v) {
+		if old := n.Input(microsoft.GQAPastKey + i); p.grows(old, v) {
 			input, output := slices.Index(p.Sub.Inputs, old), slices.Index(p.Sub.Outputs, v)
 			if x := (backend.InPlace{Output: output, Input: input}); !slices.Contains(p.Reqs.Extends, x) {
 				p.Reqs.Extends = append(p.Reqs.Extends, x)
@@ -219,7 +191,7 @@ func planGroupQuery(p *planner, n *graph.Node) error {
 				*dst = st.F32(at[i])
 			}
 		}
-		r.lengths, r.total, r.ids = of[int32](st, at[gqaLengths]), of[int32](st, at[gqaTotal]), of[int64](st, at[gqaPositions])
+		r.lengths, r.total, r.ids = of[int32](st, at[microsoft.GQALengths]), of[int32](st, at[microsoft.GQATotal]), of[int64](st, at[microsoft.GQAPositions])
 		r.y = st.F32(writes[0])
 		for i := range caches {
 			if g.past > 0 {
@@ -274,7 +246,7 @@ func (c *cachePlace) in(st *state, ports []*tensor.Tensor, heads, rows, size int
 
 // chooseGroupQuery runs the operator where an operand's number tells how long the resulting caches are.
 func chooseGroupQuery(c *choice) error {
-	dims := make([][]int, gqaOperands)
+	dims := make([][]int, microsoft.GQAInputs)
 	for i := range dims {
 		if t := c.operand(i); t != nil {
 			dims[i] = append([]int{}, t.Shape...)
@@ -286,16 +258,16 @@ func chooseGroupQuery(c *choice) error {
 			*dst = place.Elements[float32](c.x[i].Bytes())
 		}
 	}
-	if dims[gqaPositions] != nil {
-		r.ids = place.Elements[int64](c.x[gqaPositions].Bytes())
+	if dims[microsoft.GQAPositions] != nil {
+		r.ids = place.Elements[int64](c.x[microsoft.GQAPositions].Bytes())
 	}
-	r.lengths, r.total = place.Elements[int32](c.x[gqaLengths].Bytes()), place.Elements[int32](c.x[gqaTotal].Bytes())
+	r.lengths, r.total = place.Elements[int32](c.x[microsoft.GQALengths].Bytes()), place.Elements[int32](c.x[microsoft.GQATotal].Bytes())
 	present := 0
 	if len(r.total) == 1 {
 		present = int(r.total[0])
 	}
-	if dims[gqaPastKey] != nil {
-		present = max(present, dims[gqaPastKey][2])
+	if dims[microsoft.GQAPastKey] != nil {
+		present = max(present, dims[microsoft.GQAPastKey][2])
 	}
 	g, err := newGroupQuery(c.in.e, c.in.n, dims, present)
 	if err != nil {
@@ -318,7 +290,7 @@ func chooseGroupQuery(c *choice) error {
 		}
 		r.cache[i] = cacheRows{place.Elements[float32](b), g.own * g.present * g.size, g.present * g.size, g.size}
 		if g.past > 0 {
-			r.old[i] = cacheRows{place.Elements[float32](c.x[gqaPastKey+i].Bytes()), g.own * g.past * g.size, g.past * g.size, g.size}
+			r.old[i] = cacheRows{place.Elements[float32](c.x[microsoft.GQAPastKey+i].Bytes()), g.own * g.past * g.size, g.past * g.size, g.size}
 		}
 	}
 	y, err := c.result(0, tensor.Float32, []int{g.batch, g.rows, g.heads * g.size})

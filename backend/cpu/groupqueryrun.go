@@ -3,6 +3,7 @@ package cpu
 import (
 	"unsafe"
 
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -33,9 +34,9 @@ type groupRun struct {
 }
 
 // floats returns where operands of floats are written down, nil for those that are not, and for caches.
-func (r *groupRun) floats() [gqaOperands]*[]float32 {
-	return [gqaOperands]*[]float32{gqaQuery: &r.q, gqaKey: &r.k, gqaValue: &r.v, gqaCos: &r.cos, gqaSin: &r.sin, gqaBias: &r.bias, gqaSink: &r.sink,
-		gqaQueryNorm: &r.normQ, gqaKeyNorm: &r.normK}
+func (r *groupRun) floats() [microsoft.GQAInputs]*[]float32 {
+	return [microsoft.GQAInputs]*[]float32{microsoft.GQAQuery: &r.q, microsoft.GQAKey: &r.k, microsoft.GQAValue: &r.v, microsoft.GQACos: &r.cos, microsoft.GQASin: &r.sin, microsoft.GQABias: &r.bias, microsoft.GQASink: &r.sink,
+		microsoft.GQAQueryNorm: &r.normQ, microsoft.GQAKeyNorm: &r.normK}
 }
 
 // before returns how many rows of a batch's row are in the cache: none of a prompt, whose rows may be padded on the right.

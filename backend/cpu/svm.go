@@ -119,21 +119,22 @@ func squares(a, b []float64) float64 {
 // nanos is what a row takes, about.
 func (m *machine) nanos(columns int) float64 { return float64(m.n*(columns+20) + len(m.coef)) }
 
-// fits says why rows of so many columns are none of the machine's.
-func (m *machine) fits(columns int) error {
-	if m.n > 0 && len(m.vectors)/m.n != columns || m.n == 0 && len(m.coef) != columns*max(m.classes, 1) {
-		return property.Because(property.ShapeReason, "%d numbers of vectors, %d coefficients for rows of %d", len(m.vectors), len(m.coef), columns)
+// planMachine reads a node, and the rows that it is given.
+func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, error) {
+	m, why := newMachine(n)
+	if why != nil {
+		return nil, nil, why
 	}
-	return nil
+	r := newNumberRows(p, n.Inputs[0])
+	if m.n > 0 && len(m.vectors)/m.n != r.columns || m.n == 0 && len(m.coef) != r.columns*max(m.classes, 1) {
+		return nil, nil, property.Because(property.ShapeReason, "%d numbers of vectors, %d coefficients for rows of %d", len(m.vectors), len(m.coef), r.columns)
+	}
+	return m, r, nil
 }
 
 func planSVMRegressor(p *planner, n *graph.Node) error {
-	m, why := newMachine(n)
-	if why != nil {
-		return why
-	}
-	r := newNumberRows(p, n.Inputs[0])
-	if err := m.fits(r.columns); err != nil {
+	m, r, err := planMachine(p, n)
+	if err != nil {
 		return err
 	}
 	y, to, work := p.Out(n.Outputs[0]), n.Outputs[0].Type.DType, p.scratch((m.n+1)*8)
@@ -162,12 +163,8 @@ func planSVMRegressor(p *planner, n *graph.Node) error {
 }
 
 func planSVMClassifier(p *planner, n *graph.Node) error {
-	m, why := newMachine(n)
-	if why != nil {
-		return why
-	}
-	r := newNumberRows(p, n.Inputs[0])
-	if err := m.fits(r.columns); err != nil {
+	m, r, err := planMachine(p, n)
+	if err != nil {
 		return err
 	}
 	pairs := m.classes * (m.classes - 1) / 2

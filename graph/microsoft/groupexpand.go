@@ -10,8 +10,8 @@ import (
 // keepsGroupQuery reports whether standard operators do not say a GroupQueryAttention: rows of a batch have caches of lengths of their
 // own, or a score without a key takes part.
 func keepsGroupQuery(n *graph.Node) bool {
-	q := n.Inputs[gqaQuery].Type.Shape
-	return len(q) != 3 || !q[0].Is(1) || n.Input(gqaSink) != nil || n.Int("smooth_softmax", -1) > 0
+	q := n.Inputs[GQAQuery].Type.Shape
+	return len(q) != 3 || !q[0].Is(1) || n.Input(GQASink) != nil || n.Int("smooth_softmax", -1) > 0
 }
 
 // expandGroupQuery says GroupQueryAttention for a batch of one.
@@ -24,19 +24,19 @@ func expandGroupQuery(o *op) {
 		panic(fault{err})
 	}
 	q, k, v := o.groupParts(heads, kv)
-	total := o.reshape(o.cast(o.in[gqaTotal], tensor.Int64), 1)
-	before := o.call("Sub", nil, total, o.dim(o.in[gqaQuery], 1))
+	total := o.reshape(o.cast(o.in[GQATotal], tensor.Int64), 1)
+	before := o.call("Sub", nil, total, o.dim(o.in[GQAQuery], 1))
 	if o.flag("do_rotary") {
-		ids := o.input(gqaPositions)
+		ids := o.input(GQAPositions)
 		if ids == nil {
 			ids = o.unsqueeze(o.positions(before, total), 0)
 		}
-		cos, sin := o.call("Gather", nil, o.in[gqaCos], ids), o.call("Gather", nil, o.in[gqaSin], ids)
-		width := 2 * int64(o.static(o.in[gqaCos], 1))
+		cos, sin := o.call("Gather", nil, o.in[GQACos], ids), o.call("Gather", nil, o.in[GQASin], ids)
+		width := 2 * int64(o.static(o.in[GQACos], 1))
 		q = o.turnedPairs(q, cos, sin, width, o.flag("rotary_interleaved"))
 		k = o.turnedPairs(k, cos, sin, width, o.flag("rotary_interleaved"))
 	}
-	k, v = o.joined(gqaPastKey, 1, k, before, total), o.joined(gqaPastValue, 2, v, before, total)
+	k, v = o.joined(GQAPastKey, 1, k, before, total), o.joined(GQAPastValue, 2, v, before, total)
 	size := int64(o.static(q, 3))
 	scale := float64(o.n.Float("scale", 0))
 	if scale == 0 {
@@ -48,8 +48,8 @@ func expandGroupQuery(o *op) {
 	if c := float64(o.n.Float("softcap", 0)); c > 0 {
 		s = o.scaled(o.call("Tanh", nil, o.scaled(s, 1/c)), c)
 	}
-	if o.has(gqaBias) {
-		s = o.sum(s, o.sliceTo(o.in[gqaBias], 3, o.ints(0), o.dim(k, 2)))
+	if o.has(GQABias) {
+		s = o.sum(s, o.sliceTo(o.in[GQABias], 3, o.ints(0), o.dim(k, 2)))
 	}
 	if allowed := o.seen(before, total, k); allowed != nil {
 		s = o.sum(s, o.choose(allowed, s, lowest(o.dtype(s))))
@@ -60,7 +60,7 @@ func expandGroupQuery(o *op) {
 
 // groupParts returns queries, keys and values by heads, normalised where there are weights for that.
 func (o *op) groupParts(heads, kv int64) (q, k, v *graph.Value) {
-	q, k, v = o.in[gqaQuery], o.input(gqaKey), o.input(gqaValue)
+	q, k, v = o.in[GQAQuery], o.input(GQAKey), o.input(GQAValue)
 	if k == nil {
 		n := int64(o.static(q, 2))
 		o.require(n%(heads+2*kv) == 0, ErrShape, "%d columns for %d heads", n, heads+2*kv)
@@ -70,11 +70,11 @@ func (o *op) groupParts(heads, kv int64) (q, k, v *graph.Value) {
 	}
 	q, k, v = o.split(q, heads), o.split(k, kv), o.split(v, kv)
 	as := attrs(graph.IntAttr("axis", -1), graph.FloatAttr("epsilon", o.n.Float("qk_norm_epsilon", 1e-6)))
-	if o.has(gqaQueryNorm) {
-		q = o.call("RMSNormalization", as, q, o.in[gqaQueryNorm])
+	if o.has(GQAQueryNorm) {
+		q = o.call("RMSNormalization", as, q, o.in[GQAQueryNorm])
 	}
-	if o.has(gqaKeyNorm) {
-		k = o.call("RMSNormalization", as, k, o.in[gqaKeyNorm])
+	if o.has(GQAKeyNorm) {
+		k = o.call("RMSNormalization", as, k, o.in[GQAKeyNorm])
 	}
 	return q, k, v
 }

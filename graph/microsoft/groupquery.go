@@ -21,24 +21,25 @@ var groupQueryAttention = operator{
 	infer: inferGroupQuery, eval: groupQuery, expand: expandGroupQuery, keep: keepsGroupQuery,
 }
 
-// Inputs of GroupQueryAttention.
+// Inputs of GroupQueryAttention, by their places.
 const (
-	gqaQuery = iota
-	gqaKey
-	gqaValue
-	gqaPastKey
-	gqaPastValue
-	gqaLengths
-	gqaTotal
-	gqaCos
-	gqaSin
-	gqaPositions
-	gqaBias
-	gqaSink
-	gqaKeyScale
-	gqaValueScale
-	gqaQueryNorm
-	gqaKeyNorm
+	GQAQuery = iota
+	GQAKey
+	GQAValue
+	GQAPastKey
+	GQAPastValue
+	GQALengths // of the rows of the batch, each less one
+	GQATotal   // the length of the longest row
+	GQACos
+	GQASin
+	GQAPositions
+	GQABias
+	GQASink
+	GQAKeyScale
+	GQAValueScale
+	GQAQueryNorm
+	GQAKeyNorm
+	GQAInputs // how many there are
 )
 
 // groupHeads returns the numbers of heads of queries and of keys.
@@ -53,17 +54,17 @@ func groupHeads(n *graph.Node) (q, kv int64, err error) {
 // groupRefused returns why a form of the operator is not run.
 func groupRefused(n *graph.Node) error {
 	switch {
-	case n.Str("k_quant_type", "NONE") != "NONE" || n.Str("v_quant_type", "NONE") != "NONE" || n.Input(gqaKeyScale) != nil || n.Input(gqaValueScale) != nil:
+	case n.Str("k_quant_type", "NONE") != "NONE" || n.Str("v_quant_type", "NONE") != "NONE" || n.Input(GQAKeyScale) != nil || n.Input(GQAValueScale) != nil:
 		return fmt.Errorf("%w: a quantised cache", ErrUnsupported)
 	case n.Output(3) != nil:
 		return fmt.Errorf("%w: scores as a result", ErrUnsupported)
 	case n.Int("sliding_window_cache", 0) != 0:
 		return fmt.Errorf("%w: a cache that slides", ErrUnsupported)
-	case n.Input(gqaLengths) == nil || n.Input(gqaTotal) == nil:
+	case n.Input(GQALengths) == nil || n.Input(GQATotal) == nil:
 		return fmt.Errorf("%w: lengths are missing", ErrShape)
-	case (n.Input(gqaKey) == nil) != (n.Input(gqaValue) == nil) || (n.Input(gqaPastKey) == nil) != (n.Input(gqaPastValue) == nil):
+	case (n.Input(GQAKey) == nil) != (n.Input(GQAValue) == nil) || (n.Input(GQAPastKey) == nil) != (n.Input(GQAPastValue) == nil):
 		return fmt.Errorf("%w: keys without values, or values without keys", ErrShape)
-	case n.Int("do_rotary", 0) != 0 && (n.Input(gqaCos) == nil || n.Input(gqaSin) == nil):
+	case n.Int("do_rotary", 0) != 0 && (n.Input(GQACos) == nil || n.Input(GQASin) == nil):
 		return fmt.Errorf("%w: rotary embedding without its tables", ErrShape)
 	}
 	return nil
@@ -77,7 +78,7 @@ func inferGroupQuery(c *graph.Inference) error {
 	if err != nil {
 		return err
 	}
-	q := c.Shape(gqaQuery)
+	q := c.Shape(GQAQuery)
 	if q == nil {
 		return nil
 	}
@@ -85,12 +86,12 @@ func inferGroupQuery(c *graph.Inference) error {
 		return fmt.Errorf("%w: queries of rank %d", ErrShape, len(q))
 	}
 	width := q[2]
-	if !c.Has(gqaKey) {
+	if !c.Has(GQAKey) {
 		width = width.FloorDiv(graph.D(int(heads + 2*kv))).Scale(heads)
 	}
-	c.SetType(0, graph.TensorType(c.DType(gqaQuery), graph.Shape{q[0], q[1], width}))
+	c.SetType(0, graph.TensorType(c.DType(GQAQuery), graph.Shape{q[0], q[1], width}))
 	total, known := groupTotal(c)
-	if past := c.Shape(gqaPastKey); c.Has(gqaPastKey) && known {
+	if past := c.Shape(GQAPastKey); c.Has(GQAPastKey) && known {
 		if known = len(past) == 4; known {
 			total = total.Max(past[2])
 		}
@@ -99,18 +100,18 @@ func inferGroupQuery(c *graph.Inference) error {
 		total = c.Fresh()
 	}
 	cache := graph.Shape{q[0], graph.D(int(kv)), total, width.FloorDiv(graph.D(int(heads)))}
-	c.SetType(1, graph.TensorType(c.DType(gqaQuery), cache))
-	c.SetType(2, graph.TensorType(c.DType(gqaQuery), cache))
+	c.SetType(1, graph.TensorType(c.DType(GQAQuery), cache))
+	c.SetType(2, graph.TensorType(c.DType(GQAQuery), cache))
 	return nil
 }
 
 // groupTotal returns the length of the longest row, where it is known before a run.
 func groupTotal(c *graph.Inference) (total graph.Dim, known bool) {
-	if t := c.Const(gqaTotal); t != nil && t.Len() == 1 {
+	if t := c.Const(GQATotal); t != nil && t.Len() == 1 {
 		n := t.Int64At(0)
 		return graph.D(int(max(n, 0))), true
 	}
-	if dims, ok := c.Dims(gqaTotal); ok && len(dims) == 1 {
+	if dims, ok := c.Dims(GQATotal); ok && len(dims) == 1 {
 		return dims[0], true
 	}
 	return graph.Dim{}, false
@@ -175,31 +176,31 @@ func (g *group) read() error {
 		return err
 	}
 	g.heads, g.kv = int(heads), int(kv)
-	x, err := g.c.input(gqaQuery, 3)
+	x, err := g.c.input(GQAQuery, 3)
 	if err != nil {
 		return err
 	}
 	g.dt, g.batch, g.length = x.DType, x.Shape[0], x.Shape[1]
 	in := g.heads
-	if !g.c.has(gqaKey) {
+	if !g.c.has(GQAKey) {
 		in += 2 * g.kv
 	}
 	if x.Shape[2] == 0 || x.Shape[2]%in != 0 {
 		return fmt.Errorf("%w: %v for %d heads", ErrShape, x, in)
 	}
 	g.size = x.Shape[2] / in
-	all, err := g.c.floats(gqaQuery)
+	all, err := g.c.floats(GQAQuery)
 	if err != nil {
 		return err
 	}
-	if g.c.has(gqaKey) {
+	if g.c.has(GQAKey) {
 		g.q = append([]float32{}, all...)
 		for i, dst := range []*[]float32{&g.k, &g.v} {
-			t := g.c.in[gqaKey+i]
+			t := g.c.in[GQAKey+i]
 			if t.Rank() != 3 || t.Shape[0] != g.batch || t.Shape[1] != g.length || t.Shape[2] != g.kv*g.size {
 				return fmt.Errorf("%w: %v beside %v", ErrShape, t, x)
 			}
-			v, err := g.c.floats(gqaKey + i)
+			v, err := g.c.floats(GQAKey + i)
 			if err != nil {
 				return err
 			}
@@ -218,18 +219,18 @@ func (g *group) read() error {
 // readCache takes the lengths and makes room for past and new keys and values.
 func (g *group) readCache() error {
 	var err error
-	if g.lengths, err = g.c.ints(gqaLengths); err != nil {
+	if g.lengths, err = g.c.ints(GQALengths); err != nil {
 		return err
 	}
-	total, err := g.c.ints(gqaTotal)
+	total, err := g.c.ints(GQATotal)
 	if err != nil || len(total) != 1 || len(g.lengths) != g.batch || total[0] < 0 || total[0] > 1<<30 {
 		return fmt.Errorf("%w: lengths %v in total %v for a batch of %d", ErrShape, g.lengths, total, g.batch)
 	}
 	g.total = int(total[0])
-	if g.c.has(gqaPastKey) {
-		for _, i := range []int{gqaPastKey, gqaPastValue} {
+	if g.c.has(GQAPastKey) {
+		for _, i := range []int{GQAPastKey, GQAPastValue} {
 			t := g.c.in[i]
-			if t.Rank() != 4 || t.Shape[0] != g.batch || t.Shape[1] != g.kv || t.Shape[3] != g.size || i == gqaPastValue && t.Shape[2] != g.past {
+			if t.Rank() != 4 || t.Shape[0] != g.batch || t.Shape[1] != g.kv || t.Shape[3] != g.size || i == GQAPastValue && t.Shape[2] != g.past {
 				return fmt.Errorf("%w: a cache %v for %d heads of %d", ErrShape, t, g.kv, g.size)
 			}
 			g.past = t.Shape[2]
@@ -265,13 +266,13 @@ func (g *group) readExtras() (err error) {
 	}
 	g.cap, g.window = float64(n.Float("softcap", 0)), int(min(max(n.Int("local_window_size", -1), -1), 1<<30))
 	g.causal, g.interleaved, g.smooth = n.Int("causal", 1) != 0, n.Int("rotary_interleaved", 0) != 0, n.Int("smooth_softmax", -1) > 0
-	if g.c.has(gqaSink) {
-		if g.sink, err = g.c.floats(gqaSink); err != nil || len(g.sink) != g.heads {
+	if g.c.has(GQASink) {
+		if g.sink, err = g.c.floats(GQASink); err != nil || len(g.sink) != g.heads {
 			return fmt.Errorf("%w: %d sinks for %d heads: %w", ErrShape, len(g.sink), g.heads, err)
 		}
 	}
-	if g.c.has(gqaBias) {
-		t, err := g.c.input(gqaBias, 4)
+	if g.c.has(GQABias) {
+		t, err := g.c.input(GQABias, 4)
 		if err != nil {
 			return err
 		}
@@ -279,7 +280,7 @@ func (g *group) readExtras() (err error) {
 			return fmt.Errorf("%w: a bias %v for %d queries of %d keys", ErrShape, t, g.length, g.total)
 		}
 		g.biasShape = t.Shape
-		if g.bias, err = g.c.floats(gqaBias); err != nil {
+		if g.bias, err = g.c.floats(GQABias); err != nil {
 			return err
 		}
 	}
@@ -291,7 +292,7 @@ func (g *group) normalise() error {
 	for _, x := range []struct {
 		weight int
 		v      []float32
-	}{{gqaQueryNorm, g.q}, {gqaKeyNorm, g.k}} {
+	}{{GQAQueryNorm, g.q}, {GQAKeyNorm, g.k}} {
 		if !g.c.has(x.weight) {
 			continue
 		}
@@ -322,18 +323,18 @@ func (g *group) rotate() (err error) {
 	if g.c.n.Int("do_rotary", 0) == 0 {
 		return nil
 	}
-	if g.cos, err = g.c.floats(gqaCos); err != nil {
+	if g.cos, err = g.c.floats(GQACos); err != nil {
 		return err
 	}
-	if g.sin, err = g.c.floats(gqaSin); err != nil {
+	if g.sin, err = g.c.floats(GQASin); err != nil {
 		return err
 	}
-	t, u := g.c.in[gqaCos], g.c.in[gqaSin]
+	t, u := g.c.in[GQACos], g.c.in[GQASin]
 	if t.Rank() != 2 || u.Rank() != 2 || t.Shape[0] != u.Shape[0] || t.Shape[1] != u.Shape[1] || 2*t.Shape[1] > g.size {
 		return fmt.Errorf("%w: tables %v and %v for heads of %d", ErrShape, t, u, g.size)
 	}
-	if g.positions, g.angles = t.Shape[0], t.Shape[1]; g.c.has(gqaPositions) {
-		if g.ids, err = g.c.ints(gqaPositions); err != nil {
+	if g.positions, g.angles = t.Shape[0], t.Shape[1]; g.c.has(GQAPositions) {
+		if g.ids, err = g.c.ints(GQAPositions); err != nil {
 			return err
 		}
 		if len(g.ids) != g.batch*g.length {
@@ -376,9 +377,9 @@ func (g *group) turn(x []float32, at int) {
 func (g *group) fill() error {
 	for i, x := range []struct{ dst, now []float32 }{{g.keys, g.k}, {g.values, g.v}} {
 		var past []float32
-		if g.c.has(gqaPastKey) {
+		if g.c.has(GQAPastKey) {
 			var err error
-			if past, err = g.c.floats(gqaPastKey + i); err != nil {
+			if past, err = g.c.floats(GQAPastKey + i); err != nil {
 				return err
 			}
 		}
