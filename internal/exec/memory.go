@@ -38,7 +38,7 @@ func (m *Machine) makeSpaces() {
 	m.env.Transfer.Devices = devices
 }
 
-// populated is a device of host memory whose blocks have all their pages: runs write all of an arena, and the pages cost least together.
+// populated is a device of host memory whose blocks have their pages, where these are dear to make one by one: runs write all of an arena.
 type populated struct{ device.Device }
 
 // Alloc implements device.Device.

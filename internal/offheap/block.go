@@ -67,10 +67,11 @@ func Alloc(n, align int) (*Block, error) {
 	return b, nil
 }
 
-// Populate makes the pages of a part of a Block that is about to be written as a whole, in a few calls of the system: huge pages, or small
-// ones where the process has just seen that those take less than half the time, as they do in virtual machines whose host takes free memory
-// back. It changes no content, and does nothing where the system has no such call. Parts of one Block may be populated at one time where
-// they share no huge page.
+// Populate makes pages of a part of a Block that is about to be written as a whole, in a few calls of the system: small ones, for each of
+// which first touch would be a fault of its own, and in the place of huge ones, too, where the process has just seen that these take
+// twice as long, as they do in virtual machines whose host takes free memory back. Other huge pages are left to first touch. It changes no
+// content, and does nothing where the system has no such call. Parts of one Block may be populated at one time where they share no
+// huge page.
 func Populate(data []byte) { populate(data) }
 
 // Bytes returns the memory: len and cap are the n of Alloc. It is nil after Free. The slice does not keep the Block alive:

@@ -13,10 +13,12 @@ import (
 // Huge pages cost a third of small ones to make, as a rule. In a virtual machine whose host takes free memory back, or has never given it,
 // they cost up to ten times as much: the kernel gives huge pages out of memory that has been free as a whole, which the host then has to
 // find and clear, and small ones out of what has lately been in use. Which of the two it is changes while a process runs, so it is measured.
+// Where huge pages are not dear, first touch is best: what it has cleared is in the cache when it is written.
 const (
 	dearHuge  = int64(time.Millisecond) // what a huge page takes where it is worth while to try small ones
 	smallRun  = 8                       // huge pages' worth of small ones that are made together
 	smallMost = 64                      // as many are made before a huge one is tried again
+	cheapRun  = 16                      // huge pages that are left to first touch behind one that was not dear
 )
 
 // pageCosts is what making pages took when it was last done, in nanoseconds of the processor for each HugePage bytes; 0 is not known.
@@ -40,7 +42,7 @@ func preferSmall() int {
 	return 0
 }
 
-// populate makes the whole pages of data, of which the huge ones have been asked for. It is advice: a kernel before 5.14 says no, and makes
+// populate makes the whole small pages of data, and its huge ones, which have been asked for, where that is dear. It is advice: a kernel before 5.14 says no, and makes
 // pages at first touch.
 func populate(data []byte) {
 	runtime.LockOSThread() // whose time is taken
@@ -66,6 +68,9 @@ func populate(data []byte) {
 		} else {
 			pageCosts.huge.Store(took)
 			pageCosts.smallMade.Store(0)
+			if took < dearHuge {
+				data = data[min(cheapRun, len(data)/HugePage)*HugePage:]
+			}
 		}
 		if !ok {
 			return
