@@ -37,10 +37,11 @@ type session struct {
 // that.
 type operand struct {
 	*cTensor
-	dims []int64        // the shape, and room for as many strides
-	size int64          // bytes
-	copy []byte         // of storage that the plugin's process does not see
-	to   *tensor.Tensor // that is filled from the copy when the run is over
+	dims  []int64        // the shape, and room for as many strides
+	known []int          // the shape, nil where it depends on data
+	size  int64          // bytes
+	copy  []byte         // of storage that the plugin's process does not see
+	to    *tensor.Tensor // that is filled from the copy when the run is over
 }
 
 // outlived reports whether the session was opened in an earlier life.
@@ -250,9 +251,9 @@ func tensors(w *writer, operands []operand) uintptr {
 func (s *session) port(v *graph.Value, bytes int64) operand {
 	l, w := s.in.e.b.p.l, &s.w
 	o := operand{cTensor: one[cTensor](w)}
-	dims, err := v.Type.Shape.Eval(s.in.bindings, nil)
-	if err != nil { // it depends on data
-		dims = make([]int, len(v.Type.Shape))
+	dims, err := v.Type.Shape.Eval(s.in.bindings, []int{})
+	if o.known = dims; err != nil { // it depends on data
+		o.known, dims = nil, make([]int, len(v.Type.Shape))
 	}
 	o.dims = l.head(w, o.cTensor, v.Type.DType, dims)
 	o.format, o.size, o.cTensor.bytes = l.format(w, v.Format), bytes, bytes
@@ -307,8 +308,17 @@ func (s *session) patch(a *backend.RunArgs) error {
 		}
 	}
 	for i, t := range a.Outputs {
+		known := s.outputs[i].known
+		if t == nil && known != nil && !s.opening { // other results' shapes depend on data
+			var err error
+			if t, err = a.Alloc(i, s.in.e.sub.Outputs[i].Type.DType, known); err != nil {
+				return err
+			}
+		}
 		if t == nil {
-			s.outputs[i].data, s.outputs[i].cTensor.bytes, s.outputs[i].to = 0, 0, nil
+			if s.outputs[i].data, s.outputs[i].to = 0, nil; known == nil {
+				s.outputs[i].cTensor.bytes = 0
+			}
 			continue
 		}
 		if err := s.point(&s.outputs[i], t, writes); err != nil {
@@ -389,7 +399,7 @@ func put(at []int64, list []int) {
 
 // output is the host's service of that name: storage for an output whose shape depends on data.
 func (s *session) output(index uint64, shape uintptr, ndim uint64) error {
-	if index >= uint64(len(s.outputs)) || s.args.Outputs[index] != nil {
+	if index >= uint64(len(s.outputs)) || s.args.Outputs[index] != nil || s.outputs[index].known != nil {
 		return fmt.Errorf("%w: output %d needs no storage", ErrPlugin, index)
 	}
 	o := &s.outputs[index]
