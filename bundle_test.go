@@ -121,16 +121,7 @@ var _ = Describe("bundles", func() {
 		broken := filepath.Join(GinkgoT().TempDir(), "broken")
 		try := func(b []byte) error {
 			Expect(os.WriteFile(broken, b, 0o644)).To(Succeed())
-			m, err := carve.Open(ctx, broken)
-			if err != nil {
-				return err
-			}
-			defer m.Close()
-			p, err := carve.Compile(ctx, m, nil)
-			if err != nil {
-				return err
-			}
-			return p.Close()
+			return compiles(ctx, broken)
 		}
 		Expect(try(whole)).To(Succeed())
 		for n := 8; n < len(whole); n += 1 + len(whole)/40 {

@@ -54,18 +54,7 @@ var _ = Describe("a context that ends", func() {
 	It("stops loading and Compile", func() {
 		openZoo(context.Background(), "vgg11") // or skip
 		path := zooPath("vgg11")
-		stops(func(ctx context.Context) error {
-			m, err := carve.Open(ctx, path)
-			if err != nil {
-				return err
-			}
-			defer m.Close()
-			p, err := carve.Compile(ctx, m, nil)
-			if err != nil {
-				return err
-			}
-			return p.Close()
-		}, 0, 1, 10, 50, 100, 200)
+		stops(func(ctx context.Context) error { return compiles(ctx, path) }, 0, 1, 10, 50, 100, 200)
 	})
 
 	for _, name := range []string{"vgg11", "unet"} {

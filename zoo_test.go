@@ -74,6 +74,20 @@ func zooPath(name string) string {
 	return path
 }
 
+// compiles opens a file and compiles it with the defaults, and returns the first error.
+func compiles(ctx context.Context, path string) error {
+	m, err := carve.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	p, err := carve.Compile(ctx, m, nil)
+	if err != nil {
+		return err
+	}
+	return p.Close()
+}
+
 // compile compiles a model, and closes the program at the spec's end.
 func compile(ctx context.Context, m *carve.Model, o *carve.Options) *carve.Program {
 	GinkgoHelper()

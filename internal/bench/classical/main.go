@@ -190,7 +190,7 @@ func agree(a, b *tensor.Tensor) error {
 	}
 	off := 0
 	for i := range x {
-		if math.Abs(x[i]-y[i]) > 1e-3*math.Abs(y[i])+1e-4 {
+		if !(math.Abs(x[i]-y[i]) <= 1e-3*math.Abs(y[i])+1e-4) && x[i] != y[i] { // NaN differs
 			off++
 		}
 	}
