@@ -408,6 +408,8 @@ func (l *life) own(started chan<- error) {
 	for range slots { // of calls that are about to fail
 		<-l.tickets
 	}
+	_ = l.control.SetReadDeadline(time.Now().Add(grace)) // what it said last is heard; a process that it left may hold the socket open
+	<-l.deaf
 	_ = l.control.Close()
 	_ = l.block.Free()
 }
