@@ -102,10 +102,11 @@ func planLSTM(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// A block of the sequence has as many rows of gates as lstmBytes hold, which keeps them in the second cache and the arena
-// small, but enough rows that the matrix product reads its weights at the speed of multiplying.
+// A block of the sequence has as many rows of gates as lstmBytes hold, which keeps the arena small, but enough rows that the matrix
+// product reads its weights at the speed of multiplying, and that the recurrent weights, which each step reads and each product of a
+// block drives out of the second cache, come back to it few times.
 const (
-	lstmBytes = 48 << 10
+	lstmBytes = 256 << 10
 	lstmRows  = 12
 )
 
