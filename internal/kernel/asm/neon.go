@@ -18,3 +18,11 @@ func VFMAX(vd, vn, vm int) uint32 { return three(0x4e20f400, vd, vn, vm) }
 func VFMIN(vd, vn, vm int) uint32 { return three(0x4ea0f400, vd, vn, vm) }
 
 func three(op uint32, vd, vn, vm int) uint32 { return op | uint32(vm)<<16 | uint32(vn)<<5 | uint32(vd) }
+
+// VFMULLane returns fmul vd.4s, vn.4s, vm.s[lane].
+func VFMULLane(vd, vn, vm, lane int) uint32 {
+	return 0x4f809000 | uint32(lane&1)<<21 | uint32(vm)<<16 | uint32(lane>>1)<<11 | uint32(vn)<<5 | uint32(vd)
+}
+
+// VFSUB returns fsub vd.4s, vn.4s, vm.4s.
+func VFSUB(vd, vn, vm int) uint32 { return three(0x4ea0d400, vd, vn, vm) }

@@ -26,6 +26,7 @@ func main() {
 			}
 			serve(f, asm.AVX2(), kernels256)
 		}},
+		asm.Unit{Base: "neon", Arch: "arm64", Generate: generateNEON},
 		asm.Unit{Base: "channel", Arch: "amd64", Generate: generateChannel},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: generatePeak},
 	)
