@@ -35,7 +35,11 @@ func AVX2() ISA {
 }
 
 // NEON returns the instruction set of 128-bit vectors V0 to V31.
-func NEON() ISA { return describe(isa.NEON, "arm64", 32, "V") }
+func NEON() ISA {
+	v := describe(isa.NEON, "arm64", 32, "V")
+	v.Round = "VROUNDPS" // the name of it in the generator of package vec, which says AVX2's instructions in NEON's
+	return v
+}
 
 func describe(s isa.Set, arch string, registers int, letter string) ISA {
 	return ISA{Set: s, Arch: arch, Lanes: s.Lanes(), Registers: registers, letter: letter}

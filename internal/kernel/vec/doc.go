@@ -1,7 +1,7 @@
 // Package vec holds the float32 kernels that touch each element a fixed number of times: element-wise functions, binary
 // operators, softmax, normalisation and reduction of rows, and the gates of recurrent cells.
 //
-// Each kernel exists for AVX-512, for AVX2 and in portable Go: they are methods of Kernels, which are chosen once, for a
+// Each kernel exists for AVX-512, for AVX2, for NEON and in portable Go: they are methods of Kernels, which are chosen once, for a
 // target. A call costs some nanoseconds beside its work, allocates nothing, and divides long work so that no single call of
 // assembly exceeds about 100 µs. Nothing is parallel here: the caller divides rows or elements over its workers.
 // Element-wise results depend on the element alone; results of rows depend on the row alone; so no division changes a bit.
@@ -20,4 +20,4 @@
 // This is a leaf: it imports package isa of internal/kernel only.
 package vec
 
-//go:generate go run gen.go gen_math.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go
+//go:generate go run gen.go gen_math.go gen_neon.go gen_unary.go gen_binary.go gen_rows.go gen_gates.go

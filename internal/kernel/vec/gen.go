@@ -17,7 +17,7 @@ func main() {
 	for _, set := range []struct {
 		name string
 		isa  asm.ISA
-	}{{"512", asm.AVX512()}, {"2", asm.AVX2()}} {
+	}{{"512", asm.AVX512()}, {"2", asm.AVX2()}, {"128", asm.NEON()}} {
 		for _, u := range []struct {
 			base string
 			gen  func(*asm.File, asm.ISA, string)
@@ -59,8 +59,9 @@ var entries = []asm.Entry{
 // ctx is one kernel being written, for one instruction set.
 //
 // Vector registers 0 to 7 are for the body. Constants and parameters are spread over registers from the top (31, or 14 on
-// AVX2) down to 8; what does not fit is a memory operand. Register 15 (AVX2) or K1 is the mask of the tail. The body is
-// run twice: once to see which constants it uses, once to write.
+// AVX2) down to 8; what does not fit is a memory operand. Register 15 (AVX2), 31 (NEON) or K1 is the mask of the tail. The body is
+// run twice: once to see which constants it uses, once to write. Instructions are those of AVX2, or of AVX-512 where that is asked for;
+// gen_neon.go says them in those of NEON.
 type ctx struct {
 	*asm.Func
 	file   *asm.File
@@ -95,8 +96,12 @@ func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body fun
 	if !isa.Masks {
 		top-- // the mask of the tail
 	}
+	lowest := 8
+	if c.neon() {
+		lowest = neonFirst
+	}
 	for i, k := range c.order {
-		if reg := top - i; reg >= 8 {
+		if reg := top - i; reg >= lowest {
 			c.keys[k].place = isa.R(reg)
 		} else if rank(k) == 0 {
 			panic(name + ": too many constants that must be in registers")
@@ -188,6 +193,10 @@ func (c *ctx) zero(x string) { c.Clear(c.isa, x) }
 
 // tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX.
 func (c *ctx) tailMask() {
+	if c.neon() {
+		c.neonTailMask()
+		return
+	}
 	c.Load("n", "CX")
 	c.I("ANDQ $%d, CX", c.isa.Lanes-1)
 	if c.isa.Masks {
@@ -209,10 +218,26 @@ func (c *ctx) tailMask() {
 
 // load and store move a vector, masked in the tail.
 func (c *ctx) load(addr, x string, tail bool) {
+	if c.neon() {
+		if tail {
+			c.neonTail(addr, x, true)
+		} else {
+			c.I("VMOVUPS %s, %s", addr, x)
+		}
+		return
+	}
 	c.LoadVector(c.isa, addr, x, c.mask(tail))
 }
 
 func (c *ctx) store(x, addr string, tail bool) {
+	if c.neon() {
+		if tail {
+			c.neonTail(addr, x, false)
+		} else {
+			c.I("VMOVUPS %s, %s", x, addr)
+		}
+		return
+	}
 	c.StoreVector(c.isa, x, addr, c.mask(tail))
 }
 
@@ -302,6 +327,10 @@ func args(names ...string) []asm.Arg {
 
 // fold combines the lanes of x into all lanes of x with a commutative instruction: halves, quarters, pairs. t is scratch.
 func (c *ctx) fold(op string, x, t int) {
+	if c.neon() {
+		c.neonFold(op, x, t)
+		return
+	}
 	if c.isa.Lanes > 8 {
 		c.I("VEXTRACTF64X4 $1, Z%d, Y%d", x, t)
 		c.I("%s Y%d, Y%d, Y%d", op, t, x, x)

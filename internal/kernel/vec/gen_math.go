@@ -8,6 +8,10 @@ package main
 
 // horner writes p = c[0] + c[1]*x + …; the last coefficients come first.
 func (c *ctx) horner(x, p string, coefs ...float64) {
+	if c.neon() {
+		c.neonHorner(x, p, coefs)
+		return
+	}
 	c.set(c.k(coefs[len(coefs)-1]), p)
 	for i := len(coefs) - 2; i >= 0; i-- {
 		c.op("VFMADD213PS", c.k(coefs[i]), x, p)

@@ -94,6 +94,10 @@ var unaryOps = []struct {
 
 // selectSign writes dst = x has its sign bit set ? yes : dst.
 func (c *ctx) selectSign(x, yes, dst string) {
+	if c.neon() {
+		c.neonSelectSign(x, yes, dst)
+		return
+	}
 	if c.isa.Masks {
 		c.I("VPMOVD2M %s, K2", x)
 		c.I("VMOVUPS %s, K2, %s", yes, dst)
