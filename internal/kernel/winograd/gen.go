@@ -12,22 +12,28 @@ import (
 )
 
 func main() {
-	asm.Main("winograd", asm.Table{Entries: entries}, asm.Unit{Base: "transform", Arch: "amd64", Generate: func(f *asm.File) {
-		for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
-			bits := 8 * isa.Size()
-			for _, m := range []int{points.F2, points.F4} {
-				t := transform{isa: isa, file: f, m: m, n: m + 2}
-				t.input(fmt.Sprintf("input%dx%d", m, bits))
-				t.output(fmt.Sprintf("output%dx%d", m, bits))
-				t.filter(fmt.Sprintf("filter%dx%d", m, bits))
-			}
-			f.Serve("transformInput", isa, fmt.Sprintf("if m == F2 {\ninput2x%d(c)\n} else {\ninput4x%d(c)\n}", bits, bits))
-			f.Serve("transformOutput", isa, fmt.Sprintf("if m == F2 {\noutput2x%d(c)\n} else {\noutput4x%d(c)\n}", bits, bits))
-			f.Serve("transformFilter", isa, fmt.Sprintf("if m == F2 {\nfilter2x%d(dst, src, temp, point, n)\n} else {\nfilter4x%d(dst, src, temp, point, n)\n}", bits, bits))
-			f.Serve("assembled", isa, "return true")
+	transforms := func(sets ...asm.ISA) func(f *asm.File) { return func(f *asm.File) { generate(f, sets) } }
+	asm.Main("winograd", asm.Table{Entries: entries},
+		asm.Unit{Base: "transform", Arch: "amd64", Generate: transforms(asm.AVX512(), asm.AVX2())},
+		asm.Unit{Base: "transform", Arch: "arm64", Generate: transforms(asm.NEON())})
+}
+
+// generate writes the transforms for some sets.
+func generate(f *asm.File, sets []asm.ISA) {
+	for _, isa := range sets {
+		bits := 8 * isa.Size()
+		for _, m := range []int{points.F2, points.F4} {
+			t := transform{isa: isa, file: f, m: m, n: m + 2}
+			t.input(fmt.Sprintf("input%dx%d", m, bits))
+			t.output(fmt.Sprintf("output%dx%d", m, bits))
+			t.filter(fmt.Sprintf("filter%dx%d", m, bits))
 		}
-		checkOffsets(f)
-	}})
+		f.Serve("transformInput", isa, fmt.Sprintf("if m == F2 {\ninput2x%d(c)\n} else {\ninput4x%d(c)\n}", bits, bits))
+		f.Serve("transformOutput", isa, fmt.Sprintf("if m == F2 {\noutput2x%d(c)\n} else {\noutput4x%d(c)\n}", bits, bits))
+		f.Serve("transformFilter", isa, fmt.Sprintf("if m == F2 {\nfilter2x%d(dst, src, temp, point, n)\n} else {\nfilter4x%d(dst, src, temp, point, n)\n}", bits, bits))
+		f.Serve("assembled", isa, "return true")
+	}
+	checkOffsets(f)
 }
 
 // entries are what plans call.
@@ -90,6 +96,34 @@ type transform struct {
 	file *asm.File
 	m, n int
 	reg  map[float64]string // registers that hold constants, where there are enough
+}
+
+// Vector registers that bodies for NEON do not use: the last ones.
+const (
+	neonMemory  = 30
+	neonScratch = 31
+)
+
+// I emits an instruction of AVX2, or what does the same on NEON.
+func (t *transform) I(format string, args ...any) {
+	if t.isa.Arch == "arm64" {
+		asm.OnNEON(t.Func, neonMemory, neonScratch).I(fmt.Sprintf(format, args...))
+		return
+	}
+	t.Func.I(format, args...)
+}
+
+// Load and Loop are those of asm.Func for the registers of bodies.
+func (t *transform) Load(name, reg string) { t.Func.Load(name, t.general(reg)) }
+
+func (t *transform) Loop(count string, body func()) { t.Func.Loop(t.general(count), body) }
+
+// general returns the register that stands for one of a body.
+func (t *transform) general(reg string) string {
+	if t.isa.Arch == "arm64" {
+		return asm.OnNEON(t.Func, neonMemory, neonScratch).General(reg)
+	}
+	return reg
 }
 
 // halves is how many vectors the 16 channels of a pixel are.
@@ -209,11 +243,11 @@ func (t *transform) input(name string) {
 	t.I("MOVQ %d(DI), AX", inCols)
 	for j := range t.n {
 		outside, next := t.NewLabel("outside"), t.NewLabel("column")
-		at := func(i, h int) string { return fmt.Sprintf("%d(CX)", 64*(i*t.n+j)+32*h) }
+		at := func(i, h int) string { return fmt.Sprintf("%d(CX)", 64*(i*t.n+j)+t.isa.Size()*h) }
 		t.I("BTQ $%d, AX", j)
 		t.I("JCC %s", outside)
 		for h := range t.halves() {
-			t.line(func(i int) string { return fmt.Sprintf("%d(%s)", 64*j+32*h, rows[i]) }, func(i int) string { return at(i, h) })
+			t.line(func(i int) string { return fmt.Sprintf("%d(%s)", 64*j+t.isa.Size()*h, rows[i]) }, func(i int) string { return at(i, h) })
 		}
 		t.I("JMP %s", next)
 		t.Label(outside)
@@ -233,8 +267,8 @@ func (t *transform) input(name string) {
 	point := []string{"(R8)", "(R8)(BX*1)", "(R8)(BX*2)", "(R8)(R10*1)", "(R8)(BX*4)", "(R8)(R11*1)"}
 	for i := range t.n {
 		for h := range t.halves() {
-			t.line(func(j int) string { return fmt.Sprintf("%d(CX)", 64*(i*t.n+j)+32*h) },
-				func(j int) string { return fmt.Sprintf("%d%s", 32*h, point[j]) })
+			t.line(func(j int) string { return fmt.Sprintf("%d(CX)", 64*(i*t.n+j)+t.isa.Size()*h) },
+				func(j int) string { return fmt.Sprintf("%d%s", t.isa.Size()*h, point[j]) })
 		}
 		t.I("ADDQ R12, R8")
 	}
@@ -310,9 +344,9 @@ func (t *transform) output(name string) {
 	point := []string{"(R8)", "(R8)(R9*1)", "(R8)(R9*2)", "(R8)(R10*1)", "(R8)(R9*4)", "(R8)(R11*1)"}
 	for j := range t.n {
 		for h := range t.halves() {
-			out := t.back(func(i int) string { return fmt.Sprintf("%d%s", 32*h, point[i]) })
+			out := t.back(func(i int) string { return fmt.Sprintf("%d%s", t.isa.Size()*h, point[i]) })
 			for r, o := range out {
-				t.I("VMOVUPS %s, %d(CX)", o, 64*(r*t.n+j)+32*h)
+				t.I("VMOVUPS %s, %d(CX)", o, 64*(r*t.n+j)+t.isa.Size()*h)
 			}
 		}
 		t.I("ADDQ BX, R8")
@@ -350,9 +384,9 @@ func (t *transform) output(name string) {
 
 // row emits one row of results.
 func (t *transform) row(r, h int) {
-	out := t.back(func(j int) string { return fmt.Sprintf("%d(CX)", 64*(r*t.n+j)+32*h) })
+	out := t.back(func(j int) string { return fmt.Sprintf("%d(CX)", 64*(r*t.n+j)+t.isa.Size()*h) })
 	x := t.isa.R(15)
-	t.I("VMOVUPS %d(R13), %s", 32*h, x)
+	t.I("VMOVUPS %d(R13), %s", t.isa.Size()*h, x)
 	for _, o := range out {
 		t.I("VADDPS %s, %s, %s", x, o, o)
 	}
@@ -369,7 +403,7 @@ func (t *transform) row(r, h int) {
 	none := t.NewLabel("residual")
 	t.I("TESTQ R12, R12")
 	t.I("JZ %s", none)
-	each(none, func(c int, o string) { t.I("VADDPS %d(R10), %s, %s", 64*c+32*h, o, o) })
+	each(none, func(c int, o string) { t.I("VADDPS %d(R10), %s, %s", 64*c+t.isa.Size()*h, o, o) })
 	for _, l := range []struct {
 		bit, off int
 		op       string
@@ -387,12 +421,12 @@ func (t *transform) row(r, h int) {
 	label := t.NewLabel("mask")
 	t.I("TESTQ $%d, AX", flagMask)
 	t.I("JEQ %s", label)
-	t.I("VMOVUPS %d(DI), %s", outMask+32*h, x)
+	t.I("VMOVUPS %d(DI), %s", outMask+t.isa.Size()*h, x)
 	for _, o := range out {
 		t.I("VANDPS %s, %s, %s", x, o, o)
 	}
 	t.Label(label)
-	each(t.NewLabel("stored"), func(c int, o string) { t.I("VMOVUPS %s, %d(R8)", o, 64*c+32*h) })
+	each(t.NewLabel("stored"), func(c int, o string) { t.I("VMOVUPS %s, %d(R8)", o, 64*c+t.isa.Size()*h) })
 }
 
 // spread emits the transform of the three taps along one axis.
@@ -441,15 +475,15 @@ func (t *transform) filter(name string) {
 	t.Loop("DX", func() {
 		for x := range 3 {
 			for h := range t.halves() {
-				t.spread(func(y int) string { return fmt.Sprintf("%d(SI)", 64*(3*y+x)+32*h) },
-					func(i int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) })
+				t.spread(func(y int) string { return fmt.Sprintf("%d(SI)", 64*(3*y+x)+t.isa.Size()*h) },
+					func(i int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+t.isa.Size()*h) })
 			}
 		}
 		t.I("MOVQ DI, R8")
 		for i := range t.n {
 			for h := range t.halves() {
-				t.spread(func(x int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+32*h) },
-					func(j int) string { return fmt.Sprintf("%d%s", 32*h, point[j]) })
+				t.spread(func(x int) string { return fmt.Sprintf("%d(CX)", 64*(3*i+x)+t.isa.Size()*h) },
+					func(j int) string { return fmt.Sprintf("%d%s", t.isa.Size()*h, point[j]) })
 			}
 			t.I("ADDQ R12, R8")
 		}
