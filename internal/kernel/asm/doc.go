@@ -29,6 +29,9 @@
 // (ISA), which says how wide its vectors are, how many registers a plan of them may have, what they are called, and what it has
 // beyond others (mask registers, say): a body asks for that, and never which set it is written for. Loops over shapes and sets make the kernels; a Unit of them is one file of code and one of declarations.
 //
+// Said again: where a body needs only what AVX2 and NEON both have, it is written in AVX2's instructions, and a Retarget says them in
+// NEON's (packages vec and winograd). Products and convolutions, which live on a plan of all registers, have bodies of their own.
+//
 // Named: a kernel is named after what it does, its set, and its shape, in that order: tile2_6x16 is the tile of 6 rows and
 // 16 columns for AVX2, depth512 the depthwise body of 512 bits.
 //
@@ -43,8 +46,8 @@
 //
 // # What to change
 //
-// A tile: the list of shapes in the generator (shapes in package gemm, kernels512 and kernels256 in package conv), then
-// `go generate`. A function of rows or elements: a line in the list of its family in package vec, and its constant in op.go.
+// A tile: the list of shapes in the generator (shapes in package gemm, kernels512, kernels256 and kernelsNEON in package conv),
+// then `go generate`. A function of rows or elements: a line in the list of its family in package vec, and its constant in op.go.
 // A family: a Unit, an Entry, and its portable version. An instruction set: its line in package isa with the features that it
 // needs, its ISA here, and the bodies for it; entries that it does not serve stay with portable code, and no planner
 // changes.
