@@ -41,14 +41,14 @@ func fedWith(inputs map[string]*tensor.Tensor) *mxnet.Options {
 	return o
 }
 
-// outputsOf compiles a graph for backends, and runs it.
+// outputsOf compiles a graph for backends, each of which gets what it takes and no one before it does, and runs it.
 func outputsOf(ctx context.Context, m *mxnet.Model, inputs map[string]*tensor.Tensor, backends ...string) []*tensor.Tensor {
 	GinkgoHelper()
 	var list []backend.Config
 	for _, name := range backends {
 		list = append(list, backend.Config{Name: name})
 	}
-	p, err := carve.Compile(ctx, carve.FromGraph(m.Graph), &carve.Options{Backends: list, Verify: true})
+	p, err := carve.Compile(ctx, carve.FromGraph(m.Graph), &carve.Options{Backends: list, Placement: carve.Priority, Verify: true})
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(p.Close()).To(Succeed()) }()
 	values := map[string]tensor.Value{}
