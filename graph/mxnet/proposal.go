@@ -40,7 +40,7 @@ func (r *regions) boxes(h, w int) []float64 {
 }
 
 // proposals are the boxes that most probably hold something: of every image the best of them, [N·count, 5] with the image's number,
-// and their scores. Where too few are left they are repeated.
+// and their scores. Where too few are left, or were looked at, they are repeated.
 func proposals(o *op) []*graph.Value {
 	o.inputs(3, 3)
 	score, delta, info := o.input(0), o.input(1), o.input(2)
@@ -61,9 +61,10 @@ func proposals(o *op) []*graph.Value {
 	if before <= 0 || before > all {
 		before = all
 	}
-	if count <= 0 || count > before {
+	if count <= 0 {
 		count = before
 	}
+	o.require(count <= maxRange/4, "%d proposals", count)
 	dt, n := o.typeOf(score), o.dim(score, 0)
 	n.of = nil
 	s := o.reshape(o.transpose(o.slice(score, 1, each, 2*each), 0, 2, 3, 1), n, fixed(all))
