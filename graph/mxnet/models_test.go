@@ -44,6 +44,13 @@ func fedWith(inputs map[string]*tensor.Tensor) *mxnet.Options {
 // outputsOf compiles a graph for backends, each of which gets what it takes and no one before it does, and runs it.
 func outputsOf(ctx context.Context, m *mxnet.Model, inputs map[string]*tensor.Tensor, backends ...string) []*tensor.Tensor {
 	GinkgoHelper()
+	out, _ := outputsAndNodes(ctx, m, inputs, backends...)
+	return out
+}
+
+// outputsAndNodes is outputsOf, and says how many nodes each backend has run.
+func outputsAndNodes(ctx context.Context, m *mxnet.Model, inputs map[string]*tensor.Tensor, backends ...string) (out []*tensor.Tensor, nodes map[string]int) {
+	GinkgoHelper()
 	var list []backend.Config
 	for _, name := range backends {
 		list = append(list, backend.Config{Name: name})
@@ -58,13 +65,18 @@ func outputsOf(ctx context.Context, m *mxnet.Model, inputs map[string]*tensor.Te
 	}
 	got, err := p.Run(ctx, values)
 	Expect(err).NotTo(HaveOccurred())
-	var out []*tensor.Tensor
 	for _, name := range m.Outputs {
 		t, ok := got[name].(*tensor.Tensor)
 		Expect(ok).To(BeTrue(), "output "+name)
 		out = append(out, t)
 	}
-	return out
+	nodes = map[string]int{}
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, g := range r.Groups {
+		nodes[g.Backend] += len(g.Nodes)
+	}
+	return out, nodes
 }
 
 var models = []string{"control_flow", "deconv_native", "densenet", "efficientnet_se", "fp16_params", "group_shared", "lenet_module",
