@@ -159,5 +159,41 @@ var _ = DescribeTable("operators by their definition", func(ctx SpecContext, op,
 		tensor.From([]float32{0, 4, 0, 7, 3, 0, 4, 0, 7, 3, 0, 4, 0, 7, 3}, 3, 5)),
 	Entry("attention that oneDNN fused", "_sg_onednn_selfatt_qk", `"heads":"1","quantized":"0","enable_float_output":"0"`, []*tensor.Tensor{f32(1, 2, 3)},
 		tensor.From([]float32{0, 0, 3, 12}, 1, 1, 2, 2)),
+	Entry("means of cells whose channels are their own, and of a region outside", "_contrib_PSROIPooling", `"spatial_scale":"1","output_dim":"1","pooled_size":"2"`,
+		[]*tensor.Tensor{f32(1, 4, 1, 1), tensor.From([]float32{0, 0, 0, 0, 0, 0, 5, 5, 6, 6}, 2, 5)}, tensor.From([]float32{0, 1, 2, 3, 0, 0, 0, 0}, 2, 1, 2, 2)),
+	Entry("the mean of a whole image", "_contrib_PSROIPooling", `"spatial_scale":"0.5","output_dim":"1","pooled_size":"1","group_size":"0"`,
+		[]*tensor.Tensor{f32(1, 1, 2, 2), tensor.From([]float32{0, 0, 0, 3, 3}, 1, 5)}, tensor.From([]float32{1.5}, 1, 1, 1, 1)),
+	Entry("a sample that an offset moves", "_contrib_DeformablePSROIPooling", `"spatial_scale":"1","output_dim":"1","pooled_size":"1","group_size":"1","trans_std":"1"`,
+		[]*tensor.Tensor{f32(1, 1, 2, 2), tensor.From([]float32{0, 0, 0, 1, 1}, 1, 5), tensor.From([]float32{0.5, 0.25}, 1, 2, 1, 1)}, tensor.From([]float32{0.5}, 1, 1, 1, 1)),
+	Entry("samples of which one is outside", "_contrib_DeformablePSROIPooling", `"spatial_scale":"1","output_dim":"1","pooled_size":"1","group_size":"1","sample_per_part":"2","no_trans":"True"`,
+		[]*tensor.Tensor{f32(1, 1, 1, 2), tensor.From([]float32{0, 2, 0, 3, 0}, 1, 5)}, tensor.From([]float32{1}, 1, 1, 1, 1)),
+	Entry("a region that is not turned", "_contrib_RROIAlign", `"spatial_scale":"0.5","pooled_size":"(1, 2)","sampling_ratio":"1"`,
+		[]*tensor.Tensor{f32(1, 1, 3, 3), tensor.From([]float32{0, 2, 2, 4, 2, 0}, 1, 6)}, tensor.From([]float32{3.5, 4.5}, 1, 1, 1, 2)),
+	Entry("as many samples as the region has pixels", "_contrib_RROIAlign", `"spatial_scale":"1","pooled_size":"(1, 1)"`,
+		[]*tensor.Tensor{f32(1, 1, 3, 3), tensor.From([]float32{0, 1, 1, 2, 1, 0, 0, 9, 9, 1, 3, 0}, 2, 6)}, tensor.From([]float32{4, 0}, 2, 1, 1, 1)),
+	Entry("unsigned integers from the least number on", "_contrib_quantize_asym", ``, []*tensor.Tensor{f32(3)}, tensor.From([]uint8{0, 128, 255}, 3)),
+	Entry("unsigned integers of a range", "_contrib_quantize_asym", `"min_calib_range":"-1.0","max_calib_range":"1.0"`, []*tensor.Tensor{tensor.From([]float32{-9, 0.5, 1}, 3)},
+		tensor.From([]uint8{0, 191, 255}, 3)),
+	Entry("unsigned integers of equal numbers", "_contrib_quantize_asym", ``, []*tensor.Tensor{tensor.From([]float32{3, 3}, 2)}, tensor.From([]uint8{0, 0}, 2)),
 	Entry("argmax over all", "_npi_argmax", `"axis":"None"`, []*tensor.Tensor{f32(2, 2)}, tensor.From([]int64{3}, []int{}...)),
+)
+
+var _ = DescribeTable("sums of integers", func(ctx SpecContext, kind string, dt tensor.DType, lo float32) {
+	// Two operands of different ranks are quantised, and added. The range of the sum is known from calibration.
+	text := fmt.Sprintf(`{"nodes":[{"op":"null","name":"x","inputs":[]},{"op":"null","name":"y","inputs":[]},
+		{"op":"_contrib_quantize_v2","name":"a","attrs":{"min_calib_range":"%[2]v","max_calib_range":"127","out_type":%[1]q},"inputs":[[0,0,0]]},
+		{"op":"_contrib_quantize_v2","name":"b","attrs":{"min_calib_range":"%[2]v","max_calib_range":"12.7","out_type":%[1]q},"inputs":[[1,0,0]]},
+		{"op":"_contrib_quantized_npi_add","name":"sum","attrs":{"min_calib_range":"%[2]v","max_calib_range":"127"},"inputs":[[2,0,0],[3,0,0],[2,1,0],[2,2,0],[3,1,0],[3,2,0]]},
+		{"op":"_contrib_dequantize","name":"real","inputs":[[4,0,0],[4,1,0],[4,2,0]]}],
+		"heads":[[5,0,0],[4,0,0]],"attrs":{"mxnet_version":["int",20000],"is_np_shape":["int",1]}}`, kind, lo)
+	inputs := map[string]*tensor.Tensor{"x": tensor.From([]float32{3, 20}, 2, 1), "y": tensor.From([]float32{4, 10}, 2)}
+	m, err := mxnet.Parse(ctx, []byte(text), nil, fedWith(inputs))
+	Expect(err).NotTo(HaveOccurred())
+	got := outputsOf(ctx, m, inputs, "reference")
+	_, problem := withinSteps(got[0], tensor.From([]float32{7, 13, 24, 30}, 2, 2), 1)
+	Expect(problem).To(BeEmpty())
+	Expect(got[1].DType).To(Equal(dt))
+},
+	Entry("with a sign", "int8", tensor.Int8, float32(-12.7)),
+	Entry("without one", "uint8", tensor.Uint8, float32(0)),
 )

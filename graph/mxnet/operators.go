@@ -54,7 +54,7 @@ func operators() map[string]operator {
 			indexOperators(), reduceOperators(), creationOperators(), algebraOperators(), imageOperators(), recurrentOperators(),
 			controlOperators(), quantisedOperators(), detectionOperators(), furtherOperators(), numpyOperators(),
 			linearOperators(), pictureOperators(), maskedOperators(), editOperators(), proposalOperators(),
-			statisticsOperators(), matrixOperators(), refusedOperators()} {
+			statisticsOperators(), matrixOperators(), regionOperators(), refusedOperators()} {
 			for name, x := range family {
 				if _, twice := table.rows[name]; twice {
 					panic("mxnet: two translations of " + name)
@@ -95,7 +95,9 @@ var secondNames = map[string]string{
 	"_npx_quantized_elemwise_add": "_contrib_quantized_elemwise_add", "_npx_quantized_elemwise_mul": "_contrib_quantized_elemwise_mul",
 	"_npx_quantized_embedding": "_contrib_quantized_embedding", "_npx_quantized_flatten": "_contrib_quantized_flatten",
 	"_npx_quantized_fully_connected": "_contrib_quantized_fully_connected", "_npx_quantized_pooling": "_contrib_quantized_pooling",
-	"_npx_requantize": "_contrib_requantize", "_npx_round_ste": "_contrib_round_ste", "_npx_sequence_last": "SequenceLast",
+	"_contrib_quantized_npi_add": "_contrib_quantized_elemwise_add", "_npx_quantized_npi_add": "_contrib_quantized_elemwise_add",
+	"_npx_contrib_quantized_rnn": "_contrib_quantized_rnn",
+	"_npx_requantize":            "_contrib_requantize", "_npx_round_ste": "_contrib_round_ste", "_npx_sequence_last": "SequenceLast",
 	"_npx_sequence_reverse": "SequenceReverse", "_npx_sign_ste": "_contrib_sign_ste", "_npx_slice_channel": "SliceChannel",
 	"_npx_slice_like": "slice_like", "_npx_softsign": "softsign", "_npx_stop_gradient": "BlockGrad", "_npx_sync_batch_norm": "_contrib_SyncBatchNorm",
 }
@@ -183,8 +185,6 @@ func refusedOperators() map[string]operator {
 		"_npx_intgemm_prepare_weight", "_npx_intgemm_take_weight", "_contrib_intgemm_fully_connected", "_contrib_intgemm_maxabsolute",
 		"_contrib_intgemm_prepare_data", "_contrib_intgemm_prepare_weight", "_contrib_intgemm_take_weight")
 	refuse("the shape that it gives is data", "_contrib_dynamic_reshape")
-	refuse("it is not translated yet", "_contrib_PSROIPooling",
-		"_contrib_DeformablePSROIPooling", "_contrib_RROIAlign", "_contrib_quantize_asym", "_contrib_quantized_rnn", "_npx_quantized_npi_add")
 	return table
 }
 

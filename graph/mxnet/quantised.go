@@ -34,6 +34,8 @@ func quantisedOperators() map[string]operator {
 	named(table, operator{do: func(o *op) []*graph.Value { return o.quantizedPair("Mul") }}, "_contrib_quantized_elemwise_mul")
 	named(table, operator{do: quantizedNorm}, "_contrib_quantized_batch_norm")
 	named(table, operator{do: quantizedEmbedding}, "_contrib_quantized_embedding")
+	named(table, operator{do: quantizeAsymmetric}, "_contrib_quantize_asym")
+	named(table, operator{do: quantizedRecurrent}, "_contrib_quantized_rnn")
 	named(table, operator{do: fusedConvolution}, "_sg_mkldnn_conv", "_sg_onednn_conv")
 	named(table, operator{do: fusedConnected}, "_sg_mkldnn_fully_connected", "_sg_onednn_fully_connected")
 	return table
@@ -122,6 +124,43 @@ func quantize(o *op) []*graph.Value {
 	return o.integers(o.input(0), dt, lo, hi)
 }
 
+// quantizeAsymmetric spreads a range over unsigned integers, its least number at 0: real·scale + shift, of which both are results. Where
+// the range was not calibrated it is that of the numbers.
+func quantizeAsymmetric(o *op) []*graph.Value {
+	o.inputs(1, 1)
+	x := o.floating(o.input(0))
+	o.ignore("min_calib_range", "max_calib_range")
+	one := func(v float64) *graph.Value { return o.values(o.typeOf(x), []float64{v}, 1) }
+	var scale, shift *graph.Value
+	if o.value("min_calib_range") != "" && o.value("max_calib_range") != "" {
+		lo, hi := o.calibrated()
+		o.require(hi > lo, "a range from %v to %v", lo, hi)
+		step := float32(255 / float64(float32(hi)-float32(lo)))
+		scale, shift = one(float64(step)), one(float64(255-float32(hi)*step))
+	} else {
+		extreme := func(name string) *graph.Value { return o.reshape(o.reduce(name, x, false), fixed(1)) }
+		hi := extreme("ReduceMax")
+		scale = o.call("Div", nil, one(255), o.call("Max", nil, o.minus(hi, extreme("ReduceMin")), one(1e-30)))
+		shift = o.minus(one(255), o.call("Mul", nil, hi, scale))
+	}
+	y := o.call("Round", nil, o.call("Add", nil, o.call("Mul", nil, x, scale), shift))
+	return []*graph.Value{o.cast(o.call("Clip", nil, y, o.like(y, 0), o.like(y, 255)), tensor.Uint8), scale, shift}
+}
+
+// quantizedRecurrent is an LSTM of unsigned integers: data, parameters and states as those of RNN, then scale and shift of the data. What
+// the integers stand for goes through the layers in full precision, where MXNet rounds weights and states, too.
+func quantizedRecurrent(o *op) []*graph.Value {
+	o.inputs(6, 6)
+	o.ignore("quantized")
+	o.text("mode", "", "lstm")
+	scale, shift := o.input(4), o.input(5)
+	in := o.in
+	o.in = append([]*graph.Value{o.call("Div", nil, o.minus(o.cast(o.input(0), o.typeOf(scale)), shift), scale)}, in[1:4]...)
+	y := recurrent(o)
+	o.in = in
+	return y
+}
+
 func requantize(o *op) []*graph.Value {
 	o.inputs(3, 3)
 	lo, hi := o.calibrated()
@@ -195,7 +234,7 @@ func (o *op) integers(y *graph.Value, dt tensor.DType, lo, hi float64) []*graph.
 }
 
 // quantizedPair applies an operator to two operands: data, data, then the ends of their ranges. Where it was calibrated the result is
-// in 8-bit integers, else in 32-bit ones.
+// in 8-bit integers, unsigned ones for the sum of two that are, else in 32-bit ones.
 func (o *op) quantizedPair(name string) []*graph.Value {
 	o.inputs(6, 6)
 	y := o.call(name, nil, o.toReal(o.input(0), o.bound(2), o.bound(3)), o.toReal(o.input(1), o.bound(4), o.bound(5)))
@@ -205,6 +244,9 @@ func (o *op) quantizedPair(name string) []*graph.Value {
 	}
 	if o.value("min_calib_range") != "" && o.value("max_calib_range") != "" {
 		lo, hi := o.calibrated()
+		if name == "Add" && o.typeOf(o.input(0)) == tensor.Uint8 && o.typeOf(o.input(1)) == tensor.Uint8 {
+			return o.integers(y, tensor.Uint8, 0, math.Max(math.Abs(lo), math.Abs(hi)))
+		}
 		return o.integers(y, tensor.Int8, lo, hi)
 	}
 	o.t.real[y] = true

@@ -203,14 +203,17 @@ func (o *op) name(out []*graph.Value) {
 
 // outputNames are names of results where they are not output.
 var outputNames = map[string][]string{
-	"RNN":       {"output", "state", "statecell"},
-	"LeakyReLU": {"output", "mask"},
-	"BatchNorm": {"output", "mean", "var"},
-	"LayerNorm": {"output", "mean", "std"},
-	"GroupNorm": {"output", "mean", "std"},
-	"moments":   {"mean", "var"},
-	"_npi_std":  {"std", "mean"},
-	"_npi_var":  {"var", "mean"},
+	"RNN":                             {"output", "state", "statecell"},
+	"LeakyReLU":                       {"output", "mask"},
+	"BatchNorm":                       {"output", "mean", "var"},
+	"LayerNorm":                       {"output", "mean", "std"},
+	"GroupNorm":                       {"output", "mean", "std"},
+	"moments":                         {"mean", "var"},
+	"_contrib_quantize_asym":          {"output", "scale", "shift"},
+	"_contrib_quantized_rnn":          {"output", "state_output", "statecell_ouput"},
+	"_contrib_DeformablePSROIPooling": {"output", "top_count"},
+	"_npi_std":                        {"std", "mean"},
+	"_npi_var":                        {"var", "mean"},
 }
 
 // outputName returns what MXNet calls a result.
