@@ -55,6 +55,40 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
+// BenchmarkDouble is BenchmarkGemm for float64, whose peak is half of that of float32.
+func BenchmarkDouble(b *testing.B) {
+	for _, target := range isa.Targets() {
+		for _, s := range []gemm.Spec{
+			{M: 504, N: 512, K: 512}, {M: 128, N: 768, K: 768}, {M: 128, N: 768, K: 3072}, {M: 1, N: 768, K: 768},
+			{M: 256, N: 64, K: 576, B: gemm.Rows}, {M: 128, N: 128, K: 64, B: gemm.Rows},
+		} {
+			s.Double = true
+			b.Run(fmt.Sprintf("%v/%v/%dx%dx%d", target, s.B, s.M, s.N, s.K), func(b *testing.B) {
+				plan, err := gemm.NewPlan(target, s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				x := gemm.Doubles{A: make([]float64, s.M*s.K), B: make([]float64, s.K*(s.N+7)), C: make([]float64, s.M*s.N)}
+				for i := range x.A {
+					x.A[i] = float64(i%7) - 3
+				}
+				for i := range x.B {
+					x.B[i] = float64(i%5) - 2
+				}
+				best := math.Inf(1)
+				for b.Loop() {
+					t := time.Now()
+					plan.RunDouble(0, plan.Chunks(), x)
+					best = min(best, float64(time.Since(t).Nanoseconds()))
+				}
+				peak := gemm.Peak(target, 15*time.Millisecond) / 2
+				b.ReportMetric(100*2*float64(plan.Cost())/best/peak, "%peak")
+				b.ReportMetric(2*float64(plan.Cost())/best, "GFLOP/s")
+			})
+		}
+	}
+}
+
 // BenchmarkPack reports the rate at which B is read by the packers.
 func BenchmarkPack(b *testing.B) {
 	for _, n := range []int{768, 4096} {

@@ -29,6 +29,29 @@ func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *
 	}
 }
 
+// doublesOf describes the kernels of float64 of an instruction set.
+func doublesOf(set isa.Set) kernels {
+	switch set {
+	case isa.AVX512:
+		return kernels{lanes: 8, tileRows: [5]int{0, 8, 8, 8, 6}}
+	case isa.AVX2:
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}}
+	}
+	return portableKernels()
+}
+
+// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].
+func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+	switch set {
+	case isa.AVX512:
+		callDouble512(rows, panels, p, a, b, bias, res, c)
+	case isa.AVX2:
+		callDouble2(rows, panels, p, a, b, bias, res, c)
+	default:
+		genericTile(rows, p, a, b, bias, res, c)
+	}
+}
+
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.
 func callDot(set isa.Set, rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	switch set {

@@ -25,6 +25,16 @@ func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *
 	}
 }
 
+// doublesOf describes the kernels of float64 of an instruction set.
+func doublesOf(set isa.Set) kernels {
+	return portableKernels()
+}
+
+// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].
+func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
+	genericTile(rows, p, a, b, bias, res, c)
+}
+
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.
 func callDot(set isa.Set, rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	genericDot(cols, p, a, b, bias, res, c, n)

@@ -1,7 +1,7 @@
-// Package gemm multiplies float32 matrices: C[M, N] = act(A[M, K] · B[K, N] + bias[N] + residual[M, N]).
+// Package gemm multiplies matrices of float32, or of float64 (Spec.Double): C[M, N] = act(A[M, K] · B[K, N] + bias[N] + residual[M, N]).
 //
 // A is read in place, row by row, with any row stride; it is never copied. B comes in one of three layouts (Layout): packed
-// into panels of 16 columns, which is how weights are kept (PackB and PackBT make it, once), as plain rows [K, N], or as
+// into panels of 16 columns (8 of float64), which is how weights are kept (PackB and PackBT make it, once), as plain rows [K, N], or as
 // plain columns [N, K]. C is written once, with the epilogue applied before the store.
 //
 // A product is planned (NewPlan) and then run any number of times. A Plan is immutable; it divides the product into

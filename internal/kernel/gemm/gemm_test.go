@@ -266,5 +266,7 @@ var _ = DescribeTable("NewPlan refuses", func(s gemm.Spec, field string) {
 	Entry("short LDB of columns", gemm.Spec{M: 1, N: 3, K: 4, LDB: 3, B: gemm.Columns}, "LDB"),
 	Entry("short LDC", gemm.Spec{M: 1, N: 4, K: 3, LDC: 3}, "LDC"),
 	Entry("unknown layout", gemm.Spec{M: 1, N: 1, K: 1, B: 7}, "B"),
+	Entry("a clip of float64", gemm.Spec{M: 1, N: 1, K: 1, Double: true, Clip: true}, "Double"),
+	Entry("float64 by columns", gemm.Spec{M: 1, N: 1, K: 1, Double: true, B: gemm.Columns}, "Double"),
 	Entry("empty clip range", gemm.Spec{M: 1, N: 1, K: 1, Clip: true, Lo: 1, Hi: 0}, "Lo"),
 )

@@ -15,6 +15,8 @@ func main() {
 		asm.Unit{Base: "avx512", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[0]) }},
 		asm.Unit{Base: "avx2", Arch: "amd64", Generate: func(f *asm.File) { tiles(f, shapes[1]) }},
 		asm.Unit{Base: "neon", Arch: "arm64", Generate: func(f *asm.File) { tiles(f, shapes[2]) }},
+		asm.Unit{Base: "double512", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[0]) }},
+		asm.Unit{Base: "double2", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[1]) }},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: peaks},
@@ -27,6 +29,9 @@ var entries = []asm.Entry{
 	{Name: "kernelsOf", Doc: "describes the kernels of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
 	{Name: "callTile", Doc: "runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].",
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "doublesOf", Doc: "describes the kernels of float64 of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
+	{Name: "callDouble", Doc: "runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
 	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
 		Params: "rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int", Portable: "genericDot(cols, p, a, b, bias, res, c, n)"},
 	{Name: "copyPanels", Doc: "copies k rows of np full panels; strides in elements.",
@@ -118,13 +123,7 @@ const (
 
 // tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
 func tiles(f *asm.File, s shape) {
-	if s.ISA == asm.AVX2() {
-		var words []uint32
-		for range 16 {
-			words = append(words, 0xffffffff)
-		}
-		f.Data("tailmask", append(words, make([]uint32, 16)...)...)
-	}
+	s.tailMask(f)
 	var table strings.Builder
 	fmt.Fprintf(&table, "// callTile%s runs the %v kernel of a tile of rows x 16*panels elements.\n", s.suffix, s.Set)
 	fmt.Fprintf(&table, "func callTile%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {\n", s.suffix)
@@ -135,7 +134,7 @@ func tiles(f *asm.File, s shape) {
 			if s.ISA == asm.NEON() {
 				(&neonTile{shape: s, mr: r, np: np}).emit(f, name)
 			} else {
-				(&tile{shape: s, mr: r, np: np}).emit(f, name)
+				(&tile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
 			}
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
 		}
@@ -147,7 +146,39 @@ func tiles(f *asm.File, s shape) {
 	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, dotRows: %d}", s.Lanes, s.tileRows, s.dotRows))
 }
 
-// tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B.
+// tailMask writes the table of masks that a set without mask registers loads.
+func (s shape) tailMask(f *asm.File) {
+	if s.ISA != asm.AVX2() {
+		return
+	}
+	var words []uint32
+	for range 16 {
+		words = append(words, 0xffffffff)
+	}
+	f.Data("tailmask", append(words, make([]uint32, 16)...)...)
+}
+
+// doubles writes the tile kernels on float64 of an instruction set: as those of float32, with panels of as many bytes.
+func doubles(f *asm.File, s shape) {
+	s.tailMask(f)
+	var table strings.Builder
+	fmt.Fprintf(&table, "// callDouble%s runs the %v kernel of a tile of rows x 8*panels elements of float64.\n", s.suffix, s.Set)
+	fmt.Fprintf(&table, "func callDouble%s(rows, panels int, p *tileParams, a, b, bias, res, c *float64) {\n", s.suffix)
+	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
+	for np, mr := range s.tileRows {
+		for r := 1; r <= mr; r++ {
+			name := fmt.Sprintf("double%s_%dx%d", s.suffix, r, 8*np)
+			(&tile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
+			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
+		}
+	}
+	table.WriteString("\t}\n}\n")
+	f.Go(table.String())
+	f.Serve("callDouble", s.ISA, fmt.Sprintf("callDouble%s(rows, panels, p, a, b, bias, res, c)", s.suffix))
+	f.Serve("doublesOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v}", s.Lanes/2, s.tileRows))
+}
+
+// tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel.
 //
 // Registers: AX a, BX lda, CX 3*lda, DX 5*lda, SI 7*lda, R8 b, R9 step of b from one k to the next, R11 and
 // R12 one and three times the step from panel to panel, DI k, R13 params. After the loop AX walks res, R8 walks c.
@@ -156,6 +187,23 @@ type tile struct {
 	*asm.Func
 	shape
 	mr, np int
+	size   int // bytes of an element
+}
+
+// pointer is a parameter that points to elements.
+func (t *tile) pointer(name string) asm.Arg {
+	if t.size == 8 {
+		return asm.Typed(name, "*float64")
+	}
+	return asm.Ptr(name)
+}
+
+// op names an instruction on elements: S and D are the last letters of those on float32 and float64.
+func (t *tile) op(name string) string {
+	if t.size == 8 {
+		return name + "D"
+	}
+	return name + "S"
 }
 
 func (t *tile) nv() int              { return t.np * 16 / t.Lanes }
@@ -166,8 +214,8 @@ func (t *tile) inPlace() bool        { return t.mr == 1 }
 func (t *tile) lastPanel(j int) bool { return j*t.Lanes >= (t.np-1)*16 }
 
 func (t *tile) emit(f *asm.File, name string) {
-	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 16*t.np),
-		asm.Typed("p", "*tileParams"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("bias"), asm.Ptr("res"), asm.Ptr("c"))
+	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 64/t.size*t.np),
+		asm.Typed("p", "*tileParams"), t.pointer("a"), t.pointer("b"), t.pointer("bias"), t.pointer("res"), t.pointer("c"))
 	t.Load("p", "R13")
 	t.Load("a", "AX")
 	t.Load("b", "R8")
@@ -291,7 +339,7 @@ func (t *tile) storeTail(x, base string, j int, tail bool) {
 // aAddr addresses element k of row r of A.
 func (t *tile) aAddr(r, k int) string {
 	row := []string{"(AX)", "(AX)(BX*1)", "(AX)(BX*2)", "(AX)(CX*1)", "(AX)(BX*4)", "(AX)(DX*1)", "(AX)(CX*2)", "(AX)(SI*1)"}
-	return fmt.Sprintf("%d%s", 4*k, row[r])
+	return fmt.Sprintf("%d%s", t.size*k, row[r])
 }
 
 // bAddr addresses vector j of the current row of B.
@@ -311,7 +359,7 @@ func (t *tile) loop(tail bool) {
 		for u := range unroll {
 			t.step(u, tail)
 		}
-		t.I("ADDQ $%d, AX", 4*unroll)
+		t.I("ADDQ $%d, AX", t.size*unroll)
 	})
 	if unroll == 1 {
 		return
@@ -321,7 +369,7 @@ func (t *tile) loop(tail bool) {
 	t.I("JZ %s", end)
 	t.Loop("DI", func() {
 		t.step(0, tail)
-		t.I("ADDQ $4, AX")
+		t.I("ADDQ $%d, AX", t.size)
 	})
 	t.Label(end)
 }
@@ -344,20 +392,20 @@ func (t *tile) step(u int, tail bool) {
 	}
 	for r := range t.mr {
 		x := t.R(bc + r%min(spare, 4))
-		t.I("VBROADCASTSS %s, %s", t.aAddr(r, u), x)
+		t.I("%s %s, %s", t.op("VBROADCASTS"), t.aAddr(r, u), x)
 		for j := range t.nv() {
 			switch {
 			case !t.inPlace():
-				t.I("VFMADD231PS %s, %s, %s", t.b(j), x, t.acc(r, j))
+				t.I("%s %s, %s, %s", t.op("VFMADD231P"), t.b(j), x, t.acc(r, j))
 			case masked(j):
 				y := t.R(t.free() + 1)
 				if !t.Masks {
 					y = t.R(t.Registers - 2)
 				}
 				t.loadB(j, y, true)
-				t.I("VFMADD231PS %s, %s, %s", y, x, t.acc(r, j))
+				t.I("%s %s, %s, %s", t.op("VFMADD231P"), y, x, t.acc(r, j))
 			default:
-				t.I("VFMADD231PS %s, %s, %s", t.bAddr(j), x, t.acc(r, j))
+				t.I("%s %s, %s, %s", t.op("VFMADD231P"), t.bAddr(j), x, t.acc(r, j))
 			}
 		}
 	}
@@ -369,7 +417,7 @@ func (t *tile) loadB(j int, x string, masked bool) {
 	t.LoadVector(t.ISA, t.bAddr(j), x, t.mask(j, masked))
 }
 
-// finish adds the residual, clips and stores.
+// finish adds the residual, clips float32 and stores.
 func (t *tile) finish() {
 	t.Load("res", "AX")
 	t.I("TESTQ AX, AX")
@@ -379,7 +427,7 @@ func (t *tile) finish() {
 		for r := range t.mr {
 			for j := range t.nv() {
 				t.loadTail("AX", j, x, tail)
-				t.I("VADDPS %s, %s, %s", x, t.acc(r, j), t.acc(r, j))
+				t.I("%s %s, %s, %s", t.op("VADDP"), x, t.acc(r, j), t.acc(r, j))
 			}
 			if r < t.mr-1 {
 				t.I("ADDQ %d(R13), AX", offLDR)
@@ -387,18 +435,9 @@ func (t *tile) finish() {
 		}
 	})
 	t.Label("clip")
-	t.I("TESTL $%d, %d(R13)", flagClip, offFlags)
-	t.I("JZ out")
-	lo, hi := t.R(t.free()), t.R(t.free()+1)
-	t.I("VBROADCASTSS %d(R13), %s", offLo, lo)
-	t.I("VBROADCASTSS %d(R13), %s", offHi, hi)
-	for r := range t.mr {
-		for j := range t.nv() {
-			t.I("VMAXPS %s, %s, %s", t.acc(r, j), lo, t.acc(r, j))
-			t.I("VMINPS %s, %s, %s", t.acc(r, j), hi, t.acc(r, j))
-		}
+	if t.size == 4 {
+		t.clip()
 	}
-	t.Label("out")
 	t.Load("c", "R8")
 	t.withTail("outfull", "end", func(tail bool) {
 		for r := range t.mr {
@@ -411,4 +450,20 @@ func (t *tile) finish() {
 		}
 	})
 	t.Label("end")
+}
+
+// clip bounds the results, where that is asked for.
+func (t *tile) clip() {
+	t.I("TESTL $%d, %d(R13)", flagClip, offFlags)
+	t.I("JZ out")
+	lo, hi := t.R(t.free()), t.R(t.free()+1)
+	t.I("VBROADCASTSS %d(R13), %s", offLo, lo)
+	t.I("VBROADCASTSS %d(R13), %s", offHi, hi)
+	for r := range t.mr {
+		for j := range t.nv() {
+			t.I("VMAXPS %s, %s, %s", t.acc(r, j), lo, t.acc(r, j))
+			t.I("VMINPS %s, %s, %s", t.acc(r, j), hi, t.acc(r, j))
+		}
+	}
+	t.Label("out")
 }

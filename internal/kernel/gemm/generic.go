@@ -1,29 +1,41 @@
 package gemm
 
-import "unsafe"
+import (
+	"math/bits"
+	"unsafe"
+)
 
-// load and store address a float32 by byte offset.
-func load(p *float32, off int) float32     { return *(*float32)(unsafe.Add(unsafe.Pointer(p), off)) }
-func store(p *float32, off int, v float32) { *(*float32)(unsafe.Add(unsafe.Pointer(p), off)) = v }
+// element is a type of matrices.
+type element interface{ float32 | float64 }
+
+// sizeOf returns the bytes of an element.
+func sizeOf[T element]() int {
+	var x T
+	return int(unsafe.Sizeof(x))
+}
+
+// load and store address an element by byte offset.
+func load[T element](p *T, off int) T     { return *(*T)(unsafe.Add(unsafe.Pointer(p), off)) }
+func store[T element](p *T, off int, v T) { *(*T)(unsafe.Add(unsafe.Pointer(p), off)) = v }
 
 // genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 4 columns, whose
 // sums fit the registers of any machine.
-func genericTile(rows int, p *tileParams, a, b, bias, res, c *float32) {
-	cols := 16
+func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
+	size := sizeOf[T]()
+	cols := 64 / size
 	if p.flags&flagTailC != 0 {
-		for cols = 0; p.mask>>cols&1 != 0; cols++ {
-		}
+		cols = bits.OnesCount32(p.mask) * 4 / size
 	}
 	for j := 0; j < cols; j += 4 {
 		w := min(4, cols-j)
-		var acc [4][4]float32
+		var acc [4][4]T
 		for r := range rows {
 			for i := range w {
 				switch {
 				case p.flags&flagAccumulate != 0:
-					acc[r][i] = load(c, r*p.ldc+4*(j+i))
+					acc[r][i] = load(c, r*p.ldc+size*(j+i))
 				case bias != nil:
-					acc[r][i] = load(bias, 4*(j+i))
+					acc[r][i] = load(bias, size*(j+i))
 				}
 			}
 		}
@@ -32,14 +44,14 @@ func genericTile(rows int, p *tileParams, a, b, bias, res, c *float32) {
 			block4x4(p, a, advance(b, j), &acc)
 		case w == 4:
 			for r := range rows {
-				block1x4(p, (*float32)(unsafe.Add(unsafe.Pointer(a), r*p.lda)), advance(b, j), &acc[r])
+				block1x4(p, (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda)), advance(b, j), &acc[r])
 			}
 		default:
 			for r := range rows {
 				for i := range w {
 					sum := acc[r][i]
 					for k := range p.k {
-						sum += load(a, r*p.lda+4*k) * load(b, k*p.bstep+4*(j+i))
+						sum += load(a, r*p.lda+size*k) * load(b, k*p.bstep+size*(j+i))
 					}
 					acc[r][i] = sum
 				}
@@ -49,74 +61,75 @@ func genericTile(rows int, p *tileParams, a, b, bias, res, c *float32) {
 			for i := range w {
 				v := acc[r][i]
 				if res != nil {
-					v += load(res, r*p.ldr+4*(j+i))
+					v += load(res, r*p.ldr+size*(j+i))
 				}
-				store(c, r*p.ldc+4*(j+i), clip(v, p))
+				store(c, r*p.ldc+size*(j+i), clip(v, p))
 			}
 		}
 	}
 }
 
 // clip applies the bounds of p, if it has any; NaN stays.
-func clip(v float32, p *tileParams) float32 {
+func clip[T element](v T, p *tileParams) T {
 	if p.flags&flagClip != 0 {
-		if v < p.lo {
-			return p.lo
+		if v < T(p.lo) {
+			return T(p.lo)
 		}
-		if v > p.hi {
-			return p.hi
+		if v > T(p.hi) {
+			return T(p.hi)
 		}
 	}
 	return v
 }
 
-func block4x4(p *tileParams, a, b *float32, acc *[4][4]float32) {
-	lda := p.lda
+func block4x4[T element](p *tileParams, a, b *T, acc *[4][4]T) {
+	lda, size := p.lda, sizeOf[T]()
 	s00, s01, s02, s03 := acc[0][0], acc[0][1], acc[0][2], acc[0][3]
 	s10, s11, s12, s13 := acc[1][0], acc[1][1], acc[1][2], acc[1][3]
 	s20, s21, s22, s23 := acc[2][0], acc[2][1], acc[2][2], acc[2][3]
 	s30, s31, s32, s33 := acc[3][0], acc[3][1], acc[3][2], acc[3][3]
 	for k := range p.k {
-		row := (*[4]float32)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
+		row := (*[4]T)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
 		b0, b1, b2, b3 := row[0], row[1], row[2], row[3]
-		x := load(a, 4*k)
+		x := load(a, size*k)
 		s00 += x * b0
 		s01 += x * b1
 		s02 += x * b2
 		s03 += x * b3
-		x = load(a, lda+4*k)
+		x = load(a, lda+size*k)
 		s10 += x * b0
 		s11 += x * b1
 		s12 += x * b2
 		s13 += x * b3
-		x = load(a, 2*lda+4*k)
+		x = load(a, 2*lda+size*k)
 		s20 += x * b0
 		s21 += x * b1
 		s22 += x * b2
 		s23 += x * b3
-		x = load(a, 3*lda+4*k)
+		x = load(a, 3*lda+size*k)
 		s30 += x * b0
 		s31 += x * b1
 		s32 += x * b2
 		s33 += x * b3
 	}
-	acc[0] = [4]float32{s00, s01, s02, s03}
-	acc[1] = [4]float32{s10, s11, s12, s13}
-	acc[2] = [4]float32{s20, s21, s22, s23}
-	acc[3] = [4]float32{s30, s31, s32, s33}
+	acc[0] = [4]T{s00, s01, s02, s03}
+	acc[1] = [4]T{s10, s11, s12, s13}
+	acc[2] = [4]T{s20, s21, s22, s23}
+	acc[3] = [4]T{s30, s31, s32, s33}
 }
 
-func block1x4(p *tileParams, a, b *float32, acc *[4]float32) {
+func block1x4[T element](p *tileParams, a, b *T, acc *[4]T) {
+	size := sizeOf[T]()
 	s0, s1, s2, s3 := acc[0], acc[1], acc[2], acc[3]
 	for k := range p.k {
-		row := (*[4]float32)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
-		x := load(a, 4*k)
+		row := (*[4]T)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
+		x := load(a, size*k)
 		s0 += x * row[0]
 		s1 += x * row[1]
 		s2 += x * row[2]
 		s3 += x * row[3]
 	}
-	*acc = [4]float32{s0, s1, s2, s3}
+	*acc = [4]T{s0, s1, s2, s3}
 }
 
 // genericDot is the portable version of the dot kernels: one row, cols*n columns, four interleaved sums.

@@ -33,7 +33,7 @@ func PackBPanels(t isa.Target, dst, src []float32, k, n, ldb, lo, hi int) {
 	if k == 0 || lo >= hi {
 		return
 	}
-	d, s := at(dst, PackedLen(k, n)), at(src, extent(k, n, ldb))
+	d, s := (*float32)(at(dst, PackedLen(k, n))), (*float32)(at(src, extent(k, n, ldb)))
 	full := min(hi, n/Panel)
 	for p := lo; p < full; p += packPanelN {
 		np := min(packPanelN, full-p)

@@ -5,13 +5,13 @@ package gemm
 type tileParams struct {
 	lda     int // from row to row of A
 	bstep   int // from one k to the next in B (64 in panels, the row stride in Rows); unused by dot kernels
-	bpanel  int // from one panel of 16 columns to the next in B; dot kernels: from column to column
+	bpanel  int // from one panel of 64 bytes of columns to the next in B; dot kernels: from column to column
 	ldc     int // from row to row of C
 	ldr     int // from row to row of the residual
 	k       int // products per element
 	lo, hi  float32
 	flags   uint32
-	mask    uint32 // lanes in use of the last panel (dot kernels: of the last vector of k), from bit 0
+	mask    uint32 // 32-bit lanes in use of the last panel (dot kernels: of the last vector of k), from bit 0
 	maskRow int    // byte offset of the same mask in a table of 16 ones and 16 zeros
 }
 
@@ -22,7 +22,7 @@ const (
 	flagTailB                  // the last panel of B is masked too: B is not padded
 )
 
-// setMask makes n (1 to 16) lanes the ones in use.
+// setMask makes n (1 to 16) lanes of 32 bits the ones in use.
 func (p *tileParams) setMask(n int) {
 	p.mask = 1<<n - 1
 	p.maskRow = 64 - 4*n

@@ -17,7 +17,7 @@ type Plan struct {
 	perChunk           int // units per chunk
 }
 
-// group is a range of columns whose part of B stays in the second-level cache: panels of 16, the last of them possibly
+// group is a range of columns whose part of B stays in the second-level cache: panels, the last of them possibly
 // ragged, of which one tile covers width.
 type group struct {
 	col, cols, panels int
@@ -87,6 +87,9 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{spec: s, target: t, has: kernelsOf(t.Set)}
+	if s.Double {
+		p.has = doublesOf(t.Set)
+	}
 	if s.M == 0 || s.N == 0 {
 		return p, nil
 	}
@@ -99,25 +102,36 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	return p, nil
 }
 
+// size returns the bytes of an element.
+func (p *Plan) size() int {
+	if p.spec.Double {
+		return 8
+	}
+	return 4
+}
+
+// panel returns the columns of a panel.
+func (p *Plan) panel() int { return 64 / p.size() }
+
 // planTiles divides columns and k for the tile kernels.
 func (p *Plan) planTiles() {
-	s := &p.spec
+	s, size, panel := &p.spec, p.size(), p.panel()
 	rows := p.has.rowsFor(s.M)
-	total := (s.N + 15) / 16
+	total := (s.N + panel - 1) / panel
 	for at := 0; at < total; {
 		width := panelsAt(rows, total-at)
 		n := width
 		if width < groupPanels && rows[width+1] == 0 {
 			n = min(total-at, groupPanels) / width * width
 		}
-		p.groups = append(p.groups, group{col: 16 * at, cols: min(16*n, s.N-16*at), panels: n, width: width, maxRows: rows[width]})
+		p.groups = append(p.groups, group{col: panel * at, cols: min(panel*n, s.N-panel*at), panels: n, width: width, maxRows: rows[width]})
 		at += n
 	}
 	aim, longest := phaseK, phaseMaxK
 	switch {
 	case s.M <= p.groups[0].maxRows:
 		aim, longest = phaseMaxKOnce, phaseMaxKOnce
-	case p.has.lanes < 16:
+	case p.has.lanes < panel:
 		aim, longest = phaseK*3/4, phaseMaxK*3/4
 	}
 	count := 1
@@ -127,9 +141,9 @@ func (p *Plan) planTiles() {
 	for i := range count {
 		k0, k1 := s.K*i/count, s.K*(i+1)/count
 		ph := phase{k0: k0, k: k1 - k0, first: i == 0, last: i == count-1}
-		ph.full = tileParams{lda: 4 * s.LDA, bstep: 64, bpanel: 64 * s.K, ldc: 4 * s.LDC, ldr: 4 * s.LDR, k: ph.k, lo: s.Lo, hi: s.Hi}
+		ph.full = tileParams{lda: size * s.LDA, bstep: 64, bpanel: 64 * s.K, ldc: size * s.LDC, ldr: size * s.LDR, k: ph.k, lo: s.Lo, hi: s.Hi}
 		if s.B == Rows {
-			ph.full.bstep, ph.full.bpanel = 4*s.LDB, 64
+			ph.full.bstep, ph.full.bpanel = size*s.LDB, 64
 		}
 		if !ph.first {
 			ph.full.flags |= flagAccumulate
@@ -139,8 +153,8 @@ func (p *Plan) planTiles() {
 		}
 		ph.full.setMask(16)
 		ph.tail = ph.full
-		if r := s.N % 16; r != 0 {
-			ph.tail.setMask(r)
+		if r := s.N % panel; r != 0 {
+			ph.tail.setMask(r * size / 4)
 			ph.tail.flags |= flagTailC
 			if s.B == Rows {
 				ph.tail.flags |= flagTailB
@@ -187,15 +201,15 @@ func (p *Plan) planDot() {
 func (p *Plan) planUnits() {
 	s := &p.spec
 	g := p.groups[0]
-	flops := 2 * g.cols * max(1, s.K) // of one row
+	flops := p.size() / 2 * g.cols * max(1, s.K) // of one row; those of float64 count twice
 	p.subRows = roundUp(max(1, unitNs*flopsPerNs/flops), g.maxRows)
-	p.superRows = roundUp(max(1, superBytes/(4*max(1, min(s.K, phaseMaxK)))), p.subRows)
+	p.superRows = roundUp(max(1, superBytes/(p.size()*max(1, min(s.K, phaseMaxK)))), p.subRows)
 	p.subRows, p.superRows = min(p.subRows, s.M), min(p.superRows, s.M)
 	for row := 0; row < s.M; row += p.superRows {
 		p.units += len(p.groups) * p.subs(row)
 	}
 	rows := min(p.subRows, s.M)
-	ns := max(flops*rows/flopsPerNs, 4*g.cols*s.K/bytesPerNs)
+	ns := max(flops*rows/flopsPerNs, p.size()*g.cols*s.K/bytesPerNs)
 	p.perChunk = max(1, (chunkNs+ns/2)/max(1, ns))
 }
 

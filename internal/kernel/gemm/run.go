@@ -2,22 +2,48 @@ package gemm
 
 import "unsafe"
 
-// Args are the matrices of one run. Each slice starts at its first element and must reach at least to its last; more is ignored.
-type Args struct {
-	A    []float32 // [M, K], row stride LDA
-	B    []float32 // as Spec.B says
-	Bias []float32 // [N]; not looked at unless Spec.Bias
-	Res  []float32 // [M, N], row stride LDR; not looked at unless Spec.Residual. May be C itself, with LDR = LDC
-	C    []float32 // [M, N], row stride LDC; overlaps neither A nor B
+// Args are the matrices of one run, Doubles those of one where Spec.Double is set.
+type (
+	Args    = Matrices[float32]
+	Doubles = Matrices[float64]
+)
+
+// Matrices are the operands and the result of one run. Each slice starts at its first element and must reach at least to its last;
+// more is ignored.
+type Matrices[T float32 | float64] struct {
+	A    []T // [M, K], row stride LDA
+	B    []T // as Spec.B says
+	Bias []T // [N]; not looked at unless Spec.Bias
+	Res  []T // [M, N], row stride LDR; not looked at unless Spec.Residual. May be C itself, with LDR = LDC
+	C    []T // [M, N], row stride LDC; overlaps neither A nor B
 }
 
 // Run computes chunks lo to hi-1. Calls for disjoint ranges may run at the same time, in any order; when every chunk in
 // [0, Chunks()) has been run once, C is complete. It allocates nothing. A slice that is too short, or a range outside of
-// [0, Chunks()], is the caller's bug and panics before anything is written.
+// [0, Chunks()], is the caller's bug and panics before anything is written, as does a plan of float64.
 func (p *Plan) Run(lo, hi int, x Args) {
+	if p.spec.Double {
+		panic("gemm: a plan of float64")
+	}
 	if lo >= hi {
 		return
 	}
+	run(p, lo, hi, x, x.C)
+}
+
+// RunDouble is Run where Spec.Double is set, and panics elsewhere.
+func (p *Plan) RunDouble(lo, hi int, x Doubles) {
+	if !p.spec.Double {
+		panic("gemm: a plan of float32")
+	}
+	if lo >= hi {
+		return
+	}
+	run(p, lo, hi, x, nil)
+}
+
+// run computes chunks; c is C where blocks of it are handed to Post.
+func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 	s := &p.spec
 	if lo < 0 || hi > p.Chunks() {
 		panic("gemm: chunk range outside of the plan")
@@ -28,7 +54,7 @@ func (p *Plan) Run(lo, hi int, x Args) {
 		t.a = at(x.A, extent(s.M, s.K, s.LDA))
 		switch s.B {
 		case Packed:
-			t.b = at(x.B, PackedLen(s.K, s.N))
+			t.b = at(x.B, roundUp(s.N, p.panel())*s.K)
 		case Rows:
 			t.b = at(x.B, extent(s.K, s.N, s.LDB))
 		case Columns:
@@ -57,27 +83,32 @@ func (p *Plan) Run(lo, hi int, x Args) {
 		n := len(p.groups) * subs
 		for u := lo; u < min(hi, n); u++ {
 			r := row + u%subs*p.subRows
-			p.unit(&t, &p.groups[u/subs], r, min(p.subRows, min(row+p.superRows, s.M)-r), x.C)
+			p.unit(&t, &p.groups[u/subs], r, min(p.subRows, min(row+p.superRows, s.M)-r), c)
 		}
 		lo, hi = 0, hi-n
 	}
 }
 
 // matrices are the first elements of Args.
-type matrices struct{ a, b, bias, res, c *float32 }
+type matrices struct{ a, b, bias, res, c unsafe.Pointer }
 
 // at returns the first of n elements, having checked that they are there.
-func at(x []float32, n int) *float32 {
+func at[T element](x []T, n int) unsafe.Pointer {
 	_ = x[:n:n][n-1]
-	return unsafe.SliceData(x)
+	return unsafe.Pointer(unsafe.SliceData(x))
 }
 
 // advance moves a pointer by n elements; nil stays nil.
-func advance(x *float32, n int) *float32 {
+func advance[T element](x *T, n int) *T {
+	return (*T)(forward(unsafe.Pointer(x), n*sizeOf[T]()))
+}
+
+// forward moves a pointer by n bytes; nil stays nil.
+func forward(x unsafe.Pointer, n int) unsafe.Pointer {
 	if x == nil {
 		return nil
 	}
-	return (*float32)(unsafe.Add(unsafe.Pointer(x), 4*n))
+	return unsafe.Add(x, n)
 }
 
 // unit computes rows row to row+rows-1 of one group of columns.
@@ -95,26 +126,26 @@ func (p *Plan) unit(m *matrices, g *group, row, rows int, c []float32) {
 
 // tileUnit divides the rows into tiles whose heights differ by at most one, so that no kernel has few rows unless there are.
 func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
-	s := &p.spec
+	s, size, panel := &p.spec, p.size(), p.panel()
 	tiles := (rows + g.maxRows - 1) / g.maxRows
 	high, more := rows/tiles, rows%tiles
 	bcol := g.col * s.K
 	if s.B == Rows {
 		bcol = g.col
 	}
-	bias := advance(m.bias, g.col)
+	bias := forward(m.bias, size*g.col)
 	for i := range p.phases {
 		ph := &p.phases[i]
 		last := &ph.full
-		if g.cols%16 != 0 {
+		if g.cols%panel != 0 {
 			last = &ph.tail
 		}
-		b := advance(m.b, bcol+ph.k0*ph.full.bstep/4)
-		a := advance(m.a, row*s.LDA+ph.k0)
-		c := advance(m.c, row*s.LDC+g.col)
-		var res *float32
+		b := forward(m.b, size*bcol+ph.k0*ph.full.bstep)
+		a := forward(m.a, size*(row*s.LDA+ph.k0))
+		c := forward(m.c, size*(row*s.LDC+g.col))
+		var res unsafe.Pointer
 		if ph.k0 == 0 { // before C is written for the first time: the residual may be C itself
-			res = advance(m.res, row*s.LDR+g.col)
+			res = forward(m.res, size*(row*s.LDR+g.col))
 		}
 		for t := range tiles {
 			n := high
@@ -122,38 +153,48 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 				n++
 			}
 			if g.width == g.panels {
-				callTile(p.target.Set, n, g.width, last, a, b, bias, res, c)
+				p.tile(n, g.width, last, a, b, bias, res, c)
 			} else {
 				params := &ph.full
 				for q := 0; q < g.panels; q += g.width {
 					if q+g.width == g.panels {
 						params = last
 					}
-					callTile(p.target.Set, n, g.width, params, a, advance(b, q*params.bpanel/4), advance(bias, 16*q), advance(res, 16*q), advance(c, 16*q))
+					p.tile(n, g.width, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q))
 				}
 			}
 			if t+1 < tiles {
-				a, c, res = advance(a, n*s.LDA), advance(c, n*s.LDC), advance(res, n*s.LDR)
+				a, c, res = forward(a, size*n*s.LDA), forward(c, size*n*s.LDC), forward(res, size*n*s.LDR)
 			}
 		}
 	}
+}
+
+// tile calls the kernel of a tile of so many rows and panels.
+func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c unsafe.Pointer) {
+	if p.spec.Double {
+		callDouble(p.target.Set, rows, panels, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
+		return
+	}
+	callTile(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c))
 }
 
 // dotUnit is tileUnit for B given by columns.
 func (p *Plan) dotUnit(m *matrices, g *group, row, rows int) {
 	s := &p.spec
 	params := &p.phases[0].full
+	at := func(x unsafe.Pointer, n int) *float32 { return (*float32)(forward(x, 4*n)) }
 	for done := 0; done < rows; done += g.maxRows {
 		n := min(g.maxRows, rows-done)
 		r := row + done
 		wide := g.cols / 4
 		if wide > 0 {
-			callDot(p.target.Set, n, 4, params, advance(m.a, r*s.LDA), advance(m.b, g.col*s.LDB), advance(m.bias, g.col),
-				advance(m.res, r*s.LDR+g.col), advance(m.c, r*s.LDC+g.col), wide)
+			callDot(p.target.Set, n, 4, params, at(m.a, r*s.LDA), at(m.b, g.col*s.LDB), at(m.bias, g.col),
+				at(m.res, r*s.LDR+g.col), at(m.c, r*s.LDC+g.col), wide)
 		}
 		if col := g.col + 4*wide; col < g.col+g.cols {
-			callDot(p.target.Set, n, 1, params, advance(m.a, r*s.LDA), advance(m.b, col*s.LDB), advance(m.bias, col),
-				advance(m.res, r*s.LDR+col), advance(m.c, r*s.LDC+col), g.cols%4)
+			callDot(p.target.Set, n, 1, params, at(m.a, r*s.LDA), at(m.b, col*s.LDB), at(m.bias, col),
+				at(m.res, r*s.LDR+col), at(m.c, r*s.LDC+col), g.cols%4)
 		}
 	}
 }

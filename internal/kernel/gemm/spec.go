@@ -47,6 +47,9 @@ type Spec struct {
 	B Layout
 	// Bias says that Args.Bias[N] is added, Residual that Args.Res[M, N] is.
 	Bias, Residual bool
+	// Double says that matrices are float64 (Doubles, RunDouble): in panels of 8 columns where B is Packed. There is no Clip, no Post
+	// and no B by Columns.
+	Double bool
 	// Clip bounds the result: max(Lo, min(Hi, x)), NaN stays NaN. ReLU is Lo = 0, Hi = +Inf.
 	Clip   bool
 	Lo, Hi float32
@@ -86,6 +89,9 @@ func (s Spec) complete() (Spec, error) {
 			return s, &SpecError{d.name, d.value, "exceeds 2^31-1"}
 		}
 	}
+	if s.Double && (s.Clip || s.Post != nil || s.B == Columns) {
+		return s, &SpecError{"Double", 1, "goes with neither Clip, Post nor Columns"}
+	}
 	rows, cols := s.K, s.N
 	switch s.B {
 	case Packed, Rows:
@@ -106,7 +112,7 @@ func (s Spec) complete() (Spec, error) {
 		if *d.stride < d.cols {
 			return s, &SpecError{d.name, *d.stride, fmt.Sprintf("is below the row length %d", d.cols)}
 		}
-		if d.rows > 0 && *d.stride > math.MaxInt/4/d.rows {
+		if d.rows > 0 && *d.stride > math.MaxInt/8/d.rows {
 			return s, &SpecError{d.name, *d.stride, fmt.Sprintf("times %d rows overflows", d.rows)}
 		}
 	}
