@@ -1,0 +1,13 @@
+package double_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func TestDouble(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "kernel/double")
+}

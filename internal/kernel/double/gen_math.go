@@ -1,0 +1,116 @@
+//go:build ignore
+
+package main
+
+// unaryOps are the element-wise functions by the name of their Op: argument and result are in x, the others are scratch, and
+// constants are those that have to be in registers.
+var unaryOps = []struct {
+	name      string
+	constants []float64
+	emit      func(c *ctx, x, n, p, t string)
+}{
+	{"Exp", []float64{least, most}, func(c *ctx, x, n, p, t string) { c.exp(x, n, p, t) }},
+	{"Sigmoid", []float64{least, most, 1}, func(c *ctx, x, n, p, t string) {
+		c.op("VXORPD", c.bits(1<<63), x, x)
+		c.exp(x, n, p, t)
+		c.op("VADDPD", c.k(1), x, x)
+		c.I("VDIVPD %s, %s, %s", x, c.reg(1), x)
+	}},
+	{"Tanh", []float64{40, 1}, func(c *ctx, x, n, p, t string) { c.tanh(x, n, p, t) }},
+	{"Sqrt", nil, func(c *ctx, x, _, _, _ string) { c.I("VSQRTPD %s, %s", x, x) }},
+	{"Abs", nil, func(c *ctx, x, _, _, _ string) { c.op("VANDPD", c.bits(1<<63-1), x, x) }},
+	{"Neg", nil, func(c *ctx, x, _, _, _ string) { c.op("VXORPD", c.bits(1<<63), x, x) }},
+}
+
+// Bounds of the argument of exp, beyond which it is 0 and infinite.
+const (
+	least = -746
+	most  = 710
+)
+
+// factorials returns 1/k! for k from one number on to 13, whose series is exact to 5e-18 for |x| ≤ ln 2 / 2.
+func factorials(from int) []float64 {
+	var list []float64
+	f := 1.0
+	for k := 0; k <= 13; k++ {
+		if k > 0 {
+			f *= float64(k)
+		}
+		if k >= from {
+			list = append(list, 1/f)
+		}
+	}
+	return list
+}
+
+// series writes p = c[0] + c[1]*x + …
+func (c *ctx) series(x, p string, coefs []float64) {
+	c.I("VBROADCASTSD %s, %s", c.k(coefs[len(coefs)-1]), p)
+	for i := len(coefs) - 2; i >= 0; i-- {
+		c.op("VFMADD213PD", c.k(coefs[i]), x, p)
+	}
+}
+
+// reduce splits x into n*ln 2 + r: n in n, r in x.
+func (c *ctx) reduce(x, n string) {
+	round := "VROUNDPD"
+	if c.isa.Masks {
+		round = "VRNDSCALEPD"
+	}
+	c.op("VMULPD", c.k(1.4426950408889634), x, n)
+	c.I("%s $8, %s, %s", round, n, n)
+	c.op("VFNMADD231PD", c.k(6.93147180369123816490e-01), n, x)
+	c.op("VFNMADD231PD", c.k(1.90821492927058770002e-10), n, x)
+}
+
+// power writes 2^n of whole numbers in four lanes of 32 bits of register number n, as float64, into x.
+func (c *ctx) power(n, x string) {
+	c.I("VPMOVSXDQ %s, %s", "X"+n[1:], x)
+	c.op("VPADDQ", c.bits(1023), x, x)
+	c.I("VPSLLQ $52, %s, %s", x, x)
+}
+
+// exp writes e^x. The bounds keep NaN: x is the operand that the instructions return.
+func (c *ctx) exp(x, n, p, t string) {
+	c.I("VMAXPD %s, %s, %s", x, c.reg(least), x)
+	c.I("VMINPD %s, %s, %s", x, c.reg(most), x)
+	c.reduce(x, n)
+	c.series(x, p, factorials(0))
+	if c.isa.Exponents {
+		c.I("VSCALEFPD %s, %s, %s", n, p, x)
+		return
+	}
+	// Two factors, so that results below the normal range are rounded once and those above become infinite.
+	low := func(r string) string { return "X" + r[1:] }
+	c.I("VCVTPD2DQY %s, %s", n, low(n))
+	c.I("VPSRAD $1, %s, %s", low(n), low(t))
+	c.I("VPSUBD %s, %s, %s", low(t), low(n), low(n))
+	c.power(t, x)
+	c.I("VMULPD %s, %s, %s", x, p, p)
+	c.power(n, x)
+	c.I("VMULPD %s, %s, %s", x, p, x)
+}
+
+// tanh writes u / (u + 2) with the sign of x, where u = e^2|x| - 1 = 2^n (e^r - 1) + 2^n - 1.
+func (c *ctx) tanh(x, n, p, t string) {
+	sign, s := c.r(4), c.r(5)
+	c.op("VANDPD", c.bits(1<<63), x, sign)
+	c.op("VANDPD", c.bits(1<<63-1), x, x)
+	c.I("VADDPD %s, %s, %s", x, x, x)
+	c.I("VMINPD %s, %s, %s", x, c.reg(40), x)
+	c.reduce(x, n)
+	c.series(x, p, factorials(2))
+	c.I("VMULPD %s, %s, %s", x, x, t)
+	c.I("VFMADD213PD %s, %s, %s", x, t, p)
+	if c.isa.Exponents {
+		c.I("VSCALEFPD %s, %s, %s", n, c.reg(1), s)
+	} else {
+		c.I("VCVTPD2DQY %s, %s", n, "X"+n[1:])
+		c.power(n, s)
+	}
+	c.I("VSUBPD %s, %s, %s", c.reg(1), s, t)
+	c.I("VFMADD231PD %s, %s, %s", p, s, t)
+	c.op("VADDPD", c.k(2), t, x)
+	c.I("VDIVPD %s, %s, %s", x, t, x)
+	c.I("VORPD %s, %s, %s", sign, x, x)
+}

@@ -1,0 +1,196 @@
+package double
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Kernels are the functions of this package for one target. The zero value is those in portable Go. Safe for concurrent use.
+type Kernels struct{ set isa.Set }
+
+// For returns the kernels of a target.
+func For(t isa.Target) Kernels { return Kernels{t.Set} }
+
+// BinaryOp is an element-wise function of two operands.
+type BinaryOp uint8
+
+// The functions of two operands.
+const (
+	Add BinaryOp = iota // a + b
+	Sub                 // a - b
+	Mul                 // a · b
+	Div                 // a / b
+	Max                 // the greater; NaN if either is
+	Min                 // the lesser; NaN if either is
+)
+
+// Form says which operands of a BinaryOp are vectors.
+type Form uint8
+
+// The forms of operands, a before b.
+const (
+	VV Form = iota // both
+	VS             // b is one number
+	SV             // a is one number
+)
+
+// Op is an element-wise function of one operand.
+type Op uint8
+
+// The functions of one operand.
+const (
+	Exp     Op = iota // e^x
+	Sigmoid           // 1 / (1 + e^-x)
+	Tanh              // tanh x
+	Sqrt              // √x, correctly rounded
+	Abs               // |x|
+	Neg               // -x
+)
+
+// ReduceOp is a way to make one number of many.
+type ReduceOp uint8
+
+// The reductions.
+const (
+	Sum        ReduceOp = iota // Σ x
+	SumSquares                 // Σ x²
+	Greatest                   // the greatest; NaN if one is; -Inf of none
+	Least                      // the least; NaN if one is; +Inf of none
+)
+
+// blockElements bounds the elements that one call of assembly works on.
+const blockElements = 1 << 14
+
+// at returns the first of n > 0 elements, having checked that they are there.
+func at(x []float64, n int) *float64 {
+	_ = x[:n:n]
+	return unsafe.SliceData(x)
+}
+
+// advance moves a pointer by n elements.
+func advance(x *float64, n int) *float64 { return (*float64)(unsafe.Add(unsafe.Pointer(x), 8*n)) }
+
+// Binary writes a op b for each element of dst. In the form VS b is b[0], in SV a is a[0].
+func (v Kernels) Binary(op BinaryOp, form Form, dst, a, b []float64) {
+	n := len(dst)
+	if n == 0 {
+		return
+	}
+	if op > Min || form > SV {
+		panic("double: no such binary function or form")
+	}
+	na, nb := n, n
+	switch form {
+	case VS:
+		nb = 1
+	case SV:
+		na = 1
+	case VV:
+	}
+	d, x, y := at(dst, n), at(a, na), at(b, nb)
+	for i := 0; i < n; i += blockElements {
+		binary(v.set, op, form, advance(d, i), advance(x, min(i, na-1)), advance(y, min(i, nb-1)), min(blockElements, n-i))
+	}
+}
+
+// Scale writes x·by for each element of x.
+func (v Kernels) Scale(dst, x []float64, by float64) {
+	b := [1]float64{by}
+	v.Binary(Mul, VS, dst[:len(x)], x, b[:])
+}
+
+// Apply writes op of each element of src.
+func (v Kernels) Apply(op Op, dst, src []float64) {
+	n := len(src)
+	if n == 0 {
+		return
+	}
+	if op > Neg {
+		panic("double: no such function")
+	}
+	d, s := at(dst, n), at(src, n)
+	for i := 0; i < n; i += blockElements {
+		unary(v.set, op, advance(d, i), advance(s, i), min(blockElements, n-i))
+	}
+}
+
+// MulAdd adds x·by to each element of dst.
+func (v Kernels) MulAdd(dst, x []float64, by float64) {
+	n := len(x)
+	if n == 0 {
+		return
+	}
+	d, s := at(dst, n), at(x, n)
+	b := by
+	for i := 0; i < n; i += blockElements {
+		mulAdd(v.set, advance(d, i), advance(s, i), &b, min(blockElements, n-i))
+	}
+}
+
+// Reduce makes one number of a row.
+func (v Kernels) Reduce(op ReduceOp, x []float64) float64 {
+	out := 0.0
+	switch op {
+	case Greatest:
+		out = math.Inf(-1)
+	case Least:
+		out = math.Inf(1)
+	case Sum, SumSquares:
+	}
+	for i := 0; i < len(x); i += blockElements {
+		part := reduce(v.set, op, at(x[i:], 1), min(blockElements, len(x)-i))
+		switch op {
+		case Greatest:
+			out = max(out, part)
+		case Least:
+			out = min(out, part)
+		default:
+			out += part
+		}
+	}
+	return out
+}
+
+// Softmax writes e^x / Σ e^x of a row, or the logarithm of that. The greatest element is taken off first. A row with NaN or +Inf, or
+// of -Inf alone, gives NaN.
+func (v Kernels) Softmax(dst, src []float64, logarithm bool) {
+	dst = dst[:len(src)]
+	most := [1]float64{v.Reduce(Greatest, src)}
+	v.Binary(Sub, VS, dst, src, most[:])
+	if !logarithm {
+		v.Apply(Exp, dst, dst)
+		v.Scale(dst, dst, 1/v.Reduce(Sum, dst))
+		return
+	}
+	sum := 0.0
+	var part [64]float64
+	for i := 0; i < len(dst); i += len(part) {
+		x := dst[i:min(i+len(part), len(dst))]
+		v.Apply(Exp, part[:], x)
+		sum += v.Reduce(Sum, part[:len(x)])
+	}
+	off := [1]float64{math.Log(sum)}
+	v.Binary(Sub, VS, dst, dst, off[:])
+}
+
+// Norm writes (x - mean) / √(variance + eps) of a row, or x / √(mean of x² + eps) where rms is set, times gamma, plus beta, of
+// which both may be nil.
+func (v Kernels) Norm(rms bool, dst, src, gamma, beta []float64, eps float64) {
+	n := float64(len(src))
+	dst = dst[:len(src)]
+	if rms {
+		v.Scale(dst, src, 1/math.Sqrt(v.Reduce(SumSquares, src)/n+eps))
+	} else {
+		mean := [1]float64{v.Reduce(Sum, src) / n}
+		v.Binary(Sub, VS, dst, src, mean[:])
+		v.Scale(dst, dst, 1/math.Sqrt(v.Reduce(SumSquares, dst)/n+eps))
+	}
+	if gamma != nil {
+		v.Binary(Mul, VV, dst, dst, gamma)
+	}
+	if beta != nil {
+		v.Binary(Add, VV, dst, dst, beta)
+	}
+}
