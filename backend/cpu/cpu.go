@@ -114,7 +114,7 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 	if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == nibbleProductName {
 		check = unfitNibbles
 	}
-	return table.Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
+	return tableOf(n).Supports(n, "kernel", check, func(signatures func(*graph.Node) ([]graph.Signature, *property.Reason)) ([]graph.Signature, *property.Reason) {
 		if v := place.Unfounded(n); v != nil && !chooses(n) {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}

@@ -10,7 +10,7 @@ import (
 func (e *executable) find(n *graph.Node) bool {
 	op, ok := operator{Plan: (*planner).userKernel}, true
 	if !e.kernels.Has(n) {
-		op, ok = table.Lookup(n)
+		op, ok = tableOf(n).Lookup(n)
 	}
 	e.ops[n.ID] = op
 	return ok

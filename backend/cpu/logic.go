@@ -14,7 +14,7 @@ import (
 // Comparisons, boolean operators, Where and Pow: row-major, by plain loops except where floats are many.
 
 type ordered interface {
-	~float32 | ~int32 | ~int64 | ~uint8 | ~int8
+	~float32 | ~float64 | ~int32 | ~int64 | ~uint8 | ~int8
 }
 
 var comparisons = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}

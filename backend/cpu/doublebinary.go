@@ -1,0 +1,144 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Operators on two or more operands of float64, and comparisons.
+
+var doubleBinaries = map[string]double.BinaryOp{
+	"Add": double.Add, "Sub": double.Sub, "Mul": double.Mul, "Div": double.Div, "Max": double.Max, "Min": double.Min, "Sum": double.Add, "Mean": double.Add,
+}
+
+// planDoubleBinary emits a chain of binary operators in the result's place.
+func planDoubleBinary(p *planner, n *graph.Node) error {
+	y := n.Outputs[0]
+	dst, out, op := p.Out(y), p.laid(y), doubleBinaries[n.Op.Name]
+	if len(n.Inputs) == 1 {
+		p.copyStep(dst, p.In(n.Inputs[0]), p.Bytes(y))
+		return nil
+	}
+	first := n.Inputs[0]
+	p.doubleBinary(op, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst)
+	for _, v := range n.Inputs[2:] {
+		p.doubleBinary(op, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst)
+	}
+	if n.Op.Name == "Mean" {
+		by, kernels := float64(len(n.Inputs)), p.doubles()
+		elements(p, dst, dst, product(p.Dims[y.ID]), 0.2, func(d, s []float64) {
+			b := [1]float64{by}
+			kernels.Binary(double.Div, double.VS, d, s, b[:])
+		})
+	}
+	return nil
+}
+
+// settleDoubleChain is settleDouble for operands of which only the first two are read before the result is written.
+func settleDoubleChain(p *planner, n *graph.Node) {
+	if len(n.Inputs) == 2 {
+		settleDouble(p, n)
+	}
+}
+
+// doubleBinary emits an operator on float64 that broadcasts, row by row, long rows in parts.
+func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst place.Memory) {
+	if b.total == 0 {
+		return
+	}
+	kernels, per := p.doubles(), ceilDiv(b.inner, elementsPerChunk)
+	p.emit(step{chunks: b.rows * per, grain: grainFor(float64(min(b.inner, elementsPerChunk))*0.2 + 10), body: func(st *state, _, lo, hi int) {
+		d, x, y := f64(st, dst), f64(st, ma), f64(st, mb)
+		for c := lo; c < hi; c++ {
+			row, from := c/per, c%per*elementsPerChunk
+			to := min(from+elementsPerChunk, b.inner)
+			at, ox, oy := b.result(row), b.offset(0, row), b.offset(1, row)
+			out := d[at+from : at+to]
+			switch {
+			case b.step[0] == 0 && b.step[1] == 0: // every element of the row is one number
+				kernels.Binary(op, double.VV, out[:1], x[ox:], y[oy:])
+				for i := range out {
+					out[i] = out[0]
+				}
+			case b.step[1] == 0:
+				kernels.Binary(op, double.VS, out, x[ox+from:], y[oy:])
+			case b.step[0] == 0:
+				kernels.Binary(op, double.SV, out, x[ox:], y[oy+from:])
+			default:
+				kernels.Binary(op, double.VV, out, x[ox+from:], y[oy+from:])
+			}
+		}
+	}}, []place.Memory{ma, mb}, []place.Memory{dst})
+}
+
+// planDoublePow emits powers: products for exponents 2 and 3, roots for one half.
+func planDoublePow(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	e, ok := oneDouble(n.Inputs[1])
+	if !ok || !sameDims(p.Dims[x.ID], p.Dims[y.ID]) {
+		return elementwise2(p, n, math.Pow)
+	}
+	kernels, count := p.doubles(), product(p.Dims[y.ID])
+	each := func(nanos float64, fn func(d, s []float64)) { elements(p, p.In(x), p.Out(y), count, nanos, fn) }
+	switch e {
+	case 1:
+		each(0.1, func(d, s []float64) { copy(d, s) })
+	case 2:
+		each(0.2, func(d, s []float64) { kernels.Binary(double.Mul, double.VV, d, s, s) })
+	case 3:
+		each(1, func(d, s []float64) {
+			for i, x := range s {
+				d[i] = x * x * x
+			}
+		})
+	default:
+		each(30, func(d, s []float64) {
+			for i, x := range s {
+				d[i] = math.Pow(x, e)
+			}
+		})
+	}
+	return nil
+}
+
+// comparesDoubles reports whether a node compares float64.
+func comparesDoubles(n *graph.Node) bool {
+	_, ok := doubleComparisons[n.Op.Name]
+	return ok && n.Op.Domain == "" && n.Input(0) != nil && isDouble(n.Input(0))
+}
+
+var doubleComparisons = map[string]func(p *planner, n *graph.Node) error{
+	"IsNaN": func(p *planner, n *graph.Node) error { return elementwise1(p, n, math.IsNaN) },
+}
+
+func init() {
+	for _, name := range comparisons {
+		doubleComparisons[name] = func(p *planner, n *graph.Node) error { return elementwise2(p, n, compareFunc[float64](name)) }
+	}
+	for name, plan := range doubleComparisons {
+		registerDoubles(operator{Plan: plan}, 0, name)
+	}
+	for name := range doubleBinaries {
+		registerDoubles(operator{Settle: settleDoubleChain, Plan: planDoubleBinary}, 0, name)
+	}
+	registerDoubles(operator{Plan: planDoublePow}, 0, "Pow")
+	registerDoubles(operator{Plan: func(p *planner, n *graph.Node) error {
+		return elementwise2(p, n, func(x, slope float64) float64 {
+			if x < 0 {
+				return x * slope
+			}
+			return x
+		})
+	}}, 0, "PRelu")
+	registerDoubles(operator{Signatures: func(n *graph.Node) ([]graph.Signature, *property.Reason) {
+		if n.Int("fmod", 0) == 0 {
+			return nil, property.Because(property.Attribute, "remainders of float64 with the sign of the dividend only")
+		}
+		return operators.RowMajor(n), nil
+	}, Plan: func(p *planner, n *graph.Node) error { return elementwise2(p, n, math.Mod) }}, 0, "Mod")
+}

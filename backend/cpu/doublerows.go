@@ -1,0 +1,191 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Softmax, normalisation and reductions of float64.
+
+func planDoubleSoftmax(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	d := p.Dims[x.ID]
+	axis := axisOf(n, -1, len(d))
+	to := min(axis+1, len(d))
+	if n.Op.Since < 13 { // everything from the axis on is one row
+		axis, to = axisOf(n, 1, len(d)), len(d)
+	}
+	outer, cols, inner := product(d[:axis]), product(d[axis:to]), product(d[to:])
+	src, dst, t, kernels, logarithm := p.In(x), p.Out(y), place.Nowhere, p.doubles(), n.Is("LogSoftmax")
+	made := dst
+	if inner != 1 { // the axis last
+		t = p.Temp(p.Bytes(x))
+		p.permute([]int{outer, cols, inner}, []int{0, 2, 1}, 8, src, t)
+		src, made = t, t
+	}
+	p.emit(step{chunks: outer * inner, grain: grainFor(float64(cols)*1.2 + 20), body: func(st *state, _, lo, hi int) {
+		o, s := f64(st, made), f64(st, src)
+		for i := lo; i < hi; i++ {
+			kernels.Softmax(o[i*cols:(i+1)*cols], s[i*cols:(i+1)*cols], logarithm)
+		}
+	}}, []place.Memory{src}, []place.Memory{made})
+	if inner != 1 {
+		p.permute([]int{outer, inner, cols}, []int{0, 2, 1}, 8, t, dst)
+	}
+	return nil
+}
+
+// doubleNormSignatures is layerNormSignatures for float64.
+func doubleNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for _, o := range n.Outputs[1:] {
+		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {
+			return nil, property.Because(property.Unsupported, "mean or inverse deviation as an output")
+		}
+	}
+	s := n.Inputs[0].Type.Shape
+	row := s[axisOf(n, -1, len(s)):]
+	for _, v := range n.Inputs[1:] {
+		if v != nil && !v.Type.Shape.Equal(row) {
+			return nil, property.Because(property.ShapeReason, "scale %v of shape %v", v, v.Type.Shape)
+		}
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planDoubleNorm(p *planner, n *graph.Node) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	d := p.Dims[x.ID]
+	axis := axisOf(n, -1, len(d))
+	rows, cols, eps := product(d[:axis]), product(d[axis:]), float64(n.Float("epsilon", 1e-5))
+	src, gamma, beta, dst, kernels, rms := p.In(x), p.In(n.Input(1)), p.In(n.Input(2)), p.Out(y), p.doubles(), n.Is("RMSNormalization")
+	for _, o := range n.Outputs[1:] {
+		if o != nil {
+			p.Out(o)
+		}
+	}
+	p.emit(step{chunks: rows, grain: grainFor(float64(cols)*0.5 + 20), body: func(st *state, _, lo, hi int) {
+		o, s, g, b := f64(st, dst), f64(st, src), f64(st, gamma), f64(st, beta)
+		for i := lo; i < hi; i++ {
+			kernels.Norm(rms, o[i*cols:(i+1)*cols], s[i*cols:(i+1)*cols], g, b, eps)
+		}
+	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
+	return nil
+}
+
+// doubleReduction is how a row is reduced to one number, and how a row joins those that are reduced already, element by element.
+type doubleReduction struct {
+	op    double.ReduceOp
+	each  func(k double.Kernels, d, s []float64) // what is done with elements before, nil for nothing
+	join  double.BinaryOp
+	after func(x float64, count int) float64 // nil for nothing
+}
+
+func absolute(k double.Kernels, d, s []float64) { k.Apply(double.Abs, d, s) }
+func squared(k double.Kernels, d, s []float64)  { k.Binary(double.Mul, double.VV, d, s, s) }
+
+var doubleReductions = map[string]doubleReduction{
+	"ReduceSum":       {op: double.Sum},
+	"ReduceMean":      {op: double.Sum, after: func(x float64, count int) float64 { return x / float64(count) }},
+	"ReduceMax":       {op: double.Greatest, join: double.Max},
+	"ReduceMin":       {op: double.Least, join: double.Min},
+	"ReduceSumSquare": {op: double.Sum, each: squared},
+	"ReduceL1":        {op: double.Sum, each: absolute},
+	"ReduceL2":        {op: double.Sum, each: squared, after: func(x float64, _ int) float64 { return math.Sqrt(x) }},
+	"ReduceLogSum":    {op: double.Sum, after: func(x float64, _ int) float64 { return math.Log(x) }},
+}
+
+func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if _, ok := reduceAxes(n); !ok {
+		return nil, property.Because(property.Attribute, "axes of %v are not known at compile time", n)
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planDoubleReduce(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	axes, _ := reduceAxes(n)
+	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
+	if l.count == 0 {
+		return property.Because(property.ShapeReason, "nothing to reduce in %v", p.Dims[x.ID])
+	}
+	p.doubleReduce(doubleReductions[n.Op.Name], l, p.Out(n.Outputs[0]))
+	return nil
+}
+
+// doubleReduce emits a reduction: of rows, or of columns in pieces.
+func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memory) {
+	kernels := p.doubles()
+	if l.inner == 1 {
+		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.3 + 10), body: func(st *state, _, lo, hi int) {
+			o, s := f64(st, dst), f64(st, l.src)
+			for i := lo; i < hi; i++ {
+				o[i] = r.row(kernels, s[i*l.count:(i+1)*l.count])
+			}
+		}}, []place.Memory{l.src}, []place.Memory{dst})
+		return
+	}
+	pieces := ceilDiv(l.inner, doubleScratch)
+	p.emit(step{chunks: l.outer * pieces, grain: grainFor(float64(l.count*min(l.inner, doubleScratch))*0.2 + 10), body: func(st *state, _, lo, hi int) {
+		o, s := f64(st, dst), f64(st, l.src)
+		for c := lo; c < hi; c++ {
+			i, from := c/pieces, c%pieces*doubleScratch
+			to := min(from+doubleScratch, l.inner)
+			r.columns(kernels, o[i*l.inner+from:i*l.inner+to], s[i*l.count*l.inner+from:], l.count, l.inner)
+		}
+	}}, []place.Memory{l.src}, []place.Memory{dst})
+}
+
+// row reduces a row.
+func (r *doubleReduction) row(k double.Kernels, s []float64) float64 {
+	var x float64
+	if r.each == nil {
+		x = k.Reduce(r.op, s)
+	} else {
+		var scratch [doubleScratch]float64
+		for i := 0; i < len(s); i += doubleScratch {
+			part := scratch[:min(doubleScratch, len(s)-i)]
+			r.each(k, part, s[i:i+len(part)])
+			x += k.Reduce(r.op, part)
+		}
+	}
+	if r.after != nil {
+		x = r.after(x, len(s))
+	}
+	return x
+}
+
+// columns reduces count rows, ld apart, to one of at most doubleScratch elements.
+func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld int) {
+	var scratch [doubleScratch]float64
+	for i := range count {
+		row := s[i*ld:][:len(d)]
+		if r.each != nil {
+			r.each(k, scratch[:len(d)], row)
+			row = scratch[:len(d)]
+		}
+		if i == 0 {
+			copy(d, row)
+			continue
+		}
+		k.Binary(r.join, double.VV, d, d, row)
+	}
+	if r.after == nil {
+		return
+	}
+	for i, x := range d {
+		d[i] = r.after(x, count)
+	}
+}
+
+func init() {
+	registerDoubles(operator{Settle: overFirst, Plan: planDoubleSoftmax}, 0, "Softmax", "LogSoftmax")
+	registerDoubles(operator{Signatures: doubleNormSignatures, Settle: overFirst, Plan: planDoubleNorm}, 0, "LayerNormalization", "RMSNormalization")
+	for name := range doubleReductions {
+		registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleReduce}, 1, name)
+	}
+}

@@ -1,0 +1,193 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Functions of one operand of float64: some by kernels, the others element by element, as package math has them.
+
+// doubleFunc is a function of the elements of a slice, and its time per element in nanoseconds.
+type doubleFunc struct {
+	nanos float64
+	apply func(k double.Kernels, d, s []float64)
+}
+
+// vectorised is a function that there is a kernel for.
+func vectorised(op double.Op) func(*graph.Node) doubleFunc {
+	return func(*graph.Node) doubleFunc {
+		return doubleFunc{0.8, func(k double.Kernels, d, s []float64) { k.Apply(op, d, s) }}
+	}
+}
+
+// plainly is a function of package math, or made of such.
+func plainly(fn func(float64) float64) func(*graph.Node) doubleFunc {
+	return func(*graph.Node) doubleFunc {
+		return doubleFunc{10, func(_ double.Kernels, d, s []float64) {
+			for i, x := range s {
+				d[i] = fn(x)
+			}
+		}}
+	}
+}
+
+// with is a function that depends on two attributes.
+func with(a string, defA float32, b string, defB float32, fn func(a, b, x float64) float64) func(*graph.Node) doubleFunc {
+	return func(n *graph.Node) doubleFunc {
+		x, y := float64(n.Float(a, defA)), float64(n.Float(b, defB))
+		return plainly(func(v float64) float64 { return fn(x, y, v) })(n)
+	}
+}
+
+// bounded keeps NaN.
+func bounded(x, lo, hi float64) float64 { return min(max(x, lo), hi) }
+
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// doubleScratch is how many numbers a function keeps on its stack.
+const doubleScratch = 128
+
+// inPieces runs a function on pieces of s, with scratch of their length.
+func inPieces(nanos float64, fn func(k double.Kernels, d, s, scratch []float64)) func(*graph.Node) doubleFunc {
+	return func(*graph.Node) doubleFunc {
+		return doubleFunc{nanos, func(k double.Kernels, d, s []float64) {
+			var scratch [doubleScratch]float64
+			for i := 0; i < len(s); i += doubleScratch {
+				to := min(i+doubleScratch, len(s))
+				fn(k, d[i:to], s[i:to], scratch[:to-i])
+			}
+		}}
+	}
+}
+
+// doubleUnaries are the functions by the name of their operator.
+var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
+	"Exp": vectorised(double.Exp), "Sigmoid": vectorised(double.Sigmoid), "Tanh": vectorised(double.Tanh), "Sqrt": vectorised(double.Sqrt),
+	"Abs": vectorised(double.Abs), "Neg": vectorised(double.Neg),
+	"Reciprocal": func(*graph.Node) doubleFunc {
+		return doubleFunc{0.5, func(k double.Kernels, d, s []float64) {
+			one := [1]float64{1}
+			k.Binary(double.Div, double.SV, d, one[:], s)
+		}}
+	},
+	"Relu": func(*graph.Node) doubleFunc {
+		return doubleFunc{0.2, func(k double.Kernels, d, s []float64) {
+			var zero [1]float64
+			k.Binary(double.Max, double.VS, d, s, zero[:])
+		}}
+	},
+	"Gelu": func(n *graph.Node) doubleFunc {
+		if n.Str("approximate", "none") == "tanh" {
+			return geluTanhDouble(n)
+		}
+		return plainly(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(n)
+	},
+	"Swish": func(n *graph.Node) doubleFunc {
+		a := float64(n.Float("alpha", 1))
+		return inPieces(1.5, func(k double.Kernels, d, s, t []float64) {
+			k.Scale(t, s, a)
+			k.Apply(double.Sigmoid, t, t)
+			k.Binary(double.Mul, double.VV, d, s, t)
+		})(n)
+	},
+	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": plainly(math.Floor), "Ceil": plainly(math.Ceil), "Round": plainly(math.RoundToEven),
+	"Sin": plainly(math.Sin), "Cos": plainly(math.Cos), "Tan": plainly(math.Tan), "Asin": plainly(math.Asin), "Acos": plainly(math.Acos),
+	"Atan": plainly(math.Atan), "Sinh": plainly(math.Sinh), "Cosh": plainly(math.Cosh), "Asinh": plainly(math.Asinh), "Acosh": plainly(math.Acosh),
+	"Atanh": plainly(math.Atanh), "Softplus": plainly(softplus),
+	"Softsign":  plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
+	"Mish":      plainly(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
+	"HardSwish": plainly(func(x float64) float64 { return x * bounded(x/6+0.5, 0, 1) }),
+	"HardSigmoid": with("alpha", 0.2, "beta", 0.5, func(a, b, x float64) float64 {
+		return bounded(a*x+b, 0, 1)
+	}),
+	"LeakyRelu": with("alpha", 0.01, "", 0, func(a, _, x float64) float64 {
+		if x < 0 {
+			return a * x
+		}
+		return x
+	}),
+	"ThresholdedRelu": with("alpha", 1, "", 0, func(a, _, x float64) float64 {
+		if x > a || x != x {
+			return x
+		}
+		return 0
+	}),
+	"Elu": with("alpha", 1, "", 0, func(a, _, x float64) float64 {
+		if x < 0 {
+			return a * math.Expm1(x)
+		}
+		return x
+	}),
+	"Celu": with("alpha", 1, "", 0, func(a, _, x float64) float64 { return max(0, x) + min(0, a*math.Expm1(x/a)) }),
+	"Selu": with("alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875, func(a, g, x float64) float64 {
+		if x > 0 {
+			return g * x
+		}
+		return g * a * math.Expm1(x)
+	}),
+}
+
+// geluTanhDouble is the approximation by tanh.
+var geluTanhDouble = inPieces(1.5, func(k double.Kernels, d, s, t []float64) {
+	for i, x := range s {
+		t[i] = math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x)
+	}
+	k.Apply(double.Tanh, t, t)
+	for i, x := range s {
+		d[i] = 0.5 * x * (1 + t[i])
+	}
+})
+
+func planDoubleUnary(p *planner, n *graph.Node) error {
+	fn, kernels := doubleUnaries[n.Op.Name](n), p.doubles()
+	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), product(p.Dims[n.Outputs[0].ID]), fn.nanos, func(d, s []float64) { fn.apply(kernels, d, s) })
+	return nil
+}
+
+// doubleClipSignatures: bounds are attributes, or operands of one element each.
+func doubleClipSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	for _, v := range n.Inputs[1:] {
+		if v != nil && len(v.Type.Shape) != 0 {
+			return nil, property.Because(property.ShapeReason, "the bound %v is %v", v, v.Type)
+		}
+	}
+	return operators.RowMajor(n), nil
+}
+
+func planDoubleClip(p *planner, n *graph.Node) error {
+	src, dst, kernels := p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.doubles()
+	lo, hi := math.Inf(-1), math.Inf(1)
+	low, high := place.Nowhere, place.Nowhere
+	if n.Op.Since < 11 {
+		lo, hi = float64(n.Float("min", -math.MaxFloat32)), float64(n.Float("max", math.MaxFloat32))
+	} else {
+		low, high = p.In(n.Input(1)), p.In(n.Input(2))
+	}
+	count := product(p.Dims[n.Outputs[0].ID])
+	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * 0.3), body: func(st *state, _, from, to int) {
+		d, s := f64(st, dst), f64(st, src)
+		bound := func(m place.Memory, x float64) [1]float64 {
+			if v := f64(st, m); len(v) > 0 {
+				x = v[0]
+			}
+			return [1]float64{x}
+		}
+		a, b := bound(low, lo), bound(high, hi)
+		from, to = from*elementsPerChunk, min(to*elementsPerChunk, count)
+		kernels.Binary(double.Max, double.VS, d[from:to], s[from:to], a[:])
+		kernels.Binary(double.Min, double.VS, d[from:to], d[from:to], b[:])
+	}}, []place.Memory{src, low, high}, []place.Memory{dst})
+	return nil
+}
+
+func init() {
+	for name := range doubleUnaries {
+		registerDoubles(operator{Settle: overFirst, Plan: planDoubleUnary}, 0, name)
+	}
+	registerDoubles(operator{Signatures: doubleClipSignatures, Settle: overFirst, Plan: planDoubleClip}, 0, "Clip")
+}
