@@ -21,7 +21,7 @@ const (
 	columnBytes   = 1 << 20
 	fewestColumns = 48
 	mostColumns   = 512
-	bandBytes     = 256 << 10
+	bandBytes     = 32 << 10
 )
 
 // doubleConv is a planned convolution of images of m.H x m.W.
@@ -174,21 +174,23 @@ func (c *doubleConv) line(dst, plane []float64, y, x int) {
 	}
 }
 
-// doubleDepthwise emits a convolution of one channel a group: a band of a plane is copied with its padding, and added tap by tap to
-// results for a stride of 1, of which those that the strides ask for are taken.
+// doubleDepthwise emits a convolution of one channel a group: a band of a plane is copied with its padding into scratch memory, and
+// added tap by tap to the results of whole rows for a stride of 1, of which those that the stride asks for are taken.
 func (p *planner) doubleDepthwise(c *doubleConv) {
-	high, width := func(rows int) int { return (rows-1)*c.Stride[0] + (c.Kernel[0]-1)*c.Dilate[0] + 1 }, (c.OW-1)*c.Stride[1]+(c.Kernel[1]-1)*c.Dilate[1]+1
-	rows := min(max(bandBytes/(16*width*c.Stride[0]), 4), c.OH)
+	width := (c.OW-1)*c.Stride[1] + (c.Kernel[1]-1)*c.Dilate[1] + 1
+	high := func(rows int) int { return (rows-1)*c.Stride[0] + (c.Kernel[0]-1)*c.Dilate[0] + 1 }
+	rows := min(max(bandBytes/(8*width*(1+c.Stride[0])), 4), c.OH)
 	bands, area := ceilDiv(c.OH, rows), high(rows)*width
-	scratch, kernels := p.scratch(16*area), p.doubles()
+	scratch, kernels := p.scratch(8*(area+rows*width)), p.doubles()
 	step1 := *c // reads with a stride of 1
 	step1.Stride = [2]int{1, 1}
-	p.emit(step{work: 1, chunks: c.images * c.groups * bands, grain: grainFor(float64(area*c.Kernel[0]*c.Kernel[1]) * 0.2), body: func(st *state, worker, lo, hi int) {
+	cost := float64(rows*width*c.taps) * 0.2
+	p.emit(step{work: 1, chunks: c.images * c.groups * bands, grain: grainFor(cost), body: func(st *state, worker, lo, hi int) {
 		d, s, w, b, x := f64(st, c.dst), f64(st, c.src), f64(st, c.weights), f64(st, c.bias), scratch.doubles(st, worker)
 		for i := lo; i < hi; i++ {
 			one, first := i/bands, i%bands*rows
 			n := min(rows, c.OH-first)
-			plane, sum := x[:high(n)*width], x[area:][:((n-1)*c.Stride[0]+1)*width]
+			plane, sum := x[:high(n)*width], x[area:][:n*width]
 			for r := range high(n) {
 				step1.line(plane[r*width:][:width], s[one*c.H*c.W:][:c.H*c.W], first*c.Stride[0]+r-c.Pad[0], -c.Pad[1])
 			}
@@ -199,20 +201,31 @@ func (p *planner) doubleDepthwise(c *doubleConv) {
 			for j := range sum {
 				sum[j] = start
 			}
-			taps := w[one%c.groups*c.taps:][:c.taps]
-			for k, t := range taps {
-				at := k/c.Kernel[1]*c.Dilate[0]*width + k%c.Kernel[1]*c.Dilate[1]
-				kernels.MulAdd(sum, plane[at:min(at+len(sum), len(plane))], t)
-			}
+			c.addTaps(kernels, sum, plane, w[one%c.groups*c.taps:][:c.taps], width)
 			c.take(d[(one*c.OH+first)*c.OW:][:n*c.OW], sum, width)
 		}
 	}}, []place.Memory{c.src, c.weights, c.bias}, []place.Memory{scratch.at, c.dst})
 }
 
-// take copies the results that the strides ask for, from rows of that width.
+// addTaps adds a padded plane times each tap to rows of results: to all rows at once where these follow each other in the plane.
+func (c *doubleConv) addTaps(kernels double.Kernels, sum, plane, taps []float64, width int) {
+	for k, t := range taps {
+		at := k/c.Kernel[1]*c.Dilate[0]*width + k%c.Kernel[1]*c.Dilate[1]
+		if c.Stride[0] == 1 {
+			kernels.MulAdd(sum, plane[at:min(at+len(sum), len(plane))], t)
+			continue
+		}
+		for r := 0; r < len(sum); r += width {
+			from := at + r*c.Stride[0]
+			kernels.MulAdd(sum[r:r+width], plane[from:min(from+width, len(plane))], t)
+		}
+	}
+}
+
+// take copies the results that the stride along a row asks for, from rows of that width.
 func (c *doubleConv) take(dst, sum []float64, width int) {
 	for r := 0; r*c.OW < len(dst); r++ {
-		row, out := sum[r*c.Stride[0]*width:], dst[r*c.OW:][:c.OW]
+		row, out := sum[r*width:], dst[r*c.OW:][:c.OW]
 		if c.Stride[1] == 1 {
 			copy(out, row)
 			continue
