@@ -113,7 +113,7 @@ var _ = Describe("float64", func() {
 
 	for _, op := range []string{"Exp", "Tanh", "Sigmoid", "Sqrt", "Abs", "Neg", "Reciprocal", "Log", "Erf", "Floor", "Ceil", "Round", "Softplus", "Softsign", "Mish",
 		"HardSwish", "HardSigmoid", "Relu", "LeakyRelu", "ThresholdedRelu", "Elu", "Celu", "Selu", "Gelu", "Swish", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
-		"Cosh", "Asinh", "Acosh", "Atanh"} {
+		"Cosh", "Asinh", "Acosh", "Atanh", "Sign"} {
 		It("has the function "+op, func() {
 			m := newModel(3)
 			x := m.input(3, 300)
@@ -157,9 +157,13 @@ var _ = Describe("float64", func() {
 		x := m.op("Div", m.input(6), m.data(tensor.From([]float32{0, 1, 0, 1, 0, 1}, 6)))
 		y := m.op("Concat", x, m.op("Sub", x, x), axis(0))
 		var out []*graph.Value
-		for _, op := range []string{"Exp", "Tanh", "Sigmoid", "Relu", "Abs", "Neg", "Sqrt", "Erf", "IsNaN", "Softplus", "LeakyRelu"} {
+		for _, op := range []string{"Exp", "Tanh", "Sigmoid", "Relu", "Abs", "Neg", "Sqrt", "Erf", "IsNaN", "IsInf", "Softplus", "LeakyRelu", "Sign"} {
 			out = append(out, m.op(op, y))
 		}
+		for _, off := range []string{"detect_negative", "detect_positive"} {
+			out = append(out, m.op("IsInf", y, graph.IntAttr(off, 0)))
+		}
+		out = append(out, m.op("ReduceLogSumExp", y), m.op("ReduceLogSumExp", x), m.op("ArgMax", x, axis(0)))
 		out = append(out, m.op("Max", y, m.scalar(1)), m.op("Min", m.scalar(1), y), m.op("Clip", y, m.scalar(-1), m.scalar(1)), m.op("ReduceMax", y), m.op("ReduceMin", x))
 		m.checkDouble(out...)
 	})
@@ -175,7 +179,7 @@ var _ = Describe("float64", func() {
 				axes = append(axes, int64(a))
 			}
 		}
-		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum")
+		op := pick(m, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd")
 		x := operand(m, d...)
 		if op == "ReduceLogSum" {
 			x = away(m, x)
@@ -185,6 +189,13 @@ var _ = Describe("float64", func() {
 			in = append(in[:1], m.ints(axes...), in[1])
 		}
 		m.sampleDouble(m.op(op, in...))
+	}))
+
+	It("has the places of extremes, and sums so far", seeds(30, func(m *model) {
+		d := m.shape(m.between(1, 4), 1, 6)
+		x, a := operand(m, d...), m.r.IntN(len(d))
+		m.sampleDouble(m.op(pick(m, "ArgMax", "ArgMin"), x, axis(a), graph.IntAttr("keepdims", int64(m.between(0, 1))), graph.IntAttr("select_last_index", int64(m.between(0, 1)))),
+			m.op("CumSum", x, m.data(tensor.Scalar(int64(a))), graph.IntAttr("exclusive", int64(m.between(0, 1))), graph.IntAttr("reverse", int64(m.between(0, 1)))))
 	}))
 
 	It("has softmax along any axis, of old operator sets too", seeds(40, func(m *model) {

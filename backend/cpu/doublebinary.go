@@ -114,6 +114,10 @@ func comparesDoubles(n *graph.Node) bool {
 
 var doubleComparisons = map[string]func(p *planner, n *graph.Node) error{
 	"IsNaN": func(p *planner, n *graph.Node) error { return elementwise1(p, n, math.IsNaN) },
+	"IsInf": func(p *planner, n *graph.Node) error {
+		negative, positive := n.Int("detect_negative", 1) != 0, n.Int("detect_positive", 1) != 0
+		return elementwise1(p, n, func(x float64) bool { return negative && math.IsInf(x, -1) || positive && math.IsInf(x, 1) })
+	},
 }
 
 func init() {

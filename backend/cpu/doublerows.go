@@ -10,7 +10,7 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Softmax, normalisation and reductions of float64.
+// Softmax, normalisation and reductions of float64, but for ReduceProd, which is plain.
 
 func planDoubleSoftmax(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
@@ -106,6 +106,29 @@ func doubleReduceSignatures(n *graph.Node) ([]graph.Signature, *property.Reason)
 	return operators.RowMajor(n), nil
 }
 
+// planDoubleLogSumExp emits ln Σ e^x: the axes last, row by row.
+func planDoubleLogSumExp(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	axes, _ := reduceAxes(n)
+	l := p.reduced(p.Dims[x.ID], axes, 8, p.In(x))
+	if l.count == 0 {
+		return property.Because(property.ShapeReason, "nothing to reduce in %v", p.Dims[x.ID])
+	}
+	if l.inner != 1 {
+		t := p.Temp(p.Bytes(x))
+		p.permute([]int{l.outer, l.count, l.inner}, []int{0, 2, 1}, 8, l.src, t)
+		l = reducedPlace{src: t, outer: l.outer * l.inner, count: l.count, inner: 1}
+	}
+	dst, kernels := p.Out(n.Outputs[0]), p.doubles()
+	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*1.2 + 20), body: func(st *state, _, lo, hi int) {
+		o, s := f64(st, dst), f64(st, l.src)
+		for i := lo; i < hi; i++ {
+			o[i] = kernels.LogSumExp(s[i*l.count : (i+1)*l.count])
+		}
+	}}, []place.Memory{l.src}, []place.Memory{dst})
+	return nil
+}
+
 func planDoubleReduce(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	axes, _ := reduceAxes(n)
@@ -185,6 +208,7 @@ func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld in
 func init() {
 	registerDoubles(operator{Settle: overFirst, Plan: planDoubleSoftmax}, 0, "Softmax", "LogSoftmax")
 	registerDoubles(operator{Signatures: doubleNormSignatures, Settle: overFirst, Plan: planDoubleNorm}, 0, "LayerNormalization", "RMSNormalization")
+	registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleLogSumExp}, 1, "ReduceLogSumExp")
 	for name := range doubleReductions {
 		registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleReduce}, 1, name)
 	}

@@ -65,7 +65,7 @@ func inPieces(nanos float64, fn func(k double.Kernels, d, s, scratch []float64))
 	}
 }
 
-// doubleUnaries are the functions by the name of their operator.
+// doubleUnaries are the functions by the name of their operator, beside those of floatFunctions.
 var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	"Exp": vectorised(double.Exp), "Sigmoid": vectorised(double.Sigmoid), "Tanh": vectorised(double.Tanh), "Sqrt": vectorised(double.Sqrt),
 	"Abs": vectorised(double.Abs), "Neg": vectorised(double.Neg),
@@ -96,10 +96,7 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 		})(n)
 	},
 	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": plainly(math.Floor), "Ceil": plainly(math.Ceil), "Round": plainly(math.RoundToEven),
-	"Sin": plainly(math.Sin), "Cos": plainly(math.Cos), "Tan": plainly(math.Tan), "Asin": plainly(math.Asin), "Acos": plainly(math.Acos),
-	"Atan": plainly(math.Atan), "Sinh": plainly(math.Sinh), "Cosh": plainly(math.Cosh), "Asinh": plainly(math.Asinh), "Acosh": plainly(math.Acosh),
-	"Atanh": plainly(math.Atanh), "Softplus": plainly(softplus),
-	"Softsign":  plainly(func(x float64) float64 { return x / (1 + math.Abs(x)) }),
+	"Softplus":  plainly(softplus),
 	"Mish":      plainly(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
 	"HardSwish": plainly(func(x float64) float64 { return x * bounded(x/6+0.5, 0, 1) }),
 	"HardSigmoid": with("alpha", 0.2, "beta", 0.5, func(a, b, x float64) float64 {
@@ -186,6 +183,9 @@ func planDoubleClip(p *planner, n *graph.Node) error {
 }
 
 func init() {
+	for name, fn := range floatFunctions {
+		doubleUnaries[name] = plainly(fn)
+	}
 	for name := range doubleUnaries {
 		registerDoubles(operator{Settle: overFirst, Plan: planDoubleUnary}, 0, name)
 	}

@@ -14,7 +14,7 @@ func reducesPlainly(n *graph.Node) bool {
 	switch n.Inputs[0].Type.DType {
 	case tensor.Int64, tensor.Int32:
 		return n.Is("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")
-	case tensor.Float32:
+	case tensor.Float32, tensor.Float64:
 		return n.Is("ReduceProd")
 	}
 	return false
@@ -26,11 +26,13 @@ func planReducePlainly(p *planner, n *graph.Node) error {
 		return planReduceOf[int64](p, n)
 	case tensor.Int32:
 		return planReduceOf[int32](p, n)
+	case tensor.Float64:
+		return planReduceOf[float64](p, n)
 	}
 	return planReduceOf[float32](p, n)
 }
 
-func planReduceOf[T int32 | int64 | float32](p *planner, n *graph.Node) error {
+func planReduceOf[T int32 | int64 | float32 | float64](p *planner, n *graph.Node) error {
 	var join func(a, b T) T
 	switch n.Op.Name {
 	case "ReduceSum":

@@ -24,7 +24,7 @@ func constInt(v *graph.Value) (int64, bool) {
 func cumSumSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	switch x.Type.DType {
-	case tensor.Float32, tensor.Int32, tensor.Int64:
+	case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64:
 	default:
 		return nil, operators.NotFloat32(x)
 	}
@@ -40,6 +40,8 @@ func planCumSum(p *planner, n *graph.Node) error {
 	switch n.Inputs[0].Type.DType {
 	case tensor.Float32:
 		return cumSum[float32, float64](p, n)
+	case tensor.Float64:
+		return cumSum[float64, float64](p, n)
 	case tensor.Int32:
 		return cumSum[int32, int32](p, n)
 	}

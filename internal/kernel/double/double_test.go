@@ -207,6 +207,8 @@ var _ = Describe("rows", func() {
 				check()
 			}
 			Expect(k.Reduce(double.Sum, nil)).To(BeZero())
+			Expect(k.LogSumExp([]float64{math.Inf(-1)})).To(Equal(math.Inf(-1)))
+			Expect(k.LogSumExp([]float64{1, math.Inf(1)})).To(Equal(math.Inf(1)))
 			Expect(k.Reduce(double.Greatest, []float64{math.Inf(-1)})).To(Equal(math.Inf(-1)))
 		})
 	})
@@ -230,6 +232,7 @@ var _ = Describe("rows", func() {
 				near("softmax", func(i int) float64 { return math.Exp(x[i]) / total })
 				k.Softmax(d, x, true)
 				near("logarithm", func(i int) float64 { return x[i] - math.Log(total) })
+				Expect(k.LogSumExp(x)).To(BeNumerically("~", math.Log(total), 1e-13), "%v", target)
 				variance := 0.0
 				for _, v := range x {
 					variance += (v - mean) * (v - mean) / float64(n)

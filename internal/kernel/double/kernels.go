@@ -164,15 +164,30 @@ func (v Kernels) Softmax(dst, src []float64, logarithm bool) {
 		v.Scale(dst, dst, 1/v.Reduce(Sum, dst))
 		return
 	}
-	sum := 0.0
-	var part [64]float64
-	for i := 0; i < len(dst); i += len(part) {
-		x := dst[i:min(i+len(part), len(dst))]
-		v.Apply(Exp, part[:], x)
-		sum += v.Reduce(Sum, part[:len(x)])
-	}
-	off := [1]float64{math.Log(sum)}
+	off := [1]float64{math.Log(v.sumExp(dst, 0))}
 	v.Binary(Sub, VS, dst, dst, off[:])
+}
+
+// sumExp returns Σ e^(x - off).
+func (v Kernels) sumExp(x []float64, off float64) (sum float64) {
+	var part [64]float64
+	by := [1]float64{off}
+	for i := 0; i < len(x); i += len(part) {
+		e := part[:min(len(part), len(x)-i)]
+		v.Binary(Sub, VS, e, x[i:], by[:])
+		v.Apply(Exp, e, e)
+		sum += v.Reduce(Sum, e)
+	}
+	return sum
+}
+
+// LogSumExp returns ln Σ e^x of a row, the greatest element being taken off first: an infinite one, or NaN, is the result.
+func (v Kernels) LogSumExp(x []float64) float64 {
+	most := v.Reduce(Greatest, x)
+	if math.IsInf(most, 0) || most != most {
+		return most
+	}
+	return most + math.Log(v.sumExp(x, most))
 }
 
 // Norm writes (x - mean) / √(variance + eps) of a row, or x / √(mean of x² + eps) where rms is set, times gamma, plus beta, of
