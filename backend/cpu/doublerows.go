@@ -77,25 +77,20 @@ func planDoubleNorm(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// doubleReduction is how a row is reduced to one number, and how a row joins those that are reduced already, element by element.
+// doubleReduction is how a row is reduced to one number, and what is done with that, nil for nothing.
 type doubleReduction struct {
 	op    double.ReduceOp
-	each  func(k double.Kernels, d, s []float64) // what is done with elements before, nil for nothing
-	join  double.BinaryOp
-	after func(x float64, count int) float64 // nil for nothing
+	after func(x float64, count int) float64
 }
-
-func absolute(k double.Kernels, d, s []float64) { k.Apply(double.Abs, d, s) }
-func squared(k double.Kernels, d, s []float64)  { k.Binary(double.Mul, double.VV, d, s, s) }
 
 var doubleReductions = map[string]doubleReduction{
 	"ReduceSum":       {op: double.Sum},
 	"ReduceMean":      {op: double.Sum, after: func(x float64, count int) float64 { return x / float64(count) }},
-	"ReduceMax":       {op: double.Greatest, join: double.Max},
-	"ReduceMin":       {op: double.Least, join: double.Min},
-	"ReduceSumSquare": {op: double.Sum, each: squared},
-	"ReduceL1":        {op: double.Sum, each: absolute},
-	"ReduceL2":        {op: double.Sum, each: squared, after: func(x float64, _ int) float64 { return math.Sqrt(x) }},
+	"ReduceMax":       {op: double.Greatest},
+	"ReduceMin":       {op: double.Least},
+	"ReduceSumSquare": {op: double.SumSquares},
+	"ReduceL1":        {op: double.SumAbs},
+	"ReduceL2":        {op: double.SumSquares, after: func(x float64, _ int) float64 { return math.Sqrt(x) }},
 	"ReduceLogSum":    {op: double.Sum, after: func(x float64, _ int) float64 { return math.Log(x) }},
 }
 
@@ -165,17 +160,7 @@ func (p *planner) doubleReduce(r doubleReduction, l reducedPlace, dst place.Memo
 
 // row reduces a row.
 func (r *doubleReduction) row(k double.Kernels, s []float64) float64 {
-	var x float64
-	if r.each == nil {
-		x = k.Reduce(r.op, s)
-	} else {
-		var scratch [doubleScratch]float64
-		for i := 0; i < len(s); i += doubleScratch {
-			part := scratch[:min(doubleScratch, len(s)-i)]
-			r.each(k, part, s[i:i+len(part)])
-			x += k.Reduce(r.op, part)
-		}
-	}
+	x := k.Reduce(r.op, s)
 	if r.after != nil {
 		x = r.after(x, len(s))
 	}
@@ -185,17 +170,30 @@ func (r *doubleReduction) row(k double.Kernels, s []float64) float64 {
 // columns reduces count rows, ld apart, to one of at most doubleScratch elements.
 func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld int) {
 	var scratch [doubleScratch]float64
+	join := double.Add
+	switch r.op {
+	case double.Greatest:
+		join = double.Max
+	case double.Least:
+		join = double.Min
+	default:
+	}
 	for i := range count {
-		row := s[i*ld:][:len(d)]
-		if r.each != nil {
-			r.each(k, scratch[:len(d)], row)
-			row = scratch[:len(d)]
+		row, part := s[i*ld:][:len(d)], scratch[:len(d)]
+		switch r.op {
+		case double.SumSquares:
+			k.Binary(double.Mul, double.VV, part, row, row)
+			row = part
+		case double.SumAbs:
+			k.Apply(double.Abs, part, row)
+			row = part
+		default:
 		}
 		if i == 0 {
 			copy(d, row)
 			continue
 		}
-		k.Binary(r.join, double.VV, d, d, row)
+		k.Binary(join, double.VV, d, d, row)
 	}
 	if r.after == nil {
 		return

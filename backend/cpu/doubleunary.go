@@ -52,16 +52,31 @@ func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.
 // doubleScratch is how many numbers a function keeps on its stack.
 const doubleScratch = 128
 
-// inPieces runs a function on pieces of s, with scratch of their length.
-func inPieces(nanos float64, fn func(k double.Kernels, d, s, scratch []float64)) func(*graph.Node) doubleFunc {
-	return func(*graph.Node) doubleFunc {
-		return doubleFunc{nanos, func(k double.Kernels, d, s []float64) {
-			var scratch [doubleScratch]float64
-			for i := 0; i < len(s); i += doubleScratch {
-				to := min(i+doubleScratch, len(s))
-				fn(k, d[i:to], s[i:to], scratch[:to-i])
-			}
-		}}
+// swishDouble writes x · sigmoid(by·x) in pieces.
+func swishDouble(k double.Kernels, d, s []float64, by float64) {
+	var scratch [doubleScratch]float64
+	for i := 0; i < len(s); i += doubleScratch {
+		x := s[i:min(i+doubleScratch, len(s))]
+		t := scratch[:len(x)]
+		k.Scale(t, x, by)
+		k.Apply(double.Sigmoid, t, t)
+		k.Binary(double.Mul, double.VV, d[i:i+len(x)], x, t)
+	}
+}
+
+// geluDouble writes the approximation of Gelu by tanh in pieces.
+func geluDouble(k double.Kernels, d, s []float64) {
+	var scratch [doubleScratch]float64
+	for i := 0; i < len(s); i += doubleScratch {
+		x := s[i:min(i+doubleScratch, len(s))]
+		t, out := scratch[:len(x)], d[i:i+len(x)]
+		for j, v := range x {
+			t[j] = math.Sqrt(2/math.Pi) * (v + 0.044715*v*v*v)
+		}
+		k.Apply(double.Tanh, t, t)
+		for j, v := range x {
+			out[j] = 0.5 * v * (1 + t[j])
+		}
 	}
 }
 
@@ -83,17 +98,13 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	},
 	"Gelu": func(n *graph.Node) doubleFunc {
 		if n.Str("approximate", "none") == "tanh" {
-			return geluTanhDouble(n)
+			return doubleFunc{1.5, geluDouble}
 		}
 		return plainly(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(n)
 	},
 	"Swish": func(n *graph.Node) doubleFunc {
 		a := float64(n.Float("alpha", 1))
-		return inPieces(1.5, func(k double.Kernels, d, s, t []float64) {
-			k.Scale(t, s, a)
-			k.Apply(double.Sigmoid, t, t)
-			k.Binary(double.Mul, double.VV, d, s, t)
-		})(n)
+		return doubleFunc{1.5, func(k double.Kernels, d, s []float64) { swishDouble(k, d, s, a) }}
 	},
 	"Log": plainly(math.Log), "Erf": plainly(math.Erf), "Floor": plainly(math.Floor), "Ceil": plainly(math.Ceil), "Round": plainly(math.RoundToEven),
 	"Softplus":  plainly(softplus),
@@ -128,17 +139,6 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 		return g * a * math.Expm1(x)
 	}),
 }
-
-// geluTanhDouble is the approximation by tanh.
-var geluTanhDouble = inPieces(1.5, func(k double.Kernels, d, s, t []float64) {
-	for i, x := range s {
-		t[i] = math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x)
-	}
-	k.Apply(double.Tanh, t, t)
-	for i, x := range s {
-		d[i] = 0.5 * x * (1 + t[i])
-	}
-})
 
 func planDoubleUnary(p *planner, n *graph.Node) error {
 	fn, kernels := doubleUnaries[n.Op.Name](n), p.doubles()

@@ -198,6 +198,7 @@ var _ = Describe("rows", func() {
 				}
 				Expect(k.Reduce(double.Sum, x)).To(BeNumerically("~", sum, size*1e-15), "%v", target)
 				Expect(k.Reduce(double.SumSquares, x)).To(BeNumerically("~", squares, squares*1e-14), "%v", target)
+				Expect(k.Reduce(double.SumAbs, x)).To(BeNumerically("~", size, size*1e-15), "%v", target)
 				Expect(k.Reduce(double.Greatest, x)).To(Equal(slices.Max(x)), "%v", target)
 				Expect(k.Reduce(double.Least, x)).To(Equal(slices.Min(x)), "%v", target)
 				x[rng.IntN(n)] = math.NaN()

@@ -248,7 +248,7 @@ func unaries(f *asm.File, isa asm.ISA, suffix string) {
 var reductions = []struct {
 	name, instruction string
 	start             float64
-}{{"Sum", "VADDPD", 0}, {"SumSquares", "VADDPD", 0}, {"Greatest", "VMAXPD", math.Inf(-1)}, {"Least", "VMINPD", math.Inf(1)}}
+}{{"Sum", "VADDPD", 0}, {"SumSquares", "VADDPD", 0}, {"SumAbs", "VADDPD", 0}, {"Greatest", "VMAXPD", math.Inf(-1)}, {"Least", "VMINPD", math.Inf(1)}}
 
 // reduces writes the reductions, in four interleaved chains of vectors.
 func reduces(f *asm.File, isa asm.ISA, suffix string) {
@@ -281,6 +281,8 @@ func (c *ctx) reduction(name, instruction string, start float64) {
 		case name == "SumSquares":
 			c.I("VFMADD231PD %s, %s, %s", x, x, c.r(u))
 			return
+		case name == "SumAbs":
+			c.op("VANDPD", c.bits(1<<63-1), x, x)
 		case orders:
 			c.keepNaN(x, bad, t)
 			if tail {

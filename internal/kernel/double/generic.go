@@ -99,6 +99,10 @@ func genericReduce(op ReduceOp, src *float64, n int) float64 {
 		for i, x := range s {
 			sum[i&3] += x * x
 		}
+	case SumAbs:
+		for i, x := range s {
+			sum[i&3] += math.Abs(x)
+		}
 	case Greatest:
 		out := s[0]
 		for _, x := range s {

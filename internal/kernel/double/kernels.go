@@ -56,6 +56,7 @@ type ReduceOp uint8
 const (
 	Sum        ReduceOp = iota // Σ x
 	SumSquares                 // Σ x²
+	SumAbs                     // Σ |x|
 	Greatest                   // the greatest; NaN if one is; -Inf of none
 	Least                      // the least; NaN if one is; +Inf of none
 )
@@ -137,7 +138,7 @@ func (v Kernels) Reduce(op ReduceOp, x []float64) float64 {
 		out = math.Inf(-1)
 	case Least:
 		out = math.Inf(1)
-	case Sum, SumSquares:
+	case Sum, SumSquares, SumAbs:
 	}
 	for i := 0; i < len(x); i += blockElements {
 		part := reduce(v.set, op, at(x[i:], 1), min(blockElements, len(x)-i))

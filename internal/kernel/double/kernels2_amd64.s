@@ -1915,6 +1915,74 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumAbs2(src *float64, n int) (ret float64)
+TEXT ·sumAbs2(SB), NOSPLIT, $0-24
+	MOVQ src+0(FP), SI
+	MOVQ n+8(FP), CX
+	ANDQ $3, CX
+	SHLQ $3, CX
+	NEGQ CX
+	LEAQ tail<>+0(SB), DX
+	VMOVUPS 32(DX)(CX*1), Y15
+	VXORPS Y6, Y6, Y6
+	VBROADCASTSD k0000000000000000<>+0(SB), Y0
+	VBROADCASTSD k0000000000000000<>+0(SB), Y1
+	VBROADCASTSD k0000000000000000<>+0(SB), Y2
+	VBROADCASTSD k0000000000000000<>+0(SB), Y3
+	MOVQ n+8(FP), CX
+	SUBQ $16, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y0, Y0
+	VMOVUPS 32(SI), Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y1, Y1
+	VMOVUPS 64(SI), Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y2, Y2
+	VMOVUPS 96(SI), Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y3, Y3
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JGE loop1
+
+done2:
+	ADDQ $16, CX
+	SUBQ $4, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y0, Y0
+	ADDQ $32, SI
+	SUBQ $4, CX
+	JGE loop3
+
+done4:
+	ADDQ $4, CX
+	TESTQ CX, CX
+	JZ end
+	VMASKMOVPS 0(SI), Y15, Y4
+	VANDPD k7fffffffffffffff<>+0(SB), Y4, Y4
+	VADDPD Y4, Y0, Y0
+
+end:
+	VADDPD Y1, Y0, Y0
+	VADDPD Y3, Y2, Y2
+	VADDPD Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X5
+	VADDPD X5, X0, X0
+	VPERMILPD $1, X0, X5
+	VADDPD X5, X0, X0
+	VMOVSD X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func greatest2(src *float64, n int) (ret float64)
 TEXT ·greatest2(SB), NOSPLIT, $0-24
 	MOVQ src+0(FP), SI

@@ -137,6 +137,11 @@ func sum2(src *float64, n int) (ret float64)
 //go:noescape
 func sumSquares2(src *float64, n int) (ret float64)
 
+// sumAbs2 returns SumAbs of n elements.
+//
+//go:noescape
+func sumAbs2(src *float64, n int) (ret float64)
+
 // greatest2 returns Greatest of n elements.
 //
 //go:noescape
@@ -214,6 +219,8 @@ func callReduce2(op ReduceOp, src *float64, n int) float64 {
 		return sum2(src, n)
 	case SumSquares:
 		return sumSquares2(src, n)
+	case SumAbs:
+		return sumAbs2(src, n)
 	case Greatest:
 		return greatest2(src, n)
 	case Least:

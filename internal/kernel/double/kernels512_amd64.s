@@ -1872,6 +1872,77 @@ end:
 	VZEROUPPER
 	RET
 
+// func sumAbs512(src *float64, n int) (ret float64)
+TEXT ·sumAbs512(SB), NOSPLIT, $0-24
+	MOVQ src+0(FP), SI
+	MOVQ n+8(FP), CX
+	ANDQ $7, CX
+	ADDQ CX, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+	VPXORD Z6, Z6, Z6
+	VBROADCASTSD k0000000000000000<>+0(SB), Z0
+	VBROADCASTSD k0000000000000000<>+0(SB), Z1
+	VBROADCASTSD k0000000000000000<>+0(SB), Z2
+	VBROADCASTSD k0000000000000000<>+0(SB), Z3
+	MOVQ n+8(FP), CX
+	SUBQ $32, CX
+	JLT done2
+
+loop1:
+	VMOVUPS 0(SI), Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z0, Z0
+	VMOVUPS 64(SI), Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z1, Z1
+	VMOVUPS 128(SI), Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z2, Z2
+	VMOVUPS 192(SI), Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z3, Z3
+	ADDQ $256, SI
+	SUBQ $32, CX
+	JGE loop1
+
+done2:
+	ADDQ $32, CX
+	SUBQ $8, CX
+	JLT done4
+
+loop3:
+	VMOVUPS 0(SI), Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z0, Z0
+	ADDQ $64, SI
+	SUBQ $8, CX
+	JGE loop3
+
+done4:
+	ADDQ $8, CX
+	TESTQ CX, CX
+	JZ end
+	VMOVUPS.Z 0(SI), K1, Z4
+	VANDPD.BCST k7fffffffffffffff<>+0(SB), Z4, Z4
+	VADDPD Z4, Z0, Z0
+
+end:
+	VADDPD Z1, Z0, Z0
+	VADDPD Z3, Z2, Z2
+	VADDPD Z2, Z0, Z0
+	VEXTRACTF64X4 $1, Z0, Y5
+	VADDPD Y5, Y0, Y0
+	VEXTRACTF128 $1, Y0, X5
+	VADDPD X5, X0, X0
+	VPERMILPD $1, X0, X5
+	VADDPD X5, X0, X0
+	VMOVSD X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func greatest512(src *float64, n int) (ret float64)
 TEXT ·greatest512(SB), NOSPLIT, $0-24
 	MOVQ src+0(FP), SI

@@ -137,6 +137,11 @@ func sum512(src *float64, n int) (ret float64)
 //go:noescape
 func sumSquares512(src *float64, n int) (ret float64)
 
+// sumAbs512 returns SumAbs of n elements.
+//
+//go:noescape
+func sumAbs512(src *float64, n int) (ret float64)
+
 // greatest512 returns Greatest of n elements.
 //
 //go:noescape
@@ -214,6 +219,8 @@ func callReduce512(op ReduceOp, src *float64, n int) float64 {
 		return sum512(src, n)
 	case SumSquares:
 		return sumSquares512(src, n)
+	case SumAbs:
+		return sumAbs512(src, n)
 	case Greatest:
 		return greatest512(src, n)
 	case Least:
