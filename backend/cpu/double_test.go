@@ -200,6 +200,18 @@ var _ = Describe("float64", func() {
 			m.op("CumSum", x, m.data(tensor.Scalar(int64(a))), graph.IntAttr("exclusive", int64(m.between(0, 1))), graph.IntAttr("reverse", int64(m.between(0, 1)))))
 	}))
 
+	It("has the first elements, equal ones too", seeds(60, func(m *model) {
+		d := m.shape(m.between(1, 3), 1, 5)
+		a := m.r.IntN(len(d))
+		d[a] = m.between(1, 200)
+		x := operand(m, d...)
+		if m.chance(2) {
+			x = m.op("Round", x)
+		}
+		k := min(d[a], pick(m, 0, 1, m.between(1, 40), m.between(1, 200)))
+		m.sampleDouble(m.ops("TopK", 2, x, m.ints(int64(k)), axis(a), graph.IntAttr("largest", int64(m.r.IntN(2))))...)
+	}))
+
 	It("has softmax along any axis, of old operator sets too", seeds(40, func(m *model) {
 		if m.chance(3) {
 			m.version(11)

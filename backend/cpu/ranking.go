@@ -115,6 +115,9 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	case largest:
 		flip = math.MaxUint32
 	}
+	if wide && k <= few && 4*k <= len(r.keys) {
+		return r.insert(k, flip)
+	}
 	if wide {
 		for j := range r.order {
 			r.keys[j] ^= flip
@@ -136,6 +139,35 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 		r.order[j] = key & math.MaxUint32
 	}
 	return r.order[:k]
+}
+
+// few is the most elements that are found by insertion, where ranks are wide.
+const few = 32
+
+// insert finds the first k places one by one: each that comes before the last of those so far takes its place among them.
+func (r *rows) insert(k int, flip uint64) []uint64 {
+	if k == 0 {
+		return nil
+	}
+	first, last := r.order[:0:k], uint64(math.MaxUint64)
+	for j, rank := range r.keys {
+		key := rank ^ flip
+		r.keys[j] = key
+		if len(first) == k {
+			if key >= last {
+				continue
+			}
+			first = first[:k-1]
+		}
+		at := len(first)
+		first = first[:at+1]
+		for ; at > 0 && r.keys[first[at-1]] > key; at-- {
+			first[at] = first[at-1]
+		}
+		first[at] = uint64(j)
+		last = r.keys[first[len(first)-1]]
+	}
+	return first
 }
 
 // lowest puts the k lowest keys, of which no two are equal, to the front and sorts them.
