@@ -1,5 +1,5 @@
-// Package cpu is the embedded backend: float32 networks on the host's processor in pure Go and Go assembly, with AVX-512,
-// AVX2, NEON (of float32) and portable kernels chosen at run time.
+// Package cpu is the embedded backend: networks of float32, of integers of 8 bits and of float64 on the host's processor in pure Go and
+// Go assembly, with AVX-512, AVX2, NEON (of float32) and portable kernels chosen at run time.
 //
 // Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups, over three
 // axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a
@@ -16,7 +16,7 @@
 // and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
 // family of operators, and registers it: conv.go, winograd.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
-// on.
+// on. double.go says what is different for float64.
 // A new operator is a registration and a spec against package reference.
 //
 // The package imports backend and what is below it, and internal/kernel.

@@ -4,7 +4,8 @@ usage: quantise.py MODEL.onnx FORM FEEDS_DIR OUT.onnx
 
 FORM is dynamic (integers of 8 bits in products, activations quantised in each run); qdq, qdq-unsigned or qdq-channel (static,
 written as QuantizeLinear and DequantizeLinear around operators, with signed activations, unsigned ones, or a scale for each
-channel of weights); or qoperator (static, as QLinearConv and the like, with unsigned activations). FEEDS_DIR holds NAME.npy per input: what static forms are calibrated with, beside variations of it.
+channel of weights); or qoperator (static, as QLinearConv and the like, with unsigned activations); or float16: everything in half precision, behind casts of
+inputs and in front of casts of outputs. FEEDS_DIR holds NAME.npy per input: what static forms are calibrated with, beside variations of it.
 """
 
 import pathlib
@@ -33,6 +34,48 @@ class Reader(q.CalibrationDataReader):
     def get_next(self):
         return self.left.pop() if self.left else None
 
+
+def halve(graph, outer=True):
+    """Makes what is float32 in a graph, and in the graphs of its nodes, float16; inputs and outputs of the outer one keep their type."""
+    single, half = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+
+    def narrow(t):
+        if t.data_type == single:
+            t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(t).astype(np.float16), t.name))
+
+    for t in graph.initializer:
+        narrow(t)
+    del graph.value_info[:]
+    for n in graph.node:
+        for a in n.attribute:
+            if a.HasField("t"):
+                narrow(a.t)
+            if n.op_type == "Cast" and a.name == "to" and a.i == single:
+                a.i = half
+            if a.HasField("g"):
+                halve(a.g, False)
+    floats = [v for v in [*graph.input, *graph.output] if v.type.tensor_type.elem_type == single]
+    if not outer:
+        for v in floats:
+            v.type.tensor_type.elem_type = half
+        return
+    names = {v.name: v.name + "_half" for v in floats}
+    for n in graph.node:
+        n.input[:] = [names.get(i, i) for i in n.input]
+        n.output[:] = [names.get(o, o) for o in n.output]
+    inputs = {v.name for v in graph.input}
+    for name, inner in names.items():
+        if name in inputs:
+            graph.node.insert(0, onnx.helper.make_node("Cast", [name], [inner], to=half))
+        else:
+            graph.node.append(onnx.helper.make_node("Cast", [inner], [name], to=single))
+
+
+if form == "float16":
+    model = onnx.load(path)
+    halve(model.graph)
+    onnx.save(model, out)
+    sys.exit(0)
 
 with tempfile.TemporaryDirectory() as scratch:
     whole, prepared = str(pathlib.Path(scratch) / "whole.onnx"), str(pathlib.Path(scratch) / "prepared.onnx")
