@@ -37,8 +37,20 @@ func loaded(symbol, params []byte) error {
 	return graph.Verify(m.Graph)
 }
 
+// regions is a symbol of what looks at places in images, and of an LSTM on integers.
+const regions = `{"nodes":[{"op":"null","name":"x","attrs":{"__shape__":"(2,18,7,8)"},"inputs":[]},{"op":"null","name":"r","attrs":{"__shape__":"(4,5)"},"inputs":[]},
+{"op":"null","name":"t","attrs":{"__shape__":"(4,2,3,3)"},"inputs":[]},{"op":"null","name":"a","attrs":{"__shape__":"(4,6)"},"inputs":[]},
+{"op":"_contrib_PSROIPooling","name":"p","attrs":{"spatial_scale":"0.5","output_dim":"2","pooled_size":"3"},"inputs":[[0,0,0],[1,0,0]]},
+{"op":"_contrib_DeformablePSROIPooling","name":"d","attrs":{"spatial_scale":"0.5","output_dim":"2","pooled_size":"3","group_size":"3","part_size":"3","sample_per_part":"2","trans_std":"0.1"},"inputs":[[0,0,0],[1,0,0],[2,0,0]]},
+{"op":"_contrib_RROIAlign","name":"o","attrs":{"spatial_scale":"0.5","pooled_size":"(2, 3)","sampling_ratio":"-1"},"inputs":[[0,0,0],[3,0,0]]},
+{"op":"null","name":"s","attrs":{"__shape__":"(3,2,4)"},"inputs":[]},{"op":"_contrib_quantize_asym","name":"q","inputs":[[7,0,0]]},
+{"op":"null","name":"v","attrs":{"__shape__":"(160,)"},"inputs":[]},{"op":"null","name":"h","attrs":{"__shape__":"(1,2,4)"},"inputs":[]},
+{"op":"_contrib_quantized_rnn","name":"l","attrs":{"mode":"lstm","num_layers":"1","state_size":"4","quantized":"true"},"inputs":[[8,0,0],[9,0,0],[10,0,0],[10,0,0],[8,1,0],[8,2,0]]}],
+"heads":[[4,0,0],[5,0,0],[6,0,0],[11,0,0]],"attrs":{"mxnet_version":["int",10901]}}`
+
 func FuzzParseSymbol(f *testing.F) {
 	f.Add([]byte(mxnettest.Perceptron))
+	f.Add([]byte(regions))
 	f.Add(one("Reshape", `"shape":"(-3, 0, -4, 2, -1)","__shape__":"(2,3)"`, 800))
 	f.Add([]byte(`{"nodes":[{"op":"null","name":"x","attrs":{"__shape__":"(2,3)"},"inputs":[]},{"op":"_foreach","name":"f","attrs":{"in_data_locs":"[0]","in_state_locs":"[]","remain_locs":"[]","num_args":"2","num_out_data":"1","num_outputs":"1"},"inputs":[[0,0]],"subgraphs":[{"nodes":[{"op":"null","name":"d","inputs":[]},{"op":"exp","name":"e","inputs":[[0,0]]}],"heads":[[1,0]]}]}],"heads":[[1,0]]}`))
 	params := mxnettest.PerceptronParams()
@@ -97,10 +109,11 @@ func mutated(b []byte, r *rand.Rand) []byte {
 	return out
 }
 
-// corpus returns symbols and parameters to be mutated: the smallest model, and those of MXNet beside the repository, where they are.
-// What stands at one place in both belongs together.
+// corpus returns symbols and parameters to be mutated: two small ones, and those of MXNet beside the repository, where they are. What
+// stands at one place in both belongs together.
 func corpus() (symbols, params [][]byte) {
-	symbols, params = [][]byte{[]byte(mxnettest.Perceptron)}, [][]byte{mxnettest.PerceptronParams()}
+	symbols = [][]byte{[]byte(mxnettest.Perceptron), []byte(regions)}
+	params = [][]byte{mxnettest.PerceptronParams(), mxnettest.PerceptronParams()} // of which regions needs none
 	dir, err := zootest.Shared("mxnet-models")
 	if err != nil {
 		return symbols, params
@@ -150,6 +163,14 @@ func mutations(n int, seed uint64) {
 }
 
 var _ = Describe("mutated files", func() {
+	It("are mutated from sound ones", func() {
+		symbols, params := corpus()
+		for i, s := range symbols {
+			m, err := mxnet.Parse(context.Background(), s, params[i], nil)
+			Expect(err).NotTo(HaveOccurred(), "symbol %d", i)
+			Expect(m.Graph.Outputs).NotTo(BeEmpty())
+		}
+	})
 	It("give typed errors and sound graphs, in bounded memory", func() { mutations(3000, 1) })
 	It("do so 20,000 times, and every bad file does", Label("slow"), func() {
 		if !strings.Contains(GinkgoLabelFilter(), "slow") {

@@ -52,7 +52,7 @@ func (r *roi) grid(o *op) (dim, pooled, group int) {
 	if group == 0 {
 		group = pooled
 	}
-	o.require(dim > 0 && pooled > 0 && group > 0 && pooled <= 1<<10 && group <= 1<<10 && dim <= 1<<20, "%d channels on a grid of %d in groups of %d", dim, pooled, group)
+	o.require(dim > 0 && pooled > 0 && group > 0 && pooled <= 1<<8 && group <= 1<<8 && dim <= 1<<20, "%d channels on a grid of %d in groups of %d", dim, pooled, group)
 	o.require(o.static(r.x, 1) == dim*group*group, "%d channels for %d on a grid of %d", o.static(r.x, 1), dim, group)
 	return dim, pooled, group
 }
@@ -180,7 +180,7 @@ func deformablePooling(o *op) []*graph.Value {
 	if part == 0 {
 		part = pooled
 	}
-	o.require(samples > 0 && samples <= 1<<8 && part > 0 && part <= 1<<10, "%d samples of parts of %d", samples, part)
+	o.require(samples > 0 && samples <= 1<<6 && part > 0 && part <= 1<<8, "%d samples of parts of %d", samples, part)
 	std := o.number("trans_std", 0)
 	classes := 1
 	var offsets *graph.Value // [R, classes, 2, pooled, pooled]
@@ -251,9 +251,9 @@ func rotatedAlign(o *op) *graph.Value {
 	o.inputs(2, 2)
 	r := o.rois(6)
 	pooled := o.tuple("pooled_size", 2, 0, 1)
-	o.require(pooled[0] > 0 && pooled[0] <= 1<<10 && pooled[1] <= 1<<10, "pooled_size is missing or too large")
+	o.require(pooled[0] > 0 && pooled[0] <= 1<<8 && pooled[1] <= 1<<8, "pooled_size is missing or too large")
 	scale, ratio := o.requiredNumber("spatial_scale"), o.integer("sampling_ratio", -1)
-	o.require(ratio <= 1<<8, "%d samples", ratio)
+	o.require(ratio <= 1<<6, "%d samples", ratio)
 	const rank = 5 // region, row and column of the grid, y and x of the sample
 	table := o.reshape(o.transpose(r.x, 0, 2, 3, 1), rest, fixed(o.static(r.x, 1)))
 	var from, inside, counts [2]*graph.Value // places from the center, along x and y of the region

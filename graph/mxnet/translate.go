@@ -210,7 +210,7 @@ var outputNames = map[string][]string{
 	"GroupNorm":                       {"output", "mean", "std"},
 	"moments":                         {"mean", "var"},
 	"_contrib_quantize_asym":          {"output", "scale", "shift"},
-	"_contrib_quantized_rnn":          {"output", "state_output", "statecell_ouput"},
+	"_contrib_quantized_rnn":          {"output", "state_output", "statecell_ouput"}, //nolint:misspell // as MXNet writes it
 	"_contrib_DeformablePSROIPooling": {"output", "top_count"},
 	"_npi_std":                        {"std", "mean"},
 	"_npi_var":                        {"var", "mean"},
