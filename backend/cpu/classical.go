@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -37,29 +39,47 @@ func rowSignatures[T any](make func(n *graph.Node) (T, *property.Reason)) func(n
 // numberRows are the rows [N, C] of an operand; [C] counts as [1, C].
 type numberRows struct {
 	rows, columns int
+	together      int // how many are handed out at once, at most
 	src           place.Memory
 	from          tensor.DType
 	wide          scratch // rows as float64
+	kernels       pairwise.Kernels
 }
 
-func newNumberRows(p *planner, x *graph.Value) *numberRows {
+const (
+	// rowsTogether is how many rows are computed side by side, at most.
+	rowsTogether = 64
+	// numbersTogether is how many numbers of work those rows may take that stay in the second cache.
+	numbersTogether = 1 << 16
+)
+
+// newNumberRows returns the rows of x, of which each takes that many numbers of work besides.
+func newNumberRows(p *planner, x *graph.Value, work int) *numberRows {
 	d := p.Dims[x.ID]
-	r := &numberRows{rows: 1, columns: d[len(d)-1], src: p.In(x), from: x.Type.DType}
+	r := &numberRows{rows: 1, columns: d[len(d)-1], src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target)}
 	if len(d) > 1 {
 		r.rows = d[0]
 	}
-	r.wide = p.scratch(min(r.rows, rowsTogether) * r.columns * 8)
+	r.together = min(max(numbersTogether/(r.columns+work+1), 1), rowsTogether, r.rows)
+	if r.together > pairwise.Lanes {
+		r.together -= r.together % pairwise.Lanes
+	}
+	r.wide = p.scratch(r.together * r.columns * 8)
 	return r
 }
 
 // each emits a step that hands rows to body, some at a time, in memory that is the worker's: x holds rows [lo, lo+n). nanos is what a
 // row takes, about.
 func (r *numberRows) each(p *planner, nanos float64, writes []place.Memory, body func(st *state, worker int, x []float64, lo, n int)) {
-	p.emit(step{chunks: r.rows, grain: grainFor(nanos + float64(r.columns)), body: func(st *state, worker, lo, hi int) {
-		for ; lo < hi; lo += rowsTogether {
-			n := min(rowsTogether, hi-lo)
+	p.emit(step{chunks: r.rows, grain: grainFor(nanos + float64(r.columns)/4), body: func(st *state, worker, lo, hi int) {
+		for ; lo < hi; lo += r.together {
+			n := min(r.together, hi-lo)
 			x := r.wide.doubles(st, worker)[:n*r.columns]
-			fromElements(st, x, r.src, r.from, lo*r.columns)
+			if r.from == tensor.Float32 {
+				r.kernels.Widen(x, of[float32](st, r.src)[lo*r.columns:][:len(x)])
+			} else {
+				fromElements(st, x, r.src, r.from, lo*r.columns)
+			}
 			body(st, worker, x, lo, n)
 		}
 	}}, []place.Memory{r.src}, append(writes, r.wide.at))
@@ -85,7 +105,7 @@ func fromElements[T float32 | float64](st *state, x []T, src place.Memory, from 
 }
 
 // put stores numbers as elements of a type, from element i on.
-func put(st *state, dst place.Memory, to tensor.DType, i int, v []float64) {
+func put(k pairwise.Kernels, st *state, dst place.Memory, to tensor.DType, i int, v []float64) {
 	switch to {
 	case tensor.Float64:
 		copy(of[float64](st, dst)[i:], v)
@@ -94,7 +114,7 @@ func put(st *state, dst place.Memory, to tensor.DType, i int, v []float64) {
 	case tensor.Int32:
 		convertRow(of[int32](st, dst)[i:][:len(v)], v)
 	default:
-		convertRow(of[float32](st, dst)[i:][:len(v)], v)
+		k.Narrow(of[float32](st, dst)[i:][:len(v)], v)
 	}
 }
 
@@ -124,13 +144,13 @@ func mapped(p *planner, n *graph.Node, r *numberRows, nanos float64, fn func(row
 		for i := range count {
 			fn(x[i*r.columns:][:r.columns])
 		}
-		put(st, y, to, lo*r.columns, x)
+		put(r.kernels, st, y, to, lo*r.columns, x)
 	})
 	return nil
 }
 
 func planScaler(p *planner, n *graph.Node) error {
-	r := newNumberRows(p, n.Inputs[0])
+	r := newNumberRows(p, n.Inputs[0], 0)
 	offset, err := perColumn(n, "offset", r.columns, 0)
 	if err != nil {
 		return err
@@ -139,11 +159,31 @@ func planScaler(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	if x, y := n.Inputs[0].Type.DType, n.Outputs[0].Type.DType; x == tensor.Float32 && y == x {
+		standardize(p, n, r, offset, scale)
+		return nil
+	}
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		for i := range row {
 			row[i] = (row[i] - offset[i]) * scale[i]
 		}
 	})
+}
+
+// standardize emits a Scaler of float32. Its lists are repeated for as many rows as a kernel is worth calling for.
+func standardize(p *planner, n *graph.Node, r *numberRows, offset, scale []float64) {
+	const worth = 512 // numbers
+	together := min(max(worth/max(r.columns, 1), 1), r.rows)
+	offset, scale = slices.Repeat(offset, together), slices.Repeat(scale, together)
+	y := p.Out(n.Outputs[0])
+	p.emit(step{chunks: ceilDiv(r.rows, together), grain: grainFor(float64(len(scale)) / 4), body: func(st *state, _, lo, hi int) {
+		dst, src := of[float32](st, y), of[float32](st, r.src)
+		end := min(hi*together, r.rows) * r.columns
+		for i := lo * len(scale); i < end; i += len(scale) {
+			n := min(len(scale), end-i)
+			r.kernels.Standardize(dst[i:][:n], src[i:][:n], offset, scale)
+		}
+	}}, []place.Memory{r.src}, []place.Memory{y})
 }
 
 // norms are what Normalizer divides a row by; see package reference.
@@ -184,7 +224,7 @@ func planNormalizer(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	r := newNumberRows(p, n.Inputs[0])
+	r := newNumberRows(p, n.Inputs[0], 0)
 	return mapped(p, n, r, 3*float64(r.columns), func(row []float64) {
 		s := norm(row)
 		if s == 0 {
@@ -197,7 +237,7 @@ func planNormalizer(p *planner, n *graph.Node) error {
 }
 
 func planBinarizer(p *planner, n *graph.Node) error {
-	r, threshold := newNumberRows(p, n.Inputs[0]), float64(n.Float("threshold", 0))
+	r, threshold := newNumberRows(p, n.Inputs[0], 0), float64(n.Float("threshold", 0))
 	return mapped(p, n, r, float64(r.columns), func(row []float64) {
 		for i, x := range row {
 			row[i] = 0
@@ -224,7 +264,7 @@ func imputed(n *graph.Node) (struct{}, *property.Reason) {
 }
 
 func planImputer(p *planner, n *graph.Node) error {
-	r := newNumberRows(p, n.Inputs[0])
+	r := newNumberRows(p, n.Inputs[0], 0)
 	if r.from == tensor.Int64 {
 		return imputeIntegers(p, n, r)
 	}

@@ -2,11 +2,11 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/forest"
+	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -20,8 +20,8 @@ type voting struct {
 	targets   int
 	aggregate forest.Aggregate
 	base      []float64
-	post      func(row []float64) // nil for nothing
-	labels    []int64             // of a classifier, nil for the classes' numbers
+	post      transform
+	labels    []int64 // of a classifier, nil for the classes' numbers
 	classify  bool
 	// Of two classes where all votes are for the first, its score alone decides: see package reference.
 	single, positive, mirrored bool
@@ -120,8 +120,6 @@ func planForest(p *planner, n *graph.Node) error {
 }
 
 const (
-	// rowsTogether is how many rows walk a tree before the next one: nodes stay in the nearest cache, as rows of some features do.
-	rowsTogether = 64
 	// treesTogether is how many trees a thread walks where there are too few rows to share out.
 	treesTogether = 128
 	// visitNanos is what a node of a tree costs that comes from the second cache, four walks being under way.
@@ -140,7 +138,7 @@ func planTrees[T float32 | float64](p *planner, n *graph.Node, e *ensemble, t *f
 	if columns < t.Features() {
 		return property.Because(property.ShapeReason, "feature %d of %d", t.Features()-1, columns)
 	}
-	r := forestRows[T]{t: t, e: e, columns: columns, src: p.In(x), from: x.Type.DType, wide: place.Nowhere, labels: place.Nowhere}
+	r := forestRows[T]{t: t, e: e, columns: columns, src: p.In(x), from: x.Type.DType, kernels: pairwise.For(p.target), wide: place.Nowhere, labels: place.Nowhere}
 	if !sameType[T](r.from) {
 		r.wide = p.Temp(rows * columns * 8)
 	}
@@ -184,6 +182,7 @@ type forestRows[T float32 | float64] struct {
 	src, wide, labels, dst place.Memory
 	sums, scores           place.Memory // of the trees; of the classes where these are others
 	from, to               tensor.DType
+	kernels                pairwise.Kernels
 }
 
 func sameType[T float32 | float64](dt tensor.DType) bool {
@@ -256,15 +255,9 @@ func (r *forestRows[T]) finish(st *state, sums []float64, lo, n int) {
 		if v.classify {
 			of[int64](st, r.labels)[lo+i] = v.pick(row)
 		}
-		if v.post != nil {
-			v.post(row)
-		}
 	}
-	if r.to == tensor.Float64 {
-		copy(of[float64](st, r.dst)[lo*targets:], scores)
-		return
-	}
-	convertRow(of[float32](st, r.dst)[lo*targets:][:len(scores)], scores)
+	v.post.on(r.kernels, scores, targets)
+	put(r.kernels, st, r.dst, r.to, lo*targets, scores)
 }
 
 // pick returns the label of the class that wins, and completes the scores where one class has all votes.
@@ -296,46 +289,6 @@ func (v *voting) pick(row []float64) int64 {
 		return v.labels[best]
 	}
 	return int64(best)
-}
-
-// postTransforms are the functions of domain ai.onnx.ml on the scores of a row.
-var postTransforms = map[string]func(row []float64){
-	"NONE": nil,
-	"SOFTMAX": func(row []float64) {
-		expRow(row, func(float64) bool { return true })
-	},
-	"SOFTMAX_ZERO": func(row []float64) { // scores of exactly zero stay zero
-		expRow(row, func(x float64) bool { return x != 0 })
-	},
-	"LOGISTIC": func(row []float64) {
-		for i, x := range row {
-			row[i] = 1 / (1 + math.Exp(-x))
-		}
-	},
-	"PROBIT": func(row []float64) {
-		for i, x := range row {
-			row[i] = math.Sqrt2 * math.Erfinv(2*x-1)
-		}
-	},
-}
-
-// expRow takes the softmax over the elements that count.
-func expRow(row []float64, counts func(x float64) bool) {
-	m, s := math.Inf(-1), 0.0
-	for _, x := range row {
-		m = math.Max(m, x)
-	}
-	for i, x := range row {
-		if counts(x) {
-			row[i] = math.Exp(x - m)
-			s += row[i]
-		}
-	}
-	for i := range row {
-		if s > 0 {
-			row[i] /= s
-		}
-	}
 }
 
 func init() {

@@ -1,19 +1,18 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// linear are the coefficients of a linear model, [targets, columns].
+// linear are the coefficients of a linear model: a vector for each target.
 type linear struct {
 	targets int
-	weights []float64
+	weights *pairwise.Panels
 	bias    []float64 // one for each target
-	post    func(row []float64)
+	post    transform
 	mode    string  // the name of post
 	labels  []int64 // of a classifier, nil for the classes' numbers
 	classes int     // of a classifier: one score may stand for two of them
@@ -26,7 +25,8 @@ func doubles(list []float32) []float64 {
 }
 
 func newLinear(n *graph.Node) (*linear, *property.Reason) {
-	l := &linear{targets: 1, weights: doubles(n.Floats("coefficients")), bias: doubles(n.Floats("intercepts")), mode: n.Str("post_transform", "NONE")}
+	weights := doubles(n.Floats("coefficients"))
+	l := &linear{targets: 1, bias: doubles(n.Floats("intercepts")), mode: n.Str("post_transform", "NONE")}
 	var ok bool
 	if l.post, ok = postTransforms[l.mode]; !ok {
 		return nil, property.Because(property.Attribute, "post_transform %q", l.mode)
@@ -52,98 +52,114 @@ func newLinear(n *graph.Node) (*linear, *property.Reason) {
 	if len(l.bias) == 0 && n.Attrs.Lookup("intercepts") == nil {
 		l.bias = make([]float64, l.targets)
 	}
-	if len(l.bias) != l.targets || len(l.weights)%l.targets != 0 {
-		return nil, property.Because(property.Attribute, "%d coefficients, %d intercepts for %d targets", len(l.weights), len(l.bias), l.targets)
+	if len(l.bias) != l.targets || len(weights)%l.targets != 0 {
+		return nil, property.Because(property.Attribute, "%d coefficients, %d intercepts for %d targets", len(weights), len(l.bias), l.targets)
 	}
+	l.weights = pairwise.Pack(weights, l.targets, len(weights)/l.targets)
 	return l, nil
 }
 
-// plan emits the step of a model that stores rows of width numbers; finish makes one of the scores of row i, which it may overwrite.
-func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memory, finish func(st *state, i int, scores, out []float64)) error {
-	r := newNumberRows(p, n.Inputs[0])
-	if l.targets*r.columns != len(l.weights) {
-		return property.Because(property.ShapeReason, "%d coefficients for %d targets of %d columns", len(l.weights), l.targets, r.columns)
+// linearOf returns the model of a node, which is read once.
+func linearOf(p *planner, n *graph.Node) (*linear, error) {
+	return keep(p.e, n, func() (*linear, error) {
+		l, why := newLinear(n)
+		if why != nil {
+			return nil, why
+		}
+		return l, nil
+	})
+}
+
+// plan emits the step of a model that stores rows of width numbers; finish makes those of the scores [n, targets] of rows from lo on, which
+// it may overwrite: both lie at the beginning of out.
+func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memory, finish func(k pairwise.Kernels, st *state, lo, n int, out []float64)) error {
+	padded := pairwise.Width(l.targets)
+	r := newNumberRows(p, n.Inputs[0], padded+max(l.targets, width))
+	if r.columns != l.weights.Length {
+		return property.Because(property.ShapeReason, "%d coefficients for %d targets of %d columns", l.targets*l.weights.Length, l.targets, r.columns)
 	}
 	last := n.Outputs[len(n.Outputs)-1]
-	y, work := p.Out(last), p.scratch((l.targets+width)*8)
-	r.each(p, float64(len(l.weights)), append(writes, y, work.at), func(st *state, worker int, x []float64, lo, count int) {
+	y, work := p.Out(last), p.scratch(r.together*(padded+max(l.targets, width))*8)
+	r.each(p, float64(padded*r.columns)/8, append(writes, y, work.at), func(st *state, worker int, x []float64, lo, count int) {
 		buffer := work.doubles(st, worker)
-		scores, out := buffer[:l.targets], buffer[l.targets:][:width]
-		for i := range count {
-			row := x[i*r.columns:][:r.columns]
-			for t := range scores {
-				scores[t] = l.bias[t] + dot(row, l.weights[t*r.columns:])
-			}
-			finish(st, lo+i, scores, out)
-			put(st, y, last.Type.DType, (lo+i)*width, out)
-		}
+		scores, out := buffer[:count*padded], buffer[count*padded:][:count*max(l.targets, width)]
+		r.kernels.Products(scores, padded, x, r.columns, count, l.weights, 0, r.columns)
+		l.addBias(out, scores, count, padded)
+		finish(r.kernels, st, lo, count, out)
+		put(r.kernels, st, y, last.Type.DType, lo*width, out[:count*width])
 	})
 	return nil
 }
 
-// dot returns the product of two vectors, of which the second one may be longer: four sums, added up at the end.
-func dot(a, b []float64) float64 {
-	var s0, s1, s2, s3 float64
-	b = b[:len(a)]
-	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
+// addBias writes products that are rows of padded numbers as rows of one for each target, with the bias.
+func (l *linear) addBias(out, products []float64, rows, padded int) {
+	if l.targets == 1 {
+		b := l.bias[0]
+		for i := range rows {
+			out[i] = products[i*padded] + b
+		}
+		return
 	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * b[i]
+	for i := range rows {
+		from, to := products[i*padded:][:len(l.bias)], out[i*len(l.bias):][:len(l.bias)]
+		for t, b := range l.bias {
+			to[t] = from[t] + b
+		}
 	}
-	return s0 + s1 + (s2 + s3)
 }
 
 func planLinearRegressor(p *planner, n *graph.Node) error {
-	l, why := newLinear(n)
-	if why != nil {
-		return why
+	l, err := linearOf(p, n)
+	if err != nil {
+		return err
 	}
-	return l.plan(p, n, l.targets, nil, func(_ *state, _ int, scores, out []float64) {
-		copy(out, scores)
-		l.transform(out)
+	return l.plan(p, n, l.targets, nil, func(k pairwise.Kernels, _ *state, _, _ int, out []float64) {
+		l.post.on(k, out, l.targets)
 	})
-}
-
-func (l *linear) transform(row []float64) {
-	if l.post != nil {
-		l.post(row)
-	}
 }
 
 // planLinearClassifier emits scores and labels; one score for two classes is that of the second, positive for it.
 func planLinearClassifier(p *planner, n *graph.Node) error {
-	l, why := newLinear(n)
-	if why != nil {
-		return why
+	l, err := linearOf(p, n)
+	if err != nil {
+		return err
 	}
 	labels := p.Out(n.Outputs[0])
-	return l.plan(p, n, l.classes, []place.Memory{labels}, func(st *state, i int, scores, out []float64) {
-		best := 0
+	return l.plan(p, n, l.classes, []place.Memory{labels}, func(k pairwise.Kernels, st *state, lo, n int, out []float64) {
+		won := of[int64](st, labels)[lo:][:n]
 		if l.classes == l.targets {
-			best = largest(scores)
-			copy(out, scores)
-			l.transform(out)
-		} else {
-			s := scores[0]
+			for i := range won {
+				won[i] = labelOf(l.labels, largest(out[i*l.classes:][:l.classes]))
+			}
+			l.post.on(k, out, l.classes)
+			return
+		}
+		for i, s := range out[:n] {
+			best := 0
 			if s > 0 {
 				best = 1
 			}
-			out[0], out[1] = -s, s
-			if l.mode == "LOGISTIC" {
-				p := 1 / (1 + math.Exp(-s))
-				out[0], out[1] = 1-p, p
-			} else {
-				l.transform(out)
-			}
+			won[i] = labelOf(l.labels, best)
 		}
-		of[int64](st, labels)[i] = labelOf(l.labels, best)
+		l.pairs(k, out, n)
 	})
+}
+
+// pairs makes two scores of each of the first n, from the last on: what stands in front is not overwritten.
+func (l *linear) pairs(k pairwise.Kernels, out []float64, n int) {
+	if l.mode != "LOGISTIC" {
+		for i := n - 1; i >= 0; i-- {
+			s := out[i]
+			out[2*i], out[2*i+1] = -s, s
+		}
+		l.post.on(k, out, 2)
+		return
+	}
+	l.post.on(k, out[:n], 1)
+	for i := n - 1; i >= 0; i-- {
+		p := out[i]
+		out[2*i], out[2*i+1] = 1-p, p
+	}
 }
 
 // largest returns the first place of the largest number.

@@ -69,6 +69,16 @@ func taken(b backend.Backend, op string) bool {
 var _ = Describe("random operators, and chains of them", func() {
 	It("agree with the reference kernels", func() { checkRandom(0, 4, 200) })
 
+	It("of classical models agree with the reference kernels", func() {
+		for _, op := range backendtest.RandomOperators() {
+			for seed := uint64(100); strings.HasPrefix(op, "ai.onnx.ml:") && seed < 150; seed++ {
+				if c, err := backendtest.RandomOperator(op, seed); err == nil {
+					checkCase(c)
+				}
+			}
+		}
+	})
+
 	It("agree with the reference kernels: thousands", Label("slow"), func() {
 		if !strings.Contains(GinkgoLabelFilter(), "slow") {
 			Skip("takes minutes: -ginkgo.label-filter=slow")

@@ -5,18 +5,20 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/coupling"
+	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
 // machine is a support vector machine: vectors [n, features] and a function of two vectors. Without vectors it is linear.
 type machine struct {
-	vectors             []float64
+	vectors             *pairwise.Panels // nil without any
 	n                   int
 	kind                string
 	gamma, coef0, power float64
-	coef, rho           []float64
-	post                func(row []float64)
+	coef                *pairwise.Panels // products with it are scores, or of a classifier what the vectors of a class add to them
+	rho                 []float64
+	post                transform
 
 	oneClass       bool // of a regressor
 	classes, width int  // of a classifier, and how many numbers it gives
@@ -26,7 +28,8 @@ type machine struct {
 }
 
 func newMachine(n *graph.Node) (*machine, *property.Reason) {
-	m := &machine{vectors: doubles(n.Floats("support_vectors")), kind: n.Str("kernel_type", "LINEAR"), coef: doubles(n.Floats("coefficients")), rho: doubles(n.Floats("rho"))}
+	vectors, coef := doubles(n.Floats("support_vectors")), doubles(n.Floats("coefficients"))
+	m := &machine{kind: n.Str("kernel_type", "LINEAR"), rho: doubles(n.Floats("rho"))}
 	if k := n.Floats("kernel_params"); len(k) >= 3 {
 		m.gamma, m.coef0, m.power = float64(k[0]), float64(k[1]), float64(k[2])
 	}
@@ -44,19 +47,24 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 		if len(m.rho) == 0 {
 			m.rho = []float64{0}
 		}
-		ok = m.n == 0 || m.n > 0 && len(m.coef) == m.n
+		ok = m.n == 0 || m.n > 0 && len(coef) == m.n
 	} else {
-		ok = m.classifies(n)
+		ok = m.classifies(n, len(coef))
 	}
-	if !ok || m.n > maxTargets || m.n > 0 && len(m.vectors)%m.n != 0 {
+	if !ok || m.n > maxTargets || m.n > 0 && len(vectors)%m.n != 0 || m.n == 0 && len(coef)%max(m.classes, 1) != 0 {
 		return nil, property.Because(property.Attribute, "%d coefficients, %d rho and %d numbers of vectors do not make a support vector machine",
-			len(m.coef), len(m.rho), len(m.vectors))
+			len(coef), len(m.rho), len(vectors))
+	}
+	if m.n == 0 {
+		m.coef = pairwise.Pack(coef, max(m.classes, 1), len(coef)/max(m.classes, 1))
+	} else {
+		m.coef, m.vectors = pairwise.Pack(coef, len(coef)/m.n, m.n), pairwise.Pack(vectors, m.n, len(vectors)/m.n)
 	}
 	return m, nil
 }
 
 // classifies reads what classifiers have, and reports whether it fits together.
-func (m *machine) classifies(n *graph.Node) bool {
+func (m *machine) classifies(n *graph.Node, coef int) bool {
 	m.labels, _ = n.Ints("classlabels_ints")
 	m.classes = max(len(m.labels), 1)
 	per, _ := n.Ints("vectors_per_class")
@@ -79,142 +87,208 @@ func (m *machine) classifies(n *graph.Node) bool {
 	case m.classes == 2:
 		m.width = 2
 	}
-	return m.classes < 1<<12 && len(m.per) == m.classes && len(m.coef) == (m.classes-1)*m.n && len(m.rho) == pairs &&
+	return m.classes < 1<<12 && len(m.per) == m.classes && coef == (m.classes-1)*m.n && len(m.rho) == pairs &&
 		len(m.a) == len(m.b) && (len(m.a) == 0 || len(m.a) == pairs)
 }
 
-// kernels sets out to the function of a row and every vector.
-func (m *machine) kernels(out, row []float64) {
-	for i := range out {
-		v := m.vectors[i*len(row):][:len(row)]
-		switch m.kind {
-		case "RBF":
-			out[i] = math.Exp(-m.gamma * squares(row, v))
-		case "POLY":
-			out[i] = math.Pow(m.gamma*dot(row, v)+m.coef0, m.power)
-		case "SIGMOID":
-			out[i] = math.Tanh(m.gamma*dot(row, v) + m.coef0)
-		default:
-			out[i] = dot(row, v)
-		}
+// kernelsOf sets out to the function of each row and every vector, for rows of out that are Width(m.n) apart.
+func (m *machine) kernelsOf(k pairwise.Kernels, out, x []float64, rows int) {
+	ld, columns := pairwise.Width(m.n), m.vectors.Length
+	if m.kind == "RBF" {
+		k.Distances(out, ld, x, columns, rows, m.vectors)
+		k.Exp(out[:rows*ld], -m.gamma)
+		return
+	}
+	k.Products(out, ld, x, columns, rows, m.vectors, 0, columns)
+	switch m.kind {
+	case "POLY":
+		m.powers(out[:rows*ld])
+	case "SIGMOID":
+		m.tangents(k, out[:rows*ld])
 	}
 }
 
-// squares returns the square of the distance of two points.
-func squares(a, b []float64) float64 {
-	var s0, s1 float64
-	b = b[:len(a)]
-	i := 0
-	for ; i+2 <= len(a); i += 2 {
-		x, y := a[i]-b[i], a[i+1]-b[i+1]
-		s0 += x * x
-		s1 += y * y
+// powers replaces products by powers: whole ones are products, as most are.
+func (m *machine) powers(x []float64) {
+	whole := int(min(max(m.power, 0), 8))
+	if float64(whole) != m.power || whole == 0 {
+		for i, v := range x {
+			x[i] = math.Pow(m.gamma*v+m.coef0, m.power)
+		}
+		return
 	}
-	if i < len(a) {
-		s0 += (a[i] - b[i]) * (a[i] - b[i])
+	for i, v := range x {
+		y := m.gamma*v + m.coef0
+		p := y
+		for range whole - 1 {
+			p *= y
+		}
+		x[i] = p
 	}
-	return s0 + s1
+}
+
+// tangents replaces products by hyperbolic tangents: 1 - 2/(e^2y + 1), and the first terms of the series where that would lose digits.
+func (m *machine) tangents(k pairwise.Kernels, x []float64) {
+	var e [128]float64
+	for len(x) > 0 {
+		part := x[:min(len(e), len(x))]
+		for i, v := range part {
+			part[i] = m.gamma*v + m.coef0
+		}
+		copy(e[:], part)
+		k.Exp(e[:len(part)], 2)
+		for i, y := range part {
+			if part[i] = 1 - 2/(e[i]+1); math.Abs(y) < 1e-3 {
+				part[i] = y * (1 + y*y*(-1./3+y*y*(2./15)))
+			}
+		}
+		x = x[len(part):]
+	}
 }
 
 // nanos is what a row takes, about.
-func (m *machine) nanos(columns int) float64 { return float64(m.n*(columns+20) + len(m.coef)) }
-
-// planMachine reads a node, and the rows that it is given.
-func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, error) {
-	m, why := newMachine(n)
-	if why != nil {
-		return nil, nil, why
-	}
-	r := newNumberRows(p, n.Inputs[0])
-	if m.n > 0 && len(m.vectors)/m.n != r.columns || m.n == 0 && len(m.coef) != r.columns*max(m.classes, 1) {
-		return nil, nil, property.Because(property.ShapeReason, "%d numbers of vectors, %d coefficients for rows of %d", len(m.vectors), len(m.coef), r.columns)
-	}
-	return m, r, nil
+func (m *machine) nanos(columns int) float64 {
+	return float64(m.n*(columns+12)+m.coef.Length*pairwise.Width(m.coef.Len)) / 8
 }
+
+// planMachine reads a node, and the rows that it is given, with memory for what is made of them.
+func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, error) {
+	m, err := keep(p.e, n, func() (*machine, error) {
+		m, why := newMachine(n)
+		if why != nil {
+			return nil, why
+		}
+		return m, nil
+	})
+	if err != nil {
+		return nil, nil, scratch{}, err
+	}
+	each := pairwise.Width(m.n) + pairwise.Width(m.coef.Len) + m.pairs() + max(m.width, 1)
+	r := newNumberRows(p, n.Inputs[0], each)
+	if of := m.vectors; of != nil && of.Length != r.columns || of == nil && m.coef.Length != r.columns {
+		return nil, nil, scratch{}, property.Because(property.ShapeReason, "vectors or coefficients are not of %d numbers, as rows are", r.columns)
+	}
+	return m, r, p.scratch((r.together*each + m.classes + coupling.Scratch(m.classes)) * 8), nil
+}
+
+// take returns the first n numbers, and the rest.
+func take(s []float64, n int) (first, rest []float64) { return s[:n:n], s[n:] }
 
 func planSVMRegressor(p *planner, n *graph.Node) error {
-	m, r, err := planMachine(p, n)
+	m, r, work, err := planMachine(p, n)
 	if err != nil {
 		return err
 	}
-	y, to, work := p.Out(n.Outputs[0]), n.Outputs[0].Type.DType, p.scratch((m.n+1)*8)
+	y, to, ld := p.Out(n.Outputs[0]), n.Outputs[0].Type.DType, pairwise.Width(m.n)
 	r.each(p, m.nanos(r.columns), []place.Memory{y, work.at}, func(st *state, worker int, x []float64, lo, count int) {
-		buffer := work.doubles(st, worker)
-		for i := range count {
-			terms := x[i*r.columns:][:r.columns]
-			if m.n > 0 {
-				m.kernels(buffer[1:][:m.n], terms)
-				terms = buffer[1:][:m.n]
-			}
-			out := buffer[:1]
-			out[0] = m.rho[0] + dot(terms, m.coef)
-			if above := out[0] > 0; m.oneClass && above {
-				out[0] = 1
-			} else if m.oneClass {
-				out[0] = -1
-			}
-			if m.post != nil {
-				m.post(out)
-			}
-			put(st, y, to, lo+i, out)
+		terms, rest := take(work.doubles(st, worker), count*ld)
+		products, rest := take(rest, count*pairwise.Lanes)
+		out, _ := take(rest, count)
+		if m.n > 0 {
+			m.kernelsOf(r.kernels, terms, x, count)
+			r.kernels.Products(products, pairwise.Lanes, terms, ld, count, m.coef, 0, m.n)
+		} else {
+			r.kernels.Products(products, pairwise.Lanes, x, r.columns, count, m.coef, 0, r.columns)
 		}
+		for i := range out {
+			out[i] = m.rho[0] + products[i*pairwise.Lanes]
+			if above := out[i] > 0; m.oneClass && above {
+				out[i] = 1
+			} else if m.oneClass {
+				out[i] = -1
+			}
+		}
+		m.post.on(r.kernels, out, 1)
+		put(r.kernels, st, y, to, lo, out)
 	})
 	return nil
 }
+
+// pairs returns how many pairs of classes there are.
+func (m *machine) pairs() int { return m.classes * (m.classes - 1) / 2 }
 
 func planSVMClassifier(p *planner, n *graph.Node) error {
-	m, r, err := planMachine(p, n)
+	m, r, work, err := planMachine(p, n)
 	if err != nil {
 		return err
 	}
-	pairs := m.classes * (m.classes - 1) / 2
 	labels, y, to := p.Out(n.Outputs[0]), p.Out(n.Outputs[1]), n.Outputs[1].Type.DType
-	work := p.scratch((m.n + m.classes + pairs + m.width + coupling.Scratch(m.classes)) * 8)
 	r.each(p, m.nanos(r.columns), []place.Memory{labels, y, work.at}, func(st *state, worker int, x []float64, lo, count int) {
-		rest := work.doubles(st, worker)
-		kernels, rest := rest[:m.n], rest[m.n:]
-		out, rest := rest[:m.width], rest[m.width:]
-		for i := range count {
-			row, best := x[i*r.columns:][:r.columns], 0
-			if m.n == 0 {
-				best = m.scoreLinearly(row, out)
-			} else {
-				m.kernels(kernels, row)
-				best = m.score(kernels, out, rest)
-			}
-			if m.post != nil {
-				m.post(out)
-			}
-			of[int64](st, labels)[lo+i] = labelOf(m.labels, best)
-			put(st, y, to, (lo+i)*m.width, out)
+		won := of[int64](st, labels)[lo:][:count]
+		out, rest := take(work.doubles(st, worker), count*m.width)
+		if m.n == 0 {
+			m.scoreLinearly(r.kernels, won, out, x, rest)
+		} else {
+			m.score(r.kernels, won, out, x, rest)
 		}
+		m.post.on(r.kernels, out, m.width)
+		put(r.kernels, st, y, to, lo*m.width, out)
 	})
 	return nil
 }
 
-// scoreLinearly is the classifier without vectors.
-func (m *machine) scoreLinearly(row, out []float64) int {
-	for k := range out {
-		out[k] = m.rho[k%len(m.rho)] + dot(row, m.coef[k*len(row):])
+// scoreLinearly is the classifier without vectors: it sets the labels and scores of rows.
+func (m *machine) scoreLinearly(k pairwise.Kernels, won []int64, out, x, rest []float64) {
+	ld := pairwise.Width(m.classes)
+	k.Products(rest, ld, x, m.coef.Length, len(won), m.coef, 0, m.coef.Length)
+	for i := range won {
+		row := out[i*m.width:][:m.width]
+		for c := range row {
+			row[c] = m.rho[c%len(m.rho)] + rest[i*ld+c]
+		}
+		won[i] = labelOf(m.labels, largest(row))
 	}
-	return largest(out)
 }
 
-// score lets every pair of classes vote, and returns the class that wins.
-func (m *machine) score(kernels, out, rest []float64) int {
-	pairs := m.classes * (m.classes - 1) / 2
-	votes, rest := rest[:m.classes], rest[m.classes:]
-	scores, rest := rest[:pairs], rest[pairs:]
+// score is the classifier with vectors: it sets the labels and scores of rows.
+func (m *machine) score(k pairwise.Kernels, won []int64, out, x, rest []float64) {
+	rows, pairs, ld := len(won), m.pairs(), pairwise.Width(m.n)
+	kernels, rest := take(rest, rows*ld)
+	adds, rest := take(rest, rows*pairwise.Width(m.coef.Len))
+	scores, rest := take(rest, rows*pairs)
+	m.kernelsOf(k, kernels, x, rows)
+	for i := range rows {
+		copy(scores[i*pairs:][:pairs], m.rho)
+	}
+	for class := range m.classes {
+		m.addClass(k, class, scores, kernels, adds, rows)
+	}
+	for i := range rows {
+		won[i] = labelOf(m.labels, m.finish(out[i*m.width:][:m.width], scores[i*pairs:][:pairs], rest))
+	}
+}
+
+// addClass adds to the scores of rows what the vectors of a class do: number j of coef is theirs beside class j, or j+1 where that is not
+// in front.
+func (m *machine) addClass(k pairwise.Kernels, class int, scores, kernels, adds []float64, rows int) {
+	pairs, ld, width := m.pairs(), pairwise.Width(m.n), pairwise.Width(m.coef.Len)
+	if m.per[class] == 0 {
+		return
+	}
+	k.Products(adds, width, kernels[m.first[class]:], ld, rows, m.coef, m.first[class], m.per[class])
+	for i := range rows {
+		row, add := scores[i*pairs:][:pairs], adds[i*width:][:width]
+		at := class - 1 // pair (0, class); pair (j, class) stands in front of (j+1, class) by as many as classes are behind j+1
+		for j := range class {
+			row[at] += add[j]
+			at += m.classes - j - 2
+		}
+		at = class * (2*m.classes - class - 1) / 2 // pair (class, class+1)
+		for j := class; j < m.classes-1; j++ {
+			row[at+j-class] += add[j]
+		}
+	}
+}
+
+// finish makes a row of results of the scores of pairs, and returns the class for which most of them are.
+func (m *machine) finish(out, scores, rest []float64) int {
+	votes, rest := take(rest, m.classes)
 	clear(votes)
 	clear(out)
 	p := 0
 	for i := range m.classes {
-		of1 := kernels[m.first[i]:][:m.per[i]]
 		for j := i + 1; j < m.classes; j++ {
-			of2 := kernels[m.first[j]:][:m.per[j]]
-			s := m.rho[p] + dot(of1, m.coef[(j-1)*m.n+m.first[i]:]) + dot(of2, m.coef[i*m.n+m.first[j]:])
-			scores[p] = s
-			if s > 0 {
+			if scores[p] > 0 {
 				votes[i]++
 			} else {
 				votes[j]++

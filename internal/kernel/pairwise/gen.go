@@ -1,0 +1,249 @@
+//go:build ignore
+
+// Command gen writes the kernels of package pairwise.
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("double", asm.Table{Entries: []asm.Entry{
+		{Name: "tile", Doc: "writes products, or squares of distances, of Rows(set) rows or one row with panels of vectors that are stride apart.",
+			Params: "distances, whole bool, dst *float64, ldd int, a *float64, lda int, w *float64, stride, k, panels int", Portable: "genericTile(distances, dst, a, w, stride, k, panels)"},
+		{Name: "exp", Doc: "replaces each x of n numbers by e^(x*scale).", Params: "x *float64, n int, scale float64", Portable: "genericExp(x, n, scale)"},
+		{Name: "widen", Doc: "converts n numbers.", Params: "dst *float64, src *float32, n int", Portable: "genericWiden(dst, src, n)"},
+		{Name: "narrow", Doc: "converts n numbers.", Params: "dst *float32, src *float64, n int", Portable: "genericNarrow(dst, src, n)"},
+		{Name: "standardize", Doc: "writes (src - offset)*scale of n numbers.", Params: "dst, src *float32, offset, scale *float64, n int",
+			Portable: "genericStandardize(dst, src, offset, scale, n)"},
+	}}, asm.Unit{Base: "double", Arch: "amd64", Generate: func(f *asm.File) {
+		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+			tiles(f, v)
+			exp(f, v)
+			conversions(f, v)
+		}
+	}})
+}
+
+// lanes returns how many float64 a vector holds.
+func lanes(v asm.ISA) int { return v.Lanes / 2 }
+
+// named returns the name of a kernel of a set.
+func named(name string, v asm.ISA) string { return fmt.Sprintf("%s%d", name, 8*v.Size()) }
+
+// half returns the register of number i of half the width.
+func half(v asm.ISA, i int) string {
+	if v.Masks {
+		return asm.Y(i)
+	}
+	return asm.X(i)
+}
+
+func doubles(name string) asm.Arg { return asm.Typed(name, "*float64") }
+
+// tiles writes the tiles of one row and of as many as there are registers for: 8 of one vector, or 4 of two.
+func tiles(f *asm.File, v asm.ISA) {
+	rows := map[bool]int{true: 8, false: 4}[v.Masks]
+	code := ""
+	for _, distances := range []bool{false, true} {
+		code += fmt.Sprintf("if distances == %v {\nif whole {\n%s(dst, 8*ldd, a, 8*lda, w, 8*stride, k, panels)\n} else {\n%s(dst, 8*ldd, a, 8*lda, w, 8*stride, k, panels)\n}\n}\n",
+			distances, tile(f, v, distances, rows), tile(f, v, distances, 1))
+	}
+	f.Serve("tile", v, code)
+}
+
+// tile writes a kernel. Registers: DI the result, R12 the distance of its rows; R10 rows and R11 those from the fifth on, R8 their
+// distance and R9 three times that; SI a panel; R13 and R15 the place in rows; CX and BX count numbers and panels.
+func tile(f *asm.File, v asm.ISA, distances bool, rows int) string {
+	name := fmt.Sprintf("%s%d_%d", map[bool]string{false: "products", true: "distances"}[distances], rows, 8*v.Size())
+	what := map[bool]string{false: "products", true: "squares of distances"}[distances]
+	fn := f.Func(name, fmt.Sprintf("%s writes %s of %d rows with panels of eight vectors; strides are in bytes; panels > 0.", name, what, rows),
+		doubles("dst"), asm.Int("ldd"), doubles("a"), asm.Int("lda"), doubles("w"), asm.Int("stride"), asm.Int("k"), asm.Int("panels"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"ldd", "R12"}, {"a", "R10"}, {"lda", "R8"}, {"w", "SI"}, {"panels", "BX"}} {
+		fn.Load(x[0], x[1])
+	}
+	fn.I("LEAQ (R8)(R8*2), R9")
+	fn.I("LEAQ (R10)(R8*4), R11")
+	vectors := 8 / lanes(v)
+	fn.Loop("BX", func() {
+		for i := range rows * vectors {
+			fn.Clear(v, v.R(i))
+		}
+		fn.I("MOVQ R10, R13")
+		fn.I("MOVQ R11, R15")
+		fn.I("MOVQ SI, DX")
+		fn.Load("k", "CX")
+		fn.While("CX", 1, func() {
+			column(fn, v, distances, rows, vectors)
+			fn.I("ADDQ $64, DX")
+			fn.I("ADDQ $8, R13")
+			if rows > 4 {
+				fn.I("ADDQ $8, R15")
+			}
+		})
+		fn.I("MOVQ DI, AX")
+		for r := range rows {
+			for i := range vectors {
+				fn.I("VMOVUPD %s, %d(AX)", v.R(r*vectors+i), i*v.Size())
+			}
+			if r < rows-1 {
+				fn.I("ADDQ R12, AX")
+			}
+		}
+		fn.I("ADDQ $64, DI")
+		fn.I("ADDQ %s, SI", fn.Addr("stride"))
+	})
+	fn.Ret()
+	return name
+}
+
+// column adds what one number of each vector makes with that of each row.
+func column(fn *asm.Func, v asm.ISA, distances bool, rows, vectors int) {
+	w, x, t := rows*vectors, rows*vectors+vectors, rows*vectors+vectors+1
+	for i := range vectors {
+		fn.I("VMOVUPD %d(DX), %s", i*v.Size(), v.R(w+i))
+	}
+	for r := range rows {
+		at := []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)", "(R15)", "(R15)(R8*1)", "(R15)(R8*2)", "(R15)(R9*1)"}[r]
+		if v.Masks {
+			if distances {
+				fn.I("VSUBPD.BCST %s, %s, %s", at, v.R(w), v.R(t+r))
+				fn.I("VFMADD231PD %[1]s, %[1]s, %[2]s", v.R(t+r), v.R(r))
+			} else {
+				fn.I("VFMADD231PD.BCST %s, %s, %s", at, v.R(w), v.R(r))
+			}
+			continue
+		}
+		fn.I("VBROADCASTSD %s, %s", at, v.R(x))
+		for i := range vectors {
+			sum := v.R(r*vectors + i)
+			if distances {
+				fn.I("VSUBPD %s, %s, %s", v.R(x), v.R(w+i), v.R(t))
+				fn.I("VFMADD231PD %[1]s, %[1]s, %[2]s", v.R(t), sum)
+			} else {
+				fn.I("VFMADD231PD %s, %s, %s", v.R(x), v.R(w+i), sum)
+			}
+		}
+	}
+}
+
+// constant returns the address of a vector of equal numbers.
+func constant(f *asm.File, x float64) string {
+	b := math.Float64bits(x)
+	var words []uint32
+	for range 8 {
+		words = append(words, uint32(b), uint32(b>>32))
+	}
+	return f.Data(fmt.Sprintf("d%016x", b), words...)
+}
+
+// exp writes e^y for y = x*scale as 2^n·e^r with n = y/ln 2 rounded, where the series of e^r is taken to r^13, beyond the last digit
+// (|r| ≤ ln 2 / 2). n goes from -1077 to 1025: the power is made of two where there is no instruction that scales.
+func exp(f *asm.File, v asm.ISA) {
+	name := named("exp", v)
+	fn := f.Func(name, name+" replaces each x of n numbers by e^(x*scale); n is a multiple of eight, above zero.", doubles("x"), asm.Int("n"), asm.Typed("scale", "float64"))
+	fn.Load("x", "DI")
+	fn.Load("n", "CX")
+	fn.I("SHRQ $%d, CX", map[int]int{8: 3, 4: 2}[lanes(v)])
+	x, n, p, t, scale := v.R(0), v.R(1), v.R(2), v.R(3), v.R(4)
+	fn.I("VBROADCASTSD %s, %s", fn.Addr("scale"), scale)
+	fn.I("VMOVUPD %s, %s", constant(f, 746), v.R(5))
+	fn.I("VMOVUPD %s, %s", constant(f, -746), v.R(6))
+	fn.I("VMOVUPD %s, %s", constant(f, math.Log2E), v.R(7))
+	round := map[bool]string{true: "VRNDSCALEPD", false: "VROUNDPD"}[v.Masks]
+	factorial := 1.0
+	var series []string
+	for k := range 14 {
+		factorial *= float64(max(k, 1))
+		series = append(series, constant(f, 1/factorial))
+	}
+	fn.Loop("CX", func() {
+		fn.I("VMULPD (DI), %s, %s", scale, x)
+		fn.I("VMINPD %s, %s, %s", x, v.R(5), x) // NaN stays, as the second source in Intel's order
+		fn.I("VMAXPD %s, %s, %s", x, v.R(6), x)
+		fn.I("VMULPD %s, %s, %s", x, v.R(7), n)
+		fn.I("%s $8, %s, %s", round, n, n)
+		fn.I("VFNMADD231PD %s, %s, %s", constant(f, 6.93147180369123816490e-01), n, x) // ln 2, of which n times the upper part is exact
+		fn.I("VFNMADD231PD %s, %s, %s", constant(f, 1.90821492927058770002e-10), n, x)
+		fn.I("VMOVUPD %s, %s", series[13], p)
+		for k := 12; k >= 0; k-- {
+			fn.I("VFMADD213PD %s, %s, %s", series[k], x, p)
+		}
+		if v.Masks {
+			fn.I("VSCALEFPD %s, %s, %s", n, p, p)
+		} else {
+			fn.I("VCVTPD2DQY %s, X1", n)
+			fn.I("VPSRAD $1, X1, X3")
+			fn.I("VPSUBD X3, X1, X1")
+			for _, part := range []string{t, n} {
+				fn.I("VPMOVSXDQ X%s, %s", part[1:], part)
+				fn.I("VPADDQ %s, %s, %s", bias(f), part, part)
+				fn.I("VPSLLQ $52, %[1]s, %[1]s", part)
+				fn.I("VMULPD %s, %s, %s", part, p, p)
+			}
+		}
+		fn.I("VMOVUPD %s, (DI)", p)
+		fn.I("ADDQ $%d, DI", v.Size())
+	})
+	fn.Ret()
+	f.Serve("exp", v, name+"(x, n, scale)")
+}
+
+// bias returns the address of a vector of what exponents are more than what they stand for.
+func bias(f *asm.File) string { return f.Data("bias", 1023, 0, 1023, 0, 1023, 0, 1023, 0) }
+
+// conversions writes kernels of n numbers, n a multiple of the lanes, above zero.
+func conversions(f *asm.File, v asm.ISA) {
+	begin := func(name, what string, args ...asm.Arg) *asm.Func {
+		name = named(name, v)
+		fn := f.Func(name, fmt.Sprintf("%s %s n numbers; n is a multiple of eight, above zero.", name, what), append(args, asm.Int("n"))...)
+		fn.Load(args[0].Name, "DI")
+		fn.Load(args[1].Name, "SI")
+		fn.Load("n", "CX")
+		fn.I("SHRQ $%d, CX", map[int]int{8: 3, 4: 2}[lanes(v)])
+		return fn
+	}
+	size, narrow := v.Size(), map[bool]string{true: "VCVTPD2PS", false: "VCVTPD2PSY"}[v.Masks]
+	fn := begin("widen", "converts", doubles("dst"), asm.Ptr("src"))
+	fn.Loop("CX", func() {
+		fn.I("VCVTPS2PD (SI), %s", v.R(0))
+		fn.I("VMOVUPD %s, (DI)", v.R(0))
+		fn.I("ADDQ $%d, SI", size/2)
+		fn.I("ADDQ $%d, DI", size)
+	})
+	fn.Ret()
+	f.Serve("widen", v, named("widen", v)+"(dst, src, n)")
+
+	fn = begin("narrow", "converts", asm.Ptr("dst"), doubles("src"))
+	fn.Loop("CX", func() {
+		fn.I("VMOVUPD (SI), %s", v.R(0))
+		fn.I("%s %s, %s", narrow, v.R(0), half(v, 0))
+		fn.I("VMOVUPS %s, (DI)", half(v, 0))
+		fn.I("ADDQ $%d, SI", size)
+		fn.I("ADDQ $%d, DI", size/2)
+	})
+	fn.Ret()
+	f.Serve("narrow", v, named("narrow", v)+"(dst, src, n)")
+
+	fn = begin("standardize", "writes (src - offset)*scale of", asm.Ptr("dst"), asm.Ptr("src"), doubles("offset"), doubles("scale"))
+	fn.Load("offset", "AX")
+	fn.Load("scale", "BX")
+	fn.Loop("CX", func() {
+		fn.I("VCVTPS2PD (SI), %s", v.R(0))
+		fn.I("VSUBPD (AX), %[1]s, %[1]s", v.R(0))
+		fn.I("VMULPD (BX), %[1]s, %[1]s", v.R(0))
+		fn.I("%s %s, %s", narrow, v.R(0), half(v, 0))
+		fn.I("VMOVUPS %s, (DI)", half(v, 0))
+		for _, p := range []string{"SI", "DI"} {
+			fn.I("ADDQ $%d, %s", size/2, p)
+		}
+		for _, p := range []string{"AX", "BX"} {
+			fn.I("ADDQ $%d, %s", size, p)
+		}
+	})
+	fn.Ret()
+	f.Serve("standardize", v, named("standardize", v)+"(dst, src, offset, scale, n)")
+}

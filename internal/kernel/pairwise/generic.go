@@ -1,0 +1,54 @@
+package pairwise
+
+import (
+	"math"
+	"unsafe"
+)
+
+// genericTile is the portable version of tile, of one row.
+func genericTile(distances bool, dst, a, w *float64, stride, k, panels int) {
+	row, out := unsafe.Slice(a, k), unsafe.Slice(dst, panels*Lanes)
+	all := unsafe.Slice(w, (panels-1)*stride+k*Lanes)
+	for p := range panels {
+		var sums [Lanes]float64
+		for i, x := range row {
+			v := (*[Lanes]float64)(all[p*stride+i*Lanes:])
+			for l := range sums {
+				if distances {
+					d := v[l] - x
+					sums[l] += d * d
+				} else {
+					sums[l] += v[l] * x
+				}
+			}
+		}
+		copy(out[p*Lanes:], sums[:])
+	}
+}
+
+func genericExp(x *float64, n int, scale float64) {
+	for i, v := range unsafe.Slice(x, n) {
+		unsafe.Slice(x, n)[i] = math.Exp(v * scale)
+	}
+}
+
+func genericWiden(dst *float64, src *float32, n int) {
+	out := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(src, n) {
+		out[i] = float64(v)
+	}
+}
+
+func genericNarrow(dst *float32, src *float64, n int) {
+	out := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(src, n) {
+		out[i] = float32(v)
+	}
+}
+
+func genericStandardize(dst, src *float32, offset, scale *float64, n int) {
+	out, o, s := unsafe.Slice(dst, n), unsafe.Slice(offset, n), unsafe.Slice(scale, n)
+	for i, v := range unsafe.Slice(src, n) {
+		out[i] = float32((float64(v) - o[i]) * s[i])
+	}
+}

@@ -1,0 +1,137 @@
+package pairwise
+
+import (
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+// Lanes is how many vectors a panel holds.
+const Lanes = 8
+
+// Kernels are the functions of this package for one target: see package isa. The zero value is those in portable Go. Safe for concurrent
+// use.
+type Kernels struct{ set isa.Set }
+
+// For returns the kernels of a target.
+func For(t isa.Target) Kernels { return Kernels{t.Set} }
+
+// rows returns how many rows a tile has.
+func (k Kernels) rows() int {
+	switch k.set {
+	case isa.AVX512:
+		return 8
+	case isa.AVX2:
+		return 4
+	}
+	return 1
+}
+
+// Panels are vectors of a length, in panels of eight: number i of vector v stands at (v/8*Length + i)*8 + v%8. Vectors that are not there
+// are zeros.
+type Panels struct {
+	Numbers     []float64
+	Length, Len int // of a vector; how many there are
+}
+
+// Pack brings n vectors of a length, one after the other, into panels.
+func Pack(vectors []float64, n, length int) *Panels {
+	p := &Panels{Numbers: make([]float64, Width(n)*length), Length: length, Len: n}
+	for v := range n {
+		for i, x := range vectors[v*length:][:length] {
+			p.Numbers[(v/Lanes*length+i)*Lanes+v%Lanes] = x
+		}
+	}
+	return p
+}
+
+// Width returns how many numbers a row of products with n vectors takes: n, rounded up to whole panels.
+func Width(n int) int { return (n + Lanes - 1) / Lanes * Lanes }
+
+// Products writes the products of rows of x, ldx apart, with the numbers [first, first+count) of all vectors: rows of Width(p.Len) numbers, ldd
+// apart. x has count numbers in each row. Those of lanes without a vector are written too.
+func (k Kernels) Products(dst []float64, ldd int, x []float64, ldx, rows int, p *Panels, first, count int) {
+	k.tiles(false, dst, ldd, x, ldx, rows, p, first, count)
+}
+
+// Distances writes the squares of the distances of rows of x, ldx apart, and all vectors, as Products does.
+func (k Kernels) Distances(dst []float64, ldd int, x []float64, ldx, rows int, p *Panels) {
+	k.tiles(true, dst, ldd, x, ldx, rows, p, 0, p.Length)
+}
+
+func (k Kernels) tiles(distances bool, dst []float64, ldd int, x []float64, ldx, rows int, p *Panels, first, count int) {
+	width := Width(p.Len)
+	if rows <= 0 || width == 0 {
+		return
+	}
+	if ldd < width || ldx < count || first < 0 || count < 0 || first+count > p.Length || len(dst) < (rows-1)*ldd+width || len(x) < (rows-1)*ldx+count ||
+		len(p.Numbers) < width*p.Length {
+		panic("double: memory is too short for products")
+	}
+	if count == 0 {
+		for r := range rows {
+			clear(dst[r*ldd:][:width])
+		}
+		return
+	}
+	stride, r := p.Length*Lanes, 0
+	if most := k.rows(); rows >= most {
+		for panel := range width / Lanes { // stays in the nearest cache for all rows
+			w := &p.Numbers[panel*stride+first*Lanes]
+			for r = 0; r+most <= rows; r += most {
+				tile(k.set, distances, most > 1, &dst[r*ldd+panel*Lanes], ldd, &x[r*ldx], ldx, w, stride, count, 1)
+			}
+		}
+	}
+	for ; r < rows; r++ {
+		tile(k.set, distances, false, &dst[r*ldd], ldd, &x[r*ldx], ldx, &p.Numbers[first*Lanes], stride, count, width/Lanes)
+	}
+}
+
+// Exp replaces each number by e^(x*scale), with an error of three units in the last place at most beside that of the product.
+func (k Kernels) Exp(x []float64, scale float64) {
+	n := len(x) &^ (Lanes - 1)
+	if n > 0 {
+		exp(k.set, &x[0], n, scale)
+	}
+	if rest := x[n:]; len(rest) > 0 {
+		var last [Lanes]float64
+		copy(last[:], rest)
+		exp(k.set, &last[0], Lanes, scale)
+		copy(rest, last[:])
+	}
+}
+
+// Widen converts numbers. dst is as long as src.
+func (k Kernels) Widen(dst []float64, src []float32) {
+	dst = dst[:len(src)]
+	n := len(src) &^ (Lanes - 1)
+	if n > 0 {
+		widen(k.set, &dst[0], &src[0], n)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = float64(src[i])
+	}
+}
+
+// Narrow converts numbers. dst is as long as src.
+func (k Kernels) Narrow(dst []float32, src []float64) {
+	dst = dst[:len(src)]
+	n := len(src) &^ (Lanes - 1)
+	if n > 0 {
+		narrow(k.set, &dst[0], &src[0], n)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = float32(src[i])
+	}
+}
+
+// Standardize writes (src - offset)*scale, computed in float64; all are as long as src. dst may be src.
+func (k Kernels) Standardize(dst, src []float32, offset, scale []float64) {
+	dst, offset, scale = dst[:len(src)], offset[:len(src)], scale[:len(src)]
+	n := len(src) &^ (Lanes - 1)
+	if n > 0 {
+		standardize(k.set, &dst[0], &src[0], &offset[0], &scale[0], n)
+	}
+	for i := n; i < len(src); i++ {
+		dst[i] = float32((float64(src[i]) - offset[i]) * scale[i])
+	}
+}

@@ -1,0 +1,181 @@
+package pairwise_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"testing"
+	"unsafe"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/pairwise"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// singles returns n floats with a page behind them, or in front, that faults.
+func singles(r *rand.Rand, n int) []float32 {
+	GinkgoHelper()
+	b, err := guard.New(n, []guard.Side{guard.End, guard.Start}[r.IntN(2)])
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	return b.Data[:n:n]
+}
+
+// guarded returns n such numbers of float64, random where fill is set.
+func guarded(r *rand.Rand, n int, fill bool) []float64 {
+	GinkgoHelper()
+	s := singles(r, 2*n)
+	x := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(s))), n)
+	for i := range x {
+		if fill {
+			x[i] = r.NormFloat64()
+		}
+	}
+	return x
+}
+
+var _ = It("products and distances are those of the definition, for every instruction set, and the same bits for a row whatever stands beside it", func() {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, t := range isa.Targets() {
+		kernels := pairwise.For(t)
+		for range 200 {
+			rows, n, length := r.IntN(20), r.IntN(40), 1+r.IntN(30)
+			first := r.IntN(length)
+			count := r.IntN(length - first + 1)
+			distances := r.IntN(2) == 0
+			if distances {
+				first, count = 0, length
+			}
+			vectors := guarded(r, n*length, true)
+			p := pairwise.Pack(vectors, n, length)
+			width := pairwise.Width(n)
+			ldd, ldx := width+r.IntN(5), count+r.IntN(5)
+			extent := func(width, ld int) int {
+				if rows == 0 {
+					return 0
+				}
+				return (rows-1)*ld + width
+			}
+			x, y := guarded(r, extent(count, ldx), true), guarded(r, extent(width, ldd), false)
+			one := make([]float64, width)
+			if distances {
+				kernels.Distances(y, ldd, x, ldx, rows, p)
+			} else {
+				kernels.Products(y, ldd, x, ldx, rows, p, first, count)
+			}
+			for i := range rows {
+				row := x[i*ldx:][:count]
+				if distances {
+					kernels.Distances(one, width, row, count, 1, p)
+				} else {
+					kernels.Products(one, width, row, count, 1, p, first, count)
+				}
+				Expect(y[i*ldd:][:width]).To(Equal(one))
+				for v := range n {
+					want, size := 0.0, 0.0
+					for j, a := range row {
+						b := vectors[v*length+first+j]
+						term := a * b
+						if distances {
+							term = (a - b) * (a - b)
+						}
+						want += term
+						size += math.Abs(term)
+					}
+					Expect(one[v]).To(BeNumerically("~", want, 1e-14*size), "%v %d %d", t.Set, i, v)
+				}
+			}
+		}
+		Expect(func() {
+			kernels.Products(make([]float64, 8), 8, make([]float64, 3), 3, 1, pairwise.Pack(make([]float64, 4), 1, 4), 2, 3)
+		}).To(Panic())
+	}
+})
+
+var _ = It("e^x is so within three units in the last place, and at the ends of the line", func() {
+	r := rand.New(rand.NewPCG(3, 4))
+	ends := []float64{0, math.Copysign(0, -1), 709, 710, -708.4, -745.1, -745.2, -800, 1e300, -1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300, 5e-324}
+	for _, t := range isa.Targets() {
+		for trial := range 200 {
+			n := r.IntN(40)
+			x, scale := guarded(r, n, true), []float64{1, -0.5, 3.7}[r.IntN(3)]
+			was := make([]float64, n)
+			for i := range x {
+				if x[i] *= []float64{1, 10, 300}[r.IntN(3)]; trial%3 == 0 {
+					x[i] = ends[r.IntN(len(ends))]
+				}
+				was[i] = x[i]
+			}
+			pairwise.For(t).Exp(x, scale)
+			for i, got := range x {
+				y := was[i] * scale
+				want := math.Exp(y)
+				if math.IsNaN(want) {
+					Expect(math.IsNaN(got)).To(BeTrue())
+					continue
+				}
+				Expect(got == want || math.Abs(got-want) <= 3*(math.Nextafter(want, math.Inf(1))-want)).To(BeTrue(), "%v: e^%v is %v, and not %v", t.Set, y, want, got)
+			}
+		}
+	}
+})
+
+var _ = It("numbers are converted and standardized as in Go", func() {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, t := range isa.Targets() {
+		kernels := pairwise.For(t)
+		for range 100 {
+			n := r.IntN(50)
+			x, offset, scale := guarded(r, n, true), guarded(r, n, true), guarded(r, n, true)
+			for i := range x {
+				if r.IntN(9) == 0 {
+					x[i] = []float64{math.NaN(), math.Inf(1), 1e300, 1e-42, math.Copysign(0, -1)}[r.IntN(5)]
+				}
+			}
+			s, wide := singles(r, n), guarded(r, n, false)
+			kernels.Narrow(s, x)
+			kernels.Widen(wide, s)
+			y := singles(r, n)
+			kernels.Standardize(y, s, offset, scale)
+			for i, v := range x {
+				Expect(math.Float32bits(s[i])).To(Equal(math.Float32bits(float32(v))))
+				Expect(math.Float64bits(wide[i])).To(Equal(math.Float64bits(float64(s[i]))))
+				Expect(math.Float32bits(y[i])).To(Equal(math.Float32bits(float32((wide[i] - offset[i]) * scale[i]))))
+			}
+		}
+	}
+})
+
+func BenchmarkDistances(b *testing.B) {
+	const n, length, rows = 300, 20, 64
+	p, kernels := pairwise.Pack(make([]float64, n*length), n, length), pairwise.For(isa.Host())
+	x, y := make([]float64, rows*length), make([]float64, rows*pairwise.Width(n))
+	for b.Loop() {
+		kernels.Distances(y, pairwise.Width(n), x, length, rows, p)
+	}
+	b.ReportMetric(float64(n*length*rows)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "terms/ns")
+}
+
+func BenchmarkExp(b *testing.B) {
+	x, kernels := make([]float64, 4096), pairwise.For(isa.Host())
+	for b.Loop() {
+		kernels.Exp(x, 0.5)
+	}
+	b.ReportMetric(float64(len(x))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "numbers/ns")
+}
