@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/forest"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
+	"github.com/carve-dev/carve/internal/kernel/trees"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -83,7 +84,7 @@ type ensemble struct {
 }
 
 // newEnsemble reads and compiles the trees of a node.
-func newEnsemble(n *graph.Node) (*ensemble, error) {
+func newEnsemble(n *graph.Node, k trees.Kernels) (*ensemble, error) {
 	v, err := newVoting(n)
 	if err != nil {
 		return nil, err
@@ -101,15 +102,15 @@ func newEnsemble(n *graph.Node) (*ensemble, error) {
 		f.Targets, e.scores = 1, 1
 	}
 	if f.Wide || n.Inputs[0].Type.DType != tensor.Float32 {
-		e.f64, err = forest.Compile[float64](f)
+		e.f64, err = forest.Compile[float64](f, k)
 	} else {
-		e.f32, err = forest.Compile[float32](f)
+		e.f32, err = forest.Compile[float32](f, k)
 	}
 	return e, err
 }
 
 func planForest(p *planner, n *graph.Node) error {
-	e, err := keep(p.e, n, func() (*ensemble, error) { return newEnsemble(n) })
+	e, err := keep(p.e, n, func() (*ensemble, error) { return newEnsemble(n, trees.For(p.target)) })
 	if err != nil {
 		return err
 	}
@@ -120,10 +121,12 @@ func planForest(p *planner, n *graph.Node) error {
 }
 
 const (
+	// rowsUnit is how many rows a chunk has.
+	rowsUnit = 8
+	// rowsOfTree is how many rows walk a tree before the next one: its nodes stay in the nearest cache, as rows of some features do.
+	rowsOfTree = 256
 	// treesTogether is how many trees a thread walks where there are too few rows to share out.
-	treesTogether = 128
-	// visitNanos is what a node of a tree costs that comes from the second cache, four walks being under way.
-	visitNanos = 2.0
+	treesTogether = 512
 )
 
 // planTrees emits the steps of an ensemble: over rows, or for few of them over trees, whose scores a second step adds up. Which of
@@ -156,10 +159,13 @@ func planTrees[T float32 | float64](p *planner, n *graph.Node, e *ensemble, t *f
 	}
 	writes := []place.Memory{r.sums, r.scores, r.wide, r.labels, r.dst}
 	if groups == 1 {
-		p.emit(step{chunks: rows, grain: min(grainFor(t.Visits()*visitNanos), rowsTogether), body: r.run}, []place.Memory{r.src}, writes)
+		units := ceilDiv(rows, rowsUnit)
+		p.emit(step{chunks: units, grain: max(1, min(grainFor(rowsUnit*t.Nanos()), units/p.e.threads, trees.Walks/rowsUnit)), body: func(st *state, _, lo, hi int) {
+			r.run(st, lo*rowsUnit, min(hi*rowsUnit, rows))
+		}}, []place.Memory{r.src}, writes)
 		return nil
 	}
-	p.emit(step{chunks: groups, grain: grainFor(t.Visits() / float64(groups) * visitNanos * float64(rows)),
+	p.emit(step{chunks: groups, grain: grainFor(t.Nanos() / float64(groups) * float64(rows)),
 		serial: func(st *state) { r.convert(st, 0, rows) },
 		body:   func(st *state, _, lo, hi int) { r.part(st, rows, groups, lo, hi) },
 	}, []place.Memory{r.src}, writes)
@@ -192,10 +198,10 @@ func sameType[T float32 | float64](dt tensor.DType) bool {
 }
 
 // run computes rows [lo, hi).
-func (r *forestRows[T]) run(st *state, _, lo, hi int) {
+func (r *forestRows[T]) run(st *state, lo, hi int) {
 	sums, each := of[float64](st, r.sums), r.e.scores
-	for ; lo < hi; lo += rowsTogether {
-		n := min(rowsTogether, hi-lo)
+	for ; lo < hi; lo += rowsOfTree {
+		n := min(rowsOfTree, hi-lo)
 		s := sums[lo*each : (lo+n)*each]
 		r.t.Begin(s, r.e.aggregate)
 		r.t.Add(s, r.convert(st, lo, n), n, r.columns, r.e.aggregate, 0, r.t.Len())

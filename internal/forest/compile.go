@@ -1,6 +1,10 @@
 package forest
 
-import "math"
+import (
+	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/trees"
+)
 
 // flat is a node of a compiled forest: where x ≤ split the walk goes on at yes, elsewhere at no. A leaf leads to itself on
 // both ways; its split is its vote where a forest has one target and one vote a leaf.
@@ -22,6 +26,7 @@ type Trees[T float32 | float64] struct {
 	votesAt  []uint32 // where a node's votes begin, for all nodes and one more; nil where single
 	votes    []Vote
 	visits   float64 // that a row takes, about
+	packed   *packed // for kernels, nil where there are none; nodes are nil then
 }
 
 // maxNodes bounds compiled forests.
@@ -39,8 +44,8 @@ type compiler[T float32 | float64] struct {
 
 // Compile lays the forest out for rows of T: float32 rows are compared with float32 splits, so that a forest that is Wide has to
 // be compiled for float64. The error is an *Error: a forest that is too large for numbers of 32 bits, or infinite weights, which
-// Begin could not tell from targets without votes.
-func Compile[T float32 | float64](f *Forest) (*Trees[T], error) {
+// Begin could not tell from targets without votes. A forest for float32 is laid out for kernels where these are fast.
+func Compile[T float32 | float64](f *Forest, k trees.Kernels) (*Trees[T], error) {
 	c := &compiler[T]{f: f, t: &Trees[T]{targets: f.Targets, features: f.Features, single: f.Targets == 1}, at: make([]int32, len(f.Nodes))}
 	total := len(f.Nodes)
 	for i := range f.Nodes {
@@ -70,6 +75,11 @@ func Compile[T float32 | float64](f *Forest) (*Trees[T], error) {
 		}
 	}
 	c.t.visits = visits(f)
+	if single, ok := any(c.t).(*Trees[float32]); ok && k.Fast() {
+		if single.packed = pack(single, k); single.packed != nil {
+			single.nodes, single.votes, single.votesAt = nil, nil, nil
+		}
+	}
 	return c.t, nil
 }
 

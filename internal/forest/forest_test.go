@@ -11,6 +11,8 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/forest"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/trees"
 )
 
 // numbers are splits, features and members: few, so that they are equal at times, with those at the ends of the line.
@@ -19,7 +21,7 @@ var numbers = []float64{-1, math.Copysign(0, -1), 0, 1, 2.5, math.Inf(1), math.I
 // random makes a forest of every kind of comparison; nodes come behind their children, so that there is no cycle.
 func random(r *rand.Rand, targets, features int) *forest.Forest {
 	f := &forest.Forest{Targets: targets, Features: features}
-	for range 1 + r.IntN(8) {
+	for range 1 + r.IntN([]int{3, 8, 70}[r.IntN(3)]) {
 		first := len(f.Nodes)
 		for range 1 + r.IntN(9) {
 			n := forest.Node{Mode: forest.Leaf}
@@ -63,11 +65,11 @@ func leaf(f *forest.Forest, i int, row []float64) *forest.Node {
 }
 
 // check compares a compiled forest with walks by definition.
-func check[T float32 | float64](r *rand.Rand, f *forest.Forest, a forest.Aggregate) {
+func check[T float32 | float64](r *rand.Rand, f *forest.Forest, a forest.Aggregate, k trees.Kernels) {
 	GinkgoHelper()
-	t, err := forest.Compile[T](f)
+	t, err := forest.Compile[T](f, k)
 	Expect(err).NotTo(HaveOccurred())
-	n, pitch := 1+r.IntN(11), f.Features+r.IntN(2)
+	n, pitch := 1+r.IntN([]int{3, 11, 80}[r.IntN(3)]), f.Features+r.IntN(2)
 	rows := make([]T, n*pitch)
 	for i := range rows {
 		rows[i] = T(numbers[r.IntN(len(numbers))])
@@ -113,14 +115,16 @@ var _ = Describe("a compiled forest", func() {
 			r := rand.New(rand.NewPCG(seed, 7))
 			f := random(r, 1+r.IntN(3), 1+r.IntN(4))
 			a := forest.Aggregate(r.IntN(4))
-			check[float32](r, f, a)
-			check[float64](r, f, a)
+			for _, target := range isa.Targets() {
+				check[float32](r, f, a, trees.For(target))
+			}
+			check[float64](r, f, a, trees.For(isa.Host()))
 		}
 	})
 
 	It("walks without memory", func() {
 		r := rand.New(rand.NewPCG(1, 7))
-		t, err := forest.Compile[float32](random(r, 2, 3))
+		t, err := forest.Compile[float32](random(r, 2, 3), trees.For(isa.Host()))
 		Expect(err).NotTo(HaveOccurred())
 		rows, scores := make([]float32, 5*3), make([]float64, 5*2)
 		Expect(testing.AllocsPerRun(10, func() {
@@ -132,7 +136,7 @@ var _ = Describe("a compiled forest", func() {
 
 	It("has finite weights", func() {
 		_, err := forest.Compile[float32](&forest.Forest{Targets: 1, Roots: []int{0},
-			Nodes: []forest.Node{{Mode: forest.Leaf, Votes: []forest.Vote{{Weight: math.Inf(1)}}}}})
+			Nodes: []forest.Node{{Mode: forest.Leaf, Votes: []forest.Vote{{Weight: math.Inf(1)}}}}}, trees.Kernels{})
 		Expect(err).To(BeAssignableToTypeOf(&forest.Error{}))
 	})
 })
@@ -156,7 +160,7 @@ var _ = Describe("attributes of trees", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(f.Nodes).To(HaveLen(3))
 		Expect(f.Features).To(Equal(1))
-		t, err := forest.Compile[float32](f)
+		t, err := forest.Compile[float32](f, trees.For(isa.Host()))
 		Expect(err).NotTo(HaveOccurred())
 		scores := make([]float64, 2)
 		t.Begin(scores, forest.Sum)
