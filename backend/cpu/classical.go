@@ -71,18 +71,24 @@ func newNumberRows(p *planner, x *graph.Value, work int) *numberRows {
 // each emits a step that hands rows to body, some at a time, in memory that is the worker's: x holds rows [lo, lo+n). nanos is what a
 // row takes, about.
 func (r *numberRows) each(p *planner, nanos float64, writes []place.Memory, body func(st *state, worker int, x []float64, lo, n int)) {
-	p.emit(step{chunks: r.rows, grain: grainFor(nanos + float64(r.columns)/4), body: func(st *state, worker, lo, hi int) {
-		for ; lo < hi; lo += r.together {
-			n := min(r.together, hi-lo)
-			x := r.wide.doubles(st, worker)[:n*r.columns]
-			if r.from == tensor.Float32 {
-				r.kernels.Widen(x, of[float32](st, r.src)[lo*r.columns:][:len(x)])
-			} else {
-				fromElements(st, x, r.src, r.from, lo*r.columns)
-			}
-			body(st, worker, x, lo, n)
+	r.some(p, nanos+float64(r.columns)/4, append(writes, r.wide.at), func(st *state, worker, lo, n int) {
+		x := r.wide.doubles(st, worker)[:n*r.columns]
+		if r.from == tensor.Float32 {
+			r.kernels.Widen(x, of[float32](st, r.src)[lo*r.columns:][:len(x)])
+		} else {
+			fromElements(st, x, r.src, r.from, lo*r.columns)
 		}
-	}}, []place.Memory{r.src}, append(writes, r.wide.at))
+		body(st, worker, x, lo, n)
+	})
+}
+
+// some emits a step that hands out rows [lo, lo+n).
+func (r *numberRows) some(p *planner, nanos float64, writes []place.Memory, body func(st *state, worker, lo, n int)) {
+	p.emit(step{chunks: r.rows, grain: grainFor(nanos), body: func(st *state, worker, lo, hi int) {
+		for ; lo < hi; lo += r.together {
+			body(st, worker, lo, min(r.together, hi-lo))
+		}
+	}}, []place.Memory{r.src}, writes)
 }
 
 // doubles returns a worker's part as float64.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -11,6 +12,7 @@ import (
 type linear struct {
 	targets int
 	weights *pairwise.Panels
+	vector  []float64 // of one target
 	bias    []float64 // one for each target
 	post    transform
 	mode    string  // the name of post
@@ -56,6 +58,9 @@ func newLinear(n *graph.Node) (*linear, *property.Reason) {
 		return nil, property.Because(property.Attribute, "%d coefficients, %d intercepts for %d targets", len(weights), len(l.bias), l.targets)
 	}
 	l.weights = pairwise.Pack(weights, l.targets, len(weights)/l.targets)
+	if l.targets == 1 {
+		l.vector = weights
+	}
 	return l, nil
 }
 
@@ -80,6 +85,15 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 	}
 	last := n.Outputs[len(n.Outputs)-1]
 	y, work := p.Out(last), p.scratch(r.together*(padded+max(l.targets, width))*8)
+	if l.targets == 1 && r.from == tensor.Float32 {
+		r.some(p, float64(r.columns)/4, append(writes, y, work.at), func(st *state, worker, lo, count int) {
+			out := work.doubles(st, worker)[:count*width]
+			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vector, l.bias[0])
+			finish(r.kernels, st, lo, count, out)
+			put(r.kernels, st, y, last.Type.DType, lo*width, out)
+		})
+		return nil
+	}
 	r.each(p, float64(padded*r.columns)/8, append(writes, y, work.at), func(st *state, worker int, x []float64, lo, count int) {
 		buffer := work.doubles(st, worker)
 		scores, out := buffer[:count*padded], buffer[count*padded:][:count*max(l.targets, width)]
@@ -93,13 +107,6 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 
 // addBias writes products that are rows of padded numbers as rows of one for each target, with the bias.
 func (l *linear) addBias(out, products []float64, rows, padded int) {
-	if l.targets == 1 {
-		b := l.bias[0]
-		for i := range rows {
-			out[i] = products[i*padded] + b
-		}
-		return
-	}
 	for i := range rows {
 		from, to := products[i*padded:][:len(l.bias)], out[i*len(l.bias):][:len(l.bias)]
 		for t, b := range l.bias {

@@ -93,3 +93,15 @@ func standardize(set isa.Set, dst, src *float32, offset, scale *float64, n int) 
 		genericStandardize(dst, src, offset, scale, n)
 	}
 }
+
+// dots writes the products of rows of k numbers, ldx apart, with one vector, and adds bias.
+func dots(set isa.Set, dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {
+	switch set {
+	case isa.AVX512:
+		dots512(dst, x, 4*ldx, w, k, rows, bias)
+	case isa.AVX2:
+		dots256(dst, x, 4*ldx, w, k, rows, bias)
+	default:
+		genericDots(dst, x, ldx, w, k, rows, bias)
+	}
+}

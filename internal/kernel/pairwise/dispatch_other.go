@@ -32,3 +32,8 @@ func narrow(set isa.Set, dst *float32, src *float64, n int) {
 func standardize(set isa.Set, dst, src *float32, offset, scale *float64, n int) {
 	genericStandardize(dst, src, offset, scale, n)
 }
+
+// dots writes the products of rows of k numbers, ldx apart, with one vector, and adds bias.
+func dots(set isa.Set, dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {
+	genericDots(dst, x, ldx, w, k, rows, bias)
+}

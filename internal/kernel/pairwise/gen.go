@@ -19,11 +19,14 @@ func main() {
 		{Name: "narrow", Doc: "converts n numbers.", Params: "dst *float32, src *float64, n int", Portable: "genericNarrow(dst, src, n)"},
 		{Name: "standardize", Doc: "writes (src - offset)*scale of n numbers.", Params: "dst, src *float32, offset, scale *float64, n int",
 			Portable: "genericStandardize(dst, src, offset, scale, n)"},
+		{Name: "dots", Doc: "writes the products of rows of k numbers, ldx apart, with one vector, and adds bias.",
+			Params: "dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64", Portable: "genericDots(dst, x, ldx, w, k, rows, bias)"},
 	}}, asm.Unit{Base: "double", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			tiles(f, v)
 			exp(f, v)
 			conversions(f, v)
+			dots(f, v)
 		}
 	}})
 }
@@ -246,4 +249,48 @@ func conversions(f *asm.File, v asm.ISA) {
 	})
 	fn.Ret()
 	f.Serve("standardize", v, named("standardize", v)+"(dst, src, offset, scale, n)")
+}
+
+// dots writes the products of rows of float32 with one vector: a sum in each lane, these added up, then what is left of the row.
+func dots(f *asm.File, v asm.ISA) {
+	name := named("dots", v)
+	fn := f.Func(name, name+" writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.",
+		doubles("dst"), asm.Ptr("x"), asm.Int("ldx"), doubles("w"), asm.Int("k"), asm.Int("rows"), asm.Typed("bias", "float64"))
+	for _, x := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"ldx", "R8"}, {"w", "R9"}, {"rows", "R10"}} {
+		fn.Load(x[0], x[1])
+	}
+	size := v.Size()
+	fn.Loop("R10", func() {
+		fn.Clear(v, v.R(0))
+		fn.I("MOVQ SI, AX")
+		fn.I("MOVQ R9, BX")
+		fn.Load("k", "CX")
+		fn.While("CX", lanes(v), func() {
+			fn.I("VCVTPS2PD (AX), %s", v.R(1))
+			fn.I("VFMADD231PD (BX), %s, %s", v.R(1), v.R(0))
+			fn.I("ADDQ $%d, AX", size/2)
+			fn.I("ADDQ $%d, BX", size)
+		})
+		if v.Masks {
+			fn.I("VEXTRACTF64X4 $1, Z0, Y1")
+			fn.I("VADDPD Y1, Y0, Y0")
+		}
+		fn.I("VEXTRACTF128 $1, Y0, X1")
+		fn.I("VADDPD X1, X0, X0")
+		fn.I("VPERMILPD $1, X0, X1")
+		fn.I("VADDSD X1, X0, X0")
+		fn.While("CX", 1, func() {
+			fn.I("VXORPD X1, X1, X1") // what was there is not waited for
+			fn.I("VCVTSS2SD (AX), X1, X1")
+			fn.I("VFMADD231SD (BX), X1, X0")
+			fn.I("ADDQ $4, AX")
+			fn.I("ADDQ $8, BX")
+		})
+		fn.I("VADDSD %s, X0, X0", fn.Addr("bias"))
+		fn.I("VMOVSD X0, (DI)")
+		fn.I("ADDQ $8, DI")
+		fn.I("ADDQ R8, SI")
+	})
+	fn.Ret()
+	f.Serve("dots", v, name+"(dst, x, 4*ldx, w, k, rows, bias)")
 }

@@ -52,3 +52,14 @@ func genericStandardize(dst, src *float32, offset, scale *float64, n int) {
 		out[i] = float32((float64(v) - o[i]) * s[i])
 	}
 }
+
+func genericDots(dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64) {
+	all, out := unsafe.Slice(x, (rows-1)*ldx+k), unsafe.Slice(dst, rows)
+	for r := range out {
+		s := 0.0
+		for i, v := range unsafe.Slice(w, k) {
+			s += float64(all[r*ldx+i]) * v
+		}
+		out[r] = s + bias
+	}
+}

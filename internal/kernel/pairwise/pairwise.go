@@ -86,6 +86,21 @@ func (k Kernels) tiles(distances bool, dst []float64, ldd int, x []float64, ldx,
 	}
 }
 
+// Dots writes the product of each row of len(w) numbers, ldx apart, with w, plus bias, to dst, which has a number for each row.
+func (k Kernels) Dots(dst []float64, x []float32, ldx int, w []float64, bias float64) {
+	switch {
+	case len(dst) == 0:
+	case len(w) == 0:
+		for i := range dst {
+			dst[i] = bias
+		}
+	case ldx < len(w) || len(x) < (len(dst)-1)*ldx+len(w):
+		panic("double: memory is too short for products")
+	default:
+		dots(k.set, &dst[0], &x[0], ldx, &w[0], len(w), len(dst), bias)
+	}
+}
+
 // Exp replaces each number by e^(x*scale), with an error of three units in the last place at most beside that of the product.
 func (k Kernels) Exp(x []float64, scale float64) {
 	n := len(x) &^ (Lanes - 1)

@@ -658,6 +658,61 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func dots512(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
+TEXT ·dots512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ ldx+16(FP), R8
+	MOVQ w+24(FP), R9
+	MOVQ rows+40(FP), R10
+
+loop1:
+	VPXORD Z0, Z0, Z0
+	MOVQ SI, AX
+	MOVQ R9, BX
+	MOVQ k+32(FP), CX
+	SUBQ $8, CX
+	JLT done3
+
+loop2:
+	VCVTPS2PD (AX), Z1
+	VFMADD231PD (BX), Z1, Z0
+	ADDQ $32, AX
+	ADDQ $64, BX
+	SUBQ $8, CX
+	JGE loop2
+
+done3:
+	ADDQ $8, CX
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPD Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	SUBQ $1, CX
+	JLT done5
+
+loop4:
+	VXORPD X1, X1, X1
+	VCVTSS2SD (AX), X1, X1
+	VFMADD231SD (BX), X1, X0
+	ADDQ $4, AX
+	ADDQ $8, BX
+	SUBQ $1, CX
+	JGE loop4
+
+done5:
+	ADDQ $1, CX
+	VADDSD bias+48(FP), X0, X0
+	VMOVSD X0, (DI)
+	ADDQ $8, DI
+	ADDQ R8, SI
+	DECQ R10
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func products4_256(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
 TEXT ·products4_256(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), DI
@@ -997,6 +1052,59 @@ loop1:
 	ADDQ $32, AX
 	ADDQ $32, BX
 	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dots256(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
+TEXT ·dots256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ ldx+16(FP), R8
+	MOVQ w+24(FP), R9
+	MOVQ rows+40(FP), R10
+
+loop1:
+	VXORPS Y0, Y0, Y0
+	MOVQ SI, AX
+	MOVQ R9, BX
+	MOVQ k+32(FP), CX
+	SUBQ $4, CX
+	JLT done3
+
+loop2:
+	VCVTPS2PD (AX), Y1
+	VFMADD231PD (BX), Y1, Y0
+	ADDQ $16, AX
+	ADDQ $32, BX
+	SUBQ $4, CX
+	JGE loop2
+
+done3:
+	ADDQ $4, CX
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD X1, X0, X0
+	VPERMILPD $1, X0, X1
+	VADDSD X1, X0, X0
+	SUBQ $1, CX
+	JLT done5
+
+loop4:
+	VXORPD X1, X1, X1
+	VCVTSS2SD (AX), X1, X1
+	VFMADD231SD (BX), X1, X0
+	ADDQ $4, AX
+	ADDQ $8, BX
+	SUBQ $1, CX
+	JGE loop4
+
+done5:
+	ADDQ $1, CX
+	VADDSD bias+48(FP), X0, X0
+	VMOVSD X0, (DI)
+	ADDQ $8, DI
+	ADDQ R8, SI
+	DECQ R10
 	JNZ loop1
 	VZEROUPPER
 	RET

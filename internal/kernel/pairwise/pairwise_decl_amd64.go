@@ -42,6 +42,11 @@ func narrow512(dst *float32, src *float64, n int)
 //go:noescape
 func standardize512(dst *float32, src *float32, offset *float64, scale *float64, n int)
 
+// dots512 writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.
+//
+//go:noescape
+func dots512(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)
+
 // products4_256 writes products of 4 rows with panels of eight vectors; strides are in bytes; panels > 0.
 //
 //go:noescape
@@ -81,3 +86,8 @@ func narrow256(dst *float32, src *float64, n int)
 //
 //go:noescape
 func standardize256(dst *float32, src *float32, offset *float64, scale *float64, n int)
+
+// dots256 writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.
+//
+//go:noescape
+func dots256(dst *float64, x *float32, ldx int, w *float64, k int, rows int, bias float64)

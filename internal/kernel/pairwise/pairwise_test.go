@@ -108,6 +108,33 @@ var _ = It("products and distances are those of the definition, for every instru
 	}
 })
 
+var _ = It("products of rows of float32 with one vector are those of the definition, and the same bits for a row whatever stands beside it", func() {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, t := range isa.Targets() {
+		for range 200 {
+			rows, k := 1+r.IntN(9), r.IntN(40)
+			ldx, bias := k+r.IntN(3), r.NormFloat64()
+			x, w, y, one := singles(r, (rows-1)*ldx+k), guarded(r, k, true), guarded(r, rows, false), make([]float64, 1)
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			pairwise.For(t).Dots(y, x, ldx, w, bias)
+			for i := range rows {
+				row := x[i*ldx:][:k]
+				pairwise.For(t).Dots(one, row, k, w, bias)
+				Expect(y[i]).To(Equal(one[0]))
+				want, size := bias, math.Abs(bias)
+				for j, v := range row {
+					want += float64(v) * w[j]
+					size += math.Abs(float64(v) * w[j])
+				}
+				Expect(y[i]).To(BeNumerically("~", want, 1e-14*size), "%v", t.Set)
+			}
+		}
+		Expect(func() { pairwise.For(t).Dots(make([]float64, 2), make([]float32, 5), 3, make([]float64, 3), 0) }).To(Panic())
+	}
+})
+
 var _ = It("e^x is so within three units in the last place, and at the ends of the line", func() {
 	r := rand.New(rand.NewPCG(3, 4))
 	ends := []float64{0, math.Copysign(0, -1), 709, 710, -708.4, -745.1, -745.2, -800, 1e300, -1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300, 5e-324}
