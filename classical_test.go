@@ -11,6 +11,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/onnxruntimetest"
 )
 
@@ -46,4 +49,48 @@ var _ = Describe("classical models beside ONNX Runtime", Label("onnxruntime"), f
 		}
 		Expect(strings.Join(bad, "\n")).To(BeEmpty())
 	})
+})
+
+var _ = Describe("maps that a classifier gives", func() {
+	DescribeTable("are the caller's, each with memory of its own", func(ctx SpecContext, rows int, labels graph.Attr) {
+		g := graph.New("g")
+		g.Opsets = map[string]int{"": 17, "ai.onnx.ml": 3}
+		x := g.AddInput("x", graph.Type{DType: tensor.Float32, Shape: graph.Shape{graph.D(rows), graph.D(3)}})
+		g.SetOutputs(g.AddNode(graph.NodeSpec{Op: graph.Op{Domain: "ai.onnx.ml", Name: "ZipMap"}, Inputs: []*graph.Value{x}, Outputs: []string{"p"},
+			Attrs: []graph.Attr{labels}}).Outputs[0])
+		p := compile(ctx, carve.FromGraph(g), nil)
+		scores := make([]float32, 3*rows)
+		for i := range scores {
+			scores[i] = float32(i)
+		}
+		run := func() []tensor.Value {
+			out, err := p.Run(ctx, map[string]tensor.Value{"x": tensor.From(scores, rows, 3)})
+			Expect(err).NotTo(HaveOccurred())
+			return out["p"].(*tensor.Sequence).Items
+		}
+		first := run()
+		for _, item := range first { // what a caller does with them
+			m := item.(*tensor.Map)
+			m.IntKeys, m.StringKeys = append(m.IntKeys, 99), append(m.StringKeys, "more")
+			clear(m.IntKeys)
+			clear(m.StringKeys)
+			values := m.Values.(*tensor.Tensor)
+			clear(values.Bytes())
+			values.Data = append(values.Data, 1, 2, 3, 4)
+			values.Shape[0] = 4
+		}
+		Expect(run()).To(HaveLen(rows))
+		for i, item := range run() {
+			m := item.(*tensor.Map)
+			Expect(m.IntKeys).To(Equal(labels.Ints))
+			Expect(m.StringKeys).To(Equal(labels.Strs))
+			values := m.Values.(*tensor.Tensor)
+			Expect(values.Shape).To(Equal([]int{3}))
+			Expect(tensor.Of[float32](values)).To(Equal(scores[3*i : 3*i+3]))
+		}
+	},
+		Entry("few", 2, graph.StringsAttr("classlabels_strings", "a", "b", "c")),
+		Entry("many, of texts", 20, graph.StringsAttr("classlabels_strings", "a", "b", "c")),
+		Entry("many, of integers", 20, graph.IntsAttr("classlabels_int64s", 7, 5, 6)),
+	)
 })

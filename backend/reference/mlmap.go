@@ -19,9 +19,11 @@ func zipMap(c *Call) {
 	for i, x := range v {
 		all[i] = float32(x)
 	}
-	maps := make([]tensor.Map, n)
-	for r := range n { // whose keys are the same
-		maps[r] = tensor.Map{StringKeys: words, IntKeys: numbers, Values: tensor.From(all[r*columns : (r+1)*columns : (r+1)*columns])}
+	maps, rows, shape := make([]tensor.Map, n), make([]tensor.Tensor, n), []int{columns}
+	bytes := tensor.From(all).Data
+	for r := range n { // whose keys and shapes are the same
+		rows[r] = tensor.Tensor{DType: tensor.Float32, Shape: shape, Data: bytes[4*r*columns : 4*(r+1)*columns : 4*(r+1)*columns]}
+		maps[r] = tensor.Map{StringKeys: words, IntKeys: numbers, Values: &rows[r]}
 		out.Items[r] = &maps[r]
 		c.spend(columns)
 	}
