@@ -11,9 +11,10 @@ import (
 // linear are the coefficients of a linear model: a vector for each target.
 type linear struct {
 	targets int
-	weights *pairwise.Panels
-	vector  []float64 // of one target
-	bias    []float64 // one for each target
+	columns int
+	vectors []float64      // one for each target
+	panels  *pairwise.Panels // of those, where they are several or rows are not float32
+	bias    []float64      // one for each target
 	post    transform
 	mode    string  // the name of post
 	labels  []int64 // of a classifier, nil for the classes' numbers
@@ -57,10 +58,7 @@ func newLinear(n *graph.Node) (*linear, *property.Reason) {
 	if len(l.bias) != l.targets || len(weights)%l.targets != 0 {
 		return nil, property.Because(property.Attribute, "%d coefficients, %d intercepts for %d targets", len(weights), len(l.bias), l.targets)
 	}
-	l.weights = pairwise.Pack(weights, l.targets, len(weights)/l.targets)
-	if l.targets == 1 {
-		l.vector = weights
-	}
+	l.vectors, l.columns = weights, len(weights)/l.targets
 	return l, nil
 }
 
@@ -71,6 +69,9 @@ func linearOf(p *planner, n *graph.Node) (*linear, error) {
 		if why != nil {
 			return nil, why
 		}
+		if l.targets > 1 || n.Inputs[0].Type.DType != tensor.Float32 {
+			l.panels, l.vectors = pairwise.Pack(l.vectors, l.targets, l.columns), nil
+		}
 		return l, nil
 	})
 }
@@ -80,15 +81,15 @@ func linearOf(p *planner, n *graph.Node) (*linear, error) {
 func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memory, finish func(k pairwise.Kernels, st *state, lo, n int, out []float64)) error {
 	padded := pairwise.Width(l.targets)
 	r := newNumberRows(p, n.Inputs[0], padded+max(l.targets, width))
-	if r.columns != l.weights.Length {
-		return property.Because(property.ShapeReason, "%d coefficients for %d targets of %d columns", l.targets*l.weights.Length, l.targets, r.columns)
+	if r.columns != l.columns {
+		return property.Because(property.ShapeReason, "%d coefficients for %d targets of %d columns", l.targets*l.columns, l.targets, r.columns)
 	}
 	last := n.Outputs[len(n.Outputs)-1]
 	y, work := p.Out(last), p.scratch(r.together*(padded+max(l.targets, width))*8)
-	if l.targets == 1 && r.from == tensor.Float32 {
+	if l.panels == nil {
 		r.some(p, float64(r.columns)/4, append(writes, y, work.at), func(st *state, worker, lo, count int) {
 			out := work.doubles(st, worker)[:count*width]
-			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vector, l.bias[0])
+			r.kernels.Dots(out[:count], of[float32](st, r.src)[lo*r.columns:], r.columns, l.vectors, l.bias[0])
 			finish(r.kernels, st, lo, count, out)
 			put(r.kernels, st, y, last.Type.DType, lo*width, out)
 		})
@@ -97,7 +98,7 @@ func (l *linear) plan(p *planner, n *graph.Node, width int, writes []place.Memor
 	r.each(p, float64(padded*r.columns)/8, append(writes, y, work.at), func(st *state, worker int, x []float64, lo, count int) {
 		buffer := work.doubles(st, worker)
 		scores, out := buffer[:count*padded], buffer[count*padded:][:count*max(l.targets, width)]
-		r.kernels.Products(scores, padded, x, r.columns, count, l.weights, 0, r.columns)
+		r.kernels.Products(scores, padded, x, r.columns, count, l.panels, 0, r.columns)
 		l.addBias(out, scores, count, padded)
 		finish(r.kernels, st, lo, count, out)
 		put(r.kernels, st, y, last.Type.DType, lo*width, out[:count*width])

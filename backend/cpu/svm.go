@@ -19,6 +19,7 @@ type machine struct {
 	coef                *pairwise.Panels // products with it are scores, or of a classifier what the vectors of a class add to them
 	rho                 []float64
 	post                transform
+	pack                func() // sets vectors and coef, once
 
 	oneClass       bool // of a regressor
 	classes, width int  // of a classifier, and how many numbers it gives
@@ -55,10 +56,13 @@ func newMachine(n *graph.Node) (*machine, *property.Reason) {
 		return nil, property.Because(property.Attribute, "%d coefficients, %d rho and %d numbers of vectors do not make a support vector machine",
 			len(coef), len(m.rho), len(vectors))
 	}
-	if m.n == 0 {
-		m.coef = pairwise.Pack(coef, max(m.classes, 1), len(coef)/max(m.classes, 1))
-	} else {
-		m.coef, m.vectors = pairwise.Pack(coef, len(coef)/m.n, m.n), pairwise.Pack(vectors, m.n, len(vectors)/m.n)
+	m.pack = func() {
+		if m.n == 0 {
+			m.coef = pairwise.Pack(coef, max(m.classes, 1), len(coef)/max(m.classes, 1))
+		} else {
+			m.coef, m.vectors = pairwise.Pack(coef, len(coef)/m.n, m.n), pairwise.Pack(vectors, m.n, len(vectors)/m.n)
+		}
+		m.pack = nil
 	}
 	return m, nil
 }
@@ -158,6 +162,7 @@ func planMachine(p *planner, n *graph.Node) (*machine, *numberRows, scratch, err
 		if why != nil {
 			return nil, why
 		}
+		m.pack()
 		return m, nil
 	})
 	if err != nil {
