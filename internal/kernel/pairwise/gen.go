@@ -251,7 +251,8 @@ func conversions(f *asm.File, v asm.ISA) {
 	f.Serve("standardize", v, named("standardize", v)+"(dst, src, offset, scale, n)")
 }
 
-// dots writes the products of rows of float32 with one vector: a sum in each lane, these added up, then what is left of the row.
+// dots writes the products of rows of float32 with one vector: a sum in each lane, and these added up. What is left of a row is read under
+// a mask, where there are such, else number by number.
 func dots(f *asm.File, v asm.ISA) {
 	name := named("dots", v)
 	fn := f.Func(name, name+" writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.",
@@ -260,6 +261,14 @@ func dots(f *asm.File, v asm.ISA) {
 		fn.Load(x[0], x[1])
 	}
 	size := v.Size()
+	if v.Masks {
+		fn.Load("k", "CX")
+		fn.I("ANDQ $%d, CX", lanes(v)-1)
+		fn.I("MOVL $1, AX")
+		fn.I("SHLL CX, AX")
+		fn.I("DECL AX")
+		fn.I("KMOVW AX, K1")
+	}
 	fn.Loop("R10", func() {
 		fn.Clear(v, v.R(0))
 		fn.I("MOVQ SI, AX")
@@ -272,6 +281,12 @@ func dots(f *asm.File, v asm.ISA) {
 			fn.I("ADDQ $%d, BX", size)
 		})
 		if v.Masks {
+			end := fn.NewLabel("end")
+			fn.I("TESTQ CX, CX")
+			fn.I("JZ %s", end)
+			fn.I("VCVTPS2PD.Z (AX), K1, Z1")
+			fn.I("VFMADD231PD (BX), Z1, K1, Z0")
+			fn.Label(end)
 			fn.I("VEXTRACTF64X4 $1, Z0, Y1")
 			fn.I("VADDPD Y1, Y0, Y0")
 		}
@@ -279,13 +294,15 @@ func dots(f *asm.File, v asm.ISA) {
 		fn.I("VADDPD X1, X0, X0")
 		fn.I("VPERMILPD $1, X0, X1")
 		fn.I("VADDSD X1, X0, X0")
-		fn.While("CX", 1, func() {
-			fn.I("VXORPD X1, X1, X1") // what was there is not waited for
-			fn.I("VCVTSS2SD (AX), X1, X1")
-			fn.I("VFMADD231SD (BX), X1, X0")
-			fn.I("ADDQ $4, AX")
-			fn.I("ADDQ $8, BX")
-		})
+		if !v.Masks {
+			fn.While("CX", 1, func() {
+				fn.I("VXORPD X1, X1, X1") // what was there is not waited for
+				fn.I("VCVTSS2SD (AX), X1, X1")
+				fn.I("VFMADD231SD (BX), X1, X0")
+				fn.I("ADDQ $4, AX")
+				fn.I("ADDQ $8, BX")
+			})
+		}
 		fn.I("VADDSD %s, X0, X0", fn.Addr("bias"))
 		fn.I("VMOVSD X0, (DI)")
 		fn.I("ADDQ $8, DI")
