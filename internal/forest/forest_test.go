@@ -21,15 +21,19 @@ var numbers = []float64{-1, math.Copysign(0, -1), 0, 1, 2.5, math.Inf(1), math.I
 // random makes a forest of every kind of comparison; nodes come behind their children, so that there is no cycle.
 func random(r *rand.Rand, targets, features int) *forest.Forest {
 	f := &forest.Forest{Targets: targets, Features: features}
+	boosted := r.IntN(2) == 0
 	for range 1 + r.IntN([]int{3, 8, 70}[r.IntN(3)]) {
-		first := len(f.Nodes)
+		first, own := len(f.Nodes), -1 // the target of all votes of a tree
+		if boosted {
+			own = r.IntN(targets)
+		}
 		for range 1 + r.IntN(9) {
 			n := forest.Node{Mode: forest.Leaf}
-			for range r.IntN(3) {
+			for range r.IntN([]int{3, 3, 40}[r.IntN(3)]) {
 				n.Votes = append(n.Votes, forest.Vote{Target: r.IntN(targets), Weight: float64(r.IntN(9)) - 4})
 			}
-			if targets == 1 && r.IntN(9) > 0 {
-				n.Votes = []forest.Vote{{Weight: float64(float32(r.NormFloat64()))}}
+			if own >= 0 && r.IntN(99) > 0 {
+				n.Votes = []forest.Vote{{Target: own, Weight: float64(float32(r.NormFloat64()))}}
 			}
 			f.Nodes = append(f.Nodes, n)
 		}
@@ -113,7 +117,7 @@ var _ = Describe("a compiled forest", func() {
 	It("votes as the trees are defined", func() {
 		for seed := range uint64(3000) {
 			r := rand.New(rand.NewPCG(seed, 7))
-			f := random(r, 1+r.IntN(3), 1+r.IntN(4))
+			f := random(r, 1+r.IntN([]int{1, 3, 3, 20}[r.IntN(4)]), 1+r.IntN([]int{4, 4, 40}[r.IntN(3)]))
 			a := forest.Aggregate(r.IntN(4))
 			for _, target := range isa.Targets() {
 				check[float32](r, f, a, trees.For(target))

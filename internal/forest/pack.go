@@ -18,10 +18,11 @@ type packed struct {
 	near    int // trees whose nodes stay in the nearest cache
 }
 
-// voteLists are lists of votes, each there once. A leaf holds where its list begins, times 32, and how many votes that has.
+// voteLists are lists of votes, each there once. A leaf holds the number of its list.
 type voteLists struct {
-	votes []shortVote
-	at    map[string]uint32 // while the forest is packed
+	votes  []shortVote
+	begin  []uint32          // of a list, and behind the last one
+	number map[string]uint32 // while the forest is packed
 }
 
 type shortVote struct {
@@ -29,29 +30,30 @@ type shortVote struct {
 	weight float32
 }
 
-// hold returns what a leaf with these votes holds; ok is false where that is too much.
-func (l *voteLists) hold(votes []Vote) (held uint32, ok bool) {
+// hold returns the number of the list with these votes; ok is false where there are too many.
+func (l *voteLists) hold(votes []Vote) (number uint32, ok bool) {
 	var key []byte
 	for _, v := range votes {
 		key = binary.LittleEndian.AppendUint32(key, uint32(v.Target))
 		key = binary.LittleEndian.AppendUint32(key, math.Float32bits(float32(v.Weight)))
 	}
-	if held, ok = l.at[string(key)]; ok {
-		return held, true
+	if number, ok = l.number[string(key)]; ok {
+		return number, true
 	}
-	if len(votes) >= 32 || len(l.votes) >= 1<<27-32 {
+	if len(l.votes)+len(votes) > math.MaxInt32 {
 		return 0, false
 	}
-	held = uint32(len(l.votes)<<5 | len(votes))
 	for _, v := range votes {
 		l.votes = append(l.votes, shortVote{int32(v.Target), float32(v.Weight)})
 	}
-	l.at[string(key)] = held
-	return held, true
+	number = uint32(len(l.begin) - 1)
+	l.begin = append(l.begin, uint32(len(l.votes)))
+	l.number[string(key)] = number
+	return number, true
 }
 
-// of returns the votes of a leaf.
-func (l *voteLists) of(held uint32) []shortVote { return l.votes[held>>5:][:held&31] }
+// of returns the votes of a list.
+func (l *voteLists) of(number uint32) []shortVote { return l.votes[l.begin[number]:l.begin[number+1]] }
 
 // packer lays out nodes in pairs, level by level, so that the first nodes of a tree share a cache line.
 type packer struct {
@@ -72,7 +74,7 @@ func pack(t *Trees[float32], k trees.Kernels) *packed {
 	for i := range p.at {
 		p.at[i] = -1
 	}
-	lists := voteLists{at: map[string]uint32{}}
+	lists := voteLists{number: map[string]uint32{}, begin: []uint32{0}}
 	p.leaf = func(i int32) (uint32, bool) { return lists.hold(t.votes[t.votesAt[i]:t.votesAt[i+1]]) }
 	targets := t.treeTargets()
 	if targets != nil {
@@ -88,7 +90,7 @@ func pack(t *Trees[float32], k trees.Kernels) *packed {
 		p.out.Roots = append(p.out.Roots, last)
 	}
 	const cache = 24 << 10 // bytes
-	lists.at = nil
+	lists.number = nil
 	return &packed{kernels: k, forest: p.out, targets: targets, lists: lists, near: max(1, cache/8*len(t.roots)/len(p.out.Nodes))}
 }
 
