@@ -126,6 +126,22 @@ var _ = Describe("a compiled forest", func() {
 		}
 	})
 
+	It("of features far apart is compiled too", func() {
+		for bits := range 31 {
+			f := &forest.Forest{Targets: 1, Features: 1 << bits, Roots: []int{0}, Nodes: []forest.Node{{Feature: 1<<bits - 1, Yes: 1, No: 2},
+				{Mode: forest.Leaf, Votes: []forest.Vote{{Weight: 1}}}, {Mode: forest.Leaf, Votes: []forest.Vote{{Weight: 2}}}}}
+			t, err := forest.Compile[float32](f, trees.For(isa.Host()))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(t.Features()).To(Equal(f.Features))
+			if bits < 12 {
+				row, score := make([]float32, f.Features), []float64{0}
+				row[f.Features-1] = 1
+				t.Add(score, row, 1, f.Features, forest.Sum, 0, 1)
+				Expect(score).To(Equal([]float64{2}))
+			}
+		}
+	})
+
 	It("walks without memory", func() {
 		r := rand.New(rand.NewPCG(1, 7))
 		t, err := forest.Compile[float32](random(r, 2, 3), trees.For(isa.Host()))

@@ -21,6 +21,7 @@ func (k Kernels) rows() int {
 		return 8
 	case isa.AVX2:
 		return 4
+	case isa.Portable, isa.NEON:
 	}
 	return 1
 }

@@ -33,7 +33,7 @@ func Leaf(bits uint32) uint64 { return uint64(bits) }
 // way is longer than a node can say, or none.
 func (f *Forest) Branch(at, to, feature int, split float32, missing bool) (node uint64, ok bool) {
 	step, room := to-at, 31-f.Bits
-	if step == 0 || step < -1<<(room-1) || step >= 1<<(room-1) || feature < 0 || feature >= 1<<f.Bits {
+	if room < 2 || step == 0 || step < -1<<(room-1) || step >= 1<<(room-1) || feature < 0 || feature >= 1<<f.Bits {
 		return 0, false
 	}
 	way := uint32(step)<<(f.Bits+1) | uint32(feature)

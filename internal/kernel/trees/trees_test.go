@@ -144,4 +144,8 @@ var _ = It("ways that a node cannot say are refused", func() {
 		_, ok := f.Branch(c.at, c.to, c.feature, 0, true)
 		Expect(ok).To(Equal(c.ok), "%+v", c)
 	}
+	for bits := 30; bits < 70; bits++ {
+		_, ok := (&trees.Forest{Bits: bits}).Branch(0, 1, 0, 0, false)
+		Expect(ok).To(BeFalse())
+	}
 })
