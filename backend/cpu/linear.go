@@ -12,9 +12,9 @@ import (
 type linear struct {
 	targets int
 	columns int
-	vectors []float64      // one for each target
+	vectors []float64        // one for each target
 	panels  *pairwise.Panels // of those, where they are several or rows are not float32
-	bias    []float64      // one for each target
+	bias    []float64        // one for each target
 	post    transform
 	mode    string  // the name of post
 	labels  []int64 // of a classifier, nil for the classes' numbers

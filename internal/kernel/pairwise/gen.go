@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	asm.Main("double", asm.Table{Entries: []asm.Entry{
+	asm.Main("pairwise", asm.Table{Entries: []asm.Entry{
 		{Name: "tile", Doc: "writes products, or squares of distances, of Rows(set) rows or one row with panels of vectors that are stride apart.",
 			Params: "distances, whole bool, dst *float64, ldd int, a *float64, lda int, w *float64, stride, k, panels int", Portable: "genericTile(distances, dst, a, w, stride, k, panels)"},
 		{Name: "exp", Doc: "replaces each x of n numbers by e^(x*scale).", Params: "x *float64, n int, scale float64", Portable: "genericExp(x, n, scale)"},
@@ -21,7 +21,7 @@ func main() {
 			Portable: "genericStandardize(dst, src, offset, scale, n)"},
 		{Name: "dots", Doc: "writes the products of rows of k numbers, ldx apart, with one vector, and adds bias.",
 			Params: "dst *float64, x *float32, ldx int, w *float64, k, rows int, bias float64", Portable: "genericDots(dst, x, ldx, w, k, rows, bias)"},
-	}}, asm.Unit{Base: "double", Arch: "amd64", Generate: func(f *asm.File) {
+	}}, asm.Unit{Base: "pairwise", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			tiles(f, v)
 			exp(f, v)

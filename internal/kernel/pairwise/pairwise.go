@@ -65,7 +65,7 @@ func (k Kernels) tiles(distances bool, dst []float64, ldd int, x []float64, ldx,
 	}
 	if ldd < width || ldx < count || first < 0 || count < 0 || first+count > p.Length || len(dst) < (rows-1)*ldd+width || len(x) < (rows-1)*ldx+count ||
 		len(p.Numbers) < width*p.Length {
-		panic("double: memory is too short for products")
+		panic("pairwise: memory is too short for products")
 	}
 	if count == 0 {
 		for r := range rows {
@@ -96,7 +96,7 @@ func (k Kernels) Dots(dst []float64, x []float32, ldx int, w []float64, bias flo
 			dst[i] = bias
 		}
 	case ldx < len(w) || len(x) < (len(dst)-1)*ldx+len(w):
-		panic("double: memory is too short for products")
+		panic("pairwise: memory is too short for products")
 	default:
 		dots(k.set, &dst[0], &x[0], ldx, &w[0], len(w), len(dst), bias)
 	}

@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestDouble(t *testing.T) {
+func TestPairwise(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "kernel/pairwise")
 }
