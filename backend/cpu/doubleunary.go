@@ -36,10 +36,10 @@ func plainly(fn func(float64) float64) func(*graph.Node) doubleFunc {
 	}
 }
 
-// with is a function that depends on two attributes.
-func with(a string, defA float32, b string, defB float32, fn func(a, b, x float64) float64) func(*graph.Node) doubleFunc {
+// with is a function that depends on the attribute alpha, which is a where it is absent, and on one more.
+func with(a float32, other string, b float32, fn func(a, b, x float64) float64) func(*graph.Node) doubleFunc {
 	return func(n *graph.Node) doubleFunc {
-		x, y := float64(n.Float(a, defA)), float64(n.Float(b, defB))
+		x, y := float64(n.Float("alpha", a)), float64(n.Float(other, b))
 		return plainly(func(v float64) float64 { return fn(x, y, v) })(n)
 	}
 }
@@ -110,29 +110,29 @@ var doubleUnaries = map[string]func(n *graph.Node) doubleFunc{
 	"Softplus":  plainly(softplus),
 	"Mish":      plainly(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
 	"HardSwish": plainly(func(x float64) float64 { return x * bounded(x/6+0.5, 0, 1) }),
-	"HardSigmoid": with("alpha", 0.2, "beta", 0.5, func(a, b, x float64) float64 {
+	"HardSigmoid": with(0.2, "beta", 0.5, func(a, b, x float64) float64 {
 		return bounded(a*x+b, 0, 1)
 	}),
-	"LeakyRelu": with("alpha", 0.01, "", 0, func(a, _, x float64) float64 {
+	"LeakyRelu": with(0.01, "", 0, func(a, _, x float64) float64 {
 		if x < 0 {
 			return a * x
 		}
 		return x
 	}),
-	"ThresholdedRelu": with("alpha", 1, "", 0, func(a, _, x float64) float64 {
+	"ThresholdedRelu": with(1, "", 0, func(a, _, x float64) float64 {
 		if x > a || x != x {
 			return x
 		}
 		return 0
 	}),
-	"Elu": with("alpha", 1, "", 0, func(a, _, x float64) float64 {
+	"Elu": with(1, "", 0, func(a, _, x float64) float64 {
 		if x < 0 {
 			return a * math.Expm1(x)
 		}
 		return x
 	}),
-	"Celu": with("alpha", 1, "", 0, func(a, _, x float64) float64 { return max(0, x) + min(0, a*math.Expm1(x/a)) }),
-	"Selu": with("alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875, func(a, g, x float64) float64 {
+	"Celu": with(1, "", 0, func(a, _, x float64) float64 { return max(0, x) + min(0, a*math.Expm1(x/a)) }),
+	"Selu": with(1.67326319217681884765625, "gamma", 1.05070102214813232421875, func(a, g, x float64) float64 {
 		if x > 0 {
 			return g * x
 		}
