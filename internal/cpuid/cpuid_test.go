@@ -1,8 +1,10 @@
 package cpuid_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,6 +36,35 @@ var _ = Describe("Host", func() {
 	It("has the vector unit of every arm64 processor, and that of no other", func() {
 		arm64 := runtime.GOARCH == "arm64"
 		Expect(cpuid.ASIMD).To(WithTransform(cpuid.Host().Has, Equal(arm64)))
+	})
+})
+
+var _ = Describe("HostCaches", func() {
+	It("agrees with what the kernel says of the first core", func() {
+		if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+			Skip("no caches are read here")
+		}
+		want, known := cpuid.Caches{}, 0
+		for i := range 8 {
+			field := func(name string) string {
+				text, _ := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu0/cache/index%d/%s", i, name))
+				return strings.TrimSpace(string(text))
+			}
+			level, _ := strconv.Atoi(field("level"))
+			if field("type") != "Data" && field("type") != "Unified" || level < 1 || level > len(want) {
+				continue
+			}
+			size, err := strconv.Atoi(strings.TrimSuffix(field("size"), "K"))
+			Expect(err).NotTo(HaveOccurred())
+			ways, err := strconv.Atoi(field("ways_of_associativity"))
+			Expect(err).NotTo(HaveOccurred())
+			want[level-1] = cpuid.Cache{Bytes: size << 10, Ways: ways}
+			known++
+		}
+		if known == 0 {
+			Skip("the kernel knows no caches")
+		}
+		Expect(cpuid.HostCaches()).To(Equal(want))
 	})
 })
 

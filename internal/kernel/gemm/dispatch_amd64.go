@@ -10,20 +10,20 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.AVX512:
-		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, dotRows: 4}
+		return kernels{lanes: 16, tileRows: [5]int{0, 8, 8, 8, 6}, fewRows: 4, dotRows: 4}
 	case isa.AVX2:
-		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 2}
+		return kernels{lanes: 8, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2}
 	}
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.AVX512:
-		callTile512(rows, panels, p, a, b, bias, res, c)
+		callTile512(rows, panels, p, a, b, bias, res, c, next)
 	case isa.AVX2:
-		callTile2(rows, panels, p, a, b, bias, res, c)
+		callTile2(rows, panels, p, a, b, bias, res, c, next)
 	default:
 		genericTile(rows, p, a, b, bias, res, c)
 	}
@@ -40,7 +40,7 @@ func doublesOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].
+// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
 func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
 	switch set {
 	case isa.AVX512:

@@ -10,16 +10,16 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 1}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 1}
 	}
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch set {
 	case isa.NEON:
-		callTileNEON(rows, panels, p, a, b, bias, res, c)
+		callTileNEON(rows, panels, p, a, b, bias, res, c, next)
 	default:
 		genericTile(rows, p, a, b, bias, res, c)
 	}
@@ -30,7 +30,7 @@ func doublesOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].
+// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
 func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
 	genericTile(rows, p, a, b, bias, res, c)
 }

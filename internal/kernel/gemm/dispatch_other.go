@@ -13,8 +13,8 @@ func kernelsOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].
-func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+// callTile runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.
+func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericTile(rows, p, a, b, bias, res, c)
 }
 
@@ -23,7 +23,7 @@ func doublesOf(set isa.Set) kernels {
 	return portableKernels()
 }
 
-// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].
+// callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
 func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
 	genericTile(rows, p, a, b, bias, res, c)
 }

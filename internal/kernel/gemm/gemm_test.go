@@ -158,6 +158,46 @@ var _ = Describe("Run", func() {
 		}
 	})
 
+	It("gives the same bits for caches of any size, however rows and K are divided by them", func() {
+		onTargets(func(target isa.Target) {
+			rng, side := rand.New(rand.NewPCG(11, 12)), guard.End
+			for _, layout := range []gemm.Layout{gemm.Packed, gemm.Rows} {
+				s := gemm.Spec{M: 140, N: 19, K: 3100, B: layout, Bias: true, Residual: true}
+				p := newProduct(s, rng, side)
+				var first []float32
+				for _, size := range []int{0, 2 << 20} {
+					target.Caches[1].Bytes = size
+					clear(p.args.C)
+					plan, err := gemm.NewPlan(target, s)
+					Expect(err).NotTo(HaveOccurred())
+					for _, i := range rng.Perm(plan.Chunks()) {
+						plan.Run(i, i+1, p.args)
+					}
+					Expect(p.verify(s.N)).To(Succeed())
+					if first == nil {
+						first = append(first, p.args.C...)
+					}
+					Expect(p.args.C).To(Equal(first), "%v %d", target, size)
+				}
+				p.free()
+				side = guard.Start
+			}
+		})
+	})
+
+	It("reads a long B a few times only, and leaves chunks for many threads", func() {
+		if isa.Host().Set == isa.Portable {
+			Skip("portable Go has other groups")
+		}
+		target := isa.Host()
+		target.Caches[1].Bytes = 1 << 20
+		for _, s := range []gemm.Spec{{M: 300, K: 12544, N: 1024}, {M: 128, K: 3072, N: 768}, {M: 1024, K: 4096, N: 1024}} {
+			plan, err := gemm.NewPlan(target, s)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(plan.Chunks()).To(And(BeNumerically(">=", 24), BeNumerically("<=", s.N/64*s.M/32)), "%+v: 64 columns and 32 rows at least", s)
+		}
+	})
+
 	It("adds a residual that is C itself", func() {
 		onTargets(func(target isa.Target) {
 			c := []float32{10, 20, 30, 40, 50, 60}

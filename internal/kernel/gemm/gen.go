@@ -27,10 +27,10 @@ func main() {
 // entries are what plans call.
 var entries = []asm.Entry{
 	{Name: "kernelsOf", Doc: "describes the kernels of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
-	{Name: "callTile", Doc: "runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels].",
-		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "callTile", Doc: "runs the kernel of a tile of rows x 16*panels elements, whose height is at most kernels.tileRows[panels]; see ahead for next.",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
 	{Name: "doublesOf", Doc: "describes the kernels of float64 of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
-	{Name: "callDouble", Doc: "runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels].",
+	{Name: "callDouble", Doc: "runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.",
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
 	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
 		Params: "rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int", Portable: "genericDot(cols, p, a, b, bias, res, c, n)"},
@@ -82,6 +82,9 @@ func (s shape) loadMask(fn *asm.Func, table string) {
 	fn.I("ADDQ %d(R13), R15", offMaskRow)
 }
 
+// fewRows is the highest number of rows of a tile that has lines of all panels fetched.
+const fewRows = 4
+
 // Offsets of the fields of tileParams, in bytes; checkOffsets emits a compile-time check.
 const (
 	offLDA     = 0
@@ -126,7 +129,7 @@ func tiles(f *asm.File, s shape) {
 	s.tailMask(f)
 	var table strings.Builder
 	fmt.Fprintf(&table, "// callTile%s runs the %v kernel of a tile of rows x 16*panels elements.\n", s.suffix, s.Set)
-	fmt.Fprintf(&table, "func callTile%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {\n", s.suffix)
+	fmt.Fprintf(&table, "func callTile%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {\n", s.suffix)
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
@@ -136,14 +139,14 @@ func tiles(f *asm.File, s shape) {
 			} else {
 				(&tile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
 			}
-			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
+			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, next)\n", np, r, name)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
 	checkOffsets(f)
-	f.Serve("callTile", s.ISA, fmt.Sprintf("callTile%s(rows, panels, p, a, b, bias, res, c)", s.suffix))
-	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, dotRows: %d}", s.Lanes, s.tileRows, s.dotRows))
+	f.Serve("callTile", s.ISA, fmt.Sprintf("callTile%s(rows, panels, p, a, b, bias, res, c, next)", s.suffix))
+	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d}", s.Lanes, s.tileRows, fewRows, s.dotRows))
 }
 
 // tailMask writes the table of masks that a set without mask registers loads.
@@ -181,7 +184,7 @@ func doubles(f *asm.File, s shape) {
 // tile is one kernel being written: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel.
 //
 // Registers: AX a, BX lda, CX 3*lda, DX 5*lda, SI 7*lda, R8 b, R9 step of b from one k to the next, R11 and
-// R12 one and three times the step from panel to panel, DI k, R13 params. After the loop AX walks res, R8 walks c.
+// R12 one and three times the step from panel to panel, DI k, R13 params. In the loop R10 walks what is to be fetched. After the loop AX walks res, R8 walks c.
 // Vectors: the accumulators row by row, then one row of B, then broadcast elements of A.
 type tile struct {
 	*asm.Func
@@ -214,8 +217,11 @@ func (t *tile) inPlace() bool        { return t.mr == 1 }
 func (t *tile) lastPanel(j int) bool { return j*t.Lanes >= (t.np-1)*16 }
 
 func (t *tile) emit(f *asm.File, name string) {
-	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 64/t.size*t.np),
-		asm.Typed("p", "*tileParams"), t.pointer("a"), t.pointer("b"), t.pointer("bias"), t.pointer("res"), t.pointer("c"))
+	args := []asm.Arg{asm.Typed("p", "*tileParams"), t.pointer("a"), t.pointer("b"), t.pointer("bias"), t.pointer("res"), t.pointer("c")}
+	if t.fetches() {
+		args = append(args, asm.Typed("next", "uintptr"))
+	}
+	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 64/t.size*t.np), args...)
 	t.Load("p", "R13")
 	t.Load("a", "AX")
 	t.Load("b", "R8")
@@ -351,27 +357,48 @@ func (t *tile) bAddr(j int) string {
 
 // loop emits the loop over k, unrolled, and its remainder.
 func (t *tile) loop(tail bool) {
-	unroll := 4
 	if tail {
-		unroll = 1
-	}
-	t.While("DI", unroll, func() {
-		for u := range unroll {
-			t.step(u, tail)
-		}
-		t.I("ADDQ $%d, AX", t.size*unroll)
-	})
-	if unroll == 1 {
+		t.steps(1, func(u int) { t.step(u, true) })
 		return
+	}
+	const unroll = 4
+	if t.fetches() { // in a loop of its own: fetching what is there costs some percent
+		plain, rest := t.NewLabel("plain"), t.NewLabel("rest")
+		t.Load("next", "R10")
+		t.I("TESTQ R10, R10")
+		t.I("JZ %s", plain)
+		t.steps(unroll, func(u int) {
+			t.fetch(u)
+			t.step(u, false)
+			if u == unroll-1 {
+				t.I("ADDQ $%d, R10", 64*unroll)
+			}
+		})
+		t.I("JMP %s", rest)
+		t.Label(plain)
+		t.steps(unroll, func(u int) { t.step(u, false) })
+		t.Label(rest)
+	} else {
+		t.steps(unroll, func(u int) { t.step(u, false) })
 	}
 	end := t.NewLabel("kend")
 	t.I("TESTQ DI, DI")
 	t.I("JZ %s", end)
 	t.Loop("DI", func() {
-		t.step(0, tail)
+		t.step(0, false)
 		t.I("ADDQ $%d, AX", t.size)
 	})
 	t.Label(end)
+}
+
+// steps emits a loop over k that takes unroll of them at a time.
+func (t *tile) steps(unroll int, step func(u int)) {
+	t.While("DI", unroll, func() {
+		for u := range unroll {
+			step(u)
+		}
+		t.I("ADDQ $%d, AX", t.size*unroll)
+	})
 }
 
 // step emits one k: the row of B is loaded once, each element of A broadcast once.
@@ -410,6 +437,21 @@ func (t *tile) step(u int, tail bool) {
 		}
 	}
 	t.I("ADDQ R9, R8")
+}
+
+// fetches reports whether a tile takes what is to be fetched for those behind it: those of float32.
+func (t *tile) fetches() bool { return t.size == 4 }
+
+// fetch has a line at R10 fetched into the second-level cache, which a tile behind this one will read. The few rows of a tile that does
+// little else than wait for memory have a line of each panel fetched into the first, which they read themselves soon.
+func (t *tile) fetch(u int) {
+	panels, level := 1, 1
+	if t.mr <= fewRows {
+		panels, level = t.np, 0
+	}
+	for q := range panels {
+		t.I("PREFETCHT%d %d%s", level, 64*u, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
+	}
 }
 
 // loadB loads vector j of the current row of B.

@@ -33,7 +33,7 @@ func (t *neonTile) lastPanel(j int) bool { return j >= 4*(t.np-1) }
 
 func (t *neonTile) emit(f *asm.File, name string) {
 	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 16*t.np),
-		asm.Typed("p", "*tileParams"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("bias"), asm.Ptr("res"), asm.Ptr("c"))
+		asm.Typed("p", "*tileParams"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("bias"), asm.Ptr("res"), asm.Ptr("c"), asm.Typed("next", "uintptr"))
 	t.Load("p", "R0")
 	t.Load("b", "R2")
 	t.Load("a", "R7")

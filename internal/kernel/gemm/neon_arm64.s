@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func tileNEON_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_1x16(SB), NOSPLIT, $0-48
+// func tileNEON_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_1x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -601,8 +601,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_2x16(SB), NOSPLIT, $0-48
+// func tileNEON_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_2x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -1523,8 +1523,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_3x16(SB), NOSPLIT, $0-48
+// func tileNEON_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_3x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -2767,8 +2767,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_4x16(SB), NOSPLIT, $0-48
+// func tileNEON_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_4x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -4333,8 +4333,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_5x16(SB), NOSPLIT, $0-48
+// func tileNEON_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_5x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -6221,8 +6221,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_6x16(SB), NOSPLIT, $0-48
+// func tileNEON_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_6x16(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -8431,8 +8431,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_1x32(SB), NOSPLIT, $0-48
+// func tileNEON_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_1x32(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -9138,8 +9138,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_2x32(SB), NOSPLIT, $0-48
+// func tileNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_2x32(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7
@@ -10244,8 +10244,8 @@ outfull:
 end:
 	RET
 
-// func tileNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
-TEXT ·tileNEON_1x64(SB), NOSPLIT, $0-48
+// func tileNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
+TEXT ·tileNEON_1x64(SB), NOSPLIT, $0-56
 	MOVD p+0(FP), R0
 	MOVD b+16(FP), R2
 	MOVD a+8(FP), R7

@@ -7,69 +7,69 @@ import "unsafe"
 // tileNEON_1x16 computes a tile of 1 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_1x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_2x16 computes a tile of 2 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_2x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_3x16 computes a tile of 3 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_3x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_4x16 computes a tile of 4 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_4x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_5x16 computes a tile of 5 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_5x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_6x16 computes a tile of 6 rows and 16 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_6x16(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_1x32 computes a tile of 1 rows and 32 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_1x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_2x32 computes a tile of 2 rows and 32 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_2x32(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // tileNEON_1x64 computes a tile of 1 rows and 64 columns; see tileParams.
 //
 //go:noescape
-func tileNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32)
+func tileNEON_1x64(p *tileParams, a *float32, b *float32, bias *float32, res *float32, c *float32, next uintptr)
 
 // callTileNEON runs the neon kernel of a tile of rows x 16*panels elements.
-func callTileNEON(rows, panels int, p *tileParams, a, b, bias, res, c *float32) {
+func callTileNEON(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	switch panels<<8 | rows {
 	case 1<<8 | 1:
-		tileNEON_1x16(p, a, b, bias, res, c)
+		tileNEON_1x16(p, a, b, bias, res, c, next)
 	case 1<<8 | 2:
-		tileNEON_2x16(p, a, b, bias, res, c)
+		tileNEON_2x16(p, a, b, bias, res, c, next)
 	case 1<<8 | 3:
-		tileNEON_3x16(p, a, b, bias, res, c)
+		tileNEON_3x16(p, a, b, bias, res, c, next)
 	case 1<<8 | 4:
-		tileNEON_4x16(p, a, b, bias, res, c)
+		tileNEON_4x16(p, a, b, bias, res, c, next)
 	case 1<<8 | 5:
-		tileNEON_5x16(p, a, b, bias, res, c)
+		tileNEON_5x16(p, a, b, bias, res, c, next)
 	case 1<<8 | 6:
-		tileNEON_6x16(p, a, b, bias, res, c)
+		tileNEON_6x16(p, a, b, bias, res, c, next)
 	case 2<<8 | 1:
-		tileNEON_1x32(p, a, b, bias, res, c)
+		tileNEON_1x32(p, a, b, bias, res, c, next)
 	case 2<<8 | 2:
-		tileNEON_2x32(p, a, b, bias, res, c)
+		tileNEON_2x32(p, a, b, bias, res, c, next)
 	case 4<<8 | 1:
-		tileNEON_1x64(p, a, b, bias, res, c)
+		tileNEON_1x64(p, a, b, bias, res, c, next)
 	}
 }
 

@@ -41,7 +41,10 @@ const (
 	bytesPerNs    = 20        // of B, read from beyond the second-level cache
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
-	superBytes    = 512 << 10 // of A
+	fewAhead      = 2 << 10   // bytes that few rows have fetched ahead in each panel
+	superBytes    = 512 << 10 // of A, or half of the second-level cache where that is more
+	phaseRows     = 64        // least for a sub of a product of several phases, which reads its part of B for them anew
+	phaseUnits    = 32        // of such a product, where that leaves as many rows
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
@@ -51,6 +54,7 @@ const (
 type kernels struct {
 	lanes    int    // of a vector, by which dot kernels go through k
 	tileRows [5]int // by panels: the highest number of rows of a tile, 0 where there is no such tile
+	fewRows  int    // of a tile that has lines of all of its panels fetched ahead, at most
 	dotRows  int    // the highest number of rows of a dot kernel
 }
 
@@ -203,7 +207,12 @@ func (p *Plan) planUnits() {
 	g := p.groups[0]
 	flops := p.size() / 2 * g.cols * max(1, s.K) // of one row; those of float64 count twice
 	p.subRows = roundUp(max(1, unitNs*flopsPerNs/flops), g.maxRows)
-	p.superRows = roundUp(max(1, superBytes/(p.size()*max(1, min(s.K, phaseMaxK)))), p.subRows)
+	super := max(superBytes, p.target.Caches[1].Bytes/2)
+	p.superRows = roundUp(max(1, super/(p.size()*max(1, min(s.K, phaseMaxK)))), p.subRows)
+	if len(p.phases) > 1 { // each sub reads B anew
+		p.superRows = evenly(s.M, super/(p.size()*p.phases[0].k), g.maxRows)
+		p.subRows = evenly(p.superRows, max(phaseRows, s.M*len(p.groups)/phaseUnits), g.maxRows)
+	}
 	p.subRows, p.superRows = min(p.subRows, s.M), min(p.superRows, s.M)
 	for row := 0; row < s.M; row += p.superRows {
 		p.units += len(p.groups) * p.subs(row)
@@ -211,6 +220,13 @@ func (p *Plan) planUnits() {
 	rows := min(p.subRows, s.M)
 	ns := max(flops*rows/flopsPerNs, p.size()*g.cols*s.K/bytesPerNs)
 	p.perChunk = max(1, (chunkNs+ns/2)/max(1, ns))
+}
+
+// evenly returns how many rows each of equal parts of n has, a multiple of to, where a part may have most, or a little more.
+func evenly(n, most, to int) int {
+	most = max(most, 1)
+	parts := (n + most - 1) / most
+	return roundUp((n+parts-1)/parts, to)
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -79,11 +79,16 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 		lo, hi, row = lo-n, hi-n, row+p.superRows
 	}
 	for ; hi > 0; row += p.superRows {
+		rows := min(p.superRows, s.M-row)
 		subs := p.subs(row)
 		n := len(p.groups) * subs
 		for u := lo; u < min(hi, n); u++ {
-			r := row + u%subs*p.subRows
-			p.unit(&t, &p.groups[u/subs], r, min(p.subRows, min(row+p.superRows, s.M)-r), c)
+			x := unit{group: &p.groups[u/subs], row: row + u%subs*p.subRows, super: row, superRows: rows}
+			x.rows = min(p.subRows, row+rows-x.row)
+			if u/subs+1 < len(p.groups) {
+				x.next = &p.groups[u/subs+1]
+			}
+			p.unit(&t, &x, c)
 		}
 		lo, hi = 0, hi-n
 	}
@@ -111,56 +116,66 @@ func forward(x unsafe.Pointer, n int) unsafe.Pointer {
 	return unsafe.Add(x, n)
 }
 
-// unit computes rows row to row+rows-1 of one group of columns.
-func (p *Plan) unit(m *matrices, g *group, row, rows int, c []float32) {
+// unit is some rows of a group of columns.
+type unit struct {
+	*group
+	next             *group // what is computed behind all rows of the super; nil is nothing
+	row, rows        int
+	super, superRows int // the rows that the unit is part of
+}
+
+// unit computes a unit.
+func (p *Plan) unit(m *matrices, u *unit, c []float32) {
 	s := &p.spec
 	if s.B == Columns {
-		p.dotUnit(m, g, row, rows)
+		p.dotUnit(m, u.group, u.row, u.rows)
 	} else {
-		p.tileUnit(m, g, row, rows)
+		p.tileUnit(m, u)
 	}
 	if s.Post != nil {
-		s.Post(c[row*s.LDC+g.col:], s.LDC, rows, g.cols)
+		s.Post(c[u.row*s.LDC+u.col:], s.LDC, u.rows, u.cols)
 	}
 }
 
 // tileUnit divides the rows into tiles whose heights differ by at most one, so that no kernel has few rows unless there are.
-func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
+func (p *Plan) tileUnit(m *matrices, u *unit) {
 	s, size, panel := &p.spec, p.size(), p.panel()
-	tiles := (rows + g.maxRows - 1) / g.maxRows
-	high, more := rows/tiles, rows%tiles
-	bcol := g.col * s.K
+	tiles := (u.rows + u.maxRows - 1) / u.maxRows
+	high, more := u.rows/tiles, u.rows%tiles
+	bcol := u.col * s.K
 	if s.B == Rows {
-		bcol = g.col
+		bcol = u.col
 	}
-	bias := forward(m.bias, size*g.col)
+	bias := forward(m.bias, size*u.col)
 	for i := range p.phases {
 		ph := &p.phases[i]
 		last := &ph.full
-		if g.cols%panel != 0 {
+		if u.cols%panel != 0 {
 			last = &ph.tail
 		}
 		b := forward(m.b, size*bcol+ph.k0*ph.full.bstep)
-		a := forward(m.a, size*(row*s.LDA+ph.k0))
-		c := forward(m.c, size*(row*s.LDC+g.col))
+		a := forward(m.a, size*(u.row*s.LDA+ph.k0))
+		c := forward(m.c, size*(u.row*s.LDC+u.col))
 		var res unsafe.Pointer
 		if ph.k0 == 0 { // before C is written for the first time: the residual may be C itself
-			res = forward(m.res, size*(row*s.LDR+g.col))
+			res = forward(m.res, size*(u.row*s.LDR+u.col))
 		}
+		ahead := p.ahead(m, u, i)
 		for t := range tiles {
 			n := high
 			if t < more {
 				n++
 			}
-			if g.width == g.panels {
-				p.tile(n, g.width, last, a, b, bias, res, c)
+			if u.width == u.panels {
+				p.tile(n, u.width, last, a, b, bias, res, c, ahead.fetch(n, b))
 			} else {
 				params := &ph.full
-				for q := 0; q < g.panels; q += g.width {
-					if q+g.width == g.panels {
+				for q := 0; q < u.panels; q += u.width {
+					if q+u.width == u.panels {
 						params = last
 					}
-					p.tile(n, g.width, params, a, forward(b, q*params.bpanel), forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q))
+					bq := forward(b, q*params.bpanel)
+					p.tile(n, u.width, params, a, bq, forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), ahead.fetch(n, bq))
 				}
 			}
 			if t+1 < tiles {
@@ -170,13 +185,13 @@ func (p *Plan) tileUnit(m *matrices, g *group, row, rows int) {
 	}
 }
 
-// tile calls the kernel of a tile of so many rows and panels.
-func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c unsafe.Pointer) {
+// tile calls the kernel of a tile of so many rows and panels. Those of float64 have nothing fetched.
+func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c unsafe.Pointer, next uintptr) {
 	if p.spec.Double {
 		callDouble(p.target.Set, rows, panels, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
 		return
 	}
-	callTile(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c))
+	callTile(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 }
 
 // dotUnit is tileUnit for B given by columns.

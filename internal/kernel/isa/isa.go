@@ -58,36 +58,41 @@ func (s Set) String() string {
 func (s Set) Lanes() int { return facts[s].lanes }
 
 // Target is what a plan is made for: an instruction set, and the features of the processor that choices within the set
-// depend on. It is a value, comparable; the zero value is portable Go on a processor of which nothing is known.
+// depend on, with its caches. It is a value, comparable; the zero value is portable Go on a processor of which nothing is known.
 type Target struct {
 	Set      Set
 	Features cpuid.Features
+	Caches   cpuid.Caches
 }
 
 // String returns the name of the set.
 func (t Target) String() string { return t.Set.String() }
 
 // Host returns the target with the best set that this processor runs.
-func Host() Target { return best(cpuid.Host()) }
+func Host() Target {
+	all := Targets()
+	return all[len(all)-1]
+}
 
 // Targets returns a target for every set that this processor runs, the portable one first, the best last. Tests range
 // over it.
-func Targets() []Target { return Of(cpuid.Host()) }
-
-// Of returns the targets of a processor with these features; see Targets.
-func Of(f cpuid.Features) []Target {
-	var list []Target
-	for s := range sets {
-		if f.Has(facts[s].needs) {
-			list = append(list, Target{s, f})
-		}
+func Targets() []Target {
+	list := Of(cpuid.Host())
+	for i := range list {
+		list[i].Caches = cpuid.HostCaches()
 	}
 	return list
 }
 
-func best(f cpuid.Features) Target {
-	all := Of(f)
-	return all[len(all)-1]
+// Of returns the targets of a processor with these features, of whose caches nothing is known; see Targets.
+func Of(f cpuid.Features) []Target {
+	var list []Target
+	for s := range sets {
+		if f.Has(facts[s].needs) {
+			list = append(list, Target{Set: s, Features: f})
+		}
+	}
+	return list
 }
 
 // ErrUnknown is wrapped by the error of Named.
