@@ -13,13 +13,10 @@ type ahead struct {
 	done, work   int     // rows of tiles: how many there were, and all that read the block at hand
 }
 
-// ahead begins phase i of a unit.
-func (p *Plan) ahead(m *matrices, u *unit, i int) (x ahead) {
-	if p.spec.B != Packed {
-		return x
-	}
+// ahead begins phase i of a unit, where there is something to be fetched.
+func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 	tiles := u.panels / u.width // beside each other
-	x = ahead{few: p.has.fewRows, step: p.phases[0].full.bpanel, done: (u.row - u.super) * tiles, work: u.superRows * tiles}
+	x := ahead{few: p.has.fewRows, step: p.phases[0].full.bpanel, done: (u.row - u.super) * tiles, work: u.superRows * tiles}
 	next, k0 := u.next, 0
 	if len(p.phases) > 1 {
 		x.done, x.work = 0, u.rows*tiles
@@ -31,7 +28,7 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) (x ahead) {
 		}
 	}
 	if next != nil {
-		x.block, x.panels = uintptr(m.b)+uintptr(p.size()*next.col*p.spec.K+64*k0), next.panels
+		x.block, x.panels = uintptr(m.b)+uintptr(4*next.col*p.spec.K+64*k0), next.panels
 	}
 	return x
 }

@@ -13,8 +13,9 @@ type Plan struct {
 	// Rows are divided into supers of superRows (A's part of them stays in the second-level cache), each into subs of subRows;
 	// the last of each is shorter.
 	superRows, subRows int
-	units              int // super x group x sub, the last varying fastest
-	perChunk           int // units per chunk
+	units              int  // super x group x sub, the last varying fastest
+	perChunk           int  // units per chunk
+	fetches            bool // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
 
 // group is a range of columns whose part of B stays in the second-level cache: panels, the last of them possibly
@@ -42,6 +43,7 @@ const (
 	unitNs        = 30_000    // aim for a sub of rows
 	chunkNs       = 8_000     // least for a chunk
 	fewAhead      = 2 << 10   // bytes that few rows have fetched ahead in each panel
+	leastFirst    = 32 << 10  // of a first-level cache
 	superBytes    = 512 << 10 // of A, or half of the second-level cache where that is more
 	phaseRows     = 64        // least for a sub of a product of several phases, which reads its part of B for them anew
 	phaseUnits    = 32        // of such a product, where that leaves as many rows
@@ -101,6 +103,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.planDot()
 	} else {
 		p.planTiles()
+		p.fetches = s.B == Packed && !s.Double && 4*s.K*s.N > max(leastFirst, t.Caches[0].Bytes)
 	}
 	p.planUnits()
 	return p, nil

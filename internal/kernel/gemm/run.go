@@ -83,10 +83,13 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 		subs := p.subs(row)
 		n := len(p.groups) * subs
 		for u := lo; u < min(hi, n); u++ {
-			x := unit{group: &p.groups[u/subs], row: row + u%subs*p.subRows, super: row, superRows: rows}
-			x.rows = min(p.subRows, row+rows-x.row)
-			if u/subs+1 < len(p.groups) {
-				x.next = &p.groups[u/subs+1]
+			g, r := u/subs, row+u%subs*p.subRows
+			x := unit{group: &p.groups[g], row: r, rows: min(p.subRows, row+rows-r)}
+			if p.fetches {
+				x.super, x.superRows = row, rows
+				if g+1 < len(p.groups) {
+					x.next = &p.groups[g+1]
+				}
 			}
 			p.unit(&t, &x, c)
 		}
@@ -119,9 +122,10 @@ func forward(x unsafe.Pointer, n int) unsafe.Pointer {
 // unit is some rows of a group of columns.
 type unit struct {
 	*group
-	next             *group // what is computed behind all rows of the super; nil is nothing
-	row, rows        int
-	super, superRows int // the rows that the unit is part of
+	row, rows int
+	// The rest is for plans that fetch: the rows that the unit is part of, and what is computed behind them, nil for nothing.
+	super, superRows int
+	next             *group
 }
 
 // unit computes a unit.
@@ -147,6 +151,7 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 		bcol = u.col
 	}
 	bias := forward(m.bias, size*u.col)
+	var ahead ahead
 	for i := range p.phases {
 		ph := &p.phases[i]
 		last := &ph.full
@@ -160,14 +165,20 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 		if ph.k0 == 0 { // before C is written for the first time: the residual may be C itself
 			res = forward(m.res, size*(u.row*s.LDR+u.col))
 		}
-		ahead := p.ahead(m, u, i)
+		if p.fetches {
+			ahead = p.ahead(m, u, i)
+		}
 		for t := range tiles {
 			n := high
 			if t < more {
 				n++
 			}
+			var next uintptr
 			if u.width == u.panels {
-				p.tile(n, u.width, last, a, b, bias, res, c, ahead.fetch(n, b))
+				if p.fetches {
+					next = ahead.fetch(n, b)
+				}
+				p.tile(n, u.width, last, a, b, bias, res, c, next)
 			} else {
 				params := &ph.full
 				for q := 0; q < u.panels; q += u.width {
@@ -175,7 +186,10 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 						params = last
 					}
 					bq := forward(b, q*params.bpanel)
-					p.tile(n, u.width, params, a, bq, forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), ahead.fetch(n, bq))
+					if p.fetches {
+						next = ahead.fetch(n, bq)
+					}
+					p.tile(n, u.width, params, a, bq, forward(bias, 64*q), forward(res, 64*q), forward(c, 64*q), next)
 				}
 			}
 			if t+1 < tiles {
