@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -32,12 +33,15 @@ type extent struct{ off, n uintptr }
 
 // places are where regions are tried: addresses that programs do not use by themselves, for processors with 47 or 48 bits of
 // addresses and for those with 39. Sizes are of addresses: memory is taken when it is used.
-var places = []struct{ base, size, count uintptr }{{1 << 44, 1 << 38, 32}, {1 << 37, 1 << 33, 16}}
+var places = []struct{ base, size, count uintptr }{{1 << 44, 1 << 38, 128}, {1 << 37, 1 << 33, 16}}
 
 // nextPlace makes the regions of a process lie apart.
 var nextPlace atomic.Uintptr
 
 const granule = 4096
+
+// collections is how often a region without a place has garbage collected, which takes about 50 ms in all.
+const collections = 10
 
 // NewRegion makes a region.
 func NewRegion() (*Region, error) {
@@ -45,7 +49,21 @@ func NewRegion() (*Region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	err = unix.ENOMEM
+	var r *Region
+	for wait := range collections {
+		if r, err = newRegion(fd); err == nil {
+			return r, nil
+		}
+		runtime.GC() // gives back the blocks that nobody holds, and with the last of a closed region its place; a while later
+		time.Sleep(time.Duration(wait) * time.Millisecond)
+	}
+	_ = unix.Close(fd)
+	return nil, fmt.Errorf("shared memory: %w", err)
+}
+
+// newRegion maps a file where there is a place.
+func newRegion(fd int) (*Region, error) {
+	var err error = unix.ENOMEM
 	for _, p := range places {
 		for range p.count {
 			base := p.base + nextPlace.Add(1)%p.count*p.size
@@ -57,8 +75,7 @@ func NewRegion() (*Region, error) {
 			}
 		}
 	}
-	_ = unix.Close(fd)
-	return nil, fmt.Errorf("shared memory: %w", err)
+	return nil, err
 }
 
 // mapAt maps the file at an address, where nothing may be yet.
