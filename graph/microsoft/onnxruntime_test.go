@@ -54,6 +54,9 @@ var _ = Describe("beside ONNX Runtime", Label("onnxruntime"), func() {
 		Entry("on mkl, then cpu", "mkl", "cpu"),
 	)
 	DescribeTable("models that it optimised and quantised in every way have its results, or are nearer to those in float32", func(ctx SpecContext, models ...string) {
+		if !strings.Contains(GinkgoLabelFilter(), "onnxruntime") {
+			Skip("takes a minute: -ginkgo.label-filter=onnxruntime")
+		}
 		args := []string{strconv.Itoa(*seed)}
 		for _, name := range models {
 			path, err := zootest.Materialize(name)

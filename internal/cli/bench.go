@@ -25,13 +25,13 @@ type benchFlags struct {
 	concurrency int
 	maxBatch    int
 	delay       time.Duration
+	time        time.Duration
 }
 
 // How long bench measures.
 const (
-	warmups      = 3
-	benchRuns    = 20
-	benchSeconds = 3
+	warmups   = 3
+	benchRuns = 20
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -39,13 +39,13 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench MODEL",
 		Short: "Measures how long a model takes to compile and to run",
-		Long: fmt.Sprintf("bench compiles a model and runs it, after %d warm-up runs, at least %d times and for at least %d s. Outputs go to\n"+
+		Long: fmt.Sprintf("bench compiles a model and runs it, after %d warm-up runs, at least %d times and for as long as --time says. Outputs go to\n"+
 			"memory that is allocated once where their shapes are known before the run, and inputs that --in-place names lie in theirs.\n\n"+
 			"compile_ms counts loading, compiling, packing weights and the first plan. gflop counts 2 per multiply-add of Conv,\n"+
 			"ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN in the model as its file says it, taps in padding included.\n\n"+
 			"--concurrency N has N callers ask at one time, too, and with --batcher they ask a carve.Batcher as well, by turns, which runs\n"+
 			"those that wait together: requests a second, and how long half and 99%% of them took. The first dim of inputs stays open then.\n\n",
-			warmups, benchRuns, benchSeconds) + defaultData + "\n\n" + overrideHelp,
+			warmups, benchRuns) + defaultData + "\n\n" + overrideHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), args[0], f) },
 	}
@@ -55,6 +55,7 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.batcher, "batcher", false, "have callers at one time ask a Batcher, too")
 	cmd.Flags().IntVar(&f.maxBatch, "max-batch", 0, "with --batcher: most rows of a run, `N`; 0 means 16")
 	cmd.Flags().DurationVar(&f.delay, "batch-delay", 0, "with --batcher: how long a run waits for more callers, a `TIME` such as 500us")
+	cmd.Flags().DurationVar(&f.time, "time", 3*time.Second, "run for at least this `TIME`, and as long for callers of each kind")
 	return cmd
 }
 
@@ -78,8 +79,8 @@ type benchReport struct {
 }
 
 func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
-	if f.concurrency < 0 || f.maxBatch < 0 || f.delay < 0 {
-		return fmt.Errorf("--concurrency, --max-batch and --batch-delay are 0 or more")
+	if f.concurrency < 0 || f.maxBatch < 0 || f.delay < 0 || f.time < 0 {
+		return fmt.Errorf("--concurrency, --max-batch, --batch-delay and --time are 0 or more")
 	}
 	var edit func(*job, *carve.Options)
 	if f.batcher {
@@ -98,7 +99,7 @@ func (a *app) bench(ctx context.Context, path string, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	times, err := a.measure(ctx, run)
+	times, err := a.measure(ctx, run, f.time)
 	if err != nil {
 		return err
 	}
@@ -206,8 +207,8 @@ func within(y, t *tensor.Tensor) (part *tensor.Tensor, err error) {
 	return part, nil
 }
 
-// measure runs and returns the sorted times.
-func (a *app) measure(ctx context.Context, run func(context.Context) error) ([]time.Duration, error) {
+// measure runs for at least so long, and returns the sorted times.
+func (a *app) measure(ctx context.Context, run func(context.Context) error, least time.Duration) ([]time.Duration, error) {
 	for range warmups {
 		if err := run(ctx); err != nil {
 			return nil, err
@@ -216,7 +217,7 @@ func (a *app) measure(ctx context.Context, run func(context.Context) error) ([]t
 	p := a.progress("run", benchRuns)
 	defer p.end()
 	var times []time.Duration
-	for begin := time.Now(); len(times) < benchRuns || time.Since(begin) < benchSeconds*time.Second; {
+	for begin := time.Now(); len(times) < benchRuns || time.Since(begin) < least; {
 		start := time.Now()
 		if err := run(ctx); err != nil {
 			return nil, err

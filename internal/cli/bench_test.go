@@ -12,7 +12,7 @@ import (
 var _ = Describe("bench", func() {
 	It("prints JSON with all keys", func(ctx SpecContext) {
 		path := save(ctx, affine())
-		r := succeeds(ctx, "bench", path, "--json", "--dim", "N=64", "--threads", "1")
+		r := succeeds(ctx, "bench", path, "--json", "--time", "100ms", "--dim", "N=64", "--threads", "1")
 		var b map[string]any
 		Expect(json.Unmarshal([]byte(r.stdout), &b)).To(Succeed())
 		for _, k := range []string{"model", "backend", "threads", "dims", "compile_ms", "median_ms", "p10_ms", "p90_ms", "peak_rss_bytes",
@@ -38,7 +38,7 @@ var _ = Describe("bench", func() {
 		g.SetOutputs(n.Outputs[0])
 		path := save(ctx, g)
 		for _, more := range [][]string{{"--open", "past"}, nil} {
-			args := append([]string{"bench", path, "--dim", "past=7", "--in-place", "past=present"}, more...)
+			args := append([]string{"bench", path, "--time", "0", "--dim", "past=7", "--in-place", "past=present"}, more...)
 			Expect(succeeds(ctx, args...).stdout).To(ContainSubstring("runs"))
 		}
 		Expect(fails(ctx, "bench", path, "--in-place", "past")).To(ContainSubstring("expected INPUT=OUTPUT"))
@@ -48,7 +48,7 @@ var _ = Describe("bench", func() {
 
 	It("has callers ask at one time, of the program and of a Batcher", func(ctx SpecContext) {
 		const path = "../../examples/quickstart/digits.onnx"
-		r := succeeds(ctx, "bench", path, "--json", "--batcher", "--concurrency", "4", "--max-batch", "8", "--hint", "throughput")
+		r := succeeds(ctx, "bench", path, "--json", "--time", "300ms", "--batcher", "--concurrency", "4", "--max-batch", "8", "--hint", "throughput")
 		var b struct {
 			Serving []struct {
 				Runner            string
@@ -74,5 +74,6 @@ var _ = Describe("bench", func() {
 		Expect(b.Serving[1].PerRun).To(BeNumerically(">=", 1))
 		fails(ctx, "bench", path, "--concurrency", "-1")
 		fails(ctx, "bench", path, "--hint", "fast")
+		fails(ctx, "bench", path, "--time", "-1s")
 	})
 })

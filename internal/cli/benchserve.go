@@ -12,11 +12,8 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// How long bench measures callers at one time: rounds of each runner, by turns.
-const (
-	servingRounds = 4
-	servingRound  = 750 * time.Millisecond
-)
+// servingRounds is how many times bench measures callers at one time of each runner, by turns.
+const servingRounds = 4
 
 // servingReport is what callers at one time see of a program, or of a Batcher over it.
 type servingReport struct {
@@ -66,7 +63,7 @@ func (a *app) serve(ctx context.Context, j *job, f *benchFlags) ([]servingReport
 	for range servingRounds {
 		for i, r := range runners {
 			start := time.Now()
-			took, err := callers(ctx, r, f.concurrency, j.feeds, servingRound)
+			took, err := callers(ctx, r, f.concurrency, j.feeds, f.time/servingRounds)
 			if err != nil {
 				return nil, err
 			}
