@@ -5,12 +5,3 @@ var (
 	EncodeBinary = encodeBinary
 	DecodeBinary = decodeBinary
 )
-
-// BatchOf is batchOf, as numbers: size, and what A, B and C advance by.
-func BatchOf(a, b []int) [][4]int {
-	var list [][4]int
-	for _, d := range batchOf(a, b) {
-		list = append(list, [4]int{d.size, d.a, d.b, d.c})
-	}
-	return list
-}

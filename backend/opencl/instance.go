@@ -6,32 +6,66 @@ import (
 	"runtime"
 
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
-	"github.com/carve-dev/carve/graph/tensor"
-	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
 )
+
+// executable is a compiled subgraph, generic in its symbols. It is immutable.
+type executable struct {
+	b   *opencl
+	sub *graph.Graph
+}
+
+// Compile implements backend.Backend. Kernels are written when shapes are known.
+func (b *opencl) Compile(_ context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
+	return &executable{b, sub}, nil
+}
+
+// Close implements backend.Executable.
+func (*executable) Close() error { return nil }
+
+// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
+func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
+	g, err := e.b.planner().Plan(ctx, e.sub, b)
+	if err != nil {
+		return nil, err
+	}
+	d := e.b.on()
+	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*program, error) { return d.acquire(ctx, p, e.b.cache) }, (*program).release)
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{d: d, group: g}
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		in.kernels = append(in.kernels, programs[s.Plan].kernels[s.Launch.Kernel.Name])
+	}
+	runtime.AddCleanup(in, releaseAll, programs)
+	return in, nil
+}
+
+func releaseAll(list []*program) {
+	for _, p := range list {
+		p.release()
+	}
+}
 
 // instance is a subgraph for concrete shapes.
 type instance struct {
-	d     *clDevice
-	steps []step
-	slots []place.Slot
-	reqs  backend.Requirements
+	d       *clDevice
+	group   *gpugroup.Group
+	kernels []*kernel // by step
 }
 
 // Requirements implements backend.Instance.
-func (in *instance) Requirements() backend.Requirements { return in.reqs }
-
-// base is where a slot lies in a run.
-type base struct {
-	handle uintptr
-	offset int
-}
+func (in *instance) Requirements() backend.Requirements { return in.group.Requirements }
 
 // state is what an instance keeps for a session.
 type state struct {
 	in    *instance
-	bases []base // by slot
+	bases []gpugroup.Base // by slot
 }
 
 // Enqueue implements backend.Instance: it queues the launches, and returns the event of the last.
@@ -45,20 +79,20 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	}
 	st, ok := a.Local.(*state)
 	if !ok || st.in != in {
-		st = &state{in: in, bases: make([]base, len(in.slots))}
+		st = &state{in: in, bases: in.group.NewBases()}
 		a.Local = st
 	}
-	if err := st.bind(a); err != nil {
+	if err := in.group.Bind(in.d.id, a, st.bases); err != nil {
 		return nil, err
 	}
-	if len(in.steps) == 0 {
+	if len(in.kernels) == 0 {
 		return s.mark()
 	}
 	c := newCall()
 	defer c.done()
-	for i := range in.steps {
-		last := i == len(in.steps)-1
-		err := st.launch(c, s, &in.steps[i], last)
+	for i := range in.kernels {
+		last := i == len(in.kernels)-1
+		err := st.launch(c, s, i, last)
 		if err == nil && a.Trace != nil {
 			if err = c.do(in.d.l, "clFinish", s.queue); err == nil {
 				a.Trace(i)
@@ -66,7 +100,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		}
 		if err != nil {
 			_ = c.do(in.d.l, "clFinish", s.queue) // nothing of the group may be under way; the error is told
-			return nil, fmt.Errorf("%s: %w", in.reqs.Labels[i].Name, err)
+			return nil, fmt.Errorf("%s: %w", in.group.Requirements.Labels[i].Name, err)
 		}
 	}
 	e, err := s.watch(c, c.word)
@@ -74,38 +108,9 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	return e, err
 }
 
-// bind finds where the slots lie in a run.
-func (st *state) bind(a *backend.RunArgs) error {
-	for i := range st.in.slots {
-		slot := &st.in.slots[i]
-		var t *tensor.Tensor
-		switch slot.Kind {
-		case place.Input:
-			t = a.Inputs[slot.Index]
-		case place.Output:
-			t = a.Outputs[slot.Index]
-		case place.Const:
-			t = a.Constants[slot.Index]
-		case place.Buffer:
-			t = a.Buffers[slot.Index]
-		case place.Data:
-		}
-		st.bases[i] = base{}
-		if t == nil || t.Device != st.in.d.id {
-			continue // of the host: no launch reads it
-		}
-		st.bases[i] = base{t.Handle, t.Offset}
-		if t.Offset%operandAlign != 0 && slot.Kind != place.Const && slot.Kind != place.Buffer {
-			return &backend.ContiguousError{Output: slot.Kind == place.Output, Operand: slot.Index,
-				Problem: fmt.Sprintf("it lies %d bytes into its block, which has to be a multiple of %d", t.Offset, operandAlign)}
-		}
-	}
-	return nil
-}
-
 // launch queues one kernel. The last one's event is left in c.word.
-func (st *state) launch(c *call, s *stream, x *step, last bool) error {
-	l, k := st.in.d.l, x.kernel
+func (st *state) launch(c *call, s *stream, i int, last bool) error {
+	l, x, k := st.in.d.l, &st.in.group.Steps[i], st.in.kernels[i]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next := uintptr(0)
@@ -114,17 +119,17 @@ func (st *state) launch(c *call, s *stream, x *step, last bool) error {
 		next++
 		return check("clSetKernelArg", status)
 	}
-	for i, m := range x.args {
-		param := &x.launch.Kernel.Params[i]
+	for i, m := range x.Args {
+		param := &x.Launch.Kernel.Params[i]
 		if param.Scalar {
-			c.value = x.launch.Args[i].Value
+			c.value = x.Launch.Args[i].Value
 			if err := set(uintptr(param.Type.Size()), at(&c.value)); err != nil {
 				return err
 			}
 			continue
 		}
 		b := st.bases[m.Slot]
-		c.word, c.value = b.handle, int64((b.offset+m.Off)/param.Type.Size())
+		c.word, c.value = b.Handle, int64((b.Offset+m.Off)/param.Type.Size())
 		if err := set(8, at(&c.word)); err != nil {
 			return err
 		}
@@ -132,8 +137,8 @@ func (st *state) launch(c *call, s *stream, x *step, last bool) error {
 			return err
 		}
 	}
-	threads := x.launch.Kernel.Threads
-	c.global = [3]uintptr{uintptr(x.launch.Grid[0] * threads), uintptr(x.launch.Grid[1]), uintptr(x.launch.Grid[2])}
+	threads := x.Launch.Kernel.Threads
+	c.global = [3]uintptr{uintptr(x.Launch.Grid[0] * threads), uintptr(x.Launch.Grid[1]), uintptr(x.Launch.Grid[2])}
 	c.local = [3]uintptr{uintptr(threads), 1, 1}
 	told := uintptr(0)
 	if c.word = 0; last {

@@ -32,6 +32,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -82,9 +83,9 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", backend.ErrUnava
 // on is the device that the backend works on.
 func (b *opencl) on() *clDevice { return b.devices[b.first] }
 
-// format is a layout on that device.
-func (b *opencl) format(l graph.Layout) graph.Format {
-	return graph.Format{Device: b.on().id, Layout: l}
+// planner is what plans groups for that device.
+func (b *opencl) planner() *gpugroup.Device {
+	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
 }
 
 // Info implements backend.Backend.
@@ -123,10 +124,13 @@ func (b *opencl) On(id tensor.DeviceID) (backend.Backend, error) {
 	return nil, fmt.Errorf("%w: opencl has no device %v", backend.ErrNoDevice, id)
 }
 
+// Supports implements backend.Backend.
+func (b *opencl) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
+
 // Converters implements backend.Backend: copies between the host and the devices, in each layout.
 func (b *opencl) Converters() []convert.Converter {
 	var list []convert.Converter
-	for _, l := range layouts() {
+	for _, l := range gpugroup.Layouts() {
 		list = append(list, convert.Copies(l, convert.Cost{Fixed: 20000, PerByte: 0.1}, b.Devices()...)...)
 	}
 	return list

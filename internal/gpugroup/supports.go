@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Supports implements backend.Backend. Where shapes are open, what kernels there are is asked for assumed ones; a group without
-// kernels for those of a run falls back then.
-func (b *opencl) Supports(n *graph.Node) backend.Support {
+// Supports says how the device runs a node, or why not. Where shapes are open, what kernels there are is asked for assumed ones; a
+// group without kernels for those of a run falls back then.
+func (d *Device) Supports(n *graph.Node) backend.Support {
 	for _, vs := range [][]*graph.Value{n.Inputs, n.Outputs} {
 		for _, v := range vs {
 			if v == nil {
@@ -40,9 +40,9 @@ func (b *opencl) Supports(n *graph.Node) backend.Support {
 		return backend.No(property.ShapeReason, "%v", err)
 	}
 	if h, ok := heads[n.Op.Name]; ok && n.Op.Domain == "" {
-		return b.supportsHead(h, n, one)
+		return d.supportsHead(h, n, one)
 	}
-	result, err := b.renders(one)
+	result, err := d.renders(one)
 	if err != nil {
 		return backend.No(property.Unsupported, "%v", why(err))
 	}
@@ -51,7 +51,7 @@ func (b *opencl) Supports(n *graph.Node) backend.Support {
 			return backend.No(property.Unsupported, "%v is a shape", n.Inputs[i])
 		}
 	}
-	return backend.Support{Signatures: b.elementSignatures(n, one, result)}
+	return backend.Support{Signatures: d.elementSignatures(n, one, result)}
 }
 
 // shapes reports whether all results are vectors or scalars of integers.
@@ -130,7 +130,7 @@ func guard(err *error) {
 }
 
 // renders lowers a node of static shapes, and returns an error where no kernel is rendered for it.
-func (b *opencl) renders(one *graph.Node) (result *lower.Result, err error) {
+func (d *Device) renders(one *graph.Node) (result *lower.Result, err error) {
 	defer guard(&err)
 	var outputs []*graph.Value
 	for _, v := range one.Outputs {
@@ -141,15 +141,15 @@ func (b *opencl) renders(one *graph.Node) (result *lower.Result, err error) {
 	if result, err = lower.Nodes([]*graph.Node{one}, outputs); err != nil {
 		return nil, err
 	}
-	_, err = gpukernel.Render("k", b.on().facts.kernels(), result.Program)
+	_, err = gpukernel.Render("k", d.Kernels, result.Program)
 	return result, err
 }
 
 // elementSignatures: what kernels read lies on the device, what they are written by on the host. Operands and results of one
 // rank follow each other, row-major or with channels last.
-func (b *opencl) elementSignatures(n, one *graph.Node, result *lower.Result) []graph.Signature {
+func (d *Device) elementSignatures(n, one *graph.Node, result *lower.Result) []graph.Signature {
 	s := graph.Signature{Name: "rendered"}
-	here := b.format(graph.RowMajor)
+	here := d.format(graph.RowMajor)
 	rank := len(n.Outputs[0].Type.Shape)
 	last, ok := images(rank)
 	ok = ok && follows(n)
@@ -178,7 +178,7 @@ func (b *opencl) elementSignatures(n, one *graph.Node, result *lower.Result) []g
 		}
 	}
 	if ok {
-		s.Vars = [][]graph.Format{{b.format(last), here}}
+		s.Vars = [][]graph.Format{{d.format(last), here}}
 	}
 	return []graph.Signature{s}
 }

@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"math"
@@ -15,8 +15,8 @@ import (
 
 // head is an operator with a template of its own, which applies what follows it too.
 type head struct {
-	// signature says how b runs n, or why not. one is n in static shapes.
-	signature func(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason)
+	// signature says how d runs n, or why not. one is n in static shapes.
+	signature func(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason)
 	// plan emits the kernels of a node, which finish as tail says.
 	plan func(p *planner, n *graph.Node, t tail) error
 	// alone says that its kernels apply nothing that follows.
@@ -41,7 +41,7 @@ func isHead(n *graph.Node) bool {
 	return ok && n.Op.Domain == ""
 }
 
-func (b *opencl) supportsHead(h head, n, one *graph.Node) backend.Support {
+func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
 	for _, v := range append(append([]*graph.Value{}, n.Inputs...), n.Outputs...) {
 		if v != nil && v.Type.DType != tensor.Float32 {
 			return backend.Support{Reason: operators.NotFloat32(v)}
@@ -54,7 +54,7 @@ func (b *opencl) supportsHead(h head, n, one *graph.Node) backend.Support {
 			}
 		}
 	}
-	s, reason := h.signature(b, n, one)
+	s, reason := h.signature(d, n, one)
 	if reason != nil {
 		return backend.Support{Reason: reason}
 	}
@@ -77,7 +77,7 @@ func elementsOf(v *graph.Value) int {
 
 // chain is what a head's kernel applies.
 var chain = fuse.Chain{
-	Name: "opencl-finish", Head: isHead,
+	Name: "gpu-finish", Head: isHead,
 	Bias:     func(*graph.Node) bool { return true },
 	Residual: func(*graph.Node, *graph.Value) bool { return true },
 	Activation: func(n *graph.Node) bool {

@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"fmt"
@@ -50,18 +50,18 @@ func spreadProgram(n *graph.Node) *gpukernel.Program {
 	return p
 }
 
-func spreadSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason) {
-	here, last := b.format(graph.RowMajor), b.format(graph.NHWC)
+func spreadSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason) {
+	here, last := d.format(graph.RowMajor), d.format(graph.NHWC)
 	sig := graph.Signature{Name: "spread", Inputs: []graph.Port{graph.Fixed(last), graph.Fixed(last)}, Outputs: []graph.Port{graph.Fixed(last)}}
 	for range n.Inputs[2:] {
 		sig.Inputs = append(sig.Inputs, graph.Fixed(here))
 	}
 	s, err := spreadShape(one)
 	if err == nil {
-		_, err = gpukernel.Product("k", b.on().facts.kernels(), s)
+		_, err = gpukernel.Product("k", d.Kernels, s)
 	}
 	if err == nil {
-		_, err = gpukernel.Render("k", b.on().facts.kernels(), spreadProgram(one))
+		_, err = gpukernel.Render("k", d.Kernels, spreadProgram(one))
 	}
 	if err != nil {
 		return sig, property.Because(property.ShapeReason, "%v", err)

@@ -1,11 +1,9 @@
-package opencl
+package gpugroup
 
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -15,30 +13,15 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// executable is a compiled subgraph, generic in its symbols. It is immutable.
-type executable struct {
-	b   *opencl
-	sub *graph.Graph
-}
-
-// Compile implements backend.Backend. Kernels are written when shapes are known.
-func (b *opencl) Compile(_ context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
-	return &executable{b, sub}, nil
-}
-
-// Close implements backend.Executable.
-func (*executable) Close() error { return nil }
-
 // planner turns nodes of static shapes into launches.
 type planner struct {
 	*place.Plan
-	b     *opencl
 	d     gpukernel.Device
 	taken map[*graph.Node]bool // nodes that kernels of others stand for
 	ends  map[*graph.Node]*unit
 	wait  []*graph.Node // to be rendered, in order
 	plans []*gpukernel.Plan
-	steps []step
+	steps []Step
 }
 
 // unit is a head with what its kernel applies; it is emitted in the place of the last of its nodes.
@@ -47,18 +30,10 @@ type unit struct {
 	links *fuse.Links // nil: the head alone
 }
 
-// step is one launch.
-type step struct {
-	plan   int // whose kernel it is
-	launch *gpukernel.Launch
-	args   []place.Memory // by parameter; nowhere for numbers
-	kernel *kernel
-}
-
-// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
-func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (_ backend.Instance, err error) {
+// Plan returns the launches of a subgraph for the shapes that symbols are bound to.
+func (d *Device) Plan(ctx context.Context, sub *graph.Graph, b graph.Bindings) (_ *Group, err error) {
 	defer guard(&err)
-	g, err := concrete(e.sub, b)
+	g, err := concrete(sub, b)
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +46,11 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (_ backen
 		return nil, err
 	}
 	plan.WantOutputs()
-	p := &planner{Plan: plan, b: e.b, d: e.b.on().facts.kernels(), taken: map[*graph.Node]bool{}, ends: map[*graph.Node]*unit{}}
+	p := &planner{Plan: plan, d: d.Kernels, taken: map[*graph.Node]bool{}, ends: map[*graph.Node]*unit{}}
 	if err := p.nodes(ctx); err != nil {
 		return nil, err
 	}
-	return p.finish(ctx)
+	return p.finish(), nil
 }
 
 // concrete returns a subgraph with the shapes of a run.
@@ -298,10 +273,10 @@ func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.
 	p.plans = append(p.plans, plan)
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
-		s := step{plan: len(p.plans) - 1, launch: l, args: make([]place.Memory, len(l.Args))}
+		s := Step{Plan: len(p.plans) - 1, Launch: l, Args: make([]place.Memory, len(l.Args))}
 		var reads, writes []place.Memory
 		for k, a := range l.Args {
-			s.args[k] = place.Nowhere
+			s.Args[k] = place.Nowhere
 			if l.Kernel.Params[k].Scalar {
 				continue
 			}
@@ -309,7 +284,7 @@ func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.
 			if !ok || m.Slot < 0 || p.Slots[m.Slot].Kind == place.Data {
 				return fmt.Errorf("%w: %s has no buffer %q on the device", gpukernel.ErrUnsupported, l.Kernel.Name, a.Buffer)
 			}
-			if s.args[k] = m; l.Kernel.Params[k].Written {
+			if s.Args[k] = m; l.Kernel.Params[k].Written {
 				writes = append(writes, m)
 			} else {
 				reads = append(reads, m)
@@ -322,59 +297,13 @@ func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.
 	return nil
 }
 
-// operandAlign is what kernels ask of the places of operands.
-const operandAlign = 16
-
-// finish compiles what has been emitted.
-func (p *planner) finish(ctx context.Context) (*instance, error) {
-	in := &instance{d: p.b.on(), steps: p.steps, slots: p.Slots, reqs: p.Finish()}
-	for _, ports := range [][]backend.PortUse{in.reqs.Inputs, in.reqs.Outputs} {
+// finish returns what has been emitted.
+func (p *planner) finish() *Group {
+	g := &Group{Plans: p.plans, Steps: p.steps, slots: p.Slots, Requirements: p.Finish()}
+	for _, ports := range [][]backend.PortUse{g.Requirements.Inputs, g.Requirements.Outputs} {
 		for i := range ports {
 			ports[i].Align = operandAlign
 		}
 	}
-	programs, err := p.compile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range in.steps {
-		s := &in.steps[i]
-		s.kernel = programs[s.plan].kernels[s.launch.Kernel.Name]
-	}
-	runtime.AddCleanup(in, releaseAll, programs)
-	return in, nil
-}
-
-func releaseAll(list []*program) {
-	for _, p := range list {
-		if p != nil {
-			p.release()
-		}
-	}
-}
-
-// compile compiles the kernels of all plans, several at a time.
-func (p *planner) compile(ctx context.Context) ([]*program, error) {
-	list, errs := make([]*program, len(p.plans)), make([]error, len(p.plans))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(len(p.plans), runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				list[i], errs[i] = p.b.on().acquire(ctx, p.plans[i], p.b.cache)
-			}
-		})
-	}
-	for i := range p.plans {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			releaseAll(list)
-			return nil, err
-		}
-	}
-	return list, nil
+	return g
 }

@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"fmt"
@@ -12,7 +12,9 @@ import (
 // are packed in each run.
 var groupFilters = []int{2, 4, 8, 16, 32, 64, 128, 256}
 
-// layouts returns those in which the device holds tensors.
+// Layouts returns those in which devices hold tensors.
+func Layouts() []graph.Layout { return slices.Clone(layouts()) }
+
 var layouts = sync.OnceValue(func() []graph.Layout {
 	list := []graph.Layout{graph.RowMajor, transposed()}
 	for _, rank := range []int{3, 4} {

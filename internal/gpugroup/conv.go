@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"fmt"
@@ -36,11 +36,11 @@ func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 	return s, nil
 }
 
-func convSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason) {
+func convSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason) {
 	sig := graph.Signature{Name: "implicit-gemm"}
 	s, err := convShape(one)
 	if err == nil {
-		_, err = gpukernel.Convolution("k", b.on().facts.kernels(), s)
+		_, err = gpukernel.Convolution("k", d.Kernels, s)
 	}
 	if err != nil {
 		return sig, property.Because(property.ShapeReason, "%v", err)
@@ -54,11 +54,11 @@ func convSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property.Re
 	if g := weightGroups(s); fuse.IsConst(n.Inputs[1]) && packs(rank, g, s.Filters/g) {
 		weights = weightLayout(rank, g, s.Filters/g)
 	}
-	sig.Inputs = []graph.Port{graph.Fixed(b.format(last)), graph.Fixed(b.format(weights))}
+	sig.Inputs = []graph.Port{graph.Fixed(d.format(last)), graph.Fixed(d.format(weights))}
 	for range n.Inputs[2:] {
-		sig.Inputs = append(sig.Inputs, graph.Fixed(b.format(graph.RowMajor)))
+		sig.Inputs = append(sig.Inputs, graph.Fixed(d.format(graph.RowMajor)))
 	}
-	sig.Outputs = []graph.Port{graph.Fixed(b.format(last))}
+	sig.Outputs = []graph.Port{graph.Fixed(d.format(last))}
 	return sig, nil
 }
 

@@ -1,4 +1,4 @@
-package opencl
+package gpugroup
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-func productSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property.Reason) {
-	here := b.format(graph.RowMajor)
+func productSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason) {
+	here := d.format(graph.RowMajor)
 	sig := graph.Signature{Name: "product", Outputs: []graph.Port{graph.Fixed(here)}}
 	for range n.Inputs {
 		sig.Inputs = append(sig.Inputs, graph.Fixed(here))
@@ -21,13 +21,13 @@ func productSignature(b *opencl, n, one *graph.Node) (graph.Signature, *property
 	var err error
 	if n.Is("Gemm") {
 		if s, _, err = gemmShape(one); err == nil && s.TransposedB && fuse.IsConst(n.Inputs[1]) {
-			sig.Inputs[1] = graph.Fixed(b.format(transposed()))
+			sig.Inputs[1] = graph.Fixed(d.format(transposed()))
 		}
 	} else {
 		s, err = matMulShape(one)
 	}
 	if err == nil {
-		_, err = gpukernel.Product("k", b.on().facts.kernels(), s)
+		_, err = gpukernel.Product("k", d.Kernels, s)
 	}
 	if err != nil {
 		return sig, property.Because(property.ShapeReason, "%v", err)
