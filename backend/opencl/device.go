@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
 // clDevice is a device of the library. It is opened when it is first used, and lives until the process ends: all backends of
@@ -25,7 +26,7 @@ type clDevice struct {
 	mu     sync.RWMutex
 	blocks map[uintptr]int64 // sizes by handle
 
-	programs programs
+	programs kernelstore.Store[*program]
 }
 
 var _ device.Device = (*clDevice)(nil)
@@ -37,6 +38,7 @@ func (d *clDevice) open() error {
 		defer c.done()
 		c.word = d.handle
 		d.blocks = map[uintptr]int64{}
+		d.programs.Free = (*program).free
 		if d.context, d.err = c.create(d.l, "clCreateContext", 0, 1, at(&c.word), 0, 0); d.err == nil {
 			d.copies, d.err = d.queue(c)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
@@ -33,22 +34,24 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 		return nil, err
 	}
 	d := e.b.on()
-	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*program, error) { return d.acquire(ctx, p, e.b.cache) }, (*program).release)
+	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[*program], error) {
+		return d.acquire(ctx, p, e.b.cache)
+	}, (*kernelstore.Entry[*program]).Release)
 	if err != nil {
 		return nil, err
 	}
 	in := &instance{d: d, group: g}
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		in.kernels = append(in.kernels, programs[s.Plan].kernels[s.Launch.Kernel.Name])
+		in.kernels = append(in.kernels, programs[s.Plan].Program.kernels[s.Launch.Kernel.Name])
 	}
 	runtime.AddCleanup(in, releaseAll, programs)
 	return in, nil
 }
 
-func releaseAll(list []*program) {
+func releaseAll(list []*kernelstore.Entry[*program]) {
 	for _, p := range list {
-		p.release()
+		p.Release()
 	}
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/kernelstore"
 	"github.com/carve-dev/carve/property"
 )
 
@@ -43,7 +44,7 @@ type opencl struct {
 	l       *library
 	devices []*clDevice
 	first   int
-	cache   *binaries
+	cache   *kernelstore.Folder
 }
 
 var _ backend.Placeable = (*opencl)(nil)
@@ -67,7 +68,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 		return nil, err
 	}
 	b := &opencl{l: l, devices: devices}
-	if b.cache, err = openBinaries(c.Options["cache"]); err != nil {
+	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "opencl"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}
 	for _, d := range devices {

@@ -2,8 +2,6 @@ package opencl
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
 // Numbers of OpenCL's.
@@ -25,23 +24,9 @@ const buildOptions = "-cl-std=CL1.2"
 // mostLog bounds the text of a compiler's messages in an error.
 const mostLog = 2000
 
-// programs are those that the device has compiled, by the hash of their text. Those that no instance uses any more are kept, up
-// to idlePrograms of them: shapes come back.
-type programs struct {
-	mu    sync.Mutex
-	known map[string]*program
-	idle  []*program // the longest idle first
-}
-
-const idlePrograms = 256
-
 // program is compiled text.
 type program struct {
 	d       *clDevice
-	key     string
-	users   int // instances
-	once    sync.Once
-	err     error
 	handle  uintptr
 	kernels map[string]*kernel
 }
@@ -52,8 +37,8 @@ type kernel struct {
 	handle uintptr
 }
 
-// acquire returns the compiled kernels of a plan, for an instance; release it.
-func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *binaries) (*program, error) {
+// acquire returns the compiled kernels of a plan, for an instance; release them.
+func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *kernelstore.Folder) (*kernelstore.Entry[*program], error) {
 	var kernels []*gpukernel.Kernel
 	for _, l := range plan.Launches {
 		if l.Kernel.Threads > d.facts.group || l.Kernel.Arena > d.facts.local {
@@ -62,59 +47,10 @@ func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *bin
 		kernels = append(kernels, l.Kernel)
 	}
 	source := gpukernel.Source(gpukernel.OpenCL, kernels...)
-	sum := sha256.Sum256([]byte(source))
-	key := hex.EncodeToString(sum[:])
-	s := &d.programs
-	s.mu.Lock()
-	p := s.known[key]
-	if p == nil {
-		p = &program{d: d, key: key}
-		if s.known == nil {
-			s.known = map[string]*program{}
-		}
-		s.known[key] = p
-	}
-	if p.users++; p.users == 1 {
-		s.wake(p)
-	}
-	s.mu.Unlock()
-	if p.once.Do(func() { p.err = p.build(ctx, source, kernels, cache) }); p.err != nil {
-		err := p.err
-		s.mu.Lock()
-		delete(s.known, key) // the next one tries again
-		s.mu.Unlock()
-		return nil, err
-	}
-	return p, nil
-}
-
-// wake takes a program off the list of idle ones.
-func (s *programs) wake(p *program) {
-	for i, x := range s.idle {
-		if x == p {
-			s.idle = append(s.idle[:i], s.idle[i+1:]...)
-			return
-		}
-	}
-}
-
-// release ends the use of a program by an instance.
-func (p *program) release() {
-	s := &p.d.programs
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.users--; p.users > 0 {
-		return
-	}
-	s.idle = append(s.idle, p)
-	if len(s.idle) > idlePrograms {
-		old := s.idle[0]
-		s.idle = s.idle[1:]
-		if s.known[old.key] == old {
-			delete(s.known, old.key)
-		}
-		old.free()
-	}
+	return d.programs.Acquire(ctx, source, func() (*program, error) {
+		p := &program{d: d}
+		return p, p.build(ctx, source, kernels, cache)
+	})
 }
 
 func (p *program) free() {
@@ -125,18 +61,26 @@ func (p *program) free() {
 }
 
 // build compiles the text, or takes what it was compiled to before.
-func (p *program) build(ctx context.Context, source string, kernels []*gpukernel.Kernel, cache *binaries) error {
+func (p *program) build(ctx context.Context, source string, kernels []*gpukernel.Kernel, cache *kernelstore.Folder) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c := newCall()
 	defer c.done()
-	saved := cache.get(p)
+	if p.d.facts.ownCache() {
+		cache = nil
+	}
+	key := p.d.facts.cacheKey(source)
+	saved := cache.Get(key)
 	if saved == nil || p.load(c, saved) != nil {
 		if err := p.compile(c, source); err != nil {
 			return err
 		}
-		cache.put(p, c)
+		if cache != nil {
+			if binary, err := p.binary(c); err == nil { // else it is compiled again the next time
+				cache.Put(key, binary)
+			}
+		}
 	}
 	p.kernels = map[string]*kernel{}
 	for _, k := range kernels {
@@ -167,6 +111,17 @@ func (p *program) compile(c *call, source string) error {
 	}
 	return p.finish(c)
 }
+
+// ownCache reports whether the driver keeps compiled kernels on disk itself, and makes more of them where it is asked for its binary.
+func (f *facts) ownCache() bool { return strings.HasPrefix(f.platform, "Portable Computing Language") }
+
+// cacheKey names everything that compiled text depends on.
+func (f *facts) cacheKey(source string) string {
+	return fmt.Sprintf("%q %q %q %q %q %q\n%s", buildOptions, f.platform, f.platformVersion, f.name, f.version, f.driver, source)
+}
+
+// mostBinary bounds what a driver may say that text was compiled to.
+const mostBinary = 64 << 20
 
 // load makes the program of what it was compiled to before.
 func (p *program) load(c *call, binary []byte) error {

@@ -1,7 +1,0 @@
-package opencl
-
-// Of the cache's files.
-var (
-	EncodeBinary = encodeBinary
-	DecodeBinary = decodeBinary
-)

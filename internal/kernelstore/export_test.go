@@ -1,0 +1,10 @@
+package kernelstore
+
+// Of the files.
+var (
+	Encode = encode
+	Decode = decode
+)
+
+// MostIdle is mostIdle.
+const MostIdle = mostIdle
