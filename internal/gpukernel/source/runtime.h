@@ -5,17 +5,48 @@
  * It is stricter than a device where it can be: work items run in an order drawn from a seed, switching wherever they wait
  * for each other; memory of a group holds NaNs at first; an asynchronous copy is made as late as the kernel's waits admit,
  * and its destination holds NaNs until then; a barrier that not all items of the group reach at the same line is an error.
+ *
+ * With FIBRE_LIBRARY there is no program: who includes this runs groups by run_group, and says in fibre_fault what an error
+ * leads to.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <ucontext.h>
 
 #define FIBRES_MAX 1024
 #define STACK_BYTES (192 << 10)
 #define WARP 32
 #define COPIES_MAX 256
 
-static const int kernel_count = sizeof kernel_table / sizeof kernel_table[0];
+/* A place to go on from, and how to leave one for another. The C library's way, which the sanitizers know, makes two system
+ * calls each time, for the mask of signals. */
+#if defined(FIBRE_LIBRARY) && defined(__x86_64__)
+typedef struct {
+	void *sp;
+} fibre_place;
+void fibre_switch(fibre_place *from, const fibre_place *to);
+__asm__(
+	".text\n.local fibre_switch\n.type fibre_switch, @function\nfibre_switch:\n"
+	"pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+	"movq %rsp, (%rdi)\nmovq (%rsi), %rsp\n"
+	"popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
+	".size fibre_switch, .-fibre_switch\n");
+static void fibre_begin(fibre_place *p, u8 *stack, size_t bytes, void (*enter)(void)) {
+	void **top = (void **)((uintptr_t)(stack + bytes) & ~(uintptr_t)63);
+	*--top = 0;
+	*--top = (void *)enter;
+	p->sp = memset(top - 6, 0, 6 * sizeof *top);
+}
+#else
+#include <ucontext.h>
+typedef ucontext_t fibre_place;
+static void fibre_switch(fibre_place *from, const fibre_place *to) { swapcontext(from, to); }
+static void fibre_begin(fibre_place *p, u8 *stack, size_t bytes, void (*enter)(void)) {
+	getcontext(p);
+	p->uc_stack.ss_sp = stack;
+	p->uc_stack.ss_size = bytes;
+	makecontext(p, enter, 0);
+}
+#endif
 
 typedef enum { RUNNABLE, AT_BARRIER, AT_WARP, DONE } fibre_state;
 
@@ -26,7 +57,7 @@ typedef struct {
 } pending_copy;
 
 typedef struct {
-	ucontext_t context;
+	fibre_place place;
 	u8 *stack;
 	fibre_state state;
 	int line, copies, committed;
@@ -36,7 +67,7 @@ typedef struct {
 } fibre;
 
 static fibre fibres[FIBRES_MAX];
-static ucontext_t scheduler;
+static fibre_place scheduler;
 static int current, group_id[3], group_count[3], group_items, arena_bytes;
 static u8 *arena;
 static u64 random_state;
@@ -44,9 +75,15 @@ static void **current_params;
 static const kernel_entry *current_kernel;
 
 static void die(const char *what, int a, int b) {
-	fprintf(stderr, "%s: group (%d,%d,%d) item %d: %s (%d, %d)\n", current_kernel->name, group_id[0], group_id[1], group_id[2],
+	char text[512];
+	snprintf(text, sizeof text, "%s: group (%d,%d,%d) item %d: %s (%d, %d)", current_kernel->name, group_id[0], group_id[1], group_id[2],
 		current, what, a, b);
+#ifdef FIBRE_LIBRARY
+	fibre_fault(text);
+#else
+	fprintf(stderr, "%s\n", text);
 	exit(3);
+#endif
 }
 
 static u32 random_below(u32 n) {
@@ -64,7 +101,7 @@ u8 *fibre_arena(void) { return arena; }
 static void yield_as(fibre_state s) {
 	if (!current_kernel->switches) die("waits although it is declared not to", 0, 0);
 	fibres[current].state = s;
-	swapcontext(&fibres[current].context, &scheduler);
+	fibre_switch(&fibres[current].place, &scheduler);
 }
 
 void fibre_barrier(int line) {
@@ -186,7 +223,7 @@ static void enter(void) {
 		for (int i = 0; i < f->copies; i++)
 			if (f->copy[i].take) die("ends with copies in flight", f->copies, 0);
 		f->state = DONE;
-		swapcontext(&f->context, &scheduler);
+		fibre_switch(&f->place, &scheduler);
 	}
 }
 
@@ -242,7 +279,7 @@ static void run_group(void) {
 			int pick = (int)random_below((u32)n);
 			current = order[pick];
 			order[pick] = order[--n];
-			swapcontext(&scheduler, &fibres[current].context);
+			fibre_switch(&scheduler, &fibres[current].place);
 		}
 	} while (settle() > 0);
 }
@@ -251,12 +288,12 @@ static void prepare_fibres(int n) {
 	for (int i = 0; i < n; i++) {
 		if (fibres[i].stack) continue;
 		fibres[i].stack = malloc(STACK_BYTES);
-		getcontext(&fibres[i].context);
-		fibres[i].context.uc_stack.ss_sp = fibres[i].stack;
-		fibres[i].context.uc_stack.ss_size = STACK_BYTES;
-		makecontext(&fibres[i].context, enter, 0);
+		fibre_begin(&fibres[i].place, fibres[i].stack, STACK_BYTES, enter);
 	}
 }
+
+#ifndef FIBRE_LIBRARY
+static const int kernel_count = sizeof kernel_table / sizeof kernel_table[0];
 
 static void launch(const kernel_entry *k, const i32 grid[3], void **params) {
 	current_kernel = k;
@@ -320,3 +357,4 @@ int main(void) {
 		fflush(stdout);
 	}
 }
+#endif
