@@ -10,10 +10,12 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/backend/cpu"
+	"github.com/carve-dev/carve/backend/cuda"
 	"github.com/carve-dev/carve/backend/mkl"
 	"github.com/carve-dev/carve/backend/opencl"
 	"github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/gpukernel/fakecuda"
 )
 
 func TestCPU(t *testing.T) {
@@ -41,6 +43,37 @@ func TestOpenCL(t *testing.T) {
 		t.Skip("no OpenCL here:", err)
 	}
 	backendtest.Run(t, func() backend.Backend { return opened(t, opencl.Open) })
+}
+
+var onCUDA = flag.Bool("cuda", false, "run the suite on CUDA too, by a driver that runs kernels on the host: half a minute")
+
+// TestCUDA runs the suite on a driver that runs kernels on the host: there is no device, but all that is done for one.
+func TestCUDA(t *testing.T) {
+	if !*onCUDA {
+		t.Skip("takes half a minute: -cuda")
+	}
+	d, err := fakecuda.Build(t.Context(), t.TempDir(), fakecuda.Options{})
+	if errors.Is(err, fakecuda.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Set("devices", 2)
+	backendtest.Run(t, func() backend.Backend {
+		b, err := cuda.Open(backend.Config{Options: map[string]string{"library": d.CUDA, "nvrtc": d.NVRTC, "cache": "off"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+	if x := d.Report(); x != "" {
+		t.Error(x)
+	}
+	if x := d.Live(); x != "" {
+		t.Error(x)
+	}
+	t.Logf("%d kernels of %d programs; %d launches of graphs", d.Count("kernels"), d.CompilerCount("compiled"), d.Count("cuGraphLaunch"))
 }
 
 // TestFake runs the suite on an accelerator that works by itself, with the kernels of cpu.

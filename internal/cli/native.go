@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/carve-dev/carve/backend/mkl" // native backends make the program a dynamic one
+	_ "github.com/carve-dev/carve/backend/cuda" // native backends make the program a dynamic one
+	_ "github.com/carve-dev/carve/backend/mkl"
 	_ "github.com/carve-dev/carve/backend/opencl"
 	"github.com/carve-dev/carve/backend/plugin"
 	"github.com/carve-dev/carve/graph"

@@ -5,6 +5,7 @@ package nvrtc
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -15,6 +16,7 @@ import (
 type Library struct {
 	Major, Minor                                            int
 	create, compile, destroy, logSize, log, binSize, binary uintptr
+	architectures                                           []int
 }
 
 // Names are the files that Open tries without a path, newest first.
@@ -64,7 +66,36 @@ func bind(lib *dl.Library) (*Library, error) {
 		return nil, fmt.Errorf("nvrtcVersion: error %d", int32(r))
 	}
 	l.Major, l.Minor = int(v[0]), int(v[1])
+	l.architectures = supported(lib)
 	return l, nil
+}
+
+// Architectures returns the numbers of those that the compiler knows, 90 for sm_90; nil where it does not say.
+func (l *Library) Architectures() []int { return slices.Clone(l.architectures) }
+
+func supported(lib *dl.Library) []int {
+	count, err := lib.Symbol("nvrtcGetNumSupportedArchs")
+	if err != nil {
+		return nil
+	}
+	get, err := lib.Symbol("nvrtcGetSupportedArchs")
+	if err != nil {
+		return nil
+	}
+	const most = 1000
+	n := new(int32)
+	if int32(dl.Call(count, uintptr(unsafe.Pointer(n)))) != 0 || *n <= 0 || *n > most {
+		return nil
+	}
+	numbers := make([]int32, *n)
+	if int32(dl.Call(get, uintptr(unsafe.Pointer(&numbers[0])))) != 0 {
+		return nil
+	}
+	list := make([]int, len(numbers))
+	for i, x := range numbers {
+		list[i] = int(x)
+	}
+	return list
 }
 
 // Error is a program that does not compile.

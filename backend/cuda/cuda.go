@@ -1,0 +1,190 @@
+// Package cuda runs groups on NVIDIA's graphics processors by the CUDA driver. Importing the package registers the backend as
+// "cuda", and makes a program on Linux a dynamic one. Nothing of CUDA is needed to build; where there is no driver (libcuda.so.1 on
+// Linux), one older than CUDA 11.4, no device, or no run-time compiler (NVRTC), the backend is unavailable and says why.
+//
+// Options:
+//
+//	library    path of the driver
+//	nvrtc      path of the compiler, libnvrtc; the system's loader searches for one of CUDA 13, 12 or 11 by default
+//	device     number of the device, or a part of its name; all by default
+//	cache      folder of compiled kernels, or "off"; the folder carve/cuda of the user's caches by default
+//
+// Of several devices the first is the backend's; the others are cuda:1 and so on.
+//
+// Kernels come from internal/gpukernel by way of internal/gpugroup, as for other graphics processors. They are written for concrete
+// shapes, compiled to machine code for the device when a model is, or in the run that finds new shapes, and kept: by the process,
+// and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32; results differ
+// from other backends' by the order of sums.
+//
+// The first run of a group in a session launches its kernels one by one. The second one captures them as a CUDA graph, which later
+// runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
+// its work and returns. Copies between the device and the host pass through pinned memory of the backend's, and so do not wait.
+// Control flow, operators whose result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
+package cuda
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
+	"github.com/carve-dev/carve/internal/kernelstore"
+	"github.com/carve-dev/carve/property"
+)
+
+func init() { backend.Register("cuda", Open) }
+
+// cuda is an opened backend, as it works on one of its devices.
+type cuda struct {
+	l        *library
+	compiler *nvrtc.Library
+	devices  []*gpu
+	first    int
+	cache    *kernelstore.Folder
+	close    *sync.Once
+}
+
+var _ backend.Placeable = (*cuda)(nil)
+
+// Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves or no compiler for it, and
+// backend.ErrOption.
+func Open(c backend.Config) (backend.Backend, error) {
+	for k := range c.Options {
+		if !slices.Contains([]string{"library", "nvrtc", "device", "cache"}, k) {
+			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
+		}
+	}
+	l, err := openLibrary(c.Options["library"])
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	devices, err := l.list()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if devices, err = choose(devices, c.Options["device"]); err != nil {
+		return nil, err
+	}
+	b := &cuda{l: l, devices: devices, close: &sync.Once{}}
+	if b.compiler, err = openCompiler(c.Options["nvrtc"]); err != nil {
+		return nil, unavailable(err)
+	}
+	for _, d := range devices {
+		if _, err := architecture(d.facts.capability, b.compiler.Architectures()); err != nil {
+			return nil, unavailable(fmt.Errorf("%s: NVRTC %d.%d: %w", d.facts.name, b.compiler.Major, b.compiler.Minor, err))
+		}
+	}
+	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "cuda"); err != nil {
+		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
+	}
+	if err := b.on().retain(); err != nil {
+		return nil, unavailable(fmt.Errorf("%s: %w", b.on().facts.name, err))
+	}
+	return b, nil
+}
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", backend.ErrUnavailable, err) }
+
+// on is the device that the backend works on.
+func (b *cuda) on() *gpu { return b.devices[b.first] }
+
+// planner is what plans groups for that device.
+func (b *cuda) planner() *gpugroup.Device {
+	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
+}
+
+// Info implements backend.Backend.
+func (b *cuda) Info() backend.Info {
+	name := "cuda"
+	if b.first > 0 {
+		name = fmt.Sprintf("cuda:%d", b.first)
+	}
+	f := &b.on().facts
+	version := fmt.Sprintf("driver of CUDA %d.%d, NVRTC %d.%d", b.l.version/1000, b.l.version%1000/10, b.compiler.Major, b.compiler.Minor)
+	processor := f.String()
+	if n := len(b.devices); n > 1 {
+		processor += fmt.Sprintf(", one of %d devices", n)
+	}
+	return backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory}
+}
+
+// Properties implements backend.Backend: what belongs together is found when kernels are written.
+func (*cuda) Properties() []property.SubgraphProperty { return nil }
+
+// Devices implements backend.Backend.
+func (b *cuda) Devices() []device.Device {
+	list := []device.Device{b.on()}
+	for i, d := range b.devices {
+		if i != b.first {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// On implements backend.Placeable.
+func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
+	for i, d := range b.devices {
+		if d.id != id {
+			continue
+		}
+		if err := d.retain(); err != nil {
+			return nil, unavailable(fmt.Errorf("%s: %w", d.facts.name, err))
+		}
+		v := *b
+		v.first, v.close = i, &sync.Once{}
+		return &v, nil
+	}
+	return nil, fmt.Errorf("%w: cuda has no device %v", backend.ErrNoDevice, id)
+}
+
+// Supports implements backend.Backend.
+func (b *cuda) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
+
+// Converters implements backend.Backend: copies between the host and the devices, in each layout.
+func (b *cuda) Converters() []convert.Converter {
+	var list []convert.Converter
+	for _, l := range gpugroup.Layouts() {
+		list = append(list, convert.Copies(l, convert.Cost{Fixed: 15000, PerByte: 0.1}, b.Devices()...)...)
+	}
+	return list
+}
+
+// Close implements backend.Backend. When the last backend on a device is closed, and no memory or stream of it is left, what was
+// compiled and captured for it goes with its context.
+func (b *cuda) Close() error {
+	b.close.Do(b.on().release)
+	return nil
+}
+
+// openCompiler opens NVRTC.
+func openCompiler(path string) (*nvrtc.Library, error) {
+	c, err := nvrtc.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("no NVRTC, which compiles the kernels; there are none that were compiled beforehand: %w", err)
+	}
+	return c, nil
+}
+
+// architecture returns the one of a compiler's that serves a compute capability, 86 for 8.6: machine code runs on later processors
+// of the same major number. A compiler that does not say what it knows is taken to know the processor's own.
+func architecture(capability int, known []int) (string, error) {
+	best := 0
+	for _, a := range known {
+		if a/10 == capability/10 && a <= capability {
+			best = max(best, a)
+		}
+	}
+	if best = cmp.Or(best, capability); len(known) > 0 && !slices.Contains(known, best) {
+		return "", fmt.Errorf("it compiles for compute capabilities %d.%d to %d.%d, and not for %d.%d", slices.Min(known)/10, slices.Min(known)%10,
+			slices.Max(known)/10, slices.Max(known)%10, capability/10, capability%10)
+	}
+	return fmt.Sprintf("sm_%d", best), nil
+}

@@ -1,0 +1,173 @@
+package cuda_test
+
+import (
+	"context"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpukernel/fakecuda"
+)
+
+// whole returns a tensor of integers from -most to most.
+func whole(r *rand.Rand, most int, shape ...int) *tensor.Tensor {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = float32(r.IntN(2*most+1) - most)
+	}
+	return tensor.From(data, shape...)
+}
+
+// net is a convolution, what follows it, a product and a softmax: several kernels.
+func net() *graph.Graph {
+	GinkgoHelper()
+	g, err := graph.Parse(`graph {
+  opset 24
+  input %x: f32[2,3,6,5]
+  %c = Conv(%x, %x; pads=[1,1,1,1]) "c"
+  %r = Relu(%c)
+  %f = Flatten(%r)
+  %m = MatMul(%f, %f) "m"
+  %y = Softmax(%m)
+  output %y
+}`)
+	Expect(err).NotTo(HaveOccurred())
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range g.NodesByID() {
+		switch n.Name {
+		case "c":
+			n.SetOperand(1, g.AddConst("w", whole(r, 1, 4, 3, 3, 3)))
+		case "m":
+			n.SetOperand(1, g.AddConst("v", whole(r, 1, 120, 7)))
+		}
+	}
+	return g
+}
+
+// compile compiles a graph for the backend of a driver.
+func compile(ctx context.Context, fake *fakecuda.Driver, g *graph.Graph, o carve.Options) (*carve.Program, error) {
+	GinkgoHelper()
+	m := carve.FromGraph(g)
+	DeferCleanup(m.Close)
+	o.Backends, o.Placement, o.Verify = []backend.Config{config(fake)}, carve.Priority, true
+	return carve.Compile(ctx, m, &o)
+}
+
+// program is compile for graphs of which all runs on the device. The Program is closed at the end of the spec.
+func program(ctx context.Context, fake *fakecuda.Driver, g *graph.Graph, o carve.Options) *carve.Program {
+	GinkgoHelper()
+	p, err := compile(ctx, fake, g, o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(p.Close)
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, x := range r.Groups {
+		Expect(x.Backend).To(Equal("cuda"), "%v", x.Nodes)
+	}
+	return p
+}
+
+var _ = DescribeTable("operators run on the device, and agree with the reference", func(ctx SpecContext, text string, shape ...int) {
+	g, err := graph.Parse("graph {\n  opset 24\n" + text + "\n}")
+	Expect(err).NotTo(HaveOccurred())
+	p := program(ctx, driver(), g, carve.Options{Poison: true})
+	for i := range 3 { // one by one, captured, and as a graph
+		d, err := p.Check(ctx, map[string]tensor.Value{"x": whole(rand.New(rand.NewPCG(5, uint64(i))), 3, shape...)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(d).To(BeNil())
+	}
+},
+	Entry("transposed convolutions whose windows do not overlap", `  input %x: f32[2,3,4,5]
+  const %w = f32[3,2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24, 25, -26, 27, -28, 29, -30, 31, -32, 33, -34, 35, -36}
+  const %b = f32[2]{0.5, -0.25}
+  %t = ConvTranspose(%x, %w, %b; strides=[2,3])
+  %y = Relu(%t)
+  output %y`, 2, 3, 4, 5),
+	Entry("a product of what is computed, and a softmax", `  input %x: f32[7,7]
+  %m = MatMul(%x, %x)
+  %y = Softmax(%m)
+  output %y`, 7, 7),
+	Entry("averages over padding, and windows beyond it", `  input %x: f32[1,2,7,8]
+  %a = AveragePool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
+  %c = MaxPool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
+  %y = Add(%a, %c)
+  output %y`, 1, 2, 7, 8),
+)
+
+var _ = Describe("a group's runs", func() {
+	inputs := func(i int) map[string]tensor.Value {
+		return map[string]tensor.Value{"x": whole(rand.New(rand.NewPCG(3, uint64(i))), 3, 2, 3, 6, 5)}
+	}
+	// agrees runs a program, and compares with the reference.
+	agrees := func(ctx context.Context, p *carve.Program, i int) {
+		GinkgoHelper()
+		got, err := p.Run(ctx, inputs(i))
+		Expect(err).NotTo(HaveOccurred())
+		m := carve.FromGraph(net())
+		defer m.Close()
+		ref, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+		Expect(err).NotTo(HaveOccurred())
+		defer ref.Close()
+		want, err := ref.Run(ctx, inputs(i))
+		Expect(err).NotTo(HaveOccurred())
+		a, b := tensor.Of[float32](got["y"].(*tensor.Tensor)), tensor.Of[float32](want["y"].(*tensor.Tensor))
+		Expect(a).To(HaveLen(len(b)))
+		for k := range a {
+			Expect(a[k]).To(BeNumerically("~", b[k], 1e-6))
+		}
+	}
+
+	It("are a launch of a graph and the copies, from the second on", func(ctx SpecContext) {
+		fake := driver()
+		p := program(ctx, fake, net(), carve.Options{})
+		agrees(ctx, p, 0)
+		Expect(fake.Count("cuGraphLaunch")).To(BeZero())
+		launches := fake.Count("cuLaunchKernel")
+		Expect(launches).To(BeNumerically(">", 1))
+		for i := 1; i < 6; i++ {
+			kernels, up, down := fake.Count("kernels"), fake.Count("cuMemcpyHtoDAsync_v2"), fake.Count("cuMemcpyDtoHAsync_v2")
+			agrees(ctx, p, i)
+			Expect(fake.Count("cuGraphLaunch")).To(Equal(i), "one a run")
+			Expect(fake.Count("kernels")-kernels).To(Equal(launches), "of all kernels")
+			Expect(fake.Count("cuMemcpyHtoDAsync_v2") - up).To(Equal(1))
+			Expect(fake.Count("cuMemcpyDtoHAsync_v2") - down).To(Equal(1))
+		}
+		Expect(fake.Count("cuStreamBeginCapture_v2")).To(Equal(1))
+		Expect(fake.Count("cuLaunchKernel")).To(Equal(2*launches), "once to run, once to capture")
+		Expect(fake.Count("cuMemAlloc_v2")).To(BeNumerically("<", 10))
+	})
+
+	It("are launches one by one where they cannot be captured", func(ctx SpecContext) {
+		for _, f := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
+			fake := driver()
+			p := program(ctx, fake, net(), carve.Options{Strict: true})
+			agrees(ctx, p, 0)
+			fake.FailIn(f)
+			fake.Set("fail_every", 1)
+			for i := 1; i < 4; i++ {
+				agrees(ctx, p, i)
+			}
+			fake.Set("fail_every", 0)
+			fake.FailIn("")
+			Expect(fake.Report()).To(BeEmpty())
+			Expect(p.Close()).To(Succeed())
+			Eventually(fake.Live).Should(BeEmpty())
+		}
+	})
+
+	It("are seen step by step in a profile", func(ctx SpecContext) {
+		p := program(ctx, driver(), net(), carve.Options{})
+		_, profile, err := p.RunProfiled(ctx, inputs(0))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(profile).NotTo(BeNil())
+	})
+})

@@ -1,0 +1,168 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/kernelstore"
+)
+
+// executable is a compiled subgraph, generic in its symbols. It is immutable.
+type executable struct {
+	b   *cuda
+	sub *graph.Graph
+}
+
+// Compile implements backend.Backend. Kernels are written when shapes are known.
+func (b *cuda) Compile(_ context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
+	return &executable{b, sub}, nil
+}
+
+// Close implements backend.Executable.
+func (*executable) Close() error { return nil }
+
+// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
+func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
+	g, err := e.b.planner().Plan(ctx, e.sub, b)
+	if err != nil {
+		return nil, err
+	}
+	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[*program], error) {
+		return e.b.acquire(ctx, p)
+	}, (*kernelstore.Entry[*program]).Release)
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{d: e.b.on(), group: g}
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		in.kernels = append(in.kernels, programs[s.Plan].Program.kernels[s.Launch.Kernel.Name])
+		in.args += len(s.Args)
+	}
+	runtime.AddCleanup(in, releaseAll, programs)
+	return in, nil
+}
+
+func releaseAll(list []*kernelstore.Entry[*program]) {
+	for _, p := range list {
+		p.Release()
+	}
+}
+
+// instance is a subgraph for concrete shapes.
+type instance struct {
+	d       *gpu
+	group   *gpugroup.Group
+	kernels []uintptr // by step
+	args    int       // of all steps
+}
+
+// Requirements implements backend.Instance.
+func (in *instance) Requirements() backend.Requirements { return in.group.Requirements }
+
+// state is what an instance keeps for a session.
+type state struct {
+	in     *instance
+	bases  []gpugroup.Base // by slot, of this run
+	values []uint64        // the steps' arguments, one after another
+	params []uintptr       // where they lie
+	graphs *graphs
+}
+
+func newState(in *instance) *state {
+	st := &state{in: in, bases: in.group.NewBases(), values: make([]uint64, in.args+1), params: make([]uintptr, in.args+1), graphs: &graphs{d: in.d}}
+	for i := range st.params {
+		st.params[i] = at(&st.values[i])
+	}
+	runtime.AddCleanup(st, (*graphs).end, st.graphs)
+	return st
+}
+
+// Enqueue implements backend.Instance: it queues the launches, as a graph where they have run before, and returns the event of the
+// last.
+func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s, err := in.d.stream(a.Stream)
+	if err != nil {
+		return nil, err
+	}
+	st, ok := a.Local.(*state)
+	if !ok || st.in != in {
+		st = newState(in)
+		a.Local = st
+	}
+	if err := in.group.Bind(in.d.id, a, st.bases); err != nil {
+		return nil, err
+	}
+	c := in.d.enter()
+	defer c.leave()
+	if err := st.run(c, s, a.Trace); err != nil {
+		s.drain() // nothing of the group may be under way; the error is told
+		return nil, err
+	}
+	e, err := s.mark(c)
+	runtime.KeepAlive(in)
+	if err != nil {
+		s.drain()
+		return nil, err
+	}
+	return e, nil
+}
+
+// run queues the launches.
+func (st *state) run(c *call, s *stream, trace func(int)) error {
+	if trace == nil && len(st.in.kernels) > 1 {
+		if done, err := st.replay(c, s); done || err != nil {
+			return err
+		}
+	}
+	st.bind()
+	return st.launches(c, s, trace)
+}
+
+// bind writes down the arguments of all steps.
+func (st *state) bind() {
+	k := 0
+	for i := range st.in.group.Steps {
+		x := &st.in.group.Steps[i]
+		for j, m := range x.Args {
+			if x.Launch.Kernel.Params[j].Scalar {
+				st.values[k] = uint64(x.Launch.Args[j].Value)
+			} else {
+				b := st.bases[m.Slot]
+				st.values[k] = uint64(b.Handle) + uint64(b.Offset+m.Off)
+			}
+			k++
+		}
+	}
+}
+
+// launches queues the launches one by one. The driver has read their arguments when it returns.
+func (st *state) launches(c *call, s *stream, trace func(int)) error {
+	k := 0
+	for i := range st.in.group.Steps {
+		x := &st.in.group.Steps[i]
+		g := &x.Launch.Grid
+		err := c.do(fnLaunchKernel, st.in.kernels[i], uintptr(g[0]), uintptr(g[1]), uintptr(g[2]), uintptr(x.Launch.Kernel.Threads), 1, 1,
+			uintptr(x.Launch.Kernel.Arena), s.handle, at(&st.params[k]), 0)
+		if err == nil && trace != nil {
+			if err = s.Sync(context.Background()); err == nil {
+				trace(i)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", st.in.group.Requirements.Labels[i].Name, err)
+		}
+		k += len(x.Args)
+	}
+	runtime.KeepAlive(st)
+	return nil
+}
