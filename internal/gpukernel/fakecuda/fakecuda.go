@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"unsafe"
 
@@ -41,7 +42,7 @@ const table = "\nstatic const kernel_entry kernel_table[] = {\n};\n"
 // compiled later is kept there too. Each folder has a driver of its own, with its own devices. It takes about two seconds.
 func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 	gcc, err := exec.LookPath("gcc")
-	if err != nil || !dl.Supported {
+	if err != nil || !dl.Supported || runtime.GOOS != "linux" {
 		return nil, ErrNoCompiler
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -75,11 +76,11 @@ func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 
 // write puts the sources into the folder, beside what they include of the fibre build.
 func write(dir string) error {
-	dialect, runtime, found := strings.Cut(gpukernel.Source(gpukernel.Fibres), table)
+	dialect, fibres, found := strings.Cut(gpukernel.Source(gpukernel.Fibres), table)
 	if !found {
 		return errors.New("the fibre build's text is not what it was")
 	}
-	files := map[string]string{"dialect.h": dialect, "fibres.h": runtime, "prelude.cu": gpukernel.Source(gpukernel.CUDA)}
+	files := map[string]string{"dialect.h": dialect, "fibres.h": fibres, "prelude.cu": gpukernel.Source(gpukernel.CUDA)}
 	err := fs.WalkDir(sources, "source", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err

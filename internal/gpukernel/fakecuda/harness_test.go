@@ -73,12 +73,10 @@ func driver() *fakecuda.Driver {
 func newGPU(d *fakecuda.Driver) *gpu {
 	GinkgoHelper()
 	g := &gpu{Driver: d}
+	g.lib = open(d.CUDA)
 	var err error
-	g.lib, err = dl.Open(d.CUDA)
-	Expect(err).NotTo(HaveOccurred())
 	g.nvrtc, err = nvrtc.Open(d.NVRTC)
 	Expect(err).NotTo(HaveOccurred())
-	runtime.LockOSThread() // for the spec's goroutine, and its end
 	g.ok("cuInit", 0)
 	g.context = g.get("cuDevicePrimaryCtxRetain", 0)
 	g.current = g.context
@@ -89,6 +87,28 @@ func newGPU(d *fakecuda.Driver) *gpu {
 		Expect(d.Live()).To(BeEmpty())
 	})
 	return g
+}
+
+func open(path string) *dl.Library {
+	GinkgoHelper()
+	lib, err := dl.Open(path)
+	Expect(err).NotTo(HaveOccurred())
+	return lib
+}
+
+// text returns the C string at an address.
+func text(at uintptr) string {
+	var b []byte
+	for c := view(at, 64); c[len(b)] != 0; {
+		b = append(b, c[len(b)])
+	}
+	return string(b)
+}
+
+// view returns the C library's memory as a slice.
+func view(at uintptr, n int) []byte {
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // vet takes a conversion for an address of Go's
+	return unsafe.Slice((*byte)(p), n)
 }
 
 // at returns the address of Go's memory, which stays until the spec ends.
@@ -167,11 +187,7 @@ func (g *gpu) pinned(n int) ([]byte, uintptr) {
 	GinkgoHelper()
 	p := g.get("cuMemHostAlloc", uintptr(n), 0)
 	DeferCleanup(func() { g.ok("cuMemFreeHost", p) })
-	var b []byte
-	*(*uintptr)(unsafe.Pointer(&b)) = p // memory of C, which Go's checks take an address of for a fault
-	words := (*[3]uintptr)(unsafe.Pointer(&b))
-	words[1], words[2] = uintptr(n), uintptr(n)
-	return b, p
+	return view(p, n), p
 }
 
 // function compiles CUDA's text for a capability, and returns a function of it.
