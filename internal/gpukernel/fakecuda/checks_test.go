@@ -248,6 +248,7 @@ var _ = Describe("The fake driver", func() {
 		}
 		g.ok("cuEventRecord", e, s)
 		Expect(g.Count("executed")).To(BeZero())
+		Expect(g.Count("early")).To(BeZero())
 		asked := 0
 		for g.do("cuEventQuery", e) == notReady {
 			asked++
@@ -255,6 +256,7 @@ var _ = Describe("The fake driver", func() {
 		Expect(asked).To(And(BeNumerically(">", 20), BeNumerically("<", 103)))
 		Expect(g.read(p, s)).To(Equal(float32(100)))
 		Expect(g.Count("kernels")).To(Equal(100))
+		Expect(g.Count("early")).To(Equal(102), "all when the copy was queued")
 		Expect(g.do("cuStreamQuery", s)).To(BeZero())
 	})
 

@@ -132,7 +132,8 @@ func (d *Driver) Set(name string, value int) {
 func (d *Driver) FailIn(function string) { named(d.cuda, "fakecuda_fail_in", function, 0) }
 
 // Count returns how often a function was called since the last Reset; for "kernels" and "executed" how many kernels and commands
-// have run, and for "" the calls that could have failed since fail_at, fail_every or FailIn was set.
+// have run, for "early" how many commands had when the last one was queued, and for "" the calls that could have failed since
+// fail_at, fail_every or FailIn was set.
 func (d *Driver) Count(name string) int { return named(d.cuda, "fakecuda_count", name, 0) }
 
 // Live returns what has not been given back, a line a kind; "" is nothing. Functions live as long as their modules.

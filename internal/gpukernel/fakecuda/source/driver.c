@@ -209,13 +209,14 @@ EXPORT void fakecuda_fail_in(const char *name) {
 }
 
 /* The calls of a function since the last reset; of "" those that an error could have been injected into since that was set,
- * of "kernels" those that ran, of "executed" the commands that ran. */
+ * of "kernels" those that ran, of "executed" the commands that ran, of "early" those that had when the last one was queued. */
 EXPORT long long fakecuda_count(const char *name) {
 	pthread_mutex_lock(&lock);
 	long long n = 0;
 	if (!*name) n = calls_to_fail;
 	else if (strcmp(name, "kernels") == 0) n = kernels_run;
 	else if (strcmp(name, "executed") == 0) n = executed_ops;
+	else if (strcmp(name, "early") == 0) n = executed_early;
 	for (counter *c = counters; c; c = c->next)
 		if (strcmp(c->name, name) == 0) n = c->calls;
 	pthread_mutex_unlock(&lock);
@@ -275,7 +276,7 @@ EXPORT void fakecuda_reset(void) {
 	for (counter *c = counters; c; c = c->next) c->calls = 0;
 	for (int d = 0; d < DEVICES_MAX; d++) devices[d].lost = 0;
 	fail_name[0] = 0;
-	calls_to_fail = kernels_run = executed_ops = 0;
+	calls_to_fail = kernels_run = executed_ops = executed_early = 0;
 	report_length = 0;
 	report[0] = 0;
 	order_state = 1;

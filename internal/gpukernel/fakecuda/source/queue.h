@@ -410,6 +410,7 @@ static int enqueue(stream *s, op *o) {
 		return record_node(s, o);
 	}
 	poison_target(o);
+	executed_early = executed_ops;
 	if (s->last) s->last->next = o;
 	else s->first = o;
 	s->last = o;

@@ -81,7 +81,7 @@ typedef struct counter {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static counter *counters, *call_now;
-static long long calls_to_fail, kernels_run, executed_ops;
+static long long calls_to_fail, kernels_run, executed_ops, executed_early; /* early: when the last command was queued */
 static int initialised, failing; /* failing: the call does what it has to, and returns an error that was injected */
 static char report[1 << 14];
 static size_t report_length;
