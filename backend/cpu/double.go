@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/double"
@@ -25,9 +27,11 @@ func isDouble(vs ...*graph.Value) bool {
 	return true
 }
 
-// tableOf returns the table that has the operator of a node: that of float64 where the first result is one, and there is such a row.
+// tableOf returns the table that has the operator of a node: that of float64 where the first result that there is is one, and there is such
+// a row.
 func tableOf(n *graph.Node) operators.Table[func(n *graph.Node) ([]graph.Signature, *property.Reason), *planner] {
-	if y := n.Output(0); y != nil && isDouble(y) || comparesDoubles(n) {
+	first := slices.IndexFunc(n.Outputs, func(v *graph.Value) bool { return v != nil })
+	if first >= 0 && isDouble(n.Outputs[first]) || comparesDoubles(n) {
 		if _, ok := doubleTable.Lookup(n); ok {
 			return doubleTable
 		}

@@ -273,8 +273,8 @@ var _ = Describe("float64", func() {
 		m.sampleDouble(m.op("Gemm", append(args, attrs...)...))
 	}))
 
-	It("is convolved over one and two axes", seeds(150, func(m *model) {
-		axes := m.between(1, 2)
+	It("is convolved over one to three axes", seeds(200, func(m *model) {
+		axes := m.between(1, 3)
 		groups := pick(m, 1, 1, 2, 3)
 		in, out := m.between(1, 6), m.between(1, 9)
 		if m.chance(3) {
@@ -315,8 +315,78 @@ var _ = Describe("float64", func() {
 			m.op("Conv", m.input(2, 2, 300, 120), m.constant(2, 1, 3, 3), m.constant(2), group(2), pads(1, 1, 1, 1), strides(2, 2)))
 	})
 
-	It("is pooled, and normalised by channel", seeds(100, func(m *model) {
-		axes := m.between(1, 2)
+	It("is convolved backwards over one to three axes", seeds(150, func(m *model) {
+		axes, groups := m.between(1, 3), pick(m, 1, 1, 2, 3)
+		in, out := m.between(1, 6), m.between(1, 9)
+		dx, dw := []int{m.between(1, 3), groups * in}, []int{groups * in, out}
+		var pad, stride, dilate, more []int64
+		for range axes {
+			s := m.between(1, 3)
+			dw, dx = append(dw, m.between(1, 4)), append(dx, m.between(3, 12))
+			stride, dilate, more = append(stride, int64(s)), append(dilate, int64(m.between(1, 2))), append(more, int64(m.r.IntN(s)))
+		}
+		for range 2 * axes {
+			pad = append(pad, int64(m.between(0, 1)))
+		}
+		attrs := []any{strides(stride...), dilations(dilate...), group(groups), pads(pad...), graph.IntsAttr("output_padding", more...)}
+		if m.chance(4) {
+			attrs[3] = graph.StringAttr("auto_pad", pick(m, "SAME_UPPER", "SAME_LOWER", "VALID"))
+		}
+		args := []any{operand(m, dx...), operand(m, dw...)}
+		if m.chance(2) {
+			args = append(args, operand(m, groups*out))
+		}
+		m.sampleDouble(m.op("ConvTranspose", append(args, attrs...)...))
+	}))
+
+	It("is convolved backwards in parts", func() {
+		m := newModel(9)
+		m.checkDouble(m.op("ConvTranspose", m.input(1, 12, 60, 61), m.constant(12, 9, 4, 4), m.constant(9), pads(1, 1, 1, 1), strides(2, 2)),
+			m.op("ConvTranspose", m.input(2, 6, 70, 90), m.constant(6, 3, 3, 3), group(2), dilations(2, 1)),
+			m.op("ConvTranspose", m.input(1, 2, 9, 30, 31), m.constant(2, 3, 3, 3, 3), strides(1, 2, 1)))
+	})
+
+	It("is resized", seeds(60, func(m *model) {
+		d := m.shape(4, 1, 9)
+		attrs := []any{graph.StringAttr("mode", pick(m, "nearest", "linear")), graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"))}
+		in := []any{operand(m, d...), nil, nil, m.ints(int64(d[0]), int64(d[1]), int64(m.between(1, 20)), int64(m.between(1, 20)))}
+		if m.chance(2) {
+			in = append(in[:2], m.data(tensor.From([]float32{1, 1, pick(m, float32(0.5), 1.5, 2), pick(m, float32(1), 2.3, 3)}, 4)))
+		}
+		m.sampleDouble(m.op("Resize", append(in, attrs...)...))
+	}))
+
+	It("is recurrent", seeds(90, func(m *model) {
+		switch m.r.IntN(3) {
+		case 0:
+			m.sampleDouble(recurrent(m, "LSTM", 4, 2, 3)...)
+		case 1:
+			m.sampleDouble(recurrent(m, "GRU", 3, 1, 2, graph.IntAttr("linear_before_reset", int64(m.r.IntN(2))))...)
+		default:
+			act := func() string { return pick(m, "Tanh", "Relu", "Sigmoid") }
+			m.sampleDouble(recurrent(m, "RNN", 1, 1, 2, graph.StringsAttr("activations", act(), act()))...)
+		}
+	}))
+
+	It("is normalised over groups of channels", seeds(40, func(m *model) {
+		groups := m.between(1, 3)
+		d := append([]int{m.between(1, 3), groups * m.between(1, 3)}, m.shape(m.between(1, 3), 1, 7)...)
+		n, eps := d[1], graph.FloatAttr("epsilon", 0.01)
+		if m.chance(2) { // scales belonged to groups then
+			m.version(18)
+			n = groups
+		}
+		x := operand(m, d...)
+		if m.chance(2) {
+			m.sampleDouble(m.op("InstanceNormalization", x, operand(m, d[1]), operand(m, d[1]), eps))
+			return
+		}
+		m.sampleDouble(m.op("GroupNormalization", x, operand(m, n), operand(m, n), eps, graph.IntAttr("num_groups", int64(groups))))
+	}))
+
+	It("is pooled, and normalised by channel", seeds(140, func(m *model) {
+		axes := m.between(1, 3)
 		d, k := m.shape(2, 1, 4), []int64{}
 		var pad, stride, dilate []int64
 		for range axes {

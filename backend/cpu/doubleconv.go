@@ -10,9 +10,9 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Convolutions of float64 over one or two axes. Those of one channel a group go through planes tap by tap; others are products of
-// weights [channels out, taps] and columns [taps, positions], which for windows of one element are the images themselves. Columns are
-// made in parts, in scratch memory of a worker, where those of an image are too many for the caches.
+// Convolutions of float64 over one to three axes. Those of one channel a group go through planes tap by tap; others, and all over three
+// axes, are products of weights [channels out, taps] and columns [taps, positions], which for windows of one element are the images
+// themselves. Columns are made in parts, in scratch memory of a worker, where those of an image are too many for the caches.
 
 // Bounds of the columns of an image, in bytes and in positions, of the groups whose columns are all made at once, and of a band of a
 // plane.
@@ -24,9 +24,25 @@ const (
 	bandBytes     = 32 << 10
 )
 
-// doubleConv is a planned convolution of images of m.H x m.W.
+// depthAxis is what a window is along the first of three axes. Images have one slice.
+type depthAxis struct {
+	in, out                      int // slices
+	kernel, stride, dilate, pads int // pads in front
+}
+
+// depthOf returns the first of three axes of a window over a source of spatial dims in, which a result of dims out is made of.
+func depthOf(w *graph.Window, in, out []int) depthAxis {
+	if len(in) < 3 {
+		return depthAxis{in: 1, out: 1, kernel: 1, stride: 1, dilate: 1}
+	}
+	begin, _ := w.Pads(0, in[0], out[0])
+	return depthAxis{in: in[0], out: out[0], kernel: w.Kernel[0], stride: w.Strides[0], dilate: w.Dilations[0], pads: begin}
+}
+
+// doubleConv is a planned convolution of images, or of volumes whose slices are images, of m.H x m.W.
 type doubleConv struct {
 	conv.Map
+	depth          depthAxis
 	images, groups int
 	in, out        int // channels of a group
 	taps           int // of a result, those of all its channels
@@ -36,8 +52,8 @@ type doubleConv struct {
 
 func doubleConvSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, w := n.Inputs[0], n.Inputs[1]
-	if rank := len(x.Type.Shape); rank != 3 && rank != 4 || len(w.Type.Shape) != rank {
-		return nil, property.Because(property.ShapeReason, "convolutions over one or two axes only, %v is %v", x, x.Type)
+	if rank := len(x.Type.Shape); rank < 3 || rank > 5 || len(w.Type.Shape) != rank {
+		return nil, property.Because(property.ShapeReason, "convolutions over one to three axes only, %v is %v", x, x.Type)
 	}
 	return operators.RowMajor(n), nil
 }
@@ -49,10 +65,10 @@ func planDoubleConv(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	c := &doubleConv{Map: windowMap(&w, dx[2:], dy[2:]), images: dx[0], groups: w.Group, in: dw[1], out: dw[0] / w.Group,
+	c := &doubleConv{Map: windowMap(&w, dx[2:], dy[2:]), depth: depthOf(&w, dx[2:], dy[2:]), images: dx[0], groups: w.Group, in: dw[1], out: dw[0] / w.Group,
 		src: p.In(x), dst: p.Out(y), weights: p.In(n.Inputs[1]), bias: p.In(n.Input(2))}
-	c.taps = c.in * c.Kernel[0] * c.Kernel[1]
-	if c.in == 1 && c.out == 1 {
+	c.taps = c.in * c.depth.kernel * c.Kernel[0] * c.Kernel[1]
+	if c.in == 1 && c.out == 1 && len(dx) < 5 {
 		p.doubleDepthwise(c)
 		return nil
 	}
@@ -60,11 +76,15 @@ func planDoubleConv(p *planner, n *graph.Node) error {
 }
 
 // positions is the number of results of a channel.
-func (c *doubleConv) positions() int { return c.OH * c.OW }
+func (c *doubleConv) positions() int { return c.depth.out * c.OH * c.OW }
+
+// channel is the number of elements of a channel of the source.
+func (c *doubleConv) channel() int { return c.depth.in * c.H * c.W }
 
 // plain reports whether images are their own columns.
 func (c *doubleConv) plain() bool {
-	return c.Kernel == [2]int{1, 1} && c.Stride == [2]int{1, 1} && c.Pad == [4]int{} && c.OH == c.H && c.OW == c.W
+	d := c.depth
+	return d.kernel == 1 && d.stride == 1 && d.pads == 0 && d.in == d.out && c.Kernel == [2]int{1, 1} && c.Stride == [2]int{1, 1} && c.Pad == [4]int{} && c.OH == c.H && c.OW == c.W
 }
 
 // doubleDense emits a convolution as products.
@@ -80,7 +100,7 @@ func (p *planner) doubleDense(c *doubleConv) error {
 		p.emit(step{chunks: count * c.taps, grain: grainFor(float64(c.positions())*0.5 + 20), body: func(st *state, _, lo, hi int) {
 			d, s := f64(st, columns), f64(st, c.src)
 			for i := lo; i < hi; i++ {
-				c.column(d[i*c.positions():][:c.positions()], s[i/c.taps*c.in*c.H*c.W:], i%c.taps, 0)
+				c.column(d[i*c.positions():][:c.positions()], s[i/c.taps*c.in*c.channel():], i%c.taps, 0)
 			}
 		}}, []place.Memory{c.src}, []place.Memory{columns})
 	}
@@ -123,7 +143,7 @@ func (p *planner) doubleColumns(c *doubleConv, wide int) error {
 				plan = last
 			}
 			for k := range c.taps {
-				c.column(columns[k*n:][:n], s[one*c.in*c.H*c.W:], k, from)
+				c.column(columns[k*n:][:n], s[one*c.in*c.channel():], k, from)
 			}
 			group, result := one%c.groups, d[one*c.out*positions+from:]
 			plan.RunDouble(0, plan.Chunks(), gemm.Doubles{A: w[group*c.out*c.taps:], B: columns, C: result})
@@ -142,12 +162,17 @@ func (p *planner) doubleColumns(c *doubleConv, wide int) error {
 // column writes what tap number k of a group reads at the positions from one on.
 func (c *doubleConv) column(dst, src []float64, k, from int) {
 	area := c.Kernel[0] * c.Kernel[1]
-	plane := src[k/area*c.H*c.W:][:c.H*c.W]
+	volume := src[k/(c.depth.kernel*area)*c.channel():][:c.channel()]
+	dz := k/area%c.depth.kernel*c.depth.dilate - c.depth.pads
 	dy, dx := k%area/c.Kernel[1]*c.Dilate[0]-c.Pad[0], k%c.Kernel[1]*c.Dilate[1]-c.Pad[1]
 	for len(dst) > 0 {
 		row, x := from/c.OW, from%c.OW
 		n := min(c.OW-x, len(dst))
-		c.line(dst[:n], plane, row*c.Stride[0]+dy, x*c.Stride[1]+dx)
+		if z := row/c.OH*c.depth.stride + dz; z < 0 || z >= c.depth.in {
+			clear(dst[:n])
+		} else {
+			c.line(dst[:n], volume[z*c.H*c.W:][:c.H*c.W], row%c.OH*c.Stride[0]+dy, x*c.Stride[1]+dx)
+		}
 		dst, from = dst[n:], from+n
 	}
 }

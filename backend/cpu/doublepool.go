@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -16,8 +15,8 @@ import (
 func doublePoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	rank := len(x.Type.Shape)
-	if w, err := graph.PoolAttrs(n); err != nil || rank != 3 && rank != 4 || len(w.Kernel) != rank-2 {
-		return nil, property.Because(property.ShapeReason, "windows over one or two axes only, %v is %v", x, x.Type)
+	if w, err := graph.PoolAttrs(n); err != nil || rank < 3 || rank > 5 || len(w.Kernel) != rank-2 {
+		return nil, property.Because(property.ShapeReason, "windows over one to three axes only, %v is %v", x, x.Type)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
 		return nil, property.Because(property.Unsupported, "indices as an output")
@@ -25,19 +24,65 @@ func doublePoolSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// poolWindow is what one result of a pooling covers along an axis: [from, to) in steps of the dilation; so many of its elements lie in the padded plane.
-func poolWindow(m *conv.Map, axis, size, at int) (from, to, padded int) {
-	from = at*m.Stride[axis] - m.Pad[axis]
-	for k := range m.Kernel[axis] {
-		if from+k*m.Dilate[axis] < size+m.Pad[axis+2] {
+// poolAxis is an axis of a pooling.
+type poolAxis struct{ in, out, kernel, stride, dilate, begin, end int }
+
+// poolAxes returns the axes of a pooling, three of them: those that there are not have one element.
+func poolAxes(w *graph.Window, in, out []int) [3]poolAxis {
+	one := poolAxis{in: 1, out: 1, kernel: 1, stride: 1, dilate: 1}
+	axes := [3]poolAxis{one, one, one}
+	for i := range in {
+		a := &axes[3-len(in)+i]
+		*a = poolAxis{in: in[i], out: out[i], kernel: w.Kernel[i], stride: w.Strides[i], dilate: w.Dilations[i]}
+		a.begin, a.end = w.Pads(i, in[i], out[i])
+	}
+	return axes
+}
+
+// window is what one result covers along the axis: [from, to) in steps of the dilation; so many of its elements lie in the padded source.
+func (a *poolAxis) window(at int) (from, to, padded int) {
+	from = at*a.stride - a.begin
+	for k := range a.kernel {
+		if from+k*a.dilate < a.in+a.end {
 			padded++
 		}
 	}
-	to = min(from+(m.Kernel[axis]-1)*m.Dilate[axis]+1, size)
+	to = min(from+(a.kernel-1)*a.dilate+1, a.in)
 	for from < 0 {
-		from += m.Dilate[axis]
+		from += a.dilate
 	}
 	return from, to, padded
+}
+
+// doublePool is a pooling of float64.
+type doublePool struct {
+	axes             [3]poolAxis
+	average, include bool // padding counts
+}
+
+// at returns a result of a channel.
+func (l *doublePool) at(x []float64, z, y, i int) float64 {
+	a := &l.axes
+	z0, z1, deep := a[0].window(z)
+	y0, y1, rows := a[1].window(y)
+	x0, x1, cols := a[2].window(i)
+	sum, most, count := 0.0, math.Inf(-1), 0
+	for z := z0; z < z1; z += a[0].dilate {
+		for y := y0; y < y1; y += a[1].dilate {
+			row := x[(z*a[1].in+y)*a[2].in:][:a[2].in]
+			for i := x0; i < x1; i += a[2].dilate {
+				sum, most = sum+row[i], max(most, row[i])
+				count++
+			}
+		}
+	}
+	switch {
+	case !l.average:
+		return most
+	case l.include:
+		return sum / float64(deep*rows*cols)
+	}
+	return sum / float64(count)
 }
 
 func planDoublePool(p *planner, n *graph.Node) error {
@@ -46,33 +91,17 @@ func planDoublePool(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	m := windowMap(&w, dx[2:], dy[2:])
-	average, include := n.Is("AveragePool"), n.Int("count_include_pad", 0) != 0
+	l := &doublePool{poolAxes(&w, dx[2:], dy[2:]), n.Is("AveragePool"), n.Int("count_include_pad", 0) != 0}
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
-	cost := float64(m.OH*m.OW*m.Kernel[0]*m.Kernel[1]) * 1.5
-	p.emit(step{chunks: dx[0] * dx[1], grain: grainFor(cost), body: func(st *state, _, lo, hi int) {
+	height, width, row := l.axes[1].out, l.axes[2].out, product(dx[2:])
+	rows := l.axes[0].out * height // of a channel
+	cost := float64(width*product(w.Kernel)) * 1.5
+	p.emit(step{chunks: dx[0] * dx[1] * rows, grain: grainFor(cost), body: func(st *state, _, lo, hi int) {
 		d, s := f64(st, dst), f64(st, src)
 		for i := lo; i < hi; i++ {
-			plane, out := s[i*m.H*m.W:][:m.H*m.W], d[i*m.OH*m.OW:][:m.OH*m.OW]
+			x, out := s[i/rows*row:][:row], d[i*width:][:width]
 			for at := range out {
-				y0, y1, rows := poolWindow(&m, 0, m.H, at/m.OW)
-				x0, x1, cols := poolWindow(&m, 1, m.W, at%m.OW)
-				sum, most, count := 0.0, math.Inf(-1), 0
-				for y := y0; y < y1; y += m.Dilate[0] {
-					row := plane[y*m.W:][:m.W]
-					for x := x0; x < x1; x += m.Dilate[1] {
-						sum, most = sum+row[x], max(most, row[x])
-						count++
-					}
-				}
-				switch {
-				case !average:
-					out[at] = most
-				case include:
-					out[at] = sum / float64(rows*cols)
-				default:
-					out[at] = sum / float64(count)
-				}
+				out[at] = l.at(x, i%rows/height, i%height, at)
 			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})

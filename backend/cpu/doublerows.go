@@ -77,6 +77,33 @@ func planDoubleNorm(p *planner, n *graph.Node) error {
 	return nil
 }
 
+// planDoubleGroupNorm emits a normalisation over groups of channels: of each group as one row, and then scale and bias of its channels.
+func planDoubleGroupNorm(p *planner, n *graph.Node) error {
+	x := n.Inputs[0]
+	d := p.Dims[x.ID]
+	groups, plane := groupsOf(n, d[1]), product(d[2:])
+	per := d[1] / groups
+	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21 // scales belong to groups
+	eps, kernels := float64(n.Float("epsilon", 1e-5)), p.doubles()
+	src, gamma, beta, dst := p.In(x), p.In(n.Inputs[1]), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
+	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(per*plane)*0.6 + 20), body: func(st *state, _, lo, hi int) {
+		o, s, g, b := f64(st, dst), f64(st, src), f64(st, gamma), f64(st, beta)
+		for i := lo; i < hi; i++ {
+			whole := o[i*per*plane : (i+1)*per*plane]
+			kernels.Norm(false, whole, s[i*per*plane:(i+1)*per*plane], nil, nil, eps)
+			for k := range per {
+				at, row := i%groups*per+k, whole[k*plane:(k+1)*plane]
+				if perGroup {
+					at = i % groups
+				}
+				kernels.Scale(row, row, g[at])
+				kernels.Binary(double.Add, double.VS, row, row, b[at:])
+			}
+		}
+	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
+	return nil
+}
+
 // doubleReduction is how a row is reduced to one number, and what is done with that, nil for nothing.
 type doubleReduction struct {
 	op    double.ReduceOp
@@ -206,6 +233,7 @@ func (r *doubleReduction) columns(k double.Kernels, d, s []float64, count, ld in
 func init() {
 	registerDoubles(operator{Settle: overFirst, Plan: planDoubleSoftmax}, 0, "Softmax", "LogSoftmax")
 	registerDoubles(operator{Signatures: doubleNormSignatures, Settle: overFirst, Plan: planDoubleNorm}, 0, "LayerNormalization", "RMSNormalization")
+	registerDoubles(operator{Signatures: normalisedGroups, Settle: overFirst, Plan: planDoubleGroupNorm}, 0, "InstanceNormalization", "GroupNormalization")
 	registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleLogSumExp}, 1, "ReduceLogSumExp")
 	for name := range doubleReductions {
 		registerDoubles(operator{Signatures: doubleReduceSignatures, Plan: planDoubleReduce}, 1, name)

@@ -5,6 +5,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -13,17 +14,25 @@ import (
 // step adds the recurrent part of the gates z and r, then that of the candidate.
 
 func gruSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := recurrentRefused(n); why != nil {
+	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	for i, a := range n.Strs("activations") {
-		if a != [...]string{"Sigmoid", "Tanh"}[i%2] {
-			return nil, property.Because(property.Attribute, "activation %q", a)
-		}
+	if why := gruRefused(n); why != nil {
+		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1] = graph.Fixed(packedGates)
 	return []graph.Signature{s}, nil
+}
+
+// gruRefused tells what of a GRU the backend has not, beside what recurrentRefused names.
+func gruRefused(n *graph.Node) *property.Reason {
+	for i, a := range n.Strs("activations") {
+		if a != [...]string{"Sigmoid", "Tanh"}[i%2] {
+			return property.Because(property.Attribute, "activation %q", a)
+		}
+	}
+	return nil
 }
 
 // gru is one direction of a GRU. Gates are ordered z, r, h.

@@ -34,8 +34,8 @@ func as(t *tensor.Tensor, dt tensor.DType, back bool) *tensor.Tensor {
 	return out
 }
 
-// half returns a copy of the model with everything of float32, and casts to it, in half precision; where back is set, it
-// stays float32 with the contents of inputs and constants rounded.
+// half returns a copy of the model with everything of float32 but scales of sizes, and casts to it, in half precision; where back is set,
+// it stays float32 with the contents of inputs and constants rounded.
 func (m *model) half(dt tensor.DType, back bool) (*graph.Graph, map[string]tensor.Value) {
 	GinkgoHelper()
 	g, err := m.g.Clone()
@@ -45,8 +45,14 @@ func (m *model) half(dt tensor.DType, back bool) (*graph.Graph, map[string]tenso
 		t := as(m.feeds[v.Name].(*tensor.Tensor), dt, back)
 		v.Type.DType, feeds[v.Name] = t.DType, t
 	}
+	scales := map[*graph.Value]bool{}
+	for n := range g.Nodes() {
+		if n.Is("Resize") {
+			scales[n.Input(2)] = true
+		}
+	}
 	for v := range g.Constants() {
-		if v.Const != nil {
+		if v.Const != nil && !scales[v] {
 			v.Const = as(v.Const, dt, back)
 			v.Type.DType = v.Const.DType
 		}
@@ -56,7 +62,9 @@ func (m *model) half(dt tensor.DType, back bool) (*graph.Graph, map[string]tenso
 			n.Attrs = n.Attrs.With(to(dt))
 		}
 		for _, v := range n.Outputs {
-			v.Type = graph.Type{}
+			if v != nil {
+				v.Type = graph.Type{}
+			}
 		}
 	}
 	Expect(graph.InferGraph(g)).To(Succeed())

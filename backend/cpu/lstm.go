@@ -13,21 +13,30 @@ import (
 // time step of the block then adds the recurrent part and applies the cell.
 
 func lstmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := recurrentRefused(n); why != nil {
+	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
 		return nil, why
 	}
-	if n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 {
-		return nil, property.Because(property.Attribute, "peepholes or activations of %v", n)
+	if why := lstmRefused(n); why != nil {
+		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)
 	return []graph.Signature{s}, nil
 }
 
-// recurrentRefused tells why a recurrent operator is none that the backend runs, as far as all of them have the same reasons.
-func recurrentRefused(n *graph.Node) *property.Reason {
+// lstmRefused tells what of an LSTM the backend has not, beside what recurrentRefused names.
+func lstmRefused(n *graph.Node) *property.Reason {
+	if n.Input(7) != nil || n.Strs("activations") != nil && !defaultLSTM(n) || n.Int("input_forget", 0) != 0 {
+		return property.Because(property.Attribute, "peepholes or activations of %v", n)
+	}
+	return nil
+}
+
+// recurrentRefused tells why a recurrent operator, all of whose operands but lengths have to be of a type, is none that the backend runs, as
+// far as all of them have the same reasons.
+func recurrentRefused(n *graph.Node, is func(...*graph.Value) bool) *property.Reason {
 	for i, v := range n.Inputs {
-		if i != 4 && !operators.IsFloat32(v) {
+		if i != 4 && !is(v) {
 			return operators.NotFloat32(v)
 		}
 	}

@@ -22,6 +22,11 @@ func groupNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(n.Inputs[0])
 	}
+	return normalisedGroups(n)
+}
+
+// normalisedGroups are the signatures of a normalisation over groups of channels, of whatever type.
+func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	c, ok := operators.ConstDim(n.Inputs[0], 1)
 	if !ok || len(n.Inputs[0].Type.Shape) < 3 {
 		return nil, property.Because(property.ShapeReason, "%v is %v", n.Inputs[0], n.Inputs[0].Type)

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
@@ -23,14 +24,22 @@ func rnnActivation(n *graph.Node, d int) (vec.Op, bool) {
 	return op, ok
 }
 
-func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := recurrentRefused(n); why != nil {
-		return nil, why
-	}
+// rnnRefused tells what of an RNN the backend has not, beside what recurrentRefused names.
+func rnnRefused(n *graph.Node) *property.Reason {
 	_, ok1 := rnnActivation(n, 0)
 	_, ok2 := rnnActivation(n, 1)
 	if !ok1 || !ok2 {
-		return nil, property.Because(property.Attribute, "activations of %v", n)
+		return property.Because(property.Attribute, "activations of %v", n)
+	}
+	return nil
+}
+
+func rnnSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if why := recurrentRefused(n, operators.IsFloat32); why != nil {
+		return nil, why
+	}
+	if why := rnnRefused(n); why != nil {
+		return nil, why
 	}
 	s := graph.UniformSignature("packed", n, rowMaj)
 	s.Inputs[1], s.Inputs[2] = graph.Fixed(packedGates), graph.Fixed(packedGates)

@@ -53,6 +53,12 @@ func (c Coordinates) at(x, in, out int, scale float64) float64 {
 	return (float64(x)+0.5)/scale - 0.5
 }
 
+// Inside returns the source position of output x, moved to the source's edge where it lies outside; the other arguments are those of
+// NearestAxis.
+func (c Coordinates) Inside(x, in, out int, scale float64) float64 {
+	return min(max(c.at(x, in, out, scale), 0), float64(in-1))
+}
+
 // NearestAxis returns the table of an axis of in source and out output positions, both at least 1; scale is out/in unless
 // the model says otherwise (zero: out/in).
 func NearestAxis(in, out int, scale float64, c Coordinates, r Rounding) ResizeAxis {
@@ -80,7 +86,7 @@ func LinearAxis(in, out int, scale float64, c Coordinates) ResizeAxis {
 	n := max(0, out)
 	a := ResizeAxis{First: make([]int32, n), Second: make([]int32, n), Weight: make([]float32, n)}
 	for x := range n {
-		p := min(max(c.at(x, in, out, scale), 0), float64(in-1))
+		p := c.Inside(x, in, out, scale)
 		first := math.Floor(p)
 		a.First[x] = int32(first)
 		a.Second[x] = int32(min(first+1, float64(in-1)))
