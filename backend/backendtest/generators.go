@@ -75,11 +75,17 @@ func unaryOf(lo, hi float64) generator {
 func clip(m *maker, op string) []*graph.Value {
 	dt := m.dtype(op, 0)
 	c := m.call(op, m.operand(dt, m.shape(m.between(0, 5))...))
-	if !m.chance(4) {
-		c.float("min", float64(m.between(0, 1)))
-	}
-	if !m.chance(4) {
-		c.float("max", float64(m.between(2, 3)))
+	for _, bound := range []struct {
+		name   string
+		lo, hi int
+	}{{"min", 0, 1}, {"max", 2, 3}} {
+		switch i := c.port(bound.name); {
+		case m.chance(4):
+		case i >= 0 && m.chance(4): // known when it runs
+			c.operand(i, m.leaf(m.fill(dt, nil, func(int) float64 { return float64(m.between(bound.lo, bound.hi)) })))
+		default:
+			c.float(bound.name, float64(m.between(bound.lo, bound.hi)))
+		}
 	}
 	return one(c.one())
 }
@@ -176,6 +182,13 @@ func variadic(m *maker, op string) []*graph.Value {
 
 func pow(m *maker, op string) []*graph.Value {
 	a, b := m.pair()
+	if types := []tensor.DType{tensor.Float32, tensor.Int32, tensor.Int64}; m.chance(3) && m.g.Opsets[""] >= 12 {
+		x, y := pick(m, types...), pick(m, types...)
+		if m.chance(2) {
+			return one(m.call(op, m.within(x, 1, 4, a...), m.constant(m.fill(y, nil, func(int) float64 { return float64(m.between(0, 3)) }))).one())
+		}
+		return one(m.call(op, m.within(x, 1, 4, a...), m.within(y, 0, 4, b...)).one())
+	}
 	y := m.within(tensor.Float32, -2, 2, b...)
 	if m.chance(2) {
 		y = m.constant(m.fill(tensor.Float32, nil, func(int) float64 { return pick(m, -1.0, 0.5, 1, 2, 3) }))

@@ -186,7 +186,7 @@ func roiAlign(m *maker, op string) []*graph.Value {
 var normGenerators = collect(
 	each(softmax, "Softmax", "LogSoftmax"),
 	each(layerNorm, "LayerNormalization", "RMSNormalization"),
-	each(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+	each(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
 	map[string]generator{"BatchNormalization": batchNorm, "InstanceNormalization": groupNorm, "GroupNormalization": groupNorm, "LRN": lrn},
 )
 

@@ -242,7 +242,10 @@ func init() {
 	for name := range unaryOps {
 		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
 	}
-	for _, name := range []string{"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
+	for _, name := range []string{"Relu", "Clip"} {
+		table.Register(name, orInteger(operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows}))
+	}
+	for _, name := range []string{"LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "Swish", "Gelu"} {
 		table.Register(name, operator{Signatures: unarySignatures, Settle: overFirst, Plan: planUnary, Strided: anyRows})
 	}
 }

@@ -17,12 +17,15 @@ import (
 func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	for _, v := range []*graph.Value{n.Inputs[0], n.Outputs[0]} {
 		switch v.Type.DType {
-		case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Float16, tensor.BFloat16:
+		case tensor.Float32, tensor.Float64, tensor.Bool, tensor.Float16, tensor.BFloat16:
 		default:
-			return nil, property.Because(property.DTypeReason, "no cast for %v", v.Type.DType)
+			if !isWhole(v) {
+				return nil, property.Because(property.DTypeReason, "no cast for %v", v.Type.DType)
+			}
 		}
 	}
-	if to := n.Outputs[0].Type.DType; n.Inputs[0].Type.DType == tensor.Float64 && isHalf(to) {
+	from := n.Inputs[0].Type.DType
+	if to := n.Outputs[0].Type.DType; (from == tensor.Float64 || from == tensor.Uint64) && isHalf(to) {
 		return nil, property.Because(property.DTypeReason, "%v would be rounded twice to be %v", n.Inputs[0], to)
 	}
 	return operators.RowMajor(n), nil
@@ -45,6 +48,14 @@ func planCast(p *planner, n *graph.Node) error {
 		return castFrom(p, n, func(x int64) int64 { return x })
 	case tensor.Int8:
 		return castFrom(p, n, func(x int8) int64 { return int64(x) })
+	case tensor.Int16:
+		return castFrom(p, n, func(x int16) int64 { return int64(x) })
+	case tensor.Uint16:
+		return castFrom(p, n, func(x uint16) int64 { return int64(x) })
+	case tensor.Uint32:
+		return castFrom(p, n, func(x uint32) int64 { return int64(x) })
+	case tensor.Uint64:
+		return castFrom(p, n, func(x uint64) int64 { return int64(x) })
 	}
 	return castFrom(p, n, func(x uint8) int64 { return int64(x) }) // Bool is stored as 0 or 1
 }
@@ -63,8 +74,19 @@ func wholeOf[F float32 | float64](x F) int64 {
 	return int64(x)
 }
 
+// bitsOf is wholeOf for uint64, in its bits: what only that can hold it does, and negative numbers wrap around as those of int64 do.
+func bitsOf[F float32 | float64](x F) uint64 {
+	switch {
+	case x >= 1<<64:
+		return math.MaxUint64
+	case x >= 1<<63:
+		return uint64(x)
+	}
+	return uint64(wholeOf(x))
+}
+
 type number interface {
-	~float32 | ~float64 | ~int8 | ~int32 | ~int64 | ~uint8
+	float32 | float64 | integer
 }
 
 func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
@@ -83,6 +105,17 @@ func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
 		return elementwise1(p, n, func(s S) bool { return s != 0 })
 	case tensor.Float16, tensor.BFloat16:
 		return encoded(p, n, whole)
+	case tensor.Int16:
+		return elementwise1(p, n, func(s S) int16 { return int16(whole(s)) })
+	case tensor.Uint16:
+		return elementwise1(p, n, func(s S) uint16 { return uint16(whole(s)) })
+	case tensor.Uint32:
+		return elementwise1(p, n, func(s S) uint32 { return uint32(whole(s)) })
+	case tensor.Uint64:
+		if n.Inputs[0].Type.DType.IsFloat() {
+			return elementwise1(p, n, func(s S) uint64 { return bitsOf(float64(s)) })
+		}
+		return elementwise1(p, n, func(s S) uint64 { return uint64(whole(s)) })
 	}
 	return elementwise1(p, n, func(s S) uint8 { return uint8(whole(s)) })
 }
@@ -124,6 +157,14 @@ func castHalf(p *planner, n *graph.Node, e reorder.Element) error {
 		return elementwise1(p, n, func(h uint16) int8 { return int8(whole(h)) })
 	case tensor.Bool:
 		return elementwise1(p, n, func(h uint16) bool { return decode(h, e) != 0 })
+	case tensor.Int16:
+		return elementwise1(p, n, func(h uint16) int16 { return int16(whole(h)) })
+	case tensor.Uint16:
+		return elementwise1(p, n, func(h uint16) uint16 { return uint16(whole(h)) })
+	case tensor.Uint32:
+		return elementwise1(p, n, func(h uint16) uint32 { return uint32(whole(h)) })
+	case tensor.Uint64:
+		return elementwise1(p, n, func(h uint16) uint64 { return bitsOf(decode(h, e)) })
 	}
 	return elementwise1(p, n, func(h uint16) uint8 { return uint8(whole(h)) })
 }

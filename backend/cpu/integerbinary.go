@@ -35,14 +35,16 @@ func integerSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
-// integerKind is what depends on the type of integers: what plans an operator of two operands on them, and their order.
+// integerKind is what depends on the type of integers: what plans operators on them, and their order.
 type integerKind struct {
-	binary func(p *planner, n *graph.Node) error
-	rank   ranking
+	binary, unary, chain, clip, compare, arg, reduce func(p *planner, n *graph.Node) error
+	rank                                             ranking
 }
 
 func integerKindOf[T integer]() integerKind {
-	return integerKind{planIntegers[T], ranks(rankInteger[T])}
+	return integerKind{binary: planIntegers[T], unary: planInteger[T], chain: planIntegerChain[T], clip: planClipBetween[T],
+		compare: func(p *planner, n *graph.Node) error { return elementwise2(p, n, compareFunc[T](n.Op.Name)) },
+		arg:     planArgOf[T], reduce: planReduceIntegers[T], rank: ranks(rankInteger[T])}
 }
 
 // integerKinds are the types of integers.
@@ -53,6 +55,22 @@ var integerKinds = map[tensor.DType]integerKind{
 
 func planIntegers[T integer](p *planner, n *graph.Node) error {
 	return elementwise2(p, n, integerFunc[T](n))
+}
+
+// planIntegerChain emits an operator of any number of operands: a chain of binary ones in the result's place.
+func planIntegerChain[T integer](p *planner, n *graph.Node) error {
+	y, first := n.Outputs[0], n.Inputs[0]
+	dst, out := p.Out(y), p.laid(y)
+	if len(n.Inputs) == 1 {
+		p.copyStep(dst, p.In(first), p.Bytes(y))
+		return nil
+	}
+	fn := integerFunc[T](n)
+	elementwise2Over(p, newBroadcast(out, p.laid(first), p.laid(n.Inputs[1])), p.In(first), p.In(n.Inputs[1]), dst, fn)
+	for _, v := range n.Inputs[2:] {
+		elementwise2Over(p, newBroadcast(out, out, p.laid(v)), dst, p.In(v), dst, fn)
+	}
+	return nil
 }
 
 func planIntegerBinary(p *planner, n *graph.Node) error {

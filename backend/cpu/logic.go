@@ -14,7 +14,7 @@ import (
 // Comparisons, boolean operators, Where and Pow: row-major, by plain loops except where floats are many.
 
 type ordered interface {
-	~float32 | ~float64 | ~int32 | ~int64 | ~uint8 | ~int8
+	float32 | float64 | integer
 }
 
 var comparisons = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
@@ -24,29 +24,20 @@ func compareSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 		return nil, why
 	}
 	a := n.Input(0)
-	switch a.Type.DType {
-	case tensor.Float32, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Int8:
+	if operators.IsFloat32(a) || isWhole(a) || a.Type.DType == tensor.Bool && n.Op.Name == "Equal" {
 		return operators.RowMajor(n), nil
-	case tensor.Bool:
-		if n.Op.Name == "Equal" {
-			return operators.RowMajor(n), nil
-		}
 	}
 	return nil, operators.NotFloat32(a)
 }
 
 func planCompare(p *planner, n *graph.Node) error {
-	switch n.Inputs[0].Type.DType {
-	case tensor.Float32:
+	switch a := n.Inputs[0]; {
+	case isWhole(a):
+		return integerKinds[a.Type.DType].compare(p, n)
+	case operators.IsFloat32(a):
 		return elementwise2(p, n, compareFunc[float32](n.Op.Name))
-	case tensor.Int32:
-		return elementwise2(p, n, compareFunc[int32](n.Op.Name))
-	case tensor.Int64:
-		return elementwise2(p, n, compareFunc[int64](n.Op.Name))
-	case tensor.Int8:
-		return elementwise2(p, n, compareFunc[int8](n.Op.Name))
 	}
-	return elementwise2(p, n, compareFunc[uint8](n.Op.Name))
+	return elementwise2(p, n, func(a, b bool) bool { return a == b })
 }
 
 func compareFunc[T ordered](name string) func(a, b T) bool {
@@ -86,7 +77,7 @@ func planNot(p *planner, n *graph.Node) error {
 
 func whereSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch n.Inputs[1].Type.DType.Size() {
-	case 1, 4, 8:
+	case 1, 2, 4, 8:
 		return operators.RowMajor(n), nil
 	}
 	return nil, operators.NotFloat32(n.Inputs[1])
@@ -96,6 +87,8 @@ func planWhere(p *planner, n *graph.Node) error {
 	switch n.Inputs[1].Type.DType.Size() {
 	case 1:
 		return where[uint8](p, n)
+	case 2:
+		return where[uint16](p, n)
 	case 4:
 		return where[uint32](p, n)
 	}
@@ -134,15 +127,26 @@ func powSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if why := alignsByAxis(n); why != nil {
 		return nil, why
 	}
-	if !operators.IsFloat32(n.Inputs...) {
-		return nil, operators.NotFloat32(n.Inputs[0])
+	x, e := n.Inputs[0], n.Inputs[1]
+	for _, v := range n.Inputs {
+		if !operators.IsFloat32(v) && v.Type.DType != tensor.Int32 && v.Type.DType != tensor.Int64 {
+			return nil, property.Because(property.DTypeReason, "no power of %v and %v", x.Type.DType, e.Type.DType)
+		}
 	}
 	return operators.RowMajor(n), nil
 }
 
 // scalarPower returns the exponent of a Pow that raises each element to the same one.
 func scalarPower(p *planner, n *graph.Node) (y float32, ok bool) {
-	y, ok = fuse.Scalar(n.Inputs[1])
+	if !operators.IsFloat32(n.Inputs[0]) {
+		return 0, false
+	}
+	if y, ok = fuse.Scalar(n.Inputs[1]); !ok && isWhole(n.Inputs[1]) {
+		const exact = 1 << 24
+		var e int64
+		e, ok = constInt(n.Inputs[1])
+		y, ok = float32(e), ok && -exact <= e && e <= exact
+	}
 	return y, ok && sameDims(p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID])
 }
 
@@ -155,11 +159,53 @@ func settlePow(p *planner, n *graph.Node) {
 func planPow(p *planner, n *graph.Node) error {
 	y, ok := scalarPower(p, n)
 	if !ok {
-		return elementwise2(p, n, func(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) })
+		switch n.Inputs[0].Type.DType {
+		case tensor.Int32:
+			return powersOf(p, n, func(x float64) int32 { return int32(wholeOf(x)) })
+		case tensor.Int64:
+			return powersOf(p, n, wholeOf[float64])
+		}
+		return powersOf(p, n, func(x float64) float32 { return float32(x) })
 	}
 	kernels := p.kernels
 	elements(p, p.In(n.Inputs[0]), p.Out(n.Outputs[0]), p.stored(n.Outputs[0]), 0.12, func(d, s []float32) { kernels.Pow(d, s, y) })
 	return nil
+}
+
+// powersOf emits powers of elements T, which are made of float64, by whatever type their exponents have.
+func powersOf[T float32 | int32 | int64](p *planner, n *graph.Node, of func(x float64) T) error {
+	switch n.Inputs[1].Type.DType {
+	case tensor.Int32:
+		return powersBy[T, int32](p, n, of)
+	case tensor.Int64:
+		return powersBy[T, int64](p, n, of)
+	}
+	return powersBy[T, float32](p, n, of)
+}
+
+func powersBy[T, E float32 | int32 | int64](p *planner, n *graph.Node, of func(x float64) T) error {
+	if !isWhole(n.Inputs[0]) || !isWhole(n.Inputs[1]) {
+		return elementwise2(p, n, func(a T, b E) T { return of(math.Pow(float64(a), float64(b))) })
+	}
+	return elementwise2(p, n, func(a T, b E) T { return T(wholePower(int64(a), int64(b))) })
+}
+
+// wholePower returns x to the power of y, which wraps around; of negative y it is truncated.
+func wholePower(x, y int64) int64 {
+	if y < 0 {
+		if x != 1 && x != -1 {
+			return 0
+		}
+		y = -y
+	}
+	r := int64(1)
+	for ; y != 0; y = int64(uint64(y) >> 1) {
+		if y&1 != 0 {
+			r *= x
+		}
+		x *= x
+	}
+	return r
 }
 
 func init() {

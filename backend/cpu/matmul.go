@@ -27,14 +27,15 @@ func packable(b *graph.Value) bool {
 
 func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	a, b := n.Inputs[0], n.Inputs[1]
-	if !operators.IsFloat32(n.Inputs...) {
+	whole := integerProduct(n)
+	if whole == nil && !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(a)
 	}
 	if len(a.Type.Shape) == 0 || len(b.Type.Shape) == 0 {
 		return nil, property.Because(property.ShapeReason, "operands of rank %d and %d", len(a.Type.Shape), len(b.Type.Shape))
 	}
 	s := graph.UniformSignature("row-major", n, rowMaj)
-	if packable(b) && len(b.Type.Shape) == 2 {
+	if whole == nil && packable(b) && len(b.Type.Shape) == 2 {
 		s.Name = "packed"
 		s.Inputs[1] = graph.Fixed(packedKN)
 	}
@@ -59,6 +60,9 @@ func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planMatMul(p *planner, n *graph.Node) error {
+	if plan := integerProduct(n); plan != nil {
+		return plan(p, n)
+	}
 	return p.matmul(n.Inputs, n.Outputs[0], nil, tail{})
 }
 
@@ -309,6 +313,9 @@ func productStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) b
 			return false
 		}
 		head, in, residual = l.Head, fuse.Outers(n, l.Head.Inputs), fuse.Outer(n, l.Residual)
+	}
+	if integerProduct(head) != nil {
+		return false
 	}
 	y := n.Outputs[0]
 	if v != y && (v != in[0] && v != residual || !onlyOnce(n, v) || head.Int("transA", 0) != 0 && v == in[0]) {

@@ -15,6 +15,9 @@ func narySignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	if isBinary(n) {
 		return binarySignatures(n)
 	}
+	if isWhole(n.Inputs[0]) {
+		return operators.RowMajor(n), nil
+	}
 	if !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(n.Inputs[0])
 	}
@@ -40,6 +43,9 @@ func settleNary(p *planner, n *graph.Node) {
 func planNary(p *planner, n *graph.Node) error {
 	if isBinary(n) {
 		return planBinary(p, n)
+	}
+	if isWhole(n.Inputs[0]) {
+		return integerKinds[n.Inputs[0].Type.DType].chain(p, n)
 	}
 	y := n.Outputs[0]
 	dst := p.Out(y)

@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/backend/cpu"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 )
 
@@ -68,6 +69,24 @@ func taken(b backend.Backend, op string) bool {
 
 var _ = Describe("random operators, and chains of them", func() {
 	It("agree with the reference kernels", func() { checkRandom(0, 4, 200) })
+
+	It("on integers agree with the reference kernels", func() {
+		for _, op := range []string{"Abs", "Neg", "Sign", "Relu", "Clip", "Max", "Min", "Pow", "Equal", "Greater", "Less", "LessOrEqual", "GreaterOrEqual", "Where", "Cast",
+			"ArgMax", "ArgMin", "CumSum", "MatMul", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp"} {
+			ran := 0
+			for seed := uint64(300); seed < 420; seed++ {
+				c, err := backendtest.RandomOperator(op, seed)
+				if err != nil || !slices.ContainsFunc(slices.Collect(c.Graph.Nodes()), func(n *graph.Node) bool {
+					return n.Is(op) && (op == "ReduceLogSumExp" || slices.ContainsFunc(n.Inputs, func(v *graph.Value) bool { return v != nil && v.Type.DType.IsInt() }))
+				}) {
+					continue
+				}
+				checkCase(c)
+				ran++
+			}
+			Expect(ran).To(BeNumerically(">", 5), op)
+		}
+	})
 
 	It("of classical models agree with the reference kernels", func() {
 		for _, op := range backendtest.RandomOperators() {

@@ -12,11 +12,11 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// ArgMax and ArgMin of float32 and float64, and TopK. The first of equals wins. ONNX leaves NaN open: here, as in package reference, TopK
+// ArgMax and ArgMin of float32, float64 and integers, and TopK. The first of equals wins. ONNX leaves NaN open: here, as in package reference, TopK
 // counts it as larger than every number, and ArgMax and ArgMin pass it over unless it comes first.
 
 func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if x := n.Inputs[0]; !operators.IsFloat32(x) && !isDouble(x) {
+	if x := n.Inputs[0]; !operators.IsFloat32(x) && !isDouble(x) && !isWhole(x) {
 		return nil, operators.NotFloat32(x)
 	}
 	if len(n.Inputs[0].Type.Shape) == 0 {
@@ -26,13 +26,15 @@ func argSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planArg(p *planner, n *graph.Node) error {
-	if isDouble(n.Inputs[0]) {
+	if x := n.Inputs[0]; isDouble(x) {
 		return planArgOf[float64](p, n)
+	} else if isWhole(x) {
+		return integerKinds[x.Type.DType].arg(p, n)
 	}
 	return planArgOf[float32](p, n)
 }
 
-func planArgOf[T float32 | float64](p *planner, n *graph.Node) error {
+func planArgOf[T ordered](p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
 	axis := axisOf(n, 0, len(d))
@@ -40,18 +42,17 @@ func planArgOf[T float32 | float64](p *planner, n *graph.Node) error {
 	if count == 0 {
 		return property.Because(property.ShapeReason, "no element along axis %d of %v", axis, d)
 	}
-	sign := T(1)
-	if n.Is("ArgMin") {
-		sign = -1
-	}
-	last := n.Int("select_last_index", 0) != 0
+	least, last := n.Is("ArgMin"), n.Int("select_last_index", 0) != 0
 	src, dst := p.In(x), p.Out(n.Outputs[0])
 	p.emit(step{chunks: product(d[:axis]) * inner, grain: grainFor(float64(count) * 2), body: func(st *state, _, lo, hi int) {
 		o, s := of[int64](st, dst), of[T](st, src)
 		for i := lo; i < hi; i++ {
 			base, best := i/inner*count*inner+i%inner, 0
 			for k := 1; k < count; k++ {
-				a, b := s[base+k*inner]*sign, s[base+best*inner]*sign
+				a, b := s[base+k*inner], s[base+best*inner]
+				if least {
+					a, b = b, a
+				}
 				if a > b || last && a == b {
 					best = k
 				}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -102,29 +101,93 @@ func planPRelu(p *planner, n *graph.Node) error {
 	return nil
 }
 
-// Abs, Neg and Sign of integers.
+// Abs, Neg, Sign, Relu and Clip of integers.
 
-func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
-	if !n.Is("Abs", "Neg", "Sign") {
-		return nil
+// isWhole reports whether v is a tensor of integers of 8 to 64 bits.
+func isWhole(v *graph.Value) bool {
+	if v == nil || !v.Type.IsTensor() {
+		return false
 	}
-	switch n.Inputs[0].Type.DType {
-	case tensor.Int32:
-		return planInteger[int32]
-	case tensor.Int64:
-		return planInteger[int64]
+	_, ok := integerKinds[v.Type.DType]
+	return ok
+}
+
+// clipsBetween reports whether a node is a Clip whose bounds are operands that are read when it runs: of integers, or not constant.
+func clipsBetween(n *graph.Node) bool {
+	if !n.Is("Clip") || n.Op.Since < 11 {
+		return false
+	}
+	for _, v := range n.Inputs[1:] {
+		if v != nil && len(v.Type.Shape) != 0 {
+			return false
+		}
+	}
+	if isWhole(n.Inputs[0]) {
+		return true
+	}
+	_, fixed := activationOf(n)
+	return operators.IsFloat32(n.Inputs...) && !fixed
+}
+
+// integerUnary returns what plans a node on integers, and a Clip of float32 between bounds that are not constant; nil for others.
+func integerUnary(n *graph.Node) func(p *planner, n *graph.Node) error {
+	kind, whole := integerKinds[n.Inputs[0].Type.DType]
+	switch {
+	case clipsBetween(n) && whole:
+		return kind.clip
+	case clipsBetween(n):
+		return planClipBetween[float32]
+	case whole && n.Is("Abs", "Neg", "Sign", "Relu"):
+		return kind.unary
 	}
 	return nil
 }
 
-func planInteger[T int32 | int64](p *planner, n *graph.Node) error {
+func planInteger[T integer](p *planner, n *graph.Node) error {
 	switch n.Op.Name {
 	case "Neg":
 		return elementwise1(p, n, func(x T) T { return -x })
 	case "Abs":
-		return elementwise1(p, n, func(x T) T { return max(x, -x) })
+		return elementwise1(p, n, func(x T) T {
+			if x < 0 {
+				return -x
+			}
+			return x
+		})
+	case "Relu":
+		return elementwise1(p, n, func(x T) T { return max(x, 0) })
 	}
-	return elementwise1(p, n, func(x T) T { return min(max(x, -1), 1) })
+	return elementwise1(p, n, func(x T) T {
+		switch {
+		case x > 0:
+			return 1
+		case x < 0:
+			return -T(1)
+		}
+		return 0
+	})
+}
+
+// planClipBetween emits a Clip, whose bounds are read first: the lower one, and then the upper one.
+func planClipBetween[T integer | float32](p *planner, n *graph.Node) error {
+	src, low, high, dst := p.In(n.Inputs[0]), p.In(n.Input(1)), p.In(n.Input(2)), p.Out(n.Outputs[0])
+	count := product(p.Dims[n.Outputs[0].ID])
+	p.emit(step{chunks: ceilDiv(count, elementsPerChunk), grain: grainFor(elementsPerChunk * 0.6), body: func(st *state, _, from, to int) {
+		from, to = from*elementsPerChunk, min(to*elementsPerChunk, count)
+		d, s := of[T](st, dst)[from:to], of[T](st, src)[from:to]
+		copy(d, s)
+		if lo := of[T](st, low); len(lo) > 0 {
+			for i, x := range d {
+				d[i] = max(x, lo[0])
+			}
+		}
+		if hi := of[T](st, high); len(hi) > 0 {
+			for i, x := range d {
+				d[i] = min(x, hi[0])
+			}
+		}
+	}}, []place.Memory{src, low, high}, []place.Memory{dst})
+	return nil
 }
 
 // orInteger extends an operator of floats to integers.
@@ -147,7 +210,9 @@ func orInteger(float operator) operator {
 			}
 			return float.Plan(p, n)
 		},
-		Strided: float.Strided,
+		Strided: func(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
+			return !clipsBetween(n) && float.Strided(p, n, v, m)
+		},
 	}
 }
 

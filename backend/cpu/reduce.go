@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -26,7 +27,10 @@ var reductions = map[string]reduction{
 	"ReduceL1":        {op: vec.ReduceSumAbs},
 	"ReduceL2":        {op: vec.ReduceSumSquares, then: activation{some: true, op: vec.Sqrt}},
 	"ReduceLogSum":    {op: vec.ReduceSum, then: activation{some: true, op: vec.Log}},
+	logSumExpName:     {op: vec.ReduceMax}, // the greatest, and what reduceLogSumExp makes with it
 }
+
+const logSumExpName = "ReduceLogSumExp"
 
 // reduceAxes returns the axes of a reduction, known at compile time.
 func reduceAxes(n *graph.Node) (axes []int, ok bool) {
@@ -105,6 +109,10 @@ func planReduce(p *planner, n *graph.Node) error {
 	}
 	axes, _ := reduceAxes(n)
 	l, dst, r := p.reduced(p.Dims[x.ID], axes, 4, p.In(x)), p.Out(y), reductions[n.Op.Name]
+	if n.Is(logSumExpName) {
+		p.reduceLogSumExp(l, dst)
+		return nil
+	}
 	if l.inner == 1 {
 		p.reduceRows(r, l.src, dst, l.outer, l.count)
 	} else {
@@ -146,7 +154,7 @@ func reduceStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	if x.Format == blocked {
 		return v == x && p.wholeImages(v, m)
 	}
-	if reducesPlainly(n) {
+	if reducesPlainly(n) || n.Is(logSumExpName) {
 		return false
 	}
 	axes, _ := reduceAxes(n)
@@ -234,6 +242,41 @@ func (p *planner) reduceColumns(r reduction, src, dst place.Memory, outer, count
 			}
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+// logSumPart is how many elements reduceLogSumExp raises at a time.
+const logSumPart = 256
+
+// reduceLogSumExp emits ln Σ e^x, row by row, the reduced axes last: the greatest element is taken off first, and where it is infinite or
+// NaN it is the result.
+func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
+	if l.inner != 1 {
+		t := p.Temp(4 * l.outer * l.count * l.inner)
+		p.permute([]int{l.outer, l.count, l.inner}, []int{0, 2, 1}, 4, l.src, t)
+		l = reducedPlace{src: t, outer: l.outer * l.inner, count: l.count, inner: 1}
+	}
+	kernels := p.kernels
+	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
+		o, s := st.F32(dst), st.F32(l.src)
+		var part [logSumPart]float32
+		var one [1]float32
+		for i := lo; i < hi; i++ {
+			row := s[i*l.count : (i+1)*l.count]
+			kernels.ReduceRows(vec.ReduceMax, one[:], row, l.count, 1, l.count)
+			o[i] = one[0]
+			if most := float64(one[0]); !math.IsInf(most, 0) && most == most {
+				sum, greatest := 0.0, one[0]
+				for len(row) > 0 {
+					e := part[:min(len(row), logSumPart)]
+					kernels.BinaryScalar(vec.Add, e, row[:len(e)], -greatest)
+					kernels.Apply(vec.Exp, e, e, vec.Params{})
+					kernels.ReduceRows(vec.ReduceSum, one[:], e, len(e), 1, len(e))
+					sum, row = sum+float64(one[0]), row[len(e):]
+				}
+				o[i] = float32(most + math.Log(sum))
+			}
+		}
+	}}, []place.Memory{l.src}, []place.Memory{dst})
 }
 
 func init() {

@@ -24,7 +24,7 @@ func constInt(v *graph.Value) (int64, bool) {
 func cumSumSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x := n.Inputs[0]
 	switch x.Type.DType {
-	case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64:
+	case tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64:
 	default:
 		return nil, operators.NotFloat32(x)
 	}
@@ -42,7 +42,7 @@ func planCumSum(p *planner, n *graph.Node) error {
 		return cumSum[float32, float64](p, n)
 	case tensor.Float64:
 		return cumSum[float64, float64](p, n)
-	case tensor.Int32:
+	case tensor.Int32, tensor.Uint32: // sums wrap around, and have the same bits
 		return cumSum[int32, int32](p, n)
 	}
 	return cumSum[int64, int64](p, n)

@@ -9,8 +9,8 @@
 //	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
 //
 // PYTHON is an interpreter that has onnxruntime, onnx and numpy. Without it carve is measured alone. Forms are ways in which
-// ONNX Runtime's tools quantise a model before it is measured: dynamic, qdq, qdq-unsigned, qdq-channel and qoperator; or float16, that
-// of a copy whose inputs and outputs stay float32. quantise.py says more. The zoo and the weights
+// ONNX Runtime's tools quantise a model before it is measured: dynamic, qdq, qdq-unsigned, qdq-channel and qoperator; or float16, bfloat16
+// or float64, those of copies whose inputs and outputs stay float32. quantise.py says more. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
 package main
 

@@ -4,7 +4,7 @@ usage: quantise.py MODEL.onnx FORM FEEDS_DIR OUT.onnx
 
 FORM is dynamic (integers of 8 bits in products, activations quantised in each run); qdq, qdq-unsigned or qdq-channel (static,
 written as QuantizeLinear and DequantizeLinear around operators, with signed activations, unsigned ones, or a scale for each
-channel of weights); or qoperator (static, as QLinearConv and the like, with unsigned activations); or float16: everything in half precision, behind casts of
+channel of weights); or qoperator (static, as QLinearConv and the like, with unsigned activations); or float16, bfloat16 or float64: everything in that type, behind casts of
 inputs and in front of casts of outputs. FEEDS_DIR holds NAME.npy per input: what static forms are calibrated with, beside variations of it.
 """
 
@@ -35,13 +35,15 @@ class Reader(q.CalibrationDataReader):
         return self.left.pop() if self.left else None
 
 
-def halve(graph, outer=True):
-    """Makes what is float32 in a graph, and in the graphs of its nodes, float16; inputs and outputs of the outer one keep their type."""
-    single, half = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+def retype(graph, to, outer=True):
+    """Makes what is float32 in a graph, and in the graphs of its nodes, of another type; inputs and outputs of the outer one keep theirs."""
+    single = onnx.TensorProto.FLOAT
+    scales = {i for n in graph.node if n.op_type in ("Resize", "Upsample") for i in n.input[1:]}
 
     def narrow(t):
-        if t.data_type == single:
-            t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(t).astype(np.float16), t.name))
+        if t.data_type == single and t.name not in scales:
+            numbers = onnx.numpy_helper.to_array(t).astype(onnx.helper.tensor_dtype_to_np_dtype(to))
+            t.CopyFrom(onnx.numpy_helper.from_array(numbers, t.name))
 
     for t in graph.initializer:
         narrow(t)
@@ -51,29 +53,29 @@ def halve(graph, outer=True):
             if a.HasField("t"):
                 narrow(a.t)
             if n.op_type == "Cast" and a.name == "to" and a.i == single:
-                a.i = half
+                a.i = to
             if a.HasField("g"):
-                halve(a.g, False)
+                retype(a.g, to, False)
     floats = [v for v in [*graph.input, *graph.output] if v.type.tensor_type.elem_type == single]
     if not outer:
         for v in floats:
-            v.type.tensor_type.elem_type = half
+            v.type.tensor_type.elem_type = to
         return
-    names = {v.name: v.name + "_half" for v in floats}
+    names = {v.name: v.name + "_inner" for v in floats}
     for n in graph.node:
         n.input[:] = [names.get(i, i) for i in n.input]
         n.output[:] = [names.get(o, o) for o in n.output]
     inputs = {v.name for v in graph.input}
     for name, inner in names.items():
         if name in inputs:
-            graph.node.insert(0, onnx.helper.make_node("Cast", [name], [inner], to=half))
+            graph.node.insert(0, onnx.helper.make_node("Cast", [name], [inner], to=to))
         else:
             graph.node.append(onnx.helper.make_node("Cast", [inner], [name], to=single))
 
 
-if form == "float16":
+if form in ("float16", "bfloat16", "float64"):
     model = onnx.load(path)
-    halve(model.graph)
+    retype(model.graph, onnx.TensorProto.DOUBLE if form == "float64" else getattr(onnx.TensorProto, form.upper()))
     onnx.save(model, out)
     sys.exit(0)
 
