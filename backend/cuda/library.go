@@ -202,6 +202,9 @@ func (d *gpu) enter() *call {
 		return c
 	}
 	err := c.do(fnCtxPush, d.context)
+	if err != nil { // what is to be given back needs it
+		err = c.do(fnCtxPush, d.context)
+	}
 	c.d, c.err = d, err
 	return c
 }

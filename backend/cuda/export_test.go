@@ -1,0 +1,4 @@
+package cuda
+
+// Architecture is architecture.
+var Architecture = architecture
