@@ -66,7 +66,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	f.StringVar(&s.load.Single, "model-name", "", "`name` of the one model whose files the folder has")
 	f.StringVar(&s.control, "model-control", "none", "none: load all at the start; poll: follow the folder; explicit: clients load and unload")
 	f.DurationVar(&s.poll, "poll", 5*time.Second, "how often to look at the folder with -model-control poll")
-	f.StringVar(&s.backends, "backends", "", "backends in order of priority, by comma: cpu, mkl, opencl, …")
+	f.StringVar(&s.backends, "backends", "", "backends in order of priority, by comma: cpu, mkl, opencl, cuda, …")
 	f.StringVar(&s.plugins, "plugins", "", "vendors' libraries or folders of them, by comma")
 	f.IntVar(&s.load.Compile.Threads, "threads", 0, "most threads of one run; 0 for all processors")
 	f.IntVar(&s.load.Compile.MaxSessions, "sessions", 0, "most runs of a model at a time; 0 for as many as there are processors")

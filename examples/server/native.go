@@ -3,6 +3,7 @@
 package main
 
 import (
+	_ "github.com/carve-dev/carve/backend/cuda"
 	_ "github.com/carve-dev/carve/backend/mkl"
 	_ "github.com/carve-dev/carve/backend/opencl"
 	"github.com/carve-dev/carve/backend/plugin"
