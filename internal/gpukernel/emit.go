@@ -32,6 +32,9 @@ type emitter struct {
 	memoScope    map[string]scope
 	divisions    []division
 	text         [3]strings.Builder
+	kernel       string         // its name
+	tables       map[Value]bool // those that are written
+	support      string         // what stands in front of the kernel
 	serial       int
 	statements   int
 	element      int // the atom of the element within a chunk, -1 where chunks are single elements
@@ -49,8 +52,8 @@ type emitter struct {
 	chunks      int    // of a row, for an item; 0 where it is not known to be few
 }
 
-func newEmitter(p *Program, materialised map[Value]string, wide int) *emitter {
-	return &emitter{p: p, materialised: materialised, named: map[string]int{}, declared: map[string]bool{}, memo: map[string]string{}, memoScope: map[string]scope{},
+func newEmitter(kernel string, p *Program, materialised map[Value]string, wide int) *emitter {
+	return &emitter{p: p, kernel: kernel, tables: map[Value]bool{}, materialised: materialised, named: map[string]int{}, declared: map[string]bool{}, memo: map[string]string{}, memoScope: map[string]scope{},
 		element: -1, wide: wide, results: map[Value]string{}, cache: map[string]cached{}}
 }
 
@@ -155,6 +158,12 @@ func (e *emitter) compute(v Value, n *node, at []index, guard string) (string, s
 		return e.pad(n, at, guard)
 	case kindGather:
 		return e.gather(n, at, guard)
+	case kindIota:
+		return e.declareScoped(e.scopeOf(at[0]), I32, e.write(at[0]))
+	case kindTable:
+		return e.fromTable(v, n, at[0], guard)
+	case kindPick:
+		return e.pick(n, at, guard)
 	case kindConstant, kindReshape, kindTranspose, kindSlice, kindExpand:
 	}
 	r := e.value(n.in[0], e.moved(n, at), guard)
@@ -178,7 +187,7 @@ func (e *emitter) moved(n *node, at []index) []index {
 		}
 	case kindExpand:
 		copy(to, at[len(at)-len(in):])
-	case kindInput, kindConstant, kindScalar, kindReduce, kindConcat, kindPad, kindGather: // compute has them
+	case kindInput, kindConstant, kindScalar, kindReduce, kindConcat, kindPad, kindGather, kindIota, kindTable, kindPick: // compute has them
 	}
 	return to
 }
@@ -347,22 +356,6 @@ func (e *emitter) pad(n *node, at []index, guard string) (string, scope) {
 	with := e.value(n.in[1], nil, guard)
 	s = max(e.scopeOfText(g), e.scopeOfText(inside), e.scopeOfText(with))
 	return e.declareScoped(s, n.typ, fmt.Sprintf("%s ? %s : %s", g, inside, with))
-}
-
-func (e *emitter) gather(n *node, at []index, guard string) (string, scope) {
-	indices := &e.p.nodes[n.in[1]]
-	in := e.p.nodes[n.in[0]].shape
-	rank := len(indices.shape)
-	chosen := e.value(n.in[1], slices.Clone(at[n.axis:n.axis+rank]), guard)
-	s := max(e.scopeOfText(chosen), e.scopeOfText(guard))
-	wrapped := e.name("n")
-	extent := in[n.axis]
-	e.emit(s, fmt.Sprintf("const i32 %s = (i32)(%s < 0 ? %s + %d : %s);", wrapped, chosen, chosen, extent, chosen))
-	g := e.condition(guard, fmt.Sprintf("%s >= 0 && %s < %d", wrapped, wrapped, extent), s)
-	e.atoms = append(e.atoms, atom{wrapped, extent, 1, s})
-	to := slices.Concat(at[:n.axis], []index{variable(len(e.atoms) - 1)}, at[n.axis+rank:])
-	r := e.value(n.in[0], to, g)
-	return r, max(e.scopeOfText(r), s)
 }
 
 // wantRow cuts at a reduction whose result is wanted for another row than the one that the kernel is at.

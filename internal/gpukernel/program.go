@@ -2,7 +2,9 @@ package gpukernel
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // Program is a list of element-wise operators, casts, reductions and movements of data, each over results of those before it:
@@ -36,6 +38,9 @@ const (
 	kindConcat
 	kindPad
 	kindGather
+	kindIota
+	kindTable
+	kindPick
 )
 
 // node is an operator. Which fields matter depends on its kind.
@@ -51,6 +56,8 @@ type node struct {
 	starts []int // of a slice: first index per axis; of a pad: elements in front
 	steps  []int // of a slice
 	axis   int   // of a concatenation or a gather
+	table  []string
+	along  []Along // of a pick
 }
 
 // ReduceOp is how a reduction combines elements.
@@ -202,6 +209,59 @@ func (p *Program) Gather(v, indices Value, axis int) Value {
 	s := p.nodes[v].shape
 	shape := slices.Concat(s[:axis], p.nodes[indices].shape, s[axis+1:])
 	return p.add(node{kind: kindGather, typ: p.nodes[v].typ, shape: shape, in: []Value{v, indices}, axis: axis})
+}
+
+// Iota adds the vector of the numbers from 0 to n-1, of type i32.
+func (p *Program) Iota(n int) Value { return p.add(node{kind: kindIota, typ: I32, shape: []int{n}}) }
+
+// Table adds a vector of integer constants. It is a part of a kernel's text, so keep it small.
+func (p *Program) Table(t Type, numbers ...int) Value {
+	literals := make([]string, len(numbers))
+	for i, n := range numbers {
+		literals[i] = strconv.Itoa(n)
+	}
+	return p.add(node{kind: kindTable, typ: t, shape: []int{len(literals)}, table: literals})
+}
+
+// FloatTable is a Table of f32.
+func (p *Program) FloatTable(numbers ...float32) Value {
+	literals := make([]string, len(numbers))
+	for i, f := range numbers {
+		literals[i] = fmt.Sprintf("0x%xu", math.Float32bits(f))
+	}
+	bits := p.add(node{kind: kindTable, typ: U32, shape: []int{len(literals)}, table: literals})
+	return p.Scalar(F32, "f32_of_bits($0)", bits)
+}
+
+// Along says where along an axis of its operand a Pick reads.
+type Along struct {
+	Axis   int   // of the result: where the element at hand is along it; meant where Index is NoValue
+	Index  Value // integers, which broadcast to the result's shape; negative ones count from the end
+	Within bool  // the Index is known to lie in range, and not to be negative
+}
+
+// NoValue is no result of a Program.
+const NoValue Value = -1
+
+// Pick makes each element of a result of the given shape from one of v: that which along says for each axis of v. Where an index
+// is out of range it is zero.
+func (p *Program) Pick(v Value, shape []int, along ...Along) Value {
+	n := node{kind: kindPick, typ: p.nodes[v].typ, shape: slices.Clone(shape), in: []Value{v}, along: slices.Clone(along)}
+	if len(along) != len(p.nodes[v].shape) {
+		panic(fmt.Sprintf("gpukernel: %v picked along %d axes", p.nodes[v].shape, len(along)))
+	}
+	for i, a := range along {
+		switch {
+		case a.Index != NoValue:
+			if !slices.Equal(broadcast(shape, p.nodes[a.Index].shape), shape) {
+				panic(fmt.Sprintf("gpukernel: indices %v of a result %v", p.nodes[a.Index].shape, shape))
+			}
+			n.in = append(n.in, a.Index)
+		case shape[a.Axis] > p.nodes[v].shape[i]:
+			panic(fmt.Sprintf("gpukernel: %v picked from %v", shape, p.nodes[v].shape))
+		}
+	}
+	return p.add(n)
 }
 
 // Output makes a value one that is written to a buffer.

@@ -19,7 +19,7 @@ func (r *renderer) mapKernel(name string, outputs []output) Launch {
 			wide = 1
 		}
 	}
-	e := newEmitter(r.p, r.materialised, wide)
+	e := newEmitter(name, r.p, r.materialised, wide)
 	chunks := total / wide
 	first := variable(e.loop("first", total, wide, scopeChunk))
 	at := first
@@ -37,7 +37,7 @@ func (r *renderer) mapKernel(name string, outputs []output) Launch {
 	const threads = 256
 	body := fmt.Sprintf("{\n\tconst int item = GROUP(0) * THREADS + ITEM;\n\tif (item < %d) {\n\tconst i32 first = item * %d;\n%s%s%s\t}\n}\n",
 		chunks, wide, row+chunk, eachElement(wide, element), after.String())
-	k := &Kernel{Name: name, Params: e.params, Body: body, Threads: threads}
+	k := &Kernel{Name: name, Params: e.params, Support: e.support, Body: body, Threads: threads}
 	return Launch{k, [3]int{ceilDiv(chunks, threads), 1, 1}, e.args}
 }
 

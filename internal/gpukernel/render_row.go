@@ -67,7 +67,7 @@ func (r *renderer) rowKernel(name string, outputs []output, levels [][]Value) La
 	if last := len(s.all) - 1; lanes > 1 && s.reduced[last] && s.all[last]%4 == 0 {
 		wide = 4
 	}
-	e := newEmitter(r.p, r.materialised, wide)
+	e := newEmitter(name, r.p, r.materialised, wide)
 	chunks := s.columns / wide
 	if each := ceilDiv(chunks, lanes); each*wide <= registers {
 		e.chunks, e.cacheBudget = each, registers
@@ -88,7 +88,7 @@ func (r *renderer) rowKernel(name string, outputs []output, levels [][]Value) La
 	const i32 row = live ? wanted : %d;
 %s%s}
 `, perGroup, s.rows, s.rows-1, e.cacheText, w.body.String())
-	k := &Kernel{Name: name, Params: e.params, Defines: []Define{def("LANES", lanes)}, Files: []string{"combine.h"}, Body: body,
+	k := &Kernel{Name: name, Params: e.params, Support: e.support, Defines: []Define{def("LANES", lanes)}, Files: []string{"combine.h"}, Body: body,
 		Threads: threads, Arena: threads * 8, Waits: lanes > 1}
 	return Launch{k, [3]int{ceilDiv(s.rows, perGroup), 1, 1}, e.args}
 }

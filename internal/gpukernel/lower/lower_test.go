@@ -150,11 +150,6 @@ var _ = Describe("Lowering", func() {
   %y: f32[2] = Slice(%x, %s, %e) "n"
   output %y
 `),
-		Entry("padding by reflection", `  input %x: f32[4]
-  const %p = i64[2]{1, 1}
-  %y: f32[6] = Pad(%x, %p; mode="reflect") "n"
-  output %y
-`),
 		Entry("means of integers", `  input %x: i32[4]
   %y: i32[1] = ReduceMean(%x; axes=[0]) "n"
   output %y

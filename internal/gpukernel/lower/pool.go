@@ -8,7 +8,7 @@ import (
 )
 
 // windowMost is the most elements of a window: each is a term of the expression that a result is.
-const windowMost = 64
+const windowMost = 128
 
 // globalPool reduces all spatial dims.
 func (l *lowering) globalPool(n *graph.Node) error {
@@ -36,7 +36,7 @@ func (l *lowering) pool(n *graph.Node) error {
 		return err
 	}
 	t, shape := l.p.Type(x), l.p.Shape(x)
-	if !isFloat(t) || len(shape) < 3 {
+	if !isFloat(t) && n.Op.Name != "MaxPool" || len(shape) < 3 {
 		return refuse("operand of type %s and rank %d", t, len(shape))
 	}
 	win, err := graph.PoolAttrs(n)
@@ -54,6 +54,18 @@ func (l *lowering) pool(n *graph.Node) error {
 		}
 	}
 	w := window{l: l, Window: &win, shape: shape, out: append(slices.Clone(shape[:2]), out...), begin: begin, end: end}
+	if n.Op.Name == "MaxPool" && !isFloat(t) {
+		least, ok := map[gpukernel.Type]string{gpukernel.U8: "0", gpukernel.I8: "(-128)"}[t]
+		if !ok {
+			return refuse("operand of type %s", t)
+		}
+		return l.result(n, 0, w.combine(x, l.p.Constant(t, least), "($0 > $1 ? $0 : $1)"))
+	}
+	if n.Op.Name == "LpPool" {
+		p := gpukernel.FloatLiteral(float32(n.Int("p", 2)))
+		sum := w.combine(l.p.Scalar(t, "pow_f32(fabs_f32($0), "+p+")", x), l.p.Float(t, 0), "$0 + $1")
+		return l.result(n, 0, l.p.Scalar(t, "pow_f32($0, 1.0f / "+p+")", sum))
+	}
 	if n.Op.Name == "MaxPool" {
 		return l.result(n, 0, w.combine(x, l.p.Constant(t, "NEGATIVE_INFINITY"), "max_f32($0, $1)"))
 	}
@@ -126,14 +138,28 @@ func (w *window) padded(x, with gpukernel.Value) (gpukernel.Value, window) {
 	return x, wide
 }
 
-// dropout passes its operand on.
+// lpPool is a pool.
+func (l *lowering) lpPool(n *graph.Node) error {
+	if n.Op.Since < 2 || n.Int("p", 2) < 1 {
+		return refuse("p of %d", n.Int("p", 2))
+	}
+	return l.pool(n)
+}
+
+// dropout passes its operand on; the mask says that nothing is dropped.
 func (l *lowering) dropout(n *graph.Node) error {
 	v := n.Input(2)
-	if err := only(n); err != nil {
-		return err
-	}
 	if n.Op.Since < 7 && n.Int("is_test", 0) == 0 || v != nil && (!v.IsConst() || v.Const.Len() != 1 || v.Const.Int64At(0) != 0) {
 		return refuse("training")
+	}
+	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
+		t, shape, err := typeOf(n.Outputs[1])
+		if err != nil {
+			return err
+		}
+		if err := l.result(n, 1, l.p.Expand(l.p.Constant(t, "1"), shape...)); err != nil {
+			return err
+		}
 	}
 	return l.reshape(n)
 }

@@ -22,6 +22,13 @@ type randomGraph struct {
 	heavy  int // nodes that make kernels long
 }
 
+// emptyGraph is a graph without anything, of the newest operators.
+func emptyGraph(seed uint64) *randomGraph {
+	g := &randomGraph{Graph: graph.New("operator"), r: rand.New(rand.NewPCG(seed, 8)), float: tensor.Float32, data: map[*graph.Value]*tensor.Tensor{}}
+	g.Opsets = map[string]int{"": 26}
+	return g
+}
+
 func newRandomGraph(seed uint64, float tensor.DType) *randomGraph {
 	g := &randomGraph{Graph: graph.New("random"), r: rand.New(rand.NewPCG(seed, 7)), float: float, data: map[*graph.Value]*tensor.Tensor{}}
 	g.Opsets = map[string]int{"": 22}

@@ -33,16 +33,9 @@ func (l *lowering) reduction(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	list, given, err := integers(n, 1)
+	axes, err := l.reduceAxes(n, x)
 	if err != nil {
 		return err
-	}
-	if given && list == nil {
-		list = []int64{}
-	}
-	axes, err := graph.ReduceAxes(n, list, len(l.p.Shape(x)))
-	if err != nil {
-		return refuse("%v", err)
 	}
 	t := l.p.Type(x)
 	if !isFloat(t) && !r.integer {
@@ -60,6 +53,22 @@ func (l *lowering) reduction(n *graph.Node) error {
 		x = l.p.Scalar(t, r.after, x, l.p.Float(t, float32(count)))
 	}
 	return l.result(n, 0, x)
+}
+
+// reduceAxes returns the axes that a Reduce operator reduces.
+func (l *lowering) reduceAxes(n *graph.Node, x gpukernel.Value) ([]int, error) {
+	list, given, err := integers(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	if given && list == nil {
+		list = []int64{}
+	}
+	axes, err := graph.ReduceAxes(n, list, len(l.p.Shape(x)))
+	if err != nil {
+		return nil, refuse("%v", err)
+	}
+	return axes, nil
 }
 
 // mean returns the mean along axes, which stay.

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -57,7 +58,8 @@ func scalarOperators() map[string]scalarOperator {
 		"ThresholdedRelu": with("($0 > %s ? $0 : 0.0f)", attribute{"alpha", 1}),
 		"And":             logic("($0 && $1)"), "Or": logic("($0 || $1)"), "Xor": logic("(($0 != 0) != ($1 != 0))"), "Not": logic("!$0"),
 		"Equal": both("($0 == $1)"), "Less": both("($0 < $1)"), "LessOrEqual": both("($0 <= $1)"), "Greater": both("($0 > $1)"),
-		"GreaterOrEqual": both("($0 >= $1)"), "Where": both("($0 ? $1 : $2)"), "IsNaN": one("isnan_f32($0)"), "Identity": both("$0"),
+		"GreaterOrEqual": both("($0 >= $1)"), "Where": both("($0 ? $1 : $2)"), "BitwiseAnd": logic("($0 & $1)"), "BitwiseOr": logic("($0 | $1)"), "BitwiseXor": logic("($0 ^ $1)"), "BitwiseNot": logic("~$0"),
+		"IsNaN": one("isnan_f32($0)"), "Identity": both("$0"),
 	}
 }
 
@@ -155,4 +157,104 @@ func (l *lowering) gelu(n *graph.Node) error {
 		f = "gelu_tanh_f32($0)"
 	}
 	return l.result(n, 0, l.p.Scalar(l.p.Type(x), f, x))
+}
+
+// mod has the sign of the divisor, or with fmod that of the dividend. Modulo zero is zero for integers.
+func (l *lowering) mod(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	y, err := l.operand(n, 1)
+	if err != nil {
+		return err
+	}
+	t, text := l.p.Type(x), "($1 == 0 || $1 + 1 == 0 ? 0 : $0 % $1 != 0 && ($0 % $1 < 0) != ($1 < 0) ? $0 % $1 + $1 : $0 % $1)"
+	switch fmod := n.Int("fmod", 0) != 0; {
+	case isFloat(t) && fmod:
+		text = "fmod_f32($0, $1)"
+	case isFloat(t):
+		return refuse("operands of type %s", t)
+	case t == gpukernel.U32 || t == gpukernel.U64:
+		text = "($1 == 0 ? 0 : $0 % $1)"
+	case fmod:
+		text = "($1 == 0 || $1 + 1 == 0 ? 0 : $0 % $1)"
+	}
+	return l.result(n, 0, l.p.Scalar(t, text, x, y))
+}
+
+// bitShift shifts unsigned integers; a shift by their width or more gives 0.
+func (l *lowering) bitShift(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	y, err := l.operand(n, 1)
+	if err != nil {
+		return err
+	}
+	t := l.p.Type(x)
+	operator := map[string]string{"LEFT": "<<", "RIGHT": ">>"}[n.Str("direction", "")]
+	if operator == "" || t != gpukernel.U8 && t != gpukernel.U16 && t != gpukernel.U32 && t != gpukernel.U64 {
+		return refuse("direction %q of type %s", n.Str("direction", ""), t)
+	}
+	return l.result(n, 0, l.p.Scalar(t, fmt.Sprintf("($1 >= %d ? 0 : $0 %s $1)", 8*t.Size(), operator), x, y))
+}
+
+func (l *lowering) isInf(n *graph.Node) error {
+	x, err := l.floats(n, 0, 0)
+	if err != nil {
+		return err
+	}
+	tests := []string{"0"}
+	if n.Int("detect_positive", 1) != 0 {
+		tests = append(tests, "$0 == -NEGATIVE_INFINITY")
+	}
+	if n.Int("detect_negative", 1) != 0 {
+		tests = append(tests, "$0 == NEGATIVE_INFINITY")
+	}
+	return l.result(n, 0, l.p.Scalar(gpukernel.Bool, "("+strings.Join(tests, " || ")+")", x))
+}
+
+func (l *lowering) shrink(n *graph.Node) error {
+	x, err := l.floats(n, 0, 0)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("($0 < 0.0f - %[1]s ? $0 + %[2]s : $0 > %[1]s ? $0 - %[2]s : 0.0f)", gpukernel.FloatLiteral(n.Float("lambd", 0.5)),
+		gpukernel.FloatLiteral(n.Float("bias", 0)))
+	return l.result(n, 0, l.p.Scalar(l.p.Type(x), text, x))
+}
+
+// meanOf is the mean of operands.
+func (l *lowering) meanOf(n *graph.Node) error {
+	sum, err := l.floats(n, 0, 0)
+	if err != nil {
+		return err
+	}
+	t := l.p.Type(sum)
+	for i := range n.Inputs[1:] {
+		x, err := l.operand(n, i+1)
+		if err != nil {
+			return err
+		}
+		sum = l.p.Scalar(t, "$0 + $1", sum, x)
+	}
+	return l.result(n, 0, l.p.Scalar(t, "$0 / $1", sum, l.p.Float(t, float32(len(n.Inputs)))))
+}
+
+// constantOfShape repeats one element; the operand, a shape, is what inference made the result's.
+func (l *lowering) constantOfShape(n *graph.Node) error {
+	t, shape, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	with := l.p.Constant(t, "0")
+	if a := n.Attrs.Lookup("value"); a != nil {
+		if a.Tensor == nil || a.Tensor.Len() != 1 {
+			return refuse("a value that is not one element")
+		}
+		with = l.literal(t, a.Tensor)
+	}
+	return l.result(n, 0, l.p.Expand(with, shape...))
 }

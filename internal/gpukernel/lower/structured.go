@@ -15,6 +15,16 @@ func structured() map[string]func(*lowering, *graph.Node) error {
 		"Transpose": (*lowering).transpose, "Expand": (*lowering).expand, "Slice": (*lowering).slice, "Concat": (*lowering).concat,
 		"Pad": (*lowering).pad, "Gather": (*lowering).gather, "Split": (*lowering).split, "Tile": (*lowering).tile,
 		"Softmax": (*lowering).softmax, "LogSoftmax": (*lowering).softmax, "LayerNormalization": (*lowering).layerNorm,
+		"ArgMax": (*lowering).argExtreme, "ArgMin": (*lowering).argExtreme, "Hardmax": (*lowering).hardmax, "OneHot": (*lowering).oneHot,
+		"Trilu": (*lowering).trilu, "EyeLike": (*lowering).eyeLike, "GatherElements": (*lowering).gatherElements, "GatherND": (*lowering).gatherND,
+		"ReverseSequence": (*lowering).reverseSequence, "DepthToSpace": (*lowering).depthSpace, "SpaceToDepth": (*lowering).depthSpace,
+		"CumSum": (*lowering).cumulative, "CumProd": (*lowering).cumulative, "Resize": (*lowering).resize, "Upsample": (*lowering).resize,
+		"InstanceNormalization": (*lowering).instanceNorm, "GroupNormalization": (*lowering).groupNorm, "RMSNormalization": (*lowering).rmsNorm,
+		"MeanVarianceNormalization": (*lowering).meanVariance, "LpNormalization": (*lowering).lpNorm, "LRN": (*lowering).lrn,
+		"ReduceLogSumExp": (*lowering).logSumExp, "NegativeLogLikelihoodLoss": (*lowering).likelihoodLoss,
+		"SoftmaxCrossEntropyLoss": (*lowering).crossEntropy, "Mod": (*lowering).mod, "BitShift": (*lowering).bitShift, "IsInf": (*lowering).isInf,
+		"Shrink": (*lowering).shrink, "Mean": (*lowering).meanOf, "CastLike": (*lowering).cast, "LpPool": (*lowering).lpPool,
+		"QuantizeLinear": (*lowering).quantize, "DequantizeLinear": (*lowering).dequantize, "ConstantOfShape": (*lowering).constantOfShape,
 		"BatchNormalization": (*lowering).batchNorm, "Dropout": (*lowering).dropout,
 		"MaxPool": (*lowering).pool, "AveragePool": (*lowering).pool, "GlobalAveragePool": (*lowering).globalPool, "GlobalMaxPool": (*lowering).globalPool,
 	}
@@ -130,37 +140,6 @@ func (l *lowering) concat(n *graph.Node) error {
 		return refuse("%v", err)
 	}
 	return l.result(n, 0, l.p.Concat(axis, in...))
-}
-
-func (l *lowering) pad(n *graph.Node) error {
-	x, err := l.operand(n, 0)
-	if err != nil {
-		return err
-	}
-	pads, ok := n.Ints("pads")
-	if !ok {
-		if pads, ok, err = integers(n, 1); err != nil || !ok {
-			return refuse("pads are not constant")
-		}
-	}
-	t, shape := l.p.Type(x), l.p.Shape(x)
-	if n.Str("mode", "constant") != "constant" || n.Input(3) != nil || len(pads) != 2*len(shape) || slices.Min(append(pads, 0)) < 0 {
-		return refuse("padding other than by a constant")
-	}
-	with := l.p.Constant(t, "0")
-	if n.Input(2) != nil {
-		if with, err = l.operand(n, 2); err != nil {
-			return err
-		}
-		with = l.p.Reshape(with)
-	} else if n.Attrs.Lookup("value") != nil {
-		with = l.p.Float(t, n.Float("value", 0))
-	}
-	before, after := make([]int, len(shape)), make([]int, len(shape))
-	for i := range shape {
-		before[i], after[i] = int(pads[i]), int(pads[len(shape)+i])
-	}
-	return l.result(n, 0, l.p.Pad(x, with, before, after))
 }
 
 func (l *lowering) gather(n *graph.Node) error {

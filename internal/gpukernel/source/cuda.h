@@ -39,6 +39,7 @@ typedef uint2 u32x2;
 #define GROUP_2 blockIdx.z
 #define GROUPS_0 ((int)gridDim.x)
 #define BARRIER() __syncthreads()
+#define TABLE(type, name, n) static __device__ const type name[n]
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 

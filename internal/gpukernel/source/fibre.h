@@ -50,6 +50,7 @@ void mma_tf32(f32 d[4], const u32 a[4], u32 b0, u32 b1);
 #define GROUP(d) fibre_group(d)
 #define GROUPS_0 fibre_groups(0)
 #define BARRIER() fibre_barrier(__LINE__)
+#define TABLE(type, name, n) static const type name[n]
 #define UNROLL
 #define NO_UNROLL
 

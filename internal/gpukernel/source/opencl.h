@@ -34,6 +34,7 @@ typedef uint2 u32x2;
 #define GROUP(d) ((int)get_group_id(d))
 #define GROUPS_0 ((int)get_num_groups(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define TABLE(type, name, n) __constant type name[n]
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL
 

@@ -1,0 +1,100 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// granular returns a scale or zero point so that it broadcasts over the dims of x: one for all, one for each index of the axis, or
+// one for each block of indices.
+func (l *lowering) granular(n *graph.Node, i int, shape []int) (gpukernel.Value, error) {
+	s, err := l.operand(n, i)
+	if err != nil {
+		return 0, err
+	}
+	its := l.p.Shape(s)
+	if elements(its) == 1 {
+		return l.p.Reshape(s), nil
+	}
+	axis, err := graph.NormAxis(n.Int("axis", 1), len(shape))
+	if err != nil {
+		return 0, refuse("%v", err)
+	}
+	block := n.Int("block_size", 0)
+	if len(its) == 1 && block == 0 {
+		if its[0] != shape[axis] {
+			return 0, refuse("%v for %v", its, shape)
+		}
+		dims := slices.Repeat([]int{1}, len(shape))
+		dims[axis] = its[0]
+		return l.p.Reshape(s, dims...), nil
+	}
+	if block < 1 || block > 1<<20 || len(its) != len(shape) {
+		return 0, refuse("%v for %v in blocks of %d", its, shape, block)
+	}
+	along := same(len(shape))
+	along[axis] = gpukernel.Along{Index: l.p.Scalar(gpukernel.I32, fmt.Sprintf("$0 / %d", block), l.along(shape, axis)), Within: true}
+	return l.p.Pick(s, shape, along...), nil
+}
+
+// quantize divides, rounds to even, and keeps to the range of the result's type.
+func (l *lowering) quantize(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	t, shape, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	ends, ok := map[gpukernel.Type][2]int{gpukernel.I8: {-128, 127}, gpukernel.U8: {0, 255}, gpukernel.I16: {-32768, 32767}, gpukernel.U16: {0, 65535}}[t]
+	if from := l.p.Type(x); !ok || from != gpukernel.F32 || n.Int("precision", 0) > 1 {
+		return refuse("from type %s to %s", from, t)
+	}
+	scale, err := l.granular(n, 1, shape)
+	if err != nil {
+		return err
+	}
+	if l.p.Type(scale) != gpukernel.F32 {
+		return refuse("scales of type %s", l.p.Type(scale))
+	}
+	zero := l.p.Constant(t, "0")
+	if n.Input(2) != nil {
+		if zero, err = l.granular(n, 2, shape); err != nil {
+			return err
+		}
+	}
+	text := fmt.Sprintf("(i32)clip_f32(rint_f32($0 / $1) + (f32)$2, %d.0f, %d.0f)", ends[0], ends[1])
+	return l.result(n, 0, l.p.Scalar(t, text, x, scale, zero))
+}
+
+func (l *lowering) dequantize(n *graph.Node) error {
+	x, err := l.operand(n, 0)
+	if err != nil {
+		return err
+	}
+	t, shape, err := typeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	if isFloat(l.p.Type(x)) || !isFloat(t) || l.p.Type(x).Size() > 4 {
+		return refuse("from type %s to %s", l.p.Type(x), t)
+	}
+	scale, err := l.granular(n, 1, shape)
+	if err != nil {
+		return err
+	}
+	text := "(f32)$0 * $1"
+	in := []gpukernel.Value{x, scale}
+	if n.Input(2) != nil {
+		zero, err := l.granular(n, 2, shape)
+		if err != nil {
+			return err
+		}
+		in, text = append(in, zero), "((f32)$0 - (f32)$2) * $1"
+	}
+	return l.result(n, 0, l.p.Scalar(t, text, in...))
+}
