@@ -54,8 +54,17 @@ func (d *clDevice) queue(c *call) (uintptr, error) {
 // ID implements device.Device.
 func (d *clDevice) ID() tensor.DeviceID { return d.id }
 
+// Kinds of blocks.
+const (
+	plainBlock = 1      // that kernels read and write
+	hostBlock  = 1 | 16 // the same, where the host reaches it too: pinned, for devices with memory of their own
+)
+
 // Alloc implements device.Device.
-func (d *clDevice) Alloc(size int64) (device.Memory, error) {
+func (d *clDevice) Alloc(size int64) (device.Memory, error) { return d.alloc(size, plainBlock) }
+
+// alloc is Alloc for a kind of memory.
+func (d *clDevice) alloc(size int64, kind uintptr) (device.Memory, error) {
 	if size < 0 {
 		return device.Memory{}, fmt.Errorf("%w: %d bytes", device.ErrOutOfMemory, size)
 	}
@@ -64,8 +73,7 @@ func (d *clDevice) Alloc(size int64) (device.Memory, error) {
 	}
 	c := newCall()
 	defer c.done()
-	const readWrite = 1
-	h, err := c.create(d.l, "clCreateBuffer", d.context, readWrite, uintptr(max(size, tensor.Alignment)), 0)
+	h, err := c.create(d.l, "clCreateBuffer", d.context, kind, uintptr(max(size, tensor.Alignment)), 0)
 	if err != nil {
 		return device.Memory{}, err
 	}

@@ -113,7 +113,19 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 
 // launch queues one kernel. The last one's event is left in c.word.
 func (st *state) launch(c *call, s *stream, i int, last bool) error {
-	l, x, k := st.in.d.l, &st.in.group.Steps[i], st.in.kernels[i]
+	x := &st.in.group.Steps[i]
+	return st.in.d.queueKernel(c, s.queue, st.in.kernels[i], x.Launch, last, func(i int) gpugroup.Base {
+		m := x.Args[i]
+		b := st.bases[m.Slot]
+		b.Offset += m.Off
+		return b
+	})
+}
+
+// queueKernel sets the arguments of a kernel and queues it. base says where the buffer of an argument lies. Where it is told,
+// the event is left in c.word.
+func (d *clDevice) queueKernel(c *call, queue uintptr, k *kernel, x *gpukernel.Launch, tell bool, base func(arg int) gpugroup.Base) error {
+	l := d.l
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next := uintptr(0)
@@ -122,17 +134,17 @@ func (st *state) launch(c *call, s *stream, i int, last bool) error {
 		next++
 		return check("clSetKernelArg", status)
 	}
-	for i, m := range x.Args {
-		param := &x.Launch.Kernel.Params[i]
+	for i := range x.Kernel.Params {
+		param := &x.Kernel.Params[i]
 		if param.Scalar {
-			c.value = x.Launch.Args[i].Value
+			c.value = x.Args[i].Value
 			if err := set(uintptr(param.Type.Size()), at(&c.value)); err != nil {
 				return err
 			}
 			continue
 		}
-		b := st.bases[m.Slot]
-		c.word, c.value = b.Handle, int64((b.Offset+m.Off)/param.Type.Size())
+		b := base(i)
+		c.word, c.value = b.Handle, int64(b.Offset/param.Type.Size())
 		if err := set(8, at(&c.word)); err != nil {
 			return err
 		}
@@ -140,12 +152,12 @@ func (st *state) launch(c *call, s *stream, i int, last bool) error {
 			return err
 		}
 	}
-	threads := x.Launch.Kernel.Threads
-	c.global = [3]uintptr{uintptr(x.Launch.Grid[0] * threads), uintptr(x.Launch.Grid[1]), uintptr(x.Launch.Grid[2])}
+	threads := x.Kernel.Threads
+	c.global = [3]uintptr{uintptr(x.Grid[0] * threads), uintptr(x.Grid[1]), uintptr(x.Grid[2])}
 	c.local = [3]uintptr{uintptr(threads), 1, 1}
 	told := uintptr(0)
-	if c.word = 0; last {
+	if c.word = 0; tell {
 		told = at(&c.word)
 	}
-	return check("clEnqueueNDRangeKernel", int32(c.invoke(l.enqueueKernel, s.queue, k.handle, 3, 0, at(&c.global[0]), at(&c.local[0]), 0, 0, told)))
+	return check("clEnqueueNDRangeKernel", int32(c.invoke(l.enqueueKernel, queue, k.handle, 3, 0, at(&c.global[0]), at(&c.local[0]), 0, 0, told)))
 }

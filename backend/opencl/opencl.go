@@ -9,6 +9,8 @@
 //	platform   number of the platform, or a part of its name; all by default
 //	device     number of the device within its platform, or a part of its name; all by default
 //	cache      folder of compiled kernels, or "off"; the folder carve/opencl of the user's caches by default
+//	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
+//	           device changes the layout; "host": the host changes it before or after. "device" by default
 //
 // Of several devices the first is the backend's, GPUs coming before accelerators and these before processors; the others are
 // opencl:1 and so on.
@@ -45,6 +47,7 @@ type opencl struct {
 	devices []*clDevice
 	first   int
 	cache   *kernelstore.Folder
+	direct  bool // conversions between the host and a device reorder there
 }
 
 var _ backend.Placeable = (*opencl)(nil)
@@ -52,9 +55,13 @@ var _ backend.Placeable = (*opencl)(nil)
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "platform", "device", "cache"}, k) {
+		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
+	}
+	reorder := c.Options["reorder"]
+	if !slices.Contains([]string{"", "device", "host"}, reorder) {
+		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -67,7 +74,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["platform"], c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &opencl{l: l, devices: devices}
+	b := &opencl{l: l, devices: devices, direct: reorder != "host"}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "opencl"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}
@@ -85,8 +92,10 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", backend.ErrUnava
 func (b *opencl) on() *clDevice { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
-func (b *opencl) planner() *gpugroup.Device {
-	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
+func (b *opencl) planner() *gpugroup.Device { return b.on().planner() }
+
+func (d *clDevice) planner() *gpugroup.Device {
+	return &gpugroup.Device{ID: d.id, Kernels: d.facts.kernels()}
 }
 
 // Info implements backend.Backend.
@@ -128,11 +137,17 @@ func (b *opencl) On(id tensor.DeviceID) (backend.Backend, error) {
 // Supports implements backend.Backend.
 func (b *opencl) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
 
-// Converters implements backend.Backend: copies between the host and the devices, in each layout.
+// Converters implements backend.Backend: copies between the host and the devices, in each layout, and of activations copies that
+// change the layout.
 func (b *opencl) Converters() []convert.Converter {
 	var list []convert.Converter
 	for _, l := range gpugroup.Layouts() {
 		list = append(list, convert.Copies(l, convert.Cost{Fixed: 20000, PerByte: 0.1}, b.Devices()...)...)
+	}
+	if b.direct {
+		for _, d := range b.devices {
+			list = append(list, d.reorders(d.planner(), b.cache)...)
+		}
 	}
 	return list
 }

@@ -76,12 +76,13 @@ var _ = Describe("six operators on three backends", func() {
 		return out["Op6"].(*tensor.Tensor), r
 	}
 
-	It("run where they are pinned, by the conversions of the example and no others, to the last bit", func(ctx SpecContext) {
+	DescribeTable("run where they are pinned, by the conversions of the example and no others, to the last bit", func(ctx SpecContext, reorder string, want ...string) {
 		open()
 		if _, err := mkl.Open(backend.Config{}); errors.Is(err, backend.ErrUnavailable) {
 			Skip("no oneDNN here: " + err.Error())
 		}
-		o := &carve.Options{Poison: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"layout": "NCHW16c"}}, {Name: "opencl"}, {Name: "reference"}}}
+		o := &carve.Options{Poison: true, Backends: []backend.Config{{Name: "mkl", Options: map[string]string{"layout": "NCHW16c"}},
+			{Name: "opencl", Options: map[string]string{"reorder": reorder}}, {Name: "reference"}}}
 		for i, b := range owners {
 			o.Pins = append(o.Pins, property.Pin{Node: fmt.Sprintf("Op%d", i+1), Backend: b})
 		}
@@ -96,13 +97,15 @@ var _ = Describe("six operators on three backends", func() {
 			}
 		}
 		Expect(groups).To(Equal([]string{"mkl 2", "opencl 2", "mkl 1", "reference 1"}))
-		Expect(hops).To(Equal([]string{
+		Expect(hops).To(Equal(want))
+		plain, _ := run(ctx, &carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+		Expect(got.Bytes()).To(Equal(plain.Bytes()))
+	},
+		Entry("with direct converters between blocks of channels and the device's layout", "device",
+			"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → opencl:0:NHWC", "Op4: opencl:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
+		Entry("without these", "host",
 			"x: host:NCHW → host:NCHW16c",
 			"Op2: host:NCHW16c → host:NHWC", "Op2: host:NHWC → opencl:0:NHWC",
 			"Op4: opencl:0:NHWC → host:NHWC", "Op4: host:NHWC → host:NCHW16c",
-			"Op5: host:NCHW16c → host:NCHW",
-		}))
-		want, _ := run(ctx, &carve.Options{Backends: []backend.Config{{Name: "reference"}}})
-		Expect(got.Bytes()).To(Equal(want.Bytes()))
-	})
+			"Op5: host:NCHW16c → host:NCHW"))
 })

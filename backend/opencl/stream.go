@@ -14,6 +14,8 @@ type stream struct {
 	queue  uintptr
 	closed bool
 	keep   [][]byte // the host's memory that copies since the last event read or write
+
+	staging device.Memory // what conversions pass through, one behind the other
 }
 
 // NewStream implements device.Device.
@@ -25,6 +27,21 @@ func (d *clDevice) NewStream() (device.Stream, error) {
 		return nil, err
 	}
 	return &stream{d: d, queue: q}, nil
+}
+
+// stage returns memory of at least size bytes for the next conversion: commands on the stream run in order, so that the one
+// before is over with it by then.
+func (s *stream) stage(size int64) (device.Memory, error) {
+	if s.staging.Size >= size {
+		return s.staging, nil
+	}
+	m, err := s.d.alloc(size, hostBlock)
+	if err != nil {
+		return m, err
+	}
+	s.d.DirectFree(s.staging) // what is queued keeps it
+	s.staging = m
+	return m, nil
 }
 
 // Record implements device.Stream.
@@ -116,6 +133,7 @@ func (s *stream) Close() error {
 	}
 	err := s.Sync(context.Background())
 	s.closed = true
+	s.d.DirectFree(s.staging)
 	s.d.l.release("clReleaseCommandQueue", s.queue)
 	return err
 }

@@ -130,6 +130,18 @@ func typeOf(v *graph.Value) (gpukernel.Type, []int, error) {
 	return t, shape, nil
 }
 
+// Bits returns an element type of kernels whose elements are those of dt, bit for bit, where they are only moved.
+func Bits(dt tensor.DType) (gpukernel.Type, bool) {
+	if dt == tensor.Bool {
+		return gpukernel.U8, true
+	}
+	t, ok := map[int]gpukernel.Type{1: gpukernel.U8, 2: gpukernel.U16, 4: gpukernel.U32, 8: gpukernel.U64}[dt.Size()]
+	if dt == tensor.Float32 { // read and written four at a time
+		return gpukernel.F32, true
+	}
+	return t, ok
+}
+
 // operand returns input i of a node as a value of the program.
 func (l *lowering) operand(n *graph.Node, i int) (gpukernel.Value, error) {
 	v := n.Input(i)

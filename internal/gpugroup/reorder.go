@@ -1,0 +1,111 @@
+package gpugroup
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/gpukernel/lower"
+)
+
+// Reordered is a pair of layouts between which a tensor is reordered while it is copied between the host and a device.
+type Reordered struct{ Host, Device graph.Layout }
+
+// Reorders returns the pairs that are worth it for activations of a rank: the host's row-major order and blocks of channels, with
+// channels last and row-major order on the device. Those that need no reorder are not among them.
+func Reorders(rank int) []Reordered {
+	last, ok := images(rank)
+	if !ok {
+		return nil
+	}
+	hosts := []graph.Layout{graph.RowMajor}
+	switch rank {
+	case 3:
+		hosts = append(hosts, layout("aBc16b"), layout("aBc8b"))
+	case 4:
+		hosts = append(hosts, graph.NCHW16c, graph.NCHW8c)
+	}
+	var list []Reordered
+	for _, h := range hosts {
+		for _, d := range []graph.Layout{last, graph.RowMajor} {
+			if h != d {
+				list = append(list, Reordered{h, d})
+			}
+		}
+	}
+	return list
+}
+
+// Reorder returns a kernel that reorders a tensor from the buffer "from" to the buffer "to". Padding of blocks is written as
+// zeros. The error wraps gpukernel.ErrUnsupported where there is none, for tensors without elements for example.
+func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ *gpukernel.Plan, err error) {
+	defer guard(&err)
+	t, ok := lower.Bits(dt)
+	if !ok {
+		return nil, fmt.Errorf("%w: a reorder of %v", gpukernel.ErrUnsupported, dt)
+	}
+	src, err := from.Describe(len(dims))
+	if err != nil {
+		return nil, err
+	}
+	dst, err := to.Describe(len(dims))
+	if err != nil {
+		return nil, err
+	}
+	var p gpukernel.Program
+	p.Output(lieAs(&p, liesAs(&p, t, src, dims), dst), "to")
+	return gpukernel.Render("reorder", d.Kernels, &p)
+}
+
+// blocked returns the extents of a tensor in a layout: outer dims in order, then blocks; and for each dim of the tensor the axes
+// that it is split into, outermost first.
+func blocked(l graph.Dims, dims []int) (extents []int, parts [][]int, padded []int) {
+	parts, padded = make([][]int, len(dims)), slices.Clone(dims)
+	step := slices.Repeat([]int{1}, len(dims))
+	for _, b := range l.Blocks {
+		step[b.Dim] *= b.Size
+	}
+	for _, dim := range l.Order {
+		n := (dims[dim] + step[dim] - 1) / step[dim]
+		parts[dim] = append(parts[dim], len(extents))
+		extents = append(extents, n)
+		padded[dim] = n * step[dim]
+	}
+	for _, b := range l.Blocks {
+		parts[b.Dim] = append(parts[b.Dim], len(extents))
+		extents = append(extents, b.Size)
+	}
+	return extents, parts, padded
+}
+
+// liesAs returns the tensor that lies in the buffer "from".
+func liesAs(p *gpukernel.Program, t gpukernel.Type, l graph.Dims, dims []int) gpukernel.Value {
+	extents, parts, padded := blocked(l, dims)
+	x := p.Transpose(p.Input("from", t, extents...), slices.Concat(parts...)...)
+	x = p.Reshape(x, padded...)
+	if slices.Equal(padded, dims) {
+		return x
+	}
+	return p.Slice(x, dims, make([]int, len(dims)), slices.Repeat([]int{1}, len(dims)))
+}
+
+// lieAs returns x as it lies in a layout.
+func lieAs(p *gpukernel.Program, x gpukernel.Value, l graph.Dims) gpukernel.Value {
+	dims := p.Shape(x)
+	extents, parts, padded := blocked(l, dims)
+	after := make([]int, len(dims))
+	for i := range dims {
+		after[i] = padded[i] - dims[i]
+	}
+	if slices.Max(after) > 0 {
+		x = p.Pad(x, p.Constant(p.Type(x), "0"), make([]int, len(dims)), after)
+	}
+	order := slices.Concat(parts...)
+	split, back := make([]int, len(order)), make([]int, len(order))
+	for i, axis := range order {
+		split[i], back[axis] = extents[axis], i
+	}
+	return p.Transpose(p.Reshape(x, split...), back...)
+}

@@ -1,0 +1,116 @@
+package gpugroup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/gpukernel/fibre"
+)
+
+// reordering is one kernel with what it is to do.
+type reordering struct {
+	from, to graph.Layout
+	dt       tensor.DType
+	dims     []int
+	plan     *gpukernel.Plan
+}
+
+func (x *reordering) String() string {
+	return fmt.Sprintf("%v%v from %v to %v", x.dt, x.dims, x.from, x.to)
+}
+
+var _ = Describe("Reorder", func() {
+	d := &gpugroup.Device{Kernels: gpukernel.NVIDIA(90, 132)}
+
+	It("moves elements as the host's reorder does, padding included", func(ctx SpecContext) {
+		r := rand.New(rand.NewPCG(11, 12))
+		var list []*reordering
+		var plans []*gpukernel.Plan
+		add := func(from, to graph.Layout, rank int) {
+			x := &reordering{from: from, to: to, dt: []tensor.DType{tensor.Float32, tensor.Float16, tensor.Uint8, tensor.Int64}[r.IntN(4)]}
+			for range rank {
+				x.dims = append(x.dims, 1+r.IntN(7))
+			}
+			x.dims[1] = 1 + r.IntN(40)
+			var err error
+			x.plan, err = d.Reorder(from, to, x.dt, x.dims)
+			Expect(err).NotTo(HaveOccurred(), "%v", x)
+			for i := range x.plan.Launches { // names of one program differ
+				x.plan.Launches[i].Kernel.Name = fmt.Sprintf("reorder%d_%d", len(list), i)
+			}
+			list, plans = append(list, x), append(plans, x.plan)
+		}
+		for _, rank := range []int{3, 4} {
+			for _, pair := range gpugroup.Reorders(rank) {
+				for range 3 {
+					add(pair.Host, pair.Device, rank)
+					add(pair.Device, pair.Host, rank)
+				}
+			}
+		}
+		p, err := fibre.Start(ctx, GinkgoT().TempDir(), fibre.Address, fibre.Kernels(plans...)...)
+		if errors.Is(err, fibre.ErrNoCompiler) {
+			Skip(err.Error())
+		}
+		Expect(err).NotTo(HaveOccurred())
+		for _, x := range list {
+			x.compare(ctx, p, r)
+		}
+		Expect(p.Close()).To(Succeed())
+	})
+
+	It("is refused where there are no elements, or these are no bytes", func() {
+		_, err := d.Reorder(graph.RowMajor, graph.NHWC, tensor.Float32, []int{1, 0, 2, 2})
+		Expect(err).To(MatchError(gpukernel.ErrUnsupported))
+		_, err = d.Reorder(graph.RowMajor, graph.NHWC, tensor.String, []int{1, 1, 2, 2})
+		Expect(err).To(MatchError(gpukernel.ErrUnsupported))
+		_, err = d.Reorder(graph.RowMajor, graph.NHWC, tensor.Float32, []int{1, 2})
+		Expect(err).To(HaveOccurred())
+	})
+})
+
+// compare runs the kernel, and compares it with the host's reorder.
+func (x *reordering) compare(ctx context.Context, p *fibre.Program, r *rand.Rand) {
+	GinkgoHelper()
+	sized := func(l graph.Layout) *tensor.Tensor {
+		n, err := graph.PhysicalSize(graph.On(l), x.dt, x.dims)
+		Expect(err).NotTo(HaveOccurred())
+		return &tensor.Tensor{DType: x.dt, Shape: x.dims, Data: make([]byte, n)}
+	}
+	rows, src, want, got := sized(graph.RowMajor), sized(x.from), sized(x.to), sized(x.to)
+	for i := range rows.Data {
+		rows.Data[i] = byte(r.Uint32())
+		if x.dt == tensor.Float16 { // no NaN
+			rows.Data[i] &= 0x3f
+		}
+		if x.dt == tensor.Float32 && i%4 == 3 {
+			rows.Data[i] &= 0x3f
+		}
+	}
+	reorder := func(dst, src *tensor.Tensor, to, from graph.Layout) {
+		if from == to {
+			copy(dst.Data, src.Data)
+			return
+		}
+		move, err := convert.PlanHost(from, to, x.dt, x.dims)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(move(ctx, dst, src, convert.Exec{})).To(Succeed())
+	}
+	reorder(src, rows, x.from, graph.RowMajor)
+	reorder(want, src, x.to, x.from)
+	for i := range got.Data {
+		got.Data[i] = 0xee
+	}
+	Expect(p.Run(x.plan, map[string][]byte{"from": src.Data, "to": got.Data})).To(Succeed(), "%v", x)
+	Expect(got.Data).To(Equal(want.Data), "%v", x)
+}
