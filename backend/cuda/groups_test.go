@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -141,6 +142,44 @@ var _ = Describe("a group's runs", func() {
 			Expect(p.Close()).To(Succeed())
 			Eventually(fake.Live).Should(BeEmpty())
 		}
+	})
+
+	It("are captured again where operands have moved, each place once, unless they never come back", func(ctx SpecContext) {
+		fake := driver()
+		b := open(fake)
+		m := carve.FromGraph(net())
+		DeferCleanup(m.Close)
+		p, err := carve.Compile(ctx, m, &carve.Options{Open: map[string]backend.Backend{"cuda": b}, Backends: []backend.Config{{Name: "cuda"}}, Placement: carve.Priority, Verify: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		d := b.Devices()[0]
+		into := func(i int) {
+			GinkgoHelper()
+			out, err := d.Alloc(2 * 7 * 4)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(d.Free, out)
+			y := &tensor.Tensor{DType: tensor.Float32, Shape: []int{2, 7}, Device: d.ID(), Handle: out.Handle}
+			for range i {
+				Expect(p.RunInto(ctx, []*tensor.Tensor{input(0)["x"].(*tensor.Tensor)}, []*tensor.Tensor{y})).To(Succeed())
+			}
+			back, err := tensor.New(tensor.Float32, 2, 7)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(d.CopyFrom(ctx, nil, back.Data, out, 0)).To(Succeed())
+			Expect(near(back, expected(ctx, 0))).To(BeTrue())
+		}
+		captured := func() int { return fake.Count("cuStreamBeginCapture_v2") }
+		into(3)
+		Expect(captured()).To(Equal(1))
+		into(1)
+		into(2)
+		Expect(captured()).To(Equal(3))
+		graphs := fake.Count("cuGraphLaunch")
+		for range 30 {
+			into(1)
+		}
+		Expect(captured()).To(BeNumerically("<", 15))
+		Expect(fake.Count("cuGraphLaunch") - graphs).To(Equal(captured() - 3))
+		Expect(strings.Count(fake.Live(), "exec: 4")).To(Equal(1), fake.Live())
 	})
 
 	It("are seen step by step in a profile", func(ctx SpecContext) {
