@@ -61,6 +61,13 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 	for _, t := range []gpukernel.Type{f32, bf16} {
 		keep(gpukernel.Convolution(name("depthwise"), d, gpukernel.ConvShape{N: 2, H: 56, W: 56, C: 96, Filters: 96, Groups: 96, KernelH: 3,
 			KernelW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, Type: t, Result: t, Finish: finish}))
+		for _, kw := range []int{1, 3, 5, 7} {
+			for _, step := range [][2]int{{1, 1}, {2, 1}, {1, 2}, {2, 2}} {
+				keep(gpukernel.Convolution(name("depthwise"), d, gpukernel.ConvShape{N: 2, H: 56, W: 56, C: 96, Filters: 96, Groups: 96, KernelH: kw,
+					KernelW: kw, StrideH: step[0], StrideW: step[0], DilationH: step[1], DilationW: step[1], PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1,
+					Type: t, Result: t, Finish: finish[:1]}))
+			}
+		}
 		for _, depth := range []int{64, 128} {
 			c := attentionCase{2, 4, 4, 256, 256, depth, depth, t, true, true, d}
 			keep(gpukernel.Attention(name("attention"), d, c.shape()))

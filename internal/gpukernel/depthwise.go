@@ -30,8 +30,22 @@ func (s *ConvShape) depthwise(name string) (*Plan, error) {
 		Files:   []string{"across.h"},
 		Body:    source("depthwise_body.h"),
 		Threads: 128,
-		Blocks:  8,
+		Blocks:  s.depthwiseBlocks(),
 	}
 	grid := [3]int{ceilDiv(items, k.Threads), 1, 1}
 	return &Plan{Launches: []Launch{{k, grid, append([]Arg{buffer("a"), buffer("b"), buffer("c"), value(items)}, args...)}}}, nil
+}
+
+// depthwiseBlocks returns how many groups of a depthwise kernel shall fit on a processor: as many as leave an item the registers
+// for what it holds of a row, which is more where windows are wider or farther apart. NVRTC's log says how many that are.
+func (s *ConvShape) depthwiseBlocks() int {
+	switch {
+	case s.KernelW == 1 || s.KernelW <= 3 && s.StrideW <= 1:
+		return 8
+	case s.KernelW <= 5 && s.StrideW > 1 && s.DilationW <= 1:
+		return 6
+	case s.KernelW <= 5:
+		return 4
+	}
+	return 3
 }

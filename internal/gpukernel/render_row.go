@@ -88,8 +88,9 @@ func (r *renderer) rowKernel(name string, outputs []output, levels [][]Value) La
 	const i32 row = live ? wanted : %d;
 %s%s}
 `, perGroup, s.rows, s.rows-1, e.cacheText, w.body.String())
+	// Without a number of groups, the assembler spills some registers rather than take more than 32.
 	k := &Kernel{Name: name, Params: e.params, Support: e.support, Defines: []Define{def("LANES", lanes)}, Files: []string{"combine.h"}, Body: body,
-		Threads: threads, Arena: threads * 8, Waits: lanes > 1}
+		Threads: threads, Blocks: 1, Arena: threads * 8, Waits: lanes > 1}
 	return Launch{k, [3]int{ceilDiv(s.rows, perGroup), 1, 1}, e.args}
 }
 
