@@ -18,8 +18,9 @@
 //
 // The first run of a group in a session launches its kernels one by one. The second one captures them as a CUDA graph, which later
 // runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
-// its work and returns. Copies between the device and the host pass through pinned memory of the backend's, and so do not wait.
-// Control flow, operators whose result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
+// its work and returns. Copies between the device and the host pass through pinned memory of the backend's, and so do not wait;
+// from one device to another the driver copies. A device that is lost, because a kernel reached beyond its memory, for example,
+// serves no more in this process: what is asked of it returns ErrLost. Control flow, operators whose result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
 package cuda
 
 import (
@@ -148,7 +149,7 @@ func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
 // Supports implements backend.Backend.
 func (b *cuda) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
 
-// Converters implements backend.Backend: copies between the host and the devices, in each layout.
+// Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout.
 func (b *cuda) Converters() []convert.Converter {
 	var list []convert.Converter
 	for _, l := range gpugroup.Layouts() {

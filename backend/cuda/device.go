@@ -34,7 +34,7 @@ type gpu struct {
 	lost     atomic.Pointer[Error] // the first failure that the context has not survived
 }
 
-var _ device.Device = (*gpu)(nil)
+var _ device.PeerCopier = (*gpu)(nil)
 
 // retain counts a user, for whom the context is there.
 func (d *gpu) retain() error {
@@ -213,13 +213,24 @@ func (d *gpu) CopyFrom(ctx context.Context, s device.Stream, dst []byte, src dev
 	return own.download(dst, src.Handle+uintptr(off))
 }
 
+// CopiesTo implements device.PeerCopier: the driver copies between all its devices.
+func (d *gpu) CopiesTo(id tensor.DeviceID) bool { return d.l.device(id) != nil }
+
 // CopyBetween implements device.Device.
 func (d *gpu) CopyBetween(ctx context.Context, s device.Stream, dst device.Memory, dstOff int64, src device.Memory, srcOff, n int64) error {
-	if err := errors.Join(d.within(dst, dstOff, n), d.within(src, srcOff, n), ctx.Err()); err != nil {
+	other := d.l.device(dst.Device)
+	if other == nil {
+		return fmt.Errorf("%w: %v is no device of the driver's", device.ErrBounds, dst.Device)
+	}
+	if err := errors.Join(other.within(dst, dstOff, n), d.within(src, srcOff, n), ctx.Err()); err != nil {
 		return err
 	}
+	to, from := dst.Handle+uintptr(dstOff), src.Handle+uintptr(srcOff)
 	copied := func(c *call, stream uintptr) error {
-		return c.do(fnMemcpyDtoDAsync, dst.Handle+uintptr(dstOff), src.Handle+uintptr(srcOff), uintptr(n), stream)
+		if other != d {
+			return c.do(fnMemcpyPeerAsync, to, other.context, from, d.context, uintptr(n), stream)
+		}
+		return c.do(fnMemcpyDtoDAsync, to, from, uintptr(n), stream)
 	}
 	if s == nil {
 		if n == 0 {

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpukernel/fakecuda"
 )
 
@@ -51,6 +52,43 @@ var _ = Describe("a CUDA device", func() {
 			Expect(d.CopyFrom(ctx, s, nil, x, 8)).To(Succeed())
 			Expect(d.CopyBetween(ctx, s, y, 0, x, 8, 0)).To(Succeed())
 		}
+	})
+
+	It("copies to another device, which waits for it by an event", func(ctx SpecContext) {
+		fake := own("two", fakecuda.Options{})
+		fake.Set("devices", 2)
+		b := open(fake)
+		d, other := b.Devices()[0], b.Devices()[1]
+		Expect(device.CopiesTo(d, other.ID())).To(BeTrue())
+		Expect(device.CopiesTo(d, tensor.DeviceID{Type: tensor.CUDA, Index: 7})).To(BeFalse())
+		x, err := d.Alloc(8)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(d.Free, x)
+		y, err := other.Alloc(16)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(other.Free, y)
+		s, err := d.NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(s.Close)
+		after, err := other.NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(after.Close)
+		for seed := range 20 {
+			fake.Set("seed", seed)
+			from, back := []byte{1, 2, 3, byte(seed), 5, 6, 7, 8}, make([]byte, 8)
+			Expect(d.CopyTo(ctx, s, x, 0, from)).To(Succeed())
+			Expect(d.CopyBetween(ctx, s, y, 8, x, 0, 8)).To(Succeed())
+			e, err := s.Record()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(after.WaitFor(ctx, e)).To(Succeed())
+			e.Close()
+			Expect(other.CopyFrom(ctx, after, back, y, 8)).To(Succeed())
+			Expect(after.Sync(ctx)).To(Succeed())
+			Expect(back).To(Equal(from))
+		}
+		Expect(d.CopyBetween(ctx, nil, y, 0, x, 0, 4)).To(Succeed())
+		Expect(d.CopyBetween(ctx, nil, y, 12, x, 0, 8)).To(MatchError(device.ErrBounds))
+		Expect(fake.Report()).To(BeEmpty())
 	})
 
 	It("bounds copies and memory", func(ctx SpecContext) {

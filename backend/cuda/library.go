@@ -50,6 +50,7 @@ const (
 	fnMemcpyHtoDAsync
 	fnMemcpyDtoHAsync
 	fnMemcpyDtoDAsync
+	fnMemcpyPeerAsync
 	fnStreamCreate
 	fnStreamDestroy
 	fnStreamSynchronize
@@ -80,7 +81,8 @@ var names = [...]string{
 	fnFuncSetAttribute: "cuFuncSetAttribute", fnFuncGetAttribute: "cuFuncGetAttribute",
 	fnMemAlloc: "cuMemAlloc_v2", fnMemFree: "cuMemFree_v2", fnMemHostAlloc: "cuMemHostAlloc", fnMemFreeHost: "cuMemFreeHost",
 	fnMemcpyHtoDAsync: "cuMemcpyHtoDAsync_v2", fnMemcpyDtoHAsync: "cuMemcpyDtoHAsync_v2", fnMemcpyDtoDAsync: "cuMemcpyDtoDAsync_v2",
-	fnStreamCreate: "cuStreamCreate", fnStreamDestroy: "cuStreamDestroy_v2", fnStreamSynchronize: "cuStreamSynchronize",
+	fnMemcpyPeerAsync: "cuMemcpyPeerAsync",
+	fnStreamCreate:    "cuStreamCreate", fnStreamDestroy: "cuStreamDestroy_v2", fnStreamSynchronize: "cuStreamSynchronize",
 	fnStreamWaitEvent: "cuStreamWaitEvent", fnEventCreate: "cuEventCreate", fnEventRecord: "cuEventRecord", fnEventQuery: "cuEventQuery",
 	fnEventSynchronize: "cuEventSynchronize", fnEventDestroy: "cuEventDestroy_v2", fnLaunchKernel: "cuLaunchKernel",
 	fnStreamBeginCapture: "cuStreamBeginCapture_v2", fnStreamEndCapture: "cuStreamEndCapture", fnStreamIsCapturing: "cuStreamIsCapturing",

@@ -78,6 +78,18 @@ func (l *library) list() ([]*gpu, error) {
 	return found, nil
 }
 
+// device returns the device of that name, nil where the driver has none.
+func (l *library) device(id tensor.DeviceID) *gpu {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.devices {
+		if d.id == id {
+			return d
+		}
+	}
+	return nil
+}
+
 // learn asks for a device's facts.
 func (d *gpu) learn(c *call) error {
 	c.number = 0
