@@ -37,6 +37,14 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
   %t = ConvTranspose(%x, %w, %b; strides=[2,3])
   %y = Relu(%t)
   output %y`, 2, 3, 4, 5),
+	Entry("operands of which only the type counts, made on the device", `  input %x: f32[3,7]
+  %r = Relu(%x)
+  %c = Cast(%x; to=10)
+  %l = CastLike(%r, %c)
+  %e = EyeLike(%r; dtype=1)
+  %y = Cast(%l; to=1)
+  %z = Add(%y, %e)
+  output %z`, 3, 7),
 	Entry("Swish", `  input %x: f32[3,7]
   %y = Swish(%x; alpha=0.5)
   output %y`, 3, 7),

@@ -242,6 +242,9 @@ func (p *planner) together(nodes []*graph.Node) error {
 	}
 	for i, v := range result.Outputs {
 		buffers[fmt.Sprintf("out%d", i)] = p.Out(v)
+		if v.Format.Device.IsHost() {
+			return fmt.Errorf("%w: %v is on the host", gpukernel.ErrUnsupported, v)
+		}
 	}
 	p.Node = nodes[len(nodes)-1]
 	return p.emit(0, plan, buffers)

@@ -57,12 +57,15 @@ func (d *Device) Supports(n *graph.Node) backend.Support {
 // shapes reports whether all results are vectors or scalars of integers.
 func shapes(n *graph.Node) bool {
 	for _, v := range n.Outputs {
-		if v != nil && (!v.Type.DType.IsInt() || len(v.Type.Shape) > 1) {
+		if v != nil && !isShape(v) {
 			return false
 		}
 	}
 	return true
 }
+
+// isShape reports whether a value may be a shape: a vector or a scalar of integers.
+func isShape(v *graph.Value) bool { return v.Type.DType.IsInt() && len(v.Type.Shape) <= 1 }
 
 // why returns the cause of an error about a node that is named already.
 func why(err error) error {
@@ -145,8 +148,9 @@ func (d *Device) renders(one *graph.Node) (result *lower.Result, err error) {
 	return result, err
 }
 
-// elementSignatures: what kernels read lies on the device, what they are written by on the host. Operands and results of one
-// rank follow each other, row-major or with channels last.
+// elementSignatures: what kernels read lies on the device, and so does what is computed and not read, which may have been computed
+// there; what they are written by, constants and shapes, is on the host. Operands and results of one rank follow each other,
+// row-major or with channels last.
 func (d *Device) elementSignatures(n, one *graph.Node, result *lower.Result) []graph.Signature {
 	s := graph.Signature{Name: "rendered"}
 	here := d.format(graph.RowMajor)
@@ -162,9 +166,9 @@ func (d *Device) elementSignatures(n, one *graph.Node, result *lower.Result) []g
 	}
 	for _, v := range one.Inputs {
 		switch {
-		case v == nil || !read[v]:
+		case v == nil || !read[v] && (v.IsConst() || v.IsDims() || isShape(v)):
 			s.Inputs = append(s.Inputs, graph.Fixed(graph.HostFormat))
-		case ok && !v.IsConst() && len(v.Type.Shape) == rank:
+		case ok && read[v] && !v.IsConst() && len(v.Type.Shape) == rank:
 			s.Inputs = append(s.Inputs, graph.Variable(0))
 		default:
 			s.Inputs = append(s.Inputs, graph.Fixed(here))
