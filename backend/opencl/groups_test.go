@@ -37,6 +37,22 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
   %t = ConvTranspose(%x, %w, %b; strides=[2,3])
   %y = Relu(%t)
   output %y`, 2, 3, 4, 5),
+	Entry("transposed convolutions whose windows overlap, in groups, with padding, dilation and a remainder", `  input %x: f32[2,4,3,5]
+  const %w = f32[4,1,3,2]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24}
+  const %b = f32[2]{0.5, -0.25}
+  %t = ConvTranspose(%x, %w, %b; strides=[2,1], pads=[1,0,2,1], dilations=[1,2], output_padding=[1,0], group=2)
+  %y = Relu(%t)
+  output %y`, 2, 4, 3, 5),
+	Entry("transposed convolutions of one dim", `  input %x: f32[1,2,6]
+  const %w = f32[2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12}
+  %y = ConvTranspose(%x, %w; strides=[2], pads=[1,1])
+  output %y`, 1, 2, 6),
+	Entry("Gemm of transposed operands, with factors", `  input %x: f32[5,3]
+  const %w = f32[2,5]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10}
+  const %c = f32[3,1]{0.5, -0.25, 2}
+  %t = Gemm(%x, %w, %c; transA=1, transB=1, alpha=0.5, beta=2.0)
+  %y = Relu(%t)
+  output %y`, 5, 3),
 	Entry("operands of which only the type counts, made on the device", `  input %x: f32[3,7]
   %r = Relu(%x)
   %c = Cast(%x; to=10)

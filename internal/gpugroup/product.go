@@ -20,7 +20,7 @@ func productSignature(d *Device, n, one *graph.Node) (graph.Signature, *property
 	var s gpukernel.ProductShape
 	var err error
 	if n.Is("Gemm") {
-		if s, _, err = gemmShape(one); err == nil && s.TransposedB && fuse.IsConst(n.Inputs[1]) {
+		if s, _, _, err = gemmShape(one); err == nil && s.TransposedB && fuse.IsConst(n.Inputs[1]) {
 			sig.Inputs[1] = graph.Fixed(d.format(transposed()))
 		}
 	} else {
@@ -115,11 +115,12 @@ func planMatMul(p *planner, n *graph.Node, t tail) error {
 	return p.product(n, s, t)
 }
 
-// gemmShape returns a Gemm of static shapes in the kernels' terms, with what is done to the product: by alpha, and plus C.
-func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step, err error) {
+// gemmShape returns a Gemm of static shapes in the kernels' terms, with what is done to the product: by alpha, and plus C. made says
+// that C has to be made an addend [M, N] first.
+func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step, made bool, err error) {
 	a, b := dims(n.Inputs[0]), dims(n.Inputs[1])
 	if n.Int("transA", 0) != 0 {
-		return s, nil, fmt.Errorf("a transposed first operand")
+		a = []int{a[1], a[0]}
 	}
 	s = gpukernel.ProductShape{M: a[0], K: a[1], N: b[1], TransposedB: n.Int("transB", 0) != 0}
 	s.A = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.K}
@@ -133,25 +134,23 @@ func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step
 	}
 	c := n.Input(2)
 	if c == nil {
-		return s, finish, nil
-	}
-	if n.Float("beta", 1) != 1 {
-		return s, nil, fmt.Errorf("beta is %g", n.Float("beta", 1))
+		return s, finish, false, nil
 	}
 	d := dims(c)
-	switch {
-	case len(d) > 0 && d[len(d)-1] == s.N && elementsOf(c) == s.N:
+	switch plain := n.Float("beta", 1) == 1; {
+	case plain && len(d) > 0 && d[len(d)-1] == s.N && elementsOf(c) == s.N:
 		finish = append(finish, gpukernel.Step{Op: gpukernel.AddColumn, Operand: gpukernel.F32})
-	case len(d) == 2 && d[0] == s.M && d[1] == s.N:
-		finish = append(finish, gpukernel.Step{Op: gpukernel.AddMatrix, Operand: gpukernel.F32})
+	case len(d) > 2:
+		return s, nil, false, fmt.Errorf("an addend of %v", d)
 	default:
-		return s, nil, fmt.Errorf("an addend of %v", d)
+		finish = append(finish, gpukernel.Step{Op: gpukernel.AddMatrix, Operand: gpukernel.F32})
+		made = !plain || len(d) != 2 || d[0] != s.M || d[1] != s.N
 	}
-	return s, finish, nil
+	return s, finish, made, nil
 }
 
 func planGemm(p *planner, n *graph.Node, t tail) error {
-	s, finish, err := gemmShape(n)
+	s, finish, made, err := gemmShape(n)
 	if err != nil {
 		return err
 	}
@@ -159,23 +158,55 @@ func planGemm(p *planner, n *graph.Node, t tail) error {
 		s.TransposedB = !s.TransposedB
 		s.B.Stride = s.N
 	}
+	left := p.In(n.Inputs[0])
+	if n.Int("transA", 0) != 0 {
+		var prog gpukernel.Program
+		prog.Output(prog.Transpose(prog.Input("given", gpukernel.F32, s.K, s.M), 1, 0), "made")
+		if left, err = p.make(&prog, left, s.M*s.K); err != nil {
+			return err
+		}
+	}
 	var own tail
 	for _, f := range finish {
 		if f.Operand == "" {
 			own.add(f, place.Nowhere)
-		} else {
-			own.add(f, p.In(n.Inputs[2]))
+			continue
 		}
+		at := p.In(n.Inputs[2])
+		if made {
+			var prog gpukernel.Program
+			c := prog.Expand(prog.Input("given", gpukernel.F32, dims(n.Inputs[2])...), s.M, s.N)
+			prog.Output(prog.Scalar(gpukernel.F32, "$0 * $1", c, prog.Float(gpukernel.F32, n.Float("beta", 1))), "made")
+			if at, err = p.make(&prog, at, s.M*s.N); err != nil {
+				return err
+			}
+		}
+		own.add(f, at)
 	}
-	return p.product(n, s, t.behind(own))
+	return p.productOf(left, n, s, t.behind(own))
+}
+
+// make emits a program that makes so many floats, "made", of what is "given", and returns where they are.
+func (p *planner) make(prog *gpukernel.Program, given place.Memory, elements int) (place.Memory, error) {
+	plan, err := gpukernel.Render("make", p.d, prog)
+	if err != nil {
+		return place.Nowhere, err
+	}
+	at := p.Temp(4 * elements)
+	return at, p.emit(0, plan, map[string]place.Memory{"given": given, "made": at})
 }
 
 // product emits a product of a node's first two operands.
 func (p *planner) product(n *graph.Node, s gpukernel.ProductShape, t tail) error {
+	return p.productOf(p.In(n.Inputs[0]), n, s, t)
+}
+
+// productOf emits a product of what lies somewhere and a node's second operand.
+func (p *planner) productOf(left place.Memory, n *graph.Node, s gpukernel.ProductShape, t tail) error {
 	s.Finish = t.steps
 	plan, err := gpukernel.Product("product", p.d, s)
 	if err != nil {
 		return err
 	}
-	return p.emit(1, plan, p.bind(t, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": p.result(n.Outputs[0], t)}))
+	return p.emit(1, plan, p.bind(t, map[string]place.Memory{"a": left, "b": p.In(n.Inputs[1]), "c": p.result(n.Outputs[0], t)}))
 }
