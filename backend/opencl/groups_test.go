@@ -53,6 +53,19 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
   %t = Gemm(%x, %w, %c; transA=1, transB=1, alpha=0.5, beta=2.0)
   %y = Relu(%t)
   output %y`, 5, 3),
+	Entry("attention of several heads, which share keys, with a mask of truths", `  input %x: f32[2,4,5,8]
+  const %a = i64[2]{0, 2}
+  %k = Gather(%x, %a; axis=1)
+  %m = Greater(%x, %k0)
+  const %k0 = f32[]{-2.5}
+  const %s = i64[4]{0, 0, 0, 0}
+  const %e = i64[4]{2, 4, 5, 5}
+  %n = Slice(%m, %s, %e)
+  %y = Attention(%x, %k, %k, %n; scale=0.125)
+  output %y`, 2, 4, 5, 8),
+	Entry("attention of heads side by side, causal", `  input %x: f32[2,7,12]
+  %y = Attention(%x, %x, %x; q_num_heads=3, kv_num_heads=3, is_causal=1)
+  output %y`, 2, 7, 12),
 	Entry("operands of which only the type counts, made on the device", `  input %x: f32[3,7]
   %r = Relu(%x)
   %c = Cast(%x; to=10)

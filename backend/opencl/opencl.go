@@ -21,6 +21,10 @@
 // disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
 // convolutional parts. All arithmetic is exact in float32; results differ from other backends' by the order of sums.
 //
+// The backend does not say what it achieves (backend.Efficiency): the kind of a device, a number of processors and a clock tell too
+// little of that, and a table that PoCL's times were fitted to would hold for no GPU. So whoever names it gets it by priority,
+// and placement by measurement, by carve tune, tells devices apart.
+//
 // A run queues its kernels and returns; the driver tells of their end on a thread of its own. Control flow, operators whose
 // result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
 package opencl

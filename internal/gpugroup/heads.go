@@ -21,6 +21,8 @@ type head struct {
 	plan func(p *planner, n *graph.Node, t tail) error
 	// alone says that its kernels apply nothing that follows.
 	alone bool
+	// truths is the number of an operand that may be of truths; 0 where there is none.
+	truths int
 }
 
 // heads are those operators, by name.
@@ -28,6 +30,7 @@ var heads map[string]head
 
 func init() {
 	heads = map[string]head{
+		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, truths: 3},
 		"Conv":          {signature: convSignature, plan: planConv},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
 		"MatMul":        {signature: productSignature, plan: planMatMul},
@@ -42,7 +45,10 @@ func isHead(n *graph.Node) bool {
 }
 
 func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
-	for _, v := range append(append([]*graph.Value{}, n.Inputs...), n.Outputs...) {
+	for i, v := range append(append([]*graph.Value{}, n.Inputs...), n.Outputs...) {
+		if h.truths > 0 && i == h.truths && i < len(n.Inputs) && v != nil && v.Type.DType == tensor.Bool {
+			continue
+		}
 		if v != nil && v.Type.DType != tensor.Float32 {
 			return backend.Support{Reason: operators.NotFloat32(v)}
 		}
