@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -195,37 +196,84 @@ func oneHotEncoder(c *Call) {
 	x := c.input(0)
 	strs := c.Node.Strs("cats_strings")
 	ints, _ := c.Node.Ints("cats_int64s")
-	at := prepared(c, func() map[any]int {
-		at := map[any]int{}
+	at := prepared(c, func() *keyPlaces {
+		at := newKeyPlaces()
 		for i, s := range strs {
-			at[s] = i
+			at.strings[s] = i
 		}
 		for i, v := range ints {
-			at[v] = i
+			at.ints[v] = i
 		}
 		return at
 	})
-	n := max(len(strs), len(ints))
-	shape := append(slices.Clone(x.Shape), n)
-	out := c.floatBuffer(shape...)
-	set := func(i int, key any) {
-		k, ok := at[key]
-		if ok {
-			out[i*n+k] = 1
-		} else if c.Node.Int("zeros", 1) == 0 {
-			c.fail(c.portName(0), ErrAttribute, "%v is no category", key)
+	n, zeros := max(len(strs), len(ints)), c.Node.Int("zeros", 1) != 0
+	out := c.result(0, tensor.Float32, append(slices.Clone(x.Shape), n)).Bytes()
+	one := math.Float32bits(1)
+	set := func(i, k int) {
+		switch {
+		case k >= 0:
+			binary.LittleEndian.PutUint32(out[4*(i*n+k):], one)
+		case !zeros:
+			c.fail(c.portName(0), ErrAttribute, "element %d is no category", i)
 		}
 	}
-	if x.DType == tensor.String {
+	if x.DType.IsFloat() { // categories are integers
+		c.eachInteger(at, set)
+		return
+	}
+	c.eachPlace(at, x, set)
+}
+
+// keyPlaces says where keys have their values.
+type keyPlaces struct {
+	strings map[string]int
+	ints    map[int64]int
+	floats  map[float64]int
+	nan     int // of every NaN, -1 where it is no key
+}
+
+func newKeyPlaces() *keyPlaces {
+	return &keyPlaces{map[string]int{}, map[int64]int{}, map[float64]int{}, -1}
+}
+
+// eachPlace calls f for each element of an input with its place, -1 where it is no key. Floating-point numbers that are equal have one.
+func (c *Call) eachPlace(p *keyPlaces, x *tensor.Tensor, f func(i, place int)) {
+	found := func(i, place int, ok bool) {
+		if !ok {
+			place = -1
+		}
+		f(i, place)
+		c.spend(4)
+	}
+	switch {
+	case x.DType == tensor.String:
 		for i, s := range c.strings(0) {
-			set(i, s)
+			k, ok := p.strings[s]
+			found(i, k, ok)
 		}
-	} else {
-		for i, v := range c.ints(0) {
-			set(i, v)
+	case x.DType.IsFloat():
+		for i, v := range c.floats(0) {
+			k, ok := p.floats[v]
+			if v != v {
+				k, ok = p.nan, true
+			}
+			found(i, k, ok)
 		}
+	default:
+		c.eachInteger(p, f)
 	}
-	c.putFloats(0, tensor.Float32, shape, out)
+}
+
+// eachInteger is eachPlace for an input whose elements are integers, or become some.
+func (c *Call) eachInteger(p *keyPlaces, f func(i, place int)) {
+	for i, v := range c.ints(0) {
+		k, ok := p.ints[v]
+		if !ok {
+			k = -1
+		}
+		f(i, k)
+		c.spend(4)
+	}
 }
 
 func categoryMapper(c *Call) {
@@ -290,32 +338,33 @@ func (c *Call) listAttr(names ...string) *tensor.Tensor {
 	return nil
 }
 
-// keysOf returns the elements of a tensor as map keys: strings, int64, or float64 with one key for every NaN.
-func (c *Call) keysOf(port string, t *tensor.Tensor) []any {
-	out := make([]any, t.Len())
+// placesOf returns the places of the elements of a tensor, that of the last among equal ones.
+func (c *Call) placesOf(port string, t *tensor.Tensor) *keyPlaces {
+	p := newKeyPlaces()
 	switch {
 	case t.DType == tensor.String:
 		for i, s := range t.Strings[:t.Len()] {
-			out[i] = s
+			p.strings[s] = i
 		}
 	case t.DType.IsFloat():
 		for i, f := range c.floatsOf(port, t) {
-			out[i] = f
 			if f != f {
-				out[i] = "NaN"
+				p.nan = i
+			} else {
+				p.floats[f] = i
 			}
 		}
 	default:
 		for i, v := range c.intsOf(port, t) {
-			out[i] = v
+			p.ints[v] = i
 		}
 	}
-	return out
+	return p
 }
 
 // labelMap is where keys of a LabelEncoder have their values.
 type labelMap struct {
-	at          map[any]int
+	at          *keyPlaces
 	values, def *tensor.Tensor
 }
 
@@ -324,16 +373,14 @@ func labelEncoder(c *Call) {
 	x := c.input(0)
 	l := prepared(c, c.labelMap)
 	src, other := c.cellsOf(l.values), c.cellsOf(l.def)
-	in := c.keysOf(c.portName(0), x)
 	c.move(0, l.values.DType, x.Shape, func(dst cells) {
-		for i, k := range in {
-			if at, ok := l.at[k]; ok {
+		c.eachPlace(l.at, x, func(i, at int) {
+			if at >= 0 {
 				dst.copy(i, src, at, 1)
 			} else {
 				dst.copy(i, other, 0, 1)
 			}
-			c.spend(4)
-		}
+		})
 	})
 }
 
@@ -374,11 +421,7 @@ func (c *Call) labelMap() *labelMap {
 		def = converted
 	}
 	c.require(def.Len() == 1, "default_tensor", "%v", def)
-	at := make(map[any]int, keys.Len())
-	for i, k := range c.keysOf("keys_*", keys) {
-		at[k] = i
-	}
-	return &labelMap{at, values, def}
+	return &labelMap{c.placesOf("keys_*", keys), values, def}
 }
 
 // affine returns X [N, C] times coefficients [targets, C] plus intercepts.

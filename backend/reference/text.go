@@ -132,50 +132,40 @@ func regexFullMatch(c *Call) {
 func tfIdf(c *Call) {
 	x := c.input(0)
 	c.require(len(x.Shape) == 1 || len(x.Shape) == 2, c.portName(0), "[C] or [N, C] is expected, found %v", x)
-	var words []string
-	if x.DType == tensor.String {
-		words = c.strings(0)
-	} else {
-		for _, v := range c.ints(0) {
-			words = append(words, strconv.FormatInt(v, 10))
-		}
-	}
 	pool := prepared(c, c.gramPool)
-	width := pool.width
-	rows, n := 1, len(words)
-	shape := []int{width}
+	ids := pool.wordsOf(c, x)
+	rows, n := 1, len(ids)
+	shape := []int{pool.width}
 	if len(x.Shape) == 2 {
 		rows, n = x.Shape[0], x.Shape[1]
-		shape = []int{rows, width}
+		shape = []int{rows, pool.width}
 	}
-	out := c.floatBuffer(shape...)
+	t := c.result(0, tensor.Float32, shape)
 	skips := int(min(max(c.Node.Int("max_skip_count", 0), 0), int64(n)))
 	lo, hi := int(max(c.Node.Int("min_gram_length", 1), 1)), int(min(c.Node.Int("max_gram_length", 1), int64(n)))
-	var key []byte
+	counts := make([]float64, c.reserve("", []int{pool.width}, 8))
 	for r := range rows {
-		for size := lo; size <= hi; size++ {
-			for step := 1; step <= skips+1 && (size > 1 || step == 1); step++ {
-				for i := 0; i+(size-1)*step < n; i++ {
-					key = key[:0]
-					for k := range size {
-						key = appendGram(key, words[r*n+i+k*step])
-					}
-					for _, g := range pool.grams[string(key)] {
-						out[r*width+pool.at[g]]++
-					}
-					c.spend(8 * size)
-				}
+		row := ids[r*n : (r+1)*n]
+		for step := 1; step <= skips+1; step++ {
+			for i := range row {
+				pool.count(counts, row[i:], step, lo, hi)
+				c.spend(8 * max(hi, 1))
 			}
 		}
+		pool.weigh(counts)
+		c.check("", tensor.Encode(part(t, r*pool.width, (r+1)*pool.width), counts))
+		clear(counts)
 	}
-	pool.weigh(out)
-	c.putFloats(0, tensor.Float32, shape, out)
 }
 
-// gramPool is a pool of n-grams: where each is counted, in which of width counters, with what weight.
+// gramPool is a pool of n-grams as a tree of words, with what is counted where an n-gram ends: width counters, and their weights.
 type gramPool struct {
-	grams  map[string][]int // numbers of n-grams by key
-	at     []int            // counters by number
+	words  map[string]int32
+	whole  map[int64]int32  // the words where they are integers, else nil
+	first  []int32          // by word: the node of the n-grams that begin with it, -1 where there are none
+	next   map[uint64]int32 // by node, in the upper bits, and word
+	ends   [][]int          // by node: counters of the n-grams that end there
+	at     []int            // counters by number of n-gram
 	width  int
 	binary bool      // counters are 0 or 1
 	weight []float64 // of counters, nil for 1
@@ -183,14 +173,15 @@ type gramPool struct {
 
 // gramPool reads the attributes of a TfIdfVectorizer.
 func (c *Call) gramPool() *gramPool {
+	p := &gramPool{words: map[string]int32{}, next: map[uint64]int32{}}
 	words := c.Node.Strs("pool_strings")
 	if ints, ok := c.Node.Ints("pool_int64s"); ok {
-		words = nil
+		words, p.whole = nil, map[int64]int32{}
 		for _, v := range ints {
 			words = append(words, strconv.FormatInt(v, 10))
+			p.whole[v] = p.word(words[len(words)-1])
 		}
 	}
-	p := &gramPool{}
 	v, _ := c.Node.Ints("ngram_indexes")
 	p.at = c.smallInts("ngram_indexes", v)
 	for _, i := range p.at {
@@ -199,20 +190,48 @@ func (c *Call) gramPool() *gramPool {
 		}
 		p.width = max(p.width, i+1)
 	}
-	p.grams = c.poolGrams(words, len(p.at))
+	c.poolGrams(p, words)
 	c.weighGrams(p)
 	return p
 }
 
-// appendGram appends one word as a part of a key that cannot be confused with other words.
-func appendGram(key []byte, s string) []byte {
-	return append(append(strconv.AppendInt(key, int64(len(s)), 10), ':'), s...)
+// word returns the number of a word of the pool.
+func (p *gramPool) word(s string) int32 {
+	id, ok := p.words[s]
+	if !ok {
+		id = int32(len(p.words))
+		p.words[s], p.first = id, append(p.first, -1)
+	}
+	return id
 }
 
-// poolGrams returns the numbers of the pool's n-grams by key. ngram_counts gives where those of each length begin.
-func (c *Call) poolGrams(pool []string, count int) map[string][]int {
+// node returns the node behind another one, -1 for the root, and a word.
+func (p *gramPool) node(from, word int32) int32 {
+	if from < 0 {
+		if p.first[word] < 0 {
+			p.first[word] = p.fresh()
+		}
+		return p.first[word]
+	}
+	to, ok := p.next[edge(from, word)]
+	if !ok {
+		to = p.fresh()
+		p.next[edge(from, word)] = to
+	}
+	return to
+}
+
+// fresh adds a node.
+func (p *gramPool) fresh() int32 {
+	p.ends = append(p.ends, nil)
+	return int32(len(p.ends) - 1)
+}
+
+func edge(node, word int32) uint64 { return uint64(uint32(node))<<32 | uint64(uint32(word)) }
+
+// poolGrams enters the pool's n-grams. ngram_counts gives where those of each length begin.
+func (c *Call) poolGrams(p *gramPool, pool []string) {
 	starts, _ := c.Node.Ints("ngram_counts")
-	grams := map[string][]int{}
 	id := 0
 	for k, start := range starts {
 		end := int64(len(pool))
@@ -223,18 +242,69 @@ func (c *Call) poolGrams(pool []string, count int) map[string][]int {
 			c.fail("ngram_counts", ErrAttribute, "%v for %d elements", starts, len(pool))
 		}
 		for i := int(start); i+k+1 <= int(end); i += k + 1 {
-			var key []byte
+			node := int32(-1)
 			for _, w := range pool[i : i+k+1] {
-				key = appendGram(key, w)
+				node = p.node(node, p.word(w))
 			}
-			if id >= count {
-				c.fail("ngram_indexes", ErrAttribute, "%d for more n-grams", count)
+			if id >= len(p.at) {
+				c.fail("ngram_indexes", ErrAttribute, "%d for more n-grams", len(p.at))
 			}
-			grams[string(key)] = append(grams[string(key)], id)
+			p.ends[node] = append(p.ends[node], p.at[id])
 			id++
 		}
 	}
-	return grams
+}
+
+// wordsOf returns the numbers of x's words, -1 for those that the pool has not.
+func (p *gramPool) wordsOf(c *Call, x *tensor.Tensor) []int32 {
+	out := make([]int32, c.reserve(c.portName(0), x.Shape, 4))
+	find := func(i int, id int32, ok bool) {
+		if out[i] = -1; ok {
+			out[i] = id
+		}
+	}
+	if x.DType == tensor.String {
+		for i, s := range c.strings(0) {
+			id, ok := p.words[s]
+			find(i, id, ok)
+			c.spend(8)
+		}
+		return out
+	}
+	for i, v := range c.ints(0) {
+		id, ok := p.whole[v]
+		if p.whole == nil {
+			id, ok = p.words[strconv.FormatInt(v, 10)]
+		}
+		find(i, id, ok)
+	}
+	return out
+}
+
+// count counts the n-grams of lo to hi words that begin with the first of a row, step words apart. Those of one word count once, for a
+// step of 1.
+func (p *gramPool) count(counts []float64, row []int32, step, lo, hi int) {
+	node := int32(-1)
+	for size := 1; size <= hi && (size-1)*step < len(row); size++ {
+		word, ok := row[(size-1)*step], true
+		switch {
+		case word < 0:
+			return
+		case size == 1:
+			node = p.first[word]
+			ok = node >= 0
+		default:
+			node, ok = p.next[edge(node, word)]
+		}
+		if !ok {
+			return
+		}
+		if size >= lo && (size > 1 || step == 1) {
+			for _, at := range p.ends[node] {
+				counts[at]++
+			}
+		}
+	}
 }
 
 // weighGrams reads what the mode makes of counts.
@@ -260,14 +330,14 @@ func (c *Call) weighGrams(p *gramPool) {
 	}
 }
 
-// weigh makes counts [N, width] what the mode asks for.
+// weigh makes counts of a row what the mode asks for.
 func (p *gramPool) weigh(out []float64) {
 	for i := range out {
 		if p.binary {
 			out[i] = min(out[i], 1)
 		}
 		if p.weight != nil {
-			out[i] *= p.weight[i%p.width]
+			out[i] *= p.weight[i]
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -144,6 +146,31 @@ var _ = Describe("results follow from the definition", func() {
 			map[string]tensor.Value{"x": tensor.FromStrings([]string{"a b,c", "ü"}, 2)})
 		Expect(y.Shape).To(Equal([]int{2, 5}))
 		Expect(y.Strings).To(Equal([]string{"\x02", "a", "b", "c", "\x03", "\x02", "ü", "\x03", "#", "#"}))
+	})
+	It("tokens that are characters of a class, or runs of them, as the expression finds them", func(ctx SpecContext) {
+		r := rand.New(rand.NewPCG(5, 6))
+		alphabet := []rune("ab Z_09\n-éüß日本😀")
+		for _, expr := range []string{".", "[a-z]+", "[^ ]+", `\\w+`, `\\d`, "(?i)[a-z]+", "[a-z]+?", "(?s).", "[é-ü]+", "[a-z]*b", "a"} {
+			var in []string
+			for range 20 {
+				var s []rune
+				for range r.IntN(12) {
+					s = append(s, alphabet[r.IntN(len(alphabet))])
+				}
+				in = append(in, string(s))
+			}
+			y := run(ctx, "input %x: str[N]\n %y = com.microsoft::Tokenizer(%x; mark=0, mincharnum=1, pad_value=\"#\", tokenexp=\""+expr+"\") \"node\"\n output %y",
+				map[string]tensor.Value{"x": tensor.FromStrings(in, len(in))})
+			re := regexp.MustCompile(strings.ReplaceAll(expr, `\\`, `\`))
+			re.Longest()
+			for i, s := range in {
+				want := slices.DeleteFunc(re.FindAllString(s, -1), func(t string) bool { return t == "" })
+				for len(want) < y.Shape[1] {
+					want = append(want, "#")
+				}
+				Expect(y.Strings[i*y.Shape[1]:(i+1)*y.Shape[1]]).To(Equal(want), "%s of %q", expr, s)
+			}
+		}
 	})
 	It("the sum of quantised numbers, rounded once", func(ctx SpecContext) {
 		y := run(ctx, "input %a: u8[3]\n input %b: u8[1]\n const %s = f32[]{0.5}\n const %t = f32[]{0.25}\n const %z = u8[]{10}\n"+

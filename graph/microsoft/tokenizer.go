@@ -3,6 +3,8 @@ package microsoft
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/carve-dev/carve/graph"
@@ -28,11 +30,91 @@ var tokenizer = operator{
 // The tokens that mark begin and end of a string.
 const startMark, endMark = "\x02", "\x03"
 
-// cutter is how a Tokenizer cuts.
+// cutter is how a Tokenizer cuts. Expressions that are a class of characters, or one or more of them, and separators without operators are
+// recognised: tokens of the former are characters, or runs of them, and the latter are searched for as they are.
 type cutter struct {
-	separators []*regexp.Regexp
+	separators []separator
 	tokens     *regexp.Regexp
+	class      func(r rune) bool // of the tokens, where they are characters or runs of such
+	runs       bool
 	shortest   int
+}
+
+// separator is text, or where that is empty an expression.
+type separator struct {
+	text string
+	expr *regexp.Regexp
+}
+
+func (s *separator) split(p string) []string {
+	if s.text != "" {
+		return strings.Split(p, s.text)
+	}
+	return s.expr.Split(p, -1)
+}
+
+// classOf returns what tells the characters of an expression that is a class, nil for others; runs says that it is one or more of them.
+func classOf(expr string) (class func(r rune) bool, runs bool) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, false
+	}
+	if runs = re.Op == syntax.OpPlus; runs {
+		re = re.Sub[0]
+	}
+	var ranges []rune
+	switch re.Op {
+	case syntax.OpCharClass:
+		ranges = re.Rune
+	case syntax.OpAnyCharNotNL:
+		ranges = []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
+	case syntax.OpAnyChar:
+		ranges = []rune{0, utf8.MaxRune}
+	default:
+		return nil, false
+	}
+	var ascii [utf8.RuneSelf]bool
+	in := func(r rune) bool {
+		for i := 0; i < len(ranges); i += 2 {
+			if ranges[i] <= r && r <= ranges[i+1] {
+				return true
+			}
+		}
+		return false
+	}
+	for r := range ascii {
+		ascii[r] = in(rune(r))
+	}
+	return func(r rune) bool {
+		if r < utf8.RuneSelf {
+			return ascii[r]
+		}
+		return in(r)
+	}, runs
+}
+
+// cutClass returns the tokens of a string: the characters of the class, or the runs of them.
+func (c *cutter) cutClass(s string) []string {
+	var parts []string
+	if !c.runs {
+		parts = make([]string, 0, utf8.RuneCountInString(s))
+	}
+	from := -1
+	for at, r := range s {
+		in := c.class(r)
+		switch {
+		case in && !c.runs:
+			parts = append(parts, s[at:at+utf8.RuneLen(r)])
+		case in && from < 0:
+			from = at
+		case !in && from >= 0:
+			parts, from = append(parts, s[from:at]), -1
+		}
+	}
+	if from >= 0 {
+		parts = append(parts, s[from:])
+	}
+	return parts
 }
 
 func newCutter(n *graph.Node) (*cutter, error) {
@@ -54,6 +136,9 @@ func newCutter(n *graph.Node) (*cutter, error) {
 	}
 	var err error
 	if n.Attrs.Lookup("tokenexp") != nil {
+		if c.class, c.runs = classOf(expr); c.class != nil {
+			return c, nil
+		}
 		c.tokens, err = compile(expr)
 		return c, err
 	}
@@ -65,7 +150,11 @@ func newCutter(n *graph.Node) (*cutter, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.separators = append(c.separators, re)
+		one := separator{expr: re}
+		if text, whole := re.LiteralPrefix(); whole {
+			one.text = text
+		}
+		c.separators = append(c.separators, one)
 	}
 	return c, nil
 }
@@ -74,18 +163,22 @@ func newCutter(n *graph.Node) (*cutter, error) {
 func (c *cutter) cut(s string) []string {
 	var parts []string
 	switch {
+	case c.class != nil:
+		parts = c.cutClass(s)
 	case c.tokens != nil:
 		parts = c.tokens.FindAllString(s, -1)
 	case len(c.separators) == 0:
-		for _, r := range s {
-			parts = append(parts, string(r))
+		parts = make([]string, 0, utf8.RuneCountInString(s))
+		for rest := s; rest != ""; {
+			_, size := utf8.DecodeRuneInString(rest)
+			parts, rest = append(parts, rest[:size]), rest[size:]
 		}
 	default:
 		parts = []string{s}
-		for _, re := range c.separators {
+		for i := range c.separators {
 			var next []string
 			for _, p := range parts {
-				next = append(next, re.Split(p, -1)...)
+				next = append(next, c.separators[i].split(p)...)
 			}
 			parts = next
 		}
