@@ -206,10 +206,13 @@ func dropout(c *Call) {
 	if c.oneInt(2, 0) == 0 || ratio == 0 {
 		c.copyWhole(x.Shape)
 	} else {
-		r := rand.New(rand.NewPCG(uint64(c.Node.Int("seed", int64(c.Node.ID))), 3))
+		draw := rand.New(rand.NewPCG(uint64(c.Node.ID), 3)).Float64
+		if a := c.Node.Attrs.Lookup("seed"); a != nil && a.Kind == graph.AttrInt {
+			draw = newTwister(uint32(a.Int)).Float64
+		}
 		v := c.floats(0)
 		for i := range v {
-			if mask[i] = r.Float64() >= ratio; mask[i] {
+			if mask[i] = draw() >= ratio; mask[i] {
 				v[i] /= 1 - ratio
 			} else {
 				v[i] = 0

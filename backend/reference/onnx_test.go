@@ -209,7 +209,7 @@ func runCase(ctx context.Context, dir string) error {
 	}
 	random := false
 	for n := range m.Graph.Nodes() {
-		random = random || n.Schema != nil && n.Schema.Random || n.Is("Dropout") && n.Input(2) != nil
+		random = random || n.Schema != nil && n.Schema.Random || n.Is("Dropout") && n.Input(2) != nil && n.Attrs.Lookup("seed") == nil
 	}
 	var inTypes, outTypes []graph.Type
 	for _, v := range m.Graph.Inputs {

@@ -410,3 +410,23 @@ var _ = Describe("ImageDecoder", func() {
 		Expect(after.TotalAlloc - before.TotalAlloc).To(BeNumerically("<", 8<<20))
 	})
 })
+
+var _ = DescribeTable("Dropout with a seed drops what NumPy's generator says", func(seed int64, n int, ratio float32, last ...bool) {
+	x := tensor.From(make([]float32, n))
+	in := []*tensor.Tensor{x, tensor.Scalar(ratio), tensor.From([]uint8{1})}
+	in[2].DType, in[2].Shape = tensor.Bool, []int{}
+	node := node("Dropout", 13, in, graph.IntAttr("seed", seed))
+	for i := range tensor.Elements[float32](x) {
+		x.Data[4*i+3] = 0x3f // about a half
+	}
+	out, err := reference.Evaluate(context.Background(), node, values(in))
+	Expect(err).NotTo(HaveOccurred())
+	got := tensor.Elements[float32](out[0].(*tensor.Tensor))
+	for i, kept := range last {
+		Expect(got[n-len(last)+i] != 0).To(Equal(kept), "%d", i)
+	}
+},
+	Entry("0: 0.549, 0.715, 0.603", int64(0), 3, float32(0.6), false, true, true),
+	Entry("12345: 0.930, 0.316", int64(12345), 2, float32(0.5), true, false),
+	Entry("the largest, behind the first state: 0.254, 0.008", int64(1<<32-1), 700, float32(0.1), true, false),
+)

@@ -240,10 +240,11 @@ func (e skipError) Error() string { return "skipped: " + string(e) }
 // random are the operators that draw numbers: ONNX names no generator, so that results are others on each implementation, seeded or not.
 var random = map[string]bool{"Bernoulli": true, "Multinomial": true, "RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true}
 
-// draws returns the name of an operator of the model that draws random numbers, "" where there is none. Dropout does so in training.
+// draws returns the name of an operator of the model that draws random numbers, "" where there is none. Dropout without a seed does so in
+// training.
 func draws(g *graph.Graph) (name string) {
 	eachNode(g, func(n *graph.Node) {
-		if n.Op.Domain == "" && (random[n.Op.Name] || n.Op.Name == "Dropout" && n.Input(2) != nil) {
+		if n.Op.Domain == "" && (random[n.Op.Name] || n.Op.Name == "Dropout" && n.Input(2) != nil && n.Attrs.Lookup("seed") == nil) {
 			name = n.Op.Name
 		}
 	})
