@@ -2,7 +2,7 @@
 // in this process, ONNX Runtime through its C interface, by turns, each into results that it was given; it prints medians of rounds in
 // microseconds, and the median ratio with its interval of 95 %, as a Markdown table.
 //
-//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-threads 1,2] [-rounds 15] [-millis 20]
+//	go run ./internal/bench/classical -python PYTHON [-models REGEXP] [-threads 1,2] [-rounds 15] [-millis 20] [-isa avx2]
 //
 // PYTHON is an interpreter that has onnxruntime, skl2onnx, onnxmltools, lightgbm and xgboost; the library is onnxruntime's.
 package main
@@ -36,6 +36,7 @@ var script []byte
 type settings struct {
 	rounds int
 	each   time.Duration // of each side in a round
+	isa    string        // of cpu, "" for that of the machine
 }
 
 func main() {
@@ -44,8 +45,9 @@ func main() {
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	rounds := flag.Int("rounds", 15, "rounds")
 	millis := flag.Int("millis", 20, "milliseconds of each side in a round")
+	isa := flag.String("isa", "", "instruction set of carve's kernels, such as avx2; the machine's by default")
 	flag.Parse()
-	if err := measure(*python, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond}); err != nil {
+	if err := measure(*python, *only, *threads, settings{*rounds, time.Duration(*millis) * time.Millisecond, *isa}); err != nil {
 		fmt.Fprintln(os.Stderr, "classical:", err)
 		os.Exit(1)
 	}
@@ -112,7 +114,11 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 		return err
 	}
 	defer m.Close()
-	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "cpu"}}, Threads: threads})
+	config := backend.Config{Name: "cpu"}
+	if s.isa != "" {
+		config.Options = map[string]string{"isa": s.isa}
+	}
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{config}, Threads: threads})
 	if err != nil {
 		return err
 	}
