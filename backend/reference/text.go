@@ -286,17 +286,18 @@ func (p *gramPool) wordsOf(c *Call, x *tensor.Tensor) []int32 {
 func (p *gramPool) count(counts []float64, row []int32, step, lo, hi int) {
 	node := int32(-1)
 	for size := 1; size <= hi && (size-1)*step < len(row); size++ {
-		word, ok := row[(size-1)*step], true
-		switch {
-		case word < 0:
+		word := row[(size-1)*step]
+		if word < 0 {
 			return
-		case size == 1:
-			node = p.first[word]
-			ok = node >= 0
-		default:
-			node, ok = p.next[edge(node, word)]
 		}
-		if !ok {
+		if size == 1 {
+			node = p.first[word]
+		} else if to, ok := p.next[edge(node, word)]; ok {
+			node = to
+		} else {
+			node = -1
+		}
+		if node < 0 {
 			return
 		}
 		if size >= lo && (size > 1 || step == 1) {

@@ -63,12 +63,12 @@ func classOf(expr string) (class func(r rune) bool, runs bool) {
 		re = re.Sub[0]
 	}
 	var ranges []rune
-	switch re.Op {
-	case syntax.OpCharClass:
+	switch {
+	case re.Op == syntax.OpCharClass:
 		ranges = re.Rune
-	case syntax.OpAnyCharNotNL:
+	case re.Op == syntax.OpAnyCharNotNL:
 		ranges = []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
-	case syntax.OpAnyChar:
+	case re.Op == syntax.OpAnyChar:
 		ranges = []rune{0, utf8.MaxRune}
 	default:
 		return nil, false
