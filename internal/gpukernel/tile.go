@@ -98,7 +98,8 @@ func (s *ProductShape) roomFor(t *Tile) bool {
 	if a > 1 && b > 1 && (t.matrix || s.A.Type == F32 && !s.TransposedB) {
 		return true
 	}
-	t.blocks = max(1, t.blocks-1)
+	// A processor has four parts: a group of two warps less would leave an item no more registers.
+	t.blocks = max(1, t.blocks-max(1, 128/t.threads))
 	return t.bm*t.bn/t.threads <= 64
 }
 
