@@ -165,6 +165,23 @@ func (d *Driver) SetCompiler(name string, value int) {
 // are live.
 func (d *Driver) CompilerCount(name string) int { return named(d.nvrtc, "fakenvrtc_count", name, 0) }
 
+// Sources returns the texts that the compiler has compiled so far, each once, in an order that says nothing.
+func (d *Driver) Sources() ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(d.NVRTC), "k*.cu"))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(names))
+	for i, n := range names {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = string(b)
+	}
+	return list, nil
+}
+
 func text(lib *dl.Library, function string) string {
 	b := make([]byte, 1<<15)
 	n := dl.Call(symbol(lib, function), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))

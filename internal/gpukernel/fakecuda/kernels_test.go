@@ -143,6 +143,7 @@ var _ = Describe("Kernels", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		Expect([]int{g.CompilerCount("compiled") - compiled, g.CompilerCount("found") - found, g.CompilerCount("live")}).To(Equal([]int{1, 1, 0}))
+		Expect(g.Sources()).To(ContainElement(ContainSubstring("only_here")))
 		g.SetCompiler("fail_at", 2)
 		_, _, err = g.nvrtc.Compile(`extern "C" __global__ void f(float *x) { x[0] = 1; }`, "sm_80")
 		Expect(err).NotTo(HaveOccurred())

@@ -284,7 +284,9 @@ static int compile(program *p, const char *whole, int capability) {
 		if (!p->image || p->image_bytes < 64) code = COMPILATION;
 		else {
 			stamp(p->image, p->image_bytes);
-			if (write_file(to, p->image, p->image_bytes)) rename(to, kept);
+			char text_name[4200]; /* the text as it came, for who wants to compile it by the real one */
+			snprintf(text_name, sizeof text_name, "%s.cu", kept);
+			if (write_file(text_name, p->source, strlen(p->source)) && write_file(to, p->image, p->image_bytes)) rename(to, kept);
 		}
 	}
 	unlink(from);
