@@ -10,7 +10,7 @@ import (
 
 // crossEntropy is a likelihood loss of the logarithm of a Softmax over classes, which is the second result.
 func (l *lowering) crossEntropy(n *graph.Node) error {
-	x, err := l.floats(n, 0, 2)
+	x, err := l.floats(n, 2)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (l *lowering) crossEntropy(n *graph.Node) error {
 }
 
 func (l *lowering) likelihoodLoss(n *graph.Node) error {
-	x, err := l.floats(n, 0, 2)
+	x, err := l.floats(n, 2)
 	if err != nil {
 		return err
 	}

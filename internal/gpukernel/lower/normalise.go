@@ -21,9 +21,9 @@ func (l *lowering) standard(x gpukernel.Value, axes []int, epsilon float32) gpuk
 	return l.p.Scalar(t, "$0 * $1", centred, inverse)
 }
 
-// floats returns operand i, which has to be of floats and of some rank.
-func (l *lowering) floats(n *graph.Node, i, rank int) (gpukernel.Value, error) {
-	x, err := l.operand(n, i)
+// floats returns the first operand, which has to be of floats and of some rank.
+func (l *lowering) floats(n *graph.Node, rank int) (gpukernel.Value, error) {
+	x, err := l.operand(n, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func (l *lowering) perChannel(n *graph.Node, i, channels, rank int) (gpukernel.V
 }
 
 func (l *lowering) instanceNorm(n *graph.Node) error {
-	x, err := l.floats(n, 0, 3)
+	x, err := l.floats(n, 3)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (l *lowering) instanceNorm(n *graph.Node) error {
 
 // groupNorm has scale and bias by group before version 21, by channel since.
 func (l *lowering) groupNorm(n *graph.Node) error {
-	x, err := l.floats(n, 0, 2)
+	x, err := l.floats(n, 2)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (l *lowering) groupNorm(n *graph.Node) error {
 }
 
 func (l *lowering) rmsNorm(n *graph.Node) error {
-	x, err := l.floats(n, 0, 1)
+	x, err := l.floats(n, 1)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (l *lowering) rmsNorm(n *graph.Node) error {
 }
 
 func (l *lowering) meanVariance(n *graph.Node) error {
-	x, err := l.floats(n, 0, 1)
+	x, err := l.floats(n, 1)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (l *lowering) meanVariance(n *graph.Node) error {
 
 // lpNorm divides rows by their norm; those of norm 0 stay 0.
 func (l *lowering) lpNorm(n *graph.Node) error {
-	x, err := l.floats(n, 0, 1)
+	x, err := l.floats(n, 1)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (l *lowering) lpNorm(n *graph.Node) error {
 
 // lrn divides by what the squares of the channels around add up to.
 func (l *lowering) lrn(n *graph.Node) error {
-	x, err := l.floats(n, 0, 2)
+	x, err := l.floats(n, 2)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (l *lowering) lrn(n *graph.Node) error {
 
 // logSumExp is computed relative to the largest element, unless that is infinite.
 func (l *lowering) logSumExp(n *graph.Node) error {
-	x, err := l.floats(n, 0, 0)
+	x, err := l.floats(n, 0)
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (l *lowering) bitShift(n *graph.Node) error {
 }
 
 func (l *lowering) isInf(n *graph.Node) error {
-	x, err := l.floats(n, 0, 0)
+	x, err := l.floats(n, 0)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (l *lowering) isInf(n *graph.Node) error {
 }
 
 func (l *lowering) shrink(n *graph.Node) error {
-	x, err := l.floats(n, 0, 0)
+	x, err := l.floats(n, 0)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (l *lowering) shrink(n *graph.Node) error {
 
 // meanOf is the mean of operands.
 func (l *lowering) meanOf(n *graph.Node) error {
-	sum, err := l.floats(n, 0, 0)
+	sum, err := l.floats(n, 0)
 	if err != nil {
 		return err
 	}
