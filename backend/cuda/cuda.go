@@ -20,7 +20,11 @@
 // runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
 // its work and returns. Copies between the device and the host pass through pinned memory of the backend's, and so do not wait;
 // from one device to another the driver copies. A device that is lost, because a kernel reached beyond its memory, for example,
-// serves no more in this process: what is asked of it returns ErrLost. Control flow, operators whose result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
+// serves no more in this process: what is asked of it returns ErrLost. Control flow, operators whose result's shape depends on data,
+// and small integers, which are mostly shapes, stay on the host.
+//
+// Its specs run it over the driver and the compiler of internal/gpukernel/fakecuda, which run the kernels' own text on the processor.
+// It has not run on a device yet, so that nothing is known of its speed.
 package cuda
 
 import (
