@@ -69,6 +69,7 @@ type life struct {
 	why     atomic.Pointer[Failure] // for which it was ended
 	dead    chan struct{}           // closed when it has ended
 	reason  *Failure                // set before dead is closed
+	gone    chan struct{}           // closed when nothing is left of it, its memory given back
 	worked  atomic.Bool             // a call was answered
 
 	tickets chan struct{}    // one for each slot
@@ -299,7 +300,7 @@ func (p *Process) tryLaunch() (*life, error) {
 	}
 	p.number++ // of the supervisor alone
 	l := &life{p: p, number: p.number, block: block, hello: make(chan Hello, 1), deaf: make(chan struct{}),
-		ready: make(chan struct{}), dead: make(chan struct{}), tickets: make(chan struct{}, slots)}
+		ready: make(chan struct{}), dead: make(chan struct{}), gone: make(chan struct{}), tickets: make(chan struct{}, slots)}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(block.Bytes())))
 	l.area = areaAt(at)
 	for i := range slots {
@@ -318,6 +319,10 @@ func (p *Process) tryLaunch() (*life, error) {
 	}
 	_, _ = l.control.Write(b) // a child that has ended says so below
 	if err := l.greet(); err != nil {
+		select {
+		case <-l.gone: // the next one lies where it lay
+		case <-time.After(grace): // something that it started holds its connection open
+		}
 		return nil, err
 	}
 	close(l.ready)
@@ -412,6 +417,7 @@ func (l *life) own(started chan<- error) {
 	<-l.deaf
 	_ = l.control.Close()
 	_ = l.block.Free()
+	close(l.gone)
 }
 
 // ending is how a process has ended.
