@@ -25,12 +25,15 @@ func parse(text string) *graph.Graph {
 }
 
 // wanted is a plan of a backend for which Exp and Relu neither write strided rows nor read them.
-func wanted(g *graph.Graph) (*place.Plan, error) {
+func wanted(g *graph.Graph) (*place.Plan, error) { return wantedAt(g, 2) }
+
+// wantedAt is wanted for a value of n.
+func wantedAt(g *graph.Graph, n int64) (*place.Plan, error) {
 	order, err := g.Topo()
 	if err != nil {
 		return nil, err
 	}
-	p, err := place.New(g, order, graph.Bindings{"n": 2})
+	p, err := place.New(g, order, graph.Bindings{"n": n})
 	if err != nil {
 		return nil, err
 	}
@@ -60,29 +63,32 @@ func planned(ctx context.Context, g *graph.Graph) (*place.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Each(ctx, settle(p), func(n *graph.Node) error {
-		y := n.Outputs[0]
-		switch {
-		case place.IsView(n) && p.View(y, n.Inputs[0]):
-			return nil
-		case n.Is("Concat"):
-			dst := p.Out(y)
-			parts, ok := p.ConcatPlaces(n, dst)
-			Expect(ok).To(BeTrue())
-			for i, v := range n.Inputs {
-				if p.In(v) != parts[i] {
-					p.Step(0, []place.Memory{p.In(v)}, []place.Memory{dst})
-				}
-			}
-			return nil
-		}
-		var reads []place.Memory
-		for _, v := range n.Inputs {
-			reads = append(reads, p.In(v))
-		}
-		p.Step(1, reads, []place.Memory{p.Out(y)})
+	return p, p.Each(ctx, settle(p), func(n *graph.Node) error { return step(p, n) })
+}
+
+// step emits a node's step, where it has one.
+func step(p *place.Plan, n *graph.Node) error {
+	y := n.Outputs[0]
+	switch {
+	case place.IsView(n) && p.View(y, n.Inputs[0]):
 		return nil
-	})
+	case n.Is("Concat"):
+		dst := p.Out(y)
+		parts, ok := p.ConcatPlaces(n, dst)
+		Expect(ok).To(BeTrue())
+		for i, v := range n.Inputs {
+			if p.In(v) != parts[i] {
+				p.Step(0, []place.Memory{p.In(v)}, []place.Memory{dst})
+			}
+		}
+		return nil
+	}
+	var reads []place.Memory
+	for _, v := range n.Inputs {
+		reads = append(reads, p.In(v))
+	}
+	p.Step(1, reads, []place.Memory{p.Out(y)})
+	return nil
 }
 
 // where tells where values lie, as "name kind+offset", and their rows as ":row/pitch".
