@@ -101,8 +101,8 @@ var _ = Describe("a plan again", func() {
 				Expect([]int{m.Slot, m.Off, m.Row, m.Pitch}).To(Equal([]int{l.Slot, l.Off, l.Row, l.Pitch}), "%v of\n%s", v, text)
 				Expect(got.Dims[v.ID]).To(Equal(want.Dims[v.ID]), "%v of\n%s", v, text)
 				Expect(got.Bytes(v)).To(Equal(want.Bytes(v)), "%v of\n%s", v, text)
-				if m.Pitch == 0 {
-					Expect(m.Size).To(Equal(want.Bytes(v)), "%v of\n%s", v, text)
+				if w := want.In(v); m.Row == w.Row && m.Pitch == w.Pitch { // rows of one line may lie side by side in a plan of its own
+					Expect(m.Size).To(Equal(w.Size), "%v of\n%s", v, text)
 				}
 			}
 		}
