@@ -56,8 +56,9 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// load loads a model: as it lies in the repository, or with a configuration and files that the call carries.
-func (h *handler) load(w http.ResponseWriter, r *http.Request) error {
+// change does what a call asks of a model, with the call's parameters, and answers that it is done: Triton's answer is empty, KServe's
+// client reads ours.
+func (h *handler) change(w http.ResponseWriter, r *http.Request, done string, do func(name string, parameters map[string]any) error) error {
 	var in struct {
 		Parameters map[string]any `json:"parameters"`
 	}
@@ -66,45 +67,48 @@ func (h *handler) load(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	u := repository.Upload{Files: map[string][]byte{}}
-	for name, value := range in.Parameters {
+	name := r.PathValue("model")
+	if err := do(name, in.Parameters); err != nil {
+		return err
+	}
+	write(w, http.StatusOK, map[string]any{"name": name, done: true})
+	return nil
+}
+
+// load loads a model: as it lies in the repository, or with a configuration and files that the call carries.
+func (h *handler) load(w http.ResponseWriter, r *http.Request) error {
+	return h.change(w, r, "load", func(name string, parameters map[string]any) error {
+		u, err := uploadOf(parameters)
+		if err != nil {
+			return err
+		}
+		return h.s.Load(r.Context(), name, u)
+	})
+}
+
+// uploadOf returns the configuration and the files that the parameters of a call to load carry.
+func uploadOf(parameters map[string]any) (u repository.Upload, err error) {
+	u.Files = map[string][]byte{}
+	for name, value := range parameters {
 		text, ok := value.(string)
 		file, isFile := strings.CutPrefix(name, "file:")
 		switch {
 		case !ok:
-			return oip.Errorf(oip.InvalidArgument, "parameter %.200q has to be a string", name)
+			return u, oip.Errorf(oip.InvalidArgument, "parameter %.200q has to be a string", name)
 		case name == "config":
 			u.Config = []byte(text)
 		case isFile:
 			if u.Files[file], err = repository.DecodeFile(file, text); err != nil {
-				return err
+				return u, err
 			}
 		default:
-			return oip.Errorf(oip.InvalidArgument, "parameter %.200q is none of config and file:…", name)
+			return u, oip.Errorf(oip.InvalidArgument, "parameter %.200q is none of config and file:…", name)
 		}
 	}
-	name := r.PathValue("model")
-	if err := h.s.Load(r.Context(), name, u); err != nil {
-		return err
-	}
-	write(w, http.StatusOK, map[string]any{"name": name, "load": true}) // Triton's is empty; KServe's client reads these
-	return nil
+	return u, nil
 }
 
 // unload unloads a model.
 func (h *handler) unload(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Parameters map[string]any `json:"parameters"`
-	}
-	release, err := h.body(w, r, &in)
-	if err != nil {
-		return err
-	}
-	defer release()
-	name := r.PathValue("model")
-	if err := h.s.Unload(name); err != nil {
-		return err
-	}
-	write(w, http.StatusOK, map[string]any{"name": name, "unload": true})
-	return nil
+	return h.change(w, r, "unload", func(name string, _ map[string]any) error { return h.s.Unload(name) })
 }
