@@ -115,6 +115,10 @@ func parseNPYHeader(text []byte) (*npyHeader, error) {
 	return h, nil
 }
 
+// npyTypes are NumPy's type strings, without the order of bytes.
+var npyTypes = map[string]DType{"b1": Bool, "?": Bool, "i1": Int8, "i2": Int16, "i4": Int32, "i8": Int64,
+	"u1": Uint8, "u2": Uint16, "u4": Uint32, "u8": Uint64, "f2": Float16, "f4": Float32, "f8": Float64, "c8": Complex64, "c16": Complex128}
+
 // setDescr reads a NumPy type string such as "<f4".
 func (h *npyHeader) setDescr(s string) error {
 	if len(s) < 2 {
@@ -127,36 +131,7 @@ func (h *npyHeader) setDescr(s string) error {
 	case '<', '|', '=':
 		kind = s[1:]
 	}
-	switch kind {
-	case "b1", "?":
-		h.dtype = Bool
-	case "i1":
-		h.dtype = Int8
-	case "i2":
-		h.dtype = Int16
-	case "i4":
-		h.dtype = Int32
-	case "i8":
-		h.dtype = Int64
-	case "u1":
-		h.dtype = Uint8
-	case "u2":
-		h.dtype = Uint16
-	case "u4":
-		h.dtype = Uint32
-	case "u8":
-		h.dtype = Uint64
-	case "f2":
-		h.dtype = Float16
-	case "f4":
-		h.dtype = Float32
-	case "f8":
-		h.dtype = Float64
-	case "c8":
-		h.dtype = Complex64
-	case "c16":
-		h.dtype = Complex128
-	}
+	h.dtype = npyTypes[kind]
 	if h.dtype != Invalid {
 		h.size = h.dtype.Size()
 		return nil
