@@ -29,6 +29,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
@@ -39,7 +40,7 @@ var ortWorker []byte
 type sample struct {
 	OpenMS  float64 `json:"open_ms"`
 	FirstMS float64 `json:"first_ms"` // opening and the first run
-	PeakKiB float64 `json:"peak_kib"`
+	PeakMiB float64 `json:"peak_mib"`
 }
 
 // least keeps the smaller of each figure.
@@ -47,7 +48,7 @@ func (s *sample) least(o sample) {
 	if s.OpenMS == 0 {
 		*s = o
 	}
-	s.OpenMS, s.FirstMS, s.PeakKiB = min(s.OpenMS, o.OpenMS), min(s.FirstMS, o.FirstMS), min(s.PeakKiB, o.PeakKiB)
+	s.OpenMS, s.FirstMS, s.PeakMiB = min(s.OpenMS, o.OpenMS), min(s.FirstMS, o.FirstMS), min(s.PeakMiB, o.PeakMiB)
 }
 
 type bench struct {
@@ -104,9 +105,9 @@ func (b *bench) measure(models string) (err error) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		open, compiled, rival := &s[0], &s[1], &s[2]
-		r := [3]float64{open.OpenMS / rival.OpenMS, open.FirstMS / rival.FirstMS, open.PeakKiB / compiled.PeakKiB}
+		r := [3]float64{open.OpenMS / rival.OpenMS, open.FirstMS / rival.FirstMS, open.PeakMiB / compiled.PeakMiB}
 		fmt.Printf("| %s | %.2f | %.2f | %.3f | %.1f | %.1f | %.3f | %.1f | %.0f | %.0f | %.2f |\n", name, open.OpenMS, rival.OpenMS, r[0], open.FirstMS,
-			rival.FirstMS, r[1], compiled.OpenMS, open.PeakKiB/1024, compiled.PeakKiB/1024, r[2])
+			rival.FirstMS, r[1], compiled.OpenMS, open.PeakMiB, compiled.PeakMiB, r[2])
 		for i := range sums {
 			sums[i] += math.Log(r[i])
 		}
@@ -270,24 +271,8 @@ func (b *bench) work(path, folder string) error {
 		return err
 	}
 	s.FirstMS = ms(time.Since(start))
-	if s.PeakKiB, err = peak(); err != nil {
-		return err
-	}
+	s.PeakMiB = clock.PeakMiB()
 	return json.NewEncoder(os.Stdout).Encode(s)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
-
-// peak returns the largest resident memory of the process so far, in KiB.
-func peak() (float64, error) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	for _, line := range strings.Split(string(b), "\n") {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
-			return strconv.ParseFloat(f[1], 64)
-		}
-	}
-	return 0, errors.New("no VmHWM in /proc/self/status")
-}

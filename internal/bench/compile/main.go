@@ -203,7 +203,7 @@ func (b *bench) work(model string) error {
 	runtime.ReadMemStats(&after)
 	s.Allocs = float64(after.Mallocs-before.Mallocs) / float64(done)
 	s.AllocMB = float64(after.TotalAlloc-before.TotalAlloc) / float64(done) / (1 << 20)
-	s.PeakMB = peak()
+	s.PeakMB = clock.PeakMiB()
 	if b.allocations != "" {
 		f, err := os.Create(b.allocations)
 		if err != nil {
@@ -238,18 +238,6 @@ func (b *bench) compile(path string) (end func() error, err error) {
 		}
 		return m.Close()
 	}, nil
-}
-
-// peak returns the largest resident memory of the process in MiB, 0 where the system does not tell.
-func peak() float64 {
-	b, _ := os.ReadFile("/proc/self/status")
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
-			kb, _ := strconv.ParseFloat(f[1], 64)
-			return kb / 1024
-		}
-	}
-	return 0
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

@@ -1,14 +1,16 @@
-// Command zoo measures carve beside ONNX Runtime on the model zoo, in one run: for every model and number of threads,
+// Command zoo measures carve beside ONNX Runtime and OpenVINO on the model zoo, in one run: for every model and number of threads,
 // rounds in which a fresh process of each side, one after the other, loads the model and runs it for some time. It prints
-// medians over the rounds, their ratios, and geometric means, as a Markdown table, and writes all figures as JSON.
+// medians over the rounds, the medians of the rounds' ratios to the rival whose median is least with their 95 % intervals, and geometric
+// means of them, as Markdown tables, and writes all figures as JSON.
 //
-//	go run ./internal/bench/zoo -python PYTHON [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-seconds 1] [-json FILE]
+//	go run ./internal/bench/zoo -python PYTHON [-rivals onnxruntime,openvino] [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-seconds 1] [-json FILE]
 //
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
 //	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
 //
-// PYTHON is an interpreter that has onnxruntime, onnx and numpy. Without it carve is measured alone. Forms are ways in which
+// PYTHON is an interpreter that has the rivals, onnx and numpy. Without it carve is measured alone. Rivals are told to compute in
+// float32, and OpenVINO gets the inputs' shapes before it compiles. A rival that does not run a model is left out of its row. Forms are ways in which
 // ONNX Runtime's tools quantise a model before it is measured: dynamic, qdq, qdq-unsigned, qdq-channel and qoperator; or float16, bfloat16
 // or float64, those of copies whose inputs and outputs stay float32. quantise.py says more. The zoo and the weights
 // are found as the tests find them (see internal/zootest).
@@ -17,13 +19,12 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,30 +42,20 @@ import (
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
-//go:embed ort_worker.py
-var ortWorker []byte
+//go:embed *_worker.py measured.py
+var workers embed.FS
 
 // sample is what one process measured.
 type sample struct {
 	Version  string    `json:"version"`
 	CreateMS float64   `json:"create_ms"`
+	FirstMS  float64   `json:"first_ms"` // of the first run alone
 	RunMS    []float64 `json:"run_ms"`
 	CPUMS    []float64 `json:"cpu_ms"` // of the processor, all threads together
+	PeakMiB  float64   `json:"peak_mib"`
 }
 
-// figure is what one side needs for a model: medians over rounds, and their ratios to ONNX Runtime's.
-type figure struct {
-	Side        string  `json:"side"`
-	RunMS       float64 `json:"run_ms"`
-	CPUMS       float64 `json:"cpu_ms"`
-	CreateMS    float64 `json:"create_ms"`
-	Ratio       float64 `json:"ratio,omitempty"`
-	CPURatio    float64 `json:"cpu_ratio,omitempty"`
-	CreateRatio float64 `json:"create_ratio,omitempty"`
-}
-
-// row is a model at a number of threads. Its figures are those of carve, one for every list of backends, and ONNX
-// Runtime's, which come last.
+// row is a model at a number of threads. Its figures are those of carve, one for every list of backends, and the rivals', which come last.
 type row struct {
 	Model   string   `json:"model"`
 	Threads int      `json:"threads"`
@@ -75,13 +66,19 @@ type row struct {
 // side is one of those that are compared.
 type side struct {
 	name    string
+	rival   bool
 	measure func(path, feeds, threads string) (sample, error)
 }
 
-const rival = "ONNX Runtime"
+// rivals are those that may be named, by the name of their Python package, with the script that measures them.
+var rivals = map[string]struct{ name, script string }{
+	"onnxruntime": {"ONNX Runtime", "ort_worker.py"},
+	"openvino":    {"OpenVINO", "openvino_worker.py"},
+}
 
 func main() {
-	python := flag.String("python", "", "Python interpreter that has onnxruntime")
+	python := flag.String("python", "", "Python interpreter that has the rivals")
+	beside := flag.String("rivals", "onnxruntime", "who is measured beside carve, of onnxruntime and openvino, comma-separated")
 	models := flag.String("models", "", "names, comma-separated; all by default")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	forms := flag.String("forms", "", "forms in which models are measured, comma-separated; as they are in the zoo by default")
@@ -104,7 +101,7 @@ func main() {
 	} else if *placing {
 		err = compare(*models, *threads, newComparison(*seconds, *tune).run, true)
 	} else {
-		err = measure(*python, *models, *forms, *threads, *backends, *rounds, *seconds, *out)
+		err = measure(*python, *beside, *models, *forms, *threads, *backends, *rounds, *seconds, *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "zoo:", err)
@@ -142,7 +139,7 @@ func compare(models, threads string, run func(names []string, counts []int) erro
 	return run(names, counts)
 }
 
-func measure(python, models, forms, threads, backends string, rounds int, seconds float64, out string) error {
+func measure(python, beside, models, forms, threads, backends string, rounds int, seconds float64, out string) error {
 	names, err := selected(models)
 	if err != nil {
 		return err
@@ -152,7 +149,7 @@ func measure(python, models, forms, threads, backends string, rounds int, second
 		return err
 	}
 	defer os.RemoveAll(dir)
-	sides, err := contenders(python, backends, dir, fmt.Sprint(seconds))
+	sides, err := contenders(python, beside, backends, dir, fmt.Sprint(seconds))
 	if err != nil {
 		return err
 	}
@@ -167,26 +164,11 @@ func measure(python, models, forms, threads, backends string, rounds int, second
 			return err
 		}
 		for _, m := range list {
-			samples := make([][]sample, len(sides))
-			for range rounds {
-				for i, s := range sides {
-					one, err := s.measure(m.path, m.feeds, t)
-					if err != nil {
-						return fmt.Errorf("%s: %w", m.name, err)
-					}
-					samples[i] = append(samples[i], one)
-				}
+			r, err := compete(sides, m, t, rounds)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
 			}
-			r := row{Model: m.name, Threads: n, Rounds: rounds}
-			for i, s := range sides {
-				r.Figures = append(r.Figures, figure{Side: s.name, RunMS: overall(samples[i], runs), CPUMS: overall(samples[i], processor), CreateMS: creation(samples[i])})
-			}
-			if last := r.Figures[len(r.Figures)-1]; last.Side == rival {
-				for i := range r.Figures[:len(r.Figures)-1] {
-					f := &r.Figures[i]
-					f.Ratio, f.CPURatio, f.CreateRatio = f.RunMS/last.RunMS, f.CPUMS/last.CPUMS, f.CreateMS/last.CreateMS
-				}
-			}
+			r.Threads = n
 			rows = append(rows, r)
 			fmt.Fprintf(os.Stderr, "%s @%d: %+v\n", m.name, n, r.Figures)
 		}
@@ -202,28 +184,56 @@ func measure(python, models, forms, threads, backends string, rounds int, second
 	return os.WriteFile(out, append(b, '\n'), 0o644)
 }
 
-// contenders returns carve with each list of backends, and ONNX Runtime where there is a Python for it.
-func contenders(python, backends, dir, seconds string) ([]side, error) {
+// compete measures a model on all sides by turns.
+func compete(sides []side, m entrant, threads string, rounds int) (row, error) {
+	samples, failed := make([][]sample, len(sides)), make([]error, len(sides))
+	for range rounds {
+		for i, s := range sides {
+			if failed[i] != nil {
+				continue
+			}
+			one, err := s.measure(m.path, m.feeds, threads)
+			if err != nil && !s.rival {
+				return row{}, err
+			} else if err != nil {
+				fmt.Fprintf(os.Stderr, "%s: %s: %v\n", m.name, s.name, err)
+				samples[i], failed[i] = nil, err
+				continue
+			}
+			samples[i] = append(samples[i], one)
+		}
+	}
+	return row{Model: m.name, Rounds: rounds, Figures: figures(sides, samples)}, nil
+}
+
+// contenders returns carve with each list of backends, and the rivals where there is a Python for them.
+func contenders(python, beside, backends, dir, seconds string) ([]side, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	var sides []side
 	for _, list := range strings.Split(backends, ";") {
-		sides = append(sides, side{list, func(path, feeds, threads string) (sample, error) {
+		sides = append(sides, side{name: list, measure: func(path, feeds, threads string) (sample, error) {
 			return run(self, "-worker", path, "-feeds", feeds, "-threads", threads, "-seconds", seconds, "-backend", list)
 		}})
 	}
 	if python == "" {
 		return sides, nil
 	}
-	script := filepath.Join(dir, "ort_worker.py")
-	if err := os.WriteFile(script, ortWorker, 0o600); err != nil {
+	if err := os.CopyFS(filepath.Join(dir, "workers"), workers); err != nil {
 		return nil, err
 	}
-	return append(sides, side{rival, func(path, feeds, threads string) (sample, error) {
-		return run(python, script, path, feeds, threads, seconds)
-	}}), nil
+	for _, name := range strings.Split(beside, ",") {
+		r, ok := rivals[name]
+		if !ok {
+			return nil, fmt.Errorf("rival %q is none of %s", name, strings.Join(slices.Sorted(maps.Keys(rivals)), ", "))
+		}
+		sides = append(sides, side{name: r.name, rival: true, measure: func(path, feeds, threads string) (sample, error) {
+			return run(python, filepath.Join(dir, "workers", r.script), path, feeds, threads, seconds)
+		}})
+	}
+	return sides, nil
 }
 
 // prepare writes a model's weights and inputs.
@@ -313,9 +323,13 @@ func work(path, folder, backends string, threads int, seconds float64) error {
 		return err
 	}
 	s := sample{CreateMS: ms(time.Since(start))}
-	for range 3 {
+	for i := range 3 {
+		start := time.Now()
 		if _, err := p.Run(ctx, feeds); err != nil {
 			return err
+		}
+		if i == 0 {
+			s.FirstMS = ms(time.Since(start))
 		}
 	}
 	begin := time.Now()
@@ -329,107 +343,8 @@ func work(path, folder, backends string, threads int, seconds float64) error {
 			break
 		}
 	}
+	s.PeakMiB = clock.PeakMiB()
 	return json.NewEncoder(os.Stdout).Encode(s)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-func runs(s sample) []float64      { return s.RunMS }
-func processor(s sample) []float64 { return s.CPUMS }
-
-// overall returns the median over rounds of the rounds' medians.
-func overall(ss []sample, of func(sample) []float64) float64 {
-	var m []float64
-	for _, s := range ss {
-		m = append(m, median(of(s)))
-	}
-	return median(m)
-}
-
-func creation(ss []sample) float64 {
-	var m []float64
-	for _, s := range ss {
-		m = append(m, s.CreateMS)
-	}
-	return median(m)
-}
-
-// apart is the model whose time is nearly all one operator; means leave it out.
-const apart = "ssdlite320_mobilenet_v3_large"
-
-func table(rows []row) {
-	if len(rows) == 0 {
-		return
-	}
-	head := []string{"model", "threads"}
-	for _, what := range []string{"", " processor", " create"} {
-		for _, f := range rows[0].Figures {
-			head = append(head, f.Side+what+" ms")
-			if f.Side != rival {
-				head = append(head, "ratio")
-			}
-		}
-	}
-	line(head)
-	fmt.Println("|---|" + strings.Repeat("--:|", len(head)-1))
-	for _, r := range rows {
-		cells := []string{r.Model, strconv.Itoa(r.Threads)}
-		for _, f := range r.Figures {
-			cells = append(cells, fmt.Sprintf("%.3f", f.RunMS))
-			if f.Side != rival {
-				cells = append(cells, fmt.Sprintf("%.2f", f.Ratio))
-			}
-		}
-		for _, f := range r.Figures {
-			cells = append(cells, fmt.Sprintf("%.3f", f.CPUMS))
-			if f.Side != rival {
-				cells = append(cells, fmt.Sprintf("%.2f", f.CPURatio))
-			}
-		}
-		for _, f := range r.Figures {
-			cells = append(cells, fmt.Sprintf("%.1f", f.CreateMS))
-			if f.Side != rival {
-				cells = append(cells, fmt.Sprintf("%.2f", f.CreateRatio))
-			}
-		}
-		line(cells)
-	}
-	means(rows)
-}
-
-func line(cells []string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
-
-// means prints the geometric means of the ratios, and the largest of them.
-func means(rows []row) {
-	for i, f := range rows[0].Figures {
-		if f.Side == rival || f.Ratio == 0 {
-			continue
-		}
-		byThreads := map[int][]figure{}
-		for _, r := range rows {
-			if r.Model != apart {
-				byThreads[r.Threads] = append(byThreads[r.Threads], r.Figures[i])
-			}
-		}
-		for _, t := range slices.Sorted(maps.Keys(byThreads)) {
-			var runs, cpu, creates, worst, worstCreate float64
-			for _, f := range byThreads[t] {
-				runs += math.Log(f.Ratio)
-				cpu += math.Log(f.CPURatio)
-				creates += math.Log(f.CreateRatio)
-				worst, worstCreate = max(worst, f.Ratio), max(worstCreate, f.CreateRatio)
-			}
-			n := float64(len(byThreads[t]))
-			fmt.Printf("\n%s at %d threads, %.0f models without %s: geometric mean of run %.2f (largest %.2f), of the processor's time %.2f, of create %.2f (largest %.2f)\n",
-				f.Side, t, n, apart, math.Exp(runs/n), worst, math.Exp(cpu/n), math.Exp(creates/n), worstCreate)
-		}
-	}
-}

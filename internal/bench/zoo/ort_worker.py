@@ -2,8 +2,8 @@
 
 usage: ort_worker.py MODEL.onnx FEEDS_DIR THREADS SECONDS
 
-FEEDS_DIR holds NAME.npy per input. Prints one JSON object: create_ms, and run_ms and cpu_ms, the times of the timed runs and
-the processor's within them.
+FEEDS_DIR holds NAME.npy per input. Prints one JSON object: create_ms, first_ms of the first run, run_ms and cpu_ms, the times
+of the timed runs and the processor's within them, and peak_mib, the most memory.
 """
 
 import json
@@ -13,6 +13,8 @@ import time
 
 import numpy as np
 import onnxruntime as ort
+
+import measured
 
 path, folder, threads, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 options = ort.SessionOptions()
@@ -25,14 +27,5 @@ start = time.perf_counter()
 session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 create = time.perf_counter() - start
 feeds = {f.name[: -len(".npy")]: np.load(f) for f in sorted(folder.glob("*.npy"))}
-for _ in range(3):
-    session.run(None, feeds)
-times, used, begin = [], [], time.perf_counter()
-while len(times) < 20 or time.perf_counter() - begin < seconds:
-    start, cpu = time.perf_counter(), time.process_time()
-    session.run(None, feeds)
-    times.append((time.perf_counter() - start) * 1e3)
-    used.append((time.process_time() - cpu) * 1e3)
-    if len(times) >= 5 and time.perf_counter() - begin > 4 * seconds:
-        break
-print(json.dumps({"version": ort.__version__, "create_ms": create * 1e3, "run_ms": times, "cpu_ms": used}))
+sample = measured.measure(lambda: session.run(None, feeds), seconds)
+print(json.dumps({"version": ort.__version__, "create_ms": create * 1e3, **sample}))
