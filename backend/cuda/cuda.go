@@ -8,6 +8,8 @@
 //	nvrtc      path of the compiler, libnvrtc; the system's loader searches for one of CUDA 13, 12 or 11 by default
 //	device     number of the device, or a part of its name; all by default
 //	cache      folder of compiled kernels, or "off"; the folder carve/cuda of the user's caches by default
+//	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
+//	           device changes the layout; "host": the host changes it before or after. "device" by default
 //
 // Of several devices the first is the backend's; the others are cuda:1 and so on.
 //
@@ -53,6 +55,7 @@ type cuda struct {
 	devices  []*gpu
 	first    int
 	cache    *kernelstore.Folder
+	direct   bool // conversions between the host and a device reorder there
 	close    *sync.Once
 }
 
@@ -62,9 +65,13 @@ var _ backend.Placeable = (*cuda)(nil)
 // backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "nvrtc", "device", "cache"}, k) {
+		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
+	}
+	reorder := c.Options["reorder"]
+	if !slices.Contains([]string{"", "device", "host"}, reorder) {
+		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -77,7 +84,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &cuda{l: l, devices: devices, close: &sync.Once{}}
+	b := &cuda{l: l, devices: devices, direct: reorder != "host", close: &sync.Once{}}
 	if b.compiler, err = openCompiler(c.Options["nvrtc"]); err != nil {
 		return nil, unavailable(err)
 	}
@@ -153,11 +160,19 @@ func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
 // Supports implements backend.Backend.
 func (b *cuda) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
 
-// Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout.
+// Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout, and of
+// activations copies that change the layout.
 func (b *cuda) Converters() []convert.Converter {
 	var list []convert.Converter
 	for _, l := range gpugroup.Layouts() {
 		list = append(list, convert.Copies(l, convert.Cost{Fixed: 15000, PerByte: 0.1}, b.Devices()...)...)
+	}
+	if b.direct {
+		for i, d := range b.devices {
+			v := *b
+			v.first = i
+			list = append(list, v.planner().Converters(reorderer{d, &v}, reorderCost)...)
+		}
 	}
 	return list
 }

@@ -159,8 +159,8 @@ func (d *gpu) ReleaseAll() {
 	c.leave()
 }
 
-// within reports an error where a block does not have n bytes from off on.
-func (d *gpu) within(m device.Memory, off, n int64) error {
+// Within implements gpugroup.Reorderer: it reports an error where a block does not have n bytes from off on.
+func (d *gpu) Within(m device.Memory, off, n int64) error {
 	d.room.RLock()
 	size, known := d.blocks[m.Handle]
 	d.room.RUnlock()
@@ -175,7 +175,7 @@ func (d *gpu) within(m device.Memory, off, n int64) error {
 
 // CopyTo implements device.Device.
 func (d *gpu) CopyTo(ctx context.Context, s device.Stream, dst device.Memory, off int64, src []byte) error {
-	if err := errors.Join(d.within(dst, off, int64(len(src))), ctx.Err()); err != nil {
+	if err := errors.Join(d.Within(dst, off, int64(len(src))), ctx.Err()); err != nil {
 		return err
 	}
 	if s == nil {
@@ -195,7 +195,7 @@ func (d *gpu) CopyTo(ctx context.Context, s device.Stream, dst device.Memory, of
 
 // CopyFrom implements device.Device.
 func (d *gpu) CopyFrom(ctx context.Context, s device.Stream, dst []byte, src device.Memory, off int64) error {
-	if err := errors.Join(d.within(src, off, int64(len(dst))), ctx.Err()); err != nil {
+	if err := errors.Join(d.Within(src, off, int64(len(dst))), ctx.Err()); err != nil {
 		return err
 	}
 	if s == nil {
@@ -222,7 +222,7 @@ func (d *gpu) CopyBetween(ctx context.Context, s device.Stream, dst device.Memor
 	if other == nil {
 		return fmt.Errorf("%w: %v is no device of the driver's", device.ErrBounds, dst.Device)
 	}
-	if err := errors.Join(other.within(dst, dstOff, n), d.within(src, srcOff, n), ctx.Err()); err != nil {
+	if err := errors.Join(other.Within(dst, dstOff, n), d.Within(src, srcOff, n), ctx.Err()); err != nil {
 		return err
 	}
 	to, from := dst.Handle+uintptr(dstOff), src.Handle+uintptr(srcOff)

@@ -137,12 +137,19 @@ var _ = Describe("compiled kernels", func() {
 	It("that do not compile leave nodes to others, and say why", func(ctx SpecContext) {
 		fake := driver()
 		fake.SetCompiler("fail_at", 1)
-		p, err := compile(ctx, fake, net(), carve.Options{})
+		p, err := compile(ctx, fake, net(), carve.Options{}, "reorder", "host")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(p.Close)
 		r, err := p.Report(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(fmt.Sprintf("%+v", r.Rejected)).To(ContainSubstring("nvrtc"))
+		agrees(ctx, p, 1)
+	})
+
+	It("of conversions that do not compile leave the reorder to the host", func(ctx SpecContext) {
+		fake := driver()
+		fake.SetCompiler("fail_at", 1) // the input's comes first
+		p := program(ctx, fake, net(), carve.Options{Strict: true})
 		agrees(ctx, p, 1)
 	})
 })

@@ -10,7 +10,6 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
-	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
@@ -29,30 +28,16 @@ func (*executable) Close() error { return nil }
 
 // Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
 func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	g, err := e.b.planner().Plan(ctx, e.sub, b)
+	g, kernels, programs, err := gpugroup.Specialize(ctx, e.b.planner(), e.sub, b, e.b.acquire, (*program).kernel)
 	if err != nil {
 		return nil, err
 	}
-	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[*program], error) {
-		return e.b.acquire(ctx, p)
-	}, (*kernelstore.Entry[*program]).Release)
-	if err != nil {
-		return nil, err
-	}
-	in := &instance{d: e.b.on(), group: g}
+	in := &instance{d: e.b.on(), group: g, kernels: kernels}
 	for i := range g.Steps {
-		s := &g.Steps[i]
-		in.kernels = append(in.kernels, programs[s.Plan].Program.kernels[s.Launch.Kernel.Name])
-		in.args += len(s.Args)
+		in.args += len(g.Steps[i].Args)
 	}
-	runtime.AddCleanup(in, releaseAll, programs)
+	runtime.AddCleanup(in, gpugroup.Release, programs)
 	return in, nil
-}
-
-func releaseAll(list []*kernelstore.Entry[*program]) {
-	for _, p := range list {
-		p.Release()
-	}
 }
 
 // instance is a subgraph for concrete shapes.
@@ -150,9 +135,7 @@ func (st *state) launches(c *call, s *stream, trace func(int)) error {
 	k := 0
 	for i := range st.in.group.Steps {
 		x := &st.in.group.Steps[i]
-		g := &x.Launch.Grid
-		err := c.do(fnLaunchKernel, st.in.kernels[i], uintptr(g[0]), uintptr(g[1]), uintptr(g[2]), uintptr(x.Launch.Kernel.Threads), 1, 1,
-			uintptr(x.Launch.Kernel.Arena), s.handle, at(&st.params[k]), 0)
+		err := c.launch(st.in.kernels[i], x.Launch, s.handle, at(&st.params[k]))
 		if err == nil && trace != nil {
 			if err = s.Sync(context.Background()); err == nil {
 				trace(i)
@@ -165,4 +148,11 @@ func (st *state) launches(c *call, s *stream, trace func(int)) error {
 	}
 	runtime.KeepAlive(st)
 	return nil
+}
+
+// launch queues a kernel whose parameters' addresses lie at params.
+func (c *call) launch(kernel uintptr, x *gpukernel.Launch, stream, params uintptr) error {
+	g := &x.Grid
+	return c.do(fnLaunchKernel, kernel, uintptr(g[0]), uintptr(g[1]), uintptr(g[2]), uintptr(x.Kernel.Threads), 1, 1,
+		uintptr(x.Kernel.Arena), stream, params, 0)
 }

@@ -17,6 +17,12 @@ type program struct {
 	kernels map[string]uintptr
 }
 
+// compiled is a program in use.
+type compiled = kernelstore.Entry[*program]
+
+// kernel returns an entry point.
+func (p *program) kernel(name string) uintptr { return p.kernels[name] }
+
 // Limits of every device.
 const (
 	mostThreads = 1024
@@ -25,7 +31,7 @@ const (
 )
 
 // acquire returns the loaded kernels of a plan, for an instance; release them.
-func (b *cuda) acquire(ctx context.Context, plan *gpukernel.Plan) (*kernelstore.Entry[*program], error) {
+func (b *cuda) acquire(ctx context.Context, plan *gpukernel.Plan) (*compiled, error) {
 	d := b.on()
 	arch, err := architecture(d.facts.capability, b.compiler.Architectures())
 	if err != nil {
@@ -106,7 +112,7 @@ func (d *gpu) load(image []byte, kernels []*gpukernel.Kernel) (*program, error) 
 		if p.kernels[k.Name] != 0 {
 			continue
 		}
-		if p.kernels[k.Name], err = c.kernel(module, k); err != nil {
+		if p.kernels[k.Name], err = c.function(module, k); err != nil {
 			_ = c.do(fnModuleUnload, module) // the first failure is told
 			return nil, fmt.Errorf("%s: %w", k.Name, err)
 		}
@@ -114,8 +120,8 @@ func (d *gpu) load(image []byte, kernels []*gpukernel.Kernel) (*program, error) 
 	return p, nil
 }
 
-// kernel returns a kernel of a module, which may have the threads and the memory that it asks for.
-func (c *call) kernel(module uintptr, k *gpukernel.Kernel) (uintptr, error) {
+// function returns a kernel of a module, which may have the threads and the memory that it asks for.
+func (c *call) function(module uintptr, k *gpukernel.Kernel) (uintptr, error) {
 	name := text(k.Name)
 	f, err := c.create(fnModuleGetFunction, module, at(&name[0]))
 	runtime.KeepAlive(name)

@@ -21,6 +21,8 @@ type stream struct {
 	held     int // bytes of slots
 	// landing are events that come before what is queued now, of this stream and of others, whose landings may not be done.
 	landing []*event
+
+	staging device.Memory // what conversions pass through, one behind the other
 }
 
 // landing is what a copy from the device has brought to pinned memory, and where the host puts it then.
@@ -239,6 +241,7 @@ func (s *stream) Close() error {
 	s.slots, s.landings, s.landing = nil, nil, nil
 	err = errors.Join(err, c.do(fnStreamDestroy, s.handle))
 	c.leave()
+	s.d.DirectFree(s.staging)
 	s.d.release()
 	return err
 }

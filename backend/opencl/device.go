@@ -100,8 +100,8 @@ func (d *clDevice) DirectFree(m device.Memory) {
 // ReleaseAll implements device.Device: nothing is kept.
 func (*clDevice) ReleaseAll() {}
 
-// within reports an error where a block does not have n bytes from off on.
-func (d *clDevice) within(m device.Memory, off, n int64) error {
+// Within implements gpugroup.Reorderer: it reports an error where a block does not have n bytes from off on.
+func (d *clDevice) Within(m device.Memory, off, n int64) error {
 	d.mu.RLock()
 	size, known := d.blocks[m.Handle]
 	d.mu.RUnlock()
@@ -127,7 +127,7 @@ func (d *clDevice) CopyFrom(ctx context.Context, s device.Stream, dst []byte, sr
 // transfer copies between the host's memory and a block: on a stream, which keeps the host's memory alive until the copy is
 // over, or at once.
 func (d *clDevice) transfer(ctx context.Context, s device.Stream, function string, m device.Memory, off int64, host []byte) error {
-	if err := d.within(m, off, int64(len(host))); err != nil {
+	if err := d.Within(m, off, int64(len(host))); err != nil {
 		return err
 	}
 	queue, own, err := d.target(ctx, s)
@@ -146,10 +146,10 @@ func (d *clDevice) transfer(ctx context.Context, s device.Stream, function strin
 
 // CopyBetween implements device.Device.
 func (d *clDevice) CopyBetween(ctx context.Context, s device.Stream, dst device.Memory, dstOff int64, src device.Memory, srcOff, n int64) error {
-	if err := d.within(dst, dstOff, n); err != nil {
+	if err := d.Within(dst, dstOff, n); err != nil {
 		return err
 	}
-	if err := d.within(src, srcOff, n); err != nil {
+	if err := d.Within(src, srcOff, n); err != nil {
 		return err
 	}
 	queue, own, err := d.target(ctx, s)

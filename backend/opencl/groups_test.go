@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 )
 
 var _ = DescribeTable("operators run on the device, and agree with the reference", func(ctx SpecContext, text string, shape ...int) {
@@ -21,7 +22,7 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
 	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "opencl"}}, Placement: carve.Priority, Verify: true, Poison: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(p.Close)
-	in := map[string]tensor.Value{"x": whole(rand.New(rand.NewPCG(5, 6)), 3, shape...)}
+	in := map[string]tensor.Value{"x": grouptest.Whole(rand.New(rand.NewPCG(5, 6)), 3, shape...)}
 	d, err := p.Check(ctx, in)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(d).To(BeNil())

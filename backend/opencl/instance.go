@@ -10,7 +10,6 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
-	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
@@ -29,30 +28,13 @@ func (*executable) Close() error { return nil }
 
 // Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
 func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	g, err := e.b.planner().Plan(ctx, e.sub, b)
+	g, kernels, programs, err := gpugroup.Specialize(ctx, e.b.planner(), e.sub, b, e.b.acquire, (*program).kernel)
 	if err != nil {
 		return nil, err
 	}
-	d := e.b.on()
-	programs, err := gpugroup.Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[*program], error) {
-		return d.acquire(ctx, p, e.b.cache)
-	}, (*kernelstore.Entry[*program]).Release)
-	if err != nil {
-		return nil, err
-	}
-	in := &instance{d: d, group: g}
-	for i := range g.Steps {
-		s := &g.Steps[i]
-		in.kernels = append(in.kernels, programs[s.Plan].Program.kernels[s.Launch.Kernel.Name])
-	}
-	runtime.AddCleanup(in, releaseAll, programs)
+	in := &instance{d: e.b.on(), group: g, kernels: kernels}
+	runtime.AddCleanup(in, gpugroup.Release, programs)
 	return in, nil
-}
-
-func releaseAll(list []*kernelstore.Entry[*program]) {
-	for _, p := range list {
-		p.Release()
-	}
 }
 
 // instance is a subgraph for concrete shapes.

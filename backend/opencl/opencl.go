@@ -96,10 +96,8 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", backend.ErrUnava
 func (b *opencl) on() *clDevice { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
-func (b *opencl) planner() *gpugroup.Device { return b.on().planner() }
-
-func (d *clDevice) planner() *gpugroup.Device {
-	return &gpugroup.Device{ID: d.id, Kernels: d.facts.kernels()}
+func (b *opencl) planner() *gpugroup.Device {
+	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
 }
 
 // Info implements backend.Backend.
@@ -149,8 +147,10 @@ func (b *opencl) Converters() []convert.Converter {
 		list = append(list, convert.Copies(l, convert.Cost{Fixed: 20000, PerByte: 0.1}, b.Devices()...)...)
 	}
 	if b.direct {
-		for _, d := range b.devices {
-			list = append(list, d.reorders(d.planner(), b.cache)...)
+		for i, d := range b.devices {
+			v := *b
+			v.first = i
+			list = append(list, v.planner().Converters(reorderer{d, &v}, reorderCost)...)
 		}
 	}
 	return list

@@ -37,8 +37,15 @@ type kernel struct {
 	handle uintptr
 }
 
+// compiled is a program in use.
+type compiled = kernelstore.Entry[*program]
+
+// kernel returns an entry point.
+func (p *program) kernel(name string) *kernel { return p.kernels[name] }
+
 // acquire returns the compiled kernels of a plan, for an instance; release them.
-func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *kernelstore.Folder) (*kernelstore.Entry[*program], error) {
+func (b *opencl) acquire(ctx context.Context, plan *gpukernel.Plan) (*compiled, error) {
+	d := b.on()
 	var kernels []*gpukernel.Kernel
 	for _, l := range plan.Launches {
 		if l.Kernel.Threads > d.facts.group || l.Kernel.Arena > d.facts.local {
@@ -49,7 +56,7 @@ func (d *clDevice) acquire(ctx context.Context, plan *gpukernel.Plan, cache *ker
 	source := gpukernel.Source(gpukernel.OpenCL, kernels...)
 	return d.programs.Acquire(ctx, source, func() (*program, error) {
 		p := &program{d: d}
-		return p, p.build(ctx, source, kernels, cache)
+		return p, p.build(ctx, source, kernels, b.cache)
 	})
 }
 

@@ -47,8 +47,8 @@ type Base struct {
 	Offset int
 }
 
-// operandAlign is what kernels ask of the places of operands.
-const operandAlign = 16
+// OperandAlign is what kernels ask of the places of operands, in bytes.
+const OperandAlign = 16
 
 // NewBases returns memory for Bind.
 func (g *Group) NewBases() []Base { return make([]Base, len(g.slots)) }
@@ -75,9 +75,9 @@ func (g *Group) Bind(on tensor.DeviceID, a *backend.RunArgs, bases []Base) error
 			continue // of the host: no launch reads it
 		}
 		bases[i] = Base{t.Handle, t.Offset}
-		if t.Offset%operandAlign != 0 && slot.Kind != place.Const && slot.Kind != place.Buffer {
+		if t.Offset%OperandAlign != 0 && slot.Kind != place.Const && slot.Kind != place.Buffer {
 			return &backend.ContiguousError{Output: slot.Kind == place.Output, Operand: slot.Index,
-				Problem: fmt.Sprintf("it lies %d bytes into its block, which has to be a multiple of %d", t.Offset, operandAlign)}
+				Problem: fmt.Sprintf("it lies %d bytes into its block, which has to be a multiple of %d", t.Offset, OperandAlign)}
 		}
 	}
 	return nil

@@ -305,7 +305,7 @@ func (p *planner) finish() *Group {
 	g := &Group{Plans: p.plans, Steps: p.steps, slots: p.Slots, Requirements: p.Finish()}
 	for _, ports := range [][]backend.PortUse{g.Requirements.Inputs, g.Requirements.Outputs} {
 		for i := range ports {
-			ports[i].Align = operandAlign
+			ports[i].Align = OperandAlign
 		}
 	}
 	return g

@@ -1,0 +1,157 @@
+package gpugroup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// Reorderer is a device as conversions need it that copy and reorder in one step: bytes of the host's are copied to staging memory
+// of the device, from where a kernel reorders them to their place, or the other way. A kernel that read the host's memory itself
+// would gather single elements over the bus.
+type Reorderer interface {
+	device.Device
+	// Within returns an error that wraps device.ErrBounds where a block does not have n bytes from off on.
+	Within(m device.Memory, off, n int64) error
+	// Stage returns staging memory of at least size bytes, and what gives it back. What is queued on a stream later may use the same;
+	// without a stream it is nobody else's until it is given back.
+	Stage(s device.Stream, size int64) (m device.Memory, release func(), err error)
+	// Kernel returns the compiled kernel of a plan that has one launch.
+	Kernel(plan *gpukernel.Plan) (Reorder, error)
+}
+
+// Reorder is a compiled kernel that reorders the buffer "from" to the buffer "to".
+type Reorder interface {
+	// Launch queues the kernel; without a stream it is over when Launch returns.
+	Launch(ctx context.Context, s device.Stream, from, to Base) error
+}
+
+// Converters returns those that copy and reorder in one step, between layouts of the host's and of the device's.
+func (d *Device) Converters(on Reorderer, cost convert.Cost) []convert.Converter {
+	var list []convert.Converter
+	for _, rank := range []int{3, 4} {
+		for _, pair := range Reorders(rank) {
+			supports := func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 }
+			host, here := graph.On(pair.Host), d.format(pair.Device)
+			list = append(list, convert.Converter{Name: "upload-reorder", From: host, To: here, Cost: cost, Supports: supports,
+				Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
+					return d.convert(on, host.Layout, here.Layout, true, dt, dims)
+				}},
+				convert.Converter{Name: "download-reorder", From: here, To: host, Cost: cost, Supports: supports,
+					Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
+						return d.convert(on, here.Layout, host.Layout, false, dt, dims)
+					}})
+		}
+	}
+	return list
+}
+
+// conversion is a conversion of tensors of one type and shape.
+type conversion struct {
+	on       Reorderer
+	kernel   Reorder
+	up       bool  // to the device
+	from, to int64 // bytes
+}
+
+// convert prepares a conversion. Where there is no kernel of one launch for it, as for tensors without elements, the host reorders.
+func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error) {
+	x := &conversion{on: on, up: up}
+	var err error
+	if x.from, err = graph.PhysicalSize(graph.On(from), dt, dims); err != nil {
+		return nil, err
+	}
+	if x.to, err = graph.PhysicalSize(graph.On(to), dt, dims); err != nil {
+		return nil, err
+	}
+	host, err := convert.PlanHost(from, to, dt, dims)
+	if err != nil {
+		return nil, err
+	}
+	around := x.byHost(host)
+	plan, err := d.Reorder(from, to, dt, dims)
+	if err != nil || len(plan.Launches) != 1 || len(plan.Scratch) > 0 {
+		return around, nil
+	}
+	if x.kernel, err = on.Kernel(plan); err != nil {
+		return around, nil
+	}
+	return func(ctx context.Context, dst, src *tensor.Tensor, e convert.Exec) error {
+		here := src
+		if x.up {
+			here = dst
+		}
+		if here.Offset%OperandAlign != 0 {
+			return around(ctx, dst, src, e)
+		}
+		return x.move(ctx, dst, src, e.Stream)
+	}, nil
+}
+
+// move queues the copy and the kernel.
+func (x *conversion) move(ctx context.Context, dst, src *tensor.Tensor, s device.Stream) error {
+	there, host, staged := dst, src, x.from
+	if !x.up {
+		there, host, staged = src, dst, x.to
+	}
+	bytes, err := hostBytes(host, staged)
+	if err != nil {
+		return err
+	}
+	if err := x.on.Within(device.MemoryOf(there), int64(there.Offset), x.from+x.to-staged); err != nil {
+		return err
+	}
+	staging, release, err := x.on.Stage(s, staged)
+	if err != nil {
+		return err
+	}
+	defer release()
+	stage, place := Base{Handle: staging.Handle}, Base{Handle: there.Handle, Offset: there.Offset}
+	if !x.up {
+		if err := x.kernel.Launch(ctx, s, place, stage); err != nil {
+			return err
+		}
+		return x.on.CopyFrom(ctx, s, bytes, staging, 0)
+	}
+	if err := x.on.CopyTo(ctx, s, staging, 0, bytes); err != nil {
+		return err
+	}
+	return x.kernel.Launch(ctx, s, stage, place)
+}
+
+// hostBytes returns n bytes of a tensor of the host's.
+func hostBytes(t *tensor.Tensor, n int64) ([]byte, error) {
+	if t.Offset < 0 || int64(len(t.Data))-int64(t.Offset) < n {
+		return nil, fmt.Errorf("%w: a copy of %v needs %d bytes, and has %d", tensor.ErrShape, t, n, max(len(t.Data)-t.Offset, 0))
+	}
+	return t.Data[t.Offset : int64(t.Offset)+n], nil
+}
+
+// byHost returns the conversion as a reorder of the host's, and a copy.
+func (x *conversion) byHost(host convert.Move) convert.Move {
+	return func(ctx context.Context, dst, src *tensor.Tensor, e convert.Exec) error {
+		between := &tensor.Tensor{DType: src.DType, Shape: src.Shape}
+		if x.up {
+			between.Data = make([]byte, x.to)
+			if err := host(ctx, between, src, convert.Exec{Workers: e.Workers}); err != nil {
+				return err
+			}
+			return x.on.CopyTo(ctx, e.Stream, device.MemoryOf(dst), int64(dst.Offset), between.Data)
+		}
+		between.Data = make([]byte, x.from)
+		if err := x.on.CopyFrom(ctx, e.Stream, between.Data, device.MemoryOf(src), int64(src.Offset)); err != nil {
+			return err
+		}
+		if e.Stream != nil {
+			if err := e.Stream.Sync(ctx); err != nil {
+				return err
+			}
+		}
+		return host(ctx, dst, between, convert.Exec{Workers: e.Workers})
+	}
+}
