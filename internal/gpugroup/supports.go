@@ -158,7 +158,10 @@ func (d *Device) elementSignatures(n, one *graph.Node, result *lower.Result) []g
 	last, ok := images(rank)
 	ok = ok && follows(n)
 	for _, v := range n.Outputs {
-		ok = ok && (v == nil || len(v.Type.Shape) == rank)
+		ok = ok && (v == nil || len(v.Type.Shape) == rank && !lower.Narrow(v.Type.DType))
+	}
+	for _, v := range n.Inputs {
+		ok = ok && (v == nil || !lower.Narrow(v.Type.DType))
 	}
 	read := map[*graph.Value]bool{}
 	for _, v := range result.Inputs {

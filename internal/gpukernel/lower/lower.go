@@ -62,7 +62,13 @@ func Nodes(nodes []*graph.Node, outputs []*graph.Value) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if order != nil {
+		small, is := narrowTypes[v.Type.DType]
+		switch {
+		case is && order != nil:
+			return nil, fmt.Errorf("%w: output %q of type %s in the layout %v", ErrUnsupported, v.Name, v.Type.DType, v.Format.Layout)
+		case is:
+			x = l.packed(x, small)
+		case order != nil:
 			x = l.p.Transpose(x, order...)
 		}
 		l.p.Output(x, fmt.Sprintf("out%d", i))
@@ -92,6 +98,9 @@ func (l *lowering) node(n *graph.Node) error {
 			}
 		}
 	}
+	if err := checkNarrow(n); err != nil {
+		return err
+	}
 	if n.IsCarve(graph.OpConvert) { // the formats of its values say it all
 		return l.reshape(n)
 	}
@@ -118,6 +127,9 @@ func typeOf(v *graph.Value) (gpukernel.Type, []int, error) {
 		if d < 1 {
 			return "", nil, refuse("%q is empty", v.Name)
 		}
+	}
+	if t, is := narrowTypes[v.Type.DType]; is {
+		return t.element(), shape, nil
 	}
 	t, ok := map[tensor.DType]gpukernel.Type{
 		tensor.Float32: gpukernel.F32, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16, tensor.Int8: gpukernel.I8,
@@ -157,7 +169,13 @@ func (l *lowering) operand(n *graph.Node, i int) (gpukernel.Value, error) {
 	}
 	var x gpukernel.Value
 	if v.IsConst() && v.Const.Len() == 1 {
-		x = l.p.Reshape(l.literal(t, v.Const), shape...)
+		one := gpukernel.Value(0)
+		if small, is := narrowTypes[v.Type.DType]; is {
+			one = l.p.Constant(t, small.literal(v.Const))
+		} else {
+			one = l.literal(t, v.Const)
+		}
+		x = l.p.Reshape(one, shape...)
 	} else if v.IsDims() {
 		return 0, refuse("%q is a shape", v.Name)
 	} else {
@@ -177,6 +195,12 @@ func (l *lowering) input(v *graph.Value, t gpukernel.Type, shape []int) (gpukern
 	}
 	name := fmt.Sprintf("in%d", len(l.inputs))
 	l.inputs = append(l.inputs, v)
+	if small, is := narrowTypes[v.Type.DType]; is {
+		if order != nil {
+			return 0, refuse("%q of type %s in the layout %v", v.Name, v.Type.DType, v.Format.Layout)
+		}
+		return l.p.Reshape(l.unpacked(name, small, elements(shape)), shape...), nil
+	}
 	if order == nil {
 		return l.p.Input(name, t, shape...), nil
 	}

@@ -1,6 +1,7 @@
 package lower_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -78,9 +79,16 @@ func (x rendered) compare(p *fibre.Program) {
 	tolerance := map[tensor.DType]float64{tensor.Float32: 2e-4, tensor.Float16: 2e-2, tensor.BFloat16: 1e-1}[x.g.float]
 	for i, v := range x.result.Outputs {
 		want := x.g.data[v]
+		if v.Type.DType.Bits() <= 8 {
+			if !bytes.Equal(outs[i].Bytes(), want.Bytes()) {
+				Fail(fmt.Sprintf("%s\noutput %q is %v and not %v\n%s", text(x.g.Graph), v.Name, outs[i].Bytes(), want.Bytes(),
+					gpukernel.Source(gpukernel.CUDA, fibre.Kernels(x.plan)...)))
+			}
+			continue
+		}
 		for j := range want.Len() {
 			w, got := want.Float64At(j), outs[i].Float64At(j)
-			if !v.Type.DType.IsFloat() && w == got || math.Abs(w-got) <= tolerance*max(1, math.Abs(w)) {
+			if !v.Type.DType.IsFloat() && w == got || w != w && got != got || w == got || math.Abs(w-got) <= tolerance*max(1, math.Abs(w)) {
 				continue
 			}
 			Fail(fmt.Sprintf("%s\noutput %q, element %d is %g and not %g\n%s", text(x.g.Graph), v.Name, j, got, w,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +18,10 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel/lower"
 )
 
-var times = flag.Int("times", 4, "nodes of each operator to render, compile and compare with the reference")
+var (
+	times = flag.Int("times", 4, "nodes of each operator to render, compile and compare with the reference")
+	which = flag.String("operators", "", "a part of the names of the operators to try; empty for all")
+)
 
 // add adds an input with random content.
 func (g *randomGraph) add(dt tensor.DType, shape ...int) *graph.Value {
@@ -319,6 +323,9 @@ var _ = Describe("Operators", func() {
 		var list []rendered
 		var plans []*gpukernel.Plan
 		for at, op := range slices.Sorted(maps.Keys(randomOperators)) {
+			if !strings.Contains(op, *which) {
+				continue
+			}
 			for i := range *times {
 				g := emptyGraph(uint64(1000*at + i))
 				randomOperators[op](g)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
@@ -50,16 +51,36 @@ func (l *lowering) quantize(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	ends, ok := map[gpukernel.Type][2]int{gpukernel.I8: {-128, 127}, gpukernel.U8: {0, 255}, gpukernel.I16: {-32768, 32767}, gpukernel.U16: {0, 65535}}[t]
-	if from := l.p.Type(x); !ok || from != gpukernel.F32 || n.Int("precision", 0) > 1 {
-		return refuse("from type %s to %s", from, t)
+	to := n.Outputs[0].Type.DType
+	low, high, ok := endsOf(to)
+	small := narrowTypes[to]
+	from := l.p.Type(x)
+	if !ok && small.float == "" || from != gpukernel.F32 && from != gpukernel.F16 || n.Int("precision", 0) > 1 {
+		return refuse("from type %s to %s", from, to)
 	}
 	scale, err := l.granular(n, 1, shape)
 	if err != nil {
 		return err
 	}
-	if l.p.Type(scale) != gpukernel.F32 {
-		return refuse("scales of type %s", l.p.Type(scale))
+	if l.p.Type(scale) != from {
+		return refuse("scales of type %s for operands of type %s", l.p.Type(scale), from)
+	}
+	x = l.p.Scalar(gpukernel.F32, "$0 / $1", x, scale)
+	if from == gpukernel.F16 && n.Int("precision", 0) == 0 { // the quotient has the precision of the scale
+		x = l.p.Cast(x, gpukernel.F16)
+	}
+	if small.float != "" {
+		if n.Input(2) != nil {
+			zero, err := l.granular(n, 2, shape)
+			if err != nil {
+				return err
+			}
+			x = l.p.Scalar(gpukernel.F32, "$0 + $1", x, l.widened(zero, to))
+		}
+		if x, err = l.narrowed(n, x, small); err != nil {
+			return err
+		}
+		return l.result(n, 0, x)
 	}
 	zero := l.p.Constant(t, "0")
 	if n.Input(2) != nil {
@@ -67,8 +88,20 @@ func (l *lowering) quantize(n *graph.Node) error {
 			return err
 		}
 	}
-	text := fmt.Sprintf("(i32)clip_f32(rint_f32($0 / $1) + (f32)$2, %d.0f, %d.0f)", ends[0], ends[1])
-	return l.result(n, 0, l.p.Scalar(t, text, x, scale, zero))
+	text := fmt.Sprintf("(i32)clip_f32(rint_f32(isnan_f32($0) ? 0.0f : $0) + (f32)$1, %d.0f, %d.0f)", low, high)
+	return l.result(n, 0, l.p.Scalar(t, text, x, zero))
+}
+
+// endsOf returns the least and the largest integer of a type that is quantised to.
+func endsOf(dt tensor.DType) (low, high int, ok bool) {
+	switch dt {
+	case tensor.Int8, tensor.Int16, tensor.Int4, tensor.Int2:
+		return -1 << (dt.Bits() - 1), 1<<(dt.Bits()-1) - 1, true
+	case tensor.Uint8, tensor.Uint16, tensor.Uint4, tensor.Uint2:
+		return 0, 1<<dt.Bits() - 1, true
+	default:
+		return 0, 0, false
+	}
 }
 
 func (l *lowering) dequantize(n *graph.Node) error {
@@ -83,6 +116,8 @@ func (l *lowering) dequantize(n *graph.Node) error {
 	if isFloat(l.p.Type(x)) || !isFloat(t) || l.p.Type(x).Size() > 4 {
 		return refuse("from type %s to %s", l.p.Type(x), t)
 	}
+	from := n.Input(0).Type.DType
+	x = l.widened(x, from)
 	scale, err := l.granular(n, 1, shape)
 	if err != nil {
 		return err
@@ -94,7 +129,7 @@ func (l *lowering) dequantize(n *graph.Node) error {
 		if err != nil {
 			return err
 		}
-		in, text = append(in, zero), "((f32)$0 - (f32)$2) * $1"
+		in, text = append(in, l.widened(zero, from)), "((f32)$0 - (f32)$2) * $1"
 	}
 	return l.result(n, 0, l.p.Scalar(t, text, in...))
 }

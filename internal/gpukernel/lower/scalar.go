@@ -141,7 +141,17 @@ func (l *lowering) cast(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	if n.Input(0).Type.DType != n.Outputs[0].Type.DType && n.Outputs[0].Type.DType == tensor.Bool && isFloat(l.p.Type(x)) {
+	for _, v := range []*graph.Value{n.Input(0), n.Outputs[0]} {
+		if _, is := narrowTypes[v.Type.DType]; is {
+			return l.castNarrow(n, x)
+		}
+	}
+	return l.castTo(n, x, t)
+}
+
+// castTo converts to a type that kernels have.
+func (l *lowering) castTo(n *graph.Node, x gpukernel.Value, t gpukernel.Type) error {
+	if n.Outputs[0].Type.DType == tensor.Bool && isFloat(l.p.Type(x)) {
 		return l.result(n, 0, l.p.Scalar(t, "($0 != 0.0f)", x))
 	}
 	return l.result(n, 0, l.p.Cast(x, t))
