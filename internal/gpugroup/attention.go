@@ -14,6 +14,11 @@ import (
 // attentionOf returns an Attention of static shapes in the kernel's terms: without caches, its result alone, with a mask of floats
 // that is as long as there are keys.
 func attentionOf(n *graph.Node) (s gpukernel.AttentionShape, err error) {
+	for i, v := range n.Inputs {
+		if v != nil && v.Type.DType != tensor.Float32 && (i != 3 || v.Type.DType != tensor.Bool) {
+			return s, fmt.Errorf("input %d of type %s", i, v.Type.DType)
+		}
+	}
 	for i := 4; i < len(n.Inputs); i++ {
 		if n.Inputs[i] != nil {
 			return s, fmt.Errorf("a cache, or lengths of keys")
@@ -101,10 +106,17 @@ func attentionSignature(d *Device, n, one *graph.Node) (graph.Signature, *proper
 	if err == nil {
 		_, err = gpukernel.Attention("k", d.Kernels, s)
 	}
+	sig := graph.Signature{Name: "attention"}
+	if err != nil {
+		sig.Name = "attention-chain"
+		var c *attentionChain
+		if c, err = chainOf(one); err == nil {
+			err = c.emit(d.Kernels, nil)
+		}
+	}
 	if err != nil {
 		return graph.Signature{}, property.Because(property.Unsupported, "%v", err)
 	}
-	sig := graph.Signature{Name: "attention"}
 	for range n.Inputs {
 		sig.Inputs = append(sig.Inputs, graph.Fixed(here))
 	}
@@ -115,13 +127,17 @@ func attentionSignature(d *Device, n, one *graph.Node) (graph.Signature, *proper
 }
 
 func planAttention(p *planner, n *graph.Node, _ tail) error {
+	var plan *gpukernel.Plan
 	s, err := attentionOf(n)
-	if err != nil {
-		return err
+	if err == nil {
+		plan, err = gpukernel.Attention("attention", p.d, s)
 	}
-	plan, err := gpukernel.Attention("attention", p.d, s)
 	if err != nil {
-		return err
+		c, err := chainOf(n)
+		if err != nil {
+			return err
+		}
+		return c.emit(p.d, p)
 	}
 	buffers := map[string]place.Memory{"q": p.In(n.Inputs[0]), "k": p.In(n.Inputs[1]), "v": p.In(n.Inputs[2]), "c": p.Out(n.Outputs[0])}
 	if m := n.Input(3); m != nil {

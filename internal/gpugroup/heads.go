@@ -2,6 +2,7 @@ package gpugroup
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
@@ -21,8 +22,8 @@ type head struct {
 	plan func(p *planner, n *graph.Node, t tail) error
 	// alone says that its kernels apply nothing that follows.
 	alone bool
-	// truths is the number of an operand that may be of truths; 0 where there is none.
-	truths int
+	// types says that signature looks at element types, which have to be float32 for others.
+	types bool
 }
 
 // heads are those operators, by name.
@@ -30,7 +31,7 @@ var heads map[string]head
 
 func init() {
 	heads = map[string]head{
-		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, truths: 3},
+		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
 		"Conv":          {signature: convSignature, plan: planConv},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
 		"MatMul":        {signature: productSignature, plan: planMatMul},
@@ -45,11 +46,8 @@ func isHead(n *graph.Node) bool {
 }
 
 func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
-	for i, v := range append(append([]*graph.Value{}, n.Inputs...), n.Outputs...) {
-		if h.truths > 0 && i == h.truths && i < len(n.Inputs) && v != nil && v.Type.DType == tensor.Bool {
-			continue
-		}
-		if v != nil && v.Type.DType != tensor.Float32 {
+	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+		if !h.types && v != nil && v.Type.DType != tensor.Float32 {
 			return backend.Support{Reason: operators.NotFloat32(v)}
 		}
 	}

@@ -107,7 +107,7 @@ func (l *lowering) oneHot(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	t, shape, err := typeOf(n.Outputs[0])
+	t, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (l *lowering) trilu(n *graph.Node) error {
 
 // eyeLike is a matrix with ones on a diagonal; of its operand only the shape counts.
 func (l *lowering) eyeLike(n *graph.Node) error {
-	t, shape, err := typeOf(n.Outputs[0])
+	t, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}

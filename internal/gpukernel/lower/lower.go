@@ -93,7 +93,7 @@ func (l *lowering) node(n *graph.Node) error {
 	}
 	for _, v := range n.Outputs {
 		if v != nil {
-			if _, _, err := typeOf(v); err != nil {
+			if _, _, err := TypeOf(v); err != nil {
 				return err
 			}
 		}
@@ -114,8 +114,8 @@ func (l *lowering) node(n *graph.Node) error {
 	return f(l, n)
 }
 
-// typeOf returns the element type and the dims of a value.
-func typeOf(v *graph.Value) (gpukernel.Type, []int, error) {
+// TypeOf returns the element type and the dims of a value, or an error that wraps ErrUnsupported.
+func TypeOf(v *graph.Value) (gpukernel.Type, []int, error) {
 	if !v.Type.IsTensor() {
 		return "", nil, refuse("%q is no tensor", v.Name)
 	}
@@ -163,7 +163,7 @@ func (l *lowering) operand(n *graph.Node, i int) (gpukernel.Value, error) {
 	if x, ok := l.values[v]; ok {
 		return x, nil
 	}
-	t, shape, err := typeOf(v)
+	t, shape, err := TypeOf(v)
 	if err != nil {
 		return 0, err
 	}
@@ -263,7 +263,7 @@ func integers(n *graph.Node, i int) (list []int64, ok bool, err error) {
 
 // result makes x output i of a node, with the shape that inference gave it.
 func (l *lowering) result(n *graph.Node, i int, x gpukernel.Value) error {
-	_, shape, err := typeOf(n.Outputs[i])
+	_, shape, err := TypeOf(n.Outputs[i])
 	if err != nil {
 		return err
 	}

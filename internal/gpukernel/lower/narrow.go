@@ -167,7 +167,7 @@ func (l *lowering) castNarrow(n *graph.Node, x gpukernel.Value) error {
 	if from == to {
 		return l.result(n, 0, x)
 	}
-	t, _, err := typeOf(n.Outputs[0])
+	t, _, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}

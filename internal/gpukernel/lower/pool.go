@@ -153,7 +153,7 @@ func (l *lowering) dropout(n *graph.Node) error {
 		return refuse("training")
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != nil {
-		t, shape, err := typeOf(n.Outputs[1])
+		t, shape, err := TypeOf(n.Outputs[1])
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (l *lowering) quantize(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	t, shape, err := typeOf(n.Outputs[0])
+	t, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (l *lowering) dequantize(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	t, shape, err := typeOf(n.Outputs[0])
+	t, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}

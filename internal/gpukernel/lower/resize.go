@@ -126,7 +126,7 @@ func resizedAxes(n *graph.Node, shape []int, coordinates string) ([]resized, err
 	for i, d := range shape {
 		axes[i] = resized{d, d, 1, float64(d), 0, 1}
 	}
-	_, out, err := typeOf(n.Outputs[0])
+	_, out, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return nil, err
 	}

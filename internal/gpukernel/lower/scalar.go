@@ -67,7 +67,7 @@ func (l *lowering) scalar(n *graph.Node, o scalarOperator) error {
 	if err := only(n); err != nil {
 		return err
 	}
-	t, _, err := typeOf(n.Outputs[0])
+	t, _, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (l *lowering) cast(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	t, _, err := typeOf(n.Outputs[0])
+	t, _, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (l *lowering) meanOf(n *graph.Node) error {
 
 // constantOfShape repeats one element; the operand, a shape, is what inference made the result's.
 func (l *lowering) constantOfShape(n *graph.Node) error {
-	t, shape, err := typeOf(n.Outputs[0])
+	t, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}

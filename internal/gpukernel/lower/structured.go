@@ -65,7 +65,7 @@ func (l *lowering) expand(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	_, shape, err := typeOf(n.Outputs[0])
+	_, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (l *lowering) slice(n *graph.Node) error {
 	if err != nil || len(norm) != len(starts) {
 		return refuse("axes %v", axes)
 	}
-	_, shape, err := typeOf(n.Outputs[0])
+	_, shape, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (l *lowering) split(n *graph.Node) error {
 		if v == nil {
 			return refuse("output %d is left out", i)
 		}
-		_, shape, err := typeOf(v)
+		_, shape, err := TypeOf(v)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (l *lowering) tile(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	_, out, err := typeOf(n.Outputs[0])
+	_, out, err := TypeOf(n.Outputs[0])
 	if err != nil {
 		return err
 	}
