@@ -34,30 +34,105 @@ func castSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 func isHalf(dt tensor.DType) bool { return dt == tensor.Float16 || dt == tensor.BFloat16 }
 
 func planCast(p *planner, n *graph.Node) error {
-	if from := n.Inputs[0].Type.DType; isHalf(from) {
-		return castHalf(p, n, halves[from])
+	x, y := n.Inputs[0], n.Outputs[0]
+	from, to := x.Type.DType, y.Type.DType
+	count, target := product(p.Dims[y.ID]), p.target
+	switch {
+	case isHalf(from) && from == to:
+		p.ViewOr(y, x, p.copyStep)
+	case isHalf(from) && to == tensor.Float32:
+		elements(p, p.In(x), p.Out(y), count, 0.1, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, halves[from]) })
+	case from == tensor.Float32 && isHalf(to):
+		elements(p, p.In(x), p.Out(y), count, 0.1, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, halves[to]) })
+	default:
+		return casts[from](p, n)
 	}
-	switch n.Inputs[0].Type.DType {
+	return nil
+}
+
+// casts plan casts in plain loops, by the type that is cast. Bool is stored as 0 or 1.
+var casts = map[tensor.DType]func(p *planner, n *graph.Node) error{
+	tensor.Float32: fromReal[float32], tensor.Float64: fromReal[float64],
+	tensor.Int8: fromInteger[int8], tensor.Int16: fromInteger[int16], tensor.Int32: fromInteger[int32], tensor.Int64: fromInteger[int64],
+	tensor.Uint8: fromInteger[uint8], tensor.Uint16: fromInteger[uint16], tensor.Uint32: fromInteger[uint32], tensor.Uint64: fromInteger[uint64],
+	tensor.Bool: fromInteger[uint8], tensor.Float16: fromHalf(tensor.Float16ToFloat32), tensor.BFloat16: fromHalf(tensor.BFloat16ToFloat32),
+}
+
+// numberOf is what elements of a type are as those of others.
+type numberOf[S tensor.Element] struct {
+	single func(S) float32
+	double func(S) float64
+	whole  func(S) int64
+	bits   func(S) uint64
+	truth  func(S) bool
+	sticky func(S) float32 // rounds to half precision as the element itself does
+}
+
+func fromReal[S float32 | float64](p *planner, n *graph.Node) error {
+	return cast(p, n, numberOf[S]{
+		single: func(x S) float32 { return float32(x) },
+		double: func(x S) float64 { return float64(x) },
+		whole:  wholeOf[S],
+		bits:   bitsOf[S],
+		truth:  func(x S) bool { return x != 0 },
+		sticky: func(x S) float32 { return float32(x) }, // of float32 only: see castSignatures
+	})
+}
+
+func fromInteger[S integer](p *planner, n *graph.Node) error {
+	return cast(p, n, numberOf[S]{
+		single: func(x S) float32 { return float32(x) },
+		double: func(x S) float64 { return float64(x) },
+		whole:  func(x S) int64 { return int64(x) },
+		bits:   func(x S) uint64 { return uint64(x) },
+		truth:  func(x S) bool { return x != 0 },
+		sticky: func(x S) float32 { return sticky(int64(x)) },
+	})
+}
+
+// fromHalf returns what plans casts of half precision, of which decode makes a number.
+func fromHalf(decode func(uint16) float32) func(p *planner, n *graph.Node) error {
+	return func(p *planner, n *graph.Node) error {
+		return cast(p, n, numberOf[uint16]{
+			single: decode,
+			double: func(h uint16) float64 { return float64(decode(h)) },
+			whole:  func(h uint16) int64 { return wholeOf(decode(h)) },
+			bits:   func(h uint16) uint64 { return bitsOf(decode(h)) },
+			truth:  func(h uint16) bool { return decode(h) != 0 },
+			sticky: decode,
+		})
+	}
+}
+
+// cast emits a plain loop.
+func cast[S tensor.Element](p *planner, n *graph.Node, of numberOf[S]) error {
+	switch n.Outputs[0].Type.DType {
 	case tensor.Float32:
-		return castFrom(p, n, wholeOf[float32])
+		return elementwise1(p, n, of.single)
 	case tensor.Float64:
-		return castFrom(p, n, wholeOf[float64])
-	case tensor.Int32:
-		return castFrom(p, n, func(x int32) int64 { return int64(x) })
-	case tensor.Int64:
-		return castFrom(p, n, func(x int64) int64 { return x })
+		return elementwise1(p, n, of.double)
+	case tensor.Float16:
+		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(of.sticky(s)) })
+	case tensor.BFloat16:
+		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(of.sticky(s)) })
+	case tensor.Bool:
+		return elementwise1(p, n, of.truth)
 	case tensor.Int8:
-		return castFrom(p, n, func(x int8) int64 { return int64(x) })
+		return elementwise1(p, n, func(s S) int8 { return int8(of.whole(s)) })
 	case tensor.Int16:
-		return castFrom(p, n, func(x int16) int64 { return int64(x) })
+		return elementwise1(p, n, func(s S) int16 { return int16(of.whole(s)) })
+	case tensor.Int32:
+		return elementwise1(p, n, func(s S) int32 { return int32(of.whole(s)) })
+	case tensor.Int64:
+		return elementwise1(p, n, of.whole)
 	case tensor.Uint16:
-		return castFrom(p, n, func(x uint16) int64 { return int64(x) })
+		return elementwise1(p, n, func(s S) uint16 { return uint16(of.whole(s)) })
 	case tensor.Uint32:
-		return castFrom(p, n, func(x uint32) int64 { return int64(x) })
+		return elementwise1(p, n, func(s S) uint32 { return uint32(of.whole(s)) })
 	case tensor.Uint64:
-		return castFrom(p, n, func(x uint64) int64 { return int64(x) })
+		return elementwise1(p, n, of.bits)
 	}
-	return castFrom(p, n, func(x uint8) int64 { return int64(x) }) // Bool is stored as 0 or 1
+	return elementwise1(p, n, func(s S) uint8 { return uint8(of.whole(s)) })
 }
 
 // wholeOf truncates: NaN becomes 0, and what int64 cannot hold its nearest end, as tensor.Convert says. Go leaves both to
@@ -85,103 +160,8 @@ func bitsOf[F float32 | float64](x F) uint64 {
 	return uint64(wholeOf(x))
 }
 
-type number interface {
-	float32 | float64 | integer
-}
-
-func castFrom[S number](p *planner, n *graph.Node, whole func(S) int64) error {
-	switch n.Outputs[0].Type.DType {
-	case tensor.Float32:
-		return elementwise1(p, n, func(s S) float32 { return float32(s) })
-	case tensor.Float64:
-		return elementwise1(p, n, func(s S) float64 { return float64(s) })
-	case tensor.Int32:
-		return elementwise1(p, n, func(s S) int32 { return int32(whole(s)) })
-	case tensor.Int64:
-		return elementwise1(p, n, whole)
-	case tensor.Int8:
-		return elementwise1(p, n, func(s S) int8 { return int8(whole(s)) })
-	case tensor.Bool:
-		return elementwise1(p, n, func(s S) bool { return s != 0 })
-	case tensor.Float16, tensor.BFloat16:
-		return encoded(p, n, whole)
-	case tensor.Int16:
-		return elementwise1(p, n, func(s S) int16 { return int16(whole(s)) })
-	case tensor.Uint16:
-		return elementwise1(p, n, func(s S) uint16 { return uint16(whole(s)) })
-	case tensor.Uint32:
-		return elementwise1(p, n, func(s S) uint32 { return uint32(whole(s)) })
-	case tensor.Uint64:
-		if n.Inputs[0].Type.DType.IsFloat() {
-			return elementwise1(p, n, func(s S) uint64 { return bitsOf(float64(s)) })
-		}
-		return elementwise1(p, n, func(s S) uint64 { return uint64(whole(s)) })
-	}
-	return elementwise1(p, n, func(s S) uint8 { return uint8(whole(s)) })
-}
-
 // halves are the kernels' names of the types of half precision.
 var halves = map[tensor.DType]reorder.Element{tensor.Float16: reorder.Float16, tensor.BFloat16: reorder.BFloat16}
-
-// decode returns the number that an element of half precision is.
-func decode(h uint16, e reorder.Element) float32 {
-	if e == reorder.Float16 {
-		return tensor.Float16ToFloat32(h)
-	}
-	return tensor.BFloat16ToFloat32(h)
-}
-
-// castHalf casts from half precision.
-func castHalf(p *planner, n *graph.Node, e reorder.Element) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	whole := func(h uint16) int64 { return wholeOf(decode(h, e)) }
-	switch y.Type.DType {
-	case x.Type.DType:
-		p.ViewOr(y, x, p.copyStep)
-		return nil
-	case tensor.Float32:
-		target := p.target
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []float32, s []uint16) { reorder.FromHalf(target, d, s, e) })
-		return nil
-	case tensor.Float64:
-		return elementwise1(p, n, func(h uint16) float64 { return float64(decode(h, e)) })
-	case tensor.Float16:
-		return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToFloat16(decode(h, e)) })
-	case tensor.BFloat16:
-		return elementwise1(p, n, func(h uint16) uint16 { return tensor.Float32ToBFloat16(decode(h, e)) })
-	case tensor.Int32:
-		return elementwise1(p, n, func(h uint16) int32 { return int32(whole(h)) })
-	case tensor.Int64:
-		return elementwise1(p, n, whole)
-	case tensor.Int8:
-		return elementwise1(p, n, func(h uint16) int8 { return int8(whole(h)) })
-	case tensor.Bool:
-		return elementwise1(p, n, func(h uint16) bool { return decode(h, e) != 0 })
-	case tensor.Int16:
-		return elementwise1(p, n, func(h uint16) int16 { return int16(whole(h)) })
-	case tensor.Uint16:
-		return elementwise1(p, n, func(h uint16) uint16 { return uint16(whole(h)) })
-	case tensor.Uint32:
-		return elementwise1(p, n, func(h uint16) uint32 { return uint32(whole(h)) })
-	case tensor.Uint64:
-		return elementwise1(p, n, func(h uint16) uint64 { return bitsOf(decode(h, e)) })
-	}
-	return elementwise1(p, n, func(h uint16) uint8 { return uint8(whole(h)) })
-}
-
-// encoded casts float32, or integers, to half precision.
-func encoded[S number](p *planner, n *graph.Node, whole func(S) int64) error {
-	x, y := n.Inputs[0], n.Outputs[0]
-	if e := halves[y.Type.DType]; x.Type.DType == tensor.Float32 {
-		target := p.target
-		elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.1, func(d []uint16, s []float32) { reorder.ToHalf(target, d, s, e) })
-		return nil
-	}
-	if y.Type.DType == tensor.Float16 {
-		return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToFloat16(sticky(whole(s))) })
-	}
-	return elementwise1(p, n, func(s S) uint16 { return tensor.Float32ToBFloat16(sticky(whole(s))) })
-}
 
 // sticky returns a float32 from which an integer rounds to half precision as it would itself: what is cut off behind the
 // 24 digits of float32 shows in the last of them.

@@ -39,17 +39,23 @@ func depthOf(w *graph.Window, in, out []int) depthAxis {
 	return depthAxis{in: in[0], out: out[0], kernel: w.Kernel[0], stride: w.Strides[0], dilate: w.Dilations[0], pads: begin}
 }
 
-// doubleConv is a planned convolution of images, or of volumes whose slices are images, of m.H x m.W.
-type doubleConv struct {
+// doubleWindows is what convolutions and transposed ones have in common, of images, or of volumes whose slices are images, of H x W.
+type doubleWindows struct {
 	conv.Map
 	depth          depthAxis
 	images, groups int
 	in, out        int // channels of a group
-	taps           int // of a result, those of all its channels
 	src, dst       place.Memory
 	weights, bias  place.Memory
 }
 
+// doubleConv is a planned convolution.
+type doubleConv struct {
+	doubleWindows
+	taps int // of a result, those of all its channels
+}
+
+// doubleConvSignatures are those of Conv and of ConvTranspose.
 func doubleConvSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, w := n.Inputs[0], n.Inputs[1]
 	if rank := len(x.Type.Shape); rank < 3 || rank > 5 || len(w.Type.Shape) != rank {
@@ -65,8 +71,9 @@ func planDoubleConv(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	c := &doubleConv{Map: windowMap(&w, dx[2:], dy[2:]), depth: depthOf(&w, dx[2:], dy[2:]), images: dx[0], groups: w.Group, in: dw[1], out: dw[0] / w.Group,
-		src: p.In(x), dst: p.Out(y), weights: p.In(n.Inputs[1]), bias: p.In(n.Input(2))}
+	c := &doubleConv{doubleWindows: doubleWindows{Map: windowMap(&w, dx[2:], dy[2:]), depth: depthOf(&w, dx[2:], dy[2:]),
+		images: dx[0], groups: w.Group, in: dw[1], out: dw[0] / w.Group,
+		src: p.In(x), dst: p.Out(y), weights: p.In(n.Inputs[1]), bias: p.In(n.Input(2))}}
 	c.taps = c.in * c.depth.kernel * c.Kernel[0] * c.Kernel[1]
 	if c.in == 1 && c.out == 1 && len(dx) < 5 {
 		p.doubleDepthwise(c)

@@ -2,12 +2,9 @@ package cpu
 
 import (
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
-	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
-	"github.com/carve-dev/carve/property"
 )
 
 // Transposed convolutions of float64 over one to three axes: weights, transposed, times the source are what each element of the source
@@ -19,23 +16,10 @@ const scatteredBytes = 256 << 10
 
 // doubleTranspose is a planned transposed convolution.
 type doubleTranspose struct {
-	conv.Map
-	depth          depthAxis
-	images, groups int
-	in, out        int // channels of a group
-	area           int // of a channel's weights
-	block          int // channels of the result that a chunk makes
-	wide           int // positions of the source in a part
-	src, dst, bias place.Memory
-	weights        place.Memory // [groups, out·area, in]
-}
-
-func doubleTransposeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x, w := n.Inputs[0], n.Inputs[1]
-	if rank := len(x.Type.Shape); rank < 3 || rank > 5 || len(w.Type.Shape) != rank {
-		return nil, property.Because(property.ShapeReason, "convolutions over one to three axes only, %v is %v", x, x.Type)
-	}
-	return operators.RowMajor(n), nil
+	doubleWindows     // weights are [groups, out·area, in]
+	area          int // of a channel's weights
+	block         int // channels of the result that a chunk makes
+	wide          int // positions of the source in a part
 }
 
 func planDoubleTranspose(p *planner, n *graph.Node) error {
@@ -45,8 +29,8 @@ func planDoubleTranspose(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	c := &doubleTranspose{depth: depthOf(&w, dx[2:], dy[2:]), images: dx[0], groups: w.Group, in: dx[1] / w.Group, out: dw[1], area: product(dw[2:]),
-		src: p.In(x), dst: p.Out(y), bias: p.In(n.Input(2))}
+	c := &doubleTranspose{area: product(dw[2:]), doubleWindows: doubleWindows{depth: depthOf(&w, dx[2:], dy[2:]), images: dx[0], groups: w.Group,
+		in: dx[1] / w.Group, out: dw[1], src: p.In(x), dst: p.Out(y), bias: p.In(n.Input(2))}}
 	if c.Map, err = convWindow(n, dx[2:], dw[2:], dy[2:]); err != nil {
 		return err
 	}
@@ -164,5 +148,5 @@ func (c *doubleTranspose) spread(kernels double.Kernels, line, row []float64, x 
 }
 
 func init() {
-	registerDoubles(operator{Signatures: doubleTransposeSignatures, Plan: planDoubleTranspose}, 0, "ConvTranspose")
+	registerDoubles(operator{Signatures: doubleConvSignatures, Plan: planDoubleTranspose}, 0, "ConvTranspose")
 }
