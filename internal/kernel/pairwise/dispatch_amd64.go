@@ -46,18 +46,6 @@ func tile(set isa.Set, distances, whole bool, dst *float64, ldd int, a *float64,
 	}
 }
 
-// exp replaces each x of n numbers by e^(x*scale).
-func exp(set isa.Set, x *float64, n int, scale float64) {
-	switch set {
-	case isa.AVX512:
-		exp512(x, n, scale)
-	case isa.AVX2:
-		exp256(x, n, scale)
-	default:
-		genericExp(x, n, scale)
-	}
-}
-
 // widen converts n numbers.
 func widen(set isa.Set, dst *float64, src *float32, n int) {
 	switch set {

@@ -13,11 +13,6 @@ func tile(set isa.Set, distances, whole bool, dst *float64, ldd int, a *float64,
 	genericTile(distances, dst, a, w, stride, k, panels)
 }
 
-// exp replaces each x of n numbers by e^(x*scale).
-func exp(set isa.Set, x *float64, n int, scale float64) {
-	genericExp(x, n, scale)
-}
-
 // widen converts n numbers.
 func widen(set isa.Set, dst *float64, src *float32, n int) {
 	genericWiden(dst, src, n)

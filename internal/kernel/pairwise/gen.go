@@ -5,7 +5,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -14,7 +13,6 @@ func main() {
 	asm.Main("pairwise", asm.Table{Entries: []asm.Entry{
 		{Name: "tile", Doc: "writes products, or squares of distances, of Rows(set) rows or one row with panels of vectors that are stride apart.",
 			Params: "distances, whole bool, dst *float64, ldd int, a *float64, lda int, w *float64, stride, k, panels int", Portable: "genericTile(distances, dst, a, w, stride, k, panels)"},
-		{Name: "exp", Doc: "replaces each x of n numbers by e^(x*scale).", Params: "x *float64, n int, scale float64", Portable: "genericExp(x, n, scale)"},
 		{Name: "widen", Doc: "converts n numbers.", Params: "dst *float64, src *float32, n int", Portable: "genericWiden(dst, src, n)"},
 		{Name: "narrow", Doc: "converts n numbers.", Params: "dst *float32, src *float64, n int", Portable: "genericNarrow(dst, src, n)"},
 		{Name: "standardize", Doc: "writes (src - offset)*scale of n numbers.", Params: "dst, src *float32, offset, scale *float64, n int",
@@ -24,7 +22,6 @@ func main() {
 	}}, asm.Unit{Base: "pairwise", Arch: "amd64", Generate: func(f *asm.File) {
 		for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 			tiles(f, v)
-			exp(f, v)
 			conversions(f, v)
 			dots(f, v)
 		}
@@ -132,71 +129,6 @@ func column(fn *asm.Func, v asm.ISA, distances bool, rows, vectors int) {
 		}
 	}
 }
-
-// constant returns the address of a vector of equal numbers.
-func constant(f *asm.File, x float64) string {
-	b := math.Float64bits(x)
-	var words []uint32
-	for range 8 {
-		words = append(words, uint32(b), uint32(b>>32))
-	}
-	return f.Data(fmt.Sprintf("d%016x", b), words...)
-}
-
-// exp writes e^y for y = x*scale as 2^n·e^r with n = y/ln 2 rounded, where the series of e^r is taken to r^13, beyond the last digit
-// (|r| ≤ ln 2 / 2). n goes from -1077 to 1025: the power is made of two where there is no instruction that scales.
-func exp(f *asm.File, v asm.ISA) {
-	name := named("exp", v)
-	fn := f.Func(name, name+" replaces each x of n numbers by e^(x*scale); n is a multiple of eight, above zero.", doubles("x"), asm.Int("n"), asm.Typed("scale", "float64"))
-	fn.Load("x", "DI")
-	fn.Load("n", "CX")
-	fn.I("SHRQ $%d, CX", map[int]int{8: 3, 4: 2}[lanes(v)])
-	x, n, p, t, scale := v.R(0), v.R(1), v.R(2), v.R(3), v.R(4)
-	fn.I("VBROADCASTSD %s, %s", fn.Addr("scale"), scale)
-	fn.I("VMOVUPD %s, %s", constant(f, 746), v.R(5))
-	fn.I("VMOVUPD %s, %s", constant(f, -746), v.R(6))
-	fn.I("VMOVUPD %s, %s", constant(f, math.Log2E), v.R(7))
-	round := map[bool]string{true: "VRNDSCALEPD", false: "VROUNDPD"}[v.Masks]
-	factorial := 1.0
-	var series []string
-	for k := range 14 {
-		factorial *= float64(max(k, 1))
-		series = append(series, constant(f, 1/factorial))
-	}
-	fn.Loop("CX", func() {
-		fn.I("VMULPD (DI), %s, %s", scale, x)
-		fn.I("VMINPD %s, %s, %s", x, v.R(5), x) // NaN stays, as the second source in Intel's order
-		fn.I("VMAXPD %s, %s, %s", x, v.R(6), x)
-		fn.I("VMULPD %s, %s, %s", x, v.R(7), n)
-		fn.I("%s $8, %s, %s", round, n, n)
-		fn.I("VFNMADD231PD %s, %s, %s", constant(f, 6.93147180369123816490e-01), n, x) // ln 2, of which n times the upper part is exact
-		fn.I("VFNMADD231PD %s, %s, %s", constant(f, 1.90821492927058770002e-10), n, x)
-		fn.I("VMOVUPD %s, %s", series[13], p)
-		for k := 12; k >= 0; k-- {
-			fn.I("VFMADD213PD %s, %s, %s", series[k], x, p)
-		}
-		if v.Masks {
-			fn.I("VSCALEFPD %s, %s, %s", n, p, p)
-		} else {
-			fn.I("VCVTPD2DQY %s, X1", n)
-			fn.I("VPSRAD $1, X1, X3")
-			fn.I("VPSUBD X3, X1, X1")
-			for _, part := range []string{t, n} {
-				fn.I("VPMOVSXDQ X%s, %s", part[1:], part)
-				fn.I("VPADDQ %s, %s, %s", bias(f), part, part)
-				fn.I("VPSLLQ $52, %[1]s, %[1]s", part)
-				fn.I("VMULPD %s, %s, %s", part, p, p)
-			}
-		}
-		fn.I("VMOVUPD %s, (DI)", p)
-		fn.I("ADDQ $%d, DI", v.Size())
-	})
-	fn.Ret()
-	f.Serve("exp", v, name+"(x, n, scale)")
-}
-
-// bias returns the address of a vector of what exponents are more than what they stand for.
-func bias(f *asm.File) string { return f.Data("bias", 1023, 0, 1023, 0, 1023, 0, 1023, 0) }
 
 // conversions writes kernels of n numbers, n a multiple of the lanes, above zero.
 func conversions(f *asm.File, v asm.ISA) {

@@ -1,9 +1,6 @@
 package pairwise
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 // genericTile is the portable version of tile, of one row.
 func genericTile(distances bool, dst, a, w *float64, stride, k, panels int) {
@@ -23,12 +20,6 @@ func genericTile(distances bool, dst, a, w *float64, stride, k, panels int) {
 			}
 		}
 		copy(out[p*Lanes:], sums[:])
-	}
-}
-
-func genericExp(x *float64, n int, scale float64) {
-	for i, v := range unsafe.Slice(x, n) {
-		unsafe.Slice(x, n)[i] = math.Exp(v * scale)
 	}
 }
 

@@ -1,6 +1,7 @@
 package pairwise
 
 import (
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
@@ -102,17 +103,16 @@ func (k Kernels) Dots(dst []float64, x []float32, ldx int, w []float64, bias flo
 	}
 }
 
-// Exp replaces each number by e^(x*scale), with an error of three units in the last place at most beside that of the product.
+// Exp replaces each number by e^(x*scale), with an error of two units in the last place at most beside that of the product.
 func (k Kernels) Exp(x []float64, scale float64) {
-	n := len(x) &^ (Lanes - 1)
-	if n > 0 {
-		exp(k.set, &x[0], n, scale)
-	}
-	if rest := x[n:]; len(rest) > 0 {
-		var last [Lanes]float64
-		copy(last[:], rest)
-		exp(k.set, &last[0], Lanes, scale)
-		copy(rest, last[:])
+	elements := double.For(isa.Target{Set: k.set})
+	for len(x) > 0 {
+		part := x[:min(len(x), 1<<10)] // stays in the nearest cache
+		if scale != 1 {
+			elements.Scale(part, part, scale)
+		}
+		elements.Apply(double.Exp, part, part)
+		x = x[len(part):]
 	}
 }
 

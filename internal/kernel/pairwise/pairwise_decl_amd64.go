@@ -22,11 +22,6 @@ func distances8_512(dst *float64, ldd int, a *float64, lda int, w *float64, stri
 //go:noescape
 func distances1_512(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
 
-// exp512 replaces each x of n numbers by e^(x*scale); n is a multiple of eight, above zero.
-//
-//go:noescape
-func exp512(x *float64, n int, scale float64)
-
 // widen512 converts n numbers; n is a multiple of eight, above zero.
 //
 //go:noescape
@@ -66,11 +61,6 @@ func distances4_256(dst *float64, ldd int, a *float64, lda int, w *float64, stri
 //
 //go:noescape
 func distances1_256(dst *float64, ldd int, a *float64, lda int, w *float64, stride int, k int, panels int)
-
-// exp256 replaces each x of n numbers by e^(x*scale); n is a multiple of eight, above zero.
-//
-//go:noescape
-func exp256(x *float64, n int, scale float64)
 
 // widen256 converts n numbers; n is a multiple of eight, above zero.
 //
