@@ -27,10 +27,12 @@ const (
 	Split512
 	// ASIMD is the vector unit of arm64 processors, NEON.
 	ASIMD
+	// BMI2 shifts by a count in any register, and leaves flags alone.
+	BMI2
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }

@@ -24,7 +24,7 @@ type Set uint8
 const (
 	// Portable is Go. It runs everywhere and is the oracle of the others.
 	Portable Set = iota
-	// AVX2 needs AVX2, FMA3 and F16C: 16 vector registers of 8 floats.
+	// AVX2 needs AVX2, FMA3, F16C and BMI2: 16 vector registers of 8 floats.
 	AVX2
 	// AVX512 needs AVX-512 F, BW, DQ and VL besides: 32 registers of 16 floats, and masks.
 	AVX512
@@ -40,8 +40,8 @@ var facts = [sets]struct {
 	needs cpuid.Features
 }{
 	Portable: {"portable", 1, 0},
-	AVX2:     {"avx2", 8, cpuid.AVX2 | cpuid.FMA | cpuid.F16C},
-	AVX512: {"avx512", 16, cpuid.AVX2 | cpuid.FMA | cpuid.F16C | cpuid.AVX512F | cpuid.AVX512BW | cpuid.AVX512DQ |
+	AVX2:     {"avx2", 8, cpuid.AVX2 | cpuid.FMA | cpuid.F16C | cpuid.BMI2},
+	AVX512: {"avx512", 16, cpuid.AVX2 | cpuid.FMA | cpuid.F16C | cpuid.BMI2 | cpuid.AVX512F | cpuid.AVX512BW | cpuid.AVX512DQ |
 		cpuid.AVX512VL},
 	NEON: {"neon", 4, cpuid.ASIMD},
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	avx2   = cpuid.AVX2 | cpuid.FMA | cpuid.F16C
+	avx2   = cpuid.AVX2 | cpuid.FMA | cpuid.F16C | cpuid.BMI2
 	avx512 = avx2 | cpuid.AVX512F | cpuid.AVX512BW | cpuid.AVX512DQ | cpuid.AVX512VL
 )
 
@@ -26,6 +26,7 @@ var _ = DescribeTable("Of lists the sets of a processor", func(f cpuid.Features,
 	Entry("that has none", cpuid.Features(0), isa.Portable),
 	Entry("with AVX2", avx2, isa.Portable, isa.AVX2),
 	Entry("with AVX2 but without FMA", avx2&^cpuid.FMA, isa.Portable),
+	Entry("with AVX2 but without BMI2", avx2&^cpuid.BMI2, isa.Portable),
 	Entry("with AVX-512", avx512|cpuid.Split512, isa.Portable, isa.AVX2, isa.AVX512),
 	Entry("with AVX-512 but without VL", avx512&^cpuid.AVX512VL, isa.Portable, isa.AVX2),
 	Entry("of arm64", cpuid.ASIMD, isa.Portable, isa.NEON),

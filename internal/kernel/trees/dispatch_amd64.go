@@ -6,19 +6,21 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// row walks groups of 32 trees from roots on with a row, and writes what their leaves hold. Where near is set, x are 32 numbers.
-func row(set isa.Set, near bool, out *uint32, nodes *uint64, roots *int32, groups int, x *float32, bits int) {
+// row walks n trees with a row, up to 32 at a time, and writes what their leaves hold. Where near is set, x are 32 numbers.
+func row(set isa.Set, near bool, out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int) {
 	switch set {
 	case isa.AVX512:
 		if near == true {
-			rowNear(out, nodes, roots, groups, x, bits)
+			rowNear(out, nodes, roots, (n+31)/32, x, bits)
 		}
 		if near == false {
-			rowFar(out, nodes, roots, groups, x, bits)
+			rowFar(out, nodes, roots, (n+31)/32, x, bits)
 		}
 
+	case isa.AVX2:
+		stepsOfTrees(out, nodes, roots, n, x, bits)
 	default:
-		genericRow(out, nodes, roots, groups, x, bits)
+		genericRow(out, nodes, roots, n, x, bits)
 	}
 }
 
@@ -27,6 +29,8 @@ func leaves(set isa.Set, out *uint32, nodes *uint64, roots *int32, n int, x *flo
 	switch set {
 	case isa.AVX512:
 		leavesOfRows(out, nodes, roots, n, x, offsets, bits)
+	case isa.AVX2:
+		stepsOfRows(out, nodes, roots, n, x, offsets, bits)
 	default:
 		genericLeaves(out, nodes, roots, n, x, offsets, bits)
 	}
@@ -37,6 +41,8 @@ func sum(set isa.Set, sums *float64, targets *int32, nodes *uint64, roots *int32
 	switch set {
 	case isa.AVX512:
 		sumOfRows(sums, targets, nodes, roots, n, x, offsets, bits)
+	case isa.AVX2:
+		stepsAndSums(sums, targets, nodes, roots, n, x, offsets, bits)
 	default:
 		genericSum(sums, targets, nodes, roots, n, x, offsets, bits)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// row walks groups of 32 trees from roots on with a row, and writes what their leaves hold. Where near is set, x are 32 numbers.
-func row(set isa.Set, near bool, out *uint32, nodes *uint64, roots *int32, groups int, x *float32, bits int) {
-	genericRow(out, nodes, roots, groups, x, bits)
+// row walks n trees with a row, up to 32 at a time, and writes what their leaves hold. Where near is set, x are 32 numbers.
+func row(set isa.Set, near bool, out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int) {
+	genericRow(out, nodes, roots, n, x, bits)
 }
 
 // leaves walks n trees with 32 rows that begin at offsets, and writes what their leaves hold, tree by tree.

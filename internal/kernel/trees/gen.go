@@ -11,8 +11,8 @@ import (
 
 func main() {
 	asm.Main("trees", asm.Table{Entries: []asm.Entry{
-		{Name: "row", Doc: "walks groups of 32 trees from roots on with a row, and writes what their leaves hold. Where near is set, x are 32 numbers.",
-			Params: "near bool, out *uint32, nodes *uint64, roots *int32, groups int, x *float32, bits int", Portable: "genericRow(out, nodes, roots, groups, x, bits)"},
+		{Name: "row", Doc: "walks n trees with a row, up to 32 at a time, and writes what their leaves hold. Where near is set, x are 32 numbers.",
+			Params: "near bool, out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int", Portable: "genericRow(out, nodes, roots, n, x, bits)"},
 		{Name: "leaves", Doc: "walks n trees with 32 rows that begin at offsets, and writes what their leaves hold, tree by tree.",
 			Params: "out *uint32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int", Portable: "genericLeaves(out, nodes, roots, n, x, offsets, bits)"},
 		{Name: "sum", Doc: "walks n trees with 32 rows that begin at offsets, and adds what their leaves hold to the sums [32] of each tree's target.",
@@ -24,13 +24,14 @@ func main() {
 		for _, near := range []bool{true, false} {
 			w := &walk{file: f, name: map[bool]string{true: "rowNear", false: "rowFar"}[near], near: near}
 			w.row()
-			code += fmt.Sprintf("if near == %v {\n%s(out, nodes, roots, groups, x, bits)\n}\n", near, w.name)
+			code += fmt.Sprintf("if near == %v {\n%s(out, nodes, roots, (n+31)/32, x, bits)\n}\n", near, w.name)
 		}
 		f.Serve("row", v, code)
 		(&walk{file: f, name: "leavesOfRows"}).rows(false)
 		f.Serve("leaves", v, "leavesOfRows(out, nodes, roots, n, x, offsets, bits)")
 		(&walk{file: f, name: "sumOfRows"}).rows(true)
 		f.Serve("sum", v, "sumOfRows(sums, targets, nodes, roots, n, x, offsets, bits)")
+		single(f)
 	}})
 }
 

@@ -22,9 +22,9 @@ func descend(nodes *uint64, at int32, x *float32, bits int) uint32 {
 	}
 }
 
-func genericRow(out *uint32, nodes *uint64, roots *int32, groups int, x *float32, bits int) {
-	all := unsafe.Slice(out, groups*Walks)
-	for i, root := range unsafe.Slice(roots, groups*Walks) {
+func genericRow(out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int) {
+	all := unsafe.Slice(out, n)
+	for i, root := range unsafe.Slice(roots, n) {
 		all[i] = descend(nodes, root, x, bits)
 	}
 }

@@ -17,7 +17,7 @@ type Kernels struct{ set isa.Set }
 func For(t isa.Target) Kernels { return Kernels{t.Set} }
 
 // Fast reports whether there are kernels for the target: portable ones are no faster than walks through any other layout.
-func (k Kernels) Fast() bool { return k.set == isa.AVX512 }
+func (k Kernels) Fast() bool { return k.set == isa.AVX512 || k.set == isa.AVX2 }
 
 // Forest are trees for kernels. Who makes one answers for it that all walks from its roots end at leaves.
 type Forest struct {
@@ -46,18 +46,18 @@ func (f *Forest) Branch(at, to, feature int, split float32, missing bool) (node 
 // Row walks trees [lo, hi) with a row and writes what their leaves hold to out, which has room for whole groups of Walks. The row has all
 // features.
 func (k Kernels) Row(out []uint32, f *Forest, lo, hi int, x []float32) {
-	groups := (hi - lo + Walks - 1) / Walks
-	if groups <= 0 {
+	if lo >= hi {
 		return
 	}
-	_, _ = out[groups*Walks-1], f.Roots[lo+groups*Walks-1]
-	if f.Bits <= 5 {
+	room := (hi - lo + Walks - 1) / Walks * Walks
+	_, _ = out[room-1], f.Roots[lo+room-1]
+	if f.Bits <= 5 && k.set == isa.AVX512 {
 		var near [32]float32
 		copy(near[:], x)
-		row(k.set, true, &out[0], &f.Nodes[0], &f.Roots[lo], groups, &near[0], f.Bits)
+		row(k.set, true, &out[0], &f.Nodes[0], &f.Roots[lo], hi-lo, &near[0], f.Bits)
 		return
 	}
-	row(k.set, false, &out[0], &f.Nodes[0], &f.Roots[lo], groups, &x[0], f.Bits)
+	row(k.set, false, &out[0], &f.Nodes[0], &f.Roots[lo], hi-lo, &x[0], f.Bits)
 }
 
 // Leaves walks trees [lo, hi) with Walks rows that begin at offsets of x, and writes what their leaves hold to out, tree by tree.

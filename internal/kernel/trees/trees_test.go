@@ -17,7 +17,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go")
+	err := asm.Verify(ctx, "gen.go", "gen_single.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}

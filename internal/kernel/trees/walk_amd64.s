@@ -392,3 +392,896 @@ there3:
 	JNZ loop1
 	VZEROUPPER
 	RET
+
+// func stepsOfTrees(out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int)
+TEXT ·stepsOfTrees(SB), NOSPLIT, $72-48
+	MOVQ bits+40(FP), CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	MOVL AX, mask-8(SP)
+	INCL CX
+	MOVQ nodes+8(FP), SI
+	MOVQ x+32(FP), DX
+
+trees1:
+	MOVQ roots+16(FP), AX
+	ADDQ $32, roots+16(FP)
+	MOVL 0(AX), R8
+	MOVL 4(AX), R9
+	MOVL 8(AX), R10
+	MOVL 12(AX), R11
+	MOVL 16(AX), R12
+	MOVL 20(AX), R13
+	MOVL 24(AX), R15
+	MOVL 28(AX), BX
+
+walk2:
+	XORL R14, R14
+	MOVL 4(SI)(R8*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R8*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered4
+
+on5:
+	MOVL R8, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R8
+	ORL AX, R14
+	MOVL 4(SI)(R9*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R9*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered6
+
+on7:
+	MOVL R9, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R9
+	ORL AX, R14
+	MOVL 4(SI)(R10*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R10*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered8
+
+on9:
+	MOVL R10, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R10
+	ORL AX, R14
+	MOVL 4(SI)(R11*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R11*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered10
+
+on11:
+	MOVL R11, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R11
+	ORL AX, R14
+	MOVL 4(SI)(R12*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R12*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered12
+
+on13:
+	MOVL R12, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R12
+	ORL AX, R14
+	MOVL 4(SI)(R13*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R13*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered14
+
+on15:
+	MOVL R13, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R13
+	ORL AX, R14
+	MOVL 4(SI)(R15*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R15*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered16
+
+on17:
+	MOVL R15, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R15
+	ORL AX, R14
+	MOVL 4(SI)(BX*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(BX*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered18
+
+on19:
+	MOVL BX, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, BX
+	ORL AX, R14
+	TESTL R14, R14
+	JNE walk2
+	JMP there3
+
+unordered4:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none20
+	JMP on5
+
+none20:
+	MOVL 4(SI)(R8*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on5
+
+unordered6:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none21
+	JMP on7
+
+none21:
+	MOVL 4(SI)(R9*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on7
+
+unordered8:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none22
+	JMP on9
+
+none22:
+	MOVL 4(SI)(R10*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on9
+
+unordered10:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none23
+	JMP on11
+
+none23:
+	MOVL 4(SI)(R11*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on11
+
+unordered12:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none24
+	JMP on13
+
+none24:
+	MOVL 4(SI)(R12*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on13
+
+unordered14:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none25
+	JMP on15
+
+none25:
+	MOVL 4(SI)(R13*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on15
+
+unordered16:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none26
+	JMP on17
+
+none26:
+	MOVL 4(SI)(R15*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on17
+
+unordered18:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none27
+	JMP on19
+
+none27:
+	MOVL 4(SI)(BX*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on19
+
+there3:
+	MOVQ out+0(FP), AX
+	ADDQ $32, out+0(FP)
+	MOVL (SI)(R8*8), DI
+	MOVL DI, 0(AX)
+	MOVL (SI)(R9*8), DI
+	MOVL DI, 4(AX)
+	MOVL (SI)(R10*8), DI
+	MOVL DI, 8(AX)
+	MOVL (SI)(R11*8), DI
+	MOVL DI, 12(AX)
+	MOVL (SI)(R12*8), DI
+	MOVL DI, 16(AX)
+	MOVL (SI)(R13*8), DI
+	MOVL DI, 20(AX)
+	MOVL (SI)(R15*8), DI
+	MOVL DI, 24(AX)
+	MOVL (SI)(BX*8), DI
+	MOVL DI, 28(AX)
+	SUBQ $8, n+24(FP)
+	JGT trees1
+	RET
+
+// func stepsOfRows(out *uint32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int)
+TEXT ·stepsOfRows(SB), NOSPLIT, $72-56
+	MOVQ bits+48(FP), CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	MOVL AX, mask-8(SP)
+	INCL CX
+	MOVQ nodes+8(FP), SI
+	MOVQ x+32(FP), DX
+	MOVQ $4, groups-40(SP)
+
+rows1:
+	MOVQ offsets+40(FP), AX
+	ADDQ $32, offsets+40(FP)
+	MOVL 0(AX), DI
+	MOVL DI, offset0-72(SP)
+	MOVL 4(AX), DI
+	MOVL DI, offset1-68(SP)
+	MOVL 8(AX), DI
+	MOVL DI, offset2-64(SP)
+	MOVL 12(AX), DI
+	MOVL DI, offset3-60(SP)
+	MOVL 16(AX), DI
+	MOVL DI, offset4-56(SP)
+	MOVL 20(AX), DI
+	MOVL DI, offset5-52(SP)
+	MOVL 24(AX), DI
+	MOVL DI, offset6-48(SP)
+	MOVL 28(AX), DI
+	MOVL DI, offset7-44(SP)
+	MOVQ n+24(FP), AX
+	MOVQ AX, count-16(SP)
+	MOVQ roots+16(FP), AX
+	MOVQ AX, from-24(SP)
+
+trees2:
+	MOVQ from-24(SP), AX
+	ADDQ $4, from-24(SP)
+	MOVL (AX), R8
+	MOVL R8, R9
+	MOVL R8, R10
+	MOVL R8, R11
+	MOVL R8, R12
+	MOVL R8, R13
+	MOVL R8, R15
+	MOVL R8, BX
+
+walk3:
+	XORL R14, R14
+	MOVL 4(SI)(R8*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset0-72(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R8*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered5
+
+on6:
+	MOVL R8, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R8
+	ORL AX, R14
+	MOVL 4(SI)(R9*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset1-68(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R9*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered7
+
+on8:
+	MOVL R9, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R9
+	ORL AX, R14
+	MOVL 4(SI)(R10*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset2-64(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R10*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered9
+
+on10:
+	MOVL R10, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R10
+	ORL AX, R14
+	MOVL 4(SI)(R11*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset3-60(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R11*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered11
+
+on12:
+	MOVL R11, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R11
+	ORL AX, R14
+	MOVL 4(SI)(R12*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset4-56(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R12*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered13
+
+on14:
+	MOVL R12, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R12
+	ORL AX, R14
+	MOVL 4(SI)(R13*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset5-52(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R13*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered15
+
+on16:
+	MOVL R13, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R13
+	ORL AX, R14
+	MOVL 4(SI)(R15*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset6-48(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R15*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered17
+
+on18:
+	MOVL R15, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R15
+	ORL AX, R14
+	MOVL 4(SI)(BX*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset7-44(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(BX*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered19
+
+on20:
+	MOVL BX, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, BX
+	ORL AX, R14
+	TESTL R14, R14
+	JNE walk3
+	JMP there4
+
+unordered5:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none21
+	JMP on6
+
+none21:
+	MOVL 4(SI)(R8*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on6
+
+unordered7:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none22
+	JMP on8
+
+none22:
+	MOVL 4(SI)(R9*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on8
+
+unordered9:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none23
+	JMP on10
+
+none23:
+	MOVL 4(SI)(R10*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on10
+
+unordered11:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none24
+	JMP on12
+
+none24:
+	MOVL 4(SI)(R11*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on12
+
+unordered13:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none25
+	JMP on14
+
+none25:
+	MOVL 4(SI)(R12*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on14
+
+unordered15:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none26
+	JMP on16
+
+none26:
+	MOVL 4(SI)(R13*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on16
+
+unordered17:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none27
+	JMP on18
+
+none27:
+	MOVL 4(SI)(R15*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on18
+
+unordered19:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none28
+	JMP on20
+
+none28:
+	MOVL 4(SI)(BX*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on20
+
+there4:
+	MOVQ out+0(FP), AX
+	MOVQ n+24(FP), DI
+	SUBQ count-16(SP), DI
+	SHLQ $7, DI
+	ADDQ DI, AX
+	MOVL (SI)(R8*8), DI
+	MOVL DI, 0(AX)
+	MOVL (SI)(R9*8), DI
+	MOVL DI, 4(AX)
+	MOVL (SI)(R10*8), DI
+	MOVL DI, 8(AX)
+	MOVL (SI)(R11*8), DI
+	MOVL DI, 12(AX)
+	MOVL (SI)(R12*8), DI
+	MOVL DI, 16(AX)
+	MOVL (SI)(R13*8), DI
+	MOVL DI, 20(AX)
+	MOVL (SI)(R15*8), DI
+	MOVL DI, 24(AX)
+	MOVL (SI)(BX*8), DI
+	MOVL DI, 28(AX)
+	DECQ count-16(SP)
+	JNE trees2
+	ADDQ $32, out+0(FP)
+	DECQ groups-40(SP)
+	JNE rows1
+	RET
+
+// func stepsAndSums(sums *float64, targets *int32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int)
+TEXT ·stepsAndSums(SB), NOSPLIT, $72-64
+	MOVQ bits+56(FP), CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	MOVL AX, mask-8(SP)
+	INCL CX
+	MOVQ nodes+16(FP), SI
+	MOVQ x+40(FP), DX
+	MOVQ $4, groups-40(SP)
+
+rows1:
+	MOVQ offsets+48(FP), AX
+	ADDQ $32, offsets+48(FP)
+	MOVL 0(AX), DI
+	MOVL DI, offset0-72(SP)
+	MOVL 4(AX), DI
+	MOVL DI, offset1-68(SP)
+	MOVL 8(AX), DI
+	MOVL DI, offset2-64(SP)
+	MOVL 12(AX), DI
+	MOVL DI, offset3-60(SP)
+	MOVL 16(AX), DI
+	MOVL DI, offset4-56(SP)
+	MOVL 20(AX), DI
+	MOVL DI, offset5-52(SP)
+	MOVL 24(AX), DI
+	MOVL DI, offset6-48(SP)
+	MOVL 28(AX), DI
+	MOVL DI, offset7-44(SP)
+	MOVQ n+32(FP), AX
+	MOVQ AX, count-16(SP)
+	MOVQ roots+24(FP), AX
+	MOVQ AX, from-24(SP)
+	MOVQ targets+8(FP), AX
+	MOVQ AX, target-32(SP)
+
+trees2:
+	MOVQ from-24(SP), AX
+	ADDQ $4, from-24(SP)
+	MOVL (AX), R8
+	MOVL R8, R9
+	MOVL R8, R10
+	MOVL R8, R11
+	MOVL R8, R12
+	MOVL R8, R13
+	MOVL R8, R15
+	MOVL R8, BX
+
+walk3:
+	XORL R14, R14
+	MOVL 4(SI)(R8*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset0-72(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R8*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered5
+
+on6:
+	MOVL R8, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R8
+	ORL AX, R14
+	MOVL 4(SI)(R9*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset1-68(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R9*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered7
+
+on8:
+	MOVL R9, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R9
+	ORL AX, R14
+	MOVL 4(SI)(R10*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset2-64(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R10*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered9
+
+on10:
+	MOVL R10, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R10
+	ORL AX, R14
+	MOVL 4(SI)(R11*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset3-60(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R11*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered11
+
+on12:
+	MOVL R11, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R11
+	ORL AX, R14
+	MOVL 4(SI)(R12*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset4-56(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R12*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered13
+
+on14:
+	MOVL R12, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R12
+	ORL AX, R14
+	MOVL 4(SI)(R13*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset5-52(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R13*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered15
+
+on16:
+	MOVL R13, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R13
+	ORL AX, R14
+	MOVL 4(SI)(R15*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset6-48(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(R15*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered17
+
+on18:
+	MOVL R15, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, R15
+	ORL AX, R14
+	MOVL 4(SI)(BX*8), AX
+	MOVL AX, DI
+	ANDL mask-8(SP), DI
+	ADDL offset7-44(SP), DI
+	SARXL CX, AX, AX
+	VMOVSS (SI)(BX*8), X0
+	VUCOMISS (DX)(DI*4), X0
+	JPS unordered19
+
+on20:
+	MOVL BX, DI
+	ADCL AX, DI
+	TESTL AX, AX
+	CMOVLNE DI, BX
+	ORL AX, R14
+	TESTL R14, R14
+	JNE walk3
+	JMP there4
+
+unordered5:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none21
+	JMP on6
+
+none21:
+	MOVL 4(SI)(R8*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on6
+
+unordered7:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none22
+	JMP on8
+
+none22:
+	MOVL 4(SI)(R9*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on8
+
+unordered9:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none23
+	JMP on10
+
+none23:
+	MOVL 4(SI)(R10*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on10
+
+unordered11:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none24
+	JMP on12
+
+none24:
+	MOVL 4(SI)(R11*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on12
+
+unordered13:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none25
+	JMP on14
+
+none25:
+	MOVL 4(SI)(R12*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on14
+
+unordered15:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none26
+	JMP on16
+
+none26:
+	MOVL 4(SI)(R13*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on16
+
+unordered17:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none27
+	JMP on18
+
+none27:
+	MOVL 4(SI)(R15*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on18
+
+unordered19:
+	VMOVSS (DX)(DI*4), X0
+	VUCOMISS X0, X0
+	STC
+	JPS none28
+	JMP on20
+
+none28:
+	MOVL 4(SI)(BX*8), DI
+	SHRL CX, DI
+	CMC
+	JMP on20
+
+there4:
+	MOVQ target-32(SP), AX
+	ADDQ $4, target-32(SP)
+	MOVLQSX (AX), AX
+	SHLQ $8, AX
+	ADDQ sums+0(FP), AX
+	VXORPS X8, X8, X8
+	VCVTSS2SD (SI)(R8*8), X8, X0
+	VADDSD 0(AX), X0, X0
+	VMOVSD X0, 0(AX)
+	VCVTSS2SD (SI)(R9*8), X8, X1
+	VADDSD 8(AX), X1, X1
+	VMOVSD X1, 8(AX)
+	VCVTSS2SD (SI)(R10*8), X8, X2
+	VADDSD 16(AX), X2, X2
+	VMOVSD X2, 16(AX)
+	VCVTSS2SD (SI)(R11*8), X8, X3
+	VADDSD 24(AX), X3, X3
+	VMOVSD X3, 24(AX)
+	VCVTSS2SD (SI)(R12*8), X8, X4
+	VADDSD 32(AX), X4, X4
+	VMOVSD X4, 32(AX)
+	VCVTSS2SD (SI)(R13*8), X8, X5
+	VADDSD 40(AX), X5, X5
+	VMOVSD X5, 40(AX)
+	VCVTSS2SD (SI)(R15*8), X8, X6
+	VADDSD 48(AX), X6, X6
+	VMOVSD X6, 48(AX)
+	VCVTSS2SD (SI)(BX*8), X8, X7
+	VADDSD 56(AX), X7, X7
+	VMOVSD X7, 56(AX)
+	DECQ count-16(SP)
+	JNE trees2
+	ADDQ $64, sums+0(FP)
+	DECQ groups-40(SP)
+	JNE rows1
+	RET

@@ -21,3 +21,18 @@ func leavesOfRows(out *uint32, nodes *uint64, roots *int32, n int, x *float32, o
 //
 //go:noescape
 func sumOfRows(sums *float64, targets *int32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int)
+
+// stepsOfTrees walks n trees with one row, eight at a time; n > 0.
+//
+//go:noescape
+func stepsOfTrees(out *uint32, nodes *uint64, roots *int32, n int, x *float32, bits int)
+
+// stepsOfRows walks n trees with 32 rows; n > 0.
+//
+//go:noescape
+func stepsOfRows(out *uint32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int)
+
+// stepsAndSums walks n trees with 32 rows, and adds; n > 0.
+//
+//go:noescape
+func stepsAndSums(sums *float64, targets *int32, nodes *uint64, roots *int32, n int, x *float32, offsets *int32, bits int)
