@@ -6,6 +6,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/double"
 	"github.com/carve-dev/carve/internal/kernel/pairwise"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -51,6 +52,8 @@ const (
 	rowsTogether = 64
 	// numbersTogether is how many numbers of work those rows may take that stay in the second cache.
 	numbersTogether = 1 << 16
+	// nearNumbers is how many stay in the nearest cache, for what goes through rows more than once.
+	nearNumbers = 1 << 12
 )
 
 // newNumberRows returns the rows of x, of which each takes that many numbers of work besides.
@@ -146,6 +149,7 @@ func perColumn(n *graph.Node, name string, columns int, absent float64) ([]float
 // mapped emits an operator that changes rows by fn, in place.
 func mapped(p *planner, n *graph.Node, r *numberRows, nanos float64, fn func(row []float64)) error {
 	y, to := p.Out(n.Outputs[0]), n.Outputs[0].Type.DType
+	r.together = min(r.together, max(1, nearNumbers/max(r.columns, 1)))
 	r.each(p, nanos, []place.Memory{y}, func(st *state, _ int, x []float64, lo, count int) {
 		for i := range count {
 			fn(x[i*r.columns:][:r.columns])
@@ -193,8 +197,8 @@ func standardize(p *planner, n *graph.Node, r *numberRows, offset, scale []float
 }
 
 // norms are what Normalizer divides a row by; see package reference.
-var norms = map[string]func(row []float64) float64{
-	"MAX": func(row []float64) float64 {
+var norms = map[string]func(k double.Kernels, row []float64) float64{
+	"MAX": func(_ double.Kernels, row []float64) float64 {
 		s := -math.MaxFloat32
 		for _, x := range row {
 			if x > s { // not where x is NaN
@@ -203,21 +207,11 @@ var norms = map[string]func(row []float64) float64{
 		}
 		return s
 	},
-	"L1": func(row []float64) (s float64) {
-		for _, x := range row {
-			s += math.Abs(x)
-		}
-		return s
-	},
-	"L2": func(row []float64) (s float64) {
-		for _, x := range row {
-			s += x * x
-		}
-		return math.Sqrt(s)
-	},
+	"L1": func(k double.Kernels, row []float64) float64 { return k.Reduce(double.SumAbs, row) },
+	"L2": func(k double.Kernels, row []float64) float64 { return math.Sqrt(k.Reduce(double.SumSquares, row)) },
 }
 
-func normalizerOf(n *graph.Node) (func(row []float64) float64, *property.Reason) {
+func normalizerOf(n *graph.Node) (func(k double.Kernels, row []float64) float64, *property.Reason) {
 	norm, ok := norms[n.Str("norm", "MAX")]
 	if !ok {
 		return nil, property.Because(property.Attribute, "norm %q", n.Str("norm", ""))
@@ -230,14 +224,10 @@ func planNormalizer(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	r := newNumberRows(p, n.Inputs[0], 0)
-	return mapped(p, n, r, 3*float64(r.columns), func(row []float64) {
-		s := norm(row)
-		if s == 0 {
-			return
-		}
-		for i := range row {
-			row[i] /= s
+	r, k := newNumberRows(p, n.Inputs[0], 0), p.doubles()
+	return mapped(p, n, r, float64(r.columns), func(row []float64) {
+		if s := [1]float64{norm(k, row)}; s[0] != 0 {
+			k.Binary(double.Div, double.VS, row, row, s[:])
 		}
 	})
 }

@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/carve-dev/carve/backend"
@@ -166,7 +167,8 @@ type run struct {
 	args   *backend.RunArgs
 	stored []*tensor.Tensor
 	plain  []tensor.Value
-	taken  int64 // bytes that were reserved for values without a place in the plan
+	made   []*tensor.Tensor // outputs that Alloc has given storage, once a kernel knew their shapes; nil before
+	taken  int64            // bytes that were reserved for values without a place in the plan
 }
 
 // reserve counts a value without a place in the plan, which the run keeps to its end.
@@ -233,8 +235,11 @@ func (r *run) move(ctx context.Context, dst, src *tensor.Tensor, from, to graph.
 	return m(ctx, dst, src, convert.Exec{Workers: r.args.Workers})
 }
 
-// storage returns the planned place of v, nil where it has none.
+// storage returns the place of v: the planned one, or that of an output that has been allocated; nil where it has none.
 func (r *run) storage(v *graph.Value) *tensor.Tensor {
+	if i := slices.Index(r.in.e.sub.Outputs, v); i >= 0 && r.made != nil && r.made[i] != nil {
+		return r.made[i]
+	}
 	dims := r.in.dims[v.ID]
 	if dims == nil {
 		return nil
@@ -290,14 +295,26 @@ func (r *run) node(ctx context.Context, n *graph.Node) error {
 	return nil
 }
 
-// place returns where a kernel writes a row-major result: its planned place where the format is row-major.
+// place returns where a kernel writes a row-major result: its planned place where the format is row-major. An output without one is
+// allocated.
 func (r *run) place(v *graph.Value, dt tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if v == nil || v.Format != graph.HostFormat {
 		return nil, nil
 	}
 	t := r.storage(v)
 	if t == nil {
-		return nil, nil
+		i := slices.Index(r.in.e.sub.Outputs, v)
+		if i < 0 || r.args.Outputs[i] != nil || dt == tensor.String {
+			return nil, nil
+		}
+		var err error
+		if t, err = r.args.Alloc(i, dt, shape); err != nil {
+			return nil, err
+		}
+		if r.made == nil {
+			r.made = make([]*tensor.Tensor, len(r.args.Outputs))
+		}
+		r.made[i] = t
 	}
 	if t.DType != dt || !sameDims(t.Shape, shape) {
 		return nil, fmt.Errorf("%w: %v is %v%v, inferred as %v%v", tensor.ErrShape, v, dt, shape, t.DType, t.Shape)
@@ -347,6 +364,9 @@ func (r *run) keep(ctx context.Context, v *graph.Value, x tensor.Value) error {
 func (r *run) outputs() error {
 	for i, v := range r.in.e.sub.Outputs {
 		dst := r.args.Outputs[i]
+		if dst == nil && r.made != nil {
+			dst = r.made[i]
+		}
 		src := r.stored[v.ID]
 		if src == nil {
 			return fmt.Errorf("%w: output %v was not made", ErrKernel, v)

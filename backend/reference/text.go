@@ -2,6 +2,7 @@ package reference
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,24 +144,38 @@ func tfIdf(c *Call) {
 	t := c.result(0, tensor.Float32, shape)
 	skips := int(min(max(c.Node.Int("max_skip_count", 0), 0), int64(n)))
 	lo, hi := int(max(c.Node.Int("min_gram_length", 1), 1)), int(min(c.Node.Int("max_gram_length", 1), int64(n)))
-	counts := make([]float64, c.reserve("", []int{pool.width}, 8))
+	of, out := gramCounts{counts: make([]float64, c.reserve("", []int{pool.width}, 8))}, tensor.Elements[float32](t)
 	for r := range rows {
 		row := ids[r*n : (r+1)*n]
 		for step := 1; step <= skips+1; step++ {
-			for i := range row {
-				pool.count(counts, row[i:], step, lo, hi)
+			for i, word := range row {
+				if word >= 0 && pool.first[word] >= 0 {
+					pool.count(&of, row[i:], step, lo, hi)
+				}
 				c.spend(8 * max(hi, 1))
 			}
 		}
-		pool.weigh(counts)
-		c.check("", tensor.Encode(part(t, r*pool.width, (r+1)*pool.width), counts))
-		clear(counts)
+		pool.weigh(out[r*pool.width:][:pool.width], &of)
 	}
+}
+
+// gramCounts are what a row has counted: counters by number, and those that are not 0.
+type gramCounts struct {
+	counts  []float64
+	touched []int
+}
+
+func (c *gramCounts) add(at int) {
+	if c.counts[at] == 0 {
+		c.touched = append(c.touched, at)
+	}
+	c.counts[at]++
 }
 
 // gramPool is a pool of n-grams as a tree of words, with what is counted where an n-gram ends: width counters, and their weights.
 type gramPool struct {
 	words  map[string]int32
+	bytes  [256]int32       // the words of one byte, -1 for those that there are not
 	whole  map[int64]int32  // the words where they are integers, else nil
 	first  []int32          // by word: the node of the n-grams that begin with it, -1 where there are none
 	next   map[uint64]int32 // by node, in the upper bits, and word
@@ -169,6 +184,7 @@ type gramPool struct {
 	width  int
 	binary bool      // counters are 0 or 1
 	weight []float64 // of counters, nil for 1
+	empty  []float32 // what counters of 0 make, nil where that is 0
 }
 
 // gramPool reads the attributes of a TfIdfVectorizer.
@@ -192,6 +208,12 @@ func (c *Call) gramPool() *gramPool {
 	}
 	c.poolGrams(p, words)
 	c.weighGrams(p)
+	for b := range p.bytes {
+		p.bytes[b] = -1
+		if id, ok := p.words[string([]byte{byte(b)})]; ok {
+			p.bytes[b] = id
+		}
+	}
 	return p
 }
 
@@ -265,8 +287,12 @@ func (p *gramPool) wordsOf(c *Call, x *tensor.Tensor) []int32 {
 	}
 	if x.DType == tensor.String {
 		for i, s := range c.strings(0) {
-			id, ok := p.words[s]
-			find(i, id, ok)
+			if len(s) == 1 {
+				out[i] = p.bytes[s[0]]
+			} else {
+				id, ok := p.words[s]
+				find(i, id, ok)
+			}
 			c.spend(8)
 		}
 		return out
@@ -283,7 +309,7 @@ func (p *gramPool) wordsOf(c *Call, x *tensor.Tensor) []int32 {
 
 // count counts the n-grams of lo to hi words that begin with the first of a row, step words apart. Those of one word count once, for a
 // step of 1.
-func (p *gramPool) count(counts []float64, row []int32, step, lo, hi int) {
+func (p *gramPool) count(to *gramCounts, row []int32, step, lo, hi int) {
 	node := int32(-1)
 	for size := 1; size <= hi && (size-1)*step < len(row); size++ {
 		word := row[(size-1)*step]
@@ -302,7 +328,7 @@ func (p *gramPool) count(counts []float64, row []int32, step, lo, hi int) {
 		}
 		if size >= lo && (size > 1 || step == 1) {
 			for _, at := range p.ends[node] {
-				counts[at]++
+				to.add(at)
 			}
 		}
 	}
@@ -329,16 +355,27 @@ func (c *Call) weighGrams(p *gramPool) {
 	for g, w := range list {
 		p.weight[p.at[g]] = float64(w)
 	}
-}
-
-// weigh makes counts of a row what the mode asks for.
-func (p *gramPool) weigh(out []float64) {
-	for i := range out {
-		if p.binary {
-			out[i] = min(out[i], 1)
-		}
-		if p.weight != nil {
-			out[i] *= p.weight[i]
+	if slices.ContainsFunc(p.weight, func(w float64) bool { return w*0 != 0 }) {
+		p.empty = make([]float32, p.width)
+		for i, w := range p.weight {
+			p.empty[i] = float32(w * 0)
 		}
 	}
+}
+
+// weigh makes counts of a row what the mode asks for, and clears them. What nothing was counted for is 0 in the row.
+func (p *gramPool) weigh(row []float32, of *gramCounts) {
+	copy(row, p.empty)
+	for _, at := range of.touched {
+		n := of.counts[at]
+		of.counts[at] = 0
+		if p.binary {
+			n = 1
+		}
+		if p.weight != nil {
+			n *= p.weight[at]
+		}
+		row[at] = float32(n)
+	}
+	of.touched = of.touched[:0]
 }
