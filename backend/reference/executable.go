@@ -40,6 +40,7 @@ type instance struct {
 	dims   [][]int          // by value id; nil where the shape depends on data
 	consts []*tensor.Tensor // by value id: dims values
 	buffer []int            // by value id: index into the requirements' buffers, -1 for others
+	output []int            // by value id: index into the outputs, -1 for others
 	reqs   backend.Requirements
 }
 
@@ -118,7 +119,9 @@ func (in *instance) ports(size func(*graph.Value) (int64, error), steps []int) e
 		}
 		in.reqs.Inputs = append(in.reqs.Inputs, use)
 	}
-	for _, v := range in.e.sub.Outputs {
+	in.output = slices.Repeat([]int{-1}, in.e.sub.ValueIDs())
+	for i, v := range in.e.sub.Outputs {
+		in.output[v.ID] = i
 		use := backend.PortUse{Last: in.reqs.Steps - 1}
 		if v.Producer != nil {
 			use.First = steps[v.Producer.ID]
@@ -237,7 +240,8 @@ func (r *run) move(ctx context.Context, dst, src *tensor.Tensor, from, to graph.
 
 // storage returns the place of v: the planned one, or that of an output that has been allocated; nil where it has none.
 func (r *run) storage(v *graph.Value) *tensor.Tensor {
-	if i := slices.Index(r.in.e.sub.Outputs, v); i >= 0 && r.made != nil && r.made[i] != nil {
+	i := r.in.output[v.ID]
+	if i >= 0 && r.made != nil && r.made[i] != nil {
 		return r.made[i]
 	}
 	dims := r.in.dims[v.ID]
@@ -248,10 +252,8 @@ func (r *run) storage(v *graph.Value) *tensor.Tensor {
 		b := r.args.Buffers[k]
 		return &tensor.Tensor{DType: v.Type.DType, Shape: dims, Data: b.Data, Offset: b.Offset}
 	}
-	for i, o := range r.in.e.sub.Outputs {
-		if o == v {
-			return r.args.Outputs[i]
-		}
+	if i >= 0 {
+		return r.args.Outputs[i]
 	}
 	return nil
 }
@@ -303,7 +305,7 @@ func (r *run) place(v *graph.Value, dt tensor.DType, shape []int) (*tensor.Tenso
 	}
 	t := r.storage(v)
 	if t == nil {
-		i := slices.Index(r.in.e.sub.Outputs, v)
+		i := r.in.output[v.ID]
 		if i < 0 || r.args.Outputs[i] != nil || dt == tensor.String {
 			return nil, nil
 		}
