@@ -209,6 +209,10 @@ func ports(vs, named []*graph.Value) []Port {
 // Session from the Program's pool and waits for one, honouring ctx, where MaxSessions are in use. Errors: *InputError
 // (ErrInput), *StepError (ErrRun), ErrMemoryLimit, ErrClosed, ctx's.
 //
+// An error that wraps device.ErrGone says that a device is lost for good: every later run fails as well. Compile the model again, with
+// the same Options: the nodes of a backend that is unavailable by then get the next one that takes them, and the Report says why;
+// under Strict Compile fails with the reason.
+//
 // Tensors may lie in the memory of any device that a backend of the Program has, with strides, and as *Formatted in another
 // layout than row-major, or with the event after which they are there. A group on that device that takes an input as it lies
 // reads it in place; for groups that need it compact, better aligned or in another format it is copied once, on the device

@@ -22,7 +22,8 @@
 // runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
 // its work and returns. Copies between the device and the host pass through pinned memory of the backend's, and so do not wait;
 // from one device to another the driver copies. A device that is lost, because a kernel reached beyond its memory, for example,
-// serves no more in this process: what is asked of it returns ErrLost. Control flow, operators whose result's shape depends on data,
+// serves no more in this process: what is asked of it returns ErrLost, which wraps device.ErrGone, and so does every later run of what
+// was compiled for it. Compiled anew, a model has other backends, and the report says why. Control flow, operators whose result's shape depends on data,
 // and small integers, which are mostly shapes, stay on the host.
 //
 // Its specs run it over the driver and the compiler of internal/gpukernel/fakecuda, which run the kernels' own text on the processor.
@@ -157,8 +158,13 @@ func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
 	return nil, fmt.Errorf("%w: cuda has no device %v", backend.ErrNoDevice, id)
 }
 
-// Supports implements backend.Backend.
-func (b *cuda) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
+// Supports implements backend.Backend. A device that is lost has no nodes any more.
+func (b *cuda) Supports(n *graph.Node) backend.Support {
+	if e := b.on().lost.Load(); e != nil {
+		return backend.No(property.Unavailable, "%v: %v", ErrLost, e)
+	}
+	return b.planner().Supports(n)
+}
 
 // Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout, and of
 // activations copies that change the layout.

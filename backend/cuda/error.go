@@ -12,8 +12,8 @@ var (
 	// ErrBuild says that a kernel did not compile, or that the driver does not take what it was compiled to.
 	ErrBuild = errors.New("a kernel did not compile")
 	// ErrLost says that the device works no more in this process: a kernel reached beyond its memory, for example, or the hardware
-	// failed.
-	ErrLost = errors.New("the device is lost")
+	// failed. It wraps device.ErrGone.
+	ErrLost = fmt.Errorf("the device is lost: %w", device.ErrGone)
 )
 
 // Error is a call of the driver that failed. It wraps device.ErrOutOfMemory, ErrBuild or ErrLost where the code is of that kind.

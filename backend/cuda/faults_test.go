@@ -87,6 +87,33 @@ var _ = Describe("without what it needs", func() {
 	})
 })
 
+var _ = DescribeTable("what is not there leaves all nodes to others with the reason, and is an error under Strict", func(ctx SpecContext, options []string, driverVersion int, reason string) {
+	fake := driver()
+	if driverVersion > 0 {
+		fake = own(fmt.Sprint("version", driverVersion), fakecuda.Options{})
+		fake.Set("driver", driverVersion)
+	}
+	p, err := compile(ctx, fake, net(), carve.Options{}, options...)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(p.Close)
+	r, err := p.Report(ctx, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"c", "m"} {
+		where, reasons, _ := r.Why(name)
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "cuda"), HaveField("Reason", ContainSubstring(reason)))))
+	}
+	agrees(ctx, p, 1)
+	_, err = compile(ctx, fake, net(), carve.Options{Strict: true}, options...)
+	Expect(err).To(MatchError(backend.ErrUnavailable))
+	Expect(err).To(MatchError(ContainSubstring(reason)))
+},
+	Entry("no driver", []string{"library", "libdoes-not-exist.so.7"}, 0, "no driver of CUDA"),
+	Entry("another library", []string{"library", "libc.so.6"}, 0, "this is no driver of CUDA"),
+	Entry("an old driver", nil, 11020, "is of CUDA 11.2, and one of 11.4 or later is needed"),
+	Entry("no compiler", []string{"nvrtc", "libdoes-not-exist.so.7"}, 0, "no NVRTC"),
+)
+
 var _ = DescribeTable("the architecture that kernels are compiled for", func(capability int, known []int, want string) {
 	got, err := cuda.Architecture(capability, known)
 	if want == "" {
@@ -137,20 +164,34 @@ var _ = Describe("compiled kernels", func() {
 	It("that do not compile leave nodes to others, and say why", func(ctx SpecContext) {
 		fake := driver()
 		fake.SetCompiler("fail_at", 1)
-		p, err := compile(ctx, fake, net(), carve.Options{}, "reorder", "host")
+		p, err := compile(ctx, fake, net(), carve.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(p.Close)
 		r, err := p.Report(ctx, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(fmt.Sprintf("%+v", r.Rejected)).To(ContainSubstring("nvrtc"))
+		where, reasons, _ := r.Why("c")
+		Expect(where).To(Equal("cpu"))
+		Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "cuda"), HaveField("Reason", ContainSubstring("nvrtc")))))
 		agrees(ctx, p, 1)
+		fake.SetCompiler("fail_at", 1)
+		_, err = compile(ctx, fake, net(), carve.Options{Strict: true})
+		Expect(err).To(MatchError(cuda.ErrBuild))
 	})
 
 	It("of conversions that do not compile leave the reorder to the host", func(ctx SpecContext) {
 		fake := driver()
-		fake.SetCompiler("fail_at", 1) // the input's comes first
+		begin := fake.CompilerCount("calls")
+		Expect(program(ctx, fake, net(), carve.Options{}).Close()).To(Succeed())
+		fake.SetCompiler("fail_at", fake.CompilerCount("calls")-begin) // the input's comes last
 		p := program(ctx, fake, net(), carve.Options{Strict: true})
+		before := fake.Count("kernels")
 		agrees(ctx, p, 1)
+		one := fake.Count("kernels") - before
+		fake.SetCompiler("fail_at", 0)
+		p = program(ctx, fake, net(), carve.Options{Strict: true})
+		before = fake.Count("kernels")
+		agrees(ctx, p, 1)
+		Expect(fake.Count("kernels") - before).To(BeNumerically(">=", one))
 	})
 })
 
@@ -223,6 +264,22 @@ var _ = Describe("a call that fails", func() {
 		fake.Set("fail_every", 0)
 	})
 
+	It("for want of memory is an error of the run, in either mode, and of no other", func(ctx SpecContext) {
+		fake := driver()
+		for _, strict := range []bool{false, true} {
+			fake.FailIn("")
+			p := program(ctx, fake, net(), carve.Options{Strict: strict})
+			fake.FailIn("cuMemAlloc_v2")
+			fake.Set("fail_code", 2)
+			fake.Set("fail_every", 1)
+			_, err := p.Run(ctx, input(0))
+			Expect(err).To(MatchError(device.ErrOutOfMemory))
+			Expect(err).NotTo(MatchError(device.ErrGone))
+			fake.Set("fail_every", 0)
+			agrees(ctx, p, 0)
+		}
+	})
+
 	It("within a kernel loses the device, for good, and says so", func(ctx SpecContext) {
 		fake := own("lost", fakecuda.Options{})
 		b, err := cuda.Open(config(fake))
@@ -241,6 +298,23 @@ var _ = Describe("a call that fails", func() {
 		_, err = cuda.Open(config(fake))
 		Expect(err).To(MatchError(backend.ErrUnavailable))
 		Expect(err).To(MatchError(cuda.ErrLost))
+		Expect(err).To(MatchError(device.ErrGone))
+		for _, o := range []carve.Options{{}, {Open: map[string]backend.Backend{"cuda": b}}} { // what is compiled anew gets others
+			o.Backends, o.Placement = []backend.Config{config(fake)}, carve.Priority
+			q, err := carve.Compile(ctx, m, &o)
+			Expect(err).NotTo(HaveOccurred())
+			r, err := q.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			where, reasons, _ := r.Why("c")
+			Expect(where).To(Equal("cpu"))
+			Expect(reasons).To(ContainElement(SatisfyAll(HaveField("Backend", "cuda"), HaveField("Reason", ContainSubstring("CUDA_ERROR_ILLEGAL_ADDRESS")))))
+			agrees(ctx, q, 1)
+			Expect(q.Close()).To(Succeed())
+			o.Strict = true
+			_, err = carve.Compile(ctx, m, &o)
+			Expect(err).To(HaveOccurred())
+			Expect(err).To(MatchError(ContainSubstring("CUDA_ERROR_ILLEGAL_ADDRESS")))
+		}
 		Expect(errors.Join(p.Close(), m.Close(), b.Close())).To(Succeed())
 		Eventually(fake.Live).Should(BeEmpty())
 	})

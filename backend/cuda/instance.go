@@ -12,27 +12,19 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
-// executable is a compiled subgraph, generic in its symbols. It is immutable.
-type executable struct {
-	b   *cuda
-	sub *graph.Graph
-}
-
 // Compile implements backend.Backend. Kernels are written when shapes are known.
-func (b *cuda) Compile(_ context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
-	return &executable{b, sub}, nil
+func (b *cuda) Compile(ctx context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
+	return gpugroup.NewExecutable(ctx, sub, func(ctx context.Context, known graph.Bindings) (backend.Instance, error) {
+		return b.specialize(ctx, sub, known)
+	})
 }
 
-// Close implements backend.Executable.
-func (*executable) Close() error { return nil }
-
-// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
-func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	g, kernels, programs, err := gpugroup.Specialize(ctx, e.b.planner(), e.sub, b, e.b.acquire, (*program).kernel)
+func (b *cuda) specialize(ctx context.Context, sub *graph.Graph, known graph.Bindings) (backend.Instance, error) {
+	g, kernels, programs, err := gpugroup.Specialize(ctx, b.planner(), sub, known, b.acquire, (*program).kernel)
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{d: e.b.on(), group: g, kernels: kernels}
+	in := &instance{d: b.on(), group: g, kernels: kernels}
 	for i := range g.Steps {
 		in.args += len(g.Steps[i].Args)
 	}

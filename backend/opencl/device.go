@@ -2,8 +2,10 @@ package opencl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -27,11 +29,14 @@ type clDevice struct {
 	blocks map[uintptr]int64 // sizes by handle
 
 	programs kernelstore.Store[*program]
+
+	lost      atomic.Pointer[lostError]
+	suspected atomic.Pointer[Error] // a failure after which the device has not worked yet
 }
 
 var _ device.Device = (*clDevice)(nil)
 
-// open makes the context. The error is the same for ever.
+// open makes the context. The error is the same for ever, but that a device may be lost later.
 func (d *clDevice) open() error {
 	d.once.Do(func() {
 		c := newCall()
@@ -43,7 +48,39 @@ func (d *clDevice) open() error {
 			d.copies, d.err = d.queue(c)
 		}
 	})
-	return d.err
+	if d.err != nil {
+		return d.err
+	}
+	return d.sound()
+}
+
+// failed takes note of an error of the device's work, and returns it. The driver may call it.
+func (d *clDevice) failed(err error) error {
+	var e *Error
+	switch {
+	case !errors.As(err, &e):
+	case errors.Is(e, ErrLost):
+		d.lost.CompareAndSwap(nil, &lostError{e})
+	case e.Status == outOfResources:
+		d.suspected.Store(e)
+	}
+	return err
+}
+
+// sound returns an error where the device is lost. After a failure that may mean so it finds out: a device that is dead does not run
+// an empty queue either.
+func (d *clDevice) sound() error {
+	if e := d.suspected.Swap(nil); e != nil {
+		c := newCall()
+		if err := c.do(d.l, "clFinish", d.copies); err != nil {
+			d.lost.CompareAndSwap(nil, &lostError{e})
+		}
+		c.done()
+	}
+	if e := d.lost.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // queue makes a queue whose commands are run in order.
@@ -71,11 +108,14 @@ func (d *clDevice) alloc(size int64, kind uintptr) (device.Memory, error) {
 	if size > d.facts.mostAlloc && d.facts.mostAlloc > 0 {
 		return device.Memory{}, &device.LimitError{Device: d.id.String(), Need: size, Limit: d.facts.mostAlloc}
 	}
+	if err := d.sound(); err != nil {
+		return device.Memory{}, err
+	}
 	c := newCall()
 	defer c.done()
 	h, err := c.create(d.l, "clCreateBuffer", d.context, kind, uintptr(max(size, tensor.Alignment)), 0)
 	if err != nil {
-		return device.Memory{}, err
+		return device.Memory{}, d.failed(err)
 	}
 	d.mu.Lock()
 	d.blocks[h] = size
@@ -141,7 +181,7 @@ func (d *clDevice) transfer(ctx context.Context, s device.Stream, function strin
 		blocking = 0
 		own.keep = append(own.keep, host)
 	}
-	return c.do(d.l, function, queue, m.Handle, blocking, uintptr(off), uintptr(len(host)), at(&host[0]), 0, 0, 0)
+	return d.failed(c.do(d.l, function, queue, m.Handle, blocking, uintptr(off), uintptr(len(host)), at(&host[0]), 0, 0, 0))
 }
 
 // CopyBetween implements device.Device.
@@ -162,12 +202,12 @@ func (d *clDevice) CopyBetween(ctx context.Context, s device.Stream, dst device.
 	if err == nil && own == nil {
 		err = c.do(d.l, "clFinish", queue)
 	}
-	return err
+	return d.failed(err)
 }
 
 // target returns the queue that a copy goes to, and its stream, nil where the copy is over when it returns.
 func (d *clDevice) target(ctx context.Context, s device.Stream) (queue uintptr, own *stream, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), d.sound()); err != nil {
 		return 0, nil, err
 	}
 	if s == nil {

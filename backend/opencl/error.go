@@ -11,8 +11,8 @@ import (
 var (
 	// ErrBuild says that a kernel did not compile.
 	ErrBuild = errors.New("a kernel did not compile")
-	// ErrLost says that the device works no more in this process.
-	ErrLost = errors.New("the device is lost")
+	// ErrLost says that the device works no more in this process. It wraps device.ErrGone.
+	ErrLost = fmt.Errorf("the device is lost: %w", device.ErrGone)
 )
 
 // Error is a call of an OpenCL function that failed. It wraps device.ErrOutOfMemory, ErrBuild or ErrLost where the status is of
@@ -48,11 +48,23 @@ func (e *Error) Unwrap() error {
 		return device.ErrOutOfMemory
 	case -11, -15, -17:
 		return ErrBuild
-	case -2, -14, -34, -36:
+	case -2, -34, -36:
 		return ErrLost
 	}
 	return nil
 }
+
+// outOfResources is what drivers say of work for which a device has too little of something, and of work that it has died of.
+const outOfResources = -5
+
+// lostError is a failure that the device has not survived, whatever it was. It wraps ErrLost and that.
+type lostError struct{ cause error }
+
+// Error implements error.
+func (e *lostError) Error() string { return fmt.Sprintf("%v: %v", ErrLost, e.cause) }
+
+// Unwrap returns ErrLost and the cause.
+func (e *lostError) Unwrap() []error { return []error{ErrLost, e.cause} }
 
 func check(function string, status int32) error {
 	if status == 0 {

@@ -2,6 +2,7 @@ package opencl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -12,27 +13,19 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
-// executable is a compiled subgraph, generic in its symbols. It is immutable.
-type executable struct {
-	b   *opencl
-	sub *graph.Graph
-}
-
 // Compile implements backend.Backend. Kernels are written when shapes are known.
-func (b *opencl) Compile(_ context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
-	return &executable{b, sub}, nil
+func (b *opencl) Compile(ctx context.Context, sub *graph.Graph, _ backend.CompileOptions) (backend.Executable, error) {
+	return gpugroup.NewExecutable(ctx, sub, func(ctx context.Context, known graph.Bindings) (backend.Instance, error) {
+		return b.specialize(ctx, sub, known)
+	})
 }
 
-// Close implements backend.Executable.
-func (*executable) Close() error { return nil }
-
-// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
-func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
-	g, kernels, programs, err := gpugroup.Specialize(ctx, e.b.planner(), e.sub, b, e.b.acquire, (*program).kernel)
+func (b *opencl) specialize(ctx context.Context, sub *graph.Graph, known graph.Bindings) (backend.Instance, error) {
+	g, kernels, programs, err := gpugroup.Specialize(ctx, b.planner(), sub, known, b.acquire, (*program).kernel)
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{d: e.b.on(), group: g, kernels: kernels}
+	in := &instance{d: b.on(), group: g, kernels: kernels}
 	runtime.AddCleanup(in, gpugroup.Release, programs)
 	return in, nil
 }
@@ -85,7 +78,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 		}
 		if err != nil {
 			_ = c.do(in.d.l, "clFinish", s.queue) // nothing of the group may be under way; the error is told
-			return nil, fmt.Errorf("%s: %w", in.group.Requirements.Labels[i].Name, err)
+			return nil, fmt.Errorf("%s: %w", in.group.Requirements.Labels[i].Name, errors.Join(in.d.failed(err), in.d.sound()))
 		}
 	}
 	e, err := s.watch(c, c.word)

@@ -25,6 +25,10 @@
 // little of that, and a table that PoCL's times were fitted to would hold for no GPU. So whoever names it gets it by priority,
 // and placement by measurement, by carve tune, tells devices apart.
 //
+// A device that fails and does not run an empty queue afterwards is lost: what is asked of it returns ErrLost, which wraps
+// device.ErrGone, and so does every later run of what was compiled for it. Compiled anew, a model has other backends, and the report
+// says why.
+//
 // A run queues its kernels and returns; the driver tells of their end on a thread of its own. Control flow, operators whose
 // result's shape depends on data, and small integers, which are mostly shapes, stay on the host.
 package opencl
@@ -136,8 +140,13 @@ func (b *opencl) On(id tensor.DeviceID) (backend.Backend, error) {
 	return nil, fmt.Errorf("%w: opencl has no device %v", backend.ErrNoDevice, id)
 }
 
-// Supports implements backend.Backend.
-func (b *opencl) Supports(n *graph.Node) backend.Support { return b.planner().Supports(n) }
+// Supports implements backend.Backend. A device that is lost has no nodes any more.
+func (b *opencl) Supports(n *graph.Node) backend.Support {
+	if err := b.on().sound(); err != nil {
+		return backend.No(property.Unavailable, "%v", err)
+	}
+	return b.planner().Supports(n)
+}
 
 // Converters implements backend.Backend: copies between the host and the devices, in each layout, and of activations copies that
 // change the layout.

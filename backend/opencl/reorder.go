@@ -72,5 +72,5 @@ func (r *reorder) Launch(ctx context.Context, s device.Stream, from, to gpugroup
 		err = c.do(r.d.l, "clFinish", queue)
 	}
 	runtime.KeepAlive(r)
-	return err
+	return r.d.failed(err)
 }

@@ -20,11 +20,14 @@ type stream struct {
 
 // NewStream implements device.Device.
 func (d *clDevice) NewStream() (device.Stream, error) {
+	if err := d.sound(); err != nil {
+		return nil, err
+	}
 	c := newCall()
 	defer c.done()
 	q, err := d.queue(c)
 	if err != nil {
-		return nil, err
+		return nil, d.failed(err)
 	}
 	return &stream{d: d, queue: q}, nil
 }
@@ -58,7 +61,7 @@ func (s *stream) mark() (device.Event, error) {
 	defer c.done()
 	c.word = 0
 	if err := c.do(s.d.l, "clEnqueueMarkerWithWaitList", s.queue, 0, 0, at(&c.word)); err != nil {
-		return nil, err
+		return nil, s.d.failed(err)
 	}
 	return s.watch(c, c.word)
 }
@@ -76,7 +79,7 @@ func (s *stream) watch(c *call, handle uintptr) (device.Event, error) {
 	}
 	if err := check("clFlush", int32(c.invoke(s.d.l.flush, s.queue))); err != nil {
 		e.Close()
-		return nil, err
+		return nil, s.d.failed(err)
 	}
 	return e, nil
 }
@@ -184,7 +187,7 @@ var completed = sync.OnceValue(func() uintptr {
 		if e := running.take(token); e != nil {
 			var err error
 			if s := int32(status); s < 0 {
-				err = &Error{Function: "a queued command", Status: s}
+				err = e.d.failed(&Error{Function: "a queued command", Status: s})
 			}
 			e.keep = nil
 			e.Complete(err)

@@ -113,4 +113,7 @@ var (
 	ErrReset = errors.New("the device was reset")
 	// ErrLost says that work was in vain because the device was reset by other work.
 	ErrLost = errors.New("lost when the device was reset")
+	// ErrGone says that a device works no more in this process. What is compiled for it fails from then on; what is compiled anew gets
+	// other devices.
+	ErrGone = errors.New("the device works no more in this process")
 )

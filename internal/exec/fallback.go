@@ -104,6 +104,9 @@ func (s *Session) canFallBack(ctx context.Context, x *failure) bool {
 	if x.st.Kind != StepGroup || x.final || x.st.info.Oracle || s.m.env.Strict || ctx.Err() != nil {
 		return false
 	}
+	if errors.Is(x.err, device.ErrGone) {
+		return false // the fallback would read what lies on the device
+	}
 	if errors.Is(x.err, device.ErrOutOfMemory) && x.st.Device().IsHost() {
 		return false // of which the fallback needs more
 	}

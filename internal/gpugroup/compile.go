@@ -5,10 +5,59 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/kernelstore"
 )
+
+// executable is a compiled subgraph, generic in its symbols. It is immutable.
+type executable struct {
+	specialize func(ctx context.Context, b graph.Bindings) (backend.Instance, error)
+	whole      backend.Instance // of a subgraph without symbols
+}
+
+// NewExecutable returns an executable whose instances specialize makes. That of a subgraph without symbols is made at once, so that one
+// whose kernels do not compile is left to the next backend, and not to the run time's fallback.
+func NewExecutable(ctx context.Context, sub *graph.Graph, specialize func(context.Context, graph.Bindings) (backend.Instance, error)) (backend.Executable, error) {
+	e := &executable{specialize: specialize}
+	if !static(sub) {
+		return e, nil
+	}
+	var err error
+	if e.whole, err = specialize(ctx, nil); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Specialize implements backend.Executable: kernels are written for the shapes, and compiled.
+func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.Instance, error) {
+	if e.whole != nil {
+		return e.whole, nil
+	}
+	return e.specialize(ctx, b)
+}
+
+// Close implements backend.Executable.
+func (*executable) Close() error { return nil }
+
+// static reports whether all shapes are known.
+func static(sub *graph.Graph) bool {
+	for n := range sub.Nodes() {
+		for _, v := range n.Outputs {
+			if _, known := v.Type.Shape.Static(); v.Type.IsTensor() && !known {
+				return false
+			}
+		}
+	}
+	for _, v := range sub.Inputs {
+		if _, known := v.Type.Shape.Static(); !known {
+			return false
+		}
+	}
+	return true
+}
 
 // Specialize plans a subgraph for concrete shapes, and has its kernels compiled. It returns the kernel of every step, as kernel finds
 // it among what a plan was compiled to, and what to Release when they are not used any more.
