@@ -77,6 +77,8 @@ type GroupReport struct {
 	// Device is where the group runs; "" for the host.
 	Device string   `json:"device,omitempty"`
 	Nodes  []string `json:"nodes"`
+	// Precision is what the backend rounds operands of products to (backend.Info); "" where it does not.
+	Precision string `json:"precision,omitempty"`
 	// Operator is the one that a property gave the group's node; "" where none did.
 	Operator string `json:"operator,omitempty"`
 	// Ops are the operators and patterns that the backend runs, in order, Convert nodes included.
@@ -213,7 +215,7 @@ func (w *reportWriter) block(s *exec.Spec) {
 		switch st.Kind {
 		case exec.StepGroup:
 			id := st.ID
-			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance())}
+			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance()), Precision: st.Info().Precision}
 			if d := st.Device(); !d.IsHost() {
 				g.Device = d.String()
 			}

@@ -57,6 +57,9 @@ type Info struct {
 	Path      string // of the library that was opened, "" where there is none
 	Memory    int64  // bytes of device memory, 0 for the host's
 	Threads   bool   // it has threads of its own: carve parks its pool while it runs
+	// Precision names the type that float32 operands of matrix products and convolutions are rounded to, where an option asks for
+	// that; "" where they are not.
+	Precision string
 	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
 	// own groups have no fallback and are not checked.
 	Oracle bool

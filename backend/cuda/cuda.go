@@ -10,13 +10,16 @@
 //	cache      folder of compiled kernels, or "off"; the folder carve/cuda of the user's caches by default
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
+//	precision  of products and convolutions of float32: "f32", exact, by default; "tf32", "f16" and "bf16" round operands to these
+//	           types, for matrix instructions, and add in float32. Beyond 65504 an operand is infinite in f16
 //
 // Of several devices the first is the backend's; the others are cuda:1 and so on.
 //
 // Kernels come from internal/gpukernel by way of internal/gpugroup, as for other graphics processors. They are written for concrete
 // shapes, compiled to machine code for the device when a model is, or in the run that finds new shapes, and kept: by the process,
-// and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32; results differ
-// from other backends' by the order of sums.
+// and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32, unless the option
+// precision says otherwise; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
+// matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision.
 //
 // The first run of a group in a session launches its kernels one by one. The second one captures them as a CUDA graph, which later
 // runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
@@ -42,6 +45,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
 	"github.com/carve-dev/carve/internal/kernelstore"
 	"github.com/carve-dev/carve/property"
@@ -58,6 +62,8 @@ type cuda struct {
 	cache    *kernelstore.Folder
 	direct   bool // conversions between the host and a device reorder there
 	close    *sync.Once
+
+	precision gpukernel.Precision // that was asked for
 }
 
 var _ backend.Placeable = (*cuda)(nil)
@@ -66,13 +72,17 @@ var _ backend.Placeable = (*cuda)(nil)
 // backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder"}, k) {
+		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder", "precision"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
 	reorder := c.Options["reorder"]
 	if !slices.Contains([]string{"", "device", "host"}, reorder) {
 		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
+	}
+	precision, err := precisionOf(c.Options["precision"])
+	if err != nil {
+		return nil, err
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -85,7 +95,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &cuda{l: l, devices: devices, direct: reorder != "host", close: &sync.Once{}}
+	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, close: &sync.Once{}}
 	if b.compiler, err = openCompiler(c.Options["nvrtc"]); err != nil {
 		return nil, unavailable(err)
 	}
@@ -110,7 +120,22 @@ func (b *cuda) on() *gpu { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
 func (b *cuda) planner() *gpugroup.Device {
-	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
+	d := b.on().facts.kernels()
+	d.Precision = b.precision
+	return &gpugroup.Device{ID: b.on().id, Kernels: d}
+}
+
+// precisionOf returns the precision that an option names.
+func precisionOf(option string) (gpukernel.Precision, error) {
+	if option == "" {
+		return gpukernel.Exact, nil
+	}
+	for _, p := range []gpukernel.Precision{gpukernel.Exact, gpukernel.TF32, gpukernel.RoundedF16, gpukernel.RoundedBF16} {
+		if p.String() == option {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: precision: %q, expected f32, tf32, f16 or bf16", backend.ErrOption, option)
 }
 
 // Info implements backend.Backend.
@@ -125,7 +150,12 @@ func (b *cuda) Info() backend.Info {
 	if n := len(b.devices); n > 1 {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
-	return backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory}
+	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory}
+	if b.precision != gpukernel.Exact && f.kernels().Matrix {
+		info.Precision = b.precision.String()
+		info.Processor += ", products in " + info.Precision
+	}
+	return info
 }
 
 // Properties implements backend.Backend: what belongs together is found when kernels are written.

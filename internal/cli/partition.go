@@ -270,6 +270,9 @@ func (a *app) printGroups(r *carve.Report) {
 		if g.Device != "" {
 			where += " on " + g.Device
 		}
+		if g.Precision != "" {
+			where += ", products in " + g.Precision
+		}
 		row(t, g.ID, where, len(g.Nodes), from, to)
 	}
 	t.Flush()

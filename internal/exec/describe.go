@@ -94,6 +94,9 @@ func (s *Spec) PlacedName(b schedule.Placed) string {
 	return st.Node.Name
 }
 
+// Info returns what the backend of a group says of itself; the zero value for other steps.
+func (st *Step) Info() backend.Info { return st.info }
+
 // LoopName returns the name of the node of a step where that runs its regions many times, and otherwise.
 func (st *Step) LoopName(otherwise string) string {
 	if st.Node.Is("Loop", "Scan", "SequenceMap") {

@@ -34,6 +34,9 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 		{1000, 1024, 512, 1, 1, f32, f32, false, 0, finish, d}, {1000, 1023, 511, 1, 1, f32, f32, false, 0, nil, d},
 		{1000, 1024, 512, 1, 1, f32, f32, true, 0, nil, d}, {1000, 1024, 512, 1, 1, f32, f32, false, gpukernel.TF32, finish, d},
 		{1000, 1024, 512, 1, 1, bf16, bf16, false, 0, finish, d}, {1000, 1024, 512, 1, 1, f16, f32, true, 0, nil, d},
+		{1000, 1024, 512, 1, 1, f32, f32, true, gpukernel.TF32, nil, d}, {1000, 1023, 511, 1, 1, f32, f32, false, gpukernel.TF32, nil, d},
+		{1000, 1024, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, finish, d}, {1000, 1024, 512, 1, 1, f32, f32, true, gpukernel.RoundedBF16, nil, d},
+		{1000, 1023, 511, 1, 1, f32, f32, false, gpukernel.RoundedBF16, finish, d},
 	} {
 		tiles, err := gpukernel.Tiles(d, c.shape())
 		Expect(err).NotTo(HaveOccurred())
@@ -48,6 +51,9 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 		{C: 3, KernelH: 7, KernelW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, Type: f32, Result: f32},
 		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f16, Result: f16},
 		{C: 3, KernelH: 7, KernelW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, Type: bf16, Result: bf16},
+		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f32, Result: f32, Precision: gpukernel.TF32},
+		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f32, Result: f32, Precision: gpukernel.RoundedF16},
+		{C: 3, KernelH: 7, KernelW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, Type: f32, Result: f32, Precision: gpukernel.RoundedBF16},
 	} {
 		c.N, c.H, c.W, c.Filters, c.PadBottom, c.PadRight, c.Finish = 2, 56, 56, 64, c.PadTop, c.PadLeft, finish
 		tiles, err := gpukernel.ConvTiles(d, c)

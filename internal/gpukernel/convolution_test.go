@@ -74,6 +74,8 @@ var _ = Describe("Convolution", func() {
 			with(square(1, 8, 8, 16, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Type, s.Result, s.Finish = f16, f16, fused }),
 			with(square(1, 8, 3, 16, 3, 2, 1), func(s *gpukernel.ConvShape) { s.Type, s.Result, s.Finish = bf16, f32, fused }),
 			with(square(2, 8, 16, 24, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Precision, s.Finish = gpukernel.TF32, fused }),
+			with(square(2, 8, 16, 24, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Precision, s.Finish = gpukernel.RoundedF16, fused }),
+			with(square(1, 9, 5, 17, 3, 2, 1), func(s *gpukernel.ConvShape) { s.Precision = gpukernel.RoundedBF16 }),
 			// depthwise
 			square(2, 9, 8, 8, 3, 1, 1), square(1, 5, 5, 5, 5, 2, 2), square(1, 5, 12, 12, 3, 2, 1),
 		}
@@ -118,9 +120,7 @@ var _ = Describe("Convolution", func() {
 			Expect(program.Run(plans[i], map[string][]byte{"a": encode(s.Type, image), "b": encode(s.Type, weights), "c": c,
 				"operand0": encode(f32, bias), "operand1": encode(f32, residual)})).To(Succeed(), what)
 			tolerance := map[gpukernel.Type]float64{f32: 1e-5, f16: 2e-3, bf16: 1e-2}[s.Result]
-			if s.Precision == gpukernel.TF32 {
-				tolerance = 5e-3
-			}
+			image, weights = rounded(s.Precision, image), rounded(s.Precision, weights)
 			near(what, decode(s.Result, c), convolve(s, image, weights, bias, residual)[:length], tolerance)
 		}
 	})

@@ -8,6 +8,7 @@ type Device struct {
 	Matrix      bool // has the matrix instructions of CUDA's compute capability 8.0 and later
 	AsyncCopies bool // copies to local memory in the background
 	Vector      int  // floats in a register of a processor that stands in for a graphics processor; 0 for others
+	Precision   Precision
 }
 
 // NVIDIA returns the Device of a CUDA compute capability, 75 for 7.5, with the given number of multiprocessors.

@@ -66,6 +66,23 @@ func decode(t gpukernel.Type, b []byte) []float64 {
 	return v
 }
 
+// rounded returns values as a precision rounds operands: ties go away from zero in TF32, and to even numbers in the others.
+func rounded(p gpukernel.Precision, v []float64) []float64 {
+	switch p {
+	case gpukernel.RoundedF16:
+		return decode(gpukernel.F16, encode(gpukernel.F16, v))
+	case gpukernel.RoundedBF16:
+		return decode(gpukernel.BF16, encode(gpukernel.BF16, v))
+	case gpukernel.TF32:
+		r := make([]float64, len(v))
+		for i, x := range v {
+			r[i] = float64(math.Float32frombits((math.Float32bits(float32(x)) + 1<<12) &^ (1<<13 - 1)))
+		}
+		return r
+	}
+	return v
+}
+
 // poison returns room for n elements, all NaN.
 func poison(t gpukernel.Type, n int) []byte {
 	b := make([]byte, n*t.Size())

@@ -1,16 +1,25 @@
 package gpukernel
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Precision is how the products of float32 operands are computed, or what type half operands have.
 type Precision uint8
 
-// Exact multiplies in float32. TF32 rounds float32 operands to 19 bits, where the device has the instruction; operands of
-// F16 and BF16 use matrix instructions, where the device has them, with either: their products are exact in float32.
+// Exact multiplies in float32. The others round float32 operands where the device has matrix instructions, and are Exact where it
+// has none: to the 19 bits of TF32, or to the 16 of F16, in which what is beyond 65504 is infinite, or BF16; sums are in float32.
+// Operands that are of F16 and BF16 use matrix instructions, where the device has them, with any: their products are exact in float32.
 const (
 	Exact Precision = iota
 	TF32
+	RoundedF16
+	RoundedBF16
 )
+
+// String names the type that operands are rounded to.
+func (p Precision) String() string { return []string{"f32", "tf32", "f16", "bf16"}[p] }
 
 // Matrix is how an operand of a product lies in memory: rows of elements, Stride elements apart, matrices of a batch of two
 // dimensions Batch0 and Batch1 elements apart (0: all the same).
@@ -34,10 +43,10 @@ type ProductShape struct {
 	columnsPerGroup1 int // AddColumn and MulColumn advance by so many columns per index of Batch1
 }
 
-// Product returns the plan of a matrix product. The name, an identifier, begins the names of its kernels. The error wraps
-// ErrUnsupported.
+// Product returns the plan of a matrix product, whose precision is the device's where the shape's is Exact. The name, an identifier,
+// begins the names of its kernels. The error wraps ErrUnsupported.
 func Product(name string, d Device, s ProductShape) (*Plan, error) {
-	if err := s.check(); err != nil {
+	if err := s.check(d); err != nil {
 		return nil, err
 	}
 	if plan, ok := s.direct(name, d); ok {
@@ -52,13 +61,14 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 
 // ProductWith is Product with one of the tiles that Tiles gave for the same device and shape.
 func ProductWith(name string, d Device, s ProductShape, t Tile) (*Plan, error) {
-	if err := s.check(); err != nil {
+	if err := s.check(d); err != nil {
 		return nil, err
 	}
 	return s.plan(name, t), nil
 }
 
-func (s *ProductShape) check() error {
+func (s *ProductShape) check(d Device) error {
+	s.Precision = cmp.Or(s.Precision, d.Precision)
 	s.Batch0, s.Batch1 = max(s.Batch0, 1), max(s.Batch1, 1)
 	if s.M < 1 || s.N < 1 || s.K < 1 {
 		return unsupported("product of %d×%d×%d", s.M, s.N, s.K)
@@ -77,7 +87,7 @@ func (s *ProductShape) check() error {
 
 // matrixKind tells whether the product runs on matrix instructions.
 func (s *ProductShape) matrixKind(d Device) bool {
-	return d.Matrix && (s.A.Type.isHalf() || s.Precision == TF32)
+	return d.Matrix && (s.A.Type.isHalf() || s.Precision != Exact)
 }
 
 // vector returns how many elements of an operand one copy takes: 16 bytes where every row begins at a multiple of that, and
@@ -183,9 +193,9 @@ func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVec
 }
 
 func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {
-	multiply, size := "mma_"+string(s.A.Type), 2
+	rounded, size := string(s.A.Type), 2
 	if s.A.Type == F32 {
-		multiply, size = "mma_tf32", 4
+		rounded, size = s.Precision.String(), 4
 	}
 	store := "STORE(C_T, c, at, v0); STORE(C_T, c, (at) + 1, v1);"
 	if cVector > 1 {
@@ -200,7 +210,7 @@ func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVe
 	}
 	k.Matrix = true
 	k.Defines = append(k.Defines, def("WM", t.tm), def("WN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
-		def("TF32", flag(size == 4)), def("MULTIPLY", multiply), Define{"STORE_PAIR(at, v0, v1)", "{ " + store + " }"})
+		def("WIDE", flag(size == 4)), def("TF32", flag(rounded == "tf32")), def("PAIR", "pair_"+rounded), def("MULTIPLY", "mma_"+rounded), Define{"STORE_PAIR(at, v0, v1)", "{ " + store + " }"})
 	k.Files = []string{"place.h", left, "matrix.h"}
 	k.Body = source("matrix_body.h")
 	pitch := 16 / size

@@ -111,6 +111,9 @@ var _ = Describe("Product", func() {
 			{31, 37, 41, 1, 2, f32, f32, false, gpukernel.TF32, none, hop},
 			{70, 72, 44, 1, 1, f32, f32, true, gpukernel.TF32, gelu, hop},
 			{1, 8, 16, 1, 1, f32, f32, true, gpukernel.TF32, none, hop},
+			{130, 132, 36, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, few}, {130, 132, 36, 1, 1, f32, f32, true, gpukernel.RoundedBF16, none, few},
+			{31, 37, 41, 1, 2, f32, f32, false, gpukernel.RoundedBF16, none, hop}, {33, 67, 35, 2, 2, f32, f32, true, gpukernel.RoundedF16, gelu, hop},
+			{17, 24, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, hop}, {65, 129, 31, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, plain},
 			// processors
 			{37, 41, 43, 2, 3, f32, f32, false, 0, relu, wide}, {1, 16, 5, 1, 1, f32, f32, false, 0, gelu, wide},
 			{9, 33, 64, 1, 2, f32, f16, false, 0, none, wide}, {3, 4, 7, 1, 1, f32, f32, false, 0, relu, wide},
@@ -137,8 +140,8 @@ var _ = Describe("Product", func() {
 			}
 			Expect(program.Run(plans[i], buffers)).To(Succeed(), p.String())
 			tolerance := 1e-5
-			if p.precision == gpukernel.TF32 {
-				tolerance = 5e-3
+			if p.device.Matrix {
+				a, b = rounded(p.precision, a), rounded(p.precision, b)
 			}
 			switch p.c {
 			case f16:

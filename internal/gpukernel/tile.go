@@ -55,7 +55,7 @@ func matrixTiles() []Tile {
 
 // Tiles returns the tiles that fit a device, with the best first by a model of waves: see Product. For choice by measurement.
 func Tiles(d Device, s ProductShape) ([]Tile, error) {
-	if err := s.check(); err != nil {
+	if err := s.check(d); err != nil {
 		return nil, err
 	}
 	return s.tiles(d), nil
@@ -97,6 +97,9 @@ func (s *ProductShape) roomFor(t *Tile) bool {
 	a, b, _ := s.vectors(s.C)
 	if a > 1 && b > 1 && (t.matrix || s.A.Type == F32 && !s.TransposedB) {
 		return true
+	}
+	if t.matrix && s.A.Type == F32 && (t.bm+t.bn)*t.bk > 24*t.threads {
+		return false // so many addresses an item
 	}
 	// A processor has four parts: a group of two warps less would leave an item no more registers.
 	t.blocks = max(1, t.blocks-max(1, 128/t.threads))

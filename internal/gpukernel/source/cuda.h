@@ -143,4 +143,15 @@ FUNCTION u32 tf32_of_f32(f32 x) {
 	asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
 	return r;
 }
+/* Two halves in a word, the first one in its lower bits. */
+FUNCTION u32 pair_f16(f32 first, f32 second) {
+	u32 r;
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(second), "f"(first));
+	return r;
+}
+FUNCTION u32 pair_bf16(f32 first, f32 second) {
+	u32 r;
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(second), "f"(first));
+	return r;
+}
 #endif

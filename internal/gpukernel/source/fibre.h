@@ -110,6 +110,8 @@ FUNCTION f16 f16_of_f32(f32 v) {
 	return r;
 }
 FUNCTION u32 tf32_of_f32(f32 x) { return (bits_of_f32(x) + 0x1000u) & 0xffffe000u; }
+#define pair_f16(first, second) ((u32)f16_of_f32(first) | (u32)f16_of_f32(second) << 16)
+#define pair_bf16(first, second) ((u32)bf16_of_f32(first) | (u32)bf16_of_f32(second) << 16)
 
 #define SHUFFLE_XOR(v, mask) f32_of_bits(fibre_shuffle_xor(bits_of_f32(v), mask))
 #define COPY_COMMIT() fibre_copy_commit()

@@ -1,11 +1,12 @@
 /*
- * C[rows, COLUMNS] = finish(A[rows, DEPTH] × B) by matrix instructions: operands of 16 bits, or of float32 that the
- * instruction rounds to 19 (TF32); sums in float32. A warp computes WM × WN of a tile.
+ * C[rows, COLUMNS] = finish(A[rows, DEPTH] × B) by matrix instructions: operands of 16 bits, or of float32 (WIDE) that are
+ * rounded to 19 bits (TF32) or by PAIR to 16, each time they are read from local memory; sums in float32. A warp computes
+ * WM × WN of a tile.
  *
  * The pitches of both operands in local memory are odd multiples of 16 bytes, or such that what a warp reads at once lies in
  * different banks: no swizzle is needed.
  */
-#define ELEMENT_BYTES (TF32 ? 4 : 2)
+#define ELEMENT_BYTES (WIDE ? 4 : 2)
 #define A_PITCH (BK + 16 / ELEMENT_BYTES)
 #if B_TRANSPOSED
 #define B_PITCH (BK + 16 / ELEMENT_BYTES)
@@ -26,12 +27,12 @@
 #define FRAGMENTS_N (WN / 8)
 #define STEP_K (TF32 ? 8 : 16)
 
-#if A_VECTOR * (TF32 ? 4 : 2) == 16
+#if A_VECTOR * (WIDE ? 4 : 2) == 16
 #define COPY_A(to, from, take) copy_async_16(to, from, take)
 #else
 #define COPY_A(to, from, take) *(to) = (take) ? *(from) : (A_T)0
 #endif
-#if B_VECTOR * (TF32 ? 4 : 2) == 16
+#if B_VECTOR * (WIDE ? 4 : 2) == 16
 #define COPY_B(to, from, take) copy_async_16(to, from, take)
 #else
 #define COPY_B(to, from, take) *(to) = (take) ? *(from) : (A_T)0
@@ -80,6 +81,32 @@
 	r[1] = tf32_of_f32(p[4 * B_PITCH]); \
 	r[2] = tf32_of_f32(p[8]); \
 	r[3] = tf32_of_f32(p[4 * B_PITCH + 8]); \
+}
+#endif
+#elif WIDE
+#define READ_PAIR(r, p) { u32x2 q = READ_U32X2(p); r = PAIR(f32_of_bits(q.x), f32_of_bits(q.y)); }
+#define LOAD_LEFT(r, i, k) { \
+	const A_T *p = as + ((i) * 16 + (lane >> 2)) * A_PITCH + (k) + (lane & 3) * 2; \
+	READ_PAIR(r[0], p) \
+	READ_PAIR(r[1], p + 8 * A_PITCH) \
+	READ_PAIR(r[2], p + 8) \
+	READ_PAIR(r[3], p + 8 * A_PITCH + 8) \
+}
+#if B_TRANSPOSED
+#define LOAD_RIGHT(r, j, k) { \
+	const A_T *p = bs + ((j) * 8 + (lane >> 2)) * B_PITCH + (k) + (lane & 3) * 2; \
+	READ_PAIR(r[0], p) \
+	READ_PAIR(r[1], p + 8) \
+	READ_PAIR(r[2], p + 8 * B_PITCH) \
+	READ_PAIR(r[3], p + 8 * B_PITCH + 8) \
+}
+#else
+#define LOAD_RIGHT(r, j, k) { \
+	const A_T *p = bs + ((k) + (lane & 3) * 2) * B_PITCH + (j) * 8 + (lane >> 2); \
+	r[0] = PAIR(p[0], p[B_PITCH]); \
+	r[1] = PAIR(p[8 * B_PITCH], p[9 * B_PITCH]); \
+	r[2] = PAIR(p[8], p[B_PITCH + 8]); \
+	r[3] = PAIR(p[8 * B_PITCH + 8], p[9 * B_PITCH + 8]); \
 }
 #endif
 #else
