@@ -48,6 +48,9 @@ func Attention(name string, d Device, s AttentionShape) (*Plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	if d.Prebuilt {
+		return nil, unsupported("attention by a kernel that was compiled beforehand")
+	}
 	for _, tile := range []int{64, 32, 16} {
 		k := s.kernel(name, tile)
 		if k.Arena > d.Local || tile > 32 && 2*k.Arena > d.LocalTotal+d.LocalTotal/4 {

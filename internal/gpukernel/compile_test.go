@@ -106,7 +106,7 @@ var _ = Describe("Machine code", Label("nvrtc"), func() {
 			var mu sync.Mutex
 			var wg sync.WaitGroup
 			room := make(chan struct{}, runtime.NumCPU())
-			for _, k := range fibre.Kernels(showcase(d)...) {
+			for _, k := range slices.Concat(fibre.Kernels(showcase(d)...), gpukernel.Prebuilt()) {
 				wg.Go(func() {
 					defer GinkgoRecover()
 					room <- struct{}{}

@@ -65,7 +65,7 @@ func Convolution(name string, d Device, s ConvShape) (*Plan, error) {
 		return nil, err
 	}
 	if s.Groups == s.C && s.Filters == s.C && s.C > 1 {
-		return s.depthwise(name)
+		return s.depthwise(name, d)
 	}
 	return Product(name, d, s.product())
 }

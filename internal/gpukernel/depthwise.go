@@ -2,7 +2,7 @@ package gpukernel
 
 // depthwise returns the plan of a convolution whose groups have one channel and one filter each. An item computes a few
 // neighbouring outputs of a row, for a few channels.
-func (s *ConvShape) depthwise(name string) (*Plan, error) {
+func (s *ConvShape) depthwise(name string, d Device) (*Plan, error) {
 	const wide = 4
 	if s.Type != F32 && !s.Type.isHalf() || s.Result != F32 && !s.Result.isHalf() {
 		return nil, unsupported("convolution of %s to %s", s.Type, s.Result)
@@ -16,11 +16,14 @@ func (s *ConvShape) depthwise(name string) (*Plan, error) {
 	if s.N*h*w > 1<<30/s.C {
 		return nil, unsupported("convolution to %d images of %d×%d×%d", s.N, h, w, s.C)
 	}
-	f, operands, args := finish(s.Finish, "(i64)(m) * FILTERS + (n)")
 	win := window{
 		inH: s.H, inW: s.W, stride: s.PixelStride, channels: s.C, outH: h, outW: w, kernelW: s.KernelW, strideH: s.StrideH,
 		strideW: s.StrideW, dilH: s.DilationH, dilW: s.DilationW, padH: s.PadTop, padW: s.PadLeft,
 	}
+	if d.Prebuilt {
+		return s.prebuiltDepthwise(name, d, win, across, items)
+	}
+	f, operands, args := finish(s.Finish, "(i64)(m) * FILTERS + (n)")
 	k := &Kernel{
 		Name: name,
 		Params: append([]Param{{Name: "a", Type: s.Type}, {Name: "b", Type: s.Type}, {Name: "c", Type: s.Result, Written: true},

@@ -7,6 +7,7 @@ type Device struct {
 	LocalTotal  int  // bytes of local memory of a processor
 	Matrix      bool // has the matrix instructions of CUDA's compute capability 8.0 and later
 	AsyncCopies bool // copies to local memory in the background
+	Prebuilt    bool // kernels are those of Prebuilt alone
 	Vector      int  // floats in a register of a processor that stands in for a graphics processor; 0 for others
 	Precision   Precision
 }

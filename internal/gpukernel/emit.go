@@ -13,6 +13,7 @@ const statementsMax = 1500
 type cut struct {
 	value Value
 	why   string
+	long  bool // the interpreter has no room for so much
 }
 
 // cached is a chunk of a row that passes keep in registers.
@@ -37,8 +38,11 @@ type emitter struct {
 	support      string         // what stands in front of the kernel
 	serial       int
 	statements   int
-	element      int // the atom of the element within a chunk, -1 where chunks are single elements
-	wide         int // elements of a chunk
+	limit        int   // of statements
+	done         Value // of two operands or more, the one that was computed last
+	plain        bool  // for the interpreter: elements are read one by one
+	element      int   // the atom of the element within a chunk, -1 where chunks are single elements
+	wide         int   // elements of a chunk
 	params       []Param
 	args         []Arg
 	// Of kernels with reductions:
@@ -54,7 +58,7 @@ type emitter struct {
 
 func newEmitter(kernel string, p *Program, materialised map[Value]string, wide int) *emitter {
 	return &emitter{p: p, kernel: kernel, tables: map[Value]bool{}, materialised: materialised, named: map[string]int{}, declared: map[string]bool{}, memo: map[string]string{}, memoScope: map[string]scope{},
-		element: -1, wide: wide, results: map[Value]string{}, cache: map[string]cached{}}
+		element: -1, wide: wide, limit: statementsMax, done: NoValue, results: map[Value]string{}, cache: map[string]cached{}}
 }
 
 func (e *emitter) name(prefix string) string {
@@ -97,6 +101,7 @@ func (e *emitter) endPass() (row, chunk, element string) {
 func (e *emitter) param(buf string, t Type, written bool) string {
 	for i, a := range e.args {
 		if a.Buffer == buf {
+			e.params[i].Written = e.params[i].Written || written
 			return e.params[i].Name
 		}
 	}
@@ -132,12 +137,18 @@ func (e *emitter) value(v Value, at []index, guard string) string {
 	if r, ok := e.memo[guarded]; ok {
 		return r
 	}
-	if _, there := e.materialised[v]; e.statements > statementsMax && !there && n.kind != kindInput {
-		panic(cut{v, "the kernel grows too long"})
+	if _, there := e.materialised[v]; e.statements > e.limit && !there && n.kind != kindInput {
+		if e.plain && e.done != NoValue {
+			v = e.done
+		}
+		panic(cut{value: v, why: "the kernel grows too long"})
 	}
 	r, s := e.compute(v, n, at, guard)
 	e.memo[guarded] = r
 	e.memoScope[guarded] = s
+	if n.kind == kindScalar && len(n.in) > 1 {
+		e.done = v
+	}
 	return r
 }
 
@@ -151,7 +162,7 @@ func (e *emitter) compute(v Value, n *node, at []index, guard string) (string, s
 	case kindScalar:
 		return e.scalar(n, at, guard)
 	case kindReduce:
-		panic(cut{v, "a reduction inside of another's row"})
+		panic(cut{value: v, why: "a reduction inside of another's row"})
 	case kindConcat:
 		return e.concat(n, at, guard)
 	case kindPad:
@@ -213,13 +224,18 @@ func (e *emitter) scopeOfText(text string) scope { return e.memoScope["="+text] 
 
 func (e *emitter) scalar(n *node, at []index, guard string) (string, scope) {
 	s := e.scopeOfText(guard)
-	pairs := make([]string, 0, 2*len(n.in))
-	for i := len(n.in) - 1; i >= 0; i-- { // $1 is part of $10
+	pairs := make([]string, 2*len(n.in))
+	for k := range n.in {
+		i := len(n.in) - 1 - k // $1 is part of $10
+		if e.plain {
+			i = k // a chain of sums needs few registers so
+		}
 		in := e.p.nodes[n.in[i]].shape
 		to := slices.Clone(at[len(at)-len(in):])
 		r := e.value(n.in[i], to, guard)
 		s = max(s, e.scopeOfText(r))
-		pairs = append(pairs, fmt.Sprintf("$%d", i), r)
+		last := len(pairs) - 2*i
+		pairs[last-2], pairs[last-1] = fmt.Sprintf("$%d", i), r
 	}
 	return e.declareScoped(s, n.typ, strings.NewReplacer(pairs...).Replace(n.text))
 }
@@ -237,7 +253,7 @@ func (e *emitter) load(buf string, n *node, at []index, guard string) (string, s
 		zero := "0"
 		return e.declareScoped(s, n.typ, fmt.Sprintf("%s ? %s : %s", guard, e.element1(n.typ, p, e.write(place)), zero))
 	}
-	if s == scopeRow {
+	if s == scopeRow || e.plain {
 		return e.declareScoped(s, n.typ, e.element1(n.typ, p, e.write(place)))
 	}
 	key := buf + place.key()
@@ -366,7 +382,7 @@ func (e *emitter) wantRow(v Value, at []index) {
 			continue
 		}
 		if kept >= len(e.rowAtoms) || !at[i].isAtom(e.rowAtoms[kept]) {
-			panic(cut{v, "a reduction that is read at another row"})
+			panic(cut{value: v, why: "a reduction that is read at another row"})
 		}
 		kept++
 	}

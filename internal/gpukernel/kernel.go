@@ -89,6 +89,7 @@ type Kernel struct {
 type Arg struct {
 	Buffer string
 	Value  int64
+	Data   []uint64 // of a program for the interpreter, which is passed by value
 }
 
 // Launch is a kernel with a grid of groups and arguments, one per parameter.

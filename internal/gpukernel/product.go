@@ -49,6 +49,9 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 	if err := s.check(d); err != nil {
 		return nil, err
 	}
+	if d.Prebuilt {
+		return s.prebuilt(name, d)
+	}
 	if plan, ok := s.direct(name, d); ok {
 		return plan, nil
 	}

@@ -15,11 +15,20 @@ const (
 // row by row with reductions along the row, however many; several, with buffers between them, where a reduction is wanted for
 // another row than the one at hand, or a kernel would grow too long. What is computed in several places of a kernel is computed
 // again for each, unless it is a reduction. The error wraps ErrUnsupported.
-func Render(name string, d Device, p *Program) (*Plan, error) {
+func Render(name string, d Device, p *Program) (_ *Plan, err error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	r := &renderer{name: name, device: d, p: p, materialised: map[Value]string{}, targets: map[Value]bool{}}
+	r := &renderer{name: name, device: d, p: p, limit: interpreterLimit, materialised: map[Value]string{}, targets: map[Value]bool{}}
+	defer func() {
+		switch x := recover().(type) {
+		case nil:
+		case untranslatable:
+			err = unsupported("%s: the interpreter has no %s", name, x.why)
+		default:
+			panic(x)
+		}
+	}()
 	for _, o := range p.outputs {
 		r.targets[o.value] = true
 	}
@@ -27,6 +36,10 @@ func Render(name string, d Device, p *Program) (*Plan, error) {
 		c := r.attempt()
 		if c == nil {
 			break
+		}
+		if c.long && r.limit > 4 { // pieces have to be smaller
+			r.limit /= 2
+			continue
 		}
 		if r.targets[c.value] { // it cannot be, and would not end
 			return nil, unsupported("%s: %s", name, c.why)
@@ -66,6 +79,7 @@ type renderer struct {
 	name         string
 	device       Device
 	p            *Program
+	limit        int            // of statements of a program for the interpreter
 	targets      map[Value]bool // what has to be in memory
 	materialised map[Value]string
 	kernels      []rendered
@@ -132,6 +146,8 @@ func (r *renderer) kernel(serial int, outputs []output) (launch Launch, failed *
 		case nil:
 		case cut:
 			failed = &c
+		case tooLong:
+			failed = &cut{value: outputs[0].value, why: "it does not fit the interpreter", long: true}
 		default:
 			panic(c)
 		}
@@ -141,7 +157,12 @@ func (r *renderer) kernel(serial int, outputs []output) (launch Launch, failed *
 		name = fmt.Sprintf("%s_%d", r.name, serial)
 	}
 	reductions := r.reductions(outputs)
-	if len(reductions) == 0 {
+	switch rows := len(reductions) > 0; {
+	case r.device.Prebuilt && rows:
+		return r.interpretRows(name, outputs, reductions), nil
+	case r.device.Prebuilt:
+		return r.interpretMap(name, outputs), nil
+	case !rows:
 		return r.mapKernel(name, outputs), nil
 	}
 	return r.rowKernel(name, outputs, reductions), nil

@@ -13,7 +13,7 @@ func (r *renderer) mapKernel(name string, outputs []output) Launch {
 	for _, o := range outputs {
 		shape := r.p.nodes[o.value].shape
 		if elements(shape) != total {
-			panic(cut{o.value, "results of different sizes"})
+			panic(cut{value: o.value, why: "results of different sizes"})
 		}
 		if e := extents(shape); len(e) == 0 || e[len(e)-1]%4 != 0 {
 			wide = 1

@@ -175,7 +175,7 @@ func (w *rowWriter) reduce(r *renderer, levels [][]Value, depth int, rows []inde
 	for _, v := range levels[depth] {
 		n := &r.p.nodes[v]
 		if s := r.spaceOf(v); !slices.Equal(s.all, w.s.all) || !slices.Equal(s.reduced, w.s.reduced) {
-			panic(cut{levels[0][0], "reductions of different rows"})
+			panic(cut{value: levels[0][0], why: "reductions of different rows"})
 		}
 		acc, t := e.name("a"), n.typ.compute()
 		fmt.Fprintf(&before, "%s %s = %s;\n", t, acc, n.reduce.identity(n.typ))
@@ -210,6 +210,19 @@ func (w *rowWriter) loop(chunk, element, after string) string {
 
 // write writes the last pass, over outputs as long as the row, and those that have one element for it.
 func (w *rowWriter) write(r *renderer, outputs []output, last Value, rows []index) {
+	after, ends := w.results(r, outputs, last, rows)
+	row, chunk, element := w.e.endPass()
+	w.body.WriteString(row)
+	if after != "" {
+		w.body.WriteString("\tif (live) {\n" + w.loop(chunk, element, after) + "\t}\n")
+	}
+	if ends != "" {
+		w.body.WriteString("\tif (lane == 0 && live) {\n" + ends + "\t}\n")
+	}
+}
+
+// results emits the values of outputs, and returns what stores those of a chunk, and those of which a row has one.
+func (w *rowWriter) results(r *renderer, outputs []output, last Value, rows []index) (each, once string) {
 	e := w.e
 	var after, ends strings.Builder
 	for _, o := range outputs {
@@ -222,18 +235,13 @@ func (w *rowWriter) write(r *renderer, outputs []output, last Value, rows []inde
 		default:
 			v := e.value(o.value, slices.Clone(at), "")
 			if e.scopeOfText(v) != scopeRow {
-				panic(cut{last, "a result that is not one of the row's"})
+				panic(cut{value: last, why: "a result that is not one of the row's"})
 			}
 			t := r.p.nodes[o.value].typ
-			fmt.Fprintf(&ends, "\tif (lane == 0 && live) %s\n", store(t, e.param(o.buffer, t, true), e.write(e.flatten(at, shape)), v))
+			fmt.Fprintf(&ends, "%s\n", store(t, e.param(o.buffer, t, true), e.write(e.flatten(at, shape)), v))
 		}
 	}
-	row, chunk, element := e.endPass()
-	w.body.WriteString(row)
-	if after.Len() > 0 {
-		w.body.WriteString("\tif (live) {\n" + w.loop(chunk, element, after.String()) + "\t}\n")
-	}
-	w.body.WriteString(ends.String())
+	return after.String(), ends.String()
 }
 
 // placeOf returns the index of an output's element, for the row and, where whole, the column at hand. An output of another shape
@@ -250,7 +258,7 @@ func (w *rowWriter) placeOf(shape []int, last Value, rows []index) (at []index, 
 	case total == w.s.rows*w.s.columns && !slices.Contains(w.s.reduced[slices.Index(w.s.reduced, true):], false):
 		return e.unflatten(e.columns[0].plus(e.row, w.s.columns), shape), true
 	}
-	panic(cut{last, "results of another shape than the rows'"})
+	panic(cut{value: last, why: "results of another shape than the rows'"})
 }
 
 func (o ReduceOp) function(t Type) string {

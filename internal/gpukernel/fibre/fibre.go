@@ -23,7 +23,7 @@ var ErrNoCompiler = errors.New("no C compiler (gcc)")
 
 // Program is a running program of kernels. It is for one goroutine.
 type Program struct {
-	index  map[*gpukernel.Kernel]int
+	index  map[string]int // by name
 	cmd    *exec.Cmd
 	in     *bufio.Writer
 	out    *bufio.Reader
@@ -54,9 +54,9 @@ func Start(ctx context.Context, dir, sanitizers string, kernels ...*gpukernel.Ke
 	if msg, err := exec.CommandContext(ctx, gcc, args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("gcc: %w\n%.4000s", err, msg)
 	}
-	p := &Program{index: map[*gpukernel.Kernel]int{}, Seed: 1}
+	p := &Program{index: map[string]int{}, Seed: 1}
 	for i, k := range kernels {
-		p.index[k] = i
+		p.index[k.Name] = i
 	}
 	p.cmd = exec.CommandContext(ctx, exe)
 	p.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0")
@@ -88,7 +88,7 @@ func Kernels(plans ...*gpukernel.Plan) []*gpukernel.Kernel {
 	return list
 }
 
-// Run runs the launches of a plan on buffers by name, and writes what the kernels wrote back to them. Scratch buffers are made
+// Run runs the launches of a plan, whose kernels are known by their names, on buffers by name, and writes what the kernels wrote back to them. Scratch buffers are made
 // here, full of NaNs. The error has the report of the sanitizers, or of the runtime.
 func (p *Program) Run(plan *gpukernel.Plan, buffers map[string][]byte) error {
 	all := map[string][]byte{}
@@ -107,7 +107,7 @@ func (p *Program) Run(plan *gpukernel.Plan, buffers map[string][]byte) error {
 }
 
 func (p *Program) launch(l gpukernel.Launch, buffers map[string][]byte) error {
-	index, ok := p.index[l.Kernel]
+	index, ok := p.index[l.Kernel.Name]
 	if !ok {
 		return errors.New("not among the program's kernels")
 	}
@@ -115,9 +115,13 @@ func (p *Program) launch(l gpukernel.Launch, buffers map[string][]byte) error {
 		return fmt.Errorf("%d arguments for %d parameters", len(l.Args), len(l.Kernel.Params))
 	}
 	p.Seed = p.Seed*6364136223846793005 + 1442695040888963407
-	p.put(int32(index), int32(len(l.Args)), int32(l.Grid[0]), int32(l.Grid[1]), int32(l.Grid[2]), int32(0), p.Seed)
+	p.put(int32(index), int32(len(l.Args)), int32(l.Grid[0]), int32(l.Grid[1]), int32(l.Grid[2]), int32(l.Kernel.Threads), int32(l.Kernel.Arena), int32(0), p.Seed)
 	for i, a := range l.Args {
 		param := l.Kernel.Params[i]
+		if len(a.Data) > 0 {
+			p.put(int32(1), int32(0), int64(8*len(a.Data)), a.Data)
+			continue
+		}
 		if param.Scalar {
 			p.put(int32(1), int32(0), int64(param.Type.Size()))
 			if param.Type.Size() == 8 {

@@ -29,7 +29,7 @@ type rendered struct {
 	plan   *gpukernel.Plan
 }
 
-func render(seed uint64) rendered {
+func render(seed uint64, d gpukernel.Device) rendered {
 	GinkgoHelper()
 	float := tensor.Float32
 	if seed%10 == 9 {
@@ -48,7 +48,7 @@ func render(seed uint64) rendered {
 	Expect(graph.Verify(g.Graph)).To(Succeed(), what)
 	result, err := lower.Graph(g.Graph)
 	Expect(err).NotTo(HaveOccurred(), what)
-	plan, err := gpukernel.Render(fmt.Sprintf("k%d", seed), gpukernel.NVIDIA(90, 132), result.Program)
+	plan, err := gpukernel.Render(fmt.Sprintf("k%d", seed), d, result.Program)
 	Expect(err).NotTo(HaveOccurred(), what)
 	return rendered{g, result, plan}
 }
@@ -105,7 +105,7 @@ var _ = Describe("Rendered kernels", func() {
 			var list []rendered
 			var plans []*gpukernel.Plan
 			for i := *first + done; i < *first+min(done+batch, *graphs); i++ {
-				list = append(list, render(uint64(i)))
+				list = append(list, render(uint64(i), gpukernel.NVIDIA(90, 132)))
 				plans = append(plans, list[len(list)-1].plan)
 			}
 			all := fibre.Kernels(plans...)

@@ -318,26 +318,35 @@ func resize(g *randomGraph) {
 	g.node("Resize", inputs, attrs...)
 }
 
+// renderOperators renders each operator with random attributes.
+func renderOperators(d gpukernel.Device) (list []rendered) {
+	GinkgoHelper()
+	for at, op := range slices.Sorted(maps.Keys(randomOperators)) {
+		if !strings.Contains(op, *which) {
+			continue
+		}
+		for i := range *times {
+			g := emptyGraph(uint64(1000*at + i))
+			randomOperators[op](g)
+			last := g.values[len(g.values)-1]
+			g.SetOutputs(last)
+			Expect(graph.Verify(g.Graph)).To(Succeed(), text(g.Graph))
+			result, err := lower.Graph(g.Graph)
+			Expect(err).NotTo(HaveOccurred(), text(g.Graph))
+			plan, err := gpukernel.Render(fmt.Sprintf("k%d_%d", at, i), d, result.Program)
+			Expect(err).NotTo(HaveOccurred(), text(g.Graph))
+			list = append(list, rendered{g, result, plan})
+		}
+	}
+	return list
+}
+
 var _ = Describe("Operators", func() {
 	It("compute what the reference computes, with random attributes", func(ctx SpecContext) {
-		var list []rendered
+		list := renderOperators(gpukernel.NVIDIA(90, 132))
 		var plans []*gpukernel.Plan
-		for at, op := range slices.Sorted(maps.Keys(randomOperators)) {
-			if !strings.Contains(op, *which) {
-				continue
-			}
-			for i := range *times {
-				g := emptyGraph(uint64(1000*at + i))
-				randomOperators[op](g)
-				last := g.values[len(g.values)-1]
-				g.SetOutputs(last)
-				Expect(graph.Verify(g.Graph)).To(Succeed(), text(g.Graph))
-				result, err := lower.Graph(g.Graph)
-				Expect(err).NotTo(HaveOccurred(), text(g.Graph))
-				plan, err := gpukernel.Render(fmt.Sprintf("k%d_%d", at, i), gpukernel.NVIDIA(90, 132), result.Program)
-				Expect(err).NotTo(HaveOccurred(), text(g.Graph))
-				list, plans = append(list, rendered{g, result, plan}), append(plans, plan)
-			}
+		for _, x := range list {
+			plans = append(plans, x.plan)
 		}
 		p, err := fibre.Start(ctx, GinkgoT().TempDir(), fibre.Address, fibre.Kernels(plans...)...)
 		if errors.Is(err, fibre.ErrNoCompiler) {

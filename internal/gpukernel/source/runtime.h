@@ -295,13 +295,14 @@ static void prepare_fibres(int n) {
 #ifndef FIBRE_LIBRARY
 static const int kernel_count = sizeof kernel_table / sizeof kernel_table[0];
 
-static void launch(const kernel_entry *k, const i32 grid[3], void **params) {
+static void launch(const kernel_entry *k, int threads, int local, const i32 grid[3], void **params) {
 	current_kernel = k;
 	current_params = params;
-	group_items = k->threads;
-	arena_bytes = k->arena;
+	if (threads > k->threads || local > k->arena) exit(5);
+	group_items = threads;
+	arena_bytes = local;
 	if (posix_memalign((void **)&arena, 128, (size_t)arena_bytes + (arena_bytes == 0)) != 0) exit(4);
-	if (k->switches) prepare_fibres(k->threads);
+	if (k->switches) prepare_fibres(threads);
 	for (int d = 0; d < 3; d++) group_count[d] = grid[d];
 	for (group_id[2] = 0; group_id[2] < grid[2]; group_id[2]++)
 		for (group_id[1] = 0; group_id[1] < grid[1]; group_id[1]++)
@@ -320,11 +321,12 @@ typedef struct {
 } param_head;
 
 #define PARAMS_MAX 64
+#define PASSED_MAX 4096 /* bytes of all parameters together */
 
-/* A launch is: kernel, number of parameters, grid, seed, then each parameter's head and bytes. */
+/* A launch is: kernel, number of parameters, grid, items of a group, its local memory, seed, then each parameter's head and bytes. */
 int main(void) {
 	struct {
-		i32 kernel, params, grid[3], pad;
+		i32 kernel, params, grid[3], threads, local, pad;
 		u64 seed;
 	} head;
 	for (;;) {
@@ -332,7 +334,7 @@ int main(void) {
 		if (head.kernel < 0 || head.kernel >= kernel_count || head.params > PARAMS_MAX) return 5;
 		param_head at[PARAMS_MAX];
 		u8 *block[PARAMS_MAX], *data[PARAMS_MAX];
-		u64 scalar[PARAMS_MAX];
+		static u64 scalar[PARAMS_MAX][PASSED_MAX / 8];
 		void *params[PARAMS_MAX];
 		random_state = head.seed | 1;
 		for (int i = 0; i < head.params; i++) {
@@ -344,11 +346,12 @@ int main(void) {
 				take(data[i], (size_t)at[i].size);
 				params[i] = &data[i];
 			} else {
-				take(&scalar[i], (size_t)at[i].size);
-				params[i] = &scalar[i];
+				if (at[i].size > PASSED_MAX) return 5;
+				take(scalar[i], (size_t)at[i].size);
+				params[i] = scalar[i];
 			}
 		}
-		launch(&kernel_table[head.kernel], head.grid, params);
+		launch(&kernel_table[head.kernel], head.threads, head.local, head.grid, params);
 		for (int i = 0; i < head.params; i++) {
 			if (at[i].kind != 0) continue;
 			if (at[i].size > 0) fwrite(data[i], 1, (size_t)at[i].size, stdout);

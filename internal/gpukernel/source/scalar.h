@@ -97,3 +97,8 @@ FUNCTION i32 power_of_f32(f32 x, i32 mode, i32 saturate) {
 #define STORE4_HALF(p, v, to) { u32x2 q; q.x = (u32)to(v[0]) | (u32)to(v[1]) << 16; q.y = (u32)to(v[2]) | (u32)to(v[3]) << 16; WRITE_U32X2(p, q); }
 #define STORE4_f16(p, v) STORE4_HALF(p, v, f16_of_f32)
 #define STORE4_bf16(p, v) STORE4_HALF(p, v, bf16_of_f32)
+
+/* What the interpreter runs: a parameter that a launch passes by value. */
+typedef struct {
+	u64 code[480];
+} program_t;
