@@ -3,6 +3,7 @@
 package nvrtc
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"slices"
@@ -16,11 +17,15 @@ import (
 type Library struct {
 	Major, Minor                                            int
 	create, compile, destroy, logSize, log, binSize, binary uintptr
+	lib                                                     *dl.Library
 	architectures                                           []int
 }
 
 // Names are the files that Open tries without a path, newest first.
 func Names() []string {
+	if runtime.GOOS == "windows" {
+		return []string{"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"}
+	}
 	return []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}
 }
 
@@ -45,7 +50,7 @@ func Open(path string) (*Library, error) {
 }
 
 func bind(lib *dl.Library) (*Library, error) {
-	l := &Library{}
+	l := &Library{lib: lib}
 	var version uintptr
 	for _, s := range []struct {
 		name string
@@ -112,13 +117,33 @@ func (e *Error) Error() string {
 // Compile returns the machine code of a program for an architecture such as "sm_90", and what the assembler says of registers,
 // spills and local memory. The error is an *Error.
 func (l *Library) Compile(source, arch string) (binary []byte, log string, err error) {
+	return l.translate(source, arch, l.binSize, l.binary, "--ptxas-options=-v")
+}
+
+// Text returns a program in the assembler's language, PTX, for a virtual architecture such as "compute_80". The assembler has not
+// seen it: see Compile. The error is an *Error, or wraps package dl's.
+func (l *Library) Text(source, arch string) ([]byte, error) {
+	size, err := l.lib.Symbol("nvrtcGetPTXSize")
+	if err != nil {
+		return nil, err
+	}
+	get, err := l.lib.Symbol("nvrtcGetPTX")
+	if err != nil {
+		return nil, err
+	}
+	text, _, err := l.translate(source, arch, size, get)
+	return bytes.TrimRight(text, "\x00"), err
+}
+
+// translate compiles a program, and returns what the last two functions give of it, and the log.
+func (l *Library) translate(source, arch string, size, get uintptr, more ...string) (result []byte, log string, err error) {
 	text := cString(source)
 	program := new(uintptr)
 	if r := dl.Call(l.create, uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&text[0])), 0, 0, 0, 0); int32(r) != 0 {
 		return nil, "", &Error{Code: int(int32(r))}
 	}
 	defer dl.Call(l.destroy, uintptr(unsafe.Pointer(program)))
-	options := []string{"--gpu-architecture=" + arch, "--device-as-default-execution-space", "--ptxas-options=-v", "--std=c++14"}
+	options := append([]string{"--gpu-architecture=" + arch, "--device-as-default-execution-space", "--std=c++14"}, more...)
 	held, pointers := make([][]byte, len(options)), make([]uintptr, len(options))
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -133,7 +158,7 @@ func (l *Library) Compile(source, arch string) (binary []byte, log string, err e
 	if code != 0 {
 		return nil, log, &Error{Code: int(code), Log: log}
 	}
-	return fetch(*program, l.binSize, l.binary), log, nil
+	return fetch(*program, size, get), log, nil
 }
 
 func fetch(program, size, get uintptr) []byte {
