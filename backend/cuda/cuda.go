@@ -1,11 +1,11 @@
 // Package cuda runs groups on NVIDIA's graphics processors by the CUDA driver. Importing the package registers the backend as
 // "cuda", and makes a program on Linux a dynamic one. Nothing of CUDA is needed to build; where there is no driver (libcuda.so.1 on
-// Linux), one older than CUDA 11.4, no device, or no run-time compiler (NVRTC), the backend is unavailable and says why.
+// Linux), one older than CUDA 11.4, or no device, the backend is unavailable and says why.
 //
 // Options:
 //
 //	library    path of the driver
-//	nvrtc      path of the compiler, libnvrtc; the system's loader searches for one of CUDA 13, 12 or 11 by default
+//	nvrtc      path of the run-time compiler, libnvrtc, or "off"; the system's loader searches for one of CUDA 13, 12 or 11 by default
 //	device     number of the device, or a part of its name; all by default
 //	cache      folder of compiled kernels, or "off"; the folder carve/cuda of the user's caches by default
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
@@ -20,6 +20,11 @@
 // and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32, unless the option
 // precision says otherwise; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
 // matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision.
+//
+// Where no compiler is found, or the one that is does not know the processor, kernels serve that come with the backend (package ptx), from
+// CUDA 11.8 and compute capability 7.5 on: products and convolutions of float32 whose shapes are arguments, and an interpreter for
+// everything else, which fuses as compiled kernels do and takes some tens of instructions for each of its own. What it has no kernel for
+// goes to the next backend. The driver compiles a text when it is first used, and caches what it made.
 //
 // The first run of a group in a session launches its kernels one by one. The second one captures them as a CUDA graph, which later
 // runs launch by one call, as long as operands lie where they lay; where they have moved the group is captured again. A run queues
@@ -56,7 +61,7 @@ func init() { backend.Register("cuda", Open) }
 // cuda is an opened backend, as it works on one of its devices.
 type cuda struct {
 	l        *library
-	compiler *nvrtc.Library
+	compiler *nvrtc.Library // nil: kernels are those of package ptx
 	devices  []*gpu
 	first    int
 	cache    *kernelstore.Folder
@@ -68,7 +73,7 @@ type cuda struct {
 
 var _ backend.Placeable = (*cuda)(nil)
 
-// Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves or no compiler for it, and
+// Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves or no kernels for it, and
 // backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
@@ -96,12 +101,12 @@ func Open(c backend.Config) (backend.Backend, error) {
 		return nil, err
 	}
 	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, close: &sync.Once{}}
-	if b.compiler, err = openCompiler(c.Options["nvrtc"]); err != nil {
+	if b.compiler, err = findCompiler(c.Options["nvrtc"], devices); err != nil {
 		return nil, unavailable(err)
 	}
-	for _, d := range devices {
-		if _, err := architecture(d.facts.capability, b.compiler.Architectures()); err != nil {
-			return nil, unavailable(fmt.Errorf("%s: NVRTC %d.%d: %w", d.facts.name, b.compiler.Major, b.compiler.Minor, err))
+	if b.compiler == nil {
+		if err := b.servesPrebuilt(); err != nil {
+			return nil, unavailable(err)
 		}
 	}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "cuda"); err != nil {
@@ -120,9 +125,7 @@ func (b *cuda) on() *gpu { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
 func (b *cuda) planner() *gpugroup.Device {
-	d := b.on().facts.kernels()
-	d.Precision = b.precision
-	return &gpugroup.Device{ID: b.on().id, Kernels: d}
+	return &gpugroup.Device{ID: b.on().id, Kernels: b.kernels()}
 }
 
 // precisionOf returns the precision that an option names.
@@ -145,14 +148,14 @@ func (b *cuda) Info() backend.Info {
 		name = fmt.Sprintf("cuda:%d", b.first)
 	}
 	f := &b.on().facts
-	version := fmt.Sprintf("driver of CUDA %d.%d, NVRTC %d.%d", b.l.version/1000, b.l.version%1000/10, b.compiler.Major, b.compiler.Minor)
+	version := fmt.Sprintf("driver of CUDA %d.%d, %s", b.l.version/1000, b.l.version%1000/10, b.compiledBy())
 	processor := f.String()
 	if n := len(b.devices); n > 1 {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
 	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory}
-	if b.precision != gpukernel.Exact && f.kernels().Matrix {
-		info.Precision = b.precision.String()
+	if k := b.kernels(); k.Precision != gpukernel.Exact && k.Matrix {
+		info.Precision = k.Precision.String()
 		info.Processor += ", products in " + info.Precision
 	}
 	return info
@@ -218,15 +221,6 @@ func (b *cuda) Converters() []convert.Converter {
 func (b *cuda) Close() error {
 	b.close.Do(b.on().release)
 	return nil
-}
-
-// openCompiler opens NVRTC.
-func openCompiler(path string) (*nvrtc.Library, error) {
-	c, err := nvrtc.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("no NVRTC, which compiles the kernels; there are none that were compiled beforehand: %w", err)
-	}
-	return c, nil
 }
 
 // architecture returns the one of a compiler's that serves a compute capability, 86 for 8.6: machine code runs on later processors

@@ -31,7 +31,8 @@ type gpu struct {
 	blocks   map[uintptr]int64 // sizes by address
 	pinned   pinned
 	programs kernelstore.Store[*program]
-	lost     atomic.Pointer[Error] // the first failure that the context has not survived
+	prebuilt kernelstore.Store[*program] // parts of programs, by kernel
+	lost     atomic.Pointer[Error]       // the first failure that the context has not survived
 }
 
 var _ device.PeerCopier = (*gpu)(nil)
@@ -81,6 +82,7 @@ func (d *gpu) shut() {
 		return
 	}
 	d.programs.Clear()
+	d.prebuilt.Clear()
 	c := d.enter()
 	for g := range d.graphs {
 		g.destroy(c)

@@ -111,8 +111,10 @@ func (st *state) bind() {
 	for i := range st.in.group.Steps {
 		x := &st.in.group.Steps[i]
 		for j, m := range x.Args {
-			if x.Launch.Kernel.Params[j].Scalar {
-				st.values[k] = uint64(x.Launch.Args[j].Value)
+			if arg := &x.Launch.Args[j]; len(arg.Data) > 0 {
+				st.params[k] = at(&arg.Data[0])
+			} else if x.Launch.Kernel.Params[j].Scalar {
+				st.values[k] = uint64(arg.Value)
 			} else {
 				b := st.bases[m.Slot]
 				st.values[k] = uint64(b.Handle) + uint64(b.Offset+m.Off)

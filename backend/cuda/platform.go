@@ -72,6 +72,7 @@ func (l *library) list() ([]*gpu, error) {
 			return nil, fmt.Errorf("device %d: %w", i, err)
 		}
 		d.programs.Free = func(p *program) { d.unload(p) }
+		d.prebuilt.Free = d.programs.Free
 		found = append(found, d)
 	}
 	l.devices = found

@@ -15,6 +15,7 @@ import (
 type program struct {
 	module  uintptr
 	kernels map[string]uintptr
+	parts   []*kernelstore.Entry[*program] // whose kernels they are, where it has no module of its own
 }
 
 // compiled is a program in use.
@@ -33,10 +34,6 @@ const (
 // acquire returns the loaded kernels of a plan, for an instance; release them.
 func (b *cuda) acquire(ctx context.Context, plan *gpukernel.Plan) (*compiled, error) {
 	d := b.on()
-	arch, err := architecture(d.facts.capability, b.compiler.Architectures())
-	if err != nil {
-		return nil, err
-	}
 	var kernels []*gpukernel.Kernel
 	local := d.facts.kernels().Local
 	for i := range plan.Launches {
@@ -48,6 +45,13 @@ func (b *cuda) acquire(ctx context.Context, plan *gpukernel.Plan) (*compiled, er
 			return nil, fmt.Errorf("%w: a grid of %v blocks", gpukernel.ErrUnsupported, l.Grid)
 		}
 		kernels = append(kernels, l.Kernel)
+	}
+	if b.compiler == nil {
+		return b.acquirePrebuilt(ctx, kernels)
+	}
+	arch, err := architecture(d.facts.capability, b.compiler.Architectures())
+	if err != nil {
+		return nil, err
 	}
 	source := gpukernel.Source(gpukernel.CUDA, kernels...)
 	key := fmt.Sprintf("NVRTC %d.%d %s\n%s", b.compiler.Major, b.compiler.Minor, arch, source)
@@ -145,6 +149,12 @@ func (c *call) function(module uintptr, k *gpukernel.Kernel) (uintptr, error) {
 
 // unload gives a program back.
 func (d *gpu) unload(p *program) {
+	for _, part := range p.parts {
+		part.Release()
+	}
+	if p.module == 0 {
+		return
+	}
 	c := d.enter()
 	defer c.leave()
 	_ = c.do(fnModuleUnload, p.module) // there is nobody to tell

@@ -104,7 +104,11 @@ func (r *reorder) queue(c *call, stream uintptr, from, to gpugroup.Base) error {
 		n := len(r.launch.Args)
 		a = &arguments{make([]uint64, n), make([]uintptr, n)}
 		for i := range a.params {
-			a.params[i] = at(&a.values[i])
+			if data := r.launch.Args[i].Data; len(data) > 0 {
+				a.params[i] = at(&data[0])
+			} else {
+				a.params[i] = at(&a.values[i])
+			}
 		}
 	}
 	defer r.calls.Put(a)

@@ -13,12 +13,15 @@ import (
 )
 
 var _ = DescribeTable("six operators on three backends run where they are pinned, by the conversions of the example and no others, to the last bit",
-	func(ctx SpecContext, reorder string, want ...string) {
+	func(ctx SpecContext, option, value string, want ...string) {
 		fake := driver()
+		if option == "nvrtc" {
+			Expect(known()).To(Succeed())
+		}
 		if _, err := mkl.Open(backend.Config{}); errors.Is(err, backend.ErrUnavailable) {
 			Skip("no oneDNN here: " + err.Error())
 		}
-		owners, list := grouptest.Pinned(config(fake, "reorder", reorder))
+		owners, list := grouptest.Pinned(config(fake, option, value))
 		got, err := grouptest.RunPinned(ctx, carve.Options{Poison: true, Backends: list}, owners)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Groups).To(Equal([]string{"mkl 2", "cuda 2", "mkl 1", "reference 1"}))
@@ -27,9 +30,11 @@ var _ = DescribeTable("six operators on three backends run where they are pinned
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Output.Bytes()).To(Equal(plain.Output.Bytes()))
 	},
-	Entry("with direct converters between blocks of channels and the device's layout", "device",
+	Entry("with direct converters between blocks of channels and the device's layout", "reorder", "device",
 		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → cuda:0:NHWC", "Op4: cuda:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
-	Entry("without these", "host",
+	Entry("with these, of kernels that were compiled beforehand", "nvrtc", "off",
+		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → cuda:0:NHWC", "Op4: cuda:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
+	Entry("without these", "reorder", "host",
 		"x: host:NCHW → host:NCHW16c",
 		"Op2: host:NCHW16c → host:NHWC", "Op2: host:NHWC → cuda:0:NHWC",
 		"Op4: cuda:0:NHWC → host:NHWC", "Op4: host:NHWC → host:NCHW16c",

@@ -15,9 +15,10 @@ import (
 )
 
 // The kernels run on the host, a work item at a time: these are the models for which that takes seconds.
-var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx SpecContext, name string, whole bool) {
+var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx SpecContext, name string, whole bool, options ...string) {
 	fake := driver()
 	fake.Set("memory", 4<<30)
+	Expect(known()).To(Succeed())
 	ref, err := zootest.ReadReference(name)
 	if errors.Is(err, zootest.ErrAbsent) {
 		Skip(err.Error())
@@ -30,7 +31,7 @@ var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx Spe
 	DeferCleanup(m.Close)
 	feeds, err := ref.Feeds()
 	Expect(err).NotTo(HaveOccurred())
-	b, err := cuda.Open(config(fake))
+	b, err := cuda.Open(config(fake, options...))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(b.Close)
 	p, err := carve.Compile(ctx, m, &carve.Options{Open: map[string]backend.Backend{"cuda": b},
@@ -73,6 +74,15 @@ var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx Spe
 	Entry("efficientnet_b0", "efficientnet_b0", true),
 	Entry("resnet50", "resnet50", true),
 	Entry("bert_base", "bert_base", true),
+	Entry("bert_tiny, without a compiler", "bert_tiny", true, "nvrtc", "off"),
+	Entry("gpt2_tiny, without a compiler", "gpt2_tiny", true, "nvrtc", "off"),
+	Entry("squeezenet1_1, without a compiler", "squeezenet1_1", true, "nvrtc", "off"),
+	Entry("mobilenet_v2, without a compiler", "mobilenet_v2", true, "nvrtc", "off"),
+	Entry("shufflenet_v2_x1_0, without a compiler", "shufflenet_v2_x1_0", true, "nvrtc", "off"),
+	Entry("efficientnet_b0, without a compiler", "efficientnet_b0", true, "nvrtc", "off"),
+	Entry("resnet50, without a compiler", "resnet50", true, "nvrtc", "off"),
+	Entry("bert_base, without a compiler", "bert_base", true, "nvrtc", "off"),
+	Entry("unet, without a compiler", "unet", true, "nvrtc", "off"),
 	Entry("lstm_tagger", "lstm_tagger", false),
 	Entry("ssdlite320_mobilenet_v3_large", "ssdlite320_mobilenet_v3_large", false),
 )

@@ -13,5 +13,5 @@
 //
 // It is stricter than the real one in these: the default stream is refused, streams are used with their own context current, the
 // memory of a capture's copies is pinned, groups have one dimension. It knows no attributes of launches, no nodes of memory, no
-// graphs within graphs, and no PTX.
+// graphs within graphs, and no PTX: a text stands for what Driver.Know was told that it is.
 package fakecuda

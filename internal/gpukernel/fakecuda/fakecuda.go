@@ -1,10 +1,12 @@
 package fakecuda
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
 )
 
 // ErrNoCompiler is returned where the host has no C compiler, or libraries cannot be opened here.
@@ -112,6 +115,33 @@ func symbol(lib *dl.Library, name string) uintptr {
 func named(lib *dl.Library, function, name string, value int) int {
 	b := append([]byte(name), 0)
 	return int(dl.Call(symbol(lib, function), uintptr(unsafe.Pointer(&b[0])), uintptr(value)))
+}
+
+// Know makes the driver take texts of the assembler's language, each of which ends with a zero, for what the compiler makes of a source
+// for an architecture such as "sm_80". That they are the same is for somebody else to show.
+func (d *Driver) Know(texts [][]byte, source, arch string) error {
+	compiler, err := nvrtc.Open(d.NVRTC)
+	if err != nil {
+		return err
+	}
+	image, _, err := compiler.Compile(source, arch)
+	if err != nil {
+		return err
+	}
+	const hash = 9 // where the header of an image has one
+	clear(image[hash : hash+4])
+	dir := filepath.Dir(d.CUDA)
+	if err := os.WriteFile(filepath.Join(dir, "known-"+arch+".so"), image, 0o600); err != nil {
+		return err
+	}
+	for _, t := range texts {
+		h := fnv.New64a()
+		_, _ = h.Write(bytes.TrimRight(t, "\x00")) // it cannot fail
+		if err := os.Symlink("known-"+arch+".so", filepath.Join(dir, fmt.Sprintf("text%016x.so", h.Sum64()))); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Set changes a setting of the driver; it panics where there is none of that name.

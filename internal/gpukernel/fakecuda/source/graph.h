@@ -105,8 +105,8 @@ static body *copy_body(const body *from) {
 		n->deps = malloc(((size_t)o->dep_count + 1) * sizeof *n->deps);
 		memcpy(n->deps, o->deps, (size_t)o->dep_count * sizeof *n->deps);
 		if (o->kind == O_KERNEL) {
-			n->values = malloc(((size_t)o->f->k->params + 1) * sizeof *n->values);
-			memcpy(n->values, o->values, (size_t)o->f->k->params * sizeof *n->values);
+			n->values = malloc(value_words(o->f->k) * sizeof *n->values);
+			memcpy(n->values, o->values, value_words(o->f->k) * sizeof *n->values);
 		}
 		if (o->graph) o->graph->users++;
 	}

@@ -28,6 +28,7 @@ typedef struct module {
 	int device;
 	void *library;
 	const fake_image *image;
+	int text; /* what any later processor runs */
 	function *functions;
 } module;
 
@@ -41,11 +42,37 @@ static uint32_t hash_bytes(const u8 *p, size_t n) {
 	return h;
 }
 
+/* Finds what was put into the folder for a text of the assembler's language, which ends with a zero: FNV-1a of the text names it. */
+static int open_text(const u8 *text, module *m) {
+	u8 part[256];
+	uint64_t h = 14695981039346656037ull;
+	for (;;) { /* pieces that do not cross into another page, which may not be there */
+		size_t n = sizeof part - (uintptr_t)text % sizeof part;
+		if (!read_caller(part, text, n)) return INVALID_IMAGE;
+		for (size_t i = 0; i < n; i++) {
+			if (part[i] == 0) goto whole;
+			h = (h ^ part[i]) * 1099511628211ull;
+		}
+		text += n;
+	}
+whole:;
+	char name[4096];
+	snprintf(name, sizeof name, FOLDER "/text%016llx.so", (unsigned long long)h);
+	if (access(name, R_OK) != 0) return UNSUPPORTED_PTX;
+	m->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	m->image = m->library ? dlsym(m->library, "fake_image_table") : 0;
+	if (!m->image) return INVALID_IMAGE;
+	m->text = 1;
+	m->image->bind(&runtime_table);
+	return SUCCESS;
+}
+
 /* Writes the image to a file and opens it. Its length is what its header says, as a real driver reads it. */
 static int open_image(const u8 *image, module *m) {
 	u8 head[64];
 	if (!read_caller(head, image, 8)) return INVALID_VALUE;
-	if (memcmp(head, "\x7f" "ELF", 4) != 0) return memcmp(head, "//", 2) == 0 || head[0] == '.' ? UNSUPPORTED_PTX : INVALID_IMAGE;
+	if (memcmp(head, "//", 2) == 0 || head[0] == '.') return open_text(image, m);
+	if (memcmp(head, "\x7f" "ELF", 4) != 0) return INVALID_IMAGE;
 	if (!read_caller(head, image, sizeof head)) return INVALID_IMAGE;
 	uint64_t sections;
 	uint16_t each, count;
@@ -92,7 +119,7 @@ static int load_image(void **out, const void *image) {
 	m->device = current_device();
 	int code = open_image(image, m);
 	int have = (int)set.capability, want = m->image ? m->image->capability : 0;
-	if (!code && (have / 10 != want / 10 || have < want)) {
+	if (!code && ((have / 10 != want / 10 && !m->text) || have < want)) {
 		dlclose(m->library);
 		code = NO_BINARY;
 	}

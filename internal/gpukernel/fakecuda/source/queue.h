@@ -619,9 +619,14 @@ static int check_launch(const function *f, const launch_config *c) {
 	return SUCCESS;
 }
 
+/* The words of a kernel's parameters, one each, and more for the last one where that is a structure. */
+static size_t value_words(const fake_kernel *k) {
+	return (size_t)k->params + 1 + (k->params ? k->sizes[k->params - 1] / sizeof(u64) : 0);
+}
+
 /* Copies the parameters' values, which are the caller's again when the call returns. */
 static int take_values(const fake_kernel *k, op *o, void **params, void **extra) {
-	o->values = calloc((size_t)k->params + 1, sizeof *o->values);
+	o->values = calloc(value_words(k), sizeof *o->values);
 	void *list[PARAMS_MOST], *packed[5];
 	u8 bytes[8 * PARAMS_MOST];
 	if (params) {
