@@ -22,8 +22,8 @@
 // matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision.
 //
 // Where no compiler is found, or the one that is does not know the processor, kernels serve that come with the backend (package ptx), from
-// CUDA 11.8 and compute capability 7.5 on: products and convolutions of float32 whose shapes are arguments, and an interpreter for
-// everything else, which fuses as compiled kernels do and takes some tens of instructions for each of its own. What it has no kernel for
+// CUDA 11.8 and compute capability 7.5 on: products, convolutions and attention of float32 whose shapes are arguments, and an interpreter
+// for everything else, which fuses as compiled kernels do and takes some tens of instructions for each of its own. What it has no kernel for
 // goes to the next backend. The driver compiles a text when it is first used, and caches what it made.
 //
 // The first run of a group in a session launches its kernels one by one. The second one captures them as a CUDA graph, which later

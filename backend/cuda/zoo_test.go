@@ -82,7 +82,6 @@ var _ = DescribeTable("the zoo over the fake driver", Label("zoo"), func(ctx Spe
 	Entry("efficientnet_b0, without a compiler", "efficientnet_b0", true, "nvrtc", "off"),
 	Entry("resnet50, without a compiler", "resnet50", true, "nvrtc", "off"),
 	Entry("bert_base, without a compiler", "bert_base", true, "nvrtc", "off"),
-	Entry("unet, without a compiler", "unet", true, "nvrtc", "off"),
 	Entry("lstm_tagger", "lstm_tagger", false),
 	Entry("ssdlite320_mobilenet_v3_large", "ssdlite320_mobilenet_v3_large", false),
 )

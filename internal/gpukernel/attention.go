@@ -49,7 +49,7 @@ func Attention(name string, d Device, s AttentionShape) (*Plan, error) {
 		return nil, err
 	}
 	if d.Prebuilt {
-		return nil, unsupported("attention by a kernel that was compiled beforehand")
+		return s.prebuilt(d)
 	}
 	for _, tile := range []int{64, 32, 16} {
 		k := s.kernel(name, tile)
@@ -93,7 +93,12 @@ func (s *AttentionShape) kernel(name string, tile int) *Kernel {
 		whole := m.Type == F32 && vector(m, extent) == 4
 		defines = append(defines, def(string("QKV"[i])+"_WHOLE", flag(whole)), def(string("QKV"[i])+"_T", m.Type))
 	}
-	floats := 2*tile*(depth+4) + tile*(width+4) + tile*(tile+4) + 3*tile + tile*tile/16
 	return &Kernel{Name: name, Params: params, Defines: defines, Files: []string{"attention.h"}, Body: source("attention_body.h"),
-		Threads: tile * tile / 16, Arena: 4 * floats, Waits: true}
+		Threads: tile * tile / 16, Arena: s.arena(tile), Waits: true}
+}
+
+// arena returns the bytes of local memory of a group with so many queries.
+func (s *AttentionShape) arena(tile int) int {
+	depth, width := ceilDiv(s.Depth, 4)*4, ceilDiv(s.Width, 4)*4
+	return 4 * (2*tile*(depth+4) + tile*(width+4) + tile*(tile+4) + 3*tile + tile*tile/16)
 }

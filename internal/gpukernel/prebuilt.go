@@ -13,6 +13,7 @@ type prebuiltKernels struct {
 	products       map[productVariant]*Kernel
 	combine        *Kernel
 	depthwise      map[int]*Kernel // by channels of an item
+	attention      map[attentionVariant]*Kernel
 	all            []*Kernel
 }
 
@@ -31,12 +32,12 @@ func prebuiltTiles() []Tile {
 }
 
 // Prebuilt returns the kernels of a Device that has none but them: their shapes are arguments, so that they can be compiled
-// beforehand. Products, and convolutions as products or of single channels, are one each for float32; everything that Render writes
+// beforehand. Products, convolutions as products or of single channels, and attention are for float32; everything that Render writes
 // is a program for an interpreter. They are the same ones each time, in the same order.
 func Prebuilt() []*Kernel { return prebuilt().all }
 
 var prebuilt = sync.OnceValue(func() *prebuiltKernels {
-	p := &prebuiltKernels{products: map[productVariant]*Kernel{}, depthwise: map[int]*Kernel{}}
+	p := &prebuiltKernels{products: map[productVariant]*Kernel{}, depthwise: map[int]*Kernel{}, attention: map[attentionVariant]*Kernel{}}
 	keep := func(k *Kernel) *Kernel {
 		p.all = append(p.all, k)
 		return k
@@ -53,6 +54,9 @@ var prebuilt = sync.OnceValue(func() *prebuiltKernels {
 	p.combine = keep(prebuiltCombine())
 	for _, across := range []int{1, 4} {
 		p.depthwise[across] = keep(prebuiltDepthwise(across))
+	}
+	for _, v := range attentionVariants() {
+		p.attention[v] = keep(v.kernel())
 	}
 	return p
 })

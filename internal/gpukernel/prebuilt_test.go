@@ -3,6 +3,7 @@ package gpukernel_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -138,9 +139,41 @@ var _ = Describe("Kernels compiled beforehand", func() {
 		}
 	})
 
+	It("attend as the definition says", func(ctx SpecContext) {
+		program := run(ctx)
+		r := rand.New(rand.NewPCG(9, 10))
+		used := map[string]int{}
+		for _, c := range []attentionCase{
+			{1, 1, 1, 1, 1, 1, 1, f32, false, false, many},
+			{2, 2, 1, 33, 67, 16, 20, f32, false, true, many},
+			{1, 2, 2, 31, 33, 64, 64, f32, true, false, many},
+			{1, 4, 2, 5, 131, 17, 9, f32, true, true, many},
+			{1, 1, 1, 67, 5, 8, 8, f32, true, false, few}, // most queries see no key
+			{1, 1, 1, 17, 40, 128, 128, f32, false, true, many},
+			{1, 1, 1, 17, 35, 256, 127, f32, true, true, many},
+		} {
+			plan, err := gpukernel.Attention("attention", c.device, c.shape())
+			Expect(err).NotTo(HaveOccurred())
+			used[plan.Launches[0].Kernel.Name]++
+			q, k := random(r, f32, c.batch*c.queries*c.heads*c.depth), random(r, f32, c.batch*c.keys*c.kv*c.depth)
+			v, mask := random(r, f32, c.batch*c.keys*c.kv*c.width), random(r, f32, c.batch*c.keys)
+			for j := range mask {
+				if j%5 == 3 {
+					mask[j] = math.Inf(-1)
+				}
+			}
+			out := poison(f32, c.batch*c.queries*c.heads*c.width)
+			Expect(program.Run(plan, map[string][]byte{"q": encode(f32, q), "k": encode(f32, k), "v": encode(f32, v),
+				"mask": encode(f32, mask), "c": out})).To(Succeed(), fmt.Sprintf("%+v", c))
+			near(fmt.Sprintf("%+v", c), decode(f32, out), c.want(q, k, v, mask), 1e-5)
+		}
+		Expect(used).To(HaveLen(2))
+	})
+
 	DescribeTable("are refused", func(err error) { Expect(err).To(MatchError(gpukernel.ErrUnsupported)) },
 		Entry("for products of halves", failure(gpukernel.Product("k", few, productCase{8, 8, 8, 1, 1, gpukernel.F16, f32, false, 0, nil, few}.shape()))),
-		Entry("for attention", failure(gpukernel.Attention("k", few, attentionCase{1, 1, 1, 8, 8, 8, 8, f32, false, false, few}.shape()))),
+		Entry("for attention on halves", failure(gpukernel.Attention("k", few, attentionCase{1, 1, 1, 8, 8, 8, 8, gpukernel.F16, false, false, few}.shape()))),
+		Entry("for wide attention", failure(gpukernel.Attention("k", few, attentionCase{1, 1, 1, 8, 8, 8, 200, f32, false, false, few}.shape()))),
 		Entry("for single channels of halves", failure(gpukernel.Convolution("k", few, gpukernel.ConvShape{N: 1, H: 4, W: 4, C: 4, Filters: 4, Groups: 4,
 			KernelH: 1, KernelW: 1, Type: gpukernel.F16, Result: f32}))),
 		Entry("for a result with gaps that is finished otherwise", failure(gpukernel.Convolution("k", few, gpukernel.ConvShape{N: 1, H: 4, W: 4, C: 4, Filters: 4,

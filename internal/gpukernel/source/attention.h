@@ -8,7 +8,9 @@
 #define DEPTH_PITCH (DEPTH4 + 4)
 #define WIDTH_PITCH (WIDTH4 + 4)
 #define PRODUCT_PITCH (TILE + 4)
+#ifndef COLUMN_BLOCKS
 #define COLUMN_BLOCKS ((WIDTH4 + TILE - 1) / TILE)
+#endif
 
 /* Copies TILE rows of EXTENT elements, and zeros behind the last one and behind each row. */
 #define COPY_ROWS_4(to, PITCH, T, from, ROW, first, count, EXTENT) \
