@@ -24,7 +24,7 @@ func newMaker(op string, seed uint64) *maker {
 	_, _ = h.Write([]byte(op))
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, h.Sum64()))}
 	m.c = &backendtest.Case{Name: op, Seed: seed, Graph: graph.New("one"), Values: map[*graph.Value]*tensor.Tensor{}}
-	m.c.Graph.Opsets = map[string]int{"": 26}
+	m.c.Graph.Opsets = map[string]int{"": 28}
 	return m
 }
 
@@ -96,7 +96,75 @@ func (m *maker) node(op string, inputs []*graph.Value, wanted []bool, attrs ...g
 }
 
 // makers make cases of operators by name.
-var makers = map[string]func(m *maker){"Attention": attention}
+var makers = map[string]func(m *maker){"Attention": attention, "RotaryEmbedding": rotary, "CausalConvWithState": causalConv,
+	"TensorScatter": tensorScatter, "BitCast": bitCast, "SwiGLU": func(m *maker) {
+		dt, shape := m.float(), []int{m.between(1, 9), m.between(1, 9)}
+		m.node("SwiGLU", []*graph.Value{m.operand(dt, nil, shape...), m.operand(dt, nil, shape...)}, []bool{true}, graph.FloatAttr("alpha", 1.3))
+	}}
+
+func (m *maker) float() tensor.DType {
+	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float16, tensor.BFloat16}[m.IntN(4)]
+}
+
+func rotary(m *maker) {
+	batch, heads, rows, half, rest := m.between(1, 3), m.between(1, 3), m.between(1, 6), m.between(1, 5), 0
+	dt := m.float()
+	attrs := []graph.Attr{m.flag("interleaved")}
+	if m.chance(3) {
+		rest = m.between(1, 4)
+		attrs = append(attrs, graph.IntAttr("rotary_embedding_dim", int64(2*half)))
+	}
+	shape := []int{batch, heads, rows, 2*half + rest}
+	if m.chance(2) {
+		shape = []int{batch, rows, heads * (2*half + rest)}
+		attrs = append(attrs, graph.IntAttr("num_heads", int64(heads)))
+	}
+	in := []*graph.Value{m.operand(dt, nil, shape...)}
+	if m.chance(2) {
+		in = append(in, m.operand(dt, nil, 9, half), m.operand(dt, nil, 9, half),
+			m.operand(tensor.Int64, func() float64 { return float64(m.IntN(9)) }, batch, rows))
+	} else {
+		in = append(in, m.operand(dt, nil, batch, rows, half), m.operand(dt, nil, batch, rows, half))
+	}
+	m.node("RotaryEmbedding", in, []bool{true}, attrs...)
+}
+
+func causalConv(m *maker) {
+	batch, channels, length, window := m.between(1, 3), m.between(1, 5), m.between(1, 9), m.between(2, 5)
+	dt := m.float()
+	in := []*graph.Value{m.operand(dt, nil, batch, channels, length), m.operand(dt, nil, channels, 1, window), nil, nil}
+	if m.chance(2) {
+		in[2] = m.operand(dt, nil, channels)
+	}
+	if m.chance(2) {
+		in[3] = m.operand(dt, nil, batch, channels, window-1)
+	}
+	m.node("CausalConvWithState", in, []bool{true, true}, graph.StringAttr("activation", m.str("none", "silu", "swish")))
+}
+
+func tensorScatter(m *maker) {
+	dt := []tensor.DType{tensor.Float32, tensor.Float16, tensor.Int8, tensor.Int64}[m.IntN(4)]
+	batch, rows, size := m.between(1, 3), m.between(2, 9), m.between(1, 4)
+	of := m.between(1, rows)
+	mode, most := "linear", rows-of
+	if m.chance(2) {
+		mode, most = "circular", 3*rows
+	}
+	in := []*graph.Value{m.operand(dt, nil, batch, 2, rows, size), m.operand(dt, nil, batch, 2, of, size), nil}
+	if m.chance(3) {
+		m.node("TensorScatter", in[:2], []bool{true}, graph.StringAttr("mode", mode))
+		return
+	}
+	in[2] = m.operand(tensor.Int64, func() float64 { return float64(m.between(0, most)) }, batch)
+	m.node("TensorScatter", in, []bool{true}, graph.StringAttr("mode", mode))
+}
+
+func bitCast(m *maker) {
+	same := [][]tensor.DType{{tensor.Float32, tensor.Int32, tensor.Uint32}, {tensor.Int64, tensor.Uint64}, {tensor.Int8, tensor.Uint8},
+		{tensor.Int16, tensor.Uint16}}[m.IntN(4)]
+	x := m.operand(same[m.IntN(len(same))], func() float64 { return float64(m.between(-99, 99)) }, m.between(1, 5), m.between(1, 9))
+	m.node("BitCast", []*graph.Value{x}, []bool{true}, graph.IntAttr("to", int64(same[m.IntN(len(same))])))
+}
 
 // attention is any: of both ranks and all types, with caches, masks of fewer dims or keys, windows, caps and lengths.
 func attention(m *maker) {

@@ -39,6 +39,11 @@ func plan(d *gpugroup.Device, c *backendtest.Case, wanted map[string]bool) (list
 	GinkgoHelper()
 	order, err := c.Graph.Topo()
 	Expect(err).NotTo(HaveOccurred())
+	for v, t := range c.Values { // fibres take long over large ones
+		if t.Len() > 3000 || v.IsConst() && v.Const.Len() > 3000 {
+			return nil
+		}
+	}
 	for _, n := range order {
 		if !wanted[n.Op.Name] || n.Op.Domain != "" {
 			continue
@@ -244,4 +249,5 @@ func random(op string, seed uint64) (*backendtest.Case, error) {
 }
 
 // operators are those that have more than one kernel, or kernels of their own here.
-var operators = []string{"Attention"}
+var operators = []string{"Attention", "BitCast", "CausalConvWithState", "DynamicQuantizeLinear", "GridSample", "MatMulInteger", "QLinearMatMul",
+	"RotaryEmbedding", "Scatter", "ScatterElements", "ScatterND", "SwiGLU", "TensorScatter", "Trilu"}

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -129,24 +130,28 @@ func (l *lowering) trilu(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	k, _, err := integers(n, 1)
-	if err != nil {
-		return err
-	}
 	shape := l.p.Shape(x)
 	rank := len(shape)
-	if rank < 2 || len(k) > 1 {
+	if rank < 2 {
 		return refuse("rank %d", rank)
 	}
-	offset := int64(0)
-	if len(k) == 1 {
-		offset = max(min(k[0], int64(shape[rank-1])+1), -int64(shape[rank-2])-1)
+	by := l.p.Constant(gpukernel.I32, "0")
+	if list, known, err := integers(n, 1); err == nil && known && len(list) == 1 {
+		by = l.p.Constant(gpukernel.I32, literalInt(int(max(min(list[0], int64(shape[rank-1])+1), -int64(shape[rank-2])-1))))
+	} else if n.Input(1) != nil {
+		k, err := l.operand(n, 1)
+		if err != nil {
+			return err
+		}
+		if elements(l.p.Shape(k)) != 1 {
+			return refuse("%d diagonals", elements(l.p.Shape(k)))
+		}
+		by = l.p.Scalar(gpukernel.I32, fmt.Sprintf("(i32)($0 < -%[1]d ? -%[1]d : $0 > %[2]d ? %[2]d : $0)", shape[rank-2]+1, shape[rank-1]+1), l.p.Reshape(k))
 	}
 	keep := "($2 <= $1 + $3 ? $0 : 0)"
 	if n.Int("upper", 1) != 0 {
 		keep = "($2 >= $1 + $3 ? $0 : 0)"
 	}
-	by := l.p.Constant(gpukernel.I32, literalInt(int(offset)))
 	return l.result(n, 0, l.p.Scalar(l.p.Type(x), keep, x, l.along(shape, rank-2), l.along(shape, rank-1), by))
 }
 

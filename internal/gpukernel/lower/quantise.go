@@ -52,7 +52,7 @@ func (l *lowering) quantize(n *graph.Node) error {
 		return err
 	}
 	to := n.Outputs[0].Type.DType
-	low, high, ok := endsOf(to)
+	_, _, ok := endsOf(to)
 	small := narrowTypes[to]
 	from := l.p.Type(x)
 	if !ok && small.float == "" || from != gpukernel.F32 && from != gpukernel.F16 || n.Int("precision", 0) > 1 {
@@ -87,6 +87,19 @@ func (l *lowering) quantize(n *graph.Node) error {
 		if zero, err = l.granular(n, 2, shape); err != nil {
 			return err
 		}
+	}
+	return l.quantized(n, x, zero)
+}
+
+// quantized rounds quotients to even, adds a zero point, and keeps to the range of the result's type. NaN is the zero point.
+func (l *lowering) quantized(n *graph.Node, x, zero gpukernel.Value) error {
+	t, _, err := TypeOf(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	low, high, ok := endsOf(n.Outputs[0].Type.DType)
+	if !ok {
+		return refuse("results of type %s", t)
 	}
 	text := fmt.Sprintf("(i32)clip_f32(rint_f32(isnan_f32($0) ? 0.0f : $0) + (f32)$1, %d.0f, %d.0f)", low, high)
 	return l.result(n, 0, l.p.Scalar(t, text, x, zero))

@@ -55,6 +55,7 @@ func scalarOperators() map[string]scalarOperator {
 		"Celu":            with("(max_f32($0, 0.0f) + min_f32(0.0f, %[1]s * (exp_f32($0 / %[1]s) - 1.0f)))", attribute{"alpha", 1}),
 		"Selu":            with("%[2]s * ($0 > 0.0f ? $0 : %[1]s * (exp_f32($0) - 1.0f))", attribute{"alpha", 1.67326319217681884765625}, attribute{"gamma", 1.05070102214813232421875}),
 		"Swish":           with("$0 / (1.0f + exp_f32(0.0f - %s * $0))", attribute{"alpha", 1}),
+		"SwiGLU":          with("$0 / (1.0f + exp_f32(0.0f - %s * $0)) * $1", attribute{"alpha", 1}),
 		"ThresholdedRelu": with("($0 > %s ? $0 : 0.0f)", attribute{"alpha", 1}),
 		"And":             logic("($0 && $1)"), "Or": logic("($0 || $1)"), "Xor": logic("(($0 != 0) != ($1 != 0))"), "Not": logic("!$0"),
 		"Equal": both("($0 == $1)"), "Less": both("($0 < $1)"), "LessOrEqual": both("($0 <= $1)"), "Greater": both("($0 > $1)"),

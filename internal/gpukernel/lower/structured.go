@@ -27,6 +27,10 @@ func structured() map[string]func(*lowering, *graph.Node) error {
 		"QuantizeLinear": (*lowering).quantize, "DequantizeLinear": (*lowering).dequantize, "ConstantOfShape": (*lowering).constantOfShape,
 		"BatchNormalization": (*lowering).batchNorm, "Dropout": (*lowering).dropout,
 		"MaxPool": (*lowering).pool, "AveragePool": (*lowering).pool, "GlobalAveragePool": (*lowering).globalPool, "GlobalMaxPool": (*lowering).globalPool,
+		"GridSample": (*lowering).gridSample, "Scatter": (*lowering).scatterElements, "ScatterElements": (*lowering).scatterElements,
+		"ScatterND": (*lowering).scatterND, "TensorScatter": (*lowering).tensorScatter, "RotaryEmbedding": (*lowering).rotary,
+		"CausalConvWithState": (*lowering).causalConv, "MatMulInteger": (*lowering).matMulInteger, "QLinearMatMul": (*lowering).qLinearMatMul,
+		"DynamicQuantizeLinear": (*lowering).dynamicQuantize, "BitCast": (*lowering).bitCast,
 	}
 	for name := range reductions() {
 		list[name] = (*lowering).reduction
