@@ -15,10 +15,9 @@ import (
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
-// onHost are the nodes of models that are not the device's, as operators by model: recurrent ones, and those of a detector's
-// head that depend on data, pick the best, or compute shapes. Of all other models the device has every node.
+// onHost are the nodes of models that are not the device's, as operators by model: those of a detector's head that depend
+// on data, pick the best, or compute shapes. Of all other models the device has every node.
 var onHost = map[string][]string{
-	"lstm_tagger": {"LSTM"},
 	"ssdlite320_mobilenet_v3_large": {
 		"Add", "Cast", "Concat", "ConstantOfShape", "Gather", "GatherND", "If", "Mul", "NonMaxSuppression", "NonZero", "ReduceMax", "ReduceMin",
 		"ReduceProd", "Reshape", "Shape", "Slice", "Split", "Squeeze", "TopK", "Transpose", "Unsqueeze",

@@ -13,6 +13,13 @@ type buffers struct {
 	err error
 }
 
+// fail keeps the first error.
+func (b *buffers) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
 func (b *buffers) temp(bytes int) place.Memory {
 	if b.p == nil {
 		return place.Nowhere
@@ -52,7 +59,7 @@ func (b *buffers) render(name string, prog *gpukernel.Program, at map[string]pla
 }
 
 func (b *buffers) emit(work int, plan *gpukernel.Plan, err error, at map[string]place.Memory) {
-	if b.err = err; err != nil || b.p == nil {
+	if b.fail(err); b.err != nil || b.p == nil {
 		return
 	}
 	b.err = b.p.emit(work, plan, at)

@@ -34,6 +34,9 @@ func init() {
 		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
 		"Conv":          {signature: convSignature, plan: planConv},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
+		"GRU":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
+		"LSTM":          {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
+		"RNN":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"MatMul":        {signature: productSignature, plan: planMatMul},
 		"Gemm":          {signature: productSignature, plan: planGemm},
 	}
@@ -58,11 +61,23 @@ func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
 			}
 		}
 	}
-	s, reason := h.signature(d, n, one)
+	s, reason := h.ask(d, n, one)
 	if reason != nil {
 		return backend.Support{Reason: reason}
 	}
 	return backend.Support{Signatures: []graph.Signature{s}}
+}
+
+// ask is signature, of operands that may not fit.
+func (h head) ask(d *Device, n, one *graph.Node) (s graph.Signature, reason *property.Reason) {
+	var err error
+	defer func() {
+		if err != nil {
+			reason = property.Because(property.Unsupported, "%v", err)
+		}
+	}()
+	defer guard(&err)
+	return h.signature(d, n, one)
 }
 
 // dims returns the static dims of a value.

@@ -102,6 +102,48 @@ var makers = map[string]func(m *maker){"Attention": attention, "RotaryEmbedding"
 		m.node("SwiGLU", []*graph.Value{m.operand(dt, nil, shape...), m.operand(dt, nil, shape...)}, []bool{true}, graph.FloatAttr("alpha", 1.3))
 	}}
 
+func init() {
+	for op, gates := range map[string]int{"LSTM": 4, "GRU": 3, "RNN": 1} {
+		makers[op+" with batches first"] = func(m *maker) { recurrent(m, op, gates) }
+	}
+}
+
+// recurrent is a layer with batches first and functions of its own.
+func recurrent(m *maker, op string, gates int) {
+	batch, steps, width, units, dirs := m.between(1, 3), m.between(1, 5), m.between(1, 5), m.between(1, 6), m.of(1, 2)
+	f, direction := tensor.Float32, map[int]string{1: m.str("forward", "reverse"), 2: "bidirectional"}[dirs]
+	in := []*graph.Value{m.operand(f, nil, batch, steps, width), m.operand(f, nil, dirs, gates*units, width), m.operand(f, nil, dirs, gates*units, units), nil, nil, nil}
+	if m.chance(2) {
+		in[3] = m.operand(f, nil, dirs, 2*gates*units)
+	}
+	if m.chance(2) {
+		in[4] = m.operand(tensor.Int32, func() float64 { return float64(m.between(0, steps)) }, batch)
+	}
+	if m.chance(2) {
+		in[5] = m.operand(f, nil, batch, dirs, units)
+	}
+	attrs := []graph.Attr{graph.IntAttr("hidden_size", int64(units)), graph.StringAttr("direction", direction), graph.IntAttr("layout", 1)}
+	if gates == 3 {
+		attrs = append(attrs, m.flag("linear_before_reset"))
+	}
+	if m.chance(3) {
+		attrs = append(attrs, graph.FloatAttr("clip", 0.5))
+	}
+	if m.chance(2) {
+		var acts []string
+		for range dirs * max(gates-1, 1) {
+			acts = append(acts, m.str("Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "LeakyRelu", "Affine", "ScaledTanh"))
+		}
+		attrs = append(attrs, graph.StringsAttr("activations", acts...), graph.FloatsAttr("activation_alpha", 0.3, 0.4), graph.FloatsAttr("activation_beta", 0.6))
+	}
+	wanted := []bool{true, m.chance(2)}
+	if gates == 4 {
+		attrs = append(attrs, m.flag("input_forget"))
+		wanted = append(wanted, m.chance(2))
+	}
+	m.node(op, in, wanted, attrs...)
+}
+
 func (m *maker) float() tensor.DType {
 	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float16, tensor.BFloat16}[m.IntN(4)]
 }

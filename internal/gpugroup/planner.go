@@ -268,15 +268,18 @@ func (*planner) bind(t tail, buffers map[string]place.Memory) map[string]place.M
 	return buffers
 }
 
-// emit adds the launches of a plan, with its buffers in these places. work is 1 for the plan that multiplies for the node, else 0.
+// emit adds the launches of a plan, which may have been emitted before, with its buffers in these places. work is 1 for the plan that multiplies for the node, else 0.
 func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.Memory) error {
 	for _, s := range plan.Scratch {
 		buffers[s.Buffer] = p.Temp(int(s.Bytes))
 	}
-	p.plans = append(p.plans, plan)
+	at := slices.Index(p.plans, plan)
+	if at < 0 {
+		at, p.plans = len(p.plans), append(p.plans, plan)
+	}
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
-		s := Step{Plan: len(p.plans) - 1, Launch: l, Args: make([]place.Memory, len(l.Args))}
+		s := Step{Plan: at, Launch: l, Args: make([]place.Memory, len(l.Args))}
 		var reads, writes []place.Memory
 		for k, a := range l.Args {
 			s.Args[k] = place.Nowhere
