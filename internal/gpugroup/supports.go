@@ -35,6 +35,12 @@ func (d *Device) Supports(n *graph.Node) backend.Support {
 	if shapes(n) {
 		return backend.No(property.Unsupported, "small integers, which are mostly shapes, stay on the host")
 	}
+	if single(n, chainMost) && len(n.Inputs) > 1 {
+		return backend.No(property.Unsupported, "single numbers that are on the host stay there")
+	}
+	if parts(n, chainMost) {
+		return backend.No(property.Unsupported, "the host reads parts of %v, which it copies whole", n.Inputs[0])
+	}
 	one, err := assumed(n)
 	if err != nil {
 		return backend.No(property.ShapeReason, "%v", err)
