@@ -72,7 +72,7 @@ func imagesStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bo
 	in, residual := n.Inputs, (*graph.Value)(nil)
 	for _, c := range []*fuse.Chain{convTail, scaleTail} {
 		if n.IsCarve(graph.OpFused) && n.Str("pattern", "") == c.Name {
-			l, err := c.Parse(n)
+			l, err := p.linksOf(c, n)
 			if err != nil {
 				return false
 			}

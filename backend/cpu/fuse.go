@@ -102,9 +102,28 @@ func chainSignatures(c *fuse.Chain, n *graph.Node) ([]graph.Signature, *property
 	})
 }
 
+// linksOf returns what a fused node consists of, which is read once whatever shapes it is planned for.
+func (p *planner) linksOf(c *fuse.Chain, n *graph.Node) (*fuse.Links, error) {
+	e := p.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.links[n]; l != nil {
+		return l, nil
+	}
+	l, err := c.Parse(n)
+	if err != nil {
+		return nil, err
+	}
+	if e.links == nil {
+		e.links = map[*graph.Node]*fuse.Links{}
+	}
+	e.links[n] = l
+	return l, nil
+}
+
 // settleChain lets the result overwrite the operand of a normalisation, or the residual where the kernel adds that.
 func (p *planner) settleChain(c *fuse.Chain, n *graph.Node) {
-	l, err := c.Parse(n)
+	l, err := p.linksOf(c, n)
 	if err != nil {
 		return
 	}
@@ -139,7 +158,7 @@ func (p *planner) overAddend(y, addend *graph.Value, operands []*graph.Value) {
 
 // planChain emits a fused node.
 func (p *planner) planChain(c *fuse.Chain, n *graph.Node) error {
-	l, err := c.Parse(n)
+	l, err := p.linksOf(c, n)
 	if err != nil {
 		return err
 	}

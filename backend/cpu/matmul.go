@@ -308,7 +308,7 @@ func (o operands) oneMatrix() bool { return product(o.dimsB[:len(o.dimsB)-2]) ==
 func productStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
 	head, in, residual := n, n.Inputs, (*graph.Value)(nil)
 	if n.IsCarve(graph.OpFused) {
-		l, err := matmulTail.Parse(n)
+		l, err := p.linksOf(matmulTail, n)
 		if err != nil {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -26,7 +27,8 @@ type executable struct {
 	kernels place.Kernels // the user's
 
 	mu    sync.Mutex
-	kept  map[*graph.Node]any // see keep
+	kept  map[*graph.Node]any         // see keep
+	links map[*graph.Node]*fuse.Links // see linksOf
 	bases bases
 }
 
