@@ -179,6 +179,7 @@ type gramPool struct {
 	whole  map[int64]int32  // the words where they are integers, else nil
 	first  []int32          // by word: the node of the n-grams that begin with it, -1 where there are none
 	next   map[uint64]int32 // by node, in the upper bits, and word
+	dense  []int32          // the same by node times the number of words, and word; nil where that is much
 	ends   [][]int          // by node: counters of the n-grams that end there
 	at     []int            // counters by number of n-gram
 	width  int
@@ -208,6 +209,12 @@ func (c *Call) gramPool() *gramPool {
 	}
 	c.poolGrams(p, words)
 	c.weighGrams(p)
+	if n := len(p.ends) * len(p.words); n <= mostDense {
+		p.dense = slices.Repeat([]int32{-1}, n)
+		for key, to := range p.next {
+			p.dense[int(key>>32)*len(p.words)+int(uint32(key))] = to
+		}
+	}
 	for b := range p.bytes {
 		p.bytes[b] = -1
 		if id, ok := p.words[string([]byte{byte(b)})]; ok {
@@ -215,6 +222,20 @@ func (c *Call) gramPool() *gramPool {
 		}
 	}
 	return p
+}
+
+// mostDense bounds the tables of pools, in entries: those of letters are small.
+const mostDense = 1 << 18
+
+// after returns the node behind another one and a word, -1 where there is none.
+func (p *gramPool) after(node, word int32) int32 {
+	if p.dense != nil {
+		return p.dense[int(node)*len(p.words)+int(word)]
+	}
+	if to, ok := p.next[edge(node, word)]; ok {
+		return to
+	}
+	return -1
 }
 
 // word returns the number of a word of the pool.
@@ -318,10 +339,8 @@ func (p *gramPool) count(to *gramCounts, row []int32, step, lo, hi int) {
 		}
 		if size == 1 {
 			node = p.first[word]
-		} else if to, ok := p.next[edge(node, word)]; ok {
-			node = to
 		} else {
-			node = -1
+			node = p.after(node, word)
 		}
 		if node < 0 {
 			return
