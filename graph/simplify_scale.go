@@ -1,6 +1,7 @@
 package graph
 
-// foldScales folds Mul, Div, Add and Sub with a constant per channel into the Conv, ConvTranspose or Gemm before them.
+// foldScales folds Mul, Div, Add and Sub with a constant per channel into the Conv, ConvTranspose or Gemm before them, and Mul into a
+// TfIdfVectorizer.
 func (s *simplifier) foldScales() error {
 	return s.each(func(n *Node) error {
 		if !n.Is("Mul", "Div", "Add", "Sub") || len(n.Inputs) != 2 || n.Inputs[0] == nil || n.Inputs[1] == nil {
@@ -11,6 +12,10 @@ func (s *simplifier) foldScales() error {
 			x, c = c, x
 		}
 		if c.Const == nil || x.Producer == nil || !x.HasOneUse() || !x.Type.IsTensor() || x.Type.Shape == nil || !x.Type.Equal(n.Outputs[0].Type) {
+			return nil
+		}
+		if n.Is("Mul") && x.Producer.Is("TfIdfVectorizer") {
+			s.scaleGrams(n, x, c)
 			return nil
 		}
 		l, ok := linearOf(x.Producer)
