@@ -273,7 +273,7 @@ func (r *recurrent) direction(b *buffers, d int) (hidden, cell place.Memory) {
 func (r *recurrent) weights(b *buffers, input, d, from, rows, columns int) place.Memory {
 	all := r.gates * r.units
 	off, size := 4*(d*all+from)*columns, 4*rows*columns
-	if off%operandAlign == 0 {
+	if off%OperandAlign == 0 {
 		return b.in(r.n.Inputs[input]).Part(off, size)
 	}
 	p := &gpukernel.Program{}
