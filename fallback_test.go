@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/property"
 )
@@ -95,6 +96,22 @@ var _ = Describe("a group whose backend fails", func() {
 		Entry("an error at the end of a run", func(b *faulty) { b.enqueue, b.after = fails, true }, false),
 		Entry("a panic at the end of a run", func(b *faulty) { b.enqueue, b.after = panics, true }, false),
 	)
+
+	It("does not fall back where its device is lost for good: what it would read lies there", func(ctx SpecContext) {
+		b := newFaulty("lost", "Conv", "Relu", "Add", "Sigmoid", "MatMul")
+		calls := 0
+		b.enqueue = func() error {
+			calls++
+			return fmt.Errorf("no answer: %w", device.ErrGone)
+		}
+		p := compile(ctx, textModel(smallNet()), withFaulty(b))
+		_, err := p.Run(ctx, feeds)
+		Expect(err).To(MatchError(device.ErrGone))
+		var step *carve.StepError
+		Expect(errors.As(err, &step)).To(BeTrue())
+		Expect(step.Backend).To(Equal("lost"))
+		Expect(calls).To(Equal(1))
+	})
 
 	It("recovers when the fault is gone", func(ctx SpecContext) {
 		m := textModel(smallNet())

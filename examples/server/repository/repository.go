@@ -312,12 +312,18 @@ func (s *slot) size() int64 {
 }
 
 // Acquire returns a version that is ready to run, the newest for "". Release it. A version that was unloaded to make room is
-// loaded first. Errors are NotFound, and Unavailable for models that are there and not loaded.
+// loaded first, and so is one whose device is lost, for the backends that are left. Errors are NotFound, and Unavailable for models that are there and not loaded.
 func (r *Repository) Acquire(ctx context.Context, name, version string) (*Version, error) {
 	for range 16 { // a version may end between being found and being held
 		s, e, err := r.slot(name, version)
 		if err != nil {
 			return nil, err
+		}
+		if !s.evicted && s.lost.Load() {
+			if e.evict(s) {
+				r.o.Logger.ErrorContext(ctx, "a device is lost: the model is compiled anew", "model", e.name, "version", s.Number)
+			}
+			continue
 		}
 		if !s.evicted {
 			if s.retain() {

@@ -14,9 +14,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/backendtest/fake"
 	"github.com/carve-dev/carve/examples/server/internal/modeltest"
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -237,6 +241,51 @@ var _ = Describe("a repository", func() {
 		group.Wait()
 		small := opened(ctx, dir, repository.Options{MemoryLimit: 1000})
 		Expect(run(small, "m0")).To(HaveField("Code", oip.Unavailable))
+	})
+})
+
+// breaks is whether the device of the backend "breakable" is lost.
+var breaks atomic.Bool
+
+func init() {
+	backend.Register("breakable", func(backend.Config) (backend.Backend, error) {
+		if breaks.Load() {
+			return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, device.ErrGone)
+		}
+		return fake.New(fake.Options{Name: "breakable", Fail: func(fake.Call) error {
+			if breaks.Load() {
+				return device.ErrGone
+			}
+			return nil
+		}}), nil
+	})
+}
+
+var _ = Describe("a model on a device that is lost", func() {
+	It("fails once, and is compiled anew for other backends", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		write(dir, "m", 1, adds(4))
+		DeferCleanup(breaks.Store, false)
+		r := opened(ctx, dir, repository.Options{Compile: carve.Options{Backends: []backend.Config{{Name: "breakable"}, {Name: "reference"}}, Placement: carve.Priority}})
+		backends := func() (names []string) {
+			GinkgoHelper()
+			v, err := r.Acquire(ctx, "m", "")
+			Expect(err).NotTo(HaveOccurred())
+			defer v.Release()
+			report, err := v.Program().Report(ctx, map[string][]int{"x": {1}})
+			Expect(err).NotTo(HaveOccurred())
+			for _, g := range report.Groups {
+				names = append(names, g.Backend)
+			}
+			return names
+		}
+		Expect(result(ctx, r, "m", "")).To(Equal(float32(4)))
+		Expect(backends()).To(Equal([]string{"breakable"}))
+		breaks.Store(true)
+		_, err := result(ctx, r, "m", "")
+		Expect(err).To(MatchError(device.ErrGone))
+		Expect(result(ctx, r, "m", "")).To(Equal(float32(4)))
+		Expect(backends()).To(Equal([]string{"reference"}))
 	})
 })
 

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -50,6 +52,7 @@ type Version struct {
 	uses     *atomic.Int64 // of the repository's versions together: a clock that does not jump
 	used     atomic.Int64  // what uses was at the last one
 	freed    chan struct{}
+	lost     atomic.Bool // a device that it was compiled for works no more
 }
 
 // String returns the number in decimal, as the protocol has it.
@@ -72,7 +75,8 @@ func (v *Version) Program() *carve.Program { return v.program }
 
 // Run computes the outputs for inputs by name. It waits for a place among MaxSessions runs, by priority: 1 is the highest, 0 the
 // model's default. Requests of a model whose configuration has dynamic_batching wait in a carve.Batcher, and run together. It
-// returns how long the request has waited. A panic of a backend is an error of this request.
+// returns how long the request has waited. A panic of a backend is an error of this request. After one that wraps device.ErrGone the
+// version is of no use: the next Acquire loads it again.
 func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]tensor.Value) (out map[string]tensor.Value, waited time.Duration, err error) {
 	if b := v.batching; b != nil && b.Levels > 0 && (priority == 0 || priority > uint64(b.Levels)) {
 		priority = uint64(b.Level)
@@ -110,6 +114,9 @@ func (v *Version) guard(f func() (map[string]tensor.Value, error)) (out map[stri
 		if p := recover(); p != nil {
 			err = oip.Errorf(oip.Internal, "model %q, version %d: a run has panicked: %v", v.Name, v.Number, p)
 			debug.PrintStack()
+		}
+		if errors.Is(err, device.ErrGone) {
+			v.lost.Store(true)
 		}
 	}()
 	return f()

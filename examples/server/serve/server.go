@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/oip"
 	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
@@ -238,7 +239,7 @@ func (s *Server) translate(ctx context.Context, v *repository.Version, err error
 	switch {
 	case errors.As(err, &own), ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return err
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, carve.ErrDraining):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, carve.ErrDraining), errors.Is(err, device.ErrGone):
 		return oip.Errorf(oip.Unavailable, "%w", err)
 	case errors.Is(err, carve.ErrOverloaded):
 		return oip.Errorf(oip.Overloaded, "%w", err)
