@@ -69,6 +69,7 @@ func decode(t gpukernel.Type, b []byte) []float64 {
 // rounded returns values as a precision rounds operands: ties go away from zero in TF32, and to even numbers in the others.
 func rounded(p gpukernel.Precision, v []float64) []float64 {
 	switch p {
+	case gpukernel.Exact:
 	case gpukernel.RoundedF16:
 		return decode(gpukernel.F16, encode(gpukernel.F16, v))
 	case gpukernel.RoundedBF16:
