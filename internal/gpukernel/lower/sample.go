@@ -78,7 +78,8 @@ func (l *lowering) sampled(s gridSampling, coordinate gpukernel.Value, size int)
 	if s.align {
 		x = f(fmt.Sprintf("($0 + 1.0f) * 0.5f * %d.0f", size-1), coordinate)
 	}
-	first, weights := "floor_f32($0)", []string{}
+	first := "floor_f32($0)"
+	var weights []string
 	switch s.mode {
 	case "nearest":
 		first, weights = "rint_f32($0)", []string{"1.0f"}
