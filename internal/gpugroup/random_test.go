@@ -18,11 +18,13 @@ import (
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/fibre"
+	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
 )
 
 var (
 	operator = flag.String("operator", "", "operators to try instead, with commas between; all for every one that there are cases of")
 	seeds    = flag.Int("seeds", 4, "random cases of each")
+	library  = flag.String("nvrtc", "", "path of libnvrtc; empty: the loader searches")
 	from     = flag.Uint64("from", 0, "the first seed")
 )
 
@@ -199,6 +201,30 @@ func (r *run) check(p *fibre.Program, on tensor.DeviceID) {
 	Expect(one.Compare(got)).To(BeEmpty(), "%v", one)
 }
 
+// planned plans random cases of operators; each has to have some, unless all are tried.
+func planned(d *gpugroup.Device, names []string, all bool) (list []*run, plans []*gpukernel.Plan, count map[string]int) {
+	GinkgoHelper()
+	count = map[string]int{}
+	for _, op := range names {
+		for seed := *from; seed < *from+uint64(*seeds); seed++ {
+			c, err := random(op, seed)
+			if err != nil {
+				GinkgoWriter.Println(op, seed, err)
+				continue
+			}
+			for _, r := range plan(d, c, strings.Fields(op)[0]) {
+				plans = append(plans, r.alone(fmt.Sprintf("c%d", len(list)))...)
+				list = append(list, r)
+				count[op]++
+			}
+		}
+		if !all {
+			Expect(count[op]).To(BeNumerically(">", 0), "no case of %s is on the device", op)
+		}
+	}
+	return list, plans, count
+}
+
 var _ = Describe("Nodes on a device", func() {
 	d := &gpugroup.Device{ID: tensor.DeviceID{Type: 77}, Kernels: gpukernel.Generic(8, 32<<10)}
 
@@ -211,26 +237,7 @@ var _ = Describe("Nodes on a device", func() {
 		if all {
 			names = backendtest.RandomOperators()
 		}
-		var list []*run
-		var plans []*gpukernel.Plan
-		count := map[string]int{}
-		for _, op := range names {
-			for seed := *from; seed < *from+uint64(*seeds); seed++ {
-				c, err := random(op, seed)
-				if err != nil {
-					GinkgoWriter.Println(op, seed, err)
-					continue
-				}
-				for _, r := range plan(d, c, strings.Fields(op)[0]) {
-					plans = append(plans, r.alone(fmt.Sprintf("c%d", len(list)))...)
-					list = append(list, r)
-					count[op]++
-				}
-			}
-			if !all {
-				Expect(count[op]).To(BeNumerically(">", 0), "no case of %s is on the device", op)
-			}
-		}
+		list, plans, count := planned(d, names, all)
 		p, err := fibre.Start(ctx, GinkgoT().TempDir(), fibre.Address, fibre.Kernels(plans...)...)
 		if errors.Is(err, fibre.ErrNoCompiler) {
 			Skip(err.Error())
@@ -243,6 +250,26 @@ var _ = Describe("Nodes on a device", func() {
 		AddReportEntry("cases on the device", fmt.Sprint(count))
 		GinkgoWriter.Println(count)
 	})
+})
+
+var _ = It("The kernels of nodes are compiled by NVRTC, without spills", Label("nvrtc"), func() {
+	lib, err := nvrtc.Open(*library)
+	if err != nil {
+		Skip(err.Error())
+	}
+	for _, capability := range []int{75, 90} {
+		for _, op := range operators {
+			d := &gpugroup.Device{ID: tensor.DeviceID{Type: 77}, Kernels: gpukernel.NVIDIA(capability, 132)}
+			_, plans, _ := planned(d, []string{op}, true)
+			_, log, err := lib.Compile(gpukernel.Source(gpukernel.CUDA, fibre.Kernels(plans...)...), fmt.Sprintf("sm_%d", capability))
+			Expect(err).NotTo(HaveOccurred(), op)
+			all := nvrtc.ParseResources(log)
+			Expect(all).NotTo(BeEmpty(), log)
+			for _, r := range all {
+				Expect(r.SpillLoads+r.SpillStores).To(BeZero(), "%s of %s", r.Kernel, op)
+			}
+		}
+	}
 })
 
 // random returns a random case of an operator.
