@@ -500,6 +500,9 @@ func (t *translator) call(name string, args []operand) operand {
 	case (name == "f32_of_f16" || name == "f32_of_bf16") && len(args) == 1:
 		return operand{t: "f32", reg: t.op(name, false, t.in(t.convert(args[0], "u32")))}
 	}
+	if to, ok := strings.CutSuffix(name, "_of_f32"); ok && wideType(to) && len(args) == 1 {
+		return t.convert(t.convert(args[0], "f32"), to)
+	}
 	f, ok := calls[name]
 	if !ok || len(args) != f.operands {
 		t.refuse("no function %s of %d operands", name, len(args))
@@ -546,11 +549,20 @@ func converted(v operand, to string) uint64 {
 		}
 		return uint64(math.Float32bits(f))
 	case v.t == "f32":
-		f := float64(math.Float32frombits(uint32(v.bits)))
-		if to == "u64" && f >= 0 {
+		switch f := float64(math.Float32frombits(uint32(v.bits))); {
+		case to == "u64" && f >= 1<<64:
+			return math.MaxUint64
+		case to == "u64" && f >= 1<<63:
 			return uint64(f)
+		case f >= 1<<63:
+			n = math.MaxInt64
+		case f < -1<<63:
+			n = math.MinInt64
+		case f == f:
+			n = int64(f)
+		default:
+			n = 0
 		}
-		n = int64(f)
 	}
 	if wideType(to) {
 		return uint64(n)

@@ -121,7 +121,8 @@ func broadcast(a, b []int) []int {
 	return out
 }
 
-// Cast converts elements; floats that become integers lose their fraction, and whatever is not zero becomes true.
+// Cast converts elements, and whatever is not zero becomes true. Floats that become integers lose their fraction: NaN becomes 0, what
+// 64 bits do not hold the nearest that they do, and of that narrower types keep the lower bits.
 func (p *Program) Cast(v Value, t Type) Value {
 	from := p.nodes[v].typ
 	switch {
@@ -131,6 +132,10 @@ func (p *Program) Cast(v Value, t Type) Value {
 		return p.Scalar(t, "($0 != 0)", v)
 	case t.isHalf():
 		return p.Scalar(t, fmt.Sprintf("f32_of_%s(%s_of_f32((f32)$0))", t, t), v)
+	case t == U64 && (from == F32 || from.isHalf()):
+		return p.Scalar(t, "u64_of_f32($0)", v)
+	case t != F32 && (from == F32 || from.isHalf()):
+		return p.Scalar(t, fmt.Sprintf("(%s)i64_of_f32($0)", t.compute()), v)
 	}
 	return p.Scalar(t, fmt.Sprintf("(%s)$0", t.compute()), v)
 }

@@ -14,6 +14,7 @@ var (
 
 func init() {
 	randomOperators["Cast of narrow types"] = castNarrow
+	randomOperators["Cast of what a type does not hold"] = castTwice
 	randomOperators["QuantizeLinear to narrow types"] = func(g *randomGraph) {
 		float := g.anyOf(tensor.Float32, tensor.Float16)
 		to := g.anyOf(append(smallInts[:4:4], smallFloats[0], smallFloats[1], smallFloats[2], smallFloats[3], smallFloats[5])...)
@@ -77,6 +78,13 @@ func castNarrow(g *randomGraph) {
 		g.node("Cast", values(g.bits(from, 1+g.r.IntN(300))), graph.IntAttr("to", int64(to)), graph.IntAttr("saturate", g.pickInt(0, 1)))
 		return
 	}
+	x := g.anyMagnitude()
+	g.node("Cast", values(x), graph.IntAttr("to", int64(g.anyOf(all...))), graph.IntAttr("saturate", g.pickInt(0, 1)),
+		graph.StringAttr("round_mode", g.pickStr("up", "down", "nearest")))
+}
+
+// anyMagnitude adds floats of any magnitude, infinities and NaN among them.
+func (g *randomGraph) anyMagnitude() *graph.Value {
 	x := g.add(g.anyOf(tensor.Float32, tensor.Float16, tensor.BFloat16), 200+g.r.IntN(4))
 	v := make([]float64, g.data[x].Len())
 	for i := range v {
@@ -90,6 +98,18 @@ func castNarrow(g *randomGraph) {
 		}
 	}
 	must(tensor.Encode(g.data[x], v))
-	g.node("Cast", values(x), graph.IntAttr("to", int64(g.anyOf(all...))), graph.IntAttr("saturate", g.pickInt(0, 1)),
-		graph.StringAttr("round_mode", g.pickStr("up", "down", "nearest")))
+	return x
+}
+
+// castTwice converts numbers of any magnitude, and what is kept of them again, within a kernel.
+func castTwice(g *randomGraph) {
+	types := []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64, tensor.Bool}
+	x := g.anyMagnitude()
+	for range 1 + g.r.IntN(3) {
+		g.node("Cast", values(x), graph.IntAttr("to", int64(g.anyOf(types...))))
+		x = g.values[len(g.values)-1]
+	}
+	if g.r.IntN(2) == 0 {
+		g.node("Cast", values(x), graph.IntAttr("to", int64(tensor.Float32)))
+	}
 }

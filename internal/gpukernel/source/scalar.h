@@ -44,6 +44,12 @@ FUNCTION i64 i64_of_f32(f32 x) {
 	return x < -9223372036854775808.0f ? (i64)1 << 63 : (i64)x;
 }
 
+/* As i64_of_f32, and what only u64 has is that: negative numbers wrap. */
+FUNCTION u64 u64_of_f32(f32 x) {
+	if (x >= 18446744073709551616.0f) return ~(u64)0;
+	return x >= 9223372036854775808.0f ? (u64)x : (u64)i64_of_f32(x);
+}
+
 /* Floats of at most a byte: the bits of the mantissa, the bias of the exponent, the sign bit, the largest finite magnitude, infinity and
    NaN, 0 where there is none, and whether zero has no sign. */
 FUNCTION f32 f32_of_small(i32 b, i32 man, i32 bias, i32 sign, i32 most, i32 inf, i32 nan, i32 unsigned_zero) {
