@@ -42,17 +42,26 @@ func (e *executable) Specialize(ctx context.Context, b graph.Bindings) (backend.
 // Close implements backend.Executable.
 func (*executable) Close() error { return nil }
 
-// static reports whether all shapes are known.
+// static reports whether nothing depends on symbols.
 func static(sub *graph.Graph) bool {
+	known := func(dims []graph.Dim) bool {
+		_, ok := graph.Shape(dims).Static()
+		return ok
+	}
 	for n := range sub.Nodes() {
 		for _, v := range n.Outputs {
-			if _, known := v.Type.Shape.Static(); v.Type.IsTensor() && !known {
+			if v != nil && v.Type.IsTensor() && !known(v.Type.Shape) {
 				return false
 			}
 		}
 	}
 	for _, v := range sub.Inputs {
-		if _, known := v.Type.Shape.Static(); !known {
+		if !known(v.Type.Shape) {
+			return false
+		}
+	}
+	for v := range sub.Constants() {
+		if v.IsDims() && !known(v.Dims) {
 			return false
 		}
 	}

@@ -1,12 +1,15 @@
 package gpugroup_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
@@ -46,3 +49,22 @@ var _ = Describe("compiling plans", func() {
 		Expect(list).To(BeEmpty())
 	})
 })
+
+var _ = DescribeTable("an executable is specialised when it is compiled", func(ctx SpecContext, source string, want bool) {
+	g, err := graph.Parse("graph \"g\" {\n  opset 17\n" + source + "}\n")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(graph.InferGraph(g)).To(Succeed())
+	calls := 0
+	e, err := gpugroup.NewExecutable(ctx, g, func(_ context.Context, b graph.Bindings) (backend.Instance, error) {
+		calls++
+		return nil, ctx.Err()
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(e.Close)
+	Expect(calls > 0).To(Equal(want))
+},
+	Entry("where all shapes are known", "  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n", true),
+	Entry("also with results that are left out", "  input %x: f32[2,3]\n  const %w = f32[3]{1, 1, 1}\n  %y, _, %s = LayerNormalization(%x, %w)\n  output %y\n  output %s\n", true),
+	Entry("not with open dims", "  input %x: f32[N,3]\n  %y = Relu(%x)\n  output %y\n", false),
+	Entry("not with numbers that are open dims", "  input %x: i64[1]\n  dims %n = [N]\n  %y = Add(%x, %n)\n  output %y\n", false),
+)
