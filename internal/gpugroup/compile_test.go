@@ -50,7 +50,7 @@ var _ = Describe("compiling plans", func() {
 	})
 })
 
-var _ = DescribeTable("an executable is specialised when it is compiled", func(ctx SpecContext, source string, want bool) {
+var _ = DescribeTable("an executable is specialised when it is compiled", func(ctx SpecContext, source string, want int) {
 	g, err := graph.Parse("graph \"g\" {\n  opset 17\n" + source + "}\n")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(graph.InferGraph(g)).To(Succeed())
@@ -61,10 +61,10 @@ var _ = DescribeTable("an executable is specialised when it is compiled", func(c
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(e.Close)
-	Expect(calls > 0).To(Equal(want))
+	Expect(calls).To(Equal(want))
 },
-	Entry("where all shapes are known", "  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n", true),
-	Entry("also with results that are left out", "  input %x: f32[2,3]\n  const %w = f32[3]{1, 1, 1}\n  %y, _, %s = LayerNormalization(%x, %w)\n  output %y\n  output %s\n", true),
-	Entry("not with open dims", "  input %x: f32[N,3]\n  %y = Relu(%x)\n  output %y\n", false),
-	Entry("not with numbers that are open dims", "  input %x: i64[1]\n  dims %n = [N]\n  %y = Add(%x, %n)\n  output %y\n", false),
+	Entry("where all shapes are known", "  input %x: f32[2,3]\n  %y = Relu(%x)\n  output %y\n", 1),
+	Entry("also with results that are left out", "  input %x: f32[2,3]\n  const %w = f32[3]{1, 1, 1}\n  %y, _, %s = LayerNormalization(%x, %w)\n  output %y\n  output %s\n", 1),
+	Entry("not with open dims", "  input %x: f32[N,3]\n  %y = Relu(%x)\n  output %y\n", 0),
+	Entry("not with numbers that are open dims", "  input %x: i64[1]\n  dims %n = [N]\n  %y = Add(%x, %n)\n  output %y\n", 0),
 )
