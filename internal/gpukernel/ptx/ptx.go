@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -67,9 +66,9 @@ var unpacked = func() map[int]func() []byte {
 	return m
 }()
 
-// Digest identifies the kernels' own source, which is what stands behind what they have in common with others.
-func Digest(common, whole string) string {
-	return fmt.Sprintf("source %x", sha256.Sum256([]byte(strings.TrimPrefix(whole, common))))
+// Digest identifies the kernels' source, with what they have in common with others.
+func Digest(source string) string {
+	return fmt.Sprintf("source %x", sha256.Sum256([]byte(source)))
 }
 
 // Made returns the Digest of what an architecture's texts were made from.

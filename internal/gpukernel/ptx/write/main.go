@@ -55,7 +55,7 @@ func write(path, dir string) error {
 		if err != nil {
 			return err
 		}
-		z.Comment = ptx.Digest(gpukernel.Source(gpukernel.CUDA), gpukernel.Source(gpukernel.CUDA, gpukernel.Prebuilt()...))
+		z.Comment = ptx.Digest(gpukernel.Source(gpukernel.CUDA, gpukernel.Prebuilt()...))
 		if _, err := z.Write(text); err != nil {
 			return err
 		}
