@@ -20,6 +20,7 @@ type attentionStep struct {
 	r                        *rand.Rand
 	heads, share, size, to   int
 	cached                   bool
+	zeros                    bool // where no key is looked at
 	inputs                   []func(batch, rows, past int) (string, *tensor.Tensor)
 	declared, calls, outputs strings.Builder
 }
@@ -30,11 +31,18 @@ func newAttentionStep(seed uint64) *attentionStep {
 	q := a.operand("q", a.heads*a.share, a.size, "")
 	k, v := a.operand("k", a.heads, a.size, "present_k"), a.operand("v", a.heads, a.to, "present_v")
 	k, v = a.repeat(k, a.size), a.repeat(v, a.to)
-	a.call("kt", "Transpose(%%%s; perm=[0, 1, 3, 2])", k)
-	a.call("s", "MatMul(%%%s, %%kt)", q)
-	s := a.terms("s")
+	a.transposeKeys(k)
+	a.call("s", "MatMul(%%%s, %%%s)", a.scaled(q), a.scaled("kt"))
+	a.zeros = r.IntN(3) == 0
+	s, p := a.terms("s"), "p"
 	a.call("p", "Softmax(%%%s; axis=%d)", s, []int{-1, 3}[r.IntN(2)])
-	a.call("m", "MatMul(%%p, %%%s)", v)
+	if a.zeros {
+		fmt.Fprint(&a.declared, "  const %zero = f32[]{0}\n")
+		a.call("nan", "IsNaN(%%p)")
+		a.call("p0", "Where(%%nan, %%zero, %%p)")
+		p = "p0"
+	}
+	a.call("m", "MatMul(%%%s, %%%s)", p, v)
 	out := "m"
 	if r.IntN(3) > 0 {
 		a.call("y", "Transpose(%%m; perm=[0, 2, 1, 3])")
@@ -123,6 +131,33 @@ func (a *attentionStep) repeat(v string, size int) string {
 	return v + "_all"
 }
 
+// transposeKeys transposes keys, with batch and heads as they are or merged meanwhile. Keys of one number are only reshaped then.
+func (a *attentionStep) transposeKeys(k string) {
+	if a.size == 1 || a.r.IntN(2) == 0 {
+		a.call("kt", "Transpose(%%%s; perm=[0, 1, 3, 2])", k)
+		return
+	}
+	fmt.Fprintf(&a.declared, "  const %%k_any = i64[1]{-1}\n  const %%k_heads = i64[3]{%d,%d,-1}\n", a.heads*a.share, a.size)
+	a.call("k_rows", "Shape(%%%s; start=2)", k)
+	a.call("k_merged", "Concat(%%k_any, %%k_rows; axis=0)")
+	a.call("k_3", "Reshape(%%%s, %%k_merged)", k)
+	a.call("k_3t", "Transpose(%%k_3; perm=[0, 2, 1])")
+	a.call("k_batch", "Shape(%%%s; end=1)", k)
+	a.call("k_divided", "Concat(%%k_batch, %%k_heads; axis=0)")
+	a.call("kt", "Reshape(%%k_3t, %%k_divided)")
+}
+
+// scaled multiplies queries or keys by a factor, or not.
+func (a *attentionStep) scaled(v string) string {
+	kind := a.r.IntN(4)
+	if kind < 2 {
+		return v
+	}
+	fmt.Fprintf(&a.declared, "  const %%%s_factor = f32[]{%g}\n", v, 0.5+a.r.Float64())
+	a.call(v+"_scaled", []string{"Mul(%%%s, %%%s_factor)", "Div(%%%s, %%%s_factor)"}[kind-2], v, v)
+	return v + "_scaled"
+}
+
 // terms changes scores in random ways.
 func (a *attentionStep) terms(s string) string {
 	keys := "rows"
@@ -132,11 +167,16 @@ func (a *attentionStep) terms(s string) string {
 	for i := range a.r.IntN(4) {
 		next := fmt.Sprintf("s%d", i)
 		number := fmt.Sprintf("number%d", i)
-		fmt.Fprintf(&a.declared, "  const %%%s = f32[]{%g}\n", number, 0.5+a.r.Float64())
+		value := fmt.Sprint(0.5 + a.r.Float64())
+		kind := a.r.IntN(6)
+		if a.zeros && (kind == 2 || kind == 3) {
+			value = "-inf"
+		}
+		fmt.Fprintf(&a.declared, "  const %%%s = f32[]{%s}\n", number, value)
 		shape := []string{[]string{"1", "batch"}[a.r.IntN(2)], []string{"1", fmt.Sprint(a.heads * a.share)}[a.r.IntN(2)],
 			[]string{"1", "rows"}[a.r.IntN(2)], []string{keys, keys, "1"}[a.r.IntN(3)]}
 		by := fmt.Sprintf("by%d", i)
-		switch a.r.IntN(6) {
+		switch kind {
 		case 0:
 			a.call(next, "Mul(%%%s, %%%s)", number, s)
 		case 1:

@@ -209,6 +209,56 @@ var _ = Describe("Simplify, of what does nothing,", func() {
   %b: f32[N,12] = Reshape(%x, %s) "a"
   output %b
 `, "b:forwarded"),
+		Entry("reshapes around a transposition, of which the second divides what the first has merged", 13, `
+  input %x: f32[2,3,4,5]
+  const %s = i64[3]{6, 4, 5}
+  const %t = i64[4]{2, 3, 5, 4}
+  %a = Reshape(%x, %s) "a"
+  %b = Transpose(%a; perm=[0, 2, 1]) "b"
+  %c = Reshape(%b, %t) "c"
+  output %c
+`, `
+  input %x: f32[2,3,4,5]
+  %c: f32[2,3,5,4] = Transpose(%x; perm=[0, 1, 3, 2]) "b"
+  output %c
+`, "a:forwarded c:forwarded"),
+		Entry("of which the second divides in another way, and adds a dim", 15, `
+  input %x: f32[B,2,4,R,8]
+  const %heads = i64[3]{1, 8, 8}
+  const %rows = i64[1]{-1}
+  const %eight = i64[1]{8}
+  %d = Shape(%x; start=3, end=4) "d"
+  %s = Concat(%rows, %d, %eight; axis=0) "s"
+  %a = Reshape(%x, %s) "a"
+  %b = Transpose(%a; perm=[0, 2, 1]) "b"
+  %e = Shape(%x; start=0, end=1) "e"
+  %t = Concat(%e, %heads, %rows; axis=0) "t"
+  %c = Reshape(%b, %t) "c"
+  output %c
+`, `
+  input %x: f32[B,2,4,R,8]
+  dims $0 = i64 [B,1,8,R,8]
+  %c: f32[B,1,8,8,R] = Transpose(%b; perm=[0, 1, 2, 4, 3]) "b"
+  %b: f32[B,1,8,R,8] = Reshape(%x, $0; allowzero=1) "c" from("a", "c")
+  output %c
+`, "d:shape s:shape e:shape t:shape"),
+		Entry("not around one whose dims the second merges", 13, `
+  input %x: f32[2,3,4,5]
+  const %s = i64[5]{2, 3, 2, 2, 5}
+  const %t = i64[4]{2, 6, 2, 5}
+  %a = Reshape(%x, %s) "a"
+  %b = Transpose(%a; perm=[0, 3, 1, 2, 4]) "b"
+  %c = Reshape(%b, %t) "c"
+  output %c
+`, `
+  input %x: f32[2,3,4,5]
+  const %s = i64[5]{2, 3, 2, 2, 5}
+  const %t = i64[4]{2, 6, 2, 5}
+  %a: f32[2,3,2,2,5] = Reshape(%x, %s) "a"
+  %b: f32[2,2,3,2,5] = Transpose(%a; perm=[0, 3, 1, 2, 4]) "b"
+  %c: f32[2,6,2,5] = Reshape(%b, %t) "c"
+  output %c
+`, ""),
 		Entry("not what others read", 13, `
   input %x: f32[2,3,4]
   %a = Transpose(%x; perm=[1, 2, 0]) "a"

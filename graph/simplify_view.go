@@ -1,9 +1,14 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph/tensor"
+)
 
 // mergeViews merges a transposition with the one before it, and a Reshape with the Reshape, Flatten, Squeeze or Unsqueeze
-// before it, where nothing else reads what lies between.
+// before it, where nothing else reads what lies between; also where a transposition stands between the two that the second
+// only divides dims of.
 func (s *simplifier) mergeViews() error {
 	return s.each(func(n *Node) error {
 		x := n.Input(0)
@@ -15,6 +20,8 @@ func (s *simplifier) mergeViews() error {
 			s.mergeTransposes(p, n)
 		case n.Is("Reshape") && p.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") && onlyFirst(p):
 			s.mergeReshapes(p, n)
+		case n.Is("Reshape") && p.Is("Transpose"):
+			s.divideBefore(p, n)
 		}
 		return nil
 	})
@@ -90,4 +97,69 @@ func (s *simplifier) bypass(first, second *Node, src *Value) {
 	s.g.Remove(first)
 	s.stale(second)
 	s.changes++
+}
+
+// divideBefore exchanges a transposition with the Reshape behind it, which divides its dims or adds dims of 1, where a view
+// before the transposition can then be merged with the Reshape. Exporters merge batch and heads before they transpose keys, and
+// divide them afterwards.
+func (s *simplifier) divideBefore(transpose, n *Node) {
+	x, mid, out := transpose.Input(0), transpose.Outputs[0], n.Outputs[0]
+	if x == nil || x.Producer == nil || !x.HasOneUse() || !x.Producer.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") ||
+		x.Format != mid.Format || x.Type.Shape == nil || !s.cannotFail(n) || !s.computable(out.Type.Shape) {
+		return
+	}
+	perm, parts := permutation(transpose), division(mid.Type.Shape, out.Type.Shape)
+	if perm == nil || parts == nil {
+		return
+	}
+	attrs := n.Attrs
+	if slices.ContainsFunc(out.Type.Shape, func(d Dim) bool { _, ok := d.Const(); return !ok }) {
+		if versionFor(s.g, Op{}) < 14 {
+			return // a symbol that is 0 in a run would copy a dim
+		}
+		attrs = attrs.With(IntAttr("allowzero", 1))
+	}
+	order, between := make([]int64, len(out.Type.Shape)), Shape{}
+	for axis := range perm {
+		i := slices.Index(perm, int64(axis))
+		for k := parts[i]; k < parts[i+1]; k++ {
+			order[k] = int64(len(between))
+			between = append(between, out.Type.Shape[k])
+		}
+	}
+	s.g.ReplaceUses(out, mid)
+	n.SetInputs(x, s.g.addKnown("", between, TensorType(tensor.Int64, Shape{D(len(between))})))
+	n.Attrs = attrs
+	transpose.SetOperand(0, out)
+	transpose.Attrs = transpose.Attrs.With(IntsAttr("perm", order...))
+	mid.Type.Shape, out.Type.Shape = out.Type.Shape, between
+	mid.Name, out.Name = out.Name, mid.Name
+	s.stale(n)
+	s.stale(transpose)
+	s.touch(mid)
+	s.changes++
+}
+
+// division returns where in the dims of divided the parts of each dim of whole begin, and the end of the last; nil where divided has
+// no such parts, or dims of 0. Dims of 1 that it adds belong to the dim behind them.
+func division(whole, divided Shape) []int {
+	starts, k := make([]int, 1, len(whole)+1), 0
+	for i, d := range whole {
+		product := D(1)
+		for k < len(divided) && (!product.Equal(d) || i == len(whole)-1 && divided[k].Is(1)) {
+			if divided[k].Is(0) {
+				return nil
+			}
+			product = product.Mul(divided[k])
+			k++
+		}
+		if !product.Equal(d) {
+			return nil
+		}
+		starts = append(starts, k)
+	}
+	if k < len(divided) {
+		return nil
+	}
+	return starts
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -11,11 +12,11 @@ import (
 
 // Attention as models spell it in standard operators is one node:
 //
-//	q·kᵀ → [scale | bias | mask]… → Softmax → ·v
+//	q·kᵀ → [scale | bias | mask]… → Softmax → [0 for NaN] → ·v
 //
 // q, k and v are [batch, heads, rows, size]. Transpositions that split heads from columns and join them again belong to it, and so
-// does the repetition of heads of keys and values that several heads of queries share. Nothing of the cache is transposed or repeated
-// in memory.
+// do the repetition of heads of keys and values that several heads of queries share, and factors of queries and keys. Nothing of the
+// cache is transposed or repeated in memory.
 
 // attentionName is the name of the property.
 const attentionName = "attention"
@@ -42,7 +43,9 @@ type scoreTerm struct {
 type attentionForm struct {
 	nodes   []*graph.Node
 	q, k, v headsView
+	scale   float32     // of queries and keys, together
 	terms   []scoreTerm // in order, behind the product
+	zeros   bool        // rows of NaN, of which no key may be looked at, become 0
 	scores  *graph.Value
 	out     *graph.Value
 	permOut []int // from [batch, heads, rows, size]; nil for none
@@ -66,9 +69,10 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if len(s) != 4 || axisOf(n, softmaxAxis(n), 4) != 3 {
 		return nil
 	}
-	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0]}
-	mix := fuse.Next(n.Outputs[0])
-	if mix == nil || !mix.Is("MatMul") || mix.Inputs[0] != n.Outputs[0] || mix.Inputs[1] == n.Outputs[0] {
+	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0], scale: 1}
+	shares := f.readZeros(n.Outputs[0])
+	mix := fuse.Next(shares)
+	if mix == nil || !mix.Is("MatMul") || mix.Inputs[0] != shares || mix.Inputs[1] == shares {
 		return nil
 	}
 	product := f.readTerms(n, n.Inputs[0], 0)
@@ -77,9 +81,12 @@ func attentionOf(n *graph.Node) *attentionForm {
 	}
 	f.nodes = append(f.nodes, product, mix)
 	var ok [3]bool
-	f.q, ok[0] = f.heads(product, product.Inputs[0], [4]int{0, 1, 2, 3})
-	f.k, ok[1] = f.heads(product, product.Inputs[1], [4]int{0, 1, 3, 2})
+	reader, x := f.unscaled(product, product.Inputs[0])
+	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3})
+	reader, x = f.unscaled(product, product.Inputs[1])
+	f.k, ok[1] = f.heads(reader, x, [4]int{0, 1, 3, 2})
 	f.v, ok[2] = f.heads(mix, mix.Inputs[1], [4]int{0, 1, 2, 3})
+	f.leadScale()
 	if product.Inputs[0] == product.Inputs[1] || !ok[0] || !ok[1] || !ok[2] || !f.agree() {
 		return nil
 	}
@@ -90,6 +97,68 @@ func attentionOf(n *graph.Node) *attentionForm {
 		}
 	}
 	return f
+}
+
+// readZeros reads the choice of 0 where the results p of a softmax are NaN, and returns what it makes, or p where there is none. All
+// of a row are NaN, or none is.
+func (f *attentionForm) readZeros(p *graph.Value) *graph.Value {
+	if p.IsOutput() || len(p.Uses()) != 2 {
+		return p
+	}
+	test, choice := p.Uses()[0].Node, p.Uses()[1].Node
+	if choice.Is("IsNaN") {
+		test, choice = choice, test
+	}
+	if !test.Is("IsNaN") || !choice.Is("Where") || fuse.Next(test.Outputs[0]) != choice || choice.Inputs[0] != test.Outputs[0] || choice.Inputs[2] != p {
+		return p
+	}
+	if zero, ok := fuse.Scalar(choice.Inputs[1]); !ok || zero != 0 || !choice.Outputs[0].Type.Shape.Equal(p.Type.Shape) {
+		return p
+	}
+	f.nodes, f.zeros = append(f.nodes, test, choice), true
+	return choice.Outputs[0]
+}
+
+// unscaled reads a factor of v, an operand of reader. It returns what is multiplied, and who reads that.
+func (f *attentionForm) unscaled(reader *graph.Node, v *graph.Value) (*graph.Node, *graph.Value) {
+	n := v.Producer
+	if n == nil || fuse.Next(v) != reader || !n.Is("Mul", "Div") {
+		return reader, v
+	}
+	for i, x := range n.Inputs {
+		s, ok := fuse.Scalar(n.Inputs[1-i])
+		if !ok || i == 1 && n.Is("Div") || !x.Type.Shape.Equal(v.Type.Shape) || fuse.IsConst(x) {
+			continue
+		}
+		if f.multiply(s, n.Is("Div")) {
+			f.nodes = append(f.nodes, n)
+			return n, x
+		}
+	}
+	return reader, v
+}
+
+// leadScale takes the factors that come first behind the product as factors of keys, of which there are fewer than scores.
+func (f *attentionForm) leadScale() {
+	for len(f.terms) > 0 {
+		if t := &f.terms[0]; t.op != "Mul" && t.op != "Div" || !f.multiply(t.number, t.op == "Div") {
+			return
+		}
+		f.terms = f.terms[1:]
+	}
+}
+
+// multiply multiplies the factor of queries and keys, or divides it, and reports whether it stays one that loses no bits of theirs.
+func (f *attentionForm) multiply(by float32, divide bool) bool {
+	s := f.scale * by
+	if divide {
+		s = f.scale / by
+	}
+	if size := math.Abs(float64(s)); !(size > 1e-10 && size < 1e10) {
+		return false
+	}
+	f.scale = s
+	return true
 }
 
 // softmaxAxis is the default axis of a Softmax.

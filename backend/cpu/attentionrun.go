@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -56,7 +57,9 @@ type attention struct {
 	batch, heads, share  int // share heads of queries in a row have one of keys
 	rows, keys, size, to int // queries and keys of a head, their sizes, and those of values
 	q, k, v, y           heads
+	scale                float32 // of keys in panels; as they lie they have the first of terms
 	terms                []term
+	zeros                bool // rows of NaN become 0
 	grouped              bool // the heads of queries that share one of keys are the rows of a product
 	block, blocks        int  // rows of a product, and products that rows are divided into
 	whole, last          [2]*gemm.Plan
@@ -92,7 +95,7 @@ func planAttention(p *planner, n *graph.Node) error {
 	}
 	dq, dk, dv := p.Dims[fuse.Outer(n, f.q.value).ID], p.Dims[fuse.Outer(n, f.k.value).ID], p.Dims[fuse.Outer(n, f.v.value).ID]
 	a := &attention{batch: dq[f.q.axes[0]], heads: dq[f.q.axes[1]], share: int(f.k.share), rows: dq[f.q.axes[2]], keys: dk[f.k.axes[2]],
-		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
+		size: dq[f.q.axes[3]], to: dv[f.v.axes[3]], scale: f.scale, zeros: f.zeros, q: p.headsIn(n, &f.q), k: p.headsIn(n, &f.k), v: p.headsIn(n, &f.v), kernels: p.kernels, packed: [2]place.Memory{place.Nowhere, place.Nowhere}}
 	y := p.laid(n.Outputs[0])
 	a.y = heads{at: p.Out(n.Outputs[0]), output: -1, strides: [3]int{y.strides[0], y.strides[1], y.strides[2]}}
 	for i, from := range f.permOut {
@@ -136,6 +139,8 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			p.packHeads(a)
 			reads = append(reads, a.packed[:]...)
 		}
+	} else if a.scale != 1 {
+		a.terms = slices.Insert(a.terms, 0, term{scoreTerm: scoreTerm{op: "Mul", number: a.scale}, at: place.Nowhere})
 	}
 	for _, x := range []struct {
 		plans *[2]*gemm.Plan
@@ -199,6 +204,9 @@ func (p *planner) packHeads(a *attention) {
 // sets of a cache and many pages.
 func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values []float32) {
 	gemm.PackBT(target, keys[:a.panels[0]], a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
+	if a.scale != 1 {
+		a.kernels.BinaryScalar(vec.Mul, keys[:a.panels[0]], keys[:a.panels[0]], a.scale)
+	}
 	if a.panels[1] > 0 {
 		gemm.PackB(target, values[:a.panels[1]], a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
 	}
@@ -232,6 +240,13 @@ func (a *attention) item(st *state, worker, i int) {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
 	}
 	a.kernels.Softmax(scores, a.keys, scores, a.keys, nil, 0, rows, a.keys, 1)
+	if a.zeros {
+		for r := 0; r < len(scores); r += a.keys {
+			if math.IsNaN(float64(scores[r])) {
+				clear(scores[r:][:a.keys])
+			}
+		}
+	}
 	y.C = a.y.from(st, batch, head, row)
 	plans[1].Run(0, plans[1].Chunks(), y)
 }
