@@ -105,6 +105,9 @@ type ConversionReport struct {
 	Via      string `json:"via"`
 	Loop     string `json:"loop,omitempty"`
 	Before   string `json:"before,omitempty"`
+	// Detour says why the conversion goes another way than the one that makes it is there for, slower than it was counted: the kernel
+	// of a device that reorders what it copies did not compile, for example, and the host reorders. "" where it does not.
+	Detour string `json:"detour,omitempty"`
 }
 
 // DeviceReport is one device's memory plan, in bytes.
@@ -237,6 +240,9 @@ func (w *reportWriter) block(s *exec.Spec) {
 			w.forms(st.Node.Regions[0].Graph, s.Requirements(i).Constants)
 		case exec.StepConvert:
 			w.convert(st.Node.Inputs[0], st.Node.Outputs[0].Format, s.Bindings(), st.Hop.Name, nil)
+			if why := w.p.runs().Detour(st.Node); why != nil {
+				w.r.Conversions[len(w.r.Conversions)-1].Detour = why.Error()
+			}
 			w.r.Conversions[len(w.r.Conversions)-1].Before = st.Before()
 		case exec.StepHost:
 			w.r.Groups = append(w.r.Groups, GroupReport{ID: st.ID, Backend: partition.HostBackend,

@@ -39,7 +39,7 @@ type Converter struct {
 	// Size returns the bytes of a tensor in the opaque layouts among From and To. It is required where one is opaque.
 	Size func(f graph.Format, dt tensor.DType, dims []int) (int64, error)
 	// Plan prepares the conversion of tensors of one dtype and logical shape. The Move that it returns is called any number
-	// of times, also concurrently, and should not allocate.
+	// of times, also concurrently, and should not allocate. Beside a *DetourError it returns a Move as well: see Prepare.
 	Plan func(dt tensor.DType, dims []int) (Move, error)
 }
 

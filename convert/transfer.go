@@ -102,7 +102,7 @@ func (t *Transfer) step(ctx context.Context, c *Converter, src *tensor.Tensor, w
 }
 
 func (t *Transfer) hop(ctx context.Context, c *Converter, dst, src *tensor.Tensor, w *device.Workers) error {
-	move, err := c.Plan(src.DType, src.Shape)
+	move, err := c.Prepare(src.DType, src.Shape, nil)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ type way struct {
 
 // offer notes a candidate.
 func (b *placing) offer(c *Candidate) {
-	o := offer{c: c, sigs: distinct(c.Node, resolve(c.Signatures))}
+	o := offer{c: c}
 	if c.Claim != nil {
 		o.inputs, o.outputs = map[graph.Use]int{}, map[result]int{}
 		body := c.Node.Regions[0].Graph
@@ -104,7 +104,7 @@ func (b *placing) offer(c *Candidate) {
 			}
 		}
 	}
-	b.lookUp(&o)
+	b.lookUp(&o, resolve(c.Signatures))
 	b.offers = append(b.offers, o)
 }
 

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,7 +19,22 @@ import (
 type measured struct {
 	nodes map[string]float64
 	hop   float64
+	ways  map[string]float64 // by signature
 	asked map[string]int
+}
+
+// ways is a backend with three signatures for everything that differ in their names.
+type ways struct{ priced }
+
+func (w ways) Supports(n *graph.Node) backend.Support {
+	s := w.priced.Supports(n)
+	one := s.Signatures[0]
+	s.Signatures = nil
+	for i := range 3 {
+		one.Name, one.Extra = fmt.Sprint("way ", i), float64(100*i)
+		s.Signatures = append(s.Signatures, one)
+	}
+	return s
 }
 
 func (m *measured) Node(n *graph.Node, backend string, sig *graph.Signature, modelled float64) float64 {
@@ -30,6 +46,9 @@ func (m *measured) Node(n *graph.Node, backend string, sig *graph.Signature, mod
 		name = backend + " " + n.Str("pattern", "")
 	}
 	m.asked[name]++
+	if m.ways != nil {
+		return m.ways[sig.Name]
+	}
 	return m.nodes[name]
 }
 
@@ -67,6 +86,31 @@ var _ = Describe("Measured times", func() {
 		Expect(m.asked).To(HaveKey("first pair"))
 		m.nodes = map[string]float64{"first pair": 9e3}
 		Expect(run(ctx, m, "b = Abs(x)", "a = Sin(b)", "d = Cos(a)")).To(Equal([]string{"second: b a d"}))
+	})
+
+	It("choose among signatures that differ in their names, of which the first is taken without", func(ctx SpecContext) {
+		run := func(m *measured) string {
+			GinkgoHelper()
+			m.asked = map[string]int{}
+			out, err := partitiontest.Run(ctx, &partitiontest.Case{Graph: partitiontest.Lines("a", "a = Neg(x)"),
+				Options: partition.Options{Chooser: &partition.Modelled{Times: m}, Backends: []backend.Backend{
+					ways{priced{instance("first", graph.RowMajor), map[string]float64{"Neg": 1e3}}},
+				}}})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(m.asked).To(HaveKeyWithValue("first Neg", 3))
+			for n := range out.Graph.Nodes() {
+				for inner := range n.Regions[0].Graph.Nodes() {
+					if inner.Is("Neg") {
+						return inner.SigName
+					}
+				}
+			}
+			return ""
+		}
+		Expect(run(&measured{})).To(Equal("way 0"))
+		Expect(run(&measured{ways: map[string]float64{"way 1": 900, "way 2": 800}})).To(Equal("way 2"))
+		Expect(run(&measured{ways: map[string]float64{"way 0": 700, "way 1": 900}})).To(Equal("way 0"))
+		Expect(run(&measured{ways: map[string]float64{"way 1": 5000}})).To(Equal("way 1"), "what is measured counts, and nothing else is")
 	})
 
 	It("count for conversions", func(ctx SpecContext) {

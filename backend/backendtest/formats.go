@@ -152,7 +152,7 @@ func move(t tester, r *convert.Registry, devices map[tensor.DeviceID]device.Devi
 		if hop.Supports != nil && !hop.Supports(src.DType, len(src.Shape)) {
 			return nil, false, false
 		}
-		run, err := hop.Plan(src.DType, src.Shape)
+		run, err := hop.Prepare(src.DType, src.Shape, func(cause error) { t.Errorf("%v to %v: %v", hop.From, hop.To, cause) })
 		if err != nil {
 			return nil, false, false
 		}

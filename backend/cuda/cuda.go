@@ -21,6 +21,10 @@
 // precision says otherwise; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
 // matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision.
 //
+// What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from the clocks, the multiprocessors and the
+// memory of a device. Tuning (carve tune) measures operators there, and tiles of products and convolutions, which are a part of
+// signatures' names.
+//
 // Where no compiler is found, or the one that is does not know the processor, kernels serve that come with the backend (package ptx), from
 // CUDA 11.8 and compute capability 7.5 on: products, convolutions and attention of float32 whose shapes are arguments, and an interpreter
 // for everything else, which fuses as compiled kernels do and takes some tens of instructions for each of its own. What it has no kernel for
@@ -67,6 +71,7 @@ type cuda struct {
 	cache    *kernelstore.Folder
 	direct   bool // conversions between the host and a device reorder there
 	close    *sync.Once
+	achieves *efficiency
 
 	precision gpukernel.Precision // that was asked for
 }
@@ -100,7 +105,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, close: &sync.Once{}}
+	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, close: &sync.Once{}, achieves: &efficiency{}}
 	if b.compiler, err = findCompiler(c.Options["nvrtc"], devices); err != nil {
 		return nil, unavailable(err)
 	}
@@ -125,7 +130,8 @@ func (b *cuda) on() *gpu { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
 func (b *cuda) planner() *gpugroup.Device {
-	return &gpugroup.Device{ID: b.on().id, Kernels: b.kernels()}
+	k := b.kernels()
+	return &gpugroup.Device{ID: b.on().id, Kernels: k, Ceilings: b.on().facts.ceilings(k)}
 }
 
 // precisionOf returns the precision that an option names.
@@ -153,12 +159,24 @@ func (b *cuda) Info() backend.Info {
 	if n := len(b.devices); n > 1 {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
-	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory}
+	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency()}
 	if k := b.kernels(); k.Precision != gpukernel.Exact && k.Matrix {
 		info.Precision = k.Precision.String()
 		info.Processor += ", products in " + info.Precision
 	}
 	return info
+}
+
+// efficiency is what a backend achieves on its device.
+type efficiency struct {
+	once sync.Once
+	of   *backend.Efficiency
+}
+
+// efficiency is what the device achieves by its ceilings, the same each time.
+func (b *cuda) efficiency() *backend.Efficiency {
+	b.achieves.once.Do(func() { b.achieves.of = b.on().facts.ceilings(b.kernels()).Efficiency() })
+	return b.achieves.of
 }
 
 // Properties implements backend.Backend: what belongs together is found when kernels are written.
@@ -185,7 +203,7 @@ func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
 			return nil, unavailable(fmt.Errorf("%s: %w", d.facts.name, err))
 		}
 		v := *b
-		v.first, v.close = i, &sync.Once{}
+		v.first, v.close, v.achieves = i, &sync.Once{}, &efficiency{}
 		return &v, nil
 	}
 	return nil, fmt.Errorf("%w: cuda has no device %v", backend.ErrNoDevice, id)

@@ -15,10 +15,13 @@ import (
 
 // Numbers of a device's attributes.
 const (
-	attributeProcessors = 16
-	attributeMajor      = 75
-	attributeMinor      = 76
-	attributeLocal      = 97 // bytes of shared memory that a block may ask for
+	attributeClock       = 13 // kHz
+	attributeProcessors  = 16
+	attributeMemoryClock = 36 // kHz
+	attributeBus         = 37 // bits
+	attributeMajor       = 75
+	attributeMinor       = 76
+	attributeLocal       = 97 // bytes of shared memory that a block may ask for
 )
 
 // facts are what is known of a device. They are immutable.
@@ -28,6 +31,9 @@ type facts struct {
 	processors int
 	local      int // bytes of shared memory that a block may ask for, 0 where that is not known
 	memory     int64
+
+	clock, memoryClock int // kHz, 0 where the driver does not say
+	bus                int // bits, 0 where the driver does not say
 }
 
 // String names the device, and says what it is like.
@@ -115,6 +121,15 @@ func (d *gpu) learn(c *call) error {
 		*a.to = int(c.number)
 	}
 	d.facts.capability = 10*major + minor
+	for _, a := range []struct {
+		what uintptr
+		to   *int
+	}{{attributeClock, &d.facts.clock}, {attributeMemoryClock, &d.facts.memoryClock}, {attributeBus, &d.facts.bus}} {
+		c.number = 0
+		if c.do(fnDeviceGetAttribute, at(&c.number), a.what, uintptr(d.ordinal)) == nil { // else something is assumed
+			*a.to = int(max(c.number, 0))
+		}
+	}
 	memory, err := c.create(fnDeviceTotalMem, uintptr(d.ordinal))
 	d.facts.memory = int64(memory)
 	return err

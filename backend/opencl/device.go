@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernelstore"
@@ -19,6 +20,9 @@ type clDevice struct {
 	handle uintptr
 	id     tensor.DeviceID
 	facts  facts
+
+	achieves sync.Once
+	achieved *backend.Efficiency
 
 	once    sync.Once
 	err     error

@@ -21,9 +21,9 @@
 // disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
 // convolutional parts. All arithmetic is exact in float32; results differ from other backends' by the order of sums.
 //
-// The backend does not say what it achieves (backend.Efficiency): the kind of a device, a number of processors and a clock tell too
-// little of that, and a table that PoCL's times were fitted to would hold for no GPU. So whoever names it gets it by priority,
-// and placement by measurement, by carve tune, tells devices apart.
+// What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from what drivers say of a device: its
+// kind, vendor, compute units and clock, which tell its arithmetic roughly, and of its memory nothing. Tuning (carve tune) measures
+// operators there, and tiles of products and convolutions, which are a part of signatures' names.
 //
 // A device that fails and does not run an empty queue afterwards is lost: what is asked of it returns ErrLost, which wraps
 // device.ErrGone, and so does every later run of what was compiled for it. Compiled anew, a model has other backends, and the report
@@ -101,7 +101,8 @@ func (b *opencl) on() *clDevice { return b.devices[b.first] }
 
 // planner is what plans groups for that device.
 func (b *opencl) planner() *gpugroup.Device {
-	return &gpugroup.Device{ID: b.on().id, Kernels: b.on().facts.kernels()}
+	f := &b.on().facts
+	return &gpugroup.Device{ID: b.on().id, Kernels: f.kernels(), Ceilings: f.ceilings()}
 }
 
 // Info implements backend.Backend.
@@ -111,7 +112,15 @@ func (b *opencl) Info() backend.Info {
 		name = fmt.Sprintf("opencl:%d", b.first)
 	}
 	f := &b.on().facts
-	return backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory}
+	return backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory,
+		Efficiency: b.efficiency()}
+}
+
+// efficiency is what the device achieves by its ceilings, the same each time.
+func (b *opencl) efficiency() *backend.Efficiency {
+	d := b.on()
+	d.achieves.Do(func() { d.achieved = d.facts.ceilings().Efficiency() })
+	return d.achieved
 }
 
 // Properties implements backend.Backend: what belongs together is found when kernels are written.

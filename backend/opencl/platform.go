@@ -21,12 +21,13 @@ const (
 	deviceTypeCPU, deviceTypeGPU, deviceTypeAccelerator = 2, 4, 8
 	deviceTypeAll                                       = 0xffffffff
 
-	deviceType, deviceUnits, deviceGroup        = 0x1000, 0x1002, 0x1004
+	deviceType, deviceVendor                    = 0x1000, 0x1001
+	deviceUnits, deviceGroup, deviceClock       = 0x1002, 0x1004, 0x100c
 	deviceAddressBits, deviceMostAlloc          = 0x100d, 0x1010
 	deviceMemory, deviceLocal                   = 0x101f, 0x1023
 	deviceLittle, deviceAvailable, deviceBuilds = 0x1026, 0x1027, 0x1028
 	deviceName, driverVersion, deviceVersion    = 0x102b, 0x102d, 0x102f
-	deviceVector                                = 0x103a
+	deviceUnified, deviceVector                 = 0x1035, 0x103a
 
 	platformNone = -1001
 	deviceNone   = -1
@@ -39,6 +40,9 @@ type facts struct {
 	kind                       uint64
 	units, group, local        int
 	vector                     int // floats in a register
+	vendor                     uint32
+	clock                      int  // MHz, 0 where it is not known
+	unified                    bool // its memory is the host's
 	memory, mostAlloc          int64
 	platformNumber, deviceHere int // places in the lists of platforms and of the platform's devices
 }
@@ -125,7 +129,8 @@ func (d *clDevice) learn(c *call, platform uintptr) {
 	f.platformVersion = c.stringOf(d.l, "clGetPlatformInfo", platform, platformVersion)
 	f.name, f.version, f.driver = words(deviceName), words(deviceVersion), words(driverVersion)
 	f.kind, f.units, f.group = number(deviceType), int(number(deviceUnits)), int(number(deviceGroup))
-	f.vector = int(uint32(number(deviceVector)))
+	f.vector, f.clock = int(uint32(number(deviceVector))), int(uint32(number(deviceClock)))
+	f.vendor, f.unified = uint32(number(deviceVendor)), uint32(number(deviceUnified)) != 0
 	f.local, f.memory, f.mostAlloc = int(number(deviceLocal)), int64(number(deviceMemory)), int64(number(deviceMostAlloc))
 }
 

@@ -323,6 +323,9 @@ func (a *app) printConversions(r *carve.Report) {
 			if c.Loop != "" {
 				where += ", in each iteration of " + c.Loop
 			}
+			if c.Detour != "" {
+				where += ", another way than counted: " + c.Detour
+			}
 			row(t, "  "+c.Value, c.From+" → "+c.To, units.Bytes(c.Bytes), where, c.Via)
 		}
 	}

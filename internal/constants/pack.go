@@ -227,7 +227,7 @@ func (w *packRun) reserve(missing []*packing, shared bool) (allocation, error) {
 		if err != nil {
 			return allocation{}, packError(p, err)
 		}
-		if p.hop, err = path[0].Plan(p.Constant.DType, p.Constant.Shape); err != nil {
+		if p.hop, err = path[0].Prepare(p.Constant.DType, p.Constant.Shape, nil); err != nil {
 			return allocation{}, packError(p, err)
 		}
 		p.mem.Size, p.spread = size, path[0].Spreads

@@ -98,12 +98,14 @@ type Machine struct {
 	ended  bool                             // nothing of it is held any more
 	fallen map[*graph.Node]*property.Reason // groups that fell back, for the first reason of each
 
+	detours map[*graph.Node]error // of conversions, for the first cause of each
+
 	doubts []*doubt // of Env.Declared; what they have found is written with mu held
 }
 
 // New returns a machine for a block. done is called once nothing of it runs any more after Close.
 func New(ctx context.Context, env Env, main *Block, done func()) (*Machine, error) {
-	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{},
+	m := &Machine{env: env, main: main, done: done, live: map[*Session]bool{}, fallen: map[*graph.Node]*property.Reason{}, detours: map[*graph.Node]error{},
 		sessions: make(chan *Session, env.MaxSessions), tickets: make(chan struct{}, env.MaxSessions)}
 	m.makeSpaces()
 	m.doubts = env.doubts()
@@ -266,6 +268,35 @@ func (m *Machine) fell(ctx context.Context, st *Step, code property.Code, what s
 	if !known {
 		m.env.Logger.WarnContext(ctx, what, "backend", st.Node.Backend, "nodes", NodeList(st.Node.Provenance()), "error", cause)
 	}
+}
+
+// prepare prepares the conversion of a step. Where it is a detour, that is logged and kept, for the first cause; under Strict it is the error.
+func (m *Machine) prepare(ctx context.Context, st *Step, dt tensor.DType, dims []int) (convert.Move, error) {
+	var detour error
+	move, err := st.Hop.Prepare(dt, dims, func(cause error) { detour = cause })
+	if err != nil || detour == nil {
+		return move, err
+	}
+	if m.env.Strict {
+		return nil, detour
+	}
+	m.mu.Lock()
+	known := m.detours[st.Node] != nil
+	if !known {
+		m.detours[st.Node] = detour
+	}
+	m.mu.Unlock()
+	if !known {
+		m.env.Logger.WarnContext(ctx, "conversion goes another way", "value", ValueName(st.Node.Inputs[0]), "converter", st.Hop.Name, "error", detour)
+	}
+	return move, nil
+}
+
+// Detour returns why a conversion goes another way than its converter is there for, nil where it does not.
+func (m *Machine) Detour(conversion *graph.Node) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.detours[conversion]
 }
 
 // withForms returns a group's constants with those behind them that an instance wants in formats of its own.

@@ -152,7 +152,7 @@ func (m *Machine) specializeStep(ctx context.Context, s *Spec, i int) error {
 		if s.dims[st.in[0]] == nil || st.dynamic {
 			return nil // planned when the shape is known
 		}
-		move, err := st.Hop.Plan(st.Node.Inputs[0].Type.DType, s.dims[st.in[0]])
+		move, err := m.prepare(ctx, st, st.Node.Inputs[0].Type.DType, s.dims[st.in[0]])
 		if err != nil {
 			return stepError(st, err)
 		}

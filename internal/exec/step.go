@@ -237,7 +237,7 @@ func (f *frame) runConvert(ctx context.Context, i int, st *Step) error {
 	move := f.s.moves[i]
 	if move == nil { // the shape depends on data
 		var err error
-		if move, err = st.Hop.Plan(src.DType, src.Shape); err != nil {
+		if move, err = f.session.m.prepare(ctx, st, src.DType, src.Shape); err != nil {
 			return err
 		}
 		if _, err := f.makeLoose(out, src.DType, src.Shape); err != nil {

@@ -87,7 +87,7 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 			return err
 		}
 	}
-	s.Finish = t.steps
+	s.Finish, s.Tile = t.steps, tileOf(n)
 	plan, err := gpukernel.Convolution("conv", p.d, s)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package gpugroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
@@ -59,7 +60,8 @@ type conversion struct {
 	from, to int64 // bytes
 }
 
-// convert prepares a conversion. Where there is no kernel of one launch for it, as for tensors without elements, the host reorders.
+// convert prepares a conversion. Where there is no kernel of one launch for it the host reorders, which is a detour but for tensors
+// without elements.
 func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error) {
 	x := &conversion{on: on, up: up}
 	var err error
@@ -74,12 +76,18 @@ func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor
 		return nil, err
 	}
 	around := x.byHost(host)
-	plan, err := d.Reorder(from, to, dt, dims)
-	if err != nil || len(plan.Launches) != 1 || len(plan.Scratch) > 0 {
+	if slices.Contains(dims, 0) {
 		return around, nil
 	}
-	if x.kernel, err = on.Kernel(plan); err != nil {
-		return around, nil
+	plan, err := d.Reorder(from, to, dt, dims)
+	if err == nil && (len(plan.Launches) != 1 || len(plan.Scratch) > 0) {
+		err = fmt.Errorf("%w: a reorder of %d launches", gpukernel.ErrUnsupported, len(plan.Launches))
+	}
+	if err == nil {
+		x.kernel, err = on.Kernel(plan)
+	}
+	if err != nil {
+		return around, &convert.DetourError{Cause: err}
 	}
 	return func(ctx context.Context, dst, src *tensor.Tensor, e convert.Exec) error {
 		here := src

@@ -21,6 +21,8 @@ import (
 type Device struct {
 	ID      tensor.DeviceID
 	Kernels gpukernel.Device // what the choice of kernels depends on
+	// Ceilings say what tiles are worth beside each other; their zero value nothing.
+	Ceilings Ceilings
 }
 
 // format is a layout on the device.

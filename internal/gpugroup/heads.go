@@ -20,6 +20,8 @@ type head struct {
 	signature func(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason)
 	// plan emits the kernels of a node, which finish as tail says.
 	plan func(p *planner, n *graph.Node, t tail) error
+	// tiles returns those that the kernel of one may have, the best first; nil where there is no choice.
+	tiles func(d *Device, one *graph.Node) ([]gpukernel.Tile, error)
 	// alone says that its kernels apply nothing that follows.
 	alone bool
 	// types says that signature looks at element types, which have to be float32 for others.
@@ -32,13 +34,13 @@ var heads map[string]head
 func init() {
 	heads = map[string]head{
 		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
-		"Conv":          {signature: convSignature, plan: planConv},
+		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
 		"GRU":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"LSTM":          {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"RNN":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
-		"MatMul":        {signature: productSignature, plan: planMatMul},
-		"Gemm":          {signature: productSignature, plan: planGemm},
+		"MatMul":        {signature: productSignature, plan: planMatMul, tiles: matMulTiles},
+		"Gemm":          {signature: productSignature, plan: planGemm, tiles: gemmTiles},
 	}
 }
 
@@ -65,7 +67,7 @@ func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
 	if reason != nil {
 		return backend.Support{Reason: reason}
 	}
-	return backend.Support{Signatures: []graph.Signature{s}}
+	return backend.Support{Signatures: d.tiled(h, s, one)}
 }
 
 // ask is signature, of operands that may not fit.

@@ -203,7 +203,7 @@ func (p *planner) product(n *graph.Node, s gpukernel.ProductShape, t tail) error
 
 // productOf emits a product of what lies somewhere and a node's second operand.
 func (p *planner) productOf(left place.Memory, n *graph.Node, s gpukernel.ProductShape, t tail) error {
-	s.Finish = t.steps
+	s.Finish, s.Tile = t.steps, tileOf(n)
 	plan, err := gpukernel.Product("product", p.d, s)
 	if err != nil {
 		return err

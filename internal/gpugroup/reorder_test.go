@@ -11,6 +11,7 @@ import (
 
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
@@ -76,6 +77,52 @@ var _ = Describe("Reorder", func() {
 		Expect(err).To(MatchError(gpukernel.ErrUnsupported))
 		_, err = d.Reorder(graph.RowMajor, graph.NHWC, tensor.Float32, []int{1, 2})
 		Expect(err).To(HaveOccurred())
+	})
+})
+
+// unfit is a device whose kernels do not compile.
+type unfit struct {
+	gpugroup.Reorderer
+	blocks map[uintptr][]byte
+}
+
+var errUnfit = errors.New("a kernel did not compile")
+
+func (unfit) Kernel(*gpukernel.Plan) (gpugroup.Reorder, error) { return nil, errUnfit }
+
+func (u unfit) CopyTo(_ context.Context, _ device.Stream, dst device.Memory, off int64, src []byte) error {
+	copy(u.blocks[dst.Handle][off:], src)
+	return nil
+}
+
+var _ = Describe("a conversion whose kernel does not compile", func() {
+	It("says so, and the host reorders", func(ctx SpecContext) {
+		d := &gpugroup.Device{ID: tensor.DeviceID{Type: tensor.OpenCL}, Kernels: gpukernel.NVIDIA(90, 132)}
+		on := unfit{blocks: map[uintptr][]byte{7: make([]byte, 48)}}
+		for _, c := range d.Converters(on, convert.Cost{}) {
+			if c.Name != "upload-reorder" || c.From != graph.HostFormat || c.To.Layout != graph.NHWC {
+				continue
+			}
+			move, err := c.Plan(tensor.Float32, []int{1, 2, 2, 3})
+			var detour *convert.DetourError
+			Expect(errors.As(err, &detour)).To(BeTrue())
+			Expect(detour.Cause).To(MatchError(errUnfit))
+			told := 0
+			move, err = c.Prepare(tensor.Float32, []int{1, 2, 2, 3}, func(cause error) {
+				told++
+				Expect(cause).To(MatchError(errUnfit))
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(told).To(Equal(1))
+			src := tensor.From([]float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 1, 2, 2, 3)
+			dst := &tensor.Tensor{DType: tensor.Float32, Shape: src.Shape, Device: d.ID, Handle: 7}
+			Expect(move(ctx, dst, src, convert.Exec{})).To(Succeed())
+			want := tensor.From([]float32{0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11}, 12)
+			Expect(on.blocks[7]).To(Equal(want.Bytes()))
+			move, err = c.Plan(tensor.Float32, []int{1, 0, 2, 3})
+			Expect(err).NotTo(HaveOccurred(), "there is nothing to reorder")
+			Expect(move).NotTo(BeNil())
+		}
 	})
 })
 

@@ -38,11 +38,13 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 		{1000, 1024, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, finish, d}, {1000, 1024, 512, 1, 1, f32, f32, true, gpukernel.RoundedBF16, nil, d},
 		{1000, 1023, 511, 1, 1, f32, f32, false, gpukernel.RoundedBF16, finish, d},
 	} {
-		tiles, err := gpukernel.Tiles(d, c.shape())
+		s := c.shape()
+		tiles, err := gpukernel.Tiles(d, s)
 		Expect(err).NotTo(HaveOccurred())
 		for i, t := range tiles {
+			s.Tile = t.Name()
 			if strings.HasSuffix(t.String(), " k1") && (c.n%4 == 0 && !c.transposed || i < 6) {
-				keep(gpukernel.ProductWith(name("product"), d, c.shape(), t))
+				keep(gpukernel.Product(name("product"), d, s))
 			}
 		}
 	}
@@ -59,8 +61,9 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 		tiles, err := gpukernel.ConvTiles(d, c)
 		Expect(err).NotTo(HaveOccurred())
 		for i, t := range tiles {
+			c.Tile = t.Name()
 			if strings.HasSuffix(t.String(), " k1") && i < 8 {
-				keep(gpukernel.ConvolutionWith(name("convolution"), d, c, t))
+				keep(gpukernel.Convolution(name("convolution"), d, c))
 			}
 		}
 	}

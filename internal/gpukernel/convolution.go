@@ -15,6 +15,7 @@ type ConvShape struct {
 	ResultStride         int // the same of the result, 0 for Filters: less than a row where the result is a part of a Concat
 	Precision            Precision
 	Finish               []Step // AddMatrix reads a matrix without stride, [N, OutH, OutW, Filters]
+	Tile                 string // by its name among ConvTiles; any other stands for the first of these
 }
 
 // Out returns the extents of the result.
@@ -81,14 +82,6 @@ func ConvTiles(d Device, s ConvShape) ([]Tile, error) {
 	return Tiles(d, s.product())
 }
 
-// ConvolutionWith is Convolution with one of the tiles that ConvTiles gave for the same device and shape.
-func ConvolutionWith(name string, d Device, s ConvShape, t Tile) (*Plan, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	return ProductWith(name, d, s.product(), t)
-}
-
 func (s *ConvShape) product() ProductShape {
 	h, w := s.Out()
 	channels, filters := s.C/s.Groups, s.Filters/s.Groups
@@ -100,6 +93,7 @@ func (s *ConvShape) product() ProductShape {
 		C:                Matrix{Type: s.Result, Stride: s.ResultStride, Batch1: filters},
 		Precision:        s.Precision,
 		Finish:           s.Finish,
+		Tile:             s.Tile,
 		Residual:         Matrix{Type: s.Result, Stride: s.Filters, Batch1: filters},
 		columnsPerGroup1: filters,
 	}

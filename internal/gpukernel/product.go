@@ -39,6 +39,7 @@ type ProductShape struct {
 	Precision        Precision
 	Finish           []Step
 	Residual         Matrix // strides of the operands of AddMatrix; the zero value: those of C
+	Tile             string // by its name among Tiles; any other stands for the first of these
 	left             *window
 	columnsPerGroup1 int // AddColumn and MulColumn advance by so many columns per index of Batch1
 }
@@ -52,20 +53,13 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 	if d.Prebuilt {
 		return s.prebuilt(name, d)
 	}
-	if plan, ok := s.direct(name, d); ok {
-		return plan, nil
-	}
-	t := s.tiles(d)
-	if len(t) == 0 {
+	list := s.tiles(d)
+	if len(list) == 0 {
 		return nil, unsupported("product in %d bytes of local memory", d.Local)
 	}
-	return s.plan(name, t[0]), nil
-}
-
-// ProductWith is Product with one of the tiles that Tiles gave for the same device and shape.
-func ProductWith(name string, d Device, s ProductShape, t Tile) (*Plan, error) {
-	if err := s.check(d); err != nil {
-		return nil, err
+	t := s.tile(list)
+	if t.direct {
+		return s.direct(name, d, t), nil
 	}
 	return s.plan(name, t), nil
 }

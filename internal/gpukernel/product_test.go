@@ -175,15 +175,47 @@ var _ = Describe("Product", func() {
 	It("keeps within the local memory of the device", func() {
 		for _, local := range []int{8 << 10, 16 << 10, 32 << 10, 48 << 10} {
 			d := gpukernel.Generic(16, local)
-			tiles, err := gpukernel.Tiles(d, productCase{1000, 1000, 1000, 1, 1, f32, f32, false, 0, nil, d}.shape())
+			s := productCase{1000, 1000, 1000, 1, 1, f32, f32, false, 0, nil, d}.shape()
+			tiles, err := gpukernel.Tiles(d, s)
 			Expect(err).NotTo(HaveOccurred())
 			for _, t := range tiles {
-				plan, err := gpukernel.ProductWith("product", d, productCase{1000, 1000, 1000, 1, 1, f32, f32, false, 0, nil, d}.shape(), t)
+				s.Tile = t.Name()
+				plan, err := gpukernel.Product("product", d, s)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(plan.Launches[0].Kernel.Arena).To(BeNumerically("<=", local))
 			}
 		}
 	})
+
+	DescribeTable("has tiles of different names, the first of which is the one of a shape without a name", func(d gpukernel.Device, m, n, least int) {
+		s := productCase{m, n, 1024, 1, 1, f32, f32, false, 0, nil, d}.shape()
+		tiles, err := gpukernel.Tiles(d, s)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(tiles)).To(BeNumerically(">=", least))
+		kernels := map[string]bool{}
+		for i, t := range tiles {
+			s.Tile = t.Name()
+			plan, err := gpukernel.Product("product", d, s)
+			Expect(err).NotTo(HaveOccurred())
+			text := gpukernel.Source(gpukernel.CUDA, plan.Launches[0].Kernel)
+			Expect(kernels).NotTo(HaveKey(text), t.Name())
+			kernels[text] = true
+			for _, other := range []string{"", "of another shape"} {
+				s.Tile = other
+				first, err := gpukernel.Product("product", d, s)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(gpukernel.Source(gpukernel.CUDA, first.Launches[0].Kernel) == text).To(Equal(i == 0), t.Name())
+			}
+			if i > 0 {
+				Expect(t.Share()).To(BeNumerically(">=", tiles[i-1].Share()))
+			}
+		}
+	},
+		Entry("of a graphics processor", hop, 1000, 1000, 6),
+		Entry("of a small product", hop, 30, 64, 6),
+		Entry("of a processor", gpukernel.Device{Processors: 2, Local: 1 << 15, LocalTotal: 1 << 15, Vector: 16}, 1000, 1000, 6),
+		Entry("of a processor and few rows", gpukernel.Device{Processors: 2, Local: 1 << 15, LocalTotal: 1 << 15, Vector: 16}, 3, 16, 1),
+	)
 
 	DescribeTable("refuses", func(edit func(*gpukernel.ProductShape), d gpukernel.Device) {
 		s := productCase{8, 8, 8, 1, 1, f32, f32, false, 0, nil, hop}.shape()

@@ -7,15 +7,28 @@ import (
 )
 
 // Tile is a way to cut a product: tiles of bm × bn, slices of bk of the depth, stages of them in local memory. An item computes
-// tm × tn elements, or a warp where the tile is for matrix instructions.
+// tm × tn elements, or a warp where the tile is for matrix instructions. An item of a direct one computes a tile by itself, in vectors of tn.
 type Tile struct {
 	bm, bn, bk, tm, tn int
 	threads, stages    int
 	blocks             int // groups on a processor
 	splits             int
-	matrix             bool
+	matrix, direct     bool
 	efficiency         float64 // share of the peak when processors are full
+	share              float64 // see Share
 }
+
+// Name names the tile among those of a shape on a device.
+func (t Tile) Name() string {
+	name := fmt.Sprintf("%dx%dx%d/%dx%d", t.bm, t.bn, t.bk, t.tm, t.tn)
+	if t.splits > 1 {
+		name += fmt.Sprintf("/%d", t.splits)
+	}
+	return name
+}
+
+// Share is how many multiplications a processor has time for while it does its share of the product, by the model of waves.
+func (t Tile) Share() float64 { return t.share }
 
 // String names the tile in tables.
 func (t Tile) String() string {
@@ -53,15 +66,24 @@ func matrixTiles() []Tile {
 	}
 }
 
-// Tiles returns the tiles that fit a device, with the best first by a model of waves: see Product. For choice by measurement.
+// Tiles returns the tiles that fit a device, with the best first by a model of waves: that is Product's, where the shape names none.
+// Kernels that were compiled beforehand have none to choose from.
 func Tiles(d Device, s ProductShape) ([]Tile, error) {
-	if err := s.check(d); err != nil {
+	if err := s.check(d); err != nil || d.Prebuilt {
 		return nil, err
 	}
 	return s.tiles(d), nil
 }
 
+// tile returns the tile that the shape names, or else the first.
+func (s *ProductShape) tile(list []Tile) Tile {
+	return list[max(0, slices.IndexFunc(list, func(t Tile) bool { return t.Name() == s.Tile }))]
+}
+
 func (s *ProductShape) tiles(d Device) []Tile {
+	if vector := s.directVector(d); vector > 0 {
+		return s.directTiles(d, vector)
+	}
 	tiles := plainTiles()
 	matrix := s.matrixKind(d)
 	if matrix {
@@ -78,10 +100,11 @@ func (s *ProductShape) tiles(d Device) []Tile {
 			continue
 		}
 		for t.splits = 1; t.splits <= 16 && (t.splits == 1 || ceilDiv(s.K, t.bk) >= 4*t.splits); t.splits *= 2 {
+			t.share = s.cost(d, t)
 			list = append(list, t)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Tile) int { return cmp.Compare(s.cost(d, a), s.cost(d, b)) })
+	slices.SortStableFunc(list, func(a, b Tile) int { return cmp.Compare(a.share, b.share) })
 	return list
 }
 

@@ -62,7 +62,7 @@ func NewConversion(ctx context.Context, t *convert.Transfer, x *Task, threads in
 	if h.to, err = place(x.Hop.To, func(d device.Device) (device.Memory, error) { return d.Alloc(size) }); err != nil {
 		return nil, err
 	}
-	h.move, err = x.Hop.Plan(data.DType, data.Shape)
+	h.move, err = x.Hop.Prepare(data.DType, data.Shape, nil)
 	return h, err
 }
 

@@ -153,7 +153,8 @@ func (b *bench) product(k productKind, size [3]int, tune int) error {
 	tiles = tiles[:min(len(tiles), tune)]
 	plans := make([]*gpukernel.Plan, len(tiles))
 	for i, t := range tiles {
-		if plans[i], err = gpukernel.ProductWith(fmt.Sprintf("product%d", i), b.device, p.shape, t); err != nil {
+		p.shape.Tile = t.Name()
+		if plans[i], err = gpukernel.Product(fmt.Sprintf("product%d", i), b.device, p.shape); err != nil {
 			return err
 		}
 	}
