@@ -14,6 +14,9 @@ const (
 	assumedBus         = 128
 )
 
+// interpreted is how many instructions the interpreter takes for an element, for a few of its own.
+const interpreted = 100
+
 // perClock are the multiplications with an addition that a multiprocessor does in a clock cycle, in float32 and on matrix
 // instructions of operands of TF32 and of 16 bits, by the least compute capability that they hold for. Of capability 9.0 they are
 // those that the instructions reach that are used here.
@@ -39,14 +42,15 @@ func (f *facts) ceilings(k gpukernel.Device) gpugroup.Ceilings {
 	rate := 2 * float64(cmp.Or(f.clock, assumedClock)) * float64(max(f.processors, 1)) / 1e6
 	c := gpugroup.Ceilings{Arithmetic: rate * float64(perClock[i].plain), Kernel: 2500, Group: 8000}
 	c.Memory = 2 * float64(cmp.Or(f.memoryClock, assumedMemoryClock)) * float64(cmp.Or(f.bus, assumedBus)) / 8 / 1e6
-	if k.Matrix {
-		switch k.Precision {
-		case gpukernel.TF32:
-			c.Products = rate * float64(perClock[i].tf32)
-		case gpukernel.RoundedF16, gpukernel.RoundedBF16:
-			c.Products = rate * float64(perClock[i].half)
-		case gpukernel.Exact:
-		}
+	if k.Prebuilt {
+		c.Element = interpreted * 2 / c.Arithmetic
+	}
+	switch k.Rounds() {
+	case gpukernel.TF32:
+		c.Products = rate * float64(perClock[i].tf32)
+	case gpukernel.RoundedF16, gpukernel.RoundedBF16:
+		c.Products = rate * float64(perClock[i].half)
+	case gpukernel.Exact:
 	}
 	return c
 }

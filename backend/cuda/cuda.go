@@ -90,9 +90,9 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if !slices.Contains([]string{"", "device", "host"}, reorder) {
 		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
 	}
-	precision, err := precisionOf(c.Options["precision"])
+	precision, err := gpukernel.ParsePrecision(c.Options["precision"])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", backend.ErrOption, err)
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -134,19 +134,6 @@ func (b *cuda) planner() *gpugroup.Device {
 	return &gpugroup.Device{ID: b.on().id, Kernels: k, Ceilings: b.on().facts.ceilings(k)}
 }
 
-// precisionOf returns the precision that an option names.
-func precisionOf(option string) (gpukernel.Precision, error) {
-	if option == "" {
-		return gpukernel.Exact, nil
-	}
-	for _, p := range []gpukernel.Precision{gpukernel.Exact, gpukernel.TF32, gpukernel.RoundedF16, gpukernel.RoundedBF16} {
-		if p.String() == option {
-			return p, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: precision: %q, expected f32, tf32, f16 or bf16", backend.ErrOption, option)
-}
-
 // Info implements backend.Backend.
 func (b *cuda) Info() backend.Info {
 	name := "cuda"
@@ -160,8 +147,8 @@ func (b *cuda) Info() backend.Info {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
 	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency()}
-	if k := b.kernels(); k.Precision != gpukernel.Exact && k.Matrix {
-		info.Precision = k.Precision.String()
+	if p := b.kernels().Rounds(); p != gpukernel.Exact {
+		info.Precision = p.String()
 		info.Processor += ", products in " + info.Precision
 	}
 	return info

@@ -11,6 +11,9 @@
 //	cache      folder of compiled kernels, or "off"; the folder carve/opencl of the user's caches by default
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
+//	precision  of products and convolutions of float32: "f32", exact, by default; "f16" and "bf16" round operands to these types, in which
+//	           they lie in local memory, and add in float32. Beyond 65504 an operand is infinite in f16. "tf32" is exact here: no device
+//	           of OpenCL has instructions for it
 //
 // Of several devices the first is the backend's, GPUs coming before accelerators and these before processors; the others are
 // opencl:1 and so on.
@@ -19,7 +22,8 @@
 // kernel each; the element-wise operators, reductions and movements of data that hang together are rendered as one. They are
 // written for concrete shapes, compiled when a model is, or in the run that finds new shapes, and kept: by the process, and on
 // disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
-// convolutional parts. All arithmetic is exact in float32; results differ from other backends' by the order of sums.
+// convolutional parts. All arithmetic is exact in float32, unless the option precision
+// says otherwise, which depthwise convolutions and attention do not follow; backend.Info and the report name the precision. Results differ from other backends' by the order of sums.
 //
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from what drivers say of a device: its
 // kind, vendor, compute units and clock, which tell its arithmetic roughly, and of its memory nothing. Tuning (carve tune) measures
@@ -43,6 +47,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/kernelstore"
 	"github.com/carve-dev/carve/property"
 )
@@ -56,6 +61,8 @@ type opencl struct {
 	first   int
 	cache   *kernelstore.Folder
 	direct  bool // conversions between the host and a device reorder there
+
+	precision gpukernel.Precision // that was asked for
 }
 
 var _ backend.Placeable = (*opencl)(nil)
@@ -63,13 +70,17 @@ var _ backend.Placeable = (*opencl)(nil)
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder"}, k) {
+		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
 	reorder := c.Options["reorder"]
 	if !slices.Contains([]string{"", "device", "host"}, reorder) {
 		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
+	}
+	precision, err := gpukernel.ParsePrecision(c.Options["precision"])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", backend.ErrOption, err)
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -82,7 +93,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["platform"], c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &opencl{l: l, devices: devices, direct: reorder != "host"}
+	b := &opencl{l: l, devices: devices, direct: reorder != "host", precision: precision}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "opencl"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}
@@ -102,7 +113,9 @@ func (b *opencl) on() *clDevice { return b.devices[b.first] }
 // planner is what plans groups for that device.
 func (b *opencl) planner() *gpugroup.Device {
 	f := &b.on().facts
-	return &gpugroup.Device{ID: b.on().id, Kernels: f.kernels(), Ceilings: f.ceilings()}
+	k := f.kernels()
+	k.Precision, k.Narrow = b.precision, true
+	return &gpugroup.Device{ID: b.on().id, Kernels: k, Ceilings: f.ceilings()}
 }
 
 // Info implements backend.Backend.
@@ -112,8 +125,13 @@ func (b *opencl) Info() backend.Info {
 		name = fmt.Sprintf("opencl:%d", b.first)
 	}
 	f := &b.on().facts
-	return backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory,
+	info := backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory,
 		Efficiency: b.efficiency()}
+	if p := b.planner().Kernels.Rounds(); p != gpukernel.Exact {
+		info.Precision = p.String()
+		info.Processor += ", products in " + info.Precision
+	}
+	return info
 }
 
 // efficiency is what the device achieves by its ceilings, the same each time.

@@ -7,6 +7,7 @@ type Ceilings struct {
 	Arithmetic float64 // operations on float32 in a nanosecond, of which a multiplication with an addition is two
 	Products   float64 // the same of products and convolutions; 0 for Arithmetic
 	Memory     float64 // bytes in a nanosecond, read and written
+	Element    float64 // nanoseconds that an element takes where kernels are interpreted, 0 where they are compiled
 	Kernel     float64 // nanoseconds from one kernel of a group to the next, however little they do
 	Group      float64 // nanoseconds that the host takes to hand a group over
 }
@@ -40,7 +41,7 @@ func (c Ceilings) Efficiency() *backend.Efficiency {
 		return backend.Law{Fixed: c.Kernel, Work: 1 / (share * c.Products), Bytes: 1 / (memoryShare * c.Memory)}
 	}
 	pass := func(kernels, share float64) backend.Law {
-		return backend.Law{Fixed: kernels * c.Kernel, Work: 1 / (directShare * c.Arithmetic), Bytes: 1 / (share * c.Memory)}
+		return backend.Law{Fixed: kernels * c.Kernel, Work: 1 / (directShare * c.Arithmetic), Bytes: 1 / (share * c.Memory), Items: c.Element}
 	}
 	laws(product(productShare), "product", "product-batch", "product-other", "attention")
 	// A row or a few of them leave most of a tile idle, and read the other operand once.

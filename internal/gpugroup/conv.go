@@ -10,11 +10,11 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// convShape returns a convolution of one or two spatial dims in the kernels' terms. The node's shapes are static.
+// convShape returns a convolution of one to three spatial dims in the kernels' terms. The node's shapes are static.
 func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 	x, w := dims(n.Inputs[0]), dims(n.Inputs[1])
-	if len(x) < 3 || len(x) > 4 || len(w) != len(x) {
-		return s, fmt.Errorf("one or two spatial dims, found %v and %v", x, w)
+	if len(x) < 3 || len(x) > 5 || len(w) != len(x) {
+		return s, fmt.Errorf("one to three spatial dims, found %v and %v", x, w)
 	}
 	win, err := graph.ConvAttrs(n, w[2:])
 	if err != nil {
@@ -24,11 +24,14 @@ func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 	if err != nil {
 		return s, err
 	}
-	wide := len(x) - 3 // the index of the dim along rows
-	s = gpukernel.ConvShape{N: x[0], H: 1, W: x[2+wide], C: x[1], Filters: w[0], KernelH: 1, KernelW: w[2+wide], StrideH: 1, StrideW: win.Strides[wide],
-		DilationH: 1, DilationW: win.Dilations[wide], PadLeft: begin[wide], PadRight: end[wide], Groups: win.Group, Type: gpukernel.F32, Result: gpukernel.F32}
-	if wide == 1 {
-		s.H, s.KernelH, s.StrideH, s.DilationH, s.PadTop, s.PadBottom = x[2], w[2], win.Strides[0], win.Dilations[0], begin[0], end[0]
+	s = gpukernel.ConvShape{N: x[0], H: 1, C: x[1], Filters: w[0], KernelH: 1, Groups: win.Group, Type: gpukernel.F32, Result: gpukernel.F32}
+	at := len(x) - 3 // the index of the dim along rows
+	s.W, s.KernelW, s.StrideW, s.DilationW, s.PadLeft, s.PadRight = x[2+at], w[2+at], win.Strides[at], win.Dilations[at], begin[at], end[at]
+	if at--; at >= 0 {
+		s.H, s.KernelH, s.StrideH, s.DilationH, s.PadTop, s.PadBottom = x[2+at], w[2+at], win.Strides[at], win.Dilations[at], begin[at], end[at]
+	}
+	if at--; at >= 0 {
+		s.Depth = gpukernel.Depth{In: x[2], Kernel: w[2], Stride: win.Strides[0], Dilation: win.Dilations[0], Front: begin[0], Back: end[0]}
 	}
 	if s.Groups < 1 || s.C%s.Groups != 0 || s.Filters%s.Groups != 0 || w[1] != s.C/s.Groups {
 		return s, fmt.Errorf("%d groups of weights %v", s.Groups, w)
@@ -45,7 +48,7 @@ func convSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Re
 	if err != nil {
 		return sig, property.Because(property.ShapeReason, "%v", err)
 	}
-	if s.Groups == s.C && s.Filters == s.C && s.C > 1 {
+	if s.Direct() {
 		sig.Name = "depthwise"
 	}
 	rank := len(n.Inputs[0].Type.Shape)
@@ -64,7 +67,7 @@ func convSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Re
 
 // weightGroups returns by how many groups weights are packed: those of a depthwise convolution lie as if there were one.
 func weightGroups(s gpukernel.ConvShape) int {
-	if s.Groups == s.C && s.Filters == s.C {
+	if s.Direct() {
 		return 1
 	}
 	return s.Groups
@@ -99,8 +102,8 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 func (p *planner) packWeights(w *graph.Value, s gpukernel.ConvShape) (place.Memory, error) {
 	g := weightGroups(s)
 	var prog gpukernel.Program
-	x := prog.Input("w", gpukernel.F32, g, s.Filters/g, s.C/s.Groups, s.KernelH, s.KernelW)
-	prog.Output(prog.Transpose(x, 0, 3, 4, 2, 1), "packed")
+	x := prog.Input("w", gpukernel.F32, g, s.Filters/g, s.C/s.Groups, max(s.Depth.Kernel, 1), s.KernelH, s.KernelW)
+	prog.Output(prog.Transpose(x, 0, 3, 4, 5, 2, 1), "packed")
 	plan, err := gpukernel.Render("pack", p.d, &prog)
 	if err != nil {
 		return place.Nowhere, err

@@ -35,7 +35,7 @@ type Reorder interface {
 // Converters returns those that copy and reorder in one step, between layouts of the host's and of the device's.
 func (d *Device) Converters(on Reorderer, cost convert.Cost) []convert.Converter {
 	var list []convert.Converter
-	for _, rank := range []int{3, 4} {
+	for _, rank := range []int{3, 4, 5} {
 		for _, pair := range Reorders(rank) {
 			supports := func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 }
 			host, here := graph.On(pair.Host), d.format(pair.Device)

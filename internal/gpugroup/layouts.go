@@ -17,7 +17,7 @@ func Layouts() []graph.Layout { return slices.Clone(layouts()) }
 
 var layouts = sync.OnceValue(func() []graph.Layout {
 	list := []graph.Layout{graph.RowMajor, transposed()}
-	for _, rank := range []int{3, 4} {
+	for _, rank := range []int{3, 4, 5} {
 		l, _ := images(rank)
 		list = append(list, l, weightLayout(rank, 1, 1))
 	}
@@ -43,6 +43,8 @@ func images(rank int) (l graph.Layout, ok bool) {
 		return layout("acb"), true
 	case 4:
 		return graph.NHWC, true
+	case 5:
+		return layout("acdeb"), true
 	}
 	return graph.RowMajor, false
 }
@@ -52,7 +54,7 @@ func transposed() graph.Layout { return layout("ba") }
 
 // weightLayout is that of the weights of a convolution: by group, place in the window, channel, filter.
 func weightLayout(rank, groups, filters int) graph.Layout {
-	inner := map[int]string{3: "cb", 4: "cdb"}[rank]
+	inner := map[int]string{3: "cb", 4: "cdb", 5: "cdeb"}[rank]
 	if groups == 1 {
 		return layout(inner + "a")
 	}

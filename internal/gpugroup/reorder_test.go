@@ -51,7 +51,7 @@ var _ = Describe("Reorder", func() {
 			}
 			list, plans = append(list, x), append(plans, x.plan)
 		}
-		for _, rank := range []int{3, 4} {
+		for _, rank := range []int{3, 4, 5} {
 			for _, pair := range gpugroup.Reorders(rank) {
 				for range 3 {
 					add(pair.Host, pair.Device, rank)

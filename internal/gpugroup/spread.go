@@ -12,23 +12,23 @@ import (
 // spreadMost is the most places of a window: each is a term of the sum that a pixel is.
 const spreadMost = 128
 
-// spread is a transposed convolution of one or two spatial dims: a product makes a window of each pixel, and each pixel of the
+// spread is a transposed convolution of one to three spatial dims, the last of which are meant where they are fewer: a product makes a window of each pixel, and each pixel of the
 // result is the sum of what windows have for it.
 type spread struct {
 	n, in, out  int // images, channels by group
 	groups      int
-	size, wide  [2]int // height and width of the operand, and of the result
-	kernel      [2]int
-	stride, dil [2]int
-	begin       [2]int
+	size, wide  [3]int // depth, height and width of the operand, and of the result
+	kernel      [3]int
+	stride, dil [3]int
+	begin       [3]int
 	bias        bool
 }
 
 // spreadOf returns a transposed convolution of static shapes.
 func spreadOf(n *graph.Node) (s spread, err error) {
 	x, w := dims(n.Inputs[0]), dims(n.Inputs[1])
-	if len(x) < 3 || len(x) > 4 || len(w) != len(x) {
-		return s, fmt.Errorf("one or two spatial dims, found %v and %v", x, w)
+	if len(x) < 3 || len(x) > 5 || len(w) != len(x) {
+		return s, fmt.Errorf("one to three spatial dims, found %v and %v", x, w)
 	}
 	win, err := graph.ConvAttrs(n, w[2:])
 	if err != nil {
@@ -39,12 +39,12 @@ func spreadOf(n *graph.Node) (s spread, err error) {
 		return s, err
 	}
 	s = spread{n: x[0], groups: win.Group, bias: n.Input(2) != nil,
-		size: [2]int{1, 1}, wide: [2]int{1, 1}, kernel: [2]int{1, 1}, stride: [2]int{1, 1}, dil: [2]int{1, 1}}
+		size: one3, wide: one3, kernel: one3, stride: one3, dil: one3}
 	if s.groups < 1 || x[1]%s.groups != 0 || w[0] != x[1] {
 		return s, fmt.Errorf("%d groups of weights %v", s.groups, w)
 	}
 	s.in, s.out = x[1]/s.groups, w[1]
-	first := 4 - len(x) // of one dim, the second is meant
+	first := 5 - len(x)
 	for i := range len(x) - 2 {
 		k := first + i
 		s.size[k], s.wide[k], s.kernel[k], s.stride[k], s.dil[k], s.begin[k] = x[2+i], out[i], w[2+i], win.Strides[i], win.Dilations[i], begin[i]
@@ -52,16 +52,21 @@ func spreadOf(n *graph.Node) (s spread, err error) {
 			return s, fmt.Errorf("windows of %v to %v", w[2:], out)
 		}
 	}
-	if s.kernel[0]*s.kernel[1] > spreadMost {
+	if product3(s.kernel) > spreadMost {
 		return s, fmt.Errorf("windows of %v", w[2:])
 	}
 	return s, nil
 }
 
-// product returns the product that makes windows [N, H, W, group, kernel, filter].
+// one3 is what dims are that are not there.
+var one3 = [3]int{1, 1, 1}
+
+func product3(d [3]int) int { return d[0] * d[1] * d[2] }
+
+// product returns the product that makes windows [N, D, H, W, group, kernel, filter].
 func (s *spread) product() gpukernel.ProductShape {
-	window := s.kernel[0] * s.kernel[1] * s.out
-	p := gpukernel.ProductShape{M: s.n * s.size[0] * s.size[1], K: s.in, N: window, Batch1: s.groups}
+	window := product3(s.kernel) * s.out
+	p := gpukernel.ProductShape{M: s.n * product3(s.size), K: s.in, N: window, Batch1: s.groups}
 	p.A = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.in * s.groups, Batch1: s.in}
 	p.B = gpukernel.Matrix{Type: gpukernel.F32, Stride: window, Batch1: s.in * window}
 	p.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: window * s.groups, Batch1: window}
@@ -71,35 +76,42 @@ func (s *spread) product() gpukernel.ProductShape {
 // program adds up what windows have for each pixel, and a bias.
 func (s *spread) program() *gpukernel.Program {
 	p := &gpukernel.Program{}
-	windows := p.Input("windows", gpukernel.F32, s.n, s.size[0], s.size[1], s.groups, s.kernel[0], s.kernel[1], s.out)
-	shape := []int{s.n, s.wide[0], s.wide[1], s.groups, s.out}
-	if s.kernel == s.stride && s.dil == [2]int{1, 1} && s.begin == [2]int{} && s.wide == [2]int{s.size[0] * s.stride[0], s.size[1] * s.stride[1]} {
-		// Windows lie side by side.
-		return s.image(p, p.Reshape(p.Transpose(windows, 0, 1, 4, 2, 5, 3, 6), shape...))
+	windows := p.Input("windows", gpukernel.F32, s.n, s.size[0], s.size[1], s.size[2], s.groups, s.kernel[0], s.kernel[1], s.kernel[2], s.out)
+	shape := []int{s.n, s.wide[0], s.wide[1], s.wide[2], s.groups, s.out}
+	beside := s.kernel == s.stride && s.dil == one3 && s.begin == [3]int{}
+	for i := range 3 {
+		beside = beside && s.wide[i] == s.size[i]*s.stride[i]
+	}
+	if beside { // windows lie side by side
+		return s.image(p, p.Reshape(p.Transpose(windows, 0, 1, 5, 2, 6, 3, 7, 4, 8), shape...))
+	}
+	own := func(axis int) gpukernel.Along { return gpukernel.Along{Axis: axis, Index: gpukernel.NoValue} }
+	at := func(k int) gpukernel.Along {
+		return gpukernel.Along{Index: p.Constant(gpukernel.I32, fmt.Sprint(k)), Within: true}
 	}
 	var sum gpukernel.Value
-	for ky := range s.kernel[0] {
-		rows := s.pixel(p, 0, ky, 4)
-		for kx := range s.kernel[1] {
-			at := func(k int) gpukernel.Along {
-				return gpukernel.Along{Index: p.Constant(gpukernel.I32, fmt.Sprint(k)), Within: true}
-			}
-			own := func(axis int) gpukernel.Along { return gpukernel.Along{Axis: axis, Index: gpukernel.NoValue} }
-			v := p.Pick(windows, shape, own(0), gpukernel.Along{Index: rows}, gpukernel.Along{Index: s.pixel(p, 1, kx, 3)}, own(3), at(ky), at(kx), own(4))
-			if ky+kx == 0 {
-				sum = v
-			} else {
-				sum = p.Scalar(gpukernel.F32, "$0 + $1", sum, v)
+	for kz := range s.kernel[0] {
+		depths := s.pixel(p, 0, kz)
+		for ky := range s.kernel[1] {
+			rows := s.pixel(p, 1, ky)
+			for kx := range s.kernel[2] {
+				v := p.Pick(windows, shape, own(0), gpukernel.Along{Index: depths}, gpukernel.Along{Index: rows},
+					gpukernel.Along{Index: s.pixel(p, 2, kx)}, own(4), at(kz), at(ky), at(kx), own(5))
+				if kz+ky+kx == 0 {
+					sum = v
+				} else {
+					sum = p.Scalar(gpukernel.F32, "$0 + $1", sum, v)
+				}
 			}
 		}
 	}
 	return s.image(p, sum)
 }
 
-// pixel returns, for each place of the result along a dim, the pixel whose window has place k there, as a value of so many dims;
-// what is out of range where there is none.
-func (s *spread) pixel(p *gpukernel.Program, dim, k, rank int) gpukernel.Value {
-	shape := make([]int, rank)
+// pixel returns, for each place of the result along a dim, the pixel whose window has place k there, as a value of this dim and those
+// behind it; what is out of range where there is none.
+func (s *spread) pixel(p *gpukernel.Program, dim, k int) gpukernel.Value {
+	shape := make([]int, 5-dim)
 	for i := range shape {
 		shape[i] = 1
 	}
@@ -109,9 +121,9 @@ func (s *spread) pixel(p *gpukernel.Program, dim, k, rank int) gpukernel.Value {
 	return p.Scalar(gpukernel.I32, text, p.Reshape(p.Iota(s.wide[dim]), shape...))
 }
 
-// image adds the bias to pixels [N, H, W, group, filter], and makes them the output.
+// image adds the bias to pixels [N, D, H, W, group, filter], and makes them the output.
 func (s *spread) image(p *gpukernel.Program, v gpukernel.Value) *gpukernel.Program {
-	v = p.Reshape(v, s.n, s.wide[0], s.wide[1], s.groups*s.out)
+	v = p.Reshape(v, s.n, s.wide[0], s.wide[1], s.wide[2], s.groups*s.out)
 	if s.bias {
 		v = p.Scalar(gpukernel.F32, "$0 + $1", v, p.Input("bias", gpukernel.F32, s.groups*s.out))
 	}

@@ -13,37 +13,36 @@ import (
 // convolve computes a convolution in float64; images lie without gaps, results with the stride of the shape.
 func convolve(s gpukernel.ConvShape, image, weights, bias, residual []float64) []float64 {
 	oh, ow := s.Out()
+	od, deep, kd := s.Depth.Out(), max(s.Depth.In, 1), max(s.Depth.Kernel, 1)
 	g := max(s.Groups, 1)
 	cg, fg, stride := s.C/g, s.Filters/g, max(s.ResultStride, s.Filters)
-	out := make([]float64, s.N*oh*ow*stride)
-	for n := range s.N {
-		for y := range oh {
-			for x := range ow {
-				for f := range s.Filters {
-					sum := 0.0
-					for kh := range s.KernelH {
-						for kw := range s.KernelW {
-							ih := y*max(s.StrideH, 1) - s.PadTop + kh*max(s.DilationH, 1)
-							iw := x*max(s.StrideW, 1) - s.PadLeft + kw*max(s.DilationW, 1)
-							if ih < 0 || ih >= s.H || iw < 0 || iw >= s.W {
-								continue
-							}
-							for c := range cg {
-								w := weights[(((f/fg*s.KernelH+kh)*s.KernelW+kw)*cg+c)*fg+f%fg]
-								if cg == 1 && fg == 1 && g > 1 { // the weights of a depthwise one lie by place
-									w = weights[(kh*s.KernelW+kw)*s.C+f]
-								}
-								sum += image[((n*s.H+ih)*s.W+iw)*s.C+f/fg*cg+c] * w
-							}
-						}
-					}
-					pixel := (n*oh+y)*ow + x
-					if len(s.Finish) > 0 {
-						sum = max(sum+bias[f]+residual[pixel*s.Filters+f], 0)
-					}
-					out[pixel*stride+f] = sum
-				}
+	out := make([]float64, s.N*od*oh*ow*stride)
+	// window is what a filter makes of the window of an output.
+	window := func(n, z, y, x, f int) (sum float64) {
+		for at := range kd * s.KernelH * s.KernelW {
+			id := z*max(s.Depth.Stride, 1) - s.Depth.Front + at/(s.KernelH*s.KernelW)*max(s.Depth.Dilation, 1)
+			ih := y*max(s.StrideH, 1) - s.PadTop + at/s.KernelW%s.KernelH*max(s.DilationH, 1)
+			iw := x*max(s.StrideW, 1) - s.PadLeft + at%s.KernelW*max(s.DilationW, 1)
+			if id < 0 || id >= deep || ih < 0 || ih >= s.H || iw < 0 || iw >= s.W {
+				continue
 			}
+			for c := range cg {
+				w := ((f/fg*kd*s.KernelH*s.KernelW+at)*cg+c)*fg + f%fg
+				if s.Direct() {
+					w = at*s.C + f
+				}
+				sum += image[(((n*deep+id)*s.H+ih)*s.W+iw)*s.C+f/fg*cg+c] * weights[w]
+			}
+		}
+		return sum
+	}
+	for pixel := range s.N * od * oh * ow {
+		for f := range s.Filters {
+			sum := window(pixel/(od*oh*ow), pixel/(oh*ow)%od, pixel/ow%oh, pixel%ow, f)
+			if len(s.Finish) > 0 {
+				sum = max(sum+bias[f]+residual[pixel*s.Filters+f], 0)
+			}
+			out[pixel*stride+f] = sum
 		}
 	}
 	return out
@@ -76,6 +75,15 @@ var _ = Describe("Convolution", func() {
 			with(square(2, 8, 16, 24, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Precision, s.Finish = gpukernel.TF32, fused }),
 			with(square(2, 8, 16, 24, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Precision, s.Finish = gpukernel.RoundedF16, fused }),
 			with(square(1, 9, 5, 17, 3, 2, 1), func(s *gpukernel.ConvShape) { s.Precision = gpukernel.RoundedBF16 }),
+			// volumes
+			with(square(2, 5, 3, 7, 3, 1, 1), func(s *gpukernel.ConvShape) {
+				s.Depth, s.Finish = gpukernel.Depth{In: 4, Kernel: 2, Stride: 2, Front: 1}, fused
+			}),
+			with(square(1, 4, 8, 12, 2, 1, 0), func(s *gpukernel.ConvShape) {
+				s.Groups, s.Depth = 2, gpukernel.Depth{In: 7, Kernel: 3, Dilation: 2, Front: 2, Back: 1}
+			}),
+			with(square(1, 4, 4, 4, 1, 1, 0), func(s *gpukernel.ConvShape) { s.Groups, s.Depth = 4, gpukernel.Depth{In: 3, Kernel: 2} }),
+			with(square(2, 3, 16, 20, 1, 1, 0), func(s *gpukernel.ConvShape) { s.Depth = gpukernel.Depth{In: 3} }),
 			// depthwise
 			square(2, 9, 8, 8, 3, 1, 1), square(1, 5, 5, 5, 5, 2, 2), square(1, 5, 12, 12, 3, 2, 1),
 		}
@@ -88,7 +96,10 @@ var _ = Describe("Convolution", func() {
 		processors := len(cases)
 		cases = append(cases, square(2, 9, 8, 12, 3, 1, 1), square(1, 13, 3, 17, 7, 2, 3), square(2, 7, 16, 33, 1, 2, 0),
 			with(square(1, 8, 12, 18, 3, 1, 1), func(s *gpukernel.ConvShape) { s.Groups, s.Finish, s.PadBottom = 3, fused, 0 }),
-			with(square(1, 11, 4, 8, 3, 1, 2), func(s *gpukernel.ConvShape) { s.DilationH, s.DilationW, s.ResultStride = 2, 3, 13 }))
+			with(square(1, 11, 4, 8, 3, 1, 2), func(s *gpukernel.ConvShape) { s.DilationH, s.DilationW, s.ResultStride = 2, 3, 13 }),
+			with(square(2, 5, 3, 9, 3, 1, 1), func(s *gpukernel.ConvShape) {
+				s.Depth, s.Finish = gpukernel.Depth{In: 6, Kernel: 3, Stride: 2, Dilation: 2, Front: 1, Back: 2}, fused
+			}))
 
 		var plans []*gpukernel.Plan
 		for i, s := range cases {
@@ -104,13 +115,14 @@ var _ = Describe("Convolution", func() {
 		r := rand.New(rand.NewPCG(3, 4))
 		for i, s := range cases {
 			what := fmt.Sprintf("%d %+v", i, s)
-			oh, ow := s.Out()
+			h, w := s.Out()
+			pixels := s.N * s.Depth.Out() * h * w
 			g := max(s.Groups, 1)
-			image := random(r, s.Type, s.N*s.H*s.W*s.C)
-			weights := random(r, s.Type, s.KernelH*s.KernelW*(s.C/g)*s.Filters)
-			bias, residual := random(r, f32, s.Filters), random(r, f32, s.N*oh*ow*s.Filters)
+			image := random(r, s.Type, s.N*max(s.Depth.In, 1)*s.H*s.W*s.C)
+			weights := random(r, s.Type, max(s.Depth.Kernel, 1)*s.KernelH*s.KernelW*(s.C/g)*s.Filters)
+			bias, residual := random(r, f32, s.Filters), random(r, f32, pixels*s.Filters)
 			stride := max(s.ResultStride, s.Filters)
-			length := s.N*oh*ow*stride - (stride - s.Filters) // nothing belongs to it behind the last pixel
+			length := pixels*stride - (stride - s.Filters) // nothing belongs to it behind the last pixel
 			c := poison(s.Result, length)
 			for at := range length { // what lies between pixels is another's and has to stay
 				if at%stride >= s.Filters {
@@ -132,6 +144,8 @@ var _ = Describe("Convolution", func() {
 			{N: 1, H: 2, W: 2, C: 3, Filters: 4, KernelH: 1, KernelW: 1, Groups: 2, Type: f32, Result: f32},
 			{N: 1, H: 2, W: 2, C: 3, Filters: 4, KernelH: 1, KernelW: 1, Type: f32, Result: gpukernel.I32},
 			{N: 1, H: 2, W: 2, C: 3, Filters: 4, KernelH: 1, KernelW: 1, PadTop: -1, Type: f32, Result: f32},
+			{N: 1, H: 2, W: 2, C: 3, Filters: 4, KernelH: 1, KernelW: 1, Type: f32, Result: f32, Depth: gpukernel.Depth{In: 2, Kernel: 3}},
+			{N: 1, H: 2, W: 2, C: 3, Filters: 4, KernelH: 1, KernelW: 1, Type: f32, Result: f32, Depth: gpukernel.Depth{In: 2, Front: -1}},
 			{N: 1 << 20, H: 1 << 20, W: 1 << 20, C: 3, Filters: 4, KernelH: 1, KernelW: 1, Type: f32, Result: f32},
 		} {
 			_, err := gpukernel.Convolution("c", gpukernel.NVIDIA(90, 132), s)

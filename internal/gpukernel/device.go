@@ -10,6 +10,16 @@ type Device struct {
 	Prebuilt    bool // kernels are those of Prebuilt alone
 	Vector      int  // floats in a register of a processor that stands in for a graphics processor; 0 for others
 	Precision   Precision
+	// Narrow has products without matrix instructions follow a Precision of 16 bits as well: operands lie in local memory in 16 bits.
+	Narrow bool
+}
+
+// Rounds returns the Precision that products and convolutions of float32 have: that of the device as far as it follows one.
+func (d Device) Rounds() Precision {
+	if d.Prebuilt || !d.Matrix && !(d.Narrow && d.Precision.halves()) {
+		return Exact
+	}
+	return d.Precision
 }
 
 // NVIDIA returns the Device of a CUDA compute capability, 75 for 7.5, with the given number of multiprocessors.

@@ -6,9 +6,9 @@ import (
 )
 
 // directVector returns the floats of a vector of a product whose items work alone, for a processor; 0 where a vector of the result is
-// no vector in memory, of operands of half precision, and of rows that are shorter than a vector.
+// no vector in memory, of operands of half precision or that are rounded to it, and of rows that are shorter than a vector.
 func (s *ProductShape) directVector(d Device) int {
-	if d.Vector < 4 || s.A.Type != F32 || s.TransposedB {
+	if d.Vector < 4 || s.A.Type != F32 || s.TransposedB || s.narrow {
 		return 0
 	}
 	vector := d.Vector

@@ -129,11 +129,14 @@ var _ = Describe("OpenCL", Label("opencl"), func() {
 		It("compiles and runs every template as "+standard, func() {
 			c := newOpenCL()
 			d := gpukernel.Generic(4, 32<<10)
+			narrow := d
+			narrow.Narrow = true
 			r := rand.New(rand.NewPCG(8, 9))
 			relu := []gpukernel.Step{{Op: gpukernel.AddColumn, Operand: f32}, {Op: gpukernel.AddMatrix, Operand: f32}, {Op: gpukernel.Relu}}
 
 			for i, p := range []productCase{
-				{33, 36, 40, 1, 2, f32, f32, false, 0, relu, d}, {33, 35, 41, 1, 1, f16, f16, true, 0, relu, d}, {3, 4, 1024, 1, 1, f32, f32, false, 0, relu, d},
+				{33, 36, 40, 1, 2, f32, f32, false, 0, relu, d}, {33, 36, 40, 1, 2, f32, f32, false, gpukernel.RoundedF16, relu, narrow},
+				{33, 35, 41, 1, 1, f32, f32, true, gpukernel.RoundedBF16, relu, narrow}, {33, 35, 41, 1, 1, f16, f16, true, 0, relu, d}, {3, 4, 1024, 1, 1, f32, f32, false, 0, relu, d},
 			} {
 				plan, err := gpukernel.Product(fmt.Sprintf("product%d", i), p.device, p.shape())
 				Expect(err).NotTo(HaveOccurred())
@@ -142,6 +145,9 @@ var _ = Describe("OpenCL", Label("opencl"), func() {
 				out := poison(p.c, len(residual))
 				c.run(standard, plan, map[string][]byte{"a": encode(p.a, a), "b": encode(p.a, b), "c": out,
 					"operand0": encode(f32, bias), "operand1": encode(f32, residual)})
+				if p.precision != 0 {
+					a, b = rounded(p.precision, a), rounded(p.precision, b)
+				}
 				near(p.String(), decode(p.c, out), p.want(a, b, bias, residual), map[gpukernel.Type]float64{f32: 1e-5, f16: 4e-3}[p.c])
 			}
 

@@ -9,7 +9,7 @@ import (
 type Precision uint8
 
 // Exact multiplies in float32. The others round float32 operands where the device has matrix instructions, and are Exact where it
-// has none: to the 19 bits of TF32, or to the 16 of F16, in which what is beyond 65504 is infinite, or BF16; sums are in float32.
+// has none, unless its kernels follow those of 16 bits all the same (Device.Narrow): to the 19 bits of TF32, or to the 16 of F16, in which what is beyond 65504 is infinite, or BF16; sums are in float32.
 // Operands that are of F16 and BF16 use matrix instructions, where the device has them, with any: their products are exact in float32.
 const (
 	Exact Precision = iota
@@ -17,6 +17,19 @@ const (
 	RoundedF16
 	RoundedBF16
 )
+
+// halves reports whether operands are rounded to 16 bits.
+func (p Precision) halves() bool { return p == RoundedF16 || p == RoundedBF16 }
+
+// ParsePrecision returns the Precision of a name, Exact for "".
+func ParsePrecision(name string) (Precision, error) {
+	for _, p := range []Precision{Exact, TF32, RoundedF16, RoundedBF16} {
+		if p.String() == name || name == "" {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("precision: %q, expected f32, tf32, f16 or bf16", name)
+}
 
 // String names the type that operands are rounded to.
 func (p Precision) String() string { return []string{"f32", "tf32", "f16", "bf16"}[p] }
@@ -41,7 +54,8 @@ type ProductShape struct {
 	Residual         Matrix // strides of the operands of AddMatrix; the zero value: those of C
 	Tile             string // by its name among Tiles; any other stands for the first of these
 	left             *window
-	columnsPerGroup1 int // AddColumn and MulColumn advance by so many columns per index of Batch1
+	narrow           bool // operands of float32 lie in local memory in the 16 bits of Precision
+	columnsPerGroup1 int  // AddColumn and MulColumn advance by so many columns per index of Batch1
 }
 
 // Product returns the plan of a matrix product, whose precision is the device's where the shape's is Exact. The name, an identifier,
@@ -76,6 +90,7 @@ func (s *ProductShape) check(d Device) error {
 	if s.Batch0 > 1<<12 || s.Batch1 > 1<<12 || s.Batch0*s.Batch1 > 1<<12 || max(s.M, s.N, s.K) > 1<<30 || s.M > 1<<30/s.N || s.K > 1<<30/s.N {
 		return unsupported("product of %d×%d×%d, %d times", s.M, s.N, s.K, s.Batch0*s.Batch1)
 	}
+	s.narrow = d.Narrow && !d.Matrix && !d.Prebuilt && s.A.Type == F32 && s.Precision.halves()
 	if s.Residual == (Matrix{}) {
 		s.Residual = s.C
 	}
@@ -186,7 +201,12 @@ func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVec
 		def("A_RAW", flag(raw)), def("B_RAW", flag(raw)), def("C_VECTOR", cVector))
 	k.Files = []string{"place.h", left, "product.h"}
 	k.Body = source("product_body.h")
-	k.Arena = t.stages * 4 * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
+	size := 4
+	if s.narrow {
+		k.Defines = append(k.Defines, def("NARROW", s.Precision))
+		size = 2
+	}
+	k.Arena = t.stages * size * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
 }
 
 func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {

@@ -84,6 +84,7 @@ var _ = Describe("Product", func() {
 		few   = gpukernel.NVIDIA(90, 1) // few processors: large tiles
 		open  = gpukernel.Generic(8, 32<<10)
 		wide  = gpukernel.Device{Processors: 2, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 16}
+		half  = gpukernel.Device{Processors: 8, Local: 32 << 10, LocalTotal: 32 << 10, Narrow: true}
 		small = gpukernel.Device{Processors: 64, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 8}
 	)
 	const f32, f16, bf16 = gpukernel.F32, gpukernel.F16, gpukernel.BF16
@@ -114,6 +115,9 @@ var _ = Describe("Product", func() {
 			{130, 132, 36, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, few}, {130, 132, 36, 1, 1, f32, f32, true, gpukernel.RoundedBF16, none, few},
 			{31, 37, 41, 1, 2, f32, f32, false, gpukernel.RoundedBF16, none, hop}, {33, 67, 35, 2, 2, f32, f32, true, gpukernel.RoundedF16, gelu, hop},
 			{17, 24, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, hop}, {65, 129, 31, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, plain},
+			{37, 41, 43, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, half}, {130, 132, 36, 1, 2, f32, f32, false, gpukernel.RoundedBF16, none, half},
+			{33, 65, 67, 1, 1, f32, f32, true, gpukernel.RoundedF16, gelu, half}, {9, 36, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, none, half},
+			{31, 33, 29, 1, 1, f32, f32, false, gpukernel.TF32, none, half}, {31, 33, 29, 1, 1, f16, f32, false, gpukernel.RoundedBF16, none, half},
 			// processors
 			{37, 41, 43, 2, 3, f32, f32, false, 0, relu, wide}, {1, 16, 5, 1, 1, f32, f32, false, 0, gelu, wide},
 			{9, 33, 64, 1, 2, f32, f16, false, 0, none, wide}, {3, 4, 7, 1, 1, f32, f32, false, 0, relu, wide},
@@ -140,7 +144,7 @@ var _ = Describe("Product", func() {
 			}
 			Expect(program.Run(plans[i], buffers)).To(Succeed(), p.String())
 			tolerance := 1e-5
-			if p.device.Matrix {
+			if p.device.Matrix || p.device.Narrow && p.precision != gpukernel.TF32 && p.a == f32 {
 				a, b = rounded(p.precision, a), rounded(p.precision, b)
 			}
 			switch p.c {

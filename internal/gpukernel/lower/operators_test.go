@@ -191,6 +191,16 @@ var randomOperators = map[string]func(g *randomGraph){
 		g.node("MaxPool", values(g.add([]tensor.DType{tensor.Uint8, tensor.Int8}[g.r.IntN(2)], 1, 2, 7, 8)), graph.IntsAttr("kernel_shape", 3, 2),
 			graph.IntsAttr("pads", 1, 1, 1, 0), graph.IntsAttr("strides", g.pickInt(1, 2), 1))
 	},
+	"MaxPoolIndices": func(g *randomGraph) {
+		dt := []tensor.DType{tensor.Float32, g.float, tensor.Uint8, tensor.Int8}[g.r.IntN(4)]
+		if g.r.IntN(3) == 0 {
+			g.results(2, "MaxPool", values(g.add(dt, 2, 2, 4, 5, 6)), graph.IntsAttr("kernel_shape", 2, 1, 3), graph.IntsAttr("pads", 1, 0, 0, 0, 0, 2),
+				graph.IntAttr("storage_order", g.pickInt(0, 1)))
+			return
+		}
+		g.results(2, "MaxPool", values(g.add(dt, 2, 3, 7, 8)), graph.IntsAttr("kernel_shape", 3, 2), graph.IntsAttr("pads", 1, 1, 1, 0),
+			graph.IntsAttr("strides", g.pickInt(1, 2), 1), graph.IntsAttr("dilations", 1, g.pickInt(1, 3)), graph.IntAttr("storage_order", g.pickInt(0, 1)))
+	},
 	"AveragePool": func(g *randomGraph) {
 		g.node("AveragePool", values(g.add(tensor.Float32, 1, 2, 6, 7, 5)), graph.IntsAttr("kernel_shape", 5, 5, 5), graph.IntsAttr("pads", 1, 2, 0, 0, 1, 2),
 			graph.IntAttr("count_include_pad", g.pickInt(0, 1)))
@@ -329,7 +339,7 @@ func renderOperators(d gpukernel.Device) (list []rendered, refused []string) {
 			g := emptyGraph(uint64(1000*at + i))
 			randomOperators[op](g)
 			last := g.values[len(g.values)-1]
-			g.SetOutputs(last)
+			g.SetOutputs(last.Producer.Outputs...)
 			Expect(graph.Verify(g.Graph)).To(Succeed(), text(g.Graph))
 			result, err := lower.Graph(g.Graph)
 			Expect(err).NotTo(HaveOccurred(), text(g.Graph))

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
@@ -32,7 +33,8 @@ func (l *lowering) pool(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := only(n); err != nil {
+	indices := n.Op.Name == "MaxPool" && n.Output(1) != nil
+	if err := only(n); err != nil && !indices {
 		return err
 	}
 	t, shape := l.p.Type(x), l.p.Shape(x)
@@ -54,20 +56,24 @@ func (l *lowering) pool(n *graph.Node) error {
 		}
 	}
 	w := window{l: l, Window: &win, shape: shape, out: append(slices.Clone(shape[:2]), out...), begin: begin, end: end}
-	if n.Op.Name == "MaxPool" && !isFloat(t) {
-		least, ok := map[gpukernel.Type]string{gpukernel.U8: "0", gpukernel.I8: "(-128)"}[t]
-		if !ok {
-			return refuse("operand of type %s", t)
+	if n.Op.Name == "MaxPool" {
+		least, by := "NEGATIVE_INFINITY", "max_f32($0, $1)"
+		if !isFloat(t) {
+			if least, by = (map[gpukernel.Type]string{gpukernel.U8: "0", gpukernel.I8: "(-128)"})[t], "($0 > $1 ? $0 : $1)"; least == "" {
+				return refuse("operand of type %s", t)
+			}
 		}
-		return l.result(n, 0, w.combine(x, l.p.Constant(t, least), "($0 > $1 ? $0 : $1)"))
+		if indices {
+			if err := l.result(n, 1, w.argmax(x, l.p.Constant(t, least), by, n.Int("storage_order", 0) != 0)); err != nil {
+				return err
+			}
+		}
+		return l.result(n, 0, w.combine(x, l.p.Constant(t, least), by))
 	}
 	if n.Op.Name == "LpPool" {
 		p := gpukernel.FloatLiteral(float32(n.Int("p", 2)))
 		sum := w.combine(l.p.Scalar(t, "pow_f32(fabs_f32($0), "+p+")", x), l.p.Float(t, 0), "$0 + $1")
 		return l.result(n, 0, l.p.Scalar(t, "pow_f32($0, 1.0f / "+p+")", sum))
-	}
-	if n.Op.Name == "MaxPool" {
-		return l.result(n, 0, w.combine(x, l.p.Constant(t, "NEGATIVE_INFINITY"), "max_f32($0, $1)"))
 	}
 	zero, ones := l.p.Float(t, 0), l.p.Expand(l.p.Float(t, 1), shape...)
 	sum := w.combine(x, zero, "$0 + $1")
@@ -87,6 +93,52 @@ type window struct {
 
 // combine folds the elements of each window by an expression; with stands for those outside.
 func (w *window) combine(x, with gpukernel.Value, by string) gpukernel.Value {
+	places := w.places(x, with)
+	sum := places[0]
+	for _, v := range places[1:] {
+		sum = w.l.p.Scalar(w.l.p.Type(x), by, sum, v)
+	}
+	return sum
+}
+
+// argmax returns where in the operand the first largest element of each window lies, NaN counting as the largest: in row-major order, or
+// in that of columns within each plane.
+func (w *window) argmax(x, least gpukernel.Value, largest string, columns bool) gpukernel.Value {
+	p, spatial := w.l.p, w.shape[2:]
+	plane := 1
+	for _, d := range spatial {
+		plane *= d
+	}
+	own := p.Iota(plane)
+	if columns {
+		back, perm := slices.Clone(spatial), make([]int, len(spatial))
+		slices.Reverse(back)
+		for i := range perm {
+			perm[i] = len(perm) - 1 - i
+		}
+		own = p.Transpose(p.Reshape(own, back...), perm...)
+	}
+	one := *w
+	one.shape, one.out = append([]int{1, 1}, spatial...), append([]int{1, 1}, w.out[2:]...)
+	outside := p.Constant(gpukernel.I32, "(-1)")
+	at, values := one.places(p.Reshape(own, one.shape...), outside), w.places(x, least)
+	larger := "($0 > $1)"
+	if isFloat(p.Type(x)) {
+		larger = "($0 > $1 || (isnan_f32($0) && !isnan_f32($1)))"
+	}
+	best, found := values[0], at[0]
+	for k := 1; k < len(at); k++ {
+		take := p.Scalar(gpukernel.Bool, "($0 >= 0 && ($1 < 0 || $2))", at[k], found, p.Scalar(gpukernel.Bool, larger, values[k], best))
+		found = p.Scalar(gpukernel.I32, "($0 ? $1 : $2)", take, at[k], found)
+		best = p.Scalar(p.Type(x), largest, best, values[k])
+	}
+	planes := append([]int{w.shape[0], w.shape[1]}, slices.Repeat([]int{1}, len(spatial))...)
+	first := p.Scalar(gpukernel.I32, fmt.Sprintf("$0 * %d", plane), p.Reshape(p.Iota(w.shape[0]*w.shape[1]), planes...))
+	return p.Cast(p.Scalar(gpukernel.I32, "$0 + $1", first, found), gpukernel.I64)
+}
+
+// places returns the elements of windows by place in the window, in row-major order; with stands for those outside.
+func (w *window) places(x, with gpukernel.Value) []gpukernel.Value {
 	p, rank := w.l.p, len(w.shape)
 	before, after := make([]int, rank), make([]int, rank)
 	steps := slices.Repeat([]int{1}, rank)
@@ -99,17 +151,13 @@ func (w *window) combine(x, with gpukernel.Value, by string) gpukernel.Value {
 	if slices.Max(before)+slices.Max(after) > 0 {
 		x = p.Pad(x, with, before, after)
 	}
-	t, starts := p.Type(x), make([]int, rank)
-	var sum gpukernel.Value
-	for k, at := 0, make([]int, len(w.Kernel)); ; k++ {
+	starts := make([]int, rank)
+	var list []gpukernel.Value
+	for at := make([]int, len(w.Kernel)); ; {
 		for i := range at {
 			starts[2+i] = at[i] * w.Dilations[i]
 		}
-		if s := p.Slice(x, w.out, starts, steps); k == 0 {
-			sum = s
-		} else {
-			sum = p.Scalar(t, by, sum, s)
-		}
+		list = append(list, p.Slice(x, w.out, starts, steps))
 		i := len(at) - 1
 		for ; i >= 0; i-- {
 			if at[i]++; at[i] < w.Kernel[i] {
@@ -118,7 +166,7 @@ func (w *window) combine(x, with gpukernel.Value, by string) gpukernel.Value {
 			at[i] = 0
 		}
 		if i < 0 {
-			return sum
+			return list
 		}
 	}
 }

@@ -86,7 +86,16 @@ func must(err error) {
 
 // node adds a node, and computes it.
 func (g *randomGraph) node(op string, inputs []*graph.Value, attrs ...graph.Attr) *graph.Value {
-	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op}, Attrs: attrs, Inputs: inputs, Outputs: []string{fmt.Sprintf("v%d", len(g.values))}})
+	return g.results(1, op, inputs, attrs...)
+}
+
+// results adds a node with so many results, and returns the last.
+func (g *randomGraph) results(count int, op string, inputs []*graph.Value, attrs ...graph.Attr) *graph.Value {
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("v%d_%d", len(g.values), i)
+	}
+	n := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: op}, Attrs: attrs, Inputs: inputs, Outputs: names})
 	if err := graph.InferNode(n); err != nil {
 		panic(fmt.Sprintf("%s%v: %v", op, attrs, err))
 	}
@@ -103,11 +112,12 @@ func (g *randomGraph) node(op string, inputs []*graph.Value, attrs ...graph.Attr
 	if err != nil {
 		panic(fmt.Sprintf("%s%v: %v", op, attrs, err))
 	}
-	v := n.Outputs[0]
-	g.data[v] = out[0].(*tensor.Tensor)
-	v.Type = graph.TypeOf(g.data[v])
-	g.values = append(g.values, v)
-	return v
+	for i, v := range n.Outputs {
+		g.data[v] = out[i].(*tensor.Tensor)
+		v.Type = graph.TypeOf(g.data[v])
+		g.values = append(g.values, v)
+	}
+	return n.Outputs[count-1]
 }
 
 func (g *randomGraph) ints(v ...int64) *graph.Value {

@@ -22,13 +22,22 @@
 		}
 		const GLOBAL f32 *image[TM];
 		int h[TM], w[TM];
+#ifdef IN_D
+		int d[TM];
+#endif
 		UNROLL for (int i = 0; i < TM; i++) {
 			const int m = m0 + i < rows ? m0 + i : rows - 1;
 #if WINDOWED
 			const int pixel = m / OUT_W, n = pixel / OUT_H;
 			h[i] = (pixel - n * OUT_H) * STRIDE_H - PAD_H;
 			w[i] = (m - pixel * OUT_W) * STRIDE_W - PAD_W;
+#ifdef IN_D
+			const int volume = n / OUT_D;
+			d[i] = (n - volume * OUT_D) * STRIDE_D - PAD_D;
+			image[i] = a + batch_a + (i64)volume * IN_D * (IN_H * IN_W) * IN_STRIDE;
+#else
 			image[i] = a + batch_a + (i64)n * (IN_H * IN_W) * IN_STRIDE;
+#endif
 #else
 			h[i] = w[i] = 0;
 			image[i] = a + batch_a + (i64)m * LDA;
@@ -40,9 +49,17 @@
 			int inside[TM], all = 1;
 			UNROLL for (int i = 0; i < TM; i++) {
 #if WINDOWED
-				const int kh = place / KERNEL_W, ih = h[i] + kh * DILATION_H, iw = w[i] + (place - kh * KERNEL_W) * DILATION_W;
+#ifdef IN_D
+				const int kd = place / (KERNEL_H * KERNEL_W), flat = place - kd * (KERNEL_H * KERNEL_W), id = d[i] + kd * DILATION_D;
+#else
+				const int flat = place, id = 0;
+#endif
+				const int kh = flat / KERNEL_W, ih = h[i] + kh * DILATION_H, iw = w[i] + (flat - kh * KERNEL_W) * DILATION_W;
 				inside[i] = (u32)ih < (u32)IN_H && (u32)iw < (u32)IN_W;
-				left[i] = inside[i] ? image[i] + ((i64)ih * IN_W + iw) * IN_STRIDE : image[i];
+#ifdef IN_D
+				inside[i] = inside[i] && (u32)id < (u32)IN_D;
+#endif
+				left[i] = inside[i] ? image[i] + (((i64)id * IN_H + ih) * IN_W + iw) * IN_STRIDE : image[i];
 #else
 				inside[i] = 1;
 				left[i] = image[i];

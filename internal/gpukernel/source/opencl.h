@@ -76,6 +76,8 @@ typedef uint2 u32x2;
 
 FUNCTION f32 f32_of_f16(f16 h) { return vload_half(0, (const half *)&h); }
 
+#define READ_LOCAL_X4_f16(p) vload_half4(0, (const LOCAL half *)(p))
+
 FUNCTION f16 f16_of_f32(f32 x) {
 	f16 r;
 	vstore_half_rte(x, 0, (half *)&r);

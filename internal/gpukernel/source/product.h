@@ -5,7 +5,29 @@
  * background where the device can. A lies there by rows, B by rows too, so that an item reads four elements at once of either.
  * The lanes of 32 items that follow each other form 4 × 8; their bits are dealt so that neighbours read the same words of B,
  * and those two apart the same of A, which a 16-byte read of local memory needs to go at full speed.
+ *
+ * NARROW, where it is defined, is the type, f16 or bf16, that elements of float32 are rounded to in local memory.
  */
+#ifdef NARROW
+#define STAGE_T u16
+#define ROUND PASTE(NARROW, _of_f32)
+#define READ_STAGE(p) PASTE(READ_LOCAL_X4_, NARROW)(p)
+#ifndef READ_LOCAL_X4_f16
+#define READ_LOCAL_X4_f16(p) MAKE_F32X4(f32_of_f16((p)[0]), f32_of_f16((p)[1]), f32_of_f16((p)[2]), f32_of_f16((p)[3]))
+#endif
+#define READ_LOCAL_X4_bf16(p) MAKE_F32X4(f32_of_bf16((p)[0]), f32_of_bf16((p)[1]), f32_of_bf16((p)[2]), f32_of_bf16((p)[3]))
+#define COPY_4(to, from, take) { \
+	f32x4 v = MAKE_F32X4(0.0f, 0.0f, 0.0f, 0.0f); \
+	if (take) v = READ_F32X4(from); \
+	(to)[0] = ROUND(v.x), (to)[1] = ROUND(v.y), (to)[2] = ROUND(v.z), (to)[3] = ROUND(v.w); \
+}
+#define COPY_1(to, from, take) *(to) = (take) ? ROUND(*(from)) : (u16)0
+#else
+#define STAGE_T f32
+#define READ_STAGE(p) READ_LOCAL_F32X4(p)
+#define COPY_4(to, from, take) copy_async_16(to, from, take)
+#define COPY_1(to, from, take) copy_async_4(to, from, take)
+#endif
 #define A_PITCH (BK + 4)
 #define B_PITCH (BN + 4)
 #define STAGE_ELEMENTS (BM * A_PITCH + BK * B_PITCH)
@@ -24,22 +46,22 @@
 
 /* One chunk of an operand to local memory, as float32; p is evaluated only where take holds. */
 #if A_VECTOR == 4
-#define COPY_A(to, from, take) copy_async_16(to, from, take)
+#define COPY_A(to, from, take) COPY_4(to, from, take)
 #elif A_RAW
-#define COPY_A(to, from, take) copy_async_4(to, from, take)
+#define COPY_A(to, from, take) COPY_1(to, from, take)
 #else
 #define COPY_A(to, from, take) *(to) = (take) ? LOAD(A_T, from, 0) : 0.0f
 #endif
 #if B_VECTOR == 4
-#define COPY_B(to, from, take) copy_async_16(to, from, take)
+#define COPY_B(to, from, take) COPY_4(to, from, take)
 #elif B_RAW
-#define COPY_B(to, from, take) copy_async_4(to, from, take)
+#define COPY_B(to, from, take) COPY_1(to, from, take)
 #else
 #define COPY_B(to, from, take) *(to) = (take) ? LOAD(B_T, from, 0) : 0.0f
 #endif
 
 #define LOAD_STAGE(stage, slice) { \
-	LOCAL f32 *as = stages + (stage) * STAGE_ELEMENTS, *bs = as + BM * A_PITCH; \
+	LOCAL STAGE_T *as = stages + (stage) * STAGE_ELEMENTS, *bs = as + BM * A_PITCH; \
 	int left_k = (slice) * BK + left_chunk; \
 	LEFT_COLUMN(left_k) \
 	UNROLL for (int i = 0; i < A_COPIES; i++) { \

@@ -1,6 +1,6 @@
 {
 	ARENA(arena);
-	LOCAL f32 *stages = (LOCAL f32 *)arena;
+	LOCAL STAGE_T *stages = (LOCAL STAGE_T *)arena;
 	const int item = ITEM;
 	BLOCK_PLACE
 
@@ -34,14 +34,14 @@
 		if (ahead < slices) LOAD_STAGE(into, slice0 + ahead)
 		COPY_COMMIT();
 
-		const LOCAL f32 *as = stages + stage * STAGE_ELEMENTS + m0 * A_PITCH;
-		const LOCAL f32 *bs = stages + stage * STAGE_ELEMENTS + BM * A_PITCH + n0;
+		const LOCAL STAGE_T *as = stages + stage * STAGE_ELEMENTS + m0 * A_PITCH;
+		const LOCAL STAGE_T *bs = stages + stage * STAGE_ELEMENTS + BM * A_PITCH + n0;
 		UNROLL for (int k = 0; k < BK; k += 4) {
 			f32x4 left[TM];
-			UNROLL for (int i = 0; i < TM; i++) left[i] = READ_LOCAL_F32X4(as + i * 4 * A_PITCH + k);
+			UNROLL for (int i = 0; i < TM; i++) left[i] = READ_STAGE(as + i * 4 * A_PITCH + k);
 			UNROLL for (int kk = 0; kk < 4; kk++) {
 				f32x4 right[TN / 4];
-				UNROLL for (int j = 0; j < TN / 4; j++) right[j] = READ_LOCAL_F32X4(bs + (k + kk) * B_PITCH + j * 32);
+				UNROLL for (int j = 0; j < TN / 4; j++) right[j] = READ_STAGE(bs + (k + kk) * B_PITCH + j * 32);
 				UNROLL for (int i = 0; i < TM; i++) {
 					f32 x = PART_4(left[i], kk);
 					UNROLL for (int j = 0; j < TN / 4; j++) {

@@ -1,0 +1,39 @@
+package opencl_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/opencl"
+	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
+)
+
+var _ = DescribeTable("products round their operands as the option says, add in float32, and the report names it",
+	func(ctx SpecContext, option, effective string, x grouptest.Product) {
+		open()
+		g, err := x.Graph()
+		Expect(err).NotTo(HaveOccurred())
+		m := carve.FromGraph(g)
+		DeferCleanup(m.Close)
+		p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "opencl", Options: map[string]string{"precision": option}}},
+			Placement: carve.Priority, Strict: true, Poison: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		Expect(x.Compare(ctx, p, effective)).To(Succeed())
+	},
+	Entry("float32 by default", "", "f32", grouptest.MatMul),
+	Entry("half precision", "f16", "f16", grouptest.MatMul),
+	Entry("bfloat16, of a second operand that is transposed", "bf16", "bf16", grouptest.Transposed),
+	Entry("half precision, in a convolution", "f16", "f16", grouptest.Conv),
+	Entry("float32 in place of TF32, for which there are no instructions", "tf32", "f32", grouptest.Conv),
+)
+
+var _ = Describe("the option precision", func() {
+	It("is one of four", func() {
+		open()
+		_, err := opencl.Open(backend.Config{Name: "opencl", Options: map[string]string{"precision": "f8"}})
+		Expect(err).To(MatchError(backend.ErrOption))
+	})
+})
