@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -178,20 +179,36 @@ var _ = Describe("compiled kernels", func() {
 		Expect(err).To(MatchError(cuda.ErrBuild))
 	})
 
-	It("of conversions that do not compile leave the reorder to the host", func(ctx SpecContext) {
+	It("of conversions that do not compile leave the reorder to the host, and the report and the log say so", func(ctx SpecContext) {
 		fake := driver()
 		begin := fake.CompilerCount("calls")
 		Expect(program(ctx, fake, net(), carve.Options{}).Close()).To(Succeed())
-		fake.SetCompiler("fail_at", fake.CompilerCount("calls")-begin) // the input's comes last
-		p := program(ctx, fake, net(), carve.Options{Strict: true})
+		last := fake.CompilerCount("calls") - begin // the input's
+		fake.SetCompiler("fail_at", last)
+		var log strings.Builder
+		p := program(ctx, fake, net(), carve.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		before := fake.Count("kernels")
 		agrees(ctx, p, 1)
 		one := fake.Count("kernels") - before
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, c := range r.Conversions {
+			if c.Via == "upload-reorder" {
+				Expect(c.Detour).To(HavePrefix(cuda.ErrBuild.Error()))
+			} else {
+				Expect(c.Detour).To(BeEmpty())
+			}
+		}
+		Expect(strings.Count(log.String(), cuda.ErrBuild.Error())).To(Equal(1), log.String())
+		Expect(p.Close()).To(Succeed())
+		fake.SetCompiler("fail_at", last)
+		_, err = compile(ctx, fake, net(), carve.Options{Strict: true})
+		Expect(err).To(MatchError(cuda.ErrBuild))
 		fake.SetCompiler("fail_at", 0)
 		p = program(ctx, fake, net(), carve.Options{Strict: true})
 		before = fake.Count("kernels")
 		agrees(ctx, p, 1)
-		Expect(fake.Count("kernels") - before).To(BeNumerically(">=", one))
+		Expect(fake.Count("kernels")-before).To(Equal(one+1), "the one that reorders")
 	})
 })
 
