@@ -2,59 +2,42 @@ package cuda
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/carve-dev/carve/internal/gpugroup"
 )
 
-// graphs are what an instance's launches were captured as in a session: one graph for each set of places that its operands had.
-// Sessions keep their memory, so that mostly there is one; outputs that a caller alternates make several.
+// graphs are what an instance's launches were captured as in a session.
 type graphs struct {
-	d      *gpu
-	warm   bool // the launches have run once
-	failed bool // they cannot be captured
-	misses int
-	hits   int
+	d *gpu
 
 	mu    sync.Mutex // of what follows, which the end of the device changes too
-	list  []captured // the one that was used last first
+	kept  gpugroup.Recordings
 	ended bool
 }
 
-// captured is a graph that can be launched.
-type captured struct {
-	bases []gpugroup.Base
-	exec  uintptr
-}
-
-const (
-	mostGraphs = 4
-	// Capturing costs about as much as launching one by one: where operands lie elsewhere in each run, it does not pay.
-	freeMisses, hitsPerMiss = 8, 4
-)
-
 // replay launches the group as a graph, which is captured where there is none. It reports false where the launches are to be queued
-// one by one: in the first run, in which the driver may have to load kernels, and where capturing fails or does not pay.
+// one by one: in the first run, and where capturing fails or does not pay.
 func (st *state) replay(c *call, s *stream) (done bool, err error) {
 	g := st.graphs
-	if !g.warm || g.failed {
-		g.warm = true
-		return false, nil
+	g.mu.Lock()
+	ready := g.kept.Ready()
+	var exec uintptr
+	pays := false
+	if ready {
+		exec, pays = g.kept.Find(st.bases)
 	}
-	exec := g.find(st.bases)
-	if exec != 0 {
-		g.hits++
-	} else {
-		if g.misses++; g.misses > freeMisses+g.hits/hitsPerMiss {
+	g.mu.Unlock()
+	if exec == 0 {
+		if !pays {
 			return false, nil
 		}
 		st.bind()
 		if exec = st.capture(c, s); exec == 0 {
-			g.failed = true
+			g.fail()
 			return false, nil
 		}
-		if !g.keep(c, captured{slices.Clone(st.bases), exec}) {
+		if !g.keep(c, st.bases, exec) {
 			return false, nil
 		}
 	}
@@ -62,29 +45,20 @@ func (st *state) replay(c *call, s *stream) (done bool, err error) {
 		if c.d.lost.Load() != nil {
 			return false, err
 		}
-		g.failed = true // nothing was queued
+		g.fail() // nothing was queued
 		return false, nil
 	}
 	return true, nil
 }
 
-// find returns the graph of these places, 0 where there is none.
-func (g *graphs) find(bases []gpugroup.Base) uintptr {
+func (g *graphs) fail() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, x := range g.list {
-		if slices.Equal(x.bases, bases) {
-			copy(g.list[1:i+1], g.list[:i])
-			g.list[0] = x
-			return x.exec
-		}
-	}
-	return 0
+	g.kept.Fail()
 }
 
-// keep adds a graph, in the place of the one that was not used for longest where there are many. It reports false, and gives the
-// graph back, where the device has ended.
-func (g *graphs) keep(c *call, x captured) bool {
+// keep adds a graph. It reports false, and gives the graph back, where the device has ended.
+func (g *graphs) keep(c *call, bases []gpugroup.Base, exec uintptr) bool {
 	d := g.d
 	d.mu.Lock()
 	if d.graphs == nil {
@@ -94,16 +68,14 @@ func (g *graphs) keep(c *call, x captured) bool {
 	d.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ended {
-		_ = c.do(fnGraphExecDestroy, x.exec) // there is nobody to tell
-		return false
+	dropped := exec
+	if !g.ended {
+		dropped = g.kept.Keep(bases, exec)
 	}
-	g.list = slices.Insert(g.list, 0, x)
-	if len(g.list) > mostGraphs {
-		_ = c.do(fnGraphExecDestroy, g.list[mostGraphs].exec)
-		g.list = g.list[:mostGraphs]
+	if dropped != 0 {
+		_ = c.do(fnGraphExecDestroy, dropped) // there is nobody to tell
 	}
-	return true
+	return !g.ended
 }
 
 // capture records the launches, whose arguments have been written down, and returns what they can be launched by at once; 0 where
@@ -154,10 +126,9 @@ func (g *graphs) destroy(c *call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
-	for _, x := range g.list {
-		_ = c.do(fnGraphExecDestroy, x.exec) // there is nobody to tell
+	for _, exec := range g.kept.Drop() {
+		_ = c.do(fnGraphExecDestroy, exec) // there is nobody to tell
 	}
-	g.list = nil
 }
 
 // end gives the graphs back when their session has gone.

@@ -30,7 +30,10 @@ type clDevice struct {
 	copies  uintptr // queue of copies that are over when they return
 
 	mu     sync.RWMutex
-	blocks map[uintptr]int64 // sizes by handle
+	blocks map[uintptr]block // by handle
+	number uintptr           // of the block that was allocated last
+
+	commands *commands // nil where there are none
 
 	programs kernelstore.Store[*program]
 
@@ -40,13 +43,19 @@ type clDevice struct {
 
 var _ device.Device = (*clDevice)(nil)
 
+// block is memory of the device.
+type block struct {
+	size   int64
+	number uintptr // no other ever has it
+}
+
 // open makes the context. The error is the same for ever, but that a device may be lost later.
 func (d *clDevice) open() error {
 	d.once.Do(func() {
 		c := newCall()
 		defer c.done()
 		c.word = d.handle
-		d.blocks = map[uintptr]int64{}
+		d.blocks = map[uintptr]block{}
 		d.programs.Free = (*program).free
 		if d.context, d.err = c.create(d.l, "clCreateContext", 0, 1, at(&c.word), 0, 0); d.err == nil {
 			d.copies, d.err = d.queue(c)
@@ -122,7 +131,8 @@ func (d *clDevice) alloc(size int64, kind uintptr) (device.Memory, error) {
 		return device.Memory{}, d.failed(err)
 	}
 	d.mu.Lock()
-	d.blocks[h] = size
+	d.number++
+	d.blocks[h] = block{size, d.number}
 	d.mu.Unlock()
 	return device.Memory{Device: d.id, Handle: h, Size: size}, nil
 }
@@ -147,13 +157,13 @@ func (*clDevice) ReleaseAll() {}
 // Within implements gpugroup.Reorderer: it reports an error where a block does not have n bytes from off on.
 func (d *clDevice) Within(m device.Memory, off, n int64) error {
 	d.mu.RLock()
-	size, known := d.blocks[m.Handle]
+	b, known := d.blocks[m.Handle]
 	d.mu.RUnlock()
 	if !known || m.Device != d.id {
 		return fmt.Errorf("%w: no block of %v", device.ErrBounds, d.id)
 	}
-	if off < 0 || n < 0 || off > size || n > size-off {
-		return fmt.Errorf("%w: %d bytes from %d on in a block of %d", device.ErrBounds, n, off, size)
+	if off < 0 || n < 0 || off > b.size || n > b.size-off {
+		return fmt.Errorf("%w: %d bytes from %d on in a block of %d", device.ErrBounds, n, off, b.size)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (b *opencl) specialize(ctx context.Context, sub *graph.Graph, known graph.B
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{d: b.on(), group: g, kernels: kernels}
+	in := &instance{d: b.on(), group: g, kernels: kernels, record: b.record}
 	runtime.AddCleanup(in, gpugroup.Release, programs)
 	return in, nil
 }
@@ -35,6 +35,7 @@ type instance struct {
 	d       *clDevice
 	group   *gpugroup.Group
 	kernels []*kernel // by step
+	record  bool      // as command buffers
 }
 
 // Requirements implements backend.Instance.
@@ -42,8 +43,18 @@ func (in *instance) Requirements() backend.Requirements { return in.group.Requir
 
 // state is what an instance keeps for a session.
 type state struct {
-	in    *instance
-	bases []gpugroup.Base // by slot
+	in       *instance
+	bases    []gpugroup.Base // by slot
+	places   []gpugroup.Base // these, and what else tells whether operands lie where they lay
+	recorded *recorded
+}
+
+func newState(in *instance) *state {
+	n := len(in.group.NewBases())
+	st := &state{in: in, places: make([]gpugroup.Base, 2*n+1), recorded: &recorded{d: in.d, kernels: map[uintptr][]uintptr{}}}
+	st.bases = st.places[:n]
+	runtime.AddCleanup(st, (*recorded).end, st.recorded)
+	return st
 }
 
 // Enqueue implements backend.Instance: it queues the launches, and returns the event of the last.
@@ -57,7 +68,7 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	}
 	st, ok := a.Local.(*state)
 	if !ok || st.in != in {
-		st = &state{in: in, bases: in.group.NewBases()}
+		st = newState(in)
 		a.Local = st
 	}
 	if err := in.group.Bind(in.d.id, a, st.bases); err != nil {
@@ -68,6 +79,11 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	}
 	c := newCall()
 	defer c.done()
+	if a.Trace == nil && st.replay(c, s) {
+		e, err := s.watch(c, c.word)
+		runtime.KeepAlive(in)
+		return e, err
+	}
 	for i := range in.kernels {
 		last := i == len(in.kernels)-1
 		err := st.launch(c, s, i, last)
@@ -88,24 +104,39 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 
 // launch queues one kernel. The last one's event is left in c.word.
 func (st *state) launch(c *call, s *stream, i int, last bool) error {
-	x := &st.in.group.Steps[i]
-	return st.in.d.queueKernel(c, s.queue, st.in.kernels[i], x.Launch, last, func(i int) gpugroup.Base {
-		m := x.Args[i]
-		b := st.bases[m.Slot]
-		b.Offset += m.Off
+	return st.in.d.queueKernel(c, s.queue, st.in.kernels[i], st.in.group.Steps[i].Launch, last, st.base(i))
+}
+
+// base returns what says where the buffer of an argument of a step lies.
+func (st *state) base(step int) func(arg int) gpugroup.Base {
+	args := st.in.group.Steps[step].Args
+	return func(i int) gpugroup.Base {
+		b := st.bases[args[i].Slot]
+		b.Offset += args[i].Off
 		return b
-	})
+	}
 }
 
 // queueKernel sets the arguments of a kernel and queues it. base says where the buffer of an argument lies. Where it is told,
 // the event is left in c.word.
 func (d *clDevice) queueKernel(c *call, queue uintptr, k *kernel, x *gpukernel.Launch, tell bool, base func(arg int) gpugroup.Base) error {
-	l := d.l
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	next := uintptr(0)
+	if err := d.setArguments(c, k.handle, x, base); err != nil {
+		return err
+	}
+	told := uintptr(0)
+	if c.word = 0; tell {
+		told = at(&c.word)
+	}
+	return check("clEnqueueNDRangeKernel", int32(c.invoke(d.l.enqueueKernel, queue, k.handle, 3, 0, at(&c.global[0]), at(&c.local[0]), 0, 0, told)))
+}
+
+// setArguments sets the arguments of a kernel, which nobody else may meanwhile, and leaves its extents in the call.
+func (d *clDevice) setArguments(c *call, kernel uintptr, x *gpukernel.Launch, base func(arg int) gpugroup.Base) error {
+	l, next := d.l, uintptr(0)
 	set := func(size, value uintptr) error {
-		status := int32(c.invoke(l.setKernelArg, k.handle, next, size, value))
+		status := int32(c.invoke(l.setKernelArg, kernel, next, size, value))
 		next++
 		return check("clSetKernelArg", status)
 	}
@@ -130,9 +161,5 @@ func (d *clDevice) queueKernel(c *call, queue uintptr, k *kernel, x *gpukernel.L
 	threads := x.Kernel.Threads
 	c.global = [3]uintptr{uintptr(x.Grid[0] * threads), uintptr(x.Grid[1]), uintptr(x.Grid[2])}
 	c.local = [3]uintptr{uintptr(threads), 1, 1}
-	told := uintptr(0)
-	if c.word = 0; tell {
-		told = at(&c.word)
-	}
-	return check("clEnqueueNDRangeKernel", int32(c.invoke(l.enqueueKernel, queue, k.handle, 3, 0, at(&c.global[0]), at(&c.local[0]), 0, 0, told)))
+	return nil
 }

@@ -44,6 +44,7 @@ var functions = strings.Fields(`
 	clCreateProgramWithSource clCreateProgramWithBinary clBuildProgram clGetProgramBuildInfo clGetProgramInfo clReleaseProgram
 	clCreateKernel clReleaseKernel clSetKernelArg clEnqueueNDRangeKernel
 	clEnqueueMarkerWithWaitList clEnqueueBarrierWithWaitList
+	clGetExtensionFunctionAddressForPlatform
 	clCreateUserEvent clSetUserEventStatus clSetEventCallback clReleaseEvent`)
 
 // opened are the libraries of the process, by the name that they were asked for by.
@@ -101,7 +102,8 @@ type call struct {
 	frame         dl.Frame
 	word          uintptr // an argument or a result that is passed by its address
 	value         int64
-	status        int32 // of functions that return an object
+	status        int32     // of functions that return an object
+	points        [2]uint32 // of commands that are recorded
 	global, local [3]uintptr
 }
 

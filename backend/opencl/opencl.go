@@ -14,6 +14,8 @@
 //	precision  of products and convolutions of float32: "f32", exact, by default; "f16" and "bf16" round operands to these types, in which
 //	           they lie in local memory, and add in float32. Beyond 65504 an operand is infinite in f16. "tf32" is exact here: no device
 //	           of OpenCL has instructions for it
+//	record     "off": the kernels of a group are queued one by one in each run. "on" by default: from the second run of a session on they
+//	           are queued as a command buffer, where the device has cl_khr_command_buffer and operands lie where they lay
 //
 // Of several devices the first is the backend's, GPUs coming before accelerators and these before processors; the others are
 // opencl:1 and so on.
@@ -62,6 +64,7 @@ type opencl struct {
 	cache   *kernelstore.Folder
 	direct  bool // conversions between the host and a device reorder there
 
+	record    bool                // groups as command buffers
 	precision gpukernel.Precision // that was asked for
 }
 
@@ -70,7 +73,7 @@ var _ backend.Placeable = (*opencl)(nil)
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision"}, k) {
+		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision", "record"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
@@ -81,6 +84,10 @@ func Open(c backend.Config) (backend.Backend, error) {
 	precision, err := gpukernel.ParsePrecision(c.Options["precision"])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", backend.ErrOption, err)
+	}
+	record := c.Options["record"]
+	if !slices.Contains([]string{"", "on", "off"}, record) {
+		return nil, fmt.Errorf("%w: record: %q, expected on or off", backend.ErrOption, record)
 	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
@@ -93,7 +100,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["platform"], c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &opencl{l: l, devices: devices, direct: reorder != "host", precision: precision}
+	b := &opencl{l: l, devices: devices, direct: reorder != "host", precision: precision, record: record != "off"}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "opencl"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}

@@ -131,6 +131,7 @@ func (d *clDevice) learn(c *call, platform uintptr) {
 	f.kind, f.units, f.group = number(deviceType), int(number(deviceUnits)), int(number(deviceGroup))
 	f.vector, f.clock = int(uint32(number(deviceVector))), int(uint32(number(deviceClock)))
 	f.vendor, f.unified = uint32(number(deviceVendor)), uint32(number(deviceUnified)) != 0
+	d.commands = d.l.findCommands(c, platform, d.handle)
 	f.local, f.memory, f.mostAlloc = int(number(deviceLocal)), int64(number(deviceMemory)), int64(number(deviceMostAlloc))
 }
 

@@ -35,6 +35,9 @@ type program struct {
 type kernel struct {
 	mu     sync.Mutex
 	handle uintptr
+
+	program uintptr
+	name    []byte
 }
 
 // compiled is a program in use.
@@ -100,7 +103,7 @@ func (p *program) build(ctx context.Context, source string, kernels []*gpukernel
 			p.free()
 			return err
 		}
-		p.kernels[k.Name] = &kernel{handle: h}
+		p.kernels[k.Name] = &kernel{handle: h, program: p.handle, name: name}
 	}
 	return nil
 }
