@@ -79,31 +79,17 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
 		Expect(d).To(BeNil())
 	}
 },
+	operators(),
 	Entry("transposed convolutions whose windows do not overlap", `  input %x: f32[2,3,4,5]
   const %w = f32[3,2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24, 25, -26, 27, -28, 29, -30, 31, -32, 33, -34, 35, -36}
   const %b = f32[2]{0.5, -0.25}
   %t = ConvTranspose(%x, %w, %b; strides=[2,3])
   %y = Relu(%t)
   output %y`, 2, 3, 4, 5),
-	Entry("convolutions of volumes, with padding, strides and dilations", `  input %x: f32[2,2,4,5,6]
-  const %w = f32[2,2,2,3,1]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24}
-  const %b = f32[2]{0.5, -0.25}
-  %c = Conv(%x, %w, %b; pads=[1,0,2,1,1,0], strides=[2,1,1], dilations=[1,1,2])
-  %y = Relu(%c)
-  output %y`, 2, 2, 4, 5, 6),
-	Entry("convolutions of volumes with weights that are computed, a pooling and a sum", `  input %x: f32[2,2,3,3,3]
-  %c = Conv(%x, %x; pads=[1,1,1,1,1,1])
-  %p = MaxPool(%c; kernel_shape=[2,2,2], pads=[0,0,1,1,1,0])
-  %y = Add(%p, %x)
-  output %y`, 2, 2, 3, 3, 3),
 	Entry("a product of what is computed, and a softmax", `  input %x: f32[7,7]
   %m = MatMul(%x, %x)
   %y = Softmax(%m)
   output %y`, 7, 7),
-	Entry("transposed convolutions of three dims, whose windows overlap", `  input %x: f32[1,2,3,2,3]
-  const %w = f32[2,1,2,2,2]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16}
-  %y = ConvTranspose(%x, %w; strides=[2,1,1], pads=[1,0,0,0,1,1], dilations=[1,1,2])
-  output %y`, 1, 2, 3, 2, 3),
 	Entry("averages over padding, and windows beyond it", `  input %x: f32[1,2,7,8]
   %a = AveragePool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
   %c = MaxPool(%x; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1)
@@ -234,4 +220,12 @@ func agrees(ctx context.Context, p *carve.Program, i int) {
 	got, err := p.Run(ctx, input(i))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(near(got["y"], expected(ctx, i))).To(BeTrue())
+}
+
+// operators are what the backends of graphics processors are all tried with.
+func operators() (list []TableEntry) {
+	for _, x := range grouptest.Operators {
+		list = append(list, Entry(x.Name, x.Parameters()...))
+	}
+	return list
 }

@@ -32,6 +32,7 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
 		Expect(x.Backend).To(Equal("opencl"), "%v", x.Nodes)
 	}
 },
+	operators(),
 	Entry("transposed convolutions whose windows do not overlap", `  input %x: f32[2,3,4,5]
   const %w = f32[3,2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24, 25, -26, 27, -28, 29, -30, 31, -32, 33, -34, 35, -36}
   const %b = f32[2]{0.5, -0.25}
@@ -44,32 +45,6 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
   %t = ConvTranspose(%x, %w, %b; strides=[2,1], pads=[1,0,2,1], dilations=[1,2], output_padding=[1,0], group=2)
   %y = Relu(%t)
   output %y`, 2, 4, 3, 5),
-	Entry("convolutions of volumes, with padding, strides and dilations", `  input %x: f32[2,2,4,5,6]
-  const %w = f32[2,2,2,3,1]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16, 17, -18, 19, -20, 21, -22, 23, -24}
-  const %b = f32[2]{0.5, -0.25}
-  %c = Conv(%x, %w, %b; pads=[1,0,2,1,1,0], strides=[2,1,1], dilations=[1,1,2])
-  %y = Relu(%c)
-  output %y`, 2, 2, 4, 5, 6),
-	Entry("convolutions of volumes with weights that are computed, a pooling and a sum", `  input %x: f32[2,2,3,3,3]
-  %c = Conv(%x, %x; pads=[1,1,1,1,1,1])
-  %p = MaxPool(%c; kernel_shape=[2,2,2], pads=[0,0,1,1,1,0])
-  %y = Add(%p, %x)
-  output %y`, 2, 2, 3, 3, 3),
-	Entry("transposed convolutions of three dims, whose windows overlap", `  input %x: f32[1,2,3,2,3]
-  const %w = f32[2,1,2,2,2]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12, 13, -14, 15, -16}
-  const %b = f32[1]{0.5}
-  %t = ConvTranspose(%x, %w, %b; strides=[2,1,1], pads=[1,0,0,0,1,1], dilations=[1,1,2])
-  %y = Relu(%t)
-  output %y`, 1, 2, 3, 2, 3),
-	Entry("transposed convolutions of three dims, whose windows do not overlap", `  input %x: f32[1,4,2,2,2]
-  const %w = f32[4,1,1,2,1]{1, -2, 3, -4, 5, -6, 7, -8}
-  %y = ConvTranspose(%x, %w; strides=[1,2,1], group=2)
-  output %y`, 1, 4, 2, 2, 2),
-	Entry("the places of what a pooling finds", `  input %x: f32[2,3,6,5]
-  %m, %i = MaxPool(%x; kernel_shape=[3,2], strides=[2,1], pads=[1,0,1,1])
-  %y = Relu(%m)
-  output %y
-  output %i`, 2, 3, 6, 5),
 	Entry("transposed convolutions of one dim", `  input %x: f32[1,2,6]
   const %w = f32[2,2,3]{1, -2, 3, -4, 5, -6, 7, -8, 9, -10, 11, -12}
   %y = ConvTranspose(%x, %w; strides=[2], pads=[1,1])
@@ -112,3 +87,11 @@ var _ = DescribeTable("operators run on the device, and agree with the reference
   %y = Add(%s, %c)
   output %y`, 1, 2, 7, 8),
 )
+
+// operators are what the backends of graphics processors are all tried with.
+func operators() (list []TableEntry) {
+	for _, x := range grouptest.Operators {
+		list = append(list, Entry(x.Name, x.Parameters()...))
+	}
+	return list
+}
