@@ -51,6 +51,7 @@ func showcase(d gpukernel.Device) []*gpukernel.Plan {
 	for _, c := range []gpukernel.ConvShape{
 		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f32, Result: f32},
 		{C: 3, KernelH: 7, KernelW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, Type: f32, Result: f32},
+		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f32, Result: f32, Depth: gpukernel.Depth{In: 8, Kernel: 3, Front: 1, Back: 1}},
 		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f16, Result: f16},
 		{C: 3, KernelH: 7, KernelW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, Type: bf16, Result: bf16},
 		{C: 64, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, Type: f32, Result: f32, Precision: gpukernel.TF32},

@@ -9,7 +9,8 @@ import (
 type Precision uint8
 
 // Exact multiplies in float32. The others round float32 operands where the device has matrix instructions, and are Exact where it
-// has none, unless its kernels follow those of 16 bits all the same (Device.Narrow): to the 19 bits of TF32, or to the 16 of F16, in which what is beyond 65504 is infinite, or BF16; sums are in float32.
+// has none, unless its kernels follow those of 16 bits all the same (Device.Narrow): to the 19 bits of TF32, or to the 16 of F16, in
+// which what is beyond 65504 is infinite, or BF16; sums are in float32.
 // Operands that are of F16 and BF16 use matrix instructions, where the device has them, with any: their products are exact in float32.
 const (
 	Exact Precision = iota
