@@ -20,7 +20,7 @@ type commands struct{ create, kernel, finalize, enqueue, release uintptr }
 
 // findCommands returns the functions of a device that has the extension, nil for another.
 func (l *library) findCommands(c *call, platform, handle uintptr) *commands {
-	if !slices.Contains(strings.Fields(c.stringOf(l, "clGetDeviceInfo", handle, deviceExtensions)), "cl_khr_command_buffer") {
+	if l.extension == 0 || !slices.Contains(strings.Fields(c.stringOf(l, "clGetDeviceInfo", handle, deviceExtensions)), "cl_khr_command_buffer") {
 		return nil
 	}
 	var x commands
@@ -29,7 +29,7 @@ func (l *library) findCommands(c *call, platform, handle uintptr) *commands {
 		"clEnqueueCommandBufferKHR": &x.enqueue, "clReleaseCommandBufferKHR": &x.release,
 	} {
 		b := text(name)
-		*to = c.invoke(l.fn["clGetExtensionFunctionAddressForPlatform"], platform, at(&b[0]))
+		*to = c.invoke(l.extension, platform, at(&b[0]))
 		runtime.KeepAlive(b)
 		if *to == 0 {
 			return nil

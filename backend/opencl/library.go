@@ -19,6 +19,7 @@ type library struct {
 
 	// Those of every run.
 	setKernelArg, enqueueKernel, setEventCallback, flush uintptr
+	extension                                            uintptr // what finds functions of extensions, 0 where there is none
 
 	mu      sync.Mutex
 	devices []*clDevice
@@ -44,7 +45,6 @@ var functions = strings.Fields(`
 	clCreateProgramWithSource clCreateProgramWithBinary clBuildProgram clGetProgramBuildInfo clGetProgramInfo clReleaseProgram
 	clCreateKernel clReleaseKernel clSetKernelArg clEnqueueNDRangeKernel
 	clEnqueueMarkerWithWaitList clEnqueueBarrierWithWaitList
-	clGetExtensionFunctionAddressForPlatform
 	clCreateUserEvent clSetUserEventStatus clSetEventCallback clReleaseEvent`)
 
 // opened are the libraries of the process, by the name that they were asked for by.
@@ -93,6 +93,9 @@ func load(name string) (*library, error) {
 		}
 	}
 	l.setKernelArg, l.enqueueKernel = l.fn["clSetKernelArg"], l.fn["clEnqueueNDRangeKernel"]
+	if l.extension, err = h.Symbol("clGetExtensionFunctionAddressForPlatform"); err != nil {
+		l.extension = 0
+	}
 	l.setEventCallback, l.flush = l.fn["clSetEventCallback"], l.fn["clFlush"]
 	return l, nil
 }

@@ -103,12 +103,12 @@ var _ = Describe("a conversion whose kernel does not compile", func() {
 			if c.Name != "upload-reorder" || c.From != graph.HostFormat || c.To.Layout != graph.NHWC {
 				continue
 			}
-			move, err := c.Plan(tensor.Float32, []int{1, 2, 2, 3})
+			_, err := c.Plan(tensor.Float32, []int{1, 2, 2, 3})
 			var detour *convert.DetourError
 			Expect(errors.As(err, &detour)).To(BeTrue())
 			Expect(detour.Cause).To(MatchError(errUnfit))
 			told := 0
-			move, err = c.Prepare(tensor.Float32, []int{1, 2, 2, 3}, func(cause error) {
+			move, err := c.Prepare(tensor.Float32, []int{1, 2, 2, 3}, func(cause error) {
 				told++
 				Expect(cause).To(MatchError(errUnfit))
 			})
