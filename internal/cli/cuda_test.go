@@ -24,7 +24,7 @@ var _ = Describe("cuda, over a driver of the tests' own", func() {
 			MatchRegexp(`(?m)^cuda +yes +driver of CUDA 12\.\d, NVRTC 12\.9 +Fake GPU 0, compute capability 8\.\d, \d+ multiprocessors, [\d.]+ GiB, one of 2 devices`))
 		Expect(succeeds(ctx, "backends", "--backend-option", "cuda.library="+d.CUDA, "--backend-option", "cuda.nvrtc=off").stdout).To(
 			MatchRegexp(`(?m)^cuda +yes +driver of CUDA 12\.\d, no NVRTC: kernels compiled beforehand, exact float32, element-wise operators interpreted +Fake GPU 0`))
-		r := succeeds(ctx, append([]string{"run", save(ctx, affine()), "--backend", "cuda:1,cpu", "--check"}, options...)...)
+		r := succeeds(ctx, append([]string{"run", save(ctx, affine()), "--backend", "cuda:1,cpu", "--placement", "priority", "--check"}, options...)...)
 		Expect(r.stderr + r.stdout).NotTo(ContainSubstring("differ"))
 		Expect(d.Count("kernels")).To(BeNumerically(">", 0))
 		Expect(d.Report()).To(BeEmpty())
