@@ -16,14 +16,14 @@ const FakeQuantizeName = "fake-quantize"
 type Levels struct{ Scale, Lo, Hi float32 }
 
 // FakeQuantize returns the property of QuantizeLinear and DequantizeLinear of float32, one behind the other, with the same
-// constant scale and zero point of 8 bits.
+// constant scale and zero point of 8 or 16 bits.
 func FakeQuantize() property.SubgraphProperty {
 	return property.Found(FakeQuantizeName, 2, func(q *graph.Node) []*graph.Node {
 		return rounding(q)
 	})
 }
 
-// LevelsOf returns the levels of a QuantizeLinear of float32 to 8 bits by one constant scale and zero point.
+// LevelsOf returns the levels of a QuantizeLinear of float32 to 8 or 16 bits by one constant scale and zero point.
 func LevelsOf(q *graph.Node) (Levels, bool) {
 	if !q.Is("QuantizeLinear") || q.Inputs[0].Type.DType != tensor.Float32 || !q.Inputs[0].Type.Backed() || !singly(q) {
 		return Levels{}, false
@@ -37,6 +37,10 @@ func LevelsOf(q *graph.Node) (Levels, bool) {
 		return Levels{scale, float32(0 - zero), float32(math.MaxUint8 - zero)}, true
 	case tensor.Int8:
 		return Levels{scale, float32(math.MinInt8 - zero), float32(math.MaxInt8 - zero)}, true
+	case tensor.Uint16:
+		return Levels{scale, float32(0 - zero), float32(math.MaxUint16 - zero)}, true
+	case tensor.Int16:
+		return Levels{scale, float32(math.MinInt16 - zero), float32(math.MaxInt16 - zero)}, true
 	}
 	return Levels{}, false
 }
