@@ -6,16 +6,19 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// mergeViews merges a transposition with the one before it, and a Reshape with the Reshape, Flatten, Squeeze or Unsqueeze
-// before it, where nothing else reads what lies between; also where a transposition stands between the two that the second
-// only divides dims of.
+// mergeViews merges a transposition with the one before it, or takes what that was made from where it undoes it, and a Reshape with the
+// Reshape, Flatten, Squeeze or Unsqueeze before it, where nothing else reads what lies between; also where a transposition stands
+// between the two that the second only divides dims of.
 func (s *simplifier) mergeViews() error {
 	return s.each(func(n *Node) error {
 		x := n.Input(0)
-		if x == nil || x.Producer == nil || !x.HasOneUse() || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
+		if x == nil || x.Producer == nil || !onlyFirst(n) || x.Format != n.Outputs[0].Format {
 			return nil
 		}
 		switch p := x.Producer; {
+		case !x.HasOneUse() && n.Is("Transpose") && p.Is("Transpose") && p.graph == s.g && undoes(permutation(p), permutation(n)) && p.Inputs[0].Format == x.Format:
+			s.forward(n, p.Inputs[0])
+		case !x.HasOneUse():
 		case n.Is("Transpose") && p.Is("Transpose"):
 			s.mergeTransposes(p, n)
 		case n.Is("Reshape") && p.Is("Reshape", "Flatten", "Squeeze", "Unsqueeze") && onlyFirst(p):

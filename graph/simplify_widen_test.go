@@ -117,20 +117,20 @@ var _ = DescribeTable("nodes of half precision compute in float32", func(body, w
   output %c
 `, ""),
 	Entry("moves in between as well, but not before", `
-  input %x: f16[2,3]
-  %t = Transpose(%x; perm=[1, 0]) "t"
+  input %x: f16[2,3,4]
+  %t = Transpose(%x; perm=[1, 0, 2]) "t"
   %a = Exp(%t) "a"
-  %u = Transpose(%a; perm=[1, 0]) "u"
+  %u = Transpose(%a; perm=[2, 1, 0]) "u"
   %b = Exp(%u) "b"
   output %b
 `, `
-  input %x: f16[2,3]
-  %t: f16[3,2] = Transpose(%x; perm=[1, 0]) "t"
-  $0: f32[3,2] = Cast(%t; to=1)
-  %a: f32[3,2] = Exp($0) "a"
-  %u: f32[2,3] = Transpose(%a; perm=[1, 0]) "u"
-  $1: f32[2,3] = Exp(%u) "b"
-  %b: f16[2,3] = Cast($1; to=10)
+  input %x: f16[2,3,4]
+  %t: f16[3,2,4] = Transpose(%x; perm=[1, 0, 2]) "t"
+  $0: f32[3,2,4] = Cast(%t; to=1)
+  %a: f32[3,2,4] = Exp($0) "a"
+  %u: f32[4,2,3] = Transpose(%a; perm=[2, 1, 0]) "u"
+  $1: f32[4,2,3] = Exp(%u) "b"
+  %b: f16[4,2,3] = Cast($1; to=10)
   output %b
 `, ""),
 	Entry("and gather rows of a table in its own type", `
