@@ -86,13 +86,7 @@ var quantisedOperators = []operator{
 		"ty T1=int8,uint8 T2=int8,uint8 T3=float,float16", expand: func(o *op) {
 		o.set(0, o.scaledProduct(o.in[0], o.in[1], o.in[2], o.in[3], o.input(4), o.input(5), o.input(6)))
 	}},
-	{name: "DynamicQuantizeLSTM", schema: "in X:T W:T2 R:T2 B?:T sequence_lens?:T1 initial_h?:T initial_c?:T P?:T W_scale:T W_zero_point:T2 R_scale:T R_zero_point:T2\n" +
-		"out Y?:T Y_h?:T Y_c?:T\nat " + recurrentText + "\nty T=float T1=int32 T2=int8,uint8", expand: func(o *op) {
-		w, r := o.recurrentWeights(o.in[1], o.in[8], o.in[9]), o.recurrentWeights(o.in[2], o.in[10], o.in[11])
-		for i, v := range o.calls("LSTM", 3, o.attrsWithout(), o.in[0], w, r, o.in[3], o.in[4], o.in[5], o.in[6], o.in[7]) {
-			o.set(i, v)
-		}
-	}},
+	dynamicLSTM,
 }
 
 // number makes a scalar of a vector of one element: a scale, or a zero point, of a whole tensor.
