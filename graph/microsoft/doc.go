@@ -58,8 +58,10 @@
 // Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
 // standard.
 //
-// What differs from ONNX Runtime: DynamicQuantizeLSTM keeps states and inputs as they are and rounds weights alone, so that its results are
-// nearer to those without quantisation. Quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
+// DynamicQuantizeLSTM stays where a backend on host memory has a kernel that rounds the sequence and the hidden states to 8 bits, as ONNX
+// Runtime does. Elsewhere weights alone are rounded, so that results are nearer to those without quantisation.
+//
+// What differs from ONNX Runtime: quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
 // prompt of GroupQueryAttention behind its length have no meaning. Attention and MultiHeadAttention do not keep past and present in
 // one buffer.
 //

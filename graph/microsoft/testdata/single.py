@@ -37,7 +37,7 @@ class Case:
         self.shared = attrs.pop("shared", None)  # whether results 1 and 2 lie where operands 3 and 4 do
         self.attrs = {k: v for k, v in attrs.items() if v is not None}
         self.symbolic = False  # whether batches and lengths are open
-        self.exact = None  # a case with the results that are expected, where ONNX Runtime rounds what carve does not
+        self.exact = None  # a case with the results that are expected of the reference kernels, where ONNX Runtime rounds what they do not
 
     def model(self):
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.inputs)]
@@ -510,9 +510,8 @@ def main():
             m = case.model()
             feeds = {f"x{k}": x for k, x in enumerate(case.inputs) if x is not None and k not in case.const}
             try:
-                if case.exact:
-                    ort.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feeds)
-                out = run(ort.InferenceSession((case.exact or case).model().SerializeToString(), o, providers=["CPUExecutionProvider"]), feeds, case.shared)
+                results = [("output", m)] + ([("exact", case.exact.model())] if case.exact else [])
+                results = [(kind, run(ort.InferenceSession(x.SerializeToString(), o, providers=["CPUExecutionProvider"]), feeds, case.shared)) for kind, x in results]
             except Exception as e:  # what ONNX Runtime itself turns down is no case
                 print("skipped", name, i, str(e).splitlines()[0][:200], file=sys.stderr)
                 continue
@@ -522,8 +521,9 @@ def main():
             for k, (x, v) in enumerate(feeds.items()):
                 write(os.path.join(at, f"input_{k}.pb"), x, v)
             names = [y for y in case.outputs if y]
-            for k, (y, v) in enumerate(zip(names, out)):
-                write(os.path.join(at, f"output_{k}.pb"), y, v)
+            for kind, out in results:
+                for k, (y, v) in enumerate(zip(names, out)):
+                    write(os.path.join(at, f"{kind}_{k}.pb"), y, v)
 
 
 main()
