@@ -29,10 +29,14 @@ const (
 	ASIMD
 	// BMI2 shifts by a count in any register, and leaves flags alone.
 	BMI2
+	// ASIMDDP multiplies integers of 8 bits of one signedness and adds four products at a time to sums of 32 bits (SDOT and UDOT).
+	ASIMDDP
+	// I8MM does so where one operand is signed and the other is not (USDOT and SUDOT), and for matrices of 2 x 8 such integers (USMMLA).
+	I8MM
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }

@@ -36,6 +36,9 @@ var _ = Describe("Host", func() {
 	It("has the vector unit of every arm64 processor, and that of no other", func() {
 		arm64 := runtime.GOARCH == "arm64"
 		Expect(cpuid.ASIMD).To(WithTransform(cpuid.Host().Has, Equal(arm64)))
+		if cpuid.Host().Has(cpuid.I8MM) {
+			Expect(cpuid.Host().Has(cpuid.ASIMDDP)).To(BeTrue())
+		}
 	})
 })
 
@@ -91,6 +94,6 @@ var _ = Describe("Features", func() {
 		Entry(nil, cpuid.F16C|cpuid.AVX2, "avx2 f16c"),
 		Entry(nil, cpuid.ASIMD, "asimd"),
 		Entry(nil, cpuid.Features(1<<60), ""),
-		Entry(nil, cpuid.All(), "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni split512 asimd bmi2"),
+		Entry(nil, cpuid.All(), "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni split512 asimd bmi2 asimddp i8mm"),
 	)
 })

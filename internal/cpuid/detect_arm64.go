@@ -1,7 +1,19 @@
 package cpuid
 
-// detect returns ASIMD: Go runs on no arm64 processor without it.
-func detect() Features { return ASIMD }
+import "golang.org/x/sys/cpu"
+
+// detect returns ASIMD, as Go runs on no arm64 processor without it, and what the operating system says of the rest: programs may not
+// ask the processor itself.
+func detect() Features {
+	f := ASIMD
+	if cpu.ARM64.HasASIMDDP {
+		f |= ASIMDDP
+		if cpu.ARM64.HasI8MM || systemI8MM() {
+			f |= I8MM
+		}
+	}
+	return f
+}
 
 // Model tells processors apart as far as is known here: by architecture.
 func Model() string { return "arm64" }

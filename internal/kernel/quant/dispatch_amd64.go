@@ -6,14 +6,19 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// callTile runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where there is VNNI.
-func callTile(set isa.Set, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// callTile runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where something multiplies bytes.
+func callTile(set isa.Set, by multiplier, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
 	switch set {
 	case isa.AVX512:
 		callTileVNNI(signed, height, width, p, a, rows, b, start, c, n)
 	default:
 		panic("quant: no kernel multiplies bytes")
 	}
+}
+
+// starts writes what the sums of a panel begin with for kernels that turn A's upper bits around: start, and 128 times the sums of columns.
+func starts(set isa.Set, signed bool, dst, start *int32, b *byte, quads int) {
+	panic("quant: no kernel turns bits around")
 }
 
 // callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
@@ -190,10 +195,10 @@ func transpose(set isa.Set, dst, src *byte, ldd, lds, n int) {
 }
 
 // callTaps runs the kernel of depthwise convolutions, on n pixels of 16 channels.
-func callTaps(set isa.Set, vnni, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
+func callTaps(set isa.Set, by multiplier, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
 	switch set {
 	case isa.AVX512:
-		if vnni {
+		if by == vnni {
 			if signed {
 				tapsSignedVNNI(p, a, rows, w, start, c, n)
 			} else {

@@ -7,11 +7,12 @@
 // lie anywhere, in segments (Product): those of a matrix do, and the windows of a convolution in an image whose channels come last,
 // without a copy of each window. Zero points of A are taken off by what the sums of a column begin with.
 //
-// No sum saturates, whatever the signs. With VNNI an instruction adds four products to each of 16 sums; without it some rows of A are
-// widened to 16 bits at a time, B's elements where they are read, and products are added in pairs. Results of all kernels, sums and roundings alike, are the same, bit for bit,
-// on every instruction set.
+// No sum saturates, whatever the signs. Where an instruction multiplies bytes it adds four products to each of 16 sums (VNNI) or of 4 (SDOT
+// and UDOT, whose operands are of one signedness, so that A's upper bits are turned around as it is read; USDOT and SUDOT); elsewhere some
+// rows of A are widened to 16 bits at a time, B's elements where they are read, and products are added in pairs. Results of all kernels,
+// sums and roundings alike, are the same, bit for bit, on every instruction set.
 //
 // This is a leaf: it imports packages cpuid and isa only.
 package quant
 
-//go:generate go run gen.go gen_tile.go gen_rows.go
+//go:generate go run gen.go gen_tile.go gen_rows.go gen_neon_tile.go gen_neon_rows.go

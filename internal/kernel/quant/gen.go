@@ -11,17 +11,24 @@ func main() {
 	asm.Main("quant", asm.Table{Entries: entries},
 		asm.Unit{Base: "tile", Arch: "amd64", Generate: tiles},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
+		asm.Unit{Base: "tile", Arch: "arm64", Generate: neonTiles},
+		asm.Unit{Base: "rows", Arch: "arm64", Generate: func(f *asm.File) {
+			levelOffsets(f)
+			neonRows(f)
+		}},
 	)
 }
 
-// sets are the instruction sets that the kernels of rows serve. What is written for AVX2 alone serves AVX-512 too.
+// sets are the instruction sets of amd64 that the kernels of rows serve. What is written for AVX2 alone serves AVX-512 too.
 var sets = []asm.ISA{asm.AVX512(), asm.AVX2()}
 
 // entries are what Kernels call. Those of rows take whole groups of elements; callers do what is left over.
 var entries = []asm.Entry{
-	{Name: "callTile", Doc: "runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where there is VNNI.",
-		Params:   "signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
+	{Name: "callTile", Doc: "runs the kernel of tiles of height rows of bytes and width panels, n tiles one below the other, where something multiplies bytes.",
+		Params:   "by multiplier, signed bool, height, width int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
 		Portable: `panic("quant: no kernel multiplies bytes")`},
+	{Name: "starts", Doc: "writes what the sums of a panel begin with for kernels that turn A's upper bits around: start, and 128 times the sums of columns.",
+		Params: "signed bool, dst, start *int32, b *byte, quads int", Portable: `panic("quant: no kernel turns bits around")`},
 	{Name: "callWide", Doc: "runs the kernel of tiles of height widened rows and width panels, n tiles side by side.",
 		Params:   "signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int",
 		Portable: "genericWide(signed, height, width*n, p, a, b, start, c)"},
@@ -50,7 +57,7 @@ var entries = []asm.Entry{
 	{Name: "transpose", Doc: "transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst.",
 		Params: "dst, src *byte, ldd, lds, n int", Portable: "genericTranspose(dst, src, ldd, lds, 16*n)"},
 	{Name: "callTaps", Doc: "runs the kernel of depthwise convolutions, on n pixels of 16 channels.",
-		Params:   "vnni, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int",
+		Params:   "by multiplier, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int",
 		Portable: "genericTaps(signed, p, a, rows, w, start, c, n)"},
 	{Name: "subtract", Doc: "takes times*what from sums, for n groups of 8.",
 		Params: "sums, what *int32, times, n int", Portable: "genericSubtract(sums, what, times, 8*n)"},

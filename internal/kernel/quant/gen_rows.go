@@ -28,10 +28,7 @@ func served(f *asm.File, entry, code string) {
 
 // rowKernels writes the kernels of rows: those of floats for each set, the others with AVX2's vectors.
 func rowKernels(f *asm.File) {
-	f.Import("unsafe")
-	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
-		"_ = [1]byte{}[unsafe.Offsetof(levels{}.hi)-%d]\n_ = [1]byte{}[unsafe.Offsetof(levels{}.zero)-%d]\n"+
-		"_ = [1]byte{}[unsafe.Offsetof(levels{}.scale)-%d]\n)\n", offLo, offHi, offZero, offScale))
+	levelOffsets(f)
 	widens(f)
 	flips(f)
 	interleaves(f)
@@ -45,6 +42,14 @@ func rowKernels(f *asm.File) {
 	largers(f)
 	transposes(f)
 	taps(f)
+}
+
+// levelOffsets emits Go source that does not compile where levels and this program disagree.
+func levelOffsets(f *asm.File) {
+	f.Import("unsafe")
+	f.Go(fmt.Sprintf("// The offsets that the assembly assumes.\nvar (\n_ = [1]byte{}[unsafe.Offsetof(levels{}.lo)-%d]\n"+
+		"_ = [1]byte{}[unsafe.Offsetof(levels{}.hi)-%d]\n_ = [1]byte{}[unsafe.Offsetof(levels{}.zero)-%d]\n"+
+		"_ = [1]byte{}[unsafe.Offsetof(levels{}.scale)-%d]\n)\n", offLo, offHi, offZero, offScale))
 }
 
 // kinds are the two kinds of bytes, and what extends them.
@@ -480,7 +485,7 @@ func taps(f *asm.File) {
 			fn.I("VPDPWSSD %d(AX), %s, %s", off, x, sum)
 		})
 	}
-	f.Serve("callTaps", asm.AVX512(), "if vnni {\n"+call("VNNI")+"\n} else {\n"+call("2")+"\n}")
+	f.Serve("callTaps", asm.AVX512(), "if by == vnni {\n"+call("VNNI")+"\n} else {\n"+call("2")+"\n}")
 	f.Serve("callTaps", asm.AVX2(), call("2"))
 }
 

@@ -12,13 +12,38 @@ import (
 // what runs; the zero value is those in portable Go. Safe for concurrent use. A slice that is too short is the caller's bug
 // and panics before anything is written; memory outside of the given ranges is neither read nor written.
 type Kernels struct {
-	set  isa.Set
-	vnni bool // AVX-512 has instructions that multiply and add integers of 8 bits
+	set isa.Set
+	by  multiplier
 }
+
+// multiplier says what multiplies integers of 8 bits and adds the products to sums of 32.
+type multiplier uint8
+
+const (
+	widening multiplier = iota // nothing does: they are widened to 16 bits first
+	vnni                       // AVX-512's VPDPBUSD, of an unsigned and a signed operand
+	dots                       // NEON's SDOT and UDOT, of operands of one signedness
+	mixed                      // NEON's USDOT and SUDOT, of an unsigned and a signed operand
+)
 
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
-	return Kernels{t.Set, t.Set == isa.AVX512 && t.Features.Has(cpuid.AVX512VNNI)}
+	k := Kernels{t.Set, widening}
+	switch t.Set {
+	case isa.AVX512:
+		if t.Features.Has(cpuid.AVX512VNNI) {
+			k.by = vnni
+		}
+	case isa.NEON:
+		if t.Features.Has(cpuid.ASIMDDP) {
+			k.by = dots
+		}
+		if t.Features.Has(cpuid.I8MM) {
+			k.by = mixed
+		}
+	case isa.Portable, isa.AVX2:
+	}
+	return k
 }
 
 // Levels are how floats become integers of 8 bits: round(x/Scale) + Zero, rounded half to even and bounded to the type. An integer q

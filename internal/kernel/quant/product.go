@@ -79,7 +79,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	_, _ = a[least:], a[most:most+far]
 	bb := first(b, panels*PanelBytes(quads))
 	switch {
-	case k.vnni:
+	case k.by != widening:
 		k.multiplyBytes(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
@@ -97,19 +97,28 @@ const callQuads = 1 << 15
 func (k Kernels) multiplyBytes(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	quads := len(p.Segments) * p.Quads
 	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: p.Quads, ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
-	n, row, width := len(rows), unsafe.SliceData(rows), 4
+	n, row, width := len(rows), unsafe.SliceData(rows), 1
+	if k.by == vnni {
+		width = 4
+	}
+	var turned [Panel]int32
 	for panels > 0 {
 		for width > panels {
 			width /= 2
 		}
+		from := start
+		if k.by == dots {
+			from = &turned[0]
+			starts(k.set, p.Signed, from, start, b, quads)
+		}
 		step := max(1, callQuads/(quads*Height*width)) // tiles of a call
 		for done := 0; n-done >= Height; {
 			tiles := min(step, (n-done)/Height)
-			callTile(k.set, p.Signed, Height, width, &params, a, advance(row, done), b, start, advance(c, done*p.LDC), tiles)
+			callTile(k.set, k.by, p.Signed, Height, width, &params, a, advance(row, done), b, from, advance(c, done*p.LDC), tiles)
 			done += tiles * Height
 		}
 		if rest := n % Height; rest > 0 {
-			callTile(k.set, p.Signed, rest, width, &params, a, advance(row, n-rest), b, start, advance(c, (n-rest)*p.LDC), 1)
+			callTile(k.set, k.by, p.Signed, rest, width, &params, a, advance(row, n-rest), b, from, advance(c, (n-rest)*p.LDC), 1)
 		}
 		panels -= width
 		if panels > 0 {
@@ -285,7 +294,7 @@ func (k Kernels) Convolve(t *Taps, c []int32, a []byte, windows []int, w []int16
 	params := tileParams{segments: unsafe.SliceData(t.Offsets), count: pairs, ldc: 4 * t.LDC}
 	step := max(1, callQuads/max(pairs, 1))
 	for done := 0; done < n; done += step {
-		callTaps(k.set, k.vnni, t.Signed, &params, unsafe.SliceData(a), &windows[done], first(w, 32*pairs), ss, advance(cc, done*t.LDC),
+		callTaps(k.set, k.by, t.Signed, &params, unsafe.SliceData(a), &windows[done], first(w, 32*pairs), ss, advance(cc, done*t.LDC),
 			min(step, n-done))
 	}
 }

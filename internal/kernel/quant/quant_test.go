@@ -19,7 +19,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go")
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go", "gen_neon_tile.go", "gen_neon_rows.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -52,9 +52,11 @@ func guarded[T any](n int, front bool) []T {
 // everywhere calls body for every instruction set of this machine, with memory guarded in front and behind.
 func everywhere(body func(k quant.Kernels, r *rand.Rand, front bool)) {
 	targets := isa.Targets()
-	if host := isa.Host(); host.Features.Has(cpuid.AVX512VNNI) { // as on a processor without
-		host.Features &^= cpuid.AVX512VNNI
-		targets = append(targets, host)
+	for _, less := range []cpuid.Features{cpuid.AVX512VNNI, cpuid.I8MM, cpuid.I8MM | cpuid.ASIMDDP} { // as on processors without
+		if host := isa.Host(); host.Features.Has(less) {
+			host.Features &^= less
+			targets = append(targets, host)
+		}
 	}
 	for _, t := range targets {
 		for _, front := range []bool{false, true} {
