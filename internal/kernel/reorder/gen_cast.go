@@ -203,26 +203,35 @@ func cast256(f *asm.File, k castKind) {
 	fn.Ret()
 }
 
-// castRows writes the functions that select a kernel by castKind, and what AVX2 leaves to portable code. They are switches,
-// since a table of functions would make what they are given escape.
+// castRows writes the functions that select a kernel by castKind, and what AVX2 leaves to portable code.
 func castRows(f *asm.File) {
-	for _, bits := range []string{"512", "256"} {
-		var table strings.Builder
-		fmt.Fprintf(&table, "// cast%s runs the kernel of a kind.\n", bits)
-		fmt.Fprintf(&table, "func cast%s(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {\nswitch k {\n", bits)
-		for _, k := range casts {
-			kind := strings.ToLower(k.name[4:5]) + k.name[5:]
-			fmt.Fprintf(&table, "case %s:\n%s%s(dst, dstStride, src, srcStride, lanes, n)\n", kind, k.name, bits)
-		}
-		f.Go(table.String() + "}\n}\n")
-	}
+	castTable(f, "512")
+	castTable(f, "256")
 	f.Serve("castRows", asm.AVX512(), "cast512(k, dst, dstStride, src, srcStride, lanes, n)")
-	f.Serve("castRows", asm.AVX2(), `whole := lanes &^ 7
+	f.Serve("castRows", asm.AVX2(), castEights("256"))
+}
+
+// castTable writes the function that selects a kernel of a set. It is a switch, since a table of functions would make what they are given
+// escape.
+func castTable(f *asm.File, set string) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "// cast%s runs the kernel of a kind.\n", set)
+	fmt.Fprintf(&table, "func cast%s(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {\nswitch k {\n", set)
+	for _, k := range casts {
+		kind := strings.ToLower(k.name[4:5]) + k.name[5:]
+		fmt.Fprintf(&table, "case %s:\n%s%s(dst, dstStride, src, srcStride, lanes, n)\n", kind, k.name, set)
+	}
+	f.Go(table.String() + "}\n}\n")
+}
+
+// castEights is the answer of a set whose kernels leave out lanes behind the last multiple of eight.
+func castEights(set string) string {
+	return `whole := lanes &^ 7
 		if whole > 0 {
-			cast256(k, dst, dstStride, src, srcStride, whole, n)
+			cast` + set + `(k, dst, dstStride, src, srcStride, whole, n)
 		}
 		if whole < lanes {
 			from, to := k.sizes()
 			portableCast(k, unsafe.Add(dst, whole*to), dstStride, unsafe.Add(src, whole*from), srcStride, lanes-whole, n)
-		}`)
+		}`
 }

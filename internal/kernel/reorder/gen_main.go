@@ -36,6 +36,21 @@ func main() {
 			gatherEights(f)
 			gatherLanes(f)
 		}},
+		asm.Unit{Base: "lanes", Arch: "arm64", Generate: func(f *asm.File) {
+			neonTransposes(f)
+			neonRows(f)
+			neonCopies(f)
+			neonGathers(f)
+			neonWeaves(f)
+		}},
+		asm.Unit{Base: "cast", Arch: "arm64", Generate: func(f *asm.File) {
+			f.Import("unsafe")
+			for _, k := range casts {
+				neonCast(f, k)
+			}
+			castTable(f, "NEON")
+			f.Serve("castRows", asm.NEON(), castEights("NEON"))
+		}},
 	)
 }
 
