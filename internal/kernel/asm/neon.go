@@ -1,5 +1,7 @@
 package asm
 
+import "strings"
+
 // Words of arm64 instructions on vectors of four floats that Go's assembler has no name for. Operands are numbers of vector
 // registers.
 
@@ -57,7 +59,7 @@ var words = map[string]uint32{
 
 // laneWords are products with four bytes, or a number, of a vector.
 var laneWords = map[string]uint32{
-	"fmla.4s": 0x4f801000, "fmul.4s": 0x4f809000, "sdot.4s": 0x4f80e000, "udot.4s": 0x6f80e000, "usdot.4s": 0x4f80f000, "sudot.4s": 0x4f00f000,
+	"fmla.4s": 0x4f801000, "fmul.4s": 0x4f809000, "fmla.2d": 0x4fc01000, "sdot.4s": 0x4f80e000, "udot.4s": 0x6f80e000, "usdot.4s": 0x4f80f000, "sudot.4s": 0x4f00f000,
 }
 
 // shifts are shifts of lanes by a number, without it: those to the right count down from twice the bits of a lane.
@@ -88,6 +90,9 @@ func (fn *Func) VLane(name string, d, n, m, lane int) {
 	word, ok := laneWords[name]
 	if !ok {
 		panic("asm: no word known for a lane of " + name)
+	}
+	if strings.HasSuffix(name, ".2d") {
+		lane *= 2 // two bits of the number are of lanes of 32 bits
 	}
 	fn.Words(three(word, d, n, m) | uint32(lane&1)<<21 | uint32(lane>>1)<<11)
 }

@@ -27,12 +27,21 @@ func callTile(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *
 
 // doublesOf describes the kernels of float64 of an instruction set.
 func doublesOf(set isa.Set) kernels {
+	switch set {
+	case isa.NEON:
+		return kernels{lanes: 2, tileRows: [5]int{0, 6, 2, 0, 1}}
+	}
 	return portableKernels()
 }
 
 // callDouble runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.
 func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float64) {
-	genericTile(rows, p, a, b, bias, res, c)
+	switch set {
+	case isa.NEON:
+		callDoubleNEON(rows, panels, p, a, b, bias, res, c)
+	default:
+		genericTile(rows, p, a, b, bias, res, c)
+	}
 }
 
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.

@@ -17,6 +17,7 @@ func main() {
 		asm.Unit{Base: "neon", Arch: "arm64", Generate: func(f *asm.File) { tiles(f, shapes[2]) }},
 		asm.Unit{Base: "double512", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[0]) }},
 		asm.Unit{Base: "double2", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[1]) }},
+		asm.Unit{Base: "double", Arch: "arm64", Generate: func(f *asm.File) { doubles(f, shapes[2]) }},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: peaks},
@@ -135,7 +136,7 @@ func tiles(f *asm.File, s shape) {
 		for r := 1; r <= mr; r++ {
 			name := fmt.Sprintf("tile%s_%dx%d", s.suffix, r, 16*np)
 			if s.ISA == asm.NEON() {
-				(&neonTile{shape: s, mr: r, np: np}).emit(f, name)
+				(&neonTile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
 			} else {
 				(&tile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
 			}
@@ -171,7 +172,11 @@ func doubles(f *asm.File, s shape) {
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
 			name := fmt.Sprintf("double%s_%dx%d", s.suffix, r, 8*np)
-			(&tile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
+			if s.ISA == asm.NEON() {
+				(&neonTile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
+			} else {
+				(&tile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
+			}
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
 		}
 	}

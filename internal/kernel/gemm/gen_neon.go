@@ -8,8 +8,8 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// neonTile is the body of a tile for NEON: C[mr][16*np] from A[mr][k] and np panels of B. It has no broadcast: a vector holds
-// four elements of a row of A, and a multiply-add takes one of its lanes. It has no masks: what is left of a last panel is
+// neonTile is the body of a tile for NEON: C[mr][16*np] from A[mr][k] and np panels of B; of float64, with 8 columns a panel. It has no
+// broadcast: a vector holds four elements of a row of A, or two, and a multiply-add takes one of its lanes. It has no masks: what is left of a last panel is
 // moved in halves and quarters of a vector.
 //
 // Registers: R0 params, R1 step of b from one k to the next, R2 to R5 the panels of b, R6 k, R7 to R12 the rows of a, R13
@@ -19,6 +19,23 @@ type neonTile struct {
 	*asm.Func
 	shape
 	mr, np int
+	size   int // bytes of an element
+}
+
+// pointer is a parameter that points to elements.
+func (t *neonTile) pointer(name string) asm.Arg {
+	if t.size == 8 {
+		return asm.Typed(name, "*float64")
+	}
+	return asm.Ptr(name)
+}
+
+// op names an instruction on whole vectors of elements.
+func (t *neonTile) op(name string) string { return name + map[int]string{4: ".4s", 8: ".2d"}[t.size] }
+
+// next loads the next element of a row of A alone.
+func (t *neonTile) next(r int) {
+	t.I("%s %d(%s), F%d", map[int]string{4: "FMOVS.P", 8: "FMOVD.P"}[t.size], t.size, t.row(r), t.a(r))
 }
 
 func (t *neonTile) nv() int          { return 4 * t.np }
@@ -32,8 +49,11 @@ func (t *neonTile) row(r int) string     { return fmt.Sprintf("R%d", 7+r) }
 func (t *neonTile) lastPanel(j int) bool { return j >= 4*(t.np-1) }
 
 func (t *neonTile) emit(f *asm.File, name string) {
-	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 16*t.np),
-		asm.Typed("p", "*tileParams"), asm.Ptr("a"), asm.Ptr("b"), asm.Ptr("bias"), asm.Ptr("res"), asm.Ptr("c"), asm.Typed("next", "uintptr"))
+	args := []asm.Arg{asm.Typed("p", "*tileParams"), t.pointer("a"), t.pointer("b"), t.pointer("bias"), t.pointer("res"), t.pointer("c")}
+	if t.size == 4 {
+		args = append(args, asm.Typed("next", "uintptr"))
+	}
+	t.Func = f.Func(name, fmt.Sprintf("%s computes a tile of %d rows and %d columns; see tileParams.", name, t.mr, 64/t.size*t.np), args...)
 	t.Load("p", "R0")
 	t.Load("b", "R2")
 	t.Load("a", "R7")
@@ -61,7 +81,7 @@ func (t *neonTile) emit(f *asm.File, name string) {
 	t.loop()
 	t.I("B store")
 	t.Label("tailb")
-	t.While("R6", 1, func() { t.step(0, true, func(r int) { t.I("FMOVS.P 4(%s), F%d", t.row(r), t.a(r)) }) })
+	t.While("R6", 1, func() { t.step(0, true, t.next) })
 	t.Label("store")
 	t.finish()
 	t.Ret()
@@ -197,14 +217,15 @@ func (t *neonTile) part(off, v int, base string, m partial) {
 func (t *neonTile) loop() {
 	t.While("R6", 4, func() {
 		for u := range 4 {
-			t.step(u, false, func(r int) {
-				if u == 0 {
+			lane := u % (16 / t.size)
+			t.step(lane, false, func(r int) {
+				if lane == 0 {
 					t.I("FMOVQ.P 16(%s), F%d", t.row(r), t.a(r))
 				}
 			})
 		}
 	})
-	t.While("R6", 1, func() { t.step(0, false, func(r int) { t.I("FMOVS.P 4(%s), F%d", t.row(r), t.a(r)) }) })
+	t.While("R6", 1, func() { t.step(0, false, t.next) })
 }
 
 // step emits one k, lane u of the elements of A, which element loads.
@@ -215,7 +236,7 @@ func (t *neonTile) step(u int, tail bool, element func(r int)) {
 	for j := range t.nv() {
 		t.loadAt(t.b(j), 16*(j%4), j%4, t.panel(j), tail && t.lastPanel(j))
 		for r := range t.mr {
-			t.Words(asm.VFMLALane(t.acc(r, j), t.b(j), t.a(r), u))
+			t.VLane(t.op("fmla"), t.acc(r, j), t.b(j), t.a(r), u)
 		}
 	}
 	for q := range t.np {
@@ -223,16 +244,26 @@ func (t *neonTile) step(u int, tail bool, element func(r int)) {
 	}
 }
 
-// finish adds the residual, clips and stores.
+// finish adds the residual, clips float32 and stores.
 func (t *neonTile) finish() {
-	x, y := t.a(0), t.b(0)
+	x := t.a(0)
 	t.Load("res", "R13")
 	t.I("CBZ R13, clip")
 	t.rows("res", offLDR, "resfull", "clip", func(r, j int, tail bool) {
 		t.load(x, j, "R13", tail)
-		t.Words(asm.VFADD(t.acc(r, j), t.acc(r, j), x))
+		t.V(t.op("fadd"), t.acc(r, j), t.acc(r, j), x)
 	})
 	t.Label("clip")
+	if t.size == 4 {
+		t.clip()
+	}
+	t.rows("c", offLDC, "outfull", "end", func(r, j int, tail bool) { t.store(t.acc(r, j), j, "R13", tail) })
+	t.Label("end")
+}
+
+// clip bounds the results, where that is asked for.
+func (t *neonTile) clip() {
+	x, y := t.a(0), t.b(0)
 	t.I("TBZ $%d, R15, out", bit(flagClip))
 	for _, bound := range []struct{ off, x int }{{offLo, x}, {offHi, y}} {
 		t.I("ADD $%d, R0, R19", bound.off)
@@ -242,6 +273,4 @@ func (t *neonTile) finish() {
 		t.Words(asm.VFMAX(i, i, x), asm.VFMIN(i, i, y))
 	}
 	t.Label("out")
-	t.rows("c", offLDC, "outfull", "end", func(r, j int, tail bool) { t.store(t.acc(r, j), j, "R13", tail) })
-	t.Label("end")
 }
