@@ -33,14 +33,14 @@ func VFSUB(vd, vn, vm int) uint32 { return three(0x4ea0d400, vd, vn, vm) }
 var words = map[string]uint32{
 	// floats
 	"fadd.4s": 0x4e20d400, "fsub.4s": 0x4ea0d400, "fmul.4s": 0x6e20dc00, "fdiv.4s": 0x6e20fc00, "fmax.4s": 0x4e20f400, "fmin.4s": 0x4ea0f400,
-	"fmla.4s": 0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800, "ucvtf.4s": 0x6e21d800, "fcvtns.4s": 0x4e21a800,
+	"fmla.4s": 0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800, "ucvtf.4s": 0x6e21d800, "fcvtns.4s": 0x4e21a800, "fcvtns.2d": 0x4e61a800,
 	"faddp.4s": 0x6e20d400, "fcvtzs.4s": 0x4ea1b800, "fcvtzu.4s": 0x6ea1b800, "fneg.4s": 0x6ea0f800, "fabs.4s": 0x4ea0f800, "fsqrt.4s": 0x6ea1f800,
 	"fadd.2d": 0x4e60d400, "fsub.2d": 0x4ee0d400, "fmul.2d": 0x6e60dc00, "fdiv.2d": 0x6e60fc00, "fmax.2d": 0x4e60f400, "fmin.2d": 0x4ee0f400,
 	"fmla.2d": 0x4e60cc00, "fmls.2d": 0x4ee0cc00, "fsqrt.2d": 0x6ee1f800, "fabs.2d": 0x4ee0f800, "faddp.2d": 0x6e60d400,
 	"fcvtl.4s": 0x0e217800, "fcvtl2.4s": 0x4e217800, "fcvtn.4h": 0x0e216800, "fcvtn2.8h": 0x4e216800,
 	"fcvtl.2d": 0x0e617800, "fcvtl2.2d": 0x4e617800, "fcvtn.2s": 0x0e616800, "fcvtn2.4s": 0x4e616800,
 	// integers
-	"add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "umax.16b": 0x6e206400,
+	"add.2d": 0x4ee08400, "sub.2d": 0x6ee08400, "add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "umax.16b": 0x6e206400,
 	"umax.4s": 0x6ea06400, "and.16b": 0x4e201c00, "orr.16b": 0x4ea01c00, "eor.16b": 0x6e201c00, "mvn.16b": 0x6e205800, "bic.16b": 0x4e601c00,
 	"sxtl.8h": 0x0f08a400, "sxtl2.8h": 0x4f08a400, "uxtl.8h": 0x2f08a400, "uxtl2.8h": 0x6f08a400,
 	"sxtl.4s": 0x0f10a400, "sxtl2.4s": 0x4f10a400, "uxtl.4s": 0x2f10a400, "uxtl2.4s": 0x6f10a400,
@@ -68,7 +68,7 @@ var shifts = map[string]struct {
 	bits int
 	left bool
 }{
-	"shl.8h": {0x4f005400, 16, true}, "shl.4s": {0x4f005400, 32, true}, "sshr.8h": {0x4f000400, 16, false}, "ushr.8h": {0x6f000400, 16, false},
+	"shl.8h": {0x4f005400, 16, true}, "shl.4s": {0x4f005400, 32, true}, "shl.2d": {0x4f005400, 64, true}, "sshr.2d": {0x4f000400, 64, false}, "sshr.8h": {0x4f000400, 16, false}, "ushr.8h": {0x6f000400, 16, false},
 	"sshr.4s": {0x4f000400, 32, false}, "ushr.4s": {0x6f000400, 32, false}, "ushr.16b": {0x6f000400, 8, false}, "sshr.16b": {0x4f000400, 8, false},
 }
 

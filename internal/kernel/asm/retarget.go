@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Retarget writes instructions of AVX2 as instructions of NEON that do the same to each lane of a vector of four, so that a generator
-// has one body for both. It knows the instructions that generators here use, and panics at others. What differs:
+// Retarget writes instructions of AVX2 as instructions of NEON that do the same to each lane of a vector of four, or of two of float64, so
+// that a generator has one body for both. It knows the instructions that generators here use, and panics at others. What differs:
 //
-//   - Of two numbers of which one is NaN, VMAXPS and VMINPS give NaN, where AVX2 gives the second source (the first operand).
+//   - Of two numbers of which one is NaN, VMAXPS, VMINPS, VMAXPD and VMINPD give NaN, where AVX2 gives the second source (the first operand).
 //   - VBLENDVPS takes each bit by a mask's, so that lanes of masks have all bits or none, and its last two operands are one register.
 //   - VCMPPS $3 (unordered) compares a register with itself.
 //   - The name of a vector register is NEON's, V or, of its lowest lane, X; those of general registers are amd64's.
@@ -38,17 +38,22 @@ var neonGeneral = map[string]string{
 // neonThree are the words of instructions of two sources and one result, vd = vn op vm.
 var neonThree = map[string]uint32{
 	"VADDPS": 0x4e20d400, "VSUBPS": 0x4ea0d400, "VMULPS": 0x6e20dc00, "VDIVPS": 0x6e20fc00, "VMAXPS": 0x4e20f400, "VMINPS": 0x4ea0f400,
-	"VANDPS": 0x4e201c00, "VORPS": 0x4ea01c00, "VXORPS": 0x6e201c00, "VPADDD": 0x4ea08400, "VPSUBD": 0x6ea08400,
+	"VADDPD": 0x4e60d400, "VSUBPD": 0x4ee0d400, "VMULPD": 0x6e60dc00, "VDIVPD": 0x6e60fc00, "VMAXPD": 0x4e60f400, "VMINPD": 0x4ee0f400,
+	"VFMADD231PD": 0x4e60cc00, "VFNMADD231PD": 0x4ee0cc00, "VANDPD": 0x4e201c00, "VORPD": 0x4ea01c00, "VXORPD": 0x6e201c00,
+	"VFMADD231PS": neonFMLA, "VFNMADD231PS": neonFMLS, "VANDPS": 0x4e201c00, "VORPS": 0x4ea01c00, "VXORPS": 0x6e201c00, "VPADDD": 0x4ea08400, "VPSUBD": 0x6ea08400,
 }
 
 // neonTwo are those of one source.
-var neonTwo = map[string]uint32{"VSQRTPS": 0x6ea1f800, "VCVTPS2DQ": 0x4e21a800, "VCVTDQ2PS": 0x4e21d800}
+var neonTwo = map[string]uint32{"VSQRTPS": 0x6ea1f800, "VSQRTPD": 0x6ee1f800, "VCVTPS2DQ": 0x4e21a800, "VCVTDQ2PS": 0x4e21d800}
 
 // neonRound are those of VROUNDPS by its mode: to the nearest, down, up, towards zero.
 var neonRound = map[string]uint32{"$8": 0x4e218800, "$9": 0x4e219800, "$10": 0x4ea18800, "$11": 0x4ea19800}
 
 // neonJumps are jumps by the amd64 names of their conditions.
 var neonJumps = map[string]string{"JMP": "B", "JZ": "BEQ", "JEQ": "BEQ", "JNZ": "BNE", "JNE": "BNE", "JLE": "BLE", "JCC": "BEQ"}
+
+// neonDouble is the bit by which rounding of float64 differs from that of float32.
+const neonDouble = 1 << 22
 
 const (
 	neonFMLA  = 0x4e20cc00
@@ -211,6 +216,13 @@ func (r *Retarget) move(op string, o []string) bool {
 	case op == "VBROADCASTSS":
 		fn.I("FMOVS %s, F%d", r.Memory(o[0]), r.Number(o[1]))
 		fn.I("VDUP V%d.S[0], V%d.S4", r.Number(o[1]), r.Number(o[1]))
+	case op == "VBROADCASTSD" && isTable(o[0]):
+		r.Fetch(o[0], r.Number(o[1]))
+	case op == "VBROADCASTSD":
+		fn.I("FMOVD %s, F%d", r.Memory(o[0]), r.Number(o[1]))
+		fn.I("VDUP V%d.D[0], V%d.D2", r.Number(o[1]), r.Number(o[1]))
+	case op == "VMOVSD":
+		fn.I("FMOVD F%d, %s", r.Number(o[0]), r.Memory(o[1]))
 	case op == "VMOVSS":
 		fn.I("FMOVS F%d, %s", r.Number(o[0]), r.Memory(o[1]))
 	case op != "VMOVUPS" && op != "VMOVAPS":
@@ -258,16 +270,14 @@ func (r *Retarget) vector(op string, o []string) {
 		return
 	}
 	switch op {
-	case "VFMADD231PS":
-		fn.Words(VFMLA(last, r.Number(o[1]), r.Source(o[0])))
-	case "VFNMADD231PS":
-		fn.Words(three(neonFMLS, last, r.Number(o[1]), r.Source(o[0])))
-	case "VFMADD213PS":
+	case "VFMADD213PS", "VFMADD213PD":
 		fn.I("VMOV V%d.B16, V%d.B16", r.Source(o[0]), r.scratch)
-		fn.Words(VFMLA(r.scratch, r.Number(o[1]), last))
+		fn.Words(three(neonThree["VFMADD231"+op[len(op)-2:]], r.scratch, r.Number(o[1]), last))
 		fn.I("VMOV V%d.B16, V%d.B16", r.scratch, last)
 	case "VROUNDPS":
 		fn.Words(three(neonRound[o[0]], last, r.Number(o[1]), 0))
+	case "VROUNDPD":
+		fn.Words(three(neonRound[o[0]]|neonDouble, last, r.Number(o[1]), 0))
 	case "VPSRAD":
 		fn.Words(VSSHR(last, r.Number(o[1]), shift(o[0])))
 	case "VPSLLD":

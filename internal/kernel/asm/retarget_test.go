@@ -24,10 +24,13 @@ var _ = Describe("Retarget", func() {
 			Expect(text).To(ContainSubstring("\t" + w + "\n"))
 		}
 	},
-		Entry("sum", "VADDPS V1, V2, V3", "WORD $0x4e21d443"),                                        // fadd v3.4s, v2.4s, v1.4s
-		Entry("difference", "VSUBPS V1, V2, V3", "WORD $0x4ea1d443"),                                 // fsub v3.4s, v2.4s, v1.4s
-		Entry("product into a sum", "VFMADD231PS V1, V2, V3", "WORD $0x4e21cc43"),                    // fmla v3.4s, v2.4s, v1.4s
-		Entry("product out of a sum", "VFNMADD231PS V1, V2, V3", "WORD $0x4ea1cc43"),                 // fmls v3.4s, v2.4s, v1.4s
+		Entry("sum", "VADDPS V1, V2, V3", "WORD $0x4e21d443"),                                // fadd v3.4s, v2.4s, v1.4s
+		Entry("difference", "VSUBPS V1, V2, V3", "WORD $0x4ea1d443"),                         // fsub v3.4s, v2.4s, v1.4s
+		Entry("product into a sum", "VFMADD231PS V1, V2, V3", "WORD $0x4e21cc43"),            // fmla v3.4s, v2.4s, v1.4s
+		Entry("product out of a sum", "VFNMADD231PS V1, V2, V3", "WORD $0x4ea1cc43"),         // fmls v3.4s, v2.4s, v1.4s
+		Entry("product into a sum of float64", "VFMADD231PD V1, V2, V3", "WORD $0x4e61cc43"), // fmla v3.2d, v2.2d, v1.2d
+		Entry("rounding of float64", "VROUNDPD $8, V1, V2", "WORD $0x4e618822"),              // frintn v2.2d, v1.2d
+		Entry("number of float64", "VBROADCASTSD (SI), V2", "FMOVD (R1), F2", "VDUP V2.D[0], V2.D2"),
 		Entry("square root", "VSQRTPS V1, V2", "WORD $0x6ea1f822"),                                   // fsqrt v2.4s, v1.4s
 		Entry("shift to the right", "VPSRAD $1, V1, V2", "WORD $0x4f3f0422"),                         // sshr v2.4s, v1.4s, #1
 		Entry("shift to the left", "VPSLLD $23, V1, V2", "WORD $0x4f375422"),                         // shl v2.4s, v1.4s, #23

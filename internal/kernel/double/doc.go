@@ -1,7 +1,7 @@
 // Package double holds the float64 kernels that touch each element a fixed number of times: element-wise functions, binary
 // operators, sums and extremes, and on top of them softmax and normalisation of rows. Products of float64 are in package gemm.
 //
-// Each kernel exists for AVX-512, for AVX2 and in portable Go: they are methods of Kernels, which are chosen once, for a
+// Each kernel exists for AVX-512, for AVX2, for NEON and in portable Go: they are methods of Kernels, which are chosen once, for a
 // target. All work on contiguous slices; a shorter one than the lengths imply is the caller's bug and panics before anything is
 // written. dst may be a source. A call allocates nothing, and divides long work so that no single call of assembly exceeds about
 // 100 µs. Element-wise results depend on the element alone, results of rows on the row alone, so that no division changes a bit.
@@ -12,4 +12,4 @@
 // This is a leaf: it imports package isa of internal/kernel only.
 package double
 
-//go:generate go run gen.go gen_math.go
+//go:generate go run gen.go gen_math.go gen_neon.go

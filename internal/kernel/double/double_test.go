@@ -258,7 +258,7 @@ var _ = Describe("rows", func() {
 
 var _ = Describe("generated files", func() {
 	It("are up to date", func() {
-		err := asm.Verify(context.Background(), "gen.go", "gen_math.go")
+		err := asm.Verify(context.Background(), "gen.go", "gen_math.go", "gen_neon.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command")
 		}

@@ -16,7 +16,7 @@ func main() {
 	for _, set := range []struct {
 		name string
 		isa  asm.ISA
-	}{{"512", asm.AVX512()}, {"2", asm.AVX2()}} {
+	}{{"512", asm.AVX512()}, {"2", asm.AVX2()}, {"128", asm.NEON()}} {
 		units = append(units, asm.Unit{Base: "kernels" + set.name, Arch: set.isa.Arch, Generate: func(f *asm.File) {
 			binaries(f, set.isa, set.name)
 			unaries(f, set.isa, set.name)
@@ -35,7 +35,7 @@ var entries = []asm.Entry{
 	{Name: "reduce", Doc: "combines n elements.", Params: "op ReduceOp, src *float64, n int", Result: "float64", Portable: "return genericReduce(op, src, n)"},
 }
 
-// ctx is one kernel being written, for one instruction set. Vector registers 0 to 7 are the body's, from 8 on are constants that
+// ctx is one kernel being written, for one instruction set, in instructions of AVX2 and AVX-512, which gen_neon.go says in those of NEON. Vector registers 0 to 7 are the body's, from 8 on are constants that
 // have to be in one (reg), and where there are no mask registers the last one is the mask of the tail.
 type ctx struct {
 	*asm.Func
@@ -81,6 +81,9 @@ func (c *ctx) op(name string, operands ...string) {
 
 // tailMask makes the mask of n modulo the width; n is an argument. It uses CX and DX.
 func (c *ctx) tailMask() {
+	if c.neon() { // a tail is one number
+		return
+	}
 	c.Load("n", "CX")
 	c.I("ANDQ $%d, CX", c.lanes()-1)
 	if c.isa.Masks {
@@ -103,10 +106,18 @@ func (c *ctx) tailMask() {
 
 // load and store move vector u behind a pointer, masked in the tail.
 func (c *ctx) load(p string, u int, x string, tail bool) {
+	if c.neon() {
+		c.neonMove(x, p, u, tail, true)
+		return
+	}
 	c.LoadVector(c.isa, fmt.Sprintf("%d(%s)", u*c.isa.Size(), p), x, c.mask(tail))
 }
 
 func (c *ctx) store(x, p string, u int, tail bool) {
+	if c.neon() {
+		c.neonMove(x, p, u, tail, false)
+		return
+	}
 	c.StoreVector(c.isa, x, fmt.Sprintf("%d(%s)", u*c.isa.Size(), p), c.mask(tail))
 }
 
@@ -188,7 +199,7 @@ func (c *ctx) binary(instruction, form string) {
 		b := operand[form[1]]("R8", c.r(7), u, c.r(2*u+1), tail)
 		d := c.r(4)
 		c.I("%s %s, %s, %s", instruction, b, a, d)
-		if instruction == "VMAXPD" || instruction == "VMINPD" {
+		if !c.neon() && (instruction == "VMAXPD" || instruction == "VMINPD") {
 			// The instruction returns b where either is NaN: right but for a NaN in a.
 			if c.isa.Masks {
 				c.I("VCMPPD $3, %s, %s, K2", a, a)
@@ -270,7 +281,10 @@ func (c *ctx) reduction(name, instruction string, start float64) {
 	c.Load("src", "SI")
 	c.tailMask()
 	orders, bad := instruction != "VADDPD", c.r(6)
-	c.zero(bad)
+	losing := orders && !c.neon() // NaN, which lanes of bad keep
+	if losing {
+		c.zero(bad)
+	}
 	for i := range 4 {
 		c.I("VBROADCASTSD %s, %s", c.k(start), c.r(i))
 	}
@@ -284,7 +298,9 @@ func (c *ctx) reduction(name, instruction string, start float64) {
 		case name == "SumAbs":
 			c.op("VANDPD", c.bits(1<<63-1), x, x)
 		case orders:
-			c.keepNaN(x, bad, t)
+			if losing {
+				c.keepNaN(x, bad, t)
+			}
 			if tail {
 				c.I("VBROADCASTSD %s, %s", c.k(start), t)
 				c.merge(x, t)
@@ -297,7 +313,7 @@ func (c *ctx) reduction(name, instruction string, start float64) {
 	c.I("%s %s, %s, %s", instruction, c.r(3), c.r(2), c.r(2))
 	c.I("%s %s, %s, %s", instruction, c.r(2), c.r(0), c.r(0))
 	c.fold(instruction, 0)
-	if orders { // these instructions lose NaN; bad is 0, or has one
+	if losing { // bad is 0, or has one
 		c.fold("VADDPD", 6)
 		c.I("VADDSD X6, X0, X0")
 	}
@@ -318,6 +334,10 @@ func (c *ctx) keepNaN(x, bad, t string) {
 
 // merge copies the lanes of the tail from x to dst.
 func (c *ctx) merge(x, dst string) {
+	if c.neon() {
+		c.Func.I("VMOV %s.D[0], %s.D[0]", x, dst)
+		return
+	}
 	if c.isa.Masks {
 		c.I("VMOVUPS %s, %s, %s", x, c.masked(), dst)
 		return
@@ -327,6 +347,11 @@ func (c *ctx) merge(x, dst string) {
 
 // fold combines the lanes of register number x into its lowest, with the help of register 5.
 func (c *ctx) fold(instruction string, x int) {
+	if c.neon() {
+		c.Func.I("VEXT $8, V%[1]d.B16, V%[1]d.B16, V5.B16", x)
+		c.I("%s V5, V%d, V%d", instruction, x, x)
+		return
+	}
 	if c.isa.Lanes > 8 {
 		c.I("VEXTRACTF64X4 $1, Z%d, Y5", x)
 		c.I("%s Y5, Y%d, Y%d", instruction, x, x)

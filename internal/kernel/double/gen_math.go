@@ -45,6 +45,10 @@ func factorials(from int) []float64 {
 
 // series writes p = c[0] + c[1]*x + …
 func (c *ctx) series(x, p string, coefs []float64) {
+	if c.neon() {
+		c.neonSeries(x, p, coefs)
+		return
+	}
 	c.I("VBROADCASTSD %s, %s", c.k(coefs[len(coefs)-1]), p)
 	for i := len(coefs) - 2; i >= 0; i-- {
 		c.op("VFMADD213PD", c.k(coefs[i]), x, p)
@@ -63,8 +67,21 @@ func (c *ctx) reduce(x, n string) {
 	c.op("VFNMADD231PD", c.k(1.90821492927058770002e-10), n, x)
 }
 
-// power writes 2^n of whole numbers in four lanes of 32 bits of register number n, as float64, into x.
+// whole converts whole numbers to integers, of 32 bits in the lower half of the register; NEON's stay where they are.
+func (c *ctx) whole(n string) {
+	if c.neon() {
+		c.neonWhole(n)
+	} else {
+		c.I("VCVTPD2DQY %s, %s", n, "X"+n[1:])
+	}
+}
+
+// power writes 2^n of integers that whole made, as float64, into x.
 func (c *ctx) power(n, x string) {
+	if c.neon() {
+		c.neonPower(n, x)
+		return
+	}
 	c.I("VPMOVSXDQ %s, %s", "X"+n[1:], x)
 	c.op("VPADDQ", c.bits(1023), x, x)
 	c.I("VPSLLQ $52, %s, %s", x, x)
@@ -81,10 +98,14 @@ func (c *ctx) exp(x, n, p, t string) {
 		return
 	}
 	// Two factors, so that results below the normal range are rounded once and those above become infinite.
-	low := func(r string) string { return "X" + r[1:] }
-	c.I("VCVTPD2DQY %s, %s", n, low(n))
-	c.I("VPSRAD $1, %s, %s", low(n), low(t))
-	c.I("VPSUBD %s, %s, %s", low(t), low(n), low(n))
+	c.whole(n)
+	if c.neon() {
+		c.neonHalve(n, t)
+	} else {
+		low := func(r string) string { return "X" + r[1:] }
+		c.I("VPSRAD $1, %s, %s", low(n), low(t))
+		c.I("VPSUBD %s, %s, %s", low(t), low(n), low(n))
+	}
 	c.power(t, x)
 	c.I("VMULPD %s, %s, %s", x, p, p)
 	c.power(n, x)
@@ -105,7 +126,7 @@ func (c *ctx) tanh(x, n, p, t string) {
 	if c.isa.Exponents {
 		c.I("VSCALEFPD %s, %s, %s", n, c.reg(1), s)
 	} else {
-		c.I("VCVTPD2DQY %s, %s", n, "X"+n[1:])
+		c.whole(n)
 		c.power(n, s)
 	}
 	c.I("VSUBPD %s, %s, %s", c.reg(1), s, t)
