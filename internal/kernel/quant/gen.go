@@ -12,6 +12,7 @@ func main() {
 		asm.Unit{Base: "tile", Arch: "amd64", Generate: tiles},
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
 		asm.Unit{Base: "tile", Arch: "arm64", Generate: neonTiles},
+		asm.Unit{Base: "matrix", Arch: "arm64", Generate: neonMatrices},
 		asm.Unit{Base: "rows", Arch: "arm64", Generate: func(f *asm.File) {
 			levelOffsets(f)
 			neonRows(f)
@@ -29,6 +30,11 @@ var entries = []asm.Entry{
 		Portable: `panic("quant: no kernel multiplies bytes")`},
 	{Name: "starts", Doc: "writes what the sums of a panel begin with for kernels that turn A's upper bits around: start, and 128 times the sums of columns.",
 		Params: "signed bool, dst, start *int32, b *byte, quads int", Portable: `panic("quant: no kernel turns bits around")`},
+	{Name: "callMatrix", Doc: "runs the kernel of tiles of height rows of bytes and a panel of pairs of quads, n tiles one below the other.",
+		Params:   "signed bool, height int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int",
+		Portable: `panic("quant: no kernel multiplies matrices of bytes")`},
+	{Name: "pairQuads", Doc: "puts the quads of so many segments of a panel together in pairs.", Params: "dst, src *byte, segments, quads int",
+		Portable: `panic("quant: no kernel pairs quads")`},
 	{Name: "callWide", Doc: "runs the kernel of tiles of height widened rows and width panels, n tiles side by side.",
 		Params:   "signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int",
 		Portable: "genericWide(signed, height, width*n, p, a, b, start, c)"},

@@ -23,7 +23,7 @@ const (
 	widening multiplier = iota // nothing does: they are widened to 16 bits first
 	vnni                       // AVX-512's VPDPBUSD, of an unsigned and a signed operand
 	dots                       // NEON's SDOT and UDOT, of operands of one signedness
-	mixed                      // NEON's USDOT and SUDOT, of an unsigned and a signed operand
+	mixed                      // NEON's USDOT and SUDOT, of an unsigned and a signed operand, and USMMLA, of matrices of them
 )
 
 // For returns the kernels of a target.
