@@ -26,28 +26,26 @@ var published = map[string]*processor{
 	"neoverse-n1": {
 		source: "Arm Neoverse N1 Software Optimization Guide",
 		width:  4, vector: 2, loads: 2, integer: 3, branches: 1, paired: true,
-		rates: map[string]float64{"fmla": 2, "sdot": 2, "udot": 2, "smlal": 1, "umlal": 1},
-		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "smlal": 1, "umlal": 1},
+		rates: map[string]float64{"fmla": 2, "sdot": 2, "udot": 2, "smlal": 1},
+		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "smlal": 1},
 	},
 	"neoverse-v2": {
 		source: "Arm Neoverse V2 Core Software Optimization Guide",
 		width:  8, vector: 4, loads: 3, integer: 6, branches: 2, paired: true,
-		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "usdot": 4, "smmla": 4, "ummla": 4, "usmmla": 4, "smlal": 2, "umlal": 2},
-		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "usdot": 1, "smmla": 1, "ummla": 1, "usmmla": 1, "smlal": 1, "umlal": 1},
+		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "usdot": 4, "sudot": 4, "usmmla": 4, "smlal": 2},
+		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "usdot": 1, "sudot": 1, "usmmla": 1, "smlal": 1},
 	},
 	"apple-m1": { // performance cores
 		source: "Apple Silicon CPU Optimization Guide",
 		width:  8, vector: 4, loads: 3, integer: 6, branches: 2, paired: true,
-		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "smlal": 4, "umlal": 4},
-		waits: map[string]float64{"fmla": 4, "sdot": 3, "udot": 3, "smlal": 3, "umlal": 3},
+		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "smlal": 4},
+		waits: map[string]float64{"fmla": 4, "sdot": 3, "udot": 3, "smlal": 3},
 	},
 }
 
 // limit is how many cycles the multiply-adds of a turn keep their pipes busy.
-func (p *processor) limit(l loop) float64 { return p.multiplying(l.text) }
-
-func (p *processor) multiplying(text []string) (cycles float64) {
-	for _, t := range text {
+func (p *processor) limit(l loop) (cycles float64) {
+	for _, t := range l.text {
 		if m := base(mnemonic(t)); isMultiply(m) {
 			cycles += 1 / p.rates[m]
 		}
@@ -58,7 +56,7 @@ func (p *processor) multiplying(text []string) (cycles float64) {
 // time is the least number of cycles that a turn takes on published ports.
 func (p *processor) time(l loop) float64 {
 	var vector, loads, integer, branches float64
-	sums := map[string]float64{}
+	sums, begun := map[string]float64{}, map[string]bool{} // what the multiply-adds of a register wait; those that begin anew in each turn
 	for _, t := range l.text {
 		switch m := mnemonic(t); {
 		case isMultiply(m):
@@ -79,10 +77,15 @@ func (p *processor) time(l loop) float64 {
 		default:
 			integer++
 		}
+		if !isMultiply(mnemonic(t)) {
+			begun[operand.FindString(strings.ReplaceAll(t, " q", " v"))] = true
+		}
 	}
 	longest := 0.0
-	for _, wait := range sums {
-		longest = max(longest, wait)
+	for register, wait := range sums {
+		if !begun[register] {
+			longest = max(longest, wait)
+		}
 	}
 	for _, c := range []float64{vector / p.vector, loads / p.loads, integer / p.integer, branches / p.branches, float64(len(l.text)) / p.width} {
 		longest = max(longest, c)
@@ -107,10 +110,11 @@ func isMultiply(m string) bool {
 	return false
 }
 
-// probes are the multiply-adds, with the shapes of their operands.
-var probes = []struct{ mnemonic, to, from string }{
-	{"fmla", "4s", "4s"}, {"sdot", "4s", "16b"}, {"udot", "4s", "16b"}, {"usdot", "4s", "16b"}, {"smmla", "4s", "16b"}, {"ummla", "4s", "16b"},
-	{"usmmla", "4s", "16b"}, {"smlal", "8h", "8b"}, {"umlal", "8h", "8b"},
+// probes are the multiply-adds, with operands as kernels have them.
+var probes = []struct{ mnemonic, to, sources string }{
+	{"fmla", "4s", "v30.4s, v31.s[0]"}, {"sdot", "4s", "v30.16b, v31.4b[0]"}, {"udot", "4s", "v30.16b, v31.4b[0]"},
+	{"usdot", "4s", "v30.16b, v31.4b[0]"}, {"sudot", "4s", "v30.16b, v31.4b[0]"}, {"usmmla", "4s", "v30.16b, v31.16b"},
+	{"smlal", "4s", "v30.4h, v31.4h"},
 }
 
 // probe returns how many multiply-adds of each kind LLVM's tables allow in a cycle: by a loop of nothing else, of sums enough.
@@ -120,7 +124,7 @@ func (p *processor) probe(name string, tools llvm) (map[string]float64, error) {
 	for _, op := range probes {
 		l := loop{name: op.mnemonic}
 		for i := range sums {
-			l.text = append(l.text, fmt.Sprintf("%s v%d.%s, v30.%s, v31.%s", op.mnemonic, i, op.to, op.from, op.from))
+			l.text = append(l.text, fmt.Sprintf("%s v%d.%s, %s", op.mnemonic, i, op.to, op.sources))
 		}
 		loops = append(loops, l)
 	}
