@@ -42,7 +42,7 @@ func unpack(set isa.Set, dst *float32, src *byte, scale, zero *float32, n int) {
 	}
 }
 
-// callRounded multiplies rows that were rounded by n rows of weights, where there is VNNI.
+// callRounded multiplies rows that were rounded by n rows of weights, where something multiplies bytes.
 func callRounded(set isa.Set, rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int) {
 	switch set {
 	case isa.AVX512:

@@ -11,4 +11,4 @@
 // The package imports package cpuid, and packages asm, isa and quant of internal/kernel.
 package nibble
 
-//go:generate go run gen.go gen_rounded.go
+//go:generate go run gen.go gen_rounded.go gen_neon.go

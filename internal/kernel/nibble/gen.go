@@ -17,7 +17,7 @@ func main() {
 		Portable: "genericDot(rows, dst, ldd, a, width, w, scale, zero, step, blocks, groups, n)"},
 		{Name: "unpack", Doc: "writes two rows of 16 floats for each of n rows of bytes: of lower halves, and of upper ones.",
 			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
-		{Name: "callRounded", Doc: "multiplies rows that were rounded by n rows of weights, where there is VNNI.",
+		{Name: "callRounded", Doc: "multiplies rows that were rounded by n rows of weights, where something multiplies bytes.",
 			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("nibble: no kernel multiplies bytes")`},
 		{Name: "callRound", Doc: "rounds blocks of groups of floats, where there is VNNI.",
 			Params: "dst *byte, src *float32, blocks, groups int", Portable: `panic("nibble: no kernel rounds to bytes")`}}},
@@ -32,7 +32,8 @@ func main() {
 				f.Serve("callDot", v, code+"}")
 				f.Serve("unpack", v, unpack(f, v)+"(dst, src, scale, zero, n)")
 			}
-		}})
+		}},
+		asm.Unit{Base: "dot", Arch: "arm64", Generate: neon})
 }
 
 // Registers of dot: DX the result, DI the rows of floats, R13 the place in them and R15 that in the fifth, SI weights, R10 scales, R11 zero points and R12 how far

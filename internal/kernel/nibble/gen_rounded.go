@@ -26,18 +26,24 @@ func offsetOf(field string) int {
 
 // rounded writes the kernels that multiply weights by integers of 8 bits, with VNNI.
 func rounded(f *asm.File) {
-	f.Import("unsafe")
-	src, code := "// The offsets that the assembly assumes.\nvar (\n", "switch rows {\n"
-	for _, field := range roundedFields {
-		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.%s)-%d]\n", field, offsetOf(field))
-	}
-	f.Go(src + ")\n")
+	roundedOffsets(f)
+	code := "switch rows {\n"
 	for _, rows := range []int{1, 4, 8} {
 		k := &roundedDot{rows: rows}
 		code += fmt.Sprintf("case %d:\n%s(p, dst, a, w, scale, zero, n)\n", rows, k.emit(f))
 	}
 	f.Serve("callRounded", asm.AVX512(), code+"}")
 	f.Serve("callRound", asm.AVX512(), round(f)+"(dst, src, blocks, groups)")
+}
+
+// roundedOffsets emits Go source that does not compile where roundedParams and this program disagree.
+func roundedOffsets(f *asm.File) {
+	f.Import("unsafe")
+	src := "// The offsets that the assembly assumes.\nvar (\n"
+	for _, field := range roundedFields {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(roundedParams{}.%s)-%d]\n", field, offsetOf(field))
+	}
+	f.Go(src + ")\n")
 }
 
 // round writes the kernel that rounds blocks, and returns its name.

@@ -3,6 +3,8 @@ package nibble
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // Rows of floats may be rounded to integers of 8 bits, with a scale for each block: products are then of integers. For a vector of 128
@@ -30,7 +32,7 @@ type roundedParams struct {
 }
 
 // Rounds reports whether there are kernels of rounded rows, for blocks that are powers of two, as far as these are.
-func (k Kernels) Rounds(w *Weights) bool { return k.vnni && w.Block&(w.Block-1) == 0 }
+func (k Kernels) Rounds(w *Weights) bool { return k.dots && w.Block&(w.Block-1) == 0 }
 
 // RoundedBytes returns the bytes of a rounded row.
 func (w *Weights) RoundedBytes() int {
@@ -44,7 +46,7 @@ const laneWeights = 8
 func (k Kernels) Round(w *Weights, dst []byte, src []float32) {
 	dst = dst[:w.RoundedBytes()]
 	whole := min(len(src)/w.Block, w.Blocks)
-	if !k.vnni || whole == 0 {
+	if !k.dots || k.set == isa.NEON || whole == 0 {
 		w.round(dst, src, 0)
 		return
 	}
