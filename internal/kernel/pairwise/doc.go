@@ -7,4 +7,4 @@
 // The package imports packages double and isa of internal/kernel.
 package pairwise
 
-//go:generate go run gen.go
+//go:generate go run gen.go gen_neon.go

@@ -25,7 +25,7 @@ func main() {
 			conversions(f, v)
 			dots(f, v)
 		}
-	}})
+	}}, asm.Unit{Base: "pairwise", Arch: "arm64", Generate: neon})
 }
 
 // lanes returns how many float64 a vector holds.

@@ -20,9 +20,9 @@ func (k Kernels) rows() int {
 	switch k.set {
 	case isa.AVX512:
 		return 8
-	case isa.AVX2:
+	case isa.AVX2, isa.NEON:
 		return 4
-	case isa.Portable, isa.NEON:
+	case isa.Portable:
 	}
 	return 1
 }
