@@ -10,7 +10,7 @@ import (
 func kernelsOf(set isa.Set) kernels {
 	switch set {
 	case isa.NEON:
-		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 1}
+		return kernels{lanes: 4, tileRows: [5]int{0, 6, 2, 0, 1}, fewRows: 4, dotRows: 2}
 	}
 	return portableKernels()
 }
@@ -46,12 +46,22 @@ func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c
 
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.
 func callDot(set isa.Set, rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
-	genericDot(cols, p, a, b, bias, res, c, n)
+	switch set {
+	case isa.NEON:
+		callDotNEON(rows, cols, p, a, b, bias, res, c, n)
+	default:
+		genericDot(cols, p, a, b, bias, res, c, n)
+	}
 }
 
 // copyPanels copies k rows of np full panels; strides in elements.
 func copyPanels(set isa.Set, dst, src *float32, k, np, lds, ldd int) {
-	genericPanels(dst, src, k, np, lds, ldd)
+	switch set {
+	case isa.NEON:
+		packPanels(dst, src, k, np, 4*lds, 4*ldd)
+	default:
+		genericPanels(dst, src, k, np, lds, ldd)
+	}
 }
 
 // fmaLoop runs n rounds of the multiply-add loop and returns the operations done.

@@ -20,6 +20,10 @@ func main() {
 		asm.Unit{Base: "double", Arch: "arm64", Generate: func(f *asm.File) { doubles(f, shapes[2]) }},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
+		asm.Unit{Base: "dot", Arch: "arm64", Generate: func(f *asm.File) {
+			dotTables(f, "arm64", func(s shape, mr, nr int, name string) { (&neonDot{shape: s, mr: mr, nr: nr}).emit(f, name) })
+		}},
+		asm.Unit{Base: "pack", Arch: "arm64", Generate: neonPacks},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: peaks},
 		asm.Unit{Base: "peak", Arch: "arm64", Generate: neonPeak},
 	)
@@ -58,7 +62,7 @@ type shape struct {
 var shapes = []shape{
 	{ISA: asm.AVX512(), suffix: "512", tileRows: [5]int{0, 8, 8, 8, 6}, dotRows: 4, fmaSums: 24},
 	{ISA: asm.AVX2(), suffix: "2", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 2, fmaSums: 12},
-	{ISA: asm.NEON(), suffix: "NEON", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 1, fmaSums: 24}, // dot products are portable
+	{ISA: asm.NEON(), suffix: "NEON", tileRows: [5]int{0, 6, 2, 0, 1}, dotRows: 2, fmaSums: 24},
 }
 
 // on returns the shapes of an architecture.

@@ -16,7 +16,12 @@ func dots(f *asm.File) {
 		words = append(words, 0xffffffff)
 	}
 	f.Data("dotmask", append(words, make([]uint32, 16)...)...)
-	for _, s := range on("amd64") {
+	dotTables(f, "amd64", func(s shape, mr, nr int, name string) { (&dot{shape: s, mr: mr, nr: nr}).emit(f, name) })
+}
+
+// dotTables has emit write the kernels of the sets of an architecture, and writes the functions that select one.
+func dotTables(f *asm.File, arch string, emit func(s shape, mr, nr int, name string)) {
+	for _, s := range on(arch) {
 		var table strings.Builder
 		fmt.Fprintf(&table, "// callDot%s runs the %v dot kernel of rows x cols elements on n groups of columns.\n", s.suffix, s.Set)
 		fmt.Fprintf(&table, "func callDot%s(rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {\n", s.suffix)
@@ -24,7 +29,7 @@ func dots(f *asm.File) {
 		for _, nr := range []int{1, 4} {
 			for mr := 1; mr <= s.dotRows; mr++ {
 				name := fmt.Sprintf("dot%s_%dx%d", s.suffix, mr, nr)
-				(&dot{shape: s, mr: mr, nr: nr}).emit(f, name)
+				emit(s, mr, nr, name)
 				fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, n)\n", nr, mr, name)
 			}
 		}
