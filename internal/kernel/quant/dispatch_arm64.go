@@ -56,7 +56,12 @@ func pairQuads(set isa.Set, dst, src *byte, segments, quads int) {
 
 // callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.
 func callWide(set isa.Set, signed bool, height, width int, p *tileParams, a *int16, b *byte, start, c *int32, n int) {
-	genericWide(signed, height, width*n, p, a, b, start, c)
+	switch set {
+	case isa.NEON:
+		callWideNEON(signed, height, width, p, a, b, start, c, n)
+	default:
+		genericWide(signed, height, width*n, p, a, b, start, c)
+	}
 }
 
 // widen widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes.

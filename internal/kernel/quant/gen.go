@@ -13,6 +13,7 @@ func main() {
 		asm.Unit{Base: "rows", Arch: "amd64", Generate: rowKernels},
 		asm.Unit{Base: "tile", Arch: "arm64", Generate: neonTiles},
 		asm.Unit{Base: "matrix", Arch: "arm64", Generate: neonMatrices},
+		asm.Unit{Base: "wide", Arch: "arm64", Generate: neonWides},
 		asm.Unit{Base: "rows", Arch: "arm64", Generate: func(f *asm.File) {
 			levelOffsets(f)
 			neonRows(f)

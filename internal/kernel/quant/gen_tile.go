@@ -61,12 +61,17 @@ func tiles(f *asm.File) {
 
 // table writes a function that selects a kernel by its height, its width in panels and the signedness of B.
 func table(f *asm.File, name, with, params string, widths []int, emit func(height, width int, signed bool) string) {
+	tables(f, name, with, params, tileHeight, widths, emit)
+}
+
+// tables is table for kernels of another height.
+func tables(f *asm.File, name, with, params string, height int, widths []int, emit func(height, width int, signed bool) string) {
 	var code strings.Builder
 	fmt.Fprintf(&code, "// %s runs the kernel of tiles of height rows and width panels, for signed or unsigned B.\n", name)
 	fmt.Fprintf(&code, "func %s(signed bool, height, width int, %s) {\n\tif signed {\n\t\theight += 8\n\t}\n\tswitch 16*width + height {\n", name, params)
 	for _, signed := range []bool{false, true} {
 		for _, w := range widths {
-			for r := 1; r <= tileHeight; r++ {
+			for r := 1; r <= height; r++ {
 				key := 16*w + r
 				if signed {
 					key += 8

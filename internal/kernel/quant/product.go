@@ -141,7 +141,7 @@ func (k Kernels) multiplyWide(p *Product, near []int16, c *int32, a *byte, rows 
 	quads, most := len(p.Segments)*p.Quads, len(near)/(4*Height)
 	params := tileParams{ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
 	for len(rows) > 0 {
-		height := min(Height, len(rows))
+		height := min(k.tallest(), len(rows))
 		for q := 0; q < quads; q += most {
 			n := min(most, quads-q)
 			params.quads, params.lda = n, 8*n
@@ -172,6 +172,14 @@ func (k Kernels) callPanels(signed bool, height int, params *tileParams, near *i
 			b, start, c = advance(b, n*width*params.ldb), advance(start, n*width*Panel), advance(c, n*width*Panel)
 		}
 	}
+}
+
+// tallest is the most rows of a tile of rows that were widened.
+func (k Kernels) tallest() int {
+	if k.set == isa.NEON {
+		return 3
+	}
+	return Height
 }
 
 // widest is the most panels of a tile of rows that were widened.
