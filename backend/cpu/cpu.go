@@ -1,5 +1,5 @@
 // Package cpu is the embedded backend: networks of float32, of integers of 8 bits and of float64 on the host's processor in pure Go and
-// Go assembly, with AVX-512, AVX2, NEON (of float32) and portable kernels chosen at run time.
+// Go assembly, with AVX-512, AVX2, NEON and portable kernels chosen at run time.
 //
 // Convolutional parts run in the blocked layout NCHW16c, which its signatures expose at the boundaries of groups, over three
 // axes in one whose depth is outside of the blocks (volume.go); everything else is row-major. Weights are packed when a

@@ -30,7 +30,8 @@
 // beyond others (mask registers, say): a body asks for that, and never which set it is written for. Loops over shapes and sets make the kernels; a Unit of them is one file of code and one of declarations.
 //
 // Said again: where a body needs only what AVX2 and NEON both have, it is written in AVX2's instructions, and a Retarget says them in
-// NEON's (packages vec and winograd). Products and convolutions, which live on a plan of all registers, have bodies of their own.
+// NEON's (packages vec, double and winograd). Products and convolutions, which live on a plan of all registers, and integers, whose
+// instructions differ in kind, have bodies of their own; those for NEON name instructions as Arm does (Func.V).
 //
 // Named: a kernel is named after what it does, its set, and its shape, in that order: tile2_6x16 is the tile of 6 rows and
 // 16 columns for AVX2, depth512 the depthwise body of 512 bits.

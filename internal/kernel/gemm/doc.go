@@ -10,8 +10,7 @@
 //
 // Every element of C is one chain of fused multiply-adds over k in ascending order, starting from the bias (Columns:
 // a fixed number of interleaved chains, then a fixed tree). So the result depends neither on the number of threads nor on
-// how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows. (NEON has
-// none of Columns, which portable Go computes.)
+// how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows.
 //
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
