@@ -21,14 +21,9 @@ func starts(set isa.Set, signed bool, dst, start *int32, b *byte, quads int) {
 	panic("quant: no kernel turns bits around")
 }
 
-// callMatrix runs the kernel of tiles of height rows of bytes and a panel of pairs of quads, n tiles one below the other.
-func callMatrix(set isa.Set, signed bool, height int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// multiplyMatrices multiplies with instructions that multiply matrices of bytes, where there are such; see Kernels.Multiply.
+func multiplyMatrices(set isa.Set, p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	panic("quant: no kernel multiplies matrices of bytes")
-}
-
-// pairQuads puts the quads of so many segments of a panel together in pairs.
-func pairQuads(set isa.Set, dst, src *byte, segments, quads int) {
-	panic("quant: no kernel pairs quads")
 }
 
 // callWide runs the kernel of tiles of height widened rows and width panels, n tiles side by side.

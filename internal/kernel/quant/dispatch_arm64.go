@@ -34,23 +34,13 @@ func starts(set isa.Set, signed bool, dst, start *int32, b *byte, quads int) {
 	}
 }
 
-// callMatrix runs the kernel of tiles of height rows of bytes and a panel of pairs of quads, n tiles one below the other.
-func callMatrix(set isa.Set, signed bool, height int, p *tileParams, a *byte, rows *int, b *byte, start, c *int32, n int) {
+// multiplyMatrices multiplies with instructions that multiply matrices of bytes, where there are such; see Kernels.Multiply.
+func multiplyMatrices(set isa.Set, p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	switch set {
 	case isa.NEON:
-		callMatrixNEON(signed, height, 1, p, a, rows, b, start, c, n)
+		matricesNEON(p, c, a, rows, b, start, panels)
 	default:
 		panic("quant: no kernel multiplies matrices of bytes")
-	}
-}
-
-// pairQuads puts the quads of so many segments of a panel together in pairs.
-func pairQuads(set isa.Set, dst, src *byte, segments, quads int) {
-	switch set {
-	case isa.NEON:
-		pairsNEON(dst, src, segments, quads)
-	default:
-		panic("quant: no kernel pairs quads")
 	}
 }
 

@@ -15,8 +15,8 @@ func neonMatrices(f *asm.File) {
 		func(height, _ int, signed bool) string {
 			return (&neonMatrix{neonTile{height: height, signed: signed}}).emit(f)
 		})
-	f.Serve("callMatrix", asm.NEON(), "callMatrixNEON(signed, height, 1, p, a, rows, b, start, c, n)")
 	neonPairs(f)
+	f.Serve("multiplyMatrices", asm.NEON(), "matricesNEON(p, c, a, rows, b, start, panels)")
 }
 
 // neonPairs writes the kernel that puts the quads of a panel together in pairs: of each pair the 8 k of a column after those of another. The
@@ -53,7 +53,6 @@ func neonPairs(f *asm.File) {
 		})
 	})
 	fn.Ret()
-	f.Serve("pairQuads", asm.NEON(), "pairsNEON(dst, src, segments, quads)")
 }
 
 // neonMatrix is a kernel being written: sums of height rows of A times a panel of pairs of quads, n tiles one below the other. It has the

@@ -80,7 +80,7 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	bb := first(b, panels*PanelBytes(quads))
 	switch {
 	case k.by == mixed && n >= Height:
-		k.multiplyMatrices(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
+		multiplyMatrices(k.set, p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case k.by != widening:
 		k.multiplyBytes(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear

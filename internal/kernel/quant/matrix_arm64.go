@@ -6,9 +6,9 @@ import "unsafe"
 // cache.
 const pairedQuads = 128
 
-// multiplyMatrices multiplies with instructions that multiply matrices of 2 x 8 bytes. The segments of rows are taken in turn: several whole
+// matricesNEON multiplies with instructions that multiply matrices of 2 x 8 bytes. The segments of rows are taken in turn: several whole
 // ones, or parts of one, each of which adds to the sums of those before.
-func (k Kernels) multiplyMatrices(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
+func matricesNEON(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
 	var pairs [4 * Panel * pairedQuads]byte
 	var one [1]int
 	size, each := PanelBytes(len(p.Segments)*p.Quads), (p.Quads+1)&^1 // an odd quad takes as much as two
@@ -25,9 +25,9 @@ func (k Kernels) multiplyMatrices(p *Product, c *int32, a *byte, rows []int, b *
 			if each <= pairedQuads || q == p.Quads {
 				s, q = s+len(segments), 0
 			}
-			pairQuads(k.set, &pairs[0], advance(b, at), len(segments), quads)
+			pairsNEON(&pairs[0], advance(b, at), len(segments), quads)
 			params.segments, params.count, params.quads = unsafe.SliceData(segments), len(segments), quads
-			k.callMatrices(p.Signed, &params, a, rows, &pairs[0], from, sums)
+			callMatrices(p.Signed, &params, a, rows, &pairs[0], from, sums)
 			from, params.lds = sums, params.ldc
 			at += len(segments) * PanelBytes(quads)
 		}
@@ -35,7 +35,7 @@ func (k Kernels) multiplyMatrices(p *Product, c *int32, a *byte, rows []int, b *
 }
 
 // callMatrices multiplies rows by the pairs of a panel.
-func (k Kernels) callMatrices(signed bool, params *tileParams, a *byte, rows []int, pairs *byte, start, c *int32) {
+func callMatrices(signed bool, params *tileParams, a *byte, rows []int, pairs *byte, start, c *int32) {
 	n, row := len(rows), unsafe.SliceData(rows)
 	step := max(1, callQuads/(params.count*params.quads*Height)) // tiles of a call
 	for done := 0; done < n; {
@@ -43,7 +43,7 @@ func (k Kernels) callMatrices(signed bool, params *tileParams, a *byte, rows []i
 		if tiles == 0 {
 			height, tiles = n-done, 1
 		}
-		callMatrix(k.set, signed, height, params, a, advance(row, done), pairs, advance(start, done*params.lds/4), advance(c, done*params.ldc/4), tiles)
+		callMatrixNEON(signed, height, 1, params, a, advance(row, done), pairs, advance(start, done*params.lds/4), advance(c, done*params.ldc/4), tiles)
 		done += tiles * height
 	}
 }
