@@ -1,6 +1,9 @@
 package asm
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Words of arm64 instructions on vectors of four floats that Go's assembler has no name for. Operands are numbers of vector
 // registers.
@@ -70,6 +73,18 @@ var shifts = map[string]struct {
 }{
 	"shl.8h": {0x4f005400, 16, true}, "shl.4s": {0x4f005400, 32, true}, "shl.2d": {0x4f005400, 64, true}, "sshr.2d": {0x4f000400, 64, false}, "sshr.8h": {0x4f000400, 16, false}, "ushr.8h": {0x6f000400, 16, false},
 	"sshr.4s": {0x4f000400, 32, false}, "ushr.4s": {0x6f000400, 32, false}, "ushr.16b": {0x6f000400, 8, false}, "sshr.16b": {0x4f000400, 8, false},
+}
+
+// Loaded starts a function of arm64, whose doc comment is its name and what it does, and loads its arguments but for floats into general
+// registers from R0 on, in their order.
+func (f *File) Loaded(name, what string, args ...Arg) *Func {
+	fn := f.Func(name, name+" "+strings.TrimSpace(what), args...)
+	for i, a := range args {
+		if !strings.HasPrefix(a.Type, "float") {
+			fn.Load(a.Name, fmt.Sprintf("R%d", i))
+		}
+	}
+	return fn
 }
 
 // V emits an instruction of arm64 by its name and that of its result's lanes, "smlal2.4s": the result d, and the sources, if it has two, in

@@ -26,15 +26,6 @@ func neon(f *asm.File) {
 	f.Serve("callRounded", asm.NEON(), code+"}")
 }
 
-// neonFunc starts a function and loads its arguments into general registers from 0 on.
-func neonFunc(f *asm.File, name, doc string, args ...asm.Arg) *asm.Func {
-	fn := f.Func(name, name+" "+doc, args...)
-	for i, a := range args {
-		fn.Load(a.Name, fmt.Sprintf("R%d", i))
-	}
-	return fn
-}
-
 // neonWeights makes the weights in the bytes at vector 24 floats: those of lower halves in vectors from 16 on, of upper ones from 20 on, less
 // the zero points and times the scales in the vectors that are named for number i of four. Vector 30 has the bits of a half.
 func neonWeights(fn *asm.Func, zero, scale func(i int) int) {
@@ -63,7 +54,7 @@ func neonWeights(fn *asm.Func, zero, scale func(i int) int) {
 func neonDot(f *asm.File, rows int) string {
 	name := fmt.Sprintf("dot%d_NEON", rows)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
-	fn := neonFunc(f, name, fmt.Sprintf("multiplies %d rows by n rows of weights; distances are in bytes.", rows), ptr("dst", "float32"), asm.Int("ldd"),
+	fn := f.Loaded(name, fmt.Sprintf("multiplies %d rows by n rows of weights; distances are in bytes.", rows), ptr("dst", "float32"), asm.Int("ldd"),
 		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("step"), asm.Int("blocks"),
 		asm.Int("groups"), asm.Int("n"))
 	row := func(r int) string { return fmt.Sprintf("R%d", 13+r) }
@@ -121,7 +112,7 @@ func neonTotal(fn *asm.Func, x, n int) {
 // neonUnpack writes the kernel that makes floats of weights of 16 columns.
 func neonUnpack(f *asm.File) {
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
-	fn := neonFunc(f, "unpackNEON", "writes two rows of 16 floats for each of n rows of bytes; n > 0.",
+	fn := f.Loaded("unpackNEON", "writes two rows of 16 floats for each of n rows of bytes; n > 0.",
 		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
 	const scale, zero = 0, 4
 	for i := 0; i < 4; i += 2 {
@@ -157,7 +148,7 @@ func (k *neonRounded) row(r int) string {
 func (k *neonRounded) emit(f *asm.File) string {
 	name := fmt.Sprintf("rounded%d", k.rows)
 	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
-	k.Func = neonFunc(f, name, fmt.Sprintf("multiplies %d rounded rows by n rows of weights; n > 0; see roundedParams.", k.rows), ptr("p", "roundedParams"),
+	k.Func = f.Loaded(name, fmt.Sprintf("multiplies %d rounded rows by n rows of weights; n > 0; see roundedParams.", k.rows), ptr("p", "roundedParams"),
 		ptr("dst", "float32"), ptr("a", "byte"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
 	k.I("MOVD %d(R0), R10", offsetOf("lda"))
 	k.I("MOVD %d(R0), R9", offsetOf("index"))

@@ -20,24 +20,13 @@ func neon(f *asm.File) {
 	neonDots(f)
 }
 
-// neonFunc starts a function and loads its arguments, but for numbers, into general registers from 0 on.
-func neonFunc(f *asm.File, name, doc string, args ...asm.Arg) *asm.Func {
-	fn := f.Func(name, name+" "+doc, args...)
-	for i, a := range args {
-		if a.Type != "float64" {
-			fn.Load(a.Name, fmt.Sprintf("R%d", i))
-		}
-	}
-	return fn
-}
-
 // neonTile is tile. Registers: R0 the result, R1 the distance of its rows, R2 rows, R3 their distance, R4 a panel, R5 what lies between
 // panels, R6 numbers of a row, R7 panels left; R8 counts numbers, R9 walks the panel, R10 to R13 rows. Vectors: four sums for each row,
 // then the panel's row, then what is read of rows.
 func neonTile(f *asm.File, distances bool, rows int) string {
 	name := fmt.Sprintf("%s%d_NEON", map[bool]string{false: "products", true: "distances"}[distances], rows)
 	what := map[bool]string{false: "products", true: "squares of distances"}[distances]
-	fn := neonFunc(f, name, fmt.Sprintf("writes %s of %d rows with panels of eight vectors; strides are in bytes; panels > 0.", what, rows),
+	fn := f.Loaded(name, fmt.Sprintf("writes %s of %d rows with panels of eight vectors; strides are in bytes; panels > 0.", what, rows),
 		doubles("dst"), asm.Int("ldd"), doubles("a"), asm.Int("lda"), doubles("w"), asm.Int("stride"), asm.Int("k"), asm.Int("panels"))
 	const vectors, w, x, t = 4, 16, 20, 24
 	row := func(r int) string { return fmt.Sprintf("R%d", 10+r) }
@@ -87,7 +76,7 @@ func neonTile(f *asm.File, distances bool, rows int) string {
 // neonConversions writes kernels of n numbers, four at a time.
 func neonConversions(f *asm.File) {
 	each := func(name, what, count string, body func(fn *asm.Func), args ...asm.Arg) {
-		fn := neonFunc(f, name+"NEON", what+" n numbers; n is a multiple of eight, above zero.", append(args, asm.Int("n"))...)
+		fn := f.Loaded(name+"NEON", what+" n numbers; n is a multiple of eight, above zero.", append(args, asm.Int("n"))...)
 		fn.While(count, 4, func() { body(fn) })
 		fn.Ret()
 	}
@@ -129,7 +118,7 @@ func neonConversions(f *asm.File) {
 // neonDots writes the products of rows of float32 with one vector: four sums of two numbers, added up, and what is left of a row number by
 // number.
 func neonDots(f *asm.File) {
-	fn := neonFunc(f, "dotsNEON", "writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.",
+	fn := f.Loaded("dotsNEON", "writes the products of rows of k numbers with w, and adds bias; ldx is in bytes; rows > 0.",
 		doubles("dst"), asm.Ptr("x"), asm.Int("ldx"), doubles("w"), asm.Int("k"), asm.Int("rows"), asm.Typed("bias", "float64"))
 	fn.I("FMOVD %s, F31", fn.Addr("bias"))
 	fn.Loop("R5", func() {

@@ -22,7 +22,7 @@ func neonMatrices(f *asm.File) {
 // neonPairs writes the kernel that puts the quads of a panel together in pairs: of each pair the 8 k of a column after those of another. The
 // last quad of an odd number goes with zeros.
 func neonPairs(f *asm.File) {
-	fn := neonFunc(f, "pairsNEON", "puts the quads of so many segments of a panel together in pairs; both numbers are above 0.",
+	fn := f.Loaded("pairsNEON", "puts the quads of so many segments of a panel together in pairs; both numbers are above 0.",
 		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("segments"), asm.Int("quads"))
 	pair := func(second int) {
 		for j := range panelVectors {

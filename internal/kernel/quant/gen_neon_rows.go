@@ -24,15 +24,6 @@ func neonRows(f *asm.File) {
 	neonTransposes(f)
 }
 
-// neonFunc starts a function and loads its arguments.
-func neonFunc(f *asm.File, name, doc string, args ...asm.Arg) *asm.Func {
-	fn := f.Func(name, name+" "+doc, args...)
-	for i, a := range args {
-		fn.Load(a.Name, fmt.Sprintf("R%d", i))
-	}
-	return fn
-}
-
 // neonKinds writes a kernel for each kind of bytes, with the letter that says of which in names of instructions, and serves an entry with
 // them.
 func neonKinds(f *asm.File, entry, with, result string, write func(name, letter string)) {
@@ -44,7 +35,7 @@ func neonKinds(f *asm.File, entry, with, result string, write func(name, letter 
 
 func neonWidens(f *asm.File) {
 	neonKinds(f, "widen", "(dst, odd, src, n)", "", func(name, letter string) {
-		fn := neonFunc(f, name, "widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.",
+		fn := f.Loaded(name, "widens n quads of bytes: elements 0 and 2 of each to dst, 1 and 3 behind an offset in bytes; n > 0.",
 			pointer("dst", "int16"), asm.Int("odd"), pointer("src", "byte"), asm.Int("n"))
 		fn.I("ADD R0, R1")
 		for _, quads := range []int{4, 1} {
@@ -63,7 +54,7 @@ func neonWidens(f *asm.File) {
 }
 
 func neonFlips(f *asm.File) {
-	fn := neonFunc(f, "flipNEON", "writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.",
+	fn := f.Loaded("flipNEON", "writes the bytes of src with their upper bits turned around, n groups of 32; n > 0.",
 		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("n"))
 	fn.I("VMOVI $128, V2.B16")
 	fn.Loop("R2", func() {
@@ -77,7 +68,7 @@ func neonFlips(f *asm.File) {
 }
 
 func neonInterleaves(f *asm.File) {
-	fn := neonFunc(f, "interleaveNEON", "puts the bytes of four rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.",
+	fn := f.Loaded("interleaveNEON", "puts the bytes of four rows side by side, n groups of 16, ldd bytes apart in dst; n > 0.",
 		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("n"), asm.Int("ldd"), asm.Int("lds"))
 	fn.I("ADD R1, R4, R5")
 	fn.I("ADD R5, R4, R6")
@@ -128,7 +119,7 @@ func neonBytes(fn *asm.Func) {
 }
 
 func neonQuantizes(f *asm.File) {
-	fn := neonFunc(f, "quantizeNEON", "rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
+	fn := f.Loaded("quantizeNEON", "rounds src/scale, adds the zero point and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
 		pointer("dst", "byte"), asm.Ptr("src"), pointer("l", "levels"), asm.Int("n"))
 	neonLevels(fn, "R2")
 	fn.Loop("R3", func() {
@@ -147,7 +138,7 @@ func neonQuantizes(f *asm.File) {
 
 func neonDequantizes(f *asm.File) {
 	neonKinds(f, "dequantize", "(dst, src, l, n)", "", func(name, letter string) {
-		fn := neonFunc(f, name, "writes (src - zero)*scale for n groups of 16; n > 0.", asm.Ptr("dst"), pointer("src", "byte"), pointer("l", "levels"), asm.Int("n"))
+		fn := f.Loaded(name, "writes (src - zero)*scale for n groups of 16; n > 0.", asm.Ptr("dst"), pointer("src", "byte"), pointer("l", "levels"), asm.Int("n"))
 		neonLevels(fn, "R2")
 		fn.Loop("R3", func() {
 			fn.I("FMOVQ.P 16(R1), F4")
@@ -167,7 +158,7 @@ func neonDequantizes(f *asm.File) {
 }
 
 func neonExtents(f *asm.File) {
-	fn := neonFunc(f, "extentNEON", "widens the extremes at dst by n groups of 8 elements of src; n > 0.", pointer("dst", "extremes"), asm.Ptr("src"), asm.Int("n"))
+	fn := f.Loaded("extentNEON", "widens the extremes at dst by n groups of 8 elements of src; n > 0.", pointer("dst", "extremes"), asm.Ptr("src"), asm.Int("n"))
 	for i := range 3 {
 		fn.I("FLDPQ %d(R0), (F%d, F%d)", 32*i, 2*i, 2*i+1)
 	}
@@ -224,7 +215,7 @@ func neonSumRow(fn *asm.Func, body func()) {
 }
 
 func neonRequantizes(f *asm.File) {
-	fn := neonFunc(f, "requantizeNEON", "rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+	fn := f.Loaded("requantizeNEON", "rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
 		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
 	neonLevels(fn, "R5")
 	neonSumRow(fn, func() { neonBytes(fn) })
@@ -233,7 +224,7 @@ func neonRequantizes(f *asm.File) {
 }
 
 func neonScales(f *asm.File) {
-	fn := neonFunc(f, "scaleNEON", "writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
+	fn := f.Loaded("scaleNEON", "writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
 		append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
 	neonSumRow(fn, func() {
 		fn.I("FSTPQ.P (F0, F1), 32(R0)")
@@ -244,7 +235,7 @@ func neonScales(f *asm.File) {
 }
 
 func neonSubtracts(f *asm.File) {
-	fn := neonFunc(f, "subtractNEON", "takes times*what from sums, for n groups of 8; n > 0.",
+	fn := f.Loaded("subtractNEON", "takes times*what from sums, for n groups of 8; n > 0.",
 		pointer("sums", "int32"), pointer("what", "int32"), asm.Int("times"), asm.Int("n"))
 	fn.I("VDUP R2, V4.S4")
 	fn.Loop("R3", func() {
@@ -278,7 +269,7 @@ func neonSums(f *asm.File) {
 
 func neonLargers(f *asm.File) {
 	neonKinds(f, "larger", "(dst, a, b, n)", "", func(name, letter string) {
-		fn := neonFunc(f, name, "writes the larger of a and b for n groups of 16; n > 0.", pointer("dst", "byte"), pointer("a", "byte"), pointer("b", "byte"), asm.Int("n"))
+		fn := f.Loaded(name, "writes the larger of a and b for n groups of 16; n > 0.", pointer("dst", "byte"), pointer("a", "byte"), pointer("b", "byte"), asm.Int("n"))
 		fn.Loop("R3", func() {
 			fn.I("FMOVQ.P 16(R1), F0")
 			fn.I("FMOVQ.P 16(R2), F1")
@@ -292,7 +283,7 @@ func neonLargers(f *asm.File) {
 // neonTransposes writes the transposition of 16 rows of 16 bytes: in four steps, squares of 1, 2, 4 and 8 bytes beside the diagonals of
 // larger ones change places, from registers 0 to 15 to 16 to 31 and back.
 func neonTransposes(f *asm.File) {
-	fn := neonFunc(f, "transposeNEON", "transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst; n > 0.",
+	fn := f.Loaded("transposeNEON", "transposes n blocks of 16 x 16 bytes that lie side by side in src, below each other in dst; n > 0.",
 		pointer("dst", "byte"), pointer("src", "byte"), asm.Int("ldd"), asm.Int("lds"), asm.Int("n"))
 	fn.Loop("R4", func() {
 		fn.I("MOVD R1, R5")

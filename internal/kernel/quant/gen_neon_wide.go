@@ -34,7 +34,7 @@ func (t *neonWide) pair(r, odd int) int { return 2*panelVectors*t.height + 2*r +
 
 func (t *neonWide) emit(f *asm.File) string {
 	name := kernelName("WideNEON", t.height, 1, t.signed)
-	t.Func = neonFunc(f, name, fmt.Sprintf("sums n tiles of %d rows, side by side; n > 0; see tileParams.", t.height),
+	t.Func = f.Loaded(name, fmt.Sprintf("sums n tiles of %d rows, side by side; n > 0; see tileParams.", t.height),
 		pointer("p", "tileParams"), pointer("a", "int16"), pointer("b", "byte"), pointer("start", "int32"), pointer("c", "int32"), asm.Int("n"))
 	t.Loop("R5", func() {
 		for i := range 2 * panelVectors * t.height {

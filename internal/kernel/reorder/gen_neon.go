@@ -9,20 +9,11 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// neonFunc starts a function and loads its arguments into general registers from 0 on.
-func neonFunc(f *asm.File, name, doc string, args ...asm.Arg) *asm.Func {
-	fn := f.Func(name, name+doc, args...)
-	for i, a := range args {
-		fn.Load(a.Name, fmt.Sprintf("R%d", i))
-	}
-	return fn
-}
-
 // neonTransposes writes the kernel that transposes whole tiles, of eight rows of two vectors: squares of one float, of two and of four
 // beside the diagonals of larger ones change places. Parts of tiles are portable.
 func neonTransposes(f *asm.File) {
 	const side = 8
-	fn := neonFunc(f, "tilesNEON", fmt.Sprintf(strings.Replace(tilesDoc, " With\npairs 1, not 0, tiles are taken two by two, the second of two before the first.", "", 1), side),
+	fn := f.Loaded("tilesNEON", fmt.Sprintf(tilesDoc, side),
 		asm.Ptr("dst"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("srcStep"), asm.Int("n"))
 	fn.Loop("R6", func() {
 		fn.I("MOVD R3, R7")
@@ -66,7 +57,7 @@ func neonTransposes(f *asm.File) {
 
 // neonRows writes the copy of rows of 16 floats.
 func neonRows(f *asm.File) {
-	fn := neonFunc(f, "rowsNEON", rowsDoc, rowsArgs()...)
+	fn := f.Loaded("rowsNEON", rowsDoc, rowsArgs()...)
 	fn.Loop("R6", func() {
 		fn.I("MOVD R3, R8")
 		fn.I("MOVD R0, R9")
@@ -90,7 +81,7 @@ func neonRows(f *asm.File) {
 
 // neonCopies writes the copy of lanes in whole vectors; others are portable.
 func neonCopies(f *asm.File) {
-	fn := neonFunc(f, "copyNEON", copyDoc+" lanes and stored\nare multiples of four, and lanes is not above stored.", copyArgs()...)
+	fn := f.Loaded("copyNEON", copyDoc+" lanes and stored\nare multiples of four, and lanes is not above stored.", copyArgs()...)
 	fn.Clear(asm.NEON(), "V1")
 	fn.I("SUB R4, R5")
 	fn.Loop("R6", func() {
@@ -121,7 +112,7 @@ func neonGathers(f *asm.File) {
 	for _, w := range []int{16, 8} {
 		vectors := w / 4
 		name := fmt.Sprintf("gather%dNEON", w)
-		fn := neonFunc(f, name, fmt.Sprintf(gatherDoc, w), gatherArgs()...)
+		fn := f.Loaded(name, fmt.Sprintf(gatherDoc, w), gatherArgs()...)
 		fn.I("MOVD $%s, R6", bytes)
 		fn.I("FMOVQ (R6), F30")
 		fn.I("VMOVI $4, V31.B16")
@@ -208,7 +199,7 @@ func neonWeaves(f *asm.File) {
 			if apart {
 				doc, stride, many = ` writes %[1]d planes that lie dstStride bytes apart from pixels of %[1]d floats in a row.`, "dstStride", "R0"
 			}
-			fn := neonFunc(f, name, fmt.Sprintf(doc+"\nThere are n times 4 pixels; n is at least 1.", planes), asm.Ptr("dst"), asm.Ptr("src"), asm.Int(stride), asm.Int("n"))
+			fn := f.Loaded(name, fmt.Sprintf(doc+"\nThere are n times 4 pixels; n is at least 1.", planes), asm.Ptr("dst"), asm.Ptr("src"), asm.Int(stride), asm.Int("n"))
 			plane := func(p int) string { return []string{many, "R4", "R5", "R6"}[p] }
 			for p := 1; p < planes; p++ {
 				fn.I("ADD R2, %s, %s", plane(p-1), plane(p))
@@ -308,7 +299,7 @@ func neonFromByte(fn *asm.Func, letter string) {
 // neonCast writes a cast, which leaves lanes behind the last multiple of eight to others.
 func neonCast(f *asm.File, k castKind) {
 	name := k.name + "NEON"
-	fn := neonFunc(f, name, castDoc+" Lanes behind the last\nmultiple of eight are left out.", castArgs()...)
+	fn := f.Loaded(name, castDoc+" Lanes behind the last\nmultiple of eight are left out.", castArgs()...)
 	constants := k.constant
 	if k.name == "castToByte" {
 		constants = []string{"0x5f000000", "0x4f000000"}

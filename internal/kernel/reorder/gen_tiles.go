@@ -71,7 +71,9 @@ func (v variant) store() string {
 }
 
 const tilesDoc = ` transposes n tiles of %[1]d by %[1]d floats: row r of one starts at src + r*srcStride bytes, row r of its
-transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1. With
+transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.`
+
+const pairsDoc = ` With
 pairs 1, not 0, tiles are taken two by two, the second of two before the first.`
 
 func tilesArgs() []asm.Arg {
@@ -169,7 +171,7 @@ func wholeTiles(f *asm.File, isa asm.ISA, variants []variant, shuffle func(*asm.
 	bits := 8 * isa.Size()
 	for _, v := range variants {
 		name := v.name("tiles", bits)
-		fn := f.Func(name, name+fmt.Sprintf(tilesDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs()...)
+		fn := f.Func(name, name+fmt.Sprintf(tilesDoc+pairsDoc, isa.Lanes)+v.doc(isa.Lanes), tilesArgs()...)
 		beginTiles(fn, v)
 		tilesLoop(fn, func() { tile(fn, isa, v, shuffle) })
 		fn.Ret()
