@@ -29,7 +29,7 @@
 // (ISA), which says how wide its vectors are, how many registers a plan of them may have, what they are called, and what it has
 // beyond others (mask registers, say): a body asks for that, and never which set it is written for. Loops over shapes and sets make the kernels; a Unit of them is one file of code and one of declarations.
 //
-// Said again: where a body needs only what AVX2 and NEON both have, it is written in AVX2's instructions, and a Retarget says them in
+// Said again: where a body needs only what AVX2 and NEON both have, it is written in AVX2's instructions, and a Body says them in
 // NEON's (packages vec, double and winograd). Products and convolutions, which live on a plan of all registers, and integers, whose
 // instructions differ in kind, have bodies of their own; those for NEON name instructions as Arm does (Func.V).
 //

@@ -23,6 +23,50 @@ type Retarget struct {
 // OnNEON returns a Retarget that writes to a function, with two vector registers that nobody else uses.
 func OnNEON(fn *Func, memory, scratch int) *Retarget { return &Retarget{fn, memory, scratch} }
 
+// Body is a function whose body is written in instructions of AVX2 and, where the set has more, of AVX-512. In a file of arm64 I says them in
+// those of NEON, and Load, While and Loop take the names that bodies have for general registers.
+type Body struct {
+	*Func
+	Retarget *Retarget // nil where the function is amd64's
+}
+
+// Body returns the body of a function for the set; see OnNEON for the two vector registers.
+func (v ISA) Body(fn *Func, memory, scratch int) Body {
+	if v.Arch == "arm64" {
+		return Body{fn, OnNEON(fn, memory, scratch)}
+	}
+	return Body{Func: fn}
+}
+
+// I emits an instruction, or what does the same.
+func (b Body) I(format string, args ...any) {
+	if b.Retarget == nil {
+		b.Func.I(format, args...)
+		return
+	}
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	b.Retarget.I(format)
+}
+
+// General returns the register that stands for one of a body.
+func (b Body) General(reg string) string {
+	if b.Retarget == nil {
+		return reg
+	}
+	return b.Retarget.General(reg)
+}
+
+// Load is that of Func.
+func (b Body) Load(name, reg string) { b.Func.Load(name, b.General(reg)) }
+
+// While is that of Func.
+func (b Body) While(count string, step int, body func()) { b.Func.While(b.General(count), step, body) }
+
+// Loop is that of Func.
+func (b Body) Loop(count string, body func()) { b.Func.Loop(b.General(count), body) }
+
 // Scratch is the vector register that is free between two instructions.
 func (r *Retarget) Scratch() int { return r.scratch }
 

@@ -38,7 +38,7 @@ var entries = []asm.Entry{
 // ctx is one kernel being written, for one instruction set, in instructions of AVX2 and AVX-512, which gen_neon.go says in those of NEON. Vector registers 0 to 7 are the body's, from 8 on are constants that
 // have to be in one (reg), and where there are no mask registers the last one is the mask of the tail.
 type ctx struct {
-	*asm.Func
+	asm.Body
 	file *asm.File
 	isa  asm.ISA
 	regs map[uint64]string
@@ -174,7 +174,7 @@ func binaries(f *asm.File, isa asm.ISA, suffix string) {
 }
 
 func newKernel(f *asm.File, isa asm.ISA, name, doc string, args ...asm.Arg) *ctx {
-	return &ctx{Func: f.Func(name, doc, args...), file: f, isa: isa, regs: map[uint64]string{}}
+	return &ctx{Body: isa.Body(f.Func(name, doc, args...), neonMemory, neonScratch), file: f, isa: isa, regs: map[uint64]string{}}
 }
 
 func (c *ctx) binary(instruction, form string) {

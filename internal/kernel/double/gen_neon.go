@@ -2,13 +2,9 @@
 
 package main
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/carve-dev/carve/internal/kernel/asm"
-)
-
-// Bodies are written once, in the instructions of AVX2, which asm.Retarget says in NEON's. This file has the rest: tails, which are one
+// Bodies are written once, in the instructions of AVX2, which asm.Body says in NEON's. This file has the rest: tails, which are one
 // number at most, and what is done better another way.
 
 // Vector registers that bodies for NEON do not use.
@@ -17,31 +13,7 @@ const (
 	neonScratch = 31
 )
 
-func (c *ctx) neon() bool { return c.isa.Arch == "arm64" }
-
-func (c *ctx) retarget() *asm.Retarget { return asm.OnNEON(c.Func, neonMemory, neonScratch) }
-
-// I emits an instruction of AVX2, or what does the same.
-func (c *ctx) I(format string, args ...any) {
-	if c.neon() {
-		c.retarget().I(fmt.Sprintf(format, args...))
-	} else {
-		c.Func.I(format, args...)
-	}
-}
-
-// general returns the register that stands for one of a body.
-func (c *ctx) general(reg string) string {
-	if c.neon() {
-		return c.retarget().General(reg)
-	}
-	return reg
-}
-
-// Load and While are those of asm.Func for the registers of bodies.
-func (c *ctx) Load(name, reg string) { c.Func.Load(name, c.general(reg)) }
-
-func (c *ctx) While(count string, step int, body func()) { c.Func.While(c.general(count), step, body) }
+func (c *ctx) neon() bool { return c.Retarget != nil }
 
 // neonMove moves vector u behind a pointer, or its first number alone in the tail.
 func (c *ctx) neonMove(x, p string, u int, tail, load bool) {
@@ -49,7 +21,7 @@ func (c *ctx) neonMove(x, p string, u int, tail, load bool) {
 	if tail {
 		op = "FMOVD"
 	}
-	at, register := fmt.Sprintf("%d(%s)", u*c.isa.Size(), c.general(p)), fmt.Sprintf("F%d", c.retarget().Number(x))
+	at, register := fmt.Sprintf("%d(%s)", u*c.isa.Size(), c.General(p)), fmt.Sprintf("F%d", c.Retarget.Number(x))
 	if load {
 		c.Func.I("%s %s, %s", op, at, register)
 	} else {
@@ -59,7 +31,7 @@ func (c *ctx) neonMove(x, p string, u int, tail, load bool) {
 
 // neonSeries is series without moves: a product is added to a coefficient, in p and another register by turns.
 func (c *ctx) neonSeries(x, p string, coefs []float64) {
-	r := c.retarget()
+	r := c.Retarget
 	at, other := r.Number(p), neonScratch
 	if len(coefs)%2 == 0 {
 		at, other = other, at
@@ -73,11 +45,11 @@ func (c *ctx) neonSeries(x, p string, coefs []float64) {
 }
 
 // neonWhole converts whole numbers to int64 in place.
-func (c *ctx) neonWhole(n string) { c.V("fcvtns.2d", c.retarget().Number(n), c.retarget().Number(n)) }
+func (c *ctx) neonWhole(n string) { c.V("fcvtns.2d", c.Retarget.Number(n), c.Retarget.Number(n)) }
 
 // neonPower is power of an int64.
 func (c *ctx) neonPower(n, x string) {
-	r := c.retarget()
+	r := c.Retarget
 	r.Fetch(c.bits(1023), r.Number(x))
 	c.V("add.2d", r.Number(x), r.Number(x), r.Number(n))
 	c.VShift("shl.2d", r.Number(x), r.Number(x), 52)
@@ -85,7 +57,7 @@ func (c *ctx) neonPower(n, x string) {
 
 // neonHalve splits an int64 into half of it, in t, and the rest.
 func (c *ctx) neonHalve(n, t string) {
-	r := c.retarget()
+	r := c.Retarget
 	c.VShift("sshr.2d", r.Number(t), r.Number(n), 1)
 	c.V("sub.2d", r.Number(n), r.Number(n), r.Number(t))
 }

@@ -63,7 +63,7 @@ var entries = []asm.Entry{
 // run twice: once to see which constants it uses, once to write. Instructions are those of AVX2, or of AVX-512 where that is asked for;
 // gen_neon.go says them in those of NEON.
 type ctx struct {
-	*asm.Func
+	asm.Body
 	file   *asm.File
 	isa    asm.ISA
 	keys   map[string]*constant
@@ -82,7 +82,7 @@ type constant struct {
 // kernel writes a function. body is called with an argument that collects constants first.
 func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body func(c *ctx)) {
 	scratch := asm.New("scratch", isa.Arch)
-	first := &ctx{Func: scratch.Func(name, doc, args...), file: scratch, isa: isa, keys: map[string]*constant{}}
+	first := &ctx{Body: isa.Body(scratch.Func(name, doc, args...), neonMemory, neonScratch), file: scratch, isa: isa, keys: map[string]*constant{}}
 	body(first)
 	rank := func(k string) int {
 		if c := first.keys[k]; c.sticky || c.param >= 0 {
@@ -91,7 +91,7 @@ func kernel(f *asm.File, isa asm.ISA, name, doc string, args []asm.Arg, body fun
 		return 1
 	}
 	sort.SliceStable(first.order, func(i, j int) bool { return rank(first.order[i]) < rank(first.order[j]) })
-	c := &ctx{Func: f.Func(name, doc, args...), file: f, isa: isa, keys: first.keys, order: first.order}
+	c := &ctx{Body: isa.Body(f.Func(name, doc, args...), neonMemory, neonScratch), file: f, isa: isa, keys: first.keys, order: first.order}
 	top := isa.Registers - 1
 	if !isa.Masks {
 		top-- // the mask of the tail

@@ -3,13 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
 
-// Bodies are written once, in the instructions of AVX2, which asm.Retarget says in NEON's. This file has the rest: the tail of a row, which
+// Bodies are written once, in the instructions of AVX2, which asm.Body says in NEON's. This file has the rest: the tail of a row, which
 // is moved lane by lane, and what is done better another way.
 
 // Vector registers that bodies for NEON do not use.
@@ -19,41 +18,11 @@ const (
 	neonFirst   = 10 // of constants
 )
 
-func (c *ctx) neon() bool { return c.isa.Arch == "arm64" }
-
-func (c *ctx) retarget() *asm.Retarget { return asm.OnNEON(c.Func, neonMemory, neonScratch) }
-
-// I emits an instruction of AVX2, or what does the same.
-func (c *ctx) I(format string, args ...any) {
-	line := format
-	if len(args) > 0 {
-		line = fmt.Sprintf(format, args...)
-	}
-	if c.neon() {
-		c.retarget().I(line)
-	} else {
-		c.Func.I("%s", line)
-	}
-}
-
-// general returns the register that stands for one of a body.
-func (c *ctx) general(reg string) string {
-	if c.neon() {
-		return c.retarget().General(reg)
-	}
-	return reg
-}
-
-// Load, While and Loop are those of asm.Func for the registers of bodies.
-func (c *ctx) Load(name, reg string) { c.Func.Load(name, c.general(reg)) }
-
-func (c *ctx) While(count string, step int, body func()) { c.Func.While(c.general(count), step, body) }
-
-func (c *ctx) Loop(count string, body func()) { c.Func.Loop(c.general(count), body) }
+func (c *ctx) neon() bool { return c.Retarget != nil }
 
 // neonHorner is horner without moves: a product is added to a coefficient, in p and another register by turns.
 func (c *ctx) neonHorner(x, p string, coefs []float64) {
-	r := c.retarget()
+	r := c.Retarget
 	at, other := r.Number(p), neonScratch
 	if len(coefs)%2 == 0 {
 		at, other = other, at
@@ -79,16 +48,16 @@ func (c *ctx) neonFold(op string, x, t int) {
 func (c *ctx) neonTailMask() {
 	const ones = 0xffffffff
 	c.Load("n", "CX")
-	c.Func.I("AND $3, %s", c.general("CX"))
+	c.Func.I("AND $3, %s", c.General("CX"))
 	c.I("LEAQ %s, DX", c.file.Data("tail", ones, ones, ones, ones, 0, 0, 0, 0))
-	c.Func.I("SUB %s<<2, %s", c.general("CX"), c.general("DX"))
+	c.Func.I("SUB %s<<2, %s", c.General("CX"), c.General("DX"))
 	c.I("VMOVUPS 16(DX), %s", c.isa.Mask())
 }
 
 // neonTail moves the one to three lanes of a tail, of which register CX has the number, as bodies count.
 func (c *ctx) neonTail(addr, x string, load bool) {
 	fn, end := c.Func, c.NewLabel("tail")
-	v, at := c.retarget().Number(x), c.retarget().Memory(addr)
+	v, at := c.Retarget.Number(x), c.Retarget.Memory(addr)
 	if load {
 		fn.I("FMOVS %s, F%d", at, v) // and zeros
 	} else {
@@ -99,7 +68,7 @@ func (c *ctx) neonTail(addr, x string, load bool) {
 		off = "0"
 	}
 	for lane := 1; lane < 3; lane++ {
-		fn.I("CMP $%d, %s", lane, c.general("CX"))
+		fn.I("CMP $%d, %s", lane, c.General("CX"))
 		fn.I("BLE %s", end)
 		fn.I("ADD $(%s+%d), %s, %s", off, 4*lane, base, asm.Address)
 		if load {
@@ -113,6 +82,6 @@ func (c *ctx) neonTail(addr, x string, load bool) {
 
 // neonSelectSign writes dst = x has its sign bit set ? yes : dst.
 func (c *ctx) neonSelectSign(x, yes, dst string) {
-	c.Words(asm.VSSHR(neonScratch, c.retarget().Number(x), 31))
+	c.Words(asm.VSSHR(neonScratch, c.Retarget.Number(x), 31))
 	c.I("VBLENDVPS V%d, %s, %s, %s", neonScratch, yes, dst, dst)
 }

@@ -91,7 +91,7 @@ func checkOffsets(f *asm.File) {
 
 // transform writes the functions of one tile and instruction set.
 type transform struct {
-	*asm.Func
+	asm.Body
 	isa  asm.ISA
 	file *asm.File
 	m, n int
@@ -104,26 +104,9 @@ const (
 	neonScratch = 31
 )
 
-// I emits an instruction of AVX2, or what does the same on NEON.
-func (t *transform) I(format string, args ...any) {
-	if t.isa.Arch == "arm64" {
-		asm.OnNEON(t.Func, neonMemory, neonScratch).I(fmt.Sprintf(format, args...))
-		return
-	}
-	t.Func.I(format, args...)
-}
-
-// Load and Loop are those of asm.Func for the registers of bodies.
-func (t *transform) Load(name, reg string) { t.Func.Load(name, t.general(reg)) }
-
-func (t *transform) Loop(count string, body func()) { t.Func.Loop(t.general(count), body) }
-
-// general returns the register that stands for one of a body.
-func (t *transform) general(reg string) string {
-	if t.isa.Arch == "arm64" {
-		return asm.OnNEON(t.Func, neonMemory, neonScratch).General(reg)
-	}
-	return reg
+// begin starts a function.
+func (t *transform) begin(name, doc string, args ...asm.Arg) {
+	t.Body = t.isa.Body(t.file.Func(name, doc, args...), neonMemory, neonScratch)
 }
 
 // halves is how many vectors the 16 channels of a pixel are.
@@ -222,7 +205,7 @@ func (t *transform) inputConstants() []float64 {
 
 // input writes the transform of the source of a tile, channel block after channel block: columns into temp, rows from there.
 func (t *transform) input(name string) {
-	t.Func = t.file.Func(name, fmt.Sprintf("%s transforms the source of a tile of F(%d); see inputCall.", name, t.m), asm.Typed("c", "*inputCall"))
+	t.begin(name, fmt.Sprintf("%s transforms the source of a tile of F(%d); see inputCall.", name, t.m), asm.Typed("c", "*inputCall"))
 	zeros := t.file.Data("zeros", make([]uint32, 16*points.MaxSide)...)
 	rows := []string{"R8", "R9", "R10", "R11", "R12", "R13"}[:t.n]
 	t.Load("c", "DI")
@@ -319,7 +302,7 @@ func (t *transform) back(load func(i int) string) (out []string) {
 // output writes the transform of the products of a tile, channel block after channel block: columns into temp, rows from
 // there.
 func (t *transform) output(name string) {
-	t.Func = t.file.Func(name, fmt.Sprintf("%s makes the results of a tile of F(%d); see outputCall.", name, t.m), asm.Typed("c", "*outputCall"))
+	t.begin(name, fmt.Sprintf("%s makes the results of a tile of F(%d); see outputCall.", name, t.m), asm.Typed("c", "*outputCall"))
 	t.Load("c", "DI")
 	t.I("MOVQ %d(DI), SI", outSrc)
 	t.I("MOVQ %d(DI), DX", outDst)
@@ -454,7 +437,7 @@ func (t *transform) spread(load, store func(i int) string) {
 
 // filter writes the transform of weights, channel after channel: columns of taps into temp, rows from there.
 func (t *transform) filter(name string) {
-	t.Func = t.file.Func(name, fmt.Sprintf("%s transforms weights for F(%d) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of\n"+
+	t.begin(name, fmt.Sprintf("%s transforms weights for F(%d) of n input channels, at least 1, to 16 output channels: from src[n][tap][16], to dst[n][16] of\n"+
 		"each point; points are that many bytes apart. temp has room for %d numbers.", name, t.m, 48*t.n),
 		asm.Ptr("dst"), asm.Ptr("src"), asm.Ptr("temp"), asm.Int("point"), asm.Int("n"))
 	t.Load("dst", "DI")
