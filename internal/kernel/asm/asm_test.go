@@ -43,7 +43,10 @@ func narrow(f *asm.File) {
 	fn.While("R3", 4, func() { fn.I("FMOVQ.P 16(R0), F3") })
 	fn.I("ADD $1, R3")
 	fn.Loop("R3", func() {
-		fn.Words(asm.VFMLALane(2, 3, 31, 3), asm.VFADD(2, 3, 4), asm.VFMAX(2, 3, 4), asm.VFMIN(2, 3, 4))
+		fn.VLane("fmla.4s", 2, 3, 31, 3)
+		fn.V("fadd.4s", 2, 3, 4)
+		fn.V("fmax.4s", 2, 3, 4)
+		fn.V("fmin.4s", 2, 3, 4)
 	})
 	fn.Ret()
 }

@@ -5,57 +5,33 @@ import (
 	"strings"
 )
 
-// Words of arm64 instructions on vectors of four floats that Go's assembler has no name for. Operands are numbers of vector
+// Instructions of arm64 on vectors that Go's assembler has no name for, or not with the operands that are wanted. Operands are numbers of vector
 // registers.
 
-// VFMLALane returns fmla vd.4s, vn.4s, vm.s[lane]: vd += vn * lane of vm, rounded once.
-func VFMLALane(vd, vn, vm, lane int) uint32 {
-	return 0x4f801000 | uint32(lane&1)<<21 | uint32(vm)<<16 | uint32(lane>>1)<<11 | uint32(vn)<<5 | uint32(vd)
-}
-
-// VFADD returns fadd vd.4s, vn.4s, vm.4s.
-func VFADD(vd, vn, vm int) uint32 { return three(0x4e20d400, vd, vn, vm) }
-
-// VFMAX returns fmax vd.4s, vn.4s, vm.4s, NaN where either is NaN.
-func VFMAX(vd, vn, vm int) uint32 { return three(0x4e20f400, vd, vn, vm) }
-
-// VFMIN returns fmin vd.4s, vn.4s, vm.4s, NaN where either is NaN.
-func VFMIN(vd, vn, vm int) uint32 { return three(0x4ea0f400, vd, vn, vm) }
-
 func three(op uint32, vd, vn, vm int) uint32 { return op | uint32(vm)<<16 | uint32(vn)<<5 | uint32(vd) }
-
-// VFMULLane returns fmul vd.4s, vn.4s, vm.s[lane].
-func VFMULLane(vd, vn, vm, lane int) uint32 {
-	return 0x4f809000 | uint32(lane&1)<<21 | uint32(vm)<<16 | uint32(lane>>1)<<11 | uint32(vn)<<5 | uint32(vd)
-}
-
-// VFSUB returns fsub vd.4s, vn.4s, vm.4s.
-func VFSUB(vd, vn, vm int) uint32 { return three(0x4ea0d400, vd, vn, vm) }
 
 // words are instructions on whole vectors by Arm's names for them and for the lanes of the result, without the numbers of registers.
 var words = map[string]uint32{
 	// floats
 	"fadd.4s": 0x4e20d400, "fsub.4s": 0x4ea0d400, "fmul.4s": 0x6e20dc00, "fdiv.4s": 0x6e20fc00, "fmax.4s": 0x4e20f400, "fmin.4s": 0x4ea0f400,
-	"fmla.4s": 0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800, "ucvtf.4s": 0x6e21d800, "fcvtns.4s": 0x4e21a800, "fcvtns.2d": 0x4e61a800,
-	"faddp.4s": 0x6e20d400, "fcvtzs.4s": 0x4ea1b800, "fcvtzu.4s": 0x6ea1b800, "fneg.4s": 0x6ea0f800, "fabs.4s": 0x4ea0f800, "fsqrt.4s": 0x6ea1f800,
-	"fadd.2d": 0x4e60d400, "fsub.2d": 0x4ee0d400, "fmul.2d": 0x6e60dc00, "fdiv.2d": 0x6e60fc00, "fmax.2d": 0x4e60f400, "fmin.2d": 0x4ee0f400,
-	"fmla.2d": 0x4e60cc00, "fmls.2d": 0x4ee0cc00, "fsqrt.2d": 0x6ee1f800, "fabs.2d": 0x4ee0f800, "faddp.2d": 0x6e60d400,
+	"fmla.4s": 0x4e20cc00, "fmls.4s": 0x4ea0cc00, "fcmeq.4s": 0x4e20e400, "fcmge.4s": 0x6e20e400, "scvtf.4s": 0x4e21d800,
+	"ucvtf.4s": 0x6e21d800, "fcvtns.4s": 0x4e21a800, "fcvtns.2d": 0x4e61a800,
+	"faddp.4s": 0x6e20d400, "fcvtzs.4s": 0x4ea1b800,
+	"fadd.2d": 0x4e60d400, "fsub.2d": 0x4ee0d400, "fmul.2d": 0x6e60dc00, "fmla.2d": 0x4e60cc00, "faddp.2d": 0x6e60d400,
 	"fcvtl.4s": 0x0e217800, "fcvtl2.4s": 0x4e217800, "fcvtn.4h": 0x0e216800, "fcvtn2.8h": 0x4e216800,
 	"fcvtl.2d": 0x0e617800, "fcvtl2.2d": 0x4e617800, "fcvtn.2s": 0x0e616800, "fcvtn2.4s": 0x4e616800,
 	// integers
-	"add.2d": 0x4ee08400, "sub.2d": 0x6ee08400, "add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "addp.4s": 0x4ea0bc00, "mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "umax.16b": 0x6e206400,
-	"umax.4s": 0x6ea06400, "and.16b": 0x4e201c00, "orr.16b": 0x4ea01c00, "eor.16b": 0x6e201c00, "mvn.16b": 0x6e205800, "bic.16b": 0x4e601c00,
+	"add.2d": 0x4ee08400, "sub.2d": 0x6ee08400, "add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "addp.4s": 0x4ea0bc00,
+	"mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "umax.16b": 0x6e206400, "and.16b": 0x4e201c00, "orr.16b": 0x4ea01c00, "eor.16b": 0x6e201c00, "mvn.16b": 0x6e205800, "bic.16b": 0x4e601c00,
 	"sxtl.8h": 0x0f08a400, "sxtl2.8h": 0x4f08a400, "uxtl.8h": 0x2f08a400, "uxtl2.8h": 0x6f08a400,
 	"sxtl.4s": 0x0f10a400, "sxtl2.4s": 0x4f10a400, "uxtl.4s": 0x2f10a400, "uxtl2.4s": 0x6f10a400,
 	"xtn.4h": 0x0e612800, "xtn2.8h": 0x4e612800, "xtn.8b": 0x0e212800, "xtn2.16b": 0x4e212800,
 	"saddlp.8h": 0x4e202800, "uaddlp.8h": 0x6e202800, "sadalp.4s": 0x4e606800, "uadalp.4s": 0x6e606800,
 	"smlal.4s": 0x0e608000, "smlal2.4s": 0x4e608000,
 	// products of integers of 8 bits
-	"sdot.4s": 0x4e809400, "udot.4s": 0x6e809400, "usdot.4s": 0x4e809c00,
-	"smmla.4s": 0x4e80a400, "ummla.4s": 0x6e80a400, "usmmla.4s": 0x4e80ac00,
+	"sdot.4s": 0x4e809400, "udot.4s": 0x6e809400, "usmmla.4s": 0x4e80ac00,
 	// movements
-	"zip1.16b": 0x4e003800, "zip2.16b": 0x4e007800, "zip1.8h": 0x4e403800, "zip2.8h": 0x4e407800, "zip1.4s": 0x4e803800, "zip2.4s": 0x4e807800,
-	"zip1.2d": 0x4ec03800, "zip2.2d": 0x4ec07800, "uzp1.8h": 0x4e401800, "uzp2.8h": 0x4e405800, "uzp1.4s": 0x4e801800, "uzp2.4s": 0x4e805800,
+	"zip1.4s": 0x4e803800, "zip2.4s": 0x4e807800, "zip1.2d": 0x4ec03800, "zip2.2d": 0x4ec07800, "uzp1.8h": 0x4e401800, "uzp2.8h": 0x4e405800, "uzp1.4s": 0x4e801800, "uzp2.4s": 0x4e805800,
 	"trn1.16b": 0x4e002800, "trn2.16b": 0x4e006800, "trn1.8h": 0x4e402800, "trn2.8h": 0x4e406800, "trn1.4s": 0x4e802800, "trn2.4s": 0x4e806800,
 	"trn1.2d": 0x4ec02800, "trn2.2d": 0x4ec06800,
 }
@@ -71,8 +47,9 @@ var shifts = map[string]struct {
 	bits int
 	left bool
 }{
-	"shl.8h": {0x4f005400, 16, true}, "shl.4s": {0x4f005400, 32, true}, "shl.2d": {0x4f005400, 64, true}, "sshr.2d": {0x4f000400, 64, false}, "sshr.8h": {0x4f000400, 16, false}, "ushr.8h": {0x6f000400, 16, false},
-	"sshr.4s": {0x4f000400, 32, false}, "ushr.4s": {0x6f000400, 32, false}, "ushr.16b": {0x6f000400, 8, false}, "sshr.16b": {0x4f000400, 8, false},
+	"shl.8h": {0x4f005400, 16, true}, "shl.4s": {0x4f005400, 32, true}, "shl.2d": {0x4f005400, 64, true}, "sshr.2d": {0x4f000400, 64, false},
+	"sshr.8h": {0x4f000400, 16, false}, "ushr.8h": {0x6f000400, 16, false},
+	"sshr.4s": {0x4f000400, 32, false}, "ushr.4s": {0x6f000400, 32, false}, "ushr.16b": {0x6f000400, 8, false},
 }
 
 // Loaded starts a function of arm64, whose doc comment is its name and what it does, and loads its arguments but for floats into general

@@ -105,8 +105,6 @@ const (
 	neonFCMEQ = 0x4e20e400
 	neonFCMGT = 0x6ea0e400
 	neonNOT   = 0x6e205800
-	neonSSHR  = 0x4f000400
-	neonSHL   = 0x4f005400
 )
 
 // I emits one instruction.
@@ -323,9 +321,9 @@ func (r *Retarget) vector(op string, o []string) {
 	case "VROUNDPD":
 		fn.Words(three(neonRound[o[0]]|neonDouble, last, r.Number(o[1]), 0))
 	case "VPSRAD":
-		fn.Words(VSSHR(last, r.Number(o[1]), shift(o[0])))
+		fn.VShift("sshr.4s", last, r.Number(o[1]), shift(o[0]))
 	case "VPSLLD":
-		fn.Words(three(neonSHL|uint32(32+shift(o[0]))<<16, last, r.Number(o[1]), 0))
+		fn.VShift("shl.4s", last, r.Number(o[1]), shift(o[0]))
 	case "VCMPPS":
 		r.compare(o[0], r.Number(o[2]), r.Source(o[1]), last)
 	case "VBLENDVPS":
@@ -337,12 +335,6 @@ func (r *Retarget) vector(op string, o []string) {
 		panic("asm: no instruction of NEON for " + op)
 	}
 }
-
-// VFMLA returns fmla vd.4s, vn.4s, vm.4s: vd += vn * vm, rounded once.
-func VFMLA(vd, vn, vm int) uint32 { return three(neonFMLA, vd, vn, vm) }
-
-// VSSHR returns sshr vd.4s, vn.4s, #n: shifted right with the sign.
-func VSSHR(vd, vn, n int) uint32 { return three(neonSSHR|uint32(64-n)<<16, vd, vn, 0) }
 
 func shift(operand string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(operand, "$"))

@@ -203,7 +203,7 @@ func (k *neonKernel) finish() {
 		for p := range k.pixels {
 			fn.I("FMOVS %d(R22), F%d", 4*p, x)
 			for v := range neonVectors {
-				fn.Words(asm.VFMULLane(k.acc(p, v), k.acc(p, v), x, 0))
+				fn.VLane("fmul.4s", k.acc(p, v), k.acc(p, v), x, 0)
 			}
 		}
 	}
@@ -212,19 +212,19 @@ func (k *neonKernel) finish() {
 	k.perPixel("res", offRes, func(p, v int, at string) {
 		y := k.free(v % 4)
 		fn.I("FMOVQ %s, F%d", at, y)
-		fn.Words(asm.VFADD(k.acc(p, v), k.acc(p, v), y))
+		fn.V("fadd.4s", k.acc(p, v), k.acc(p, v), y)
 	})
 	fn.Label(k.label("nores"))
 	fn.I("MOVD %d(R0), R23", offFlags)
 	for _, l := range []struct {
 		bit, off int
-		op       func(vd, vn, vm int) uint32
-	}{{1, offLo, asm.VFMAX}, {2, offHi, asm.VFMIN}} {
+		op       string
+	}{{1, offLo, "fmax.4s"}, {2, offHi, "fmin.4s"}} {
 		label := k.label(fmt.Sprint("nolimit", l.bit))
 		fn.I("TBZ $%d, R23, %s", l.bit, label)
 		fn.I("ADD $%d, R0, R22", l.off)
 		fn.I("VLD1R (R22), [V%d.S4]", x)
-		all(func(p, v int) { fn.Words(l.op(k.acc(p, v), k.acc(p, v), x)) })
+		all(func(p, v int) { fn.V(l.op, k.acc(p, v), k.acc(p, v), x) })
 		fn.Label(label)
 	}
 	fn.I("TBZ $3, R23, %s", k.label("nomask"))
@@ -303,9 +303,9 @@ func (k *neonKernel) body(i int, set []span) {
 					case depth:
 						fn.I("VFMLA V%d.S4, V%d.S4, V%d.S4", x, k.free(v), k.acc(p, v))
 					case maxPool:
-						fn.Words(asm.VFMAX(k.acc(p, v), k.acc(p, v), x))
+						fn.V("fmax.4s", k.acc(p, v), k.acc(p, v), x)
 					case sumPool:
-						fn.Words(asm.VFADD(k.acc(p, v), k.acc(p, v), x))
+						fn.V("fadd.4s", k.acc(p, v), k.acc(p, v), x)
 					case dense, lanes:
 					}
 				}
@@ -336,7 +336,7 @@ func (k *neonKernel) channels(pixels []int) {
 		for v := range neonVectors {
 			fn.I("FMOVQ %d(R5), F%d", 64*lane+16*v, weights(v))
 			for _, p := range pixels {
-				fn.Words(asm.VFMLALane(k.acc(p, v), weights(v), source(p), lane))
+				fn.VLane("fmla.4s", k.acc(p, v), weights(v), source(p), lane)
 			}
 		}
 	}
@@ -422,15 +422,15 @@ func generateNEON(f *asm.File) {
 	}
 	checkOffsets(f)
 	serve(f, asm.NEON(), kernelsNEON)
-	neonReduce(f, "sum", asm.VFADD)
-	neonReduce(f, "max", asm.VFMAX)
+	neonReduce(f, "sum", "fadd.4s")
+	neonReduce(f, "max", "fmax.4s")
 	neonLinear(f)
 	f.Serve("reducePixels", asm.NEON(), "if maximum {\nmaxPixels128(dst, src, scale, n)\n} else {\nsumPixels128(dst, src, scale, n)\n}")
 	f.Serve("linearRow", asm.NEON(), "linearRow128(dst, a, b, at, wx, wy, n)")
 }
 
 // neonReduce writes the reduction of a channel block: a chain of operations for each of four pixels in turn, joined at the end.
-func neonReduce(f *asm.File, name string, op func(vd, vn, vm int) uint32) {
+func neonReduce(f *asm.File, name, op string) {
 	const chains = 4
 	fnName := name + "Pixels128"
 	fn := f.Func(fnName, fnName+" reduces n pixels of 16 channels, at least 1, to one, times scale.",
@@ -452,7 +452,7 @@ func neonReduce(f *asm.File, name string, op func(vd, vn, vm int) uint32) {
 	pixel := func(c int) {
 		for v := range neonVectors {
 			fn.I("FMOVQ.P 16(R1), F%d", x+v)
-			fn.Words(op(acc(c, v), acc(c, v), x+v))
+			fn.V(op, acc(c, v), acc(c, v), x+v)
 		}
 	}
 	fn.While("R2", chains, func() {
@@ -464,13 +464,13 @@ func neonReduce(f *asm.File, name string, op func(vd, vn, vm int) uint32) {
 	for n := chains / 2; n > 0; n /= 2 {
 		for c := range n {
 			for v := range neonVectors {
-				fn.Words(op(acc(c, v), acc(c, v), acc(c+n, v)))
+				fn.V(op, acc(c, v), acc(c, v), acc(c+n, v))
 			}
 		}
 	}
 	fn.I("FMOVS %s, F%d", fn.Addr("scale"), scale)
 	for v := range neonVectors {
-		fn.Words(asm.VFMULLane(acc(0, v), acc(0, v), scale, 0))
+		fn.VLane("fmul.4s", acc(0, v), acc(0, v), scale, 0)
 		fn.I("FMOVQ F%d, %d(R0)", acc(0, v), 16*v)
 	}
 	fn.Ret()
@@ -499,9 +499,12 @@ with weight wx[i] of the second; row b has weight wy. n is at least 1.`,
 			for i := range 4 {
 				fn.I("FMOVQ %d(R%d), F%d", 16*v, 8+i, r(i))
 			}
-			fn.Words(asm.VFSUB(r(1), r(1), r(0)), asm.VFSUB(r(3), r(3), r(2)),
-				asm.VFMLALane(r(0), r(1), wx, 0), asm.VFMLALane(r(2), r(3), wx, 0),
-				asm.VFSUB(r(2), r(2), r(0)), asm.VFMLALane(r(0), r(2), wy, 0))
+			fn.V("fsub.4s", r(1), r(1), r(0))
+			fn.V("fsub.4s", r(3), r(3), r(2))
+			fn.VLane("fmla.4s", r(0), r(1), wx, 0)
+			fn.VLane("fmla.4s", r(2), r(3), wx, 0)
+			fn.V("fsub.4s", r(2), r(2), r(0))
+			fn.VLane("fmla.4s", r(0), r(2), wy, 0)
 			fn.I("FMOVQ.P F%d, 16(R0)", r(0))
 		}
 	})

@@ -69,7 +69,7 @@ func neonPeak(f *asm.File) {
 		}
 		fn.Loop("R0", func() {
 			for i := range n {
-				fn.Words(asm.VFMLALane(i, n, n+1, 0))
+				fn.VLane("fmla.4s", i, n, n+1, 0)
 			}
 		})
 		fn.Ret()

@@ -270,7 +270,8 @@ func (t *neonTile) clip() {
 		t.I("VLD1R (R19), [V%d.S4]", bound.x)
 	}
 	for i := range t.mr * t.nv() {
-		t.Words(asm.VFMAX(i, i, x), asm.VFMIN(i, i, y))
+		t.V("fmax.4s", i, i, x)
+		t.V("fmin.4s", i, i, y)
 	}
 	t.Label("out")
 }

@@ -31,7 +31,7 @@ func (c *ctx) neonHorner(x, p string, coefs []float64) {
 	set(coefs[len(coefs)-1], at)
 	for i := len(coefs) - 2; i >= 0; i-- {
 		set(coefs[i], other)
-		c.Words(asm.VFMLA(other, at, r.Number(x)))
+		c.V("fmla.4s", other, at, r.Number(x))
 		at, other = other, at
 	}
 }
@@ -82,6 +82,6 @@ func (c *ctx) neonTail(addr, x string, load bool) {
 
 // neonSelectSign writes dst = x has its sign bit set ? yes : dst.
 func (c *ctx) neonSelectSign(x, yes, dst string) {
-	c.Words(asm.VSSHR(neonScratch, c.Retarget.Number(x), 31))
+	c.VShift("sshr.4s", neonScratch, c.Retarget.Number(x), 31)
 	c.I("VBLENDVPS V%d, %s, %s, %s", neonScratch, yes, dst, dst)
 }
