@@ -135,7 +135,7 @@ func neonUnpack(f *asm.File) {
 //
 // Registers: R0 params, R1 the result, R2 a, R3 weights, R4 scales, R5 zero points, R6 columns left, R7 steps left, R8 vectors of a step,
 // R9 the numbers of scales, R10 distance of rows, R11 scratch, R12 lanes of a last vector, R13 and on places in rows. Vectors: 0 to 7
-// sums, 16 to 19 scales of the parts, 20 to 23 zero points, 30 the bits of a half.
+// sums, 8 to 15 products, 16 to 19 scales of the parts, 20 to 23 zero points, 30 the bits of a half.
 type neonRounded struct {
 	*asm.Func
 	rows int
@@ -220,18 +220,19 @@ func (k *neonRounded) part(part int) {
 	k.VShift("ushr.16b", 25, 24, 4)
 	k.V("and.16b", 24, 24, 30)
 	for r := range k.rows {
+		x := 8 + r
 		load := func(off, x int) { k.I("FMOVQ %d(%s), F%d", off+16*part, k.row(r), x) }
-		k.Clear(asm.NEON(), "V26")
+		k.I("VMOVI $0, V%d.B16", x) // an exclusive or would wait for what was there
 		load(0, 27)
-		k.V("sdot.4s", 26, 27, 24)
+		k.V("sdot.4s", x, 27, 24)
 		load(64, 28)
-		k.V("sdot.4s", 26, 28, 25)
-		k.V("scvtf.4s", 26, 26)
+		k.V("sdot.4s", x, 28, 25)
+		k.V("scvtf.4s", x, x)
 		load(192, 27)
-		k.V("fmls.4s", 26, 27, 20+part)
+		k.V("fmls.4s", x, 27, 20+part)
 		load(128, 28)
-		k.V("fmul.4s", 26, 26, 28)
-		k.V("fmla.4s", r, 26, 16+part)
+		k.V("fmul.4s", x, x, 28)
+		k.V("fmla.4s", r, x, 16+part)
 	}
 }
 
