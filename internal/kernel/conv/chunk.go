@@ -14,7 +14,7 @@ const (
 
 // stepsOf estimates the work of one channel tile in the whole plane.
 func (p *Plan) stepsOf(t channelTile) int64 {
-	tab := p.tables[t.count]
+	tab := p.tables[t.table]
 	steps := tab.steps
 	if p.kind == kindDense {
 		steps *= int64(max(1, p.blocks))
@@ -57,7 +57,7 @@ func (p *Plan) channelGroups(want int64) {
 		b, c := int64(0), p.stepsOf(t)
 		full := steps+c > want && p.spec.N*len(p.spans) < fewChunks
 		if p.kind == kindDense {
-			b = p.proto.wOC * int64(t.count)
+			b = int64(t.bytes)
 			full = bytes+b > weightsInL2
 		}
 		if i > 0 && full {
@@ -79,7 +79,7 @@ func (p *Plan) calls(most int64) {
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.kind == kindDense && len(p.tiles) > 1 {
-		unitBytes := p.spec.sourceBytesPerUnit(units, p.blocks)
+		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
 		p.callUnits = max(1, min(p.callUnits, sourceInL1/max(1, unitBytes)))
 	}
 	if p.spec.Post != nil {
