@@ -225,26 +225,27 @@ func (t *table) rowTaps(l *lattice, ty axisTap, bits byte, cols []span, of *piec
 			run++
 		}
 		ix += run - 1
-		n := s.hi - s.lo
-		var body int
+		n, reached, pair := s.hi-s.lo, s, false
 		switch {
 		case bits == 1:
-			body = t.places.of(s, false)
 		case bits == 2:
-			body = t.places.of(span{t.group + s.lo, t.group + s.hi}, false)
+			reached = span{t.group + s.lo, t.group + s.hi}
 		case s == span{0, t.group}:
-			n *= 2
-			body = t.places.of(span{0, t.pixels}, false)
+			n, reached = 2*n, span{0, t.pixels}
 		default:
-			n *= 2
-			body = t.places.of(s, true)
+			n, pair = 2*n, true
 		}
-		t.taps = append(t.taps, tap{
-			src:   int64((ty.at*l.sourceRow+tx.at)*l.sourcePixel + of.src),
-			w:     int64((ty.k*l.kernelWidth+tx.k)*of.tapBytes + of.w),
-			count: int64(max(1, of.steps)*run) * 64,
-			body:  t.bodies[body],
-		})
+		for !reached.empty() {
+			one := tap{
+				src:   int64((ty.at*l.sourceRow+tx.at)*l.sourcePixel + of.src),
+				w:     int64((ty.k*l.kernelWidth+tx.k)*of.tapBytes + of.w),
+				count: int64(max(1, of.steps)*run) * 64,
+			}
+			var place int
+			place, reached = t.places.of(reached, pair)
+			one.body = t.bodies[place]
+			t.taps = append(t.taps, one)
+		}
 		steps += int64(max(1, of.steps) * run * n)
 	}
 	return steps
