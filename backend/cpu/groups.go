@@ -16,7 +16,8 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// Weights of groups that do not fall on blocks of channels are packed with zeros between the groups. No permutation and
+// Weights of groups that do not fall on blocks of channels are packed by the blocks of results, each with the channels of its groups
+// and zeros where it spans some. No permutation and
 // blocking describes that: their format is an opaque layout, named by the number of groups.
 
 const (

@@ -9,6 +9,7 @@
 package isa
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,6 +65,12 @@ type Target struct {
 	Features cpuid.Features
 	Caches   cpuid.Caches
 }
+
+// FirstCache returns the bytes of a core's first cache of data, 32 KiB where nothing is known of it.
+func (t Target) FirstCache() int { return cmp.Or(t.Caches[0].Bytes, 32<<10) }
+
+// SecondCache returns the bytes of a core's second cache, 1 MiB where nothing is known of it.
+func (t Target) SecondCache() int { return cmp.Or(t.Caches[1].Bytes, 1<<20) }
 
 // String returns the name of the set.
 func (t Target) String() string { return t.Set.String() }
