@@ -9,7 +9,8 @@ const (
 	fewChunks     = 12      // below this, threads are not evenly loaded
 )
 
-// halfL1 is how many bytes of the source all output channels are computed from, and how many of results there are between two calls of Post.
+// halfL1 is how many bytes of the source all output channels are computed from, and how many of results there are between two
+// calls of Post.
 func (p *Plan) halfL1() int { return p.target.FirstCache() / 2 }
 
 // weightsInL2 is how many bytes of weights stay in the second-level cache beside what is read and written.

@@ -9,7 +9,8 @@
 //
 // Weights of a convolution are [OC/16][IC/16][KH][KW][16 ic][16 oc], of a depthwise one [C/16][KH][KW][16], of one in groups of
 // n = 2, 4 or 8 channels and as many results [C/16][KH][KW][n][16], of one in other groups that fill no blocks for each block of
-// results [pieces][KH][KW][channels][16 oc], where a piece is what its groups have in a block of the source, of one that reads planar NCHW [OC/16][IC][KH][KW][16 oc];
+// results [pieces][KH][KW][channels][16 oc], where a piece is what its groups have in a block of the source, of one that reads
+// planar NCHW [OC/16][IC][KH][KW][16 oc];
 // Plan.PackWeights makes each from OIHW (transposed: from IOHW).
 //
 // # Plans
