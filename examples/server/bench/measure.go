@@ -111,13 +111,15 @@ func pace(ask func() error, rate float64, length time.Duration, callers int) (al
 	begin, step := time.Now(), time.Duration(1e9/rate)
 	for i := range callers {
 		group.Go(func() {
+			wake := newAlarm()
+			defer wake.close()
 			for errs[i] == nil {
 				due := time.Duration(next.Add(1)) * step
 				if due >= length {
 					return
 				}
 				gone := time.Since(begin)
-				time.Sleep(due - gone)
+				wake.sleep(due - gone)
 				if late := gone - due; late > step { // those that are missed are left out
 					next.Add(int64(late / step))
 				}
