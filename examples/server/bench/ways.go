@@ -28,13 +28,14 @@ const (
 	gRPC         = "gRPC"
 	sharedGRPC   = "gRPC, HTTP's port"
 
-	// The same clients with servers of the same libraries that answer the same bytes at once.
+	// Servers of the same libraries that answer the same bytes at once. Clients are the same, but that those of gRPC have the bytes of
+	// their requests ready.
 	plainEcho  = "echo, plain client"
 	clientEcho = "echo, net/http"
 	sharedEcho = "gRPC echo, net/http"
 )
 
-// echoes are the ways in which nothing but the server differs.
+// echoes are what the served ways are seen beside.
 var echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: sharedEcho}
 
 // way is one way to have a request answered.

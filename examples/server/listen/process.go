@@ -31,7 +31,7 @@ var PrepareProcess = sync.OnceValue(func() *Processors {
 })
 
 // calm is how long after runs have kept all processors busy there are as many as before.
-const calm = time.Second
+const calm = 100 * time.Millisecond
 
 // Crowded says that runs have kept all processors busy for a while: repository.Options.Crowded.
 func (p *Processors) Crowded() {

@@ -17,7 +17,7 @@ func TestListen(t *testing.T) {
 }
 
 var _ = Describe("the process's processors", func() {
-	It("are twice as many while runs keep all of them busy, and as many as before a second later", func() {
+	It("are twice as many while runs keep all of them busy, and as many as before soon after", func() {
 		before := runtime.GOMAXPROCS(0)
 		p := listen.PrepareProcess()
 		Expect(p.Runs).To(Equal(before))
