@@ -18,7 +18,8 @@ type Processors struct {
 
 	crowded atomic.Int64 // when runs last kept all of them busy, in nanoseconds from begin on
 	twice   atomic.Bool
-	mu      sync.Mutex // held while their number changes
+	mu      sync.Mutex // guards still, and is held while their number changes
+	still   func() bool
 	begin   time.Time
 	room    []byte
 }
@@ -33,14 +34,15 @@ var PrepareProcess = sync.OnceValue(func() *Processors {
 // calm is how long after runs have kept all processors busy there are as many as before.
 const calm = 100 * time.Millisecond
 
-// Crowded says that runs have kept all processors busy for a while: repository.Options.Crowded.
-func (p *Processors) Crowded() {
+// Crowded says that runs have kept all processors busy for a while, and may do so still: repository.Options.Crowded.
+func (p *Processors) Crowded(still func() bool) {
 	p.crowded.Store(int64(time.Since(p.begin)))
 	if p.twice.Load() || !p.mu.TryLock() {
 		return
 	}
 	defer p.mu.Unlock()
 	if p.twice.CompareAndSwap(false, true) {
+		p.still = still
 		runtime.GOMAXPROCS(2 * p.Runs)
 		time.AfterFunc(calm, p.settle)
 	}
@@ -50,8 +52,8 @@ func (p *Processors) Crowded() {
 func (p *Processors) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if quiet := time.Since(p.begin) - time.Duration(p.crowded.Load()); quiet < calm {
-		time.AfterFunc(calm-quiet, p.settle)
+	if time.Since(p.begin)-time.Duration(p.crowded.Load()) < calm || p.still() {
+		time.AfterFunc(calm, p.settle)
 		return
 	}
 	runtime.GOMAXPROCS(p.Runs)

@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,11 +23,15 @@ var _ = Describe("the process's processors", func() {
 		p := listen.PrepareProcess()
 		Expect(p.Runs).To(Equal(before))
 		Expect(listen.PrepareProcess()).To(BeIdenticalTo(p))
+		var busy atomic.Bool
 		for range 3 {
+			busy.Store(true)
 			Eventually(func() int {
-				p.Crowded()
+				p.Crowded(busy.Load)
 				return runtime.GOMAXPROCS(0)
 			}).WithTimeout(time.Minute).Should(Equal(2 * before))
+			Consistently(func() int { return runtime.GOMAXPROCS(0) }, 300*time.Millisecond).Should(Equal(2 * before))
+			busy.Store(false)
 			Eventually(func() int { return runtime.GOMAXPROCS(0) }).WithTimeout(time.Minute).Should(Equal(before))
 		}
 	})

@@ -16,8 +16,8 @@ type gate struct {
 	limit   int // of those that wait
 	waiting waiters
 	arrived uint64
-	crowded func()    // see Options; nil for nobody
-	full    time.Time // when the last place was taken
+	crowded func(still func() bool) // see Options; nil for nobody
+	since   time.Time               // when the last place was taken
 }
 
 // crowd is for how long all places are taken before that is told.
@@ -35,7 +35,7 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 	if g.free > 0 {
 		g.free--
 		if g.free == 0 && g.crowded != nil {
-			g.full = time.Now()
+			g.since = time.Now()
 		}
 		g.mu.Unlock()
 		return nil
@@ -65,12 +65,19 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 
 func (g *gate) leave() {
 	g.mu.Lock()
-	crowded := g.crowded != nil && g.free == 0 && time.Since(g.full) >= crowd
+	crowded := g.crowded != nil && g.free == 0 && time.Since(g.since) >= crowd
 	g.pass()
 	g.mu.Unlock()
 	if crowded {
-		g.crowded()
+		g.crowded(g.full)
 	}
+}
+
+// full reports whether all places are taken.
+func (g *gate) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.free == 0
 }
 
 // pass gives a place on. It is called with mu held.

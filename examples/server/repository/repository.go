@@ -38,8 +38,9 @@ type Options struct {
 	// on a device, is not counted.
 	Runs int
 	// Crowded is called when a run ends and for a millisecond or more there have been as many as Runs without a break, since the network
-	// may have waited for a processor; nil for nobody. It may be called often, and by many goroutines.
-	Crowded func()
+	// may have waited for a processor; still reports whether there are as many again. nil means nobody. It may be called often, and by many
+	// goroutines.
+	Crowded func(still func() bool)
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
 	// Batch joins requests of models that have no configuration, where their rows allow it, into runs of so many rows at most; 0

@@ -311,7 +311,7 @@ var _ = Describe("runs", func() {
 		}
 		Expect(modeltest.Configure(dir, "joined", "max_batch_size: 4\ndynamic_batching {}\n")).To(Succeed())
 		var now, most, crowded atomic.Int64
-		r := opened(ctx, dir, repository.Options{Runs: 2, Crowded: func() { crowded.Add(1) },
+		r := opened(ctx, dir, repository.Options{Runs: 2, Crowded: func(func() bool) { crowded.Add(1) },
 			Compile: carve.Options{Backends: []backend.Config{{Name: "slow"}, {Name: "reference"}}, Placement: carve.Priority}})
 		run := func() {
 			n := now.Add(1)
