@@ -53,7 +53,11 @@ var _ = Describe("bundles", func() {
 			m := carve.FromGraph(graphOf(src))
 			defer m.Close()
 			path, p := bundleOf(ctx, m, &o, nil)
-			q := opens(ctx, path, &carve.Options{Verify: true, CopyWeights: o.CopyWeights})
+			again := &carve.Options{Verify: true, CopyWeights: o.CopyWeights}
+			if len(o.Backends) > 0 && o.Backends[0].Options != nil { // which a bundle has not, but their effects
+				again.Backends = o.Backends
+			}
+			q := opens(ctx, path, again)
 			Expect(q.Inputs()).To(BeComparableTo(p.Inputs()))
 			Expect(q.Outputs()).To(BeComparableTo(p.Outputs()))
 			in := map[string]tensor.Value{}
@@ -93,6 +97,8 @@ var _ = Describe("bundles", func() {
 		Entry("with the reference kernels", carve.Options{Backends: []backend.Config{{Name: "reference"}}}),
 		Entry("each operator by itself", carve.Options{Isolated: true}),
 		Entry("out of the file", carve.Options{CopyWeights: true}),
+		Entry("in bfloat16", carve.Options{Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"precision": "bf16", "isa": "portable"}}}}),
+		Entry("with weights of half precision", carve.Options{Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"weights": "f16", "isa": "portable"}}}}),
 	)
 
 	It("hold for what they were made for, and fall back to the model where they have it", func(ctx SpecContext) {

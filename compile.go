@@ -244,6 +244,13 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 			if err != nil {
 				return nil, own, err
 			}
+			if unmet := b.Info().Unmet; unmet != "" {
+				if o.Strict {
+					b.Close()
+					return nil, own, fmt.Errorf("%w: %s: %s", backend.ErrUnavailable, e.name, unmet)
+				}
+				o.Logger.Warn("an option has no effect", "backend", e.name, "option", unmet)
+			}
 			if x, ok := b.(backend.Logging); ok {
 				x.SetLogger(o.Logger)
 			}

@@ -58,8 +58,10 @@ type Info struct {
 	Memory    int64  // bytes of device memory, 0 for the host's
 	Threads   bool   // it has threads of its own: carve parks its pool while it runs
 	// Precision names the type that float32 operands of matrix products and convolutions are rounded to, where an option asks for
-	// that; "" where they are not.
+	// that, or says in which one some of them are kept; "" where they are not.
 	Precision string
+	// Unmet says which option has no effect on this processor, and why; "" for none. Under carve.Options.Strict that is an error.
+	Unmet string
 	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
 	// own groups have no fallback and are not checked.
 	Oracle bool

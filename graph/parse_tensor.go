@@ -80,7 +80,10 @@ func (p *parser) elided(e Elided, start int) *tensor.Tensor {
 		err = fmt.Errorf("%w: %q", ErrElided, capped(e.Name))
 	}
 	if err == nil {
-		if err = t.Check(); err == nil && (t.DType != e.DType || !sameDims(ShapeOf(t.Shape...), e.Shape)) {
+		if rest := strings.TrimLeft(p.text[end:], " "); !strings.HasPrefix(rest, "@") { // else it is as large as its format wants
+			err = t.Check()
+		}
+		if err == nil && (t.DType != e.DType || !sameDims(ShapeOf(t.Shape...), e.Shape)) {
 			err = fmt.Errorf("%w: %v supplied for %v%v", ErrElided, t, e.DType, ShapeOf(e.Shape...))
 		}
 	}

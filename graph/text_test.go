@@ -174,6 +174,16 @@ graph "regions" {
 		Expect(graph.Print(&sb, g, &graph.PrintOptions{MaxElements: -1})).To(Succeed())
 		Expect(parse(sb.String()).String()).To(Equal(text))
 	})
+	It("takes data of another size than its elements where a format says how large it is", func() {
+		short := func(e graph.Elided) (*tensor.Tensor, error) {
+			return &tensor.Tensor{DType: e.DType, Shape: e.Shape, Data: make([]byte, 8)}, nil
+		}
+		g, err := graph.ParseElided(`graph {const %w = f32[4]{... 0 bytes #} @"host:vendor@1:packed"}`, short)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(graph.Verify(g)).To(Succeed())
+		_, err = graph.ParseElided(`graph {const %w = f32[4]{... 0 bytes #}}`, short)
+		Expect(err).To(MatchError(tensor.ErrShape))
+	})
 	It("elides what is not there, or not here", func() {
 		g := graph.New("")
 		g.AddConst("packed", &tensor.Tensor{DType: tensor.Float32, Shape: []int{2}})

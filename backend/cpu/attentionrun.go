@@ -8,6 +8,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -57,7 +58,7 @@ type attention struct {
 	batch, heads, share  int // share heads of queries in a row have one of keys
 	rows, keys, size, to int // queries and keys of a head, their sizes, and those of values
 	q, k, v, y           heads
-	scale                float32 // of keys in panels; as they lie they have the first of terms
+	scale                float32 // of keys in panels of float32; others have the first of terms
 	terms                []term
 	zeros                bool // rows of NaN become 0
 	grouped              bool // the heads of queries that share one of keys are the rows of a product
@@ -68,6 +69,8 @@ type attention struct {
 	alone                bool            // a head is one product, whose worker writes the panels
 	scratch              place.Memory    // scores of a product, by worker, and panels of a head that is alone
 	floats               int             // of those of a worker
+	pairs                bool            // products are of bfloat16: queries and scores are rounded behind the panels in scratch
+	ldq                  int             // elements from row to row of a product's queries
 	kernels              vec.Kernels
 }
 
@@ -125,13 +128,16 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	if a.grouped {
 		high, ldq, ldy = a.share, a.q.strides[1], a.y.strides[1]
 	}
+	a.ldq = ldq
 	a.block = min(high, blockRows)
 	a.blocks = ceilDiv(high, max(a.block, 1))
 	keys, values, ldk, ldv := gemm.Columns, gemm.Rows, a.k.strides[2], a.v.strides[2]
 	if high > directRows {
 		keys, ldk = gemm.Packed, 0
 		a.panels[0] = gemm.PackedLen(a.size, a.keys)
-		if a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
+		if a.pairs = p.e.pairs; a.pairs {
+			values, ldv, a.panels = gemm.Packed, 0, [2]int{gemm.PackedLen(pairs.Words(a.size), a.keys), gemm.PackedLen(pairs.Words(a.keys), a.to)}
+		} else if a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
 			values, ldv = gemm.Packed, 0
 			a.panels[1] = gemm.PackedLen(a.keys, a.to)
 		}
@@ -139,7 +145,8 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			p.packHeads(a)
 			reads = append(reads, a.packed[:]...)
 		}
-	} else if a.scale != 1 {
+	}
+	if a.scale != 1 && (keys == gemm.Columns || a.pairs) {
 		a.terms = slices.Insert(a.terms, 0, term{scoreTerm: scoreTerm{op: "Mul", number: a.scale}, at: place.Nowhere})
 	}
 	for _, x := range []struct {
@@ -150,6 +157,9 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: keys, LDB: ldk},
 			{M: x.rows, N: a.to, K: a.keys, B: values, LDB: ldv, LDC: lead(ldy, x.rows)},
 		} {
+			if a.pairs {
+				s.Pairs, s.K, s.LDA = true, pairs.Words(s.K), 0
+			}
 			plan, err := gemm.NewPlan(p.target, s)
 			if err != nil {
 				return err
@@ -160,6 +170,9 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	a.floats = a.block * a.keys
 	if a.alone {
 		a.floats += a.panels[0] + a.panels[1]
+	}
+	if a.pairs {
+		a.floats += a.block * pairs.Words(max(a.size, a.keys))
 	}
 	a.scratch = p.Temp(4 * a.floats * p.e.threads)
 	items := a.batch * a.heads * a.blocks
@@ -203,6 +216,11 @@ func (p *planner) packHeads(a *attention) {
 // pack writes a head of keys and values into panels: as they lie, its rows are as far apart as those of all heads together, on few
 // sets of a cache and many pages.
 func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values []float32) {
+	if a.pairs {
+		gemm.PackPairsT(target, pairs.OfFloats(keys[:a.panels[0]]), a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
+		gemm.PackPairs(target, pairs.OfFloats(values[:a.panels[1]]), a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
+		return
+	}
 	gemm.PackBT(target, keys[:a.panels[0]], a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
 	if a.scale != 1 {
 		a.kernels.BinaryScalar(vec.Mul, keys[:a.panels[0]], keys[:a.panels[0]], a.scale)
@@ -235,6 +253,12 @@ func (a *attention) item(st *state, worker, i int) {
 	}
 	x.A = a.q.from(st, batch, head, row)
 	x.B, y.B = a.operands(st, batch, own, scratch[a.block*a.keys:])
+	var words []float32
+	if a.pairs {
+		words = scratch[len(scratch)-a.block*pairs.Words(max(a.size, a.keys)):]
+		pairs.Matrix(plans[0].Target(), pairs.OfFloats(words), x.A, rows, a.size, a.ldq)
+		x.A = words
+	}
 	plans[0].Run(0, plans[0].Chunks(), x)
 	for k := range a.terms {
 		a.change(st, &a.terms[k], scores, batch, head, row, rows)
@@ -246,6 +270,10 @@ func (a *attention) item(st *state, worker, i int) {
 				clear(scores[r:][:a.keys])
 			}
 		}
+	}
+	if a.pairs {
+		pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
+		y.A = words
 	}
 	y.C = a.y.from(st, batch, head, row)
 	plans[1].Run(0, plans[1].Chunks(), y)

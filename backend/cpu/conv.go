@@ -185,14 +185,20 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if m := winogradOf(w.Format.Layout); m > 0 {
 		return p.winograd(m, spec, &c, w, bias, t.residual, out)
 	}
+	if spec.Pairs = inPairs(w.Format); spec.Pairs {
+		spec.SrcImage = 0
+	}
 	if c.plan, err = conv.NewConv(p.target, spec); err != nil {
 		return err
 	}
 	if err := p.convConstants(&c, w, bias); err != nil {
 		return err
 	}
+	if spec.Pairs && !line {
+		c.src = p.roundedImages(dx, c.src)
+	}
 	if line {
-		return p.convLine(&c, dx, dy, out, spec.Source == conv.Planar)
+		return p.convLine(&c, &spec, dx, dy, out)
 	}
 	if t.residual != nil {
 		c.residual = p.In(t.residual)
@@ -203,11 +209,14 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 }
 
 // convLine emits a convolution over one axis: its row-major operand and result are blocked for the kernel.
-func (p *planner) convLine(c *convCall, dx, dy []int, out *graph.Value, planarSource bool) error {
-	if !planarSource {
+func (p *planner) convLine(c *convCall, spec *conv.Spec, dx, dy []int, out *graph.Value) error {
+	if spec.Source != conv.Planar {
 		var err error
 		if c.src, err = p.toBlocked(dx, c.src); err != nil {
 			return err
+		}
+		if spec.Pairs {
+			c.src = p.roundedImages(dx, c.src)
 		}
 	}
 	c.dst = p.Temp(blockedBytes(dy))

@@ -16,7 +16,8 @@
 // and one that plans it, and a third where it takes strided rows (strided.go); planner.go turns a subgraph into steps over
 // places in memory, which package place gives out, and runs them; fuse.go has the properties. Every other file holds a
 // family of operators, and registers it: conv.go, winograd.go, pool.go, binary.go, activation.go, matmul.go, integers.go, rows.go, move.go and so
-// on. double.go says what is different for float64.
+// on. double.go says what is different for float64, pairs.go and
+// narrow.go what is for bfloat16 and for weights in half precision.
 // A new operator is a registration and a spec against package reference.
 //
 // The package imports backend and what is below it, and internal/kernel.
@@ -43,20 +44,35 @@ import (
 func init() { backend.Register("cpu", Open) }
 
 // Version changes with the kernels and formats of the backend.
-const Version = "3"
+const Version = "2"
 
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct {
 	target isa.Target
+	pairs  bool         // products and convolutions are of bfloat16
+	half   bool         // weights of products are float16
+	unmet  string       // an option that has no effect on the target, and why
 	direct bool         // convolutions in their order of definition alone
 	quants *fuse.Quants // what weights of quantised models are
 	best   *winogradChoices
+	ranges *ranges
+	laws   *backend.Efficiency
 }
 
 // Open opens the backend. Its options:
 //
 // "isa" is the instruction set of its kernels, "portable", "avx2", "avx512" or "neon". The default is the best that the
 // processor runs; one that it does not run is an error.
+//
+// "precision" is that of products and convolutions: "f32", exact, by default. "bf16" rounds their operands to bfloat16, to nearest, ties
+// to even, and adds up in float32: products with constant weights, those of recurrent layers and attention, and convolutions but
+// for depthwise ones, groups of 2, 4 or 8 channels, up to 4 channels, three axes, and those that Winograd's algorithms in float32 make faster. Weights take half the memory. It needs AVX-512 BF16, or is done by
+// portable Go where that is the set; a processor, or a set of the option "isa", without stays exact. backend.Info and the report name the
+// precision where it has effect, and backend.Info.Unmet says where it has none.
+//
+// "weights" is how constant weights of products and recurrent layers are kept: "f32" by default, or "f16", rounded to float16 and multiplied in float32, for half
+// of the bytes where few rows wait for memory; weights that float16 does not hold stay. It goes with precision "f32" alone, and NEON has
+// no kernels for it.
 //
 // "winograd" says whether convolutions of 3 by 3 taps may be computed by Winograd's algorithms, "on" (default) or "off": where that
 // is faster, which needs sizes of images that are known when the model is compiled. Results then differ from those of the
@@ -65,7 +81,8 @@ type cpu struct {
 //
 // Errors wrap backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
-	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}}
+	var precision, weights string
+	b := cpu{target: isa.Host(), quants: &fuse.Quants{}, best: &winogradChoices{}, ranges: &ranges{}}
 	for k, v := range c.Options {
 		var err error
 		switch {
@@ -73,6 +90,14 @@ func Open(c backend.Config) (backend.Backend, error) {
 			if b.target, err = isa.Named(v); err != nil {
 				return nil, fmt.Errorf("%w: %q: %w", backend.ErrOption, k, err)
 			}
+		case k == "precision" && (v == "f32" || v == "bf16"):
+			precision = v
+		case k == "precision":
+			return nil, fmt.Errorf("%w: %q: %q, expected f32 or bf16", backend.ErrOption, k, v)
+		case k == "weights" && (v == "f32" || v == "f16"):
+			weights = v
+		case k == "weights":
+			return nil, fmt.Errorf("%w: %q: %q, expected f32 or f16", backend.ErrOption, k, v)
 		case k == "winograd" && (v == "on" || v == "off"):
 			b.direct = v == "off"
 		case k == "winograd":
@@ -81,13 +106,40 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
+	if precision == "bf16" && weights == "f16" {
+		return nil, fmt.Errorf("%w: precision=bf16 and weights=f16 exclude each other", backend.ErrOption)
+	}
+	b.narrowed(precision, weights)
+	b.laws = b.efficiency()
 	return b, nil
+}
+
+// narrowed sets what options ask for, as far as there are kernels for the target.
+func (b *cpu) narrowed(precision, weights string) {
+	portable := b.target.Set == isa.Portable
+	b.pairs, b.half = precision == "bf16", weights == "f16"
+	switch {
+	case b.pairs && !b.target.BFloat16() && !portable:
+		b.pairs, b.unmet = false, "precision=bf16: no AVX-512 BF16, products stay in f32"
+	case b.half && b.target.Set == isa.NEON:
+		b.half, b.unmet = false, "weights=f16: no kernels for NEON, weights stay f32"
+	}
 }
 
 // Info implements backend.Backend.
 func (b cpu) Info() backend.Info {
-	return backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target), Kernels: true,
-		Layouts: []graph.Layout{graph.NCHW16c}, Efficiency: efficiencyOf(b.target.Set.String())}
+	info := backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target), Kernels: true,
+		Layouts: []graph.Layout{graph.NCHW16c}, Efficiency: b.laws}
+	switch {
+	case b.pairs:
+		info.Precision = "bf16"
+	case b.half:
+		info.Precision = "f32 with f16 weights"
+	}
+	if info.Unmet = b.unmet; info.Precision != "" {
+		info.Processor += ", products in " + info.Precision
+	}
+	return info
 }
 
 // Devices implements backend.Backend: the host.
@@ -119,7 +171,7 @@ func (b cpu) Supports(n *graph.Node) backend.Support {
 			return nil, property.Because(property.DynamicShape, "the shape of %v depends on data", v)
 		}
 		list, why := signatures(n)
-		return b.withWinograd(n, list), why
+		return b.withNarrow(b.withWinograd(n, list), n), why
 	})
 }
 
@@ -144,7 +196,7 @@ func (b cpu) Compile(ctx context.Context, sub *graph.Graph, o backend.CompileOpt
 }
 
 func (b cpu) compile(sub *graph.Graph, o backend.CompileOptions) (*executable, error) {
-	e := &executable{target: b.target, sub: sub, ops: make([]operator, sub.NodeIDs()), threads: max(o.Threads, 1),
+	e := &executable{target: b.target, pairs: b.pairs, sub: sub, ops: make([]operator, sub.NodeIDs()), threads: max(o.Threads, 1),
 		kernels: place.KernelsOf(o.Properties)}
 	var err error
 	if e.order, err = operators.Order(sub, "kernel", e.find); err != nil {

@@ -16,53 +16,59 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// Weights of groups that do not fall on blocks of channels are packed by the blocks of results, each with the channels of its groups
-// and zeros where it spans some. No permutation and
-// blocking describes that: their format is an opaque layout, named by the number of groups.
+// Weights of groups that do not fall on blocks of channels are packed with zeros between the groups. No permutation and
+// blocking describes that: their format is an opaque layout, named by the number of groups. So is that of weights in bfloat16, in groups or
+// not.
 
 const (
 	groupsPrefix           = "cpu@" + Version + ":groups-"
 	transposedGroupsPrefix = "cpu@" + Version + ":transposed-groups-"
+	pairsPrefix            = "cpu@" + Version + ":bf16-groups-"
+	transposedPairsPrefix  = "cpu@" + Version + ":bf16-transposed-groups-"
 )
 
 // groupedWeights returns the format of the weights of a convolution in groups, transposed or not.
 func groupedWeights(groups int, transposed bool) graph.Format {
-	prefix := groupsPrefix
-	if transposed {
-		prefix = transposedGroupsPrefix
-	}
-	l, err := graph.ParseLayout(prefix + strconv.Itoa(groups))
-	if err != nil {
-		panic(err) // the name is well-formed for every number
-	}
-	return graph.On(l)
+	return weightPacker{groups: groups, transposed: transposed}.format()
 }
+
+func (w weightPacker) format() graph.Format {
+	for prefix, x := range packers {
+		if x.groups = w.groups; x == w {
+			return mustFormat(prefix + strconv.Itoa(w.groups))
+		}
+	}
+	panic("no such weights")
+}
+
+// packers are those of one group, by what their formats' names begin with.
+var packers = map[string]weightPacker{groupsPrefix: {}, transposedGroupsPrefix: {transposed: true}, pairsPrefix: {pairs: true},
+	transposedPairsPrefix: {transposed: true, pairs: true}}
 
 // weightPacker makes plans whose weights are in a layout.
 type weightPacker struct {
 	groups     int
 	transposed bool
+	pairs      bool // bfloat16
 }
 
 // packerOf returns what a layout's name says; ok is false for a layout that is not of grouped weights.
 func packerOf(l graph.Layout) (w weightPacker, ok bool) {
-	s := l.String()
-	number, ok := strings.CutPrefix(s, groupsPrefix)
-	if !ok {
-		if number, ok = strings.CutPrefix(s, transposedGroupsPrefix); !ok {
-			return w, false
+	for prefix, w := range packers {
+		if number, ok := strings.CutPrefix(l.String(), prefix); ok {
+			n, err := strconv.Atoi(number)
+			w.groups = n
+			return w, err == nil && n > 0
 		}
-		w.transposed = true
 	}
-	n, err := strconv.Atoi(number)
-	w.groups = n
-	return w, err == nil && n > 0
+	return w, false
 }
 
 // groupWeights are weights of known dims.
 type groupWeights struct {
 	*conv.Plan
-	rows, slices, taps int // [rows, slices, taps] in the model; slices is 1 but for three axes
+	rows, slices, taps int           // [rows, slices, taps] in the model; slices is 1 but for three axes
+	exact              *groupWeights // the same in float32, where they are bfloat16
 }
 
 // plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one or three axes instead of
@@ -79,12 +85,19 @@ func (w weightPacker) plan(t isa.Target, dims []int) (g groupWeights, err error)
 		g.slices = dims[2]
 		dims = slices.Concat(dims[:2], dims[3:])
 	}
+	if w.pairs {
+		exact, err := weightPacker{groups: w.groups, transposed: w.transposed}.plan(t, dims)
+		if err != nil {
+			return g, err
+		}
+		g.exact = &exact
+	}
 	g.taps = product(dims[2:])
 	c, oc := dims[1]*w.groups, dims[0]
 	if w.transposed {
 		c, oc = dims[0], dims[1]*w.groups
 	}
-	g.Plan, err = conv.NewConv(t, conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed,
+	g.Plan, err = conv.NewConv(t, conv.Spec{N: 1, C: c, OC: oc, Groups: w.groups, Transposed: w.transposed, Pairs: w.pairs,
 		Map: conv.Map{H: 1, W: g.taps, Kernel: [2]int{1, g.taps}}})
 	return g, err
 }
@@ -96,6 +109,9 @@ func (g groupWeights) bytes() int { return 4 * g.slices * g.WeightFloats() }
 func (b cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 	if m := winogradOf(l); m > 0 {
 		return b.winogradConverters(l, m)
+	}
+	if n, ok := narrowLayoutOf(l); ok {
+		return b.narrowConverters(l, n)
 	}
 	w, ok := packerOf(l)
 	if !ok {
@@ -109,7 +125,7 @@ func (b cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 		return int64(p.bytes()), nil
 	}
 	one := func(name string, from, to graph.Format, move func(g groupWeights, dst, src []byte) error) convert.Converter {
-		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Size: size,
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: w.pairs, Size: size,
 			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank >= 3 && rank <= 5 },
 			Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
 				p, err := w.plan(b.target, dims)
@@ -147,12 +163,17 @@ func packGroups(g groupWeights, dst, src []byte) error {
 	return nil
 }
 
-// unpackGroups packs the numbers of the weights' places, and follows them back.
+// unpackGroups packs the numbers of the weights' places, which bfloat16 does not hold, and follows them back.
 func unpackGroups(g groupWeights, dst, src []byte) error {
 	if len(src) < g.bytes() {
 		return place.ErrShort
 	}
 	weights, packed := place.Elements[uint32](dst), place.Elements[uint32](src)
+	of := func(k int) uint32 { return packed[k] }
+	if g.exact != nil {
+		g = *g.exact
+		of = func(k int) uint32 { return unpaired(packed, k) }
+	}
 	numbers, at := make([]float32, len(weights)), make([]float32, g.slices*g.WeightFloats())
 	for i := range numbers {
 		numbers[i] = math.Float32frombits(uint32(i) + 1)
@@ -162,7 +183,7 @@ func unpackGroups(g groupWeights, dst, src []byte) error {
 	}
 	for k, i := range place.Elements[uint32](conv.Float32s(at)) {
 		if i > 0 {
-			weights[i-1] = packed[k]
+			weights[i-1] = of(k)
 		}
 	}
 	return nil

@@ -68,14 +68,15 @@ func planGRU(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: g.seq * g.batch, N: 3 * g.hidden, K: in, B: gemm.Packed, Bias: true}, w.Format))
 	if err != nil {
 		return err
 	}
 	if err := g.plan(p.target); err != nil {
 		return err
 	}
-	source, initial := p.In(x), place.Nowhere
+	source, _ := p.gateInputs(w, p.In(x), g.seq*g.batch, in)
+	initial, packed := place.Nowhere, p.gateWeights(w)
 	if v := n.Input(5); v != nil {
 		initial = p.In(v)
 	}
@@ -85,7 +86,7 @@ func planGRU(p *planner, n *graph.Node) error {
 		g.r = direction(p.In(r), g.dirs, d)
 		g.input, g.h0 = p.Temp(g.seq*g.batch*3*g.hidden*4), p.Temp(g.batch*g.states.row*4)
 		g.gates, g.reset, g.candidate = p.Temp(bh*3*4), p.Temp(bh*4), p.Temp(bh*4)
-		weights, all, h0 := direction(p.In(w), g.dirs, d), g.input, g.h0
+		weights, all, h0 := direction(packed, g.dirs, d), g.input, g.h0
 		s := step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: inputBias, C: st.F32(all)})
 		}}
@@ -162,12 +163,12 @@ func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
 	grain := productGrain(g.first)
 	p.emit(step{work: g.first.Cost(), chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-		runTurning(g.first, k, lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
+		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
 	}}, []place.Memory{g.h0, g.y, g.r, g.input}, []place.Memory{g.gates})
 	if !g.linear {
 		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset})
 		p.emit(step{work: g.second.Cost(), chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-			runTurning(g.second, k, lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
+			g.second.Run(lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
 		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
 	}
 	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0}, []place.Memory{g.y})

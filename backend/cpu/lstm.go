@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -89,18 +90,23 @@ func planLSTM(p *planner, n *graph.Node) error {
 		}
 	}
 	states := statesAt(y, seq, dirs, batch, hidden)
-	cell, err := gemm.NewPlan(p.target, gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row})
+	cell, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: gates, K: hidden, B: gemm.Packed, Residual: true, LDA: states.row}, r.Format))
 	if err != nil {
 		return err
 	}
+	source, words := p.gateInputs(w, p.In(x), seq*batch, in)
+	allW, allR, rounded := p.gateWeights(w), p.gateWeights(r), place.Nowhere
+	if inPairs(r.Format) {
+		rounded = p.Temp(4 * batch * pairs.Words(hidden))
+	}
 	for d := range dirs {
-		packedW, packedR := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
+		packedW, packedR := direction(allW, dirs, d), direction(allR, dirs, d)
 		sum := make([]float32, gates)
 		if bias != nil {
 			p.kernels.Binary(vec.Add, sum, bias[d*2*gates:d*2*gates+gates], bias[d*2*gates+gates:(d+1)*2*gates])
 		}
 		block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
-		err := p.recurrence(&recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: p.In(x), bias: sum, in: in, block: block,
+		err := p.recurrence(&recurrence{kernels: p.kernels, cell: cell, r: packedR, w: packedW, x: source, rounded: rounded, bias: sum, in: words, narrow: w.Format, block: block,
 			seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d, reverse: n.Str("direction", "forward") == "reverse" || d == 1,
 			all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states, c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4),
 			h0: h0, c0: c0, lastH: lastH, lastC: lastC})
@@ -168,8 +174,10 @@ type recurrence struct {
 	kernels                     vec.Kernels
 	cell                        *gemm.Plan
 	r, w, x                     place.Memory
+	rounded                     place.Memory // a state in bfloat16, where weights are
+	narrow                      graph.Format // of w
 	bias                        []float32
-	in, block                   int // elements of a row of x, time steps of a block
+	in, block                   int // elements of 4 bytes of a row of x, time steps of a block
 	seq, batch, hidden, dirs, d int
 	reverse                     bool
 	all, y, c, zero             place.Memory // all holds the gates of one block
@@ -254,6 +262,7 @@ func (q *recurrence) finish(st *state) {
 
 func (p *planner) recurrence(q *recurrence) error {
 	p.emit(step{serial: q.prepare}, []place.Memory{q.h0, q.c0}, []place.Memory{q.c, q.zero})
+	target := p.target
 	for k := range q.seq {
 		if k%q.block == 0 {
 			if err := p.lstmGates(q, k); err != nil {
@@ -262,34 +271,33 @@ func (p *planner) recurrence(q *recurrence) error {
 		}
 		s := step{work: q.cell.Cost(), chunks: q.cell.Chunks(), grain: productGrain(q.cell), body: func(st *state, _, lo, hi int) {
 			g := q.gates(st, k)
-			runTurning(q.cell, k, lo, hi, gemm.Args{A: q.state(st, k), B: st.F32(q.r), Res: g, C: g})
+			before := q.state(st, k)
+			if q.rounded.Slot >= 0 {
+				before = st.F32(q.rounded)
+			}
+			q.cell.Run(lo, hi, gemm.Args{A: before, B: st.F32(q.r), Res: g, C: g})
 		}}
-		if k%q.block > 0 {
-			s.serial = func(st *state) { q.pointwise(st, k-1) }
+		if k%q.block > 0 || q.rounded.Slot >= 0 {
+			s.serial = func(st *state) {
+				if k%q.block > 0 {
+					q.pointwise(st, k-1)
+				}
+				if q.rounded.Slot >= 0 {
+					pairs.Matrix(target, of[uint32](st, q.rounded), q.state(st, k), q.batch, q.hidden, q.states.row)
+				}
+			}
 		}
-		p.emit(s, []place.Memory{q.all, q.zero, q.r}, []place.Memory{q.all, q.y, q.c})
+		p.emit(s, []place.Memory{q.all, q.zero, q.r}, []place.Memory{q.all, q.y, q.c, q.rounded})
 	}
 	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
-}
-
-// runTurning runs chunks of a step's product, from the last to the first in every other step: what a step has read last of
-// weights that do not fit the second-level cache is there still when the next one begins.
-func runTurning(cell *gemm.Plan, step, lo, hi int, x gemm.Args) {
-	if step%2 == 0 {
-		cell.Run(lo, hi, x)
-		return
-	}
-	for i := hi - 1; i >= lo; i-- {
-		cell.Run(i, i+1, x)
-	}
 }
 
 // lstmGates emits the input's part of the gates of a block, that of step k. The cell of the step before reads the gates of
 // the block before, and goes first.
 func (p *planner) lstmGates(q *recurrence, k int) error {
 	rows := min(q.block, q.seq-k) * q.batch
-	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true, Pairs: inPairs(q.narrow), Half: inHalf(q.narrow)})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -78,7 +79,7 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		spec.N, spec.B = db[0], gemm.Columns
 	}
 	if b.Format != rowMaj {
-		spec.B = gemm.Packed
+		spec.B, spec.Pairs, spec.Half = gemm.Packed, inPairs(b.Format), inHalf(b.Format)
 	}
 	ma := p.In(a)
 	if n.Int("transA", 0) != 0 {
@@ -88,11 +89,12 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	}
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
 	bias, residual, c := p.gemmAddends(n, in, out, t.residual)
+	x := operands{a: ma, b: p.productWeights(b, spec.K, spec.N), dimsA: []int{spec.M, spec.K}, dimsB: db}
 	if c == nil && alpha == 1 {
 		t.residual = residual
-		return p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, bias, t, out)
+		return p.product(spec, x, bias, t, out)
 	}
-	if err := p.product(spec, operands{a: ma, b: p.In(b), dimsA: []int{spec.M, spec.K}, dimsB: db}, nil, tail{}, out); err != nil {
+	if err := p.product(spec, x, nil, tail{}, out); err != nil {
 		return err
 	}
 	return p.gemmTail(alpha, beta, c, t, out)
@@ -167,8 +169,8 @@ func (p *planner) matmul(in []*graph.Value, out *graph.Value, bias *graph.Value,
 	if b.Format != rowMaj {
 		layout = gemm.Packed
 	}
-	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: layout}
-	return p.product(spec, operands{a: p.In(a), b: p.In(b), dimsA: da, dimsB: db}, bias, t, out)
+	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: layout, Pairs: inPairs(b.Format), Half: inHalf(b.Format)}
+	return p.product(spec, operands{a: p.In(a), b: p.productWeights(b, spec.K, spec.N), dimsA: da, dimsB: db}, bias, t, out)
 }
 
 // matrixDims returns the dims of the operands of a MatMul, vectors as matrices.
@@ -353,6 +355,12 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 		spec.Clip, spec.Lo, spec.Hi = true, t.act.lo, t.act.hi
 	}
 	spec.Post = t.postRows(p.kernels)
+	if spec.Pairs {
+		o.a = p.roundedRows(o.a, d.a, d.rows, spec.K)
+		spec.K = pairs.Words(spec.K)
+		spec.LDA = spec.K
+		d.a = blocksAt(o.a, spec.K, d.batch, d.rows)
+	}
 	plan, err := gemm.NewPlan(p.target, spec)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -33,6 +34,8 @@ type model struct {
 	feeds map[string]tensor.Value
 	known map[*graph.Value]*tensor.Tensor // what each value holds
 	err   error                           // of the last node that the reference kernels refused
+
+	options map[string]string // of the backend, beside the instruction set
 
 	judge func(got map[string]tensor.Value) string // what is wrong with results; nil: differ says it
 }
@@ -199,7 +202,9 @@ func ways(strict bool) []way {
 
 // run compiles the graph and runs it, twice in one program, and compares the outputs with the reference kernels'.
 func (m *model) run(w way) error {
-	b, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"isa": w.target.String()}})
+	options := map[string]string{"isa": w.target.String()}
+	maps.Copy(options, m.options)
+	b, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
 type executable struct {
 	target  isa.Target
+	pairs   bool // products are of bfloat16
 	sub     *graph.Graph
 	order   []*graph.Node
 	ops     []operator // by node id

@@ -51,7 +51,9 @@ func planRNN(p *planner, n *graph.Node) error {
 	dx := p.Dims[x.ID]
 	seq, batch, dirs, hidden := dx[0], dx[1], p.Dims[w.ID][0], p.Dims[r.ID][2]
 	bh := batch * hidden
-	y, last, source, initial := p.Out(n.Output(0)), p.Out(n.Output(1)), p.In(x), place.Nowhere
+	y, last, initial := p.Out(n.Output(0)), p.Out(n.Output(1)), place.Nowhere
+	source, _ := p.gateInputs(w, p.In(x), seq*batch, dx[2])
+	packedW, packedR := p.gateWeights(w), p.gateWeights(r)
 	if y.Slot < 0 {
 		y = p.Temp(seq * dirs * bh * 4)
 	}
@@ -65,11 +67,11 @@ func planRNN(p *planner, n *graph.Node) error {
 			return err
 		}
 	}
-	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true})
+	pre, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: seq * batch, N: hidden, K: dx[2], B: gemm.Packed, Bias: true}, w.Format))
 	if err != nil {
 		return err
 	}
-	cell, err := gemm.NewPlan(p.target, gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true})
+	cell, err := gemm.NewPlan(p.target, gateSpec(gemm.Spec{M: batch, N: hidden, K: hidden, B: gemm.Packed, Residual: true}, r.Format))
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func planRNN(p *planner, n *graph.Node) error {
 		reverse := n.Str("direction", "forward") == "reverse" || d == 1
 		sum := make([]float32, hidden)
 		p.kernels.Binary(vec.Add, sum, bias[d*2*hidden:(d*2+1)*hidden], bias[(d*2+1)*hidden:(d+1)*2*hidden])
-		weights, recurrent := direction(p.In(w), dirs, d), direction(p.In(r), dirs, d)
+		weights, recurrent := direction(packedW, dirs, d), direction(packedR, dirs, d)
 		input, zero := p.Temp(seq*bh*4), place.Nowhere
 		p.emit(step{work: pre.Cost(), chunks: pre.Chunks(), grain: 1, body: func(st *state, _, lo, hi int) {
 			pre.Run(lo, hi, gemm.Args{A: st.F32(source), B: st.F32(weights), Bias: sum, C: st.F32(input)})
@@ -99,8 +101,9 @@ func planRNN(p *planner, n *graph.Node) error {
 				t = seq - 1 - k
 			}
 			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
+			before, _ = p.gateInputs(r, before, batch, hidden)
 			p.emit(step{work: cell.Cost(), chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-				runTurning(cell, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
+				cell.Run(lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
 			p.emit(step{serial: func(st *state) { kernels.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
 			prev = next

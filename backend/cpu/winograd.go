@@ -58,6 +58,7 @@ func (b cpu) withWinograd(n *graph.Node, list []graph.Signature) []graph.Signatu
 	if !ok {
 		return list
 	}
+	spec.Pairs = b.pairs
 	m := b.best.of(b.target, spec)
 	if m == 0 {
 		return list
@@ -85,6 +86,7 @@ type winogradChoices struct {
 // winogradShape is what the choice depends on.
 type winogradShape struct {
 	n, c, oc, groups int
+	pairs            bool
 	window           conv.Map
 }
 
@@ -93,7 +95,7 @@ const mostChoices = 1 << 12
 
 // of returns what winograd.Best does for a spec without distances.
 func (w *winogradChoices) of(t isa.Target, s conv.Spec) int {
-	k := winogradShape{s.N, s.C, s.OC, s.Groups, s.Map}
+	k := winogradShape{s.N, s.C, s.OC, s.Groups, s.Pairs, s.Map}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m, known := w.made[k]

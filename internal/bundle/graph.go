@@ -294,8 +294,8 @@ func rowwise(v *graph.Value) bool {
 	return v.NumUses() > 0 && !v.IsOutput()
 }
 
-// ReadGraph reads a graph, whose constants are views of the pool's data. It is neither verified nor typed anew, and its constants
-// have at least the bytes of their elements: formats may need more, which nobody has looked at. The error is a *FormatError.
+// ReadGraph reads a graph, whose constants are views of the pool's data. It is neither verified nor typed anew, and constants in the host's
+// format have at least the bytes of their elements: what other formats need nobody has looked at. The error is a *FormatError.
 func ReadGraph(f *File, number uint32, p *Pool) (*graph.Graph, error) {
 	text, err := f.Section(ID{KindGraph, number}, true)
 	if err != nil {

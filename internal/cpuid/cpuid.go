@@ -33,10 +33,12 @@ const (
 	ASIMDDP
 	// I8MM does so where one operand is signed and the other is not (USDOT and SUDOT), and for matrices of 2 x 8 such integers (USMMLA).
 	I8MM
+	// AVX512BF16 rounds float32 to bfloat16, and multiplies bfloat16 in pairs and adds the products to sums of 32 bits.
+	AVX512BF16
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }

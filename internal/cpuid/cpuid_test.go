@@ -26,7 +26,7 @@ var _ = Describe("Host", func() {
 		for _, w := range strings.Fields(string(text)) {
 			flags[w] = true
 		}
-		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI, cpuid.BMI2} {
+		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI, cpuid.BMI2, cpuid.AVX512BF16} {
 			Expect(cpuid.Host().Has(f)).To(Equal(flags[f.String()]), "%v", f)
 		}
 		amd := flags["AuthenticAMD"] && strings.Contains(string(text), "cpu family\t: 25\n")
@@ -94,6 +94,6 @@ var _ = Describe("Features", func() {
 		Entry(nil, cpuid.F16C|cpuid.AVX2, "avx2 f16c"),
 		Entry(nil, cpuid.ASIMD, "asimd"),
 		Entry(nil, cpuid.Features(1<<60), ""),
-		Entry(nil, cpuid.All(), "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni split512 asimd bmi2 asimddp i8mm"),
+		Entry(nil, cpuid.All(), "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni split512 asimd bmi2 asimddp i8mm avx512_bf16"),
 	)
 })

@@ -9,6 +9,8 @@
 //
 //	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
 //
+//	go run ./internal/bench/zoo -compare-options 'winograd=off;winograd=off,precision=bf16' [-models …] [-threads …] [-seconds 1]
+//
 // PYTHON is an interpreter that has the rivals, onnx and numpy. Without it carve is measured alone. Rivals are told to compute in
 // float32, and OpenVINO gets the inputs' shapes before it compiles. A rival that does not run a model is left out of its row. Forms are ways in which
 // ONNX Runtime's tools quantise a model before it is measured: dynamic, qdq, qdq-unsigned, qdq-channel and qoperator; or float16, bfloat16
@@ -91,6 +93,7 @@ func main() {
 	orders := flag.Bool("compare-order", false, "measure the model's order of execution against carve's instead")
 	tune := flag.Duration("tune", 0, "with -compare-placement: tune each model for so long, and measure that too")
 	placing := flag.Bool("compare-placement", false, "measure placements by cost against those by priority instead")
+	options := flag.String("compare-options", "", "measure sets of options of backend cpu against the first instead: NAME=VALUE separated by commas, sets by semicolons")
 	flag.Parse()
 	var err error
 	if *worker != "" {
@@ -98,6 +101,11 @@ func main() {
 		err = work(*worker, *feeds, *backends, n, *seconds)
 	} else if *orders {
 		err = compare(*models, *threads, func(names []string, counts []int) error { return compareOrder(names, counts, *seconds) }, false)
+	} else if *options != "" {
+		var sets []optionSet
+		if sets, err = optionSets(*options); err == nil {
+			err = compare(*models, *threads, func(names []string, counts []int) error { return compareOptions(names, counts, sets, *seconds) }, false)
+		}
 	} else if *placing {
 		err = compare(*models, *threads, newComparison(*seconds, *tune).run, true)
 	} else {

@@ -4,23 +4,19 @@ const (
 	maxCallSteps  = 300_000 // multiply-adds of 16 lanes in one call: about 80 µs at one per cycle
 	chunkSteps    = 150_000 // wanted in a chunk
 	minChunkSteps = 20_000  // below this, cutting costs more than it gains
-	fewRows       = 8       // up to so many rows of output are cut into segments, where they
-	longRow       = 64      // have so many columns or more: there would be too few units
-	fewChunks     = 12      // below this, threads are not evenly loaded
+	weightsInL2   = 384 << 10
+	sourceInL1    = 16 << 10
+	tileInL1      = 16 << 10 // results between two calls of Post
+	fewRows       = 8        // up to so many rows of output are cut into segments, where they
+	longRow       = 64       // have so many columns or more: there would be too few units
+	fewChunks     = 12       // below this, threads are not evenly loaded
 )
-
-// halfL1 is how many bytes of the source all output channels are computed from, and how many of results there are between two
-// calls of Post.
-func (p *Plan) halfL1() int { return p.target.FirstCache() / 2 }
-
-// weightsInL2 is how many bytes of weights stay in the second-level cache beside what is read and written.
-func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 
 // stepsOf estimates the work of one channel tile in the whole plane.
 func (p *Plan) stepsOf(t channelTile) int64 {
-	tab := p.tables[t.table]
+	tab := p.tables[t.count]
 	steps := tab.steps
-	if p.kind == kindDense {
+	if p.dense() {
 		steps *= int64(max(1, p.blocks))
 	}
 	// A tile costs at least its fixed overhead of some 30 cycles.
@@ -60,9 +56,9 @@ func (p *Plan) channelGroups(want int64) {
 	for i, t := range p.tiles {
 		b, c := int64(0), p.stepsOf(t)
 		full := steps+c > want && p.spec.N*len(p.spans) < fewChunks
-		if p.kind == kindDense {
-			b = int64(t.bytes)
-			full = bytes+b > int64(p.weightsInL2())
+		if p.dense() {
+			b = p.proto.wOC * int64(t.count)
+			full = bytes+b > weightsInL2
 		}
 		if i > 0 && full {
 			p.groups = append(p.groups, int32(i))
@@ -77,24 +73,24 @@ func (p *Plan) channelGroups(want int64) {
 func (p *Plan) calls(most int64) {
 	units := len(p.spans)
 	blocks := int64(max(1, p.blocks))
-	if p.kind != kindDense {
+	if !p.dense() {
 		blocks = 1
 	}
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
-	if p.kind == kindDense && len(p.tiles) > 1 {
-		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
-		p.callUnits = max(1, min(p.callUnits, p.halfL1()/max(1, unitBytes)))
+	if p.dense() && len(p.tiles) > 1 {
+		unitBytes := p.spec.sourceBytesPerUnit(units, p.blocks)
+		p.callUnits = max(1, min(p.callUnits, sourceInL1/max(1, unitBytes)))
 	}
 	if p.spec.Post != nil {
 		widest := 1
 		for _, sp := range p.spans {
 			widest = max(widest, 4*(sp.hi-sp.lo))
 		}
-		p.callUnits = max(1, min(p.callUnits, p.halfL1()/widest))
+		p.callUnits = max(1, min(p.callUnits, tileInL1/widest))
 	}
 	p.callBlocks = int(blocks)
-	if perUnit > maxCallSteps && p.kind == kindDense {
+	if perUnit > maxCallSteps && p.dense() {
 		// One unit alone is too long: cut it along the input channels, which continues the same chain of sums.
 		p.callBlocks = int(max(1, blocks*maxCallSteps/perUnit))
 	}
@@ -102,11 +98,7 @@ func (p *Plan) calls(most int64) {
 
 // sourceBytesPerUnit estimates the source that one unit reads.
 func (s *Spec) sourceBytesPerUnit(units, blocks int) int {
-	pixel := 64
-	if s.Source == Planar {
-		pixel = 4
-	}
-	return s.H * s.W / max(1, units) * pixel * blocks * min(s.Kernel[0], 3)
+	return s.H * s.W / max(1, units) * s.pixelBytes() * blocks * min(s.Kernel[0], 3)
 }
 
 // Chunks returns the number of chunks that Run accepts, at least 1. They take about equally long.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -17,7 +18,12 @@ func main() {
 				k.generate(f)
 			}
 			checkOffsets(f)
-			serve(f, asm.AVX512(), append(kernels512, kernels256[0].when("split")))
+			serve(f, asm.AVX512(), slices.Concat(kernels512, pairs512, []kernel{kernels256[0].when("split")}))
+		}},
+		asm.Unit{Base: "pairs_avx512", Arch: "amd64", Generate: func(f *asm.File) {
+			for _, k := range pairs512 {
+				k.generate(f)
+			}
 		}},
 		asm.Unit{Base: "tile_avx2", Arch: "amd64", Generate: func(f *asm.File) {
 			laneTables(f)
@@ -45,7 +51,7 @@ var entries = []asm.Entry{
 		Params: "dst, a, b *float32, at *int32, wx *float32, wy float32, n int", Portable: "portableLinear(dst, a, b, at, wx, wy, n)"},
 }
 
-// kernels512 and kernels256 are the tile kernels. To add a tile, describe it here and generate anew: its code, the table of
+// kernels512, pairs512 and kernels256 are the tile kernels. To add a tile, describe it here and generate anew: its code, the table of
 // its bodies, where each lies in that, and its case in what plans choose from (kernelOf) come together.
 var (
 	kernels512 = []kernel{
@@ -56,6 +62,11 @@ var (
 		{name: "lanes512", kind: lanes, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
 		{name: "max512", kind: maxPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
 		{name: "sum512", kind: sumPool, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+	}
+	pairs512 = []kernel{
+		{name: "pairs512q1", kind: pairs, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 1},
+		{name: "pairs512q2", kind: pairs, isa: asm.AVX512(), pixels: 14, group: 7, blocks: 2},
+		{name: "pairs512q3", kind: pairs, isa: asm.AVX512(), pixels: 9, group: 7, blocks: 3},
 	}
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},

@@ -17,7 +17,7 @@ func (k kernel) when(condition string) kernel {
 
 // constant is the Go constant of a kind.
 func (k kind) constant() string {
-	return [...]string{"kindDense", "kindDepth", "kindMax", "kindSum", "kindLanes"}[k]
+	return [...]string{"kindDense", "kindDepth", "kindMax", "kindSum", "kindLanes", "kindPairs"}[k]
 }
 
 // serve writes what plans know of the kernels of a set: numbers for them, the switch that calls one by its number, their
@@ -54,7 +54,7 @@ func serve(f *asm.File, isa asm.ISA, kernels []kernel) {
 // choice is the case of kernelOf for a kernel with a number.
 func (k *kernel) choice(number int) string {
 	condition := "k == " + k.kind.constant()
-	if k.kind == dense {
+	if k.dense() {
 		condition += fmt.Sprint(" && blocks == ", k.blocks)
 	}
 	if k.only != "" {

@@ -17,6 +17,7 @@ const (
 	maxPool             // maximum
 	sumPool             // sum, scaled per pixel at the end
 	lanes               // multiply channels of source pixels, spread over the lanes of their group, by rows of 16 weights
+	pairs               // as dense, of words of two channels in bfloat16
 )
 
 // Offsets of the fields of tileCall, in its order; checkOffsets emits a compile-time check.
@@ -87,6 +88,9 @@ type kernel struct {
 	only   string // Go condition, a parameter of kernelOf, on which it comes before others for such tiles
 	fn     *asm.Func
 }
+
+// dense reports whether a result is a sum over blocks of channels.
+func (k *kernel) dense() bool { return k.kind == dense || k.kind == pairs }
 
 // halves is how many vectors hold the channels of a block that are computed at a time.
 func (k *kernel) halves() int {
@@ -177,11 +181,11 @@ func (k *kernel) start() {
 	k.text("tile")
 	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.I("MOVQ %d(R14), R13", offW)
-	fn.I("MOVQ %d(R14), R11", map[bool]int{true: offWOC, false: offStep}[k.kind == dense])
+	fn.I("MOVQ %d(R14), R11", map[bool]int{true: offWOC, false: offStep}[k.dense()])
 	fn.I("MOVQ %d(R14), R12", offSrc)
 	fn.I("ADDQ 16(DX), R12")
 	k.addPass("R13")
-	if k.kind != dense { // whose results depend on all channels of the source
+	if !k.dense() { // whose results depend on all channels of the source
 		k.addPass("R12")
 	}
 	fn.I("TESTQ $1, %d(R14)", offFlags)
@@ -383,28 +387,19 @@ func (k *kernel) finish() {
 // span is a half-open interval of pixels of a tile.
 type span struct{ lo, hi int }
 
-// subsets lists the sets of pixels that a tap may reach, as far as there is code for them: intervals of the tile, and the same
-// interval of both groups. Plans put others together of these, the first pixels first. What is left out begins behind the second
-// pixel of a group and ends before its last, and is not one pixel. Code for those too, 133 sets of a tile of 14 pixels in place of 85,
-// makes 33 of the 35 convolutions of BenchmarkConv faster by 1 % at most, and the others by 2 % (AVX-512, AMD Zen 4).
+// subsets lists the sets of pixels that a tap may reach: every interval of the tile, and the same interval of both
+// groups. serve writes the list for plans.
 func (k *kernel) subsets() [][]span {
 	var out [][]span
-	keep := func(lo, hi int) bool {
-		return hi == lo+1 || lo < 2 || lo == k.group || lo == k.group+1 || hi == k.group || hi == k.pixels
-	}
 	for lo := range k.pixels {
 		for hi := lo + 1; hi <= k.pixels; hi++ {
-			if keep(lo, hi) {
-				out = append(out, []span{{lo, hi}})
-			}
+			out = append(out, []span{{lo, hi}})
 		}
 	}
 	if k.pixels == 2*k.group {
 		for lo := range k.group {
 			for hi := lo + 1; hi <= k.group; hi++ {
-				if keep(lo, hi) {
-					out = append(out, []span{{lo, hi}, {k.group + lo, k.group + hi}})
-				}
+				out = append(out, []span{{lo, hi}, {k.group + lo, k.group + hi}})
 			}
 		}
 	}
@@ -429,7 +424,7 @@ func (k *kernel) body(i int, set []span) {
 		k.groupB()
 	}
 	switch k.kind {
-	case dense:
+	case dense, pairs:
 		k.channels(label, both, each)
 		k.next()
 		return
@@ -441,7 +436,7 @@ func (k *kernel) body(i int, set []span) {
 	fn.I("PCALIGN $64")
 	fn.Label(label)
 	switch k.kind {
-	case dense:
+	case dense, pairs:
 	case depth:
 		for v := range k.vecs() {
 			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(v))
@@ -540,7 +535,11 @@ func (k *kernel) channel(u int, each func(op func(p int))) {
 		n++
 		fn.I("VBROADCASTSS %s, %s", k.pixel(p, 4*u, "SI", "BX"), x)
 		for v := range k.vecs() {
-			fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
+			if k.kind == pairs {
+				fn.DotPairs(k.free(v), x, k.acc(p, v))
+			} else {
+				fn.I("VFMADD231PS %s, %s, %s", k.free(v), x, k.acc(p, v))
+			}
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // plain is a tensor in NCHW with float64 elements.
@@ -34,6 +36,45 @@ func (p *plain) blocked(dst []float32, image int) {
 				}
 			}
 		}
+	}
+}
+
+// rounded rounds every element to bfloat16.
+func (p *plain) rounded() *plain {
+	for i, v := range p.v {
+		p.v[i] = float64(pairs.Low(uint32(pairs.Round(float32(v)))))
+	}
+	return p
+}
+
+// words writes the tensor as blocks of 8 words of two channels into a buffer of images that lie image words apart.
+func (p *plain) words(dst []float32, image int) {
+	floats := make([]float32, 2*len(dst))
+	p.blocked(floats, 2*image)
+	pairs.Along(isa.Target{}, pairs.OfFloats(dst), floats)
+}
+
+// sourceChannels returns how many elements of 4 bytes a pixel of the source of a spec has.
+func sourceChannels(s *conv.Spec) int {
+	switch blocks := (s.C + 15) / 16; {
+	case s.Source == conv.Planar:
+		return s.C
+	case s.Pairs:
+		return 8 * blocks
+	default:
+		return 16 * blocks
+	}
+}
+
+// source writes the tensor as a spec reads it, rounded where that says so.
+func (p *plain) source(s *conv.Spec, dst []float32, image int) {
+	switch {
+	case s.Source == conv.Planar:
+		p.planar(dst, image)
+	case s.Pairs:
+		p.rounded().words(dst, image)
+	default:
+		p.blocked(dst, image)
 	}
 }
 

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"math"
-	"slices"
 
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -14,8 +13,7 @@ type Plan struct {
 	kind   kind
 	order  weightOrder
 	target isa.Target
-	tables []*table       // by channelTile.table
-	ranges []channelRange // orderMixed: of the source, by table
+	tables [maxBlocks + 1]*table // by output channel blocks of a tile
 	tiles  []channelTile
 	groups []int32 // tiles of channel group i: tiles[groups[i]:groups[i+1]]
 	spans  []span  // floats of unit i in a channel plane
@@ -51,7 +49,11 @@ const (
 	kindMax
 	kindSum
 	kindLanes
+	kindPairs // kindDense on words of two channels
 )
+
+// dense reports whether a result is a sum over blocks of channels.
+func (p *Plan) dense() bool { return p.kind == kindDense || p.kind == kindPairs }
 
 // maxBlocks is the largest number of output channel blocks of a tile.
 const maxBlocks = 3
@@ -60,10 +62,8 @@ const maxBlocks = 3
 type channelTile struct {
 	block  int // first output channel block
 	count  int
-	table  int // in Plan.tables: for each number of blocks one; orderMixed: for each range of source channels
 	source int // bytes from the image to the first source channel block
 	weight int // bytes from the weights
-	bytes  int // of its weights
 }
 
 // NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
@@ -83,6 +83,8 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p := &Plan{spec: s, target: t, needsWeight: true}
 	switch {
+	case s.Pairs && !s.Dense():
+		return nil, failf("plan", ErrUnsupported, "bfloat16, %d groups of %d to %d channels, layout %d", s.Groups, s.C, s.OC, s.Source)
 	case s.Source == Planar && s.Groups > 1:
 		return nil, failf("plan", ErrUnsupported, "planar source, %d groups", s.Groups)
 	case s.Source == Planar:
@@ -94,16 +96,44 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	case s.Groups > 1 && (s.C/s.Groups%16 != 0 || s.OC/s.Groups%16 != 0):
 		p.order = orderMixed
 	}
+	if s.Pairs {
+		p.kind = kindPairs
+		if !t.BFloat16() {
+			p.target.Set = isa.Portable
+		}
+	}
 	if err := p.build(nil); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
+// Dense reports whether each result is a sum over whole blocks of channels, of a source in such: a convolution that Pairs may be set for.
+func (s *Spec) Dense() bool {
+	groups := max(s.Groups, 1)
+	return s.Source == Blocked && (groups == 1 || groups != s.C || s.C != s.OC) && !(s.C%groups == 0 && s.fewLanes())
+}
+
+// lanes returns how many 32-bit elements a block of channels of the source has.
+func (s *Spec) lanes() int {
+	if s.Pairs {
+		return 8
+	}
+	return 16
+}
+
+// pixelBytes returns the bytes of a pixel in a block of channels of the source, or in its only channel.
+func (s *Spec) pixelBytes() int {
+	if s.Source == Planar {
+		return 4
+	}
+	return 4 * s.lanes()
+}
+
 // fewLanes reports whether there are groups and they have as many channels as results, two, four or eight: those of a result's group lie in its own
 // block of 16 channels, as many to a side.
 func (s *Spec) fewLanes() bool {
-	n := s.C / s.Groups
+	n := s.C / max(s.Groups, 1)
 	return s.Groups > 1 && s.C == s.OC && (n == 2 || n == 4 || n == 8) && !s.Transposed
 }
 
@@ -147,7 +177,7 @@ func NewPool(t isa.Target, s PoolSpec) (*Plan, error) {
 func (p *Plan) build(padded *Map) error {
 	s := &p.spec
 	var err error
-	srcChannels := 16 * blocksOf(s.C)
+	srcChannels := s.lanes() * blocksOf(s.C)
 	if s.Source == Planar {
 		srcChannels = s.C
 	}
@@ -181,23 +211,22 @@ func (p *Plan) build(padded *Map) error {
 // prototype fills the fields of a call that do not change.
 func (p *Plan) prototype() {
 	s, c := &p.spec, &p.proto
-	pixel, tapBytes := 64, 64
+	pixel, tapBytes := s.pixelBytes(), 64
 	c.full = 1
 	switch p.order {
-	case orderDense:
-		tapBytes = 1024
+	case orderDense, orderMixed:
+		tapBytes = 16 * pixel
 		c.full, c.tail = int64(p.blocks), 0
-		if s.C/s.Groups%16 != 0 {
+		if p.order == orderDense && s.C/s.Groups%16 != 0 {
 			c.full, c.tail = c.full-1, 1
 		}
-		c.srcBlk = int64(s.H) * int64(s.W) * 64
+		c.srcBlk = int64(s.H) * int64(s.W) * int64(pixel)
 	case orderPlanar:
-		pixel = 4
 		c.full = int64(s.C)
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
 	case orderLanes:
 		tapBytes = 64 * s.C / s.Groups
-	case orderMixed, orderDepth, orderNone: // one list of taps for all channels
+	case orderDepth, orderNone: // one channel block at a time
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
@@ -221,25 +250,21 @@ func (p *Plan) prototype() {
 // channelTiles cuts the output channel blocks into tiles.
 func (p *Plan) channelTiles() {
 	s := &p.spec
-	plane := s.H * s.W * 64
+	plane := s.H * s.W * s.pixelBytes()
 	wOC := int(p.proto.wOC)
 	blocks := blocksOf(s.OC)
 	switch {
-	case p.kind != kindDense:
+	case !p.dense():
 		for b := range blocks {
 			w := 0
 			if p.needsWeight {
 				w = b * int(p.proto.wBlk)
 			}
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: 1, source: b * plane, weight: w})
+			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: b * plane, weight: w})
 		}
 	case p.order == orderMixed:
-		weight, taps := 0, s.Kernel[0]*s.Kernel[1]
 		for b := range blocks {
-			lo, hi := s.mixedRange(b)
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: p.rangeTable(channelRange{lo % 16, hi - lo}), source: lo / 16 * plane,
-				weight: weight, bytes: 64 * (hi - lo) * taps})
-			weight += 64 * (hi - lo) * taps
+			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: s.mixedStart(b, p.blocks) * plane, weight: b * wOC})
 		}
 	default:
 		groups := s.Groups
@@ -248,7 +273,7 @@ func (p *Plan) channelTiles() {
 			for b := 0; b < perGroup; {
 				n := pick(mostBlocks(p.target.Set), perGroup-b)
 				first := g*perGroup + b
-				p.tiles = append(p.tiles, channelTile{block: first, count: n, table: n, source: g * p.blocks * plane, weight: first * wOC, bytes: n * wOC})
+				p.tiles = append(p.tiles, channelTile{block: first, count: n, source: g * p.blocks * plane, weight: first * wOC})
 				b += n
 			}
 			if s.Source == Planar {
@@ -256,16 +281,6 @@ func (p *Plan) channelTiles() {
 			}
 		}
 	}
-}
-
-// rangeTable returns the number of the table for tiles that read a range of channels.
-func (p *Plan) rangeTable(r channelRange) int {
-	i := slices.Index(p.ranges, r)
-	if i < 0 {
-		i = len(p.ranges)
-		p.ranges = append(p.ranges, r)
-	}
-	return i
 }
 
 // pick returns how many of left output channel blocks to compute together, of which a tile has room for most: two where it

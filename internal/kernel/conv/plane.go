@@ -6,10 +6,14 @@ func (p *Plan) plane(padded *Map) {
 	lattices := p.lattices(padded)
 	flat := p.needsWeight && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
-	main := p.tiles[0].count
+	used := [maxBlocks + 1]bool{}
 	for _, t := range p.tiles {
-		if t.count == 2 {
-			main = 2
+		used[t.count] = true
+	}
+	main := 0
+	for q := range used {
+		if used[q] && (main == 0 || q == 2) {
+			main = q
 		}
 	}
 	var rows, cols int
@@ -20,53 +24,33 @@ func (p *Plan) plane(padded *Map) {
 	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
 	// So many pixels that their source stays in the L1 cache while all output channels are computed.
-	segment := max(1, p.halfL1()/(g.pixels*64*p.sourceBlocks())) * g.pixels
+	segment := max(1, sourceInL1/(g.pixels*4*s.lanes()*p.blocks)) * g.pixels
 	if !flat {
 		segment = max(segment, 4*g.pixels)
 	}
 	if !flat && (pairs || rows > fewRows || cols < longRow || s.Transposed && s.Stride[0] > 1) {
 		segment = max(1, cols) // units are whole rows
-		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*64*p.blocks > p.halfL1() {
+		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*s.pixelBytes()*p.blocks > sourceInL1 {
 			tiles := (cols + g.pixels - 1) / g.pixels
 			segment = (cols + tiles - 1) / tiles // or tiles: all output channels read those pixels
 		}
 	}
-	if p.order == orderMixed && !pairs { // of which one call has all source channels
-		segment = min(segment, max(1, maxCallSteps/(p.longestRange()*s.Kernel[0]*s.Kernel[1]*g.pixels))*g.pixels)
-	}
-	p.tables = make([]*table, max(maxBlocks+1, len(p.ranges)))
-	for _, ct := range p.tiles {
-		if p.tables[ct.table] != nil {
+	for q := range used {
+		if !used[q] {
 			continue
 		}
-		if p.order == orderMixed {
-			p.rangePieces(lattices, p.ranges[ct.table])
-		}
-		k := p.kernel(ct.count)
+		k := p.kernel(q)
 		t := newTable(k)
 		t.pairs = pairs && k.pixels == 2*k.group
 		if flat {
-			one := lattices[0]
-			t.flat(&one, segment)
+			t.flat(&lattices[0], segment)
 		} else {
 			t.rowUnits(lattices, rows, cols, segment, pairs)
 		}
 		t.done()
-		p.tables[ct.table] = t
+		p.tables[q] = t
 	}
 	p.spansOf(flat, pairs, segment, rows, cols)
-}
-
-// rangePieces has the taps of lattices read a range of channels, which lie in several blocks.
-func (p *Plan) rangePieces(ls []lattice, r channelRange) {
-	s := &p.spec
-	var pieces []piece
-	r.pieces(func(block, lane, count, before int) {
-		pieces = append(pieces, piece{src: 64*block*s.H*s.W + 4*lane, w: 64 * before * s.Kernel[0] * s.Kernel[1], tapBytes: 64 * count, steps: count})
-	})
-	for i := range ls {
-		ls[i].pieces = pieces
-	}
 }
 
 // flat makes units of segments of a map that is one long row.
@@ -148,22 +132,20 @@ func (p *Plan) spansOf(flat, pairs bool, segment, rows, cols int) {
 // lattices returns the sets of output pixels of the spec.
 func (p *Plan) lattices(padded *Map) []lattice {
 	s := &p.spec
-	base := lattice{sourceRow: s.W, sourcePixel: 64, kernelWidth: s.Kernel[1], padded: padded}
-	whole := piece{tapBytes: 64}
+	base := lattice{sourceRow: s.W, sourcePixel: s.pixelBytes(), tapBytes: 64, kernelWidth: s.Kernel[1], padded: padded}
 	switch p.order {
-	case orderDense:
-		whole.tapBytes, whole.steps = 1024, 16
+	case orderDense, orderMixed:
+		base.tapBytes, base.steps = 64*s.lanes(), s.lanes()
 		if p.proto.tail != 0 {
-			base.tail = []piece{{tapBytes: 1024, steps: s.C % 16}}
+			base.tailSteps = ceilDiv(s.C%16*s.lanes(), 16)
 		}
 	case orderPlanar:
-		base.sourcePixel, whole.steps, base.merge = 4, 1, 1
+		base.steps, base.merge = 1, 1
 	case orderLanes:
-		whole.tapBytes, whole.steps = 64*s.C/s.Groups, s.C/s.Groups
-	case orderMixed, orderDepth, orderNone:
+		base.tapBytes, base.steps = 64*s.C/s.Groups, s.C/s.Groups
+	case orderDepth, orderNone:
 	}
-	base.pieces = []piece{whole}
-	if p.kind != kindDense && p.kind != kindLanes {
+	if !p.dense() && p.kind != kindLanes {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
 	}
 	if !s.Transposed {

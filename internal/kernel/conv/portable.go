@@ -1,6 +1,10 @@
 package conv
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/pairs"
+)
 
 // portableGeometry is the tile of the portable kernels.
 var portableGeometry = geometry{pixels: 6, group: 3, blocks: 1}
@@ -126,6 +130,10 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 		portableDense(acc, unsafe.Slice((*float32)(src), steps), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps))
 		return
 	}
+	if k == kindPairs {
+		portablePairs(acc, unsafe.Slice((*uint32)(src), steps), unsafe.Slice((*[16]uint32)(unsafe.Add(weights, w)), steps))
+		return
+	}
 	if k == kindLanes {
 		x, rows := (*pixelRow)(src), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps)
 		for i, row := range rows {
@@ -153,7 +161,7 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 			for l, v := range x {
 				acc[l] += v
 			}
-		case kindDense, kindLanes: // see above
+		case kindDense, kindLanes, kindPairs: // see above
 		}
 	}
 }
@@ -171,6 +179,16 @@ func portableDense(acc *pixelRow, x []float32, rows []pixelRow) {
 			d += v * r[l+3]
 		}
 		acc[l], acc[l+1], acc[l+2], acc[l+3] = a, b, c, d
+	}
+}
+
+// portablePairs adds the products of words of source channels and their rows of weights.
+func portablePairs(acc *pixelRow, x []uint32, rows [][16]uint32) {
+	for i, v := range x {
+		for l, w := range rows[i] {
+			acc[l] += pairs.High(v) * pairs.High(w)
+			acc[l] += pairs.Low(v) * pairs.Low(w)
+		}
 	}
 }
 

@@ -4,7 +4,7 @@ import "unsafe"
 
 // Tensors are the operands of Run.
 type Tensors struct {
-	Src     []float32
+	Src     []float32 // of words where Spec.Pairs is set, and so Weights
 	Weights []float32 // as PackWeights made them; nil for pooling
 	Bias    []float32 // 16*ceil(OC/16) floats, zero behind OC; nil: none
 	// Residual is added before the limits; it may be Dst itself. It is read only if the spec says so.
@@ -92,7 +92,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 
 // call computes one channel tile of units [u0, u1).
 func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
-	tab := p.tables[ct.table]
+	tab := p.tables[ct.count]
 	first, last := tab.unit[u0], tab.unit[u1]
 	if first == last {
 		return
@@ -109,7 +109,7 @@ func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
 	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock {
 		flags |= flagMask
 	}
-	if p.callBlocks >= p.blocks || p.kind != kindDense {
+	if p.callBlocks >= p.blocks || !p.dense() {
 		c.flags = flags
 		c.tiles, c.n = unsafe.Pointer(&tab.tiles[first]), int64(last-first)
 		runKernel(p.target.Set, tab.id, c)
@@ -143,10 +143,7 @@ func (p *Plan) callParts(c *tileCall, tab *table, first, last int32, flags int64
 // pairSrc is the distance between the sources of two neighbouring rows.
 func (p *Plan) pairSrc() int64 {
 	s := &p.spec
-	row := int64(s.W) * 64
-	if s.Source == Planar {
-		row = int64(s.W) * 4
-	}
+	row := int64(s.W * s.pixelBytes())
 	if s.Transposed {
 		return row
 	}

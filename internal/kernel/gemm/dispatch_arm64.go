@@ -44,6 +44,16 @@ func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c
 	}
 }
 
+// callPairs runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.
+func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+	genericPairs(rows, p, a, b, bias, res, c)
+}
+
+// callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
+func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+	genericHalf(rows, p, a, b, bias, res, c)
+}
+
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.
 func callDot(set isa.Set, rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 	switch set {

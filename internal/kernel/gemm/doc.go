@@ -12,10 +12,15 @@
 // a fixed number of interleaved chains, then a fixed tree). So the result depends neither on the number of threads nor on
 // how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows.
 //
+// A product of bfloat16 (Spec.Pairs) is one of words of two numbers, whose products are added to float32 one after the other: by AVX-512 BF16,
+// or else by portable Go, which rounds in another order.
+//
+// Where B is float16 (Spec.Half), elements are those of the product with B in float32.
+//
 // Memory outside of the given ranges is neither read nor written; tails are masked. No alignment is needed. Packed B
 // that starts on a 64-byte boundary is read without crossing cache lines, which is worth some percent.
 //
-// This is a leaf: it imports packages isa and reorder of internal/kernel only.
+// This is a leaf: it imports packages isa, pairs and reorder of internal/kernel only.
 package gemm
 
 //go:generate go run gen.go gen_dot.go gen_loop.go gen_neon.go gen_neon_dot.go

@@ -308,5 +308,8 @@ var _ = DescribeTable("NewPlan refuses", func(s gemm.Spec, field string) {
 	Entry("unknown layout", gemm.Spec{M: 1, N: 1, K: 1, B: 7}, "B"),
 	Entry("a clip of float64", gemm.Spec{M: 1, N: 1, K: 1, Double: true, Clip: true}, "Double"),
 	Entry("float64 by columns", gemm.Spec{M: 1, N: 1, K: 1, Double: true, B: gemm.Columns}, "Double"),
+	Entry("bfloat16 in rows", gemm.Spec{M: 1, N: 1, K: 1, Pairs: true, B: gemm.Rows}, "Pairs"),
+	Entry("bfloat16 of float64", gemm.Spec{M: 1, N: 1, K: 1, Pairs: true, Double: true}, "Pairs"),
+	Entry("float16 in rows", gemm.Spec{M: 1, N: 1, K: 1, Half: true, B: gemm.Rows}, "Half"),
 	Entry("empty clip range", gemm.Spec{M: 1, N: 1, K: 1, Clip: true, Lo: 1, Hi: 0}, "Lo"),
 )

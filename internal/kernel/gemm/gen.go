@@ -18,6 +18,12 @@ func main() {
 		asm.Unit{Base: "double512", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[0]) }},
 		asm.Unit{Base: "double2", Arch: "amd64", Generate: func(f *asm.File) { doubles(f, shapes[1]) }},
 		asm.Unit{Base: "double", Arch: "arm64", Generate: func(f *asm.File) { doubles(f, shapes[2]) }},
+		asm.Unit{Base: "pairs512", Arch: "amd64", Generate: func(f *asm.File) { pairTiles(f, shapes[0]) }},
+		asm.Unit{Base: "half", Arch: "amd64", Generate: func(f *asm.File) {
+			for _, s := range on("amd64") {
+				halfTiles(f, s)
+			}
+		}},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
 		asm.Unit{Base: "dot", Arch: "arm64", Generate: func(f *asm.File) {
@@ -37,6 +43,10 @@ var entries = []asm.Entry{
 	{Name: "doublesOf", Doc: "describes the kernels of float64 of an instruction set.", Result: "kernels", Portable: "return portableKernels()"},
 	{Name: "callDouble", Doc: "runs the kernel of a tile of rows x 8*panels elements of float64, whose height is at most kernels.tileRows[panels]; see ahead for next.",
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
+	{Name: "callPairs", Doc: "runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericPairs(rows, p, a, b, bias, res, c)"},
+	{Name: "callHalf", Doc: "runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericHalf(rows, p, a, b, bias, res, c)"},
 	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
 		Params: "rows, cols int, p *tileParams, a, b, bias, res, c *float32, n int", Portable: "genericDot(cols, p, a, b, bias, res, c, n)"},
 	{Name: "copyPanels", Doc: "copies k rows of np full panels; strides in elements.",
@@ -132,26 +142,49 @@ const (
 // tiles writes all tile kernels of an instruction set, a function that selects one, and the description of the set.
 func tiles(f *asm.File, s shape) {
 	s.tailMask(f)
+	s.serveTiles(f, "Tile", "elements", func(name string, mr, np int) {
+		if s.ISA == asm.NEON() {
+			(&neonTile{shape: s, mr: mr, np: np, size: 4}).emit(f, name)
+		} else {
+			(&tile{shape: s, mr: mr, np: np, size: 4}).emit(f, name)
+		}
+	})
+	checkOffsets(f)
+	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d}", s.Lanes, s.tileRows, fewRows, s.dotRows))
+}
+
+// serveTiles has the tiles of a set written, a function that selects one, and its place in the dispatch.
+func (s shape) serveTiles(f *asm.File, kind, elements string, emit func(name string, mr, np int)) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "// callTile%s runs the %v kernel of a tile of rows x 16*panels elements.\n", s.suffix, s.Set)
-	fmt.Fprintf(&table, "func callTile%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {\n", s.suffix)
+	fmt.Fprintf(&table, "// call%s%s runs the %v kernel of a tile of rows x 16*panels %s.\n", kind, s.suffix, s.Set, elements)
+	fmt.Fprintf(&table, "func call%s%s(rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {\n", kind, s.suffix)
 	fmt.Fprintf(&table, "\tswitch panels<<8 | rows {\n")
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
-			name := fmt.Sprintf("tile%s_%dx%d", s.suffix, r, 16*np)
-			if s.ISA == asm.NEON() {
-				(&neonTile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
-			} else {
-				(&tile{shape: s, mr: r, np: np, size: 4}).emit(f, name)
-			}
+			name := fmt.Sprintf("%s%s_%dx%d", strings.ToLower(kind), s.suffix, r, 16*np)
+			emit(name, r, np)
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c, next)\n", np, r, name)
 		}
 	}
 	table.WriteString("\t}\n}\n")
 	f.Go(table.String())
-	checkOffsets(f)
-	f.Serve("callTile", s.ISA, fmt.Sprintf("callTile%s(rows, panels, p, a, b, bias, res, c, next)", s.suffix))
-	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d}", s.Lanes, s.tileRows, fewRows, s.dotRows))
+	f.Serve("call"+kind, s.ISA, fmt.Sprintf("call%s%s(rows, panels, p, a, b, bias, res, c, next)", kind, s.suffix))
+}
+
+// pairTiles writes the tile kernels of words of two bfloat16, as those of float32 but for the instruction that multiplies.
+func pairTiles(f *asm.File, s shape) {
+	s.serveTiles(f, "Pairs", "elements, of words of two bfloat16", func(name string, mr, np int) {
+		(&tile{shape: s, mr: mr, np: np, size: 4, pairs: true}).emit(f, name)
+	})
+}
+
+// halfTiles writes the tile kernels on panels of float16, as those of float32 but for the instruction that reads B. Panels are padded, and so
+// is B never masked.
+func halfTiles(f *asm.File, s shape) {
+	s.tailMask(f)
+	s.serveTiles(f, "Half", "elements, with panels of float16", func(name string, mr, np int) {
+		(&tile{shape: s, mr: mr, np: np, size: 4, half: true}).emit(f, name)
+	})
 }
 
 // tailMask writes the table of masks that a set without mask registers loads.
@@ -199,7 +232,18 @@ type tile struct {
 	*asm.Func
 	shape
 	mr, np int
-	size   int // bytes of an element
+	size   int  // bytes of an element
+	pairs  bool // elements of A and B are two bfloat16 in a word
+	half   bool // elements of B are float16
+}
+
+// multiply emits acc += b*x.
+func (t *tile) multiply(b, x, acc string) {
+	if t.pairs {
+		t.DotPairs(b, x, acc)
+		return
+	}
+	t.I("%s %s, %s, %s", t.op("VFMADD231P"), b, x, acc)
 }
 
 // pointer is a parameter that points to elements.
@@ -267,13 +311,17 @@ func (t *tile) emit(f *asm.File, name string) {
 	}
 	t.start()
 
-	t.I("MOVL %d(R13), R14", offFlags)
-	t.I("TESTL $%d, R14", flagTailB)
-	t.I("JNZ tailb")
-	t.loop(false)
-	t.I("JMP store")
-	t.Label("tailb")
-	t.loop(true)
+	if t.half {
+		t.loop(false)
+	} else {
+		t.I("MOVL %d(R13), R14", offFlags)
+		t.I("TESTL $%d, R14", flagTailB)
+		t.I("JNZ tailb")
+		t.loop(false)
+		t.I("JMP store")
+		t.Label("tailb")
+		t.loop(true)
+	}
 	t.Label("store")
 	t.finish()
 	t.Ret()
@@ -361,7 +409,15 @@ func (t *tile) aAddr(r, k int) string {
 func (t *tile) bAddr(j int) string {
 	perPanel := 16 / t.Lanes
 	panel := []string{"(R8)", "(R8)(R11*1)", "(R8)(R11*2)", "(R8)(R12*1)"}[j/perPanel]
-	return fmt.Sprintf("%d%s", j%perPanel*t.Size(), panel)
+	return fmt.Sprintf("%d%s", j%perPanel*t.Lanes*t.sizeB(), panel)
+}
+
+// sizeB returns the bytes of an element of B, in a vector of lanes of 4 bytes.
+func (t *tile) sizeB() int {
+	if t.half {
+		return 2
+	}
+	return 4
 }
 
 // loop emits the loop over k, unrolled, and its remainder.
@@ -380,7 +436,7 @@ func (t *tile) loop(tail bool) {
 			t.fetch(u)
 			t.step(u, false)
 			if u == unroll-1 {
-				t.I("ADDQ $%d, R10", 64*unroll)
+				t.I("ADDQ $%d, R10", 16*t.sizeB()*unroll)
 			}
 		})
 		t.I("JMP %s", rest)
@@ -432,16 +488,20 @@ func (t *tile) step(u int, tail bool) {
 		for j := range t.nv() {
 			switch {
 			case !t.inPlace():
-				t.I("%s %s, %s, %s", t.op("VFMADD231P"), t.b(j), x, t.acc(r, j))
+				t.multiply(t.b(j), x, t.acc(r, j))
 			case masked(j):
 				y := t.R(t.free() + 1)
 				if !t.Masks {
 					y = t.R(t.Registers - 2)
 				}
 				t.loadB(j, y, true)
-				t.I("%s %s, %s, %s", t.op("VFMADD231P"), y, x, t.acc(r, j))
+				t.multiply(y, x, t.acc(r, j))
+			case t.pairs || t.half: // B is no operand in memory
+				y := t.R(t.free() + 1 + j%(t.Registers-t.free()-1))
+				t.loadB(j, y, false)
+				t.multiply(y, x, t.acc(r, j))
 			default:
-				t.I("%s %s, %s, %s", t.op("VFMADD231P"), t.bAddr(j), x, t.acc(r, j))
+				t.multiply(t.bAddr(j), x, t.acc(r, j))
 			}
 		}
 	}
@@ -454,17 +514,24 @@ func (t *tile) fetches() bool { return t.size == 4 }
 // fetch has a line at R10 fetched into the second-level cache, which a tile behind this one will read. The few rows of a tile that does
 // little else than wait for memory have a line of each panel fetched into the first, which they read themselves soon.
 func (t *tile) fetch(u int) {
+	if u%(4/t.sizeB()) != 0 { // one of two in a line
+		return
+	}
 	panels, level := 1, 1
 	if t.mr <= fewRows {
 		panels, level = t.np, 0
 	}
 	for q := range panels {
-		t.I("PREFETCHT%d %d%s", level, 64*u, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
+		t.I("PREFETCHT%d %d%s", level, 16*t.sizeB()*u, []string{"(R10)", "(R10)(R11*1)", "(R10)(R11*2)", "(R10)(R12*1)"}[q])
 	}
 }
 
 // loadB loads vector j of the current row of B.
 func (t *tile) loadB(j int, x string, masked bool) {
+	if t.half {
+		t.I("VCVTPH2PS %s, %s", t.bAddr(j), x)
+		return
+	}
 	t.LoadVector(t.ISA, t.bAddr(j), x, t.mask(j, masked))
 }
 

@@ -3,6 +3,10 @@ package gemm
 import (
 	"math/bits"
 	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 // element is a type of matrices.
@@ -155,5 +159,58 @@ func genericDot(cols int, p *tileParams, a, b, bias, res, c *float32, n int) {
 			sum += load(res, 4*j)
 		}
 		store(c, 4*j, clip(sum, p))
+	}
+}
+
+// genericPairs is genericTile for words of two bfloat16.
+func genericPairs(rows int, p *tileParams, a, b, bias, res, c *float32) {
+	cols := Panel
+	if p.flags&flagTailC != 0 {
+		cols = bits.OnesCount32(p.mask)
+	}
+	word := func(x *float32, off int) uint32 { return *(*uint32)(unsafe.Add(unsafe.Pointer(x), off)) }
+	for r := range rows {
+		for j := range cols {
+			var sum float32
+			switch {
+			case p.flags&flagAccumulate != 0:
+				sum = load(c, r*p.ldc+4*j)
+			case bias != nil:
+				sum = load(bias, 4*j)
+			}
+			for k := range p.k {
+				x, y := word(a, r*p.lda+4*k), word(b, k*p.bstep+4*j)
+				sum += pairs.High(x) * pairs.High(y)
+				sum += pairs.Low(x) * pairs.Low(y)
+			}
+			if res != nil {
+				sum += load(res, r*p.ldr+4*j)
+			}
+			store(c, r*p.ldc+4*j, clip(sum, p))
+		}
+	}
+}
+
+// genericHalf is genericTile for panels of float16.
+func genericHalf(rows int, p *tileParams, a, b, bias, res, c *float32) {
+	const part = 64 // elements of k that are decoded at a time
+	var floats [part * Panel]float32
+	q := *p
+	q.bstep = 4 * Panel
+	for k := 0; k < p.k || k == 0; k += part {
+		q.k = min(part, p.k-k)
+		reorder.FromHalf(isa.Target{}, floats[:q.k*Panel], unsafe.Slice((*uint16)(unsafe.Add(unsafe.Pointer(b), k*p.bstep)), q.k*Panel), reorder.Float16)
+		if k > 0 {
+			q.flags |= flagAccumulate
+		}
+		last := k+part >= p.k
+		if q.flags = q.flags&^flagClip | p.flags&flagClip; !last {
+			q.flags &^= flagClip
+		}
+		add := res
+		if k > 0 { // the residual, which may be C itself, is added at first
+			add = nil
+		}
+		genericTile(rows, &q, (*float32)(unsafe.Add(unsafe.Pointer(a), 4*k)), &floats[0], bias, add, c)
 	}
 }

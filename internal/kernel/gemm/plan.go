@@ -93,8 +93,13 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{spec: s, target: t, has: kernelsOf(t.Set)}
-	if s.Double {
+	switch {
+	case s.Double:
 		p.has = doublesOf(t.Set)
+	case s.Pairs && !t.BFloat16():
+		p.target.Set, p.has = isa.Portable, portableKernels()
+	case s.Half && t.Set == isa.NEON: // which has no such kernels
+		p.target.Set, p.has = isa.Portable, portableKernels()
 	}
 	if s.M == 0 || s.N == 0 {
 		return p, nil
@@ -103,7 +108,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.planDot()
 	} else {
 		p.planTiles()
-		p.fetches = s.B == Packed && !s.Double && 4*s.K*s.N > max(leastFirst, t.Caches[0].Bytes)
+		p.fetches = s.B == Packed && !s.Double && p.sizeB()*s.K*s.N > max(leastFirst, t.Caches[0].Bytes)
 	}
 	p.planUnits()
 	return p, nil
@@ -115,6 +120,14 @@ func (p *Plan) size() int {
 		return 8
 	}
 	return 4
+}
+
+// sizeB returns the bytes of an element of B.
+func (p *Plan) sizeB() int {
+	if p.spec.Half {
+		return 2
+	}
+	return p.size()
 }
 
 // panel returns the columns of a panel.
@@ -148,7 +161,7 @@ func (p *Plan) planTiles() {
 	for i := range count {
 		k0, k1 := s.K*i/count, s.K*(i+1)/count
 		ph := phase{k0: k0, k: k1 - k0, first: i == 0, last: i == count-1}
-		ph.full = tileParams{lda: size * s.LDA, bstep: 64, bpanel: 64 * s.K, ldc: size * s.LDC, ldr: size * s.LDR, k: ph.k, lo: s.Lo, hi: s.Hi}
+		ph.full = tileParams{lda: size * s.LDA, bstep: panel * p.sizeB(), bpanel: panel * p.sizeB() * s.K, ldc: size * s.LDC, ldr: size * s.LDR, k: ph.k, lo: s.Lo, hi: s.Hi}
 		if s.B == Rows {
 			ph.full.bstep, ph.full.bpanel = size*s.LDB, 64
 		}
@@ -221,7 +234,7 @@ func (p *Plan) planUnits() {
 		p.units += len(p.groups) * p.subs(row)
 	}
 	rows := min(p.subRows, s.M)
-	ns := max(flops*rows/flopsPerNs, p.size()*g.cols*s.K/bytesPerNs)
+	ns := max(flops*rows/flopsPerNs, p.sizeB()*g.cols*s.K/bytesPerNs)
 	p.perChunk = max(1, (chunkNs+ns/2)/max(1, ns))
 }
 
@@ -253,5 +266,5 @@ func (p *Plan) Spec() Spec { return p.spec }
 // Target returns what the plan was made for.
 func (p *Plan) Target() isa.Target { return p.target }
 
-// Cost is the work of all chunks, in multiply-adds.
+// Cost is the work of all chunks, in multiply-adds, or those of words where Spec.Pairs is set, which take as long.
 func (p *Plan) Cost() int { return p.spec.M * p.spec.N * p.spec.K }

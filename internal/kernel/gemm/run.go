@@ -11,13 +11,11 @@ type (
 // Matrices are the operands and the result of one run. Each slice starts at its first element and must reach at least to its last;
 // more is ignored.
 type Matrices[T float32 | float64] struct {
-	A    []T // [M, K], row stride LDA
-	B    []T // as Spec.B says
+	A    []T // [M, K], row stride LDA; words of two bfloat16 in the place of floats where Spec.Pairs is set, and so B
+	B    []T // as Spec.B says; two float16 in the place of a float where Spec.Half is set
 	Bias []T // [N]; not looked at unless Spec.Bias
 	Res  []T // [M, N], row stride LDR; not looked at unless Spec.Residual. May be C itself, with LDR = LDC
 	C    []T // [M, N], row stride LDC; overlaps neither A nor B
-	// Next begins with packed B of the same size that the caller multiplies by next, for which there may be time to be fetched; nil: none.
-	Next []T
 }
 
 // Run computes chunks lo to hi-1. Calls for disjoint ranges may run at the same time, in any order; when every chunk in
@@ -50,13 +48,13 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 	if lo < 0 || hi > p.Chunks() {
 		panic("gemm: chunk range outside of the plan")
 	}
-	t := matrices{next: uintptr(unsafe.Pointer(unsafe.SliceData(x.Next)))}
+	var t matrices
 	t.c = at(x.C, extent(s.M, s.N, s.LDC))
 	if s.K > 0 {
 		t.a = at(x.A, extent(s.M, s.K, s.LDA))
 		switch s.B {
 		case Packed:
-			t.b = at(x.B, roundUp(s.N, p.panel())*s.K)
+			t.b = at(x.B, roundUp(s.N, p.panel())*s.K*p.sizeB()/p.size())
 		case Rows:
 			t.b = at(x.B, extent(s.K, s.N, s.LDB))
 		case Columns:
@@ -100,10 +98,7 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 }
 
 // matrices are the first elements of Args.
-type matrices struct {
-	a, b, bias, res, c unsafe.Pointer
-	next               uintptr // see ahead.block
-}
+type matrices struct{ a, b, bias, res, c unsafe.Pointer }
 
 // at returns the first of n elements, having checked that they are there.
 func at[T element](x []T, n int) unsafe.Pointer {
@@ -163,7 +158,7 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 		if u.cols%panel != 0 {
 			last = &ph.tail
 		}
-		b := forward(m.b, size*bcol+ph.k0*ph.full.bstep)
+		b := forward(m.b, p.sizeB()*bcol+ph.k0*ph.full.bstep)
 		a := forward(m.a, size*(u.row*s.LDA+ph.k0))
 		c := forward(m.c, size*(u.row*s.LDC+u.col))
 		var res unsafe.Pointer
@@ -208,6 +203,14 @@ func (p *Plan) tileUnit(m *matrices, u *unit) {
 func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c unsafe.Pointer, next uintptr) {
 	if p.spec.Double {
 		callDouble(p.target.Set, rows, panels, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
+		return
+	}
+	if p.spec.Pairs {
+		callPairs(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+		return
+	}
+	if p.spec.Half {
+		callHalf(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 		return
 	}
 	callTile(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)

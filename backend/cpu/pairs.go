@@ -1,0 +1,155 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Products and convolutions of bfloat16 (the option precision) are those of float32 on words of two numbers (package pairs). Their weights
+// are formats of constants, opaque layouts, by which the planner sees how a node is run; activations are rounded by a step in front of the
+// kernel, once for each operator that multiplies them.
+
+// withNarrow returns signatures with weights of 16 bits in the place of those in float32, where options ask for that and there are kernels
+// for them.
+func (b cpu) withNarrow(list []graph.Signature, n *graph.Node) []graph.Signature {
+	if !b.pairs && !b.half {
+		return list
+	}
+	var out []graph.Signature
+	for _, s := range list {
+		inputs := slices.Clone(s.Inputs)
+		for i, v := range n.Inputs {
+			if v == nil || !v.IsConst() { // what a loop captures stays as it is
+				continue
+			}
+			if f, ok := b.narrowFormat(inputs[i].Format, v); ok {
+				inputs[i] = graph.Fixed(f)
+			}
+		}
+		if !slices.Equal(inputs, s.Inputs) {
+			s.Name, s.Inputs = s.Name+"-"+b.narrow(), inputs
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// narrow names the type of weights of 16 bits.
+func (b cpu) narrow() string {
+	if b.pairs {
+		return "bf16"
+	}
+	return "f16"
+}
+
+// narrowFormat returns the format of weights of 16 bits for that of a value in float32.
+func (b cpu) narrowFormat(f graph.Format, v *graph.Value) (g graph.Format, ok bool) {
+	w := weightPacker{groups: 1, pairs: true}
+	if l, ok := narrowOf(f, b.half); ok {
+		return l, b.pairs || v.Format == l || b.ranges.fits(v.Const)
+	}
+	if b.half { // convolutions are not bound by memory
+		return f, false
+	}
+	switch f {
+	case denseWeights, denseLineWeights:
+	case transposeWeights, transposeLineWeights:
+		w.transposed = true
+	default:
+		x, ok := packerOf(f.Layout)
+		dims, static := v.Type.Shape.Static()
+		if !ok || !static || len(dims) > 4 {
+			return f, false
+		}
+		w.groups, w.transposed = x.groups, x.transposed
+		if _, err := w.plan(b.target, dims); err != nil {
+			return f, false
+		}
+	}
+	return w.format(), true
+}
+
+// inPairs reports whether weights are in bfloat16.
+func inPairs(f graph.Format) bool {
+	if n, ok := narrowLayoutOf(f.Layout); ok {
+		return !n.half
+	}
+	w, ok := packerOf(f.Layout)
+	return ok && w.pairs
+}
+
+// productWeights returns where the second operand of a product lies, [k, n] as the product has it.
+func (p *planner) productWeights(b *graph.Value, k, n int) place.Memory {
+	l, ok := narrowLayoutOf(b.Format.Layout)
+	if !ok {
+		return p.In(b)
+	}
+	return p.ConstantIn(b, b.Format, 4*narrowOperand{narrowLayout: l, count: 1, k: k, n: n}.words())
+}
+
+// gateWeights returns where the weights of a recurrent operator lie, [directions, gates, inputs].
+func (p *planner) gateWeights(w *graph.Value) place.Memory {
+	l, ok := narrowLayoutOf(w.Format.Layout)
+	if !ok {
+		return p.In(w)
+	}
+	d := p.Dims[w.ID]
+	return p.ConstantIn(w, w.Format, 4*narrowOperand{narrowLayout: l, count: d[0], k: d[2], n: d[1]}.words())
+}
+
+// gateSpec returns a product of operands whose rows lie together with weights in a format: in bfloat16 it is one of words.
+func gateSpec(s gemm.Spec, f graph.Format) gemm.Spec {
+	if s.Pairs, s.Half = inPairs(f), inHalf(f); s.Pairs {
+		s.K, s.LDA = pairs.Words(s.K), 0
+	}
+	return s
+}
+
+// gateInputs returns where rows of inputs lie as a product with weights reads them, and how many elements of 4 bytes they have.
+func (p *planner) gateInputs(w *graph.Value, src place.Memory, rows, in int) (place.Memory, int) {
+	if !inPairs(w.Format) {
+		return src, in
+	}
+	return p.roundedRows(src, matrices{off: []int{0}, ld: in}, rows, in), pairs.Words(in)
+}
+
+// roundedRows emits the rounding of rows of cols floats, of which row i lies at offs[i/count] + i%count*ld, and returns where their words lie
+// together.
+func (p *planner) roundedRows(src place.Memory, x matrices, count, cols int) place.Memory {
+	rows, words, target := len(x.off)*count, pairs.Words(cols), p.target
+	dst := p.Temp(4 * rows * words)
+	p.emit(step{chunks: rows, grain: grainFor(float64(cols) * roundingNanos), body: func(st *state, _, lo, hi int) {
+		from, to := st.F32(src), of[uint32](st, dst)
+		for lo < hi {
+			i := lo / count
+			end := min(hi, (i+1)*count)
+			pairs.Matrix(target, to[lo*words:], from[x.off[i]+lo%count*x.ld:], end-lo, cols, x.ld)
+			lo = end
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return dst
+}
+
+// roundingNanos is about what rounding a float takes.
+const roundingNanos = 0.06
+
+// roundedImages emits the rounding of blocked images of these dims and returns where their words lie together.
+func (p *planner) roundedImages(d []int, src place.Memory) place.Memory {
+	const part = 1 << 13 // floats
+	size, target := blockedBytes(d)/4/d[0], p.target
+	pitch := max(src.Pitch/4, size)
+	dst, parts := p.Temp(4*d[0]*size/2), ceilDiv(size, part)
+	p.emit(step{chunks: d[0] * parts, grain: grainFor(part * roundingNanos), body: func(st *state, _, lo, hi int) {
+		from, to := st.F32(src), of[uint32](st, dst)
+		for ; lo < hi; lo++ {
+			image, at := lo/parts, lo%parts*part
+			n := min(part, size-at)
+			pairs.Along(target, to[(image*size+at)/2:], from[image*pitch+at:][:n])
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+	return dst
+}

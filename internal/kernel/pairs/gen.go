@@ -1,0 +1,100 @@
+//go:build ignore
+
+// Command gen writes the kernels of package pairs.
+package main
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("pairs", asm.Table{Entries: []asm.Entry{
+		{Name: "along", Doc: "rounds n numbers, at least one, to words of two neighbours.",
+			Params: "dst *uint32, src *float32, n int", Portable: "genericAlong(dst, src, n)"},
+		{Name: "across", Doc: "rounds n rows at a and as many at b, at least one, of width numbers and 2*lds apart, to rows of words.",
+			Params: "dst *uint32, a, b *float32, n, lds, width int", Portable: "genericAcross(dst, a, b, n, lds, width)"},
+	}}, asm.Unit{Base: "pairs", Arch: "amd64", Generate: func(f *asm.File) {
+		along(f)
+		across(f)
+	}})
+}
+
+// along writes the kernel that rounds a row, 128 numbers at a time, then 32, then what is left under masks.
+func along(f *asm.File) {
+	fn := f.Func("along512", "along512 rounds n numbers to words of two neighbours; n > 0.", asm.Typed("dst", "*uint32"), asm.Ptr("src"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("n", "CX")
+	for _, unrolled := range []int{4, 1} {
+		fn.While("CX", 32*unrolled, func() {
+			for u := range unrolled {
+				fn.I("VMOVUPS %d(SI), Z%d", 128*u, 2*u)
+				fn.I("VMOVUPS %d(SI), Z%d", 128*u+64, 2*u+1)
+				fn.RoundPairs(asm.Z(2*u), asm.Z(2*u+1), asm.Z(2*u))
+				fn.I("VMOVUPS Z%d, %d(DI)", 2*u, 64*u)
+			}
+			fn.I("ADDQ $%d, SI", 128*unrolled)
+			fn.I("ADDQ $%d, DI", 64*unrolled)
+		})
+	}
+	fn.I("TESTQ CX, CX")
+	fn.I("JZ end")
+	// K1 and K2 have the numbers that are left, K3 their words.
+	fn.I("MOVQ $-1, AX")
+	fn.I("BZHIQ CX, AX, AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("SHRQ $16, AX")
+	fn.I("KMOVW AX, K2")
+	fn.I("INCQ CX")
+	fn.I("SHRQ $1, CX")
+	fn.I("MOVQ $-1, AX")
+	fn.I("BZHIQ CX, AX, AX")
+	fn.I("KMOVW AX, K3")
+	fn.I("VMOVUPS.Z (SI), K1, Z0")
+	fn.I("VMOVUPS.Z 64(SI), K2, Z1")
+	fn.RoundPairs("Z0", "Z1", "Z0")
+	fn.I("VMOVDQU32 Z0, K3, (DI)")
+	fn.Label("end")
+	fn.Ret()
+	f.Serve("along", asm.AVX512(), "along512(dst, src, n)")
+}
+
+// across writes the kernel that rounds rows two by two, whose numbers are then woven.
+func across(f *asm.File) {
+	var weave []uint32
+	for i := range uint32(16) {
+		weave = append(weave, i|(16+i)<<16)
+	}
+	f.Data("weave", weave...)
+	fn := f.Func("across512", "across512 rounds n rows at a and as many at b, step bytes apart, to rows of 16 words; n > 0, and mask has the lanes in use.",
+		asm.Typed("dst", "*uint32"), asm.Ptr("a"), asm.Ptr("b"), asm.Int("n"), asm.Int("step"), asm.Typed("mask", "uint32"))
+	fn.Load("dst", "DI")
+	fn.Load("a", "SI")
+	fn.Load("b", "BX")
+	fn.Load("n", "CX")
+	fn.Load("step", "DX")
+	fn.Load("mask", "AX")
+	fn.I("KMOVW AX, K1")
+	fn.I("VMOVUPS %s, Z31", asm.DataAt("weave", 0))
+	row := func(u int) {
+		fn.I("VMOVUPS.Z (SI), K1, Z%d", 2*u)
+		fn.I("VMOVUPS.Z (BX), K1, Z%d", 2*u+1)
+		fn.RoundPairs(asm.Z(2*u), asm.Z(2*u+1), asm.Z(2*u))
+		fn.I("VPERMW Z%d, Z31, Z%d", 2*u, 2*u)
+		fn.I("VMOVUPS Z%d, %d(DI)", 2*u, 64*u)
+		fn.I("ADDQ DX, SI")
+		fn.I("ADDQ DX, BX")
+	}
+	for _, unrolled := range []int{4, 1} {
+		fn.While("CX", unrolled, func() {
+			for u := range unrolled {
+				row(u)
+			}
+			fn.I("ADDQ $%d, DI", 64*unrolled)
+		})
+	}
+	fn.Ret()
+	f.Serve("across", asm.AVX512(), fmt.Sprintf("across512(dst, a, b, n, %d*lds, 1<<width-1)", 8))
+}

@@ -1,0 +1,137 @@
+package pairs_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+	"github.com/carve-dev/carve/internal/kernel/guard"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
+)
+
+var _ = It("generated files are up to date", func(ctx SpecContext) {
+	err := asm.Verify(ctx, "gen.go")
+	if errors.Is(err, exec.ErrNotFound) {
+		Skip("no go command")
+	}
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// guarded returns n floats with a page behind them, or in front, that faults.
+func guarded(r *rand.Rand, n int) []float32 {
+	GinkgoHelper()
+	b, err := guard.New(n, []guard.Side{guard.End, guard.Start}[r.IntN(2)])
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		Expect(b.Check()).To(Succeed())
+		Expect(b.Free()).To(Succeed())
+	})
+	return b.Data[:n:n]
+}
+
+// words returns n words likewise.
+func words(r *rand.Rand, n int) []uint32 {
+	return pairs.OfFloats(guarded(r, n))
+}
+
+// special are bits of numbers at the borders of rounding, without those below the least normal one.
+var special = []uint32{0, 0x80000000, 0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0xbf808000, 0x7f7fffff, 0xff7fffff, 0x7f7f7fff, 0x7f800000, 0xff800000,
+	0x7fc00000, 0x7f800001, 0xff812345, 0xffffffff, 0x00800000}
+
+func numbers(r *rand.Rand, n int) []float32 {
+	x := guarded(r, n)
+	for i := range x {
+		if x[i] = float32(r.NormFloat64()); r.IntN(8) == 0 {
+			x[i] = math.Float32frombits(special[r.IntN(len(special))])
+		}
+	}
+	return x
+}
+
+// nearest is the bfloat16 next to x, by the definition: of the two around it, the one at less distance, or else the even one.
+func nearest(x float32) uint16 {
+	b := math.Float32bits(x)
+	below := uint16(b >> 16)
+	value := func(h uint16) float64 { return float64(math.Float32frombits(uint32(h) << 16)) }
+	switch {
+	case x != x:
+		return below | 0x40
+	case math.IsInf(float64(x), 0):
+		return below
+	}
+	low, high := math.Abs(float64(x)-value(below)), math.Abs(value(below+1)-float64(x))
+	if math.IsInf(value(below+1), 0) { // as if the exponent went on
+		high = math.Abs(math.Copysign(0x1p128, float64(x)) - float64(x))
+	}
+	if high < low || high == low && below&1 == 1 {
+		return below + 1
+	}
+	return below
+}
+
+var _ = It("rounds rows and pairs of rows, for every instruction set, without touching what lies outside", func() {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, t := range isa.Targets() {
+		for range 300 {
+			n := 1 + r.IntN(400)
+			src, dst := numbers(r, n), words(r, pairs.Words(n))
+			pairs.Along(t, dst, src)
+			for i := range 2 * len(dst) {
+				want := uint16(0)
+				if i < n {
+					want = nearest(src[i])
+				}
+				Expect(uint16(dst[i/2]>>(16*(i%2)))).To(Equal(want), "%v %d of %d", t, i, n)
+			}
+
+			k, width := 1+r.IntN(40), 1+r.IntN(pairs.Lanes)
+			lds := width + r.IntN(5)
+			src, dst = numbers(r, (k-1)*lds+width), words(r, pairs.Words(k)*pairs.Lanes)
+			pairs.Across(t, dst, src, k, width, lds)
+			for i := range pairs.Words(k) * 2 {
+				for j := range pairs.Lanes {
+					want := uint16(0)
+					if i < k && j < width {
+						want = nearest(src[i*lds+j])
+					}
+					Expect(uint16(dst[i/2*pairs.Lanes+j]>>(16*(i%2)))).To(Equal(want), "%v row %d of %d, column %d of %d", t, i, k, j, width)
+				}
+			}
+		}
+	}
+})
+
+var _ = It("rounds the rows of a matrix, of any distance", func() {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, t := range isa.Targets() {
+		for _, cols := range []int{1, 2, 31, 32, 33, 64, 129} {
+			for _, gap := range []int{0, 1, 7} {
+				const rows = 5
+				src, dst := numbers(r, (rows-1)*(cols+gap)+cols), words(r, rows*pairs.Words(cols))
+				pairs.Matrix(t, dst, src, rows, cols, cols+gap)
+				for i := range rows {
+					for j, x := range src[i*(cols+gap):][:cols] {
+						Expect(uint16(dst[i*pairs.Words(cols)+j/2]>>(16*(j%2)))).To(Equal(nearest(x)), "%v %d, %d", t, i, j)
+					}
+				}
+			}
+		}
+	}
+})
+
+var _ = It("numbers of a word are those that were rounded", func() {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 1000 {
+		x, y := float32(r.NormFloat64()), float32(r.NormFloat64())
+		var word [1]uint32
+		pairs.Along(isa.Target{}, word[:], []float32{x, y})
+		Expect(pairs.Low(word[0])).To(BeNumerically("~", x, math.Abs(float64(x))/256))
+		Expect(pairs.High(word[0])).To(BeNumerically("~", y, math.Abs(float64(y))/256))
+	}
+})
