@@ -64,6 +64,9 @@ func (s *suite) random(t tester) {
 		if err != nil {
 			return // the reference kernels have something against it
 		}
+		if c.own && !c.TakenBy(b) {
+			return
+		}
 		mode := modes[c.Seed%uint64(len(modes))]
 		p, err := compile(t, c.Graph, &watched{Backend: Scramble(b, c.Seed), t: t, mode: mode.name}, mode.options)
 		if err != nil {
