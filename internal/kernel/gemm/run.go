@@ -102,7 +102,7 @@ type matrices struct{ a, b, bias, res, c unsafe.Pointer }
 
 // at returns the first of n elements, having checked that they are there.
 func at[T element](x []T, n int) unsafe.Pointer {
-	_ = x[:n:n][n-1]
+	_ = &x[:n:n][n-1] // an address: other workers may be writing the element
 	return unsafe.Pointer(unsafe.SliceData(x))
 }
 
