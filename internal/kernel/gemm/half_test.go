@@ -66,7 +66,10 @@ var _ = Describe("A product with panels of float16", func() {
 
 	It("adds a residual", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
-		for _, target := range isa.Targets()[1:] { // portable Go adds it before long sums, in another order
+		for _, target := range isa.Targets() {
+			if target.Set != isa.AVX2 && target.Set != isa.AVX512 {
+				continue // portable Go adds it before long sums, in another order
+			}
 			same(target, gemm.Spec{M: 11, N: 70, K: 500, Residual: true}, false, rng)
 		}
 		same(isa.Target{}, gemm.Spec{M: 11, N: 70, K: 60, Residual: true}, false, rng)
