@@ -48,6 +48,9 @@ var broadcasting = map[string]bool{"Add": true, "And": true, "BitShift": true, "
 // byShapes is the version from which on operators broadcast by shapes alone.
 const byShapes = 7
 
+// byAxis is the version from which on numbers are quantised along an axis.
+const byAxis = 13
+
 // passableOf describes n; ok is false where it is another operator, or its operands are not transposed alike.
 func (s *simplifier) passableOf(n *Node) (p passable, ok bool) {
 	if n.Op.Domain != "" || len(n.Inputs) == 0 || len(n.Regions) > 0 || !onlyFirst(n) {
@@ -57,7 +60,7 @@ func (s *simplifier) passableOf(n *Node) (p passable, ok bool) {
 	switch {
 	case elementWise[n.Op.Name], changesType(n):
 		p.data = 1
-		if n.Is("QuantizeLinear", "DequantizeLinear") && len(n.Inputs[1].Type.Shape) == 1 {
+		if n.Is("QuantizeLinear", "DequantizeLinear") && len(n.Inputs[1].Type.Shape) == 1 && n.Op.Since >= byAxis {
 			p.axis, p.axisDef = "axis", 1
 		}
 	case broadcasting[n.Op.Name] && n.Op.Since >= byShapes:
@@ -66,7 +69,19 @@ func (s *simplifier) passableOf(n *Node) (p passable, ok bool) {
 	default:
 		return p, false
 	}
-	return p, p.alike()
+	return p, p.alike() && (p.axis == "" || p.axisOf() >= 0)
+}
+
+// axisOf returns the axis that the node names, -1 where its operands have no such.
+func (p *passable) axisOf() int64 {
+	axis, rank := p.n.Int(p.axis, p.axisDef), int64(len(p.perm))
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 || axis >= rank {
+		return -1
+	}
+	return axis
 }
 
 // changesType reports whether a node quantises or dequantises with one scale, or one for each index of an axis.
@@ -230,11 +245,7 @@ func (s *simplifier) sink(p *passable) error {
 		}
 	}
 	if p.axis != "" {
-		axis := n.Int(p.axis, p.axisDef)
-		if axis < 0 {
-			axis += int64(len(p.perm))
-		}
-		n.Attrs = n.Attrs.With(IntAttr(p.axis, p.perm[axis]))
+		n.Attrs = n.Attrs.With(IntAttr(p.axis, p.perm[p.axisOf()]))
 	}
 	s.stale(n)
 	s.stale(t)

@@ -70,6 +70,38 @@ var _ = Describe("Simplify, of transpositions,", func() {
   %y: f32[4,2,3] = Transpose($0; perm=[2, 0, 1]) "a" from("a", "b")
   output %y
 `, ""),
+		Entry("behind numbers that are quantised with a scale of one, before there was an axis", 10, `
+  input %x: u8[1,2,4]
+  const %s = f32[1]{0.5}
+  const %z = u8[1]{3}
+  %a = Transpose(%x; perm=[0, 2, 1]) "a"
+  %b = DequantizeLinear(%a, %s, %z) "b"
+  %y = Transpose(%b; perm=[0, 2, 1]) "y"
+  output %y
+`, `
+  input %x: u8[1,2,4]
+  const %s = f32[1]{0.5}
+  const %z = u8[1]{3}
+  %y: f32[1,2,4] = DequantizeLinear(%x, %s, %z) "b"
+  output %y
+`, "a:forwarded y:forwarded"),
+		Entry("not behind scales of an axis that there is not", 21, `
+  input %x: u8[1,2,4]
+  const %s = f32[1]{0.5}
+  const %z = u8[1]{3}
+  %a = Transpose(%x; perm=[0, 2, 1]) "a"
+  %b = DequantizeLinear(%a, %s, %z; axis=9) "b"
+  %y = Transpose(%b; perm=[0, 2, 1]) "y"
+  output %y
+`, `
+  input %x: u8[1,2,4]
+  const %s = f32[1]{0.5}
+  const %z = u8[1]{3}
+  %a: u8[1,4,2] = Transpose(%x; perm=[0, 2, 1]) "a"
+  %b: f32[1,4,2] = DequantizeLinear(%a, %s, %z; axis=9) "b"
+  %y: f32[1,2,4] = Transpose(%b; perm=[0, 2, 1]) "y"
+  output %y
+`, ""),
 		Entry("not where none is gone, as nothing undoes it", 21, `
   input %x: f32[2,3,4]
   %a = Transpose(%x; perm=[2, 0, 1]) "a"
