@@ -55,6 +55,11 @@ type BatchOptions struct {
 	Timeout time.Duration
 	// Sessions is how many runs there are at one time; 0 means the Program's Options.MaxSessions.
 	Sessions int
+	// Begin is called before each run, with the context of the call that leads it, and End after it: with them several Batchers, and other
+	// runs, take turns on the processors that they share. While Begin waits more calls join the run. An error of it, such as
+	// that of the context, is the error of the call which leads. nil means neither. They must not call the Batcher.
+	Begin func(ctx context.Context) error
+	End   func()
 	// Sample are inputs of one row or more that the model takes, to find out whether rows depend on each other, and to make plans
 	// for their shapes. By default inputs are made up: floats, and for other types zeros and ones.
 	Sample map[string]tensor.Value
@@ -182,7 +187,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	}
 	q := batching.Options{Closed: ErrClosed, Run: b.p.RunInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
 		Buckets: b.o.Buckets, Long: b.rows.Long, Lengths: b.o.Lengths, Slots: b.o.Sessions, Lanes: max(p.o.MaxSpecializations, 16),
-		Delay: b.o.Delay, Timeout: b.o.Timeout, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
+		Delay: b.o.Delay, Timeout: b.o.Timeout, Begin: b.o.Begin, End: b.o.End, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
 	if ran := b.o.Observer.Ran; ran != nil {
 		q.Ran = func(r batching.Run) {
 			ran(BatchRun{ID: r.ID, Calls: r.Calls, Rows: r.Rows, Padded: r.Padded, Reason: BatchReason(r.Reason), Assemble: r.Assemble, Took: r.Took, Err: r.Err})

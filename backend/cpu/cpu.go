@@ -44,7 +44,7 @@ import (
 func init() { backend.Register("cpu", Open) }
 
 // Version changes with the kernels and formats of the backend.
-const Version = "2"
+const Version = "3"
 
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct {

@@ -16,9 +16,9 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// Weights of groups that do not fall on blocks of channels are packed with zeros between the groups. No permutation and
-// blocking describes that: their format is an opaque layout, named by the number of groups. So is that of weights in bfloat16, in groups or
-// not.
+// Weights of groups that do not fall on blocks of channels are packed by the blocks of results, each with the channels of its groups
+// and zeros where it spans some. No permutation and blocking describes that: their format is an opaque layout, named by the number of
+// groups. So is that of weights in bfloat16, in groups or not.
 
 const (
 	groupsPrefix           = "cpu@" + Version + ":groups-"
@@ -67,8 +67,8 @@ func packerOf(l graph.Layout) (w weightPacker, ok bool) {
 // groupWeights are weights of known dims.
 type groupWeights struct {
 	*conv.Plan
-	rows, slices, taps int           // [rows, slices, taps] in the model; slices is 1 but for three axes
-	exact              *groupWeights // the same in float32, where they are bfloat16
+	rows, slices, taps int  // [rows, slices, taps] in the model; slices is 1 but for three axes
+	pairs              bool // bfloat16
 }
 
 // plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one or three axes instead of
@@ -85,14 +85,7 @@ func (w weightPacker) plan(t isa.Target, dims []int) (g groupWeights, err error)
 		g.slices = dims[2]
 		dims = slices.Concat(dims[:2], dims[3:])
 	}
-	if w.pairs {
-		exact, err := weightPacker{groups: w.groups, transposed: w.transposed}.plan(t, dims)
-		if err != nil {
-			return g, err
-		}
-		g.exact = &exact
-	}
-	g.taps = product(dims[2:])
+	g.taps, g.pairs = product(dims[2:]), w.pairs
 	c, oc := dims[1]*w.groups, dims[0]
 	if w.transposed {
 		c, oc = dims[0], dims[1]*w.groups
@@ -163,27 +156,32 @@ func packGroups(g groupWeights, dst, src []byte) error {
 	return nil
 }
 
-// unpackGroups packs the numbers of the weights' places, which bfloat16 does not hold, and follows them back.
+// unpackGroups packs the numbers of the weights' places, 8 bits at a time, which bfloat16 holds, and follows them back.
 func unpackGroups(g groupWeights, dst, src []byte) error {
 	if len(src) < g.bytes() {
 		return place.ErrShort
 	}
-	weights, packed := place.Elements[uint32](dst), place.Elements[uint32](src)
-	of := func(k int) uint32 { return packed[k] }
-	if g.exact != nil {
-		g = *g.exact
-		of = func(k int) uint32 { return unpaired(packed, k) }
+	weights, packed := place.Elements[uint32](dst), place.Elements[uint32](src[:g.bytes()])
+	count, bits := len(packed), func(words []uint32, k int) uint32 { return words[k] }
+	if g.pairs {
+		count, bits = 2*len(packed), unpaired
 	}
-	numbers, at := make([]float32, len(weights)), make([]float32, g.slices*g.WeightFloats())
-	for i := range numbers {
-		numbers[i] = math.Float32frombits(uint32(i) + 1)
+	digits, at, places := make([]float32, len(weights)), make([]float32, len(packed)), make([]int, count)
+	for shift := 0; len(weights)>>shift > 0; shift += 8 {
+		for i := range digits {
+			digits[i] = float32((i + 1) >> shift & 255)
+		}
+		if err := packGroups(g, conv.Float32s(at), conv.Float32s(digits)); err != nil {
+			return err
+		}
+		words := place.Elements[uint32](conv.Float32s(at))
+		for k := range places {
+			places[k] |= int(math.Float32frombits(bits(words, k))) << shift
+		}
 	}
-	if err := packGroups(g, conv.Float32s(at), conv.Float32s(numbers)); err != nil {
-		return err
-	}
-	for k, i := range place.Elements[uint32](conv.Float32s(at)) {
+	for k, i := range places {
 		if i > 0 {
-			weights[i-1] = of(k)
+			weights[i-1] = bits(packed, k)
 		}
 	}
 	return nil

@@ -163,12 +163,12 @@ func (p *planner) gruStep(g *gru, k int) {
 	h := g.hidden
 	grain := productGrain(g.first)
 	p.emit(step{work: g.first.Cost(), chunks: g.first.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-		g.first.Run(lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
+		runTurning(g.first, k, lo, hi, gemm.Args{A: g.state(st, k), B: st.F32(g.r), Bias: g.recurrentBias, Res: g.inputs(st, k), C: st.F32(g.gates)})
 	}}, []place.Memory{g.h0, g.y, g.r, g.input}, []place.Memory{g.gates})
 	if !g.linear {
 		p.emit(step{serial: func(st *state) { g.resetState(st, k) }}, []place.Memory{g.gates, g.h0, g.y}, []place.Memory{g.reset})
 		p.emit(step{work: g.second.Cost(), chunks: g.second.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-			g.second.Run(lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
+			runTurning(g.second, k, lo, hi, gemm.Args{A: st.F32(g.reset), B: st.F32(g.r)[2*h*h:], Res: g.inputs(st, k)[2*h:], C: st.F32(g.candidate)})
 		}}, []place.Memory{g.reset, g.r, g.input}, []place.Memory{g.candidate})
 	}
 	p.emit(step{serial: func(st *state) { g.finish(st, k) }}, []place.Memory{g.gates, g.candidate, g.input, g.h0}, []place.Memory{g.y})

@@ -275,7 +275,7 @@ func (p *planner) recurrence(q *recurrence) error {
 			if q.rounded.Slot >= 0 {
 				before = st.F32(q.rounded)
 			}
-			q.cell.Run(lo, hi, gemm.Args{A: before, B: st.F32(q.r), Res: g, C: g})
+			runTurning(q.cell, k, lo, hi, gemm.Args{A: before, B: st.F32(q.r), Res: g, C: g})
 		}}
 		if k%q.block > 0 || q.rounded.Slot >= 0 {
 			s.serial = func(st *state) {
@@ -291,6 +291,18 @@ func (p *planner) recurrence(q *recurrence) error {
 	}
 	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
 	return nil
+}
+
+// runTurning runs chunks of a step's product, from the last to the first in every other step: what a step has read last of
+// weights that do not fit the second-level cache is there still when the next one begins.
+func runTurning(cell *gemm.Plan, step, lo, hi int, x gemm.Args) {
+	if step%2 == 0 {
+		cell.Run(lo, hi, x)
+		return
+	}
+	for i := hi - 1; i >= lo; i-- {
+		cell.Run(i, i+1, x)
+	}
 }
 
 // lstmGates emits the input's part of the gates of a block, that of step k. The cell of the step before reads the gates of

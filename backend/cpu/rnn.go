@@ -103,7 +103,7 @@ func planRNN(p *planner, n *graph.Node) error {
 			before, own, next := prev, input.Part(t*bh*4, bh*4), y.Part((t*dirs+d)*bh*4, bh*4)
 			before, _ = p.gateInputs(r, before, batch, hidden)
 			p.emit(step{work: cell.Cost(), chunks: cell.Chunks(), grain: grain, body: func(st *state, _, lo, hi int) {
-				cell.Run(lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
+				runTurning(cell, k, lo, hi, gemm.Args{A: st.F32(before), B: st.F32(recurrent), Res: st.F32(own), C: st.F32(next)})
 			}}, []place.Memory{before, recurrent, own}, []place.Memory{next})
 			p.emit(step{serial: func(st *state) { kernels.Apply(act, st.F32(next), st.F32(next), vec.Params{}) }}, []place.Memory{next}, []place.Memory{next})
 			prev = next

@@ -132,6 +132,8 @@ func run(ctx context.Context, args []string, out io.Writer, ready func(*listen.L
 	}
 	defer traces.Close()
 	begin := time.Now()
+	processors := listen.PrepareProcess()
+	s.load.Runs, s.load.Crowded = processors.Runs, processors.Crowded
 	models, err := repository.OpenDir(ctx, s.models, s.load)
 	if err != nil {
 		return err

@@ -25,17 +25,21 @@ type batch struct {
 // lead runs a call that has a slot since now, with others. It is called with mu held, and unlocks it.
 func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	c.state, c.reason = leading, Idle
+	var err error
 	switch {
 	case c.lane == q.alone:
 		c.reason = Alone
 	case q.o.Delay > 0:
-		if err := q.gather(ctx, c); err != nil {
-			q.counts.Gone++
-			q.pass()
-			q.mu.Unlock()
-			return err
-		}
-		now = time.Now()
+		err, now = q.gather(ctx, c), time.Now()
+	}
+	if err == nil && q.o.Begin != nil {
+		err, now = q.begin(ctx, c), time.Now()
+	}
+	if err != nil {
+		q.counts.Gone++
+		q.pass()
+		q.mu.Unlock()
+		return err
 	}
 	b := q.claim(c, now)
 	q.mu.Unlock()
@@ -43,6 +47,24 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 		q.run(b)
 	}
 	return c.err
+}
+
+// begin waits for Options.Begin, with mu given up. Calls of the lane wait behind c meanwhile.
+func (q *Queue) begin(ctx context.Context, c *Call) error {
+	if c.lane != q.alone {
+		c.lane.gathering = c
+		defer func() { c.lane.gathering = nil }()
+	}
+	q.mu.Unlock()
+	defer q.mu.Lock()
+	return q.o.Begin(ctx)
+}
+
+// ended tells Options.End of a run.
+func (q *Queue) ended() {
+	if q.o.End != nil {
+		q.o.End()
+	}
 }
 
 // gather waits for more rows, until it is time to begin. It is called with mu held, which it gives up in between.
@@ -296,6 +318,7 @@ func (q *Queue) again(b *batch) {
 
 // complete gives the results to the calls, and the slot to the next.
 func (q *Queue) complete(b *batch) {
+	q.ended()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b.err == nil {

@@ -38,6 +38,10 @@ type Options struct {
 	Fatal func(err error) bool
 	// Closed is what calls are told after Close.
 	Closed error
+	// Begin is called before each run, with the context of the call that leads it, and End after it; nil for neither. Calls join the run
+	// while Begin waits. Its error is that of the call which leads.
+	Begin func(ctx context.Context) error
+	End   func()
 	// Ran is told of each run that has ended, by the goroutine that led it; nil for nobody.
 	Ran func(Run)
 

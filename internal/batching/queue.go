@@ -233,6 +233,7 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 
 // endDirect ends a call's own run. It is called with mu held.
 func (q *Queue) endDirect(c *Call, err error) Run {
+	q.ended()
 	c.Took = time.Since(c.began)
 	c.lane.took(c.bucket, c.Took)
 	r := Run{ID: c.ID, Calls: 1, Rows: c.Rows, Padded: c.Rows, Reason: c.reason, Took: c.Took, Err: err}

@@ -61,7 +61,8 @@ func model(r *rand.Rand) func(context.Context, []*tensor.Tensor, []*tensor.Tenso
 // schedule is a Queue under random calls.
 type schedule struct {
 	q     *Queue
-	kinds sync.Map // how calls ended
+	kinds sync.Map      // how calls ended
+	turns chan struct{} // of runs, nil for none
 }
 
 func newSchedule(r *rand.Rand) *schedule {
@@ -81,7 +82,20 @@ func newSchedule(r *rand.Rand) *schedule {
 	if r.IntN(4) == 0 {
 		o.Timeout = time.Duration(1+r.IntN(300)) * time.Microsecond
 	}
-	return &schedule{q: New(o)}
+	var turns chan struct{}
+	if r.IntN(3) == 0 {
+		turns = make(chan struct{}, 1+r.IntN(2))
+		o.Begin = func(ctx context.Context) error {
+			select {
+			case turns <- struct{}{}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		o.End = func() { <-turns }
+	}
+	return &schedule{q: New(o), turns: turns}
 }
 
 // call makes one call with rows of its own, and returns what is wrong with the answer; later looks at it again.
@@ -210,6 +224,9 @@ func play(seed uint64) (*schedule, error) {
 	}
 	if n := s.q.Counts(); n.Waiting != 0 || n.WaitingBytes != 0 || n.Running != 0 || s.q.active != 0 {
 		return s, fmt.Errorf("seed %d: left over: %+v, %d active", seed, n, s.q.active)
+	}
+	if n := len(s.turns); n != 0 {
+		return s, fmt.Errorf("seed %d: %d runs more have begun than ended", seed, n)
 	}
 	for _, l := range s.q.lanes {
 		if l.uses != 0 || l.head != nil || l.tail != nil || l.rows != 0 || l.gathering != nil {

@@ -37,7 +37,7 @@ var _ = Describe("bench", func() {
 	},
 		Entry(nil, "small", "added to a run at p50"),
 		Entry(nil, "batched", "requests a second, of gRPC echo alone"),
-		Entry(nil, "large", "added to a run at p50, of loopback alone"),
+		Entry(nil, "large", "added to a run at p50, of a round trip"),
 	)
 
 	It("finds under overload that each answer is that to its request, and none is lost", func(ctx SpecContext) {

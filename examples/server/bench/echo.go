@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -146,25 +149,63 @@ func newPlainHTTP(at string, send func(base string) error) (*plainHTTP, error) {
 }
 
 func (h *plainHTTP) ask() error {
+	_, err := h.answer(io.Discard)
+	return err
+}
+
+// answer asks, and returns the header of the answer, whose body is written to w.
+func (h *plainHTTP) answer(w io.Writer) (http.Header, error) {
 	c, err := dial(h.conns, h.at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := c.Write(h.bytes); err != nil {
-		return err
+		return nil, err
 	}
 	a, err := http.ReadResponse(c.r, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, a.Body); err != nil {
-		return err
+	if _, err := io.Copy(w, a.Body); err != nil {
+		return nil, err
 	}
 	if a.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", a.StatusCode)
+		return nil, fmt.Errorf("status %d", a.StatusCode)
 	}
 	keep(h.conns, c)
-	return nil
+	return a.Header, nil
+}
+
+// overNet serves on a port as net/http does.
+func overNet(h http.Handler) (at string, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: h, Protocols: &protocols, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(l) }()
+	return l.Addr().String(), func() { _ = s.Close() }, nil
+}
+
+// echoHTTP reads what it is sent and answers with a header and a body.
+func echoHTTP(header http.Header, body []byte) http.HandlerFunc {
+	var rooms sync.Pool
+	return func(w http.ResponseWriter, r *http.Request) {
+		room, ok := rooms.Get().(*[]byte)
+		if !ok || int64(len(*room)) < r.ContentLength {
+			b := make([]byte, max(r.ContentLength, 0))
+			room = &b
+		}
+		defer rooms.Put(room)
+		if _, err := io.ReadFull(r.Body, (*room)[:max(r.ContentLength, 0)]); err != nil {
+			return
+		}
+		maps.Copy(w.Header(), header)
+		_, _ = w.Write(body)
+	}
 }
 
 // rawCodec leaves messages as they are: *[]byte both ways.

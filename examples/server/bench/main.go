@@ -25,6 +25,7 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/internal/modeltest"
+	"github.com/carve-dev/carve/examples/server/listen"
 	"github.com/carve-dev/carve/examples/server/repository"
 )
 
@@ -67,7 +68,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	}
 	switch {
 	case s.child:
-		return serveChild(ctx, out, os.Stdin, s.threads)
+		return serveChild(ctx, out, os.Stdin, &s)
 	case s.overload > 0:
 		return overload(ctx, out, &s)
 	}
@@ -93,6 +94,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	return nil
 }
 
+// repository returns the settings of a repository as the server has them.
+func (s *settings) repository() repository.Options {
+	p := listen.PrepareProcess()
+	return repository.Options{Runs: p.Runs, Crowded: p.Crowded, Compile: carve.Options{Threads: s.threads}}
+}
+
 // subject is a model as it is served, and what is asked of it.
 type subject struct {
 	name   string
@@ -111,7 +118,8 @@ func subjects(s *settings) []subject {
 
 // open returns a repository of the subject's model, and its name there.
 func (x *subject) open(ctx context.Context, s *settings) (*repository.Repository, string, error) {
-	o := repository.Options{Batch: x.batch, Compile: carve.Options{Threads: s.threads}}
+	o := s.repository()
+	o.Batch = x.batch
 	if x.file == "" {
 		r, err := taker(ctx, 602112/4, o)
 		return r, "first", err

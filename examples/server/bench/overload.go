@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/examples/server/internal/modeltest"
 	"github.com/carve-dev/carve/examples/server/listen"
 	"github.com/carve-dev/carve/examples/server/oip"
@@ -68,7 +67,7 @@ type ports struct{ HTTP, GRPC, Echo string }
 var models = []string{"alone", "joined"}
 
 // serveChild serves until in ends, and says where on out.
-func serveChild(ctx context.Context, out io.Writer, in io.Reader, threads int) error {
+func serveChild(ctx context.Context, out io.Writer, in io.Reader, set *settings) error {
 	b, err := modeltest.Encode(checked())
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ func serveChild(ctx context.Context, out io.Writer, in io.Reader, threads int) e
 	for _, name := range models {
 		files[name+"/1/model.onnx"] = &fstest.MapFile{Data: b, ModTime: now}
 	}
-	r, err := repository.Open(ctx, files, repository.Options{Compile: carve.Options{Threads: threads}})
+	r, err := repository.Open(ctx, files, set.repository())
 	if err != nil {
 		return err
 	}
@@ -146,6 +145,7 @@ type load struct {
 	last     error           // of these
 	answered []time.Duration // latencies of answers
 	refused  []time.Duration // and of refusals
+	beside   []time.Duration // of bare round trips to the same process
 	memory   []sample
 }
 
@@ -269,7 +269,6 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, length time.Duration, alone *echo) {
 	l.sent, l.right, l.answered, l.refused = 0, 0, nil, nil
 	var group sync.WaitGroup
-	var beside []time.Duration
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	begin := time.Now()
@@ -277,7 +276,7 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 		for ctx.Err() == nil {
 			at := time.Now()
 			if alone.ask() == nil {
-				beside = append(beside, time.Since(at))
+				l.beside = append(l.beside, time.Since(at))
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -319,7 +318,7 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 	group.Wait()
 	l.tell(out, time.Since(begin), pid)
 	fmt.Fprintf(out, "\n%d were not sent, since %d were under way; of answers, p50 %v, p99 %v; of a bare round trip to the same process, p50 %v, p99 %v\n\n",
-		unsent, maxOpen, at(l.answered, 50), at(l.answered, 99), at(beside, 50), at(beside, 99))
+		unsent, maxOpen, at(l.answered, 50), at(l.answered, 99), at(l.beside, 50), at(l.beside, 99))
 }
 
 // steps calls f at a rate, in calls a second, that is asked for anew every so often. What is late, since timers are, is made up for at once.
@@ -362,23 +361,28 @@ func (l *load) verdicts(length time.Duration) []verdict {
 			later = max(later, m.bytes)
 		}
 	}
-	quick := 0
-	for _, d := range l.refused {
-		if d <= soon {
-			quick++
-		}
-	}
 	list := []verdict{
-		{"answers to another request's input", float64(l.wrong), "", 0},
-		{"requests neither answered nor refused", float64(l.lost), "", 0},
+		{what: "answers to another request's input", number: float64(l.wrong)},
+		{what: "requests neither answered nor refused", number: float64(l.lost)},
 	}
 	if len(l.refused) > 0 {
-		list = append(list, verdict{"refused within 5 ms, as clients see it, of those refused", 100 * float64(quick) / float64(len(l.refused)), "%", -99})
+		list = append(list, verdict{what: "refused within 5 ms, as clients see it, of those refused", number: quick(l.refused), unit: "%", most: -99, echo: quick(l.beside)})
 	}
 	if first > 0 {
-		list = append(list, verdict{"most memory after the first minute, of the most before", 100 * float64(later) / float64(first), "%", 105})
+		list = append(list, verdict{what: "most memory after the first minute, of the most before", number: 100 * float64(later) / float64(first), unit: "%", most: 105})
 	}
 	return list
+}
+
+// quick returns how many are soon enough, in percent.
+func quick(times []time.Duration) float64 {
+	n := 0
+	for _, d := range times {
+		if d <= soon {
+			n++
+		}
+	}
+	return 100 * float64(n) / float64(max(1, len(times)))
 }
 
 // resident returns the resident memory of a process in bytes, 0 where the system does not say so in /proc.

@@ -23,6 +23,7 @@ type verdict struct {
 	number float64
 	unit   string
 	most   float64 // or the least, where it is negative
+	echo   float64 // what the same client measures with an echo of the same library's; 0 where that is not compared
 }
 
 // String says whether the limit is met.
@@ -34,6 +35,9 @@ func (v verdict) String() string {
 	answer := "met"
 	if !met {
 		answer = "NOT met"
+	}
+	if v.echo > 0 {
+		answer += fmt.Sprintf("; an echo %.1f, the server's own %.1f", v.echo, v.number-v.echo)
 	}
 	return fmt.Sprintf("%-62s %8.1f %-2s %s %g: %s", v.what, v.number, v.unit, word, limit, answer)
 }
@@ -86,12 +90,25 @@ func (t *table) added(w *way) float64 {
 	return paired.Median(more)
 }
 
+// tail returns how many times the median the 99th percentile at 80 % is.
+func (w *way) tail() float64 { return float64(at(w.steady, 99)) / float64(max(1, at(w.steady, 50))) }
+
+// echo returns a number of the echo that a way is compared with, 0 where there is none.
+func (t *table) echo(name string, number func(*way) float64) float64 {
+	if e := t.way(echoes[name]); e != nil {
+		return number(e)
+	}
+	return 0
+}
+
+// median returns the median of a way's rounds of one caller, in microseconds.
+func (w *way) median() float64 { return median(w.p50) }
+
 // tail is the judgement of latencies at 80 %.
 func (t *table) tail() (list []verdict) {
 	for _, name := range append([]string{loopback, bareGRPC}, served...) {
 		w := t.way(name)
-		v := verdict{name + ": p99 at 80 %, of p50", float64(at(w.steady, 99)) / float64(max(1, at(w.steady, 50))), "×", 3}
-		list = append(list, v)
+		list = append(list, verdict{what: name + ": p99 at 80 %, of p50", number: w.tail(), unit: "×", most: 3, echo: t.echo(name, (*way).tail)})
 	}
 	return list
 }
@@ -99,28 +116,35 @@ func (t *table) tail() (list []verdict) {
 // small judges inputs below 4 kB.
 func (t *table) small() (list []verdict) {
 	for _, name := range served {
-		list = append(list, verdict{name + ": added to a run at p50", t.added(t.way(name)), "µs", 80})
+		list = append(list, verdict{what: name + ": added to a run at p50", number: t.added(t.way(name)), unit: "µs", most: 80, echo: t.echo(name, (*way).median)})
 	}
 	return append(list, t.tail()...)
 }
 
+// rate judges how many requests a second a way answers, in percent of another's.
+func (t *table) rate(name, of string, most float64) verdict {
+	return verdict{what: name + ": requests a second, of " + of, number: 100 * paired.Of(t.way(name).rate, t.way(of).rate).Median, unit: "%", most: most}
+}
+
 // batched judges runs of several requests.
 func (t *table) batched() []verdict {
-	list := []verdict{{queued + ": requests a second, of " + bareLoop, 100 * paired.Of(t.way(queued).rate, t.ways[0].rate).Median, "%", -90}}
+	list := []verdict{t.rate(queued, bareLoop, -90)}
 	for _, name := range []string{gRPC, sharedGRPC} {
-		list = append(list, verdict{name + ": requests a second, of " + bareGRPC, 100 * paired.Of(t.way(name).rate, t.way(bareGRPC).rate).Median, "%", -70})
+		list = append(list, t.rate(name, bareGRPC, -70))
 	}
+	list = append(list, t.rate(sharedGRPC, sharedEcho, -70))
 	return append(list, t.tail()...)
 }
 
 // large judges inputs of hundreds of kilobytes.
 func (t *table) large() (list []verdict) {
-	trip := median(t.way(loopback).p50)
+	trip := min(t.way(loopback).median(), t.way(plainEcho).median()) // which is quicker depends on how reads fall between writes
 	for _, name := range served {
 		w := t.way(name)
-		list = append(list, verdict{name + ": added to a run at p50, of " + loopback, t.added(w) / trip, "×", 3})
+		echo := t.echo(name, (*way).median) / trip
+		list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: t.added(w) / trip, unit: "×", most: 3, echo: echo})
 		if t.x.file != "" { // else there is no work to compare with
-			list = append(list, verdict{name + ": requests a second, of " + bareLoop, 100 * paired.Of(w.rate, t.ways[0].rate).Median, "%", -90})
+			list = append(list, t.rate(name, bareLoop, -90))
 		}
 	}
 	return append(list, t.tail()...)

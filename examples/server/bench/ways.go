@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -26,7 +27,16 @@ const (
 	clientBinary = "HTTP, net/http"
 	gRPC         = "gRPC"
 	sharedGRPC   = "gRPC, HTTP's port"
+
+	// Servers of the same libraries that answer the same bytes at once. Clients are the same, but that those of gRPC have the bytes of
+	// their requests ready.
+	plainEcho  = "echo, plain client"
+	clientEcho = "echo, net/http"
+	sharedEcho = "gRPC echo, net/http"
 )
+
+// echoes are what the served ways are seen beside.
+var echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: sharedEcho}
 
 // way is one way to have a request answered.
 type way struct {
@@ -81,8 +91,7 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 		return s, err
 	}
 	later(v.Release)
-	server := serve.New(models, serve.Options{})
-	l, err := listen.Start(server, listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
+	l, err := listen.Start(serve.New(models, serve.Options{}), listen.Options{HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
 	if err != nil {
 		return s, err
 	}
@@ -112,14 +121,16 @@ func (x *subject) start(ctx context.Context, set *settings) (s *stage, err error
 	e := newEcho(trips.Addr().String(), sent, back)
 	later(func() { _ = trips.Close(); closeAll(e.conns) })
 	s.ways = append(s.ways, &way{name: loopback, network: true, ask: e.ask})
-	if err := s.overGRPC(ctx, l, server, q); err != nil {
+	if err := s.overGRPC(ctx, l, q); err != nil {
 		return s, err
 	}
 	return s, s.overHTTP(ctx, l, q)
 }
 
-// overHTTP adds the ways over HTTP.
+// overHTTP adds the ways over HTTP, echoes of the same messages among them.
 func (s *stage) overHTTP(ctx context.Context, l *listen.Listeners, q *oip.Request) error {
+	pool := &http.Transport{MaxIdleConnsPerHost: maxIdle, DisableCompression: true, WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10}
+	s.close = append(s.close, pool.CloseIdleConnections)
 	at := l.Addr("http").String()
 	plain, err := newPlainHTTP(at, func(base string) error {
 		_, err := (&rest.Client{Base: base}).Infer(ctx, q)
@@ -128,34 +139,54 @@ func (s *stage) overHTTP(ctx context.Context, l *listen.Listeners, q *oip.Reques
 	if err != nil {
 		return err
 	}
-	pool := &http.Transport{MaxIdleConnsPerHost: maxIdle, DisableCompression: true, WriteBufferSize: 64 << 10, ReadBufferSize: 64 << 10}
-	h := &rest.Client{Base: "http://" + at, HTTP: &http.Client{Transport: pool}}
-	s.close = append(s.close, pool.CloseIdleConnections, func() { closeAll(plain.conns) })
-	s.ways = append(s.ways, &way{name: plainBinary, network: true, ask: plain.ask},
-		&way{name: clientBinary, network: true, ask: func() error { _, err := h.Infer(ctx, q); return err }})
+	var body bytes.Buffer
+	header, err := plain.answer(&body)
+	if err != nil {
+		return err
+	}
+	echoAt, stop, err := overNet(echoHTTP(header, body.Bytes()))
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, stop)
+	for _, of := range []struct{ plain, client, at string }{{plainEcho, clientEcho, echoAt}, {plainBinary, clientBinary, at}} {
+		p := &plainHTTP{at: of.at, bytes: plain.bytes, conns: make(chan *ends, maxIdle)}
+		h := &rest.Client{Base: "http://" + of.at, HTTP: &http.Client{Transport: pool}}
+		s.close = append(s.close, func() { closeAll(p.conns) })
+		s.ways = append(s.ways, &way{name: of.plain, network: true, ask: p.ask},
+			&way{name: of.client, network: true, ask: func() error { _, err := h.Infer(ctx, q); return err }})
+	}
+	closeAll(plain.conns)
 	return nil
 }
 
 // overGRPC adds the ways over gRPC, an echo of the same messages among them.
-func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, server *serve.Server, q *oip.Request) error {
+func (s *stage) overGRPC(ctx context.Context, l *listen.Listeners, q *oip.Request) error {
 	question, answer, err := messages(ctx, l.Addr("grpc").String(), q)
 	if err != nil {
 		return err
 	}
-	bare, at, err := answering(func([]byte) ([]byte, error) { return answer, nil }, oipgrpc.ServerOptions(server, oipgrpc.Options{})...)
+	bare, at, err := answering(func([]byte) ([]byte, error) { return answer, nil }, oipgrpc.TransportOptions()...)
 	if err != nil {
 		return err
 	}
 	s.close = append(s.close, bare.Stop)
-	conn, err := connect(at.Addr().String())
+	shared, stop, err := overNet(bare)
 	if err != nil {
 		return err
 	}
-	s.close = append(s.close, func() { _ = conn.Close() })
-	s.ways = append(s.ways, &way{name: bareGRPC, network: true, ask: func() error {
-		var a []byte
-		return conn.Invoke(ctx, inferMethod, &question, &a, grpc.ForceCodecV2(rawCodec{}))
-	}})
+	s.close = append(s.close, stop)
+	for _, of := range []struct{ name, at string }{{bareGRPC, at.Addr().String()}, {sharedEcho, shared}} {
+		conn, err := connect(of.at)
+		if err != nil {
+			return err
+		}
+		s.close = append(s.close, func() { _ = conn.Close() })
+		s.ways = append(s.ways, &way{name: of.name, network: true, ask: func() error {
+			var a []byte
+			return conn.Invoke(ctx, inferMethod, &question, &a, grpc.ForceCodecV2(rawCodec{}))
+		}})
+	}
 	for _, of := range []struct{ name, port string }{{gRPC, "grpc"}, {sharedGRPC, "http"}} {
 		conn, err := connect(l.Addr(of.port).String())
 		if err != nil {

@@ -34,17 +34,24 @@ type Options struct {
 // than a small model's run itself. Calls beyond them have goroutines of their own.
 const streamWorkers = 32
 
-// ServerOptions returns what a grpc.Server needs to serve s: the codec, limits of messages and streams, and limits on clients
-// that hold connections open for nothing.
-func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
+// TransportOptions returns what any grpc.Server wants for tensors: windows in which those of megabytes fit, few writes, and goroutines
+// whose stacks have grown.
+func TransportOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(ours), o.tapped(),
-		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxSendMsgSize(1<<31 - 1),
-		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
-		grpc.MaxHeaderListSize(64 << 10), grpc.WriteBufferSize(writeBuffer), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.NumStreamWorkers(streamWorkers), grpc.WriteBufferSize(writeBuffer), grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20),
+		grpc.MaxSendMsgSize(1<<31 - 1),
 	}
+}
+
+// ServerOptions returns what a grpc.Server needs to serve s: TransportOptions, the codec, limits of messages and streams, and limits on
+// clients that hold connections open for nothing.
+func ServerOptions(s *serve.Server, o Options) []grpc.ServerOption {
+	return append(TransportOptions(),
+		grpc.ForceServerCodecV2(ours), o.tapped(),
+		grpc.MaxRecvMsgSize(int(s.MaxRequestBytes())), grpc.MaxConcurrentStreams(1024), grpc.ConnectionTimeout(o.messageTimeout()),
+		grpc.MaxHeaderListSize(64<<10),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 }
 
 // service is what calls are made on.

@@ -11,8 +11,11 @@ import (
 // waitKey is the context's key of a wait.
 type waitKey struct{}
 
-// wait is how long a request has waited in a Batcher.
-type wait struct{ queued time.Duration }
+// wait is a request in a Batcher, and how long it has waited there.
+type wait struct {
+	priority uint64
+	queued   time.Duration
+}
 
 // batch gives a version a Batcher where its configuration, or the repository's options, ask for one. Models whose rows cannot be told
 // apart run without.
@@ -37,6 +40,16 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 				}
 			},
 		},
+	}
+	if v.turns != nil {
+		o.Begin = func(ctx context.Context) error {
+			priority := uint64(0)
+			if w, ok := ctx.Value(waitKey{}).(*wait); ok {
+				priority = w.priority
+			}
+			return v.turns.enter(ctx, priority)
+		}
+		o.End = v.turns.leave
 	}
 	if b.Queue > 0 {
 		o.MaxWaiting = b.Queue

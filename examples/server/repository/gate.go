@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/carve-dev/carve/examples/server/oip"
 )
@@ -15,7 +16,12 @@ type gate struct {
 	limit   int // of those that wait
 	waiting waiters
 	arrived uint64
+	crowded func(still func() bool) // see Options; nil for nobody
+	since   time.Time               // when the last place was taken
 }
+
+// crowd is for how long all places are taken before that is told.
+const crowd = time.Millisecond
 
 type waiter struct {
 	priority, order uint64
@@ -28,6 +34,9 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--
+		if g.free == 0 && g.crowded != nil {
+			g.since = time.Now()
+		}
 		g.mu.Unlock()
 		return nil
 	}
@@ -56,8 +65,19 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 
 func (g *gate) leave() {
 	g.mu.Lock()
+	crowded := g.crowded != nil && g.free == 0 && time.Since(g.since) >= crowd
 	g.pass()
 	g.mu.Unlock()
+	if crowded {
+		g.crowded(g.full)
+	}
+}
+
+// full reports whether all places are taken.
+func (g *gate) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.free == 0
 }
 
 // pass gives a place on. It is called with mu held.

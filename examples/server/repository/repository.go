@@ -1,12 +1,15 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +33,14 @@ type Options struct {
 	// calls; 0 means no bound. Models that were not used for the longest are unloaded for others, and loaded again by the next request;
 	// files stay for that.
 	MemoryLimit int64
+	// Runs is how many runs of all models there are at a time; more of them wait, by priority and then by arrival. It is also what
+	// Compile's Threads and MaxSessions are where those are 0. 0 means GOMAXPROCS. A model with more sessions than that, such as one
+	// on a device, is not counted.
+	Runs int
+	// Crowded is called when a run ends and for a millisecond or more there have been as many as Runs without a break, since the network
+	// may have waited for a processor; still reports whether there are as many again. nil means nobody. It may be called often, and by many
+	// goroutines.
+	Crowded func(still func() bool)
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
 	// Batch joins requests of models that have no configuration, where their rows allow it, into runs of so many rows at most; 0
@@ -50,9 +61,10 @@ type Repository struct {
 	seen   map[string]string // stamps at the last poll
 	closed bool
 
-	all  atomic.Pointer[map[string]*entry] // the same, for requests
-	room sync.Mutex                        // one look for room at a time
-	uses atomic.Int64                      // of all versions
+	all   atomic.Pointer[map[string]*entry] // the same, for requests
+	room  sync.Mutex                        // one look for room at a time
+	uses  atomic.Int64                      // of all versions
+	turns gate                              // of runs of all versions
 }
 
 // entry is one model's name.
@@ -113,10 +125,16 @@ func open(ctx context.Context, fsys fs.FS, dir string, o Options) (*Repository, 
 	if o.Queue <= 0 {
 		o.Queue = 512
 	}
+	if o.Runs <= 0 {
+		o.Runs = runtime.GOMAXPROCS(0)
+	}
+	if o.Compile.Profile == carve.ProfileDefault {
+		o.Compile.Threads, o.Compile.MaxSessions = cmp.Or(o.Compile.Threads, o.Runs), cmp.Or(o.Compile.MaxSessions, o.Runs)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Repository{o: o, fsys: fsys, dir: dir, models: map[string]*entry{}, seen: map[string]string{}}
+	r := &Repository{o: o, fsys: fsys, dir: dir, models: map[string]*entry{}, seen: map[string]string{}, turns: gate{free: o.Runs, limit: math.MaxInt, crowded: o.Crowded}}
 	r.publish()
 	folders, err := r.scan()
 	if err != nil {

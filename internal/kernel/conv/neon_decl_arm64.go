@@ -9,20 +9,20 @@ import "unsafe"
 //go:noescape
 func denseNEON(c *tileCall)
 
-// denseNEONBodies returns the addresses of the 27 tap bodies of denseNEON, and the end of the list.
+// denseNEONBodies returns the addresses of the 25 tap bodies of denseNEON, and the end of the list.
 //
 //go:noescape
-func denseNEONBodies() (table *[28]uintptr)
+func denseNEONBodies() (table *[26]uintptr)
 
 // depthNEON computes the tiles of a call.
 //
 //go:noescape
 func depthNEON(c *tileCall)
 
-// depthNEONBodies returns the addresses of the 27 tap bodies of depthNEON, and the end of the list.
+// depthNEONBodies returns the addresses of the 25 tap bodies of depthNEON, and the end of the list.
 //
 //go:noescape
-func depthNEONBodies() (table *[28]uintptr)
+func depthNEONBodies() (table *[26]uintptr)
 
 // lanesNEON computes the tiles of a call.
 //
@@ -39,20 +39,20 @@ func lanesNEONBodies() (table *[14]uintptr)
 //go:noescape
 func maxNEON(c *tileCall)
 
-// maxNEONBodies returns the addresses of the 27 tap bodies of maxNEON, and the end of the list.
+// maxNEONBodies returns the addresses of the 25 tap bodies of maxNEON, and the end of the list.
 //
 //go:noescape
-func maxNEONBodies() (table *[28]uintptr)
+func maxNEONBodies() (table *[26]uintptr)
 
 // sumNEON computes the tiles of a call.
 //
 //go:noescape
 func sumNEON(c *tileCall)
 
-// sumNEONBodies returns the addresses of the 27 tap bodies of sumNEON, and the end of the list.
+// sumNEONBodies returns the addresses of the 25 tap bodies of sumNEON, and the end of the list.
 //
 //go:noescape
-func sumNEONBodies() (table *[28]uintptr)
+func sumNEONBodies() (table *[26]uintptr)
 
 // sumPixels128 reduces n pixels of 16 channels, at least 1, to one, times scale.
 //
@@ -106,8 +106,8 @@ var (
 // places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
 var places6x3 = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
-	{1, 6, false}, {2, 3, false}, {2, 4, false}, {2, 5, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false},
-	{5, 6, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
+	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
+	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
 }, []rowBody{})
 
 // places4x2 has the sets of pixels, of tiles of 4 of which 2 are group A, in the order of their bodies in a table.

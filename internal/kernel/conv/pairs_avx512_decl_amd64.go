@@ -7,27 +7,27 @@ package conv
 //go:noescape
 func pairs512q1(c *tileCall)
 
-// pairs512q1Bodies returns the addresses of the 133 tap bodies of pairs512q1, the end of the list, and 0 bodies of rows.
+// pairs512q1Bodies returns the addresses of the 85 tap bodies of pairs512q1, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func pairs512q1Bodies() (table *[134]uintptr)
+func pairs512q1Bodies() (table *[86]uintptr)
 
 // pairs512q2 computes the tiles of a call.
 //
 //go:noescape
 func pairs512q2(c *tileCall)
 
-// pairs512q2Bodies returns the addresses of the 133 tap bodies of pairs512q2, the end of the list, and 0 bodies of rows.
+// pairs512q2Bodies returns the addresses of the 85 tap bodies of pairs512q2, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func pairs512q2Bodies() (table *[134]uintptr)
+func pairs512q2Bodies() (table *[86]uintptr)
 
 // pairs512q3 computes the tiles of a call.
 //
 //go:noescape
 func pairs512q3(c *tileCall)
 
-// pairs512q3Bodies returns the addresses of the 45 tap bodies of pairs512q3, the end of the list, and 0 bodies of rows.
+// pairs512q3Bodies returns the addresses of the 34 tap bodies of pairs512q3, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func pairs512q3Bodies() (table *[46]uintptr)
+func pairs512q3Bodies() (table *[35]uintptr)

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"math"
+	"slices"
 
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -13,7 +14,8 @@ type Plan struct {
 	kind   kind
 	order  weightOrder
 	target isa.Target
-	tables [maxBlocks + 1]*table // by output channel blocks of a tile
+	tables []*table       // by channelTile.table
+	ranges []channelRange // orderMixed: of the source, by table
 	tiles  []channelTile
 	groups []int32 // tiles of channel group i: tiles[groups[i]:groups[i+1]]
 	spans  []span  // floats of unit i in a channel plane
@@ -62,8 +64,10 @@ const maxBlocks = 3
 type channelTile struct {
 	block  int // first output channel block
 	count  int
+	table  int // in Plan.tables: for each number of blocks one; orderMixed: for each range of source channels
 	source int // bytes from the image to the first source channel block
 	weight int // bytes from the weights
+	bytes  int // of its weights
 }
 
 // NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
@@ -214,10 +218,10 @@ func (p *Plan) prototype() {
 	pixel, tapBytes := s.pixelBytes(), 64
 	c.full = 1
 	switch p.order {
-	case orderDense, orderMixed:
+	case orderDense:
 		tapBytes = 16 * pixel
 		c.full, c.tail = int64(p.blocks), 0
-		if p.order == orderDense && s.C/s.Groups%16 != 0 {
+		if s.C/s.Groups%16 != 0 {
 			c.full, c.tail = c.full-1, 1
 		}
 		c.srcBlk = int64(s.H) * int64(s.W) * int64(pixel)
@@ -226,7 +230,7 @@ func (p *Plan) prototype() {
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
 	case orderLanes:
 		tapBytes = 64 * s.C / s.Groups
-	case orderDepth, orderNone: // one channel block at a time
+	case orderMixed, orderDepth, orderNone: // one list of taps for all channels
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
@@ -260,11 +264,16 @@ func (p *Plan) channelTiles() {
 			if p.needsWeight {
 				w = b * int(p.proto.wBlk)
 			}
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: b * plane, weight: w})
+			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: 1, source: b * plane, weight: w})
 		}
 	case p.order == orderMixed:
+		weight, taps := 0, s.Kernel[0]*s.Kernel[1]
 		for b := range blocks {
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, source: s.mixedStart(b, p.blocks) * plane, weight: b * wOC})
+			lo, hi := s.mixedRange(b)
+			bytes := 4 * s.lanes() * (hi - lo) * taps
+			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: p.rangeTable(channelRange{lo % 16, hi - lo}), source: lo / 16 * plane,
+				weight: weight, bytes: bytes})
+			weight += bytes
 		}
 	default:
 		groups := s.Groups
@@ -273,7 +282,7 @@ func (p *Plan) channelTiles() {
 			for b := 0; b < perGroup; {
 				n := pick(mostBlocks(p.target.Set), perGroup-b)
 				first := g*perGroup + b
-				p.tiles = append(p.tiles, channelTile{block: first, count: n, source: g * p.blocks * plane, weight: first * wOC})
+				p.tiles = append(p.tiles, channelTile{block: first, count: n, table: n, source: g * p.blocks * plane, weight: first * wOC, bytes: n * wOC})
 				b += n
 			}
 			if s.Source == Planar {
@@ -281,6 +290,16 @@ func (p *Plan) channelTiles() {
 			}
 		}
 	}
+}
+
+// rangeTable returns the number of the table for tiles that read a range of channels.
+func (p *Plan) rangeTable(r channelRange) int {
+	i := slices.Index(p.ranges, r)
+	if i < 0 {
+		i = len(p.ranges)
+		p.ranges = append(p.ranges, r)
+	}
+	return i
 }
 
 // pick returns how many of left output channel blocks to compute together, of which a tile has room for most: two where it

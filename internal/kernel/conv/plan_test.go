@@ -320,9 +320,15 @@ var _ = Describe("Plan", func() {
 	onTargets("computes grouped convolutions", func(target isa.Target) {
 		fuzz(target, 80, 4, func(r *rand.Rand, s *conv.Spec) {
 			s.Groups = 1 + r.IntN(6)
-			ic, oc := []int{1, 3, 4, 8, 16, 20, 32}[r.IntN(7)], []int{1, 2, 4, 8, 16, 17, 48}[r.IntN(7)]
+			ic, oc := []int{1, 3, 4, 8, 16, 20, 24, 32, 40}[r.IntN(9)], []int{1, 2, 4, 8, 16, 17, 24, 40, 48}[r.IntN(9)]
 			s.C, s.OC = ic*s.Groups, oc*s.Groups
 		})
+	})
+	onTargets("computes rows in parts where groups that fill no blocks have many channels", func(target isa.Target) {
+		s := conv.Spec{C: 600, OC: 16, Groups: 2, N: 1, Map: conv.Map{H: 2, W: 61, Kernel: [2]int{7, 7}, Pad: [4]int{3, 3, 3, 3}}}
+		Expect(checkConv(target, s, layoutCase{seed: 1, bias: true})).To(Succeed())
+		s.Transposed, s.Stride = true, [2]int{2, 2}
+		Expect(checkConv(target, s, layoutCase{seed: 2, bias: true})).To(Succeed())
 	})
 	onTargets("computes convolutions of groups of a few channels", func(target isa.Target) {
 		fuzz(target, 90, 7, func(r *rand.Rand, s *conv.Spec) {

@@ -6,14 +6,10 @@ func (p *Plan) plane(padded *Map) {
 	lattices := p.lattices(padded)
 	flat := p.needsWeight && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
-	used := [maxBlocks + 1]bool{}
+	main := p.tiles[0].count
 	for _, t := range p.tiles {
-		used[t.count] = true
-	}
-	main := 0
-	for q := range used {
-		if used[q] && (main == 0 || q == 2) {
-			main = q
+		if t.count == 2 {
+			main = 2
 		}
 	}
 	var rows, cols int
@@ -24,33 +20,55 @@ func (p *Plan) plane(padded *Map) {
 	g := p.kernel(main).geometry
 	pairs := !flat && rows > 1 && cols <= g.group && g.pixels == 2*g.group
 	// So many pixels that their source stays in the L1 cache while all output channels are computed.
-	segment := max(1, sourceInL1/(g.pixels*4*s.lanes()*p.blocks)) * g.pixels
+	segment := max(1, p.halfL1()/(g.pixels*s.pixelBytes()*p.sourceBlocks())) * g.pixels
 	if !flat {
 		segment = max(segment, 4*g.pixels)
 	}
 	if !flat && (pairs || rows > fewRows || cols < longRow || s.Transposed && s.Stride[0] > 1) {
 		segment = max(1, cols) // units are whole rows
-		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*s.pixelBytes()*p.blocks > sourceInL1 {
+		if p.order == orderDense && s.Kernel == [2]int{1, 1} && !s.Transposed && !pairs && cols*s.pixelBytes()*p.blocks > p.halfL1() {
 			tiles := (cols + g.pixels - 1) / g.pixels
 			segment = (cols + tiles - 1) / tiles // or tiles: all output channels read those pixels
 		}
 	}
-	for q := range used {
-		if !used[q] {
+	if p.order == orderMixed && !pairs { // of which one call has all source channels
+		segment = min(segment, max(1, maxCallSteps/(p.longestRange()*s.Kernel[0]*s.Kernel[1]*g.pixels))*g.pixels)
+	}
+	p.tables = make([]*table, max(maxBlocks+1, len(p.ranges)))
+	for _, ct := range p.tiles {
+		if p.tables[ct.table] != nil {
 			continue
 		}
-		k := p.kernel(q)
+		if p.order == orderMixed {
+			p.rangePieces(lattices, p.ranges[ct.table])
+		}
+		k := p.kernel(ct.count)
 		t := newTable(k)
 		t.pairs = pairs && k.pixels == 2*k.group
 		if flat {
-			t.flat(&lattices[0], segment)
+			one := lattices[0]
+			t.flat(&one, segment)
 		} else {
 			t.rowUnits(lattices, rows, cols, segment, pairs)
 		}
 		t.done()
-		p.tables[q] = t
+		p.tables[ct.table] = t
 	}
 	p.spansOf(flat, pairs, segment, rows, cols)
+}
+
+// rangePieces has the taps of lattices read a range of channels, which lie in several blocks.
+func (p *Plan) rangePieces(ls []lattice, r channelRange) {
+	s := &p.spec
+	var pieces []piece
+	r.pieces(func(block, lane, count, before int) {
+		steps := count * s.lanes() / 16
+		pieces = append(pieces, piece{src: block*s.H*s.W*s.pixelBytes() + lane*s.lanes()/4, w: 4 * s.lanes() * before * s.Kernel[0] * s.Kernel[1],
+			tapBytes: 64 * steps, steps: steps})
+	})
+	for i := range ls {
+		ls[i].pieces = pieces
+	}
 }
 
 // flat makes units of segments of a map that is one long row.
@@ -132,19 +150,21 @@ func (p *Plan) spansOf(flat, pairs bool, segment, rows, cols int) {
 // lattices returns the sets of output pixels of the spec.
 func (p *Plan) lattices(padded *Map) []lattice {
 	s := &p.spec
-	base := lattice{sourceRow: s.W, sourcePixel: s.pixelBytes(), tapBytes: 64, kernelWidth: s.Kernel[1], padded: padded}
+	base := lattice{sourceRow: s.W, sourcePixel: s.pixelBytes(), kernelWidth: s.Kernel[1], padded: padded}
+	whole := piece{tapBytes: 64}
 	switch p.order {
-	case orderDense, orderMixed:
-		base.tapBytes, base.steps = 64*s.lanes(), s.lanes()
+	case orderDense:
+		whole.tapBytes, whole.steps = 64*s.lanes(), s.lanes()
 		if p.proto.tail != 0 {
-			base.tailSteps = ceilDiv(s.C%16*s.lanes(), 16)
+			base.tail = []piece{{tapBytes: whole.tapBytes, steps: ceilDiv(s.C%16*s.lanes(), 16)}}
 		}
 	case orderPlanar:
-		base.steps, base.merge = 1, 1
+		whole.steps, base.merge = 1, 1
 	case orderLanes:
-		base.tapBytes, base.steps = 64*s.C/s.Groups, s.C/s.Groups
-	case orderDepth, orderNone:
+		whole.tapBytes, whole.steps = 64*s.C/s.Groups, s.C/s.Groups
+	case orderMixed, orderDepth, orderNone:
 	}
+	base.pieces = []piece{whole}
 	if !p.dense() && p.kind != kindLanes {
 		base.countsPixels, base.merge = p.kind == kindSum, s.Dilate[1]
 	}

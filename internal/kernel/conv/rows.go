@@ -9,7 +9,7 @@ type rowBody struct{ kernel, stride, width, group, lo, hi int }
 // as for list; col is the first column of the tile, n0 and n1 are the pixels of its groups.
 func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (offset, steps int64, ok bool) {
 	taps := l.x.taps
-	if l.merge != 1 || l.steps != 0 || len(t.places.rows) == 0 || len(taps) == 0 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
+	if l.merge != 1 || l.pieces[0].steps != 0 || len(t.places.rows) == 0 || len(taps) == 0 || taps[len(taps)-1] != (axisTap{len(taps) - 1, taps[0].at + len(taps) - 1}) || taps[0].k != 0 {
 		return 0, 0, false
 	}
 	from := col*l.x.step + taps[0].at
@@ -45,7 +45,7 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 			}
 			t.taps = append(t.taps, tap{
 				src:  int64((ty.at*l.sourceRow + taps[0].at) * l.sourcePixel),
-				w:    int64(ty.k * l.kernelWidth * l.tapBytes),
+				w:    int64(ty.k * l.kernelWidth * l.pieces[0].tapBytes),
 				body: b,
 			})
 			steps += int64(reached)

@@ -92,7 +92,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 
 // call computes one channel tile of units [u0, u1).
 func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
-	tab := p.tables[ct.count]
+	tab := p.tables[ct.table]
 	first, last := tab.unit[u0], tab.unit[u1]
 	if first == last {
 		return

@@ -5,8 +5,9 @@ import "unsafe"
 // The kernels of this package are interpreters of small programs. A tile is up to 14 output pixels of one or two rows
 // times one to three blocks of 16 output channels, held in registers. Its program is a list of taps: a tap says where
 // its source pixels and its weights lie and which pixels of the tile it reaches (at an edge of the map some of them have
-// no source pixel under that tap). For every subset of pixels that can occur there is a separate loop in assembly, and
-// the tap holds its address, so that padding costs nothing: a tap that falls outside is neither computed nor tested for.
+// no source pixel under that tap). For every subset of pixels that occurs often there is a separate loop in assembly, of which the
+// others are put together, and the tap holds its address, so that padding costs nothing: a tap that falls outside is neither computed nor
+// tested for.
 
 // tap is one entry of a tap list. The list ends with a tap whose body is the end of the list.
 type tap struct {

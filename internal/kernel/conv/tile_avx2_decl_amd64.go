@@ -7,77 +7,76 @@ package conv
 //go:noescape
 func dense256q1(c *tileCall)
 
-// dense256q1Bodies returns the addresses of the 27 tap bodies of dense256q1, the end of the list, and 0 bodies of rows.
+// dense256q1Bodies returns the addresses of the 25 tap bodies of dense256q1, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func dense256q1Bodies() (table *[28]uintptr)
+func dense256q1Bodies() (table *[26]uintptr)
 
 // dense256w computes the tiles of a call.
 //
 //go:noescape
 func dense256w(c *tileCall)
 
-// dense256wBodies returns the addresses of the 133 tap bodies of dense256w, the end of the list, and 0 bodies of rows.
+// dense256wBodies returns the addresses of the 85 tap bodies of dense256w, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func dense256wBodies() (table *[134]uintptr)
+func dense256wBodies() (table *[86]uintptr)
 
 // depth256 computes the tiles of a call.
 //
 //go:noescape
 func depth256(c *tileCall)
 
-// depth256Bodies returns the addresses of the 70 tap bodies of depth256, the end of the list, and 128 bodies of rows.
+// depth256Bodies returns the addresses of the 55 tap bodies of depth256, the end of the list, and 128 bodies of rows.
 //
 //go:noescape
-func depth256Bodies() (table *[199]uintptr)
+func depth256Bodies() (table *[184]uintptr)
 
 // lanes256 computes the tiles of a call.
 //
 //go:noescape
 func lanes256(c *tileCall)
 
-// lanes256Bodies returns the addresses of the 27 tap bodies of lanes256, the end of the list, and 0 bodies of rows.
+// lanes256Bodies returns the addresses of the 25 tap bodies of lanes256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func lanes256Bodies() (table *[28]uintptr)
+func lanes256Bodies() (table *[26]uintptr)
 
 // max256 computes the tiles of a call.
 //
 //go:noescape
 func max256(c *tileCall)
 
-// max256Bodies returns the addresses of the 27 tap bodies of max256, the end of the list, and 0 bodies of rows.
+// max256Bodies returns the addresses of the 25 tap bodies of max256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func max256Bodies() (table *[28]uintptr)
+func max256Bodies() (table *[26]uintptr)
 
 // sum256 computes the tiles of a call.
 //
 //go:noescape
 func sum256(c *tileCall)
 
-// sum256Bodies returns the addresses of the 27 tap bodies of sum256, the end of the list, and 0 bodies of rows.
+// sum256Bodies returns the addresses of the 25 tap bodies of sum256, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func sum256Bodies() (table *[28]uintptr)
+func sum256Bodies() (table *[26]uintptr)
 
 // places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
 var places6x3 = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false},
-	{1, 6, false}, {2, 3, false}, {2, 4, false}, {2, 5, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false},
-	{5, 6, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
+	{1, 6, false}, {2, 3, false}, {2, 6, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {4, 5, false}, {4, 6, false}, {5, 6, false}, {0, 1, true},
+	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
 }, []rowBody{})
 
 // places10x5Rows has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
 var places10x5Rows = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
 	{1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false}, {1, 8, false}, {1, 9, false}, {1, 10, false}, {2, 3, false},
-	{2, 4, false}, {2, 5, false}, {2, 6, false}, {2, 7, false}, {2, 8, false}, {2, 9, false}, {2, 10, false}, {3, 4, false}, {3, 5, false}, {3, 6, false},
-	{3, 7, false}, {3, 8, false}, {3, 9, false}, {3, 10, false}, {4, 5, false}, {4, 6, false}, {4, 7, false}, {4, 8, false}, {4, 9, false}, {4, 10, false},
-	{5, 6, false}, {5, 7, false}, {5, 8, false}, {5, 9, false}, {5, 10, false}, {6, 7, false}, {6, 8, false}, {6, 9, false}, {6, 10, false}, {7, 8, false},
-	{7, 9, false}, {7, 10, false}, {8, 9, false}, {8, 10, false}, {9, 10, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true},
-	{1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {2, 3, true}, {2, 4, true}, {2, 5, true}, {3, 4, true}, {3, 5, true}, {4, 5, true},
+	{2, 5, false}, {2, 10, false}, {3, 4, false}, {3, 5, false}, {3, 10, false}, {4, 5, false}, {4, 10, false}, {5, 6, false}, {5, 7, false}, {5, 8, false},
+	{5, 9, false}, {5, 10, false}, {6, 7, false}, {6, 8, false}, {6, 9, false}, {6, 10, false}, {7, 8, false}, {7, 10, false}, {8, 9, false}, {8, 10, false},
+	{9, 10, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true}, {1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true},
+	{2, 3, true}, {2, 5, true}, {3, 4, true}, {3, 5, true}, {4, 5, true},
 }, []rowBody{
 	{3, 1, 5, 0, 0, 0}, {3, 1, 5, 0, 0, 1}, {3, 1, 5, 0, 1, 0}, {3, 1, 5, 0, 1, 1}, {3, 1, 5, 1, 0, 0}, {3, 1, 5, 1, 0, 1}, {3, 1, 5, 1, 1, 0},
 	{3, 1, 5, 1, 1, 1}, {3, 1, 6, 0, 0, 0}, {3, 1, 6, 0, 0, 1}, {3, 1, 6, 0, 1, 0}, {3, 1, 6, 0, 1, 1}, {3, 1, 7, 0, 0, 0}, {3, 1, 7, 0, 0, 1},

@@ -9,70 +9,70 @@ import "unsafe"
 //go:noescape
 func dense512q1(c *tileCall)
 
-// dense512q1Bodies returns the addresses of the 133 tap bodies of dense512q1, the end of the list, and 0 bodies of rows.
+// dense512q1Bodies returns the addresses of the 85 tap bodies of dense512q1, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func dense512q1Bodies() (table *[134]uintptr)
+func dense512q1Bodies() (table *[86]uintptr)
 
 // dense512q2 computes the tiles of a call.
 //
 //go:noescape
 func dense512q2(c *tileCall)
 
-// dense512q2Bodies returns the addresses of the 133 tap bodies of dense512q2, the end of the list, and 0 bodies of rows.
+// dense512q2Bodies returns the addresses of the 85 tap bodies of dense512q2, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func dense512q2Bodies() (table *[134]uintptr)
+func dense512q2Bodies() (table *[86]uintptr)
 
 // dense512q3 computes the tiles of a call.
 //
 //go:noescape
 func dense512q3(c *tileCall)
 
-// dense512q3Bodies returns the addresses of the 45 tap bodies of dense512q3, the end of the list, and 0 bodies of rows.
+// dense512q3Bodies returns the addresses of the 34 tap bodies of dense512q3, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func dense512q3Bodies() (table *[46]uintptr)
+func dense512q3Bodies() (table *[35]uintptr)
 
 // depth512 computes the tiles of a call.
 //
 //go:noescape
 func depth512(c *tileCall)
 
-// depth512Bodies returns the addresses of the 133 tap bodies of depth512, the end of the list, and 194 bodies of rows.
+// depth512Bodies returns the addresses of the 85 tap bodies of depth512, the end of the list, and 194 bodies of rows.
 //
 //go:noescape
-func depth512Bodies() (table *[328]uintptr)
+func depth512Bodies() (table *[280]uintptr)
 
 // lanes512 computes the tiles of a call.
 //
 //go:noescape
 func lanes512(c *tileCall)
 
-// lanes512Bodies returns the addresses of the 133 tap bodies of lanes512, the end of the list, and 0 bodies of rows.
+// lanes512Bodies returns the addresses of the 85 tap bodies of lanes512, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func lanes512Bodies() (table *[134]uintptr)
+func lanes512Bodies() (table *[86]uintptr)
 
 // max512 computes the tiles of a call.
 //
 //go:noescape
 func max512(c *tileCall)
 
-// max512Bodies returns the addresses of the 133 tap bodies of max512, the end of the list, and 0 bodies of rows.
+// max512Bodies returns the addresses of the 85 tap bodies of max512, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func max512Bodies() (table *[134]uintptr)
+func max512Bodies() (table *[86]uintptr)
 
 // sum512 computes the tiles of a call.
 //
 //go:noescape
 func sum512(c *tileCall)
 
-// sum512Bodies returns the addresses of the 133 tap bodies of sum512, the end of the list, and 0 bodies of rows.
+// sum512Bodies returns the addresses of the 85 tap bodies of sum512, the end of the list, and 0 bodies of rows.
 //
 //go:noescape
-func sum512Bodies() (table *[134]uintptr)
+func sum512Bodies() (table *[86]uintptr)
 
 // The offsets that the assembly assumes.
 var (
@@ -111,45 +111,34 @@ var (
 var places14x7 = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
 	{0, 11, false}, {0, 12, false}, {0, 13, false}, {0, 14, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false},
-	{1, 8, false}, {1, 9, false}, {1, 10, false}, {1, 11, false}, {1, 12, false}, {1, 13, false}, {1, 14, false}, {2, 3, false}, {2, 4, false}, {2, 5, false},
-	{2, 6, false}, {2, 7, false}, {2, 8, false}, {2, 9, false}, {2, 10, false}, {2, 11, false}, {2, 12, false}, {2, 13, false}, {2, 14, false}, {3, 4, false},
-	{3, 5, false}, {3, 6, false}, {3, 7, false}, {3, 8, false}, {3, 9, false}, {3, 10, false}, {3, 11, false}, {3, 12, false}, {3, 13, false}, {3, 14, false},
-	{4, 5, false}, {4, 6, false}, {4, 7, false}, {4, 8, false}, {4, 9, false}, {4, 10, false}, {4, 11, false}, {4, 12, false}, {4, 13, false}, {4, 14, false},
-	{5, 6, false}, {5, 7, false}, {5, 8, false}, {5, 9, false}, {5, 10, false}, {5, 11, false}, {5, 12, false}, {5, 13, false}, {5, 14, false}, {6, 7, false},
-	{6, 8, false}, {6, 9, false}, {6, 10, false}, {6, 11, false}, {6, 12, false}, {6, 13, false}, {6, 14, false}, {7, 8, false}, {7, 9, false}, {7, 10, false},
-	{7, 11, false}, {7, 12, false}, {7, 13, false}, {7, 14, false}, {8, 9, false}, {8, 10, false}, {8, 11, false}, {8, 12, false}, {8, 13, false}, {8, 14, false},
-	{9, 10, false}, {9, 11, false}, {9, 12, false}, {9, 13, false}, {9, 14, false}, {10, 11, false}, {10, 12, false}, {10, 13, false}, {10, 14, false}, {11, 12, false},
-	{11, 13, false}, {11, 14, false}, {12, 13, false}, {12, 14, false}, {13, 14, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true},
-	{0, 6, true}, {0, 7, true}, {1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {1, 6, true}, {1, 7, true}, {2, 3, true}, {2, 4, true},
-	{2, 5, true}, {2, 6, true}, {2, 7, true}, {3, 4, true}, {3, 5, true}, {3, 6, true}, {3, 7, true}, {4, 5, true}, {4, 6, true}, {4, 7, true},
-	{5, 6, true}, {5, 7, true}, {6, 7, true},
+	{1, 8, false}, {1, 9, false}, {1, 10, false}, {1, 11, false}, {1, 12, false}, {1, 13, false}, {1, 14, false}, {2, 3, false}, {2, 7, false}, {2, 14, false},
+	{3, 4, false}, {3, 7, false}, {3, 14, false}, {4, 5, false}, {4, 7, false}, {4, 14, false}, {5, 6, false}, {5, 7, false}, {5, 14, false}, {6, 7, false},
+	{6, 14, false}, {7, 8, false}, {7, 9, false}, {7, 10, false}, {7, 11, false}, {7, 12, false}, {7, 13, false}, {7, 14, false}, {8, 9, false}, {8, 10, false},
+	{8, 11, false}, {8, 12, false}, {8, 13, false}, {8, 14, false}, {9, 10, false}, {9, 14, false}, {10, 11, false}, {10, 14, false}, {11, 12, false}, {11, 14, false},
+	{12, 13, false}, {12, 14, false}, {13, 14, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true}, {0, 6, true}, {0, 7, true},
+	{1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {1, 6, true}, {1, 7, true}, {2, 3, true}, {2, 7, true}, {3, 4, true}, {3, 7, true},
+	{4, 5, true}, {4, 7, true}, {5, 6, true}, {5, 7, true}, {6, 7, true},
 }, []rowBody{})
 
 // places9x7 has the sets of pixels, of tiles of 9 of which 7 are group A, in the order of their bodies in a table.
 var places9x7 = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {1, 2, false},
-	{1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false}, {1, 8, false}, {1, 9, false}, {2, 3, false}, {2, 4, false}, {2, 5, false},
-	{2, 6, false}, {2, 7, false}, {2, 8, false}, {2, 9, false}, {3, 4, false}, {3, 5, false}, {3, 6, false}, {3, 7, false}, {3, 8, false}, {3, 9, false},
-	{4, 5, false}, {4, 6, false}, {4, 7, false}, {4, 8, false}, {4, 9, false}, {5, 6, false}, {5, 7, false}, {5, 8, false}, {5, 9, false}, {6, 7, false},
-	{6, 8, false}, {6, 9, false}, {7, 8, false}, {7, 9, false}, {8, 9, false},
+	{1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false}, {1, 8, false}, {1, 9, false}, {2, 3, false}, {2, 7, false}, {2, 9, false},
+	{3, 4, false}, {3, 7, false}, {3, 9, false}, {4, 5, false}, {4, 7, false}, {4, 9, false}, {5, 6, false}, {5, 7, false}, {5, 9, false}, {6, 7, false},
+	{6, 9, false}, {7, 8, false}, {7, 9, false}, {8, 9, false},
 }, []rowBody{})
 
 // places14x7Rows has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
 var places14x7Rows = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
 	{0, 11, false}, {0, 12, false}, {0, 13, false}, {0, 14, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false},
-	{1, 8, false}, {1, 9, false}, {1, 10, false}, {1, 11, false}, {1, 12, false}, {1, 13, false}, {1, 14, false}, {2, 3, false}, {2, 4, false}, {2, 5, false},
-	{2, 6, false}, {2, 7, false}, {2, 8, false}, {2, 9, false}, {2, 10, false}, {2, 11, false}, {2, 12, false}, {2, 13, false}, {2, 14, false}, {3, 4, false},
-	{3, 5, false}, {3, 6, false}, {3, 7, false}, {3, 8, false}, {3, 9, false}, {3, 10, false}, {3, 11, false}, {3, 12, false}, {3, 13, false}, {3, 14, false},
-	{4, 5, false}, {4, 6, false}, {4, 7, false}, {4, 8, false}, {4, 9, false}, {4, 10, false}, {4, 11, false}, {4, 12, false}, {4, 13, false}, {4, 14, false},
-	{5, 6, false}, {5, 7, false}, {5, 8, false}, {5, 9, false}, {5, 10, false}, {5, 11, false}, {5, 12, false}, {5, 13, false}, {5, 14, false}, {6, 7, false},
-	{6, 8, false}, {6, 9, false}, {6, 10, false}, {6, 11, false}, {6, 12, false}, {6, 13, false}, {6, 14, false}, {7, 8, false}, {7, 9, false}, {7, 10, false},
-	{7, 11, false}, {7, 12, false}, {7, 13, false}, {7, 14, false}, {8, 9, false}, {8, 10, false}, {8, 11, false}, {8, 12, false}, {8, 13, false}, {8, 14, false},
-	{9, 10, false}, {9, 11, false}, {9, 12, false}, {9, 13, false}, {9, 14, false}, {10, 11, false}, {10, 12, false}, {10, 13, false}, {10, 14, false}, {11, 12, false},
-	{11, 13, false}, {11, 14, false}, {12, 13, false}, {12, 14, false}, {13, 14, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true},
-	{0, 6, true}, {0, 7, true}, {1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {1, 6, true}, {1, 7, true}, {2, 3, true}, {2, 4, true},
-	{2, 5, true}, {2, 6, true}, {2, 7, true}, {3, 4, true}, {3, 5, true}, {3, 6, true}, {3, 7, true}, {4, 5, true}, {4, 6, true}, {4, 7, true},
-	{5, 6, true}, {5, 7, true}, {6, 7, true},
+	{1, 8, false}, {1, 9, false}, {1, 10, false}, {1, 11, false}, {1, 12, false}, {1, 13, false}, {1, 14, false}, {2, 3, false}, {2, 7, false}, {2, 14, false},
+	{3, 4, false}, {3, 7, false}, {3, 14, false}, {4, 5, false}, {4, 7, false}, {4, 14, false}, {5, 6, false}, {5, 7, false}, {5, 14, false}, {6, 7, false},
+	{6, 14, false}, {7, 8, false}, {7, 9, false}, {7, 10, false}, {7, 11, false}, {7, 12, false}, {7, 13, false}, {7, 14, false}, {8, 9, false}, {8, 10, false},
+	{8, 11, false}, {8, 12, false}, {8, 13, false}, {8, 14, false}, {9, 10, false}, {9, 14, false}, {10, 11, false}, {10, 14, false}, {11, 12, false}, {11, 14, false},
+	{12, 13, false}, {12, 14, false}, {13, 14, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true}, {0, 6, true}, {0, 7, true},
+	{1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {1, 6, true}, {1, 7, true}, {2, 3, true}, {2, 7, true}, {3, 4, true}, {3, 7, true},
+	{4, 5, true}, {4, 7, true}, {5, 6, true}, {5, 7, true}, {6, 7, true},
 }, []rowBody{
 	{3, 1, 5, 0, 0, 0}, {3, 1, 5, 0, 0, 1}, {3, 1, 5, 0, 1, 0}, {3, 1, 5, 0, 1, 1}, {3, 1, 5, 1, 0, 0}, {3, 1, 5, 1, 0, 1}, {3, 1, 5, 1, 1, 0},
 	{3, 1, 5, 1, 1, 1}, {3, 1, 6, 0, 0, 0}, {3, 1, 6, 0, 0, 1}, {3, 1, 6, 0, 1, 0}, {3, 1, 6, 0, 1, 1}, {3, 1, 6, 1, 0, 0}, {3, 1, 6, 1, 0, 1},

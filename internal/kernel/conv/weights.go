@@ -14,7 +14,7 @@ type weightOrder uint8
 
 const (
 	orderDense  weightOrder = iota // [OC/16][IC/16][KH][KW][16 ic][16 oc]
-	orderMixed                     // the same, with zeros where a block of outputs spans groups
+	orderMixed                     // for each block of outputs [pieces][KH][KW][ic][16 oc], with zeros where it spans groups
 	orderPlanar                    // [OC/16][IC][KH][KW][16 oc]
 	orderDepth                     // [C/16][KH][KW][16]
 	orderLanes                     // [C/16][KH][KW][C/groups][16], for each channel of a group those of the results
@@ -29,18 +29,24 @@ func (p *Plan) weights() error {
 	switch p.order {
 	case orderDense:
 		p.blocks = blocksOf(s.C / s.Groups)
-	case orderMixed:
-		for b := range ocb {
-			lo, hi := s.mixedRange(b)
-			p.blocks = max(p.blocks, hi-lo)
-		}
 	case orderPlanar:
 		p.blocks = s.C
-	case orderDepth, orderLanes, orderNone:
+	case orderMixed, orderDepth, orderLanes, orderNone:
 		p.blocks = 1
 	}
-	block := 16 * s.lanes()
-	per := map[weightOrder]int{orderDense: block, orderMixed: block, orderPlanar: 16, orderDepth: 16, orderLanes: 16 * s.C / s.Groups, orderNone: 0}[p.order]
+	if p.order == orderMixed {
+		rows := 0.0 // of weights a tap
+		for b := range ocb {
+			lo, hi := s.mixedRange(b)
+			rows += float64(hi - lo)
+		}
+		if size := float64(s.lanes()) * rows * float64(taps); !fits(size) {
+			return failf("plan", ErrShape, "%g packed weights", size)
+		}
+		p.weightNeed = s.lanes() * int(rows) * taps
+		return nil
+	}
+	per := map[weightOrder]int{orderDense: 16 * s.lanes(), orderPlanar: 16, orderDepth: 16, orderLanes: 16 * s.C / s.Groups, orderNone: 0}[p.order]
 	if size := float64(ocb) * float64(p.blocks) * float64(taps) * float64(per); !fits(size) {
 		return failf("plan", ErrShape, "%g packed weights", size)
 	}
@@ -48,17 +54,47 @@ func (p *Plan) weights() error {
 	return nil
 }
 
-// mixedRange returns the input channel blocks that output channel block b depends on.
+// mixedRange returns the input channels that output channel block b depends on, whole words of them.
 func (s *Spec) mixedRange(b int) (lo, hi int) {
 	ic, oc := s.C/s.Groups, s.OC/s.Groups
 	first, last := 16*b/oc, (min(16*b+16, s.OC)-1)/oc
-	return first * ic / 16, blocksOf((last + 1) * ic)
+	lo, hi = first*ic, (last+1)*ic
+	if s.Pairs {
+		return lo - lo%2, hi + hi%2
+	}
+	return lo, hi
 }
 
-// mixedStart returns the first input channel block that output channel block b reads when each reads count of them.
-func (s *Spec) mixedStart(b, count int) int {
-	lo, _ := s.mixedRange(b)
-	return min(lo, blocksOf(s.C)-count)
+// channelRange is some channels of a source: count of them, from a lane of their first block.
+type channelRange struct{ lane, count int }
+
+// blocks returns how many channel blocks have channels of the range.
+func (r channelRange) blocks() int { return blocksOf(r.lane + r.count) }
+
+// pieces calls f with the part of the range in each block: its first lane there, how many it has, and how many lie before.
+func (r channelRange) pieces(f func(block, lane, count, before int)) {
+	for before, lane, block := 0, r.lane, 0; before < r.count; block++ {
+		n := min(16-lane, r.count-before)
+		f(block, lane, n, before)
+		before, lane = before+n, 0
+	}
+}
+
+// longestRange returns the channels of the longest range.
+func (p *Plan) longestRange() (n int) {
+	for _, r := range p.ranges {
+		n = max(n, r.count)
+	}
+	return n
+}
+
+// sourceBlocks returns how many source channel blocks a tile reads, at most.
+func (p *Plan) sourceBlocks() int {
+	n := p.blocks
+	for _, r := range p.ranges {
+		n = max(n, r.blocks())
+	}
+	return n
 }
 
 // WeightFloats returns the length of the packed weights in floats.
@@ -72,9 +108,9 @@ func (p *Plan) PackChunks() int {
 	switch p.order {
 	case orderNone:
 		return 0
-	case orderDepth, orderLanes, orderPlanar:
+	case orderMixed, orderDepth, orderLanes, orderPlanar:
 		return blocksOf(p.spec.OC)
-	case orderDense, orderMixed:
+	case orderDense:
 	}
 	return blocksOf(p.spec.OC) * p.blocks
 }
@@ -100,8 +136,12 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 	}
 	for i := lo; i < hi; i++ {
 		switch p.order {
-		case orderDense, orderMixed:
-			p.packBlock(dst, src, i)
+		case orderDense:
+			size := taps * 16 * s.lanes()
+			p.packed(dst[i*size:(i+1)*size], func(dst []float32) { p.packDense(dst, src, i/p.blocks, i%p.blocks) })
+		case orderMixed:
+			ct := &p.tiles[i]
+			p.packed(dst[ct.weight/4:(ct.weight+ct.bytes)/4], func(dst []float32) { p.packMixed(dst, src, i, p.ranges[ct.table]) })
 		case orderPlanar:
 			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
 		case orderDepth:
@@ -157,20 +197,15 @@ func (p *Plan) packRows(dst []float32, to places, src []byte, at, stride, rows, 
 	}
 }
 
-// packBlock packs the weights of chunk i, those from a block of input channels to one of output channels.
-func (p *Plan) packBlock(dst []float32, src []byte, i int) {
-	taps := p.spec.Kernel[0] * p.spec.Kernel[1]
-	block := p.packDense
-	if p.order == orderMixed {
-		block = p.packMixed
-	}
+// packed has pack write floats to dst, which holds words of two of them where the spec says so.
+func (p *Plan) packed(dst []float32, pack func(dst []float32)) {
 	if !p.spec.Pairs {
-		block(dst[i*taps*256:(i+1)*taps*256], src, i/p.blocks, i%p.blocks)
+		pack(dst)
 		return
 	}
-	floats := make([]float32, taps*256) // once for each weight of a model, not in runs
-	block(floats, src, i/p.blocks, i%p.blocks)
-	pairs.Across(p.target, pairs.OfFloats(dst[i*taps*128:(i+1)*taps*128]), floats, 16*taps, 16, 16)
+	floats := make([]float32, 2*len(dst)) // once for each weight of a model, not in runs
+	pack(floats)
+	pairs.Across(p.target, pairs.OfFloats(dst), floats, len(floats)/16, 16, 16)
 }
 
 // packDense packs the weights from input block ib to output block ob.
@@ -195,23 +230,26 @@ func (p *Plan) packDense(dst []float32, src []byte, ob, ib int) {
 	}
 }
 
-// packMixed packs the weights from the ib-th input block that output block ob reads; weights between groups are zero.
-func (p *Plan) packMixed(dst []float32, src []byte, ob, ib int) {
+// packMixed packs the weights of output block ob, which reads a range of channels; weights between groups are zero.
+func (p *Plan) packMixed(dst []float32, src []byte, ob int, r channelRange) {
 	s := &p.spec
 	taps := s.Kernel[0] * s.Kernel[1]
 	icg, ocg := s.C/s.Groups, s.OC/s.Groups
+	lo, _ := s.mixedRange(ob)
 	clear(dst)
-	first := 16 * (s.mixedStart(ob, p.blocks) + ib)
-	for o := range min(16, s.OC-16*ob) {
-		oc := 16*ob + o
-		from := oc / ocg * icg
-		for c := max(first, from); c < min(first+16, from+icg); c++ {
-			at := s.weightAt(oc, c-from)
-			for k := range taps {
-				dst[k*256+(c-first)*16+o] = float(src, at+k)
+	r.pieces(func(_, _, count, before int) {
+		first, to := lo+before, dst[16*before*taps:]
+		for o := range min(16, s.OC-16*ob) {
+			oc := 16*ob + o
+			from := oc / ocg * icg
+			for c := max(first, from); c < min(first+count, from+icg); c++ {
+				at := s.weightAt(oc, c-from)
+				for k := range taps {
+					to[16*(k*count+c-first)+o] = float(src, at+k)
+				}
 			}
 		}
-	}
+	})
 }
 
 // packPlanar packs output block ob.

@@ -3,9 +3,9 @@ package gemm
 import "unsafe"
 
 // ahead is the block of packed B that is read behind the one at hand: that of the next phase, or else the first one of the rows or
-// columns that follow. While tiles compute, they have its panels fetched into the second-level cache, one a tile, spread over all
-// tiles of the block at hand, so that the first tile of the next does not wait for memory: no processor fetches so far ahead by
-// itself. A tile of few rows does little else than wait, and has all of its panels fetched a little before it reads them.
+// columns that follow, or of the next product. While tiles compute, they have its panels fetched into the second-level cache, one a
+// tile, spread over all tiles of the block at hand, so that the first tile of the next does not wait for memory: no processor fetches so
+// far ahead by itself. A tile of few rows does little else than wait, and has all of its panels fetched a little before it reads them.
 type ahead struct {
 	block        uintptr // 0 is none; addresses, since they are not looked behind, and may lie beyond B
 	panels, step int     // of the block, and bytes from one to the next
@@ -26,6 +26,9 @@ func (p *Plan) ahead(m *matrices, u *unit, i int) ahead {
 		case u.row+u.rows < u.super+u.superRows:
 			next = u.group
 		}
+	}
+	if next == nil && m.next != 0 {
+		x.block, x.panels = m.next, p.groups[0].panels
 	}
 	if next != nil {
 		x.block, x.panels = uintptr(m.b)+uintptr(p.sizeB()*next.col*p.spec.K+p.phases[0].full.bstep*k0), next.panels

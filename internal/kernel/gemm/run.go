@@ -16,6 +16,8 @@ type Matrices[T float32 | float64] struct {
 	Bias []T // [N]; not looked at unless Spec.Bias
 	Res  []T // [M, N], row stride LDR; not looked at unless Spec.Residual. May be C itself, with LDR = LDC
 	C    []T // [M, N], row stride LDC; overlaps neither A nor B
+	// Next begins with packed B of the same size that the caller multiplies by next, for which there may be time to be fetched; nil: none.
+	Next []T
 }
 
 // Run computes chunks lo to hi-1. Calls for disjoint ranges may run at the same time, in any order; when every chunk in
@@ -48,7 +50,7 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 	if lo < 0 || hi > p.Chunks() {
 		panic("gemm: chunk range outside of the plan")
 	}
-	var t matrices
+	t := matrices{next: uintptr(unsafe.Pointer(unsafe.SliceData(x.Next)))}
 	t.c = at(x.C, extent(s.M, s.N, s.LDC))
 	if s.K > 0 {
 		t.a = at(x.A, extent(s.M, s.K, s.LDA))
@@ -98,7 +100,10 @@ func run[T element](p *Plan, lo, hi int, x Matrices[T], c []float32) {
 }
 
 // matrices are the first elements of Args.
-type matrices struct{ a, b, bias, res, c unsafe.Pointer }
+type matrices struct {
+	a, b, bias, res, c unsafe.Pointer
+	next               uintptr // see ahead.block
+}
 
 // at returns the first of n elements, having checked that they are there.
 func at[T element](x []T, n int) unsafe.Pointer {

@@ -9,6 +9,7 @@
 package isa
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,6 +65,12 @@ type Target struct {
 	Features cpuid.Features
 	Caches   cpuid.Caches
 }
+
+// FirstCache returns the bytes of a core's first cache of data, 32 KiB where nothing is known of it.
+func (t Target) FirstCache() int { return cmp.Or(t.Caches[0].Bytes, 32<<10) }
+
+// SecondCache returns the bytes of a core's second cache, 1 MiB where nothing is known of it.
+func (t Target) SecondCache() int { return cmp.Or(t.Caches[1].Bytes, 1<<20) }
 
 // BFloat16 reports whether kernels of the set multiply bfloat16.
 func (t Target) BFloat16() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AVX512BF16) }

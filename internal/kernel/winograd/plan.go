@@ -34,12 +34,12 @@ func (b block) tiles() int { return b.rows * b.cols }
 // group is a run of blocks of output channels that are computed together.
 type group struct{ first, count int }
 
-// How much of the second-level cache the transformed source of a block of tiles may fill, and its products with a group of
-// output channels. Below leastTiles the weights, which each block reads, would take longer to come than to be multiplied.
+// How many sixteenths of the second-level cache the transformed source of a block of tiles may fill, and its products with a group of
+// output channels. Below leastTiles the weights, which each block reads, would take longer to come from memory than to be multiplied.
 const (
-	sourceBytes  = 384 << 10
-	productBytes = 320 << 10
-	leastTiles   = 16
+	sourceShare  = 6
+	productShare = 5
+	leastTiles   = 28
 	mostTiles    = 64
 	groupPanels  = 4 // output channel blocks of a group: a multiple
 )
@@ -91,7 +91,8 @@ func (p *Plan) divide() {
 	s := &p.spec
 	points := p.weights.points()
 	down, across := ceilDiv(s.OH, p.m), ceilDiv(s.OW, p.m)
-	aim := min(max(sourceBytes/(4*points*p.sourceRow), leastTiles), mostTiles)
+	sixteenth := p.target.SecondCache() / 16
+	aim := min(max(sourceShare*sixteenth/(4*points*p.sourceRow), leastTiles), mostTiles)
 	rows, cols := ceilDiv(down, max(1, (aim+across/2)/across)), 1
 	if across > aim {
 		cols = ceilDiv(across, aim)
@@ -107,7 +108,7 @@ func (p *Plan) divide() {
 		tiles = max(tiles, b.tiles())
 	}
 	panels := gemm.Panels(s.OC)
-	wide := max(groupPanels, productBytes/(4*points*tiles*16)/groupPanels*groupPanels)
+	wide := max(groupPanels, productShare*sixteenth/(4*points*tiles*16)/groupPanels*groupPanels)
 	for at, left := 0, ceilDiv(panels, wide); at < panels; left-- {
 		n := ceilDiv(ceilDiv(panels-at, left), groupPanels) * groupPanels
 		n = min(n, panels-at)
@@ -172,8 +173,8 @@ var (
 )
 
 const (
-	productShare    = 0.85
-	directShare     = 0.95
+	productRate     = 0.85
+	directRate      = 0.95
 	byteCycles      = 0.6
 	leastGain       = 0.9     // of the time of what has smaller weights
 	leastChannels   = 16      // of source and result
@@ -185,7 +186,7 @@ func cost(m int, s conv.Spec) float64 {
 	tiles := float64(s.N * ceilDiv(s.OH, m) * ceilDiv(s.OW, m))
 	points := float64((m + 2) * (m + 2))
 	in, out := float64(channels(s.C)/16), float64(channels(s.OC)/16)
-	products := points * tiles * float64(s.C) * out / productShare
+	products := points * tiles * float64(s.C) * out / productRate
 	weights := points * float64(s.C) * out * 64
 	return products + weights*byteCycles + tiles*(in*inputCycles[m]+out*outputCycles[m])
 }
@@ -205,7 +206,7 @@ func Best(t isa.Target, s conv.Spec) int {
 	if s.Pairs {
 		weights /= 2
 	}
-	best, least := 0, float64(direct.Cost())/directShare+weights*byteCycles
+	best, least := 0, float64(direct.Cost())/directRate+weights*byteCycles
 	for _, m := range []int{F2, F4} {
 		if c := cost(m, s); c < leastGain*least {
 			best, least = m, c

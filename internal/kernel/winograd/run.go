@@ -111,8 +111,14 @@ func (r *run) transform(n int, b block) {
 func (r *run) multiply(plan *gemm.Plan, g group) {
 	chunks := plan.Chunks()
 	first := 16 * g.first * r.spec.C
+	weights := r.t.Weights[first:]
 	for p := range r.weights.points() {
-		plan.Run(0, chunks, gemm.Args{A: r.source[p*r.sourcePoint:], B: r.t.Weights[p*r.weights.point()+first:], C: r.product[p*r.productPoint:]})
+		x := gemm.Args{A: r.source[p*r.sourcePoint:], B: weights, C: r.product[p*r.productPoint:]}
+		if p+1 < r.weights.points() {
+			weights = weights[r.weights.point():]
+			x.Next = weights
+		}
+		plan.Run(0, chunks, x)
 	}
 }
 
