@@ -347,10 +347,10 @@ func (m *model) sample(outputs ...*graph.Value) {
 	}
 }
 
-// seeds calls a spec with models of n seeds.
+// seeds calls a spec with models of n seeds, or of a part of them (seedShare).
 func seeds(n int, fn func(m *model)) func() {
 	return func() {
-		for s := range n {
+		for s := range max(n/seedShare, 1) {
 			fn(newModel(uint64(s)))
 		}
 	}
