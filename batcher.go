@@ -55,11 +55,8 @@ type BatchOptions struct {
 	Timeout time.Duration
 	// Sessions is how many runs there are at one time; 0 means the Program's Options.MaxSessions.
 	Sessions int
-	// Begin is called before each run, with the context of the call that leads it, and End after it: with them several Batchers, and other
-	// runs, take turns on the processors that they share. While Begin waits more calls join the run. An error of it, such as
-	// that of the context, is the error of the call which leads. nil means neither. They must not call the Batcher.
-	Begin func(ctx context.Context) error
-	End   func()
+	// Turns has this Batcher's runs take turns with others'; nil means that they need none.
+	Turns Turns
 	// Sample are inputs of one row or more that the model takes, to find out whether rows depend on each other, and to make plans
 	// for their shapes. By default inputs are made up: floats, and for other types zeros and ones.
 	Sample map[string]tensor.Value
@@ -70,6 +67,18 @@ type BatchOptions struct {
 	Cold bool
 	// Observer is told of calls and runs.
 	Observer BatchObserver
+}
+
+// Turns are what several Batchers, and other runs, share processors by: as many runs have a turn as there may be at one time. Its methods
+// are called by many goroutines, and must not call a Batcher.
+type Turns interface {
+	// Try takes a turn where there is one, without waiting.
+	Try() bool
+	// Wait waits for a turn, with the context of the call that leads the run; more calls join that meanwhile. Its error, such as that of
+	// the context, is the error of the call.
+	Wait(ctx context.Context) error
+	// Done gives a turn back when the run has ended.
+	Done()
 }
 
 // BatchObserver is told what a Batcher does, for metrics and tracing. Functions that are nil are not called; the others are called by
@@ -187,7 +196,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	}
 	q := batching.Options{Closed: ErrClosed, Run: b.p.RunInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
 		Buckets: b.o.Buckets, Long: b.rows.Long, Lengths: b.o.Lengths, Slots: b.o.Sessions, Lanes: max(p.o.MaxSpecializations, 16),
-		Delay: b.o.Delay, Timeout: b.o.Timeout, Begin: b.o.Begin, End: b.o.End, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
+		Delay: b.o.Delay, Timeout: b.o.Timeout, Turns: b.o.Turns, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
 	if ran := b.o.Observer.Ran; ran != nil {
 		q.Ran = func(r batching.Run) {
 			ran(BatchRun{ID: r.ID, Calls: r.Calls, Rows: r.Rows, Padded: r.Padded, Reason: BatchReason(r.Reason), Assemble: r.Assemble, Took: r.Took, Err: r.Err})
@@ -247,7 +256,7 @@ func (b *Batcher) sample() ([]*tensor.Tensor, error) {
 	if b.o.Sample == nil {
 		return nil, nil
 	}
-	list, err := b.named(b.o.Sample)
+	_, list, err := b.named(b.o.Sample)
 	if err != nil {
 		return nil, err
 	}
@@ -257,23 +266,23 @@ func (b *Batcher) sample() ([]*tensor.Tensor, error) {
 	return list, nil
 }
 
-// named returns inputs by name in the model's order, checked: nil for one that is left out, and no list where not all are tensors.
-func (b *Batcher) named(inputs map[string]tensor.Value) ([]*tensor.Tensor, error) {
-	values, err := b.p.machine.Named(inputs)
-	if err != nil {
-		return nil, public(err)
+// named returns inputs by name in the model's order, checked, and as tensors: nil for one that is left out, and no list where not all are
+// tensors.
+func (b *Batcher) named(inputs map[string]tensor.Value) (values []tensor.Value, list []*tensor.Tensor, err error) {
+	if values, err = b.p.machine.Named(inputs); err != nil {
+		return nil, nil, public(err)
 	}
-	list := make([]*tensor.Tensor, len(values))
+	list = make([]*tensor.Tensor, len(values))
 	for i, v := range values {
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return nil, nil
+			return values, nil, nil
 		}
 		if t != b.p.defaults[i] {
 			list[i] = t
 		}
 	}
-	return list, public(b.p.machine.Admit(list, b.none))
+	return values, list, public(b.p.machine.Admit(list, b.none))
 }
 
 // Off returns why calls are not batched, "" where they are.
@@ -308,7 +317,7 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	if b == nil || b.q == nil {
 		return nil, ErrClosed
 	}
-	list, err := b.named(inputs)
+	values, list, err := b.named(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -323,8 +332,10 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	switch {
 	case t.err != nil:
 		return nil, t.err
-	case t.call.Direct:
+	case t.call.Direct && list == nil:
 		return b.p.Run(ctx, inputs)
+	case t.call.Direct:
+		return b.p.runNamed(ctx, values)
 	}
 	out = map[string]tensor.Value{}
 	for i, r := range b.rows.Outputs {
@@ -410,8 +421,14 @@ func (t *turn) leave(ctx context.Context, err error) {
 		return
 	}
 	a := BatchAnswer{Run: c.ID, Rows: c.Rows, Of: c.Of, Priority: c.Priority, Queued: c.Queued, Assemble: c.Assemble, Err: err}
+	direct := c.Direct
 	a.Took = t.b.q.Leave(c, err)
-	if a.Total = time.Since(t.entered); a.Run == 0 {
+	if direct {
+		a.Total = a.Queued + a.Took
+	} else {
+		a.Total = time.Since(t.entered)
+	}
+	if a.Run == 0 {
 		a.Queued = a.Total
 	}
 	told(ctx, a)

@@ -249,6 +249,17 @@ func run(ctx context.Context, s *exec.Session, inputs map[string]tensor.Value) (
 	return out, public(err)
 }
 
+// runNamed is Run of what machine.Named has returned, where no input is Formatted and all outputs are on the host.
+func (p *Program) runNamed(ctx context.Context, inputs []tensor.Value) (map[string]tensor.Value, error) {
+	s, err := p.runs().Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.machine.GiveBack(s)
+	out, err := s.RunNamed(ctx, inputs)
+	return out, public(err)
+}
+
 // RunInto computes into outputs that the caller provides, one per output in the model's order, nil for those that are not
 // wanted, of the right dtype and shape. Inputs are given in the model's order, nil for one that is Optional. Both may lie on
 // devices and have strides, as for Run: an output is written in place by a group on its device that can, and copied once

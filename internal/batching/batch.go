@@ -32,8 +32,8 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	case q.o.Delay > 0:
 		err, now = q.gather(ctx, c), time.Now()
 	}
-	if err == nil && q.o.Begin != nil {
-		err, now = q.begin(ctx, c), time.Now()
+	if err == nil && q.o.Turns != nil && !q.o.Turns.Try() {
+		err, now = q.turn(ctx, c), time.Now()
 	}
 	if err != nil {
 		q.counts.Gone++
@@ -49,21 +49,21 @@ func (q *Queue) lead(ctx context.Context, c *Call, now time.Time) error {
 	return c.err
 }
 
-// begin waits for Options.Begin, with mu given up. Calls of the lane wait behind c meanwhile.
-func (q *Queue) begin(ctx context.Context, c *Call) error {
+// turn waits for one of Options.Turns, with mu given up. Calls of the lane wait behind c meanwhile.
+func (q *Queue) turn(ctx context.Context, c *Call) error {
 	if c.lane != q.alone {
 		c.lane.gathering = c
 		defer func() { c.lane.gathering = nil }()
 	}
 	q.mu.Unlock()
 	defer q.mu.Lock()
-	return q.o.Begin(ctx)
+	return q.o.Turns.Wait(ctx)
 }
 
-// ended tells Options.End of a run.
-func (q *Queue) ended() {
-	if q.o.End != nil {
-		q.o.End()
+// ran gives back the turn of a run.
+func (q *Queue) ran() {
+	if q.o.Turns != nil {
+		q.o.Turns.Done()
 	}
 }
 
@@ -318,7 +318,7 @@ func (q *Queue) again(b *batch) {
 
 // complete gives the results to the calls, and the slot to the next.
 func (q *Queue) complete(b *batch) {
-	q.ended()
+	q.ran()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b.err == nil {

@@ -38,10 +38,8 @@ type Options struct {
 	Fatal func(err error) bool
 	// Closed is what calls are told after Close.
 	Closed error
-	// Begin is called before each run, with the context of the call that leads it, and End after it; nil for neither. Calls join the run
-	// while Begin waits. Its error is that of the call which leads.
-	Begin func(ctx context.Context) error
-	End   func()
+	// Turns are what runs have to take in turn with those of others; nil for none.
+	Turns Turns
 	// Ran is told of each run that has ended, by the goroutine that led it; nil for nobody.
 	Ran func(Run)
 
@@ -55,6 +53,16 @@ type Options struct {
 	Timeout time.Duration // how long a call waits for its turn; 0 means no bound
 	Calls   int           // most calls that wait
 	Bytes   int64         // most bytes of inputs of calls that wait; one call may always wait
+}
+
+// Turns are shared with other queues.
+type Turns interface {
+	// Try takes a turn where there is one. It does not wait: no calls are taken in meanwhile.
+	Try() bool
+	// Wait waits for a turn, with the context of the call that leads the run. Calls join the run meanwhile.
+	Wait(ctx context.Context) error
+	// Done gives a turn back.
+	Done()
 }
 
 // Output is the type of an output of a run.

@@ -205,6 +205,9 @@ func (q *Queue) pass() {
 // Leave ends a call; err is that of a direct run, and else ignored. It returns how long the run took. The call must not be used any
 // more.
 func (q *Queue) Leave(c *Call, err error) time.Duration {
+	if c.Direct {
+		q.ran()
+	}
 	q.mu.Lock()
 	var ran Run
 	if c.Direct {
@@ -233,7 +236,6 @@ func (q *Queue) Leave(c *Call, err error) time.Duration {
 
 // endDirect ends a call's own run. It is called with mu held.
 func (q *Queue) endDirect(c *Call, err error) Run {
-	q.ended()
 	c.Took = time.Since(c.began)
 	c.lane.took(c.bucket, c.Took)
 	r := Run{ID: c.ID, Calls: 1, Rows: c.Rows, Padded: c.Rows, Reason: c.reason, Took: c.Took, Err: err}

@@ -200,38 +200,29 @@ var _ = Describe("a Queue", func() {
 		Expect(g.Counts().Reasons[Delay]).To(BeEquivalentTo(1))
 	})
 
-	It("asks Begin before each run, which calls join meanwhile, and tells End", func(ctx SpecContext) {
-		turns, ended := make(chan struct{}, 10), make(chan struct{}, 10)
-		g := newGated(func(o *Options) {
-			o.Slots = 2
-			o.Begin = func(ctx context.Context) error {
-				select {
-				case <-turns:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			o.End = func() { ended <- struct{}{} }
-		})
+	It("has its runs take turns with others', and calls join one that waits for its turn", func(ctx SpecContext) {
+		t := make(turns, 2)
+		g := newGated(func(o *Options) { o.Slots, o.Turns = 2, t })
 		close(g.gate)
+		Eventually(g.ask(ctx, 1, 0)).Should(Receive(BeNil())) // runs its own tensors
+		Expect(t).To(BeEmpty())
+		g.runs = nil
+		Expect(t.Try() && t.Try()).To(BeTrue())
 		gone, cancel := context.WithCancel(ctx)
 		first := g.ask(gone, 1, 0)
 		all := []<-chan error{g.ask(ctx, 2, 0), g.ask(ctx, 3, 0)}
 		Consistently(all[0], 20*time.Millisecond).ShouldNot(Receive())
 		cancel()
 		Eventually(first).Should(Receive(MatchError(context.Canceled)))
-		Expect(ended).To(BeEmpty())
+		Expect(t).To(HaveLen(2))
 		all = append(all, g.ask(ctx, 4, 0))
-		turns <- struct{}{}
+		Consistently(all[0], 20*time.Millisecond).ShouldNot(Receive())
+		t.Done()
 		for _, c := range all {
 			Eventually(c).Should(Receive(BeNil()))
 		}
 		Expect(g.runs).To(Equal([][]int64{{2, 3, 4, 2}}))
-		Expect(ended).To(HaveLen(1))
-		turns <- struct{}{}
-		Eventually(g.ask(ctx, 5, 0)).Should(Receive(BeNil())) // runs its own tensors
-		Expect(ended).To(HaveLen(2))
+		Expect(t).To(HaveLen(1))
 	})
 
 	It("drains: takes no more, and answers what it has taken", func(ctx SpecContext) {

@@ -58,11 +58,37 @@ func model(r *rand.Rand) func(context.Context, []*tensor.Tensor, []*tensor.Tenso
 	}
 }
 
+// turns has a token for each that is taken.
+type turns chan struct{}
+
+// Try implements Turns.
+func (t turns) Try() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait implements Turns.
+func (t turns) Wait(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Done implements Turns.
+func (t turns) Done() { <-t }
+
 // schedule is a Queue under random calls.
 type schedule struct {
 	q     *Queue
-	kinds sync.Map      // how calls ended
-	turns chan struct{} // of runs, nil for none
+	kinds sync.Map // how calls ended
+	turns turns    // of runs, nil for none
 }
 
 func newSchedule(r *rand.Rand) *schedule {
@@ -82,20 +108,12 @@ func newSchedule(r *rand.Rand) *schedule {
 	if r.IntN(4) == 0 {
 		o.Timeout = time.Duration(1+r.IntN(300)) * time.Microsecond
 	}
-	var turns chan struct{}
+	var t turns
 	if r.IntN(3) == 0 {
-		turns = make(chan struct{}, 1+r.IntN(2))
-		o.Begin = func(ctx context.Context) error {
-			select {
-			case turns <- struct{}{}:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		o.End = func() { <-turns }
+		t = make(turns, 1+r.IntN(2))
+		o.Turns = t
 	}
-	return &schedule{q: New(o), turns: turns}
+	return &schedule{q: New(o), turns: t}
 }
 
 // call makes one call with rows of its own, and returns what is wrong with the answer; later looks at it again.

@@ -13,11 +13,16 @@ import (
 
 // Run computes the outputs for inputs given by name, like Program.Run, in this session. Values are tensors, also on devices,
 // *Operand, and what the model's types ask for; outputs that Env.Leave leaves on a device are *Operand.
-func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (_ map[string]tensor.Value, err error) {
+func (s *Session) Run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
 	values, err := s.m.Named(inputs)
 	if err != nil {
 		return nil, err
 	}
+	return s.RunNamed(ctx, values)
+}
+
+// RunNamed is Run of what Machine.Named has returned.
+func (s *Session) RunNamed(ctx context.Context, values []tensor.Value) (_ map[string]tensor.Value, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}

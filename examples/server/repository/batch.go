@@ -8,14 +8,41 @@ import (
 	"github.com/carve-dev/carve"
 )
 
-// waitKey is the context's key of a wait.
-type waitKey struct{}
-
-// wait is a request in a Batcher, and how long it has waited there.
+// wait is the context of a request in a Batcher, and how long it has waited there.
 type wait struct {
+	context.Context
 	priority uint64
 	queued   time.Duration
 }
+
+// waitKey is the key under which a wait has itself.
+type waitKey struct{}
+
+// Value implements context.Context.
+func (w *wait) Value(key any) any {
+	if key == (waitKey{}) {
+		return w
+	}
+	return w.Context.Value(key)
+}
+
+// turns are the runs of all models, for a Batcher.
+type turns struct{ *gate }
+
+// Try implements carve.Turns.
+func (t turns) Try() bool { return t.try() }
+
+// Wait implements carve.Turns.
+func (t turns) Wait(ctx context.Context) error {
+	priority := uint64(0)
+	if w, ok := ctx.Value(waitKey{}).(*wait); ok {
+		priority = w.priority
+	}
+	return t.enter(ctx, priority)
+}
+
+// Done implements carve.Turns.
+func (t turns) Done() { t.leave() }
 
 // batch gives a version a Batcher where its configuration, or the repository's options, ask for one. Models whose rows cannot be told
 // apart run without.
@@ -42,14 +69,7 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 		},
 	}
 	if v.turns != nil {
-		o.Begin = func(ctx context.Context) error {
-			priority := uint64(0)
-			if w, ok := ctx.Value(waitKey{}).(*wait); ok {
-				priority = w.priority
-			}
-			return v.turns.enter(ctx, priority)
-		}
-		o.End = v.turns.leave
+		o.Turns = turns{v.turns}
 	}
 	if b.Queue > 0 {
 		o.MaxWaiting = b.Queue

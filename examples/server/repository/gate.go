@@ -32,11 +32,7 @@ type waiter struct {
 // enter waits for a place, until ctx ends. The error is Overloaded where the queue is full, or ctx's.
 func (g *gate) enter(ctx context.Context, priority uint64) error {
 	g.mu.Lock()
-	if g.free > 0 {
-		g.free--
-		if g.free == 0 && g.crowded != nil {
-			g.since = time.Now()
-		}
+	if g.take() {
 		g.mu.Unlock()
 		return nil
 	}
@@ -61,6 +57,24 @@ func (g *gate) enter(ctx context.Context, priority uint64) error {
 	}
 	heap.Remove(&g.waiting, w.index)
 	return ctx.Err()
+}
+
+// try takes a place where one is free.
+func (g *gate) try() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.take()
+}
+
+// take is try with mu held.
+func (g *gate) take() bool {
+	if g.free == 0 {
+		return false
+	}
+	if g.free--; g.free == 0 && g.crowded != nil {
+		g.since = time.Now()
+	}
+	return true
 }
 
 func (g *gate) leave() {

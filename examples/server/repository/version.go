@@ -83,8 +83,10 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		priority = uint64(b.Level)
 	}
 	if v.batcher != nil {
-		w := &wait{priority: priority}
-		ctx = carve.WithPriority(context.WithValue(ctx, waitKey{}, w), -int(min(priority, 1<<20)))
+		w := &wait{Context: ctx, priority: priority}
+		if ctx = w; priority > 0 {
+			ctx = carve.WithPriority(w, -int(min(priority, 1<<20)))
+		}
 		out, err = v.guard(func() (map[string]tensor.Value, error) { return v.batcher.Run(ctx, inputs) })
 		return out, w.queued, err
 	}
