@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/carve-dev/carve/examples/server/oipgrpc"
 	"github.com/carve-dev/carve/examples/server/rest"
@@ -26,7 +25,7 @@ import (
 // Options are the settings of Start. An address of "" leaves that port closed.
 type Options struct {
 	HTTP    string // REST over HTTP/1 and HTTP/2, and gRPC
-	GRPC    string // gRPC alone, by grpc-go's own transport, which is faster
+	GRPC    string // gRPC alone
 	Metrics string // MetricsHandler, under /metrics
 	Pprof   string // profiles, under /debug/pprof/: keep it from strangers
 
@@ -38,6 +37,10 @@ type Options struct {
 	// Cert and Key are files in PEM for TLS; both "" for none. They are read again when they change.
 	Cert, Key string
 
+	// Mixed says that gRPC libraries' connections to HTTP may have other requests too, from a proxy that sends none of the fields by which
+	// proxies are known: Forwarded, Via, X-Forwarded-*, X-Real-IP, X-Envoy-*. Such libraries' connections are grpc-go's alone by default.
+	Mixed bool
+
 	// TooManyRequests tells a full queue from a server that is away: 429 and ResourceExhausted.
 	TooManyRequests bool
 	// BodyTimeout is how long a body or a gRPC call's message may take to arrive, and at most how long a header; 0 means the defaults
@@ -48,17 +51,18 @@ type Options struct {
 
 // Listeners is a server on the network.
 type Listeners struct {
-	s     *serve.Server
-	https []*http.Server
-	ports []net.Listener // of https
-	fresh sync.Map       // net.Conn of HTTP that have not asked for anything yet
-	over  atomic.Bool    // ports close
-	grpc  []*grpc.Server // with ports of their own
-	inner *grpc.Server   // behind the HTTP ports
-	addrs map[string]net.Addr
-	group sync.WaitGroup
-	log   *slog.Logger
-	once  sync.Once
+	s      *serve.Server
+	https  []*http.Server
+	ports  []net.Listener
+	shared *port        // of HTTP and gRPC; nil where it is closed
+	fresh  sync.Map     // net.Conn of HTTP that have not asked for anything yet
+	over   atomic.Bool  // ports close
+	grpc   *grpc.Server // by its own transport
+	inner  *grpc.Server // behind net/http
+	addrs  map[string]net.Addr
+	group  sync.WaitGroup
+	log    *slog.Logger
+	once   sync.Once
 
 	patience time.Duration // with headers
 }
@@ -88,12 +92,12 @@ func Start(s *serve.Server, o Options) (*Listeners, error) {
 		return nil, err
 	}
 	if err := l.open(s, o, secure); err != nil {
+		l.closePorts(context.Background())
 		for _, x := range l.https {
 			_ = x.Close()
 		}
-		for _, x := range append(l.grpc, l.inner) {
-			x.Stop()
-		}
+		l.grpc.Stop()
+		l.inner.Stop()
 		l.group.Wait()
 		return nil, err
 	}
@@ -101,15 +105,15 @@ func Start(s *serve.Server, o Options) (*Listeners, error) {
 }
 
 func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
-	both := l.both(s, o)
 	l.patience = o.patience()
-	if err := l.http("http", o.HTTP, both, secure); err != nil {
+	l.grpc, l.inner = l.calls(s, o), l.calls(s, o)
+	if err := l.both(s, o, secure); err != nil {
 		return err
 	}
 	if o.MetricsHandler != nil {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", o.MetricsHandler)
-		if err := l.http("metrics", o.Metrics, mux, nil); err != nil {
+		if err := l.http("metrics", o.Metrics, mux); err != nil {
 			return err
 		}
 	}
@@ -117,38 +121,70 @@ func (l *Listeners) open(s *serve.Server, o Options, secure *tls.Config) error {
 	profiles.HandleFunc("/debug/pprof/", pprof.Index)
 	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	if err := l.http("pprof", o.Pprof, profiles, nil); err != nil {
+	if err := l.http("pprof", o.Pprof, profiles); err != nil {
 		return err
 	}
 	if o.GRPC == "" {
 		return nil
 	}
-	at, err := net.Listen("tcp", o.GRPC)
+	at, err := l.listen("grpc", o.GRPC)
 	if err != nil {
 		return err
 	}
-	options := append(oipgrpc.ServerOptions(s, o.calls()), o.Interceptors...)
 	if secure != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+		at = tls.NewListener(at, secure)
 	}
-	alone := grpc.NewServer(options...)
-	oipgrpc.Register(alone, s, o.calls())
-	l.grpc = append(l.grpc, alone)
-	l.addrs["grpc"] = at.Addr()
-	l.group.Go(func() {
-		if err := alone.Serve(at); err != nil {
-			l.log.Error("gRPC", "error", err)
-		}
-	})
+	l.serveCalls(at)
 	return nil
 }
 
-// both returns a handler of REST and gRPC.
-func (l *Listeners) both(s *serve.Server, o Options) http.Handler {
-	calls := grpc.NewServer(append(oipgrpc.ServerOptions(s, o.calls()), o.Interceptors...)...)
-	oipgrpc.Register(calls, s, o.calls())
-	remote := oipgrpc.Handler(calls, o.calls())
-	l.inner = calls
+// calls returns a server of gRPC.
+func (l *Listeners) calls(s *serve.Server, o Options) *grpc.Server {
+	x := grpc.NewServer(append(oipgrpc.ServerOptions(s, o.calls()), o.Interceptors...)...)
+	oipgrpc.Register(x, s, o.calls())
+	return x
+}
+
+// serveCalls serves gRPC by its own transport.
+func (l *Listeners) serveCalls(at net.Listener) {
+	l.group.Go(func() {
+		if err := l.grpc.Serve(at); err != nil && !l.over.Load() {
+			l.log.Error("gRPC", "error", err)
+		}
+	})
+}
+
+// listen opens a port.
+func (l *Listeners) listen(name, address string) (net.Listener, error) {
+	at, err := net.Listen("tcp", address)
+	if err == nil {
+		l.addrs[name], l.ports = at.Addr(), append(l.ports, at)
+	}
+	return at, err
+}
+
+// both opens the port of REST and gRPC.
+func (l *Listeners) both(s *serve.Server, o Options, secure *tls.Config) error {
+	if o.HTTP == "" {
+		return nil
+	}
+	at, err := l.listen("http", o.HTTP)
+	if err != nil {
+		return err
+	}
+	l.shared = &port{at: at, secure: secure, patience: l.patience, web: newHanded(at.Addr()), log: l.log, fresh: map[*connection]struct{}{}}
+	if !o.Mixed {
+		l.shared.calls = newHanded(at.Addr())
+		l.serveCalls(l.shared.calls)
+	}
+	l.serveHTTP("http", l.shared.web, l.handler(s, o))
+	l.group.Go(l.shared.serve)
+	return nil
+}
+
+// handler returns a handler of REST and gRPC.
+func (l *Listeners) handler(s *serve.Server, o Options) http.Handler {
+	remote := oipgrpc.Handler(l.inner, o.calls())
 	plain := rest.Handler(s, rest.Options{TooManyRequests: o.TooManyRequests, BodyTimeout: o.BodyTimeout})
 	if o.Wrap != nil {
 		plain = o.Wrap(plain)
@@ -163,24 +199,33 @@ func (l *Listeners) both(s *serve.Server, o Options) http.Handler {
 }
 
 // http opens a port for a handler.
-func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Config) error {
+func (l *Listeners) http(name, address string, h http.Handler) error {
 	if address == "" {
 		return nil
 	}
-	at, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
+	at, err := l.listen(name, address)
+	if err == nil {
+		l.serveHTTP(name, at, h)
 	}
-	l.addrs[name] = at.Addr()
+	return err
+}
+
+// Bounds of HTTP/2.
+const (
+	maxStreams = 1024
+	maxHeader  = 64 << 10
+)
+
+// serveHTTP serves HTTP by net/http.
+func (l *Listeners) serveHTTP(name string, at net.Listener, h http.Handler) {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Handler: l.bounded(h), Protocols: &protocols, TLSConfig: secure, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: l.patience, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: 64 << 10,
+		Handler: l.bounded(h), Protocols: &protocols, ErrorLog: slog.NewLogLogger(l.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: l.patience, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Hour, MaxHeaderBytes: maxHeader,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 1024, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,
 			MaxReadFrameSize: 256 << 10, SendPingTimeout: 30 * time.Second, PingTimeout: 30 * time.Second,
 		},
 	}
@@ -191,19 +236,12 @@ func (l *Listeners) http(name, address string, h http.Handler, secure *tls.Confi
 			l.fresh.Delete(c)
 		}
 	}
-	l.https, l.ports = append(l.https, server), append(l.ports, at)
+	l.https = append(l.https, server)
 	l.group.Go(func() {
-		var err error
-		if secure != nil {
-			err = server.ServeTLS(at, "", "")
-		} else {
-			err = server.Serve(at)
-		}
-		if err != nil && !errors.Is(err, http.ErrServerClosed) && !l.over.Load() {
+		if err := server.Serve(at); err != nil && !errors.Is(err, http.ErrServerClosed) && !l.over.Load() {
 			l.log.Error("HTTP", "port", name, "error", err)
 		}
 	})
-	return nil
 }
 
 // bounded gives what is left of a body when a handler has answered, or does not read it, as long as a header to arrive: net/http reads
@@ -252,7 +290,7 @@ func (l *Listeners) closePorts(ctx context.Context) {
 		_ = at.Close()
 	}
 	for begin := time.Now(); time.Since(begin) < maxFresh && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-		waiting := false
+		waiting := l.shared != nil && l.shared.waits()
 		l.fresh.Range(func(any, any) bool {
 			waiting = true
 			return false
@@ -261,19 +299,20 @@ func (l *Listeners) closePorts(ctx context.Context) {
 			return
 		}
 	}
+	if l.shared != nil {
+		l.shared.cut()
+	}
 }
 
 func (l *Listeners) stop(ctx context.Context) error {
 	var group sync.WaitGroup
 	failed := make(chan error, len(l.https))
-	for _, x := range l.grpc {
-		group.Go(func() {
-			done := context.AfterFunc(ctx, x.Stop)
-			defer done()
-			x.GracefulStop()
-		})
-	}
 	l.closePorts(ctx)
+	group.Go(func() {
+		done := context.AfterFunc(ctx, l.grpc.Stop)
+		defer done()
+		l.grpc.GracefulStop()
+	})
 	for _, x := range l.https {
 		group.Go(func() { failed <- x.Shutdown(ctx) })
 	}
