@@ -21,7 +21,7 @@ func FuzzCall(f *testing.F) {
 	}
 	f.Add(list.Materialize(), uint8(3))
 	typed := appendMessage(appendShape(appendText(appendText(nil, 1, "x"), 2, "INT32"), 3, []int{2}), 5, appendMessage(nil, 2, []byte{1, 2}))
-	f.Add([]byte(appendMessage(appendText(nil, 1, "m"), 5, typed)), uint8(1))
+	f.Add(appendMessage(appendText(nil, 1, "m"), 5, typed), uint8(1))
 	f.Fuzz(func(t *testing.T, b []byte, size uint8) {
 		whole, cut := &call{}, &call{}
 		var pieces mem.BufferSlice

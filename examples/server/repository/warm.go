@@ -53,7 +53,7 @@ func (v *Version) sample(s protoreflect.Message, fsys fs.FS, dir string) (map[st
 	out := map[string]tensor.Value{}
 	var failed error
 	s.Get(field(s, "inputs")).Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
-		t, err := v.sampleInput(value.Message(), key.String(), int64(number(s, "batch_size")), fsys, dir)
+		t, err := v.sampleInput(value.Message(), key.String(), number(s, "batch_size"), fsys, dir)
 		if err != nil {
 			failed = fmt.Errorf("input %q: %w", key.String(), err)
 			return false

@@ -155,7 +155,6 @@ func (h *handler) bare(in *oip.Request, b *body) error {
 	}
 	size := int64(p.DType.Size())
 	if p.DType == tensor.String {
-		size, known = int64(len(raw)), 1 // one element
 		if open >= 0 {
 			dims[open] = 1
 		}

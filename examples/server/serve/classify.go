@@ -48,9 +48,9 @@ func classify(t *tensor.Tensor, n int, batched bool, labels []string) (*tensor.T
 // descending orders numbers from the largest, what is not a number last.
 func descending(a, b float64) int {
 	switch {
-	case a > b, a == a && b != b: //nolint:gocritic,staticcheck // NaN differs from itself
+	case a > b, a == a && b != b: // NaN differs from itself
 		return -1
-	case a < b, b == b && a != a: //nolint:gocritic,staticcheck // NaN differs from itself
+	case a < b, b == b && a != a: // NaN differs from itself
 		return 1
 	}
 	return 0
