@@ -31,6 +31,19 @@ var _ = DescribeTable("conversions that copy and reorder make what the host's re
 	Entry("where a tensor lies as kernels cannot read it", 4, true, 0, tensor.Float32, 2, 19, 3, 5),
 	Entry("of nothing", 0, false, 0, tensor.Float32, 2, 0, 3, 5))
 
+var _ = DescribeTable("conversions that cast as well make what the host's reorder and cast make", func(ctx SpecContext, precision string, many, kernels int, dims ...int) {
+	fake := driver()
+	b, err := cuda.Open(config(fake, "precision", precision))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(b.Close)
+	x := grouptest.Reorders{Backend: b, DType: tensor.Float32, Dims: dims}
+	Expect(x.Compare(ctx)).To(Equal(many))
+	Expect(fake.Count("kernels")).To(Equal(kernels))
+},
+	Entry("of images, to half precision", "f16", 50, 26, 2, 19, 3, 5),
+	Entry("of matrices, to bfloat16", "bf16", 8, 3, 17, 33),
+	Entry("to none where products are exact", "f32", 10, 10, 2, 19, 3, 5))
+
 var _ = Describe("conversions that copy and reorder", func() {
 	It("turn down an option that is neither", func() {
 		_, err := cuda.Open(config(driver(), "reorder", "both"))

@@ -34,6 +34,8 @@ var _ = DescribeTable("six operators on three backends run where they are pinned
 		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → cuda:0:NHWC", "Op4: cuda:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
 	Entry("with these, of kernels that were compiled beforehand", "nvrtc", "off",
 		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → cuda:0:NHWC", "Op4: cuda:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
+	Entry("with direct converters that cast to half precision as well", "precision", "f16",
+		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → cuda:0:gpu@1:f16-acdb", "Op4: cuda:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
 	Entry("without these", "reorder", "host",
 		"x: host:NCHW → host:NCHW16c",
 		"Op2: host:NCHW16c → host:NHWC", "Op2: host:NHWC → cuda:0:NHWC",

@@ -27,7 +27,13 @@ func TestOpenCL(t *testing.T) {
 // open opens the backend, and skips the spec where there is no OpenCL.
 func open() backend.Backend {
 	GinkgoHelper()
-	b, err := opencl.Open(backend.Config{Name: "opencl"})
+	return openWith(nil)
+}
+
+// openWith is open with options.
+func openWith(options map[string]string) backend.Backend {
+	GinkgoHelper()
+	b, err := opencl.Open(backend.Config{Name: "opencl", Options: options})
 	if errors.Is(err, backend.ErrUnavailable) {
 		Skip("no OpenCL here: " + err.Error())
 	}

@@ -30,6 +30,22 @@ var _ = DescribeTable("products round their operands as the option says, add in 
 	Entry("float32 in place of TF32, for which there are no instructions", "tf32", "f32", grouptest.Conv),
 )
 
+var _ = DescribeTable("weights of products are kept in the 16 bits to which these round them, and so is what the host casts while it copies, but nothing else",
+	func(ctx SpecContext, precision string, want ...string) {
+		open()
+		p, err := grouptest.CompileChain(ctx, carve.Options{Backends: []backend.Config{{Name: "opencl", Options: map[string]string{"precision": precision}}}})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		Expect(grouptest.Conversions(ctx, p)).To(Equal(want))
+		Expect(grouptest.CompareChain(ctx, p)).To(Succeed())
+	},
+	Entry("half precision", "f16",
+		"w1 to opencl:0:gpu@1:f16-cdba", "w2 to opencl:0:gpu@1:f16-cdba", "x to opencl:0:gpu@1:f16-acdb", "y to host:NCHW"),
+	Entry("bfloat16", "bf16",
+		"w1 to opencl:0:gpu@1:bf16-cdba", "w2 to opencl:0:gpu@1:bf16-cdba", "x to opencl:0:gpu@1:bf16-acdb", "y to host:NCHW"),
+	Entry("float32", "f32", "w1 to opencl:0:cdba", "w2 to opencl:0:cdba", "x to opencl:0:NHWC", "y to host:NCHW"),
+)
+
 var _ = Describe("the option precision", func() {
 	It("is one of four", func() {
 		open()

@@ -29,6 +29,23 @@ var _ = DescribeTable("conversions that copy and reorder make what the host's re
 	Entry("where a tensor lies as kernels cannot read it", 4, true, tensor.Float32, 2, 19, 3, 5),
 	Entry("of nothing", 0, false, tensor.Float32, 2, 0, 3, 5))
 
+var _ = DescribeTable("conversions that cast as well make what the host's reorder and cast make",
+	func(ctx SpecContext, reorder, precision string, off, many int, dims ...int) {
+		b := openWith(map[string]string{"reorder": reorder, "precision": precision})
+		s, err := b.Devices()[0].NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(s.Close)
+		x := grouptest.Reorders{Backend: b, Stream: s, Offset: off, DType: tensor.Float32, Dims: dims}
+		Expect(x.Compare(ctx)).To(Equal(many))
+	},
+	Entry("of images", "device", "f16", 16, 50, 2, 19, 3, 5),
+	Entry("of images, to bfloat16", "device", "bf16", 0, 50, 1, 20, 4, 5),
+	Entry("of one spatial dim", "device", "f16", 0, 34, 2, 5, 7),
+	Entry("of matrices", "device", "bf16", 0, 8, 17, 33),
+	Entry("by the host alone", "host", "f16", 0, 22, 2, 19, 3, 5),
+	Entry("where a tensor lies as kernels cannot read it", "device", "f16", 4, 50, 2, 19, 3, 5),
+	Entry("of nothing", "device", "f16", 0, 50, 2, 0, 3, 5))
+
 var _ = Describe("conversions that copy and reorder", func() {
 	It("turn down an option that is neither", func() {
 		_, err := opencl.Open(backend.Config{Name: "opencl", Options: map[string]string{"reorder": "both"}})

@@ -13,12 +13,12 @@ import (
 )
 
 var _ = DescribeTable("six operators on three backends run where they are pinned, by the conversions of the example and no others, to the last bit",
-	func(ctx SpecContext, reorder string, want ...string) {
+	func(ctx SpecContext, reorder, precision string, want ...string) {
 		open()
 		if _, err := mkl.Open(backend.Config{}); errors.Is(err, backend.ErrUnavailable) {
 			Skip("no oneDNN here: " + err.Error())
 		}
-		owners, list := grouptest.Pinned(backend.Config{Name: "opencl", Options: map[string]string{"reorder": reorder}})
+		owners, list := grouptest.Pinned(backend.Config{Name: "opencl", Options: map[string]string{"reorder": reorder, "precision": precision}})
 		got, err := grouptest.RunPinned(ctx, carve.Options{Poison: true, Backends: list}, owners)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Groups).To(Equal([]string{"mkl 2", "opencl 2", "mkl 1", "reference 1"}))
@@ -27,9 +27,11 @@ var _ = DescribeTable("six operators on three backends run where they are pinned
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Output.Bytes()).To(Equal(plain.Output.Bytes()))
 	},
-	Entry("with direct converters between blocks of channels and the device's layout", "device",
+	Entry("with direct converters between blocks of channels and the device's layout", "device", "f32",
 		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → opencl:0:NHWC", "Op4: opencl:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
-	Entry("without these", "host",
+	Entry("with direct converters that cast to half precision as well", "device", "f16",
+		"x: host:NCHW → host:NCHW16c", "Op2: host:NCHW16c → opencl:0:gpu@1:f16-acdb", "Op4: opencl:0:NHWC → host:NCHW16c", "Op5: host:NCHW16c → host:NCHW"),
+	Entry("without these", "host", "f32",
 		"x: host:NCHW → host:NCHW16c",
 		"Op2: host:NCHW16c → host:NHWC", "Op2: host:NHWC → opencl:0:NHWC",
 		"Op4: opencl:0:NHWC → host:NHWC", "Op4: host:NHWC → host:NCHW16c",

@@ -24,7 +24,8 @@ func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 	if err != nil {
 		return s, err
 	}
-	s = gpukernel.ConvShape{N: x[0], H: 1, C: x[1], Filters: w[0], KernelH: 1, Groups: win.Group, Type: gpukernel.F32, Result: gpukernel.F32}
+	s = gpukernel.ConvShape{N: x[0], H: 1, C: x[1], Filters: w[0], KernelH: 1, Groups: win.Group,
+		Type: keptAs(n.Inputs[0]), Weights: keptAs(n.Inputs[1]), Result: gpukernel.F32}
 	at := len(x) - 3 // the index of the dim along rows
 	s.W, s.KernelW, s.StrideW, s.DilationW, s.PadLeft, s.PadRight = x[2+at], w[2+at], win.Strides[at], win.Dilations[at], begin[at], end[at]
 	if at--; at >= 0 {
@@ -39,6 +40,9 @@ func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 	return s, nil
 }
 
+// depthwise names signatures of convolutions that are no products.
+const depthwise = "depthwise"
+
 func convSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Reason) {
 	sig := graph.Signature{Name: "implicit-gemm"}
 	s, err := convShape(one)
@@ -49,7 +53,7 @@ func convSignature(d *Device, n, one *graph.Node) (graph.Signature, *property.Re
 		return sig, property.Because(property.ShapeReason, "%v", err)
 	}
 	if s.Direct() {
-		sig.Name = "depthwise"
+		sig.Name = depthwise
 	}
 	rank := len(n.Inputs[0].Type.Shape)
 	last, _ := images(rank)

@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/gpukernel/lower"
 )
 
 // Reorderer is a device as conversions need it that copy and reorder in one step: bytes of the host's are copied to staging memory
@@ -32,24 +33,78 @@ type Reorder interface {
 	Launch(ctx context.Context, s device.Stream, from, to Base) error
 }
 
-// Converters returns those that copy and reorder in one step, between layouts of the host's and of the device's.
+// Converters returns those that copy and reorder in one step, between layouts of the host's and of the device's, and that cast in the
+// same step where the device keeps operands of products in 16 bits.
 func (d *Device) Converters(on Reorderer, cost convert.Cost) []convert.Converter {
 	var list []convert.Converter
 	for _, rank := range []int{3, 4, 5} {
 		for _, pair := range Reorders(rank) {
-			supports := func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 }
-			host, here := graph.On(pair.Host), d.format(pair.Device)
-			list = append(list, convert.Converter{Name: "upload-reorder", From: host, To: here, Cost: cost, Supports: supports,
-				Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
-					return d.convert(on, host.Layout, here.Layout, true, dt, dims)
-				}},
-				convert.Converter{Name: "download-reorder", From: here, To: host, Cost: cost, Supports: supports,
-					Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
-						return d.convert(on, here.Layout, host.Layout, false, dt, dims)
-					}})
+			list = append(list, d.converters("reorder", pair, cost, d.convert, on, func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 })...)
+		}
+	}
+	half := d.half()
+	if half == "" {
+		return list
+	}
+	cost.PerByte *= 0.9 // the kernel writes half of the bytes
+	for _, rank := range []int{0, 3, 4, 5} {
+		for _, pair := range Casts(rank, half) {
+			list = append(list, d.converters("cast", pair, cost, d.convert, on, func(dt tensor.DType, r int) bool {
+				return dt == tensor.Float32 && (rank == 0 || r == rank)
+			})...)
 		}
 	}
 	return list
+}
+
+// HostCasts returns converters between the host's row-major order and every layout that keeps float32 in 16 bits on the device, by
+// a reorder and cast of the host's and a copy: those of constants, and of all else where there is no kernel for it.
+func (d *Device) HostCasts(on Reorderer, cost convert.Cost) []convert.Converter {
+	half := d.half()
+	if half == "" {
+		return nil
+	}
+	var list []convert.Converter
+	for _, l := range Layouts() {
+		pair := Reordered{graph.RowMajor, lower.HalfLayout(half, l)}
+		list = append(list, d.converters("cast", pair, cost, d.convertOnHost, on, func(dt tensor.DType, r int) bool {
+			_, err := l.Describe(r)
+			return dt == tensor.Float32 && err == nil
+		})...)
+	}
+	return list
+}
+
+// half returns the type in which operands of products may be kept: that to which the device rounds them, "" where it is not of 16 bits.
+func (d *Device) half() gpukernel.Type { return d.Kernels.Rounds().Half() }
+
+// planConversion prepares a conversion between layouts: one to the device where up.
+type planConversion func(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error)
+
+// converters returns the two of a pair of layouts, which are named by what they do beside copying.
+func (d *Device) converters(does string, pair Reordered, cost convert.Cost, plan planConversion, on Reorderer,
+	supports func(tensor.DType, int) bool,
+) []convert.Converter {
+	host, here := graph.On(pair.Host), d.format(pair.Device)
+	up := convert.Converter{Name: "upload-" + does, From: host, To: here, Cost: cost, Supports: supports,
+		Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
+			return plan(on, host.Layout, here.Layout, true, dt, dims)
+		}}
+	if here.Layout.IsOpaque() {
+		up.Rounds, up.Size = true, func(f graph.Format, dt tensor.DType, dims []int) (int64, error) { return bytesIn(f.Layout, dt, dims) }
+	}
+	down := up
+	down.Name, down.From, down.To = "download-"+does, here, host
+	down.Plan = func(dt tensor.DType, dims []int) (convert.Move, error) {
+		return plan(on, here.Layout, host.Layout, false, dt, dims)
+	}
+	return []convert.Converter{up, down}
+}
+
+// bytesIn returns the bytes of a tensor in a layout.
+func bytesIn(l graph.Layout, dt tensor.DType, dims []int) (int64, error) {
+	dt, l = Lies(l, dt)
+	return graph.PhysicalSize(graph.On(l), dt, dims)
 }
 
 // conversion is a conversion of tensors of one type and shape.
@@ -60,22 +115,38 @@ type conversion struct {
 	from, to int64 // bytes
 }
 
+// onHost prepares a conversion whose reorder, and cast, is the host's.
+func (d *Device) onHost(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (*conversion, convert.Move, error) {
+	x := &conversion{on: on, up: up}
+	var err error
+	if x.from, err = bytesIn(from, dt, dims); err != nil {
+		return nil, nil, err
+	}
+	if x.to, err = bytesIn(to, dt, dims); err != nil {
+		return nil, nil, err
+	}
+	source, from := Lies(from, dt)
+	target, to := Lies(to, dt)
+	host, err := convert.PlanHostCast(from, to, source, target, dims)
+	if err != nil {
+		return nil, nil, err
+	}
+	return x, x.byHost(host), nil
+}
+
+// convertOnHost prepares a conversion by the host.
+func (d *Device) convertOnHost(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error) {
+	_, move, err := d.onHost(on, from, to, up, dt, dims)
+	return move, err
+}
+
 // convert prepares a conversion. Where there is no kernel of one launch for it the host reorders, which is a detour but for tensors
 // without elements.
 func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor.DType, dims []int) (convert.Move, error) {
-	x := &conversion{on: on, up: up}
-	var err error
-	if x.from, err = graph.PhysicalSize(graph.On(from), dt, dims); err != nil {
-		return nil, err
-	}
-	if x.to, err = graph.PhysicalSize(graph.On(to), dt, dims); err != nil {
-		return nil, err
-	}
-	host, err := convert.PlanHost(from, to, dt, dims)
+	x, around, err := d.onHost(on, from, to, up, dt, dims)
 	if err != nil {
 		return nil, err
 	}
-	around := x.byHost(host)
 	if slices.Contains(dims, 0) {
 		return around, nil
 	}

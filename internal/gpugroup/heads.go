@@ -67,7 +67,11 @@ func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
 	if reason != nil {
 		return backend.Support{Reason: reason}
 	}
-	return backend.Support{Signatures: d.tiled(h, s, one)}
+	list := d.tiled(h, s, one)
+	if h.tiles != nil {
+		list = d.withHalves(n, list)
+	}
+	return backend.Support{Signatures: list}
 }
 
 // ask is signature, of operands that may not fit.

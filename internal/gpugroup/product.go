@@ -48,8 +48,8 @@ func matMulShape(n *graph.Node) (s gpukernel.ProductShape, err error) {
 		return s, fmt.Errorf("a product of %v and %v", a, b)
 	}
 	s = gpukernel.ProductShape{M: a[len(a)-2], K: a[len(a)-1], N: b[len(b)-1]}
-	s.A = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.K}
-	s.B = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.N}
+	s.A = gpukernel.Matrix{Type: keptAs(n.Inputs[0]), Stride: s.K}
+	s.B = gpukernel.Matrix{Type: keptAs(n.Inputs[1]), Stride: s.N}
 	s.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.N}
 	batch := batchOf(a[:len(a)-2], b[:len(b)-2])
 	if len(batch) == 1 && batch[0].b == 0 { // all rows times one matrix
@@ -123,11 +123,11 @@ func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step
 		a = []int{a[1], a[0]}
 	}
 	s = gpukernel.ProductShape{M: a[0], K: a[1], N: b[1], TransposedB: n.Int("transB", 0) != 0}
-	s.A = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.K}
+	s.A = gpukernel.Matrix{Type: keptAs(n.Inputs[0]), Stride: s.K}
 	if s.TransposedB {
 		s.N = b[0]
 	}
-	s.B = gpukernel.Matrix{Type: gpukernel.F32, Stride: b[1]}
+	s.B = gpukernel.Matrix{Type: keptAs(n.Inputs[1]), Stride: b[1]}
 	s.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.N}
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		finish = append(finish, gpukernel.Step{Op: gpukernel.Scale, Alpha: alpha})
@@ -154,7 +154,7 @@ func planGemm(p *planner, n *graph.Node, t tail) error {
 	if err != nil {
 		return err
 	}
-	if n.Inputs[1].Format.Layout == transposed() {
+	if orderOf(n.Inputs[1]) == transposed() {
 		s.TransposedB = !s.TransposedB
 		s.B.Stride = s.N
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel/lower"
 )
 
-// Reordered is a pair of layouts between which a tensor is reordered while it is copied between the host and a device.
+// Reordered is a pair of layouts between which a tensor is reordered while it is copied between the host and a device, and cast
+// where the device's keeps it in 16 bits.
 type Reordered struct{ Host, Device graph.Layout }
 
 // Reorders returns the pairs that are worth it for activations of a rank: the host's row-major order and blocks of channels, with
@@ -20,15 +21,8 @@ func Reorders(rank int) []Reordered {
 	if !ok {
 		return nil
 	}
-	hosts := []graph.Layout{graph.RowMajor}
-	switch rank {
-	case 3:
-		hosts = append(hosts, layout("aBc16b"), layout("aBc8b"))
-	case 4:
-		hosts = append(hosts, graph.NCHW16c, graph.NCHW8c)
-	}
 	var list []Reordered
-	for _, h := range hosts {
+	for _, h := range hostLayouts(rank) {
 		for _, d := range []graph.Layout{last, graph.RowMajor} {
 			if h != d {
 				list = append(list, Reordered{h, d})
@@ -38,13 +32,66 @@ func Reorders(rank int) []Reordered {
 	return list
 }
 
-// Reorder returns a kernel that reorders a tensor from the buffer "from" to the buffer "to". Padding of blocks is written as
-// zeros. The error wraps gpukernel.ErrUnsupported where there is none, for tensors without elements for example.
+// hostLayouts are those in which activations of a rank lie on the host.
+func hostLayouts(rank int) []graph.Layout {
+	switch rank {
+	case 3:
+		return []graph.Layout{graph.RowMajor, layout("aBc16b"), layout("aBc8b")}
+	case 4:
+		return []graph.Layout{graph.RowMajor, graph.NCHW16c, graph.NCHW8c}
+	}
+	return []graph.Layout{graph.RowMajor}
+}
+
+// Casts returns the pairs of Reorders whose tensors are kept as elements of a type on the device, and beside them images with their
+// channels last on the host as well. Of row-major order on both sides, for any rank, there is one pair for rank 0.
+func Casts(rank int, half gpukernel.Type) []Reordered {
+	if rank == 0 {
+		return []Reordered{{graph.RowMajor, lower.HalfLayout(half, graph.RowMajor)}}
+	}
+	var list []Reordered
+	for _, r := range Reorders(rank) {
+		list = append(list, Reordered{r.Host, lower.HalfLayout(half, r.Device)})
+	}
+	if last, ok := images(rank); ok {
+		list = append(list, Reordered{last, lower.HalfLayout(half, last)})
+	}
+	return list
+}
+
+// Lies returns the elements that a tensor of a type consists of in a layout, and their order.
+func Lies(l graph.Layout, dt tensor.DType) (tensor.DType, graph.Layout) {
+	switch t, order, ok := lower.HalfOf(l); {
+	case !ok:
+		return dt, l
+	case t == gpukernel.F16:
+		return tensor.Float16, order
+	default:
+		return tensor.BFloat16, order
+	}
+}
+
+// Reorder returns a kernel that reorders a tensor from the buffer "from" to the buffer "to", and casts its elements where one of the
+// layouts keeps them in 16 bits. Padding of blocks is written as zeros. The error wraps gpukernel.ErrUnsupported where there is none,
+// for tensors without elements for example.
 func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ *gpukernel.Plan, err error) {
 	defer guard(&err)
-	t, ok := lower.Bits(dt)
+	source, from := Lies(from, dt)
+	target, to := Lies(to, dt)
+	t, ok := lower.Bits(source)
+	u := t
+	if source != target {
+		t, u, ok = floats[source], floats[target], floats[source] != "" && floats[target] != ""
+	}
 	if !ok {
 		return nil, fmt.Errorf("%w: a reorder of %v", gpukernel.ErrUnsupported, dt)
+	}
+	if from == to && !from.IsBlocked() {
+		n, err := tensor.NumElements(dims)
+		if err != nil {
+			return nil, err
+		}
+		from, to, dims = graph.RowMajor, graph.RowMajor, []int{n}
 	}
 	src, err := from.Describe(len(dims))
 	if err != nil {
@@ -55,9 +102,12 @@ func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ 
 		return nil, err
 	}
 	var p gpukernel.Program
-	p.Output(lieAs(&p, liesAs(&p, t, src, dims), dst), "to")
+	p.Output(lieAs(&p, p.Cast(liesAs(&p, t, src, dims), u), dst), "to")
 	return gpukernel.Render("reorder", d.Kernels, &p)
 }
+
+// floats are the element types between which a Reorder casts.
+var floats = map[tensor.DType]gpukernel.Type{tensor.Float32: gpukernel.F32, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16}
 
 // blocked returns the extents of a tensor in a layout: outer dims in order, then blocks; and for each dim of the tensor the axes
 // that it is split into, outermost first.

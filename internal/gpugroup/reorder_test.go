@@ -33,12 +33,13 @@ func (x *reordering) String() string {
 var _ = Describe("Reorder", func() {
 	d := &gpugroup.Device{Kernels: gpukernel.NVIDIA(90, 132)}
 
-	It("moves elements as the host's reorder does, padding included", func(ctx SpecContext) {
+	It("moves and casts elements as the host's reorder does, padding included", func(ctx SpecContext) {
 		r := rand.New(rand.NewPCG(11, 12))
 		var list []*reordering
 		var plans []*gpukernel.Plan
+		types := []tensor.DType{tensor.Float32, tensor.Float16, tensor.Uint8, tensor.Int64}
 		add := func(from, to graph.Layout, rank int) {
-			x := &reordering{from: from, to: to, dt: []tensor.DType{tensor.Float32, tensor.Float16, tensor.Uint8, tensor.Int64}[r.IntN(4)]}
+			x := &reordering{from: from, to: to, dt: types[r.IntN(len(types))]}
 			for range rank {
 				x.dims = append(x.dims, 1+r.IntN(7))
 			}
@@ -56,6 +57,15 @@ var _ = Describe("Reorder", func() {
 				for range 3 {
 					add(pair.Host, pair.Device, rank)
 					add(pair.Device, pair.Host, rank)
+				}
+			}
+		}
+		types = []tensor.DType{tensor.Float32}
+		for _, half := range []gpukernel.Type{gpukernel.F16, gpukernel.BF16} {
+			for _, rank := range []int{0, 3, 4, 5} {
+				for _, pair := range gpugroup.Casts(rank, half) {
+					add(pair.Host, pair.Device, max(rank, 2))
+					add(pair.Device, pair.Host, max(rank, 2))
 				}
 			}
 		}
@@ -130,9 +140,10 @@ var _ = Describe("a conversion whose kernel does not compile", func() {
 func (x *reordering) compare(ctx context.Context, p *fibre.Program, r *rand.Rand) {
 	GinkgoHelper()
 	sized := func(l graph.Layout) *tensor.Tensor {
-		n, err := graph.PhysicalSize(graph.On(l), x.dt, x.dims)
+		dt, l := gpugroup.Lies(l, x.dt)
+		n, err := graph.PhysicalSize(graph.On(l), dt, x.dims)
 		Expect(err).NotTo(HaveOccurred())
-		return &tensor.Tensor{DType: x.dt, Shape: x.dims, Data: make([]byte, n)}
+		return &tensor.Tensor{DType: dt, Shape: x.dims, Data: make([]byte, n)}
 	}
 	rows, src, want, got := sized(graph.RowMajor), sized(x.from), sized(x.to), sized(x.to)
 	for i := range rows.Data {
@@ -149,7 +160,9 @@ func (x *reordering) compare(ctx context.Context, p *fibre.Program, r *rand.Rand
 			copy(dst.Data, src.Data)
 			return
 		}
-		move, err := convert.PlanHost(from, to, x.dt, x.dims)
+		_, from = gpugroup.Lies(from, x.dt)
+		_, to = gpugroup.Lies(to, x.dt)
+		move, err := convert.PlanHostCast(from, to, src.DType, dst.DType, x.dims)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(move(ctx, dst, src, convert.Exec{})).To(Succeed())
 	}

@@ -1,5 +1,7 @@
 package gpukernel
 
+import "cmp"
+
 // ConvShape is a convolution of images [N, H, W, C] to [N, OutH, OutW, Filters], or of volumes [N, D, H, W, C]. Its buffers are "a" for the
 // image, "b" for the weights, [Groups, KernelD, KernelH, KernelW, C/Groups, Filters/Groups], "c" for the result, and those of Finish.
 type ConvShape struct {
@@ -12,8 +14,9 @@ type ConvShape struct {
 	Depth                Depth
 	Groups               int // 0 for 1
 	Type, Result         Type
-	PixelStride          int // elements from one pixel of the image to the next, 0 for C
-	ResultStride         int // the same of the result, 0 for Filters: less than a row where the result is a part of a Concat
+	Weights              Type // "" for Type, as it has to be of a direct convolution
+	PixelStride          int  // elements from one pixel of the image to the next, 0 for C
+	ResultStride         int  // the same of the result, 0 for Filters: less than a row where the result is a part of a Concat
 	Precision            Precision
 	Finish               []Step // AddMatrix reads a matrix without stride, [N, OutH, OutW, Filters]
 	Tile                 string // by its name among ConvTiles; any other stands for the first of these
@@ -131,7 +134,7 @@ func (s *ConvShape) product() ProductShape {
 	p := ProductShape{
 		M: s.N * s.Depth.Out() * h * w, N: filters, K: depth, Batch1: s.Groups,
 		A:                Matrix{Type: s.Type, Stride: s.PixelStride, Batch1: channels},
-		B:                Matrix{Type: s.Type, Stride: filters, Batch1: depth * filters},
+		B:                Matrix{Type: cmp.Or(s.Weights, s.Type), Stride: filters, Batch1: depth * filters},
 		C:                Matrix{Type: s.Result, Stride: s.ResultStride, Batch1: filters},
 		Precision:        s.Precision,
 		Finish:           s.Finish,

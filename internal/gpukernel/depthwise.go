@@ -4,7 +4,7 @@ package gpukernel
 // neighbouring outputs of a row, for a few channels.
 func (s *ConvShape) depthwise(name string, d Device) (*Plan, error) {
 	const wide = 4
-	if s.Type != F32 && !s.Type.isHalf() || s.Result != F32 && !s.Result.isHalf() {
+	if s.Type != F32 && !s.Type.isHalf() || s.Result != F32 && !s.Result.isHalf() || s.Weights != "" && s.Weights != s.Type {
 		return nil, unsupported("convolution of %s to %s", s.Type, s.Result)
 	}
 	h, w := s.Out()

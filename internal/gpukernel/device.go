@@ -16,7 +16,7 @@ type Device struct {
 
 // Rounds returns the Precision that products and convolutions of float32 have: that of the device as far as it follows one.
 func (d Device) Rounds() Precision {
-	if d.Prebuilt || !d.Matrix && !(d.Narrow && d.Precision.halves()) {
+	if d.Prebuilt || !d.Matrix && !(d.Narrow && d.Precision.Half() != "") {
 		return Exact
 	}
 	return d.Precision

@@ -141,7 +141,7 @@ func (v productVariant) kernel() *Kernel {
 	k.finishes()
 	k.Defines = append(k.Defines, def("A_T", F32), def("B_T", F32), def("C_T", F32), def("B_TRANSPOSED", flag(v.transposed)), def("BM", t.bm), def("BN", t.bn),
 		def("BK", t.bk), def("STAGES", t.stages), def("STRIP", 8), def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
-		def("A_RAW", 1), def("B_RAW", 1), def("C_VECTOR", aVector))
+		def("C_VECTOR", aVector))
 	k.Arena = t.stages * 4 * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
 	return k
 }

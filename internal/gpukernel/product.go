@@ -19,8 +19,17 @@ const (
 	RoundedBF16
 )
 
-// halves reports whether operands are rounded to 16 bits.
-func (p Precision) halves() bool { return p == RoundedF16 || p == RoundedBF16 }
+// Half returns the type of 16 bits that operands are rounded to, "" for none.
+func (p Precision) Half() Type {
+	switch p {
+	case RoundedF16:
+		return F16
+	case RoundedBF16:
+		return BF16
+	case Exact, TF32:
+	}
+	return ""
+}
 
 // ParsePrecision returns the Precision of a name, Exact for "".
 func ParsePrecision(name string) (Precision, error) {
@@ -55,7 +64,7 @@ type ProductShape struct {
 	Residual         Matrix // strides of the operands of AddMatrix; the zero value: those of C
 	Tile             string // by its name among Tiles; any other stands for the first of these
 	left             *window
-	narrow           bool // operands of float32 lie in local memory in the 16 bits of Precision
+	narrow           bool // operands lie in local memory in the 16 bits of Precision, which is the type of those that are not of float32
 	columnsPerGroup1 int  // AddColumn and MulColumn advance by so many columns per index of Batch1
 }
 
@@ -85,17 +94,24 @@ func (s *ProductShape) check(d Device) error {
 	if s.M < 1 || s.N < 1 || s.K < 1 {
 		return unsupported("product of %d×%d×%d", s.M, s.N, s.K)
 	}
-	if s.A.Type != s.B.Type || s.A.Type != F32 && !s.A.Type.isHalf() || s.C.Type != F32 && !s.C.Type.isHalf() {
+	s.narrow = s.narrows(d)
+	if s.A.Type != s.B.Type && !s.narrow || s.A.Type != F32 && !s.A.Type.isHalf() || s.C.Type != F32 && !s.C.Type.isHalf() {
 		return unsupported("product of %s and %s to %s", s.A.Type, s.B.Type, s.C.Type)
 	}
 	if s.Batch0 > 1<<12 || s.Batch1 > 1<<12 || s.Batch0*s.Batch1 > 1<<12 || max(s.M, s.N, s.K) > 1<<30 || s.M > 1<<30/s.N || s.K > 1<<30/s.N {
 		return unsupported("product of %d×%d×%d, %d times", s.M, s.N, s.K, s.Batch0*s.Batch1)
 	}
-	s.narrow = d.Narrow && !d.Matrix && !d.Prebuilt && s.A.Type == F32 && s.Precision.halves()
 	if s.Residual == (Matrix{}) {
 		s.Residual = s.C
 	}
 	return nil
+}
+
+// narrows reports whether operands lie in local memory in the 16 bits of the precision: those of float32, and those of its type.
+func (s *ProductShape) narrows(d Device) bool {
+	half := s.Precision.Half()
+	fits := func(t Type) bool { return t == F32 || t == half }
+	return d.Narrow && !d.Matrix && !d.Prebuilt && half != "" && fits(s.A.Type) && fits(s.B.Type)
 }
 
 // matrixKind tells whether the product runs on matrix instructions.
@@ -188,18 +204,14 @@ func (s *ProductShape) kernel(name string, t Tile) *Kernel {
 }
 
 func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {
-	raw := s.A.Type == F32
-	if !raw {
-		aVector, bVector = 1, 1
-	}
+	aVector, bVector = s.plainVector(s.A, aVector), s.plainVector(s.B, bVector)
 	if s.TransposedB {
 		bVector = 1
 	}
 	if cVector != 4 {
 		cVector = 1
 	}
-	k.Defines = append(k.Defines, def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
-		def("A_RAW", flag(raw)), def("B_RAW", flag(raw)), def("C_VECTOR", cVector))
+	k.Defines = append(k.Defines, def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector), def("C_VECTOR", cVector))
 	k.Files = []string{"place.h", left, "product.h"}
 	k.Body = source("product_body.h")
 	size := 4
@@ -208,6 +220,14 @@ func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVec
 		size = 2
 	}
 	k.Arena = t.stages * size * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
+}
+
+// plainVector returns how many elements a kernel without matrix instructions copies at once, where 16 bytes of them lie so that they may be.
+func (s *ProductShape) plainVector(m Matrix, vector int) int {
+	if vector == 1 || m.Type != F32 && !s.narrow {
+		return 1
+	}
+	return 4
 }
 
 func (s *ProductShape) matrixKernel(k *Kernel, t Tile, left string, aVector, bVector, cVector int) {

@@ -1,6 +1,7 @@
 package gpukernel_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -123,9 +124,24 @@ var _ = Describe("Product", func() {
 			{9, 33, 64, 1, 2, f32, f16, false, 0, none, wide}, {3, 4, 7, 1, 1, f32, f32, false, 0, relu, wide},
 			{5, 3, 7, 1, 1, f32, f32, false, 0, relu, wide}, {257, 9, 11, 1, 1, f32, f32, false, 0, relu, small},
 		}
+		others := map[int]gpukernel.Type{} // types of second operands: either one, or both, are kept in the precision's
+		for _, p := range []productCase{
+			{m: 37, n: 41, k: 43, precision: gpukernel.RoundedF16, finish: relu}, {m: 130, n: 136, k: 40, precision: gpukernel.RoundedBF16},
+			{m: 33, n: 64, k: 72, transposed: true, precision: gpukernel.RoundedF16, finish: gelu}, {m: 9, n: 36, k: 512, precision: gpukernel.RoundedBF16},
+			{m: 1, n: 1, k: 1, precision: gpukernel.RoundedF16},
+		} {
+			p.batch0, p.batch1, p.c, p.device = 1, 2, f32, half
+			kept := p.precision.Half()
+			for _, types := range [][2]gpukernel.Type{{f32, kept}, {kept, f32}, {kept, kept}} {
+				p.a, others[len(cases)] = types[0], types[1]
+				cases = append(cases, p)
+			}
+		}
 		var plans []*gpukernel.Plan
 		for i, p := range cases {
-			plan, err := gpukernel.Product(fmt.Sprintf("product%d", i), p.device, p.shape())
+			shape := p.shape()
+			shape.B.Type = cmp.Or(others[i], p.a)
+			plan, err := gpukernel.Product(fmt.Sprintf("product%d", i), p.device, shape)
 			Expect(err).NotTo(HaveOccurred())
 			plans = append(plans, plan)
 		}
@@ -133,18 +149,19 @@ var _ = Describe("Product", func() {
 		r := rand.New(rand.NewPCG(1, 2))
 		for i, p := range cases {
 			a := random(r, p.a, p.batch0*p.batch1*p.m*p.k)
-			b := random(r, p.a, p.batch1*p.k*p.n)
+			right := cmp.Or(others[i], p.a)
+			b := random(r, right, p.batch1*p.k*p.n)
 			bias := random(r, f32, p.n)
 			residual := random(r, f32, p.batch0*p.batch1*p.m*p.n)
 			c := poison(p.c, len(residual))
-			buffers := map[string][]byte{"a": encode(p.a, a), "b": encode(p.a, b), "c": c}
+			buffers := map[string][]byte{"a": encode(p.a, a), "b": encode(right, b), "c": c}
 			if len(p.finish) > 0 {
 				buffers["operand0"] = encode(f32, bias)
 				buffers["operand1"] = encode(f32, residual)
 			}
 			Expect(program.Run(plans[i], buffers)).To(Succeed(), p.String())
 			tolerance := 1e-5
-			if p.device.Matrix || p.device.Narrow && p.precision != gpukernel.TF32 && p.a == f32 {
+			if p.device.Matrix || p.device.Narrow && p.precision != gpukernel.TF32 && (p.a == f32 || right == f32) {
 				a, b = rounded(p.precision, a), rounded(p.precision, b)
 			}
 			switch p.c {

@@ -118,7 +118,7 @@ func (s *ProductShape) roomFor(t *Tile) bool {
 		t.blocks = max(1, t.blocks-1) // operands are rounded in registers
 	}
 	a, b, _ := s.vectors(s.C)
-	if a > 1 && b > 1 && (t.matrix || s.A.Type == F32 && !s.TransposedB) {
+	if a > 1 && b > 1 && (t.matrix || (s.A.Type == F32 || s.narrow) && !s.TransposedB) {
 		return true
 	}
 	if t.matrix && s.A.Type == F32 && (t.bm+t.bn)*t.bk > 24*t.threads {

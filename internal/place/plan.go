@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -130,7 +131,7 @@ func (p *Plan) eval(v *graph.Value) error {
 // Resize gives v these dims, for as long as it is planned piece by piece, say.
 func (p *Plan) Resize(v *graph.Value, dims []int) error {
 	n, err := graph.PhysicalSize(v.Format, v.Type.DType, dims)
-	if err != nil {
+	if err != nil && (v.Producer != nil || !errors.Is(err, graph.ErrOpaque)) { // inputs of opaque formats have no size, as constants
 		return fmt.Errorf("value %v: %w", v, err)
 	}
 	p.Dims[v.ID], p.sizes[v.ID] = dims, int(n)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup"
 )
 
 // Reorders are conversions to compare with the host's.
@@ -24,13 +26,13 @@ type Reorders struct {
 	r *rand.Rand
 }
 
-// Compare runs every converter of the backend's, to its first device and back, that copies and reorders such tensors, and returns how
-// many there are. The error says which of them makes something else than the host's reorder does.
+// Compare runs every converter of the backend's, to its first device and back, that copies and reorders such tensors, or casts them on the
+// way, and returns how many there are. The error says which of them makes something else than the host's reorder does.
 func (x Reorders) Compare(ctx context.Context) (int, error) {
 	x.r = rand.New(rand.NewPCG(21, 22))
 	seen := 0
 	for _, up := range x.Backend.Converters() {
-		if up.Name != "upload-reorder" || up.To.Device != x.device().ID() || !up.Supports(x.DType, len(x.Dims)) {
+		if up.Name != "upload-reorder" && up.Name != "upload-cast" || up.To.Device != x.device().ID() || !up.Supports(x.DType, len(x.Dims)) {
 			continue
 		}
 		n, err := x.compare(ctx, &up)
@@ -54,10 +56,10 @@ func (x *Reorders) compare(ctx context.Context, up *convert.Converter) (int, err
 	for i := range rows.Data {
 		rows.Data[i] = byte(x.r.Uint32() & 0x3f)
 	}
-	if err := reorder(ctx, host, rows, up.From.Layout, graph.RowMajor); err != nil {
+	if err := x.reorder(ctx, host, rows, up.From.Layout, graph.RowMajor); err != nil {
 		return 0, err
 	}
-	if err := reorder(ctx, want, host, up.To.Layout, up.From.Layout); err != nil {
+	if err := x.reorder(ctx, want, host, up.To.Layout, up.From.Layout); err != nil {
 		return 0, err
 	}
 	d := x.device()
@@ -77,14 +79,18 @@ func (x *Reorders) compare(ctx context.Context, up *convert.Converter) (int, err
 	if !bytes.Equal(got, want.Data) {
 		return 0, fmt.Errorf("the device has %v, the host %v", got, want.Data)
 	}
-	return x.undo(ctx, up, here, host)
+	again := x.onHost(up.From.Layout)
+	if err := x.reorder(ctx, again, want, up.From.Layout, up.To.Layout); err != nil {
+		return 0, err
+	}
+	return x.undo(ctx, up, here, again)
 }
 
-// undo runs the converters back, and returns how many conversions have run with the one there.
-func (x *Reorders) undo(ctx context.Context, up *convert.Converter, here, host *tensor.Tensor) (int, error) {
+// undo runs the converters back, which make want, and returns how many conversions have run with the one there.
+func (x *Reorders) undo(ctx context.Context, up *convert.Converter, here, want *tensor.Tensor) (int, error) {
 	seen := 1
 	for _, down := range x.Backend.Converters() {
-		if down.Name != "download-reorder" || down.From != up.To || down.To != up.From {
+		if down.Name != strings.Replace(up.Name, "upload", "download", 1) || down.From != up.To || down.To != up.From {
 			continue
 		}
 		seen++
@@ -99,8 +105,8 @@ func (x *Reorders) undo(ctx context.Context, up *convert.Converter, here, host *
 		if err := x.over(ctx, move(ctx, back, here, convert.Exec{Stream: x.Stream})); err != nil {
 			return 0, err
 		}
-		if !bytes.Equal(back.Data, host.Data) {
-			return 0, fmt.Errorf("back come %v instead of %v", back.Data, host.Data)
+		if !bytes.Equal(back.Data, want.Data) {
+			return 0, fmt.Errorf("back come %v instead of %v", back.Data, want.Data)
 		}
 	}
 	return seen, nil
@@ -114,22 +120,25 @@ func (x *Reorders) over(ctx context.Context, err error) error {
 	return x.Stream.Sync(ctx)
 }
 
-// onHost returns a tensor of the host's in a layout.
+// onHost returns a tensor that lies on the host as it does in a layout.
 func (x *Reorders) onHost(l graph.Layout) *tensor.Tensor {
-	n, err := graph.PhysicalSize(graph.On(l), x.DType, x.Dims)
+	dt, l := gpugroup.Lies(l, x.DType)
+	n, err := graph.PhysicalSize(graph.On(l), dt, x.Dims)
 	if err != nil {
 		panic(err) // dims of a spec's
 	}
-	return &tensor.Tensor{DType: x.DType, Shape: x.Dims, Data: make([]byte, n)}
+	return &tensor.Tensor{DType: dt, Shape: x.Dims, Data: make([]byte, n)}
 }
 
-// reorder changes the layout of a tensor of the host's.
-func reorder(ctx context.Context, dst, src *tensor.Tensor, to, from graph.Layout) error {
+// reorder changes the layout of a tensor of the host's, and its type.
+func (x *Reorders) reorder(ctx context.Context, dst, src *tensor.Tensor, to, from graph.Layout) error {
 	if from == to {
 		copy(dst.Data, src.Data)
 		return nil
 	}
-	move, err := convert.PlanHost(from, to, src.DType, src.Shape)
+	_, from = gpugroup.Lies(from, x.DType)
+	_, to = gpugroup.Lies(to, x.DType)
+	move, err := convert.PlanHostCast(from, to, src.DType, dst.DType, x.Dims)
 	if err != nil {
 		return err
 	}

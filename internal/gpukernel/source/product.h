@@ -6,7 +6,7 @@
  * The lanes of 32 items that follow each other form 4 × 8; their bits are dealt so that neighbours read the same words of B,
  * and those two apart the same of A, which a 16-byte read of local memory needs to go at full speed.
  *
- * NARROW, where it is defined, is the type, f16 or bf16, that elements of float32 are rounded to in local memory.
+ * NARROW, where it is defined, is the type, f16 or bf16, that elements lie in in local memory: those of float32 are rounded to it.
  */
 #ifdef NARROW
 #define STAGE_T u16
@@ -16,18 +16,33 @@
 #define READ_LOCAL_X4_f16(p) MAKE_F32X4(f32_of_f16((p)[0]), f32_of_f16((p)[1]), f32_of_f16((p)[2]), f32_of_f16((p)[3]))
 #endif
 #define READ_LOCAL_X4_bf16(p) MAKE_F32X4(f32_of_bf16((p)[0]), f32_of_bf16((p)[1]), f32_of_bf16((p)[2]), f32_of_bf16((p)[3]))
-#define COPY_4(to, from, take) { \
+#define COPY_4_f32(to, from, take) { \
 	f32x4 v = MAKE_F32X4(0.0f, 0.0f, 0.0f, 0.0f); \
 	if (take) v = READ_F32X4(from); \
 	(to)[0] = ROUND(v.x), (to)[1] = ROUND(v.y), (to)[2] = ROUND(v.z), (to)[3] = ROUND(v.w); \
 }
-#define COPY_1(to, from, take) *(to) = (take) ? ROUND(*(from)) : (u16)0
+#define COPY_4_HALF(to, from, take) { \
+	u32x2 v; \
+	v.x = 0, v.y = 0; \
+	if (take) v = READ_U32X2(from); \
+	(to)[0] = (u16)v.x, (to)[1] = (u16)(v.x >> 16), (to)[2] = (u16)v.y, (to)[3] = (u16)(v.y >> 16); \
+}
+#define COPY_4_f16(to, from, take) COPY_4_HALF(to, from, take)
+#define COPY_4_bf16(to, from, take) COPY_4_HALF(to, from, take)
+#define COPY_1_f32(to, from, take) *(to) = (take) ? ROUND(*(from)) : (u16)0
+#define COPY_1_f16(to, from, take) *(to) = (take) ? *(from) : (u16)0
+#define COPY_1_bf16(to, from, take) *(to) = (take) ? *(from) : (u16)0
 #else
 #define STAGE_T f32
 #define READ_STAGE(p) READ_LOCAL_F32X4(p)
-#define COPY_4(to, from, take) copy_async_16(to, from, take)
-#define COPY_1(to, from, take) copy_async_4(to, from, take)
+#define COPY_4_f32(to, from, take) copy_async_16(to, from, take)
+#define COPY_1_f32(to, from, take) copy_async_4(to, from, take)
+#define COPY_1_f16(to, from, take) *(to) = (take) ? f32_of_f16(*(from)) : 0.0f
+#define COPY_1_bf16(to, from, take) *(to) = (take) ? f32_of_bf16(*(from)) : 0.0f
 #endif
+/* One chunk of an operand to local memory; from is evaluated only where take holds. */
+#define COPY_A(to, from, take) PASTE(PASTE(COPY_, A_VECTOR), PASTE(_, A_T))(to, from, take)
+#define COPY_B(to, from, take) PASTE(PASTE(COPY_, B_VECTOR), PASTE(_, B_T))(to, from, take)
 #define A_PITCH (BK + 4)
 #define B_PITCH (BN + 4)
 #define STAGE_ELEMENTS (BM * A_PITCH + BK * B_PITCH)
@@ -43,22 +58,6 @@
 #endif
 #define B_COPIES ((B_COUNT + THREADS - 1) / THREADS)
 #define WARPS_N (BN / (8 * TN))
-
-/* One chunk of an operand to local memory, as float32; p is evaluated only where take holds. */
-#if A_VECTOR == 4
-#define COPY_A(to, from, take) COPY_4(to, from, take)
-#elif A_RAW
-#define COPY_A(to, from, take) COPY_1(to, from, take)
-#else
-#define COPY_A(to, from, take) *(to) = (take) ? LOAD(A_T, from, 0) : 0.0f
-#endif
-#if B_VECTOR == 4
-#define COPY_B(to, from, take) COPY_4(to, from, take)
-#elif B_RAW
-#define COPY_B(to, from, take) COPY_1(to, from, take)
-#else
-#define COPY_B(to, from, take) *(to) = (take) ? LOAD(B_T, from, 0) : 0.0f
-#endif
 
 #define LOAD_STAGE(stage, slice) { \
 	LOCAL STAGE_T *as = stages + (stage) * STAGE_ELEMENTS, *bs = as + BM * A_PITCH; \
