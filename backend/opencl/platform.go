@@ -27,6 +27,7 @@ const (
 	deviceMemory, deviceLocal                   = 0x101f, 0x1023
 	deviceLittle, deviceAvailable, deviceBuilds = 0x1026, 0x1027, 0x1028
 	deviceName, driverVersion, deviceVersion    = 0x102b, 0x102d, 0x102f
+	deviceDoubles                               = 0x1032
 	deviceUnified, deviceVector                 = 0x1035, 0x103a
 
 	platformNone = -1001
@@ -43,6 +44,7 @@ type facts struct {
 	vendor                     uint32
 	clock                      int  // MHz, 0 where it is not known
 	unified                    bool // its memory is the host's
+	doubles                    bool // it has double precision
 	memory, mostAlloc          int64
 	platformNumber, deviceHere int // places in the lists of platforms and of the platform's devices
 }
@@ -56,6 +58,7 @@ func (f *facts) String() string {
 // kernels is what the choice of kernels depends on.
 func (f *facts) kernels() gpukernel.Device {
 	d := gpukernel.Generic(f.units, f.local)
+	d.Double = f.doubles
 	if f.kind&deviceTypeCPU != 0 {
 		d.Vector = min(max(f.vector, 4), 16)
 	}
@@ -131,6 +134,7 @@ func (d *clDevice) learn(c *call, platform uintptr) {
 	f.kind, f.units, f.group = number(deviceType), int(number(deviceUnits)), int(number(deviceGroup))
 	f.vector, f.clock = int(uint32(number(deviceVector))), int(uint32(number(deviceClock)))
 	f.vendor, f.unified = uint32(number(deviceVendor)), uint32(number(deviceUnified)) != 0
+	f.doubles = number(deviceDoubles) != 0
 	d.commands = d.l.findCommands(c, platform, d.handle)
 	f.local, f.memory, f.mostAlloc = int(number(deviceLocal)), int64(number(deviceMemory)), int64(number(deviceMostAlloc))
 }

@@ -1,6 +1,9 @@
 package opencl_test
 
 import (
+	"errors"
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/opencl"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
+	"github.com/carve-dev/carve/partition"
 )
 
 var _ = DescribeTable("products round their operands as the option says, add in float32, and the report names it",
@@ -51,5 +55,18 @@ var _ = Describe("the option precision", func() {
 		open()
 		_, err := opencl.Open(backend.Config{Name: "opencl", Options: map[string]string{"precision": "f8"}})
 		Expect(err).To(MatchError(backend.ErrOption))
+	})
+})
+
+var _ = Describe("double precision", func() {
+	It("is computed there where the device has it", func(ctx SpecContext) {
+		b := open()
+		p, err := grouptest.CompileDoubles(ctx, carve.Options{Backends: []backend.Config{{Name: "opencl"}}})
+		if errors.Is(err, partition.ErrUnplaced) && !strings.Contains(b.Info().Processor, "CPU") {
+			Skip("no double precision here: " + err.Error())
+		}
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		Expect(grouptest.CompareDoubles(ctx, p, "opencl")).To(Succeed())
 	})
 })

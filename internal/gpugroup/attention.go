@@ -155,5 +155,5 @@ func (p *planner) additive(m *graph.Value) (place.Memory, error) {
 	var prog gpukernel.Program
 	given := prog.Input("given", gpukernel.Bool, dims(m)...)
 	prog.Output(prog.Scalar(gpukernel.F32, "($0 ? 0.0f : NEGATIVE_INFINITY)", given), "made")
-	return p.make(&prog, p.In(m), elementsOf(m))
+	return p.make(&prog, p.In(m), 4*elementsOf(m))
 }

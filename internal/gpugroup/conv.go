@@ -25,7 +25,7 @@ func convShape(n *graph.Node) (s gpukernel.ConvShape, err error) {
 		return s, err
 	}
 	s = gpukernel.ConvShape{N: x[0], H: 1, C: x[1], Filters: w[0], KernelH: 1, Groups: win.Group,
-		Type: keptAs(n.Inputs[0]), Weights: keptAs(n.Inputs[1]), Result: gpukernel.F32}
+		Type: keptAs(n.Inputs[0]), Weights: keptAs(n.Inputs[1]), Result: keptAs(n.Outputs[0])}
 	at := len(x) - 3 // the index of the dim along rows
 	s.W, s.KernelW, s.StrideW, s.DilationW, s.PadLeft, s.PadRight = x[2+at], w[2+at], win.Strides[at], win.Dilations[at], begin[at], end[at]
 	if at--; at >= 0 {
@@ -85,7 +85,7 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 	x, w, y := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 	if bias := n.Input(2); bias != nil {
 		var with tail
-		with.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: gpukernel.F32}, p.In(bias))
+		with.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: keptAs(bias)}, p.In(bias))
 		t = t.behind(with)
 	}
 	weights := p.In(w)
@@ -106,7 +106,7 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 func (p *planner) packWeights(w *graph.Value, s gpukernel.ConvShape) (place.Memory, error) {
 	g := weightGroups(s)
 	var prog gpukernel.Program
-	x := prog.Input("w", gpukernel.F32, g, s.Filters/g, s.C/s.Groups, max(s.Depth.Kernel, 1), s.KernelH, s.KernelW)
+	x := prog.Input("w", keptAs(w), g, s.Filters/g, s.C/s.Groups, max(s.Depth.Kernel, 1), s.KernelH, s.KernelW)
 	prog.Output(prog.Transpose(x, 0, 3, 4, 5, 2, 1), "packed")
 	plan, err := gpukernel.Render("pack", p.d, &prog)
 	if err != nil {

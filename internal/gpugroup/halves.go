@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/lower"
@@ -17,7 +18,7 @@ import (
 // for that, and beside them those of other operands in 16 bits.
 func (d *Device) withHalves(n *graph.Node, list []graph.Signature) []graph.Signature {
 	half := d.half()
-	if half == "" || n.Int("transA", 0) != 0 || len(list) == 0 || list[0].Name == depthwise {
+	if half == "" || n.Inputs[0].Type.DType != tensor.Float32 || n.Int("transA", 0) != 0 || len(list) == 0 || list[0].Name == depthwise {
 		return list
 	}
 	kept := func(s graph.Signature, i int) graph.Signature {
@@ -43,8 +44,11 @@ func (d *Device) withHalves(n *graph.Node, list []graph.Signature) []graph.Signa
 	return out
 }
 
-// keptAs returns the element type in which an operand of float32 lies on the device.
+// keptAs returns the element type in which an operand of float32, or float64, lies on the device.
 func keptAs(v *graph.Value) gpukernel.Type {
+	if v.Type.DType == tensor.Float64 {
+		return gpukernel.F64
+	}
 	if t, _, ok := lower.HalfOf(v.Format.Layout); ok {
 		return t
 	}

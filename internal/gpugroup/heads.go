@@ -24,8 +24,8 @@ type head struct {
 	tiles func(d *Device, one *graph.Node) ([]gpukernel.Tile, error)
 	// alone says that its kernels apply nothing that follows.
 	alone bool
-	// types says that signature looks at element types, which have to be float32 for others.
-	types bool
+	// types says that signature looks at element types. Of others all are float32, or float64 where doubles are said to be computed.
+	types, doubles bool
 }
 
 // heads are those operators, by name.
@@ -34,13 +34,13 @@ var heads map[string]head
 func init() {
 	heads = map[string]head{
 		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
-		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles},
+		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles, doubles: true},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
 		"GRU":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"LSTM":          {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"RNN":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
-		"MatMul":        {signature: productSignature, plan: planMatMul, tiles: matMulTiles},
-		"Gemm":          {signature: productSignature, plan: planGemm, tiles: gemmTiles},
+		"MatMul":        {signature: productSignature, plan: planMatMul, tiles: matMulTiles, doubles: true},
+		"Gemm":          {signature: productSignature, plan: planGemm, tiles: gemmTiles, doubles: true},
 	}
 }
 
@@ -51,8 +51,12 @@ func isHead(n *graph.Node) bool {
 }
 
 func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
+	want := tensor.Float32
+	if h.doubles && n.Outputs[0] != nil && n.Outputs[0].Type.DType == tensor.Float64 {
+		want = tensor.Float64
+	}
 	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
-		if !h.types && v != nil && v.Type.DType != tensor.Float32 {
+		if !h.types && v != nil && v.Type.DType != want {
 			return backend.Support{Reason: operators.NotFloat32(v)}
 		}
 	}
@@ -188,10 +192,10 @@ func (p *planner) follow(n *graph.Node) *fuse.Links {
 func (p *planner) tailOf(l *fuse.Links) tail {
 	t := tail{out: l.Out}
 	if l.Bias != nil {
-		t.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: gpukernel.F32}, p.In(l.Bias))
+		t.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: keptAs(l.Bias)}, p.In(l.Bias))
 	}
 	if l.Residual != nil {
-		t.add(gpukernel.Step{Op: gpukernel.AddMatrix, Operand: gpukernel.F32}, p.In(l.Residual))
+		t.add(gpukernel.Step{Op: gpukernel.AddMatrix, Operand: keptAs(l.Residual)}, p.In(l.Residual))
 	}
 	if l.Silu() {
 		t.add(gpukernel.Step{Op: gpukernel.Silu}, place.Nowhere)

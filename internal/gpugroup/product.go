@@ -50,7 +50,7 @@ func matMulShape(n *graph.Node) (s gpukernel.ProductShape, err error) {
 	s = gpukernel.ProductShape{M: a[len(a)-2], K: a[len(a)-1], N: b[len(b)-1]}
 	s.A = gpukernel.Matrix{Type: keptAs(n.Inputs[0]), Stride: s.K}
 	s.B = gpukernel.Matrix{Type: keptAs(n.Inputs[1]), Stride: s.N}
-	s.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.N}
+	s.C = gpukernel.Matrix{Type: keptAs(n.Outputs[0]), Stride: s.N}
 	batch := batchOf(a[:len(a)-2], b[:len(b)-2])
 	if len(batch) == 1 && batch[0].b == 0 { // all rows times one matrix
 		s.M *= batch[0].size
@@ -128,7 +128,7 @@ func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step
 		s.N = b[0]
 	}
 	s.B = gpukernel.Matrix{Type: keptAs(n.Inputs[1]), Stride: b[1]}
-	s.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.N}
+	s.C = gpukernel.Matrix{Type: keptAs(n.Outputs[0]), Stride: s.N}
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		finish = append(finish, gpukernel.Step{Op: gpukernel.Scale, Alpha: alpha})
 	}
@@ -139,11 +139,11 @@ func gemmShape(n *graph.Node) (s gpukernel.ProductShape, finish []gpukernel.Step
 	d := dims(c)
 	switch plain := n.Float("beta", 1) == 1; {
 	case plain && len(d) > 0 && d[len(d)-1] == s.N && elementsOf(c) == s.N:
-		finish = append(finish, gpukernel.Step{Op: gpukernel.AddColumn, Operand: gpukernel.F32})
+		finish = append(finish, gpukernel.Step{Op: gpukernel.AddColumn, Operand: keptAs(c)})
 	case len(d) > 2:
 		return s, nil, false, fmt.Errorf("an addend of %v", d)
 	default:
-		finish = append(finish, gpukernel.Step{Op: gpukernel.AddMatrix, Operand: gpukernel.F32})
+		finish = append(finish, gpukernel.Step{Op: gpukernel.AddMatrix, Operand: keptAs(c)})
 		made = !plain || len(d) != 2 || d[0] != s.M || d[1] != s.N
 	}
 	return s, finish, made, nil
@@ -161,8 +161,8 @@ func planGemm(p *planner, n *graph.Node, t tail) error {
 	left := p.In(n.Inputs[0])
 	if n.Int("transA", 0) != 0 {
 		var prog gpukernel.Program
-		prog.Output(prog.Transpose(prog.Input("given", gpukernel.F32, s.K, s.M), 1, 0), "made")
-		if left, err = p.make(&prog, left, s.M*s.K); err != nil {
+		prog.Output(prog.Transpose(prog.Input("given", s.A.Type, s.K, s.M), 1, 0), "made")
+		if left, err = p.make(&prog, left, s.A.Type.Size()*s.M*s.K); err != nil {
 			return err
 		}
 	}
@@ -175,9 +175,9 @@ func planGemm(p *planner, n *graph.Node, t tail) error {
 		at := p.In(n.Inputs[2])
 		if made {
 			var prog gpukernel.Program
-			c := prog.Expand(prog.Input("given", gpukernel.F32, dims(n.Inputs[2])...), s.M, s.N)
-			prog.Output(prog.Scalar(gpukernel.F32, "$0 * $1", c, prog.Float(gpukernel.F32, n.Float("beta", 1))), "made")
-			if at, err = p.make(&prog, at, s.M*s.N); err != nil {
+			c := prog.Expand(prog.Input("given", s.C.Type, dims(n.Inputs[2])...), s.M, s.N)
+			prog.Output(prog.Scalar(s.C.Type, "$0 * $1", c, prog.Float(s.C.Type, n.Float("beta", 1))), "made")
+			if at, err = p.make(&prog, at, s.C.Type.Size()*s.M*s.N); err != nil {
 				return err
 			}
 		}
@@ -186,13 +186,13 @@ func planGemm(p *planner, n *graph.Node, t tail) error {
 	return p.productOf(left, n, s, t.behind(own))
 }
 
-// make emits a program that makes so many floats, "made", of what is "given", and returns where they are.
-func (p *planner) make(prog *gpukernel.Program, given place.Memory, elements int) (place.Memory, error) {
+// make emits a program that makes so many bytes, "made", of what is "given", and returns where they are.
+func (p *planner) make(prog *gpukernel.Program, given place.Memory, bytes int) (place.Memory, error) {
 	plan, err := gpukernel.Render("make", p.d, prog)
 	if err != nil {
 		return place.Nowhere, err
 	}
-	at := p.Temp(4 * elements)
+	at := p.Temp(bytes)
 	return at, p.emit(0, plan, map[string]place.Memory{"given": given, "made": at})
 }
 

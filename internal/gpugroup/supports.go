@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/lower"
 	"github.com/carve-dev/carve/internal/operators"
@@ -23,6 +24,9 @@ func (d *Device) Supports(n *graph.Node) backend.Support {
 			}
 			if !v.Type.IsTensor() {
 				return backend.No(property.DTypeReason, "%v is no tensor", v)
+			}
+			if v.Type.DType == tensor.Float64 && !(d.Kernels.Double && !d.Kernels.Prebuilt) {
+				return backend.No(property.DTypeReason, "%v is of type float64, for which the device has no double precision, or no kernels", v)
 			}
 			if !v.Type.Backed() {
 				return backend.No(property.DynamicShape, "the shape of %v depends on data: kernels are written for shapes", v)

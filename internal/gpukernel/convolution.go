@@ -111,9 +111,9 @@ func Convolution(name string, d Device, s ConvShape) (*Plan, error) {
 }
 
 // Direct reports whether every group has one channel and one filter, of images: such a convolution is no product, and its weights lie as
-// if there were one group.
+// if there were one group. There is no direct one in double precision.
 func (s ConvShape) Direct() bool {
-	return s.Groups == s.C && s.Filters == s.C && s.C > 1 && !s.Depth.volumes()
+	return s.Type != F64 && s.Groups == s.C && s.Filters == s.C && s.C > 1 && !s.Depth.volumes()
 }
 
 // ConvTiles is Tiles for a convolution; none where no product is behind it.

@@ -23,7 +23,7 @@ func (s *ConvShape) depthwise(name string, d Device) (*Plan, error) {
 	if d.Prebuilt {
 		return s.prebuiltDepthwise(name, d, win, across, items)
 	}
-	f, operands, args := finish(s.Finish, "(i64)(m) * FILTERS + (n)")
+	f, operands, args := finish(s.Finish, "(i64)(m) * FILTERS + (n)", F32)
 	k := &Kernel{
 		Name: name,
 		Params: append([]Param{{Name: "a", Type: s.Type}, {Name: "b", Type: s.Type}, {Name: "c", Type: s.Result, Written: true},

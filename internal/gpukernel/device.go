@@ -10,6 +10,7 @@ type Device struct {
 	Prebuilt    bool // kernels are those of Prebuilt alone
 	Vector      int  // floats in a register of a processor that stands in for a graphics processor; 0 for others
 	Precision   Precision
+	Double      bool // computes in double precision
 	// Narrow has products without matrix instructions follow a Precision of 16 bits as well: operands lie in local memory in 16 bits.
 	Narrow bool
 }
@@ -33,6 +34,7 @@ func NVIDIA(capability, processors int) Device {
 	case capability > 80:
 		d.Local, d.LocalTotal = 99<<10, 100<<10
 	}
+	d.Double = true
 	d.Matrix = capability >= 80
 	d.AsyncCopies = capability >= 80
 	return d

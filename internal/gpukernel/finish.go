@@ -40,8 +40,8 @@ func (s Step) reads() bool { return s.Op <= AddMatrix }
 func operandName(i int) string { return fmt.Sprintf("operand%d", i) }
 
 // finish returns the macro FINISH(v, m, n) that applies the steps, and the parameters and arguments it needs. It reads
-// matrices at matrix, an expression of m and n.
-func finish(steps []Step, matrix string) (Define, []Param, []Arg) {
+// matrices at matrix, an expression of m and n. v is of the type real, F32 or F64.
+func finish(steps []Step, matrix string, real Type) (Define, []Param, []Arg) {
 	var params []Param
 	var args []Arg
 	var b strings.Builder
@@ -51,7 +51,11 @@ func finish(steps []Step, matrix string) (Define, []Param, []Arg) {
 			params = append(params, Param{Name: name, Type: s.Operand})
 			args = append(args, buffer(name))
 		}
-		fmt.Fprintf(&b, "v = %s; ", s.expression(name, matrix))
+		e := s.expression(name, matrix)
+		if real == F64 {
+			e = doubled(e)
+		}
+		fmt.Fprintf(&b, "v = %s; ", e)
 	}
 	return Define{"FINISH(v, m, n)", b.String()}, params, args
 }

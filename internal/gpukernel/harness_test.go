@@ -44,6 +44,8 @@ func encode(t gpukernel.Type, v []float64) []byte {
 			b = binary.NativeEndian.AppendUint16(b, tensor.Float32ToFloat16(float32(x)))
 		case gpukernel.BF16:
 			b = binary.NativeEndian.AppendUint16(b, tensor.Float32ToBFloat16(float32(x)))
+		case gpukernel.F64:
+			b = binary.NativeEndian.AppendUint64(b, math.Float64bits(x))
 		default:
 			b = binary.NativeEndian.AppendUint32(b, math.Float32bits(float32(x)))
 		}
@@ -59,6 +61,8 @@ func decode(t gpukernel.Type, b []byte) []float64 {
 			v[i] = float64(tensor.Float16ToFloat32(binary.NativeEndian.Uint16(b[2*i:])))
 		case gpukernel.BF16:
 			v[i] = float64(tensor.BFloat16ToFloat32(binary.NativeEndian.Uint16(b[2*i:])))
+		case gpukernel.F64:
+			v[i] = math.Float64frombits(binary.NativeEndian.Uint64(b[8*i:]))
 		default:
 			v[i] = float64(math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:])))
 		}

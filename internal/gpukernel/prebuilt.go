@@ -141,7 +141,7 @@ func (v productVariant) kernel() *Kernel {
 	k.finishes()
 	k.Defines = append(k.Defines, def("A_T", F32), def("B_T", F32), def("C_T", F32), def("B_TRANSPOSED", flag(v.transposed)), def("BM", t.bm), def("BN", t.bn),
 		def("BK", t.bk), def("STAGES", t.stages), def("STRIP", 8), def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector),
-		def("C_VECTOR", aVector))
+		def("C_VECTOR", aVector), def("REAL", F32))
 	k.Arena = t.stages * 4 * (t.bm*(t.bk+4) + t.bk*(t.bn+4))
 	return k
 }
@@ -151,7 +151,7 @@ func prebuiltCombine() *Kernel {
 	k.Params = []Param{{Name: "partial", Type: F32}, {Name: "c", Type: F32, Written: true}, {Name: "rows", Type: I32, Scalar: true}}
 	k.take(combineNumbers)
 	k.finishes()
-	k.Defines = append(k.Defines, def("C_T", F32))
+	k.Defines = append(k.Defines, def("C_T", F32), def("REAL", F32))
 	return k
 }
 

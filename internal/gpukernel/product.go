@@ -95,8 +95,13 @@ func (s *ProductShape) check(d Device) error {
 		return unsupported("product of %d×%d×%d", s.M, s.N, s.K)
 	}
 	s.narrow = s.narrows(d)
-	if s.A.Type != s.B.Type && !s.narrow || s.A.Type != F32 && !s.A.Type.isHalf() || s.C.Type != F32 && !s.C.Type.isHalf() {
+	if s.A.Type != s.B.Type && !s.narrow || !s.A.Type.isFloat() || !s.C.Type.isFloat() || (s.A.Type == F64) != (s.C.Type == F64) {
 		return unsupported("product of %s and %s to %s", s.A.Type, s.B.Type, s.C.Type)
+	}
+	if s.A.Type == F64 {
+		if err := d.checkDouble(); err != nil {
+			return err
+		}
 	}
 	if s.Batch0 > 1<<12 || s.Batch1 > 1<<12 || s.Batch0*s.Batch1 > 1<<12 || max(s.M, s.N, s.K) > 1<<30 || s.M > 1<<30/s.N || s.K > 1<<30/s.N {
 		return unsupported("product of %d×%d×%d, %d times", s.M, s.N, s.K, s.Batch0*s.Batch1)
@@ -114,9 +119,17 @@ func (s *ProductShape) narrows(d Device) bool {
 	return d.Narrow && !d.Matrix && !d.Prebuilt && half != "" && fits(s.A.Type) && fits(s.B.Type)
 }
 
+// real returns the type of sums.
+func (s *ProductShape) real() Type {
+	if s.A.Type == F64 {
+		return F64
+	}
+	return F32
+}
+
 // matrixKind tells whether the product runs on matrix instructions.
 func (s *ProductShape) matrixKind(d Device) bool {
-	return d.Matrix && (s.A.Type.isHalf() || s.Precision != Exact)
+	return d.Matrix && (s.A.Type.isHalf() || s.A.Type == F32 && s.Precision != Exact)
 }
 
 // vector returns how many elements of an operand one copy takes: 16 bytes where every row begins at a multiple of that, and
@@ -149,12 +162,12 @@ func (s *ProductShape) plan(name string, t Tile) *Plan {
 	tiles := ceilDiv(s.M, t.bm) * ceilDiv(s.N, t.bn)
 	grid := [3]int{tiles, 1, s.Batch0 * s.Batch1 * t.splits}
 	if t.splits == 1 {
-		_, _, operands := finish(s.Finish, "")
+		_, _, operands := finish(s.Finish, "", s.real())
 		args := append([]Arg{buffer("a"), buffer("b"), buffer("c"), value(s.M)}, operands...)
 		return &Plan{Launches: []Launch{{k, grid, args}}}
 	}
 	c, args := s.combine(name+"_combine", t.splits)
-	partial := Scratch{"partial", 4 * int64(s.M) * int64(s.N) * int64(grid[2])}
+	partial := Scratch{"partial", int64(s.real().Size()) * int64(s.M) * int64(s.N) * int64(grid[2])}
 	return &Plan{
 		Launches: []Launch{
 			{k, grid, []Arg{buffer("a"), buffer("b"), buffer("partial"), value(s.M)}},
@@ -168,7 +181,7 @@ func (s *ProductShape) plan(name string, t Tile) *Plan {
 func (s *ProductShape) result(steps []Step, c Matrix) ([]Define, []Param, []Arg) {
 	residual := fmt.Sprintf("(i64)batch0 * %d + (i64)batch1 * %d + (i64)(m) * %d + (n)",
 		s.Residual.Batch0, s.Residual.Batch1, s.Residual.Stride)
-	f, params, args := finish(steps, residual)
+	f, params, args := finish(steps, residual, s.real())
 	return []Define{
 		def("C_T", c.Type), def("LDC", c.Stride), def("C_BATCH0", c.Batch0), def("C_BATCH1", c.Batch1),
 		def("BATCH1", s.Batch1), def("COLUMNS", s.N), def("column_base", fmt.Sprintf("batch1 * %d", s.columnsPerGroup1)), f,
@@ -178,12 +191,12 @@ func (s *ProductShape) result(steps []Step, c Matrix) ([]Define, []Param, []Arg)
 func (s *ProductShape) kernel(name string, t Tile) *Kernel {
 	steps, c := s.Finish, s.C
 	if t.splits > 1 {
-		steps, c = nil, Matrix{Type: F32, Stride: s.N}
+		steps, c = nil, Matrix{Type: s.real(), Stride: s.N}
 	}
 	defines, operands, _ := s.result(steps, c)
 	params := append([]Param{{Name: "a", Type: s.A.Type}, {Name: "b", Type: s.B.Type}, {Name: "c", Type: c.Type, Written: true},
 		{Name: "rows", Type: I32, Scalar: true}}, operands...)
-	k := &Kernel{Name: name, Params: params, Threads: t.threads, Blocks: t.blocks, Waits: true}
+	k := &Kernel{Name: name, Params: params, Threads: t.threads, Blocks: t.blocks, Waits: true, Double: s.A.Type == F64}
 	aVector, bVector, cVector := s.vectors(c)
 	left := "dense.h"
 	if s.left != nil {
@@ -211,10 +224,10 @@ func (s *ProductShape) plainKernel(k *Kernel, t Tile, left string, aVector, bVec
 	if cVector != 4 {
 		cVector = 1
 	}
-	k.Defines = append(k.Defines, def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector), def("C_VECTOR", cVector))
+	k.Defines = append(k.Defines, def("REAL", s.real()), def("TM", t.tm), def("TN", t.tn), def("A_VECTOR", aVector), def("B_VECTOR", bVector), def("C_VECTOR", cVector))
 	k.Files = []string{"place.h", left, "product.h"}
 	k.Body = source("product_body.h")
-	size := 4
+	size := s.real().Size()
 	if s.narrow {
 		k.Defines = append(k.Defines, def("NARROW", s.Precision))
 		size = 2
@@ -264,10 +277,11 @@ func (s *ProductShape) combine(name string, splits int) (*Kernel, []Arg) {
 	defines, operands, args := s.result(s.Finish, s.C)
 	k := &Kernel{
 		Name:    name,
-		Params:  append([]Param{{Name: "partial", Type: F32}, {Name: "c", Type: s.C.Type, Written: true}, {Name: "rows", Type: I32, Scalar: true}}, operands...),
-		Defines: append(defines, def("SPLITS", splits)),
+		Params:  append([]Param{{Name: "partial", Type: s.real()}, {Name: "c", Type: s.C.Type, Written: true}, {Name: "rows", Type: I32, Scalar: true}}, operands...),
+		Defines: append(defines, def("SPLITS", splits), def("REAL", s.real())),
 		Body:    source("combine_body.h"),
 		Threads: 256,
+		Double:  s.A.Type == F64,
 	}
 	return k, append([]Arg{buffer("partial"), buffer("c"), value(s.M)}, args...)
 }

@@ -88,7 +88,8 @@ var _ = Describe("Product", func() {
 		half  = gpukernel.Device{Processors: 8, Local: 32 << 10, LocalTotal: 32 << 10, Narrow: true}
 		small = gpukernel.Device{Processors: 64, Local: 32 << 10, LocalTotal: 32 << 10, Vector: 8}
 	)
-	const f32, f16, bf16 = gpukernel.F32, gpukernel.F16, gpukernel.BF16
+	const f32, f16, bf16, f64 = gpukernel.F32, gpukernel.F16, gpukernel.BF16, gpukernel.F64
+	double := []gpukernel.Step{{Op: gpukernel.AddColumn, Operand: f64}, {Op: gpukernel.AddMatrix, Operand: f64}, {Op: gpukernel.Gelu}}
 
 	It("computes what the definition says, at sizes about those of tiles", func(ctx SpecContext) {
 		cases := []productCase{
@@ -119,6 +120,9 @@ var _ = Describe("Product", func() {
 			{37, 41, 43, 1, 1, f32, f32, false, gpukernel.RoundedF16, relu, half}, {130, 132, 36, 1, 2, f32, f32, false, gpukernel.RoundedBF16, none, half},
 			{33, 65, 67, 1, 1, f32, f32, true, gpukernel.RoundedF16, gelu, half}, {9, 36, 512, 1, 1, f32, f32, false, gpukernel.RoundedF16, none, half},
 			{31, 33, 29, 1, 1, f32, f32, false, gpukernel.TF32, none, half}, {31, 33, 29, 1, 1, f16, f32, false, gpukernel.RoundedBF16, none, half},
+			// double precision
+			{37, 41, 43, 2, 3, f64, f64, false, 0, double, hop}, {130, 68, 36, 1, 1, f64, f64, true, 0, none, few}, {1, 1, 1, 1, 1, f64, f64, false, 0, none, hop},
+			{17, 24, 512, 1, 1, f64, f64, false, gpukernel.TF32, double, hop}, {65, 129, 31, 1, 1, f64, f64, false, 0, none, plain},
 			// processors
 			{37, 41, 43, 2, 3, f32, f32, false, 0, relu, wide}, {1, 16, 5, 1, 1, f32, f32, false, 0, gelu, wide},
 			{9, 33, 64, 1, 2, f32, f16, false, 0, none, wide}, {3, 4, 7, 1, 1, f32, f32, false, 0, relu, wide},
@@ -151,17 +155,21 @@ var _ = Describe("Product", func() {
 			a := random(r, p.a, p.batch0*p.batch1*p.m*p.k)
 			right := cmp.Or(others[i], p.a)
 			b := random(r, right, p.batch1*p.k*p.n)
-			bias := random(r, f32, p.n)
-			residual := random(r, f32, p.batch0*p.batch1*p.m*p.n)
+			real := f32
+			if p.a == f64 {
+				real = f64
+			}
+			bias := random(r, real, p.n)
+			residual := random(r, real, p.batch0*p.batch1*p.m*p.n)
 			c := poison(p.c, len(residual))
 			buffers := map[string][]byte{"a": encode(p.a, a), "b": encode(right, b), "c": c}
 			if len(p.finish) > 0 {
-				buffers["operand0"] = encode(f32, bias)
-				buffers["operand1"] = encode(f32, residual)
+				buffers["operand0"] = encode(real, bias)
+				buffers["operand1"] = encode(real, residual)
 			}
 			Expect(program.Run(plans[i], buffers)).To(Succeed(), p.String())
 			tolerance := 1e-5
-			if p.device.Matrix || p.device.Narrow && p.precision != gpukernel.TF32 && (p.a == f32 || right == f32) {
+			if p.device.Matrix && p.a != f64 || p.device.Narrow && p.precision != gpukernel.TF32 && (p.a == f32 || right == f32) {
 				a, b = rounded(p.precision, a), rounded(p.precision, b)
 			}
 			switch p.c {
@@ -169,6 +177,8 @@ var _ = Describe("Product", func() {
 				tolerance = 2e-3
 			case bf16:
 				tolerance = 1e-2
+			case f64:
+				tolerance = 1e-13
 			}
 			near(p.String(), decode(p.c, c), p.want(a, b, bias, residual), tolerance)
 		}
@@ -251,6 +261,8 @@ var _ = Describe("Product", func() {
 		Entry("no rows", func(s *gpukernel.ProductShape) { s.M = 0 }, hop),
 		Entry("what overflows", func(s *gpukernel.ProductShape) { s.M, s.N = 1<<20, 1<<20 }, hop),
 		Entry("integers", func(s *gpukernel.ProductShape) { s.A.Type, s.B.Type = gpukernel.I32, gpukernel.I32 }, hop),
+		Entry("double precision in single", func(s *gpukernel.ProductShape) { s.A.Type, s.B.Type = f64, f64 }, hop),
+		Entry("double precision where there is none", func(s *gpukernel.ProductShape) { s.A.Type, s.B.Type, s.C.Type = f64, f64, f64 }, open),
 		Entry("operands of two types", func(s *gpukernel.ProductShape) { s.A.Type = f16 }, hop),
 		Entry("a device without local memory", func(*gpukernel.ProductShape) {}, gpukernel.Generic(1, 0)),
 	)

@@ -93,7 +93,12 @@ func (p *Program) Constant(t Type, literal string) Value {
 }
 
 // Float adds a float scalar.
-func (p *Program) Float(t Type, f float32) Value { return p.Constant(t, FloatLiteral(f)) }
+func (p *Program) Float(t Type, f float32) Value {
+	if t == F64 {
+		return p.Constant(t, "((f64)"+FloatLiteral(f)+")")
+	}
+	return p.Constant(t, FloatLiteral(f))
+}
 
 // Scalar adds an operator that computes each element by an expression of the dialect, in which $0, $1 and so on stand for the
 // operands' elements; operands are broadcast. Floats of half precision are computed in float32 and rounded where they are
@@ -102,6 +107,9 @@ func (p *Program) Scalar(t Type, expression string, in ...Value) Value {
 	var shape []int
 	for _, v := range in {
 		shape = broadcast(shape, p.nodes[v].shape)
+	}
+	if t == F64 || t == Bool && slices.ContainsFunc(in, func(v Value) bool { return p.nodes[v].typ == F64 }) {
+		expression = doubled(expression)
 	}
 	return p.add(node{kind: kindScalar, typ: t, shape: shape, text: expression, in: slices.Clone(in)})
 }
@@ -132,6 +140,12 @@ func (p *Program) Cast(v Value, t Type) Value {
 		return p.Scalar(t, "($0 != 0)", v)
 	case t.isHalf():
 		return p.Scalar(t, fmt.Sprintf("f32_of_%s(%s_of_f32((f32)$0))", t, t), v)
+	case from == F64 && t == U64:
+		return p.Scalar(t, "u64_of_f64($0)", v)
+	case from == F64 && t != F32:
+		return p.Scalar(t, fmt.Sprintf("(%s)i64_of_f64($0)", t.compute()), v)
+	case t == F64:
+		return p.Scalar(t, "(f64)$0", v)
 	case t == U64 && (from == F32 || from.isHalf()):
 		return p.Scalar(t, "u64_of_f32($0)", v)
 	case t != F32 && (from == F32 || from.isHalf()):

@@ -16,7 +16,7 @@ const (
 // another row than the one at hand, or a kernel would grow too long. What is computed in several places of a kernel is computed
 // again for each, unless it is a reduction. The error wraps ErrUnsupported.
 func Render(name string, d Device, p *Program) (_ *Plan, err error) {
-	if err := p.check(); err != nil {
+	if err := p.check(d); err != nil {
 		return nil, err
 	}
 	r := &renderer{name: name, device: d, p: p, limit: interpreterLimit, materialised: map[Value]string{}, targets: map[Value]bool{}}
@@ -50,12 +50,13 @@ func Render(name string, d Device, p *Program) (_ *Plan, err error) {
 		if len(k.launch.Args) > buffersMax {
 			return nil, unsupported("%s: a kernel of %d buffers", name, len(k.launch.Args))
 		}
+		k.launch.Kernel.Double = p.doubles()
 		r.plan.Launches = append(r.plan.Launches, k.launch)
 	}
 	return &r.plan, nil
 }
 
-func (p *Program) check() error {
+func (p *Program) check(d Device) error {
 	if len(p.nodes) > nodesMax || len(p.outputs) == 0 {
 		return unsupported("a program of %d operators and %d outputs", len(p.nodes), len(p.outputs))
 	}
@@ -67,9 +68,9 @@ func (p *Program) check() error {
 			}
 			total *= d
 		}
-		if n.typ == F64 {
-			return unsupported("an element-wise operator on %s", n.typ)
-		}
+	}
+	if p.doubles() {
+		return d.checkDouble()
 	}
 	return nil
 }

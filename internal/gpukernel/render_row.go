@@ -263,7 +263,10 @@ func (w *rowWriter) placeOf(shape []int, last Value, rows []index) (at []index, 
 
 func (o ReduceOp) function(t Type) string {
 	suffix := "f32"
-	if !t.isFloat() {
+	switch {
+	case t == F64:
+		suffix = "f64"
+	case !t.isFloat():
 		suffix = "integer"
 	}
 	return [...]string{"ADD", "MULTIPLY", "MAXIMUM", "MINIMUM"}[o] + "_" + suffix

@@ -82,12 +82,12 @@ var _ = Describe("Render", func() {
 	DescribeTable("refuses", func(build func(p *gpukernel.Program)) {
 		p := &gpukernel.Program{}
 		build(p)
-		_, err := gpukernel.Render("k", hop, p)
+		_, err := gpukernel.Render("k", gpukernel.Generic(8, 32<<10), p)
 		Expect(err).To(MatchError(gpukernel.ErrUnsupported))
 	},
 		Entry("nothing", func(*gpukernel.Program) {}),
 		Entry("what is empty", func(p *gpukernel.Program) { p.Output(p.Input("x", f32, 0), "y") }),
 		Entry("what has no index of 32 bits", func(p *gpukernel.Program) { p.Output(p.Input("x", f32, 1<<20, 1<<20), "y") }),
-		Entry("double precision", func(p *gpukernel.Program) { p.Output(p.Input("x", gpukernel.F64, 2), "y") }),
+		Entry("double precision where there is none", func(p *gpukernel.Program) { p.Output(p.Input("x", gpukernel.F64, 2), "y") }),
 	)
 })

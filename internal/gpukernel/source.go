@@ -39,6 +39,9 @@ func (l Language) prelude() string {
 func Source(l Language, kernels ...*Kernel) string {
 	var b strings.Builder
 	b.WriteString(l.prelude())
+	if slices.ContainsFunc(kernels, func(k *Kernel) bool { return k.Double }) {
+		b.WriteString(source("double.h"))
+	}
 	for _, k := range kernels {
 		k.write(&b, l)
 	}

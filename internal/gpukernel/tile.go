@@ -126,7 +126,11 @@ func (s *ProductShape) roomFor(t *Tile) bool {
 	}
 	// A processor has four parts: a group of two warps less would leave an item no more registers.
 	t.blocks = max(1, t.blocks-max(1, 128/t.threads))
-	return t.bm*t.bn/t.threads <= 64
+	most := 64
+	if s.A.Type == F64 {
+		most = 32 // each takes two registers
+	}
+	return t.bm*t.bn/t.threads <= most
 }
 
 // fit adapts the stages of a tile to the local memory that the device has.

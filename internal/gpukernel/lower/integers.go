@@ -152,7 +152,7 @@ func (l *lowering) bitCast(n *graph.Node) error {
 	}
 	t := l.p.Type(x)
 	switch half := isFloat(t) && t.Size() == 2 || isFloat(to) && to.Size() == 2; {
-	case t.Size() != to.Size() || half && t != to || to == gpukernel.Bool && t != to:
+	case t.Size() != to.Size() || t != to && (half || t == gpukernel.F64 || to == gpukernel.F64) || to == gpukernel.Bool && t != to:
 		return refuse("from type %s to %s", t, to)
 	case t == to:
 		return l.result(n, 0, x)

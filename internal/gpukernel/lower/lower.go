@@ -5,6 +5,7 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -132,7 +133,7 @@ func TypeOf(v *graph.Value) (gpukernel.Type, []int, error) {
 		return t.element(), shape, nil
 	}
 	t, ok := map[tensor.DType]gpukernel.Type{
-		tensor.Float32: gpukernel.F32, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16, tensor.Int8: gpukernel.I8,
+		tensor.Float32: gpukernel.F32, tensor.Float64: gpukernel.F64, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16, tensor.Int8: gpukernel.I8,
 		tensor.Uint8: gpukernel.U8, tensor.Int16: gpukernel.I16, tensor.Uint16: gpukernel.U16, tensor.Int32: gpukernel.I32,
 		tensor.Uint32: gpukernel.U32, tensor.Int64: gpukernel.I64, tensor.Uint64: gpukernel.U64, tensor.Bool: gpukernel.Bool,
 	}[v.Type.DType]
@@ -227,6 +228,8 @@ func (l *lowering) literal(t gpukernel.Type, c *tensor.Tensor) gpukernel.Value {
 	switch t {
 	case gpukernel.F32, gpukernel.F16, gpukernel.BF16:
 		return l.p.Float(t, float32(c.Float64At(0)))
+	case gpukernel.F64:
+		return l.p.Constant(t, doubleLiteral(c.Float64At(0)))
 	case gpukernel.U64, gpukernel.I64:
 		n := c.Int64At(0)
 		return l.p.Constant(t, fmt.Sprintf("((%s)0x%xu << 32 | 0x%xu)", t, uint64(n)>>32, uint32(n)))
@@ -236,6 +239,17 @@ func (l *lowering) literal(t gpukernel.Type, c *tensor.Tensor) gpukernel.Value {
 		return l.p.Constant(t, fmt.Sprintf("(i32)0x%xu", uint32(c.Int64At(0))))
 	}
 	return l.p.Constant(t, fmt.Sprintf("(%d)", c.Int64At(0)))
+}
+
+// doubleLiteral writes a number so that every compiler reads the same bits.
+func doubleLiteral(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "((f64)QUIET_NAN)"
+	case math.IsInf(x, 0):
+		return map[bool]string{true: "((f64)-NEGATIVE_INFINITY)", false: "((f64)NEGATIVE_INFINITY)"}[x > 0]
+	}
+	return fmt.Sprintf("((f64)%.17e)", x)
 }
 
 // integers returns the content of an integer operand that is a constant; ok is false where it is left out.
@@ -263,9 +277,12 @@ func integers(n *graph.Node, i int) (list []int64, ok bool, err error) {
 
 // result makes x output i of a node, with the shape that inference gave it.
 func (l *lowering) result(n *graph.Node, i int, x gpukernel.Value) error {
-	_, shape, err := TypeOf(n.Outputs[i])
+	t, shape, err := TypeOf(n.Outputs[i])
 	if err != nil {
 		return err
+	}
+	if (t == gpukernel.F64) != (l.p.Type(x) == gpukernel.F64) {
+		return refuse("it is computed in %s, and its result is of type %s", l.p.Type(x), t)
 	}
 	l.values[n.Outputs[i]] = l.p.Reshape(x, shape...)
 	return nil

@@ -131,6 +131,9 @@ func (l *lowering) widened(x gpukernel.Value, from tensor.DType) gpukernel.Value
 // narrowed returns floats or integers as a narrow type. What is too large for a float saturates, unless the node says otherwise.
 func (l *lowering) narrowed(n *graph.Node, x gpukernel.Value, to narrow) (gpukernel.Value, error) {
 	from := l.p.Type(x)
+	if from == gpukernel.F64 {
+		return 0, refuse("from type %s to one of %d bits", from, to.bits)
+	}
 	if to.float == "" {
 		if isFloat(from) {
 			return l.p.Scalar(to.element(), to.kept("(i32)i64_of_f32($0)"), x), nil

@@ -33,6 +33,15 @@ func (l *lowering) floats(n *graph.Node, rank int) (gpukernel.Value, error) {
 	return x, nil
 }
 
+// singles is floats for what is computed in float32.
+func (l *lowering) singles(n *graph.Node, rank int) (gpukernel.Value, error) {
+	x, err := l.floats(n, rank)
+	if err == nil && l.p.Type(x) == gpukernel.F64 {
+		return 0, refuse("operands of type %s", gpukernel.F64)
+	}
+	return x, err
+}
+
 // perChannel returns scale or shift i, [C], so that it broadcasts over rank dims, channels being the second.
 func (l *lowering) perChannel(n *graph.Node, i, channels, rank int) (gpukernel.Value, error) {
 	w, err := l.operand(n, i)

@@ -19,7 +19,7 @@ type gridSampling struct {
 
 // gridSample makes each point of a weighted sum of the image's elements around where the grid says.
 func (l *lowering) gridSample(n *graph.Node) error {
-	x, err := l.floats(n, 3)
+	x, err := l.singles(n, 3)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (l *lowering) scalar(n *graph.Node, o scalarOperator) error {
 }
 
 func isFloat(t gpukernel.Type) bool {
-	return t == gpukernel.F32 || t == gpukernel.F16 || t == gpukernel.BF16
+	return t == gpukernel.F32 || t == gpukernel.F16 || t == gpukernel.BF16 || t == gpukernel.F64
 }
 
 func (l *lowering) clip(n *graph.Node) error {

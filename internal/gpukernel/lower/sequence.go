@@ -96,7 +96,7 @@ func (l *lowering) angles(n *graph.Node, i int, s []int, half int) (gpukernel.Va
 
 // causalConv convolves each channel with what lies before it, and hands on the end of that.
 func (l *lowering) causalConv(n *graph.Node) error {
-	x, err := l.floats(n, 3)
+	x, err := l.singles(n, 3)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@
 	const i64 batch_c = (i64)batch0 * C_BATCH0 + (i64)batch1 * C_BATCH1;
 	if (at < rows * COLUMNS) {
 		const int m = at / COLUMNS, n = at - m * COLUMNS;
-		f32 v = 0.0f;
+		REAL v = 0;
 		UNROLL for (int s = 0; s < SPLITS; s++) v += partial[((i64)batch * SPLITS + s) * rows * COLUMNS + at];
 		FINISH(v, m, n)
 		STORE(C_T, c, batch_c + (i64)m * LDC + n, v);

@@ -1,5 +1,5 @@
 /*
- * C[rows, COLUMNS] = finish(A[rows, DEPTH] × B), in float32 by fused multiply-adds.
+ * C[rows, COLUMNS] = finish(A[rows, DEPTH] × B), by fused multiply-adds in REAL: f32, or f64 for operands of it.
  *
  * Tiles of BM rows and BN columns; slices of BK of both operands lie in local memory, STAGES of them, copied in the
  * background where the device can. A lies there by rows, B by rows too, so that an item reads four elements at once of either.
@@ -33,8 +33,11 @@
 #define COPY_1_f16(to, from, take) *(to) = (take) ? *(from) : (u16)0
 #define COPY_1_bf16(to, from, take) *(to) = (take) ? *(from) : (u16)0
 #else
-#define STAGE_T f32
-#define READ_STAGE(p) READ_LOCAL_F32X4(p)
+#define STAGE_T REAL
+#define READ_STAGE(p) PASTE(READ_STAGE_, REAL)(p)
+#define READ_STAGE_f32(p) READ_LOCAL_F32X4(p)
+#define READ_STAGE_f64(p) MAKE_F64X4((p)[0], (p)[1], (p)[2], (p)[3])
+#define COPY_1_f64(to, from, take) *(to) = (take) ? *(from) : 0.0
 #define COPY_4_f32(to, from, take) copy_async_16(to, from, take)
 #define COPY_1_f32(to, from, take) copy_async_4(to, from, take)
 #define COPY_1_f16(to, from, take) *(to) = (take) ? f32_of_f16(*(from)) : 0.0f
@@ -43,6 +46,8 @@
 /* One chunk of an operand to local memory; from is evaluated only where take holds. */
 #define COPY_A(to, from, take) PASTE(PASTE(COPY_, A_VECTOR), PASTE(_, A_T))(to, from, take)
 #define COPY_B(to, from, take) PASTE(PASTE(COPY_, B_VECTOR), PASTE(_, B_T))(to, from, take)
+#define REAL_X4 PASTE(REAL, x4)
+#define FMA PASTE(fma_, REAL)
 #define A_PITCH (BK + 4)
 #define B_PITCH (BN + 4)
 #define STAGE_ELEMENTS (BM * A_PITCH + BK * B_PITCH)

@@ -15,9 +15,9 @@
 		LEFT_ROW(i, m)
 	}
 
-	f32 sum[TM][TN];
+	REAL sum[TM][TN];
 	UNROLL for (int i = 0; i < TM; i++) {
-		UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0.0f;
+		UNROLL for (int j = 0; j < TN; j++) sum[i][j] = 0;
 	}
 
 	UNROLL for (int s = 0; s < STAGES - 1; s++) {
@@ -37,18 +37,18 @@
 		const LOCAL STAGE_T *as = stages + stage * STAGE_ELEMENTS + m0 * A_PITCH;
 		const LOCAL STAGE_T *bs = stages + stage * STAGE_ELEMENTS + BM * A_PITCH + n0;
 		UNROLL for (int k = 0; k < BK; k += 4) {
-			f32x4 left[TM];
+			REAL_X4 left[TM];
 			UNROLL for (int i = 0; i < TM; i++) left[i] = READ_STAGE(as + i * 4 * A_PITCH + k);
 			UNROLL for (int kk = 0; kk < 4; kk++) {
-				f32x4 right[TN / 4];
+				REAL_X4 right[TN / 4];
 				UNROLL for (int j = 0; j < TN / 4; j++) right[j] = READ_STAGE(bs + (k + kk) * B_PITCH + j * 32);
 				UNROLL for (int i = 0; i < TM; i++) {
-					f32 x = PART_4(left[i], kk);
+					REAL x = PART_4(left[i], kk);
 					UNROLL for (int j = 0; j < TN / 4; j++) {
-						sum[i][j * 4 + 0] = fma_f32(x, right[j].x, sum[i][j * 4 + 0]);
-						sum[i][j * 4 + 1] = fma_f32(x, right[j].y, sum[i][j * 4 + 1]);
-						sum[i][j * 4 + 2] = fma_f32(x, right[j].z, sum[i][j * 4 + 2]);
-						sum[i][j * 4 + 3] = fma_f32(x, right[j].w, sum[i][j * 4 + 3]);
+						sum[i][j * 4 + 0] = FMA(x, right[j].x, sum[i][j * 4 + 0]);
+						sum[i][j * 4 + 1] = FMA(x, right[j].y, sum[i][j * 4 + 1]);
+						sum[i][j * 4 + 2] = FMA(x, right[j].z, sum[i][j * 4 + 2]);
+						sum[i][j * 4 + 3] = FMA(x, right[j].w, sum[i][j * 4 + 3]);
 					}
 				}
 			}
@@ -73,7 +73,7 @@
 #else
 				UNROLL for (int e = 0; e < 4; e++) {
 					if (n + e < COLUMNS) {
-						f32 v = sum[i][j * 4 + e];
+						REAL v = sum[i][j * 4 + e];
 						FINISH(v, m, n + e)
 						STORE(C_T, c, batch_c + (i64)m * LDC + n + e, v);
 					}
