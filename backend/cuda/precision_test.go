@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/backend/cuda"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 	"github.com/carve-dev/carve/internal/gpukernel/fakecuda"
+	"github.com/carve-dev/carve/partition"
 )
 
 var _ = DescribeTable("products round their operands as the option says, add in float32, and the report names it",
@@ -36,6 +37,25 @@ var _ = DescribeTable("products round their operands as the option says, add in 
 	Entry("half precision, of a second operand that is transposed", "f16", 80, "f16", grouptest.Transposed),
 	Entry("bfloat16, in a convolution", "bf16", 80, "bf16", grouptest.Conv),
 )
+
+var _ = Describe("double precision", func() {
+	It("is computed on the device", func(ctx SpecContext) {
+		g, err := grouptest.Doubles()
+		Expect(err).NotTo(HaveOccurred())
+		p, err := compile(ctx, driver(), g, carve.Options{Strict: true, Poison: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		Expect(grouptest.CompareDoubles(ctx, p, "cuda")).To(Succeed())
+	})
+
+	It("is not in kernels that were compiled beforehand", func(ctx SpecContext) {
+		g, err := grouptest.Doubles()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = compile(ctx, driver(), g, carve.Options{Strict: true}, "nvrtc", "off")
+		Expect(err).To(MatchError(partition.ErrUnplaced))
+		Expect(err).To(MatchError(ContainSubstring("double precision")))
+	})
+})
 
 var _ = Describe("the option precision", func() {
 	It("is one of four", func() {

@@ -1,6 +1,7 @@
 package opencl_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -10,21 +11,30 @@ import (
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/opencl"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 	"github.com/carve-dev/carve/partition"
 )
+
+// compile compiles a graph for the device alone until the end of the spec, with poisoned memory.
+func compile(ctx context.Context, g *graph.Graph, options map[string]string) (*carve.Program, error) {
+	m := carve.FromGraph(g)
+	DeferCleanup(m.Close)
+	p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "opencl", Options: options}},
+		Placement: carve.Priority, Strict: true, Poison: true, Verify: true})
+	if err == nil {
+		DeferCleanup(p.Close)
+	}
+	return p, err
+}
 
 var _ = DescribeTable("products round their operands as the option says, add in float32, and the report names it",
 	func(ctx SpecContext, option, effective string, x grouptest.Product) {
 		open()
 		g, err := x.Graph()
 		Expect(err).NotTo(HaveOccurred())
-		m := carve.FromGraph(g)
-		DeferCleanup(m.Close)
-		p, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "opencl", Options: map[string]string{"precision": option}}},
-			Placement: carve.Priority, Strict: true, Poison: true})
+		p, err := compile(ctx, g, map[string]string{"precision": option})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(p.Close)
 		Expect(x.Compare(ctx, p, effective)).To(Succeed())
 	},
 	Entry("float32 by default", "", "f32", grouptest.MatMul),
@@ -37,9 +47,10 @@ var _ = DescribeTable("products round their operands as the option says, add in 
 var _ = DescribeTable("weights of products are kept in the 16 bits to which these round them, and so is what the host casts while it copies, but nothing else",
 	func(ctx SpecContext, precision string, want ...string) {
 		open()
-		p, err := grouptest.CompileChain(ctx, carve.Options{Backends: []backend.Config{{Name: "opencl", Options: map[string]string{"precision": precision}}}})
+		g, err := grouptest.Chain()
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(p.Close)
+		p, err := compile(ctx, g, map[string]string{"precision": precision})
+		Expect(err).NotTo(HaveOccurred())
 		Expect(grouptest.Conversions(ctx, p)).To(Equal(want))
 		Expect(grouptest.CompareChain(ctx, p)).To(Succeed())
 	},
@@ -61,12 +72,13 @@ var _ = Describe("the option precision", func() {
 var _ = Describe("double precision", func() {
 	It("is computed there where the device has it", func(ctx SpecContext) {
 		b := open()
-		p, err := grouptest.CompileDoubles(ctx, carve.Options{Backends: []backend.Config{{Name: "opencl"}}})
+		g, err := grouptest.Doubles()
+		Expect(err).NotTo(HaveOccurred())
+		p, err := compile(ctx, g, nil)
 		if errors.Is(err, partition.ErrUnplaced) && !strings.Contains(b.Info().Processor, "CPU") {
 			Skip("no double precision here: " + err.Error())
 		}
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(p.Close)
 		Expect(grouptest.CompareDoubles(ctx, p, "opencl")).To(Succeed())
 	})
 })

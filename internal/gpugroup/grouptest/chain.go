@@ -3,6 +3,7 @@ package grouptest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,8 +24,8 @@ const chain = `graph "chain" {
 }
 `
 
-// CompileChain compiles the chain, strictly and with poisoned memory.
-func CompileChain(ctx context.Context, o carve.Options) (*carve.Program, error) {
+// Chain returns the chain.
+func Chain() (*graph.Graph, error) {
 	g, err := graph.Parse(chain)
 	if err != nil {
 		return nil, err
@@ -33,18 +34,33 @@ func CompileChain(ctx context.Context, o carve.Options) (*carve.Program, error) 
 	for i, shape := range [][]int{{12, 8, 3, 3}, {4, 12, 1, 1}} {
 		g.NodesByID()[i].SetOperand(1, g.AddConst(fmt.Sprintf("w%d", i+1), Whole(r, 1, shape...)))
 	}
-	o.Placement, o.Strict, o.Poison, o.Verify = carve.Priority, true, true, true
-	return carve.Compile(ctx, carve.FromGraph(g), &o)
+	return g, nil
 }
 
-// CompareChain runs a program of CompileChain, and returns an error where its result is not that of the reference to the bit.
+// CompareChain runs a program of Chain, and returns an error where its result is not that of the reference to the bit.
 func CompareChain(ctx context.Context, p *carve.Program) error {
-	plain, err := CompileChain(ctx, carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+	g, err := Chain()
 	if err != nil {
 		return err
 	}
-	defer plain.Close()
 	in := map[string]tensor.Value{"x": Whole(rand.New(rand.NewPCG(7, 8)), 2, 1, 8, 6, 5)}
+	return compare(ctx, p, g, in, func(_ string, got, want *tensor.Tensor) error {
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			return fmt.Errorf("%v instead of %v", got, want)
+		}
+		return nil
+	})
+}
+
+// compare runs a program of a graph, and hands its results over with those of the reference.
+func compare(ctx context.Context, p *carve.Program, g *graph.Graph, in map[string]tensor.Value, each func(name string, got, want *tensor.Tensor) error) (err error) {
+	m := carve.FromGraph(g)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	plain, err := carve.Compile(ctx, m, &carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plain.Close()) }()
 	got, err := p.Run(ctx, in)
 	if err != nil {
 		return err
@@ -53,8 +69,10 @@ func CompareChain(ctx context.Context, p *carve.Program) error {
 	if err != nil {
 		return err
 	}
-	if a, b := got["y"].(*tensor.Tensor), want["y"].(*tensor.Tensor); !bytes.Equal(a.Bytes(), b.Bytes()) {
-		return fmt.Errorf("%v instead of %v", a, b)
+	for name, v := range want {
+		if err := each(name, got[name].(*tensor.Tensor), v.(*tensor.Tensor)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

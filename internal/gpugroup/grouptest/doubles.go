@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve"
-	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -52,8 +51,8 @@ const doubles = `graph "doubles" {
 }
 `
 
-// CompileDoubles compiles a model in float64, strictly and with poisoned memory.
-func CompileDoubles(ctx context.Context, o carve.Options) (*carve.Program, error) {
+// Doubles returns a model in float64.
+func Doubles() (*graph.Graph, error) {
 	g, err := graph.Parse(doubles)
 	if err != nil {
 		return nil, err
@@ -65,8 +64,7 @@ func CompileDoubles(ctx context.Context, o carve.Options) (*carve.Program, error
 	}{{0, 1, []int{8, 6, 3, 3}}, {0, 2, []int{8}}, {3, 1, []int{8, 4, 1, 1}}, {5, 1, []int{8, 1, 3, 3}}, {13, 1, []int{160, 12}}, {13, 2, []int{12}}} {
 		g.NodesByID()[w.node].SetOperand(w.operand, g.AddConst(fmt.Sprintf("w%d_%d", w.node, w.operand), uniform(r, w.shape...)))
 	}
-	o.Placement, o.Strict, o.Poison, o.Verify = carve.Priority, true, true, true
-	return carve.Compile(ctx, carve.FromGraph(g), &o)
+	return g, nil
 }
 
 // uniform returns a tensor of numbers between -1 and 1.
@@ -82,32 +80,26 @@ func uniform(r *rand.Rand, shape ...int) *tensor.Tensor {
 	return tensor.From(data, shape...)
 }
 
-// CompareDoubles runs a program of CompileDoubles, and returns an error where its results are not those of the reference but for the order
-// of sums, or a node ran elsewhere than on the backend.
+// CompareDoubles runs a program of Doubles, and returns an error where its results are not those of the reference but for the order of sums,
+// or a node ran elsewhere than on the backend.
 func CompareDoubles(ctx context.Context, p *carve.Program, name string) error {
-	plain, err := CompileDoubles(ctx, carve.Options{Backends: []backend.Config{{Name: "reference"}}})
+	g, err := Doubles()
 	if err != nil {
 		return err
 	}
-	defer plain.Close()
 	r := rand.New(rand.NewPCG(11, 12))
 	in := map[string]tensor.Value{"x": uniform(r, 2, 6, 9, 7), "r": uniform(r, 2, 8, 5, 4), "left": uniform(r, 2, 3, 5, 10), "right": uniform(r, 2, 3, 10, 7),
 		"scale": uniform(r, 8), "shift": uniform(r, 8)}
-	got, err := p.Run(ctx, in)
-	if err != nil {
-		return err
-	}
-	want, err := plain.Run(ctx, in)
-	if err != nil {
-		return err
-	}
-	for output, v := range want {
-		a, b := got[output].(*tensor.Tensor), v.(*tensor.Tensor)
-		for i := range b.Len() {
-			if x, y := a.Float64At(i), b.Float64At(i); !(math.Abs(x-y) <= 1e-13*max(1, math.Abs(y))) {
+	err = compare(ctx, p, g, in, func(output string, got, want *tensor.Tensor) error {
+		for i := range want.Len() {
+			if x, y := got.Float64At(i), want.Float64At(i); !(math.Abs(x-y) <= 1e-13*max(1, math.Abs(y))) {
 				return fmt.Errorf("%s, element %d: %.17g, expected %.17g", output, i, x, y)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	report, err := p.Report(ctx, nil)
 	if err != nil {
