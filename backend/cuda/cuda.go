@@ -19,7 +19,8 @@
 // shapes, compiled to machine code for the device when a model is, or in the run that finds new shapes, and kept: by the process,
 // and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32, unless the option
 // precision says otherwise; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
-// matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision.
+// matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision, and backend.Info.Unmet says where it has
+// no effect.
 //
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from the clocks, the multiprocessors and the
 // memory of a device. Tuning (carve tune) measures operators there, and tiles of products and convolutions, which are a part of
@@ -147,10 +148,13 @@ func (b *cuda) Info() backend.Info {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
 	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency()}
-	if p := b.kernels().Rounds(); p != gpukernel.Exact {
+	k := b.kernels()
+	if p := k.Rounds(); p != gpukernel.Exact {
 		info.Precision = p.String()
 		info.Processor += ", products in " + info.Precision
 	}
+	k.Precision = b.precision
+	info.Unmet = k.Unmet()
 	return info
 }
 

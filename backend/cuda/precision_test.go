@@ -23,7 +23,7 @@ var _ = DescribeTable("products round their operands as the option says, add in 
 		}
 		g, err := x.Graph()
 		Expect(err).NotTo(HaveOccurred())
-		p, err := compile(ctx, fake, g, carve.Options{Strict: true, Poison: true}, "precision", option, "device", "0")
+		p, err := compile(ctx, fake, g, carve.Options{Poison: true}, "precision", option, "device", "0")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(p.Close)
 		Expect(x.Compare(ctx, p, effective)).To(Succeed())
@@ -70,5 +70,26 @@ var _ = Describe("the option precision", func() {
 		DeferCleanup(b.Close)
 		Expect(b.Info().Precision).To(Equal("tf32"))
 		Expect(b.Info().Processor).To(HaveSuffix("products in tf32"))
+		Expect(b.Info().Unmet).To(BeEmpty())
 	})
+
+	DescribeTable("is said to have no effect where there are no kernels for it, and is an error under Strict", func(ctx SpecContext, capability int, nvrtc, why string) {
+		fake := own(fmt.Sprint("unmet", capability, nvrtc), fakecuda.Options{})
+		fake.Set("capability", capability)
+		options := []string{"precision", "bf16", "device", "0"}
+		if nvrtc != "" {
+			options = append(options, "nvrtc", nvrtc)
+		}
+		b, err := cuda.Open(config(fake, options...))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(b.Close)
+		Expect(b.Info().Unmet).To(Equal("precision=bf16: " + why + ", products stay in f32"))
+		g, err := grouptest.MatMul.Graph()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = compile(ctx, fake, g, carve.Options{Strict: true}, options...)
+		Expect(err).To(MatchError(backend.ErrUnavailable))
+		Expect(err).To(MatchError(ContainSubstring(why)))
+	},
+		Entry("an old device", 75, "", "the device has no instructions for it"),
+		Entry("kernels that were compiled beforehand", 80, "off", "kernels that were compiled beforehand do not round"))
 })

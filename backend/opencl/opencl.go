@@ -12,8 +12,8 @@
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
 //	precision  of products and convolutions of float32: "f32", exact, by default; "f16" and "bf16" round operands to these types, in which
-//	           they lie in local memory, and add in float32. Beyond 65504 an operand is infinite in f16. "tf32" is exact here: no device
-//	           of OpenCL has instructions for it
+//	           they lie in local memory, and add in float32. Beyond 65504 an operand is infinite in f16. "tf32" is exact here, which
+//	           backend.Info.Unmet says: no device of OpenCL has instructions for it
 //	record     "off": the kernels of a group are queued one by one in each run. "on" by default: from the second run of a session on they
 //	           are queued as a command buffer, where the device has cl_khr_command_buffer and operands lie where they lay
 //
@@ -134,10 +134,12 @@ func (b *opencl) Info() backend.Info {
 	f := &b.on().facts
 	info := backend.Info{Name: name, Version: fmt.Sprintf("%s, driver %s", f.version, f.driver), Processor: f.String(), Path: b.l.path, Memory: f.memory,
 		Efficiency: b.efficiency()}
-	if p := b.planner().Kernels.Rounds(); p != gpukernel.Exact {
+	k := b.planner().Kernels
+	if p := k.Rounds(); p != gpukernel.Exact {
 		info.Precision = p.String()
 		info.Processor += ", products in " + info.Precision
 	}
+	info.Unmet = k.Unmet()
 	return info
 }
 

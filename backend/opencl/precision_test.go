@@ -36,12 +36,14 @@ var _ = DescribeTable("products round their operands as the option says, add in 
 		p, err := compile(ctx, g, map[string]string{"precision": option})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(x.Compare(ctx, p, effective)).To(Succeed())
+		d, err := x.Check(ctx, p)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(d).To(BeNil())
 	},
 	Entry("float32 by default", "", "f32", grouptest.MatMul),
 	Entry("half precision", "f16", "f16", grouptest.MatMul),
 	Entry("bfloat16, of a second operand that is transposed", "bf16", "bf16", grouptest.Transposed),
 	Entry("half precision, in a convolution", "f16", "f16", grouptest.Conv),
-	Entry("float32 in place of TF32, for which there are no instructions", "tf32", "f32", grouptest.Conv),
 )
 
 var _ = DescribeTable("weights of products are kept in the 16 bits to which these round them, and so is what the host casts while it copies, but nothing else",
@@ -62,6 +64,16 @@ var _ = DescribeTable("weights of products are kept in the 16 bits to which thes
 )
 
 var _ = Describe("the option precision", func() {
+	It("is said to have no effect where no device has instructions for it, and is an error under Strict", func(ctx SpecContext) {
+		b := openWith(map[string]string{"precision": "tf32"})
+		Expect(b.Info().Unmet).To(Equal("precision=tf32: the device has no instructions for it, products stay in f32"))
+		Expect(b.Info().Precision).To(BeEmpty())
+		g, err := grouptest.Conv.Graph()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = compile(ctx, g, map[string]string{"precision": "tf32"})
+		Expect(err).To(MatchError(backend.ErrUnavailable))
+	})
+
 	It("is one of four", func() {
 		open()
 		_, err := opencl.Open(backend.Config{Name: "opencl", Options: map[string]string{"precision": "f8"}})

@@ -27,11 +27,20 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("node %s (%s) on %s: %s[%d] is %g, reference %g", NodeList(d.Nodes), d.Op, d.Backend, d.Value, d.Index, d.Got, d.Want)
 }
 
-// Tolerance of Check: relative, plus a share of the output's standard deviation.
-const (
-	checkRelative  = 1e-3
-	checkDeviation = 1e-4
-)
+// tolerance of Check: relative, plus a share of the output's standard deviation.
+type tolerance struct{ relative, deviation float64 }
+
+// roundoffs are the largest relative errors of rounding operands to a precision that backends name.
+var roundoffs = map[string]float64{"tf32": 1.0 / (1 << 11), "f16": 1.0 / (1 << 11), "f32 with f16 weights": 1.0 / (1 << 11), "bf16": 1.0 / (1 << 8)}
+
+// toleranceOf returns that of a node. A sum of products of rounded operands is off by some roundoffs of its terms, which may cancel.
+func toleranceOf(precision string) tolerance {
+	u := roundoffs[precision]
+	return tolerance{relative: max(1e-3, 4*u), deviation: max(1e-4, 16*u)}
+}
+
+// wholeGroup is the tolerance of a group whose nodes round operands, none of which is off by itself: what they add up.
+var wholeGroup = tolerance{relative: 0.5, deviation: 1}
 
 // Check has the next run of the session compared, group by group, with the oracle's kernels on the inputs that the group
 // had. Where a group differs, its nodes are compiled and run one by one on their backend to find the first that does. stop
@@ -51,6 +60,7 @@ type checker struct {
 	found *Difference
 	err   error
 	in    []tensor.Value // the group's inputs, in the host format
+	tol   tolerance      // of the group's nodes
 }
 
 // before keeps a group's inputs: their memory may be used again before the group ends.
@@ -93,34 +103,43 @@ func (c *checker) after(ctx context.Context, f *frame, i int) {
 		c.err = err
 		return
 	}
-	same := true
-	var first *Difference
-	for k, v := range body.Outputs {
-		got := a.Outputs[k]
-		if got == nil {
-			got, _ = f.values[st.out[k]].(*tensor.Tensor)
+	outputs := func() (first *Difference, err error) {
+		for k, v := range body.Outputs {
+			got := a.Outputs[k]
+			if got == nil {
+				got, _ = f.values[st.out[k]].(*tensor.Tensor)
+			}
+			d, err := c.compare(ctx, v, got, vals[v.ID])
+			if d != nil || err != nil {
+				return d, err
+			}
 		}
-		d, err := c.compare(ctx, v, got, vals[v.ID])
-		if err != nil {
+		return nil, nil
+	}
+	c.tol = toleranceOf(st.info.Precision)
+	first, err := outputs()
+	if first == nil || err != nil {
+		c.err = err
+		return
+	}
+	d := c.bisect(ctx, st, in, hostIn)
+	switch {
+	case d != nil:
+		first = d
+	case rounds(body): // steps of a quantisation that fell to the other side add up
+		return
+	case roundoffs[st.info.Precision] > 0:
+		c.tol = wholeGroup
+		if first, err = outputs(); first == nil || err != nil {
 			c.err = err
 			return
 		}
-		if d != nil && same {
-			same, first = false, d
-		}
 	}
-	if same {
-		return
+	if d == nil {
+		first.Nodes, first.Op = st.Node.Provenance(), "group"
 	}
-	first.Group, first.Backend, first.Nodes, first.Op = st.ID, st.Node.Backend, st.Node.Provenance(), "group"
+	first.Group, first.Backend = st.ID, st.Node.Backend
 	c.found = first
-	d := c.bisect(ctx, st, in, hostIn)
-	if d != nil {
-		d.Group, d.Backend = st.ID, st.Node.Backend
-		c.found = d
-	} else if rounds(body) { // steps of a quantisation that fell to the other side add up
-		c.found = nil
-	}
 }
 
 // rounds reports whether a node of a body, fused ones included, rounds to the steps of a quantisation.
@@ -187,7 +206,7 @@ func (c *checker) compare(ctx context.Context, v *graph.Value, got *tensor.Tenso
 		}
 	}
 	n := float64(max(len(ws), 1))
-	slack := checkDeviation * math.Sqrt(max(square/n-sum/n*sum/n, 0))
+	slack := c.tol.deviation * math.Sqrt(max(square/n-sum/n*sum/n, 0))
 	if w.DType == tensor.Int8 || w.DType == tensor.Uint8 {
 		if p := v.Producer; p != nil && (p.Is("QuantizeLinear", "QLinearConv", "QLinearMatMul") || len(p.Regions) > 0 && rounds(p.Regions[0].Graph)) {
 			slack = 1 // halves are rounded to either side
@@ -196,7 +215,7 @@ func (c *checker) compare(ctx context.Context, v *graph.Value, got *tensor.Tenso
 	slack = max(slack, stepBehind(v))
 	for i, x := range ws {
 		y := gs[i]
-		if x == y || math.IsNaN(x) && math.IsNaN(y) || math.Abs(x-y) <= checkRelative*math.Abs(x)+slack {
+		if x == y || math.IsNaN(x) && math.IsNaN(y) || math.Abs(x-y) <= c.tol.relative*math.Abs(x)+slack {
 			continue
 		}
 		return &Difference{Value: ValueName(v), Index: i, Got: y, Want: x}, nil

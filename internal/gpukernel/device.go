@@ -1,5 +1,7 @@
 package gpukernel
 
+import "fmt"
+
 // Device is what the choice of tiles depends on, and nothing else does.
 type Device struct {
 	Processors  int  // multiprocessors or compute units
@@ -21,6 +23,18 @@ func (d Device) Rounds() Precision {
 		return Exact
 	}
 	return d.Precision
+}
+
+// Unmet says that the precision has no effect on the device, and why; "" where it has.
+func (d Device) Unmet() string {
+	why := "the device has no instructions for it"
+	switch {
+	case d.Rounds() == d.Precision:
+		return ""
+	case d.Prebuilt:
+		why = "kernels that were compiled beforehand do not round"
+	}
+	return fmt.Sprintf("precision=%v: %s, products stay in f32", d.Precision, why)
 }
 
 // NVIDIA returns the Device of a CUDA compute capability, 75 for 7.5, with the given number of multiprocessors.

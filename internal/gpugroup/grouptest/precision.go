@@ -52,8 +52,7 @@ func (x *Product) Graph() (*graph.Graph, error) {
 // Compare runs the program of the graph with operands between -1 and 1, and returns an error where it does not round them to a precision,
 // or adds in less than float32. Nor may the report name another precision, or one where operands are not rounded.
 func (x *Product) Compare(ctx context.Context, p *carve.Program, precision string) error {
-	r := rand.New(rand.NewPCG(7, uint64(x.K)))
-	a, b := fractions(r, x.A...), fractions(r, x.B...)
+	a, b := x.operands()
 	out, err := p.Run(ctx, map[string]tensor.Value{"a": a, "b": b})
 	if err != nil {
 		return err
@@ -94,6 +93,17 @@ func (x *Product) Compare(ctx context.Context, p *carve.Program, precision strin
 		return fmt.Errorf("the report does not name %q: %v", precision, report.Groups)
 	}
 	return nil
+}
+
+func (x *Product) operands() (a, b *tensor.Tensor) {
+	r := rand.New(rand.NewPCG(7, uint64(x.K)))
+	return fractions(r, x.A...), fractions(r, x.B...)
+}
+
+// Check compares a program of the graph with the reference's kernels, on what Compare runs it with.
+func (x *Product) Check(ctx context.Context, p *carve.Program) (*carve.Difference, error) {
+	a, b := x.operands()
+	return p.Check(ctx, map[string]tensor.Value{"a": a, "b": b})
 }
 
 // fractions returns a tensor of numbers between -1 and 1.
