@@ -30,7 +30,9 @@ func (a *app) runCommand() *cobra.Command {
 			"name that is taken gets _2. What npy cannot hold, such as bfloat16, packed types, sequences and maps, is written as\n" +
 			"NAME.pb, the protobuf message of its kind, which --input reads.\n\n" +
 			"--check compares every group with the reference backend on the same operands, and fails where a value differs by\n" +
-			"more than 1e-3 of itself plus 1e-4 of its standard deviation; it names the first such node.",
+			"more than 1e-3 of itself plus 1e-4 of the deviation of its tensor; it names the first such node. Of a backend that\n" +
+			"rounds operands of products, as its option precision asks, more is allowed: by tf32, f16 and weights in f16 2e-3 and\n" +
+			"8e-3, by bf16 16e-3 and 63e-3, and what nodes that are right by themselves add up to.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], f) },
 	}
