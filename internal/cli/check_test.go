@@ -91,9 +91,9 @@ var _ = Describe("run --check", func() {
 			"--backend-option", "wrong.precision="+precision)
 		Expect(r.code).To(Equal(code), "%s", r.stderr)
 	},
-		Entry("float32", "0.01", "", 1),
-		Entry("half precision", "0.01", "f16", 1),
+		Entry("float32", "0.005", "", 1),
+		Entry("half precision", "0.005", "f16", 1),
 		Entry("half precision, nearer", "0.001", "f16", 0),
-		Entry("bfloat16", "0.01", "bf16", 0),
+		Entry("bfloat16", "0.005", "bf16", 0),
 		Entry("bfloat16, farther", "1", "bf16", 1))
 })
