@@ -11,14 +11,15 @@
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
 //	precision  of products and convolutions of float32: "f32", exact, by default; "tf32", "f16" and "bf16" round operands to these
-//	           types, for matrix instructions, and add in float32. Beyond 65504 an operand is infinite in f16
+//	           types, for matrix instructions, and add in float32; in 16 bits weights, and what the host hands to a product, lie so in
+//	           the device's memory too. Beyond 65504 an operand is infinite in f16
 //
 // Of several devices the first is the backend's; the others are cuda:1 and so on.
 //
 // Kernels come from internal/gpukernel by way of internal/gpugroup, as for other graphics processors. They are written for concrete
 // shapes, compiled to machine code for the device when a model is, or in the run that finds new shapes, and kept: by the process,
 // and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32, unless the option
-// precision says otherwise; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
+// precision says otherwise, and in float64, but for attention, recurrent layers and transposed convolutions; results differ from other backends' by the order of sums. Devices before compute capability 8.0 lack the
 // matrix instructions and stay exact, and so do depthwise convolutions and attention. backend.Info and the report name the precision, and backend.Info.Unmet says where it has
 // no effect.
 //

@@ -12,8 +12,9 @@
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
 //	precision  of products and convolutions of float32: "f32", exact, by default; "f16" and "bf16" round operands to these types, in which
-//	           they lie in local memory, and add in float32. Beyond 65504 an operand is infinite in f16. "tf32" is exact here, which
-//	           backend.Info.Unmet says: no device of OpenCL has instructions for it
+//	           they lie in local memory, and add in float32; weights, and what the host hands to a product, lie so in the device's memory
+//	           too. Beyond 65504 an operand is infinite in f16. "tf32" is exact here, which backend.Info.Unmet says: no device of
+//	           OpenCL has instructions for it
 //	record     "off": the kernels of a group are queued one by one in each run. "on" by default: from the second run of a session on they
 //	           are queued as a command buffer, where the device has cl_khr_command_buffer and operands lie where they lay
 //
@@ -25,7 +26,9 @@
 // written for concrete shapes, compiled when a model is, or in the run that finds new shapes, and kept: by the process, and on
 // disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
 // convolutional parts. All arithmetic is exact in float32, unless the option precision
-// says otherwise, which depthwise convolutions and attention do not follow; backend.Info and the report name the precision. Results differ from other backends' by the order of sums.
+// says otherwise, which depthwise convolutions and attention do not follow; backend.Info and the report name the precision. float64 is
+// computed where the device has it, by all of these but attention, recurrent layers and transposed convolutions. Results differ from
+// other backends' by the order of sums.
 //
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from what drivers say of a device: its
 // kind, vendor, compute units and clock, which tell its arithmetic roughly, and of its memory nothing. Tuning (carve tune) measures

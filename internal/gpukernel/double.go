@@ -2,18 +2,19 @@ package gpukernel
 
 import "regexp"
 
-// Kernels of double precision are those of float32 with another element type: templates name it, and expressions are rewritten.
+// Kernels of double precision are those of float32 with another element type: templates name it, and expressions and functions are
+// rewritten.
 
 var (
 	floatFunction = regexp.MustCompile(`_f32\b`)
-	floatCast     = regexp.MustCompile(`\(f32\)`)
+	floatType     = regexp.MustCompile(`\bf32\b`)
 	floatNumber   = regexp.MustCompile(`\b(\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)f\b`)
 )
 
-// doubled returns an expression of the dialect on float32 as one on double precision. Numbers that are written as bits stay what they are.
-func doubled(expression string) string {
-	s := floatFunction.ReplaceAllString(expression, "_f64")
-	s = floatCast.ReplaceAllString(s, "(f64)")
+// doubled returns text of the dialect on float32 as text on double precision. Numbers that are written as bits stay what they are.
+func doubled(text string) string {
+	s := floatFunction.ReplaceAllString(text, "_f64")
+	s = floatType.ReplaceAllString(s, "f64")
 	return floatNumber.ReplaceAllString(s, "$1")
 }
 

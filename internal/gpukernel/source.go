@@ -30,7 +30,7 @@ const (
 )
 
 func (l Language) prelude() string {
-	return source([]string{"cuda.h", "opencl.h", "fibre.h"}[l]) + source("scalar.h")
+	return source([]string{"cuda.h", "opencl.h", "fibre.h"}[l]) + source("scalar.h") + source("functions.h") + source("narrow.h")
 }
 
 // Source returns the text of a program with the given kernels, whose names have to differ. Its order is theirs. In OpenCL,
@@ -40,7 +40,7 @@ func Source(l Language, kernels ...*Kernel) string {
 	var b strings.Builder
 	b.WriteString(l.prelude())
 	if slices.ContainsFunc(kernels, func(k *Kernel) bool { return k.Double }) {
-		b.WriteString(source("double.h"))
+		b.WriteString(source("double.h") + doubled(source("functions.h")))
 	}
 	for _, k := range kernels {
 		k.write(&b, l)

@@ -45,29 +45,6 @@ typedef double4 f64x4;
 #define fma_f64(x, y, z) fma((f64)(x), (f64)(y), (f64)(z))
 #define isnan_f64(x) ((x) != (x))
 
-FUNCTION f64 min_f64(f64 a, f64 b) { return isnan_f64(a) || a < b ? a : b; }
-FUNCTION f64 max_f64(f64 a, f64 b) { return isnan_f64(a) || a > b ? a : b; }
-FUNCTION f64 relu_f64(f64 x) { return x < 0.0 ? 0.0 : x; }
-FUNCTION f64 clip_f64(f64 x, f64 lo, f64 hi) { return min_f64(max_f64(x, lo), hi); }
-FUNCTION f64 leaky_f64(f64 x, f64 slope) { return x < 0.0 ? x * slope : x; }
-FUNCTION f64 sigmoid_f64(f64 x) { return 1.0 / (1.0 + exp_f64(-x)); }
-FUNCTION f64 silu_f64(f64 x) { return x / (1.0 + exp_f64(-x)); }
-FUNCTION f64 gelu_f64(f64 x) { return 0.5 * x * (1.0 + erf_f64(x * 0.70710678118654752440)); }
-FUNCTION f64 gelu_tanh_f64(f64 x) { return 0.5 * x * (1.0 + tanh_f64(0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
-FUNCTION f64 hard_sigmoid_f64(f64 x, f64 alpha, f64 beta) { return clip_f64(fma_f64(alpha, x, beta), 0.0, 1.0); }
-FUNCTION f64 hard_swish_f64(f64 x) { return x * hard_sigmoid_f64(x, 1.0 / 6.0, 0.5); }
-
-/* As those of float32. */
-FUNCTION i64 i64_of_f64(f64 x) {
-	if (isnan_f64(x)) return 0;
-	if (x >= 9223372036854775808.0) return ~((i64)1 << 63);
-	return x < -9223372036854775808.0 ? (i64)1 << 63 : (i64)x;
-}
-FUNCTION u64 u64_of_f64(f64 x) {
-	if (x >= 18446744073709551616.0) return ~(u64)0;
-	return x >= 9223372036854775808.0 ? (u64)x : (u64)i64_of_f64(x);
-}
-
 #define MAXIMUM_f64(a, b) max_f64(a, b)
 #define MINIMUM_f64(a, b) min_f64(a, b)
 #define ADD_f64(a, b) ((a) + (b))
