@@ -94,6 +94,7 @@ type table struct {
 	unit     []int32
 	scales   []float32
 	pairs    bool  // tiles cover two rows
+	width    int   // pixels of a tile that is in one row, at most
 	steps    int64 // multiply-adds of 16 lanes for one output block in the whole plane, channel blocks not counted
 	lists    map[listKey]listAt
 	rowClass map[string]int
@@ -121,7 +122,7 @@ func class(m map[string]int, key []byte) int {
 }
 
 func newTable(k tileKernel) *table {
-	return &table{tileKernel: k, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
+	return &table{tileKernel: k, width: k.pixels, lists: map[listKey]listAt{}, rowClass: map[string]int{}, colClass: map[string]int{}}
 }
 
 // done drops what only building needs.
@@ -144,7 +145,7 @@ func cut(n, limit int, f func(from, n int)) {
 // addRow appends the tiles of one row of columns [from, from+n) of lattice l.
 func (t *table) addRow(id int, l *lattice, row, from, n int) {
 	rows := t.rows(l, row, 1)
-	cut(n, t.pixels, func(at, w int) { t.add(id, l, row, rows, from+at, w, min(w, t.group), w-min(w, t.group)) })
+	cut(n, t.width, func(at, w int) { t.add(id, l, row, rows, from+at, w, min(w, t.group), w-min(w, t.group)) })
 }
 
 // addPair appends the tiles of rows row and row+1 (where that exists).

@@ -1,5 +1,10 @@
 package conv
 
+import (
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
+
 // plane makes the tile tables.
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
@@ -45,6 +50,7 @@ func (p *Plan) plane(padded *Map) {
 		k := p.kernel(ct.count)
 		t := newTable(k)
 		t.pairs = pairs && k.pixels == 2*k.group
+		t.width = p.tileWidth(k.geometry)
 		if flat {
 			one := lattices[0]
 			t.flat(&one, segment)
@@ -69,6 +75,23 @@ func (p *Plan) rangePieces(ls []lattice, r channelRange) {
 	for i := range ls {
 		ls[i].pieces = pieces
 	}
+}
+
+// Where wide vectors are computed in halves, a store of one takes two cycles, and while some 20 of them wait for their turn no multiply-add
+// of the next tile begins. So a tile of a short sum, which has hardly begun when it is stored, has fewer results than registers could hold,
+// yet as many as hide how long a multiply-add takes.
+const (
+	shortSum     = 192 // multiply-adds of a result
+	shortResults = 12  // vectors of results
+)
+
+// tileWidth returns how many pixels of a row a tile has at most.
+func (p *Plan) tileWidth(g geometry) int {
+	s := &p.spec
+	if !p.dense() || p.target.Set != isa.AVX512 || !p.target.Features.Has(cpuid.Split512) || s.C/s.Groups*s.Kernel[0]*s.Kernel[1] > shortSum {
+		return g.pixels
+	}
+	return min(g.pixels, shortResults/g.blocks)
 }
 
 // flat makes units of segments of a map that is one long row.
