@@ -1,6 +1,9 @@
 package gemm
 
-import "github.com/carve-dev/carve/internal/kernel/isa"
+import (
+	"github.com/carve-dev/carve/internal/cpuid"
+	"github.com/carve-dev/carve/internal/kernel/isa"
+)
 
 // Plan is a product whose division into chunks, tiles and kernel calls is decided. It is immutable and may be used by any
 // number of goroutines at once, with different matrices.
@@ -50,6 +53,8 @@ const (
 	phaseK        = 1024      // aim for the length of a phase; three quarters of it with vectors below 16 lanes: second-level caches may be small
 	phaseMaxK     = 1536      // longest phase before k is divided; likewise
 	phaseMaxKOnce = 4096      // the same when B is read only once
+	shortSum      = 128       // multiply-adds of a result, up to which tiles have fewer where vectors are computed in halves: a store of one
+	shortResults  = 12        // takes two cycles, and while some 20 wait for their turn no multiply-add of the next tile begins
 )
 
 // kernels describes the kernels of an instruction set. The generator writes it with them.
@@ -100,6 +105,8 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.target.Set, p.has = isa.Portable, portableKernels()
 	case s.Half && t.Set == isa.NEON: // which has no such kernels
 		p.target.Set, p.has = isa.Portable, portableKernels()
+	case p.halves() && s.N <= p.panel() && s.B != Columns && !s.Pairs && !s.Half: // loads would take longer than multiply-adds
+		p.target.Set, p.has = isa.AVX2, kernelsOf(isa.AVX2)
 	}
 	if s.M == 0 || s.N == 0 {
 		return p, nil
@@ -112,6 +119,12 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p.planUnits()
 	return p, nil
+}
+
+// halves reports whether vectors of 512 bits are used and computed in two halves, as a load of one is: then a tile of a single panel has a load
+// for every multiply-add, and one of vectors of 256 bits for every two.
+func (p *Plan) halves() bool {
+	return p.target.Set == isa.AVX512 && p.target.Features.Has(cpuid.Split512)
 }
 
 // size returns the bytes of an element.
@@ -137,6 +150,11 @@ func (p *Plan) panel() int { return 64 / p.size() }
 func (p *Plan) planTiles() {
 	s, size, panel := &p.spec, p.size(), p.panel()
 	rows := p.has.rowsFor(s.M)
+	if p.halves() && s.K <= shortSum && s.M > rows[1] {
+		for n := 1; n < len(rows); n++ {
+			rows[n] = min(rows[n], shortResults/n)
+		}
+	}
 	total := (s.N + panel - 1) / panel
 	for at := 0; at < total; {
 		width := panelsAt(rows, total-at)
