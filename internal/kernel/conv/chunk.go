@@ -18,10 +18,13 @@ func (p *Plan) weightsInL2() int { return p.target.SecondCache() / 8 * 3 }
 
 // stepsOf estimates the work of one channel tile in the whole plane.
 func (p *Plan) stepsOf(t channelTile) int64 {
-	tab := p.tables[t.table]
+	tab := t.table
 	steps := tab.steps
 	if p.dense() {
 		steps *= int64(max(1, p.blocks))
+	}
+	if t.half {
+		steps /= 2
 	}
 	// A tile costs at least its fixed overhead of some 30 cycles.
 	return steps*int64(t.count) + 30*int64(len(tab.tiles))

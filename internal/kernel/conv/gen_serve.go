@@ -42,11 +42,11 @@ func serve(f *asm.File, isa asm.ISA, kernels []kernel) {
 		fmt.Fprintf(&run, "case firstAssembly + %d:\n%s(c)\n", i, k.name)
 	}
 	f.Go(fmt.Sprintf("// kernelOf%d returns the %v kernel of a kind for tiles of that many output channel blocks.\n"+
-		"func kernelOf%d(k kind, blocks int, split, seven bool) tileKernel {\nswitch {\n%s%s}\npanic(\"conv: no such tile\")\n}\n",
+		"func kernelOf%d(k kind, blocks int, half, split, seven bool) tileKernel {\nswitch {\n%s%s}\npanic(\"conv: no such tile\")\n}\n",
 		bits, isa.Set, bits, &first, &others))
 	f.Go(fmt.Sprintf("// run%d calls the kernel of a number: a switch and no table, so that the call does not escape.\n"+
 		"func run%d(id kernelID, c *tileCall) {\nswitch id {\n%s}\n}\n", bits, bits, &run))
-	f.Serve("kernelOf", isa, fmt.Sprintf("return kernelOf%d(k, blocks, split, seven)", bits))
+	f.Serve("kernelOf", isa, fmt.Sprintf("return kernelOf%d(k, blocks, half, split, seven)", bits))
 	f.Serve("mostBlocks", isa, fmt.Sprint("return ", most))
 	f.Serve("runKernel", isa, fmt.Sprintf("run%d(id, c)", bits))
 }

@@ -370,8 +370,12 @@ func (k *kernel) finish() {
 		fn.I("VMOVUPS %s, %s", k.acc(p, v), at)
 	})
 	if k.passes {
+		fn.I("MOVQ %d(R14), AX", offFlags)
+		fn.I("TESTQ $16, AX")
+		fn.I("JNE %s_half", k.name)
 		fn.I("XORQ $%d, %d(R14)", k.isa.Size(), offPass)
 		fn.I("JNE %s_again", k.name)
+		fn.Label(k.name + "_next")
 	}
 	fn.I("ADDQ $64, %d(R14)", offAt)
 	fn.I("DECQ %d(R14)", offN)
@@ -382,6 +386,24 @@ func (k *kernel) finish() {
 	fn.I("JMP %s_tile<>(SB)", k.name)
 	fn.Label(k.name + "_return")
 	fn.Ret()
+	if k.passes {
+		k.half()
+	}
+}
+
+// half emits what a tile of one pass ends with: zeros in the channels of the other, where that is asked for.
+func (k *kernel) half() {
+	fn := k.fn
+	fn.Label(k.name + "_half")
+	fn.I("TESTQ $32, AX")
+	fn.I("JEQ %s_next", k.name)
+	fn.I("XORQ $%d, %d(R14)", k.isa.Size(), offPass)
+	fn.I("VXORPS %s, %s, %s", k.free(0), k.free(0), k.free(0))
+	k.perPixel("zero", offDst, func(_, _, _ int, at string) {
+		fn.I("VMOVUPS %s, %s", k.free(0), at)
+	})
+	fn.I("XORQ $%d, %d(R14)", k.isa.Size(), offPass)
+	fn.I("JMP %s_next", k.name)
 }
 
 // span is a half-open interval of pixels of a tile.

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"math"
-	"slices"
 
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
@@ -14,8 +13,6 @@ type Plan struct {
 	kind   kind
 	order  weightOrder
 	target isa.Target
-	tables []*table       // by channelTile.table
-	ranges []channelRange // orderMixed: of the source, by table
 	tiles  []channelTile
 	groups []int32 // tiles of channel group i: tiles[groups[i]:groups[i+1]]
 	spans  []span  // floats of unit i in a channel plane
@@ -62,12 +59,23 @@ const maxBlocks = 3
 
 // channelTile is a run of output channel blocks that are computed together.
 type channelTile struct {
-	block  int // first output channel block
-	count  int
-	table  int // in Plan.tables: for each number of blocks one; orderMixed: for each range of source channels
-	source int // bytes from the image to the first source channel block
-	weight int // bytes from the weights
-	bytes  int // of its weights
+	tileShape
+	block  int  // first output channel block
+	upper  bool // the second half of a block
+	alone  bool // the first half of a block of which the second has no channels
+	source int  // bytes from the image to the first source channel block
+	weight int  // bytes from the weights
+	bytes  int  // of the weights of its blocks
+	table  *table
+}
+
+// tileShape is what channel tiles that share a table have in common.
+type tileShape struct {
+	count int          // output channel blocks
+	half  bool         // half of a block
+	reads channelRange // orderMixed: what its block reads of the source
+	skip  int          // of these channels, those that it does not read: so many, and then
+	after int          // those behind so many more
 }
 
 // NewConv plans a convolution for a target. It returns an *Error: ErrShape for numbers
@@ -264,26 +272,36 @@ func (p *Plan) channelTiles() {
 			if p.needsWeight {
 				w = b * int(p.proto.wBlk)
 			}
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: 1, source: b * plane, weight: w})
+			p.tiles = append(p.tiles, channelTile{tileShape: tileShape{count: 1}, block: b, source: b * plane, weight: w})
 		}
 	case p.order == orderMixed:
 		weight, taps := 0, s.Kernel[0]*s.Kernel[1]
 		for b := range blocks {
-			lo, hi := s.mixedRange(b)
+			lo, hi := s.mixedRange(16*b, 16)
 			bytes := 4 * s.lanes() * (hi - lo) * taps
-			p.tiles = append(p.tiles, channelTile{block: b, count: 1, table: p.rangeTable(channelRange{lo % 16, hi - lo}), source: lo / 16 * plane,
-				weight: weight, bytes: bytes})
+			for _, t := range p.mixedTiles(b) {
+				t.source, t.weight, t.bytes = lo/16*plane, weight, bytes
+				p.tiles = append(p.tiles, t)
+			}
 			weight += bytes
 		}
 	default:
 		groups := s.Groups
 		perGroup := blocks / groups
 		for g := range groups {
+			whole := perGroup
+			if p.halves() && p.tailLanes <= 8 {
+				whole--
+			}
 			for b := 0; b < perGroup; {
-				n := pick(mostBlocks(p.target.Set), perGroup-b)
-				first := g*perGroup + b
-				p.tiles = append(p.tiles, channelTile{block: first, count: n, table: n, source: g * p.blocks * plane, weight: first * wOC, bytes: n * wOC})
-				b += n
+				t := channelTile{tileShape: tileShape{count: 1, half: true}, alone: true}
+				if b < whole {
+					t = channelTile{tileShape: tileShape{count: pick(mostBlocks(p.target.Set), whole-b)}}
+				}
+				t.block, t.source, t.bytes = g*perGroup+b, g*p.blocks*plane, t.count*wOC
+				t.weight = t.block * wOC
+				p.tiles = append(p.tiles, t)
+				b += t.count
 			}
 			if s.Source == Planar {
 				break
@@ -292,15 +310,36 @@ func (p *Plan) channelTiles() {
 	}
 }
 
-// rangeTable returns the number of the table for tiles that read a range of channels.
-func (p *Plan) rangeTable(r channelRange) int {
-	i := slices.Index(p.ranges, r)
-	if i < 0 {
-		i = len(p.ranges)
-		p.ranges = append(p.ranges, r)
+// mixedTiles returns the tiles of output channel block b, which spans groups: one, or one for each half where these read fewer channels, so
+// that a tenth of the time is saved. A block that is handed to Post is one.
+func (p *Plan) mixedTiles(b int) []channelTile {
+	s := &p.spec
+	lo, hi := s.mixedRange(16*b, 16)
+	whole := channelTile{tileShape: tileShape{count: 1, reads: channelRange{lo % 16, hi - lo}}, block: b}
+	if !p.halves() || s.Post != nil {
+		return []channelTile{whole}
 	}
-	return i
+	half := func(from int) channelTile {
+		t := whole
+		first, last := s.mixedRange(from, 8)
+		t.half, t.skip, t.after = true, first-lo, hi-last
+		return t
+	}
+	lower := half(16 * b)
+	if 16*b+8 >= s.OC {
+		lower.alone = true
+		return []channelTile{lower}
+	}
+	upper := half(16*b + 8)
+	upper.upper = true
+	if 10*(lower.channels()+upper.channels()) > 18*whole.channels() {
+		return []channelTile{whole}
+	}
+	return []channelTile{lower, upper}
 }
+
+// channels returns how many channels a tile reads.
+func (t *tileShape) channels() int { return t.reads.count - t.skip - t.after }
 
 // pick returns how many of left output channel blocks to compute together, of which a tile has room for most: two where it
 // has, but three where their number is odd.
@@ -314,9 +353,19 @@ func pick(most, left int) int {
 	return 2
 }
 
-// kernel returns the kernel for tiles of that many output channel blocks. Where the processor computes wide vectors in
+// kernel returns the kernel for tiles of a shape. Where the processor computes wide vectors in
 // halves, a tile of one block has a broadcast per multiply-add, which takes longer than the multiply-add; with vectors of
 // 256 bits there are two multiply-adds per broadcast. Rows of seven pixels, the last maps of most nets, do not fit a tile of six.
-func (p *Plan) kernel(blocks int) tileKernel {
-	return kernelOf(p.target.Set, p.kind, blocks, p.target.Features.Has(cpuid.Split512), p.seven)
+func (p *Plan) kernel(t tileShape) tileKernel {
+	return kernelOf(p.target.Set, p.kind, t.count, t.half, p.splits512(), p.seven)
+}
+
+// splits512 reports whether vectors of 512 bits are used and computed in two halves, as a load of one is.
+func (p *Plan) splits512() bool {
+	return p.target.Set == isa.AVX512 && p.target.Features.Has(cpuid.Split512)
+}
+
+// halves reports whether half of a channel block takes about half of a block's time: where vectors of 256 bits are as fast as wider ones.
+func (p *Plan) halves() bool {
+	return p.kind == kindDense && (p.target.Set == isa.AVX2 || p.splits512())
 }

@@ -1,20 +1,15 @@
 package conv
 
-import (
-	"github.com/carve-dev/carve/internal/cpuid"
-	"github.com/carve-dev/carve/internal/kernel/isa"
-)
-
 // plane makes the tile tables.
 func (p *Plan) plane(padded *Map) {
 	s := &p.spec
 	lattices := p.lattices(padded)
 	flat := p.needsWeight && !s.Transposed && s.Kernel == [2]int{1, 1} && s.Stride == [2]int{1, 1} &&
 		s.Pad == [4]int{} && s.OH == s.H && s.OW == s.W
-	main := p.tiles[0].count
+	main := p.tiles[0].tileShape
 	for _, t := range p.tiles {
 		if t.count == 2 {
-			main = 2
+			main = t.tileShape
 		}
 	}
 	var rows, cols int
@@ -39,15 +34,16 @@ func (p *Plan) plane(padded *Map) {
 	if p.order == orderMixed && !pairs { // of which one call has all source channels
 		segment = min(segment, max(1, maxCallSteps/(p.longestRange()*s.Kernel[0]*s.Kernel[1]*g.pixels))*g.pixels)
 	}
-	p.tables = make([]*table, max(maxBlocks+1, len(p.ranges)))
-	for _, ct := range p.tiles {
-		if p.tables[ct.table] != nil {
+	tables := map[tileShape]*table{}
+	for i := range p.tiles {
+		ct := &p.tiles[i]
+		if ct.table = tables[ct.tileShape]; ct.table != nil {
 			continue
 		}
 		if p.order == orderMixed {
-			p.rangePieces(lattices, p.ranges[ct.table])
+			p.rangePieces(lattices, ct.tileShape)
 		}
-		k := p.kernel(ct.count)
+		k := p.kernel(ct.tileShape)
 		t := newTable(k)
 		t.pairs = pairs && k.pixels == 2*k.group
 		t.width = p.tileWidth(k.geometry)
@@ -58,19 +54,23 @@ func (p *Plan) plane(padded *Map) {
 			t.rowUnits(lattices, rows, cols, segment, pairs)
 		}
 		t.done()
-		p.tables[ct.table] = t
+		ct.table, tables[ct.tileShape] = t, t
 	}
 	p.spansOf(flat, pairs, segment, rows, cols)
 }
 
-// rangePieces has the taps of lattices read a range of channels, which lie in several blocks.
-func (p *Plan) rangePieces(ls []lattice, r channelRange) {
+// rangePieces has the taps of lattices read the channels of a tile, which lie in several blocks.
+func (p *Plan) rangePieces(ls []lattice, t tileShape) {
 	s := &p.spec
 	var pieces []piece
-	r.pieces(func(block, lane, count, before int) {
-		steps := count * s.lanes() / 16
-		pieces = append(pieces, piece{src: block*s.H*s.W*s.pixelBytes() + lane*s.lanes()/4, w: 4 * s.lanes() * before * s.Kernel[0] * s.Kernel[1],
-			tapBytes: 64 * steps, steps: steps})
+	t.reads.pieces(func(block, lane, count, before int) {
+		from, to := max(t.skip-before, 0), min(t.reads.count-t.after-before, count)
+		if from >= to {
+			return
+		}
+		words := s.lanes() // of 16 channels
+		pieces = append(pieces, piece{src: block*s.H*s.W*s.pixelBytes() + (lane+from)*words/4, w: 4*words*before*s.Kernel[0]*s.Kernel[1] + 4*words*from,
+			tapBytes: 4 * words * count, steps: (to - from) * words / 16})
 	})
 	for i := range ls {
 		ls[i].pieces = pieces
@@ -88,7 +88,7 @@ const (
 // tileWidth returns how many pixels of a row a tile has at most.
 func (p *Plan) tileWidth(g geometry) int {
 	s := &p.spec
-	if !p.dense() || p.target.Set != isa.AVX512 || !p.target.Features.Has(cpuid.Split512) || s.C/s.Groups*s.Kernel[0]*s.Kernel[1] > shortSum {
+	if !p.dense() || !p.splits512() || s.C/s.Groups*s.Kernel[0]*s.Kernel[1] > shortSum {
 		return g.pixels
 	}
 	return min(g.pixels, shortResults/g.blocks)

@@ -92,7 +92,7 @@ func (p *Plan) chunk(c *tileCall, t *Tensors, n, t0, t1, u0, u1 int) {
 
 // call computes one channel tile of units [u0, u1).
 func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
-	tab := p.tables[ct.table]
+	tab := ct.table
 	first, last := tab.unit[u0], tab.unit[u1]
 	if first == last {
 		return
@@ -108,6 +108,16 @@ func (p *Plan) call(c *tileCall, ct *channelTile, u0, u1 int) {
 	flags := p.proto.flags
 	if p.tailLanes < 16 && ct.block+ct.count-1 == p.lastBlock {
 		flags |= flagMask
+	}
+	c.pass = 0
+	if ct.half {
+		flags |= flagHalf
+	}
+	if ct.alone {
+		flags |= flagAlone
+	}
+	if ct.upper {
+		c.pass = 32
 	}
 	if p.callBlocks >= p.blocks || !p.dense() {
 		c.flags = flags
@@ -125,9 +135,9 @@ func (p *Plan) callParts(c *tileCall, tab *table, first, last int32, flags int64
 		end := min(b+p.callBlocks, p.blocks)
 		c.src = unsafe.Add(src, b*int(c.srcBlk))
 		c.w = unsafe.Add(w, b*int(c.wBlk))
-		c.flags, c.res, c.tail, c.full = 0, nil, 0, int64(end-b)
+		c.flags, c.res, c.tail, c.full = flags&flagHalf, nil, 0, int64(end-b)
 		if b > 0 {
-			c.flags = flagAccumulate
+			c.flags |= flagAccumulate
 		}
 		if end == p.blocks {
 			c.flags |= flags

@@ -39,6 +39,8 @@ const (
 	flagMax                    // result = max(result, lo)
 	flagMin                    // result = min(result, hi)
 	flagMask                   // and the last channel block with mask
+	flagHalf                   // of a kernel with passes: one pass alone
+	flagAlone                  // and zeros where the other would store
 )
 
 // tileCall is the argument of a kernel: tiles to compute for one set of output channel blocks. The generator checks the
@@ -64,6 +66,6 @@ type tileCall struct {
 	left, list, listTail   int64 // scratch of the kernel
 	at                     int64 // scratch: address of the tile, an integer because it ends behind the last one
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
-	pass                   int64 // scratch: bytes to the channels that a kernel with passes is at; zero between calls
+	pass                   int64 // bytes to the channels of the pass that a kernel with passes begins with: 0 without flagHalf
 	mask                   [16]uint32
 }

@@ -3280,8 +3280,13 @@ dense256w_out_a0:
 dense256w_out_b0:
 
 dense256w_out_done:
+	MOVQ 152(R14), AX
+	TESTQ $16, AX
+	JNE dense256w_half
 	XORQ $32, 208(R14)
 	JNE dense256w_again
+
+dense256w_next:
 	ADDQ $64, 192(R14)
 	DECQ 64(R14)
 	JLE dense256w_return
@@ -3292,6 +3297,90 @@ dense256w_again:
 dense256w_return:
 	VZEROUPPER
 	RET
+
+dense256w_half:
+	TESTQ $32, AX
+	JEQ dense256w_next
+	XORQ $32, 208(R14)
+	VXORPS Y14, Y14, Y14
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	ADDQ 208(R14), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE dense256w_zero_part
+	VMOVUPS Y14, (SI)
+	VMOVUPS Y14, (SI)(R8*1)
+	VMOVUPS Y14, (SI)(R8*2)
+	VMOVUPS Y14, (SI)(R9*1)
+	VMOVUPS Y14, (SI)(R8*4)
+	VMOVUPS Y14, (SI)(R10*1)
+	VMOVUPS Y14, (SI)(R9*2)
+	VMOVUPS Y14, (BX)
+	VMOVUPS Y14, (BX)(R8*1)
+	VMOVUPS Y14, (BX)(R8*2)
+	VMOVUPS Y14, (BX)(R9*1)
+	VMOVUPS Y14, (BX)(R8*4)
+	VMOVUPS Y14, (BX)(R10*1)
+	VMOVUPS Y14, (BX)(R9*2)
+	JMP dense256w_zero_done
+
+dense256w_zero_part:
+	CMPQ AX, $0
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)
+	CMPQ AX, $1
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense256w_zero_a0
+	VMOVUPS Y14, (SI)(R9*2)
+
+dense256w_zero_a0:
+	CMPQ DI, $0
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)
+	CMPQ DI, $1
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R8*2)
+	CMPQ DI, $3
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R9*1)
+	CMPQ DI, $4
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R8*4)
+	CMPQ DI, $5
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R10*1)
+	CMPQ DI, $6
+	JLE dense256w_zero_b0
+	VMOVUPS Y14, (BX)(R9*2)
+
+dense256w_zero_b0:
+
+dense256w_zero_done:
+	XORQ $32, 208(R14)
+	JMP dense256w_next
 	
 	TEXT dense256w_b0<>(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ -16(CX), DX
@@ -12074,8 +12163,13 @@ depth256_out_a0:
 depth256_out_b0:
 
 depth256_out_done:
+	MOVQ 152(R14), AX
+	TESTQ $16, AX
+	JNE depth256_half
 	XORQ $32, 208(R14)
 	JNE depth256_again
+
+depth256_next:
 	ADDQ $64, 192(R14)
 	DECQ 64(R14)
 	JLE depth256_return
@@ -12086,6 +12180,74 @@ depth256_again:
 depth256_return:
 	VZEROUPPER
 	RET
+
+depth256_half:
+	TESTQ $32, AX
+	JEQ depth256_next
+	XORQ $32, 208(R14)
+	VXORPS Y10, Y10, Y10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	ADDQ 208(R14), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $10
+	JNE depth256_zero_part
+	VMOVUPS Y10, (SI)
+	VMOVUPS Y10, (SI)(R8*1)
+	VMOVUPS Y10, (SI)(R8*2)
+	VMOVUPS Y10, (SI)(R9*1)
+	VMOVUPS Y10, (SI)(R8*4)
+	VMOVUPS Y10, (BX)
+	VMOVUPS Y10, (BX)(R8*1)
+	VMOVUPS Y10, (BX)(R8*2)
+	VMOVUPS Y10, (BX)(R9*1)
+	VMOVUPS Y10, (BX)(R8*4)
+	JMP depth256_zero_done
+
+depth256_zero_part:
+	CMPQ AX, $0
+	JLE depth256_zero_a0
+	VMOVUPS Y10, (SI)
+	CMPQ AX, $1
+	JLE depth256_zero_a0
+	VMOVUPS Y10, (SI)(R8*1)
+	CMPQ AX, $2
+	JLE depth256_zero_a0
+	VMOVUPS Y10, (SI)(R8*2)
+	CMPQ AX, $3
+	JLE depth256_zero_a0
+	VMOVUPS Y10, (SI)(R9*1)
+	CMPQ AX, $4
+	JLE depth256_zero_a0
+	VMOVUPS Y10, (SI)(R8*4)
+
+depth256_zero_a0:
+	CMPQ DI, $0
+	JLE depth256_zero_b0
+	VMOVUPS Y10, (BX)
+	CMPQ DI, $1
+	JLE depth256_zero_b0
+	VMOVUPS Y10, (BX)(R8*1)
+	CMPQ DI, $2
+	JLE depth256_zero_b0
+	VMOVUPS Y10, (BX)(R8*2)
+	CMPQ DI, $3
+	JLE depth256_zero_b0
+	VMOVUPS Y10, (BX)(R9*1)
+	CMPQ DI, $4
+	JLE depth256_zero_b0
+	VMOVUPS Y10, (BX)(R8*4)
+
+depth256_zero_b0:
+
+depth256_zero_done:
+	XORQ $32, 208(R14)
+	JMP depth256_next
 	
 	TEXT depth256_b0<>(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ -16(CX), DX

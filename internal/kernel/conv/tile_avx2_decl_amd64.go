@@ -100,9 +100,9 @@ var places10x5Rows = newPlaces([]pixelSet{
 })
 
 // kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
-func kernelOf256(k kind, blocks int, split, seven bool) tileKernel {
+func kernelOf256(k kind, blocks int, half, split, seven bool) tileKernel {
 	switch {
-	case k == kindDense && blocks == 1 && seven:
+	case k == kindDense && blocks == 1 && (seven || half):
 		return tileKernel{firstAssembly + 1, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}

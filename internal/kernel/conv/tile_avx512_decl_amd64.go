@@ -171,10 +171,12 @@ var places14x7Rows = newPlaces([]pixelSet{
 })
 
 // kernelOf512 returns the avx512 kernel of a kind for tiles of that many output channel blocks.
-func kernelOf512(k kind, blocks int, split, seven bool) tileKernel {
+func kernelOf512(k kind, blocks int, half, split, seven bool) tileKernel {
 	switch {
+	case k == kindDense && blocks == 1 && half:
+		return tileKernel{firstAssembly + 10, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
 	case k == kindDense && blocks == 1 && split:
-		return tileKernel{firstAssembly + 10, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 11, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 14, group: 7, blocks: 1}, dense512q1Bodies()[:], places14x7}
 	case k == kindDense && blocks == 2:
@@ -223,6 +225,8 @@ func run512(id kernelID, c *tileCall) {
 	case firstAssembly + 9:
 		pairs512q3(c)
 	case firstAssembly + 10:
+		dense256w(c)
+	case firstAssembly + 11:
 		dense256q1(c)
 	}
 }

@@ -3,6 +3,7 @@ package conv
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/kernel/pairs"
@@ -37,7 +38,7 @@ func (p *Plan) weights() error {
 	if p.order == orderMixed {
 		rows := 0.0 // of weights a tap
 		for b := range ocb {
-			lo, hi := s.mixedRange(b)
+			lo, hi := s.mixedRange(16*b, 16)
 			rows += float64(hi - lo)
 		}
 		if size := float64(s.lanes()) * rows * float64(taps); !fits(size) {
@@ -54,10 +55,10 @@ func (p *Plan) weights() error {
 	return nil
 }
 
-// mixedRange returns the input channels that output channel block b depends on, whole words of them.
-func (s *Spec) mixedRange(b int) (lo, hi int) {
+// mixedRange returns the input channels that output channels [from, from+n) depend on, whole words of them.
+func (s *Spec) mixedRange(from, n int) (lo, hi int) {
 	ic, oc := s.C/s.Groups, s.OC/s.Groups
-	first, last := 16*b/oc, (min(16*b+16, s.OC)-1)/oc
+	first, last := from/oc, (min(from+n, s.OC)-1)/oc
 	lo, hi = first*ic, (last+1)*ic
 	if s.Pairs {
 		return lo - lo%2, hi + hi%2
@@ -82,8 +83,8 @@ func (r channelRange) pieces(f func(block, lane, count, before int)) {
 
 // longestRange returns the channels of the longest range.
 func (p *Plan) longestRange() (n int) {
-	for _, r := range p.ranges {
-		n = max(n, r.count)
+	for i := range p.tiles {
+		n = max(n, p.tiles[i].channels())
 	}
 	return n
 }
@@ -91,8 +92,8 @@ func (p *Plan) longestRange() (n int) {
 // sourceBlocks returns how many source channel blocks a tile reads, at most.
 func (p *Plan) sourceBlocks() int {
 	n := p.blocks
-	for _, r := range p.ranges {
-		n = max(n, r.blocks())
+	for i := range p.tiles {
+		n = max(n, p.tiles[i].reads.blocks())
 	}
 	return n
 }
@@ -140,8 +141,9 @@ func (p *Plan) PackWeights(dst []float32, src []byte, lo, hi int) error {
 			size := taps * 16 * s.lanes()
 			p.packed(dst[i*size:(i+1)*size], func(dst []float32) { p.packDense(dst, src, i/p.blocks, i%p.blocks) })
 		case orderMixed:
-			ct := &p.tiles[i]
-			p.packed(dst[ct.weight/4:(ct.weight+ct.bytes)/4], func(dst []float32) { p.packMixed(dst, src, i, p.ranges[ct.table]) })
+			at, _ := slices.BinarySearchFunc(p.tiles, i, func(t channelTile, b int) int { return t.block - b })
+			ct := &p.tiles[at]
+			p.packed(dst[ct.weight/4:(ct.weight+ct.bytes)/4], func(dst []float32) { p.packMixed(dst, src, i, ct.reads) })
 		case orderPlanar:
 			p.packPlanar(dst[i*s.C*taps*16:(i+1)*s.C*taps*16], src, i)
 		case orderDepth:
@@ -235,7 +237,7 @@ func (p *Plan) packMixed(dst []float32, src []byte, ob int, r channelRange) {
 	s := &p.spec
 	taps := s.Kernel[0] * s.Kernel[1]
 	icg, ocg := s.C/s.Groups, s.OC/s.Groups
-	lo, _ := s.mixedRange(ob)
+	lo, _ := s.mixedRange(16*ob, 16)
 	clear(dst)
 	r.pieces(func(_, _, count, before int) {
 		first, to := lo+before, dst[16*before*taps:]
