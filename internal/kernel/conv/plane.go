@@ -81,7 +81,7 @@ func (p *Plan) rangePieces(ls []lattice, t tileShape) {
 // of the next tile begins. So a tile of a short sum, which has hardly begun when it is stored, has fewer results than registers could hold,
 // yet as many as hide how long a multiply-add takes.
 const (
-	shortSum     = 192 // multiply-adds of a result
+	shortSum     = 128 // multiply-adds of a result
 	shortResults = 12  // vectors of results
 )
 
