@@ -1,8 +1,10 @@
 // Command kernels measures products and convolutions of cpu beside oneDNN (backend mkl) and ONNX Runtime, on one thread, by
 // turns: for every operator there are rounds in which each side runs it for some milliseconds. It prints, as a Markdown table
 // for each instruction set, the median time of an operator, its share of the multiply-adds that a loop in registers makes in the same
-// process (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), and the median of the paired
-// ratios to each rival with its interval of 95 %.
+// process (a convolution counts its definition's, so that Winograd's algorithms may exceed 100 %), its share of the rate at which as many
+// bytes as it reads and writes are moved in the same process, the median of the paired ratios to each rival with its interval of 95 %,
+// and whether it is at most 1.0 by the rule of comparison: an interval that lies above that as a whole, short of 92 % of the multiply-adds
+// and of 90 % of the bytes, is not.
 //
 //	go run ./internal/bench/kernels [-python PYTHON] [-isa avx512,avx2] [-set products|convolutions|all] [-match TEXT] [-rounds 15] [-processor] [-option winograd=off]
 //
@@ -120,7 +122,7 @@ func (o *options) measure() error {
 		defer ort.close()
 		rival += " " + ort.version
 	}
-	fmt.Printf("\n%v, one thread\n\n| operator | µs | %% of peak | oneDNN µs | cpu / oneDNN | %s µs | cpu / it |\n|---|--:|--:|--:|--:|--:|--:|\n", target, rival)
+	fmt.Printf("\n%v, one thread\n\n| operator | µs | %% of peak | %% of bytes | oneDNN µs | cpu / oneDNN | %s µs | cpu / it | met |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n", target, rival)
 	for _, t := range list {
 		if !strings.Contains(t.name, o.match) {
 			continue
@@ -176,12 +178,20 @@ func (o *options) row(t task, target isa.Target, dir string, ort *worker) error 
 		}
 		sides[2] = &side{run: ort.run}
 	}
+	bytes, err := trafficOf(g)
+	if err != nil {
+		return err
+	}
 	peak := gemm.Peak(target, 20*time.Millisecond)
+	rate, err := bytes.rate()
+	if err != nil {
+		return err
+	}
 	if err := o.byTurns(sides); err != nil {
 		return err
 	}
 	peak = max(peak, gemm.Peak(target, 20*time.Millisecond))
-	print(t, sides, peak)
+	print(t, sides, t.flops/1e3/peak, (bytes.read+bytes.written)/1e3/rate)
 	return nil
 }
 
@@ -220,20 +230,23 @@ func (o *options) byTurns(sides []*side) error {
 	return nil
 }
 
-// print writes a row.
-func print(t task, sides []*side, peak float64) {
+// print writes a row; peak and memory are the µs that all operators take at the limits of the machine.
+func print(t task, sides []*side, peak, memory float64) {
 	n := float64(len(t.nodes))
 	median := func(s *side) float64 { return paired.Median(append([]float64(nil), s.times...)) }
 	own := median(sides[0])
-	fmt.Printf("| %s | %.1f | %.0f |", t.name, own/n, 100*t.flops/own/1e3/peak)
+	fmt.Printf("| %s | %.1f | %.0f | %.0f |", t.name, own/n, 100*peak/own, 100*memory/own)
+	var ratios []paired.Ratio
 	for _, s := range sides[1:] {
 		if s == nil {
 			fmt.Print(" | |")
 			continue
 		}
-		fmt.Printf(" %.1f | %v |", median(s)/n, paired.Of(sides[0].times, s.times))
+		r := paired.Of(sides[0].times, s.times)
+		ratios = append(ratios, r)
+		fmt.Printf(" %.1f | %v |", median(s)/n, r)
 	}
-	fmt.Println()
+	fmt.Printf(" %s |\n", met(peak/own, memory/own, ratios))
 }
 
 // program is a model compiled for one backend.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/bench/paired"
+	"github.com/carve-dev/carve/internal/offheap"
+)
+
+// Shares of the machine's limits that count as reaching them.
+const (
+	peakReached   = 0.92
+	memoryReached = 0.90
+	algorithm     = 1.05 // a share of the peak above this is of an algorithm with fewer multiply-adds, and says nothing of the limit
+)
+
+// traffic is the bytes that the nodes of a model read and write, each value once by each of its readers.
+type traffic struct{ read, written float64 }
+
+func trafficOf(g *graph.Graph) (t traffic, err error) {
+	size := func(v *graph.Value) float64 {
+		dims, ok := v.Type.Shape.Static()
+		if !ok {
+			err = fmt.Errorf("%v is %v", v, v.Type)
+		}
+		n := 4.0
+		for _, d := range dims {
+			n *= float64(d)
+		}
+		return n
+	}
+	for n := range g.Nodes() {
+		for _, v := range n.Inputs {
+			t.read += size(v)
+		}
+		for _, v := range n.Outputs {
+			t.written += size(v)
+		}
+	}
+	return t, err
+}
+
+// rate returns how many GB/s the processor moves where so many bytes are read and written again and again, which are then where
+// those of a model in a loop are: of a copy, or, where less than a quarter is written, of a comparison of two halves. It is the best of
+// some tries.
+func (t traffic) rate() (float64, error) {
+	half := max(int(t.read+t.written)/2, 4<<10)
+	var block [2][]byte
+	for i := range block {
+		b, err := offheap.Alloc(half, 64)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = b.Free() }()
+		block[i] = b.Bytes()
+		clear(block[i])
+	}
+	move := func() { copy(block[0], block[1]) }
+	if 4*t.written < t.read+t.written {
+		move = func() { _ = bytes.Equal(block[0], block[1]) }
+	}
+	best := 0.0
+	for begin := time.Now(); time.Since(begin) < 10*time.Millisecond; {
+		start, n := time.Now(), 1+(64<<10)/half
+		for range n {
+			move()
+		}
+		best = max(best, float64(2*half*n)/float64(time.Since(start).Nanoseconds()))
+	}
+	return best, nil
+}
+
+// met judges a row by the rule of comparison: no interval lies above 1 as a whole, or a limit of the machine is reached.
+func met(peak, memory float64, ratios []paired.Ratio) string {
+	for _, r := range ratios {
+		if r.Low > 1 && (peak < peakReached || peak > algorithm) && memory < memoryReached {
+			return "no"
+		}
+	}
+	return "yes"
+}
