@@ -3,14 +3,14 @@ package reference
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"image"
 	"image/color"
-	"image/jpeg"
-	"image/png"
-	"io"
+	_ "image/png" // registered
 	"slices"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/jpeg"
 )
 
 var imageKernels = []kernel{{"ImageDecoder", 20, imageDecoder}}
@@ -21,7 +21,8 @@ type picture struct {
 	rgb  []byte
 }
 
-// imageDecoder decodes PNG, JPEG, BMP, TIFF (uncompressed) and portable pixmaps, chosen by their first bytes. A file that
+// imageDecoder decodes PNG, JPEG, BMP, TIFF (uncompressed) and portable pixmaps, chosen by their first bytes, and what the program has
+// registered decoders for with package image, such as those of golang.org/x/image for WebP and other kinds of TIFF. A file that
 // cannot be read gives an empty image, as the operator has it; a format that is not known is an error.
 func imageDecoder(c *Call) {
 	x := c.input(0)
@@ -40,18 +41,18 @@ func imageDecoder(c *Call) {
 	}
 	var p *picture
 	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG")):
-		p = c.decodeStandard(b, png.DecodeConfig, png.Decode)
 	case bytes.HasPrefix(b, []byte("\xff\xd8")):
-		p = c.decodeStandard(b, jpeg.DecodeConfig, jpeg.Decode)
+		p = c.decodeJPEG(b)
 	case bytes.HasPrefix(b, []byte("BM")):
 		p = c.decodeBMP(b)
 	case bytes.HasPrefix(b, []byte("II*\x00")) || bytes.HasPrefix(b, []byte("MM\x00*")):
-		p = c.decodeTIFF(b)
+		if p = c.decodeTIFF(b); p == nil {
+			p = c.decodeRegistered(b)
+		}
 	case len(b) > 2 && b[0] == 'P' && b[1] >= '1' && b[1] <= '6':
 		p = c.decodePNM(b)
 	default:
-		c.fail(c.portName(0), tensor.ErrUnsupported, "an image that begins with %q", b[:min(len(b), 12)])
+		p = c.decodeRegistered(b)
 	}
 	if p == nil {
 		c.result(0, tensor.Uint8, []int{0, 0, depth})
@@ -81,9 +82,29 @@ func (c *Call) newPicture(w, h int) *picture {
 	return &picture{w: w, h: h, rgb: make([]byte, c.reserve("output image", []int{h, w, 3}, 1))}
 }
 
-// decodeStandard uses a decoder of Go's library.
-func (c *Call) decodeStandard(b []byte, config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) *picture {
-	head, err := config(bytes.NewReader(b))
+// decodeJPEG gives the pixels of libjpeg.
+func (c *Call) decodeJPEG(b []byte) *picture {
+	w, h, err := jpeg.Size(b)
+	if err != nil {
+		return nil
+	}
+	p := c.newPicture(w, h)
+	if p == nil {
+		return nil
+	}
+	c.reserve("the decoder's planes", []int{h + 32, w + 32, 4}, 4)
+	if p.rgb, err = jpeg.Decode(b, c.spend); err != nil {
+		return nil
+	}
+	return p
+}
+
+// decodeRegistered uses a decoder that the program has registered with package image: that of PNG, and others.
+func (c *Call) decodeRegistered(b []byte) *picture {
+	head, format, err := image.DecodeConfig(bytes.NewReader(b))
+	if errors.Is(err, image.ErrFormat) {
+		c.fail(c.portName(0), tensor.ErrUnsupported, "an image that begins with %q; package image has no decoder registered for it", b[:min(len(b), 12)])
+	}
 	if err != nil {
 		return nil
 	}
@@ -91,12 +112,12 @@ func (c *Call) decodeStandard(b []byte, config func(io.Reader) (image.Config, er
 	if p == nil {
 		return nil
 	}
-	img, err := decode(bytes.NewReader(b))
-	if err != nil {
+	c.reserve("the decoder's image", []int{head.Height, head.Width, 4}, 2)
+	img, _, err := image.Decode(bytes.NewReader(b))
+	if err != nil || img.Bounds().Dx() != p.w || img.Bounds().Dy() != p.h {
 		return nil
 	}
-	if y, ok := img.(*image.YCbCr); ok && y.Rect.Min == (image.Point{}) {
-		p.fromYCbCr(y)
+	if format == "webp" && p.fromVideo(c, img) {
 		return p
 	}
 	o := img.Bounds().Min
@@ -106,47 +127,6 @@ func (c *Call) decodeStandard(b []byte, config func(io.Reader) (image.Config, er
 		c.spend(4)
 	}
 	return p
-}
-
-// fromYCbCr converts by JFIF's formula. Chroma planes of half width or half size are interpolated between their pixels.
-func (p *picture) fromYCbCr(y *image.YCbCr) {
-	cb, cr := p.chroma(y, y.Cb), p.chroma(y, y.Cr)
-	clip := func(v int) byte { return byte(min(max(v, 0), 255)) }
-	for i := range p.w * p.h {
-		l := y.Y[i/p.w*y.YStride+i%p.w]
-		b, r := int(cb[i])-128, int(cr[i])-128
-		p.rgb[3*i] = clip(int(l) + (91881*r+1<<15)>>16)
-		p.rgb[3*i+1] = clip(int(l) + (-22554*b-46802*r+1<<15)>>16)
-		p.rgb[3*i+2] = clip(int(l) + (116130*b+1<<15)>>16)
-	}
-}
-
-// chroma returns a chroma plane at full size.
-func (p *picture) chroma(y *image.YCbCr, plane []byte) []byte {
-	out := make([]byte, p.w*p.h)
-	cw, ch := (p.w+1)/2, (p.h+1)/2
-	at := func(row, col int) int { return int(plane[row*y.CStride+col]) }
-	switch y.SubsampleRatio {
-	case image.YCbCrSubsampleRatio420:
-		for i := range out {
-			r, k := i/p.w, i%p.w
-			far := min(max(r/2-1+r%2*2, 0), ch-1)
-			sum := func(col int) int { return 3*at(r/2, col) + at(far, col) }
-			side := min(max(k/2-1+k%2*2, 0), cw-1)
-			out[i] = byte((3*sum(k/2) + sum(side) + 8 - k%2) >> 4)
-		}
-	case image.YCbCrSubsampleRatio422:
-		for i := range out {
-			r, k := i/p.w, i%p.w
-			side := min(max(k/2-1+k%2*2, 0), cw-1)
-			out[i] = byte((3*at(r, k/2) + at(r, side) + 1 + k%2) >> 2)
-		}
-	default:
-		for i := range out {
-			out[i] = plane[y.COffset(i%p.w, i/p.w)]
-		}
-	}
-	return out
 }
 
 // decodeBMP reads uncompressed bitmaps of 8 (with a palette), 24 and 32 bits.

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/image/tiff" // for ImageDecoder
+	_ "golang.org/x/image/webp" // for ImageDecoder
 
 	"github.com/carve-dev/carve"
 	_ "github.com/carve-dev/carve/backend/cpu"       // always linked
