@@ -2,8 +2,6 @@ package reference
 
 import (
 	"math"
-	"math/bits"
-	"math/cmplx"
 
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -36,80 +34,6 @@ func cosineWindow(a0, a1, a2 float64) func(*Call) {
 			c.spend(16)
 		}
 		c.putFloats(0, c.dtypeAttr("output_datatype", tensor.Float32), shape, v)
-	}
-}
-
-// fourier computes the discrete Fourier transform of x, by Cooley and Tukey's method where the length is a power of two
-// (doi:10.1090/S0025-5718-1965-0178586-1), by Bluestein's else (doi:10.1109/TAU.1970.1162132). It costs O(n log n).
-func (c *Call) fourier(x []complex128, inverse bool) []complex128 {
-	n := len(x)
-	out := make([]complex128, n)
-	sign := -1.0
-	if inverse {
-		sign = 1
-	}
-	switch {
-	case n < 2:
-		copy(out, x)
-	case n&(n-1) == 0:
-		copy(out, x)
-		c.radix2(out, sign)
-	default:
-		c.bluestein(out, x, sign)
-	}
-	if inverse {
-		for i := range out {
-			out[i] /= complex(float64(n), 0)
-		}
-	}
-	return out
-}
-
-func (c *Call) radix2(x []complex128, sign float64) {
-	n := len(x)
-	shift := 64 - bits.Len(uint(n-1))
-	for i := range x {
-		if j := int(bits.Reverse64(uint64(i)) >> shift); i < j {
-			x[i], x[j] = x[j], x[i]
-		}
-	}
-	for half := 1; half < n; half *= 2 {
-		for k := range half {
-			w := cmplx.Rect(1, sign*math.Pi*float64(k)/float64(half))
-			for i := k; i < n; i += 2 * half {
-				a, b := x[i], x[i+half]*w
-				x[i], x[i+half] = a+b, a-b
-			}
-		}
-		c.spend(2 * n)
-	}
-}
-
-func (c *Call) bluestein(out, x []complex128, sign float64) {
-	n := len(x)
-	m := 1 << bits.Len(uint(2*n-2))
-	chirp := make([]complex128, n)
-	for i := range chirp {
-		// i*i modulo 2n keeps the angle exact.
-		hi, lo := bits.Mul64(uint64(i), uint64(i))
-		_, r := bits.Div64(hi%uint64(2*n), lo, uint64(2*n))
-		chirp[i] = cmplx.Rect(1, sign*math.Pi*float64(r)/float64(n))
-	}
-	c.count("", []int{m}, 32)
-	a, b := make([]complex128, m), make([]complex128, m)
-	for i := range x {
-		a[i] = x[i] * chirp[i]
-		b[i] = cmplx.Conj(chirp[i])
-		b[(m-i)%m] = b[i]
-	}
-	c.radix2(a, -1)
-	c.radix2(b, -1)
-	for i := range a {
-		a[i] *= b[i]
-	}
-	c.radix2(a, 1)
-	for i := range out {
-		out[i] = a[i] / complex(float64(m), 0) * chirp[i]
 	}
 }
 
@@ -153,8 +77,9 @@ func dft(c *Call) {
 	out := c.floatBuffer(shape...)
 	v, ch := c.floats(0), x.Shape[rank-1]
 	outer, inner := product(x.Shape[:axis]), product(x.Shape[axis+1:rank-1])
-	c.count("dft_length", []int{length}, 16)
+	c.count("dft_length", []int{length}, 64)
 	row := make([]complex128, length)
+	f := c.newFourier(length, inverse, inverse && x.DType == tensor.Float32)
 	for o := range outer {
 		for i := range inner {
 			clear(row)
@@ -169,7 +94,7 @@ func dft(c *Call) {
 					row[length-k] = complex(re, -im)
 				}
 			}
-			for k, y := range c.fourier(row, inverse)[:min(bins, length)] {
+			for k, y := range f.run(row)[:min(bins, length)] {
 				at := ((o*bins+k)*inner + i) * parts
 				out[at] = real(y)
 				if parts == 2 {
@@ -209,7 +134,7 @@ func stft(c *Call) {
 	}
 	shape := []int{x.Shape[0], frames, bins, 2}
 	out := c.floatBuffer(shape...)
-	v, row := c.floats(0), make([]complex128, n)
+	v, row, transform := c.floats(0), make([]complex128, n), c.newFourier(n, false, false)
 	for b := range x.Shape[0] {
 		for f := range frames {
 			for k := range row {
@@ -222,7 +147,7 @@ func stft(c *Call) {
 					row[k] *= complex(window[k], 0)
 				}
 			}
-			for k, y := range c.fourier(row, false)[:bins] {
+			for k, y := range transform.run(row)[:bins] {
 				at := ((b*frames+f)*bins + k) * 2
 				out[at], out[at+1] = real(y), imag(y)
 			}

@@ -165,6 +165,7 @@ var _ = Describe("onnxtest", func() {
 		r := carve(ctx, "onnxtest", cases, "--backend", backendName, "--json", "-")
 		var report struct{ Passed, Failed int }
 		Expect(json.Unmarshal([]byte(r.stdout), &report)).To(Succeed(), r.stderr)
+		Expect(report.Failed).To(BeZero(), r.stderr)
 		Expect(report.Passed).To(BeNumerically(">=", atLeast), r.stderr)
 	},
 		Entry("node, on reference", "node", "reference", 1450),
