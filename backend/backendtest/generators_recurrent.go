@@ -34,7 +34,6 @@ func dynamicLSTM(m *maker, op string) []*graph.Value {
 		c.operand(i+1, m.constant(m.fill(dt, shape, func(int) float64 { return middle })))
 	}
 	out := c.int("hidden_size", hidden).text("direction", pick(m, "forward", "reverse")).out(3)
-	m.c.own = true
 	for _, v := range out {
 		m.c.slack[v] = 0.01
 	}

@@ -22,7 +22,6 @@ type Case struct {
 	Feeds  map[string]tensor.Value
 	Values map[*graph.Value]*tensor.Tensor // what each value of the graph holds
 	slack  map[*graph.Value]float64        // by how much values may differ beside rounding: steps of quantisation
-	own    bool                            // a backend without a kernel of the operator has another, more exact meaning of it
 }
 
 // newest is an operator set beyond all: every operator has its newest version.

@@ -3,8 +3,6 @@ package backendtest
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
@@ -59,18 +57,6 @@ func (c *Case) TakenBy(b backend.Backend) bool {
 	return false
 }
 
-// kept reports whether a program has the case's operator, and not others that it stands for.
-func (c *Case) kept(p *carve.Program) (bool, error) {
-	r, err := p.Report(context.Background(), nil)
-	if err != nil {
-		return false, err
-	}
-	_, name, _ := strings.Cut(c.Name, ":")
-	return slices.ContainsFunc(r.Groups, func(g carve.GroupReport) bool {
-		return slices.ContainsFunc(g.Ops, func(op string) bool { return strings.HasSuffix(op, name) })
-	}), nil
-}
-
 // random compares random operators and chains of them with the oracle.
 func (s *suite) random(t tester) {
 	b := s.backend(t)
@@ -82,15 +68,6 @@ func (s *suite) random(t tester) {
 		p, err := compile(t, c.Graph, &watched{Backend: Scramble(b, c.Seed), t: t, mode: mode.name}, mode.options)
 		if err != nil {
 			t.Fatalf("%v\n%v", err, c)
-		}
-		if c.own {
-			kept, err := c.kept(p)
-			if err != nil {
-				t.Fatalf("%v\n%v", err, c)
-			}
-			if !kept {
-				return
-			}
 		}
 		got, err := p.Run(context.Background(), c.Feeds)
 		if err != nil {

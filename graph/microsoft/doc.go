@@ -58,8 +58,8 @@
 // Of the default domain, LayerNormalization before version 17 and SimplifiedLayerNormalization, which ONNX Runtime has there, become
 // standard.
 //
-// DynamicQuantizeLSTM stays where a backend on host memory has a kernel that rounds the sequence and the hidden states to 8 bits, as ONNX
-// Runtime does. Elsewhere weights alone are rounded, so that results are nearer to those without quantisation.
+// DynamicQuantizeLSTM rounds the sequence and the hidden states to 8 bits, as ONNX Runtime does. With lengths, peepholes, a clip, coupled
+// gates or other activations weights alone are rounded, so that results are nearer to those without quantisation.
 //
 // What differs from ONNX Runtime: quantised element-wise operators compute in float32 and round once, ties to even. Rows of a
 // prompt of GroupQueryAttention behind its length have no meaning. Attention and MultiHeadAttention do not keep past and present in

@@ -3,14 +3,15 @@ package microsoft
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// dynamicLSTM is an LSTM with weights of 8 bits. It stays what it is where a backend has a kernel that rounds what the weights are multiplied
-// by to 8 bits as well, as ONNX Runtime does, which its results show: the sequence by one scale, and all hidden states before a step by
-// one. Elsewhere it is an LSTM whose weights were dequantised.
+// dynamicLSTM is an LSTM with weights of 8 bits. What they are multiplied by is rounded to 8 bits as well, which its results show: the
+// sequence by one scale, and all hidden states before a step by one. With what its kernel does not know it is an LSTM whose weights
+// were dequantised, on all backends.
 var dynamicLSTM = operator{
 	name: "DynamicQuantizeLSTM",
 	schema: "in X:T W:T2 R:T2 B?:T sequence_lens?:T1 initial_h?:T initial_c?:T P?:T W_scale:T W_zero_point:T2 R_scale:T R_zero_point:T2\n" +
@@ -21,8 +22,20 @@ var dynamicLSTM = operator{
 			o.set(i, v)
 		}
 	},
-	keep: func(*graph.Node) bool { return false },
+	keep: keepsDynamicLSTM,
 	eval: evalDynamicLSTM,
+}
+
+// keepsDynamicLSTM reports whether evalDynamicLSTM computes a node: one without lengths, peepholes, other activations, clipping or coupled
+// gates, whose scales and zero points are constants.
+func keepsDynamicLSTM(n *graph.Node) bool {
+	for i, name := range n.Strs("activations") {
+		if !strings.EqualFold(name, []string{"Sigmoid", "Tanh", "Tanh"}[i%3]) {
+			return false
+		}
+	}
+	_, _, err := DynamicLSTMParameters(n)
+	return err == nil && n.Input(4) == nil && n.Input(7) == nil && n.Attrs.Lookup("clip") == nil && n.Int("input_forget", 0) == 0
 }
 
 // DynamicLSTMWeights are the scales and zero points of one of the two weights of a DynamicQuantizeLSTM, for each direction and column.
@@ -78,7 +91,7 @@ func lstmWeights(scales, zeros *tensor.Tensor, dirs, cols int) (DynamicLSTMWeigh
 	return out, spread(zeros, func(i int, v float64) { out.Zeros[i] = int32(v) })
 }
 
-// evalDynamicLSTM computes a node that Expand keeps: without lengths, peepholes, other activations, clipping or coupled gates.
+// evalDynamicLSTM computes a node that keepsDynamicLSTM accepts.
 func evalDynamicLSTM(c *call) error {
 	x, err := c.input(0, 3)
 	if err != nil {
