@@ -25,7 +25,7 @@
 //
 //	own
 //
-//	Inverse, MurmurHash3, NGramRepeatBlock, Tokenizer
+//	Inverse, MoE, MurmurHash3, NGramRepeatBlock, QMoE, Tokenizer
 //
 //	refused: loops around models, which generation runs itself
 //
@@ -36,20 +36,23 @@
 //	BitmaskBiasDropout, BitmaskDropout, ComplexMul, ComplexMulConj, DecoderAttention, DecoderMaskedSelfAttention, DequantizeBFP,
 //	DequantizeWithOrder, DynamicSparseAttention, EPContext, GatedDeltaNet, GatedRelativePositionBias, GemmFloat8,
 //	GemmaRotaryEmbedding, Irfft, LongformerAttention, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight,
-//	PackedAttention, PackedMultiHeadAttention, PagedAttention, QMoE, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization,
+//	PackedAttention, PackedMultiHeadAttention, PagedAttention, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization,
 //	QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder, RelativePositionBias, RemovePadding,
 //	RestorePadding, Rfft, Snpe, SparseAttentionIndexer, SparsePagedAttention, VarlenCausalConvWithState
 //
 //	refused: it is not translated yet
 //
 //	AttnLSTM, BranchwiseRMSNorm, CausalConvWithState, CropAndResize, DynamicTimeWarping, EngramGate, HyperConnectionPostMix,
-//	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask, MoE,
+//	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask,
 //	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
 //
 // MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
 // weights as 4 bits. At accuracy_level 4 that rounds rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does;
 // other levels are of float32. GroupQueryAttention stays where a backend on host memory has a kernel for it, or its batch may be other than
 // one: a batch that is known to be one, as carve.Options.Dims may say, has standard operators elsewhere.
+//
+// MoE and QMoE run the chosen experts alone, whose integers of 2, 4 and 8 bits become numbers row by row. They have plain kernels, on one
+// thread. Weights of 4 and 8 bits in floating point, those packed for a device, and sparse mixers are refused.
 //
 // All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
 // GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and

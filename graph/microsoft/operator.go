@@ -35,7 +35,7 @@ var expansions, known = map[*graph.Schema]*operator{}, map[*graph.Schema]*operat
 
 func init() {
 	for _, list := range [][]operator{elementwiseOperators, productOperators, normOperators, movingOperators, attentionOperators,
-		quantisedOperators, blockwiseOperators, blockedOperators, ownOperators} {
+		quantisedOperators, blockwiseOperators, blockedOperators, expertOperators, ownOperators} {
 		for i := range list {
 			register(&list[i])
 		}

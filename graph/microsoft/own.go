@@ -58,7 +58,7 @@ type call struct {
 	out []tensor.Value
 }
 
-func (c *call) has(i int) bool { return i < len(c.in) && c.in[i] != nil }
+func (c *call) has(i int) bool { return i >= 0 && i < len(c.in) && c.in[i] != nil }
 
 // input returns operand i, which has to be there with that rank; -1 is any.
 func (c *call) input(i, rank int) (*tensor.Tensor, error) {
