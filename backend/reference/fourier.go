@@ -137,7 +137,7 @@ func (a pair[T]) minus(b pair[T]) pair[T] { return pair[T]{a.re - b.re, a.im - b
 
 // times multiplies, rounding every product.
 func (a pair[T]) times(b pair[T]) pair[T] {
-	return pair[T]{T(a.re*b.re) - T(a.im*b.im), T(a.re*b.im) + T(a.im*b.re)}
+	return pair[T]{T(a.re*b.re) - T(a.im*b.im), T(a.re*b.im) + T(a.im*b.re)} //nolint:unconvert // a conversion keeps a product from being fused with a sum
 }
 
 // passes transform x in place, one for each prime factor of its length, between x and y.
@@ -200,8 +200,8 @@ func (p *passes[T]) odd(f, i, k, inner, done int) {
 		a, b := first, pair[T]{}
 		for j := 1; j <= half; j++ {
 			w, s, d := p.turns[u*j%f*(p.n/f)], sums[j-1], differences[j-1]
-			a = pair[T]{a.re + T(w.re*s.re), a.im + T(w.re*s.im)}
-			b = pair[T]{b.re - T(w.im*d.im), b.im + T(w.im*d.re)}
+			a = pair[T]{a.re + T(w.re*s.re), a.im + T(w.re*s.im)} //nolint:unconvert // likewise
+			b = pair[T]{b.re - T(w.im*d.im), b.im + T(w.im*d.re)} //nolint:unconvert // likewise
 		}
 		p.put(a.plus(b), u, i, k, inner, done)
 		p.put(a.minus(b), f-u, i, k, inner, done)
