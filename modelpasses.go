@@ -226,7 +226,7 @@ func (c *compilation) hasKernel(n *graph.Node) bool {
 }
 
 func (c *compilation) simplify() error {
-	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: kernels{}, MaxFold: c.o.MaxFold, Rank: c.rank, Keep: c.keeps})
+	r, err := graph.Simplify(c.ctx, c.g, &graph.SimplifyOptions{Evaluator: folding{c: c}, MaxFold: c.o.MaxFold, Rank: c.rank, Keep: c.keeps})
 	if err != nil {
 		return err
 	}

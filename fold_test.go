@@ -1,0 +1,65 @@
+package carve_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend/reference"
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/partition"
+)
+
+// tableNet adds the product of two constants to its input: a table of positions times weights.
+func tableNet() (m *carve.Model, product *graph.Node) {
+	GinkgoHelper()
+	g, err := graph.Parse("graph \"table\" {\n  opset 17\n  input %x: f32[200,201]\n}")
+	Expect(err).NotTo(HaveOccurred())
+	table := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "MatMul"}, Name: "table", Outputs: []string{"t"},
+		Inputs: []*graph.Value{g.AddConst("a", wave(200, 300)), g.AddConst("b", wave(300, 201))}})
+	y := g.AddNode(graph.NodeSpec{Op: graph.Op{Name: "Sub"}, Inputs: []*graph.Value{table.Outputs[0], g.Inputs[0]}, Outputs: []string{"y"}, Name: "sum"})
+	g.SetOutputs(y.Outputs[0])
+	m = carve.FromGraph(g)
+	DeferCleanup(m.Close)
+	return m, table
+}
+
+var _ = Describe("long folding", func() {
+	// fold returns what the product is folded to.
+	fold := func(ctx SpecContext, o *carve.Options) []float32 {
+		GinkgoHelper()
+		m, _ := tableNet()
+		p, err := carve.Compile(ctx, m, o)
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Folded).To(HaveLen(1))
+		zero, err := tensor.New(tensor.Float32, 200, 201)
+		Expect(err).NotTo(HaveOccurred())
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": zero})
+		Expect(err).NotTo(HaveOccurred())
+		return floats(out["y"])
+	}
+	a, b := wave(200, 300), wave(300, 201)
+
+	It("is done by the kernels that would run the node", func(ctx SpecContext) {
+		e, err := carve.NewEvaluator(nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer e.Close()
+		want, err := e.Eval(ctx, "MatMul", nil, []*tensor.Tensor{a, b})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fold(ctx, nil)).To(Equal(floats(want[0])))
+	})
+
+	DescribeTable("is done by the oracle's kernels", func(ctx SpecContext, o *carve.Options) {
+		_, n := tableNet()
+		want, err := reference.Evaluate(ctx, n, []tensor.Value{a, b})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fold(ctx, o)).To(Equal(floats(want[0])))
+	},
+		Entry("where there are no others", &carve.Options{Backends: onReference}),
+		Entry("where others may not have the node", &carve.Options{Pins: []partition.Pin{{Node: "table", Backend: "cpu", Exclude: true}}}),
+	)
+})
