@@ -27,6 +27,9 @@ const (
 	leastAlone   = 2e6
 )
 
+// longContent is from how many elements on an operand is an input of such a program: no list of axes or sizes has as many.
+const longContent = 1 << 10
+
 // Eval implements graph.Evaluator.
 func (f folding) Eval(ctx context.Context, n *graph.Node, inputs []tensor.Value) ([]tensor.Value, error) {
 	if w, err := flops.OfNode(n, nil); err == nil && plainFLOP*w.FLOPs+plainElement*w.Other >= leastAlone {
@@ -51,6 +54,9 @@ func (f folding) embedded(n *graph.Node) backend.Backend {
 // compiled runs a node as a program of its own on a backend.
 func (f folding) compiled(ctx context.Context, n *graph.Node, inputs []tensor.Value, b backend.Backend) ([]tensor.Value, error) {
 	g, feeds := alone(n, inputs)
+	if len(feeds) == 0 { // it would be folded there
+		return nil, fmt.Errorf("%w: %v reads nothing long", ErrInput, n)
+	}
 	name := b.Info().Name
 	o := Options{Backends: []backend.Config{{Name: name}}, Open: map[string]backend.Backend{name: b}, Strict: true, Threads: f.c.o.Threads, MaxSessions: 1}
 	p, err := Compile(ctx, FromGraph(g), &o)
@@ -73,8 +79,8 @@ func (f folding) compiled(ctx context.Context, n *graph.Node, inputs []tensor.Va
 
 func resultName(i int) string { return fmt.Sprintf("y%d", i) }
 
-// alone returns a graph of one node like n, and its inputs: the operands of n that are floats. Others, of which axes and sizes may be some,
-// are its constants.
+// alone returns a graph of one node like n, and its inputs: the long operands of n. Short ones, of which axes and sizes may be some, are its
+// constants.
 func alone(n *graph.Node, operands []tensor.Value) (*graph.Graph, map[string]tensor.Value) {
 	g := graph.New("")
 	outer := n.Graph()
@@ -87,7 +93,7 @@ func alone(n *graph.Node, operands []tensor.Value) (*graph.Graph, map[string]ten
 	for i, v := range n.Inputs {
 		if v != nil && known[v] == nil {
 			name := fmt.Sprintf("x%d", i)
-			if v.Type.DType.IsFloat() {
+			if v.Const.Len() >= longContent {
 				known[v], feeds[name] = g.AddInput(name, v.Type), operands[i]
 			} else {
 				known[v] = g.AddConst(name, v.Const)

@@ -62,4 +62,31 @@ var _ = Describe("long folding", func() {
 		Entry("where there are no others", &carve.Options{Backends: onReference}),
 		Entry("where others may not have the node", &carve.Options{Pins: []partition.Pin{{Node: "table", Backend: "cpu", Exclude: true}}}),
 	)
+
+	It("is done by the oracle's kernels where a node makes much of little", func(ctx SpecContext) {
+		g, err := graph.Parse(`graph "wide" {
+  opset 17
+  input %x: f32[1]
+  const %one = i64[1,1]{7}
+  const %dims = i64[2]{1000, 300}
+  %wide = Expand(%one, %dims) "wide"
+  %float = Cast(%wide; to=1) "float"
+  %y = Add(%float, %x) "sum"
+  output %y
+}`)
+		Expect(err).NotTo(HaveOccurred())
+		m := carve.FromGraph(g)
+		defer m.Close()
+		p, err := carve.Compile(ctx, m, nil)
+		Expect(err).NotTo(HaveOccurred())
+		defer p.Close()
+		r, err := p.Report(ctx, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Folded).To(HaveLen(2))
+		x, err := tensor.New(tensor.Float32, 1)
+		Expect(err).NotTo(HaveOccurred())
+		out, err := p.Run(ctx, map[string]tensor.Value{"x": x})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(floats(out["y"])).To(HaveEach(float32(7)))
+	})
 })
