@@ -1,12 +1,11 @@
 """Times OpenVINO on one model: one process, driven by the benchmark beside this file.
 
-usage: openvino_worker.py MODEL.onnx FEEDS_DIR THREADS SECONDS
+usage: openvino_worker.py MODEL.onnx FEEDS_DIR THREADS TURNS SECONDS
 
 FEEDS_DIR holds NAME.npy per input. The model gets the inputs' shapes before it is compiled, one stream, and float32 where it
-would otherwise compute in less. Prints one JSON object, as ort_worker.py does.
+would otherwise compute in less. Prints JSON objects, as ort_worker.py does.
 """
 
-import json
 import pathlib
 import sys
 import time
@@ -16,7 +15,7 @@ import openvino as ov
 
 import measured
 
-path, folder, threads, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+path, folder, threads, turns, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
 feeds = {f.name[: -len(".npy")]: np.load(f) for f in sorted(folder.glob("*.npy"))}
 start = time.perf_counter()
 core = ov.Core()
@@ -27,5 +26,4 @@ compiled = core.compile_model(
 )
 request = compiled.create_infer_request()
 create = time.perf_counter() - start
-sample = measured.measure(lambda: request.infer(feeds, share_inputs=True, share_outputs=True), seconds)
-print(json.dumps({"version": ov.__version__.split("-")[0], "create_ms": create * 1e3, **sample}))
+measured.measure(lambda: request.infer(feeds, share_inputs=True, share_outputs=True), {"version": ov.__version__.split("-")[0], "create_ms": create * 1e3}, turns, seconds)

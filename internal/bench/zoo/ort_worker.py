@@ -1,12 +1,11 @@
 """Times ONNX Runtime on one model: one process, driven by the benchmark beside this file.
 
-usage: ort_worker.py MODEL.onnx FEEDS_DIR THREADS SECONDS
+usage: ort_worker.py MODEL.onnx FEEDS_DIR THREADS TURNS SECONDS
 
-FEEDS_DIR holds NAME.npy per input. Prints one JSON object: create_ms, first_ms of the first run, run_ms and cpu_ms, the times
-of the timed runs and the processor's within them, and peak_mib, the most memory.
+FEEDS_DIR holds NAME.npy per input. Prints a JSON object: create_ms, first_ms of the first run and peak_mib, the most memory
+until then; and one for every line that it reads: run_ms and cpu_ms, the times of runs and the processor's within them, for the given part of SECONDS.
 """
 
-import json
 import pathlib
 import sys
 import time
@@ -16,7 +15,7 @@ import onnxruntime as ort
 
 import measured
 
-path, folder, threads, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+path, folder, threads, turns, seconds = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
 options = ort.SessionOptions()
 options.intra_op_num_threads = threads
 options.inter_op_num_threads = 1
@@ -27,5 +26,4 @@ start = time.perf_counter()
 session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 create = time.perf_counter() - start
 feeds = {f.name[: -len(".npy")]: np.load(f) for f in sorted(folder.glob("*.npy"))}
-sample = measured.measure(lambda: session.run(None, feeds), seconds)
-print(json.dumps({"version": ort.__version__, "create_ms": create * 1e3, **sample}))
+measured.measure(lambda: session.run(None, feeds), {"version": ort.__version__, "create_ms": create * 1e3}, turns, seconds)

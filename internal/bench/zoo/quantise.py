@@ -4,8 +4,12 @@ usage: quantise.py MODEL.onnx FORM FEEDS_DIR OUT.onnx
 
 FORM is dynamic (integers of 8 bits in products, activations quantised in each run); qdq, qdq-unsigned or qdq-channel (static,
 written as QuantizeLinear and DequantizeLinear around operators, with signed activations, unsigned ones, or a scale for each
-channel of weights); or qoperator (static, as QLinearConv and the like, with unsigned activations); or float16, bfloat16 or float64: everything in that type, behind casts of
-inputs and in front of casts of outputs. FEEDS_DIR holds NAME.npy per input: what static forms are calibrated with, beside variations of it.
+channel of weights); qdq-16, qdq-s16 or qdq-4 (the same with unsigned or signed activations of 16 bits, or with weights of 4); qoperator or
+qoperator-channel (static, as QLinearConv and the like, with unsigned activations); nbits4, nbits4-a, nbits4-128, nbits8 or nbits4-4 (MatMulNBits in blocks
+of 32, with zero points, in blocks of 128, of 8 bits, or at accuracy level 4); transformers (what onnxruntime.transformers makes of it);
+float16, bfloat16 or float64: everything in that type, behind casts of inputs and in front of casts of outputs; or basic, extended or all: what
+ONNX Runtime saves as it has optimised it, also behind another form, as in qdq+all. FEEDS_DIR holds NAME.npy per input: what static
+forms are calibrated with, beside variations of it.
 """
 
 import pathlib
@@ -14,8 +18,9 @@ import tempfile
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnxruntime import quantization as q
-from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.quantization import shape_inference
 
 path, form, folder, out = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4]
 
@@ -73,26 +78,87 @@ def retype(graph, to, outer=True):
             graph.node.append(onnx.helper.make_node("Cast", [inner], [name], to=single))
 
 
-if form in ("float16", "bfloat16", "float64"):
-    model = onnx.load(path)
-    retype(model.graph, onnx.TensorProto.DOUBLE if form == "float64" else getattr(onnx.TensorProto, form.upper()))
-    onnx.save(model, out)
-    sys.exit(0)
+STATIC = {  # format, type of activations and of weights, scales for each channel
+    "qdq": (q.QuantFormat.QDQ, q.QuantType.QInt8, q.QuantType.QInt8, False),
+    "qdq-unsigned": (q.QuantFormat.QDQ, q.QuantType.QUInt8, q.QuantType.QInt8, False),
+    "qdq-channel": (q.QuantFormat.QDQ, q.QuantType.QInt8, q.QuantType.QInt8, True),
+    "qdq-16": (q.QuantFormat.QDQ, q.QuantType.QUInt16, q.QuantType.QInt8, False),
+    "qdq-s16": (q.QuantFormat.QDQ, q.QuantType.QInt16, q.QuantType.QInt8, True),
+    "qdq-4": (q.QuantFormat.QDQ, q.QuantType.QUInt8, q.QuantType.QInt4, False),
+    "qoperator": (q.QuantFormat.QOperator, q.QuantType.QUInt8, q.QuantType.QInt8, False),
+    "qoperator-channel": (q.QuantFormat.QOperator, q.QuantType.QInt8, q.QuantType.QInt8, True),
+}
+NBITS = {  # bits, size of blocks, symmetric, accuracy level
+    "nbits4": (4, 32, True, 0),
+    "nbits4-a": (4, 32, False, 0),
+    "nbits4-128": (4, 128, True, 0),
+    "nbits8": (8, 32, True, 0),
+    "nbits4-4": (4, 32, True, 4),
+}
+LEVELS = {
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
 
-with tempfile.TemporaryDirectory() as scratch:
-    whole, prepared = str(pathlib.Path(scratch) / "whole.onnx"), str(pathlib.Path(scratch) / "prepared.onnx")
-    onnx.save(onnx.load(path), whole)  # with the weights in the file
-    quant_pre_process(whole, prepared, skip_symbolic_shape=True)
+
+def optimise(src, level, dst):
+    """Has ONNX Runtime write what it makes of a model."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level, options.optimized_model_filepath = LEVELS[level], dst
+    ort.InferenceSession(src, options, providers=["CPUExecutionProvider"])
+
+
+def fuse(src, dst):
+    """Writes what onnxruntime.transformers makes of a model."""
+    from onnxruntime.transformers import optimizer
+    from onnxruntime.transformers.fusion_options import FusionOptions
+
+    kind = next((k for k in ("gpt2", "vit", "clip", "t5", "bart") if k in pathlib.Path(src).name), "bert")
+    options = FusionOptions(kind)
+    optimizer.optimize_model(src, kind, num_heads=0, hidden_size=0, optimization_options=options, opt_level=0).save_model_to_file(dst)
+
+
+def write(src, form, dst, scratch):
+    """Writes a model in a form, without what ONNX Runtime makes of that."""
+    if form in ("float16", "bfloat16", "float64"):
+        model = onnx.load(src)
+        retype(model.graph, onnx.TensorProto.DOUBLE if form == "float64" else getattr(onnx.TensorProto, form.upper()))
+        onnx.save(model, dst)
+        return
+    if form == "transformers":
+        fuse(src, dst)
+        return
+    whole, prepared = str(scratch / "whole.onnx"), str(scratch / "prepared.onnx")
+    onnx.save(onnx.load(src), whole)  # with the weights in the file
+    if form in NBITS:
+        from onnxruntime.quantization import matmul_nbits_quantizer as nbits
+
+        bits, block, symmetric, level = NBITS[form]
+        config = nbits.DefaultWeightOnlyQuantConfig(block_size=block, is_symmetric=symmetric, accuracy_level=level, bits=bits)
+        quantizer = nbits.MatMulNBitsQuantizer(onnx.load(whole), algo_config=config)
+        quantizer.process()
+        quantizer.model.save_model_to_file(dst, False)
+        return
+    shape_inference.quant_pre_process(whole, prepared, skip_symbolic_shape=True)
     if form == "dynamic":
-        q.quantize_dynamic(prepared, out)
-    elif form in ("qdq", "qdq-unsigned", "qdq-channel", "qoperator"):
-        q.quantize_static(
-            prepared,
-            out,
-            Reader(),
-            quant_format=q.QuantFormat.QOperator if form == "qoperator" else q.QuantFormat.QDQ,
-            per_channel=form == "qdq-channel",
-            activation_type=q.QuantType.QInt8 if form in ("qdq", "qdq-channel") else q.QuantType.QUInt8,
-        )
+        q.quantize_dynamic(prepared, dst)
+    elif form in STATIC:
+        layout, activations, weights, channels = STATIC[form]
+        more = {"UseQDQContribOps": True} if activations in (q.QuantType.QInt16, q.QuantType.QUInt16) else {}
+        q.quantize_static(prepared, dst, Reader(), quant_format=layout, per_channel=channels, activation_type=activations, weight_type=weights, extra_options=more)
     else:
         sys.exit(f"no form {form}")
+
+
+first, _, last = form.partition("+")
+with tempfile.TemporaryDirectory() as made:
+    if first in LEVELS:
+        optimise(path, first, out)
+    elif last:
+        between = str(pathlib.Path(made) / "between.onnx")
+        write(path, first, between, pathlib.Path(made))
+        optimise(between, last, out)
+    else:
+        write(path, first, out, pathlib.Path(made))

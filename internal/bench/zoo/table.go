@@ -19,20 +19,28 @@ type figure struct {
 	Ratio  map[string]paired.Ratio `json:"ratio,omitempty"`
 }
 
-// quantity is something that a process measured.
+// quantity is something that a process measured: once, or in each of its turns.
 type quantity struct {
 	name, head string // in JSON, and over a column
 	format     string
-	of         func(s sample) float64
+	of         func(s sample) []float64
 }
 
 // quantities are what is compared; the first has a table of its own.
 var quantities = []quantity{
-	{"run_ms", "ms", "%.3f", func(s sample) float64 { return median(s.RunMS) }},
-	{"cpu_ms", "processor ms", "%.3f", func(s sample) float64 { return median(s.CPUMS) }},
-	{"create_ms", "create ms", "%.1f", func(s sample) float64 { return s.CreateMS }},
-	{"first_ms", "create and first run ms", "%.1f", func(s sample) float64 { return s.CreateMS + s.FirstMS }},
-	{"peak_mib", "peak MiB", "%.0f", func(s sample) float64 { return s.PeakMiB }},
+	{"run_ms", "ms", "%.3f", func(s sample) []float64 { return s.each(func(t turn) []float64 { return t.RunMS }) }},
+	{"cpu_ms", "processor ms", "%.3f", func(s sample) []float64 { return s.each(func(t turn) []float64 { return t.CPUMS }) }},
+	{"create_ms", "create ms", "%.1f", func(s sample) []float64 { return []float64{s.CreateMS} }},
+	{"first_ms", "create and first run ms", "%.1f", func(s sample) []float64 { return []float64{s.CreateMS + s.FirstMS} }},
+	{"peak_mib", "peak MiB", "%.0f", func(s sample) []float64 { return []float64{s.PeakMiB} }},
+}
+
+// each returns the median of every turn.
+func (s sample) each(of func(turn) []float64) (out []float64) {
+	for _, t := range s.Turns {
+		out = append(out, median(of(t)))
+	}
+	return out
 }
 
 // median returns the median of v, which it leaves as it is; NaN of none.
@@ -43,7 +51,7 @@ func median(v []float64) float64 {
 	return paired.Median(slices.Clone(v))
 }
 
-// figures compares the samples of the sides, by side and round.
+// figures compares the samples of the sides, by side and round; turns count as rounds.
 func figures(sides []side, samples [][]sample) []figure {
 	out := make([]figure, len(sides))
 	for i, s := range sides {
@@ -54,7 +62,7 @@ func figures(sides []side, samples [][]sample) []figure {
 		best := -1
 		for i, s := range sides {
 			for _, x := range samples[i] {
-				rounds[i] = append(rounds[i], q.of(x))
+				rounds[i] = append(rounds[i], q.of(x)...)
 			}
 			m := median(rounds[i])
 			if !(m > 0) {
