@@ -1,15 +1,17 @@
 // Command generate measures decoders, and encoders of open length, beside ONNX Runtime: for each model there are rounds in which a
-// fresh process of either side, one after the other, runs it. It prints the least times over the rounds and their ratios as a Markdown
-// table.
+// fresh process of either side, one after the other, runs it. It prints medians over the rounds, and the medians of the rounds' ratios
+// with their 95 % intervals, as a Markdown table.
 //
-//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 5] [-runs 10] MODEL.onnx...
+//	go run ./internal/bench/generate -python PYTHON [-tokens 64] [-prompt 8] [-lengths 20] [-threads 1] [-rounds 15] [-runs 3] [-bits 4 [-block 32] [-accuracy 4] [-asymmetric]] MODEL.onnx...
 //
 // A model with inputs whose names begin with "past" is a decoder: both sides decode greedily, carve with the caches in one place
 // (Options.InPlace), ONNX Runtime with OrtValues bound to inputs and outputs; times are those of a token behind the prompt, and of
 // the prompt. `go run ./examples/generate -write FILE` makes one. Any other model is an encoder of token numbers [batch, length]: it is run at so many
 // lengths in a row, from 8 on, each longer than the one before by 5; times are those of later passes over all lengths, and of the first.
 //
-// PYTHON is an interpreter that has onnxruntime and numpy.
+// With -bits, ONNX Runtime's quantiser first makes MatMulNBits of products with constant matrices.
+//
+// PYTHON is an interpreter that has onnxruntime and numpy, and for -bits onnx_ir.
 package main
 
 import (
@@ -24,6 +26,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/carve-dev/carve/internal/bench/paired"
 )
 
 //go:embed worker.py
@@ -32,14 +36,16 @@ var worker []byte
 // sample is what a process measured.
 type sample struct {
 	Version string  `json:"version"`
-	Steady  float64 `json:"steady_ms"` // of a token, or of a pass
-	First   float64 `json:"first_ms"`  // of the prompt, or of the first pass
+	Steady  float64 `json:"steady_ms"` // of a token, or of a pass: the median of the process's runs
+	First   float64 `json:"first_ms"`  // of the prompt, the median of the runs, or of the first pass
 	Tokens  []int   `json:"tokens"`
 }
 
 type bench struct {
 	python                                        string
 	tokens, prompt, lengths, threads, rounds, run int
+	bits, block, accuracy                         int
+	asymmetric                                    bool
 }
 
 func main() {
@@ -49,8 +55,12 @@ func main() {
 	flag.IntVar(&b.prompt, "prompt", 8, "tokens of the prompt")
 	flag.IntVar(&b.lengths, "lengths", 20, "lengths of an encoder")
 	flag.IntVar(&b.threads, "threads", 1, "threads")
-	flag.IntVar(&b.rounds, "rounds", 5, "rounds")
-	flag.IntVar(&b.run, "runs", 10, "runs of a process")
+	flag.IntVar(&b.rounds, "rounds", 15, "rounds")
+	flag.IntVar(&b.run, "runs", 3, "runs of a process")
+	flag.IntVar(&b.bits, "bits", 0, "bits of the weights of products, 4 or 8; 0 leaves them as they are")
+	flag.IntVar(&b.block, "block", 32, "with -bits: weights that share a scale")
+	flag.IntVar(&b.accuracy, "accuracy", 0, "with -bits: accuracy_level of the products, 4 for activations of 8 bits")
+	flag.BoolVar(&b.asymmetric, "asymmetric", false, "with -bits: blocks have zero points")
 	inner := flag.String("worker", "", "internal: run this model")
 	flag.Parse()
 	var err error
@@ -82,19 +92,45 @@ func (b *bench) measure(models []string) error {
 	args := []string{strconv.Itoa(b.threads), strconv.Itoa(b.tokens), strconv.Itoa(b.prompt), strconv.Itoa(b.run), list(b.sentences())}
 	fmt.Println("| model | carve ms | ONNX Runtime ms | ratio | first: carve ms | ONNX Runtime ms | ratio | same tokens |\n|---|---:|---:|---:|---:|---:|---:|---|")
 	for _, m := range models {
-		var own, other sample
-		for range b.rounds {
-			if err := least(&own, exec.Command(self, slices.Concat(os.Args[1:len(os.Args)-len(models)], []string{"-worker", m})...)); err != nil {
-				return err
-			}
-			if err := least(&other, exec.Command(b.python, slices.Concat([]string{script, m}, args)...)); err != nil {
+		name := strings.TrimSuffix(filepath.Base(m), ".onnx")
+		if b.bits != 0 {
+			if m, err = b.quantised(script, m, dir); err != nil {
 				return err
 			}
 		}
-		fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.2f | %v |\n", strings.TrimSuffix(filepath.Base(m), ".onnx"), own.Steady, other.Steady,
-			own.Steady/other.Steady, own.First, other.First, own.First/other.First, slices.Equal(own.Tokens, other.Tokens))
+		var steady, first [2][]float64
+		var tokens [2][]int
+		for range b.rounds {
+			for i, c := range []*exec.Cmd{
+				exec.Command(self, slices.Concat(os.Args[1:len(os.Args)-len(models)], []string{"-worker", m})...),
+				exec.Command(b.python, slices.Concat([]string{script, m}, args)...),
+			} {
+				s, err := run(c)
+				if err != nil {
+					return err
+				}
+				steady[i], first[i], tokens[i] = append(steady[i], s.Steady), append(first[i], s.First), s.Tokens
+			}
+		}
+		fmt.Printf("| %s |%s%s %v |\n", name, columns(steady), columns(first), slices.Equal(tokens[0], tokens[1]))
 	}
 	return nil
+}
+
+// columns returns the medians of both sides, and their ratio.
+func columns(ms [2][]float64) string {
+	ratio := paired.Of(ms[0], ms[1])
+	return fmt.Sprintf(" %.3f | %.3f | %v |", paired.Median(ms[0]), paired.Median(ms[1]), ratio)
+}
+
+// quantised writes a model with weights of fewer bits, and returns its path.
+func (b *bench) quantised(script, path, dir string) (string, error) {
+	out := filepath.Join(dir, filepath.Base(path))
+	c := exec.Command(b.python, script, "quantise", path, out, strconv.Itoa(b.bits), strconv.Itoa(b.block), strconv.Itoa(b.accuracy), strconv.FormatBool(b.asymmetric))
+	if text, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", path, err, text)
+	}
+	return out, nil
 }
 
 // sentences returns the lengths of an encoder.
@@ -108,20 +144,12 @@ func (b *bench) sentences() []int {
 
 func list(x []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(x), " ", ","), "[]") }
 
-// least runs a process and takes its times where they are less.
-func least(s *sample, c *exec.Cmd) error {
+// run runs a process and reads its times.
+func run(c *exec.Cmd) (s sample, err error) {
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return fmt.Errorf("%v: %w", c.Args, err)
+		return s, fmt.Errorf("%v: %w", c.Args, err)
 	}
-	var x sample
-	if err := json.Unmarshal(out, &x); err != nil {
-		return err
-	}
-	if s.Version == "" {
-		*s = x
-	}
-	s.Steady, s.First = min(s.Steady, x.Steady), min(s.First, x.First)
-	return nil
+	return s, json.Unmarshal(out, &s)
 }

@@ -15,6 +15,7 @@ import (
 	_ "github.com/carve-dev/carve/backend/reference"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/paired"
 )
 
 // model is one that a worker runs.
@@ -55,7 +56,7 @@ func (b *bench) work(ctx context.Context, path string) error {
 		return err
 	}
 	defer m.session.Close()
-	s := sample{Version: "carve", Steady: math.Inf(1), First: math.Inf(1)}
+	var s sample
 	if len(pairs) == 0 {
 		err = b.encode(ctx, m, &s)
 	} else {
@@ -80,6 +81,7 @@ func tail(name string) string {
 
 // encode runs the lengths, the first time and then more often.
 func (b *bench) encode(ctx context.Context, m *model, s *sample) error {
+	var steady []float64
 	for pass := range 1 + b.run {
 		start := time.Now()
 		for _, n := range b.sentences() {
@@ -95,9 +97,10 @@ func (b *bench) encode(ctx context.Context, m *model, s *sample) error {
 		if pass == 0 {
 			s.First = took
 		} else {
-			s.Steady = min(s.Steady, took)
+			steady = append(steady, took)
 		}
 	}
+	s.Steady = paired.Median(steady)
 	return nil
 }
 
@@ -170,13 +173,15 @@ func (b *bench) decodings(ctx context.Context, m *model, pairs map[string]string
 		}
 		m.cache[in.Name], m.cache[out] = t, t
 	}
+	var steady, first []float64
 	for range b.run {
-		steady, first, tokens, err := b.decode(ctx, m)
+		all, prompt, tokens, err := b.decode(ctx, m)
 		if err != nil {
 			return err
 		}
-		s.Steady, s.First, s.Tokens = min(s.Steady, steady/float64(b.tokens)), min(s.First, first), tokens
+		steady, first, s.Tokens = append(steady, all/float64(b.tokens)), append(first, prompt), tokens
 	}
+	s.Steady, s.First = paired.Median(steady), paired.Median(first)
 	return nil
 }
 

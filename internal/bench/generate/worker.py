@@ -1,10 +1,26 @@
-"""Runs a decoder, or an encoder of open length, on ONNX Runtime and prints times as JSON. See main.go."""
+"""Runs a decoder, or an encoder of open length, on ONNX Runtime and prints times as JSON, or quantises it. See main.go.
+
+usage: worker.py MODEL.onnx THREADS TOKENS PROMPT RUNS LENGTHS
+       worker.py quantise MODEL.onnx OUT.onnx BITS BLOCK ACCURACY ASYMMETRIC
+"""
 import json
+import statistics
 import sys
 import time
 
 import numpy as np
 import onnxruntime as ort
+
+if sys.argv[1] == "quantise":
+    import onnx
+    from onnxruntime.quantization import matmul_nbits_quantizer as nbits
+
+    bits, block, accuracy = map(int, sys.argv[4:7])
+    config = nbits.DefaultWeightOnlyQuantConfig(block_size=block, is_symmetric=sys.argv[7] == "false", accuracy_level=accuracy, bits=bits)
+    quantizer = nbits.MatMulNBitsQuantizer(onnx.load(sys.argv[2]), algo_config=config)
+    quantizer.process()
+    quantizer.model.save_model_to_file(sys.argv[3], False)
+    sys.exit(0)
 
 path, threads, tokens, prompt, rounds = sys.argv[1], *map(int, sys.argv[2:6])
 lengths = [int(n) for n in sys.argv[6].split(",") if n]
@@ -76,8 +92,8 @@ def encode():
 
 if pasts:
     runs = [decode() for _ in range(rounds)]
-    print(json.dumps({"steady_ms": 1e3 * min(r[0] for r in runs) / tokens, "first_ms": 1e3 * min(r[1] for r in runs), "tokens": runs[0][2],
+    print(json.dumps({"steady_ms": 1e3 * statistics.median(r[0] for r in runs) / tokens, "first_ms": 1e3 * statistics.median(r[1] for r in runs), "tokens": runs[0][2],
                       "version": ort.__version__}))
 else:
     first = encode()
-    print(json.dumps({"steady_ms": 1e3 * min(encode() for _ in range(rounds)), "first_ms": 1e3 * first, "version": ort.__version__}))
+    print(json.dumps({"steady_ms": 1e3 * statistics.median([encode() for _ in range(rounds)]), "first_ms": 1e3 * first, "version": ort.__version__}))
