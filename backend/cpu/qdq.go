@@ -170,6 +170,9 @@ func (s *operandSelector) Select(seed *graph.Node) bool {
 	if followNibbles(seed, false) != nil {
 		return followNibbles(seed, true) == nil
 	}
+	if seed.Is("QuantizeLinear") {
+		return followFunction(seed, false) != nil && followFunction(seed, true) == nil
+	}
 	if followElements(seed, false) != nil {
 		return followElements(seed, true) == nil
 	}
@@ -191,6 +194,8 @@ func (o *quantizedOperands) Adjust(nodes []*graph.Node) error {
 		} else if l := followQuantized(o.quants, head, false); l != nil {
 			fuse.OwnDequantize(head, 0)
 			fuse.OwnWeights(head, l.weights, outputsOf(head))
+		} else if f := followFunction(head, false); f != nil {
+			f.ownLeaf()
 		} else if e := followElements(head, false); e != nil {
 			for k := range e.operands {
 				fuse.OwnDequantize(head, k)

@@ -6,20 +6,18 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/quant"
-	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
 )
 
-// Element-wise operators between DequantizeLinear and QuantizeLinear: one or two operands of one shape, and an activation, or nothing
-// but another quantisation. The floats
+// Element-wise operators between DequantizeLinear and QuantizeLinear: two operands of one shape, and an activation. The floats
 // in between live in scratch memory of a worker, some hundred at a time, and are those of the definition, bit for bit where the
 // activation's are.
 
 // elementLinks is such an operator with what surrounds it.
 type elementLinks struct {
-	head, act *graph.Node // both may be nil
+	head, act *graph.Node // act may be nil
 	operands  []*graph.Node
 	q         *graph.Node
 	x         []quant.Levels // of the operands
@@ -28,10 +26,8 @@ type elementLinks struct {
 
 func (l *elementLinks) nodes() []*graph.Node {
 	list := slices.Clone(l.operands)
-	for _, n := range []*graph.Node{l.head, l.act} {
-		if n != nil {
-			list = append(list, n)
-		}
+	if list = append(list, l.head); l.act != nil {
+		list = append(list, l.act)
 	}
 	return append(list, l.q)
 }
@@ -39,23 +35,11 @@ func (l *elementLinks) nodes() []*graph.Node {
 // followElements reads what surrounds a node, nil where that is not quantised. own asks that operands are dequantised for the node
 // alone.
 func followElements(head *graph.Node, own bool) *elementLinks {
-	if head.Is("QuantizeLinear") {
-		return followRequantize(head, own)
-	}
-	_, two := floatBinary[head.Op.Name]
-	two = two && head.Op.Domain == "" && len(head.Inputs) == 2
-	if !two && !isActivation(head) || !operators.IsFloat32(head.Outputs[0]) {
+	if !isFloatBinary(head) || head.Inputs[0] == head.Inputs[1] {
 		return nil
 	}
 	l := &elementLinks{head: head}
-	in := head.Inputs[:1]
-	if two {
-		in = head.Inputs
-		if in[0] == in[1] {
-			return nil
-		}
-	}
-	for _, v := range in {
+	for _, v := range head.Inputs {
 		if v == nil || v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() ||
 			!v.Type.Shape.Equal(head.Outputs[0].Type.Shape) {
 			return nil
@@ -67,7 +51,7 @@ func followElements(head *graph.Node, own bool) *elementLinks {
 		l.operands, l.x = append(l.operands, v.Producer), append(l.x, x)
 	}
 	v := head.Outputs[0]
-	if n := fuse.Next(v); two && n != nil && n.Input(0) == v && isActivation(n) {
+	if n := fuse.Next(v); n != nil && n.Input(0) == v && isActivation(n) {
 		l.act, v = n, n.Outputs[0]
 	}
 	n := fuse.Next(v)
@@ -81,20 +65,6 @@ func followElements(head *graph.Node, own bool) *elementLinks {
 		return nil
 	}
 	return l
-}
-
-// followRequantize reads a QuantizeLinear of what a DequantizeLinear makes.
-func followRequantize(q *graph.Node, own bool) *elementLinks {
-	v := q.Inputs[0]
-	if v.Producer == nil || !v.Producer.Is("DequantizeLinear") || own && !v.HasOneUse() {
-		return nil
-	}
-	x, ok1 := levelsBetween(v.Producer)
-	y, ok2 := levelsBetween(q)
-	if !ok1 || !ok2 {
-		return nil
-	}
-	return &elementLinks{operands: []*graph.Node{v.Producer}, q: q, x: []quant.Levels{x}, y: y}
 }
 
 // quantizedElementsName is the name of the property of such operators, and of the fused nodes' pattern.
@@ -144,16 +114,9 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 	for i, d := range l.operands {
 		src[i] = p.In(fuse.Outer(n, d.Inputs[0]))
 	}
-	var op vec.BinaryOp
-	var act activation
-	switch {
-	case len(src) == 2:
-		op = floatBinary[l.head.Op.Name]
-		if l.act != nil {
-			act, _ = activationOf(l.act)
-		}
-	case l.head != nil:
-		act, _ = activationOf(l.head)
+	op, act := floatBinary[l.head.Op.Name], activation{}
+	if l.act != nil {
+		act, _ = activationOf(l.act)
 	}
 	work, integers, floats := p.scratch(8*nearElements), p.integers, p.kernels
 	nanos := 0.4
@@ -166,10 +129,8 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 			from, to := i*nearElements, min((i+1)*nearElements, count)
 			a, b := near[:to-from], near[nearElements:][:to-from]
 			integers.Dequantize(a, st.Bytes(src[0])[from:to], l.x[0])
-			if len(src) == 2 {
-				integers.Dequantize(b, st.Bytes(src[1])[from:to], l.x[1])
-				floats.Binary(op, a, a, b)
-			}
+			integers.Dequantize(b, st.Bytes(src[1])[from:to], l.x[1])
+			floats.Binary(op, a, a, b)
 			if act.some {
 				floats.Apply(act.op, a, a, act.params)
 			}

@@ -113,6 +113,44 @@ var _ = Describe("quantisation", func() {
 		m.sample(out...)
 	}))
 
+	It("is a table where all that is between is of one value, quantised in between or not, and read by others or not", seeds(120, func(m *model) {
+		m.judge = m.stepOff
+		shape := m.shape(m.between(0, 4), 1, 9)
+		if m.chance(8) {
+			shape = []int{m.between(4000, 9000)}
+		}
+		scale := func() *graph.Value { return one(m, float32(0.01+0.02*m.r.Float64())) }
+		dequantise := func(v *graph.Value) *graph.Value { return m.op("DequantizeLinear", v, scale(), m.data(bytesOf(m, v.Type.DType))) }
+		quantise := func(v *graph.Value) *graph.Value { return m.op("QuantizeLinear", v, scale(), m.data(bytesOf(m, byteType(m)))) }
+		x := m.feed(bytesOf(m, byteType(m), shape...))
+		floats := []*graph.Value{dequantise(x)}
+		if m.chance(3) {
+			floats = append(floats, dequantise(x))
+		}
+		out := []*graph.Value{}
+		for range m.between(1, 6) {
+			v := pick(m, floats...)
+			switch m.r.IntN(5) {
+			case 0:
+				v = m.op(pick(m, "Relu", "LeakyRelu", "HardSigmoid", "Abs", "Neg"), v)
+			case 1:
+				v = m.op(pick(m, "Add", "Mul", "Sub", "Max"), v, pick(m, floats...))
+			case 2:
+				v = m.op(pick(m, "Add", "Mul", "Sub"), v, one(m, float32(0.75)))
+			default:
+				q := quantise(v)
+				if v = dequantise(q); m.chance(4) {
+					out = append(out, q)
+				}
+			}
+			floats = append(floats, v)
+		}
+		for range m.between(1, 2) {
+			out = append(out, quantise(pick(m, floats[1:]...)))
+		}
+		m.sample(append(out, quantise(floats[len(floats)-1]))...)
+	}))
+
 	It("pools what is quantised", seeds(30, func(m *model) {
 		zero := one(m, uint8(128))
 		if m.chance(2) {

@@ -35,10 +35,12 @@ const (
 	I8MM
 	// AVX512BF16 rounds float32 to bfloat16, and multiplies bfloat16 in pairs and adds the products to sums of 32 bits.
 	AVX512BF16
+	// AVX512VBMI chooses bytes from one or two vectors by their numbers (VPERMI2B).
+	AVX512VBMI
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }

@@ -26,7 +26,7 @@ var _ = Describe("Host", func() {
 		for _, w := range strings.Fields(string(text)) {
 			flags[w] = true
 		}
-		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI, cpuid.BMI2, cpuid.AVX512BF16} {
+		for _, f := range []cpuid.Features{cpuid.AVX2, cpuid.FMA, cpuid.F16C, cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI, cpuid.BMI2, cpuid.AVX512BF16, cpuid.AVX512VBMI} {
 			Expect(cpuid.Host().Has(f)).To(Equal(flags[f.String()]), "%v", f)
 		}
 		amd := flags["AuthenticAMD"] && strings.Contains(string(text), "cpu family\t: 25\n")

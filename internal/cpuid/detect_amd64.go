@@ -15,7 +15,7 @@ func detect() Features {
 	}{
 		{x.HasAVX2, AVX2}, {x.HasFMA, FMA}, {x.HasF16C, F16C}, {x.HasAVX512F, AVX512F}, {x.HasAVX512BW, AVX512BW},
 		{x.HasAVX512DQ, AVX512DQ}, {x.HasAVX512VL, AVX512VL}, {x.HasAVX512VNNI, AVX512VNNI}, {splits512(signature()), Split512},
-		{x.HasBMI2, BMI2}, {x.HasAVX512BF16, AVX512BF16},
+		{x.HasBMI2, BMI2}, {x.HasAVX512BF16, AVX512BF16}, {x.HasAVX512VBMI, AVX512VBMI},
 	} {
 		if e.has {
 			f |= e.feature

@@ -111,11 +111,11 @@ def optimise(src, level, dst):
 
 
 def fuse(src, dst):
-    """Writes what onnxruntime.transformers makes of a model."""
+    """Writes what onnxruntime.transformers makes of a model, whose name tells its kind."""
     from onnxruntime.transformers import optimizer
     from onnxruntime.transformers.fusion_options import FusionOptions
 
-    kind = next((k for k in ("gpt2", "vit", "clip", "t5", "bart") if k in pathlib.Path(src).name), "bert")
+    kind = next((k for k in ("gpt2", "vit", "clip", "t5", "bart") if k in pathlib.Path(path).name), "bert")
     options = FusionOptions(kind)
     optimizer.optimize_model(src, kind, num_heads=0, hidden_size=0, optimization_options=options, opt_level=0).save_model_to_file(dst)
 
@@ -130,18 +130,17 @@ def write(src, form, dst, scratch):
     if form == "transformers":
         fuse(src, dst)
         return
-    whole, prepared = str(scratch / "whole.onnx"), str(scratch / "prepared.onnx")
-    onnx.save(onnx.load(src), whole)  # with the weights in the file
     if form in NBITS:
         from onnxruntime.quantization import matmul_nbits_quantizer as nbits
 
         bits, block, symmetric, level = NBITS[form]
         config = nbits.DefaultWeightOnlyQuantConfig(block_size=block, is_symmetric=symmetric, accuracy_level=level, bits=bits)
-        quantizer = nbits.MatMulNBitsQuantizer(onnx.load(whole), algo_config=config)
+        quantizer = nbits.MatMulNBitsQuantizer(onnx.load(src), algo_config=config)
         quantizer.process()
         quantizer.model.save_model_to_file(dst, False)
         return
-    shape_inference.quant_pre_process(whole, prepared, skip_symbolic_shape=True)
+    prepared = str(scratch / "prepared.onnx")
+    shape_inference.quant_pre_process(src, prepared, skip_symbolic_shape=True)
     if form == "dynamic":
         q.quantize_dynamic(prepared, dst)
     elif form in STATIC:
@@ -154,11 +153,12 @@ def write(src, form, dst, scratch):
 
 first, _, last = form.partition("+")
 with tempfile.TemporaryDirectory() as made:
+    whole, between = (str(pathlib.Path(made) / f) for f in ("whole.onnx", "between.onnx"))
+    onnx.save(onnx.load(path), whole)  # with the weights in the file
     if first in LEVELS:
-        optimise(path, first, out)
+        optimise(whole, first, out)
     elif last:
-        between = str(pathlib.Path(made) / "between.onnx")
-        write(path, first, between, pathlib.Path(made))
+        write(whole, first, between, pathlib.Path(made))
         optimise(between, last, out)
     else:
-        write(path, first, out, pathlib.Path(made))
+        write(whole, first, out, pathlib.Path(made))

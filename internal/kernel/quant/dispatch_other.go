@@ -38,6 +38,11 @@ func flip(set isa.Set, dst, src *byte, n int) {
 	genericFlip(dst, src, 32*n)
 }
 
+// look writes what a table has for the bytes of src, n groups of 64; permutes says that VPERMI2B is there.
+func look(set isa.Set, permutes bool, dst, src *byte, table *[256]byte, n int) {
+	genericLook(dst, src, table, 64*n)
+}
+
 // interleave puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.
 func interleave(set isa.Set, dst, src *byte, n, ldd, lds int) {
 	genericInterleave(dst, src, n, ldd, lds)

@@ -41,6 +41,8 @@ var entries = []asm.Entry{
 		Params: "signed bool, dst *int16, odd int, src *byte, n int", Portable: "genericWiden(signed, dst, odd, src, n)"},
 	{Name: "flip", Doc: "writes the bytes of src with their upper bits turned around, n groups of 32.",
 		Params: "dst, src *byte, n int", Portable: "genericFlip(dst, src, 32*n)"},
+	{Name: "look", Doc: "writes what a table has for the bytes of src, n groups of 64; permutes says that VPERMI2B is there.",
+		Params: "permutes bool, dst, src *byte, table *[256]byte, n int", Portable: "genericLook(dst, src, table, 64*n)"},
 	{Name: "interleave", Doc: "puts the bytes of four rows, lds bytes apart, side by side, n groups of 16, ldd bytes apart in dst.",
 		Params: "dst, src *byte, n, ldd, lds int", Portable: "genericInterleave(dst, src, n, ldd, lds)"},
 	{Name: "quantize", Doc: "rounds src/scale, adds the zero point and bounds it, for n groups of 16.",

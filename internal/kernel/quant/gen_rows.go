@@ -31,6 +31,7 @@ func rowKernels(f *asm.File) {
 	levelOffsets(f)
 	widens(f)
 	flips(f)
+	looks(f)
 	interleaves(f)
 	quantizes(f)
 	dequantizes(f)
@@ -111,6 +112,32 @@ func flips(f *asm.File) {
 	})
 	fn.Ret()
 	served(f, "flip", "flip2(dst, src, n)")
+}
+
+// looks writes the kernel of tables: VPERMI2B chooses by seven bits in either half of the table, and the eighth says which half counts.
+func looks(f *asm.File) {
+	fn := f.Func("lookVBMI", "lookVBMI writes what a table has for the bytes of src, n groups of 64; n > 0.",
+		pointer("dst", "byte"), pointer("src", "byte"), pointer("table", "[256]byte"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("src", "SI")
+	fn.Load("table", "BX")
+	fn.Load("n", "CX")
+	for i := range 4 {
+		fn.I("VMOVDQU64 %d(BX), Z%d", 64*i, 4+i)
+	}
+	fn.Loop("CX", func() {
+		fn.I("VMOVDQU64 (SI), Z0")
+		fn.I("VPMOVB2M Z0, K1")
+		fn.I("VMOVDQA64 Z0, Z1")
+		fn.I("VPERMI2B Z5, Z4, Z0")
+		fn.I("VPERMI2B Z7, Z6, Z1")
+		fn.I("VPBLENDMB Z1, Z0, K1, Z0")
+		fn.I("VMOVDQU64 Z0, (DI)")
+		fn.I("ADDQ $64, SI")
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+	f.Serve("look", asm.AVX512(), "if permutes {\nlookVBMI(dst, src, table, n)\n} else {\ngenericLook(dst, src, table, 64*n)\n}")
 }
 
 func interleaves(f *asm.File) {

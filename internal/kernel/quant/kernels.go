@@ -8,12 +8,13 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
-// Kernels are the functions of this package for one target. It is a value of two bytes, made once by who plans (For) and copied into
+// Kernels are the functions of this package for one target. It is a value of three bytes, made once by who plans (For) and copied into
 // what runs; the zero value is those in portable Go. Safe for concurrent use. A slice that is too short is the caller's bug
 // and panics before anything is written; memory outside of the given ranges is neither read nor written.
 type Kernels struct {
-	set isa.Set
-	by  multiplier
+	set      isa.Set
+	by       multiplier
+	permutes bool // AVX-512's VPERMI2B chooses among 128 bytes
 }
 
 // multiplier says what multiplies integers of 8 bits and adds the products to sums of 32.
@@ -28,9 +29,10 @@ const (
 
 // For returns the kernels of a target.
 func For(t isa.Target) Kernels {
-	k := Kernels{t.Set, widening}
+	k := Kernels{set: t.Set}
 	switch t.Set {
 	case isa.AVX512:
+		k.permutes = t.Features.Has(cpuid.AVX512VBMI)
 		if t.Features.Has(cpuid.AVX512VNNI) {
 			k.by = vnni
 		}

@@ -52,7 +52,7 @@ func guarded[T any](n int, front bool) []T {
 // everywhere calls body for every instruction set of this machine, with memory guarded in front and behind.
 func everywhere(body func(k quant.Kernels, r *rand.Rand, front bool)) {
 	targets := isa.Targets()
-	for _, less := range []cpuid.Features{cpuid.AVX512VNNI, cpuid.I8MM, cpuid.I8MM | cpuid.ASIMDDP} { // as on processors without
+	for _, less := range []cpuid.Features{cpuid.AVX512VNNI, cpuid.AVX512VBMI, cpuid.I8MM, cpuid.I8MM | cpuid.ASIMDDP} { // as on processors without
 		if host := isa.Host(); host.Features.Has(less) {
 			host.Features &^= less
 			targets = append(targets, host)
@@ -256,6 +256,24 @@ var _ = Describe("rows", func() {
 					k.Flip(dst, dst)
 					Expect(dst).To(Equal(src))
 				}
+			}
+		})
+	})
+
+	It("are looked up in a table", func() {
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for _, n := range sizes {
+				src, dst, table := fillBytes(guarded[byte](n, front), r), guarded[byte](n, front), (*[256]byte)(guarded[byte](256, front))
+				for i := range table {
+					table[i] = byte(r.Uint32())
+				}
+				k.Look(dst, src, table)
+				for i, b := range src {
+					Expect(dst[i]).To(Equal(table[b]), "byte %d of %d", i, n)
+				}
+				want := slices.Clone(dst)
+				k.Look(src, src, table)
+				Expect(src).To(Equal(want))
 			}
 		})
 	})

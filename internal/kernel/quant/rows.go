@@ -24,6 +24,27 @@ func genericFlip(dst, src *byte, n int) {
 	}
 }
 
+// Look writes table[src[i]] to dst[i]; dst may be src.
+func (k Kernels) Look(dst, src []byte, table *[256]byte) {
+	groups := len(src) / 64
+	if groups > 0 {
+		d, s := first(dst, len(src)), first(src, len(src))
+		for at := 0; at < groups; at += callElements / 64 {
+			look(k.set, k.permutes, advance(d, 64*at), advance(s, 64*at), table, min(groups-at, callElements/64))
+		}
+	}
+	if rest := src[64*groups:]; len(rest) > 0 {
+		genericLook(&dst[64*groups : len(src)][0], &rest[0], table, len(rest))
+	}
+}
+
+func genericLook(dst, src *byte, table *[256]byte, n int) {
+	d := view(dst, n)
+	for i, b := range view(src, n) {
+		d[i] = table[b]
+	}
+}
+
 // number returns the integer that a byte is.
 func number(b byte, signed bool) int32 {
 	if signed {

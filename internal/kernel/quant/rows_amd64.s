@@ -105,6 +105,32 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func lookVBMI(dst *byte, src *byte, table *[256]byte, n int)
+TEXT ·lookVBMI(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ table+16(FP), BX
+	MOVQ n+24(FP), CX
+	VMOVDQU64 0(BX), Z4
+	VMOVDQU64 64(BX), Z5
+	VMOVDQU64 128(BX), Z6
+	VMOVDQU64 192(BX), Z7
+
+loop1:
+	VMOVDQU64 (SI), Z0
+	VPMOVB2M Z0, K1
+	VMOVDQA64 Z0, Z1
+	VPERMI2B Z5, Z4, Z0
+	VPERMI2B Z7, Z6, Z1
+	VPBLENDMB Z1, Z0, K1, Z0
+	VMOVDQU64 Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func interleave2(dst *byte, src *byte, n int, ldd int, lds int)
 TEXT ·interleave2(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
