@@ -120,8 +120,12 @@ var _ = Describe("quantisation", func() {
 			shape = []int{m.between(4000, 9000)}
 		}
 		scale := func() *graph.Value { return one(m, float32(0.01+0.02*m.r.Float64())) }
-		dequantise := func(v *graph.Value) *graph.Value { return m.op("DequantizeLinear", v, scale(), m.data(bytesOf(m, v.Type.DType))) }
-		quantise := func(v *graph.Value) *graph.Value { return m.op("QuantizeLinear", v, scale(), m.data(bytesOf(m, byteType(m)))) }
+		dequantise := func(v *graph.Value) *graph.Value {
+			return m.op("DequantizeLinear", v, scale(), m.data(bytesOf(m, v.Type.DType)))
+		}
+		quantise := func(v *graph.Value) *graph.Value {
+			return m.op("QuantizeLinear", v, scale(), m.data(bytesOf(m, byteType(m))))
+		}
 		x := m.feed(bytesOf(m, byteType(m), shape...))
 		floats := []*graph.Value{dequantise(x)}
 		if m.chance(3) {
