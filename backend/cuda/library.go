@@ -269,8 +269,8 @@ func (c *call) failed(f function, code int32) error {
 	return e
 }
 
-// at returns the address of something in the heap.
-func at[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// at returns the address of something, which lies in the heap because of it.
+func at[T any](p *T) uintptr { return dl.At(p) }
 
 // pointer turns an address that C gave into a pointer.
 func pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

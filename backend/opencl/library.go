@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/dl"
@@ -145,8 +144,8 @@ func (c *call) create(l *library, name string, args ...uintptr) (uintptr, error)
 	return c.frame.Ret, nil
 }
 
-// at returns the address of something in the heap.
-func at[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+// at returns the address of something, which lies in the heap because of it.
+func at[T any](p *T) uintptr { return dl.At(p) }
 
 // text returns a string as C has it. The caller keeps it alive.
 func text(s string) []byte { return append([]byte(s), 0) }

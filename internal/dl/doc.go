@@ -9,5 +9,5 @@
 //
 // What C sees has to stay where it is: goroutine stacks move. Arguments of Call that are written as
 // uintptr(unsafe.Pointer(x)) in the call itself are kept alive and in place by the compiler; Frames and whatever they point
-// at lie in memory outside of Go's heap. Libraries are never unloaded: their threads and exit handlers may still run.
+// at lie in the heap, as At has it, or in memory outside of it. Libraries are never unloaded: their threads and exit handlers may still run.
 package dl

@@ -3,6 +3,7 @@ package dl
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 )
 
 // Errors for errors.Is.
@@ -63,12 +64,27 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 }
 
 // FrameArgs is the most arguments that a Frame has.
-const FrameArgs = 16
+const FrameArgs = 18
 
-// Frame is the argument block of Invoke: a function and up to sixteen integer or pointer arguments. It must not lie on a
+// Frame is the argument block of Invoke: a function and up to eighteen integer or pointer arguments. It must not lie on a
 // goroutine's stack: take it from an array in memory outside of Go's heap, or from a struct in the heap.
 type Frame struct {
 	Fn   uintptr
 	Args [FrameArgs]uintptr
 	Ret  uintptr
 }
+
+// At returns the address of what p points at, as an argument for C. That lies in the heap because of it, so that it does not move; the
+// caller keeps it alive until the call is over.
+func At[T any](p *T) uintptr {
+	if never {
+		heap = p
+	}
+	return uintptr(unsafe.Pointer(p))
+}
+
+// never is false, which the compiler does not know: what At is given may be kept, and so is not on a stack.
+var (
+	never bool
+	heap  any
+)

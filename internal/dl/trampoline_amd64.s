@@ -7,8 +7,8 @@ DATA ·trampolineABI0(SB)/8, $trampoline(SB)
 
 // trampoline is called by the C convention on the system stack: DI points at a Frame. Arguments beyond the sixth lie on the
 // stack; a function that has fewer does not look at them.
-TEXT trampoline(SB), NOSPLIT, $96
-	MOVQ DI, 80(SP)
+TEXT trampoline(SB), NOSPLIT, $112
+	MOVQ DI, 96(SP)
 	MOVQ DI, R11
 	MOVQ 56(R11), AX
 	MOVQ AX, 0(SP)
@@ -30,6 +30,10 @@ TEXT trampoline(SB), NOSPLIT, $96
 	MOVQ AX, 64(SP)
 	MOVQ 128(R11), AX
 	MOVQ AX, 72(SP)
+	MOVQ 136(R11), AX
+	MOVQ AX, 80(SP)
+	MOVQ 144(R11), AX
+	MOVQ AX, 88(SP)
 	MOVQ 8(R11), DI
 	MOVQ 16(R11), SI
 	MOVQ 24(R11), DX
@@ -39,7 +43,7 @@ TEXT trampoline(SB), NOSPLIT, $96
 	MOVQ 0(R11), R10
 	XORL AX, AX
 	CALL R10
-	MOVQ 80(SP), R11
-	MOVQ AX, 136(R11)
+	MOVQ 96(SP), R11
+	MOVQ AX, 152(R11)
 	XORL AX, AX
 	RET

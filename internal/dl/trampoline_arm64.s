@@ -8,8 +8,8 @@ DATA ·trampolineABI0(SB)/8, $trampoline(SB)
 // trampoline is called by the C convention on the system stack: R0 points at a Frame. Arguments beyond the eighth lie on the
 // stack; a function that has fewer does not look at them.
 TEXT trampoline(SB), NOSPLIT, $0
-	SUB $80, RSP
-	MOVD R0, 64(RSP)
+	SUB $96, RSP
+	MOVD R0, 80(RSP)
 	MOVD R0, R9
 	MOVD 72(R9), R10
 	MOVD R10, 0(RSP)
@@ -27,6 +27,10 @@ TEXT trampoline(SB), NOSPLIT, $0
 	MOVD R10, 48(RSP)
 	MOVD 128(R9), R10
 	MOVD R10, 56(RSP)
+	MOVD 136(R9), R10
+	MOVD R10, 64(RSP)
+	MOVD 144(R9), R10
+	MOVD R10, 72(RSP)
 	MOVD 8(R9), R0
 	MOVD 16(R9), R1
 	MOVD 24(R9), R2
@@ -37,8 +41,8 @@ TEXT trampoline(SB), NOSPLIT, $0
 	MOVD 64(R9), R7
 	MOVD 0(R9), R10
 	CALL (R10)
-	MOVD 64(RSP), R9
-	ADD $80, RSP
-	MOVD R0, 136(R9)
+	MOVD 80(RSP), R9
+	ADD $96, RSP
+	MOVD R0, 152(R9)
 	MOVD $0, R0
 	RET

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"github.com/carve-dev/carve/internal/dl"
 	"github.com/carve-dev/carve/internal/gpukernel"
@@ -63,14 +62,8 @@ func openDriver() (*driver, error) {
 	return d, nil
 }
 
-// at is the address of what p points to, for a call of the driver. Pinning moves it to the heap, where it stays in place as
-// long as it is used: a stack may move.
-func at[T any](p *T) uintptr {
-	var pin runtime.Pinner
-	pin.Pin(p)
-	pin.Unpin()
-	return uintptr(unsafe.Pointer(p))
-}
+// at is the address of what p points to, for a call of the driver.
+func at[T any](p *T) uintptr { return dl.At(p) }
 
 func cText(b []byte) string {
 	for i, c := range b {
