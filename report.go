@@ -79,6 +79,8 @@ type GroupReport struct {
 	Nodes  []string `json:"nodes"`
 	// Precision is what the backend rounds operands of products to (backend.Info); "" where it does not.
 	Precision string `json:"precision,omitempty"`
+	// Libraries are those that do some of the group's steps in the place of the backend's own kernels.
+	Libraries []string `json:"libraries,omitempty"`
 	// Operator is the one that a property gave the group's node; "" where none did.
 	Operator string `json:"operator,omitempty"`
 	// Ops are the operators and patterns that the backend runs, in order, Convert nodes included.
@@ -218,7 +220,8 @@ func (w *reportWriter) block(s *exec.Spec) {
 		switch st.Kind {
 		case exec.StepGroup:
 			id := st.ID
-			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance()), Precision: st.Info().Precision}
+			g := GroupReport{ID: id, Backend: st.Node.Backend, Nodes: w.fresh(st.Node.Provenance()), Precision: st.Info().Precision,
+				Libraries: s.Requirements(i).Libraries}
 			if d := st.Device(); !d.IsHost() {
 				g.Device = d.String()
 			}

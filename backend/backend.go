@@ -60,6 +60,8 @@ type Info struct {
 	// Precision names the type that float32 operands of matrix products and convolutions are rounded to, where an option asks for
 	// that, or says in which one some of them are kept; "" where they are not.
 	Precision string
+	// Components are libraries that the backend uses beside its own where they are found.
+	Components []Component
 	// Unmet says which option has no effect on this processor, and why; "" for none. Under carve.Options.Strict that is an error.
 	Unmet string
 	// Oracle says that the backend's kernels are those that a failed group falls back to and that checks compare with: its
@@ -73,6 +75,15 @@ type Info struct {
 	// Efficiency is what the backend achieves on this processor: nodes for which Support.Cost names no time are modelled by it.
 	// nil means that only Support.Cost says.
 	Efficiency *Efficiency
+}
+
+// Component is a library that a backend uses beside its own where it is found.
+type Component struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"` // "" where it was not found
+	Path    string `json:"path,omitempty"`
+	// Unused says why it is not used: it was not found, an option forbids it, or it does not work here; "" where it is.
+	Unused string `json:"unused,omitempty"`
 }
 
 // Support is the answer about one node. Reason is nil where the node is supported.
@@ -134,6 +145,8 @@ type Requirements struct {
 	// Constants are constants in formats that suit these shapes better than those that the subgraph has them in.
 	// RunArgs.Constants has them behind the subgraph's own, in this order. Each is made once, for all who want it.
 	Constants []ConstantForm
+	// Libraries names those that do some of the steps in the place of the backend's own kernels, for reports.
+	Libraries []string
 }
 
 // ConstantForm is constant Index, in the order of the subgraph's Constants, in another format: a described layout of the

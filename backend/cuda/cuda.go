@@ -10,6 +10,10 @@
 //	cache      folder of compiled kernels, or "off"; the folder carve/cuda of the user's caches by default
 //	reorder    "device": a conversion between a layout of the host's and one of the device's is one copy, of which a kernel of the
 //	           device changes the layout; "host": the host changes it before or after. "device" by default
+//	cublas     path of cuBLASLt 12 or 13, or "off"; the system's loader searches by default
+//	cudnn      path of cuDNN 9, or "off"; the system's loader searches by default
+//	libraries  "model": products and convolutions of shapes for which the model expects them to be faster are done by cuBLASLt and cuDNN,
+//	           where they are found; "first": all that they do; "off": none. "model" by default
 //	precision  of products and convolutions of float32: "f32", exact, by default; "tf32", "f16" and "bf16" round operands to these
 //	           types, for matrix instructions, and add in float32; in 16 bits weights, and what the host hands to a product, lie so in
 //	           the device's memory too. Beyond 65504 an operand is infinite in f16
@@ -26,6 +30,12 @@
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from the clocks, the multiprocessors and the
 // memory of a device. Tuning (carve tune) measures operators there, and tiles of products and convolutions, which are a part of
 // signatures' names.
+//
+// Where cuBLASLt and cuDNN are found they are further candidates for products and convolutions, by the model's choice or as tuning has
+// measured them: cuBLASLt with bias, residual, ReLU and GELU by tanh, in all precisions; cuDNN with bias, residual and ReLU, exact or in
+// TF32, with the same padding behind as in front. What follows beyond that is a kernel over the result. Memory of their own is planned like
+// other memory of the group, and their calls are part of its CUDA graph. backend.Info has why one is not used, the report which groups use them. Nothing
+// needs them.
 //
 // Where no compiler is found, or the one that is does not know the processor, kernels serve that come with the backend (package ptx), from
 // CUDA 11.8 and compute capability 7.5 on: products, convolutions and attention of float32 whose shapes are arguments, and an interpreter
@@ -68,6 +78,10 @@ func init() { backend.Register("cuda", Open) }
 type cuda struct {
 	l        *library
 	compiler *nvrtc.Library // nil: kernels are those of package ptx
+	noNVRTC  error          // why there is no compiler
+	found    libraries
+	prefers  bool    // libraries, wherever they do a node
+	vendor   *vendor // of the device that it works on
 	devices  []*gpu
 	first    int
 	cache    *kernelstore.Folder
@@ -84,13 +98,17 @@ var _ backend.Placeable = (*cuda)(nil)
 // backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder", "precision"}, k) {
+		if !slices.Contains([]string{"library", "nvrtc", "device", "cache", "reorder", "precision", "cublas", "cudnn", "libraries"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
 	reorder := c.Options["reorder"]
 	if !slices.Contains([]string{"", "device", "host"}, reorder) {
 		return nil, fmt.Errorf("%w: reorder: %q, expected device or host", backend.ErrOption, reorder)
+	}
+	prefer := c.Options["libraries"]
+	if !slices.Contains([]string{"", "model", "first", off}, prefer) {
+		return nil, fmt.Errorf("%w: libraries: %q, expected model, first or off", backend.ErrOption, prefer)
 	}
 	precision, err := gpukernel.ParsePrecision(c.Options["precision"])
 	if err != nil {
@@ -107,8 +125,8 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, close: &sync.Once{}, achieves: &efficiency{}}
-	if b.compiler, err = findCompiler(c.Options["nvrtc"], devices); err != nil {
+	b := &cuda{l: l, devices: devices, direct: reorder != "host", precision: precision, prefers: prefer == "first", close: &sync.Once{}, achieves: &efficiency{}}
+	if b.compiler, b.noNVRTC, err = findCompiler(c.Options["nvrtc"], devices); err != nil {
 		return nil, unavailable(err)
 	}
 	if b.compiler == nil {
@@ -116,10 +134,23 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, unavailable(err)
 		}
 	}
+	blas, dnn := c.Options["cublas"], c.Options["cudnn"]
+	if prefer == off {
+		blas, dnn = off, off
+	}
+	b.found, err = findLibraries(blas, dnn, l.version)
+	if err != nil {
+		return nil, unavailable(err)
+	}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "cuda"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}
 	if err := b.on().retain(); err != nil {
+		return nil, unavailable(fmt.Errorf("%s: %w", b.on().facts.name, err))
+	}
+	b.vendor = b.on().vendor(b.found)
+	if err := b.vendor.failed(blas, dnn); err != nil {
+		b.on().release()
 		return nil, unavailable(fmt.Errorf("%s: %w", b.on().facts.name, err))
 	}
 	return b, nil
@@ -133,7 +164,11 @@ func (b *cuda) on() *gpu { return b.devices[b.first] }
 // planner is what plans groups for that device.
 func (b *cuda) planner() *gpugroup.Device {
 	k := b.kernels()
-	return &gpugroup.Device{ID: b.on().id, Kernels: k, Ceilings: b.on().facts.ceilings(k)}
+	d := &gpugroup.Device{ID: b.on().id, Kernels: k, Ceilings: b.on().facts.ceilings(k)}
+	if b.vendor.serves() {
+		d.Vendor, d.VendorFirst = b.vendor, b.prefers
+	}
+	return d
 }
 
 // Info implements backend.Backend.
@@ -148,7 +183,12 @@ func (b *cuda) Info() backend.Info {
 	if n := len(b.devices); n > 1 {
 		processor += fmt.Sprintf(", one of %d devices", n)
 	}
-	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency()}
+	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency(), Components: b.components()}
+	for _, c := range info.Components[1:] {
+		if c.Unused == "" {
+			info.Version += ", " + c.Name + " " + c.Version
+		}
+	}
 	k := b.kernels()
 	if p := k.Rounds(); p != gpukernel.Exact {
 		info.Precision = p.String()
@@ -157,6 +197,17 @@ func (b *cuda) Info() backend.Info {
 	k.Precision = b.precision
 	info.Unmet = k.Unmet()
 	return info
+}
+
+// components are the libraries that the backend may use, the compiler first.
+func (b *cuda) components() []backend.Component {
+	c := backend.Component{Name: nvrtcName}
+	if b.compiler != nil {
+		c.Version = fmt.Sprintf("%d.%d", b.compiler.Major, b.compiler.Minor)
+	} else {
+		c.Unused = b.noNVRTC.Error()
+	}
+	return append([]backend.Component{c}, b.vendor.components()...)
 }
 
 // efficiency is what a backend achieves on its device.
@@ -195,7 +246,7 @@ func (b *cuda) On(id tensor.DeviceID) (backend.Backend, error) {
 			return nil, unavailable(fmt.Errorf("%s: %w", d.facts.name, err))
 		}
 		v := *b
-		v.first, v.close, v.achieves = i, &sync.Once{}, &efficiency{}
+		v.first, v.close, v.achieves, v.vendor = i, &sync.Once{}, &efficiency{}, d.vendor(b.found)
 		return &v, nil
 	}
 	return nil, fmt.Errorf("%w: cuda has no device %v", backend.ErrNoDevice, id)

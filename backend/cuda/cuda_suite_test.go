@@ -84,7 +84,7 @@ func driver() *fakecuda.Driver {
 
 // config names a driver and its compiler. Nothing is kept on disk but by the compiler itself.
 func config(d *fakecuda.Driver, options ...string) backend.Config {
-	all := map[string]string{"library": d.CUDA, "nvrtc": d.NVRTC, "cache": "off"}
+	all := map[string]string{"library": d.CUDA, "nvrtc": d.NVRTC, "cache": "off", "libraries": "off"}
 	more := map[string]string{}
 	for i := 0; i < len(options); i += 2 {
 		more[options[i]] = options[i+1]

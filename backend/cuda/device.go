@@ -25,6 +25,7 @@ type gpu struct {
 	context uintptr
 	copies  uintptr // stream of copies that are over when they return
 	graphs  map[*graphs]struct{}
+	vendors map[string]*vendor
 	events  []uintptr // that nobody uses
 
 	room     sync.RWMutex
@@ -87,6 +88,9 @@ func (d *gpu) shut() {
 	for g := range d.graphs {
 		g.destroy(c)
 	}
+	for _, v := range d.vendors {
+		v.close()
+	}
 	for _, e := range d.events {
 		_ = c.do(fnEventDestroy, e)
 	}
@@ -95,7 +99,7 @@ func (d *gpu) shut() {
 	}
 	d.pinned.free(c)
 	c.leave()
-	d.graphs, d.events, d.copies, d.context = nil, nil, 0, 0
+	d.graphs, d.vendors, d.events, d.copies, d.context = nil, nil, nil, 0, 0
 	c = newCall(d.l)
 	_ = c.do(fnPrimaryCtxRelease, uintptr(d.ordinal))
 	c.done()

@@ -14,6 +14,9 @@ var (
 	// ErrLost says that the device works no more in this process: a kernel reached beyond its memory, for example, or the hardware
 	// failed. It wraps device.ErrGone.
 	ErrLost = fmt.Errorf("the device is lost: %w", device.ErrGone)
+
+	// ErrLibrary says that a call of cuBLASLt or cuDNN failed.
+	ErrLibrary = errors.New("a library of NVIDIA's failed")
 )
 
 // Error is a call of the driver that failed. It wraps device.ErrOutOfMemory, ErrBuild or ErrLost where the code is of that kind.

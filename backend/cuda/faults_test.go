@@ -218,8 +218,8 @@ func input(i int) map[string]tensor.Value {
 }
 
 // all compiles net and runs it three times with two sessions, and closes everything, as long as nothing fails.
-func all(ctx context.Context, fake *fakecuda.Driver) error {
-	b, err := cuda.Open(config(fake))
+func all(ctx context.Context, fake *fakecuda.Driver, options ...string) error {
+	b, err := cuda.Open(config(fake, options...))
 	if err != nil {
 		return err
 	}

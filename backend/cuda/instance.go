@@ -10,6 +10,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
+	"github.com/carve-dev/carve/internal/place"
 )
 
 // Compile implements backend.Backend. Kernels are written when shapes are known.
@@ -29,6 +30,7 @@ func (b *cuda) specialize(ctx context.Context, sub *graph.Graph, known graph.Bin
 		in.args += len(g.Steps[i].Args)
 	}
 	runtime.AddCleanup(in, gpugroup.Release, programs)
+	runtime.AddCleanup(in, (*gpugroup.Group).Release, g)
 	return in, nil
 }
 
@@ -111,17 +113,30 @@ func (st *state) bind() {
 	for i := range st.in.group.Steps {
 		x := &st.in.group.Steps[i]
 		for j, m := range x.Args {
+			if x.Call != nil {
+				st.values[k] = st.address(m)
+				k++
+				continue
+			}
 			if arg := &x.Launch.Args[j]; len(arg.Data) > 0 {
 				st.params[k] = at(&arg.Data[0])
 			} else if x.Launch.Kernel.Params[j].Scalar {
 				st.values[k] = uint64(arg.Value)
 			} else {
-				b := st.bases[m.Slot]
-				st.values[k] = uint64(b.Handle) + uint64(b.Offset+m.Off)
+				st.values[k] = st.address(m)
 			}
 			k++
 		}
 	}
+}
+
+// address returns where an operand lies, 0 for nowhere.
+func (st *state) address(m place.Memory) uint64 {
+	if m.Slot < 0 {
+		return 0
+	}
+	b := st.bases[m.Slot]
+	return uint64(b.Handle) + uint64(b.Offset+m.Off)
 }
 
 // launches queues the launches one by one. The driver has read their arguments when it returns.
@@ -129,7 +144,12 @@ func (st *state) launches(c *call, s *stream, trace func(int)) error {
 	k := 0
 	for i := range st.in.group.Steps {
 		x := &st.in.group.Steps[i]
-		err := c.launch(st.in.kernels[i], x.Launch, s.handle, at(&st.params[k]))
+		var err error
+		if x.Call != nil {
+			err = x.Call.(libraryCall).Program.run(s.handle, st.values[k:k+len(x.Args)])
+		} else {
+			err = c.launch(st.in.kernels[i], x.Launch, s.handle, at(&st.params[k]))
+		}
 		if err == nil && trace != nil {
 			if err = s.Sync(context.Background()); err == nil {
 				trace(i)

@@ -12,31 +12,27 @@ import (
 	"github.com/carve-dev/carve/internal/kernelstore"
 )
 
-// withoutNVRTC is the value of the option nvrtc for which the compiler is not searched for.
-const withoutNVRTC = "off"
-
 // findCompiler opens NVRTC, at a path that is given, or where the loader finds it. It is nil where that is no use for a device, or the
-// path is withoutNVRTC. The error tells why one that is named does not serve.
-func findCompiler(path string, devices []*gpu) (*nvrtc.Library, error) {
-	if path == withoutNVRTC {
-		return nil, nil
+// path is off; why says so then. The error tells why one that is named does not serve.
+func findCompiler(path string, devices []*gpu) (c *nvrtc.Library, why, err error) {
+	if path == off {
+		return nil, errOff, nil
 	}
-	c, err := nvrtc.Open(path)
-	if err != nil {
+	if c, err = nvrtc.Open(path); err != nil {
 		if path == "" {
-			return nil, nil
+			return nil, err, nil
 		}
-		return nil, fmt.Errorf("no NVRTC, which compiles the kernels: %w", err)
+		return nil, nil, fmt.Errorf("no NVRTC, which compiles the kernels: %w", err)
 	}
 	for _, d := range devices {
 		if _, err := architecture(d.facts.capability, c.Architectures()); err != nil {
 			if path == "" {
-				return nil, nil
+				return nil, err, nil
 			}
-			return nil, fmt.Errorf("%s: NVRTC %d.%d: %w", d.facts.name, c.Major, c.Minor, err)
+			return nil, nil, fmt.Errorf("%s: NVRTC %d.%d: %w", d.facts.name, c.Major, c.Minor, err)
 		}
 	}
-	return c, nil
+	return c, nil, nil
 }
 
 // servesPrebuilt returns why kernels that were compiled beforehand do not serve the devices.

@@ -35,6 +35,8 @@ type backendReport struct {
 	Processor string `json:"processor"`
 	Path      string `json:"path"`
 	Reason    string `json:"reason"`
+	// Components are libraries that the backend uses beside its own where they are found.
+	Components []backend.Component `json:"components,omitempty"`
 	// Operators, Properties and Passes are what a library brings beside processors: an entry without a name has them.
 	Operators  []string `json:"operators,omitempty"`
 	Properties []string `json:"properties,omitempty"`
@@ -80,6 +82,18 @@ func (a *app) printBrought(r backendReport) {
 	}
 }
 
+// printComponents prints which libraries a backend uses beside its own, and why not others.
+func (a *app) printComponents(r backendReport) {
+	for _, c := range r.Components {
+		what := strings.TrimSpace(c.Name + " " + c.Version)
+		if c.Unused == "" {
+			fmt.Fprintf(a.stdout, "%s uses %s\n", r.Name, strings.TrimSpace(what+" "+c.Path))
+		} else {
+			fmt.Fprintf(a.stdout, "%s does not use %s: %s\n", r.Name, what, oneLine(c.Unused))
+		}
+	}
+}
+
 func (a *app) backends(f *modelFlags, asJSON bool) error {
 	asked, err := optionsOf(f.backendOptions)
 	if err != nil {
@@ -119,7 +133,7 @@ func (a *app) backends(f *modelFlags, asJSON bool) error {
 			r.Reason = oneLine(err.Error())
 		} else {
 			i := b.Info()
-			r.Available, r.Version, r.Processor, r.Path = true, i.Version, i.Processor, i.Path
+			r.Available, r.Version, r.Processor, r.Path, r.Components = true, i.Version, i.Processor, i.Path, i.Components
 			if err := b.Close(); err != nil {
 				return err
 			}
@@ -160,6 +174,7 @@ func (a *app) printBackends(list []backendReport) error {
 		switch {
 		case r.Available:
 			a.printBrought(r)
+			a.printComponents(r)
 		case r.Name == "":
 			fmt.Fprintf(a.stdout, "%s is no plugin that can be used: %s\n", r.Path, r.Reason)
 		default:

@@ -273,6 +273,9 @@ func (a *app) printGroups(r *carve.Report) {
 		if g.Precision != "" {
 			where += ", products in " + g.Precision
 		}
+		if len(g.Libraries) > 0 {
+			where += ", with " + strings.Join(g.Libraries, " and ")
+		}
 		row(t, g.ID, where, len(g.Nodes), from, to)
 	}
 	t.Flush()

@@ -69,19 +69,29 @@ func static(sub *graph.Graph) bool {
 }
 
 // Specialize plans a subgraph for concrete shapes, and has its kernels compiled. It returns the kernel of every step, as kernel finds
-// it among what a plan was compiled to, and what to Release when they are not used any more.
+// it among what a plan was compiled to, nothing for the call of a library, and what to Release when they are not used any more.
 func Specialize[P, K any](ctx context.Context, d *Device, sub *graph.Graph, b graph.Bindings,
 	acquire func(context.Context, *gpukernel.Plan) (*kernelstore.Entry[P], error), kernel func(p P, name string) K,
 ) (g *Group, kernels []K, programs []*kernelstore.Entry[P], err error) {
 	if g, err = d.Plan(ctx, sub, b); err != nil {
 		return nil, nil, nil, err
 	}
+	defer func() {
+		if err != nil {
+			g.Release()
+		}
+	}()
 	programs, err = Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[P], error) { return acquire(ctx, p) }, (*kernelstore.Entry[P]).Release)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	for i := range g.Steps {
 		s := &g.Steps[i]
+		if s.Call != nil {
+			var none K
+			kernels = append(kernels, none)
+			continue
+		}
 		kernels = append(kernels, kernel(programs[s.Plan].Program, s.Launch.Kernel.Name))
 	}
 	return g, kernels, programs, nil

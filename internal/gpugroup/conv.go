@@ -88,13 +88,18 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 		with.add(gpukernel.Step{Op: gpukernel.AddColumn, Operand: keptAs(bias)}, p.In(bias))
 		t = t.behind(with)
 	}
+	s.Finish, s.Tile = t.steps, tileOf(n)
+	if p.toLibrary(n) {
+		if done, err := p.convByLibrary(n, s, t); done || err != nil {
+			return err
+		}
+	}
 	weights := p.In(w)
-	if w.Format.Layout.IsRowMajor() {
+	if last, _ := images(len(w.Type.Shape)); w.Format.Layout.IsRowMajor() || w.Format.Layout == last {
 		if weights, err = p.packWeights(w, s); err != nil {
 			return err
 		}
 	}
-	s.Finish, s.Tile = t.steps, tileOf(n)
 	plan, err := gpukernel.Convolution("conv", p.d, s)
 	if err != nil {
 		return err
@@ -102,12 +107,18 @@ func planConv(p *planner, n *graph.Node, t tail) error {
 	return p.emit(1, plan, p.bind(t, map[string]place.Memory{"a": p.In(x), "b": weights, "c": p.result(y, t)}))
 }
 
-// packWeights emits what brings weights into the order of the kernels in each run.
+// packWeights emits what brings weights into the order of the kernels in each run: row-major ones, or those in the order of a library.
 func (p *planner) packWeights(w *graph.Value, s gpukernel.ConvShape) (place.Memory, error) {
 	g := weightGroups(s)
 	var prog gpukernel.Program
-	x := prog.Input("w", keptAs(w), g, s.Filters/g, s.C/s.Groups, max(s.Depth.Kernel, 1), s.KernelH, s.KernelW)
-	prog.Output(prog.Transpose(x, 0, 3, 4, 5, 2, 1), "packed")
+	depth, channels := max(s.Depth.Kernel, 1), s.C/s.Groups
+	if w.Format.Layout.IsRowMajor() {
+		x := prog.Input("w", keptAs(w), g, s.Filters/g, channels, depth, s.KernelH, s.KernelW)
+		prog.Output(prog.Transpose(x, 0, 3, 4, 5, 2, 1), "packed")
+	} else {
+		x := prog.Input("w", keptAs(w), g, s.Filters/g, depth, s.KernelH, s.KernelW, channels)
+		prog.Output(prog.Transpose(x, 0, 2, 3, 4, 5, 1), "packed")
+	}
 	plan, err := gpukernel.Render("pack", p.d, &prog)
 	if err != nil {
 		return place.Nowhere, err

@@ -23,24 +23,32 @@ type Device struct {
 	Kernels gpukernel.Device // what the choice of kernels depends on
 	// Ceilings say what tiles are worth beside each other; their zero value nothing.
 	Ceilings Ceilings
+	Vendor   Vendor // libraries that may do products and convolutions, nil for none
+	// VendorFirst prefers libraries wherever they do a node, whatever the model says.
+	VendorFirst bool
 }
 
 // format is a layout on the device.
 func (d *Device) format(l graph.Layout) graph.Format { return graph.Format{Device: d.ID, Layout: l} }
 
-// Group is a subgraph of static shapes as launches. It is immutable.
+// Group is a subgraph of static shapes as launches. It is immutable. Release it.
 type Group struct {
 	Plans        []*gpukernel.Plan
 	Steps        []Step // in the order in which they are to run
 	Requirements backend.Requirements
 	slots        []place.Slot
+	calls        []Call
 }
 
-// Step is one launch.
+// Release gives back what libraries do of the group.
+func (g *Group) Release() { release(g.calls) }
+
+// Step is one launch, or a call of a library.
 type Step struct {
-	Plan   int // whose kernel it is
+	Plan   int // whose kernel it is; -1 for a Call
 	Launch *gpukernel.Launch
-	Args   []place.Memory // by parameter; nowhere for numbers
+	Call   Call           // nil for a launch
+	Args   []place.Memory // by parameter, nowhere for numbers; of a Call by CallA and so on
 }
 
 // Base is where a slot lies in a run: a block of the device's memory, and the bytes into it.

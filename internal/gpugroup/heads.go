@@ -22,6 +22,9 @@ type head struct {
 	plan func(p *planner, n *graph.Node, t tail) error
 	// tiles returns those that the kernel of one may have, the best first; nil where there is no choice.
 	tiles func(d *Device, one *graph.Node) ([]gpukernel.Tile, error)
+	// library returns the signature by which a library of the vendor's runs the node, like the one of kernels, and the product that it
+	// does; nil where there is none.
+	library func(d *Device, n, one *graph.Node, s graph.Signature) (graph.Signature, gpukernel.ProductShape, error)
 	// alone says that its kernels apply nothing that follows.
 	alone bool
 	// types says that signature looks at element types. Of others all are float32, or float64 where doubles are said to be computed.
@@ -34,13 +37,13 @@ var heads map[string]head
 func init() {
 	heads = map[string]head{
 		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
-		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles, doubles: true},
+		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles, library: convLibrary, doubles: true},
 		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
 		"GRU":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"LSTM":          {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"RNN":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
-		"MatMul":        {signature: productSignature, plan: planMatMul, tiles: matMulTiles, doubles: true},
-		"Gemm":          {signature: productSignature, plan: planGemm, tiles: gemmTiles, doubles: true},
+		"MatMul":        {signature: productSignature, plan: planMatMul, tiles: matMulTiles, library: matMulLibrary, doubles: true},
+		"Gemm":          {signature: productSignature, plan: planGemm, tiles: gemmTiles, library: gemmLibrary, doubles: true},
 	}
 }
 
@@ -71,11 +74,12 @@ func (d *Device) supportsHead(h head, n, one *graph.Node) backend.Support {
 	if reason != nil {
 		return backend.Support{Reason: reason}
 	}
-	list := d.tiled(h, s, one)
+	tiled := d.tiled(h, s, one)
+	list := tiled
 	if h.tiles != nil {
-		list = d.withHalves(n, list)
+		list = d.withHalves(n, tiled)
 	}
-	return backend.Support{Signatures: list}
+	return backend.Support{Signatures: d.byLibrary(h, n, one, tiled[0], list)}
 }
 
 // ask is signature, of operands that may not fit.

@@ -16,12 +16,14 @@ import (
 // planner turns nodes of static shapes into launches.
 type planner struct {
 	*place.Plan
-	d     gpukernel.Device
-	taken map[*graph.Node]bool // nodes that kernels of others stand for
-	ends  map[*graph.Node]*unit
-	wait  []*graph.Node // to be rendered, in order
-	plans []*gpukernel.Plan
-	steps []Step
+	d      gpukernel.Device
+	vendor Vendor // nil for none
+	calls  []Call
+	taken  map[*graph.Node]bool // nodes that kernels of others stand for
+	ends   map[*graph.Node]*unit
+	wait   []*graph.Node // to be rendered, in order
+	plans  []*gpukernel.Plan
+	steps  []Step
 }
 
 // unit is a head with what its kernel applies; it is emitted in the place of the last of its nodes.
@@ -46,7 +48,13 @@ func (d *Device) Plan(ctx context.Context, sub *graph.Graph, b graph.Bindings) (
 		return nil, err
 	}
 	plan.WantOutputs()
-	p := &planner{Plan: plan, d: d.Kernels, taken: map[*graph.Node]bool{}, ends: map[*graph.Node]*unit{}}
+	p := &planner{Plan: plan, d: d.Kernels, vendor: d.Vendor, taken: map[*graph.Node]bool{}, ends: map[*graph.Node]*unit{}}
+	defer func() {
+		if err != nil {
+			release(p.calls)
+		}
+	}()
+	defer guard(&err)
 	if err := p.nodes(ctx); err != nil {
 		return nil, err
 	}
@@ -305,7 +313,7 @@ func (p *planner) emit(work int, plan *gpukernel.Plan, buffers map[string]place.
 
 // finish returns what has been emitted.
 func (p *planner) finish() *Group {
-	g := &Group{Plans: p.plans, Steps: p.steps, slots: p.Slots, Requirements: p.Finish()}
+	g := &Group{Plans: p.plans, Steps: p.steps, calls: p.calls, slots: p.Slots, Requirements: p.Finish()}
 	for _, ports := range [][]backend.PortUse{g.Requirements.Inputs, g.Requirements.Outputs} {
 		for i := range ports {
 			ports[i].Align = OperandAlign

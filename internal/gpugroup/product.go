@@ -204,6 +204,11 @@ func (p *planner) product(n *graph.Node, s gpukernel.ProductShape, t tail) error
 // productOf emits a product of what lies somewhere and a node's second operand.
 func (p *planner) productOf(left place.Memory, n *graph.Node, s gpukernel.ProductShape, t tail) error {
 	s.Finish, s.Tile = t.steps, tileOf(n)
+	if p.toLibrary(n) {
+		if done, err := p.productByLibrary(left, n, s, t); done || err != nil {
+			return err
+		}
+	}
 	plan, err := gpukernel.Product("product", p.d, s)
 	if err != nil {
 		return err

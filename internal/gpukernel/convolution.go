@@ -127,6 +127,24 @@ func ConvTiles(d Device, s ConvShape) ([]Tile, error) {
 	return Tiles(d, s.product())
 }
 
+// Rest is ProductShape.Rest for a convolution.
+func (s ConvShape) Rest(name string, d Device, done int) (*Plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	h, w := s.Out()
+	return finishLater(&Plan{}, name, d, s.Finish, done, matrixOfResult{1, s.N * s.Depth.Out() * h * w, s.Filters, s.ResultStride == s.Filters})
+}
+
+// AsProduct returns the product that the convolution is.
+func (s ConvShape) AsProduct() (ProductShape, error) {
+	err := s.check()
+	if err != nil {
+		return ProductShape{}, err
+	}
+	return s.product(), nil
+}
+
 func (s *ConvShape) product() ProductShape {
 	h, w := s.Out()
 	channels, filters := s.C/s.Groups, s.Filters/s.Groups

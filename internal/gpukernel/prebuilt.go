@@ -215,7 +215,7 @@ func finishLater(plan *Plan, name string, d Device, steps []Step, done int, r ma
 		return plan, nil
 	}
 	if !r.inOnePiece {
-		return nil, unsupported("a result with gaps, finished by steps that no kernel has that was compiled beforehand")
+		return nil, unsupported("a result with gaps, finished by steps behind its kernel")
 	}
 	p := &Program{}
 	shape := []int{r.batch, r.rows, r.columns}

@@ -88,6 +88,15 @@ func Product(name string, d Device, s ProductShape) (*Plan, error) {
 	return s.plan(name, t), nil
 }
 
+// Rest returns the plan of what is left of Finish when something else than a kernel of this package has made the product, and done the
+// first steps: they change the result, "c", where it lies. The error wraps ErrUnsupported.
+func (s ProductShape) Rest(name string, d Device, done int) (*Plan, error) {
+	if err := s.check(d); err != nil {
+		return nil, err
+	}
+	return finishLater(&Plan{}, name, d, s.Finish, done, s.lies())
+}
+
 func (s *ProductShape) check(d Device) error {
 	s.Precision = cmp.Or(s.Precision, d.Precision)
 	s.Batch0, s.Batch1 = max(s.Batch0, 1), max(s.Batch1, 1)

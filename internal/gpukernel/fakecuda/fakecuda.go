@@ -34,8 +34,9 @@ type Options struct {
 // Driver is a fake driver and a fake compiler that this process has opened. Its methods are safe for concurrent use. What they
 // set and count is the process's: specs that share a Driver run one after another.
 type Driver struct {
-	CUDA, NVRTC string // paths of the libraries
-	cuda, nvrtc *dl.Library
+	CUDA, NVRTC   string // paths of the libraries
+	CUBLAS, CUDNN string // those of cuBLASLt and cuDNN, which are in the driver's
+	cuda, nvrtc   *dl.Library
 }
 
 // table parts the dialect of the fibre build from its runtime.
@@ -54,7 +55,8 @@ func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 	if err := write(dir); err != nil {
 		return nil, err
 	}
-	d := &Driver{CUDA: filepath.Join(dir, "libcuda.so.1"), NVRTC: filepath.Join(dir, "libnvrtc.so.12")}
+	d := &Driver{CUDA: filepath.Join(dir, "libcuda.so.1"), NVRTC: filepath.Join(dir, "libnvrtc.so.12"),
+		CUBLAS: filepath.Join(dir, "libcublasLt.so.12"), CUDNN: filepath.Join(dir, "libcudnn.so.9")}
 	common := []string{"-std=gnu11", "-O2", "-g1", "-Wall", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-address-of-packed-member", "-shared", "-fPIC",
 		"-fvisibility=hidden", "-fwrapv", "-ffp-contract=off", "-D_GNU_SOURCE", "-DFIBRE_LIBRARY", "-DMACHINE=\"-march=native\"",
 		fmt.Sprintf("-DFOLDER=%q", dir), fmt.Sprintf("-DCOMPILER=%q", gcc)}
@@ -66,6 +68,11 @@ func Build(ctx context.Context, dir string, o Options) (*Driver, error) {
 		args := append(common[:len(common):len(common)], "-Wl,--version-script="+hide, "-o", b[1], filepath.Join(dir, b[0]), "-lpthread", "-ldl", "-lm")
 		if msg, err := exec.CommandContext(ctx, gcc, args...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("gcc: %w\n%.6000s", err, msg)
+		}
+	}
+	for _, name := range []string{d.CUBLAS, d.CUDNN} {
+		if err := os.Symlink(filepath.Base(d.CUDA), name); err != nil {
+			return nil, err
 		}
 	}
 	if d.cuda, err = dl.Open(d.CUDA); err != nil {
@@ -151,7 +158,7 @@ func (d *Driver) Know(texts [][]byte, source, arch string) error {
 // on a thread of the driver's, without anybody's waiting. slow_us: what each kernel takes longer. fail_at, fail_every: the calls
 // from now on that fail, with fail_code (999), each call from then on where fail_sticky is 1. fault_at: the kernel from now on
 // that ends with an illegal address, which loses the context. no_pools: 1 where there are no pools of memory. trace: 1 writes
-// calls to standard error.
+// calls to standard error. blas_version (120901), dnn_version (92800): what the libraries say. no_algorithms: 1 where they have none.
 func (d *Driver) Set(name string, value int) {
 	if int32(named(d.cuda, "fakecuda_set", name, value)) == 0 {
 		panic("fakecuda: no setting " + name)

@@ -14,6 +14,8 @@ static _Noreturn void fibre_fault(const char *text);
 #include "queue.h"
 #include "copies.h"
 #include "graph.h"
+#include "cublas.h"
+#include "cudnn.h"
 
 API(cuInit, 0, (unsigned flags), (flags)) {
 	if (flags != 0) return INVALID_VALUE;

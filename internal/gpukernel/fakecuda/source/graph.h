@@ -87,7 +87,7 @@ API(cuGraphGetNodes, READY, (void *h, void **out, size_t *count), (h, out, count
 API(cuGraphNodeGetType, READY, (void *h, int *out), (h, out)) {
 	op *o = object(h, H_NODE);
 	if (!o) return INVALID_HANDLE;
-	*out = o->kind == O_KERNEL ? 0 : o->kind == O_COPY ? 1 : o->kind == O_SET ? 2 : 4;
+	*out = o->kind == O_KERNEL || o->kind == O_CALL ? 0 : o->kind == O_COPY ? 1 : o->kind == O_SET ? 2 : 4;
 	return SUCCESS;
 }
 
@@ -107,6 +107,10 @@ static body *copy_body(const body *from) {
 		if (o->kind == O_KERNEL) {
 			n->values = malloc(value_words(o->f->k) * sizeof *n->values);
 			memcpy(n->values, o->values, value_words(o->f->k) * sizeof *n->values);
+		}
+		if (o->kind == O_CALL) {
+			n->args = malloc(o->args_bytes);
+			memcpy(n->args, o->args, o->args_bytes);
 		}
 		if (o->graph) o->graph->users++;
 	}

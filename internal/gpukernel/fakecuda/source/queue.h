@@ -5,11 +5,18 @@
  */
 #define PARAMS_MOST 64
 
-typedef enum { O_KERNEL, O_COPY, O_SET, O_MARK, O_WAIT, O_GRAPH, O_FREE } op_kind;
+typedef enum { O_KERNEL, O_COPY, O_SET, O_MARK, O_WAIT, O_GRAPH, O_FREE, O_CALL } op_kind;
 
 struct body;
 struct stream;
 struct event;
+
+/* Memory that a library's work reads or writes. */
+typedef struct {
+	void *at;
+	size_t bytes;
+	int written;
+} span;
 
 typedef struct op {
 	op_kind kind;
@@ -32,6 +39,11 @@ typedef struct op {
 	block *freed;
 	int *deps, dep_count; /* of a node: nodes before it */
 	void *handle;
+	void (*call)(const void *args); /* of a library's work */
+	void *args;
+	size_t args_bytes;
+	span spans[6];
+	int span_count;
 } op;
 
 /* The nodes of a graph, in an order in which they may run. Launches that are under way share it. */
@@ -81,6 +93,7 @@ static void free_op(op *o) {
 	free(o->values);
 	free(o->staged);
 	free(o->deps);
+	free(o->args);
 	free(o);
 }
 
@@ -179,6 +192,34 @@ static void run_kernel(op *o) {
 		}
 }
 
+/* Whether the memory that a library's work is about is a device's, and live. */
+static int spans_there(const op *o) {
+	for (int i = 0; i < o->span_count; i++) {
+		const span *x = &o->spans[i];
+		block *b = block_of(x->at, x->bytes);
+		if (b && b->kind == B_DEVICE && b->device == o->device && (uintptr_t)x->at % 16 == 0) continue;
+		wrong("%zu bytes from %p on do not lie in one live block of the device, or not at a multiple of 16", x->bytes, x->at);
+		return 0;
+	}
+	return 1;
+}
+
+static void run_call(const op *o) {
+	if (!spans_there(o)) {
+		lose(o->device, ILLEGAL_ADDRESS);
+		return;
+	}
+	kernels_run++;
+	if (set.fault_at == kernels_run) {
+		lose(o->device, ILLEGAL_ADDRESS);
+		return;
+	}
+	pthread_mutex_unlock(&lock);
+	o->call(o->args);
+	pthread_mutex_lock(&lock);
+	call_now = 0;
+}
+
 /* Whether the memory of one side of a copy is there: a device's has to be live, and the caller's own is his. */
 static int there(const u8 *p, size_t pitch, const op *o, int host) {
 	block *b = block_of(p, (o->height - 1) * pitch + o->width);
@@ -238,6 +279,7 @@ static void run_op(op *o) {
 	case O_COPY: run_copy(o); break;
 	case O_SET: run_set(o); break;
 	case O_GRAPH: run_graph(o->graph); break;
+	case O_CALL: run_call(o); break;
 	default: break;
 	}
 }
@@ -425,6 +467,34 @@ static op *new_op(op_kind kind) {
 	if (!o) abort();
 	o->kind = kind;
 	return o;
+}
+
+/* Queues a library's work, with arguments that are copied; 0, or why not. Its own memory, if any, is aligned to 256. */
+static int queue_call(stream *s, void (*call)(const void *), const void *args, size_t n, const span *spans, int count, const void *workspace) {
+	op *o = new_op(O_CALL);
+	o->device = s->device;
+	o->call = call;
+	o->args = malloc(n);
+	o->args_bytes = n;
+	memcpy(o->args, args, n);
+	memcpy(o->spans, spans, (size_t)count * sizeof *spans);
+	o->span_count = count;
+	int fits = spans_there(o);
+	for (int i = 0; fits && i < count; i++)
+		for (int j = 0; j < count; j++) {
+			if (i == j || !spans[i].written || (u8 *)spans[i].at >= (u8 *)spans[j].at + spans[j].bytes || (u8 *)spans[j].at >= (u8 *)spans[i].at + spans[i].bytes) continue;
+			wrong("what is written lies in what is read");
+			fits = 0;
+		}
+	if ((uintptr_t)workspace % 256 != 0) {
+		wrong("the work's own memory is at no multiple of 256");
+		fits = 0;
+	}
+	if (!fits) {
+		free_op(o);
+		return INVALID_VALUE;
+	}
+	return enqueue(s, o);
 }
 
 /* Calls that may not be made while this thread captures, or, where a capture is global, while any does. */

@@ -65,7 +65,8 @@ static const struct {
 #define SETTINGS(X) \
 	X(devices, 1) X(memory, 1 << 30) X(driver, 12090) X(capability, 80) X(processors, 4) \
 	X(seed, 1) X(early, 25) X(worker, 0) X(slow_us, 0) X(trace, 0) \
-	X(fail_at, 0) X(fail_every, 0) X(fail_code, 999) X(fail_sticky, 0) X(fault_at, 0) X(no_pools, 0)
+	X(fail_at, 0) X(fail_every, 0) X(fail_code, 999) X(fail_sticky, 0) X(fault_at, 0) X(no_pools, 0) \
+	X(blas_version, 120901) X(dnn_version, 92800) X(no_algorithms, 0)
 #define SETTING_MEMBER(name, value) long long name;
 #define SETTING_VALUE(name, value) value,
 static struct { SETTINGS(SETTING_MEMBER) } set = {SETTINGS(SETTING_VALUE)};
@@ -109,8 +110,8 @@ static unsigned order_below(unsigned n) {
 }
 
 /* Handles are numbers that no pointer has, so that a wrong one is found and not followed. */
-typedef enum { H_CONTEXT = 1, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_GRAPH, H_EXEC, H_NODE, H_POOL, H_KINDS } handle_kind;
-static const char *const kind_names[] = {"", "context", "stream", "event", "module", "function", "graph", "exec", "node", "pool"};
+typedef enum { H_CONTEXT = 1, H_STREAM, H_EVENT, H_MODULE, H_FUNCTION, H_GRAPH, H_EXEC, H_NODE, H_POOL, H_BLAS, H_DNN, H_DESCRIPTOR, H_KINDS } handle_kind;
+static const char *const kind_names[] = {"", "context", "stream", "event", "module", "function", "graph", "exec", "node", "pool", "cuBLASLt", "cuDNN", "descriptor"};
 #define HANDLE_BASE 0x5ca1ab1e0000ull
 
 typedef struct {
