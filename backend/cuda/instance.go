@@ -10,7 +10,6 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/internal/gpugroup"
 	"github.com/carve-dev/carve/internal/gpukernel"
-	"github.com/carve-dev/carve/internal/place"
 )
 
 // Compile implements backend.Backend. Kernels are written when shapes are known.
@@ -114,7 +113,7 @@ func (st *state) bind() {
 		x := &st.in.group.Steps[i]
 		for j, m := range x.Args {
 			if x.Call != nil {
-				st.values[k] = st.address(m)
+				st.values[k] = st.address(m.Slot, m.Off)
 				k++
 				continue
 			}
@@ -123,20 +122,20 @@ func (st *state) bind() {
 			} else if x.Launch.Kernel.Params[j].Scalar {
 				st.values[k] = uint64(arg.Value)
 			} else {
-				st.values[k] = st.address(m)
+				st.values[k] = st.address(m.Slot, m.Off)
 			}
 			k++
 		}
 	}
 }
 
-// address returns where an operand lies, 0 for nowhere.
-func (st *state) address(m place.Memory) uint64 {
-	if m.Slot < 0 {
+// address returns where an operand lies, so many bytes into a slot, 0 for no slot.
+func (st *state) address(slot, off int) uint64 {
+	if slot < 0 {
 		return 0
 	}
-	b := st.bases[m.Slot]
-	return uint64(b.Handle) + uint64(b.Offset+m.Off)
+	b := st.bases[slot]
+	return uint64(b.Handle) + uint64(b.Offset+off)
 }
 
 // launches queues the launches one by one. The driver has read their arguments when it returns.

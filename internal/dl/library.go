@@ -3,6 +3,7 @@ package dl
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -78,7 +79,7 @@ type Frame struct {
 // caller keeps it alive until the call is over.
 func At[T any](p *T) uintptr {
 	if never {
-		heap = p
+		heap.Store(any(p))
 	}
 	return uintptr(unsafe.Pointer(p))
 }
@@ -86,5 +87,5 @@ func At[T any](p *T) uintptr {
 // never is false, which the compiler does not know: what At is given may be kept, and so is not on a stack.
 var (
 	never bool
-	heap  any
+	heap  atomic.Value
 )

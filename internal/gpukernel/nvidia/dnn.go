@@ -264,10 +264,10 @@ func (l *library) tensor(desc uintptr, n, channels int, spatial []int32) error {
 // performance is what the library says of an algorithm.
 type performance struct {
 	algorithm, status int32
-	milliseconds      float32
-	memory            uint64
-	determinism, math int32
-	reserved          [3]int32
+	_                 float32 // milliseconds
+	_                 uint64  // bytes
+	determinism       int32
+	_                 [4]int32 // the kind of arithmetic, and what is reserved
 }
 
 // choose takes the first of the library's algorithms, which it orders by its expectation, that gives the same bits each time and has room.
