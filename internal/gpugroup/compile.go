@@ -76,13 +76,9 @@ func Specialize[P, K any](ctx context.Context, d *Device, sub *graph.Graph, b gr
 	if g, err = d.Plan(ctx, sub, b); err != nil {
 		return nil, nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			g.Release()
-		}
-	}()
 	programs, err = Compile(g.Plans, func(p *gpukernel.Plan) (*kernelstore.Entry[P], error) { return acquire(ctx, p) }, (*kernelstore.Entry[P]).Release)
 	if err != nil {
+		g.Release()
 		return nil, nil, nil, err
 	}
 	for i := range g.Steps {
