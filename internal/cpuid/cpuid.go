@@ -37,10 +37,14 @@ const (
 	AVX512BF16
 	// AVX512VBMI chooses bytes from one or two vectors by their numbers (VPERMI2B).
 	AVX512VBMI
+	// ASIMDHP computes with vectors of float16 on arm64.
+	ASIMDHP
+	// BF16 rounds float32 to bfloat16, and multiplies bfloat16 in pairs and adds the products to sums of 32 bits, on arm64.
+	BF16
 	end
 )
 
-var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi"}
+var names = [...]string{"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "split512", "asimd", "bmi2", "asimddp", "i8mm", "avx512_bf16", "avx512vbmi", "asimdhp", "bf16"}
 
 // Has reports whether f has all of the features of want.
 func (f Features) Has(want Features) bool { return f&want == want }
