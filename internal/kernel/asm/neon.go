@@ -19,6 +19,7 @@ var words = map[string]uint32{
 	"faddp.4s": 0x6e20d400, "fcvtzs.4s": 0x4ea1b800,
 	"fadd.2d": 0x4e60d400, "fsub.2d": 0x4ee0d400, "fmul.2d": 0x6e60dc00, "fmla.2d": 0x4e60cc00, "faddp.2d": 0x6e60d400,
 	"fcvtl.4s": 0x0e217800, "fcvtl2.4s": 0x4e217800, "fcvtn.4h": 0x0e216800, "fcvtn2.8h": 0x4e216800,
+	"fadd.8h": 0x4e401400, "bfcvtn.4h": 0x0ea16800, "bfcvtn2.8h": 0x4ea16800,
 	"fcvtl.2d": 0x0e617800, "fcvtl2.2d": 0x4e617800, "fcvtn.2s": 0x0e616800, "fcvtn2.4s": 0x4e616800,
 	// integers
 	"add.2d": 0x4ee08400, "sub.2d": 0x6ee08400, "add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "addp.4s": 0x4ea0bc00,
@@ -28,16 +29,17 @@ var words = map[string]uint32{
 	"xtn.4h": 0x0e612800, "xtn2.8h": 0x4e612800, "xtn.8b": 0x0e212800, "xtn2.16b": 0x4e212800,
 	"saddlp.8h": 0x4e202800, "uaddlp.8h": 0x6e202800, "sadalp.4s": 0x4e606800, "uadalp.4s": 0x6e606800,
 	"smlal.4s": 0x0e608000, "smlal2.4s": 0x4e608000,
-	// products of integers of 8 bits
-	"sdot.4s": 0x4e809400, "udot.4s": 0x6e809400, "usmmla.4s": 0x4e80ac00,
+	// products of integers of 8 bits, and of bfloat16
+	"sdot.4s": 0x4e809400, "udot.4s": 0x6e809400, "usmmla.4s": 0x4e80ac00, "bfmmla.4s": 0x6e40ec00,
 	// movements
 	"zip1.4s": 0x4e803800, "zip2.4s": 0x4e807800, "zip1.2d": 0x4ec03800, "zip2.2d": 0x4ec07800, "uzp1.8h": 0x4e401800, "uzp2.8h": 0x4e405800, "uzp1.4s": 0x4e801800, "uzp2.4s": 0x4e805800,
-	"trn1.16b": 0x4e002800, "trn2.16b": 0x4e006800, "trn1.8h": 0x4e402800, "trn2.8h": 0x4e406800, "trn1.4s": 0x4e802800, "trn2.4s": 0x4e806800,
+	"trn1.16b": 0x4e002800, "trn2.16b": 0x4e006800, "zip1.8h": 0x4e403800, "trn1.8h": 0x4e402800, "trn2.8h": 0x4e406800, "trn1.4s": 0x4e802800, "trn2.4s": 0x4e806800,
 	"trn1.2d": 0x4ec02800, "trn2.2d": 0x4ec06800,
 }
 
-// laneWords are products with four bytes, or a number, of a vector.
+// laneWords are products with four bytes, two bfloat16, or a number, of a vector.
 var laneWords = map[string]uint32{
+	"fmla.8h": 0x4f001000, "bfdot.4s": 0x4f40f000,
 	"fmla.4s": 0x4f801000, "fmul.4s": 0x4f809000, "fmla.2d": 0x4fc01000, "sdot.4s": 0x4f80e000, "udot.4s": 0x6f80e000, "usdot.4s": 0x4f80f000, "sudot.4s": 0x4f00f000,
 }
 
@@ -83,8 +85,14 @@ func (fn *Func) VLane(name string, d, n, m, lane int) {
 	if !ok {
 		panic("asm: no word known for a lane of " + name)
 	}
-	if strings.HasSuffix(name, ".2d") {
+	switch {
+	case strings.HasSuffix(name, ".2d"):
 		lane *= 2 // two bits of the number are of lanes of 32 bits
+	case strings.HasSuffix(name, ".8h"):
+		if m > 15 {
+			panic(fmt.Sprintf("asm: no lane of V%d for %s, whose number would take the bit of one of lanes", m, name))
+		}
+		word, lane = word|uint32(lane&1)<<20, lane>>1
 	}
 	fn.Words(three(word, d, n, m) | uint32(lane&1)<<21 | uint32(lane>>1)<<11)
 }

@@ -46,12 +46,32 @@ func callDouble(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c
 
 // callPairs runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.
 func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
-	genericPairs(rows, p, a, b, bias, res, c)
+	switch set {
+	case isa.NEON:
+		callPairsNEON(rows, panels, p, a, b, bias, res, c, next)
+	default:
+		genericPairs(rows, p, a, b, bias, res, c)
+	}
+}
+
+// callFloat16 runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.
+func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+	switch set {
+	case isa.NEON:
+		callFloat16NEON(rows, panels, p, a, b, bias, res, c, next)
+	default:
+		genericFloat16(rows, p, a, b, bias, res, c)
+	}
 }
 
 // callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
 func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
-	genericHalf(rows, p, a, b, bias, res, c)
+	switch set {
+	case isa.NEON:
+		callHalfNEON(rows, panels, p, a, b, bias, res, c, next)
+	default:
+		genericHalf(rows, p, a, b, bias, res, c)
+	}
 }
 
 // callDot runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.

@@ -33,6 +33,11 @@ func callPairs(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c 
 	genericPairs(rows, p, a, b, bias, res, c)
 }
 
+// callFloat16 runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.
+func callFloat16(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
+	genericFloat16(rows, p, a, b, bias, res, c)
+}
+
 // callHalf runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.
 func callHalf(set isa.Set, rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr) {
 	genericHalf(rows, p, a, b, bias, res, c)

@@ -18,6 +18,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 var layouts = []gemm.Layout{gemm.Packed, gemm.Rows, gemm.Columns}
@@ -31,7 +32,7 @@ func onTargets(body func(isa.Target)) {
 
 var _ = Describe("generated files", func() {
 	It("are up to date", func() {
-		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_neon.go", "gen_neon_dot.go")
+		err := asm.Verify(context.Background(), "gen.go", "gen_dot.go", "gen_loop.go", "gen_neon.go", "gen_neon_dot.go", "gen_neon_float16.go")
 		if errors.Is(err, exec.ErrNotFound) {
 			Skip("no go command")
 		}
@@ -308,8 +309,9 @@ var _ = DescribeTable("NewPlan refuses", func(s gemm.Spec, field string) {
 	Entry("unknown layout", gemm.Spec{M: 1, N: 1, K: 1, B: 7}, "B"),
 	Entry("a clip of float64", gemm.Spec{M: 1, N: 1, K: 1, Double: true, Clip: true}, "Double"),
 	Entry("float64 by columns", gemm.Spec{M: 1, N: 1, K: 1, Double: true, B: gemm.Columns}, "Double"),
-	Entry("bfloat16 in rows", gemm.Spec{M: 1, N: 1, K: 1, Pairs: true, B: gemm.Rows}, "Pairs"),
-	Entry("bfloat16 of float64", gemm.Spec{M: 1, N: 1, K: 1, Pairs: true, Double: true}, "Pairs"),
+	Entry("bfloat16 in rows", gemm.Spec{M: 1, N: 1, K: 1, Pairs: pairs.BFloat16, B: gemm.Rows}, "Pairs"),
+	Entry("bfloat16 of float64", gemm.Spec{M: 1, N: 1, K: 1, Pairs: pairs.Float16, Double: true}, "Pairs"),
+	Entry("pairs of no type", gemm.Spec{M: 1, N: 1, K: 1, Pairs: pairs.Float16 + 1}, "Pairs"),
 	Entry("float16 in rows", gemm.Spec{M: 1, N: 1, K: 1, Half: true, B: gemm.Rows}, "Half"),
 	Entry("empty clip range", gemm.Spec{M: 1, N: 1, K: 1, Clip: true, Lo: 1, Hi: 0}, "Lo"),
 )

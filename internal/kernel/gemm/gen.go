@@ -24,6 +24,9 @@ func main() {
 				halfTiles(f, s)
 			}
 		}},
+		asm.Unit{Base: "pairs", Arch: "arm64", Generate: func(f *asm.File) { pairTiles(f, shapes[2]) }},
+		asm.Unit{Base: "float16", Arch: "arm64", Generate: func(f *asm.File) { float16Tiles(f, shapes[2]) }},
+		asm.Unit{Base: "half", Arch: "arm64", Generate: func(f *asm.File) { halfTiles(f, shapes[2]) }},
 		asm.Unit{Base: "dot", Arch: "amd64", Generate: dots},
 		asm.Unit{Base: "pack", Arch: "amd64", Generate: packs},
 		asm.Unit{Base: "dot", Arch: "arm64", Generate: func(f *asm.File) {
@@ -45,6 +48,8 @@ var entries = []asm.Entry{
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float64", Portable: "genericTile(rows, p, a, b, bias, res, c)"},
 	{Name: "callPairs", Doc: "runs the kernel of a tile of rows x 16*panels elements, of words of two bfloat16; see callTile.",
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericPairs(rows, p, a, b, bias, res, c)"},
+	{Name: "callFloat16", Doc: "runs the kernel of a tile of rows x 16*panels elements, of words of two float16; see callTile.",
+		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericFloat16(rows, p, a, b, bias, res, c)"},
 	{Name: "callHalf", Doc: "runs the kernel of a tile of rows x 16*panels elements, with panels of float16; see callTile.",
 		Params: "rows, panels int, p *tileParams, a, b, bias, res, c *float32, next uintptr", Portable: "genericHalf(rows, p, a, b, bias, res, c)"},
 	{Name: "callDot", Doc: "runs the dot kernel of up to kernels.dotRows rows on n groups of 1 or 4 columns.",
@@ -128,6 +133,7 @@ func checkOffsets(f *asm.File) {
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
 	}
+	src += fmt.Sprintf("_ = [1]byte{}[chainWords-%d]\n", chainWords)
 	f.Go(src + ")\n")
 }
 
@@ -143,11 +149,7 @@ const (
 func tiles(f *asm.File, s shape) {
 	s.tailMask(f)
 	s.serveTiles(f, "Tile", "elements", func(name string, mr, np int) {
-		if s.ISA == asm.NEON() {
-			(&neonTile{shape: s, mr: mr, np: np, size: 4}).emit(f, name)
-		} else {
-			(&tile{shape: s, mr: mr, np: np, size: 4}).emit(f, name)
-		}
+		s.tile(tile{mr: mr, np: np, size: 4}).emit(f, name)
 	})
 	checkOffsets(f)
 	f.Serve("kernelsOf", s.ISA, fmt.Sprintf("return kernels{lanes: %d, tileRows: %#v, fewRows: %d, dotRows: %d}", s.Lanes, s.tileRows, fewRows, s.dotRows))
@@ -174,7 +176,14 @@ func (s shape) serveTiles(f *asm.File, kind, elements string, emit func(name str
 // pairTiles writes the tile kernels of words of two bfloat16, as those of float32 but for the instruction that multiplies.
 func pairTiles(f *asm.File, s shape) {
 	s.serveTiles(f, "Pairs", "elements, of words of two bfloat16", func(name string, mr, np int) {
-		(&tile{shape: s, mr: mr, np: np, size: 4, pairs: true}).emit(f, name)
+		s.tile(tile{mr: mr, np: np, size: 4, pairs: true}).emit(f, name)
+	})
+}
+
+// float16Tiles writes the tile kernels of words of two float16, which are NEON's.
+func float16Tiles(f *asm.File, s shape) {
+	s.serveTiles(f, "Float16", "elements, of words of two float16", func(name string, mr, np int) {
+		(&neonFloat16{neonTile{shape: s, mr: mr, np: np, size: 4}}).emit(f, name)
 	})
 }
 
@@ -183,8 +192,19 @@ func pairTiles(f *asm.File, s shape) {
 func halfTiles(f *asm.File, s shape) {
 	s.tailMask(f)
 	s.serveTiles(f, "Half", "elements, with panels of float16", func(name string, mr, np int) {
-		(&tile{shape: s, mr: mr, np: np, size: 4, half: true}).emit(f, name)
+		s.tile(tile{mr: mr, np: np, size: 4, half: true}).emit(f, name)
 	})
+}
+
+// tile is the writer of a tile for the set.
+func (s shape) tile(t tile) interface {
+	emit(f *asm.File, name string)
+} {
+	t.shape = s
+	if s.ISA == asm.NEON() {
+		return &neonTile{shape: s, mr: t.mr, np: t.np, size: t.size, pairs: t.pairs, half: t.half}
+	}
+	return &t
 }
 
 // tailMask writes the table of masks that a set without mask registers loads.
@@ -209,11 +229,7 @@ func doubles(f *asm.File, s shape) {
 	for np, mr := range s.tileRows {
 		for r := 1; r <= mr; r++ {
 			name := fmt.Sprintf("double%s_%dx%d", s.suffix, r, 8*np)
-			if s.ISA == asm.NEON() {
-				(&neonTile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
-			} else {
-				(&tile{shape: s, mr: r, np: np, size: 8}).emit(f, name)
-			}
+			s.tile(tile{mr: r, np: np, size: 8}).emit(f, name)
 			fmt.Fprintf(&table, "\tcase %d<<8 | %d:\n\t\t%s(p, a, b, bias, res, c)\n", np, r, name)
 		}
 	}

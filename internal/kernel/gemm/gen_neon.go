@@ -19,7 +19,18 @@ type neonTile struct {
 	*asm.Func
 	shape
 	mr, np int
-	size   int // bytes of an element
+	size   int  // bytes of an element
+	pairs  bool // elements of A and B are two bfloat16 in a word
+	half   bool // elements of B are float16
+}
+
+// multiply emits the multiply-add of vector j of B and lane u of the elements of row r.
+func (t *neonTile) multiply(r, j, u int) {
+	if t.pairs {
+		t.VLane("bfdot.4s", t.acc(r, j), t.b(j), t.a(r), u)
+		return
+	}
+	t.VLane(t.op("fmla"), t.acc(r, j), t.b(j), t.a(r), u)
 }
 
 // pointer is a parameter that points to elements.
@@ -48,7 +59,10 @@ func (t *neonTile) panel(j int) string {
 func (t *neonTile) row(r int) string     { return fmt.Sprintf("R%d", 7+r) }
 func (t *neonTile) lastPanel(j int) bool { return j >= 4*(t.np-1) }
 
-func (t *neonTile) emit(f *asm.File, name string) {
+func (t *neonTile) emit(f *asm.File, name string) { t.frame(f, name, t.products) }
+
+// frame emits a tile whose products are those of body, from the accumulators on to them.
+func (t *neonTile) frame(f *asm.File, name string, body func()) {
 	args := []asm.Arg{asm.Typed("p", "*tileParams"), t.pointer("a"), t.pointer("b"), t.pointer("bias"), t.pointer("res"), t.pointer("c")}
 	if t.size == 4 {
 		args = append(args, asm.Typed("next", "uintptr"))
@@ -77,14 +91,23 @@ func (t *neonTile) emit(f *asm.File, name string) {
 	t.I("MOVD $64, R16")
 	t.I("SUB R19, R16, R16")
 	t.start()
+	body()
+	t.finish()
+	t.Ret()
+}
+
+// products emits the loops over k. Panels of 16 bits are padded.
+func (t *neonTile) products() {
+	if t.half || t.pairs {
+		t.loop()
+		return
+	}
 	t.I("TBNZ $%d, R15, tailb", bit(flagTailB))
 	t.loop()
 	t.I("B store")
 	t.Label("tailb")
 	t.While("R6", 1, func() { t.step(0, true, t.next) })
 	t.Label("store")
-	t.finish()
-	t.Ret()
 }
 
 // bit returns the number of the bit of a flag.
@@ -234,9 +257,16 @@ func (t *neonTile) step(u int, tail bool, element func(r int)) {
 		element(r)
 	}
 	for j := range t.nv() {
-		t.loadAt(t.b(j), 16*(j%4), j%4, t.panel(j), tail && t.lastPanel(j))
+		switch {
+		case !t.half:
+			t.loadAt(t.b(j), 16*(j%4), j%4, t.panel(j), tail && t.lastPanel(j))
+		case j%2 == 0: // eight float16 are two vectors
+			t.I("FMOVQ %d(%s), F%d", 8*(j%4), t.panel(j), t.b(j))
+			t.V("fcvtl2.4s", t.b(j+1), t.b(j))
+			t.V("fcvtl.4s", t.b(j), t.b(j))
+		}
 		for r := range t.mr {
-			t.VLane(t.op("fmla"), t.acc(r, j), t.b(j), t.a(r), u)
+			t.multiply(r, j, u)
 		}
 	}
 	for q := range t.np {

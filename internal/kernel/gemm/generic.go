@@ -191,6 +191,25 @@ func genericPairs(rows int, p *tileParams, a, b, bias, res, c *float32) {
 	}
 }
 
+// genericFloat16 is genericTile for words of two float16.
+func genericFloat16(rows int, p *tileParams, a, b, bias, res, c *float32) {
+	const part = 32 // words of k that are decoded at a time
+	var x [4 * 2 * part]float32
+	var y [2 * part * Panel]float32
+	q := *p
+	q.bstep, q.lda = 4*Panel, 4*2*part
+	for k := 0; k < p.k || k == 0; k += part {
+		q.decoded(p, k, part)
+		q.k *= 2
+		for r := range rows {
+			reorder.FromHalf(isa.Target{}, x[2*part*r:][:q.k], halvesAt(a, r*p.lda+4*k, q.k), reorder.Float16)
+		}
+		reorder.FromHalf(isa.Target{}, y[:q.k*Panel], halvesAt(b, k*p.bstep, q.k*Panel), reorder.Float16)
+		genericTile(rows, &q, &x[0], &y[0], bias, res, c)
+		res = nil // which may be C itself, and is added at first
+	}
+}
+
 // genericHalf is genericTile for panels of float16.
 func genericHalf(rows int, p *tileParams, a, b, bias, res, c *float32) {
 	const part = 64 // elements of k that are decoded at a time
@@ -198,19 +217,25 @@ func genericHalf(rows int, p *tileParams, a, b, bias, res, c *float32) {
 	q := *p
 	q.bstep = 4 * Panel
 	for k := 0; k < p.k || k == 0; k += part {
-		q.k = min(part, p.k-k)
-		reorder.FromHalf(isa.Target{}, floats[:q.k*Panel], unsafe.Slice((*uint16)(unsafe.Add(unsafe.Pointer(b), k*p.bstep)), q.k*Panel), reorder.Float16)
-		if k > 0 {
-			q.flags |= flagAccumulate
-		}
-		last := k+part >= p.k
-		if q.flags = q.flags&^flagClip | p.flags&flagClip; !last {
-			q.flags &^= flagClip
-		}
-		add := res
-		if k > 0 { // the residual, which may be C itself, is added at first
-			add = nil
-		}
-		genericTile(rows, &q, (*float32)(unsafe.Add(unsafe.Pointer(a), 4*k)), &floats[0], bias, add, c)
+		q.decoded(p, k, part)
+		reorder.FromHalf(isa.Target{}, floats[:q.k*Panel], halvesAt(b, k*p.bstep, q.k*Panel), reorder.Float16)
+		genericTile(rows, &q, advance(a, k), &floats[0], bias, res, c)
+		res = nil // which may be C itself, and is added at first
+	}
+}
+
+// halvesAt returns n halves of float16, off bytes behind x.
+func halvesAt(x *float32, off, n int) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Add(unsafe.Pointer(x), off)), n)
+}
+
+// decoded makes q the parameters of the part of p of at most n from k on.
+func (q *tileParams) decoded(p *tileParams, k, n int) {
+	q.k, q.flags = min(n, p.k-k), p.flags
+	if k > 0 {
+		q.flags |= flagAccumulate
+	}
+	if k+n < p.k {
+		q.flags &^= flagClip
 	}
 }

@@ -67,7 +67,7 @@ var _ = Describe("A product with panels of float16", func() {
 	It("adds a residual", func() {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for _, target := range isa.Targets() {
-			if target.Set != isa.AVX2 && target.Set != isa.AVX512 {
+			if target.Set == isa.Portable {
 				continue // portable Go adds it before long sums, in another order
 			}
 			same(target, gemm.Spec{M: 11, N: 70, K: 500, Residual: true}, false, rng)

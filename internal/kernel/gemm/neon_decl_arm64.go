@@ -86,4 +86,5 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.flags)-56]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.mask)-60]
 	_ = [1]byte{}[unsafe.Offsetof(tileParams{}.maskRow)-64]
+	_ = [1]byte{}[chainWords-64]
 )

@@ -15,6 +15,9 @@ type tileParams struct {
 	maskRow int    // byte offset of the same mask in a table of 16 ones and 16 zeros
 }
 
+// chainWords is how many words of two float16 NEON multiplies before their sums are added to those in float32.
+const chainWords = 64
+
 const (
 	flagAccumulate = 1 << iota // start from C instead of bias
 	flagClip                   // bound the result by lo and hi

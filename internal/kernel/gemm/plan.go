@@ -3,6 +3,7 @@ package gemm
 import (
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // Plan is a product whose division into chunks, tiles and kernel calls is decided. It is immutable and may be used by any
@@ -101,11 +102,9 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 	switch {
 	case s.Double:
 		p.has = doublesOf(t.Set)
-	case s.Pairs && !t.BFloat16():
+	case !s.Pairs.On(t):
 		p.target.Set, p.has = isa.Portable, portableKernels()
-	case s.Half && t.Set == isa.NEON: // which has no such kernels
-		p.target.Set, p.has = isa.Portable, portableKernels()
-	case p.halves() && s.N <= p.panel() && s.B != Columns && !s.Pairs && !s.Half: // loads would take longer than multiply-adds
+	case p.halves() && s.N <= p.panel() && s.B != Columns && s.Pairs == pairs.Float32 && !s.Half: // loads would take longer than multiply-adds
 		p.target.Set, p.has = isa.AVX2, kernelsOf(isa.AVX2)
 	}
 	if s.M == 0 || s.N == 0 {
@@ -178,6 +177,12 @@ func (p *Plan) planTiles() {
 	}
 	for i := range count {
 		k0, k1 := s.K*i/count, s.K*(i+1)/count
+		if s.Pairs == pairs.Float16 { // whose sums are the same for every division, and so for every M
+			k0 = k0 / chainWords * chainWords
+			if i < count-1 {
+				k1 = k1 / chainWords * chainWords
+			}
+		}
 		ph := phase{k0: k0, k: k1 - k0, first: i == 0, last: i == count-1}
 		ph.full = tileParams{lda: size * s.LDA, bstep: panel * p.sizeB(), bpanel: panel * p.sizeB() * s.K, ldc: size * s.LDC, ldr: size * s.LDR, k: ph.k, lo: s.Lo, hi: s.Hi}
 		if s.B == Rows {

@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/pairs"
+)
 
 // Args are the matrices of one run, Doubles those of one where Spec.Double is set.
 type (
@@ -11,7 +15,7 @@ type (
 // Matrices are the operands and the result of one run. Each slice starts at its first element and must reach at least to its last;
 // more is ignored.
 type Matrices[T float32 | float64] struct {
-	A    []T // [M, K], row stride LDA; words of two bfloat16 in the place of floats where Spec.Pairs is set, and so B
+	A    []T // [M, K], row stride LDA; words of two numbers in the place of floats where Spec.Pairs says so, and so B
 	B    []T // as Spec.B says; two float16 in the place of a float where Spec.Half is set
 	Bias []T // [N]; not looked at unless Spec.Bias
 	Res  []T // [M, N], row stride LDR; not looked at unless Spec.Residual. May be C itself, with LDR = LDC
@@ -210,8 +214,13 @@ func (p *Plan) tile(rows, panels int, params *tileParams, a, b, bias, res, c uns
 		callDouble(p.target.Set, rows, panels, params, (*float64)(a), (*float64)(b), (*float64)(bias), (*float64)(res), (*float64)(c))
 		return
 	}
-	if p.spec.Pairs {
+	switch p.spec.Pairs {
+	case pairs.Float32:
+	case pairs.BFloat16:
 		callPairs(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
+		return
+	case pairs.Float16:
+		callFloat16(p.target.Set, rows, panels, params, (*float32)(a), (*float32)(b), (*float32)(bias), (*float32)(res), (*float32)(c), next)
 		return
 	}
 	if p.spec.Half {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // Layout is how B[K, N] is stored.
@@ -50,9 +52,10 @@ type Spec struct {
 	// Double says that matrices are float64 (Doubles, RunDouble): in panels of 8 columns where B is Packed. There is no Clip, no Post
 	// and no B by Columns.
 	Double bool
-	// Pairs says that A and B are bfloat16, rounded as package pairs does: K and LDA count words of two numbers that are neighbours along
-	// k, and B, which is Packed, has a word in the place of a float. Products are added up in float32.
-	Pairs bool
+	// Pairs says that A and B are bfloat16 or float16, rounded as package pairs does: K and LDA count words of two numbers that are neighbours
+	// along k, and B, which is Packed, has a word in the place of a float. Products are added up in float32; those of float16 by NEON in
+	// float16 at first, up to 64 of them. Float32, the zero value, is no pair.
+	Pairs pairs.Type
 	// Half says that B, which is Packed, is float16: panels have half as many bytes. A and sums are float32.
 	Half bool
 	// Clip bounds the result: max(Lo, min(Hi, x)), NaN stays NaN. ReLU is Lo = 0, Hi = +Inf.
@@ -97,10 +100,13 @@ func (s Spec) complete() (Spec, error) {
 	if s.Double && (s.Clip || s.Post != nil || s.B == Columns) {
 		return s, &SpecError{"Double", 1, "goes with neither Clip, Post nor Columns"}
 	}
-	if s.Pairs && (s.Double || s.B != Packed) {
+	if s.Pairs > pairs.Float16 {
+		return s, &SpecError{"Pairs", int(s.Pairs), "is no type"}
+	}
+	if s.Pairs != pairs.Float32 && (s.Double || s.B != Packed) {
 		return s, &SpecError{"Pairs", 1, "goes with neither Double nor a B that is not packed"}
 	}
-	if s.Half && (s.Double || s.Pairs || s.B != Packed) {
+	if s.Half && (s.Double || s.Pairs != pairs.Float32 || s.B != Packed) {
 		return s, &SpecError{"Half", 1, "goes with neither Double, Pairs nor a B that is not packed"}
 	}
 	rows, cols := s.K, s.N

@@ -73,7 +73,12 @@ func (t Target) FirstCache() int { return cmp.Or(t.Caches[0].Bytes, 32<<10) }
 func (t Target) SecondCache() int { return cmp.Or(t.Caches[1].Bytes, 1<<20) }
 
 // BFloat16 reports whether kernels of the set multiply bfloat16.
-func (t Target) BFloat16() bool { return t.Set == AVX512 && t.Features.Has(cpuid.AVX512BF16) }
+func (t Target) BFloat16() bool {
+	return t.Set == AVX512 && t.Features.Has(cpuid.AVX512BF16) || t.Set == NEON && t.Features.Has(cpuid.BF16)
+}
+
+// Float16 reports whether kernels of the set multiply float16.
+func (t Target) Float16() bool { return t.Set == NEON && t.Features.Has(cpuid.ASIMDHP) }
 
 // String returns the name of the set.
 func (t Target) String() string { return t.Set.String() }

@@ -18,6 +18,9 @@ func main() {
 	}}, asm.Unit{Base: "pairs", Arch: "amd64", Generate: func(f *asm.File) {
 		along(f)
 		across(f)
+	}}, asm.Unit{Base: "pairs", Arch: "arm64", Generate: func(f *asm.File) {
+		alongNEON(f)
+		acrossNEON(f)
 	}})
 }
 
@@ -97,4 +100,55 @@ func across(f *asm.File) {
 	}
 	fn.Ret()
 	f.Serve("across", asm.AVX512(), fmt.Sprintf("across512(dst, a, b, n, %d*lds, 1<<width-1)", 8))
+}
+
+// alongNEON is along by the instructions of FEAT_BF16, 16 numbers at a time, then four, then one.
+func alongNEON(f *asm.File) {
+	fn := f.Loaded("alongNEON", "rounds n numbers to words of two neighbours; n > 0.", asm.Typed("dst", "*uint32"), asm.Ptr("src"), asm.Int("n"))
+	fn.I("MOVD R2, R3")
+	fn.While("R2", 16, func() {
+		for i := range 4 {
+			fn.I("FMOVQ.P 16(R1), F%d", i)
+		}
+		for i := range 2 {
+			fn.V("bfcvtn.4h", 2*i, 2*i)
+			fn.V("bfcvtn2.8h", 2*i, 2*i+1)
+			fn.I("FMOVQ.P F%d, 16(R0)", 2*i)
+		}
+	})
+	fn.While("R2", 4, func() {
+		fn.I("FMOVQ.P 16(R1), F0")
+		fn.V("bfcvtn.4h", 0, 0)
+		fn.I("FMOVD.P F0, 8(R0)")
+	})
+	fn.While("R2", 1, func() {
+		fn.I("FMOVS.P 4(R1), F0")
+		fn.V("bfcvtn.4h", 0, 0)
+		fn.I("VST1.P V0.H[0], 2(R0)")
+	})
+	fn.I("TBZ $0, R3, end")
+	fn.I("MOVH ZR, (R0)")
+	fn.Label("end")
+	fn.Ret()
+	f.Serve("along", asm.NEON(), "alongNEON(dst, src, n)")
+}
+
+// acrossNEON is across likewise, of whole rows.
+func acrossNEON(f *asm.File) {
+	fn := f.Loaded("acrossNEON", "rounds n rows of 16 numbers at a and as many at b, step bytes apart, to rows of 16 words; n > 0.",
+		asm.Typed("dst", "*uint32"), asm.Ptr("a"), asm.Ptr("b"), asm.Int("n"), asm.Int("step"))
+	fn.Loop("R3", func() {
+		for v := range 4 {
+			fn.I("FMOVQ %d(R1), F%d", 16*v, 2*v)
+			fn.I("FMOVQ %d(R2), F%d", 16*v, 2*v+1)
+			fn.V("bfcvtn.4h", 2*v, 2*v)
+			fn.V("bfcvtn.4h", 2*v+1, 2*v+1)
+			fn.V("zip1.8h", 2*v, 2*v, 2*v+1)
+			fn.I("FMOVQ.P F%d, 16(R0)", 2*v)
+		}
+		fn.I("ADD R4, R1")
+		fn.I("ADD R4, R2")
+	})
+	fn.Ret()
+	f.Serve("across", asm.NEON(), fmt.Sprintf("if width < Lanes {\ngenericAcross(dst, a, b, n, lds, width)\nreturn\n}\nacrossNEON(dst, a, b, n, %d*lds)", 8))
 }

@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
@@ -75,33 +77,53 @@ func nearest(x float32) uint16 {
 	return below
 }
 
+// nearestHalf is the float16 next to x as package reorder's portable casts have it.
+func nearestHalf(x float32) uint16 {
+	var h [1]uint16
+	reorder.ToHalf(isa.Target{}, h[:], []float32{x}, reorder.Float16)
+	return h[0]
+}
+
+var types = []struct {
+	pairs.Type
+	nearest func(float32) uint16
+}{{pairs.BFloat16, nearest}, {pairs.Float16, nearestHalf}}
+
 var _ = It("rounds rows and pairs of rows, for every instruction set, without touching what lies outside", func() {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, t := range isa.Targets() {
-		for range 300 {
-			n := 1 + r.IntN(400)
-			src, dst := numbers(r, n), words(r, pairs.Words(n))
-			pairs.Along(t, dst, src)
-			for i := range 2 * len(dst) {
-				want := uint16(0)
-				if i < n {
-					want = nearest(src[i])
+		for _, y := range types {
+			for range 100 {
+				n := 1 + r.IntN(400)
+				src, dst := numbers(r, n), words(r, pairs.Words(n))
+				y.Along(t, dst, src)
+				want := make([]uint16, 2*len(dst))
+				for i, x := range src {
+					want[i] = y.nearest(x)
 				}
-				Expect(uint16(dst[i/2]>>(16*(i%2)))).To(Equal(want), "%v %d of %d", t, i, n)
-			}
+				Expect(pairs.Halves(dst)).To(Equal(want), "%v %v %d", t, y, n)
 
-			k, width := 1+r.IntN(40), 1+r.IntN(pairs.Lanes)
-			lds := width + r.IntN(5)
-			src, dst = numbers(r, (k-1)*lds+width), words(r, pairs.Words(k)*pairs.Lanes)
-			pairs.Across(t, dst, src, k, width, lds)
-			for i := range pairs.Words(k) * 2 {
-				for j := range pairs.Lanes {
-					want := uint16(0)
-					if i < k && j < width {
-						want = nearest(src[i*lds+j])
-					}
-					Expect(uint16(dst[i/2*pairs.Lanes+j]>>(16*(i%2)))).To(Equal(want), "%v row %d of %d, column %d of %d", t, i, k, j, width)
+				k, width := 1+r.IntN(40), 1+r.IntN(pairs.Lanes)
+				if r.IntN(3) == 0 {
+					width = pairs.Lanes
 				}
+				lds := width + r.IntN(3)
+				src, dst = numbers(r, (k-1)*lds+width), words(r, pairs.Words(k)*pairs.Lanes)
+				y.Across(t, dst, src, k, width, lds)
+				want = make([]uint16, 2*len(dst))
+				for i := range k {
+					for j := range width {
+						at := 2*(i/2*pairs.Lanes+j) + i%2
+						if y.Type == pairs.Float16 {
+							at = i*pairs.Lanes + j
+						}
+						x := src[i*lds+j]
+						if want[at] = y.nearest(x); x == x && y.nearest(y.At(dst, i, j)) != want[at] {
+							Fail(fmt.Sprintf("%v At(%d, %d) of %v is %v", y, i, j, x, y.At(dst, i, j)))
+						}
+					}
+				}
+				Expect(pairs.Halves(dst)).To(Equal(want), "%v %v %d rows of %d", t, y, k, width)
 			}
 		}
 	}
@@ -110,14 +132,16 @@ var _ = It("rounds rows and pairs of rows, for every instruction set, without to
 var _ = It("rounds the rows of a matrix, of any distance", func() {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, t := range isa.Targets() {
-		for _, cols := range []int{1, 2, 31, 32, 33, 64, 129} {
-			for _, gap := range []int{0, 1, 7} {
-				const rows = 5
-				src, dst := numbers(r, (rows-1)*(cols+gap)+cols), words(r, rows*pairs.Words(cols))
-				pairs.Matrix(t, dst, src, rows, cols, cols+gap)
-				for i := range rows {
-					for j, x := range src[i*(cols+gap):][:cols] {
-						Expect(uint16(dst[i*pairs.Words(cols)+j/2]>>(16*(j%2)))).To(Equal(nearest(x)), "%v %d, %d", t, i, j)
+		for _, y := range types {
+			for _, cols := range []int{1, 2, 31, 32, 33, 64, 129} {
+				for _, gap := range []int{0, 1, 7} {
+					const rows = 5
+					src, dst := numbers(r, (rows-1)*(cols+gap)+cols), words(r, rows*pairs.Words(cols))
+					y.Matrix(t, dst, src, rows, cols, cols+gap)
+					for i := range rows {
+						for j, x := range src[i*(cols+gap):][:cols] {
+							Expect(pairs.Halves(dst)[2*i*pairs.Words(cols)+j]).To(Equal(y.nearest(x)), "%v %v %d, %d", t, y, i, j)
+						}
 					}
 				}
 			}
@@ -130,7 +154,7 @@ var _ = It("numbers of a word are those that were rounded", func() {
 	for range 1000 {
 		x, y := float32(r.NormFloat64()), float32(r.NormFloat64())
 		var word [1]uint32
-		pairs.Along(isa.Target{}, word[:], []float32{x, y})
+		pairs.BFloat16.Along(isa.Target{}, word[:], []float32{x, y})
 		Expect(pairs.Low(word[0])).To(BeNumerically("~", x, math.Abs(float64(x))/256))
 		Expect(pairs.High(word[0])).To(BeNumerically("~", y, math.Abs(float64(y))/256))
 	}
