@@ -33,6 +33,11 @@ func main() {
 			serve(f, asm.AVX2(), kernels256)
 		}},
 		asm.Unit{Base: "neon", Arch: "arm64", Generate: generateNEON},
+		asm.Unit{Base: "pairs", Arch: "arm64", Generate: func(f *asm.File) {
+			for _, k := range pairsNEON {
+				(&neonKernel{k}).generate(f)
+			}
+		}},
 		asm.Unit{Base: "channel", Arch: "amd64", Generate: generateChannel},
 		asm.Unit{Base: "peak", Arch: "amd64", Generate: generatePeak},
 	)

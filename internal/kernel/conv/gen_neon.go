@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -17,6 +18,12 @@ var kernelsNEON = []kernel{
 	{name: "sumNEON", kind: sumPool, isa: asm.NEON(), pixels: 6, group: 3, blocks: 1},
 }
 
+// pairsNEON are those of words of two numbers. Of float16 the tile is that of tileCall.sums.
+var pairsNEON = []kernel{
+	{name: "pairsNEON", kind: pairs, isa: asm.NEON(), pixels: 6, group: 3, blocks: 1},
+	{name: "float16NEON", kind: float16, isa: asm.NEON(), pixels: 6, group: 3, blocks: 1},
+}
+
 // neonVectors is how many vectors the 16 channels of a pixel are.
 const neonVectors = 4
 
@@ -26,7 +33,7 @@ const neonVectors = 4
 // Registers: R0 the call, R1 the source and R2 the weights of the current channel block, R3 the next tap; of a body R4 (source of
 // pixel group A), R5 (weights), R6 (bytes of weights that are left), R7 (bytes between pixels), R8 to R13 (pixels), R14 (bytes of a
 // step); R15, R22 and R23 scratch; R19 and R20 the lists of taps of full and partial channel blocks, R21 the full ones that are
-// left, R24 the tile. Vectors: the accumulators pixel by pixel, then what bodies need.
+// left, R24 the tile, R25 of float16 the taps until sums are added to those in float32. Vectors: the accumulators pixel by pixel, then what bodies need.
 type neonKernel struct {
 	kernel
 }
@@ -45,6 +52,9 @@ func (k *neonKernel) generate(f *asm.File) {
 	k.end()
 	k.finish()
 	subsets := k.subsets()
+	if k.kind == float16 {
+		k.fold()
+	}
 	for i, s := range subsets {
 		k.text(fmt.Sprintf("b%d", i))
 		k.body(i, s)
@@ -85,6 +95,9 @@ func (k *neonKernel) start() {
 		}
 	}
 	fn.Label(k.label("ready"))
+	if k.kind == float16 {
+		k.chains()
+	}
 	fn.I("MOVD %d(R0), R7", offSrcCol)
 	fn.I("MOVD %d(R0), R14", offStep)
 	fn.I("MOVD %d(R0), R22", offTaps)
@@ -195,6 +208,9 @@ func (k *neonKernel) finish() {
 			}
 		}
 	}
+	if k.kind == float16 {
+		k.added()
+	}
 	x := k.free(0)
 	if k.kind == sumPool {
 		fn.I("MOVD %d(R0), R22", offScale)
@@ -282,8 +298,12 @@ func (k *neonKernel) body(i int, set []span) {
 	}
 	k.pointers(set)
 	switch k.kind {
-	case dense:
+	case dense, pairs:
 		k.channels(pixels)
+	case float16:
+		k.channelsFloat16(pixels)
+		fn.I("SUBS $1, R25, R25")
+		fn.I("BEQ %s", k.label(fmt.Sprint("f", i)))
 	case lanes:
 		k.spread(i, pixels)
 	case depth, maxPool, sumPool:
@@ -306,7 +326,7 @@ func (k *neonKernel) body(i int, set []span) {
 						fn.V("fmax.4s", k.acc(p, v), k.acc(p, v), x)
 					case sumPool:
 						fn.V("fadd.4s", k.acc(p, v), k.acc(p, v), x)
-					case dense, lanes:
+					case dense, lanes, pairs, float16:
 					}
 				}
 				fn.I("ADD R14, %s", k.pointer(p))
@@ -314,6 +334,10 @@ func (k *neonKernel) body(i int, set []span) {
 		})
 	}
 	k.next()
+	if k.kind == float16 {
+		fn.Label(k.label(fmt.Sprint("f", i)))
+		fn.I("B %s_fold<>(SB)", k.name)
+	}
 }
 
 // steps emits a loop over the rows of 16 weights of a tap.
@@ -336,7 +360,7 @@ func (k *neonKernel) channels(pixels []int) {
 		for v := range neonVectors {
 			fn.I("FMOVQ %d(R5), F%d", 64*lane+16*v, weights(v))
 			for _, p := range pixels {
-				fn.VLane("fmla.4s", k.acc(p, v), weights(v), source(p), lane)
+				fn.VLane(map[kind]string{dense: "fmla.4s", pairs: "bfdot.4s"}[k.kind], k.acc(p, v), weights(v), source(p), lane)
 			}
 		}
 	}
@@ -421,7 +445,7 @@ func generateNEON(f *asm.File) {
 		(&neonKernel{k}).generate(f)
 	}
 	checkOffsets(f)
-	serve(f, asm.NEON(), kernelsNEON)
+	serve(f, asm.NEON(), slices.Concat(kernelsNEON, pairsNEON))
 	neonReduce(f, "sum", "fadd.4s")
 	neonReduce(f, "max", "fmax.4s")
 	neonLinear(f)

@@ -17,7 +17,7 @@ func (k kernel) when(condition string) kernel {
 
 // constant is the Go constant of a kind.
 func (k kind) constant() string {
-	return [...]string{"kindDense", "kindDepth", "kindMax", "kindSum", "kindLanes", "kindPairs"}[k]
+	return [...]string{"kindDense", "kindDepth", "kindMax", "kindSum", "kindLanes", "kindPairs", "kindFloat16"}[k]
 }
 
 // serve writes what plans know of the kernels of a set: numbers for them, the switch that calls one by its number, their

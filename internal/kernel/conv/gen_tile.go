@@ -18,6 +18,7 @@ const (
 	sumPool             // sum, scaled per pixel at the end
 	lanes               // multiply channels of source pixels, spread over the lanes of their group, by rows of 16 weights
 	pairs               // as dense, of words of two channels in bfloat16
+	float16             // as dense, of two channels in float16
 )
 
 // Offsets of the fields of tileCall, in its order; checkOffsets emits a compile-time check.
@@ -52,7 +53,10 @@ const (
 	offMask
 )
 
-const offHi = offLo + 4
+const (
+	offHi   = offLo + 4
+	offSums = offMask + 64
+)
 
 // checkOffsets emits Go source that does not compile where tileCall and this program disagree.
 func checkOffsets(f *asm.File) {
@@ -66,7 +70,7 @@ func checkOffsets(f *asm.File) {
 		{"tiles", offTiles}, {"n", offN}, {"srcCol", offSrcCol}, {"srcGroup", offSrcGroup}, {"dstCol", offDstCol},
 		{"dstGroup", offDstGroup}, {"srcBlk", offSrcBlk}, {"wBlk", offWBlk}, {"wOC", offWOC}, {"dstOC", offDstOC},
 		{"full", offFull}, {"tail", offTail}, {"flags", offFlags}, {"lo", offLo}, {"hi", offHi}, {"left", offLeft},
-		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"mask", offMask},
+		{"list", offList}, {"listTail", offListTail}, {"at", offAt}, {"step", offStep}, {"pass", offPass}, {"mask", offMask}, {"sums", offSums},
 	} {
 		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileCall{}.%s)-%d]\n", c.name, c.off)
 	}
@@ -90,7 +94,7 @@ type kernel struct {
 }
 
 // dense reports whether a result is a sum over blocks of channels.
-func (k *kernel) dense() bool { return k.kind == dense || k.kind == pairs }
+func (k *kernel) dense() bool { return k.kind == dense || k.kind == pairs || k.kind == float16 }
 
 // halves is how many vectors hold the channels of a block that are computed at a time.
 func (k *kernel) halves() int {
@@ -455,7 +459,7 @@ func (k *kernel) body(i int, set []span) {
 		k.groupB()
 	}
 	switch k.kind {
-	case dense, pairs:
+	case dense, pairs, float16:
 		k.channels(label, both, each)
 		k.next()
 		return
@@ -467,7 +471,7 @@ func (k *kernel) body(i int, set []span) {
 	fn.I("PCALIGN $64")
 	fn.Label(label)
 	switch k.kind {
-	case dense, pairs:
+	case dense, pairs, float16:
 	case depth:
 		for v := range k.vecs() {
 			fn.I("VMOVUPS %d(DI), %s", v*32, k.free(v))

@@ -3,7 +3,7 @@ package conv
 // kernelID numbers the kernels of an instruction set. The portable ones come first, in the order of kind.
 type kernelID uint8
 
-const firstAssembly kernelID = 6
+const firstAssembly kernelID = 7
 
 // tileKernel is a kernel and what a plan has to know of it. The generator writes it with the kernel's code.
 type tileKernel struct {

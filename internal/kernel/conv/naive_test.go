@@ -39,19 +39,28 @@ func (p *plain) blocked(dst []float32, image int) {
 	}
 }
 
-// rounded rounds every element to bfloat16.
-func (p *plain) rounded() *plain {
+// rounded rounds every element to a type.
+func (p *plain) rounded(y pairs.Type) *plain {
+	var word [pairs.Lanes]uint32
 	for i, v := range p.v {
-		p.v[i] = float64(pairs.Low(uint32(pairs.Round(float32(v)))))
+		y.Across(isa.Target{}, word[:], []float32{float32(v)}, 1, 1, 1)
+		p.v[i] = float64(y.At(word[:], 0, 0))
 	}
 	return p
 }
 
+// small makes the elements whole numbers of at most 2, of whose products float16 adds up 512 at least without an error.
+func (p *plain) small() {
+	for i, v := range p.v {
+		p.v[i] = max(-2, min(2, math.Round(v)))
+	}
+}
+
 // words writes the tensor as blocks of 8 words of two channels into a buffer of images that lie image words apart.
-func (p *plain) words(dst []float32, image int) {
+func (p *plain) words(y pairs.Type, dst []float32, image int) {
 	floats := make([]float32, 2*len(dst))
 	p.blocked(floats, 2*image)
-	pairs.Along(isa.Target{}, pairs.OfFloats(dst), floats)
+	y.Along(isa.Target{}, pairs.OfFloats(dst), floats)
 }
 
 // sourceChannels returns how many elements of 4 bytes a pixel of the source of a spec has.
@@ -59,7 +68,7 @@ func sourceChannels(s *conv.Spec) int {
 	switch blocks := (s.C + 15) / 16; {
 	case s.Source == conv.Planar:
 		return s.C
-	case s.Pairs:
+	case s.Pairs != pairs.Float32:
 		return 8 * blocks
 	default:
 		return 16 * blocks
@@ -71,8 +80,8 @@ func (p *plain) source(s *conv.Spec, dst []float32, image int) {
 	switch {
 	case s.Source == conv.Planar:
 		p.planar(dst, image)
-	case s.Pairs:
-		p.rounded().words(dst, image)
+	case s.Pairs != pairs.Float32:
+		p.rounded(s.Pairs).words(s.Pairs, dst, image)
 	default:
 		p.blocked(dst, image)
 	}

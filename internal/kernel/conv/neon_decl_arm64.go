@@ -101,6 +101,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.step)-200]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-216]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-280]
 )
 
 // places6x3 has the sets of pixels, of tiles of 6 of which 3 are group A, in the order of their bodies in a table.
@@ -129,6 +130,10 @@ func kernelOf128(k kind, blocks int, half, split, seven bool) tileKernel {
 		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, maxNEONBodies()[:], places6x3}
 	case k == kindSum:
 		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, sumNEONBodies()[:], places6x3}
+	case k == kindPairs && blocks == 1:
+		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, pairsNEONBodies()[:], places6x3}
+	case k == kindFloat16 && blocks == 1:
+		return tileKernel{firstAssembly + 6, geometry{pixels: 6, group: 3, blocks: 1}, float16NEONBodies()[:], places6x3}
 	}
 	panic("conv: no such tile")
 }
@@ -146,5 +151,9 @@ func run128(id kernelID, c *tileCall) {
 		maxNEON(c)
 	case firstAssembly + 4:
 		sumNEON(c)
+	case firstAssembly + 5:
+		pairsNEON(c)
+	case firstAssembly + 6:
+		float16NEON(c)
 	}
 }

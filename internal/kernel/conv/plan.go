@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/internal/cpuid"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // Plan is a convolution or pooling operator made ready for given shapes. It is immutable and safe for concurrent use.
@@ -48,11 +49,14 @@ const (
 	kindMax
 	kindSum
 	kindLanes
-	kindPairs // kindDense on words of two channels
+	kindPairs   // kindDense on words of two channels in bfloat16
+	kindFloat16 // the same in float16
 )
 
 // dense reports whether a result is a sum over blocks of channels.
-func (p *Plan) dense() bool { return p.kind == kindDense || p.kind == kindPairs }
+func (p *Plan) dense() bool {
+	return p.kind == kindDense || p.kind == kindPairs || p.kind == kindFloat16
+}
 
 // maxBlocks is the largest number of output channel blocks of a tile.
 const maxBlocks = 3
@@ -95,8 +99,10 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	}
 	p := &Plan{spec: s, target: t, needsWeight: true}
 	switch {
-	case s.Pairs && !s.Dense():
-		return nil, failf("plan", ErrUnsupported, "bfloat16, %d groups of %d to %d channels, layout %d", s.Groups, s.C, s.OC, s.Source)
+	case s.Pairs > pairs.Float16:
+		return nil, failf("plan", ErrUnsupported, "type %d", uint8(s.Pairs))
+	case s.Pairs != pairs.Float32 && !s.Dense():
+		return nil, failf("plan", ErrUnsupported, "%v, %d groups of %d to %d channels, layout %d", s.Pairs, s.Groups, s.C, s.OC, s.Source)
 	case s.Source == Planar && s.Groups > 1:
 		return nil, failf("plan", ErrUnsupported, "planar source, %d groups", s.Groups)
 	case s.Source == Planar:
@@ -108,11 +114,15 @@ func NewConv(t isa.Target, s Spec) (*Plan, error) {
 	case s.Groups > 1 && (s.C/s.Groups%16 != 0 || s.OC/s.Groups%16 != 0):
 		p.order = orderMixed
 	}
-	if s.Pairs {
+	switch s.Pairs {
+	case pairs.Float32:
+	case pairs.BFloat16:
 		p.kind = kindPairs
-		if !t.BFloat16() {
-			p.target.Set = isa.Portable
-		}
+	case pairs.Float16:
+		p.kind = kindFloat16
+	}
+	if !s.Pairs.On(t) {
+		p.target.Set = isa.Portable
 	}
 	if err := p.build(nil); err != nil {
 		return nil, err
@@ -128,7 +138,7 @@ func (s *Spec) Dense() bool {
 
 // lanes returns how many 32-bit elements a block of channels of the source has.
 func (s *Spec) lanes() int {
-	if s.Pairs {
+	if s.Pairs != pairs.Float32 {
 		return 8
 	}
 	return 16

@@ -3,7 +3,9 @@ package conv
 import (
 	"unsafe"
 
+	"github.com/carve-dev/carve/internal/kernel/isa"
 	"github.com/carve-dev/carve/internal/kernel/pairs"
+	"github.com/carve-dev/carve/internal/kernel/reorder"
 )
 
 // portableGeometry is the tile of the portable kernels.
@@ -134,6 +136,10 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 		portablePairs(acc, unsafe.Slice((*uint32)(src), steps), unsafe.Slice((*[16]uint32)(unsafe.Add(weights, w)), steps))
 		return
 	}
+	if k == kindFloat16 {
+		portableFloat16(acc, unsafe.Slice((*uint16)(src), 2*steps), unsafe.Slice((*[16]uint16)(unsafe.Add(weights, w)), 2*steps))
+		return
+	}
 	if k == kindLanes {
 		x, rows := (*pixelRow)(src), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps)
 		for i, row := range rows {
@@ -161,7 +167,7 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 			for l, v := range x {
 				acc[l] += v
 			}
-		case kindDense, kindLanes, kindPairs: // see above
+		case kindDense, kindLanes, kindPairs, kindFloat16: // see above
 		}
 	}
 }
@@ -188,6 +194,18 @@ func portablePairs(acc *pixelRow, x []uint32, rows [][16]uint32) {
 		for l, w := range rows[i] {
 			acc[l] += pairs.High(v) * pairs.High(w)
 			acc[l] += pairs.Low(v) * pairs.Low(w)
+		}
+	}
+}
+
+// portableFloat16 adds the products of source channels in float16 and their rows of weights.
+func portableFloat16(acc *pixelRow, x []uint16, rows [][16]uint16) {
+	var row, channels pixelRow // of which a tap has at most one block
+	reorder.FromHalf(isa.Target{}, channels[:], x, reorder.Float16)
+	for i := range x {
+		reorder.FromHalf(isa.Target{}, row[:], rows[i][:], reorder.Float16)
+		for l, w := range row {
+			acc[l] += channels[i] * w
 		}
 	}
 }

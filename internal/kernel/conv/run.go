@@ -4,7 +4,7 @@ import "unsafe"
 
 // Tensors are the operands of Run.
 type Tensors struct {
-	Src     []float32 // of words where Spec.Pairs is set, and so Weights
+	Src     []float32 // of words where Spec.Pairs says so, and so Weights
 	Weights []float32 // as PackWeights made them; nil for pooling
 	Bias    []float32 // 16*ceil(OC/16) floats, zero behind OC; nil: none
 	// Residual is added before the limits; it may be Dst itself. It is read only if the spec says so.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // Causes of errors, for errors.Is.
@@ -70,9 +72,9 @@ type Spec struct {
 	Groups     int  // zero: 1
 	Transposed bool // gradient of a convolution: ConvTranspose; weights are IOHW then
 	Source     Layout
-	// Pairs says that source and weights are bfloat16, rounded as package pairs does: blocks of the source have 8 words of two channels, so
+	// Pairs says that source and weights are bfloat16 or float16, rounded as package pairs does: blocks of the source have 8 words of two channels, so
 	// that SrcImage and Tensors.Src count words, and a word of weights is those of two channels. Products are added up in float32.
-	Pairs bool
+	Pairs pairs.Type
 	// SrcImage, DstImage and ResImage are the distances between images in floats; zero: tensors are not slices of bigger
 	// ones.
 	SrcImage, DstImage, ResImage int

@@ -68,4 +68,8 @@ type tileCall struct {
 	step                   int64 // bytes that a step moves on in the source (dense kernels: always 4)
 	pass                   int64 // bytes to the channels of the pass that a kernel with passes begins with: 0 without flagHalf
 	mask                   [16]uint32
+	sums                   [float16Pixels]pixelRow // scratch of kernels of float16: what is added up in float32
 }
+
+// float16Pixels is the number of pixels of their tiles.
+const float16Pixels = 6

@@ -105,6 +105,7 @@ var (
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.step)-200]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.pass)-208]
 	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.mask)-216]
+	_ = [1]byte{}[unsafe.Offsetof(tileCall{}.sums)-280]
 )
 
 // places14x7 has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.

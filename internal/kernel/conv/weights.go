@@ -60,7 +60,7 @@ func (s *Spec) mixedRange(from, n int) (lo, hi int) {
 	ic, oc := s.C/s.Groups, s.OC/s.Groups
 	first, last := from/oc, (min(from+n, s.OC)-1)/oc
 	lo, hi = first*ic, (last+1)*ic
-	if s.Pairs {
+	if s.Pairs != pairs.Float32 {
 		return lo - lo%2, hi + hi%2
 	}
 	return lo, hi
@@ -201,13 +201,13 @@ func (p *Plan) packRows(dst []float32, to places, src []byte, at, stride, rows, 
 
 // packed has pack write floats to dst, which holds words of two of them where the spec says so.
 func (p *Plan) packed(dst []float32, pack func(dst []float32)) {
-	if !p.spec.Pairs {
+	if p.spec.Pairs == pairs.Float32 {
 		pack(dst)
 		return
 	}
 	floats := make([]float32, 2*len(dst)) // once for each weight of a model, not in runs
 	pack(floats)
-	pairs.Across(p.target, pairs.OfFloats(dst), floats, len(floats)/16, 16, 16)
+	p.spec.Pairs.Across(p.target, pairs.OfFloats(dst), floats, len(floats)/16, 16, 16)
 }
 
 // packDense packs the weights from input block ib to output block ob.
