@@ -69,7 +69,7 @@ type attention struct {
 	alone                bool            // a head is one product, whose worker writes the panels
 	scratch              place.Memory    // scores of a product, by worker, and panels of a head that is alone
 	floats               int             // of those of a worker
-	pairs                bool            // products are of bfloat16: queries and scores are rounded behind the panels in scratch
+	pairs                pairs.Type      // of what products are; if not float32, queries and scores are rounded behind the panels in scratch
 	ldq                  int             // elements from row to row of a product's queries
 	kernels              vec.Kernels
 }
@@ -135,7 +135,7 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	if high > directRows {
 		keys, ldk = gemm.Packed, 0
 		a.panels[0] = gemm.PackedLen(a.size, a.keys)
-		if a.pairs = p.e.pairs; a.pairs {
+		if a.pairs = p.e.pairs; a.pairs != pairs.Float32 {
 			values, ldv, a.panels = gemm.Packed, 0, [2]int{gemm.PackedLen(pairs.Words(a.size), a.keys), gemm.PackedLen(pairs.Words(a.keys), a.to)}
 		} else if a.to > gemm.TileColumns(p.target, a.block) { // else a tile reads whole rows of values, once
 			values, ldv = gemm.Packed, 0
@@ -146,7 +146,7 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			reads = append(reads, a.packed[:]...)
 		}
 	}
-	if a.scale != 1 && (keys == gemm.Columns || a.pairs) {
+	if a.scale != 1 && (keys == gemm.Columns || a.pairs != pairs.Float32) {
 		a.terms = slices.Insert(a.terms, 0, term{scoreTerm: scoreTerm{op: "Mul", number: a.scale}, at: place.Nowhere})
 	}
 	for _, x := range []struct {
@@ -157,8 +157,8 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 			{M: x.rows, N: a.keys, K: a.size, LDA: lead(ldq, x.rows), B: keys, LDB: ldk},
 			{M: x.rows, N: a.to, K: a.keys, B: values, LDB: ldv, LDC: lead(ldy, x.rows)},
 		} {
-			if a.pairs {
-				s.Pairs, s.K, s.LDA = true, pairs.Words(s.K), 0
+			if a.pairs != pairs.Float32 {
+				s.Pairs, s.K, s.LDA = a.pairs, pairs.Words(s.K), 0
 			}
 			plan, err := gemm.NewPlan(p.target, s)
 			if err != nil {
@@ -171,7 +171,7 @@ func (p *planner) emitAttention(a *attention, reads []place.Memory) error {
 	if a.alone {
 		a.floats += a.panels[0] + a.panels[1]
 	}
-	if a.pairs {
+	if a.pairs != pairs.Float32 {
 		a.floats += a.block * pairs.Words(max(a.size, a.keys))
 	}
 	a.scratch = p.Temp(4 * a.floats * p.e.threads)
@@ -216,9 +216,9 @@ func (p *planner) packHeads(a *attention) {
 // pack writes a head of keys and values into panels: as they lie, its rows are as far apart as those of all heads together, on few
 // sets of a cache and many pages.
 func (a *attention) pack(st *state, target isa.Target, batch, head int, keys, values []float32) {
-	if a.pairs {
-		gemm.PackPairsT(target, pairs.OfFloats(keys[:a.panels[0]]), a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
-		gemm.PackPairs(target, pairs.OfFloats(values[:a.panels[1]]), a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
+	if a.pairs != pairs.Float32 {
+		gemm.PackPairsT(target, a.pairs, pairs.OfFloats(keys[:a.panels[0]]), a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
+		gemm.PackPairs(target, a.pairs, pairs.OfFloats(values[:a.panels[1]]), a.v.from(st, batch, head, 0), a.keys, a.to, a.v.strides[2])
 		return
 	}
 	gemm.PackBT(target, keys[:a.panels[0]], a.k.from(st, batch, head, 0), a.size, a.keys, a.k.strides[2])
@@ -254,9 +254,9 @@ func (a *attention) item(st *state, worker, i int) {
 	x.A = a.q.from(st, batch, head, row)
 	x.B, y.B = a.operands(st, batch, own, scratch[a.block*a.keys:])
 	var words []float32
-	if a.pairs {
+	if a.pairs != pairs.Float32 {
 		words = scratch[len(scratch)-a.block*pairs.Words(max(a.size, a.keys)):]
-		pairs.Matrix(plans[0].Target(), pairs.OfFloats(words), x.A, rows, a.size, a.ldq)
+		a.pairs.Matrix(plans[0].Target(), pairs.OfFloats(words), x.A, rows, a.size, a.ldq)
 		x.A = words
 	}
 	plans[0].Run(0, plans[0].Chunks(), x)
@@ -271,8 +271,8 @@ func (a *attention) item(st *state, worker, i int) {
 			}
 		}
 	}
-	if a.pairs {
-		pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
+	if a.pairs != pairs.Float32 {
+		a.pairs.Matrix(plans[1].Target(), pairs.OfFloats(words), scores, rows, a.keys, a.keys)
 		y.A = words
 	}
 	y.C = a.y.from(st, batch, head, row)

@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -185,7 +186,7 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if m := winogradOf(w.Format.Layout); m > 0 {
 		return p.winograd(m, spec, &c, w, bias, t.residual, out)
 	}
-	if spec.Pairs = inPairs(w.Format); spec.Pairs {
+	if spec.Pairs = pairsOf(w.Format); spec.Pairs != pairs.Float32 {
 		spec.SrcImage = 0
 	}
 	if c.plan, err = conv.NewConv(p.target, spec); err != nil {
@@ -194,8 +195,8 @@ func (p *planner) conv(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 	if err := p.convConstants(&c, w, bias); err != nil {
 		return err
 	}
-	if spec.Pairs && !line {
-		c.src = p.roundedImages(dx, c.src)
+	if spec.Pairs != pairs.Float32 && !line {
+		c.src = p.roundedImages(spec.Pairs, dx, c.src)
 	}
 	if line {
 		return p.convLine(&c, &spec, dx, dy, out)
@@ -215,8 +216,8 @@ func (p *planner) convLine(c *convCall, spec *conv.Spec, dx, dy []int, out *grap
 		if c.src, err = p.toBlocked(dx, c.src); err != nil {
 			return err
 		}
-		if spec.Pairs {
-			c.src = p.roundedImages(dx, c.src)
+		if spec.Pairs != pairs.Float32 {
+			c.src = p.roundedImages(spec.Pairs, dx, c.src)
 		}
 	}
 	c.dst = p.Temp(blockedBytes(dy))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // efficiencyText has what the kernels achieve, by instruction set. See internal/bench/cost.
@@ -18,10 +19,10 @@ var efficiencyText string
 var efficiencyOf = backend.EfficiencySets(efficiencyText)
 
 // efficiency returns what is achieved with the options. Signatures with weights of 16 bits have no laws that were measured: theirs follow from
-// those with weights of float32, as an instruction on bfloat16 does twice the work, and a product of few rows reads half of the bytes.
+// those with weights of float32, as an instruction on bfloat16 or float16 does twice the work, and a product of few rows reads half of the bytes.
 func (b cpu) efficiency() *backend.Efficiency {
 	e := efficiencyOf(b.target.Set.String())
-	if e == nil || !b.pairs && !b.half || b.target.Set == isa.Portable {
+	if e == nil || b.pairs == pairs.Float32 && !b.half || b.target.Set == isa.Portable {
 		return e
 	}
 	out := *e
@@ -40,7 +41,7 @@ func (b cpu) efficiency() *backend.Efficiency {
 		}
 		for _, name := range names {
 			l, _ := e.For(class, name)
-			if l.Variants = nil; b.pairs {
+			if l.Variants = nil; b.pairs != pairs.Float32 {
 				l.Work /= 2
 			}
 			l.Bytes, l.Far = share*l.Bytes, share*l.Far

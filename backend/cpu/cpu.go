@@ -36,6 +36,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -49,7 +50,7 @@ const Version = "3"
 // cpu is the backend with kernels for a target. Whatever it plans is handed the target; nothing asks the processor later.
 type cpu struct {
 	target isa.Target
-	pairs  bool         // products and convolutions are of bfloat16
+	pairs  pairs.Type   // of what products and convolutions are
 	half   bool         // weights of products are float16
 	unmet  string       // an option that has no effect on the target, and why
 	direct bool         // convolutions in their order of definition alone
@@ -66,13 +67,15 @@ type cpu struct {
 //
 // "precision" is that of products and convolutions: "f32", exact, by default. "bf16" rounds their operands to bfloat16, to nearest, ties
 // to even, and adds up in float32: products with constant weights, those of recurrent layers and attention, and convolutions but
-// for depthwise ones, groups of 2, 4 or 8 channels, up to 4 channels, three axes, and those that Winograd's algorithms in float32 make faster. Weights take half the memory. It needs AVX-512 BF16, or is done by
-// portable Go where that is the set; a processor, or a set of the option "isa", without stays exact. backend.Info and the report name the
+// for depthwise ones, groups of 2, 4 or 8 channels, up to 4 channels, three axes, and those that Winograd's algorithms in float32 make faster.
+// Weights take half the memory. It needs AVX-512 BF16, or FEAT_BF16 on arm64. "f16" does so in float16, with FEAT_FP16 on arm64, where up
+// to 64 products, of every other number, are added up in float16 before they are added to others in float32: numbers above 65504, and such sums, become
+// infinity, and weights that float16 does not hold stay exact. Both are done by
+// portable Go where that is the set; a processor, or a set of the option "isa", without the instructions stays exact. backend.Info and the report name the
 // precision where it has effect, and backend.Info.Unmet says where it has none.
 //
 // "weights" is how constant weights of products and recurrent layers are kept: "f32" by default, or "f16", rounded to float16 and multiplied in float32, for half
-// of the bytes where few rows wait for memory; weights that float16 does not hold stay. It goes with precision "f32" alone, and NEON has
-// no kernels for it.
+// of the bytes where few rows wait for memory; weights that float16 does not hold stay. It goes with precision "f32" alone.
 //
 // "winograd" says whether convolutions of 3 by 3 taps may be computed by Winograd's algorithms, "on" (default) or "off": where that
 // is faster, which needs sizes of images that are known when the model is compiled. Results then differ from those of the
@@ -90,10 +93,10 @@ func Open(c backend.Config) (backend.Backend, error) {
 			if b.target, err = isa.Named(v); err != nil {
 				return nil, fmt.Errorf("%w: %q: %w", backend.ErrOption, k, err)
 			}
-		case k == "precision" && (v == "f32" || v == "bf16"):
+		case k == "precision" && (v == "f32" || v == "bf16" || v == "f16"):
 			precision = v
 		case k == "precision":
-			return nil, fmt.Errorf("%w: %q: %q, expected f32 or bf16", backend.ErrOption, k, v)
+			return nil, fmt.Errorf("%w: %q: %q, expected f32, bf16 or f16", backend.ErrOption, k, v)
 		case k == "weights" && (v == "f32" || v == "f16"):
 			weights = v
 		case k == "weights":
@@ -106,8 +109,8 @@ func Open(c backend.Config) (backend.Backend, error) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
-	if precision == "bf16" && weights == "f16" {
-		return nil, fmt.Errorf("%w: precision=bf16 and weights=f16 exclude each other", backend.ErrOption)
+	if precision != "" && precision != "f32" && weights == "f16" {
+		return nil, fmt.Errorf("%w: precision=%s and weights=f16 exclude each other", backend.ErrOption, precision)
 	}
 	b.narrowed(precision, weights)
 	b.laws = b.efficiency()
@@ -116,13 +119,16 @@ func Open(c backend.Config) (backend.Backend, error) {
 
 // narrowed sets what options ask for, as far as there are kernels for the target.
 func (b *cpu) narrowed(precision, weights string) {
-	portable := b.target.Set == isa.Portable
-	b.pairs, b.half = precision == "bf16", weights == "f16"
-	switch {
-	case b.pairs && !b.target.BFloat16() && !portable:
-		b.pairs, b.unmet = false, "precision=bf16: no AVX-512 BF16, products stay in f32"
-	case b.half && b.target.Set == isa.NEON:
-		b.half, b.unmet = false, "weights=f16: no kernels for NEON, weights stay f32"
+	b.half = weights == "f16"
+	var needs string
+	switch precision {
+	case "bf16":
+		b.pairs, needs = pairs.BFloat16, "AVX-512 BF16 and no FEAT_BF16 of arm64"
+	case "f16":
+		b.pairs, needs = pairs.Float16, "FEAT_FP16 of arm64"
+	}
+	if !b.pairs.On(b.target) {
+		b.pairs, b.unmet = pairs.Float32, fmt.Sprintf("precision=%s: no %s, products stay in f32", precision, needs)
 	}
 }
 
@@ -131,8 +137,8 @@ func (b cpu) Info() backend.Info {
 	info := backend.Info{Name: "cpu", Version: Version, Processor: fmt.Sprintf("%s, %v", runtime.GOARCH, b.target), Kernels: true,
 		Layouts: []graph.Layout{graph.NCHW16c}, Efficiency: b.laws}
 	switch {
-	case b.pairs:
-		info.Precision = "bf16"
+	case b.pairs != pairs.Float32:
+		info.Precision = b.pairs.String()
 	case b.half:
 		info.Precision = "f32 with f16 weights"
 	}

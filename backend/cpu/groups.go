@@ -13,18 +13,21 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/place"
 )
 
 // Weights of groups that do not fall on blocks of channels are packed by the blocks of results, each with the channels of its groups
 // and zeros where it spans some. No permutation and blocking describes that: their format is an opaque layout, named by the number of
-// groups. So is that of weights in bfloat16, in groups or not.
+// groups. So is that of weights in bfloat16 or float16, in groups or not.
 
 const (
 	groupsPrefix           = "cpu@" + Version + ":groups-"
 	transposedGroupsPrefix = "cpu@" + Version + ":transposed-groups-"
 	pairsPrefix            = "cpu@" + Version + ":bf16-groups-"
 	transposedPairsPrefix  = "cpu@" + Version + ":bf16-transposed-groups-"
+	halvesPrefix           = "cpu@" + Version + ":f16-groups-"
+	transposedHalvesPrefix = "cpu@" + Version + ":f16-transposed-groups-"
 )
 
 // groupedWeights returns the format of the weights of a convolution in groups, transposed or not.
@@ -42,14 +45,15 @@ func (w weightPacker) format() graph.Format {
 }
 
 // packers are those of one group, by what their formats' names begin with.
-var packers = map[string]weightPacker{groupsPrefix: {}, transposedGroupsPrefix: {transposed: true}, pairsPrefix: {pairs: true},
-	transposedPairsPrefix: {transposed: true, pairs: true}}
+var packers = map[string]weightPacker{groupsPrefix: {}, transposedGroupsPrefix: {transposed: true}, pairsPrefix: {pairs: pairs.BFloat16},
+	transposedPairsPrefix: {transposed: true, pairs: pairs.BFloat16}, halvesPrefix: {pairs: pairs.Float16},
+	transposedHalvesPrefix: {transposed: true, pairs: pairs.Float16}}
 
 // weightPacker makes plans whose weights are in a layout.
 type weightPacker struct {
 	groups     int
 	transposed bool
-	pairs      bool // bfloat16
+	pairs      pairs.Type
 }
 
 // packerOf returns what a layout's name says; ok is false for a layout that is not of grouped weights.
@@ -67,8 +71,8 @@ func packerOf(l graph.Layout) (w weightPacker, ok bool) {
 // groupWeights are weights of known dims.
 type groupWeights struct {
 	*conv.Plan
-	rows, slices, taps int  // [rows, slices, taps] in the model; slices is 1 but for three axes
-	pairs              bool // bfloat16
+	rows, slices, taps int // [rows, slices, taps] in the model; slices is 1 but for three axes
+	pairs              pairs.Type
 }
 
 // plan returns a convolution with weights of these dims: OIHW, IOHW of a transposed one, or with one or three axes instead of
@@ -118,7 +122,7 @@ func (b cpu) ConvertersOf(l graph.Layout) []convert.Converter {
 		return int64(p.bytes()), nil
 	}
 	one := func(name string, from, to graph.Format, move func(g groupWeights, dst, src []byte) error) convert.Converter {
-		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: w.pairs, Size: size,
+		return convert.Converter{Name: name, From: from, To: to, Cost: convert.HostCost, Rounds: w.pairs != pairs.Float32, Size: size,
 			Supports: func(dt tensor.DType, rank int) bool { return dt == tensor.Float32 && rank >= 3 && rank <= 5 },
 			Plan: func(dt tensor.DType, dims []int) (convert.Move, error) {
 				p, err := w.plan(b.target, dims)
@@ -156,15 +160,18 @@ func packGroups(g groupWeights, dst, src []byte) error {
 	return nil
 }
 
-// unpackGroups packs the numbers of the weights' places, 8 bits at a time, which bfloat16 holds, and follows them back.
+// unpackGroups packs the numbers of the weights' places, 8 bits at a time, which 16 bits hold, and follows them back.
 func unpackGroups(g groupWeights, dst, src []byte) error {
 	if len(src) < g.bytes() {
 		return place.ErrShort
 	}
 	weights, packed := place.Elements[uint32](dst), place.Elements[uint32](src[:g.bytes()])
 	count, bits := len(packed), func(words []uint32, k int) uint32 { return words[k] }
-	if g.pairs {
-		count, bits = 2*len(packed), unpaired
+	if g.pairs != pairs.Float32 {
+		count = 2 * len(packed)
+		bits = func(words []uint32, k int) uint32 {
+			return math.Float32bits(g.pairs.At(words, k/pairs.Lanes, k%pairs.Lanes))
+		}
 	}
 	digits, at, places := make([]float32, len(weights)), make([]float32, len(packed)), make([]int, count)
 	for shift := 0; len(weights)>>shift > 0; shift += 8 {

@@ -96,7 +96,7 @@ func planLSTM(p *planner, n *graph.Node) error {
 	}
 	source, words := p.gateInputs(w, p.In(x), seq*batch, in)
 	allW, allR, rounded := p.gateWeights(w), p.gateWeights(r), place.Nowhere
-	if inPairs(r.Format) {
+	if pairsOf(r.Format) != pairs.Float32 {
 		rounded = p.Temp(4 * batch * pairs.Words(hidden))
 	}
 	for d := range dirs {
@@ -283,7 +283,7 @@ func (p *planner) recurrence(q *recurrence) error {
 					q.pointwise(st, k-1)
 				}
 				if q.rounded.Slot >= 0 {
-					pairs.Matrix(target, of[uint32](st, q.rounded), q.state(st, k), q.batch, q.hidden, q.states.row)
+					q.cell.Spec().Pairs.Matrix(target, of[uint32](st, q.rounded), q.state(st, k), q.batch, q.hidden, q.states.row)
 				}
 			}
 		}
@@ -309,7 +309,7 @@ func runTurning(cell *gemm.Plan, step, lo, hi int, x gemm.Args) {
 // the block before, and goes first.
 func (p *planner) lstmGates(q *recurrence, k int) error {
 	rows := min(q.block, q.seq-k) * q.batch
-	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true, Pairs: inPairs(q.narrow), Half: inHalf(q.narrow)})
+	pre, err := gemm.NewPlan(p.target, gemm.Spec{M: rows, N: 4 * q.hidden, K: q.in, B: gemm.Packed, Bias: true, Pairs: pairsOf(q.narrow), Half: inHalf(q.narrow)})
 	if err != nil {
 		return err
 	}

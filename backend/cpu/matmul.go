@@ -79,7 +79,7 @@ func (p *planner) gemm(n *graph.Node, in []*graph.Value, out *graph.Value, t tai
 		spec.N, spec.B = db[0], gemm.Columns
 	}
 	if b.Format != rowMaj {
-		spec.B, spec.Pairs, spec.Half = gemm.Packed, inPairs(b.Format), inHalf(b.Format)
+		spec.B, spec.Pairs, spec.Half = gemm.Packed, pairsOf(b.Format), inHalf(b.Format)
 	}
 	ma := p.In(a)
 	if n.Int("transA", 0) != 0 {
@@ -169,7 +169,7 @@ func (p *planner) matmul(in []*graph.Value, out *graph.Value, bias *graph.Value,
 	if b.Format != rowMaj {
 		layout = gemm.Packed
 	}
-	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: layout, Pairs: inPairs(b.Format), Half: inHalf(b.Format)}
+	spec := gemm.Spec{M: da[len(da)-2], N: db[len(db)-1], K: da[len(da)-1], B: layout, Pairs: pairsOf(b.Format), Half: inHalf(b.Format)}
 	return p.product(spec, operands{a: p.In(a), b: p.productWeights(b, spec.K, spec.N), dimsA: da, dimsB: db}, bias, t, out)
 }
 
@@ -355,8 +355,8 @@ func (p *planner) product(spec gemm.Spec, o operands, bias *graph.Value, t tail,
 		spec.Clip, spec.Lo, spec.Hi = true, t.act.lo, t.act.hi
 	}
 	spec.Post = t.postRows(p.kernels)
-	if spec.Pairs {
-		o.a = p.roundedRows(o.a, d.a, d.rows, spec.K)
+	if spec.Pairs != pairs.Float32 {
+		o.a = p.roundedRows(spec.Pairs, o.a, d.a, d.rows, spec.K)
 		spec.K = pairs.Words(spec.K)
 		spec.LDA = spec.K
 		d.a = blocksAt(o.a, spec.K, d.batch, d.rows)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"unsafe"
 	"weak"
 
 	"github.com/carve-dev/carve/convert"
@@ -18,20 +17,23 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// The second operand of a product may be kept in 16 bits: as bfloat16, in pairs (the option precision), or as float16, which is multiplied as
+// The second operand of a product may be kept in 16 bits: as bfloat16 or float16, in pairs (the option precision), or as float16, which is multiplied as
 // float32 (the option weights). Its panels are an opaque layout, named by type and order in the model.
 
 // narrowLayout is what such a layout says.
 type narrowLayout struct {
-	half, transposed bool
-	gates            bool // matrices of a recurrent operator, [directions, gates, inputs]
+	pairs            pairs.Type // that is multiplied
+	half, transposed bool       // half: float16 that is multiplied as float32
+	gates            bool       // matrices of a recurrent operator, [directions, gates, inputs]
 }
 
 // narrowLayouts are those there are.
 var narrowLayouts = map[string]narrowLayout{
-	"cpu@" + Version + ":bf16-kn": {}, "cpu@" + Version + ":bf16-nk": {transposed: true},
+	"cpu@" + Version + ":bf16-kn": {pairs: pairs.BFloat16}, "cpu@" + Version + ":bf16-nk": {pairs: pairs.BFloat16, transposed: true},
+	"cpu@" + Version + ":f16-pairs-kn": {pairs: pairs.Float16}, "cpu@" + Version + ":f16-pairs-nk": {pairs: pairs.Float16, transposed: true},
 	"cpu@" + Version + ":f16-kn": {half: true}, "cpu@" + Version + ":f16-nk": {half: true, transposed: true},
-	"cpu@" + Version + ":bf16-gates": {transposed: true, gates: true}, "cpu@" + Version + ":f16-gates": {half: true, transposed: true, gates: true},
+	"cpu@" + Version + ":bf16-gates": {pairs: pairs.BFloat16, transposed: true, gates: true}, "cpu@" + Version + ":f16-pairs-gates": {pairs: pairs.Float16, transposed: true, gates: true},
+	"cpu@" + Version + ":f16-gates": {half: true, transposed: true, gates: true},
 }
 
 // narrowLayoutOf returns what a layout says; ok is false for others.
@@ -43,9 +45,9 @@ func narrowLayoutOf(l graph.Layout) (n narrowLayout, ok bool) {
 	return n, ok
 }
 
-// narrowOf returns the format of 16 bits for one of a product's second operand in float32; ok is false for others.
-func narrowOf(f graph.Format, half bool) (g graph.Format, ok bool) {
-	want := narrowLayout{half: half, transposed: f != packedKN, gates: f == packedGates}
+// narrowOf returns the format of a type of 16 bits for one of a product's second operand in float32; ok is false for others.
+func narrowOf(f graph.Format, want narrowLayout) (g graph.Format, ok bool) {
+	want.transposed, want.gates = f != packedKN, f == packedGates
 	if f != packedKN && f != packedNK && f != packedGates {
 		return f, false
 	}
@@ -57,7 +59,7 @@ func narrowOf(f graph.Format, half bool) (g graph.Format, ok bool) {
 	return g, true
 }
 
-// inHalf reports whether the second operand of a product is float16.
+// inHalf reports whether the second operand of a product is float16 that is multiplied as float32.
 func inHalf(f graph.Format) bool {
 	n, ok := narrowLayoutOf(f.Layout)
 	return ok && n.half
@@ -135,18 +137,13 @@ func (o narrowOperand) pack(dst, src []byte, lo, hi int) error {
 	return o.each(dst, src, lo, hi, func(packed []uint32, plain []float32, panel int) {
 		switch {
 		case o.half:
-			gemm.PackHalfPanels(o.target, halvesOf(packed), plain, o.k, o.n, ld, o.transposed, panel, panel+1)
+			gemm.PackHalfPanels(o.target, pairs.Halves(packed), plain, o.k, o.n, ld, o.transposed, panel, panel+1)
 		case o.transposed:
-			gemm.PackPairsTPanels(o.target, packed, plain, o.k, o.n, ld, panel, panel+1)
+			gemm.PackPairsTPanels(o.target, o.pairs, packed, plain, o.k, o.n, ld, panel, panel+1)
 		default:
-			gemm.PackPairsPanels(o.target, packed, plain, o.k, o.n, ld, panel, panel+1)
+			gemm.PackPairsPanels(o.target, o.pairs, packed, plain, o.k, o.n, ld, panel, panel+1)
 		}
 	})
-}
-
-// halvesOf returns words as the pairs of float16 that they hold.
-func halvesOf(words []uint32) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))
 }
 
 // unpack writes the rounded numbers of panels [lo, hi) to row-major operands.
@@ -160,20 +157,14 @@ func (o narrowOperand) unpack(dst, src []byte, lo, hi int) error {
 		for j := range min(gemm.Panel, o.n-panel*gemm.Panel) {
 			for i := range o.k {
 				to := &plain[i*row+(panel*gemm.Panel+j)*column]
-				if at := i*gemm.Panel + j; o.half {
-					*to = tensor.Float16ToFloat32(halvesOf(part)[at])
+				if o.half {
+					*to = tensor.Float16ToFloat32(pairs.Halves(part)[i*gemm.Panel+j])
 				} else {
-					*to = math.Float32frombits(unpaired(part, at))
+					*to = o.pairs.At(part, i, j)
 				}
 			}
 		}
 	})
-}
-
-// unpaired returns the bits, as float32, of a number in rows of 16 words that hold two rows of 16 numbers each.
-func unpaired(words []uint32, at int) uint32 {
-	row, column := at/pairs.Lanes, at%pairs.Lanes
-	return words[row/2*pairs.Lanes+column] >> (16 * (row % 2)) << 16
 }
 
 // narrowConverters are those between a row-major second operand of a product and one in panels of 16 bits.

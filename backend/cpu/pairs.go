@@ -9,14 +9,14 @@ import (
 	"github.com/carve-dev/carve/internal/place"
 )
 
-// Products and convolutions of bfloat16 (the option precision) are those of float32 on words of two numbers (package pairs). Their weights
+// Products and convolutions of bfloat16 or float16 (the option precision) are those of float32 on words of two numbers (package pairs). Their weights
 // are formats of constants, opaque layouts, by which the planner sees how a node is run; activations are rounded by a step in front of the
 // kernel, once for each operator that multiplies them.
 
 // withNarrow returns signatures with weights of 16 bits in the place of those in float32, where options ask for that and there are kernels
 // for them.
 func (b cpu) withNarrow(list []graph.Signature, n *graph.Node) []graph.Signature {
-	if !b.pairs && !b.half {
+	if b.pairs == pairs.Float32 && !b.half {
 		return list
 	}
 	var out []graph.Signature
@@ -40,17 +40,17 @@ func (b cpu) withNarrow(list []graph.Signature, n *graph.Node) []graph.Signature
 
 // narrow names the type of weights of 16 bits.
 func (b cpu) narrow() string {
-	if b.pairs {
-		return "bf16"
+	if b.half {
+		return pairs.Float16.String()
 	}
-	return "f16"
+	return b.pairs.String()
 }
 
 // narrowFormat returns the format of weights of 16 bits for that of a value in float32.
 func (b cpu) narrowFormat(f graph.Format, v *graph.Value) (g graph.Format, ok bool) {
-	w := weightPacker{groups: 1, pairs: true}
-	if l, ok := narrowOf(f, b.half); ok {
-		return l, b.pairs || v.Format == l || b.ranges.fits(v.Const)
+	w := weightPacker{groups: 1, pairs: b.pairs}
+	if l, ok := narrowOf(f, narrowLayout{pairs: b.pairs, half: b.half}); ok {
+		return l, b.pairs == pairs.BFloat16 || v.Format == l || b.ranges.fits(v.Const)
 	}
 	if b.half { // convolutions are not bound by memory
 		return f, false
@@ -70,16 +70,17 @@ func (b cpu) narrowFormat(f graph.Format, v *graph.Value) (g graph.Format, ok bo
 			return f, false
 		}
 	}
-	return w.format(), true
+	g = w.format()
+	return g, b.pairs == pairs.BFloat16 || v.Format == g || b.ranges.fits(v.Const)
 }
 
-// inPairs reports whether weights are in bfloat16.
-func inPairs(f graph.Format) bool {
+// pairsOf returns the type that weights are multiplied in.
+func pairsOf(f graph.Format) pairs.Type {
 	if n, ok := narrowLayoutOf(f.Layout); ok {
-		return !n.half
+		return n.pairs
 	}
-	w, ok := packerOf(f.Layout)
-	return ok && w.pairs
+	w, _ := packerOf(f.Layout)
+	return w.pairs
 }
 
 // productWeights returns where the second operand of a product lies, [k, n] as the product has it.
@@ -101,9 +102,9 @@ func (p *planner) gateWeights(w *graph.Value) place.Memory {
 	return p.ConstantIn(w, w.Format, 4*narrowOperand{narrowLayout: l, count: d[0], k: d[2], n: d[1]}.words())
 }
 
-// gateSpec returns a product of operands whose rows lie together with weights in a format: in bfloat16 it is one of words.
+// gateSpec returns a product of operands whose rows lie together with weights in a format: in 16 bits it is one of words.
 func gateSpec(s gemm.Spec, f graph.Format) gemm.Spec {
-	if s.Pairs, s.Half = inPairs(f), inHalf(f); s.Pairs {
+	if s.Pairs, s.Half = pairsOf(f), inHalf(f); s.Pairs != pairs.Float32 {
 		s.K, s.LDA = pairs.Words(s.K), 0
 	}
 	return s
@@ -111,15 +112,16 @@ func gateSpec(s gemm.Spec, f graph.Format) gemm.Spec {
 
 // gateInputs returns where rows of inputs lie as a product with weights reads them, and how many elements of 4 bytes they have.
 func (p *planner) gateInputs(w *graph.Value, src place.Memory, rows, in int) (place.Memory, int) {
-	if !inPairs(w.Format) {
+	y := pairsOf(w.Format)
+	if y == pairs.Float32 {
 		return src, in
 	}
-	return p.roundedRows(src, matrices{off: []int{0}, ld: in}, rows, in), pairs.Words(in)
+	return p.roundedRows(y, src, matrices{off: []int{0}, ld: in}, rows, in), pairs.Words(in)
 }
 
 // roundedRows emits the rounding of rows of cols floats, of which row i lies at offs[i/count] + i%count*ld, and returns where their words lie
 // together.
-func (p *planner) roundedRows(src place.Memory, x matrices, count, cols int) place.Memory {
+func (p *planner) roundedRows(y pairs.Type, src place.Memory, x matrices, count, cols int) place.Memory {
 	rows, words, target := len(x.off)*count, pairs.Words(cols), p.target
 	dst := p.Temp(4 * rows * words)
 	p.emit(step{chunks: rows, grain: grainFor(float64(cols) * roundingNanos), body: func(st *state, _, lo, hi int) {
@@ -127,7 +129,7 @@ func (p *planner) roundedRows(src place.Memory, x matrices, count, cols int) pla
 		for lo < hi {
 			i := lo / count
 			end := min(hi, (i+1)*count)
-			pairs.Matrix(target, to[lo*words:], from[x.off[i]+lo%count*x.ld:], end-lo, cols, x.ld)
+			y.Matrix(target, to[lo*words:], from[x.off[i]+lo%count*x.ld:], end-lo, cols, x.ld)
 			lo = end
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
@@ -138,7 +140,7 @@ func (p *planner) roundedRows(src place.Memory, x matrices, count, cols int) pla
 const roundingNanos = 0.06
 
 // roundedImages emits the rounding of blocked images of these dims and returns where their words lie together.
-func (p *planner) roundedImages(d []int, src place.Memory) place.Memory {
+func (p *planner) roundedImages(y pairs.Type, d []int, src place.Memory) place.Memory {
 	const part = 1 << 13 // floats
 	size, target := blockedBytes(d)/4/d[0], p.target
 	pitch := max(src.Pitch/4, size)
@@ -148,7 +150,7 @@ func (p *planner) roundedImages(d []int, src place.Memory) place.Memory {
 		for ; lo < hi; lo++ {
 			image, at := lo/parts, lo%parts*part
 			n := min(part, size-at)
-			pairs.Along(target, to[(image*size+at)/2:], from[image*pitch+at:][:n])
+			y.Along(target, to[(image*size+at)/2:], from[image*pitch+at:][:n])
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return dst

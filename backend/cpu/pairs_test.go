@@ -17,33 +17,41 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/guard"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
-// pairTargets are those that compute in bfloat16: portable Go, and the host where it has the instructions.
-func pairTargets() []isa.Target {
-	return slices.DeleteFunc(isa.Targets(), func(t isa.Target) bool { return t.Set != isa.Portable && !t.BFloat16() })
+// pairTargets are those that compute in a type: portable Go, and the host where it has the instructions.
+func pairTargets(y pairs.Type) []isa.Target {
+	return slices.DeleteFunc(isa.Targets(), func(t isa.Target) bool { return !y.On(t) })
 }
 
-// paired is a model under the option precision=bf16. Operands of products are numbers that bfloat16 holds while the graph is built, and so
+// paired is a model under the option precision. Operands of products are numbers that the type holds while the graph is built, and so
 // the reference kernels have multiplied those; the backend gets others that round to them.
 type paired struct {
 	*model
-	dropped  int // bits that rounding drops
+	dropped  int  // bits that rounding drops
+	rounds   bool // activations
 	operands []*graph.Value
+	targets  []isa.Target
 }
 
 func newPaired(m *model) *paired {
+	if m.chance(3) {
+		m.options = map[string]string{"precision": "f16"}
+		exact := func(t isa.Target) bool { return t.Float16() } // which adds up in float16: "adds up in float16" compares it
+		return &paired{model: m, dropped: 13, rounds: true, targets: slices.DeleteFunc(pairTargets(pairs.Float16), exact)}
+	}
 	m.options = map[string]string{"precision": "bf16"}
-	return &paired{model: m, dropped: 16}
+	return &paired{model: m, dropped: 16, rounds: true, targets: pairTargets(pairs.BFloat16)}
 }
 
 // newHalves is the same for weights=f16.
 func newHalves(m *model) *paired {
 	m.options = map[string]string{"weights": "f16"}
-	return &paired{model: m, dropped: 13}
+	return &paired{model: m, dropped: 13, targets: isa.Targets()}
 }
 
-// operand makes the content of an input or constant, which no node has yet read, numbers that bfloat16 holds.
+// operand makes the content of an input or constant, which no node has yet read, numbers that the type holds.
 func (p *paired) operand(v *graph.Value) *graph.Value {
 	GinkgoHelper()
 	x := tensor.Of[float32](p.known[v])
@@ -78,11 +86,7 @@ func (p *paired) compare(outputs ...*graph.Value) {
 		}
 	}
 	p.g.SetOutputs(outputs...)
-	targets := pairTargets()
-	if p.dropped == 13 {
-		targets = slices.DeleteFunc(isa.Targets(), func(t isa.Target) bool { return t.Set == isa.NEON })
-	}
-	for _, t := range targets {
+	for _, t := range p.targets {
 		w := way{target: t, threads: 2, strict: true}
 		if p.chance(2) {
 			w = way{target: t, threads: 1, strict: true, guarded: true, side: pick(p.model, guard.End, guard.Start)}
@@ -116,7 +120,7 @@ func gemmOf(p *paired) {
 		b = 1
 	}
 	in := []any{p.input(x...), p.operand(p.constant(w...))}
-	if p.dropped == 16 { // activations are rounded too
+	if p.rounds {
 		p.operand(in[0].(*graph.Value))
 	}
 	if p.chance(2) {
@@ -146,12 +150,12 @@ func recurrentOf(p *paired) {
 	}
 	x, w := p.input(seq, batch, in), p.operand(p.scaled(0.3, dirs, gates*hidden, in))
 	r, h := p.scaled(0, dirs, gates*hidden, hidden), p.input(dirs, batch, hidden)
-	if p.dropped == 16 {
+	if p.rounds {
 		p.operand(x)
 	}
 	if one && op != "GRU" { // whose recurrent weights stay, and so do states
 		r = p.operand(p.scaled(0.3, dirs, gates*hidden, hidden))
-		if p.dropped == 16 {
+		if p.rounds {
 			p.operand(h)
 		}
 	}
@@ -161,14 +165,17 @@ func recurrentOf(p *paired) {
 
 // backAndForth has weights packed as options say, and compares what is unpacked with what they round to. It does so for convolutions too, where
 // these have such weights.
-func backAndForth(ctx context.Context, options map[string]string, suffix string, round func(float32) float32) {
+func backAndForth(ctx context.Context, y pairs.Type, options map[string]string, suffix string, round func(float32) float32) {
 	GinkgoHelper()
-	for _, t := range pairTargets() {
+	for _, t := range isa.Targets() {
+		if !y.On(t) {
+			continue
+		}
 		options["isa"], options["winograd"] = t.String(), "off"
 		b, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 		Expect(err).NotTo(HaveOccurred())
 		m := newModel(1)
-		for _, y := range []*graph.Value{
+		for _, v := range []*graph.Value{
 			m.op("Conv", m.input(1, 20, 8, 8), m.constant(33, 20, 3, 3)),
 			m.op("Conv", m.input(1, 21, 8, 8), m.constant(9, 7, 3, 2), group(3)),
 			m.op("ConvTranspose", m.input(1, 21, 8), m.constant(21, 9, 3)),
@@ -176,12 +183,12 @@ func backAndForth(ctx context.Context, options map[string]string, suffix string,
 			m.op("Gemm", m.input(5, 37), m.constant(45, 37), graph.IntAttr("transB", 1)),
 			m.op("LSTM", m.input(5, 2, 9), m.constant(2, 4*7, 9), m.constant(2, 4*7, 7), graph.IntAttr("hidden_size", 7), graph.StringAttr("direction", "bidirectional")),
 		} {
-			s := b.Supports(y.Producer).Signatures[0]
-			if suffix == "-f16" && y.Producer.Is("Conv", "ConvTranspose") {
+			s := b.Supports(v.Producer).Signatures[0]
+			if options["weights"] != "" && v.Producer.Is("Conv", "ConvTranspose") {
 				continue
 			}
 			Expect(s.Name).To(HaveSuffix(suffix))
-			format, w := s.Inputs[1].Format, y.Producer.Inputs[1].Const
+			format, w := s.Inputs[1].Format, v.Producer.Inputs[1].Const
 			dims := w.Shape
 			elements := w.Len()
 			for _, c := range b.(convert.Source).ConvertersOf(format.Layout) {
@@ -200,14 +207,14 @@ func backAndForth(ctx context.Context, options map[string]string, suffix string,
 				_, err = c.Plan(tensor.Float32, []int{1 << 30, 1 << 28})
 				Expect(err).To(HaveOccurred())
 			}
-			for i, x := range tensor.Of[float32](y.Producer.Inputs[1].Const) {
-				Expect(tensor.Of[float32](w)[i]).To(Equal(round(x)), "%v %d", y.Producer, i)
+			for i, x := range tensor.Of[float32](v.Producer.Inputs[1].Const) {
+				Expect(tensor.Of[float32](w)[i]).To(Equal(round(x)), "%v %d", v.Producer, i)
 			}
 		}
 	}
 }
 
-var _ = Describe("The option precision=bf16", func() {
+var _ = Describe("The option precision", func() {
 	It("multiplies matrices of bfloat16, with their tails", seeds(60, func(m *model) {
 		p := newPaired(m)
 		k, n := p.between(1, 200), p.between(1, 150)
@@ -315,7 +322,7 @@ var _ = Describe("The option precision=bf16", func() {
 			m.op("MatMul", m.input(5, 6), m.input(6, 7)),
 		} {
 			m.g.SetOutputs(y)
-			for _, t := range pairTargets() {
+			for _, t := range pairTargets(pairs.BFloat16) {
 				Expect(m.run(way{target: t, threads: 1, strict: true})).To(Succeed(), "%v", y.Producer)
 			}
 		}
@@ -326,35 +333,62 @@ var _ = Describe("The option precision=bf16", func() {
 		x := m.op("Relu", m.op("Conv", m.input(2, 40, 30, 30), m.constant(70, 40, 3, 3)))
 		y := m.op("MatMul", m.op("Reshape", x, m.ints(70, 28*56)), m.scaled(0.1, 28*56, 90))
 		m.g.SetOutputs(y)
-		var first []byte
-		for _, threads := range []int{1, 2, 3} {
-			out, r := mustExecute(m.g, m.feeds, &carve.Options{Threads: threads, Backends: []backend.Config{{Name: "cpu", Options: map[string]string{
-				"precision": "bf16", "isa": pairTargets()[len(pairTargets())-1].String()}}}})
-			Expect(r.Groups).To(ConsistOf(HaveField("Precision", "bf16")))
-			if first == nil {
-				first = out[y.Name].(*tensor.Tensor).Bytes()
+		for _, kind := range []pairs.Type{pairs.BFloat16, pairs.Float16} {
+			var first []byte
+			targets := pairTargets(kind)
+			for _, threads := range []int{1, 2, 3} {
+				out, r := mustExecute(m.g, m.feeds, &carve.Options{Threads: threads, Backends: []backend.Config{{Name: "cpu", Options: map[string]string{
+					"precision": kind.String(), "isa": targets[len(targets)-1].String()}}}})
+				Expect(r.Groups).To(ConsistOf(HaveField("Precision", kind.String())))
+				if first == nil {
+					first = out[y.Name].(*tensor.Tensor).Bytes()
+				}
+				Expect(out[y.Name].(*tensor.Tensor).Bytes()).To(Equal(first))
 			}
-			Expect(out[y.Name].(*tensor.Tensor).Bytes()).To(Equal(first))
+		}
+	})
+
+	It("adds up in float16 within its roundings, and not where float16 does not hold the weights", func() {
+		if !isa.Host().Float16() {
+			Skip("no instructions here")
+		}
+		m := newModel(1)
+		large := m.floats(64, 64)
+		tensor.Of[float32](large)[9] = 70000
+		x := m.op("Relu", m.op("Conv", m.input(1, 40, 12, 12), m.scaled(0.1, 64, 40, 3, 3)))
+		y := m.op("MatMul", m.op("Reshape", x, m.ints(100, 64)), m.scaled(0.1, 64, 90))
+		z := m.op("MatMul", m.op("Reshape", x, m.ints(100, 64)), m.data(large))
+		m.g.SetOutputs(y, z)
+		out, _ := mustExecute(m.g, m.feeds, &carve.Options{Backends: []backend.Config{{Name: "cpu", Options: map[string]string{"precision": "f16", "winograd": "off"}}}})
+		for v, tolerance := range map[*graph.Value]float64{y: 0.01, z: 0.01 * 70000} { // of results of about 2, and of large ones, whose operands have been added up in float16
+			got, want, differs := tensor.Of[float32](out[v.Name].(*tensor.Tensor)), tensor.Of[float32](m.known[v]), false
+			for i := range want {
+				Expect(got[i]).To(BeNumerically("~", want[i], tolerance), "%v %d", v, i)
+				differs = differs || math.Abs(float64(got[i]-want[i])) > 1e-4
+			}
+			Expect(differs).To(BeTrue())
 		}
 	})
 
 	It("gives rounded weights back to who needs them row-major", func(ctx context.Context) {
-		backAndForth(ctx, map[string]string{"precision": "bf16"}, "-bf16", func(x float32) float32 { return tensor.BFloat16ToFloat32(tensor.Float32ToBFloat16(x)) })
+		backAndForth(ctx, pairs.BFloat16, map[string]string{"precision": "bf16"}, "-bf16", func(x float32) float32 { return tensor.BFloat16ToFloat32(tensor.Float32ToBFloat16(x)) })
+		backAndForth(ctx, pairs.Float16, map[string]string{"precision": "f16"}, "-f16", func(x float32) float32 { return tensor.Float16ToFloat32(tensor.Float32ToFloat16(x)) })
 	})
 
 	It("is named where it has effect, said to have none where there are no instructions, and refused there under Strict", func(ctx context.Context) {
 		m := newModel(1)
 		y := m.op("MatMul", m.input(3, 20), m.constant(20, 30))
 		m.g.SetOutputs(y)
-		for _, t := range isa.Targets() {
-			list := []backend.Config{{Name: "cpu", Options: map[string]string{"precision": "bf16", "isa": t.String()}}}
+		for i := range 2 * len(isa.Targets()) {
+			t, kind := isa.Targets()[i/2], []pairs.Type{pairs.BFloat16, pairs.Float16}[i%2]
+			list := []backend.Config{{Name: "cpu", Options: map[string]string{"precision": kind.String(), "isa": t.String()}}}
 			b, err := cpu.Open(list[0])
 			Expect(err).NotTo(HaveOccurred())
-			if slices.Contains(pairTargets(), t) {
-				Expect(b.Info()).To(And(HaveField("Precision", "bf16"), HaveField("Unmet", ""), HaveField("Processor", HaveSuffix(", products in bf16"))))
+			if kind.On(t) {
+				Expect(b.Info()).To(And(HaveField("Precision", kind.String()), HaveField("Unmet", ""), HaveField("Processor", HaveSuffix(", products in "+kind.String()))))
 				continue
 			}
-			Expect(b.Info()).To(And(HaveField("Precision", ""), HaveField("Unmet", ContainSubstring("AVX-512 BF16"))))
+			Expect(b.Info()).To(And(HaveField("Precision", ""), HaveField("Unmet", ContainSubstring("precision=%v: no ", kind))))
 			out, r := mustExecute(m.g, m.feeds, &carve.Options{Backends: list})
 			Expect(differ(out[y.Name].(*tensor.Tensor), m.known[y])).To(Succeed())
 			Expect(r.Groups).To(ConsistOf(HaveField("Precision", "")))
@@ -381,8 +415,8 @@ var _ = Describe("The option precision=bf16", func() {
 		}
 	})
 
-	It("is one of two", func() {
-		for _, value := range []string{"", "f16", "BF16", "high"} {
+	It("is one of three", func() {
+		for _, value := range []string{"", "f64", "BF16", "high"} {
 			_, err := cpu.Open(backend.Config{Name: "cpu", Options: map[string]string{"precision": value}})
 			Expect(err).To(MatchError(backend.ErrOption), fmt.Sprint(value))
 		}
@@ -405,7 +439,7 @@ var _ = Describe("The option weights=f16", func() {
 	It("does so in recurrent operators", seeds(30, func(m *model) { recurrentOf(newHalves(m)) }))
 
 	It("gives rounded weights back to who needs them row-major", func(ctx context.Context) {
-		backAndForth(ctx, map[string]string{"weights": "f16"}, "-f16", func(x float32) float32 { return tensor.Float16ToFloat32(tensor.Float32ToFloat16(x)) })
+		backAndForth(ctx, pairs.Float32, map[string]string{"weights": "f16"}, "-f16", func(x float32) float32 { return tensor.Float16ToFloat32(tensor.Float32ToFloat16(x)) })
 	})
 
 	It("leaves weights that float16 does not hold, and convolutions", func() {
@@ -428,8 +462,8 @@ var _ = Describe("The option weights=f16", func() {
 		}
 	})
 
-	It("is one of two, and excludes precision=bf16", func() {
-		for _, options := range []map[string]string{{"weights": ""}, {"weights": "bf16"}, {"weights": "f16", "precision": "bf16"}} {
+	It("is one of two, and excludes other precisions", func() {
+		for _, options := range []map[string]string{{"weights": ""}, {"weights": "bf16"}, {"weights": "f16", "precision": "bf16"}, {"weights": "f16", "precision": "f16"}} {
 			_, err := cpu.Open(backend.Config{Name: "cpu", Options: options})
 			Expect(err).To(MatchError(backend.ErrOption))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
@@ -20,7 +21,7 @@ import (
 // executable is a compiled subgraph, generic in its symbols. It is immutable.
 type executable struct {
 	target  isa.Target
-	pairs   bool // products are of bfloat16
+	pairs   pairs.Type // of what products are
 	sub     *graph.Graph
 	order   []*graph.Node
 	ops     []operator // by node id

@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 	"github.com/carve-dev/carve/internal/kernel/winograd"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -86,7 +87,7 @@ type winogradChoices struct {
 // winogradShape is what the choice depends on.
 type winogradShape struct {
 	n, c, oc, groups int
-	pairs            bool
+	pairs            pairs.Type
 	window           conv.Map
 }
 

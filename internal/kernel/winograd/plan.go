@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/pairs"
 )
 
 // Plan is a convolution by F(m) made ready for given shapes. It is immutable and safe for concurrent use.
@@ -192,7 +193,7 @@ func cost(m int, s conv.Spec) float64 {
 }
 
 // Best returns the m of the F(m) that suits a convolution best on a target, by a model of products, transforms and the memory
-// that weights take; 0 where the direct convolution does, which may be of bfloat16, or where there is no F(m) of it.
+// that weights take; 0 where the direct convolution does, which may be of bfloat16 or float16, or where there is no F(m) of it.
 func Best(t isa.Target, s conv.Spec) int {
 	if !Fits(s) || !assembled(t.Set) || s.C < leastChannels || s.OC < leastChannels {
 		return 0
@@ -203,7 +204,7 @@ func Best(t isa.Target, s conv.Spec) int {
 	}
 	_, _, s.OH, s.OW = direct.Shape()
 	weights := 9 * 4 * float64(s.C) * float64(channels(s.OC))
-	if s.Pairs {
+	if s.Pairs != pairs.Float32 {
 		weights /= 2
 	}
 	best, least := 0, float64(direct.Cost())/directRate+weights*byteCycles
