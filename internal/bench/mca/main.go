@@ -26,10 +26,10 @@ import (
 const least = 85
 
 // main tiles: those that whole tiles of large products and convolutions run on.
-var mainKernels = regexp.MustCompile(`^(gemm\.(tileNEON_6x16|doubleNEON_6x8)|conv\.denseNEON|quant\.tile\w+_6x16)$`)
+var mainKernels = regexp.MustCompile(`^(gemm\.((tile|pairs|float16)NEON_6x16|doubleNEON_6x8)|conv\.(dense|pairs|float16)NEON|quant\.tile\w+_6x16)$`)
 
 func main() {
-	match := flag.String("match", `^(gemm|conv\.dense|quant\.tile|nibble|pairwise)`, "kernels to show, by package and name")
+	match := flag.String("match", `^(gemm|conv\.(dense|pairs|float16)|quant\.tile|nibble|pairwise)`, "kernels to show, by package and name")
 	processors := flag.String("processors", "neoverse-n1,neoverse-v2,apple-m1", "processors, comma-separated")
 	check := flag.Bool("check", false, fmt.Sprintf("fail where a main kernel is below %d %% of its limit", least))
 	dir := flag.String("kernels", "internal/kernel", "folder of the kernel packages")

@@ -32,8 +32,8 @@ var published = map[string]*processor{
 	"neoverse-v2": {
 		source: "Arm Neoverse V2 Core Software Optimization Guide",
 		width:  8, vector: 4, loads: 3, integer: 6, branches: 2, paired: true,
-		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "usdot": 4, "sudot": 4, "usmmla": 4, "smlal": 2},
-		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "usdot": 1, "sudot": 1, "usmmla": 1, "smlal": 1},
+		rates: map[string]float64{"fmla": 4, "sdot": 4, "udot": 4, "usdot": 4, "sudot": 4, "usmmla": 4, "bfdot": 4, "smlal": 2},
+		waits: map[string]float64{"fmla": 2, "sdot": 1, "udot": 1, "usdot": 1, "sudot": 1, "usmmla": 1, "bfdot": 2, "smlal": 1},
 	},
 	"apple-m1": { // performance cores
 		source: "Apple Silicon CPU Optimization Guide",
@@ -114,7 +114,7 @@ func isMultiply(m string) bool {
 var probes = []struct{ mnemonic, to, sources string }{
 	{"fmla", "4s", "v30.4s, v31.s[0]"}, {"sdot", "4s", "v30.16b, v31.4b[0]"}, {"udot", "4s", "v30.16b, v31.4b[0]"},
 	{"usdot", "4s", "v30.16b, v31.4b[0]"}, {"sudot", "4s", "v30.16b, v31.4b[0]"}, {"usmmla", "4s", "v30.16b, v31.16b"},
-	{"smlal", "4s", "v30.4h, v31.4h"},
+	{"bfdot", "4s", "v30.8h, v31.2h[0]"}, {"smlal", "4s", "v30.4h, v31.4h"},
 }
 
 // probe returns how many multiply-adds of each kind LLVM's tables allow in a cycle: by a loop of nothing else, of sums enough.

@@ -14,6 +14,7 @@
 // Plan.PackWeights makes each from OIHW (transposed: from IOHW).
 //
 // Of bfloat16 (Spec.Pairs) a block of channels is 8 words of two, in the source and so in weights: [OC/16][IC/16][KH][KW][8][16 oc].
+// Of float16 the two channels of a word of weights lie behind each other: [8][2][16 oc]. NEON adds up 8 taps in float16, and these in float32.
 //
 // # Plans
 //

@@ -13,7 +13,8 @@
 // how M and N are divided, and is the same, bit for bit, for the AVX2, AVX-512 and NEON kernels of Packed and Rows.
 //
 // A product of bfloat16 (Spec.Pairs) is one of words of two numbers, whose products are added to float32 one after the other: by AVX-512 BF16,
-// or else by portable Go, which rounds in another order.
+// by FEAT_BF16 of arm64, or else by portable Go, which rounds in another order. Of float16 NEON adds products of 128 numbers of k, those of even
+// and those of odd place, in float16, and their sum to that in float32, for every division alike; portable Go adds in float32.
 //
 // Where B is float16 (Spec.Half), elements are those of the product with B in float32.
 //
