@@ -67,6 +67,14 @@ func packReversed(p *conv.Plan, packed, raw []float32) error {
 	return nil
 }
 
+// tolerance bounds the difference of a result that so many products of numbers of about 1 were added up to.
+func (l *layoutCase) tolerance(terms float64) float64 {
+	if l.inexact { // chains of 64, whose roundings, of up to 2^-11 of a sum of about 8, are as often up as down
+		return 4 * 0x1p-11 * 8 * math.Sqrt(terms)
+	}
+	return 3e-6*math.Sqrt(terms) + 2e-6
+}
+
 // checkConv compares a plan with the definition, on buffers between guard pages, whole and cut into chunks.
 func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	r := rand.New(rand.NewPCG(l.seed, 1))
@@ -144,11 +152,7 @@ func checkConv(target isa.Target, s conv.Spec, l layoutCase) error {
 	want := naiveConv(&s, src, weights.v, biases, oh, ow)
 	want.finish(&s.Epilogue, res, l.definition())
 	terms := float64(s.C / groups * s.Kernel[0] * s.Kernel[1])
-	tolerance := 3e-6*math.Sqrt(terms) + 2e-6
-	if l.inexact { // sums of 64 products of about 1, whose roundings of up to 2^-11 of a sum of about 8 are as often up as down, and as many chains
-		tolerance = 4 * 0x1p-11 * 8 * math.Sqrt(terms)
-	}
-	if err := compare(want, t.Dst, dstImage, tolerance); err != nil {
+	if err := compare(want, t.Dst, dstImage, l.tolerance(terms)); err != nil {
 		return err
 	}
 	return sameInChunks(p, &t, r)
