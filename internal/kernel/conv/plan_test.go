@@ -284,9 +284,9 @@ var _ = Describe("Plan", func() {
 			if !y.On(target) {
 				Skip("no kernels of it")
 			}
-			fuzz(target, 80, 8, func(r *rand.Rand, s *conv.Spec) { s.Pairs = y })
-			fuzz(target, 30, 9, func(r *rand.Rand, s *conv.Spec) { s.Pairs, s.Transposed = y, true })
-			fuzz(target, 40, 10, func(r *rand.Rand, s *conv.Spec) {
+			fuzz(target, 50, 8, func(r *rand.Rand, s *conv.Spec) { s.Pairs = y })
+			fuzz(target, 20, 9, func(r *rand.Rand, s *conv.Spec) { s.Pairs, s.Transposed = y, true })
+			fuzz(target, 30, 10, func(r *rand.Rand, s *conv.Spec) {
 				s.Pairs, s.Groups, s.Transposed = y, 2+r.IntN(4), r.IntN(4) == 0
 				ic, oc := []int{1, 3, 4, 8, 16, 20, 32}[r.IntN(7)], []int{6, 12, 17, 48}[r.IntN(4)]
 				s.C, s.OC = ic*s.Groups, oc*s.Groups

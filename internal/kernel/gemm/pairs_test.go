@@ -129,7 +129,7 @@ var _ = Describe("A product of bfloat16 or float16", func() {
 		rng := rand.New(rand.NewPCG(1, 2))
 		onTypes(func(target isa.Target, y pairs.Type) {
 			for m := 1; m <= 17; m++ {
-				for _, n := range []int{1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 97, 144} {
+				for _, n := range []int{1, 15, 16, 17, 33, 48, 64, 65, 97, 144} {
 					s := gemm.Spec{M: m, N: n, Bias: rng.IntN(2) == 0, Residual: rng.IntN(2) == 0}
 					if rng.IntN(2) == 0 {
 						s.Clip, s.Lo, s.Hi = true, -0.5, float32(math.Inf(1))
@@ -154,10 +154,10 @@ var _ = Describe("A product of bfloat16 or float16", func() {
 	It("has the same bits for every division of chunks and rows", func() {
 		rng := rand.New(rand.NewPCG(7, 8))
 		for _, y := range []pairs.Type{pairs.BFloat16, pairs.Float16} {
-			p := pairsProduct(isa.Host(), y, gemm.Spec{M: 90, N: 150, Bias: true}, 3201, false, rng, guard.End)
+			p := pairsProduct(isa.Host(), y, gemm.Spec{M: 60, N: 150, Bias: true}, 1601, false, rng, guard.End)
 			plan, err := gemm.NewPlan(isa.Host(), p.spec)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(plan.Chunks()).To(BeNumerically(">", 4))
+			Expect(plan.Chunks()).To(BeNumerically(">", 1))
 			plan.Run(0, plan.Chunks(), p.args)
 			Expect(p.verify(p.spec.N)).To(Succeed())
 			again := p.args
