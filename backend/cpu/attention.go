@@ -41,7 +41,7 @@ type scoreTerm struct {
 
 // attentionForm is attention that was read.
 type attentionForm struct {
-	nodes   []*graph.Node
+	all     []*graph.Node
 	q, k, v headsView
 	scale   float32     // of queries and keys, together
 	terms   []scoreTerm // in order, behind the product
@@ -51,10 +51,12 @@ type attentionForm struct {
 	permOut []int // from [batch, heads, rows, size]; nil for none
 }
 
+func (f *attentionForm) nodes() []*graph.Node { return f.all }
+
 func fuseAttention() property.SubgraphProperty {
 	return property.Found(attentionName, 3, func(seed *graph.Node) []*graph.Node {
 		if f := attentionOf(seed); f != nil {
-			return f.nodes
+			return f.all
 		}
 		return nil
 	})
@@ -69,7 +71,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if len(s) != 4 || axisOf(n, softmaxAxis(n), 4) != 3 {
 		return nil
 	}
-	f := &attentionForm{nodes: []*graph.Node{n}, scores: n.Inputs[0], scale: 1}
+	f := &attentionForm{all: []*graph.Node{n}, scores: n.Inputs[0], scale: 1}
 	shares := f.readZeros(n.Outputs[0])
 	mix := fuse.Next(shares)
 	if mix == nil || !mix.Is("MatMul") || mix.Inputs[0] != shares || mix.Inputs[1] == shares {
@@ -79,7 +81,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 	if product == nil || !operators.IsFloat32(product.Inputs...) || !operators.IsFloat32(mix.Inputs[1]) {
 		return nil
 	}
-	f.nodes = append(f.nodes, product, mix)
+	f.all = append(f.all, product, mix)
 	var ok [3]bool
 	reader, x := f.unscaled(product, product.Inputs[0])
 	f.q, ok[0] = f.heads(reader, x, [4]int{0, 1, 2, 3})
@@ -93,7 +95,7 @@ func attentionOf(n *graph.Node) *attentionForm {
 	f.out = mix.Outputs[0]
 	if t := fuse.Next(f.out); t != nil && t.Is("Transpose") {
 		if perm := fuse.Perm(t, 4); perm != nil && perm[3] == 3 {
-			f.nodes, f.out, f.permOut = append(f.nodes, t), t.Outputs[0], perm
+			f.all, f.out, f.permOut = append(f.all, t), t.Outputs[0], perm
 		}
 	}
 	return f
@@ -115,7 +117,7 @@ func (f *attentionForm) readZeros(p *graph.Value) *graph.Value {
 	if zero, ok := fuse.Scalar(choice.Inputs[1]); !ok || zero != 0 || !choice.Outputs[0].Type.Shape.Equal(p.Type.Shape) {
 		return p
 	}
-	f.nodes, f.zeros = append(f.nodes, test, choice), true
+	f.all, f.zeros = append(f.all, test, choice), true
 	return choice.Outputs[0]
 }
 
@@ -131,7 +133,7 @@ func (f *attentionForm) unscaled(reader *graph.Node, v *graph.Value) (*graph.Nod
 			continue
 		}
 		if f.multiply(s, n.Is("Div")) {
-			f.nodes = append(f.nodes, n)
+			f.all = append(f.all, n)
 			return n, x
 		}
 	}
@@ -218,7 +220,7 @@ func (f *attentionForm) readTerms(reader *graph.Node, v *graph.Value, depth int)
 			continue
 		}
 		if product := f.readTerms(n, x, depth+1); product != nil {
-			f.nodes, f.terms = append(f.nodes, n), append(f.terms, t)
+			f.all, f.terms = append(f.all, n), append(f.terms, t)
 			return product
 		}
 	}
@@ -263,7 +265,7 @@ func (f *attentionForm) heads(reader *graph.Node, v *graph.Value, axes [4]int) (
 			h, ok, kept = at, true, len(passed)
 		}
 	}
-	f.nodes = append(f.nodes, passed[:kept]...)
+	f.all = append(f.all, passed[:kept]...)
 	return h, ok
 }
 
@@ -300,13 +302,7 @@ func repeatedHeads(v *graph.Value) (base *graph.Value, nodes []*graph.Node) {
 
 // fusedAttention reads the body of a fused node.
 func fusedAttention(n *graph.Node) (*attentionForm, *property.Reason) {
-	body := n.Regions[0].Graph
-	for m := range body.Nodes() {
-		if f := attentionOf(m); f != nil && len(f.nodes) == body.NumNodes() {
-			return f, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no attention", n)
+	return formOf(n, "attention", attentionOf)
 }
 
 func attentionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

@@ -18,10 +18,12 @@ import (
 
 // byteFunction is everything between a value of 8-bit integers and a QuantizeLinear behind it.
 type byteFunction struct {
-	x     *graph.Value
-	q     *graph.Node
-	nodes []*graph.Node
+	x   *graph.Value
+	q   *graph.Node
+	all []*graph.Node
 }
+
+func (f *byteFunction) nodes() []*graph.Node { return f.all }
 
 // byteSearch is a function while it is looked for.
 type byteSearch struct {
@@ -46,7 +48,7 @@ func readByteFunction(q *graph.Node, own bool) (f *byteFunction) {
 	}
 	for {
 		if len(s.leaves) == 1 && s.closed(q, own) {
-			f = &byteFunction{x: s.leaves[0], q: q, nodes: slices.Clone(s.nodes)}
+			f = &byteFunction{x: s.leaves[0], q: q, all: slices.Clone(s.nodes)}
 		}
 		if !s.widen() {
 			return f
@@ -145,7 +147,7 @@ func followFunction(q *graph.Node, own bool) *byteFunction {
 		if len(n.Outputs) != 1 {
 			break
 		}
-		if larger := readByteFunction(n, own); larger != nil && slices.Contains(larger.nodes, q) {
+		if larger := readByteFunction(n, own); larger != nil && slices.Contains(larger.all, q) {
 			return nil
 		}
 		v = n.Outputs[0]
@@ -155,8 +157,8 @@ func followFunction(q *graph.Node, own bool) *byteFunction {
 
 // ownLeaf gives the nodes of a function that read a DequantizeLinear of the leaf which others read too one of their own.
 func (f *byteFunction) ownLeaf() {
-	s := &byteSearch{nodes: f.nodes}
-	for _, n := range f.nodes {
+	s := &byteSearch{nodes: f.all}
+	for _, n := range f.all {
 		for k, v := range n.Inputs {
 			if v != nil && v.Producer != nil && v.Producer.Is("DequantizeLinear") && v.Producer.Inputs[0] == f.x && (v.IsOutput() || !s.readsAlone(v)) {
 				fuse.OwnDequantize(n, k)
@@ -171,7 +173,7 @@ const byteFunctionName = "byte-function"
 func fuseByteFunctions() property.SubgraphProperty {
 	return property.Found(byteFunctionName, 2, func(seed *graph.Node) []*graph.Node {
 		if f := followFunction(seed, true); f != nil {
-			return f.nodes
+			return f.all
 		}
 		return nil
 	})
@@ -179,13 +181,7 @@ func fuseByteFunctions() property.SubgraphProperty {
 
 // fusedByteFunction reads the body of a fused node.
 func fusedByteFunction(n *graph.Node) (*byteFunction, *property.Reason) {
-	body := n.Regions[0].Graph
-	for m := range body.Nodes() {
-		if f := readByteFunction(m, true); f != nil && len(f.nodes) == body.NumNodes() {
-			return f, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no function of bytes", n)
+	return formOf(n, "function of bytes", func(m *graph.Node) *byteFunction { return readByteFunction(m, true) })
 }
 
 func byteFunctionSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

@@ -189,12 +189,7 @@ func fuseIntegerTail() property.SubgraphProperty {
 
 // fusedIntegerTail reads the body of a fused node.
 func fusedIntegerTail(n *graph.Node) (*integerTail, *property.Reason) {
-	for m := range n.Regions[0].Graph.Nodes() {
-		if t := integerTailOf(m); t != nil && len(t.nodes()) == n.Regions[0].Graph.NumNodes() {
-			return t, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no product of integers", n)
+	return formOf(n, "product of integers", integerTailOf)
 }
 
 // integerTailSignatures: the weights of the product as it wants them, everything else row-major.

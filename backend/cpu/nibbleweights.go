@@ -166,13 +166,7 @@ func nibbleProduct() property.SubgraphProperty {
 
 // fusedNibbles reads the body of a fused node.
 func fusedNibbles(n *graph.Node) (*nibbleLinks, *property.Reason) {
-	body := n.Regions[0].Graph
-	for m := range body.Nodes() {
-		if l := followNibbles(m, true); l != nil && len(l.nodes()) == body.NumNodes() {
-			return l, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no product with weights of a few bits", n)
+	return formOf(n, "product with weights of a few bits", func(m *graph.Node) *nibbleLinks { return followNibbles(m, true) })
 }
 
 // unfitNibbles is unfit for such nodes, whose constants have elements below a byte.

@@ -350,7 +350,7 @@ var _ = Describe("The option precision", func() {
 
 	It("adds up in float16 within its roundings, and not where float16 does not hold the weights", func() {
 		if !isa.Host().Float16() {
-			Skip("no instructions here")
+			Skip("this processor has no arithmetic of float16 that is used")
 		}
 		m := newModel(1)
 		large := m.floats(64, 64)
@@ -405,7 +405,7 @@ var _ = Describe("The option precision", func() {
 			return l
 		}
 		if !isa.Host().BFloat16() {
-			Skip("no instructions here")
+			Skip("this processor has no products of bfloat16 that are used")
 		}
 		for class, signature := range map[string]string{"conv": "nchw16c", "product": "packed"} {
 			exact := law("f32", class, signature)

@@ -219,13 +219,7 @@ func quantizedProduct(quants *fuse.Quants) property.SubgraphProperty {
 
 // fusedQuantized reads the body of a fused node.
 func fusedQuantized(n *graph.Node) (*quantizedLinks, *property.Reason) {
-	body := n.Regions[0].Graph
-	for m := range body.Nodes() {
-		if l := followQuantized(nil, m, true); l != nil && len(l.nodes()) == body.NumNodes() {
-			return l, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no product of integers", n)
+	return formOf(n, "product of integers", func(m *graph.Node) *quantizedLinks { return followQuantized(nil, m, true) })
 }
 
 func quantizedSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

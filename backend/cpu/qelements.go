@@ -81,13 +81,7 @@ func quantizedElements() property.SubgraphProperty {
 
 // fusedElements reads the body of a fused node.
 func fusedElements(n *graph.Node) (*elementLinks, *property.Reason) {
-	body := n.Regions[0].Graph
-	for m := range body.Nodes() {
-		if l := followElements(m, true); l != nil && len(l.nodes()) == body.NumNodes() {
-			return l, nil
-		}
-	}
-	return nil, property.Because(property.Veto, "body of %v is no operator on quantised elements", n)
+	return formOf(n, "operator on quantised elements", func(m *graph.Node) *elementLinks { return followElements(m, true) })
 }
 
 func quantizedElementsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {

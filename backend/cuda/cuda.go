@@ -263,20 +263,11 @@ func (b *cuda) Supports(n *graph.Node) backend.Support {
 // Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout, and of
 // activations copies that change the layout, and the type where operands of products are kept in 16 bits.
 func (b *cuda) Converters() []convert.Converter {
-	var list []convert.Converter
-	for _, l := range gpugroup.Layouts() {
-		list = append(list, convert.Copies(l, convert.Cost{Fixed: 15000, PerByte: 0.1}, b.Devices()...)...)
-	}
-	for i, d := range b.devices {
+	return gpugroup.Converters(b.Devices(), costs, b.direct, func(i int) (*gpugroup.Device, gpugroup.Reorderer) {
 		v := *b
 		v.first = i
-		r := reorderer{d, &v}
-		if b.direct {
-			list = append(list, v.planner().Converters(r, reorderCost)...)
-		}
-		list = append(list, v.planner().HostCasts(r, castCost)...)
-	}
-	return list
+		return v.planner(), reorderer{b.devices[i], &v}
+	})
 }
 
 // Close implements backend.Backend. When the last backend on a device is closed, and no memory or stream of it is left, what was

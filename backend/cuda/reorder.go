@@ -11,11 +11,8 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
-// reorderCost is that of a copy which reorders: as a copy, and a kernel behind it or in front of it.
-var reorderCost = convert.Cost{Fixed: 20000, PerByte: 0.1}
-
-// castCost is that of a copy in front of which the host reorders, and casts to 16 bits.
-var castCost = convert.Cost{Fixed: 16500, PerByte: 0.16}
+// costs are those of conversions, in nanoseconds: estimates.
+var costs = gpugroup.Costs{Copy: convert.Cost{Fixed: 15000, PerByte: 0.1}, Reorder: convert.Cost{Fixed: 20000, PerByte: 0.1}, Cast: convert.Cost{Fixed: 16500, PerByte: 0.16}}
 
 // reorderer is a device that reorders what is copied, by kernels of a backend on it.
 type reorderer struct {

@@ -190,20 +190,11 @@ func (b *opencl) Supports(n *graph.Node) backend.Support {
 // Converters implements backend.Backend: copies between the host and the devices, in each layout, and of activations copies that
 // change the layout, and the type where operands of products are kept in 16 bits.
 func (b *opencl) Converters() []convert.Converter {
-	var list []convert.Converter
-	for _, l := range gpugroup.Layouts() {
-		list = append(list, convert.Copies(l, convert.Cost{Fixed: 20000, PerByte: 0.1}, b.Devices()...)...)
-	}
-	for i, d := range b.devices {
+	return gpugroup.Converters(b.Devices(), costs, b.direct, func(i int) (*gpugroup.Device, gpugroup.Reorderer) {
 		v := *b
 		v.first = i
-		r := reorderer{d, &v}
-		if b.direct {
-			list = append(list, v.planner().Converters(r, reorderCost)...)
-		}
-		list = append(list, v.planner().HostCasts(r, castCost)...)
-	}
-	return list
+		return v.planner(), reorderer{b.devices[i], &v}
+	})
 }
 
 // Close implements backend.Backend. The devices stay open: others of the process may work on them.

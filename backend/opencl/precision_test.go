@@ -88,7 +88,7 @@ var _ = Describe("double precision", func() {
 		Expect(err).NotTo(HaveOccurred())
 		p, err := compile(ctx, g, nil)
 		if errors.Is(err, partition.ErrUnplaced) && !strings.Contains(b.Info().Processor, "CPU") {
-			Skip("no double precision here: " + err.Error())
+			Skip("the OpenCL device has no double precision: " + err.Error())
 		}
 		Expect(err).NotTo(HaveOccurred())
 		Expect(grouptest.CompareDoubles(ctx, p, "opencl")).To(Succeed())

@@ -33,9 +33,31 @@ type Reorder interface {
 	Launch(ctx context.Context, s device.Stream, from, to Base) error
 }
 
-// Converters returns those that copy and reorder in one step, between layouts of the host's and of the device's, and that cast in the
+// Costs are those of conversions between the host and a device: of a copy; of one that also reorders, by a kernel behind it or in front
+// of it; and of one in front of which the host reorders and casts.
+type Costs struct{ Copy, Reorder, Cast convert.Cost }
+
+// Converters returns those of a backend: copies between the host and its devices, and among these, in each layout; and for each device
+// conversions that reorder and cast beside the copy, by kernels where direct. on returns the i-th device, in any order, as it plans and as
+// it reorders.
+func Converters(devices []device.Device, c Costs, direct bool, on func(i int) (*Device, Reorderer)) []convert.Converter {
+	var list []convert.Converter
+	for _, l := range Layouts() {
+		list = append(list, convert.Copies(l, c.Copy, devices...)...)
+	}
+	for i := range devices {
+		d, r := on(i)
+		if direct {
+			list = append(list, d.reorders(r, c.Reorder)...)
+		}
+		list = append(list, d.hostCasts(r, c.Cast)...)
+	}
+	return list
+}
+
+// reorders returns converters that copy and reorder in one step, between layouts of the host's and of the device's, and that cast in the
 // same step where the device keeps operands of products in 16 bits.
-func (d *Device) Converters(on Reorderer, cost convert.Cost) []convert.Converter {
+func (d *Device) reorders(on Reorderer, cost convert.Cost) []convert.Converter {
 	var list []convert.Converter
 	for _, rank := range []int{3, 4, 5} {
 		for _, pair := range Reorders(rank) {
@@ -57,9 +79,9 @@ func (d *Device) Converters(on Reorderer, cost convert.Cost) []convert.Converter
 	return list
 }
 
-// HostCasts returns converters between the host's row-major order and every layout that keeps float32 in 16 bits on the device, by
+// hostCasts returns converters between the host's row-major order and every layout that keeps float32 in 16 bits on the device, by
 // a reorder and cast of the host's and a copy: those of constants, and of all else where there is no kernel for it.
-func (d *Device) HostCasts(on Reorderer, cost convert.Cost) []convert.Converter {
+func (d *Device) hostCasts(on Reorderer, cost convert.Cost) []convert.Converter {
 	half := d.half()
 	if half == "" {
 		return nil

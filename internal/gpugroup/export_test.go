@@ -1,5 +1,12 @@
 package gpugroup
 
+import "github.com/carve-dev/carve/convert"
+
+// Reorders is reorders.
+func (d *Device) Reorders(on Reorderer, cost convert.Cost) []convert.Converter {
+	return d.reorders(on, cost)
+}
+
 // BatchOf is batchOf, as numbers: size, and what A, B and C advance by.
 func BatchOf(a, b []int) [][4]int {
 	var list [][4]int

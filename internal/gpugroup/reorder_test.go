@@ -109,7 +109,7 @@ var _ = Describe("a conversion whose kernel does not compile", func() {
 	It("says so, and the host reorders", func(ctx SpecContext) {
 		d := &gpugroup.Device{ID: tensor.DeviceID{Type: tensor.OpenCL}, Kernels: gpukernel.NVIDIA(90, 132)}
 		on := unfit{blocks: map[uintptr][]byte{7: make([]byte, 48)}}
-		for _, c := range d.Converters(on, convert.Cost{}) {
+		for _, c := range d.Reorders(on, convert.Cost{}) {
 			if c.Name != "upload-reorder" || c.From != graph.HostFormat || c.To.Layout != graph.NHWC {
 				continue
 			}

@@ -30,7 +30,7 @@ var _ = Describe("the libraries of NVIDIA's", func() {
 	It("take descriptors of products", func() {
 		b, err := nvidia.OpenBLAS(*blasPath, 12040)
 		if err != nil {
-			Skip(err.Error())
+			Skip("cuBLASLt is not found: " + err.Error())
 		}
 		GinkgoWriter.Println("cuBLASLt", b)
 		m := func(n int) gpukernel.Matrix { return gpukernel.Matrix{Type: gpukernel.F32, Stride: n, Batch1: 16 * n} }
@@ -42,7 +42,7 @@ var _ = Describe("the libraries of NVIDIA's", func() {
 	It("take descriptors of convolutions", func() {
 		d, err := nvidia.OpenDNN(*dnnPath)
 		if err != nil {
-			Skip(err.Error())
+			Skip("cuDNN is not found: " + err.Error())
 		}
 		GinkgoWriter.Println("cuDNN", d)
 		s := gpukernel.ConvShape{N: 2, H: 9, W: 8, C: 6, Filters: 4, KernelH: 3, KernelW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, Groups: 2,

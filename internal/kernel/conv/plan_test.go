@@ -282,7 +282,7 @@ var _ = Describe("Plan", func() {
 	for _, y := range []pairs.Type{pairs.BFloat16, pairs.Float16} {
 		onTargets(fmt.Sprintf("computes convolutions of %v", y), func(target isa.Target) {
 			if !y.On(target) {
-				Skip("no kernels of it")
+				Skip(fmt.Sprintf("%v has no kernels of %v", target, y))
 			}
 			fuzz(target, 50, 8, func(r *rand.Rand, s *conv.Spec) { s.Pairs = y })
 			fuzz(target, 20, 9, func(r *rand.Rand, s *conv.Spec) { s.Pairs, s.Transposed = y, true })
