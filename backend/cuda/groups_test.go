@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -183,14 +184,14 @@ var _ = Describe("a group's runs", func() {
 	})
 })
 
-// references are the results of expected.
-var references = map[int]tensor.Value{}
+// references are the results of expected, which goroutines may ask for at one time.
+var references sync.Map
 
 // expected returns what the reference makes of input i.
 func expected(ctx context.Context, i int) tensor.Value {
 	GinkgoHelper()
-	if y, known := references[i]; known {
-		return y
+	if y, known := references.Load(i); known {
+		return y.(tensor.Value)
 	}
 	m := carve.FromGraph(net())
 	defer m.Close()
@@ -199,7 +200,7 @@ func expected(ctx context.Context, i int) tensor.Value {
 	defer p.Close()
 	out, err := p.Run(ctx, input(i))
 	Expect(err).NotTo(HaveOccurred())
-	references[i] = out["y"]
+	references.Store(i, out["y"])
 	return out["y"]
 }
 
