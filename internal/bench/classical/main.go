@@ -162,6 +162,7 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 	var times [2][]float64
 	for range s.rounds {
 		for i, run := range sides {
+			time.Sleep(settle)
 			us, err := clocked(run, s.each)
 			if err != nil {
 				return err
@@ -173,6 +174,9 @@ func compare(lib *library, path, name string, threads, rows int, s settings) err
 	fmt.Printf("| %s | %d | %d | %.1f | %.1f | %v |\n", name, rows, threads, paired.Median(times[0]), paired.Median(times[1]), r)
 	return nil
 }
+
+// settle is how long a side waits until threads of the other have stopped to look for work.
+const settle = 50 * time.Millisecond
 
 // clocked returns the microseconds of a run, of as many as take so long.
 func clocked(run side, each time.Duration) (float64, error) {
