@@ -26,24 +26,6 @@ func (w *wait) Value(key any) any {
 	return w.Context.Value(key)
 }
 
-// turns are the runs of all models, for a Batcher.
-type turns struct{ *gate }
-
-// Try implements carve.Turns.
-func (t turns) Try() bool { return t.try() }
-
-// Wait implements carve.Turns.
-func (t turns) Wait(ctx context.Context) error {
-	priority := uint64(0)
-	if w, ok := ctx.Value(waitKey{}).(*wait); ok {
-		priority = w.priority
-	}
-	return t.enter(ctx, priority)
-}
-
-// Done implements carve.Turns.
-func (t turns) Done() { t.leave() }
-
 // batch gives a version a Batcher where its configuration, or the repository's options, ask for one. Models whose rows cannot be told
 // apart run without.
 func (r *Repository) batch(ctx context.Context, v *Version) error {
@@ -60,7 +42,7 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 	o := &carve.BatchOptions{
 		MaxBatch: rows, Delay: b.Delay, Timeout: b.Timeout, MaxWaiting: r.o.Queue, Buckets: buckets(rows, b.Preferred), Sessions: v.Config.Instances(),
 		Observer: carve.BatchObserver{
-			Ran: func(carve.BatchRun) { v.Stats.Runs.Add(1) },
+			Ran: func(b carve.BatchRun) { v.ran(b.Took) },
 			Answered: func(ctx context.Context, a carve.BatchAnswer) {
 				if w, ok := ctx.Value(waitKey{}).(*wait); ok {
 					w.queued = a.Queued
@@ -69,7 +51,7 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 		},
 	}
 	if v.turns != nil {
-		o.Turns = turns{v.turns}
+		o.Turns = v.turns
 	}
 	if b.Queue > 0 {
 		o.MaxWaiting = b.Queue

@@ -48,7 +48,7 @@ type Version struct {
 	model    *carve.Model
 	batcher  *carve.Batcher // nil where requests run one by one, through gate
 	gate     gate
-	turns    *gate         // of all models together; nil for none
+	turns    *turns        // among the runs of all models; nil for none
 	refs     atomic.Int64  // users, and the repository
 	uses     *atomic.Int64 // of the repository's versions together: a clock that does not jump
 	used     atomic.Int64  // what uses was at the last one
@@ -104,7 +104,7 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		if err := v.turns.enter(turn, priority); err != nil {
 			return nil, time.Since(begin), err
 		}
-		defer v.turns.leave()
+		defer v.turns.Done()
 	}
 	waited = time.Since(begin)
 	out, err = v.run(ctx, inputs)
@@ -113,8 +113,17 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 
 // run runs the program once.
 func (v *Version) run(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
-	v.Stats.Runs.Add(1)
+	begin := time.Now()
+	defer func() { v.ran(time.Since(begin)) }()
 	return v.guard(func() (map[string]tensor.Value, error) { return v.program.Run(ctx, inputs) })
+}
+
+// ran notes a run.
+func (v *Version) ran(took time.Duration) {
+	v.Stats.Runs.Add(1)
+	if v.turns != nil {
+		v.turns.ran(took)
+	}
 }
 
 // guard turns a panic into an error.
@@ -210,7 +219,7 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	v.refs.Store(1)
 	v.gate.free, v.gate.limit = cmp.Or(o.MaxSessions, r.o.Runs), r.o.Queue
 	if o.MaxSessions <= r.o.Runs {
-		v.turns = &r.turns
+		v.turns = &turns{gate: &r.gate, way: r.way}
 	}
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue

@@ -88,6 +88,7 @@ type Admission struct {
 func (s *Server) Admit() (*Admission, error) {
 	if s.requests.Add(1) > int64(s.o.MaxRequests) {
 		s.requests.Add(-1)
+		s.models.TurnedDown()
 		return nil, oip.Errorf(oip.Overloaded, "the server answers %d requests already", s.o.MaxRequests)
 	}
 	s.mu.Lock()
@@ -107,6 +108,7 @@ func (a *Admission) Reserve(n int64) error {
 	}
 	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
 		a.s.bytes.Add(-n)
+		a.s.models.TurnedDown()
 		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
 	}
 	a.bytes += n
@@ -179,6 +181,9 @@ func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Respons
 		}
 		outcome.Total, outcome.Err = time.Since(begin), err
 		outcome.count()
+		if outcome.turnedDown() {
+			s.models.TurnedDown()
+		}
 		done(outcome)
 	}()
 	v, err := s.models.Acquire(ctx, r.Model, r.Version)
@@ -252,6 +257,9 @@ func (s *Server) translate(ctx context.Context, v *repository.Version, err error
 	return oip.Errorf(oip.Internal, "%w", err)
 }
 
+// turnedDown reports whether a request was refused because there are too many.
+func (o *Outcome) turnedDown() bool { return o.Err != nil && oip.AsError(o.Err).Code == oip.Overloaded }
+
 // count adds an outcome to the version's statistics.
 func (o *Outcome) count() {
 	if o.Version == nil {
@@ -261,10 +269,9 @@ func (o *Outcome) count() {
 	st.Last.Store(time.Now().UnixMilli())
 	if o.Err != nil {
 		st.Fail.Add(o.Total)
-		switch e := oip.AsError(o.Err); e.Code {
-		case oip.Overloaded:
+		if o.turnedDown() {
 			st.Rejected.Add(1)
-		case oip.Cancelled:
+		} else if oip.AsError(o.Err).Code == oip.Cancelled {
 			st.Cancelled.Add(1)
 		}
 		return
