@@ -44,8 +44,10 @@ type settings struct {
 	length   time.Duration
 	overload time.Duration
 	threads  int
+	giveWay  bool
 	only     string
-	way      string
+	ways     []string
+	rounds   int
 	profile  string
 	child    bool
 }
@@ -60,13 +62,20 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	f.DurationVar(&s.length, "time", 2*time.Second, "how long to measure each number")
 	f.StringVar(&s.only, "only", "", "measure only subjects with `text` in their name: small, batched, large")
 	f.StringVar(&s.profile, "profile", "", "write a profile of the processor's time to a `file`: of one way with --way")
-	f.StringVar(&s.way, "way", "", "measure only the way of this `name`, and the bare loop")
+	f.Func("way", "measure only the way of this `name`, and the bare loop; several are compared with the first", func(name string) error {
+		s.ways = append(s.ways, name)
+		return nil
+	})
+	f.IntVar(&s.rounds, "rounds", 15, "how often each way has its turn within -time")
 	f.DurationVar(&s.overload, "overload", 0, "ask for 150 % of what a server can do for so long, and nothing else")
+	f.BoolVar(&s.giveWay, "give-way", false, "have runs give way under overload, as the server's flag does")
 	f.BoolVar(&s.child, "serve", false, "be the server of --overload, until standard input ends")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	switch {
+	case s.rounds < 1:
+		return errors.New("-rounds is less than 1")
 	case s.child:
 		return serveChild(ctx, out, os.Stdin, &s)
 	case s.overload > 0:
@@ -97,7 +106,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 // repository returns the settings of a repository as the server has them.
 func (s *settings) repository() repository.Options {
 	p := listen.PrepareProcess()
-	return repository.Options{Runs: p.Runs, Crowded: p.Crowded, Compile: carve.Options{Threads: s.threads}}
+	return repository.Options{Runs: p.Runs, Crowded: p.Crowded, GiveWay: s.giveWay, Compile: carve.Options{Threads: s.threads}}
 }
 
 // subject is a model as it is served, and what is asked of it.

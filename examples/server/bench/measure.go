@@ -20,14 +20,15 @@ type measured struct {
 	alone     []time.Duration // latencies of one caller
 	many      []time.Duration // latencies of many
 	steady    []time.Duration // latencies at 80 % of the rate
+	tails     []float64       // how many times the median the 99th percentile of these is, by round
 	p50       []float64       // of one caller, in microseconds, by round
 	rate      []float64       // requests a second of many callers, by round
 	processor []float64       // microseconds of processor time a request, of both ends, by round
 	kept      []float64       // requests a second at 80 %, of those that were to be sent, by round
 }
 
-// rounds is how often each way has its turn.
-const rounds = 10
+// warm is how often each way is asked before it is measured.
+const warm = 20
 
 // measure measures a subject and prints a table.
 func (x *subject) measure(ctx context.Context, out io.Writer, set *settings) error {
@@ -36,24 +37,25 @@ func (x *subject) measure(ctx context.Context, out io.Writer, set *settings) err
 	if err != nil {
 		return err
 	}
-	if set.way != "" {
-		s.ways = slices.DeleteFunc(s.ways, func(w *way) bool { return w.name != bareLoop && w.name != set.way })
+	if len(set.ways) > 0 {
+		s.ways = slices.DeleteFunc(s.ways, func(w *way) bool { return w.name != bareLoop && !slices.Contains(set.ways, w.name) })
 	}
 	for _, w := range s.ways {
-		for range 20 {
+		for range warm {
 			if err := w.ask(); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
 	}
-	for range rounds {
-		for _, w := range s.ways {
-			if err := w.round(set.length/rounds, set.callers); err != nil {
+	for round := range set.rounds { // each begins with another way
+		for i := range s.ways {
+			w := s.ways[(round+i)%len(s.ways)]
+			if err := w.round(set.length/time.Duration(set.rounds), set.callers); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
 	}
-	t := &table{x, s.ways, s.sent, set.callers, set.way == ""}
+	t := &table{x, s.ways, s.sent, set.callers, len(set.ways) == 0}
 	t.print(out)
 	return nil
 }
@@ -76,6 +78,7 @@ func (w *way) round(length time.Duration, callers int) error {
 	w.many, w.rate, w.processor = append(w.many, times...), append(w.rate, rate), append(w.processor, processor)
 	times, kept, err := pace(w.ask, 0.8*rate, length, callers)
 	w.steady, w.kept = append(w.steady, times...), append(w.kept, kept)
+	w.tails = append(w.tails, float64(at(times, 99))/float64(max(1, at(times, 50))))
 	return err
 }
 

@@ -214,7 +214,7 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 	if err != nil {
 		return err
 	}
-	child := exec.CommandContext(ctx, self, "--serve", "--threads", strconv.Itoa(set.threads))
+	child := exec.CommandContext(ctx, self, "--serve", "--threads", strconv.Itoa(set.threads), fmt.Sprintf("--give-way=%t", set.giveWay))
 	child.Stderr = os.Stderr
 	stop, err := child.StdinPipe()
 	if err != nil {
@@ -362,14 +362,14 @@ func (l *load) verdicts(length time.Duration) []verdict {
 		}
 	}
 	list := []verdict{
-		{what: "answers to another request's input", number: float64(l.wrong)},
-		{what: "requests neither answered nor refused", number: float64(l.lost)},
+		{what: "answers to another request's input", number: once(float64(l.wrong))},
+		{what: "requests neither answered nor refused", number: once(float64(l.lost))},
 	}
 	if len(l.refused) > 0 {
-		list = append(list, verdict{what: "refused within 5 ms, as clients see it, of those refused", number: quick(l.refused), unit: "%", most: -99, echo: quick(l.beside)})
+		list = append(list, verdict{what: "refused within 5 ms, as clients see it, of those refused", number: once(quick(l.refused)), unit: "%", most: -99, echo: quick(l.beside)})
 	}
 	if first > 0 {
-		list = append(list, verdict{what: "most memory after the first minute, of the most before", number: 100 * float64(later) / float64(first), unit: "%", most: 105})
+		list = append(list, verdict{what: "most memory after the first minute, of the most before", number: once(100 * float64(later) / float64(first)), unit: "%", most: 105})
 	}
 	return list
 }

@@ -20,26 +20,42 @@ type table struct {
 // verdict is a number beside its limit.
 type verdict struct {
 	what   string
-	number float64
+	number paired.Ratio // of the rounds, with its interval where there are several
 	unit   string
 	most   float64 // or the least, where it is negative
 	echo   float64 // what the same client measures with an echo of the same library's; 0 where that is not compared
 }
 
-// String says whether the limit is met.
+// once is a number that was measured once.
+func once(number float64) paired.Ratio {
+	return paired.Ratio{Median: number, Low: number, High: number}
+}
+
+// percent returns a ratio as what it is in percent.
+func percent(r paired.Ratio) paired.Ratio {
+	return paired.Ratio{Median: 100 * r.Median, Low: 100 * r.Low, High: 100 * r.High}
+}
+
+// String says whether the limit is met: it is broken where the whole interval is, and undecided where a part of it is.
 func (v verdict) String() string {
-	word, limit, met := "at most", v.most, v.number <= v.most
+	word, limit, within := "at most", v.most, func(x float64) bool { return x <= v.most }
 	if v.most < 0 {
-		word, limit, met = "at least", -v.most, v.number >= -v.most
+		word, limit, within = "at least", -v.most, func(x float64) bool { return x >= -v.most }
 	}
-	answer := "met"
-	if !met {
+	n, answer := v.number, "undecided"
+	switch low, high := within(n.Low), within(n.High); {
+	case low && high:
+		answer = "met"
+	case !low && !high:
 		answer = "NOT met"
 	}
-	if v.echo > 0 {
-		answer += fmt.Sprintf("; an echo %.1f, the server's own %.1f", v.echo, v.number-v.echo)
+	if n.Low != n.High {
+		answer += fmt.Sprintf(" (%.1f to %.1f)", n.Low, n.High)
 	}
-	return fmt.Sprintf("%-62s %8.1f %-2s %s %g: %s", v.what, v.number, v.unit, word, limit, answer)
+	if v.echo > 0 {
+		answer += fmt.Sprintf("; an echo %.1f, the server's own %.1f", v.echo, n.Median-v.echo)
+	}
+	return fmt.Sprintf("%-62s %8.1f %-2s %s %g: %s", v.what, n.Median, v.unit, word, limit, answer)
 }
 
 func (t *table) way(name string) *way {
@@ -67,6 +83,11 @@ func (t *table) print(out io.Writer) {
 			fmt.Fprintln(out, v)
 		}
 		fmt.Fprintln(out)
+		return
+	}
+	for _, w := range t.ways[min(2, len(t.ways)):] {
+		of := t.ways[1]
+		fmt.Fprintf(out, "%s, of %s: p50 of one caller %v, requests a second %v, processor %v\n", w.name, of.name, paired.Of(w.p50, of.p50), paired.Of(w.rate, of.rate), paired.Of(w.processor, of.processor))
 	}
 }
 
@@ -78,40 +99,39 @@ func median(list []float64) float64 {
 	return paired.Median(slices.Clone(list))
 }
 
-// served are the ways to ask the server.
-var served = []string{plainBinary, clientBinary, gRPC, sharedGRPC}
-
-// added returns how much longer a request takes than a run, in microseconds: the median over the rounds.
-func (t *table) added(w *way) float64 {
+// added returns how much longer a request takes than a run, in microseconds.
+func (t *table) added(w *way) paired.Ratio {
 	more := make([]float64, len(w.p50))
 	for i := range more {
 		more[i] = w.p50[i] - t.ways[0].p50[i]
 	}
-	return paired.Median(more)
+	return paired.Rounds(more)
 }
 
-// tail returns how many times the median the 99th percentile at 80 % is.
-func (w *way) tail() float64 { return float64(at(w.steady, 99)) / float64(max(1, at(w.steady, 50))) }
+// served are the ways to ask the server.
+var served = []string{plainBinary, clientBinary, gRPC, sharedGRPC}
 
-// echo returns a number of the echo that a way is compared with, 0 where there is none.
-func (t *table) echo(name string, number func(*way) float64) float64 {
+// echo returns a number of the echo that a way is compared with, the median of its rounds; 0 where there is none.
+func (t *table) echo(name string, numbers func(*way) []float64) float64 {
 	if e := t.way(echoes[name]); e != nil {
-		return number(e)
+		return median(numbers(e))
 	}
 	return 0
 }
 
-// median returns the median of a way's rounds of one caller, in microseconds.
-func (w *way) median() float64 { return median(w.p50) }
+func p50s(w *way) []float64 { return w.p50 }
+
+func tails(w *way) []float64 { return w.tails }
 
 // tail is the judgement of latencies at 80 %. Where a bare echo misses the limit on a machine, so will the server: its own share is what it
 // has more than the echo of the same library.
 func (t *table) tail() (list []verdict) {
 	for _, name := range append([]string{loopback, bareGRPC}, served...) {
-		list = append(list, verdict{what: name + ": p99 at 80 %, of p50", number: t.way(name).tail(), unit: "×", most: 3, echo: t.echo(name, (*way).tail)})
+		list = append(list, verdict{what: name + ": p99 at 80 %, of p50", number: paired.Rounds(slices.Clone(t.way(name).tails)), unit: "×", most: 3, echo: t.echo(name, tails)})
 	}
 	for _, name := range served {
-		list = append(list, verdict{what: name + ": the same, of that of " + echoes[name], number: 100 * t.way(name).tail() / max(1, t.echo(name, (*way).tail)), unit: "%", most: 100})
+		of := echoes[name]
+		list = append(list, verdict{what: name + ": the same, of that of " + of, number: percent(paired.Of(t.way(name).tails, t.way(of).tails)), unit: "%", most: 100})
 	}
 	return list
 }
@@ -119,14 +139,14 @@ func (t *table) tail() (list []verdict) {
 // small judges inputs below 4 kB.
 func (t *table) small() (list []verdict) {
 	for _, name := range served {
-		list = append(list, verdict{what: name + ": added to a run at p50", number: t.added(t.way(name)), unit: "µs", most: 80, echo: t.echo(name, (*way).median)})
+		list = append(list, verdict{what: name + ": added to a run at p50", number: t.added(t.way(name)), unit: "µs", most: 80, echo: t.echo(name, p50s)})
 	}
 	return append(list, t.tail()...)
 }
 
 // rate judges how many requests a second a way answers, in percent of another's.
 func (t *table) rate(name, of string, most float64) verdict {
-	return verdict{what: name + ": requests a second, of " + of, number: 100 * paired.Of(t.way(name).rate, t.way(of).rate).Median, unit: "%", most: most}
+	return verdict{what: name + ": requests a second, of " + of, number: percent(paired.Of(t.way(name).rate, t.way(of).rate)), unit: "%", most: most}
 }
 
 // batched judges runs of several requests.
@@ -141,11 +161,17 @@ func (t *table) batched() []verdict {
 
 // large judges inputs of hundreds of kilobytes.
 func (t *table) large() (list []verdict) {
-	trip := min(t.way(loopback).median(), t.way(plainEcho).median()) // which is quicker depends on how reads fall between writes
+	trip := t.way(loopback) // or the other, which is quicker as reads happen to fall between writes
+	if other := t.way(plainEcho); median(other.p50) < median(trip.p50) {
+		trip = other
+	}
 	for _, name := range served {
 		w := t.way(name)
-		echo := t.echo(name, (*way).median) / trip
-		list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: t.added(w) / trip, unit: "×", most: 3, echo: echo})
+		more := make([]float64, len(w.p50))
+		for i := range more {
+			more[i] = (w.p50[i] - t.ways[0].p50[i]) / trip.p50[i]
+		}
+		list = append(list, verdict{what: name + ": added to a run at p50, of a round trip", number: paired.Rounds(more), unit: "×", most: 3, echo: t.echo(name, p50s) / median(trip.p50)})
 		if t.x.file != "" { // else there is no work to compare with
 			list = append(list, t.rate(name, bareLoop, -90))
 		}

@@ -36,7 +36,7 @@ const (
 )
 
 // echoes are what the served ways are seen beside.
-var echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: sharedEcho}
+var echoes = map[string]string{plainBinary: plainEcho, clientBinary: clientEcho, gRPC: bareGRPC, sharedGRPC: bareGRPC}
 
 // way is one way to have a request answered.
 type way struct {

@@ -24,16 +24,21 @@ func Of(a, b []float64) Ratio {
 	for i := range a {
 		ratios[i] = a[i] / b[i]
 	}
+	return Rounds(ratios)
+}
+
+// Rounds returns the same of numbers of rounds that have been compared, at least 1, which it sorts.
+func Rounds(numbers []float64) Ratio {
 	r := rand.New(rand.NewPCG(1, 1))
-	medians, sample := make([]float64, resamples), make([]float64, len(ratios))
+	medians, sample := make([]float64, resamples), make([]float64, len(numbers))
 	for i := range medians {
 		for k := range sample {
-			sample[k] = ratios[r.IntN(len(ratios))]
+			sample[k] = numbers[r.IntN(len(numbers))]
 		}
 		medians[i] = Median(sample)
 	}
 	slices.Sort(medians)
-	return Ratio{Median: Median(ratios), Low: medians[resamples*25/1000], High: medians[resamples*975/1000]}
+	return Ratio{Median: Median(numbers), Low: medians[resamples*25/1000], High: medians[resamples*975/1000]}
 }
 
 // Median sorts x, which is not empty, and returns its median.
