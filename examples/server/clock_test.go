@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,9 @@ import (
 func jumping(ctx SpecContext) string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
-	from := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	Expect(err).NotTo(HaveOccurred())
+	from := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(from)
 	Expect(err).NotTo(HaveOccurred())
 	const read = "sec, nsec, mono := runtimeNow()\n"

@@ -32,7 +32,11 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if m, ok := v.(readable); ok {
+	switch m := v.(type) {
+	case *large:
+		m.b = data.Materialize()
+		return nil
+	case readable:
 		return m.read(data)
 	}
 	return c.CodecV2.Unmarshal(data, v)
@@ -57,11 +61,6 @@ func (m *small) read(data mem.BufferSlice) error {
 
 // large is a message that may carry files.
 type large struct{ small }
-
-func (m *large) read(data mem.BufferSlice) error {
-	m.b = data.Materialize()
-	return nil
-}
 
 // parts is a message whose tensors are where they are.
 type parts struct{ list mem.BufferSlice }
