@@ -92,7 +92,10 @@ type cuda struct {
 	precision gpukernel.Precision // that was asked for
 }
 
-var _ backend.Placeable = (*cuda)(nil)
+var (
+	_ backend.Placeable = (*cuda)(nil)
+	_ convert.Source    = (*cuda)(nil)
+)
 
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves or no kernels for it, and
 // backend.ErrOption.
@@ -263,11 +266,22 @@ func (b *cuda) Supports(n *graph.Node) backend.Support {
 // Converters implements backend.Backend: copies between the host and the devices, and among these, in each layout, and of
 // activations copies that change the layout, and the type where operands of products are kept in 16 bits.
 func (b *cuda) Converters() []convert.Converter {
-	return gpugroup.Converters(b.Devices(), costs, b.direct, func(i int) (*gpugroup.Device, gpugroup.Reorderer) {
-		v := *b
-		v.first = i
-		return v.planner(), reorderer{b.devices[i], &v}
-	})
+	return gpugroup.Converters(b.Devices(), costs, b.direct, b.reorders)
+}
+
+// ConvertersOf implements convert.Source: those of what a device keeps as elements of another type.
+func (b *cuda) ConvertersOf(l graph.Layout) []convert.Converter {
+	if !b.direct {
+		return nil
+	}
+	return gpugroup.CastConverters(l, b.Devices(), costs, b.reorders)
+}
+
+// reorders returns the i-th device as it plans and as it reorders.
+func (b *cuda) reorders(i int) (*gpugroup.Device, gpugroup.Reorderer) {
+	v := *b
+	v.first = i
+	return v.planner(), reorderer{b.devices[i], &v}
 }
 
 // Close implements backend.Backend. When the last backend on a device is closed, and no memory or stream of it is left, what was

@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
+	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
 var _ = DescribeTable("conversions that copy and reorder make what the host's reorder makes", func(ctx SpecContext, off int, queued bool, kernels int, dt tensor.DType, dims ...int) {
@@ -57,3 +58,15 @@ var _ = Describe("conversions that copy and reorder", func() {
 		Expect(here).To(MatchError(device.ErrBounds))
 	})
 })
+
+var _ = DescribeTable("conversions of what is kept as elements of another type make what the host's reorder and cast make",
+	func(ctx SpecContext, dt tensor.DType, kept gpukernel.Type, many int, dims ...int) {
+		fake := driver()
+		x := grouptest.Reorders{Backend: open(fake), DType: dt, Kept: kept, Dims: dims}
+		Expect(x.Compare(ctx)).To(Equal(many))
+		Expect(fake.Count("kernels")).To(Equal(many))
+	},
+	Entry("images of half precision as float32", tensor.Float16, gpukernel.F32, 14, 2, 19, 3, 5),
+	Entry("images of int32 as float32", tensor.Int32, gpukernel.F32, 14, 1, 5, 7, 3),
+	Entry("one spatial dim of float64 as float32", tensor.Float64, gpukernel.F32, 14, 2, 5, 7),
+	Entry("matrices of float32 as half precision", tensor.Float32, gpukernel.F16, 2, 17, 33))

@@ -71,7 +71,10 @@ type opencl struct {
 	precision gpukernel.Precision // that was asked for
 }
 
-var _ backend.Placeable = (*opencl)(nil)
+var (
+	_ backend.Placeable = (*opencl)(nil)
+	_ convert.Source    = (*opencl)(nil)
+)
 
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
@@ -190,11 +193,22 @@ func (b *opencl) Supports(n *graph.Node) backend.Support {
 // Converters implements backend.Backend: copies between the host and the devices, in each layout, and of activations copies that
 // change the layout, and the type where operands of products are kept in 16 bits.
 func (b *opencl) Converters() []convert.Converter {
-	return gpugroup.Converters(b.Devices(), costs, b.direct, func(i int) (*gpugroup.Device, gpugroup.Reorderer) {
-		v := *b
-		v.first = i
-		return v.planner(), reorderer{b.devices[i], &v}
-	})
+	return gpugroup.Converters(b.Devices(), costs, b.direct, b.reorders)
+}
+
+// ConvertersOf implements convert.Source: those of what a device keeps as elements of another type.
+func (b *opencl) ConvertersOf(l graph.Layout) []convert.Converter {
+	if !b.direct {
+		return nil
+	}
+	return gpugroup.CastConverters(l, b.Devices(), costs, b.reorders)
+}
+
+// reorders returns the i-th device as it plans and as it reorders.
+func (b *opencl) reorders(i int) (*gpugroup.Device, gpugroup.Reorderer) {
+	v := *b
+	v.first = i
+	return v.planner(), reorderer{b.devices[i], &v}
 }
 
 // Close implements backend.Backend. The devices stay open: others of the process may work on them.

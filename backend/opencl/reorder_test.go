@@ -9,6 +9,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
+	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
 var _ = DescribeTable("conversions that copy and reorder make what the host's reorder makes", func(ctx SpecContext, off int, queued bool, dt tensor.DType, dims ...int) {
@@ -59,3 +60,17 @@ var _ = Describe("conversions that copy and reorder", func() {
 		Expect(here).To(MatchError(device.ErrBounds))
 	})
 })
+
+var _ = DescribeTable("conversions of what is kept as elements of another type make what the host's reorder and cast make",
+	func(ctx SpecContext, dt tensor.DType, kept gpukernel.Type, many int, dims ...int) {
+		b := open()
+		s, err := b.Devices()[0].NewStream()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(s.Close)
+		x := grouptest.Reorders{Backend: b, Stream: s, DType: dt, Kept: kept, Dims: dims}
+		Expect(x.Compare(ctx)).To(Equal(many))
+	},
+	Entry("images of half precision as float32", tensor.Float16, gpukernel.F32, 14, 2, 19, 3, 5),
+	Entry("matrices of int64 as float32", tensor.Int64, gpukernel.F32, 2, 17, 33),
+	Entry("one spatial dim of bytes as float64", tensor.Uint8, gpukernel.F64, 14, 2, 5, 7),
+	Entry("images of float32 as bfloat16", tensor.Float32, gpukernel.BF16, 14, 1, 20, 4, 5))

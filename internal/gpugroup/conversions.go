@@ -88,7 +88,7 @@ func (d *Device) hostCasts(on Reorderer, cost convert.Cost) []convert.Converter 
 	}
 	var list []convert.Converter
 	for _, l := range Layouts() {
-		pair := Reordered{graph.RowMajor, lower.HalfLayout(half, l)}
+		pair := Reordered{graph.RowMajor, lower.KeptLayout(half, l)}
 		list = append(list, d.converters("cast", pair, cost, d.convertOnHost, on, func(dt tensor.DType, r int) bool {
 			_, err := l.Describe(r)
 			return dt == tensor.Float32 && err == nil

@@ -1,6 +1,13 @@
 package gpugroup
 
-import "github.com/carve-dev/carve/convert"
+import (
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpukernel"
+)
+
+// CastsTo is castsTo.
+func CastsTo(t gpukernel.Type) []tensor.DType { return castsTo(t) }
 
 // Reorders is reorders.
 func (d *Device) Reorders(on Reorderer, cost convert.Cost) []convert.Converter {

@@ -23,7 +23,7 @@ func (d *Device) withHalves(n *graph.Node, list []graph.Signature) []graph.Signa
 	}
 	kept := func(s graph.Signature, i int) graph.Signature {
 		s.Inputs = slices.Clone(s.Inputs)
-		s.Inputs[i] = graph.Fixed(d.format(lower.HalfLayout(half, s.Inputs[i].Format.Layout)))
+		s.Inputs[i] = graph.Fixed(d.format(lower.KeptLayout(half, s.Inputs[i].Format.Layout)))
 		return s
 	}
 	mixed := !d.Kernels.Matrix
@@ -49,7 +49,7 @@ func keptAs(v *graph.Value) gpukernel.Type {
 	if v.Type.DType == tensor.Float64 {
 		return gpukernel.F64
 	}
-	if t, _, ok := lower.HalfOf(v.Format.Layout); ok {
+	if t, _, ok := lower.KeptOf(v.Format.Layout); ok {
 		return t
 	}
 	return gpukernel.F32
@@ -57,6 +57,6 @@ func keptAs(v *graph.Value) gpukernel.Type {
 
 // orderOf returns the order in which the elements of a value lie.
 func orderOf(v *graph.Value) graph.Layout {
-	_, order, _ := lower.HalfOf(v.Format.Layout)
+	_, order, _ := lower.KeptOf(v.Format.Layout)
 	return order
 }

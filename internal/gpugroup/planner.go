@@ -39,6 +39,7 @@ func (d *Device) Plan(ctx context.Context, sub *graph.Graph, b graph.Bindings) (
 	if err != nil {
 		return nil, err
 	}
+	uncast(g)
 	order, err := g.Topo()
 	if err != nil {
 		return nil, err
@@ -133,7 +134,8 @@ func (p *planner) view(n *graph.Node) bool {
 		return false
 	}
 	x, y := n.Inputs[0], n.Outputs[0]
-	if p.In(x).Slot < 0 || !x.Format.Layout.IsRowMajor() || !y.Format.Layout.IsRowMajor() || x.Format.Device != y.Format.Device {
+	as := x.Format.Layout.IsRowMajor() && y.Format.Layout.IsRowMajor() || x.Format.Layout == y.Format.Layout && n.Is("Identity")
+	if p.In(x).Slot < 0 || !as || x.Format.Device != y.Format.Device {
 		return false
 	}
 	p.Node = n

@@ -182,23 +182,29 @@ func (r *run) check(p *fibre.Program, on tensor.DeviceID) {
 		}
 		a.Buffers = append(a.Buffers, place(poison, nil))
 	}
-	bases := r.group.NewBases()
-	Expect(r.group.Bind(on, a, bases)).To(Succeed())
-	for _, s := range r.group.Steps {
+	launch(r.group, p, on, a, memory)
+	one := &backendtest.Case{Name: r.c.Name, Seed: r.c.Seed, Graph: g, Values: r.values}
+	Expect(one.Compare(got)).To(BeEmpty(), "%v", one)
+}
+
+// launch runs the launches of a group on memory of the host, of which handles are the numbers.
+func launch(g *gpugroup.Group, p *fibre.Program, on tensor.DeviceID, a *backend.RunArgs, memory [][]byte) {
+	GinkgoHelper()
+	bases := g.NewBases()
+	Expect(g.Bind(on, a, bases)).To(Succeed())
+	for _, s := range g.Steps {
 		buffers := map[string][]byte{}
 		for i, arg := range s.Launch.Args {
 			if s.Args[i].Slot < 0 {
 				continue
 			}
 			b := bases[s.Args[i].Slot]
-			Expect(b.Handle).NotTo(BeZero(), "%v", r.c)
+			Expect(b.Handle).NotTo(BeZero(), "%v", s.Launch.Kernel.Name)
 			at := memory[b.Handle-1][b.Offset+s.Args[i].Off:]
 			buffers[arg.Buffer] = at[:min(len(at), max(s.Args[i].Size, 0))]
 		}
-		Expect(p.Run(&gpukernel.Plan{Launches: []gpukernel.Launch{*s.Launch}}, buffers)).To(Succeed(), "%v", r.c)
+		Expect(p.Run(&gpukernel.Plan{Launches: []gpukernel.Launch{*s.Launch}}, buffers)).To(Succeed(), "%v", s.Launch.Kernel.Name)
 	}
-	one := &backendtest.Case{Name: r.c.Name, Seed: r.c.Seed, Graph: g, Values: r.values}
-	Expect(one.Compare(got)).To(BeEmpty(), "%v", one)
 }
 
 // planned plans random cases of operators; each has to have some, unless all are tried.

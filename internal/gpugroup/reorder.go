@@ -11,7 +11,7 @@ import (
 )
 
 // Reordered is a pair of layouts between which a tensor is reordered while it is copied between the host and a device, and cast
-// where the device's keeps it in 16 bits.
+// where the device's keeps it as other elements.
 type Reordered struct{ Host, Device graph.Layout }
 
 // Reorders returns the pairs that are worth it for activations of a rank: the host's row-major order and blocks of channels, with
@@ -45,34 +45,35 @@ func hostLayouts(rank int) []graph.Layout {
 
 // Casts returns the pairs of Reorders whose tensors are kept as elements of a type on the device, and beside them images with their
 // channels last on the host as well. Of row-major order on both sides, for any rank, there is one pair for rank 0.
-func Casts(rank int, half gpukernel.Type) []Reordered {
+func Casts(rank int, t gpukernel.Type) []Reordered {
 	if rank == 0 {
-		return []Reordered{{graph.RowMajor, lower.HalfLayout(half, graph.RowMajor)}}
+		return []Reordered{{graph.RowMajor, lower.KeptLayout(t, graph.RowMajor)}}
 	}
 	var list []Reordered
 	for _, r := range Reorders(rank) {
-		list = append(list, Reordered{r.Host, lower.HalfLayout(half, r.Device)})
+		list = append(list, Reordered{r.Host, lower.KeptLayout(t, r.Device)})
 	}
 	if last, ok := images(rank); ok {
-		list = append(list, Reordered{last, lower.HalfLayout(half, last)})
+		list = append(list, Reordered{last, lower.KeptLayout(t, last)})
 	}
 	return list
 }
 
 // Lies returns the elements that a tensor of a type consists of in a layout, and their order.
 func Lies(l graph.Layout, dt tensor.DType) (tensor.DType, graph.Layout) {
-	switch t, order, ok := lower.HalfOf(l); {
+	switch t, order, ok := lower.KeptOf(l); {
 	case !ok:
 		return dt, l
-	case t == gpukernel.F16:
-		return tensor.Float16, order
 	default:
-		return tensor.BFloat16, order
+		return floats[t], order
 	}
 }
 
+// floats are the types of a tensor's elements by those of kernels.
+var floats = map[gpukernel.Type]tensor.DType{gpukernel.F16: tensor.Float16, gpukernel.BF16: tensor.BFloat16, gpukernel.F32: tensor.Float32, gpukernel.F64: tensor.Float64}
+
 // Reorder returns a kernel that reorders a tensor from the buffer "from" to the buffer "to", and casts its elements where one of the
-// layouts keeps them in 16 bits. Padding of blocks is written as zeros. The error wraps gpukernel.ErrUnsupported where there is none,
+// layouts keeps them as others. Padding of blocks is written as zeros. The error wraps gpukernel.ErrUnsupported where there is none,
 // for tensors without elements for example.
 func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ *gpukernel.Plan, err error) {
 	defer guard(&err)
@@ -81,7 +82,10 @@ func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ 
 	t, ok := lower.Bits(source)
 	u := t
 	if source != target {
-		t, u, ok = floats[source], floats[target], floats[source] != "" && floats[target] != ""
+		var known bool
+		t, ok = lower.Element(source)
+		u, known = lower.Element(target)
+		ok = ok && known
 	}
 	if !ok {
 		return nil, fmt.Errorf("%w: a reorder of %v", gpukernel.ErrUnsupported, dt)
@@ -105,9 +109,6 @@ func (d *Device) Reorder(from, to graph.Layout, dt tensor.DType, dims []int) (_ 
 	p.Output(lieAs(&p, p.Cast(liesAs(&p, t, src, dims), u), dst), "to")
 	return gpukernel.Render("reorder", d.Kernels, &p)
 }
-
-// floats are the element types between which a Reorder casts.
-var floats = map[tensor.DType]gpukernel.Type{tensor.Float32: gpukernel.F32, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16}
 
 // blocked returns the extents of a tensor in a layout: outer dims in order, then blocks; and for each dim of the tensor the axes
 // that it is split into, outermost first.

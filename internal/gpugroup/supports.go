@@ -61,7 +61,11 @@ func (d *Device) Supports(n *graph.Node) backend.Support {
 			return backend.No(property.Unsupported, "%v is a shape", n.Inputs[i])
 		}
 	}
-	return backend.Support{Signatures: d.elementSignatures(n, one, result)}
+	list := d.elementSignatures(n, one, result)
+	if n.Is("Cast") {
+		return d.castSupport(n, one, list[0])
+	}
+	return backend.Support{Signatures: list}
 }
 
 // shapes reports whether all results are vectors or scalars of integers.

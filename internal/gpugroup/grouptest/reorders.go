@@ -13,6 +13,7 @@ import (
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
+	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
 // Reorders are conversions to compare with the host's.
@@ -20,8 +21,9 @@ type Reorders struct {
 	Backend backend.Backend
 	Stream  device.Stream // nil: conversions are over when they return
 	Offset  int           // of tensors in blocks of the device
-	DType   tensor.DType  // of no more than four bytes an element
+	DType   tensor.DType
 	Dims    []int
+	Kept    gpukernel.Type // elements as which the device keeps the tensors; "" for the converters that every compilation knows
 
 	r *rand.Rand
 }
@@ -31,7 +33,7 @@ type Reorders struct {
 func (x Reorders) Compare(ctx context.Context) (int, error) {
 	x.r = rand.New(rand.NewPCG(21, 22))
 	seen := 0
-	for _, up := range x.Backend.Converters() {
+	for _, up := range x.converters() {
 		if up.Name != "upload-reorder" && up.Name != "upload-cast" || up.To.Device != x.device().ID() || !up.Supports(x.DType, len(x.Dims)) {
 			continue
 		}
@@ -42,6 +44,24 @@ func (x Reorders) Compare(ctx context.Context) (int, error) {
 		seen += n
 	}
 	return seen, nil
+}
+
+// converters are those that Compare is about, and others.
+func (x *Reorders) converters() []convert.Converter {
+	if x.Kept == "" {
+		return x.Backend.Converters()
+	}
+	var list []convert.Converter
+	seen := map[graph.Layout]bool{}
+	for _, rank := range []int{0, len(x.Dims)} {
+		for _, pair := range gpugroup.Casts(rank, x.Kept) {
+			if !seen[pair.Device] {
+				list = append(list, x.Backend.(convert.Source).ConvertersOf(pair.Device)...)
+			}
+			seen[pair.Device] = true
+		}
+	}
+	return list
 }
 
 func (x *Reorders) device() device.Device { return x.Backend.Devices()[0] }
@@ -89,7 +109,7 @@ func (x *Reorders) compare(ctx context.Context, up *convert.Converter) (int, err
 // undo runs the converters back, which make want, and returns how many conversions have run with the one there.
 func (x *Reorders) undo(ctx context.Context, up *convert.Converter, here, want *tensor.Tensor) (int, error) {
 	seen := 1
-	for _, down := range x.Backend.Converters() {
+	for _, down := range x.converters() {
 		if down.Name != strings.Replace(up.Name, "upload", "download", 1) || down.From != up.To || down.To != up.From {
 			continue
 		}

@@ -132,15 +132,23 @@ func TypeOf(v *graph.Value) (gpukernel.Type, []int, error) {
 	if t, is := narrowTypes[v.Type.DType]; is {
 		return t.element(), shape, nil
 	}
-	t, ok := map[tensor.DType]gpukernel.Type{
-		tensor.Float32: gpukernel.F32, tensor.Float64: gpukernel.F64, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16, tensor.Int8: gpukernel.I8,
-		tensor.Uint8: gpukernel.U8, tensor.Int16: gpukernel.I16, tensor.Uint16: gpukernel.U16, tensor.Int32: gpukernel.I32,
-		tensor.Uint32: gpukernel.U32, tensor.Int64: gpukernel.I64, tensor.Uint64: gpukernel.U64, tensor.Bool: gpukernel.Bool,
-	}[v.Type.DType]
+	t, ok := elementTypes[v.Type.DType]
 	if !ok {
 		return "", nil, refuse("%q is of type %s", v.Name, v.Type.DType)
 	}
 	return t, shape, nil
+}
+
+var elementTypes = map[tensor.DType]gpukernel.Type{
+	tensor.Float32: gpukernel.F32, tensor.Float64: gpukernel.F64, tensor.Float16: gpukernel.F16, tensor.BFloat16: gpukernel.BF16, tensor.Int8: gpukernel.I8,
+	tensor.Uint8: gpukernel.U8, tensor.Int16: gpukernel.I16, tensor.Uint16: gpukernel.U16, tensor.Int32: gpukernel.I32,
+	tensor.Uint32: gpukernel.U32, tensor.Int64: gpukernel.I64, tensor.Uint64: gpukernel.U64, tensor.Bool: gpukernel.Bool,
+}
+
+// Element returns the element type of kernels that computes with dt; ok is false where there is none of its size.
+func Element(dt tensor.DType) (t gpukernel.Type, ok bool) {
+	t, ok = elementTypes[dt]
+	return t, ok
 }
 
 // Bits returns an element type of kernels whose elements are those of dt, bit for bit, where they are only moved.

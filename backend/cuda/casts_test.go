@@ -1,0 +1,36 @@
+package cuda_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
+)
+
+var _ = DescribeTable("a Cast beside a conversion is a part of it, and makes what the reference makes to the bit",
+	func(ctx SpecContext, x grouptest.Cast, want ...string) {
+		g, err := x.Graph()
+		Expect(err).NotTo(HaveOccurred())
+		p, err := compile(ctx, driver(), g, carve.Options{Poison: true, Strict: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(p.Close)
+		conversions, groups, err := x.Compare(ctx, p)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(groups).To(Equal([]string{"cuda 2"}))
+		Expect(conversions).To(Equal(want))
+	},
+	Entry("images of half precision", grouptest.Cast{From: tensor.Float16, To: tensor.Float32, Dims: []int{2, 19, 5, 3}},
+		"x: host:NCHW → cuda:0:gpu@1:f32-acdb by upload-cast", "y: cuda:0:NHWC → host:NCHW by download-reorder"),
+	Entry("volumes of bytes", grouptest.Cast{From: tensor.Uint8, To: tensor.Float32, Dims: []int{1, 7, 2, 3, 5}},
+		"x: host:NCDHW → cuda:0:gpu@1:f32-acdeb by upload-cast", "y: cuda:0:NDHWC → host:NCDHW by download-reorder"),
+	Entry("matrices of int64, unless a kernel in the group's graph costs less", grouptest.Cast{From: tensor.Int64, To: tensor.Float32, Dims: []int{13, 37}},
+		"x: host:row-major → cuda:0:row-major by upload", "y: cuda:0:row-major → host:row-major by download"),
+	Entry("one spatial dim, to double precision", grouptest.Cast{From: tensor.Float32, To: tensor.Float64, Dims: []int{2, 5, 11}},
+		"x: host:NCW → cuda:0:gpu@1:f64-acb by upload-cast", "y: cuda:0:NWC → host:NCW by download-reorder"),
+	Entry("images that become bfloat16", grouptest.Cast{From: tensor.Float32, To: tensor.BFloat16, Dims: []int{1, 23, 4, 3}, Behind: true},
+		"x: host:NCHW → cuda:0:NHWC by upload-reorder", "y: cuda:0:gpu@1:f32-acdb → host:NCHW by download-cast"),
+	Entry("matrices that become half precision, unless a kernel in the group's graph costs less", grouptest.Cast{From: tensor.Float32, To: tensor.Float16, Dims: []int{5, 35}, Behind: true},
+		"x: host:row-major → cuda:0:row-major by upload", "y: cuda:0:row-major → host:row-major by download"),
+)
