@@ -120,6 +120,15 @@ var _ = Describe("a group's runs", func() {
 		Expect(fake.Count("cuMemAlloc_v2")).To(BeNumerically("<", 10))
 	})
 
+	It("are a launch of a graph with poisoned memory, too", func(ctx SpecContext) {
+		fake := driver()
+		p := program(ctx, fake, net(), carve.Options{Poison: true})
+		for i := range 3 {
+			agrees(ctx, p, i)
+			Expect(fake.Count("cuGraphLaunch")).To(Equal(i))
+		}
+	})
+
 	It("are launches one by one where they cannot be captured", func(ctx SpecContext) {
 		for _, f := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
 			fake := driver()

@@ -43,5 +43,9 @@ var _ = DescribeTable("random graphs agree with the reference, and leave nothing
 	Expect(len(ran)).To(BeNumerically(">", 10))
 },
 	Entry("a hundred", uint64(0), uint64(100)),
-	Entry("five thousand", Label("random"), uint64(100), uint64(5100)),
+	Entry("the first thousand", Label("random"), uint64(100), uint64(1100)),
+	Entry("the second thousand", Label("random"), uint64(1100), uint64(2100)),
+	Entry("the third thousand", Label("random"), uint64(2100), uint64(3100)),
+	Entry("the fourth thousand", Label("random"), uint64(3100), uint64(4100)),
+	Entry("the fifth thousand", Label("random"), uint64(4100), uint64(5100)),
 )

@@ -44,10 +44,11 @@ func (p *poison) until(t int64) {
 }
 
 // poisonSteps makes step i fill what ends at each of its sub-steps. A late group is one sub-step of the plan, whatever it
-// turns out to do.
+// turns out to do. A group on a device touches no memory of the host's: what ends while it runs is filled when it has ended, and
+// it runs as it does otherwise, since watched step by step it would be no graph of a driver's.
 func (f *frame) poisonSteps(i int) {
 	a := f.args[i]
-	if a == nil || f.s.isLate(i) {
+	if a == nil || f.s.isLate(i) || f.queued(i) {
 		return
 	}
 	start, trace := f.s.plan.Start[i], f.trace(i)
