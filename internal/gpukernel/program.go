@@ -58,6 +58,7 @@ type node struct {
 	axis   int   // of a concatenation or a gather
 	table  []string
 	along  []Along // of a pick
+	exact  bool    // elements are numbers of the type, and not only computed as such
 }
 
 // ReduceOp is how a reduction combines elements.
@@ -78,6 +79,13 @@ func (p *Program) Shape(v Value) []int { return p.nodes[v].shape }
 func (p *Program) Type(v Value) Type { return p.nodes[v].typ }
 
 func (p *Program) add(n node) Value {
+	switch n.kind {
+	case kindScalar:
+		n.exact = n.text == n.typ.rounding()
+	case kindReduce:
+	default: // what moves elements
+		n.exact = !slices.ContainsFunc(n.in, func(v Value) bool { return !p.nodes[v].exact })
+	}
 	p.nodes = append(p.nodes, n)
 	return Value(len(p.nodes) - 1)
 }
@@ -102,7 +110,7 @@ func (p *Program) Float(t Type, f float32) Value {
 
 // Scalar adds an operator that computes each element by an expression of the dialect, in which $0, $1 and so on stand for the
 // operands' elements; operands are broadcast. Floats of half precision are computed in float32 and rounded where they are
-// stored or cast, narrow integers wrap to their type.
+// stored, cast or Rounded, narrow integers wrap to their type.
 func (p *Program) Scalar(t Type, expression string, in ...Value) Value {
 	var shape []int
 	for _, v := range in {
@@ -129,6 +137,23 @@ func broadcast(a, b []int) []int {
 	return out
 }
 
+// rounding is the expression that rounds a number to a type of half precision, "" for other types.
+func (t Type) rounding() string {
+	if !t.isHalf() {
+		return ""
+	}
+	return fmt.Sprintf("f32_of_%s(%s_of_f32($0))", t, t)
+}
+
+// Rounded returns v with elements of half precision rounded, as they are where they are stored.
+func (p *Program) Rounded(v Value) Value {
+	n := &p.nodes[v]
+	if !n.typ.isHalf() || n.exact {
+		return v
+	}
+	return p.Scalar(n.typ, n.typ.rounding(), v)
+}
+
 // Cast converts elements, and whatever is not zero becomes true. Floats that become integers lose their fraction: NaN becomes 0, what
 // 64 bits do not hold the nearest that they do, and of that narrower types keep the lower bits.
 func (p *Program) Cast(v Value, t Type) Value {
@@ -139,7 +164,10 @@ func (p *Program) Cast(v Value, t Type) Value {
 	case t == Bool:
 		return p.Scalar(t, "($0 != 0)", v)
 	case t.isHalf():
-		return p.Scalar(t, fmt.Sprintf("f32_of_%s(%s_of_f32((f32)$0))", t, t), v)
+		if p.nodes[v].typ != F32 {
+			v = p.Cast(v, F32)
+		}
+		return p.Scalar(t, t.rounding(), v)
 	case from == F64 && t == U64:
 		return p.Scalar(t, "u64_of_f64($0)", v)
 	case from == F64 && t != F32:

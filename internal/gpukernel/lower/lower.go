@@ -283,7 +283,12 @@ func integers(n *graph.Node, i int) (list []int64, ok bool, err error) {
 	return list, true, nil
 }
 
-// result makes x output i of a node, with the shape that inference gave it.
+// choosing are operators whose results are operands, or differ in the sign: there is nothing to round.
+var choosing = map[string]bool{"Where": true, "Max": true, "Min": true, "Neg": true, "Abs": true, "Relu": true, "Identity": true, "MaxPool": true, "GlobalMaxPool": true,
+	"ReduceMax": true, "ReduceMin": true, "Dropout": true}
+
+// result makes x output i of a node, with the shape that inference gave it, rounded to its type: what a node makes does not depend on
+// which others are a kernel with it.
 func (l *lowering) result(n *graph.Node, i int, x gpukernel.Value) error {
 	t, shape, err := TypeOf(n.Outputs[i])
 	if err != nil {
@@ -291,6 +296,9 @@ func (l *lowering) result(n *graph.Node, i int, x gpukernel.Value) error {
 	}
 	if (t == gpukernel.F64) != (l.p.Type(x) == gpukernel.F64) {
 		return refuse("it is computed in %s, and its result is of type %s", l.p.Type(x), t)
+	}
+	if !choosing[n.Op.Name] {
+		x = l.p.Rounded(x)
 	}
 	l.values[n.Outputs[i]] = l.p.Reshape(x, shape...)
 	return nil
