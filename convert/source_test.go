@@ -46,6 +46,7 @@ var _ = Describe("Source", func() {
 		Entry("from another host layout", nhwc, late, "host-reorder", "pack"),
 		Entry("to another host layout", late, nhwc, "unpack", "host-reorder"),
 		Entry("to one that the registry knows", late, early, "unpack", "to"),
+		Entry("the cheaper of two ways", early, late, "direct"),
 		Entry("from one of its own to another", late, one, "unpack", "host-reorder", "only-there"),
 	)
 

@@ -34,3 +34,10 @@ var _ = DescribeTable("a Cast beside a conversion is a part of it, and makes wha
 	Entry("matrices that become half precision, unless a kernel in the group's graph costs less", grouptest.Cast{From: tensor.Float32, To: tensor.Float16, Dims: []int{5, 35}, Behind: true},
 		"x: host:row-major → cuda:0:row-major by upload", "y: cuda:0:row-major → host:row-major by download"),
 )
+
+var _ = It("conversions between blocks of channels on the host and what a device keeps in another type are one step", func(ctx SpecContext) {
+	hops, err := grouptest.RunBetween(ctx, config(driver()))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(hops).To(Equal([]string{"x: host:NCHW → host:NCHW16c by host-reorder", "Op1: host:NCHW16c → cuda:0:gpu@1:f64-acdb by upload-cast",
+		"Op4: cuda:0:gpu@1:f64-acdb → host:NCHW16c by download-cast", "Op5: host:NCHW16c → host:NCHW by host-reorder"}))
+})

@@ -23,8 +23,8 @@
 // Kernels come from internal/gpukernel by way of internal/gpugroup, as for other graphics processors. They are written for concrete
 // shapes, compiled to machine code for the device when a model is, or in the run that finds new shapes, and kept: by the process,
 // and on disk. Images lie with their channels last inside of convolutional parts. All arithmetic is exact in float32, unless the option
-// precision says otherwise, and in float64, but for attention, recurrent layers and transposed convolutions; results differ from other
-// backends' by the order of sums. Devices before compute capability 8.0 lack the matrix instructions and stay exact, and so do depthwise
+// precision says otherwise, and in float64; results differ from other backends' by the order of sums. In half precision each operator
+// rounds what it makes. A Cast beside a conversion is a part of it where that costs less than in the group. Devices before compute capability 8.0 lack the matrix instructions and stay exact, and so do depthwise
 // convolutions and attention. backend.Info and the report name the precision, and backend.Info.Unmet says where it has no effect.
 //
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from the clocks, the multiprocessors and the

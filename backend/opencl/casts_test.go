@@ -4,6 +4,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/carve-dev/carve/backend"
+	_ "github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 )
@@ -33,3 +35,11 @@ var _ = DescribeTable("a Cast beside a conversion is a part of it, and makes wha
 	Entry("matrices that become half precision", grouptest.Cast{From: tensor.Float32, To: tensor.Float16, Dims: []int{5, 35}, Behind: true},
 		"x: host:row-major → opencl:0:row-major by upload", "y: opencl:0:gpu@1:f32-row-major → host:row-major by download-cast"),
 )
+
+var _ = It("conversions between blocks of channels on the host and what a device keeps in another type are one step", func(ctx SpecContext) {
+	open()
+	hops, err := grouptest.RunBetween(ctx, backend.Config{Name: "opencl"})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(hops).To(Equal([]string{"x: host:NCHW → host:NCHW16c by host-reorder", "Op1: host:NCHW16c → opencl:0:gpu@1:f64-acdb by upload-cast",
+		"Op4: opencl:0:gpu@1:f64-acdb → host:NCHW16c by download-cast", "Op5: host:NCHW16c → host:NCHW by host-reorder"}))
+})

@@ -27,8 +27,8 @@
 // disk by source, device and driver where the driver keeps none itself. Images lie with their channels last inside of
 // convolutional parts. All arithmetic is exact in float32, unless the option precision
 // says otherwise, which depthwise convolutions and attention do not follow; backend.Info and the report name the precision. float64 is
-// computed where the device has it, by all of these but attention, recurrent layers and transposed convolutions. Results differ from
-// other backends' by the order of sums.
+// computed where the device has it. Results differ from other backends' by the order of sums. In half precision each operator rounds what
+// it makes. A Cast beside a conversion is a part of it where that costs less than in the group.
 //
 // What the backend achieves (backend.Efficiency), by which placement by cost goes, is derived from what drivers say of a device: its
 // kind, vendor, compute units and clock, which tell its arithmetic roughly, and of its memory nothing. Tuning (carve tune) measures

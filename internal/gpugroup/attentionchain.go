@@ -20,13 +20,14 @@ type attentionChain struct {
 	batch, heads, kv   int
 	queries, past, own int // keys of the cache, and others
 	depth, width       int
-	qHeads, kvHeads    int // as attributes say, where heads are a part of the last dim
+	qHeads, kvHeads    int            // as attributes say, where heads are a part of the last dim
+	typ                gpukernel.Type // in which it is computed
 }
 
 // keys returns how many keys there are.
 func (s *attentionChain) keys() int { return s.past + s.own }
 
-// side is an operand that is brought into the order [batch, heads, rows, columns], in float32.
+// side is an operand that is brought into the order [batch, heads, rows, columns], in the type in which it is computed.
 type side struct {
 	name         string
 	input, cache int // operands
@@ -36,6 +37,10 @@ type side struct {
 
 // chainOf returns an Attention of static shapes as a chain.
 func chainOf(n *graph.Node) (*attentionChain, error) {
+	double := n.Inputs[0].Type.DType == tensor.Float64
+	if precision := n.Int("softmax_precision", 0); double && precision != 0 && precision != int64(tensor.Float64) {
+		return nil, fmt.Errorf("softmax_precision %d of float64", precision)
+	}
 	for i, v := range n.Inputs {
 		if v == nil {
 			continue
@@ -46,11 +51,11 @@ func chainOf(n *graph.Node) (*attentionChain, error) {
 		}
 		switch {
 		case i == 3 && t == gpukernel.Bool, i == 6 && t == gpukernel.I64:
-		case i == 6 || t != gpukernel.F32 && t != gpukernel.F16 && t != gpukernel.BF16:
+		case i == 6 || t != gpukernel.F32 && t != gpukernel.F16 && t != gpukernel.BF16 && t != gpukernel.F64, (t == gpukernel.F64) != double:
 			return nil, fmt.Errorf("input %d of type %s", i, t)
 		}
 	}
-	s := &attentionChain{n: n}
+	s := &attentionChain{n: n, typ: keptAs(n.Inputs[0])}
 	if len(dims(n.Inputs[0])) == 3 {
 		s.qHeads, s.kvHeads = int(max(min(n.Int("q_num_heads", 0), 1<<16), 0)), int(max(min(n.Int("kv_num_heads", 0), 1<<16), 0))
 	}
@@ -123,7 +128,7 @@ func (s *attentionChain) bring(x *side) (*gpukernel.Program, error) {
 		return nil, err
 	}
 	cached := x.cache > 0 && s.n.Input(x.cache) != nil
-	if t == gpukernel.F32 && len(d) == 4 && !cached && x.present == 0 {
+	if t == s.typ && len(d) == 4 && !cached && x.present == 0 {
 		return nil, nil
 	}
 	p := &gpukernel.Program{}
@@ -145,8 +150,8 @@ func (s *attentionChain) bring(x *side) (*gpukernel.Program, error) {
 	if x.present > 0 {
 		p.Output(y, "present")
 	}
-	if x.present == 0 || t != gpukernel.F32 {
-		p.Output(p.Cast(y, gpukernel.F32), "made")
+	if x.present == 0 || t != s.typ {
+		p.Output(p.Cast(y, s.typ), "made")
 	}
 	return p, nil
 }
@@ -155,23 +160,33 @@ func (s *attentionChain) bring(x *side) (*gpukernel.Program, error) {
 func (s *attentionChain) products() (scores, values gpukernel.ProductShape) {
 	share, keys := s.heads/s.kv, s.keys()
 	f32 := func(rows, columns, outer, inner int) gpukernel.Matrix {
-		return gpukernel.Matrix{Type: gpukernel.F32, Stride: columns, Batch0: outer * rows * columns, Batch1: inner * rows * columns}
+		return gpukernel.Matrix{Type: s.typ, Stride: columns, Batch0: outer * rows * columns, Batch1: inner * rows * columns}
 	}
 	scores = gpukernel.ProductShape{M: s.queries, N: keys, K: s.depth, Batch0: s.batch * s.kv, Batch1: share, TransposedB: true,
 		A: f32(s.queries, s.depth, share, 1), B: f32(keys, s.depth, 1, 0), C: f32(s.queries, keys, share, 1)}
-	scores.Finish = []gpukernel.Step{{Op: gpukernel.Scale, Alpha: s.n.Float("scale", float32(1/math.Sqrt(float64(s.depth))))}}
+	if s.typ != gpukernel.F64 { // else weights scales: steps have numbers of float32
+		scores.Finish = []gpukernel.Step{{Op: gpukernel.Scale, Alpha: float32(s.scale())}}
+	}
 	values = gpukernel.ProductShape{M: s.queries, N: s.width, K: keys, Batch0: s.batch * s.kv, Batch1: share,
 		A: f32(s.queries, keys, share, 1), B: f32(keys, s.width, 1, 0), C: f32(s.queries, s.width, share, 1)}
 	return scores, values
 }
 
+// scale is what products are multiplied with.
+func (s *attentionChain) scale() float64 {
+	if s.n.Attrs.Lookup("scale") != nil {
+		return float64(s.n.Float("scale", 0))
+	}
+	return 1 / math.Sqrt(float64(s.depth))
+}
+
 // weights returns the program that makes probabilities of scores, and the scores that are a result on the way.
 func (s *attentionChain) weights() (*gpukernel.Program, error) {
 	p := &gpukernel.Program{}
-	f := func(text string, in ...gpukernel.Value) gpukernel.Value { return p.Scalar(gpukernel.F32, text, in...) }
-	x := p.Input("scores", gpukernel.F32, s.batch, s.heads, s.queries, s.keys())
+	f := func(text string, in ...gpukernel.Value) gpukernel.Value { return p.Scalar(s.typ, text, in...) }
+	x := p.Input("scores", s.typ, s.batch, s.heads, s.queries, s.keys())
 	mode := s.n.Int("qk_matmul_output_mode", 0)
-	kept := gpukernel.F32
+	kept := s.typ
 	if len(s.n.Outputs) > 3 && s.n.Outputs[3] != nil {
 		var err error
 		if kept, _, err = lower.TypeOf(s.n.Outputs[3]); err != nil {
@@ -186,9 +201,10 @@ func (s *attentionChain) weights() (*gpukernel.Program, error) {
 	if mode < 0 || mode > 3 {
 		return nil, fmt.Errorf("qk_matmul_output_mode %d", mode)
 	}
-	if x = f("$0", x); mode == 0 {
-		keep(0)
+	if x = f("$0", x); s.typ == gpukernel.F64 {
+		x = f("$0 * $1", x, p.Constant(s.typ, fmt.Sprintf("%.17e", s.scale())))
 	}
+	keep(0)
 	if limit := s.n.Float("softcap", 0); limit > 0 {
 		c := gpukernel.FloatLiteral(limit)
 		x = f(c+" * tanh_f32($0 / "+c+")", x)
@@ -207,7 +223,7 @@ func (s *attentionChain) weights() (*gpukernel.Program, error) {
 		if precision == int64(tensor.BFloat16) {
 			t = gpukernel.BF16
 		}
-		x = p.Cast(p.Cast(x, t), gpukernel.F32)
+		x = p.Cast(p.Cast(x, t), s.typ)
 	}
 	e := f("exp_f32($0 - $1)", x, p.Reduce(gpukernel.ReduceMax, x, 3))
 	sum := p.Reduce(gpukernel.ReduceSum, e, 3)
@@ -218,8 +234,8 @@ func (s *attentionChain) weights() (*gpukernel.Program, error) {
 		x = f("$0 / $1", e, sum)
 	}
 	keep(3)
-	if t, _, _ := lower.TypeOf(s.n.Inputs[0]); t != gpukernel.F32 {
-		x = p.Cast(p.Cast(x, t), gpukernel.F32)
+	if t, _, _ := lower.TypeOf(s.n.Inputs[0]); t != s.typ {
+		x = p.Cast(p.Cast(x, t), s.typ)
 	}
 	p.Output(x, "made")
 	return p, nil
@@ -260,9 +276,9 @@ func (s *attentionChain) bias(p *gpukernel.Program) (bias gpukernel.Value, ok bo
 	if len(tests) == 0 {
 		return bias, ok, nil
 	}
-	hidden := p.Scalar(gpukernel.F32, "("+strings.Join(tests, " || ")+" ? NEGATIVE_INFINITY : 0.0f)", in...)
+	hidden := p.Scalar(s.typ, "("+strings.Join(tests, " || ")+" ? NEGATIVE_INFINITY : 0.0f)", in...)
 	if ok {
-		return p.Scalar(gpukernel.F32, "$0 + $1", bias, hidden), true, nil
+		return p.Scalar(s.typ, "$0 + $1", bias, hidden), true, nil
 	}
 	return hidden, true, nil
 }
@@ -278,15 +294,15 @@ func (s *attentionChain) mask(p *gpukernel.Program, v *graph.Value) (gpukernel.V
 	}
 	x := p.Input("mask", t, d...)
 	if t == gpukernel.Bool {
-		x = p.Scalar(gpukernel.F32, "($0 ? 0.0f : NEGATIVE_INFINITY)", x)
+		x = p.Scalar(s.typ, "($0 ? 0.0f : NEGATIVE_INFINITY)", x)
 	} else {
-		x = p.Cast(x, gpukernel.F32)
+		x = p.Cast(x, s.typ)
 	}
 	last := len(d) - 1
 	if n, keys := d[last], s.keys(); n < keys && n != 1 || n == 1 && keys > 1 && t == gpukernel.Bool {
 		after := make([]int, len(d))
 		after[last] = keys - n
-		x = p.Pad(x, p.Constant(gpukernel.F32, "NEGATIVE_INFINITY"), make([]int, len(d)), after)
+		x = p.Pad(x, p.Constant(s.typ, "NEGATIVE_INFINITY"), make([]int, len(d)), after)
 	}
 	want := []int{s.batch, s.heads, s.queries, s.keys()}
 	for i, n := range p.Shape(x) {
@@ -300,11 +316,11 @@ func (s *attentionChain) mask(p *gpukernel.Program, v *graph.Value) (gpukernel.V
 // result returns the program that gives the result its order and type; nil where the second product does.
 func (s *attentionChain) result() (*gpukernel.Program, error) {
 	t, d, err := lower.TypeOf(s.n.Outputs[0])
-	if err != nil || t == gpukernel.F32 && len(d) == 4 {
+	if err != nil || t == s.typ && len(d) == 4 {
 		return nil, err
 	}
 	p := &gpukernel.Program{}
-	x := p.Input("given", gpukernel.F32, s.batch, s.heads, s.queries, s.width)
+	x := p.Input("given", s.typ, s.batch, s.heads, s.queries, s.width)
 	if len(d) == 3 {
 		x = p.Reshape(p.Transpose(x, 0, 2, 1, 3), d...)
 	}
@@ -335,14 +351,14 @@ func (s *attentionChain) emit(d gpukernel.Device, p *planner) error {
 	}
 	cells := s.batch * s.heads * s.queries
 	b := &buffers{p: p, d: d}
-	scores := b.temp(4 * cells * s.keys())
+	scores := b.temp(s.typ.Size() * cells * s.keys())
 	b.product("scores", first, map[string]place.Memory{"a": at[0], "b": at[1], "c": scores})
-	probabilities := b.temp(4 * cells * s.keys())
+	probabilities := b.temp(s.typ.Size() * cells * s.keys())
 	b.render("weights", weights, map[string]place.Memory{"scores": scores, "made": probabilities, "mask": b.in(s.n.Input(3)), "lens": b.in(s.n.Input(6)),
 		"kept": b.out(s.n, 3)})
 	last := b.out(s.n, 0)
 	if result != nil {
-		last = b.temp(4 * cells * s.width)
+		last = b.temp(s.typ.Size() * cells * s.width)
 	}
 	b.product("values", second, map[string]place.Memory{"a": probabilities, "b": at[2], "c": last})
 	if result != nil {
@@ -363,7 +379,7 @@ func (s *attentionChain) emitSide(d gpukernel.Device, p *planner, x *side) (plac
 		present = b.out(s.n, x.present)
 		at = present
 	}
-	if x.present == 0 || v.Type.DType != tensor.Float32 {
+	if x.present == 0 || v.Type.DType != floats[s.typ] {
 		rows, columns := s.queries, s.depth
 		heads := s.heads
 		if x.input > 0 {
@@ -372,7 +388,7 @@ func (s *attentionChain) emitSide(d gpukernel.Device, p *planner, x *side) (plac
 		if x.input == 2 {
 			columns = s.width
 		}
-		at = b.temp(4 * s.batch * heads * rows * columns)
+		at = b.temp(s.typ.Size() * s.batch * heads * rows * columns)
 	}
 	var cache *graph.Value
 	if x.cache > 0 {

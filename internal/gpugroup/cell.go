@@ -12,12 +12,12 @@ type cellWriter struct {
 }
 
 func (c *cellWriter) f(text string, in ...gpukernel.Value) gpukernel.Value {
-	return c.p.Scalar(gpukernel.F32, text, in...)
+	return c.p.Scalar(c.typ, text, in...)
 }
 
 // state adds what a step has of each unit.
 func (c *cellWriter) state(name string) gpukernel.Value {
-	return c.p.Input(name, gpukernel.F32, c.batch, c.units)
+	return c.p.Input(name, c.typ, c.batch, c.units)
 }
 
 // columns returns so many numbers of rows, from one on.
@@ -39,14 +39,14 @@ func (c *cellWriter) biased(v gpukernel.Value, part int) gpukernel.Value {
 	if c.n.Input(3) == nil {
 		return v
 	}
-	bias := c.p.Input("bias", gpukernel.F32, c.dirs, 2*c.gates*c.units)
+	bias := c.p.Input("bias", c.typ, c.dirs, 2*c.gates*c.units)
 	return c.f("$0 + $1", v, c.p.Slice(bias, []int{1, c.units}, []int{c.d, part * c.units}, []int{1, 1}))
 }
 
 // kept puts a new state in place, but for elements of the batch whose sequence has ended.
 func (c *cellWriter) kept(v, before gpukernel.Value, name string) {
 	if c.lens {
-		mark := c.columns(c.p.Reshape(c.p.Input("mark", gpukernel.F32, c.marks()), 1, c.marks()), 0, c.batch)
+		mark := c.columns(c.p.Reshape(c.p.Input("mark", c.typ, c.marks()), 1, c.marks()), 0, c.batch)
 		v = c.f("($1 != 0.0f ? $0 : $2)", v, c.p.Reshape(mark, c.batch, 1), before)
 	}
 	c.p.Output(v, name)
@@ -55,8 +55,8 @@ func (c *cellWriter) kept(v, before gpukernel.Value, name string) {
 // cells returns the programs of a direction's cell: two where the state is reset between two products.
 func (r *recurrent) cells(d int) []*gpukernel.Program {
 	c := &cellWriter{r, &gpukernel.Program{}, d}
-	gates := c.p.Input("gates", gpukernel.F32, r.batch, r.row())
-	recur := c.p.Input("recur", gpukernel.F32, r.batch, r.row())
+	gates := c.p.Input("gates", r.typ, r.batch, r.row())
+	recur := c.p.Input("recur", r.typ, r.batch, r.row())
 	acts := r.acts[d]
 	before := c.state("before")
 	sum := func(gate int) gpukernel.Value {
@@ -86,8 +86,8 @@ func (r *recurrent) cells(d int) []*gpukernel.Program {
 
 // reset writes the end of a GRU's cell, behind the product of the state that was reset.
 func (c *cellWriter) reset(act string) {
-	gates := c.p.Input("gates", gpukernel.F32, c.batch, c.row())
-	recur := c.p.Input("recur", gpukernel.F32, c.batch, c.row())
+	gates := c.p.Input("gates", c.typ, c.batch, c.row())
+	recur := c.p.Input("recur", c.typ, c.batch, c.row())
 	before, update := c.state("before"), c.state("update")
 	hidden := c.f(c.activated(act, "$0 + $1"), c.given(gates, 2), c.recurring(recur, 0, 2))
 	c.kept(c.f("(1.0f - $0) * $1 + $0 * $2", update, hidden, before), before, "after")
@@ -99,7 +99,7 @@ func (c *cellWriter) lstm(sum func(gate int) gpukernel.Value, before gpukernel.V
 	gate := func(g, part int, of gpukernel.Value) gpukernel.Value {
 		v := sum(g)
 		if c.n.Input(7) != nil {
-			w := c.p.Input("peephole", gpukernel.F32, c.dirs, 3*c.units)
+			w := c.p.Input("peephole", c.typ, c.dirs, 3*c.units)
 			v = c.f("$0 + $1 * $2", v, c.p.Slice(w, []int{1, c.units}, []int{c.d, part * c.units}, []int{1, 1}), of)
 		}
 		return c.f(c.activated(acts[0], "$0"), v)

@@ -38,7 +38,7 @@ func init() {
 	heads = map[string]head{
 		"Attention":     {signature: attentionSignature, plan: planAttention, alone: true, types: true},
 		"Conv":          {signature: convSignature, plan: planConv, tiles: convTiles, library: convLibrary, doubles: true},
-		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true},
+		"ConvTranspose": {signature: spreadSignature, plan: planSpread, alone: true, doubles: true},
 		"GRU":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"LSTM":          {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},
 		"RNN":           {signature: recurrentSignature, plan: planRecurrent, alone: true, types: true},

@@ -96,7 +96,7 @@ func (m *maker) node(op string, inputs []*graph.Value, wanted []bool, attrs ...g
 }
 
 // makers make cases of operators by name.
-var makers = map[string]func(m *maker){"Attention": attention, "RotaryEmbedding": rotary, "CausalConvWithState": causalConv,
+var makers = map[string]func(m *maker){"Attention": attention, "ConvTranspose": spread, "RotaryEmbedding": rotary, "CausalConvWithState": causalConv,
 	"TensorScatter": tensorScatter, "BitCast": bitCast, "SwiGLU": func(m *maker) {
 		dt, shape := m.float(), []int{m.between(1, 9), m.between(1, 9)}
 		m.node("SwiGLU", []*graph.Value{m.operand(dt, nil, shape...), m.operand(dt, nil, shape...)}, []bool{true}, graph.FloatAttr("alpha", 1.3))
@@ -111,7 +111,7 @@ func init() {
 // recurrent is a layer with batches first and functions of its own.
 func recurrent(m *maker, op string, gates int) {
 	batch, steps, width, units, dirs := m.between(1, 3), m.between(1, 5), m.between(1, 5), m.between(1, 6), m.of(1, 2)
-	f, direction := tensor.Float32, map[int]string{1: m.str("forward", "reverse"), 2: "bidirectional"}[dirs]
+	f, direction := m.double(), map[int]string{1: m.str("forward", "reverse"), 2: "bidirectional"}[dirs]
 	in := []*graph.Value{m.operand(f, nil, batch, steps, width), m.operand(f, nil, dirs, gates*units, width), m.operand(f, nil, dirs, gates*units, units), nil, nil, nil}
 	if m.chance(2) {
 		in[3] = m.operand(f, nil, dirs, 2*gates*units)
@@ -142,6 +142,28 @@ func recurrent(m *maker, op string, gates int) {
 		wanted = append(wanted, m.chance(2))
 	}
 	m.node(op, in, wanted, attrs...)
+}
+
+// spread is a transposed convolution of one to three dims, in groups.
+func spread(m *maker) {
+	dt, groups, dims := m.double(), m.of(1, 1, 2, 3), m.between(1, 3)
+	in, out := groups*m.between(1, 4), m.between(1, 4)
+	x, w := []int{m.between(1, 2), in}, []int{in, out}
+	var strides, dilations, pads []int64
+	for range dims {
+		x, w = append(x, m.between(2, 5)), append(w, m.between(1, 3))
+		strides, dilations, pads = append(strides, int64(m.between(1, 3))), append(dilations, int64(m.between(1, 2))), append(pads, int64(m.IntN(2)))
+	}
+	operands := []*graph.Value{m.operand(dt, nil, x...), m.operand(dt, nil, w...)}
+	if m.chance(2) {
+		operands = append(operands, m.operand(dt, nil, groups*out))
+	}
+	m.node("ConvTranspose", operands, []bool{true}, graph.IntAttr("group", int64(groups)), graph.IntsAttr("strides", strides...),
+		graph.IntsAttr("dilations", dilations...), graph.IntsAttr("pads", append(pads, pads...)...))
+}
+
+func (m *maker) double() tensor.DType {
+	return []tensor.DType{tensor.Float32, tensor.Float64}[m.IntN(2)]
 }
 
 func (m *maker) float() tensor.DType {
@@ -212,7 +234,10 @@ func bitCast(m *maker) {
 func attention(m *maker) {
 	batch, kv, share := m.between(1, 3), m.between(1, 3), m.between(1, 3)
 	queries, own, depth, width := m.of(1, 2, 5, 9), m.of(1, 4, 7, 17), m.of(1, 4, 7), m.of(2, 4, 9)
-	dt := []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float16, tensor.BFloat16}[m.IntN(4)]
+	dt := m.float()
+	if m.chance(3) {
+		dt = tensor.Float64
+	}
 	heads, past := kv*share, 0
 	side := func(heads, rows, columns int, packed bool) *graph.Value {
 		if packed {

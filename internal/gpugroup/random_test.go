@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
+	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup"
@@ -36,7 +38,7 @@ type run struct {
 	group  *gpugroup.Group
 }
 
-// plan plans the nodes of a case that the device supports row-major, each alone.
+// plan plans the nodes of a case that the device supports, each alone.
 func plan(d *gpugroup.Device, c *backendtest.Case, wanted string) (list []*run) {
 	GinkgoHelper()
 	order, err := c.Graph.Topo()
@@ -106,7 +108,8 @@ func plan(d *gpugroup.Device, c *backendtest.Case, wanted string) (list []*run) 
 	return list
 }
 
-// formats gives the values of a node the formats of a signature, row-major where it leaves a choice. It reports whether all are.
+// formats gives the values of a node the formats of a signature, row-major where it leaves a choice. It reports whether these tell how
+// elements lie.
 func formats(n *graph.Node, s graph.Signature, on tensor.DeviceID) bool {
 	set := func(v *graph.Value, p graph.Port) bool {
 		if v == nil {
@@ -115,7 +118,7 @@ func formats(n *graph.Node, s graph.Signature, on tensor.DeviceID) bool {
 		if v.Format = p.Format; p.Var > 0 {
 			v.Format = graph.Format{Device: on, Layout: graph.RowMajor}
 		}
-		return v.Format.Layout.IsRowMajor()
+		return !v.Format.Layout.IsOpaque()
 	}
 	all := true
 	for i, v := range n.Inputs {
@@ -160,10 +163,10 @@ func (r *run) check(p *fibre.Program, on tensor.DeviceID) {
 	g := r.node.Graph()
 	a := &backend.RunArgs{}
 	for _, v := range g.Inputs {
-		a.Inputs = append(a.Inputs, place(slices.Clone(r.values[v].Bytes()), r.values[v]))
+		a.Inputs = append(a.Inputs, place(slices.Clone(reordered(r.values[v], graph.RowMajor, v.Format.Layout).Bytes()), r.values[v]))
 	}
 	for v := range g.Constants() {
-		a.Constants = append(a.Constants, place(slices.Clone(v.Const.Bytes()), v.Const))
+		a.Constants = append(a.Constants, place(slices.Clone(reordered(v.Const, graph.RowMajor, v.Format.Layout).Bytes()), v.Const))
 	}
 	got := map[string]tensor.Value{}
 	for i, v := range g.Outputs {
@@ -183,8 +186,33 @@ func (r *run) check(p *fibre.Program, on tensor.DeviceID) {
 		a.Buffers = append(a.Buffers, place(poison, nil))
 	}
 	launch(r.group, p, on, a, memory)
+	for _, v := range g.Outputs {
+		got[v.Name] = reordered(got[v.Name].(*tensor.Tensor), v.Format.Layout, graph.RowMajor)
+	}
 	one := &backendtest.Case{Name: r.c.Name, Seed: r.c.Seed, Graph: g, Values: r.values}
 	Expect(one.Compare(got)).To(BeEmpty(), "%v", one)
+	for _, v := range g.Outputs {
+		want, is := r.values[v], got[v.Name].(*tensor.Tensor)
+		for i := range want.Len() {
+			if x, y := is.Float64At(i), want.Float64At(i); want.DType == tensor.Float64 && !(math.Abs(x-y) <= 1e-12*max(1, math.Abs(y)) || x == y || x != x && y != y) {
+				Fail(fmt.Sprintf("%v: element %d is %.17g and not %.17g", one, i, x, y))
+			}
+		}
+	}
+}
+
+// reordered returns a tensor in another order of its elements.
+func reordered(t *tensor.Tensor, from, to graph.Layout) *tensor.Tensor {
+	GinkgoHelper()
+	if from == to {
+		return t
+	}
+	y, err := tensor.New(t.DType, t.Shape...)
+	Expect(err).NotTo(HaveOccurred())
+	move, err := convert.PlanHost(from, to, t.DType, t.Shape)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(move(context.Background(), y, t, convert.Exec{})).To(Succeed())
+	return y
 }
 
 // launch runs the launches of a group on memory of the host, of which handles are the numbers.
@@ -233,6 +261,7 @@ func planned(d *gpugroup.Device, names []string, all bool) (list []*run, plans [
 
 var _ = Describe("Nodes on a device", func() {
 	d := &gpugroup.Device{ID: tensor.DeviceID{Type: 77}, Kernels: gpukernel.Generic(8, 32<<10)}
+	d.Kernels.Double = true
 
 	It("compute what the reference computes, on random operands, shapes, attributes and types", func(ctx SpecContext) {
 		names := operators
@@ -289,5 +318,5 @@ func random(op string, seed uint64) (*backendtest.Case, error) {
 }
 
 // operators are those that have more than one kernel, or kernels of their own here.
-var operators = []string{"Attention", "BitCast", "CausalConvWithState", "DynamicQuantizeLinear", "GRU", "GridSample", "LSTM", "MatMulInteger", "QLinearMatMul",
+var operators = []string{"Attention", "BitCast", "CausalConvWithState", "ConvTranspose", "DynamicQuantizeLinear", "GRU", "GridSample", "LSTM", "MatMulInteger", "QLinearMatMul",
 	"RNN", "GRU with batches first", "LSTM with batches first", "RNN with batches first", "RotaryEmbedding", "Scatter", "ScatterElements", "ScatterND", "SwiGLU", "TensorScatter", "Trilu"}

@@ -26,6 +26,7 @@ type recurrent struct {
 	resets                     bool       // GRU: the state is reset before it is multiplied
 	coupled                    bool       // LSTM: the forget gate is 1 less the input gate
 	lens                       bool
+	typ                        gpukernel.Type
 }
 
 // recurrentGates are the gates of operators, and the activations that they have by default.
@@ -43,9 +44,12 @@ func (r *recurrent) marks() int  { return (r.batch + 3) / 4 * 4 }
 // recurrentOf returns a layer of static shapes.
 func recurrentOf(n *graph.Node) (*recurrent, error) {
 	kind := recurrentGates[n.Op.Name]
-	r := &recurrent{n: n, gates: kind.gates, dirs: 1, batchFirst: n.Int("layout", 0) != 0, lens: n.Input(4) != nil, clip: "$x"}
+	r := &recurrent{n: n, gates: kind.gates, dirs: 1, batchFirst: n.Int("layout", 0) != 0, lens: n.Input(4) != nil, clip: "$x", typ: keptAs(n.Inputs[0])}
+	if t := n.Inputs[0].Type.DType; t != tensor.Float32 && t != tensor.Float64 {
+		return nil, fmt.Errorf("input 0 of type %s", t)
+	}
 	for i, v := range n.Inputs {
-		want := tensor.Float32
+		want := n.Inputs[0].Type.DType
 		if i == 4 {
 			want = tensor.Int32
 		}
@@ -198,29 +202,29 @@ func (r *recurrent) turned(p *gpukernel.Program, v gpukernel.Value, d int) gpuke
 
 // direction emits the steps of a direction, and returns its states [steps + 1, states()] and the last cell's.
 func (r *recurrent) direction(b *buffers, d int) (hidden, cell place.Memory) {
-	rows, row := r.gates*r.units, r.row()
+	rows, row, size := r.gates*r.units, r.row(), r.typ.Size()
 	x := b.in(r.n.Inputs[0])
 	if r.batchFirst || r.backwards(d) {
 		p := &gpukernel.Program{}
-		v := p.Input("x", gpukernel.F32, dims(r.n.Inputs[0])...)
+		v := p.Input("x", r.typ, dims(r.n.Inputs[0])...)
 		if r.batchFirst {
 			v = p.Transpose(v, 1, 0, 2)
 		}
 		p.Output(r.turned(p, v, d), "made")
 		from := map[string]place.Memory{"x": x, "lens": b.in(r.n.Input(4))}
-		x = b.temp(4 * r.steps * r.batch * r.width)
+		x = b.temp(size * r.steps * r.batch * r.width)
 		from["made"] = x
 		b.render("turn", p, from)
 	}
 	w := r.weights(b, 1, d, 0, rows, r.width)
 	product := func(m, k, n, from, stride int) gpukernel.ProductShape {
-		return gpukernel.ProductShape{M: m, K: k, N: n, TransposedB: true, A: gpukernel.Matrix{Type: gpukernel.F32, Stride: from},
-			B: gpukernel.Matrix{Type: gpukernel.F32, Stride: k}, C: gpukernel.Matrix{Type: gpukernel.F32, Stride: stride}}
+		return gpukernel.ProductShape{M: m, K: k, N: n, TransposedB: true, A: gpukernel.Matrix{Type: r.typ, Stride: from},
+			B: gpukernel.Matrix{Type: r.typ, Stride: k}, C: gpukernel.Matrix{Type: r.typ, Stride: stride}}
 	}
-	gates := b.temp(4 * r.steps * r.batch * row)
+	gates := b.temp(size * r.steps * r.batch * row)
 	b.product("inputs", product(r.steps*r.batch, r.width, rows, r.width, row), map[string]place.Memory{"a": x, "b": w, "c": gates})
 
-	bytes := 4 * r.states()
+	bytes := size * r.states()
 	hidden = b.temp((r.steps + 1) * bytes)
 	b.render("start", r.start(5, d), map[string]place.Memory{"given": b.in(r.n.Input(5)), "made": hidden.Part(0, bytes)})
 	var cells [2]place.Memory
@@ -230,7 +234,7 @@ func (r *recurrent) direction(b *buffers, d int) (hidden, cell place.Memory) {
 	}
 	marks := place.Nowhere
 	if r.lens {
-		marks = b.temp(4 * r.steps * r.marks())
+		marks = b.temp(size * r.steps * r.marks())
 		b.render("mark", r.mark(), map[string]place.Memory{"lens": b.in(r.n.Input(4)), "made": marks})
 	}
 	first := rows
@@ -254,11 +258,11 @@ func (r *recurrent) direction(b *buffers, d int) (hidden, cell place.Memory) {
 		b.fail(err)
 		return hidden, cells[0]
 	}
-	recur, reset, update := b.temp(4*r.batch*row), b.temp(bytes), b.temp(bytes)
+	recur, reset, update := b.temp(size*r.batch*row), b.temp(bytes), b.temp(bytes)
 	for k := range r.steps {
-		at := map[string]place.Memory{"gates": gates.Part(4*k*r.batch*row, 4*r.batch*row), "recur": recur, "reset": reset, "update": update, "bias": b.in(r.n.Input(3)),
+		at := map[string]place.Memory{"gates": gates.Part(size*k*r.batch*row, size*r.batch*row), "recur": recur, "reset": reset, "update": update, "bias": b.in(r.n.Input(3)),
 			"peephole": b.in(r.n.Input(7)), "before": hidden.Part(k*bytes, bytes), "after": hidden.Part((k+1)*bytes, bytes), "cell": cells[k%2],
-			"next": cells[(k+1)%2], "mark": marks.Part(4*k*r.marks(), 4*r.marks())}
+			"next": cells[(k+1)%2], "mark": marks.Part(size*k*r.marks(), size*r.marks())}
 		b.emit(1, multiply, nil, map[string]place.Memory{"a": at["before"], "b": u, "c": recur})
 		b.emit(0, kernels[0], nil, at)
 		if r.resets {
@@ -272,12 +276,13 @@ func (r *recurrent) direction(b *buffers, d int) (hidden, cell place.Memory) {
 // weights returns where so many rows of a direction's weights lie, from one on: where they are if that is where four can be read at once.
 func (r *recurrent) weights(b *buffers, input, d, from, rows, columns int) place.Memory {
 	all := r.gates * r.units
-	off, size := 4*(d*all+from)*columns, 4*rows*columns
+	row := r.typ.Size() * columns
+	off, size := (d*all+from)*row, rows*row
 	if off%OperandAlign == 0 {
 		return b.in(r.n.Inputs[input]).Part(off, size)
 	}
 	p := &gpukernel.Program{}
-	v := p.Input("given", gpukernel.F32, r.dirs*all, columns)
+	v := p.Input("given", r.typ, r.dirs*all, columns)
 	p.Output(p.Slice(v, []int{rows, columns}, []int{d*all + from, 0}, []int{1, 1}), "made")
 	at := b.temp(size)
 	b.render("part", p, map[string]place.Memory{"given": b.in(r.n.Inputs[input]), "made": at})
@@ -288,7 +293,7 @@ func (r *recurrent) weights(b *buffers, input, d, from, rows, columns int) place
 func (r *recurrent) start(input, d int) *gpukernel.Program {
 	p := &gpukernel.Program{}
 	if r.n.Input(input) == nil {
-		p.Output(p.Expand(p.Float(gpukernel.F32, 0), r.batch, r.units), "made")
+		p.Output(p.Expand(p.Float(r.typ, 0), r.batch, r.units), "made")
 		return p
 	}
 	shape, starts, steps := []int{1, r.batch, r.units}, []int{d, 0, 0}, []int{1, 1, 1}
@@ -296,7 +301,7 @@ func (r *recurrent) start(input, d int) *gpukernel.Program {
 	if r.batchFirst {
 		shape, starts, given = []int{r.batch, 1, r.units}, []int{0, d, 0}, []int{r.batch, r.dirs, r.units}
 	}
-	p.Output(p.Slice(p.Input("given", gpukernel.F32, given...), shape, starts, steps), "made")
+	p.Output(p.Slice(p.Input("given", r.typ, given...), shape, starts, steps), "made")
 	return p
 }
 
@@ -307,7 +312,7 @@ func (r *recurrent) mark() *gpukernel.Program {
 	if more := r.marks() - r.batch; more > 0 {
 		lens = p.Pad(lens, p.Constant(gpukernel.I32, "0"), []int{0}, []int{more})
 	}
-	p.Output(p.Scalar(gpukernel.F32, "($0 < $1 ? 1.0f : 0.0f)", p.Reshape(p.Iota(r.steps), r.steps, 1), lens), "made")
+	p.Output(p.Scalar(r.typ, "($0 < $1 ? 1.0f : 0.0f)", p.Reshape(p.Iota(r.steps), r.steps, 1), lens), "made")
 	return p
 }
 
@@ -318,11 +323,11 @@ func (r *recurrent) collect(output int) *gpukernel.Program {
 	used := r.batch * r.units
 	for d := range parts {
 		if output == 2 {
-			v := p.Slice(p.Input(fmt.Sprintf("cell%d", d), gpukernel.F32, r.states()), []int{used}, []int{0}, []int{1})
+			v := p.Slice(p.Input(fmt.Sprintf("cell%d", d), r.typ, r.states()), []int{used}, []int{0}, []int{1})
 			parts[d] = p.Reshape(v, 1, r.batch, r.units)
 			continue
 		}
-		v := p.Input(fmt.Sprintf("hidden%d", d), gpukernel.F32, r.steps+1, r.states())
+		v := p.Input(fmt.Sprintf("hidden%d", d), r.typ, r.steps+1, r.states())
 		if output == 1 {
 			parts[d] = p.Reshape(p.Slice(v, []int{1, used}, []int{r.steps, 0}, []int{1, 1}), 1, r.batch, r.units)
 			continue
@@ -330,7 +335,7 @@ func (r *recurrent) collect(output int) *gpukernel.Program {
 		v = p.Reshape(p.Slice(v, []int{r.steps, used}, []int{1, 0}, []int{1, 1}), r.steps, r.batch, r.units)
 		v = r.turned(p, v, d)
 		if r.lens {
-			v = p.Scalar(gpukernel.F32, "($1 < $2 ? $0 : 0.0f)", v, p.Reshape(p.Iota(r.steps), r.steps, 1, 1), p.Reshape(r.lengths(p), r.batch, 1))
+			v = p.Scalar(r.typ, "($1 < $2 ? $0 : 0.0f)", v, p.Reshape(p.Iota(r.steps), r.steps, 1, 1), p.Reshape(r.lengths(p), r.batch, 1))
 		}
 		parts[d] = p.Reshape(v, r.steps, 1, r.batch, r.units)
 	}

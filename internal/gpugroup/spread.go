@@ -22,6 +22,7 @@ type spread struct {
 	stride, dil [3]int
 	begin       [3]int
 	bias        bool
+	typ         gpukernel.Type
 }
 
 // spreadOf returns a transposed convolution of static shapes.
@@ -38,7 +39,7 @@ func spreadOf(n *graph.Node) (s spread, err error) {
 	if err != nil {
 		return s, err
 	}
-	s = spread{n: x[0], groups: win.Group, bias: n.Input(2) != nil,
+	s = spread{n: x[0], groups: win.Group, bias: n.Input(2) != nil, typ: keptAs(n.Inputs[0]),
 		size: one3, wide: one3, kernel: one3, stride: one3, dil: one3}
 	if s.groups < 1 || x[1]%s.groups != 0 || w[0] != x[1] {
 		return s, fmt.Errorf("%d groups of weights %v", s.groups, w)
@@ -67,16 +68,16 @@ func product3(d [3]int) int { return d[0] * d[1] * d[2] }
 func (s *spread) product() gpukernel.ProductShape {
 	window := product3(s.kernel) * s.out
 	p := gpukernel.ProductShape{M: s.n * product3(s.size), K: s.in, N: window, Batch1: s.groups}
-	p.A = gpukernel.Matrix{Type: gpukernel.F32, Stride: s.in * s.groups, Batch1: s.in}
-	p.B = gpukernel.Matrix{Type: gpukernel.F32, Stride: window, Batch1: s.in * window}
-	p.C = gpukernel.Matrix{Type: gpukernel.F32, Stride: window * s.groups, Batch1: window}
+	p.A = gpukernel.Matrix{Type: s.typ, Stride: s.in * s.groups, Batch1: s.in}
+	p.B = gpukernel.Matrix{Type: s.typ, Stride: window, Batch1: s.in * window}
+	p.C = gpukernel.Matrix{Type: s.typ, Stride: window * s.groups, Batch1: window}
 	return p
 }
 
 // program adds up what windows have for each pixel, and a bias.
 func (s *spread) program() *gpukernel.Program {
 	p := &gpukernel.Program{}
-	windows := p.Input("windows", gpukernel.F32, s.n, s.size[0], s.size[1], s.size[2], s.groups, s.kernel[0], s.kernel[1], s.kernel[2], s.out)
+	windows := p.Input("windows", s.typ, s.n, s.size[0], s.size[1], s.size[2], s.groups, s.kernel[0], s.kernel[1], s.kernel[2], s.out)
 	shape := []int{s.n, s.wide[0], s.wide[1], s.wide[2], s.groups, s.out}
 	beside := s.kernel == s.stride && s.dil == one3 && s.begin == [3]int{}
 	for i := range 3 {
@@ -100,7 +101,7 @@ func (s *spread) program() *gpukernel.Program {
 				if kz+ky+kx == 0 {
 					sum = v
 				} else {
-					sum = p.Scalar(gpukernel.F32, "$0 + $1", sum, v)
+					sum = p.Scalar(s.typ, "$0 + $1", sum, v)
 				}
 			}
 		}
@@ -125,7 +126,7 @@ func (s *spread) pixel(p *gpukernel.Program, dim, k int) gpukernel.Value {
 func (s *spread) image(p *gpukernel.Program, v gpukernel.Value) *gpukernel.Program {
 	v = p.Reshape(v, s.n, s.wide[0], s.wide[1], s.wide[2], s.groups*s.out)
 	if s.bias {
-		v = p.Scalar(gpukernel.F32, "$0 + $1", v, p.Input("bias", gpukernel.F32, s.groups*s.out))
+		v = p.Scalar(s.typ, "$0 + $1", v, p.Input("bias", s.typ, s.groups*s.out))
 	}
 	p.Output(v, "image")
 	return p
@@ -162,7 +163,7 @@ func planSpread(p *planner, n *graph.Node, _ tail) error {
 	if err != nil {
 		return err
 	}
-	windows := p.Temp(shape.M * shape.N * s.groups * 4)
+	windows := p.Temp(shape.M * shape.N * s.groups * s.typ.Size())
 	if err := p.emit(1, product, map[string]place.Memory{"a": p.In(n.Inputs[0]), "b": p.In(n.Inputs[1]), "c": windows}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package grouptest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/property"
 )
 
 // Cast is a graph whose input, or output, is cast on its way to, or from, a convolution or a product that gives its channels, or
@@ -48,6 +51,70 @@ func (x *Cast) Graph() (*graph.Graph, error) {
 		}
 	}
 	return g, nil
+}
+
+// between is a convolution in float64 between two on the host, in float32.
+const between = `graph "between" {
+  opset 21
+  input %x: f32[1,16,6,7]
+  %Op1 = Conv(%x, %x; pads=[1,1,1,1]) "Op1"
+  %Op2 = Cast(%Op1; to=11) "Op2"
+  %Op3 = Conv(%Op2, %x; pads=[1,1,1,1]) "Op3"
+  %Op4 = Cast(%Op3; to=1) "Op4"
+  %Op5 = Conv(%Op4, %x; pads=[1,1,1,1]) "Op5"
+  output %Op5
+}
+`
+
+// RunBetween runs a convolution in float64 on a device, with the Casts around it, between two of cpu's in float32 whose images lie in
+// blocks of channels, and returns the conversions of a run. The error says where the result is not that of the reference to the bit.
+func RunBetween(ctx context.Context, device backend.Config) (_ []string, err error) {
+	g, err := graph.Parse(between)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range g.NodesByID() {
+		if n.Is("Conv") {
+			dt := tensor.Float32
+			if n.Name == "Op3" {
+				dt = tensor.Float64
+			}
+			n.SetOperand(1, g.AddConst("w"+n.Name, converted(Whole(r, 1, 16, 16, 3, 3), dt)))
+		}
+	}
+	o := carve.Options{Backends: []backend.Config{device, {Name: "cpu", Options: map[string]string{"winograd": "off"}}}, Placement: carve.Priority, Strict: true, Verify: true, Poison: true}
+	for _, name := range []string{"Op1", "Op5"} {
+		o.Pins = append(o.Pins, property.Pin{Node: name, Backend: "cpu"})
+	}
+	m := carve.FromGraph(g)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	p, err := carve.Compile(ctx, m, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	err = compare(ctx, p, g, map[string]tensor.Value{"x": Whole(r, 3, 1, 16, 6, 7)}, func(_ string, got, want *tensor.Tensor) error {
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			return fmt.Errorf("%v instead of %v", got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	report, err := p.Report(ctx, nil)
+	return hops(report), err
+}
+
+// hops returns the conversions of a run.
+func hops(r *carve.Report) (list []string) {
+	for _, c := range r.Conversions {
+		if !c.Constant {
+			list = append(list, fmt.Sprintf("%s: %s → %s by %s", c.Value, c.From, c.To, c.Via))
+		}
+	}
+	return list
 }
 
 // order returns weights, or a matrix, that put channels, or columns, in another order.
@@ -90,15 +157,10 @@ func (x *Cast) Compare(ctx context.Context, p *carve.Program) (conversions, grou
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, c := range report.Conversions {
-		if !c.Constant {
-			conversions = append(conversions, fmt.Sprintf("%s: %s → %s by %s", c.Value, c.From, c.To, c.Via))
-		}
-	}
 	for _, c := range report.Groups {
 		groups = append(groups, fmt.Sprintf("%s %d", c.Backend, len(c.Nodes)))
 	}
-	return conversions, groups, nil
+	return hops(report), groups, nil
 }
 
 // input returns random elements of all magnitudes that the other types hold, none of them zero.

@@ -12,16 +12,17 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// doubles is a model in float64: convolutions, plain, grouped and one for each channel, products, norms, reductions, element-wise
-// operators and movements of data.
+// doubles is a model in float64: convolutions, plain, grouped, one for each channel and transposed, products, norms, reductions,
+// element-wise operators, movements of data, a recurrent layer and attention.
 const doubles = `graph "doubles" {
-  opset 21
+  opset 23
   input %x: f64[2,6,9,7]
   input %r: f64[2,8,5,4]
   input %left: f64[2,3,5,10]
   input %right: f64[2,3,10,7]
   input %scale: f64[8]
   input %shift: f64[8]
+  input %seq: f64[4,2,5]
   const $0 = f64[]{2.1}
   const $1 = i64[2]{2, 160}
   %c1 = Conv(%x, %x, %x; strides=[2,2], pads=[1,1,1,1])
@@ -45,9 +46,15 @@ const doubles = `graph "doubles" {
   %a = Sigmoid(%h)
   %b = Gelu(%a)
   %o = ReduceMean(%b; keepdims=1)
+  %v = ConvTranspose(%c5, %x; strides=[2,1], pads=[1,0,0,1], group=2)
+  %u = LSTM(%seq, %x, %x; hidden_size=3)
+  %w = Attention(%left, %left, %left; is_causal=1)
   output %z
   output %l
   output %o
+  output %v
+  output %u
+  output %w
 }
 `
 
@@ -61,7 +68,8 @@ func Doubles() (*graph.Graph, error) {
 	for _, w := range []struct {
 		node, operand int
 		shape         []int
-	}{{0, 1, []int{8, 6, 3, 3}}, {0, 2, []int{8}}, {3, 1, []int{8, 4, 1, 1}}, {5, 1, []int{8, 1, 3, 3}}, {13, 1, []int{160, 12}}, {13, 2, []int{12}}} {
+	}{{0, 1, []int{8, 6, 3, 3}}, {0, 2, []int{8}}, {3, 1, []int{8, 4, 1, 1}}, {5, 1, []int{8, 1, 3, 3}}, {13, 1, []int{160, 12}}, {13, 2, []int{12}},
+		{21, 1, []int{8, 3, 2, 3}}, {22, 1, []int{1, 12, 5}}, {22, 2, []int{1, 12, 3}}} {
 		g.NodesByID()[w.node].SetOperand(w.operand, g.AddConst(fmt.Sprintf("w%d_%d", w.node, w.operand), uniform(r, w.shape...)))
 	}
 	return g, nil
@@ -89,7 +97,7 @@ func CompareDoubles(ctx context.Context, p *carve.Program, name string) error {
 	}
 	r := rand.New(rand.NewPCG(11, 12))
 	in := map[string]tensor.Value{"x": uniform(r, 2, 6, 9, 7), "r": uniform(r, 2, 8, 5, 4), "left": uniform(r, 2, 3, 5, 10), "right": uniform(r, 2, 3, 10, 7),
-		"scale": uniform(r, 8), "shift": uniform(r, 8)}
+		"scale": uniform(r, 8), "shift": uniform(r, 8), "seq": uniform(r, 4, 2, 5)}
 	err = compare(ctx, p, g, in, func(output string, got, want *tensor.Tensor) error {
 		for i := range want.Len() {
 			if x, y := got.Float64At(i), want.Float64At(i); !(math.Abs(x-y) <= 1e-13*max(1, math.Abs(y))) {
