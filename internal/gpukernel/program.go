@@ -83,7 +83,7 @@ func (p *Program) add(n node) Value {
 	case kindScalar:
 		n.exact = n.text == n.typ.rounding()
 	case kindReduce:
-	default: // what moves elements
+	case kindInput, kindConstant, kindReshape, kindTranspose, kindSlice, kindExpand, kindConcat, kindPad, kindGather, kindIota, kindTable, kindPick:
 		n.exact = !slices.ContainsFunc(n.in, func(v Value) bool { return !p.nodes[v].exact })
 	}
 	p.nodes = append(p.nodes, n)
