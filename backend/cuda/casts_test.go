@@ -1,10 +1,17 @@
 package cuda_test
 
 import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve"
+	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/backend/cuda"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 )
@@ -40,4 +47,63 @@ var _ = It("conversions between blocks of channels on the host and what a device
 	Expect(err).NotTo(HaveOccurred())
 	Expect(hops).To(Equal([]string{"x: host:NCHW → host:NCHW16c by host-reorder", "Op1: host:NCHW16c → cuda:0:gpu@1:f64-acdb by upload-cast",
 		"Op4: cuda:0:gpu@1:f64-acdb → host:NCHW16c by download-cast", "Op5: host:NCHW16c → host:NCHW by host-reorder"}))
+})
+
+var _ = It("a group that fails falls back where its operands and results are kept as another type", func(ctx SpecContext) {
+	for _, x := range []grouptest.Cast{
+		{From: tensor.Int32, To: tensor.Float32, Dims: []int{1, 5, 3, 4}}, {From: tensor.Float32, To: tensor.Float16, Dims: []int{1, 5, 3, 4}, Behind: true},
+	} {
+		g, err := x.Graph()
+		Expect(err).NotTo(HaveOccurred())
+		fake := driver()
+		fell := 0
+		for n := 1; n <= 3; n++ { // of the conversions' kernels, which are no group's, the failure is the run's
+			p, err := compile(ctx, fake, g, carve.Options{Poison: true})
+			Expect(err).NotTo(HaveOccurred())
+			fake.FailIn("cuLaunchKernel")
+			fake.Set("fail_at", n)
+			_, _, err = x.Compare(ctx, p)
+			fake.FailIn("")
+			fake.Set("fail_at", 0)
+			if err != nil {
+				var failed *cuda.Error
+				Expect(errors.As(err, &failed)).To(BeTrue(), "%v", err)
+			}
+			r, err := p.Report(ctx, nil)
+			Expect(err).NotTo(HaveOccurred())
+			if slices.ContainsFunc(r.Rejected, func(r carve.RejectedReport) bool { return strings.Contains(r.Reason, "cuLaunchKernel") }) {
+				fell++
+			}
+			Expect(p.Close()).To(Succeed())
+		}
+		Expect(fell).To(Equal(1))
+		Expect(fake.Report()).To(BeEmpty())
+	}
+})
+
+var _ = It("a caller's tensor on the device is taken where the program has the operand kept as another type", func(ctx SpecContext) {
+	x := grouptest.Cast{From: tensor.Float16, To: tensor.Float32, Dims: []int{2, 5, 3, 4}}
+	g, err := x.Graph()
+	Expect(err).NotTo(HaveOccurred())
+	b := open(driver())
+	m := carve.FromGraph(g)
+	DeferCleanup(m.Close)
+	p, err := carve.Compile(ctx, m, &carve.Options{Open: map[string]backend.Backend{"cuda": b}, Backends: []backend.Config{{Name: "cuda"}}, Placement: carve.Priority, Verify: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(p.Close)
+	rows := whole(rand.New(rand.NewPCG(1, 2)), 9, x.Dims...)
+	in, err := tensor.Convert(rows, tensor.Float16, nil)
+	Expect(err).NotTo(HaveOccurred())
+	want, err := p.Run(ctx, map[string]tensor.Value{"x": in})
+	Expect(err).NotTo(HaveOccurred())
+	d := b.Devices()[0]
+	at, err := d.Alloc(int64(len(in.Data)))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(d.Free, at)
+	Expect(d.CopyTo(ctx, nil, at, 0, in.Data)).To(Succeed())
+	for range 3 {
+		got, err := p.Run(ctx, map[string]tensor.Value{"x": &tensor.Tensor{DType: in.DType, Shape: in.Shape, Device: d.ID(), Handle: at.Handle}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got["y"].(*tensor.Tensor).Bytes()).To(Equal(want["y"].(*tensor.Tensor).Bytes()))
+	}
 })
