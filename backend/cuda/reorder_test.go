@@ -67,6 +67,6 @@ var _ = DescribeTable("conversions of what is kept as elements of another type m
 		Expect(fake.Count("kernels")).To(Equal(many))
 	},
 	Entry("images of half precision as float32", tensor.Float16, gpukernel.F32, 14, 2, 19, 3, 5),
-	Entry("images of int32 as float32", tensor.Int32, gpukernel.F32, 14, 1, 5, 7, 3),
+	Entry("images of uint64 as float32", tensor.Uint64, gpukernel.F32, 14, 1, 5, 7, 3),
 	Entry("one spatial dim of float64 as float32", tensor.Float64, gpukernel.F32, 14, 2, 5, 7),
 	Entry("matrices of float32 as half precision", tensor.Float32, gpukernel.F16, 2, 17, 33))

@@ -22,14 +22,15 @@ import (
 const converted = "converted"
 
 // castsTo returns the types of tensors that may be kept as elements of a type of floats: those that a Cast brings there by one rounding.
-// What of such an element comes back, and goes there again, is the same element.
+// Where a group falls back elements come back as the tensor's type, and the Cast makes the same of them: integers of 32 bits that float32
+// rounds up to a power of two would have another sign then.
 func castsTo(t gpukernel.Type) []tensor.DType {
-	whole := []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64}
+	whole := []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int64, tensor.Uint64}
 	switch t {
 	case gpukernel.F32:
 		return append(whole, tensor.Float16, tensor.BFloat16, tensor.Float64)
 	case gpukernel.F64:
-		return append(whole, tensor.Float32)
+		return append(whole, tensor.Int32, tensor.Uint32, tensor.Float32)
 	case gpukernel.F16, gpukernel.BF16:
 		return []tensor.DType{tensor.Float32}
 	}

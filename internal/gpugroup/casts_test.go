@@ -102,6 +102,7 @@ var _ = Describe("Casts beside conversions", func() {
 			"rendered row-major row-major 1075", "converted gpu@1:f32-acdb acdb 0", "converted gpu@1:f32-row-major row-major 0"),
 		Entry("beside what is rendered with it", "  input %x: u8[6]\n  %c = Cast(%x; to=1)\n  %y = Neg(%c)\n  output %y", "rendered row-major row-major 250", "converted gpu@1:f32-row-major row-major 0"),
 		Entry("on both sides, between floats", "  input %x: f32[6]\n  %y = Cast(%x; to=10)\n  output %y", "rendered row-major row-major 1004", "converted gpu@1:f16-row-major row-major 0", "converted row-major gpu@1:f32-row-major 0"),
+		Entry("not of integers of 32 bits, which do not come back", "  input %x: i32[6]\n  %y = Cast(%x; to=1)\n  output %y", "rendered row-major row-major 0"),
 		Entry("not where it rounds twice", "  input %x: i32[6]\n  %y = Cast(%x; to=10)\n  output %y", "rendered row-major row-major 0"),
 		Entry("not to integers", "  input %x: f32[2,3]\n  %y = Cast(%x; to=7)\n  output %y", "rendered row-major row-major 0"))
 })
