@@ -220,18 +220,24 @@ func convWeights(rank, groups, oc, ic int) (name string, f graph.Format) {
 	return "packed", quadsOIHW
 }
 
-// integerConv emits what stands before the sums of a convolution: the padded image, and weights in the forms of the kernels.
+// integerConv resolves a convolution, and emits what stands before its sums.
 func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value) (*integerConv, error) {
 	c, err := newIntegerConv(n, p.Dims[x.v.ID], p.Dims[w.v.ID], p.Dims[y.ID])
 	if err != nil {
 		return nil, err
 	}
+	return c, p.beforeSums(c, x, w, y, nil)
+}
+
+// beforeSums emits what stands before the sums of a convolution: the padded image, and weights in the forms of the kernels. Sums begin
+// with add of each channel, where there is such.
+func (p *planner) beforeSums(c *integerConv, x, w integerOperand, y *graph.Value, add []int32) error {
 	c.zeros, c.pixelSums, c.last = place.Nowhere, place.Nowhere, y.Format == lastChannels
 	if c.depthwise {
 		c.taps.Signed = x.signed()
 		taps, err := keep(p.e, p.Node, func() (*tapped, error) { return tapWeights(c, w) })
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.tapped, c.summed = taps.blocks, taps.sums
 	} else {
@@ -243,13 +249,13 @@ func (p *planner) integerConv(n *graph.Node, x, w integerOperand, y *graph.Value
 		}
 		made, err := keep(p.e, p.Node, func() (*packedWeights, error) { return c.packWeights(p.integers, w) })
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.own, c.summed = made.own, made.sums
 	}
 	p.wholeImage(c, x)
-	p.startOutputs(c, x)
-	return c, nil
+	p.startOutputs(c, x, add)
+	return nil
 }
 
 // packedWeights are weights in panels, where the constant does not hold them so, and the sums of their columns.
@@ -318,52 +324,34 @@ func (p *planner) outputZeros(c *integerConv, w integerOperand) place.Memory {
 	return dst
 }
 
-// startOutputs emits what the sums of outputs begin with: minus the image's zero point, times the sums of the weights.
-func (p *planner) startOutputs(c *integerConv, x integerOperand) {
-	c.starts = p.Temp(4 * len(c.summed))
-	dst, zero, kernels, signed := c.starts, p.In(x.zero), p.integers, x.signed()
+// startOutputs emits what the sums of outputs begin with: add, and minus the image's zero point, times the sums of the weights. It is
+// made once where the zero point is constant.
+func (p *planner) startOutputs(c *integerConv, x integerOperand, add []int32) {
+	begin := make([]int32, len(c.summed))
+	for i, a := range add {
+		begin[c.column(i)] = a
+	}
+	kernels, signed := p.integers, x.signed()
+	if zero, ok := x.constantZero(); ok {
+		kernels.Subtract(begin, c.summed, int32(zero+c.shift))
+		c.starts = p.Own(asBytes(begin))
+		return
+	}
+	c.starts = p.Temp(4 * len(begin))
+	dst, zero := c.starts, p.In(x.zero)
 	p.emit(step{serial: func(st *state) {
 		d := of[int32](st, dst)
-		clear(d)
+		copy(d, begin)
 		kernels.Subtract(d, c.summed[:len(d)], int32(zeroPoint(st.Bytes(zero), 0, signed)+c.shift))
 	}}, []place.Memory{zero}, []place.Memory{dst})
 }
 
-// tapped are the weights of a depthwise convolution, less their zero points: by block of 16 channels, and their sums.
-type tapped struct {
-	blocks [][]int16
-	sums   []int32
-}
-
-// tapWeights returns the weights of a depthwise convolution.
-func tapWeights(c *integerConv, w integerOperand) (*tapped, error) {
-	all := make([]int64, w.v.Const.Len())
-	if err := tensor.DecodeInts(all, w.v.Const); err != nil {
-		return nil, err
+// column returns where output i stands among columns of which each group has whole panels.
+func (c *integerConv) column(i int) int {
+	if c.depthwise {
+		return i
 	}
-	taps := c.Kernel[0] * c.Kernel[1]
-	if len(all) != taps*c.groups {
-		return nil, fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(all), c.groups)
-	}
-	zero := func(int) int64 { return 0 }
-	if w.zero != nil {
-		z := w.zero.Const
-		zero = func(ch int) int64 { return z.Int64At(min(ch, z.Len()-1)) }
-	}
-	t := &tapped{blocks: make([][]int16, quant.Panels(c.groups)), sums: make([]int32, c.width)}
-	for b := range t.blocks {
-		t.blocks[b] = make([]int16, 16*len(c.taps.Offsets))
-		quant.TapWeights(t.blocks[b], taps, func(tap, channel int) int16 {
-			ch := b*quant.Panel + channel
-			if ch >= c.groups {
-				return 0
-			}
-			x := int16(all[ch*taps+tap] - zero(ch))
-			t.sums[ch] += int32(x)
-			return x
-		})
-	}
-	return t, nil
+	return i/c.oc*c.panels()*quant.Panel + i%c.oc
 }
 
 // windowSum returns the sum of what a window of a group sees.
@@ -383,32 +371,62 @@ func (c *integerConv) windowSum(sums []int32, image, group, i int) int32 {
 // it may overwrite. Behind the channels are sums of channels that there are not, up to a whole panel.
 type convFinish func(st *state, x []int32, ld, image, at, n, col, cols int)
 
+// convParts divides the sums of a convolution into parts of some rows, which are pixels, and some panels, which are channels.
+type convParts struct {
+	pixels, panels, columns, groups int // of an image and a group
+	rows, wide                      int // of a part
+	downs, acrosses                 int // parts of them
+}
+
+// convPart is one of these.
+type convPart struct{ image, group, row, rows, panel, panels, col, cols int } // col of all groups
+
+// parts returns those of that many rows, at least, in whole tiles.
+func (c *integerConv) parts(rows int) *convParts {
+	d := &convParts{pixels: c.pixels(), panels: c.panels(), columns: c.oc, groups: c.groups}
+	if c.depthwise {
+		d.panels, d.columns, d.groups = quant.Panels(c.groups), c.groups, 1
+	}
+	d.rows = roundUp(ceilDiv(d.pixels, ceilDiv(d.pixels, rows)), quant.Height)
+	d.wide = panelsOf(d.panels, d.rows, c.depth())
+	d.downs, d.acrosses = ceilDiv(d.pixels, d.rows), ceilDiv(d.panels, d.wide)
+	return d
+}
+
+// depth returns how many products a sum has, in whole quads.
+func (c *integerConv) depth() int {
+	if c.depthwise {
+		return 4 * len(c.taps.Offsets)
+	}
+	return 4 * len(c.product.Segments) * c.product.Quads
+}
+
+// count returns the number of parts of an image.
+func (d *convParts) count() int { return d.groups * d.downs * d.acrosses }
+
+// at returns part i of all images.
+func (d *convParts) at(i int) convPart {
+	each := d.downs * d.acrosses
+	x := convPart{image: i / each / d.groups, group: i / each % d.groups, row: i % each % d.downs * d.rows, panel: i % each / d.downs * d.wide}
+	x.rows, x.panels = min(d.rows, d.pixels-x.row), min(d.wide, d.panels-x.panel)
+	x.col, x.cols = x.group*d.columns+x.panel*quant.Panel, min(x.panels*quant.Panel, d.columns-x.panel*quant.Panel)
+	return x
+}
+
 // emitConvSums emits the sums of a convolution. done reads and writes what is given besides.
 func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []place.Memory) {
-	pixels := c.pixels()
-	rows := roundUp(ceilDiv(pixels, ceilDiv(pixels, sumRows)), quant.Height)
-	panels, depth, columns := c.panels(), 4*len(c.product.Segments)*c.product.Quads, c.oc
-	if c.depthwise {
-		panels, depth, columns = quant.Panels(c.groups), 4*len(c.taps.Offsets), c.groups
-	}
-	wide := panelsOf(panels, rows, depth)
-	downs, acrosses := ceilDiv(pixels, rows), ceilDiv(panels, wide)
-	ld := wide * quant.Panel
+	d := c.parts(sumRows)
+	ld := d.wide * quant.Panel
 	c.product.LDC, c.taps.LDC = ld, ld
-	sums, offsets := p.scratch(4*rows*ld), p.scratch(8*rows)
-	kernels, each, groups := p.integers, downs*acrosses, c.groups
-	if c.depthwise {
-		groups = 1
-	}
-	st := step{work: 1, chunks: c.images * groups * each, grain: grainFor(float64(rows*wide*quant.Panel*depth)/100 + 50)}
+	sums, offsets, kernels := p.scratch(4*d.rows*ld), p.scratch(8*d.rows), p.integers
+	st := step{work: 1, chunks: c.images * d.count(), grain: grainFor(float64(d.rows*ld*c.depth())/100 + 50)}
 	st.body = func(st *state, worker, lo, hi int) {
 		x, windows := sums.of(st, worker), asInts(offsets.bytes(st, worker))
 		for i := lo; i < hi; i++ {
-			image, group, r0, p0 := i/each/groups, i/each%groups, i%each%downs*rows, i%each/downs*wide
-			n, np := min(rows, pixels-r0), min(wide, panels-p0)
-			c.windows(windows[:n], r0)
-			c.sum(st, kernels, x, windows[:n], image, group, r0, p0, np)
-			done(st, x, ld, image, r0, n, group*c.oc+p0*quant.Panel, min(np*quant.Panel, columns-p0*quant.Panel))
+			part := d.at(i)
+			c.windows(windows[:part.rows], part.row)
+			c.sum(st, kernels, x, windows[:part.rows], &part)
+			done(st, x, ld, part.image, part.row, part.rows, part.col, part.cols)
 		}
 	}
 	p.emit(st, append([]place.Memory{c.image, c.packed, c.starts, c.zeros, c.pixelSums}, reads...), append([]place.Memory{sums.at, offsets.at}, writes...))
@@ -416,27 +434,35 @@ func (p *planner) emitConvSums(c *integerConv, done convFinish, reads, writes []
 
 func roundUp(n, to int) int { return ceilDiv(n, to) * to }
 
-// sum writes the sums of some windows of an image, the first of which is number r0, and panels from p0 on of a group.
-func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, image, group, r0, p0, np int) {
-	whole, starts := st.Bytes(c.image)[image*c.rows*c.cols*c.pixel():], of[int32](st, c.starts)
+// sum writes the sums of a part, whose windows these are.
+func (c *integerConv) sum(st *state, kernels quant.Kernels, x []int32, windows []int, part *convPart) {
 	if c.depthwise {
-		for j, w := range c.tapped[p0:][:np] {
-			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[(p0+j)*quant.Panel:], windows, w, starts[(p0+j)*quant.Panel:])
+		whole, starts := st.Bytes(c.image)[part.image*c.rows*c.cols*c.pixel():], of[int32](st, c.starts)
+		for j, w := range c.tapped[part.panel:][:part.panels] {
+			at := (part.panel + j) * quant.Panel
+			kernels.Convolve(&c.taps, x[j*quant.Panel:], whole[at:], windows, w, starts[at:])
 		}
 		return
 	}
-	b, size, panel := c.own, quant.PanelBytes(len(c.product.Segments)*c.product.Quads), group*c.panels()+p0
-	if b == nil {
-		b = st.Bytes(c.packed)
-	}
-	kernels.Multiply(&c.product, x, whole[group*c.width:], windows, b[panel*size:], starts[panel*quant.Panel:], np)
+	a, b, start := c.operands(st, part)
+	kernels.Multiply(&c.product, x, a, windows, b, start, part.panels)
 	if zeros := of[int32](st, c.zeros); zeros != nil {
 		pixelSums := of[int32](st, c.pixelSums)
+		z := zeros[(part.group*c.panels()+part.panel)*quant.Panel:][:part.panels*quant.Panel]
 		for k := range windows {
-			z := zeros[panel*quant.Panel:][:np*quant.Panel]
-			kernels.Subtract(x[k*c.product.LDC:][:np*quant.Panel], z, c.windowSum(pixelSums, image, group, r0+k))
+			kernels.Subtract(x[k*c.product.LDC:][:len(z)], z, c.windowSum(pixelSums, part.image, part.group, part.row+k))
 		}
 	}
+}
+
+// operands returns the image that the windows of a part lie in, its panels of weights, and what its sums begin with.
+func (c *integerConv) operands(st *state, part *convPart) (a, b []byte, start []int32) {
+	a = st.Bytes(c.image)[part.image*c.rows*c.cols*c.pixel()+part.group*c.width:]
+	panel := part.group*c.panels() + part.panel
+	if b = c.own; b == nil {
+		b = st.Bytes(c.packed)
+	}
+	return a, b[panel*quant.PanelBytes(c.depth()/4):], of[int32](st, c.starts)[panel*quant.Panel:]
 }
 
 // bytes returns a worker's part.

@@ -246,7 +246,6 @@ func planIntegerTail(p *planner, n *graph.Node) error {
 type scaledSums struct {
 	factors, bias place.Memory // of a run
 	fixed         [2][]float32 // the same, where they are constants
-	none          []int32      // zeros
 }
 
 // vectors returns factors and bias of n columns from col on.
@@ -260,7 +259,7 @@ func (f *scaledSums) vectors(st *state, col, n int) (factors, bias []float32) {
 // scaledFloats emits what makes vectors of scales and bias, which may be nil, for n columns.
 func (p *planner) scaledFloats(n int, scales, bias *graph.Value) *scaledSums {
 	width := paddedColumns(n)
-	f := &scaledSums{factors: p.Temp(4 * width), bias: p.Temp(4 * width), none: make([]int32, width)}
+	f := &scaledSums{factors: p.Temp(4 * width), bias: p.Temp(4 * width)}
 	from, add := p.In(scales), p.In(bias)
 	p.emit(step{serial: func(st *state) {
 		repeatLast(st.F32(f.factors), st.F32(from))
@@ -291,7 +290,7 @@ type rowKernels struct {
 // rows writes the floats of columns [col, col+cols) to rows ldd apart at dst, which may be the sums' memory, behind an activation.
 func (f *scaledSums) rows(st *state, kernels *rowKernels, dst []float32, ldd int, x []int32, ld, rows, col, cols int, act *activation) {
 	factors, bias := f.vectors(st, col, cols)
-	kernels.integers.Scale(dst, ldd, quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Add: f.none, Factors: factors, Bias: bias})
+	kernels.integers.Scale(dst, ldd, quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Factors: factors, Bias: bias})
 	if act.some {
 		kernels.floats.ApplyRows(act.op, dst, ldd, dst, ldd, rows, cols, act.params)
 	}

@@ -83,8 +83,12 @@ func (c *integerConv) takesWhole() bool {
 
 // fill sets all bytes.
 func fill(dst []byte, b byte) {
-	for i := range dst {
-		dst[i] = b
+	if len(dst) == 0 {
+		return
+	}
+	dst[0] = b
+	for n := 1; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 }
 

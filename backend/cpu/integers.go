@@ -54,6 +54,17 @@ func (o *integerOperand) centred() bool {
 	return true
 }
 
+// constantZero returns the zero point where it is one constant number.
+func (o *integerOperand) constantZero() (zero int, ok bool) {
+	if o.zero == nil {
+		return 0, true
+	}
+	if !o.zero.IsConst() || o.zero.Const.Len() != 1 {
+		return 0, false
+	}
+	return zeroPoint(o.zero.Const.Bytes(), 0, o.signed()), true
+}
+
 // zeroPoint returns zero point i, the last one for what is behind it.
 func zeroPoint(b []byte, i int, signed bool) int {
 	if len(b) == 0 {
@@ -293,50 +304,70 @@ func panelsOf(panels, rows, k int) int {
 	return min(max(sumProducts/max(rows*k*quant.Panel*sumWide, 1), 1)*sumWide, sumPanels, panels)
 }
 
-// emitSums emits a product. done reads and writes what is given besides.
-func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
-	rows := min(sumRows, s.m)
+// sumsPart is a part of a product: rows of A at these offsets, panels of B, and where they are in the whole.
+type sumsPart struct {
+	a, b              []byte
+	at                []int
+	start             []int32
+	first, row        int // of A, of the result
+	panel, of, panels int // first of its matrix, and of all, and how many
+	col, cols         int
+}
+
+// emitParts emits a product in parts of so many rows, at most. run makes the results of one; it reads and writes what is given besides.
+func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, part *sumsPart), reads, writes []place.Memory) {
 	panels := quant.Panels(s.n)
 	wide := panelsOf(panels, rows, s.k)
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
 	s.product.LDC = wide * quant.Panel
-	scratch := p.scratch(4 * rows * s.product.LDC)
 	width, size := 4*s.product.Quads, quant.PanelBytes(s.product.Quads)
 	offsets := make([]int, rows)
 	for i := range offsets {
 		offsets[i] = i * width
 	}
-	kernels, each := p.integers, downs*acrosses
+	each := downs * acrosses
 	st := step{work: 1, chunks: len(s.a) * each, grain: grainFor(float64(rows*wide*quant.Panel*s.k)/100 + 50)}
 	st.body = func(st *state, worker, lo, hi int) {
 		a, b, starts := st.Bytes(s.rows), st.Bytes(s.packed), of[int32](st, s.starts)
-		x := scratch.of(st, worker)
 		for i := lo; i < hi; i++ {
 			one, at := i/each, i%each
-			r0, p0 := at%downs*rows, at/downs*wide
-			n, np, panel := min(rows, s.m-r0), min(wide, panels-at/downs*wide), s.b[one]*panels+at/downs*wide
-			first := s.a[one] + r0
-			kernels.Multiply(&s.product, x, a[first*width:], offsets[:n], b[panel*size:], starts[panel*quant.Panel:], np)
-			s.takeOff(st, kernels, x, first, n, panel, p0, np)
-			done(st, x, s.product.LDC, s.c[one]+r0, n, p0*quant.Panel, min(np*quant.Panel, s.n-p0*quant.Panel))
+			row, panel := at%downs*rows, at/downs*wide
+			part := sumsPart{first: s.a[one] + row, row: s.c[one] + row, panel: panel, of: s.b[one]*panels + panel, panels: min(wide, panels-panel),
+				at: offsets[:min(rows, s.m-row)], col: panel * quant.Panel}
+			part.a, part.b, part.start = a[part.first*width:], b[part.of*size:], starts[part.of*quant.Panel:]
+			part.cols = min(part.panels*quant.Panel, s.n-part.col)
+			run(st, worker, &part)
 		}
 	}
-	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums}, reads...), append([]place.Memory{scratch.at}, writes...))
+	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums}, reads...), writes)
 }
 
-// takeOff takes off n rows of sums, the first of which is A's row first, what zero points of rows and of columns add: of np panels
-// from p0 on, the first of which is number panel of all matrices.
-func (s *sums) takeOff(st *state, kernels quant.Kernels, x []int32, first, n, panel, p0, np int) {
+// emitSums emits a product. done reads and writes what is given besides.
+func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
+	rows := min(sumRows, s.m)
+	scratch := p.scratch(4 * rows * panelsOf(quant.Panels(s.n), rows, s.k) * quant.Panel)
+	kernels := p.integers
+	p.emitParts(s, rows, func(st *state, worker int, part *sumsPart) {
+		x := scratch.of(st, worker)
+		kernels.Multiply(&s.product, x, part.a, part.at, part.b, part.start, part.panels)
+		s.takeOff(st, kernels, x, part)
+		done(st, x, s.product.LDC, part.row, len(part.at), part.col, part.cols)
+	}, reads, append([]place.Memory{scratch.at}, writes...))
+}
+
+// takeOff takes off the sums of a part what zero points of rows and of columns add.
+func (s *sums) takeOff(st *state, kernels quant.Kernels, x []int32, part *sumsPart) {
+	width := part.panels * quant.Panel
 	if offs := of[int32](st, s.offs); offs != nil {
-		sums := s.columnSumsOf(st, s.columns)[panel*quant.Panel:][:np*quant.Panel]
-		for r := range n {
-			kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], sums, offs[(first+r)%len(offs)])
+		sums := s.columnSumsOf(st, s.columns)[part.of*quant.Panel:][:width]
+		for r := range part.at {
+			kernels.Subtract(x[r*s.product.LDC:][:width], sums, offs[(part.first+r)%len(offs)])
 		}
 	}
 	if zeros := of[int32](st, s.zeros); zeros != nil {
-		z, rowSums := zeros[p0*quant.Panel:][:np*quant.Panel], of[int32](st, s.rowSums)
-		for r := range n {
-			kernels.Subtract(x[r*s.product.LDC:][:np*quant.Panel], z, rowSums[first+r])
+		z, rowSums := zeros[part.col:][:width], of[int32](st, s.rowSums)
+		for r := range part.at {
+			kernels.Subtract(x[r*s.product.LDC:][:width], z, rowSums[part.first+r])
 		}
 	}
 }

@@ -273,7 +273,7 @@ func (l *quantizedLinks) rounded(n int, bias []float32) *roundedSums {
 // scaled returns what makes floats of the sums of n columns or channels.
 func (l *quantizedLinks) scaled(n int, bias []float32) *scaledSums {
 	width := paddedColumns(n)
-	f := &scaledSums{fixed: [2][]float32{make([]float32, width), make([]float32, width)}, none: make([]int32, width),
+	f := &scaledSums{fixed: [2][]float32{make([]float32, width), make([]float32, width)},
 		factors: place.Nowhere, bias: place.Nowhere}
 	repeatLast(f.fixed[0], l.scales())
 	for i := range f.fixed[0] {
@@ -302,17 +302,14 @@ func planQuantized(p *planner, n *graph.Node) error {
 	}
 	columns := p.Dims[w.v.ID][outputsOf(l.head)]
 	if l.head.Is("Conv") {
+		if l.q != nil {
+			return p.roundedConv(l.head, x, w, y, l.rounded(columns, bias), dst)
+		}
 		c, err := p.integerConv(l.head, x, w, y)
 		if err != nil {
 			return err
 		}
-		done := convFinish(nil)
-		if l.q != nil {
-			done = l.rounded(columns, bias).convFinish(p, c, dst)
-		} else {
-			done = l.scaled(columns, bias).convFinish(p, c, dst, act)
-		}
-		p.emitConvSums(c, done, nil, []place.Memory{dst})
+		p.emitConvSums(c, l.scaled(columns, bias).convFinish(p, c, dst, act), nil, []place.Memory{dst})
 		return nil
 	}
 	da, db := matrixDims(p.Dims[x.v.ID], p.Dims[w.v.ID])
@@ -321,7 +318,7 @@ func planQuantized(p *planner, n *graph.Node) error {
 		return err
 	}
 	if l.q != nil {
-		p.emitSums(s, l.rounded(columns, bias).finish(p, dst, s.n), nil, []place.Memory{dst})
+		p.emitRoundedSums(s, l.rounded(columns, bias), dst)
 	} else {
 		p.emitSums(s, l.scaled(columns, bias).finish(p, dst, s.n, act), nil, []place.Memory{dst})
 	}

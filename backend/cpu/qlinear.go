@@ -110,10 +110,10 @@ func qlinearSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return []graph.Signature{s}, nil
 }
 
-// roundedSums makes 8-bit integers of sums: a factor and addends for each column or channel, padded to whole panels.
+// roundedSums makes 8-bit integers of sums: a factor and an addend for each column or channel, padded to whole panels.
 type roundedSums struct {
 	factors, bias []float32
-	add           []int32
+	add           []int32 // of channels, what sums begin with besides; nil for zeros
 	levels        quant.Levels
 	lo, hi        int        // bounds of an activation, integers of the type
 	act           activation // another activation; factors and bias make floats for it, which are divided by the levels' scale behind it
@@ -125,7 +125,7 @@ func paddedColumns(n int) int { return n + quant.Panel }
 // newRoundedSums returns what rounds the sums of n columns, without addends or bounds.
 func newRoundedSums(n int, factors []float32, l quant.Levels) *roundedSums {
 	width := paddedColumns(n)
-	r := &roundedSums{factors: make([]float32, width), bias: make([]float32, width), add: make([]int32, width), levels: l,
+	r := &roundedSums{factors: make([]float32, width), bias: make([]float32, width), levels: l,
 		lo: math.MinInt8, hi: math.MaxUint8}
 	repeatLast(r.factors, factors)
 	return r
@@ -134,7 +134,7 @@ func newRoundedSums(n int, factors []float32, l quant.Levels) *roundedSums {
 // rows writes the integers of columns [col, col+cols) to rows ldd apart at dst, which may begin where the sums do. It overwrites
 // the sums.
 func (r *roundedSums) rows(kernels *rowKernels, dst []byte, ldd int, x []int32, ld, rows, col, cols int) {
-	s := quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Add: r.add[col:], Factors: r.factors[col:], Bias: r.bias[col:]}
+	s := quant.Sums{Rows: rows, Cols: cols, Sums: x, LD: ld, Factors: r.factors[col:], Bias: r.bias[col:]}
 	if !r.act.some {
 		kernels.integers.Requantize(dst, ldd, s, r.levels, r.lo, r.hi)
 		return
@@ -195,7 +195,7 @@ func planQLinearMatMul(p *planner, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	p.emitSums(s, newRoundedSums(columns, factors, l).finish(p, dst, columns), nil, []place.Memory{dst})
+	p.emitRoundedSums(s, newRoundedSums(columns, factors, l), dst)
 	return nil
 }
 
@@ -210,21 +210,18 @@ func planQLinearConv(p *planner, n *graph.Node) error {
 	if why != nil {
 		return why
 	}
-	c, err := p.integerConv(n, p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), y)
-	if err != nil {
-		return err
-	}
-	r := newRoundedSums(c.outputs(), factors, l)
+	channels := p.Dims[y.ID][1]
+	r := newRoundedSums(channels, factors, l)
 	if b := n.Input(qlinearBias); b != nil {
-		if b.Const.Len() != c.outputs() {
-			return property.Because(property.ShapeReason, "bias of %d for %d channels", b.Const.Len(), c.outputs())
+		if b.Const.Len() != channels {
+			return property.Because(property.ShapeReason, "bias of %d for %d channels", b.Const.Len(), channels)
 		}
-		for i := range c.outputs() {
+		r.add = make([]int32, channels)
+		for i := range r.add {
 			r.add[i] = int32(b.Const.Int64At(i))
 		}
 	}
-	p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
-	return nil
+	return p.roundedConv(n, p.integerOperand(in[qlinearX], in[qlinearXZero]), p.integerOperand(in[qlinearW], in[qlinearWZero]), y, r, dst)
 }
 
 func init() {

@@ -102,7 +102,6 @@ type roundedProduct struct {
 	weights place.Memory // of the direction
 	scales  []float32
 	zeros   []int32 // nil where all are 0
-	none    []int32
 	sums    scratch
 
 	// What a run makes of the rows: the integers; the factor of each column; what its sums begin with; and the sum of each row about its
@@ -114,7 +113,7 @@ type roundedProduct struct {
 func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWeights, d, rows, k int) *roundedProduct {
 	dirs, n := p.Dims[w.ID][0], p.Dims[w.ID][2]
 	g := &roundedProduct{kernels: p.integers, k: k, n: n, width: 4 * quant.Quads(k), at: make([]int, rows), weights: direction(p.In(w), dirs, d),
-		scales: params.Scales[d*n:][:n], none: make([]int32, roundedPanels*quant.Panel)}
+		scales: params.Scales[d*n:][:n]}
 	g.product = quant.Product{Segments: []int{0}, Quads: quant.Quads(k), Signed: w.Type.DType == tensor.Int8, LDC: roundedPanels * quant.Panel}
 	for i := range g.at {
 		g.at[i] = i * g.width
@@ -194,7 +193,7 @@ func (g *roundedProduct) multiply(st *state, worker, lo, hi, first, rows int, ds
 		col, ld := panel*quant.Panel, g.product.LDC
 		cols := min(panels*quant.Panel, g.n-col)
 		g.kernels.Multiply(&g.product, sums, near, g.at[:rows], w[panel*quant.PanelBytes(g.product.Quads):], starts[col:], panels)
-		s := quant.Sums{Rows: 1, Cols: cols, LD: ld, Add: g.none, Factors: factors[col:]}
+		s := quant.Sums{Rows: 1, Cols: cols, LD: ld, Factors: factors[col:]}
 		for r := range rows {
 			s.Sums = sums[r*ld:][:cols]
 			if g.zeros != nil {

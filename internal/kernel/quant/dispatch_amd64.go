@@ -140,27 +140,27 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	}
 }
 
-// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
+// requantize rounds sums*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
+func requantize(set isa.Set, dst *byte, sums *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		requantize512(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
+		requantize512(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)
 	case isa.AVX2:
-		requantize2(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
+		requantize2(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)
 	default:
-		genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
+		genericRequantize(dst, sums, scale, bias, l, 16*n, rows, ldd, lds)
 	}
 }
 
-// scale writes float32(sums + add)*scale + bias for rows of n groups of 16.
-func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
+// scale writes float32(sums)*scale + bias for rows of n groups of 16.
+func scale(set isa.Set, dst *float32, sums *int32, scale, bias *float32, n, rows, ldd, lds int) {
 	switch set {
 	case isa.AVX512:
-		scale512(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
+		scale512(dst, sums, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	case isa.AVX2:
-		scale2(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
+		scale2(dst, sums, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	default:
-		genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)
+		genericScale(dst, sums, scale, bias, 16*n, rows, ldd, lds)
 	}
 }
 
@@ -238,6 +238,23 @@ func callTaps(set isa.Set, by multiplier, signed bool, p *tileParams, a *byte, r
 		}
 	default:
 		genericTaps(signed, p, a, rows, w, start, c, n)
+	}
+}
+
+// weigh weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.
+func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
+	switch set {
+	case isa.AVX512:
+		switch channels {
+		case 64:
+			weigh64(p, a, dst, n)
+		case 32:
+			weigh32(p, a, dst, n)
+		default:
+			weigh16(p, a, dst, n)
+		}
+	default:
+		panic("quant: no kernel weighs taps")
 	}
 }
 

@@ -127,23 +127,23 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	}
 }
 
-// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
+// requantize rounds sums*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
+func requantize(set isa.Set, dst *byte, sums *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
 	switch set {
 	case isa.NEON:
-		requantizeNEON(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)
+		requantizeNEON(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)
 	default:
-		genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
+		genericRequantize(dst, sums, scale, bias, l, 16*n, rows, ldd, lds)
 	}
 }
 
-// scale writes float32(sums + add)*scale + bias for rows of n groups of 16.
-func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
+// scale writes float32(sums)*scale + bias for rows of n groups of 16.
+func scale(set isa.Set, dst *float32, sums *int32, scale, bias *float32, n, rows, ldd, lds int) {
 	switch set {
 	case isa.NEON:
-		scaleNEON(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)
+		scaleNEON(dst, sums, scale, bias, nil, n, rows, 4*ldd, 4*lds)
 	default:
-		genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)
+		genericScale(dst, sums, scale, bias, 16*n, rows, ldd, lds)
 	}
 }
 
@@ -196,6 +196,11 @@ func callTaps(set isa.Set, by multiplier, signed bool, p *tileParams, a *byte, r
 	default:
 		genericTaps(signed, p, a, rows, w, start, c, n)
 	}
+}
+
+// weigh weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.
+func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
+	panic("quant: no kernel weighs taps")
 }
 
 // subtract takes times*what from sums, for n groups of 8.

@@ -63,14 +63,14 @@ func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	genericExtent(dst, src, 8*n)
 }
 
-// requantize rounds (sums + add)*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
-func requantize(set isa.Set, dst *byte, sums, add *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
-	genericRequantize(dst, sums, add, scale, bias, l, 16*n, rows, ldd, lds)
+// requantize rounds sums*scale + bias, adds the zero point and bounds it, for rows of n groups of 16.
+func requantize(set isa.Set, dst *byte, sums *int32, scale, bias *float32, l *levels, n, rows, ldd, lds int) {
+	genericRequantize(dst, sums, scale, bias, l, 16*n, rows, ldd, lds)
 }
 
-// scale writes float32(sums + add)*scale + bias for rows of n groups of 16.
-func scale(set isa.Set, dst *float32, sums, add *int32, scale, bias *float32, n, rows, ldd, lds int) {
-	genericScale(dst, sums, add, scale, bias, 16*n, rows, ldd, lds)
+// scale writes float32(sums)*scale + bias for rows of n groups of 16.
+func scale(set isa.Set, dst *float32, sums *int32, scale, bias *float32, n, rows, ldd, lds int) {
+	genericScale(dst, sums, scale, bias, 16*n, rows, ldd, lds)
 }
 
 // larger writes the larger of a and b for n groups of 16.
@@ -91,6 +91,11 @@ func transpose(set isa.Set, dst, src *byte, ldd, lds, n int) {
 // callTaps runs the kernel of depthwise convolutions, on n pixels of 16 channels.
 func callTaps(set isa.Set, by multiplier, signed bool, p *tileParams, a *byte, rows *int, w *int16, start, c *int32, n int) {
 	genericTaps(signed, p, a, rows, w, start, c, n)
+}
+
+// weigh weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.
+func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
+	panic("quant: no kernel weighs taps")
 }
 
 // subtract takes times*what from sums, for n groups of 8.

@@ -185,53 +185,52 @@ func neonExtents(f *asm.File) {
 // neonSumRow emits a row of sums after the other, for arguments as sumRowArgs: body makes sixteen results of the floats in vectors 0 to 3 and
 // moves R0 on.
 func neonSumRow(fn *asm.Func, body func()) {
-	fn.Loop("R7", func() {
+	fn.Loop("R6", func() {
 		for i, r := range []int{0, 1} { // of dst and sums
 			fn.I("MOVD R%d, R%d", r, 19+i)
 		}
-		for i, arg := range []string{"add", "scale", "bias"} {
+		for i, arg := range []string{"scale", "bias"} {
 			fn.Load(arg, fmt.Sprintf("R%d", 2+i))
 		}
-		fn.Load("n", "R6")
-		fn.Loop("R6", func() {
+		fn.Load("n", "R5")
+		fn.Loop("R5", func() {
 			for half := range 2 {
 				fn.I("FLDPQ.P 32(R1), (F%d, F%d)", 2*half, 2*half+1)
-				for i, r := range []int{2, 3, 4} {
+				for i, r := range []int{2, 3} {
 					fn.I("FLDPQ.P 32(R%d), (F%d, F%d)", r, 8+2*i, 9+2*i)
 				}
 				for i := range 2 {
 					x := 2*half + i
-					fn.V("add.4s", x, x, 8+i)
 					fn.V("scvtf.4s", x, x)
-					fn.V("fmul.4s", x, x, 10+i)
-					fn.V("fadd.4s", x, x, 12+i)
+					fn.V("fmul.4s", x, x, 8+i)
+					fn.V("fadd.4s", x, x, 10+i)
 				}
 			}
 			body()
 		})
-		fn.I("ADD R8, R19, R0")
-		fn.I("ADD R9, R20, R1")
+		fn.I("ADD R7, R19, R0")
+		fn.I("ADD R8, R20, R1")
 	})
 }
 
 func neonRequantizes(f *asm.File) {
-	fn := f.Loaded("requantizeNEON", "rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+	fn := f.Loaded("requantizeNEON", "rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
 		append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
-	neonLevels(fn, "R5")
+	neonLevels(fn, "R4")
 	neonSumRow(fn, func() { neonBytes(fn) })
 	fn.Ret()
-	f.Serve("requantize", asm.NEON(), "requantizeNEON(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)")
+	f.Serve("requantize", asm.NEON(), "requantizeNEON(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)")
 }
 
 func neonScales(f *asm.File) {
-	fn := f.Loaded("scaleNEON", "writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
+	fn := f.Loaded("scaleNEON", "writes float32sums*scale + bias; rows, n > 0. l is not looked at.",
 		append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
 	neonSumRow(fn, func() {
 		fn.I("FSTPQ.P (F0, F1), 32(R0)")
 		fn.I("FSTPQ.P (F2, F3), 32(R0)")
 	})
 	fn.Ret()
-	f.Serve("scale", asm.NEON(), "scaleNEON(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
+	f.Serve("scale", asm.NEON(), "scaleNEON(dst, sums, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
 }
 
 func neonSubtracts(f *asm.File) {

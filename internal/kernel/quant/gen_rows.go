@@ -308,7 +308,7 @@ func extents(f *asm.File) {
 
 // sumRowArgs are the arguments of kernels of rows of sums; sumRow loads them and emits a row after the other: ldd and lds are the
 // bytes between rows, group the columns of a step, of which body does one and moves DI on.
-var sumRowArgs = []asm.Arg{pointer("sums", "int32"), pointer("add", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"),
+var sumRowArgs = []asm.Arg{pointer("sums", "int32"), asm.Ptr("scale"), asm.Ptr("bias"), pointer("l", "levels"),
 	asm.Int("n"), asm.Int("rows"), asm.Int("ldd"), asm.Int("lds")}
 
 func sumRow(fn *asm.Func, group int, body func()) {
@@ -320,13 +320,12 @@ func sumRow(fn *asm.Func, group int, body func()) {
 	fn.Loop("R11", func() {
 		fn.I("MOVQ R9, DI")
 		fn.I("MOVQ R10, SI")
-		fn.Load("add", "DX")
 		fn.Load("scale", "AX")
 		fn.Load("bias", "R8")
 		fn.Load("n", "CX")
 		fn.Loop("CX", func() {
 			body()
-			for _, r := range []string{"SI", "DX", "AX", "R8"} {
+			for _, r := range []string{"SI", "AX", "R8"} {
 				fn.I("ADDQ $%d, %s", 4*group, r)
 			}
 		})
@@ -338,9 +337,7 @@ func sumRow(fn *asm.Func, group int, body func()) {
 // scaled makes floats of the sums of vector i of a group.
 func scaled(fn *asm.Func, v asm.ISA, i int) {
 	x, at := v.R(i), v.Size()*i
-	fn.I("VMOVUPS %d(SI), %s", at, x)
-	fn.I("VPADDD %d(DX), %s, %s", at, x, x)
-	fn.I("VCVTDQ2PS %s, %s", x, x)
+	fn.I("VCVTDQ2PS %d(SI), %s", at, x)
 	fn.I("VMULPS %d(AX), %s, %s", at, x, x)
 	fn.I("VADDPS %d(R8), %s, %s", at, x, x)
 }
@@ -348,7 +345,7 @@ func scaled(fn *asm.Func, v asm.ISA, i int) {
 func requantizes(f *asm.File) {
 	for _, v := range sets {
 		name := named("requantize", v)
-		fn := f.Func(name, name+" rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.",
+		fn := f.Func(name, name+" rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.",
 			append([]asm.Arg{pointer("dst", "byte")}, sumRowArgs...)...)
 		fn.Load("l", "BX")
 		loadLevels(fn, v, "BX")
@@ -361,14 +358,14 @@ func requantizes(f *asm.File) {
 			fn.I("ADDQ $16, DI")
 		})
 		fn.Ret()
-		f.Serve("requantize", v, name+"(dst, sums, add, scale, bias, l, n, rows, ldd, 4*lds)")
+		f.Serve("requantize", v, name+"(dst, sums, scale, bias, l, n, rows, ldd, 4*lds)")
 	}
 }
 
 func scales(f *asm.File) {
 	for _, v := range sets {
 		name := named("scale", v)
-		fn := f.Func(name, name+" writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.",
+		fn := f.Func(name, name+" writes float32(sums)*scale + bias; rows, n > 0. l is not looked at.",
 			append([]asm.Arg{asm.Ptr("dst")}, sumRowArgs...)...)
 		sumRow(fn, 16, func() {
 			for i := range bytesVectors(v) {
@@ -378,7 +375,7 @@ func scales(f *asm.File) {
 			fn.I("ADDQ $64, DI")
 		})
 		fn.Ret()
-		f.Serve("scale", v, name+"(dst, sums, add, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
+		f.Serve("scale", v, name+"(dst, sums, scale, bias, nil, n, rows, 4*ldd, 4*lds)")
 	}
 }
 

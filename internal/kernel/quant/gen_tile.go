@@ -18,6 +18,20 @@ const (
 	offLDB      = 32
 	offLDA      = 40
 	offLDS      = 48
+	offRounding = 56
+	offFactors  = 64
+	offBias     = 72
+	offColumns  = 80
+)
+
+// Offsets of the fields of limits.
+const (
+	offTop    = 0
+	offMiddle = 4
+	offLeast  = 6
+	offMost   = 7
+	offTurn   = 8
+	offOrder  = 12
 )
 
 // checkOffsets emits Go source that does not compile where tileParams and this program disagree.
@@ -27,8 +41,12 @@ func checkOffsets(f *asm.File) {
 	for _, c := range []struct {
 		name string
 		off  int
-	}{{"segments", offSegments}, {"count", offCount}, {"quads", offQuads}, {"ldc", offLDC}, {"ldb", offLDB}, {"lda", offLDA}, {"lds", offLDS}} {
-		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(tileParams{}.%s)-%d]\n", c.name, c.off)
+	}{{"tileParams{}.segments", offSegments}, {"tileParams{}.count", offCount}, {"tileParams{}.quads", offQuads}, {"tileParams{}.ldc", offLDC},
+		{"tileParams{}.ldb", offLDB}, {"tileParams{}.lda", offLDA}, {"tileParams{}.lds", offLDS}, {"tileParams{}.rounding", offRounding},
+		{"tileParams{}.factors", offFactors}, {"tileParams{}.bias", offBias}, {"tileParams{}.columns", offColumns},
+		{"limits{}.top", offTop}, {"limits{}.middle", offMiddle}, {"limits{}.least", offLeast}, {"limits{}.most", offMost},
+		{"limits{}.turn", offTurn}, {"limits{}.order", offOrder}} {
+		src += fmt.Sprintf("_ = [1]byte{}[unsafe.Offsetof(%s)-%d]\n", c.name, c.off)
 	}
 	f.Go(src + ")\n")
 }
@@ -96,7 +114,8 @@ func kernelName(family string, height, width int, signed bool) string {
 // tile is a kernel of bytes being written: sums of height rows of A times width panels of B, n tiles one below the other.
 //
 // Registers: AX b, BX element of the segment, CX quads left, DX segments left, DI params, R8 to R13 the rows of A, R14 segments; of
-// several panels SI and R15 are one and three times their distance. Where a tile begins and ends these hold other things.
+// several panels SI and R15 are one and three times their distance. Where a tile begins and ends these hold other things. Where
+// params say how, the sums become integers of 8 bits before they are stored.
 type tile struct {
 	*asm.Func
 	height, width int
@@ -130,17 +149,77 @@ func (t *tile) emit(f *asm.File) string {
 	t.I("MOVQ %d(DI), DX", offCount)
 	t.Loop("DX", t.segment)
 	t.Load("c", "CX")
+	t.I("MOVQ %d(DI), AX", offRounding)
+	t.I("TESTQ AX, AX")
+	t.I("JNZ rounded")
 	for r := range t.height {
 		for w := range t.width {
 			t.I("VMOVDQU32 %s, %d(CX)", t.sum(r, w), 64*w)
 		}
 		t.I("ADDQ %d(DI), CX", offLDC)
 	}
+	t.Label("stored")
 	t.I("MOVQ CX, %s", t.Addr("c"))
 	t.I("DECQ %s", t.Addr("n"))
 	t.I("JNZ tile")
 	t.Ret()
+	t.Label("rounded")
+	t.round()
+	t.I("JMP stored")
 	return name
+}
+
+// round emits what makes bytes of the sums and stores them, with the limits at AX.
+func (t *tile) round() {
+	loadLimits(t.Func, "Z", 24)
+	t.I("VMOVDQU32 %d(AX), Z29", offOrder)
+	t.I("MOVQ %d(DI), DX", offFactors)
+	t.I("MOVQ %d(DI), BX", offBias)
+	t.I("KMOVQ %d(DI), K1", offColumns)
+	for r := range t.height {
+		for w := range t.width {
+			toNumbers(t.Func, t.sum(r, w), "Z24", fmt.Sprintf("%d(DX)", 64*w), fmt.Sprintf("%d(BX)", 64*w))
+		}
+		sum := func(w int) string { return t.sum(r, w%t.width) }
+		for w := 0; w < t.width; w += 2 {
+			t.I("VPACKSSDW %s, %s, %s", sum(w+1), sum(w), sum(w))
+			t.I("VPADDSW Z25, %s, %s", sum(w), sum(w))
+		}
+		x := sum(0)
+		t.I("VPACKSSWB %s, %s, %s", sum(2), x, x)
+		bound(t.Func, "Z", 26, x)
+		t.I("VPERMD %s, Z29, %s", x, x) // a panel of each row of doublewords
+		t.I("VMOVDQU8 %s, K1, (CX)", x)
+		t.I("ADDQ %d(DI), CX", offLDC)
+	}
+}
+
+// loadLimits loads the limits at AX to vectors from number first on, of a letter: the largest float, the zero point in words, the least
+// and the greatest byte, and what turns bytes to the result's signedness.
+func loadLimits(fn *asm.Func, letter string, first int) {
+	v := func(i int) string { return fmt.Sprintf("%s%d", letter, first+i) }
+	fn.I("VBROADCASTSS %d(AX), %s", offTop, v(0))
+	fn.I("VPBROADCASTW %d(AX), %s", offMiddle, v(1))
+	fn.I("VPBROADCASTB %d(AX), %s", offLeast, v(2))
+	fn.I("VPBROADCASTB %d(AX), %s", offMost, v(3))
+	fn.I("VPBROADCASTB %d(AX), %s", offTurn, v(4))
+}
+
+// toNumbers rounds sum·factor + bias, of vectors, half to even. What is larger than top counts as that; what is less than integers are
+// becomes the least.
+func toNumbers(fn *asm.Func, sum, top, factors, bias string) {
+	fn.I("VCVTDQ2PS %s, %s", sum, sum)
+	fn.I("VMULPS %s, %s, %s", factors, sum, sum)
+	fn.I("VADDPS %s, %s, %s", bias, sum, sum)
+	fn.I("VMINPS %s, %s, %s", top, sum, sum)
+	fn.I("VCVTPS2DQ %s, %s", sum, sum)
+}
+
+// bound bounds bytes and turns them, by limits in vectors from number first on.
+func bound(fn *asm.Func, letter string, first int, x string) {
+	fn.I("VPMAXSB %s%d, %s, %s", letter, first, x, x)
+	fn.I("VPMINSB %s%d, %s, %s", letter, first+1, x, x)
+	fn.I("VPXORD %s%d, %s, %s", letter, first+2, x, x)
 }
 
 // segment emits the loop over the quads of a segment, unrolled where a turn is short, and its remainder.

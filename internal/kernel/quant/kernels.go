@@ -71,6 +71,9 @@ func (l Levels) least() int {
 	return 0
 }
 
+// bound returns the integer of the type that is nearest to x.
+func (l Levels) bound(x int) int { return min(max(x, l.least()), l.least()+math.MaxUint8) }
+
 // within returns the levels bounded by lo and hi, integers of the type.
 func (l Levels) within(lo, hi int) levels {
 	return levels{lo: float32(lo - l.Zero), hi: float32(hi - l.Zero), zero: int32(l.Zero), scale: l.Scale}

@@ -42,6 +42,12 @@ type tileParams struct {
 	ldb      int // distance of panels of B, in bytes
 	lda      int // distance of rows of A that were widened, in bytes
 	lds      int // distance of rows of what sums begin with, in bytes
+
+	rounding *limits // where sums become integers of 8 bits; else nil
+	factors  *float32
+	bias     *float32
+	columns  uint64 // a bit for each column that is stored
+	left     int    // columns that are not done
 }
 
 // reach returns how far a row reaches behind its offset.
@@ -68,21 +74,14 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 		}
 		return
 	}
-	far, least, most := p.reach(), rows[0], rows[0]
-	for _, r := range rows {
-		least, most = min(least, r), max(most, r)
-	}
-	for _, s := range p.Segments {
-		least = min(least, s)
-	}
-	a = a[:len(a):len(a)]
-	_, _ = a[least:], a[most:most+far]
+	p.check(a, rows)
 	bb := first(b, panels*PanelBytes(quads))
 	switch {
 	case k.by == mixed && n >= Height:
 		multiplyMatrices(k.set, p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
 	case k.by != widening:
-		k.multiplyBytes(p, cc, unsafe.SliceData(a), rows, bb, ss, panels)
+		params := tileParams{ldc: 4 * p.LDC}
+		k.multiplyBytes(p, &params, (*byte)(unsafe.Pointer(cc)), unsafe.SliceData(a), rows, bb, ss, panels)
 	case quads <= fewQuads: // less to clear
 		var near [4 * Height * fewQuads]int16
 		k.multiplyWide(p, near[:], cc, unsafe.SliceData(a), rows, bb, ss, panels)
@@ -92,13 +91,29 @@ func (k Kernels) Multiply(p *Product, c []int32, a []byte, rows []int, b []byte,
 	}
 }
 
+// check panics where rows are not all in a.
+func (p *Product) check(a []byte, rows []int) {
+	least, most := rows[0], rows[0]
+	for _, r := range rows {
+		least, most = min(least, r), max(most, r)
+	}
+	for _, s := range p.Segments {
+		least = min(least, s)
+	}
+	a = a[:len(a):len(a)]
+	_, _ = a[least:], a[most:most+p.reach()]
+}
+
 // callQuads is how many quads of rows and panels are multiplied in one call, which cannot be preempted: some 20 µs.
 const callQuads = 1 << 15
 
-// multiplyBytes multiplies with instructions that multiply bytes.
-func (k Kernels) multiplyBytes(p *Product, c *int32, a *byte, rows []int, b *byte, start *int32, panels int) {
-	quads := len(p.Segments) * p.Quads
-	params := tileParams{segments: unsafe.SliceData(p.Segments), count: len(p.Segments), quads: p.Quads, ldc: 4 * p.LDC, ldb: PanelBytes(quads)}
+// multiplyBytes multiplies with instructions that multiply bytes. params say where rows of the result lie, and how its sums are rounded.
+func (k Kernels) multiplyBytes(p *Product, params *tileParams, c, a *byte, rows []int, b *byte, start *int32, panels int) {
+	quads, size := len(p.Segments)*p.Quads, 4
+	params.segments, params.count, params.quads, params.ldb = unsafe.SliceData(p.Segments), len(p.Segments), p.Quads, PanelBytes(quads)
+	if params.rounding != nil {
+		size = 1
+	}
 	n, row, width := len(rows), unsafe.SliceData(rows), 1
 	if k.by == vnni {
 		width = 4
@@ -113,18 +128,21 @@ func (k Kernels) multiplyBytes(p *Product, c *int32, a *byte, rows []int, b *byt
 			from = &turned[0]
 			starts(k.set, p.Signed, from, start, b, quads)
 		}
+		at := func(row int) *int32 { return (*int32)(unsafe.Pointer(advance(c, row*params.ldc))) }
+		params.columns = 1<<min(params.left, width*Panel) - 1
 		step := max(1, callQuads/(quads*Height*width)) // tiles of a call
 		for done := 0; n-done >= Height; {
 			tiles := min(step, (n-done)/Height)
-			callTile(k.set, k.by, p.Signed, Height, width, &params, a, advance(row, done), b, from, advance(c, done*p.LDC), tiles)
+			callTile(k.set, k.by, p.Signed, Height, width, params, a, advance(row, done), b, from, at(done), tiles)
 			done += tiles * Height
 		}
 		if rest := n % Height; rest > 0 {
-			callTile(k.set, k.by, p.Signed, rest, width, &params, a, advance(row, n-rest), b, from, advance(c, (n-rest)*p.LDC), 1)
+			callTile(k.set, k.by, p.Signed, rest, width, params, a, advance(row, n-rest), b, from, at(n-rest), 1)
 		}
 		panels -= width
 		if panels > 0 {
-			b, start, c = advance(b, width*PanelBytes(quads)), advance(start, width*Panel), advance(c, width*Panel)
+			b, start, c = advance(b, width*PanelBytes(quads)), advance(start, width*Panel), advance(c, size*width*Panel)
+			params.pass(width * Panel)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = It("generated files are up to date", func(ctx SpecContext) {
-	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
+	err := asm.Verify(ctx, "gen.go", "gen_tile.go", "gen_rows.go", "gen_weigh.go", "gen_neon_tile.go", "gen_neon_matrix.go", "gen_neon_wide.go", "gen_neon_rows.go")
 	if errors.Is(err, exec.ErrNotFound) {
 		Skip("no go command")
 	}
@@ -342,22 +342,22 @@ var _ = Describe("rows", func() {
 })
 
 var _ = Describe("sums", func() {
-	vectors := func(n int, r *rand.Rand, front bool) (sums, add []int32, factors, bias []float32) {
-		sums, add, factors, bias = guarded[int32](n, front), guarded[int32](n, front), guarded[float32](n, front), guarded[float32](n, front)
+	vectors := func(n int, r *rand.Rand, front bool) (sums []int32, factors, bias []float32) {
+		sums, factors, bias = guarded[int32](n, front), guarded[float32](n, front), guarded[float32](n, front)
 		for i := range sums {
-			sums[i], add[i], factors[i], bias[i] = int32(r.IntN(1<<20)-1<<19), int32(r.IntN(2000)-1000), float32(r.Float64())/1000, float32(r.NormFloat64())
+			sums[i], factors[i], bias[i] = int32(r.IntN(1<<20)-1<<19), float32(r.Float64())/1000, float32(r.NormFloat64())
 		}
-		return sums, add, factors, bias
+		return sums, factors, bias
 	}
 
 	// rows returns rows of sums, and what they become, as floats.
 	rows := func(n int, r *rand.Rand, front bool) (quant.Sums, func(row, col int) float32) {
 		s := quant.Sums{Rows: 1 + r.IntN(4), Cols: n, LD: n + r.IntN(3)}
-		_, s.Add, s.Factors, s.Bias = vectors(n, r, front)
-		s.Sums, _, _, _ = vectors(max((s.Rows-1)*s.LD+n, 0), r, front)
+		_, s.Factors, s.Bias = vectors(n, r, front)
+		s.Sums, _, _ = vectors(max((s.Rows-1)*s.LD+n, 0), r, front)
 		before := slices.Clone(s.Sums)
 		return s, func(row, col int) float32 {
-			scaled := float32(before[row*s.LD+col]+s.Add[col]) * s.Factors[col]
+			scaled := float32(before[row*s.LD+col]) * s.Factors[col]
 			return float32(scaled) + s.Bias[col]
 		}
 	}
@@ -402,7 +402,7 @@ var _ = Describe("sums", func() {
 	})
 
 	It("panic where something is too short", func() {
-		k, s := quant.For(isa.Host()), quant.Sums{Rows: 2, Cols: 3, LD: 3, Sums: make([]int32, 6), Add: make([]int32, 3), Factors: make([]float32, 3), Bias: make([]float32, 3)}
+		k, s := quant.For(isa.Host()), quant.Sums{Rows: 2, Cols: 3, LD: 3, Sums: make([]int32, 6), Factors: make([]float32, 3), Bias: make([]float32, 3)}
 		k.Scale(make([]float32, 6), 3, s)
 		short := s
 		short.Sums = s.Sums[:5]
@@ -414,7 +414,8 @@ var _ = Describe("sums", func() {
 	It("are corrected by multiples", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for _, n := range sizes {
-				sums, add, _, _ := vectors(n, r, front)
+				sums, _, _ := vectors(n, r, front)
+				add := start(n, r, front)
 				want, times := make([]int32, n), int32(r.IntN(2000)-1000)
 				for i := range sums {
 					want[i] = sums[i] - times*add[i]

@@ -213,13 +213,11 @@ func genericExtent(dst *extremes, src *float32, n int) {
 	}
 }
 
-// Sums are rows of sums that become results: (sum + Add)·Factors + Bias, each step rounded to float32, with one of these for each
-// column.
+// Sums are rows of sums that become results: sum·Factors + Bias, each step rounded to float32, with one of these for each column.
 type Sums struct {
 	Rows, Cols int
 	Sums       []int32
 	LD         int // distance of rows of Sums, in elements
-	Add        []int32
 	Factors    []float32
 	Bias       []float32
 }
@@ -227,7 +225,7 @@ type Sums struct {
 // check panics where a slice is too short for the sums, or for results whose rows lie ldd apart.
 func (s *Sums) check(dst, ldd int) {
 	_ = s.Sums[(s.Rows-1)*s.LD+s.Cols-1]
-	_, _, _ = s.Add[s.Cols-1], s.Factors[s.Cols-1], s.Bias[s.Cols-1]
+	_, _ = s.Factors[s.Cols-1], s.Bias[s.Cols-1]
 	if dst < (s.Rows-1)*ldd+s.Cols || ldd < 0 || s.LD < 0 {
 		panic("quant: results do not fit")
 	}
@@ -240,22 +238,22 @@ func (k Kernels) Requantize(dst []byte, ldd int, s Sums, to Levels, lo, hi int) 
 		return
 	}
 	s.check(len(dst), ldd)
-	l := to.within(max(lo, to.least()), min(hi, to.least()+math.MaxUint8))
+	l := to.within(to.bound(lo), to.bound(hi))
 	groups := s.Cols / 16
 	if groups > 0 {
-		requantize(k.set, &dst[0], &s.Sums[0], &s.Add[0], &s.Factors[0], &s.Bias[0], &l, groups, s.Rows, ldd, s.LD)
+		requantize(k.set, &dst[0], &s.Sums[0], &s.Factors[0], &s.Bias[0], &l, groups, s.Rows, ldd, s.LD)
 	}
 	if at := 16 * groups; at < s.Cols {
-		genericRequantize(&dst[at], &s.Sums[at], &s.Add[at], &s.Factors[at], &s.Bias[at], &l, s.Cols-at, s.Rows, ldd, s.LD)
+		genericRequantize(&dst[at], &s.Sums[at], &s.Factors[at], &s.Bias[at], &l, s.Cols-at, s.Rows, ldd, s.LD)
 	}
 }
 
-func genericRequantize(dst *byte, sums, add *int32, factors, bias *float32, l *levels, n, rows, ldd, lds int) {
-	a, f, b := view(add, n), view(factors, n), view(bias, n)
+func genericRequantize(dst *byte, sums *int32, factors, bias *float32, l *levels, n, rows, ldd, lds int) {
+	f, b := view(factors, n), view(bias, n)
 	for r := range rows {
 		d := view(advance(dst, r*ldd), n)
 		for i, s := range view(advance(sums, r*lds), n) {
-			scaled := float32(s+a[i]) * f[i]
+			scaled := float32(s) * f[i]
 			d[i] = l.round(float32(scaled) + b[i])
 		}
 	}
@@ -269,19 +267,19 @@ func (k Kernels) Scale(dst []float32, ldd int, s Sums) {
 	s.check(len(dst), ldd)
 	groups := s.Cols / 16
 	if groups > 0 {
-		scale(k.set, &dst[0], &s.Sums[0], &s.Add[0], &s.Factors[0], &s.Bias[0], groups, s.Rows, ldd, s.LD)
+		scale(k.set, &dst[0], &s.Sums[0], &s.Factors[0], &s.Bias[0], groups, s.Rows, ldd, s.LD)
 	}
 	if at := 16 * groups; at < s.Cols {
-		genericScale(&dst[at], &s.Sums[at], &s.Add[at], &s.Factors[at], &s.Bias[at], s.Cols-at, s.Rows, ldd, s.LD)
+		genericScale(&dst[at], &s.Sums[at], &s.Factors[at], &s.Bias[at], s.Cols-at, s.Rows, ldd, s.LD)
 	}
 }
 
-func genericScale(dst *float32, sums, add *int32, factors, bias *float32, n, rows, ldd, lds int) {
-	a, f, b := view(add, n), view(factors, n), view(bias, n)
+func genericScale(dst *float32, sums *int32, factors, bias *float32, n, rows, ldd, lds int) {
+	f, b := view(factors, n), view(bias, n)
 	for r := range rows {
 		d := view(advance(dst, r*ldd), n)
 		for i, s := range view(advance(sums, r*lds), n) {
-			scaled := float32(s+a[i]) * f[i]
+			scaled := float32(s) * f[i]
 			d[i] = float32(scaled) + b[i]
 		}
 	}

@@ -365,31 +365,28 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func requantize512(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·requantize512(SB), NOSPLIT, $0-80
-	MOVQ l+40(FP), BX
+// func requantize512(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·requantize512(SB), NOSPLIT, $0-72
+	MOVQ l+32(FP), BX
 	VBROADCASTSS 12(BX), Z12
 	VPBROADCASTD 8(BX), Z13
 	VBROADCASTSS 0(BX), Z14
 	VBROADCASTSS 4(BX), Z15
 	MOVQ dst+0(FP), R9
 	MOVQ sums+8(FP), R10
-	MOVQ rows+56(FP), R11
-	MOVQ ldd+64(FP), R12
-	MOVQ lds+72(FP), R13
+	MOVQ rows+48(FP), R11
+	MOVQ ldd+56(FP), R12
+	MOVQ lds+64(FP), R13
 
 loop1:
 	MOVQ R9, DI
 	MOVQ R10, SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), R8
-	MOVQ n+48(FP), CX
+	MOVQ scale+16(FP), AX
+	MOVQ bias+24(FP), R8
+	MOVQ n+40(FP), CX
 
 loop2:
-	VMOVUPS 0(SI), Z0
-	VPADDD 0(DX), Z0, Z0
-	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS 0(SI), Z0
 	VMULPS 0(AX), Z0, Z0
 	VADDPS 0(R8), Z0, Z0
 	VMAXPS Z14, Z0, Z0
@@ -400,7 +397,6 @@ loop2:
 	VMOVDQU X0, (DI)
 	ADDQ $16, DI
 	ADDQ $64, SI
-	ADDQ $64, DX
 	ADDQ $64, AX
 	ADDQ $64, R8
 	DECQ CX
@@ -412,9 +408,9 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·requantize2(SB), NOSPLIT, $0-80
-	MOVQ l+40(FP), BX
+// func requantize2(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·requantize2(SB), NOSPLIT, $0-72
+	MOVQ l+32(FP), BX
 	VBROADCASTSS 12(BX), Y12
 	VPBROADCASTD 8(BX), Y13
 	VBROADCASTSS 0(BX), Y14
@@ -423,27 +419,22 @@ TEXT ·requantize2(SB), NOSPLIT, $0-80
 	VPSRLW $8, Y11, Y11
 	MOVQ dst+0(FP), R9
 	MOVQ sums+8(FP), R10
-	MOVQ rows+56(FP), R11
-	MOVQ ldd+64(FP), R12
-	MOVQ lds+72(FP), R13
+	MOVQ rows+48(FP), R11
+	MOVQ ldd+56(FP), R12
+	MOVQ lds+64(FP), R13
 
 loop1:
 	MOVQ R9, DI
 	MOVQ R10, SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), R8
-	MOVQ n+48(FP), CX
+	MOVQ scale+16(FP), AX
+	MOVQ bias+24(FP), R8
+	MOVQ n+40(FP), CX
 
 loop2:
-	VMOVUPS 0(SI), Y0
-	VPADDD 0(DX), Y0, Y0
-	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS 0(SI), Y0
 	VMULPS 0(AX), Y0, Y0
 	VADDPS 0(R8), Y0, Y0
-	VMOVUPS 32(SI), Y1
-	VPADDD 32(DX), Y1, Y1
-	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS 32(SI), Y1
 	VMULPS 32(AX), Y1, Y1
 	VADDPS 32(R8), Y1, Y1
 	VMAXPS Y14, Y0, Y0
@@ -462,7 +453,6 @@ loop2:
 	VMOVDQU X0, (DI)
 	ADDQ $16, DI
 	ADDQ $64, SI
-	ADDQ $64, DX
 	ADDQ $64, AX
 	ADDQ $64, R8
 	DECQ CX
@@ -474,32 +464,28 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func scale512(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·scale512(SB), NOSPLIT, $0-80
+// func scale512(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·scale512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), R9
 	MOVQ sums+8(FP), R10
-	MOVQ rows+56(FP), R11
-	MOVQ ldd+64(FP), R12
-	MOVQ lds+72(FP), R13
+	MOVQ rows+48(FP), R11
+	MOVQ ldd+56(FP), R12
+	MOVQ lds+64(FP), R13
 
 loop1:
 	MOVQ R9, DI
 	MOVQ R10, SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), R8
-	MOVQ n+48(FP), CX
+	MOVQ scale+16(FP), AX
+	MOVQ bias+24(FP), R8
+	MOVQ n+40(FP), CX
 
 loop2:
-	VMOVUPS 0(SI), Z0
-	VPADDD 0(DX), Z0, Z0
-	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS 0(SI), Z0
 	VMULPS 0(AX), Z0, Z0
 	VADDPS 0(R8), Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $64, SI
-	ADDQ $64, DX
 	ADDQ $64, AX
 	ADDQ $64, R8
 	DECQ CX
@@ -511,38 +497,32 @@ loop2:
 	VZEROUPPER
 	RET
 
-// func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·scale2(SB), NOSPLIT, $0-80
+// func scale2(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·scale2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), R9
 	MOVQ sums+8(FP), R10
-	MOVQ rows+56(FP), R11
-	MOVQ ldd+64(FP), R12
-	MOVQ lds+72(FP), R13
+	MOVQ rows+48(FP), R11
+	MOVQ ldd+56(FP), R12
+	MOVQ lds+64(FP), R13
 
 loop1:
 	MOVQ R9, DI
 	MOVQ R10, SI
-	MOVQ add+16(FP), DX
-	MOVQ scale+24(FP), AX
-	MOVQ bias+32(FP), R8
-	MOVQ n+48(FP), CX
+	MOVQ scale+16(FP), AX
+	MOVQ bias+24(FP), R8
+	MOVQ n+40(FP), CX
 
 loop2:
-	VMOVUPS 0(SI), Y0
-	VPADDD 0(DX), Y0, Y0
-	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS 0(SI), Y0
 	VMULPS 0(AX), Y0, Y0
 	VADDPS 0(R8), Y0, Y0
 	VMOVUPS Y0, 0(DI)
-	VMOVUPS 32(SI), Y1
-	VPADDD 32(DX), Y1, Y1
-	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS 32(SI), Y1
 	VMULPS 32(AX), Y1, Y1
 	VADDPS 32(R8), Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $64, SI
-	ADDQ $64, DX
 	ADDQ $64, AX
 	ADDQ $64, R8
 	DECQ CX

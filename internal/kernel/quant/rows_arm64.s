@@ -287,60 +287,52 @@ loop1:
 	FSTPQ (F4, F5), 64(R0)
 	RET
 
-// func requantizeNEON(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·requantizeNEON(SB), NOSPLIT, $0-80
+// func requantizeNEON(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·requantizeNEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD sums+8(FP), R1
-	MOVD add+16(FP), R2
-	MOVD scale+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD l+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD rows+56(FP), R7
-	MOVD ldd+64(FP), R8
-	MOVD lds+72(FP), R9
-	ADD $12, R5, R16
+	MOVD scale+16(FP), R2
+	MOVD bias+24(FP), R3
+	MOVD l+32(FP), R4
+	MOVD n+40(FP), R5
+	MOVD rows+48(FP), R6
+	MOVD ldd+56(FP), R7
+	MOVD lds+64(FP), R8
+	ADD $12, R4, R16
 	VLD1R (R16), [V28.S4]
-	ADD $8, R5, R16
+	ADD $8, R4, R16
 	VLD1R (R16), [V29.S4]
-	ADD $0, R5, R16
+	ADD $0, R4, R16
 	VLD1R (R16), [V30.S4]
-	ADD $4, R5, R16
+	ADD $4, R4, R16
 	VLD1R (R16), [V31.S4]
 
 loop1:
 	MOVD R0, R19
 	MOVD R1, R20
-	MOVD add+16(FP), R2
-	MOVD scale+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD n+48(FP), R6
+	MOVD scale+16(FP), R2
+	MOVD bias+24(FP), R3
+	MOVD n+40(FP), R5
 
 loop2:
 	FLDPQ.P 32(R1), (F0, F1)
 	FLDPQ.P 32(R2), (F8, F9)
 	FLDPQ.P 32(R3), (F10, F11)
-	FLDPQ.P 32(R4), (F12, F13)
-	WORD $0x4ea88400
 	WORD $0x4e21d800
-	WORD $0x6e2adc00
-	WORD $0x4e2cd400
-	WORD $0x4ea98421
+	WORD $0x6e28dc00
+	WORD $0x4e2ad400
 	WORD $0x4e21d821
-	WORD $0x6e2bdc21
-	WORD $0x4e2dd421
+	WORD $0x6e29dc21
+	WORD $0x4e2bd421
 	FLDPQ.P 32(R1), (F2, F3)
 	FLDPQ.P 32(R2), (F8, F9)
 	FLDPQ.P 32(R3), (F10, F11)
-	FLDPQ.P 32(R4), (F12, F13)
-	WORD $0x4ea88442
 	WORD $0x4e21d842
-	WORD $0x6e2adc42
-	WORD $0x4e2cd442
-	WORD $0x4ea98463
+	WORD $0x6e28dc42
+	WORD $0x4e2ad442
 	WORD $0x4e21d863
-	WORD $0x6e2bdc63
-	WORD $0x4e2dd463
+	WORD $0x6e29dc63
+	WORD $0x4e2bd463
 	WORD $0x4e3ef400
 	WORD $0x4ebff400
 	WORD $0x4e21a800
@@ -364,67 +356,59 @@ loop2:
 	WORD $0x0e212886
 	WORD $0x4e2128a6
 	FMOVQ.P F6, 16(R0)
-	SUBS $1, R6, R6
+	SUBS $1, R5, R5
 	BNE loop2
-	ADD R8, R19, R0
-	ADD R9, R20, R1
-	SUBS $1, R7, R7
+	ADD R7, R19, R0
+	ADD R8, R20, R1
+	SUBS $1, R6, R6
 	BNE loop1
 	RET
 
-// func scaleNEON(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
-TEXT ·scaleNEON(SB), NOSPLIT, $0-80
+// func scaleNEON(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+TEXT ·scaleNEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD sums+8(FP), R1
-	MOVD add+16(FP), R2
-	MOVD scale+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD l+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD rows+56(FP), R7
-	MOVD ldd+64(FP), R8
-	MOVD lds+72(FP), R9
+	MOVD scale+16(FP), R2
+	MOVD bias+24(FP), R3
+	MOVD l+32(FP), R4
+	MOVD n+40(FP), R5
+	MOVD rows+48(FP), R6
+	MOVD ldd+56(FP), R7
+	MOVD lds+64(FP), R8
 
 loop1:
 	MOVD R0, R19
 	MOVD R1, R20
-	MOVD add+16(FP), R2
-	MOVD scale+24(FP), R3
-	MOVD bias+32(FP), R4
-	MOVD n+48(FP), R6
+	MOVD scale+16(FP), R2
+	MOVD bias+24(FP), R3
+	MOVD n+40(FP), R5
 
 loop2:
 	FLDPQ.P 32(R1), (F0, F1)
 	FLDPQ.P 32(R2), (F8, F9)
 	FLDPQ.P 32(R3), (F10, F11)
-	FLDPQ.P 32(R4), (F12, F13)
-	WORD $0x4ea88400
 	WORD $0x4e21d800
-	WORD $0x6e2adc00
-	WORD $0x4e2cd400
-	WORD $0x4ea98421
+	WORD $0x6e28dc00
+	WORD $0x4e2ad400
 	WORD $0x4e21d821
-	WORD $0x6e2bdc21
-	WORD $0x4e2dd421
+	WORD $0x6e29dc21
+	WORD $0x4e2bd421
 	FLDPQ.P 32(R1), (F2, F3)
 	FLDPQ.P 32(R2), (F8, F9)
 	FLDPQ.P 32(R3), (F10, F11)
-	FLDPQ.P 32(R4), (F12, F13)
-	WORD $0x4ea88442
 	WORD $0x4e21d842
-	WORD $0x6e2adc42
-	WORD $0x4e2cd442
-	WORD $0x4ea98463
+	WORD $0x6e28dc42
+	WORD $0x4e2ad442
 	WORD $0x4e21d863
-	WORD $0x6e2bdc63
-	WORD $0x4e2dd463
+	WORD $0x6e29dc63
+	WORD $0x4e2bd463
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	SUBS $1, R6, R6
+	SUBS $1, R5, R5
 	BNE loop2
-	ADD R8, R19, R0
-	ADD R9, R20, R1
-	SUBS $1, R7, R7
+	ADD R7, R19, R0
+	ADD R8, R20, R1
+	SUBS $1, R6, R6
 	BNE loop1
 	RET
 

@@ -64,25 +64,25 @@ func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func extent2(dst *extremes, src *float32, n int)
 
-// requantize512 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
+// requantize512 rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.
 //
 //go:noescape
-func requantize512(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func requantize512(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
-// requantize2 rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
+// requantize2 rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.
 //
 //go:noescape
-func requantize2(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func requantize2(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
-// scale512 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
+// scale512 writes float32(sums)*scale + bias; rows, n > 0. l is not looked at.
 //
 //go:noescape
-func scale512(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func scale512(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
-// scale2 writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
+// scale2 writes float32(sums)*scale + bias; rows, n > 0. l is not looked at.
 //
 //go:noescape
-func scale2(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func scale2(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
 // subtract2 takes times*what from sums, for n groups of 8; n > 0.
 //

@@ -44,15 +44,15 @@ func dequantizeUnsignedNEON(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func extentNEON(dst *extremes, src *float32, n int)
 
-// requantizeNEON rounds (sums + add)*scale + bias, adds the zero point and bounds it; rows, n > 0.
+// requantizeNEON rounds sums*scale + bias, adds the zero point and bounds it; rows, n > 0.
 //
 //go:noescape
-func requantizeNEON(dst *byte, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func requantizeNEON(dst *byte, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
-// scaleNEON writes float32(sums + add)*scale + bias; rows, n > 0. l is not looked at.
+// scaleNEON writes float32sums*scale + bias; rows, n > 0. l is not looked at.
 //
 //go:noescape
-func scaleNEON(dst *float32, sums *int32, add *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
+func scaleNEON(dst *float32, sums *int32, scale *float32, bias *float32, l *levels, n int, rows int, ldd int, lds int)
 
 // subtractNEON takes times*what from sums, for n groups of 8; n > 0.
 //

@@ -1,0 +1,127 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Depthwise convolutions of 8-bit integers. Where there are kernels that round sums as they make them, and images have their channels
+// last, a worker keeps the rows that windows see at a time, padded, in memory of its own.
+
+// tapped are the weights of a depthwise convolution, less their zero points: by block of 16 channels, and their sums.
+type tapped struct {
+	blocks [][]int16
+	sums   []int32
+}
+
+// tapWeights returns the weights of a depthwise convolution.
+func tapWeights(c *integerConv, w integerOperand) (*tapped, error) {
+	all, err := c.channelWeights(w)
+	if err != nil {
+		return nil, err
+	}
+	taps := c.Kernel[0] * c.Kernel[1]
+	t := &tapped{blocks: make([][]int16, quant.Panels(c.groups)), sums: make([]int32, c.width)}
+	for b := range t.blocks {
+		t.blocks[b] = make([]int16, 16*len(c.taps.Offsets))
+		quant.TapWeights(t.blocks[b], taps, func(tap, channel int) int16 {
+			ch := b*quant.Panel + channel
+			if ch >= c.groups {
+				return 0
+			}
+			x := all[ch*taps+tap]
+			t.sums[ch] += int32(x)
+			return x
+		})
+	}
+	return t, nil
+}
+
+// channelWeights returns the weights [channel][tap] of a depthwise convolution, less their zero points.
+func (c *integerConv) channelWeights(w integerOperand) ([]int16, error) {
+	all, taps := w.v.Const.Bytes(), c.Kernel[0]*c.Kernel[1]
+	if len(all) != taps*c.groups {
+		return nil, fmt.Errorf("%w: %d weights for %d channels", tensor.ErrShape, len(all), c.groups)
+	}
+	var zeros []byte
+	if w.zero != nil {
+		zeros = w.zero.Const.Bytes()
+	}
+	out := make([]int16, len(all))
+	for i := range all {
+		out[i] = int16(zeroPoint(all[i:i+1], 0, w.signed()) - zeroPoint(zeros, i/taps, w.signed()))
+	}
+	return out, nil
+}
+
+// mostRows is the most rows that windows may see at a time.
+const mostRows = 16
+
+// filters returns what kernels that round sums take of a depthwise convolution, nil where they do not run it.
+func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r *roundedSums) (*quant.Filters, error) {
+	zero, ok := x.constantZero()
+	if !ok || !c.depthwise || !p.roundsWith(r) || x.v.Format != lastChannels || y.Format != lastChannels || c.seen() > mostRows {
+		return nil, nil
+	}
+	c.shift, c.width = shift(x.signed(), true), c.groups // kernels read unsigned pixels
+	return keep(p.e, p.Node, func() (*quant.Filters, error) {
+		all, err := c.channelWeights(w)
+		if err != nil {
+			return nil, err
+		}
+		taps, start := c.Kernel[0]*c.Kernel[1], make([]int32, c.groups)
+		copy(start, r.add)
+		for i, x := range all {
+			start[i/taps] -= int32(x) * int32(zero+c.shift)
+		}
+		f, _ := quant.NewFilters(c.groups, taps, all, start, r.rounding())
+		return f, nil
+	})
+}
+
+// seen returns how many rows of the padded image a window reaches over.
+func (c *integerConv) seen() int { return reachOf(c.Map, 0, 1) }
+
+// emitFilters emits a depthwise convolution of images with their channels last.
+func (p *planner) emitFilters(c *integerConv, f *quant.Filters, x integerOperand, dst place.Memory) {
+	channels, line := c.groups, c.cols*c.groups
+	lines, offsets := p.scratch(c.seen()*line), p.scratch(8*f.Taps())
+	src, kernels := x.at, p.integers
+	zero, _ := x.constantZero()
+	nanos := float64(c.OW*channels*f.Taps())*0.015 + float64(line)*0.03
+	p.emit(step{work: 1, chunks: c.images * c.OH, grain: grainFor(nanos), body: func(st *state, worker, lo, hi int) {
+		near, taps := lines.bytes(st, worker), asInts(offsets.bytes(st, worker))[:f.Taps()]
+		for next := 0; lo < hi; lo++ {
+			image, y := st.Bytes(src)[lo/c.OH*c.H*c.W*channels:][:c.H*c.W*channels], lo%c.OH
+			first := y * c.Stride[0]
+			if y == 0 {
+				next = 0
+			}
+			for next = max(next, first); next < first+c.seen(); next++ {
+				c.padLine(kernels, near[next%c.seen()*line:][:line], image, next-c.Pad[0], byte(zero))
+			}
+			for i := range taps {
+				tap := min(i, c.Kernel[0]*c.Kernel[1]-1) // those behind have no weight
+				row := first + tap/c.Kernel[1]*c.Dilate[0]
+				taps[i] = row%c.seen()*line + tap%c.Kernel[1]*c.Dilate[1]*channels
+			}
+			kernels.Weigh(f, st.Bytes(dst)[lo*c.OW*channels:], channels, near, c.Stride[1]*channels, taps, c.OW)
+		}
+	}}, []place.Memory{src}, []place.Memory{dst, lines.at, offsets.at})
+}
+
+// padLine writes row y of an image of pixels, padded, of the signedness that kernels read.
+func (c *integerConv) padLine(kernels quant.Kernels, line, image []byte, y int, pad byte) {
+	if size := c.W * c.groups; y < 0 || y >= c.H {
+		fill(line, pad)
+	} else {
+		c.pixelLine(line, image[y*size:][:size], pad)
+	}
+	if c.shift != 0 {
+		kernels.Flip(line, line)
+	}
+}

@@ -1,0 +1,96 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// Convolutions and products of 8-bit integers whose results are such integers again. Where there are kernels that round sums as they make
+// them, sums are nowhere in memory.
+
+// roundedConv emits a convolution whose result is at dst.
+func (p *planner) roundedConv(n *graph.Node, x, w integerOperand, y *graph.Value, r *roundedSums, dst place.Memory) error {
+	c, err := newIntegerConv(n, p.Dims[x.v.ID], p.Dims[w.v.ID], p.Dims[y.ID])
+	if err != nil {
+		return err
+	}
+	if f, err := p.filters(c, x, w, y, r); f != nil || err != nil {
+		if err == nil {
+			p.emitFilters(c, f, x, dst)
+		}
+		return err
+	}
+	if err := p.beforeSums(c, x, w, y, r.add); err != nil {
+		return err
+	}
+	if c.depthwise || c.zeros.Slot >= 0 || c.depth() == 0 || !p.roundsWith(r) {
+		p.emitConvSums(c, r.convFinish(p, c, dst), nil, []place.Memory{dst})
+	} else {
+		p.emitRoundedConv(c, r.rounding(), dst)
+	}
+	return nil
+}
+
+// roundsWith reports whether kernels round sums so as they make them.
+func (p *planner) roundsWith(r *roundedSums) bool { return !r.act.some && p.integers.Rounds() }
+
+// rounding returns what kernels that round sums take.
+func (r *roundedSums) rounding() *quant.Rounding {
+	return quant.NewRounding(r.factors, r.bias, r.levels, r.lo, r.hi)
+}
+
+// Bounds of a part of a product that is rounded: as many products as some 5 µs take, and rows that stay in the second-level cache.
+const (
+	roundedProducts = 1 << 19
+	roundedRows     = 384
+)
+
+// roundedPart returns the rows of a part, of so many rows and columns, where each sum has that many products and there are some threads.
+func roundedPart(rows, columns, depth, threads int) int {
+	cols := min(columns, sumPanels*quant.Panel) // about as many as a part has
+	work := max(roundedProducts, float64(rows)*float64(columns)*float64(depth)/float64(4*threads))
+	return min(max(int(work/float64(cols*depth)), 2*quant.Height), roundedRows, max(rows, 1))
+}
+
+// emitRoundedConv emits a convolution whose sums are rounded as they are made: to pixels, or to scratch memory, from which they are
+// transposed.
+func (p *planner) emitRoundedConv(c *integerConv, r *quant.Rounding, dst place.Memory) {
+	d := c.parts(roundedPart(c.images*c.groups*c.pixels(), c.oc, c.depth(), p.e.threads))
+	ld, pixels, outputs, kernels := d.wide*quant.Panel, c.pixels(), c.outputs(), p.integers
+	near, offsets := scratch{at: place.Nowhere}, p.scratch(8*d.rows)
+	if !c.last {
+		near = p.scratch(d.rows * ld)
+	}
+	st := step{work: 1, chunks: c.images * d.count(), grain: grainFor(float64(d.rows*ld*c.depth())/100 + 50)}
+	st.body = func(st *state, worker, lo, hi int) {
+		windows, y := asInts(offsets.bytes(st, worker)), st.Bytes(dst)
+		for i := lo; i < hi; i++ {
+			part := d.at(i)
+			c.windows(windows[:part.rows], part.row)
+			a, b, start := c.operands(st, &part)
+			if c.last {
+				to := y[(part.image*pixels+part.row)*outputs+part.col:]
+				kernels.MultiplyRounded(&c.product, to, outputs, a, windows[:part.rows], b, start, r, part.col, part.cols)
+				continue
+			}
+			x := near.bytes(st, worker)
+			kernels.MultiplyRounded(&c.product, x, ld, a, windows[:part.rows], b, start, r, part.col, part.cols)
+			kernels.Transpose(y[(part.image*outputs+part.col)*pixels+part.row:], x, part.rows, part.cols, ld, pixels)
+		}
+	}
+	p.emit(st, []place.Memory{c.image, c.packed, c.starts}, []place.Memory{dst, offsets.at, near.at})
+}
+
+// emitRoundedSums emits a product whose result is at dst, a matrix.
+func (p *planner) emitRoundedSums(s *sums, r *roundedSums, dst place.Memory) {
+	if s.k == 0 || s.zeros.Slot >= 0 || s.offs.Slot >= 0 || !p.roundsWith(r) {
+		p.emitSums(s, r.finish(p, dst, s.n), nil, []place.Memory{dst})
+		return
+	}
+	rounding, kernels := r.rounding(), p.integers
+	p.emitParts(s, roundedPart(s.m*len(s.a), s.n, s.k, p.e.threads), func(st *state, _ int, part *sumsPart) {
+		to := st.Bytes(dst)[part.row*s.n+part.col:]
+		kernels.MultiplyRounded(&s.product, to, s.n, part.a, part.at, part.b, part.start, rounding, part.col, part.cols)
+	}, nil, []place.Memory{dst})
+}

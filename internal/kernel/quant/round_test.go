@@ -1,0 +1,135 @@
+package quant_test
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+)
+
+// rounding returns a rounding of so many columns, whose vectors are as long, and what it is made of.
+func rounding(columns int, r *rand.Rand, front bool) (sums quant.Sums, to quant.Levels, lo, hi int) {
+	sums = quant.Sums{Cols: columns, Factors: guarded[float32](columns, front), Bias: guarded[float32](columns, front)}
+	for i := range sums.Factors {
+		sums.Factors[i] = []float32{0.5, 0.25, r.Float32() / 1000, r.Float32(), 1e6}[r.IntN(5)] // halves, and what no integer holds
+		sums.Bias[i] = []float32{0, r.Float32()*400 - 200, 0.5, -1e30, 1e30}[r.IntN(5)]
+	}
+	to.Signed = r.IntN(2) == 0
+	to.Zero = value(byte(r.Uint32()), to.Signed)
+	if lo, hi = -1000, 1000; r.IntN(2) == 0 {
+		lo, hi = r.IntN(300)-150, r.IntN(300)
+	}
+	return sums, to, lo, hi
+}
+
+// rounds calls body for every set that rounds sums where it makes them.
+func rounds(body func(k, plain quant.Kernels, r *rand.Rand, front bool)) {
+	plain := quant.For(isa.Target{})
+	everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+		if k.Rounds() {
+			body(k, plain, r, front)
+		}
+	})
+}
+
+var _ = Describe("sums that are rounded where they are made", func() {
+	It("are those of products", func() {
+		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
+			for range 50 {
+				quads, n, cols := 1+r.IntN(12), 1+r.IntN(20), 1+r.IntN(150)
+				p := &quant.Product{Segments: []int{r.IntN(40), r.IntN(40)}[:1+r.IntN(2)], Quads: quads, Signed: r.IntN(2) == 0, LDC: quant.Panel * quant.Panels(cols)}
+				rows := make([]int, n)
+				for i := range rows {
+					rows[i] = r.IntN(60)
+				}
+				a := fillBytes(guarded[byte](slices.Max(rows)+slices.Max(p.Segments)+4*quads, front), r)
+				b := fillBytes(guarded[byte](quant.Panels(cols)*len(p.Segments)*quant.PanelBytes(quads), front), r)
+				from, at := start(p.LDC, r, front), r.IntN(5)
+				s, to, lo, hi := rounding(at+p.LDC, r, front)
+				ldd := cols + r.IntN(3)
+				got, want := guarded[byte]((n-1)*ldd+cols, front), make([]byte, n*ldd)
+				k.MultiplyRounded(p, got, ldd, a, rows, b, from, quant.NewRounding(s.Factors, s.Bias, to, lo, hi), at, cols)
+				c := make([]int32, n*p.LDC)
+				plain.Multiply(p, c, a, rows, b, from, quant.Panels(cols))
+				s.Rows, s.Cols, s.Sums, s.LD, s.Factors, s.Bias = n, cols, c, p.LDC, s.Factors[at:], s.Bias[at:]
+				plain.Requantize(want, ldd, s, to, lo, hi)
+				for i := range n {
+					Expect(got[i*ldd:][:cols]).To(Equal(want[i*ldd:][:cols]), "row %d of %d, %d columns", i, n, cols)
+				}
+			}
+		})
+	})
+
+	It("are those of depthwise convolutions", func() {
+		rounds(func(k, plain quant.Kernels, r *rand.Rand, front bool) {
+			for range 60 {
+				taps, n, channels := 1+r.IntN(12), 1+r.IntN(6), 16+r.IntN(200)
+				step, ldd := r.IntN(300), channels+r.IntN(3)
+				w, s := make([]int16, channels*taps), start(channels, r, front)
+				for i := range w {
+					w[i] = int16(r.IntN(256) - 128)
+				}
+				sums, to, lo, hi := rounding(channels, r, front)
+				f, ok := quant.NewFilters(channels, taps, w, s, quant.NewRounding(sums.Factors, sums.Bias, to, lo, hi))
+				Expect(ok).To(BeTrue())
+				offsets, far := make([]int, f.Taps()), 0
+				Expect(len(offsets)).To(BeNumerically("~", taps, 1))
+				for i := range offsets[:taps] {
+					offsets[i] = r.IntN(400)
+					far = max(far, offsets[i])
+				}
+				a := fillBytes(guarded[byte](far+(n-1)*step+channels, front), r)
+				got, want := guarded[byte]((n-1)*ldd+channels, front), make([]byte, n*ldd)
+				k.Weigh(f, got, ldd, a, step, offsets, n)
+				sums.Rows, sums.LD, sums.Sums = n, channels, make([]int32, n*channels)
+				for i := range sums.Sums {
+					ch := i % channels
+					sums.Sums[i] = s[ch]
+					for t := range taps {
+						sums.Sums[i] += int32(a[i/channels*step+offsets[t]+ch]) * int32(w[ch*taps+t])
+					}
+				}
+				plain.Requantize(want, ldd, sums, to, lo, hi)
+				for i := range n {
+					Expect(got[i*ldd:][:channels]).To(Equal(want[i*ldd:][:channels]), "window %d of %d, %d channels, %d taps", i, n, channels, taps)
+				}
+			}
+		})
+	})
+
+	It("are not of weights that no signed byte holds, or of few channels", func() {
+		r := quant.NewRounding(make([]float32, 16), make([]float32, 16), quant.Levels{}, 0, 255)
+		_, ok := quant.NewFilters(16, 1, append(make([]int16, 15), 128), make([]int32, 16), r)
+		Expect(ok).To(BeFalse())
+		_, ok = quant.NewFilters(15, 1, make([]int16, 15), make([]int32, 16), r)
+		Expect(ok).To(BeFalse())
+	})
+
+	It("are not made where an operand is too short", func() {
+		rounds(func(k, _ quant.Kernels, _ *rand.Rand, _ bool) {
+			r := quant.NewRounding(make([]float32, 16), make([]float32, 16), quant.Levels{}, 0, 255)
+			f, _ := quant.NewFilters(16, 1, make([]int16, 16), make([]int32, 16), r)
+			p := &quant.Product{Segments: []int{0}, Quads: 2}
+			dst, a, b, s, one := make([]byte, 16), make([]byte, 32), make([]byte, 128), make([]int32, 16), []int{0}
+			k.Weigh(f, dst, 0, a, 16, []int{0, 0}, 2)
+			k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 0, 16)
+			for _, bad := range []func(){
+				func() { k.Weigh(f, dst, 0, a[:31], 16, []int{0, 0}, 2) },
+				func() { k.Weigh(f, dst, 0, a, 16, []int{0}, 2) },
+				func() { k.Weigh(f, dst, 0, a, 16, []int{0, -1}, 2) },
+				func() { k.Weigh(f, dst, 1, a, 16, []int{0, 0}, 2) },
+				func() { k.MultiplyRounded(p, dst[:15], 0, a, one, b, s, r, 0, 16) },
+				func() { k.MultiplyRounded(p, dst, 0, a[:7:7], one, b, s, r, 0, 16) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b[:127], s, r, 0, 16) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s[:15], r, 0, 16) },
+				func() { k.MultiplyRounded(p, dst, 0, a, one, b, s, r, 1, 16) },
+			} {
+				Expect(bad).To(Panic())
+			}
+		})
+	})
+})
