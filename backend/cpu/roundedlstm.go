@@ -62,13 +62,43 @@ func planRoundedLSTM(p *planner, n *graph.Node) error {
 	}
 	states := statesAt(y, seq, dirs, batch, hidden)
 	block := max(lstmRows/max(batch, 1), lstmBytes/max(batch*gates*4, 1), 1)
+	sums, err := keep(p.e, n, func() (*[2][]int32, error) { return p.directionSums(w, r), nil })
+	if err != nil {
+		return err
+	}
+	alone := p.e.threads <= dirs || dirs > 1 && batch*hidden*gates < sideBySide
+	panels := roundedPanels
+	if alone && batch <= quant.Height {
+		panels = alonePanels
+	}
+	var list []*roundedDirection
 	for d := range dirs {
 		q := &recurrence{kernels: p.kernels, x: p.In(x), in: in, block: block, seq: seq, batch: batch, hidden: hidden, dirs: dirs, d: d,
 			reverse: n.Str("direction", "forward") == "reverse" || d == 1, all: p.Temp(min(block, seq) * batch * gates * 4), y: y, states: states,
 			c: p.Temp(batch * hidden * 4), zero: p.Temp(batch * states.row * 4), h0: p.In(n.Input(5)), c0: p.In(n.Input(6)), lastH: lastH, lastC: lastC}
-		p.roundedRecurrence(q, p.roundedProduct(w, wp, d, seq*batch, in), p.roundedProduct(r, rp, d, batch, hidden), bias[d*gates:][:gates])
+		list = append(list, &roundedDirection{q, p.roundedProduct(w, wp, sums[0], d, seq*batch, in, roundedPanels), p.roundedProduct(r, rp, sums[1], d, batch, hidden, panels),
+			bias[d*gates:][:gates]})
+	}
+	if alone {
+		p.roundedDirections(list)
+		return nil
+	}
+	for _, r := range list {
+		p.roundedSteps(r)
 	}
 	return nil
+}
+
+// directionSums returns the sums of the columns of packed weights of both products, each direction's in whole panels.
+func (p *planner) directionSums(w ...*graph.Value) *[2][]int32 {
+	var out [2][]int32
+	for i, v := range w {
+		d := p.Dims[v.ID]
+		panels := d[0] * quant.Panels(d[2])
+		out[i] = make([]int32, panels*quant.Panel)
+		p.integers.ColumnSums(out[i], v.Const.Data[v.Const.Offset:], quant.Quads(d[1]), panels, v.Type.DType == tensor.Int8)
+	}
+	return &out
 }
 
 // summedBias returns the sums of both biases, [directions, gates], with room for a panel behind them.
@@ -89,19 +119,24 @@ func summedBias(p *planner, n *graph.Node, dirs, gates int) ([]float32, error) {
 	return out, nil
 }
 
-// roundedPanels is the number of panels of a chunk of a product.
-const roundedPanels = 4
+// Panels of a chunk of a product: those of few rows, which no other thread shares, are more, since a call takes as long as some of them.
+const (
+	roundedPanels = 4
+	alonePanels   = 16
+)
 
 // roundedProduct is a product of rows that are rounded in a run, and integers of 8 bits.
 type roundedProduct struct {
-	kernels quant.Kernels
+	kernels *rowKernels
 	product quant.Product
 	k, n    int
 	width   int          // bytes of a row
+	panels  int          // of a chunk
 	at      []int        // where rows begin
 	weights place.Memory // of the direction
 	scales  []float32
 	zeros   []int32 // nil where all are 0
+	columns []int32 // sums of the weights' columns
 	sums    scratch
 
 	// What a run makes of the rows: the integers; the factor of each column; what its sums begin with; and the sum of each row about its
@@ -109,16 +144,18 @@ type roundedProduct struct {
 	near, factors, starts, rowSums place.Memory
 }
 
-// roundedProduct plans a product of at most so many rows of k floats and direction d of weights [directions, k, columns].
-func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWeights, d, rows, k int) *roundedProduct {
+// roundedProduct plans a product of at most so many rows of k floats and direction d of weights [directions, k, columns], whose columns
+// have these sums.
+func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWeights, sums []int32, d, rows, k, panels int) *roundedProduct {
 	dirs, n := p.Dims[w.ID][0], p.Dims[w.ID][2]
-	g := &roundedProduct{kernels: p.integers, k: k, n: n, width: 4 * quant.Quads(k), at: make([]int, rows), weights: direction(p.In(w), dirs, d),
+	g := &roundedProduct{kernels: &rowKernels{p.integers, p.kernels}, k: k, panels: panels, n: n, width: 4 * quant.Quads(k), at: make([]int, rows), weights: direction(p.In(w), dirs, d),
 		scales: params.Scales[d*n:][:n]}
-	g.product = quant.Product{Segments: []int{0}, Quads: quant.Quads(k), Signed: w.Type.DType == tensor.Int8, LDC: roundedPanels * quant.Panel}
+	g.product = quant.Product{Segments: []int{0}, Quads: quant.Quads(k), Signed: w.Type.DType == tensor.Int8, LDC: panels * quant.Panel}
 	for i := range g.at {
 		g.at[i] = i * g.width
 	}
 	padded := quant.Panels(n) * quant.Panel
+	g.columns = sums[d*padded:][:padded]
 	for _, z := range params.Zeros[d*n:][:n] {
 		if z != 0 {
 			g.zeros = make([]int32, padded)
@@ -127,7 +164,7 @@ func (p *planner) roundedProduct(w *graph.Value, params microsoft.DynamicLSTMWei
 		}
 	}
 	g.sums = p.scratch(4 * rows * g.product.LDC)
-	g.near, g.factors, g.starts, g.rowSums = p.Temp(rows*g.width), p.Temp(4*n), p.Temp(8*padded), p.Temp(4*rows)
+	g.near, g.factors, g.starts, g.rowSums = p.Temp(rows*g.width), p.Temp(4*n), p.Temp(4*padded), p.Temp(4*rows)
 	return g
 }
 
@@ -136,17 +173,11 @@ func (g *roundedProduct) made() []place.Memory {
 	return []place.Memory{g.near, g.factors, g.starts, g.rowSums}
 }
 
-// sumColumns writes the sums of the weights' columns behind what sums begin with.
-func (g *roundedProduct) sumColumns(st *state) {
-	sums := of[int32](st, g.starts)
-	g.kernels.ColumnSums(sums[len(sums)/2:], st.Bytes(g.weights), g.product.Quads, quant.Panels(g.n), g.product.Signed)
-}
-
 // round rounds so many rows, which lie ld apart, by one scale.
 func (g *roundedProduct) round(st *state, src []float32, rows, ld int) {
 	var all quant.Range
 	for r := range rows {
-		all.Join(g.kernels.Range(src[r*ld:][:g.k]))
+		all.Join(g.kernels.integers.Range(src[r*ld:][:g.k]))
 	}
 	l := dynamicLevels(all)
 	if !g.product.Signed { // the rows are
@@ -161,25 +192,22 @@ func (g *roundedProduct) round(st *state, src []float32, rows, ld int) {
 			rowSums[r] = 0
 			continue
 		}
-		g.kernels.Quantize(row[:g.k], src[r*ld:][:g.k], l)
+		g.kernels.integers.Quantize(row[:g.k], src[r*ld:][:g.k], l)
 		if g.zeros != nil {
-			rowSums[r] = g.kernels.Sum(row[:g.k], l.Signed) - int32(g.k*l.Zero)
+			rowSums[r] = g.kernels.integers.Sum(row[:g.k], l.Signed) - int32(g.k*l.Zero)
 		}
 	}
-	for i, f := 0, st.F32(g.factors); i < len(f); i++ {
-		f[i] = l.Scale * g.scales[i]
-	}
+	g.kernels.floats.BinaryScalar(vec.Mul, st.F32(g.factors), g.scales, l.Scale)
 	starts := of[int32](st, g.starts)
-	half := len(starts) / 2
-	clear(starts[:half])
-	g.kernels.Subtract(starts[:half], starts[half:], int32(l.Zero))
+	clear(starts)
+	g.kernels.integers.Subtract(starts, g.columns, int32(l.Zero))
 }
 
 // chunks is the number of parts of the columns.
-func (g *roundedProduct) chunks() int { return ceilDiv(quant.Panels(g.n), roundedPanels) }
+func (g *roundedProduct) chunks() int { return ceilDiv(quant.Panels(g.n), g.panels) }
 
 func (g *roundedProduct) grain(rows int) int {
-	return grainFor(float64(rows*g.product.Quads*roundedPanels)*0.5 + 20)
+	return grainFor(float64(rows*g.product.Quads*g.panels)*0.5 + 20)
 }
 
 // multiply writes the products of rows [first, first+rows) and the columns of chunks [lo, hi) to dst, compact rows of all columns, and adds
@@ -188,58 +216,121 @@ func (g *roundedProduct) multiply(st *state, worker, lo, hi, first, rows int, ds
 	near, w, sums := st.Bytes(g.near)[first*g.width:], st.Bytes(g.weights), g.sums.of(st, worker)
 	factors, starts, rowSums := st.F32(g.factors), of[int32](st, g.starts), of[int32](st, g.rowSums)[first:]
 	for c := lo; c < hi; c++ {
-		panel := c * roundedPanels
-		panels := min(roundedPanels, quant.Panels(g.n)-panel)
+		panel := c * g.panels
+		panels := min(g.panels, quant.Panels(g.n)-panel)
 		col, ld := panel*quant.Panel, g.product.LDC
 		cols := min(panels*quant.Panel, g.n-col)
-		g.kernels.Multiply(&g.product, sums, near, g.at[:rows], w[panel*quant.PanelBytes(g.product.Quads):], starts[col:], panels)
+		g.kernels.integers.Multiply(&g.product, sums, near, g.at[:rows], w[panel*quant.PanelBytes(g.product.Quads):], starts[col:], panels)
 		s := quant.Sums{Rows: 1, Cols: cols, LD: ld, Factors: factors[col:]}
 		for r := range rows {
 			s.Sums = sums[r*ld:][:cols]
 			if g.zeros != nil {
-				g.kernels.Subtract(s.Sums, g.zeros[col:][:cols], rowSums[r])
+				g.kernels.integers.Subtract(s.Sums, g.zeros[col:][:cols], rowSums[r])
 			}
 			to := dst[r*g.n+col:][:cols]
 			if s.Bias = to; bias != nil {
 				s.Bias = bias[col:][:cols]
 			}
-			g.kernels.Scale(to, cols, s)
+			g.kernels.integers.Scale(to, cols, s)
 		}
 	}
 }
 
-// roundedRecurrence emits a direction. The cell of a step is applied before what needs its hidden state, or its gates' memory.
-func (p *planner) roundedRecurrence(q *recurrence, x, h *roundedProduct, bias []float32) {
-	states := []place.Memory{q.c, q.zero}
-	begin := func(st *state) {
-		q.prepare(st)
-		x.sumColumns(st)
-		h.sumColumns(st)
-		x.round(st, st.F32(q.x), q.seq*q.batch, q.in)
+// roundedDirection is a direction: what is sequential, the products of the input and of the state, and the bias of the gates.
+type roundedDirection struct {
+	*recurrence
+
+	input, hiddenState *roundedProduct
+	gateBias           []float32
+}
+
+// begin prepares the first step, and rounds the sequence.
+func (r *roundedDirection) begin(st *state) {
+	r.prepare(st)
+	r.input.round(st, st.F32(r.x), r.seq*r.batch, r.in)
+}
+
+// before does what comes before the gates of step k: the cell of the step before, where its gates' memory is not yet needed by others, and
+// the rounding of its hidden state.
+func (r *roundedDirection) before(st *state, k int) {
+	if k%r.block > 0 {
+		r.pointwise(st, k-1)
 	}
-	p.emit(step{serial: begin}, []place.Memory{q.h0, q.c0, q.x, x.weights, h.weights}, append(append(x.made(), h.starts), states...))
-	for k := range q.seq {
-		if k%q.block == 0 {
-			rows, first := min(q.block, q.seq-k)*q.batch, q.first(k)*q.batch
-			s := step{work: 1, chunks: x.chunks(), grain: x.grain(rows), body: func(st *state, worker, lo, hi int) {
-				x.multiply(st, worker, lo, hi, first, rows, st.F32(q.all), bias)
+	r.hiddenState.round(st, r.state(st, k), r.batch, r.states.row)
+}
+
+// inputs writes chunks of the input's part of the gates of a block, that of step k.
+func (r *roundedDirection) inputs(st *state, worker, lo, hi, k int) {
+	r.input.multiply(st, worker, lo, hi, r.first(k)*r.batch, min(r.block, r.seq-k)*r.batch, st.F32(r.all), r.gateBias)
+}
+
+// adds adds chunks of the state's part to the gates of step k.
+func (r *roundedDirection) adds(st *state, worker, lo, hi, k int) {
+	r.hiddenState.multiply(st, worker, lo, hi, 0, r.batch, r.gates(st, k), nil)
+}
+
+// memory returns what a direction reads, and what it writes.
+func (r *roundedDirection) memory() (reads, writes []place.Memory) {
+	reads = []place.Memory{r.h0, r.c0, r.x, r.input.weights, r.hiddenState.weights}
+	writes = append([]place.Memory{r.all, r.zero, r.c, r.y, r.lastH, r.lastC, r.input.sums.at, r.hiddenState.sums.at}, r.input.made()...)
+	return reads, append(writes, r.hiddenState.made()...)
+}
+
+// sideBySide is the most products of a step, of one direction, that threads do not share: they take less time than it takes to share them.
+const sideBySide = 1 << 20
+
+// roundedDirections emits directions side by side, each on one thread.
+func (p *planner) roundedDirections(list []*roundedDirection) {
+	var reads, writes []place.Memory
+	for _, r := range list {
+		a, b := r.memory()
+		reads, writes = append(reads, a...), append(writes, b...)
+	}
+	p.emit(step{work: 1, chunks: len(list), grain: 1, body: func(st *state, worker, lo, hi int) {
+		for _, r := range list[lo:hi] {
+			r.run(st, worker)
+		}
+	}}, reads, writes)
+}
+
+// run does all steps of a direction, until the run's context ends.
+func (r *roundedDirection) run(st *state, worker int) {
+	r.begin(st)
+	for k := range r.seq {
+		if st.ctx.Err() != nil {
+			return
+		}
+		if k%r.block == 0 {
+			if k > 0 {
+				r.pointwise(st, k-1)
+			}
+			r.inputs(st, worker, 0, r.input.chunks(), k)
+		}
+		r.before(st, k)
+		r.adds(st, worker, 0, r.hiddenState.chunks(), k)
+	}
+	r.finish(st)
+}
+
+// roundedSteps emits the steps of a direction, whose products threads share. The cell of a step is applied before what needs its hidden
+// state, or its gates' memory.
+func (p *planner) roundedSteps(r *roundedDirection) {
+	reads, writes := r.memory()
+	p.emit(step{serial: r.begin}, reads, writes)
+	for k := range r.seq {
+		if k%r.block == 0 {
+			s := step{work: 1, chunks: r.input.chunks(), grain: r.input.grain(min(r.block, r.seq-k) * r.batch), body: func(st *state, worker, lo, hi int) {
+				r.inputs(st, worker, lo, hi, k)
 			}}
 			if k > 0 {
-				s.serial = func(st *state) { q.pointwise(st, k-1) }
+				s.serial = func(st *state) { r.pointwise(st, k-1) }
 			}
-			p.emit(s, append(x.made(), x.weights, q.zero), []place.Memory{q.all, q.y, q.c, x.sums.at})
+			p.emit(s, reads, writes)
 		}
-		s := step{work: 1, chunks: h.chunks(), grain: h.grain(q.batch), serial: func(st *state) {
-			if k%q.block > 0 {
-				q.pointwise(st, k-1)
-			}
-			h.round(st, q.state(st, k), q.batch, q.states.row)
-		}, body: func(st *state, worker, lo, hi int) {
-			h.multiply(st, worker, lo, hi, 0, q.batch, q.gates(st, k), nil)
-		}}
-		p.emit(s, []place.Memory{q.all, q.zero, h.weights, h.starts}, append(h.made(), q.all, q.y, q.c, h.sums.at))
+		p.emit(step{work: 1, chunks: r.hiddenState.chunks(), grain: r.hiddenState.grain(r.batch), serial: func(st *state) { r.before(st, k) },
+			body: func(st *state, worker, lo, hi int) { r.adds(st, worker, lo, hi, k) }}, reads, writes)
 	}
-	p.emit(step{serial: q.finish}, []place.Memory{q.all, q.c, q.y, q.zero}, []place.Memory{q.y, q.c, q.lastH, q.lastC})
+	p.emit(step{serial: r.finish}, reads, writes)
 }
 
 func init() {
