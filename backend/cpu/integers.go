@@ -315,7 +315,7 @@ type sumsPart struct {
 }
 
 // emitParts emits a product in parts of so many rows, at most. run makes the results of one; it reads and writes what is given besides.
-func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, part *sumsPart), reads, writes []place.Memory) {
+func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, part sumsPart), reads, writes []place.Memory) {
 	panels := quant.Panels(s.n)
 	wide := panelsOf(panels, rows, s.k)
 	downs, acrosses := ceilDiv(s.m, rows), ceilDiv(panels, wide)
@@ -336,7 +336,7 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 				at: offsets[:min(rows, s.m-row)], col: panel * quant.Panel}
 			part.a, part.b, part.start = a[part.first*width:], b[part.of*size:], starts[part.of*quant.Panel:]
 			part.cols = min(part.panels*quant.Panel, s.n-part.col)
-			run(st, worker, &part)
+			run(st, worker, part)
 		}
 	}
 	p.emit(st, append([]place.Memory{s.rows, s.packed, s.columns, s.starts, s.offs, s.zeros, s.rowSums}, reads...), writes)
@@ -347,10 +347,10 @@ func (p *planner) emitSums(s *sums, done finish, reads, writes []place.Memory) {
 	rows := min(sumRows, s.m)
 	scratch := p.scratch(4 * rows * panelsOf(quant.Panels(s.n), rows, s.k) * quant.Panel)
 	kernels := p.integers
-	p.emitParts(s, rows, func(st *state, worker int, part *sumsPart) {
+	p.emitParts(s, rows, func(st *state, worker int, part sumsPart) {
 		x := scratch.of(st, worker)
 		kernels.Multiply(&s.product, x, part.a, part.at, part.b, part.start, part.panels)
-		s.takeOff(st, kernels, x, part)
+		s.takeOff(st, kernels, x, &part)
 		done(st, x, s.product.LDC, part.row, len(part.at), part.col, part.cols)
 	}, reads, append([]place.Memory{scratch.at}, writes...))
 }

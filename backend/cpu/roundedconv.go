@@ -89,7 +89,7 @@ func (p *planner) emitRoundedSums(s *sums, r *roundedSums, dst place.Memory) {
 		return
 	}
 	rounding, kernels := r.rounding(), p.integers
-	p.emitParts(s, roundedPart(s.m*len(s.a), s.n, s.k, p.e.threads), func(st *state, _ int, part *sumsPart) {
+	p.emitParts(s, roundedPart(s.m*len(s.a), s.n, s.k, p.e.threads), func(st *state, _ int, part sumsPart) {
 		to := st.Bytes(dst)[part.row*s.n+part.col:]
 		kernels.MultiplyRounded(&s.product, to, s.n, part.a, part.at, part.b, part.start, rounding, part.col, part.cols)
 	}, nil, []place.Memory{dst})
