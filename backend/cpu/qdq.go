@@ -254,11 +254,9 @@ func (l *quantizedLinks) rounded(n int, bias []float32) *roundedSums {
 		r.act, _ = activationOf(l.act)
 	}
 	step := float64(l.y.Scale)
-	if r.act.clip { // rounding keeps the order, and so limits may be rounded instead
-		bound := func(x float32) int {
-			return int(min(max(math.RoundToEven(float64(x/l.y.Scale))+float64(l.y.Zero), math.MinInt16), math.MaxInt16))
-		}
-		r.lo, r.hi, r.act = bound(r.act.lo), bound(r.act.hi), activation{}
+	if r.act.clip {
+		r.lo, r.hi = r.act.rounded(l.y)
+		r.act = activation{}
 	} else if r.act.some {
 		step = 1
 	}
@@ -268,6 +266,14 @@ func (l *quantizedLinks) rounded(n int, bias []float32) *roundedSums {
 		r.factors[i], r.bias[i] = float32(float64(l.x.Scale)*float64(s)/step), float32(float64(r.bias[i])/step)
 	}
 	return r
+}
+
+// rounded returns the limits of a clip as integers of these levels: rounding keeps the order, and so they may be rounded instead.
+func (a activation) rounded(to quant.Levels) (lo, hi int) {
+	bound := func(x float32) int {
+		return int(min(max(math.RoundToEven(float64(x/to.Scale))+float64(to.Zero), math.MinInt16), math.MaxInt16))
+	}
+	return bound(a.lo), bound(a.hi)
 }
 
 // scaled returns what makes floats of the sums of n columns or channels.

@@ -1,11 +1,13 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -112,6 +114,12 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 	if l.act != nil {
 		act, _ = activationOf(l.act)
 	}
+	if x, err := p.adder(l, op, act); err != nil {
+		return err
+	} else if x != nil {
+		p.emitAdded(x, src, dst, count)
+		return nil
+	}
 	work, integers, floats := p.scratch(8*nearElements), p.integers, p.kernels
 	nanos := 0.4
 	if act.some {
@@ -132,6 +140,30 @@ func planQuantizedElements(p *planner, n *graph.Node) error {
 		}
 	}}, src, []place.Memory{dst, work.at})
 	return nil
+}
+
+// adder returns what adds the operands as they are, nil where nothing does.
+func (p *planner) adder(l *elementLinks, op vec.BinaryOp, act activation) (*quant.Adder, error) {
+	if op != vec.Add || act.some && !act.clip {
+		return nil, nil
+	}
+	return keep(p.e, p.Node, func() (*quant.Adder, error) {
+		lo, hi := math.MinInt8, math.MaxUint8
+		if act.some {
+			lo, hi = act.rounded(l.y)
+		}
+		return p.integers.NewAdder(l.x[0], l.x[1], l.y, lo, hi), nil
+	})
+}
+
+// emitAdded emits the sums of operands as they are.
+func (p *planner) emitAdded(x *quant.Adder, src []place.Memory, dst place.Memory, count int) {
+	const elements = 8 * nearElements
+	kernels := p.integers
+	p.emit(step{chunks: ceilDiv(count, elements), grain: grainFor(elements * 0.15), body: func(st *state, _, lo, hi int) {
+		from, to := lo*elements, min(hi*elements, count)
+		kernels.Add(x, st.Bytes(dst)[from:to], st.Bytes(src[0])[from:to], st.Bytes(src[1])[from:to])
+	}}, src, []place.Memory{dst})
 }
 
 func init() {

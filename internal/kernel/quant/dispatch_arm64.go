@@ -198,6 +198,11 @@ func callTaps(set isa.Set, by multiplier, signed bool, p *tileParams, a *byte, r
 	}
 }
 
+// add adds n groups of 64 integers as floats, where there is a kernel; see Kernels.Add.
+func add(set isa.Set, signed bool, p *addParams, dst, a, b *byte, n int) {
+	panic("quant: no kernel adds integers")
+}
+
 // weigh weighs n windows of 16, 32 or 64 channels, and rounds the sums, where something multiplies bytes so; see Kernels.Weigh.
 func weigh(set isa.Set, channels int, p *weighParams, a, dst *byte, n int) {
 	panic("quant: no kernel weighs taps")

@@ -21,15 +21,20 @@ type Rounding struct {
 // NewRounding returns the rounding to integers of these levels between lo and hi, with a factor and an addend for each column. The
 // levels' own scale plays no part.
 func NewRounding(factors, bias []float32, to Levels, lo, hi int) *Rounding {
+	return &Rounding{factors: factors, bias: bias, limits: newLimits(to, lo, hi)}
+}
+
+// newLimits returns those of integers of these levels between lo and hi.
+func newLimits(to Levels, lo, hi int) limits {
 	shift := to.least() - math.MinInt8
-	r := &Rounding{factors: factors, bias: bias, limits: limits{top: 1 << 20, middle: int16(to.Zero - shift), least: int8(to.bound(lo) - shift), most: int8(to.bound(hi) - shift)}}
+	l := limits{top: 1 << 20, middle: int16(to.Zero - shift), least: int8(to.bound(lo) - shift), most: int8(to.bound(hi) - shift)}
 	if shift != 0 {
-		r.limits.turn = 0x80
+		l.turn = 0x80
 	}
-	for i := range r.limits.order { // panels lie side by side in each quarter of a vector
-		r.limits.order[i] = int32(i%4*4 + i/4)
+	for i := range l.order { // of four vectors of floats, what stands in a quarter becomes a quarter's words
+		l.order[i] = int32(i%4*4 + i/4)
 	}
-	return r
+	return l
 }
 
 // Rounds reports whether there are kernels that round sums as they make them: MultiplyRounded and Weigh.

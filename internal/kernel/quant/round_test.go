@@ -133,3 +133,48 @@ var _ = Describe("sums that are rounded where they are made", func() {
 		})
 	})
 })
+
+var _ = Describe("integers of 8 bits", func() {
+	It("are added as the floats that they stand for", func() {
+		plain, made := quant.For(isa.Target{}), 0
+		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
+			for range 30 {
+				levels := func(signed bool) quant.Levels {
+					return quant.Levels{Scale: []float32{r.Float32(), 0.5, 0.25, 0.1}[r.IntN(4)], Zero: value(byte(r.Uint32()), signed), Signed: signed}
+				}
+				signed, n := r.IntN(2) == 0, r.IntN(200)
+				a, b, to := levels(signed), levels(signed), levels(r.IntN(2) == 0)
+				lo, hi := r.IntN(200)-150, 50+r.IntN(300)
+				x := k.NewAdder(a, b, to, lo, hi)
+				if x == nil {
+					continue
+				}
+				made++
+				p, q := fillBytes(guarded[byte](n, front), r), fillBytes(guarded[byte](n, front), r)
+				f, g, want := make([]float32, n), make([]float32, n), make([]byte, n)
+				plain.Dequantize(f, p, a)
+				plain.Dequantize(g, q, b)
+				for i := range f {
+					f[i] += g[i]
+				}
+				plain.Quantize(want, f, to)
+				for i, c := range want {
+					least := map[bool]int{true: -128}[to.Signed]
+					want[i] = byte(min(max(value(c, to.Signed), min(lo, least+255), least), max(min(hi, least+255), least)))
+				}
+				got := [][]byte{guarded[byte](n, front), p, q}[r.IntN(3)]
+				k.Add(x, got, p, q)
+				Expect(got).To(Equal(want), "%+v, %+v, %+v, from %d to %d", a, b, to, lo, hi)
+			}
+		})
+		if isa.Host().Set == isa.AVX512 {
+			Expect(made).To(BeNumerically(">", 100))
+		}
+	})
+
+	It("are left to others where the kernel would have other results", func() {
+		k, l := quant.For(isa.Host()), quant.Levels{Scale: 1e-38}
+		Expect(k.NewAdder(l, l, quant.Levels{Scale: 1e-45}, 0, 255)).To(BeNil())
+		Expect(k.NewAdder(l, quant.Levels{Scale: 1, Signed: true}, l, 0, 255)).To(BeNil())
+	})
+})
