@@ -67,8 +67,8 @@ func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r
 	if !ok || !c.depthwise || !p.roundsWith(r) || x.v.Format != lastChannels || y.Format != lastChannels || c.seen() > mostRows {
 		return nil, nil
 	}
-	c.shift, c.width = shift(x.signed(), true), c.groups // kernels read unsigned pixels
-	return keep(p.e, p.Node, func() (*quant.Filters, error) {
+	by := shift(x.signed(), true) // kernels read unsigned pixels
+	f, err := keep(p.e, p.Node, func() (*quant.Filters, error) {
 		all, err := c.channelWeights(w)
 		if err != nil {
 			return nil, err
@@ -76,11 +76,15 @@ func (p *planner) filters(c *integerConv, x, w integerOperand, y *graph.Value, r
 		taps, start := c.Kernel[0]*c.Kernel[1], make([]int32, c.groups)
 		copy(start, r.add)
 		for i, x := range all {
-			start[i/taps] -= int32(x) * int32(zero+c.shift)
+			start[i/taps] -= int32(x) * int32(zero+by)
 		}
 		f, _ := quant.NewFilters(c.groups, taps, all, start, r.rounding())
 		return f, nil
 	})
+	if f != nil {
+		c.shift, c.width = by, c.groups
+	}
+	return f, err
 }
 
 // seen returns how many rows of the padded image a window reaches over.
