@@ -306,12 +306,12 @@ func panelsOf(panels, rows, k int) int {
 
 // sumsPart is a part of a product: rows of A at these offsets, panels of B, and where they are in the whole.
 type sumsPart struct {
-	a, b              []byte
-	at                []int
-	start             []int32
-	first, row        int // of A, of the result
-	panel, of, panels int // first of its matrix, and of all, and how many
-	col, cols         int
+	a, b       []byte
+	at         []int
+	start      []int32
+	first, row int // of A, of the result
+	of, panels int // the first of all matrices', and how many
+	col, cols  int
 }
 
 // emitParts emits a product in parts of so many rows, at most. run makes the results of one; it reads and writes what is given besides.
@@ -332,7 +332,7 @@ func (p *planner) emitParts(s *sums, rows int, run func(st *state, worker int, p
 		for i := lo; i < hi; i++ {
 			one, at := i/each, i%each
 			row, panel := at%downs*rows, at/downs*wide
-			part := sumsPart{first: s.a[one] + row, row: s.c[one] + row, panel: panel, of: s.b[one]*panels + panel, panels: min(wide, panels-panel),
+			part := sumsPart{first: s.a[one] + row, row: s.c[one] + row, of: s.b[one]*panels + panel, panels: min(wide, panels-panel),
 				at: offsets[:min(rows, s.m-row)], col: panel * quant.Panel}
 			part.a, part.b, part.start = a[part.first*width:], b[part.of*size:], starts[part.of*quant.Panel:]
 			part.cols = min(part.panels*quant.Panel, s.n-part.col)

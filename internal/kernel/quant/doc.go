@@ -12,6 +12,10 @@
 // rows of A are widened to 16 bits at a time, B's elements where they are read, and products are added in pairs. Results of all kernels,
 // sums and roundings alike, are the same, bit for bit, on every instruction set.
 //
+// With VNNI, sums that become integers of 8 bits do so before they leave their registers (MultiplyRounded), as those of depthwise
+// convolutions, whose taps are interleaved by fours (Weigh). Callers ask for that (Rounds); elsewhere sums are stored, and then rounded
+// (Requantize).
+//
 // This is a leaf: it imports packages cpuid and isa only.
 package quant
 
