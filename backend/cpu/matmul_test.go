@@ -38,6 +38,12 @@ var _ = Describe("MatMul", func() {
 		m.sample(y)
 	}))
 
+	It("packs a second operand that is read often and fills the caches", func() {
+		m := newModel(2)
+		y := m.op("MatMul", m.input(260, 600), m.input(600, 521))
+		m.check(m.op("Relu", m.op("Add", y, m.input(260, 521))))
+	})
+
 	It("adds rows of a greater rank", func() {
 		m := newModel(1)
 		x := m.op("Neg", m.input(4, 5))

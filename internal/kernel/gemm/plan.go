@@ -17,9 +17,10 @@ type Plan struct {
 	// Rows are divided into supers of superRows (A's part of them stays in the second-level cache), each into subs of subRows;
 	// the last of each is shorter.
 	superRows, subRows int
-	units              int  // super x group x sub, the last varying fastest
-	perChunk           int  // units per chunk
-	fetches            bool // tiles have fetched what is read later: B is packed and more than the first-level cache holds
+	units              int      // super x group x sub, the last varying fastest
+	perChunk           int      // units per chunk
+	few                []placed // the tiles of a small product, see planFew
+	fetches            bool     // tiles have fetched what is read later: B is packed and more than the first-level cache holds
 }
 
 // group is a range of columns whose part of B stays in the second-level cache: panels, the last of them possibly
@@ -117,6 +118,7 @@ func NewPlan(t isa.Target, s Spec) (*Plan, error) {
 		p.fetches = s.B == Packed && !s.Double && p.sizeB()*s.K*s.N > max(leastFirst, t.Caches[0].Bytes)
 	}
 	p.planUnits()
+	p.planFew()
 	return p, nil
 }
 
