@@ -45,8 +45,8 @@ func main() {
 
 // entries are what plans call.
 var entries = []asm.Entry{
-	{Name: "kernelOf", Doc: "returns the kernel for tiles of that many output channel blocks or of half of one, where wide vectors are computed in halves (split), for rows of seven pixels.",
-		Params: "k kind, blocks int, half, split, seven bool", Result: "tileKernel", Portable: "return portableKernel(k)"},
+	{Name: "kernelOf", Doc: "returns the kernel for tiles of that many output channel blocks or of half of one, where wide vectors are computed in halves (split), for rows that fill tiles of 14 pixels (wide).",
+		Params: "k kind, blocks int, half, split, wide bool", Result: "tileKernel", Portable: "return portableKernel(k)"},
 	{Name: "mostBlocks", Doc: "returns the highest number of output channel blocks of a dense tile.", Result: "int", Portable: "return 1"},
 	{Name: "runKernel", Doc: "computes the tiles of a call with a kernel that kernelOf returned for this set.",
 		Params: "id kernelID, c *tileCall", Portable: "runPortable(id, c)"},
@@ -75,8 +75,9 @@ var (
 	}
 	kernels256 = []kernel{
 		{name: "dense256q1", kind: dense, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
-		{name: "dense256w", kind: dense, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "(seven || half)"},
+		{name: "dense256w", kind: dense, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "(wide || half)"},
 		{name: "depth256", kind: depth, isa: asm.AVX2(), pixels: 10, group: 5, blocks: 1, passes: true},
+		{name: "depth256w", kind: depth, isa: asm.AVX2(), pixels: 14, group: 7, blocks: 1, passes: true, only: "wide"},
 		{name: "lanes256", kind: lanes, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "max256", kind: maxPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},
 		{name: "sum256", kind: sumPool, isa: asm.AVX2(), pixels: 6, group: 3, blocks: 1},

@@ -33,8 +33,10 @@ func serve(f *asm.File, isa asm.ISA, kernels []kernel) {
 		}
 		cases := &others
 		if k.only != "" {
-			cases = &first // the first of its set, or borrowed from another one, whose file has its places
-		} else if name := k.placesName(); !written[name] {
+			cases = &first // the first of its set, or borrowed from another one
+		}
+		// A kernel with a condition has the places of another one, unless they say where rows are.
+		if name := k.placesName(); !written[name] && k.isa == isa && (k.only == "" || len(k.rows()) > 0) {
 			written[name] = true
 			k.places(f)
 		}
@@ -42,11 +44,11 @@ func serve(f *asm.File, isa asm.ISA, kernels []kernel) {
 		fmt.Fprintf(&run, "case firstAssembly + %d:\n%s(c)\n", i, k.name)
 	}
 	f.Go(fmt.Sprintf("// kernelOf%d returns the %v kernel of a kind for tiles of that many output channel blocks.\n"+
-		"func kernelOf%d(k kind, blocks int, half, split, seven bool) tileKernel {\nswitch {\n%s%s}\npanic(\"conv: no such tile\")\n}\n",
+		"func kernelOf%d(k kind, blocks int, half, split, wide bool) tileKernel {\nswitch {\n%s%s}\npanic(\"conv: no such tile\")\n}\n",
 		bits, isa.Set, bits, &first, &others))
 	f.Go(fmt.Sprintf("// run%d calls the kernel of a number: a switch and no table, so that the call does not escape.\n"+
 		"func run%d(id kernelID, c *tileCall) {\nswitch id {\n%s}\n}\n", bits, bits, &run))
-	f.Serve("kernelOf", isa, fmt.Sprintf("return kernelOf%d(k, blocks, half, split, seven)", bits))
+	f.Serve("kernelOf", isa, fmt.Sprintf("return kernelOf%d(k, blocks, half, split, wide)", bits))
 	f.Serve("mostBlocks", isa, fmt.Sprint("return ", most))
 	f.Serve("runKernel", isa, fmt.Sprintf("run%d(id, c)", bits))
 }
@@ -66,11 +68,10 @@ func (k *kernel) choice(number int) string {
 
 // placesName names the places of a kernel's bodies: those of kernels with the same tile are the same, but for rows.
 func (k *kernel) placesName() string {
-	name := fmt.Sprintf("places%dx%d", k.pixels, k.group)
 	if len(k.rows()) > 0 {
-		name += "Rows"
+		return k.name + "Places"
 	}
-	return name
+	return fmt.Sprintf("places%dx%d", k.pixels, k.group)
 }
 
 // places writes the places of a kernel's bodies.

@@ -164,7 +164,9 @@ func (k *kernel) generate(f *asm.File) {
 	k.fn.I("MOVQ AX, %d(R14)", offAt)
 	k.fn.I("JMP %s_tile<>(SB)", k.name)
 	k.start()
-	k.end()
+	if k.dense() {
+		k.end()
+	}
 	k.finish()
 	subsets := k.subsets()
 	for i, s := range subsets {
@@ -174,7 +176,7 @@ func (k *kernel) generate(f *asm.File) {
 	rows := k.rows()
 	for i, r := range rows {
 		k.text(fmt.Sprintf("r%d", i))
-		k.row(r)
+		k.row(i, r)
 	}
 	k.table(f, len(subsets), len(rows))
 }
@@ -206,6 +208,25 @@ func (k *kernel) start() {
 	}
 	fn.Label(k.name + "_ready")
 	k.multiples(offSrcCol)
+	if k.dense() {
+		k.lists()
+	} else { // whose list is gone through once, and ends at the epilogue
+		fn.I("MOVQ %d(R14), CX", offTaps)
+		fn.I("ADDQ (DX), CX")
+		k.next()
+	}
+	fn.Label(k.name + "_load")
+	k.multiples(offDstCol)
+	k.perPixel("acc", offDst, func(p, v, off int, at string) {
+		fn.I("VMOVUPS %s, %s", at, k.acc(p, v))
+	})
+	fn.I("MOVQ %d(R14), DX", offAt)
+	fn.I("JMP %s_ready", k.name)
+}
+
+// lists emits the jump to the first tap of the list for full channel blocks, or else of that for a partial one.
+func (k *kernel) lists() {
+	fn := k.fn
 	fn.I("MOVQ %d(R14), SI", offTaps)
 	fn.I("MOVQ SI, BX")
 	fn.I("ADDQ (DX), SI")
@@ -226,13 +247,6 @@ func (k *kernel) start() {
 	fn.I("MOVQ BX, CX")
 	fn.I("MOVQ $0, %d(R14)", offListTail)
 	k.next()
-	fn.Label(k.name + "_load")
-	k.multiples(offDstCol)
-	k.perPixel("acc", offDst, func(p, v, off int, at string) {
-		fn.I("VMOVUPS %s, %s", at, k.acc(p, v))
-	})
-	fn.I("MOVQ %d(R14), DX", offAt)
-	fn.I("JMP %s_ready", k.name)
 }
 
 // addPass emits the step from the channels of the first pass to those of this one, where there are passes.
@@ -244,7 +258,7 @@ func (k *kernel) addPass(registers ...string) {
 	}
 }
 
-// end emits the code behind the last tap of a list.
+// end emits the code behind the last tap of a list of a dense kernel.
 func (k *kernel) end() {
 	fn := k.fn
 	k.text("end")
@@ -595,64 +609,6 @@ func laneTables(f *asm.File) {
 	f.Data(laneTable, words...)
 }
 
-// rowBody is the code for a whole row of a depthwise kernel under one pixel group: kernel taps stride apart over width
-// pixels, of whose source pixels the first lo and the last hi lie outside the map.
-type rowBody struct{ kernel, stride, width, group, lo, hi int }
-
-// rows lists the rows for which there is code. serve writes the list for plans.
-func (k *kernel) rows() []rowBody {
-	if k.kind != depth || k.halves() > 1 { // a row reads the weights of a block as one vector
-		return nil
-	}
-	var out []rowBody
-	for _, kernel := range []int{3, 5} {
-		for _, stride := range []int{1, 2} {
-			for width := 5; width <= k.pixels; width++ {
-				if kernel == 5 && width != 7 && width < 13 && (k.pixels > 10 && width != 10 || width < 7) {
-					continue
-				}
-				for group := range 2 {
-					if group == 1 && width > k.group {
-						continue
-					}
-					for lo := range kernel/2 + 1 {
-						for hi := range kernel/2 + 1 {
-							out = append(out, rowBody{kernel, stride, width, group, lo, hi})
-						}
-					}
-				}
-			}
-		}
-	}
-	return out
-}
-
-// row emits a row: each source pixel is loaded once and multiplied by every weight that it meets. Accumulators see their
-// taps in the order of the kernel, as in the other bodies.
-func (k *kernel) row(r rowBody) {
-	fn := k.fn
-	first, base := 0, "SI"
-	if r.group == 1 {
-		first, base = k.group, "BX"
-		k.groupB()
-	}
-	for t := range r.kernel {
-		fn.I("VMOVUPS %d(DI), %s", 64*t, k.free(t))
-	}
-	spare := k.isa.Registers - k.pixels - r.kernel
-	n := (r.width-1)*r.stride + r.kernel
-	for j := r.lo; j < n-r.hi; j++ {
-		x := k.free(r.kernel + j%spare)
-		fn.I("VMOVUPS %d(%s), %s", 64*j, base, x)
-		for t := r.kernel - 1; t >= 0; t-- {
-			if p := j - t; p >= 0 && p%r.stride == 0 && p/r.stride < r.width {
-				fn.I("VFMADD231PS %s, %s, %s", x, k.free(t), k.acc(first+p/r.stride, 0))
-			}
-		}
-	}
-	k.next()
-}
-
 // table emits the addresses of the bodies, of the end of the list and of the bodies of rows, and the function that returns
 // the table.
 func (k *kernel) table(f *asm.File, n, rows int) {
@@ -662,7 +618,11 @@ func (k *kernel) table(f *asm.File, n, rows int) {
 	for i := range n {
 		entry(i, fmt.Sprintf("b%d", i))
 	}
-	entry(n, "end")
+	if k.dense() {
+		entry(n, "end")
+	} else {
+		entry(n, "fin")
+	}
 	for i := range rows {
 		entry(n+1+i, fmt.Sprintf("r%d", i))
 	}

@@ -75,6 +75,7 @@ type lattice struct {
 	pieces       []piece // of a full block
 	tail         []piece // of the last block, nil: none
 	merge        int     // source pixels between neighbouring taps of a row that become steps of one tap, 0: never
+	down         int     // source pixels between neighbouring taps of a column whose rows become one tap, where there is code for rows
 	padded       *Map    // not nil: average pooling that counts padding
 	countsPixels bool    // average pooling
 }

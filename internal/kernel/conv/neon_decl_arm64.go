@@ -118,7 +118,7 @@ var places4x2 = newPlaces([]pixelSet{
 }, []rowBody{})
 
 // kernelOf128 returns the neon kernel of a kind for tiles of that many output channel blocks.
-func kernelOf128(k kind, blocks int, half, split, seven bool) tileKernel {
+func kernelOf128(k kind, blocks int, half, split, wide bool) tileKernel {
 	switch {
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, denseNEONBodies()[:], places6x3}

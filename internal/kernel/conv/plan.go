@@ -37,7 +37,7 @@ type Plan struct {
 	tailLanes   int // lanes in use in the last output block, 16: all
 	lastBlock   int
 	needsWeight bool
-	seven       bool // rows have seven pixels, and are not taken for one long row
+	wide        bool // rows fill tiles of 14 pixels, and are not taken for one long row
 }
 
 // kind is what a kernel computes.
@@ -248,7 +248,9 @@ func (p *Plan) prototype() {
 		c.srcBlk = int64(s.H) * int64(s.W) * 4
 	case orderLanes:
 		tapBytes = 64 * s.C / s.Groups
-	case orderMixed, orderDepth, orderNone: // one list of taps for all channels
+	case orderDepth:
+		c.srcBlk = int64(s.Dilate[0]) * int64(s.W) * int64(pixel)
+	case orderMixed, orderNone: // one list of taps for all channels
 	}
 	c.wBlk = int64(s.Kernel[0]) * int64(s.Kernel[1]) * int64(tapBytes)
 	c.wOC = c.wBlk * int64(p.blocks)
@@ -367,7 +369,7 @@ func pick(most, left int) int {
 // halves, a tile of one block has a broadcast per multiply-add, which takes longer than the multiply-add; with vectors of
 // 256 bits there are two multiply-adds per broadcast. Rows of seven pixels, the last maps of most nets, do not fit a tile of six.
 func (p *Plan) kernel(t tileShape) tileKernel {
-	return kernelOf(p.target.Set, p.kind, t.count, t.half, p.splits512(), p.seven)
+	return kernelOf(p.target.Set, p.kind, t.count, t.half, p.splits512(), p.wide)
 }
 
 // splits512 reports whether vectors of 512 bits are used and computed in two halves, as a load of one is.

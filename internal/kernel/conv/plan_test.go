@@ -307,16 +307,16 @@ var _ = Describe("Plan", func() {
 	})
 	onTargets("computes depthwise rows of every width at every edge", func(target isa.Target) {
 		seed := uint64(0)
-		for _, kernel := range []int{3, 5} {
+		for _, kernel := range []int{3, 5, 7} {
 			for _, stride := range []int{1, 2} {
-				for ow := 4; ow <= 15; ow++ {
+				for _, ow := range []int{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 28} {
 					for left := range kernel/2 + 1 {
 						for right := range kernel/2 + 1 {
 							w := (ow-1)*stride + kernel - left - right
 							seed++
 							c := 5 + 16*int(seed%2)
 							s := conv.Spec{N: 1, C: c, OC: c, Groups: c, Map: conv.Map{
-								H: 3 + kernel, W: w, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Pad: [4]int{1, left, 1, right}}}
+								H: 2 + 2*kernel, W: w, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Pad: [4]int{1, left, 1, right}, Dilate: [2]int{1 + int(seed%3)/2, 1}}}
 							if w < 1 {
 								continue
 							}

@@ -1,8 +1,8 @@
 package conv
 
 // rowBody names the code for a whole row of a depthwise kernel under one pixel group of a tile: kernel taps over width
-// pixels that lie stride source pixels apart; the first lo and the last hi of the source pixels lie outside the map. It
-// loads every source pixel once, where a tap body loads it once per tap.
+// pixels that lie stride source pixels apart; the first lo and the last hi of the source pixels lie outside the map. One
+// jump to it is for all taps of a row, and of the rows below; and where registers hold a row of weights it loads every source pixel once.
 type rowBody struct{ kernel, stride, width, group, lo, hi int }
 
 // rowList appends a tap list whose taps are whole rows, where the kernel has code for all of them. Arguments and results are
@@ -38,19 +38,33 @@ func (t *table) rowList(l *lattice, rows []byte, cols []span, col, n0, n1 int) (
 	for _, s := range cols {
 		reached += max(0, s.hi-s.lo)
 	}
-	for iy, ty := range l.y.taps {
+	for iy := 0; iy < len(rows); {
+		run := t.runOf(l, rows, iy)
 		for g, b := range bodies {
 			if rows[iy]>>g&1 == 0 {
 				continue
 			}
+			ty := l.y.taps[iy]
 			t.taps = append(t.taps, tap{
-				src:  int64((ty.at*l.sourceRow + taps[0].at) * l.sourcePixel),
-				w:    int64(ty.k * l.kernelWidth * l.pieces[0].tapBytes),
-				body: b,
+				src:   int64((ty.at*l.sourceRow + taps[0].at) * l.sourcePixel),
+				w:     int64(ty.k * l.kernelWidth * l.pieces[0].tapBytes),
+				count: int64(64 * run),
+				body:  b,
 			})
-			steps += int64(reached)
+			steps += int64(reached * run)
 		}
+		iy += run
 	}
 	t.taps = append(t.taps, tap{body: t.bodies[t.places.end]})
 	return offset, steps, true
+}
+
+// runOf returns how many rows of the kernel from iy on reach the same rows of a tile and lie below each other, in the source and in the
+// kernel: one tap goes through them.
+func (t *table) runOf(l *lattice, rows []byte, iy int) int {
+	run, first := 1, l.y.taps[iy]
+	for iy+run < len(rows) && rows[iy+run] == rows[iy] && l.y.taps[iy+run] == (axisTap{first.k + run, first.at + run*l.down}) {
+		run++
+	}
+	return run
 }

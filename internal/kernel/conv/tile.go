@@ -13,7 +13,7 @@ import "unsafe"
 type tap struct {
 	src   int64   // bytes from the source of the tile in the current channel block
 	w     int64   // bytes from the weights of the current channel block
-	count int64   // 64 times the number of steps: each moves on by 64 bytes in the weights and by a channel or tap in the source
+	count int64   // 64 times the number of steps: each moves on by 64 bytes in the weights and by a channel or tap in the source, or, for rows, by one of the kernel in both
 	body  uintptr // code that handles this tap's subset of pixels (in portable Go: the number of the subset)
 }
 
@@ -55,7 +55,7 @@ type tileCall struct {
 	srcGroup               int64 // bytes from the source of pixel group A to that of group B
 	dstCol                 int64
 	dstGroup               int64
-	srcBlk                 int64 // bytes between input channel blocks
+	srcBlk                 int64 // bytes between input channel blocks; depthwise: between rows under neighbouring rows of the kernel
 	wBlk                   int64 // bytes of weights between input channel blocks
 	wOC                    int64 // bytes of weights between output channel blocks
 	dstOC                  int64 // bytes between output channel blocks

@@ -32,6 +32,16 @@ func depth256(c *tileCall)
 //go:noescape
 func depth256Bodies() (table *[184]uintptr)
 
+// depth256w computes the tiles of a call.
+//
+//go:noescape
+func depth256w(c *tileCall)
+
+// depth256wBodies returns the addresses of the 85 tap bodies of depth256w, the end of the list, and 60 bodies of rows.
+//
+//go:noescape
+func depth256wBodies() (table *[146]uintptr)
+
 // lanes256 computes the tiles of a call.
 //
 //go:noescape
@@ -69,8 +79,8 @@ var places6x3 = newPlaces([]pixelSet{
 	{0, 2, true}, {0, 3, true}, {1, 2, true}, {1, 3, true}, {2, 3, true},
 }, []rowBody{})
 
-// places10x5Rows has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
-var places10x5Rows = newPlaces([]pixelSet{
+// depth256Places has the sets of pixels, of tiles of 10 of which 5 are group A, in the order of their bodies in a table.
+var depth256Places = newPlaces([]pixelSet{
 	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
 	{1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false}, {1, 8, false}, {1, 9, false}, {1, 10, false}, {2, 3, false},
 	{2, 5, false}, {2, 10, false}, {3, 4, false}, {3, 5, false}, {3, 10, false}, {4, 5, false}, {4, 10, false}, {5, 6, false}, {5, 7, false}, {5, 8, false},
@@ -99,21 +109,46 @@ var places10x5Rows = newPlaces([]pixelSet{
 	{5, 2, 10, 0, 2, 1}, {5, 2, 10, 0, 2, 2},
 })
 
+// depth256wPlaces has the sets of pixels, of tiles of 14 of which 7 are group A, in the order of their bodies in a table.
+var depth256wPlaces = newPlaces([]pixelSet{
+	{0, 1, false}, {0, 2, false}, {0, 3, false}, {0, 4, false}, {0, 5, false}, {0, 6, false}, {0, 7, false}, {0, 8, false}, {0, 9, false}, {0, 10, false},
+	{0, 11, false}, {0, 12, false}, {0, 13, false}, {0, 14, false}, {1, 2, false}, {1, 3, false}, {1, 4, false}, {1, 5, false}, {1, 6, false}, {1, 7, false},
+	{1, 8, false}, {1, 9, false}, {1, 10, false}, {1, 11, false}, {1, 12, false}, {1, 13, false}, {1, 14, false}, {2, 3, false}, {2, 7, false}, {2, 14, false},
+	{3, 4, false}, {3, 7, false}, {3, 14, false}, {4, 5, false}, {4, 7, false}, {4, 14, false}, {5, 6, false}, {5, 7, false}, {5, 14, false}, {6, 7, false},
+	{6, 14, false}, {7, 8, false}, {7, 9, false}, {7, 10, false}, {7, 11, false}, {7, 12, false}, {7, 13, false}, {7, 14, false}, {8, 9, false}, {8, 10, false},
+	{8, 11, false}, {8, 12, false}, {8, 13, false}, {8, 14, false}, {9, 10, false}, {9, 14, false}, {10, 11, false}, {10, 14, false}, {11, 12, false}, {11, 14, false},
+	{12, 13, false}, {12, 14, false}, {13, 14, false}, {0, 1, true}, {0, 2, true}, {0, 3, true}, {0, 4, true}, {0, 5, true}, {0, 6, true}, {0, 7, true},
+	{1, 2, true}, {1, 3, true}, {1, 4, true}, {1, 5, true}, {1, 6, true}, {1, 7, true}, {2, 3, true}, {2, 7, true}, {3, 4, true}, {3, 7, true},
+	{4, 5, true}, {4, 7, true}, {5, 6, true}, {5, 7, true}, {6, 7, true},
+}, []rowBody{
+	{7, 1, 7, 0, 0, 0}, {7, 1, 7, 0, 0, 1}, {7, 1, 7, 0, 0, 2}, {7, 1, 7, 0, 0, 3}, {7, 1, 7, 0, 1, 0}, {7, 1, 7, 0, 1, 1}, {7, 1, 7, 0, 1, 2},
+	{7, 1, 7, 0, 1, 3}, {7, 1, 7, 0, 2, 0}, {7, 1, 7, 0, 2, 1}, {7, 1, 7, 0, 2, 2}, {7, 1, 7, 0, 2, 3}, {7, 1, 7, 0, 3, 0}, {7, 1, 7, 0, 3, 1},
+	{7, 1, 7, 0, 3, 2}, {7, 1, 7, 0, 3, 3}, {7, 1, 7, 1, 0, 0}, {7, 1, 7, 1, 0, 1}, {7, 1, 7, 1, 0, 2}, {7, 1, 7, 1, 0, 3}, {7, 1, 7, 1, 1, 0},
+	{7, 1, 7, 1, 1, 1}, {7, 1, 7, 1, 1, 2}, {7, 1, 7, 1, 1, 3}, {7, 1, 7, 1, 2, 0}, {7, 1, 7, 1, 2, 1}, {7, 1, 7, 1, 2, 2}, {7, 1, 7, 1, 2, 3},
+	{7, 1, 7, 1, 3, 0}, {7, 1, 7, 1, 3, 1}, {7, 1, 7, 1, 3, 2}, {7, 1, 7, 1, 3, 3}, {7, 1, 14, 0, 0, 0}, {7, 1, 14, 0, 0, 1}, {7, 1, 14, 0, 0, 2},
+	{7, 1, 14, 0, 0, 3}, {7, 1, 14, 0, 1, 0}, {7, 1, 14, 0, 1, 1}, {7, 1, 14, 0, 1, 2}, {7, 1, 14, 0, 1, 3}, {7, 1, 14, 0, 2, 0}, {7, 1, 14, 0, 2, 1},
+	{7, 1, 14, 0, 2, 2}, {7, 1, 14, 0, 2, 3}, {7, 1, 14, 0, 3, 0}, {7, 1, 14, 0, 3, 1}, {7, 1, 14, 0, 3, 2}, {7, 1, 14, 0, 3, 3}, {3, 2, 7, 0, 0, 0},
+	{3, 2, 7, 0, 0, 1}, {3, 2, 7, 0, 1, 0}, {3, 2, 7, 0, 1, 1}, {3, 2, 7, 1, 0, 0}, {3, 2, 7, 1, 0, 1}, {3, 2, 7, 1, 1, 0}, {3, 2, 7, 1, 1, 1},
+	{3, 2, 14, 0, 0, 0}, {3, 2, 14, 0, 0, 1}, {3, 2, 14, 0, 1, 0}, {3, 2, 14, 0, 1, 1},
+})
+
 // kernelOf256 returns the avx2 kernel of a kind for tiles of that many output channel blocks.
-func kernelOf256(k kind, blocks int, half, split, seven bool) tileKernel {
+func kernelOf256(k kind, blocks int, half, split, wide bool) tileKernel {
 	switch {
-	case k == kindDense && blocks == 1 && (seven || half):
+	case k == kindDense && blocks == 1 && (wide || half):
 		return tileKernel{firstAssembly + 1, geometry{pixels: 14, group: 7, blocks: 1}, dense256wBodies()[:], places14x7}
+	case k == kindDepth && wide:
+		return tileKernel{firstAssembly + 3, geometry{pixels: 14, group: 7, blocks: 1}, depth256wBodies()[:], depth256wPlaces}
 	case k == kindDense && blocks == 1:
 		return tileKernel{firstAssembly + 0, geometry{pixels: 6, group: 3, blocks: 1}, dense256q1Bodies()[:], places6x3}
 	case k == kindDepth:
-		return tileKernel{firstAssembly + 2, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], places10x5Rows}
+		return tileKernel{firstAssembly + 2, geometry{pixels: 10, group: 5, blocks: 1}, depth256Bodies()[:], depth256Places}
 	case k == kindLanes:
-		return tileKernel{firstAssembly + 3, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, lanes256Bodies()[:], places6x3}
 	case k == kindMax:
-		return tileKernel{firstAssembly + 4, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, max256Bodies()[:], places6x3}
 	case k == kindSum:
-		return tileKernel{firstAssembly + 5, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
+		return tileKernel{firstAssembly + 6, geometry{pixels: 6, group: 3, blocks: 1}, sum256Bodies()[:], places6x3}
 	}
 	panic("conv: no such tile")
 }
@@ -128,10 +163,12 @@ func run256(id kernelID, c *tileCall) {
 	case firstAssembly + 2:
 		depth256(c)
 	case firstAssembly + 3:
-		lanes256(c)
+		depth256w(c)
 	case firstAssembly + 4:
-		max256(c)
+		lanes256(c)
 	case firstAssembly + 5:
+		max256(c)
+	case firstAssembly + 6:
 		sum256(c)
 	}
 }
