@@ -13,7 +13,7 @@ import (
 // PlanHostCast is PlanHost for a reorder that changes the element type in the same step, as converters do to layouts in which a
 // backend keeps values in elements of its own (see the example). It casts by the rules of tensor.Convert, but
 // that a signalling NaN may become a quiet one. There are kernels between Float32 and Float16, BFloat16, Uint8 and Int8, for
-// equal layouts, transpositions, and NCHW, NHWC and NCHW16c; for anything else the Move converts to memory of its own
+// equal layouts, transpositions, and NCHW, NHWC, NCHW16c and NCHW8c; for anything else the Move converts to memory of its own
 // before it reorders. Packed dtypes and strings are not supported (tensor.ErrUnsupported).
 func PlanHostCast(from, to graph.Layout, src, dst tensor.DType, dims []int) (Move, error) {
 	if src == dst {

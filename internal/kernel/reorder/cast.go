@@ -15,14 +15,11 @@ type Cast struct {
 }
 
 // NewCast plans a reorder from elements of one type to another. It returns an *Error with ErrShape for impossible sizes and
-// for pairs of types of which not exactly one is Float32, and for NCHW8c.
+// for pairs of types of which not exactly one is Float32.
 func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	k, ok := kindOf(from, to)
 	if !ok {
 		return nil, failf("plan", ErrShape, "cast from type %d to %d", from, to)
-	}
-	if s.From == NCHW8c || s.To == NCHW8c {
-		return nil, failf("plan", ErrShape, "cast from %v to %v", s.From, s.To)
 	}
 	p, err := New(t, s)
 	if err != nil {
@@ -83,9 +80,13 @@ func (c *Cast) chunk(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 		c.same(dst, src, b0, b1, p0, p1)
 		return
 	}
+	width := 16 // of the blocks that both have
+	if p.From == NCHW8c || p.To == NCHW8c {
+		width = 8
+	}
 	for px := p0; px < p1; px += castPixels {
-		for b := b0; b < b1; b++ {
-			c.piece(dst, src, b, px, min(castPixels, p1-px))
+		for ch := 16 * b0; ch < 16*b1; ch += width {
+			c.piece(dst, src, ch, width, px, min(castPixels, p1-px))
 		}
 	}
 }
@@ -103,27 +104,38 @@ func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 		move(p0*p.C, 0, (p1-p0)*p.C, 1)
 	case NCHW16c:
 		move((b0*p.HW+p0)*16, p.HW*16, (p1-p0)*16, b1-b0)
-	case NCHW8c: // which NewCast refuses
+	case NCHW8c:
+		move((2*b0*p.HW+p0)*8, p.HW*8, (p1-p0)*8, min(2*b1, (p.C+7)/8)-2*b0)
 	}
 }
 
-// piece moves n pixels, up to castPixels, of one channel block. Where pixels and channels change places, that is done with
+// piece moves n pixels, up to castPixels, of width channels from ch on. Where pixels and channels change places, that is done with
 // floats, between a scratch memory and the side that has them.
-func (c *Cast) piece(dst, src unsafe.Pointer, b, px, n int) {
+func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	p := c.p
-	channels := min(16, p.C-16*b)
+	channels := max(0, min(width, p.C-ch))
 	lanes := channels
-	if p.To == NCHW16c {
-		lanes = 16
+	if p.To == NCHW16c || p.To == NCHW8c && channels > 0 {
+		lanes = width
 	}
-	at, dp, dc := p.at(p.To, b, px)
+	if lanes == 0 {
+		return
+	}
+	at, dp, dc := p.at(p.To, ch, px)
 	dst = unsafe.Add(dst, at*c.to)
-	at, sp, sc := p.at(p.From, b, px)
+	blank := func() { // lanes without a channel
+		for i := range n {
+			clear(unsafe.Slice((*byte)(unsafe.Add(dst, (i*dp+channels)*c.to)), (lanes-channels)*c.to))
+		}
+	}
+	if channels == 0 {
+		blank()
+		return
+	}
+	at, sp, sc := p.at(p.From, ch, px)
 	src = unsafe.Add(src, at*c.from)
 	if sc == 1 && dc == 1 {
-		if lanes > channels {
-			clear(unsafe.Slice((*byte)(dst), ((n-1)*dp+lanes)*c.to))
-		}
+		blank()
 		castRows(p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
 		return
 	}
@@ -133,18 +145,18 @@ func (c *Cast) piece(dst, src unsafe.Pointer, b, px, n int) {
 	case c.to == 4 && sp == 1:
 		castRows(p.set, c.k, there, 4*castPixels, src, sc*c.from, n, channels)
 		p.toPixels(unsafe.Slice((*float32)(dst), (n-1)*dp+lanes), dp, scratch[:], castPixels, channels, lanes, n)
-	case c.to == 4 && p.From == NCHW16c:
-		castRows(p.set, c.k, there, 0, src, 0, 16*n, 1)
-		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], 16, channels, n)
+	case c.to == 4 && sp == width:
+		castRows(p.set, c.k, there, 0, src, 0, width*n, 1)
+		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], width, channels, n)
 	case c.to == 4:
-		castRows(p.set, c.k, there, 64, src, sp*c.from, channels, n)
-		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], 16, channels, n)
+		castRows(p.set, c.k, there, 4*width, src, sp*c.from, channels, n)
+		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], width, channels, n)
 	case sp == 1:
-		p.toPixels(scratch[:], 16, unsafe.Slice((*float32)(src), (channels-1)*sc+n), sc, channels, lanes, n)
-		if p.To == NCHW16c {
-			castRows(p.set, c.k, dst, 0, there, 0, 16*n, 1)
+		p.toPixels(scratch[:], width, unsafe.Slice((*float32)(src), (channels-1)*sc+n), sc, channels, lanes, n)
+		if dp == width {
+			castRows(p.set, c.k, dst, 0, there, 0, width*n, 1)
 		} else {
-			castRows(p.set, c.k, dst, dp*c.to, there, 64, lanes, n)
+			castRows(p.set, c.k, dst, dp*c.to, there, 4*width, lanes, n)
 		}
 	default:
 		p.toChannels(scratch[:], castPixels, unsafe.Slice((*float32)(src), (n-1)*sp+channels), sp, channels, n)
@@ -154,20 +166,22 @@ func (c *Cast) piece(dst, src unsafe.Pointer, b, px, n int) {
 
 // toPixels transposes rows of n pixels, one per channel, to n rows of lanes channels; those behind the last are zero.
 func (p *Plan) toPixels(dst []float32, ldDst int, src []float32, ldSrc, channels, lanes, n int) {
-	side := tileSide(p.set)
+	set := p.eightSet(channels)
+	side := tileSide(set)
 	for c := 0; c < lanes; c += side {
 		rows, in := max(0, min(side, channels-c)), 0
 		if rows > 0 {
 			in = c * ldSrc
 		}
-		alongCols(p.set, dst[c:], ldDst, src[in:], ldSrc, rows, min(side, lanes-c), n)
+		alongCols(set, dst[c:], ldDst, src[in:], ldSrc, rows, min(side, lanes-c), n)
 	}
 }
 
 // toChannels transposes n rows of channels to rows of n pixels, one per channel.
 func (p *Plan) toChannels(dst []float32, ldDst int, src []float32, ldSrc, channels, n int) {
-	side := tileSide(p.set)
+	set := p.eightSet(channels)
+	side := tileSide(set)
 	for c := 0; c < channels; c += side {
-		alongRows(p.set, dst[c*ldDst:], ldDst, src[c:], ldSrc, min(side, channels-c), n)
+		alongRows(set, dst[c*ldDst:], ldDst, src[c:], ldSrc, min(side, channels-c), n)
 	}
 }

@@ -126,8 +126,8 @@ var _ = Describe("Cast", func() {
 	onTargets("rounds and moves as the definition has it", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for small := reorder.Float16; small <= reorder.Int8; small++ {
-			for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
-				for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 					for range 4 {
 						s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), HW: 1 + r.IntN(150), From: from, To: to}
 						Expect(checkCast(target, s, reorder.Float32, small, r)).To(Succeed(), "%+v to %d", s, small)
@@ -220,8 +220,8 @@ var _ = Describe("Cast", func() {
 	})
 	It("cuts long tensors into chunks", func() {
 		r := rand.New(rand.NewPCG(3, 4))
-		for from := reorder.NCHW; from <= reorder.NCHW16c; from++ {
-			for to := reorder.NCHW; to <= reorder.NCHW16c; to++ {
+		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+			for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
 				s := reorder.Spec{N: 1, C: 90, HW: 1111, From: from, To: to}
 				Expect(checkCast(isa.Host(), s, reorder.Float32, reorder.Uint8, r)).To(Succeed(), "%+v", s)
 			}

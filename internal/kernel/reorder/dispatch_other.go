@@ -50,6 +50,11 @@ func copyLanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride
 	portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)
 }
 
+// moveEights copies n rows of 8 floats.
+func moveEights(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
+	portableEights(dst, dstStride, src, srcStride, n)
+}
+
 // gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
 func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
 	portableGather(w, dst, a, b, m, keep, n)

@@ -3,6 +3,8 @@ package reorder
 import (
 	"runtime"
 	"unsafe"
+
+	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
 // eights moves pixels [p0, p1) of channel blocks [b0, b1), of 16 channels each, where one of the layouts is NCHW8c: two of its
@@ -30,15 +32,15 @@ func (p *Plan) halves(dst, src []float32, b, p0, p1 int) {
 		first, second := 8*(2*b*p.HW+p0), 8*((2*b+1)*p.HW+p0)
 		switch {
 		case p.From == NCHW16c:
-			copyEights(dst[first:], 8, src[whole:], 16, n)
+			p.copyEights(dst[first:], 8, src[whole:], 16, n)
 			if both {
-				copyEights(dst[second:], 8, src[whole+8:], 16, n)
+				p.copyEights(dst[second:], 8, src[whole+8:], 16, n)
 			}
 		case both:
-			copyEights(dst[whole:], 16, src[first:], 8, n)
-			copyEights(dst[whole+8:], 16, src[second:], 8, n)
+			p.copyEights(dst[whole:], 16, src[first:], 8, n)
+			p.copyEights(dst[whole+8:], 16, src[second:], 8, n)
 		default:
-			copyEights(dst[whole:], 16, src[first:], 8, n)
+			p.copyEights(dst[whole:], 16, src[first:], 8, n)
 			for i := range n {
 				clear(dst[whole+16*i+8:][:8])
 			}
@@ -53,20 +55,24 @@ const wideWords = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64"
 type eight struct{ a, b, c, d uint64 }
 
 // copyEights copies n rows of 8 floats, whose beginnings lie so many floats apart.
-func copyEights(dst []float32, dstStride int, src []float32, srcStride, n int) {
+func (p *Plan) copyEights(dst []float32, dstStride int, src []float32, srcStride, n int) {
 	if n == 0 {
 		return
 	}
 	_, _ = dst[(n-1)*dstStride+7], src[(n-1)*srcStride+7]
-	d, s := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
-	if !wideWords {
-		for i := range n {
-			copy(dst[i*dstStride:][:8], src[i*srcStride:])
-		}
-		return
-	}
+	moveEights(p.set, &dst[0], 4*dstStride, &src[0], 4*srcStride, n)
+}
+
+// portableEights does what eights256 does.
+func portableEights(dst *float32, dstStride int, src *float32, srcStride, n int) {
+	d, s := unsafe.Pointer(dst), unsafe.Pointer(src)
 	for i := range n {
-		*(*eight)(unsafe.Add(d, 4*i*dstStride)) = *(*eight)(unsafe.Add(s, 4*i*srcStride))
+		to, from := unsafe.Add(d, i*dstStride), unsafe.Add(s, i*srcStride)
+		if wideWords {
+			*(*eight)(to) = *(*eight)(from)
+		} else {
+			*(*[8]float32)(to) = *(*[8]float32)(from)
+		}
 	}
 }
 
@@ -76,16 +82,24 @@ func (p *Plan) eight(dst, src []float32, e, channels, p0, p1 int) {
 	pixels := p0*p.C + 8*e // in NHWC
 	switch {
 	case p.From == NCHW:
-		alongCols(p.set, dst[blocked:], 8, src[plain:], p.HW, channels, 8, n)
+		alongCols(p.eightSet(channels), dst[blocked:], 8, src[plain:], p.HW, channels, 8, n)
 	case p.To == NCHW:
-		alongRows(p.set, dst[plain:], p.HW, src[blocked:], 8, channels, n)
+		alongRows(p.eightSet(channels), dst[plain:], p.HW, src[blocked:], 8, channels, n)
 	case p.From == NHWC && channels == 8:
-		copyEights(dst[blocked:], 8, src[pixels:], p.C, n)
+		p.copyEights(dst[blocked:], 8, src[pixels:], p.C, n)
 	case p.From == NHWC:
 		copyLanes(p.set, &dst[blocked], 32, &src[pixels], 4*p.C, channels, 8, n)
 	case channels == 8:
-		copyEights(dst[pixels:], p.C, src[blocked:], 8, n)
+		p.copyEights(dst[pixels:], p.C, src[blocked:], 8, n)
 	default:
 		copyLanes(p.set, &dst[pixels], 4*p.C, &src[blocked], 32, channels, channels, n)
 	}
+}
+
+// eightSet is the set with tiles for so many channels: those of 8 by 8 are AVX2's, where AVX-512's are masked, which it does faster for fewer.
+func (p *Plan) eightSet(channels int) isa.Set {
+	if p.set == isa.AVX512 && channels == 8 {
+		return isa.AVX2
+	}
+	return p.set
 }

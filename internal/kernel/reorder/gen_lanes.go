@@ -94,6 +94,39 @@ func copy256(f *asm.File) {
 	f.Serve("copyLanes", asm.AVX2(), "copy256(dst, dstStride, src, srcStride, lanes, stored, n)")
 }
 
+// eights256 writes the copy of rows of 8 floats for both sets.
+func eights256(f *asm.File) {
+	fn := f.Func("eights256", "eights256 copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.",
+		asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n"))
+	fn.Load("dst", "DI")
+	fn.Load("dstStride", "R8")
+	fn.Load("src", "SI")
+	fn.Load("srcStride", "R9")
+	fn.Load("n", "CX")
+	fn.I("LEAQ (R8)(R8*2), R10")
+	fn.I("LEAQ (R9)(R9*2), R11")
+	fn.While("CX", 4, func() {
+		for i, at := range []string{"(SI)", "(SI)(R9*1)", "(SI)(R9*2)", "(SI)(R11*1)"} {
+			fn.I("VMOVUPS %s, Y%d", at, i)
+		}
+		for i, at := range []string{"(DI)", "(DI)(R8*1)", "(DI)(R8*2)", "(DI)(R10*1)"} {
+			fn.I("VMOVUPS Y%d, %s", i, at)
+		}
+		fn.I("LEAQ (SI)(R9*4), SI")
+		fn.I("LEAQ (DI)(R8*4), DI")
+	})
+	fn.While("CX", 1, func() {
+		fn.I("VMOVUPS (SI), Y0")
+		fn.I("VMOVUPS Y0, (DI)")
+		fn.I("ADDQ R9, SI")
+		fn.I("ADDQ R8, DI")
+	})
+	fn.Ret()
+	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+		f.Serve("moveEights", isa, "eights256(dst, dstStride, src, srcStride, n)")
+	}
+}
+
 func gatherArgs() []asm.Arg {
 	return []asm.Arg{asm.Ptr("dst"), asm.Ptr("a"), asm.Ptr("b"), asm.Typed("m", "*mixture"), asm.Int("keep"), asm.Int("n")}
 }

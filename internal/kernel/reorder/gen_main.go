@@ -31,6 +31,7 @@ func main() {
 		asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
 			copy512(f)
 			copy256(f)
+			eights256(f)
 			gather512(f)
 			gather256(f)
 			gatherEights(f)
@@ -72,6 +73,8 @@ var entries = []asm.Entry{
 	{Name: "copyLanes", Doc: "copies n rows of lanes floats and zeros behind them up to stored.",
 		Params:   "dst *float32, dstStride int, src *float32, srcStride, lanes, stored, n int",
 		Portable: "portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)"},
+	{Name: "moveEights", Doc: "copies n rows of 8 floats.",
+		Params: "dst *float32, dstStride int, src *float32, srcStride, n int", Portable: "portableEights(dst, dstStride, src, srcStride, n)"},
 	{Name: "gatherLanes", Doc: "makes n pixels of a block of w lanes, 8 or 16, from two.",
 		Params: "w int, dst, a, b *float32, m *mixture, keep, n int", Portable: "portableGather(w, dst, a, b, m, keep, n)"},
 	{Name: "weaveLanes", Doc: "returns how many pixels join and part take at a time, 0 where they do not exist.", Result: "int", Portable: "return 0"},

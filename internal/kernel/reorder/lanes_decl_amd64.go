@@ -14,6 +14,11 @@ func copy512(dst *float32, dstStride int, src *float32, srcStride int, lanes int
 //go:noescape
 func copy256(dst *float32, dstStride int, src *float32, srcStride int, lanes int, stored int, n int)
 
+// eights256 copies n rows of 8 floats that start srcStride bytes apart to rows that start dstStride bytes apart. n is at least 1.
+//
+//go:noescape
+func eights256(dst *float32, dstStride int, src *float32, srcStride int, n int)
+
 // gather512 computes n pixels of 16 channels from two source blocks as m says. With keep 1, lanes that m does not name keep
 // what dst holds; with 0 they become zero. n is at least 1.
 //

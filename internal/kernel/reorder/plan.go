@@ -229,8 +229,8 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	for px := p0; px < p1; px += step {
 		n := min(step, p1-px)
 		if b0 < whole {
-			d, dp, _ := p.at(p.To, b0, px)
-			s, sp, _ := p.at(p.From, b0, px)
+			d, dp, _ := p.at(p.To, 16*b0, px)
+			s, sp, _ := p.at(p.From, 16*b0, px)
 			if p.byPixel(whole - b0) {
 				copyRows(p.set, to, &dst[d], 4*p.between(p.To), 4*dp, &src[s], 4*p.between(p.From), 4*sp, n, whole-b0)
 			} else {
@@ -243,8 +243,8 @@ func (p *Plan) rows(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 			if p.To == NCHW16c {
 				lanes = 16
 			}
-			d, dp, _ := p.at(p.To, b, px)
-			s, sp, _ := p.at(p.From, b, px)
+			d, dp, _ := p.at(p.To, 16*b, px)
+			s, sp, _ := p.at(p.From, 16*b, px)
 			copyLanes(p.set, &dst[d], 4*dp, &src[s], 4*sp, channels, lanes, n)
 		}
 	}
@@ -267,16 +267,19 @@ func (p *Plan) between(l Layout) int {
 	return 16 * p.HW
 }
 
-// at returns the offset of pixel px of channel block b in a layout other than NCHW8c, and the distances between its pixels and its channels.
-func (p *Plan) at(l Layout, b, px int) (offset, pixel, channel int) {
+// at returns the offset of pixel px of channel ch, the first of a block where there are such, and the distances between its pixels and its
+// channels.
+func (p *Plan) at(l Layout, ch, px int) (offset, pixel, channel int) {
 	switch l {
 	case NCHW:
-		return 16*b*p.HW + px, 1, p.HW
+		return ch*p.HW + px, 1, p.HW
 	case NHWC:
-		return px*p.C + 16*b, p.C, 1
-	case NCHW16c, NCHW8c:
+		return px*p.C + ch, p.C, 1
+	case NCHW16c:
+		return (ch/16*p.HW+px)*16 + ch%16, 16, 1
+	case NCHW8c:
 	}
-	return (b*p.HW + px) * 16, 16, 1
+	return (ch/8*p.HW + px) * 8, 8, 1
 }
 
 // block moves pixels [p0, p1) of one channel block between NCHW and NCHW16c.
@@ -284,8 +287,8 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	channels := min(16, p.C-16*b)
 	side := tileSide(p.set)
 	whole := (p1 - p0) / side * side
-	d, dp, dc := p.at(p.To, b, p0)
-	s, sp, sc := p.at(p.From, b, p0)
+	d, dp, dc := p.at(p.To, 16*b, p0)
+	s, sp, sc := p.at(p.From, 16*b, p0)
 	for half := 0; half < 16; half += side {
 		rows := max(0, min(side, channels-half))
 		switch {
