@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carve-dev/carve/graph"
@@ -73,12 +76,60 @@ func (t traffic) rate() (float64, error) {
 	return best, nil
 }
 
-// met judges a row by the rule of comparison: no interval lies above 1 as a whole, or a limit of the machine is reached.
-func met(peak, memory float64, ratios []paired.Ratio) string {
+// limits are the shares of the machine's limits that a row reaches.
+type limits struct{ peak, memory float64 }
+
+// reached names the limit that a row reaches, "" for none.
+func (l limits) reached() string {
+	switch {
+	case l.peak >= peakReached && l.peak <= algorithm:
+		return "multiply-adds"
+	case l.memory >= memoryReached:
+		return "bytes"
+	}
+	return ""
+}
+
+// met judges a row by the rule of comparison: no interval lies above 1 as a whole, or a limit of the machine is reached, which it names.
+func (l limits) met(ratios []paired.Ratio) string {
 	for _, r := range ratios {
-		if r.Low > 1 && (peak < peakReached || peak > algorithm) && memory < memoryReached {
-			return "no"
+		if r.Low <= 1 {
+			continue
 		}
+		if by := l.reached(); by != "" {
+			return "yes, " + by
+		}
+		return "no"
 	}
 	return "yes"
+}
+
+// peaksOf reads a table that print wrote: the shares of the peak by the names of rows.
+func peaksOf(table string) map[string]float64 {
+	shares := map[string]float64{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, " | "); len(cells) > 3 {
+			if share, err := strconv.ParseFloat(cells[2], 64); err == nil {
+				shares[strings.TrimPrefix(cells[0], "| ")] = share / 100
+			}
+		}
+	}
+	return shares
+}
+
+// Of the multiply-adds, a set of narrower vectors is to reach narrower where the widest reaches wide.
+const (
+	wide     = 0.90
+	narrower = 0.85
+)
+
+// behind lists the rows of which a set makes a smaller share of its multiply-adds than it is to, given what the widest set makes.
+func behind(widest, set map[string]float64) (list []string) {
+	for name, share := range widest {
+		if own, ok := set[name]; ok && share >= wide && own < narrower {
+			list = append(list, fmt.Sprintf("%s (%.0f, %.0f)", name, 100*own, 100*share))
+		}
+	}
+	slices.Sort(list)
+	return list
 }

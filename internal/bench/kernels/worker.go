@@ -13,23 +13,29 @@ import (
 	"time"
 )
 
-//go:embed ort_worker.py
-var ortWorker []byte
+//go:embed rival_worker.py
+var rivalWorker []byte
 
-// worker is a process that runs models in ONNX Runtime.
+// rivals are the names of what a worker runs models in, by those of the flag.
+var rivals = map[string]string{"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+// worker is a process that runs models in a rival.
 type worker struct {
-	version string
-	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Scanner
+	name string // and version
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
 }
 
-func startWorker(python, dir string, processor bool) (*worker, error) {
-	script := filepath.Join(dir, "ort_worker.py")
-	if err := os.WriteFile(script, ortWorker, 0o600); err != nil {
+func startWorker(python, dir, rival string, processor bool) (*worker, error) {
+	if rivals[rival] == "" {
+		return nil, fmt.Errorf("there is no rival %q", rival)
+	}
+	script := filepath.Join(dir, "rival_worker.py")
+	if err := os.WriteFile(script, rivalWorker, 0o600); err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.Command(python, script, strconv.FormatBool(processor))}
+	w := &worker{name: rivals[rival], cmd: exec.Command(python, script, rival, strconv.FormatBool(processor))}
 	w.cmd.Stderr = os.Stderr
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -43,14 +49,15 @@ func startWorker(python, dir string, processor bool) (*worker, error) {
 	if err := w.cmd.Start(); err != nil {
 		return nil, err
 	}
-	w.version, err = w.answer()
+	version, err := w.answer()
+	w.name += " " + version
 	return w, err
 }
 
 // answer returns the next line that the process writes.
 func (w *worker) answer() (string, error) {
 	if !w.out.Scan() {
-		return "", fmt.Errorf("ONNX Runtime's process ended: %w", io.ErrUnexpectedEOF)
+		return "", fmt.Errorf("%s's process ended: %w", w.name, io.ErrUnexpectedEOF)
 	}
 	return strings.TrimSpace(w.out.Text()), nil
 }
