@@ -353,7 +353,7 @@ func (c *shapeCollector) collect(g *Graph) {
 			for _, r := range n.Regions {
 				c.collect(r.Graph)
 			}
-		case n.Schema != nil && n.Schema.Infer != nil && len(n.Regions) == 0 && hasOpenOperand(n):
+		case n.Schema != nil && n.Schema.Infer != nil && len(n.Regions) == 0 && hasOpenOperand(n) && !holdsAlways(n):
 			c.add(n)
 		}
 	}

@@ -26,21 +26,42 @@ func onnxInfer(domain, name string) func(*Inference) error {
 	return nil
 }
 
-// inferTensorOp is the table of operators that compute.
-//
-//nolint:funlen // a table
-func inferTensorOp(name string) func(*Inference) error {
+// keepsShape reports whether an operator computes every element from the one at its place, or all results have the shape of operand 0
+// for another reason.
+func keepsShape(name string) bool {
 	switch name {
 	case "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp",
 		"Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LRN", "LeakyRelu", "Log", "MeanVarianceNormalization",
 		"Mish", "Not", "Reciprocal", "RegexFullMatch", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
 		"Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu":
-		return inferSame
-	case "Abs", "Neg", "Relu":
-		return inferUnary
+		return true
+	}
+	return false
+}
+
+// broadcasts reports whether an operator is an element-wise one whose operands broadcast with each other.
+func broadcasts(name string) bool {
+	switch name {
 	case "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less",
 		"LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "StringConcat", "Sub", "Sum", "Xor":
+		return true
+	}
+	return false
+}
+
+// inferTensorOp is the table of operators that compute.
+//
+//nolint:funlen // a table
+func inferTensorOp(name string) func(*Inference) error {
+	switch {
+	case keepsShape(name):
+		return inferSame
+	case broadcasts(name):
 		return inferBroadcast
+	}
+	switch name {
+	case "Abs", "Neg", "Relu":
+		return inferUnary
 	case "Hardmax", "LogSoftmax", "LpNormalization", "Softmax":
 		return inferAxisSame
 	case "CumProd", "CumSum":

@@ -96,8 +96,12 @@ func (x *bases) similar(ctx context.Context, e *executable, b graph.Bindings) *i
 			continue
 		}
 		key := strings.Join(symbols, " ")
+		if x.rigid[key] == maxTries {
+			continue
+		}
 		r := x.reaches(of, symbols, key)
-		if r == nil || x.rigid[key] == maxTries {
+		if r == nil {
+			x.failed(key, maxTries)
 			continue
 		}
 		if covers || len(r.Nodes) == 0 {
@@ -136,12 +140,17 @@ func (x *bases) grow(ctx context.Context, e *executable, small *base, b graph.Bi
 		}
 	}
 	if ctx.Err() == nil {
-		if x.rigid == nil {
-			x.rigid = map[string]int{}
-		}
-		x.rigid[key]++
+		x.failed(key, x.rigid[key]+1)
 	}
 	return nil
+}
+
+// failed notes how often other values of these symbols could not be planned.
+func (x *bases) failed(key string, times int) {
+	if x.rigid == nil {
+		x.rigid = map[string]int{}
+	}
+	x.rigid[key] = times
 }
 
 // bytes returns how much memory an instance's buffers take together.

@@ -125,7 +125,7 @@ func (e *executable) newPlanner(b graph.Bindings) (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target), integers: quant.For(e.target)}
+	p := &planner{Plan: plan, e: e, target: e.target, kernels: vec.For(e.target), integers: quant.For(e.target), steps: make([]step, 0, len(e.order))}
 	p.WantOutputs()
 	p.WantConcats(1, func(n *graph.Node) bool { return place.IsView(n) || n.Is("Slice", "Split") }, p.takesStrided)
 	return p, nil

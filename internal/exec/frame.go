@@ -103,7 +103,8 @@ func (f *frame) bindStep(i int) error {
 		if err != nil {
 			return err
 		}
-		a := &backend.RunArgs{Constants: s.consts[i], Workers: &f.session.workers, Stream: stream}
+		a := &backend.RunArgs{Constants: s.consts[i], Workers: &f.session.workers, Stream: stream,
+			Inputs: make([]*tensor.Tensor, 0, len(st.in)), Outputs: make([]*tensor.Tensor, 0, len(st.out)), Buffers: make([]*tensor.Tensor, 0, len(s.reqs[i].Buffers))}
 		for _, k := range st.in {
 			a.Inputs = append(a.Inputs, f.tensorAt(k))
 		}
@@ -114,8 +115,11 @@ func (f *frame) bindStep(i int) error {
 				a.Outputs = append(a.Outputs, nil)
 			}
 		}
+		buffers, shapes, on := make([]tensor.Tensor, len(s.reqs[i].Buffers)), make([]int, len(s.reqs[i].Buffers)), deviceOf(st.backend)
 		for j, r := range s.reqs[i].Buffers {
-			t := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{int(r.Bytes)}, Device: deviceOf(st.backend)}
+			t := &buffers[j]
+			shapes[j] = int(r.Bytes)
+			t.DType, t.Shape, t.Device = tensor.Uint8, shapes[j:j+1:j+1], on
 			f.place(t, s.plan.Buffers[i][j], r.Bytes)
 			a.Buffers = append(a.Buffers, t)
 		}

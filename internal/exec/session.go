@@ -123,6 +123,13 @@ func (s *Session) bind(sp *Spec) (*frame, error) {
 	return f, nil
 }
 
+// moreRoom is the most bytes by which an arena that grows is larger than it must be, unless an eighth of it is more.
+const moreRoom = 8 << 20
+
+// grown returns the bytes of an arena that takes the place of a smaller one: with room for larger shapes to come, so that lengths that
+// grow do not take new memory each time.
+func grown(need int64) int64 { return need + max(min(need, moreRoom), need/8) }
+
 // reserve returns the session's arenas for a spec. One that is too small is replaced, and the frames bound to it dropped.
 func (s *Session) reserve(sp *Spec) (map[tensor.DeviceID]arena, error) {
 	out := map[tensor.DeviceID]arena{}
@@ -137,6 +144,9 @@ func (s *Session) reserve(sp *Spec) (map[tensor.DeviceID]arena, error) {
 			if have.Size > 0 {
 				s.release(dev, have)
 				delete(s.arenas, d)
+			}
+			if have.Size > 0 && d.IsHost() && !s.m.bounded() {
+				need = grown(need)
 			}
 			m, err := s.alloc(dev, need)
 			if err != nil {

@@ -240,7 +240,8 @@ func (s *Spec) makePlan(ctx context.Context, m *Machine) error {
 // scheduleStep describes step i for the planner.
 func (s *Spec) scheduleStep(i int) schedule.Step {
 	st, r := &s.block.Steps[i], &s.reqs[i]
-	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse, Lane: s.lane(i), Barrier: st.barrier || s.lane(i) != st.lane}
+	out := schedule.Step{Substeps: max(r.Steps, 1), NoReuse: r.NoReuse, Lane: s.lane(i), Barrier: st.barrier || s.lane(i) != st.lane,
+		Inputs: make([]schedule.Port, 0, len(st.in)), Outputs: make([]schedule.Port, 0, len(st.out)), Buffers: make([]schedule.Buffer, 0, len(r.Buffers))}
 	last := out.Substeps - 1
 	for k, v := range st.in {
 		port := schedule.Port{Value: v, Last: last}

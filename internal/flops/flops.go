@@ -236,12 +236,31 @@ func shapeOf(v *graph.Value, b graph.Bindings) ([]int, error) {
 }
 
 // elements returns the number of elements of v. The error wraps graph.ErrUnbound where a dim depends on data.
-func elements(v *graph.Value, b graph.Bindings) (float64, error) {
-	if !v.Type.IsTensor() || !v.Type.Shape.Known() {
+func elements(v *graph.Value, b graph.Bindings) (float64, error) { return part{v: v}.extent(b) }
+
+// part is the dims [first, end) of a value: a negative first is counted from the end, end 0 is behind the last.
+type part struct {
+	v          *graph.Value
+	first, end int
+}
+
+// extent returns the product of the dims, 0 where there are too few. The errors are those of elements.
+func (x part) extent(b graph.Bindings) (float64, error) {
+	if x.v == nil || !x.v.Type.IsTensor() || !x.v.Type.Shape.Known() {
 		return 0, graph.ErrUnbound
 	}
+	dims := x.v.Type.Shape
+	if x.first < 0 {
+		x.first += len(dims)
+	}
+	if x.first < 0 || max(x.first, x.end) > len(dims) {
+		return 0, nil
+	}
+	if x.end == 0 {
+		x.end = len(dims)
+	}
 	p := 1.0
-	for _, d := range v.Type.Shape {
+	for _, d := range dims[x.first:x.end] {
 		n, static := d.Const()
 		switch {
 		case static:
@@ -283,14 +302,6 @@ func traffic(n *graph.Node, b graph.Bindings) (sum float64, known bool, err erro
 	return sum, known, nil
 }
 
-func product(dims []int) float64 {
-	p := 1.0
-	for _, d := range dims {
-		p *= float64(d)
-	}
-	return p
-}
-
 // counted reports whether the multiply-adds of n are counted.
 func counted(n *graph.Node) bool {
 	if n.Op.Domain != "" {
@@ -303,57 +314,43 @@ func counted(n *graph.Node) bool {
 	return false
 }
 
-// factors returns the shapes of the operands that are multiplied: of recurrent operators X, W and R, of others two.
-func factors(n *graph.Node, b graph.Bindings) (dims [3][]int, err error) {
-	at := []int{0, 1}
-	switch {
-	case n.Is("QLinearConv", "QLinearMatMul"): // x, scale, zero point, w
-		at[1] = 3
-	case n.Is("LSTM", "GRU", "RNN"):
-		at = append(at, 2)
-	}
-	for i, k := range at {
-		if dims[i], err = shapeOf(n.Input(k), b); err != nil {
-			return dims, err
-		}
-	}
-	return dims, nil
-}
-
 // multiplyAdds returns those of one run of n. The error wraps graph.ErrUnbound where a shape that matters is unknown.
 func multiplyAdds(n *graph.Node, b graph.Bindings) (float64, error) {
 	if !counted(n) {
 		return 0, nil
 	}
-	in, err := factors(n, b)
+	switch n.Op.Name {
+	case "Conv", "ConvInteger":
+		return product(b, part{v: n.Output(0)}, part{v: n.Input(1), first: 1})
+	case "QLinearConv": // x, scale, zero point, w
+		return product(b, part{v: n.Output(0)}, part{v: n.Input(3), first: 1})
+	case "ConvTranspose":
+		return product(b, part{v: n.Input(0)}, part{v: n.Input(1), first: 1})
+	case "MatMul", "MatMulInteger", "QLinearMatMul":
+		return product(b, part{v: n.Output(0)}, part{v: n.Input(0), first: -1})
+	case "Gemm": // M·N·K is the root of M·K · K·N · M·N, whatever is transposed
+		p, err := product(b, part{v: n.Input(0)}, part{v: n.Input(1)}, part{v: n.Output(0)})
+		return math.Floor(math.Sqrt(p) + 0.5), err
+	}
+	// Recurrent: W is [directions, gates·hidden, input], R is [directions, gates·hidden, hidden].
+	steps := part{n.Input(0), 0, 2}
+	input, err := product(b, steps, part{v: n.Input(1)})
 	if err != nil {
 		return 0, err
 	}
-	out := []int(nil)
-	if !n.Is("ConvTranspose", "LSTM", "GRU", "RNN") {
-		if out, err = shapeOf(n.Output(0), b); err != nil {
+	hidden, err := product(b, steps, part{v: n.Input(2)})
+	return input + hidden, err
+}
+
+// product returns the product of the dims of parts.
+func product(b graph.Bindings, parts ...part) (float64, error) {
+	p := 1.0
+	for _, x := range parts {
+		n, err := x.extent(b)
+		if err != nil {
 			return 0, err
 		}
+		p *= n
 	}
-	switch n.Op.Name {
-	case "Conv", "ConvInteger", "QLinearConv":
-		if len(in[1]) > 0 {
-			return product(out) * product(in[1][1:]), nil
-		}
-	case "ConvTranspose":
-		if len(in[1]) > 0 {
-			return product(in[0]) * product(in[1][1:]), nil
-		}
-	case "MatMul", "MatMulInteger", "QLinearMatMul":
-		if len(in[0]) > 0 {
-			return product(out) * float64(in[0][len(in[0])-1]), nil
-		}
-	case "Gemm": // M·N·K is the root of M·K · K·N · M·N, whatever is transposed
-		return math.Floor(math.Sqrt(product(in[0])*product(in[1])*product(out)) + 0.5), nil
-	default: // W is [directions, gates·hidden, input], R is [directions, gates·hidden, hidden]
-		if len(in[0]) >= 2 {
-			return float64(in[0][0]) * float64(in[0][1]) * (product(in[1]) + product(in[2])), nil
-		}
-	}
-	return 0, nil
+	return p, nil
 }

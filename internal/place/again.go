@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/carve-dev/carve/graph"
-	"github.com/carve-dev/carve/internal/flops"
 )
 
 // A finished Plan serves smaller values of its symbols as well, where everything stays at its place: only nodes that see other
@@ -134,8 +133,7 @@ func (p *Plan) Again(b graph.Bindings, r *Reach, emit func(q *Plan, n *graph.Nod
 	}
 	for _, i := range r.Nodes {
 		n, at := p.Order[i], p.emitted[i]
-		q.Node, q.again.step, q.again.slot, q.work = n, at.step, at.slot, q.work[:0]
-		q.flops, _ = flops.OfArithmetic(n, b)
+		q.Node, q.again.step, q.again.slot, q.work, q.flops = n, at.step, at.slot, q.work[:0], -1
 		if err := emit(&q, n); err != nil {
 			return err
 		}

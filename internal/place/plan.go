@@ -29,13 +29,14 @@ type Plan struct {
 	sizes     []int   // physical bytes, by value id
 	room      []int   // for dims of values
 	constants int     // of the subgraph
-	flops     float64 // of Node
+	flops     float64 // of Node; negative before they are counted
 	work      []int   // of the node's steps
 	// Of estimates: every result has memory of its own, and over notes by node which operands it could have overwritten.
 	estimate bool
 	over     [][]int
 	emitted  []emission // by number in Order
 	touched  [][]int    // slots by step, in the order in which it names them
+	names    []int      // room for them
 	again    *again     // of a Plan whose nodes are emitted again
 }
 
@@ -62,7 +63,9 @@ func New(sub *graph.Graph, order []*graph.Node, b graph.Bindings) (*Plan, error)
 			}
 		}
 	}
-	p.room, p.Slots = make([]int, ranks), make([]Slot, 0, slots+len(order)) // one for most nodes
+	p.room, p.Slots = make([]int, ranks), make([]Slot, 0, slots+len(order)) // one for most nodes, and one step
+	p.Reqs.Labels, p.Reqs.Buffers = make([]backend.StepInfo, 0, len(order)), make([]backend.Buffer, 0, len(order))
+	p.emitted, p.touched = make([]emission, 0, len(order)), make([][]int, 0, len(order))
 	for i, v := range sub.Inputs {
 		if err := p.eval(v); err != nil {
 			return nil, err
@@ -176,9 +179,7 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 		for _, v := range n.Outputs {
 			p.Out(v)
 		}
-		if !p.estimate {
-			p.count(n)
-		}
+		p.flops, p.work = -1, p.work[:0]
 		at := emission{step: len(p.Reqs.Labels), slot: len(p.Slots)}
 		if err := emit(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
@@ -195,15 +196,6 @@ func (p *Plan) Each(ctx context.Context, settle func(n *graph.Node), emit func(n
 	return nil
 }
 
-// count notes what the node does, 0 where that is not known.
-func (p *Plan) count(n *graph.Node) {
-	var err error
-	if p.flops, err = flops.OfArithmetic(n, p.Bind); err != nil {
-		p.flops = 0
-	}
-	p.work = p.work[:0]
-}
-
 // share divides the node's FLOPs among its steps, the last before step end, by their work.
 func (p *Plan) share(end int) {
 	sum := 0
@@ -213,14 +205,19 @@ func (p *Plan) share(end int) {
 	if sum == 0 {
 		return
 	}
-	labels := p.Reqs.Labels[end-len(p.work) : end]
+	all, labels := p.FLOPs(), p.Reqs.Labels[end-len(p.work):end]
 	for i, w := range p.work {
-		labels[i].FLOPs = p.flops * float64(w) / float64(sum)
+		labels[i].FLOPs = all * float64(w) / float64(sum)
 	}
 }
 
 // FLOPs returns what the node whose steps are emitted does in one run, as package flops counts it; 0 where that is not known.
-func (p *Plan) FLOPs() float64 { return p.flops }
+func (p *Plan) FLOPs() float64 {
+	if p.flops < 0 {
+		p.flops, _ = flops.OfArithmetic(p.Node, p.Bind)
+	}
+	return p.flops
+}
 
 // In returns where an operand lies.
 func (p *Plan) In(v *graph.Value) Memory {
@@ -396,20 +393,26 @@ func (p *Plan) Step(work int, reads, writes []Memory) {
 		return
 	}
 	n := p.Node
-	info := backend.StepInfo{Name: n.Name, Op: n.Op.String(), Origins: n.Provenance()}
+	info := backend.StepInfo{Name: n.Name, Origins: n.Provenance()}
 	if n.IsCarve(graph.OpFused) && n.Op.Domain == graph.CarveDomain {
-		info.Op = n.Str("pattern", info.Op)
+		info.Op = n.Str("pattern", "")
+	}
+	if info.Op == "" {
+		info.Op = n.Op.String()
 	}
 	p.work = append(p.work, work)
 	at := len(p.Reqs.Labels)
-	slots := make([]int, 0, len(reads)+len(writes))
+	if cap(p.names)-len(p.names) < len(reads)+len(writes) {
+		p.names = make([]int, 0, max(4*len(p.Order), len(reads)+len(writes)))
+	}
+	from := len(p.names)
 	for _, ms := range [][]Memory{reads, writes} {
 		for _, m := range ms {
 			p.touch(m, at)
-			slots = append(slots, m.Slot)
+			p.names = append(p.names, m.Slot)
 		}
 	}
-	p.touched = append(p.touched, slots)
+	p.touched = append(p.touched, p.names[from:len(p.names):len(p.names)])
 	p.Reqs.Labels = append(p.Reqs.Labels, info)
 }
 

@@ -157,6 +157,7 @@ func (p *Plan) planTiles() {
 		}
 	}
 	total := (s.N + panel - 1) / panel
+	p.groups = make([]group, 0, (total+groupPanels-1)/groupPanels+1)
 	for at := 0; at < total; {
 		width := panelsAt(rows, total-at)
 		n := width
@@ -177,6 +178,7 @@ func (p *Plan) planTiles() {
 	if s.K > longest {
 		count = (s.K + aim - 1) / aim
 	}
+	p.phases = make([]phase, 0, count)
 	for i := range count {
 		k0, k1 := s.K*i/count, s.K*(i+1)/count
 		if s.Pairs == pairs.Float16 { // whose sums are the same for every division, and so for every M
