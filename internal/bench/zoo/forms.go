@@ -17,10 +17,10 @@ type entrant struct{ name, path, feeds string }
 
 // entrants prepares models, each in these forms: quantise.py says which there are beside "", that of the zoo. A form that the tools
 // cannot write of a model is left out.
-func entrants(names []string, forms, python, dir string) ([]entrant, error) {
+func entrants(names []string, forms, python, dir string, in inputs) ([]entrant, error) {
 	var list []entrant
 	for _, name := range names {
-		path, feeds, err := prepare(name, dir)
+		path, feeds, err := prepare(name, dir, in)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

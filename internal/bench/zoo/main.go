@@ -5,6 +5,8 @@
 //
 //	go run ./internal/bench/zoo -python PYTHON [-rivals onnxruntime,openvino] [-models resnet50,bert_base] [-forms dynamic,qdq-unsigned] [-threads 1,2] [-backend 'cpu;mkl,cpu'] [-rounds 5] [-turns 15] [-seconds 1] [-keep FOLDER] [-json FILE]
 //
+//	go run ./internal/bench/zoo -python PYTHON -models A.onnx,B.onnx [-inputs FOLDER] [-dims batch=1,length=128] …
+//
 //	go run ./internal/bench/zoo -compare-order [-models …] [-threads …] [-seconds 1]
 //
 //	go run ./internal/bench/zoo -compare-placement [-tune 30s] [-models …] [-threads …] [-seconds 1]
@@ -16,14 +18,14 @@
 // ONNX Runtime's tools quantise or optimise a model before it is measured, such as dynamic, qdq, qoperator, nbits4, all, or qdq+all; or float16, bfloat16
 // or float64, those of copies whose inputs and outputs stay float32. quantise.py lists them; with -keep they are written once. The zoo and the weights
 // are found as the tests find them (see internal/zootest); a name that ends in .onnx is a file, with its inputs as NAME.npy in a folder of the
-// file's name without that.
+// file's name without that, beside it or in the folder of -inputs. Where there is no such folder, inputs are made, whose open dims are 1 or what
+// -dims says.
 package main
 
 import (
 	"cmp"
 	"embed"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -35,7 +37,6 @@ import (
 
 	_ "github.com/carve-dev/carve/backend/cpu"
 	_ "github.com/carve-dev/carve/backend/reference"
-	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/zootest"
 )
 
@@ -73,6 +74,8 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds")
 	turns := flag.Int("turns", 1, "turns of the processes of a round")
 	seconds := flag.Float64("seconds", 1, "least seconds of runs per process")
+	folder := flag.String("inputs", "", "folder of folders of inputs of models that are files; beside the files by default")
+	dims := flag.String("dims", "", "open dims of inputs that are made, NAME=NUMBER, comma-separated; 1 by default")
 	keep := flag.String("keep", "", "folder in which inputs and forms are kept for the next time")
 	out := flag.String("json", "", "file for all figures")
 	backends := flag.String("backend", "cpu", "backends of carve, comma-separated; several lists, separated by semicolons, are measured side by side")
@@ -97,7 +100,10 @@ func main() {
 	} else if *placing {
 		err = compare(*models, *threads, newComparison(*seconds, *tune).run, true)
 	} else {
-		err = measure(*python, *beside, *models, *forms, *threads, *backends, *keep, *rounds, *turns, *seconds, *out)
+		in := inputs{folder: *folder}
+		if in.open, err = bindings(*dims); err == nil {
+			err = measure(*python, *beside, *models, *forms, *threads, *backends, *keep, in, *rounds, *turns, *seconds, *out)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "zoo:", err)
@@ -135,7 +141,7 @@ func compare(models, threads string, run func(names []string, counts []int) erro
 	return run(names, counts)
 }
 
-func measure(python, beside, models, forms, threads, backends, keep string, rounds, turns int, seconds float64, out string) error {
+func measure(python, beside, models, forms, threads, backends, keep string, in inputs, rounds, turns int, seconds float64, out string) error {
 	names, err := selected(models)
 	if err != nil {
 		return err
@@ -149,7 +155,7 @@ func measure(python, beside, models, forms, threads, backends, keep string, roun
 	if err != nil {
 		return err
 	}
-	list, err := entrants(names, forms, python, cmp.Or(keep, dir))
+	list, err := entrants(names, forms, python, cmp.Or(keep, dir), in)
 	if err != nil {
 		return err
 	}
@@ -256,9 +262,10 @@ func contenders(python, beside, backends, dir, turns, seconds string) ([]side, e
 }
 
 // prepare returns a model's path and the folder of its inputs: those of a file, or of the zoo, for which it writes weights and inputs.
-func prepare(name, dir string) (path, folder string, err error) {
-	if file, ok := strings.CutSuffix(name, ".onnx"); ok {
-		return name, file, nil
+func prepare(name, dir string, in inputs) (path, folder string, err error) {
+	if strings.HasSuffix(name, ".onnx") {
+		folder, err = in.of(name, dir)
+		return name, folder, err
 	}
 	if path, err = zootest.Materialize(name); err != nil {
 		return "", "", err
@@ -276,12 +283,7 @@ func prepare(name, dir string) (path, folder string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		f, err := os.Create(filepath.Join(folder, ref.Inputs[i].Name+".npy"))
-		if err != nil {
-			return "", "", err
-		}
-		err = errors.Join(tensor.WriteNPY(f, t), f.Close())
-		if err != nil {
+		if err := write(filepath.Join(folder, ref.Inputs[i].Name+".npy"), t); err != nil {
 			return "", "", err
 		}
 	}
