@@ -153,8 +153,14 @@ func (s *Session) beginOperands(ctx context.Context, values []tensor.Value) (*fr
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if len(s.m.main.lanes) > 1 {
+		s.run.BeginYielding(s.m.env.Threads)
+	} else {
+		s.run.Begin(s.m.env.Threads) // workers wake while plans for new shapes are made
+	}
 	f, err := s.frameFor(ctx, s.in)
 	if err != nil {
+		s.run.End()
 		return nil, err
 	}
 	for i, slot := range s.m.main.Inputs {
@@ -164,11 +170,6 @@ func (s *Session) beginOperands(ctx context.Context, values []tensor.Value) (*fr
 		} else {
 			f.setValue(slot, values[i])
 		}
-	}
-	if len(f.s.block.lanes) > 1 {
-		s.run.BeginYielding(s.m.env.Threads)
-	} else {
-		s.run.Begin(s.m.env.Threads)
 	}
 	return f, nil
 }
