@@ -145,10 +145,14 @@ func (s *Session) reserve(sp *Spec) (map[tensor.DeviceID]arena, error) {
 				s.release(dev, have)
 				delete(s.arenas, d)
 			}
+			room := need
 			if have.Size > 0 && d.IsHost() && !s.m.bounded() {
-				need = grown(need)
+				room = grown(need)
 			}
-			m, err := s.alloc(dev, need)
+			m, err := s.alloc(dev, room)
+			if err != nil && room > need {
+				m, err = s.alloc(dev, need)
+			}
 			if err != nil {
 				return nil, err
 			}
