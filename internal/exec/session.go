@@ -24,7 +24,7 @@ type Session struct {
 	frames   []*boundFrame                     // most recently used first
 	current  *frame                            // of them, that of the run under way
 	dropping sync.Mutex                        // while the others are dropped
-	arenas   map[tensor.DeviceID]device.Memory // each as large as the largest plan so far
+	arenas   map[tensor.DeviceID]device.Memory // each as large as the largest plan so far, or larger: see grown
 	late     map[tensor.DeviceID]device.Memory // buffers of late groups, which run one after another
 	streams  map[lane]device.Stream
 	run      pool.Run
