@@ -3,7 +3,7 @@ package graph
 import "math"
 
 // foldBatchNorms folds BatchNormalization in inference mode, with constant parameters, into the Conv, ConvTranspose or
-// Gemm before it. One that follows something else stays.
+// Gemm before it, and one of a matrix into the MatMul. One of a matrix that follows something else becomes a Mul and an Add, others stay.
 func (s *simplifier) foldBatchNorms() error {
 	return s.each(func(n *Node) error {
 		if !n.Is("BatchNormalization") || len(n.Inputs) != 5 || n.Inputs[0] == nil || n.Inputs[1] == nil || !onlyFirst(n) {
@@ -12,7 +12,9 @@ func (s *simplifier) foldBatchNorms() error {
 		if n.Op.Since < 7 || n.Op.Since < 9 && n.Int("spatial", 1) == 0 || n.Int("training_mode", 0) != 0 || n.Inputs[1].Const == nil {
 			return nil
 		}
-		if _, ok := absorber(n, n.Inputs[0]); !ok {
+		_, folds := absorber(n, n.Inputs[0])
+		matrix := len(n.Inputs[0].Type.Shape) == 2 && len(n.Outputs) == 1
+		if !folds && !matrix {
 			return nil
 		}
 		c := n.Inputs[1].Const.Len()
@@ -25,7 +27,12 @@ func (s *simplifier) foldBatchNorms() error {
 			scale[i] /= math.Sqrt(variance[i] + epsilon)
 			shift[i] -= mean[i] * scale[i]
 		}
-		s.absorbAffine(n, n.Inputs[0], affine{scale, shift})
+		switch a := (affine{scale, shift}); {
+		case folds:
+			s.absorbAffine(n, n.Inputs[0], a)
+		case !s.absorbColumns(n, a):
+			return s.lowerBatchNorm(n, a)
+		}
 		return nil
 	})
 }

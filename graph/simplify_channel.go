@@ -69,6 +69,7 @@ type linear struct {
 	weight    *Value
 	channels  int
 	run       int             // that many elements of the weights side by side belong to one channel
+	rows      bool            // the weights are rows with one element of each channel
 	channelOf func(i int) int // the output channel that element i of the weights belongs to
 	beta      float64         // factor of Gemm's bias
 }
@@ -96,7 +97,7 @@ func linearOf(n *Node) (l linear, ok bool) {
 			l.run = inner
 			l.channelOf = func(i int) int { return i / inner }
 		} else {
-			l.channels = dims[1]
+			l.channels, l.rows = dims[1], true
 			l.channelOf = func(i int) int { return i % l.channels }
 		}
 	case len(dims) < 3:
@@ -192,6 +193,14 @@ func (l linear) scaled(t *tensor.Tensor, scale []float64) *tensor.Tensor {
 		src, dst := tensor.Elements[float32](t), tensor.Of[float32](out)
 		if len(src) != len(dst) {
 			return nil
+		}
+		if l.rows {
+			inPieces(len(src)/l.channels, l.channels, func(lo, hi int) {
+				for i := lo * l.channels; i < hi*l.channels; i++ {
+					dst[i] = float32(float64(src[i]) * scale[i%l.channels])
+				}
+			})
+			return out
 		}
 		inPieces(len(src)/l.run, l.run, func(lo, hi int) {
 			for i := lo * l.run; i < hi*l.run; i += l.run {
