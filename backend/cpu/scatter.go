@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -167,33 +168,25 @@ func scatterSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 // combine returns how a scattered run of bytes joins what is there.
-func combine(n *graph.Node) func(dst, src []byte) {
+func combine(k vec.Kernels, n *graph.Node) func(dst, src []byte) {
 	r := n.Str("reduction", "none")
 	switch {
 	case r == "none":
 		return func(dst, src []byte) { copy(dst, src) }
 	case n.Inputs[0].Type.DType == tensor.Float32:
-		return combineElements(reducer[float32](r))
+		op := map[string]vec.BinaryOp{"add": vec.Add, "mul": vec.Mul, "max": vec.Max, "min": vec.Min}[r]
+		return func(dst, src []byte) {
+			d := place.Elements[float32](dst)
+			k.Binary(op, d, d, place.Elements[float32](src))
+		}
 	}
-	return combineElements(reducer[int64](r))
-}
-
-func reducer[T float32 | int64](name string) func(a, b T) T {
-	switch name {
-	case "add":
-		return func(a, b T) T { return a + b }
-	case "mul":
-		return func(a, b T) T { return a * b }
-	case "max":
-		return func(a, b T) T { return max(a, b) }
-	}
-	return func(a, b T) T { return min(a, b) }
-}
-
-func combineElements[T float32 | int64](fn func(a, b T) T) func(dst, src []byte) {
+	fn := map[string]func(a, b int64) int64{
+		"add": func(a, b int64) int64 { return a + b }, "mul": func(a, b int64) int64 { return a * b },
+		"max": func(a, b int64) int64 { return max(a, b) }, "min": func(a, b int64) int64 { return min(a, b) },
+	}[r]
 	return func(dst, src []byte) {
-		d, s := place.Elements[T](dst), place.Elements[T](src)
-		for i, x := range s {
+		d := place.Elements[int64](dst)
+		for i, x := range place.Elements[int64](src) {
 			d[i] = fn(d[i], x)
 		}
 	}
@@ -204,7 +197,7 @@ func planScatterElements(p *planner, n *graph.Node) error {
 	d, di := p.Dims[x.ID], p.Dims[idx.ID]
 	axis, size := axisOf(n, 0, len(d)), x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	run, join, count := runAt(idx), combine(n), product(di)
+	run, join, count := runAt(idx), combine(p.kernels, n), product(di)
 	inner := 1 // elements that are contiguous in both, but for what the index adds
 	for k := len(d) - 1; k > axis; k-- {
 		if inner *= di[k]; di[k] != d[k] {
@@ -236,7 +229,7 @@ func planScatterND(p *planner, n *graph.Node) error {
 	}
 	rows, size := product(di[:len(di)-1]), product(d[k:])*x.Type.DType.Size()
 	src, index, updates, dst := p.In(x), p.In(idx), p.In(n.Inputs[2]), p.Out(n.Outputs[0])
-	join := combine(n)
+	join := combine(p.kernels, n)
 	p.copyStep(dst, src, p.Bytes(x))
 	p.emit(step{serial: func(st *state) {
 		o, u, read := st.Bytes(dst), st.Bytes(updates), st.indices(n, index)
