@@ -202,6 +202,18 @@ func (b *cuda) Info() backend.Info {
 	return info
 }
 
+// Calls returns how often each function of the driver was called so far, by its name, for whatever backend of the process: what lies between
+// two of them are a run's graphs, launches and copies. Calls that libraries make are not among them.
+func (b *cuda) Calls() map[string]int {
+	list := map[string]int{}
+	for f := range b.l.called {
+		if n := b.l.called[f].Load(); n > 0 {
+			list[names[f]] = int(n)
+		}
+	}
+	return list
+}
+
 // components are the libraries that the backend may use, the compiler first.
 func (b *cuda) components() []backend.Component {
 	c := backend.Component{Name: nvrtcName}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/carve-dev/carve/internal/dl"
@@ -16,6 +17,7 @@ type library struct {
 	path    string
 	version int // 12040 for CUDA 12.4
 	fn      [len(names)]uintptr
+	called  [len(names)]atomic.Int64
 
 	mu      sync.Mutex
 	devices []*gpu
@@ -221,6 +223,7 @@ func (c *call) leave() {
 
 // status calls a function, and returns what it returns.
 func (c *call) status(f function, args ...uintptr) int32 {
+	c.l.called[f].Add(1)
 	c.frame.Fn = c.l.fn[f]
 	copy(c.frame.Args[:], args)
 	dl.Invoke(&c.frame)
@@ -244,6 +247,7 @@ func (c *call) create(f function, args ...uintptr) (uintptr, error) {
 		return 0, c.err
 	}
 	c.word = 0
+	c.l.called[f].Add(1)
 	c.frame.Fn = c.l.fn[f]
 	c.frame.Args[0] = at(&c.word)
 	copy(c.frame.Args[1:], args)

@@ -115,6 +115,7 @@ func (st *state) replay(c *call, s *stream) bool {
 		r.release(r.kept.Keep(st.places, handle))
 	}
 	c.word = 0
+	d.l.called.recorded.Add(1)
 	if int32(c.invoke(d.commands.enqueue, 0, 0, handle, 0, 0, at(&c.word))) != 0 {
 		r.kept.Fail() // nothing was queued
 		return false

@@ -170,11 +170,13 @@ func (d *clDevice) Within(m device.Memory, off, n int64) error {
 
 // CopyTo implements device.Device.
 func (d *clDevice) CopyTo(ctx context.Context, s device.Stream, dst device.Memory, off int64, src []byte) error {
+	d.l.called.writes.Add(1)
 	return d.transfer(ctx, s, "clEnqueueWriteBuffer", dst, off, src)
 }
 
 // CopyFrom implements device.Device.
 func (d *clDevice) CopyFrom(ctx context.Context, s device.Stream, dst []byte, src device.Memory, off int64) error {
+	d.l.called.reads.Add(1)
 	return d.transfer(ctx, s, "clEnqueueReadBuffer", src, off, dst)
 }
 
@@ -212,6 +214,7 @@ func (d *clDevice) CopyBetween(ctx context.Context, s device.Stream, dst device.
 	}
 	c := newCall()
 	defer c.done()
+	d.l.called.copies.Add(1)
 	err = c.do(d.l, "clEnqueueCopyBuffer", queue, src.Handle, dst.Handle, uintptr(srcOff), uintptr(dstOff), uintptr(n), 0, 0, 0)
 	if err == nil && own == nil {
 		err = c.do(d.l, "clFinish", queue)

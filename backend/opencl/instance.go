@@ -129,6 +129,7 @@ func (d *clDevice) queueKernel(c *call, queue uintptr, k *kernel, x *gpukernel.L
 	if c.word = 0; tell {
 		told = at(&c.word)
 	}
+	d.l.called.kernels.Add(1)
 	return check("clEnqueueNDRangeKernel", int32(c.invoke(d.l.enqueueKernel, queue, k.handle, 3, 0, at(&c.global[0]), at(&c.local[0]), 0, 0, told)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/internal/dl"
@@ -18,12 +19,16 @@ type library struct {
 
 	// Those of every run.
 	setKernelArg, enqueueKernel, setEventCallback, flush uintptr
+	called                                               called
 	extension                                            uintptr // what finds functions of extensions, 0 where there is none
 
 	mu      sync.Mutex
 	devices []*clDevice
 	listed  bool
 }
+
+// called counts calls of every run, by what they do.
+type called struct{ kernels, recorded, reads, writes, copies atomic.Int64 }
 
 // sonames are tried where no path is given, in this order.
 func sonames() []string {

@@ -156,6 +156,16 @@ func (b *opencl) efficiency() *backend.Efficiency {
 	return d.achieved
 }
 
+// Calls returns how often functions of OpenCL that runs consist of were called so far, by their names, for whatever backend of the process:
+// what lies between two of them are a run's command buffers, launches and copies.
+func (b *opencl) Calls() map[string]int {
+	c := &b.l.called
+	return map[string]int{
+		"clEnqueueNDRangeKernel": int(c.kernels.Load()), "clEnqueueCommandBufferKHR": int(c.recorded.Load()), "clEnqueueWriteBuffer": int(c.writes.Load()),
+		"clEnqueueReadBuffer": int(c.reads.Load()), "clEnqueueCopyBuffer": int(c.copies.Load()),
+	}
+}
+
 // Properties implements backend.Backend: what belongs together is found when kernels are written.
 func (*opencl) Properties() []property.SubgraphProperty { return nil }
 

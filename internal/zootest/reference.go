@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/carve-dev/carve/graph/tensor"
@@ -49,6 +50,12 @@ func ReadReference(name string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ReadReferenceFrom(filepath.Dir(path), name)
+}
+
+// ReadReferenceFrom is ReadReference for a zoo that lies in a folder.
+func ReadReferenceFrom(dir, name string) (*Reference, error) {
+	path := filepath.Join(dir, name+".ref.json")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

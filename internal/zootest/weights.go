@@ -21,6 +21,11 @@ func Materialize(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return MaterializeFrom(dir, name)
+}
+
+// MaterializeFrom is Materialize for a zoo that lies in a folder.
+func MaterializeFrom(dir, name string) (string, error) {
 	manifest, err := os.ReadFile(filepath.Join(dir, name+manifestSuffix))
 	if err != nil {
 		return "", err

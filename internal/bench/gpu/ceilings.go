@@ -6,30 +6,41 @@ import (
 	"github.com/carve-dev/carve/internal/gpukernel"
 )
 
-// ceilings measures what the device can do: bytes of a copy, and multiply-adds of float32 without memory.
-func (b *bench) ceilings() error {
-	const bytes = 2 << 30
-	from, err := b.alloc(bytes)
-	if err != nil {
-		return err
-	}
-	to, err := b.alloc(bytes)
-	if err != nil {
-		return err
-	}
-	t, err := b.measure(func() error { return b.call("cuMemcpyDtoDAsync_v2", to, from, bytes, b.stream) })
-	if err != nil {
-		return err
-	}
-	b.copyRate = 2 * bytes / t
-	b.free(from)
-	b.free(to)
-	fmt.Printf("copy %.2f TB/s, read and written\n", b.copyRate/1e12)
+// Parts of what is measured.
+const (
+	ceilingPart     = "ceilings"
+	productPart     = "products"
+	rowPart         = "rows"
+	convolutionPart = "convolutions"
+	attentionPart   = "attention"
+	modelPart       = "models"
+)
 
-	// Sixteen independent chains keep the units busy.
-	const chains, rounds = 16, 4096
+// Names of ceilings that no product tells.
+const (
+	copying      = "copy"
+	multiplyAdds = "multiply-adds"
+)
+
+// ceilingTasks are what the device can do without anybody's kernels: a copy of the driver's, and multiply-adds of float32 without memory.
+func (b *bench) ceilingTasks(s sizes) []task {
+	n := s.copied
+	return []task{
+		{
+			taskName: taskName{Part: ceilingPart, Name: copying, Side: "driver", Precision: "f32"}, copies: "x", inputs: map[string]operand{"x": {gpukernel.F32, n}}, result: "y",
+			out: operand{gpukernel.F32, n}, bytes: 8 * float64(n), tolerance: 1e-30,
+			want: func(in map[string][]byte, i int) float64 { return element(in["x"], gpukernel.F32, i) },
+		},
+		b.multiplyAdds(s.rounds),
+	}
+}
+
+// multiplyAdds is chains of multiply-adds, sixteen of which keep the units busy.
+func (b *bench) multiplyAdds(rounds int) task {
+	const chains, threads = 16, 256
+	groups := b.processors * 8
 	k := &gpukernel.Kernel{
-		Name: "multiply_adds", Params: []gpukernel.Param{{Name: "c", Type: gpukernel.F32, Written: true}}, Threads: 256,
+		Name: "multiply_adds", Params: []gpukernel.Param{{Name: "c", Type: gpukernel.F32, Written: true}}, Threads: threads,
 		Defines: []gpukernel.Define{{Name: "CHAINS", Value: fmt.Sprint(chains)}, {Name: "ROUNDS", Value: fmt.Sprint(rounds)}},
 		Body: `{
 	f32 v[CHAINS], x = (f32)ITEM * 1e-3f, y = (f32)GROUP(0) * 1e-6f;
@@ -42,21 +53,11 @@ func (b *bench) ceilings() error {
 	c[GROUP(0) * THREADS + ITEM] = s;
 }
 `}
-	groups := b.processors * 8
-	c, err := b.alloc(int64(groups) * 1024)
-	if err != nil {
-		return err
+	return task{
+		taskName: taskName{Part: ceilingPart, Name: multiplyAdds, Side: "carve", Precision: "f32"}, result: "c", out: operand{gpukernel.F32, groups * threads},
+		operations: 2 * chains * float64(rounds) * threads * float64(groups),
+		plan: func() (*gpukernel.Plan, error) {
+			return &gpukernel.Plan{Launches: []gpukernel.Launch{{Kernel: k, Grid: [3]int{groups, 1, 1}, Args: []gpukernel.Arg{{Buffer: "c"}}}}}, nil
+		},
 	}
-	defer b.free(c)
-	plan := &gpukernel.Plan{Launches: []gpukernel.Launch{{Kernel: k, Grid: [3]int{groups, 1, 1}, Args: []gpukernel.Arg{{Buffer: "c"}}}}}
-	steps, err := b.steps(plan, map[string]uintptr{"c": c})
-	if err != nil {
-		return err
-	}
-	if t, err = b.measure(func() error { return b.launch(steps[0]) }); err != nil {
-		return err
-	}
-	b.fmaRate = 2 * chains * rounds * 256 * float64(groups) / t
-	fmt.Printf("multiply-adds of float32 %.2f TFLOP/s\n", b.fmaRate/1e12)
-	return nil
 }

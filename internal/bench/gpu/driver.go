@@ -23,15 +23,42 @@ type driver struct {
 
 var driverNames = []string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
-	"cuCtxSetCurrent", "cuGetErrorName", "cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload", "cuFuncSetAttribute",
-	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
+	"cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload", "cuFuncSetAttribute",
+	"cuMemAlloc_v2", "cuMemFree_v2", "cuMemGetInfo_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async",
 	"cuStreamCreate", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuEventElapsedTime", "cuEventSynchronize",
 	"cuLaunchKernel", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch",
 	"cuGraphExecDestroy", "cuGraphDestroy",
 }
 
-func openDriver() (*driver, error) {
-	lib, err := dl.Open("libcuda.so.1")
+// driverError is a call of the driver that failed.
+type driverError struct {
+	function string
+	code     int32
+}
+
+func (e *driverError) Error() string { return fmt.Sprintf("%s: error %d", e.function, e.code) }
+
+// kind is the kind of fault. After codes of kernels that failed the context is lost.
+func (e *driverError) kind() string {
+	switch {
+	case e.code == 2:
+		return memory
+	case e.code == 100, e.code == 3:
+		return absent
+	case e.code == 200, e.code == 209, e.code == 218, e.code == 222:
+		return compiling
+	case e.code >= 700 && e.code < 720 && e.code != 701 && e.code != 704 && e.code != 705 && e.code != 712 && e.code != 713:
+		return lost
+	}
+	return failed
+}
+
+// openDriver opens the driver at a path, or that of the system, and makes the context of the first device current.
+func openDriver(path string) (*driver, error) {
+	if path == "" {
+		path = "libcuda.so.1"
+	}
+	lib, err := dl.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -42,18 +69,18 @@ func openDriver() (*driver, error) {
 		}
 	}
 	context, version, name := new(uintptr), new(int32), new([128]byte)
-	err = errors.Join(
-		d.call("cuInit", 0),
-		d.call("cuDriverGetVersion", at(version)),
-		d.call("cuDeviceGet", at(&d.device), 0),
-		d.call("cuDeviceGetName", at(name), 128, uintptr(d.device)),
-		d.call("cuDevicePrimaryCtxRetain", at(context), uintptr(d.device)),
-	)
-	if err == nil {
-		err = errors.Join(d.call("cuCtxSetCurrent", *context), d.call("cuStreamCreate", at(&d.stream), 1))
-	}
-	if err != nil {
-		return nil, err
+	for _, step := range []func() error{
+		func() error { return d.call("cuInit", 0) },
+		func() error { return d.call("cuDriverGetVersion", at(version)) },
+		func() error { return d.call("cuDeviceGet", at(&d.device), 0) },
+		func() error { return d.call("cuDeviceGetName", at(name), 128, uintptr(d.device)) },
+		func() error { return d.call("cuDevicePrimaryCtxRetain", at(context), uintptr(d.device)) },
+		func() error { return d.call("cuCtxSetCurrent", *context) },
+		func() error { return d.call("cuStreamCreate", at(&d.stream), 1) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	d.version = int(*version)
 	d.name = cText(name[:])
@@ -75,11 +102,10 @@ func cText(b []byte) string {
 }
 
 func (d *driver) call(name string, args ...uintptr) error {
-	r := int32(dl.Call(d.fn[name], args...))
-	if r == 0 {
-		return nil
+	if code := int32(dl.Call(d.fn[name], args...)); code != 0 {
+		return &driverError{name, code}
 	}
-	return fmt.Errorf("%s: error %d", name, r)
+	return nil
 }
 
 func (d *driver) attribute(n int) int {
@@ -88,6 +114,13 @@ func (d *driver) attribute(n int) int {
 		return 0
 	}
 	return int(*v)
+}
+
+// memory returns the bytes of the device that are free, and all.
+func (d *driver) memory() (free, total int64, err error) {
+	f, t := new(uint64), new(uint64)
+	err = d.call("cuMemGetInfo_v2", at(f), at(t))
+	return int64(*f), int64(*t), err
 }
 
 func (d *driver) alloc(n int64) (uintptr, error) {
@@ -113,23 +146,28 @@ func (d *driver) download(b []byte, p uintptr) error {
 	return d.call("cuMemcpyDtoH_v2", at(&b[0]), p, uintptr(len(b)))
 }
 
-// load loads machine code and returns the function of a kernel with its local memory allowed.
-func (d *driver) load(binary []byte, k *gpukernel.Kernel) (uintptr, error) {
+// poison fills device memory with NaNs.
+func (d *driver) poison(p uintptr, n int64) error {
+	return d.call("cuMemsetD8Async", p, 0xff, uintptr(n), d.stream)
+}
+
+// load loads machine code and returns the module, and the function of a kernel with its local memory allowed.
+func (d *driver) load(binary []byte, k *gpukernel.Kernel) (loaded, entry uintptr, err error) {
 	module, function := new(uintptr), new(uintptr)
 	name := append([]byte(k.Name), 0)
 	if err := d.call("cuModuleLoadData", at(module), at(&binary[0])); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if err := d.call("cuModuleGetFunction", at(function), *module, at(&name[0])); err != nil {
-		return 0, err
-	}
+	err = d.call("cuModuleGetFunction", at(function), *module, at(&name[0]))
 	runtime.KeepAlive(name)
-	if k.Arena > 48<<10 {
-		if err := d.call("cuFuncSetAttribute", *function, 8, uintptr(k.Arena)); err != nil {
-			return 0, err
-		}
+	if err == nil && k.Arena > 48<<10 {
+		err = d.call("cuFuncSetAttribute", *function, 8, uintptr(k.Arena))
 	}
-	return *function, nil
+	if err != nil {
+		_ = d.call("cuModuleUnload", *module) // the first failure is told
+		return 0, 0, err
+	}
+	return *module, *function, nil
 }
 
 // step is a launch with its values written down: params points into values.
@@ -160,20 +198,18 @@ func (d *driver) launch(s *step) error {
 		uintptr(s.arena), d.stream, at(&s.params[0]), 0)
 }
 
-// graph is recorded work that is launched at once.
-type graph uintptr
-
-func (d *driver) record(work func() error) (graph, error) {
+// record captures work as a graph that is launched at once.
+func (d *driver) record(work func() error) (exec uintptr, err error) {
 	if err := d.call("cuStreamBeginCapture_v2", d.stream, 1); err != nil {
 		return 0, err
 	}
 	werr := work()
-	g, exec := new(uintptr), new(uintptr)
+	g, x := new(uintptr), new(uintptr)
 	if err := errors.Join(werr, d.call("cuStreamEndCapture", d.stream, at(g))); err != nil {
 		return 0, err
 	}
-	err := d.call("cuGraphInstantiateWithFlags", at(exec), *g, 0)
-	return graph(*exec), errors.Join(err, d.call("cuGraphDestroy", *g))
+	err = d.call("cuGraphInstantiateWithFlags", at(x), *g, 0)
+	return *x, errors.Join(err, d.call("cuGraphDestroy", *g))
 }
 
 // timer is a pair of events.
@@ -187,11 +223,16 @@ func (d *driver) newTimer() (*timer, error) {
 // time returns the seconds that the device spends on work.
 func (d *driver) time(t *timer, work func() error) (float64, error) {
 	ms := new(float32)
-	err := errors.Join(d.call("cuEventRecord", t.begin, d.stream), work(), d.call("cuEventRecord", t.end, d.stream),
-		d.call("cuEventSynchronize", t.end))
-	if err != nil {
-		return 0, err
+	for _, step := range []func() error{
+		func() error { return d.call("cuEventRecord", t.begin, d.stream) },
+		work,
+		func() error { return d.call("cuEventRecord", t.end, d.stream) },
+		func() error { return d.call("cuEventSynchronize", t.end) },
+		func() error { return d.call("cuEventElapsedTime", at(ms), t.begin, t.end) },
+	} {
+		if err := step(); err != nil {
+			return 0, err
+		}
 	}
-	err = d.call("cuEventElapsedTime", at(ms), t.begin, t.end)
-	return float64(*ms) / 1e3, err
+	return float64(*ms) / 1e3, nil
 }
