@@ -95,6 +95,7 @@ func (c *child) begin() error {
 	}
 	l := &living{cmd: c.command(), err: &tail{}}
 	l.cmd.Stderr = l.err
+	l.cmd.WaitDelay = time.Second // processes of its own may hold what it wrote to
 	out, err := l.cmd.StdoutPipe()
 	if err != nil {
 		return err

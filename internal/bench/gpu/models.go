@@ -12,6 +12,8 @@ import (
 
 	"github.com/carve-dev/carve"
 	"github.com/carve-dev/carve/backend"
+	"github.com/carve-dev/carve/convert"
+	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
 	"github.com/carve-dev/carve/graph/tensor"
 )
@@ -109,11 +111,11 @@ func (m *models) load(ctx context.Context, l *loading) (*ready, error) {
 	if c, ok := b.(interface{ Calls() map[string]int }); ok {
 		calls = c.Calls
 	}
-	return r, m.warm(ctx, p, s, b.Devices()[0], feeds, l, r, calls)
+	return r, m.warm(ctx, p, s, b, feeds, l, r, calls)
 }
 
 // warm runs on operands of the host's, writes the results, and runs on operands of the device's, if that goes, as turns will.
-func (m *models) warm(ctx context.Context, p *carve.Program, s *carve.Session, dev device.Device, feeds map[string]tensor.Value, l *loading, r *ready,
+func (m *models) warm(ctx context.Context, p *carve.Program, s *carve.Session, b backend.Backend, feeds map[string]tensor.Value, l *loading, r *ready,
 	calls func() map[string]int,
 ) error {
 	start := time.Now()
@@ -133,10 +135,10 @@ func (m *models) warm(ctx context.Context, p *carve.Program, s *carve.Session, d
 		return err
 	}
 	m.run = onHost
-	if dev == device.Host {
+	if b.Devices()[0] == device.Host {
 		return nil
 	}
-	onDevice, err := m.onDevice(ctx, p, s, dev, feeds, out)
+	onDevice, err := m.onDevice(ctx, p, s, b, feeds, out)
 	if err == nil {
 		r.Calls, _, err = settled(onDevice, calls)
 	}
@@ -168,33 +170,31 @@ func settled(run func() error, calls func() map[string]int) (made map[string]int
 	return made, ms, nil
 }
 
-// onDevice returns a run whose inputs and results lie on the device.
-func (m *models) onDevice(ctx context.Context, p *carve.Program, s *carve.Session, dev device.Device, feeds, results map[string]tensor.Value) (func() error, error) {
-	place := func(ports []carve.Port, from map[string]tensor.Value, fill bool) (list []*carve.Formatted, err error) {
-		for _, port := range ports {
-			t, ok := from[port.Name].(*tensor.Tensor)
-			if !ok {
-				return nil, fmt.Errorf("%s is no tensor", port.Name)
-			}
-			block, err := dev.Alloc(int64(max(t.NumBytes(), 1)))
-			if err != nil {
-				return nil, err
-			}
-			m.later(func() { dev.Free(block) })
-			if fill {
-				if err := dev.CopyTo(ctx, nil, block, 0, t.Bytes()); err != nil {
-					return nil, err
-				}
-			}
-			list = append(list, &carve.Formatted{Tensor: &tensor.Tensor{DType: t.DType, Shape: t.Shape, Device: dev.ID(), Handle: block.Handle}})
-		}
-		return list, nil
-	}
-	in, err := place(p.Inputs(), feeds, true)
+// onDevice returns a run whose inputs and results lie on the device, in the formats that its groups read and make.
+func (m *models) onDevice(ctx context.Context, p *carve.Program, s *carve.Session, b backend.Backend, feeds, results map[string]tensor.Value) (func() error, error) {
+	report, err := p.Report(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	out, err := place(p.Outputs(), results, false)
+	in, err := m.place(ctx, b, p.Inputs(), feeds, func(name string, rank int) string {
+		for _, c := range report.Conversions {
+			if c.Value == name && !c.Constant && c.From == graph.HostFormat.Name(rank) {
+				return c.To
+			}
+		}
+		return ""
+	}, true)
+	if err != nil {
+		return nil, err
+	}
+	out, err := m.place(ctx, b, p.Outputs(), results, func(name string, rank int) string {
+		for _, c := range report.Conversions {
+			if c.Value == name && c.To == graph.HostFormat.Name(rank) {
+				return c.From
+			}
+		}
+		return ""
+	}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +206,66 @@ func (m *models) onDevice(ctx context.Context, p *carve.Program, s *carve.Sessio
 		defer e.Close()
 		return e.Wait(ctx)
 	}, nil
+}
+
+// place allocates tensors on the device, in the formats of these names or else in row-major order, and fills them.
+func (m *models) place(ctx context.Context, b backend.Backend, ports []carve.Port, from map[string]tensor.Value, format func(name string, rank int) string, fill bool) ([]*carve.Formatted, error) {
+	dev := b.Devices()[0]
+	var list []*carve.Formatted
+	for _, port := range ports {
+		t, ok := from[port.Name].(*tensor.Tensor)
+		if !ok {
+			return nil, fmt.Errorf("%s is no tensor", port.Name)
+		}
+		bytes, layout := int64(t.NumBytes()), graph.RowMajor
+		move := func(_ context.Context, dst, src *tensor.Tensor, _ convert.Exec) error {
+			return dev.CopyTo(ctx, nil, device.MemoryOf(dst), 0, src.Bytes())
+		}
+		if name := format(port.Name, t.Rank()); name != "" {
+			c, err := converter(b, name, t)
+			if err != nil {
+				return nil, err
+			}
+			layout = c.To.Layout
+			if move, err = c.Prepare(t.DType, t.Shape, nil); err != nil {
+				return nil, err
+			}
+			if bytes, err = size(c, t); err != nil {
+				return nil, err
+			}
+		}
+		block, err := dev.Alloc(max(bytes, 1))
+		if err != nil {
+			return nil, err
+		}
+		m.later(func() { dev.Free(block) })
+		there := &tensor.Tensor{DType: t.DType, Shape: t.Shape, Device: dev.ID(), Handle: block.Handle}
+		if fill {
+			if err := move(ctx, there, t, convert.Exec{}); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, &carve.Formatted{Tensor: there, Layout: layout})
+	}
+	return list, nil
+}
+
+// converter returns the one of a backend that takes a tensor of the host's to a format.
+func converter(b backend.Backend, format string, t *tensor.Tensor) (*convert.Converter, error) {
+	for _, c := range b.Converters() {
+		if c.From == graph.HostFormat && c.To.Name(t.Rank()) == format && (c.Supports == nil || c.Supports(t.DType, t.Rank())) {
+			return &c, nil
+		}
+	}
+	return nil, fmt.Errorf("nothing takes a tensor of the host's to %s", format)
+}
+
+// size returns the bytes of a tensor in the format that a converter makes.
+func size(c *convert.Converter, t *tensor.Tensor) (int64, error) {
+	if c.To.Layout.IsOpaque() {
+		return c.Size(c.To, t.DType, t.Shape)
+	}
+	return graph.PhysicalSize(c.To, t.DType, t.Shape)
 }
 
 // describe says how a network is carved.
