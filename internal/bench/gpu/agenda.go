@@ -20,7 +20,7 @@ func (r *run) agenda(ctx context.Context) []item {
 	if r.kernels != nil {
 		list = append(list, r.kernelItems(ctx)...)
 	}
-	if r.wants(modelPart) || r.wants(rivalPart) {
+	if r.wants(modelPart) || len(r.rivals) > 0 {
 		list = append(list, r.networkItems(ctx)...)
 	}
 	slices.SortStableFunc(list, func(a, b item) int {
@@ -117,7 +117,7 @@ func (r *run) networkItems(ctx context.Context) (list []item) {
 					}
 					add(rank, name, hold(false))
 				}
-				if r.wants(rivalPart) && len(r.frameworks) > 0 {
+				if len(r.rivals) > 0 {
 					add(rankRivals+order/1000, name+" beside rivals", hold(true))
 				}
 			}

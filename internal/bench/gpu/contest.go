@@ -54,16 +54,14 @@ func (c *contest) sides(withRivals bool) (names []string, on []*child, loads []*
 		}
 	}
 	if withRivals {
-		for _, r := range rivals() {
-			if p := c.frameworks[r.framework]; p != nil {
-				add(r.name, p, loading{Mode: r.mode, Device: c.rivalDevice})
-			}
+		for _, r := range c.rivals {
+			add(r.name, r.on, loading{Mode: r.mode, Device: c.rivalDevice})
 		}
 	}
 	return names, on, loads
 }
 
-// hold makes the network ready on all sides, and lets them take turns. Sides that share a process are ready in it at one time.
+// hold makes the network ready on all sides, and lets them take turns.
 func (c *contest) hold(ctx context.Context, withRivals bool) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -80,7 +78,9 @@ func (c *contest) hold(ctx context.Context, withRivals bool) error {
 	for i, name := range names {
 		x := &contestant{on: on[i], row: &row{Part: modelPart, Name: c.network.name, Side: name, Precision: c.precision, Batch: c.items}}
 		if err := c.load(ctx, x, loads[i]); err != nil {
-			x.row.Fault = faultOf(err)
+			if x.row.Fault = faultOf(err); x.row.Fault.Kind == absent {
+				c.run.rivals = without(c.run.rivals, name)
+			}
 			c.add(x.row)
 			continue
 		}
@@ -100,7 +100,7 @@ func (c *contest) load(ctx context.Context, x *contestant, l *loading) error {
 		return err
 	}
 	before := c.free(ctx)
-	a, err := x.on.ask(ctx, c.patience, &request{Op: "load", Task: x.row.Side, Load: l})
+	a, err := x.on.ask(ctx, c.patience, &request{Op: "load", Load: l})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *contest) turns(ctx context.Context, list []*contestant) {
 			if x.row.Fault != nil {
 				continue
 			}
-			a, err := x.on.ask(ctx, c.patience, &request{Op: "turn", Task: x.row.Side, Seconds: c.turnSeconds})
+			a, err := x.on.ask(ctx, c.patience, &request{Op: "turn", Seconds: c.turnSeconds})
 			if err == nil && len(a.RunMS) == 0 {
 				err = errors.New("no answer to turn")
 			}

@@ -1,4 +1,4 @@
-"""Runs networks with XLA, by way of JAX: one process, driven by the benchmark beside this file.
+"""Runs networks with XLA, by way of JAX; server.py asks.
 
 jax.jit compiles a whole model, whose weights are arguments. Weights, inputs and constants are of the precision's type.
 """
@@ -162,10 +162,12 @@ class Tracer:
 
     def window(self, at, x, start, function):
         spatial = len(x.shape) - 2
-        if at.get("ceil_mode"):
-            raise NotImplementedError("pooling that rounds up")
-        around = [(0, 0), (0, 0), *zip(*network.pads(at, spatial))]
-        return lax.reduce_window(x, start, function, (1, 1, *at["kernel_shape"]), (1, 1, *at.get("strides", [1] * spatial)), around)
+        steps, around = at.get("strides", [1] * spatial), []
+        for n, k, s, front, behind in zip(x.shape[2:], at["kernel_shape"], steps, *network.pads(at, spatial)):
+            if at.get("ceil_mode"):  # the last window reaches beyond the padding
+                behind += -(n + front + behind - k) % s
+            around.append((front, behind))
+        return lax.reduce_window(x, start, function, (1, 1, *at["kernel_shape"]), (1, 1, *steps), [(0, 0), (0, 0), *around])
 
     def MaxPool(self, at, x):
         return self.window(at, x, np.array(-np.inf, x.dtype), lax.max)
@@ -239,7 +241,3 @@ def load(r):
 def drop():
     jax.clear_caches()
     gc.collect()
-
-
-if __name__ == "__main__":
-    server.serve(load, drop)

@@ -125,12 +125,17 @@ class Network:
         """0.5 x (1 + erf(x / root of 2)), in whatever order it is multiplied."""
         if node.op_type != "Mul":
             return None
+
+        def of_erf(name):
+            add = self.maker(name, "Add")
+            return add if add and self.operands(add, lambda i: self.maker(i, "Erf"))[0] else None
+
         half, rest = self.operands(node, lambda i: 0.5 if self.number(i) == 0.5 else None)
         mul = self.maker(rest, "Mul") if half else None
         if mul is not None:
-            add, x = self.operands(mul, lambda i: self.maker(i, "Add"))
+            add, x = self.operands(mul, of_erf)
         else:
-            add, rest = self.operands(node, lambda i: self.maker(i, "Add"))
+            add, rest = self.operands(node, of_erf)
             mul = self.maker(rest, "Mul") if add else None
             half, x = self.operands(mul, lambda i: 0.5 if self.number(i) == 0.5 else None) if mul else (None, None)
         if not add or not half:
@@ -146,8 +151,9 @@ class Network:
         if node.op_type != "MatMul":
             return None
         soft = self.maker(node.input[0], "Softmax")
-        if soft is None or next((a.i for a in soft.attribute if a.name == "axis"), -1) not in (-1, 3):
+        if soft is None:
             return None
+        axis = next((a.i for a in soft.attribute if a.name == "axis"), -1 if self.opsets.get("", 0) >= 13 else 1)
         at, mask, scale = soft.input[0], None, 1.0
         add = self.maker(at, "Add")
         if add is not None:
@@ -165,7 +171,8 @@ class Network:
         if product is None:
             return None
         q, k, v = (self.value(i) for i in (*product.input, node.input[1]))
-        if any(isinstance(x, np.ndarray) or len(self.shape(x)) != 4 for x in (q, k, v)):
+        ranks = {0 if isinstance(x, np.ndarray) else len(self.shape(x)) for x in (q, k, v)}
+        if ranks not in ({3}, {4}) or axis not in (-1, *(r - 1 for r in ranks)):
             return None
         return self.f.attention(q, k, v, None if mask is None else self.made(self.value(mask)), scale)
 

@@ -94,7 +94,7 @@ func (r *row) network() string {
 		s += fmt.Sprintf("  off %.1e, %.1e σ", r.Agreement.Relative, r.Agreement.Sigma)
 	}
 	y := r.Ready
-	s += fmt.Sprintf("  created in %.1f s", y.CreateMS/1e3)
+	s += fmt.Sprintf("  created and first run in %.1f s", (y.CreateMS+y.FirstMS)/1e3)
 	if y.HostMS > 0 {
 		s += fmt.Sprintf("  %.3f ms from the host", y.HostMS)
 	}

@@ -21,6 +21,7 @@ type config struct {
 	Driver      string
 	python      string
 	rivalDevice string
+	compileMode string
 	zoo         string
 	models      []string
 	backends    []string
@@ -40,13 +41,13 @@ type config struct {
 // run is one of the command.
 type run struct {
 	config
-	dir        string
-	kernels    *child            // nil without CUDA
-	host       *child            // computes references
-	carves     map[string]*child // by side
-	frameworks map[string]*child
-	report     report
-	print      func(string)
+	dir     string
+	kernels *child            // nil without CUDA
+	host    *child            // computes references
+	carves  map[string]*child // by side
+	rivals  []rival
+	report  report
+	print   func(string)
 }
 
 // report is what is written as JSON.
@@ -89,17 +90,20 @@ func newRun(c config, dir string) (*run, error) {
 		r.carves[b] = serving(b, "models")
 	}
 	r.host = serving("references", "models")
-	r.frameworks, err = frameworks(c.python, dir, r.keep)
+	if slices.Contains(c.parts, rivalPart) {
+		r.rivals, err = findRivals(c.python, c.compileMode, dir, r.keep)
+	}
 	return r, err
 }
 
 // close ends all processes.
 func (r *run) close() {
 	list := []*child{r.kernels, r.host}
-	for _, m := range []map[string]*child{r.carves, r.frameworks} {
-		for _, name := range sortedKeys(m) {
-			list = append(list, m[name])
-		}
+	for _, name := range sortedKeys(r.carves) {
+		list = append(list, r.carves[name])
+	}
+	for _, x := range r.rivals {
+		list = append(list, x.on)
 	}
 	for _, p := range list {
 		if p != nil {

@@ -1,5 +1,6 @@
 """What a rival's process says, and when: it reads requests, lines of JSON, and answers each with a line, as carve's processes do."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -45,33 +46,36 @@ def turn(run, seconds):
     return times
 
 
-def serve(load, drop):
-    """Answers requests. load takes one's particulars and returns (run, results, version): run waits for the end of its work, results gives the
-    outputs of a run as arrays by name. Several networks may be loaded, by the name in "task", until drop."""
+def serve(framework):
+    """Answers requests. The framework, a module, has load, which takes a request's particulars and returns (run, results, version): run waits for
+    the end of its work, results gives the outputs of a run as arrays by name; and drop, after which nothing is loaded."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    loaded = {}
+    module = run = results = None
     for line in sys.stdin:
         r = json.loads(line)
         try:
+            module = module or importlib.import_module(framework)
             if r["op"] == "load":
                 start = time.perf_counter()
-                run, results, version = load(r["load"])
+                run, results, version = module.load(r["load"])
                 create = time.perf_counter() - start
                 start = time.perf_counter()
                 save(r["load"]["out"], results())
                 first = time.perf_counter() - start
                 run()
                 run()
-                loaded[r["task"]] = run
                 a = {"ready": {"version": version, "create_ms": create * 1e3, "first_ms": first * 1e3}}
             elif r["op"] == "turn":
-                a = {"run_ms": turn(loaded[r["task"]], r.get("seconds", 0))}
+                a = {"run_ms": turn(run, r.get("seconds", 0))}
             else:
-                loaded.clear()
                 run = results = None
-                drop()
+                module.drop()
                 a = {}
         except Exception as e:  # whatever it is, it is the answer
             a = {"error": {"kind": kind(e), "text": f"{type(e).__name__}: {e}"[:600]}}
         print(json.dumps(a), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,10 +1,11 @@
-"""Runs networks with PyTorch, eagerly or as torch.compile makes them: one process, driven by the benchmark beside this file.
+"""Runs networks with PyTorch, eagerly or as torch.compile makes them in one of its modes; server.py asks.
 
 A model in ONNX becomes the text of a module, straight-line calls of PyTorch's functions with shapes as numbers, as a user would write it for one
 size. Weights, inputs and constants are of the precision's type; images lie with their channels last in all but f32, as the vendor advises.
 """
 
 import gc
+import types
 
 import numpy as np
 import torch
@@ -17,10 +18,10 @@ TYPES = {"f32": torch.float32, "tf32": torch.float32, "f16": torch.float16, "bf1
 
 
 class Value:
-    """A variable of the text, with what was computed for it while the text was written."""
+    """A variable of the text, with a tensor without content that has its shape and type."""
 
     def __init__(self, name, tensor):
-        self.name, self.tensor, self.shape = name, tensor, tuple(tensor.shape)
+        self.name, self.tensor, self.shape = name, tensor.to("meta"), tuple(tensor.shape)
 
 
 class Writer:
@@ -28,14 +29,14 @@ class Writer:
 
     def __init__(self, module, dtype, device, last):
         self.module, self.dtype, self.device, self.last = module, dtype, device, last
-        self.lines, self.constants = [], {}
+        self.lines, self.constants, self.shapes = [], {}, types.SimpleNamespace()  # the last has a tensor without content for each constant
 
     def emit(self, text, *values):
         """Adds a line that computes text, in which {} stand for values."""
         names = [v.name if isinstance(v, Value) else repr(v) for v in values]
         scope = {v.name: v.tensor for v in values if isinstance(v, Value)}
         text, name = text.format(*names), f"v{len(self.lines)}"
-        result = eval(text, {"torch": torch, "F": F, "self": self.module, **{k: v for k, v in scope.items() if "." not in k}})
+        result = eval(text, {"torch": torch, "F": F, "self": self.shapes, **{k: v for k, v in scope.items() if "." not in k}})
         self.lines.append(f"{name} = {text}")
         return Value(name, result)
 
@@ -50,6 +51,7 @@ class Writer:
             name = f"w{len(self.constants)}"
             self.module.register_buffer(name, self.place(x))
             self.constants[id(x)] = Value("self." + name, getattr(self.module, name)), x
+            setattr(self.shapes, name, self.constants[id(x)][0].tensor)
         return self.constants[id(x)][0]
 
     def operand(self, x):
@@ -247,21 +249,26 @@ class Writer:
         return self.emit("F.gelu({})", x)
 
     def attention(self, q, k, v, mask, scale):
-        return self.emit("F.scaled_dot_product_attention({}, {}.transpose(-1, -2), {}, attn_mask={}, scale={})", q, k, v, mask, scale)
+        if len(q.shape) == 4:
+            return self.emit("F.scaled_dot_product_attention({}, {}.transpose(-1, -2), {}, attn_mask={}, scale={})", q, k, v, mask, scale)
+        if mask is not None:
+            mask = self.emit("{}.expand({})[None]", mask, [q.shape[0], q.shape[1], k.shape[2]])
+        text = "F.scaled_dot_product_attention({}[None], {}.transpose(-1, -2)[None], {}[None], attn_mask={}, scale={})[0]"
+        return self.emit(text, q, k, v, mask, scale)
 
 
 def module(path, feeds, dtype, device, last):
     """Returns a model as a module, its inputs on the device, and the names of its outputs."""
     net, m = network.Network(path), torch.nn.Module()
     w = Writer(m, dtype, device, last)
-    inputs = {name: Value(f"x{i}", w.place(feeds[name])) for i, name in enumerate(net.inputs)}
-    outputs = net.build(w, dict(inputs))
-    arguments = ", ".join(v.name for v in inputs.values())
+    inputs = {name: w.place(feeds[name]) for name in net.inputs}
+    outputs = net.build(w, {name: Value(f"x{i}", x) for i, (name, x) in enumerate(inputs.items())})
+    arguments = ", ".join(f"x{i}" for i in range(len(inputs)))
     text = f"def forward(self, {arguments}):\n" + "".join(f"    {line}\n" for line in w.lines) + f"    return [{', '.join(o.name for o in outputs)}]\n"
     scope = {"torch": torch, "F": F}
     exec(text, scope)
     m.__class__ = type("Network", (torch.nn.Module,), {"forward": scope["forward"]})
-    return m.eval(), [v.tensor for v in inputs.values()], net.outputs
+    return m.eval(), list(inputs.values()), net.outputs
 
 
 def load(r):
@@ -273,8 +280,8 @@ def load(r):
     with torch.inference_mode():
         m, inputs, names = module(r["path"], feeds, TYPES[precision], device, precision != "f32" and any(x.ndim == 4 for x in feeds.values()))
     call = m
-    if r["mode"] == "compile":
-        call = torch.compile(m, mode="max-autotune", fullgraph=True, dynamic=False)
+    if r["mode"] != "eager":
+        call = torch.compile(m, mode=r["mode"], fullgraph=True, dynamic=False)
 
     def run():
         with torch.inference_mode():
@@ -294,7 +301,3 @@ def drop():
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-if __name__ == "__main__":
-    server.serve(load, drop)
