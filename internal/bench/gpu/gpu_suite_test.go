@@ -152,7 +152,8 @@ var _ = Describe("the command", func() {
 				Expect(x.RunMS).To(HaveLen(3))
 				Expect(made(x.Ready.Calls, "graphs")).To(Equal(1), "%v", x)
 				Expect(summed(x.Ready.Calls)).To(Equal("1 graphs"))
-				Expect(summed(x.Ready.HostCall)).To(Equal("1 graphs, 1 copies to, 1 copies from"))
+				// The image's layout is changed by a kernel behind its copy.
+				Expect(summed(x.Ready.HostCall)).To(Equal("1 graphs, 1 launches, 1 copies to, 1 copies from"))
 				Expect(x.Agreement.Relative).To(And(BeNumerically(">", 0), BeNumerically("<", allowed[x.Precision])))
 			}
 		}
@@ -177,7 +178,7 @@ var _ = Describe("the command", func() {
 		list := of(r, modelPart, "opencl")
 		Expect(list).To(HaveLen(2))
 		for _, x := range list {
-			Expect(made(x.Ready.Calls, "launches")).To(BeNumerically(">", 0))
+			Expect(made(x.Ready.Calls, "launches") + made(x.Ready.Calls, "graphs")).To(BeNumerically(">", 0))
 			Expect(x.Agreement.Relative).To(BeNumerically("<", allowed["f32"]))
 		}
 	}, SpecTimeout(4*time.Minute))
