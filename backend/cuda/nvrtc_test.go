@@ -17,6 +17,7 @@ import (
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/backend/cuda"
+	"github.com/carve-dev/carve/internal/gpugroup/grouptest"
 	"github.com/carve-dev/carve/internal/gpukernel"
 	"github.com/carve-dev/carve/internal/gpukernel/fakecuda"
 	"github.com/carve-dev/carve/internal/gpukernel/nvrtc"
@@ -52,6 +53,9 @@ func written(ctx SpecContext, capability int) []string {
 			compile(carve.FromGraph(c.Graph), nil)
 		}
 	}
+	g, err := grouptest.Doubles()
+	Expect(err).NotTo(HaveOccurred())
+	compile(carve.FromGraph(g), nil)
 	for _, name := range []string{"bert_tiny", "gpt2_tiny", "resnet50", "mobilenet_v2", "efficientnet_b0", "unet", "shufflenet_v2_x1_0"} {
 		ref, err := zootest.ReadReference(name)
 		if errors.Is(err, zootest.ErrAbsent) {

@@ -155,7 +155,7 @@ func (d *Driver) Know(texts [][]byte, source, arch string) error {
 //
 // devices, memory (bytes of each), driver (12090 for 12.9), capability (80 for 8.0), processors: what there is. seed: of the
 // order of streams and work items. early: percent of the queued commands at which some begin to run (25). worker: 1 runs commands
-// on a thread of the driver's, without anybody's waiting. slow_us: what each kernel takes longer. fail_at, fail_every: the calls
+// on a thread of the driver's, without anybody's waiting. slow_us: what each kernel takes longer, slow_library_us: what each work of a library does. fail_at, fail_every: the calls
 // from now on that fail, with fail_code (999), each call from then on where fail_sticky is 1. fault_at: the kernel from now on
 // that ends with an illegal address, which loses the context. no_pools: 1 where there are no pools of memory. trace: 1 writes
 // calls to standard error. blas_version (120901), dnn_version (92800): what the libraries say. no_algorithms: 1 where they have none.

@@ -143,6 +143,12 @@ static __attribute__((noinline)) int run_groups(const op *o, u8 *local) {
 	return 1;
 }
 
+static void take_longer(long long us) {
+	if (us <= 0) return;
+	struct timespec t = {us / 1000000, us % 1000000 * 1000};
+	nanosleep(&t, 0);
+}
+
 static void run_kernel(op *o) {
 	const fake_kernel *k = o->f->k;
 	if (!entry_of(o->f->handle, H_FUNCTION)) { /* its module was unloaded */
@@ -172,10 +178,7 @@ static void run_kernel(op *o) {
 	random_state = ((u64)set.seed * 0x9e3779b97f4a7c15ull + (u64)kernels_run) | 1;
 	long long us = set.slow_us;
 	pthread_mutex_unlock(&lock);
-	if (us > 0) {
-		struct timespec t = {us / 1000000, us % 1000000 * 1000};
-		nanosleep(&t, 0);
-	}
+	take_longer(us);
 	int ended = run_groups(o, local);
 	pthread_mutex_lock(&lock);
 	call_now = 0;
@@ -214,7 +217,9 @@ static void run_call(const op *o) {
 		lose(o->device, ILLEGAL_ADDRESS);
 		return;
 	}
+	long long us = set.slow_library_us;
 	pthread_mutex_unlock(&lock);
+	take_longer(us);
 	o->call(o->args);
 	pthread_mutex_lock(&lock);
 	call_now = 0;

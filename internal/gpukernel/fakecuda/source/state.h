@@ -64,7 +64,7 @@ static const struct {
 /* Settings, by name, with what they are at first. */
 #define SETTINGS(X) \
 	X(devices, 1) X(memory, 1 << 30) X(driver, 12090) X(capability, 80) X(processors, 4) \
-	X(seed, 1) X(early, 25) X(worker, 0) X(slow_us, 0) X(trace, 0) \
+	X(seed, 1) X(early, 25) X(worker, 0) X(slow_us, 0) X(slow_library_us, 0) X(trace, 0) \
 	X(fail_at, 0) X(fail_every, 0) X(fail_code, 999) X(fail_sticky, 0) X(fault_at, 0) X(no_pools, 0) \
 	X(blas_version, 120901) X(dnn_version, 92800) X(no_algorithms, 0)
 #define SETTING_MEMBER(name, value) long long name;
