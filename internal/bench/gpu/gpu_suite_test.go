@@ -216,7 +216,7 @@ var _ = Describe("a process", func() {
 			p := shell(script)
 			for range 2 {
 				f := faultOf(ask(ctx, p, time.Second))
-				Expect(f).NotTo(BeNil())
+				Expect(f).To(HaveOccurred())
 				Expect(f.Kind).To(Equal(kind))
 				Expect(f.Text).To(ContainSubstring(text))
 			}
