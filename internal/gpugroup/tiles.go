@@ -11,8 +11,9 @@ import (
 // How a product is cut into tiles is part of a signature's name, so that tuning measures tiles as it measures formats, keeps them with
 // the rest, and plans list them. The first signature leaves the choice to the model of waves, for the shapes of each run.
 
-// mostTiles is the most signatures that differ in tiles: with that of a library as many as tuning measures of a node on a backend.
-const mostTiles = 5
+// mostTiles is the most signatures that differ in tiles, and as many as tuning measures of a node on a backend: that of a library takes the
+// place of the last.
+const mostTiles = 6
 
 // tiled returns a signature, and those that differ from it in the tile of the kernel alone, with what they take longer by the model.
 func (d *Device) tiled(h head, s graph.Signature, one *graph.Node) []graph.Signature {

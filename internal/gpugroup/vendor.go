@@ -59,6 +59,7 @@ func (d *Device) byLibrary(h head, n, one *graph.Node, base graph.Signature, lis
 		return list
 	}
 	s.Name += " " + library
+	list = list[:min(len(list), mostTiles-1)]
 	more := d.libraryExtra(p)
 	if d.VendorFirst {
 		more = min(more, 0)
