@@ -178,19 +178,19 @@ func (m *maker) qlinear(c *call, x *graph.Value, q quantization, w *graph.Value,
 	return out
 }
 
-// nBits makes products with weights of 4 bits, as backends read them.
+// nBits makes products with weights of 4 or 8 bits, as backends read them.
 func nBits(m *maker, op string) []*graph.Value {
 	m.g.Opsets[microsoft.Domain] = 1
-	block := pick(m, 32, 64)
+	block, bits := pick(m, 32, 64), pick(m, 4, 8)
 	k, n := m.between(1, 3*block), pick(m, 1, 5, 32, 33, 70)
 	blocks := (k + block - 1) / block
 	rows := append(pick(m, []int{}, []int{2}), pick(m, 1, 3, 8, 17), k)
 	byteOf := func(int) float64 { return float64(m.r.IntN(256)) }
-	c := m.call(op, m.leaf(m.random(tensor.Float32, rows...)), m.constant(m.fill(tensor.Uint8, []int{n, blocks, block / 2}, byteOf)),
+	c := m.call(op, m.leaf(m.random(tensor.Float32, rows...)), m.constant(m.fill(tensor.Uint8, []int{n, blocks, block * bits / 8}, byteOf)),
 		m.constant(m.uniform(tensor.Float32, 0.01, 0.1, n, blocks)))
-	c.int("K", k).int("N", n).int("bits", 4).int("block_size", block)
+	c.int("K", k).int("N", n).int("bits", bits).int("block_size", block)
 	if m.chance(2) {
-		c.operand(3, m.constant(m.fill(tensor.Uint8, []int{n, (blocks + 1) / 2}, byteOf)))
+		c.operand(3, m.constant(m.fill(tensor.Uint8, []int{n, (blocks*bits + 7) / 8}, byteOf)))
 	}
 	if m.chance(3) {
 		c.operand(5, m.constant(m.random(tensor.Float32, n)))

@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
 	"github.com/carve-dev/carve/internal/operators"
@@ -11,8 +12,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Products with weights of 4 bits, which kernels read as they lie in the model. Rows of the first operand are brought into the kernels'
-// order in a step of its own where they are few.
+// Products with weights of 4 bits, which kernels read as they lie in the model, and of 8 bits, which are taken apart (nbitsbytes.go). Rows of
+// the first operand are brought into the kernels' order in a step of its own where they are few.
 
 // nbitsColumns is the number of columns of a chunk: their weights stay near while rows go by.
 const nbitsColumns = 32
@@ -22,8 +23,10 @@ func nbitsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch {
 	case !operators.IsFloat32(a, scales):
 		return nil, operators.NotFloat32(a)
-	case n.Int("bits", 4) != 4 || n.Int("block_size", 0)%nibble.Group != 0:
+	case n.Int("bits", 4) != 4 && n.Int("bits", 4) != 8 || n.Int("block_size", 0)%nibble.Group != 0:
 		return nil, property.Because(property.Unsupported, "%d bits in blocks of %d", n.Int("bits", 4), n.Int("block_size", 0))
+	case n.Int("bits", 4) == 8 && (!fuse.IsTensorConst(n.Inputs[1]) || !fuse.IsTensorConst(scales)):
+		return nil, property.Because(property.Unsupported, "weights of 8 bits that are not constant")
 	case n.Input(4) != nil:
 		return nil, property.Because(property.Unsupported, "columns in another order")
 	case zeros != nil && (zeros.Const == nil || zeros.Type.DType != tensor.Uint8):
@@ -38,12 +41,18 @@ func planNBits(p *planner, n *graph.Node) error {
 	w := nibbles{k: int(n.Int("K", 0)), columns: int(n.Int("N", 0)), bytes: p.In(n.Inputs[1]), scales: p.In(n.Inputs[2]), bias: place.Nowhere}
 	w.Block = int(n.Int("block_size", 0))
 	w.Blocks = ceilDiv(w.k, w.Block)
-	if dims[len(dims)-1] != w.k || product(p.Dims[n.Inputs[1].ID]) != w.columns*w.Width()/2 || product(p.Dims[n.Inputs[2].ID]) != w.columns*w.Blocks {
+	bits := int(n.Int("bits", 4))
+	if dims[len(dims)-1] != w.k || product(p.Dims[n.Inputs[1].ID]) != w.columns*w.Width()*bits/8 || product(p.Dims[n.Inputs[2].ID]) != w.columns*w.Blocks {
 		return property.Because(property.ShapeReason, "weights of %d x %d for %v", w.k, w.columns, dims)
 	}
 	var err error
 	if w.Zeros, err = keep(p.e, n, func() ([]float32, error) { return microsoft.Zeros(n) }); err != nil {
 		return err
+	}
+	if bits == 8 {
+		if err := p.takeApart(&w, n); err != nil {
+			return err
+		}
 	}
 	if v := n.Input(5); v != nil {
 		w.bias = p.In(v)
@@ -59,6 +68,7 @@ type nibbles struct {
 	k, columns    int
 	bytes, scales place.Memory // Nowhere where the weights have their own
 	bias          place.Memory // of each column; may be Nowhere
+	whole         *blockBytes  // weights of 8 bits that were taken apart, nil for others
 	round         bool         // rows may be rounded to integers of 8 bits
 }
 
@@ -90,17 +100,25 @@ func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) err
 	if round {
 		size = w.RoundedBytes()
 	}
-	near := p.Temp(rows * size)
-	p.emit(step{chunks: rows, grain: grainFor(float64(width) + 5), body: func(st *state, _, lo, hi int) {
+	near, both := p.Temp(rows*size), 0
+	if w.whole != nil {
+		both = width
+	}
+	twice := p.scratch(4 * both)
+	p.emit(step{chunks: rows, grain: grainFor(float64(width) + 5), body: func(st *state, worker, lo, hi int) {
 		from, to := st.F32(src), st.Bytes(near)
 		for r := lo; r < hi; r++ {
+			x := from[r*k:][:k]
+			if w.whole != nil {
+				x = twofold(twice.floats(st, worker)[:width], x)
+			}
 			if row := to[r*size:][:size]; round {
-				kernels.Round(&w.Weights, row, from[r*k:][:k])
+				kernels.Round(&w.Weights, row, x)
 			} else {
-				nibble.Spread(place.Elements[float32](row), from[r*k:][:k])
+				nibble.Spread(place.Elements[float32](row), x)
 			}
 		}
-	}}, []place.Memory{src}, []place.Memory{near})
+	}}, []place.Memory{src}, []place.Memory{near, twice.at})
 	p.emit(step{work: 1, chunks: ceilDiv(cols, nbitsColumns), grain: grainFor(float64(rows*width*nbitsColumns)/30 + 20), body: func(st *state, _, lo, hi int) {
 		part := w.at(st)
 		a, out, add := st.Bytes(near), st.F32(dst), st.F32(w.bias)
@@ -145,6 +163,11 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 		return err
 	}
 	kernels, unpacked, size := nibble.For(p.target), p.scratch(4*k*wide), k*nibble.Panel
+	apart := 0 // floats of columns before they are in panels
+	if w.whole != nil {
+		apart = w.whole.width() * nibble.Panel
+	}
+	rowsOf := p.scratch(4 * apart)
 	p.emit(step{work: 1, chunks: ceilDiv(cols, wide), grain: 1, body: func(st *state, worker, lo, hi int) {
 		weights, floats, bias := w.at(st), unpacked.floats(st, worker), st.F32(w.bias)
 		for c := lo * wide; c < min(hi*wide, cols); c += wide {
@@ -153,7 +176,12 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 				plan, n = last, cols-c
 			}
 			for i := 0; i < n; i += nibble.Panel {
-				kernels.Unpack(floats[i/nibble.Panel*size:], &weights, c+i, min(nibble.Panel, n-i), k)
+				panel, count := floats[i/nibble.Panel*size:], min(nibble.Panel, n-i)
+				if w.whole != nil {
+					w.whole.panel(p, panel, rowsOf.floats(st, worker), c+i, count, k)
+				} else {
+					kernels.Unpack(panel, &weights, c+i, count, k)
+				}
 			}
 			args := gemm.Args{A: st.F32(src), B: floats, C: st.F32(dst)[c:]}
 			if bias != nil {
@@ -161,7 +189,7 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 			}
 			plan.Run(0, plan.Chunks(), args)
 		}
-	}}, []place.Memory{src, w.bytes, w.scales, w.bias}, []place.Memory{dst, unpacked.at})
+	}}, []place.Memory{src, w.bytes, w.scales, w.bias}, []place.Memory{dst, unpacked.at, rowsOf.at})
 	return nil
 }
 

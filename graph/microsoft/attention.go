@@ -27,8 +27,6 @@ var attentionOperators = []operator{
 	{name: "DecoderMaskedMultiHeadAttention", schema: "in query:T key?:T value?:T mask_index?:M attention_bias?:T past_key?:T past_value?:T " +
 		"past_sequence_length?:M beam_width?:M cache_indirection?:M bias?:T\nout output:T present_key?:T present_value?:T qk?:QK\nat mask_filter_value:float " +
 		"num_heads:int! output_qk:int past_present_share_buffer:int scale:float\nty T=float,float16 QK=float,float16 M=int32", expand: decoderHeads},
-	{name: "RotaryEmbedding", schema: "in input:T position_ids:M cos_cache:T sin_cache:T\nout output:T\nat interleaved:int is_packed_batching:int num_heads:int " +
-		"rotary_embedding_dim:int scale:float\nty T=bfloat16,float,float16 M=int64", expand: rotary},
 }
 
 // attention is one attention between matrices [batch, heads, length, size].
@@ -267,70 +265,4 @@ func decoderHeads(o *op) {
 	}
 	o.set(1, rest(o.in[5], a.k1))
 	o.set(2, rest(o.in[6], a.v1))
-}
-
-// rotary turns pairs of elements of each head by the angles of its position.
-func rotary(o *op) {
-	o.refuse(o.flag("is_packed_batching"), "batches that are packed")
-	x, ids := o.in[0], o.in[1]
-	rank := o.rank(x)
-	o.require(rank == 3 || rank == 4, ErrShape, "%s has rank %d", x, rank)
-	heads := o.n.Int("num_heads", 0)
-	h := x
-	width := o.n.Int("rotary_embedding_dim", 0)
-	if width == 0 {
-		width = 2 * int64(o.static(o.in[2], 1))
-	}
-	if rank == 3 {
-		if heads == 0 {
-			n := int64(o.static(x, 2))
-			o.require(width > 0 && n%width == 0, ErrShape, "%d columns for heads of %d", n, width)
-			heads = n / width
-		}
-		h = o.split(x, heads)
-	}
-	if o.rank(ids) == 1 { // the position of the first
-		ids = o.unsqueeze(o.positions(ids, o.sum(ids, o.dim(h, 2))), 0)
-	}
-	y := o.turnedPairs(h, o.call("Gather", nil, o.in[2], ids), o.call("Gather", nil, o.in[3], ids), width, o.flag("interleaved"))
-	if s := o.n.Float("scale", 1); s != 1 {
-		o.fail(ErrUnsupported, "a scale of %v", s)
-	}
-	if rank == 3 {
-		y = o.merge(y)
-	}
-	o.set(0, y)
-}
-
-// turnedPairs turns pairs of the first width elements of heads [batch, heads, length, size]: halves, or neighbours where they are
-// interleaved. cos and sin are [batch, length, width/2].
-func (o *op) turnedPairs(h, cos, sin *graph.Value, width int64, interleaved bool) *graph.Value {
-	size := int64(o.static(h, 3))
-	o.require(width > 0 && width%2 == 0 && width <= size, ErrShape, "%d of %d elements are turned", width, size)
-	cos, sin = o.unsqueeze(cos, 1), o.unsqueeze(sin, 1)
-	turn := h
-	if width < size {
-		turn = o.slice(h, 3, 0, width)
-	}
-	var a, b *graph.Value
-	if interleaved {
-		p := o.reshape(turn, 0, 0, 0, width/2, 2)
-		halves := o.calls("Split", 2, attrs(graph.IntAttr("axis", 4), graph.IntAttr("num_outputs", 2)), p)
-		a, b = o.squeeze(halves[0], 4), o.squeeze(halves[1], 4)
-	} else {
-		halves := o.calls("Split", 2, attrs(graph.IntAttr("axis", 3), graph.IntAttr("num_outputs", 2)), turn)
-		a, b = halves[0], halves[1]
-	}
-	first := o.call("Sub", nil, o.times(a, cos), o.times(b, sin))
-	second := o.sum(o.times(a, sin), o.times(b, cos))
-	var y *graph.Value
-	if interleaved {
-		y = o.reshape(o.concat(4, o.unsqueeze(first, 4), o.unsqueeze(second, 4)), 0, 0, 0, width)
-	} else {
-		y = o.concat(3, first, second)
-	}
-	if width < size {
-		y = o.concat(3, y, o.slice(h, 3, width, size))
-	}
-	return y
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // nBits multiplies with weights of a few bits. Those of 4 bits in blocks that kernels take stay what they are: backends read them as
-// 4 bits. Others are said with DequantizeLinear.
+// 4 bits. Others are said with DequantizeLinear, unless a backend has a kernel for them.
 var nBits = operator{
 	name: "MatMulNBits",
 	schema: "in A:T1 B:T2 scales:T1 zero_points?:T3 g_idx?:T4 bias?:T1\nout Y:T1\nat K:int! N:int! accuracy_level:int=0 bits:int=4 " +
@@ -121,7 +121,7 @@ func Zeros(n *graph.Node) ([]float32, error) {
 	return out, nil
 }
 
-// evalNBits computes a node that Expand keeps.
+// evalNBits computes a node that Expand keeps, of 4 or 8 bits.
 func evalNBits(c *call) error {
 	var w weights
 	o := &op{n: c.n, in: c.n.Inputs}
@@ -132,12 +132,12 @@ func evalNBits(c *call) error {
 	if err != nil {
 		return err
 	}
-	if x.Rank() == 0 || int64(x.Shape[x.Rank()-1]) != w.k || c.has(4) || w.bits != 4 || int64(c.in[1].Len()) != w.n*w.blocks*w.block/2 || int64(c.in[2].Len()) != w.n*w.blocks {
+	if x.Rank() == 0 || int64(x.Shape[x.Rank()-1]) != w.k || c.has(4) || w.bits == 2 || int64(c.in[1].Len()) != w.n*w.blocks*w.block*w.bits/8 || int64(c.in[2].Len()) != w.n*w.blocks {
 		return fmt.Errorf("%w: %v for %d bits of %d x %d", ErrShape, x, w.bits, w.k, w.n)
 	}
 	zeros := make([]float64, w.n*w.blocks)
 	for i := range zeros {
-		zeros[i] = 8
+		zeros[i] = float64(int64(1) << (w.bits - 1))
 	}
 	if c.has(3) {
 		if err := w.eachZero(c.in[3].Bytes(), func(i, z int64) { zeros[i] = float64(z) }); err != nil {
@@ -161,7 +161,7 @@ func evalNBits(c *call) error {
 		for i := range w.k {
 			b := n*w.blocks + i/w.block
 			at := n*w.blocks*w.block + i
-			column[i] = (float64(bytes[at/2]>>(at%2*4)&15) - zeros[b]) * float64(scales[b])
+			column[i] = (float64(packedAt(bytes, int(at), int(w.bits))) - zeros[b]) * float64(scales[b])
 		}
 		for r := range rows {
 			sum := 0.0

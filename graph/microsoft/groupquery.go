@@ -18,7 +18,7 @@ var groupQueryAttention = operator{
 		"kv_num_heads:int! local_window_size:int=-1 num_heads:int! qk_norm_epsilon:float=1e-06 qk_output:int=0 rotary_interleaved:int scale:float " +
 		"sliding_window_cache:int=0 smooth_softmax:int=-1 softcap:float v_quant_type:string=NONE\n" +
 		"ty T=bfloat16,float,float16 T_CACHE=bfloat16,float,float16 T_KV_SCALE=float M=int32",
-	infer: inferGroupQuery, eval: groupQuery, expand: expandGroupQuery, keep: keepsGroupQuery,
+	infer: inferGroupQuery, eval: func(c *call) error { return groupQuery(c, nil) }, expand: expandGroupQuery, keep: keepsGroupQuery,
 }
 
 // Inputs of GroupQueryAttention, by their places.
@@ -136,10 +136,11 @@ type group struct {
 	scale, cap                     float64
 	window                         int
 	causal, interleaved, smooth    bool
+	mask                           *blockMask // nil where queries see all keys
 }
 
-func groupQuery(c *call) error {
-	g := &group{c: c}
+func groupQuery(c *call, mask *blockMask) error {
+	g := &group{c: c, mask: mask}
 	for _, f := range []func() error{g.read, g.readCache, g.readExtras, g.normalise, g.rotate, g.fill} {
 		if err := f(); err != nil {
 			return err
@@ -235,6 +236,9 @@ func (g *group) readCache() error {
 			}
 			g.past = t.Shape[2]
 		}
+	}
+	if g.mask != nil && g.total > g.mask.blocks*g.mask.size {
+		return fmt.Errorf("%w: %d keys in %d blocks of %d", ErrShape, g.total, g.mask.blocks, g.mask.size)
 	}
 	g.present = max(g.past, g.total)
 	for b := range g.batch {
@@ -422,6 +426,10 @@ func (g *group) attend(b, h, s int, scores []float64, out []float32) {
 		most = float64(g.sink[h])
 	}
 	for j := begin; j < end; j++ {
+		if !g.mask.sees(h, at, j) {
+			scores[j] = math.Inf(-1)
+			continue
+		}
 		var dot float32
 		for i, k := range g.keys[kv+j*g.size:][:g.size] {
 			dot += q[i] * k

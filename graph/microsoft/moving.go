@@ -46,6 +46,7 @@ var movingOperators = []operator{
 		axes, _ := o.n.Ints("axes")
 		o.set(0, o.call("ReduceSum", attrs(graph.IntAttr("keepdims", o.n.Int("keepdims", 1))), o.cast(o.in[0], to), o.ints(axes...)))
 	}},
+	{name: "SampleOp", schema: "in X:T\nout Y:T\nty T=double,float,float16,int32,int64,uint32,uint64", expand: func(o *op) { o.set(0, o.in[0]) }},
 	{name: "Trilu", schema: "in X:T k?:tensor(int64)\nout Y:T\nat upper:int=1\nty T=" + trilTypes, expand: func(o *op) {
 		k := o.input(1)
 		if k != nil {

@@ -34,8 +34,8 @@ type operator struct {
 var expansions, known = map[*graph.Schema]*operator{}, map[*graph.Schema]*operator{}
 
 func init() {
-	for _, list := range [][]operator{elementwiseOperators, productOperators, normOperators, movingOperators, attentionOperators,
-		quantisedOperators, blockwiseOperators, blockedOperators, expertOperators, ownOperators} {
+	for _, list := range [][]operator{elementwiseOperators, productOperators, normOperators, movingOperators, attentionOperators, rotaryOperators,
+		quantisedOperators, blockwiseOperators, blockedOperators, expertOperators, streamOperators, decodingOperators, ownOperators} {
 		for i := range list {
 			register(&list[i])
 		}

@@ -11,9 +11,14 @@ import (
 	"github.com/carve-dev/carve/graph/tensor"
 )
 
-// ownOperators are those that no standard operators say.
+// ownOperators have files of their own, or are those that no standard operators say.
 var ownOperators = []operator{
 	groupQueryAttention,
+	sparseAttention,
+	linearAttention,
+	causalConv,
+	cropAndResize,
+	wordConv,
 	tokenizer,
 	{name: "Inverse", schema: "in X:T\nout Y:T\nty T=double,float,float16", infer: inferInverse, eval: inverse},
 	{name: "MurmurHash3", schema: "in X:T1\nout Y:T2\nat positive:int=1 seed:int=0\nty T1=double,float,int32,int64,string,uint32,uint64 T2=int32,uint32",

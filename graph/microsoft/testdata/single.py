@@ -499,9 +499,126 @@ def moves():
     )()
 
 
+def rotary_sections():
+    b, s, n, half = pick(1, 2), int(rng.integers(1, 5)), pick(1, 2), pick(3, 6)
+    layout = pick(0, 1)
+    part = half // 3
+    section = [half - 2 * part, part, part] if layout else pick([half - 2, 1, 1], [half, 0, 0], [1, half - 2, 1])
+    size = 2 * half + pick(0, 4)
+    return Case("MRotaryEmbedding", [real(b, s, n * size) if flip() else real(b, n, s, size), whole(0, 9, 3, b, s), real(9, half), real(9, half)], interleaved=pick(0, 1), num_heads=n,
+                rotary_embedding_dim=2 * half, mrope_layout=layout, mrope_section=section)
+
+
+def linear_attention():
+    b, t, d, w = pick(1, 2), int(rng.integers(1, 6)), pick(4, 16), pick(3, 8, 16)
+    own = pick(1, 2, 4)
+    heads, keys = pick(own, 2 * own, max(own // 2, 1)), pick(own, max(own // 2, 1))
+    rule = pick("linear", "gated", "delta", "gated_delta")
+    gated, delta = rule.startswith("gated"), rule.endswith("delta")
+    k = real(b, t, keys, d)
+    k = (k / np.linalg.norm(k, axis=-1, keepdims=True)).reshape(b, t, keys * d)
+    return Case("LinearAttention", [real(b, t, heads * d), k, real(b, t, own * w), real(b, own, d, w) if flip() else None,
+                -np.abs(real(b, t, own * pick(1, d))) if gated else None, rng.random((b, t, pick(own, 1))).astype(np.float32) if delta else None],
+                outputs=2, q_num_heads=heads, kv_num_heads=own, update_rule=rule, scale=pick(None, 0.3))
+
+
+def causal_conv():
+    b, c, n, k, dilation, last = pick(1, 2), int(rng.integers(1, 9)), int(rng.integers(1, 7)), int(rng.integers(1, 5)), pick(1, 1, 2), pick(0, 1)
+    state = (k - 1) * dilation
+    past = (real(b, state, c) if last else real(b, c, state)) if state and flip() else None
+    return Case("CausalConvWithState", [real(b, n, c) if last else real(b, c, n), real(c, 1, k), real(c) if flip() else None, past], outputs=2, const=(1, 2), channels_last=last,
+                dilation=dilation, activation=pick(None, "none", "silu", "swish"))
+
+
+def streams():
+    lead, c, h = shape(2), int(rng.integers(1, 5)), int(rng.integers(2, 9))
+    flat = flip()
+    x = real(*lead, c * h) if flat else real(*lead, c, h)
+    n = c if flat else None
+    gates = pick([c], [c, 1], [c, h])
+
+    def norm():
+        return Case("BranchwiseRMSNorm", [x, pick(None, real(h), real(c, h), real(c * h))], num_branches=n)
+
+    def pre():
+        return Case("HyperConnectionPreMix", [x, real(*lead, *gates)], num_branches=n, reduction_scale=pick(None, 0.5))
+
+    def post():
+        return Case("HyperConnectionPostMix", [x, real(*lead, h), real(*lead, *gates), real(*lead, c, c) if flip() else None], num_branches=n)
+
+    return pick(norm, pre, post)()
+
+
+def engram():
+    b, s, c, h = pick(1, 2), int(rng.integers(1, 5)), pick(1, 2, 3), int(rng.integers(2, 9))
+    both = flip()
+    return Case("EngramGate", [real(b, s, c, h), real(b, s, c, h), real(b, s, h), real(c, h), real(c, h), real(c, h) if both else None], outputs=2 if both else 1, epsilon=pick(None, 1e-3))
+
+
+def attention_gate():
+    b, t, h = shape(3, 3)
+    both = flip()
+    return Case("LinearAttentionGate", [real(b, t, h), real(h), -np.abs(real(h)), real(b, t, h) if both else None], outputs=2 if both else 1)
+
+
+def sparse():
+    b, g, d, size, layouts = pick(1, 2), pick(1, 2), 16, 16, pick(1, 2)
+    heads = g * 2
+    blocks = 3
+    room = blocks * size
+    prompt = flip()
+    total = int(rng.integers(1, room + 1)) if prompt else int(rng.integers(2, room + 1))
+    s = total if prompt else 1
+    mask = np.tril(rng.random((layouts, blocks, blocks)) < 0.6)
+    mask[:, np.arange(blocks), np.arange(blocks)] = True
+    rows = np.concatenate([np.zeros((layouts, 1)), mask.sum(-1).cumsum(-1)], 1).astype(np.int32)
+    columns = np.full((layouts, int(mask.sum((1, 2)).max())), -1, np.int32)
+    for i in range(layouts):
+        at = np.nonzero(mask[i])[1]
+        columns[i, :len(at)] = at
+    lens = np.full(b, total, np.int32)
+    rope = flip()
+    packed_ = flip()
+    q = real(b, s, (heads + 2 * g) * d) if packed_ else real(b, s, heads * d)
+    k, v = (None, None) if packed_ else (real(b, s, g * d), real(b, s, g * d))
+    return Case("SparseAttention", [q, k, v, real(b, g, room, d), real(b, g, room, d), rows, columns, np.array([total], np.int32), lens, real(room, d // 2) if rope else None,
+                real(room, d // 2) if rope else None], outputs=3, shared=1, num_heads=heads, kv_num_heads=g, sparse_block_size=size, do_rotary=int(rope), scale=pick(None, 0.2))
+
+
+def decoding():
+    def bifurcation():
+        n = int(rng.integers(3, 9))
+        source, at = whole(0, 4, n), int(rng.integers(0, n))
+        predicted = np.concatenate([source[at:], whole(0, 4, 1)])
+        predicted[rng.integers(0, len(predicted))] = 9
+        return Case("BifurcationDetector", [source, whole(0, 4, int(rng.integers(1, 5))), np.array([at]), predicted if flip() else None], outputs=2, min_ngram_size=pick(1, 2), max_ngram_size=pick(2, 3))
+
+    def warping():
+        m, n = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+        x = real(m, n) if flip() else real(1, m, n)
+        return Case("DynamicTimeWarping", [x if flip() else np.round(x)])
+
+    return pick(bifurcation, warping)()
+
+
+def crop():
+    n = int(rng.integers(1, 4))
+    rois = np.sort(rng.random((n, 2, 2)), 1).reshape(n, 4).astype(np.float32) * pick(1, 1.2)
+    return Case("CropAndResize", [real(2, 3, int(rng.integers(1, 7)), int(rng.integers(1, 7))), rois, whole(0, 2, n, dtype=np.int32), whole(1, 5, 2, dtype=np.int32)], const=(3,) if flip() else (),
+                mode=pick(None, "bilinear", "nearest"), extrapolation_value=pick(None, 2.5))
+
+
+def word_conv():
+    words = whole(1, 9, int(rng.integers(1, 5)), 7, dtype=np.int32)
+    for row in words:
+        row[rng.integers(1, 8):] = 0
+    return Case("WordConvEmbedding", [words, real(4, 1, pick(2, 3), 5), real(4), real(9, 5)], const=(1, 2, 3))
+
+
 FAMILIES = {f.__name__: f for f in (gelu, bias_gelu, fast_gelu, quick_gelu, fused_matmul, transpose_matmul, fused_gemm, fused_conv, cdist, skip_layer_norm, skip_rms_norm,
             old_layer_norm, rms_norm, embed, q_embed, attention, q_attention, multi_head, decoder_heads, rotary, group_query, q_binary, q_unary, q_softmax, q_pool, nhwc_max_pool,
-            q_concat, q_where, q_conv, q_gemm, dynamic_matmul, integer_to_float, q_elements, dynamic_lstm, nbits, bnb4, gather_blocks, moe, q_moe, tokenizer, murmur, inverse, moves)}
+            q_concat, q_where, q_conv, q_gemm, dynamic_matmul, integer_to_float, q_elements, dynamic_lstm, nbits, bnb4, gather_blocks, moe, q_moe, tokenizer, murmur, inverse, moves,
+            rotary_sections, linear_attention, causal_conv, streams, engram, attention_gate, sparse, decoding, crop, word_conv)}
 
 
 def write(path, name, value):

@@ -1,0 +1,244 @@
+package cpu
+
+import (
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
+	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// Mixtures of experts (MoE, QMoE). A run alone knows which experts a token goes through: rows of tokens are brought into the order of their
+// experts, so that the weights of each are read once, and those of no other.
+
+// expertChosen is the most experts of a token.
+const expertChosen = 64
+
+func expertSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	e, err := microsoft.ReadExperts(n)
+	if err != nil {
+		return nil, property.Because(property.Unsupported, "%v", err)
+	}
+	floats := []*graph.Value{n.Inputs[0], n.Inputs[1]}
+	if e.Mix >= 0 {
+		floats = append(floats, n.Input(e.Mix))
+	}
+	for i := range e.Layers {
+		l := &e.Layers[i]
+		w := n.Input(l.Weights)
+		switch {
+		case w == nil && i == 2:
+			continue
+		case w == nil || !w.IsConst() || len(w.Type.Shape) != 3:
+			return nil, property.Because(property.Unsupported, "weights of layer %d are no constant matrices", i+1)
+		case l.Bits == 0:
+			floats = append(floats, w)
+		case w.Type.DType != tensor.Uint8 || n.Input(l.Scales) == nil:
+			return nil, property.Because(property.Unsupported, "weights %v of layer %d, without scales or of another type", w.Type, i+1)
+		default:
+			floats = append(floats, n.Input(l.Scales))
+			if z := n.Input(l.Zeros); z != nil && !z.IsConst() {
+				return nil, property.Because(property.Unsupported, "zero points of layer %d are not constant", i+1)
+			}
+		}
+		if b := n.Input(l.Bias); b != nil {
+			floats = append(floats, b)
+		}
+	}
+	for _, v := range floats {
+		if !operators.IsFloat32(v) {
+			return nil, operators.NotFloat32(v)
+		}
+	}
+	if e.Chosen > expertChosen {
+		return nil, property.Because(property.Unsupported, "%d experts of a token", e.Chosen)
+	}
+	return operators.RowMajor(n), nil
+}
+
+// expertLayer is a layer of all experts, whose results are n and whose operands k.
+type expertLayer struct {
+	k, n, experts int
+	bits, block   int
+	zeros         []float32
+	columns       int         // of a chunk of the product
+	inNibbles     bool        // kernels read weights as 4 bits
+	whole, last   expertPlans // for a chunk, and for the last one
+}
+
+// expertPlans are products of 1, 2, 4, … rows with some columns.
+type expertPlans struct {
+	direct []*gemm.Plan // weights as they lie
+	packed []*gemm.Plan // weights in panels
+}
+
+// Most rows that are multiplied by weights as they lie, and at a time.
+const (
+	expertFew  = nbitsFew
+	expertMost = 64
+)
+
+func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*expertLayer, error) {
+	of := &e.Layers[i]
+	v := n.Inputs[of.Weights]
+	dims := p.Dims[v.ID]
+	l := &expertLayer{experts: dims[0], n: dims[1], k: dims[2], bits: of.Bits, block: of.Block}
+	if l.bits > 0 {
+		l.k = dims[2] * 8 / l.bits
+	}
+	if l.block == 0 {
+		l.block = l.k
+	}
+	if l.n == 0 || l.k == 0 || l.experts == 0 || l.k%l.block != 0 {
+		return nil, property.Because(property.ShapeReason, "weights %v in blocks of %d of %v", dims, l.block, n)
+	}
+	if l.bits > 0 {
+		var err error
+		if l.zeros, err = e.ZeroPoints(n, i, l.experts, l.n, l.k/l.block); err != nil {
+			return nil, err
+		}
+	}
+	l.inNibbles = l.bits == 4 && l.block%nibble.Group == 0
+	l.columns = min(max(nbitsFloats/l.k/gemm.Panel*gemm.Panel, gemm.Panel), 8*gemm.Panel)
+	width := (l.n-1)%l.columns + 1
+	for _, x := range []struct {
+		plans   *expertPlans
+		columns int
+	}{{&l.whole, min(l.columns, l.n)}, {&l.last, width}} {
+		for m := 1; m <= expertMost; m *= 2 {
+			spec := gemm.Spec{M: m, N: x.columns, K: l.k, LDC: l.n, Bias: n.Input(of.Bias) != nil}
+			packed, err := gemm.NewPlan(p.target, spec)
+			if err != nil {
+				return nil, err
+			}
+			x.plans.packed = append(x.plans.packed, packed)
+			if m > expertFew {
+				continue
+			}
+			spec.B = gemm.Columns
+			direct, err := gemm.NewPlan(p.target, spec)
+			if err != nil {
+				return nil, err
+			}
+			x.plans.direct = append(x.plans.direct, direct)
+		}
+	}
+	return l, nil
+}
+
+// chunks returns how many chunks of columns there are.
+func (l *expertLayer) chunks() int { return ceilDiv(l.n, l.columns) }
+
+// scratch returns the floats that a worker works in: panels, and weights that are made floats.
+func (l *expertLayer) scratch() int {
+	size := gemm.PackedLen(l.k, min(l.columns, l.n))
+	if l.bits > 0 && !l.inNibbles {
+		size += min(l.columns, l.n) * l.k
+	}
+	return size
+}
+
+// expertLayers are made once, whatever the shapes of tokens.
+type expertLayers [3]*expertLayer
+
+func newExpertLayers(p *planner, n *graph.Node, e *microsoft.Experts) (l expertLayers, err error) {
+	for i := range l {
+		if n.Input(e.Layers[i].Weights) == nil {
+			continue
+		}
+		if l[i], err = newExpertLayer(p, n, e, i); err != nil {
+			return l, err
+		}
+	}
+	if l[2] != nil && l[2].inNibbles != l[0].inNibbles { // both have one operand
+		l[0].inNibbles, l[2].inNibbles = false, false
+	}
+	inner := l[0].n
+	if e.Fused {
+		inner /= 2
+	}
+	for _, x := range l {
+		if x != nil && x.experts != l[0].experts {
+			inner = -1
+		}
+	}
+	if l[1].k != inner || e.Fused && (l[0].n%2 != 0 || l[2] != nil) || l[2] != nil && (l[2].n != l[0].n || l[2].k != l[0].k) || l[1].n != l[0].k ||
+		e.Activation == "swiglu" && !e.Fused && l[2] == nil {
+		return l, property.Because(property.ShapeReason, "layers of %v do not fit together", n)
+	}
+	return l, nil
+}
+
+// experts is a mixture of known shapes, and where everything is.
+type experts struct {
+	*microsoft.Experts
+	kernels              nibble.Kernels
+	p                    *planner
+	layers               expertLayers
+	tokens, count, pairs int // pairs of a token and an expert of it
+	hidden, inner        int
+
+	x, routing, mix, y place.Memory
+	chosen, weights    place.Memory // of each pair its expert, and the part that this has in the token
+	order, at          place.Memory // pairs by their experts; where each pair stands there
+	starts, active     place.Memory // where an expert's pairs begin; how many experts have some, and which
+	rows, inner2       place.Memory // operands of the first layer, and of the second
+	out                place.Memory // results of the second layer
+	ports              [3]struct{ weights, scales, bias place.Memory }
+}
+
+func planExperts(p *planner, n *graph.Node) error {
+	e, err := microsoft.ReadExperts(n)
+	if err != nil {
+		return err
+	}
+	layers, err := keep(p.e, n, func() (expertLayers, error) { return newExpertLayers(p, n, e) })
+	if err != nil {
+		return err
+	}
+	dims, router := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
+	g := &experts{Experts: e, kernels: nibble.For(p.target), p: p, layers: layers, count: layers[0].experts, hidden: layers[0].k, inner: layers[1].k,
+		x: p.In(n.Inputs[0]), routing: p.In(n.Inputs[1]), mix: place.Nowhere, y: p.Out(n.Outputs[0])}
+	g.tokens = product(dims) / g.hidden
+	g.pairs = g.tokens * e.Chosen
+	if dims[len(dims)-1] != g.hidden || len(router) != 2 || router[0] != g.tokens || router[1] != g.count || e.Chosen > g.count {
+		return property.Because(property.ShapeReason, "tokens %v and their routing %v, for %d experts of %d", dims, router, g.count, g.hidden)
+	}
+	if e.Mix >= 0 {
+		if v := n.Inputs[e.Mix]; product(p.Dims[v.ID]) != product(router) {
+			return property.Because(property.ShapeReason, "weights %v of the routing %v", p.Dims[v.ID], router)
+		}
+		g.mix = p.In(n.Inputs[e.Mix])
+	}
+	for i, l := range layers {
+		if l == nil {
+			continue
+		}
+		at := &g.ports[i]
+		of := &e.Layers[i]
+		at.weights, at.scales, at.bias = p.In(n.Inputs[of.Weights]), place.Nowhere, place.Nowhere
+		if l.bits > 0 {
+			if product(p.Dims[n.Inputs[of.Scales].ID]) != l.experts*l.n*l.k/l.block {
+				return property.Because(property.ShapeReason, "scales %v of weights %v", p.Dims[n.Inputs[of.Scales].ID], p.Dims[n.Inputs[of.Weights].ID])
+			}
+			at.scales = p.In(n.Inputs[of.Scales])
+		}
+		if b := n.Input(of.Bias); b != nil {
+			if product(p.Dims[b.ID]) != l.experts*l.n {
+				return property.Because(property.ShapeReason, "bias %v of weights %v", p.Dims[b.ID], p.Dims[n.Inputs[of.Weights].ID])
+			}
+			at.bias = p.In(b)
+		}
+	}
+	g.emit()
+	return nil
+}
+
+func init() {
+	for _, name := range []string{"MoE", "QMoE"} {
+		table.Register(operators.Of(microsoft.Domain, name), operator{Signatures: expertSignatures, Plan: planExperts})
+	}
+}

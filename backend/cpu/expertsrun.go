@@ -1,0 +1,280 @@
+package cpu
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/carve-dev/carve/internal/kernel/gemm"
+	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/kernel/quant"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/place"
+)
+
+// emit emits the steps: experts are chosen, rows gathered, layers computed expert by expert, and results mixed.
+func (g *experts) emit() {
+	p := g.p
+	ints := func(n int) place.Memory { return p.Temp(4 * n) }
+	g.chosen, g.weights, g.order, g.at = ints(g.pairs), ints(g.pairs), ints(g.pairs), ints(g.pairs)
+	g.starts, g.active = ints(g.count+1), ints(g.count+1)
+	g.rows, g.inner2, g.out = ints(g.pairs*g.hidden), ints(g.pairs*g.inner), ints(g.pairs*g.hidden)
+	p.emit(step{chunks: g.tokens, grain: grainFor(float64(2 * g.count * g.Chosen)), body: func(st *state, _, lo, hi int) {
+		for t := lo; t < hi; t++ {
+			g.route(st, t)
+		}
+	}}, []place.Memory{g.routing, g.mix}, []place.Memory{g.chosen, g.weights})
+	p.emit(step{chunks: g.pairs, grain: grainFor(float64(g.hidden)), serial: g.sort, body: func(st *state, _, lo, hi int) {
+		x, rows, order := st.F32(g.x), st.F32(g.rows), of[int32](st, g.order)
+		for i := lo; i < hi; i++ {
+			g.put(st, g.layers[0], rows[i*g.hidden:][:g.hidden], x[int(order[i])/g.Chosen*g.hidden:][:g.hidden], i)
+		}
+	}}, []place.Memory{g.x, g.chosen}, []place.Memory{g.order, g.at, g.starts, g.active, g.rows})
+	h := ints(g.pairs * g.layers[0].n)
+	g.multiply(0, g.rows, h)
+	beside := place.Nowhere
+	if g.layers[2] != nil {
+		beside = ints(g.pairs * g.layers[2].n)
+		g.multiply(2, g.rows, beside)
+	}
+	near := p.scratch(4 * 2 * g.inner)
+	p.emit(step{chunks: g.pairs, grain: grainFor(2 * float64(g.inner)), body: func(st *state, worker, lo, hi int) {
+		a, b, mid, scratch := st.F32(h), st.F32(beside), st.F32(g.inner2), near.floats(st, worker)
+		for i := lo; i < hi; i++ {
+			var linear []float32
+			if b != nil {
+				linear = b[i*g.inner:][:g.inner]
+			}
+			row := a[i*g.layers[0].n:][:g.layers[0].n]
+			g.activate(row, linear, scratch)
+			g.put(st, g.layers[1], mid[i*g.inner:][:g.inner], row[:g.inner], i)
+		}
+	}}, []place.Memory{h, beside, g.order, g.chosen, g.starts}, []place.Memory{h, g.inner2, near.at})
+	g.multiply(1, g.inner2, g.out)
+	p.emit(step{chunks: g.tokens, grain: grainFor(float64(g.Chosen * g.hidden)), body: func(st *state, _, lo, hi int) {
+		y, from, weights, at := st.F32(g.y), st.F32(g.out), st.F32(g.weights), of[int32](st, g.at)
+		for t := lo; t < hi; t++ {
+			row := y[t*g.hidden:][:g.hidden]
+			clear(row)
+			for i := t * g.Chosen; i < (t+1)*g.Chosen; i++ {
+				w := weights[i]
+				for j, v := range from[int(at[i])*g.hidden:][:g.hidden] {
+					row[j] += w * v
+				}
+			}
+		}
+	}}, []place.Memory{g.out, g.weights, g.at}, []place.Memory{g.y})
+}
+
+// route chooses the experts of a token, of equal ones the first, and what part each has.
+func (g *experts) route(st *state, t int) {
+	row := st.F32(g.routing)[t*g.count:][:g.count]
+	chosen, weights := of[int32](st, g.chosen)[t*g.Chosen:][:g.Chosen], st.F32(g.weights)[t*g.Chosen:][:g.Chosen]
+	for j := range chosen {
+		best := -1
+	next:
+		for i, v := range row {
+			if best >= 0 && !(v > row[best]) {
+				continue
+			}
+			for _, other := range chosen[:j] {
+				if int(other) == i {
+					continue next
+				}
+			}
+			best = i
+		}
+		chosen[j] = int32(best) //nolint:gosec // experts of a tensor in memory
+	}
+	sum, most := 0.0, float64(row[chosen[0]])
+	if g.Mix >= 0 {
+		mix := st.F32(g.mix)[t*g.count:][:g.count]
+		for j, i := range chosen {
+			weights[j] = mix[i]
+			sum += float64(mix[i])
+		}
+		if !g.OfChosen {
+			return
+		}
+	} else {
+		for j, i := range chosen {
+			weights[j] = float32(math.Exp(float64(row[i]) - most))
+			sum += float64(weights[j])
+		}
+		if !g.OfChosen {
+			sum = 0
+			for _, v := range row {
+				sum += math.Exp(float64(v) - most)
+			}
+		}
+	}
+	for j, w := range weights {
+		weights[j] = float32(float64(w) / sum)
+	}
+}
+
+// sort brings pairs into the order of their experts.
+func (g *experts) sort(st *state) {
+	chosen, starts, active := of[int32](st, g.chosen), of[int32](st, g.starts), of[int32](st, g.active)
+	order, at := of[int32](st, g.order), of[int32](st, g.at)
+	clear(starts)
+	for _, e := range chosen {
+		starts[e+1]++
+	}
+	active[0] = 0
+	for e := range g.count {
+		if starts[e+1] > 0 {
+			active[0]++
+			active[active[0]] = int32(e) //nolint:gosec // experts of a tensor in memory
+		}
+		starts[e+1] += starts[e]
+	}
+	for i, e := range chosen {
+		at[i] = starts[e]
+		order[starts[e]] = int32(i) //nolint:gosec // likewise
+		starts[e]++
+	}
+	copy(starts[1:], starts[:g.count]) // each has become where its pairs end
+	starts[0] = 0
+}
+
+// put writes row i of a layer's operand, as its kernel reads it.
+func (g *experts) put(st *state, l *expertLayer, dst, src []float32, i int) {
+	e, starts := of[int32](st, g.chosen)[of[int32](st, g.order)[i]], of[int32](st, g.starts)
+	if l.inNibbles && starts[e+1]-starts[e] <= expertFew {
+		nibble.Spread(dst, src)
+		return
+	}
+	copy(dst, src)
+}
+
+// activate computes what the second layer reads: of a row of the first, and of the one beside it, into the beginning of the row.
+func (g *experts) activate(row, linear, scratch []float32) {
+	k := g.p.kernels
+	switch g.Activation {
+	case "relu":
+		k.Apply(vec.Relu, row, row, vec.Params{})
+	case "silu":
+		k.Apply(vec.Silu, row, row, vec.Params{})
+	case "gelu":
+		k.Apply(vec.GeluTanh, row, row, vec.Params{})
+	case "swiglu":
+		gate, x := scratch[:g.inner], scratch[g.inner:][:g.inner]
+		switch {
+		case linear != nil:
+			copy(gate, row)
+			copy(x, linear)
+		case g.Turns:
+			for i := range gate {
+				gate[i], x[i] = row[2*i], row[2*i+1]
+			}
+		default:
+			copy(gate, row)
+			copy(x, row[g.inner:])
+		}
+		row = row[:g.inner]
+		k.Apply(vec.Clip, gate, gate, vec.Params{A: -math.MaxFloat32, B: g.Limit})
+		k.Apply(vec.Clip, x, x, vec.Params{A: -g.Limit, B: g.Limit})
+		k.BinaryScalar(vec.Mul, row, gate, g.Alpha)
+		k.Apply(vec.Sigmoid, row, row, vec.Params{})
+		k.Binary(vec.Mul, row, row, gate)
+		k.BinaryScalar(vec.Add, x, x, g.Beta)
+		k.Binary(vec.Mul, row, row, x)
+		return
+	}
+	if linear != nil {
+		k.Binary(vec.Mul, row, row, linear)
+	}
+}
+
+// multiply emits the products of layer i: of the rows of every expert that has some with its weights.
+func (g *experts) multiply(i int, src, dst place.Memory) {
+	l, at, p := g.layers[i], &g.ports[i], g.p
+	scratch := p.scratch(4 * l.scratch())
+	most := min(g.count, g.pairs)
+	rows := float64(max(g.pairs/most, 1))
+	p.emit(step{work: 1, chunks: most * l.chunks(), grain: grainFor(rows * float64(l.k*l.columns) / 30), body: func(st *state, worker, lo, hi int) {
+		active, starts := of[int32](st, g.active), of[int32](st, g.starts)
+		for c := lo; c < hi; c++ {
+			if x := c / l.chunks(); x < int(active[0]) {
+				e := int(active[1+x])
+				first, n := int(starts[e]), int(starts[e+1]-starts[e])
+				first0 := c % l.chunks() * l.columns
+				g.part(st, l, i, e, first0, st.F32(src)[first*l.k:], st.F32(dst)[first*l.n+first0:], n, scratch.floats(st, worker))
+			}
+		}
+	}}, []place.Memory{src, g.active, g.starts, at.weights, at.scales, at.bias}, []place.Memory{dst, scratch.at})
+}
+
+// part multiplies the rows of an expert with its columns from first on, those of a chunk.
+func (g *experts) part(st *state, l *expertLayer, i, e, first int, a, out []float32, rows int, scratch []float32) {
+	at := &g.ports[i]
+	n, plans := l.columns, &l.whole
+	if n >= l.n-first {
+		n, plans = l.n-first, &l.last
+	}
+	column := e*l.n + first
+	var bias []float32
+	if b := st.F32(at.bias); b != nil {
+		bias = b[column:][:n]
+	}
+	var w nibble.Weights
+	if l.inNibbles {
+		w = nibble.Weights{Bytes: st.Bytes(at.weights), Scales: st.F32(at.scales), Zeros: l.zeros, Blocks: l.k / l.block, Block: l.block}
+		if rows <= expertFew {
+			g.kernels.Multiply(out, l.n, a, rows, &w, column, n)
+			for r := 0; bias != nil && r < rows; r++ {
+				for j, b := range bias {
+					out[r*l.n+j] += b
+				}
+			}
+			return
+		}
+	}
+	use, args := plans.packed, gemm.Args{B: scratch, Bias: bias}
+	panels := scratch[:gemm.PackedLen(l.k, n)]
+	switch {
+	case l.inNibbles:
+		for c := 0; c < n; c += nibble.Panel {
+			g.kernels.Unpack(panels[c*l.k:], &w, column+c, min(nibble.Panel, n-c), l.k)
+		}
+	default:
+		var b []float32
+		if l.bits == 0 {
+			b = st.F32(at.weights)[column*l.k:][:n*l.k]
+		} else {
+			b = scratch[len(scratch)-n*l.k:]
+			l.dequantize(g.p.integers, b, st.Bytes(at.weights), st.F32(at.scales), column, n)
+		}
+		if rows <= expertFew {
+			use, args.B = plans.direct, b
+		} else {
+			gemm.PackBT(g.p.target, panels, b, l.k, n, l.k)
+		}
+	}
+	for r := 0; r < rows; {
+		m := min(bits.Len(uint(rows-r)), len(use)) - 1 //nolint:gosec // positive
+		args.A, args.C = a[r*l.k:], out[r*l.n:]
+		use[m].Run(0, use[m].Chunks(), args)
+		r += 1 << m
+	}
+}
+
+// dequantize writes n columns of weights as floats, [n, k].
+func (l *expertLayer) dequantize(kernels quant.Kernels, dst []float32, src []byte, scales []float32, column, n int) {
+	blocks := l.k / l.block
+	for c := range n * blocks {
+		b := column*blocks + c
+		scale, zero := scales[b], l.zeros[min(b, len(l.zeros)-1)]
+		to := dst[c*l.block:][:l.block]
+		if l.bits == 8 {
+			kernels.Dequantize(to, src[b*l.block:][:l.block], quant.Levels{Scale: scale, Zero: int(zero)})
+			continue
+		}
+		at := b * l.block * l.bits
+		for i := range to {
+			v := src[at/8] >> (at % 8) & (1<<l.bits - 1)
+			to[i] = (float32(v) - zero) * scale
+			at += l.bits
+		}
+	}
+}
