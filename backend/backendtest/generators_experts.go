@@ -101,7 +101,9 @@ func linearAttention(m *maker, op string) []*graph.Value {
 	batch, length, own, size, width := m.between(1, 2), pick(m, 1, 2, 9), pick(m, 1, 2, 4), pick(m, 4, 7, 16), pick(m, 3, 16, 17)
 	heads, keys := pick(m, own, 2*own, (own+1)/2), pick(m, own, (own+1)/2)
 	rule := pick(m, "linear", "gated", "delta", "gated_delta")
-	floats := func(lo, hi float64, shape ...int) *graph.Value { return m.leaf(m.uniform(tensor.Float32, lo, hi, shape...)) }
+	floats := func(lo, hi float64, shape ...int) *graph.Value {
+		return m.leaf(m.uniform(tensor.Float32, lo, hi, shape...))
+	}
 	c := m.call(op, m.feed(m.random(tensor.Float32, batch, length, heads*size)), floats(-0.3, 0.3, batch, length, keys*size), floats(-1, 1, batch, length, own*width))
 	if m.chance(2) {
 		c.operand(3, floats(-1, 1, batch, own, size, width))

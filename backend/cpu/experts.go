@@ -4,6 +4,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
 	"github.com/carve-dev/carve/internal/operators"
@@ -64,9 +65,12 @@ type expertLayer struct {
 	k, n, experts int
 	bits, block   int
 	zeros         []float32
-	columns       int         // of a chunk of the product
-	inNibbles     bool        // kernels read weights as 4 bits
-	whole, last   expertPlans // for a chunk, and for the last one
+	columns       int            // of a chunk of the product
+	inNibbles     bool           // kernels read weights as 4 bits
+	round         bool           // rows may be rounded to integers of 8 bits for them
+	apart         nibble.Weights // the weights then, without bytes where they lie in memory of a run; those of 8 bits are taken apart
+	pitch         int            // floats from one row of operands to the next
+	whole, last   expertPlans    // for a chunk, and for the last one
 }
 
 // expertPlans are products of 1, 2, 4, … rows with some columns.
@@ -101,7 +105,25 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*ex
 			return nil, err
 		}
 	}
-	l.inNibbles = l.bits == 4 && l.block%nibble.Group == 0
+	l.inNibbles = l.block%nibble.Group == 0 && (l.bits == 4 || l.bits == 8 && fuse.IsConst(n.Inputs[of.Scales]))
+	return l, nil
+}
+
+// finish takes weights of 8 bits apart, and plans products, when it is known how weights are read.
+func (l *expertLayer) finish(p *planner, n *graph.Node, of *microsoft.ExpertLayer) error {
+	if l.pitch = l.k; l.inNibbles {
+		l.apart = nibble.Weights{Block: l.block, Blocks: l.k / l.block, Zeros: l.zeros}
+		if scales := fuse.Behind(n.Inputs[of.Scales]); l.bits == 8 {
+			if scales.Const.Len() != l.experts*l.n*l.apart.Blocks {
+				return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
+			}
+			l.apart = takenApart(fuse.Behind(n.Inputs[of.Weights]).Const.Bytes(), fuse.Floats(scales.Const), l.zeros, l.experts*l.n, l.block, l.k/l.block)
+		}
+		l.pitch = l.apart.Width()
+		if l.round = n.Int("accuracy_level", 0) == roundsRows && nibble.For(p.target).Rounds(&l.apart); l.round {
+			l.pitch = max(l.k, ceilDiv(l.apart.RoundedBytes(), 4))
+		}
+	}
 	l.columns = min(max(nbitsFloats/l.k/gemm.Panel*gemm.Panel, gemm.Panel), 8*gemm.Panel)
 	width := (l.n-1)%l.columns + 1
 	for _, x := range []struct {
@@ -109,10 +131,10 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*ex
 		columns int
 	}{{&l.whole, min(l.columns, l.n)}, {&l.last, width}} {
 		for m := 1; m <= expertMost; m *= 2 {
-			spec := gemm.Spec{M: m, N: x.columns, K: l.k, LDC: l.n, Bias: n.Input(of.Bias) != nil}
+			spec := gemm.Spec{M: m, N: x.columns, K: l.k, LDA: l.pitch, LDC: l.n, Bias: n.Input(of.Bias) != nil}
 			packed, err := gemm.NewPlan(p.target, spec)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			x.plans.packed = append(x.plans.packed, packed)
 			if m > expertFew {
@@ -121,21 +143,27 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*ex
 			spec.B = gemm.Columns
 			direct, err := gemm.NewPlan(p.target, spec)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			x.plans.direct = append(x.plans.direct, direct)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // chunks returns how many chunks of columns there are.
 func (l *expertLayer) chunks() int { return ceilDiv(l.n, l.columns) }
 
-// scratch returns the floats that a worker works in: panels, and weights that are made floats.
+// twofold reports whether weights of 8 bits were taken apart.
+func (l *expertLayer) twofold() bool { return l.inNibbles && l.bits == 8 }
+
+// scratch returns the floats that a worker works in: panels, and weights that are on their way there.
 func (l *expertLayer) scratch() int {
 	size := gemm.PackedLen(l.k, min(l.columns, l.n))
-	if l.bits > 0 && !l.inNibbles {
+	switch {
+	case l.twofold():
+		size += l.apart.Width() * nibble.Panel
+	case l.bits > 0 && !l.inNibbles:
 		size += min(l.columns, l.n) * l.k
 	}
 	return size
@@ -153,8 +181,16 @@ func newExpertLayers(p *planner, n *graph.Node, e *microsoft.Experts) (l expertL
 			return l, err
 		}
 	}
-	if l[2] != nil && l[2].inNibbles != l[0].inNibbles { // both have one operand
+	if l[2] != nil && (l[2].inNibbles != l[0].inNibbles || l[2].bits != l[0].bits || l[2].block != l[0].block) { // both have one operand
 		l[0].inNibbles, l[2].inNibbles = false, false
+	}
+	for i, x := range l {
+		if x == nil {
+			continue
+		}
+		if err := x.finish(p, n, &e.Layers[i]); err != nil {
+			return l, err
+		}
 	}
 	inner := l[0].n
 	if e.Fused {

@@ -17,18 +17,19 @@ func (g *experts) emit() {
 	ints := func(n int) place.Memory { return p.Temp(4 * n) }
 	g.chosen, g.weights, g.order, g.at = ints(g.pairs), ints(g.pairs), ints(g.pairs), ints(g.pairs)
 	g.starts, g.active = ints(g.count+1), ints(g.count+1)
-	g.rows, g.inner2, g.out = ints(g.pairs*g.hidden), ints(g.pairs*g.inner), ints(g.pairs*g.hidden)
+	g.rows, g.inner2, g.out = ints(g.pairs*g.layers[0].pitch), ints(g.pairs*g.layers[1].pitch), ints(g.pairs*g.hidden)
+	near := p.scratch(4 * 2 * max(g.hidden, g.inner))
 	p.emit(step{chunks: g.tokens, grain: grainFor(float64(2 * g.count * g.Chosen)), body: func(st *state, _, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			g.route(st, t)
 		}
 	}}, []place.Memory{g.routing, g.mix}, []place.Memory{g.chosen, g.weights})
-	p.emit(step{chunks: g.pairs, grain: grainFor(float64(g.hidden)), serial: g.sort, body: func(st *state, _, lo, hi int) {
-		x, rows, order := st.F32(g.x), st.F32(g.rows), of[int32](st, g.order)
+	p.emit(step{chunks: g.pairs, grain: grainFor(float64(g.hidden)), serial: g.sort, body: func(st *state, worker, lo, hi int) {
+		x, order := st.F32(g.x), of[int32](st, g.order)
 		for i := lo; i < hi; i++ {
-			g.put(st, g.layers[0], rows[i*g.hidden:][:g.hidden], x[int(order[i])/g.Chosen*g.hidden:][:g.hidden], i)
+			g.put(st, g.layers[0], g.rows, x[int(order[i])/g.Chosen*g.hidden:][:g.hidden], near.floats(st, worker), i)
 		}
-	}}, []place.Memory{g.x, g.chosen}, []place.Memory{g.order, g.at, g.starts, g.active, g.rows})
+	}}, []place.Memory{g.x, g.chosen}, []place.Memory{g.order, g.at, g.starts, g.active, g.rows, near.at})
 	h := ints(g.pairs * g.layers[0].n)
 	g.multiply(0, g.rows, h)
 	beside := place.Nowhere
@@ -36,9 +37,8 @@ func (g *experts) emit() {
 		beside = ints(g.pairs * g.layers[2].n)
 		g.multiply(2, g.rows, beside)
 	}
-	near := p.scratch(4 * 2 * g.inner)
 	p.emit(step{chunks: g.pairs, grain: grainFor(2 * float64(g.inner)), body: func(st *state, worker, lo, hi int) {
-		a, b, mid, scratch := st.F32(h), st.F32(beside), st.F32(g.inner2), near.floats(st, worker)
+		a, b, scratch := st.F32(h), st.F32(beside), near.floats(st, worker)
 		for i := lo; i < hi; i++ {
 			var linear []float32
 			if b != nil {
@@ -46,7 +46,7 @@ func (g *experts) emit() {
 			}
 			row := a[i*g.layers[0].n:][:g.layers[0].n]
 			g.activate(row, linear, scratch)
-			g.put(st, g.layers[1], mid[i*g.inner:][:g.inner], row[:g.inner], i)
+			g.put(st, g.layers[1], g.inner2, row[:g.inner], scratch, i)
 		}
 	}}, []place.Memory{h, beside, g.order, g.chosen, g.starts}, []place.Memory{h, g.inner2, near.at})
 	g.multiply(1, g.inner2, g.out)
@@ -137,14 +137,22 @@ func (g *experts) sort(st *state) {
 	starts[0] = 0
 }
 
-// put writes row i of a layer's operand, as its kernel reads it.
-func (g *experts) put(st *state, l *expertLayer, dst, src []float32, i int) {
+// put writes row i of a layer's operands, as its kernel reads it. near has room for it twice.
+func (g *experts) put(st *state, l *expertLayer, at place.Memory, src, near []float32, i int) {
+	dst := st.Bytes(at.Part(4*i*l.pitch, 4*l.pitch))
 	e, starts := of[int32](st, g.chosen)[of[int32](st, g.order)[i]], of[int32](st, g.starts)
-	if l.inNibbles && starts[e+1]-starts[e] <= expertFew {
-		nibble.Spread(dst, src)
-		return
+	few := l.inNibbles && starts[e+1]-starts[e] <= expertFew
+	if l.twofold() && (l.round || few) {
+		src = twofold(near[:2*l.k], src)
 	}
-	copy(dst, src)
+	switch {
+	case l.round:
+		g.kernels.Round(&l.apart, dst[:l.apart.RoundedBytes()], src)
+	case few:
+		nibble.Spread(place.Elements[float32](dst), src)
+	default:
+		copy(place.Elements[float32](dst), src)
+	}
 }
 
 // activate computes what the second layer reads: of a row of the first, and of the one beside it, into the beginning of the row.
@@ -198,65 +206,81 @@ func (g *experts) multiply(i int, src, dst place.Memory) {
 			if x := c / l.chunks(); x < int(active[0]) {
 				e := int(active[1+x])
 				first, n := int(starts[e]), int(starts[e+1]-starts[e])
-				first0 := c % l.chunks() * l.columns
-				g.part(st, l, i, e, first0, st.F32(src)[first*l.k:], st.F32(dst)[first*l.n+first0:], n, scratch.floats(st, worker))
+				column := c % l.chunks() * l.columns
+				a := src.Part(4*first*l.pitch, 4*n*l.pitch)
+				g.part(st, l, i, e, column, a, st.F32(dst)[first*l.n+column:], n, scratch.floats(st, worker))
 			}
 		}
 	}}, []place.Memory{src, g.active, g.starts, at.weights, at.scales, at.bias}, []place.Memory{dst, scratch.at})
 }
 
 // part multiplies the rows of an expert with its columns from first on, those of a chunk.
-func (g *experts) part(st *state, l *expertLayer, i, e, first int, a, out []float32, rows int, scratch []float32) {
-	at := &g.ports[i]
+func (g *experts) part(st *state, l *expertLayer, i, e, first int, a place.Memory, out []float32, rows int, scratch []float32) {
 	n, plans := l.columns, &l.whole
 	if n >= l.n-first {
 		n, plans = l.n-first, &l.last
 	}
 	column := e*l.n + first
 	var bias []float32
-	if b := st.F32(at.bias); b != nil {
+	if b := st.F32(g.ports[i].bias); b != nil {
 		bias = b[column:][:n]
 	}
-	var w nibble.Weights
-	if l.inNibbles {
-		w = nibble.Weights{Bytes: st.Bytes(at.weights), Scales: st.F32(at.scales), Zeros: l.zeros, Blocks: l.k / l.block, Block: l.block}
-		if rows <= expertFew {
-			g.kernels.Multiply(out, l.n, a, rows, &w, column, n)
-			for r := 0; bias != nil && r < rows; r++ {
-				for j, b := range bias {
-					out[r*l.n+j] += b
-				}
+	if l.inNibbles && (l.round || rows <= expertFew) {
+		w := g.nibbles(st, l, i)
+		if l.round {
+			g.kernels.MultiplyRounded(out, l.n, st.Bytes(a), rows, &w, column, n)
+		} else {
+			g.kernels.Multiply(out, l.n, st.F32(a), rows, &w, column, n)
+		}
+		for r := 0; bias != nil && r < rows; r++ {
+			for j, b := range bias {
+				out[r*l.n+j] += b
 			}
-			return
 		}
+		return
 	}
-	use, args := plans.packed, gemm.Args{B: scratch, Bias: bias}
-	panels := scratch[:gemm.PackedLen(l.k, n)]
-	switch {
-	case l.inNibbles:
-		for c := 0; c < n; c += nibble.Panel {
-			g.kernels.Unpack(panels[c*l.k:], &w, column+c, min(nibble.Panel, n-c), l.k)
-		}
-	default:
-		var b []float32
-		if l.bits == 0 {
-			b = st.F32(at.weights)[column*l.k:][:n*l.k]
-		} else {
-			b = scratch[len(scratch)-n*l.k:]
-			l.dequantize(g.p.integers, b, st.Bytes(at.weights), st.F32(at.scales), column, n)
-		}
-		if rows <= expertFew {
-			use, args.B = plans.direct, b
-		} else {
-			gemm.PackBT(g.p.target, panels, b, l.k, n, l.k)
-		}
-	}
-	for r := 0; r < rows; {
+	use, b := g.operand(st, l, i, column, n, plans, rows, scratch)
+	for r, from := 0, st.F32(a); r < rows; {
 		m := min(bits.Len(uint(rows-r)), len(use)) - 1 //nolint:gosec // positive
-		args.A, args.C = a[r*l.k:], out[r*l.n:]
-		use[m].Run(0, use[m].Chunks(), args)
+		use[m].Run(0, use[m].Chunks(), gemm.Args{A: from[r*l.pitch:], B: b, Bias: bias, C: out[r*l.n:]})
 		r += 1 << m
 	}
+}
+
+// nibbles returns the weights of layer i that kernels read as 4 bits.
+func (g *experts) nibbles(st *state, l *expertLayer, i int) nibble.Weights {
+	w := l.apart
+	if w.Bytes == nil {
+		w.Bytes, w.Scales = st.Bytes(g.ports[i].weights), st.F32(g.ports[i].scales)
+	}
+	return w
+}
+
+// operand returns n columns of weights as floats, in panels, or as they lie where they meet few rows, and the products that read them so.
+func (g *experts) operand(st *state, l *expertLayer, i, column, n int, plans *expertPlans, rows int, scratch []float32) (use []*gemm.Plan, b []float32) {
+	panels := scratch[:gemm.PackedLen(l.k, n)]
+	if l.inNibbles {
+		w := g.nibbles(st, l, i)
+		for c := 0; c < n; c += nibble.Panel {
+			if panel, count := panels[c*l.k:], min(nibble.Panel, n-c); l.twofold() {
+				unpackTwofold(g.kernels, g.p.kernels, panel, scratch[len(panels):], &w, column+c, count, l.k)
+			} else {
+				g.kernels.Unpack(panel, &w, column+c, count, l.k)
+			}
+		}
+		return plans.packed, panels
+	}
+	if l.bits == 0 {
+		b = st.F32(g.ports[i].weights)[column*l.k:][:n*l.k]
+	} else {
+		b = scratch[len(panels):][:n*l.k]
+		l.dequantize(g.p.integers, b, st.Bytes(g.ports[i].weights), st.F32(g.ports[i].scales), column, n)
+	}
+	if rows <= expertFew {
+		return plans.direct, b
+	}
+	gemm.PackBT(g.p.target, panels, b, l.k, n, l.k)
+	return plans.packed, panels
 }
 
 // dequantize writes n columns of weights as floats, [n, k].

@@ -50,9 +50,13 @@ func planNBits(p *planner, n *graph.Node) error {
 		return err
 	}
 	if bits == 8 {
-		if err := p.takeApart(&w, n); err != nil {
+		apart, err := keep(p.e, n, func() (nibble.Weights, error) {
+			return takenApart(fuse.Behind(n.Inputs[1]).Const.Bytes(), fuse.Floats(fuse.Behind(n.Inputs[2]).Const), w.Zeros, w.columns, w.Block, w.Blocks), nil
+		})
+		if err != nil {
 			return err
 		}
+		w.Weights, w.twofold, w.bytes, w.scales = apart, true, place.Nowhere, place.Nowhere
 	}
 	if v := n.Input(5); v != nil {
 		w.bias = p.In(v)
@@ -68,7 +72,7 @@ type nibbles struct {
 	k, columns    int
 	bytes, scales place.Memory // Nowhere where the weights have their own
 	bias          place.Memory // of each column; may be Nowhere
-	whole         *blockBytes  // weights of 8 bits that were taken apart, nil for others
+	twofold       bool         // weights of 8 bits were taken apart
 	round         bool         // rows may be rounded to integers of 8 bits
 }
 
@@ -101,7 +105,7 @@ func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) err
 		size = w.RoundedBytes()
 	}
 	near, both := p.Temp(rows*size), 0
-	if w.whole != nil {
+	if w.twofold {
 		both = width
 	}
 	twice := p.scratch(4 * both)
@@ -109,7 +113,7 @@ func (p *planner) nibbleProduct(w *nibbles, src, dst place.Memory, rows int) err
 		from, to := st.F32(src), st.Bytes(near)
 		for r := lo; r < hi; r++ {
 			x := from[r*k:][:k]
-			if w.whole != nil {
+			if w.twofold {
 				x = twofold(twice.floats(st, worker)[:width], x)
 			}
 			if row := to[r*size:][:size]; round {
@@ -163,11 +167,11 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 		return err
 	}
 	kernels, unpacked, size := nibble.For(p.target), p.scratch(4*k*wide), k*nibble.Panel
-	apart := 0 // floats of columns before they are in panels
-	if w.whole != nil {
-		apart = w.whole.width() * nibble.Panel
+	apart := 0 // floats of a panel whose weights are not together yet
+	if w.twofold {
+		apart = w.Width() * nibble.Panel
 	}
-	rowsOf := p.scratch(4 * apart)
+	near := p.scratch(4 * apart)
 	p.emit(step{work: 1, chunks: ceilDiv(cols, wide), grain: 1, body: func(st *state, worker, lo, hi int) {
 		weights, floats, bias := w.at(st), unpacked.floats(st, worker), st.F32(w.bias)
 		for c := lo * wide; c < min(hi*wide, cols); c += wide {
@@ -177,8 +181,8 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 			}
 			for i := 0; i < n; i += nibble.Panel {
 				panel, count := floats[i/nibble.Panel*size:], min(nibble.Panel, n-i)
-				if w.whole != nil {
-					w.whole.panel(p, panel, rowsOf.floats(st, worker), c+i, count, k)
+				if w.twofold {
+					unpackTwofold(kernels, p.kernels, panel, near.floats(st, worker), &weights, c+i, count, k)
 				} else {
 					kernels.Unpack(panel, &weights, c+i, count, k)
 				}
@@ -189,7 +193,7 @@ func (p *planner) unpackedProduct(w *nibbles, src, dst place.Memory, rows int) e
 			}
 			plan.Run(0, plan.Chunks(), args)
 		}
-	}}, []place.Memory{src, w.bytes, w.scales, w.bias}, []place.Memory{dst, unpacked.at, rowsOf.at})
+	}}, []place.Memory{src, w.bytes, w.scales, w.bias}, []place.Memory{dst, unpacked.at, near.at})
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/carve-dev/carve/backend/backendtest"
 	"github.com/carve-dev/carve/backend/cpu"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/internal/fuse"
 )
 
@@ -95,6 +96,22 @@ var _ = Describe("random operators, and chains of them", func() {
 					checkCase(c)
 				}
 			}
+		}
+	})
+
+	It("of ONNX Runtime's own domain agree with the reference kernels", func() {
+		for _, op := range backendtest.RandomOperators() {
+			if !strings.HasPrefix(op, microsoft.Domain+":") {
+				continue
+			}
+			ran := 0
+			for seed := range uint64(50) {
+				if c, err := backendtest.RandomOperator(op, 100+seed); err == nil {
+					checkCase(c)
+					ran++
+				}
+			}
+			Expect(ran).To(BeNumerically(">", 40), "%s: the reference refuses the others", op)
 		}
 	})
 

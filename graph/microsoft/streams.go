@@ -79,10 +79,8 @@ func (o *op) joinedStreams(y *graph.Value) *graph.Value {
 
 // perStream returns weights of shape [C·H], [C, H] or [H] as they are broadcast over streams x.
 func (o *op) perStream(w, x *graph.Value) *graph.Value {
-	rank := o.rank(x)
-	n, h := int64(o.static(x, rank-2)), int64(o.static(x, rank-1))
-	if o.rank(w) == 1 && int64(o.static(w, 0)) == n*h {
-		return o.reshape(w, n, h)
+	if h := o.static(x, o.rank(x)-1); o.rank(w) == 1 && o.static(w, 0) != h {
+		return o.reshape(w, -1, int64(h))
 	}
 	return w
 }
@@ -95,6 +93,9 @@ func (o *op) gates(g, x *graph.Value) *graph.Value {
 		return g
 	}
 	o.ranked(g, rank-1)
+	if o.n.Int("num_branches", 0) == 0 {
+		return o.unsqueeze(g, -1)
+	}
 	n, h := int64(o.static(x, rank-2)), int64(o.static(x, rank-1))
 	last := int64(o.static(g, rank-2))
 	o.require(last == n || last == n*h, ErrShape, "%d gates for %d streams of %d", last, n, h)
