@@ -45,6 +45,9 @@ func matmulSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func gemmSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if integerGemm(n) != nil {
+		return operators.RowMajor(n), nil
+	}
 	if !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(n.Inputs[0])
 	}
@@ -68,7 +71,12 @@ func planMatMul(p *planner, n *graph.Node) error {
 	return p.matmul(n.Inputs, n.Outputs[0], nil, tail{})
 }
 
-func planGemm(p *planner, n *graph.Node) error { return p.gemm(n, n.Inputs, n.Outputs[0], tail{}) }
+func planGemm(p *planner, n *graph.Node) error {
+	if plan := integerGemm(n); plan != nil {
+		return plan(p, n)
+	}
+	return p.gemm(n, n.Inputs, n.Outputs[0], tail{})
+}
 
 // gemm emits a Gemm with its tail. C is the product's bias where it has one value per column, and its residual where it is
 // a whole matrix; everything else takes steps of its own behind the product.
@@ -130,6 +138,9 @@ func (p *planner) gemmResidual(n *graph.Node, in []*graph.Value, out, fused *gra
 }
 
 func settleGemm(p *planner, n *graph.Node) {
+	if integerGemm(n) != nil {
+		return
+	}
 	p.overAddend(n.Outputs[0], p.gemmResidual(n, n.Inputs, n.Outputs[0], nil), n.Inputs[:2])
 }
 
@@ -317,7 +328,7 @@ func productStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) b
 		}
 		head, in, residual = l.Head, fuse.Outers(n, l.Head.Inputs), fuse.Outer(n, l.Residual)
 	}
-	if integerProduct(head) != nil {
+	if integerProduct(head) != nil || integerGemm(head) != nil {
 		return false
 	}
 	y := n.Outputs[0]

@@ -73,7 +73,7 @@ var _ = Describe("random operators, and chains of them", func() {
 
 	It("on integers agree with the reference kernels", func() {
 		for _, op := range []string{"Abs", "Neg", "Sign", "Relu", "Clip", "Max", "Min", "Pow", "Equal", "Greater", "Less", "LessOrEqual", "GreaterOrEqual", "Where", "Cast",
-			"ArgMax", "ArgMin", "CumSum", "MatMul", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp"} {
+			"ArgMax", "ArgMin", "CumSum", "MatMul", "Gemm", "PRelu", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp"} {
 			ran := 0
 			for seed := uint64(300); seed < 420; seed++ {
 				c, err := backendtest.RandomOperator(op, seed)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -60,6 +61,9 @@ func planThreshold(p *planner, n *graph.Node) error {
 // PRelu: x where it is not negative, x times a slope elsewhere. Rows with one slope are a LeakyRelu.
 
 func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	if preluOf(n) != nil {
+		return operators.RowMajor(n), nil
+	}
 	if !operators.IsFloat32(n.Inputs...) {
 		return nil, operators.NotFloat32(n.Inputs[0])
 	}
@@ -68,7 +72,31 @@ func preluSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 
 // preluStrided is the Strided of PRelu: of everything but slopes.
 func preluStrided(p *planner, n *graph.Node, v *graph.Value, m place.Memory) bool {
-	return v != n.Inputs[1] && operators.WholeDims(p, n, v, m)
+	return v != n.Inputs[1] && preluOf(n) == nil && operators.WholeDims(p, n, v, m)
+}
+
+// preluOf returns what emits a PRelu of integers, nil for others.
+func preluOf(n *graph.Node) func(p *planner, b *broadcast, src, slopes, dst place.Memory) {
+	switch n.Inputs[0].Type.DType {
+	case tensor.Int32:
+		return prelu[int32]
+	case tensor.Int64:
+		return prelu[int64]
+	case tensor.Uint32:
+		return prelu[uint32]
+	case tensor.Uint64:
+		return prelu[uint64]
+	}
+	return nil
+}
+
+func prelu[T float32 | int32 | int64 | uint32 | uint64](p *planner, b *broadcast, src, slopes, dst place.Memory) {
+	elementwise2Over(p, b, src, slopes, dst, func(x, s T) T {
+		if x < 0 {
+			return x * s
+		}
+		return x
+	})
 }
 
 func planPRelu(p *planner, n *graph.Node) error {
@@ -81,13 +109,12 @@ func planPRelu(p *planner, n *graph.Node) error {
 	}
 	src, slopes, dst := p.In(x), p.In(slope), p.Out(y)
 	b := newBroadcast(p.laid(y), p.laid(x), compact(ds))
+	if whole := preluOf(n); whole != nil {
+		whole(p, b, src, slopes, dst)
+		return nil
+	}
 	if b.step[0] != 1 || b.step[1] != 0 {
-		elementwise2Over(p, b, src, slopes, dst, func(x, s float32) float32 {
-			if x < 0 {
-				return x * s
-			}
-			return x
-		})
+		prelu[float32](p, b, src, slopes, dst)
 		return nil
 	}
 	kernels := p.kernels
