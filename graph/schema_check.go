@@ -189,7 +189,7 @@ func (s *Schema) checkPort(n *Node, output bool, i int, p *Param, t Type, bound 
 		return portError(n, output, i, ErrTypeMismatch, p.Type, name)
 	case !isVar:
 		return nil
-	case !slices.Contains(list, name) && !slices.Contains(list, anyType):
+	case !slices.Contains(list, name) && !slices.Contains(list, anyType) && !s.admitsLater(output, i, name):
 		return portError(n, output, i, ErrTypeMismatch, "one of "+capped(strings.Join(list, ", ")), name)
 	case p.Hetero:
 		return nil
@@ -204,6 +204,34 @@ func (s *Schema) checkPort(n *Node, output bool, i int, p *Param, t Type, bound 
 	}
 	*bound = append(*bound, binding{p.Type, t})
 	return nil
+}
+
+// Admits reports whether input i takes tensors of an element type. bfloat16 is taken where a later version of the operator takes it there:
+// exporters write it into files of operator sets that had it in fewer operators, and it means the same.
+func (s *Schema) Admits(i int, dt tensor.DType) bool {
+	p, name := formal(s.Inputs, i), typeName(TensorType(dt, nil))
+	if p == nil || name == "" {
+		return false
+	}
+	list, isVar := s.Types[p.Type]
+	return p.Type == anyType || p.Type == name || isVar && (slices.Contains(list, name) || slices.Contains(list, anyType) || s.admitsLater(false, i, name))
+}
+
+// admitsLater reports whether a type is bfloat16, and a later version of an operator of ONNX's admits it for a port.
+func (s *Schema) admitsLater(output bool, i int, name string) bool {
+	if name != onnxDTypes[tensor.BFloat16] || s.Domain != "" {
+		return false
+	}
+	for _, later := range schemaVersions([2]string{s.Domain, s.Name}) {
+		ports := later.Inputs
+		if output {
+			ports = later.Outputs
+		}
+		if p := formal(ports, i); later.Since > s.Since && p != nil && slices.Contains(later.Types[p.Type], name) {
+			return true
+		}
+	}
+	return false
 }
 
 // onnxDTypes are ONNX's names of element types.

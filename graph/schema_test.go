@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
 )
 
 var _ = Describe("Operator schemas", func() {
@@ -77,6 +78,16 @@ var _ = Describe("Operator schemas", func() {
 		Expect(graph.LookupSchema("", "RandomNormal", 22).Random).To(BeTrue())
 		Expect(graph.LookupSchema("", "Abs", 22).Random).To(BeFalse())
 	})
+	DescribeTable("takes bfloat16 where a later version of the operator does, and no other type that it has not", func(op string, version int, dt tensor.DType, want bool) {
+		Expect(graph.LookupSchema("", op, version).Admits(0, dt)).To(Equal(want))
+	},
+		Entry("its own type", "Conv", 11, tensor.Float16, true),
+		Entry("bfloat16, which version 22 has", "Conv", 11, tensor.BFloat16, true),
+		Entry("bfloat16, which version 22 has", "GlobalAveragePool", 1, tensor.BFloat16, true),
+		Entry("bfloat16, which no version has", "StringNormalizer", 10, tensor.BFloat16, false),
+		Entry("integers, which no version has", "Conv", 11, tensor.Int32, false),
+		Entry("integers, which a later version has", "Clip", 11, tensor.Int32, false),
+	)
 	It("serves registered operators beside its own", func() {
 		graph.RegisterSchema(&graph.Schema{Domain: "test.registry", Name: "Add", Since: 3})
 		Expect(graph.LookupSchema("test.registry", "Add", 2)).To(BeNil())

@@ -110,13 +110,13 @@ func Supports(n *graph.Node) error {
 		v.Type.DType != tensor.Invalid {
 		return property.Because(property.DTypeReason, "the reference kernel of %v does not take %v", n.Op, v.Type.DType)
 	}
-	for i, p := range n.Schema.Inputs {
+	for i := range n.Schema.Inputs {
 		v := n.Input(i)
 		if v == nil || !v.Type.IsTensor() || v.Type.DType == tensor.Invalid {
 			continue
 		}
-		if !admits(n.Schema, p.Type, v.Type.DType) {
-			return property.Because(property.DTypeReason, "%v since %d, input %s: %v is not admitted", n.Op, n.Op.Since, p.Name,
+		if !n.Schema.Admits(i, v.Type.DType) {
+			return property.Because(property.DTypeReason, "%v since %d, input %s: %v is not admitted", n.Op, n.Op.Since, n.Schema.Inputs[i].Name,
 				v.Type.DType)
 		}
 	}
@@ -126,27 +126,6 @@ func Supports(n *graph.Node) error {
 // onlyNumbers reports whether the kernel computes with input 0 although the operator admits types that are no numbers.
 func onlyNumbers(n *graph.Node) bool {
 	return n.Is("Col2Im", "GridSample") || n.Is("Resize", "Upsample") && n.Str("mode", "nearest") != "nearest"
-}
-
-// onnxNames are the names of element types in ONNX type strings where they differ from DType.Name.
-var onnxNames = map[tensor.DType]string{tensor.Float32: "float", tensor.Float64: "double"}
-
-// admits reports whether a port of that type, a variable or a type string, takes tensors of dt.
-func admits(s *graph.Schema, typ string, dt tensor.DType) bool {
-	list, ok := s.Types[typ]
-	if !ok {
-		list = []string{typ}
-	}
-	name, ok := onnxNames[dt]
-	if !ok {
-		name = dt.Name()
-	}
-	for _, t := range list {
-		if t == "any" || t == "tensor("+name+")" {
-			return true
-		}
-	}
-	return false
 }
 
 // version returns the operator set version that decides about the behaviour of a node.

@@ -13,46 +13,59 @@
 //
 //	standard
 //
-//	Attention, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, CDist, ConvTransposeWithDynamicPads,
-//	DecoderMaskedMultiHeadAttention, DequantizeLinear, DynamicQuantizeLSTM, DynamicQuantizeMatMul, EmbedLayerNormalization,
-//	ExpandDims, FastGelu, FusedConv, FusedGemm, FusedMatMul, FusedMatMulActivation, GatedAdd, GatedRMSNorm,
-//	GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, GroupQueryAttention, IsAllFinite, MatMulBnb4, MatMulInteger16,
+//	Attention, BiasAdd, BiasDropout, BiasGelu, BiasSoftmax, BiasSplitGelu, BranchwiseRMSNorm, CDist, CausalConvWithState,
+//	ConvTransposeWithDynamicPads, DecoderMaskedMultiHeadAttention, DequantizeLinear, DynamicQuantizeLSTM, DynamicQuantizeMatMul,
+//	EmbedLayerNormalization, EngramGate, ExpandDims, FastGelu, FusedConv, FusedGemm, FusedMatMul, FusedMatMulActivation, GatedAdd,
+//	GatedRMSNorm, GatherBlockQuantized, GatherND, Gelu, GemmFastGelu, GridSample, GroupNorm, GroupQueryAttention,
+//	HyperConnectionPostMix, HyperConnectionPreMix, IsAllFinite, LinearAttentionGate, MRotaryEmbedding, MatMulBnb4, MatMulInteger16,
 //	MatMulIntegerToFloat, MatMulNBits, MulInteger, MultiHeadAttention, NhwcConv, NhwcFusedConv, NhwcMaxPool, Pad, QAttention,
 //	QEmbedLayerNormalization, QGemm, QLinearAdd, QLinearAveragePool, QLinearConcat, QLinearConv, QLinearGlobalAveragePool,
-//	QLinearLeakyRelu, QLinearMul, QLinearReduceMean, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QuantizeLinear, QuickGelu,
-//	Range, ReduceSumInteger, RotaryEmbedding, ScaledSiLU, SkipGroupNorm, SkipLayerNormalization,
-//	SkipSimplifiedLayerNormalization, TorchEmbedding, TransposeMatMul, Trilu, UnfoldTensor, Unique
+//	QLinearLeakyRelu, QLinearMul, QLinearReduceMean, QLinearSigmoid, QLinearSoftmax, QLinearWhere, QuantizeLinear, QuickGelu, Range,
+//	ReduceSumInteger, RotaryEmbedding, SampleOp, ScaledSiLU, SkipGroupNorm, SkipLayerNormalization, SkipSimplifiedLayerNormalization,
+//	TorchEmbedding, TransposeMatMul, Trilu, UnfoldTensor, Unique
 //
 //	own
 //
-//	Inverse, MoE, MurmurHash3, NGramRepeatBlock, QMoE, Tokenizer
+//	BifurcationDetector, CropAndResize, DynamicTimeWarping, Inverse, LinearAttention, MoE, MurmurHash3, NGramRepeatBlock, QMoE,
+//	SparseAttention, Tokenizer, WordConvEmbedding
 //
 //	refused: loops around models, which generation runs itself
 //
-//	BeamSearch, BifurcationDetector, GreedySearch, Sampling, WhisperBeamSearch
+//	BeamSearch, GreedySearch, Sampling, WhisperBeamSearch
 //
 //	refused: ONNX Runtime has it on devices, or for one of them, alone
 //
 //	BitmaskBiasDropout, BitmaskDropout, ComplexMul, ComplexMulConj, DecoderAttention, DecoderMaskedSelfAttention, DequantizeBFP,
 //	DequantizeWithOrder, DynamicSparseAttention, EPContext, GatedDeltaNet, GatedRelativePositionBias, GemmFloat8,
-//	GemmaRotaryEmbedding, Irfft, LongformerAttention, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight,
-//	PackedAttention, PackedMultiHeadAttention, PagedAttention, QOrderedAttention, QOrderedGelu, QOrderedLayerNormalization,
-//	QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder, RelativePositionBias, RemovePadding,
-//	RestorePadding, Rfft, Snpe, SparseAttentionIndexer, SparsePagedAttention, VarlenCausalConvWithState
+//	GemmaRotaryEmbedding, Irfft, LongformerAttention, MatMulBlockQuantizedFp4Weight, MatMulBlockQuantizedFp8Weight, MatMulNBitsMlp,
+//	MatMulNBitsQkv, PackedAttention, PackedMultiHeadAttention, PackedSparseAttentionIndexer, PagedAttention, QOrderedAttention,
+//	QOrderedGelu, QOrderedLayerNormalization, QOrderedLongformerAttention, QOrderedMatMul, QuantizeBFP, QuantizeWithOrder,
+//	RelativePositionBias, RemovePadding, RestorePadding, Rfft, Snpe, SparseAttentionIndexer, SparsePagedAttention,
+//	VarlenCausalConvWithState
 //
-//	refused: it is not translated yet
+//	refused: operands are sparse tensors, or weights as ONNX Runtime packs them for one processor
 //
-//	AttnLSTM, BranchwiseRMSNorm, CausalConvWithState, CropAndResize, DynamicTimeWarping, EngramGate, HyperConnectionPostMix,
-//	HyperConnectionPreMix, LinearAttention, LinearAttentionGate, MRotaryEmbedding, MatMulFpQ4, MaxpoolWithMask,
-//	NGramHashMapping, SampleOp, SparseAttention, SparseToDenseMatMul, VarlenNGramHashMapping, WordConvEmbedding
+//	MatMulFpQ4, SparseToDenseMatMul
+//
+//	refused: no tool that is known writes it
+//
+//	AttnLSTM, MaxpoolWithMask, NGramHashMapping, VarlenNGramHashMapping
 //
 // MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
-// weights as 4 bits. At accuracy_level 4 that rounds rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does;
-// other levels are of float32. GroupQueryAttention stays where a backend on host memory has a kernel for it, or its batch may be other than
-// one: a batch that is known to be one, as carve.Options.Dims may say, has standard operators elsewhere.
+// weights as 4 bits; so do those of 8 bits where backend cpu runs them, which are taken apart into two of 4. At accuracy_level 4 it rounds
+// rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does; other levels are of float32. GroupQueryAttention stays
+// where a backend on host memory has a kernel for it, or its batch may be other than one: a batch that is known to be one, as
+// carve.Options.Dims may say, has standard operators elsewhere.
 //
-// MoE and QMoE run the chosen experts alone, whose integers of 2, 4 and 8 bits become numbers row by row. They have plain kernels, on one
-// thread. Weights of 4 and 8 bits in floating point, those packed for a device, and sparse mixers are refused.
+// MoE and QMoE run the chosen experts alone. On backend cpu tokens are brought into the order of their experts, and weights of 4 and 8 bits are
+// read as such, where blocks, or rows without blocks, are of a multiple of 32; with a few tokens they are not made floats. At accuracy_level 4
+// rows are rounded to 8 bits as those of MatMulNBits are; ONNX Runtime does that with blocks of 8 bits at every level, with which results
+// differ by a hundredth. Weights in floating point of 4 and 8 bits, those packed for a device, and sparse mixers are refused.
+//
+// LinearAttention has a kernel on cpu, too. It and CausalConvWithState have no windows of several states, and convolutions with a state one
+// axis, as on ONNX Runtime's processor. SparseAttention is a plain kernel.
+//
+// Domain com.ms.internal.nhwc is refused: ONNX Runtime has it while it compiles for a device, and no kernel for the processor.
 //
 // All of com.microsoft.nchwc, which a model has that is saved with all optimisations, become standard: AveragePool, Conv,
 // GlobalAveragePool, GlobalMaxPool, MaxPool, ReorderInput, ReorderOutput, Upsample. Such a model is made for one kind of processor, and

@@ -78,6 +78,22 @@ var _ = DescribeTable("a node that nothing stands for is refused", func(text str
 	Entry("a rank that is not known", "input %x: f32[*]\n input %w: f32[8,24]\n %y = com.microsoft::FusedMatMul(%x, %w; transA=1) \"node\"\n output %y", microsoft.ErrShape),
 	Entry("blocked weights that a run knows", "input %x: f32[N,16,8,8]\n input %w: f32[16,16,3,3]\n %y = com.microsoft.nchwc::Conv(%x, %w) \"node\"\n output %y", microsoft.ErrUnsupported),
 	Entry("heads that do not divide", "input %q: f32[N,S,8]\n input %l: i32[N]\n input %t: i32[]\n %y = com.microsoft::GroupQueryAttention(%q, _, _, _, _, %l, %t; num_heads=3, kv_num_heads=2) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("sections that are not all angles", "input %x: f32[N,S,8]\n input %p: i64[3,N,S]\n input %c: f32[9,4]\n %y = com.microsoft::MRotaryEmbedding(%x, %p, %c, %c; mrope_section=[1, 1, 1]) \"node\"\n output %y",
+		microsoft.ErrAttribute),
+	Entry("a dilation of nothing", "input %x: f32[N,4,S]\n input %w: f32[4,1,3]\n %y, %z = com.microsoft::CausalConvWithState(%x, %w; dilation=0) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("states of several positions", "input %x: f32[N,4,S]\n input %w: f32[4,1,3]\n %y, %z = com.microsoft::CausalConvWithState(%x, %w; state_window=2) \"node\"\n output %y", microsoft.ErrUnsupported),
+	Entry("an activation of a convolution that is none", "input %x: f32[N,4,S]\n input %w: f32[4,1,3]\n %y, %z = com.microsoft::CausalConvWithState(%x, %w; activation=\"What\") \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("a rule of linear attention that is none", "input %q: f32[N,S,8]\n %y, %z = com.microsoft::LinearAttention(%q, %q, %q; q_num_heads=2, kv_num_heads=2, update_rule=\"what\") \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("heads of linear attention that do not divide", "input %q: f32[N,S,12]\n %y, %z = com.microsoft::LinearAttention(%q, %q, %q; q_num_heads=3, kv_num_heads=2) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("branches that do not divide", "input %x: f32[N,9]\n %y = com.microsoft::BranchwiseRMSNorm(%x; num_branches=2) \"node\"\n output %y", microsoft.ErrShape),
+	Entry("gates of another number", "input %x: f32[N,8]\n input %g: f32[N,3]\n %y = com.microsoft::HyperConnectionPreMix(%x, %g; num_branches=2) \"node\"\n output %y", microsoft.ErrShape),
+	Entry("blocks of no keys", "input %q: f32[1,1,16]\n input %c: f32[1,1,16,8]\n input %r: i32[1,2]\n input %t: i32[1]\n %y, %a, %b = com.microsoft::SparseAttention(%q, %q, %q, %c, %c, %r, %r, %t, %t; num_heads=2, kv_num_heads=2, sparse_block_size=0) \"node\"\n output %y",
+		microsoft.ErrAttribute),
+	Entry("sequences of no tokens", "input %s: i64[N]\n input %p: i64[1]\n %y, %z = com.microsoft::BifurcationDetector(%s, %s, %p; min_ngram_size=0) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("costs that are a volume", "input %x: f32[2,3,4]\n %y = com.microsoft::DynamicTimeWarping(%x) \"node\"\n output %y", microsoft.ErrShape),
+	Entry("a mode of sampling that is none", "input %x: f32[1,1,4,4]\n input %r: f32[1,4]\n input %i: i32[1]\n input %s: i32[2]\n %y = com.microsoft::CropAndResize(%x, %r, %i, %s; mode=\"what\") \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("experts of no token", "input %x: f32[N,8]\n input %r: f32[N,2]\n input %w: f32[2,8,8]\n %y = com.microsoft::MoE(%x, %r, %w, _, %w; k=0) \"node\"\n output %y", microsoft.ErrAttribute),
+	Entry("experts of 3 bits", "input %x: f32[N,8]\n input %r: f32[N,2]\n input %w: u8[2,8,3]\n input %s: f32[2,8]\n %y = com.microsoft::QMoE(%x, %r, %w, %s, _, %w, %s; expert_weight_bits=3) \"node\"\n output %y", microsoft.ErrAttribute),
 	Entry("an expression that is none", "input %x: str[N]\n %y = com.microsoft::Tokenizer(%x; mark=0, mincharnum=1, pad_value=\"\", tokenexp=\"(\") \"node\"\n output %y", microsoft.ErrAttribute),
 )
 
@@ -93,6 +109,36 @@ func run(ctx SpecContext, text string, in map[string]tensor.Value) *tensor.Tenso
 	Expect(err).NotTo(HaveOccurred())
 	return out["y"].(*tensor.Tensor)
 }
+
+var _ = DescribeTable("operands that contradict each other are typed errors of a run", func(ctx SpecContext, text string, in map[string]tensor.Value, cause error) {
+	g, err := graph.Parse(head + text + "}")
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range []string{"reference", "cpu"} {
+		p, err := carve.Compile(ctx, carve.FromGraph(g), &carve.Options{Backends: []backend.Config{{Name: name}}, Verify: true})
+		if err == nil {
+			_, err = p.Run(ctx, in)
+			Expect(p.Close()).To(Succeed())
+		}
+		Expect(err).To(MatchError(cause), name)
+	}
+},
+	Entry("places of blocks behind the last", "input %q: f32[1,1,16]\n input %c: f32[1,1,16,16]\n input %r: i32[1,2]\n input %k: i32[1,1]\n input %t: i32[1]\n"+
+		" %y, %a, %b = com.microsoft::SparseAttention(%q, %q, %q, %c, %c, %r, %k, %t, %t; num_heads=1, kv_num_heads=1, sparse_block_size=16) \"node\"\n output %y", map[string]tensor.Value{
+		"q": tensor.From(make([]float32, 16), 1, 1, 16), "c": tensor.From(make([]float32, 256), 1, 1, 16, 16), "r": tensor.From([]int32{0, 1}, 1, 2),
+		"k": tensor.From([]int32{7}, 1, 1), "t": tensor.From([]int32{1}, 1)}, microsoft.ErrShape),
+	Entry("more keys than blocks", "input %q: f32[1,1,16]\n input %c: f32[1,1,40,16]\n input %r: i32[1,2]\n input %k: i32[1,1]\n input %t: i32[1]\n"+
+		" %y, %a, %b = com.microsoft::SparseAttention(%q, %q, %q, %c, %c, %r, %k, %t, %t; num_heads=1, kv_num_heads=1, sparse_block_size=16) \"node\"\n output %y", map[string]tensor.Value{
+		"q": tensor.From(make([]float32, 16), 1, 1, 16), "c": tensor.From(make([]float32, 640), 1, 1, 40, 16), "r": tensor.From([]int32{0, 1}, 1, 2),
+		"k": tensor.From([]int32{0}, 1, 1), "t": tensor.From([]int32{30}, 1)}, microsoft.ErrShape),
+	Entry("an image that is not there", "input %x: f32[1,1,4,4]\n input %r: f32[1,4]\n input %i: i32[1]\n input %s: i32[2]\n %y = com.microsoft::CropAndResize(%x, %r, %i, %s) \"node\"\n output %y",
+		map[string]tensor.Value{"x": tensor.From(make([]float32, 16), 1, 1, 4, 4), "r": tensor.From(make([]float32, 4), 1, 4), "i": tensor.From([]int32{3}, 1), "s": tensor.From([]int32{2, 2}, 2)}, microsoft.ErrShape),
+	Entry("a crop of more than memory", "input %x: f32[1,1,4,4]\n input %r: f32[1,4]\n input %i: i32[1]\n input %s: i32[2]\n %y = com.microsoft::CropAndResize(%x, %r, %i, %s) \"node\"\n output %y",
+		map[string]tensor.Value{"x": tensor.From(make([]float32, 16), 1, 1, 4, 4), "r": tensor.From(make([]float32, 4), 1, 4), "i": tensor.From([]int32{0}, 1), "s": tensor.From([]int32{1 << 20, 1 << 20}, 2)}, microsoft.ErrShape),
+	Entry("a character that is not in the table", "input %x: i32[1,3]\n input %w: f32[2,1,2,4]\n input %b: f32[2]\n input %c: f32[5,4]\n %y = com.microsoft::WordConvEmbedding(%x, %w, %b, %c) \"node\"\n output %y",
+		map[string]tensor.Value{"x": tensor.From([]int32{9, 9, 9}, 1, 3), "w": tensor.From(make([]float32, 16), 2, 1, 2, 4), "b": tensor.From(make([]float32, 2), 2), "c": tensor.From(make([]float32, 20), 5, 4)}, microsoft.ErrShape),
+	Entry("a place behind the source", "input %s: i64[N]\n input %c: i64[M]\n input %p: i64[1]\n input %q: i64[K]\n %y, %z = com.microsoft::BifurcationDetector(%s, %c, %p, %q) \"node\"\n output %y",
+		map[string]tensor.Value{"s": tensor.From([]int64{1, 2}, 2), "c": tensor.From([]int64{1}, 1), "p": tensor.From([]int64{9}, 1), "q": tensor.From([]int64{1}, 1)}, microsoft.ErrShape),
+)
 
 var _ = Describe("results follow from the definition", func() {
 	It("weights of 4 bits: low bits first, in blocks of a scale and a zero point, the last block in part", func(ctx SpecContext) {
