@@ -68,7 +68,7 @@ type expertLayer struct {
 	columns       int            // of a chunk of the product
 	inNibbles     bool           // kernels read weights as 4 bits
 	round         bool           // rows may be rounded to integers of 8 bits for them
-	apart         nibble.Weights // the weights then, without bytes where they lie in memory of a run; those of 8 bits are taken apart
+	apart         nibble.Weights // the weights then, without bytes where they lie in memory of a run; those of 8 bits taken apart, of 2 bits widened
 	pitch         int            // floats from one row of operands to the next
 	whole, last   expertPlans    // for a chunk, and for the last one
 }
@@ -105,19 +105,23 @@ func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*ex
 			return nil, err
 		}
 	}
-	l.inNibbles = l.block%nibble.Group == 0 && (l.bits == 4 || l.bits == 8 && fuse.IsConst(n.Inputs[of.Scales]))
+	l.inNibbles = l.block%nibble.Group == 0 && l.bits > 0 && (l.bits == 4 || fuse.IsConst(n.Inputs[of.Scales]))
 	return l, nil
 }
 
-// finish takes weights of 8 bits apart, and plans products, when it is known how weights are read.
+// finish makes weights of 4 bits of others, and plans products, when it is known how weights are read.
 func (l *expertLayer) finish(p *planner, n *graph.Node, of *microsoft.ExpertLayer) error {
 	if l.pitch = l.k; l.inNibbles {
 		l.apart = nibble.Weights{Block: l.block, Blocks: l.k / l.block, Zeros: l.zeros}
-		if scales := fuse.Behind(n.Inputs[of.Scales]); l.bits == 8 {
+		if scales := fuse.Behind(n.Inputs[of.Scales]); l.bits != 4 {
 			if scales.Const.Len() != l.experts*l.n*l.apart.Blocks {
 				return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
 			}
-			l.apart = takenApart(fuse.Behind(n.Inputs[of.Weights]).Const.Bytes(), fuse.Floats(scales.Const), l.zeros, l.experts*l.n, l.block, l.k/l.block)
+			if b := fuse.Behind(n.Inputs[of.Weights]).Const.Bytes(); l.bits == 2 {
+				l.apart.Bytes, l.apart.Scales = widened(b), fuse.Floats(scales.Const)
+			} else {
+				l.apart = takenApart(b, fuse.Floats(scales.Const), l.zeros, l.experts*l.n, l.block, l.k/l.block)
+			}
 		}
 		l.pitch = l.apart.Width()
 		if l.round = n.Int("accuracy_level", 0) == roundsRows && nibble.For(p.target).Rounds(&l.apart); l.round {

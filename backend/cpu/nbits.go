@@ -12,8 +12,8 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Products with weights of 4 bits, which kernels read as they lie in the model, and of 8 bits, which are taken apart (nbitsbytes.go). Rows of
-// the first operand are brought into the kernels' order in a step of its own where they are few.
+// Products with weights of 4 bits, which kernels read as they lie in the model, of 2 bits, which become 4, and of 8 bits, which are taken apart
+// (nbitsbytes.go). Rows of the first operand are brought into the kernels' order in a step of its own where they are few.
 
 // nbitsColumns is the number of columns of a chunk: their weights stay near while rows go by.
 const nbitsColumns = 32
@@ -23,10 +23,10 @@ func nbitsSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	switch {
 	case !operators.IsFloat32(a, scales):
 		return nil, operators.NotFloat32(a)
-	case n.Int("bits", 4) != 4 && n.Int("bits", 4) != 8 || n.Int("block_size", 0)%nibble.Group != 0:
-		return nil, property.Because(property.Unsupported, "%d bits in blocks of %d", n.Int("bits", 4), n.Int("block_size", 0))
-	case n.Int("bits", 4) == 8 && (!fuse.IsTensorConst(n.Inputs[1]) || !fuse.IsTensorConst(scales)):
-		return nil, property.Because(property.Unsupported, "weights of 8 bits that are not constant")
+	case n.Int("block_size", 0)%nibble.Group != 0:
+		return nil, property.Because(property.Unsupported, "blocks of %d", n.Int("block_size", 0))
+	case n.Int("bits", 4) != 4 && (!fuse.IsTensorConst(n.Inputs[1]) || !fuse.IsTensorConst(scales)):
+		return nil, property.Because(property.Unsupported, "weights of %d bits that are not constant", n.Int("bits", 4))
 	case n.Input(4) != nil:
 		return nil, property.Because(property.Unsupported, "columns in another order")
 	case zeros != nil && (zeros.Const == nil || zeros.Type.DType != tensor.Uint8):
@@ -49,14 +49,18 @@ func planNBits(p *planner, n *graph.Node) error {
 	if w.Zeros, err = keep(p.e, n, func() ([]float32, error) { return microsoft.Zeros(n) }); err != nil {
 		return err
 	}
-	if bits == 8 {
+	if bits != 4 {
 		apart, err := keep(p.e, n, func() (nibble.Weights, error) {
-			return takenApart(fuse.Behind(n.Inputs[1]).Const.Bytes(), fuse.Floats(fuse.Behind(n.Inputs[2]).Const), w.Zeros, w.columns, w.Block, w.Blocks), nil
+			b, scales := fuse.Behind(n.Inputs[1]).Const.Bytes(), fuse.Floats(fuse.Behind(n.Inputs[2]).Const)
+			if bits == 2 {
+				return nibble.Weights{Bytes: widened(b), Scales: scales, Zeros: w.Zeros, Block: w.Block, Blocks: w.Blocks}, nil
+			}
+			return takenApart(b, scales, w.Zeros, w.columns, w.Block, w.Blocks), nil
 		})
 		if err != nil {
 			return err
 		}
-		w.Weights, w.twofold, w.bytes, w.scales = apart, true, place.Nowhere, place.Nowhere
+		w.Weights, w.twofold, w.bytes, w.scales = apart, bits == 8, place.Nowhere, place.Nowhere
 	}
 	if v := n.Input(5); v != nil {
 		w.bias = p.In(v)

@@ -35,6 +35,15 @@ func takenApart(bytes []byte, scales, zeros []float32, n, block, blocks int) nib
 	return w
 }
 
+// widened returns weights of 2 bits as weights of 4.
+func widened(b []byte) []byte {
+	out := make([]byte, 2*len(b))
+	for i, x := range b {
+		out[2*i], out[2*i+1] = x&3|x<<2&0x30, x>>4&3|x>>2&0x30
+	}
+	return out
+}
+
 // twofold writes x twice, with zeros behind it where a half of dst is longer.
 func twofold(dst, x []float32) []float32 {
 	half := len(dst) / 2

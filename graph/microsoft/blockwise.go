@@ -121,7 +121,7 @@ func Zeros(n *graph.Node) ([]float32, error) {
 	return out, nil
 }
 
-// evalNBits computes a node that Expand keeps, of 4 or 8 bits.
+// evalNBits computes a node that Expand keeps.
 func evalNBits(c *call) error {
 	var w weights
 	o := &op{n: c.n, in: c.n.Inputs}
@@ -132,7 +132,7 @@ func evalNBits(c *call) error {
 	if err != nil {
 		return err
 	}
-	if x.Rank() == 0 || int64(x.Shape[x.Rank()-1]) != w.k || c.has(4) || w.bits == 2 || int64(c.in[1].Len()) != w.n*w.blocks*w.block*w.bits/8 || int64(c.in[2].Len()) != w.n*w.blocks {
+	if x.Rank() == 0 || int64(x.Shape[x.Rank()-1]) != w.k || c.has(4) || int64(c.in[1].Len()) != w.n*w.blocks*w.block*w.bits/8 || int64(c.in[2].Len()) != w.n*w.blocks {
 		return fmt.Errorf("%w: %v for %d bits of %d x %d", ErrShape, x, w.bits, w.k, w.n)
 	}
 	zeros := make([]float64, w.n*w.blocks)
