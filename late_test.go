@@ -29,6 +29,15 @@ func picking(body string) string {
 }`
 }
 
+// twice picks the rows of picking once more, in a way of which nobody knows that they are as many, and adds them to these.
+const twice = `const %half = f32[]{0.5}
+  %m2 = Greater(%col, %half) "above half"
+  %i2 = NonZero(%m2) "find twice"
+  %j2 = Gather(%i2, %first; axis=0) "indices twice"
+  %rows2 = Gather(%x, %j2; axis=0) "rows twice"
+  %both = Add(%rows, %rows2) "both"
+`
+
 // rowsOf returns n rows of 8 elements, of which those that picks says are picked.
 func rowsOf(picks ...bool) *tensor.Tensor {
 	x := wave(len(picks), 8)
@@ -135,6 +144,17 @@ var _ = Describe("groups whose shapes depend on data", func() {
   %%b = Softmax(%%a; axis=1) "softmax"
   %%c = Concat(%%b, %%z; axis=0) "join"
   output %%c`, constant("w", 8, 8)), "planned", "product", "softmax", "join"),
+		Entry("operands of which only what lengths are broadcast to is known", fmt.Sprintf(`  %s%s
+  %%a = Hardmax(%%both) "rest"
+  %%b = MatMul(%%a, %%w) "product"
+  %%c = Relu(%%b) "relu"
+  output %%c`, twice, constant("w", 8, 4)), "rows", "product", "relu"),
+		Entry("and those where one of the lengths is known, too", fmt.Sprintf(`  %s%s
+  %%a = Hardmax(%%both) "rest"
+  %%b = MatMul(%%a, %%w) "product"
+  %%c = MatMul(%%rows, %%w) "other"
+  %%d = Softmax(%%c; axis=1) "softmax"
+  output %%b, %%d`, twice, constant("w", 8, 4)), "rows", "product", "other", "softmax"),
 	)
 
 	It("fall back where their operands do not determine the shapes", func(ctx SpecContext) {

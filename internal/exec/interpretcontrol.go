@@ -22,7 +22,7 @@ func (in *interpreter) region(ctx context.Context, n *graph.Node, g *graph.Graph
 	for i, v := range slices.Concat(inputs, sub.captures) {
 		tensors[i], _ = v.(*tensor.Tensor)
 	}
-	if b, err := bindOperands(in.bindings, known, tensors); err == nil { // what else is open shows where it is asked for
+	if b, err := bindOperands(in.bindings, g, known, tensors); err == nil { // what else is open shows where it is asked for
 		sub.bindings = b
 	}
 	vals, err := sub.evaluate(ctx, inputs, nil)
