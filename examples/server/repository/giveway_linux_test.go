@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"testing/fstest"
 	"time"
 
@@ -94,4 +96,44 @@ var _ = Describe("runs that give way", func() {
 		Entry("in a batcher", products, "max_batch_size: 2\ndynamic_batching {}\n", true),
 		Entry("but short ones do not", "graph \"m\" {\n  opset 17\n  input %x: f32[N,512,512]\n  %y: i64[3] = Shape(%x)\n  output %y\n}", "", false),
 	)
+
+	It("leave their threads as before though another run was short meanwhile", func(ctx SpecContext) {
+		b, err := modeltest.Encode(strings.ReplaceAll(products, "512", "K"))
+		Expect(err).NotTo(HaveOccurred())
+		slice := usual()
+		r, err := repository.Open(ctx, fstest.MapFS{"m/1/model.onnx": {Data: b}}, repository.Options{GiveWay: true, Runs: 2})
+		Expect(err).NotTo(HaveOccurred())
+		defer r.Close(context.Background())
+		v, err := r.Acquire(ctx, "m", "")
+		Expect(err).NotTo(HaveOccurred())
+		defer v.Release()
+		run := func(k int) {
+			defer GinkgoRecover()
+			x, err := tensor.New(tensor.Float32, 1, k, k)
+			Expect(err).NotTo(HaveOccurred())
+			_, _, err = v.Run(ctx, 0, map[string]tensor.Value{"x": x})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		run(4)
+		left := make(chan int)
+		go func() { // which stays on its thread
+			defer close(left)
+			for range 20 {
+				run(768)
+			}
+			var other sync.WaitGroup
+			other.Go(func() {
+				for behind(slice) == 0 && ctx.Err() == nil {
+					r.TurnedDown()
+				}
+				run(4)
+			})
+			r.TurnedDown()
+			run(768)
+			left <- behind(slice)
+			other.Wait()
+		}()
+		Expect(<-left).To(BeZero())
+		Eventually(left).Should(BeClosed())
+	}, SpecTimeout(time.Minute))
 })

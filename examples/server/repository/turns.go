@@ -64,7 +64,7 @@ func (t *turns) begin() {
 
 // Done implements carve.Turns.
 func (t *turns) Done() {
-	if t.way != nil && t.long.Load() >= sure {
+	if t.way != nil { // whatever other runs have meanwhile shown this to be worth
 		t.way.end()
 	}
 	t.leave()
