@@ -108,26 +108,29 @@ func (b *placing) offer(c *Candidate) {
 	b.offers = append(b.offers, o)
 }
 
+// sameAtRun reports whether two signatures of a node, without variables, read and write the same formats at run time: those of constants,
+// which are packed once, do not count.
+func sameAtRun(n *graph.Node, a, b *graph.Signature) bool {
+	for k, v := range n.Inputs {
+		if v != nil && !v.IsConst() && !v.IsDims() && a.Inputs[k].Format != b.Inputs[k].Format {
+			return false
+		}
+	}
+	for k := range n.Outputs {
+		if a.Outputs[k].Format != b.Outputs[k].Format {
+			return false
+		}
+	}
+	return true
+}
+
 // distinct returns the signatures that differ in what they read and write at run time, the cheapest of those that do not.
 func distinct(n *graph.Node, sigs []graph.Signature) []graph.Signature {
-	same := func(a, b *graph.Signature) bool {
-		for k, v := range n.Inputs {
-			if v != nil && !v.IsConst() && !v.IsDims() && a.Inputs[k].Format != b.Inputs[k].Format {
-				return false
-			}
-		}
-		for k := range n.Outputs {
-			if a.Outputs[k].Format != b.Outputs[k].Format {
-				return false
-			}
-		}
-		return true
-	}
 	var out []graph.Signature
 next:
 	for i := range sigs {
 		for k := range out {
-			if same(&out[k], &sigs[i]) {
+			if sameAtRun(n, &out[k], &sigs[i]) {
 				if sigs[i].Extra < out[k].Extra {
 					out[k] = sigs[i]
 				}

@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"slices"
-
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 )
@@ -17,8 +15,8 @@ type Times interface {
 	Conversion(v *graph.Value, hop *convert.Converter) float64
 }
 
-// lookUp notes the signatures of an offer, with their measured times. Of those that differ in their names alone, which stand for ways to
-// do the same, such as tiles of a kernel, the fastest counts that was measured.
+// lookUp notes the signatures of an offer, with their measured times. Of those that differ in their names, or in how constants lie, alone,
+// which stand for ways to do the same, such as tiles of a kernel, the fastest counts that was measured.
 func (b *placing) lookUp(o *offer, sigs []graph.Signature) {
 	o.sigs = distinct(o.c.Node, sigs)
 	if b.times == nil {
@@ -29,7 +27,7 @@ func (b *placing) lookUp(o *offer, sigs []graph.Signature) {
 		kept := o.sigs[k]
 		for i := range sigs {
 			sig := &sigs[i]
-			if !alike(&kept, sig) {
+			if !sameAtRun(o.c.Node, &kept, sig) {
 				continue
 			}
 			ns := b.times.Node(o.c.Node, b.s.names[o.c.Backend], sig, o.c.Cost.Nanoseconds+sig.Extra)
@@ -38,12 +36,6 @@ func (b *placing) lookUp(o *offer, sigs []graph.Signature) {
 			}
 		}
 	}
-}
-
-// alike reports whether two signatures without variables have equal formats.
-func alike(a, b *graph.Signature) bool {
-	same := func(x, y graph.Port) bool { return x.Format == y.Format }
-	return slices.EqualFunc(a.Inputs, b.Inputs, same) && slices.EqualFunc(a.Outputs, b.Outputs, same)
 }
 
 // time returns the nanoseconds of an alternative: measured, or else modelled. One that says nothing of its time counts what its nodes take at
