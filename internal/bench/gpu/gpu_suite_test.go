@@ -166,6 +166,19 @@ var _ = Describe("the command", func() {
 		Expect(verdicts).To(HaveKeyWithValue("networks: 1.0 of torch.compile", unmeasured))
 	}, SpecTimeout(4*time.Minute))
 
+	DescribeTable("refuses lists with names that it does not know, before it takes a device's time", func(ctx SpecContext, flag, list, want string) {
+		path, err := command()
+		Expect(err).NotTo(HaveOccurred())
+		text, err := exec.CommandContext(ctx, path, flag, list).CombinedOutput()
+		Expect(err).To(HaveOccurred())
+		Expect(string(text)).To(ContainSubstring(want))
+	},
+		Entry("precisions", "-precisions", "f16,f99", `-precisions: "f99" is none of`),
+		Entry("parts", "-parts", "model", `-parts: "model" is none of`),
+		Entry("backends", "-backends", "rocm", `-backends: "rocm" is none of`),
+		Entry("batches", "-batches", "1,0", `-batches: "0" is no number`),
+	)
+
 	It("runs networks on OpenCL", func(ctx SpecContext) {
 		b, err := opencl.Open(backend.Config{Name: "opencl"})
 		if errors.Is(err, backend.ErrUnavailable) {

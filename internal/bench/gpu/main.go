@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,13 @@ import (
 	_ "github.com/carve-dev/carve/backend/cuda"
 	_ "github.com/carve-dev/carve/backend/opencl"
 	_ "github.com/carve-dev/carve/backend/reference"
+)
+
+// What lists may have, and have by default, the most valuable first.
+const (
+	allBackends   = "cuda,opencl"
+	allPrecisions = "f16,tf32,f32,bf16"
+	allParts      = "ceilings,products,rows,convolutions,attention,models,rivals"
 )
 
 func main() {
@@ -49,10 +57,10 @@ func main() {
 	flag.StringVar(&c.compileMode, "compile-mode", "max-autotune", "mode of torch.compile")
 	flag.StringVar(&c.zoo, "zoo", "", "folder of the zoo's models; ../shared/models beside the repository by default")
 	models := flag.String("models", "resnet50,bert_base,vit_b_16,unet", "networks, comma-separated: names of the zoo, or files that end in .onnx")
-	backends := flag.String("backends", "cuda,opencl", "carve's backends, comma-separated")
-	precisions := flag.String("precisions", "f16,tf32,f32,bf16", "precisions, the most valuable first")
+	backends := flag.String("backends", allBackends, "carve's backends, comma-separated")
+	precisions := flag.String("precisions", allPrecisions, "precisions, the most valuable first")
 	batches := flag.String("batches", "32,1,128", "batches, the most valuable first")
-	parts := flag.String("parts", "ceilings,products,rows,convolutions,attention,models,rivals", "what is measured")
+	parts := flag.String("parts", allParts, "what is measured")
 	flag.StringVar(&c.sizes, "sizes", "full", "of kernels: full or small")
 	flag.IntVar(&c.tiles, "tiles", 1, "tiles to measure for each product, the best by the model first")
 	flag.Float64Var(&c.seconds, "seconds", 0.05, "of device time for a measurement of a kernel, about")
@@ -68,8 +76,18 @@ func main() {
 	if *serving != "" {
 		err = serve(*serving, os.Stdin)
 	} else {
-		c.models, c.backends, c.precisions, c.parts = split(*models), split(*backends), split(*precisions), split(*parts)
-		if c.batches, err = numbers(*batches); err == nil {
+		c.models = split(*models)
+		c.backends, err = among("backends", *backends, allBackends)
+		if err == nil {
+			c.precisions, err = among("precisions", *precisions, allPrecisions)
+		}
+		if err == nil {
+			c.parts, err = among("parts", *parts, allParts)
+		}
+		if err == nil {
+			c.batches, err = numbers(*batches)
+		}
+		if err == nil {
 			err = measure(c, *budget)
 		}
 	}
@@ -84,6 +102,17 @@ func split(list string) []string {
 		return nil
 	}
 	return strings.Split(list, ",")
+}
+
+// among returns a flag's list, of which all has every name.
+func among(flag, list, all string) ([]string, error) {
+	names := split(list)
+	for _, s := range names {
+		if !slices.Contains(split(all), s) {
+			return nil, fmt.Errorf("-%s: %q is none of %s", flag, s, all)
+		}
+	}
+	return names, nil
 }
 
 func numbers(list string) (out []int, err error) {
