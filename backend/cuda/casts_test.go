@@ -107,3 +107,15 @@ var _ = It("a caller's tensor on the device is taken where the program has the o
 		Expect(got["y"].(*tensor.Tensor).Bytes()).To(Equal(want["y"].(*tensor.Tensor).Bytes()))
 	}
 })
+
+var _ = DescribeTable("a caller's image on the device is brought into the order that a group reads there",
+	func(ctx SpecContext, offset, copied int) {
+		b := open(driver())
+		copies, err := grouptest.CompareOnDevice(ctx, b, offset, func() int { return b.(interface{ Calls() map[string]int }).Calls()["cuMemcpyHtoDAsync_v2"] })
+		Expect(err).NotTo(HaveOccurred())
+		Expect(copies).To(Equal(copied), "from the host's memory")
+	},
+	Entry("by one kernel", 0, 0),
+	Entry("by one kernel, where it lies behind something else", 64, 0),
+	Entry("by way of the host, where kernels do not read", 4, 1),
+)

@@ -12,7 +12,8 @@ import (
 )
 
 // costs are those of conversions, in nanoseconds: estimates.
-var costs = gpugroup.Costs{Copy: convert.Cost{Fixed: 15000, PerByte: 0.1}, Reorder: convert.Cost{Fixed: 20000, PerByte: 0.1}, Cast: convert.Cost{Fixed: 16500, PerByte: 0.16}}
+var costs = gpugroup.Costs{Copy: convert.Cost{Fixed: 15000, PerByte: 0.1}, Reorder: convert.Cost{Fixed: 20000, PerByte: 0.1}, Cast: convert.Cost{Fixed: 16500, PerByte: 0.16},
+	Within: convert.Cost{Fixed: 5000, PerByte: 0.003}}
 
 // reorderer is a device that reorders what is copied, by kernels of a backend on it.
 type reorderer struct {

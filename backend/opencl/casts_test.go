@@ -43,3 +43,15 @@ var _ = It("conversions between blocks of channels on the host and what a device
 	Expect(hops).To(Equal([]string{"x: host:NCHW → host:NCHW16c by host-reorder", "Op1: host:NCHW16c → opencl:0:gpu@1:f64-acdb by upload-cast",
 		"Op4: opencl:0:gpu@1:f64-acdb → host:NCHW16c by download-cast", "Op5: host:NCHW16c → host:NCHW by host-reorder"}))
 })
+
+var _ = DescribeTable("a caller's image on the device is brought into the order that a group reads there",
+	func(ctx SpecContext, offset, copied int) {
+		b := open()
+		copies, err := grouptest.CompareOnDevice(ctx, b, offset, func() int { return b.(interface{ Calls() map[string]int }).Calls()["clEnqueueWriteBuffer"] })
+		Expect(err).NotTo(HaveOccurred())
+		Expect(copies).To(Equal(copied), "from the host's memory")
+	},
+	Entry("by one kernel", 0, 0),
+	Entry("by one kernel, where it lies behind something else", 64, 0),
+	Entry("by way of the host, where kernels do not read", 4, 1),
+)

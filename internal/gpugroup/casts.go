@@ -109,7 +109,7 @@ func finishes(n *graph.Node) bool {
 	return ok && n.Inputs[0].Producer != nil && isHead(n.Inputs[0].Producer)
 }
 
-// CastConverters returns the converters between the host and devices of tensors that are kept as other elements in a layout, none for
+// CastConverters returns the converters between the host and devices, and on devices, of tensors that are kept as other elements in a layout, none for
 // other layouts: those of a convert.Source, as models have few of the many that there are.
 func CastConverters(l graph.Layout, devices []device.Device, c Costs, on func(i int) (*Device, Reorderer)) []convert.Converter {
 	t, _, ok := lower.KeptOf(l)
@@ -125,9 +125,9 @@ func CastConverters(l graph.Layout, devices []device.Device, c Costs, on func(i 
 				if pair.Device != l {
 					continue
 				}
-				list = append(list, d.converters("cast", pair, c.Reorder, d.convert, r, func(dt tensor.DType, of int) bool {
-					return slices.Contains(types, dt) && (rank == 0 || of == rank)
-				})...)
+				supports := func(dt tensor.DType, of int) bool { return slices.Contains(types, dt) && (rank == 0 || of == rank) }
+				list = append(list, d.converters("cast", pair, c.Reorder, d.convert, r, supports)...)
+				list = append(list, d.withins("cast", pair, c.Within, r, supports)...)
 			}
 		}
 	}

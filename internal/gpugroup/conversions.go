@@ -34,11 +34,11 @@ type Reorder interface {
 }
 
 // Costs are those of conversions between the host and a device: of a copy; of one that also reorders, by a kernel behind it or in front
-// of it; and of one in front of which the host reorders and casts.
-type Costs struct{ Copy, Reorder, Cast convert.Cost }
+// of it; and of one in front of which the host reorders and casts. Within is that of a kernel on the device.
+type Costs struct{ Copy, Reorder, Cast, Within convert.Cost }
 
 // Converters returns those of a backend: copies between the host and its devices, and among these, in each layout; and for each device
-// conversions that reorder and cast beside the copy, by kernels where direct. on returns the i-th device, in any order, as it plans and as
+// conversions that reorder and cast beside the copy, and on the device itself, by kernels where direct. on returns the i-th device, in any order, as it plans and as
 // it reorders.
 func Converters(devices []device.Device, c Costs, direct bool, on func(i int) (*Device, Reorderer)) []convert.Converter {
 	var list []convert.Converter
@@ -48,7 +48,7 @@ func Converters(devices []device.Device, c Costs, direct bool, on func(i int) (*
 	for i := range devices {
 		d, r := on(i)
 		if direct {
-			list = append(list, d.reorders(r, c.Reorder)...)
+			list = append(list, d.reorders(r, c)...)
 		}
 		list = append(list, d.hostCasts(r, c.Cast)...)
 	}
@@ -56,21 +56,26 @@ func Converters(devices []device.Device, c Costs, direct bool, on func(i int) (*
 }
 
 // reorders returns converters that copy and reorder in one step, between layouts of the host's and of the device's, and that cast in the
-// same step where the device keeps operands of products in 16 bits.
-func (d *Device) reorders(on Reorderer, cost convert.Cost) []convert.Converter {
+// same step where the device keeps operands of products in 16 bits; and those between layouts of the device's.
+func (d *Device) reorders(on Reorderer, c Costs) []convert.Converter {
 	var list []convert.Converter
 	for _, rank := range []int{3, 4, 5} {
+		supports := func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 }
 		for _, pair := range Reorders(rank) {
-			list = append(list, d.converters("reorder", pair, cost, d.convert, on, func(dt tensor.DType, r int) bool { return r == rank && dt.Size() > 0 })...)
+			list = append(list, d.converters("reorder", pair, c.Reorder, d.convert, on, supports)...)
+			if pair.Device != graph.RowMajor {
+				list = append(list, d.withins("reorder", pair, c.Within, on, supports)...)
+			}
 		}
 	}
 	half := d.half()
 	if half == "" {
 		return list
 	}
+	cost := c.Reorder
 	cost.PerByte *= 0.9 // the kernel writes half of the bytes
 	for _, rank := range []int{0, 3, 4, 5} {
-		for _, pair := range Casts(rank, half) {
+		for _, pair := range Casts(rank, half) { // on the device itself they would round what is on its way to the host
 			list = append(list, d.converters("cast", pair, cost, d.convert, on, func(dt tensor.DType, r int) bool {
 				return dt == tensor.Float32 && (rank == 0 || r == rank)
 			})...)
@@ -172,14 +177,7 @@ func (d *Device) convert(on Reorderer, from, to graph.Layout, up bool, dt tensor
 	if slices.Contains(dims, 0) {
 		return around, nil
 	}
-	plan, err := d.Reorder(from, to, dt, dims)
-	if err == nil && (len(plan.Launches) != 1 || len(plan.Scratch) > 0) {
-		err = fmt.Errorf("%w: a reorder of %d launches", gpukernel.ErrUnsupported, len(plan.Launches))
-	}
-	if err == nil {
-		x.kernel, err = on.Kernel(plan)
-	}
-	if err != nil {
+	if x.kernel, err = d.reorderKernel(on, from, to, dt, dims); err != nil {
 		return around, &convert.DetourError{Cause: err}
 	}
 	return func(ctx context.Context, dst, src *tensor.Tensor, e convert.Exec) error {

@@ -11,7 +11,7 @@ func CastsTo(t gpukernel.Type) []tensor.DType { return castsTo(t) }
 
 // Reorders is reorders.
 func (d *Device) Reorders(on Reorderer, cost convert.Cost) []convert.Converter {
-	return d.reorders(on, cost)
+	return d.reorders(on, Costs{Reorder: cost, Within: cost})
 }
 
 // BatchOf is batchOf, as numbers: size, and what A, B and C advance by.
