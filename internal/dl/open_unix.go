@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -20,12 +21,22 @@ func open(name string) (uintptr, error) {
 	}
 	runtime.LockOSThread() // the loader keeps its messages by thread
 	defer runtime.UnlockOSThread()
+	openMathematics()
 	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s", ErrOpen, strings.TrimPrefix(err.Error(), name+": ")) // the loader begins with the name
 	}
 	return h, nil
 }
+
+// openMathematics opens the C library's mathematics on Linux, once. A C program has them from its start; libraries that call them and do not
+// say so (Intel's libimf) are otherwise bound to functions that are not ready where they come with one library of several, and the process
+// ends.
+var openMathematics = sync.OnceFunc(func() {
+	if runtime.GOOS == "linux" {
+		_, _ = purego.Dlopen("libm.so.6", purego.RTLD_NOW|purego.RTLD_GLOBAL) // other C libraries have no such file, and no need
+	}
+})
 
 func symbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }
 
