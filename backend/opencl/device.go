@@ -197,7 +197,11 @@ func (d *clDevice) transfer(ctx context.Context, s device.Stream, function strin
 		blocking = 0
 		own.keep = append(own.keep, host)
 	}
-	return d.failed(c.do(d.l, function, queue, m.Handle, blocking, uintptr(off), uintptr(len(host)), at(&host[0]), 0, 0, 0))
+	err = c.do(d.l, function, queue, m.Handle, blocking, uintptr(off), uintptr(len(host)), at(&host[0]), 0, 0, 0)
+	if err == nil && own == nil { // Intel's driver for processors returns when it has taken the host's bytes: other queues do not see them yet
+		err = c.do(d.l, "clFinish", queue)
+	}
+	return d.failed(err)
 }
 
 // CopyBetween implements device.Device.
