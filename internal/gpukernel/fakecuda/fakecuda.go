@@ -188,10 +188,11 @@ func (d *Driver) Reset() {
 	dl.Call(symbol(d.cuda, "fakecuda_reset"))
 	d.SetCompiler("fail_at", 0)
 	d.SetCompiler("version", 12090)
+	d.SetCompiler("wrong_tanh", 0)
 }
 
-// SetCompiler changes a setting of the compiler: fail_at, the compilation from now on that fails, or version (12090 for 12.9). It
-// panics where there is none of that name.
+// SetCompiler changes a setting of the compiler: fail_at, the compilation from now on that fails, version (12090 for 12.9), or
+// wrong_tanh: 1 has what is compiled from now on calculate sinh for tanh. It panics where there is none of that name.
 func (d *Driver) SetCompiler(name string, value int) {
 	if int32(named(d.nvrtc, "fakenvrtc_set", name, value)) == 0 {
 		panic("fakecuda: no setting " + name)
