@@ -70,9 +70,9 @@ func (r *recorded) release(handle uintptr) {
 	delete(r.kernels, handle)
 }
 
-// place notes where operands lie on a stream: a block that was freed may have given its handle to another, so that its number counts
+// place notes where operands lie, and the queue: a block that was freed may have given its handle to another, so that its number counts
 // too. It reports false where a block is none of the device's.
-func (st *state) place(s *stream) bool {
+func (st *state) place(queue uintptr) bool {
 	n := len(st.bases)
 	st.in.d.mu.RLock()
 	defer st.in.d.mu.RUnlock()
@@ -87,20 +87,20 @@ func (st *state) place(s *stream) bool {
 		}
 		st.places[n+i].Handle = block.number
 	}
-	st.places[2*n] = gpugroup.Base{Handle: s.queue}
+	st.places[2*n] = gpugroup.Base{Handle: queue}
 	return true
 }
 
 // replay queues the group as a command buffer, which is recorded where there is none, and leaves its event in c.word. It reports false
 // where nothing was queued: in the first run, and where recording fails or does not pay.
-func (st *state) replay(c *call, s *stream) bool {
+func (st *state) replay(c *call, queue uintptr, together bool) bool {
 	r, d := st.recorded, st.in.d
 	if d.commands == nil || !st.in.record || len(st.in.kernels) < 2 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.kept.Ready() || !st.place(s) {
+	if !r.kept.Ready() || !st.place(queue) {
 		return false
 	}
 	handle, pays := r.kept.Find(st.places)
@@ -108,7 +108,7 @@ func (st *state) replay(c *call, s *stream) bool {
 		if !pays {
 			return false
 		}
-		if handle = st.recordOn(c, s); handle == 0 {
+		if handle = st.recordOn(c, queue, together); handle == 0 {
 			r.kept.Fail()
 			return false
 		}
@@ -123,16 +123,21 @@ func (st *state) replay(c *call, s *stream) bool {
 	return true
 }
 
-// recordOn records the launches, one behind the other, and returns the command buffer; 0 where that fails.
-func (st *state) recordOn(c *call, s *stream) uintptr {
+// recordOn records the launches for a queue, one behind the other or in waves, and returns the command buffer; 0 where that fails.
+func (st *state) recordOn(c *call, queue uintptr, together bool) uintptr {
 	d := st.in.d
-	c.word, c.status = s.queue, 0
+	c.word, c.status = queue, 0
 	handle := c.invoke(d.commands.create, 1, at(&c.word), 0, at(&c.status))
 	if c.status != 0 || handle == 0 {
 		return 0
 	}
+	points := make([]uint32, len(st.in.kernels))
+	wave, before := 0, 0 // the first step of this wave, and of the one that it waits for
 	for i, k := range st.in.kernels {
-		if err := st.command(c, handle, i, k); err != nil {
+		if i > 0 && (!together || st.waves.waits[i]) {
+			wave, before = i, wave
+		}
+		if err := st.command(c, handle, i, k, points, points[before:wave]); err != nil {
 			st.recorded.release(handle)
 			return 0
 		}
@@ -144,8 +149,8 @@ func (st *state) recordOn(c *call, s *stream) uintptr {
 	return handle
 }
 
-// command records a launch behind the one before.
-func (st *state) command(c *call, buffer uintptr, i int, k *kernel) error {
+// command records a launch behind those with these points.
+func (st *state) command(c *call, buffer uintptr, i int, k *kernel, points, before []uint32) error {
 	d := st.in.d
 	own, err := c.create(d.l, "clCreateKernel", k.program, at(&k.name[0]))
 	if err != nil {
@@ -156,9 +161,9 @@ func (st *state) command(c *call, buffer uintptr, i int, k *kernel) error {
 		return err
 	}
 	waits, behind := uintptr(0), uintptr(0)
-	if i > 0 {
-		waits, behind = 1, at(&c.points[(i+1)%2])
+	if len(before) > 0 {
+		waits, behind = uintptr(len(before)), at(&before[0])
 	}
 	return check("clCommandNDRangeKernelKHR", int32(c.invoke(d.commands.kernel, buffer, 0, 0, own, 3, 0, at(&c.global[0]), at(&c.local[0]),
-		waits, behind, at(&c.points[i%2]), 0)))
+		waits, behind, at(&points[i]), 0)))
 }

@@ -58,7 +58,7 @@ func (d *clDevice) open() error {
 		d.blocks = map[uintptr]block{}
 		d.programs.Free = (*program).free
 		if d.context, d.err = c.create(d.l, "clCreateContext", 0, 1, at(&c.word), 0, 0); d.err == nil {
-			d.copies, d.err = d.queue(c)
+			d.copies, d.err = d.queue(c, 0)
 		}
 	})
 	if d.err != nil {
@@ -96,9 +96,9 @@ func (d *clDevice) sound() error {
 	return nil
 }
 
-// queue makes a queue whose commands are run in order.
-func (d *clDevice) queue(c *call) (uintptr, error) {
-	return c.create(d.l, "clCreateCommandQueue", d.context, d.handle, 0)
+// queue makes a queue with these properties, whose commands are run in order where they are 0.
+func (d *clDevice) queue(c *call, properties uintptr) (uintptr, error) {
+	return c.create(d.l, "clCreateCommandQueue", d.context, d.handle, properties)
 }
 
 // ID implements device.Device.

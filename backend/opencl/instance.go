@@ -25,7 +25,7 @@ func (b *opencl) specialize(ctx context.Context, sub *graph.Graph, known graph.B
 	if err != nil {
 		return nil, err
 	}
-	in := &instance{d: b.on(), group: g, kernels: kernels, record: b.record}
+	in := &instance{d: b.on(), group: g, kernels: kernels, record: b.record, loose: b.loose && b.on().facts.loose}
 	runtime.AddCleanup(in, gpugroup.Release, programs)
 	return in, nil
 }
@@ -36,6 +36,7 @@ type instance struct {
 	group   *gpugroup.Group
 	kernels []*kernel // by step
 	record  bool      // as command buffers
+	loose   bool      // on queues out of order
 }
 
 // Requirements implements backend.Instance.
@@ -47,6 +48,7 @@ type state struct {
 	bases    []gpugroup.Base // by slot
 	places   []gpugroup.Base // these, and what else tells whether operands lie where they lay
 	recorded *recorded
+	waves    waves
 }
 
 func newState(in *instance) *state {
@@ -79,22 +81,23 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	}
 	c := newCall()
 	defer c.done()
-	if a.Trace == nil && st.replay(c, s) {
-		e, err := s.watch(c, c.word)
-		runtime.KeepAlive(in)
-		return e, err
-	}
-	for i := range in.kernels {
-		last := i == len(in.kernels)-1
-		err := st.launch(c, s, i, last)
-		if err == nil && a.Trace != nil {
-			if err = c.do(in.d.l, "clFinish", s.queue); err == nil {
-				a.Trace(i)
-			}
+	queue := s.queue
+	together := in.loose && a.Trace == nil && st.waves.find(in.group, st.bases)
+	if together {
+		if err := s.fork(c); err != nil {
+			return nil, in.d.failed(err)
 		}
-		if err != nil {
-			_ = c.do(in.d.l, "clFinish", s.queue) // nothing of the group may be under way; the error is told
-			return nil, fmt.Errorf("%s: %w", in.group.Requirements.Labels[i].Name, errors.Join(in.d.failed(err), in.d.sound()))
+		queue = s.loose
+	}
+	if a.Trace != nil || !st.replay(c, queue, together) {
+		if err := st.launch(c, queue, together, a.Trace); err != nil {
+			return nil, err
+		}
+	}
+	if together {
+		in.d.l.release("clReleaseEvent", c.word)
+		if err := s.join(c); err != nil {
+			return nil, in.d.failed(err)
 		}
 	}
 	e, err := s.watch(c, c.word)
@@ -102,9 +105,28 @@ func (in *instance) Enqueue(ctx context.Context, a *backend.RunArgs) (device.Eve
 	return e, err
 }
 
-// launch queues one kernel. The last one's event is left in c.word.
-func (st *state) launch(c *call, s *stream, i int, last bool) error {
-	return st.in.d.queueKernel(c, s.queue, st.in.kernels[i], st.in.group.Steps[i].Launch, last, st.base(i))
+// launch queues the kernels one by one, on a queue out of order in waves. The last one's event is left in c.word.
+func (st *state) launch(c *call, queue uintptr, together bool, trace func(step int)) error {
+	in := st.in
+	for i, k := range in.kernels {
+		var err error
+		if together && st.waves.waits[i] {
+			err = c.do(in.d.l, "clEnqueueBarrierWithWaitList", queue, 0, 0, 0)
+		}
+		if err == nil {
+			err = in.d.queueKernel(c, queue, k, in.group.Steps[i].Launch, i == len(in.kernels)-1, st.base(i))
+		}
+		if err == nil && trace != nil {
+			if err = c.do(in.d.l, "clFinish", queue); err == nil {
+				trace(i)
+			}
+		}
+		if err != nil {
+			_ = c.do(in.d.l, "clFinish", queue) // nothing of the group may be under way; the error is told
+			return fmt.Errorf("%s: %w", in.group.Requirements.Labels[i].Name, errors.Join(in.d.failed(err), in.d.sound()))
+		}
+	}
+	return nil
 }
 
 // base returns what says where the buffer of an argument of a step lies.

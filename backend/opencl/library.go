@@ -109,8 +109,7 @@ type call struct {
 	frame         dl.Frame
 	word          uintptr // an argument or a result that is passed by its address
 	value         int64
-	status        int32     // of functions that return an object
-	points        [2]uint32 // of commands that are recorded
+	status        int32 // of functions that return an object
 	global, local [3]uintptr
 }
 

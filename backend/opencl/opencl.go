@@ -17,6 +17,8 @@
 //	           OpenCL has instructions for it
 //	record     "off": the kernels of a group are queued one by one in each run. "on" by default: from the second run of a session on they
 //	           are queued as a command buffer, where the device has cl_khr_command_buffer and operands lie where they lay
+//	queue      "out-of-order": kernels of a group that do not depend on each other may run at the same time, where the device has such
+//	           queues; "in-order": one behind the other. "in-order" by default: what the other brings is not known of any graphics processor
 //
 // Of several devices the first is the backend's, GPUs coming before accelerators and these before processors; the others are
 // opencl:1 and so on.
@@ -68,6 +70,7 @@ type opencl struct {
 	direct  bool // conversions between the host and a device reorder there
 
 	record    bool                // groups as command buffers
+	loose     bool                // groups on queues out of order, where there are any
 	precision gpukernel.Precision // that was asked for
 }
 
@@ -79,7 +82,7 @@ var (
 // Open opens the backend. The error wraps backend.ErrUnavailable where there is no device that serves, and backend.ErrOption.
 func Open(c backend.Config) (backend.Backend, error) {
 	for k := range c.Options {
-		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision", "record"}, k) {
+		if !slices.Contains([]string{"library", "platform", "device", "cache", "reorder", "precision", "record", "queue"}, k) {
 			return nil, fmt.Errorf("%w: %q", backend.ErrOption, k)
 		}
 	}
@@ -95,6 +98,10 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if !slices.Contains([]string{"", "on", "off"}, record) {
 		return nil, fmt.Errorf("%w: record: %q, expected on or off", backend.ErrOption, record)
 	}
+	queue := c.Options["queue"]
+	if !slices.Contains([]string{"", "in-order", "out-of-order"}, queue) {
+		return nil, fmt.Errorf("%w: queue: %q, expected in-order or out-of-order", backend.ErrOption, queue)
+	}
 	l, err := openLibrary(c.Options["library"])
 	if err != nil {
 		return nil, err
@@ -106,7 +113,7 @@ func Open(c backend.Config) (backend.Backend, error) {
 	if devices, err = choose(devices, c.Options["platform"], c.Options["device"]); err != nil {
 		return nil, err
 	}
-	b := &opencl{l: l, devices: devices, direct: reorder != "host", precision: precision, record: record != "off"}
+	b := &opencl{l: l, devices: devices, direct: reorder != "host", precision: precision, record: record != "off", loose: queue == "out-of-order"}
 	if b.cache, err = kernelstore.OpenFolder(c.Options["cache"], "opencl"); err != nil {
 		return nil, fmt.Errorf("%w: cache: %w", backend.ErrOption, err)
 	}
@@ -145,7 +152,9 @@ func (b *opencl) Info() backend.Info {
 		info.Precision = p.String()
 		info.Processor += ", products in " + info.Precision
 	}
-	info.Unmet = k.Unmet()
+	if info.Unmet = k.Unmet(); info.Unmet == "" && b.loose && !f.loose {
+		info.Unmet = "queue=out-of-order: the device has no such queues, kernels run in order"
+	}
 	return info
 }
 

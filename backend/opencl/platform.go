@@ -26,6 +26,7 @@ const (
 	deviceAddressBits, deviceMostAlloc          = 0x100d, 0x1010
 	deviceMemory, deviceLocal                   = 0x101f, 0x1023
 	deviceLittle, deviceAvailable, deviceBuilds = 0x1026, 0x1027, 0x1028
+	deviceQueues                                = 0x102a
 	deviceName, driverVersion, deviceVersion    = 0x102b, 0x102d, 0x102f
 	deviceDoubles                               = 0x1032
 	deviceUnified, deviceVector                 = 0x1035, 0x103a
@@ -45,6 +46,7 @@ type facts struct {
 	clock                      int  // MHz, 0 where it is not known
 	unified                    bool // its memory is the host's
 	doubles                    bool // it has double precision
+	loose                      bool // it has queues out of order
 	memory, mostAlloc          int64
 	platformNumber, deviceHere int // places in the lists of platforms and of the platform's devices
 }
@@ -135,6 +137,7 @@ func (d *clDevice) learn(c *call, platform uintptr) {
 	f.vector, f.clock = int(uint32(number(deviceVector))), int(uint32(number(deviceClock)))
 	f.vendor, f.unified = uint32(number(deviceVendor)), uint32(number(deviceUnified)) != 0
 	f.doubles = number(deviceDoubles) != 0
+	f.loose = number(deviceQueues)&outOfOrder != 0
 	d.commands = d.l.findCommands(c, platform, d.handle)
 	f.local, f.memory, f.mostAlloc = int(number(deviceLocal)), int64(number(deviceMemory)), int64(number(deviceMostAlloc))
 }

@@ -12,6 +12,7 @@ import (
 type stream struct {
 	d      *clDevice
 	queue  uintptr
+	loose  uintptr // a queue out of order for groups, 0 until there is one
 	closed bool
 	keep   [][]byte // the host's memory that copies since the last event read or write
 
@@ -25,7 +26,7 @@ func (d *clDevice) NewStream() (device.Stream, error) {
 	}
 	c := newCall()
 	defer c.done()
-	q, err := d.queue(c)
+	q, err := d.queue(c, 0)
 	if err != nil {
 		return nil, d.failed(err)
 	}
@@ -138,6 +139,9 @@ func (s *stream) Close() error {
 	s.closed = true
 	s.d.DirectFree(s.staging)
 	s.d.l.release("clReleaseCommandQueue", s.queue)
+	if s.loose != 0 {
+		s.d.l.release("clReleaseCommandQueue", s.loose)
+	}
 	return err
 }
 
