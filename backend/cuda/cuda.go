@@ -182,11 +182,7 @@ func (b *cuda) Info() backend.Info {
 	}
 	f := &b.on().facts
 	version := fmt.Sprintf("driver of CUDA %d.%d, %s", b.l.version/1000, b.l.version%1000/10, b.compiledBy())
-	processor := f.String()
-	if n := len(b.devices); n > 1 {
-		processor += fmt.Sprintf(", one of %d devices", n)
-	}
-	info := backend.Info{Name: name, Version: version, Processor: processor, Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency(), Components: b.components()}
+	info := backend.Info{Name: name, Version: version, Processor: f.String(), Path: b.l.path, Memory: f.memory, Efficiency: b.efficiency(), Components: b.components()}
 	for _, c := range info.Components[1:] {
 		if c.Unused == "" {
 			info.Version += ", " + c.Name + " " + c.Version

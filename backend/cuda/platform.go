@@ -38,7 +38,7 @@ type facts struct {
 
 // String names the device, and says what it is like.
 func (f *facts) String() string {
-	return fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %.1f GiB", f.name, f.capability/10, f.capability%10, f.processors, float64(f.memory)/(1<<30))
+	return fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors", f.name, f.capability/10, f.capability%10, f.processors)
 }
 
 // kernels is what the choice of kernels depends on.

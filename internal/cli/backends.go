@@ -9,6 +9,7 @@ import (
 
 	"github.com/carve-dev/carve/backend"
 	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/units"
 )
 
 func (a *app) backendsCommand() *cobra.Command {
@@ -27,12 +28,13 @@ func (a *app) backendsCommand() *cobra.Command {
 	return cmd
 }
 
-// backendReport is one backend, and its JSON. Reason says why it is not available.
+// backendReport is one backend, of several devices one of them, and its JSON. Reason says why it is not available.
 type backendReport struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Version   string `json:"version"`
 	Processor string `json:"processor"`
+	Memory    int64  `json:"memory,omitempty"` // of the device, in bytes; 0 for the host's
 	Path      string `json:"path"`
 	Reason    string `json:"reason"`
 	// Components are libraries that the backend uses beside its own where they are found.
@@ -41,6 +43,25 @@ type backendReport struct {
 	Operators  []string `json:"operators,omitempty"`
 	Properties []string `json:"properties,omitempty"`
 	Passes     []string `json:"passes,omitempty"`
+}
+
+// devicesOf reports a backend on each of its devices. What it uses beside its own library is told with the first.
+func devicesOf(name string, b backend.Backend) []backendReport {
+	report := func(name string, i backend.Info) backendReport {
+		return backendReport{Name: name, Available: true, Version: i.Version, Processor: i.Processor, Memory: i.Memory, Path: i.Path}
+	}
+	first := report(name, b.Info())
+	first.Components = b.Info().Components
+	list := []backendReport{first}
+	if p, ok := b.(backend.Placeable); ok {
+		for k, d := range b.Devices()[1:] {
+			if other, err := p.On(d.ID()); err == nil {
+				list = append(list, report(fmt.Sprintf("%s:%d", name, k+1), other.Info()))
+				_ = other.Close() // there is nobody whom it serves
+			}
+		}
+	}
+	return list
 }
 
 // brings returns what a library brings beside processors; false where that is nothing.
@@ -123,22 +144,19 @@ func (a *app) backends(f *modelFlags, asJSON bool) error {
 	}
 	list := []backendReport{}
 	for _, name := range names {
-		r := backendReport{Name: name}
 		open := drivers[name]
 		if open == nil {
 			open = backend.Open
 		}
 		b, err := open(backend.Config{Name: name, Options: configs[name]})
 		if err != nil {
-			r.Reason = oneLine(err.Error())
-		} else {
-			i := b.Info()
-			r.Available, r.Version, r.Processor, r.Path, r.Components = true, i.Version, i.Processor, i.Path, i.Components
-			if err := b.Close(); err != nil {
-				return err
-			}
+			list = append(list, backendReport{Name: name, Reason: oneLine(err.Error())})
+			continue
 		}
-		list = append(list, r)
+		list = append(list, devicesOf(name, b)...)
+		if err := b.Close(); err != nil {
+			return err
+		}
 	}
 	for _, l := range libraries {
 		if r, some := brings(l); some {
@@ -156,7 +174,7 @@ func (a *app) backends(f *modelFlags, asJSON bool) error {
 
 func (a *app) printBackends(list []backendReport) error {
 	t := newTable(a.stdout)
-	row(t, "name", "available", "version", "processor", "path")
+	row(t, "name", "available", "version", "processor", "memory", "path")
 	for _, r := range list {
 		if r.Available && r.Name == "" {
 			continue
@@ -165,7 +183,11 @@ func (a *app) printBackends(list []backendReport) error {
 		if r.Available {
 			available = "yes"
 		}
-		row(t, r.Name, available, r.Version, r.Processor, r.Path)
+		memory := ""
+		if r.Memory > 0 {
+			memory = units.Bytes(r.Memory)
+		}
+		row(t, r.Name, available, r.Version, r.Processor, memory, r.Path)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -21,7 +21,7 @@ var _ = Describe("cuda, over a driver of the tests' own", func() {
 		d.Set("devices", 2)
 		options := []string{"--backend-option", "cuda.library=" + d.CUDA, "--backend-option", "cuda.nvrtc=" + d.NVRTC, "--backend-option", "cuda.cache=off"}
 		Expect(succeeds(ctx, append([]string{"backends"}, options...)...).stdout).To(
-			MatchRegexp(`(?m)^cuda +yes +driver of CUDA 12\.\d, NVRTC 12\.9 +Fake GPU 0, compute capability 8\.\d, \d+ multiprocessors, [\d.]+ GiB, one of 2 devices`))
+			MatchRegexp(`(?m)^cuda +yes +driver of CUDA 12\.\d, NVRTC 12\.9 +Fake GPU 0, compute capability 8\.\d, \d+ multiprocessors +[\d.]+ [GM]iB .*\ncuda:1 +yes .* Fake GPU 1, .* [\d.]+ [GM]iB `))
 		Expect(succeeds(ctx, "backends", "--backend-option", "cuda.library="+d.CUDA, "--backend-option", "cuda.nvrtc=off").stdout).To(
 			MatchRegexp(`(?m)^cuda +yes +driver of CUDA 12\.\d, no NVRTC: kernels compiled beforehand, exact float32, element-wise operators interpreted +Fake GPU 0`))
 		r := succeeds(ctx, append([]string{"run", save(ctx, affine()), "--backend", "cuda:1,cpu", "--placement", "priority", "--check"}, options...)...)
