@@ -219,7 +219,7 @@ func (o *Options) openBackends() (list []backend.Backend, own opened, err error)
 		return nil, own, err
 	}
 	var refused []*backend.RefusedLibrary
-	if own.libraries, refused, err = backend.LibrariesFor(o.PluginOptions, o.Backends, o.Plugins...); err != nil {
+	if own.libraries, refused, err = backend.Libraries(o.PluginOptions, o.Backends, o.Plugins...); err != nil {
 		return nil, own, err
 	}
 	if own.processes, err = backend.StartLibraries(own.libraries); err != nil {

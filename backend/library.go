@@ -99,14 +99,11 @@ type LibraryPass struct {
 // Libraries opens vendors' libraries: files, and of folders every file with the ending that libraries have on this system, in
 // the order of their names. refused are those files of folders that cannot be used. The error, a *RefusedLibrary, is about a
 // file that paths name itself, about two processors, operators or passes of one name, or wraps ErrNoOpener.
-func Libraries(paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
-	return LibrariesFor(nil, nil, paths...)
-}
-
-// LibrariesFor is Libraries with options, and for a list of backends. The options hold for the libraries, and for processors
-// that name no others. Where they do not say whether the libraries run out of process (OutOfProcess), and one of the backends is
-// to, what any of the libraries brings does so with that backend's options, but for processors, which have their own.
-func LibrariesFor(given map[string]string, configs []Config, paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
+//
+// The options given hold for the libraries, and for processors that name no others; configs are the backends that are asked for. Where the
+// options do not say whether the libraries run out of process (OutOfProcess), and one of the backends is to, what any of the libraries
+// brings does so with that backend's options, but for processors, which have their own.
+func Libraries(given map[string]string, configs []Config, paths ...string) (list []*Library, refused []*RefusedLibrary, err error) {
 	options := given
 	if _, said := given[OutOfProcess]; !said {
 		for _, c := range configs {

@@ -57,15 +57,6 @@ func (e *RefusedLibrary) Error() string { return fmt.Sprintf("plugin %s: %v", e.
 // Unwrap returns the cause.
 func (e *RefusedLibrary) Unwrap() error { return e.Err }
 
-// Plugins returns the processors of the libraries that Libraries opens.
-func Plugins(paths ...string) (list []Processor, refused []*RefusedLibrary, err error) {
-	libraries, refused, err := Libraries(paths...)
-	for _, l := range libraries {
-		list = append(list, l.Processors...)
-	}
-	return list, refused, err
-}
-
 // libraryFiles returns the files that a path stands for, each absolute.
 func libraryFiles(path string) (files []string, folder bool, err error) {
 	path, err = filepath.Abs(path)

@@ -49,15 +49,6 @@ const (
 	magicV3   = 0xF993FACA
 )
 
-// IsParams reports whether bytes begin as a file of parameters does, in one of the forms that ParseParams reads.
-func IsParams(b []byte) bool {
-	if len(b) < 4 {
-		return false
-	}
-	m := binary.LittleEndian.Uint32(b)
-	return m == listMagic || m >= magicV1 && m <= magicV3 || isArchive(b) || isNPY(b)
-}
-
 // ParseParams reads parameters in every form that MXNet writes: lists and dictionaries of arrays in the formats V0 to V3,
 // dense, row-sparse and CSR, a single array without a list, and NumPy's npz and npy of MXNet 2. Dense arrays of MXNet's own
 // forms refer to b, which must not change; they may lie at any address. Faults are an *Error with the offset. No size is

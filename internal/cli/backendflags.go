@@ -72,7 +72,7 @@ func (f *modelFlags) libraries() ([]*backend.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := backend.LibrariesFor(given, asked, f.plugins...)
+	list, _, err := backend.Libraries(given, asked, f.plugins...)
 	return list, err
 }
 

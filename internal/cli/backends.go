@@ -124,7 +124,7 @@ func (a *app) backends(f *modelFlags, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	libraries, refused, err := backend.LibrariesFor(given, asked, f.plugins...)
+	libraries, refused, err := backend.Libraries(given, asked, f.plugins...)
 	if err != nil {
 		return err
 	}
