@@ -2,9 +2,10 @@
 // oneDNN's own reorders, all by turns in one process, on the same memory and the same number of threads. Speed is bytes read
 // plus bytes written per second.
 //
-//	go run ./internal/bench/reorder [-set sizes|shapes|casts|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT] [-cold]
+//	go run ./internal/bench/reorder [-set sizes|shapes|casts|narrow|all] [-threads 1,2] [-rounds 15] [-library PATH] [-match TEXT] [-processor] [-cold]
 //
-// The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes.
+// The copy is Go's, in as many parts as threads, from the reorder's source to its destination, of the mean of their sizes; from 1 MiB
+// on it writes past the caches, on amd64, so that lines are not read before they are written.
 // The last column is the time that package convert models, for one thread, over carve's.
 // Figures are the lower quartiles of the times of the rounds, which other load disturbs less than medians; in each round,
 // everything is run for some milliseconds by turns. Where oneDNN is not to be had, or has no such reorder, its columns are
@@ -18,8 +19,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/bench/clock"
 )
 
 // task is a reorder to measure, named like "NCHW→NCHW16c".
@@ -32,8 +35,11 @@ type task struct {
 func (t task) String() string {
 	names := map[string]string{"abcd": "NCHW", "acdb": "NHWC", "aBcd16b": "NCHW16c", "aBcd8b": "NCHW8c", "ab": "rows", "ba": "columns"}
 	s := names[t.from] + "→" + names[t.to]
-	if t.src != t.dst {
+	switch {
+	case t.src != t.dst:
 		s += fmt.Sprintf(" %v→%v", t.src, t.dst)
+	case t.src != tensor.Float32:
+		s += fmt.Sprintf(" %v", t.src)
 	}
 	return s
 }
@@ -69,11 +75,26 @@ func shapes() (list []task) {
 	return list
 }
 
+// narrow are layouts of elements of one and two bytes.
+func narrow() (list []task) {
+	for _, small := range []tensor.DType{tensor.Uint8, tensor.Float16} {
+		for _, k := range kinds {
+			for _, d := range [][]int{{1, 64, 56, 56}, {16, 64, 128, 128}} {
+				list = append(list, task{k[0], k[1], small, small, d})
+			}
+		}
+		for _, n := range []int{3, 64} {
+			list = append(list, task{"acdb", "abcd", small, small, []int{1, n, 224, 224}}, task{"abcd", "acdb", small, small, []int{1, n, 224, 224}})
+		}
+	}
+	return list
+}
+
 // casts change the element type too.
 func casts() (list []task) {
 	for _, small := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Uint8, tensor.Int8} {
 		for _, k := range append([][2]string{{"abcd", "abcd"}}, kinds...) {
-			for _, d := range [][]int{{1, 64, 56, 56}, {8, 58, 28, 28}} {
+			for _, d := range [][]int{{1, 64, 56, 56}, {8, 58, 28, 28}, {16, 64, 128, 128}} {
 				list = append(list, task{k[0], k[1], tensor.Float32, small, d}, task{k[0], k[1], small, tensor.Float32, d})
 			}
 		}
@@ -81,26 +102,38 @@ func casts() (list []task) {
 	return list
 }
 
+// clockOf returns the clock to measure by: time that passes, or that the processor gave to the calling thread.
+func clockOf(processor bool) func() time.Duration {
+	start := time.Now()
+	return func() time.Duration {
+		if t, ok := clock.Thread(); ok && processor {
+			return t
+		}
+		return time.Since(start)
+	}
+}
+
 func main() {
-	set := flag.String("set", "sizes", "sizes, shapes, casts or all")
+	set := flag.String("set", "sizes", "sizes, shapes, casts, narrow or all")
 	threads := flag.String("threads", "1", "numbers of threads, comma-separated")
 	rounds := flag.Int("rounds", 15, "rounds of which lower quartiles are taken")
 	path := flag.String("library", "", "oneDNN's library; by default what the system finds")
 	match := flag.String("match", "", "measure only rows whose name contains this")
+	processor := flag.Bool("processor", false, "measure processor time, with one thread, which other load disturbs less")
 	cold := flag.Bool("cold", false, "with nothing but the source in the caches, as within a model: the least processor time of one thread")
 	flag.Parse()
-	if err := run(*set, *threads, *rounds, *path, *match, *cold); err != nil {
+	if err := run(*set, *threads, *rounds, *path, *match, clockOf(*processor), *cold); err != nil {
 		fmt.Fprintln(os.Stderr, "reorder:", err)
 		os.Exit(1)
 	}
 }
 
-func run(set, threads string, rounds int, path, match string, cold bool) error {
+func run(set, threads string, rounds int, path, match string, now func() time.Duration, cold bool) error {
 	var list []task
 	for _, s := range []struct {
 		name string
 		make func() []task
-	}{{"sizes", sizes}, {"shapes", shapes}, {"casts", casts}} {
+	}{{"sizes", sizes}, {"shapes", shapes}, {"casts", casts}, {"narrow", narrow}} {
 		if set == s.name || set == "all" {
 			list = append(list, s.make()...)
 		}
@@ -127,7 +160,7 @@ func run(set, threads string, rounds int, path, match string, cold bool) error {
 			if !strings.Contains(row, match) {
 				continue
 			}
-			m, err := measure(t, n, rounds, l, cold)
+			m, err := measure(t, n, rounds, l, now, cold)
 			if err != nil {
 				return fmt.Errorf("%s: %w", row, err)
 			}

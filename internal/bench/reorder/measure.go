@@ -41,7 +41,7 @@ func number(x float64, format string) string {
 const slice = 4 * time.Millisecond
 
 // measure times a task's contestants by turns.
-func measure(t task, threads, rounds int, l *library, cold bool) (result, error) {
+func measure(t task, threads, rounds int, l *library, now func() time.Duration, cold bool) (result, error) {
 	from, to := layoutOf(t.from), layoutOf(t.to)
 	src, srcBlock, err := storage(from, t.src, t.dims)
 	if err != nil {
@@ -92,7 +92,7 @@ func measure(t task, threads, rounds int, l *library, cold bool) (result, error)
 	if cold {
 		times = coldTimes(runs, rounds, src.Data)
 	} else {
-		times = byTurns(runs, rounds)
+		times = byTurns(runs, rounds, now)
 	}
 	if out.carve, out.copy = times[0], times[1]; len(times) > 2 {
 		out.other = times[2]
@@ -120,14 +120,14 @@ func copyOf(dst, src []byte, threads int, w *device.Workers) func() {
 }
 
 // byTurns returns the lower quartile of the times of one call of each function.
-func byTurns(runs []func(n int), rounds int) []float64 {
+func byTurns(runs []func(n int), rounds int, now func() time.Duration) []float64 {
 	calls := make([]int, len(runs))
 	for i, f := range runs {
 		f(2)
 		for calls[i] = 1; ; calls[i] *= 2 {
-			start := time.Now()
+			start := now()
 			f(calls[i])
-			if took := time.Since(start); took > slice/2 {
+			if took := now() - start; took > slice/2 {
 				calls[i] = max(1, int(float64(calls[i])*float64(slice)/float64(took)))
 				break
 			}
@@ -139,9 +139,9 @@ func byTurns(runs []func(n int), rounds int) []float64 {
 			i := (k + round) % len(runs)
 			f := runs[i]
 			f(1) // another's data may be in the caches
-			start := time.Now()
+			start := now()
 			f(calls[i])
-			times[i] = append(times[i], float64(time.Since(start).Nanoseconds())/float64(calls[i]))
+			times[i] = append(times[i], float64((now()-start).Nanoseconds())/float64(calls[i]))
 			time.Sleep(time.Millisecond) // threads that spin go to sleep
 		}
 	}

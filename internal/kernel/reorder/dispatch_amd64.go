@@ -135,6 +135,105 @@ func moveEights(set isa.Set, dst *float32, dstStride int, src *float32, srcStrid
 	}
 }
 
+// hasEights reports whether planesToEights, eightsToPlanes, pairEights and partEights exist. All have streaming stores.
+func hasEights(set isa.Set) bool {
+	switch set {
+	case isa.AVX512:
+		return true
+	case isa.AVX2:
+		return true
+	}
+	return false
+}
+
+// planesToEights transposes 8 rows of 16n floats to 16n rows of 8 that adjoin, and asks for what lies ahead bytes behind.
+func planesToEights(set isa.Set, to traffic, dst, src *float32, srcStride, ahead, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case to == streamed:
+			planesToEightsStream512(dst, src, srcStride, ahead, n)
+		default:
+			planesToEights512(dst, src, srcStride, ahead, n)
+		}
+	case isa.AVX2:
+		switch {
+		case to == streamed:
+			planesToEightsStream256(dst, src, srcStride, ahead, n)
+		default:
+			planesToEights256(dst, src, srcStride, ahead, n)
+		}
+	default:
+		panic("reorder: no kernel for blocks of 8")
+	}
+}
+
+// eightsToPlanes transposes 16n rows of 8 floats that adjoin to 8 rows of 16n.
+func eightsToPlanes(set isa.Set, to traffic, dst *float32, dstStride int, src *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case to == streamed:
+			eightsToPlanesStream512(dst, dstStride, src, n)
+		default:
+			eightsToPlanes512(dst, dstStride, src, n)
+		}
+	case isa.AVX2:
+		switch {
+		case to == streamed:
+			eightsToPlanesStream256(dst, dstStride, src, n)
+		default:
+			eightsToPlanes256(dst, dstStride, src, n)
+		}
+	default:
+		panic("reorder: no kernel for blocks of 8")
+	}
+}
+
+// pairEights makes n rows of 16 floats of rows of 8 at a and b.
+func pairEights(set isa.Set, to traffic, dst *float32, dstStride int, a, b *float32, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case to == streamed:
+			pairEightsStream512(dst, dstStride, a, b, n)
+		default:
+			pairEights512(dst, dstStride, a, b, n)
+		}
+	case isa.AVX2:
+		switch {
+		case to == streamed:
+			pairEightsStream256(dst, dstStride, a, b, n)
+		default:
+			pairEights256(dst, dstStride, a, b, n)
+		}
+	default:
+		panic("reorder: no kernel for blocks of 8")
+	}
+}
+
+// partEights takes n rows of 16 floats, an even number, apart to rows of 8 at a and b.
+func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case to == streamed:
+			partEightsStream512(a, b, src, srcStride, n)
+		default:
+			partEights512(a, b, src, srcStride, n)
+		}
+	case isa.AVX2:
+		switch {
+		case to == streamed:
+			partEightsStream256(a, b, src, srcStride, n)
+		default:
+			partEights256(a, b, src, srcStride, n)
+		}
+	default:
+		panic("reorder: no kernel for blocks of 8")
+	}
+}
+
 // gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
 func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
 	switch set {

@@ -55,6 +55,31 @@ func moveEights(set isa.Set, dst *float32, dstStride int, src *float32, srcStrid
 	portableEights(dst, dstStride, src, srcStride, n)
 }
 
+// hasEights reports whether planesToEights, eightsToPlanes, pairEights and partEights exist. All have streaming stores.
+func hasEights(set isa.Set) bool {
+	return false
+}
+
+// planesToEights transposes 8 rows of 16n floats to 16n rows of 8 that adjoin, and asks for what lies ahead bytes behind.
+func planesToEights(set isa.Set, to traffic, dst, src *float32, srcStride, ahead, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
+// eightsToPlanes transposes 16n rows of 8 floats that adjoin to 8 rows of 16n.
+func eightsToPlanes(set isa.Set, to traffic, dst *float32, dstStride int, src *float32, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
+// pairEights makes n rows of 16 floats of rows of 8 at a and b.
+func pairEights(set isa.Set, to traffic, dst *float32, dstStride int, a, b *float32, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
+// partEights takes n rows of 16 floats, an even number, apart to rows of 8 at a and b.
+func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
 // gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
 func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
 	portableGather(w, dst, a, b, m, keep, n)

@@ -8,43 +8,73 @@ import (
 )
 
 // eights moves pixels [p0, p1) of channel blocks [b0, b1), of 16 channels each, where one of the layouts is NCHW8c: two of its
-// blocks are one of the others'.
-func (p *Plan) eights(dst, src []float32, b0, b1, p0, p1 int) {
-	for b := b0; b < b1; b++ {
-		if p.From == NCHW16c || p.To == NCHW16c {
-			p.halves(dst, src, b, p0, p1)
-			continue
-		}
-		for e := 2 * b; e < 2*b+2 && 8*e < p.C; e++ {
-			p.eight(dst, src, e, min(8, p.C-8*e), p0, p1)
+// blocks are one of the others'. Pixels go in runs that stay in the first-level cache from one block to the next where blocks share cache lines.
+func (p *Plan) eights(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
+	run := p1 - p0
+	switch {
+	case p.From == NCHW16c || p.To == NCHW16c:
+		run = 128
+	case p.From == NHWC || p.To == NHWC:
+		run = 64
+	}
+	for ; p0 < p1; p0 += run {
+		end := min(p0+run, p1)
+		for b := b0; b < b1; b++ {
+			p.two(to, dst, src, b, p0, end)
 		}
 	}
 }
 
-// halves moves a block of 16 channels to two of 8, or back. The second of them may not be there. Pixels go in runs that stay in
-// the first-level cache from one half to the other.
-func (p *Plan) halves(dst, src []float32, b, p0, p1 int) {
-	const run = 128
-	both := 16*b+8 < p.C
-	for ; p0 < p1; p0 += run {
-		n := min(run, p1-p0)
-		whole := 16 * (b*p.HW + p0)
-		first, second := 8*(2*b*p.HW+p0), 8*((2*b+1)*p.HW+p0)
-		switch {
-		case p.From == NCHW16c:
-			p.copyEights(dst[first:], 8, src[whole:], 16, n)
-			if both {
-				p.copyEights(dst[second:], 8, src[whole+8:], 16, n)
-			}
-		case both:
-			p.copyEights(dst[whole:], 16, src[first:], 8, n)
-			p.copyEights(dst[whole+8:], 16, src[second:], 8, n)
-		default:
-			p.copyEights(dst[whole:], 16, src[first:], 8, n)
-			for i := range n {
-				clear(dst[whole+16*i+8:][:8])
-			}
+// two moves two blocks of 8, of which the second may not be there.
+func (p *Plan) two(to traffic, dst, src []float32, b, p0, p1 int) {
+	n := p1 - p0
+	s, sp, _ := p.at(p.From, 16*b, p0)
+	d, dp, _ := p.at(p.To, 16*b, p0)
+	both, blocks := 16*b+8 < p.C, p.From != NCHW && p.To != NCHW
+	if p.From == NHWC || p.To == NHWC {
+		both = 16*b+16 <= p.C
+	}
+	switch {
+	case blocks && both && p.From == NCHW8c:
+		p.joinEights(to, dst[d:], dp, src[s:], src[s+8*p.HW:], n)
+	case blocks && both:
+		p.splitEights(to, dst[d:], dst[d+8*p.HW:], src[s:], sp, n)
+	case p.To == NCHW16c:
+		p.copyEights(dst[d:], 16, src[s:], 8, n)
+		for i := range n {
+			clear(dst[d+16*i+8:][:8])
 		}
+	case p.From == NCHW16c:
+		p.copyEights(dst[d:], 8, src[s:], 16, n)
+	default:
+		for e := 2 * b; e < 2*b+2 && 8*e < p.C; e++ {
+			p.eight(to, dst, src, e, min(8, p.C-8*e), p0, p1)
+		}
+	}
+}
+
+// joinEights makes n rows of 16 floats, whose beginnings lie stride floats apart, of rows of 8.
+func (p *Plan) joinEights(to traffic, dst []float32, stride int, a, b []float32, n int) {
+	if hasEights(p.set) {
+		_, _, _ = dst[(n-1)*stride+15], a[8*n-1], b[8*n-1]
+		pairEights(p.set, to, &dst[0], 4*stride, &a[0], &b[0], n)
+		return
+	}
+	p.copyEights(dst, stride, a, 8, n)
+	p.copyEights(dst[8:], stride, b, 8, n)
+}
+
+// splitEights undoes joinEights.
+func (p *Plan) splitEights(to traffic, a, b, src []float32, stride, n int) {
+	whole := 0
+	if hasEights(p.set) && n > 1 {
+		whole = n &^ 1
+		_, _, _ = src[(whole-1)*stride+15], a[8*whole-1], b[8*whole-1]
+		partEights(p.set, to, &a[0], &b[0], &src[0], 4*stride, whole)
+	}
+	if whole < n {
+		p.copyEights(a[8*whole:], 8, src[whole*stride:], stride, n-whole)
+		p.copyEights(b[8*whole:], 8, src[whole*stride+8:], stride, n-whole)
 	}
 }
 
@@ -77,14 +107,28 @@ func portableEights(dst *float32, dstStride int, src *float32, srcStride, n int)
 }
 
 // eight moves block e of 8 channels, of which so many are there, between NCHW8c and a layout without blocks.
-func (p *Plan) eight(dst, src []float32, e, channels, p0, p1 int) {
+func (p *Plan) eight(to traffic, dst, src []float32, e, channels, p0, p1 int) {
 	n, blocked, plain := p1-p0, 8*(e*p.HW+p0), 8*e*p.HW+p0
 	pixels := p0*p.C + 8*e // in NHWC
+	whole := 0             // pixels that the kernels of 8 channels move
+	if hasEights(p.set) && channels == 8 {
+		whole = n &^ 15
+	}
 	switch {
 	case p.From == NCHW:
-		alongCols(p.eightSet(channels), dst[blocked:], 8, src[plain:], p.HW, channels, 8, n)
+		if whole > 0 {
+			planesToEights(p.set, to, &dst[blocked], &src[plain], 4*p.HW, ahead(to), whole/16)
+		}
+		if whole < n {
+			alongCols(p.eightSet(channels), dst[blocked+8*whole:], 8, src[plain+whole:], p.HW, channels, 8, n-whole)
+		}
 	case p.To == NCHW:
-		alongRows(p.eightSet(channels), dst[plain:], p.HW, src[blocked:], 8, channels, n)
+		if whole > 0 {
+			eightsToPlanes(p.set, to, &dst[plain], 4*p.HW, &src[blocked], whole/16)
+		}
+		if whole < n {
+			alongRows(p.eightSet(channels), dst[plain+whole:], p.HW, src[blocked+8*whole:], 8, channels, n-whole)
+		}
 	case p.From == NHWC && channels == 8:
 		p.copyEights(dst[blocked:], 8, src[pixels:], p.C, n)
 	case p.From == NHWC:

@@ -19,6 +19,7 @@ func main() {
 			rows(f)
 			fence(f)
 		}},
+		asm.Unit{Base: "eights", Arch: "amd64", Generate: eights},
 		asm.Unit{Base: "weave", Arch: "amd64", Generate: weaves},
 		asm.Unit{Base: "cast", Arch: "amd64", Generate: func(f *asm.File) {
 			f.Import("unsafe")
@@ -75,6 +76,16 @@ var entries = []asm.Entry{
 		Portable: "portableCopy(dst, dstStride, src, srcStride, lanes, stored, n)"},
 	{Name: "moveEights", Doc: "copies n rows of 8 floats.",
 		Params: "dst *float32, dstStride int, src *float32, srcStride, n int", Portable: "portableEights(dst, dstStride, src, srcStride, n)"},
+	{Name: "hasEights", Doc: "reports whether planesToEights, eightsToPlanes, pairEights and partEights exist. All have streaming stores.", Result: "bool",
+		Portable: "return false"},
+	{Name: "planesToEights", Doc: "transposes 8 rows of 16n floats to 16n rows of 8 that adjoin, and asks for what lies ahead bytes behind.",
+		Params: "to traffic, dst, src *float32, srcStride, ahead, n int", Portable: noEights},
+	{Name: "eightsToPlanes", Doc: "transposes 16n rows of 8 floats that adjoin to 8 rows of 16n.",
+		Params: "to traffic, dst *float32, dstStride int, src *float32, n int", Portable: noEights},
+	{Name: "pairEights", Doc: "makes n rows of 16 floats of rows of 8 at a and b.",
+		Params: "to traffic, dst *float32, dstStride int, a, b *float32, n int", Portable: noEights},
+	{Name: "partEights", Doc: "takes n rows of 16 floats, an even number, apart to rows of 8 at a and b.",
+		Params: "to traffic, a, b, src *float32, srcStride, n int", Portable: noEights},
 	{Name: "gatherLanes", Doc: "makes n pixels of a block of w lanes, 8 or 16, from two.",
 		Params: "w int, dst, a, b *float32, m *mixture, keep, n int", Portable: "portableGather(w, dst, a, b, m, keep, n)"},
 	{Name: "weaveLanes", Doc: "returns how many pixels join and part take at a time, 0 where they do not exist.", Result: "int", Portable: "return 0"},
@@ -86,6 +97,8 @@ var entries = []asm.Entry{
 		Params:   "k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int",
 		Portable: "portableCast(k, dst, dstStride, src, srcStride, lanes, n)"},
 }
+
+const noEights = `panic("reorder: no kernel for blocks of 8")`
 
 // lowBits emits mask = the low count bits, count a register with 0 to 16; it clobbers CX.
 func lowBits(fn *asm.Func, count, mask, k string) {

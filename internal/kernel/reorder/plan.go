@@ -173,18 +173,24 @@ func (p *Plan) traffic(large int) traffic {
 	if 4*p.N*p.To.Floats(p.C, p.HW) < large {
 		return cached
 	}
-	lines, tiles, rows := p.N == 1 || p.DstImage%16 == 0, streamsTiles(p.set), streamsRows(p.set)
-	switch p.To {
-	case p.From, NCHW8c:
-		lines = false
-	case NCHW:
-		lines = lines && tiles && p.HW%16 == 0 && p.From != NCHW8c
-	case NHWC:
-		lines = lines && (p.From == NCHW && tiles && (p.C%16 == 0 || weaves(p.C)) || p.From == NCHW16c && rows && p.C%16 == 0)
-	case NCHW16c:
-		lines = lines && (p.From == NCHW && tiles || p.From == NHWC && rows)
+	kernels := streamsTiles(p.set)
+	switch {
+	case p.From == NCHW8c || p.To == NCHW8c:
+		kernels = hasEights(p.set)
+	case p.From != NCHW && p.To != NCHW:
+		kernels = streamsRows(p.set)
 	}
-	if lines {
+	lines := p.N == 1 || p.DstImage%16 == 0 // of cache begin where rows do
+	switch p.To {
+	case NCHW:
+		lines = lines && p.HW%16 == 0
+	case NHWC:
+		lines = lines && (p.C%16 == 0 || p.From == NCHW && weaves(p.C))
+	case NCHW8c:
+		lines = lines && p.HW%2 == 0
+	case NCHW16c:
+	}
+	if kernels && lines && p.From != p.To {
 		return streamed
 	}
 	return uncached
@@ -197,7 +203,7 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 	case p.From == p.To:
 		p.copySame(dst, src, b0, b1, p0, p1)
 	case p.From == NCHW8c || p.To == NCHW8c:
-		p.eights(dst, src, b0, b1, p0, p1)
+		p.eights(to, dst, src, b0, b1, p0, p1)
 	case p.From == NCHW && p.To == NHWC:
 		after := p1 - p0
 		if p1 == p.HW {
@@ -294,13 +300,9 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 		switch {
 		case p.From == NCHW && rows == side:
 			// Tiles lie along the rows, which are channels; the lines behind a few tiles are asked for with them.
-			ahead := 64 * nearLines
-			if to == streamed {
-				ahead = 16 * tileCols
-			}
 			for px := 0; px < whole; px += tileCols {
 				n := min(tileCols, whole-px) / side
-				tiles(p.set, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead, n)
+				tiles(p.set, to, &dst[d+16*px+half], 64, 64*side, &src[s+half*sc+px], 4*sc, 4*side, ahead(to), n)
 			}
 			if whole < p1-p0 {
 				alongCols(p.set, dst[d+16*whole+half:], dp, src[s+half*sc+whole:], sc, rows, side, p1-p0-whole)
@@ -320,6 +322,14 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 			alongRows(p.set, dst[d+half*dc:], dc, src[s+half:], sp, rows, p1-p0)
 		}
 	}
+}
+
+// ahead is how far ahead, in bytes, lines of channels that are read side by side are asked for.
+func ahead(to traffic) int {
+	if to == streamed {
+		return 64 * farLines
+	}
+	return 64 * nearLines
 }
 
 // alongCols transposes a matrix of few rows and n columns to n rows of lanes floats.

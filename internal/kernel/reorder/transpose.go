@@ -16,6 +16,7 @@ const (
 	tileCols = 64
 
 	nearLines = 2       // how far ahead lines of a row are asked for
+	farLines  = 16      // and where these come from memory
 	stripCols = 1 << 12 // of strips along the rows: a call of assembly should not take long
 )
 
