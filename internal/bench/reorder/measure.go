@@ -205,12 +205,12 @@ func storage(l graph.Layout, dt tensor.DType, dims []int) (*tensor.Tensor, *offh
 // task prepares oneDNN's reorder for a task.
 func (l *library) task(t task, threads int, dst, src []byte) (func(n int), error) {
 	describe := func(tag string, dt tensor.DType) (uintptr, error) {
-		if tag == "aBcd16b" {
-			return l.byTag(dt, t.dims, l.blocked)
-		}
 		d, err := layoutOf(tag).Describe(len(t.dims))
 		if err != nil {
 			return 0, err
+		}
+		if len(d.Blocks) > 0 {
+			return l.byTag(dt, t.dims, l.blocked[d.Blocks[0].Size])
 		}
 		strides := make([]int, len(t.dims))
 		n := 1

@@ -19,7 +19,7 @@ type library struct {
 	fn         map[string]uintptr
 	setThreads uintptr // omp_set_num_threads, 0 where the library has other threads
 	engine     uintptr
-	blocked    uintptr // the library's number of aBcd16b, which differs from version to version
+	blocked    map[int]uintptr // the library's numbers of aBcd16b and aBcd8b, which differ from version to version
 	owned      []*offheap.Block
 }
 
@@ -53,7 +53,7 @@ func load(name string) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &library{fn: map[string]uintptr{}}
+	l := &library{fn: map[string]uintptr{}, blocked: map[int]uintptr{}}
 	list := functions
 	for i := 0; i < len(list); i++ {
 		if l.fn[list[i]], err = h.Symbol(list[i]); err != nil {
@@ -83,7 +83,7 @@ func load(name string) (*library, error) {
 		return nil, err
 	}
 	l.engine = *out
-	return l, l.findBlocked()
+	return l, errors.Join(l.findBlocked(16), l.findBlocked(8))
 }
 
 // cell returns a word that C may write to.
@@ -140,8 +140,8 @@ func (l *library) desc(two, three string, args ...uintptr) (uintptr, error) {
 	return *out, err
 }
 
-// findBlocked looks for the number of the layout aBcd16b by what a reorder to it does.
-func (l *library) findBlocked() error {
+// findBlocked looks for the number of the layout with blocks of so many channels by what a reorder to it does.
+func (l *library) findBlocked(block int) error {
 	dims := []int{1, 32, 2, 3}
 	src, dst := make([]float32, 192), make([]float32, 192)
 	for i := range src {
@@ -163,14 +163,14 @@ func (l *library) findBlocked() error {
 		run(1)
 		same := true
 		for i, x := range dst {
-			same = same && int(x) == (i/96*16+i%16)*6+i/16%6
+			same = same && int(x) == (i/(6*block)*block+i%block)*6+i/block%6
 		}
 		if same {
-			l.blocked = tag
+			l.blocked[block] = tag
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it has no layout aBcd16b", errLibrary)
+	return fmt.Errorf("%w: it has no layout aBcd%db", errLibrary, block)
 }
 
 func bytesOf(x []float32) []byte {
