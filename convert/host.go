@@ -118,6 +118,12 @@ func fastReorder(t isa.Target, src, dst strided, size int) *reorderer {
 	if src.elements == 0 || dst.elements == 0 {
 		return nil
 	}
+	moves := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Float16} // whatever elements of their sizes are
+	if e, ok := moves[size]; ok {
+		if r := castReorder(t, &src, &dst, e, e); r != nil {
+			return r
+		}
+	}
 	if size == 4 {
 		for _, plan := range []func(t isa.Target, src, dst *strided) *reorderer{activationReorder, weightReorder, transposeReorder} {
 			if r := plan(t, &src, &dst); r != nil {

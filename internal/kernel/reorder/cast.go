@@ -7,15 +7,18 @@ import (
 )
 
 // Cast is a reorder that changes the type of the elements too, from or to float32: floats are rounded to nearest, ties to
-// even, and become integers by truncation, as ONNX Cast has it. It is immutable and safe for concurrent use.
+// even, and become integers by truncation, as ONNX Cast has it; or one of elements of one or two bytes, which stay as they are.
+// It is immutable and safe for concurrent use.
 type Cast struct {
 	p        *Plan
 	k        castKind
-	from, to int // bytes of an element
+	from, to int     // bytes of an element
+	set      isa.Set // of tiles
+	traffic  traffic // of whole tiles
 }
 
 // NewCast plans a reorder from elements of one type to another. It returns an *Error with ErrShape for impossible sizes and
-// for pairs of types of which not exactly one is Float32.
+// for pairs of different types without Float32, and for Float32 itself.
 func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	k, ok := kindOf(from, to)
 	if !ok {
@@ -25,7 +28,9 @@ func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cast{p: p, k: k, from: from.Size(), to: to.Size()}, nil
+	c := &Cast{p: p, k: k, from: from.Size(), to: to.Size()}
+	c.plan()
+	return c, nil
 }
 
 // Chunks returns the number of chunks that Run accepts, at least 1.
@@ -45,10 +50,17 @@ func (c *Cast) Run(lo, hi int, dst, src []byte) error {
 	if need := c.to * ((p.N-1)*p.DstImage + p.To.Floats(p.C, p.HW)); len(dst) < need {
 		return failf("run", ErrBuffer, "destination has %d bytes, needs %d", len(dst), need)
 	}
+	to := c.traffic
+	if to == streamed && uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%64 != 0 {
+		to = uncached
+	}
 	for i := lo; i < hi; i++ {
 		n, b, p0 := p.part(i)
 		d, s := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
-		c.chunk(unsafe.Add(d, n*p.DstImage*c.to), unsafe.Add(s, n*p.SrcImage*c.from), b, min(b+p.perAcross, (p.C+15)/16), p0, min(p0+p.segment, p.HW))
+		c.chunk(to, unsafe.Add(d, n*p.DstImage*c.to), unsafe.Add(s, n*p.SrcImage*c.from), b, min(b+p.perAcross, (p.C+15)/16), p0, min(p0+p.segment, p.HW))
+	}
+	if to == streamed {
+		fence(p.set)
 	}
 	return nil
 }
@@ -70,32 +82,81 @@ func ToHalf(t isa.Target, dst []uint16, src []float32, e Element) {
 	}
 }
 
-// castPixels is how many pixels of a block are moved by way of the scratch memory at a time.
-const castPixels = 64
+const (
+	castPixels = 64  // of a block that are moved by way of the scratch memory at a time
+	castRun    = 256 // that tiles move before the next block, where blocks share no cache lines
+)
+
+// plan chooses the tiles, and where their stores go: past the caches where the rows that a tile writes make whole lines.
+func (c *Cast) plan() {
+	p := c.p
+	c.set, c.traffic = p.set, p.to
+	if p.From == NCHW8c || p.To == NCHW8c {
+		c.set = p.eightSet(8)
+	}
+	if c.traffic == streamed && (castSide(c.set) != 16 || p.From != NCHW && p.To != NCHW || c.to < 4 && p.To != NCHW16c) {
+		c.traffic = uncached
+	}
+}
 
 // chunk moves pixels [p0, p1) of channel blocks [b0, b1) of an image.
-func (c *Cast) chunk(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
+func (c *Cast) chunk(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	p := c.p
 	if p.From == p.To {
 		c.same(dst, src, b0, b1, p0, p1)
 		return
 	}
-	width := 16 // of the blocks that both have
+	width, run := 16, castRun // of the blocks that both have
 	if p.From == NCHW8c || p.To == NCHW8c {
 		width = 8
 	}
-	for px := p0; px < p1; px += castPixels {
+	if p.From == NHWC || p.To == NHWC {
+		run = castPixels
+	}
+	for ; p0 < p1; p0 += run {
 		for ch := 16 * b0; ch < 16*b1; ch += width {
-			c.piece(dst, src, ch, width, px, min(castPixels, p1-px))
+			end := min(p0+run, p1)
+			done := p0 + c.tiles(to, dst, src, ch, width, p0, end-p0)
+			for px := done; px < end; px += castPixels {
+				c.piece(dst, src, ch, width, px, min(castPixels, end-px))
+			}
 		}
 	}
+}
+
+// tiles moves as many of n pixels of width channels from ch on as there are in whole tiles, and returns how many that are: none where the
+// last channels are missing, or pixels and channels do not change places.
+func (c *Cast) tiles(to traffic, dst, src unsafe.Pointer, ch, width, px, n int) int {
+	p, side := c.p, castSide(c.set)
+	if side == 0 || ch+width > p.C || n < side || p.From != NCHW && p.To != NCHW {
+		return 0
+	}
+	whole := n / side
+	for half := 0; half < width; half += side {
+		d, dp, dc := p.at(p.To, ch, px)
+		s, sp, sc := p.at(p.From, ch, px)
+		from, into := unsafe.Add(src, (s+half*sc)*c.from), unsafe.Add(dst, (d+half*dc)*c.to)
+		if p.From == NCHW {
+			castTiles(c.set, c.k, to, into, dp*c.to, side*dp*c.to, from, sc*c.from, side*c.from, ahead(p.to), whole)
+		} else {
+			castTiles(c.set, c.k, to, into, dc*c.to, side*c.to, from, sp*c.from, side*sp*c.from, 0, whole)
+		}
+	}
+	return whole * side
 }
 
 // same moves a chunk between equal layouts.
 func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	p := c.p
 	move := func(first, stride, lanes, n int) {
-		castRows(p.set, c.k, unsafe.Add(dst, first*c.to), stride*c.to, unsafe.Add(src, first*c.from), stride*c.from, lanes, n)
+		d, s := unsafe.Add(dst, first*c.to), unsafe.Add(src, first*c.from)
+		if c.k == move16 || c.k == move8 {
+			for i := range n {
+				copy(unsafe.Slice((*byte)(unsafe.Add(d, i*stride*c.to)), lanes*c.to), unsafe.Slice((*byte)(unsafe.Add(s, i*stride*c.to)), lanes*c.to))
+			}
+			return
+		}
+		castRows(p.set, c.k, d, stride*c.to, s, stride*c.from, lanes, n)
 	}
 	switch p.From {
 	case NCHW:
@@ -110,7 +171,7 @@ func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 }
 
 // piece moves n pixels, up to castPixels, of width channels from ch on. Where pixels and channels change places, that is done with
-// floats, between a scratch memory and the side that has them.
+// floats, which shorter elements become in, or have been from, a scratch memory.
 func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	p := c.p
 	channels := max(0, min(width, p.C-ch))
@@ -121,46 +182,83 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	if lanes == 0 {
 		return
 	}
-	at, dp, dc := p.at(p.To, ch, px)
-	dst = unsafe.Add(dst, at*c.to)
-	blank := func() { // lanes without a channel
-		for i := range n {
-			clear(unsafe.Slice((*byte)(unsafe.Add(dst, (i*dp+channels)*c.to)), (lanes-channels)*c.to))
-		}
-	}
+	d, dp, dc := p.at(p.To, ch, px)
+	dst = unsafe.Add(dst, d*c.to)
 	if channels == 0 {
-		blank()
+		c.blank(dst, dp, 0, lanes, n)
 		return
 	}
-	at, sp, sc := p.at(p.From, ch, px)
-	src = unsafe.Add(src, at*c.from)
+	s, sp, sc := p.at(p.From, ch, px)
+	src = unsafe.Add(src, s*c.from)
 	if sc == 1 && dc == 1 {
-		blank()
-		castRows(p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+		c.rows(dst, dp, src, sp, channels, lanes, n)
 		return
 	}
-	var scratch [16 * castPixels]float32
-	there := unsafe.Pointer(&scratch)
-	switch {
-	case c.to == 4 && sp == 1:
-		castRows(p.set, c.k, there, 4*castPixels, src, sc*c.from, n, channels)
-		p.toPixels(unsafe.Slice((*float32)(dst), (n-1)*dp+lanes), dp, scratch[:], castPixels, channels, lanes, n)
-	case c.to == 4 && sp == width:
-		castRows(p.set, c.k, there, 0, src, 0, width*n, 1)
-		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], width, channels, n)
-	case c.to == 4:
-		castRows(p.set, c.k, there, 4*width, src, sp*c.from, channels, n)
-		p.toChannels(unsafe.Slice((*float32)(dst), (channels-1)*dc+n), dc, scratch[:], width, channels, n)
-	case sp == 1:
-		p.toPixels(scratch[:], width, unsafe.Slice((*float32)(src), (channels-1)*sc+n), sc, channels, lanes, n)
-		if dp == width {
-			castRows(p.set, c.k, dst, 0, there, 0, width*n, 1)
-		} else {
-			castRows(p.set, c.k, dst, dp*c.to, there, 4*width, lanes, n)
+	var scratch [2][16 * castPixels]float32
+	in, out := c.k.halves()
+	from, to := src, dst
+	if c.from < 4 {
+		from = unsafe.Pointer(&scratch[0])
+		switch {
+		case p.From == NCHW:
+			castRows(p.set, in, from, 4*castPixels, src, sc*c.from, n, channels)
+			sc = castPixels
+		case sp == width:
+			castRows(p.set, in, from, 0, src, 0, width*n, 1)
+		default:
+			castRows(p.set, in, from, 4*width, src, sp*c.from, channels, n)
+			sp = width
 		}
+	}
+	pixel, channel := dp, dc
+	if c.to < 4 {
+		to = unsafe.Pointer(&scratch[1])
+		pixel, channel = width, castPixels
+	}
+	if p.From == NCHW {
+		p.toPixels(unsafe.Slice((*float32)(to), (n-1)*pixel+lanes), pixel, unsafe.Slice((*float32)(from), (channels-1)*sc+n), sc, channels, lanes, n)
+	} else {
+		p.toChannels(unsafe.Slice((*float32)(to), (channels-1)*channel+n), channel, unsafe.Slice((*float32)(from), (n-1)*sp+channels), sp, channels, n)
+	}
+	switch {
+	case c.to == 4:
+	case p.To == NCHW:
+		castRows(p.set, out, dst, dc*c.to, to, 4*castPixels, n, channels)
+	case dp == width:
+		castRows(p.set, out, dst, 0, to, 0, width*n, 1)
 	default:
-		p.toChannels(scratch[:], castPixels, unsafe.Slice((*float32)(src), (n-1)*sp+channels), sp, channels, n)
-		castRows(p.set, c.k, dst, dc*c.to, there, 4*castPixels, n, channels)
+		castRows(p.set, out, dst, dp*c.to, to, 4*width, lanes, n)
+	}
+}
+
+// rows moves n pixels of so many channels, whose beginnings lie dp and sp elements apart, and makes those behind them zero up to lanes.
+func (c *Cast) rows(dst unsafe.Pointer, dp int, src unsafe.Pointer, sp, channels, lanes, n int) {
+	set := c.p.eightSet(channels)
+	if c.k != move16 && c.k != move8 {
+		if channels < lanes {
+			c.blank(dst, dp, channels, lanes, n)
+		}
+		castRows(set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+		return
+	}
+	long, all := channels*c.to, lanes*c.to
+	switch {
+	case wideWords && long == 32 && all == 32:
+		moveEights(set, (*float32)(dst), dp*c.to, (*float32)(src), sp*c.to, n)
+	case wideWords && long%4 == 0 && all%4 == 0:
+		copyLanes(set, (*float32)(dst), dp*c.to, (*float32)(src), sp*c.to, long/4, all/4, n)
+	default:
+		for i := range n {
+			copy(unsafe.Slice((*byte)(unsafe.Add(dst, i*dp*c.to)), long), unsafe.Slice((*byte)(unsafe.Add(src, i*sp*c.to)), long))
+		}
+		c.blank(dst, dp, channels, lanes, n)
+	}
+}
+
+// blank makes channels [first, lanes) of n pixels zero.
+func (c *Cast) blank(dst unsafe.Pointer, dp, first, lanes, n int) {
+	for i := range n {
+		clear(unsafe.Slice((*byte)(unsafe.Add(dst, (i*dp+first)*c.to)), (lanes-first)*c.to))
 	}
 }
 

@@ -1379,3 +1379,312 @@ done3:
 	JNZ loop1
 	VZEROUPPER
 	RET
+
+// func castWiden16512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castWiden16512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ lanes+32(FP), R10
+	MOVQ n+40(FP), R12
+	MOVQ R10, AX
+	ANDQ $15, AX
+	MOVQ AX, CX
+	MOVL $1, BX
+	SHLL CX, BX
+	DECL BX
+	KMOVW BX, K1
+	CMPQ R10, $16
+	JNE any
+	SUBQ $4, R12
+	JLT done2
+
+loop1:
+	VMOVDQU16 (SI), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVDQU16 (SI), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVDQU16 (SI), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVDQU16 (SI), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	SUBQ $4, R12
+	JGE loop1
+
+done2:
+	ADDQ $4, R12
+	SUBQ $1, R12
+	JLT done4
+
+loop3:
+	VMOVDQU16 (SI), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	SUBQ $1, R12
+	JGE loop3
+
+done4:
+	ADDQ $1, R12
+	VZEROUPPER
+	RET
+
+any:
+
+loop5:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+	SUBQ $64, CX
+	JLT done7
+
+loop6:
+	VMOVDQU16 0(AX), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVDQU16 32(AX), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, 64(BX)
+	VMOVDQU16 64(AX), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, 128(BX)
+	VMOVDQU16 96(AX), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, 192(BX)
+	ADDQ $128, AX
+	ADDQ $256, BX
+	SUBQ $64, CX
+	JGE loop6
+
+done7:
+	ADDQ $64, CX
+	SUBQ $16, CX
+	JLT done9
+
+loop8:
+	VMOVDQU16 0(AX), Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, 0(BX)
+	ADDQ $32, AX
+	ADDQ $64, BX
+	SUBQ $16, CX
+	JGE loop8
+
+done9:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ none10
+	VMOVDQU16.Z (AX), K1, Y0
+	VPMOVZXWD Y0, Z0
+	VMOVUPS Z0, K1, (BX)
+
+none10:
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ R12
+	JNZ loop5
+	VZEROUPPER
+	RET
+
+// func castWiden16256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castWiden16256(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ lanes+32(FP), R10
+	MOVQ n+40(FP), R12
+
+loop1:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+	SUBQ $8, CX
+	JLT done3
+
+loop2:
+	VMOVDQU (AX), X0
+	VPMOVZXWD X0, Y0
+	VMOVUPS Y0, (BX)
+	ADDQ $16, AX
+	ADDQ $32, BX
+	SUBQ $8, CX
+	JGE loop2
+
+done3:
+	ADDQ $8, CX
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ R12
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func castNarrow16512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castNarrow16512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ lanes+32(FP), R10
+	MOVQ n+40(FP), R12
+	MOVQ R10, AX
+	ANDQ $15, AX
+	MOVQ AX, CX
+	MOVL $1, BX
+	SHLL CX, BX
+	DECL BX
+	KMOVW BX, K1
+	CMPQ R10, $16
+	JNE any
+	SUBQ $4, R12
+	JLT done2
+
+loop1:
+	VMOVUPS (SI), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVUPS (SI), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVUPS (SI), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	VMOVUPS (SI), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	SUBQ $4, R12
+	JGE loop1
+
+done2:
+	ADDQ $4, R12
+	SUBQ $1, R12
+	JLT done4
+
+loop3:
+	VMOVUPS (SI), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, (DI)
+	ADDQ R9, SI
+	ADDQ R8, DI
+	SUBQ $1, R12
+	JGE loop3
+
+done4:
+	ADDQ $1, R12
+	VZEROUPPER
+	RET
+
+any:
+
+loop5:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+	SUBQ $64, CX
+	JLT done7
+
+loop6:
+	VMOVUPS 0(AX), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, 0(BX)
+	VMOVUPS 64(AX), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, 32(BX)
+	VMOVUPS 128(AX), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, 64(BX)
+	VMOVUPS 192(AX), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, 96(BX)
+	ADDQ $256, AX
+	ADDQ $128, BX
+	SUBQ $64, CX
+	JGE loop6
+
+done7:
+	ADDQ $64, CX
+	SUBQ $16, CX
+	JLT done9
+
+loop8:
+	VMOVUPS 0(AX), Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, 0(BX)
+	ADDQ $64, AX
+	ADDQ $32, BX
+	SUBQ $16, CX
+	JGE loop8
+
+done9:
+	ADDQ $16, CX
+	TESTQ CX, CX
+	JZ none10
+	VMOVUPS.Z (AX), K1, Z0
+	VPMOVDW Z0, Y0
+	VMOVDQU16 Y0, K1, (BX)
+
+none10:
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ R12
+	JNZ loop5
+	VZEROUPPER
+	RET
+
+// func castNarrow16256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castNarrow16256(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStride+24(FP), R9
+	MOVQ lanes+32(FP), R10
+	MOVQ n+40(FP), R12
+
+loop1:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R10, CX
+	SUBQ $8, CX
+	JLT done3
+
+loop2:
+	VMOVUPS (AX), Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSDW X1, X0, X0
+	VMOVDQU X0, (BX)
+	ADDQ $32, AX
+	ADDQ $16, BX
+	SUBQ $8, CX
+	JGE loop2
+
+done3:
+	ADDQ $8, CX
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ R12
+	JNZ loop1
+	VZEROUPPER
+	RET

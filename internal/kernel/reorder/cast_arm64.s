@@ -288,3 +288,67 @@ done3:
 	SUBS $1, R5, R5
 	BNE loop1
 	RET
+
+// func castWiden16NEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castWiden16NEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD dstStride+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD srcStride+24(FP), R3
+	MOVD lanes+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	MOVD R2, R6
+	MOVD R0, R7
+	MOVD R4, R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FMOVQ.P 16(R6), F0
+	WORD $0x6f10a401
+	WORD $0x2f10a400
+	FSTPQ.P (F0, F1), 32(R7)
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	ADD R3, R2
+	ADD R1, R0
+	SUBS $1, R5, R5
+	BNE loop1
+	RET
+
+// func castNarrow16NEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+TEXT ·castNarrow16NEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD dstStride+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD srcStride+24(FP), R3
+	MOVD lanes+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	MOVD R2, R6
+	MOVD R0, R7
+	MOVD R4, R8
+	SUBS $8, R8, R8
+	BLT done3
+
+loop2:
+	FLDPQ.P 32(R6), (F0, F1)
+	WORD $0x0e612800
+	WORD $0x4e612820
+	FMOVQ.P F0, 16(R7)
+	SUBS $8, R8, R8
+	BGE loop2
+
+done3:
+	ADD $8, R8, R8
+	ADD R3, R2
+	ADD R1, R0
+	SUBS $1, R5, R5
+	BNE loop1
+	RET

@@ -95,6 +95,32 @@ func castToByte512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 //go:noescape
 func castToByte256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
 
+// castWiden16512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+//
+//go:noescape
+func castWiden16512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castWiden16256 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. Lanes behind the last
+// multiple of eight are left out.
+//
+//go:noescape
+func castWiden16256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castNarrow16512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+//
+//go:noescape
+func castNarrow16512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castNarrow16256 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. Lanes behind the last
+// multiple of eight are left out.
+//
+//go:noescape
+func castNarrow16256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
 // cast512 runs the kernel of a kind.
 func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch k {
@@ -112,6 +138,10 @@ func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, 
 		castToBF16512(dst, dstStride, src, srcStride, lanes, n)
 	case toByte:
 		castToByte512(dst, dstStride, src, srcStride, lanes, n)
+	case widen16:
+		castWiden16512(dst, dstStride, src, srcStride, lanes, n)
+	case narrow16:
+		castNarrow16512(dst, dstStride, src, srcStride, lanes, n)
 	}
 }
 
@@ -132,5 +162,9 @@ func cast256(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, 
 		castToBF16256(dst, dstStride, src, srcStride, lanes, n)
 	case toByte:
 		castToByte256(dst, dstStride, src, srcStride, lanes, n)
+	case widen16:
+		castWiden16256(dst, dstStride, src, srcStride, lanes, n)
+	case narrow16:
+		castNarrow16256(dst, dstStride, src, srcStride, lanes, n)
 	}
 }

@@ -53,6 +53,20 @@ func castToBF16NEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcSt
 //go:noescape
 func castToByteNEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
 
+// castWiden16NEON changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. Lanes behind the last
+// multiple of eight are left out.
+//
+//go:noescape
+func castWiden16NEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castNarrow16NEON changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1. Lanes behind the last
+// multiple of eight are left out.
+//
+//go:noescape
+func castNarrow16NEON(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
 // castNEON runs the kernel of a kind.
 func castNEON(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch k {
@@ -70,5 +84,9 @@ func castNEON(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer,
 		castToBF16NEON(dst, dstStride, src, srcStride, lanes, n)
 	case toByte:
 		castToByteNEON(dst, dstStride, src, srcStride, lanes, n)
+	case widen16:
+		castWiden16NEON(dst, dstStride, src, srcStride, lanes, n)
+	case narrow16:
+		castNarrow16NEON(dst, dstStride, src, srcStride, lanes, n)
 	}
 }

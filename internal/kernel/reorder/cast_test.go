@@ -53,6 +53,12 @@ func guardedBytes(n int) ([]byte, func()) {
 	return b[len(b)-n:], free
 }
 
+// alignedBytes is guarded for n bytes that begin at a page, and so at a cache line.
+func alignedBytes(n int) ([]byte, func()) {
+	x, free := guarded((n+3)/4, true)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), n), free
+}
+
 // quiet makes NaNs of Float32 in b quiet: a signalling one may become so on the way.
 func quiet(b []byte) {
 	for i := 0; i+4 <= len(b); i += 4 {
@@ -68,6 +74,10 @@ func checkCast(target isa.Target, s reorder.Spec, from, to reorder.Element, r *r
 	if err != nil {
 		return err
 	}
+	return checkPlannedCast(c, s, from, to, r)
+}
+
+func checkPlannedCast(c *reorder.Cast, s reorder.Spec, from, to reorder.Element, r *rand.Rand) error {
 	logical := values(from, s.N*s.C*s.HW, r)
 	t, err := tensor.Convert(&tensor.Tensor{DType: elements[from], Shape: []int{s.N * s.C * s.HW}, Data: logical}, elements[to], nil)
 	if err != nil {
@@ -77,6 +87,11 @@ func checkCast(target isa.Target, s reorder.Spec, from, to reorder.Element, r *r
 	defer free()
 	dst, freeDst := guardedBytes(s.N * s.To.Floats(s.C, s.HW) * to.Size())
 	defer freeDst()
+	if n := len(dst); r.IntN(2) == 0 {
+		var freeFront func()
+		dst, freeFront = alignedBytes(n)
+		defer freeFront()
+	}
 	want := make([]byte, len(dst))
 	for n := range s.N {
 		for ch := range s.C {
@@ -132,9 +147,32 @@ var _ = Describe("Cast", func() {
 						s := reorder.Spec{N: 1 + r.IntN(2), C: 1 + r.IntN(40), HW: 1 + r.IntN(150), From: from, To: to}
 						Expect(checkCast(target, s, reorder.Float32, small, r)).To(Succeed(), "%+v to %d", s, small)
 						Expect(checkCast(target, s, small, reorder.Float32, r)).To(Succeed(), "%+v from %d", s, small)
+						Expect(checkCast(target, s, small, small, r)).To(Succeed(), "%+v of %d", s, small)
 					}
 				}
 			}
+		}
+	})
+	onTargets("writes large tensors past the caches", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(7, 8))
+		streamed := 0
+		for small := reorder.Float16; small <= reorder.Int8; small++ {
+			for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
+				for to := reorder.NCHW; to <= reorder.NCHW8c; to++ {
+					s := reorder.Spec{N: 1 + r.IntN(2), C: 16*(1+r.IntN(3)) - r.IntN(2), HW: 16 * (1 + r.IntN(20)), From: from, To: to}
+					for _, pair := range [][2]reorder.Element{{reorder.Float32, small}, {small, reorder.Float32}, {small, small}} {
+						c, stream, err := reorder.NewStreamingCast(target, s, pair[0], pair[1])
+						Expect(err).NotTo(HaveOccurred())
+						if stream {
+							streamed++
+						}
+						Expect(checkPlannedCast(c, s, pair[0], pair[1], r)).To(Succeed(), "%+v from %d to %d", s, pair[0], pair[1])
+					}
+				}
+			}
+		}
+		if target.Set == isa.AVX512 {
+			Expect(streamed).To(BeNumerically(">", 0))
 		}
 	})
 	onTargets("knows every 16-bit float", func(target isa.Target) {
@@ -229,7 +267,7 @@ var _ = Describe("Cast", func() {
 	})
 	It("turns down other pairs of types, short buffers and wrong ranges", func() {
 		s := reorder.Spec{N: 1, C: 3, HW: 5, To: reorder.NCHW16c}
-		for _, e := range [][2]reorder.Element{{reorder.Float32, reorder.Float32}, {reorder.Uint8, reorder.Int8}, {reorder.Float32, 5}, {9, reorder.Float32}} {
+		for _, e := range [][2]reorder.Element{{reorder.Float32, reorder.Float32}, {reorder.Uint8, reorder.Int8}, {reorder.Float16, reorder.BFloat16}, {reorder.Float32, 5}, {9, reorder.Float32}} {
 			_, err := reorder.NewCast(isa.Host(), s, e[0], e[1])
 			Expect(err).To(MatchError(reorder.ErrShape))
 		}

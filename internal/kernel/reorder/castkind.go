@@ -31,13 +31,21 @@ const (
 	toF16
 	toBF16
 	toByte
+	widen16  // words of 16 bits to the lower halves of floats
+	narrow16 // and back
+	move16   // none: of words of 16 bits, and of bytes
+	move8
 )
 
 // kindOf returns the change between two types; ok is false where there is no kernel.
 func kindOf(from, to Element) (k castKind, ok bool) {
 	switch {
-	case from > Int8 || to > Int8 || (from == Float32) == (to == Float32):
+	case from > Int8 || to > Int8 || from != to && from != Float32 && to != Float32 || from == Float32 && to == Float32:
 		return 0, false
+	case from == to && from.Size() == 2:
+		return move16, true
+	case from == to:
+		return move8, true
 	case to == Float32:
 		return castKind(from) - castKind(Float16) + fromF16, true
 	case to == Float16:
@@ -50,7 +58,19 @@ func kindOf(from, to Element) (k castKind, ok bool) {
 
 // sizes returns the bytes of elements before and behind.
 func (k castKind) sizes() (from, to int) {
-	return [...]int{2, 2, 1, 1, 4, 4, 4}[k], [...]int{4, 4, 4, 4, 2, 2, 1}[k]
+	return [...]int{2, 2, 1, 1, 4, 4, 4, 2, 4, 2, 1}[k], [...]int{4, 4, 4, 4, 2, 2, 1, 4, 2, 2, 1}[k]
+}
+
+// halves returns what changes elements to floats, or to what is moved in their place, and these to the result's elements: which are
+// there where elements are shorter.
+func (k castKind) halves() (in, out castKind) {
+	switch k {
+	case move16:
+		return widen16, narrow16
+	case move8:
+		return fromU8, toByte // exact
+	}
+	return k, k
 }
 
 // portableCast does what the kernels do.
@@ -72,6 +92,11 @@ func portableCast(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Poin
 			castRow(d, s, lanes, floatToBrain)
 		case toByte:
 			castRow(d, s, lanes, floatToByte)
+		case widen16:
+			castRow(d, s, lanes, func(x uint16) uint32 { return uint32(x) })
+		case narrow16:
+			castRow(d, s, lanes, func(x uint32) uint16 { return uint16(x) })
+		case move16, move8: // of tiles alone
 		}
 	}
 }

@@ -365,3 +365,109 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 		portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 	}
 }
+
+// castSide returns the side of the tiles that castTiles takes, 0 where it does not exist.
+func castSide(set isa.Set) int {
+	switch set {
+	case isa.AVX512:
+		return 16
+	case isa.AVX2:
+		return 8
+	}
+	return 0
+}
+
+// castTiles transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.
+func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
+	switch set {
+	case isa.AVX512:
+		switch k {
+		case fromF16:
+			switch {
+			case to == streamed:
+				castFromF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castFromF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case fromBF16:
+			switch {
+			case to == streamed:
+				castFromBF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castFromBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case fromU8:
+			switch {
+			case to == streamed:
+				castFromU8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castFromU8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case fromS8:
+			switch {
+			case to == streamed:
+				castFromS8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castFromS8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case toF16:
+			switch {
+			case to == streamed:
+				castToF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castToF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case toBF16:
+			switch {
+			case to == streamed:
+				castToBF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castToBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case toByte:
+			switch {
+			case to == streamed:
+				castToByteTilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castToByteTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case move16:
+			switch {
+			case to == streamed:
+				castMove16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castMove16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		case move8:
+			switch {
+			case to == streamed:
+				castMove8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			default:
+				castMove8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+			}
+		}
+	case isa.AVX2:
+		switch k {
+		case fromF16:
+			castFromF16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case fromBF16:
+			castFromBF16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case fromU8:
+			castFromU8Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case fromS8:
+			castFromS8Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case toF16:
+			castToF16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case toBF16:
+			castToBF16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case toByte:
+			castToByteTiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case move16:
+			castMove16Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		case move8:
+			castMove8Tiles256(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
+		}
+	default:
+		panic("reorder: no kernel casts tiles")
+	}
+}

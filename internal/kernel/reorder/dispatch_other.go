@@ -104,3 +104,13 @@ func part(set isa.Set, to traffic, planes int, dst *float32, dstStride int, src 
 func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	portableCast(k, dst, dstStride, src, srcStride, lanes, n)
 }
+
+// castSide returns the side of the tiles that castTiles takes, 0 where it does not exist.
+func castSide(set isa.Set) int {
+	return 0
+}
+
+// castTiles transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.
+func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
+	panic("reorder: no kernel casts tiles")
+}

@@ -21,3 +21,14 @@ func TransposeStreaming(t isa.Target, dst, src []float32, rows, cols, ldSrc, ldD
 	transpose(t.Set, to, dst, ldDst, src, ldSrc, rows, cols, 0)
 	fence(t.Set)
 }
+
+// NewStreamingCast is NewCast for a result of any size that is written past the caches where its shape allows it, and whether it is.
+func NewStreamingCast(t isa.Target, s Spec, from, to Element) (*Cast, bool, error) {
+	c, err := NewCast(t, s, from, to)
+	if err != nil {
+		return nil, false, err
+	}
+	c.p.to = c.p.traffic(0)
+	c.plan()
+	return c, c.traffic == streamed, nil
+}

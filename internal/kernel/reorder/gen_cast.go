@@ -20,7 +20,8 @@ type castKind struct {
 }
 
 // Both narrowing float casts first make every NaN the quiet one, of the same sign. A float that has no int64 becomes the
-// nearest before its higher bits are cut off: all ones from 2⁶³ on, zeros in all other cases that an int32 does not hold.
+// nearest before its higher bits are cut off: all ones from 2⁶³ on, zeros in all other cases that an int32 does not hold. The last
+// two move words of 16 bits to the lower halves of floats, and back.
 var casts = []castKind{
 	{"castFromF16", 2, 4, nil, []string{"VCVTPH2PS Y0, Z0"}, []string{"VCVTPH2PS X0, Y0"}},
 	{"castFromBF16", 2, 4, nil, []string{"VPMOVZXWD Y0, Z0", "VPSLLD $16, Z0, Z0"}, []string{"VPMOVZXWD X0, Y0", "VPSLLD $16, Y0, Y0"}},
@@ -38,6 +39,8 @@ var casts = []castKind{
 		[]string{"VCMPPS $13, Z8, Z0, K2", "VCVTTPS2DQ Z0, Z0", "VPTERNLOGD $0xff, Z0, Z0, K2, Z0", "VPMOVDB Z0, X0"},
 		[]string{"VCMPPS $13, Y8, Y0, Y1", "VCVTTPS2DQ Y0, Y0", "VPOR Y1, Y0, Y0", "VPAND Y9, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0",
 			"VPACKUSWB X0, X0, X0"}},
+	{"castWiden16", 2, 4, nil, []string{"VPMOVZXWD Y0, Z0"}, []string{"VPMOVZXWD X0, Y0"}},
+	{"castNarrow16", 4, 2, nil, []string{"VPMOVDW Z0, Y0"}, []string{"VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0"}},
 }
 
 func castArgs() []asm.Arg {

@@ -29,6 +29,7 @@ func main() {
 			}
 			castRows(f)
 		}},
+		asm.Unit{Base: "casttiles", Arch: "amd64", Generate: castTiles},
 		asm.Unit{Base: "lanes", Arch: "amd64", Generate: func(f *asm.File) {
 			copy512(f)
 			copy256(f)
@@ -96,6 +97,10 @@ var entries = []asm.Entry{
 	{Name: "castRows", Doc: "changes the type of n rows of lanes elements.",
 		Params:   "k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int",
 		Portable: "portableCast(k, dst, dstStride, src, srcStride, lanes, n)"},
+	{Name: "castSide", Doc: "returns the side of the tiles that castTiles takes, 0 where it does not exist.", Result: "int", Portable: "return 0"},
+	{Name: "castTiles", Doc: "transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.",
+		Params:   "k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int",
+		Portable: `panic("reorder: no kernel casts tiles")`},
 }
 
 const noEights = `panic("reorder: no kernel for blocks of 8")`

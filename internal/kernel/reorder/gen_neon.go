@@ -245,6 +245,14 @@ var neonCasts = map[string]func(fn *asm.Func){
 		fn.VShift("shl.4s", 0, 0, 16)
 		fn.VShift("shl.4s", 1, 1, 16)
 	},
+	"castWiden16": func(fn *asm.Func) {
+		fn.V("uxtl2.4s", 1, 0)
+		fn.V("uxtl.4s", 0, 0)
+	},
+	"castNarrow16": func(fn *asm.Func) {
+		fn.V("xtn.4h", 0, 0)
+		fn.V("xtn2.8h", 0, 1)
+	},
 	"castFromU8": func(fn *asm.Func) { neonFromByte(fn, "u") },
 	"castFromS8": func(fn *asm.Func) { neonFromByte(fn, "s") },
 	"castToF16": func(fn *asm.Func) {

@@ -1,0 +1,160 @@
+//go:build ignore
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+// tileMoves are the kinds of tiles whose elements stay as they are: words and bytes, widened to be transposed.
+var tileMoves = []castKind{
+	{"castMove16", 2, 2, nil, []string{"VPMOVZXWD Y0, Z0", "VPMOVDW Z0, Y0"}, []string{"VPMOVZXWD X0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0"}},
+	{"castMove8", 1, 1, nil, []string{"VPMOVZXBD X0, Z0", "VPMOVDB Z0, X0"},
+		[]string{"VPMOVZXBD X0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0", "VPACKUSWB X0, X0, X0"}},
+}
+
+// castTiles writes tiles of transpositions that change the type of elements on the way: for each kind one for each set, and one of AVX-512
+// that streams.
+func castTiles(f *asm.File) {
+	f.Import("unsafe")
+	var wide, narrow []string
+	for _, k := range slices.Concat(casts, tileMoves) {
+		switch k.name {
+		case "castWiden16", "castNarrow16": // castMove16 is both
+			continue
+		case "castToBF16":
+			k.wide = append(k.wide[:len(k.wide)-1:len(k.wide)-1], "VPSRLD $16, Z0, Z0", "VPMOVDW Z0, Y0")
+		}
+		for _, v := range []variant{{stream: true}, {}} {
+			castTile(f, k, asm.AVX512(), v)
+		}
+		castTile(f, k, asm.AVX2(), variant{})
+		name := strings.ToLower(k.name[4:5]) + k.name[5:]
+		wide = append(wide, fmt.Sprintf("case %s:\n%s", name, choose([]variant{{stream: true}, {}}, func(v variant) string { return tileName(k, asm.AVX512(), v) + castTileArgs })))
+		narrow = append(narrow, fmt.Sprintf("case %s:\n%s", name, tileName(k, asm.AVX2(), variant{})+castTileArgs))
+	}
+	f.Serve("castTiles", asm.AVX512(), "switch k {\n"+strings.Join(wide, "\n")+"\n}")
+	f.Serve("castTiles", asm.AVX2(), "switch k {\n"+strings.Join(narrow, "\n")+"\n}")
+	f.Serve("castSide", asm.AVX512(), "return 16")
+	f.Serve("castSide", asm.AVX2(), "return 8")
+}
+
+const castTileArgs = "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)"
+
+func tileName(k castKind, isa asm.ISA, v variant) string { return v.name(k.name+"Tiles", 8*isa.Size()) }
+
+func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) {
+	name := tileName(k, isa, v)
+	text := name + fmt.Sprintf(strings.Replace(tilesDoc, "floats", "elements", 1), isa.Lanes) + "\nWith each row, what lies ahead bytes behind it is asked for."
+	if v.stream {
+		text += "\nStores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow."
+	}
+	fn := f.Func(name, text, asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"),
+		asm.Int("srcStep"), asm.Int("ahead"), asm.Int("n"))
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"ahead", "BX"}, {"n", "R12"}} {
+		fn.Load(load[0], load[1])
+	}
+	// Instructions in front of the transposition and behind it, in terms of register 0 and the constants' from 8 on.
+	before, after := k.wide, []string(nil)
+	if isa.Lanes == 8 {
+		before = k.narrow
+	}
+	switch {
+	case k.from == 4:
+		before, after = nil, before
+	case k.to < 4:
+		before, after = before[:1], before[1:]
+	}
+	table := ""
+	if k.from == 4 && len(k.constant) > 0 {
+		var words []uint32
+		for _, c := range k.constant {
+			w, err := strconv.ParseUint(c, 0, 32)
+			if err != nil {
+				panic(err)
+			}
+			words = append(words, uint32(w))
+		}
+		table = "constants" + k.name
+		f.Data(table, words...)
+	}
+	fn.Loop("R12", func() {
+		fn.I("MOVQ SI, AX")
+		for r := range isa.Lanes {
+			op, reg := rowMove(isa, k.from, r, false)
+			fn.I("%s (AX), %s", op, reg)
+			renamed(fn, isa, before, r)
+			fn.I("PREFETCHT1 (AX)(BX*1)")
+			fn.I("ADDQ R9, AX")
+		}
+		if isa.Lanes == 16 {
+			shuffle16(fn)
+		} else {
+			shuffle8(fn)
+		}
+		for i := range k.constant {
+			if k.from == 4 {
+				fn.I("VBROADCASTSS %s, %s", asm.DataAt(table, 4*i), isa.R(constantAt(isa)+i))
+			}
+		}
+		fn.I("MOVQ DI, AX")
+		for c := range isa.Lanes {
+			renamed(fn, isa, after, c)
+			op, reg := rowMove(isa, k.to, c, v.stream)
+			fn.I("%s %s, (AX)", op, reg)
+			fn.I("ADDQ R8, AX")
+		}
+		fn.I("ADDQ R13, SI")
+		fn.I("ADDQ DX, DI")
+	})
+	fn.Ret()
+}
+
+// constantAt is the first register of constants behind a transposition, which leaves those free that hold no rows.
+func constantAt(isa asm.ISA) int {
+	if isa.Lanes == 16 {
+		return 16
+	}
+	return 10
+}
+
+var register = regexp.MustCompile(`\b([XYZ])(\d+)\b`)
+
+// renamed emits instructions with register r in the place of 0, others for temporary ones (1 and 2) and constants (from 8 on).
+func renamed(fn *asm.Func, isa asm.ISA, list []string, r int) {
+	for _, i := range list {
+		fn.I("%s", register.ReplaceAllStringFunc(i, func(name string) string {
+			n, _ := strconv.Atoi(name[1:])
+			switch {
+			case n == 0:
+				n = r
+			case n < 8:
+				n += 7
+			default:
+				n += constantAt(isa) - 8
+			}
+			return fmt.Sprint(name[:1], n)
+		}))
+	}
+}
+
+// rowMove is the instruction, and the register, that move one row of elements of so many bytes.
+func rowMove(isa asm.ISA, bytes, r int, stream bool) (op, reg string) {
+	row := bytes * isa.Lanes
+	reg = fmt.Sprint(map[int]string{64: "Z", 32: "Y", 16: "X", 8: "X"}[row], r)
+	switch {
+	case row == 8:
+		op = "VMOVQ"
+	case stream:
+		op = "VMOVNTPS"
+	default:
+		op = "VMOVUPS"
+	}
+	return op, reg
+}
