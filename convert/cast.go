@@ -75,9 +75,12 @@ func castReorder(t isa.Target, src, dst *strided, from, to tensor.DType) *reorde
 	if !ok1 || !ok2 || src.elements == 0 || dst.elements == 0 {
 		return nil
 	}
-	spec, ok := activationSpec(src, dst)
-	if !ok && (dst.ordered(src.described.Order, src.described.Blocks...) || sameOrder(src, dst)) {
-		spec, ok = reorder.Spec{N: 1, C: 1, HW: dst.elements}, true
+	spec, ok := reorder.Spec{N: 1, C: 1, HW: dst.elements}, dst.ordered(src.described.Order, src.described.Blocks...) || sameOrder(src, dst)
+	if ok && dst.elements%16 == 0 { // in long rows
+		spec = reorder.Spec{N: 1, C: 16, HW: dst.elements / 16, From: reorder.NCHW16c, To: reorder.NCHW16c}
+	}
+	if !ok {
+		spec, ok = activationSpec(src, dst)
 	}
 	if !ok {
 		spec, ok = transpositionSpec(src, dst)

@@ -14,7 +14,9 @@ type Cast struct {
 	k        castKind
 	from, to int     // bytes of an element
 	set      isa.Set // of tiles
-	traffic  traffic // of whole tiles
+	width    int     // of the channel blocks that both layouts have
+	traffic  traffic // streamed, or cached
+	stage    stage   // of what is streamed, unless tiles write whole lines
 }
 
 // NewCast plans a reorder from elements of one type to another. It returns an *Error with ErrShape for impossible sizes and
@@ -28,8 +30,11 @@ func NewCast(t isa.Target, s Spec, from, to Element) (*Cast, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cast{p: p, k: k, from: from.Size(), to: to.Size()}
-	c.plan()
+	c := &Cast{p: p, k: k, from: from.Size(), to: to.Size(), set: p.set, width: 16}
+	if p.From == NCHW8c || p.To == NCHW8c {
+		c.set, c.width = p.eightSet(8), 8
+	}
+	c.plan(streamBytes)
 	return c, nil
 }
 
@@ -50,13 +55,13 @@ func (c *Cast) Run(lo, hi int, dst, src []byte) error {
 	if need := c.to * ((p.N-1)*p.DstImage + p.To.Floats(p.C, p.HW)); len(dst) < need {
 		return failf("run", ErrBuffer, "destination has %d bytes, needs %d", len(dst), need)
 	}
+	d, s := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
 	to := c.traffic
-	if to == streamed && uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%64 != 0 {
-		to = uncached
+	if uintptr(d)%64 != 0 {
+		to = cached
 	}
 	for i := lo; i < hi; i++ {
 		n, b, p0 := p.part(i)
-		d, s := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
 		c.chunk(to, unsafe.Add(d, n*p.DstImage*c.to), unsafe.Add(s, n*p.SrcImage*c.from), b, min(b+p.perAcross, (p.C+15)/16), p0, min(p0+p.segment, p.HW))
 	}
 	if to == streamed {
@@ -87,59 +92,58 @@ const (
 	castRun    = 256 // that tiles move before the next block, where blocks share no cache lines
 )
 
-// plan chooses the tiles, and where their stores go: past the caches where the rows that a tile writes make whole lines.
-func (c *Cast) plan() {
-	p := c.p
-	c.set, c.traffic = p.set, p.to
-	if p.From == NCHW8c || p.To == NCHW8c {
-		c.set = p.eightSet(8)
-	}
-	if c.traffic == streamed && (castSide(c.set) != 16 || p.From != NCHW && p.To != NCHW || c.to < 4 && p.To != NCHW16c) {
-		c.traffic = uncached
-	}
+// target is where elements are written: an image, or a part of one that lies by itself, from channel ch and pixel px on.
+type target struct {
+	Spec
+	data   unsafe.Pointer
+	ch, px int
+	to     traffic // of whole tiles
 }
 
 // chunk moves pixels [p0, p1) of channel blocks [b0, b1) of an image.
 func (c *Cast) chunk(to traffic, dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
-	p := c.p
-	if p.From == p.To {
+	switch {
+	case to == streamed && c.stage.pixels > 0:
+		c.staged(dst, src, b0, b1, p0, p1)
+	case c.p.From == c.p.To:
 		c.same(dst, src, b0, b1, p0, p1)
-		return
+	default:
+		c.area(&target{Spec: c.p.Spec, data: dst, to: to}, src, 16*b0, 16*b1, p0, p1)
 	}
-	width, run := 16, castRun // of the blocks that both have
-	if p.From == NCHW8c || p.To == NCHW8c {
-		width = 8
-	}
+}
+
+// area moves pixels [p0, p1) of channels [c0, c1).
+func (c *Cast) area(dst *target, src unsafe.Pointer, c0, c1, p0, p1 int) {
+	p, run := c.p, castRun
 	if p.From == NHWC || p.To == NHWC {
 		run = castPixels
 	}
 	for ; p0 < p1; p0 += run {
-		for ch := 16 * b0; ch < 16*b1; ch += width {
+		for ch := c0; ch < c1; ch += c.width {
 			end := min(p0+run, p1)
-			done := p0 + c.tiles(to, dst, src, ch, width, p0, end-p0)
-			for px := done; px < end; px += castPixels {
-				c.piece(dst, src, ch, width, px, min(castPixels, end-px))
+			for px := p0 + c.tiles(dst, src, ch, p0, end-p0); px < end; px += castPixels {
+				c.piece(dst, src, ch, px, min(castPixels, end-px))
 			}
 		}
 	}
 }
 
-// tiles moves as many of n pixels of width channels from ch on as there are in whole tiles, and returns how many that are: none where the
+// tiles moves as many of n pixels of a block from channel ch on as there are in whole tiles, and returns how many that are: none where the
 // last channels are missing, or pixels and channels do not change places.
-func (c *Cast) tiles(to traffic, dst, src unsafe.Pointer, ch, width, px, n int) int {
+func (c *Cast) tiles(dst *target, src unsafe.Pointer, ch, px, n int) int {
 	p, side := c.p, castSide(c.set)
-	if side == 0 || ch+width > p.C || n < side || p.From != NCHW && p.To != NCHW {
+	if side == 0 || ch+c.width > p.C || n < side || (p.From == NCHW) == (p.To == NCHW) {
 		return 0
 	}
-	whole := n / side
-	for half := 0; half < width; half += side {
-		d, dp, dc := p.at(p.To, ch, px)
-		s, sp, sc := p.at(p.From, ch, px)
-		from, into := unsafe.Add(src, (s+half*sc)*c.from), unsafe.Add(dst, (d+half*dc)*c.to)
+	whole, far := n/side, ahead(c.traffic)
+	d, dp, dc := dst.at(p.To, ch-dst.ch, px-dst.px)
+	s, sp, sc := p.at(p.From, ch, px)
+	for half := 0; half < c.width; half += side {
+		from, into := unsafe.Add(src, (s+half*sc)*c.from), unsafe.Add(dst.data, (d+half*dc)*c.to)
 		if p.From == NCHW {
-			castTiles(c.set, c.k, to, into, dp*c.to, side*dp*c.to, from, sc*c.from, side*c.from, ahead(p.to), whole)
+			castTiles(c.set, c.k, dst.to, into, dp*c.to, side*dp*c.to, from, sc*c.from, side*c.from, far, whole)
 		} else {
-			castTiles(c.set, c.k, to, into, dc*c.to, side*c.to, from, sp*c.from, side*sp*c.from, 0, whole)
+			castTiles(c.set, c.k, dst.to, into, dc*c.to, side*c.to, from, sp*c.from, side*sp*c.from, castPixels*sp*c.from, whole)
 		}
 	}
 	return whole * side
@@ -151,9 +155,7 @@ func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	move := func(first, stride, lanes, n int) {
 		d, s := unsafe.Add(dst, first*c.to), unsafe.Add(src, first*c.from)
 		if c.k == move16 || c.k == move8 {
-			for i := range n {
-				copy(unsafe.Slice((*byte)(unsafe.Add(d, i*stride*c.to)), lanes*c.to), unsafe.Slice((*byte)(unsafe.Add(s, i*stride*c.to)), lanes*c.to))
-			}
+			copyBytes(d, stride*c.to, s, stride*c.to, lanes*c.to, n)
 			return
 		}
 		castRows(p.set, c.k, d, stride*c.to, s, stride*c.from, lanes, n)
@@ -170,10 +172,10 @@ func (c *Cast) same(dst, src unsafe.Pointer, b0, b1, p0, p1 int) {
 	}
 }
 
-// piece moves n pixels, up to castPixels, of width channels from ch on. Where pixels and channels change places, that is done with
+// piece moves n pixels, up to castPixels, of a block from channel ch on. Where pixels and channels change places, that is done with
 // floats, which shorter elements become in, or have been from, a scratch memory.
-func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
-	p := c.p
+func (c *Cast) piece(target *target, src unsafe.Pointer, ch, px, n int) {
+	p, width := c.p, c.width
 	channels := max(0, min(width, p.C-ch))
 	lanes := channels
 	if p.To == NCHW16c || p.To == NCHW8c && channels > 0 {
@@ -182,8 +184,8 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	if lanes == 0 {
 		return
 	}
-	d, dp, dc := p.at(p.To, ch, px)
-	dst = unsafe.Add(dst, d*c.to)
+	d, dp, dc := target.at(p.To, ch-target.ch, px-target.px)
+	dst := unsafe.Add(target.data, d*c.to)
 	if channels == 0 {
 		c.blank(dst, dp, 0, lanes, n)
 		return
@@ -191,7 +193,7 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	s, sp, sc := p.at(p.From, ch, px)
 	src = unsafe.Add(src, s*c.from)
 	if sc == 1 && dc == 1 {
-		c.rows(dst, dp, src, sp, channels, lanes, n)
+		c.rows(target.to, dst, dp, src, sp, channels, lanes, n)
 		return
 	}
 	var scratch [2][16 * castPixels]float32
@@ -203,8 +205,8 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 		case p.From == NCHW:
 			castRows(p.set, in, from, 4*castPixels, src, sc*c.from, n, channels)
 			sc = castPixels
-		case sp == width:
-			castRows(p.set, in, from, 0, src, 0, width*n, 1)
+		case sp == width || sp == channels:
+			castRows(p.set, in, from, 0, src, 0, sp*n, 1)
 		default:
 			castRows(p.set, in, from, 4*width, src, sp*c.from, channels, n)
 			sp = width
@@ -213,7 +215,7 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	pixel, channel := dp, dc
 	if c.to < 4 {
 		to = unsafe.Pointer(&scratch[1])
-		pixel, channel = width, castPixels
+		pixel, channel = min(width, dp), castPixels
 	}
 	if p.From == NCHW {
 		p.toPixels(unsafe.Slice((*float32)(to), (n-1)*pixel+lanes), pixel, unsafe.Slice((*float32)(from), (channels-1)*sc+n), sc, channels, lanes, n)
@@ -224,34 +226,50 @@ func (c *Cast) piece(dst, src unsafe.Pointer, ch, width, px, n int) {
 	case c.to == 4:
 	case p.To == NCHW:
 		castRows(p.set, out, dst, dc*c.to, to, 4*castPixels, n, channels)
-	case dp == width:
-		castRows(p.set, out, dst, 0, to, 0, width*n, 1)
+	case dp == pixel:
+		castRows(p.set, out, dst, 0, to, 0, dp*n, 1)
 	default:
 		castRows(p.set, out, dst, dp*c.to, to, 4*width, lanes, n)
 	}
 }
 
 // rows moves n pixels of so many channels, whose beginnings lie dp and sp elements apart, and makes those behind them zero up to lanes.
-func (c *Cast) rows(dst unsafe.Pointer, dp int, src unsafe.Pointer, sp, channels, lanes, n int) {
-	set := c.p.eightSet(channels)
-	if c.k != move16 && c.k != move8 {
-		if channels < lanes {
-			c.blank(dst, dp, channels, lanes, n)
-		}
-		castRows(set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
-		return
+func (c *Cast) rows(to traffic, dst unsafe.Pointer, dp int, src unsafe.Pointer, sp, channels, lanes, n int) {
+	if channels == lanes && dp == lanes && sp == lanes {
+		channels, lanes, n = n*lanes, n*lanes, 1
 	}
-	long, all := channels*c.to, lanes*c.to
 	switch {
-	case wideWords && long == 32 && all == 32:
-		moveEights(set, (*float32)(dst), dp*c.to, (*float32)(src), sp*c.to, n)
-	case wideWords && long%4 == 0 && all%4 == 0:
-		copyLanes(set, (*float32)(dst), dp*c.to, (*float32)(src), sp*c.to, long/4, all/4, n)
+	case to == streamed && channels%16 == 0:
+		streamFloats(c.p.set, c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+	case c.k != move16 && c.k != move8:
+		castRows(c.p.eightSet(channels), c.k, dst, dp*c.to, src, sp*c.from, channels, n)
+	default:
+		copyBytes(dst, dp*c.to, src, sp*c.to, channels*c.to, n)
+	}
+	if channels < lanes {
+		c.blank(dst, dp, channels, lanes, n)
+	}
+}
+
+// copyBytes copies n rows of bytes.
+func copyBytes(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, bytes, n int) {
+	switch {
+	case wideWords && bytes == 32:
+		copyWords[eight](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 16:
+		copyWords[struct{ a, b uint64 }](dst, dstStride, src, srcStride, n)
+	case wideWords && bytes == 8:
+		copyWords[uint64](dst, dstStride, src, srcStride, n)
 	default:
 		for i := range n {
-			copy(unsafe.Slice((*byte)(unsafe.Add(dst, i*dp*c.to)), long), unsafe.Slice((*byte)(unsafe.Add(src, i*sp*c.to)), long))
+			copy(unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), bytes), unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes))
 		}
-		c.blank(dst, dp, channels, lanes, n)
+	}
+}
+
+func copyWords[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	for i := range n {
+		*(*T)(unsafe.Add(dst, i*dstStride)) = *(*T)(unsafe.Add(src, i*srcStride))
 	}
 }
 
@@ -264,6 +282,10 @@ func (c *Cast) blank(dst unsafe.Pointer, dp, first, lanes, n int) {
 
 // toPixels transposes rows of n pixels, one per channel, to n rows of lanes channels; those behind the last are zero.
 func (p *Plan) toPixels(dst []float32, ldDst int, src []float32, ldSrc, channels, lanes, n int) {
+	if weaves(channels) && ldDst == channels && lanes == channels {
+		transpose(p.set, cached, dst, ldDst, src, ldSrc, channels, n, 0)
+		return
+	}
 	set := p.eightSet(channels)
 	side := tileSide(set)
 	for c := 0; c < lanes; c += side {
@@ -277,6 +299,10 @@ func (p *Plan) toPixels(dst []float32, ldDst int, src []float32, ldSrc, channels
 
 // toChannels transposes n rows of channels to rows of n pixels, one per channel.
 func (p *Plan) toChannels(dst []float32, ldDst int, src []float32, ldSrc, channels, n int) {
+	if weaves(channels) && ldSrc == channels {
+		transpose(p.set, cached, dst, ldDst, src, ldSrc, n, channels, 0)
+		return
+	}
 	set := p.eightSet(channels)
 	side := tileSide(set)
 	for c := 0; c < channels; c += side {

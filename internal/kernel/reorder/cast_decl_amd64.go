@@ -121,6 +121,34 @@ func castNarrow16512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcS
 //go:noescape
 func castNarrow16256(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
 
+// castFromF16Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castFromF16Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castFromBF16Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castFromBF16Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castFromU8Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castFromU8Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
+// castFromS8Stream512 changes the type of n rows of lanes elements that start srcStride bytes apart, to rows that start dstStride
+// bytes apart. lanes and n are at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+//
+//go:noescape
+func castFromS8Stream512(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride int, lanes int, n int)
+
 // cast512 runs the kernel of a kind.
 func cast512(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
 	switch k {

@@ -4,20 +4,20 @@ package reorder
 
 import "unsafe"
 
-// castFromF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castFromF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castFromF16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func castFromF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
+// castFromF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func castFromF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castFromF16Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
@@ -26,20 +26,20 @@ func castFromF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src uns
 //go:noescape
 func castFromF16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
-// castFromBF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castFromBF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castFromBF16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func castFromBF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
+// castFromBF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func castFromBF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castFromBF16Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
@@ -48,20 +48,20 @@ func castFromBF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src un
 //go:noescape
 func castFromBF16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
-// castFromU8TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castFromU8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castFromU8Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func castFromU8Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
+// castFromU8TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func castFromU8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castFromU8Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
@@ -70,14 +70,6 @@ func castFromU8Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //go:noescape
 func castFromU8Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
-// castFromS8TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castFromS8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castFromS8Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
@@ -85,20 +77,20 @@ func castFromS8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, sr
 //go:noescape
 func castFromS8Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
+// castFromS8TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
+// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
+// Stores bypass the caches: dst and its strides are multiples of 64, and storeFence has to follow.
+// With each row, what lies ahead bytes behind it is asked for.
+//
+//go:noescape
+func castFromS8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
+
 // castFromS8Tiles256 transposes n tiles of 8 by 8 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
 //
 //go:noescape
 func castFromS8Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castToF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castToF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castToF16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
@@ -114,14 +106,6 @@ func castToF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsaf
 //go:noescape
 func castToF16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
-// castToBF16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castToBF16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castToBF16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
@@ -135,14 +119,6 @@ func castToBF16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //
 //go:noescape
 func castToBF16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castToByteTilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castToByteTilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castToByteTiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
@@ -158,14 +134,6 @@ func castToByteTiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //go:noescape
 func castToByteTiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
-// castMove16TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castMove16TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
 // castMove16Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
 // With each row, what lies ahead bytes behind it is asked for.
@@ -179,14 +147,6 @@ func castMove16Tiles512(dst unsafe.Pointer, dstStride int, dstStep int, src unsa
 //
 //go:noescape
 func castMove16Tiles256(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
-
-// castMove8TilesStream512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
-// transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.
-// With each row, what lies ahead bytes behind it is asked for.
-// Stores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow.
-//
-//go:noescape
-func castMove8TilesStream512(dst unsafe.Pointer, dstStride int, dstStep int, src unsafe.Pointer, srcStride int, srcStep int, ahead int, n int)
 
 // castMove8Tiles512 transposes n tiles of 16 by 16 elements: row r of one starts at src + r*srcStride bytes, row r of its
 // transpose at dst + r*dstStride bytes. From tile to tile src moves by srcStep bytes and dst by dstStep. n is at least 1.

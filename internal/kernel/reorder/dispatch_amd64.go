@@ -366,6 +366,25 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 	}
 }
 
+// streamFloats is castRows to floats that go past the caches, where castSide is 16. lanes is a multiple of 16.
+func streamFloats(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	switch set {
+	case isa.AVX512:
+		switch k {
+		case fromF16:
+			castFromF16Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case fromBF16:
+			castFromBF16Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case fromU8:
+			castFromU8Stream512(dst, dstStride, src, srcStride, lanes, n)
+		case fromS8:
+			castFromS8Stream512(dst, dstStride, src, srcStride, lanes, n)
+		}
+	default:
+		panic("reorder: no kernel streams casts")
+	}
+}
+
 // castSide returns the side of the tiles that castTiles takes, 0 where it does not exist.
 func castSide(set isa.Set) int {
 	switch set {
@@ -377,74 +396,45 @@ func castSide(set isa.Set) int {
 	return 0
 }
 
-// castTiles transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.
+// castTiles transposes n whole tiles of elements and changes their type; tiles of 16 by 16 to floats have streaming stores.
 func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
 	switch set {
 	case isa.AVX512:
 		switch k {
 		case fromF16:
-			switch {
-			case to == streamed:
+			if to == streamed {
 				castFromF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
+			} else {
 				castFromF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 			}
 		case fromBF16:
-			switch {
-			case to == streamed:
+			if to == streamed {
 				castFromBF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
+			} else {
 				castFromBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 			}
 		case fromU8:
-			switch {
-			case to == streamed:
+			if to == streamed {
 				castFromU8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
+			} else {
 				castFromU8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 			}
 		case fromS8:
-			switch {
-			case to == streamed:
+			if to == streamed {
 				castFromS8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
+			} else {
 				castFromS8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 			}
 		case toF16:
-			switch {
-			case to == streamed:
-				castToF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
-				castToF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			}
+			castToF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case toBF16:
-			switch {
-			case to == streamed:
-				castToBF16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
-				castToBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			}
+			castToBF16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case toByte:
-			switch {
-			case to == streamed:
-				castToByteTilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
-				castToByteTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			}
+			castToByteTiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case move16:
-			switch {
-			case to == streamed:
-				castMove16TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
-				castMove16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			}
+			castMove16Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		case move8:
-			switch {
-			case to == streamed:
-				castMove8TilesStream512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			default:
-				castMove8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
-			}
+			castMove8Tiles512(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)
 		}
 	case isa.AVX2:
 		switch k {

@@ -184,12 +184,17 @@ func castRows(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src un
 	}
 }
 
+// streamFloats is castRows to floats that go past the caches, where castSide is 16. lanes is a multiple of 16.
+func streamFloats(set isa.Set, k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {
+	panic("reorder: no kernel streams casts")
+}
+
 // castSide returns the side of the tiles that castTiles takes, 0 where it does not exist.
 func castSide(set isa.Set) int {
 	return 0
 }
 
-// castTiles transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.
+// castTiles transposes n whole tiles of elements and changes their type; tiles of 16 by 16 to floats have streaming stores.
 func castTiles(set isa.Set, k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int) {
 	panic("reorder: no kernel casts tiles")
 }

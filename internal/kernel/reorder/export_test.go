@@ -28,7 +28,6 @@ func NewStreamingCast(t isa.Target, s Spec, from, to Element) (*Cast, bool, erro
 	if err != nil {
 		return nil, false, err
 	}
-	c.p.to = c.p.traffic(0)
-	c.plan()
+	c.plan(0)
 	return c, c.traffic == streamed, nil
 }

@@ -64,9 +64,9 @@ func beginCast(fn *asm.Func, k castKind, reg func(int) string) {
 	fn.Load("n", "R12")
 }
 
-func cast512(f *asm.File, k castKind) {
-	name := k.name + "512"
-	fn := f.Func(name, name+castDoc, castArgs()...)
+func cast512(f *asm.File, k castKind, v variant) {
+	name := v.name(k.name, 512)
+	fn := f.Func(name, name+castDoc+v.doc(0), castArgs()...)
 	beginCast(fn, k, asm.Z)
 	if k.name == "castToBF16" {
 		beginBF16(f, fn)
@@ -81,7 +81,11 @@ func cast512(f *asm.File, k castKind) {
 		for _, i := range k.wide {
 			fn.I("%s", i)
 		}
-		fn.I("%s %s, %s", moves[k.to], part[k.to], to)
+		store := moves[k.to]
+		if v.stream {
+			store = v.store()
+		}
+		fn.I("%s %s, %s", store, part[k.to], to)
 	}
 	// Rows of one register, a block of channels, have loops of their own.
 	row := func() {
@@ -210,9 +214,20 @@ func cast256(f *asm.File, k castKind) {
 func castRows(f *asm.File) {
 	castTable(f, "512")
 	castTable(f, "256")
+	var streams strings.Builder
+	for _, k := range casts {
+		if k.to == 4 && k.name != "castWiden16" {
+			cast512(f, k, variant{stream: true})
+			fmt.Fprintf(&streams, "case %s:\n%s(dst, dstStride, src, srcStride, lanes, n)\n", kindName(k), variant{stream: true}.name(k.name, 512))
+		}
+	}
 	f.Serve("castRows", asm.AVX512(), "cast512(k, dst, dstStride, src, srcStride, lanes, n)")
 	f.Serve("castRows", asm.AVX2(), castEights("256"))
+	f.Serve("streamFloats", asm.AVX512(), "switch k {\n"+streams.String()+"}")
 }
+
+// kindName is the name of a kind's constant.
+func kindName(k castKind) string { return strings.ToLower(k.name[4:5]) + k.name[5:] }
 
 // castTable writes the function that selects a kernel of a set. It is a switch, since a table of functions would make what they are given
 // escape.
@@ -221,8 +236,7 @@ func castTable(f *asm.File, set string) {
 	fmt.Fprintf(&table, "// cast%s runs the kernel of a kind.\n", set)
 	fmt.Fprintf(&table, "func cast%s(k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int) {\nswitch k {\n", set)
 	for _, k := range casts {
-		kind := strings.ToLower(k.name[4:5]) + k.name[5:]
-		fmt.Fprintf(&table, "case %s:\n%s%s(dst, dstStride, src, srcStride, lanes, n)\n", kind, k.name, set)
+		fmt.Fprintf(&table, "case %s:\n%s%s(dst, dstStride, src, srcStride, lanes, n)\n", kindName(k), k.name, set)
 	}
 	f.Go(table.String() + "}\n}\n")
 }

@@ -19,8 +19,7 @@ var tileMoves = []castKind{
 		[]string{"VPMOVZXBD X0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0", "VPACKUSWB X0, X0, X0"}},
 }
 
-// castTiles writes tiles of transpositions that change the type of elements on the way: for each kind one for each set, and one of AVX-512
-// that streams.
+// castTiles writes tiles of transpositions that change the type of elements on the way, for each kind and set.
 func castTiles(f *asm.File) {
 	f.Import("unsafe")
 	var wide, narrow []string
@@ -31,13 +30,13 @@ func castTiles(f *asm.File) {
 		case "castToBF16":
 			k.wide = append(k.wide[:len(k.wide)-1:len(k.wide)-1], "VPSRLD $16, Z0, Z0", "VPMOVDW Z0, Y0")
 		}
-		for _, v := range []variant{{stream: true}, {}} {
-			castTile(f, k, asm.AVX512(), v)
+		name := kindName(k)
+		call := castTile(f, k, asm.AVX512(), variant{}) + castTileArgs
+		if k.to == 4 { // rows are whole cache lines
+			call = "if to == streamed {\n" + castTile(f, k, asm.AVX512(), variant{stream: true}) + castTileArgs + "\n} else {\n" + call + "\n}"
 		}
-		castTile(f, k, asm.AVX2(), variant{})
-		name := strings.ToLower(k.name[4:5]) + k.name[5:]
-		wide = append(wide, fmt.Sprintf("case %s:\n%s", name, choose([]variant{{stream: true}, {}}, func(v variant) string { return tileName(k, asm.AVX512(), v) + castTileArgs })))
-		narrow = append(narrow, fmt.Sprintf("case %s:\n%s", name, tileName(k, asm.AVX2(), variant{})+castTileArgs))
+		wide = append(wide, "case "+name+":\n"+call)
+		narrow = append(narrow, "case "+name+":\n"+castTile(f, k, asm.AVX2(), variant{})+castTileArgs)
 	}
 	f.Serve("castTiles", asm.AVX512(), "switch k {\n"+strings.Join(wide, "\n")+"\n}")
 	f.Serve("castTiles", asm.AVX2(), "switch k {\n"+strings.Join(narrow, "\n")+"\n}")
@@ -47,14 +46,10 @@ func castTiles(f *asm.File) {
 
 const castTileArgs = "(dst, dstStride, dstStep, src, srcStride, srcStep, ahead, n)"
 
-func tileName(k castKind, isa asm.ISA, v variant) string { return v.name(k.name+"Tiles", 8*isa.Size()) }
-
-func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) {
-	name := tileName(k, isa, v)
-	text := name + fmt.Sprintf(strings.Replace(tilesDoc, "floats", "elements", 1), isa.Lanes) + "\nWith each row, what lies ahead bytes behind it is asked for."
-	if v.stream {
-		text += "\nStores bypass the caches: rows of the transpose begin at multiples of their length, and storeFence has to follow."
-	}
+// castTile writes the tile of a kind and returns its name.
+func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) string {
+	name := v.name(k.name+"Tiles", 8*isa.Size())
+	text := name + fmt.Sprintf(strings.Replace(tilesDoc, "floats", "elements", 1), isa.Lanes) + v.doc(isa.Lanes) + "\nWith each row, what lies ahead bytes behind it is asked for."
 	fn := f.Func(name, text, asm.Typed("dst", "unsafe.Pointer"), asm.Int("dstStride"), asm.Int("dstStep"), asm.Typed("src", "unsafe.Pointer"), asm.Int("srcStride"),
 		asm.Int("srcStep"), asm.Int("ahead"), asm.Int("n"))
 	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"dstStep", "DX"}, {"src", "SI"}, {"srcStride", "R9"}, {"srcStep", "R13"}, {"ahead", "BX"}, {"n", "R12"}} {
@@ -87,7 +82,7 @@ func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) {
 	fn.Loop("R12", func() {
 		fn.I("MOVQ SI, AX")
 		for r := range isa.Lanes {
-			op, reg := rowMove(isa, k.from, r, false)
+			op, reg := rowMove(isa, k.from, r)
 			fn.I("%s (AX), %s", op, reg)
 			renamed(fn, isa, before, r)
 			fn.I("PREFETCHT1 (AX)(BX*1)")
@@ -106,7 +101,10 @@ func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) {
 		fn.I("MOVQ DI, AX")
 		for c := range isa.Lanes {
 			renamed(fn, isa, after, c)
-			op, reg := rowMove(isa, k.to, c, v.stream)
+			op, reg := rowMove(isa, k.to, c)
+			if v.stream {
+				op = v.store()
+			}
 			fn.I("%s %s, (AX)", op, reg)
 			fn.I("ADDQ R8, AX")
 		}
@@ -114,6 +112,7 @@ func castTile(f *asm.File, k castKind, isa asm.ISA, v variant) {
 		fn.I("ADDQ DX, DI")
 	})
 	fn.Ret()
+	return name
 }
 
 // constantAt is the first register of constants behind a transposition, which leaves those free that hold no rows.
@@ -145,16 +144,11 @@ func renamed(fn *asm.Func, isa asm.ISA, list []string, r int) {
 }
 
 // rowMove is the instruction, and the register, that move one row of elements of so many bytes.
-func rowMove(isa asm.ISA, bytes, r int, stream bool) (op, reg string) {
+func rowMove(isa asm.ISA, bytes, r int) (op, reg string) {
 	row := bytes * isa.Lanes
 	reg = fmt.Sprint(map[int]string{64: "Z", 32: "Y", 16: "X", 8: "X"}[row], r)
-	switch {
-	case row == 8:
-		op = "VMOVQ"
-	case stream:
-		op = "VMOVNTPS"
-	default:
-		op = "VMOVUPS"
+	if row == 8 {
+		return "VMOVQ", reg
 	}
-	return op, reg
+	return "VMOVUPS", reg
 }

@@ -24,7 +24,7 @@ func main() {
 		asm.Unit{Base: "cast", Arch: "amd64", Generate: func(f *asm.File) {
 			f.Import("unsafe")
 			for _, k := range casts {
-				cast512(f, k)
+				cast512(f, k, variant{})
 				cast256(f, k)
 			}
 			castRows(f)
@@ -97,8 +97,11 @@ var entries = []asm.Entry{
 	{Name: "castRows", Doc: "changes the type of n rows of lanes elements.",
 		Params:   "k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int",
 		Portable: "portableCast(k, dst, dstStride, src, srcStride, lanes, n)"},
+	{Name: "streamFloats", Doc: "is castRows to floats that go past the caches, where castSide is 16. lanes is a multiple of 16.",
+		Params:   "k castKind, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lanes, n int",
+		Portable: `panic("reorder: no kernel streams casts")`},
 	{Name: "castSide", Doc: "returns the side of the tiles that castTiles takes, 0 where it does not exist.", Result: "int", Portable: "return 0"},
-	{Name: "castTiles", Doc: "transposes n whole tiles of elements and changes their type; those of 16 by 16 can be streamed.",
+	{Name: "castTiles", Doc: "transposes n whole tiles of elements and changes their type; tiles of 16 by 16 to floats have streaming stores.",
 		Params:   "k castKind, to traffic, dst unsafe.Pointer, dstStride, dstStep int, src unsafe.Pointer, srcStride, srcStep, ahead, n int",
 		Portable: `panic("reorder: no kernel casts tiles")`},
 }

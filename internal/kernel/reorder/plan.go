@@ -120,7 +120,7 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	if p.to == streamed {
 		chunk *= 4 // a fence stands behind each
 	}
-	// Pixels come in multiples of 16.
+	// Pixels come in multiples of 16, of 64 as a rule: cache lines of bytes.
 	switch p.perAcross = blocks; {
 	case s.From != NHWC && s.To != NHWC:
 		p.perAcross = max(1, min(blocks, chunk/(64*min(s.HW, 1<<20))))
@@ -129,7 +129,7 @@ func New(t isa.Target, s Spec) (*Plan, error) {
 	default: // all channels of a pixel, so that cache lines are not shared between chunks
 	}
 	p.across = (blocks + p.perAcross - 1) / p.perAcross
-	p.segment = max(16, min((s.HW+15)/16*16, chunk/(64*p.perAcross)/16*16))
+	p.segment = max(16, min((s.HW+15)/16*16, chunk/(64*p.perAcross)/64*64))
 	p.segments = (s.HW + p.segment - 1) / p.segment
 	return p, nil
 }
@@ -275,7 +275,7 @@ func (p *Plan) between(l Layout) int {
 
 // at returns the offset of pixel px of channel ch, the first of a block where there are such, and the distances between its pixels and its
 // channels.
-func (p *Plan) at(l Layout, ch, px int) (offset, pixel, channel int) {
+func (p *Spec) at(l Layout, ch, px int) (offset, pixel, channel int) {
 	switch l {
 	case NCHW:
 		return ch*p.HW + px, 1, p.HW
