@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carve-dev/carve/internal/kernel/conv"
+	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/isa"
 )
 
@@ -18,7 +19,10 @@ func peak(target isa.Target) float64 {
 	if target.Set == isa.AVX2 {
 		run, lanes = conv.Peak256, 8
 	}
-	if run == nil || target.Set == isa.Portable {
+	if target.Set == isa.Portable {
+		return gemm.Peak(target, 10*time.Millisecond) * 1e9 / 2 / 16
+	}
+	if run == nil {
 		return math.NaN()
 	}
 	best := 0.0

@@ -22,53 +22,46 @@ func sizeOf[T element]() int {
 func load[T element](p *T, off int) T     { return *(*T)(unsafe.Add(unsafe.Pointer(p), off)) }
 func store[T element](p *T, off int, v T) { *(*T)(unsafe.Add(unsafe.Pointer(p), off)) = v }
 
-// genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 4 columns, whose
-// sums fit the registers of any machine.
+// genericTile is the portable version of the tile kernels: rows ≤ 4, one panel. It works in blocks of 8 columns of a row.
 func genericTile[T element](rows int, p *tileParams, a, b, bias, res, c *T) {
 	size := sizeOf[T]()
 	cols := 64 / size
 	if p.flags&flagTailC != 0 {
 		cols = bits.OnesCount32(p.mask) * 4 / size
 	}
-	for j := 0; j < cols; j += 4 {
-		w := min(4, cols-j)
-		var acc [4][4]T
-		for r := range rows {
-			for i := range w {
-				switch {
-				case p.flags&flagAccumulate != 0:
-					acc[r][i] = load(c, r*p.ldc+size*(j+i))
-				case bias != nil:
-					acc[r][i] = load(bias, size*(j+i))
-				}
+	at := func(base *T, off, n int) []T { return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(base), off)), n) }
+	for r := range rows {
+		x := (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda))
+		for j := 0; j < cols; j += 8 {
+			var acc [8]T
+			w := min(8, cols-j)
+			sums := acc[:w]
+			switch {
+			case p.flags&flagAccumulate != 0:
+				copy(sums, at(c, r*p.ldc+size*j, w))
+			case bias != nil:
+				copy(sums, at(bias, size*j, w))
 			}
-		}
-		switch {
-		case w == 4 && rows == 4:
-			block4x4(p, a, advance(b, j), &acc)
-		case w == 4:
-			for r := range rows {
-				block1x4(p, (*T)(unsafe.Add(unsafe.Pointer(a), r*p.lda)), advance(b, j), &acc[r])
-			}
-		default:
-			for r := range rows {
-				for i := range w {
-					sum := acc[r][i]
+			if w == 8 {
+				block1x8(p, x, advance(b, j), &acc)
+			} else {
+				for i := range sums {
 					for k := range p.k {
-						sum += load(a, r*p.lda+size*k) * load(b, k*p.bstep+size*(j+i))
+						sums[i] += load(x, size*k) * load(b, k*p.bstep+size*(j+i))
 					}
-					acc[r][i] = sum
 				}
 			}
-		}
-		for r := range rows {
-			for i := range w {
-				v := acc[r][i]
-				if res != nil {
-					v += load(res, r*p.ldr+size*(j+i))
+			if res != nil {
+				for i, v := range at(res, r*p.ldr+size*j, w) {
+					sums[i] += v
 				}
-				store(c, r*p.ldc+size*(j+i), clip(v, p))
 			}
+			if p.flags&flagClip != 0 {
+				for i, v := range sums {
+					sums[i] = clip(v, p)
+				}
+			}
+			copy(at(c, r*p.ldc+size*j, w), sums)
 		}
 	}
 }
@@ -86,54 +79,27 @@ func clip[T element](v T, p *tileParams) T {
 	return v
 }
 
-func block4x4[T element](p *tileParams, a, b *T, acc *[4][4]T) {
-	lda, size := p.lda, sizeOf[T]()
-	s00, s01, s02, s03 := acc[0][0], acc[0][1], acc[0][2], acc[0][3]
-	s10, s11, s12, s13 := acc[1][0], acc[1][1], acc[1][2], acc[1][3]
-	s20, s21, s22, s23 := acc[2][0], acc[2][1], acc[2][2], acc[2][3]
-	s30, s31, s32, s33 := acc[3][0], acc[3][1], acc[3][2], acc[3][3]
-	for k := range p.k {
-		row := (*[4]T)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
-		b0, b1, b2, b3 := row[0], row[1], row[2], row[3]
-		x := load(a, size*k)
-		s00 += x * b0
-		s01 += x * b1
-		s02 += x * b2
-		s03 += x * b3
-		x = load(a, lda+size*k)
-		s10 += x * b0
-		s11 += x * b1
-		s12 += x * b2
-		s13 += x * b3
-		x = load(a, 2*lda+size*k)
-		s20 += x * b0
-		s21 += x * b1
-		s22 += x * b2
-		s23 += x * b3
-		x = load(a, 3*lda+size*k)
-		s30 += x * b0
-		s31 += x * b1
-		s32 += x * b2
-		s33 += x * b3
-	}
-	acc[0] = [4]T{s00, s01, s02, s03}
-	acc[1] = [4]T{s10, s11, s12, s13}
-	acc[2] = [4]T{s20, s21, s22, s23}
-	acc[3] = [4]T{s30, s31, s32, s33}
-}
-
-func block1x4[T element](p *tileParams, a, b *T, acc *[4]T) {
-	size := sizeOf[T]()
-	s0, s1, s2, s3 := acc[0], acc[1], acc[2], acc[3]
-	for k := range p.k {
-		row := (*[4]T)(unsafe.Add(unsafe.Pointer(b), k*p.bstep))
-		x := load(a, size*k)
+// block1x8 adds the products of one row and eight columns. The compiler moves products in front of the sums of a basic block: with more
+// than four at a time, or elements of B kept for other rows, sums would leave the registers of amd64, and each wait for memory.
+func block1x8[T element](p *tileParams, a, b *T, acc *[8]T) {
+	s0, s1, s2, s3, s4, s5, s6, s7 := acc[0], acc[1], acc[2], acc[3], acc[4], acc[5], acc[6], acc[7]
+	at, step := unsafe.Pointer(b), p.bstep
+	for _, x := range unsafe.Slice(a, p.k) {
+		row := (*[8]T)(at)
 		s0 += x * row[0]
 		s1 += x * row[1]
 		s2 += x * row[2]
 		s3 += x * row[3]
+		if step < 0 { // never: it ends the block
+			break
+		}
+		s4 += x * row[4]
+		s5 += x * row[5]
+		s6 += x * row[6]
+		s7 += x * row[7]
+		at = unsafe.Add(at, step)
 	}
-	*acc = [4]T{s0, s1, s2, s3}
+	*acc = [8]T{s0, s1, s2, s3, s4, s5, s6, s7}
 }
 
 // genericDot is the portable version of the dot kernels: one row, cols*n columns, four interleaved sums.
