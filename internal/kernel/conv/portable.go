@@ -56,6 +56,18 @@ var portablePixels = func() [][]int {
 	return out
 }()
 
+// portableMasks has a bit for each pixel of each set.
+var portableMasks = func() (out []uint8) {
+	for _, pixels := range portablePixels {
+		m := uint8(0)
+		for _, p := range pixels {
+			m |= 1 << p
+		}
+		out = append(out, m)
+	}
+	return out
+}()
+
 func portableKernel(k kind) tileKernel {
 	return tileKernel{kernelID(k), portableGeometry, portableBodies, portablePlaces}
 }
@@ -86,9 +98,18 @@ func runPortable(id kernelID, c *tileCall) {
 				acc[p] = *at(dst, p)
 			}
 		}
+		blocks := c.full + c.tail
+		if kind(id) == kindDepth {
+			for p := range acc {
+				if inUse(p) {
+					portableDepth(c, t, p, &acc[p])
+				}
+			}
+			blocks = 0
+		}
 		// Offsets, not pointers: the place of pixel 0 may lie outside the source where no tap reaches that pixel.
 		src, w := t.src, int64(0)
-		for b := range c.full + c.tail {
+		for b := range blocks {
 			list := unsafe.Add(c.taps, t.taps)
 			if b >= c.full {
 				list = unsafe.Add(c.taps, t.tail)
@@ -129,7 +150,7 @@ func runPortable(id kernelID, c *tileCall) {
 // portableTap adds one tap to one pixel; w is the offset of its weights (pools have none).
 func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, step int64) {
 	if k == kindDense {
-		portableDense(acc, unsafe.Slice((*float32)(src), steps), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps))
+		portableDense(acc, unsafe.Slice((*float32)(src), steps), unsafe.Slice((*pixelRow)(unsafe.Add(weights, w)), steps), step)
 		return
 	}
 	if k == kindPairs {
@@ -152,11 +173,6 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 	for i := range steps {
 		x := (*pixelRow)(unsafe.Add(src, i*step))
 		switch k {
-		case kindDepth:
-			y := (*pixelRow)(unsafe.Add(weights, w+i*64))
-			for l := range acc {
-				acc[l] += x[l] * y[l]
-			}
 		case kindMax:
 			for l, v := range x {
 				if !(acc[l] > v) {
@@ -167,24 +183,78 @@ func portableTap(k kind, acc *pixelRow, src, weights unsafe.Pointer, w, steps, s
 			for l, v := range x {
 				acc[l] += v
 			}
-		case kindDense, kindLanes, kindPairs, kindFloat16: // see above
+		case kindDense, kindDepth, kindLanes, kindPairs, kindFloat16: // see above
 		}
 	}
 }
 
-// portableDense adds the products of source channels x and their rows of weights.
-func portableDense(acc *pixelRow, x []float32, rows []pixelRow) {
+// portableDense adds the products of source channels x, step bytes apart, and their rows of weights, eight sums at a time. The compiler moves products in
+// front of the sums of a basic block: with more than four at a time, sums would leave the registers of amd64, and each wait for memory.
+func portableDense(acc *pixelRow, x []float32, rows []pixelRow, step int64) {
 	rows = rows[:len(x)]
-	for l := 0; l < 16; l += 4 {
-		a, b, c, d := acc[l], acc[l+1], acc[l+2], acc[l+3]
+	for l := 0; l < 16; l += 8 {
+		a := (*[8]float32)(acc[l:])
+		s0, s1, s2, s3, s4, s5, s6, s7 := a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
 		for i, v := range x {
-			r := &rows[i]
-			a += v * r[l]
-			b += v * r[l+1]
-			c += v * r[l+2]
-			d += v * r[l+3]
+			r := (*[8]float32)(rows[i][l:])
+			s0 += v * r[0]
+			s1 += v * r[1]
+			s2 += v * r[2]
+			s3 += v * r[3]
+			if step < 0 { // never: it ends the block
+				break
+			}
+			s4 += v * r[4]
+			s5 += v * r[5]
+			s6 += v * r[6]
+			s7 += v * r[7]
 		}
-		acc[l], acc[l+1], acc[l+2], acc[l+3] = a, b, c, d
+		*a = [8]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+	}
+}
+
+// portableDepth adds the taps of a depthwise kernel to pixel p of a tile, eight sums at a time through all taps.
+func portableDepth(c *tileCall, t *tile, p int, acc *pixelRow) {
+	shift := int64(p) * c.srcCol
+	if p >= portableGeometry.group {
+		shift += c.srcGroup - int64(portableGeometry.group)*c.srcCol
+	}
+	end, step := uintptr(len(portableBodies)-1), c.step
+	for l := 0; l < 16; l += 8 {
+		a := (*[8]float32)(acc[l:])
+		s0, s1, s2, s3, s4, s5, s6, s7 := a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+		src, w := t.src+shift+int64(4*l), int64(4*l)
+		for b := range c.full + c.tail {
+			list := (*tap)(unsafe.Add(c.taps, t.taps))
+			if b >= c.full {
+				list = (*tap)(unsafe.Add(c.taps, t.tail))
+			}
+			for ; list.body != end; list = (*tap)(unsafe.Add(unsafe.Pointer(list), tapSize)) {
+				if portableMasks[list.body]>>p&1 == 0 {
+					continue
+				}
+				x, y := unsafe.Add(c.src, src+list.src), unsafe.Add(c.w, w+list.w)
+				for n := list.count; n > 0; n -= 64 {
+					v, r := (*[8]float32)(x), (*[8]float32)(y)
+					s0 += v[0] * r[0]
+					s1 += v[1] * r[1]
+					s2 += v[2] * r[2]
+					s3 += v[3] * r[3]
+					if step < 0 { // never, as in portableDense
+						break
+					}
+					s4 += v[4] * r[4]
+					s5 += v[5] * r[5]
+					s6 += v[6] * r[6]
+					s7 += v[7] * r[7]
+					if n > 64 {
+						x, y = unsafe.Add(x, step), unsafe.Add(y, 64)
+					}
+				}
+			}
+			src, w = src+c.srcBlk, w+c.wBlk
+		}
+		*a = [8]float32{s0, s1, s2, s3, s4, s5, s6, s7}
 	}
 }
 
