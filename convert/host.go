@@ -24,7 +24,7 @@ func hostConverter(from, to graph.Format) Converter {
 // PlanHost prepares the reorder of a tensor between two described layouts in host memory. Padding of the target is
 // written as zeros. Packed dtypes and strings are not supported (tensor.ErrUnsupported). The Move checks the sizes of the
 // storage that it is given (tensor.ErrShape), spreads its work over the workers, and stops with the context's error at the
-// next chunk, some 100 KiB, after ctx has ended. It allocates nothing. Storage need not be aligned; it must not overlap.
+// next chunk, some 100 KiB, or 1 MiB of a long copy, after ctx has ended. It allocates nothing. Storage need not be aligned; it must not overlap.
 func PlanHost(from, to graph.Layout, dt tensor.DType, dims []int) (Move, error) {
 	return planHost(isa.Host(), from, to, dt, dims)
 }

@@ -16,6 +16,12 @@ const chunkBytes = 128 << 10
 // serialBytes is the size of a tensor that one goroutine moves sooner than the others are called.
 const serialBytes = 64 << 10
 
+// Copies of so many bytes, which no cache keeps, go in parts from whose size on copy writes past the caches on amd64.
+const (
+	farBytes = 8 << 20
+	farPart  = 1 << 20
+)
+
 // reorderer moves whole storages in chunks that are independent of each other. It is immutable.
 type reorderer struct {
 	chunks int
@@ -119,8 +125,10 @@ func copyReorder(src, dst *strided, size int) *reorderer {
 	if !dst.ordered(src.described.Order, src.described.Blocks...) && !sameOrder(src, dst) {
 		return nil
 	}
-	n := dst.elements * size
-	const part = 64 << 10
+	n, part := dst.elements*size, 64<<10
+	if n >= farBytes {
+		part = farPart
+	}
 	return newReorderer((n+part-1)/part, part, func(d, s []byte, lo, hi int) {
 		copy(d[lo*part:min(hi*part, n)], s[lo*part:min(hi*part, n)])
 	})

@@ -50,7 +50,7 @@ var kinds = [][2]string{{"abcd", "aBcd16b"}, {"aBcd16b", "abcd"}, {"acdb", "aBcd
 
 // sizes are shapes of 64 KiB, 256 KiB, 1, 4, 16 and 64 MiB, and matrices of these sizes.
 func sizes() (list []task) {
-	for _, k := range kinds {
+	for _, k := range append([][2]string{{"abcd", "abcd"}}, kinds...) {
 		for _, d := range [][]int{{1, 64, 16, 16}, {1, 64, 32, 32}, {1, 64, 64, 64}, {1, 64, 128, 128}, {4, 64, 128, 128}, {16, 64, 128, 128}} {
 			list = append(list, task{k[0], k[1], tensor.Float32, tensor.Float32, d})
 		}

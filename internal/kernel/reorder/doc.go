@@ -1,5 +1,5 @@
 // Package reorder moves float32 tensors between layouts: row-major NCHW, NHWC, the blocked NCHW16c of package conv and NCHW8c,
-// transposes matrices, changes types of elements on the way (Cast), and picks channels out of blocked tensors (split,
+// transposes matrices, changes types of elements on the way, or moves shorter ones (Cast), and picks channels out of blocked tensors (split,
 // concat, shuffle) where channel counts are not multiples of 16.
 //
 // A Plan or Gather is made once from shapes, is immutable and safe for concurrent use; Run moves a range of its chunks,
