@@ -64,10 +64,10 @@ func (k castKind) sizes() (from, to int) {
 // halves returns what changes elements to floats, or to what is moved in their place, and these to the result's elements: which are
 // there where elements are shorter.
 func (k castKind) halves() (in, out castKind) {
-	switch k {
-	case move16:
+	if k == move16 {
 		return widen16, narrow16
-	case move8:
+	}
+	if k == move8 {
 		return fromU8, toByte // exact
 	}
 	return k, k
