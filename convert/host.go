@@ -119,7 +119,7 @@ func fastReorder(t isa.Target, src, dst strided, size int) *reorderer {
 		return nil
 	}
 	moves := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Float16} // whatever elements of their sizes are
-	if e, ok := moves[size]; ok {
+	if e, ok := moves[size]; ok && t.Set != isa.Portable {
 		if r := castReorder(t, &src, &dst, e, e); r != nil {
 			return r
 		}
