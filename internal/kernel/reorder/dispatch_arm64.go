@@ -110,6 +110,21 @@ func partEights(set isa.Set, to traffic, a, b, src *float32, srcStride, n int) {
 	panic("reorder: no kernel for blocks of 8")
 }
 
+// hasFewPlanes reports whether planesToRows and rowsToPlanes exist.
+func hasFewPlanes(set isa.Set) bool {
+	return false
+}
+
+// planesToRows transposes 8 rows of 16n floats to 16n rows of 8.
+func planesToRows(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
+// rowsToPlanes transposes 16n rows of 8 floats to 8 rows of 16n.
+func rowsToPlanes(set isa.Set, dst *float32, dstStride int, src *float32, srcStride, n int) {
+	panic("reorder: no kernel for blocks of 8")
+}
+
 // gatherLanes makes n pixels of a block of w lanes, 8 or 16, from two.
 func gatherLanes(set isa.Set, w int, dst, a, b *float32, m *mixture, keep, n int) {
 	switch set {

@@ -2,6 +2,16 @@
 
 package reorder
 
+// planesToRows512 transposes 8 rows that lie srcStride bytes apart, n times 16 floats of each, to rows of 8 that lie dstStride bytes apart.
+//
+//go:noescape
+func planesToRows512(dst *float32, dstStride int, src *float32, srcStride int, n int)
+
+// rowsToPlanes512 transposes n times 16 rows of 8 floats that lie srcStride bytes apart to 8 rows that lie dstStride bytes apart.
+//
+//go:noescape
+func rowsToPlanes512(dst *float32, dstStride int, src *float32, srcStride int, n int)
+
 // planesToEights512 transposes 8 rows that lie srcStride bytes apart, n times 16 floats of each, to rows of 8 that adjoin. What lies
 // ahead bytes behind is asked for. n is at least 1.
 //

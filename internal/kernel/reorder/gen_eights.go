@@ -8,6 +8,7 @@ import (
 
 // eights writes the kernels of blocks of 8 channels. A cache line is two of their pixels: they write, and the wide ones read, whole lines.
 func eights(f *asm.File) {
+	fewPlanes(f)
 	for _, isa := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
 		bits := 8 * isa.Size()
 		for _, v := range []variant{{}, {stream: true}} {
@@ -80,13 +81,7 @@ ahead bytes behind is asked for. n is at least 1.`+v.doc(0), asm.Ptr("dst"), asm
 	fn.Loop("CX", func() {
 		if isa.Lanes == 16 {
 			load(0)
-			for i := range 8 {
-				fn.I("VMOVDQA32 Z%d, Z%d", 28+i/4, 8+i)
-				fn.I("VPERMI2PS Z%d, Z%d, Z%d", 4+i%4, i%4, 8+i)
-			}
-			for i := range 2 {
-				quads(fn, asm.Z, 8+4*i, 16+4*i, 24)
-			}
+			planeLines(fn)
 			storeLines(fn, v, isa, 16, 0)
 		} else {
 			for i := range 2 {
@@ -157,6 +152,71 @@ func fourPlanes(fn *asm.Func, at int) {
 			fn.I("VINSERTF128 $1, %d(SI), Y%d, Y%d", at+256*i+32*px+128, px, px)
 		}
 		quads(fn, asm.Y, 0, 4+4*i, 12)
+	}
+}
+
+// fewPlanes writes the kernels of AVX-512 for planes whose rows fall into few sets of the first-level cache: transpositions of eight of them.
+func fewPlanes(f *asm.File) {
+	args := []asm.Arg{asm.Ptr("dst"), asm.Int("dstStride"), asm.Ptr("src"), asm.Int("srcStride"), asm.Int("n")}
+	fn := f.Func("planesToRows512", "planesToRows512 transposes 8 rows that lie srcStride bytes apart, n times 16 floats of each, to rows of 8 that lie dstStride bytes apart.",
+		args...)
+	beginFewPlanes(f, fn)
+	fn.Loop("CX", func() {
+		fn.I("MOVQ SI, AX")
+		for r := range 8 {
+			fn.I("VMOVUPS (AX), Z%d", r)
+			fn.I("ADDQ R9, AX")
+		}
+		planeLines(fn)
+		for i := range 8 {
+			fn.I("VMOVUPS Y%d, (DI)", 16+i)
+			fn.I("VEXTRACTF64X4 $1, Z%d, (DI)(R8*1)", 16+i)
+			fn.I("LEAQ (DI)(R8*2), DI")
+		}
+		fn.I("ADDQ $64, SI")
+	})
+	fn.Ret()
+	fn = f.Func("rowsToPlanes512", "rowsToPlanes512 transposes n times 16 rows of 8 floats that lie srcStride bytes apart to 8 rows that lie dstStride bytes apart.",
+		args...)
+	beginFewPlanes(f, fn)
+	fn.Loop("CX", func() {
+		for i := range 8 {
+			fn.I("VMOVUPS (SI), Y%d", i)
+			fn.I("VINSERTF64X4 $1, (SI)(R9*1), Z%d, Z%d", i, i)
+			fn.I("LEAQ (SI)(R9*2), SI")
+		}
+		quads(fn, asm.Z, 0, 8, 24)
+		quads(fn, asm.Z, 4, 12, 24)
+		fn.I("MOVQ DI, AX")
+		for c := range 8 {
+			fn.I("VMOVDQA32 Z%d, Z16", 30+c/4)
+			fn.I("VPERMI2PS Z%d, Z%d, Z16", 12+c%4, 8+c%4)
+			fn.I("VMOVUPS Z16, (AX)")
+			fn.I("ADDQ R8, AX")
+		}
+		fn.I("ADDQ $64, DI")
+	})
+	fn.Ret()
+	f.Serve("hasFewPlanes", asm.AVX512(), "return true")
+	f.Serve("planesToRows", asm.AVX512(), "planesToRows512(dst, dstStride, src, srcStride, n)")
+	f.Serve("rowsToPlanes", asm.AVX512(), "rowsToPlanes512(dst, dstStride, src, srcStride, n)")
+}
+
+func beginFewPlanes(f *asm.File, fn *asm.Func) {
+	for _, load := range [][2]string{{"dst", "DI"}, {"dstStride", "R8"}, {"src", "SI"}, {"srcStride", "R9"}, {"n", "CX"}} {
+		fn.Load(load[0], load[1])
+	}
+	evenOdd(f, fn, 28)
+}
+
+// planeLines makes of 8 rows of 16 floats, in Z0 to Z7, 16 rows of 8 in Z16 to Z23.
+func planeLines(fn *asm.Func) {
+	for i := range 8 {
+		fn.I("VMOVDQA32 Z%d, Z%d", 28+i/4, 8+i)
+		fn.I("VPERMI2PS Z%d, Z%d, Z%d", 4+i%4, i%4, 8+i)
+	}
+	for i := range 2 {
+		quads(fn, asm.Z, 8+4*i, 16+4*i, 24)
 	}
 }
 

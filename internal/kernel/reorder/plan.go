@@ -209,9 +209,17 @@ func (p *Plan) chunk(to traffic, dst, src []float32, b0, b1, p0, p1 int) {
 		if p1 == p.HW {
 			after = (c1-c0)*p.HW - p0
 		}
-		transpose(p.set, to, dst[p0*p.C+c0:], p.C, src[c0*p.HW+p0:], p.HW, c1-c0, p1-p0, after)
+		d, s := dst[p0*p.C+c0:], src[c0*p.HW+p0:]
+		if to != streamed && crowded(p.HW) && fromCrowded(p.set, d, p.C, s, p.HW, c1-c0, p1-p0) {
+			return
+		}
+		transpose(p.set, to, d, p.C, s, p.HW, c1-c0, p1-p0, after)
 	case p.From == NHWC && p.To == NCHW:
-		transpose(p.set, to, dst[c0*p.HW+p0:], p.HW, src[p0*p.C+c0:], p.C, p1-p0, c1-c0, (p1-p0)*p.C)
+		d, s := dst[c0*p.HW+p0:], src[p0*p.C+c0:]
+		if to != streamed && crowded(p.HW) && toCrowded(p.set, d, p.HW, s, p.C, c1-c0, p1-p0) {
+			return
+		}
+		transpose(p.set, to, d, p.HW, s, p.C, p1-p0, c1-c0, (p1-p0)*p.C)
 	case p.From == NCHW || p.To == NCHW:
 		for b := b0; b < b1; b++ {
 			p.block(to, dst, src, b, p0, p1)
@@ -295,6 +303,11 @@ func (p *Plan) block(to traffic, dst, src []float32, b, p0, p1 int) {
 	whole := (p1 - p0) / side * side
 	d, dp, dc := p.at(p.To, 16*b, p0)
 	s, sp, sc := p.at(p.From, 16*b, p0)
+	if to != streamed && channels == 16 && crowded(p.HW) {
+		if p.From == NCHW && fromCrowded(p.set, dst[d:], dp, src[s:], sc, 16, p1-p0) || p.To == NCHW && toCrowded(p.set, dst[d:], dc, src[s:], sp, 16, p1-p0) {
+			return
+		}
+	}
 	for half := 0; half < 16; half += side {
 		rows := max(0, min(side, channels-half))
 		switch {

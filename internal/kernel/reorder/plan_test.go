@@ -129,6 +129,16 @@ var _ = Describe("Plan", func() {
 			}
 		}
 	})
+	onTargets("moves planes that lie multiples of 4 KiB apart", func(target isa.Target) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for _, s := range []reorder.Spec{{From: reorder.NCHW, To: reorder.NHWC}, {From: reorder.NHWC, To: reorder.NCHW}, {From: reorder.NCHW, To: reorder.NCHW16c},
+			{From: reorder.NCHW16c, To: reorder.NCHW}} {
+			for _, c := range []int{8, 16, 31, 40, 64} {
+				s.N, s.C, s.HW = 2, c, 1024
+				Expect(checkReorder(target, s, r, c%16 == 0)).To(Succeed(), "%+v", s)
+			}
+		}
+	})
 	onTargets("cuts long tensors into chunks", func(target isa.Target) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for from := reorder.NCHW; from <= reorder.NCHW8c; from++ {
