@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"fmt"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
@@ -61,17 +63,27 @@ func mixture(m *maker, op string) []*graph.Value {
 }
 
 func quantisedMixture(m *maker, op string) []*graph.Value {
-	s := m.expertSizes(32)
+	unit := pick(m, 20, 32, 32)
+	s := m.expertSizes(unit)
 	c := m.call(op)
 	m.mixed(c, s)
-	bits, block := pick(m, 2, 4, 4, 8), pick(m, 0, 16, 32)
+	block := pick(m, 0, unit)
+	if unit == 32 && m.chance(2) {
+		block = 16
+	}
 	if block > 0 {
 		c.int("block_size", block)
 	}
-	c.int("expert_weight_bits", bits)
+	every := pick(m, 2, 4, 4, 8, 8)
+	c.int("expert_weight_bits", every)
 	byteOf := func(int) float64 { return float64(m.r.IntN(256)) }
 	zeros := m.chance(2)
 	layer := func(i, rows, k int) {
+		bits := every
+		if m.chance(4) {
+			bits = pick(m, 2, 4, 8)
+			c.int(fmt.Sprintf("fc%d_expert_weight_bits", i+1), bits)
+		}
 		c.operand(2+3*i, m.constant(m.fill(tensor.Uint8, []int{s.experts, rows, k * bits / 8}, byteOf)))
 		scales, line := []int{s.experts, rows}, []int{s.experts, (rows*bits + 7) / 8}
 		if block > 0 {

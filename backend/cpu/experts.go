@@ -7,6 +7,7 @@ import (
 	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/gemm"
 	"github.com/carve-dev/carve/internal/kernel/nibble"
+	"github.com/carve-dev/carve/internal/kernel/octet"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -37,8 +38,8 @@ func expertSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 			return nil, property.Because(property.Unsupported, "weights of layer %d are no constant matrices", i+1)
 		case l.Bits == 0:
 			floats = append(floats, w)
-		case w.Type.DType != tensor.Uint8 || n.Input(l.Scales) == nil:
-			return nil, property.Because(property.Unsupported, "weights %v of layer %d, without scales or of another type", w.Type, i+1)
+		case w.Type.DType != tensor.Uint8 || n.Input(l.Scales) == nil || !fuse.IsTensorConst(n.Input(l.Scales)):
+			return nil, property.Because(property.Unsupported, "weights %v of layer %d, without constant scales or of another type", w.Type, i+1)
 		default:
 			floats = append(floats, n.Input(l.Scales))
 			if z := n.Input(l.Zeros); z != nil && !z.IsConst() {
@@ -63,14 +64,10 @@ func expertSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 // expertLayer is a layer of all experts, whose results are n and whose operands k.
 type expertLayer struct {
 	k, n, experts int
-	bits, block   int
-	zeros         []float32
-	columns       int            // of a chunk of the product
-	inNibbles     bool           // kernels read weights as 4 bits
-	round         bool           // rows may be rounded to integers of 8 bits for them
-	apart         nibble.Weights // the weights then, without bytes where they lie in memory of a run; those of 8 bits taken apart, of 2 bits widened
-	pitch         int            // floats from one row of operands to the next
-	whole, last   expertPlans    // for a chunk, and for the last one
+	blocks        *blockWeights // nil where weights are floats
+	columns       int           // of a chunk of the product
+	pitch         int           // floats from one row of operands to the next
+	whole, last   expertPlans   // for a chunk, and for the last one
 }
 
 // expertPlans are products of 1, 2, 4, … rows with some columns.
@@ -79,55 +76,61 @@ type expertPlans struct {
 	packed []*gemm.Plan // weights in panels
 }
 
-// Most rows that are multiplied by weights as they lie, and at a time.
+// Most rows that are multiplied by floats as they lie, and at a time.
 const (
-	expertFew  = nbitsFew
+	expertFew  = 8
 	expertMost = 64
 )
 
-func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int) (*expertLayer, error) {
+// newExpertLayer reads layer i. asBytes has weights be packed that could be read where they lie.
+func newExpertLayer(p *planner, n *graph.Node, e *microsoft.Experts, i int, asBytes bool) (*expertLayer, error) {
 	of := &e.Layers[i]
 	v := n.Inputs[of.Weights]
 	dims := p.Dims[v.ID]
-	l := &expertLayer{experts: dims[0], n: dims[1], k: dims[2], bits: of.Bits, block: of.Block}
-	if l.bits > 0 {
-		l.k = dims[2] * 8 / l.bits
+	l := &expertLayer{experts: dims[0], n: dims[1], k: dims[2]}
+	if l.pitch = l.k; of.Bits > 0 {
+		l.k = dims[2] * 8 / of.Bits
 	}
-	if l.block == 0 {
-		l.block = l.k
+	block := of.Block
+	if block == 0 {
+		block = l.k
 	}
-	if l.n == 0 || l.k == 0 || l.experts == 0 || l.k%l.block != 0 {
-		return nil, property.Because(property.ShapeReason, "weights %v in blocks of %d of %v", dims, l.block, n)
+	if l.n == 0 || l.k == 0 || l.experts == 0 || l.k%block != 0 {
+		return nil, property.Because(property.ShapeReason, "weights %v in blocks of %d of %v", dims, block, n)
 	}
-	if l.bits > 0 {
-		var err error
-		if l.zeros, err = e.ZeroPoints(n, i, l.experts, l.n, l.k/l.block); err != nil {
+	if of.Bits > 0 {
+		if err := l.readBlocks(p, n, e, i, block, asBytes); err != nil {
 			return nil, err
 		}
 	}
-	l.inNibbles = l.block%nibble.Group == 0 && l.bits > 0 && (l.bits == 4 || fuse.IsConst(n.Inputs[of.Scales]))
-	return l, nil
+	return l, l.plan(p, n.Input(of.Bias) != nil)
 }
 
-// finish makes weights of 4 bits of others, and plans products, when it is known how weights are read.
-func (l *expertLayer) finish(p *planner, n *graph.Node, of *microsoft.ExpertLayer) error {
-	if l.pitch = l.k; l.inNibbles {
-		l.apart = nibble.Weights{Block: l.block, Blocks: l.k / l.block, Zeros: l.zeros}
-		if scales := fuse.Behind(n.Inputs[of.Scales]); l.bits != 4 {
-			if scales.Const.Len() != l.experts*l.n*l.apart.Blocks {
-				return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
-			}
-			if b := fuse.Behind(n.Inputs[of.Weights]).Const.Bytes(); l.bits == 2 {
-				l.apart.Bytes, l.apart.Scales = widened(b), fuse.Floats(scales.Const)
-			} else {
-				l.apart = takenApart(b, fuse.Floats(scales.Const), l.zeros, l.experts*l.n, l.block, l.k/l.block)
-			}
-		}
-		l.pitch = l.apart.Width()
-		if l.round = n.Int("accuracy_level", 0) == roundsRows && nibble.For(p.target).Rounds(&l.apart); l.round {
-			l.pitch = max(l.k, ceilDiv(l.apart.RoundedBytes(), 4))
-		}
+// readBlocks reads the weights of layer i, in blocks.
+func (l *expertLayer) readBlocks(p *planner, n *graph.Node, e *microsoft.Experts, i, block int, asBytes bool) error {
+	of := &e.Layers[i]
+	s := blockShape{bits: of.Bits, matrices: l.experts, columns: l.n, block: block, blocks: l.k / block}
+	zeros, err := e.ZeroPoints(n, i, l.experts, l.n, s.blocks)
+	if err != nil {
+		return err
 	}
+	scales := n.Inputs[of.Scales]
+	if fuse.Behind(scales).Const.Len() != l.experts*l.n*s.blocks {
+		return property.Because(property.ShapeReason, "scales %v of weights %v", scales, n.Inputs[of.Weights])
+	}
+	w := &blockWeights{nibbles: nibble.Weights{Zeros: zeros, Block: block, Blocks: s.blocks}, columns: l.n, ofNibbles: nibble.For(p.target), ofOctets: octet.For(p.target)}
+	if w.bytes, w.scales = place.Nowhere, place.Nowhere; asBytes || !readAsNibbles(of.Bits, block) {
+		w.octets = packedOctets(n.Inputs[of.Weights], scales, zeros, s)
+	}
+	if of.Block > 0 && n.Int("accuracy_level", 0) == roundsRows { // a row as one block is not rounded by ONNX Runtime either
+		w.mayRound()
+	}
+	l.blocks, l.pitch = w, max(l.k, ceilDiv(w.rowBytes(), 4))
+	return nil
+}
+
+// plan plans products of floats.
+func (l *expertLayer) plan(p *planner, bias bool) error {
 	l.columns = min(max(nbitsFloats/l.k/gemm.Panel*gemm.Panel, gemm.Panel), 8*gemm.Panel)
 	width := (l.n-1)%l.columns + 1
 	for _, x := range []struct {
@@ -135,13 +138,13 @@ func (l *expertLayer) finish(p *planner, n *graph.Node, of *microsoft.ExpertLaye
 		columns int
 	}{{&l.whole, min(l.columns, l.n)}, {&l.last, width}} {
 		for m := 1; m <= expertMost; m *= 2 {
-			spec := gemm.Spec{M: m, N: x.columns, K: l.k, LDA: l.pitch, LDC: l.n, Bias: n.Input(of.Bias) != nil}
+			spec := gemm.Spec{M: m, N: x.columns, K: l.k, LDA: l.pitch, LDC: l.n, Bias: bias}
 			packed, err := gemm.NewPlan(p.target, spec)
 			if err != nil {
 				return err
 			}
 			x.plans.packed = append(x.plans.packed, packed)
-			if m > expertFew {
+			if m > expertFew || l.blocks != nil {
 				continue
 			}
 			spec.B = gemm.Columns
@@ -158,41 +161,20 @@ func (l *expertLayer) finish(p *planner, n *graph.Node, of *microsoft.ExpertLaye
 // chunks returns how many chunks of columns there are.
 func (l *expertLayer) chunks() int { return ceilDiv(l.n, l.columns) }
 
-// twofold reports whether weights of 8 bits were taken apart.
-func (l *expertLayer) twofold() bool { return l.inNibbles && l.bits == 8 }
-
-// scratch returns the floats that a worker works in: panels, and weights that are on their way there.
-func (l *expertLayer) scratch() int {
-	size := gemm.PackedLen(l.k, min(l.columns, l.n))
-	switch {
-	case l.twofold():
-		size += l.apart.Width() * nibble.Panel
-	case l.bits > 0 && !l.inNibbles:
-		size += min(l.columns, l.n) * l.k
-	}
-	return size
-}
+// reads reports whether so many rows of an expert are multiplied by weights in blocks as they are read.
+func (l *expertLayer) reads(rows int) bool { return l.blocks != nil && l.blocks.reads(rows) }
 
 // expertLayers are made once, whatever the shapes of tokens.
 type expertLayers [3]*expertLayer
 
 func newExpertLayers(p *planner, n *graph.Node, e *microsoft.Experts) (l expertLayers, err error) {
+	beside := n.Input(e.Layers[2].Weights) != nil // then two layers read the same rows
+	asBytes := beside && e.Layers[0].Bits != e.Layers[2].Bits
 	for i := range l {
 		if n.Input(e.Layers[i].Weights) == nil {
 			continue
 		}
-		if l[i], err = newExpertLayer(p, n, e, i); err != nil {
-			return l, err
-		}
-	}
-	if l[2] != nil && (l[2].inNibbles != l[0].inNibbles || l[2].bits != l[0].bits || l[2].block != l[0].block) { // both have one operand
-		l[0].inNibbles, l[2].inNibbles = false, false
-	}
-	for i, x := range l {
-		if x == nil {
-			continue
-		}
-		if err := x.finish(p, n, &e.Layers[i]); err != nil {
+		if l[i], err = newExpertLayer(p, n, e, i, asBytes && i != 1); err != nil {
 			return l, err
 		}
 	}
@@ -215,19 +197,18 @@ func newExpertLayers(p *planner, n *graph.Node, e *microsoft.Experts) (l expertL
 // experts is a mixture of known shapes, and where everything is.
 type experts struct {
 	*microsoft.Experts
-	kernels              nibble.Kernels
 	p                    *planner
 	layers               expertLayers
 	tokens, count, pairs int // pairs of a token and an expert of it
 	hidden, inner        int
 
 	x, routing, mix, y place.Memory
-	chosen, weights    place.Memory // of each pair its expert, and the part that this has in the token
-	order, at          place.Memory // pairs by their experts; where each pair stands there
-	starts, active     place.Memory // where an expert's pairs begin; how many experts have some, and which
-	rows, inner2       place.Memory // operands of the first layer, and of the second
-	out                place.Memory // results of the second layer
-	ports              [3]struct{ weights, scales, bias place.Memory }
+	chosen, weights    place.Memory                                    // of each pair its expert, and the part that this has in the token
+	order, at          place.Memory                                    // pairs by their experts; where each pair stands there
+	starts, active     place.Memory                                    // where an expert's pairs begin; how many experts have some, and which
+	rows, inner2       place.Memory                                    // operands of the first layer, and of the second
+	out                place.Memory                                    // results of the second layer
+	ports              [3]struct{ weights, scales, bias place.Memory } // Nowhere where a layer has its own
 }
 
 func planExperts(p *planner, n *graph.Node) error {
@@ -240,7 +221,7 @@ func planExperts(p *planner, n *graph.Node) error {
 		return err
 	}
 	dims, router := p.Dims[n.Inputs[0].ID], p.Dims[n.Inputs[1].ID]
-	g := &experts{Experts: e, kernels: nibble.For(p.target), p: p, layers: layers, count: layers[0].experts, hidden: layers[0].k, inner: layers[1].k,
+	g := &experts{Experts: e, p: p, layers: layers, count: layers[0].experts, hidden: layers[0].k, inner: layers[1].k,
 		x: p.In(n.Inputs[0]), routing: p.In(n.Inputs[1]), mix: place.Nowhere, y: p.Out(n.Outputs[0])}
 	g.tokens = product(dims) / g.hidden
 	g.pairs = g.tokens * e.Chosen
@@ -259,11 +240,11 @@ func planExperts(p *planner, n *graph.Node) error {
 		}
 		at := &g.ports[i]
 		of := &e.Layers[i]
-		at.weights, at.scales, at.bias = p.In(n.Inputs[of.Weights]), place.Nowhere, place.Nowhere
-		if l.bits > 0 {
-			if product(p.Dims[n.Inputs[of.Scales].ID]) != l.experts*l.n*l.k/l.block {
-				return property.Because(property.ShapeReason, "scales %v of weights %v", p.Dims[n.Inputs[of.Scales].ID], p.Dims[n.Inputs[of.Weights].ID])
-			}
+		at.weights, at.scales, at.bias = place.Nowhere, place.Nowhere, place.Nowhere
+		if l.blocks == nil || l.blocks.octets == nil {
+			at.weights = p.In(n.Inputs[of.Weights])
+		}
+		if l.blocks != nil && l.blocks.octets == nil {
 			at.scales = p.In(n.Inputs[of.Scales])
 		}
 		if b := n.Input(of.Bias); b != nil {

@@ -5,8 +5,6 @@ import (
 	"math/bits"
 
 	"github.com/carve-dev/carve/internal/kernel/gemm"
-	"github.com/carve-dev/carve/internal/kernel/nibble"
-	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/place"
 )
@@ -18,18 +16,18 @@ func (g *experts) emit() {
 	g.chosen, g.weights, g.order, g.at = ints(g.pairs), ints(g.pairs), ints(g.pairs), ints(g.pairs)
 	g.starts, g.active = ints(g.count+1), ints(g.count+1)
 	g.rows, g.inner2, g.out = ints(g.pairs*g.layers[0].pitch), ints(g.pairs*g.layers[1].pitch), ints(g.pairs*g.hidden)
-	near := p.scratch(4 * 2 * max(g.hidden, g.inner))
+	near := p.scratch(4 * 2 * g.inner)
 	p.emit(step{chunks: g.tokens, grain: grainFor(float64(2 * g.count * g.Chosen)), body: func(st *state, _, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			g.route(st, t)
 		}
 	}}, []place.Memory{g.routing, g.mix}, []place.Memory{g.chosen, g.weights})
-	p.emit(step{chunks: g.pairs, grain: grainFor(float64(g.hidden)), serial: g.sort, body: func(st *state, worker, lo, hi int) {
+	p.emit(step{chunks: g.pairs, grain: grainFor(float64(g.hidden)), serial: g.sort, body: func(st *state, _, lo, hi int) {
 		x, order := st.F32(g.x), of[int32](st, g.order)
 		for i := lo; i < hi; i++ {
-			g.put(st, g.layers[0], g.rows, x[int(order[i])/g.Chosen*g.hidden:][:g.hidden], near.floats(st, worker), i)
+			g.put(st, g.layers[0], g.rows, x[int(order[i])/g.Chosen*g.hidden:][:g.hidden], i)
 		}
-	}}, []place.Memory{g.x, g.chosen}, []place.Memory{g.order, g.at, g.starts, g.active, g.rows, near.at})
+	}}, []place.Memory{g.x, g.chosen}, []place.Memory{g.order, g.at, g.starts, g.active, g.rows})
 	h := ints(g.pairs * g.layers[0].n)
 	g.multiply(0, g.rows, h)
 	beside := place.Nowhere
@@ -46,7 +44,7 @@ func (g *experts) emit() {
 			}
 			row := a[i*g.layers[0].n:][:g.layers[0].n]
 			g.activate(row, linear, scratch)
-			g.put(st, g.layers[1], g.inner2, row[:g.inner], scratch, i)
+			g.put(st, g.layers[1], g.inner2, row[:g.inner], i)
 		}
 	}}, []place.Memory{h, beside, g.order, g.chosen, g.starts}, []place.Memory{h, g.inner2, near.at})
 	g.multiply(1, g.inner2, g.out)
@@ -137,21 +135,14 @@ func (g *experts) sort(st *state) {
 	starts[0] = 0
 }
 
-// put writes row i of a layer's operands, as its kernel reads it. near has room for it twice.
-func (g *experts) put(st *state, l *expertLayer, at place.Memory, src, near []float32, i int) {
-	dst := st.Bytes(at.Part(4*i*l.pitch, 4*l.pitch))
+// put writes row i of a layer's operands, as its kernel reads it.
+func (g *experts) put(st *state, l *expertLayer, at place.Memory, src []float32, i int) {
+	dst := at.Part(4*i*l.pitch, 4*l.pitch)
 	e, starts := of[int32](st, g.chosen)[of[int32](st, g.order)[i]], of[int32](st, g.starts)
-	few := l.inNibbles && starts[e+1]-starts[e] <= expertFew
-	if l.twofold() && (l.round || few) {
-		src = twofold(near[:2*l.k], src)
-	}
-	switch {
-	case l.round:
-		g.kernels.Round(&l.apart, dst[:l.apart.RoundedBytes()], src)
-	case few:
-		nibble.Spread(place.Elements[float32](dst), src)
-	default:
-		copy(place.Elements[float32](dst), src)
+	if l.reads(int(starts[e+1] - starts[e])) {
+		l.blocks.put(st.Bytes(dst), src)
+	} else {
+		copy(st.F32(dst), src)
 	}
 }
 
@@ -197,7 +188,7 @@ func (g *experts) activate(row, linear, scratch []float32) {
 // multiply emits the products of layer i: of the rows of every expert that has some with its weights.
 func (g *experts) multiply(i int, src, dst place.Memory) {
 	l, at, p := g.layers[i], &g.ports[i], g.p
-	scratch := p.scratch(4 * l.scratch())
+	scratch := p.scratch(4 * gemm.PackedLen(l.k, min(l.columns, l.n)))
 	most := min(g.count, g.pairs)
 	rows := float64(max(g.pairs/most, 1))
 	p.emit(step{work: 1, chunks: most * l.chunks(), grain: grainFor(rows * float64(l.k*l.columns) / 30), body: func(st *state, worker, lo, hi int) {
@@ -225,13 +216,10 @@ func (g *experts) part(st *state, l *expertLayer, i, e, first int, a place.Memor
 	if b := st.F32(g.ports[i].bias); b != nil {
 		bias = b[column:][:n]
 	}
-	if l.inNibbles && (l.round || rows <= expertFew) {
-		w := g.nibbles(st, l, i)
-		if l.round {
-			g.kernels.MultiplyRounded(out, l.n, st.Bytes(a), rows, &w, column, n)
-		} else {
-			g.kernels.Multiply(out, l.n, st.F32(a), rows, &w, column, n)
-		}
+	if l.reads(rows) {
+		w := *l.blocks
+		w.bytes, w.scales = g.ports[i].weights, g.ports[i].scales
+		w.multiply(st, out, l.n, st.Bytes(a), rows, e, first, n)
 		for r := 0; bias != nil && r < rows; r++ {
 			for j, b := range bias {
 				out[r*l.n+j] += b
@@ -239,7 +227,7 @@ func (g *experts) part(st *state, l *expertLayer, i, e, first int, a place.Memor
 		}
 		return
 	}
-	use, b := g.operand(st, l, i, column, n, plans, rows, scratch)
+	use, b := g.operand(st, l, i, e, first, n, plans, rows, scratch)
 	for r, from := 0, st.F32(a); r < rows; {
 		m := min(bits.Len(uint(rows-r)), len(use)) - 1 //nolint:gosec // positive
 		use[m].Run(0, use[m].Chunks(), gemm.Args{A: from[r*l.pitch:], B: b, Bias: bias, C: out[r*l.n:]})
@@ -247,58 +235,19 @@ func (g *experts) part(st *state, l *expertLayer, i, e, first int, a place.Memor
 	}
 }
 
-// nibbles returns the weights of layer i that kernels read as 4 bits.
-func (g *experts) nibbles(st *state, l *expertLayer, i int) nibble.Weights {
-	w := l.apart
-	if w.Bytes == nil {
-		w.Bytes, w.Scales = st.Bytes(g.ports[i].weights), st.F32(g.ports[i].scales)
-	}
-	return w
-}
-
-// operand returns n columns of weights as floats, in panels, or as they lie where they meet few rows, and the products that read them so.
-func (g *experts) operand(st *state, l *expertLayer, i, column, n int, plans *expertPlans, rows int, scratch []float32) (use []*gemm.Plan, b []float32) {
-	panels := scratch[:gemm.PackedLen(l.k, n)]
-	if l.inNibbles {
-		w := g.nibbles(st, l, i)
-		for c := 0; c < n; c += nibble.Panel {
-			if panel, count := panels[c*l.k:], min(nibble.Panel, n-c); l.twofold() {
-				unpackTwofold(g.kernels, g.p.kernels, panel, scratch[len(panels):], &w, column+c, count, l.k)
-			} else {
-				g.kernels.Unpack(panel, &w, column+c, count, l.k)
-			}
-		}
+// operand returns n columns of an expert's weights as floats, in panels, or as they lie where they meet few rows, and the products that read
+// them so.
+func (g *experts) operand(st *state, l *expertLayer, i, e, first, n int, plans *expertPlans, rows int, panels []float32) (use []*gemm.Plan, b []float32) {
+	if l.blocks != nil {
+		w := *l.blocks
+		w.bytes, w.scales = g.ports[i].weights, g.ports[i].scales
+		w.unpack(st, panels, e, first, n, l.k)
 		return plans.packed, panels
 	}
-	if l.bits == 0 {
-		b = st.F32(g.ports[i].weights)[column*l.k:][:n*l.k]
-	} else {
-		b = scratch[len(panels):][:n*l.k]
-		l.dequantize(g.p.integers, b, st.Bytes(g.ports[i].weights), st.F32(g.ports[i].scales), column, n)
-	}
+	b = st.F32(g.ports[i].weights)[(e*l.n+first)*l.k:][:n*l.k]
 	if rows <= expertFew {
 		return plans.direct, b
 	}
 	gemm.PackBT(g.p.target, panels, b, l.k, n, l.k)
 	return plans.packed, panels
-}
-
-// dequantize writes n columns of weights as floats, [n, k].
-func (l *expertLayer) dequantize(kernels quant.Kernels, dst []float32, src []byte, scales []float32, column, n int) {
-	blocks := l.k / l.block
-	for c := range n * blocks {
-		b := column*blocks + c
-		scale, zero := scales[b], l.zeros[min(b, len(l.zeros)-1)]
-		to := dst[c*l.block:][:l.block]
-		if l.bits == 8 {
-			kernels.Dequantize(to, src[b*l.block:][:l.block], quant.Levels{Scale: scale, Zero: int(zero)})
-			continue
-		}
-		at := b * l.block * l.bits
-		for i := range to {
-			v := src[at/8] >> (at % 8) & (1<<l.bits - 1)
-			to[i] = (float32(v) - zero) * scale
-			at += l.bits
-		}
-	}
 }

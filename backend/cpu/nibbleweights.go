@@ -194,17 +194,18 @@ func planNibbleProduct(p *planner, n *graph.Node) error {
 		return err
 	}
 	x := fuse.Outer(n, l.head.Inputs[0])
-	dims := p.Dims[x.ID]
-	w := &nibbles{Weights: *packed, k: l.q.Shape[1-l.outputs], columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere, bias: place.Nowhere}
-	if dims[len(dims)-1] != w.k {
-		return property.Because(property.ShapeReason, "weights of %d x %d for %v", w.k, w.columns, dims)
+	dims, k := p.Dims[x.ID], l.q.Shape[1-l.outputs]
+	w := &blockWeights{nibbles: *packed, columns: l.q.Shape[l.outputs], bytes: place.Nowhere, scales: place.Nowhere}
+	if dims[len(dims)-1] != k {
+		return property.Because(property.ShapeReason, "weights of %d x %d for %v", k, w.columns, dims)
 	}
+	bias := place.Nowhere
 	if l.bias != nil {
 		from := p.In(fuse.Outer(n, l.bias))
-		w.bias = p.Temp(4 * w.columns)
-		p.emit(step{serial: func(st *state) { repeatLast(st.F32(w.bias), st.F32(from)) }}, []place.Memory{from}, []place.Memory{w.bias})
+		bias = p.Temp(4 * w.columns)
+		p.emit(step{serial: func(st *state) { repeatLast(st.F32(bias), st.F32(from)) }}, []place.Memory{from}, []place.Memory{bias})
 	}
-	return p.nibbleProduct(w, p.In(x), p.Out(n.Outputs[0]), product(dims[:len(dims)-1]))
+	return p.blockProduct(w, k, false, p.In(x), bias, p.Out(n.Outputs[0]), product(dims[:len(dims)-1]))
 }
 
 func init() {

@@ -1,0 +1,234 @@
+//go:build ignore
+
+// Command gen writes the kernels of package octet.
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/carve-dev/carve/internal/kernel/asm"
+)
+
+func main() {
+	asm.Main("octet", asm.Table{Entries: []asm.Entry{{Name: "callDot",
+		Doc:      "multiplies rows of floats, lda apart, by n panels of weights, into rows ldd apart.",
+		Params:   "rows int, dst *float32, ldd int, a *float32, lda int, w *byte, scale, zero *float32, blocks, groups, n int",
+		Portable: "genericDot(rows, dst, ldd, a, lda, w, scale, zero, blocks, groups, n)"},
+		{Name: "unpack", Doc: "writes four rows of 16 floats for each of n groups.",
+			Params: "dst *float32, src *byte, scale, zero *float32, n int", Portable: "genericUnpack(dst, src, scale, zero, n)"},
+		{Name: "callRounded", Doc: "multiplies rows that were rounded by n panels of weights, where something multiplies bytes.",
+			Params: "rows int, p *roundedParams, dst *float32, a, w *byte, scale, zero *float32, n int", Portable: `panic("octet: no kernel multiplies bytes")`},
+		{Name: "callRound", Doc: "rounds blocks of so many vectors of 16 floats.",
+			Params: "dst, pairs *byte, src *float32, blocks, vectors int", Portable: `panic("octet: no kernel rounds to bytes")`}}},
+		asm.Unit{Base: "dot", Arch: "amd64", Generate: func(f *asm.File) {
+			rounded(f)
+			lowestBytes(f)
+			for _, v := range []asm.ISA{asm.AVX512(), asm.AVX2()} {
+				code := "switch rows {\n"
+				for _, rows := range map[bool][]int{true: {1, 4}, false: {1, 2}}[v.Masks] {
+					k := &dot{v: v, rows: rows}
+					code += fmt.Sprintf("case %d:\n%s(dst, 4*ldd, a, 4*lda, w, scale, zero, blocks, groups, n)\n", rows, k.emit(f))
+				}
+				f.Serve("callDot", v, code+"}")
+				k := &dot{v: v}
+				f.Serve("unpack", v, k.unpack(f)+"(dst, src, scale, zero, n)")
+			}
+		}},
+		asm.Unit{Base: "dot", Arch: "arm64", Generate: neon})
+}
+
+// lowest is a table of four vectors that each bring one byte of every lane to its lowest place.
+const lowest = "lowest"
+
+func lowestBytes(f *asm.File) {
+	var words []uint32
+	for i := range uint32(4) {
+		for lane := range uint32(8) {
+			words = append(words, 0x80808000|(lane%4*4+i))
+		}
+	}
+	f.Data(lowest, words...)
+}
+
+// dot is a kernel being written: products of some rows with panels of weights. A vector has a group of as many columns as it has lanes: with
+// half the lanes the columns of a panel are two halves, one after the other.
+//
+// Registers: DX the result, DI the rows of floats and R13 the place in them, SI weights, R10 scales, R11 zero points, R8 the distance of
+// rows and R9 three times that; CX, BX and AX count panels, blocks and groups. Vectors from 0 on are the rows' results; behind these are
+// the sums of a block, four for each row; of the last ones come zero points, and what bytes become floats with.
+type dot struct {
+	*asm.Func
+	v    asm.ISA
+	rows int
+}
+
+// wholes is the number above which a float has no bits behind the point, so that a byte in its lowest bits is added to it.
+const wholes = 1 << 23
+
+func (k *dot) emit(f *asm.File) string {
+	name := fmt.Sprintf("dot%d_%d", k.rows, 32*k.v.Lanes)
+	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
+	k.Func = f.Func(name, fmt.Sprintf("%s multiplies %d rows by n panels of weights; distances are in bytes.", name, k.rows), ptr("dst", "float32"), asm.Int("ldd"),
+		ptr("a", "float32"), asm.Int("lda"), ptr("w", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("blocks"),
+		asm.Int("groups"), asm.Int("n"))
+	for _, x := range [][2]string{{"dst", "DX"}, {"a", "DI"}, {"lda", "R8"}, {"w", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
+		k.Load(x[0], x[1])
+	}
+	k.I("LEAQ (R8)(R8*2), R9")
+	k.constants()
+	k.Loop("CX", func() {
+		if k.v.Masks {
+			k.columns()
+			k.I("ADDQ $64, DX")
+			return
+		}
+		for half := range 2 { // the second one begins 32 bytes behind where the first one did
+			k.I("MOVQ SI, R12")
+			k.columns()
+			k.I("ADDQ $32, DX")
+			if half > 0 {
+				for _, r := range []string{"SI", "R10", "R11"} {
+					k.I("SUBQ $32, %s", r)
+				}
+				continue
+			}
+			k.I("LEAQ 32(R12), SI")
+			k.Load("blocks", "AX")
+			k.I("SHLQ $6, AX")
+			k.I("SUBQ $32, AX")
+			k.I("SUBQ AX, R10")
+			k.I("SUBQ AX, R11")
+		}
+	})
+	k.Ret()
+	return name
+}
+
+// constants loads what bytes become floats with.
+func (k *dot) constants() {
+	if !k.v.Masks {
+		return
+	}
+	k.I("MOVL $%#x, AX", math.Float32bits(wholes))
+	k.I("VPBROADCASTD AX, Z31")
+	k.I("MOVL $0xff, AX")
+	k.I("VPBROADCASTD AX, Z30")
+}
+
+// zeros loads zero points to the vector that they are taken off from.
+func (k *dot) zeros() {
+	if k.v.Masks {
+		k.I("VADDPS (R11), Z31, Z29")
+	} else {
+		k.I("VMOVUPS (R11), Y15")
+	}
+}
+
+// weight makes weight i of each group a float, less the zero point: of the vector that load brought, in vector x.
+func (k *dot) weight(i int, x string) {
+	if !k.v.Masks {
+		k.I("VPSHUFB %s, Y14, %s", asm.DataAt(lowest, 32*i), x)
+		k.I("VCVTDQ2PS %[1]s, %[1]s", x)
+		k.I("VSUBPS Y15, %[1]s, %[1]s", x)
+		return
+	}
+	switch i {
+	case 0:
+		k.I("VMOVDQA32 Z28, %s", x)
+	default:
+		k.I("VPSRLD $%d, Z28, %s", 8*i, x)
+	}
+	k.I("VPTERNLOGD $0xea, Z31, Z30, %s", x) // those bits that are in a byte, or in the other vector
+	k.I("VSUBPS Z29, %[1]s, %[1]s", x)
+}
+
+// load brings a group of each column, and moves on.
+func (k *dot) load() {
+	k.I("%s (SI), %s", map[bool]string{true: "VMOVDQU32", false: "VMOVDQU"}[k.v.Masks], k.v.R(map[bool]int{true: 28, false: 14}[k.v.Masks]))
+	k.I("ADDQ $64, SI")
+}
+
+// columns emits the sums of as many columns as a vector has lanes.
+func (k *dot) columns() {
+	v, rows := k.v, k.rows
+	sum := func(r, i int) string { return v.R(rows + 4*r + i) }
+	for r := range rows {
+		k.Clear(v, v.R(r))
+	}
+	k.I("MOVQ DI, R13")
+	k.Load("blocks", "BX")
+	k.Loop("BX", func() {
+		k.zeros()
+		for i := range 4 * rows {
+			k.Clear(v, v.R(rows+i))
+		}
+		k.Load("groups", "AX")
+		k.Loop("AX", func() {
+			k.I("PREFETCHT0 1024(SI)")
+			k.load()
+			for i := range 4 {
+				x := v.R(5*rows + i%(v.Registers/8))
+				k.weight(i, x)
+				for r := range rows {
+					at := fmt.Sprintf("%d%s", 4*i, []string{"(R13)", "(R13)(R8*1)", "(R13)(R8*2)", "(R13)(R9*1)"}[r])
+					if v.Masks {
+						k.I("VFMADD231PS.BCST %s, %s, %s", at, x, sum(r, i))
+					} else {
+						k.I("VBROADCASTSS %s, Y13", at)
+						k.I("VFMADD231PS Y13, %s, %s", x, sum(r, i))
+					}
+				}
+			}
+			k.I("ADDQ $16, R13")
+		})
+		for r := range rows {
+			for _, i := range []int{0, 2} {
+				k.I("VADDPS %s, %s, %s", sum(r, i+1), sum(r, i), sum(r, i))
+			}
+			k.I("VADDPS %s, %s, %s", sum(r, 2), sum(r, 0), sum(r, 0))
+			k.I("VFMADD231PS (R10), %s, %s", sum(r, 0), v.R(r))
+		}
+		k.I("ADDQ $64, R10")
+		k.I("ADDQ $64, R11")
+	})
+	k.I("MOVQ DX, R13")
+	k.Load("ldd", "AX")
+	for r := range rows {
+		k.I("VMOVUPS %s, (R13)", v.R(r))
+		if r+1 < rows {
+			k.I("ADDQ AX, R13")
+		}
+	}
+}
+
+// unpack writes the kernel that makes floats of a panel's weights, and returns its name.
+func (k *dot) unpack(f *asm.File) string {
+	name := fmt.Sprintf("unpack_%d", 32*k.v.Lanes)
+	ptr := func(name, typ string) asm.Arg { return asm.Typed(name, "*"+typ) }
+	k.Func = f.Func(name, name+" writes four rows of 16 floats for each of n groups; n > 0.",
+		ptr("dst", "float32"), ptr("src", "byte"), ptr("scale", "float32"), ptr("zero", "float32"), asm.Int("n"))
+	k.constants()
+	for half := 0; half < 64; half += k.v.Size() {
+		for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"scale", "R10"}, {"zero", "R11"}, {"n", "CX"}} {
+			k.Load(x[0], x[1])
+			if half > 0 && x[0] != "n" {
+				k.I("ADDQ $%d, %s", half, x[1])
+			}
+		}
+		k.zeros()
+		k.I("VMOVUPS (R10), %s", k.v.R(0))
+		k.Loop("CX", func() {
+			k.load()
+			for i := range 4 {
+				x := k.v.R(1 + i)
+				k.weight(i, x)
+				k.I("VMULPS %[2]s, %[1]s, %[1]s", x, k.v.R(0))
+				k.I("VMOVUPS %s, %d(DI)", x, 64*i)
+			}
+			k.I("ADDQ $256, DI")
+		})
+	}
+	k.Ret()
+	return name
+}
