@@ -181,7 +181,6 @@ func (k *roundedDot) panel() {
 // groups emits the products of n groups of a block.
 func (k *roundedDot) groups(n int) {
 	for i := range n {
-		k.I("PREFETCHT0 %d(SI)", 1024+64*i)
 		k.I("VMOVDQU32 %d(SI), Z26", 64*i)
 		for r := range k.rows {
 			k.I("VPDPBUSD.BCST %s, Z26, %s", k.at("R13", "R15", r, 4*i), asm.Z(8+k.chains*r+i))
