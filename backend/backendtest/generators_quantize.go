@@ -96,10 +96,16 @@ func (m *maker) betweenSteps(q quantization, shape ...int) *graph.Value {
 // quantizeGenerators are changes between floats and integers, and products on integers.
 var quantizeGenerators = map[string]generator{
 	"QuantizeLinear": func(m *maker, op string) []*graph.Value {
+		if m.chance(2) {
+			return one(quantizeLines(m))
+		}
 		q := m.quantization()
 		return one(m.quantize(m.betweenSteps(q, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
 	},
 	"DequantizeLinear": func(m *maker, op string) []*graph.Value {
+		if m.chance(2) {
+			return one(dequantizeLines(m))
+		}
 		q := m.quantization()
 		return one(m.dequantize(m.bytes(q.dtype, m.shape(pick(m, 0, 1, 2, 3, 3, 3, 4, 5))...), q))
 	},

@@ -1,10 +1,9 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
+	"github.com/carve-dev/carve/internal/fuse"
 	"github.com/carve-dev/carve/internal/kernel/quant"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
@@ -14,22 +13,25 @@ import (
 // QuantizeLinear and DequantizeLinear with scales and zero points of a run, or several of them: one for each index of an axis, or for
 // each block of indices and all that is beside the axis.
 
-// quantRuns divides a tensor, as [outer, along, inner] of an axis, into lines, each of which is so many runs of elements with one scale.
-type quantRuns struct {
-	lines, runs, run int
-	elements         int
-	along, block     int // 0: one scale for all
-	inner            int
+// quantLines divides a tensor, as [outer, along, inner] of an axis, into lines of elements, which have one scale, or one each.
+type quantLines struct {
+	lines, length int  // the last line may be shorter
+	elements      int  // of the tensor
+	each          bool // scales are as many as elements of a line
+	columns       int  // scales of what is outside of the axis, or before they begin again
+	repeat        int  // elements beside each other that have one
+	along, block  int  // where scales are for blocks of the axis
+	inner         int
 }
 
-// lineElements is how many elements a line has where there is one scale for all.
+// lineElements is how many elements a line has at most where all have one scale, or one each.
 const lineElements = 1 << 12
 
-// quantRunsOf returns how the dims of a tensor are divided by a node with scales of these dims.
-func quantRunsOf(n *graph.Node, dims, scales []int) (q quantRuns, err error) {
+// quantLinesOf returns how the dims of a tensor are divided by a node with scales of these dims.
+func quantLinesOf(n *graph.Node, dims, scales []int) (q quantLines, err error) {
 	q.elements = product(dims)
 	if product(scales) == 1 && n.Int("block_size", 0) == 0 {
-		q.lines, q.runs, q.run = ceilDiv(q.elements, lineElements), 1, lineElements
+		q.lines, q.length = ceilDiv(q.elements, lineElements), lineElements
 		return q, nil
 	}
 	axis := int(n.Int("axis", 1))
@@ -40,11 +42,18 @@ func quantRunsOf(n *graph.Node, dims, scales []int) (q quantRuns, err error) {
 		return q, property.Because(property.Attribute, "axis %d of %v", axis, dims)
 	}
 	q.along, q.inner, q.block = dims[axis], product(dims[axis+1:]), int(n.Int("block_size", 0))
-	q.lines, q.runs, q.run = product(dims[:axis+1]), 1, q.inner
+	outer := product(dims[:axis])
 	if q.block == 0 {
 		if len(scales) != 1 || scales[0] != q.along {
 			return q, property.Because(property.ShapeReason, "scales %v for axis %d of %v", scales, axis, dims)
 		}
+		if q.inner >= quant.Group {
+			q.lines, q.length = outer*q.along, q.inner
+			return q, nil
+		}
+		q.each, q.repeat, q.columns = true, q.inner, q.along*q.inner
+		q.length = min(q.columns, lineElements)
+		q.lines = outer * ceilDiv(q.columns, max(q.length, 1))
 		return q, nil
 	}
 	if q.block < 0 || len(scales) != len(dims) {
@@ -56,26 +65,49 @@ func quantRunsOf(n *graph.Node, dims, scales []int) (q quantRuns, err error) {
 		}
 	}
 	if q.inner > 1 {
-		q.runs, q.run = q.inner, 1
+		q.each, q.repeat, q.columns, q.lines, q.length = true, 1, product(scales), outer*q.along, q.inner
+	} else {
+		q.lines, q.length = outer*ceilDiv(q.along, q.block), q.block
 	}
 	return q, nil
 }
 
-// scale returns the index of the scale of a run of a line.
-func (q *quantRuns) scale(line, run int) int {
+// line returns where a line begins, how many elements it has, and its scale, or the first of its scales.
+func (q *quantLines) line(i int) (at, n, scale int) {
 	switch {
-	case q.along == 0:
-		return 0
-	case q.block == 0:
-		return line % q.along
+	case q.each && q.block == 0:
+		pieces := ceilDiv(q.columns, q.length)
+		scale = i % pieces * q.length
+		return i/pieces*q.columns + scale, min(q.length, q.columns-scale), scale
+	case q.each:
+		return i * q.inner, q.inner, (i/q.along*ceilDiv(q.along, q.block) + i%q.along/q.block) * q.inner
+	case q.block > 0:
+		blocks := ceilDiv(q.along, q.block)
+		from := i % blocks * q.block
+		return i/blocks*q.along + from, min(q.block, q.along-from), i
+	case q.along > 0:
+		return i * q.length, q.length, i % q.along
 	}
-	blocks := ceilDiv(q.along, q.block)
-	return (line/q.along*blocks+line%q.along/q.block)*q.inner + run
+	return i * q.length, min(q.length, q.elements-i*q.length), 0
 }
 
-// emitRuns emits a step that calls body for every run with its scale and zero point: n elements from at on.
-func (p *planner) emitRuns(n *graph.Node, x, y *graph.Value, cost float64, body func(st *state, at, n int, scale float32, zero int64)) error {
-	q, err := quantRunsOf(n, p.Dims[x.ID], p.Dims[n.Inputs[1].ID])
+// quantNumbers are scales and zero points as kernels read them, where every element of a line has its own.
+type quantNumbers struct {
+	scales []float32
+	zeros  []int32
+}
+
+// fill reads so many numbers, each of which counts for some elements.
+func (q *quantNumbers) fill(scales []float32, zero func(i int) int64, repeat int) {
+	for i := range q.scales {
+		q.scales[i], q.zeros[i] = scales[i/repeat], int32(zero(i/repeat)) //nolint:gosec // of a type of at most 32 bits
+	}
+}
+
+// emitLines emits a step that calls body for every line: n elements from at on, with a scale and a zero point for each, or quant.Group of
+// them that are alike.
+func (p *planner) emitLines(n *graph.Node, x, y *graph.Value, body func(st *state, at, n int, scales []float32, zeros []int32)) error {
+	q, err := quantLinesOf(n, p.Dims[x.ID], p.Dims[n.Inputs[1].ID])
 	if err != nil {
 		return err
 	}
@@ -84,16 +116,58 @@ func (p *planner) emitRuns(n *graph.Node, x, y *graph.Value, cost float64, body 
 		zeros = p.In(z)
 		read = zeroReader(zeros, z.Type.DType)
 	}
-	p.emit(step{chunks: q.lines, grain: grainFor(cost*float64(q.runs*q.run) + 10), body: func(st *state, _, lo, hi int) {
-		s := st.F32(scales)
+	numbers, kept := p.quantNumbers(n, &q, scales, zeros, read)
+	near := p.scratch(8 * quant.Group)
+	p.emit(step{chunks: q.lines, grain: grainFor(0.25*float64(q.length) + 10), body: func(st *state, worker, lo, hi int) {
+		s, all, alike := st.F32(scales), numbers(st), near.numbers(st, worker)
 		for line := lo; line < hi; line++ {
-			for run := range q.runs {
-				at, i := (line*q.runs+run)*q.run, q.scale(line, run)
-				body(st, at, min(q.run, q.elements-at), s[i], read(st, i))
+			at, n, i := q.line(line)
+			if q.each {
+				body(st, at, n, all.scales[i:i+n], all.zeros[i:i+n])
+				continue
 			}
+			alike.fill(s[i:i+1], func(int) int64 { return read(st, i) }, quant.Group)
+			body(st, at, n, alike.scales, alike.zeros)
 		}
-	}}, []place.Memory{p.In(x), scales, zeros}, []place.Memory{p.Out(y)})
+	}}, []place.Memory{p.In(x), scales, zeros, kept}, []place.Memory{p.Out(y), near.at})
 	return nil
+}
+
+// numbers returns a worker's part as scales and zero points that are alike.
+func (s scratch) numbers(st *state, worker int) quantNumbers {
+	return quantNumbers{s.floats(st, worker)[:quant.Group], s.of(st, worker)[quant.Group : 2*quant.Group]}
+}
+
+// readyNumbers is the most scales that are made ready when a node is planned, where they are constant.
+const readyNumbers = 1 << 16
+
+// quantNumbers returns what the elements of a line have where each has its own, and where that is in memory of a run: constants are ready
+// before it, others are read in a step.
+func (p *planner) quantNumbers(n *graph.Node, q *quantLines, scales, zeros place.Memory, read func(st *state, i int) int64) (func(*state) quantNumbers, place.Memory) {
+	if !q.each {
+		return func(*state) quantNumbers { return quantNumbers{} }, place.Nowhere
+	}
+	scale, zero := fuse.Behind(n.Inputs[1]), fuse.Behind(n.Input(2))
+	if q.columns <= readyNumbers && fuse.IsTensorConst(scale) && (zero == nil || fuse.IsTensorConst(zero)) {
+		ready := quantNumbers{make([]float32, q.columns), make([]int32, q.columns)}
+		ready.fill(fuse.Floats(scale.Const), func(i int) int64 {
+			if zero == nil {
+				return 0
+			}
+			return zero.Const.Int64At(i)
+		}, q.repeat)
+		return func(*state) quantNumbers { return ready }, place.Nowhere
+	}
+	at, columns := p.Temp(8*q.columns), q.columns
+	numbers := func(st *state) quantNumbers {
+		return quantNumbers{st.F32(at)[:columns], of[int32](st, at)[columns : 2*columns]}
+	}
+	repeat := q.repeat
+	p.emit(step{serial: func(st *state) {
+		to := numbers(st)
+		to.fill(st.F32(scales), func(i int) int64 { return read(st, i) }, repeat)
+	}}, []place.Memory{scales, zeros}, []place.Memory{at})
+	return numbers, at
 }
 
 // zeroReader returns what reads zero point i, of a type.
@@ -142,60 +216,33 @@ func quantised(from, to func(tensor.DType) bool) func(n *graph.Node) ([]graph.Si
 	}
 }
 
-// quantizeRuns emits a QuantizeLinear.
-func (p *planner) quantizeRuns(n *graph.Node) error {
+// integersOf returns what integers of a type of 8 or 16 bits are.
+func integersOf(dt tensor.DType) quant.Integers {
+	return quant.Integers{Words: !byteDType(dt), Signed: dt == tensor.Int8 || dt == tensor.Int16}
+}
+
+// quantizeLines emits a QuantizeLinear.
+func (p *planner) quantizeLines(n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	src, dst, kernels := p.In(x), p.Out(y), p.integers
-	switch dt := y.Type.DType; dt {
-	case tensor.Uint16:
-		return p.emitRuns(n, x, y, 2, func(st *state, at, n int, scale float32, zero int64) {
-			quantizeRow(of[uint16](st, dst)[at:][:n], st.F32(src)[at:][:n], scale, float32(zero), 0, math.MaxUint16)
-		})
-	case tensor.Int16:
-		return p.emitRuns(n, x, y, 2, func(st *state, at, n int, scale float32, zero int64) {
-			quantizeRow(of[int16](st, dst)[at:][:n], st.F32(src)[at:][:n], scale, float32(zero), math.MinInt16, math.MaxInt16)
-		})
-	default:
-		return p.emitRuns(n, x, y, 0.25, func(st *state, at, n int, scale float32, zero int64) {
-			kernels.Quantize(st.Bytes(dst)[at:][:n], st.F32(src)[at:][:n], quant.Levels{Scale: scale, Zero: int(zero), Signed: dt == tensor.Int8})
-		})
-	}
+	src, dst, kernels, to, size := p.In(x), p.Out(y), p.integers, integersOf(y.Type.DType), y.Type.DType.Size()
+	return p.emitLines(n, x, y, func(st *state, at, n int, scales []float32, zeros []int32) {
+		kernels.QuantizeColumns(st.Bytes(dst)[at*size:][:n*size], st.F32(src)[at:][:n], scales, zeros, to)
+	})
 }
 
-// quantizeRow rounds x/scale to even, adds the zero point and bounds the sum. NaN becomes the zero point.
-func quantizeRow[T int16 | uint16](dst []T, src []float32, scale, zero, lo, hi float32) {
-	for i, x := range src {
-		q := x / scale
-		if q != q {
-			q = 0
-		}
-		dst[i] = T(min(max(float32(math.RoundToEven(float64(q)))+zero, lo), hi))
-	}
-}
-
-// dequantizeRuns emits a DequantizeLinear.
-func (p *planner) dequantizeRuns(n *graph.Node) error {
+// dequantizeLines emits a DequantizeLinear.
+func (p *planner) dequantizeLines(n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
-	src, dst, kernels := p.In(x), p.Out(y), p.integers
-	switch dt := x.Type.DType; dt {
-	case tensor.Uint16:
-		return dequantizeWords[uint16](p, n, src, dst)
-	case tensor.Int16:
-		return dequantizeWords[int16](p, n, src, dst)
-	case tensor.Int32:
-		return dequantizeWords[int32](p, n, src, dst)
-	default:
-		return p.emitRuns(n, x, y, 0.15, func(st *state, at, n int, scale float32, zero int64) {
-			kernels.Dequantize(st.F32(dst)[at:][:n], st.Bytes(src)[at:][:n], quant.Levels{Scale: scale, Zero: int(zero), Signed: dt == tensor.Int8})
+	src, dst, kernels, from, size := p.In(x), p.Out(y), p.integers, integersOf(x.Type.DType), x.Type.DType.Size()
+	if x.Type.DType == tensor.Int32 {
+		return p.emitLines(n, x, y, func(st *state, at, n int, scales []float32, zeros []int32) {
+			d, c := st.F32(dst)[at:][:n], len(scales)
+			for i, v := range of[int32](st, src)[at:][:n] {
+				d[i] = float32(int64(v)-int64(zeros[i%c])) * scales[i%c]
+			}
 		})
 	}
-}
-
-func dequantizeWords[T int16 | uint16 | int32](p *planner, n *graph.Node, src, dst place.Memory) error {
-	return p.emitRuns(n, n.Inputs[0], n.Outputs[0], 1, func(st *state, at, n int, scale float32, zero int64) {
-		d := st.F32(dst)[at:][:n]
-		for i, v := range of[T](st, src)[at:][:n] {
-			d[i] = float32(int64(v)-zero) * scale
-		}
+	return p.emitLines(n, x, y, func(st *state, at, n int, scales []float32, zeros []int32) {
+		kernels.DequantizeColumns(st.F32(dst)[at:][:n], st.Bytes(src)[at*size:][:n*size], scales, zeros, from)
 	})
 }

@@ -23,7 +23,7 @@ var words = map[string]uint32{
 	"fcvtl.2d": 0x0e617800, "fcvtl2.2d": 0x4e617800, "fcvtn.2s": 0x0e616800, "fcvtn2.4s": 0x4e616800,
 	// integers
 	"add.2d": 0x4ee08400, "sub.2d": 0x6ee08400, "add.4s": 0x4ea08400, "sub.4s": 0x6ea08400, "mul.4s": 0x4ea09c00, "addp.4s": 0x4ea0bc00,
-	"mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "umax.16b": 0x6e206400, "and.16b": 0x4e201c00, "orr.16b": 0x4ea01c00, "eor.16b": 0x6e201c00, "mvn.16b": 0x6e205800, "bic.16b": 0x4e601c00,
+	"mls.4s": 0x6ea09400, "smax.16b": 0x4e206400, "smax.4s": 0x4ea06400, "smin.4s": 0x4ea06c00, "umax.16b": 0x6e206400, "and.16b": 0x4e201c00, "orr.16b": 0x4ea01c00, "eor.16b": 0x6e201c00, "mvn.16b": 0x6e205800, "bic.16b": 0x4e601c00,
 	"sxtl.8h": 0x0f08a400, "sxtl2.8h": 0x4f08a400, "uxtl.8h": 0x2f08a400, "uxtl2.8h": 0x6f08a400,
 	"sxtl.4s": 0x0f10a400, "sxtl2.4s": 0x4f10a400, "uxtl.4s": 0x2f10a400, "uxtl2.4s": 0x6f10a400,
 	"xtn.4h": 0x0e612800, "xtn2.8h": 0x4e612800, "xtn.8b": 0x0e212800, "xtn2.16b": 0x4e212800,

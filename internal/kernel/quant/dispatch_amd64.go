@@ -128,6 +128,56 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	}
 }
 
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
+	switch set {
+	case isa.AVX512:
+		if words {
+			quantizeColumnsWords512(dst, src, scale, zero, least, most, step, n)
+		} else {
+			quantizeColumnsBytes512(dst, src, scale, zero, least, most, step, n)
+		}
+	case isa.AVX2:
+		if words {
+			quantizeColumnsWords2(dst, src, scale, zero, least, most, step, n)
+		} else {
+			quantizeColumnsBytes2(dst, src, scale, zero, least, most, step, n)
+		}
+	default:
+		genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+	}
+}
+
+// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case words && signed:
+			dequantizeColumnsSignedWords512(dst, src, scale, zero, step, n)
+		case words:
+			dequantizeColumnsUnsignedWords512(dst, src, scale, zero, step, n)
+		case signed:
+			dequantizeColumnsSignedBytes512(dst, src, scale, zero, step, n)
+		default:
+			dequantizeColumnsUnsignedBytes512(dst, src, scale, zero, step, n)
+		}
+	case isa.AVX2:
+		switch {
+		case words && signed:
+			dequantizeColumnsSignedWords2(dst, src, scale, zero, step, n)
+		case words:
+			dequantizeColumnsUnsignedWords2(dst, src, scale, zero, step, n)
+		case signed:
+			dequantizeColumnsSignedBytes2(dst, src, scale, zero, step, n)
+		default:
+			dequantizeColumnsUnsignedBytes2(dst, src, scale, zero, step, n)
+		}
+	default:
+		genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+	}
+}
+
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	switch set {

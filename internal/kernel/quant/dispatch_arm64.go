@@ -117,6 +117,39 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	}
 }
 
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
+	switch set {
+	case isa.NEON:
+		if words {
+			quantizeColumnsWordsNEON(dst, src, scale, zero, least, most, step, n)
+		} else {
+			quantizeColumnsBytesNEON(dst, src, scale, zero, least, most, step, n)
+		}
+	default:
+		genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+	}
+}
+
+// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
+	switch set {
+	case isa.NEON:
+		switch {
+		case words && signed:
+			dequantizeColumnsSignedWordsNEON(dst, src, scale, zero, step, n)
+		case words:
+			dequantizeColumnsUnsignedWordsNEON(dst, src, scale, zero, step, n)
+		case signed:
+			dequantizeColumnsSignedBytesNEON(dst, src, scale, zero, step, n)
+		default:
+			dequantizeColumnsUnsignedBytesNEON(dst, src, scale, zero, step, n)
+		}
+	default:
+		genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+	}
+}
+
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	switch set {

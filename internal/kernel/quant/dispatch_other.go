@@ -58,6 +58,16 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	genericDequantize(signed, dst, src, l, 16*n)
 }
 
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
+	genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+}
+
+// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
+	genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+}
+
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.
 func extent(set isa.Set, dst *extremes, src *float32, n int) {
 	genericExtent(dst, src, 8*n)

@@ -15,6 +15,7 @@ func neonRows(f *asm.File) {
 	neonInterleaves(f)
 	neonQuantizes(f)
 	neonDequantizes(f)
+	neonColumns(f)
 	neonExtents(f)
 	neonRequantizes(f)
 	neonScales(f)

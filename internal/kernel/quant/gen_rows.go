@@ -35,6 +35,7 @@ func rowKernels(f *asm.File) {
 	interleaves(f)
 	quantizes(f)
 	dequantizes(f)
+	columnKernels(f)
 	extents(f)
 	requantizes(f)
 	scales(f)

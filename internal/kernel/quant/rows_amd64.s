@@ -341,6 +341,404 @@ loop1:
 	VZEROUPPER
 	RET
 
+// func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+TEXT ·quantizeColumnsBytes512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+48(FP), R8
+	MOVQ n+56(FP), CX
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Z12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Z13
+	VPBROADCASTD least+32(FP), Z14
+	VPBROADCASTD most+40(FP), Z15
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VDIVPS 0(AX), Z0, Z0
+	VCMPPS $7, Z0, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMAXPS Z12, Z0, Z0
+	VMINPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD 0(BX), Z0, Z0
+	VPMAXSD Z14, Z0, Z0
+	VPMINSD Z15, Z0, Z0
+	VPMOVDB Z0, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsUnsignedBytes512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVZXBD 0(SI), Z0
+	VPSUBD 0(BX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsSignedBytes512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVSXBD 0(SI), Z0
+	VPSUBD 0(BX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+TEXT ·quantizeColumnsWords512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+48(FP), R8
+	MOVQ n+56(FP), CX
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Z12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Z13
+	VPBROADCASTD least+32(FP), Z14
+	VPBROADCASTD most+40(FP), Z15
+
+loop1:
+	VMOVUPS 0(SI), Z0
+	VDIVPS 0(AX), Z0, Z0
+	VCMPPS $7, Z0, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMAXPS Z12, Z0, Z0
+	VMINPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD 0(BX), Z0, Z0
+	VPMAXSD Z14, Z0, Z0
+	VPMINSD Z15, Z0, Z0
+	VPMOVDW Z0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsUnsignedWords512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVZXWD 0(SI), Z0
+	VPSUBD 0(BX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsSignedWords512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVSXWD 0(SI), Z0
+	VPSUBD 0(BX), Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS 0(AX), Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+TEXT ·quantizeColumnsBytes2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+48(FP), R8
+	MOVQ n+56(FP), CX
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Y12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Y13
+	VPBROADCASTD least+32(FP), Y14
+	VPBROADCASTD most+40(FP), Y15
+	VPCMPEQD Y11, Y11, Y11
+	VPSRLD $24, Y11, Y11
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VDIVPS 0(AX), Y0, Y0
+	VCMPPS $7, Y0, Y0, Y2
+	VANDPS Y2, Y0, Y0
+	VMAXPS Y12, Y0, Y0
+	VMINPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VPADDD 0(BX), Y0, Y0
+	VPMAXSD Y14, Y0, Y0
+	VPMINSD Y15, Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VDIVPS 32(AX), Y1, Y1
+	VCMPPS $7, Y1, Y1, Y2
+	VANDPS Y2, Y1, Y1
+	VMAXPS Y12, Y1, Y1
+	VMINPS Y13, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VPADDD 32(BX), Y1, Y1
+	VPMAXSD Y14, Y1, Y1
+	VPMINSD Y15, Y1, Y1
+	VPAND Y11, Y0, Y0
+	VPAND Y11, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSWB X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsUnsignedBytes2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVZXBD 0(SI), Y0
+	VPSUBD 0(BX), Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS 0(AX), Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVZXBD 8(SI), Y1
+	VPSUBD 32(BX), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS 32(AX), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsSignedBytes2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVSXBD 0(SI), Y0
+	VPSUBD 0(BX), Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS 0(AX), Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVSXBD 8(SI), Y1
+	VPSUBD 32(BX), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS 32(AX), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+TEXT ·quantizeColumnsWords2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+48(FP), R8
+	MOVQ n+56(FP), CX
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Y12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Y13
+	VPBROADCASTD least+32(FP), Y14
+	VPBROADCASTD most+40(FP), Y15
+	VPCMPEQD Y11, Y11, Y11
+	VPSRLD $16, Y11, Y11
+
+loop1:
+	VMOVUPS 0(SI), Y0
+	VDIVPS 0(AX), Y0, Y0
+	VCMPPS $7, Y0, Y0, Y2
+	VANDPS Y2, Y0, Y0
+	VMAXPS Y12, Y0, Y0
+	VMINPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VPADDD 0(BX), Y0, Y0
+	VPMAXSD Y14, Y0, Y0
+	VPMINSD Y15, Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VDIVPS 32(AX), Y1, Y1
+	VCMPPS $7, Y1, Y1, Y2
+	VANDPS Y2, Y1, Y1
+	VMAXPS Y12, Y1, Y1
+	VMINPS Y13, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VPADDD 32(BX), Y1, Y1
+	VPMAXSD Y14, Y1, Y1
+	VPMINSD Y15, Y1, Y1
+	VPAND Y11, Y0, Y0
+	VPAND Y11, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsUnsignedWords2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVZXWD 0(SI), Y0
+	VPSUBD 0(BX), Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS 0(AX), Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVZXWD 16(SI), Y1
+	VPSUBD 32(BX), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS 32(AX), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+TEXT ·dequantizeColumnsSignedWords2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ step+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VPMOVSXWD 0(SI), Y0
+	VPSUBD 0(BX), Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS 0(AX), Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVSXWD 16(SI), Y1
+	VPSUBD 32(BX), Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS 32(AX), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	ADDQ R8, AX
+	ADDQ R8, BX
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
 // func extent2(dst *extremes, src *float32, n int)
 TEXT ·extent2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI

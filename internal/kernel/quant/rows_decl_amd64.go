@@ -59,6 +59,66 @@ func dequantizeUnsigned2(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
 
+// quantizeColumnsBytes512 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// dequantizeColumnsUnsignedBytes512 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsSignedBytes512 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// quantizeColumnsWords512 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// dequantizeColumnsUnsignedWords512 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsSignedWords512 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// quantizeColumnsBytes2 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// dequantizeColumnsUnsignedBytes2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsSignedBytes2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// quantizeColumnsWords2 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// dequantizeColumnsUnsignedWords2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsSignedWords2 writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
 // extent2 widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
 //go:noescape

@@ -39,6 +39,36 @@ func dequantizeSignedNEON(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeUnsignedNEON(dst *float32, src *byte, l *levels, n int)
 
+// quantizeColumnsBytesNEON rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// quantizeColumnsWordsNEON rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+
+// dequantizeColumnsSignedWordsNEON writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsUnsignedWordsNEON writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsSignedBytesNEON writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
+// dequantizeColumnsUnsignedBytesNEON writes (src - zero)*scale for n groups of 16; n > 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+
 // extentNEON widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
 //go:noescape
