@@ -47,7 +47,7 @@ func levelsOf(n *graph.Node, dt tensor.DType) quant.Levels {
 func planQuantize(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if !byteDType(y.Type.DType) || !onceQuantised(n) {
-		return p.quantizeLines(n)
+		return p.quantizeRows(n)
 	}
 	l, kernels := levelsOf(n, y.Type.DType), p.integers
 	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.25, func(d []byte, s []float32) { kernels.Quantize(d, s, l) })
@@ -57,7 +57,7 @@ func planQuantize(p *planner, n *graph.Node) error {
 func planDequantize(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	if !byteDType(x.Type.DType) || !onceQuantised(n) {
-		return p.dequantizeLines(n)
+		return p.dequantizeRows(n)
 	}
 	l, kernels := levelsOf(n, x.Type.DType), p.integers
 	elements(p, p.In(x), p.Out(y), product(p.Dims[y.ID]), 0.15, func(d []float32, s []byte) { kernels.Dequantize(d, s, l) })

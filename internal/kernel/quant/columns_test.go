@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -11,20 +12,18 @@ import (
 	"github.com/carve-dev/carve/internal/kernel/quant"
 )
 
-// column is a row of n integers of a kind, and what each is scaled by.
-type column struct {
+// integerRow are n integers of a kind, in runs that have a scale and a zero point each.
+type integerRow struct {
+	quant.Numbers
 	of          quant.Integers
-	size        int
+	size, run   int
 	least, most float64
 	bytes       []byte
-	scales      []float32
-	zeros       []int32
 	floats      []float32
-	alike       bool
 }
 
-func newColumn(r *rand.Rand, n int, front bool) *column {
-	c := &column{of: quant.Integers{Words: r.IntN(2) == 0, Signed: r.IntN(2) == 0}, size: 1, most: 255, alike: r.IntN(2) == 0}
+func newIntegerRow(r *rand.Rand, n int, front bool) *integerRow {
+	c := &integerRow{of: quant.Integers{Words: r.IntN(2) == 0, Signed: r.IntN(2) == 0}, size: 1, most: 255, run: []int{1, 16, 32, 1 + r.IntN(60), max(n, 1)}[r.IntN(5)]}
 	if c.of.Words {
 		c.size, c.most = 2, 65535
 	}
@@ -32,17 +31,12 @@ func newColumn(r *rand.Rand, n int, front bool) *column {
 		c.least = -(c.most + 1) / 2
 		c.most += c.least
 	}
-	count := n
-	if c.alike {
-		count = quant.Group
-	}
+	count := (n + c.run - 1) / c.run
 	c.bytes, c.floats = fillBytes(guarded[byte](c.size*n, front), r), guarded[float32](n, front)
-	c.scales, c.zeros = guarded[float32](count, front), guarded[int32](count, front)
-	for i := range c.scales {
-		if c.scales[i], c.zeros[i] = c.scales[0], c.zeros[0]; i == 0 || !c.alike {
-			c.scales[i] = []float32{0.5, 0.01, 3, float32(math.Inf(1))}[r.IntN(4)]
-			c.zeros[i] = int32(c.least + math.Floor(r.Float64()*(c.most-c.least+1)))
-		}
+	c.Scales, c.Zeros = guarded[float32](count, front), guarded[int32](count, front)
+	for i := range c.Scales {
+		c.Scales[i] = []float32{0.5, 0.01, 3}[r.IntN(3)]
+		c.Zeros[i] = int32(c.least + math.Floor(r.Float64()*(c.most-c.least+1)))
 	}
 	for i := range c.floats {
 		c.floats[i] = []float32{float32(r.NormFloat64() * 300), float32(r.IntN(100)-50) / 4, float32(math.NaN()), float32(math.Inf(1)),
@@ -52,7 +46,7 @@ func newColumn(r *rand.Rand, n int, front bool) *column {
 }
 
 // integer returns element i.
-func (c *column) integer(i int) int32 {
+func (c *integerRow) integer(i int) int32 {
 	switch b := c.bytes[i*c.size:]; {
 	case c.of.Words && c.of.Signed:
 		return int32(int16(binary.LittleEndian.Uint16(b)))
@@ -65,29 +59,31 @@ func (c *column) integer(i int) int32 {
 	}
 }
 
-func (c *column) parameters(i int) (scale float32, zero int32) {
-	if c.alike {
-		i = 0
-	}
-	return c.scales[i], c.zeros[i]
-}
-
-var _ = Describe("elements with a scale each", func() {
+var _ = Describe("elements and runs with a scale each", func() {
 	It("are quantised half to even, bounded, NaN as nothing", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for range 8 {
-				for _, n := range sizes {
-					c := newColumn(r, n, front)
-					k.QuantizeColumns(c.bytes, c.floats, c.scales, c.zeros, c.of)
+				for _, n := range append(sizes, 40000) {
+					c := newIntegerRow(r, n, front)
+					for i := range c.Scales {
+						if r.IntN(9) == 0 {
+							c.Scales[i] = float32(math.Inf(1))
+						}
+					}
+					if c.run == 1 {
+						k.QuantizeColumns(c.bytes, c.floats, c.Numbers, c.of)
+					} else {
+						k.QuantizeRuns(c.bytes, c.floats, c.Numbers, c.run, c.of)
+					}
+					got, want := make([]int32, n), make([]int32, n)
 					for i, x := range c.floats {
-						scale, zero := c.parameters(i)
-						q := float64(x / scale)
+						q := float64(x / c.Scales[i/c.run])
 						if q != q {
 							q = 0
 						}
-						want := min(max(math.RoundToEven(q)+float64(zero), c.least), c.most)
-						Expect(c.integer(i)).To(Equal(int32(want)), "%g of %+v", x, c.of)
+						got[i], want[i] = c.integer(i), int32(min(max(math.RoundToEven(q)+float64(c.Zeros[i/c.run]), c.least), c.most))
 					}
+					Expect(slices.Equal(got, want)).To(BeTrue(), "%d %+v in runs of %d", n, c.of, c.run)
 				}
 			}
 		})
@@ -96,16 +92,18 @@ var _ = Describe("elements with a scale each", func() {
 	It("are dequantised", func() {
 		everywhere(func(k quant.Kernels, r *rand.Rand, front bool) {
 			for range 8 {
-				for _, n := range sizes {
-					c := newColumn(r, n, front)
-					for i, s := range c.scales {
-						c.scales[i] = min(s, 3)
+				for _, n := range append(sizes, 40000) {
+					c := newIntegerRow(r, n, front)
+					if c.run == 1 {
+						k.DequantizeColumns(c.floats, c.bytes, c.Numbers, c.of)
+					} else {
+						k.DequantizeRuns(c.floats, c.bytes, c.Numbers, c.run, c.of)
 					}
-					k.DequantizeColumns(c.floats, c.bytes, c.scales, c.zeros, c.of)
-					for i, got := range c.floats {
-						scale, zero := c.parameters(i)
-						Expect(got).To(Equal(float32(c.integer(i)-zero)*scale), "%+v", c.of)
+					want := make([]float32, n)
+					for i := range want {
+						want[i] = float32(c.integer(i)-c.Zeros[i/c.run]) * c.Scales[i/c.run]
 					}
+					Expect(slices.Equal(c.floats, want)).To(BeTrue(), "%d %+v in runs of %d", n, c.of, c.run)
 				}
 			}
 		})

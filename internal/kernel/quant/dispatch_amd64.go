@@ -128,53 +128,103 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	}
 }
 
-// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n times 16 elements with one of both each; groups is 1.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
 	switch set {
 	case isa.AVX512:
 		if words {
-			quantizeColumnsWords512(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsWords512(dst, src, scale, zero, least, most, groups, n)
 		} else {
-			quantizeColumnsBytes512(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsBytes512(dst, src, scale, zero, least, most, groups, n)
 		}
 	case isa.AVX2:
 		if words {
-			quantizeColumnsWords2(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsWords2(dst, src, scale, zero, least, most, groups, n)
 		} else {
-			quantizeColumnsBytes2(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsBytes2(dst, src, scale, zero, least, most, groups, n)
 		}
 	default:
-		genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+		genericQuantizeColumns(words, dst, src, scale, zero, least, most, 16*n)
 	}
 }
 
-// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
+// quantizeRuns rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements with one of both.
+func quantizeRuns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
+	switch set {
+	case isa.AVX512:
+		if words {
+			quantizeRunsWords512(dst, src, scale, zero, least, most, groups, n)
+		} else {
+			quantizeRunsBytes512(dst, src, scale, zero, least, most, groups, n)
+		}
+	case isa.AVX2:
+		if words {
+			quantizeRunsWords2(dst, src, scale, zero, least, most, groups, n)
+		} else {
+			quantizeRunsBytes2(dst, src, scale, zero, least, most, groups, n)
+		}
+	default:
+		genericQuantizeRuns(words, dst, src, scale, zero, least, most, 16*groups, n)
+	}
+}
+
+// dequantizeColumns writes (src - zero)*scale for n times 16 elements with one of both each; groups is 1.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
 	switch set {
 	case isa.AVX512:
 		switch {
 		case words && signed:
-			dequantizeColumnsSignedWords512(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedWords512(dst, src, scale, zero, groups, n)
 		case words:
-			dequantizeColumnsUnsignedWords512(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedWords512(dst, src, scale, zero, groups, n)
 		case signed:
-			dequantizeColumnsSignedBytes512(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedBytes512(dst, src, scale, zero, groups, n)
 		default:
-			dequantizeColumnsUnsignedBytes512(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedBytes512(dst, src, scale, zero, groups, n)
 		}
 	case isa.AVX2:
 		switch {
 		case words && signed:
-			dequantizeColumnsSignedWords2(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedWords2(dst, src, scale, zero, groups, n)
 		case words:
-			dequantizeColumnsUnsignedWords2(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedWords2(dst, src, scale, zero, groups, n)
 		case signed:
-			dequantizeColumnsSignedBytes2(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedBytes2(dst, src, scale, zero, groups, n)
 		default:
-			dequantizeColumnsUnsignedBytes2(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedBytes2(dst, src, scale, zero, groups, n)
 		}
 	default:
-		genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+		genericDequantizeColumns(words, signed, dst, src, scale, zero, 16*n)
+	}
+}
+
+// dequantizeRuns writes (src - zero)*scale for n runs of groups of 16 elements with one of both.
+func dequantizeRuns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
+	switch set {
+	case isa.AVX512:
+		switch {
+		case words && signed:
+			dequantizeRunsSignedWords512(dst, src, scale, zero, groups, n)
+		case words:
+			dequantizeRunsUnsignedWords512(dst, src, scale, zero, groups, n)
+		case signed:
+			dequantizeRunsSignedBytes512(dst, src, scale, zero, groups, n)
+		default:
+			dequantizeRunsUnsignedBytes512(dst, src, scale, zero, groups, n)
+		}
+	case isa.AVX2:
+		switch {
+		case words && signed:
+			dequantizeRunsSignedWords2(dst, src, scale, zero, groups, n)
+		case words:
+			dequantizeRunsUnsignedWords2(dst, src, scale, zero, groups, n)
+		case signed:
+			dequantizeRunsSignedBytes2(dst, src, scale, zero, groups, n)
+		default:
+			dequantizeRunsUnsignedBytes2(dst, src, scale, zero, groups, n)
+		}
+	default:
+		genericDequantizeRuns(words, signed, dst, src, scale, zero, 16*groups, n)
 	}
 }
 

@@ -117,36 +117,69 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	}
 }
 
-// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n times 16 elements with one of both each; groups is 1.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
 	switch set {
 	case isa.NEON:
 		if words {
-			quantizeColumnsWordsNEON(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsWordsNEON(dst, src, scale, zero, least, most, groups, n)
 		} else {
-			quantizeColumnsBytesNEON(dst, src, scale, zero, least, most, step, n)
+			quantizeColumnsBytesNEON(dst, src, scale, zero, least, most, groups, n)
 		}
 	default:
-		genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+		genericQuantizeColumns(words, dst, src, scale, zero, least, most, 16*n)
 	}
 }
 
-// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
+// quantizeRuns rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements with one of both.
+func quantizeRuns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
+	switch set {
+	case isa.NEON:
+		if words {
+			quantizeRunsWordsNEON(dst, src, scale, zero, least, most, groups, n)
+		} else {
+			quantizeRunsBytesNEON(dst, src, scale, zero, least, most, groups, n)
+		}
+	default:
+		genericQuantizeRuns(words, dst, src, scale, zero, least, most, 16*groups, n)
+	}
+}
+
+// dequantizeColumns writes (src - zero)*scale for n times 16 elements with one of both each; groups is 1.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
 	switch set {
 	case isa.NEON:
 		switch {
 		case words && signed:
-			dequantizeColumnsSignedWordsNEON(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedWordsNEON(dst, src, scale, zero, groups, n)
 		case words:
-			dequantizeColumnsUnsignedWordsNEON(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedWordsNEON(dst, src, scale, zero, groups, n)
 		case signed:
-			dequantizeColumnsSignedBytesNEON(dst, src, scale, zero, step, n)
+			dequantizeColumnsSignedBytesNEON(dst, src, scale, zero, groups, n)
 		default:
-			dequantizeColumnsUnsignedBytesNEON(dst, src, scale, zero, step, n)
+			dequantizeColumnsUnsignedBytesNEON(dst, src, scale, zero, groups, n)
 		}
 	default:
-		genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+		genericDequantizeColumns(words, signed, dst, src, scale, zero, 16*n)
+	}
+}
+
+// dequantizeRuns writes (src - zero)*scale for n runs of groups of 16 elements with one of both.
+func dequantizeRuns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
+	switch set {
+	case isa.NEON:
+		switch {
+		case words && signed:
+			dequantizeRunsSignedWordsNEON(dst, src, scale, zero, groups, n)
+		case words:
+			dequantizeRunsUnsignedWordsNEON(dst, src, scale, zero, groups, n)
+		case signed:
+			dequantizeRunsSignedBytesNEON(dst, src, scale, zero, groups, n)
+		default:
+			dequantizeRunsUnsignedBytesNEON(dst, src, scale, zero, groups, n)
+		}
+	default:
+		genericDequantizeRuns(words, signed, dst, src, scale, zero, 16*groups, n)
 	}
 }
 

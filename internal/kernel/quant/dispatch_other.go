@@ -58,14 +58,24 @@ func dequantize(set isa.Set, signed bool, dst *float32, src *byte, l *levels, n 
 	genericDequantize(signed, dst, src, l, 16*n)
 }
 
-// quantizeColumns rounds src/scale, adds zero and bounds it, for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, step, n int) {
-	genericQuantizeColumns(words, dst, src, scale, zero, least, most, step, 16*n)
+// quantizeColumns rounds src/scale, adds zero and bounds it, for n times 16 elements with one of both each; groups is 1.
+func quantizeColumns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
+	genericQuantizeColumns(words, dst, src, scale, zero, least, most, 16*n)
 }
 
-// dequantizeColumns writes (src - zero)*scale for n groups of 16 with a scale and a zero point each, which move by step bytes a group.
-func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, step, n int) {
-	genericDequantizeColumns(words, signed, dst, src, scale, zero, step, 16*n)
+// quantizeRuns rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements with one of both.
+func quantizeRuns(set isa.Set, words bool, dst *byte, src, scale *float32, zero *int32, least, most, groups, n int) {
+	genericQuantizeRuns(words, dst, src, scale, zero, least, most, 16*groups, n)
+}
+
+// dequantizeColumns writes (src - zero)*scale for n times 16 elements with one of both each; groups is 1.
+func dequantizeColumns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
+	genericDequantizeColumns(words, signed, dst, src, scale, zero, 16*n)
+}
+
+// dequantizeRuns writes (src - zero)*scale for n runs of groups of 16 elements with one of both.
+func dequantizeRuns(set isa.Set, words, signed bool, dst *float32, src *byte, scale *float32, zero *int32, groups, n int) {
+	genericDequantizeRuns(words, signed, dst, src, scale, zero, 16*groups, n)
 }
 
 // extent bounds what is in n groups of 8 elements of src, and says in bits which are NaN; see extremes.

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/carve-dev/carve/internal/kernel/asm"
 )
@@ -18,35 +19,59 @@ var columnWidths = []struct {
 // columnLimit is that of the package.
 const columnLimit = 1 << 18
 
-// columnKernels writes the kernels of elements with a scale and a zero point each.
+// columnModes are kernels of 16 elements with a scale and a zero point each, and of runs of whole groups that have one.
+var columnModes = []struct {
+	name, doc string
+	each      bool
+}{{"Columns", "for n times 16 elements, each with its own, as many times as groups says", true}, {"Runs", "for n runs of groups of 16 elements, which have one", false}}
+
+// columnKernels writes these kernels.
 //
-// Registers: DI the result, SI operands, AX scales, BX zero points, R8 how far both move with 16 elements, CX groups of these.
+// Registers: DI the result, SI operands, AX scales, BX zero points, CX what has the same of both, R8 groups of 16 in each and DX those left.
+// Vectors: 3, or 3 and 4, scales, 5, or 5 and 6, zero points.
 func columnKernels(f *asm.File) {
 	for _, v := range sets {
-		code := map[string]string{}
-		for _, w := range columnWidths {
-			quantizeColumns(f, v, w.name, w.size)
-			for _, extend := range []string{w.unsigned, w.signed} {
-				name := map[bool]string{true: "Signed", false: "Unsigned"}[extend == w.signed] + w.name
-				dequantizeColumns(f, v, name, extend, w.size)
-				code[name] = named("dequantizeColumns"+name, v) + "(dst, src, scale, zero, step, n)"
+		for _, mode := range columnModes {
+			k := &columns{v: v, each: mode.each, mode: mode.name, doc: mode.doc}
+			quantized, code := map[int]string{}, map[string]string{}
+			for _, w := range columnWidths {
+				quantized[w.size] = k.quantize(f, w.name, w.size)
+				for _, extend := range []string{w.unsigned, w.signed} {
+					kind := map[bool]string{true: "Signed", false: "Unsigned"}[extend == w.signed] + w.name
+					code[kind] = k.dequantize(f, kind, extend, w.size) + "(dst, src, scale, zero, groups, n)"
+				}
 			}
+			f.Serve("quantize"+k.mode, v, fmt.Sprintf("if words {\n%[1]s%[3]s\n} else {\n%[2]s%[3]s\n}", quantized[2], quantized[1], "(dst, src, scale, zero, least, most, groups, n)"))
+			f.Serve("dequantize"+k.mode, v, dequantizeSwitch(func(kind string) string { return code[kind] }))
 		}
-		f.Serve("quantizeColumns", v, fmt.Sprintf("if words {\n%[1]s%[3]s\n} else {\n%[2]s%[3]s\n}", named("quantizeColumnsWords", v), named("quantizeColumnsBytes", v),
-			"(dst, src, scale, zero, least, most, step, n)"))
-		f.Serve("dequantizeColumns", v, fmt.Sprintf("switch {\ncase words && signed:\n%s\ncase words:\n%s\ncase signed:\n%s\ndefault:\n%s\n}",
-			code["SignedWords"], code["UnsignedWords"], code["SignedBytes"], code["UnsignedBytes"]))
 	}
 }
 
-// columnArgs are the arguments of both kinds of kernels behind the first two.
-var columnArgs = []asm.Arg{asm.Ptr("scale"), pointer("zero", "int32")}
+// dequantizeSwitch is Go code that calls what there is for a kind of integers.
+func dequantizeSwitch(call func(kind string) string) string {
+	return fmt.Sprintf("switch {\ncase words && signed:\n%s\ncase words:\n%s\ncase signed:\n%s\ndefault:\n%s\n}",
+		call("SignedWords"), call("UnsignedWords"), call("SignedBytes"), call("UnsignedBytes"))
+}
 
-func quantizeColumns(f *asm.File, v asm.ISA, kind string, size int) {
-	name := named("quantizeColumns"+kind, v)
-	fn := f.Func(name, name+" rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
-		append(append([]asm.Arg{pointer("dst", "byte"), asm.Ptr("src")}, columnArgs...), asm.Int("least"), asm.Int("most"), asm.Int("step"), asm.Int("n"))...)
-	loadColumns(fn)
+// columns is a kernel being written.
+type columns struct {
+	*asm.Func
+	v         asm.ISA
+	each      bool
+	mode, doc string
+}
+
+// quantizeArgs and dequantizeArgs are the arguments of kernels.
+var (
+	quantizeArgs = []asm.Arg{pointer("dst", "byte"), asm.Ptr("src"), asm.Ptr("scale"), pointer("zero", "int32"), asm.Int("least"), asm.Int("most"),
+		asm.Int("groups"), asm.Int("n")}
+	dequantizeArgs = []asm.Arg{asm.Ptr("dst"), pointer("src", "byte"), asm.Ptr("scale"), pointer("zero", "int32"), asm.Int("groups"), asm.Int("n")}
+)
+
+func (k *columns) quantize(f *asm.File, kind string, size int) string {
+	v, name := k.v, named("quantize"+k.mode+kind, k.v)
+	fn := f.Func(name, name+" rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN counts as 0.", quantizeArgs...)
+	k.Func = fn
 	limit := func(bits uint32, x int) {
 		fn.I("MOVL $%#x, DX", bits)
 		fn.I("VMOVD DX, X%d", x)
@@ -60,11 +85,11 @@ func quantizeColumns(f *asm.File, v asm.ISA, kind string, size int) {
 		fn.I("VPCMPEQD Y11, Y11, Y11")
 		fn.I("VPSRLD $%d, Y11, Y11", 32-8*size)
 	}
-	fn.Loop("CX", func() {
+	k.loop(16*size, 64, func() {
 		for i := range bytesVectors(v) {
-			x, at := v.R(i), v.Size()*i
-			fn.I("VMOVUPS %d(SI), %s", at, x)
-			fn.I("VDIVPS %d(AX), %s, %s", at, x, x)
+			x := v.R(i)
+			fn.I("VMOVUPS %d(SI), %s", v.Size()*i, x)
+			fn.I("VDIVPS %s, %s, %s", v.R(3+i), x, x)
 			if v.Masks {
 				fn.I("VCMPPS $7, %s, %s, K1", x, x)
 				fn.I("VMOVAPS.Z %s, K1, %s", x, x)
@@ -75,14 +100,42 @@ func quantizeColumns(f *asm.File, v asm.ISA, kind string, size int) {
 			fn.I("VMAXPS %s, %s, %s", v.R(12), x, x)
 			fn.I("VMINPS %s, %s, %s", v.R(13), x, x)
 			fn.I("VCVTPS2DQ %s, %s", x, x)
-			fn.I("VPADDD %d(BX), %s, %s", at, x, x)
+			fn.I("VPADDD %s, %s, %s", v.R(5+i), x, x)
 			fn.I("VPMAXSD %s, %s, %s", v.R(14), x, x)
 			fn.I("VPMINSD %s, %s, %s", v.R(15), x, x)
 		}
 		storeColumns(fn, v, size)
-		nextColumns(fn, 16*size, 64)
 	})
-	fn.Ret()
+	return name
+}
+
+// loop emits the loops around body, which does 16 elements, and the return: dst and src are how many bytes it moves on.
+func (k *columns) loop(dst, src int, body func()) {
+	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"scale", "AX"}, {"zero", "BX"}, {"groups", "R8"}, {"n", "CX"}} {
+		k.Load(x[0], x[1])
+	}
+	k.Loop("CX", func() {
+		step := 4
+		for i := range bytesVectors(k.v) {
+			if k.each {
+				k.I("VMOVUPS %d(AX), %s", k.v.Size()*i, k.v.R(3+i))
+				k.I("VMOVUPS %d(BX), %s", k.v.Size()*i, k.v.R(5+i))
+				step = 64
+			} else {
+				k.I("VBROADCASTSS (AX), %s", k.v.R(3+i))
+				k.I("VPBROADCASTD (BX), %s", k.v.R(5+i))
+			}
+		}
+		k.I("ADDQ $%d, AX", step)
+		k.I("ADDQ $%d, BX", step)
+		k.I("MOVQ R8, DX")
+		k.Func.Loop("DX", func() {
+			body()
+			k.I("ADDQ $%d, DI", dst)
+			k.I("ADDQ $%d, SI", src)
+		})
+	})
+	k.Ret()
 }
 
 // storeColumns stores the lowest bytes or words of 16 integers.
@@ -109,79 +162,74 @@ func storeColumns(fn *asm.Func, v asm.ISA, size int) {
 	fn.I("VMOVDQU X0, (DI)")
 }
 
-func loadColumns(fn *asm.Func) {
-	for _, x := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"scale", "AX"}, {"zero", "BX"}, {"step", "R8"}, {"n", "CX"}} {
-		fn.Load(x[0], x[1])
-	}
-}
-
-func nextColumns(fn *asm.Func, dst, src int) {
-	fn.I("ADDQ $%d, DI", dst)
-	fn.I("ADDQ $%d, SI", src)
-	fn.I("ADDQ R8, AX")
-	fn.I("ADDQ R8, BX")
-}
-
-func dequantizeColumns(f *asm.File, v asm.ISA, kind, extend string, size int) {
-	name := named("dequantizeColumns"+kind, v)
-	fn := f.Func(name, name+" writes (src - zero)*scale for n groups of 16; n > 0.",
-		append(append([]asm.Arg{asm.Ptr("dst"), pointer("src", "byte")}, columnArgs...), asm.Int("step"), asm.Int("n"))...)
-	loadColumns(fn)
-	fn.Loop("CX", func() {
+func (k *columns) dequantize(f *asm.File, kind, extend string, size int) string {
+	v, name := k.v, named("dequantize"+k.mode+kind, k.v)
+	fn := f.Func(name, name+" writes (src - zero)*scale, "+k.doc+"; both are above 0.", dequantizeArgs...)
+	k.Func = fn
+	k.loop(64, 16*size, func() {
 		for i := range bytesVectors(v) {
-			x, at := v.R(i), v.Size()*i
+			x := v.R(i)
 			fn.I("%s %d(SI), %s", extend, v.Lanes*size*i, x)
-			fn.I("VPSUBD %d(BX), %s, %s", at, x, x)
+			fn.I("VPSUBD %s, %s, %s", v.R(5+i), x, x)
 			fn.I("VCVTDQ2PS %s, %s", x, x)
-			fn.I("VMULPS %d(AX), %s, %s", at, x, x)
-			fn.I("VMOVUPS %s, %d(DI)", x, at)
+			fn.I("VMULPS %s, %s, %s", v.R(3+i), x, x)
+			fn.I("VMOVUPS %s, %d(DI)", x, v.Size()*i)
 		}
-		nextColumns(fn, 64, 16*size)
 	})
-	fn.Ret()
+	return name
 }
 
-// neonColumns writes these kernels for NEON.
+// neonColumns writes these kernels for NEON. Vectors 4 to 7 are scales, 8 to 11 zero points.
 func neonColumns(f *asm.File) {
-	for _, words := range []bool{false, true} {
-		neonQuantizeColumns(f, words)
-	}
-	f.Serve("quantizeColumns", asm.NEON(), "if words {\nquantizeColumnsWordsNEON(dst, src, scale, zero, least, most, step, n)\n} else {\n"+
-		"quantizeColumnsBytesNEON(dst, src, scale, zero, least, most, step, n)\n}")
-	code := "switch {\n"
-	for _, x := range []struct{ when, kind, letter string }{{"case words && signed", "SignedWords", "s"}, {"case words", "UnsignedWords", "u"},
-		{"case signed", "SignedBytes", "s"}, {"default", "UnsignedBytes", "u"}} {
-		neonDequantizeColumns(f, x.kind, x.letter)
-		code += x.when + ":\ndequantizeColumns" + x.kind + "NEON(dst, src, scale, zero, step, n)\n"
-	}
-	f.Serve("dequantizeColumns", asm.NEON(), code+"}")
-}
-
-// neonSixteen loads 16 elements at a register to four vectors from x on.
-func neonSixteen(fn *asm.Func, at string, x int) {
-	for i := 0; i < 4; i += 2 {
-		fn.I("FLDPQ %d(%s), (F%d, F%d)", 16*i, at, x+i, x+i+1)
+	for _, mode := range columnModes {
+		k := &columns{v: asm.NEON(), each: mode.each, mode: mode.name, doc: mode.doc}
+		f.Serve("quantize"+k.mode, asm.NEON(), fmt.Sprintf("if words {\n%[1]s%[3]s\n} else {\n%[2]s%[3]s\n}", k.neonQuantize(f, "Words"), k.neonQuantize(f, "Bytes"),
+			"(dst, src, scale, zero, least, most, groups, n)"))
+		f.Serve("dequantize"+k.mode, asm.NEON(), dequantizeSwitch(func(kind string) string {
+			return k.neonDequantize(f, kind) + "(dst, src, scale, zero, groups, n)"
+		}))
 	}
 }
 
-func neonQuantizeColumns(f *asm.File, words bool) {
-	name := map[bool]string{true: "quantizeColumnsWordsNEON", false: "quantizeColumnsBytesNEON"}[words]
-	fn := f.Loaded(name, "rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.",
-		append(append([]asm.Arg{pointer("dst", "byte"), asm.Ptr("src")}, columnArgs...), asm.Int("least"), asm.Int("most"), asm.Int("step"), asm.Int("n"))...)
+// neonLoop emits the loops around body, for arguments in registers from R0 on: groups is in that of a number.
+func (k *columns) neonLoop(groups int, body func()) {
+	k.Func.Loop(fmt.Sprintf("R%d", groups+1), func() {
+		for i := range 4 {
+			if k.each {
+				k.I("FMOVQ.P 16(R2), F%d", 4+i)
+				k.I("FMOVQ.P 16(R3), F%d", 8+i)
+			} else {
+				k.I("VLD1R (R2), [V%d.S4]", 4+i)
+				k.I("VLD1R (R3), [V%d.S4]", 8+i)
+			}
+		}
+		if !k.each {
+			k.I("ADD $4, R2")
+			k.I("ADD $4, R3")
+		}
+		k.I("MOVD R%d, R9", groups)
+		k.Func.Loop("R9", body)
+	})
+	k.Ret()
+}
+
+func (k *columns) neonQuantize(f *asm.File, kind string) string {
+	name := "quantize" + k.mode + kind + "NEON"
+	fn := f.Loaded(name, "rounds src/scale, adds zero and bounds it, "+k.doc+"; both are above 0. NaN counts as 0.", quantizeArgs...)
+	k.Func = fn
 	fn.I("VDUP R4, V30.S4")
 	fn.I("VDUP R5, V31.S4")
 	fn.I("MOVW $%#x, R8", math.Float32bits(columnLimit))
 	fn.I("VDUP R8, V29.S4")
 	fn.I("MOVW $%#x, R8", math.Float32bits(-columnLimit))
 	fn.I("VDUP R8, V28.S4")
-	fn.Loop("R7", func() {
-		neonSixteen(fn, "R1", 0)
-		neonSixteen(fn, "R2", 4)
-		neonSixteen(fn, "R3", 8)
+	k.neonLoop(6, func() {
+		fn.I("FLDPQ.P 32(R1), (F0, F1)")
+		fn.I("FLDPQ.P 32(R1), (F2, F3)")
 		for i := range 4 {
 			fn.V("fdiv.4s", i, i, 4+i)
-			fn.V("fcmeq.4s", 4+i, i, i)
-			fn.V("and.16b", i, i, 4+i)
+			fn.V("fcmeq.4s", 12, i, i)
+			fn.V("and.16b", i, i, 12)
 			fn.V("fmax.4s", i, i, 28)
 			fn.V("fmin.4s", i, i, 29)
 			fn.V("fcvtns.4s", i, i)
@@ -190,36 +238,33 @@ func neonQuantizeColumns(f *asm.File, words bool) {
 			fn.V("smin.4s", i, i, 31)
 		}
 		for i := range 2 {
-			fn.V("xtn.4h", 4+i, 2*i)
-			fn.V("xtn2.8h", 4+i, 2*i+1)
+			fn.V("xtn.4h", 12+i, 2*i)
+			fn.V("xtn2.8h", 12+i, 2*i+1)
 		}
-		if words {
-			fn.I("FSTPQ.P (F4, F5), 32(R0)")
-		} else {
-			fn.V("xtn.8b", 6, 4)
-			fn.V("xtn2.16b", 6, 5)
-			fn.I("FMOVQ.P F6, 16(R0)")
+		if kind == "Words" {
+			fn.I("FSTPQ.P (F12, F13), 32(R0)")
+			return
 		}
-		fn.I("ADD $64, R1")
-		fn.I("ADD R6, R2")
-		fn.I("ADD R6, R3")
+		fn.V("xtn.8b", 14, 12)
+		fn.V("xtn2.16b", 14, 13)
+		fn.I("FMOVQ.P F14, 16(R0)")
 	})
-	fn.Ret()
+	return name
 }
 
-func neonDequantizeColumns(f *asm.File, kind, letter string) {
-	fn := f.Loaded("dequantizeColumns"+kind+"NEON", "writes (src - zero)*scale for n groups of 16; n > 0.",
-		append(append([]asm.Arg{asm.Ptr("dst"), pointer("src", "byte")}, columnArgs...), asm.Int("step"), asm.Int("n"))...)
-	fn.Loop("R5", func() {
-		if kind == "SignedWords" || kind == "UnsignedWords" {
+func (k *columns) neonDequantize(f *asm.File, kind string) string {
+	name := "dequantize" + k.mode + kind + "NEON"
+	fn := f.Loaded(name, "writes (src - zero)*scale, "+k.doc+"; both are above 0.", dequantizeArgs...)
+	k.Func = fn
+	letter := map[bool]string{true: "s", false: "u"}[strings.HasPrefix(kind, "Signed")]
+	k.neonLoop(4, func() {
+		if strings.HasSuffix(kind, "Words") {
 			fn.I("FLDPQ.P 32(R1), (F13, F14)")
 		} else {
 			fn.I("FMOVQ.P 16(R1), F12")
 			fn.V(letter+"xtl.8h", 13, 12)
 			fn.V(letter+"xtl2.8h", 14, 12)
 		}
-		neonSixteen(fn, "R2", 4)
-		neonSixteen(fn, "R3", 8)
 		for i := range 4 {
 			fn.V(letter+[]string{"xtl.4s", "xtl2.4s"}[i%2], i, 13+i/2)
 			fn.V("sub.4s", i, i, 8+i)
@@ -228,8 +273,6 @@ func neonDequantizeColumns(f *asm.File, kind, letter string) {
 		}
 		fn.I("FSTPQ.P (F0, F1), 32(R0)")
 		fn.I("FSTPQ.P (F2, F3), 32(R0)")
-		fn.I("ADD R4, R2")
-		fn.I("ADD R4, R3")
 	})
-	fn.Ret()
+	return name
 }

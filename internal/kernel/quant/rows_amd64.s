@@ -341,14 +341,8 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+// func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 TEXT ·quantizeColumnsBytes512(SB), NOSPLIT, $0-64
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ scale+16(FP), AX
-	MOVQ zero+24(FP), BX
-	MOVQ step+48(FP), R8
-	MOVQ n+56(FP), CX
 	MOVL $0xc8800000, DX
 	VMOVD DX, X12
 	VPBROADCASTD X12, Z12
@@ -357,84 +351,105 @@ TEXT ·quantizeColumnsBytes512(SB), NOSPLIT, $0-64
 	VPBROADCASTD X13, Z13
 	VPBROADCASTD least+32(FP), Z14
 	VPBROADCASTD most+40(FP), Z15
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VMOVUPS 0(SI), Z0
-	VDIVPS 0(AX), Z0, Z0
+	VDIVPS Z3, Z0, Z0
 	VCMPPS $7, Z0, Z0, K1
 	VMOVAPS.Z Z0, K1, Z0
 	VMAXPS Z12, Z0, Z0
 	VMINPS Z13, Z0, Z0
 	VCVTPS2DQ Z0, Z0
-	VPADDD 0(BX), Z0, Z0
+	VPADDD Z5, Z0, Z0
 	VPMAXSD Z14, Z0, Z0
 	VPMINSD Z15, Z0, Z0
 	VPMOVDB Z0, (DI)
 	ADDQ $16, DI
 	ADDQ $64, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedBytes512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVZXBD 0(SI), Z0
-	VPSUBD 0(BX), Z0, Z0
+	VPSUBD Z5, Z0, Z0
 	VCVTDQ2PS Z0, Z0
-	VMULPS 0(AX), Z0, Z0
+	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $16, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedBytes512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVSXBD 0(SI), Z0
-	VPSUBD 0(BX), Z0, Z0
+	VPSUBD Z5, Z0, Z0
 	VCVTDQ2PS Z0, Z0
-	VMULPS 0(AX), Z0, Z0
+	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $16, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+// func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 TEXT ·quantizeColumnsWords512(SB), NOSPLIT, $0-64
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ scale+16(FP), AX
-	MOVQ zero+24(FP), BX
-	MOVQ step+48(FP), R8
-	MOVQ n+56(FP), CX
 	MOVL $0xc8800000, DX
 	VMOVD DX, X12
 	VPBROADCASTD X12, Z12
@@ -443,84 +458,319 @@ TEXT ·quantizeColumnsWords512(SB), NOSPLIT, $0-64
 	VPBROADCASTD X13, Z13
 	VPBROADCASTD least+32(FP), Z14
 	VPBROADCASTD most+40(FP), Z15
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VMOVUPS 0(SI), Z0
-	VDIVPS 0(AX), Z0, Z0
+	VDIVPS Z3, Z0, Z0
 	VCMPPS $7, Z0, Z0, K1
 	VMOVAPS.Z Z0, K1, Z0
 	VMAXPS Z12, Z0, Z0
 	VMINPS Z13, Z0, Z0
 	VCVTPS2DQ Z0, Z0
-	VPADDD 0(BX), Z0, Z0
+	VPADDD Z5, Z0, Z0
 	VPMAXSD Z14, Z0, Z0
 	VPMINSD Z15, Z0, Z0
 	VPMOVDW Z0, (DI)
 	ADDQ $32, DI
 	ADDQ $64, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedWords512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVZXWD 0(SI), Z0
-	VPSUBD 0(BX), Z0, Z0
+	VPSUBD Z5, Z0, Z0
 	VCVTDQ2PS Z0, Z0
-	VMULPS 0(AX), Z0, Z0
+	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedWords512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Z3
+	VMOVUPS 0(BX), Z5
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVSXWD 0(SI), Z0
-	VPSUBD 0(BX), Z0, Z0
+	VPSUBD Z5, Z0, Z0
 	VCVTDQ2PS Z0, Z0
-	VMULPS 0(AX), Z0, Z0
+	VMULPS Z3, Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
-TEXT ·quantizeColumnsBytes2(SB), NOSPLIT, $0-64
+// func quantizeRunsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsBytes512(SB), NOSPLIT, $0-64
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Z12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Z13
+	VPBROADCASTD least+32(FP), Z14
+	VPBROADCASTD most+40(FP), Z15
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+48(FP), R8
+	MOVQ groups+48(FP), R8
 	MOVQ n+56(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VMOVUPS 0(SI), Z0
+	VDIVPS Z3, Z0, Z0
+	VCMPPS $7, Z0, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMAXPS Z12, Z0, Z0
+	VMINPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z5, Z0, Z0
+	VPMAXSD Z14, Z0, Z0
+	VPMINSD Z15, Z0, Z0
+	VPMOVDB Z0, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedBytes512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVZXBD 0(SI), Z0
+	VPSUBD Z5, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z3, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedBytes512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVSXBD 0(SI), Z0
+	VPSUBD Z5, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z3, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeRunsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsWords512(SB), NOSPLIT, $0-64
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Z12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Z13
+	VPBROADCASTD least+32(FP), Z14
+	VPBROADCASTD most+40(FP), Z15
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VMOVUPS 0(SI), Z0
+	VDIVPS Z3, Z0, Z0
+	VCMPPS $7, Z0, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMAXPS Z12, Z0, Z0
+	VMINPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z5, Z0, Z0
+	VPMAXSD Z14, Z0, Z0
+	VPMINSD Z15, Z0, Z0
+	VPMOVDW Z0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedWords512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVZXWD 0(SI), Z0
+	VPSUBD Z5, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z3, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedWords512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Z3
+	VPBROADCASTD (BX), Z5
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVSXWD 0(SI), Z0
+	VPSUBD Z5, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z3, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeColumnsBytes2(SB), NOSPLIT, $0-64
 	MOVL $0xc8800000, DX
 	VMOVD DX, X12
 	VPBROADCASTD X12, Y12
@@ -531,26 +781,41 @@ TEXT ·quantizeColumnsBytes2(SB), NOSPLIT, $0-64
 	VPBROADCASTD most+40(FP), Y15
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLD $24, Y11, Y11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VMOVUPS 0(SI), Y0
-	VDIVPS 0(AX), Y0, Y0
+	VDIVPS Y3, Y0, Y0
 	VCMPPS $7, Y0, Y0, Y2
 	VANDPS Y2, Y0, Y0
 	VMAXPS Y12, Y0, Y0
 	VMINPS Y13, Y0, Y0
 	VCVTPS2DQ Y0, Y0
-	VPADDD 0(BX), Y0, Y0
+	VPADDD Y5, Y0, Y0
 	VPMAXSD Y14, Y0, Y0
 	VPMINSD Y15, Y0, Y0
 	VMOVUPS 32(SI), Y1
-	VDIVPS 32(AX), Y1, Y1
+	VDIVPS Y4, Y1, Y1
 	VCMPPS $7, Y1, Y1, Y2
 	VANDPS Y2, Y1, Y1
 	VMAXPS Y12, Y1, Y1
 	VMINPS Y13, Y1, Y1
 	VCVTPS2DQ Y1, Y1
-	VPADDD 32(BX), Y1, Y1
+	VPADDD Y6, Y1, Y1
 	VPMAXSD Y14, Y1, Y1
 	VPMINSD Y15, Y1, Y1
 	VPAND Y11, Y0, Y0
@@ -562,79 +827,91 @@ loop1:
 	VMOVDQU X0, (DI)
 	ADDQ $16, DI
 	ADDQ $64, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedBytes2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVZXBD 0(SI), Y0
-	VPSUBD 0(BX), Y0, Y0
+	VPSUBD Y5, Y0, Y0
 	VCVTDQ2PS Y0, Y0
-	VMULPS 0(AX), Y0, Y0
+	VMULPS Y3, Y0, Y0
 	VMOVUPS Y0, 0(DI)
 	VPMOVZXBD 8(SI), Y1
-	VPSUBD 32(BX), Y1, Y1
+	VPSUBD Y6, Y1, Y1
 	VCVTDQ2PS Y1, Y1
-	VMULPS 32(AX), Y1, Y1
+	VMULPS Y4, Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $16, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedBytes2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVSXBD 0(SI), Y0
-	VPSUBD 0(BX), Y0, Y0
+	VPSUBD Y5, Y0, Y0
 	VCVTDQ2PS Y0, Y0
-	VMULPS 0(AX), Y0, Y0
+	VMULPS Y3, Y0, Y0
 	VMOVUPS Y0, 0(DI)
 	VPMOVSXBD 8(SI), Y1
-	VPSUBD 32(BX), Y1, Y1
+	VPSUBD Y6, Y1, Y1
 	VCVTDQ2PS Y1, Y1
-	VMULPS 32(AX), Y1, Y1
+	VMULPS Y4, Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $16, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+// func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 TEXT ·quantizeColumnsWords2(SB), NOSPLIT, $0-64
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ scale+16(FP), AX
-	MOVQ zero+24(FP), BX
-	MOVQ step+48(FP), R8
-	MOVQ n+56(FP), CX
 	MOVL $0xc8800000, DX
 	VMOVD DX, X12
 	VPBROADCASTD X12, Y12
@@ -645,26 +922,41 @@ TEXT ·quantizeColumnsWords2(SB), NOSPLIT, $0-64
 	VPBROADCASTD most+40(FP), Y15
 	VPCMPEQD Y11, Y11, Y11
 	VPSRLD $16, Y11, Y11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VMOVUPS 0(SI), Y0
-	VDIVPS 0(AX), Y0, Y0
+	VDIVPS Y3, Y0, Y0
 	VCMPPS $7, Y0, Y0, Y2
 	VANDPS Y2, Y0, Y0
 	VMAXPS Y12, Y0, Y0
 	VMINPS Y13, Y0, Y0
 	VCVTPS2DQ Y0, Y0
-	VPADDD 0(BX), Y0, Y0
+	VPADDD Y5, Y0, Y0
 	VPMAXSD Y14, Y0, Y0
 	VPMINSD Y15, Y0, Y0
 	VMOVUPS 32(SI), Y1
-	VDIVPS 32(AX), Y1, Y1
+	VDIVPS Y4, Y1, Y1
 	VCMPPS $7, Y1, Y1, Y2
 	VANDPS Y2, Y1, Y1
 	VMAXPS Y12, Y1, Y1
 	VMINPS Y13, Y1, Y1
 	VCVTPS2DQ Y1, Y1
-	VPADDD 32(BX), Y1, Y1
+	VPADDD Y6, Y1, Y1
 	VPMAXSD Y14, Y1, Y1
 	VPMINSD Y15, Y1, Y1
 	VPAND Y11, Y0, Y0
@@ -674,66 +966,364 @@ loop1:
 	VMOVDQU Y0, (DI)
 	ADDQ $32, DI
 	ADDQ $64, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedWords2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVZXWD 0(SI), Y0
-	VPSUBD 0(BX), Y0, Y0
+	VPSUBD Y5, Y0, Y0
 	VCVTDQ2PS Y0, Y0
-	VMULPS 0(AX), Y0, Y0
+	VMULPS Y3, Y0, Y0
 	VMOVUPS Y0, 0(DI)
 	VPMOVZXWD 16(SI), Y1
-	VPSUBD 32(BX), Y1, Y1
+	VPSUBD Y6, Y1, Y1
 	VCVTDQ2PS Y1, Y1
-	VMULPS 32(AX), Y1, Y1
+	VMULPS Y4, Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER
 	RET
 
-// func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedWords2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ scale+16(FP), AX
 	MOVQ zero+24(FP), BX
-	MOVQ step+32(FP), R8
+	MOVQ groups+32(FP), R8
 	MOVQ n+40(FP), CX
 
 loop1:
+	VMOVUPS 0(AX), Y3
+	VMOVUPS 0(BX), Y5
+	VMOVUPS 32(AX), Y4
+	VMOVUPS 32(BX), Y6
+	ADDQ $64, AX
+	ADDQ $64, BX
+	MOVQ R8, DX
+
+loop2:
 	VPMOVSXWD 0(SI), Y0
-	VPSUBD 0(BX), Y0, Y0
+	VPSUBD Y5, Y0, Y0
 	VCVTDQ2PS Y0, Y0
-	VMULPS 0(AX), Y0, Y0
+	VMULPS Y3, Y0, Y0
 	VMOVUPS Y0, 0(DI)
 	VPMOVSXWD 16(SI), Y1
-	VPSUBD 32(BX), Y1, Y1
+	VPSUBD Y6, Y1, Y1
 	VCVTDQ2PS Y1, Y1
-	VMULPS 32(AX), Y1, Y1
+	VMULPS Y4, Y1, Y1
 	VMOVUPS Y1, 32(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
-	ADDQ R8, AX
-	ADDQ R8, BX
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeRunsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsBytes2(SB), NOSPLIT, $0-64
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Y12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Y13
+	VPBROADCASTD least+32(FP), Y14
+	VPBROADCASTD most+40(FP), Y15
+	VPCMPEQD Y11, Y11, Y11
+	VPSRLD $24, Y11, Y11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VMOVUPS 0(SI), Y0
+	VDIVPS Y3, Y0, Y0
+	VCMPPS $7, Y0, Y0, Y2
+	VANDPS Y2, Y0, Y0
+	VMAXPS Y12, Y0, Y0
+	VMINPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VPADDD Y5, Y0, Y0
+	VPMAXSD Y14, Y0, Y0
+	VPMINSD Y15, Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VDIVPS Y4, Y1, Y1
+	VCMPPS $7, Y1, Y1, Y2
+	VANDPS Y2, Y1, Y1
+	VMAXPS Y12, Y1, Y1
+	VMINPS Y13, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VPMAXSD Y14, Y1, Y1
+	VPMINSD Y15, Y1, Y1
+	VPAND Y11, Y0, Y0
+	VPAND Y11, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSWB X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $16, DI
+	ADDQ $64, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedBytes2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVZXBD 0(SI), Y0
+	VPSUBD Y5, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y3, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVZXBD 8(SI), Y1
+	VPSUBD Y6, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y4, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedBytes2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVSXBD 0(SI), Y0
+	VPSUBD Y5, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y3, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVSXBD 8(SI), Y1
+	VPSUBD Y6, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y4, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $16, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func quantizeRunsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsWords2(SB), NOSPLIT, $0-64
+	MOVL $0xc8800000, DX
+	VMOVD DX, X12
+	VPBROADCASTD X12, Y12
+	MOVL $0x48800000, DX
+	VMOVD DX, X13
+	VPBROADCASTD X13, Y13
+	VPBROADCASTD least+32(FP), Y14
+	VPBROADCASTD most+40(FP), Y15
+	VPCMPEQD Y11, Y11, Y11
+	VPSRLD $16, Y11, Y11
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+48(FP), R8
+	MOVQ n+56(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VMOVUPS 0(SI), Y0
+	VDIVPS Y3, Y0, Y0
+	VCMPPS $7, Y0, Y0, Y2
+	VANDPS Y2, Y0, Y0
+	VMAXPS Y12, Y0, Y0
+	VMINPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VPADDD Y5, Y0, Y0
+	VPMAXSD Y14, Y0, Y0
+	VPMINSD Y15, Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VDIVPS Y4, Y1, Y1
+	VCMPPS $7, Y1, Y1, Y2
+	VANDPS Y2, Y1, Y1
+	VMAXPS Y12, Y1, Y1
+	VMINPS Y13, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VPADDD Y6, Y1, Y1
+	VPMAXSD Y14, Y1, Y1
+	VPMINSD Y15, Y1, Y1
+	VPAND Y11, Y0, Y0
+	VPAND Y11, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ $0xd8, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $64, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedWords2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVZXWD 0(SI), Y0
+	VPSUBD Y5, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y3, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVZXWD 16(SI), Y1
+	VPSUBD Y6, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y4, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ DX
+	JNZ loop2
+	DECQ CX
+	JNZ loop1
+	VZEROUPPER
+	RET
+
+// func dequantizeRunsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedWords2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ scale+16(FP), AX
+	MOVQ zero+24(FP), BX
+	MOVQ groups+32(FP), R8
+	MOVQ n+40(FP), CX
+
+loop1:
+	VBROADCASTSS (AX), Y3
+	VPBROADCASTD (BX), Y5
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (BX), Y6
+	ADDQ $4, AX
+	ADDQ $4, BX
+	MOVQ R8, DX
+
+loop2:
+	VPMOVSXWD 0(SI), Y0
+	VPSUBD Y5, Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y3, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VPMOVSXWD 16(SI), Y1
+	VPSUBD Y6, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y4, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, DI
+	ADDQ $32, SI
+	DECQ DX
+	JNZ loop2
 	DECQ CX
 	JNZ loop1
 	VZEROUPPER

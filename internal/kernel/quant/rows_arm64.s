@@ -257,81 +257,7 @@ loop1:
 	BNE loop1
 	RET
 
-// func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
-TEXT ·quantizeColumnsBytesNEON(SB), NOSPLIT, $0-64
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD scale+16(FP), R2
-	MOVD zero+24(FP), R3
-	MOVD least+32(FP), R4
-	MOVD most+40(FP), R5
-	MOVD step+48(FP), R6
-	MOVD n+56(FP), R7
-	VDUP R4, V30.S4
-	VDUP R5, V31.S4
-	MOVW $0x48800000, R8
-	VDUP R8, V29.S4
-	MOVW $0xc8800000, R8
-	VDUP R8, V28.S4
-
-loop1:
-	FLDPQ 0(R1), (F0, F1)
-	FLDPQ 32(R1), (F2, F3)
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
-	WORD $0x6e24fc00
-	WORD $0x4e20e404
-	WORD $0x4e241c00
-	WORD $0x4e3cf400
-	WORD $0x4ebdf400
-	WORD $0x4e21a800
-	WORD $0x4ea88400
-	WORD $0x4ebe6400
-	WORD $0x4ebf6c00
-	WORD $0x6e25fc21
-	WORD $0x4e21e425
-	WORD $0x4e251c21
-	WORD $0x4e3cf421
-	WORD $0x4ebdf421
-	WORD $0x4e21a821
-	WORD $0x4ea98421
-	WORD $0x4ebe6421
-	WORD $0x4ebf6c21
-	WORD $0x6e26fc42
-	WORD $0x4e22e446
-	WORD $0x4e261c42
-	WORD $0x4e3cf442
-	WORD $0x4ebdf442
-	WORD $0x4e21a842
-	WORD $0x4eaa8442
-	WORD $0x4ebe6442
-	WORD $0x4ebf6c42
-	WORD $0x6e27fc63
-	WORD $0x4e23e467
-	WORD $0x4e271c63
-	WORD $0x4e3cf463
-	WORD $0x4ebdf463
-	WORD $0x4e21a863
-	WORD $0x4eab8463
-	WORD $0x4ebe6463
-	WORD $0x4ebf6c63
-	WORD $0x0e612804
-	WORD $0x4e612824
-	WORD $0x0e612845
-	WORD $0x4e612865
-	WORD $0x0e212886
-	WORD $0x4e2128a6
-	FMOVQ.P F6, 16(R0)
-	ADD $64, R1
-	ADD R6, R2
-	ADD R6, R3
-	SUBS $1, R7, R7
-	BNE loop1
-	RET
-
-// func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+// func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 TEXT ·quantizeColumnsWordsNEON(SB), NOSPLIT, $0-64
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
@@ -339,7 +265,7 @@ TEXT ·quantizeColumnsWordsNEON(SB), NOSPLIT, $0-64
 	MOVD zero+24(FP), R3
 	MOVD least+32(FP), R4
 	MOVD most+40(FP), R5
-	MOVD step+48(FP), R6
+	MOVD groups+48(FP), R6
 	MOVD n+56(FP), R7
 	VDUP R4, V30.S4
 	VDUP R5, V31.S4
@@ -349,15 +275,22 @@ TEXT ·quantizeColumnsWordsNEON(SB), NOSPLIT, $0-64
 	VDUP R8, V28.S4
 
 loop1:
-	FLDPQ 0(R1), (F0, F1)
-	FLDPQ 32(R1), (F2, F3)
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R6, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F0, F1)
+	FLDPQ.P 32(R1), (F2, F3)
 	WORD $0x6e24fc00
-	WORD $0x4e20e404
-	WORD $0x4e241c00
+	WORD $0x4e20e40c
+	WORD $0x4e2c1c00
 	WORD $0x4e3cf400
 	WORD $0x4ebdf400
 	WORD $0x4e21a800
@@ -365,8 +298,8 @@ loop1:
 	WORD $0x4ebe6400
 	WORD $0x4ebf6c00
 	WORD $0x6e25fc21
-	WORD $0x4e21e425
-	WORD $0x4e251c21
+	WORD $0x4e21e42c
+	WORD $0x4e2c1c21
 	WORD $0x4e3cf421
 	WORD $0x4ebdf421
 	WORD $0x4e21a821
@@ -374,8 +307,8 @@ loop1:
 	WORD $0x4ebe6421
 	WORD $0x4ebf6c21
 	WORD $0x6e26fc42
-	WORD $0x4e22e446
-	WORD $0x4e261c42
+	WORD $0x4e22e44c
+	WORD $0x4e2c1c42
 	WORD $0x4e3cf442
 	WORD $0x4ebdf442
 	WORD $0x4e21a842
@@ -383,41 +316,127 @@ loop1:
 	WORD $0x4ebe6442
 	WORD $0x4ebf6c42
 	WORD $0x6e27fc63
-	WORD $0x4e23e467
-	WORD $0x4e271c63
+	WORD $0x4e23e46c
+	WORD $0x4e2c1c63
 	WORD $0x4e3cf463
 	WORD $0x4ebdf463
 	WORD $0x4e21a863
 	WORD $0x4eab8463
 	WORD $0x4ebe6463
 	WORD $0x4ebf6c63
-	WORD $0x0e612804
-	WORD $0x4e612824
-	WORD $0x0e612845
-	WORD $0x4e612865
-	FSTPQ.P (F4, F5), 32(R0)
-	ADD $64, R1
-	ADD R6, R2
-	ADD R6, R3
+	WORD $0x0e61280c
+	WORD $0x4e61282c
+	WORD $0x0e61284d
+	WORD $0x4e61286d
+	FSTPQ.P (F12, F13), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
 	SUBS $1, R7, R7
 	BNE loop1
 	RET
 
-// func dequantizeColumnsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeColumnsBytesNEON(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD least+32(FP), R4
+	MOVD most+40(FP), R5
+	MOVD groups+48(FP), R6
+	MOVD n+56(FP), R7
+	VDUP R4, V30.S4
+	VDUP R5, V31.S4
+	MOVW $0x48800000, R8
+	VDUP R8, V29.S4
+	MOVW $0xc8800000, R8
+	VDUP R8, V28.S4
+
+loop1:
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R6, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F0, F1)
+	FLDPQ.P 32(R1), (F2, F3)
+	WORD $0x6e24fc00
+	WORD $0x4e20e40c
+	WORD $0x4e2c1c00
+	WORD $0x4e3cf400
+	WORD $0x4ebdf400
+	WORD $0x4e21a800
+	WORD $0x4ea88400
+	WORD $0x4ebe6400
+	WORD $0x4ebf6c00
+	WORD $0x6e25fc21
+	WORD $0x4e21e42c
+	WORD $0x4e2c1c21
+	WORD $0x4e3cf421
+	WORD $0x4ebdf421
+	WORD $0x4e21a821
+	WORD $0x4ea98421
+	WORD $0x4ebe6421
+	WORD $0x4ebf6c21
+	WORD $0x6e26fc42
+	WORD $0x4e22e44c
+	WORD $0x4e2c1c42
+	WORD $0x4e3cf442
+	WORD $0x4ebdf442
+	WORD $0x4e21a842
+	WORD $0x4eaa8442
+	WORD $0x4ebe6442
+	WORD $0x4ebf6c42
+	WORD $0x6e27fc63
+	WORD $0x4e23e46c
+	WORD $0x4e2c1c63
+	WORD $0x4e3cf463
+	WORD $0x4ebdf463
+	WORD $0x4e21a863
+	WORD $0x4eab8463
+	WORD $0x4ebe6463
+	WORD $0x4ebf6c63
+	WORD $0x0e61280c
+	WORD $0x4e61282c
+	WORD $0x0e61284d
+	WORD $0x4e61286d
+	WORD $0x0e21298e
+	WORD $0x4e2129ae
+	FMOVQ.P F14, 16(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R7, R7
+	BNE loop1
+	RET
+
+// func dequantizeColumnsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedWordsNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD scale+16(FP), R2
 	MOVD zero+24(FP), R3
-	MOVD step+32(FP), R4
+	MOVD groups+32(FP), R4
 	MOVD n+40(FP), R5
 
 loop1:
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R4, R9
+
+loop2:
 	FLDPQ.P 32(R1), (F13, F14)
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
 	WORD $0x0f10a5a0
 	WORD $0x6ea88400
 	WORD $0x4e21d800
@@ -436,27 +455,34 @@ loop1:
 	WORD $0x6e27dc63
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	ADD R4, R2
-	ADD R4, R3
+	SUBS $1, R9, R9
+	BNE loop2
 	SUBS $1, R5, R5
 	BNE loop1
 	RET
 
-// func dequantizeColumnsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedWordsNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD scale+16(FP), R2
 	MOVD zero+24(FP), R3
-	MOVD step+32(FP), R4
+	MOVD groups+32(FP), R4
 	MOVD n+40(FP), R5
 
 loop1:
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R4, R9
+
+loop2:
 	FLDPQ.P 32(R1), (F13, F14)
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
 	WORD $0x2f10a5a0
 	WORD $0x6ea88400
 	WORD $0x4e21d800
@@ -475,29 +501,36 @@ loop1:
 	WORD $0x6e27dc63
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	ADD R4, R2
-	ADD R4, R3
+	SUBS $1, R9, R9
+	BNE loop2
 	SUBS $1, R5, R5
 	BNE loop1
 	RET
 
-// func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsSignedBytesNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD scale+16(FP), R2
 	MOVD zero+24(FP), R3
-	MOVD step+32(FP), R4
+	MOVD groups+32(FP), R4
 	MOVD n+40(FP), R5
 
 loop1:
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R4, R9
+
+loop2:
 	FMOVQ.P 16(R1), F12
 	WORD $0x0f08a58d
 	WORD $0x4f08a58e
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
 	WORD $0x0f10a5a0
 	WORD $0x6ea88400
 	WORD $0x4e21d800
@@ -516,29 +549,36 @@ loop1:
 	WORD $0x6e27dc63
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	ADD R4, R2
-	ADD R4, R3
+	SUBS $1, R9, R9
+	BNE loop2
 	SUBS $1, R5, R5
 	BNE loop1
 	RET
 
-// func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+// func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 TEXT ·dequantizeColumnsUnsignedBytesNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD scale+16(FP), R2
 	MOVD zero+24(FP), R3
-	MOVD step+32(FP), R4
+	MOVD groups+32(FP), R4
 	MOVD n+40(FP), R5
 
 loop1:
+	FMOVQ.P 16(R2), F4
+	FMOVQ.P 16(R3), F8
+	FMOVQ.P 16(R2), F5
+	FMOVQ.P 16(R3), F9
+	FMOVQ.P 16(R2), F6
+	FMOVQ.P 16(R3), F10
+	FMOVQ.P 16(R2), F7
+	FMOVQ.P 16(R3), F11
+	MOVD R4, R9
+
+loop2:
 	FMOVQ.P 16(R1), F12
 	WORD $0x2f08a58d
 	WORD $0x6f08a58e
-	FLDPQ 0(R2), (F4, F5)
-	FLDPQ 32(R2), (F6, F7)
-	FLDPQ 0(R3), (F8, F9)
-	FLDPQ 32(R3), (F10, F11)
 	WORD $0x2f10a5a0
 	WORD $0x6ea88400
 	WORD $0x4e21d800
@@ -557,8 +597,366 @@ loop1:
 	WORD $0x6e27dc63
 	FSTPQ.P (F0, F1), 32(R0)
 	FSTPQ.P (F2, F3), 32(R0)
-	ADD R4, R2
-	ADD R4, R3
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R5, R5
+	BNE loop1
+	RET
+
+// func quantizeRunsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsWordsNEON(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD least+32(FP), R4
+	MOVD most+40(FP), R5
+	MOVD groups+48(FP), R6
+	MOVD n+56(FP), R7
+	VDUP R4, V30.S4
+	VDUP R5, V31.S4
+	MOVW $0x48800000, R8
+	VDUP R8, V29.S4
+	MOVW $0xc8800000, R8
+	VDUP R8, V28.S4
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R6, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F0, F1)
+	FLDPQ.P 32(R1), (F2, F3)
+	WORD $0x6e24fc00
+	WORD $0x4e20e40c
+	WORD $0x4e2c1c00
+	WORD $0x4e3cf400
+	WORD $0x4ebdf400
+	WORD $0x4e21a800
+	WORD $0x4ea88400
+	WORD $0x4ebe6400
+	WORD $0x4ebf6c00
+	WORD $0x6e25fc21
+	WORD $0x4e21e42c
+	WORD $0x4e2c1c21
+	WORD $0x4e3cf421
+	WORD $0x4ebdf421
+	WORD $0x4e21a821
+	WORD $0x4ea98421
+	WORD $0x4ebe6421
+	WORD $0x4ebf6c21
+	WORD $0x6e26fc42
+	WORD $0x4e22e44c
+	WORD $0x4e2c1c42
+	WORD $0x4e3cf442
+	WORD $0x4ebdf442
+	WORD $0x4e21a842
+	WORD $0x4eaa8442
+	WORD $0x4ebe6442
+	WORD $0x4ebf6c42
+	WORD $0x6e27fc63
+	WORD $0x4e23e46c
+	WORD $0x4e2c1c63
+	WORD $0x4e3cf463
+	WORD $0x4ebdf463
+	WORD $0x4e21a863
+	WORD $0x4eab8463
+	WORD $0x4ebe6463
+	WORD $0x4ebf6c63
+	WORD $0x0e61280c
+	WORD $0x4e61282c
+	WORD $0x0e61284d
+	WORD $0x4e61286d
+	FSTPQ.P (F12, F13), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R7, R7
+	BNE loop1
+	RET
+
+// func quantizeRunsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+TEXT ·quantizeRunsBytesNEON(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD least+32(FP), R4
+	MOVD most+40(FP), R5
+	MOVD groups+48(FP), R6
+	MOVD n+56(FP), R7
+	VDUP R4, V30.S4
+	VDUP R5, V31.S4
+	MOVW $0x48800000, R8
+	VDUP R8, V29.S4
+	MOVW $0xc8800000, R8
+	VDUP R8, V28.S4
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R6, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F0, F1)
+	FLDPQ.P 32(R1), (F2, F3)
+	WORD $0x6e24fc00
+	WORD $0x4e20e40c
+	WORD $0x4e2c1c00
+	WORD $0x4e3cf400
+	WORD $0x4ebdf400
+	WORD $0x4e21a800
+	WORD $0x4ea88400
+	WORD $0x4ebe6400
+	WORD $0x4ebf6c00
+	WORD $0x6e25fc21
+	WORD $0x4e21e42c
+	WORD $0x4e2c1c21
+	WORD $0x4e3cf421
+	WORD $0x4ebdf421
+	WORD $0x4e21a821
+	WORD $0x4ea98421
+	WORD $0x4ebe6421
+	WORD $0x4ebf6c21
+	WORD $0x6e26fc42
+	WORD $0x4e22e44c
+	WORD $0x4e2c1c42
+	WORD $0x4e3cf442
+	WORD $0x4ebdf442
+	WORD $0x4e21a842
+	WORD $0x4eaa8442
+	WORD $0x4ebe6442
+	WORD $0x4ebf6c42
+	WORD $0x6e27fc63
+	WORD $0x4e23e46c
+	WORD $0x4e2c1c63
+	WORD $0x4e3cf463
+	WORD $0x4ebdf463
+	WORD $0x4e21a863
+	WORD $0x4eab8463
+	WORD $0x4ebe6463
+	WORD $0x4ebf6c63
+	WORD $0x0e61280c
+	WORD $0x4e61282c
+	WORD $0x0e61284d
+	WORD $0x4e61286d
+	WORD $0x0e21298e
+	WORD $0x4e2129ae
+	FMOVQ.P F14, 16(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R7, R7
+	BNE loop1
+	RET
+
+// func dequantizeRunsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedWordsNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD groups+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R4, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F13, F14)
+	WORD $0x0f10a5a0
+	WORD $0x6ea88400
+	WORD $0x4e21d800
+	WORD $0x6e24dc00
+	WORD $0x4f10a5a1
+	WORD $0x6ea98421
+	WORD $0x4e21d821
+	WORD $0x6e25dc21
+	WORD $0x0f10a5c2
+	WORD $0x6eaa8442
+	WORD $0x4e21d842
+	WORD $0x6e26dc42
+	WORD $0x4f10a5c3
+	WORD $0x6eab8463
+	WORD $0x4e21d863
+	WORD $0x6e27dc63
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R5, R5
+	BNE loop1
+	RET
+
+// func dequantizeRunsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedWordsNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD groups+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R4, R9
+
+loop2:
+	FLDPQ.P 32(R1), (F13, F14)
+	WORD $0x2f10a5a0
+	WORD $0x6ea88400
+	WORD $0x4e21d800
+	WORD $0x6e24dc00
+	WORD $0x6f10a5a1
+	WORD $0x6ea98421
+	WORD $0x4e21d821
+	WORD $0x6e25dc21
+	WORD $0x2f10a5c2
+	WORD $0x6eaa8442
+	WORD $0x4e21d842
+	WORD $0x6e26dc42
+	WORD $0x6f10a5c3
+	WORD $0x6eab8463
+	WORD $0x4e21d863
+	WORD $0x6e27dc63
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R5, R5
+	BNE loop1
+	RET
+
+// func dequantizeRunsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsSignedBytesNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD groups+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R4, R9
+
+loop2:
+	FMOVQ.P 16(R1), F12
+	WORD $0x0f08a58d
+	WORD $0x4f08a58e
+	WORD $0x0f10a5a0
+	WORD $0x6ea88400
+	WORD $0x4e21d800
+	WORD $0x6e24dc00
+	WORD $0x4f10a5a1
+	WORD $0x6ea98421
+	WORD $0x4e21d821
+	WORD $0x6e25dc21
+	WORD $0x0f10a5c2
+	WORD $0x6eaa8442
+	WORD $0x4e21d842
+	WORD $0x6e26dc42
+	WORD $0x4f10a5c3
+	WORD $0x6eab8463
+	WORD $0x4e21d863
+	WORD $0x6e27dc63
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
+	SUBS $1, R5, R5
+	BNE loop1
+	RET
+
+// func dequantizeRunsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+TEXT ·dequantizeRunsUnsignedBytesNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD scale+16(FP), R2
+	MOVD zero+24(FP), R3
+	MOVD groups+32(FP), R4
+	MOVD n+40(FP), R5
+
+loop1:
+	VLD1R (R2), [V4.S4]
+	VLD1R (R3), [V8.S4]
+	VLD1R (R2), [V5.S4]
+	VLD1R (R3), [V9.S4]
+	VLD1R (R2), [V6.S4]
+	VLD1R (R3), [V10.S4]
+	VLD1R (R2), [V7.S4]
+	VLD1R (R3), [V11.S4]
+	ADD $4, R2
+	ADD $4, R3
+	MOVD R4, R9
+
+loop2:
+	FMOVQ.P 16(R1), F12
+	WORD $0x2f08a58d
+	WORD $0x6f08a58e
+	WORD $0x2f10a5a0
+	WORD $0x6ea88400
+	WORD $0x4e21d800
+	WORD $0x6e24dc00
+	WORD $0x6f10a5a1
+	WORD $0x6ea98421
+	WORD $0x4e21d821
+	WORD $0x6e25dc21
+	WORD $0x2f10a5c2
+	WORD $0x6eaa8442
+	WORD $0x4e21d842
+	WORD $0x6e26dc42
+	WORD $0x6f10a5c3
+	WORD $0x6eab8463
+	WORD $0x4e21d863
+	WORD $0x6e27dc63
+	FSTPQ.P (F0, F1), 32(R0)
+	FSTPQ.P (F2, F3), 32(R0)
+	SUBS $1, R9, R9
+	BNE loop2
 	SUBS $1, R5, R5
 	BNE loop1
 	RET

@@ -59,65 +59,125 @@ func dequantizeUnsigned2(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeSigned2(dst *float32, src *byte, l *levels, n int)
 
-// quantizeColumnsBytes512 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeColumnsBytes512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeColumnsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// dequantizeColumnsUnsignedBytes512 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsUnsignedBytes512 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsSignedBytes512 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsSignedBytes512 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsWords512 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeColumnsWords512 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeColumnsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// dequantizeColumnsUnsignedWords512 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsUnsignedWords512 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsSignedWords512 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsSignedWords512 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsBytes2 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeRunsBytes512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeRunsBytes512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// dequantizeColumnsUnsignedBytes2 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeRunsUnsignedBytes512 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeRunsUnsignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsSignedBytes2 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeRunsSignedBytes512 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeRunsSignedBytes512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// quantizeColumnsWords2 rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeRunsWords512 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeRunsWords512(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// dequantizeColumnsUnsignedWords2 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeRunsUnsignedWords512 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeRunsUnsignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsSignedWords2 writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeRunsSignedWords512 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeRunsSignedWords512(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// quantizeColumnsBytes2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// dequantizeColumnsUnsignedBytes2 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeColumnsSignedBytes2 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
+//
+//go:noescape
+func dequantizeColumnsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// quantizeColumnsWords2 rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeColumnsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// dequantizeColumnsUnsignedWords2 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
+//
+//go:noescape
+func dequantizeColumnsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeColumnsSignedWords2 writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
+//
+//go:noescape
+func dequantizeColumnsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// quantizeRunsBytes2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeRunsBytes2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// dequantizeRunsUnsignedBytes2 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsUnsignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeRunsSignedBytes2 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsSignedBytes2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// quantizeRunsWords2 rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeRunsWords2(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// dequantizeRunsUnsignedWords2 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsUnsignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeRunsSignedWords2 writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsSignedWords2(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
 // extent2 widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //

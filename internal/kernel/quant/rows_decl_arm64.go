@@ -39,35 +39,65 @@ func dequantizeSignedNEON(dst *float32, src *byte, l *levels, n int)
 //go:noescape
 func dequantizeUnsignedNEON(dst *float32, src *byte, l *levels, n int)
 
-// quantizeColumnsBytesNEON rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeColumnsWordsNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// quantizeColumnsWordsNEON rounds src/scale, adds zero and bounds it, for n groups of 16; n > 0. NaN counts as 0.
+// quantizeColumnsBytesNEON rounds src/scale, adds zero and bounds it, for n times 16 elements, each with its own, as many times as groups says; both are above 0. NaN counts as 0.
 //
 //go:noescape
-func quantizeColumnsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, step int, n int)
+func quantizeColumnsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
 
-// dequantizeColumnsSignedWordsNEON writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsSignedWordsNEON writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsUnsignedWordsNEON writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsUnsignedWordsNEON writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsSignedBytesNEON writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsSignedBytesNEON writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
-// dequantizeColumnsUnsignedBytesNEON writes (src - zero)*scale for n groups of 16; n > 0.
+// dequantizeColumnsUnsignedBytesNEON writes (src - zero)*scale, for n times 16 elements, each with its own, as many times as groups says; both are above 0.
 //
 //go:noescape
-func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, step int, n int)
+func dequantizeColumnsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// quantizeRunsWordsNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeRunsWordsNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// quantizeRunsBytesNEON rounds src/scale, adds zero and bounds it, for n runs of groups of 16 elements, which have one; both are above 0. NaN counts as 0.
+//
+//go:noescape
+func quantizeRunsBytesNEON(dst *byte, src *float32, scale *float32, zero *int32, least int, most int, groups int, n int)
+
+// dequantizeRunsSignedWordsNEON writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsSignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeRunsUnsignedWordsNEON writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsUnsignedWordsNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeRunsSignedBytesNEON writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsSignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
+
+// dequantizeRunsUnsignedBytesNEON writes (src - zero)*scale, for n runs of groups of 16 elements, which have one; both are above 0.
+//
+//go:noescape
+func dequantizeRunsUnsignedBytesNEON(dst *float32, src *byte, scale *float32, zero *int32, groups int, n int)
 
 // extentNEON widens the extremes at dst by n groups of 8 elements of src; n > 0.
 //
