@@ -52,14 +52,15 @@
 //	AttnLSTM, MaxpoolWithMask, NGramHashMapping, VarlenNGramHashMapping
 //
 // MatMulNBits with float32 operands and constant weights of 4 bits in blocks of 32 and more stays what it is, with a kernel that reads
-// weights as 4 bits; so do those of 8 bits where a backend has a kernel for them, which are taken apart into two of 4, and of 2, which become 4. At accuracy_level 4 it rounds
-// rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does; other levels are of float32. GroupQueryAttention stays
+// weights as 4 bits; so do those of 8 bits where a backend has a kernel for them, of 2, and those in blocks of 16, all of which are read as
+// bytes. At accuracy_level 4 it rounds rows to 8 bits, block by block, where the processor has VNNI, as ONNX Runtime does; other levels are
+// of float32. GroupQueryAttention stays
 // where a backend on host memory has a kernel for it, or its batch may be other than one: a batch that is known to be one, as
 // carve.Options.Dims may say, has standard operators elsewhere.
 //
-// MoE and QMoE run the chosen experts alone. Where a backend has a kernel for them, tokens are brought into the order of their experts, and weights of 2 to 8 bits are
-// read as such, where blocks, or rows without blocks, are of a multiple of 32; with a few tokens they are not made floats. At accuracy_level 4
-// rows are rounded to 8 bits as those of MatMulNBits are; ONNX Runtime does that with blocks of 8 bits at every level, with which results
+// MoE and QMoE run the chosen experts alone. Where a backend has a kernel for them, tokens are brought into the order of their experts, and
+// weights are read as those of MatMulNBits are; with a few tokens they are not made floats. At accuracy_level 4 rows are rounded to 8 bits
+// likewise, where weights have blocks; ONNX Runtime does that with blocks of 8 bits at every level, with which results
 // differ by a hundredth. Weights in floating point of 4 and 8 bits, those packed for a device, and sparse mixers are refused.
 //
 // Backends may have a kernel for LinearAttention, too. It and CausalConvWithState have no windows of several states, and convolutions with a state one

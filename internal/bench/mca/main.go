@@ -29,7 +29,7 @@ const least = 85
 var mainKernels = regexp.MustCompile(`^(gemm\.((tile|pairs|float16)NEON_6x16|doubleNEON_6x8)|conv\.(dense|pairs|float16)NEON|quant\.tile\w+_6x16)$`)
 
 func main() {
-	match := flag.String("match", `^(gemm|conv\.(dense|pairs|float16)|quant\.tile|nibble|pairwise)`, "kernels to show, by package and name")
+	match := flag.String("match", `^(gemm|conv\.(dense|pairs|float16)|quant\.tile|nibble|octet|pairwise)`, "kernels to show, by package and name")
 	processors := flag.String("processors", "neoverse-n1,neoverse-v2,apple-m1", "processors, comma-separated")
 	check := flag.Bool("check", false, fmt.Sprintf("fail where a main kernel is below %d %% of its limit", least))
 	dir := flag.String("kernels", "internal/kernel", "folder of the kernel packages")
