@@ -140,12 +140,12 @@ type load struct {
 	mu       sync.Mutex
 	sent     int
 	right    int
-	wrong    int             // answers to another request's input
-	lost     int             // neither answers nor refusals
-	last     error           // of these
-	answered []time.Duration // latencies of answers
-	refused  []time.Duration // and of refusals
-	beside   []time.Duration // of bare round trips to the same process
+	wrong    int       // answers to another request's input
+	lost     int       // neither answers nor refusals
+	last     error     // of these
+	answered histogram // latencies of answers
+	refused  histogram // and of refusals
+	beside   histogram // of bare round trips to the same process
 	memory   []sample
 }
 
@@ -178,11 +178,11 @@ func (l *load) ask() error {
 	switch {
 	case err == nil && a.ID == q.ID && isSum(a, sum):
 		l.right++
-		l.answered = append(l.answered, took)
+		l.answered.add(took)
 	case err == nil:
 		l.wrong++
 	case isRefusal(err):
-		l.refused = append(l.refused, took)
+		l.refused.add(took)
 	default:
 		l.lost++
 		l.last = err
@@ -267,7 +267,7 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 
 // run asks for so long, first at a rate and then for half as much again as is answered, and says every now and then how it goes.
 func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, length time.Duration, alone *echo) {
-	l.sent, l.right, l.answered, l.refused = 0, 0, nil, nil
+	l.sent, l.right, l.answered, l.refused = 0, 0, histogram{}, histogram{}
 	var group sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -276,7 +276,7 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 		for ctx.Err() == nil {
 			at := time.Now()
 			if alone.ask() == nil {
-				l.beside = append(l.beside, time.Since(at))
+				l.beside.add(time.Since(at))
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -318,7 +318,7 @@ func (l *load) run(ctx context.Context, out io.Writer, pid int, rate float64, le
 	group.Wait()
 	l.tell(out, time.Since(begin), pid)
 	fmt.Fprintf(out, "\n%d were not sent, since %d were under way; of answers, p50 %v, p99 %v; of a bare round trip to the same process, p50 %v, p99 %v\n\n",
-		unsent, maxOpen, at(l.answered, 50), at(l.answered, 99), at(l.beside, 50), at(l.beside, 99))
+		unsent, maxOpen, l.answered.at(50), l.answered.at(99), l.beside.at(50), l.beside.at(99))
 }
 
 // steps calls f at a rate, in calls a second, that is asked for anew every so often. What is late, since timers are, is made up for at once.
@@ -347,8 +347,8 @@ func (l *load) tell(out io.Writer, gone time.Duration, pid int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.memory = append(l.memory, sample{gone, bytes})
-	fmt.Fprintf(out, "%8v %10d %10d %10d %12v %12v %7.1f MB\n", gone.Round(time.Second), l.sent, l.right, len(l.refused), at(l.refused, 50).Round(time.Microsecond),
-		at(l.refused, 99).Round(time.Microsecond), float64(bytes)/1e6)
+	fmt.Fprintf(out, "%8v %10d %10d %10d %12v %12v %7.1f MB\n", gone.Round(time.Second), l.sent, l.right, l.refused.n, l.refused.at(50).Round(time.Microsecond),
+		l.refused.at(99).Round(time.Microsecond), float64(bytes)/1e6)
 }
 
 // verdicts are the limits under overload. Memory is compared with the most of the first minute, or of the first third of a shorter run.
@@ -365,24 +365,13 @@ func (l *load) verdicts(length time.Duration) []verdict {
 		{what: "answers to another request's input", number: once(float64(l.wrong))},
 		{what: "requests neither answered nor refused", number: once(float64(l.lost))},
 	}
-	if len(l.refused) > 0 {
-		list = append(list, verdict{what: "refused within 5 ms, as clients see it, of those refused", number: once(quick(l.refused)), unit: "%", most: -99, echo: quick(l.beside)})
+	if l.refused.n > 0 {
+		list = append(list, verdict{what: "refused within 5 ms, as clients see it, of those refused", number: once(l.refused.quick()), unit: "%", most: -99, echo: l.beside.quick()})
 	}
 	if first > 0 {
 		list = append(list, verdict{what: "most memory after the first minute, of the most before", number: once(100 * float64(later) / float64(first)), unit: "%", most: 105})
 	}
 	return list
-}
-
-// quick returns how many are soon enough, in percent.
-func quick(times []time.Duration) float64 {
-	n := 0
-	for _, d := range times {
-		if d <= soon {
-			n++
-		}
-	}
-	return 100 * float64(n) / float64(max(1, len(times)))
 }
 
 // resident returns the resident memory of a process in bytes, 0 where the system does not say so in /proc.

@@ -21,15 +21,13 @@ type Processors struct {
 	mu      sync.Mutex // guards still, and is held while their number changes
 	still   func() bool
 	begin   time.Time
-	room    []byte
 }
 
-// PrepareProcess returns the process's processors, for repository.Options. Weights lie outside of Go's heap, which is then so small that
-// under load it would be collected a hundred times a second, a fourth of a small request's processor time. With the first call room is
-// added to it that nothing is written to, and that therefore is not resident, so that two dozen megabytes of garbage are collected at a
-// time.
+// PrepareProcess returns the process's processors, for repository.Options. With the first call Go's memory is bounded by what is in use and
+// some garbage, by debug.SetMemoryLimit, where GOGC is not off: see heap. GOMEMLIMIT is the most.
 var PrepareProcess = sync.OnceValue(func() *Processors {
-	return &Processors{Runs: runtime.GOMAXPROCS(0), begin: time.Now(), room: make([]byte, 8<<20)}
+	boundHeap()
+	return &Processors{Runs: runtime.GOMAXPROCS(0), begin: time.Now()}
 })
 
 // calm is how long after runs have kept all processors busy there are as many as before.
