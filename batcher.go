@@ -57,6 +57,9 @@ type BatchOptions struct {
 	Sessions int
 	// Turns has this Batcher's runs take turns with others'; nil means that they need none.
 	Turns Turns
+	// Do does a run that has its turn, by calling run once, on any goroutine, before it returns; a panic of run has to be its own. nil
+	// means that the goroutine of the call which leads the run does it.
+	Do func(run func())
 	// Sample are inputs of one row or more that the model takes, to find out whether rows depend on each other, and to make plans
 	// for their shapes. By default inputs are made up: floats, and for other types zeros and ones.
 	Sample map[string]tensor.Value
@@ -194,7 +197,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if err := b.settle(); err != nil {
 		return nil, err
 	}
-	q := batching.Options{Closed: ErrClosed, Run: b.p.RunInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
+	q := batching.Options{Closed: ErrClosed, Run: b.runInto, Outputs: b.outputs, Fatal: func(err error) bool { return errors.Is(err, ErrClosed) },
 		Buckets: b.o.Buckets, Long: b.rows.Long, Lengths: b.o.Lengths, Slots: b.o.Sessions, Lanes: max(p.o.MaxSpecializations, 16),
 		Delay: b.o.Delay, Timeout: b.o.Timeout, Turns: b.o.Turns, Calls: b.o.MaxWaiting, Bytes: b.o.MaxWaitingBytes}
 	if ran := b.o.Observer.Ran; ran != nil {
@@ -210,7 +213,7 @@ func NewBatcher(p *Program, o *BatchOptions) (*Batcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &batching.Trial{Rows: &b.rows, Run: q.Run, Outputs: q.Outputs, Fatal: q.Fatal, Buckets: q.Buckets, Lengths: q.Lengths, Sample: sample, Bounds: p.o.bounded(),
+	t := &batching.Trial{Rows: &b.rows, Run: p.RunInto, Outputs: q.Outputs, Fatal: q.Fatal, Buckets: q.Buckets, Lengths: q.Lengths, Sample: sample, Bounds: p.o.bounded(),
 		Known: b.o.Independent, Cold: b.o.Cold}
 	b.off, err = t.Reason()
 	return b, err
@@ -333,9 +336,9 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	case t.err != nil:
 		return nil, t.err
 	case t.call.Direct && list == nil:
-		return b.p.Run(ctx, inputs)
+		return b.direct(func() (map[string]tensor.Value, error) { return b.p.Run(ctx, inputs) })
 	case t.call.Direct:
-		return b.p.runNamed(ctx, values)
+		return b.direct(func() (map[string]tensor.Value, error) { return b.p.runNamed(ctx, values) })
 	}
 	out = map[string]tensor.Value{}
 	for i, r := range b.rows.Outputs {
@@ -344,6 +347,25 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 		}
 	}
 	return out, nil
+}
+
+// direct does a call's own run.
+func (b *Batcher) direct(run func() (map[string]tensor.Value, error)) (out map[string]tensor.Value, err error) {
+	if b.o.Do == nil {
+		return run()
+	}
+	b.o.Do(func() { out, err = run() })
+	return out, err
+}
+
+// runInto does a run of several calls, or a call's own.
+func (b *Batcher) runInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
+	if b.o.Do == nil {
+		return b.p.RunInto(ctx, inputs, outputs)
+	}
+	var err error
+	b.o.Do(func() { err = b.p.RunInto(ctx, inputs, outputs) })
+	return err
 }
 
 // RunInto computes into outputs that the caller provides, like Program.RunInto. Errors are those of Run.
@@ -370,7 +392,7 @@ func (b *Batcher) RunInto(ctx context.Context, inputs, outputs []*tensor.Tensor)
 	case t.err != nil:
 		return t.err
 	case t.call.Direct:
-		return b.p.RunInto(ctx, inputs, outputs)
+		return b.runInto(ctx, inputs, outputs)
 	}
 	t.call.CopyTo(outputs)
 	return nil

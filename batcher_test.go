@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,45 @@ var _ = Describe("a Batcher", func() {
 		})
 		n := b.Stats()
 		Expect([]uint64{n.Calls, n.Rows, n.Runs}).To(Equal([]uint64{4, 8, 1}))
+	})
+
+	It("has BatchOptions.Do do all runs, with panics of their own", func(ctx SpecContext) {
+		var runs atomic.Int64
+		elsewhere := func(run func()) {
+			runs.Add(1)
+			done := make(chan any)
+			go func() {
+				defer func() { done <- recover() }()
+				run()
+			}()
+			if p := <-done; p != nil {
+				panic(p)
+			}
+		}
+		p, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: 200 * time.Millisecond, Do: elsewhere})
+		Expect(b.Off()).To(BeEmpty())
+		Expect(runs.Load()).To(BeZero())
+		r := rand.New(rand.NewPCG(1, 1))
+		call := func(rows int) {
+			defer GinkgoRecover()
+			x := randomRows(r, rows, 4)
+			want, err := p.Run(ctx, map[string]tensor.Value{"x": x})
+			Expect(err).NotTo(HaveOccurred())
+			found, err := b.Run(ctx, map[string]tensor.Value{"x": x})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found["y"].(*tensor.Tensor).Shape).To(Equal([]int{rows, 3}))
+			Expect(tensor.Elements[float32](found["z"].(*tensor.Tensor))).To(Equal(tensor.Elements[float32](want["z"].(*tensor.Tensor))))
+		}
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() { call(2) })
+		}
+		group.Wait()
+		Expect(runs.Load()).To(Equal(int64(1)), "together")
+		call(5)
+		Expect(runs.Load()).To(Equal(int64(2)), "alone")
+		Expect(b.RunInto(ctx, []*tensor.Tensor{randomRows(r, 5, 4)}, []*tensor.Tensor{tensor.From(make([]float32, 15), 5, 3), nil})).To(Succeed())
+		Expect(runs.Load()).To(Equal(int64(3)))
 	})
 
 	It("pads lengths where a mask says what is padding", func(ctx SpecContext) {

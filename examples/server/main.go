@@ -73,7 +73,6 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	f.Int64Var(&s.load.MemoryLimit, "memory-limit", 0, "most `bytes` that compiled models hold; those used least recently are unloaded for others; 0 for no limit")
 	f.IntVar(&s.load.Batch, "batch", 0, "join requests of models without a configuration into runs of so many `rows` at most; 0 for none")
 	f.IntVar(&s.load.Queue, "queue", 512, "most requests of a model that wait")
-	f.BoolVar(&s.load.GiveWay, "give-way", false, "while requests are turned down, leave processors to what answers and refuses them, for some per cent of the runs: Linux since 6.12, best with CAP_SYS_NICE")
 	f.IntVar(&s.serve.MaxRequests, "max-requests", 4096, "most requests under way, waiting or not")
 	f.Int64Var(&s.serve.MaxRequestBytes, "max-request-bytes", 64<<20, "most `bytes` of one request, decompressed")
 	f.Int64Var(&s.serve.MaxBytes, "max-bytes", 1<<30, "most `bytes` of all requests under way")

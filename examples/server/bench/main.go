@@ -44,7 +44,6 @@ type settings struct {
 	length   time.Duration
 	overload time.Duration
 	threads  int
-	giveWay  bool
 	only     string
 	ways     []string
 	rounds   int
@@ -68,7 +67,6 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	})
 	f.IntVar(&s.rounds, "rounds", 15, "how often each way has its turn within -time")
 	f.DurationVar(&s.overload, "overload", 0, "ask for 150 % of what a server can do for so long, and nothing else")
-	f.BoolVar(&s.giveWay, "give-way", false, "have runs give way under overload, as the server's flag does")
 	f.BoolVar(&s.child, "serve", false, "be the server of --overload, until standard input ends")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -106,7 +104,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 // repository returns the settings of a repository as the server has them.
 func (s *settings) repository() repository.Options {
 	p := listen.PrepareProcess()
-	return repository.Options{Runs: p.Runs, Crowded: p.Crowded, GiveWay: s.giveWay, Compile: carve.Options{Threads: s.threads}}
+	return repository.Options{Runs: p.Runs, Crowded: p.Crowded, Compile: carve.Options{Threads: s.threads}}
 }
 
 // subject is a model as it is served, and what is asked of it.

@@ -214,7 +214,7 @@ func overload(ctx context.Context, out io.Writer, set *settings) error {
 	if err != nil {
 		return err
 	}
-	child := exec.CommandContext(ctx, self, "--serve", "--threads", strconv.Itoa(set.threads), fmt.Sprintf("--give-way=%t", set.giveWay))
+	child := exec.CommandContext(ctx, self, "--serve", "--threads", strconv.Itoa(set.threads))
 	child.Stderr = os.Stderr
 	stop, err := child.StdinPipe()
 	if err != nil {

@@ -51,7 +51,7 @@ func (r *Repository) batch(ctx context.Context, v *Version) error {
 		},
 	}
 	if v.turns != nil {
-		o.Turns = v.turns
+		o.Turns, o.Do = v.turns, v.turns.do
 	}
 	if b.Queue > 0 {
 		o.MaxWaiting = b.Queue

@@ -1,61 +1,24 @@
 package repository
 
 import (
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// newGiveWay returns nil where threads cannot be had to give way.
-func newGiveWay() *giveWay {
-	found := make(chan *giveWay)
-	go func() { // on a thread that ends with it, whose share may stay small
-		runtime.LockOSThread()
-		usual, ok := threadShares()
-		w := &giveWay{usual: usual, behind: usual, from: time.Now()}
-		if usual.slice > 0 { // since 6.12
-			w.behind.slice = max(usual.slice, longSlice)
-		}
-		if less := (shares{usual.nice + niceness, usual.slice}); change(usual, less) && change(less, usual) {
-			w.behind.nice = less.nice
-		}
-		if !ok || w.behind == usual {
-			w = nil
-		}
-		found <- w
-	}()
-	return <-found
-}
+const (
+	longSlice = 10 * time.Millisecond // usual are up to 3 ms
+	niceness  = 5                     // a third of the usual share
+)
 
-// begin binds the goroutine to its thread, and has that give way. The thread starts no others meanwhile, which would do so too.
-func (w *giveWay) begin() {
-	runtime.LockOSThread()
-	if !change(w.usual, w.behind) {
-		runtime.UnlockOSThread()
-	}
-}
-
-// end undoes begin. It does nothing where the thread does not give way.
-func (w *giveWay) end() {
-	if change(w.behind, w.usual) {
-		runtime.UnlockOSThread()
-	}
-}
-
-// threadShares returns those of the calling thread; false where it is not scheduled by shares.
-func threadShares() (shares, bool) {
+// giveWay has the calling thread go behind others that wake up, of clients on the same machine too: by a smaller share of the processors,
+// and by longer slices of time, since one with a shorter slice need not wait for the end of the other's (Linux 6.12 and later). Otherwise
+// that is looked at with the clock's ticks alone, up to four milliseconds later. The thread cannot go back without the right to.
+func giveWay() {
 	a, err := unix.SchedGetAttr(0, 0)
 	if err != nil || a.Policy != unix.SCHED_NORMAL {
-		return shares{}, false
+		return // somebody has decided otherwise
 	}
-	return shares{a.Nice, time.Duration(a.Runtime)}, true
-}
-
-// change changes the shares of the calling thread, and reports whether they were what they are expected to be and could be changed.
-func change(from, to shares) bool {
-	if now, ok := threadShares(); !ok || now != from {
-		return false
-	}
-	return unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: to.nice, Runtime: uint64(to.slice)}, 0) == nil
+	a = &unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: min(a.Nice+niceness, 19), Runtime: max(a.Runtime, uint64(longSlice))}
+	_ = unix.SchedSetAttr(0, a, 0) // it is as well as that goes
 }

@@ -41,10 +41,6 @@ type Options struct {
 	// may have waited for a processor; still reports whether there are as many again. nil means nobody. It may be called often, and by many
 	// goroutines.
 	Crowded func(still func() bool)
-	// GiveWay has threads that run models leave the processors to those that read, answer and refuse requests, clients' on the same machine
-	// too, while requests are turned down, as TurnedDown says. It takes Linux 6.12, or the right to raise priorities (CAP_SYS_NICE), best
-	// both, and costs some per cent of the runs.
-	GiveWay bool
 	// Queue is the most requests of a version that wait for a run; 0 means 512.
 	Queue int
 	// Batch joins requests of models that have no configuration, where their rows allow it, into runs of so many rows at most; 0
@@ -65,11 +61,11 @@ type Repository struct {
 	seen   map[string]string // stamps at the last poll
 	closed bool
 
-	all  atomic.Pointer[map[string]*entry] // the same, for requests
-	room sync.Mutex                        // one look for room at a time
-	uses atomic.Int64                      // of all versions
-	gate gate                              // of runs of all versions
-	way  *giveWay                          // of their threads; nil for none
+	all   atomic.Pointer[map[string]*entry] // the same, for requests
+	room  sync.Mutex                        // one look for room at a time
+	uses  atomic.Int64                      // of all versions
+	gate  gate                              // of runs of all versions
+	apart runners                           // of long ones
 }
 
 // entry is one model's name.
@@ -140,9 +136,6 @@ func open(ctx context.Context, fsys fs.FS, dir string, o Options) (*Repository, 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Repository{o: o, fsys: fsys, dir: dir, models: map[string]*entry{}, seen: map[string]string{}, gate: gate{free: o.Runs, limit: math.MaxInt, crowded: o.Crowded}}
-	if o.GiveWay {
-		r.way = newGiveWay()
-	}
 	r.publish()
 	folders, err := r.scan()
 	if err != nil {
@@ -513,6 +506,7 @@ func (r *Repository) Close(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	r.apart.close()
 	return nil
 }
 

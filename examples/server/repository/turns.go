@@ -9,11 +9,11 @@ import (
 // turns are a version's among the runs of all models.
 type turns struct {
 	*gate
-	way  *giveWay     // nil for threads that stay as they are
-	long atomic.Int64 // runs one after the other that each took longRun or more
+	apart *runners
+	long  atomic.Int64 // runs one after the other that each took longRun or more
 }
 
-// longRun is how long a run takes at least for which it is worth some microseconds to have its thread give way.
+// longRun is how long a run takes at least for which it is worth some microseconds to have it on a thread of its own.
 const longRun = 300 * time.Microsecond
 
 // sure is how many runs have to be long: one that is short by itself may wait for a processor.
@@ -28,14 +28,17 @@ func (t *turns) ran(took time.Duration) {
 	}
 }
 
-// Try implements carve.Turns.
-func (t *turns) Try() bool {
-	ok := t.try()
-	if ok {
-		t.begin()
+// do does a run that has a turn: apart where runs are long, and keep all processors busy.
+func (t *turns) do(run func()) {
+	if t.long.Load() < sure || !t.full() {
+		run()
+		return
 	}
-	return ok
+	t.apart.do(run)
 }
+
+// Try implements carve.Turns.
+func (t *turns) Try() bool { return t.try() }
 
 // Wait implements carve.Turns.
 func (t *turns) Wait(ctx context.Context) error {
@@ -46,26 +49,5 @@ func (t *turns) Wait(ctx context.Context) error {
 	return t.enter(ctx, priority)
 }
 
-// enter waits for a turn by priority.
-func (t *turns) enter(ctx context.Context, priority uint64) error {
-	err := t.gate.enter(ctx, priority)
-	if err == nil {
-		t.begin()
-	}
-	return err
-}
-
-// begin has the thread give way where that is worth it.
-func (t *turns) begin() {
-	if t.way != nil && t.long.Load() >= sure && t.way.wanted() {
-		t.way.begin()
-	}
-}
-
 // Done implements carve.Turns.
-func (t *turns) Done() {
-	if t.way != nil { // whatever other runs have meanwhile shown this to be worth
-		t.way.end()
-	}
-	t.leave()
-}
+func (t *turns) Done() { t.leave() }

@@ -99,15 +99,22 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 	if err := v.gate.enter(turn, priority); err != nil {
 		return nil, time.Since(begin), err
 	}
-	defer v.gate.leave()
-	if v.turns != nil {
-		if err := v.turns.enter(turn, priority); err != nil {
-			return nil, time.Since(begin), err
-		}
-		defer v.turns.Done()
+	if v.turns == nil {
+		defer v.gate.leave()
+		waited = time.Since(begin)
+		out, err = v.run(ctx, inputs)
+		return out, waited, err
+	}
+	if err := v.turns.enter(turn, priority); err != nil {
+		v.gate.leave()
+		return nil, time.Since(begin), err
 	}
 	waited = time.Since(begin)
-	out, err = v.run(ctx, inputs)
+	v.turns.do(func() { // places go to the next before this request's goroutine is awake
+		defer v.gate.leave()
+		defer v.turns.leave()
+		out, err = v.run(ctx, inputs)
+	})
 	return out, waited, err
 }
 
@@ -219,7 +226,7 @@ func (r *Repository) load(ctx context.Context, from source, f *folder, at found,
 	v.refs.Store(1)
 	v.gate.free, v.gate.limit = cmp.Or(o.MaxSessions, r.o.Runs), r.o.Queue
 	if o.MaxSessions <= r.o.Runs {
-		v.turns = &turns{gate: &r.gate, way: r.way}
+		v.turns = &turns{gate: &r.gate, apart: &r.apart}
 	}
 	if v.batching != nil && v.batching.Queue > 0 {
 		v.gate.limit = v.batching.Queue

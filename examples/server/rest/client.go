@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -158,43 +159,65 @@ func encodeRequest(r *oip.Request) (head []byte, raws [][]byte, err error) {
 
 // decodeResponse reads an answer whose outputs are in binary. Tensors refer to body.
 func decodeResponse(body []byte, head int) (*oip.Response, error) {
-	var j struct {
-		Model   string      `json:"model_name"`
-		Version string      `json:"model_version"`
-		ID      string      `json:"id"`
-		Outputs []inputJSON `json:"outputs"`
-	}
 	if head < 0 || head > len(body) {
 		return nil, fmt.Errorf("%d bytes of JSON in an answer of %d", head, len(body))
 	}
-	if err := json.Unmarshal(body[:head], &j); err != nil {
+	r, raw := &oip.Response{}, body[head:]
+	outputs, err := decodeHead(r, body[:head])
+	if err != nil {
 		return nil, err
 	}
-	r, raw := &oip.Response{Model: j.Model, Version: j.Version, ID: j.ID}, body[head:]
-	for _, o := range j.Outputs {
-		dt, err := oip.DType(o.Datatype)
+	for _, o := range outputs {
+		dt, err := oip.DType(o.datatype)
 		if err != nil {
 			return nil, err
 		}
-		size, ok := o.Parameters["binary_data_size"].v.(int64)
+		size, ok := o.size.(int64)
 		if !ok || size < 0 || size > int64(len(raw)) {
-			return nil, fmt.Errorf("output %q has no binary_data_size that fits the answer", o.Name)
+			return nil, fmt.Errorf("output %q has no binary_data_size that fits the answer", o.name)
 		}
-		shape, n, err := oip.Shape(o.Name, o.Shape, size)
+		shape, n, err := oip.Shape(o.name, o.shape, size)
 		if err != nil {
 			return nil, err
 		}
 		t := &tensor.Tensor{DType: dt, Shape: shape, Data: raw[:size]}
 		if dt == tensor.String {
 			t.Data = nil
-			if t.Strings, err = oip.ParseStrings(o.Name, raw[:size], n); err != nil {
+			if t.Strings, err = oip.ParseStrings(o.name, raw[:size], n); err != nil {
 				return nil, err
 			}
 		}
 		if err := t.Check(); err != nil {
 			return nil, err
 		}
-		r.Outputs, raw = append(r.Outputs, oip.Named{Name: o.Name, Tensor: t}), raw[size:]
+		r.Outputs, raw = append(r.Outputs, oip.Named{Name: o.name, Tensor: t}), raw[size:]
 	}
 	return r, nil
+}
+
+// decodeHead reads the JSON of an answer.
+func decodeHead(r *oip.Response, head []byte) (outputs []tensorJSON, err error) {
+	if !json.Valid(head) {
+		return nil, errors.New("the answer is no JSON")
+	}
+	s := &scanner{text: head}
+	err = s.object("the answer", func(name string) (err error) {
+		switch name {
+		case "model_name":
+			r.Model, err = s.str(name)
+		case "model_version":
+			r.Version, err = s.str(name)
+		case "id":
+			r.ID, err = s.str(name)
+		case "outputs":
+			err = s.array(name, func() error {
+				outputs = append(outputs, tensorJSON{})
+				return outputs[len(outputs)-1].read(s)
+			})
+		default:
+			s.raw()
+		}
+		return err
+	})
+	return outputs, err
 }

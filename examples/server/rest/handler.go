@@ -48,6 +48,7 @@ func Handler(s *serve.Server, o Options) http.Handler {
 	h.handle("POST /v2/repository/index", h.index)
 	h.handle("POST /v2/repository/models/{model}/load", h.load)
 	h.handle("POST /v2/repository/models/{model}/unload", h.unload)
+	h.mux.HandleFunc(rest, h.unknown)
 	return h
 }
 
@@ -65,19 +66,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.s.Draining() && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
-	if _, pattern := h.mux.Handler(r); pattern == "" {
-		h.unknown(w, r)
-		return
-	}
 	h.mux.ServeHTTP(w, r)
 }
 
-// unknown answers what no pattern takes: another verb than the path has, or another path.
+// rest is the pattern of what no other takes.
+const rest = "/"
+
+// unknown answers that: another verb than the path has, or another path.
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	for _, verb := range []string{http.MethodGet, http.MethodPost} {
 		other := r.Clone(r.Context())
 		other.Method = verb
-		if _, pattern := h.mux.Handler(other); pattern != "" {
+		if _, pattern := h.mux.Handler(other); pattern != rest {
 			w.Header().Set("Allow", verb)
 			write(w, http.StatusMethodNotAllowed, map[string]string{"error": "the path takes " + verb})
 			return

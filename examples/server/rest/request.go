@@ -15,55 +15,43 @@ import (
 // lengthHeader tells how many bytes of a body are JSON; tensors in binary follow.
 const lengthHeader = "Inference-Header-Content-Length"
 
-// inferJSON is the JSON of an inference request.
-type inferJSON struct {
-	ID         string           `json:"id"`
-	Parameters map[string]param `json:"parameters"`
-	Inputs     []inputJSON      `json:"inputs"`
-	Outputs    []outputJSON     `json:"outputs"`
+// tensorJSON is an input of a request or an output of an answer, as JSON has it.
+type tensorJSON struct {
+	name, datatype string
+	shape          []int64
+	size           any    // the parameter binary_data_size; nil where it has none
+	shared         bool   // it has a parameter that asks for shared memory
+	data           []byte // JSON; nil where it has none
 }
 
-type inputJSON struct {
-	Name       string           `json:"name"`
-	Shape      []int64          `json:"shape"`
-	Datatype   string           `json:"datatype"`
-	Parameters map[string]param `json:"parameters"`
-	Data       json.RawMessage  `json:"data"`
-}
+// form is how an output is wanted.
+type form int8
 
-type outputJSON struct {
-	Name       string           `json:"name"`
-	Parameters map[string]param `json:"parameters"`
-}
+const (
+	unsaid form = iota
+	inJSON
+	inBinary
+)
 
-// param is a parameter's value: bool, string, int64, uint64 or float64.
-type param struct{ v any }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *param) UnmarshalJSON(b []byte) error {
-	text := string(b)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		p.v = n
-		return nil
+func formOf(binary bool) form {
+	if binary {
+		return inBinary
 	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		p.v = n
-		return nil
-	}
-	if err := json.Unmarshal(b, &p.v); err != nil {
-		return err
-	}
-	switch p.v.(type) {
-	case bool, string, float64:
-		return nil
-	}
-	return oip.Errorf(oip.InvalidArgument, "a parameter is neither string, number nor bool")
+	return inJSON
 }
 
 // wish is how a request wants its outputs.
 type wish struct {
-	binary []bool // by output of the request
-	all    bool   // where it names none
+	binary []form // by output of the request
+	all    bool   // in binary, where that is unsaid
+}
+
+// of returns how output i of the answer is wanted.
+func (w *wish) of(i int) (binary bool) {
+	if i < len(w.binary) && w.binary[i] != unsaid {
+		return w.binary[i] == inBinary
+	}
+	return w.all
 }
 
 // infer answers an inference request.
@@ -187,102 +175,171 @@ func ints(dims []int64) []int {
 }
 
 // parse reads the JSON of a request, and from b the tensors that it says are in binary.
-func (h *handler) parse(in *oip.Request, head []byte, b *body) (wish, error) {
-	var j inferJSON
-	if err := json.Unmarshal(head, &j); err != nil {
-		return wish{}, oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", err)
+func (h *handler) parse(in *oip.Request, head []byte, b *body) (want wish, err error) {
+	if !json.Valid(head) {
+		var none any
+		return want, oip.Errorf(oip.InvalidArgument, "failed to parse the request JSON: %w", json.Unmarshal(head, &none))
 	}
-	in.ID = j.ID
-	want := wish{binary: make([]bool, len(j.Outputs))}
-	for name, p := range j.Parameters {
-		if name == "binary_data_output" {
-			if all, ok := p.v.(bool); ok {
-				want.all = all
-				continue
-			}
-			return wish{}, oip.Errorf(oip.InvalidArgument, "parameter %q has to be true or false", name)
+	s := &scanner{text: head}
+	var inputs []tensorJSON
+	err = s.object("the request", func(name string) (err error) {
+		switch name {
+		case "id":
+			in.ID, err = s.str(name)
+		case "parameters":
+			err = s.object(name, func(name string) error { return parameter(in, &want, name, s) })
+		case "inputs":
+			inputs = inputs[:0]
+			err = s.array(name, func() error {
+				inputs = append(inputs, tensorJSON{})
+				return inputs[len(inputs)-1].read(s)
+			})
+		case "outputs":
+			in.Outputs, want.binary = in.Outputs[:0], want.binary[:0]
+			err = s.array(name, func() error { return output(in, &want, s) })
+		default:
+			s.raw()
 		}
-		if err := in.Set(name, p.v); err != nil {
-			return wish{}, err
-		}
+		return err
+	})
+	if err != nil {
+		return want, err
 	}
-	for i, o := range j.Outputs {
-		out, binary, err := outputOf(o, want.all)
+	in.Inputs = make([]oip.Named, 0, len(inputs))
+	for i := range inputs {
+		t, err := h.input(&inputs[i], b)
 		if err != nil {
-			return wish{}, err
+			return want, err
 		}
-		in.Outputs = append(in.Outputs, out)
-		want.binary[i] = binary
-	}
-	for i := range j.Inputs {
-		t, err := h.input(&j.Inputs[i], b)
-		if err != nil {
-			return wish{}, err
-		}
-		in.Inputs = append(in.Inputs, oip.Named{Name: j.Inputs[i].Name, Tensor: t})
+		in.Inputs = append(in.Inputs, oip.Named{Name: inputs[i].name, Tensor: t})
 	}
 	return want, nil
 }
 
-func outputOf(o outputJSON, all bool) (out oip.Output, binary bool, err error) {
-	out, binary = oip.Output{Name: o.Name}, all
-	for name, p := range o.Parameters {
-		switch {
-		case name == "binary_data":
-			var ok bool
-			if binary, ok = p.v.(bool); !ok {
-				return out, false, oip.Errorf(oip.InvalidArgument, "output %.200q: parameter binary_data has to be true or false", o.Name)
-			}
-		case name == "classification":
-			n, ok := p.v.(int64)
-			if !ok || n <= 0 || n > 1<<30 {
-				return out, false, oip.Errorf(oip.InvalidArgument, "output %.200q: parameter classification has to be a number from 1 on", o.Name)
-			}
-			out.Classes = int(n)
-		case strings.HasPrefix(name, "shared_memory"):
-			return out, false, oip.Errorf(oip.Unsupported, "output %.200q: shared memory is not supported", o.Name)
-		}
+// parameter reads a parameter of a request.
+func parameter(in *oip.Request, want *wish, name string, s *scanner) error {
+	v, err := s.parameter()
+	switch {
+	case err != nil:
+		return err
+	case name != "binary_data_output":
+		return in.Set(name, v)
 	}
-	return out, binary, nil
+	all, ok := v.(bool)
+	if want.all = all; !ok {
+		return oip.Errorf(oip.InvalidArgument, "parameter %q has to be true or false", name)
+	}
+	return nil
+}
+
+// output reads what a request says of an output.
+func output(in *oip.Request, want *wish, s *scanner) error {
+	var out oip.Output
+	binary := unsaid
+	err := s.object("an output", func(name string) (err error) {
+		switch name {
+		case "name":
+			out.Name, err = s.str(name)
+		case "parameters":
+			err = s.object(name, func(name string) error {
+				v, err := s.parameter()
+				if err == nil {
+					err = outputParameter(&out, &binary, name, v)
+				}
+				return err
+			})
+		default:
+			s.raw()
+		}
+		return err
+	})
+	in.Outputs, want.binary = append(in.Outputs, out), append(want.binary, binary)
+	return err
+}
+
+func outputParameter(out *oip.Output, binary *form, name string, v any) error {
+	switch {
+	case name == "binary_data":
+		said, ok := v.(bool)
+		if !ok {
+			return oip.Errorf(oip.InvalidArgument, "output %.200q: parameter binary_data has to be true or false", out.Name)
+		}
+		*binary = formOf(said)
+	case name == "classification":
+		n, ok := v.(int64)
+		if !ok || n <= 0 || n > 1<<30 {
+			return oip.Errorf(oip.InvalidArgument, "output %.200q: parameter classification has to be a number from 1 on", out.Name)
+		}
+		out.Classes = int(n)
+	case strings.HasPrefix(name, "shared_memory"):
+		return oip.Errorf(oip.Unsupported, "output %.200q: shared memory is not supported", out.Name)
+	}
+	return nil
+}
+
+// read reads it.
+func (j *tensorJSON) read(s *scanner) error {
+	return s.object("a tensor", func(name string) (err error) {
+		switch name {
+		case "name":
+			j.name, err = s.str(name)
+		case "datatype":
+			j.datatype, err = s.str(name)
+		case "shape":
+			j.shape, err = s.dims(name)
+		case "data":
+			j.data = s.raw()
+		case "parameters":
+			err = s.object(name, func(name string) error {
+				v, err := s.parameter()
+				if name == "binary_data_size" {
+					j.size = v
+				}
+				j.shared = j.shared || strings.HasPrefix(name, "shared_memory")
+				return err
+			})
+		default:
+			s.raw()
+		}
+		return err
+	})
 }
 
 // input returns the tensor of an input, from its JSON or, where that says so, from the bytes that follow.
-func (h *handler) input(j *inputJSON, b *body) (*tensor.Tensor, error) {
-	dt, err := oip.DType(j.Datatype)
+func (h *handler) input(j *tensorJSON, b *body) (*tensor.Tensor, error) {
+	dt, err := oip.DType(j.datatype)
 	if err != nil {
 		return nil, err
 	}
-	if j.Shape == nil {
-		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has no shape", j.Name)
+	if j.shape == nil {
+		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has no shape", j.name)
 	}
-	shape, n, err := oip.Shape(j.Name, j.Shape, h.s.MaxRequestBytes())
+	shape, n, err := oip.Shape(j.name, j.shape, h.s.MaxRequestBytes())
 	if err != nil {
 		return nil, err
 	}
-	for name := range j.Parameters {
-		if strings.HasPrefix(name, "shared_memory") {
-			return nil, oip.Errorf(oip.Unsupported, "input %.200q: shared memory is not supported", j.Name)
-		}
+	if j.shared {
+		return nil, oip.Errorf(oip.Unsupported, "input %.200q: shared memory is not supported", j.name)
 	}
-	if p, ok := j.Parameters["binary_data_size"]; ok {
-		size, ok := p.v.(int64)
+	if j.size != nil {
+		size, ok := j.size.(int64)
 		switch {
 		case !ok || size < 0:
-			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size has to be a number of bytes", j.Name)
+			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size has to be a number of bytes", j.name)
 		case b == nil:
-			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size without the header %s", j.Name, lengthHeader)
-		case j.Data != nil:
-			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has both data and binary_data_size", j.Name)
+			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q: binary_data_size without the header %s", j.name, lengthHeader)
+		case j.data != nil:
+			return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has both data and binary_data_size", j.name)
 		}
-		return binaryInput(b, j.Name, dt, shape, n, size)
+		return binaryInput(b, j.name, dt, shape, n, size)
 	}
-	if j.Data == nil {
-		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has no data", j.Name)
+	if j.data == nil {
+		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has no data", j.name)
 	}
-	if n > len(j.Data) {
-		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has fewer data than its shape %v", j.Name, j.Shape)
+	if n > len(j.data) {
+		return nil, oip.Errorf(oip.InvalidArgument, "input %.200q has fewer data than its shape %v", j.name, j.shape)
 	}
-	return parseData(j.Name, dt, shape, n, j.Data)
+	return parseData(j.name, dt, shape, n, j.data)
 }
 
 // binaryInput reads a tensor in binary.

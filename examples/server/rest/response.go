@@ -37,10 +37,7 @@ func respond(w http.ResponseWriter, r *http.Request, answer *oip.Response, want 
 		if i > 0 {
 			b = append(b, ',')
 		}
-		binary := want.all
-		if len(want.binary) > 0 {
-			binary = want.binary[i]
-		}
+		binary := want.of(i)
 		var raw []byte
 		var err error
 		if b, raw, err = appendOutput(b, o, binary); err != nil {

@@ -88,7 +88,6 @@ type Admission struct {
 func (s *Server) Admit() (*Admission, error) {
 	if s.requests.Add(1) > int64(s.o.MaxRequests) {
 		s.requests.Add(-1)
-		s.models.TurnedDown()
 		return nil, oip.Errorf(oip.Overloaded, "the server answers %d requests already", s.o.MaxRequests)
 	}
 	s.mu.Lock()
@@ -108,7 +107,6 @@ func (a *Admission) Reserve(n int64) error {
 	}
 	if a.s.bytes.Add(n) > a.s.o.MaxBytes {
 		a.s.bytes.Add(-n)
-		a.s.models.TurnedDown()
 		return oip.Errorf(oip.Overloaded, "the requests under way have %d bytes together", a.s.o.MaxBytes)
 	}
 	a.bytes += n
@@ -181,9 +179,6 @@ func (s *Server) Infer(ctx context.Context, r *oip.Request) (answer *oip.Respons
 		}
 		outcome.Total, outcome.Err = time.Since(begin), err
 		outcome.count()
-		if outcome.turnedDown() {
-			s.models.TurnedDown()
-		}
 		done(outcome)
 	}()
 	v, err := s.models.Acquire(ctx, r.Model, r.Version)

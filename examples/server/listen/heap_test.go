@@ -1,0 +1,64 @@
+package listen_test
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/examples/server/listen"
+)
+
+// resident returns the memory that Go has of the system.
+func resident() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
+}
+
+var _ = Describe("the process's memory", func() {
+	bound := func() int64 { return debug.SetMemoryLimit(-1) }
+
+	It("stays within a bound, however much garbage there is", func() {
+		listen.PrepareProcess()
+		var kept [][]byte
+		for range 1024 {
+			kept = append(kept, make([]byte, 16<<10))
+		}
+		runtime.GC()
+		var before int64
+		Eventually(func() int64 { // comes with the collection
+			last := before
+			before = bound()
+			return before - last
+		}).WithPolling(200 * time.Millisecond).Should(BeZero())
+		Expect(before).To(BeNumerically("<", int64(math.MaxInt64)))
+		for i := range 1 << 16 { // half a gigabyte, in half a second or more
+			kept[i%len(kept)] = make([]byte, 8<<10)
+			if i%128 == 0 {
+				time.Sleep(time.Millisecond)
+				Expect(resident()).To(BeNumerically("<", before+before/20))
+			}
+		}
+		Expect(bound()).To(Equal(before))
+	})
+
+	It("has a bound that follows what is in use, up and down", func() {
+		listen.PrepareProcess()
+		runtime.GC()
+		before := bound()
+		kept := make([]byte, 256<<20)
+		runtime.GC()
+		Eventually(bound).Should(BeNumerically(">", int64(2*len(kept))))
+		runtime.KeepAlive(kept)
+		kept = nil
+		Eventually(func() int64 {
+			runtime.GC()
+			return bound()
+		}).Should(BeNumerically("<", before+64<<20))
+	})
+})

@@ -1,0 +1,91 @@
+package repository_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing/fstest"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
+
+	"github.com/carve-dev/carve/examples/server/internal/modeltest"
+	"github.com/carve-dev/carve/examples/server/repository"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+// behind counts the process's threads that have a smaller share of the processors than it has itself.
+func behind() (n int) {
+	own, err := unix.SchedGetAttr(os.Getpid(), 0)
+	Expect(err).NotTo(HaveOccurred())
+	threads, err := os.ReadDir("/proc/self/task")
+	Expect(err).NotTo(HaveOccurred())
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		Expect(err).NotTo(HaveOccurred())
+		if a, err := unix.SchedGetAttr(id, 0); err == nil && a.Nice > own.Nice {
+			n++
+		}
+	}
+	return n
+}
+
+const products = `graph "m" {
+  opset 17
+  input %x: f32[N,512,512]
+  %a: f32[N,512,512] = MatMul(%x, %x)
+  %y: f32[N,512,512] = MatMul(%a, %x)
+  output %y
+}`
+
+var _ = Describe("runs", func() {
+	BeforeEach(func() {
+		if a, err := unix.SchedGetAttr(0, 0); err != nil || a.Policy != unix.SCHED_NORMAL || a.Nice > 10 {
+			Skip("the process's threads have no share that could be made smaller")
+		}
+	})
+
+	DescribeTable("have threads of their own where they are long and keep all processors busy, up to the repository's end", func(ctx SpecContext, text, config string, callers int, long bool) {
+		Expect(behind()).To(BeZero())
+		b, err := modeltest.Encode(text)
+		Expect(err).NotTo(HaveOccurred())
+		files := fstest.MapFS{"m/1/model.onnx": {Data: b}, "m/config.pbtxt": {Data: []byte(config)}}
+		r, err := repository.Open(ctx, files, repository.Options{Runs: 2})
+		Expect(err).NotTo(HaveOccurred())
+		v, err := r.Acquire(ctx, "m", "")
+		Expect(err).NotTo(HaveOccurred())
+		x, err := tensor.New(tensor.Float32, 1, 512, 512)
+		Expect(err).NotTo(HaveOccurred())
+		var group sync.WaitGroup
+		var over atomic.Bool
+		for range callers {
+			group.Go(func() {
+				defer GinkgoRecover()
+				for !over.Load() {
+					_, _, err := v.Run(ctx, 0, map[string]tensor.Value{"x": x})
+					Expect(err).NotTo(HaveOccurred())
+				}
+			})
+		}
+		if long {
+			Eventually(behind).WithTimeout(time.Minute).Should(BeNumerically(">=", 1))
+			Expect(behind()).To(BeNumerically("<=", 2), "as many as there are runs at a time")
+		} else {
+			Consistently(behind, 300*time.Millisecond).Should(BeZero())
+		}
+		over.Store(true)
+		group.Wait()
+		v.Release()
+		Expect(r.Close(context.Background())).To(Succeed())
+		Eventually(behind).Should(BeZero())
+	},
+		Entry("alone", products, "", 4, true),
+		Entry("in a batcher", products, "max_batch_size: 2\ndynamic_batching {}\n", 6, true),
+		Entry("but not of one caller", products, "", 1, false),
+		Entry("but not short ones", "graph \"m\" {\n  opset 17\n  input %x: f32[N,512,512]\n  %y: i64[3] = Shape(%x)\n  output %y\n}", "", 4, false),
+	)
+})
