@@ -57,9 +57,9 @@ type BatchOptions struct {
 	Sessions int
 	// Turns has this Batcher's runs take turns with others'; nil means that they need none.
 	Turns Turns
-	// Do does a run that has its turn, by calling run once, on any goroutine, before it returns; a panic of run has to be its own. nil
-	// means that the goroutine of the call which leads the run does it.
-	Do func(run func())
+	// Do returns what does a run that has its turn: it calls run once, on any goroutine, before it returns, and a panic of run has to be its
+	// own. Where that is nil, or Do itself, the goroutine of the call which leads the run does it.
+	Do func() func(run func())
 	// Sample are inputs of one row or more that the model takes, to find out whether rows depend on each other, and to make plans
 	// for their shapes. By default inputs are made up: floats, and for other types zeros and ones.
 	Sample map[string]tensor.Value
@@ -336,9 +336,9 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	case t.err != nil:
 		return nil, t.err
 	case t.call.Direct && list == nil:
-		return b.direct(func() (map[string]tensor.Value, error) { return b.p.Run(ctx, inputs) })
+		return b.direct(ctx, inputs, nil)
 	case t.call.Direct:
-		return b.direct(func() (map[string]tensor.Value, error) { return b.p.runNamed(ctx, values) })
+		return b.direct(ctx, nil, values)
 	}
 	out = map[string]tensor.Value{}
 	for i, r := range b.rows.Outputs {
@@ -349,22 +349,48 @@ func (b *Batcher) Run(ctx context.Context, inputs map[string]tensor.Value) (out 
 	return out, nil
 }
 
-// direct does a call's own run.
-func (b *Batcher) direct(run func() (map[string]tensor.Value, error)) (out map[string]tensor.Value, err error) {
+// do returns what does the next run, nil for the caller's own goroutine.
+func (b *Batcher) do() func(run func()) {
 	if b.o.Do == nil {
-		return run()
+		return nil
 	}
-	b.o.Do(func() { out, err = run() })
+	return b.o.Do()
+}
+
+// direct does a call's own run: of inputs by name where values is nil.
+func (b *Batcher) direct(ctx context.Context, inputs map[string]tensor.Value, values []tensor.Value) (map[string]tensor.Value, error) {
+	if do := b.do(); do != nil {
+		return b.directBy(ctx, do, inputs, values)
+	}
+	if values == nil {
+		return b.p.Run(ctx, inputs)
+	}
+	return b.p.runNamed(ctx, values)
+}
+
+// directBy is direct by somebody else: by itself, since it allocates.
+func (b *Batcher) directBy(ctx context.Context, do func(run func()), inputs map[string]tensor.Value, values []tensor.Value) (out map[string]tensor.Value, err error) {
+	do(func() {
+		if values == nil {
+			out, err = b.p.Run(ctx, inputs)
+		} else {
+			out, err = b.p.runNamed(ctx, values)
+		}
+	})
 	return out, err
 }
 
 // runInto does a run of several calls, or a call's own.
 func (b *Batcher) runInto(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
-	if b.o.Do == nil {
-		return b.p.RunInto(ctx, inputs, outputs)
+	if do := b.do(); do != nil {
+		return b.runIntoBy(ctx, do, inputs, outputs)
 	}
-	var err error
-	b.o.Do(func() { err = b.p.RunInto(ctx, inputs, outputs) })
+	return b.p.RunInto(ctx, inputs, outputs)
+}
+
+// runIntoBy is runInto by somebody else.
+func (b *Batcher) runIntoBy(ctx context.Context, do func(run func()), inputs, outputs []*tensor.Tensor) (err error) {
+	do(func() { err = b.p.RunInto(ctx, inputs, outputs) })
 	return err
 }
 

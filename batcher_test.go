@@ -108,7 +108,7 @@ var _ = Describe("a Batcher", func() {
 				panic(p)
 			}
 		}
-		p, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: 200 * time.Millisecond, Do: elsewhere})
+		p, b := batched(ctx, rowsText, nil, &carve.BatchOptions{MaxBatch: 4, Delay: 200 * time.Millisecond, Do: func() func(func()) { return elsewhere }})
 		Expect(b.Off()).To(BeEmpty())
 		Expect(runs.Load()).To(BeZero())
 		r := rand.New(rand.NewPCG(1, 1))

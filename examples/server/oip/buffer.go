@@ -38,13 +38,17 @@ func NewTensor(dt tensor.DType, shape []int, n int) (*tensor.Tensor, error) {
 // Recycle gives the memory of a request's tensors back. Nothing may use them any more.
 func (r *Request) Recycle() {
 	for i := range r.Inputs {
-		t := r.Inputs[i].Tensor
+		Recycle(r.Inputs[i].Tensor)
 		r.Inputs[i].Tensor = nil
-		if t == nil || t.DType == tensor.String {
-			continue
-		}
-		if class := bits.Len(uint(max(cap(t.Data)-1, 0))); class < len(buffers) && cap(t.Data) == 1<<class {
-			buffers[class].Put(t)
-		}
+	}
+}
+
+// Recycle gives the memory of a tensor of NewTensor back, nil for none.
+func Recycle(t *tensor.Tensor) {
+	if t == nil || t.DType == tensor.String {
+		return
+	}
+	if class := bits.Len(uint(max(cap(t.Data)-1, 0))); class < len(buffers) && cap(t.Data) == 1<<class {
+		buffers[class].Put(t)
 	}
 }

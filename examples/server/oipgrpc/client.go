@@ -46,7 +46,16 @@ func (c *Client) Infer(ctx context.Context, r *oip.Request) (*oip.Response, erro
 
 // encodeRequest returns a ModelInferRequest.
 func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
-	b := appendText(make([]byte, 0, 256), 1, r.Model)
+	var several [4][]byte // most have no more inputs
+	raws := several[:0]
+	for _, in := range r.Inputs {
+		raw, err := oip.Raw(in.Tensor)
+		if err != nil {
+			return nil, err
+		}
+		raws = append(raws, raw)
+	}
+	b := appendText(room(raws), 1, r.Model)
 	b = appendText(b, 2, r.Version)
 	b = appendText(b, 3, r.ID)
 	add := func(to []byte, number protowire.Number, name string, field protowire.Number, v uint64) []byte {
@@ -68,16 +77,11 @@ func encodeRequest(r *oip.Request) (mem.BufferSlice, error) {
 		b = add(b, 4, "sequence_start", 1, protowire.EncodeBool(r.Start))
 		b = add(b, 4, "sequence_end", 1, protowire.EncodeBool(r.End))
 	}
-	raws := make([][]byte, len(r.Inputs))
-	for i, in := range r.Inputs {
+	for _, in := range r.Inputs {
 		datatype, _ := oip.Datatype(in.Tensor.DType)
 		var room [64]byte // most inputs' metadata fit
 		m := appendShape(appendText(appendText(room[:0], 1, in.Name), 2, datatype), 3, in.Tensor.Shape)
 		b = appendMessage(b, 5, m)
-		var err error
-		if raws[i], err = oip.Raw(in.Tensor); err != nil {
-			return nil, err
-		}
 	}
 	for _, o := range r.Outputs {
 		m := appendText(nil, 1, o.Name)

@@ -36,6 +36,7 @@ type input struct {
 // read implements readable. Tensors are copied once, out of the network's buffers.
 func (c *call) read(data mem.BufferSlice) error {
 	r := &reader{r: data.Reader()}
+	var room []byte
 	for r.r.Remaining() > 0 {
 		number, kind, err := r.tag()
 		if err != nil {
@@ -63,18 +64,20 @@ func (c *call) read(data mem.BufferSlice) error {
 			}
 			continue
 		}
-		b := make([]byte, n)
-		if _, err := io.ReadFull(r.r, b); err != nil {
+		if n > cap(room) {
+			room = make([]byte, max(n, 128))
+		}
+		if _, err := io.ReadFull(r.r, room[:n]); err != nil {
 			return err
 		}
-		if err := c.field(number, b); err != nil {
+		if err := c.field(number, room[:n]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// field takes a field other than raw contents.
+// field takes a field other than raw contents, of which it keeps nothing.
 func (c *call) field(number protowire.Number, b []byte) error {
 	switch number {
 	case 1:
@@ -109,6 +112,9 @@ func (c *call) input(b []byte) (in input, err error) {
 		case 2:
 			in.datatype = string(v.b)
 		case 3:
+			if in.shape == nil {
+				in.shape = make([]int64, 0, 8) // most have fewer dims
+			}
 			return v.varints(func(u uint64) { in.shape = append(in.shape, int64(u)) })
 		case 4:
 			c.shared(v.b, in.name)
@@ -225,11 +231,10 @@ func (c *call) tensors(limit int64) error {
 
 // recycle gives back raw contents that have not become inputs.
 func (c *call) recycle() {
-	var rest oip.Request
-	for _, t := range c.raw {
-		rest.Inputs = append(rest.Inputs, oip.Named{Tensor: t})
+	for i, t := range c.raw {
+		oip.Recycle(t)
+		c.raw[i] = nil
 	}
-	rest.Recycle()
 }
 
 // size returns the bytes of the call's tensors.

@@ -44,12 +44,20 @@ func appendShape[T int | int64](b []byte, number protowire.Number, shape []T) []
 
 // encode returns an answer as a ModelInferResponse: its head, and for each output its elements, where they are.
 func encode(r *oip.Response) (mem.BufferSlice, error) {
-	head := make([]byte, 0, 256)
+	var several [4][]byte // most have no more outputs
+	raws := several[:0]
+	for _, o := range r.Outputs {
+		raw, err := oip.Raw(o.Tensor)
+		if err != nil {
+			return nil, oip.Errorf(oip.Internal, "output '%s': %w", o.Name, err)
+		}
+		raws = append(raws, raw)
+	}
+	head := room(raws)
 	head = appendText(head, 1, r.Model)
 	head = appendText(head, 2, r.Version)
 	head = appendText(head, 3, r.ID)
-	raws := make([][]byte, len(r.Outputs))
-	for i, o := range r.Outputs {
+	for _, o := range r.Outputs {
 		datatype, ok := oip.Datatype(o.Tensor.DType)
 		if !ok {
 			return nil, oip.Errorf(oip.Unsupported, "output '%s' is of type %v, which has no datatype", o.Name, o.Tensor.DType)
@@ -59,16 +67,23 @@ func encode(r *oip.Response) (mem.BufferSlice, error) {
 		m = appendText(m, 2, datatype)
 		m = appendShape(m, 3, o.Tensor.Shape)
 		head = appendMessage(head, 5, m)
-		var err error
-		if raws[i], err = oip.Raw(o.Tensor); err != nil {
-			return nil, oip.Errorf(oip.Internal, "output '%s': %w", o.Name, err)
-		}
 	}
 	return join(head, raws, 6), nil
 }
 
 // direct is the size from which elements are sent from where they are, rather than copied into the head.
 const direct = 8 << 10
+
+// room returns an empty head, in which most others fit with those raw contents that are copied into it.
+func room(raws [][]byte) []byte {
+	n := 256
+	for _, raw := range raws {
+		if len(raw) < direct {
+			n += len(raw) + 4
+		}
+	}
+	return make([]byte, 0, n)
+}
 
 // join returns a message of a head and raw contents, a field of that number.
 func join(head []byte, raws [][]byte, number protowire.Number) mem.BufferSlice {

@@ -87,18 +87,22 @@ func unary[In, Out any](x *service, name string, fresh func() In, f func(context
 		if err != nil {
 			return nil, err
 		}
-		handle := func(ctx context.Context, in any) (any, error) {
-			out, err := f(ctx, in.(In))
-			if err != nil {
-				return nil, x.status(err)
-			}
-			return out, nil
-		}
 		if through == nil {
-			return handle(ctx, in)
+			return answered(ctx, x, f, in)
 		}
-		return through(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/inference.GRPCInferenceService/" + name}, handle)
+		return through(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/inference.GRPCInferenceService/" + name}, func(ctx context.Context, in any) (any, error) {
+			return answered(ctx, x, f, in.(In))
+		})
 	}}
+}
+
+// answered calls f, and returns an error of it as a status.
+func answered[In, Out any](ctx context.Context, x *service, f func(context.Context, In) (Out, error), in In) (any, error) {
+	out, err := f(ctx, in)
+	if err != nil {
+		return nil, x.status(err)
+	}
+	return out, nil
 }
 
 // caught turns a panic into an error: grpc-go would let it end the process.

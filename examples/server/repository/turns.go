@@ -28,13 +28,12 @@ func (t *turns) ran(took time.Duration) {
 	}
 }
 
-// do does a run that has a turn: apart where runs are long, and keep all processors busy.
-func (t *turns) do(run func()) {
+// do returns what does a run that has a turn: threads for that where runs are long and keep all processors busy, and else nil.
+func (t *turns) do() func(run func()) {
 	if t.long.Load() < sure || !t.full() {
-		run()
-		return
+		return nil
 	}
-	t.apart.do(run)
+	return t.apart.do
 }
 
 // Try implements carve.Turns.

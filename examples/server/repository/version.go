@@ -110,12 +110,25 @@ func (v *Version) Run(ctx context.Context, priority uint64, inputs map[string]te
 		return nil, time.Since(begin), err
 	}
 	waited = time.Since(begin)
-	v.turns.do(func() { // places go to the next before this request's goroutine is awake
-		defer v.gate.leave()
-		defer v.turns.leave()
-		out, err = v.run(ctx, inputs)
-	})
+	if do := v.turns.do(); do != nil {
+		out, err = v.runBy(ctx, do, inputs)
+	} else {
+		out, err = v.runTurn(ctx, inputs)
+	}
 	return out, waited, err
+}
+
+// runTurn runs the program, and gives the run's places back.
+func (v *Version) runTurn(ctx context.Context, inputs map[string]tensor.Value) (map[string]tensor.Value, error) {
+	defer v.gate.leave()
+	defer v.turns.leave()
+	return v.run(ctx, inputs)
+}
+
+// runBy is runTurn by somebody else, who gives places to the next before this goroutine is awake.
+func (v *Version) runBy(ctx context.Context, do func(run func()), inputs map[string]tensor.Value) (out map[string]tensor.Value, err error) {
+	do(func() { out, err = v.runTurn(ctx, inputs) })
+	return out, err
 }
 
 // run runs the program once.
