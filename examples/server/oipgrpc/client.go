@@ -98,8 +98,9 @@ type response struct{ oip.Response }
 
 // read implements readable.
 func (r *response) read(data mem.BufferSlice) error {
-	var outputs []input
-	var raws [][]byte
+	var few [4]input // most have no more outputs
+	var fewRaws [4][]byte
+	outputs, raws := few[:0], fewRaws[:0]
 	err := fields(data.Materialize(), func(number protowire.Number, v value) error {
 		switch number {
 		case 1:
@@ -120,6 +121,7 @@ func (r *response) read(data mem.BufferSlice) error {
 	if err != nil {
 		return err
 	}
+	r.Outputs = make([]oip.Named, 0, len(outputs))
 	for i, o := range outputs {
 		if i >= len(raws) {
 			return oip.Errorf(oip.Unknown, "output %q has no raw contents", o.name)

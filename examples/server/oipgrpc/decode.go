@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -23,7 +24,25 @@ type call struct {
 	inputs []input
 	raw    []*tensor.Tensor // bytes of inputs, in their order
 	fault  error            // of what the message says, rather than how
+	room   []byte           // to read fields in
 }
+
+// calls keeps calls and the memory of their lists.
+var calls = sync.Pool{New: func() any { return &call{} }}
+
+// free keeps a call whose answer has been encoded. Nothing may use it any more.
+func (c *call) free() {
+	clear(c.inputs)
+	clear(c.raw)
+	clear(c.Inputs)
+	*c = call{inputs: c.inputs[:0], raw: c.raw[:0], room: c.room, Request: oip.Request{Inputs: c.Inputs[:0]}}
+	if cap(c.room) <= maxKept && cap(c.inputs) <= maxKept {
+		calls.Put(c)
+	}
+}
+
+// maxKept bounds what a call keeps: bytes, and inputs.
+const maxKept = 1 << 10
 
 // input is an input of a call as the wire has it.
 type input struct {
@@ -36,7 +55,6 @@ type input struct {
 // read implements readable. Tensors are copied once, out of the network's buffers.
 func (c *call) read(data mem.BufferSlice) error {
 	r := &reader{r: data.Reader()}
-	var room []byte
 	for r.r.Remaining() > 0 {
 		number, kind, err := r.tag()
 		if err != nil {
@@ -64,13 +82,13 @@ func (c *call) read(data mem.BufferSlice) error {
 			}
 			continue
 		}
-		if n > cap(room) {
-			room = make([]byte, max(n, 128))
+		if n > cap(c.room) {
+			c.room = make([]byte, max(n, 128))
 		}
-		if _, err := io.ReadFull(r.r, room[:n]); err != nil {
+		if _, err := io.ReadFull(r.r, c.room[:n]); err != nil {
 			return err
 		}
-		if err := c.field(number, room[:n]); err != nil {
+		if err := c.field(number, c.room[:n]); err != nil {
 			return err
 		}
 	}

@@ -68,17 +68,17 @@ func Register(r grpc.ServiceRegistrar, s *serve.Server, o Options) {
 		"ServerLive": x.live, "ServerReady": x.ready, "ModelReady": x.modelReady, "ServerMetadata": x.metadata, "ModelMetadata": x.modelMetadata,
 		"ModelConfig": x.config, "ModelStatistics": x.statistics, "RepositoryIndex": x.index, "RepositoryModelUnload": x.unload,
 	} {
-		d.Methods = append(d.Methods, unary(x, name, func() *small { return &small{} }, f))
+		d.Methods = append(d.Methods, unary(x, name, func() *small { return &small{} }, f, func(*small) {}))
 	}
-	d.Methods = append(d.Methods, unary(x, "RepositoryModelLoad", func() *large { return &large{} }, x.load))
-	d.Methods = append(d.Methods, unary(x, "ModelInfer", func() *call { return &call{} }, x.infer))
+	d.Methods = append(d.Methods, unary(x, "RepositoryModelLoad", func() *large { return &large{} }, x.load, func(*large) {}))
+	d.Methods = append(d.Methods, unary(x, "ModelInfer", func() *call { return calls.Get().(*call) }, x.infer, (*call).free))
 	d.Streams = []grpc.StreamDesc{{StreamName: "ModelStreamInfer", ServerStreams: true, ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error { return x.stream(stream) }}}
 	r.RegisterService(d, x)
 	healthpb.RegisterHealthServer(r, &health{s: s})
 }
 
-// unary describes a call with one message each way.
-func unary[In, Out any](x *service, name string, fresh func() In, f func(context.Context, In) (Out, error)) grpc.MethodDesc {
+// unary describes a call with one message each way. What has been read is free behind f, unless interceptors have seen it.
+func unary[In, Out any](x *service, name string, fresh func() In, f func(context.Context, In) (Out, error), free func(In)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, through grpc.UnaryServerInterceptor) (_ any, err error) {
 		defer caught(&err)
 		in := fresh()
@@ -88,7 +88,9 @@ func unary[In, Out any](x *service, name string, fresh func() In, f func(context
 			return nil, err
 		}
 		if through == nil {
-			return answered(ctx, x, f, in)
+			out, err := answered(ctx, x, f, in)
+			free(in)
+			return out, err
 		}
 		return through(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: "/inference.GRPCInferenceService/" + name}, func(ctx context.Context, in any) (any, error) {
 			return answered(ctx, x, f, in.(In))
