@@ -325,7 +325,9 @@ func (q *Queue) complete(b *batch) {
 		b.lane.took(b.bucket, b.took)
 	}
 	for i, c := range b.calls {
-		c.Results, c.Assemble, c.Took = b.m.out, b.assemble, b.took
+		if c.state != abandoned { // whose caller may be reading it
+			c.Results, c.Assemble, c.Took = b.m.out, b.assemble, b.took
+		}
 		switch {
 		case i == 0: // the leader, which is awake
 		case c.state == abandoned:

@@ -71,11 +71,11 @@ func (w *way) round(length time.Duration, callers int) error {
 	w.alone = append(w.alone, times...)
 	w.p50 = append(w.p50, micros(at(times, 50)))
 	times, rate, processor, err := many(w.ask, length, callers)
+	w.rate, w.processor = append(w.rate, rate), append(w.processor, processor)
 	if err != nil || !w.network {
-		w.rate = append(w.rate, rate)
 		return err
 	}
-	w.many, w.rate, w.processor = append(w.many, times...), append(w.rate, rate), append(w.processor, processor)
+	w.many = append(w.many, times...)
 	times, kept, err := pace(w.ask, 0.8*rate, length, callers)
 	w.steady, w.kept = append(w.steady, times...), append(w.kept, kept)
 	w.tails = append(w.tails, float64(at(times, 99))/float64(max(1, at(times, 50))))

@@ -87,11 +87,7 @@ func (t *table) print(out io.Writer) {
 	}
 	for _, w := range t.ways[min(2, len(t.ways)):] {
 		of := t.ways[1]
-		fmt.Fprintf(out, "%s, of %s: p50 of one caller %v, requests a second %v", w.name, of.name, paired.Of(w.p50, of.p50), paired.Of(w.rate, of.rate))
-		if w.network && of.network {
-			fmt.Fprintf(out, ", processor %v", paired.Of(w.processor, of.processor))
-		}
-		fmt.Fprintln(out)
+		fmt.Fprintf(out, "%s, of %s: p50 of one caller %v, requests a second %v, processor %v\n", w.name, of.name, paired.Of(w.p50, of.p50), paired.Of(w.rate, of.rate), paired.Of(w.processor, of.processor))
 	}
 }
 

@@ -50,7 +50,7 @@ var _ = Describe("runs", func() {
 	})
 
 	DescribeTable("have threads of their own where they are long and keep all processors busy, up to the repository's end", func(ctx SpecContext, text, config string, callers int, long bool) {
-		Expect(behind()).To(BeZero())
+		Eventually(behind).Should(BeZero()) // threads of other specs may still end
 		b, err := modeltest.Encode(text)
 		Expect(err).NotTo(HaveOccurred())
 		files := fstest.MapFS{"m/1/model.onnx": {Data: b}, "m/config.pbtxt": {Data: []byte(config)}}
