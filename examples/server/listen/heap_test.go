@@ -55,7 +55,6 @@ var _ = Describe("the process's memory", func() {
 		runtime.GC()
 		Eventually(bound).Should(BeNumerically(">", int64(2*len(kept))))
 		runtime.KeepAlive(kept)
-		kept = nil
 		Eventually(func() int64 {
 			runtime.GC()
 			return bound()
