@@ -26,6 +26,7 @@ type voting struct {
 	classify  bool
 	// Of two classes where all votes are for the first, its score alone decides: see package reference.
 	single, positive, mirrored bool
+	narrow                     bool // scores are float32 before they choose, as those of operands other than float64 are
 }
 
 // maxTargets bounds the scores of a row.
@@ -96,7 +97,7 @@ func newEnsemble(n *graph.Node, k trees.Kernels) (*ensemble, error) {
 	if v.base, err = forest.BaseValues(n, v.targets); err != nil {
 		return nil, err
 	}
-	v.single, v.positive = v.classify && v.targets == 2 && f.First, f.Positive
+	v.single, v.positive, v.narrow = v.classify && v.targets == 2 && f.First, f.Positive, n.Inputs[0].Type.DType != tensor.Float64
 	e := &ensemble{voting: v, scores: v.targets}
 	if v.single {
 		f.Targets, e.scores = 1, 1
@@ -271,7 +272,8 @@ func (v *voting) pick(row []float64) int64 {
 	best := 0
 	if !v.single {
 		for i, x := range row {
-			if x > row[best] {
+			row[i] = v.rounded(x)
+			if row[i] > row[best] {
 				best = i
 			}
 		}
@@ -280,6 +282,7 @@ func (v *voting) pick(row []float64) int64 {
 		if len(v.base) > 0 {
 			s += v.base[0]
 		}
+		s = v.rounded(s)
 		if v.positive {
 			threshold = 0.5
 		}
@@ -295,6 +298,14 @@ func (v *voting) pick(row []float64) int64 {
 		return v.labels[best]
 	}
 	return int64(best)
+}
+
+// rounded returns a score as it is compared: votes that are equal in float32 tie, and the first class wins.
+func (v *voting) rounded(score float64) float64 {
+	if v.narrow {
+		return float64(float32(score))
+	}
+	return score
 }
 
 func init() {

@@ -6,6 +6,7 @@ import (
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -164,6 +165,9 @@ func planPow(p *planner, n *graph.Node) error {
 			return powersOf(p, n, func(x float64) int32 { return int32(wholeOf(x)) })
 		case tensor.Int64:
 			return powersOf(p, n, wholeOf[float64])
+		}
+		if operators.IsFloat32(n.Inputs[1]) {
+			return elementwise2(p, n, vec.Power)
 		}
 		return powersOf(p, n, func(x float64) float32 { return float32(x) })
 	}

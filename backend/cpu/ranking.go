@@ -20,7 +20,7 @@ type ranking func(ranks []uint64, src []byte, base, stride int)
 func rankingOf(dt tensor.DType) ranking {
 	switch dt {
 	case tensor.Float32:
-		return ranks(rank32)
+		return ranksOfFloats
 	case tensor.Float64:
 		return ranks(rank64)
 	case tensor.Float16:
@@ -52,17 +52,29 @@ func ranks[T tensor.Element](rank func(T) uint64) ranking {
 	}
 }
 
-func rank32(v float32) uint64 {
-	b := math.Float32bits(v)
-	switch {
-	case v != v:
-		return math.MaxUint32
-	case v == 0:
-		return 1 << 31
-	case b>>31 != 0:
-		return uint64(^b)
+// ranksOfFloats is ranks of rank32, which is inlined here: rows of distances are long and few of their elements are taken.
+func ranksOfFloats(ranks []uint64, src []byte, base, stride int) {
+	s := place.Elements[float32](src)[base:]
+	if stride == 1 {
+		for j, v := range s[:len(ranks)] {
+			ranks[j] = rank32(v)
+		}
+		return
 	}
-	return uint64(b | 1<<31)
+	for j := range ranks {
+		ranks[j] = rank32(s[j*stride])
+	}
+}
+
+func rank32(v float32) uint64 {
+	if v == 0 {
+		return 1 << 31
+	}
+	if v != v {
+		return math.MaxUint32
+	}
+	b := math.Float32bits(v)
+	return uint64(b ^ (uint32(int32(b)>>31) | 1<<31)) // without a branch, as signs cannot be foreseen
 }
 
 func rank64(v float64) uint64 {
@@ -115,10 +127,12 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	case largest:
 		flip = math.MaxUint32
 	}
-	if wide && k <= few && 4*k <= len(r.keys) {
+	switch short := k <= few && 4*k <= len(r.keys); {
+	case short && wide:
 		return r.insert(k, flip)
-	}
-	if wide {
+	case short:
+		return r.insertKeys(k, flip)
+	case wide:
 		for j := range r.order {
 			r.keys[j] ^= flip
 			r.order[j] = uint64(j)
@@ -141,8 +155,36 @@ func (r *rows) first(k int, wide, largest bool) []uint64 {
 	return r.order[:k]
 }
 
-// few is the most elements that are found by insertion, where ranks are wide.
+// few is the most elements that are found by insertion.
 const few = 32
+
+// insertKeys is insert for ranks of 32 bits, with the places below them.
+func (r *rows) insertKeys(k int, flip uint64) []uint64 {
+	if k == 0 {
+		return nil
+	}
+	first := r.order[:k]
+	for j := range first {
+		first[j] = math.MaxUint64
+	}
+	last := uint64(math.MaxUint64)
+	for j, rank := range r.keys {
+		key := (rank^flip)<<32 | uint64(j)
+		if key >= last {
+			continue
+		}
+		at := k - 1
+		for ; at > 0 && first[at-1] > key; at-- {
+			first[at] = first[at-1]
+		}
+		first[at] = key
+		last = first[k-1]
+	}
+	for j := range first {
+		first[j] &= math.MaxUint32
+	}
+	return first
+}
 
 // insert finds the first k places one by one: each that comes before the last of those so far takes its place among them.
 func (r *rows) insert(k int, flip uint64) []uint64 {

@@ -147,7 +147,8 @@ func treeRegressor(c *Call) {
 }
 
 // treeClassifier adds up votes per class. Where there are two classes and all votes are for the first, its score decides
-// alone: above 0.5 if all weights are positive, above 0 otherwise.
+// alone: above 0.5 if all weights are positive, above 0 otherwise. Scores of operands other than float64 are rounded to float32
+// before they are compared: five of ten votes of 0.1 are a tie, although their sum in float64 is above 0.5.
 func treeClassifier(c *Call) {
 	l := c.labels("classlabels_int64s")
 	classes := max(l.len(), 1)
@@ -157,10 +158,17 @@ func treeClassifier(c *Call) {
 	n, _ := c.rowsAndColumns()
 	picked := make([]int, n)
 	single, positive := classes == 2 && f.First, f.Positive
+	rounded := func(s float64) float64 { return s }
+	if c.input(0).DType != tensor.Float64 {
+		rounded = func(s float64) float64 { return float64(float32(s)) }
+	}
 	if !single {
 		v := score(c, f, classes, "SUM", base)
 		for r := range n {
 			row := v[r*classes:][:classes]
+			for i, s := range row {
+				row[i] = rounded(s)
+			}
 			picked[r] = argMax(row)
 			c.postTransform(row, mode)
 		}
@@ -175,6 +183,7 @@ func treeClassifier(c *Call) {
 		if len(base) > 0 {
 			s += base[0]
 		}
+		s = rounded(s)
 		threshold := 0.0
 		if positive {
 			threshold = 0.5

@@ -3,7 +3,7 @@ package vec
 import "math"
 
 // Pow writes src^y for each element, with the special values of math.Pow. y = 2, 3, 1, -1, 0, ±1/2 run at the speed of a
-// multiplication, square root or division; other exponents go through float64, some tens of nanoseconds an element.
+// multiplication, square root or division; other exponents are Power's.
 func (v Kernels) Pow(dst, src []float32, y float32) {
 	n := len(src)
 	if n == 0 {
@@ -26,9 +26,8 @@ func (v Kernels) Pow(dst, src []float32, y float32) {
 	case 0.5, -0.5:
 		v.powHalf(dst[:n], src, y)
 	default:
-		e := float64(y)
 		for i, x := range src {
-			dst[i] = float32(math.Pow(float64(x), e))
+			dst[i] = Power(x, y)
 		}
 	}
 }

@@ -253,4 +253,18 @@ var _ = Describe("Pow", func() {
 		}
 		host.Pow(nil, nil, 2)
 	})
+
+	It("agrees with math.Pow to an ulp, whatever the exponents", func() {
+		r := rand.New(rand.NewPCG(3, 4))
+		for range 200_000 {
+			x, y := math.Float32frombits(r.Uint32()), float32(r.NormFloat64()*math.Exp(3*r.NormFloat64()))
+			if r.IntN(2) == 0 {
+				x = float32(math.Exp(r.NormFloat64())) // near 1, where few bits are lost
+			}
+			want := math.Pow(float64(x), float64(y))
+			if got := vec.Power(x, y); !same(got, want, ulp(want)) {
+				Fail(fmt.Sprintf("%v^%v = %v, not %v", x, y, got, want))
+			}
+		}
+	})
 })

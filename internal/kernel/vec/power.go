@@ -1,0 +1,37 @@
+package vec
+
+import "math"
+
+// Power returns x^y to within an ulp, with the special values of math.Pow. It takes a few nanoseconds where x is positive and the
+// result is a normal number: math.Pow is exact in float64, which float32 does not show.
+func Power(x, y float32) float32 {
+	if !(x > 0 && x <= math.MaxFloat32) {
+		return float32(math.Pow(float64(x), float64(y)))
+	}
+	t := float64(y) * logarithm2(float64(x))
+	if !(t > -126 && t < 127.9) {
+		return float32(math.Pow(float64(x), float64(y)))
+	}
+	return float32(exponential2(t))
+}
+
+// logarithm2 returns the binary logarithm of a positive normal x, with a relative error below 2^-35, by the series of artanh.
+func logarithm2(x float64) float64 {
+	const halfRoot = 0x3fe6a09e667f3bcd // √½
+	b := math.Float64bits(x)
+	e := int64(b-halfRoot) >> 52
+	m := math.Float64frombits(b - uint64(e)<<52) // in [√½, √2)
+	s := (m - 1) / (m + 1)
+	z := s * s
+	sum := 1 + z*(1./3+z*(1./5+z*(1./7+z*(1./9+z*(1./11+z*(1./13))))))
+	return float64(e) + s*sum*(2*math.Log2E)
+}
+
+// exponential2 returns 2^t for t between -1022 and 1023, with a relative error below 2^-32, by the series of the exponential function.
+func exponential2(t float64) float64 {
+	const shift = 3 << 51 // adding it rounds to an integer
+	n := (t + shift) - shift
+	f := (t - n) * math.Ln2 // in [-ln 2 / 2, ln 2 / 2]
+	sum := 1 + f*(1+f*(1./2+f*(1./6+f*(1./24+f*(1./120+f*(1./720+f*(1./5040+f*(1./40320))))))))
+	return sum * math.Float64frombits(uint64(int64(n)+1023)<<52)
+}
