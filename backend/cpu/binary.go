@@ -338,9 +338,12 @@ func (b *broadcast) result(row int) int { return b.offset(len(b.strides)-1, row)
 // offset returns where operand i's row begins.
 func (b *broadcast) offset(i, row int) int {
 	off := 0
-	for k := len(b.outer) - 1; k >= 0; k-- {
+	for k := len(b.outer) - 1; k > 0; k-- {
 		off += row % b.outer[k] * b.strides[i][k]
 		row /= b.outer[k]
+	}
+	if len(b.outer) > 0 { // mostly of one dim: no division
+		off += row * b.strides[i][0]
 	}
 	return off
 }

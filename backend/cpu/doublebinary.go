@@ -51,6 +51,10 @@ func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst pla
 	if b.total == 0 {
 		return
 	}
+	if k := b.repeatedRow(); k >= 0 {
+		p.doubleRepeated(op, b, k, [2]place.Memory{ma, mb}, dst)
+		return
+	}
 	kernels, per := p.doubles(), ceilDiv(b.inner, elementsPerChunk)
 	p.emit(step{chunks: b.rows * per, grain: grainFor(float64(min(b.inner, elementsPerChunk))*0.2 + 10), body: func(st *state, _, lo, hi int) {
 		d, x, y := f64(st, dst), f64(st, ma), f64(st, mb)
@@ -76,7 +80,46 @@ func (p *planner) doubleBinary(op double.BinaryOp, b *broadcast, ma, mb, dst pla
 	}}, []place.Memory{ma, mb}, []place.Memory{dst})
 }
 
-// planDoublePow emits powers: products for exponents 2 and 3, roots for one half.
+// repeatedElements is how many elements short rows are joined to.
+const repeatedElements = 512
+
+// repeatedRow returns which of two operands is one short row, for all rows of the other, which lie one behind the other like the
+// result's; -1 where neither is.
+func (b *broadcast) repeatedRow() int {
+	if len(b.outer) != 1 || b.inner > repeatedElements/4 || b.step[0] != 1 || b.step[1] != 1 || b.step[2] != 1 || b.strides[2][0] != b.inner {
+		return -1
+	}
+	for k := range 2 {
+		if b.strides[k][0] == 0 && b.strides[1-k][0] == b.inner {
+			return k
+		}
+	}
+	return -1
+}
+
+// doubleRepeated emits an operator of which operand k is a short row, which is written several times in a row.
+func (p *planner) doubleRepeated(op double.BinaryOp, b *broadcast, k int, from [2]place.Memory, dst place.Memory) {
+	kernels, together := p.doubles(), repeatedElements/b.inner
+	p.emit(step{chunks: ceilDiv(b.rows, together), grain: grainFor(float64(together*b.inner)*0.2 + 10), body: func(st *state, _, lo, hi int) {
+		var many [repeatedElements]float64
+		row := f64(st, from[k])[:b.inner]
+		end := min(hi*together, b.rows)
+		for i := range min(together, end-lo*together) {
+			copy(many[i*b.inner:], row)
+		}
+		d, s := f64(st, dst), f64(st, from[1-k])
+		for at := lo * together; at < end; at += together {
+			first, last := at*b.inner, min(at+together, end)*b.inner
+			x, y := many[:last-first], s[first:last]
+			if k == 1 {
+				x, y = y, x
+			}
+			kernels.Binary(op, double.VV, d[first:last], x, y)
+		}
+	}}, from[:], []place.Memory{dst})
+}
+
+// planDoublePow emits powers: products for exponents 2 and 3, quotients for -1, and math.Pow, which takes roots for one half.
 func planDoublePow(p *planner, n *graph.Node) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	e, ok := oneDouble(n.Inputs[1])
@@ -95,6 +138,11 @@ func planDoublePow(p *planner, n *graph.Node) error {
 			for i, x := range s {
 				d[i] = x * x * x
 			}
+		})
+	case -1:
+		each(1, func(d, s []float64) {
+			one := [1]float64{1}
+			kernels.Binary(double.Div, double.SV, d, one[:], s)
 		})
 	default:
 		each(30, func(d, s []float64) {

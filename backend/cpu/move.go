@@ -68,6 +68,12 @@ func (p *planner) copyRows(c copySpec, src, dst place.Memory) {
 	per := ceilDiv(n, parts)
 	p.emit(step{chunks: rows * parts, grain: grainFor(float64(per)*0.05 + 5), body: func(st *state, _, lo, hi int) {
 		d, s := st.Bytes(dst), st.Bytes(src)
+		if parts == 1 {
+			for w := c.walk(lo, last); w.row < hi; w.next() {
+				copy(d[w.dst*c.size:][:n], s[w.src*c.size:][:n])
+			}
+			return
+		}
 		for i := lo; i < hi; i++ {
 			row, part := i/parts, i%parts
 			do, so := c.offsets(row, last)
@@ -87,6 +93,47 @@ func (c *copySpec) offsets(r, last int) (dst, src int) {
 		src += i * c.src[k]
 	}
 	return dst * c.size, src * c.size
+}
+
+// copyWalk goes through the rows of a copy one after the other: dst and src are where a row begins, in elements.
+type copyWalk struct {
+	c         *copySpec
+	row, last int
+	dst, src  int
+	index     [6]int // of the row in the dims before last, if these are no more
+}
+
+// walk returns a walk from row r of the dims before last.
+func (c *copySpec) walk(r, last int) copyWalk {
+	w := copyWalk{c: c, row: r, last: last}
+	w.dst, w.src = c.offsets(r, last)
+	w.dst, w.src = w.dst/c.size, w.src/c.size
+	for k := last - 1; k >= 0 && last <= len(w.index); k-- {
+		w.index[k] = r % c.dims[k]
+		r /= c.dims[k]
+	}
+	return w
+}
+
+// next goes to the next row, by additions where offsets would divide.
+func (w *copyWalk) next() {
+	c := w.c
+	w.row++
+	if w.last > len(w.index) {
+		w.dst, w.src = c.offsets(w.row, w.last)
+		w.dst, w.src = w.dst/c.size, w.src/c.size
+		return
+	}
+	for k := w.last - 1; k >= 0; k-- {
+		w.dst += c.dst[k]
+		w.src += c.src[k]
+		if w.index[k]++; w.index[k] < c.dims[k] {
+			return
+		}
+		w.dst -= c.dims[k] * c.dst[k]
+		w.src -= c.dims[k] * c.src[k]
+		w.index[k] = 0
+	}
 }
 
 // transposed handles a copy of 4-byte elements whose innermost target dim is contiguous there, and another dim that is
@@ -143,9 +190,8 @@ func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
 
 func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 	ds, ss, n := c.dst[last], c.src[last], c.dims[last]
-	for r := lo; r < hi; r++ {
-		do, so := c.offsets(r, last)
-		do, so = do/c.size, so/c.size
+	for w := c.walk(lo, last); w.row < hi; w.next() {
+		do, so := w.dst, w.src
 		for range n {
 			d[do] = s[so]
 			do += ds
@@ -156,8 +202,8 @@ func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 
 func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 	ds, ss, n := c.dst[last]*c.size, c.src[last]*c.size, c.dims[last]
-	for r := lo; r < hi; r++ {
-		do, so := c.offsets(r, last)
+	for w := c.walk(lo, last); w.row < hi; w.next() {
+		do, so := w.dst*c.size, w.src*c.size
 		for range n {
 			copy(d[do:do+c.size], s[so:so+c.size])
 			do += ds

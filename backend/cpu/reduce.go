@@ -256,6 +256,16 @@ func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
 		l = reducedPlace{src: t, outer: l.outer * l.inner, count: l.count, inner: 1}
 	}
 	kernels := p.kernels
+	if l.count > 0 && l.count <= logSumPart/2 {
+		p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
+			o, s := st.F32(dst), st.F32(l.src)
+			for together := logSumPart / l.count; lo < hi; lo += together {
+				n := min(together, hi-lo)
+				logSumExpShort(kernels, o[lo:lo+n], s[lo*l.count:], l.count)
+			}
+		}}, []place.Memory{l.src}, []place.Memory{dst})
+		return
+	}
 	p.emit(step{chunks: l.outer, grain: grainFor(float64(l.count)*0.5 + 20), body: func(st *state, _, lo, hi int) {
 		o, s := st.F32(dst), st.F32(l.src)
 		var part [logSumPart]float32
@@ -277,6 +287,26 @@ func (p *planner) reduceLogSumExp(l reducedPlace, dst place.Memory) {
 			}
 		}
 	}}, []place.Memory{l.src}, []place.Memory{dst})
+}
+
+// logSumExpShort is ln Σ e^x of rows of count elements, of logSumPart at most together.
+func logSumExpShort(kernels vec.Kernels, dst, rows []float32, count int) {
+	var e, sums [logSumPart]float32
+	n := len(dst)
+	kernels.ReduceRows(vec.ReduceMax, dst, rows, count, n, count)
+	for i, most := range dst {
+		row := rows[i*count:][:count]
+		for j, x := range row {
+			e[i*count+j] = x - most
+		}
+	}
+	kernels.Apply(vec.Exp, e[:n*count], e[:n*count], vec.Params{})
+	kernels.ReduceRows(vec.ReduceSum, sums[:n], e[:], count, n, count)
+	for i, greatest := range dst {
+		if most := float64(greatest); !math.IsInf(most, 0) && most == most {
+			dst[i] = float32(most + math.Log(float64(sums[i])))
+		}
+	}
 }
 
 func init() {

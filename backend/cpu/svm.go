@@ -106,28 +106,20 @@ func (m *machine) kernelsOf(k pairwise.Kernels, out, x []float64, rows int) {
 	k.Products(out, ld, x, columns, rows, m.vectors, 0, columns)
 	switch m.kind {
 	case "POLY":
-		m.powers(out[:rows*ld])
+		m.powers(k, out[:rows*ld])
 	case "SIGMOID":
 		m.tangents(k, out[:rows*ld])
 	}
 }
 
 // powers replaces products by powers: whole ones are products, as most are.
-func (m *machine) powers(x []float64) {
-	whole := int(min(max(m.power, 0), 8))
-	if float64(whole) != m.power || whole == 0 {
-		for i, v := range x {
-			x[i] = math.Pow(m.gamma*v+m.coef0, m.power)
-		}
+func (m *machine) powers(k pairwise.Kernels, x []float64) {
+	if whole := int(min(max(m.power, 0), 8)); float64(whole) == m.power && whole > 0 {
+		k.Powers(x, m.gamma, m.coef0, whole)
 		return
 	}
 	for i, v := range x {
-		y := m.gamma*v + m.coef0
-		p := y
-		for range whole - 1 {
-			p *= y
-		}
-		x[i] = p
+		x[i] = math.Pow(m.gamma*v+m.coef0, m.power)
 	}
 }
 

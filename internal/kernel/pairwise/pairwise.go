@@ -116,6 +116,28 @@ func (k Kernels) Exp(x []float64, scale float64) {
 	}
 }
 
+// Powers replaces each number x by (x*scale + shift)^degree, as a product of degree factors; degree is at least 1.
+func (k Kernels) Powers(x []float64, scale, shift float64, degree int) {
+	elements := double.For(isa.Target{Set: k.set})
+	var base [1 << 9]float64
+	by := [1]float64{shift}
+	for len(x) > 0 {
+		part := x[:min(len(x), len(base))]
+		b := base[:len(part)]
+		elements.Scale(b, part, scale)
+		elements.Binary(double.Add, double.VS, b, b, by[:])
+		from := b
+		for range degree - 1 {
+			elements.Binary(double.Mul, double.VV, part, from, b)
+			from = part
+		}
+		if degree == 1 {
+			copy(part, b)
+		}
+		x = x[len(part):]
+	}
+}
+
 // Widen converts numbers. dst is as long as src.
 func (k Kernels) Widen(dst []float64, src []float32) {
 	dst = dst[:len(src)]

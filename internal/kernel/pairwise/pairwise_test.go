@@ -163,6 +163,22 @@ var _ = It("e^x is so within two units in the last place, and at the ends of the
 	}
 })
 
+var _ = It("powers are products of as many factors", func() {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, t := range isa.Targets() {
+		for range 50 {
+			n, degree := r.IntN(2000), 1+r.IntN(8)
+			x, scale, shift := guarded(r, n, true), r.NormFloat64(), r.NormFloat64()
+			was := append([]float64(nil), x...)
+			pairwise.For(t).Powers(x, scale, shift, degree)
+			for i, got := range x {
+				want := math.Pow(float64(was[i]*scale)+shift, float64(degree))
+				Expect(math.Abs(got-want) <= 1e-14*math.Abs(want)).To(BeTrue(), "%v: (%v*%v + %v)^%d is %v, and not %v", t.Set, was[i], scale, shift, degree, want, got)
+			}
+		}
+	}
+})
+
 var _ = It("numbers are converted and standardized as in Go", func() {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, t := range isa.Targets() {
