@@ -75,6 +75,9 @@ func resizingOf(n *graph.Node) (r resizing, why *property.Reason) {
 
 func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, y := n.Inputs[0], n.Outputs[0]
+	if !operators.IsFloat32(x) {
+		return resizeElementSignatures(n)
+	}
 	if !is4D(x) || !is4D(y) {
 		return nil, property.Because(property.ShapeReason, "two-dimensional float32 images only, %v is %v", x, x.Type)
 	}
@@ -95,6 +98,9 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planResize(p *planner, n *graph.Node) error {
+	if !operators.IsFloat32(n.Inputs[0]) {
+		return planResizeElements(p, n)
+	}
 	r, _ := resizingOf(n)
 	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	var axes [2]conv.ResizeAxis

@@ -210,7 +210,8 @@ func resize(c *Call) {
 	if x.DType.IsInt() {
 		lo, hi := intRange(x.DType)
 		for i := range v {
-			v[i] = math.Min(math.Max(math.Trunc(v[i]), float64(lo)), float64(hi))
+			// What rounding of weights left short of a whole number is that number.
+			v[i] = math.Min(math.Max(math.Trunc(v[i]+math.Copysign(1e-9, v[i])), float64(lo)), float64(hi))
 		}
 	}
 	c.putFloats(0, x.DType, shape, v)

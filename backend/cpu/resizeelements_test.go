@@ -1,0 +1,49 @@
+package cpu_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/graph/tensor"
+)
+
+var _ = Describe("Resize of integers", func() {
+	It("agrees with the reference kernels", seeds(60, func(m *model) {
+		mode := pick(m, "nearest", "linear")
+		dt := pick(m, tensor.Uint8, tensor.Int8)
+		if mode == "nearest" {
+			dt = pick(m, dt, tensor.Bool, tensor.Int16, tensor.Int32, tensor.Int64)
+		}
+		x, err := tensor.New(dt, m.between(1, 2), m.between(1, 3), m.between(1, 9), m.between(1, 40))
+		Expect(err).NotTo(HaveOccurred())
+		for i, b := 0, x.Bytes(); i < len(b); i++ {
+			if b[i] = byte(m.r.IntN(256)); dt == tensor.Bool {
+				b[i] &= 1
+			} else if m.chance(2) && i > 0 {
+				b[i] = b[i-1] // between equal ones lies nothing else
+			}
+		}
+		args := []any{m.given(x), nil}
+		if m.chance(2) {
+			args = append(args, nil, m.ints(int64(x.Shape[0]), int64(x.Shape[1]), int64(m.between(1, 40)), int64(m.between(1, 90))))
+		} else {
+			scale := func() float32 { return pick[float32](m, 0.5, 1, 2, 3, 1.7, 0.6, 4) }
+			h, w := max(scale(), 1/float32(x.Shape[2])), max(scale(), 1/float32(x.Shape[3]))
+			args = append(args, m.data(tensor.From([]float32{1, 1, h, w}, 4)))
+		}
+		m.exact(m.op("Resize", append(args, graph.StringAttr("mode", mode),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
+	}))
+
+	It("cuts what lies between bytes, and gives no less than the least of its neighbours", func() {
+		m := newModel(1)
+		y := m.op("Resize", m.given(tensor.From([]uint8{7, 7, 9, 12}, 1, 1, 1, 4)), nil, m.data(tensor.From([]float32{1, 1, 1, 3}, 4)), graph.StringAttr("mode", "linear"))
+		Expect(tensor.Of[uint8](m.known[y])).To(Equal([]uint8{7, 7, 7, 7, 7, 7, 8, 9, 10, 11, 12, 12}))
+		m.exact(y)
+		s := m.op("Resize", m.given(tensor.From([]int8{-7, -7, -9, -12}, 1, 1, 1, 4)), nil, m.data(tensor.From([]float32{1, 1, 1, 3}, 4)), graph.StringAttr("mode", "linear"))
+		Expect(tensor.Of[int8](m.known[s])).To(Equal([]int8{-7, -7, -7, -7, -7, -7, -8, -9, -10, -11, -12, -12}))
+		m.exact(s)
+	})
+})
