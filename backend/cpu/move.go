@@ -54,7 +54,7 @@ func (p *planner) strided(c copySpec, src, dst place.Memory) {
 		p.copyRows(c, src, dst)
 	case c.src[last] == 1 && c.dst[last] == 1:
 		p.copyRows(c, src, dst)
-	case c.size == 4 && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
+	case (c.size == 4 || c.size == 1) && last >= 1 && c.dst[last] == 1 && p.transposed(c, src, dst):
 	default:
 		p.copyElements(c, src, dst)
 	}
@@ -69,7 +69,8 @@ func (p *planner) copyRows(c copySpec, src, dst place.Memory) {
 	p.emit(step{chunks: rows * parts, grain: grainFor(float64(per)*0.05 + 5), body: func(st *state, _, lo, hi int) {
 		d, s := st.Bytes(dst), st.Bytes(src)
 		if parts == 1 {
-			for w := c.walk(lo, last); w.row < hi; w.next() {
+			w := c.walk(lo, last)
+			for ; w.row < hi; w.next() {
 				copy(d[w.dst*c.size:][:n], s[w.src*c.size:][:n])
 			}
 			return
@@ -136,7 +137,7 @@ func (w *copyWalk) next() {
 	}
 }
 
-// transposed handles a copy of 4-byte elements whose innermost target dim is contiguous there, and another dim that is
+// transposed handles a copy of elements of four bytes or of one whose innermost target dim is contiguous there, and another dim that is
 // contiguous in the source: a batch of two-dimensional transposes. It reports whether the copy is one.
 func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	last := len(c.dims) - 1
@@ -151,7 +152,7 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	}
 	rows, cols := c.dims[last], c.dims[inner] // of the source
 	ldSrc, ldDst := c.src[last], c.dst[inner]
-	rest := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: 4}
+	rest := copySpec{srcOff: c.srcOff, dstOff: c.dstOff, size: c.size}
 	for k := range last {
 		if k != inner {
 			rest.dims, rest.src, rest.dst = append(rest.dims, c.dims[k]), append(rest.src, c.src[k]), append(rest.dst, c.dst[k])
@@ -159,14 +160,17 @@ func (p *planner) transposed(c copySpec, src, dst place.Memory) bool {
 	}
 	batches := product(rest.dims)
 	const band = 64
-	bands, target := ceilDiv(cols, band), p.target
+	bands, target, bytes := ceilDiv(cols, band), p.target, p.integers
 	p.emit(step{chunks: batches * bands, grain: grainFor(float64(rows*min(band, cols)) * 0.5), body: func(st *state, _, lo, hi int) {
-		d, s := st.F32(dst), st.F32(src)
 		for i := lo; i < hi; i++ {
 			b, c0 := i/bands, i%bands*band
 			do, so := rest.offsets(b, len(rest.dims))
+			if c.size == 1 {
+				bytes.Transpose(st.Bytes(dst)[do+c0*ldDst:], st.Bytes(src)[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+				continue
+			}
 			do, so = do/4, so/4
-			reorder.Transpose2D(target, d[do+c0*ldDst:], s[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
+			reorder.Transpose2D(target, st.F32(dst)[do+c0*ldDst:], st.F32(src)[so+c0:], rows, min(band, cols-c0), ldSrc, ldDst)
 		}
 	}}, []place.Memory{src}, []place.Memory{dst})
 	return true
@@ -190,7 +194,8 @@ func (p *planner) copyElements(c copySpec, src, dst place.Memory) {
 
 func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 	ds, ss, n := c.dst[last], c.src[last], c.dims[last]
-	for w := c.walk(lo, last); w.row < hi; w.next() {
+	w := c.walk(lo, last)
+	for ; w.row < hi; w.next() {
 		do, so := w.dst, w.src
 		for range n {
 			d[do] = s[so]
@@ -202,7 +207,8 @@ func copyTyped[T any](c *copySpec, d, s []T, last, lo, hi int) {
 
 func copyLoop(c *copySpec, d, s []byte, last, lo, hi int) {
 	ds, ss, n := c.dst[last]*c.size, c.src[last]*c.size, c.dims[last]
-	for w := c.walk(lo, last); w.row < hi; w.next() {
+	w := c.walk(lo, last)
+	for ; w.row < hi; w.next() {
 		do, so := w.dst*c.size, w.src*c.size
 		for range n {
 			copy(d[do:do+c.size], s[so:so+c.size])

@@ -47,3 +47,22 @@ var _ = Describe("Resize of integers", func() {
 		m.exact(s)
 	})
 })
+
+var _ = Describe("Transpose of bytes", func() {
+	It("agrees with the reference kernels", seeds(40, func(m *model) {
+		shape := m.shape(m.between(2, 4), 1, 5)
+		shape[m.r.IntN(len(shape))], shape[m.r.IntN(len(shape))] = m.between(1, 150), m.between(1, 70)
+		x, err := tensor.New(pick(m, tensor.Uint8, tensor.Int8, tensor.Bool), shape...)
+		Expect(err).NotTo(HaveOccurred())
+		for i := range x.Bytes() {
+			if x.Bytes()[i] = byte(m.r.IntN(256)); x.DType == tensor.Bool {
+				x.Bytes()[i] &= 1
+			}
+		}
+		perm := make([]int64, len(shape))
+		for i, a := range m.r.Perm(len(shape)) {
+			perm[i] = int64(a)
+		}
+		m.exact(m.op("Transpose", m.feed(x), graph.IntsAttr("perm", perm...)))
+	}))
+})
