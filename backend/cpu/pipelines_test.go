@@ -102,6 +102,12 @@ var _ = Describe("what pipelines of classical models are made of", func() {
 		m.checkDouble(x, m.op("Pow", away(m, x), m.scalar(-1)))
 	}))
 
+	It("powers by any exponent in float64, of numbers of all kinds", seeds(12, func(m *model) {
+		x := m.op("Concat", m.op("Exp", m.op("Mul", m.input(150), m.scalar(pick[float32](m, 0.01, 1, 30)))), m.input(20), m.op("Mul", m.input(2), m.scalar(0)),
+			m.data(tensor.From([]float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1}, 4)), axis(0))
+		m.checkDouble(m.op("Pow", x, m.scalar(pick[float32](m, -0.7, 1.5, -3, 0.1, 12))))
+	}))
+
 	It("columns that are put together, past many dims", seeds(10, func(m *model) {
 		shape := m.shape(m.between(1, 7), 1, 3)
 		a := m.r.IntN(len(shape))
