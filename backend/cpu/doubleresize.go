@@ -12,8 +12,7 @@ import (
 // rows of the source first, and then along the row.
 
 func doubleResizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x, y := n.Inputs[0].Type.Shape, n.Outputs[0].Type.Shape
-	if len(x) != 4 || len(y) != 4 || !x[0].Equal(y[0]) || !x[1].Equal(y[1]) {
+	if resizedAxis(n) != 2 {
 		return nil, property.Because(property.ShapeReason, "two-dimensional images only, %v becomes %v", n.Inputs[0].Type, n.Outputs[0].Type)
 	}
 	if _, why := resizingOf(n); why != nil {

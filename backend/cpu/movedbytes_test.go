@@ -37,6 +37,21 @@ var _ = Describe("Resize of integers", func() {
 			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
 	}))
 
+	It("and of floats, where channels lie last, agrees with the reference kernels", seeds(40, func(m *model) {
+		x := m.input(m.between(1, 2), m.between(1, 9), m.between(1, 20), m.between(1, 40))
+		if m.chance(3) {
+			x = m.op("Cast", m.op("Mul", x, m.scalar(40)), graph.IntAttr("to", 3))
+		}
+		d := m.known[x].Shape
+		args := []any{x, nil, nil, m.ints(int64(d[0]), int64(d[1]+m.between(1, 20)), int64(m.between(1, 40)), int64(d[3]))}
+		if m.chance(2) {
+			args = []any{x, nil, m.data(tensor.From([]float32{1, pick[float32](m, 2, 3, 1.7), pick[float32](m, 1, 2, 1.3), 1}, 4))}
+		}
+		m.sample(m.op("Resize", append(args, graph.StringAttr("mode", pick(m, "nearest", "linear")),
+			graph.StringAttr("coordinate_transformation_mode", pick(m, "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")),
+			graph.StringAttr("nearest_mode", pick(m, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))...))
+	}))
+
 	It("cuts what lies between bytes, and gives no less than the least of its neighbours", func() {
 		m := newModel(1)
 		y := m.op("Resize", m.given(tensor.From([]uint8{7, 7, 9, 12}, 1, 1, 1, 4)), nil, m.data(tensor.From([]float32{1, 1, 1, 3}, 4)), graph.StringAttr("mode", "linear"))

@@ -67,24 +67,34 @@ func resizingOf(n *graph.Node) (r resizing, why *property.Reason) {
 			return no("%v", err)
 		}
 	}
-	if len(factors) == 4 {
-		r.scales = [2]float64{float64(factors[2]), float64(factors[3])}
+	if a := max(resizedAxis(n), 1); len(factors) == 4 {
+		r.scales = [2]float64{float64(factors[a]), float64(factors[a+1])}
 	}
 	return r, nil
 }
 
+// resizedAxis returns the first of the two axes that a Resize of images changes at most: 2, 1 where channels lie last, or -1.
+func resizedAxis(n *graph.Node) int {
+	s, t := n.Inputs[0].Type.Shape, n.Outputs[0].Type.Shape
+	switch {
+	case len(s) != 4 || len(t) != 4 || !s[0].Equal(t[0]):
+		return -1
+	case s[1].Equal(t[1]):
+		return 2
+	case s[3].Equal(t[3]):
+		return 1
+	}
+	return -1
+}
+
 func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	x, y := n.Inputs[0], n.Outputs[0]
-	if !operators.IsFloat32(x) {
+	a := resizedAxis(n)
+	if a < 0 {
+		return nil, property.Because(property.ShapeReason, "two axes of images only, %v becomes %v", x.Type, y.Type)
+	}
+	if !operators.IsFloat32(x) || a == 1 {
 		return resizeElementSignatures(n)
-	}
-	if !is4D(x) || !is4D(y) {
-		return nil, property.Because(property.ShapeReason, "two-dimensional float32 images only, %v is %v", x, x.Type)
-	}
-	for i := range 2 {
-		if !x.Type.Shape[i].Equal(y.Type.Shape[i]) {
-			return nil, property.Because(property.ShapeReason, "axis %d changes: %v to %v", i, x.Type, y.Type)
-		}
 	}
 	if _, why := resizingOf(n); why != nil {
 		return nil, why
@@ -98,7 +108,7 @@ func resizeSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
 }
 
 func planResize(p *planner, n *graph.Node) error {
-	if !operators.IsFloat32(n.Inputs[0]) {
+	if !operators.IsFloat32(n.Inputs[0]) || resizedAxis(n) == 1 {
 		return planResizeElements(p, n)
 	}
 	r, _ := resizingOf(n)

@@ -8,56 +8,71 @@ import (
 	"github.com/carve-dev/carve/property"
 )
 
-// Resize and Upsample of images of integers and truth values: nearest neighbours of all, and bilinear of bytes, row by row. What lies
-// between integers is cut, as ONNX casts: computed in float64, a number that rounding left below a whole one is that one.
+// Resize and Upsample of images row by row: of integers and truth values, and of floats where channels lie last. Nearest neighbours of all,
+// and bilinear of floats and bytes. What lies between integers is cut, as ONNX casts: computed in float64, a number that rounding left below
+// a whole one is that one.
 
 func resizeElementSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	x, y := n.Inputs[0], n.Outputs[0]
-	s, t := x.Type.Shape, y.Type.Shape
-	if len(s) != 4 || len(t) != 4 || !s[0].Equal(t[0]) || !s[1].Equal(t[1]) {
-		return nil, property.Because(property.ShapeReason, "two-dimensional images only, %v becomes %v", x.Type, y.Type)
-	}
+	x := n.Inputs[0]
 	r, why := resizingOf(n)
 	if why != nil {
 		return nil, why
 	}
-	if dt := x.Type.DType; r.linear && !isByte(x) || !dt.IsInt() && dt != tensor.Bool || dt.Size() == 0 {
-		return nil, property.Because(property.DTypeReason, "%v is %v", x, x.Type.DType)
+	switch dt := x.Type.DType; {
+	case dt == tensor.Float32:
+	case r.linear && !isByte(x), !dt.IsInt() && dt != tensor.Bool, dt.Size() == 0:
+		return nil, property.Because(property.DTypeReason, "%v is %v", x, dt)
 	}
 	return operators.RowMajor(n), nil
 }
 
 func planResizeElements(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
-	if r, _ := resizingOf(n); r.linear {
-		if x.Type.DType == tensor.Int8 {
-			return resizeBytes[int8](p, n, r)
-		}
+	r, _ := resizingOf(n)
+	switch dt := x.Type.DType; {
+	case r.linear && dt == tensor.Float32:
+		return resizeFloats(p, n, r)
+	case r.linear && dt == tensor.Int8:
+		return resizeBytes[int8](p, n, r)
+	case r.linear:
 		return resizeBytes[uint8](p, n, r)
 	}
 	switch x.Type.DType.Size() {
 	case 1:
-		return resizeNearest[uint8](p, n)
+		return resizeNearest[uint8](p, n, r)
 	case 2:
-		return resizeNearest[uint16](p, n)
+		return resizeNearest[uint16](p, n, r)
 	case 4:
-		return resizeNearest[uint32](p, n)
+		return resizeNearest[uint32](p, n, r)
 	}
-	return resizeNearest[uint64](p, n)
+	return resizeNearest[uint64](p, n, r)
 }
 
-// resizedRows emits a step for each row of a result: row is given the source's plane and which row of the result it is.
-func resizedRows[T tensor.Element](p *planner, n *graph.Node, nanos float64, scratch place.Memory, row func(st *state, worker int, out, plane []T, y int)) error {
-	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
+// imageRows is what a resizing of images reads: rows of so many pixels, each of a channel or of all.
+type imageRows struct {
+	width, channels int
+	ys, xs          sourceOf
+}
+
+// rows returns the rows of a resizing, and how many numbers they have.
+func (r *resizing) rows(p *planner, n *graph.Node) (rows imageRows, length int) {
+	a, dx, dy := resizedAxis(n), p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
+	rows = imageRows{width: dx[a+1], channels: product(dx[a+2:]), ys: r.along(0, dx[a], dy[a]), xs: r.along(1, dx[a+1], dy[a+1])}
+	return rows, rows.width * rows.channels
+}
+
+// resizedRows emits a step for each row of a result: row is given the source's image and which row of the result it is.
+func resizedRows[T tensor.Element](p *planner, n *graph.Node, nanos float64, scratch place.Memory, row func(st *state, worker int, out, image []T, y int)) error {
+	a, dx, dy := resizedAxis(n), p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
 	if product(dy) == 0 {
 		return nil
 	}
 	if product(dx) == 0 {
 		return property.Because(property.ShapeReason, "%v is made of nothing", dy)
 	}
-	size, high, wide := dx[2]*dx[3], dy[2], dy[3]
+	size, high, wide := product(dx[a:]), dy[a], product(dy[a+1:])
 	src, dst := p.In(n.Inputs[0]), p.Out(n.Outputs[0])
-	p.emit(step{chunks: dx[0] * dx[1] * high, grain: grainFor(float64(wide)*nanos + 10), body: func(st *state, worker, lo, hi int) {
+	p.emit(step{chunks: product(dx[:a]) * high, grain: grainFor(float64(wide)*nanos + 10), body: func(st *state, worker, lo, hi int) {
 		d, s := of[T](st, dst), of[T](st, src)
 		for i := lo; i < hi; i++ {
 			row(st, worker, d[i*wide:(i+1)*wide], s[i/high*size:][:size], i%high)
@@ -66,31 +81,55 @@ func resizedRows[T tensor.Element](p *planner, n *graph.Node, nanos float64, scr
 	return nil
 }
 
-func resizeNearest[T tensor.Element](p *planner, n *graph.Node) error {
-	r, _ := resizingOf(n)
-	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
-	ys, xs := r.along(0, dx[2], dy[2]), r.along(1, dx[3], dy[3])
-	return resizedRows(p, n, 0.7, place.Nowhere, func(_ *state, _ int, out, plane []T, y int) {
-		from := plane[int(ys.first[y])*dx[3]:][:dx[3]]
-		for x, at := range xs.first {
-			out[x] = from[at]
+func resizeNearest[T tensor.Element](p *planner, n *graph.Node, r resizing) error {
+	rows, w := r.rows(p, n)
+	c := rows.channels
+	return resizedRows(p, n, 0.7, place.Nowhere, func(_ *state, _ int, out, image []T, y int) {
+		from := image[int(rows.ys.first[y])*w:][:w]
+		for x, at := range rows.xs.first {
+			if c == 1 {
+				out[x] = from[at]
+			} else {
+				copy(out[x*c:][:c], from[int(at)*c:])
+			}
 		}
 	})
 }
 
 func resizeBytes[T int8 | uint8](p *planner, n *graph.Node, r resizing) error {
-	dx, dy := p.Dims[n.Inputs[0].ID], p.Dims[n.Outputs[0].ID]
-	w := dx[3]
-	ys, xs, scratch := r.along(0, dx[2], dy[2]), r.along(1, w, dy[3]), p.scratch(8*w)
-	return resizedRows(p, n, 2, scratch.at, func(st *state, worker int, out, plane []T, y int) {
-		mixed, by := scratch.doubles(st, worker)[:w], ys.weight[y]
-		top, bottom := plane[int(ys.first[y])*w:][:w], plane[int(ys.second[y])*w:][:w]
+	rows, w := r.rows(p, n)
+	scratch, c := p.scratch(8*w), rows.channels
+	return resizedRows(p, n, 2, scratch.at, func(st *state, worker int, out, image []T, y int) {
+		mixed, by := scratch.doubles(st, worker)[:w], rows.ys.weight[y]
+		top, bottom := image[int(rows.ys.first[y])*w:][:w], image[int(rows.ys.second[y])*w:][:w]
 		for i, a := range top {
 			mixed[i] = float64(a) + (float64(bottom[i])-float64(a))*by
 		}
-		for x, f := range xs.weight {
-			a := mixed[xs.first[x]]
-			out[x] = cutByte[T](a + (mixed[xs.second[x]]-a)*f)
+		for x, f := range rows.xs.weight {
+			left, right := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c]
+			for k, a := range left {
+				out[x*c+k] = cutByte[T](a + (right[k]-a)*f)
+			}
+		}
+	})
+}
+
+// resizeFloats is bilinear, of images whose channels lie last.
+func resizeFloats(p *planner, n *graph.Node, r resizing) error {
+	rows, w := r.rows(p, n)
+	scratch, c := p.scratch(4*w), rows.channels
+	return resizedRows(p, n, 1, scratch.at, func(st *state, worker int, out, image []float32, y int) {
+		mixed, by := scratch.floats(st, worker)[:w], float32(rows.ys.weight[y])
+		top, bottom := image[int(rows.ys.first[y])*w:][:w], image[int(rows.ys.second[y])*w:][:w]
+		for i, a := range top {
+			mixed[i] = a + (bottom[i]-a)*by
+		}
+		for x, weight := range rows.xs.weight {
+			left, right, to := mixed[int(rows.xs.first[x])*c:][:c], mixed[int(rows.xs.second[x])*c:][:c], out[x*c:][:c]
+			f := float32(weight)
+			for k, a := range left {
+				to[k] = a + (right[k]-a)*f
+			}
 		}
 	})
 }
