@@ -5,6 +5,7 @@ import (
 
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/double"
+	"github.com/carve-dev/carve/internal/kernel/vec"
 	"github.com/carve-dev/carve/internal/operators"
 	"github.com/carve-dev/carve/internal/place"
 	"github.com/carve-dev/carve/property"
@@ -157,7 +158,7 @@ func doublePowers(kernels double.Kernels, dst, src []float64, y float64) {
 	for len(src) > 0 {
 		n := min(len(src), len(powers))
 		for i, x := range src[:n] {
-			exponents[i] = y * logarithm(x)
+			exponents[i] = y * vec.Logarithm(x)
 		}
 		kernels.Apply(double.Exp, powers[:n], exponents[:n])
 		for i, x := range src[:n] {
@@ -169,21 +170,6 @@ func doublePowers(kernels double.Kernels, dst, src []float64, y float64) {
 		}
 		dst, src = dst[n:], src[n:]
 	}
-}
-
-// logarithm returns ln x of a positive normal number, by the series of artanh, and NaN of others.
-func logarithm(x float64) float64 {
-	if !(x >= 0x1p-1022 && x <= math.MaxFloat64) {
-		return math.NaN()
-	}
-	const halfRoot = 0x3fe6a09e667f3bcd // √½
-	b := math.Float64bits(x)
-	e := int64(b-halfRoot) >> 52
-	m := math.Float64frombits(b - uint64(e)<<52) // in [√½, √2)
-	s := (m - 1) / (m + 1)
-	z := s * s
-	sum := z * (1./3 + z*(1./5+z*(1./7+z*(1./9+z*(1./11+z*(1./13+z*(1./15+z*(1./17+z*(1./19+z*(1./21))))))))))
-	return float64(e)*math.Ln2 + 2*(s+s*sum)
 }
 
 // comparesDoubles reports whether a node compares float64.

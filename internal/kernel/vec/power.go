@@ -8,23 +8,26 @@ func Power(x, y float32) float32 {
 	if !(x > 0 && x <= math.MaxFloat32) {
 		return float32(math.Pow(float64(x), float64(y)))
 	}
-	t := float64(y) * logarithm2(float64(x))
+	t := float64(y) * Logarithm(float64(x)) * math.Log2E
 	if !(t > -126 && t < 127.9) {
 		return float32(math.Pow(float64(x), float64(y)))
 	}
 	return float32(exponential2(t))
 }
 
-// logarithm2 returns the binary logarithm of a positive normal x, with a relative error below 2^-35, by the series of artanh.
-func logarithm2(x float64) float64 {
+// Logarithm returns ln x of a positive normal number, within a few units in the last place, by the series of artanh, and NaN of others.
+func Logarithm(x float64) float64 {
+	if !(x >= 0x1p-1022 && x <= math.MaxFloat64) {
+		return math.NaN()
+	}
 	const halfRoot = 0x3fe6a09e667f3bcd // √½
 	b := math.Float64bits(x)
 	e := int64(b-halfRoot) >> 52
 	m := math.Float64frombits(b - uint64(e)<<52) // in [√½, √2)
 	s := (m - 1) / (m + 1)
 	z := s * s
-	sum := 1 + z*(1./3+z*(1./5+z*(1./7+z*(1./9+z*(1./11+z*(1./13))))))
-	return float64(e) + s*sum*(2*math.Log2E)
+	sum := z * (1./3 + z*(1./5+z*(1./7+z*(1./9+z*(1./11+z*(1./13+z*(1./15+z*(1./17+z*(1./19+z*(1./21))))))))))
+	return float64(e)*math.Ln2 + 2*(s+s*sum)
 }
 
 // exponential2 returns 2^t for t between -1022 and 1023, with a relative error below 2^-32, by the series of the exponential function.

@@ -254,6 +254,20 @@ var _ = Describe("Pow", func() {
 		host.Pow(nil, nil, 2)
 	})
 
+	It("takes logarithms of positive normal numbers as math.Log does", func() {
+		r := rand.New(rand.NewPCG(5, 6))
+		for range 100_000 {
+			x := math.Exp(math.Max(-700, math.Min(700, r.NormFloat64()*[]float64{1e-3, 1, 200}[r.IntN(3)])))
+			want := math.Log(x)
+			if got := vec.Logarithm(x); !(math.Abs(got-want) <= 1e-15*math.Abs(want)) {
+				Fail(fmt.Sprintf("ln %v = %v, not %v", x, got, want))
+			}
+		}
+		for _, x := range []float64{0, -1, math.Inf(1), math.Inf(-1), math.NaN(), 5e-324} {
+			Expect(math.IsNaN(vec.Logarithm(x))).To(BeTrue())
+		}
+	})
+
 	It("agrees with math.Pow to an ulp, whatever the exponents", func() {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 200_000 {
