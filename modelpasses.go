@@ -11,6 +11,7 @@ import (
 	"github.com/carve-dev/carve/convert"
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/device"
+	"github.com/carve-dev/carve/graph/gradient"
 	"github.com/carve-dev/carve/graph/microsoft"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/bundle"
@@ -195,6 +196,9 @@ func (c *compilation) infer() error {
 		return err
 	}
 	if err := microsoft.Expand(c.g, c.hasKernel); err != nil {
+		return err
+	}
+	if err := gradient.Expand(c.g); err != nil {
 		return err
 	}
 	for _, w := range wrong[:min(len(wrong), mostDeclared)] {

@@ -35,9 +35,9 @@ func (a *app) onnxtestCommand() *cobra.Command {
 		Long: "onnxtest runs every ONNX backend test case below the folders: a folder with model.onnx and test_data_set_*, or a file\n" +
 			"NAME.onnx beside NAME_output_0.pb, which stores no inputs and is fed with the numbers 0 to n-1 divided by n.\n\n" +
 			"A case passes where shapes and element types are equal, floats within rtol 1e-3 and atol 1e-7 (unless a data.json in the\n" +
-			"case says otherwise), NaN where NaN is expected, and everything else equal. Skipped are cases of\n" +
-			"ai.onnx.preview.training's Gradient, and those that draw random numbers, for which ONNX names no generator, where types and\n" +
-			"shapes are right and numbers are others. Both and failures are printed as they come; the exit code is 1 where there is a failure.",
+			"case says otherwise), NaN where NaN is expected, and everything else equal. Skipped are cases that draw random numbers, for\n" +
+			"which ONNX names no generator, where types and shapes are right and numbers are others. They and failures are printed as they\n" +
+			"come; the exit code is 1 where there is a failure.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.onnxtest(cmd.Context(), args, f) },
 	}
@@ -268,13 +268,6 @@ func (c *testCase) run(ctx context.Context, o *carve.Options, nodes map[string]i
 		return err
 	}
 	defer m.Close()
-	skip := false
-	eachNode(m.Graph(), func(n *graph.Node) {
-		skip = skip || n.Op.Domain == "ai.onnx.preview.training" && n.Op.Name == "Gradient"
-	})
-	if skip {
-		return skipError("Gradient of ai.onnx.preview.training differentiates a part of its graph, for training")
-	}
 	tol, err := c.tolerance()
 	if err != nil {
 		return err
