@@ -120,8 +120,7 @@ func (b *builder) shifted(x *graph.Value, by float64) *graph.Value {
 	return b.plus(x, b.number(x, by))
 }
 
-// from returns a - x.
-func (b *builder) from(a float64, x *graph.Value) *graph.Value { return b.minus(b.number(x, a), x) }
+func (b *builder) oneMinus(x *graph.Value) *graph.Value { return b.minus(b.number(x, 1), x) }
 
 // compare returns whether x is Less, Greater or Equal to a number, elementwise.
 func (b *builder) compare(name string, x *graph.Value, with float64) *graph.Value {

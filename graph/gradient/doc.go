@@ -8,8 +8,8 @@
 //
 // Its attributes name values of the graph that it stands in. Of y as a function of xs and zs, the sum of its elements is differentiated by
 // each of xs, at the points that the node's inputs are, which are usually the values named. Values named in xs and zs count as independent of
-// each other. What else y depends on is a constant, as zs are. A value that y does not depend on has the derivative zero. y may be computed
-// from results of other Gradient nodes: derivatives of higher order.
+// each other. What else y depends on is a constant, as zs are; in a region, that may be no value of the graph around. A value that y does not
+// depend on has the derivative zero. y may be computed from results of other Gradient nodes: derivatives of higher order.
 //
 // # Rules
 //
@@ -21,15 +21,15 @@
 //
 //	Abs, Acos, Acosh, Add, Asin, Asinh, Atan, Atanh, Cast, CastLike, Celu, Clip, Concat, Conv, ConvTranspose, Cos, Cosh, CumSum, Div,
 //	Dropout, Einsum, Elu, Erf, Exp, Expand, Flatten, Gather, Gemm, HardSigmoid, HardSwish, Identity, LeakyRelu, Log, LogSoftmax, MatMul,
-//	Max, Mean, Min, Mod, Mul, Neg, PRelu, Pow, Reciprocal, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Relu, Reshape, ScatterElements,
-//	ScatterND, Selu, Shrink, Sigmoid, Sin, Sinh, Softmax, Softplus, Softsign, Split, Sqrt, Squeeze, Sub, Sum, Tan, Tanh, ThresholdedRelu,
-//	Transpose, Trilu, Unsqueeze, Where
+//	Max, Mean, Min, Mod, Mul, Neg, PRelu, Pad, Pow, Reciprocal, ReduceLogSumExp, ReduceMax, ReduceMean, ReduceMin, ReduceSum, Relu,
+//	Reshape, ScatterElements, ScatterND, Selu, Shrink, Sigmoid, Sin, Sinh, Slice, Softmax, Softplus, Softsign, Split, Sqrt, Squeeze, Sub,
+//	Sum, Tan, Tanh, ThresholdedRelu, Transpose, Trilu, Unsqueeze, Where
 //
 //	definitions
 //
 //	AveragePool, BatchNormalization, Compress, DepthToSpace, GatherElements, GatherND, Gelu, GlobalAveragePool, GlobalMaxPool,
 //	GroupNormalization, InstanceNormalization, LayerNormalization, LpNormalization, MaxPool, MeanVarianceNormalization, Mish,
-//	NegativeLogLikelihoodLoss, Pad, RMSNormalization, ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare,
+//	NegativeLogLikelihoodLoss, Pad, RMSNormalization, ReduceL1, ReduceL2, ReduceLogSum, ReduceSumSquare,
 //	ReverseSequence, Slice, SoftmaxCrossEntropyLoss, SpaceToDepth, Swish, Tile, TopK
 //
 // Others, control flow and sequences among them, are an [Error].

@@ -10,13 +10,13 @@ import (
 var slopes = map[string]func(s *step, x, y *graph.Value) *graph.Value{
 	"Abs": func(s *step, x, _ *graph.Value) *graph.Value { return s.call("Sign", nil, x) },
 	"Acos": func(s *step, x, _ *graph.Value) *graph.Value {
-		return s.negated(s.inverse(s.root(s.from(1, s.square(x)))))
+		return s.negated(s.inverse(s.root(s.oneMinus(s.square(x)))))
 	},
 	"Acosh":      func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.root(s.shifted(s.square(x), -1))) },
-	"Asin":       func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.root(s.from(1, s.square(x)))) },
+	"Asin":       func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.root(s.oneMinus(s.square(x)))) },
 	"Asinh":      func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.root(s.shifted(s.square(x), 1))) },
 	"Atan":       func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.shifted(s.square(x), 1)) },
-	"Atanh":      func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.from(1, s.square(x))) },
+	"Atanh":      func(s *step, x, _ *graph.Value) *graph.Value { return s.inverse(s.oneMinus(s.square(x))) },
 	"Cos":        func(s *step, x, _ *graph.Value) *graph.Value { return s.negated(s.call("Sin", nil, x)) },
 	"Cosh":       func(s *step, x, _ *graph.Value) *graph.Value { return s.call("Sinh", nil, x) },
 	"Exp":        func(_ *step, _, y *graph.Value) *graph.Value { return y },
@@ -25,7 +25,7 @@ var slopes = map[string]func(s *step, x, y *graph.Value) *graph.Value{
 	"Neg":        func(s *step, x, _ *graph.Value) *graph.Value { return s.number(x, -1) },
 	"Reciprocal": func(s *step, _, y *graph.Value) *graph.Value { return s.negated(s.square(y)) },
 	"Relu":       func(s *step, x, _ *graph.Value) *graph.Value { return s.cast(s.compare("Greater", x, 0), x) },
-	"Sigmoid":    func(s *step, _, y *graph.Value) *graph.Value { return s.times(y, s.from(1, y)) },
+	"Sigmoid":    func(s *step, _, y *graph.Value) *graph.Value { return s.times(y, s.oneMinus(y)) },
 	"Sin":        func(s *step, x, _ *graph.Value) *graph.Value { return s.call("Cos", nil, x) },
 	"Sinh":       func(s *step, x, _ *graph.Value) *graph.Value { return s.call("Cosh", nil, x) },
 	"Softplus":   func(s *step, x, _ *graph.Value) *graph.Value { return s.call("Sigmoid", nil, x) },
@@ -34,7 +34,7 @@ var slopes = map[string]func(s *step, x, y *graph.Value) *graph.Value{
 	},
 	"Sqrt": func(s *step, _, y *graph.Value) *graph.Value { return s.inverse(s.scaled(y, 2)) },
 	"Tan":  func(s *step, _, y *graph.Value) *graph.Value { return s.shifted(s.square(y), 1) },
-	"Tanh": func(s *step, _, y *graph.Value) *graph.Value { return s.from(1, s.square(y)) },
+	"Tanh": func(s *step, _, y *graph.Value) *graph.Value { return s.oneMinus(s.square(y)) },
 	"Erf": func(s *step, x, _ *graph.Value) *graph.Value {
 		return s.scaled(s.call("Exp", nil, s.negated(s.square(x))), 2/math.SqrtPi)
 	},

@@ -19,7 +19,7 @@ var (
 // mostNodes bounds the nodes that the Gradient nodes of a model may visit and make, mostNested the order of derivatives. Each order
 // multiplies the nodes.
 const (
-	mostNodes  = 1 << 20
+	mostNodes  = 1 << 19
 	mostNested = 32
 )
 

@@ -119,6 +119,10 @@ func (s *step) window(w *graph.Value, transposed bool) window {
 	}
 	out.Strides, out.Dilations = filled(out.Strides, 1, out.axes), filled(out.Dilations, 1, out.axes)
 	out.begin, out.end = filled(out.Begin, 0, out.axes), filled(out.End, 0, out.axes)
+	if out.AutoPad == graph.PadValid && out.OutputShape == nil {
+		out.begin, out.end = filled(nil, 0, out.axes), filled(nil, 0, out.axes)
+		return out
+	}
 	if out.AutoPad == graph.PadExplicit && out.OutputShape == nil {
 		return out
 	}

@@ -37,6 +37,7 @@ func (r *reverse) between(leaves []*graph.Value, y *graph.Value) []*graph.Node {
 	var order []*graph.Node
 	var stack []frame
 	visit := func(v *graph.Value) {
+		require(v == nil || leaf[v] || !v.IsCapture(), ErrAttribute, "y depends on %v, which is of the graph around, and neither in xs nor in zs", v)
 		if v != nil && v.Producer != nil && !leaf[v] && !done[v.Producer] {
 			r.charge(1)
 			done[v.Producer] = true

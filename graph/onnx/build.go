@@ -235,6 +235,7 @@ func (l *loader) buildNodes(s *scope, nodes []nodeProto) error {
 			return at(err, label, "")
 		}
 	}
+	s.nameGradients()
 	return nil
 }
 
@@ -323,6 +324,9 @@ func (l *loader) buildNode(s *scope, n *nodeProto, label string) error {
 		}
 	}
 	node := s.frame.g.AddNode(spec)
+	if s.prefix != "" && n.op.domain == "ai.onnx.preview.training" && n.op.name == "Gradient" {
+		s.gradients = append(s.gradients, node)
+	}
 	l.inputs, l.outputs = in, spec.Outputs
 	if node.Schema == nil {
 		node.Op.Since = 0

@@ -138,6 +138,17 @@ var _ = Describe("functions", func() {
 			`}`)))
 	})
 
+	It("have what Gradient nodes name under the names that it has in the graph", func() {
+		strs := func(name string, list ...string) msg { return msg{}.str(1, name).str(9, list...).int(20, 8) }
+		gradient := call("ai.onnx.preview.training", node("Gradient", "g", names("p", "q"), names("r"), strs("xs", "p"), strs("zs", "q"), msg{}.str(1, "y").str(4, "m").int(20, 3)))
+		m := parse(model(join(
+			gnode(call("f", node("F", "n", names("x", "p"), names("y")))), input("x", f32(2)), input("p", f32(2)), output("y")),
+			opset("f", 1), opset("ai.onnx.preview.training", 1),
+			function("F", names("p", "q"), names("r"), msg{}.sub(9, msg{}.str(1, "ai.onnx.preview.training").int(2, 1)),
+				fnode(node("Mul", "", names("p", "q"), names("m"))), fnode(gradient))))
+		Expect(text(m)).To(ContainSubstring(`%y = ai.onnx.preview.training::Gradient(%x, %p; xs=["x"], y="n/m", zs=["p"]) "n/g"`))
+	})
+
 	It("call others, have branches, overloads, operator sets of their own, and omitted arguments", func() {
 		m := parse(model(join(
 			gnode(call("f", append(node("Outer", "o", names("c", "x"), names("y")), msg{}.str(8, "two")...))),

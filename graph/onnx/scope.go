@@ -45,6 +45,8 @@ type scope struct {
 	call    *call
 	dims    *innerDims
 	bearers []uint8 // by name: how many nodes bear it, 2 for more
+
+	gradients []*graph.Node // Gradient nodes, where values are named otherwise than in the graph
 }
 
 // call is one call of a function on the way to where the loader is.

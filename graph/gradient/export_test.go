@@ -1,0 +1,7 @@
+package gradient
+
+// The tables, for specs.
+var (
+	Rules       = rules
+	Definitions = definitions
+)
