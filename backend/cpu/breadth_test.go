@@ -83,6 +83,28 @@ var _ = Describe("normalisation of images", func() {
 		}
 	}))
 
+	It("of rows along any axes agrees with the reference kernels", seeds(60, func(m *model) {
+		shape := m.shape(m.between(1, 4), 1, 9)
+		axis := m.between(0, len(shape)-1)
+		shape[axis] = pick(m, 1, 2, 17, 33)
+		x := operand(m, shape...)
+		switch m.r.IntN(3) {
+		case 0:
+			m.sample(m.op("LpNormalization", x, graph.IntAttr("axis", int64(axis)), graph.IntAttr("p", int64(m.between(1, 2)))))
+		case 1:
+			axes := []int64{int64(axis)}
+			for a := range shape {
+				if a != axis && m.chance(2) {
+					axes = append(axes, int64(a-len(shape)))
+				}
+			}
+			m.sample(m.op("MeanVarianceNormalization", x, graph.IntsAttr("axes", axes...)))
+		case 2:
+			m.version(pick(m, 11, 13))
+			m.sample(m.op("Hardmax", m.op("Round", x), graph.IntAttr("axis", int64(axis))))
+		}
+	}))
+
 	It("over neighbouring channels agrees with the reference kernels", seeds(16, func(m *model) {
 		x := operand(m, append([]int{m.between(1, 2), m.between(1, 9)}, m.shape(m.between(1, 3), 1, 5)...)...)
 		args := []any{x, graph.IntAttr("size", int64(m.between(1, 6)))}

@@ -262,7 +262,14 @@ var _ = Describe("BatchNormalization", func() {
 		c := m.between(1, 40)
 		shape := [][]int{{2, c}, {2, c, 5}, {1, c, 4, 3}, {3, c, 4, 5}, {2, c, 2, 3, 4}}[m.r.IntN(5)]
 		x := m.op("Neg", m.input(shape...))
-		y := m.op("BatchNormalization", x, m.constant(c), m.constant(c), m.constant(c), m.op("Abs", m.constant(c)), graph.FloatAttr("epsilon", 0.01))
+		known := m.chance(2)
+		of := func() *graph.Value { // a statistic that is known when the model is compiled, or when it runs
+			if known {
+				return m.constant(c)
+			}
+			return m.input(c)
+		}
+		y := m.op("BatchNormalization", x, of(), of(), of(), m.op("Abs", of()), graph.FloatAttr("epsilon", 0.01))
 		m.sample(activate(m, y))
 	}))
 })

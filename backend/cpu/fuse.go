@@ -30,7 +30,9 @@ func isActivation(n *graph.Node) bool {
 	return ok
 }
 
-func isScaleHead(n *graph.Node) bool { return n.Is("BatchNormalization") && n.Input(0) != nil }
+func isScaleHead(n *graph.Node) bool {
+	return n.Is("BatchNormalization") && n.Input(0) != nil && operators.NoScale(n) == nil
+}
 
 func isConvHead(n *graph.Node) bool {
 	if n.Is("Conv") {

@@ -47,6 +47,9 @@ func normalisedGroups(n *graph.Node) ([]graph.Signature, *property.Reason) {
 	return operators.RowMajor(n), nil
 }
 
+// nearGroups is how many elements kernels go over one after the other.
+const nearGroups = 4096
+
 func planGroupNorm(p *planner, n *graph.Node) error {
 	x := n.Inputs[0]
 	d := p.Dims[x.ID]
@@ -54,7 +57,11 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	groups := groupsOf(n, channels)
 	per := channels / groups
 	row := per * hw
-	perGroup := n.Is("GroupNormalization") && n.Op.Since < 21
+	scales := per // of a group
+	if n.Is("GroupNormalization") && n.Op.Since < 21 {
+		scales = 1
+	}
+	near := max(1, nearGroups/max(row, 1)) // groups that stay in the core's caches between kernels
 	eps := n.Float("epsilon", 1e-5)
 	from, to := vec.Unbounded()
 	kernels := p.kernels
@@ -63,19 +70,14 @@ func planGroupNorm(p *planner, n *graph.Node) error {
 	writes, _ := dst.Runs(4 * row)
 	p.emit(step{chunks: d[0] * groups, grain: grainFor(float64(row)*0.4 + 10), body: func(st *state, _, lo, hi int) {
 		o, s, g, b := st.F32(dst), st.F32(src), st.F32(gamma), st.F32(beta)
-		for i := lo; i < hi; i++ {
-			of, _ := reads.At(i, 1)
-			at, _ := writes.At(i, 1)
-			whole := o[at/4:][:row]
-			kernels.LayerNorm(whole, row, s[of/4:][:row], row, nil, nil, 1, row, eps)
-			for k := range per {
-				at := i%groups*per + k
-				if perGroup {
-					at = i % groups
-				}
-				plane := whole[k*hw : (k+1)*hw]
-				kernels.MulAddRows(plane, hw, plane, hw, g[at:at+1], b[at:at+1], 1, hw, from, to)
-			}
+		for i := lo; i < hi; {
+			of, n := reads.At(i, min(hi-i, near, groups-i%groups))
+			at, n := writes.At(i, n)
+			whole := o[at/4:][:n*row]
+			kernels.LayerNorm(whole, row, s[of/4:][:n*row], row, nil, nil, n, row, eps)
+			first := i % groups * scales
+			kernels.MulAddRows(whole, row/scales, whole, row/scales, g[first:], b[first:], n*scales, row/scales, from, to)
+			i += n
 		}
 	}}, []place.Memory{src, gamma, beta}, []place.Memory{dst})
 	return nil

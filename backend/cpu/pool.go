@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/internal/kernel/conv"
 	"github.com/carve-dev/carve/internal/kernel/vec"
@@ -155,87 +153,9 @@ func planGlobalPool(p *planner, n *graph.Node) error {
 	return nil
 }
 
-func batchNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
-	if why := operators.NoScale(n); why != nil {
-		return nil, why
-	}
-	return followSignatures(n, 1), nil
-}
-
-// batchNormScale returns scale and shift per channel.
-func (p *planner) batchNormScale(n *graph.Node, in []*graph.Value, width int) (scale, shift []float32, err error) {
-	var part [4][]float32
-	for i := range part {
-		if part[i], err = paddedFloats(in[i+1].Const, width); err != nil {
-			return nil, nil, err
-		}
-	}
-	eps := float64(n.Float("epsilon", 1e-5))
-	c := in[1].Const.Len()
-	scale, shift = make([]float32, width), make([]float32, width)
-	for i := range c {
-		s := float64(part[0][i]) / math.Sqrt(float64(part[3][i])+eps)
-		scale[i] = float32(s)
-		shift[i] = float32(float64(part[1][i]) - float64(part[2][i])*s)
-	}
-	return scale, shift, nil
-}
-
-func planBatchNorm(p *planner, n *graph.Node) error {
-	for _, o := range n.Outputs[1:] {
-		p.Out(o)
-	}
-	return p.fusedBatchNorm(n, n.Inputs, n.Outputs[0], tail{})
-}
-
-// fusedBatchNorm emits a batch normalisation with its activation; in are its operands as the subgraph knows them.
-func (p *planner) fusedBatchNorm(n *graph.Node, in []*graph.Value, y *graph.Value, t tail) error {
-	x := in[0]
-	d := p.Dims[x.ID]
-	width := ceilDiv(d[1], 16) * 16
-	scale, shift, err := p.batchNormScale(n, in, width)
-	if err != nil {
-		return err
-	}
-	src, dst := p.In(x), p.Out(y)
-	lo, hi := vec.Unbounded()
-	if t.act.clip {
-		lo, hi = t.act.lo, t.act.hi
-	}
-	if inBlocks(x.Format) {
-		if x.Format == volume {
-			d = slices2D(d)
-		}
-		spec := conv.ScaleSpec{N: d[0], C: d[1], HW: d[2] * d[3], SrcImage: src.Pitch / 4, DstImage: dst.Pitch / 4}
-		t.epilogue(p.kernels, &spec.Epilogue)
-		plan, err := conv.NewScale(p.target, spec)
-		if err != nil {
-			return err
-		}
-		p.emit(p.convStep(plan, float64(product(d))*0.1, func(st *state) conv.Tensors {
-			return conv.Tensors{Src: st.F32(src), Dst: st.F32(dst), Weights: scale, Bias: shift}
-		}), []place.Memory{src}, []place.Memory{dst})
-		return nil
-	}
-	channels, hw, post, kernels := d[1], product(d[2:]), t.post(p.kernels), p.kernels
-	p.emit(step{chunks: d[0] * channels, grain: grainFor(float64(hw)*0.1 + 5), body: func(st *state, _, from, to int) {
-		o, s := st.F32(dst), st.F32(src)
-		for i := from; i < to; i++ {
-			c := i % channels
-			row := o[i*hw : (i+1)*hw]
-			kernels.MulAddRows(row, hw, s[i*hw:(i+1)*hw], hw, scale[c:c+1], shift[c:c+1], 1, hw, lo, hi)
-			if post != nil {
-				post(row)
-			}
-		}
-	}}, []place.Memory{src}, []place.Memory{dst})
-	return nil
-}
-
 func init() {
 	table.Register("MaxPool", operator{Signatures: poolSignatures, Plan: planPool, Strided: imagesStrided})
 	table.Register("AveragePool", operator{Signatures: poolSignatures, Plan: planPool, Strided: imagesStrided})
 	table.Register("GlobalAveragePool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Strided: globalPoolStrided})
 	table.Register("GlobalMaxPool", operator{Signatures: globalSignatures, Plan: planGlobalPool, Strided: globalPoolStrided})
-	table.Register("BatchNormalization", operator{Signatures: batchNormSignatures, Settle: overFirst, Plan: planBatchNorm, Strided: imagesStrided})
 }

@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"slices"
+
 	"github.com/carve-dev/carve/graph"
 	"github.com/carve-dev/carve/graph/tensor"
 	"github.com/carve-dev/carve/internal/fuse"
@@ -46,13 +48,21 @@ func NotFloat32(v *graph.Value) *property.Reason {
 // NoScale says why a BatchNormalization is more than a float32 scale and shift for each channel, known when it is compiled; nil
 // where it is just that.
 func NoScale(n *graph.Node) *property.Reason {
-	if !IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
-		return property.Because(property.Unsupported, "float32 inference by channel only")
+	if why := NoInference(n); why != nil {
+		return why
 	}
 	for _, v := range n.Inputs[1:] {
-		if v == nil || !fuse.IsConst(v) {
+		if !fuse.IsConst(v) {
 			return property.Because(property.Unsupported, "statistics %v are not constant", v)
 		}
+	}
+	return nil
+}
+
+// NoInference says why a BatchNormalization is more than a float32 scale and shift for each channel; nil where it is just that.
+func NoInference(n *graph.Node) *property.Reason {
+	if slices.Contains(n.Inputs, nil) || !IsFloat32(n.Inputs...) || n.Int("training_mode", 0) != 0 || n.Int("is_test", 1) == 0 || n.Int("spatial", 1) == 0 {
+		return property.Because(property.Unsupported, "float32 inference by channel only")
 	}
 	for _, o := range n.Outputs[1:] {
 		if o != nil && (o.NumUses() > 0 || o.IsOutput()) {

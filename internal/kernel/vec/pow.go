@@ -2,8 +2,8 @@ package vec
 
 import "math"
 
-// Pow writes src^y for each element, with the special values of math.Pow. y = 2, 3, 1, -1, 0, ±1/2 run at the speed of a
-// multiplication, square root or division; other exponents are Power's.
+// Pow writes src^y for each element, with the special values of math.Pow. y = 2, 3, 1, -1, 0, ±1/4, ±1/2, ±3/4 run at the speed of
+// multiplications, square roots and divisions; other exponents are Power's.
 func (v Kernels) Pow(dst, src []float32, y float32) {
 	n := len(src)
 	if n == 0 {
@@ -23,8 +23,8 @@ func (v Kernels) Pow(dst, src []float32, y float32) {
 		for i := range src {
 			dst[i] = 1
 		}
-	case 0.5, -0.5:
-		v.powHalf(dst[:n], src, y)
+	case 0.25, -0.25, 0.5, -0.5, 0.75, -0.75:
+		v.powRoot(dst[:n], src, y)
 	default:
 		for i, x := range src {
 			dst[i] = Power(x, y)
@@ -32,22 +32,47 @@ func (v Kernels) Pow(dst, src []float32, y float32) {
 	}
 }
 
-// powHalf takes the root and then mends what differs: the powers of -Inf and of -0.
-func (v Kernels) powHalf(dst, src []float32, y float32) {
-	var least [1]float32
+// powRoot takes roots where all numbers are above 0 and finite: the powers of others differ.
+func (v Kernels) powRoot(dst, src []float32, y float32) {
+	var least, most [1]float32
 	for at := 0; at < len(src); at += blockElements {
 		s, d := src[at:min(at+blockElements, len(src))], dst[at:min(at+blockElements, len(src))]
 		v.ReduceRows(ReduceMin, least[:], s, len(s), 1, len(s))
-		if least[0] > 0 {
-			op := Sqrt
-			if y < 0 {
-				op = Rsqrt
-			}
-			v.Apply(op, d, s, Params{})
+		v.ReduceRows(ReduceMax, most[:], s, len(s), 1, len(s))
+		if least[0] > 0 && most[0] <= math.MaxFloat32 {
+			v.roots(d, s, y)
 			continue
 		}
 		for i, x := range s {
-			d[i] = float32(math.Pow(float64(x), float64(y)))
+			d[i] = Power(x, y)
+		}
+	}
+}
+
+// roots writes src^y for quarters y.
+func (v Kernels) roots(dst, src []float32, y float32) {
+	last := Sqrt
+	if y < 0 {
+		last = Rsqrt
+	}
+	switch y {
+	case 0.5, -0.5:
+		v.Apply(last, dst, src, Params{})
+	case 0.25, -0.25:
+		v.Apply(Sqrt, dst, src, Params{})
+		v.Apply(last, dst, dst, Params{})
+	default: // x/√√x, or its reciprocal
+		var fourth [256]float32
+		for at := 0; at < len(src); at += len(fourth) {
+			s := src[at:min(at+len(fourth), len(src))]
+			f, d := fourth[:len(s)], dst[at:at+len(s)]
+			v.Apply(Sqrt, f, s, Params{})
+			v.Apply(Sqrt, f, f, Params{})
+			if y < 0 {
+				v.Binary(Div, d, f, s)
+			} else {
+				v.Binary(Div, d, s, f)
+			}
 		}
 	}
 }

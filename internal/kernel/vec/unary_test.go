@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -238,18 +239,21 @@ var _ = Describe("Apply", func() {
 
 var _ = Describe("Pow", func() {
 	It("agrees with math.Pow", func() {
-		xs := samples()
-		for _, y := range []float32{2, 3, 1, -1, 0, 0.5, -0.5, 2.5, -3, 0.1, inf, nan} {
-			onTargets(func(t isa.Target, k vec.Kernels) {
-				got := make([]float32, len(xs))
-				k.Pow(got, xs, y)
-				for i, x := range xs {
-					want := math.Pow(float64(x), float64(y))
-					if !same(got[i], want, 2*ulp(want)+0x1p-149) {
-						Fail(fmt.Sprintf("%v %v^%v = %v, not %v", t, x, y, got[i], want))
+		all := samples()
+		above := slices.DeleteFunc(slices.Clone(all), func(x float32) bool { return !(x > 0) }) // of which roots are taken
+		for _, y := range []float32{2, 3, 1, -1, 0, 0.25, -0.25, 0.5, -0.5, 0.75, -0.75, 2.5, -3, 0.1, inf, nan} {
+			for _, xs := range [][]float32{all, above} {
+				onTargets(func(t isa.Target, k vec.Kernels) {
+					got := make([]float32, len(xs))
+					k.Pow(got, xs, y)
+					for i, x := range xs {
+						want := math.Pow(float64(x), float64(y))
+						if !same(got[i], want, 2*ulp(want)+0x1p-149) {
+							Fail(fmt.Sprintf("%v %v^%v = %v, not %v", t, x, y, got[i], want))
+						}
 					}
-				}
-			})
+				})
+			}
 		}
 		host.Pow(nil, nil, 2)
 	})

@@ -1,0 +1,134 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/carve-dev/carve/graph"
+	"github.com/carve-dev/carve/internal/kernel/vec"
+	"github.com/carve-dev/carve/internal/operators"
+	"github.com/carve-dev/carve/internal/place"
+	"github.com/carve-dev/carve/property"
+)
+
+// LpNormalization, MeanVarianceNormalization and Hardmax of float32: rows of what is normalised together, which is brought to the end where it lies
+// elsewhere.
+
+// alongAxes emits fn for each row along axes of the node's operand. A row of dst may be that of src.
+func (p *planner) alongAxes(n *graph.Node, axes []int, fn func(dst, src []float32)) {
+	x := n.Inputs[0]
+	d := p.Dims[x.ID]
+	src, dst := p.In(x), p.Out(n.Outputs[0])
+	rows, count, inner, ok := adjacentAxes(d, axes)
+	if ok && inner == 1 {
+		p.eachRow(src, dst, rows, count, fn)
+		return
+	}
+	perm, kept := lastAxes(len(d), axes)
+	moved, back := make([]int, len(d)), make([]int, len(d))
+	for i, a := range perm {
+		moved[i], back[a] = d[a], i
+	}
+	t := p.Temp(p.Bytes(x))
+	p.permute(d, perm, 4, src, t)
+	p.eachRow(t, t, product(moved[:kept]), product(moved[kept:]), fn)
+	p.permute(moved, back, 4, t, dst)
+}
+
+func (p *planner) eachRow(src, dst place.Memory, rows, count int, fn func(dst, src []float32)) {
+	p.emit(step{chunks: rows, grain: grainFor(float64(count)*0.3 + 50), body: func(st *state, _, lo, hi int) {
+		o, s := st.F32(dst), st.F32(src)
+		for i := lo; i < hi; i++ {
+			fn(o[i*count:(i+1)*count], s[i*count:(i+1)*count])
+		}
+	}}, []place.Memory{src}, []place.Memory{dst})
+}
+
+func rowNormSignatures(n *graph.Node) ([]graph.Signature, *property.Reason) {
+	x := n.Inputs[0]
+	if !operators.IsFloat32(x) {
+		return nil, operators.NotFloat32(x)
+	}
+	if power := n.Int("p", 2); power != 1 && power != 2 {
+		return nil, property.Because(property.Attribute, "p %d", power)
+	}
+	return operators.RowMajor(n), nil
+}
+
+// reduceRow returns a reduction of one row.
+func reduceRow(k vec.Kernels, op vec.ReduceOp, row []float32) float32 {
+	var one [1]float32
+	k.ReduceRows(op, one[:], row, len(row), 1, len(row))
+	return one[0]
+}
+
+func planLpNorm(p *planner, n *graph.Node) error {
+	kernels, op := p.kernels, vec.ReduceSumSquares
+	if n.Int("p", 2) == 1 {
+		op = vec.ReduceSumAbs
+	}
+	p.alongAxes(n, []int{axisOf(n, -1, len(p.Dims[n.Inputs[0].ID]))}, func(dst, src []float32) {
+		norm := reduceRow(kernels, op, src)
+		if op == vec.ReduceSumSquares {
+			norm = float32(math.Sqrt(float64(norm)))
+		}
+		if norm == 0 {
+			clear(dst)
+			return
+		}
+		kernels.BinaryScalar(vec.Div, dst, src, norm)
+	})
+	return nil
+}
+
+func planMeanVariance(p *planner, n *graph.Node) error {
+	rank := len(p.Dims[n.Inputs[0].ID])
+	list, ok := n.Ints("axes")
+	if !ok {
+		list = []int64{0, 2, 3}
+	}
+	axes, err := graph.NormAxes(list, rank)
+	if err != nil {
+		return property.Because(property.Attribute, "axes %v of rank %d", list, rank)
+	}
+	kernels := p.kernels
+	p.alongAxes(n, axes, func(dst, src []float32) {
+		mean := reduceRow(kernels, vec.ReduceSum, src) / float32(len(src))
+		kernels.BinaryScalar(vec.Sub, dst, src, mean)
+		deviation := math.Sqrt(float64(reduceRow(kernels, vec.ReduceSumSquares, dst)) / float64(len(dst)))
+		kernels.BinaryScalar(vec.Mul, dst, dst, float32(1/(deviation+1e-9)))
+	})
+	return nil
+}
+
+// planHardmax emits one for the first of the greatest elements of a row, and zero for others.
+func planHardmax(p *planner, n *graph.Node) error {
+	kernels, rank := p.kernels, len(p.Dims[n.Inputs[0].ID])
+	axes := []int{axisOf(n, -1, rank)}
+	if n.Op.Since < 13 {
+		axes = nil
+		for a := axisOf(n, 1, rank); a < rank; a++ { // all from the axis on is one row
+			axes = append(axes, a)
+		}
+	}
+	p.alongAxes(n, axes, func(dst, src []float32) {
+		best, most := 0, reduceRow(kernels, vec.ReduceMax, src)
+		for i, v := range src {
+			if v == most && src[0] == src[0] { // a NaN in front is passed by none
+				best = i
+				break
+			}
+			if most != most && v > src[best] {
+				best = i
+			}
+		}
+		clear(dst)
+		dst[best] = 1
+	})
+	return nil
+}
+
+func init() {
+	table.Register("LpNormalization", operator{Signatures: rowNormSignatures, Plan: planLpNorm})
+	table.Register("MeanVarianceNormalization", operator{Signatures: rowNormSignatures, Plan: planMeanVariance})
+	table.Register("Hardmax", operator{Signatures: rowNormSignatures, Plan: planHardmax})
+}
