@@ -184,7 +184,9 @@ func roiAlign(m *maker, op string) []*graph.Value {
 
 // normGenerators are normalisations, softmax and reductions.
 var normGenerators = collect(
-	each(softmax, "Softmax", "LogSoftmax"),
+	each(softmax, "Softmax", "LogSoftmax", "Hardmax"),
+	each(rowNorm, "LpNormalization", "MeanVarianceNormalization"),
+	map[string]generator{"DFT": dft, "STFT": stft},
 	each(layerNorm, "LayerNormalization", "RMSNormalization"),
 	each(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
 	map[string]generator{"BatchNormalization": batchNorm, "InstanceNormalization": groupNorm, "GroupNormalization": groupNorm, "LRN": lrn},
@@ -210,6 +212,41 @@ func layerNorm(m *maker, op string) []*graph.Value {
 		c.operand(2, m.parameter(m.random(tensor.Float32, shape[axis:]...)))
 	}
 	return one(c.int("axis", axis-pick(m, 0, len(shape))).float("epsilon", 0.01).one())
+}
+
+func rowNorm(m *maker, op string) []*graph.Value {
+	shape := m.shape(m.between(1, 4))
+	axis := m.r.IntN(len(shape))
+	c := m.call(op, m.operand(tensor.Float32, shape...))
+	if op == "LpNormalization" {
+		return one(c.int("axis", axis-pick(m, 0, len(shape))).int("p", m.between(1, 2)).one())
+	}
+	return one(c.ints("axes", axis).one())
+}
+
+// dft is along an axis that is known when a model is compiled.
+func dft(m *maker, op string) []*graph.Value {
+	shape := m.shape(m.between(2, 4))
+	shape[len(shape)-1] = m.between(1, 2)
+	axis := m.r.IntN(len(shape) - 1)
+	c := m.call(op, m.operand(tensor.Float32, shape...)).int("inverse", m.between(0, 1))
+	if c.schema.Since >= 20 {
+		c.operand(2, m.constant(tensor.Scalar(int64(axis))))
+	} else {
+		c.int("axis", axis)
+	}
+	return one(c.one())
+}
+
+func stft(m *maker, op string) []*graph.Value {
+	frame := m.between(1, 12)
+	scalar := func(n int) *graph.Value { return m.constant(tensor.Scalar(int64(n))) }
+	c := m.call(op, m.operand(tensor.Float32, m.between(1, 3), frame+m.between(0, 20), 1), scalar(m.between(1, 5)))
+	if m.chance(2) {
+		c.operand(2, m.operand(tensor.Float32, frame))
+	}
+	c.operand(3, scalar(frame))
+	return one(c.one())
 }
 
 func batchNorm(m *maker, op string) []*graph.Value {
