@@ -239,6 +239,8 @@ func (r *Retarget) integer(op string, o []string) bool {
 			panic(err)
 		}
 		fn.I("TST $%d, %s", 1<<bit, r.General(o[1]))
+	case "PREFETCHT0":
+		fn.I("PRFM %s, PLDL1KEEP", r.Memory(o[0]))
 	case "CMOVQCC", "CMOVQEQ":
 		fn.I("CSEL EQ, %s, %s, %s", value(o[0]), r.General(o[1]), r.General(o[1]))
 	default:

@@ -226,6 +226,11 @@ func (t *transform) input(name string) {
 	t.I("MOVQ %d(DI), AX", inCols)
 	for j := range t.n {
 		outside, next := t.NewLabel("outside"), t.NewLabel("column")
+		if j < t.m { // of the tile beside this one, columns that it does not share with this one
+			for _, r := range rows {
+				t.I("PREFETCHT0 %d(%s)", 64*(t.n+j), r)
+			}
+		}
 		at := func(i, h int) string { return fmt.Sprintf("%d(CX)", 64*(i*t.n+j)+t.isa.Size()*h) }
 		t.I("BTQ $%d, AX", j)
 		t.I("JCC %s", outside)
@@ -325,7 +330,14 @@ func (t *transform) output(name string) {
 	t.I("LEAQ (R9)(R9*2), R10")
 	t.I("LEAQ (R9)(R9*4), R11")
 	point := []string{"(R8)", "(R8)(R9*1)", "(R8)(R9*2)", "(R8)(R10*1)", "(R8)(R9*4)", "(R8)(R11*1)"}
+	t.I("MOVQ DX, R14")
 	for j := range t.n {
+		if j < t.m { // results of the tile beside this one
+			for c := range t.m {
+				t.I("PREFETCHT0 %d(R14)", 64*(t.m+c))
+			}
+			t.I("ADDQ %d(DI), R14", outRow)
+		}
 		for h := range t.halves() {
 			out := t.back(func(i int) string { return fmt.Sprintf("%d%s", t.isa.Size()*h, point[i]) })
 			for r, o := range out {
