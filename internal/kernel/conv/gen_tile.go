@@ -206,6 +206,13 @@ func (k *kernel) start() {
 			fn.I("VMOVAPS %s, %s", k.acc(0, v), k.acc(p, v))
 		}
 	}
+	k.multiples(offDstCol) // the lines that results are stored to, which may have to come from memory
+	k.perPixel("ahead", offDst, func(p, v, off int, at string) {
+		if v%k.halves() == 0 {
+			fn.I("PREFETCHT0 %s", at)
+		}
+	})
+	fn.I("MOVQ %d(R14), DX", offAt)
 	fn.Label(k.name + "_ready")
 	k.multiples(offSrcCol)
 	if k.dense() {

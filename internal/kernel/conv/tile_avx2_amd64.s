@@ -256,6 +256,53 @@ TEXT ·dense256q1(SB), NOSPLIT, $0-8
 	VMOVAPS Y1, Y9
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $6
+	JNE dense256q1_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	JMP dense256q1_ahead_done
+
+dense256q1_ahead_part:
+	CMPQ AX, $0
+	JLE dense256q1_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense256q1_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense256q1_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+
+dense256q1_ahead_a0:
+	CMPQ DI, $0
+	JLE dense256q1_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense256q1_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense256q1_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+
+dense256q1_ahead_b0:
+
+dense256q1_ahead_done:
+	MOVQ 192(R14), DX
 
 dense256q1_ready:
 	MOVQ 72(R14), R8
@@ -2904,6 +2951,86 @@ TEXT ·dense256w(SB), NOSPLIT, $0-8
 	VMOVAPS Y0, Y11
 	VMOVAPS Y0, Y12
 	VMOVAPS Y0, Y13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	ADDQ 208(R14), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE dense256w_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP dense256w_ahead_done
+
+dense256w_ahead_part:
+	CMPQ AX, $0
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense256w_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+dense256w_ahead_a0:
+	CMPQ DI, $0
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE dense256w_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+dense256w_ahead_b0:
+
+dense256w_ahead_done:
+	MOVQ 192(R14), DX
 
 dense256w_ready:
 	MOVQ 72(R14), R8
@@ -11847,6 +11974,70 @@ TEXT ·depth256(SB), NOSPLIT, $0-8
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
 	VMOVAPS Y0, Y9
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	ADDQ 208(R14), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $10
+	JNE depth256_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	JMP depth256_ahead_done
+
+depth256_ahead_part:
+	CMPQ AX, $0
+	JLE depth256_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE depth256_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE depth256_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE depth256_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE depth256_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+
+depth256_ahead_a0:
+	CMPQ DI, $0
+	JLE depth256_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE depth256_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE depth256_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE depth256_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE depth256_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+
+depth256_ahead_b0:
+
+depth256_ahead_done:
+	MOVQ 192(R14), DX
 
 depth256_ready:
 	MOVQ 72(R14), R8
@@ -22223,6 +22414,86 @@ TEXT ·depth256w(SB), NOSPLIT, $0-8
 	VMOVAPS Y0, Y11
 	VMOVAPS Y0, Y12
 	VMOVAPS Y0, Y13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	ADDQ 208(R14), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE depth256w_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP depth256w_ahead_done
+
+depth256w_ahead_part:
+	CMPQ AX, $0
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE depth256w_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+depth256w_ahead_a0:
+	CMPQ DI, $0
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE depth256w_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+depth256w_ahead_b0:
+
+depth256w_ahead_done:
+	MOVQ 192(R14), DX
 
 depth256w_ready:
 	MOVQ 72(R14), R8
@@ -29751,6 +30022,53 @@ TEXT ·lanes256(SB), NOSPLIT, $0-8
 	VMOVAPS Y1, Y9
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $6
+	JNE lanes256_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	JMP lanes256_ahead_done
+
+lanes256_ahead_part:
+	CMPQ AX, $0
+	JLE lanes256_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE lanes256_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE lanes256_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+
+lanes256_ahead_a0:
+	CMPQ DI, $0
+	JLE lanes256_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE lanes256_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE lanes256_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+
+lanes256_ahead_b0:
+
+lanes256_ahead_done:
+	MOVQ 192(R14), DX
 
 lanes256_ready:
 	MOVQ 72(R14), R8
@@ -30969,6 +31287,53 @@ TEXT ·max256(SB), NOSPLIT, $0-8
 	VMOVAPS Y1, Y9
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $6
+	JNE max256_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	JMP max256_ahead_done
+
+max256_ahead_part:
+	CMPQ AX, $0
+	JLE max256_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE max256_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE max256_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+
+max256_ahead_a0:
+	CMPQ DI, $0
+	JLE max256_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE max256_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE max256_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+
+max256_ahead_b0:
+
+max256_ahead_done:
+	MOVQ 192(R14), DX
 
 max256_ready:
 	MOVQ 72(R14), R8
@@ -31939,6 +32304,53 @@ TEXT ·sum256(SB), NOSPLIT, $0-8
 	VMOVAPS Y1, Y9
 	VMOVAPS Y0, Y10
 	VMOVAPS Y1, Y11
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $6
+	JNE sum256_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	JMP sum256_ahead_done
+
+sum256_ahead_part:
+	CMPQ AX, $0
+	JLE sum256_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE sum256_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE sum256_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+
+sum256_ahead_a0:
+	CMPQ DI, $0
+	JLE sum256_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE sum256_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE sum256_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+
+sum256_ahead_b0:
+
+sum256_ahead_done:
+	MOVQ 192(R14), DX
 
 sum256_ready:
 	MOVQ 72(R14), R8

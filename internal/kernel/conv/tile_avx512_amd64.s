@@ -258,6 +258,85 @@ TEXT ·dense512q1(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE dense512q1_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP dense512q1_ahead_done
+
+dense512q1_ahead_part:
+	CMPQ AX, $0
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q1_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q1_ahead_a0:
+	CMPQ DI, $0
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE dense512q1_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+dense512q1_ahead_b0:
+
+dense512q1_ahead_done:
+	MOVQ 192(R14), DX
 
 dense512q1_ready:
 	MOVQ 72(R14), R8
@@ -3519,6 +3598,149 @@ TEXT ·dense512q2(SB), NOSPLIT, $0-8
 	VMOVAPS Z1, Z25
 	VMOVAPS Z0, Z26
 	VMOVAPS Z1, Z27
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE dense512q2_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP dense512q2_ahead_done
+
+dense512q2_ahead_part:
+	CMPQ AX, $0
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q2_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q2_ahead_a0:
+	CMPQ DI, $0
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE dense512q2_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+dense512q2_ahead_b0:
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	CMPQ AX, $0
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q2_ahead_a1
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q2_ahead_a1:
+	CMPQ DI, $0
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE dense512q2_ahead_b1
+	PREFETCHT0 (BX)(R9*2)
+
+dense512q2_ahead_b1:
+
+dense512q2_ahead_done:
+	MOVQ 192(R14), DX
 
 dense512q2_ready:
 	MOVQ 72(R14), R8
@@ -7553,6 +7775,153 @@ TEXT ·dense512q3(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z24
 	VMOVAPS Z1, Z25
 	VMOVAPS Z2, Z26
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $9
+	JNE dense512q3_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	JMP dense512q3_ahead_done
+
+dense512q3_ahead_part:
+	CMPQ AX, $0
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q3_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q3_ahead_a0:
+	CMPQ DI, $0
+	JLE dense512q3_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q3_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+
+dense512q3_ahead_b0:
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	CMPQ AX, $0
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q3_ahead_a1
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q3_ahead_a1:
+	CMPQ DI, $0
+	JLE dense512q3_ahead_b1
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q3_ahead_b1
+	PREFETCHT0 (BX)(R8*1)
+
+dense512q3_ahead_b1:
+	ADDQ 128(R14), SI
+	ADDQ 128(R14), BX
+	CMPQ AX, $0
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE dense512q3_ahead_a2
+	PREFETCHT0 (SI)(R9*2)
+
+dense512q3_ahead_a2:
+	CMPQ DI, $0
+	JLE dense512q3_ahead_b2
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE dense512q3_ahead_b2
+	PREFETCHT0 (BX)(R8*1)
+
+dense512q3_ahead_b2:
+
+dense512q3_ahead_done:
+	MOVQ 192(R14), DX
 
 dense512q3_ready:
 	MOVQ 72(R14), R8
@@ -9498,6 +9867,85 @@ TEXT ·depth512(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE depth512_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP depth512_ahead_done
+
+depth512_ahead_part:
+	CMPQ AX, $0
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE depth512_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+depth512_ahead_a0:
+	CMPQ DI, $0
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE depth512_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+depth512_ahead_b0:
+
+depth512_ahead_done:
+	MOVQ 192(R14), DX
 
 depth512_ready:
 	MOVQ 72(R14), R8
@@ -31185,6 +31633,85 @@ TEXT ·lanes512(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE lanes512_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP lanes512_ahead_done
+
+lanes512_ahead_part:
+	CMPQ AX, $0
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE lanes512_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+lanes512_ahead_a0:
+	CMPQ DI, $0
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE lanes512_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+lanes512_ahead_b0:
+
+lanes512_ahead_done:
+	MOVQ 192(R14), DX
 
 lanes512_ready:
 	MOVQ 72(R14), R8
@@ -34567,6 +35094,85 @@ TEXT ·max512(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE max512_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP max512_ahead_done
+
+max512_ahead_part:
+	CMPQ AX, $0
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE max512_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+max512_ahead_a0:
+	CMPQ DI, $0
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE max512_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+max512_ahead_b0:
+
+max512_ahead_done:
+	MOVQ 192(R14), DX
 
 max512_ready:
 	MOVQ 72(R14), R8
@@ -37203,6 +37809,85 @@ TEXT ·sum512(SB), NOSPLIT, $0-8
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
+	MOVQ 88(R14), R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 16(R14), SI
+	ADDQ 24(DX), SI
+	MOVQ 96(R14), BX
+	ADDQ SI, BX
+	MOVQ 32(DX), AX
+	MOVQ 40(DX), DI
+	MOVQ AX, R15
+	ADDQ DI, R15
+	CMPQ R15, $14
+	JNE sum512_ahead_part
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(R8*1)
+	PREFETCHT0 (SI)(R8*2)
+	PREFETCHT0 (SI)(R9*1)
+	PREFETCHT0 (SI)(R8*4)
+	PREFETCHT0 (SI)(R10*1)
+	PREFETCHT0 (SI)(R9*2)
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 (BX)(R10*1)
+	PREFETCHT0 (BX)(R9*2)
+	JMP sum512_ahead_done
+
+sum512_ahead_part:
+	CMPQ AX, $0
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)
+	CMPQ AX, $1
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R8*1)
+	CMPQ AX, $2
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R8*2)
+	CMPQ AX, $3
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R9*1)
+	CMPQ AX, $4
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R8*4)
+	CMPQ AX, $5
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R10*1)
+	CMPQ AX, $6
+	JLE sum512_ahead_a0
+	PREFETCHT0 (SI)(R9*2)
+
+sum512_ahead_a0:
+	CMPQ DI, $0
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)
+	CMPQ DI, $1
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R8*1)
+	CMPQ DI, $2
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R8*2)
+	CMPQ DI, $3
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R9*1)
+	CMPQ DI, $4
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R8*4)
+	CMPQ DI, $5
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R10*1)
+	CMPQ DI, $6
+	JLE sum512_ahead_b0
+	PREFETCHT0 (BX)(R9*2)
+
+sum512_ahead_b0:
+
+sum512_ahead_done:
+	MOVQ 192(R14), DX
 
 sum512_ready:
 	MOVQ 72(R14), R8
